@@ -1,0 +1,160 @@
+// Package abi is the contract between a Greenroom host and its guests: the
+// names and numbers of SPEC.md and the codec of its frames. It has no
+// dependencies and compiles with TinyGo, since guests carry it as well.
+package abi
+
+// Version is the ABI version that this package speaks.
+const Version = 1
+
+// Module names and exports.
+const (
+	HostModule = "greenroom"
+	WASIModule = "wasi_snapshot_preview1"
+
+	ExportMemory     = "memory"
+	ExportAlloc      = "greenroom_alloc"
+	ExportManifest   = "greenroom_manifest"
+	ExportTurn       = "greenroom_turn"
+	ExportInitialize = "_initialize"
+)
+
+// Host functions, in HostModule.
+const (
+	FuncStateGet       = "state_get"
+	FuncStateSet       = "state_set"
+	FuncStateDelete    = "state_delete"
+	FuncStateDeleteAll = "state_delete_all"
+	FuncStateKeys      = "state_keys"
+	FuncStateJSON      = "state_json"
+	FuncStatePatch     = "state_patch"
+	FuncStateVersion   = "state_version"
+	FuncStateRevision  = "state_revision"
+	FuncReply          = "reply"
+	FuncFail           = "fail"
+	FuncNow            = "now"
+	FuncRandom         = "random"
+	FuncLog            = "log"
+)
+
+// Format says what a state value is.
+type Format uint8
+
+// The formats of SPEC.md section 2.
+const (
+	FormatBytes Format = 0
+	FormatJSON  Format = 1
+)
+
+// Code is what a host function returns instead of a result.
+type Code int32
+
+// The errors of SPEC.md section 5.
+const (
+	CodeNotFound Code = -1
+	CodeInvalid  Code = -2
+	CodeReadOnly Code = -3
+	CodeTooLarge Code = -4
+	CodeNoState  Code = -5
+	CodeNoTurn   Code = -6
+)
+
+// What a turn frame asks for.
+const (
+	WhatMethod  uint8 = 1
+	WhatMigrate uint8 = 2
+)
+
+// FlagReadOnly is bit 0 of a turn frame's flags.
+const FlagReadOnly uint32 = 1
+
+// Results of the turn export.
+const (
+	TurnDone   int32 = 0
+	TurnFailed int32 = 1
+)
+
+// Limits of SPEC.md that both sides keep.
+const (
+	MaxStateKeyLen     = 512
+	MaxManifestBytes   = 64 << 10
+	MaxErrorCodeLen    = 128
+	MaxErrorMessageLen = 4096
+	MaxErrorDetailLen  = 64 << 10
+)
+
+// Unset values of the clock and the random seed outside turns (SPEC.md section 1).
+const InitTimeUnixNano int64 = 1577836800_000_000_000
+
+// Turn is the turn frame, host to guest. Strings and Payload of a decoded frame
+// alias the buffer that was decoded.
+type Turn struct {
+	What          uint8
+	Flags         uint32
+	App, Type, ID string
+	Method        string
+	InvocationID  string
+	TimeUnixNano  int64
+	Revision      uint64
+	StoredSchema  uint32
+	ContentType   string
+	Payload       []byte
+}
+
+// Error is the error frame, guest to host.
+type Error struct {
+	Status            uint16
+	Code, Message     string
+	Retryable         bool
+	DetailContentType string
+	Detail            []byte
+}
+
+// Manifest is what a guest says of itself: SPEC.md section 3.
+type Manifest struct {
+	ABI   int        `json:"abi"`
+	SDK   string     `json:"sdk,omitempty"`
+	Types []TypeSpec `json:"types"`
+}
+
+// TypeSpec is one actor type of a manifest.
+type TypeSpec struct {
+	Name        string       `json:"name"`
+	Placement   string       `json:"placement,omitempty"`
+	Instance    string       `json:"instance,omitempty"`
+	Pool        string       `json:"pool,omitempty"`
+	StateSchema uint32       `json:"state_schema,omitempty"`
+	Migrate     bool         `json:"migrate,omitempty"`
+	Methods     []MethodSpec `json:"methods"`
+	Limits      Limits       `json:"limits,omitzero"`
+}
+
+// MethodSpec is one method of a type.
+type MethodSpec struct {
+	Name       string `json:"name"`
+	ReadOnly   bool   `json:"read_only,omitempty"`
+	Idempotent bool   `json:"idempotent,omitempty"`
+	Reentrant  bool   `json:"reentrant,omitempty"`
+}
+
+// Limits are a type's own limits; 0 means the host's default.
+type Limits struct {
+	StateBytes   int64 `json:"state_bytes,omitempty"`
+	PayloadBytes int64 `json:"payload_bytes,omitempty"`
+	Mailbox      int64 `json:"mailbox,omitempty"`
+	TurnMillis   int64 `json:"turn_ms,omitempty"`
+	MemoryBytes  int64 `json:"memory_bytes,omitempty"`
+}
+
+// The values of TypeSpec's enumerations.
+const (
+	PlacementAny       = "any"
+	PlacementRing      = "ring"
+	PlacementSticky    = "sticky"
+	PlacementStateless = "stateless"
+
+	InstanceShared    = "shared"
+	InstanceDedicated = "dedicated"
+
+	PoolUser  = "user"
+	PoolBatch = "batch"
+)

@@ -1,0 +1,3 @@
+module github.com/greenroom-run/greenroom/abi
+
+go 1.25

@@ -1,0 +1,24 @@
+// Package actor is Greenroom's vocabulary: the nouns that the store, the host,
+// the module service and the server share, and nothing that acts on them.
+//
+// # Glossary
+//
+//   - app: a namespace; modules, actors and limits belong to exactly one app.
+//   - actor: what a [Key] names; it always exists, virtually.
+//   - module: an uploaded Wasm binary, named by its SHA-256 ([Digest]).
+//   - deployment: the module version that serves one actor type of one app;
+//     each change of it has the next generation ([Deployment]).
+//   - turn: one method run to its end on one actor; what it was asked is an
+//     [Invocation], what it answers is a [Reply].
+//   - effects: everything a turn asks for ([Effects]).
+//   - commit: effects made durable, all or none ([Commit]).
+//   - version: the fence. Every commit names the version that it read, and the
+//     store refuses any other. A new row starts at a random 62-bit version, so
+//     that a version is never met twice by accident.
+//
+// # Errors
+//
+// A condition that callers branch on is a sentinel in errors.go, with the
+// [Kind] that reaches users; a typed error exists only where it carries data.
+// The server package alone maps them to Connect codes.
+package actor

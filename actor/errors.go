@@ -1,0 +1,163 @@
+package actor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Kind is the stable, machine-readable name of a failure that users see, beside
+// the Connect code. docs/errors.md lists them all.
+type Kind string
+
+// Condition is a sentinel: a failure that callers branch on. Compare with
+// [errors.Is]; wrap it to add what is known.
+type Condition struct {
+	kind      Kind
+	text      string
+	retryable bool
+}
+
+// Error returns a neutral sentence that is safe to show to users.
+func (c *Condition) Error() string { return c.text }
+
+// Kind returns the name that users see.
+func (c *Condition) Kind() Kind { return c.kind }
+
+// Retryable reports whether the same request may succeed later, and cannot have
+// taken effect now.
+func (c *Condition) Retryable() bool { return c.retryable }
+
+// The sentinels of every package. One block, so that a kind is defined once.
+var (
+	ErrTypeNotFound    = &Condition{"type_not_found", "no deployment serves this actor type", false}
+	ErrMethodNotFound  = &Condition{"method_not_found", "the actor type has no such method", false}
+	ErrActorNotFound   = &Condition{"actor_not_found", "the actor has no stored state", false}
+	ErrNotReadOnly     = &Condition{"not_read_only", "the method is not declared read-only", false}
+	ErrMailboxFull     = &Condition{"mailbox_full", "the actor's mailbox is full", true}
+	ErrOverloaded      = &Condition{"overloaded", "the host has no capacity left", true}
+	ErrDeadline        = &Condition{"deadline", "the turn did not finish before its deadline", false}
+	ErrCanceled        = &Condition{"canceled", "the caller went away", false}
+	ErrStopping        = &Condition{"stopping", "the host is stopping", true}
+	ErrStale           = &Condition{"conflict", "another writer changed the actor first", true}
+	ErrAmbiguous       = &Condition{"ambiguous", "whether the turn was committed cannot be known", false}
+	ErrUnavailable     = &Condition{"store_unavailable", "the store cannot be reached or cannot write", true}
+	ErrStateDamaged    = &Condition{"state_damaged", "the actor's stored state cannot be decoded", false}
+	ErrSchemaNewer     = &Condition{"schema_newer", "the actor's state has a newer schema than the deployed module knows", false}
+	ErrModuleNotFound  = &Condition{"module_not_found", "no module has this digest", false}
+	ErrModuleInUse     = &Condition{"module_in_use", "the module is deployed", false}
+	ErrNoGeneration    = &Condition{"generation_not_found", "the actor type has no such deployment generation", false}
+	ErrDeployConflict  = &Condition{"deploy_conflict", "another deployment of this type came first", true}
+	ErrSchemaRollback  = &Condition{"schema_rollback", "the module declares an older state schema than the one deployed", false}
+	ErrModuleTooLarge  = &Condition{"module_too_large", "the module is larger than the limit", false}
+	ErrPayloadTooLarge = &Condition{"payload_too_large", "the payload is larger than the limit", false}
+)
+
+// ArgumentError is a request that can never succeed as it is.
+type ArgumentError struct {
+	Field   string // what is wrong, in the user's words: "actor id"
+	Problem string // what about it, and the remedy: "is empty; give …"
+}
+
+func (e *ArgumentError) Error() string { return e.Field + " " + e.Problem }
+
+// TurnError is any failure of a turn, with whose it was. Err is a [*Condition]
+// (possibly wrapped) or one of the typed errors of this package.
+type TurnError struct {
+	Key    Key
+	Method string
+	Err    error
+}
+
+func (e *TurnError) Error() string { return fmt.Sprintf("%s.%s: %v", e.Key, e.Method, e.Err) }
+func (e *TurnError) Unwrap() error { return e.Err }
+
+// Status is a gRPC/Connect code number, 1 to 16: what a guest may choose for
+// its own errors.
+type Status uint16
+
+// GuestError is what a guest returned on purpose; it reaches the caller as it is.
+type GuestError struct {
+	Status Status
+	// Code is the application's own name for the failure: "out_of_stock".
+	Code    string
+	Message string
+	// Detail is opaque to Greenroom.
+	Detail    Payload
+	Retryable bool
+}
+
+func (e *GuestError) Error() string {
+	if e.Code == "" {
+		return e.Message
+	}
+	return e.Code + ": " + e.Message
+}
+
+// TrapKind says which bound a guest ran into.
+type TrapKind string
+
+const (
+	TrapUnreachable TrapKind = "guest_trap"     // a panic, an abort, any Wasm trap
+	TrapStack       TrapKind = "guest_stack"    // call stack exhausted
+	TrapMemory      TrapKind = "guest_memory"   // memory limit reached
+	TrapProtocol    TrapKind = "guest_protocol" // the guest broke the ABI
+)
+
+// TrapError is a guest that failed without saying so. Its instance is gone.
+type TrapError struct {
+	Kind TrapKind
+	// Message is the trap and, where there is one, the guest's panic text.
+	Message string
+	// Stack is the Wasm stack with function names; it may be empty.
+	Stack string
+}
+
+func (e *TrapError) Error() string { return e.Message }
+
+// StateTooLargeError is a turn whose state passed the limit; nothing was kept.
+type StateTooLargeError struct {
+	Size, Limit int // bytes after encoding
+	// Largest are the largest keys with their sizes, largest first, at most five.
+	Largest []KeySize
+}
+
+// KeySize is one state key and the bytes of its value.
+type KeySize struct {
+	Key  string
+	Size int
+}
+
+func (e *StateTooLargeError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the actor's state has %d bytes; at most %d are allowed", e.Size, e.Limit)
+	for i, k := range e.Largest {
+		if i == 0 {
+			b.WriteString("; largest keys: ")
+		} else {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q (%d)", k.Key, k.Size)
+	}
+	return b.String()
+}
+
+// InvalidModuleError is an upload that was refused, with every fault found.
+type InvalidModuleError struct{ Faults []Fault }
+
+func (e *InvalidModuleError) Error() string {
+	msgs := make([]string, len(e.Faults))
+	for i, f := range e.Faults {
+		msgs[i] = f.Message
+	}
+	return fmt.Sprintf("the module has %d fault(s): %s", len(e.Faults), strings.Join(msgs, "; "))
+}
+
+// AsCondition returns the sentinel that err wraps, nil if there is none.
+func AsCondition(err error) *Condition {
+	var c *Condition
+	if errors.As(err, &c) {
+		return c
+	}
+	return nil
+}

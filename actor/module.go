@@ -1,0 +1,56 @@
+package actor
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
+
+// Digest names a module by its SHA-256, as 64 lower-case hexadecimal digits.
+type Digest string
+
+// DigestOf returns the digest of a module's bytes.
+func DigestOf(wasm []byte) Digest {
+	sum := sha256.Sum256(wasm)
+	return Digest(hex.EncodeToString(sum[:]))
+}
+
+// Short returns the first 12 digits, for people.
+func (d Digest) Short() string {
+	if len(d) > 12 {
+		return string(d[:12])
+	}
+	return string(d)
+}
+
+// Module describes a stored module, without its bytes.
+type Module struct {
+	App    string
+	Digest Digest
+	Size   int64 // bytes
+	// Manifest is the module's own manifest in JSON, as abi.ParseManifest reads it.
+	Manifest  []byte
+	CreatedAt time.Time // database time
+}
+
+// Deployment is what serves one actor type of one app from one generation on.
+type Deployment struct {
+	App  string
+	Type string
+	// Generation counts the deployments of this type from 1.
+	Generation  uint64
+	Digest      Digest
+	StateSchema uint32
+	// RolledBackFrom is the generation that a rollback left, 0 otherwise.
+	RolledBackFrom uint64
+	CreatedAt      time.Time // database time
+}
+
+// Fault is one thing wrong with an uploaded module.
+type Fault struct {
+	// Code is one lower-case word or more, joined by underscores, for programs:
+	// "unknown_import", "missing_export", …
+	Code string
+	// Message names what is wrong and what to change, for people.
+	Message string
+}

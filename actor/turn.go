@@ -1,0 +1,124 @@
+package actor
+
+import "time"
+
+// Payload is an opaque body and what it claims to be.
+type Payload struct {
+	ContentType string // a media type; empty means application/json
+	Data        []byte
+}
+
+// ContentTypeJSON is the content type of a [Payload] that names none.
+const ContentTypeJSON = "application/json"
+
+// Consistency is what a read-only method may read.
+type Consistency uint8
+
+const (
+	// ConsistencyDefault reads the last state that this host knows to be
+	// committed; for types placed `any`, a bounded past timestamp where the
+	// database offers one.
+	ConsistencyDefault Consistency = iota
+	// ConsistencyStrong confirms in the store that the state read was the
+	// newest when the answer was given.
+	ConsistencyStrong
+)
+
+// Invocation asks for one turn.
+type Invocation struct {
+	// ID is unique to the request; it is in logs and in the guest's turn frame.
+	// Empty: the host makes one.
+	ID      string
+	Key     Key
+	Method  string
+	Payload Payload
+	// ReadOnly refuses a method that is not declared read-only with
+	// [ErrNotReadOnly].
+	ReadOnly bool
+	// Consistency counts for read-only methods only.
+	Consistency Consistency
+}
+
+// Reply is a turn's answer.
+type Reply struct {
+	Payload Payload
+	// Version is the actor's version after the turn; 0 for an actor without a row.
+	Version uint64
+}
+
+// Effects is all that one turn asks for. Nothing of it is visible before it is
+// committed. The zero value asks for nothing.
+type Effects struct {
+	// State is the whole new encoded state, nil when the turn left it as it was.
+	State *EncodedState
+}
+
+// Empty reports whether there is nothing to commit.
+func (e Effects) Empty() bool { return e.State == nil }
+
+// StateFormat is how a row's state column is encoded.
+type StateFormat uint8
+
+const (
+	// FormatNone is a row without state: a fresh or deleted actor.
+	FormatNone StateFormat = 0
+	// FormatJSON is one JSON object in UTF-8, keys sorted, so that SQL can read it.
+	FormatJSON StateFormat = 1
+	// FormatEnvelope is the binary envelope of abi/SPEC.md.
+	FormatEnvelope StateFormat = 2
+)
+
+// EncodedState is the state of one actor as it is stored: all keys in one value.
+// An actor without any key left is stored as the empty JSON object.
+type EncodedState struct {
+	Format StateFormat
+	Data   []byte
+}
+
+// Row is one actor as the store holds it.
+type Row struct {
+	// Version is 0 for an actor without a row; everything else is then zero too.
+	Version  uint64
+	CommitID CommitID
+	// Life counts how often the actor passed away.
+	Life uint64
+	// Deleted marks a tombstone: no state, but a version that still fences.
+	Deleted bool
+	// Generation is the deployment generation that last wrote the row.
+	Generation uint64
+	// StateSchema is the schema version that the state was written under.
+	StateSchema uint32
+	State       EncodedState
+	// UpdatedAt is database time.
+	UpdatedAt time.Time
+}
+
+// CommitID identifies one attempt to commit; random, never used twice.
+type CommitID [16]byte
+
+// Commit is the unit that the store makes durable, all or none.
+type Commit struct {
+	// ID settles the commit if its outcome is lost. Required.
+	ID  CommitID
+	Key Key
+	// ReadVersion is the version that the turn ran on: the fence. 0: the actor
+	// had no row, and the commit inserts one.
+	ReadVersion uint64
+	// NewVersion is above ReadVersion; for an insert, [FirstVersion].
+	NewVersion uint64
+	// Delete leaves a tombstone instead of Effects.State.
+	Delete      bool
+	Generation  uint64
+	StateSchema uint32
+	Effects     Effects
+}
+
+// LoadOptions modifies how rows are read.
+type LoadOptions struct {
+	// AllowStale permits a past state, at most MaxStaleness old, where that
+	// avoids waiting for a row lock.
+	AllowStale bool
+}
+
+// MaxStaleness bounds what [LoadOptions] may allow.
+const MaxStaleness = 5 * time.Second

@@ -1,0 +1,7 @@
+module github.com/greenroom-run/greenroom/guest-sdk/go
+
+go 1.25
+
+require github.com/greenroom-run/greenroom/abi v0.0.0
+
+replace github.com/greenroom-run/greenroom/abi => ../../abi

@@ -1,0 +1,85 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Engine turns module bytes into programs. It is safe for concurrent use.
+type Engine interface {
+	// Load returns the program of a module, compiling it unless it is compiled
+	// already; wasm is called only then. Programs are cached by digest, in
+	// memory and on disk.
+	Load(ctx context.Context, digest actor.Digest, wasm func(context.Context) ([]byte, error)) (Program, error)
+}
+
+// Program is a compiled module. It is safe for concurrent use and stays valid
+// until the engine is closed.
+type Program interface {
+	// NewInstance makes an instance whose memory never passes memoryLimit bytes.
+	NewInstance(ctx context.Context, memoryLimit int64) (Instance, error)
+}
+
+// Instance is one guest with its own memory. One goroutine at a time uses it.
+type Instance interface {
+	// Run runs one turn to its end. The error is nil when the guest is done, an
+	// [*actor.GuestError] when it failed on purpose, [actor.ErrDeadline] or
+	// [actor.ErrCanceled] (wrapped) when ctx ended first, an [*actor.TrapError]
+	// otherwise. After anything but nil and a GuestError the instance is broken
+	// and can only be closed.
+	Run(ctx context.Context, frame *abi.Turn, calls Calls) error
+	// MemoryBytes is the guest memory that the instance holds now.
+	MemoryBytes() int64
+	// Close frees the instance. It is safe twice.
+	Close(ctx context.Context) error
+}
+
+// Calls is what a guest may ask of the host during one turn: the host functions
+// of abi/SPEC.md section 5, without memory addresses. An [abi.Code] of 0 means
+// success. Byte slices passed in are the guest's memory, to be copied if kept;
+// slices returned are the host's, to be copied out before the next call.
+type Calls interface {
+	StateGet(key []byte) (value []byte, format abi.Format, code abi.Code)
+	StateSet(key, value []byte, format abi.Format) abi.Code
+	StateDelete(key []byte) (existed bool, code abi.Code)
+	StateDeleteAll() (n int, code abi.Code)
+	// StateKeys returns the encoded key list.
+	StateKeys(prefix []byte) ([]byte, abi.Code)
+	StateJSON() ([]byte, abi.Code)
+	StatePatch(before, after []byte) (changed int, code abi.Code)
+	StateVersion() uint64
+	StateRevision() uint64
+	Reply(contentType string, payload []byte) abi.Code
+	// Fail records the guest's error; Run returns it when the guest says failed.
+	Fail(e *actor.GuestError) abi.Code
+	// Now is the time at which the turn began.
+	Now() time.Time
+	// Random fills p from the turn's own stream.
+	Random(p []byte)
+	Log(level int32, text string)
+}
+
+// ModuleSource says what serves an actor type.
+type ModuleSource interface {
+	// Current returns what serves the type now, from memory;
+	// [actor.ErrTypeNotFound]. The specification is shared and read-only, its
+	// defaults filled in.
+	Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error)
+	// Refresh reads the deployments of an app again, after a row was met that
+	// a newer generation wrote.
+	Refresh(ctx context.Context, app string) error
+	// ModuleBytes reads a module.
+	ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error)
+}
+
+// Committer is what the host needs of a store; package store documents the
+// contract of each method.
+type Committer interface {
+	LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error)
+	Commit(ctx context.Context, commits []actor.Commit) []error
+	LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error)
+	Settle(ctx context.Context, c actor.Commit) error
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Store keeps actors, modules and deployments. All methods may be called
+// concurrently; see the package comment for what they promise.
+type Store interface {
+	Actors
+	Modules
+
+	// Now returns database time.
+	Now(ctx context.Context) (time.Time, error)
+	// Check reports whether the store can be read and written now, for health.
+	Check(ctx context.Context) error
+	// Name says which engine this is, for people and logs: "embedded",
+	// "cockroachdb", "postgresql".
+	Name() string
+	// Close releases everything. Calls in flight end first. It is safe twice.
+	Close() error
+}
+
+// Actors is the part of a [Store] that turns use.
+type Actors interface {
+	// LoadActors reads one row per key, in the order of keys. A key without a
+	// row gives the zero Row. Rows own their bytes.
+	LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error)
+
+	// Commit makes each commit durable or refuses it; the result has one error
+	// per commit, in order, nil for an applied one. It does not keep the commits.
+	Commit(ctx context.Context, commits []actor.Commit) []error
+
+	// LockedTurn loads the row of key under a lock that keeps other locked
+	// turns of the same actor waiting, calls fn with it, and commits what fn
+	// returns, nil meaning nothing, in the same transaction and under the
+	// version like any other commit. fn may be called again after a
+	// serialization failure, each time with the row anew. An error of fn ends
+	// the transaction without a trace and is returned as it is. After an
+	// ambiguous outcome the returned commit is the one to settle.
+	LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error)
+
+	// Settle decides an ambiguous commit: nil, it was applied;
+	// actor.ErrStale, it was not and never will be; actor.ErrAmbiguous, the
+	// row has moved on and nobody can tell; anything else, try again.
+	Settle(ctx context.Context, c actor.Commit) error
+
+	// ListActors returns the live actors of a type with an ID above after, in
+	// byte order of their IDs, at most limit (1 to 1000) of them, without state
+	// bytes. It is for people and tools, not for a request path.
+	ListActors(ctx context.Context, q ActorQuery) ([]ActorInfo, error)
+
+	// SweepTombstones removes tombstones written before the given database
+	// time, at most limit, and returns how many.
+	SweepTombstones(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// ActorQuery selects actors.
+type ActorQuery struct {
+	App, Type string
+	After     string // exclusive; empty: from the first
+	Limit     int
+}
+
+// ActorInfo is a row as lists show it.
+type ActorInfo struct {
+	Key         actor.Key
+	Version     uint64
+	Generation  uint64
+	StateSchema uint32
+	StateSize   int64 // bytes as stored
+	UpdatedAt   time.Time
+}
+
+// Modules is the part of a [Store] that keeps modules and deployments.
+type Modules interface {
+	// PutModule stores a module with its bytes. Storing the same digest in the
+	// same app again changes nothing and succeeds.
+	PutModule(ctx context.Context, m actor.Module, wasm []byte) error
+	// Module returns a module's description; actor.ErrModuleNotFound.
+	Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error)
+	// ModuleBytes returns a module's bytes, checked against its digest;
+	// actor.ErrModuleNotFound.
+	ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error)
+	// ListModules returns modules in order of digest above after, at most limit.
+	ListModules(ctx context.Context, app string, after actor.Digest, limit int) ([]actor.Module, error)
+	// DeleteModule removes a module; actor.ErrModuleNotFound, and
+	// actor.ErrModuleInUse when it serves any type now, decided atomically
+	// with Deploy.
+	DeleteModule(ctx context.Context, app string, d actor.Digest) error
+
+	// Deploy appends deployments of one app, all or none, each at the
+	// generation right after the type's current one: a deployment whose
+	// Generation is not that is actor.ErrDeployConflict. CreatedAt is set by
+	// the store. actor.ErrModuleNotFound when a digest is not stored.
+	Deploy(ctx context.Context, ds []actor.Deployment) error
+	// Deployments returns the current deployment of every type of every app
+	// (app empty) or of one.
+	Deployments(ctx context.Context, app string) ([]actor.Deployment, error)
+	// DeploymentHistory returns a type's deployments, newest first, with a
+	// generation below before (0: from the newest), at most limit.
+	DeploymentHistory(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error)
+}
