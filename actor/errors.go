@@ -161,3 +161,14 @@ func AsCondition(err error) *Condition {
 	}
 	return nil
 }
+
+// Conditions returns every sentinel of this package, for tables and tests.
+func Conditions() []*Condition {
+	return []*Condition{
+		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrNotReadOnly,
+		ErrMailboxFull, ErrOverloaded, ErrDeadline, ErrCanceled, ErrStopping,
+		ErrStale, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrSchemaNewer,
+		ErrModuleNotFound, ErrModuleInUse, ErrNoGeneration, ErrDeployConflict,
+		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,
+	}
+}
