@@ -97,6 +97,7 @@ func (e *GuestError) Error() string {
 // TrapKind says which bound a guest ran into.
 type TrapKind string
 
+// The kinds of traps.
 const (
 	TrapUnreachable TrapKind = "guest_trap"     // a panic, an abort, any Wasm trap
 	TrapStack       TrapKind = "guest_stack"    // call stack exhausted

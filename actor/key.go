@@ -66,7 +66,7 @@ func ValidateName(field, name string) error {
 	if len(name) > MaxNameLen {
 		return &ArgumentError{Field: field, Problem: fmt.Sprintf("has %d bytes; at most %d are allowed", len(name), MaxNameLen)}
 	}
-	for i := 0; i < len(name); i++ {
+	for i := range len(name) {
 		if !nameByte(name[i]) {
 			return &ArgumentError{Field: field, Problem: fmt.Sprintf("has the character %q at byte %d; only A-Z a-z 0-9 . _ - are allowed", name[i:i+1], i)}
 		}

@@ -1,0 +1,117 @@
+# Greenroom. `make help` lists the targets.
+# Tools are pinned here, and nowhere else; they are installed into .cache/bin.
+BUF_VERSION         := v1.70.0
+PROTOC_GO_VERSION   := v1.36.12
+CONNECT_GO_VERSION  := v1.21.1
+GOLANGCI_VERSION    := v2.15.0
+
+TOOLS   := $(CURDIR)/.cache/bin
+BIN     := bin/greenroom
+MODULES := . abi guest-sdk/go examples/counter examples/cart
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
+# Seconds per fuzz target, rounds of kill -9, packages of `make test`.
+FUZZTIME ?= 5s
+ROUNDS   ?= 1000
+PKG      ?= ./...
+TESTFLAGS ?=
+
+export PATH := $(TOOLS):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo up down test test-go test-rust setup check fmt vet lint generate generated tidy \
+        cross fuzz soak bench release clean tools
+
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build bin/greenroom.
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/greenroom
+
+demo: build ## Run the whole path on the embedded store, with a crash in the middle; needs Go only.
+	go run ./internal/demo -binary $(BIN)
+
+up: build ## Start a server with the examples deployed, and leave it running.
+	go run ./internal/demo -binary $(BIN) -up
+
+down: ## Stop the server that `make up` started.
+	go run ./internal/demo -down
+
+setup: ## Install what the tests need: PostgreSQL, Rust for Wasm, Node.
+	scripts/postgres/setup.sh
+	scripts/rust/setup.sh
+	scripts/node/setup.sh
+
+test: setup test-go test-rust ## Run all tests; installs what they need.
+
+test-go:
+	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && go test $(TESTFLAGS) $(PKG)); done
+
+test-rust:
+	scripts/rust/test.sh
+
+check: fmt vet lint tidy generated cross ## Formatting, vet, lint, generated code, module files, import directions, all platforms.
+	go test ./internal/lint
+
+fmt:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not formatted, run gofmt -w on:"; echo "$$out"; exit 1; }
+
+vet:
+	@set -e; for m in $(MODULES); do (cd $$m && go vet ./...); done
+
+lint: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
+	@set -e; for m in . abi guest-sdk/go; do (cd $$m && $< run --config $(CURDIR)/.golangci.yml ./...); done
+
+tidy: ## Check that go.mod and go.sum are what the code needs.
+	@set -e; for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff); done
+
+generate: tools ## Regenerate the API's code.
+	rm -rf api/.deps api/gen
+	go run ./internal/validateproto api/.deps
+	buf lint
+	buf generate
+
+generated: generate
+	@git diff --exit-code --stat -- api/gen || { echo "generated code is not up to date: run make generate and commit"; exit 1; }
+	@test -z "$$(git ls-files --others --exclude-standard api/gen)" || { echo "generated files are not committed: git add api/gen"; exit 1; }
+
+cross: ## Compile for every platform that is released.
+	@set -e; for p in $(PLATFORMS); do echo "compile $$p"; \
+	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build -o /dev/null ./cmd/greenroom; done
+
+release: ## Build dist/greenroom-OS-ARCH for every platform.
+	@set -e; for p in $(PLATFORMS); do \
+	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build -trimpath -ldflags '$(LDFLAGS)' -o dist/greenroom-$${p%/*}-$${p#*/} ./cmd/greenroom; done
+
+fuzz: ## Run every fuzz target for FUZZTIME each.
+	FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
+
+soak: build ## Kill a server under load ROUNDS times; as long as you like.
+	GREENROOM_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 0 -v -run 'TestKill' ./internal/crash
+
+bench: ## Run the benchmarks.
+	go test -run '^$$' -bench . -benchtime 1s ./store/... ./host/... ./internal/...
+
+tools: $(TOOLS)/buf-$(BUF_VERSION) $(TOOLS)/protoc-gen-go-$(PROTOC_GO_VERSION) $(TOOLS)/protoc-gen-connect-go-$(CONNECT_GO_VERSION)
+
+# $(call install,name,module@version): go install, under a name that carries the
+# version, so that a new pin installs anew.
+define install
+	@mkdir -p $(TOOLS)
+	GOWORK=off GOBIN=$(TOOLS) go install $(2)
+	@mv $(TOOLS)/$(1) $@ && ln -sf $(notdir $@) $(TOOLS)/$(1)
+endef
+
+$(TOOLS)/buf-$(BUF_VERSION):
+	$(call install,buf,github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION))
+$(TOOLS)/protoc-gen-go-$(PROTOC_GO_VERSION):
+	$(call install,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GO_VERSION))
+$(TOOLS)/protoc-gen-connect-go-$(CONNECT_GO_VERSION):
+	$(call install,protoc-gen-connect-go,connectrpc.com/connect/cmd/protoc-gen-connect-go@$(CONNECT_GO_VERSION))
+$(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
+	$(call install,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION))
+
+clean: ## Remove everything built.
+	rm -rf bin build dist .cache api/.deps
