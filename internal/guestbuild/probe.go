@@ -1,0 +1,57 @@
+package guestbuild
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// Status is what [Probe] found of one toolchain.
+type Status struct {
+	Toolchain string // "go", "tinygo" or "cargo"
+	// Version is what the compiler says of itself, empty if it is not there.
+	Version string
+	// Err says why it cannot build guests, and the remedy; nil if it can.
+	Err error
+}
+
+// Probe looks for every toolchain: go, tinygo and cargo, in this order.
+func Probe(ctx context.Context) []Status {
+	return []Status{probeGo(ctx), tinyGoStatus(ctx), cargoStatus(ctx)}
+}
+
+// minGo is the first Go that the Go SDK compiles with.
+var minGo = version{1, 25}
+
+func probeGo(ctx context.Context) Status {
+	st := Status{Toolchain: Go}
+	if _, err := exec.LookPath("go"); err != nil {
+		st.Err = missingGo()
+		return st
+	}
+	out, err := exec.CommandContext(ctx, "go", "version").Output()
+	if err != nil {
+		st.Err = &ToolchainError{Problem: fmt.Sprintf("`go version` failed (%v)", err), Remedy: "reinstall Go from https://go.dev/dl"}
+		return st
+	}
+	st.Version = strings.TrimPrefix(strings.TrimSpace(string(out)), "go version ")
+	if v, ok := findVersion(st.Version); ok && v.less(minGo) {
+		st.Err = &ToolchainError{Problem: fmt.Sprintf("Go %s is too old", v), Remedy: fmt.Sprintf("install Go %s or newer from https://go.dev/dl", minGo)}
+	}
+	return st
+}
+
+func tinyGoStatus(ctx context.Context) Status {
+	v, err := probeTinyGo(ctx)
+	st := Status{Toolchain: TinyGo, Err: err}
+	if v != (version{}) {
+		st.Version = v.String()
+	}
+	return st
+}
+
+func cargoStatus(ctx context.Context) Status {
+	r, err := findRust(ctx)
+	return Status{Toolchain: Cargo, Version: r.version, Err: err}
+}

@@ -1,0 +1,232 @@
+package guestbuild
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	rustTarget = "wasm32-unknown-unknown"
+	// rustStack is the shadow stack of a Rust guest, in bytes. The linker's
+	// default of 1 MiB would make every instance start at 1.1 MB.
+	rustStack = 65536
+)
+
+func (b *build) rustGuest(ctx context.Context) error {
+	tc, err := findRust(ctx)
+	if err != nil {
+		return err
+	}
+	args := []string{"build", "--release", "--lib", "--target", rustTarget, "--message-format", "json-render-diagnostics"}
+	env := tc.env()
+	if tc.buildStd {
+		args = append(args, "-Zbuild-std=std,panic_abort")
+	}
+	says, err := saysStackSize(b.dir)
+	if err != nil {
+		return err
+	}
+	if !says {
+		env = append(env, stackFlag(os.Getenv("RUSTFLAGS"))...)
+	}
+	stdout, err := b.run(ctx, Cargo, env, tc.cargo, args...)
+	if err != nil {
+		return err
+	}
+	name, artifact, err := cargoArtifact(stdout)
+	if err != nil {
+		return err
+	}
+	if artifact == "" {
+		return &FolderError{Dir: b.dir, Problem: "builds no Wasm library; add `crate-type = [\"cdylib\"]` under [lib] in its Cargo.toml"}
+	}
+	return b.place(name, func(tmp string) error { return copyFile(tmp, artifact) })
+}
+
+// stackFlag returns the environment that makes the stack [rustStack] bytes.
+// Cargo ignores a target's own flags when RUSTFLAGS is set, so the flag goes
+// where it counts.
+func stackFlag(rustflags string) []string {
+	flag := fmt.Sprintf("-C link-arg=-zstack-size=%d", rustStack)
+	switch {
+	case strings.Contains(rustflags, "stack-size"):
+		return nil
+	case rustflags != "":
+		return []string{"RUSTFLAGS=" + rustflags + " " + flag}
+	}
+	return []string{"CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS=" + flag}
+}
+
+// saysStackSize reports whether the project sets a stack size of its own, in
+// its cargo configuration or its build script.
+func saysStackSize(dir string) (bool, error) {
+	for _, name := range []string{".cargo/config.toml", ".cargo/config", "build.rs"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return false, fmt.Errorf("read cargo configuration: %w", err)
+		}
+		if bytes.Contains(text, []byte("stack-size")) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// cargoArtifact reads cargo's messages for the Wasm library that was built last:
+// that of the package itself, after its dependencies.
+func cargoArtifact(messages []byte) (name, path string, err error) {
+	sc := bufio.NewScanner(bytes.NewReader(messages))
+	sc.Buffer(nil, 16<<20)
+	for sc.Scan() {
+		var msg struct {
+			Reason string `json:"reason"`
+			Target struct {
+				Name       string   `json:"name"`
+				CrateTypes []string `json:"crate_types"`
+			} `json:"target"`
+			Filenames []string `json:"filenames"`
+		}
+		if json.Unmarshal(sc.Bytes(), &msg) != nil || msg.Reason != "compiler-artifact" || !slices.Contains(msg.Target.CrateTypes, "cdylib") {
+			continue
+		}
+		for _, f := range msg.Filenames {
+			if strings.HasSuffix(f, ".wasm") {
+				name, path = msg.Target.Name, f
+			}
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return "", "", fmt.Errorf("read cargo's messages: %w", err)
+	}
+	return name, path, nil
+}
+
+func copyFile(dst, src string) error {
+	in, err := os.Open(src)
+	if err != nil {
+		return fmt.Errorf("read built module: %w", err)
+	}
+	defer in.Close()
+	out, err := os.Create(dst)
+	if err != nil {
+		return fmt.Errorf("copy built module: %w", err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return fmt.Errorf("copy built module: %w", err)
+	}
+	if err := out.Close(); err != nil {
+		return fmt.Errorf("copy built module: %w", err)
+	}
+	return nil
+}
+
+// rust is one installed Rust that can build for Wasm.
+type rust struct {
+	cargo, rustc string // paths or names on PATH
+	linker       string // empty: rustc's own
+	buildStd     bool   // compile the standard library from its source
+	version      string
+}
+
+func (r rust) env() []string {
+	env := []string{"RUSTC=" + r.rustc}
+	if r.linker != "" {
+		env = append(env, "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER="+r.linker)
+	}
+	if r.buildStd {
+		// -Zbuild-std is not stable; Debian ships no prebuilt Wasm library with
+		// its newer compiler.
+		env = append(env, "RUSTC_BOOTSTRAP=1")
+	}
+	return env
+}
+
+// findRust picks the Rust to build with: the one on PATH if it has the Wasm
+// library, else the distribution's in /usr/bin, with its library prebuilt or in
+// source. Otherwise a [*ToolchainError].
+func findRust(ctx context.Context) (rust, error) {
+	var onPath *rust
+	for _, c := range []rust{{cargo: "cargo", rustc: "rustc"}, {cargo: "/usr/bin/cargo", rustc: "/usr/bin/rustc"}} {
+		sysroot, ok := c.probe(ctx)
+		if !ok {
+			continue
+		}
+		if onPath == nil {
+			found := c
+			onPath = &found
+		}
+		if c.complete(sysroot) {
+			return c, nil
+		}
+	}
+	if onPath == nil {
+		return rust{}, &ToolchainError{
+			Problem: "cargo and rustc are not installed",
+			Remedy:  "run `curl https://sh.rustup.rs -sSf | sh -s -- --target " + rustTarget + "`, or on Debian `apt-get install -y --no-install-recommends rustc cargo libstd-rust-dev-wasm32 lld`",
+		}
+	}
+	remedy := "run `apt-get install -y --no-install-recommends libstd-rust-dev-wasm32 lld`"
+	if _, err := exec.LookPath("rustup"); err == nil {
+		remedy = "run `rustup target add " + rustTarget + "`"
+	}
+	return rust{}, &ToolchainError{Problem: fmt.Sprintf("%s has no standard library for %s", onPath.version, rustTarget), Remedy: remedy}
+}
+
+// probe asks rustc for its version and sysroot.
+func (r *rust) probe(ctx context.Context) (sysroot string, ok bool) {
+	if _, err := exec.LookPath(r.cargo); err != nil {
+		return "", false
+	}
+	out, err := exec.CommandContext(ctx, r.rustc, "--version").Output()
+	if err != nil {
+		return "", false
+	}
+	r.version = strings.TrimSpace(string(out))
+	out, err = exec.CommandContext(ctx, r.rustc, "--print", "sysroot").Output()
+	return strings.TrimSpace(string(out)), err == nil
+}
+
+// complete reports whether the Rust at sysroot can build for Wasm, and fills in
+// how.
+func (r *rust) complete(sysroot string) bool {
+	libs, _ := filepath.Glob(filepath.Join(sysroot, "lib/rustlib", rustTarget, "lib/libstd-*.rlib"))
+	_, noSource := os.Stat(filepath.Join(sysroot, "lib/rustlib/src/rust/library/std/Cargo.toml"))
+	r.buildStd = len(libs) == 0 && noSource == nil
+	if len(libs) == 0 && !r.buildStd {
+		return false
+	}
+	if own, _ := filepath.Glob(filepath.Join(sysroot, "lib/rustlib/*/bin/rust-lld")); len(own) > 0 {
+		return true
+	}
+	r.linker = wasmLinker()
+	return r.linker != ""
+}
+
+// wasmLinker returns LLVM's Wasm linker, empty if there is none. Distributions
+// add the version to its name.
+func wasmLinker() string {
+	if p, err := exec.LookPath("wasm-ld"); err == nil {
+		return p
+	}
+	var newest string
+	var newestVersion int
+	found, _ := filepath.Glob("/usr/bin/wasm-ld-*")
+	for _, p := range found {
+		if v, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(p), "wasm-ld-")); err == nil && v > newestVersion {
+			newest, newestVersion = p, v
+		}
+	}
+	return newest
+}

@@ -1,0 +1,121 @@
+package guestbuild_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
+)
+
+// fakeRustc answers what the choice of a toolchain asks; SYSROOT is its root.
+const fakeRustc = `
+case "$1" in
+--version) echo "rustc 1.95.0 (test)" ;;
+--print) echo "$SYSROOT" ;;
+esac
+`
+
+// fakeCargo records its environment and builds an empty module.
+const fakeCargo = `
+env > "$PWD/env"
+echo "$@" > "$PWD/args"
+if [ -n "$FAIL" ]; then echo "error[E0425]: cannot find value" >&2; exit 101; fi
+printf '\000asm\001\000\000\000' > "$PWD/ledger.wasm"
+echo '{"reason":"compiler-artifact","target":{"name":"serde","crate_types":["lib"]},"filenames":["/x/libserde.rlib"]}'
+echo '{"reason":"compiler-artifact","target":{"name":"ledger","crate_types":["cdylib","rlib"]},"filenames":["/x/libledger.rlib","'"$PWD"'/ledger.wasm"]}'
+`
+
+// rustSysroot makes a sysroot with its own linker, and the Wasm library if asked.
+func rustSysroot(t *testing.T, wasm bool) {
+	t.Helper()
+	files := []string{"lib/rustlib/x/bin/rust-lld", ""}
+	if wasm {
+		files = append(files, "lib/rustlib/wasm32-unknown-unknown/lib/libstd-1.rlib", "")
+	}
+	t.Setenv("SYSROOT", guest(t, files...))
+	t.Setenv("RUSTFLAGS", "")
+}
+
+func TestRustGuest(t *testing.T) {
+	const stack = "-C link-arg=-zstack-size=65536"
+	for _, tc := range []struct {
+		name      string
+		files     []string
+		rustflags string
+		want      string // in cargo's environment
+		not       string
+	}{
+		{name: "plain", want: "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS=" + stack},
+		{name: "the project sets a stack", files: []string{".cargo/config.toml", `rustflags = ["-C", "link-arg=-zstack-size=4096"]`}, not: "stack-size"},
+		{name: "other flags of the user", rustflags: "-C opt-level=s", want: "RUSTFLAGS=-C opt-level=s " + stack},
+		{name: "the user sets a stack", rustflags: "-C link-arg=-zstack-size=4096", want: "RUSTFLAGS=-C link-arg=-zstack-size=4096", not: "65536"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tools(t, "cargo", fakeCargo, "rustc", fakeRustc)
+			rustSysroot(t, true)
+			t.Setenv("RUSTFLAGS", tc.rustflags)
+			dir := guest(t, append(tc.files, "Cargo.toml", "")...)
+			got, err := guestbuild.Build(t.Context(), guestbuild.Request{Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := filepath.Join(dir, "build", "ledger.wasm"); got.Path != want || got.Toolchain != guestbuild.Cargo {
+				t.Errorf("result %+v, want %s by cargo", got, want)
+			}
+			wantModule(t, got.Path)
+			env, _ := os.ReadFile(filepath.Join(dir, "env"))
+			if !strings.Contains(string(env), tc.want) {
+				t.Errorf("environment lacks %q:\n%s", tc.want, env)
+			}
+			if tc.not != "" && strings.Contains(string(env), tc.not) {
+				t.Errorf("environment has %q:\n%s", tc.not, env)
+			}
+			args, _ := os.ReadFile(filepath.Join(dir, "args"))
+			if !strings.Contains(string(args), "--release") || !strings.Contains(string(args), "--target wasm32-unknown-unknown") {
+				t.Errorf("cargo was called with %s", args)
+			}
+		})
+	}
+}
+
+func TestRustWithoutWasmLibrary(t *testing.T) {
+	if _, err := os.Stat("/usr/bin/rustc"); err == nil {
+		t.Skip("the distribution's Rust would be taken")
+	}
+	tools(t, "cargo", fakeCargo, "rustc", fakeRustc, "rustup", "")
+	rustSysroot(t, false)
+	_, err := guestbuild.Build(t.Context(), guestbuild.Request{Dir: guest(t, "Cargo.toml", "")})
+	var missing *guestbuild.ToolchainError
+	if !errors.As(err, &missing) || !strings.Contains(missing.Remedy, "`rustup target add wasm32-unknown-unknown`") {
+		t.Errorf("got %v, want a ToolchainError with the command to run", err)
+	}
+}
+
+func TestRustCompileError(t *testing.T) {
+	tools(t, "cargo", fakeCargo, "rustc", fakeRustc)
+	rustSysroot(t, true)
+	t.Setenv("FAIL", "1")
+	_, err := guestbuild.Build(t.Context(), guestbuild.Request{Dir: guest(t, "Cargo.toml", "")})
+	var compile *guestbuild.CompileError
+	if !errors.As(err, &compile) || !strings.Contains(compile.Output, "error[E0425]") {
+		t.Errorf("got %v, want a CompileError with the compiler's output", err)
+	}
+}
+
+func TestProbeNamesEveryToolchain(t *testing.T) {
+	tools(t, "cargo", fakeCargo, "rustc", fakeRustc)
+	rustSysroot(t, true)
+	got := guestbuild.Probe(t.Context())
+	if len(got) != 3 || got[0].Toolchain != guestbuild.Go || got[1].Toolchain != guestbuild.TinyGo || got[2].Toolchain != guestbuild.Cargo {
+		t.Fatalf("got %+v", got)
+	}
+	if got[0].Err != nil || !strings.HasPrefix(got[0].Version, "go1.") {
+		t.Errorf("go: %+v", got[0])
+	}
+	if got[2].Err != nil || got[2].Version != "rustc 1.95.0 (test)" {
+		t.Errorf("cargo: %+v", got[2])
+	}
+}
