@@ -1,0 +1,100 @@
+package abi
+
+const turnFrame = "turn frame"
+
+// Tags of the turn frame.
+const (
+	tagTurnWhat         = 1
+	tagTurnFlags        = 2
+	tagTurnApp          = 3
+	tagTurnType         = 4
+	tagTurnID           = 5
+	tagTurnMethod       = 6
+	tagTurnInvocationID = 7
+	tagTurnTime         = 8
+	tagTurnRevision     = 9
+	tagTurnStoredSchema = 10
+	tagTurnContentType  = 11
+	tagTurnPayload      = 12
+)
+
+// maxTurnNumbers is what a turn frame takes beside the bytes of its texts and
+// its payload: the header of the list, 12 field headers and the five numbers.
+const maxTurnNumbers = fieldListHeader + 12*fieldHeader + 1 + 4 + 8 + 8 + 4
+
+// MaxTurnSize returns an upper bound of what [AppendTurn] appends, at most 99
+// bytes too much: the capacity of a buffer in which it does not allocate.
+func MaxTurnSize(t *Turn) int {
+	return maxTurnNumbers + len(t.App) + len(t.Type) + len(t.ID) + len(t.Method) +
+		len(t.InvocationID) + len(t.ContentType) + len(t.Payload)
+}
+
+// AppendTurn appends the turn frame of t to dst. It allocates only when dst has
+// not the capacity; see [MaxTurnSize]. Texts must be UTF-8 and no field larger
+// than 4 GiB, which hosts ensure long before.
+func AppendTurn(dst []byte, t *Turn) []byte {
+	dst = appendFieldList(dst, KindTurn)
+	dst = appendU8(dst, tagTurnWhat, t.What)
+	dst = appendU32(dst, tagTurnFlags, t.Flags)
+	dst = appendText(dst, tagTurnApp, t.App)
+	dst = appendText(dst, tagTurnType, t.Type)
+	dst = appendText(dst, tagTurnID, t.ID)
+	dst = appendText(dst, tagTurnMethod, t.Method)
+	dst = appendText(dst, tagTurnInvocationID, t.InvocationID)
+	dst = appendU64(dst, tagTurnTime, uint64(t.TimeUnixNano))
+	dst = appendU64(dst, tagTurnRevision, t.Revision)
+	dst = appendU32(dst, tagTurnStoredSchema, t.StoredSchema)
+	dst = appendText(dst, tagTurnContentType, t.ContentType)
+	return appendText(dst, tagTurnPayload, t.Payload)
+}
+
+// DecodeTurn decodes a turn frame into t, all of which it overwrites. Strings
+// and payload alias the frame: they are good for as long as its bytes stay as
+// they are. A frame that is not well formed is a [*FrameError]; t is then of no
+// use.
+func DecodeTurn(frame []byte, t *Turn) error {
+	*t = Turn{}
+	r, err := readFields(turnFrame, KindTurn, frame)
+	if err != nil {
+		return err
+	}
+	for {
+		tag, value, err := r.next()
+		if err != nil {
+			return err
+		}
+		switch tag {
+		case 0:
+			return nil
+		case tagTurnWhat:
+			err = r.u8(&t.What, value)
+		case tagTurnFlags:
+			err = r.u32(&t.Flags, value)
+		case tagTurnApp:
+			err = r.text(&t.App, value)
+		case tagTurnType:
+			err = r.text(&t.Type, value)
+		case tagTurnID:
+			err = r.text(&t.ID, value)
+		case tagTurnMethod:
+			err = r.text(&t.Method, value)
+		case tagTurnInvocationID:
+			err = r.text(&t.InvocationID, value)
+		case tagTurnTime:
+			var v uint64
+			err = r.u64(&v, value)
+			t.TimeUnixNano = int64(v)
+		case tagTurnRevision:
+			err = r.u64(&t.Revision, value)
+		case tagTurnStoredSchema:
+			err = r.u32(&t.StoredSchema, value)
+		case tagTurnContentType:
+			err = r.text(&t.ContentType, value)
+		case tagTurnPayload:
+			t.Payload = value
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
