@@ -46,6 +46,7 @@ var (
 	ErrSchemaNewer     = &Condition{"schema_newer", "the actor's state has a newer schema than the deployed module knows", false}
 	ErrModuleNotFound  = &Condition{"module_not_found", "no module has this digest", false}
 	ErrModuleInUse     = &Condition{"module_in_use", "the module is deployed", false}
+	ErrModuleDamaged   = &Condition{"module_damaged", "the module's stored bytes do not match its digest", false}
 	ErrNoGeneration    = &Condition{"generation_not_found", "the actor type has no such deployment generation", false}
 	ErrDeployConflict  = &Condition{"deploy_conflict", "another deployment of this type came first", true}
 	ErrSchemaRollback  = &Condition{"schema_rollback", "the module declares an older state schema than the one deployed", false}
