@@ -15,20 +15,31 @@
 //   - Fenced: a commit applies only if the row still has Commit.ReadVersion.
 //     0 means that there is no row at all; a tombstone is a row. A commit with
 //     a version above 0 never inserts.
-//   - Atomic: each commit of a group applies whole or not at all.
+//   - Atomic: each commit of a group applies whole or not at all, and so does
+//     each Deploy.
 //   - Independent: a refused commit of a group harms no other one. A group
 //     names an actor at most once.
 //   - Honest: an outcome that cannot be known is actor.ErrAmbiguous, never a
 //     guess. Everything else that is not nil means: not applied, and never will
 //     be.
 //   - Settling: Settle turns an ambiguous commit into applied or never.
+//   - Linearizable: an operation takes effect at one moment between its call
+//     and its answer; LoadActors with AllowStale may show an earlier one.
+//   - Contained: a damaged row harms its own actor alone, is never taken for an
+//     empty one, and is never overwritten except by a commit that names its
+//     version.
 //
 // # Errors
 //
 // actor.ErrStale, actor.ErrAmbiguous and actor.ErrUnavailable (no connection,
-// no disk space, timeouts), possibly wrapped; context errors as they are; the
-// other sentinels where a method names them. A driver retries serialization
-// failures (40001, 40P01) itself.
+// no disk space, timeouts, a closed store), possibly wrapped; context errors,
+// possibly wrapped, when the context ended before anything could apply;
+// [*DamagedError] (actor.ErrStateDamaged) for rows that cannot be read;
+// [*actor.ArgumentError] for a call that breaks this contract, before anything
+// of it applies; the other sentinels where a method names them. A driver
+// retries serialization failures (40001, 40P01) itself; when it gives up, the
+// answer is actor.ErrUnavailable, since nothing was applied and the same
+// commit may go again.
 //
 // # Versions
 //
@@ -37,4 +48,43 @@
 //	                                 delete │  │ update
 //	                                        ▼  │
 //	                                     tombstone ──sweep, after an hour──▶ no row
+//
+// Every applied commit moves the version up to its NewVersion, and writes its
+// ID, Generation and StateSchema and database time into the row. What becomes
+// of the state:
+//
+//   - Delete: none, and the row is a tombstone. Deleting a tombstone again
+//     leaves a tombstone of a later version.
+//   - Effects.State given: that state, and the row is live.
+//   - neither: a live row keeps its state; a new row and a tombstone become a
+//     live row of actor.FormatNone.
+//
+// # Settling
+//
+// Settle reads the row of an ambiguous commit c and decides:
+//
+//	row.CommitID == c.ID                          applied           nil
+//	no row, c.ReadVersion == 0                    never             actor.ErrStale
+//	row.Version == c.ReadVersion                  never             actor.ErrStale
+//	c.ReadVersion < row.Version <= c.NewVersion   never             actor.ErrStale
+//	anything else                                 nobody can tell   actor.ErrAmbiguous
+//
+// In the second case a tombstone at a random version is left, and in the third
+// the row's version is moved up by one, its CommitID and everything else kept:
+// so that c, if it is still under way somewhere, can never apply. In the fourth
+// another writer took c's place. Settling again gives the same answer, or
+// ErrAmbiguous once the row has moved on past c.NewVersion.
+//
+// # Failures
+//
+//   - Crash before a write is durable: all of it or nothing of it is there
+//     afterwards, and nobody was told that it is.
+//   - Crash after a write is durable, before the answer: it is there; whoever
+//     asked finds out by Settle, or by reading.
+//   - Lost connection or failed sync during a commit: actor.ErrAmbiguous.
+//   - A stale owner, however long it slept: refused by the version. A tombstone
+//     refuses it for an hour after a delete, and after the sweep a version
+//     above 0 finds no row; a re-created row starts at another random version.
+//   - Database clock set back: versions decide everything; times are for people
+//     and for the tombstone sweep.
 package store

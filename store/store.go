@@ -20,41 +20,53 @@ type Store interface {
 	// Name says which engine this is, for people and logs: "embedded",
 	// "cockroachdb", "postgresql".
 	Name() string
-	// Close releases everything. Calls in flight end first. It is safe twice.
+	// Close releases everything. Calls in flight end first; later ones answer
+	// actor.ErrUnavailable. It is safe twice.
 	Close() error
 }
 
 // Actors is the part of a [Store] that turns use.
 type Actors interface {
 	// LoadActors reads one row per key, in the order of keys. A key without a
-	// row gives the zero Row. Rows own their bytes.
+	// row gives the zero Row. Rows own their bytes. If rows are damaged the
+	// error is a [*DamagedError] that lists them: the result then has every
+	// other row, and zero Rows in the places of the damaged ones. With any
+	// other error there is no result.
 	LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error)
 
 	// Commit makes each commit durable or refuses it; the result has one error
 	// per commit, in order, nil for an applied one. It does not keep the commits.
+	// A context that is done before the group is sent applies nothing; one that
+	// ends later does not stop it, but may leave it actor.ErrAmbiguous.
 	Commit(ctx context.Context, commits []actor.Commit) []error
 
 	// LockedTurn loads the row of key under a lock that keeps other locked
 	// turns of the same actor waiting, calls fn with it, and commits what fn
 	// returns, nil meaning nothing, in the same transaction and under the
-	// version like any other commit. fn may be called again after a
-	// serialization failure, each time with the row anew. An error of fn ends
-	// the transaction without a trace and is returned as it is. After an
-	// ambiguous outcome the returned commit is the one to settle.
+	// version like any other commit: it names key and the row's version. A
+	// Commit from elsewhere either waits, or wins and is never lost: fn may be
+	// called again after that or after a serialization failure, each time with
+	// the row anew, and actor.ErrStale is the answer when that does not end. An
+	// error of fn ends the transaction without a trace and is returned as it
+	// is, possibly wrapped. The returned commit is the one that applied, or
+	// after actor.ErrAmbiguous the one to settle; otherwise nil.
 	LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error)
 
 	// Settle decides an ambiguous commit: nil, it was applied;
 	// actor.ErrStale, it was not and never will be; actor.ErrAmbiguous, the
-	// row has moved on and nobody can tell; anything else, try again.
+	// row has moved on and nobody can tell; anything else, try again. See the
+	// package comment for the rule.
 	Settle(ctx context.Context, c actor.Commit) error
 
 	// ListActors returns the live actors of a type with an ID above after, in
-	// byte order of their IDs, at most limit (1 to 1000) of them, without state
-	// bytes. It is for people and tools, not for a request path.
+	// byte order of their IDs, at most limit (1 to [MaxList]) of them, without
+	// state bytes. It is for people and tools, not for a request path. A damaged
+	// row is listed as such where its key can still be read.
 	ListActors(ctx context.Context, q ActorQuery) ([]ActorInfo, error)
 
 	// SweepTombstones removes tombstones written before the given database
-	// time, at most limit, and returns how many.
+	// time, at most limit (1 to [MaxList]), and returns how many. The caller
+	// leaves them an hour at least, far above every timeout of a commit.
 	SweepTombstones(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
@@ -73,19 +85,25 @@ type ActorInfo struct {
 	StateSchema uint32
 	StateSize   int64 // bytes as stored
 	UpdatedAt   time.Time
+	// Damaged marks a row that cannot be decoded; only Key and Version are
+	// set, Version as in [DamagedRow].
+	Damaged bool
 }
 
 // Modules is the part of a [Store] that keeps modules and deployments.
 type Modules interface {
-	// PutModule stores a module with its bytes. Storing the same digest in the
-	// same app again changes nothing and succeeds.
+	// PutModule stores a module with its bytes; an [*actor.ArgumentError] when
+	// Digest or Size is not theirs. CreatedAt is set by the store. Storing the
+	// same digest in the same app again changes nothing and succeeds, but puts
+	// damaged bytes right. A module is seen whole or not at all.
 	PutModule(ctx context.Context, m actor.Module, wasm []byte) error
 	// Module returns a module's description; actor.ErrModuleNotFound.
 	Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error)
 	// ModuleBytes returns a module's bytes, checked against its digest;
-	// actor.ErrModuleNotFound.
+	// actor.ErrModuleNotFound, actor.ErrModuleDamaged.
 	ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error)
-	// ListModules returns modules in order of digest above after, at most limit.
+	// ListModules returns modules in order of digest above after, at most limit
+	// (1 to [MaxList]).
 	ListModules(ctx context.Context, app string, after actor.Digest, limit int) ([]actor.Module, error)
 	// DeleteModule removes a module; actor.ErrModuleNotFound, and
 	// actor.ErrModuleInUse when it serves any type now, decided atomically
@@ -95,12 +113,14 @@ type Modules interface {
 	// Deploy appends deployments of one app, all or none, each at the
 	// generation right after the type's current one: a deployment whose
 	// Generation is not that is actor.ErrDeployConflict. CreatedAt is set by
-	// the store. actor.ErrModuleNotFound when a digest is not stored.
+	// the store. actor.ErrModuleNotFound when a digest is not stored. No type
+	// is named twice. No deployments: nothing to do.
 	Deploy(ctx context.Context, ds []actor.Deployment) error
 	// Deployments returns the current deployment of every type of every app
-	// (app empty) or of one.
+	// (app empty) or of one, in byte order of app, then type.
 	Deployments(ctx context.Context, app string) ([]actor.Deployment, error)
 	// DeploymentHistory returns a type's deployments, newest first, with a
-	// generation below before (0: from the newest), at most limit.
+	// generation below before (0: from the newest), at most limit (1 to
+	// [MaxList]).
 	DeploymentHistory(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error)
 }

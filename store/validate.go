@@ -1,0 +1,89 @@
+package store
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// MaxList is the highest limit of the listing methods.
+const MaxList = 1000
+
+// ValidateGroup checks a group of commits against the contract, for drivers:
+// the result has one error per commit, nil for one that may be tried. Versions
+// and generations stay below 2^63, since SQL has no unsigned integers.
+func ValidateGroup(commits []actor.Commit) []error {
+	errs := make([]error, len(commits))
+	seen := make(map[actor.Key]struct{}, len(commits))
+	for i := range commits {
+		errs[i] = validateCommit(&commits[i])
+		if errs[i] != nil {
+			continue
+		}
+		if _, dup := seen[commits[i].Key]; dup {
+			errs[i] = &actor.ArgumentError{Field: "commit of " + commits[i].Key.String(),
+				Problem: "is the second of that actor in one group; fold them or send them one after the other"}
+			continue
+		}
+		seen[commits[i].Key] = struct{}{}
+	}
+	return errs
+}
+
+func validateCommit(c *actor.Commit) error {
+	if err := c.Key.Validate(); err != nil {
+		return err
+	}
+	bad := func(problem string, args ...any) error {
+		return &actor.ArgumentError{Field: "commit of " + c.Key.String(), Problem: fmt.Sprintf(problem, args...)}
+	}
+	switch s := c.Effects.State; {
+	case c.ID == actor.CommitID{}:
+		return bad("has no ID; take actor.NewCommitID")
+	case c.NewVersion <= c.ReadVersion:
+		return bad("has new version %d, which is not above its read version %d", c.NewVersion, c.ReadVersion)
+	case c.NewVersion > math.MaxInt64:
+		return bad("has new version %d; the highest is 2^63-1", c.NewVersion)
+	case c.Generation > math.MaxInt64:
+		return bad("has generation %d; the highest is 2^63-1", c.Generation)
+	case s != nil && s.Format > actor.FormatEnvelope:
+		return bad("has state of the unknown format %d", s.Format)
+	case s != nil && s.Format == actor.FormatNone && len(s.Data) > 0:
+		return bad("has %d bytes of state without a format", len(s.Data))
+	}
+	return nil
+}
+
+// ValidateLimit checks the limit of a listing method, for drivers.
+func ValidateLimit(limit int) error {
+	if limit < 1 || limit > MaxList {
+		return &actor.ArgumentError{Field: "limit", Problem: fmt.Sprintf("is %d; give 1 to %d", limit, MaxList)}
+	}
+	return nil
+}
+
+// ValidateDeployments checks what [Modules].Deploy is given, for drivers: one
+// app, each type once, valid names, generations from 1 to 2^63-1.
+func ValidateDeployments(ds []actor.Deployment) error {
+	types := make(map[string]struct{}, len(ds))
+	for _, d := range ds {
+		if err := actor.ValidateName("app", d.App); err != nil {
+			return err
+		}
+		if err := actor.ValidateName("actor type", d.Type); err != nil {
+			return err
+		}
+		if d.App != ds[0].App {
+			return &actor.ArgumentError{Field: "deployment", Problem: fmt.Sprintf("is of the apps %s and %s; deploy one app at a time", ds[0].App, d.App)}
+		}
+		if _, dup := types[d.Type]; dup {
+			return &actor.ArgumentError{Field: "deployment", Problem: "names the type " + d.Type + " twice"}
+		}
+		if d.Generation < 1 || d.Generation > math.MaxInt64 {
+			return &actor.ArgumentError{Field: "deployment of " + d.Type, Problem: fmt.Sprintf("has generation %d; generations go from 1 to 2^63-1", d.Generation)}
+		}
+		types[d.Type] = struct{}{}
+	}
+	return nil
+}
