@@ -78,3 +78,7 @@ replace (
 	github.com/greenroom-run/greenroom/abi => ./abi
 	github.com/greenroom-run/greenroom/guest-sdk/go => ./guest-sdk/go
 )
+
+// It holds packages that have since moved to genproto/googleapis/api, which makes
+// their imports ambiguous in a workspace, where module graphs are not pruned.
+exclude google.golang.org/genproto v0.0.0-20230410155749-daa745c078e1
