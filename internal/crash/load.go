@@ -60,6 +60,11 @@ type Target struct {
 	GetMethod          string
 }
 
+// CounterTarget is examples/counter on the server at url.
+func CounterTarget(url string) Target {
+	return Target{URL: url, App: "default", Type: "Counter", AddMethod: "Add", AddBody: `{"amount":1}`, GetMethod: "Get"}
+}
+
 // Load increments the ledger's counters with workers callers at once until ctx
 // ends or the server is gone, calling onAck with the running total after each
 // acknowledgement. It returns when no call is in flight any more.

@@ -37,6 +37,8 @@ type Options struct {
 	Log    io.Writer
 	// Listen is host:port; empty means a free port on loopback.
 	Listen string
+	// Detach lets the server live on after this process and its terminal.
+	Detach bool
 }
 
 // Start runs greenroom serve and waits until it is ready. Killing or stopping
@@ -51,6 +53,7 @@ func Start(ctx context.Context, o Options) (*Process, error) {
 	}
 	cmd := exec.Command(o.Binary, append([]string{"serve", "--listen", o.Listen}, o.Args...)...) //nolint:noctx // its end is Kill or Stop, not a context's
 	cmd.Stdout, cmd.Stderr = o.Log, o.Log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: o.Detach}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Binary, err)
 	}

@@ -1,0 +1,149 @@
+package crash_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/internal/crash"
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
+)
+
+// rounds of SIGKILL per store; GREENROOM_KILL_ROUNDS changes it (make soak).
+const defaultRounds = 40
+
+const (
+	counters      = 8
+	callers       = 16
+	mostAcks      = 400 // the kill comes after a random number of acknowledgements up to this
+	roundDeadline = 60 * time.Second
+)
+
+var binary, guest string // built once by TestMain
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "greenroom-crash-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		binary = filepath.Join(dir, "greenroom")
+		if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/greenroom").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build greenroom: %v\n%s", err, out)
+			return 1
+		}
+		built, err := guestbuild.Build(context.Background(), guestbuild.Request{
+			Dir: "../../examples/counter", Out: filepath.Join(dir, "counter.wasm"), Toolchain: guestbuild.Go,
+		})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		guest = built.Path
+		return m.Run()
+	}())
+}
+
+// TestKillEmbedded kills a server on the embedded store. SIGKILL keeps the page
+// cache, so that this shows nothing about fsync (store/embedded does, on a file
+// system that forgets), but everything about recovery and half-done work.
+func TestKillEmbedded(t *testing.T) {
+	t.Parallel()
+	killRounds(t, []string{"--data-dir", t.TempDir()})
+}
+
+// TestKillPostgreSQL kills a server whose database lives on, with its
+// transactions in flight.
+func TestKillPostgreSQL(t *testing.T) {
+	t.Parallel()
+	killRounds(t, []string{"--store", pgtest.URL(t)})
+}
+
+func TestKillCockroachDB(t *testing.T) {
+	url, ok := pgtest.CockroachURL(t)
+	if !ok {
+		t.Skip("GREENROOM_TEST_COCKROACH_URL is not set")
+	}
+	killRounds(t, []string{"--store", url})
+}
+
+func killRounds(t *testing.T, storeArgs []string) {
+	rounds := defaultRounds
+	if s := os.Getenv("GREENROOM_KILL_ROUNDS"); s != "" {
+		var err error
+		if rounds, err = strconv.Atoi(s); err != nil {
+			t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
+		}
+	}
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("GREENROOM_KILL_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("GREENROOM_KILL_SEED: %v", err)
+		}
+	}
+	t.Logf("GREENROOM_KILL_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+
+	log, err := os.Create(filepath.Join(t.TempDir(), "server.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	fatal := func(format string, args ...any) {
+		t.Helper()
+		text, _ := os.ReadFile(log.Name())
+		t.Fatalf(format+"\nseed %d, end of the server's log:\n%s", append(args, seed, text[max(0, len(text)-4000):])...)
+	}
+
+	options := crash.Options{Binary: binary, Args: storeArgs, Log: log}
+	server, err := crash.Start(t.Context(), options)
+	if err != nil {
+		fatal("start: %v", err)
+	}
+	defer func() { server.Kill() }()
+	deploy := exec.CommandContext(t.Context(), binary, "deploy", guest, "--server", server.URL)
+	if out, err := deploy.CombinedOutput(); err != nil {
+		fatal("deploy: %v\n%s", err, out)
+	}
+
+	ledger := crash.NewLedger("kill", counters)
+	for round := range rounds {
+		ctx, cancel := context.WithTimeout(t.Context(), roundDeadline)
+		before, killAt := ledger.Acked(), 1+random.Int64N(mostAcks)
+		killed := false
+		ledger.Load(ctx, crash.CounterTarget(server.URL), callers, func(total int64) {
+			if total-before == killAt {
+				killed = true
+				server.Kill()
+			}
+		})
+		cancel()
+		if !killed {
+			fatal("round %d: %d of %d increments acknowledged, then nothing more", round, ledger.Acked()-before, killAt)
+		}
+		if server, err = crash.Start(t.Context(), options); err != nil {
+			fatal("round %d: restart: %v", round, err)
+		}
+		problems, err := ledger.Check(t.Context(), crash.CounterTarget(server.URL))
+		if err != nil {
+			fatal("round %d: %v", round, err)
+		}
+		for _, p := range problems {
+			t.Errorf("round %d: %s", round, p)
+		}
+		if t.Failed() {
+			fatal("round %d: acknowledged increments are not as they were", round)
+		}
+	}
+	t.Logf("%d rounds, %d acknowledged increments, all there", rounds, ledger.Acked())
+}
