@@ -110,7 +110,11 @@ func killRounds(t *testing.T, storeArgs []string) {
 	if err != nil {
 		fatal("start: %v", err)
 	}
-	defer func() { server.Kill() }()
+	defer func() {
+		if server != nil {
+			server.Kill()
+		}
+	}()
 	deploy := exec.CommandContext(t.Context(), binary, "deploy", guest, "--server", server.URL)
 	if out, err := deploy.CombinedOutput(); err != nil {
 		fatal("deploy: %v\n%s", err, out)
