@@ -1,0 +1,86 @@
+package abi_test
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/greenroom-run/greenroom/abi"
+)
+
+func manifestVectors() []manifestVector {
+	ok := func(name, text string, types ...abi.TypeSpec) manifestVector {
+		return manifestVector{Name: name, Text: text, Manifest: &abi.Manifest{ABI: 1, Types: types}}
+	}
+	bad := func(name, text string, codes ...string) manifestVector {
+		return manifestVector{Name: name, Text: text, Refused: codes}
+	}
+	// with puts members into the only type of an otherwise good manifest.
+	with := func(members string) string {
+		return `{"abi":1,"types":[{"name":"T","methods":[{"name":"M"}]` + members + `}]}`
+	}
+	m := []abi.MethodSpec{{Name: "M"}}
+	full := manifestVector{
+		Name: "every member",
+		Text: `{"abi": 1, "sdk": "greenroom-go/0.1.0", "types": [
+  {"name": "Counter", "placement": "any", "instance": "dedicated", "pool": "batch", "state_schema": 4294967295, "migrate": true,
+   "methods": [{"name": "Add"}, {"name": "View", "read_only": true, "idempotent": true, "reentrant": true}],
+   "limits": {"state_bytes": 1, "payload_bytes": 2, "mailbox": 3, "turn_ms": 4, "memory_bytes": 9223372036854775807}}
+]}`,
+		Manifest: &abi.Manifest{ABI: 1, SDK: "greenroom-go/0.1.0", Types: []abi.TypeSpec{{
+			Name: "Counter", Placement: "any", Instance: "dedicated", Pool: "batch", StateSchema: 4294967295, Migrate: true,
+			Methods: []abi.MethodSpec{{Name: "Add"}, {Name: "View", ReadOnly: true, Idempotent: true, Reentrant: true}},
+			Limits:  abi.Limits{StateBytes: 1, PayloadBytes: 2, Mailbox: 3, TurnMillis: 4, MemoryBytes: 9223372036854775807},
+		}}},
+	}
+	ring := abi.TypeSpec{Name: "T", Placement: "ring", Instance: "shared", Pool: "user", Methods: m}
+	sticky := abi.TypeSpec{Name: "T", Placement: "sticky", Instance: "dedicated", Pool: "user", Methods: m}
+	stickyShared := abi.TypeSpec{Name: "T", Placement: "sticky", Instance: "shared", Pool: "user", Methods: m}
+	repeat := func(n int, elem func(i int) string) string {
+		elems := make([]string, n)
+		for i := range elems {
+			elems[i] = elem(i)
+		}
+		return strings.Join(elems, ",")
+	}
+	return []manifestVector{
+		ok("the least", with(""), ring),
+		ok("sticky types are dedicated", with(`,"placement":"sticky"`), sticky),
+		ok("unless they say shared", with(`,"placement":"sticky","instance":"shared"`), stickyShared),
+		ok("limits of zero are the host's", with(`,"limits":{"mailbox":0}`), ring),
+		full,
+
+		bad("empty", "", "manifest_not_json"),
+		bad("cut short", `{"abi":1,"types":[`, "manifest_not_json"),
+		bad("something after it", with("")+"x", "manifest_not_json"),
+		bad("an array", `[]`, "manifest_wrong_type"),
+		bad("null", `null`, "manifest_wrong_type"),
+		bad("nothing in it", `{}`, "manifest_missing_member", "manifest_missing_member"),
+		bad("too large", `{"abi":1,"types":[]`+strings.Repeat(" ", 64<<10)+"}", "manifest_too_large"),
+		bad("nested beyond sense", strings.Repeat("[", 20_000)+strings.Repeat("]", 20_000), "manifest_not_json"),
+		bad("ABI 2", `{"abi":2,"types":[{"name":"T","methods":[{"name":"M"}]}]}`, "manifest_abi_version"),
+		bad("an ABI in words", `{"abi":"1","types":[{"name":"T","methods":[{"name":"M"}]}]}`, "manifest_wrong_type"),
+		bad("an ABI with a fraction", `{"abi":1.0,"types":[{"name":"T","methods":[{"name":"M"}]}]}`, "manifest_wrong_type"),
+		bad("sdk too long", `{"abi":1,"sdk":"`+strings.Repeat("s", 65)+`","types":[{"name":"T","methods":[{"name":"M"}]}]}`, "manifest_bad_value"),
+		bad("no types", `{"abi":1,"types":[]}`, "manifest_bad_value"),
+		bad("types null", `{"abi":1,"types":null}`, "manifest_wrong_type"),
+		bad("65 types", `{"abi":1,"types":[`+repeat(65, func(i int) string { return `{"name":"T` + strconv.Itoa(i) + `","methods":[{"name":"M"}]}` })+`]}`, "manifest_bad_value"),
+		bad("257 methods", `{"abi":1,"types":[{"name":"T","methods":[`+repeat(257, func(i int) string { return `{"name":"M` + strconv.Itoa(i) + `"}` })+`]}]}`, "manifest_bad_value"),
+		bad("two types of one name", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M"}]},{"name":"T","methods":[{"name":"M"}]}]}`, "manifest_duplicate_name"),
+		bad("two methods of one name", `{"abi":1,"types":[{"name":"T","methods":[{"name":"M"},{"name":"M"}]}]}`, "manifest_duplicate_name"),
+		bad("an unknown member", with(`,"color":"green"`), "manifest_unknown_member"),
+		bad("a member in capitals", `{"ABI":1,"types":[{"name":"T","methods":[{"name":"M"}]}]}`, "manifest_unknown_member", "manifest_missing_member"),
+		bad("a member twice", with(`,"pool":"user","pool":"batch"`), "manifest_duplicate_member"),
+		bad("an unknown placement", with(`,"placement":"moon"`), "manifest_bad_value"),
+		bad("a migrate of 1", with(`,"migrate":1`), "manifest_wrong_type"),
+		bad("a schema below zero", with(`,"state_schema":-1`), "manifest_bad_value"),
+		bad("a schema beyond 32 bits", with(`,"state_schema":4294967296`), "manifest_bad_value"),
+		bad("a limit below zero", with(`,"limits":{"mailbox":-1}`), "manifest_bad_value"),
+		bad("a limit beyond 64 bits", with(`,"limits":{"mailbox":9223372036854775808}`), "manifest_bad_value"),
+		bad("an unknown limit", with(`,"limits":{"disk":1}`), "manifest_unknown_member"),
+		bad("a type that is null", `{"abi":1,"types":[null]}`, "manifest_wrong_type"),
+		bad("names against the grammar", `{"abi":1,"types":[{"name":"","methods":[{"name":"a b"},{"name":"`+strings.Repeat("m", 65)+`"},{"name":"é"},{"name":7},{}]}]}`,
+			"manifest_bad_name", "manifest_bad_name", "manifest_bad_name", "manifest_bad_name", "manifest_wrong_type", "manifest_missing_member"),
+		bad("every fault, not the first", `{"abi":3,"types":[{"name":"a/b","placement":"x","instance":"y","pool":"z","methods":[],"limits":[]}],"more":0}`,
+			"manifest_unknown_member", "manifest_abi_version", "manifest_bad_name", "manifest_bad_value", "manifest_bad_value", "manifest_bad_value", "manifest_bad_value", "manifest_wrong_type"),
+	}
+}

@@ -1,0 +1,258 @@
+package abi_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/envelope"
+	"github.com/greenroom-run/greenroom/abi/manifest"
+)
+
+var update = flag.Bool("update", false, "write testdata/vectors from the tables")
+
+// vectorFile is the form of testdata/vectors, described in its README.
+type vectorFile[V any] struct {
+	Description string `json:"description"`
+	Vectors     []V    `json:"vectors"`
+}
+
+type frameVector struct {
+	Name      string        `json:"name"`
+	Hex       string        `json:"hex"`
+	Canonical bool          `json:"canonical,omitempty"`
+	Refused   string        `json:"refused,omitempty"`
+	Turn      *turnValue    `json:"turn,omitempty"`
+	Error     *errorValue   `json:"error,omitempty"`
+	Keys      *[]string     `json:"keys,omitempty"`
+	Entries   *[]entryValue `json:"entries,omitempty"`
+}
+
+type turnValue struct {
+	What         uint8  `json:"what"`
+	Flags        uint32 `json:"flags"`
+	App          string `json:"app"`
+	Type         string `json:"type"`
+	ID           string `json:"id"`
+	Method       string `json:"method"`
+	InvocationID string `json:"invocation_id"`
+	TimeUnixNano int64  `json:"time_unix_nano"`
+	Revision     uint64 `json:"revision"`
+	StoredSchema uint32 `json:"stored_schema"`
+	ContentType  string `json:"content_type"`
+	Payload      string `json:"payload_hex"`
+}
+
+type errorValue struct {
+	Status            uint16 `json:"status"`
+	Code              string `json:"code"`
+	Message           string `json:"message"`
+	Retryable         bool   `json:"retryable"`
+	DetailContentType string `json:"detail_content_type"`
+	Detail            string `json:"detail_hex"`
+}
+
+type entryValue struct {
+	Key    string `json:"key"`
+	Format uint8  `json:"format"`
+	Value  string `json:"value_hex"`
+}
+
+type manifestVector struct {
+	Name     string        `json:"name"`
+	Text     string        `json:"text"`
+	Refused  []string      `json:"refused,omitempty"`
+	Manifest *abi.Manifest `json:"manifest,omitempty"`
+}
+
+// codec is what the checks need of one kind of frame: decode fills the value
+// into v, encode is its inverse.
+type codec struct {
+	decode func(data []byte, v *frameVector) error
+	encode func(v *frameVector) []byte
+}
+
+var turnCodec = codec{
+	decode: func(data []byte, v *frameVector) error {
+		var t abi.Turn
+		if err := abi.DecodeTurn(data, &t); err != nil {
+			return err
+		}
+		v.Turn = &turnValue{t.What, t.Flags, t.App, t.Type, t.ID, t.Method, t.InvocationID, t.TimeUnixNano,
+			t.Revision, t.StoredSchema, t.ContentType, hex.EncodeToString(t.Payload)}
+		return nil
+	},
+	encode: func(v *frameVector) []byte {
+		t := v.Turn
+		return abi.AppendTurn(nil, &abi.Turn{What: t.What, Flags: t.Flags, App: t.App, Type: t.Type, ID: t.ID,
+			Method: t.Method, InvocationID: t.InvocationID, TimeUnixNano: t.TimeUnixNano, Revision: t.Revision,
+			StoredSchema: t.StoredSchema, ContentType: t.ContentType, Payload: unhex(t.Payload)})
+	},
+}
+
+var errorCodec = codec{
+	decode: func(data []byte, v *frameVector) error {
+		e, err := abi.DecodeError(data)
+		if err != nil {
+			return err
+		}
+		v.Error = &errorValue{e.Status, e.Code, e.Message, e.Retryable, e.DetailContentType, hex.EncodeToString(e.Detail)}
+		return nil
+	},
+	encode: func(v *frameVector) []byte {
+		e := v.Error
+		return abi.AppendError(nil, &abi.Error{Status: e.Status, Code: e.Code, Message: e.Message,
+			Retryable: e.Retryable, DetailContentType: e.DetailContentType, Detail: unhex(e.Detail)})
+	},
+}
+
+var keyListCodec = codec{
+	decode: func(data []byte, v *frameVector) error {
+		keys, err := abi.DecodeKeyList(data)
+		if err != nil {
+			return err
+		}
+		if keys == nil {
+			keys = []string{}
+		}
+		v.Keys = &keys
+		return nil
+	},
+	encode: func(v *frameVector) []byte { return abi.AppendKeyList(nil, *v.Keys) },
+}
+
+var envelopeCodec = codec{
+	decode: func(data []byte, v *frameVector) error {
+		entries, err := envelope.Decode(data)
+		if err != nil {
+			return err
+		}
+		values := []entryValue{}
+		for _, e := range entries {
+			values = append(values, entryValue{e.Key, uint8(e.Format), hex.EncodeToString(e.Value)})
+		}
+		v.Entries = &values
+		return nil
+	},
+	encode: func(v *frameVector) []byte {
+		var entries []envelope.Entry
+		for _, e := range *v.Entries {
+			entries = append(entries, envelope.Entry{Key: e.Key, Format: abi.Format(e.Format), Value: unhex(e.Value)})
+		}
+		return envelope.Append(nil, entries)
+	},
+}
+
+func TestVectors(t *testing.T) {
+	t.Run("turn", func(t *testing.T) {
+		checkFrames(t, "turn.json", "Turn frames, host to guest: SPEC.md section 4.", turnCodec, turnVectors())
+	})
+	t.Run("error", func(t *testing.T) {
+		checkFrames(t, "error.json", "Error frames, guest to host: SPEC.md section 4.", errorCodec, errorVectors())
+	})
+	t.Run("key list", func(t *testing.T) {
+		checkFrames(t, "key_list.json", "Key lists, host to guest: SPEC.md section 4.", keyListCodec, keyListVectors())
+	})
+	t.Run("envelope", func(t *testing.T) {
+		checkFrames(t, "envelope.json", "State envelopes, at rest: SPEC.md section 4.", envelopeCodec, envelopeVectors())
+	})
+	t.Run("manifest", checkManifests)
+}
+
+// checkFrames proves three things of each vector: that the tables and the file
+// agree, that the file's bytes decode to the file's value or are refused, and
+// that a canonical value encodes to the file's bytes.
+func checkFrames(t *testing.T, file, description string, c codec, table []frameVector) {
+	want := readVectors(t, file, vectorFile[frameVector]{description, table})
+	for _, v := range want {
+		t.Run(v.Name, func(t *testing.T) {
+			got := v
+			got.Turn, got.Error, got.Keys, got.Entries = nil, nil, nil, nil
+			err := c.decode(unhex(v.Hex), &got)
+			if v.Refused != "" {
+				if err == nil || err.Error() != v.Refused {
+					t.Fatalf("decode: got error %v, want %s", err, v.Refused)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("decode: %v", err)
+			}
+			if !reflect.DeepEqual(got, v) {
+				t.Errorf("decode: got %s, want %s", encodeJSON(t, got), encodeJSON(t, v))
+			}
+			if encoded := hex.EncodeToString(c.encode(&v)); (encoded == v.Hex) != v.Canonical {
+				t.Errorf("encode: got %s, want canonical=%t of %s", encoded, v.Canonical, v.Hex)
+			}
+		})
+	}
+}
+
+func checkManifests(t *testing.T) {
+	want := readVectors(t, "manifest.json", vectorFile[manifestVector]{"Manifests: SPEC.md section 3.", manifestVectors()})
+	for _, v := range want {
+		t.Run(v.Name, func(t *testing.T) {
+			m, faults := manifest.Parse([]byte(v.Text))
+			var codes []string
+			for _, f := range faults {
+				codes = append(codes, f.Code)
+			}
+			if !reflect.DeepEqual(codes, v.Refused) {
+				t.Fatalf("faults: got %v, want codes %q", faults, v.Refused)
+			}
+			if !reflect.DeepEqual(m, v.Manifest) {
+				t.Errorf("got %s, want %s", encodeJSON(t, m), encodeJSON(t, v.Manifest))
+			}
+		})
+	}
+}
+
+// readVectors returns the vectors of the file, which must be those of the table.
+func readVectors[V any](t *testing.T, file string, table vectorFile[V]) []V {
+	t.Helper()
+	path := filepath.Join("testdata", "vectors", file)
+	generated := encodeJSON(t, table)
+	if *update {
+		if err := os.WriteFile(path, generated, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(data, generated) {
+		t.Errorf("%s differs from the table: run go test . -run TestVectors -update", path)
+	}
+	var read vectorFile[V]
+	if err := json.Unmarshal(data, &read); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return read.Vectors
+}
+
+func encodeJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func unhex(s string) []byte {
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
