@@ -169,7 +169,7 @@ func Conditions() []*Condition {
 	return []*Condition{
 		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrNotReadOnly,
 		ErrMailboxFull, ErrOverloaded, ErrDeadline, ErrCanceled, ErrStopping,
-		ErrStale, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrSchemaNewer,
+		ErrStale, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
 		ErrModuleNotFound, ErrModuleInUse, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,
 	}
