@@ -36,3 +36,14 @@ func (e *DamagedError) Error() string {
 
 // Unwrap returns actor.ErrStateDamaged.
 func (e *DamagedError) Unwrap() error { return actor.ErrStateDamaged }
+
+// VersionOf returns the version that fences the damaged row of key, and whether
+// that row is among the damaged ones.
+func (e *DamagedError) VersionOf(key actor.Key) (version uint64, ok bool) {
+	for _, r := range e.Rows {
+		if r.Key == key {
+			return r.Version, true
+		}
+	}
+	return 0, false
+}
