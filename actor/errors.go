@@ -66,11 +66,17 @@ func (e *ArgumentError) Error() string { return e.Field + " " + e.Problem }
 // (possibly wrapped) or one of the typed errors of this package.
 type TurnError struct {
 	Key    Key
-	Method string
+	Method string // empty when no method was asked for: a delete, a look at the state
 	Err    error
 }
 
-func (e *TurnError) Error() string { return fmt.Sprintf("%s.%s: %v", e.Key, e.Method, e.Err) }
+func (e *TurnError) Error() string {
+	if e.Method == "" {
+		return fmt.Sprintf("%s: %v", e.Key, e.Err)
+	}
+	return fmt.Sprintf("%s.%s: %v", e.Key, e.Method, e.Err)
+}
+
 func (e *TurnError) Unwrap() error { return e.Err }
 
 // Status is a gRPC/Connect code number, 1 to 16: what a guest may choose for
