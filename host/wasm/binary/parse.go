@@ -1,0 +1,409 @@
+package binary
+
+// Limits of a module. Most are what browsers keep (the JavaScript API's
+// "implementation-defined limits"), or lower where memory of this host is at
+// stake: what they bound is allocated for every compilation or instance.
+const (
+	maxTypes         = 1_000_000
+	maxParams        = 1_000
+	maxImports       = 10_000
+	maxFunctions     = 1_000_000
+	maxTables        = 16
+	maxTableElements = 1_000_000 // 8 MB of host memory per instance
+	maxGrownTable    = 65_536    // what table.grow may reach
+	maxGlobals       = 10_000    // 16 bytes each per instance
+	maxExports       = 100_000
+	maxSegments      = 100_000
+	maxSegmentItems  = 10_000_000
+	maxBodyBytes     = 4 << 20 // compile time grows faster than a function does
+	maxLocals        = 50_000
+	maxNameBytes     = 100_000
+	maxNameSection   = 16 << 20
+	maxMemoryPages   = 65_536
+)
+
+// The sections of WebAssembly 2.0.
+const (
+	secCustom    = 0
+	secType      = 1
+	secImport    = 2
+	secFunction  = 3
+	secTable     = 4
+	secMemory    = 5
+	secGlobal    = 6
+	secExport    = 7
+	secStart     = 8
+	secElement   = 9
+	secCode      = 10
+	secData      = 11
+	secDataCount = 12
+)
+
+// sectionNames are the sections in the order in which a module has them.
+var sectionNames = [...]struct {
+	id   byte
+	name string
+}{
+	{secType, "type"}, {secImport, "import"}, {secFunction, "function"}, {secTable, "table"},
+	{secMemory, "memory"}, {secGlobal, "global"}, {secExport, "export"}, {secStart, "start"},
+	{secElement, "element"}, {secDataCount, "data count"}, {secCode, "code"}, {secData, "data"},
+}
+
+// rank returns a section's place in that order, 0 if it is unknown.
+func rank(id byte) (int, string) {
+	for i, s := range sectionNames {
+		if s.id == id {
+			return i + 1, s.name
+		}
+	}
+	return 0, ""
+}
+
+// Parse reads the outline of a module. The error is always an [*Error]. The
+// Module keeps wasm, which must not change.
+func Parse(wasm []byte) (*Module, error) {
+	if g := Guess(wasm); g != "" {
+		return nil, &Error{Problem: g}
+	}
+	m := &Module{wasm: wasm}
+	c := &cursor{buf: wasm, pos: 8, end: len(wasm)}
+	last := 0
+	for c.left() > 0 && c.err == nil {
+		at := c.pos
+		id := c.u8()
+		size := c.count("bytes in a section", 1<<30, 1)
+		if c.err != nil {
+			break
+		}
+		s := section{id: id, start: c.pos, end: c.pos + size}
+		c.pos = s.end
+		r, name := rank(id)
+		switch {
+		case id == secCustom:
+			m.custom(s)
+			continue
+		case r == 0:
+			return nil, &Error{Offset: at, Problem: "has a section that WebAssembly 2.0 does not have (number " + itoa(int(id)) + "); build without experimental features such as exceptions and garbage collection"}
+		case r <= last:
+			return nil, &Error{Offset: at, Problem: "has its " + name + " section twice or in the wrong place"}
+		}
+		last = r
+		p := &cursor{buf: wasm, pos: s.start, end: s.end}
+		m.section(p, id)
+		if p.err == nil && p.pos != p.end {
+			p.fail("has %d bytes too many", p.end-p.pos)
+		}
+		if p.err != nil {
+			p.err.Problem = "the " + name + " section " + p.err.Problem
+			return nil, p.err
+		}
+		m.sections = append(m.sections, s)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	if len(m.functions) != len(m.bodies) {
+		return nil, &Error{Offset: len(wasm), Problem: "declares " + itoa(len(m.functions)) + " functions and has the code of " + itoa(len(m.bodies))}
+	}
+	return m, nil
+}
+
+func (m *Module) section(c *cursor, id byte) {
+	switch id {
+	case secType:
+		m.typeSection(c)
+	case secImport:
+		m.importSection(c)
+	case secFunction:
+		m.functionSection(c)
+	case secTable:
+		m.tableSection(c)
+	case secMemory:
+		for range c.count("memories", 1, 2) {
+			m.Memories = append(m.Memories, c.limits())
+		}
+	case secGlobal:
+		m.Globals = c.count("globals", maxGlobals, 4)
+		for range m.Globals {
+			c.valueType()
+			c.u8() // mutable or not
+			c.constExpr()
+			if c.err != nil {
+				return
+			}
+		}
+	case secExport:
+		m.exportSection(c)
+	case secStart:
+		index := c.u32()
+		m.Start = &index
+	case secElement:
+		m.elementSection(c)
+	case secDataCount:
+		c.u32()
+	case secCode:
+		m.codeSection(c)
+	case secData:
+		m.dataSection(c)
+	}
+}
+
+func (m *Module) typeSection(c *cursor) {
+	for range c.count("types", maxTypes, 3) {
+		if form := c.u8(); form != 0x60 {
+			c.fail("has a type of the form 0x%x; only functions (0x60) are known", form)
+		}
+		t := FuncType{Params: c.valueTypes("parameters"), Results: c.valueTypes("results")}
+		if c.err != nil {
+			return
+		}
+		m.Types = append(m.Types, t)
+	}
+}
+
+func (m *Module) importSection(c *cursor) {
+	for range c.count("imports", maxImports, 4) {
+		imp := Import{Module: c.name(), Name: c.name(), Kind: Kind(c.u8())}
+		switch imp.Kind {
+		case KindFunc:
+			i := c.u32()
+			if c.err == nil && int64(i) >= int64(len(m.Types)) {
+				c.fail("imports a function of the type %d, which does not exist", i)
+			}
+			if c.err == nil {
+				imp.Type = m.Types[i]
+			}
+		case KindTable:
+			c.valueType()
+			c.limits()
+		case KindMemory:
+			c.limits()
+		case KindGlobal:
+			c.valueType()
+			c.u8()
+		default:
+			c.fail("imports a %s", imp.Kind)
+		}
+		if c.err != nil {
+			return
+		}
+		m.imported[imp.Kind]++
+		m.Imports = append(m.Imports, imp)
+	}
+}
+
+func (m *Module) functionSection(c *cursor) {
+	for range c.count("functions", maxFunctions, 1) {
+		i := c.u32()
+		if c.err == nil && int64(i) >= int64(len(m.Types)) {
+			c.fail("has a function of the type %d, which does not exist", i)
+		}
+		if c.err != nil {
+			return
+		}
+		m.functions = append(m.functions, i)
+	}
+}
+
+func (m *Module) tableSection(c *cursor) {
+	var total uint64
+	for range c.count("tables", maxTables, 3) {
+		t := Table{Elem: c.valueType(), Limits: c.limits()}
+		if c.err == nil && !t.Elem.reference() {
+			c.fail("has a table of %s", t.Elem)
+		}
+		total += uint64(t.Min)
+		if total > maxTableElements {
+			c.limit("has tables of %d elements; at most %d are allowed", total, maxTableElements)
+		}
+		if c.err != nil {
+			return
+		}
+		m.Tables = append(m.Tables, t)
+	}
+}
+
+func (m *Module) exportSection(c *cursor) {
+	n := c.count("exports", maxExports, 3)
+	seen := make(map[string]struct{}, n)
+	for range n {
+		e := Export{Name: c.name(), Kind: Kind(c.u8()), Index: c.u32()}
+		if _, twice := seen[e.Name]; twice {
+			c.fail("exports %q twice", e.Name)
+		}
+		if e.Kind > KindGlobal {
+			c.fail("exports a %s", e.Kind)
+		}
+		if c.err != nil {
+			return
+		}
+		seen[e.Name] = struct{}{}
+		m.Exports = append(m.Exports, e)
+	}
+}
+
+func (m *Module) elementSection(c *cursor) {
+	total := 0
+	for range c.count("element segments", maxSegments, 3) {
+		flags := c.u32()
+		if flags > 7 {
+			c.fail("has a segment with the flags 0x%x", flags)
+			return
+		}
+		if flags&1 == 0 { // active
+			if flags&2 != 0 {
+				c.u32() // table
+			}
+			c.constExpr()
+		}
+		if flags&3 != 0 {
+			c.u8() // kind or type of element
+		}
+		n := c.count("elements in a segment", maxSegmentItems, 1)
+		total += n
+		if total > maxSegmentItems {
+			c.limit("has %d elements; at most %d are allowed", total, maxSegmentItems)
+		}
+		for range n {
+			if flags&4 != 0 {
+				c.constExpr()
+			} else {
+				c.u32()
+			}
+			if c.err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (m *Module) codeSection(c *cursor) {
+	for range c.count("function bodies", maxFunctions, 3) {
+		b := body{}
+		n := c.count("bytes in one function", maxBodyBytes, 1)
+		b.start, b.end = c.pos, c.pos+n
+		p := &cursor{buf: c.buf, pos: b.start, end: b.end}
+		var locals uint64
+		for range p.count("groups of locals", maxLocals, 2) {
+			locals += uint64(p.u32())
+			p.valueType()
+			if locals > maxLocals {
+				p.limit("has a function with %d locals; at most %d are allowed", locals, maxLocals)
+			}
+			if p.err != nil {
+				break
+			}
+		}
+		b.code = p.pos
+		if p.err == nil && (b.code >= b.end || p.buf[b.end-1] != opEnd) {
+			p.fail("has a function without an end")
+		}
+		if c.err == nil {
+			c.err = p.err
+		}
+		c.skip(n)
+		if c.err != nil {
+			return
+		}
+		m.bodies = append(m.bodies, b)
+	}
+}
+
+func (m *Module) dataSection(c *cursor) {
+	for range c.count("data segments", maxSegments, 2) {
+		flags := c.u32()
+		if flags > 2 {
+			c.fail("has a segment with the flags 0x%x", flags)
+			return
+		}
+		if flags == 2 {
+			c.u32() // memory
+		}
+		if flags != 1 {
+			c.constExpr()
+		}
+		c.skip(c.count("bytes in a data segment", 1<<30, 1))
+		if c.err != nil {
+			return
+		}
+	}
+}
+
+func (c *cursor) valueType() ValueType {
+	t := ValueType(c.u8())
+	switch t {
+	case I32, I64, F32, F64, V128, FuncRef, ExternRef:
+		return t
+	}
+	c.fail("uses the value type 0x%x, which WebAssembly 2.0 does not have", byte(t))
+	return 0
+}
+
+func (c *cursor) valueTypes(what string) []ValueType {
+	n := c.count(what, maxParams, 1)
+	if n == 0 {
+		return nil
+	}
+	ts := make([]ValueType, 0, n)
+	for range n {
+		ts = append(ts, c.valueType())
+	}
+	return ts
+}
+
+func (c *cursor) limits() Limits {
+	var l Limits
+	flags := c.u8()
+	if flags > 1 {
+		c.fail("has limits with the flags 0x%x; shared and 64-bit memories are not supported", flags)
+		return l
+	}
+	l.Min = c.u32()
+	if flags == 1 {
+		l.HasMax, l.Max = true, c.u32()
+		if l.Max < l.Min {
+			c.fail("has a maximum of %d below its minimum of %d", l.Max, l.Min)
+		}
+	}
+	return l
+}
+
+const (
+	opEnd       = 0x0b
+	opGlobalGet = 0x23
+	opI32Const  = 0x41
+	opI64Const  = 0x42
+	opF32Const  = 0x43
+	opF64Const  = 0x44
+	opRefNull   = 0xd0
+	opRefFunc   = 0xd2
+	opVector    = 0xfd
+)
+
+// constExpr passes a constant expression. Whether it is valid is the runtime's
+// to say; here only its end matters.
+func (c *cursor) constExpr() {
+	for c.err == nil {
+		switch op := c.u8(); op {
+		case opEnd:
+			return
+		case opGlobalGet, opRefFunc:
+			c.u32()
+		case opI32Const:
+			c.skipNumber(5)
+		case opI64Const:
+			c.skipNumber(10)
+		case opF32Const:
+			c.skip(4)
+		case opF64Const:
+			c.skip(8)
+		case opRefNull:
+			c.u8()
+		case opVector: // v128.const is the only constant one
+			c.u32()
+			c.skip(16)
+		default:
+			c.fail("has the instruction 0x%x in a constant expression", op)
+		}
+	}
+}
