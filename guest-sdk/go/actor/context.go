@@ -1,0 +1,93 @@
+package actor
+
+import (
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+)
+
+// Key names an actor.
+type Key struct{ App, Type, ID string }
+
+// String returns app||type||id.
+func (k Key) String() string { return k.App + "||" + k.Type + "||" + k.ID }
+
+// Context is one turn, seen from its method. It is good until the method
+// returns; used later, it panics.
+type Context struct {
+	instance *instance // nil once the turn is over
+	typ      *actorType
+	key      Key
+	frame    abi.Turn // aliases the host's buffer
+	readOnly bool
+	// state is the *S that was loaded, nil before.
+	state any
+	// compare says that instance.saved is the JSON of state as it was loaded.
+	compare bool
+	// touched says that keys were written past the struct.
+	touched bool
+}
+
+func (c *Context) live() *instance {
+	if c.instance == nil {
+		panic("actor: a Context was used after its turn; do not keep it")
+	}
+	return c.instance
+}
+
+// Key names the actor whose turn this is.
+func (c *Context) Key() Key { return c.key }
+
+// App is the app of the actor.
+func (c *Context) App() string { return c.key.App }
+
+// Type is the actor's type.
+func (c *Context) Type() string { return c.key.Type }
+
+// ID is the actor's ID.
+func (c *Context) ID() string { return c.key.ID }
+
+// InvocationID is unique to the request that the turn answers. A turn that runs
+// again keeps it.
+func (c *Context) InvocationID() string {
+	c.live()
+	return strings.Clone(c.frame.InvocationID)
+}
+
+// Now is the time at which the turn began, in UTC. It does not advance.
+func (c *Context) Now() time.Time {
+	c.live()
+	return time.Unix(0, c.frame.TimeUnixNano).UTC()
+}
+
+// Version is the stored version that the turn reads: it is another one whenever
+// the actor was changed, and 0 for an actor with nothing stored.
+func (c *Context) Version() uint64 { return c.live().host.StateVersion() }
+
+// State reads and writes single keys of the actor's state.
+func (c *Context) State() State { return State{c} }
+
+// Random is chance that belongs to the turn.
+func (c *Context) Random() Random { return Random{c} }
+
+// Log writes to the actor's log.
+func (c *Context) Log() Logger { return Logger{c} }
+
+// Random is the turn's stream of random numbers. It is an [io.Reader] and
+// a source for math/rand/v2: rand.New(ctx.Random()).
+type Random struct{ ctx *Context }
+
+// Read fills p. It never fails.
+func (r Random) Read(p []byte) (int, error) {
+	r.ctx.live().host.Random(p)
+	return len(p), nil
+}
+
+// Uint64 returns a random number of the whole range.
+func (r Random) Uint64() uint64 {
+	in := r.ctx.live()
+	in.host.Random(in.word[:])
+	return binary.LittleEndian.Uint64(in.word[:])
+}

@@ -1,0 +1,57 @@
+// Package actor is the Greenroom SDK for guests written in Go, compiled with
+// TinyGo or with standard Go.
+//
+// An actor type is a struct and its methods. The struct is the actor's state:
+// each of its top-level JSON fields is one state key, loaded before a method and
+// saved after it.
+//
+//	type Counter struct {
+//		Count int `json:"count"`
+//	}
+//
+//	func (c *Counter) Add(ctx *actor.Context, amount int) (int, error) {
+//		c.Count += amount
+//		return c.Count, nil
+//	}
+//
+//	func init() {
+//		actor.Register("Counter", actor.Method("Add", (*Counter).Add))
+//	}
+//
+//	func main() {}
+//
+// # Turns
+//
+// A method runs as one turn: alone on its actor, and atomic. When it returns nil
+// everything that it changed is made durable together, and only then is its
+// answer given; when it returns an error, panics or runs out of time, nothing
+// happened. See [Error] for errors that callers can tell apart.
+//
+// # Input and output
+//
+// Input and output are any types that encoding/json knows. [None] stands for no
+// input or no output, []byte and [Payload] for raw bytes.
+//
+// # State
+//
+// Stored keys that the struct has no field for are left alone, so that an older
+// module does not lose what a newer one wrote. Unexported fields are not state:
+// they may vanish between any two turns. Actors with much state, of which a turn
+// needs little, use an empty struct and [Context.State], which reads and writes
+// single keys.
+//
+// A method registered with [ReadOnly] never saves: what it changes in the struct
+// is dropped.
+//
+// # Determinism
+//
+// A turn must not depend on anything but its input, its state and its [Context]:
+// take the time from [Context.Now] and chance from [Context.Random]. Package
+// variables are shared by the actors that an instance happens to serve, and are
+// lost with it: keep nothing of an actor there.
+//
+// # What TinyGo does without
+//
+// Without a scheduler there are no goroutines, and recover does nothing: a panic
+// always ends the turn and the instance.
+package actor

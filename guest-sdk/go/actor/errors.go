@@ -1,0 +1,163 @@
+package actor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/greenroom-run/greenroom/abi"
+)
+
+// Status is the kind of an error, as gRPC and Connect number them.
+type Status uint16
+
+// The statuses that a method may choose.
+const (
+	Canceled           = Status(abi.StatusCanceled)
+	Unknown            = Status(abi.StatusUnknown)
+	InvalidArgument    = Status(abi.StatusInvalidArgument)
+	DeadlineExceeded   = Status(abi.StatusDeadlineExceeded)
+	NotFound           = Status(abi.StatusNotFound)
+	AlreadyExists      = Status(abi.StatusAlreadyExists)
+	PermissionDenied   = Status(abi.StatusPermissionDenied)
+	ResourceExhausted  = Status(abi.StatusResourceExhausted)
+	FailedPrecondition = Status(abi.StatusFailedPrecondition)
+	Aborted            = Status(abi.StatusAborted)
+	OutOfRange         = Status(abi.StatusOutOfRange)
+	Unimplemented      = Status(abi.StatusUnimplemented)
+	Internal           = Status(abi.StatusInternal)
+	Unavailable        = Status(abi.StatusUnavailable)
+	DataLoss           = Status(abi.StatusDataLoss)
+	Unauthenticated    = Status(abi.StatusUnauthenticated)
+)
+
+// Error is an error that reaches the caller as it is. A method may return it
+// wrapped; the caller then gets the whole text with this status, code and
+// detail. Any other error reaches the caller as [Unknown] with its text.
+//
+// An Error is a value: what derives from it is a copy, so that an application
+// can keep its errors in package variables. [errors.Is] compares two of them by
+// status and code.
+type Error struct {
+	Status Status
+	// Code is the application's own name for the error: "out_of_stock". At
+	// most 128 bytes.
+	Code string
+	// Message is for people. At most 4096 bytes.
+	Message string
+	// Retryable says that the same call may succeed later.
+	Retryable bool
+	// Detail is for programs. At most 65536 bytes.
+	Detail Payload
+}
+
+// NewError returns an error for callers.
+func NewError(status Status, code, message string) *Error {
+	return &Error{Status: status, Code: code, Message: message}
+}
+
+// Errorf returns an error of status [FailedPrecondition] with the application's
+// code for it and a formatted message: the everyday refusal.
+func Errorf(code, format string, args ...any) *Error {
+	return NewError(FailedPrecondition, code, fmt.Sprintf(format, args...))
+}
+
+// Error returns code and message.
+func (e *Error) Error() string {
+	if e.Code == "" {
+		return e.Message
+	}
+	return e.Code + ": " + e.Message
+}
+
+// Is reports whether target is an Error of the same status and code.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Status == e.Status && t.Code == e.Code
+}
+
+// Messagef returns a copy of e with another message.
+func (e *Error) Messagef(format string, args ...any) *Error {
+	c := *e
+	c.Message = fmt.Sprintf(format, args...)
+	return &c
+}
+
+// WithDetail returns a copy of e that carries v: a [Payload] as it is, []byte as
+// bytes, anything else as JSON. It panics if v has no JSON form.
+func (e *Error) WithDetail(v any) *Error {
+	c := *e
+	switch v := v.(type) {
+	case Payload:
+		c.Detail = v
+	case []byte:
+		c.Detail = Payload{ContentType: contentTypeBytes, Data: v}
+	default:
+		data, err := json.Marshal(v)
+		if err != nil {
+			panic("actor: the detail of error " + e.Code + " has no JSON form: " + err.Error())
+		}
+		c.Detail = Payload{ContentType: contentTypeJSON, Data: data}
+	}
+	return &c
+}
+
+// Retry returns a copy of e that tells the caller that trying again may help.
+func (e *Error) Retry() *Error {
+	c := *e
+	c.Retryable = true
+	return &c
+}
+
+// Errors of [State], to compare with [errors.Is].
+var (
+	// ErrReadOnly is a write in a read-only method.
+	ErrReadOnly = NewError(FailedPrecondition, "read_only", "a read-only method may not change anything")
+	// ErrNoState is a use of state in a stateless type.
+	ErrNoState = NewError(FailedPrecondition, "no_state", "actors of a stateless type have no state")
+	// ErrInvalidKey is a key that is empty, over 512 bytes or not UTF-8.
+	ErrInvalidKey = NewError(InvalidArgument, "invalid_key", "a state key must have 1 to 512 bytes of UTF-8")
+	// ErrTooLarge is a value or a reply above the host's limit.
+	ErrTooLarge = NewError(ResourceExhausted, "too_large", "larger than the host's limit")
+	// ErrBadState is stored state that does not fit the Go type it is read into.
+	ErrBadState = NewError(FailedPrecondition, "bad_state", "the stored state does not fit the type")
+)
+
+// codeError returns the error of a host function's code.
+func codeError(code abi.Code) error {
+	switch code {
+	case abi.CodeReadOnly:
+		return ErrReadOnly
+	case abi.CodeNoState:
+		return ErrNoState
+	case abi.CodeInvalid:
+		return ErrInvalidKey
+	case abi.CodeTooLarge:
+		return ErrTooLarge
+	}
+	return NewError(Internal, "host_error", "the host answered with code "+strconv.Itoa(int(code)))
+}
+
+// errorFrame returns the frame of a method's error.
+func errorFrame(err error) []byte {
+	f := abi.Error{Status: abi.StatusUnknown, Message: err.Error()}
+	var e *Error
+	if errors.As(err, &e) {
+		f = abi.Error{
+			Status: uint16(e.Status), Code: strings.ToValidUTF8(e.Code, "\uFFFD"), Message: f.Message, Retryable: e.Retryable,
+			DetailContentType: strings.ToValidUTF8(e.Detail.ContentType, "\uFFFD"), Detail: e.Detail.Data,
+		}
+		if err == error(e) {
+			f.Message = e.Message
+		}
+	}
+	f.Message = strings.ToValidUTF8(f.Message, "\uFFFD")
+	if len(f.Detail) > abi.MaxErrorDetailLen {
+		f.Message += " (its detail of " + strconv.Itoa(len(f.Detail)) + " bytes was left out: at most " +
+			strconv.Itoa(abi.MaxErrorDetailLen) + " are allowed)"
+		f.Detail, f.DetailContentType = nil, ""
+	}
+	return abi.AppendError(nil, &f)
+}

@@ -1,0 +1,66 @@
+package actor
+
+import "github.com/greenroom-run/greenroom/abi"
+
+// MethodOption says more about a method.
+type MethodOption func(*abi.MethodSpec)
+
+// Idempotent declares that running the method twice is as good as once, so that
+// callers may repeat a call whose outcome they do not know.
+func Idempotent() MethodOption { return func(m *abi.MethodSpec) { m.Idempotent = true } }
+
+// Reentrant lets the method be entered while another turn of its own chain of
+// calls is open on the actor.
+func Reentrant() MethodOption { return func(m *abi.MethodSpec) { m.Reentrant = true } }
+
+// method is a registered method. run does everything between a decoded frame and
+// the reply.
+type method struct {
+	spec abi.MethodSpec
+	run  func(ctx *Context) error
+}
+
+// Method is a method of an actor type, for [Register]. fn is usually a method
+// expression: actor.Method("AddItem", (*Cart).AddItem).
+func Method[S, In, Out any](name string, fn func(state *S, ctx *Context, in In) (Out, error), opts ...MethodOption) Part {
+	return newMethod(abi.MethodSpec{Name: name}, fn, opts)
+}
+
+// ReadOnly is a method that never changes anything: it may run beside other
+// turns, and is reachable by HTTP GET. Writes through [Context.State] fail with
+// [ErrReadOnly], and changes of the state struct are dropped.
+func ReadOnly[S, In, Out any](name string, fn func(state *S, ctx *Context, in In) (Out, error), opts ...MethodOption) Part {
+	return newMethod(abi.MethodSpec{Name: name, ReadOnly: true}, fn, opts)
+}
+
+func newMethod[S, In, Out any](spec abi.MethodSpec, fn func(*S, *Context, In) (Out, error), opts []MethodOption) Part {
+	for _, o := range opts {
+		o(&spec)
+	}
+	run := func(ctx *Context) error {
+		var in In
+		if err := ctx.decodeInput(&in); err != nil {
+			return err
+		}
+		state, err := ctx.loadState()
+		if err != nil {
+			return err
+		}
+		out, err := fn(state.(*S), ctx, in)
+		if err != nil {
+			return err
+		}
+		if err := ctx.saveState(); err != nil {
+			return err
+		}
+		return ctx.reply(&out)
+	}
+	return &methodPart{method: &method{spec: spec, run: run}, state: stateTypeOf[S](spec.Name)}
+}
+
+type methodPart struct {
+	method *method
+	state  *stateType
+}
+
+func (p *methodPart) addTo(t *actorType) { t.addMethod(p.method, p.state) }

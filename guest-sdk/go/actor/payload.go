@@ -1,0 +1,128 @@
+package actor
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/greenroom-run/greenroom/abi"
+)
+
+const (
+	contentTypeJSON  = "application/json"
+	contentTypeBytes = "application/octet-stream"
+)
+
+// None is the input of a method that takes none, whatever was sent, and the
+// output of one that answers nothing.
+type None struct{}
+
+// Payload is raw input or output with its content type. As an input, an empty
+// content type means application/json. []byte is the same without a content
+// type; as an output it is application/octet-stream.
+type Payload struct {
+	ContentType string
+	Data        []byte
+}
+
+// decodeInput decodes the turn's payload into in, a pointer to a method's input.
+func (c *Context) decodeInput(in any) error {
+	// Raw bytes are copied: the frame is overwritten by the next turn, and
+	// a method may well put its input into the state.
+	switch in := in.(type) {
+	case *None:
+		return nil
+	case *[]byte:
+		*in = bytes.Clone(c.frame.Payload)
+		return nil
+	case *Payload:
+		in.Data = bytes.Clone(c.frame.Payload)
+		in.ContentType = strings.Clone(c.frame.ContentType)
+		if in.ContentType == "" {
+			in.ContentType = contentTypeJSON
+		}
+		return nil
+	}
+	if len(c.frame.Payload) == 0 {
+		return badJSON("the payload is empty; the method takes JSON")
+	}
+	if err := json.Unmarshal(c.frame.Payload, in); err != nil {
+		return badJSON("the payload " + jsonProblem(err))
+	}
+	return nil
+}
+
+func badJSON(message string) error { return NewError(InvalidArgument, "bad_json", message) }
+
+// jsonProblem says what json.Unmarshal found, and where, in the caller's terms.
+func jsonProblem(err error) string {
+	switch err := err.(type) {
+	case *json.SyntaxError:
+		return "is not JSON, byte " + strconv.FormatInt(err.Offset, 10) + ": " + err.Error()
+	case *json.UnmarshalTypeError:
+		where := "as a whole"
+		if err.Field != "" {
+			where = "in field " + err.Field
+		}
+		return "has the wrong type " + where + ", byte " + strconv.FormatInt(err.Offset, 10) +
+			": " + err.Value + ", want " + jsonKind(err)
+	}
+	return "cannot be decoded: " + err.Error()
+}
+
+func jsonKind(err *json.UnmarshalTypeError) string {
+	if err.Type == nil {
+		return "another type"
+	}
+	return err.Type.String()
+}
+
+// reply sets the turn's reply; out is a pointer to a method's output.
+func (c *Context) reply(out any) error {
+	contentType, data := contentTypeJSON, []byte(nil)
+	switch out := out.(type) {
+	case *None:
+		return nil
+	case *[]byte:
+		contentType, data = contentTypeBytes, *out
+	case *Payload:
+		contentType, data = out.ContentType, out.Data
+		if contentType == "" {
+			contentType = contentTypeJSON
+		}
+	default:
+		encoded, err := c.instance.replies.encode(out)
+		if err != nil {
+			return NewError(Internal, "bad_reply", "the reply has no JSON form: "+err.Error())
+		}
+		data = encoded
+	}
+	if code := c.instance.host.Reply(contentType, data); code < 0 {
+		if code == abi.CodeTooLarge {
+			return ErrTooLarge.Messagef("the reply has %d bytes, more than the host's limit", len(data))
+		}
+		return codeError(code)
+	}
+	return nil
+}
+
+// jsonBuffer encodes values into memory that it keeps, without the escapes that
+// only HTML needs.
+type jsonBuffer struct {
+	buf bytes.Buffer
+	enc *json.Encoder
+}
+
+// encode returns the JSON of v, good until the next call.
+func (b *jsonBuffer) encode(v any) ([]byte, error) {
+	if b.enc == nil {
+		b.enc = json.NewEncoder(&b.buf)
+		b.enc.SetEscapeHTML(false)
+	}
+	b.buf.Reset()
+	if err := b.enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.buf.Bytes(), []byte("\n")), nil
+}

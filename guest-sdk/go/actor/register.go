@@ -1,0 +1,158 @@
+package actor
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/bridge"
+)
+
+// Bounds of the manifest, abi/SPEC.md section 3.
+const (
+	maxNameLen = 64
+	maxTypes   = 64
+	maxMethods = 256
+)
+
+// sdkName is how modules name the SDK that they were built with.
+const sdkName = "greenroom-go/0.1.0"
+
+// Part is what an actor type is made of: its methods ([Method], [ReadOnly]) and
+// its settings ([Placement], [Instance], [Pool], [StateSchema], [Migrate],
+// [Limits]).
+type Part interface{ addTo(*actorType) }
+
+// actorType is a registered type.
+type actorType struct {
+	spec    abi.TypeSpec
+	methods map[string]*method
+	migrate func(ctx *Context, from uint32) error
+	// state is what the methods are methods of; nil without any method.
+	state *stateType
+}
+
+// registry holds what the init functions of a module registered. It is complete
+// before the first turn and never changes after.
+type registry struct {
+	order []*actorType
+	types map[string]*actorType
+}
+
+var registered = registry{types: map[string]*actorType{}}
+
+func init() {
+	bridge.NewInstance = func(h bridge.Host) bridge.Instance { return newInstance(h, &registered) }
+	bridge.Manifest = registered.manifest
+}
+
+// Register declares an actor type. Call it from an init function, once for each
+// type of the module. All methods must have receivers of one type, a struct or a
+// map with string keys, whose top-level JSON members are the actor's state keys.
+//
+// It panics, so that the upload is refused with the message, if a name is not
+// 1 to 64 of the characters A-Z a-z 0-9 . _ - or is taken, or if the parts
+// contradict each other.
+func Register(name string, parts ...Part) {
+	registered.add(name, parts)
+}
+
+func (r *registry) add(name string, parts []Part) {
+	where := "actor.Register(" + strconv.Quote(name) + "): "
+	checkName(where+"the type name ", name)
+	if r.types[name] != nil {
+		panic(where + "the type is registered already; give one of the two another name")
+	}
+	if len(r.order) == maxTypes {
+		panic(where + "a module has at most " + strconv.Itoa(maxTypes) + " types; move some into another module")
+	}
+	t := &actorType{spec: abi.TypeSpec{Name: name}, methods: map[string]*method{}}
+	for _, p := range parts {
+		p.addTo(t)
+	}
+	switch {
+	case len(t.methods) == 0:
+		panic(where + "has no methods; add actor.Method(…)")
+	case len(t.methods) > maxMethods:
+		panic(where + "has " + strconv.Itoa(len(t.methods)) + " methods; at most " + strconv.Itoa(maxMethods) + " are allowed")
+	case t.spec.Placement == string(Stateless) && t.state.kept:
+		panic(where + "a stateless type keeps no state; make " + t.state.typ.String() + " an empty struct or choose another placement")
+	}
+	r.order = append(r.order, t)
+	r.types[name] = t
+}
+
+// addMethod is the part of Method and ReadOnly.
+func (t *actorType) addMethod(m *method, state *stateType) {
+	where := "actor.Register(" + strconv.Quote(t.spec.Name) + "): "
+	checkName(where+"the method name ", m.spec.Name)
+	if t.methods[m.spec.Name] != nil {
+		panic(where + "method " + m.spec.Name + " is registered twice; give one of the two another name")
+	}
+	switch {
+	case t.state == nil:
+		t.state = state
+	case t.state.typ != state.typ:
+		panic(where + "method " + m.spec.Name + " is one of *" + state.typ.String() + ", the others are of *" +
+			t.state.typ.String() + "; all methods of an actor type share one state type")
+	}
+	t.methods[m.spec.Name] = m
+	t.spec.Methods = append(t.spec.Methods, m.spec)
+}
+
+func (r *registry) manifest() []byte {
+	m := abi.Manifest{ABI: abi.Version, SDK: sdkName, Types: []abi.TypeSpec{}}
+	for _, t := range r.order {
+		m.Types = append(m.Types, t.spec)
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		panic("actor: encode the manifest: " + err.Error()) // names and numbers always encode
+	}
+	return data
+}
+
+func checkName(what, name string) {
+	if len(name) == 0 || len(name) > maxNameLen {
+		panic(what + "has " + strconv.Itoa(len(name)) + " bytes; give 1 to " + strconv.Itoa(maxNameLen) + " of the characters A-Z a-z 0-9 . _ -")
+	}
+	for _, r := range name {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-') {
+			panic(what + "has the character " + strconv.QuoteRune(r) + "; only A-Z a-z 0-9 . _ - are allowed")
+		}
+	}
+}
+
+// stateType is what the turn loop needs to know of the type S behind a method.
+type stateType struct {
+	typ  reflect.Type
+	kept bool            // it has something to load and save
+	make func() any      // a new *S
+	zero func(state any) // sets a *S to its zero value
+}
+
+func stateTypeOf[S any](methodName string) *stateType {
+	typ := reflect.TypeFor[S]()
+	st := &stateType{
+		typ:  typ,
+		make: func() any { return new(S) },
+		zero: func(state any) { *state.(*S) = *new(S) },
+	}
+	_, custom := any(new(S)).(json.Marshaler)
+	switch {
+	case custom:
+		st.kept = true
+	case typ.Kind() == reflect.Struct:
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			st.kept = st.kept || f.IsExported() || f.Anonymous
+		}
+	case typ.Kind() == reflect.Map && typ.Key().Kind() == reflect.String:
+		st.kept = true
+	default:
+		panic("actor: method " + methodName + ": the state type " + typ.String() +
+			" is neither a struct nor a map with string keys; wrap it in a struct, whose fields become the state keys")
+	}
+	return st
+}

@@ -1,0 +1,86 @@
+package actor
+
+import (
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+)
+
+// Placement says which host runs an actor of the type, and whether it is kept
+// warm. A type that says nothing is [Ring].
+type Placement string
+
+const (
+	// Any runs each turn under a lock in the database, on whichever host was
+	// asked: nothing is kept warm.
+	Any Placement = abi.PlacementAny
+	// Ring keeps actors warm on the host that the ring of hosts gives them, and
+	// puts them away when idle.
+	Ring Placement = abi.PlacementRing
+	// Sticky keeps actors warm on one host for as long as that host lives.
+	Sticky Placement = abi.PlacementSticky
+	// Stateless actors have no state and run anywhere.
+	Stateless Placement = abi.PlacementStateless
+)
+
+// Instance says how actors of the type share Wasm instances. A type that says
+// nothing is [Shared], or [Dedicated] if it is [Sticky].
+type Instance string
+
+const (
+	// Shared instances serve any actor of the type, one turn after another.
+	Shared Instance = abi.InstanceShared
+	// Dedicated gives each warm actor an instance of its own, in which its
+	// decoded state stays.
+	Dedicated Instance = abi.InstanceDedicated
+)
+
+// Pool says with whom actors of the type share execution slots. A type that says
+// nothing is in [User].
+type Pool string
+
+const (
+	// User is the pool of ordinary types.
+	User Pool = abi.PoolUser
+	// Batch is the pool of slow types, so that they delay no others.
+	Batch Pool = abi.PoolBatch
+)
+
+// StateSchema is the version of the form of the type's state. A module never runs
+// on state that was written under a higher one.
+type StateSchema uint32
+
+// Limits are the type's own limits; zero means the host's default, and a host
+// lowers what is above its own limit.
+type Limits struct {
+	StateBytes   int64         // of one actor's encoded state
+	PayloadBytes int64         // of one input or output
+	Mailbox      int64         // turns waiting for one actor
+	TurnTime     time.Duration // of one turn, in whole milliseconds
+	MemoryBytes  int64         // of one Wasm instance
+}
+
+// Migrate sets the hook that brings stored state of an older [StateSchema] into
+// its present form, key by key through [Context.State]. It runs as part of the
+// first turn that meets such state, before the method; what it returns as an
+// error fails that turn. from is the schema that the state was written under.
+func Migrate(hook func(ctx *Context, from uint32) error) Part { return migration(hook) }
+
+type migration func(ctx *Context, from uint32) error
+
+func (p Placement) addTo(t *actorType)   { t.spec.Placement = string(p) }
+func (i Instance) addTo(t *actorType)    { t.spec.Instance = string(i) }
+func (p Pool) addTo(t *actorType)        { t.spec.Pool = string(p) }
+func (s StateSchema) addTo(t *actorType) { t.spec.StateSchema = uint32(s) }
+
+func (m migration) addTo(t *actorType) {
+	t.spec.Migrate = true
+	t.migrate = m
+}
+
+func (l Limits) addTo(t *actorType) {
+	t.spec.Limits = abi.Limits{
+		StateBytes: l.StateBytes, PayloadBytes: l.PayloadBytes, Mailbox: l.Mailbox,
+		TurnMillis: l.TurnTime.Milliseconds(), MemoryBytes: l.MemoryBytes,
+	}
+}

@@ -1,0 +1,41 @@
+// Package bridge joins package actor to what hosts it: the host functions of a
+// Wasm runtime, or the fake host of package actortest. It is internal because
+// neither side of it is for guest authors.
+package bridge
+
+import "github.com/greenroom-run/greenroom/abi"
+
+// Host is what a guest may ask of its host during a turn: section 5 of
+// abi/SPEC.md, without memory addresses. Slices and strings passed in stay the
+// guest's; what is returned is written into buf when it fits there.
+type Host interface {
+	StateGet(key string, buf []byte) (value []byte, format abi.Format, code abi.Code)
+	StateSet(key string, value []byte, format abi.Format) abi.Code
+	StateDelete(key string) (existed bool, code abi.Code)
+	StateDeleteAll() (n int, code abi.Code)
+	StateKeys(prefix string, buf []byte) (list []byte, code abi.Code)
+	StateJSON(buf []byte) (object []byte, code abi.Code)
+	StatePatch(before, after []byte) (changed int, code abi.Code)
+	StateVersion() uint64
+	StateRevision() uint64
+	Reply(contentType string, payload []byte) abi.Code
+	Fail(frame []byte) abi.Code
+	Random(p []byte)
+	Log(level int32, text string)
+}
+
+// Instance is the memory of one guest instance. One turn runs at a time.
+type Instance interface {
+	// Turn runs the turn of a frame and returns abi.TurnDone or abi.TurnFailed.
+	// The frame may be overwritten once it has returned.
+	Turn(frame []byte) int32
+}
+
+// Package actor sets these when it is initialized: it cannot export them without
+// showing them to every guest author.
+var (
+	// NewInstance makes an instance of everything that was registered.
+	NewInstance func(Host) Instance
+	// Manifest returns the manifest of everything that was registered.
+	Manifest func() []byte
+)
