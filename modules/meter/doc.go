@@ -1,0 +1,52 @@
+// Package meter rewrites WebAssembly modules so that they account for what they
+// do: a metered module charges fuel as it runs and asks its host for more when
+// it has none, bounds the depth of its calls, and never asks for more memory
+// than it may have. It depends on nothing but the standard library, and runs no
+// code: bytes in, bytes out, the same on every machine.
+//
+// # What is accepted
+//
+// Any valid core module of WebAssembly 2.0: the MVP with sign extension,
+// saturating conversions, multiple values, bulk memory, reference types and
+// SIMD. Anything else is refused with an error that names it; no input makes the
+// package panic. Validity is not fully checked, since every engine does that
+// with the result, but everything that could let a module reach what the
+// rewriting added is: indices of globals, locals, functions and labels.
+//
+// # What a metered module has in addition
+//
+//   - It imports the function "greenroom_meter" "refill", (i64) -> i64. It is
+//     called with the fuel left, below zero, whenever a charge could not be paid,
+//     and returns the new fuel; a host that will not give any panics, which ends
+//     the guest. Called with [DepthExceeded], the calls are too deep, and the
+//     host must not return.
+//   - It exports the mutable globals "greenroom_fuel", i64, initially 0, and
+//     "greenroom_depth", i32, initially Config.MaxDepth. A host sets both before
+//     it calls an export.
+//
+// # What is charged, and where
+//
+// Each instruction has a weight (see weights.go). Fuel is charged in advance at
+// two kinds of places: a function's entry pays for everything in the function
+// outside its loops, a loop's header for one round of the loop outside the loops
+// within. What an if does not run is not charged (the dearer arm is), what a
+// branch skips is: the charge is a static upper bound of the region up to the
+// next header, so that it costs little, and it is the same on every host. As
+// every unbounded execution passes function entries or loop headers without end,
+// nothing escapes.
+//
+// Small functions without calls and loops pay nothing themselves: their callers
+// pay for them, and an indirect call pays for the dearest of them.
+//
+// Instructions whose work depends on an operand (memory.copy, memory.fill,
+// memory.init, memory.grow and their siblings for tables) charge by it before
+// they run.
+//
+// Depth is counted in functions that can be part of a recursion, directly or
+// through a table; each takes one, and more if it has many locals.
+//
+// Functions with an inner loop that calls nothing keep the fuel in a local
+// variable, and write it back around calls and at their end: that is what makes
+// tight loops cheap. A function that traps therefore may have charged up to one
+// such stretch less than it used; where it does is again the same on every host.
+package meter

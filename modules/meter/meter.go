@@ -1,0 +1,68 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Names of what the rewriting adds.
+const (
+	ImportModule = "greenroom_meter"
+	ImportRefill = "refill"
+	ExportFuel   = "greenroom_fuel"
+	ExportDepth  = "greenroom_depth"
+)
+
+// DepthExceeded is what refill is called with when the calls are too deep.
+const DepthExceeded int64 = -1 << 63
+
+// ErrMetered is a module that was metered before, or pretends to be.
+var ErrMetered = errors.New("the module is metered already")
+
+// Config bounds a metered module.
+type Config struct {
+	// MaxDepth is the initial value of the depth global, and what a host resets
+	// it to. Defaults to 10,000, which leaves half of wazero's own stack unused
+	// even for functions with many locals.
+	MaxDepth uint32
+	// MaxMemoryPages clamps the memory that the module defines, in pages of
+	// 64 KiB. A module that starts with more is refused. 0 leaves it as it is.
+	MaxMemoryPages uint32
+}
+
+// Report says what the rewriting did.
+type Report struct {
+	Functions int // of the module itself
+	Free      int // too small to be charged themselves
+	Recursive int // counted in depth
+	Loops     int // charged at their headers
+}
+
+// MemoryError is a module that starts with more memory than it may have.
+type MemoryError struct{ Pages, Limit uint32 }
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("the module starts with %d pages of memory (%d KiB); at most %d (%d KiB) are allowed",
+		e.Pages, e.Pages*64, e.Limit, e.Limit*64)
+}
+
+// Rewrite returns the metered form of a module. The input is left as it is. It
+// is deterministic and may be called concurrently.
+func Rewrite(wasm []byte, cfg Config) ([]byte, Report, error) {
+	if cfg.MaxDepth == 0 {
+		cfg.MaxDepth = 10_000
+	}
+	m, err := parse(wasm)
+	if err != nil {
+		return nil, Report{}, fmt.Errorf("meter: %w", err)
+	}
+	w, err := newRewriter(m, cfg)
+	if err != nil {
+		return nil, Report{}, fmt.Errorf("meter: %w", err)
+	}
+	out, err := w.rewrite(len(wasm))
+	if err != nil {
+		return nil, Report{}, fmt.Errorf("meter: %w", err)
+	}
+	return out, w.report, nil
+}

@@ -1,0 +1,304 @@
+package meter
+
+import (
+	"fmt"
+	"slices"
+)
+
+// rewriter holds what the sections of the new module share.
+type rewriter struct {
+	m      *module
+	cfg    Config
+	plans  []*plan
+	report Report
+
+	refillType   uint32
+	refill       uint32            // function index
+	fuel, depth  uint32            // global indices
+	blockTypes   map[uint32]uint32 // function type -> type without parameters, same results
+	addedTypes   []funcType
+	freeCost     []uint64 // by own function
+	indirectCost uint64
+}
+
+func newRewriter(m *module, cfg Config) (*rewriter, error) {
+	w := &rewriter{
+		m: m, cfg: cfg,
+		refillType: uint32(len(m.types)),
+		refill:     m.importedFuncs,
+		fuel:       m.allGlobs(),
+		depth:      m.allGlobs() + 1,
+		blockTypes: map[uint32]uint32{},
+		addedTypes: []funcType{{params: []byte{typeI64}, results: []byte{typeI64}}},
+		freeCost:   make([]uint64, len(m.bodies)),
+	}
+	for i, body := range m.bodies {
+		p, err := survey(m, m.types[m.funcTypes[i]], body)
+		if err != nil {
+			return nil, fmt.Errorf("function %d: %w", m.importedFuncs+uint32(i), err)
+		}
+		w.plans = append(w.plans, p)
+	}
+	w.findFree()
+	for i, p := range w.plans {
+		if !p.free {
+			p.charge(m.bodies[i], w.callCost, w.indirectCost)
+		}
+	}
+	markRecursive(m, w.plans)
+	w.planTypes()
+	w.count()
+	return w, nil
+}
+
+// findFree marks the small functions that call nothing, and what they cost.
+func (w *rewriter) findFree() {
+	for i, p := range w.plans {
+		if len(p.calls) > 0 || p.indirect || p.dynamic {
+			continue
+		}
+		imported := false
+		p.charge(w.m.bodies[i], func(uint32) (uint64, bool) { imported = true; return 0, true }, 0)
+		if imported || len(p.loops) > 0 || p.entry > freeLimit {
+			continue
+		}
+		p.free, w.freeCost[i] = true, p.entry
+		w.indirectCost = max(w.indirectCost, p.entry)
+	}
+}
+
+func (w *rewriter) callCost(f uint32) (cost uint64, charged bool) {
+	if f < w.m.importedFuncs {
+		return 0, true // the host may look at the fuel
+	}
+	own := f - w.m.importedFuncs
+	return w.freeCost[own], !w.plans[own].free
+}
+
+// planTypes adds the block types that functions with several results need.
+func (w *rewriter) planTypes() {
+	for i, p := range w.plans {
+		t := w.m.funcTypes[i]
+		results := w.m.types[t].results
+		if !p.wrapped() || len(results) < 2 {
+			continue
+		}
+		if _, ok := w.blockTypes[t]; !ok {
+			w.blockTypes[t] = w.refillType + uint32(len(w.addedTypes))
+			w.addedTypes = append(w.addedTypes, funcType{results: results})
+		}
+	}
+}
+
+func (w *rewriter) count() {
+	w.report.Functions = len(w.plans)
+	for _, p := range w.plans {
+		w.report.Loops += len(p.loops)
+		if p.free {
+			w.report.Free++
+		}
+		if p.recursive {
+			w.report.Recursive++
+		}
+	}
+}
+
+// wrapped functions do something at their end, and so run inside a block.
+func (p *plan) wrapped() bool { return p.recursive || p.hotLoop }
+
+func (w *rewriter) shift(f uint32) uint32 {
+	if f < w.m.importedFuncs {
+		return f
+	}
+	return f + 1
+}
+
+// rewrite writes the module, section by section; sizeHint is the input's size.
+func (w *rewriter) rewrite(sizeHint int) ([]byte, error) {
+	out := append(make([]byte, 0, sizeHint+sizeHint/4), magic...)
+	missing := []byte{secType, secImport, secGlobal, secExport}
+	for _, s := range w.m.sections {
+		missing = slices.DeleteFunc(missing, func(id byte) bool { return s.id == id })
+	}
+	emit := func(id byte, content []byte) error {
+		content, err := w.section(id, content)
+		if err != nil {
+			return fmt.Errorf("section %d: %w", id, err)
+		}
+		out = append(appendU32(append(out, id), uint32(len(content))), content...)
+		return nil
+	}
+	emitMissing := func(below int) error {
+		for len(missing) > 0 && rank(missing[0]) < below {
+			if err := emit(missing[0], nil); err != nil {
+				return err
+			}
+			missing = missing[1:]
+		}
+		return nil
+	}
+	const end = 1000 // above every rank
+	for _, s := range w.m.sections {
+		if s.id == secCustom {
+			content := w.custom(s.content)
+			out = append(appendU32(append(out, secCustom), uint32(len(content))), content...)
+			continue
+		}
+		if err := emitMissing(rank(s.id)); err != nil {
+			return nil, err
+		}
+		if err := emit(s.id, s.content); err != nil {
+			return nil, err
+		}
+	}
+	return out, emitMissing(end)
+}
+
+// section returns the new content of a section; content is nil for one that the
+// module does not have.
+func (w *rewriter) section(id byte, content []byte) ([]byte, error) {
+	r := &reader{b: content}
+	switch id {
+	case secType:
+		return w.types(r), nil
+	case secImport:
+		return w.imports(r), nil
+	case secMemory:
+		return w.memory(r)
+	case secGlobal:
+		return w.globals(r), nil
+	case secExport:
+		return w.exports(r), nil
+	case secStart:
+		return appendU32(nil, w.shift(r.u32())), r.err
+	case secElement:
+		return w.elements(r), nil
+	case secCode:
+		return w.code()
+	default:
+		return content, nil
+	}
+}
+
+// rest begins a vector with added elements more than r has, and copies those.
+func rest(r *reader, added int) []byte {
+	var n uint32
+	if len(r.b) > 0 {
+		n = r.u32()
+	}
+	out := make([]byte, 0, len(r.b)+64)
+	return append(appendU32(out, n+uint32(added)), r.b[r.off:]...)
+}
+
+func (w *rewriter) types(r *reader) []byte {
+	out := rest(r, len(w.addedTypes))
+	for _, t := range w.addedTypes {
+		out = append(out, 0x60)
+		out = append(appendU32(out, uint32(len(t.params))), t.params...)
+		out = append(appendU32(out, uint32(len(t.results))), t.results...)
+	}
+	return out
+}
+
+// imports puts refill after the imports that are there, so that only the
+// module's own functions move on by one.
+func (w *rewriter) imports(r *reader) []byte {
+	out := rest(r, 1)
+	out = appendName(appendName(out, ImportModule), ImportRefill)
+	return appendU32(append(out, externFunc), w.refillType)
+}
+
+func (w *rewriter) memory(r *reader) ([]byte, error) {
+	n := r.count()
+	out := appendU32(nil, n)
+	for range n {
+		flags, least, most := r.byte(), r.u32(), uint32(1<<16)
+		if flags&1 != 0 {
+			most = r.u32()
+		}
+		if flags > 1 && r.err == nil {
+			r.fail(fmt.Errorf("a memory of kind %d is not of WebAssembly 2.0", flags))
+		}
+		if limit := w.cfg.MaxMemoryPages; limit > 0 {
+			if least > limit {
+				return nil, &MemoryError{Pages: least, Limit: limit}
+			}
+			flags, most = flags|1, min(most, limit)
+		}
+		out = appendU32(append(out, flags), least)
+		if flags&1 != 0 {
+			out = appendU32(out, most)
+		}
+	}
+	return out, r.err
+}
+
+func (w *rewriter) globals(r *reader) []byte {
+	var n uint32
+	if len(r.b) > 0 {
+		n = r.count()
+	}
+	out := appendU32(make([]byte, 0, len(r.b)+32), n+2)
+	for range n {
+		out = append(out, r.bytes(2)...)
+		out = w.constant(out, r)
+	}
+	const mutable = 1
+	out = append(appendS64(append(out, typeI64, mutable, opI64Const), 0), opEnd)
+	return append(appendS64(append(out, typeI32, mutable, opI32Const), int64(int32(w.cfg.MaxDepth))), opEnd)
+}
+
+// constant copies a constant expression with its function indices moved on.
+func (w *rewriter) constant(out []byte, r *reader) []byte {
+	for r.err == nil {
+		in := next(r)
+		if in.op == opRefFunc {
+			out = appendU32(append(out, opRefFunc), w.shift(in.index))
+		} else {
+			out = append(out, r.b[in.start:in.end]...)
+		}
+		if in.op == opEnd {
+			break
+		}
+	}
+	return out
+}
+
+func (w *rewriter) exports(r *reader) []byte {
+	var n uint32
+	if len(r.b) > 0 {
+		n = r.count()
+	}
+	out := appendU32(make([]byte, 0, len(r.b)+64), n+2)
+	for range n {
+		name, kind, index := r.name(), r.byte(), r.u32()
+		if kind == externFunc {
+			index = w.shift(index)
+		}
+		out = appendU32(append(appendName(out, name), kind), index)
+	}
+	out = appendU32(append(appendName(out, ExportFuel), externGlobal), w.fuel)
+	return appendU32(append(appendName(out, ExportDepth), externGlobal), w.depth)
+}
+
+func (w *rewriter) elements(r *reader) []byte {
+	out := make([]byte, 0, len(r.b)+len(r.b)/8)
+	copied := 0
+	flush := func() {
+		out = append(out, r.b[copied:r.off]...)
+		copied = r.off
+	}
+	for n := r.count(); n > 0; n-- {
+		w.m.element(r, func(start int, index uint32) {
+			out = append(out, r.b[copied:start]...)
+			out = appendU32(out, w.shift(index))
+			copied = r.off
+		}, func(r *reader) {
+			flush()
+			out = w.constant(out, r)
+			copied = r.off
+		})
+	}
+	flush()
+	return out
+}
