@@ -1,0 +1,14 @@
+//go:build !wasm
+
+package abi
+
+import "embed"
+
+// Source is this module's own source without its tests, so that the greenroom
+// binary can give guest authors a copy to build against offline. Guests do not
+// carry it.
+//
+//go:embed go.mod SPEC.md
+//go:embed abi.go error.go fields.go keylist.go source.go turn.go
+//go:embed envelope/envelope.go manifest/doc.go manifest/manifest.go manifest/values.go
+var Source embed.FS

@@ -1,0 +1,45 @@
+// Package sdk carries the source of the guest SDK and of the ABI that it is built
+// on, so that the greenroom binary can set up guest projects offline. It is for
+// tools; guests import package actor.
+package sdk
+
+import (
+	"embed"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/greenroom-run/greenroom/abi"
+)
+
+// Modules whose source [WriteTo] writes, and their folders below its root. The
+// SDK finds the ABI by the relative path in its own go.mod, so the two folders
+// keep their places to each other.
+const (
+	Module    = "github.com/greenroom-run/greenroom/guest-sdk/go"
+	Dir       = "guest-sdk/go"
+	ABIModule = "github.com/greenroom-run/greenroom/abi"
+	ABIDir    = "abi"
+)
+
+// Source is this module's own source without its tests.
+//
+//go:embed go.mod sdk.go
+//go:embed actor/context.go actor/doc.go actor/errors.go actor/exports_wasm.go actor/host_wasm.go
+//go:embed actor/log.go actor/method.go actor/payload.go actor/register.go actor/settings.go
+//go:embed actor/state.go actor/turn.go
+//go:embed internal/bridge/bridge.go
+var Source embed.FS
+
+// WriteTo writes both modules below root, in [Dir] and [ABIDir], making folders as
+// needed. It refuses to overwrite: a file that exists is an error that wraps
+// [os.ErrExist].
+func WriteTo(root string) error {
+	if err := os.CopyFS(filepath.Join(root, filepath.FromSlash(ABIDir)), abi.Source); err != nil {
+		return fmt.Errorf("write the source of %s: %w", ABIModule, err)
+	}
+	if err := os.CopyFS(filepath.Join(root, filepath.FromSlash(Dir)), Source); err != nil {
+		return fmt.Errorf("write the source of %s: %w", Module, err)
+	}
+	return nil
+}
