@@ -1,0 +1,64 @@
+package modules
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// Inspector judges a module before it is stored.
+type Inspector interface {
+	// Inspect returns the module's manifest, or every fault found. The error is
+	// for what is not the module's fault.
+	Inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error)
+}
+
+// Config configures a [Service].
+type Config struct {
+	// Store keeps modules and deployments. Required.
+	Store store.Modules
+	// Inspector judges uploads. Required.
+	Inspector Inspector
+	// Logger gets changes of deployments and failures of the poll. Defaults to
+	// discarding.
+	Logger *slog.Logger
+	// MaxBytes is the size of the largest module that is taken, in bytes.
+	// Defaults to 32 MiB.
+	MaxBytes int64
+	// PollInterval is how often deployments made by other processes are looked
+	// for. Defaults to 5 s.
+	PollInterval time.Duration
+}
+
+// WithDefaults returns a copy with defaults filled in.
+func (c Config) WithDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.MaxBytes == 0 {
+		c.MaxBytes = 32 << 20
+	}
+	if c.PollInterval == 0 {
+		c.PollInterval = 5 * time.Second
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Store == nil:
+		return errors.New("modules config: Store is nil; give the store that keeps modules")
+	case c.Inspector == nil:
+		return errors.New("modules config: Inspector is nil; give the engine that will run the modules")
+	case c.MaxBytes < 0:
+		return errors.New("modules config: MaxBytes is negative; give a size in bytes, or 0 for 32 MiB")
+	case c.PollInterval < 0:
+		return errors.New("modules config: PollInterval is negative; give a duration, or 0 for 5 s")
+	}
+	return nil
+}

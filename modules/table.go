@@ -1,0 +1,213 @@
+package modules
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/manifest"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// ServedType is an actor type with what serves it.
+type ServedType struct {
+	// Spec is the type as its module declares it, defaults filled in. It is
+	// shared and read-only.
+	Spec       *abi.TypeSpec
+	Deployment actor.Deployment
+}
+
+type typeName struct{ app, typ string }
+
+// table is what serves every type. It is never changed, only replaced.
+type table struct{ types map[typeName]served }
+
+type served struct {
+	ServedType
+	err error // why the type cannot be served, nil otherwise
+}
+
+// Current returns what serves a type now, from memory and without a lock;
+// [actor.ErrTypeNotFound], and [actor.ErrModuleDamaged] for a type whose stored
+// manifest cannot be read.
+func (s *Service) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error) {
+	t, ok := s.current.Load().types[typeName{app, typ}]
+	if !ok {
+		return actor.Deployment{}, nil, actor.ErrTypeNotFound
+	}
+	return t.Deployment, t.Spec, t.err
+}
+
+// Types reads what serves each type of an app now, in order of their names.
+// Types that cannot be served are left out.
+func (s *Service) Types(ctx context.Context, app string) ([]ServedType, error) {
+	if err := actor.ValidateName("app", app); err != nil {
+		return nil, err
+	}
+	if err := s.Refresh(ctx, app); err != nil {
+		return nil, err
+	}
+	var ts []ServedType
+	for name, t := range s.current.Load().types {
+		if name.app == app && t.err == nil {
+			ts = append(ts, t.ServedType)
+		}
+	}
+	slices.SortFunc(ts, func(a, b ServedType) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) })
+	return ts, nil
+}
+
+// Refresh reads the deployments of an app, or of every app if it is empty, from
+// the store. Callers at the same time share one read that began after all of
+// them called.
+func (s *Service) Refresh(ctx context.Context, app string) error {
+	if err := s.refresh.do(ctx, app); err != nil {
+		return fmt.Errorf("read deployments: %w", err)
+	}
+	return nil
+}
+
+// read brings the table up to what the store has.
+func (s *Service) read(ctx context.Context, app string) error {
+	ds, err := s.store.Deployments(ctx, app)
+	if err != nil {
+		return err
+	}
+	return s.apply(ctx, ds)
+}
+
+// apply replaces the table by one in which ds serve, as far as they are newer
+// than what serves now: reads may return in any order.
+func (s *Service) apply(ctx context.Context, ds []actor.Deployment) error {
+	manifests := make(map[typeName]*abi.Manifest) // by app and digest
+	entries := make(map[typeName]served)
+	old := s.current.Load()
+	for _, d := range ds {
+		name := typeName{d.App, d.Type}
+		if t, ok := old.types[name]; ok && t.Deployment == d {
+			continue
+		}
+		key := typeName{d.App, string(d.Digest)}
+		m, ok := manifests[key]
+		if !ok {
+			var err error
+			if m, err = s.manifest(ctx, d.App, d.Digest); err != nil {
+				if ctx.Err() != nil || !permanent(err) {
+					return err
+				}
+				s.log.Error("a deployed type cannot be served", "app", d.App, "actor_type", d.Type, "module", d.Digest.Short(), "error", err)
+				entries[name] = served{ServedType{Deployment: d}, err}
+				continue
+			}
+			manifests[key] = m
+		}
+		spec := typeSpec(m, d.Type)
+		if spec == nil {
+			entries[name] = served{ServedType{Deployment: d}, fmt.Errorf("module %s does not declare %s: %w", d.Digest.Short(), d.Type, actor.ErrModuleDamaged)}
+			continue
+		}
+		entries[name] = served{ServedType{Spec: spec, Deployment: d}, nil}
+	}
+	s.merge(entries)
+	return nil
+}
+
+// merge puts entries into a new table.
+func (s *Service) merge(entries map[typeName]served) {
+	for len(entries) > 0 {
+		old := s.current.Load()
+		next := &table{types: make(map[typeName]served, len(old.types)+len(entries))}
+		for name, t := range old.types {
+			next.types[name] = t
+		}
+		var changed []served
+		for name, t := range entries {
+			if have, ok := old.types[name]; ok && have.Deployment.Generation > t.Deployment.Generation {
+				continue
+			}
+			next.types[name] = t
+			changed = append(changed, t)
+		}
+		if s.current.CompareAndSwap(old, next) {
+			for _, t := range changed {
+				s.log.Info("deployment serves", "app", t.Deployment.App, "actor_type", t.Deployment.Type,
+					"generation", t.Deployment.Generation, "module", t.Deployment.Digest.Short())
+			}
+			return
+		}
+	}
+}
+
+// manifest reads a stored module's manifest; [actor.ErrModuleDamaged] if it
+// cannot be understood.
+func (s *Service) manifest(ctx context.Context, app string, d actor.Digest) (*abi.Manifest, error) {
+	m, err := s.store.Module(ctx, app, d)
+	if err != nil {
+		return nil, fmt.Errorf("module %s: %w", d.Short(), err)
+	}
+	parsed, faults := manifest.Parse(m.Manifest)
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("module %s: %s: %w", d.Short(), faults[0].Message, actor.ErrModuleDamaged)
+	}
+	return parsed, nil
+}
+
+func typeSpec(m *abi.Manifest, name string) *abi.TypeSpec {
+	for i := range m.Types {
+		if m.Types[i].Name == name {
+			return &m.Types[i]
+		}
+	}
+	return nil
+}
+
+// refresher lets many callers share one read each.
+type refresher struct {
+	read func(ctx context.Context, app string) error
+	turn chan struct{} // holds one token: reads go one after another
+
+	mu      sync.Mutex
+	waiting map[string]*flight // by app; not begun, so that callers may still join
+}
+
+type flight struct {
+	done chan struct{}
+	err  error
+}
+
+func (r *refresher) init(read func(ctx context.Context, app string) error) {
+	r.read = read
+	r.turn = make(chan struct{}, 1)
+	r.waiting = make(map[string]*flight)
+}
+
+// do joins the next read of app, or makes it. The one who makes it sees it
+// through even if its ctx ends, for the sake of those who joined.
+func (r *refresher) do(ctx context.Context, app string) error {
+	r.mu.Lock()
+	f, joined := r.waiting[app]
+	if !joined {
+		f = &flight{done: make(chan struct{})}
+		r.waiting[app] = f
+	}
+	r.mu.Unlock()
+	if joined {
+		select {
+		case <-f.done:
+			return f.err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	r.turn <- struct{}{}
+	r.mu.Lock()
+	delete(r.waiting, app)
+	r.mu.Unlock()
+	f.err = r.read(context.WithoutCancel(ctx), app)
+	<-r.turn
+	close(f.done)
+	return f.err
+}

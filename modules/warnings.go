@@ -1,0 +1,65 @@
+package modules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// warn says what the deployer should know of a change that is allowed: what
+// callers relied on and will miss. old has the manifests of the modules that
+// types are taken from.
+func warn(c change, current map[string]actor.Deployment, old map[actor.Digest]*abi.Manifest) []string {
+	var ws []string
+	add := func(format string, args ...any) { ws = append(ws, fmt.Sprintf(format, args...)) }
+	for _, spec := range c.specs {
+		cur := current[spec.Name]
+		m := old[cur.Digest]
+		if m == nil {
+			continue
+		}
+		if before := typeSpec(m, spec.Name); before != nil {
+			warnType(before, spec, add)
+		}
+	}
+	for _, name := range left(c, current, old) {
+		add("%s: stays on module %s, which the other types leave; the new module does not have it", name, current[name].Digest.Short())
+	}
+	return ws
+}
+
+func warnType(before, after *abi.TypeSpec, add func(string, ...any)) {
+	for _, was := range before.Methods {
+		at := slices.IndexFunc(after.Methods, func(m abi.MethodSpec) bool { return m.Name == was.Name })
+		switch {
+		case at < 0:
+			add("%s: the method %s is gone; calls of it fail with method_not_found", after.Name, was.Name)
+		case was.ReadOnly && !after.Methods[at].ReadOnly:
+			add("%s: the method %s is no longer read-only; queries of it are refused", after.Name, was.Name)
+		}
+	}
+	if before.Placement != after.Placement {
+		add("%s: placement changes from %s to %s", after.Name, before.Placement, after.Placement)
+	}
+	switch {
+	case after.StateSchema < before.StateSchema:
+		add("%s: state schema falls from %d to %d; actors that were saved under %d answer schema_newer", after.Name, before.StateSchema, after.StateSchema, before.StateSchema)
+	case after.StateSchema > before.StateSchema && !after.Migrate:
+		add("%s: state schema rises from %d to %d without a migrate hook; the new code must read the old state as it is", after.Name, before.StateSchema, after.StateSchema)
+	}
+}
+
+// left returns the types that stay behind on a module that others leave, since
+// the new module does not have them.
+func left(c change, current map[string]actor.Deployment, old map[actor.Digest]*abi.Manifest) []string {
+	var names []string
+	for name, d := range current {
+		if old[d.Digest] != nil && typeSpec(c.manifest, name) == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
