@@ -1,0 +1,38 @@
+package server
+
+import (
+	"context"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/modules"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// Host runs turns. [*host.Host] does; so does whatever routes to other hosts.
+type Host interface {
+	Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error)
+	// Delete removes an actor's state as a turn of its own.
+	Delete(ctx context.Context, key actor.Key) error
+	// View reads an actor; actor.ErrActorNotFound when nothing is stored.
+	View(ctx context.Context, key actor.Key) (host.View, error)
+}
+
+// Modules keeps modules and says what serves each type. [*modules.Service] does.
+// Digests may be prefixes as long as they are unambiguous.
+type Modules interface {
+	Upload(ctx context.Context, app string, wasm []byte, progress func(modules.Stage)) (actor.Module, error)
+	Module(ctx context.Context, app string, digest actor.Digest) (actor.Module, error)
+	List(ctx context.Context, app string, after actor.Digest, limit int) ([]actor.Module, error)
+	Bytes(ctx context.Context, app string, digest actor.Digest) ([]byte, error)
+	Delete(ctx context.Context, app string, digest actor.Digest) error
+	Deploy(ctx context.Context, req modules.DeployRequest) ([]actor.Deployment, []string, error)
+	Rollback(ctx context.Context, req modules.RollbackRequest) (actor.Deployment, []string, error)
+	History(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error)
+	Types(ctx context.Context, app string) ([]modules.ServedType, error)
+}
+
+// Lister lists actors; every store does.
+type Lister interface {
+	ListActors(ctx context.Context, q store.ActorQuery) ([]store.ActorInfo, error)
+}

@@ -1,0 +1,187 @@
+package server
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Connect reports a message that cannot be decoded before any interceptor runs,
+// and without details. The codecs here let such a message pass as an empty one
+// that carries the error, and the interceptor of errors.go tells it like every
+// other: as a typed error. The carrier is an unknown field with the highest
+// number there is; who sends that field fools nobody but themselves.
+const undecodableField protowire.Number = protowire.MaxValidNumber
+
+func carryError(m proto.Message, err error) {
+	proto.Reset(m)
+	raw := protowire.AppendTag(nil, undecodableField, protowire.BytesType)
+	m.ProtoReflect().SetUnknown(protowire.AppendString(raw, err.Error()))
+}
+
+// carriedError returns the error that a codec put into msg; nil for a message
+// that was decoded.
+func carriedError(msg any) error {
+	m, ok := msg.(proto.Message)
+	if !ok {
+		return nil
+	}
+	raw := m.ProtoReflect().GetUnknown()
+	if len(raw) == 0 {
+		return nil
+	}
+	num, typ, n := protowire.ConsumeTag(raw)
+	if n < 0 || num != undecodableField || typ != protowire.BytesType {
+		return nil
+	}
+	text, _ := protowire.ConsumeString(raw[n:])
+	return &actor.ArgumentError{Field: "request", Problem: "is not a message of this procedure: " + text}
+}
+
+// binaryCodec is Protobuf's wire format.
+type binaryCodec struct{}
+
+func (binaryCodec) Name() string { return "proto" }
+
+func (binaryCodec) Marshal(msg any) ([]byte, error) {
+	m, err := protoMessage(msg)
+	if err != nil {
+		return nil, err
+	}
+	return proto.Marshal(m)
+}
+
+// MarshalAppend spares Connect a buffer.
+func (binaryCodec) MarshalAppend(dst []byte, msg any) ([]byte, error) {
+	m, err := protoMessage(msg)
+	if err != nil {
+		return nil, err
+	}
+	return proto.MarshalOptions{}.MarshalAppend(dst, m)
+}
+
+func (binaryCodec) Unmarshal(data []byte, msg any) error {
+	m, err := protoMessage(msg)
+	if err != nil {
+		return err
+	}
+	if err := proto.Unmarshal(data, m); err != nil {
+		carryError(m, err)
+	}
+	return nil
+}
+
+// jsonCodec is Protobuf's JSON form. Unknown members are passed over, so that a
+// newer client can speak to an older server.
+type jsonCodec struct{ name string }
+
+func (c jsonCodec) Name() string { return c.name }
+
+func (jsonCodec) Marshal(msg any) ([]byte, error) {
+	m, err := protoMessage(msg)
+	if err != nil {
+		return nil, err
+	}
+	return protojson.Marshal(m)
+}
+
+// MarshalAppend spares Connect a buffer.
+func (jsonCodec) MarshalAppend(dst []byte, msg any) ([]byte, error) {
+	m, err := protoMessage(msg)
+	if err != nil {
+		return nil, err
+	}
+	return protojson.MarshalOptions{}.MarshalAppend(dst, m)
+}
+
+func (jsonCodec) Unmarshal(data []byte, msg any) error {
+	m, err := protoMessage(msg)
+	if err != nil {
+		return err
+	}
+	if len(data) == 0 {
+		carryError(m, errors.New("the body is empty; the smallest message is {}"))
+		return nil
+	}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, m); err != nil {
+		carryError(m, err)
+	}
+	return nil
+}
+
+func protoMessage(msg any) (proto.Message, error) {
+	m, ok := msg.(proto.Message)
+	if !ok {
+		return nil, fmt.Errorf("%T is not a Protobuf message", msg)
+	}
+	return m, nil
+}
+
+// boundedGzip decompresses at most limit bytes per message: a small body must not
+// become a large message. It reports what is wrong as a typed error, and only
+// from Read, whose errors Connect passes on as they are.
+type boundedGzip struct {
+	gzip.Reader
+	limit, left int64
+	tooLarge    error
+	resetErr    error
+}
+
+func newBoundedGzip(limit int64, tooLarge error) func() connect.Decompressor {
+	return func() connect.Decompressor { return &boundedGzip{limit: limit, tooLarge: tooLarge} }
+}
+
+// Reset implements [connect.Decompressor].
+func (g *boundedGzip) Reset(r io.Reader) error {
+	g.left = g.limit
+	g.resetErr = g.Reader.Reset(r)
+	return nil
+}
+
+// Read implements [io.Reader].
+func (g *boundedGzip) Read(p []byte) (int, error) {
+	if g.resetErr != nil {
+		return 0, errNotGzip(g.resetErr)
+	}
+	n, err := g.Reader.Read(p)
+	if g.left -= int64(n); g.left < 0 {
+		return n, failureOf(g.tooLarge, false).rpc()
+	}
+	if err != nil && err != io.EOF {
+		err = errNotGzip(err)
+	}
+	return n, err
+}
+
+// Close implements [connect.Decompressor].
+func (g *boundedGzip) Close() error { return nil } // gzip.Reader holds nothing that needs it
+
+func errNotGzip(err error) error {
+	return failureOf(&actor.ArgumentError{Field: "request", Problem: "is not what its encoding gzip says: " + err.Error()}, false).rpc()
+}
+
+// compressAbove is the smallest answer worth the time that gzip takes, in bytes.
+const compressAbove = 4 << 10
+
+// handlerOptions are those of RPC handlers whose messages have at most
+// maxMessage bytes; tooLarge is what a larger one is told.
+func (s *Server) handlerOptions(maxMessage int64, tooLarge error) []connect.HandlerOption {
+	return []connect.HandlerOption{
+		connect.WithInterceptors(&errorInterceptor{s}, s.validator),
+		connect.WithCodec(binaryCodec{}),
+		connect.WithCodec(jsonCodec{"json"}),
+		connect.WithCodec(jsonCodec{"json; charset=utf-8"}),
+		connect.WithCompression("gzip", newBoundedGzip(maxMessage, tooLarge), newGzip),
+		connect.WithCompressMinBytes(compressAbove),
+	}
+}
+
+func newGzip() connect.Compressor { return gzip.NewWriter(io.Discard) }

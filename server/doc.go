@@ -1,0 +1,45 @@
+// Package server is Greenroom's front door: ActorService and ModuleService over
+// Connect, gRPC and gRPC-Web, the plain HTTP form of actor calls, health,
+// reflection and metrics, on one port, HTTP/1.1 and HTTP/2, in plain text or TLS.
+//
+// # What a request meets, in order
+//
+//		listener ── exchange ── admission ── CORS ── route ── handler ── Host, Modules
+//
+//	  - An exchange gives the request an ID, bounds how long its body may take and
+//	    how large it may be, turns a panic into an internal error, and counts it.
+//	  - Admission decides who may speak; see below.
+//	  - A route is found by the path as it was sent: it is never cleaned, so that
+//	    no actor ID means anything but itself.
+//	  - Every error passes the one map of errors.go on its way out, and carries an
+//	    ErrorDetail. What the map does not know is answered with neutral text and
+//	    logged with the request's ID.
+//
+// # Who may speak
+//
+// The server listens on loopback unless it asks for a bearer token, for client
+// certificates, or was told with Insecure that neither is wanted: [New] refuses
+// anything else. Where both a token and client certificates are configured, both
+// are needed. Health answers without a token, but client certificates are part
+// of TLS and so needed for everything.
+//
+// Browsers reach loopback too, on behalf of any page, and they add client
+// certificates by themselves. So, unless a token is asked for:
+//
+//   - a request with an Origin is refused unless that origin is allowed or is
+//     the server itself;
+//   - on loopback without client certificates, a request for a host name that is
+//     not a loopback name is refused, which is what DNS rebinding looks like. A
+//     reverse proxy on the same machine that passes a public host name on needs
+//     a token, or Insecure.
+//
+// # Failures
+//
+//   - Caller gone: its context ends, and with it the wait; what was committed
+//     stays.
+//   - Slow or stuck callers: headers, bodies and answers have deadlines, a
+//     connection without requests is closed, and a dead HTTP/2 peer is found by
+//     pings.
+//   - Stop: new connections are refused, watchers of health are told, requests
+//     in flight are finished, and after the deadline cut off.
+package server

@@ -1,0 +1,208 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// headerRequestID names the request in the server's log; every answer has it.
+const headerRequestID = "Greenroom-Request-Id"
+
+// exchange is one request and its answer. It stands where the handlers see the
+// [http.ResponseWriter] and the body, so that one allocation does for all that
+// is counted and bounded. Like those, it is used by one goroutine at a time,
+// except that the body may be read while the answer is written.
+type exchange struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	id      string
+	status  int // as sent; 0 until then
+
+	body        io.ReadCloser
+	bodyLeft    int64 // bytes that may still be read
+	bodyErr     error // what is said when there are more
+	bodyTimeout time.Duration
+	streaming   bool // the timeout is for each read, not for the whole
+	rpc         bool // the body is read by an RPC handler
+	bodyTimed   bool
+	now         func() time.Time
+}
+
+type exchangeKey struct{}
+
+// exchangeOf returns the exchange that a handler's context belongs to.
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// requestID returns the ID of the request that ctx belongs to.
+func requestID(ctx context.Context) string {
+	if x := exchangeOf(ctx); x != nil {
+		return x.id
+	}
+	return ""
+}
+
+func newRequestID() string {
+	var b [12]byte
+	rand.Read(b[:]) // never fails: see crypto/rand
+	return hex.EncodeToString(b[:])
+}
+
+// ServeHTTP serves one exchange.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	route := s.routes.find(r.URL.Path)
+	x := &exchange{
+		ResponseWriter: w,
+		control:        http.NewResponseController(w),
+		id:             newRequestID(),
+		body:           r.Body,
+		bodyLeft:       route.maxBody,
+		bodyErr:        route.bodyErr,
+		bodyTimeout:    s.conf.BodyTimeout,
+		streaming:      route.streaming,
+		rpc:            route.rpc,
+		now:            s.conf.Clock,
+	}
+	w.Header().Set(headerRequestID, x.id)
+	began := s.conf.Clock()
+	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = x.readCloser()
+	}
+	defer func() {
+		took := s.conf.Clock().Sub(began)
+		s.metrics.request(route.name, x.status, took)
+		if s.log.Enabled(r.Context(), slog.LevelDebug) {
+			s.log.LogAttrs(r.Context(), slog.LevelDebug, "request served",
+				slog.String("request_id", x.id), slog.String("method", r.Method), slog.String("route", route.name),
+				slog.String("protocol", r.Proto), slog.String("remote", r.RemoteAddr),
+				slog.Int("status", x.status), slog.Duration("took", took))
+		}
+	}()
+	defer s.recoverPanic(route, x, r)
+	s.enter(route, x, r)
+}
+
+// recoverPanic answers a panic of a handler, which is a bug of ours, with an
+// internal error, or by cutting the connection when an answer has begun.
+func (s *Server) recoverPanic(route *route, x *exchange, r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler {
+		panic(v) // net/http's own way to cut a connection
+	}
+	s.log.LogAttrs(r.Context(), slog.LevelError, "handler panicked",
+		slog.String("request_id", x.id), slog.String("path", r.URL.Path),
+		slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())))
+	if x.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	s.refuse(route, x, r, errPanicked)
+}
+
+// errPanicked is not in the map of errors on purpose: it is answered as internal.
+var errPanicked = errors.New("a handler panicked")
+
+// Unwrap lets [http.ResponseController] reach the connection.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// WriteHeader notes the status.
+func (x *exchange) WriteHeader(status int) {
+	if x.status == 0 && status >= http.StatusOK { // 1xx are not the answer
+		x.status = status
+		x.allowWrite()
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes a part of the answer, which the client has the body timeout to
+// accept.
+func (x *exchange) Write(p []byte) (int, error) {
+	if x.status == 0 {
+		x.status = http.StatusOK
+	}
+	x.allowWrite()
+	return x.ResponseWriter.Write(p)
+}
+
+// Flush makes an exchange an [http.Flusher], as streams need. What is flushed has
+// been accepted by the client or its connection, so that a stream may then be
+// silent for as long as it likes.
+func (x *exchange) Flush() {
+	_ = x.control.Flush() // a broken connection shows at the next Write
+	if x.streaming {
+		_ = x.control.SetWriteDeadline(time.Time{})
+	}
+}
+
+func (x *exchange) allowWrite() {
+	_ = x.control.SetWriteDeadline(x.now().Add(x.bodyTimeout)) // without a connection there is nothing to bound
+}
+
+func (x *exchange) readCloser() io.ReadCloser { return (*exchangeBody)(x) }
+
+// exchangeBody is the body of an exchange's request: bounded in size and time.
+// To an RPC handler its errors are *connect.Error values, which the protocols pass
+// on as they are.
+type exchangeBody exchange
+
+// Read implements [io.Reader].
+func (b *exchangeBody) Read(p []byte) (int, error) {
+	if b.streaming || !b.bodyTimed {
+		b.bodyTimed = true
+		_ = b.control.SetReadDeadline(b.now().Add(b.bodyTimeout))
+	}
+	// One byte more than allowed is asked for, to tell the end from too much.
+	if int64(len(p)) > b.bodyLeft+1 {
+		p = p[:b.bodyLeft+1]
+	}
+	n, err := b.body.Read(p)
+	if int64(n) > b.bodyLeft {
+		return int(b.bodyLeft), b.said(b.bodyErr)
+	}
+	b.bodyLeft -= int64(n)
+	switch {
+	case err == nil:
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = b.said(&requestError{kindBodyTimeout, fmt.Sprintf("the request's body did not arrive within %v", b.bodyTimeout)})
+	default:
+		// The connection goes on to be read, for the client's going away: that
+		// read must not run into this one's deadline.
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+func (b *exchangeBody) said(err error) error {
+	if b.rpc {
+		return failureOf(err, false).rpc()
+	}
+	return err
+}
+
+// Close implements [io.Closer].
+func (b *exchangeBody) Close() error { return b.body.Close() }
+
+// errPayloadTooLarge says what the limit is.
+func errPayloadTooLarge(limit int64) error {
+	return fmt.Errorf("%w of %d bytes", actor.ErrPayloadTooLarge, limit)
+}
+
+func errModuleTooLarge(limit int64) error {
+	return fmt.Errorf("%w of %d bytes", actor.ErrModuleTooLarge, limit)
+}

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	healthv1 "github.com/greenroom-run/greenroom/api/gen/grpc/health/v1"
+	"github.com/greenroom-run/greenroom/api/gen/grpc/health/v1/healthv1connect"
+)
+
+// health knows whether the server is ready, and tells those who watch it. It
+// checks on its own schedule, so that however many ask, the store is asked once.
+//
+//	unknown ── first check ──▶ ready ◀── check ──▶ not ready
+//	   └──────────────┬──────────┴─────────────────────┘
+//	                 stop ──▶ stopped, for good
+type health struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	err     error         // nil: ready
+	changed chan struct{} // closed and replaced when err changes
+	stopped bool
+}
+
+var _ healthv1connect.HealthHandler = (*health)(nil)
+
+func newHealth(log *slog.Logger) *health {
+	return &health{log: log, err: errNotChecked, changed: make(chan struct{})}
+}
+
+var (
+	errNotChecked = &requestError{actor.ErrUnavailable.Kind(), "the store was not checked yet"}
+	errStopping   = &requestError{actor.ErrStopping.Kind(), "the server is stopping"}
+)
+
+// run checks at once and then every interval, until ctx ends.
+func (h *health) run(ctx context.Context, interval time.Duration, check func(context.Context) error) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		// A store that does not answer for so long is not ready either.
+		checkCtx, cancel := context.WithTimeout(ctx, 5*interval)
+		h.set(check(checkCtx), false)
+		cancel()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stop makes the server not ready for good.
+func (h *health) stop() { h.set(errStopping, true) }
+
+func (h *health) set(err error, stop bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped {
+		return
+	}
+	h.stopped = stop
+	news := stop || (err == nil) != (h.err == nil)
+	h.err = err
+	if news {
+		if err != nil && !stop {
+			h.log.LogAttrs(context.Background(), slog.LevelWarn, "server is not ready", slog.Any("error", err))
+		}
+		close(h.changed)
+		h.changed = make(chan struct{})
+	}
+}
+
+// now returns why the server is not ready, nil if it is, and a channel that is
+// closed when that changes.
+func (h *health) now() (err error, changed <-chan struct{}, stopped bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err, h.changed, h.stopped
+}
+
+// Check implements the gRPC health protocol.
+func (h *health) Check(_ context.Context, req *connect.Request[healthv1.HealthCheckRequest]) (*connect.Response[healthv1.HealthCheckResponse], error) {
+	if !knownService(req.Msg.GetService()) {
+		return nil, &requestError{kindServiceNotFound, "this server has no such service"}
+	}
+	err, _, _ := h.now()
+	return connect.NewResponse(healthStatus(err)), nil
+}
+
+// Watch implements the gRPC health protocol. It ends when the server stops.
+func (h *health) Watch(ctx context.Context, req *connect.Request[healthv1.HealthCheckRequest], stream *connect.ServerStream[healthv1.HealthCheckResponse]) error {
+	known := knownService(req.Msg.GetService())
+	for {
+		err, changed, stopped := h.now()
+		msg := healthStatus(err)
+		if !known {
+			msg.Status = healthv1.HealthCheckResponse_SERVICE_UNKNOWN
+		}
+		if err := stream.Send(msg); err != nil {
+			return err
+		}
+		if stopped {
+			return errStopping
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func healthStatus(err error) *healthv1.HealthCheckResponse {
+	if err != nil {
+		return &healthv1.HealthCheckResponse{Status: healthv1.HealthCheckResponse_NOT_SERVING}
+	}
+	return &healthv1.HealthCheckResponse{Status: healthv1.HealthCheckResponse_SERVING}
+}
+
+// knownService: the empty name is the server as a whole.
+func knownService(name string) bool {
+	switch name {
+	case "", greenroomv1connect.ActorServiceName, greenroomv1connect.ModuleServiceName:
+		return true
+	}
+	return false
+}
+
+// serveAlive answers as long as the process can.
+func (s *Server) serveAlive(w http.ResponseWriter, _ *http.Request) {
+	writePlain(w, http.StatusOK, "ok\n")
+}
+
+// serveReady answers 200 when requests make sense, 503 and why otherwise.
+func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
+	err, _, _ := s.health.now()
+	if err == nil {
+		writePlain(w, http.StatusOK, "ok\n")
+		return
+	}
+	// Anybody may ask, so only what is safe to show.
+	writePlain(w, http.StatusServiceUnavailable, failureOf(err, false).message+"\n")
+}
+
+func writePlain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text)) // fails only with the connection
+}

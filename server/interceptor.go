@@ -1,0 +1,123 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+// errorInterceptor sends every error of a handler, and of what is between it and
+// the wire, through the map of errors.go.
+type errorInterceptor struct{ s *Server }
+
+// WrapUnary implements [connect.Interceptor].
+func (i *errorInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		if err := carriedError(req.Any()); err != nil {
+			return nil, i.s.rpcError(ctx, err)
+		}
+		res, err := next(ctx, req)
+		if err != nil {
+			return nil, i.s.rpcError(ctx, err)
+		}
+		return res, nil
+	}
+}
+
+// WrapStreamingClient implements [connect.Interceptor]; there are no clients here.
+func (i *errorInterceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements [connect.Interceptor].
+func (i *errorInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		if err := next(ctx, carryingConn{conn}); err != nil {
+			return i.s.rpcError(ctx, err)
+		}
+		return nil
+	}
+}
+
+// carryingConn finds messages that could not be decoded.
+type carryingConn struct{ connect.StreamingHandlerConn }
+
+func (c carryingConn) Receive(msg any) error {
+	if err := c.StreamingHandlerConn.Receive(msg); err != nil {
+		return err
+	}
+	return carriedError(msg)
+}
+
+// rpcError is err as the protocols send it.
+func (s *Server) rpcError(ctx context.Context, err error) *connect.Error {
+	var wire *connect.Error
+	if !errors.As(err, &wire) {
+		return s.fail(ctx, err).rpc()
+	}
+	for _, d := range wire.Details() {
+		if d.Type() == errorDetailName {
+			return wire // it passed the map where it arose
+		}
+	}
+	// From Connect itself, or from protovalidate, whose details stay.
+	kind, retryable := kindInternal, false
+	switch wire.Code() {
+	case connect.CodeInvalidArgument:
+		kind = kindInvalidArgument
+	case connect.CodeCanceled:
+		kind = actor.ErrCanceled.Kind()
+	case connect.CodeDeadlineExceeded:
+		kind = actor.ErrDeadline.Kind()
+	}
+	if d, detailErr := connect.NewErrorDetail(&greenroomv1.ErrorDetail{Kind: string(kind), Retryable: retryable}); detailErr == nil {
+		wire.AddDetail(d)
+	}
+	s.metrics.failed(kind)
+	return wire
+}
+
+var errorDetailName = string((&greenroomv1.ErrorDetail{}).ProtoReflect().Descriptor().FullName())
+
+// fail is the failure that a caller is answered with. It counts it, and logs what
+// the caller is not told.
+func (s *Server) fail(ctx context.Context, err error) failure {
+	f := failureOf(err, s.conf.ShowStacks)
+	kind := actor.Kind(f.detail.GetKind())
+	s.metrics.failed(kind)
+	if f.unsaid == nil {
+		return f
+	}
+	level := slog.LevelError
+	if kind == actor.ErrDeadline.Kind() || kind == actor.ErrStopping.Kind() || kind == actor.ErrOverloaded.Kind() {
+		level = slog.LevelDebug // nothing is broken
+	}
+	id := requestID(ctx)
+	s.log.LogAttrs(ctx, level, "request failed",
+		slog.String("request_id", id), slog.String("kind", string(kind)), slog.Any("error", f.unsaid),
+		slog.String("app", f.detail.GetApp()), slog.String("actor_type", f.detail.GetActorType()),
+		slog.String("actor_id", f.detail.GetActorId()), slog.String("method", f.detail.GetMethod()))
+	if kind == kindInternal {
+		f.message = fmt.Sprintf("an internal error; the server's log has the details under %s", id)
+	}
+	return f
+}
+
+// failTurn is fail for an error that may not say whose it is.
+func (s *Server) failTurn(ctx context.Context, err error, key actor.Key, method string) failure {
+	f := s.fail(ctx, err)
+	if f.detail.ActorType == "" {
+		f.detail.App, f.detail.ActorType, f.detail.ActorId, f.detail.Method = key.App, key.Type, key.ID, method
+	}
+	return f
+}
+
+// ended reports whether a stream's Receive ended because all was received.
+func ended(err error) bool { return errors.Is(err, io.EOF) }

@@ -1,0 +1,213 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+)
+
+// Metrics counts what happens in a registry of its own. Make it first, give its
+// [Metrics.HostEvents] to the host and itself to the server.
+//
+// Labels come from a bounded set: types and methods count only when a deployment
+// has them, and actor IDs are never a label.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	turns       *prometheus.CounterVec
+	turnTime    *prometheus.HistogramVec
+	queueTime   *prometheus.HistogramVec
+	reruns      prometheus.Counter
+	commits     *prometheus.CounterVec
+	commitTime  *prometheus.HistogramVec
+	commitTurns prometheus.Histogram
+	active      prometheus.Gauge
+	activated   prometheus.Counter
+	deactivated *prometheus.CounterVec
+	instances   *prometheus.CounterVec
+	errors      *prometheus.CounterVec
+	requests    *prometheus.CounterVec
+	requestTime *prometheus.HistogramVec
+
+	mu     sync.RWMutex
+	series map[turnSeries]*turnMetrics
+}
+
+// Gauges are values that are asked for when metrics are collected. A nil one is
+// left out. They are called from any goroutine.
+type Gauges struct {
+	// QueueDepth is how many invocations wait in mailboxes.
+	QueueDepth func() int
+	// Instances is how many guest instances exist.
+	Instances func() int
+	// GuestMemory is the memory of all instances, in bytes.
+	GuestMemory func() int64
+}
+
+// turnSeries names what one set of turn metrics counts.
+type turnSeries struct {
+	app, typ, method string
+	lane             host.Lane
+}
+
+// turnMetrics are looked up once per series, since Prometheus' own lookup costs
+// more than the rest of counting a turn.
+type turnMetrics struct {
+	succeeded prometheus.Counter
+	took      prometheus.Observer
+	queued    prometheus.Observer
+}
+
+// outcomeOK is the outcome of a turn or commit without an error; others are
+// their kinds.
+const outcomeOK = "ok"
+
+// NewMetrics returns metrics that have counted nothing.
+func NewMetrics() *Metrics {
+	seconds := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	m := &Metrics{registry: prometheus.NewRegistry(), series: make(map[turnSeries]*turnMetrics)}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		m.registry.MustRegister(h)
+		return h
+	}
+	m.turns = counter("greenroom_turns_total", "Turns by outcome: ok, or the kind of the error.", "app", "type", "method", "lane", "outcome")
+	m.turnTime = histogram("greenroom_turn_seconds", "Time from an invocation's arrival at the host to its answer.", seconds, "app", "type", "lane")
+	m.queueTime = histogram("greenroom_turn_queue_seconds", "Part of it before the turn began.", seconds, "app", "type", "lane")
+	m.reruns = counter("greenroom_turn_reruns_total", "Runs of a turn beyond its first, after conflicts.").WithLabelValues()
+	m.commits = counter("greenroom_commits_total", "Commits by outcome: ok, or the kind of the error.", "lane", "outcome")
+	m.commitTime = histogram("greenroom_commit_seconds", "Time until a commit's outcome was known.", seconds, "lane")
+	turns := []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
+	m.commitTurns = histogram("greenroom_commit_turns", "Turns that one commit carried.", turns).WithLabelValues().(prometheus.Histogram)
+	m.activated = counter("greenroom_activations_total", "Actors that came into memory.").WithLabelValues()
+	m.deactivated = counter("greenroom_deactivations_total", "Actors that left memory, by reason.", "reason")
+	m.active = prometheus.NewGauge(prometheus.GaugeOpts{Name: "greenroom_active_actors", Help: "Actors in memory."})
+	m.instances = counter("greenroom_instances_total", "Guest instances made and closed.", "event")
+	m.errors = counter("greenroom_errors_total", "Errors answered to callers, by kind.", "kind")
+	m.requests = counter("greenroom_http_requests_total", "HTTP requests by route and status. Calls over gRPC have status 200 whatever their outcome.", "route", "status")
+	m.requestTime = histogram("greenroom_http_request_seconds", "Time to serve a request; for streams, their life.", seconds, "route")
+	m.registry.MustRegister(m.active,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
+	return m
+}
+
+// HostEvents returns the callbacks that count what the host does. Guest logs are
+// not counted.
+func (m *Metrics) HostEvents() host.Events {
+	return host.Events{
+		TurnEnd:   m.turnEnd,
+		Commit:    m.commitEnd,
+		Activated: func(actor.Key) { m.activated.Inc(); m.active.Inc() },
+		Deactivated: func(_ actor.Key, reason host.DeactivateReason) {
+			m.deactivated.WithLabelValues(string(reason)).Inc()
+			m.active.Dec()
+		},
+		InstanceMade:   func(host.InstanceEvent) { m.instances.WithLabelValues("made").Inc() },
+		InstanceClosed: func(host.InstanceEvent) { m.instances.WithLabelValues("closed").Inc() },
+	}
+}
+
+// methodDelete stands for Delete, which is no method; no name has a parenthesis.
+const methodDelete = "(delete)"
+
+func (m *Metrics) turnEnd(e host.TurnEnd) {
+	series := turnSeries{e.Key.App, e.Key.Type, e.Method, e.Lane}
+	if e.Method == "" {
+		series.method = methodDelete
+	}
+	// A name that no deployment has is only what a caller wrote.
+	if e.Lane == host.LaneNone {
+		series = turnSeries{}
+	}
+	t := m.turnMetrics(series)
+	t.took.Observe(e.Duration.Seconds())
+	t.queued.Observe(e.QueueWait.Seconds())
+	if e.Runs > 1 {
+		m.reruns.Add(float64(e.Runs - 1))
+	}
+	if e.Err == nil {
+		t.succeeded.Inc()
+		return
+	}
+	m.turns.WithLabelValues(series.app, series.typ, series.method, series.lane.String(), outcomeOf(e.Err)).Inc()
+}
+
+func (m *Metrics) turnMetrics(s turnSeries) *turnMetrics {
+	m.mu.RLock()
+	t, ok := m.series[s]
+	m.mu.RUnlock()
+	if ok {
+		return t
+	}
+	lane := s.lane.String()
+	t = &turnMetrics{
+		succeeded: m.turns.WithLabelValues(s.app, s.typ, s.method, lane, outcomeOK),
+		took:      m.turnTime.WithLabelValues(s.app, s.typ, lane),
+		queued:    m.queueTime.WithLabelValues(s.app, s.typ, lane),
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.series[s] = t // whoever comes second stores the same counters
+	return t
+}
+
+func (m *Metrics) commitEnd(e host.CommitEnd) {
+	lane := e.Lane.String()
+	m.commitTime.WithLabelValues(lane).Observe(e.Duration.Seconds())
+	m.commitTurns.Observe(float64(e.GroupSize))
+	outcome := outcomeOK
+	if e.Err != nil {
+		outcome = outcomeOf(e.Err)
+	}
+	m.commits.WithLabelValues(lane, outcome).Inc()
+}
+
+// outcomeOf is an error's kind.
+func outcomeOf(err error) string { return failureOf(err, false).detail.GetKind() }
+
+func (m *Metrics) failed(kind actor.Kind) { m.errors.WithLabelValues(string(kind)).Inc() }
+
+func (m *Metrics) request(route string, status int, took time.Duration) {
+	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.requestTime.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// register adds gauges; one server does it once.
+func (m *Metrics) register(g Gauges) error {
+	gauge := func(name, help string, value func() float64) error {
+		return m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	if g.QueueDepth != nil {
+		if err := gauge("greenroom_queue_depth", "Invocations that wait in mailboxes.", func() float64 { return float64(g.QueueDepth()) }); err != nil {
+			return err
+		}
+	}
+	if g.Instances != nil {
+		if err := gauge("greenroom_instances", "Guest instances.", func() float64 { return float64(g.Instances()) }); err != nil {
+			return err
+		}
+	}
+	if g.GuestMemory != nil {
+		if err := gauge("greenroom_guest_memory_bytes", "Memory of all guest instances.", func() float64 { return float64(g.GuestMemory()) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}

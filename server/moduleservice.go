@@ -1,0 +1,197 @@
+package server
+
+import (
+	"context"
+	"strconv"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/manifest"
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/modules"
+)
+
+// moduleService is ModuleService over the module service of package modules.
+type moduleService struct {
+	s *Server
+	// uploads has a place for each upload that may be received at once, since
+	// each holds a whole module in memory.
+	uploads chan struct{}
+}
+
+var _ greenroomv1connect.ModuleServiceHandler = (*moduleService)(nil)
+
+func newModuleService(s *Server) *moduleService {
+	return &moduleService{s: s, uploads: make(chan struct{}, s.conf.MaxUploads)}
+}
+
+// GetModule implements ModuleService.
+func (m *moduleService) GetModule(ctx context.Context, req *connect.Request[greenroomv1.GetModuleRequest]) (*connect.Response[greenroomv1.GetModuleResponse], error) {
+	app := appOf(req.Msg.GetApp())
+	mod, err := m.s.conf.Modules.Module(ctx, app, actor.Digest(req.Msg.GetDigest()))
+	if err != nil {
+		return nil, err
+	}
+	types, err := m.s.conf.Modules.Types(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.GetModuleResponse{Module: moduleToProto(mod)}
+	for _, t := range types {
+		if t.Deployment.Digest == mod.Digest {
+			msg.Serving = append(msg.Serving, deploymentToProto(t.Deployment))
+		}
+	}
+	res := connect.NewResponse(msg)
+	noStore(res)
+	return res, nil
+}
+
+// ListModules implements ModuleService.
+func (m *moduleService) ListModules(ctx context.Context, req *connect.Request[greenroomv1.ListModulesRequest]) (*connect.Response[greenroomv1.ListModulesResponse], error) {
+	list := pageList{procedure: greenroomv1connect.ModuleServiceListModulesProcedure, app: appOf(req.Msg.GetApp())}
+	after, err := parsePageToken(list, req.Msg.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	size := pageSize(req.Msg.GetPageSize())
+	mods, err := m.s.conf.Modules.List(ctx, list.app, actor.Digest(after), size)
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.ListModulesResponse{Modules: make([]*greenroomv1.Module, len(mods))}
+	for i, mod := range mods {
+		msg.Modules[i] = moduleToProto(mod)
+	}
+	if len(mods) == size {
+		msg.NextPageToken = pageToken(list, string(mods[size-1].Digest))
+	}
+	res := connect.NewResponse(msg)
+	noStore(res)
+	return res, nil
+}
+
+// DeleteModule implements ModuleService.
+func (m *moduleService) DeleteModule(ctx context.Context, req *connect.Request[greenroomv1.DeleteModuleRequest]) (*connect.Response[greenroomv1.DeleteModuleResponse], error) {
+	err := m.s.conf.Modules.Delete(ctx, appOf(req.Msg.GetApp()), actor.Digest(req.Msg.GetDigest()))
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&greenroomv1.DeleteModuleResponse{}), nil
+}
+
+// Deploy implements ModuleService.
+func (m *moduleService) Deploy(ctx context.Context, req *connect.Request[greenroomv1.DeployRequest]) (*connect.Response[greenroomv1.DeployResponse], error) {
+	ds, warnings, err := m.s.conf.Modules.Deploy(ctx, modules.DeployRequest{
+		App: appOf(req.Msg.GetApp()), Digest: actor.Digest(req.Msg.GetDigest()),
+		Types: req.Msg.GetTypes(), Force: req.Msg.GetForce(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.DeployResponse{Warnings: warnings}
+	for _, d := range ds {
+		msg.Deployments = append(msg.Deployments, deploymentToProto(d))
+	}
+	return connect.NewResponse(msg), nil
+}
+
+// Rollback implements ModuleService.
+func (m *moduleService) Rollback(ctx context.Context, req *connect.Request[greenroomv1.RollbackRequest]) (*connect.Response[greenroomv1.RollbackResponse], error) {
+	d, warnings, err := m.s.conf.Modules.Rollback(ctx, modules.RollbackRequest{
+		App: appOf(req.Msg.GetApp()), Type: req.Msg.GetType(),
+		Generation: req.Msg.GetGeneration(), Force: req.Msg.GetForce(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&greenroomv1.RollbackResponse{Deployment: deploymentToProto(d), Warnings: warnings}), nil
+}
+
+// History implements ModuleService.
+func (m *moduleService) History(ctx context.Context, req *connect.Request[greenroomv1.HistoryRequest]) (*connect.Response[greenroomv1.HistoryResponse], error) {
+	list := pageList{greenroomv1connect.ModuleServiceHistoryProcedure, appOf(req.Msg.GetApp()), req.Msg.GetType()}
+	token, err := parsePageToken(list, req.Msg.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	var before uint64
+	if token != "" {
+		// A token that passed its check was made below.
+		if before, err = strconv.ParseUint(token, 10, 64); err != nil {
+			return nil, err
+		}
+	}
+	size := pageSize(req.Msg.GetPageSize())
+	ds, err := m.s.conf.Modules.History(ctx, list.app, list.typ, before, size)
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.HistoryResponse{Deployments: make([]*greenroomv1.Deployment, len(ds))}
+	for i, d := range ds {
+		msg.Deployments[i] = deploymentToProto(d)
+	}
+	// Generations count from 1, without gaps.
+	if len(ds) == size && ds[size-1].Generation > 1 {
+		msg.NextPageToken = pageToken(list, strconv.FormatUint(ds[size-1].Generation, 10))
+	}
+	res := connect.NewResponse(msg)
+	noStore(res)
+	return res, nil
+}
+
+// ListTypes implements ModuleService.
+func (m *moduleService) ListTypes(ctx context.Context, req *connect.Request[greenroomv1.ListTypesRequest]) (*connect.Response[greenroomv1.ListTypesResponse], error) {
+	types, err := m.s.conf.Modules.Types(ctx, appOf(req.Msg.GetApp()))
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.ListTypesResponse{}
+	for _, t := range types {
+		msg.Types = append(msg.Types, &greenroomv1.ServedType{
+			Type: typeToProto(t.Spec), Deployment: deploymentToProto(t.Deployment),
+		})
+	}
+	res := connect.NewResponse(msg)
+	noStore(res)
+	return res, nil
+}
+
+func moduleToProto(m actor.Module) *greenroomv1.Module {
+	msg := &greenroomv1.Module{
+		App: m.App, Digest: string(m.Digest), Size: m.Size, CreatedAt: timestamppb.New(m.CreatedAt),
+	}
+	// Faults mean a manifest of another time, since uploading checked it: the
+	// module is described without its types rather than not at all.
+	if man, faults := manifest.Parse(m.Manifest); len(faults) == 0 {
+		msg.Sdk = man.SDK
+		for i := range man.Types {
+			msg.Types = append(msg.Types, typeToProto(&man.Types[i]))
+		}
+	}
+	return msg
+}
+
+func typeToProto(t *abi.TypeSpec) *greenroomv1.ActorType {
+	msg := &greenroomv1.ActorType{
+		Name: t.Name, Placement: t.Placement, Instance: t.Instance, Pool: t.Pool,
+		StateSchema: t.StateSchema, Migrate: t.Migrate,
+	}
+	for _, m := range t.Methods {
+		msg.Methods = append(msg.Methods, &greenroomv1.Method{
+			Name: m.Name, ReadOnly: m.ReadOnly, Idempotent: m.Idempotent, Reentrant: m.Reentrant,
+		})
+	}
+	return msg
+}
+
+func deploymentToProto(d actor.Deployment) *greenroomv1.Deployment {
+	return &greenroomv1.Deployment{
+		App: d.App, Type: d.Type, Generation: d.Generation, Digest: string(d.Digest),
+		StateSchema: d.StateSchema, RolledBackFrom: d.RolledBackFrom, CreatedAt: timestamppb.New(d.CreatedAt),
+	}
+}

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+const (
+	actorsPrefix = "/v2.0/actors/"
+	actorsShape  = actorsPrefix + "APP/TYPE/ID/method/METHOD"
+)
+
+// parseActorPath reads /v2.0/actors/APP/TYPE/ID/method/METHOD from a path as it
+// was sent, each segment percent-encoded on its own. Nothing is cleaned: a dot,
+// a slash in an ID (%2F) and an empty segment are what they are. An app cannot be
+// left out here, since intermediaries merge the slashes around an empty segment.
+//
+// A path of another shape is a [*requestError] of kind path_not_found, a segment
+// that breaks its grammar an [*actor.ArgumentError].
+func parseActorPath(escaped string) (key actor.Key, method string, err error) {
+	rest, ok := strings.CutPrefix(escaped, actorsPrefix)
+	if !ok {
+		return key, "", errNoPath(escaped)
+	}
+	var segments [5]string
+	n := 0
+	for more := true; more; n++ {
+		if n == len(segments) {
+			return key, "", &requestError{kindPathNotFound,
+				"the path has more segments than " + actorsShape + "; write a slash inside an ID as %2F"}
+		}
+		segments[n], rest, more = strings.Cut(rest, "/")
+	}
+	if n < len(segments) || segments[3] != "method" {
+		return key, "", &requestError{kindPathNotFound, "the path is not of the form " + actorsShape}
+	}
+	for i, s := range segments {
+		if segments[i], err = url.PathUnescape(s); err != nil {
+			return key, "", &actor.ArgumentError{Field: "path", Problem: fmt.Sprintf("has the segment %q, which is not percent-encoded", s)}
+		}
+	}
+	key = actor.Key{App: segments[0], Type: segments[1], ID: segments[2]}
+	method = segments[4]
+	if err := key.Validate(); err != nil {
+		return key, "", err
+	}
+	return key, method, actor.ValidateName("method", method)
+}
+
+// actorPath is the inverse of parseActorPath.
+func actorPath(key actor.Key, method string) string {
+	return actorsPrefix + url.PathEscape(key.App) + "/" + url.PathEscape(key.Type) + "/" +
+		url.PathEscape(key.ID) + "/method/" + url.PathEscape(method)
+}
+
+func errNoPath(path string) error {
+	return &requestError{kindPathNotFound, fmt.Sprintf("there is nothing at %q", path)}
+}

@@ -1,0 +1,181 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+
+	connectcors "connectrpc.com/cors"
+	"connectrpc.com/grpcreflect"
+	"github.com/rs/cors"
+
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/api/gen/grpc/health/v1/healthv1connect"
+)
+
+// route is one thing that the server answers at.
+type route struct {
+	name string // for metrics and logs: a fixed set
+	http.Handler
+	// maxBody bounds the body of a request, in bytes; bodyErr is what a larger
+	// one is told.
+	maxBody int64
+	bodyErr error
+	// streaming says that the body is a sequence of messages, each of which may
+	// take its time.
+	streaming bool
+	// rpc says that errors are told in the RPC protocol of the request.
+	rpc bool
+	// open says that anybody may ask.
+	open bool
+}
+
+// routes finds the route of a path. It is immutable.
+type routes struct {
+	exact   map[string]*route
+	actors  *route // everything below /v2.0/
+	nothing *route
+}
+
+func (rs *routes) find(path string) *route {
+	if r, ok := rs.exact[path]; ok {
+		return r
+	}
+	if strings.HasPrefix(path, "/v2.0/") {
+		return rs.actors
+	}
+	return rs.nothing
+}
+
+const (
+	// messageOverhead is what a request may have beside its payload: the longest
+	// key, method and content type, and what an encoding adds.
+	messageOverhead = 64 << 10
+	// smallBody bounds requests without a payload.
+	smallBody = 64 << 10
+)
+
+// base64Size is what n bytes are in the JSON form of a message.
+func base64Size(n int64) int64 { return (n + 2) / 3 * 4 }
+
+func (s *Server) newRoutes() *routes {
+	rs := &routes{exact: make(map[string]*route)}
+	small := route{maxBody: smallBody, bodyErr: errPayloadTooLarge(smallBody)}
+	payload := route{
+		maxBody: base64Size(s.conf.MaxPayloadBytes) + messageOverhead,
+		bodyErr: errPayloadTooLarge(s.conf.MaxPayloadBytes),
+	}
+	upload := route{
+		maxBody:   base64Size(s.conf.MaxModuleBytes) + 1<<20,
+		bodyErr:   errModuleTooLarge(s.conf.MaxModuleBytes),
+		streaming: true,
+	}
+	stream := small
+	stream.streaming = true
+
+	procedure := func(shape route, h http.Handler, names ...string) {
+		for _, name := range names {
+			r := shape
+			r.name, r.Handler, r.rpc = name, h, true
+			rs.exact[name] = &r
+		}
+	}
+	opts := s.handlerOptions(payload.maxBody, payload.bodyErr)
+
+	_, h := greenroomv1connect.NewActorServiceHandler(&actorService{s}, opts...)
+	procedure(payload, h,
+		greenroomv1connect.ActorServiceInvokeProcedure,
+		greenroomv1connect.ActorServiceQueryProcedure)
+	procedure(small, h,
+		greenroomv1connect.ActorServiceGetActorProcedure,
+		greenroomv1connect.ActorServiceListActorsProcedure,
+		greenroomv1connect.ActorServiceGetStateProcedure,
+		greenroomv1connect.ActorServiceDeleteActorProcedure)
+
+	_, h = greenroomv1connect.NewModuleServiceHandler(newModuleService(s), s.handlerOptions(upload.maxBody, upload.bodyErr)...)
+	procedure(upload, h, greenroomv1connect.ModuleServiceUploadProcedure)
+	procedure(stream, h, greenroomv1connect.ModuleServiceDownloadProcedure)
+	procedure(small, h,
+		greenroomv1connect.ModuleServiceGetModuleProcedure,
+		greenroomv1connect.ModuleServiceListModulesProcedure,
+		greenroomv1connect.ModuleServiceDeleteModuleProcedure,
+		greenroomv1connect.ModuleServiceDeployProcedure,
+		greenroomv1connect.ModuleServiceRollbackProcedure,
+		greenroomv1connect.ModuleServiceHistoryProcedure,
+		greenroomv1connect.ModuleServiceListTypesProcedure)
+
+	reflector := grpcreflect.NewStaticReflector(
+		greenroomv1connect.ActorServiceName, greenroomv1connect.ModuleServiceName, healthv1connect.HealthName)
+	path, h := grpcreflect.NewHandlerV1(reflector, opts...)
+	procedure(stream, h, path+"ServerReflectionInfo")
+	path, h = grpcreflect.NewHandlerV1Alpha(reflector, opts...)
+	procedure(stream, h, path+"ServerReflectionInfo")
+
+	_, h = healthv1connect.NewHealthHandler(s.health, opts...)
+	small.open, stream.open = true, true
+	procedure(small, h, healthv1connect.HealthCheckProcedure)
+	procedure(stream, h, healthv1connect.HealthWatchProcedure)
+
+	plain := func(name string, open bool, h http.HandlerFunc) *route {
+		r := small
+		r.name, r.open, r.Handler = name, open, h
+		return &r
+	}
+	rs.exact["/healthz"] = plain("/healthz", true, s.serveAlive)
+	rs.exact["/readyz"] = plain("/readyz", true, s.serveReady)
+	rs.exact["/metrics"] = plain("/metrics", false, s.metrics.handler().ServeHTTP)
+	rs.nothing = plain("other", false, s.serveNothing)
+	rs.actors = plain("/v2.0/actors", false, s.serveActor)
+	rs.actors.maxBody, rs.actors.bodyErr = s.conf.MaxPayloadBytes, payload.bodyErr
+	return rs
+}
+
+// enter lets a request through to its route, or refuses it.
+func (s *Server) enter(route *route, w http.ResponseWriter, r *http.Request) {
+	if !route.open {
+		if s.cors != nil {
+			s.cors.HandlerFunc(w, r)
+			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+				return // answered: a preflight carries no token
+			}
+		}
+		if err := s.admission.admit(r); err != nil {
+			if err.kind == kindUnauthenticated {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+			}
+			s.refuse(route, w, r, err)
+			return
+		}
+	}
+	route.ServeHTTP(w, r)
+}
+
+// refuse answers err in the protocol of the request, without a handler.
+func (s *Server) refuse(route *route, w http.ResponseWriter, r *http.Request, err error) {
+	f := s.fail(r.Context(), err)
+	if route.rpc && s.errorWriter.IsSupported(r) {
+		_ = s.errorWriter.Write(w, r, f.rpc()) // fails only with the connection
+		return
+	}
+	writeFailure(w, f, requestID(r.Context()))
+}
+
+// serveNothing answers for paths without a route.
+func (s *Server) serveNothing(w http.ResponseWriter, r *http.Request) {
+	grpc := &route{rpc: strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")}
+	s.refuse(grpc, w, r, errNoPath(r.URL.EscapedPath()))
+}
+
+func newCORS(c Config) *cors.Cors {
+	if len(c.AllowedOrigins) == 0 {
+		return nil // to rs/cors no origin means every origin
+	}
+	return cors.New(cors.Options{
+		AllowedOrigins: c.AllowedOrigins,
+		AllowedMethods: append(connectcors.AllowedMethods(), http.MethodPut),
+		AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", headerConsistency),
+		ExposedHeaders: append(connectcors.ExposedHeaders(), headerVersion, headerRequestID, "Retry-After"),
+		// Chrome asks before a public page may call a private address.
+		AllowPrivateNetwork: true,
+		MaxAge:              7200, // seconds; the longest that browsers keep it
+	})
+}

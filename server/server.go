@@ -1,0 +1,188 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/validate"
+	"github.com/rs/cors"
+)
+
+// Server serves the API. Make it with [New]; its methods may be called
+// concurrently.
+type Server struct {
+	conf        Config
+	log         *slog.Logger
+	metrics     *Metrics
+	tls         *tls.Config
+	admission   admission
+	cors        *cors.Cors // nil: no other origin may call
+	validator   *validate.Interceptor
+	errorWriter *connect.ErrorWriter
+	health      *health
+	routes      *routes
+
+	mu       sync.Mutex
+	state    serverState
+	listener net.Listener
+	http     *http.Server
+	cancel   context.CancelFunc // of every request's context
+	running  sync.WaitGroup     // the goroutines that Start began
+}
+
+type serverState uint8
+
+const (
+	stateNew serverState = iota
+	stateStarted
+	stateStopped
+)
+
+const (
+	// maxHeaderBytes holds a Connect GET of the longest URL that clients make,
+	// with its payload, beside ordinary headers.
+	maxHeaderBytes = 64 << 10
+	// maxStreams is how many calls one HTTP/2 connection may have open.
+	maxStreams = 1000
+	// A peer that is silent for pingAfter is asked, and given up after pingTimeout.
+	pingAfter   = 30 * time.Second
+	pingTimeout = 15 * time.Second
+)
+
+// New checks the configuration and reads the certificates. It refuses an address
+// that others can reach unless callers are asked for a token or a certificate,
+// or Insecure is set.
+func New(conf Config) (*Server, error) {
+	conf = conf.WithDefaults()
+	if err := conf.validate(); err != nil {
+		return nil, err
+	}
+	tlsConf, err := conf.TLS.load()
+	if err != nil {
+		return nil, err
+	}
+	if err := conf.Metrics.register(conf.Gauges); err != nil {
+		return nil, fmt.Errorf("server: register gauges: %w", err)
+	}
+	s := &Server{
+		conf:        conf,
+		log:         conf.Logger,
+		metrics:     conf.Metrics,
+		tls:         tlsConf,
+		admission:   newAdmission(conf),
+		cors:        newCORS(conf),
+		validator:   validate.NewInterceptor(),
+		errorWriter: connect.NewErrorWriter(),
+		health:      newHealth(conf.Logger),
+	}
+	s.routes = s.newRoutes()
+	return s, nil
+}
+
+// Start listens and serves until Stop. It returns once the address is taken; ctx
+// bounds only that.
+func (s *Server) Start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != stateNew {
+		return errors.New("server: Start was called before; make a new Server")
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", s.conf.Addr)
+	if err != nil {
+		return fmt.Errorf("server: listen: %w", err)
+	}
+	// localhost is loopback by convention only.
+	if addr, ok := l.Addr().(*net.TCPAddr); ok && s.admission.loopbackNamesOnly && !addr.IP.IsLoopback() {
+		_ = l.Close()
+		return fmt.Errorf("server: listen: %s is %s here, which can be reached from other machines; listen on 127.0.0.1", s.conf.Addr, addr)
+	}
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.state, s.listener, s.cancel = stateStarted, l, cancel
+	s.http = s.newHTTPServer(base)
+
+	s.running.Go(func() { s.health.run(base, s.conf.HealthInterval, s.conf.Check) })
+	s.running.Go(func() {
+		if err := s.serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.log.LogAttrs(base, slog.LevelError, "server ended", slog.Any("error", err))
+			s.health.stop()
+		}
+	})
+	s.log.LogAttrs(ctx, slog.LevelInfo, "server listens",
+		slog.String("address", l.Addr().String()), slog.Bool("tls", s.tls != nil),
+		slog.Bool("token", s.conf.Token != ""), slog.Bool("client_certificates", s.conf.TLS.ClientCAFile != ""))
+	return nil
+}
+
+func (s *Server) serve(l net.Listener) error {
+	if s.tls != nil {
+		return s.http.ServeTLS(l, "", "")
+	}
+	return s.http.Serve(l)
+}
+
+func (s *Server) newHTTPServer(base context.Context) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(s.tls == nil)
+	return &http.Server{
+		Handler:           s,
+		TLSConfig:         s.tls,
+		Protocols:         protocols,
+		ReadHeaderTimeout: s.conf.ReadHeaderTimeout,
+		IdleTimeout:       s.conf.IdleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams,
+			SendPingTimeout:      pingAfter,
+			PingTimeout:          pingTimeout,
+			WriteByteTimeout:     s.conf.BodyTimeout,
+		},
+		BaseContext: func(net.Listener) context.Context { return base },
+		// What it logs is what strangers' connections do.
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Addr returns the address that the server listens on; nil before Start.
+func (s *Server) Addr() net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener == nil {
+		return nil
+	}
+	return s.listener.Addr()
+}
+
+// Stop refuses new connections, tells those who watch health, and waits for the
+// requests in flight. When ctx ends first it cancels them, cuts their
+// connections and returns ctx's error. It is safe twice, and before Start.
+func (s *Server) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	state := s.state
+	s.state = stateStopped
+	s.mu.Unlock()
+	if state == stateNew {
+		return nil
+	}
+	s.health.stop()
+	err := s.http.Shutdown(ctx)
+	s.cancel()
+	if err != nil {
+		_ = s.http.Close() // nothing is left that its error could tell
+	}
+	s.running.Wait()
+	if err != nil {
+		return fmt.Errorf("server: stop: %w", err)
+	}
+	return nil
+}
