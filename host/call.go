@@ -1,0 +1,133 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// operation is what a call asks of an actor.
+type operation uint8
+
+const (
+	opInvoke operation = iota
+	opDelete
+)
+
+// call is one admitted request, from its arrival to its answer.
+type call struct {
+	ctx context.Context // the caller's
+	op  operation
+	inv actor.Invocation
+
+	// prev, next and home are guarded by the shard's lock: the list that the
+	// call is in, a mailbox or the shard's running calls.
+	prev, next *call
+	home       *callList
+
+	// killed and stop are how a forced Stop reaches a running call: whoever
+	// comes second of run's store and kill's load finds the other's.
+	killed atomic.Bool
+	stop   atomic.Pointer[context.CancelFunc]
+
+	// The rest belongs to the goroutine that runs the call.
+	arrived time.Time
+	result  chan result // of capacity 1: a worker never waits for a caller
+	stats   turnStats
+}
+
+// result is the answer to a call.
+type result struct {
+	reply actor.Reply
+	err   error
+	stats turnStats
+}
+
+// turnStats is what TurnEnd tells beside the outcome.
+type turnStats struct {
+	lane  Lane
+	began time.Time // zero: never started
+	runs  int
+}
+
+func newCall(ctx context.Context, op operation, inv actor.Invocation, arrived time.Time) *call {
+	return &call{ctx: ctx, op: op, inv: inv, arrived: arrived, result: make(chan result, 1)}
+}
+
+// begin returns the context of the call's turn: it ends with the caller's, after
+// limit, or when the call is killed.
+func (c *call) begin(limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(c.ctx, limit)
+	c.stop.Store(&cancel)
+	if c.killed.Load() {
+		cancel()
+	}
+	return ctx, cancel
+}
+
+// kill stops the call wherever it is.
+func (c *call) kill() {
+	c.killed.Store(true)
+	if stop := c.stop.Load(); stop != nil {
+		(*stop)()
+	}
+}
+
+// overdue returns the error of a turn whose context has ended, nil as long as
+// it has not.
+func (c *call) overdue(ctx context.Context, limit time.Duration) error {
+	switch {
+	case c.killed.Load():
+		return actor.ErrStopping
+	case ctx.Err() == nil:
+		return nil
+	case c.ctx.Err() != nil:
+		return contextError(c.ctx)
+	default:
+		return fmt.Errorf("%w: turns of this type may take %s", actor.ErrDeadline, limit)
+	}
+}
+
+// contextError translates the end of a caller's context.
+func contextError(ctx context.Context) error {
+	if ctx.Err() == context.DeadlineExceeded {
+		return actor.ErrDeadline
+	}
+	return actor.ErrCanceled
+}
+
+// callList is a doubly linked list of calls: a caller that gives up leaves the
+// middle of a mailbox at no cost. The shard's lock guards it.
+type callList struct {
+	head, tail *call
+	len        int
+}
+
+func (l *callList) push(c *call) {
+	c.home, c.prev, c.next = l, l.tail, nil
+	if l.tail != nil {
+		l.tail.next = c
+	} else {
+		l.head = c
+	}
+	l.tail = c
+	l.len++
+}
+
+func (l *callList) remove(c *call) {
+	if c.prev != nil {
+		c.prev.next = c.next
+	} else {
+		l.head = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	} else {
+		l.tail = c.prev
+	}
+	c.home, c.prev, c.next = nil, nil, nil
+	l.len--
+}

@@ -1,0 +1,48 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// commit makes a group of one durable. The error is nil when it applied;
+// actor.ErrStale when it never did and never will; actor.ErrAmbiguous when
+// nobody can tell; anything else means not applied.
+func (h *Host) commit(group []actor.Commit, lane Lane) error {
+	began := h.cfg.Clock()
+	// Not the caller's context: a sealed turn is carried through.
+	err := h.cfg.Committer.Commit(h.store, group)[0]
+	if errors.Is(err, actor.ErrAmbiguous) {
+		err = h.settle(group[0], err)
+	}
+	if err != nil {
+		err = fmt.Errorf("commit turn: %w", err)
+	}
+	h.events.Commit(CommitEnd{Key: group[0].Key, Lane: lane, Duration: h.cfg.Clock().Sub(began), GroupSize: len(group), Err: err})
+	return err
+}
+
+// settle decides an ambiguous commit, trying for as long as Config.SettleGrace.
+func (h *Host) settle(c actor.Commit, cause error) error {
+	ctx, cancel := context.WithTimeout(h.store, h.cfg.SettleGrace)
+	defer cancel()
+	const shortest, longest = 5 * time.Millisecond, time.Second
+	for wait := shortest; ; wait = min(2*wait, longest) {
+		err := h.cfg.Committer.Settle(ctx, c)
+		switch {
+		case err == nil, errors.Is(err, actor.ErrStale):
+			return err
+		case errors.Is(err, actor.ErrAmbiguous):
+			return err
+		}
+		if !sleep(ctx, wait/2+rand.N(wait/2)) {
+			// The causes as text: whatever they match, the outcome is unknown.
+			return fmt.Errorf("%w: not settled in %s: %v, after: %v", actor.ErrAmbiguous, h.cfg.SettleGrace, err, cause)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package host
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Config is what a [Host] is made of. Committer, Modules and Engine are needed;
+// the zero value of everything else means its default.
+type Config struct {
+	// Committer keeps the actors. Required.
+	Committer Committer
+	// Modules says what serves each actor type. Required.
+	Modules ModuleSource
+	// Engine runs modules. Required.
+	Engine Engine
+
+	// Logger gets state changes of the host and, unless Events.GuestLog is set,
+	// what guests log. Defaults to slog.DiscardHandler.
+	Logger *slog.Logger
+	// Events are called at the points that [Events] names. Defaults to none.
+	Events Events
+	// Clock says what time it is, for turn frames, idleness and durations.
+	// Defaults to time.Now.
+	Clock func() time.Time
+
+	// Limits bound every actor type. A zero field defaults to the one of
+	// [DefaultLimits].
+	Limits Limits
+	// Overrides replace Limits for an app ([Scope] without a type) or for one
+	// type of it, field by field where they are not zero; the type's wins.
+	Overrides map[Scope]Limits
+
+	// MaxActivations bounds how many actors are in memory. Above it the least
+	// recently used idle one goes; if none is idle, new ones are refused with
+	// actor.ErrOverloaded. Defaults to 100,000.
+	MaxActivations int
+	// GuestMemory bounds the memory of all instances together, in bytes. At the
+	// bound idle instances are closed, then a new instance is refused with
+	// actor.ErrOverloaded. Instances that run may pass it by what they grow.
+	// Defaults to 2 GiB.
+	GuestMemory int64
+	// InstanceIdle is how long an instance of a pool stays unused before it is
+	// closed. Defaults to 1 minute.
+	InstanceIdle time.Duration
+	// LockedTurns bounds the locked turns that run at once, each of which holds
+	// a database connection. Defaults to 32.
+	LockedTurns int
+
+	// SettleGrace is how long an ambiguous commit is tried to be settled, and
+	// how long a caller whose time is up waits for the outcome of a turn that
+	// is already sealed, before it is told actor.ErrAmbiguous. Defaults to 15 s.
+	SettleGrace time.Duration
+	// SweepEvery is how often idle activations and instances are looked for.
+	// Defaults to 5 s.
+	SweepEvery time.Duration
+}
+
+// Defaults of [Config].
+const (
+	DefaultMaxActivations = 100_000
+	DefaultGuestMemory    = 2 << 30
+	DefaultInstanceIdle   = time.Minute
+	DefaultLockedTurns    = 32
+	DefaultSettleGrace    = 15 * time.Second
+	DefaultSweepEvery     = 5 * time.Second
+)
+
+// WithDefaults returns a copy of c whose zero fields have their defaults.
+func (c Config) WithDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	c.Limits = c.Limits.over(DefaultLimits())
+	setDefault(&c.MaxActivations, DefaultMaxActivations)
+	setDefault(&c.GuestMemory, DefaultGuestMemory)
+	setDefault(&c.InstanceIdle, DefaultInstanceIdle)
+	setDefault(&c.LockedTurns, DefaultLockedTurns)
+	setDefault(&c.SettleGrace, DefaultSettleGrace)
+	setDefault(&c.SweepEvery, DefaultSweepEvery)
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// validate reports the first field that cannot work, after WithDefaults.
+func (c Config) validate() error {
+	switch {
+	case c.Committer == nil:
+		return fmt.Errorf("host config: Committer is nil; give the store")
+	case c.Modules == nil:
+		return fmt.Errorf("host config: Modules is nil; give the source of deployments")
+	case c.Engine == nil:
+		return fmt.Errorf("host config: Engine is nil; give the engine that runs modules")
+	}
+	positive := []struct {
+		field string
+		value int64
+	}{
+		{"MaxActivations", int64(c.MaxActivations)},
+		{"GuestMemory", c.GuestMemory},
+		{"InstanceIdle", int64(c.InstanceIdle)},
+		{"LockedTurns", int64(c.LockedTurns)},
+		{"SettleGrace", int64(c.SettleGrace)},
+		{"SweepEvery", int64(c.SweepEvery)},
+	}
+	for _, p := range positive {
+		if p.value < 0 {
+			return fmt.Errorf("host config: %s is %d; give a positive value, or 0 for the default", p.field, p.value)
+		}
+	}
+	if err := c.Limits.validate(); err != nil {
+		return fmt.Errorf("host config: Limits.%w", err)
+	}
+	for scope, l := range c.Overrides {
+		if scope.App == "" {
+			return fmt.Errorf("host config: Overrides has a scope without an app; name the app, or change Limits")
+		}
+		if err := l.validate(); err != nil {
+			return fmt.Errorf("host config: Overrides[%s].%w", scope, err)
+		}
+	}
+	return nil
+}
+
+// limits returns what bounds a type, before its manifest lowers it.
+func (c *Config) limits(app, typ string) Limits {
+	return c.Overrides[Scope{App: app, Type: typ}].
+		over(c.Overrides[Scope{App: app}]).
+		over(c.Limits)
+}

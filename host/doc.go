@@ -1,0 +1,103 @@
+// Package host runs turns: it keeps actors in memory, gives each of them one
+// turn at a time, runs guests against an overlay of their state, and lets a
+// reply go only when what it rests on is durable.
+//
+// It declares the interfaces that it needs and knows neither Wasm nor a
+// database: [Engine] runs guests, [ModuleSource] says which, [Committer] keeps
+// actors.
+//
+// # Lanes
+//
+// The method and the type's placement choose the lane of a turn, when it starts:
+//
+//	lane       for                  holds the actor still by       commits by
+//	warm       ring, sticky         its activation's one worker    Commit, under the version
+//	locked     any                  the same, and the row's lock   LockedTurn, under the version
+//	read-only  read-only methods    nothing: committed state       never
+//	stateless  stateless types      nothing: there is no state     never
+//
+// Every turn of the first two lanes goes through the actor's mailbox, so an
+// actor is never in two lanes at once, also while a deployment changes its
+// placement: the worker looks at the deployment anew for each turn. The other
+// two run on their caller's goroutine.
+//
+// # An activation
+//
+//	          invoke                       first turn starts
+//	(absent) ─────────▶ queued ──────────────────────────────▶ running, cold
+//	   ▲                  ▲                                       │ row loaded
+//	   │                  │ invoke                                ▼
+//	   │                  │            mailbox empty           running, warm ◀─┐
+//	   │                 idle ◀────────────────────────────────── │ ──────────┘
+//	   │                  │                                       │   next turn
+//	   └──────────────────┘                                       │
+//	     unused for Limits.IdleTimeout (never sticky types),      │ refused or unknown
+//	     room needed (Config.MaxActivations), stop,               │ commit: state dropped
+//	     or nothing kept: locked lane, failed load                ▼
+//	                                                           running, cold
+//
+// A worker goroutine exists only in the running states. It alone changes what
+// the activation holds; the mailbox, the running flag and the place in the table
+// are guarded by the lock of the actor's shard of the table.
+//
+// # A turn
+//
+//	queued ─▶ started ─▶ load ─▶ instance ─▶ run ─▶ sealed ─▶ committed ─▶ released
+//	   │          └──── error, trap, deadline ────┘      │
+//	   ▼                       ▼                         ├─ stale: drop state, start again
+//	never started       leaves no trace                  └─ ambiguous: settle
+//
+// Sealing makes an actor.Commit of the overlay and gives the instance back; what
+// follows needs neither. Releasing installs the new state and answers. A turn
+// that left the state byte for byte as it was has nothing to commit.
+//
+// # Invariants
+//
+//   - One worker per activation, one activation per actor: turns of the first
+//     two lanes are serial in this process. Across processes only the version
+//     fence decides, and nothing here relies on being alone.
+//   - The state that an activation keeps is committed state.
+//   - A commit is awaited before the reply and before the actor's next turn.
+//   - A call is in exactly one place: a mailbox, a shard's list of running
+//     calls, or answered. It is answered once.
+//   - No instance is used by two goroutines, and an instance that failed in any
+//     way but a guest's own error is closed, not reused.
+//   - A revision (abi/SPEC.md section 5) is taken from one counter of the host.
+//     A failed turn takes a new one for the state that it leaves behind, and a
+//     read-only turn has one of its own, so that nothing a guest cached in
+//     either is ever taken for current.
+//   - After Stop has begun no call is admitted; when it has returned nil no
+//     goroutine and no instance of the host is left.
+//
+// # Failures
+//
+//   - Guest error: reaches the caller as it is; overlay dropped, instance kept.
+//   - Trap: an [*actor.TrapError]; overlay dropped, instance closed. The
+//     activation keeps its committed state.
+//   - Caller gone or its deadline passed while queued: taken out of the mailbox,
+//     never started.
+//   - The same while running: the guest is stopped, the instance closed, no
+//     trace. Once sealed, the commit proceeds and the caller gets its outcome;
+//     if that takes longer than Config.SettleGrace, actor.ErrAmbiguous.
+//   - Turn deadline (Limits.TurnDeadline, or the caller's if sooner): the same.
+//     Time in the queue counts against the caller's deadline only.
+//   - Stale commit: another writer came first. The state is dropped and the turn
+//     runs again from the stored row, with growing pauses, until its deadline;
+//     then actor.ErrStale.
+//   - Ambiguous commit: settled, with growing pauses, for Config.SettleGrace.
+//     Applied: the reply is released. Never: as stale. Unknown:
+//     actor.ErrAmbiguous, the state is dropped and the turn is never run again.
+//   - Store cannot be reached: actor.ErrUnavailable, state dropped, nothing
+//     applied.
+//   - Damaged row: actor.ErrStateDamaged for every turn but Delete, which
+//     removes the row under its version. Nothing is kept in memory, so a
+//     repaired row works at once.
+//   - Row of a newer deployment: the deployments are read again first; if the
+//     generation is still unknown, actor.ErrNoGeneration. Newer state schema
+//     than the module's: actor.ErrSchemaNewer.
+//   - No room for an activation or an instance: actor.ErrOverloaded. All
+//     instances of a module busy: the turn waits, up to its deadline.
+//   - Stop: new calls get actor.ErrStopping; those admitted are finished. If
+//     Stop's context ends first, queued ones get actor.ErrStopping, running ones
+//     are stopped like a caller's cancellation stops them.
+package host

@@ -1,0 +1,136 @@
+package host
+
+import (
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Lane is the way in which a turn holds its actor still.
+type Lane uint8
+
+// The lanes; doc.go says what each one promises.
+const (
+	LaneNone      Lane = iota // refused before a lane was chosen
+	LaneWarm                  // ring and sticky types
+	LaneLocked                // any types
+	LaneReadOnly              // read-only methods
+	LaneStateless             // stateless types
+)
+
+// String returns the name that metrics use.
+func (l Lane) String() string {
+	switch l {
+	case LaneWarm:
+		return "warm"
+	case LaneLocked:
+		return "locked"
+	case LaneReadOnly:
+		return "read_only"
+	case LaneStateless:
+		return "stateless"
+	default:
+		return "none"
+	}
+}
+
+// Events are callbacks at the host's state changes, for metrics and tests. A nil
+// field is not called. They are called from many goroutines, some of them while
+// an actor waits: they must be quick and must not call the host.
+type Events struct {
+	// TurnEnd is called once for every Invoke and Delete, when it answers.
+	TurnEnd func(TurnEnd)
+	// Commit is called once for every attempt to commit, when its outcome is
+	// known or given up.
+	Commit func(CommitEnd)
+	// Activated is called when an actor's state has come into memory.
+	Activated func(actor.Key)
+	// Deactivated is called when an actor has left memory.
+	Deactivated func(actor.Key, DeactivateReason)
+	// InstanceMade and InstanceClosed are called for each guest instance.
+	InstanceMade   func(InstanceEvent)
+	InstanceClosed func(InstanceEvent)
+	// GuestLog is called for each line that a guest logs.
+	GuestLog func(GuestLog)
+}
+
+// TurnEnd is one finished invocation.
+type TurnEnd struct {
+	Key    actor.Key
+	Method string // empty for Delete
+	Lane   Lane
+	// Duration is from the invocation's arrival to its answer; QueueWait is the
+	// part of it before the turn began.
+	Duration  time.Duration
+	QueueWait time.Duration
+	// Runs counts how often the guest ran: 0 for a turn that never began, more
+	// than 1 after conflicts.
+	Runs int
+	// Err is what Invoke returns.
+	Err error
+}
+
+// CommitEnd is one finished attempt to commit.
+type CommitEnd struct {
+	Key      actor.Key
+	Lane     Lane
+	Duration time.Duration // settling included
+	// GroupSize is how many turns the commit carried.
+	GroupSize int
+	// Err is nil for a commit that is known to have been applied.
+	Err error
+}
+
+// DeactivateReason says why an actor left memory.
+type DeactivateReason string
+
+// The reasons.
+const (
+	DeactivateIdle     DeactivateReason = "idle"     // unused for Limits.IdleTimeout
+	DeactivatePressure DeactivateReason = "pressure" // Config.MaxActivations was reached
+	DeactivateStop     DeactivateReason = "stop"     // the host stopped
+	DeactivateDone     DeactivateReason = "done"     // a lane that keeps nothing had no work left
+)
+
+// InstanceEvent is one guest instance made or closed.
+type InstanceEvent struct {
+	App    string
+	Digest actor.Digest
+	// MemoryBytes is the instance's memory at that moment.
+	MemoryBytes int64
+	// Dedicated instances stay with one activation.
+	Dedicated bool
+}
+
+// GuestLog is one line that a guest logged.
+type GuestLog struct {
+	Key          actor.Key
+	Method       string
+	InvocationID string
+	Level        int32 // as in slog
+	Text         string
+}
+
+// withDefaults fills in callbacks that do nothing, so that callers need no check.
+// GuestLog stays as it is: without it, lines go to the logger.
+func (e Events) withDefaults() Events {
+	if e.TurnEnd == nil {
+		e.TurnEnd = func(TurnEnd) {}
+	}
+	if e.Commit == nil {
+		e.Commit = func(CommitEnd) {}
+	}
+	if e.Activated == nil {
+		e.Activated = func(actor.Key) {}
+	}
+	if e.Deactivated == nil {
+		e.Deactivated = func(actor.Key, DeactivateReason) {}
+	}
+	if e.InstanceMade == nil {
+		e.InstanceMade = func(InstanceEvent) {}
+	}
+	if e.InstanceClosed == nil {
+		e.InstanceClosed = func(InstanceEvent) {}
+	}
+	return e
+}

@@ -1,0 +1,269 @@
+package host
+
+import (
+	"context"
+	cryptorand "crypto/rand"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/overlay"
+)
+
+// Host runs actors. All methods may be called concurrently.
+type Host struct {
+	cfg       Config
+	events    Events
+	table     table
+	pools     pools
+	revisions overlay.Revisions
+	turns     sync.Pool     // of *turn
+	locked    chan struct{} // a place for each locked turn under way
+
+	served   atomic.Pointer[map[Scope]*served]
+	servedMu sync.Mutex // of changes to served
+
+	// store is the context of everything that must not end with a caller:
+	// commits and settling. A forced stop ends it.
+	store    context.Context
+	endStore context.CancelFunc
+
+	life lifecycle
+}
+
+// New returns a host that is not started. An error names the field of cfg and
+// the remedy.
+func New(cfg Config) (*Host, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	h := &Host{cfg: cfg, events: cfg.Events.withDefaults(), locked: make(chan struct{}, cfg.LockedTurns)}
+	h.table.init(cfg.MaxActivations)
+	h.pools = pools{cfg: &h.cfg, events: &h.events, takeIdle: h.table.takeInstance, byKey: make(map[poolKey]*pool)}
+	h.turns.New = func() any { return &turn{host: h} }
+	h.served.Store(&map[Scope]*served{})
+	h.store, h.endStore = context.WithCancel(context.Background())
+	h.life.init()
+	return h, nil
+}
+
+// Invoke runs one turn and returns its reply when everything that it changed is
+// durable. The error is an [*actor.ArgumentError], or an [*actor.TurnError]
+// around a sentinel or a typed error of package actor; after any of them but
+// actor.ErrAmbiguous the turn left no trace. If ctx ends, the turn is not
+// started, or stopped, or, once it is sealed, its outcome is awaited; see the
+// package comment. The payload must not be changed until Invoke returns.
+func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+	arrived := h.cfg.Clock()
+	if inv.ID == "" {
+		inv.ID = cryptorand.Text()
+	}
+	return h.finish(newCall(ctx, opInvoke, inv, arrived), h.admit)
+}
+
+// Delete removes an actor's state, as one turn of that actor; actor.ErrActorNotFound
+// when nothing is stored. It works for damaged states as well, and for types that
+// nothing serves any more. Errors are as those of Invoke.
+func (h *Host) Delete(ctx context.Context, key actor.Key) error {
+	arrived := h.cfg.Clock()
+	_, err := h.finish(newCall(ctx, opDelete, actor.Invocation{Key: key}, arrived), h.admitDelete)
+	return err
+}
+
+// finish answers a call and tells so. The call itself may still be in use.
+func (h *Host) finish(c *call, admit func(*call) result) (actor.Reply, error) {
+	key, method, arrived := c.inv.Key, c.inv.Method, c.arrived
+	r := admit(c)
+	if r.err != nil {
+		r.reply = actor.Reply{}
+		var argument *actor.ArgumentError
+		if !errors.As(r.err, &argument) {
+			r.err = &actor.TurnError{Key: key, Method: method, Err: r.err}
+		}
+	}
+	end := TurnEnd{Key: key, Method: method, Lane: r.stats.lane, Runs: r.stats.runs, Err: r.err}
+	now := h.cfg.Clock()
+	end.Duration, end.QueueWait = now.Sub(arrived), now.Sub(arrived)
+	if !r.stats.began.IsZero() {
+		end.QueueWait = r.stats.began.Sub(arrived)
+	}
+	h.events.TurnEnd(end)
+	return r.reply, r.err
+}
+
+// admit checks an invocation and hands it to its lane.
+func (h *Host) admit(c *call) result {
+	if err := c.inv.Key.Validate(); err != nil {
+		return result{err: err}
+	}
+	if err := actor.ValidateName("method", c.inv.Method); err != nil {
+		return result{err: err}
+	}
+	s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
+	if err != nil {
+		return result{err: err}
+	}
+	m, err := s.method(&c.inv)
+	if err != nil {
+		return result{err: err}
+	}
+	run := h.readTurn
+	switch {
+	case s.lane == LaneStateless:
+		run = h.statelessTurn
+	case !m.readOnly:
+		return h.queued(c, s.limits.Mailbox, s.lane)
+	}
+	r := h.alone(c, s.limits, run)
+	if errors.Is(r.err, errMoved) {
+		// Another lane's turn by now. The call as it is has been answered.
+		return h.admit(newCall(c.ctx, c.op, c.inv, c.arrived))
+	}
+	return r
+}
+
+func (h *Host) admitDelete(c *call) result {
+	if err := c.inv.Key.Validate(); err != nil {
+		return result{err: err}
+	}
+	limits, lane := h.cfg.limits(c.inv.Key.App, c.inv.Key.Type), LaneWarm
+	if s, err := h.serving(c.inv.Key.App, c.inv.Key.Type); err == nil {
+		limits, lane = s.limits, s.lane
+	}
+	return h.queued(c, limits.Mailbox, lane)
+}
+
+// alone runs a call on its caller's goroutine.
+func (h *Host) alone(c *call, limits Limits, run func(context.Context, *call) (actor.Reply, error)) result {
+	s := h.table.shard(c.inv.Key)
+	if err := h.life.running(); err != nil {
+		return result{err: err}
+	}
+	if err := s.enter(c); err != nil {
+		return result{err: err}
+	}
+	defer s.leave(c)
+	if c.ctx.Err() != nil {
+		return result{err: contextError(c.ctx)}
+	}
+	c.stats.began = h.cfg.Clock()
+	ctx, cancel := c.begin(limits.TurnDeadline)
+	defer cancel()
+	reply, err := run(ctx, c)
+	if err != nil {
+		if over := c.overdue(ctx, limits.TurnDeadline); over != nil && isContextError(err) {
+			err = over
+		}
+	}
+	return result{reply: reply, err: err, stats: c.stats}
+}
+
+// queued puts a call into its actor's mailbox and waits for the answer.
+func (h *Host) queued(c *call, mailbox int, lane Lane) result {
+	if err := h.life.running(); err != nil {
+		return result{err: err}
+	}
+	a, err := h.enqueue(c, mailbox)
+	if err != nil {
+		return result{err: err, stats: turnStats{lane: lane}}
+	}
+	select {
+	case r := <-c.result:
+		return r
+	case <-c.ctx.Done():
+	}
+	if h.table.shard(c.inv.Key).withdraw(c, a) {
+		return result{err: contextError(c.ctx), stats: turnStats{lane: lane}}
+	}
+	// Running: the guest is being stopped, or the turn is sealed and its commit
+	// under way. Either way the answer says what became of it.
+	grace := time.NewTimer(h.cfg.SettleGrace)
+	defer grace.Stop()
+	select {
+	case r := <-c.result:
+		return r
+	case <-grace.C:
+		return result{err: actor.ErrAmbiguous, stats: turnStats{lane: lane}}
+	}
+}
+
+// enqueue admits a call to its actor's mailbox, and starts a worker if there is
+// none.
+func (h *Host) enqueue(c *call, mailbox int) (*activation, error) {
+	s := h.table.shard(c.inv.Key)
+	for {
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			return nil, actor.ErrStopping
+		}
+		a := s.actors[c.inv.Key]
+		if a == nil && h.table.reserve() {
+			a = &activation{key: c.inv.Key}
+			s.add(a)
+		}
+		if a != nil {
+			err := h.deliver(s, a, c, mailbox)
+			s.mu.Unlock()
+			return a, err
+		}
+		s.mu.Unlock()
+		victim := h.table.evict()
+		if victim == nil {
+			return nil, actor.ErrOverloaded
+		}
+		h.deactivated(victim, DeactivatePressure)
+	}
+}
+
+// deliver puts a call into a mailbox. The caller has the shard's lock.
+func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int) error {
+	if a.mailbox.len >= mailbox {
+		return actor.ErrMailboxFull
+	}
+	a.mailbox.push(c)
+	s.used(a)
+	if !a.running {
+		a.running = true
+		s.work.Add(1)
+		go h.work(s, a)
+	}
+	return nil
+}
+
+// work runs the turns of one actor, one after the other, until none is left.
+func (h *Host) work(s *shard, a *activation) {
+	defer s.work.Done()
+	var ended *call
+	for {
+		c, kept := h.table.next(s, a, ended, h.cfg.Clock())
+		if c == nil {
+			if !kept {
+				h.deactivated(a, DeactivateDone)
+			}
+			return
+		}
+		reply, err := h.turn(a, c)
+		c.result <- result{reply: reply, err: err, stats: c.stats}
+		ended = c
+	}
+}
+
+// deactivated ends an activation that is out of the table.
+func (h *Host) deactivated(a *activation, reason DeactivateReason) {
+	if a.own != nil {
+		a.own.discard()
+		a.own = nil
+	}
+	if a.announced {
+		h.events.Deactivated(a.key, reason)
+	}
+}
+
+func isContextError(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, actor.ErrDeadline) || errors.Is(err, actor.ErrCanceled)
+}

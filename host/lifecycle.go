@@ -1,0 +1,165 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// killGrace is how long a forced Stop waits for turns that were told to end. A
+// guest ends within milliseconds and a store honours its context; only a broken
+// engine or store takes longer, and must not hold up the process for ever.
+const killGrace = 5 * time.Second
+
+// lifecycle is new ─Start▶ running ─Stop▶ stopped; Stop of a new one is final too.
+type lifecycle struct {
+	state     atomic.Int32
+	mu        sync.Mutex // of changes of state
+	stopSweep context.CancelFunc
+	swept     chan struct{} // closed when the sweeper has ended
+	drained   chan struct{} // closed when the last call is answered and all is closed
+}
+
+const (
+	lifeNew int32 = iota
+	lifeRunning
+	lifeStopped
+)
+
+func (l *lifecycle) init() {
+	l.swept, l.drained = make(chan struct{}), make(chan struct{})
+	l.stopSweep = func() {}
+}
+
+// running reports why no call can be admitted, nil if one can. The shards decide
+// anew under their locks: this only keeps calls from a host that never started.
+func (l *lifecycle) running() error {
+	switch l.state.Load() {
+	case lifeRunning:
+		return nil
+	case lifeNew:
+		return fmt.Errorf("%w: it was not started yet", actor.ErrStopping)
+	default:
+		return actor.ErrStopping
+	}
+}
+
+// Start begins to take calls, and to look for idle actors in the background,
+// until Stop; ctx is not kept. It can be called once.
+func (h *Host) Start(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l := &h.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state.Load() != lifeNew {
+		return fmt.Errorf("start host: it was started or stopped before; make a new one")
+	}
+	sweeping, stop := context.WithCancel(context.Background())
+	l.stopSweep = stop
+	go h.sweep(sweeping)
+	l.state.Store(lifeRunning)
+	return nil
+}
+
+// Stop refuses new calls, finishes those that were admitted, and closes every
+// instance. If ctx ends first, queued calls are refused with actor.ErrStopping
+// and running turns are stopped; the error is then ctx's. Stop is safe twice,
+// concurrently, and before Start.
+func (h *Host) Stop(ctx context.Context) error {
+	h.beginStop()
+	select {
+	case <-h.life.drained:
+		return nil
+	case <-ctx.Done():
+	}
+	h.kill()
+	grace := time.NewTimer(killGrace)
+	defer grace.Stop()
+	select {
+	case <-h.life.drained:
+		return fmt.Errorf("stop host: turns were cut short: %w", ctx.Err())
+	case <-grace.C:
+		return fmt.Errorf("stop host: turns did not end within %s of being stopped: %w", killGrace, ctx.Err())
+	}
+}
+
+// beginStop closes the doors, once, and begins to wait for what is inside.
+func (h *Host) beginStop() {
+	l := &h.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.state.Swap(lifeStopped)
+	if was == lifeStopped {
+		return
+	}
+	if was == lifeNew {
+		close(l.swept)
+	}
+	l.stopSweep()
+	for i := range h.table.shards {
+		s := &h.table.shards[i]
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+	}
+	go h.drain()
+}
+
+// drain waits for the calls that were admitted and then closes everything.
+func (h *Host) drain() {
+	defer close(h.life.drained)
+	<-h.life.swept
+	for i := range h.table.shards {
+		h.table.shards[i].work.Wait()
+	}
+	for a := h.table.evict(); a != nil; a = h.table.evict() {
+		h.deactivated(a, DeactivateStop)
+	}
+	for _, p := range h.pools.all() {
+		for in := p.takeOldest(); in != nil; in = p.takeOldest() {
+			in.discard()
+		}
+	}
+	h.endStore()
+}
+
+// kill refuses what is queued and stops what runs.
+func (h *Host) kill() {
+	h.endStore()
+	for i := range h.table.shards {
+		s := &h.table.shards[i]
+		s.mu.Lock()
+		s.killed = true
+		for c := s.running.head; c != nil; c = c.next {
+			c.kill()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// sweep closes what nobody used for long enough, now and then.
+func (h *Host) sweep(ctx context.Context) {
+	defer close(h.life.swept)
+	tick := time.NewTicker(h.cfg.SweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := h.cfg.Clock()
+		for i := range h.table.shards {
+			for _, a := range h.table.expired(&h.table.shards[i], now) {
+				h.deactivated(a, DeactivateIdle)
+			}
+		}
+		h.pools.closeIdle(now.Add(-h.cfg.InstanceIdle))
+	}
+}

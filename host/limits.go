@@ -1,0 +1,110 @@
+package host
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+)
+
+// Scope is an app, or one actor type of it.
+type Scope struct {
+	App  string
+	Type string // empty: every type of the app
+}
+
+// String returns app or app/type.
+func (s Scope) String() string {
+	if s.Type == "" {
+		return s.App
+	}
+	return s.App + "/" + s.Type
+}
+
+// Limits bound the actors of a type. A zero field means: as the wider scope says.
+type Limits struct {
+	// StateBytes is the largest state of an actor, encoded.
+	StateBytes int64
+	// PayloadBytes is the largest payload and the largest reply.
+	PayloadBytes int64
+	// Mailbox is how many invocations may wait for one actor.
+	Mailbox int
+	// TurnDeadline bounds a turn from its start: loading, waiting for an
+	// instance, running and running again. The caller's deadline counts as well.
+	TurnDeadline time.Duration
+	// MemoryBytes bounds the memory of one instance.
+	MemoryBytes int64
+	// Instances bounds how many shared instances a module has for the type.
+	// Dedicated ones are bounded by Config.GuestMemory and
+	// Config.MaxActivations alone.
+	Instances int
+	// IdleTimeout is how long an actor without work stays in memory. Sticky
+	// types stay for good.
+	IdleTimeout time.Duration
+}
+
+// DefaultLimits returns the limits of a host that was told nothing.
+func DefaultLimits() Limits {
+	return Limits{
+		StateBytes:   1 << 20,
+		PayloadBytes: 4 << 20,
+		Mailbox:      1024,
+		TurnDeadline: 10 * time.Second,
+		MemoryBytes:  64 << 20,
+		Instances:    64,
+		IdleTimeout:  5 * time.Minute,
+	}
+}
+
+// over returns l with its zero fields taken from wider.
+func (l Limits) over(wider Limits) Limits {
+	setDefault(&l.StateBytes, wider.StateBytes)
+	setDefault(&l.PayloadBytes, wider.PayloadBytes)
+	setDefault(&l.Mailbox, wider.Mailbox)
+	setDefault(&l.TurnDeadline, wider.TurnDeadline)
+	setDefault(&l.MemoryBytes, wider.MemoryBytes)
+	setDefault(&l.Instances, wider.Instances)
+	setDefault(&l.IdleTimeout, wider.IdleTimeout)
+	return l
+}
+
+// lowered returns l with what a manifest asks for, where that is less.
+func (l Limits) lowered(m abi.Limits) Limits {
+	l.StateBytes = lower(l.StateBytes, m.StateBytes)
+	l.PayloadBytes = lower(l.PayloadBytes, m.PayloadBytes)
+	l.Mailbox = int(lower(int64(l.Mailbox), m.Mailbox))
+	l.MemoryBytes = lower(l.MemoryBytes, m.MemoryBytes)
+	// In milliseconds, so that a huge turn_ms cannot overflow a Duration.
+	if m.TurnMillis > 0 && m.TurnMillis < l.TurnDeadline.Milliseconds() {
+		l.TurnDeadline = time.Duration(m.TurnMillis) * time.Millisecond
+	}
+	return l
+}
+
+func lower(limit, asked int64) int64 {
+	if asked > 0 && asked < limit {
+		return asked
+	}
+	return limit
+}
+
+func (l Limits) validate() error {
+	fields := []struct {
+		name  string
+		value int64
+	}{
+		{"StateBytes", l.StateBytes},
+		{"PayloadBytes", l.PayloadBytes},
+		{"Mailbox", int64(l.Mailbox)},
+		{"TurnDeadline", int64(l.TurnDeadline)},
+		{"MemoryBytes", l.MemoryBytes},
+		{"Instances", int64(l.Instances)},
+		{"IdleTimeout", int64(l.IdleTimeout)},
+	}
+	for _, f := range fields {
+		if f.value < 0 {
+			return fmt.Errorf("%s is %d; give a positive value, or 0 for the default", f.name, f.value)
+		}
+	}
+	return nil
+}

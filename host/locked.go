@@ -1,0 +1,119 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// lockedTurn runs one attempt of a turn inside a transaction that holds the
+// actor's row. The store may run it several times; each time begins from the row
+// that it was then given.
+func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool) (actor.Reply, error) {
+	var (
+		in   *instance
+		done sealed
+		// newer is a row that a newer deployment wrote. The deployments are read
+		// after the transaction: it must not wait for another connection.
+		newer *loaded
+	)
+	t := h.turns.Get().(*turn)
+	defer h.putTurn(t)
+	run := func(row actor.Row) (*actor.Commit, error) {
+		l := newLoaded(row)
+		if l.damage != nil {
+			return nil, l.damage
+		}
+		if l.generation > s.deployment.Generation {
+			newer = l
+			return nil, errMoved
+		}
+		if _, err := h.fits(ctx, l, s); err != nil {
+			return nil, err
+		}
+		if in == nil { // the one before broke
+			var err error
+			if in, err = s.pool.acquire(ctx); err != nil {
+				return nil, err
+			}
+		}
+		t.prepare(c, s, l, h.revisions.Next(), readOnly, h.cfg.Clock())
+		c.stats.runs++
+		err := t.run(ctx, in, s.migration(l))
+		if err != nil {
+			in.giveBack(err)
+			in = nil
+			return nil, err
+		}
+		done, err = t.seal(ctx, s, l)
+		if err != nil || !done.needed {
+			return nil, err
+		}
+		return &done.commit, nil
+	}
+
+	// An instance is waited for before the row is locked, not after.
+	in, err := s.pool.acquire(ctx)
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	err = h.inTransaction(ctx, c.inv.Key, run)
+	if in != nil {
+		in.giveBack(nil)
+	}
+	if newer != nil && errors.Is(err, errMoved) {
+		if _, err := h.fits(ctx, newer, s); err != nil {
+			return actor.Reply{}, err
+		}
+	}
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	return done.reply, nil
+}
+
+// inTransaction runs fn in a locked turn of the store and settles its commit.
+// Errors are as those of Host.commit, or fn's.
+func (h *Host) inTransaction(ctx context.Context, key actor.Key, fn func(actor.Row) (*actor.Commit, error)) error {
+	select {
+	case h.locked <- struct{}{}:
+		defer func() { <-h.locked }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	// The end of the turn's time ends the transaction, but only until the turn
+	// is sealed: from then on the commit is carried through.
+	tx, cancel := context.WithCancel(h.store)
+	defer cancel()
+	detach := context.AfterFunc(ctx, cancel)
+	defer detach()
+	var sealedAt time.Time
+	commit, err := h.cfg.Committer.LockedTurn(tx, key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		commit, err := fn(row)
+		if err != nil || commit == nil {
+			return nil, err
+		}
+		if sealedAt.IsZero() && !detach() {
+			return nil, ctx.Err()
+		}
+		sealedAt = h.cfg.Clock()
+		return commit, nil
+	})
+	if sealedAt.IsZero() {
+		return err
+	}
+	if errors.Is(err, actor.ErrAmbiguous) && commit != nil {
+		err = h.settle(*commit, err)
+	}
+	if err != nil {
+		err = fmt.Errorf("commit turn: %w", err)
+	}
+	h.events.Commit(CommitEnd{Key: key, Lane: LaneLocked, Duration: h.cfg.Clock().Sub(sealedAt), GroupSize: 1, Err: err})
+	return err
+}

@@ -1,0 +1,306 @@
+package overlay
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/envelope"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Revisions hands out revision numbers, each once. One of them serves all
+// instances that could ever see the same actor. It is safe for concurrent use.
+type Revisions struct{ last atomic.Uint64 }
+
+// Next returns a number above every one before.
+func (r *Revisions) Next() uint64 { return r.last.Add(1) }
+
+// transientFactor is how many times its limit a state may reach within a turn,
+// before it is sealed: room to write the new before deleting the old, and a
+// bound on what a turn can make the host hold.
+const transientFactor = 4
+
+// entryCost is what an entry takes in memory beside its bytes, roughly; without
+// it, a great many tiny keys would cost a multiple of the bound.
+const entryCost = 32
+
+// Overlay is one turn's view of a state. One goroutine at a time uses it. The
+// zero value must be Reset before use.
+type Overlay struct {
+	base    *State
+	revs    *Revisions
+	rev     uint64
+	limit   int64 // bytes of the encoded state
+	cleared bool  // DeleteAll hid the base
+	changes map[string]change
+	count   int   // visible keys
+	size    int64 // bytes of visible keys and values
+	sorted  []string
+}
+
+// change is what the turn made of one key. A deleted change hides a key of the
+// base; there is none for a key that the base does not show.
+type change struct {
+	format  abi.Format
+	value   []byte
+	deleted bool
+}
+
+// Reset begins a turn on base, whose visible state has the revision rev; limit
+// bounds the encoded state, in bytes.
+func (o *Overlay) Reset(base *State, revs *Revisions, rev uint64, limit int64) {
+	o.base, o.revs, o.rev, o.limit = base, revs, rev, limit
+	o.cleared = false
+	if o.changes == nil {
+		o.changes = make(map[string]change)
+	}
+	clear(o.changes)
+	o.count, o.size = len(base.entries), int64(base.size)
+}
+
+// Revision names the visible state.
+func (o *Overlay) Revision() uint64 { return o.rev }
+
+// Get returns the value of key.
+func (o *Overlay) Get(key []byte) (value []byte, format abi.Format, ok bool) {
+	if c, found := o.changes[string(key)]; found {
+		return c.value, c.format, !c.deleted
+	}
+	if o.cleared {
+		return nil, 0, false
+	}
+	if at, found := o.base.find(key); found {
+		e := &o.base.entries[at]
+		return e.Value, e.Format, true
+	}
+	return nil, 0, false
+}
+
+// Set gives key a value, copied. The code is abi.CodeInvalid for a key, value or
+// format outside abi/SPEC.md, abi.CodeTooLarge above several times the limit.
+// Setting what is already there changes nothing.
+func (o *Overlay) Set(key, value []byte, format abi.Format) abi.Code {
+	if !validKey(key) {
+		return abi.CodeInvalid
+	}
+	switch format {
+	case abi.FormatBytes:
+	case abi.FormatJSON:
+		value = trimJSON(value)
+		if !validJSON(value) {
+			return abi.CodeInvalid
+		}
+	default:
+		return abi.CodeInvalid
+	}
+	_, code := o.set(key, value, format)
+	return code
+}
+
+// set is Set for arguments that are known to be valid.
+func (o *Overlay) set(key, value []byte, format abi.Format) (changed bool, code abi.Code) {
+	old, oldFormat, existed := o.Get(key)
+	if existed && oldFormat == format && bytes.Equal(old, value) {
+		return false, 0
+	}
+	size, count := o.size+int64(len(value)), o.count
+	if existed {
+		size -= int64(len(old))
+	} else {
+		size += int64(len(key))
+		count++
+	}
+	if size+int64(count)*entryCost > transientFactor*o.limit {
+		return false, abi.CodeTooLarge
+	}
+	o.size, o.count = size, count
+	// A non-nil copy: the value of a key that exists is never nil.
+	o.changes[o.name(key)] = change{format: format, value: append([]byte{}, value...)}
+	o.rev = o.revs.Next()
+	return true, 0
+}
+
+// name returns key as a string, the base's own where it has one.
+func (o *Overlay) name(key []byte) string {
+	if at, ok := o.base.find(key); ok {
+		return o.base.entries[at].Key
+	}
+	return string(key)
+}
+
+// Delete removes key and reports whether it was there.
+func (o *Overlay) Delete(key []byte) (existed bool, code abi.Code) {
+	if !validKey(key) {
+		return false, abi.CodeInvalid
+	}
+	return o.remove(key), 0
+}
+
+func (o *Overlay) remove(key []byte) (existed bool) {
+	old, _, existed := o.Get(key)
+	if !existed {
+		return false
+	}
+	o.count--
+	o.size -= int64(len(key) + len(old))
+	if at, inBase := o.base.find(key); inBase && !o.cleared {
+		o.changes[o.base.entries[at].Key] = change{deleted: true}
+	} else {
+		delete(o.changes, string(key))
+	}
+	o.rev = o.revs.Next()
+	return true
+}
+
+// DeleteAll removes every key and returns how many there were.
+func (o *Overlay) DeleteAll() int {
+	n := o.count
+	if n == 0 {
+		return 0
+	}
+	clear(o.changes)
+	o.cleared, o.count, o.size = true, 0, 0
+	o.rev = o.revs.Next()
+	return n
+}
+
+// AppendKeys appends the key list of all keys with the prefix.
+func (o *Overlay) AppendKeys(dst []byte, prefix []byte) []byte {
+	var one [1]string
+	o.each(func(e *envelope.Entry) {
+		if strings.HasPrefix(e.Key, string(prefix)) {
+			one[0] = e.Key
+			dst = abi.AppendKeyList(dst, one[:])
+		}
+	})
+	return dst
+}
+
+// AppendJSON appends one JSON object of all keys whose format is JSON.
+func (o *Overlay) AppendJSON(dst []byte) []byte {
+	dst = append(dst, '{')
+	first := true
+	o.each(func(e *envelope.Entry) {
+		if e.Format != abi.FormatJSON {
+			return
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = appendMember(dst, e)
+	})
+	return append(dst, '}')
+}
+
+// Patch applies the difference of two JSON objects, as abi/SPEC.md says of
+// state_patch, and returns how many keys it changed. It applies whole or not at
+// all.
+func (o *Overlay) Patch(before, after []byte) (changed int, code abi.Code) {
+	was, ok := members(before)
+	if !ok {
+		return 0, abi.CodeInvalid
+	}
+	is, ok := members(after)
+	if !ok {
+		return 0, abi.CodeInvalid
+	}
+	room := transientFactor*o.limit - o.size - int64(o.count)*entryCost
+	for i := range is {
+		room -= int64(len(is[i].Key) + len(is[i].Value) + entryCost)
+	}
+	if room < 0 {
+		return 0, abi.CodeTooLarge
+	}
+	// Both are in order of keys: one pass over the two.
+	for len(was) > 0 || len(is) > 0 {
+		switch {
+		case len(is) == 0 || len(was) > 0 && was[0].Key < is[0].Key:
+			if o.remove([]byte(was[0].Key)) {
+				changed++
+			}
+			was = was[1:]
+		case len(was) == 0 || is[0].Key < was[0].Key:
+			if set, _ := o.set([]byte(is[0].Key), is[0].Value, abi.FormatJSON); set {
+				changed++
+			}
+			is = is[1:]
+		default:
+			if !bytes.Equal(was[0].Value, is[0].Value) {
+				if set, _ := o.set([]byte(is[0].Key), is[0].Value, abi.FormatJSON); set {
+					changed++
+				}
+			}
+			was, is = was[1:], is[1:]
+		}
+	}
+	return changed, 0
+}
+
+// members splits an argument of Patch, which is empty or an object.
+func members(object []byte) ([]envelope.Entry, bool) {
+	if len(object) == 0 {
+		return nil, true
+	}
+	entries, err := decodeJSON(object)
+	return entries, err == nil
+}
+
+// Seal returns the state that the turn leaves, and whether it differs, as
+// stored, from the one it began with. Above the limit the error is an
+// [*actor.StateTooLargeError]. The overlay stays as it is.
+func (o *Overlay) Seal() (next *State, changed bool, err error) {
+	if !o.cleared && len(o.changes) == 0 {
+		return o.base, false, nil
+	}
+	if o.count == 0 && o.base.encoded.Format == actor.FormatNone {
+		return o.base, false, nil
+	}
+	entries := make([]envelope.Entry, 0, o.count)
+	o.each(func(e *envelope.Entry) { entries = append(entries, *e) })
+	next, err = newState(entries, o.limit)
+	if err != nil {
+		return nil, false, err
+	}
+	was := o.base.encoded
+	if was.Format == next.encoded.Format && bytes.Equal(was.Data, next.encoded.Data) {
+		return o.base, false, nil
+	}
+	return next, true, nil
+}
+
+// each calls f with every visible entry, in ascending order of keys.
+func (o *Overlay) each(f func(*envelope.Entry)) {
+	var base []envelope.Entry
+	if !o.cleared {
+		base = o.base.entries
+	}
+	o.sorted = o.sorted[:0]
+	for key := range o.changes {
+		o.sorted = append(o.sorted, key)
+	}
+	slices.Sort(o.sorted)
+	for _, key := range o.sorted {
+		for len(base) > 0 && base[0].Key < key {
+			f(&base[0])
+			base = base[1:]
+		}
+		if len(base) > 0 && base[0].Key == key {
+			base = base[1:]
+		}
+		if c := o.changes[key]; !c.deleted {
+			f(&envelope.Entry{Key: key, Format: c.format, Value: c.value})
+		}
+	}
+	for i := range base {
+		f(&base[i])
+	}
+}
+
+func validKey(key []byte) bool {
+	return len(key) > 0 && len(key) <= abi.MaxStateKeyLen && utf8.Valid(key)
+}

@@ -1,0 +1,154 @@
+package host
+
+import (
+	"context"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// readTurn runs a read-only method over committed state, beside everything else.
+func (h *Host) readTurn(ctx context.Context, c *call) (actor.Reply, error) {
+	c.stats.lane = LaneReadOnly
+	strong := c.inv.Consistency == actor.ConsistencyStrong
+	for l := (*loaded)(nil); ; {
+		if err := ctx.Err(); err != nil {
+			return actor.Reply{}, err
+		}
+		s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
+		if err != nil {
+			return actor.Reply{}, err
+		}
+		if m, err := s.method(&c.inv); err != nil {
+			return actor.Reply{}, err
+		} else if !m.readOnly { // no more, since the call came
+			return actor.Reply{}, errMoved
+		}
+		if l == nil {
+			if l, err = h.committed(ctx, c.inv.Key, s, strong); err != nil {
+				return actor.Reply{}, err
+			}
+		}
+		if l.damage != nil {
+			return actor.Reply{}, l.damage
+		}
+		if changed, err := h.fits(ctx, l, s); err != nil {
+			return actor.Reply{}, err
+		} else if changed {
+			continue
+		}
+		reply, err := h.runApart(ctx, c, s, l, true)
+		if err != nil || !strong {
+			return reply, err
+		}
+		newest, err := h.load(ctx, c.inv.Key, actor.LoadOptions{})
+		if err != nil {
+			return actor.Reply{}, err
+		}
+		if newest.version == l.version && newest.damage == nil {
+			return reply, nil
+		}
+		h.outdated(c.inv.Key, l)
+		l = newest
+	}
+}
+
+// statelessTurn runs a method of a type that has no state.
+func (h *Host) statelessTurn(ctx context.Context, c *call) (actor.Reply, error) {
+	c.stats.lane = LaneStateless
+	s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	m, err := s.method(&c.inv)
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	if s.lane != LaneStateless { // no more, since the call came
+		return actor.Reply{}, errMoved
+	}
+	return h.runApart(ctx, c, s, &loaded{state: noState}, m.readOnly)
+}
+
+// runApart runs a method on a spare instance, over l; it never commits.
+func (h *Host) runApart(ctx context.Context, c *call, s *served, l *loaded, readOnly bool) (actor.Reply, error) {
+	in, err := s.pool.acquire(ctx)
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	t := h.turns.Get().(*turn)
+	defer h.putTurn(t)
+	// A revision of its own: the guest's caches of a read-only turn are nobody's.
+	t.prepare(c, s, l, h.revisions.Next(), readOnly, h.cfg.Clock())
+	c.stats.runs++
+	err = t.run(ctx, in, s.migration(l))
+	in.giveBack(err)
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	done, err := t.seal(ctx, s, l)
+	return done.reply, err
+}
+
+// committed returns the state that a read-only method reads: for warm types the
+// activation's, made if there is none.
+func (h *Host) committed(ctx context.Context, key actor.Key, s *served, strong bool) (*loaded, error) {
+	if s.lane == LaneLocked {
+		return h.load(ctx, key, actor.LoadOptions{AllowStale: !strong})
+	}
+	sh := h.table.shard(key)
+	sh.mu.Lock()
+	forgets := sh.forgets
+	if a := sh.actors[key]; a != nil && a.loaded != nil {
+		l := a.loaded
+		sh.used(a)
+		a.lastUsed = h.cfg.Clock()
+		sh.mu.Unlock()
+		return l, nil
+	}
+	sh.mu.Unlock()
+	l, err := h.load(ctx, key, actor.LoadOptions{})
+	if err == nil && l.damage == nil {
+		h.offer(sh, key, s, l, forgets)
+	}
+	return l, err
+}
+
+// offer gives a state that a reader loaded to the actor's activation, unless a
+// worker has it or anything of the shard was forgotten since: the state might be
+// older then than what was already answered.
+func (h *Host) offer(sh *shard, key actor.Key, s *served, l *loaded, forgets uint64) {
+	sh.mu.Lock()
+	a := sh.actors[key]
+	if sh.forgets != forgets || a != nil && (a.running || a.loaded != nil) {
+		sh.mu.Unlock()
+		return
+	}
+	if a == nil {
+		if !h.table.reserve() { // readers push nobody out
+			sh.mu.Unlock()
+			return
+		}
+		a = &activation{key: key}
+		sh.add(a)
+	}
+	a.loaded, a.rev = l, h.revisions.Next()
+	a.sticky, a.idleTimeout, a.lastUsed = s.sticky, s.limits.IdleTimeout, h.cfg.Clock()
+	fresh := !a.announced
+	a.announced = true
+	sh.mu.Unlock()
+	if fresh {
+		h.events.Activated(key)
+	}
+}
+
+// outdated drops the state l, which another writer has passed, from its
+// activation. A worker finds out by itself, when it commits.
+func (h *Host) outdated(key actor.Key, l *loaded) {
+	sh := h.table.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if a := sh.actors[key]; a != nil && !a.running && a.loaded == l {
+		a.loaded = nil
+		sh.forgets++
+	}
+}

@@ -1,0 +1,127 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// served is what serves an actor type from one deployment to the next, worked
+// out once. It is immutable.
+type served struct {
+	deployment  actor.Deployment
+	lane        Lane // of methods that are not read-only
+	dedicated   bool
+	sticky      bool
+	migrate     bool
+	stateSchema uint32
+	methods     map[string]method
+	limits      Limits
+	pool        *pool
+}
+
+type method struct{ readOnly bool }
+
+// serving returns what serves a type now; actor.ErrTypeNotFound.
+func (h *Host) serving(app, typ string) (*served, error) {
+	deployment, spec, err := h.cfg.Modules.Current(app, typ)
+	if err != nil {
+		return nil, err
+	}
+	scope := Scope{App: app, Type: typ}
+	if s := (*h.served.Load())[scope]; s != nil && s.serves(deployment) {
+		return s, nil
+	}
+	s := h.newServed(deployment, spec)
+	h.servedMu.Lock()
+	defer h.servedMu.Unlock()
+	// Copied, so that turns read it without a lock; deployments are rare.
+	old := *h.served.Load()
+	next := make(map[Scope]*served, len(old)+1)
+	for k, v := range old {
+		next[k] = v
+	}
+	next[scope] = s
+	h.served.Store(&next)
+	return s, nil
+}
+
+// serves reports whether s was worked out from d.
+func (s *served) serves(d actor.Deployment) bool {
+	return s.deployment.Generation == d.Generation && s.deployment.Digest == d.Digest
+}
+
+func (h *Host) newServed(d actor.Deployment, spec *abi.TypeSpec) *served {
+	s := &served{
+		deployment:  d,
+		lane:        LaneWarm,
+		dedicated:   spec.Instance == abi.InstanceDedicated,
+		sticky:      spec.Placement == abi.PlacementSticky,
+		migrate:     spec.Migrate,
+		stateSchema: spec.StateSchema,
+		methods:     make(map[string]method, len(spec.Methods)),
+		limits:      h.cfg.limits(d.App, d.Type).lowered(spec.Limits),
+	}
+	switch spec.Placement {
+	case abi.PlacementAny:
+		s.lane = LaneLocked
+	case abi.PlacementStateless:
+		s.lane = LaneStateless
+	}
+	for _, m := range spec.Methods {
+		s.methods[m.Name] = method{readOnly: m.ReadOnly}
+	}
+	s.pool = h.pools.get(poolKey{app: d.App, digest: d.Digest, memoryBytes: s.limits.MemoryBytes, max: s.limits.Instances})
+	return s
+}
+
+// method returns a method of the type that may take the invocation.
+func (s *served) method(inv *actor.Invocation) (method, error) {
+	m, ok := s.methods[inv.Method]
+	switch {
+	case !ok:
+		return m, actor.ErrMethodNotFound
+	case inv.ReadOnly && !m.readOnly:
+		return m, actor.ErrNotReadOnly
+	case int64(len(inv.Payload.Data)) > s.limits.PayloadBytes:
+		return m, fmt.Errorf("%w: it has %d bytes; at most %d are allowed", actor.ErrPayloadTooLarge, len(inv.Payload.Data), s.limits.PayloadBytes)
+	}
+	return m, nil
+}
+
+// fits checks a row against what would run on it. A row that a newer deployment
+// wrote makes the deployments be read again; changed then tells that another
+// one serves the type now, and the caller starts over with it.
+func (h *Host) fits(ctx context.Context, l *loaded, s *served) (changed bool, err error) {
+	d := &s.deployment
+	if l.generation > d.Generation {
+		if err := h.cfg.Modules.Refresh(ctx, d.App); err != nil {
+			return false, fmt.Errorf("refresh deployments: %w", err)
+		}
+		current, err := h.serving(d.App, d.Type)
+		if err != nil {
+			return false, err
+		}
+		if l.generation > current.deployment.Generation {
+			return false, fmt.Errorf("%w: generation %d wrote the actor, the newest one known is %d",
+				actor.ErrNoGeneration, l.generation, current.deployment.Generation)
+		}
+		return true, nil
+	}
+	if l.exists && l.stateSchema > s.stateSchema {
+		return false, fmt.Errorf("%w: schema %d, the module knows %d; deploy a module that knows it",
+			actor.ErrSchemaNewer, l.stateSchema, s.stateSchema)
+	}
+	return false, nil
+}
+
+// migration returns the schema to migrate from, nil when the state is up to date
+// or the type takes no migrate turns.
+func (s *served) migration(l *loaded) *uint32 {
+	if !s.migrate || !l.exists || l.stateSchema >= s.stateSchema {
+		return nil
+	}
+	return &l.stateSchema
+}

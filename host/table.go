@@ -1,0 +1,237 @@
+package host
+
+import (
+	"hash/maphash"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// shardCount is a power of two well above the processors of any machine that
+// this runs on, so that two turns rarely want the same lock.
+const shardCount = 128
+
+// table finds the activation of an actor. It is split into shards, each with its
+// own lock, by a hash of the key.
+type table struct {
+	seed   maphash.Seed
+	max    int64        // activations
+	count  atomic.Int64 // activations
+	hand   atomic.Uint32
+	shards [shardCount]shard
+}
+
+// shard holds some of the actors, the calls that run on them, and the order in
+// which they were used.
+type shard struct {
+	mu     sync.Mutex
+	closed bool // no call is admitted any more
+	killed bool // running calls are stopped as they come
+	actors map[actor.Key]*activation
+	// newest and oldest are the ends of the order of use.
+	newest, oldest *activation
+	running        callList
+	// forgets counts the states that left memory, for readers that loaded one
+	// meanwhile.
+	forgets uint64
+	// work counts workers and calls in the lanes without one. It grows only
+	// while the shard is open.
+	work sync.WaitGroup
+}
+
+func (t *table) init(maxActivations int) {
+	t.seed = maphash.MakeSeed()
+	t.max = int64(maxActivations)
+	t.hand.Store(rand.Uint32())
+	for i := range t.shards {
+		t.shards[i].actors = make(map[actor.Key]*activation)
+	}
+}
+
+func (t *table) shard(key actor.Key) *shard {
+	return &t.shards[maphash.Comparable(t.seed, key)%shardCount]
+}
+
+// enter admits a call that runs on its caller's goroutine.
+func (s *shard) enter(c *call) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return actor.ErrStopping
+	}
+	s.work.Add(1)
+	s.running.push(c)
+	return nil
+}
+
+// leave ends what enter began.
+func (s *shard) leave(c *call) {
+	s.mu.Lock()
+	s.running.remove(c)
+	s.mu.Unlock()
+	s.work.Done()
+}
+
+// withdraw takes a call out of its mailbox, and reports whether it was still
+// there: then it never starts.
+func (s *shard) withdraw(c *call, a *activation) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.home != &a.mailbox {
+		return false
+	}
+	a.mailbox.remove(c)
+	return true
+}
+
+// next ends the call that an activation's worker just ran, if any, and returns
+// the one to run now. Without one the worker ends; kept tells whether the
+// activation stays in the table.
+func (t *table) next(s *shard, a *activation, ended *call, now time.Time) (c *call, kept bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ended != nil {
+		s.running.remove(ended)
+	}
+	if c = a.mailbox.head; c != nil {
+		a.mailbox.remove(c)
+		s.running.push(c)
+		if s.killed {
+			c.killed.Store(true)
+		}
+		return c, true
+	}
+	a.running = false
+	a.lastUsed = now
+	if !a.empty() {
+		return nil, true
+	}
+	t.remove(s, a)
+	return nil, false
+}
+
+// add puts a new activation into the table. The caller has the shard's lock and
+// counted it.
+func (s *shard) add(a *activation) {
+	s.actors[a.key] = a
+	s.link(a)
+}
+
+// remove takes an activation out of the table. The caller has the shard's lock.
+func (t *table) remove(s *shard, a *activation) {
+	delete(s.actors, a.key)
+	s.unlink(a)
+	s.forgets++
+	t.count.Add(-1)
+}
+
+// used makes an activation the newest. The caller has the shard's lock.
+func (s *shard) used(a *activation) {
+	if s.newest != a {
+		s.unlink(a)
+		s.link(a)
+	}
+}
+
+func (s *shard) link(a *activation) {
+	a.newer, a.older = nil, s.newest
+	if s.newest != nil {
+		s.newest.newer = a
+	} else {
+		s.oldest = a
+	}
+	s.newest = a
+}
+
+func (s *shard) unlink(a *activation) {
+	if a.newer != nil {
+		a.newer.older = a.older
+	} else {
+		s.newest = a.older
+	}
+	if a.older != nil {
+		a.older.newer = a.newer
+	} else {
+		s.oldest = a.newer
+	}
+	a.newer, a.older = nil, nil
+}
+
+// reserve counts one more activation, if there is room.
+func (t *table) reserve() bool {
+	if t.count.Add(1) <= t.max {
+		return true
+	}
+	t.count.Add(-1)
+	return false
+}
+
+// evict takes an idle activation out, the least recently used one of the first
+// shard that has any, going around the shards. It returns nil when every
+// activation has work.
+func (t *table) evict() *activation {
+	for range shardCount {
+		s := &t.shards[t.hand.Add(1)%shardCount]
+		if a := t.evictFrom(s); a != nil {
+			return a
+		}
+	}
+	return nil
+}
+
+func (t *table) evictFrom(s *shard) *activation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a := s.oldest; a != nil; a = a.newer {
+		if a.idle() {
+			t.remove(s, a)
+			return a
+		}
+	}
+	return nil
+}
+
+// takeInstance takes its dedicated instance away from an activation that has no
+// work, the least recently used one of the first shard that has any.
+func (t *table) takeInstance() *instance {
+	for range shardCount {
+		s := &t.shards[t.hand.Add(1)%shardCount]
+		if in := s.takeInstance(); in != nil {
+			return in
+		}
+	}
+	return nil
+}
+
+func (s *shard) takeInstance() *instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a := s.oldest; a != nil; a = a.newer {
+		if a.idle() && a.own != nil {
+			in := a.own
+			a.own = nil
+			return in
+		}
+	}
+	return nil
+}
+
+// expired takes out the activations of a shard that were unused for their idle
+// timeout.
+func (t *table) expired(s *shard, now time.Time) []*activation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*activation
+	for a := s.oldest; a != nil; {
+		newer := a.newer
+		if a.idle() && !a.sticky && now.Sub(a.lastUsed) >= a.idleTimeout {
+			t.remove(s, a)
+			out = append(out, a)
+		}
+		a = newer
+	}
+	return out
+}

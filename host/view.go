@@ -1,0 +1,65 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi/envelope"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// View is an actor as people and tools see it.
+type View struct {
+	Key         actor.Key
+	Version     uint64
+	Generation  uint64 // of the deployment that last wrote the row
+	StateSchema uint32
+	StateSize   int64     // bytes as stored
+	UpdatedAt   time.Time // database time
+	// Entries is the committed state in ascending byte order of the keys. It is
+	// the caller's to read, not to change.
+	Entries []envelope.Entry
+	// Active tells that the actor is in this host's memory, QueueDepth how many
+	// invocations wait in its mailbox.
+	Active     bool
+	QueueDepth int
+}
+
+// View reads an actor from the store and looks at its activation, if any.
+// actor.ErrActorNotFound when nothing is stored, actor.ErrStateDamaged when the
+// state cannot be decoded; in an [*actor.TurnError].
+func (h *Host) View(ctx context.Context, key actor.Key) (View, error) {
+	if err := key.Validate(); err != nil {
+		return View{}, err
+	}
+	l, err := h.load(ctx, key, actor.LoadOptions{})
+	switch {
+	case err != nil:
+		if ctx.Err() != nil {
+			err = contextError(ctx)
+		}
+	case !l.exists:
+		err = actor.ErrActorNotFound
+	case l.damage != nil:
+		err = l.damage
+	}
+	if err != nil {
+		return View{}, &actor.TurnError{Key: key, Err: err}
+	}
+	v := View{
+		Key:         key,
+		Version:     l.version,
+		Generation:  l.generation,
+		StateSchema: l.stateSchema,
+		StateSize:   int64(len(l.state.Encoded().Data)),
+		UpdatedAt:   l.updatedAt,
+		Entries:     l.state.Entries(),
+	}
+	s := h.table.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.actors[key]; a != nil {
+		v.Active, v.QueueDepth = true, a.mailbox.len
+	}
+	return v, nil
+}
