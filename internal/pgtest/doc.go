@@ -1,0 +1,24 @@
+//go:build unix
+
+// Package pgtest gives tests a PostgreSQL of their own: real, durable (fsync
+// on), on loopback, and gone with the test process.
+//
+// # Life of a server
+//
+// [URL] starts one server per test process at its first call and gives each
+// caller a fresh database on it. [Start] starts one for a single test, which
+// may stop, kill and restart it.
+//
+// Every server is the child of a small shell watchdog whose standard input is
+// a pipe held by the test process. When that pipe closes, the watchdog stops
+// the server and removes its folder. The kernel closes it whenever the test
+// process ends, by return, os.Exit, panic or SIGKILL, so nothing needs to be
+// called at the end, and nothing is left behind. The watchdog has a process
+// group of its own, so that Ctrl-C reaches the tests and not the server.
+//
+// PostgreSQL refuses to run as root: for root, the server and its watchdog run
+// as the user postgres, or nobody if there is none.
+//
+// Nothing here skips: without PostgreSQL the test fails and names the command
+// that installs it.
+package pgtest
