@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"os"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+type callFlags struct {
+	query       bool
+	strong      bool
+	contentType string
+	timeout     time.Duration
+}
+
+func (c *cli) callCommand() *cobra.Command {
+	var f callFlags
+	cmd := &cobra.Command{
+		Use:   "call TYPE ID METHOD [PAYLOAD]",
+		Short: "Call a method of an actor",
+		Long: `Call a method of an actor and print its reply.
+
+PAYLOAD is JSON, @FILE for a file's content, or - for standard input; without
+it the payload is empty. JSON is checked before it is sent, unless
+--content-type names another type.
+
+ID may have any characters: quote it for your shell. Arguments that begin with
+a dash go after --.
+
+On a terminal, JSON replies are indented. Otherwise they are written as they
+came. With -o json the result is an object: payload (or payload_base64 if it is
+not JSON), content_type, and version, the actor's version after the call.`,
+		Example: `  greenroom call Counter alice Add '{"amount": 5}'
+  greenroom call Counter alice Get --query
+  greenroom call Cart 'shop/7 || 🛒' AddItem @item.json
+  jq -c .order order.json | greenroom call Cart alice Import - | jq .total
+  greenroom call -- Counter -5 Add '{"amount": 1}'`,
+		Args:              takes("TYPE", "ID", "METHOD", "[PAYLOAD]"),
+		ValidArgsFunction: c.completeCall,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.call(cmd.Context(), args, f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&f.query, "query", false, "only call the method if it is declared read-only")
+	flags.BoolVar(&f.strong, "strong", false, "with --query: confirm in the store that the answer is current")
+	flags.StringVar(&f.contentType, "content-type", actor.ContentTypeJSON, "media `type` of the payload")
+	flags.DurationVar(&f.timeout, "timeout", apiTimeout, "give up after this `time`")
+	return cmd
+}
+
+func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
+	key, err := c.actorKey(args[0], args[1])
+	if err != nil {
+		return err
+	}
+	if err := actor.ValidateName("method", args[2]); err != nil {
+		return err
+	}
+	if f.strong && !f.query {
+		return usagef("--strong is for --query: other calls are always current")
+	}
+	var payload []byte
+	if len(args) == 4 {
+		if payload, err = c.readPayload(args[3], f.contentType); err != nil {
+			return err
+		}
+	}
+	a, err := c.api()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+
+	var reply interface {
+		GetPayload() []byte
+		GetContentType() string
+		GetVersion() uint64
+	}
+	if f.query {
+		consistency := greenroomv1.Consistency_CONSISTENCY_UNSPECIFIED
+		if f.strong {
+			consistency = greenroomv1.Consistency_CONSISTENCY_STRONG
+		}
+		resp, err := a.actors.Query(ctx, connect.NewRequest(&greenroomv1.QueryRequest{
+			Actor: key, Method: args[2], Payload: payload, ContentType: f.contentType, Consistency: consistency,
+		}))
+		if err != nil {
+			return err
+		}
+		reply = resp.Msg
+	} else {
+		resp, err := a.actors.Invoke(ctx, connect.NewRequest(&greenroomv1.InvokeRequest{
+			Actor: key, Method: args[2], Payload: payload, ContentType: f.contentType,
+		}))
+		if err != nil {
+			return err
+		}
+		reply = resp.Msg
+	}
+	if c.wantsJSON() {
+		return c.writeReply(reply.GetPayload(), reply.GetContentType(), reply.GetVersion())
+	}
+	return c.writePayload(reply.GetPayload(), reply.GetContentType())
+}
+
+// actorKey makes a key in the app of --app, and checks it.
+func (c *cli) actorKey(typ, id string) (*greenroomv1.ActorKey, error) {
+	if err := (actor.Key{App: c.app, Type: typ, ID: id}).Validate(); err != nil {
+		return nil, err
+	}
+	return &greenroomv1.ActorKey{App: c.app, Type: typ, Id: id}, nil
+}
+
+// readPayload reads what PAYLOAD stands for.
+func (c *cli) readPayload(arg, contentType string) ([]byte, error) {
+	var payload []byte
+	var err error
+	source := "PAYLOAD"
+	switch file, isFile := strings.CutPrefix(arg, "@"); {
+	case arg == "-":
+		source = "standard input"
+		payload, err = io.ReadAll(c.stdin)
+	case isFile:
+		source = file
+		payload, err = os.ReadFile(file)
+	default:
+		payload = []byte(arg)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read payload: %w", err)
+	}
+	if isJSONType(contentType) && len(payload) > 0 {
+		if err := checkJSON(payload); err != nil {
+			return nil, &actor.ArgumentError{Field: source, Problem: fmt.Sprintf("is not JSON: %v; quote it for your shell, or name another --content-type", err)}
+		}
+	}
+	return payload, nil
+}
+
+// checkJSON reports where a text stops being JSON.
+func checkJSON(text []byte) error {
+	var v json.RawMessage
+	err := json.Unmarshal(text, &v)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("%w at byte %d", err, syntax.Offset)
+	}
+	return err
+}
+
+func isJSONType(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == actor.ContentTypeJSON || strings.HasSuffix(media, "+json"))
+}
+
+// writePayload writes a reply for a person or for a pipe.
+func (c *cli) writePayload(payload []byte, contentType string) error {
+	if len(payload) == 0 {
+		return nil
+	}
+	isJSON := isJSONType(contentType)
+	terminal := isTerminal(c.stdout)
+	switch {
+	case isJSON && terminal:
+		payload = indentJSON(payload)
+	case terminal && !isText(contentType):
+		return fmt.Errorf("the reply is %s of type %s, which would upset the terminal; redirect it to a file, or use -o json", size(int64(len(payload))), printable(contentType))
+	}
+	if _, err := c.stdout.Write(payload); err != nil {
+		return fmt.Errorf("write reply: %w", err)
+	}
+	// A JSON text may end in a line feed; nothing else is added to.
+	if (isJSON || terminal) && !bytes.HasSuffix(payload, []byte("\n")) {
+		fmt.Fprintln(c.stdout)
+	}
+	return nil
+}
+
+func isText(contentType string) bool { return strings.HasPrefix(contentType, "text/") }
+
+// writeReply writes a reply with what came beside it, for programs.
+func (c *cli) writeReply(payload []byte, contentType string, version uint64) error {
+	out := struct {
+		Payload       json.RawMessage `json:"payload,omitempty"`
+		PayloadBase64 string          `json:"payload_base64,omitempty"`
+		ContentType   string          `json:"content_type"`
+		Version       uint64          `json:"version,string"`
+	}{ContentType: contentType, Version: version}
+	switch {
+	case len(payload) == 0:
+	case isJSONType(contentType) && json.Valid(payload):
+		out.Payload = payload
+	default:
+		out.PayloadBase64 = base64.StdEncoding.EncodeToString(payload)
+	}
+	return writeJSON(c.stdout, out)
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Exit statuses.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // 128 and SIGINT, as shells have it
+)
+
+const defaultServer = "http://127.0.0.1:8080"
+
+// cli is one run of the command line: what it reads and writes, and the global
+// flags.
+type cli struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+
+	server, token, app            string
+	caCert, clientCert, clientKey string // files
+	output                        string // "table" or "json"
+	noColor                       bool
+}
+
+// run runs one command line and returns the exit status. It touches nothing of
+// the process but what it is given, so that tests can call it.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
+	c := &cli{stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv}
+	root := c.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || isCanceled(err)) {
+		return exitInterrupted
+	}
+	c.showError(cmd, err)
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// The groups of commands in the help.
+const (
+	groupDevelop = "develop"
+	groupInspect = "inspect"
+	groupOperate = "operate"
+)
+
+func (c *cli) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "greenroom",
+		Short: "Durable virtual actors in WebAssembly",
+		Long: `Greenroom hosts durable virtual actors, written in Go or Rust and compiled to
+WebAssembly. This binary is the server and the tool to work with it.`,
+		Example: `  greenroom new --lang go shop     # a guest project that builds at once
+  greenroom dev shop               # serve it here, rebuild on change
+  greenroom call Counter me Add '{"amount": 2}'`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return c.readGlobals(cmd.Flags())
+		},
+	}
+	root.AddGroup(
+		&cobra.Group{ID: groupDevelop, Title: "Write and call actors:"},
+		&cobra.Group{ID: groupInspect, Title: "Look after actors and modules:"},
+		&cobra.Group{ID: groupOperate, Title: "Run and check servers:"},
+	)
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommandGroupID(groupOperate)
+
+	f := root.PersistentFlags()
+	f.SortFlags = false
+	f.StringVar(&c.server, "server", defaultServer, "server's `URL` (GREENROOM_SERVER)")
+	f.StringVar(&c.token, "token", "", "bearer `token` of the API (GREENROOM_TOKEN)")
+	f.StringVar(&c.app, "app", actor.DefaultApp, "`app` to work in (GREENROOM_APP)")
+	f.StringVar(&c.caCert, "ca-cert", "", "`file` with the certificates to trust, in PEM (default: the system's)")
+	f.StringVar(&c.clientCert, "client-cert", "", "`file` with this client's certificate, in PEM")
+	f.StringVar(&c.clientKey, "client-key", "", "`file` with its private key, in PEM")
+	f.StringVarP(&c.output, "output", "o", outputTable, "`format` of results and errors: table or json")
+	f.BoolVar(&c.noColor, "no-color", false, "no colours (NO_COLOR)")
+	root.RegisterFlagCompletionFunc("output", fixedCompletion(outputTable, outputJSON))
+
+	root.AddCommand(
+		inGroup(groupDevelop, c.newCommand(), c.buildCommand(), c.deployCommand(), c.callCommand())...)
+	root.AddCommand(
+		inGroup(groupInspect, c.actorsCommand(), c.typesCommand(), c.modulesCommand(), c.historyCommand(), c.rollbackCommand())...)
+	root.AddCommand(
+		inGroup(groupOperate, c.doctorCommand(), c.versionCommand())...)
+	root.AddCommand(c.referenceCommand())
+	root.SetCompletionCommandGroupID(groupOperate)
+	return root
+}
+
+func inGroup(id string, cmds ...*cobra.Command) []*cobra.Command {
+	for _, cmd := range cmds {
+		cmd.GroupID = id
+	}
+	return cmds
+}
+
+// readGlobals lets the environment speak where no flag did, and checks.
+func (c *cli) readGlobals(flags *pflag.FlagSet) error {
+	for _, v := range []struct {
+		flag, env string
+		to        *string
+	}{
+		{"server", "GREENROOM_SERVER", &c.server},
+		{"token", "GREENROOM_TOKEN", &c.token},
+		{"app", "GREENROOM_APP", &c.app},
+	} {
+		if value := c.getenv(v.env); value != "" && !flags.Changed(v.flag) {
+			*v.to = value
+		}
+	}
+	if c.output != outputTable && c.output != outputJSON {
+		wrong := c.output
+		c.output = outputTable
+		return usagef("--output is %q; give table or json", wrong)
+	}
+	return nil
+}
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ msg string }
+
+func (e *usageError) Error() string { return e.msg }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// flagError explains what usually went wrong: an actor ID or a number that
+// begins with a dash.
+func flagError(_ *cobra.Command, err error) error {
+	if errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	msg := err.Error()
+	if strings.HasPrefix(msg, "unknown") {
+		msg += "; if it is an argument, put -- before the arguments"
+	}
+	return usagef("%s", msg)
+}
+
+// takes checks the number of arguments against their names; a name in brackets
+// is optional.
+func takes(names ...string) cobra.PositionalArgs {
+	required := 0
+	for _, name := range names {
+		if !strings.HasPrefix(name, "[") {
+			required++
+		}
+	}
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < required:
+			return usagef("%s is missing", names[len(args)])
+		case len(args) > len(names) && len(names) == 0:
+			return usagef("unexpected argument %q", args[0])
+		case len(args) > len(names):
+			return usagef("unexpected argument %q after %s; quote arguments that contain spaces", args[len(names)], names[len(names)-1])
+		}
+		return nil
+	}
+}
+
+// group makes cmd a mere parent: alone it shows its help, and an unknown
+// subcommand is an error with suggestions.
+func group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		msg := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+		if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
+			msg += "; did you mean " + strings.Join(s, " or ") + "?"
+		}
+		return usagef("%s", msg)
+	}
+	cmd.AddCommand(children...)
+	return cmd
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+// completionTimeout is how long a person who pressed Tab waits for a server
+// that may not be there.
+const completionTimeout = 700 * time.Millisecond
+
+type completer = func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective)
+
+// fixedCompletion completes one of a few words.
+func fixedCompletion(words ...string) completer {
+	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// ask calls fn with the server of the flags so far. Without a server there is
+// nothing to complete, and nothing to say about it on the command line.
+func (c *cli) ask(cmd *cobra.Command, fn func(ctx context.Context, a *api) ([]cobra.Completion, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	// Cobra completes without running PersistentPreRunE.
+	if err := c.readGlobals(cmd.Flags()); err != nil {
+		return nil, none
+	}
+	a, err := c.api()
+	if err != nil {
+		return nil, none
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	found, err := fn(ctx, a)
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+		return nil, none
+	}
+	return found, none
+}
+
+// completeTypes completes an actor type as the first argument or flag value.
+func (c *cli) completeTypes(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 && cmd.Name() != "deploy" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
+		types, err := c.listTypes(ctx, a)
+		var found []cobra.Completion
+		for _, t := range types {
+			found = append(found, cobra.CompletionWithDesc(t.Type.GetName(), methodNames(t.Type)))
+		}
+		return found, err
+	})
+}
+
+// completeActor completes TYPE ID.
+func (c *cli) completeActor(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return c.completeTypes(cmd, args, toComplete)
+	case 1:
+		return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
+			resp, err := a.actors.ListActors(ctx, connect.NewRequest(&greenroomv1.ListActorsRequest{App: c.app, Type: args[0], PageSize: 100}))
+			if err != nil {
+				return nil, err
+			}
+			var found []cobra.Completion
+			for _, x := range resp.Msg.Actors {
+				found = append(found, x.Key.GetId())
+			}
+			return found, nil
+		})
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeCall completes TYPE ID METHOD [@file].
+func (c *cli) completeCall(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0, 1:
+		return c.completeActor(cmd, args, toComplete)
+	case 2:
+		return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
+			types, err := c.listTypes(ctx, a)
+			var found []cobra.Completion
+			for _, t := range types {
+				if t.Type.GetName() != args[0] {
+					continue
+				}
+				for _, m := range t.Type.Methods {
+					what := "changes the actor"
+					if m.ReadOnly {
+						what = "read-only"
+					}
+					found = append(found, cobra.CompletionWithDesc(m.Name, what))
+				}
+			}
+			return found, err
+		})
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeModules completes a digest.
+func (c *cli) completeModules(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
+		resp, err := a.modules.ListModules(ctx, connect.NewRequest(&greenroomv1.ListModulesRequest{App: c.app, PageSize: 100}))
+		if err != nil {
+			return nil, err
+		}
+		var found []cobra.Completion
+		for _, m := range resp.Msg.Modules {
+			found = append(found, cobra.CompletionWithDesc(short(m.Digest), typeNames(m)))
+		}
+		return found, nil
+	})
+}

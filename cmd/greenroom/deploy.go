@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+type deployFlags struct {
+	build buildFlags
+	types []string
+	force bool
+}
+
+func (c *cli) deployCommand() *cobra.Command {
+	var f deployFlags
+	cmd := &cobra.Command{
+		Use:   "deploy [DIR | FILE.wasm]",
+		Short: "Build, upload and deploy a guest",
+		Long: `Upload a module and let it serve its actor types from their next turn on. A
+folder (default: this one) is built first.
+
+If the server refuses the module, all that is wrong with it is listed, and what
+serves the types now goes on.`,
+		Example: `  greenroom deploy
+  greenroom deploy build/shop.wasm --app shop
+  greenroom deploy shop --type Cart -o json | jq '.deployments[].generation'`,
+		Args: takes("[DIR | FILE.wasm]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.deploy(cmd.Context(), optional(args, "."), f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringSliceVar(&f.types, "type", nil, "only this actor `type` of the module; may be repeated")
+	flags.BoolVar(&f.force, "force", false, "also if the module has an older state schema than the one deployed")
+	f.build.register(cmd)
+	cmd.RegisterFlagCompletionFunc("type", c.completeTypes)
+	return cmd
+}
+
+func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
+	path, err := c.moduleFile(ctx, target, f.build)
+	if err != nil {
+		return err
+	}
+	a, err := c.api()
+	if err != nil {
+		return err
+	}
+	module, err := c.upload(ctx, a, path)
+	if err != nil {
+		return err
+	}
+	if !c.wantsJSON() {
+		fmt.Fprintf(c.stderr, "%s uploaded %s (%s)\n", c.paint(c.stderr, green, "✓"), short(module.Digest), size(module.Size))
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	resp, err := a.modules.Deploy(ctx, connect.NewRequest(&greenroomv1.DeployRequest{
+		App: c.app, Digest: module.Digest, Types: f.types, Force: f.force,
+	}))
+	if err != nil {
+		return err
+	}
+	if c.wantsJSON() {
+		return c.writeDeployed(module, resp.Msg)
+	}
+	fmt.Fprintf(c.stderr, "%s deployed to app %s\n", c.paint(c.stderr, green, "✓"), c.app)
+	c.deploymentTable(resp.Msg.Deployments)
+	c.warnings(resp.Msg.Warnings)
+	return nil
+}
+
+// moduleFile returns the module that target names, built if it is a folder.
+func (c *cli) moduleFile(ctx context.Context, target string, f buildFlags) (string, error) {
+	info, err := os.Stat(target)
+	if err != nil {
+		return "", fmt.Errorf("find what to deploy: %w", err)
+	}
+	if !info.IsDir() {
+		return target, nil
+	}
+	r, err := c.build(ctx, target, "", f)
+	return r.Path, err
+}
+
+func (c *cli) writeDeployed(module *greenroomv1.Module, resp *greenroomv1.DeployResponse) error {
+	out := struct {
+		Module      json.RawMessage   `json:"module"`
+		Deployments []json.RawMessage `json:"deployments"`
+		Warnings    []string          `json:"warnings"`
+	}{Warnings: append([]string{}, resp.Warnings...)}
+	var err error
+	if out.Module, err = messageJSON(module); err != nil {
+		return err
+	}
+	if out.Deployments, err = messagesJSON(resp.Deployments); err != nil {
+		return err
+	}
+	return writeJSON(c.stdout, out)
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
+)
+
+// verdict is how a check of doctor ended.
+type verdict string
+
+const (
+	verdictOK   verdict = "OK"
+	verdictWarn verdict = "WARN" // something that not everybody needs
+	verdictFail verdict = "FAIL"
+)
+
+type finding struct {
+	Check   string  `json:"check"`
+	Verdict verdict `json:"verdict"`
+	Found   string  `json:"found"`
+	Remedy  string  `json:"remedy,omitempty"`
+}
+
+const (
+	// clockWarn is when the clocks of client and server are told apart in logs.
+	clockWarn = 2 * time.Second
+	// diskWarn and diskFail leave room for the store's compactions.
+	diskWarn = 2 << 30
+	diskFail = 256 << 20
+)
+
+func (c *cli) doctorCommand() *cobra.Command {
+	var dataDir string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check the toolchains and the server",
+		Long: `Check that guests can be built here, and that the server is there, lets you in,
+can reach its store and has the time right. FAIL means that something you need
+does not work; WARN what not everybody needs. The exit status is 1 if anything
+failed.`,
+		Example: `  greenroom doctor
+  greenroom doctor --server https://greenroom.example.com --data-dir /var/lib/greenroom`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			findings := toolchainFindings(guestbuild.Probe(cmd.Context()))
+			server, err := c.serverFindings(cmd.Context())
+			if err != nil {
+				return err
+			}
+			findings = append(findings, server...)
+			findings = append(findings, diskFinding(dataDir))
+			return c.showFindings(findings)
+		},
+	}
+	cmd.Flags().StringVar(&dataDir, "data-dir", ".", "`folder` whose disk is checked")
+	return cmd
+}
+
+func (c *cli) showFindings(findings []finding) error {
+	failed := 0
+	for _, f := range findings {
+		if f.Verdict == verdictFail {
+			failed++
+		}
+	}
+	if c.wantsJSON() {
+		if err := writeJSON(c.stdout, map[string][]finding{"checks": findings}); err != nil {
+			return err
+		}
+	} else {
+		colours := map[verdict]style{verdictOK: green, verdictWarn: yellow, verdictFail: red}
+		for _, f := range findings {
+			fmt.Fprintf(c.stdout, "%s  %-9s %s\n", c.paint(c.stdout, colours[f.Verdict], fmt.Sprintf("%-4s", f.Verdict)), f.Check, printable(f.Found))
+			if f.Remedy != "" {
+				fmt.Fprintf(c.stdout, "                %s\n", c.paint(c.stdout, dim, f.Remedy))
+			}
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d checks failed", failed, len(findings))
+	}
+	return nil
+}
+
+// toolchainFindings judges what can be built: a missing toolchain is fine as
+// long as another one builds guests.
+func toolchainFindings(found []guestbuild.Status) []finding {
+	var out []finding
+	usable := false
+	for _, st := range found {
+		f := finding{Check: st.Toolchain, Verdict: verdictOK, Found: st.Version}
+		if st.Err != nil {
+			f.Verdict, f.Found = verdictWarn, st.Err.Error()
+			var tool *guestbuild.ToolchainError
+			if errors.As(st.Err, &tool) {
+				f.Found, f.Remedy = tool.Problem, tool.Remedy
+			}
+		} else {
+			usable = true
+		}
+		out = append(out, f)
+	}
+	if !usable {
+		for i := range out {
+			out[i].Verdict = verdictFail
+		}
+	}
+	return out
+}
+
+// serverFindings looks at the server from the outside in, and stops where
+// nothing further can be seen.
+func (c *cli) serverFindings(ctx context.Context) ([]finding, error) {
+	a, err := c.api()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+
+	live, clock, err := get(ctx, a, "/healthz")
+	server := finding{Check: "server", Verdict: verdictOK, Found: a.url}
+	if err != nil || live != http.StatusOK {
+		server.Verdict, server.Remedy = verdictFail, "start one with `greenroom dev` or `greenroom serve`, or name another with --server"
+		server.Found = fmt.Sprintf("%s answers %s", a.url, http.StatusText(live))
+		if err != nil {
+			server.Found = c.describe(connect.NewError(connect.CodeUnavailable, err)).Message
+		}
+		return []finding{server}, nil
+	}
+	out := []finding{server, c.authFinding(ctx, a)}
+
+	ready, _, err := get(ctx, a, "/readyz")
+	store := finding{Check: "store", Verdict: verdictOK, Found: "the server reaches its store"}
+	if err != nil || ready != http.StatusOK {
+		store.Verdict, store.Found, store.Remedy = verdictFail, "the server does not reach its store", "look into the server's log, and check its database or disk"
+	}
+	return append(out, store, clock), nil
+}
+
+func (c *cli) authFinding(ctx context.Context, a *api) finding {
+	f := finding{Check: "auth", Verdict: verdictOK, Found: "the API lets you in"}
+	_, err := a.modules.ListTypes(ctx, connect.NewRequest(&greenroomv1.ListTypesRequest{App: c.app}))
+	if err != nil {
+		s := c.describe(err)
+		f.Verdict, f.Found, f.Remedy = verdictFail, s.Message, s.Remedy
+	}
+	return f
+}
+
+// get fetches one of the server's own pages. The second result compares the
+// clocks by the Date header, which counts whole seconds.
+func get(ctx context.Context, a *api, path string) (status int, clock finding, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
+	if err != nil {
+		return 0, clock, err
+	}
+	sent := time.Now()
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return 0, clock, err
+	}
+	resp.Body.Close()
+	return resp.StatusCode, clockFinding(resp.Header.Get("Date"), sent, time.Now()), nil
+}
+
+// clockFinding judges the server's time, given when the answer was asked for
+// and when it came.
+func clockFinding(date string, sent, received time.Time) finding {
+	f := finding{Check: "clock", Verdict: verdictOK, Found: "the server's clock agrees with this one"}
+	t, err := http.ParseTime(date)
+	if err != nil {
+		return finding{Check: "clock", Verdict: verdictWarn, Found: "the server does not say what time it is"}
+	}
+	var off time.Duration
+	switch {
+	case t.Add(time.Second).Before(sent):
+		off = t.Add(time.Second).Sub(sent)
+	case t.After(received):
+		off = t.Sub(received)
+	}
+	if off.Abs() > clockWarn {
+		f.Verdict, f.Remedy = verdictWarn, "set the clocks of both machines by NTP"
+		f.Found = fmt.Sprintf("the server's clock is off by about %s", off.Round(time.Second))
+	}
+	return f
+}
+
+// diskFinding judges the free space where dir is or would be.
+func diskFinding(dir string) finding {
+	f := finding{Check: "disk", Verdict: verdictOK}
+	abs, err := filepath.Abs(dir)
+	for err == nil {
+		if _, statErr := os.Stat(abs); !errors.Is(statErr, os.ErrNotExist) || abs == filepath.Dir(abs) {
+			break
+		}
+		abs = filepath.Dir(abs)
+	}
+	free, ok := int64(0), false
+	if err == nil {
+		free, ok = freeSpace(abs)
+	}
+	if !ok {
+		return finding{Check: "disk", Verdict: verdictWarn, Found: fmt.Sprintf("the free space of %s cannot be told", dir)}
+	}
+	f.Found = fmt.Sprintf("%s free for %s", size(free), dir)
+	switch {
+	case free < diskFail:
+		f.Verdict = verdictFail
+	case free < diskWarn:
+		f.Verdict = verdictWarn
+	}
+	if f.Verdict != verdictOK {
+		f.Remedy = "free some space, or put the data on another disk with --data-dir"
+	}
+	return f
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+func (c *cli) historyCommand() *cobra.Command {
+	var page pageFlags
+	cmd := &cobra.Command{
+		Use:               "history TYPE",
+		Short:             "List the deployments of an actor type",
+		Long:              "List the deployments of an actor type, newest first. Each is a generation that `greenroom rollback --to` can go back to.",
+		Example:           `  greenroom history Counter`,
+		Args:              takes("TYPE"),
+		ValidArgsFunction: c.completeTypes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			var deployments []*greenroomv1.Deployment
+			next, err := page.collect(func(size int32, token string) (string, error) {
+				ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+				defer cancel()
+				resp, err := a.modules.History(ctx, connect.NewRequest(&greenroomv1.HistoryRequest{
+					App: c.app, Type: args[0], PageSize: size, PageToken: token,
+				}))
+				if err != nil {
+					return "", err
+				}
+				deployments = append(deployments, resp.Msg.Deployments...)
+				return resp.Msg.NextPageToken, nil
+			})
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(&greenroomv1.HistoryResponse{Deployments: deployments, NextPageToken: next})
+			}
+			rows := make([][]string, len(deployments))
+			for i, d := range deployments {
+				note := ""
+				if i == 0 && page.token == "" {
+					note = "current"
+				}
+				if d.RolledBackFrom != 0 {
+					note += fmt.Sprintf(" rolled back from %d", d.RolledBackFrom)
+				}
+				rows[i] = []string{strconv.FormatUint(d.Generation, 10), short(d.Digest), schema(d.StateSchema), when(d.CreatedAt), note}
+			}
+			c.table([]string{"GENERATION", "MODULE", "SCHEMA", "DEPLOYED", "NOTE"}, rows)
+			c.more(cmd, next)
+			return nil
+		},
+	}
+	page.register(cmd)
+	return cmd
+}
+
+func schema(v uint32) string { return strconv.FormatUint(uint64(v), 10) }

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+func (c *cli) modulesCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:     "modules",
+		Aliases: []string{"module"},
+		Short:   "List, upload, download and delete modules",
+		Long: `Look after the uploaded modules of the app. DIGEST is a module's SHA-256 in
+hexadecimal, or at least 6 of its first digits.`,
+		Example: `  greenroom modules list
+  greenroom modules upload build/counter.wasm`,
+	}, c.modulesListCommand(), c.modulesGetCommand(), c.modulesUploadCommand(), c.modulesDownloadCommand(), c.modulesDeleteCommand())
+}
+
+func (c *cli) modulesListCommand() *cobra.Command {
+	var page pageFlags
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the modules of the app",
+		Example: `  greenroom modules list`,
+		Args:    takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			var modules []*greenroomv1.Module
+			next, err := page.collect(func(size int32, token string) (string, error) {
+				ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+				defer cancel()
+				resp, err := a.modules.ListModules(ctx, connect.NewRequest(&greenroomv1.ListModulesRequest{
+					App: c.app, PageSize: size, PageToken: token,
+				}))
+				if err != nil {
+					return "", err
+				}
+				modules = append(modules, resp.Msg.Modules...)
+				return resp.Msg.NextPageToken, nil
+			})
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(&greenroomv1.ListModulesResponse{Modules: modules, NextPageToken: next})
+			}
+			if len(modules) == 0 {
+				fmt.Fprintf(c.stderr, "app %s has no modules; upload one with `greenroom deploy`\n", c.app)
+				return nil
+			}
+			rows := make([][]string, len(modules))
+			for i, m := range modules {
+				rows[i] = []string{short(m.Digest), typeNames(m), size(m.Size), m.Sdk, when(m.CreatedAt)}
+			}
+			c.table([]string{"MODULE", "TYPES", "SIZE", "SDK", "UPLOADED"}, rows)
+			c.more(cmd, next)
+			return nil
+		},
+	}
+	page.register(cmd)
+	return cmd
+}
+
+func typeNames(m *greenroomv1.Module) string {
+	names := make([]string, len(m.Types))
+	for i, t := range m.Types {
+		names[i] = t.Name
+	}
+	return strings.Join(names, " ")
+}
+
+func (c *cli) modulesGetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "get DIGEST",
+		Short:             "Describe a module and what it serves",
+		Example:           `  greenroom modules get 3f2a9c`,
+		Args:              takes("DIGEST"),
+		ValidArgsFunction: c.completeModules,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+			defer cancel()
+			resp, err := a.modules.GetModule(ctx, connect.NewRequest(&greenroomv1.GetModuleRequest{App: c.app, Digest: args[0]}))
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(resp.Msg)
+			}
+			m := resp.Msg.Module
+			c.facts(c.stdout, "", "app", m.App, "digest", m.Digest, "size", size(m.Size), "sdk", m.Sdk, "uploaded", when(m.CreatedAt))
+			serving := map[string]string{}
+			for _, d := range resp.Msg.Serving {
+				serving[d.Type] = fmt.Sprintf("as generation %d", d.Generation)
+			}
+			rows := make([][]string, len(m.Types))
+			for i, t := range m.Types {
+				served := serving[t.Name]
+				if served == "" {
+					served = "no"
+				}
+				rows[i] = []string{t.Name, methodNames(t), t.Placement, t.Instance, schema(t.StateSchema), served}
+			}
+			fmt.Fprintln(c.stdout)
+			c.table([]string{"TYPE", "METHODS", "PLACEMENT", "INSTANCE", "SCHEMA", "SERVED"}, rows)
+			return nil
+		},
+	}
+}
+
+func (c *cli) modulesUploadCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "upload FILE.wasm",
+		Short: "Upload a module without deploying it",
+		Long: `Upload a module without deploying it. The server checks it and, if it refuses
+it, says everything that is wrong with it. Uploading the same bytes again
+changes nothing.`,
+		Example: `  greenroom modules upload build/counter.wasm`,
+		Args:    takes("FILE.wasm"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			m, err := c.upload(cmd.Context(), a, args[0])
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(m)
+			}
+			fmt.Fprintln(c.stdout, m.Digest)
+			return nil
+		},
+	}
+}
+
+func (c *cli) modulesDownloadCommand() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "download DIGEST",
+		Short: "Download a module as it was uploaded",
+		Example: `  greenroom modules download 3f2a9c --file counter.wasm
+  greenroom modules download 3f2a9c --file - | wasm-objdump -x -`,
+		Args:              takes("DIGEST"),
+		ValidArgsFunction: c.completeModules,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			if out == "-" && isTerminal(c.stdout) {
+				return usagef("a module would upset the terminal; redirect it, or name a file with --file")
+			}
+			if out == "" {
+				out = short(args[0]) + ".wasm"
+			}
+			if out == "-" {
+				_, err := c.download(cmd.Context(), a, args[0], c.stdout)
+				return err
+			}
+			n, err := c.downloadFile(cmd.Context(), a, args[0], out)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.stderr, "wrote %s to %s\n", size(n), out)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&out, "file", "", "`path` to write to, - for standard output (default DIGEST.wasm)")
+	return cmd
+}
+
+// downloadFile writes a module to path, which keeps what it had if the download
+// breaks off.
+func (c *cli) downloadFile(ctx context.Context, a *api, digest, path string) (int64, error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".greenroom-download-")
+	if err != nil {
+		return 0, fmt.Errorf("write module: %w", err)
+	}
+	defer os.Remove(tmp.Name())
+	defer tmp.Close()
+	n, err := c.download(ctx, a, digest, tmp)
+	if err != nil {
+		return 0, err
+	}
+	if err := tmp.Chmod(0o644); err != nil {
+		return 0, fmt.Errorf("write module: %w", err)
+	}
+	if err := tmp.Close(); err != nil {
+		return 0, fmt.Errorf("write module: %w", err)
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return 0, fmt.Errorf("write module: %w", err)
+	}
+	return n, nil
+}
+
+func (c *cli) download(ctx context.Context, a *api, digest string, w io.Writer) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
+	defer cancel()
+	stream, err := a.modules.Download(ctx, connect.NewRequest(&greenroomv1.DownloadRequest{App: c.app, Digest: digest}))
+	if err != nil {
+		return 0, err
+	}
+	defer stream.Close()
+	var want, got int64
+	for stream.Receive() {
+		want += stream.Msg().Size
+		n, err := w.Write(stream.Msg().Chunk)
+		got += int64(n)
+		if err != nil {
+			return got, fmt.Errorf("write module: %w", err)
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return got, err
+	}
+	if got != want {
+		return got, fmt.Errorf("the download ended after %d of %d bytes; try again", got, want)
+	}
+	return got, nil
+}
+
+func (c *cli) modulesDeleteCommand() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:               "delete DIGEST",
+		Short:             "Delete a module that serves no type",
+		Long:              "Delete a module. One that serves a type is kept: deploy another, or roll back, first.",
+		Example:           `  greenroom modules delete 3f2a9c --yes`,
+		Args:              takes("DIGEST"),
+		ValidArgsFunction: c.completeModules,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			if err := c.confirm(yes, fmt.Sprintf("Delete module %s of app %s?", short(args[0]), c.app)); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+			defer cancel()
+			if _, err := a.modules.DeleteModule(ctx, connect.NewRequest(&greenroomv1.DeleteModuleRequest{App: c.app, Digest: args[0]})); err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return writeJSON(c.stdout, struct{}{})
+			}
+			fmt.Fprintf(c.stderr, "deleted module %s\n", short(args[0]))
+			return nil
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}

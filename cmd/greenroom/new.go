@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	sdk "github.com/greenroom-run/greenroom/guest-sdk/go"
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
+)
+
+//go:embed templates
+var templates embed.FS
+
+func (c *cli) newCommand() *cobra.Command {
+	var lang string
+	cmd := &cobra.Command{
+		Use:   "new --lang go|rust NAME",
+		Short: "Start a guest project",
+		Long: `Make a folder NAME with a guest that builds at once, and its test. It carries a
+copy of the SDK in .greenroom/sdk, so that it needs no network; commit it.`,
+		Example: `  greenroom new --lang go shop
+  cd shop && greenroom dev`,
+		Args: takes("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return c.newProject(args[0], guestbuild.Language(lang))
+		},
+	}
+	cmd.Flags().StringVar(&lang, "lang", "", "language: go or rust")
+	cmd.RegisterFlagCompletionFunc("lang", fixedCompletion("go", "rust"))
+	return cmd
+}
+
+// Names that go, cargo and file systems all take.
+var projectName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
+
+func (c *cli) newProject(path string, lang guestbuild.Language) error {
+	name := filepath.Base(path)
+	if !projectName.MatchString(name) {
+		return usagef("%q is no name for a project; use a-z, 0-9, - and _, and begin with a letter", name)
+	}
+	var files func(dir, name string) error
+	switch lang {
+	case guestbuild.LanguageGo:
+		files = writeGoProject
+	case "":
+		return usagef("--lang is missing; give go or rust")
+	default:
+		return usagef("--lang is %q; give go or rust", lang)
+	}
+	if err := isFree(path); err != nil {
+		return err
+	}
+	// All of it or nothing: it is made beside its place and moved there.
+	tmp, err := os.MkdirTemp(filepath.Dir(path), ".greenroom-new-")
+	if err != nil {
+		return fmt.Errorf("make project: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	if err := files(tmp, name); err != nil {
+		return fmt.Errorf("make project: %w", err)
+	}
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return fmt.Errorf("make project: %w", err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("make project: %w", err)
+	}
+	if c.wantsJSON() {
+		return writeJSON(c.stdout, map[string]string{"path": path, "lang": string(lang)})
+	}
+	c.nextSteps(path, lang)
+	return nil
+}
+
+// isFree reports why a project cannot be made at path.
+func isFree(path string) error {
+	entries, err := os.ReadDir(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && len(entries) == 0:
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s exists and is not empty; give another name, or empty it", path)
+	}
+	return fmt.Errorf("%s exists and is no folder; give another name", path)
+}
+
+func (c *cli) nextSteps(path string, lang guestbuild.Language) {
+	test := "go test ./..."
+	if lang == guestbuild.LanguageRust {
+		test = "cargo test"
+	}
+	fmt.Fprintf(c.stderr, "%s made %s\n\nNext:\n  cd %s\n", c.paint(c.stderr, green, "✓"), path, path)
+	c.facts(c.stderr, "  ",
+		test, "# run its test, no Wasm needed",
+		"greenroom dev", "# serve it here, rebuild on change")
+}
+
+func writeGoProject(dir, name string) error {
+	if err := writeTemplate(dir, "templates/go", name); err != nil {
+		return err
+	}
+	return sdk.WriteTo(filepath.Join(dir, ".greenroom", "sdk"))
+}
+
+// writeTemplate writes the files of a template folder, without the ending .tmpl
+// that keeps the compiler from taking them for its own.
+func writeTemplate(dir, root, name string) error {
+	return fs.WalkDir(templates, root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := templates.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel := strings.TrimSuffix(strings.TrimPrefix(path, root+"/"), ".tmpl")
+		if rel == "gitignore" {
+			rel = ".gitignore" // which would hide files of this repository
+		}
+		return writeNew(filepath.Join(dir, filepath.FromSlash(rel)), bytes.ReplaceAll(text, []byte("{{name}}"), []byte(name)))
+	})
+}
+
+func writeNew(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}

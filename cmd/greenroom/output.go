@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// The values of --output.
+const (
+	outputTable = "table"
+	outputJSON  = "json"
+)
+
+func (c *cli) wantsJSON() bool { return c.output == outputJSON }
+
+// isTerminal reports whether a person looks at w (or types into it).
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// style is an SGR colour.
+type style string
+
+const (
+	bold   style = "1"
+	dim    style = "2"
+	red    style = "31"
+	green  style = "32"
+	yellow style = "33"
+	cyan   style = "36"
+)
+
+// paint colours text for w, if w is a terminal and nobody objects.
+func (c *cli) paint(w io.Writer, s style, text string) string {
+	if c.noColor || c.getenv("NO_COLOR") != "" || c.getenv("TERM") == "dumb" || !isTerminal(w) {
+		return text
+	}
+	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+}
+
+// table writes aligned columns. Colours would count as width: it has none.
+func (c *cli) table(header []string, rows [][]string) {
+	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, strings.Join(header, "\t"))
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = printable(cell)
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	w.Flush()
+}
+
+// facts writes a list of names with values, one a line.
+func (c *cli) facts(w io.Writer, indent string, pairs ...string) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			fmt.Fprintf(tw, "%s%s\t%s\n", indent, pairs[i], printable(pairs[i+1]))
+		}
+	}
+	tw.Flush()
+}
+
+// printable replaces what would break a line or steer the terminal: what guests
+// and other users named is not trusted.
+func printable(s string) string {
+	clean := func(r rune) rune {
+		if r < 0x20 || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {
+			return '\uFFFD'
+		}
+		return r
+	}
+	return strings.Map(clean, s)
+}
+
+// writeJSON writes v indented, without escaping characters for HTML.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// messageJSON encodes m with the names of the API's .proto files, all fields
+// present. As everywhere in JSON protobuf, 64-bit numbers are strings.
+func messageJSON(m proto.Message) (json.RawMessage, error) {
+	raw, err := protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode result: %w", err)
+	}
+	return raw, nil
+}
+
+// messagesJSON encodes a list of messages, never null.
+func messagesJSON[M proto.Message](ms []M) ([]json.RawMessage, error) {
+	out := make([]json.RawMessage, 0, len(ms))
+	for _, m := range ms {
+		raw, err := messageJSON(m)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, raw)
+	}
+	return out, nil
+}
+
+// writeMessage writes m for -o json.
+func (c *cli) writeMessage(m proto.Message) error {
+	raw, err := messageJSON(m)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c.stdout, raw)
+}
+
+// indentJSON returns a JSON text indented, as it is if it is none.
+func indentJSON(text []byte) []byte {
+	var b bytes.Buffer
+	if json.Indent(&b, text, "", "  ") != nil {
+		return text
+	}
+	return b.Bytes()
+}
+
+// size writes bytes for people: 1.8 MiB.
+func size(n int64) string {
+	const units = "KMGT"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, u := float64(n)/1024, 0
+	for f >= 1024 && u < len(units)-1 {
+		f, u = f/1024, u+1
+	}
+	return fmt.Sprintf("%.1f %ciB", f, units[u])
+}
+
+// when writes a time for people, in their zone.
+func when(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	return t.AsTime().Local().Format(time.DateTime)
+}
+
+func short(digest string) string {
+	if len(digest) > 12 {
+		return digest[:12]
+	}
+	return digest
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

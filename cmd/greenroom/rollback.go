@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+func (c *cli) rollbackCommand() *cobra.Command {
+	var to uint64
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "rollback TYPE",
+		Short: "Let an earlier deployment serve a type again",
+		Long: `Let the module of an earlier deployment serve a type again, as a new generation.
+Without --to it is the newest deployment that used another module. It takes
+effect at once; state is not touched.`,
+		Example: `  greenroom rollback Counter
+  greenroom rollback Counter --to 3`,
+		Args:              takes("TYPE"),
+		ValidArgsFunction: c.completeTypes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+			defer cancel()
+			resp, err := a.modules.Rollback(ctx, connect.NewRequest(&greenroomv1.RollbackRequest{
+				App: c.app, Type: args[0], Generation: to, Force: force,
+			}))
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(resp.Msg)
+			}
+			c.deploymentTable([]*greenroomv1.Deployment{resp.Msg.Deployment})
+			c.warnings(resp.Msg.Warnings)
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.Uint64Var(&to, "to", 0, "`generation` to go back to, as history lists them")
+	flags.BoolVar(&force, "force", false, "also to a module with an older state schema")
+	return cmd
+}
+
+// deploymentTable shows what serves types from now on.
+func (c *cli) deploymentTable(ds []*greenroomv1.Deployment) {
+	rows := make([][]string, len(ds))
+	for i, d := range ds {
+		rows[i] = []string{d.Type, strconv.FormatUint(d.Generation, 10), short(d.Digest), schema(d.StateSchema)}
+	}
+	c.table([]string{"TYPE", "GENERATION", "MODULE", "SCHEMA"}, rows)
+}
+
+func (c *cli) warnings(ws []string) {
+	for _, w := range ws {
+		fmt.Fprintf(c.stderr, "%s %s\n", c.paint(c.stderr, yellow, "warning:"), printable(w))
+	}
+}

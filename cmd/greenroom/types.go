@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+func (c *cli) typesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "types",
+		Short:   "List the actor types and what serves them",
+		Long:    "List the actor types of the app with their methods (* read-only) and the deployment that serves them.",
+		Example: `  greenroom types --app shop`,
+		Args:    takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			types, err := c.listTypes(cmd.Context(), a)
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(&greenroomv1.ListTypesResponse{Types: types})
+			}
+			if len(types) == 0 {
+				fmt.Fprintf(c.stderr, "app %s has no actor types; deploy a module with `greenroom deploy`\n", c.app)
+				return nil
+			}
+			rows := make([][]string, len(types))
+			for i, t := range types {
+				rows[i] = []string{
+					t.Type.GetName(), methodNames(t.Type), t.Type.GetPlacement(),
+					strconv.FormatUint(t.Deployment.GetGeneration(), 10), short(t.Deployment.GetDigest()), when(t.Deployment.GetCreatedAt()),
+				}
+			}
+			c.table([]string{"TYPE", "METHODS", "PLACEMENT", "GENERATION", "MODULE", "DEPLOYED"}, rows)
+			return nil
+		},
+	}
+}
+
+func (c *cli) listTypes(ctx context.Context, a *api) ([]*greenroomv1.ServedType, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	resp, err := a.modules.ListTypes(ctx, connect.NewRequest(&greenroomv1.ListTypesRequest{App: c.app}))
+	if err != nil {
+		return nil, err
+	}
+	return resp.Msg.Types, nil
+}
+
+// methodNames lists the methods of a type, read-only ones with a star.
+func methodNames(t *greenroomv1.ActorType) string {
+	names := make([]string, len(t.GetMethods()))
+	for i, m := range t.GetMethods() {
+		names[i] = m.Name
+		if m.ReadOnly {
+			names[i] += "*"
+		}
+	}
+	return strings.Join(names, " ")
+}
