@@ -77,6 +77,7 @@ func TestKillCockroachDB(t *testing.T) {
 }
 
 func killRounds(t *testing.T, storeArgs []string) {
+	t.Helper()
 	rounds := defaultRounds
 	if s := os.Getenv("GREENROOM_KILL_ROUNDS"); s != "" {
 		var err error

@@ -33,6 +33,9 @@ type function struct {
 	fuelLocal, sizeLocal uint32
 	copied               int // of in
 	loop                 int // index of the next one
+	// doubled says of each open block of the original whether it is a loop that
+	// stands in a second one; see loopHeader. The first is the function itself.
+	doubled []bool
 }
 
 func (f *function) write() []byte {
@@ -47,16 +50,10 @@ func (f *function) write() []byte {
 			f.op(opBlock).blockType()
 		}
 	}
+	f.doubled = []bool{false}
 	r := &reader{b: f.in, off: f.localsEnd}
-	for depth := uint32(1); depth > 0 && r.err == nil; {
-		in := next(r)
-		switch in.op {
-		case opBlock, opIf, opLoop:
-			depth++
-		case opEnd:
-			depth--
-		}
-		f.instruction(in, depth)
+	for len(f.doubled) > 0 && r.err == nil {
+		f.instruction(r, next(r))
 	}
 	f.err = r.err
 	f.flush(len(f.in))
@@ -88,13 +85,10 @@ func (f *function) declareLocals() {
 	f.copied = f.localsEnd
 }
 
-// instruction writes one instruction with what comes around it; depth is that
-// after it.
-func (f *function) instruction(in instruction, depth uint32) {
+// instruction writes one instruction with what comes around it.
+func (f *function) instruction(r *reader, in instruction) {
 	if f.free {
-		if in.op == opRefFunc {
-			f.replace(in, opRefFunc, f.shift(in.index))
-		}
+		f.freeInstruction(in)
 		return
 	}
 	if d, ok := dynamicCost(in); ok {
@@ -103,10 +97,26 @@ func (f *function) instruction(in instruction, depth uint32) {
 		return
 	}
 	switch in.op {
+	case opBlock, opIf:
+		f.doubled = append(f.doubled, false)
+	case opLoop:
+		f.loopHeader(in)
+	case opEnd:
+		f.end(in)
+	case opBr, opBrIf:
+		if l := f.label(in.index); l != in.index {
+			f.replace(in, in.op, l)
+		}
+	case opBrTable:
+		f.branchTable(r, in)
+	case opReturn:
+		if f.wrapped() {
+			f.replace(in, opBr, f.label(uint32(len(f.doubled)-1)))
+		}
 	case opRefFunc:
 		f.replace(in, opRefFunc, f.shift(in.index))
 	case opCall:
-		_, charged := f.callCost(in.index)
+		charged := f.charged(in.index)
 		f.flush(in.start)
 		f.syncIf(charged)
 		f.replace(in, opCall, f.shift(in.index))
@@ -116,23 +126,109 @@ func (f *function) instruction(in instruction, depth uint32) {
 		f.syncIf(true)
 		f.flush(in.end)
 		f.loadIf(true)
-	case opReturn:
-		if f.wrapped() {
-			f.replace(in, opBr, depth-1)
-		}
-	case opLoop:
-		f.flush(in.end)
-		f.loadGlobal()
-		f.pay(f.loops[f.loop])
-		f.loop++
+	}
+}
+
+// freeInstruction writes one of a function that is not charged.
+func (f *function) freeInstruction(in instruction) {
+	switch in.op {
+	case opBlock, opIf:
+		f.doubled = append(f.doubled, false)
 	case opEnd:
-		if depth == 0 && f.wrapped() {
-			f.flush(in.end) // of the block
-			f.syncIf(true)
-			f.leave()
-			f.op(opEnd)
+		f.doubled = f.doubled[:len(f.doubled)-1]
+	case opRefFunc:
+		f.replace(in, opRefFunc, f.shift(in.index))
+	}
+}
+
+// loopHeader charges a round. The call that asks for more fuel stands outside
+// the loop, in a second one around it, to which the header branches when a round
+// cannot be paid: a call within would make the engine keep every value of the
+// loop in memory. The second loop gives the round's charge back, as the header
+// then takes it again.
+//
+//	loop                          ;; the second one
+//	  if fuel < 0: fuel = refill(fuel) + charge
+//	  loop                        ;; the original
+//	    fuel -= charge; br_if 1 (fuel < 0)
+//
+// A loop with parameters has values on the stack there, and keeps the call.
+func (f *function) loopHeader(in instruction) {
+	charge := int64(f.loops[f.loop])
+	f.loop++
+	if f.loopParams(in) {
+		f.doubled = append(f.doubled, false)
+		f.flush(in.end)
+		f.pay(uint64(charge))
+		return
+	}
+	f.doubled = append(f.doubled, true)
+	f.flush(in.start)
+	header := f.in[in.start:in.end]
+	f.out = append(f.out, header...)
+	f.ifBelowZero()
+	f.op(opLocalGet).index(f.fuelLocal).op(opCall).index(f.refill)
+	f.op(opI64Const).constant(charge).op(opI64Add)
+	f.op(opLocalSet).index(f.fuelLocal).op(opEnd)
+	f.flush(in.end)
+	f.op(opLocalGet).index(f.fuelLocal)
+	f.op(opI64Const).constant(charge).op(opI64Sub)
+	f.op(opLocalTee).index(f.fuelLocal)
+	f.op(opI64Const).constant(0).op(opI64LtS)
+	f.op(opBrIf).index(1)
+}
+
+func (f *function) ifBelowZero() {
+	f.op(opLocalGet).index(f.fuelLocal).op(opI64Const).constant(0).op(opI64LtS)
+	f.op(opIf).op(typeEmpty)
+}
+
+// loopParams reports whether a loop takes values from the stack.
+func (f *function) loopParams(in instruction) bool {
+	r := &reader{b: f.in, off: in.start + 1}
+	t := r.s33()
+	return t >= 0 && t < int64(len(f.m.types)) && len(f.m.types[t].params) > 0
+}
+
+func (f *function) end(in instruction) {
+	last := len(f.doubled) - 1
+	if f.doubled[last] {
+		f.flush(in.end)
+		f.op(opEnd)
+	}
+	f.doubled = f.doubled[:last]
+	if last == 0 && f.wrapped() {
+		f.flush(in.end) // the end of the block around everything
+		f.syncIf(true)
+		f.leave()
+		f.op(opEnd)
+	}
+}
+
+// label returns what a label is once the second loops between here and its
+// block are counted.
+func (f *function) label(l uint32) uint32 {
+	target := len(f.doubled) - 1 - int(l)
+	for _, d := range f.doubled[target+1:] {
+		if d {
+			l++
 		}
 	}
+	return l
+}
+
+func (f *function) branchTable(r *reader, in instruction) {
+	if f.label(in.index) == in.index {
+		return // nothing between here and the farthest
+	}
+	f.flush(in.start)
+	labels := &reader{b: f.in[:in.end], off: in.start + 1}
+	n := labels.u32()
+	f.op(opBrTable).index(n)
+	for range n + 1 {
+		f.index(f.label(labels.u32()))
+	}
+	f.copied = r.off
 }
 
 func (f *function) flush(upTo int) {
@@ -195,20 +291,20 @@ func (f *function) load() { f.op(opGlobalGet).index(f.fuel).op(opLocalSet).index
 
 // loadGlobal does so before a charge, where the fuel is not kept in the local.
 func (f *function) loadGlobal() {
-	if !f.hotLoop {
+	if !f.local() {
 		f.load()
 	}
 }
 
 func (f *function) loadIf(charged bool) {
-	if f.hotLoop && charged {
+	if f.local() && charged {
 		f.load()
 	}
 }
 
 // syncIf writes the local back where somebody may look at the global.
 func (f *function) syncIf(charged bool) {
-	if f.hotLoop && charged {
+	if f.local() && charged {
 		f.op(opLocalGet).index(f.fuelLocal).op(opGlobalSet).index(f.fuel)
 	}
 }
@@ -242,7 +338,7 @@ func (f *function) payOperand(d dynamic) {
 func (f *function) settle() {
 	f.op(opI64Sub)
 	f.op(opLocalTee).index(f.fuelLocal)
-	if !f.hotLoop {
+	if !f.local() {
 		f.op(opGlobalSet).index(f.fuel)
 		f.op(opLocalGet).index(f.fuelLocal)
 	}
@@ -252,7 +348,7 @@ func (f *function) settle() {
 	f.op(opLocalGet).index(f.fuelLocal)
 	f.op(opCall).index(f.refill)
 	f.op(opLocalSet).index(f.fuelLocal)
-	if !f.hotLoop {
+	if !f.local() {
 		f.op(opLocalGet).index(f.fuelLocal).op(opGlobalSet).index(f.fuel)
 	}
 	f.op(opEnd)

@@ -45,8 +45,8 @@
 // Depth is counted in functions that can be part of a recursion, directly or
 // through a table; each takes one, and more if it has many locals.
 //
-// Functions with an inner loop that calls nothing keep the fuel in a local
-// variable, and write it back around calls and at their end: that is what makes
-// tight loops cheap. A function that traps therefore may have charged up to one
-// such stretch less than it used; where it does is again the same on every host.
+// Functions with loops keep the fuel in a local variable, and write it back
+// around calls and at their end: that is what makes tight loops cheap. A function
+// that traps therefore may have charged up to one such stretch less than it used;
+// where it does is again the same on every host.
 package meter

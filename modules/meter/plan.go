@@ -10,7 +10,6 @@ type plan struct {
 	entry     uint64   // charge at the entry
 	loops     []uint64 // charges at the loops, in order of their appearance
 	free      bool     // its callers pay
-	hotLoop   bool     // a loop without a loop or a charged call in it: fuel in a local
 	dynamic   bool     // has an instruction that charges by an operand
 	recursive bool     // counts in depth
 	depth     uint32   // what it takes of the depth
@@ -27,8 +26,11 @@ type scope struct {
 	cost     uint64
 	thenCost uint64 // of the first arm, once in the second
 	loop     int    // index of a loop's charge
-	charged  bool   // it has a loop or a call of a function that charges itself
 }
+
+// local reports whether the function keeps the fuel in a local variable: if it
+// has loops, which then touch no memory for it.
+func (p *plan) local() bool { return len(p.loops) > 0 }
 
 // survey walks a body once and returns what does not depend on other functions.
 // Costs of direct calls leave out what free callees cost; see addFree.
@@ -99,12 +101,11 @@ func (p *plan) check(in instruction, depth int) error {
 }
 
 // charge computes the costs of a body that survey accepted. callCost gives what
-// a call of a function costs on top of its weight, and whether the callee
-// charges itself.
-func (p *plan) charge(body []byte, callCost func(f uint32) (cost uint64, charged bool), indirectCost uint64) {
+// a call of a function costs on top of its weight.
+func (p *plan) charge(body []byte, callCost func(f uint32) uint64, indirectCost uint64) {
 	r := &reader{b: body, off: p.localsEnd}
 	scopes := []scope{{op: opEnd}}
-	p.loops, p.hotLoop = p.loops[:0], false
+	p.loops = p.loops[:0]
 	for len(scopes) > 0 {
 		in := next(r)
 		top := &scopes[len(scopes)-1]
@@ -118,12 +119,9 @@ func (p *plan) charge(body []byte, callCost func(f uint32) (cost uint64, charged
 		case opElse:
 			top.op, top.thenCost, top.cost = opElse, top.cost, 0
 		case opCall:
-			cost, charged := callCost(in.index)
-			top.cost += cost
-			top.charged = top.charged || charged
+			top.cost += callCost(in.index)
 		case opCallIndirect:
 			top.cost += indirectCost
-			top.charged = true
 		case opEnd:
 			closed := *top
 			scopes = scopes[:len(scopes)-1]
@@ -139,13 +137,10 @@ func (p *plan) close(s scope, around []scope) {
 		return
 	}
 	outer := &around[len(around)-1]
-	outer.charged = outer.charged || s.charged
 	switch s.op {
 	case opLoop:
 		// One unit even if empty: no round is free.
 		p.loops[s.loop] = max(s.cost, 1)
-		p.hotLoop = p.hotLoop || !s.charged
-		outer.charged = true
 	case opElse:
 		outer.cost += max(s.cost, s.thenCost)
 	default:

@@ -66,7 +66,7 @@ func (r *reader) u32() uint32 {
 
 // skipLEB skips a LEB128 of at most bits bits, signed or not.
 func (r *reader) skipLEB(bits int) {
-	for n := 0; n < (bits+6)/7; n++ {
+	for range (bits + 6) / 7 {
 		if r.byte()&0x80 == 0 {
 			return
 		}

@@ -58,7 +58,7 @@ func (w *rewriter) findFree() {
 			continue
 		}
 		imported := false
-		p.charge(w.m.bodies[i], func(uint32) (uint64, bool) { imported = true; return 0, true }, 0)
+		p.charge(w.m.bodies[i], func(uint32) uint64 { imported = true; return 0 }, 0)
 		if imported || len(p.loops) > 0 || p.entry > freeLimit {
 			continue
 		}
@@ -67,12 +67,17 @@ func (w *rewriter) findFree() {
 	}
 }
 
-func (w *rewriter) callCost(f uint32) (cost uint64, charged bool) {
+// callCost is what a call of f costs its caller on top of the call's weight.
+func (w *rewriter) callCost(f uint32) uint64 {
 	if f < w.m.importedFuncs {
-		return 0, true // the host may look at the fuel
+		return 0
 	}
-	own := f - w.m.importedFuncs
-	return w.freeCost[own], !w.plans[own].free
+	return w.freeCost[f-w.m.importedFuncs]
+}
+
+// charged reports whether a call of f looks at the fuel: the host may.
+func (w *rewriter) charged(f uint32) bool {
+	return f < w.m.importedFuncs || !w.plans[f-w.m.importedFuncs].free
 }
 
 // planTypes adds the block types that functions with several results need.
@@ -104,7 +109,7 @@ func (w *rewriter) count() {
 }
 
 // wrapped functions do something at their end, and so run inside a block.
-func (p *plan) wrapped() bool { return p.recursive || p.hotLoop }
+func (p *plan) wrapped() bool { return p.recursive || p.local() }
 
 func (w *rewriter) shift(f uint32) uint32 {
 	if f < w.m.importedFuncs {

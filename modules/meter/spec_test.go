@@ -82,6 +82,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, metered bool, host []byte) *world {
+	t.Helper()
 	ctx := context.Background()
 	rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(api.CoreFeaturesV2))
 	t.Cleanup(func() { rt.Close(ctx) })
@@ -185,6 +186,7 @@ func arguments(c command) ([]uint64, error) {
 
 // runScript returns how many actions it compared.
 func runScript(t *testing.T, file string, host []byte) int {
+	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
