@@ -1,0 +1,227 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+var deployments = suite{"Deployments", []testCase{
+	{"the first deployment is generation 1", func(f *fixture) {
+		m, _ := f.put("x")
+		d := f.deployment("Cart", 1, m)
+		before := f.now()
+		f.deploy(d)
+		after := f.now()
+		f.serves(d)
+		got, err := f.s.Deployments(f.ctx(), f.app)
+		f.ok(err)
+		if at := got[0].CreatedAt; at.Before(before) || at.After(after) {
+			f.Fatalf("CreatedAt is %v, not between %v and %v", at, before, after)
+		}
+	}},
+	{"nothing to deploy is nothing to do", func(f *fixture) {
+		f.ok(f.s.Deploy(f.ctx(), nil))
+	}},
+	{"any other than the next generation is a conflict", func(f *fixture) {
+		m, _ := f.put("x")
+		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("Cart", 2, m)}), actor.ErrDeployConflict)
+		f.serves()
+		first := f.deployment("Cart", 1, m)
+		f.deploy(first)
+		for _, g := range []uint64{1, 3} {
+			f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("Cart", g, m)}), actor.ErrDeployConflict)
+		}
+		f.serves(first)
+	}},
+	{"several types are deployed all or none", func(f *fixture) {
+		m, _ := f.put("x")
+		next, _ := f.put("y")
+		a, b := f.deployment("A", 1, m), f.deployment("B", 1, m)
+		f.deploy(a, b)
+		f.serves(a, b)
+		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("A", 2, next), f.deployment("B", 3, next), f.deployment("C", 1, next)}), actor.ErrDeployConflict)
+		f.serves(a, b)
+		missing, _ := f.module("missing")
+		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("A", 2, next), f.deployment("B", 2, missing)}), actor.ErrModuleNotFound)
+		f.serves(a, b)
+		f.deploy(f.deployment("B", 2, next))
+		f.serves(a, f.deployment("B", 2, next))
+	}},
+	{"a malformed request is refused", func(f *fixture) {
+		m, _ := f.put("x")
+		d := f.deployment("Cart", 1, m)
+		other, noType, zero := d, d, d
+		other.App, other.Type = f.app+".other", "B"
+		noType.Type = ""
+		zero.Generation = 0
+		for _, ds := range [][]actor.Deployment{{d, other}, {d, d}, {noType}, {zero}} {
+			f.argument(f.s.Deploy(f.ctx(), ds))
+		}
+		f.serves()
+	}},
+	{"the history is complete, newest first, page by page", func(f *fixture) {
+		m, _ := f.put("x")
+		old, _ := f.put("old")
+		var want []actor.Deployment
+		for g := range uint64(9) {
+			d := f.deployment("Cart", g+1, m)
+			if g%2 == 0 {
+				d.Digest = old.Digest
+			}
+			d.StateSchema = uint32(g)
+			if g == 5 {
+				d.RolledBackFrom = 4
+			}
+			f.deploy(d)
+			want = append([]actor.Deployment{d}, want...)
+		}
+		f.deploy(f.deployment("Car", 1, m))
+		for _, page := range []int{1, 2, 9, 100} {
+			var got []actor.Deployment
+			for before := uint64(0); ; before = got[len(got)-1].Generation {
+				ds, err := f.s.DeploymentHistory(f.ctx(), f.app, "Cart", before, page)
+				f.ok(err)
+				got = append(got, ds...)
+				if len(ds) < page {
+					break
+				}
+			}
+			f.sameDeployments(got, want)
+		}
+		got, err := f.s.DeploymentHistory(f.ctx(), f.app, "Cart", 1, 10)
+		f.ok(err)
+		f.sameDeployments(got, nil)
+		got, err = f.s.DeploymentHistory(f.ctx(), f.app, "Nothing", 0, 10)
+		f.ok(err)
+		f.sameDeployments(got, nil)
+		for _, limit := range []int{0, store.MaxList + 1} {
+			_, err := f.s.DeploymentHistory(f.ctx(), f.app, "Cart", 0, limit)
+			f.argument(err)
+		}
+	}},
+	{"apps are kept apart, and can be listed together", func(f *fixture) {
+		m, wasm := f.put("x")
+		other := m
+		other.App = f.app + "-other"
+		f.ok(f.s.PutModule(f.ctx(), other, wasm))
+		ours, theirs := f.deployment("Cart", 1, m), f.deployment("Cart", 1, other)
+		theirs.App = other.App
+		f.deploy(ours)
+		f.deploy(theirs)
+		f.serves(ours)
+		all, err := f.s.Deployments(f.ctx(), "")
+		f.ok(err)
+		var got []actor.Deployment
+		for i, d := range all {
+			if i > 0 && (all[i-1].App > d.App || all[i-1].App == d.App && all[i-1].Type >= d.Type) {
+				f.Fatalf("%s/%s comes before %s/%s", all[i-1].App, all[i-1].Type, d.App, d.Type)
+			}
+			if d.App == f.app || d.App == other.App {
+				got = append(got, d)
+			}
+		}
+		f.sameDeployments(got, []actor.Deployment{ours, theirs})
+	}},
+	{"types come in byte order", func(f *fixture) {
+		m, _ := f.put("x")
+		a, b, c, d := f.deployment("A", 1, m), f.deployment("A.b", 1, m), f.deployment("Aa", 1, m), f.deployment("a", 1, m)
+		f.deploy(d, b, c, a)
+		f.serves(a, b, c, d)
+	}},
+	{"of many deployments of one generation exactly one wins", func(f *fixture) {
+		const rivals = 6
+		var ms [rivals]actor.Module
+		for i := range ms {
+			ms[i], _ = f.put(fmt.Sprint(i))
+		}
+		for g := uint64(1); g <= 5; g++ {
+			var winners atomic.Int32
+			var winner atomic.Int32
+			f.inParallel(rivals, func(i int) error {
+				err := f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("Cart", g, ms[i]), f.deployment("Shop", g, ms[i])})
+				if err == nil {
+					winners.Add(1)
+					winner.Store(int32(i))
+					return nil
+				}
+				if !errors.Is(err, actor.ErrDeployConflict) {
+					return err
+				}
+				return nil
+			})
+			if winners.Load() != 1 {
+				f.Fatalf("generation %d was won %d times", g, winners.Load())
+			}
+			m := ms[winner.Load()]
+			f.serves(f.deployment("Cart", g, m), f.deployment("Shop", g, m))
+		}
+	}},
+	{"deploying against deleting never leaves a type without its module", func(f *fixture) {
+		for i := range 20 {
+			m, _ := f.put(fmt.Sprint(i))
+			typ := fmt.Sprintf("Type%02d", i)
+			var deployed, deleted error
+			f.together(
+				func() { deployed = f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment(typ, 1, m)}) },
+				func() { deleted = f.s.DeleteModule(f.ctx(), f.app, m.Digest) },
+			)
+			switch {
+			case deployed == nil:
+				f.is(deleted, actor.ErrModuleInUse)
+				_, err := f.s.ModuleBytes(f.ctx(), f.app, m.Digest)
+				f.ok(err)
+			default:
+				f.is(deployed, actor.ErrModuleNotFound)
+				f.ok(deleted)
+			}
+		}
+	}},
+}}
+
+func (f *fixture) deployment(typ string, generation uint64, m actor.Module) actor.Deployment {
+	return actor.Deployment{App: f.app, Type: typ, Generation: generation, Digest: m.Digest, StateSchema: 4}
+}
+
+func (f *fixture) deploy(ds ...actor.Deployment) {
+	f.Helper()
+	f.ok(f.s.Deploy(f.ctx(), ds))
+}
+
+// serves checks what is deployed in the fixture's app.
+func (f *fixture) serves(want ...actor.Deployment) {
+	f.Helper()
+	got, err := f.s.Deployments(f.ctx(), f.app)
+	f.ok(err)
+	f.sameDeployments(got, want)
+}
+
+// sameDeployments compares all but the time, which must be set.
+func (f *fixture) sameDeployments(got, want []actor.Deployment) {
+	f.Helper()
+	if len(got) != len(want) {
+		f.Fatalf("%d deployments, want %d:\n %+v\n %+v", len(got), len(want), got, want)
+	}
+	for i, d := range got {
+		if d.CreatedAt.IsZero() {
+			f.Fatalf("%+v has no time", d)
+		}
+		d.CreatedAt = time.Time{}
+		if d != want[i] {
+			f.Fatalf("deployment %d is %+v, want %+v", i, d, want[i])
+		}
+	}
+}
+
+func isAny(err error, targets ...error) bool {
+	for _, t := range targets {
+		if errors.Is(err, t) {
+			return true
+		}
+	}
+	return false
+}
