@@ -1,0 +1,324 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// LoadActors implements [store.Actors]. It never shows a past state.
+func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, _ actor.LoadOptions) ([]actor.Row, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	rows := make([]actor.Row, len(keys))
+	var damaged []store.DamagedRow
+	for i, k := range keys {
+		stored, err := s.load(ctx, k)
+		switch {
+		case err != nil:
+			return nil, err
+		case stored.damage != "":
+			damaged = append(damaged, stored.damaged(k))
+		default:
+			rows[i] = stored.row
+		}
+	}
+	if damaged != nil {
+		return rows, &store.DamagedError{Rows: damaged}
+	}
+	return rows, nil
+}
+
+// load reads a row and waits until what it read is durable.
+func (s *Store) load(ctx context.Context, k actor.Key) (storedRow, error) {
+	key := actorKey(k)
+	stored, err := readRow(s.db, key)
+	if err != nil {
+		return storedRow{}, unavailable(err)
+	}
+	return stored, s.await(ctx, s.flights.over(string(key)))
+}
+
+// readRow reads the row under key; the zero storedRow stands for none. Its state
+// is a copy.
+func readRow(r pebble.Reader, key []byte) (storedRow, error) {
+	value, err := get(r, key)
+	switch {
+	case pebble.IsCorruptionError(err):
+		return storedRow{headerLost: true, damage: "its block of the data file is damaged: " + err.Error()}, nil
+	case err != nil || value == nil:
+		return storedRow{}, err
+	}
+	return decodeRow(key, value), nil
+}
+
+// Commit implements [store.Actors]. The whole group is one batch.
+func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
+	invalid := store.ValidateGroup(commits)
+	var refused []error
+	err := s.enter(ctx)
+	if err == nil {
+		defer s.leave()
+		err = s.write(ctx, writeOptions{}, func(tx *tx) error {
+			refused = make([]error, len(commits))
+			for i := range commits {
+				if invalid[i] != nil {
+					continue
+				}
+				refusal, err := tx.commit(&commits[i])
+				if err != nil {
+					return unavailable(err)
+				}
+				refused[i] = refusal
+			}
+			return nil
+		})
+	}
+	errs := make([]error, len(commits))
+	for i := range errs {
+		errs[i] = invalid[i]
+		if errs[i] == nil {
+			errs[i] = err
+		}
+	}
+	if err != nil {
+		// Even after an ambiguous outcome: the writer may have died in the middle
+		// of deciding, so refused says nothing.
+		return errs
+	}
+	for i := range errs {
+		if errs[i] == nil {
+			errs[i] = refused[i]
+		}
+	}
+	return errs
+}
+
+// commit checks the fence of c and writes it, or says why it is refused. err
+// means that nothing could be decided.
+func (t *tx) commit(c *actor.Commit) (refusal, err error) {
+	key := actorKey(c.Key)
+	old, err := readRow(t.s.db, key)
+	if err != nil {
+		return nil, err
+	}
+	fits := old.row.Version == c.ReadVersion
+	keepsState := !c.Delete && c.Effects.State == nil
+	switch {
+	case old.damage != "" && fits && !keepsState && old.row.Version != 0:
+		// Whoever names the version means to delete or replace what is damaged.
+	case old.damage != "" && (fits || old.headerLost):
+		return &store.DamagedError{Rows: []store.DamagedRow{old.damaged(c.Key)}}, nil
+	case !fits:
+		return fmt.Errorf("%s has version %d, and version %d was read: %w", c.Key, old.row.Version, c.ReadVersion, actor.ErrStale), nil
+	}
+	row := actor.Row{
+		Version:     c.NewVersion,
+		CommitID:    c.ID,
+		Life:        old.row.Life,
+		Deleted:     c.Delete,
+		Generation:  c.Generation,
+		StateSchema: c.StateSchema,
+	}
+	switch {
+	case c.Delete:
+	case c.Effects.State != nil:
+		row.State = *c.Effects.State
+	default:
+		row.State = old.row.State // none, if it is a tombstone
+	}
+	t.put(c.Key, key, &old, &row)
+	return nil, nil
+}
+
+// put writes a row over an old one, zero if there was none, at the time of the
+// decision, and keeps the index of tombstones in step.
+func (t *tx) put(k actor.Key, key []byte, old *storedRow, row *actor.Row) {
+	row.UpdatedAt = time.UnixMicro(t.now)
+	if old.row.Deleted {
+		t.delete(tombKey(old.row.UpdatedAt.UnixMicro(), k))
+	}
+	if row.Deleted {
+		t.set(tombKey(t.now, k), nil)
+	}
+	t.set(key, appendRow(make([]byte, 0, rowHeaderSize+len(row.State.Data)), key, row))
+	t.keys = append(t.keys, string(key))
+	t.stamp()
+}
+
+// Settle implements [store.Actors].
+func (s *Store) Settle(ctx context.Context, c actor.Commit) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := errors.Join(store.ValidateGroup([]actor.Commit{c})...); err != nil {
+		return err
+	}
+	var verdict error
+	err := s.write(ctx, writeOptions{}, func(tx *tx) (err error) {
+		verdict, err = tx.settle(&c)
+		return err
+	})
+	if err != nil {
+		return unavailable(err) // settling may always go again
+	}
+	return verdict
+}
+
+// settle applies the table in the documentation of package store.
+func (t *tx) settle(c *actor.Commit) (verdict, err error) {
+	key := actorKey(c.Key)
+	old, err := readRow(t.s.db, key)
+	if err != nil {
+		return nil, err
+	}
+	version := old.row.Version
+	switch {
+	case version != 0 && old.row.CommitID == c.ID:
+		return nil, nil
+	case old.damage != "":
+		return &store.DamagedError{Rows: []store.DamagedRow{old.damaged(c.Key)}}, nil
+	case version == c.ReadVersion:
+		row := old.row
+		if version == 0 {
+			row.Version, row.Deleted = actor.FirstVersion(), true
+		} else {
+			row.Version++
+		}
+		t.put(c.Key, key, &old, &row)
+		return fmt.Errorf("%s: the commit never applied: %w", c.Key, actor.ErrStale), nil
+	case c.ReadVersion < version && version <= c.NewVersion:
+		return fmt.Errorf("%s: another commit took the place of this one: %w", c.Key, actor.ErrStale), nil
+	default:
+		return fmt.Errorf("%s has moved on: %w", c.Key, actor.ErrAmbiguous), nil
+	}
+}
+
+// ListActors implements [store.Actors].
+func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.ActorInfo, error) {
+	if err := store.ValidateLimit(q.Limit); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	prefix := actorPrefix(q.App, q.Type)
+	from := prefix
+	if q.After != "" {
+		from = append(bytes.Clone(prefix), q.After...)
+		from = append(from, 0) // the first key above, as no ID contains the zero byte
+	}
+	var infos []store.ActorInfo
+	err := s.scan(ctx, from, prefixEnd(prefix), func(key, value []byte) (more bool, err error) {
+		k := actor.Key{App: q.App, Type: q.Type, ID: string(key[len(prefix):])}
+		stored := decodeRow(key, value)
+		switch r := stored.row; {
+		case stored.damage != "":
+			infos = append(infos, store.ActorInfo{Key: k, Version: r.Version, Damaged: true})
+		case !r.Deleted:
+			infos = append(infos, store.ActorInfo{
+				Key: k, Version: r.Version, Generation: r.Generation, StateSchema: r.StateSchema,
+				StateSize: int64(len(r.State.Data)), UpdatedAt: r.UpdatedAt,
+			})
+		}
+		return len(infos) < q.Limit, nil
+	})
+	return infos, err
+}
+
+// scan calls visit with what is stored in [from, to), in order, until visit has
+// enough, and then waits until all of it is durable. The slices are valid during
+// the call.
+func (s *Store) scan(ctx context.Context, from, to []byte, visit func(key, value []byte) (more bool, err error)) error {
+	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return unavailable(err)
+	}
+	// What the iterator shows was applied before this, by this flight or before.
+	f := s.flights.latest.Load()
+	if err := visitAll(ctx, it, visit); err != nil {
+		return err
+	}
+	return s.await(ctx, f)
+}
+
+// visitAll closes it.
+func visitAll(ctx context.Context, it *pebble.Iterator, visit func(key, value []byte) (more bool, err error)) error {
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return errors.Join(unavailable(err), it.Close())
+		}
+		more, err := visit(it.Key(), value)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || !more {
+			return errors.Join(err, it.Close())
+		}
+	}
+	return unavailable(it.Close())
+}
+
+// SweepTombstones implements [store.Actors].
+func (s *Store) SweepTombstones(ctx context.Context, before time.Time, limit int) (int, error) {
+	if err := store.ValidateLimit(limit); err != nil {
+		return 0, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer s.leave()
+	var swept int
+	err := s.write(ctx, writeOptions{frees: true}, func(tx *tx) (err error) {
+		swept, err = tx.sweep(ctx, before.UnixMicro(), limit)
+		return unavailable(err)
+	})
+	if err != nil {
+		return 0, unavailable(err) // sweeping may always go again
+	}
+	return swept, nil
+}
+
+// sweep follows the index of tombstones. The row decides: an entry whose row is
+// not that tombstone, or cannot be read, goes alone.
+func (t *tx) sweep(ctx context.Context, before int64, limit int) (swept int, err error) {
+	if before <= 0 {
+		return 0, nil
+	}
+	it, err := t.s.db.NewIterWithContext(ctx, &pebble.IterOptions{
+		LowerBound: []byte(tombSpace), UpperBound: tombUpperBound(before),
+	})
+	if err != nil {
+		return 0, err
+	}
+	err = visitAll(ctx, it, func(entry, _ []byte) (more bool, err error) {
+		micros, k, err := parseTombKey(entry)
+		if err != nil {
+			return false, fmt.Errorf("tombstone %q: %w", entry, err)
+		}
+		key := actorKey(k)
+		stored, err := readRow(t.s.db, key)
+		if err != nil {
+			return false, err
+		}
+		if r := stored.row; stored.damage == "" && r.Deleted && r.UpdatedAt.UnixMicro() == micros {
+			t.delete(key)
+			t.keys = append(t.keys, string(key))
+			swept++
+		}
+		t.delete(bytes.Clone(entry))
+		return swept < limit, nil
+	})
+	return swept, err
+}

@@ -1,0 +1,72 @@
+// Package embedded keeps actors, modules and deployments in one folder, with
+// Pebble: no server, one process, durable by default. It implements
+// [store.Store]; what that promises is written there.
+//
+// # How a write becomes durable
+//
+// One goroutine, the writer, takes every write in turn. It reads what the write
+// depends on, decides, and applies one batch: to the log's buffer and to memory.
+// From then on the batch is readable, but not yet durable: it is in flight.
+// Whoever asked waits for the sync of its batch, while the writer goes on with
+// the next one, so that one sync of the log covers all that came meanwhile.
+//
+//	caller ──task──▶ writer: read, decide, apply ──flight──▶ caller: sync ──▶ answer
+//	                    ▲                            │
+//	                    └── next task, without wait ─┘
+//
+// Invariants:
+//
+//   - Decisions are serial, so a fence holds from its check to its write.
+//   - The log is written in the order of the decisions; when a flight has
+//     landed, every earlier one has.
+//   - A read registers no interest beforehand. It reads, and then waits for the
+//     flights that could have been under it: those of its keys for a load, the
+//     latest one for a range. So it never shows what a crash could take back.
+//
+// # Layout
+//
+// Keys of the database, integers big-endian, 0x00 where a name ends:
+//
+//	actor/  app||type||id             the row: row.go
+//	tomb/   micros app||type||id      a tombstone, by the time it was written
+//	module/ app 00 digest             a module's description
+//	chunk/  app 00 digest number      1 MiB of its bytes
+//	upload/ app 00 digest             chunks are being written
+//	deploy/ app 00 type 00 generation a deployment
+//	current/app 00 type               the newest generation
+//	meta/   format | clock            the layout's version; the latest time written
+//
+// An actor's row has its storage key app||type||id||state without the last
+// part: the keyspace says that already, and a suffix would put "a!" before "a".
+// With the ID at the end, keys of a type sort as the IDs do, and the range of a
+// type is exact, since neither an app nor a type can contain a '|'.
+//
+// # Damage
+//
+// A row's header and its state carry their own CRC-32C, the header's covering
+// the key as well. A row with a sound header and a damaged state keeps its
+// version; one with a damaged header gets a number made of its bytes in place
+// of the version. Either way the row fences, and can be deleted or replaced by
+// a commit that names that number, and by no other. Damage of a whole block of
+// a Pebble file is found by Pebble's checksums: the rows in it can be neither
+// read nor addressed (version 0), all others can.
+//
+// # Failures
+//
+//   - The process or machine dies: opening replays the log. What was
+//     acknowledged is there; what was not is there whole or not at all.
+//   - Little disk space left (Config.MinFreeBytes): writes are refused with
+//     actor.ErrUnavailable before anything of them applies, reads go on, and
+//     writes are taken again when there is space. Deleting modules and sweeping
+//     tombstones stay possible.
+//   - A flush fails: writes are refused until one succeeds, since otherwise
+//     memory would fill up and writes would hang. Pebble tries again by itself.
+//   - Writing or syncing the log fails, or Pebble gives up (its Fatalf, which
+//     would end the process): the store is failed for good. Commits under way
+//     are actor.ErrAmbiguous, everything later is actor.ErrUnavailable, and
+//     the remedy is a new process: after a failed sync nobody knows what
+//     the kernel still holds, so nothing is served from memory any more.
+//   - A second process or a second Open of the folder is refused.
+//   - The clock goes back: times do not. They never pass behind a time already
+//     written.
+package embedded

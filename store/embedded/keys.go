@@ -1,0 +1,97 @@
+package embedded
+
+import (
+	"encoding/binary"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// The keyspaces; doc.go describes them. Each ends in '/', so that '0', the byte
+// after it, bounds the keyspace from above.
+const (
+	actorSpace   = "actor/"
+	tombSpace    = "tomb/"
+	moduleSpace  = "module/"
+	chunkSpace   = "chunk/"
+	uploadSpace  = "upload/"
+	deploySpace  = "deploy/"
+	currentSpace = "current/"
+
+	formatKey = "meta/format"
+	clockKey  = "meta/clock"
+)
+
+func actorKey(k actor.Key) []byte { return []byte(actorSpace + k.String()) }
+
+// actorPrefix is what the keys of all actors of a type begin with.
+func actorPrefix(app, typ string) []byte { return []byte(actorSpace + app + "||" + typ + "||") }
+
+func tombKey(micros int64, k actor.Key) []byte {
+	b := binary.BigEndian.AppendUint64([]byte(tombSpace), uint64(micros))
+	return append(b, k.String()...)
+}
+
+func tombUpperBound(micros int64) []byte {
+	return binary.BigEndian.AppendUint64([]byte(tombSpace), uint64(micros))
+}
+
+// parseTombKey reads what tombKey wrote.
+func parseTombKey(b []byte) (micros int64, k actor.Key, err error) {
+	b = b[len(tombSpace):]
+	if len(b) < 8 {
+		return 0, actor.Key{}, errShortKey
+	}
+	k, err = actor.ParseKey(string(b[8:]))
+	return int64(binary.BigEndian.Uint64(b)), k, err
+}
+
+func modulePrefix(app string) []byte { return []byte(moduleSpace + app + "\x00") }
+
+func moduleKey(app string, d actor.Digest) []byte {
+	return []byte(moduleSpace + app + "\x00" + string(d))
+}
+
+func uploadKey(app string, d actor.Digest) []byte {
+	return []byte(uploadSpace + app + "\x00" + string(d))
+}
+
+// chunkPrefix is what the keys of a module's chunks begin with. Digests have
+// one length, so no prefix is the beginning of another.
+func chunkPrefix(app string, d actor.Digest) []byte {
+	return []byte(chunkSpace + app + "\x00" + string(d))
+}
+
+func chunkKey(app string, d actor.Digest, n int) []byte {
+	return binary.BigEndian.AppendUint32(chunkPrefix(app, d), uint32(n))
+}
+
+func deployPrefix(app, typ string) []byte {
+	return []byte(deploySpace + app + "\x00" + typ + "\x00")
+}
+
+func deployKey(app, typ string, generation uint64) []byte {
+	return binary.BigEndian.AppendUint64(deployPrefix(app, typ), generation)
+}
+
+// currentPrefix is what the keys of the types of an app begin with; app empty:
+// those of every app.
+func currentPrefix(app string) []byte {
+	if app == "" {
+		return []byte(currentSpace)
+	}
+	return []byte(currentSpace + app + "\x00")
+}
+
+func currentKey(app, typ string) []byte { return append(currentPrefix(app), typ...) }
+
+// prefixEnd is the first key after all keys that begin with prefix.
+func prefixEnd(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i] < 0xff {
+			end[i]++
+			return end[:i+1]
+		}
+	}
+	return nil
+}

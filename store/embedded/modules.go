@@ -1,0 +1,262 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// chunkSize is how much of a module one batch writes, so that turns commit in
+// between.
+const chunkSize = 1 << 20
+
+// moduleRecord is a module as it is stored, apart from its bytes.
+type moduleRecord struct {
+	Size      int64  `json:"size"`
+	Manifest  []byte `json:"manifest"`
+	CreatedAt int64  `json:"created_at"` // microseconds since 1970
+}
+
+func (r moduleRecord) module(app string, d actor.Digest) actor.Module {
+	return actor.Module{App: app, Digest: d, Size: r.Size, Manifest: r.Manifest, CreatedAt: time.UnixMicro(r.CreatedAt).UTC()}
+}
+
+// PutModule implements [store.Modules]. The chunks are written first, under a
+// mark by which Open finds what was never finished; the description, written
+// last, makes the module visible, and its sync covers the chunks before it.
+func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm []byte) error {
+	if err := validateModule(m, wasm); err != nil {
+		return err
+	}
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := s.lockUploads(ctx); err != nil {
+		return err
+	}
+	defer s.unlockUploads()
+	_, _, err := s.readModule(ctx, m.App, m.Digest)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, actor.ErrModuleNotFound) && !errors.Is(err, actor.ErrModuleDamaged):
+		return err
+	}
+	chunks := chunkPrefix(m.App, m.Digest)
+	err = s.write(ctx, writeOptions{noSync: true}, func(tx *tx) error {
+		tx.set(uploadKey(m.App, m.Digest), nil)
+		tx.deleteRange(chunks, prefixEnd(chunks))
+		return nil
+	})
+	n := 0
+	for chunk := range slices.Chunk(wasm, chunkSize) {
+		if err != nil {
+			return err
+		}
+		err = s.write(ctx, writeOptions{noSync: true}, func(tx *tx) error {
+			tx.set(chunkKey(m.App, m.Digest, n), chunk)
+			return nil
+		})
+		n++
+	}
+	if err != nil {
+		return err
+	}
+	key := moduleKey(m.App, m.Digest)
+	return s.write(ctx, writeOptions{}, func(tx *tx) error {
+		record, err := encodeRecord(key, moduleRecord{Size: m.Size, Manifest: m.Manifest, CreatedAt: tx.now})
+		if err != nil {
+			return err
+		}
+		tx.set(key, record)
+		tx.delete(uploadKey(m.App, m.Digest))
+		tx.stamp()
+		return nil
+	})
+}
+
+func validateModule(m actor.Module, wasm []byte) error {
+	if err := actor.ValidateName("app", m.App); err != nil {
+		return err
+	}
+	if d := actor.DigestOf(wasm); d != m.Digest {
+		return &actor.ArgumentError{Field: "module digest", Problem: fmt.Sprintf("is %s, and the bytes have %s", m.Digest, d)}
+	}
+	if m.Size != int64(len(wasm)) {
+		return &actor.ArgumentError{Field: "module size", Problem: fmt.Sprintf("is %d, and there are %d bytes", m.Size, len(wasm))}
+	}
+	return nil
+}
+
+func (s *Store) lockUploads(ctx context.Context) error {
+	select {
+	case s.uploads <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Store) unlockUploads() { <-s.uploads }
+
+// Module implements [store.Modules].
+func (s *Store) Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error) {
+	if err := s.enter(ctx); err != nil {
+		return actor.Module{}, err
+	}
+	defer s.leave()
+	r, err := readModuleRecord(s.db, app, d)
+	if err != nil {
+		return actor.Module{}, err
+	}
+	return r.module(app, d), s.await(ctx, s.flights.latest.Load())
+}
+
+func readModuleRecord(r pebble.Reader, app string, d actor.Digest) (moduleRecord, error) {
+	key := moduleKey(app, d)
+	value, err := get(r, key)
+	if err != nil {
+		return moduleRecord{}, unavailable(err)
+	}
+	if value == nil {
+		return moduleRecord{}, fmt.Errorf("module %s of app %s: %w", d.Short(), app, actor.ErrModuleNotFound)
+	}
+	var record moduleRecord
+	if err := decodeRecord(key, value, &record); err != nil {
+		return moduleRecord{}, fmt.Errorf("%w: %w", err, actor.ErrModuleDamaged)
+	}
+	return record, nil
+}
+
+// ModuleBytes implements [store.Modules].
+func (s *Store) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	_, wasm, err := s.readModule(ctx, app, d)
+	return wasm, err
+}
+
+// readModule reads a module with its bytes at one moment, and checks them.
+func (s *Store) readModule(ctx context.Context, app string, d actor.Digest) (moduleRecord, []byte, error) {
+	snap := s.db.NewSnapshot()
+	defer snap.Close()
+	f := s.flights.latest.Load()
+	record, err := readModuleRecord(snap, app, d)
+	if err != nil {
+		return record, nil, err
+	}
+	prefix := chunkPrefix(app, d)
+	it, err := snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	if err != nil {
+		return record, nil, unavailable(err)
+	}
+	var wasm bytes.Buffer
+	err = visitAll(ctx, it, func(_, chunk []byte) (more bool, err error) {
+		wasm.Write(chunk)
+		return true, nil
+	})
+	switch {
+	case pebble.IsCorruptionError(err):
+		return record, nil, fmt.Errorf("module %s of app %s (%w): %w", d.Short(), app, err, actor.ErrModuleDamaged)
+	case err != nil:
+		return record, nil, err
+	case actor.DigestOf(wasm.Bytes()) != d:
+		return record, nil, fmt.Errorf("module %s of app %s: %w", d.Short(), app, actor.ErrModuleDamaged)
+	}
+	return record, wasm.Bytes(), s.await(ctx, f)
+}
+
+// ListModules implements [store.Modules].
+func (s *Store) ListModules(ctx context.Context, app string, after actor.Digest, limit int) ([]actor.Module, error) {
+	if err := store.ValidateLimit(limit); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	prefix := modulePrefix(app)
+	from := append(bytes.Clone(prefix), after...)
+	if after != "" {
+		from = append(from, 0)
+	}
+	var modules []actor.Module
+	err := s.scan(ctx, from, prefixEnd(prefix), func(key, value []byte) (more bool, err error) {
+		var r moduleRecord
+		if err := decodeRecord(key, value, &r); err != nil {
+			return false, fmt.Errorf("%w: %w", err, actor.ErrModuleDamaged)
+		}
+		modules = append(modules, r.module(app, actor.Digest(key[len(prefix):])))
+		return len(modules) < limit, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return modules, nil
+}
+
+// DeleteModule implements [store.Modules].
+func (s *Store) DeleteModule(ctx context.Context, app string, d actor.Digest) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := s.lockUploads(ctx); err != nil {
+		return err
+	}
+	defer s.unlockUploads()
+	return s.write(ctx, writeOptions{frees: true}, func(tx *tx) error {
+		if value, err := tx.get(moduleKey(app, d)); err != nil {
+			return unavailable(err)
+		} else if value == nil {
+			return fmt.Errorf("module %s of app %s: %w", d.Short(), app, actor.ErrModuleNotFound)
+		}
+		current, err := currentDeployments(ctx, tx.s.db, app)
+		if err != nil {
+			return err
+		}
+		for _, c := range current {
+			if c.Digest == d {
+				return fmt.Errorf("module %s of app %s serves %s: %w", d.Short(), app, c.Type, actor.ErrModuleInUse)
+			}
+		}
+		chunks := chunkPrefix(app, d)
+		tx.delete(moduleKey(app, d))
+		tx.deleteRange(chunks, prefixEnd(chunks))
+		tx.stamp()
+		return nil
+	})
+}
+
+// clearUploads removes the chunks of uploads that never became modules.
+func clearUploads(db *pebble.DB, batch *pebble.Batch) error {
+	prefix := []byte(uploadSpace)
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	if err != nil {
+		return err
+	}
+	return visitAll(context.Background(), it, func(mark, _ []byte) (more bool, err error) {
+		name := mark[len(prefix):]
+		module, err := get(db, append([]byte(moduleSpace), name...))
+		if err != nil {
+			return false, err
+		}
+		if module == nil {
+			chunks := append([]byte(chunkSpace), name...)
+			if err := batch.DeleteRange(chunks, prefixEnd(chunks), nil); err != nil {
+				return false, err
+			}
+		}
+		return true, batch.Delete(bytes.Clone(mark), nil)
+	})
+}

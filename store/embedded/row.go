@@ -1,0 +1,125 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"hash/fnv"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// A row is a header of fixed size and the state behind it, integers big-endian:
+//
+//	 0  u8   layout, 1
+//	 1  u32  CRC-32C of the key and of the header from byte 5 on
+//	 5  u64  version
+//	13  16   commit ID
+//	29  u64  life
+//	37  u64  generation
+//	45  i64  updated at, microseconds since 1970
+//	53  u32  state schema
+//	57  u8   1: tombstone
+//	58  u8   state format
+//	59  u32  state length
+//	63  u32  CRC-32C of the state
+//	67       state
+//
+// The two checksums keep a damaged state from taking the version with it.
+const (
+	rowLayout     = 1
+	rowHeaderSize = 67
+)
+
+var (
+	castagnoli  = crc32.MakeTable(crc32.Castagnoli)
+	errShortKey = errors.New("key is too short")
+)
+
+// appendRow appends the encoding of row, stored under key, to dst.
+func appendRow(dst, key []byte, row *actor.Row) []byte {
+	start := len(dst)
+	dst = append(dst, rowLayout, 0, 0, 0, 0)
+	dst = binary.BigEndian.AppendUint64(dst, row.Version)
+	dst = append(dst, row.CommitID[:]...)
+	dst = binary.BigEndian.AppendUint64(dst, row.Life)
+	dst = binary.BigEndian.AppendUint64(dst, row.Generation)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(row.UpdatedAt.UnixMicro()))
+	dst = binary.BigEndian.AppendUint32(dst, row.StateSchema)
+	var deleted byte
+	if row.Deleted {
+		deleted = 1
+	}
+	dst = append(dst, deleted, byte(row.State.Format))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(row.State.Data)))
+	dst = binary.BigEndian.AppendUint32(dst, crc32.Checksum(row.State.Data, castagnoli))
+	header := dst[start:]
+	binary.BigEndian.PutUint32(header[1:], headerSum(key, header))
+	return append(dst, row.State.Data...)
+}
+
+func headerSum(key, header []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, header[5:rowHeaderSize])
+}
+
+// storedRow is a row as it was found.
+type storedRow struct {
+	// row has no state if damage is not empty, and nothing but Version if the
+	// header is lost. Its state aliases the bytes that were decoded. Version is
+	// the fence in any case, 0 for no row and for one that cannot be addressed.
+	row        actor.Row
+	damage     string
+	headerLost bool
+}
+
+// decodeRow decodes value, found under key. It never fails: what cannot be read
+// is described by damage, and still fences.
+func decodeRow(key, value []byte) storedRow {
+	broken := func(format string, args ...any) storedRow {
+		return storedRow{row: actor.Row{Version: damagedVersion(value)}, damage: fmt.Sprintf(format, args...), headerLost: true}
+	}
+	if len(value) < rowHeaderSize {
+		return broken("it has %d bytes, and its header alone has %d", len(value), rowHeaderSize)
+	}
+	if value[0] != rowLayout {
+		return broken("its layout is %d, and %d is known", value[0], rowLayout)
+	}
+	h := value[:rowHeaderSize]
+	if sum := binary.BigEndian.Uint32(h[1:]); sum != headerSum(key, h) {
+		return broken("the checksum of its header is wrong")
+	}
+	r := actor.Row{
+		Version:     binary.BigEndian.Uint64(h[5:]),
+		CommitID:    actor.CommitID(h[13:29]),
+		Life:        binary.BigEndian.Uint64(h[29:]),
+		Generation:  binary.BigEndian.Uint64(h[37:]),
+		UpdatedAt:   time.UnixMicro(int64(binary.BigEndian.Uint64(h[45:]))).UTC(),
+		StateSchema: binary.BigEndian.Uint32(h[53:]),
+		Deleted:     h[57] == 1,
+	}
+	state := value[rowHeaderSize:]
+	if n := binary.BigEndian.Uint32(h[59:]); int64(n) != int64(len(state)) {
+		return storedRow{row: r, damage: fmt.Sprintf("its state has %d bytes, and %d were written", len(state), n)}
+	}
+	if binary.BigEndian.Uint32(h[63:]) != crc32.Checksum(state, castagnoli) {
+		return storedRow{row: r, damage: "the checksum of its state is wrong"}
+	}
+	r.State = actor.EncodedState{Format: actor.StateFormat(h[58]), Data: state}
+	return storedRow{row: r}
+}
+
+// damagedVersion stands in for the version of a row whose header is damaged: it
+// names exactly these bytes, is in the range of actor.FirstVersion, and so meets
+// the version that a stale owner remembers only by a chance of 2^-62.
+func damagedVersion(value []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(value)
+	return h.Sum64()>>2 | 1
+}
+
+func (s storedRow) damaged(k actor.Key) store.DamagedRow {
+	return store.DamagedRow{Key: k, Version: s.row.Version, Detail: s.damage}
+}

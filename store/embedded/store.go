@@ -1,0 +1,312 @@
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+var _ store.Store = (*Store)(nil)
+
+// layoutVersion is the version of the layout in doc.go. A folder of another one
+// is refused.
+const layoutVersion = "1"
+
+// Store is an open folder.
+type Store struct {
+	log   *slog.Logger
+	dir   string
+	db    *pebble.DB
+	lock  *pebble.Lock
+	clock clock
+	space spaceGuard
+
+	tasks  chan *task    // to the writer, unbuffered: a task taken is a task decided
+	quit   chan struct{} // closed when no call is left
+	writer sync.WaitGroup
+
+	flights flights
+	turns   keyLocks
+	// uploads holds its one token while chunks of a module are written or
+	// removed: those take several batches.
+	uploads chan struct{}
+
+	flushError atomic.Pointer[string]
+
+	failed    chan struct{} // closed by fail
+	failOnce  sync.Once
+	failure   error         // set before failed is closed
+	wedged    chan struct{} // closed by wedge
+	wedgeOnce sync.Once
+
+	mu       sync.Mutex
+	closing  bool
+	calls    int
+	drained  chan struct{} // closed when closing and no call is left
+	closed   chan struct{} // closed when Close is done
+	closeErr error
+}
+
+// Open opens the folder of cfg, making it if it is missing, and replays what a
+// crash left in the log. ctx bounds nothing but the start.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	dir, err := makeDir(cfg.FS, cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("embedded store: make folder %s: %w", cfg.Dir, err)
+	}
+	lock, err := pebble.LockDirectory(dir, cfg.FS)
+	if err != nil {
+		return nil, fmt.Errorf("embedded store: folder %s is locked by another Greenroom, or not writable (%w); stop that one, or give this one a folder of its own", dir, err)
+	}
+	s := &Store{
+		log:     cfg.Logger,
+		dir:     dir,
+		lock:    lock,
+		clock:   clock{now: cfg.Now},
+		space:   spaceGuard{fs: cfg.FS, dir: dir, minimum: cfg.MinFreeBytes},
+		tasks:   make(chan *task),
+		quit:    make(chan struct{}),
+		uploads: make(chan struct{}, 1),
+		failed:  make(chan struct{}),
+		wedged:  make(chan struct{}),
+		drained: make(chan struct{}),
+		closed:  make(chan struct{}),
+	}
+	s.space.written.Store(spaceStep)
+	if s.db, err = pebble.Open(dir, s.options(cfg)); err != nil {
+		return nil, errors.Join(fmt.Errorf("embedded store: open %s: %w", dir, err), lock.Close())
+	}
+	if err := s.prepare(); err != nil {
+		return nil, errors.Join(fmt.Errorf("embedded store: open %s: %w", dir, err), s.db.Close(), lock.Close())
+	}
+	s.writer.Go(s.runWriter)
+	return s, nil
+}
+
+// makeDir makes the folder and returns one name for it, whichever way it was
+// named: the lock counts processes by file and the Opens of a process by name.
+func makeDir(fs vfs.FS, dir string) (string, error) {
+	if err := fs.MkdirAll(dir, 0o750); err != nil {
+		return "", err
+	}
+	if fs != vfs.Default {
+		return dir, nil
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+func (s *Store) options(cfg Config) *pebble.Options {
+	o := &pebble.Options{
+		FS:        cfg.FS,
+		Lock:      s.lock,
+		CacheSize: cfg.CacheBytes,
+		// A fixed format: a newer Pebble must not make a folder unreadable for
+		// the binary before it. This one marks how far the log was synced, so
+		// that damage in the log is told from its torn end.
+		FormatMajorVersion:          pebble.FormatWALSyncChunks,
+		MemTableSize:                uint64(cfg.MemTableBytes),
+		MemTableStopWritesThreshold: 3,
+		L0CompactionThreshold:       2,
+		L0StopWritesThreshold:       1000,
+		MaxOpenFiles:                1000,
+		Logger:                      &pebbleLogger{log: cfg.Logger, wedge: s.wedge},
+		EventListener:               s.listener(),
+	}
+	// Most loads of a cold key find nothing: a new actor. The filter, 10 bits
+	// per key, answers those from memory.
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return o
+}
+
+// prepare checks the layout, sets the clock, and clears away what an upload that
+// was cut off has left.
+func (s *Store) prepare() error {
+	batch := s.db.NewBatch()
+	defer batch.Close()
+	format, err := get(s.db, []byte(formatKey))
+	switch {
+	case err != nil:
+		return err
+	case format == nil:
+		if err := batch.Set([]byte(formatKey), []byte(layoutVersion), nil); err != nil {
+			return err
+		}
+	case string(format) != layoutVersion:
+		return fmt.Errorf("the data has layout %q, and this version of Greenroom knows %q; use the version that wrote it", format, layoutVersion)
+	}
+	last, err := get(s.db, []byte(clockKey))
+	if err != nil {
+		return err
+	}
+	if len(last) == 8 {
+		s.clock.last = int64(binary.BigEndian.Uint64(last))
+	}
+	if err := clearUploads(s.db, batch); err != nil {
+		return err
+	}
+	return s.db.Apply(batch, pebble.Sync)
+}
+
+// get returns a copy of a value, nil if there is none.
+func get(r pebble.Reader, key []byte) ([]byte, error) {
+	v, closer, err := r.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v = append(make([]byte, 0, len(v)), v...)
+	return v, closer.Close()
+}
+
+// Name returns "embedded".
+func (s *Store) Name() string { return "embedded" }
+
+// Now returns database time: the host's clock, never going back.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	if err := s.enter(ctx); err != nil {
+		return time.Time{}, err
+	}
+	defer s.leave()
+	return time.UnixMicro(s.clock.read()).UTC(), nil
+}
+
+// Check makes a durable write.
+func (s *Store) Check(ctx context.Context) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	err := s.write(ctx, writeOptions{}, func(tx *tx) error {
+		tx.stamp()
+		return nil
+	})
+	if errors.Is(err, actor.ErrAmbiguous) {
+		return unavailable(err) // nobody needs to know whether it was written
+	}
+	return err
+}
+
+// enter begins a call; leave ends it. Between the two the database stays open.
+func (s *Store) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return fmt.Errorf("the embedded store is closed: %w", actor.ErrUnavailable)
+	}
+	select {
+	case <-s.failed:
+		return s.unavailable()
+	default:
+	}
+	s.calls++
+	return nil
+}
+
+func (s *Store) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls--
+	if s.closing && s.calls == 0 {
+		close(s.drained)
+	}
+}
+
+// fail ends the store's life: see Failures in the package comment.
+func (s *Store) fail(err error) {
+	s.failOnce.Do(func() {
+		s.failure = err
+		close(s.failed)
+		s.log.Error("embedded store failed; the process must be started anew", "dir", s.dir, "error", err)
+	})
+}
+
+// wedge is fail for a storage engine that holds its locks for ever: it cannot
+// even be closed, and the writer may hang.
+func (s *Store) wedge(err error) {
+	s.fail(err)
+	s.wedgeOnce.Do(func() { close(s.wedged) })
+}
+
+// unavailable says why a failed store does not answer.
+func (s *Store) unavailable() error {
+	<-s.failed
+	return fmt.Errorf("the embedded store failed and must be started anew (%w): %w", s.failure, actor.ErrUnavailable)
+}
+
+// unavailable turns an error of the storage engine into the contract's. Context
+// errors stay what they are, and ambiguity no longer shows.
+func unavailable(err error) error {
+	switch {
+	case err == nil || errors.Is(err, actor.ErrUnavailable) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, actor.ErrAmbiguous):
+		return fmt.Errorf("%s: %w", err, actor.ErrUnavailable)
+	default:
+		return fmt.Errorf("%w: %w", err, actor.ErrUnavailable)
+	}
+}
+
+// Close waits for the calls in flight and releases the folder. A failed store
+// whose engine hangs keeps the folder locked until the process ends, so that
+// nobody else writes to it meanwhile; the error says so.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	first := !s.closing
+	s.closing = true
+	if first && s.calls == 0 {
+		close(s.drained)
+	}
+	s.mu.Unlock()
+	if first {
+		s.closeErr = s.close()
+		close(s.closed)
+	}
+	<-s.closed
+	return s.closeErr
+}
+
+func (s *Store) close() error {
+	<-s.drained
+	close(s.quit)
+	select {
+	case <-s.wedged:
+		return fmt.Errorf("embedded store: %s stays locked until the process ends: %w", s.dir, s.failure)
+	default:
+	}
+	s.writer.Wait()
+	if err := errors.Join(s.db.Close(), s.lock.Close()); err != nil {
+		return fmt.Errorf("embedded store: close %s: %w", s.dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// task is one write on its way to the writer.
+type task struct {
+	opts   writeOptions
+	decide func(*tx) error
+	// answer gets exactly one value, unless the writer is wedged meanwhile.
+	answer chan decided
+}
+
+// decided is what the writer did with a task.
+type decided struct {
+	err error // of decide: nothing was applied
+	// flight is the task's own flight if it wrote, otherwise the latest one:
+	// when it has landed, all that decide read is durable.
+	flight *flight
+	batch  *pebble.Batch // the task's own; nil if it wrote nothing
+}
+
+type writeOptions struct {
+	// noSync leaves durability to a later write.
+	noSync bool
+	// frees marks a write that makes space, so that it may use what is kept free.
+	frees bool
+}
+
+// tx is what a decision sees and does. It is valid during the decision, on the
+// writer's goroutine.
+type tx struct {
+	s *Store
+	// now is database time in microseconds since 1970.
+	now   int64
+	batch *pebble.Batch
+	keys  []string // actor rows written
+}
+
+// get returns a copy of a stored value, nil if there is none. It does not see
+// what the decision itself has written.
+func (t *tx) get(key []byte) ([]byte, error) { return get(t.s.db, key) }
+
+func (t *tx) set(key, value []byte) { t.must(t.batch.Set(key, value, nil)) }
+func (t *tx) delete(key []byte)     { t.must(t.batch.Delete(key, nil)) }
+
+func (t *tx) deleteRange(from, to []byte) { t.must(t.batch.DeleteRange(from, to, nil)) }
+
+// stamp writes the time, so that it never goes back, not even after a restart.
+func (t *tx) stamp() {
+	t.set([]byte(clockKey), binary.BigEndian.AppendUint64(nil, uint64(t.now)))
+}
+
+// must is for errors that only a misused batch gives.
+func (t *tx) must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// write hands a decision to the writer and waits until all that it wrote and
+// read is durable. If decide returns an error, nothing is applied and the error
+// is returned as it is. After actor.ErrAmbiguous decide may still be running.
+// The caller is between enter and leave.
+func (s *Store) write(ctx context.Context, opts writeOptions, decide func(*tx) error) error {
+	t := &task{opts: opts, decide: decide, answer: make(chan decided, 1)}
+	select {
+	case s.tasks <- t:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.failed:
+		return s.unavailable()
+	}
+	var d decided
+	select {
+	case d = <-t.answer:
+	case <-s.wedged:
+		return fmt.Errorf("the embedded store failed during the write (%w): %w", s.failure, actor.ErrAmbiguous)
+	}
+	switch {
+	case d.err != nil:
+		return d.err
+	case d.batch == nil:
+		return s.await(ctx, d.flight)
+	case opts.noSync:
+		return d.batch.Close()
+	}
+	if err := d.batch.SyncWait(); err != nil {
+		s.fail(fmt.Errorf("sync the log: %w", err))
+		return fmt.Errorf("the log could not be synced (%w): %w", err, actor.ErrAmbiguous)
+	}
+	s.flights.land(d.flight)
+	return d.batch.Close()
+}
+
+// await waits until what a flight shows is durable; nil stands for what is
+// durable already.
+func (s *Store) await(ctx context.Context, f *flight) error {
+	if f == nil {
+		return nil
+	}
+	select {
+	case <-f.done:
+		return nil
+	case <-s.failed:
+		return s.unavailable()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// runWriter takes tasks until the store is closed or fails.
+func (s *Store) runWriter() {
+	for {
+		select {
+		case t := <-s.tasks:
+			if !s.perform(t) {
+				return
+			}
+		case <-s.quit:
+			return
+		}
+	}
+}
+
+// perform decides and applies one task, and reports whether the writer can go
+// on. Pebble panics when its log is broken, holding its locks.
+func (s *Store) perform(t *task) (ok bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.wedge(fmt.Errorf("write: %v\n%s", r, debug.Stack()))
+			ok = false
+		}
+	}()
+	if err := s.writable(t.opts); err != nil {
+		t.answer <- decided{err: err}
+		return true
+	}
+	tx := &tx{s: s, now: s.clock.read(), batch: s.db.NewBatch()}
+	if err := t.decide(tx); err != nil {
+		tx.must(tx.batch.Close())
+		t.answer <- decided{err: err}
+		return true
+	}
+	if tx.batch.Empty() {
+		tx.must(tx.batch.Close())
+		t.answer <- decided{flight: s.flights.latest.Load()}
+		return true
+	}
+	s.space.written.Add(int64(tx.batch.Len()))
+	if t.opts.noSync {
+		tx.must(s.db.Apply(tx.batch, pebble.NoSync))
+		t.answer <- decided{batch: tx.batch}
+		return true
+	}
+	// Before the batch can be read, everybody must be able to find its flight.
+	f := s.flights.takeOff(tx.keys)
+	tx.must(s.db.ApplyNoSyncWait(tx.batch, pebble.Sync))
+	t.answer <- decided{flight: f, batch: tx.batch}
+	return true
+}
+
+// writable says why a write cannot be taken now.
+func (s *Store) writable(opts writeOptions) error {
+	select {
+	case <-s.failed:
+		return s.unavailable()
+	default:
+	}
+	if text := s.flushError.Load(); text != nil {
+		return fmt.Errorf("the last flush failed (%s): %w", *text, actor.ErrUnavailable)
+	}
+	if opts.frees {
+		return nil
+	}
+	if err := s.space.check(); err != nil {
+		return fmt.Errorf("%w: %w", err, actor.ErrUnavailable)
+	}
+	return nil
+}
