@@ -28,6 +28,7 @@ const (
 //go:embed actor/context.go actor/doc.go actor/errors.go actor/exports_wasm.go actor/host_wasm.go
 //go:embed actor/log.go actor/method.go actor/payload.go actor/register.go actor/settings.go
 //go:embed actor/state.go actor/turn.go
+//go:embed actortest/actortest.go actortest/host.go actortest/overlay.go actortest/turn.go
 //go:embed internal/bridge/bridge.go
 var Source embed.FS
 

@@ -1,0 +1,464 @@
+package actor_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actortest"
+)
+
+// Account is typed state with all that makes saving it interesting: a field that
+// is left out when empty, a nested one, and one that is not state.
+type Account struct {
+	Balance int               `json:"balance"`
+	Owner   string            `json:"owner,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+
+	loads int // counts turns served from one decoded state
+}
+
+type Deposit struct {
+	Amount int    `json:"amount"`
+	Note   string `json:"note"`
+}
+
+var errFrozen = actor.NewError(actor.PermissionDenied, "frozen", "the account is frozen")
+
+func (a *Account) Deposit(ctx *actor.Context, in Deposit) (int, error) {
+	a.Balance += in.Amount
+	switch in.Note {
+	case "wrapped":
+		return 0, fmt.Errorf("deposit %d: %w", in.Amount, errFrozen.Retry().WithDetail(map[string]int{"balance": a.Balance}))
+	case "plain":
+		return 0, errors.New("no such luck")
+	case "refuse":
+		return 0, actor.Errorf("refused", "not %d", in.Amount)
+	case "not UTF-8":
+		return 0, errors.New("a\xffb")
+	case "huge detail":
+		return 0, errFrozen.WithDetail(make([]byte, 65537))
+	}
+	return a.Balance, nil
+}
+
+func (a *Account) Rename(ctx *actor.Context, owner string) (actor.None, error) {
+	a.Owner = owner
+	return actor.None{}, nil
+}
+
+func (a *Account) View(ctx *actor.Context, _ actor.None) (Account, error) { return *a, nil }
+
+// Peek changes the struct although it is read-only.
+func (a *Account) Peek(ctx *actor.Context, _ actor.None) (int, error) {
+	a.Balance += 1000
+	return a.Balance, nil
+}
+
+func (a *Account) Loads(ctx *actor.Context, _ actor.None) (int, error) {
+	a.loads++
+	return a.loads, nil
+}
+
+func (a *Account) Close(ctx *actor.Context, _ actor.None) (int, error) {
+	n, err := ctx.State().DeleteAll()
+	if a.Balance != 0 || a.Owner != "" {
+		return n, errors.New("DeleteAll left the struct as it was")
+	}
+	return n, err
+}
+
+// Bypass writes a field of the struct as a key.
+func (a *Account) Bypass(ctx *actor.Context, balance int) (actor.None, error) {
+	return actor.None{}, ctx.State().Set("balance", balance)
+}
+
+// Scribble sets a key that is not a field.
+func (a *Account) Scribble(ctx *actor.Context, text string) (actor.None, error) {
+	return actor.None{}, ctx.State().Set("scribble", text)
+}
+
+// Probe answers what its context says.
+type Probe struct{}
+
+type Seen struct {
+	Key          actor.Key
+	InvocationID string
+	Now          time.Time
+	Random       []uint64
+	Bytes        []byte
+	Version      uint64
+}
+
+func (*Probe) See(ctx *actor.Context, _ actor.None) (Seen, error) {
+	ctx.Log().Debug("seen")
+	ctx.Log().Warn("seen", "n", 7, "text", "two words", "empty", "", "odd")
+	p := make([]byte, 3)
+	if _, err := ctx.Random().Read(p); err != nil {
+		return Seen{}, err
+	}
+	return Seen{ctx.Key(), ctx.InvocationID(), ctx.Now(), []uint64{ctx.Random().Uint64(), rand.New(ctx.Random()).Uint64()}, p, ctx.Version()}, nil
+}
+
+func (*Probe) Echo(ctx *actor.Context, in actor.Payload) (actor.Payload, error) { return in, nil }
+func (*Probe) EchoBytes(ctx *actor.Context, in []byte) ([]byte, error)          { return in, nil }
+func (*Probe) BadReply(ctx *actor.Context, _ actor.None) (func(), error)        { return func() {}, nil }
+func (*Probe) BigReply(ctx *actor.Context, n int) ([]byte, error)               { return make([]byte, n), nil }
+
+// Run lets a test run a body inside a turn.
+func (*Probe) Run(ctx *actor.Context, _ actor.None) (actor.None, error) {
+	return actor.None{}, body(ctx)
+}
+
+var body func(ctx *actor.Context) error
+
+// Counters is state in a map.
+type Counters map[string]int
+
+func (c *Counters) Add(ctx *actor.Context, name string) (int, error) {
+	(*c)[name]++
+	return (*c)[name], nil
+}
+
+// Stamp promotes time.Time's MarshalJSON: state that is not an object.
+type Stamp struct{ time.Time }
+
+func (s *Stamp) Touch(ctx *actor.Context, _ actor.None) (actor.None, error) { return actor.None{}, nil }
+
+// Document has had two schemas: title and body in one text, then apart.
+type Document struct {
+	Title string `json:"title"`
+	Body  string `json:"body"`
+}
+
+func (d *Document) Read(ctx *actor.Context, _ actor.None) (Document, error) { return *d, nil }
+func (d *Document) Edit(ctx *actor.Context, title string) (Document, error) {
+	d.Title = title
+	return *d, nil
+}
+
+func migrateDocument(ctx *actor.Context, from uint32) error {
+	var text string
+	if _, err := ctx.State().Get("text", &text); err != nil {
+		return err
+	}
+	title, body, ok := strings.Cut(text, "\n")
+	if !ok {
+		return actor.Errorf("cannot_migrate", "schema %d: no title in %q", from, text)
+	}
+	if _, err := ctx.State().Delete("text"); err != nil {
+		return err
+	}
+	if err := ctx.State().Set("title", title); err != nil {
+		return err
+	}
+	return ctx.State().Set("body", body)
+}
+
+func init() {
+	actor.Register("Account",
+		actor.Method("Deposit", (*Account).Deposit),
+		actor.Method("Rename", (*Account).Rename, actor.Idempotent()),
+		actor.ReadOnly("View", (*Account).View),
+		actor.ReadOnly("Peek", (*Account).Peek),
+		actor.Method("Loads", (*Account).Loads),
+		actor.Method("Close", (*Account).Close),
+		actor.Method("Bypass", (*Account).Bypass),
+		actor.Method("Scribble", (*Account).Scribble),
+	)
+	actor.Register("Probe",
+		actor.Method("See", (*Probe).See),
+		actor.Method("Echo", (*Probe).Echo),
+		actor.Method("EchoBytes", (*Probe).EchoBytes),
+		actor.Method("BadReply", (*Probe).BadReply),
+		actor.Method("BigReply", (*Probe).BigReply),
+		actor.Method("Run", (*Probe).Run),
+		actor.ReadOnly("RunReadOnly", (*Probe).Run),
+	)
+	actor.Register("Pure", actor.Stateless, actor.Method("Run", (*Probe).Run))
+	actor.Register("Counters", actor.Method("Add", (*Counters).Add))
+	actor.Register("Stamp", actor.Method("Touch", (*Stamp).Touch))
+	actor.Register("Document", actor.StateSchema(2), actor.Migrate(migrateDocument),
+		actor.ReadOnly("Read", (*Document).Read),
+		actor.Method("Edit", (*Document).Edit),
+	)
+}
+
+func call[Out any](t *testing.T, h *actortest.Harness, typ, id, method string, in any) Out {
+	t.Helper()
+	var out Out
+	if err := h.Call(typ, id, method, in, &out); err != nil {
+		t.Fatalf("%s.%s: %v", typ, method, err)
+	}
+	return out
+}
+
+func wantState(t *testing.T, h *actortest.Harness, typ, id string, want map[string]string) {
+	t.Helper()
+	if got := h.State(typ, id); !reflect.DeepEqual(got, want) {
+		t.Errorf("state of %s %s: got %q, want %q", typ, id, got, want)
+	}
+}
+
+func wantError(t *testing.T, err error, status actor.Status, code, text string) *actor.Error {
+	t.Helper()
+	var e *actor.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("got error %v, want an actor.Error", err)
+	}
+	if e.Status != status || e.Code != code || !strings.Contains(e.Message, text) {
+		t.Fatalf("got status %d, code %q, message %q; want %d, %q, …%s…", e.Status, e.Code, e.Message, status, code, text)
+	}
+	return e
+}
+
+func TestStateIsTheFieldsOfTheStruct(t *testing.T) {
+	h := actortest.New(t)
+	if got := call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 5}); got != 5 {
+		t.Errorf("balance: got %d, want 5", got)
+	}
+	wantState(t, h, "Account", "a", map[string]string{"balance": "5"})
+	call[actor.None](t, h, "Account", "a", "Rename", "Ada & <Bob>")
+	wantState(t, h, "Account", "a", map[string]string{"balance": "5", "owner": `"Ada & <Bob>"`})
+	call[actor.None](t, h, "Account", "a", "Rename", "")
+	wantState(t, h, "Account", "a", map[string]string{"balance": "5"})
+	wantState(t, h, "Account", "b", map[string]string{})
+}
+
+func TestZeroFieldsAreNotStoredBeforeTheyChange(t *testing.T) {
+	h := actortest.New(t)
+	call[actor.None](t, h, "Account", "a", "Rename", "")
+	if v := h.Version("Account", "a"); v != 0 {
+		t.Errorf("a turn that changed nothing stored version %d", v)
+	}
+}
+
+func TestStateOutlivesTheInstance(t *testing.T) {
+	h := actortest.New(t)
+	for i := range 6 {
+		if i%2 == 1 {
+			h.DropInstance()
+		}
+		call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 1})
+		call[int](t, h, "Account", "b", "Deposit", Deposit{Amount: 10}) // takes the only place of a
+	}
+	if a, b := call[Account](t, h, "Account", "a", "View", nil), call[Account](t, h, "Account", "b", "View", nil); a.Balance != 6 || b.Balance != 60 {
+		t.Errorf("balances: got %d and %d, want 6 and 60", a.Balance, b.Balance)
+	}
+}
+
+func TestDecodedStateIsKeptWhileItIsCurrent(t *testing.T) {
+	h := actortest.New(t)
+	call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 1})
+	for want := 1; want <= 3; want++ {
+		if got := call[int](t, h, "Account", "a", "Loads", nil); got != want {
+			t.Errorf("turn %d: the state was decoded again (loads %d)", want, got)
+		}
+	}
+	// Whatever moves the revision behind the guest's back makes it read again.
+	h.SetState("Account", "a", 0, map[string]string{"balance": "70"})
+	if got := call[int](t, h, "Account", "a", "Loads", nil); got != 1 {
+		t.Errorf("after a change from outside: loads %d, want 1", got)
+	}
+	if got := call[Account](t, h, "Account", "a", "View", nil); got.Balance != 70 {
+		t.Errorf("after a change from outside: balance %d, want 70", got.Balance)
+	}
+	h.Delete("Account", "a")
+	if got := call[Account](t, h, "Account", "a", "View", nil); got.Balance != 0 {
+		t.Errorf("after deletion: balance %d, want 0", got.Balance)
+	}
+}
+
+func TestFailedTurnLeavesNoTrace(t *testing.T) {
+	for _, note := range []string{"wrapped", "plain", "refuse"} {
+		h := actortest.New(t)
+		call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 5})
+		if err := h.Call("Account", "a", "Deposit", Deposit{Amount: 100, Note: note}, nil); err == nil {
+			t.Fatalf("%s: no error", note)
+		}
+		wantState(t, h, "Account", "a", map[string]string{"balance": "5"})
+		if got := call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 1}); got != 6 {
+			t.Errorf("%s: the failed turn is in guest memory still: balance %d, want 6", note, got)
+		}
+	}
+}
+
+func TestReadOnlyMethodDoesNotSave(t *testing.T) {
+	for _, warm := range []bool{false, true} {
+		h := actortest.New(t)
+		call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 5})
+		for range 2 {
+			if !warm {
+				h.DropInstance()
+			}
+			if got := call[int](t, h, "Account", "a", "Peek", nil); got != 1005 {
+				t.Errorf("warm=%t: got %d, want 1005", warm, got)
+			}
+		}
+		if got := call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 1}); got != 6 {
+			t.Errorf("warm=%t: what a read-only method changed was saved: %d, want 6", warm, got)
+		}
+	}
+}
+
+func TestUnknownKeysAreLeftAlone(t *testing.T) {
+	h := actortest.New(t)
+	h.SetState("Account", "a", 0, map[string]string{"balance": "1", "newer": `{"x": 1}`})
+	call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 1})
+	wantState(t, h, "Account", "a", map[string]string{"balance": "2", "newer": `{"x": 1}`})
+}
+
+func TestKeysSetPastTheStruct(t *testing.T) {
+	h := actortest.New(t)
+	call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 1})
+	call[actor.None](t, h, "Account", "a", "Bypass", 50)
+	if got := call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 1}); got != 51 {
+		t.Errorf("balance: got %d, want 51: the struct was not read again", got)
+	}
+	call[actor.None](t, h, "Account", "a", "Scribble", "x")
+	wantState(t, h, "Account", "a", map[string]string{"balance": "51", "scribble": `"x"`})
+}
+
+func TestDeleteAllResetsTheStruct(t *testing.T) {
+	h := actortest.New(t)
+	call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 1})
+	call[actor.None](t, h, "Account", "a", "Scribble", "x")
+	if n := call[int](t, h, "Account", "a", "Close", nil); n != 2 {
+		t.Errorf("deleted: got %d keys, want 2", n)
+	}
+	wantState(t, h, "Account", "a", map[string]string{})
+	if got := call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 3}); got != 3 {
+		t.Errorf("after DeleteAll: got %d, want 3", got)
+	}
+}
+
+func TestMapState(t *testing.T) {
+	h := actortest.New(t)
+	call[int](t, h, "Counters", "a", "Add", "x")
+	h.DropInstance()
+	call[int](t, h, "Counters", "a", "Add", "x")
+	call[int](t, h, "Counters", "a", "Add", "y")
+	wantState(t, h, "Counters", "a", map[string]string{"x": "2", "y": "1"})
+	wantError(t, h.Call("Counters", "a", "Add", "", nil), actor.InvalidArgument, "invalid_key", "1 to 512 bytes")
+	wantState(t, h, "Counters", "a", map[string]string{"x": "2", "y": "1"})
+}
+
+func TestStateThatDoesNotFit(t *testing.T) {
+	h := actortest.New(t)
+	h.SetState("Account", "a", 0, map[string]string{"balance": `"lots"`})
+	err := h.Call("Account", "a", "Deposit", Deposit{Amount: 1}, nil)
+	wantError(t, err, actor.FailedPrecondition, "bad_state", "in field balance")
+	if !errors.Is(err, actor.ErrBadState) {
+		t.Errorf("%v is not ErrBadState", err)
+	}
+	wantError(t, h.Call("Stamp", "a", "Touch", nil, nil), actor.FailedPrecondition, "bad_state", "")
+}
+
+func TestErrorsReachTheCaller(t *testing.T) {
+	h := actortest.New(t)
+	fail := func(note string) error { return h.Call("Account", "a", "Deposit", Deposit{Amount: 7, Note: note}, nil) }
+
+	e := wantError(t, fail("wrapped"), actor.PermissionDenied, "frozen", "deposit 7: frozen: the account is frozen")
+	if !e.Retryable || string(e.Detail.Data) != `{"balance":7}` || e.Detail.ContentType != "application/json" {
+		t.Errorf("got %+v", e)
+	}
+	if !errors.Is(e, errFrozen) || errFrozen.Retryable || errFrozen.Detail.Data != nil {
+		t.Errorf("the error's own value was changed: %+v", errFrozen)
+	}
+	wantError(t, fail("plain"), actor.Unknown, "", "no such luck")
+	wantError(t, fail("refuse"), actor.FailedPrecondition, "refused", "not 7")
+	wantError(t, fail("not UTF-8"), actor.Unknown, "", "a\uFFFDb")
+	e = wantError(t, fail("huge detail"), actor.PermissionDenied, "frozen", "65537 bytes was left out")
+	if e.Detail.Data != nil {
+		t.Errorf("the detail has %d bytes", len(e.Detail.Data))
+	}
+}
+
+func TestWrongInput(t *testing.T) {
+	h := actortest.New(t)
+	for _, c := range []struct{ payload, text string }{
+		{``, "the payload is empty"},
+		{`{"amount":`, "not JSON, byte 10"},
+		{`{"amount":1}x`, "not JSON, byte 13"},
+		{`{"amount":"1"}`, "in field amount, byte 13: string, want int"},
+		{`[]`, "as a whole"},
+	} {
+		err := h.Call("Account", "a", "Deposit", []byte(c.payload), nil)
+		wantError(t, err, actor.InvalidArgument, "bad_json", c.text)
+	}
+	wantState(t, h, "Account", "a", map[string]string{})
+}
+
+func TestRawPayloads(t *testing.T) {
+	h := actortest.New(t)
+	in := actor.Payload{ContentType: "image/png", Data: []byte{0, 255}}
+	if got := call[actor.Payload](t, h, "Probe", "p", "Echo", in); !reflect.DeepEqual(got, in) {
+		t.Errorf("got %v, want %v", got, in)
+	}
+	if got := call[actor.Payload](t, h, "Probe", "p", "Echo", []byte(`{}`)); got.ContentType != "application/json" {
+		t.Errorf("content type: got %q, want application/json", got.ContentType)
+	}
+	if got := call[actor.Payload](t, h, "Probe", "p", "EchoBytes", in); got.ContentType != "application/octet-stream" || string(got.Data) != "\x00\xff" {
+		t.Errorf("got %v", got)
+	}
+	wantError(t, h.Call("Probe", "p", "BadReply", nil, nil), actor.Internal, "bad_reply", "no JSON form")
+	wantError(t, h.Call("Probe", "p", "BigReply", 4<<20+1, nil), actor.ResourceExhausted, "too_large", "the reply has 4194305 bytes")
+}
+
+func TestContext(t *testing.T) {
+	see := func(h *actortest.Harness) Seen {
+		h.Advance(1500 * time.Millisecond)
+		return call[Seen](t, h, "Probe", "user/1||💚", "See", nil)
+	}
+	h := actortest.New(t)
+	a, b := see(h), see(h)
+	if want := (actor.Key{App: "default", Type: "Probe", ID: "user/1||💚"}); a.Key != want {
+		t.Errorf("key: got %v, want %v", a.Key, want)
+	}
+	if want := actortest.Start.Add(1500 * time.Millisecond); !a.Now.Equal(want) || a.Now.Location() != time.UTC {
+		t.Errorf("time: got %v, want %v", a.Now, want)
+	}
+	if b.Now.Sub(a.Now) != 1500*time.Millisecond || !h.Now().Equal(b.Now) {
+		t.Errorf("time of the second turn: %v", b.Now)
+	}
+	if a.InvocationID == b.InvocationID || reflect.DeepEqual(a.Random, b.Random) || a.Random[0] == a.Random[1] {
+		t.Errorf("two turns look the same: %+v, %+v", a, b)
+	}
+	if again := see(actortest.New(t)); !reflect.DeepEqual(again, a) {
+		t.Errorf("another harness: got %+v, want %+v", again, a)
+	}
+	logs := h.Logs()[:2]
+	want := []actortest.LogLine{
+		{Key: a.Key, Level: -4, Text: "seen"},
+		{Key: a.Key, Level: 4, Text: `seen n=7 text="two words" empty="" !missing=odd`},
+	}
+	if !reflect.DeepEqual(logs, want) {
+		t.Errorf("logs: got %v, want %v", logs, want)
+	}
+}
+
+func TestMigration(t *testing.T) {
+	h := actortest.New(t)
+	h.SetState("Document", "d", 1, map[string]string{"text": `"Title\nBody"`})
+	want := Document{"Title", "Body"}
+	if got := call[Document](t, h, "Document", "d", "Read", nil); got != want {
+		t.Errorf("read: got %v, want %v", got, want)
+	}
+	wantState(t, h, "Document", "d", map[string]string{"text": `"Title\nBody"`}) // a read stores nothing
+	if got := call[Document](t, h, "Document", "d", "Edit", "New"); got != (Document{"New", "Body"}) {
+		t.Errorf("edit: got %v", got)
+	}
+	wantState(t, h, "Document", "d", map[string]string{"title": `"New"`, "body": `"Body"`})
+	call[Document](t, h, "Document", "d", "Edit", "Newer") // the hook would fail on a second run
+
+	h.SetState("Document", "bad", 0, map[string]string{"text": `"no title"`})
+	wantError(t, h.Call("Document", "bad", "Edit", "x", nil), actor.FailedPrecondition, "cannot_migrate", "schema 0")
+	h.SetState("Document", "newer", 3, map[string]string{})
+	wantError(t, h.Call("Document", "newer", "Read", nil, nil), actor.FailedPrecondition, "schema_newer", "schema 3")
+	call[Document](t, h, "Document", "fresh", "Read", nil) // nothing stored, nothing to migrate
+}

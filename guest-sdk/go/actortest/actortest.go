@@ -1,0 +1,199 @@
+// Package actortest runs registered actors as plain Go, for tests of guests: no
+// Wasm, no server, a clock that stands still and chance that repeats itself.
+//
+//	func TestCounter(t *testing.T) {
+//		h := actortest.New(t)
+//		var v Value
+//		if err := h.Call("Counter", "a", "Add", Add{Amount: 2}, &v); err != nil {
+//			t.Fatal(err)
+//		}
+//	}
+//
+// The harness keeps to the rules of a real host: a turn that fails leaves no
+// trace, a read-only method cannot write, inputs go over as bytes, memory that
+// a method may not keep is overwritten after it, stored state goes through
+// [actor.Migrate] if its schema is old. What only Wasm can show, such as
+// a memory limit, it does not show.
+package actortest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/manifest"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/bridge"
+)
+
+// App is the app of every actor of a harness.
+const App = "default"
+
+// Start is the time at which the clock of a harness begins.
+var Start = time.Date(2025, time.January, 1, 12, 0, 0, 0, time.UTC)
+
+// Harness is a host with everything that the test's package registered, and its
+// own actors. It is for one goroutine.
+type Harness struct {
+	t        testing.TB
+	types    map[string]abi.TypeSpec
+	host     *turnHost
+	instance bridge.Instance
+	frame    []byte
+
+	actors   map[actor.Key]*row
+	now      time.Time
+	turns    uint64
+	revision uint64 // the last one given out
+	seed     uint64
+	logs     []LogLine
+}
+
+// LogLine is a line of an actor's log.
+type LogLine struct {
+	Key   actor.Key
+	Level int // as in log/slog
+	Text  string
+}
+
+// New returns a harness without any actor state. It fails the test if what was
+// registered is not a valid manifest.
+func New(t testing.TB) *Harness {
+	t.Helper()
+	m, faults := manifest.Parse(bridge.Manifest())
+	for _, f := range faults {
+		t.Errorf("actortest: manifest: %s (%s)", f.Message, f.Code)
+	}
+	if len(faults) > 0 {
+		t.FailNow()
+	}
+	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Key]*row{}, now: Start}
+	for _, spec := range m.Types {
+		h.types[spec.Name] = spec
+	}
+	h.host = &turnHost{harness: h}
+	h.DropInstance()
+	return h
+}
+
+// Call runs one turn and decodes its reply into out. The input goes over as JSON,
+// a []byte or an [actor.Payload] as it is, nil as no payload; out is a pointer to
+// the like, or nil. An error is the [*actor.Error] that a caller would get.
+func (h *Harness) Call(typ, id, method string, in, out any) error {
+	h.t.Helper()
+	payload, err := encodePayload(in)
+	if err != nil {
+		h.t.Fatalf("actortest: call %s.%s: the input has no JSON form: %v", typ, method, err)
+	}
+	reply, err := h.invoke(actor.Key{App: App, Type: typ, ID: id}, method, payload)
+	if err != nil {
+		return err
+	}
+	if err := decodePayload(reply, out); err != nil {
+		h.t.Fatalf("actortest: call %s.%s: the reply %q does not fit %T: %v", typ, method, reply.Data, out, err)
+	}
+	return nil
+}
+
+// Now is the time of the next turn.
+func (h *Harness) Now() time.Time { return h.now }
+
+// Advance moves the clock on.
+func (h *Harness) Advance(d time.Duration) { h.now = h.now.Add(d) }
+
+// Seed makes later turns draw other random numbers. Equal seeds and equal calls
+// give equal numbers; a harness begins with seed 0.
+func (h *Harness) Seed(seed uint64) { h.seed, h.turns = seed, 0 }
+
+// DropInstance throws the guest's memory away, as a host may between any two
+// turns. Stored state stays, and so do package variables, which plain Go has no
+// way to drop.
+func (h *Harness) DropInstance() { h.instance = bridge.NewInstance(h.host) }
+
+// State returns the committed state of an actor, by key: JSON as text, bytes as
+// they are. It is empty for an actor without any.
+func (h *Harness) State(typ, id string) map[string]string {
+	state := map[string]string{}
+	if r := h.actors[actor.Key{App: App, Type: typ, ID: id}]; r != nil {
+		for key, v := range r.state {
+			state[key] = string(v.data)
+		}
+	}
+	return state
+}
+
+// SetState replaces the stored state of an actor by JSON values, written under the
+// given schema: what an older module left behind. It fails the test if a value is
+// not JSON.
+func (h *Harness) SetState(typ, id string, schema uint32, state map[string]string) {
+	h.t.Helper()
+	values := map[string]value{}
+	for key, text := range state {
+		if code := checkSet(key, []byte(text), abi.FormatJSON); code < 0 {
+			h.t.Fatalf("actortest: set state: %q: %q is not a key with JSON (code %d)", key, text, code)
+		}
+		values[key] = value{data: []byte(text), format: abi.FormatJSON}
+	}
+	h.commit(actor.Key{App: App, Type: typ, ID: id}, schema, values, h.nextRevision())
+}
+
+// Delete removes an actor, as its caller can from outside.
+func (h *Harness) Delete(typ, id string) { delete(h.actors, actor.Key{App: App, Type: typ, ID: id}) }
+
+// Version is the version of an actor's stored state: another one after each turn
+// that changed something, 0 if nothing is stored.
+func (h *Harness) Version(typ, id string) uint64 {
+	if r := h.actors[actor.Key{App: App, Type: typ, ID: id}]; r != nil {
+		return r.version
+	}
+	return 0
+}
+
+// Logs returns what actors logged so far, in order.
+func (h *Harness) Logs() []LogLine { return slices.Clone(h.logs) }
+
+// Actors returns the keys of all actors that something was stored for, in order.
+func (h *Harness) Actors() []actor.Key {
+	var keys []actor.Key
+	for key, r := range h.actors {
+		if r.version > 0 {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b actor.Key) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID)) })
+	return keys
+}
+
+func encodePayload(in any) (actor.Payload, error) {
+	switch in := in.(type) {
+	case nil, actor.None:
+		return actor.Payload{}, nil
+	case actor.Payload:
+		return in, nil
+	case []byte:
+		return actor.Payload{Data: in}, nil
+	}
+	data, err := json.Marshal(in)
+	return actor.Payload{Data: data}, err
+}
+
+func decodePayload(reply actor.Payload, out any) error {
+	switch out := out.(type) {
+	case nil, *actor.None:
+		return nil
+	case *actor.Payload:
+		*out = reply
+		return nil
+	case *[]byte:
+		*out = reply.Data
+		return nil
+	}
+	if len(reply.Data) == 0 {
+		return fmt.Errorf("it is empty")
+	}
+	return json.Unmarshal(reply.Data, out)
+}

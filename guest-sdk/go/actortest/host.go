@@ -1,0 +1,99 @@
+package actortest
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+)
+
+// turnHost is the host of an instance: the fake [bridge.Host]. Between begin and
+// end it belongs to one turn.
+type turnHost struct {
+	harness *Harness
+
+	key     actor.Key
+	version uint64
+	overlay *overlay
+	random  *rand.ChaCha8
+	reply   actor.Payload
+	failure *actor.Error
+}
+
+func (h *turnHost) begin(key actor.Key, version uint64, o *overlay) {
+	var seed [32]byte
+	binary.LittleEndian.PutUint64(seed[:], h.harness.seed)
+	binary.LittleEndian.PutUint64(seed[8:], h.harness.turns)
+	*h = turnHost{harness: h.harness, key: key, version: version, overlay: o, random: rand.NewChaCha8(seed)}
+}
+
+func (h *turnHost) end() (actor.Payload, error) {
+	reply, failure := h.reply, h.failure
+	*h = turnHost{harness: h.harness}
+	if failure != nil {
+		return reply, failure
+	}
+	return reply, nil
+}
+
+func (h *turnHost) StateGet(key string, buf []byte) ([]byte, abi.Format, abi.Code) {
+	v, code := h.overlay.get(key)
+	return append(buf[:0], v.data...), v.format, code
+}
+
+func (h *turnHost) StateSet(key string, data []byte, format abi.Format) abi.Code {
+	return h.overlay.set(key, data, format)
+}
+
+func (h *turnHost) StateDelete(key string) (bool, abi.Code) { return h.overlay.delete(key) }
+
+func (h *turnHost) StateDeleteAll() (int, abi.Code) { return h.overlay.deleteAll() }
+
+func (h *turnHost) StateKeys(prefix string, buf []byte) ([]byte, abi.Code) {
+	if h.overlay.none {
+		return nil, abi.CodeNoState
+	}
+	return abi.AppendKeyList(buf[:0], h.overlay.keys(prefix)), 0
+}
+
+func (h *turnHost) StateJSON(buf []byte) ([]byte, abi.Code) {
+	if h.overlay.none {
+		return nil, abi.CodeNoState
+	}
+	return h.overlay.object(buf[:0]), 0
+}
+
+func (h *turnHost) StatePatch(before, after []byte) (int, abi.Code) {
+	return h.overlay.patch(before, after)
+}
+
+func (h *turnHost) StateVersion() uint64  { return h.version }
+func (h *turnHost) StateRevision() uint64 { return h.overlay.revision }
+
+func (h *turnHost) Reply(contentType string, payload []byte) abi.Code {
+	if len(payload) > limitOr(h.harness.types[h.key.Type].Limits.PayloadBytes, defaultPayloadBytes) {
+		return abi.CodeTooLarge
+	}
+	h.reply = actor.Payload{ContentType: contentType, Data: append([]byte(nil), payload...)}
+	return 0
+}
+
+func (h *turnHost) Fail(frame []byte) abi.Code {
+	e, err := abi.DecodeError(frame)
+	if err != nil {
+		return abi.CodeInvalid
+	}
+	h.failure = &actor.Error{
+		Status: actor.Status(e.Status), Code: e.Code, Message: e.Message, Retryable: e.Retryable,
+		Detail: actor.Payload{ContentType: e.DetailContentType, Data: e.Detail},
+	}
+	return 0
+}
+
+func (h *turnHost) Random(p []byte) { h.random.Read(p) }
+
+func (h *turnHost) Log(level int32, text string) {
+	h.harness.logs = append(h.harness.logs, LogLine{Key: h.key, Level: int(level), Text: text})
+	h.harness.t.Logf("%s: %s", h.key, text)
+}

@@ -1,0 +1,124 @@
+package actortest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+)
+
+// Limits of a host that was not told others.
+const (
+	defaultStateBytes   = 1 << 20
+	defaultPayloadBytes = 4 << 20
+)
+
+// row is the stored state of one actor; an actor that was called and stored
+// nothing has one of version 0, for its revision.
+type row struct {
+	version  uint64
+	revision uint64
+	schema   uint32
+	state    map[string]value
+}
+
+// invoke runs one turn to its commit, as a host does: a migration first if the
+// stored schema is old, both on one overlay, all of it kept or none.
+func (h *Harness) invoke(key actor.Key, method string, payload actor.Payload) (actor.Payload, error) {
+	spec, ok := h.types[key.Type]
+	if !ok {
+		return actor.Payload{}, actor.NewError(actor.NotFound, "type_not_found", fmt.Sprintf("no actor type %q is registered", key.Type))
+	}
+	at := slices.IndexFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == method })
+	if at < 0 {
+		return actor.Payload{}, actor.NewError(actor.NotFound, "method_not_found", fmt.Sprintf("actor type %s has no method %q", key.Type, method))
+	}
+	if limit := limitOr(spec.Limits.PayloadBytes, defaultPayloadBytes); len(payload.Data) > limit {
+		return actor.Payload{}, tooLarge("payload_too_large", "payload", len(payload.Data), limit)
+	}
+	stored := h.actors[key]
+	if stored == nil {
+		stored = &row{revision: h.nextRevision()}
+		h.actors[key] = stored
+	}
+	if stored.schema > spec.StateSchema {
+		return actor.Payload{}, actor.NewError(actor.FailedPrecondition, "schema_newer",
+			fmt.Sprintf("the state has schema %d, the module knows %d", stored.schema, spec.StateSchema))
+	}
+
+	o := &overlay{harness: h, revision: stored.revision, values: maps.Clone(stored.state), none: spec.Placement == abi.PlacementStateless}
+	turn := abi.Turn{
+		App: key.App, Type: key.Type, ID: key.ID, InvocationID: fmt.Sprintf("invocation-%d", h.turns+1),
+		TimeUnixNano: h.now.UnixNano(), StoredSchema: stored.schema,
+	}
+	if spec.Migrate && stored.version > 0 && stored.schema < spec.StateSchema {
+		turn.What = abi.WhatMigrate
+		if _, err := h.run(key, stored.version, o, turn); err != nil {
+			return actor.Payload{}, err
+		}
+	}
+	turn.What, turn.Method, turn.StoredSchema = abi.WhatMethod, method, 0
+	turn.ContentType, turn.Payload = payload.ContentType, payload.Data
+	readOnly := spec.Methods[at].ReadOnly
+	if readOnly {
+		turn.Flags |= abi.FlagReadOnly
+		o.readOnly = true
+	}
+	reply, err := h.run(key, stored.version, o, turn)
+	if err != nil {
+		return actor.Payload{}, err
+	}
+	if limit := limitOr(spec.Limits.StateBytes, defaultStateBytes); o.size() > limit {
+		// The guest may have kept what is not committed now.
+		h.DropInstance()
+		return actor.Payload{}, tooLarge("state_too_large", "state", o.size(), limit)
+	}
+	if o.changed && !readOnly {
+		h.commit(key, spec.StateSchema, o.values, o.revision)
+	}
+	return reply, nil
+}
+
+// run hands one frame to the guest. The buffer of the frame is the same for all
+// turns and overwritten after each, so that a guest that keeps a part of it is
+// found out.
+func (h *Harness) run(key actor.Key, version uint64, o *overlay, turn abi.Turn) (actor.Payload, error) {
+	h.turns++
+	turn.Revision = o.revision
+	h.host.begin(key, version, o)
+	h.frame = abi.AppendTurn(h.frame[:0], &turn)
+	result := h.instance.Turn(h.frame)
+	for i := range h.frame {
+		h.frame[i] = 0xAA
+	}
+	reply, failure := h.host.end()
+	switch {
+	case result == abi.TurnDone:
+		return reply, nil
+	case failure == nil:
+		return actor.Payload{}, actor.NewError(actor.Internal, "guest_protocol", "the turn failed and gave no error")
+	}
+	return actor.Payload{}, failure
+}
+
+func (h *Harness) commit(key actor.Key, schema uint32, state map[string]value, revision uint64) {
+	h.actors[key] = &row{version: h.Version(key.Type, key.ID) + 1, revision: revision, schema: schema, state: state}
+}
+
+func (h *Harness) nextRevision() uint64 {
+	h.revision++
+	return h.revision
+}
+
+func limitOr(limit int64, otherwise int) int {
+	if limit == 0 {
+		return otherwise
+	}
+	return int(limit)
+}
+
+func tooLarge(code, what string, size, limit int) error {
+	return actor.NewError(actor.ResourceExhausted, code, fmt.Sprintf("the %s has %d bytes; at most %d are allowed", what, size, limit))
+}
