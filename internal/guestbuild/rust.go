@@ -33,24 +33,33 @@ func (b *build) rustGuest(ctx context.Context) error {
 	if tc.buildStd {
 		args = append(args, "-Zbuild-std=std,panic_abort")
 	}
-	says, err := saysStackSize(b.dir)
+	says, err := b.says("stack-size", ".cargo/config.toml", ".cargo/config", "build.rs")
 	if err != nil {
 		return err
 	}
 	if !says {
 		env = append(env, stackFlag(os.Getenv("RUSTFLAGS"))...)
 	}
+	if says, err = b.says("strip", "Cargo.toml", ".cargo/config.toml", ".cargo/config"); err != nil {
+		return err
+	}
+	if !says {
+		// The standard library comes with megabytes of debug information. The
+		// names stay, for the stacks of traps.
+		env = append(env, "CARGO_PROFILE_RELEASE_STRIP=debuginfo")
+	}
 	stdout, err := b.run(ctx, Cargo, env, tc.cargo, args...)
 	if err != nil {
 		return err
 	}
-	name, artifact, err := cargoArtifact(stdout)
+	artifact, err := cargoArtifact(stdout)
 	if err != nil {
 		return err
 	}
 	if artifact == "" {
 		return &FolderError{Dir: b.dir, Problem: "builds no Wasm library; add `crate-type = [\"cdylib\"]` under [lib] in its Cargo.toml"}
 	}
+	name := strings.TrimSuffix(filepath.Base(artifact), ".wasm")
 	return b.place(name, func(tmp string) error { return copyFile(tmp, artifact) })
 }
 
@@ -68,15 +77,15 @@ func stackFlag(rustflags string) []string {
 	return []string{"CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS=" + flag}
 }
 
-// saysStackSize reports whether the project sets a stack size of its own, in
-// its cargo configuration or its build script.
-func saysStackSize(dir string) (bool, error) {
-	for _, name := range []string{".cargo/config.toml", ".cargo/config", "build.rs"} {
-		text, err := os.ReadFile(filepath.Join(dir, name))
+// says reports whether one of the project's files mentions a word: then the
+// project decides for itself.
+func (b *build) says(word string, files ...string) (bool, error) {
+	for _, name := range files {
+		text, err := os.ReadFile(filepath.Join(b.dir, name))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return false, fmt.Errorf("read cargo configuration: %w", err)
 		}
-		if bytes.Contains(text, []byte("stack-size")) {
+		if bytes.Contains(text, []byte(word)) {
 			return true, nil
 		}
 	}
@@ -85,14 +94,13 @@ func saysStackSize(dir string) (bool, error) {
 
 // cargoArtifact reads cargo's messages for the Wasm library that was built last:
 // that of the package itself, after its dependencies.
-func cargoArtifact(messages []byte) (name, path string, err error) {
+func cargoArtifact(messages []byte) (path string, err error) {
 	sc := bufio.NewScanner(bytes.NewReader(messages))
 	sc.Buffer(nil, 16<<20)
 	for sc.Scan() {
 		var msg struct {
 			Reason string `json:"reason"`
 			Target struct {
-				Name       string   `json:"name"`
 				CrateTypes []string `json:"crate_types"`
 			} `json:"target"`
 			Filenames []string `json:"filenames"`
@@ -102,14 +110,14 @@ func cargoArtifact(messages []byte) (name, path string, err error) {
 		}
 		for _, f := range msg.Filenames {
 			if strings.HasSuffix(f, ".wasm") {
-				name, path = msg.Target.Name, f
+				path = f
 			}
 		}
 	}
 	if err := sc.Err(); err != nil {
-		return "", "", fmt.Errorf("read cargo's messages: %w", err)
+		return "", fmt.Errorf("read cargo's messages: %w", err)
 	}
-	return name, path, nil
+	return path, nil
 }
 
 func copyFile(dst, src string) error {

@@ -48,7 +48,9 @@ func TestRustGuest(t *testing.T) {
 		want      string // in cargo's environment
 		not       string
 	}{
-		{name: "plain", want: "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS=" + stack},
+		{name: "plain, stripped", want: "CARGO_PROFILE_RELEASE_STRIP=debuginfo"},
+		{name: "the project strips", files: []string{".cargo/config.toml", `strip = true`}, not: "CARGO_PROFILE_RELEASE_STRIP"},
+		{name: "plain, small stack", want: "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS=" + stack},
 		{name: "the project sets a stack", files: []string{".cargo/config.toml", `rustflags = ["-C", "link-arg=-zstack-size=4096"]`}, not: "stack-size"},
 		{name: "other flags of the user", rustflags: "-C opt-level=s", want: "RUSTFLAGS=-C opt-level=s " + stack},
 		{name: "the user sets a stack", rustflags: "-C link-arg=-zstack-size=4096", want: "RUSTFLAGS=-C link-arg=-zstack-size=4096", not: "65536"},
