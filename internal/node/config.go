@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"time"
 
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/server"
@@ -19,35 +18,33 @@ type Config struct {
 	DataDir string
 	// StoreURL is a CockroachDB or PostgreSQL URL, "postgres://…".
 	StoreURL string
-	// CacheDir keeps compiled modules. It may be deleted at any time.
-	// Defaults to DataDir/cache, or with StoreURL to no cache on disk.
+	// CacheDir keeps compiled modules. It may be deleted at any time. Defaults to
+	// DataDir/cache; with StoreURL, to no cache on disk.
 	CacheDir string
 
-	// Server is the API: where it listens, who may call. Its Host, Modules,
-	// Actors, Ready and Metrics fields are filled in by the node.
+	// Server is the API: where it listens and who may call. The node fills in
+	// Host, Modules, Actors, Check, Metrics, Gauges and Logger.
 	Server server.Config
 
-	// Limits are the host's limits for every app and type; zero fields mean the
-	// defaults of package host.
-	Limits host.Limits
-	// TypeLimits replace Limits for one app and actor type each; fields left
-	// zero fall back to Limits.
-	TypeLimits map[host.TypeName]host.Limits
-	// IdleTimeout is how long an activation stays in memory unused.
-	// Defaults to the host's own.
-	IdleTimeout time.Duration
-	// MaxActivations bounds the activations in memory. Defaults to the host's own.
+	// Limits bound every actor type, Overrides those of an app or of one type,
+	// as in [host.Config].
+	Limits    host.Limits
+	Overrides map[host.Scope]host.Limits
+	// MaxActivations and GuestMemory bound what is in memory, as in
+	// [host.Config].
 	MaxActivations int
+	GuestMemory    int64
 
-	// GuestLog is called for each line that a guest logs, beside Logger, by
-	// many goroutines. It must not block. Optional.
+	// GuestLog is called for each line that a guest logs, by many goroutines; it
+	// must not block. Defaults to writing them to Logger.
 	GuestLog func(host.GuestLog)
 
-	// Logger defaults to slog.Default.
+	// Logger defaults to [slog.Default].
 	Logger *slog.Logger
 }
 
-func (c Config) withDefaults() Config {
+// WithDefaults returns a copy with the defaults filled in.
+func (c Config) WithDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -60,9 +57,9 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	switch {
 	case c.DataDir == "" && c.StoreURL == "":
-		return errors.New("node: no store: give a data folder for the embedded store or a database URL")
+		return errors.New("node config: no store; give DataDir for the embedded one or StoreURL for a database")
 	case c.DataDir != "" && c.StoreURL != "":
-		return fmt.Errorf("node: both a data folder (%s) and a database URL: give one of them", c.DataDir)
+		return fmt.Errorf("node config: both DataDir (%s) and StoreURL are given; give one of them", c.DataDir)
 	}
 	return nil
 }

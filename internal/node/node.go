@@ -1,0 +1,166 @@
+// Package node builds a whole Greenroom server from a [Config]: the store, the
+// Wasm engine, the module service, the host and the API. It is the one place
+// where everything meets.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/wasm"
+	"github.com/greenroom-run/greenroom/modules"
+	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/store"
+	"github.com/greenroom-run/greenroom/store/embedded"
+)
+
+// Node is one server process's worth of parts.
+type Node struct {
+	cfg Config
+
+	mu     sync.Mutex // held by Start and Stop
+	server *server.Server
+	stops  []stop // what has been started, in order
+}
+
+// stop undoes one step of Start.
+type stop struct {
+	what string
+	do   func(context.Context) error
+}
+
+// New checks cfg; nothing is opened before Start.
+func New(cfg Config) (*Node, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Node{cfg: cfg.WithDefaults()}, nil
+}
+
+// Start opens the store and brings up the parts in the order of their needs. If
+// it fails, what was started is stopped again.
+func (n *Node) Start(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.server != nil {
+		return errors.New("node: started already")
+	}
+	if err := n.start(ctx); err != nil {
+		return errors.Join(err, n.stopAll(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+func (n *Node) start(ctx context.Context) error {
+	st, err := n.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	n.onStop("store", func(context.Context) error { return st.Close() })
+
+	engine, err := wasm.New(ctx, wasm.Config{CacheDir: n.cfg.CacheDir, Logger: n.cfg.Logger})
+	if err != nil {
+		return err
+	}
+	n.onStop("engine", engine.Close)
+
+	mods, err := modules.New(modules.Config{
+		Store: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes,
+	})
+	if err != nil {
+		return err
+	}
+	if err := mods.Start(ctx); err != nil {
+		return err
+	}
+	n.onStop("modules", mods.Stop)
+
+	metrics := server.NewMetrics()
+	events := metrics.HostEvents()
+	events.GuestLog = n.cfg.GuestLog
+	h, err := host.New(host.Config{
+		Committer: st, Modules: mods, Engine: engine,
+		Logger: n.cfg.Logger, Events: events,
+		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
+		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory,
+	})
+	if err != nil {
+		return err
+	}
+	if err := h.Start(ctx); err != nil {
+		return err
+	}
+	n.onStop("host", h.Stop)
+
+	sweep := newSweeper(st, n.cfg.Logger)
+	sweep.Start(ctx)
+	n.onStop("sweeper", sweep.Stop)
+
+	cfg := n.cfg.Server
+	cfg.Host, cfg.Modules, cfg.Actors, cfg.Check = h, mods, st, st.Check
+	cfg.Metrics, cfg.Logger = metrics, n.cfg.Logger
+	cfg.Gauges = server.Gauges{
+		QueueDepth:  h.QueueDepth,
+		Instances:   func() int { return int(engine.Stats().Instances) },
+		GuestMemory: func() int64 { return engine.Stats().MemoryBytes },
+	}
+	srv, err := server.New(cfg)
+	if err != nil {
+		return err
+	}
+	if err := srv.Start(ctx); err != nil {
+		return err
+	}
+	n.onStop("server", srv.Stop)
+	n.server = srv
+	n.cfg.Logger.Info("ready", "address", srv.Addr().String(), "store", st.Name())
+	return nil
+}
+
+func (n *Node) openStore(ctx context.Context) (store.Store, error) {
+	if n.cfg.StoreURL != "" {
+		return nil, errors.New("node: databases are not supported yet")
+	}
+	return embedded.Open(ctx, embedded.Config{Dir: filepath.Join(n.cfg.DataDir, "store"), Logger: n.cfg.Logger})
+}
+
+func (n *Node) onStop(what string, do func(context.Context) error) {
+	n.stops = append(n.stops, stop{what, do})
+}
+
+// Stop stops taking requests, finishes those in flight, and closes everything in
+// the reverse order of Start. When ctx ends first, what is left is cut off. It is
+// safe twice and before Start.
+func (n *Node) Stop(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stopAll(ctx)
+}
+
+func (n *Node) stopAll(ctx context.Context) error {
+	var errs []error
+	for len(n.stops) > 0 {
+		last := n.stops[len(n.stops)-1]
+		n.stops = n.stops[:len(n.stops)-1]
+		if err := last.do(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stop %s: %w", last.what, err))
+		}
+	}
+	n.server = nil
+	return errors.Join(errs...)
+}
+
+// Addr is where the API listens, nil unless the node runs.
+func (n *Node) Addr() net.Addr {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.server == nil {
+		return nil
+	}
+	return n.server.Addr()
+}

@@ -1,0 +1,69 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/store"
+)
+
+const (
+	// tombstoneAge is far above every statement timeout: a writer that still
+	// remembers a row's version has given up by then.
+	tombstoneAge = time.Hour
+	sweepEvery   = 10 * time.Minute
+	sweepBatch   = 500
+)
+
+// sweeper removes old tombstones. Several hosts may sweep one store.
+type sweeper struct {
+	store store.Store
+	log   *slog.Logger
+
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+func newSweeper(st store.Store, log *slog.Logger) *sweeper {
+	return &sweeper{store: st, log: log}
+}
+
+func (s *sweeper) Start(ctx context.Context) {
+	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.done.Go(func() {
+		tick := time.NewTicker(sweepEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
+				s.log.Warn("cannot sweep tombstones; trying again later", "error", err)
+			}
+		}
+	})
+}
+
+func (s *sweeper) Stop(context.Context) error {
+	s.cancel()
+	s.done.Wait()
+	return nil
+}
+
+// sweep removes all old tombstones, in batches.
+func (s *sweeper) sweep(ctx context.Context) error {
+	now, err := s.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		n, err := s.store.SweepTombstones(ctx, now.Add(-tombstoneAge), sweepBatch)
+		if err != nil || n < sweepBatch {
+			return err
+		}
+	}
+}
