@@ -80,9 +80,9 @@ func (a *actorService) GetActor(ctx context.Context, req *connect.Request[greenr
 		return nil, err
 	}
 	res := connect.NewResponse(&greenroomv1.GetActorResponse{Actor: &greenroomv1.Actor{
-		Key: keyToProto(key), Version: v.Row.Version, Generation: v.Row.Generation,
-		StateSchema: v.Row.StateSchema, StateSize: int64(len(v.Row.State.Data)),
-		UpdatedAt: timestamppb.New(v.Row.UpdatedAt),
+		Key: keyToProto(key), Version: v.Version, Generation: v.Generation,
+		StateSchema: v.StateSchema, StateSize: v.StateSize,
+		UpdatedAt: timestamppb.New(v.UpdatedAt),
 		Active:    v.Active, QueueDepth: int32(v.QueueDepth), //nolint:gosec // bounded by the mailbox
 	}})
 	noStore(res)
@@ -126,7 +126,7 @@ func (a *actorService) GetState(ctx context.Context, req *connect.Request[greenr
 	if err != nil {
 		return nil, err
 	}
-	msg := &greenroomv1.GetStateResponse{Version: v.Row.Version, Entries: make([]*greenroomv1.StateEntry, len(v.Entries))}
+	msg := &greenroomv1.GetStateResponse{Version: v.Version, Entries: make([]*greenroomv1.StateEntry, len(v.Entries))}
 	for i, e := range v.Entries {
 		msg.Entries[i] = &greenroomv1.StateEntry{Key: e.Key, Value: e.Value, Json: e.Format == abi.FormatJSON}
 	}

@@ -1,0 +1,146 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// TestErrorsDoc keeps the table of docs/errors.md and the code the same.
+func TestErrorsDoc(t *testing.T) {
+	text, err := os.ReadFile("../docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type row struct{ code, status, retryable string }
+	documented := make(map[actor.Kind]row)
+	cells := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([^|]+) \\| ([^|]+) \\| ([^|]+) \\| ([^|]+) \\|$")
+	for _, m := range cells.FindAllStringSubmatch(string(text), -1) {
+		if _, twice := documented[actor.Kind(m[1])]; twice {
+			t.Errorf("%s has two rows", m[1])
+		}
+		documented[actor.Kind(m[1])] = row{strings.Trim(m[2], "`"), m[3], m[4]}
+	}
+
+	retryable := make(map[actor.Kind]bool)
+	for _, c := range actor.Conditions() {
+		retryable[c.Kind()] = c.Retryable()
+	}
+	kinds := serverKinds()
+	for kind := range retryable {
+		kinds = append(kinds, kind)
+	}
+	for _, kind := range kinds {
+		got, ok := documented[kind]
+		if !ok {
+			t.Errorf("docs/errors.md has no row for %s", kind)
+			continue
+		}
+		delete(documented, kind)
+		if kind == kindGuestError {
+			continue // the guest chooses
+		}
+		a := answerOf(kind)
+		want := row{a.code.String(), strconv.Itoa(a.status), map[bool]string{true: "yes", false: "no"}[retryable[kind]]}
+		if got != want {
+			t.Errorf("docs/errors.md says of %s %v; the code says %v", kind, got, want)
+		}
+	}
+	for kind := range documented {
+		t.Errorf("docs/errors.md has a row for %s, which the code does not know", kind)
+	}
+}
+
+// TestEveryConditionIsPlaced finds conditions that answerOf forgot: only bugs and
+// traps are internal.
+func TestEveryConditionIsPlaced(t *testing.T) {
+	for _, c := range actor.Conditions() {
+		if answerOf(c.Kind()).code == connect.CodeInternal {
+			t.Errorf("%s has no place in answerOf", c.Kind())
+		}
+	}
+}
+
+func TestFailureOf(t *testing.T) {
+	key := actor.Key{App: "shop", Type: "Cart", ID: "a||b/c"}
+	inTurn := func(err error) error { return &actor.TurnError{Key: key, Method: "Add", Err: err} }
+	tests := []struct {
+		name    string
+		err     error
+		kind    string
+		code    connect.Code
+		status  int
+		message string // a part of it
+		unsaid  bool
+		retry   bool
+	}{
+		{"sentinel", inTurn(actor.ErrTypeNotFound), "type_not_found", connect.CodeNotFound, 404, "no deployment", false, false},
+		{"wrapped with what to change", inTurn(fmt.Errorf("%w: Foo", actor.ErrMethodNotFound)), "method_not_found", connect.CodeNotFound, 404, ": Foo", false, false},
+		{"a driver's text stays in the log", inTurn(fmt.Errorf("%w: dial 10.0.0.1", actor.ErrUnavailable)), "store_unavailable", connect.CodeUnavailable, 503, "the store cannot be reached or cannot write", true, true},
+		{"argument", &actor.ArgumentError{Field: "actor id", Problem: "is empty"}, "invalid_argument", connect.CodeInvalidArgument, 400, "actor id is empty", false, false},
+		{"guest", inTurn(&actor.GuestError{Status: 9, Code: "out_of_stock", Message: "only 2 left"}), "guest_error", connect.CodeFailedPrecondition, 400, "only 2 left", false, false},
+		{"retryable guest", &actor.GuestError{Status: 14, Message: "x", Retryable: true}, "guest_error", connect.CodeUnavailable, 503, "x", false, true},
+		{"guest with status 0", &actor.GuestError{Message: "x"}, "guest_error", connect.CodeUnknown, 500, "x", false, false},
+		{"guest with status 17", &actor.GuestError{Status: 17, Message: "x"}, "guest_error", connect.CodeUnknown, 500, "x", false, false},
+		{"trap", inTurn(&actor.TrapError{Kind: actor.TrapStack, Message: "stack"}), "guest_stack", connect.CodeInternal, 500, "stack", false, false},
+		{"state too large", &actor.StateTooLargeError{Size: 2, Limit: 1}, "state_too_large", connect.CodeFailedPrecondition, 409, "has 2 bytes", false, false},
+		{"module", &actor.InvalidModuleError{Faults: []actor.Fault{{Code: "a", Message: "b"}}}, "invalid_module", connect.CodeInvalidArgument, 422, "1 fault", false, false},
+		{"caller's deadline", fmt.Errorf("wait: %w", context.DeadlineExceeded), "deadline", connect.CodeDeadlineExceeded, 504, "deadline", true, false},
+		{"caller gone", context.Canceled, "canceled", connect.CodeCanceled, 499, "", false, false},
+		{"nobody knows it", io.ErrClosedPipe, "internal", connect.CodeInternal, 500, "internal error", true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := failureOf(tt.err, false)
+			if f.detail.GetKind() != tt.kind || f.code != tt.code || f.status != tt.status || f.detail.GetRetryable() != tt.retry {
+				t.Errorf("got %s %s %d retryable=%v", f.detail.GetKind(), f.code, f.status, f.detail.GetRetryable())
+			}
+			if !strings.Contains(f.message, tt.message) {
+				t.Errorf("message %q lacks %q", f.message, tt.message)
+			}
+			if (f.unsaid != nil) != tt.unsaid {
+				t.Errorf("unsaid: %v", f.unsaid)
+			}
+			if f.unsaid != nil && strings.Contains(f.message, f.unsaid.Error()) {
+				t.Errorf("message %q says what only the log may say", f.message)
+			}
+			var turn *actor.TurnError
+			if errors.As(tt.err, &turn) && (f.detail.GetActorId() != key.ID || f.detail.GetMethod() != "Add" || f.detail.GetApp() != "shop" || f.detail.GetActorType() != "Cart") {
+				t.Errorf("detail does not name the actor: %v", f.detail)
+			}
+		})
+	}
+}
+
+func TestStacksAreShownOnlyWhenAsked(t *testing.T) {
+	err := &actor.TrapError{Kind: actor.TrapUnreachable, Message: "m", Stack: "main.f"}
+	if s := failureOf(err, false).detail.GetStack(); s != "" {
+		t.Errorf("stack %q was shown", s)
+	}
+	if s := failureOf(err, true).detail.GetStack(); s != "main.f" {
+		t.Errorf("stack is %q", s)
+	}
+}
+
+// TestGuestStatusesAreConnects compares with what Connect sends for a code.
+func TestGuestStatusesAreConnects(t *testing.T) {
+	for s := actor.Status(1); s <= 16; s++ {
+		a := guestAnswer(s)
+		if a.code != connect.Code(s) {
+			t.Errorf("status %d became code %v", s, a.code)
+		}
+		if a.status < 400 || a.status > 599 {
+			t.Errorf("status %d became HTTP %d", s, a.status)
+		}
+	}
+}
