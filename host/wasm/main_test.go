@@ -1,0 +1,68 @@
+package wasm
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newEngine(t testing.TB, cfg Config) *Engine {
+	t.Helper()
+	e, err := New(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(context.Background()); err != nil {
+			t.Errorf("close engine: %v", err)
+		}
+		if s := e.Stats(); s.Instances != 0 || s.MemoryBytes != 0 {
+			t.Errorf("after close: %+v", s)
+		}
+	})
+	return e
+}
+
+func load(t testing.TB, e *Engine, wasm []byte) host.Program {
+	t.Helper()
+	p, err := e.Load(context.Background(), actor.DigestOf(wasm), func(context.Context) ([]byte, error) { return wasm, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+const testMemory = 16 << 20
+
+func instantiate(t testing.TB, e *Engine, wasm []byte) *instance {
+	t.Helper()
+	i, err := load(t, e, wasm).NewInstance(context.Background(), testMemory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { i.Close(context.Background()) })
+	return i.(*instance)
+}
+
+func frame(payload string) *abi.Turn {
+	return &abi.Turn{
+		What: abi.WhatMethod, App: "default", Type: "T", ID: "1", Method: "Do", InvocationID: "inv",
+		TimeUnixNano: 1, Payload: []byte(payload),
+	}
+}
+
+// deadline is how long a guest of a test may run; what is tested is that it
+// stops at all.
+func deadline(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
