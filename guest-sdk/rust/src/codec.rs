@@ -1,0 +1,374 @@
+//! The frames of `abi/SPEC.md` section 4: what the host sends for a turn, and
+//! what the guest sends back for an error.
+//!
+//! You need this module only to speak the ABI without the rest of the SDK. It
+//! passes the vectors in `abi/testdata/vectors`, as the Go codec does.
+
+use std::fmt;
+
+/// The ABI version that this SDK speaks.
+pub const VERSION: u8 = 1;
+
+/// The longest application code of an error, in bytes.
+pub const MAX_ERROR_CODE: usize = 128;
+/// The longest message of an error, in bytes.
+pub const MAX_ERROR_MESSAGE: usize = 4096;
+/// The largest detail of an error, in bytes.
+pub const MAX_ERROR_DETAIL: usize = 64 << 10;
+/// The longest key of the state, in bytes.
+pub const MAX_STATE_KEY: usize = 512;
+
+/// Asks for a method.
+pub const WHAT_METHOD: u8 = 1;
+/// Asks for the state to be migrated to the module's schema.
+pub const WHAT_MIGRATE: u8 = 2;
+/// A bit of [`TurnFrame::flags`]: the turn may not change anything.
+pub const FLAG_READ_ONLY: u32 = 1;
+
+const KIND_TURN: u8 = 1;
+const KIND_ERROR: u8 = 2;
+
+/// A turn, host to guest. Texts and payload alias the frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TurnFrame<'a> {
+    /// [`WHAT_METHOD`] or [`WHAT_MIGRATE`].
+    pub what: u8,
+    /// [`FLAG_READ_ONLY`]; a reader ignores bits that it does not know.
+    pub flags: u32,
+    /// The app that the actor belongs to.
+    pub app: &'a str,
+    /// The actor's type.
+    pub actor_type: &'a str,
+    /// The actor's ID.
+    pub id: &'a str,
+    /// The method; empty for a migration.
+    pub method: &'a str,
+    /// Names this call.
+    pub invocation_id: &'a str,
+    /// When the turn began, in nanoseconds since 1970 UTC.
+    pub time_unix_nano: i64,
+    /// The revision of the state that the turn sees.
+    pub revision: u64,
+    /// The schema that the stored state was written under; for a migration.
+    pub stored_schema: u32,
+    /// The content type of the payload; empty means JSON.
+    pub content_type: &'a str,
+    /// What the caller sent.
+    pub payload: &'a [u8],
+}
+
+/// An error, guest to host. Texts and detail alias the frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorFrame<'a> {
+    /// A gRPC code number, 1 to 16.
+    pub status: u16,
+    /// The application's name for the error.
+    pub code: &'a str,
+    /// What it says to people.
+    pub message: &'a str,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+    /// The content type of the detail.
+    pub detail_content_type: &'a str,
+    /// Data for programs.
+    pub detail: &'a [u8],
+}
+
+/// A frame that breaks the specification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameError {
+    /// What was decoded: "turn frame", "error frame", "key list".
+    pub frame: &'static str,
+    /// The byte at which the faulty part begins.
+    pub offset: usize,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, byte {}: {}", self.frame, self.offset, self.problem)
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+/// Encodes a turn; what is zero or empty is left out.
+pub fn encode_turn(turn: &TurnFrame<'_>) -> Vec<u8> {
+    let mut w = Writer::new(KIND_TURN);
+    w.number(1, &[turn.what]);
+    w.number(2, &turn.flags.to_le_bytes());
+    w.bytes(3, turn.app.as_bytes());
+    w.bytes(4, turn.actor_type.as_bytes());
+    w.bytes(5, turn.id.as_bytes());
+    w.bytes(6, turn.method.as_bytes());
+    w.bytes(7, turn.invocation_id.as_bytes());
+    w.number(8, &turn.time_unix_nano.to_le_bytes());
+    w.number(9, &turn.revision.to_le_bytes());
+    w.number(10, &turn.stored_schema.to_le_bytes());
+    w.bytes(11, turn.content_type.as_bytes());
+    w.bytes(12, turn.payload);
+    w.0
+}
+
+/// Decodes a turn.
+///
+/// # Errors
+///
+/// The frame is not well formed; it says where and why.
+pub fn decode_turn(frame: &[u8]) -> Result<TurnFrame<'_>, FrameError> {
+    let mut r = Reader::new("turn frame", KIND_TURN, frame)?;
+    let mut turn = TurnFrame::default();
+    while let Some((tag, value)) = r.next()? {
+        match tag {
+            1 => turn.what = u8::from_le_bytes(r.number(value)?),
+            2 => turn.flags = u32::from_le_bytes(r.number(value)?),
+            3 => turn.app = r.text(value)?,
+            4 => turn.actor_type = r.text(value)?,
+            5 => turn.id = r.text(value)?,
+            6 => turn.method = r.text(value)?,
+            7 => turn.invocation_id = r.text(value)?,
+            8 => turn.time_unix_nano = i64::from_le_bytes(r.number(value)?),
+            9 => turn.revision = u64::from_le_bytes(r.number(value)?),
+            10 => turn.stored_schema = u32::from_le_bytes(r.number(value)?),
+            11 => turn.content_type = r.text(value)?,
+            12 => turn.payload = value,
+            _ => {}
+        }
+    }
+    Ok(turn)
+}
+
+/// Encodes an error; what is zero or empty is left out.
+pub fn encode_error(error: &ErrorFrame<'_>) -> Vec<u8> {
+    let mut w = Writer::new(KIND_ERROR);
+    w.number(1, &error.status.to_le_bytes());
+    w.bytes(2, error.code.as_bytes());
+    w.bytes(3, error.message.as_bytes());
+    w.number(4, &[u8::from(error.retryable)]);
+    w.bytes(5, error.detail_content_type.as_bytes());
+    w.bytes(6, error.detail);
+    w.0
+}
+
+/// Decodes an error as a host reads it: an unknown status becomes 2, a text
+/// beyond its limit is cut.
+///
+/// # Errors
+///
+/// The frame is not well formed, or the detail is beyond its limit.
+pub fn decode_error(frame: &[u8]) -> Result<ErrorFrame<'_>, FrameError> {
+    let mut r = Reader::new("error frame", KIND_ERROR, frame)?;
+    let mut error = ErrorFrame::default();
+    while let Some((tag, value)) = r.next()? {
+        match tag {
+            1 => error.status = u16::from_le_bytes(r.number(value)?),
+            2 => error.code = cut(r.text(value)?, MAX_ERROR_CODE),
+            3 => error.message = cut(r.text(value)?, MAX_ERROR_MESSAGE),
+            4 => error.retryable = r.number::<1>(value)? == [1],
+            5 => error.detail_content_type = r.text(value)?,
+            6 if value.len() > MAX_ERROR_DETAIL => {
+                return Err(r.fail(format!(
+                    "the detail has {} bytes; at most {MAX_ERROR_DETAIL} are allowed",
+                    value.len()
+                )))
+            }
+            6 => error.detail = value,
+            _ => {}
+        }
+    }
+    if !(1..=16).contains(&error.status) {
+        error.status = 2;
+    }
+    Ok(error)
+}
+
+/// The longest prefix of `text` that has at most `limit` bytes and ends between
+/// two characters.
+pub(crate) fn cut(text: &str, limit: usize) -> &str {
+    if text.len() <= limit {
+        return text;
+    }
+    let mut end = limit;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Encodes a key list. The keys must be in ascending byte order.
+pub fn encode_key_list<'k>(keys: impl IntoIterator<Item = &'k str>) -> Vec<u8> {
+    let mut list = Vec::new();
+    for key in keys {
+        list.extend_from_slice(&length(key.as_bytes()));
+        list.extend_from_slice(key.as_bytes());
+    }
+    list
+}
+
+/// Decodes a key list.
+///
+/// # Errors
+///
+/// It is not well formed: a length that lies, a key that is empty, too long, not
+/// UTF-8 or out of order.
+pub fn decode_key_list(list: &[u8]) -> Result<Vec<&str>, FrameError> {
+    let mut keys: Vec<&str> = Vec::new();
+    let mut pos = 0;
+    while pos < list.len() {
+        let fail = |problem: String| FrameError {
+            frame: "key list",
+            offset: pos,
+            problem,
+        };
+        let rest = &list[pos..];
+        let (size, rest) =
+            split_u32(rest).ok_or_else(|| fail("ends inside a length".to_string()))?;
+        if size == 0 {
+            return Err(fail("an empty key".to_string()));
+        }
+        if size as usize > MAX_STATE_KEY {
+            return Err(fail(format!(
+                "a key of {size} bytes; at most {MAX_STATE_KEY} are allowed"
+            )));
+        }
+        let key = rest
+            .get(..size as usize)
+            .ok_or_else(|| fail(format!("a key of {size} bytes, {} are left", rest.len())))?;
+        let key =
+            std::str::from_utf8(key).map_err(|_| fail("a key that is not UTF-8".to_string()))?;
+        if keys.last().map_or(false, |last| *last >= key) {
+            return Err(fail(
+                "a key that does not come after the one before it".to_string(),
+            ));
+        }
+        keys.push(key);
+        pos += 4 + size as usize;
+    }
+    Ok(keys)
+}
+
+fn split_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let head = bytes.get(..4)?;
+    Some((
+        u32::from_le_bytes([head[0], head[1], head[2], head[3]]),
+        &bytes[4..],
+    ))
+}
+
+// A frame is in the guest's memory, so its parts are below 4 GiB.
+fn length(bytes: &[u8]) -> [u8; 4] {
+    (bytes.len() as u32).to_le_bytes()
+}
+
+/// Writes a field list.
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn new(kind: u8) -> Writer {
+        Writer(vec![VERSION, kind])
+    }
+
+    fn bytes(&mut self, tag: u16, value: &[u8]) {
+        if !value.is_empty() {
+            self.0.extend_from_slice(&tag.to_le_bytes());
+            self.0.extend_from_slice(&length(value));
+            self.0.extend_from_slice(value);
+        }
+    }
+
+    fn number(&mut self, tag: u16, value: &[u8]) {
+        if value.iter().any(|b| *b != 0) {
+            self.bytes(tag, value);
+        }
+    }
+}
+
+/// Reads a field list. It holds every rule that does not depend on what the
+/// fields mean, so that all frames are equally strict.
+struct Reader<'a> {
+    name: &'static str,
+    frame: &'a [u8],
+    /// Where the next field begins.
+    pos: usize,
+    /// Where the field began that `next` returned last, and its tag.
+    start: usize,
+    last: u16,
+}
+
+impl<'a> Reader<'a> {
+    fn new(name: &'static str, kind: u8, frame: &'a [u8]) -> Result<Reader<'a>, FrameError> {
+        let mut r = Reader {
+            name,
+            frame,
+            pos: 2,
+            start: 0,
+            last: 0,
+        };
+        if frame.len() < 2 {
+            return Err(r.fail("ends before version and kind"));
+        }
+        if frame[0] != VERSION {
+            return Err(r.fail(format!("version {}, not {VERSION}", frame[0])));
+        }
+        if frame[1] != kind {
+            r.start = 1;
+            return Err(r.fail(format!("kind {}, not {kind}", frame[1])));
+        }
+        Ok(r)
+    }
+
+    fn next(&mut self) -> Result<Option<(u16, &'a [u8])>, FrameError> {
+        let rest = &self.frame[self.pos..];
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        self.start = self.pos;
+        if rest.len() < 6 {
+            return Err(self.fail("ends inside a field's tag and length"));
+        }
+        let tag = u16::from_le_bytes([rest[0], rest[1]]);
+        let size = u32::from_le_bytes([rest[2], rest[3], rest[4], rest[5]]) as usize;
+        let rest = &rest[6..];
+        if tag == 0 {
+            return Err(self.fail("tag 0"));
+        }
+        if tag == self.last {
+            return Err(self.fail(format!("repeats tag {tag}")));
+        }
+        if tag < self.last {
+            return Err(self.fail(format!("tag {tag} after tag {}", self.last)));
+        }
+        if size > rest.len() {
+            return Err(self.fail(format!(
+                "tag {tag} claims {size} bytes, {} are left",
+                rest.len()
+            )));
+        }
+        self.last = tag;
+        self.pos += 6 + size;
+        Ok(Some((tag, &rest[..size])))
+    }
+
+    fn number<const N: usize>(&self, value: &[u8]) -> Result<[u8; N], FrameError> {
+        <[u8; N]>::try_from(value).map_err(|_| {
+            self.fail(format!(
+                "tag {} has {} bytes, not {N}",
+                self.last,
+                value.len()
+            ))
+        })
+    }
+
+    fn text(&self, value: &'a [u8]) -> Result<&'a str, FrameError> {
+        std::str::from_utf8(value).map_err(|_| self.fail(format!("tag {} is not UTF-8", self.last)))
+    }
+
+    fn fail(&self, problem: impl Into<String>) -> FrameError {
+        FrameError {
+            frame: self.name,
+            offset: self.start,
+            problem: problem.into(),
+        }
+    }
+}

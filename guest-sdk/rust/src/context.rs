@@ -1,0 +1,212 @@
+//! What a method knows and may ask for.
+
+use crate::codec::TurnFrame;
+use crate::host::Host;
+use crate::state::{StateReader, StateWriter};
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Names an actor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The app that it belongs to.
+    pub app: String,
+    /// Its type.
+    pub actor_type: String,
+    /// Its ID.
+    pub id: String,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}||{}||{}", self.app, self.actor_type, self.id)
+    }
+}
+
+/// How important a line of the log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// For whoever works on the actor.
+    Debug = -4,
+    /// Worth knowing.
+    Info = 0,
+    /// Odd, but dealt with.
+    Warn = 4,
+    /// Something is broken.
+    Error = 8,
+}
+
+/// The turn that a method runs in: who the actor is, its keys, the turn's time
+/// and randomness, the log.
+///
+/// Read-only methods take it by `&`, and can then only read; the others by
+/// `&mut`.
+pub struct Context {
+    host: Rc<dyn Host>,
+    key: Key,
+    method: String,
+    invocation_id: String,
+    time_unix_nano: i64,
+    read_only: bool,
+    keys_changed: Cell<bool>,
+    all_deleted: Cell<bool>,
+}
+
+impl Context {
+    pub(crate) fn new(host: Rc<dyn Host>, turn: &TurnFrame<'_>, read_only: bool) -> Context {
+        Context {
+            host,
+            key: Key {
+                app: turn.app.to_string(),
+                actor_type: turn.actor_type.to_string(),
+                id: turn.id.to_string(),
+            },
+            method: turn.method.to_string(),
+            invocation_id: turn.invocation_id.to_string(),
+            time_unix_nano: turn.time_unix_nano,
+            read_only,
+            keys_changed: Cell::new(false),
+            all_deleted: Cell::new(false),
+        }
+    }
+
+    /// The actor's name in full.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The actor's ID.
+    pub fn id(&self) -> &str {
+        &self.key.id
+    }
+
+    /// The app that the actor belongs to.
+    pub fn app(&self) -> &str {
+        &self.key.app
+    }
+
+    /// The method that was called; empty in a migration.
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// Names this call; the same for every attempt to run it.
+    pub fn invocation_id(&self) -> &str {
+        &self.invocation_id
+    }
+
+    /// Whether this turn may not change anything.
+    pub fn read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// When the turn began. It does not move on while the turn runs.
+    pub fn now(&self) -> SystemTime {
+        let since = Duration::from_nanos(self.time_unix_nano.unsigned_abs());
+        if self.time_unix_nano < 0 {
+            UNIX_EPOCH - since
+        } else {
+            UNIX_EPOCH + since
+        }
+    }
+
+    /// When the turn began, in milliseconds since 1970 UTC: a form of the time
+    /// that fits JSON.
+    pub fn now_unix_millis(&self) -> i64 {
+        self.time_unix_nano.div_euclid(1_000_000)
+    }
+
+    /// When the turn began, in nanoseconds since 1970 UTC.
+    pub fn now_unix_nanos(&self) -> i64 {
+        self.time_unix_nano
+    }
+
+    /// Fills `buf` from the turn's random stream. The same turn gets the same
+    /// bytes when it runs again.
+    pub fn random(&self, buf: &mut [u8]) {
+        self.host.random(buf);
+    }
+
+    /// A random number from the turn's stream.
+    pub fn random_u64(&self) -> u64 {
+        let mut buf = [0; 8];
+        self.random(&mut buf);
+        u64::from_le_bytes(buf)
+    }
+
+    /// The actor's state, key by key, to read.
+    ///
+    /// The fields of a typed state are keys too, with the values that they had
+    /// when the method began: the struct is saved after the method.
+    pub fn state(&self) -> StateReader<'_> {
+        StateReader::new(self)
+    }
+
+    /// The actor's state, key by key, to read and change. A failed turn changes
+    /// nothing.
+    pub fn state_mut(&mut self) -> StateWriter<'_> {
+        StateWriter::new(self)
+    }
+
+    /// Writes a line to the actor's log.
+    pub fn log(&self, level: Level, text: impl fmt::Display) {
+        self.host.log(level as i32, &text.to_string());
+    }
+
+    /// Writes a line at [`Level::Debug`].
+    pub fn debug(&self, text: impl fmt::Display) {
+        self.log(Level::Debug, text);
+    }
+
+    /// Writes a line at [`Level::Info`].
+    pub fn info(&self, text: impl fmt::Display) {
+        self.log(Level::Info, text);
+    }
+
+    /// Writes a line at [`Level::Warn`].
+    pub fn warn(&self, text: impl fmt::Display) {
+        self.log(Level::Warn, text);
+    }
+
+    /// Writes a line at [`Level::Error`].
+    pub fn error(&self, text: impl fmt::Display) {
+        self.log(Level::Error, text);
+    }
+
+    pub(crate) fn host(&self) -> &dyn Host {
+        self.host.as_ref()
+    }
+
+    pub(crate) fn note_key_change(&self) {
+        self.keys_changed.set(true);
+    }
+
+    pub(crate) fn note_delete_all(&self) {
+        self.keys_changed.set(true);
+        self.all_deleted.set(true);
+    }
+
+    pub(crate) fn keys_changed(&self) -> bool {
+        self.keys_changed.get()
+    }
+
+    pub(crate) fn all_deleted(&self) -> bool {
+        self.all_deleted.get()
+    }
+
+    pub(crate) fn into_key(self) -> Key {
+        self.key
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("key", &self.key)
+            .field("method", &self.method)
+            .field("invocation_id", &self.invocation_id)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+//! How values become JSON, and payloads and state become values.
+//!
+//! With the `serde` feature, which is on by default, every type that serde knows
+//! converts. Without it these do: the integers, `f32`, `f64`, `bool`, `String`
+//! and `&str`, `()` as `null`, `Option`, `Vec` and slices (a `Vec<u8>` is an
+//! array of numbers; take a [`Payload`] for raw bytes), `BTreeMap<String, _>`,
+//! and structs made by [`record!`](crate::record).
+
+use crate::error::Error;
+
+#[cfg(not(feature = "serde"))]
+mod builtin;
+#[cfg(feature = "serde")]
+mod with_serde;
+
+/// The content type of JSON.
+pub const JSON: &str = "application/json";
+
+/// Can be written as JSON.
+///
+/// With the `serde` feature, implement `serde::Serialize` instead.
+pub trait ToJson {
+    /// The value as one JSON text.
+    ///
+    /// # Errors
+    ///
+    /// JSON has no form for it: a map whose keys are not strings, for example.
+    fn to_json(&self) -> Result<Vec<u8>, Error>;
+}
+
+/// Can be read from JSON.
+///
+/// With the `serde` feature, implement `serde::Deserialize` instead.
+pub trait FromJson: Sized {
+    /// The value of one JSON text.
+    ///
+    /// # Errors
+    ///
+    /// `bad_json`: the text is not JSON, or not of this type.
+    fn from_json(text: &[u8]) -> Result<Self, Error>;
+}
+
+/// Bytes with a content type, for methods that do not speak JSON.
+///
+/// ```
+/// use greenroom::prelude::*;
+///
+/// #[derive(Default)]
+/// # #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
+/// struct Image {}
+///
+/// impl Image {
+///     fn put(&mut self, ctx: &mut Context, image: Payload) -> Result<(), Error> {
+///         ctx.state_mut().set_bytes("image", &image.body)
+///     }
+///     fn get(&self, ctx: &Context) -> Result<Payload, Error> {
+///         let image = ctx.state().get_bytes("image")?.unwrap_or_default();
+///         Ok(Payload::new("image/png", image))
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Payload {
+    /// A MIME type; empty means JSON.
+    pub content_type: String,
+    /// The bytes.
+    pub body: Vec<u8>,
+}
+
+impl Payload {
+    /// Bytes with a content type.
+    pub fn new(content_type: impl Into<String>, body: impl Into<Vec<u8>>) -> Payload {
+        Payload {
+            content_type: content_type.into(),
+            body: body.into(),
+        }
+    }
+}
+
+/// What a method can take: anything [`FromJson`], or a [`Payload`].
+///
+/// JSON is assumed whatever content type the caller names, since many callers
+/// name a wrong one; a payload that is not JSON fails as `bad_json`. No payload
+/// at all counts as `null`.
+pub trait Input: Sized {
+    /// Reads what the caller sent.
+    ///
+    /// # Errors
+    ///
+    /// `bad_json`.
+    fn from_payload(content_type: &str, body: &[u8]) -> Result<Self, Error>;
+}
+
+impl<T: FromJson> Input for T {
+    fn from_payload(_: &str, body: &[u8]) -> Result<T, Error> {
+        if body.is_empty() {
+            return T::from_json(b"null")
+                .map_err(|_| Error::bad_json("the payload is empty; the method takes JSON"));
+        }
+        T::from_json(body).map_err(|e| e.context("payload"))
+    }
+}
+
+impl Input for Payload {
+    fn from_payload(content_type: &str, body: &[u8]) -> Result<Payload, Error> {
+        Ok(Payload::new(content_type, body))
+    }
+}
+
+/// What a method can return: anything [`ToJson`], or a [`Payload`].
+pub trait Output {
+    /// Writes the reply.
+    ///
+    /// # Errors
+    ///
+    /// JSON has no form for it.
+    fn into_payload(self) -> Result<Payload, Error>;
+}
+
+impl<T: ToJson> Output for T {
+    fn into_payload(self) -> Result<Payload, Error> {
+        Ok(Payload::new(JSON, self.to_json()?))
+    }
+}
+
+impl Output for Payload {
+    fn into_payload(self) -> Result<Payload, Error> {
+        Ok(self)
+    }
+}

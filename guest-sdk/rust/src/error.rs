@@ -1,0 +1,273 @@
+//! What a method returns when it does not succeed.
+
+use crate::codec::{self, ErrorFrame};
+use crate::convert::{Payload, ToJson, JSON};
+use std::fmt;
+
+/// A gRPC status code: the broad kind of an error, which decides the Connect
+/// code and the HTTP status that the caller sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum Status {
+    /// The caller gave up.
+    Canceled = 1,
+    /// None of the others.
+    Unknown = 2,
+    /// The request can never succeed as it is.
+    InvalidArgument = 3,
+    /// It took too long.
+    DeadlineExceeded = 4,
+    /// Something that the request names does not exist.
+    NotFound = 5,
+    /// Something that the request would create exists.
+    AlreadyExists = 6,
+    /// The caller may not do this.
+    PermissionDenied = 7,
+    /// A limit or a quota is used up.
+    ResourceExhausted = 8,
+    /// The actor is not in the state that the request needs.
+    FailedPrecondition = 9,
+    /// A conflict with something that happened at the same time.
+    Aborted = 10,
+    /// Past the end of what exists.
+    OutOfRange = 11,
+    /// There is no such operation.
+    Unimplemented = 12,
+    /// A bug in the actor.
+    Internal = 13,
+    /// Something needed is not there now.
+    Unavailable = 14,
+    /// Stored data is lost or damaged.
+    DataLoss = 15,
+    /// The caller did not say who it is.
+    Unauthenticated = 16,
+}
+
+impl Status {
+    const ALL: [Status; 16] = [
+        Status::Canceled,
+        Status::Unknown,
+        Status::InvalidArgument,
+        Status::DeadlineExceeded,
+        Status::NotFound,
+        Status::AlreadyExists,
+        Status::PermissionDenied,
+        Status::ResourceExhausted,
+        Status::FailedPrecondition,
+        Status::Aborted,
+        Status::OutOfRange,
+        Status::Unimplemented,
+        Status::Internal,
+        Status::Unavailable,
+        Status::DataLoss,
+        Status::Unauthenticated,
+    ];
+
+    /// The status with this number; [`Status::Unknown`] if there is none.
+    pub fn from_number(number: u16) -> Status {
+        Status::ALL
+            .iter()
+            .copied()
+            .find(|s| *s as u16 == number)
+            .unwrap_or(Status::Unknown)
+    }
+}
+
+/// A failure that reaches the caller as it is. The turn that returns one leaves
+/// no trace in the actor's state.
+///
+/// ```
+/// use greenroom::prelude::*;
+///
+/// let error = Error::new(Status::FailedPrecondition, "insufficient_funds", "the balance is too low")
+///     .with_detail(&25);
+/// assert_eq!(error.code(), "insufficient_funds");
+/// assert_eq!(error.detail::<i64>(), Ok(25));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error(Box<Inner>);
+
+// Boxed, since every method's Result carries it.
+#[derive(Clone, PartialEq, Eq)]
+struct Inner {
+    status: Status,
+    code: String,
+    message: String,
+    retryable: bool,
+    detail: Option<Payload>,
+}
+
+impl Error {
+    /// An error. `code` is your own stable name for it, for programs, at most
+    /// 128 bytes; `message` is for people, at most 4096. The host cuts what is
+    /// longer.
+    pub fn new(status: Status, code: impl Into<String>, message: impl Into<String>) -> Error {
+        Error(Box::new(Inner {
+            status,
+            code: code.into(),
+            message: message.into(),
+            retryable: false,
+            detail: None,
+        }))
+    }
+
+    /// Says that the same call may succeed later.
+    #[must_use]
+    pub fn retryable(mut self) -> Error {
+        self.0.retryable = true;
+        self
+    }
+
+    /// Attaches data for programs, as JSON, at most 64 KiB. A detail that does
+    /// not fit or cannot be written as JSON is left out, and the message says
+    /// so.
+    #[must_use]
+    pub fn with_detail<T: ToJson + ?Sized>(self, detail: &T) -> Error {
+        match detail.to_json() {
+            Ok(body) => self.with_detail_payload(Payload::new(JSON, body)),
+            Err(e) => self.without_detail(e.message()),
+        }
+    }
+
+    /// Attaches data of any content type, at most 64 KiB, as
+    /// [`Error::with_detail`] does.
+    #[must_use]
+    pub fn with_detail_payload(mut self, detail: Payload) -> Error {
+        if detail.body.len() > codec::MAX_ERROR_DETAIL {
+            let why = format!(
+                "it has {} bytes; at most {} are allowed",
+                detail.body.len(),
+                codec::MAX_ERROR_DETAIL
+            );
+            return self.without_detail(&why);
+        }
+        self.0.detail = Some(detail);
+        self
+    }
+
+    fn without_detail(mut self, why: &str) -> Error {
+        self.0.message.push_str(" (detail left out: ");
+        self.0.message.push_str(why);
+        self.0.message.push(')');
+        self
+    }
+
+    /// Its broad kind.
+    pub fn status(&self) -> Status {
+        self.0.status
+    }
+
+    /// The application's name for it.
+    pub fn code(&self) -> &str {
+        &self.0.code
+    }
+
+    /// What it says to people.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        self.0.retryable
+    }
+
+    /// The JSON detail as a `T`.
+    ///
+    /// # Errors
+    ///
+    /// There is none (`not_found`), or it is no `T` (`bad_json`).
+    pub fn detail<T: crate::convert::FromJson>(&self) -> Result<T, Error> {
+        match &self.0.detail {
+            Some(detail) => T::from_json(&detail.body),
+            None => Err(Error::new(
+                Status::NotFound,
+                "no_detail",
+                "the error has no detail",
+            )),
+        }
+    }
+
+    /// The detail as it is.
+    pub fn detail_payload(&self) -> Option<&Payload> {
+        self.0.detail.as_ref()
+    }
+
+    /// A `bad_json` error: some text is not the JSON that was expected.
+    pub(crate) fn bad_json(message: impl Into<String>) -> Error {
+        Error::new(Status::InvalidArgument, "bad_json", message)
+    }
+
+    /// Puts what was being done before the message.
+    pub(crate) fn context(mut self, doing: &str) -> Error {
+        self.0.message.insert_str(0, ": ");
+        self.0.message.insert_str(0, doing);
+        self
+    }
+
+    pub(crate) fn to_frame(&self) -> Vec<u8> {
+        let detail = self.0.detail.as_ref();
+        codec::encode_error(&ErrorFrame {
+            status: self.0.status as u16,
+            code: &self.0.code,
+            message: &self.0.message,
+            retryable: self.0.retryable,
+            detail_content_type: detail.map_or("", |d| &d.content_type),
+            detail: detail.map_or(&[], |d| &d.body),
+        })
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn from_frame(frame: &ErrorFrame<'_>) -> Error {
+        let mut error = Error::new(
+            Status::from_number(frame.status),
+            codec::cut(frame.code, codec::MAX_ERROR_CODE),
+            codec::cut(frame.message, codec::MAX_ERROR_MESSAGE),
+        );
+        error.0.retryable = frame.retryable;
+        if !frame.detail.is_empty() || !frame.detail_content_type.is_empty() {
+            error.0.detail = Some(Payload::new(frame.detail_content_type, frame.detail));
+        }
+        error
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.code.is_empty() {
+            return f.write_str(&self.0.message);
+        }
+        write!(f, "{}: {}", self.0.code, self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut s = f.debug_struct("Error");
+        s.field("status", &self.0.status)
+            .field("code", &self.0.code)
+            .field("message", &self.0.message);
+        if self.0.retryable {
+            s.field("retryable", &true);
+        }
+        if let Some(detail) = &self.0.detail {
+            s.field("detail", &String::from_utf8_lossy(&detail.body));
+        }
+        s.finish()
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(feature = "serde")]
+impl From<serde_json::Error> for Error {
+    fn from(e: serde_json::Error) -> Error {
+        Error::bad_json(e.to_string())
+    }
+}
+
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Error {
+        match never {}
+    }
+}

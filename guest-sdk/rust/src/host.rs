@@ -1,0 +1,83 @@
+//! What an actor can ask of its host: `abi/SPEC.md` section 5, as a trait, so
+//! that the same turn runs in Wasm and in the test kit.
+
+use crate::error::{Error, Status};
+
+/// How a value of the state is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Opaque bytes.
+    Bytes,
+    /// One JSON text.
+    Json,
+}
+
+/// A negative result of a host function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Code(pub i32);
+
+impl Code {
+    pub(crate) const NOT_FOUND: Code = Code(-1);
+    pub(crate) const INVALID: Code = Code(-2);
+    pub(crate) const READ_ONLY: Code = Code(-3);
+    pub(crate) const TOO_LARGE: Code = Code(-4);
+    pub(crate) const NO_STATE: Code = Code(-5);
+    pub(crate) const NO_TURN: Code = Code(-6);
+
+    /// The error that a method gets. `doing` says what was refused.
+    pub(crate) fn error(self, doing: &str) -> Error {
+        let (status, code, why) = match self {
+            Code::NOT_FOUND => (Status::NotFound, "not_found", "there is no such key"),
+            Code::INVALID => (
+                Status::InvalidArgument,
+                "invalid_key",
+                "a state key must have 1 to 512 bytes of UTF-8",
+            ),
+            Code::READ_ONLY => (
+                Status::FailedPrecondition,
+                "read_only",
+                "a read-only method may not change anything",
+            ),
+            Code::TOO_LARGE => (
+                Status::ResourceExhausted,
+                "too_large",
+                "it is above the host's limit",
+            ),
+            Code::NO_STATE => (
+                Status::FailedPrecondition,
+                "no_state",
+                "a stateless type has no state",
+            ),
+            Code::NO_TURN => (Status::Internal, "no_turn", "no turn is running"),
+            Code(n) => {
+                return Error::new(
+                    Status::Internal,
+                    "host_error",
+                    format!("{doing}: the host answered {n}"),
+                )
+            }
+        };
+        Error::new(status, code, format!("{doing}: {why}"))
+    }
+}
+
+/// The host's functions. A turn uses them from one thread.
+pub(crate) trait Host {
+    fn state_get(&self, key: &str) -> Result<(Format, Vec<u8>), Code>;
+    fn state_set(&self, key: &str, value: &[u8], format: Format) -> Result<(), Code>;
+    /// Whether it was there.
+    fn state_delete(&self, key: &str) -> Result<bool, Code>;
+    /// How many there were.
+    fn state_delete_all(&self) -> Result<u32, Code>;
+    /// An encoded key list.
+    fn state_keys(&self, prefix: &str) -> Result<Vec<u8>, Code>;
+    fn state_json(&self) -> Result<Vec<u8>, Code>;
+    /// How many keys changed.
+    fn state_patch(&self, before: &[u8], after: &[u8]) -> Result<u32, Code>;
+    fn state_version(&self) -> u64;
+    fn state_revision(&self) -> u64;
+    fn reply(&self, content_type: &str, body: &[u8]) -> Result<(), Code>;
+    fn fail(&self, frame: &[u8]) -> Result<(), Code>;
+    fn random(&self, buf: &mut [u8]);
+    fn log(&self, level: i32, text: &str);
+}

@@ -1,0 +1,114 @@
+//! Write durable actors for [Greenroom](https://github.com/greenroom-run/greenroom)
+//! in Rust.
+//!
+//! An actor is a struct, and a few functions on it. It is loaded before a call
+//! and saved after it; a call either happens as a whole or leaves no trace; and
+//! no two calls of one actor run at the same time.
+//!
+#![cfg_attr(feature = "serde", doc = "```")]
+#![cfg_attr(not(feature = "serde"), doc = "```ignore")]
+//! use greenroom::prelude::*;
+//!
+//! #[derive(Default, Serialize, Deserialize)]
+//! struct Account {
+//!     balance: i64,
+//! }
+//!
+//! impl Account {
+//!     fn deposit(&mut self, _: &mut Context, amount: i64) -> Result<i64, Error> {
+//!         if amount <= 0 {
+//!             return Err(Error::new(Status::InvalidArgument, "bad_amount", "deposit more than nothing"));
+//!         }
+//!         self.balance += amount;
+//!         Ok(self.balance)
+//!     }
+//!
+//!     fn balance(&self, _: &Context) -> Result<i64, Error> {
+//!         Ok(self.balance)
+//!     }
+//! }
+//!
+//! greenroom::actors! {
+//!     Account {
+//!         methods: { "Deposit" => deposit, "Balance" => read_only balance },
+//!     }
+//! }
+//!
+//! // A test, in plain Rust:
+//! # fn main() -> Result<(), Error> {
+//! let host = greenroom::testing::Host::new();
+//! let alice = host.actor::<Account>("alice");
+//! assert_eq!(alice.call("Deposit", 30), Ok(30));
+//! assert_eq!(alice.call::<i64>("Deposit", -1).unwrap_err().code(), "bad_amount");
+//! assert_eq!(alice.query("Balance", ()), Ok(30));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`actors!`] says which structs are actors, and how they are run.
+//! - [`Context`] is the turn: the actor's ID, its keys, time, randomness, the log.
+//! - [`Error`] is a failure that reaches the caller as it is.
+//! - [`testing`] runs actors in `cargo test`, without Wasm.
+//! - [`convert`] is what arguments, results and states can be; [`record!`] makes
+//!   structs of that kind without serde.
+//!
+//! # Features
+//!
+//! `serde` (default): every serde type converts. Without it the crate has no
+//! dependencies, and a small guest has a few kilobytes.
+//!
+//! # Rules for a guest
+//!
+//! Nothing but the state outlives a call: a `static` may be gone, or belong to
+//! another actor's call. There are no threads, files or sockets, and
+//! `SystemTime::now` panics: the time is [`Context::now`]. A panic ends the call,
+//! its text goes to the actor's log, and the caller gets an `internal` error; use
+//! [`Error`] for what callers should understand. A map in the state should be a
+//! `BTreeMap`: a `HashMap` is written in another order each time, and so counts
+//! as changed.
+
+#![deny(missing_docs)]
+#![warn(rust_2018_idioms, unreachable_pub)]
+
+mod actor;
+pub mod codec;
+mod context;
+pub mod convert;
+mod error;
+mod host;
+mod json;
+mod macros;
+#[allow(missing_docs, unreachable_pub)]
+mod record;
+pub mod spec;
+mod state;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod testing;
+mod turn;
+#[cfg(target_arch = "wasm32")]
+mod wasm;
+
+pub use actor::{Actor, Method, ReadMethod, State};
+pub use context::{Context, Key, Level};
+pub use convert::{FromJson, Input, Output, Payload, ToJson};
+pub use error::{Error, Status};
+pub use host::Format;
+pub use state::{StateReader, StateWriter};
+
+/// What an actor's file needs.
+pub mod prelude {
+    pub use crate::{Context, Error, Payload, Status};
+    #[cfg(feature = "serde")]
+    pub use serde::{Deserialize, Serialize};
+}
+
+/// For the macros alone.
+#[doc(hidden)]
+#[allow(missing_docs)]
+pub mod __private {
+    pub use crate::actor::Reply;
+    pub use crate::record::{count, read_record, write_record};
+    pub use crate::turn::{Entry, Module};
+    #[cfg(target_arch = "wasm32")]
+    pub use crate::wasm::{alloc, manifest, turn};
+}

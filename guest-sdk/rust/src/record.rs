@@ -1,0 +1,32 @@
+//! What [`record!`](crate::record) calls.
+
+use crate::error::Error;
+use crate::json;
+
+pub const fn count(fields: &[&str]) -> usize {
+    fields.len()
+}
+
+/// A raw identifier's field is its name without the `r#`.
+fn member(field: &str) -> &str {
+    field.strip_prefix("r#").unwrap_or(field)
+}
+
+pub fn write_record(fields: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    json::write_object(
+        fields
+            .iter()
+            .map(|(name, value)| (member(name), value.as_slice())),
+    )
+}
+
+/// Calls `set` for each member of the object `text`.
+pub fn read_record(
+    text: &[u8],
+    set: &mut dyn FnMut(&str, &[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    for (name, value) in json::members(text)? {
+        set(&name, value).map_err(|e| e.context(&name))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,349 @@
+//! What a module says of itself: `abi/SPEC.md` section 3.
+//!
+//! [`actors!`](crate::actors) writes these values; you need them only to look
+//! at a type's declaration.
+
+use crate::json;
+
+/// Which host runs an actor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Any host, each turn under a lock; nothing is kept warm.
+    Any,
+    /// The host that consistent hashing names; warm, dropped when idle.
+    Ring,
+    /// One host for as long as it lives.
+    Sticky,
+    /// Any host, and there is no state.
+    Stateless,
+}
+
+/// Whether an actor has an instance of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instance {
+    /// Any instance of the pool serves any actor of the type.
+    Shared,
+    /// A warm instance stays with the actor while it is active.
+    Dedicated,
+}
+
+/// Which executor pool runs the turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// For turns that somebody waits for.
+    User,
+    /// For long work that must not hold up the others.
+    Batch,
+}
+
+/// The declaration of one actor type.
+#[derive(Clone, Copy, Debug)]
+pub struct TypeSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// Which host runs its actors.
+    pub placement: Placement,
+    /// `None`: shared, for sticky types dedicated.
+    pub instance: Option<Instance>,
+    /// Which executor pool runs its turns.
+    pub pool: Pool,
+    /// The version of the state's form.
+    pub state_schema: u32,
+    /// Whether it migrates older state.
+    pub migrate: bool,
+    /// Its methods.
+    pub methods: &'static [MethodSpec],
+    /// Its own limits.
+    pub limits: Limits,
+}
+
+impl TypeSpec {
+    /// A `ring` type with the defaults of everything.
+    pub const fn new(name: &'static str, methods: &'static [MethodSpec]) -> TypeSpec {
+        TypeSpec {
+            name,
+            placement: Placement::Ring,
+            instance: None,
+            pool: Pool::User,
+            state_schema: 0,
+            migrate: false,
+            methods,
+            limits: Limits::NONE,
+        }
+    }
+
+    /// The method with this name.
+    pub fn method(&self, name: &str) -> Option<&'static MethodSpec> {
+        self.methods.iter().find(|m| m.name == name)
+    }
+
+    /// Stops the compilation if a host would refuse the names.
+    #[doc(hidden)]
+    pub const fn checked(self) -> TypeSpec {
+        assert!(
+            valid_name(self.name),
+            "an actor type's name must be 1 to 64 of A-Z a-z 0-9 . _ -"
+        );
+        assert!(
+            !self.methods.is_empty() && self.methods.len() <= 256,
+            "an actor type must have 1 to 256 methods"
+        );
+        let mut i = 0;
+        while i < self.methods.len() {
+            assert!(
+                valid_name(self.methods[i].name),
+                "a method's name must be 1 to 64 of A-Z a-z 0-9 . _ -"
+            );
+            let mut k = 0;
+            while k < i {
+                assert!(
+                    !same(self.methods[i].name, self.methods[k].name),
+                    "two methods of an actor type have the same name"
+                );
+                k += 1;
+            }
+            i += 1;
+        }
+        self
+    }
+}
+
+const fn valid_name(name: &str) -> bool {
+    let name = name.as_bytes();
+    let mut i = 0;
+    while i < name.len() {
+        if !matches!(name[i], b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-') {
+            return false;
+        }
+        i += 1;
+    }
+    !name.is_empty() && name.len() <= 64
+}
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// The declaration of one method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MethodSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// It never changes anything, and may run beside other turns.
+    pub read_only: bool,
+    /// Running it twice is as good as once.
+    pub idempotent: bool,
+    /// It may be entered while a turn of its own chain is open.
+    pub reentrant: bool,
+}
+
+impl MethodSpec {
+    /// A method that may change things.
+    pub const fn new(name: &'static str) -> MethodSpec {
+        MethodSpec {
+            name,
+            read_only: false,
+            idempotent: false,
+            reentrant: false,
+        }
+    }
+
+    #[doc(hidden)]
+    pub const fn read_only(mut self) -> MethodSpec {
+        self.read_only = true;
+        self
+    }
+
+    #[doc(hidden)]
+    pub const fn idempotent(mut self) -> MethodSpec {
+        self.idempotent = true;
+        self
+    }
+
+    #[doc(hidden)]
+    pub const fn reentrant(mut self) -> MethodSpec {
+        self.reentrant = true;
+        self
+    }
+}
+
+/// A type's own limits. 0 means the host's default; a host lowers what is above
+/// its own limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one actor's state, encoded.
+    pub state_bytes: u64,
+    /// Bytes of a payload or a reply.
+    pub payload_bytes: u64,
+    /// Calls that wait for one actor.
+    pub mailbox: u64,
+    /// Milliseconds that a turn may take.
+    pub turn_ms: u64,
+    /// Bytes of an instance's memory.
+    pub memory_bytes: u64,
+}
+
+impl Limits {
+    /// The host's defaults.
+    pub const NONE: Limits = Limits {
+        state_bytes: 0,
+        payload_bytes: 0,
+        mailbox: 0,
+        turn_ms: 0,
+        memory_bytes: 0,
+    };
+}
+
+/// The manifest of a module with these types.
+pub fn manifest(types: &[TypeSpec]) -> String {
+    let mut out = format!(
+        "{{\"abi\":{},\"sdk\":\"greenroom-rust/{}\",\"types\":[",
+        crate::codec::VERSION,
+        env!("CARGO_PKG_VERSION")
+    );
+    separated(&mut out, types, write_type);
+    out.push_str("]}");
+    out
+}
+
+fn separated<T>(out: &mut String, items: &[T], write: fn(&mut String, &T)) {
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        write(out, item);
+    }
+}
+
+fn write_name(out: &mut String, name: &str) {
+    let mut text = Vec::new();
+    json::write_string(&mut text, name);
+    out.push_str("{\"name\":");
+    out.push_str(&String::from_utf8_lossy(&text));
+}
+
+fn write_type(out: &mut String, spec: &TypeSpec) {
+    write_name(out, spec.name);
+    out.push_str(",\"placement\":\"");
+    out.push_str(match spec.placement {
+        Placement::Any => "any",
+        Placement::Ring => "ring",
+        Placement::Sticky => "sticky",
+        Placement::Stateless => "stateless",
+    });
+    out.push('"');
+    match spec.instance {
+        Some(Instance::Shared) => out.push_str(",\"instance\":\"shared\""),
+        Some(Instance::Dedicated) => out.push_str(",\"instance\":\"dedicated\""),
+        None => {}
+    }
+    if spec.pool == Pool::Batch {
+        out.push_str(",\"pool\":\"batch\"");
+    }
+    if spec.state_schema > 0 {
+        out.push_str(&format!(",\"state_schema\":{}", spec.state_schema));
+    }
+    if spec.migrate {
+        out.push_str(",\"migrate\":true");
+    }
+    out.push_str(",\"methods\":[");
+    separated(out, spec.methods, write_method);
+    out.push(']');
+    write_limits(out, &spec.limits);
+    out.push('}');
+}
+
+fn write_method(out: &mut String, method: &MethodSpec) {
+    write_name(out, method.name);
+    for (is, member) in [
+        (method.read_only, ",\"read_only\":true"),
+        (method.idempotent, ",\"idempotent\":true"),
+        (method.reentrant, ",\"reentrant\":true"),
+    ] {
+        if is {
+            out.push_str(member);
+        }
+    }
+    out.push('}');
+}
+
+fn write_limits(out: &mut String, limits: &Limits) {
+    let mut sep = ",\"limits\":{";
+    for (name, value) in [
+        ("state_bytes", limits.state_bytes),
+        ("payload_bytes", limits.payload_bytes),
+        ("mailbox", limits.mailbox),
+        ("turn_ms", limits.turn_ms),
+        ("memory_bytes", limits.memory_bytes),
+    ] {
+        if value > 0 {
+            out.push_str(&format!("{sep}\"{name}\":{value}"));
+            sep = ",";
+        }
+    }
+    if sep == "," {
+        out.push('}');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_says_only_what_differs_from_the_defaults() {
+        const PLAIN: TypeSpec = TypeSpec::new("Plain", &[MethodSpec::new("Do")]);
+        const FULL: TypeSpec = TypeSpec {
+            placement: Placement::Sticky,
+            instance: Some(Instance::Shared),
+            pool: Pool::Batch,
+            state_schema: 3,
+            migrate: true,
+            limits: Limits {
+                state_bytes: 10,
+                turn_ms: 20,
+                ..Limits::NONE
+            },
+            ..TypeSpec::new(
+                "Full",
+                &[
+                    MethodSpec::new("A").read_only().idempotent().reentrant(),
+                    MethodSpec::new("B"),
+                ],
+            )
+        };
+        assert_eq!(
+            manifest(&[PLAIN, FULL]),
+            concat!(
+                r#"{"abi":1,"sdk":"greenroom-rust/"#,
+                env!("CARGO_PKG_VERSION"),
+                r#"","types":["#,
+                r#"{"name":"Plain","placement":"ring","methods":[{"name":"Do"}]},"#,
+                r#"{"name":"Full","placement":"sticky","instance":"shared","pool":"batch","#,
+                r#""state_schema":3,"migrate":true,"methods":["#,
+                r#"{"name":"A","read_only":true,"idempotent":true,"reentrant":true},{"name":"B"}],"#,
+                r#""limits":{"state_bytes":10,"turn_ms":20}}]}"#
+            )
+        );
+    }
+
+    #[test]
+    fn names_follow_the_grammar() {
+        assert!(valid_name("A-z.0_9"));
+        assert!(valid_name(&"x".repeat(64)));
+        for bad in ["", "a b", "é", "a/b", &"x".repeat(65)] {
+            assert!(!valid_name(bad), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The state of an actor, key by key.
+
+use crate::actor::State;
+use crate::codec;
+use crate::context::Context;
+use crate::convert::{FromJson, ToJson};
+use crate::error::{Error, Status};
+use crate::host::{Code, Format};
+use std::ops::Deref;
+
+/// Reads keys; from [`Context::state`].
+///
+/// Every function that takes a key refuses one that is empty or longer than 512
+/// bytes, as `invalid`, and fails as `no_state` in a stateless type.
+#[derive(Debug)]
+pub struct StateReader<'c> {
+    ctx: &'c Context,
+}
+
+impl<'c> StateReader<'c> {
+    pub(crate) fn new(ctx: &'c Context) -> StateReader<'c> {
+        StateReader { ctx }
+    }
+
+    /// The value of a key; `None` if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// `bad_json`: the value is not a `T`.
+    pub fn get<T: FromJson>(&self, key: &str) -> Result<Option<T>, Error> {
+        match self.get_bytes(key)? {
+            Some(text) => T::from_json(&text)
+                .map(Some)
+                .map_err(|e| e.context(&format!("state key {key:?}"))),
+            None => Ok(None),
+        }
+    }
+
+    /// The bytes of a key, whatever their format; `None` if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// The host refuses the key.
+    pub fn get_bytes(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        match self.ctx.host().state_get(key) {
+            Ok((_, value)) => Ok(Some(value)),
+            Err(Code::NOT_FOUND) => Ok(None),
+            Err(code) => Err(code.error(&format!("read state key {key:?}"))),
+        }
+    }
+
+    /// The keys that begin with `prefix`, in ascending byte order; all of them
+    /// for an empty one.
+    ///
+    /// # Errors
+    ///
+    /// The type is stateless.
+    pub fn keys(&self, prefix: &str) -> Result<Vec<String>, Error> {
+        let list = self
+            .ctx
+            .host()
+            .state_keys(prefix)
+            .map_err(|code| code.error("list the state's keys"))?;
+        match codec::decode_key_list(&list) {
+            Ok(keys) => Ok(keys.into_iter().map(str::to_string).collect()),
+            Err(e) => Err(Error::new(Status::Internal, "bad_frame", e.to_string())),
+        }
+    }
+
+    /// The keys with JSON values as the fields of a struct: for a migration to
+    /// read the older form.
+    ///
+    /// # Errors
+    ///
+    /// `bad_json`: they do not fit it.
+    pub fn load<T: State>(&self) -> Result<T, Error> {
+        let text = self
+            .ctx
+            .host()
+            .state_json()
+            .map_err(|code| code.error("load the state"))?;
+        T::load(&text)
+    }
+
+    /// The stored version that the turn reads; 0 if nothing is stored.
+    pub fn version(&self) -> u64 {
+        self.ctx.host().state_version()
+    }
+}
+
+/// Reads and changes keys; from [`Context::state_mut`].
+///
+/// A field of a typed state is better changed in the struct: what the struct
+/// says is saved after the method, over what was set here.
+#[derive(Debug)]
+pub struct StateWriter<'c> {
+    reader: StateReader<'c>,
+}
+
+impl<'c> Deref for StateWriter<'c> {
+    type Target = StateReader<'c>;
+
+    fn deref(&self) -> &StateReader<'c> {
+        &self.reader
+    }
+}
+
+impl<'c> StateWriter<'c> {
+    pub(crate) fn new(ctx: &'c mut Context) -> StateWriter<'c> {
+        StateWriter {
+            reader: StateReader { ctx },
+        }
+    }
+
+    /// Sets a key to a value, as JSON.
+    ///
+    /// # Errors
+    ///
+    /// JSON has no form for the value, or the host refuses it.
+    pub fn set<T: ToJson + ?Sized>(&mut self, key: &str, value: &T) -> Result<(), Error> {
+        let text = value
+            .to_json()
+            .map_err(|e| e.context(&format!("state key {key:?}")))?;
+        self.put(key, &text, Format::Json)
+    }
+
+    /// Sets a key to opaque bytes.
+    ///
+    /// # Errors
+    ///
+    /// The host refuses the key or the size.
+    pub fn set_bytes(&mut self, key: &str, value: &[u8]) -> Result<(), Error> {
+        self.put(key, value, Format::Bytes)
+    }
+
+    fn put(&mut self, key: &str, value: &[u8], format: Format) -> Result<(), Error> {
+        let ctx = self.reader.ctx;
+        ctx.note_key_change();
+        ctx.host()
+            .state_set(key, value, format)
+            .map_err(|code| code.error(&format!("set state key {key:?}")))
+    }
+
+    /// Removes a key. Returns whether it was there.
+    ///
+    /// # Errors
+    ///
+    /// The host refuses the key.
+    pub fn delete(&mut self, key: &str) -> Result<bool, Error> {
+        let ctx = self.reader.ctx;
+        ctx.note_key_change();
+        ctx.host()
+            .state_delete(key)
+            .map_err(|code| code.error(&format!("delete state key {key:?}")))
+    }
+
+    /// Removes every key, so that the actor is as if it had never been. Returns
+    /// how many there were.
+    ///
+    /// A typed state that the method leaves as it was stays removed; what the
+    /// method changes in it is saved.
+    ///
+    /// # Errors
+    ///
+    /// The type is stateless.
+    pub fn delete_all(&mut self) -> Result<u32, Error> {
+        let ctx = self.reader.ctx;
+        ctx.note_delete_all();
+        ctx.host()
+            .state_delete_all()
+            .map_err(|code| code.error("delete the state"))
+    }
+}

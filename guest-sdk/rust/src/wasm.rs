@@ -1,0 +1,202 @@
+//! The host's functions as imports, and what the module's exports do.
+
+use crate::host::{Code, Format, Host};
+use crate::turn::{Memory, Module};
+use std::alloc::Layout;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Once;
+
+mod import {
+    #[link(wasm_import_module = "greenroom")]
+    extern "C" {
+        pub fn state_get(key: *const u8, key_len: usize, buf: *mut u8, cap: usize) -> i64;
+        pub fn state_set(
+            key: *const u8,
+            key_len: usize,
+            value: *const u8,
+            value_len: usize,
+            format: i32,
+        ) -> i32;
+        pub fn state_delete(key: *const u8, key_len: usize) -> i32;
+        pub fn state_delete_all() -> i32;
+        pub fn state_keys(prefix: *const u8, prefix_len: usize, buf: *mut u8, cap: usize) -> i64;
+        pub fn state_json(buf: *mut u8, cap: usize) -> i64;
+        pub fn state_patch(
+            before: *const u8,
+            before_len: usize,
+            after: *const u8,
+            after_len: usize,
+        ) -> i32;
+        pub fn state_version() -> i64;
+        pub fn state_revision() -> i64;
+        pub fn reply(
+            content_type: *const u8,
+            content_type_len: usize,
+            body: *const u8,
+            body_len: usize,
+        ) -> i32;
+        pub fn fail(frame: *const u8, len: usize) -> i32;
+        pub fn random(buf: *mut u8, len: usize) -> i32;
+        pub fn log(level: i32, text: *const u8, len: usize) -> i32;
+    }
+}
+
+// SAFETY, for every call below: pointer and length are of one live slice, or of
+// a vector's own buffer of that capacity, and the host keeps neither.
+
+struct Imports;
+
+fn check(result: i32) -> Result<u32, Code> {
+    u32::try_from(result).map_err(|_| Code(result))
+}
+
+/// Calls a function that fills a buffer until the buffer is large enough.
+/// Returns the bits above the length as well.
+fn fill(first: usize, call: impl Fn(*mut u8, usize) -> i64) -> Result<(u32, Vec<u8>), Code> {
+    let mut buf: Vec<u8> = Vec::with_capacity(first);
+    loop {
+        let result = call(buf.as_mut_ptr(), buf.capacity());
+        if result < 0 {
+            return Err(Code(result as i32));
+        }
+        let len = result as u32 as usize;
+        if len <= buf.capacity() {
+            // SAFETY: the host wrote that many bytes.
+            unsafe { buf.set_len(len) };
+            return Ok(((result >> 32) as u32, buf));
+        }
+        buf.reserve_exact(len);
+    }
+}
+
+impl Host for Imports {
+    fn state_get(&self, key: &str) -> Result<(Format, Vec<u8>), Code> {
+        let (high, value) = fill(256, |buf, cap| unsafe {
+            import::state_get(key.as_ptr(), key.len(), buf, cap)
+        })?;
+        let format = if high & 0xff == 1 {
+            Format::Json
+        } else {
+            Format::Bytes
+        };
+        Ok((format, value))
+    }
+
+    fn state_set(&self, key: &str, value: &[u8], format: Format) -> Result<(), Code> {
+        let format = match format {
+            Format::Bytes => 0,
+            Format::Json => 1,
+        };
+        check(unsafe {
+            import::state_set(key.as_ptr(), key.len(), value.as_ptr(), value.len(), format)
+        })
+        .map(drop)
+    }
+
+    fn state_delete(&self, key: &str) -> Result<bool, Code> {
+        check(unsafe { import::state_delete(key.as_ptr(), key.len()) }).map(|n| n == 1)
+    }
+
+    fn state_delete_all(&self) -> Result<u32, Code> {
+        check(unsafe { import::state_delete_all() })
+    }
+
+    fn state_keys(&self, prefix: &str) -> Result<Vec<u8>, Code> {
+        fill(256, |buf, cap| unsafe {
+            import::state_keys(prefix.as_ptr(), prefix.len(), buf, cap)
+        })
+        .map(|(_, list)| list)
+    }
+
+    fn state_json(&self) -> Result<Vec<u8>, Code> {
+        fill(1024, |buf, cap| unsafe { import::state_json(buf, cap) }).map(|(_, text)| text)
+    }
+
+    fn state_patch(&self, before: &[u8], after: &[u8]) -> Result<u32, Code> {
+        check(unsafe {
+            import::state_patch(before.as_ptr(), before.len(), after.as_ptr(), after.len())
+        })
+    }
+
+    fn state_version(&self) -> u64 {
+        unsafe { import::state_version() as u64 }
+    }
+
+    fn state_revision(&self) -> u64 {
+        unsafe { import::state_revision() as u64 }
+    }
+
+    fn reply(&self, content_type: &str, body: &[u8]) -> Result<(), Code> {
+        check(unsafe {
+            import::reply(
+                content_type.as_ptr(),
+                content_type.len(),
+                body.as_ptr(),
+                body.len(),
+            )
+        })
+        .map(drop)
+    }
+
+    fn fail(&self, frame: &[u8]) -> Result<(), Code> {
+        check(unsafe { import::fail(frame.as_ptr(), frame.len()) }).map(drop)
+    }
+
+    fn random(&self, buf: &mut [u8]) {
+        unsafe { import::random(buf.as_mut_ptr(), buf.len()) };
+    }
+
+    fn log(&self, level: i32, text: &str) {
+        unsafe { import::log(level, text.as_ptr(), text.len()) };
+    }
+}
+
+thread_local! {
+    static MEMORY: RefCell<Memory> = RefCell::new(Memory::default());
+}
+
+/// The level of slog's errors.
+const LEVEL_ERROR: i32 = 8;
+
+/// Wasm has no standard error, so a panic's message goes to the actor's log
+/// before the trap.
+fn log_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(|info| Imports.log(LEVEL_ERROR, &info.to_string())));
+    });
+}
+
+/// What `greenroom_alloc` does. The block is never freed: it belongs to the
+/// host, which keeps it for the frames of later turns.
+#[doc(hidden)]
+pub fn alloc(size: u32) -> u32 {
+    match Layout::from_size_align((size as usize).max(8), 8) {
+        // SAFETY: the layout's size is not zero.
+        Ok(layout) => unsafe { std::alloc::alloc(layout) as u32 },
+        Err(_) => 0,
+    }
+}
+
+/// What `greenroom_manifest` does.
+#[doc(hidden)]
+pub fn manifest(module: &Module) -> i64 {
+    log_panics();
+    // Leaked: the host reads it after this returns, and asks once.
+    let text: &'static str = Box::leak(module.manifest().into_boxed_str());
+    (text.as_ptr() as i64) << 32 | text.len() as i64
+}
+
+/// What `greenroom_turn` does.
+///
+/// # Safety
+///
+/// `len` bytes at `ptr` must be readable and stay as they are until it returns:
+/// section 1 of the ABI says that the host sees to it.
+#[doc(hidden)]
+pub unsafe fn turn(module: &Module, ptr: u32, len: u32) -> i32 {
+    log_panics();
+    let frame = std::slice::from_raw_parts(ptr as *const u8, len as usize);
+    MEMORY.with(|memory| module.turn(memory, &(Rc::new(Imports) as Rc<dyn Host>), frame))
+}

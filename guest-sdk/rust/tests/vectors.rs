@@ -1,0 +1,158 @@
+//! The vectors of `abi/testdata/vectors`, which the Go codec passes too.
+
+use greenroom::codec::{self, ErrorFrame, TurnFrame};
+use serde_json::Value;
+
+fn vectors(file: &str) -> Vec<Value> {
+    let path = format!(
+        "{}/../../abi/testdata/vectors/{file}.json",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let text = std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let file: Value = serde_json::from_slice(&text).unwrap();
+    let vectors = file["vectors"].as_array().unwrap().clone();
+    assert!(!vectors.is_empty());
+    vectors
+}
+
+fn hex(text: &Value) -> Vec<u8> {
+    let text = text.as_str().unwrap().as_bytes();
+    let digit = |b: u8| (b as char).to_digit(16).unwrap() as u8;
+    let pairs = text.chunks(2);
+    pairs.map(|p| digit(p[0]) << 4 | digit(p[1])).collect()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+/// Runs `check` with each vector's name, bytes and value. `None`: a decoder must
+/// refuse the bytes.
+fn each(file: &str, member: &str, check: impl Fn(&str, &[u8], Option<&Value>, bool)) {
+    for vector in vectors(file) {
+        let refused = vector.get("refused").is_some();
+        let value = if refused { None } else { Some(&vector[member]) };
+        check(
+            text(&vector["name"]),
+            &hex(&vector["hex"]),
+            value,
+            vector["canonical"] == true,
+        );
+    }
+}
+
+#[test]
+fn turns() {
+    each("turn", "turn", |name, bytes, value, canonical| {
+        let decoded = codec::decode_turn(bytes);
+        let want = match value {
+            Some(want) => want,
+            None => return assert!(decoded.is_err(), "{name}: accepted"),
+        };
+        let payload = hex(&want["payload_hex"]);
+        let want = TurnFrame {
+            what: want["what"].as_u64().unwrap() as u8,
+            flags: want["flags"].as_u64().unwrap() as u32,
+            app: text(&want["app"]),
+            actor_type: text(&want["type"]),
+            id: text(&want["id"]),
+            method: text(&want["method"]),
+            invocation_id: text(&want["invocation_id"]),
+            time_unix_nano: want["time_unix_nano"].as_i64().unwrap(),
+            revision: want["revision"].as_u64().unwrap(),
+            stored_schema: want["stored_schema"].as_u64().unwrap() as u32,
+            content_type: text(&want["content_type"]),
+            payload: &payload,
+        };
+        assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
+        if canonical {
+            assert_eq!(codec::encode_turn(&want), bytes, "{name}: encoded");
+        }
+    });
+}
+
+#[test]
+fn errors() {
+    each("error", "error", |name, bytes, value, canonical| {
+        let decoded = codec::decode_error(bytes);
+        let want = match value {
+            Some(want) => want,
+            None => return assert!(decoded.is_err(), "{name}: accepted"),
+        };
+        let detail = hex(&want["detail_hex"]);
+        let want = ErrorFrame {
+            status: want["status"].as_u64().unwrap() as u16,
+            code: text(&want["code"]),
+            message: text(&want["message"]),
+            retryable: want["retryable"].as_bool().unwrap(),
+            detail_content_type: text(&want["detail_content_type"]),
+            detail: &detail,
+        };
+        assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
+        if canonical {
+            assert_eq!(codec::encode_error(&want), bytes, "{name}: encoded");
+        }
+    });
+}
+
+#[test]
+fn key_lists() {
+    each("key_list", "keys", |name, bytes, value, canonical| {
+        let decoded = codec::decode_key_list(bytes);
+        let want = match value {
+            Some(want) => want,
+            None => return assert!(decoded.is_err(), "{name}: accepted"),
+        };
+        let want: Vec<&str> = want.as_array().unwrap().iter().map(text).collect();
+        assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
+        if canonical {
+            assert_eq!(codec::encode_key_list(want), bytes, "{name}: encoded");
+        }
+    });
+}
+
+/// The problems are part of the contract with people who read logs of both SDKs.
+#[test]
+fn refusals_read_as_in_go() {
+    type Decode = fn(&[u8]) -> Option<String>;
+    let decoders: [(&str, Decode); 3] = [
+        ("turn", |b| codec::decode_turn(b).err().map(|e| e.to_string())),
+        ("error", |b| codec::decode_error(b).err().map(|e| e.to_string())),
+        ("key_list", |b| {
+            codec::decode_key_list(b).err().map(|e| e.to_string())
+        }),
+    ];
+    for (file, decode) in decoders {
+        for vector in vectors(file) {
+            let want = vector.get("refused").map(|r| text(r).to_string());
+            assert_eq!(decode(&hex(&vector["hex"])), want, "{}", vector["name"]);
+        }
+    }
+}
+
+/// No bytes make a decoder panic: every vector cut at every length, and with
+/// every byte changed.
+#[test]
+fn damaged_frames_are_refused_or_read() {
+    let decode = |bytes: &[u8]| {
+        let _ = codec::decode_turn(bytes);
+        let _ = codec::decode_error(bytes);
+        let _ = codec::decode_key_list(bytes);
+    };
+    for file in ["turn", "error", "key_list"] {
+        for vector in vectors(file) {
+            let mut bytes = hex(&vector["hex"]);
+            bytes.truncate(2000);
+            for end in 0..bytes.len() {
+                decode(&bytes[..end]);
+            }
+            for i in 0..bytes.len() {
+                for change in [0x01, 0x80, 0xff] {
+                    bytes[i] ^= change;
+                    decode(&bytes);
+                    bytes[i] ^= change;
+                }
+            }
+        }
+    }
+}
