@@ -224,7 +224,6 @@ func (c *cli) writeStateValue(entries []*greenroomv1.StateEntry, key string) err
 	return &actor.ArgumentError{Field: "KEY", Problem: fmt.Sprintf("%q is not in the actor's state; it has %s", key, cmp.Or(strings.Join(names, ", "), "no keys"))}
 }
 
-
 // stateObject joins the entries to one JSON object, in their order.
 func stateObject(entries []*greenroomv1.StateEntry) (json.RawMessage, error) {
 	var b bytes.Buffer

@@ -103,11 +103,11 @@ WebAssembly. This binary is the server and the tool to work with it.`,
 	root.RegisterFlagCompletionFunc("output", fixedCompletion(outputTable, outputJSON))
 
 	root.AddCommand(
-		inGroup(groupDevelop, c.newCommand(), c.buildCommand(), c.deployCommand(), c.callCommand())...)
+		inGroup(groupDevelop, c.newCommand(), c.devCommand(), c.buildCommand(), c.deployCommand(), c.callCommand())...)
 	root.AddCommand(
 		inGroup(groupInspect, c.actorsCommand(), c.typesCommand(), c.modulesCommand(), c.historyCommand(), c.rollbackCommand())...)
 	root.AddCommand(
-		inGroup(groupOperate, c.doctorCommand(), c.versionCommand())...)
+		inGroup(groupOperate, c.serveCommand(), c.doctorCommand(), c.versionCommand())...)
 	root.AddCommand(c.referenceCommand())
 	root.SetCompletionCommandGroupID(groupOperate)
 	return root

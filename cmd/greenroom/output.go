@@ -53,7 +53,8 @@ func (c *cli) paint(w io.Writer, s style, text string) string {
 
 // table writes aligned columns. Colours would count as width: it has none.
 func (c *cli) table(header []string, rows [][]string) {
-	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(header, "\t"))
 	for _, row := range rows {
 		for i, cell := range row {
@@ -62,6 +63,9 @@ func (c *cli) table(header []string, rows [][]string) {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	w.Flush()
+	for line := range strings.Lines(b.String()) {
+		fmt.Fprintln(c.stdout, strings.TrimRight(line, " \n")) // empty cells at the end
+	}
 }
 
 // facts writes a list of names with values, one a line.

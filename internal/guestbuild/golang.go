@@ -43,7 +43,7 @@ func (b *build) goGuest(ctx context.Context, toolchain string) (string, error) {
 		if toolchain == TinyGo {
 			return "", unfit
 		}
-		if !errors.Is(unfit, exec.ErrNotFound) {
+		if !unfit.Missing {
 			b.note("%v; building with go instead, which makes a larger module", unfit)
 		}
 	}
@@ -71,7 +71,7 @@ func (b *build) standardGo(ctx context.Context, name string) error {
 }
 
 func missingGo() error {
-	return &ToolchainError{Problem: "go is not on PATH", Remedy: "install Go 1.25 or newer from https://go.dev/dl"}
+	return &ToolchainError{Missing: true, Problem: "go is not on PATH", Remedy: "install Go 1.25 or newer from https://go.dev/dl"}
 }
 
 // tinyGoRefusesGo recognises TinyGo's complaint about a Go that is newer than
@@ -80,11 +80,10 @@ func tinyGoRefusesGo(output string) bool {
 	return strings.Contains(output, "requires go version")
 }
 
-// probeTinyGo returns the version of the TinyGo on PATH, or why it is unfit: an
-// error that wraps [exec.ErrNotFound], or a [*ToolchainError].
-func probeTinyGo(ctx context.Context) (version, error) {
+// probeTinyGo returns the version of the TinyGo on PATH, or why it is unfit.
+func probeTinyGo(ctx context.Context) (version, *ToolchainError) {
 	if _, err := exec.LookPath("tinygo"); err != nil {
-		return version{}, fmt.Errorf("tinygo is not on PATH; install it from https://tinygo.org/getting-started: %w", exec.ErrNotFound)
+		return version{}, &ToolchainError{Missing: true, Problem: "tinygo is not on PATH", Remedy: "install it from https://tinygo.org/getting-started"}
 	}
 	out, err := exec.CommandContext(ctx, "tinygo", "version").Output()
 	if err != nil {

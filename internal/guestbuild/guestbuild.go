@@ -75,6 +75,8 @@ func (e *CompileError) Error() string {
 
 // ToolchainError is a toolchain that is missing or unfit.
 type ToolchainError struct {
+	// Missing is set if it is not installed at all.
+	Missing bool
 	Problem string
 	// Remedy is a command or a sentence that puts it right.
 	Remedy string

@@ -43,8 +43,11 @@ func probeGo(ctx context.Context) Status {
 }
 
 func tinyGoStatus(ctx context.Context) Status {
-	v, err := probeTinyGo(ctx)
-	st := Status{Toolchain: TinyGo, Err: err}
+	v, unfit := probeTinyGo(ctx)
+	st := Status{Toolchain: TinyGo}
+	if unfit != nil {
+		st.Err = unfit // only then: a nil pointer in an interface is an error
+	}
 	if v != (version{}) {
 		st.Version = v.String()
 	}

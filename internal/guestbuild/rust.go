@@ -181,6 +181,7 @@ func findRust(ctx context.Context) (rust, error) {
 	}
 	if onPath == nil {
 		return rust{}, &ToolchainError{
+			Missing: true,
 			Problem: "cargo and rustc are not installed",
 			Remedy:  "run `curl https://sh.rustup.rs -sSf | sh -s -- --target " + rustTarget + "`, or on Debian `apt-get install -y --no-install-recommends rustc cargo libstd-rust-dev-wasm32 lld`",
 		}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
+	"github.com/greenroom-run/greenroom/internal/node"
+	"github.com/greenroom-run/greenroom/server"
+)
+
+const (
+	// devPorts is how many ports from 8080 on dev tries, so that a few projects
+	// run side by side.
+	devPorts = 20
+	// devDrain is short: a developer waits for it.
+	devDrain = 5 * time.Second
+)
+
+type devFlags struct {
+	listen  string
+	dataDir string
+	build   buildFlags
+}
+
+func (c *cli) devCommand() *cobra.Command {
+	var f devFlags
+	cmd := &cobra.Command{
+		Use:   "dev [DIR]",
+		Short: "Serve a guest here, rebuild and redeploy on change",
+		Long: `Run a server for the guest in DIR (default: this folder): build and deploy it,
+show what it logs, and do it again whenever a file changes. A version that does
+not compile, or that the server refuses, changes nothing: the last good one goes
+on serving.
+
+State is kept in .greenroom/dev inside the folder; delete that to start afresh.`,
+		Example: `  greenroom dev
+  greenroom dev shop --listen 127.0.0.1:9000`,
+		Args: takes("[DIR]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.dev(cmd.Context(), optional(args, "."), f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.listen, "listen", "", "`HOST:PORT` to listen on (default: 127.0.0.1:8080, or the next free port)")
+	flags.StringVar(&f.dataDir, "data-dir", "", "`folder` of the data (default: .greenroom/dev in DIR)")
+	f.build.register(cmd)
+	return cmd
+}
+
+func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
+	lang, err := guestbuild.Detect(dir)
+	if err != nil {
+		return err
+	}
+	if f.dataDir == "" {
+		f.dataDir = filepath.Join(dir, ".greenroom", "dev")
+	}
+	if f.listen == "" {
+		if f.listen, err = freeDevAddress(ctx); err != nil {
+			return err
+		}
+	}
+	// Before the first build, so that no change is missed.
+	watcher, err := watch(dir)
+	if err != nil {
+		return err
+	}
+	defer watcher.Close()
+
+	logs := newGuestLogs(c)
+	defer logs.Close()
+	cfg := node.Config{
+		DataDir:  f.dataDir,
+		Server:   server.Config{Addr: f.listen, ShowStacks: true, Token: c.token},
+		GuestLog: logs.Add,
+		Logger:   slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	return serveUntilDone(ctx, cfg, devDrain, func(n *node.Node) error {
+		c.server = "http://" + n.Addr().String()
+		a, err := c.api()
+		if err != nil {
+			return err
+		}
+		c.devBanner(dir, lang, f.dataDir)
+		d := &devLoop{cli: c, dir: dir, flags: f, api: a}
+		d.run(ctx, watcher.Changes)
+		fmt.Fprintf(c.stderr, "\nstopping\n")
+		return nil
+	})
+}
+
+func (c *cli) devBanner(dir string, lang guestbuild.Language, dataDir string) {
+	name := filepath.Base(dir)
+	if abs, err := filepath.Abs(dir); err == nil {
+		name = filepath.Base(abs)
+	}
+	fmt.Fprintf(c.stderr, "%s %s (%s)\n\n", c.paint(c.stderr, bold, "greenroom dev"), name, lang)
+	c.facts(c.stderr, "  ", "API", c.server, "data", dataDir)
+	fmt.Fprintln(c.stderr)
+}
+
+// freeDevAddress returns the first loopback address that nobody listens on. It
+// may be taken before it is used; then the server says so.
+func freeDevAddress(ctx context.Context) (string, error) {
+	host, first, err := net.SplitHostPort(server.DefaultAddr)
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	port, err := strconv.Atoi(first)
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	var lc net.ListenConfig
+	for i := range devPorts {
+		addr := net.JoinHostPort(host, strconv.Itoa(port+i))
+		l, err := lc.Listen(ctx, "tcp", addr)
+		if err == nil {
+			l.Close()
+			return addr, nil
+		}
+	}
+	return "", fmt.Errorf("the ports %d to %d of %s are all in use; name another with --listen", port, port+devPorts-1, host)
+}
+
+// devLoop builds and deploys one folder again and again. One goroutine runs it.
+type devLoop struct {
+	*cli
+	dir   string
+	flags devFlags
+	api   *api
+
+	deployed string // digest of what serves now
+	greeted  bool
+}
+
+// run returns when ctx ends. What goes wrong is shown, and waits for the next
+// change.
+func (d *devLoop) run(ctx context.Context, changes <-chan struct{}) {
+	for {
+		if err := d.cycle(ctx); err != nil && ctx.Err() == nil {
+			d.showError(nil, err)
+			if d.deployed != "" {
+				fmt.Fprintln(d.stderr, d.paint(d.stderr, dim, "the last good version goes on serving"))
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changes:
+		}
+	}
+}
+
+func (d *devLoop) cycle(ctx context.Context) error {
+	r, err := d.build(ctx, d.dir, "", d.flags.build)
+	if err != nil {
+		return err
+	}
+	wasm, err := os.ReadFile(r.Path)
+	if err != nil {
+		return fmt.Errorf("read module: %w", err)
+	}
+	module, err := sendModule(ctx, d.api, d.app, wasm, noProgress{})
+	if err != nil {
+		return err
+	}
+	if module.Digest == d.deployed {
+		fmt.Fprintln(d.stderr, d.paint(d.stderr, dim, "the module is the same as before"))
+		return nil
+	}
+	resp, err := d.api.modules.Deploy(ctx, connect.NewRequest(&greenroomv1.DeployRequest{App: d.app, Digest: module.Digest}))
+	if err != nil {
+		return err
+	}
+	d.deployed = module.Digest
+	for _, dep := range resp.Msg.Deployments {
+		fmt.Fprintf(d.stderr, "%s deployed %s, generation %d\n", d.paint(d.stderr, green, "✓"), dep.Type, dep.Generation)
+	}
+	d.warnings(resp.Msg.Warnings)
+	if !d.greeted {
+		d.greeted = true
+		d.greet(module)
+	}
+	return nil
+}
+
+// greet prints lines to copy. It calls a read-only method if there is one, for
+// that needs no payload to be guessed.
+func (d *devLoop) greet(m *greenroomv1.Module) {
+	typ := m.Types[0]
+	method := typ.Methods[0]
+	for _, candidate := range typ.Methods {
+		if candidate.ReadOnly {
+			method = candidate
+			break
+		}
+	}
+	call, curl := "greenroom call", "curl"
+	if d.server != defaultServer {
+		call += " --server " + d.server
+	}
+	if d.app != "default" {
+		call += " --app " + d.app
+	}
+	call += fmt.Sprintf(" %s alice %s", typ.Name, method.Name)
+	if !method.ReadOnly {
+		call += " '{}'"
+		curl += " -X POST -H 'Content-Type: application/json' -d '{}'"
+	}
+	curl += fmt.Sprintf(" %s/v2.0/actors/%s/%s/alice/method/%s", d.server, d.app, typ.Name, method.Name)
+	fmt.Fprintf(d.stderr, "\nCall it from another terminal:\n\n  %s\n  %s\n\n", d.paint(d.stderr, cyan, call), d.paint(d.stderr, cyan, curl))
+	types := "methods of " + typ.Name
+	d.facts(d.stderr, "  ", types, methodNames(typ)+"   (* read-only)")
+	fmt.Fprintf(d.stderr, "\nWatching %s for changes; Ctrl-C stops.\n\n", d.dir)
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/host"
+)
+
+// guestLogs prints what guests log, apart from the turns that log it: a slow
+// terminal must not hold actors up. What does not fit into its queue is counted
+// and dropped.
+type guestLogs struct {
+	cli     *cli
+	lines   chan guestLine
+	dropped atomic.Int64
+	closing chan struct{}
+	done    chan struct{}
+}
+
+type guestLine struct {
+	at  time.Time
+	log host.GuestLog
+}
+
+// guestLogQueue is a screenful many times over.
+const guestLogQueue = 4096
+
+func newGuestLogs(c *cli) *guestLogs {
+	g := &guestLogs{cli: c, lines: make(chan guestLine, guestLogQueue), closing: make(chan struct{}), done: make(chan struct{})}
+	go g.print()
+	return g
+}
+
+// Add queues a line. Any goroutine may call it, also after Close.
+func (g *guestLogs) Add(l host.GuestLog) {
+	select {
+	case g.lines <- guestLine{time.Now(), l}:
+	default:
+		g.dropped.Add(1)
+	}
+}
+
+// Close prints what is queued and ends.
+func (g *guestLogs) Close() {
+	close(g.closing)
+	<-g.done
+}
+
+func (g *guestLogs) print() {
+	defer close(g.done)
+	for {
+		select {
+		case l := <-g.lines:
+			g.write(l)
+		case <-g.closing:
+			for {
+				select {
+				case l := <-g.lines:
+					g.write(l)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (g *guestLogs) write(l guestLine) {
+	c := g.cli
+	if n := g.dropped.Swap(0); n > 0 {
+		fmt.Fprintf(c.stderr, "(%d lines of guests were dropped here: they log faster than can be shown)\n", n)
+	}
+	level := slog.Level(l.log.Level)
+	colour := dim
+	switch {
+	case level >= slog.LevelError:
+		colour = red
+	case level >= slog.LevelWarn:
+		colour = yellow
+	case level >= slog.LevelInfo:
+		colour = green
+	}
+	who := fmt.Sprintf("%s %s", l.log.Key.Type, printable(l.log.Key.ID))
+	for line := range strings.Lines(l.log.Text) {
+		fmt.Fprintf(c.stderr, "%s %s %s %s  %s\n",
+			c.paint(c.stderr, dim, l.at.Format(time.TimeOnly)),
+			c.paint(c.stderr, colour, fmt.Sprintf("%-5s", level)),
+			c.paint(c.stderr, cyan, who),
+			c.paint(c.stderr, dim, l.log.Method),
+			printable(strings.TrimRight(line, "\n")))
+	}
+}

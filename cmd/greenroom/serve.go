@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/internal/node"
+	"github.com/greenroom-run/greenroom/server"
+)
+
+// defaultDataDir is where serve keeps its data if nobody says otherwise.
+const defaultDataDir = "greenroom-data"
+
+type serveFlags struct {
+	listen, dataDir, cacheDir, store string
+	tokenFile                        string
+	tlsCert, tlsKey, clientCA        string
+	insecure                         bool
+	corsOrigins                      []string
+	showStacks                       bool
+	logFormat, logLevel              string
+	drain                            time.Duration
+	maxModule                        int64
+	maxActivations                   int
+	guestMemory                      int64
+	limits                           host.Limits
+}
+
+func (c *cli) serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a server",
+		Long: `Run a server until it is told to stop by SIGINT or SIGTERM; then it takes no
+more calls, finishes those under way, and ends. A second signal ends it at once,
+which loses nothing that was acknowledged.
+
+Without --store it keeps everything in a folder of its own. With a CockroachDB
+or PostgreSQL URL it keeps everything there.
+
+It listens on loopback. Any other address needs callers to prove who they are,
+with a token or client certificates, or an explicit --insecure. A token in
+--token is seen by other users of this machine: GREENROOM_TOKEN and --token-file
+are not.`,
+		Example: `  greenroom serve
+  greenroom serve --data-dir /var/lib/greenroom --log-format json
+  greenroom serve --store 'postgresql://root@db:26257/greenroom' --listen :8080 --token-file /run/secrets/token`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.serve(cmd.Context(), f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.listen, "listen", server.DefaultAddr, "`HOST:PORT` to listen on; port 0 takes a free one (GREENROOM_LISTEN)")
+	flags.StringVar(&f.dataDir, "data-dir", "", "`folder` of the embedded store (GREENROOM_DATA_DIR; default "+defaultDataDir+")")
+	flags.StringVar(&f.store, "store", "", "CockroachDB or PostgreSQL `URL`, instead of --data-dir (GREENROOM_STORE)")
+	flags.StringVar(&f.cacheDir, "cache-dir", "", "`folder` of compiled modules (default: cache in the data folder; none with --store)")
+	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token that callers must send, instead of --token")
+	flags.StringVar(&f.tlsCert, "tls-cert", "", "`file` with the server's certificate and its chain, in PEM: speak TLS")
+	flags.StringVar(&f.tlsKey, "tls-key", "", "`file` with the certificate's private key")
+	flags.StringVar(&f.clientCA, "client-ca", "", "`file` with the authorities that clients' certificates must come from")
+	flags.BoolVar(&f.insecure, "insecure", false, "let anyone in who reaches the address")
+	flags.StringSliceVar(&f.corsOrigins, "cors-origin", nil, "`origin` whose web pages may call, or *; may be repeated")
+	flags.BoolVar(&f.showStacks, "show-stacks", false, "send the Wasm stack of a guest that trapped to its caller")
+	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long calls may take to finish after a signal")
+
+	limits := host.DefaultLimits()
+	flags.Int64Var(&f.limits.StateBytes, "max-state", limits.StateBytes, "largest state of an actor, in `bytes`")
+	flags.Int64Var(&f.limits.PayloadBytes, "max-payload", limits.PayloadBytes, "largest payload and reply, in `bytes`")
+	flags.IntVar(&f.limits.Mailbox, "max-mailbox", limits.Mailbox, "largest `number` of calls waiting for one actor")
+	flags.DurationVar(&f.limits.TurnDeadline, "turn-deadline", limits.TurnDeadline, "longest time of a turn")
+	flags.Int64Var(&f.limits.MemoryBytes, "max-instance-memory", limits.MemoryBytes, "largest memory of a guest instance, in `bytes`")
+	flags.IntVar(&f.limits.Instances, "max-instances", limits.Instances, "largest `number` of shared instances for an actor type")
+	flags.DurationVar(&f.limits.IdleTimeout, "idle-timeout", limits.IdleTimeout, "how long an unused actor stays in memory")
+	flags.IntVar(&f.maxActivations, "max-actors", 0, "largest `number` of actors in memory (default 100000)")
+	flags.Int64Var(&f.guestMemory, "max-memory", 0, "largest memory of all guest instances, in `bytes` (default 2 GiB)")
+	flags.Int64Var(&f.maxModule, "max-module", server.DefaultMaxModuleBytes, "largest module, in `bytes`")
+	cmd.RegisterFlagCompletionFunc("log-format", fixedCompletion("text", "json"))
+	cmd.RegisterFlagCompletionFunc("log-level", fixedCompletion("debug", "info", "warn", "error"))
+	return cmd
+}
+
+func (c *cli) serve(ctx context.Context, f serveFlags) error {
+	cfg, err := c.nodeConfig(f)
+	if err != nil {
+		return err
+	}
+	return serveUntilDone(ctx, cfg, f.drain, func(*node.Node) error {
+		<-ctx.Done()
+		cfg.Logger.Info("stopping", "drain_timeout", f.drain)
+		return nil
+	})
+}
+
+// serveUntilDone starts a node, calls while, and stops the node. When ctx ends
+// the node goes on until while returns, and then has drain to finish.
+func serveUntilDone(ctx context.Context, cfg node.Config, drain time.Duration, while func(*node.Node) error) error {
+	n, err := node.New(cfg)
+	if err != nil {
+		return err
+	}
+	running := context.WithoutCancel(ctx)
+	starting, cancel := context.WithCancel(running)
+	defer cancel()
+	release := context.AfterFunc(ctx, cancel) // opening a database may take long
+	if err := n.Start(starting); err != nil {
+		return err
+	}
+	release()
+	err = while(n)
+	stopping, cancelStop := context.WithTimeout(running, drain)
+	defer cancelStop()
+	return errors.Join(err, n.Stop(stopping))
+}
+
+// nodeConfig reads flags, environment and files.
+func (c *cli) nodeConfig(f serveFlags) (node.Config, error) {
+	for _, v := range []struct {
+		env string
+		to  *string
+		def string
+	}{
+		{"GREENROOM_LISTEN", &f.listen, server.DefaultAddr},
+		{"GREENROOM_DATA_DIR", &f.dataDir, ""},
+		{"GREENROOM_STORE", &f.store, ""},
+	} {
+		if *v.to == v.def {
+			if value := c.getenv(v.env); value != "" {
+				*v.to = value
+			}
+		}
+	}
+	if f.dataDir == "" && f.store == "" {
+		f.dataDir = defaultDataDir
+	}
+	if f.dataDir != "" && f.store != "" {
+		return node.Config{}, usagef("--data-dir and --store both name a store; give one of them")
+	}
+	token, err := c.serverToken(f.tokenFile)
+	if err != nil {
+		return node.Config{}, err
+	}
+	if token == "" && f.clientCA == "" && !f.insecure && !isLoopback(f.listen) {
+		return node.Config{}, usagef("%s can be reached from other machines: give a token with --token-file or GREENROOM_TOKEN, or require client certificates with --client-ca, or let anyone in with --insecure", f.listen)
+	}
+	logger, err := newLogger(c.stderr, f.logFormat, f.logLevel)
+	if err != nil {
+		return node.Config{}, err
+	}
+	return node.Config{
+		DataDir:  f.dataDir,
+		StoreURL: f.store,
+		CacheDir: f.cacheDir,
+		Server: server.Config{
+			Addr:            f.listen,
+			TLS:             server.TLSConfig{CertFile: f.tlsCert, KeyFile: f.tlsKey, ClientCAFile: f.clientCA},
+			Token:           token,
+			Insecure:        f.insecure,
+			AllowedOrigins:  f.corsOrigins,
+			MaxPayloadBytes: f.limits.PayloadBytes,
+			MaxModuleBytes:  f.maxModule,
+			ShowStacks:      f.showStacks,
+		},
+		Limits:         f.limits,
+		MaxActivations: f.maxActivations,
+		GuestMemory:    f.guestMemory,
+		Logger:         logger,
+	}, nil
+}
+
+// isLoopback reports whether only this machine reaches the address. The server
+// judges for itself; this is for an error that names flags.
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return err != nil || host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// serverToken returns the token that callers must send, empty for none.
+func (c *cli) serverToken(file string) (string, error) {
+	if file == "" {
+		return c.token, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read --token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" {
+		return "", usagef("--token-file %s is empty", file)
+	}
+	return token, nil
+}
+
+func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, usagef("--log-level is %q; give debug, info, warn or error", level)
+	}
+	opts := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	}
+	return nil, usagef("--log-format is %q; give text or json", format)
+}
