@@ -26,7 +26,7 @@ type Value struct {
 // are, and the caller has its answer only once the sum is on disk.
 func (c *Counter) Add(ctx *actor.Context, in Add) (Value, error) {
 	sum := c.Count + in.Amount
-	if (sum > c.Count) != (in.Amount > 0) && in.Amount != 0 {
+	if (sum < c.Count) != (in.Amount < 0) {
 		// An error undoes the turn and reaches the caller with its code.
 		return Value{}, actor.Errorf("overflow", "%d and %d are more than a counter holds", c.Count, in.Amount)
 	}

@@ -66,7 +66,7 @@ func fill(buf []byte, call func(buf unsafe.Pointer, capacity uint32) int64) ([]b
 		if n <= len(buf) {
 			return buf[:n], uint8(r >> 32), 0
 		}
-		buf = make([]byte, n)
+		buf = make([]byte, n+n/4) // states grow by little
 	}
 }
 

@@ -40,7 +40,7 @@ func newInstance(h bridge.Host, r *registry) *instance { return &instance{host: 
 func (in *instance) Turn(frame []byte) int32 {
 	ctx := &Context{instance: in}
 	err := in.turn(ctx, frame)
-	if err != nil || ctx.touched {
+	if err != nil && ctx.state != nil || ctx.touched {
 		// The struct no longer is what the host holds: the host drops what
 		// a failed turn did, and keys were written past it in the other case.
 		in.forget()
