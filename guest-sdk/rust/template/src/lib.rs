@@ -1,0 +1,73 @@
+//! A Greenroom guest with one actor type, `Counter`.
+
+use greenroom::prelude::*;
+
+greenroom::record! {
+    /// The state of one counter: loaded before a method, saved after it.
+    #[derive(Default)]
+    pub struct Counter {
+        value: i64,
+    }
+
+    /// The payload of `Add`.
+    #[derive(Default)]
+    pub struct AddRequest {
+        amount: i64,
+    }
+}
+
+impl Counter {
+    /// Adds to the counter and answers the new value. An error undoes the whole
+    /// turn and reaches the caller with its code.
+    fn add(&mut self, ctx: &mut Context, request: AddRequest) -> Result<i64, Error> {
+        if request.amount <= 0 {
+            return Err(Error::new(
+                Status::InvalidArgument,
+                "bad_amount",
+                format!("amount is {}; give a positive number", request.amount),
+            ));
+        }
+        self.value = self.value.saturating_add(request.amount);
+        ctx.info(format!("added {}, now {}", request.amount, self.value));
+        Ok(self.value)
+    }
+
+    /// Answers the value.
+    fn get(&self, _: &Context) -> Result<i64, Error> {
+        Ok(self.value)
+    }
+}
+
+greenroom::actors! {
+    Counter {
+        methods: {
+            "Add" => add,
+            "Get" => read_only get,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use greenroom::testing::Host;
+
+    #[test]
+    fn adds_up() {
+        let host = Host::new();
+        let me = host.actor::<Counter>("me");
+        for value in [2, 4] {
+            assert_eq!(me.call("Add", AddRequest { amount: 2 }), Ok(value));
+        }
+        assert_eq!(me.query("Get", ()), Ok(4));
+    }
+
+    #[test]
+    fn refuses_negative_amounts() {
+        let host = Host::new();
+        let me = host.actor::<Counter>("me");
+        let refused = me.call::<i64>("Add", AddRequest { amount: -1 });
+        assert_eq!(refused.unwrap_err().code(), "bad_amount");
+        assert_eq!(me.version(), 0); // nothing was stored
+    }
+}
