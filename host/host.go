@@ -4,6 +4,7 @@ import (
 	"context"
 	cryptorand "crypto/rand"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -222,7 +223,7 @@ func (h *Host) enqueue(c *call, mailbox int) (*activation, error) {
 // deliver puts a call into a mailbox. The caller has the shard's lock.
 func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int) error {
 	if a.mailbox.len >= mailbox {
-		return actor.ErrMailboxFull
+		return fmt.Errorf("%w: %d invocations wait; call less at once, or try again later", actor.ErrMailboxFull, mailbox)
 	}
 	a.mailbox.push(c)
 	s.used(a)

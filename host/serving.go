@@ -3,6 +3,9 @@ package host
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -82,13 +85,23 @@ func (s *served) method(inv *actor.Invocation) (method, error) {
 	m, ok := s.methods[inv.Method]
 	switch {
 	case !ok:
-		return m, actor.ErrMethodNotFound
+		return m, fmt.Errorf("%w: type %s has no method %s; its methods are %s", actor.ErrMethodNotFound, inv.Key.Type, inv.Method, s.methodNames())
 	case inv.ReadOnly && !m.readOnly:
-		return m, actor.ErrNotReadOnly
+		return m, fmt.Errorf("%w: %s.%s changes its actor; invoke it instead, or declare it read-only in the guest", actor.ErrNotReadOnly, inv.Key.Type, inv.Method)
 	case int64(len(inv.Payload.Data)) > s.limits.PayloadBytes:
 		return m, fmt.Errorf("%w: it has %d bytes; at most %d are allowed", actor.ErrPayloadTooLarge, len(inv.Payload.Data), s.limits.PayloadBytes)
 	}
 	return m, nil
+}
+
+// methodNames lists the type's methods, the first few of many, for an error.
+func (s *served) methodNames() string {
+	const most = 20
+	names := slices.Sorted(maps.Keys(s.methods))
+	if len(names) > most {
+		names = append(names[:most], "…")
+	}
+	return strings.Join(names, ", ")
 }
 
 // fits checks a row against what would run on it. A row that a newer deployment

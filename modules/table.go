@@ -36,7 +36,7 @@ type served struct {
 func (s *Service) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error) {
 	t, ok := s.current.Load().types[typeName{app, typ}]
 	if !ok {
-		return actor.Deployment{}, nil, actor.ErrTypeNotFound
+		return actor.Deployment{}, nil, fmt.Errorf("%w: app %s has no type %s; deploy a module that declares it, or check the name", actor.ErrTypeNotFound, app, typ)
 	}
 	return t.Deployment, t.Spec, t.err
 }
