@@ -55,6 +55,9 @@ func Append(dst []byte, entries []Entry) []byte {
 		if i > 0 && entries[i-1].Key >= e.Key {
 			panic(fmt.Sprintf("envelope: key %q does not come after key %q", e.Key, entries[i-1].Key))
 		}
+		if e.Format > abi.FormatJSON {
+			panic(fmt.Sprintf("envelope: key %q has the unknown format %d", e.Key, e.Format))
+		}
 		if problem := keyProblem(e.Key); problem != "" {
 			panic("envelope: " + problem)
 		}
