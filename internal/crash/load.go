@@ -157,15 +157,15 @@ func (l *Ledger) Check(ctx context.Context, t Target) (problems []string, err er
 }
 
 // number reads a reply that is a JSON number, or an object with the one member
-// "value".
+// "count".
 func number(payload []byte) (int64, error) {
 	var n int64
 	if err := json.Unmarshal(payload, &n); err == nil {
 		return n, nil
 	}
-	var obj struct{ Value *int64 }
-	if err := json.Unmarshal(payload, &obj); err != nil || obj.Value == nil {
+	var obj struct{ Count *int64 }
+	if err := json.Unmarshal(payload, &obj); err != nil || obj.Count == nil {
 		return 0, fmt.Errorf("the reply %q is not a number", payload)
 	}
-	return *obj.Value, nil
+	return *obj.Count, nil
 }
