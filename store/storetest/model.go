@@ -1,0 +1,257 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+	"pgregory.net/rapid"
+)
+
+// RunModel compares a store with a model in memory under random operations.
+// open is called once.
+func RunModel(t *testing.T, open func(t *testing.T) store.Store) {
+	s := open(t)
+	var apps atomic.Int64
+	rapid.Check(t, func(r *rapid.T) {
+		m := &model{
+			ctx: t.Context(), s: s, app: fmt.Sprintf("model-%d", apps.Add(1)),
+			rows: make(map[string]actor.Row),
+		}
+		r.Repeat(map[string]func(*rapid.T){
+			"":         m.check,
+			"commit":   m.commit,
+			"locked":   m.locked,
+			"settle":   m.settle,
+			"list":     m.list,
+			"sweep":    m.sweep,
+			"loadMany": m.loadMany,
+		})
+	})
+}
+
+// modelIDs are few, so that operations meet, and such that order matters.
+var modelIDs = []string{"a", "a!", "a||", "a||state", "b", "é", "😀"}
+
+// model is what a store must show: the contract, as a map.
+type model struct {
+	ctx  context.Context
+	s    store.Store
+	app  string
+	rows map[string]actor.Row // by ID; UpdatedAt is not modelled
+	// sent are commits that were tried, for Settle.
+	sent []actor.Commit
+}
+
+func (m *model) key(id string) actor.Key { return actor.Key{App: m.app, Type: "Cart", ID: id} }
+
+// draw makes a commit of an actor, mostly on its real version.
+func (m *model) draw(r *rapid.T, id string) actor.Commit {
+	read := m.rows[id].Version
+	switch rapid.IntRange(0, 9).Draw(r, "fence") {
+	case 0:
+		read = 0
+	case 1:
+		read += rapid.SampledFrom([]uint64{1, 2, ^uint64(0)}).Draw(r, "offset")
+	}
+	if read > math.MaxInt64-1 {
+		read = 7 // below 0
+	}
+	c := touch(m.key(id), actor.Row{Version: read})
+	c.Generation = rapid.Uint64Range(0, 5).Draw(r, "generation")
+	c.StateSchema = rapid.Uint32Range(0, 5).Draw(r, "schema")
+	switch rapid.SampledFrom([]string{"json", "json", "envelope", "none", "keep", "delete"}).Draw(r, "what") {
+	case "json":
+		c.Effects.State = jsonState(fmt.Sprintf(`{"n":%d}`, rapid.IntRange(0, 1000).Draw(r, "n")))
+	case "envelope":
+		c.Effects.State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(r, "bytes")}
+	case "none":
+		c.Effects.State = &actor.EncodedState{}
+	case "delete":
+		c.Delete = true
+	}
+	if len(m.sent) < 200 {
+		m.sent = append(m.sent, c)
+	}
+	return c
+}
+
+// apply does to the model what the contract says, and reports whether c fits.
+func (m *model) apply(c actor.Commit) bool {
+	old := m.rows[c.Key.ID]
+	if old.Version != c.ReadVersion {
+		return false
+	}
+	row := actor.Row{Version: c.NewVersion, CommitID: c.ID, Deleted: c.Delete, Generation: c.Generation, StateSchema: c.StateSchema}
+	switch {
+	case c.Delete:
+	case c.Effects.State != nil:
+		row.State = *c.Effects.State
+	default:
+		row.State = old.State
+	}
+	m.rows[c.Key.ID] = row
+	return true
+}
+
+func (m *model) commit(r *rapid.T) {
+	ids := rapid.SliceOfNDistinct(rapid.SampledFrom(modelIDs), 1, 4, rapid.ID[string]).Draw(r, "ids")
+	commits := make([]actor.Commit, len(ids))
+	for i, id := range ids {
+		commits[i] = m.draw(r, id)
+	}
+	for i, err := range m.s.Commit(m.ctx, commits) {
+		m.answered(r, err, m.apply(commits[i]))
+	}
+}
+
+func (m *model) answered(r *rapid.T, err error, applied bool) {
+	switch {
+	case applied && err != nil:
+		r.Fatalf("a commit that fits was refused: %v", err)
+	case !applied && !errors.Is(err, actor.ErrStale):
+		r.Fatalf("a stale commit was answered %v", err)
+	}
+}
+
+func (m *model) locked(r *rapid.T) {
+	id := rapid.SampledFrom(modelIDs).Draw(r, "id")
+	c := m.draw(r, id)
+	c.ReadVersion = m.rows[id].Version
+	c.NewVersion = max(c.NewVersion, c.ReadVersion+1)
+	_, err := m.s.LockedTurn(m.ctx, m.key(id), func(_ context.Context, row actor.Row) (*actor.Commit, error) {
+		m.same(r, id, row)
+		return &c, nil
+	})
+	m.answered(r, err, m.apply(c))
+}
+
+func (m *model) settle(r *rapid.T) {
+	var c actor.Commit
+	if len(m.sent) > 0 && rapid.Bool().Draw(r, "sent") {
+		c = rapid.SampledFrom(m.sent).Draw(r, "commit")
+	} else {
+		c = m.draw(r, rapid.SampledFrom(modelIDs).Draw(r, "id"))
+	}
+	row := m.rows[c.Key.ID]
+	var want error
+	switch {
+	case row.Version != 0 && row.CommitID == c.ID:
+	case row.Version == c.ReadVersion:
+		want = actor.ErrStale
+		row.Version++
+		if c.ReadVersion == 0 {
+			row.Deleted = true
+		}
+		m.rows[c.Key.ID] = row
+	case c.ReadVersion < row.Version && row.Version <= c.NewVersion:
+		want = actor.ErrStale
+	default:
+		want = actor.ErrAmbiguous
+	}
+	if err := m.s.Settle(m.ctx, c); !errors.Is(err, want) {
+		r.Fatalf("settle answered %v, want %v", err, want)
+	}
+	if want != nil && c.ReadVersion == 0 && row.Version == 1 {
+		// The version of the tombstone that settling left is random.
+		m.rows[c.Key.ID] = m.adopt(r, c.Key.ID)
+	}
+}
+
+// adopt takes over a tombstone's random version and commit ID.
+func (m *model) adopt(r *rapid.T, id string) actor.Row {
+	rows, err := m.s.LoadActors(m.ctx, []actor.Key{m.key(id)}, actor.LoadOptions{})
+	if err != nil || rows[0].Version == 0 || !rows[0].Deleted {
+		r.Fatalf("settling an insert left %+v, %v", rows, err)
+	}
+	row := rows[0]
+	row.UpdatedAt = time.Time{}
+	return row
+}
+
+func (m *model) list(r *rapid.T) {
+	limit := rapid.IntRange(1, 8).Draw(r, "limit")
+	after := rapid.SampledFrom(append([]string{""}, modelIDs...)).Draw(r, "after")
+	var want []string
+	for _, id := range slices.Sorted(slices.Values(modelIDs)) {
+		if row := m.rows[id]; row.Version != 0 && !row.Deleted && id > after && len(want) < limit {
+			want = append(want, id)
+		}
+	}
+	infos, err := m.s.ListActors(m.ctx, store.ActorQuery{App: m.app, Type: "Cart", After: after, Limit: limit})
+	if err != nil {
+		r.Fatal(err)
+	}
+	var got []string
+	for _, info := range infos {
+		got = append(got, info.Key.ID)
+		row := m.rows[info.Key.ID]
+		if info.Version != row.Version || info.Generation != row.Generation || info.StateSchema != row.StateSchema || info.StateSize != int64(len(row.State.Data)) {
+			r.Fatalf("the entry of %q is %+v, and its row %s", info.Key.ID, info, describe(row))
+		}
+	}
+	if !slices.Equal(got, want) {
+		r.Fatalf("the list is %q, want %q", got, want)
+	}
+}
+
+func (m *model) sweep(r *rapid.T) {
+	now, err := m.s.Now(m.ctx)
+	if err != nil {
+		r.Fatal(err)
+	}
+	for {
+		n, err := m.s.SweepTombstones(m.ctx, now.Add(time.Minute), store.MaxList)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if n < store.MaxList {
+			break
+		}
+	}
+	for id, row := range m.rows {
+		if row.Deleted {
+			delete(m.rows, id)
+		}
+	}
+}
+
+func (m *model) loadMany(r *rapid.T) {
+	ids := rapid.SliceOfN(rapid.SampledFrom(modelIDs), 0, 10).Draw(r, "ids")
+	m.load(r, ids)
+}
+
+// check runs after every operation.
+func (m *model) check(r *rapid.T) { m.load(r, modelIDs) }
+
+func (m *model) load(r *rapid.T, ids []string) {
+	keys := make([]actor.Key, len(ids))
+	for i, id := range ids {
+		keys[i] = m.key(id)
+	}
+	rows, err := m.s.LoadActors(m.ctx, keys, actor.LoadOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	for i, id := range ids {
+		m.same(r, id, rows[i])
+	}
+}
+
+func (m *model) same(r *rapid.T, id string, got actor.Row) {
+	want := m.rows[id]
+	if got.Version != 0 && got.UpdatedAt.IsZero() {
+		r.Fatalf("%q has no time", id)
+	}
+	got.UpdatedAt, want.UpdatedAt = time.Time{}, time.Time{}
+	if !sameRow(got, want) {
+		r.Fatalf("%q is\n  %s, want\n  %s", id, describe(got), describe(want))
+	}
+}
