@@ -1,8 +1,10 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -36,16 +38,11 @@ func (l *pebbleLogger) Fatalf(format string, args ...any) {
 func (s *Store) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
-			s.log.Error("flush or compaction failed", "error", err)
-		},
-		FlushEnd: func(info pebble.FlushInfo) {
-			if info.Err != nil {
-				text := info.Err.Error()
-				s.flushError.Store(&text)
-			} else if s.flushError.Swap(nil) != nil {
-				s.log.Info("flush succeeded; writes are taken again")
+			if s.flush.confirm(err) {
+				s.log.Error("flush or compaction failed", "error", err)
 			}
 		},
+		FlushEnd: func(info pebble.FlushInfo) { s.flush.ended(info.Err) },
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			s.log.Error("data file is damaged; rows in it cannot be read", "file", info.Path, "error", info.Details)
 		},
@@ -56,4 +53,41 @@ func (s *Store) listener() *pebble.EventListener {
 			s.log.Warn("writes wait for the disk", "reason", info.Reason)
 		},
 	}
+}
+
+// flushHealth knows whether the last flush failed. Pebble reports a flush that
+// had nothing to write as an error, too, and tells the two apart only by
+// repeating the real one as a background error.
+type flushHealth struct {
+	mu     sync.Mutex
+	last   error // of the last flush
+	failed error // the last background error
+	logged string
+}
+
+func (h *flushHealth) ended(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last = err
+}
+
+// confirm notes a background error, and reports whether it is news: Pebble
+// tries again at once, and would fill the log.
+func (h *flushHealth) confirm(err error) (news bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failed = err
+	news = h.logged != err.Error()
+	h.logged = err.Error()
+	return news
+}
+
+// check returns the error of the last flush if it failed.
+func (h *flushHealth) check() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.last != nil && errors.Is(h.last, h.failed) {
+		return h.last
+	}
+	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -43,7 +42,7 @@ type Store struct {
 	// removed: those take several batches.
 	uploads chan struct{}
 
-	flushError atomic.Pointer[string]
+	flush flushHealth
 
 	failed    chan struct{} // closed by fail
 	failOnce  sync.Once

@@ -174,8 +174,8 @@ func (s *Store) writable(opts writeOptions) error {
 		return s.unavailable()
 	default:
 	}
-	if text := s.flushError.Load(); text != nil {
-		return fmt.Errorf("the last flush failed (%s): %w", *text, actor.ErrUnavailable)
+	if err := s.flush.check(); err != nil {
+		return fmt.Errorf("the last flush failed (%w): %w", err, actor.ErrUnavailable)
 	}
 	if opts.frees {
 		return nil

@@ -1,0 +1,49 @@
+package embedded
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// DamageRow changes the stored bytes of an actor's row.
+func (s *Store) DamageRow(k actor.Key, change func(value []byte) []byte) error {
+	return s.damage(actorKey(k), change)
+}
+
+// DamageChunk changes the stored bytes of a module's first chunk.
+func (s *Store) DamageChunk(app string, d actor.Digest, change func(value []byte) []byte) error {
+	return s.damage(chunkKey(app, d, 0), change)
+}
+
+func (s *Store) damage(key []byte, change func(value []byte) []byte) error {
+	value, err := get(s.db, key)
+	if err != nil {
+		return err
+	}
+	return s.db.Set(key, change(value), pebble.Sync)
+}
+
+// Flush moves what is in memory to data files.
+func (s *Store) Flush() error { return s.db.Flush() }
+
+// CountKeys counts the keys of a keyspace.
+func (s *Store) CountKeys(space string) (n int, err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte(space), UpperBound: prefixEnd([]byte(space))})
+	if err != nil {
+		return 0, err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	return n, it.Close()
+}
+
+// RowHeaderSize is where the state begins in a row.
+const RowHeaderSize = rowHeaderSize
+
+// Keyspaces that tests count.
+const (
+	TombSpace   = tombSpace
+	ChunkSpace  = chunkSpace
+	UploadSpace = uploadSpace
+)
