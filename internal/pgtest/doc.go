@@ -9,12 +9,12 @@
 // caller a fresh database on it. [Start] starts one for a single test, which
 // may stop, kill and restart it.
 //
-// Every server is the child of a small shell watchdog whose standard input is
-// a pipe held by the test process. When that pipe closes, the watchdog stops
+// Beside every server waits a small shell, the watchdog, reading a pipe whose
+// other end the test process holds. When that pipe closes, the watchdog stops
 // the server and removes its folder. The kernel closes it whenever the test
 // process ends, by return, os.Exit, panic or SIGKILL, so nothing needs to be
-// called at the end, and nothing is left behind. The watchdog has a process
-// group of its own, so that Ctrl-C reaches the tests and not the server.
+// called at the end, and nothing is left behind. Both have a process group of
+// their own, so that Ctrl-C reaches the tests and not the server.
 //
 // PostgreSQL refuses to run as root: for root, the server and its watchdog run
 // as the user postgres, or nobody if there is none.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -38,8 +39,9 @@ type Server struct {
 	password string
 	as       *syscall.Credential
 
-	watch *exec.Cmd // nil while stopped
-	leash io.WriteCloser
+	process *exec.Cmd // nil while stopped
+	leash   io.WriteCloser
+	ended   chan struct{} // closed once process has ended
 }
 
 // Start starts a server for this test alone and stops it at the test's end. For
@@ -143,14 +145,25 @@ func (s *Server) startOnce() error {
 	cmd.Dir = s.folder
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
-	leash, err := cmd.StdinPipe()
+	// Not StdinPipe: Wait would close that, which would remove the folder of a
+	// server that is to start again.
+	held, leash, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	cmd.Stdin = held
+	err = cmd.Start()
+	_ = held.Close()
+	if err != nil {
+		_ = leash.Close()
 		return err
 	}
-	s.watch, s.leash = cmd, leash
+	ended := make(chan struct{})
+	s.process, s.leash, s.ended = cmd, leash, ended
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
 
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
@@ -161,18 +174,16 @@ func (s *Server) startOnce() error {
 		if err == nil && strings.TrimSpace(string(out)) == s.data() {
 			return nil
 		}
-		if err == nil || ctx.Err() != nil || s.Pid() == 0 && bytes.Contains(s.log(), []byte("FATAL")) {
-			s.halt("keep")
-			return fmt.Errorf("not ready: %s", bytes.TrimSpace(out))
+		select {
+		case <-ended:
+			s.release()
+			return errors.New("it ended at once")
+		case <-ctx.Done():
+			s.halt(syscall.SIGQUIT)
+			return fmt.Errorf("not ready in %v: %s", startLimit, bytes.TrimSpace(out))
+		case <-time.After(20 * time.Millisecond): // psql cannot wait for a server
 		}
-		// psql has no way to wait for a server; this polls under startLimit.
-		time.Sleep(20 * time.Millisecond)
 	}
-}
-
-func (s *Server) log() []byte {
-	log, _ := os.ReadFile(filepath.Join(s.folder, "log"))
-	return log
 }
 
 func freePort() (int, error) {
@@ -186,20 +197,14 @@ func freePort() (int, error) {
 
 // Pid returns the process ID of the server's main process, 0 while stopped.
 func (s *Server) Pid() int {
-	file, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
-	if err != nil {
+	if s.process == nil {
 		return 0
 	}
-	first, _, _ := strings.Cut(string(file), "\n")
-	pid, _ := strconv.Atoi(strings.TrimSpace(first))
-	if pid <= 0 || syscall.Kill(pid, 0) != nil {
-		return 0
-	}
-	return pid
+	return s.process.Process.Pid
 }
 
 // Stop stops the server in order, cutting every connection. Its data stays.
-func (s *Server) Stop() { s.halt("keep") }
+func (s *Server) Stop() { s.halt(syscall.SIGINT) }
 
 // Kill ends all of the server's processes with SIGKILL. Its data stays as the
 // kernel has it.
@@ -224,8 +229,7 @@ func (s *Server) Kill(t testing.TB) {
 	for _, child := range children {
 		signal(child, syscall.SIGKILL)
 	}
-	signal(pid, syscall.SIGKILL)
-	s.halt("keep")
+	s.halt(syscall.SIGKILL)
 }
 
 // childrenOf lists processes by way of /proc on Linux, where ps is often not
@@ -273,21 +277,30 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// halt ends the watchdog, and with it the server.
-func (s *Server) halt(order string) {
-	if s.watch == nil {
+// halt sends the signal and waits for the server to end.
+func (s *Server) halt(sig syscall.Signal) {
+	if s.process == nil {
 		return
 	}
-	if order != "" {
-		_, _ = io.WriteString(s.leash, order+"\n")
+	_ = s.process.Process.Signal(sig)
+	select {
+	case <-s.ended:
+	case <-time.After(startLimit):
+		_ = s.process.Process.Kill()
+		<-s.ended
 	}
+	s.release()
+}
+
+// release sends the watchdog of an ended server away.
+func (s *Server) release() {
+	_, _ = io.WriteString(s.leash, "done\n")
 	_ = s.leash.Close()
-	_ = s.watch.Wait()
-	s.watch, s.leash = nil, nil
+	s.process, s.leash, s.ended = nil, nil, nil
 }
 
 func (s *Server) remove() {
-	s.halt("")
+	s.halt(syscall.SIGQUIT)
 	_ = os.RemoveAll(s.folder)
 }
 
