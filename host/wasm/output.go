@@ -10,7 +10,8 @@ const (
 	// loop must not fill the host's disk.
 	maxTurnLines  = 1_000
 	maxTurnOutput = 256 << 10
-	// maxTail is how much of the newest output is kept to explain a trap.
+	// maxTail is how much of the newest output is kept to explain a trap, in
+	// bytes; of a panic about as much from its beginning.
 	maxTail = 4 << 10
 
 	levelInfo  = 0
@@ -67,39 +68,42 @@ func (o *output) line(level int32, text string) {
 	o.emit(level, text)
 }
 
-// remember keeps the newest maxTail bytes of text, give or take the last piece.
+// remember keeps the newest of what was printed, up to the beginning of a panic:
+// what follows that is goroutines, which would push the reason out.
 func (o *output) remember(text []byte) {
-	if len(text) > maxTail {
-		text = text[:maxTail] // a panic's reason stands first, its goroutines after it
+	if len(o.tail)+len(text) > maxTail {
+		if at := reasonAt(o.tail); at >= 0 {
+			text = text[:min(len(text), max(0, maxTail+at-len(o.tail)))]
+		} else if keep := maxTail / 2; len(o.tail) > keep {
+			o.tail = append(o.tail[:0], o.tail[len(o.tail)-keep:]...)
+		}
 	}
-	if over := len(o.tail) + len(text) - 2*maxTail; over > 0 {
-		o.tail = append(o.tail[:0], o.tail[over:]...)
+	o.tail = append(o.tail, text[:min(len(text), maxTail)]...)
+}
+
+// reasonAt finds where in a guest's output the reason of its end begins; -1 if
+// none of the languages we know wrote one.
+func reasonAt(text []byte) int {
+	at := -1
+	for _, mark := range []string{"panic: ", "fatal error: ", "panicked at "} {
+		if i := bytes.Index(text, []byte(mark)); i >= 0 && (at < 0 || i < at) {
+			at = i
+		}
 	}
-	o.tail = append(o.tail, text...)
+	return at
 }
 
 // reason extracts from the newest output why the guest gave up, empty if it did
 // not say.
 func (o *output) reason() string {
-	text := cleanText(o.tail)
-	if o.stdout.level == levelInfo { // lines not yet ended count as well
-		text += cleanText(o.stdout.part) + cleanText(o.stderr.part)
-	}
-	for _, mark := range []string{"panic: ", "fatal error: ", "panicked at "} {
-		at := strings.LastIndex(text, mark)
-		if mark == "panic: " { // the first: a panic in a panic prints both
-			at = strings.Index(text, mark)
-		}
-		if at < 0 {
-			continue
-		}
-		text = text[at:]
+	if at := reasonAt(o.tail); at >= 0 {
+		text := cleanText(o.tail[at:])
 		for _, stop := range []string{"\n\n", "\ngoroutine "} {
 			text, _, _ = strings.Cut(text, stop)
 		}
 		return shorten(strings.TrimSpace(text))
 	}
-	lines := strings.Split(strings.TrimSpace(text), "\n")
+	lines := strings.Split(strings.TrimSpace(cleanText(o.tail)), "\n")
 	return shorten(strings.Join(lines[max(0, len(lines)-5):], "\n"))
 }
 
