@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
@@ -51,7 +52,7 @@ func (c *cli) historyCommand() *cobra.Command {
 					note = "current"
 				}
 				if d.RolledBackFrom != 0 {
-					note += fmt.Sprintf(" rolled back from %d", d.RolledBackFrom)
+					note = strings.TrimPrefix(note+fmt.Sprintf(", rolled back from %d", d.RolledBackFrom), ", ")
 				}
 				rows[i] = []string{strconv.FormatUint(d.Generation, 10), short(d.Digest), schema(d.StateSchema), when(d.CreatedAt), note}
 			}

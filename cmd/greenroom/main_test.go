@@ -3,16 +3,20 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/server"
 )
@@ -26,6 +30,14 @@ func TestMain(m *testing.M) {
 // TestScripts runs the command line as its users do: each script is a process
 // of its own, against a real server.
 func TestScripts(t *testing.T) {
+	userHome, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	canBuild := map[string]bool{}
+	for _, st := range guestbuild.Probe(t.Context()) {
+		canBuild[st.Toolchain] = st.Err == nil
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
@@ -34,15 +46,31 @@ func TestScripts(t *testing.T) {
 			for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOROOT"} {
 				env.Setenv(name, goEnv(t, name))
 			}
+			for name, folder := range map[string]string{"CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup"} {
+				home := os.Getenv(name)
+				if home == "" {
+					home = filepath.Join(userHome, folder)
+				}
+				env.Setenv(name, home)
+			}
+			env.Setenv("CARGO_NET_OFFLINE", "true")
 			env.Setenv("GOPROXY", "off")
 			env.Setenv("GOFLAGS", "-mod=mod")
 			env.Setenv("GOWORK", "off")
 			return nil
 		},
+		Condition: func(cond string) (bool, error) {
+			ok, known := canBuild[cond]
+			if !known {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			return ok, nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"server":    cmdServer,
-			"waitfor":   cmdWaitFor,
-			"interrupt": cmdInterrupt,
+			"server":     cmdServer,
+			"address":    cmdAddress,
+			"capture":    cmdCapture,
+			"eventually": cmdEventually,
 		},
 	})
 }
@@ -81,4 +109,44 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	})
 	ts.Setenv("GREENROOM_SERVER", "http://"+n.Addr().String())
+}
+
+// cmdCapture keeps what the last command wrote in a variable.
+func cmdCapture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: capture NAME")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// cmdAddress keeps an address that nobody listens on in a variable.
+func cmdAddress(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: address NAME")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Setenv(args[0], l.Addr().String())
+	ts.Check(l.Close())
+}
+
+// cmdEventually runs a command until it succeeds and its output matches.
+func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: eventually PATTERN COMMAND...")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	deadline := time.After(time.Minute)
+	for {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		select {
+		case <-deadline:
+			ts.Fatalf("%q never succeeded with output like %q", args[1:], args[0])
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }

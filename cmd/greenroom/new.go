@@ -13,9 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	sdk "github.com/greenroom-run/greenroom/guest-sdk/go"
+	gosdk "github.com/greenroom-run/greenroom/guest-sdk/go"
+	rustsdk "github.com/greenroom-run/greenroom/guest-sdk/rust"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 )
+
+// projectSDK is where a project keeps its copy of the SDK.
+const projectSDK = ".greenroom/sdk"
 
 //go:embed templates
 var templates embed.FS
@@ -51,6 +55,8 @@ func (c *cli) newProject(path string, lang guestbuild.Language) error {
 	switch lang {
 	case guestbuild.LanguageGo:
 		files = writeGoProject
+	case guestbuild.LanguageRust:
+		files = writeRustProject
 	case "":
 		return usagef("--lang is missing; give go or rust")
 	default:
@@ -69,6 +75,10 @@ func (c *cli) newProject(path string, lang guestbuild.Language) error {
 		return fmt.Errorf("make project: %w", err)
 	}
 	if err := os.Chmod(tmp, 0o755); err != nil {
+		return fmt.Errorf("make project: %w", err)
+	}
+	// An empty folder makes way; Remove refuses any other.
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("make project: %w", err)
 	}
 	if err := os.Rename(tmp, path); err != nil {
@@ -108,7 +118,14 @@ func writeGoProject(dir, name string) error {
 	if err := writeTemplate(dir, "templates/go", name); err != nil {
 		return err
 	}
-	return sdk.WriteTo(filepath.Join(dir, ".greenroom", "sdk"))
+	return gosdk.WriteTo(filepath.Join(dir, filepath.FromSlash(projectSDK)))
+}
+
+func writeRustProject(dir, name string) error {
+	if err := rustsdk.WriteSDK(filepath.Join(dir, filepath.FromSlash(projectSDK), "rust")); err != nil {
+		return err
+	}
+	return rustsdk.WriteProject(dir, name, projectSDK+"/rust")
 }
 
 // writeTemplate writes the files of a template folder, without the ending .tmpl

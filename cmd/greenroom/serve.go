@@ -100,7 +100,7 @@ func (c *cli) serve(ctx context.Context, f serveFlags) error {
 	}
 	return serveUntilDone(ctx, cfg, f.drain, func(*node.Node) error {
 		<-ctx.Done()
-		cfg.Logger.Info("stopping", "drain_timeout", f.drain)
+		cfg.Logger.Info("stopping", "drain_timeout", f.drain.String())
 		return nil
 	})
 }
