@@ -84,19 +84,13 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	}
 	errs := make([]error, len(commits))
 	for i := range errs {
-		errs[i] = invalid[i]
-		if errs[i] == nil {
+		switch {
+		case invalid[i] != nil:
+			errs[i] = invalid[i]
+		case refused != nil && refused[i] != nil:
+			errs[i] = refused[i] // certain, whatever became of the others
+		default:
 			errs[i] = err
-		}
-	}
-	if err != nil {
-		// Even after an ambiguous outcome: the writer may have died in the middle
-		// of deciding, so refused says nothing.
-		return errs
-	}
-	for i := range errs {
-		if errs[i] == nil {
-			errs[i] = refused[i]
 		}
 	}
 	return errs

@@ -63,9 +63,10 @@
 //     memory would fill up and writes would hang. Pebble tries again by itself.
 //   - Writing or syncing the log fails, or Pebble gives up (its Fatalf, which
 //     would end the process): the store is failed for good. Commits under way
-//     are actor.ErrAmbiguous, everything later is actor.ErrUnavailable, and
-//     the remedy is a new process: after a failed sync nobody knows what
-//     the kernel still holds, so nothing is served from memory any more.
+//     are actor.ErrAmbiguous, everything later is actor.ErrUnavailable, Close
+//     leaves the folder locked, and the remedy is a new process: after a failed
+//     sync nobody knows what the kernel still holds, and Pebble may hang in the
+//     middle of a write, so nothing is served from memory any more.
 //   - A second process or a second Open of the folder is refused.
 //   - The clock goes back: times do not. They never pass behind a time already
 //     written.

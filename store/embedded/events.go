@@ -11,8 +11,8 @@ import (
 
 // pebbleLogger hands Pebble's own log to slog.
 type pebbleLogger struct {
-	log   *slog.Logger
-	wedge func(error)
+	log  *slog.Logger
+	fail func(error)
 }
 
 func (l *pebbleLogger) Infof(format string, args ...any) {
@@ -28,7 +28,7 @@ func (l *pebbleLogger) Errorf(format string, args ...any) {
 // which every call notices, and the goroutine stops for ever with Pebble's locks
 // held, so that Pebble writes nothing more.
 func (l *pebbleLogger) Fatalf(format string, args ...any) {
-	l.wedge(fmt.Errorf(format, args...))
+	l.fail(fmt.Errorf(format, args...))
 	select {}
 }
 

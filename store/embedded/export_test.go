@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"errors"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -47,3 +49,18 @@ const (
 	ChunkSpace  = chunkSpace
 	UploadSpace = uploadSpace
 )
+
+// SetLayout changes the layout's version.
+func (s *Store) SetLayout(version string) error {
+	return s.db.Set([]byte(formatKey), []byte(version), pebble.Sync)
+}
+
+// CutUpload makes of a stored module what a crash before the last write of its
+// upload leaves.
+func (s *Store) CutUpload(app string, d actor.Digest) error {
+	b := s.db.NewBatch()
+	if err := errors.Join(b.Set(uploadKey(app, d), nil, nil), b.Delete(moduleKey(app, d), nil)); err != nil {
+		return err
+	}
+	return s.db.Apply(b, pebble.Sync)
+}

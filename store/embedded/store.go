@@ -44,11 +44,9 @@ type Store struct {
 
 	flush flushHealth
 
-	failed    chan struct{} // closed by fail
-	failOnce  sync.Once
-	failure   error         // set before failed is closed
-	wedged    chan struct{} // closed by wedge
-	wedgeOnce sync.Once
+	failed   chan struct{} // closed by fail
+	failOnce sync.Once
+	failure  error // set before failed is closed
 
 	mu       sync.Mutex
 	closing  bool
@@ -86,7 +84,6 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		quit:    make(chan struct{}),
 		uploads: make(chan struct{}, 1),
 		failed:  make(chan struct{}),
-		wedged:  make(chan struct{}),
 		drained: make(chan struct{}),
 		closed:  make(chan struct{}),
 	}
@@ -131,7 +128,7 @@ func (s *Store) options(cfg Config) *pebble.Options {
 		L0CompactionThreshold:       2,
 		L0StopWritesThreshold:       1000,
 		MaxOpenFiles:                1000,
-		Logger:                      &pebbleLogger{log: cfg.Logger, wedge: s.wedge},
+		Logger:                      &pebbleLogger{log: cfg.Logger, fail: s.fail},
 		EventListener:               s.listener(),
 	}
 	// Most loads of a cold key find nothing: a new actor. The filter, 10 bits
@@ -249,13 +246,6 @@ func (s *Store) fail(err error) {
 	})
 }
 
-// wedge is fail for a storage engine that holds its locks for ever: it cannot
-// even be closed, and the writer may hang.
-func (s *Store) wedge(err error) {
-	s.fail(err)
-	s.wedgeOnce.Do(func() { close(s.wedged) })
-}
-
 // unavailable says why a failed store does not answer.
 func (s *Store) unavailable() error {
 	<-s.failed
@@ -277,8 +267,8 @@ func unavailable(err error) error {
 }
 
 // Close waits for the calls in flight and releases the folder. A failed store
-// whose engine hangs keeps the folder locked until the process ends, so that
-// nobody else writes to it meanwhile; the error says so.
+// keeps the folder locked until the process ends, since its engine may hang in
+// the middle of a write, and nobody else may write meanwhile; the error says so.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	first := !s.closing
@@ -299,7 +289,7 @@ func (s *Store) close() error {
 	<-s.drained
 	close(s.quit)
 	select {
-	case <-s.wedged:
+	case <-s.failed:
 		return fmt.Errorf("embedded store: %s stays locked until the process ends: %w", s.dir, s.failure)
 	default:
 	}

@@ -14,12 +14,14 @@ import (
 type task struct {
 	opts   writeOptions
 	decide func(*tx) error
-	// answer gets exactly one value, unless the writer is wedged meanwhile.
-	answer chan decided
+	// decided is closed when decide has returned, or is not going to be called.
+	decided chan struct{}
+	// answer gets exactly one value, unless the store fails meanwhile.
+	answer chan answer
 }
 
-// decided is what the writer did with a task.
-type decided struct {
+// answer is what the writer did with a task.
+type answer struct {
 	err error // of decide: nothing was applied
 	// flight is the task's own flight if it wrote, otherwise the latest one:
 	// when it has landed, all that decide read is durable.
@@ -67,10 +69,10 @@ func (t *tx) must(err error) {
 
 // write hands a decision to the writer and waits until all that it wrote and
 // read is durable. If decide returns an error, nothing is applied and the error
-// is returned as it is. After actor.ErrAmbiguous decide may still be running.
+// is returned as it is. When it returns, decide is not running.
 // The caller is between enter and leave.
 func (s *Store) write(ctx context.Context, opts writeOptions, decide func(*tx) error) error {
-	t := &task{opts: opts, decide: decide, answer: make(chan decided, 1)}
+	t := &task{opts: opts, decide: decide, decided: make(chan struct{}), answer: make(chan answer, 1)}
 	select {
 	case s.tasks <- t:
 	case <-ctx.Done():
@@ -78,26 +80,29 @@ func (s *Store) write(ctx context.Context, opts writeOptions, decide func(*tx) e
 	case <-s.failed:
 		return s.unavailable()
 	}
-	var d decided
+	var a answer
 	select {
-	case d = <-t.answer:
-	case <-s.wedged:
+	case a = <-t.answer:
+	case <-s.failed:
+		// The writer may hang in applying the task, but what the caller owns it
+		// does not touch after deciding.
+		<-t.decided
 		return fmt.Errorf("the embedded store failed during the write (%w): %w", s.failure, actor.ErrAmbiguous)
 	}
 	switch {
-	case d.err != nil:
-		return d.err
-	case d.batch == nil:
-		return s.await(ctx, d.flight)
+	case a.err != nil:
+		return a.err
+	case a.batch == nil:
+		return s.await(ctx, a.flight)
 	case opts.noSync:
-		return d.batch.Close()
+		return a.batch.Close()
 	}
-	if err := d.batch.SyncWait(); err != nil {
+	if err := a.batch.SyncWait(); err != nil {
 		s.fail(fmt.Errorf("sync the log: %w", err))
 		return fmt.Errorf("the log could not be synced (%w): %w", err, actor.ErrAmbiguous)
 	}
-	s.flights.land(d.flight)
-	return d.batch.Close()
+	s.flights.land(a.flight)
+	return a.batch.Close()
 }
 
 // await waits until what a flight shows is durable; nil stands for what is
@@ -135,36 +140,45 @@ func (s *Store) runWriter() {
 func (s *Store) perform(t *task) (ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.wedge(fmt.Errorf("write: %v\n%s", r, debug.Stack()))
+			s.fail(fmt.Errorf("write: %v\n%s", r, debug.Stack()))
 			ok = false
 		}
 	}()
-	if err := s.writable(t.opts); err != nil {
-		t.answer <- decided{err: err}
-		return true
-	}
-	tx := &tx{s: s, now: s.clock.read(), batch: s.db.NewBatch()}
-	if err := t.decide(tx); err != nil {
-		tx.must(tx.batch.Close())
-		t.answer <- decided{err: err}
+	tx, err := s.decide(t)
+	if err != nil {
+		t.answer <- answer{err: err}
 		return true
 	}
 	if tx.batch.Empty() {
 		tx.must(tx.batch.Close())
-		t.answer <- decided{flight: s.flights.latest.Load()}
+		t.answer <- answer{flight: s.flights.latest.Load()}
 		return true
 	}
 	s.space.written.Add(int64(tx.batch.Len()))
 	if t.opts.noSync {
 		tx.must(s.db.Apply(tx.batch, pebble.NoSync))
-		t.answer <- decided{batch: tx.batch}
+		t.answer <- answer{batch: tx.batch}
 		return true
 	}
 	// Before the batch can be read, everybody must be able to find its flight.
 	f := s.flights.takeOff(tx.keys)
 	tx.must(s.db.ApplyNoSyncWait(tx.batch, pebble.Sync))
-	t.answer <- decided{flight: f, batch: tx.batch}
+	t.answer <- answer{flight: f, batch: tx.batch}
 	return true
+}
+
+// decide runs the decision of a task.
+func (s *Store) decide(t *task) (*tx, error) {
+	defer close(t.decided)
+	if err := s.writable(t.opts); err != nil {
+		return nil, err
+	}
+	tx := &tx{s: s, now: s.clock.read(), batch: s.db.NewBatch()}
+	if err := t.decide(tx); err != nil {
+		tx.must(tx.batch.Close())
+		return nil, err
+	}
+	return tx, nil
 }
 
 // writable says why a write cannot be taken now.
