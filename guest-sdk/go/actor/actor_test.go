@@ -35,6 +35,8 @@ func (a *Account) Deposit(ctx *actor.Context, in Deposit) (int, error) {
 	switch in.Note {
 	case "wrapped":
 		return 0, fmt.Errorf("deposit %d: %w", in.Amount, errFrozen.Retry().WithDetail(map[string]int{"balance": a.Balance}))
+	case "joined":
+		return 0, errors.Join(errors.New("first"), fmt.Errorf("second: %w", errFrozen))
 	case "plain":
 		return 0, errors.New("no such luck")
 	case "refuse":
@@ -78,6 +80,12 @@ func (a *Account) Bypass(ctx *actor.Context, balance int) (actor.None, error) {
 	return actor.None{}, ctx.State().Set("balance", balance)
 }
 
+// Both changes one field in the struct and another as a key.
+func (a *Account) Both(ctx *actor.Context, n int) (actor.None, error) {
+	a.Owner = fmt.Sprint(n)
+	return actor.None{}, ctx.State().Set("balance", n)
+}
+
 // Scribble sets a key that is not a field.
 func (a *Account) Scribble(ctx *actor.Context, text string) (actor.None, error) {
 	return actor.None{}, ctx.State().Set("scribble", text)
@@ -107,8 +115,23 @@ func (*Probe) See(ctx *actor.Context, _ actor.None) (Seen, error) {
 
 func (*Probe) Echo(ctx *actor.Context, in actor.Payload) (actor.Payload, error) { return in, nil }
 func (*Probe) EchoBytes(ctx *actor.Context, in []byte) ([]byte, error)          { return in, nil }
-func (*Probe) BadReply(ctx *actor.Context, _ actor.None) (func(), error)        { return func() {}, nil }
-func (*Probe) BigReply(ctx *actor.Context, n int) ([]byte, error)               { return make([]byte, n), nil }
+func (*Probe) Keep(ctx *actor.Context, in actor.Payload) (actor.None, error) {
+	kept.payload, kept.invocation = in, ctx.InvocationID()
+	return actor.None{}, nil
+}
+func (*Probe) KeepBytes(ctx *actor.Context, in []byte) (actor.None, error) {
+	kept.bytes = in
+	return actor.None{}, nil
+}
+func (*Probe) BadReply(ctx *actor.Context, _ actor.None) (func(), error) { return func() {}, nil }
+func (*Probe) BigReply(ctx *actor.Context, n int) ([]byte, error)        { return make([]byte, n), nil }
+
+// kept is what a method held on to.
+var kept struct {
+	payload    actor.Payload
+	bytes      []byte
+	invocation string
+}
 
 // Run lets a test run a body inside a turn.
 func (*Probe) Run(ctx *actor.Context, _ actor.None) (actor.None, error) {
@@ -169,12 +192,15 @@ func init() {
 		actor.Method("Loads", (*Account).Loads),
 		actor.Method("Close", (*Account).Close),
 		actor.Method("Bypass", (*Account).Bypass),
+		actor.Method("Both", (*Account).Both),
 		actor.Method("Scribble", (*Account).Scribble),
 	)
 	actor.Register("Probe",
 		actor.Method("See", (*Probe).See),
 		actor.Method("Echo", (*Probe).Echo),
 		actor.Method("EchoBytes", (*Probe).EchoBytes),
+		actor.Method("Keep", (*Probe).Keep),
+		actor.Method("KeepBytes", (*Probe).KeepBytes),
 		actor.Method("BadReply", (*Probe).BadReply),
 		actor.Method("BigReply", (*Probe).BigReply),
 		actor.Method("Run", (*Probe).Run),
@@ -260,6 +286,10 @@ func TestDecodedStateIsKeptWhileItIsCurrent(t *testing.T) {
 			t.Errorf("turn %d: the state was decoded again (loads %d)", want, got)
 		}
 	}
+	call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 1})
+	if got := call[int](t, h, "Account", "a", "Loads", nil); got != 4 {
+		t.Errorf("after a turn that saved: loads %d, want 4", got)
+	}
 	// Whatever moves the revision behind the guest's back makes it read again.
 	h.SetState("Account", "a", 0, map[string]string{"balance": "70"})
 	if got := call[int](t, h, "Account", "a", "Loads", nil); got != 1 {
@@ -322,6 +352,10 @@ func TestKeysSetPastTheStruct(t *testing.T) {
 	}
 	call[actor.None](t, h, "Account", "a", "Scribble", "x")
 	wantState(t, h, "Account", "a", map[string]string{"balance": "51", "scribble": `"x"`})
+	call[actor.None](t, h, "Account", "a", "Both", 7)
+	if got := call[Account](t, h, "Account", "a", "View", nil); got.Balance != 7 || got.Owner != "7" {
+		t.Errorf("got %+v, want 7 twice: the struct was not read again", got)
+	}
 }
 
 func TestDeleteAllResetsTheStruct(t *testing.T) {
@@ -371,6 +405,7 @@ func TestErrorsReachTheCaller(t *testing.T) {
 		t.Errorf("the error's own value was changed: %+v", errFrozen)
 	}
 	wantError(t, fail("plain"), actor.Unknown, "", "no such luck")
+	wantError(t, fail("joined"), actor.PermissionDenied, "frozen", "first\nsecond: frozen")
 	wantError(t, fail("refuse"), actor.FailedPrecondition, "refused", "not 7")
 	wantError(t, fail("not UTF-8"), actor.Unknown, "", "a\uFFFDb")
 	e = wantError(t, fail("huge detail"), actor.PermissionDenied, "frozen", "65537 bytes was left out")
@@ -408,6 +443,16 @@ func TestRawPayloads(t *testing.T) {
 	}
 	wantError(t, h.Call("Probe", "p", "BadReply", nil, nil), actor.Internal, "bad_reply", "no JSON form")
 	wantError(t, h.Call("Probe", "p", "BigReply", 4<<20+1, nil), actor.ResourceExhausted, "too_large", "the reply has 4194305 bytes")
+}
+
+func TestInputsBelongToTheMethod(t *testing.T) {
+	h := actortest.New(t)
+	want := actor.Payload{ContentType: "text/plain", Data: []byte("text")}
+	call[actor.None](t, h, "Probe", "p", "Keep", want)
+	call[actor.None](t, h, "Probe", "p", "KeepBytes", []byte("bytes"))
+	if !reflect.DeepEqual(kept.payload, want) || string(kept.bytes) != "bytes" || kept.invocation != "invocation-1" {
+		t.Errorf("the host's buffer shows through: %+v", kept)
+	}
 }
 
 func TestContext(t *testing.T) {

@@ -2,7 +2,6 @@ package actor
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -143,8 +142,7 @@ func codeError(code abi.Code) error {
 // errorFrame returns the frame of a method's error.
 func errorFrame(err error) []byte {
 	f := abi.Error{Status: abi.StatusUnknown, Message: err.Error()}
-	var e *Error
-	if errors.As(err, &e) {
+	if e := find(err); e != nil {
 		f = abi.Error{
 			Status: uint16(e.Status), Code: strings.ToValidUTF8(e.Code, "\uFFFD"), Message: f.Message, Retryable: e.Retryable,
 			DetailContentType: strings.ToValidUTF8(e.Detail.ContentType, "\uFFFD"), Detail: e.Detail.Data,
@@ -160,4 +158,27 @@ func errorFrame(err error) []byte {
 		f.Detail, f.DetailContentType = nil, ""
 	}
 	return abi.AppendError(nil, &f)
+}
+
+// find returns the first Error that err is or wraps, as errors.As does; that one
+// needs more reflection than TinyGo 0.40 has.
+func find(err error) *Error {
+	for err != nil {
+		switch e := err.(type) {
+		case *Error:
+			return e
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, inner := range e.Unwrap() {
+				if found := find(inner); found != nil {
+					return found
+				}
+			}
+			return nil
+		default:
+			return nil
+		}
+	}
+	return nil
 }

@@ -136,6 +136,40 @@ func (h *refusingHost) Fail(frame []byte) abi.Code {
 	return 0
 }
 
+// A kept state is one actor's: its revision alone is not enough.
+func TestKeptStateIsOneActors(t *testing.T) {
+	r := newRegistry()
+	add(r, "Basket", ReadOnly("View", (*basket).View))
+	add(r, "Other", Method("Add", (*other).Add))
+	in := newInstance(&objectHost{}, r)
+	for _, turn := range []abi.Turn{
+		{App: "a", Type: "Other", ID: "i", Method: "Add"},
+		{App: "a", Type: "Other", ID: "j", Method: "Add"},
+		{App: "b", Type: "Other", ID: "j", Method: "Add"},
+		{App: "b", Type: "Basket", ID: "j", Method: "View"},
+	} {
+		turn.What, turn.Revision = abi.WhatMethod, 1
+		reads := in.host.(*objectHost).reads
+		if got := in.Turn(abi.AppendTurn(nil, &turn)); got != abi.TurnDone {
+			t.Fatalf("%+v failed", turn)
+		}
+		if in.host.(*objectHost).reads != reads+1 {
+			t.Errorf("%s||%s||%s was served from another actor's state", turn.App, turn.Type, turn.ID)
+		}
+	}
+}
+
+// objectHost has one state for all actors, and counts how often it is read.
+type objectHost struct {
+	refusingHost
+	reads int
+}
+
+func (h *objectHost) StateJSON([]byte) ([]byte, abi.Code) {
+	h.reads++
+	return []byte("{}"), 0
+}
+
 func TestTurnsThatAHostNeverAsksFor(t *testing.T) {
 	r := newRegistry()
 	add(r, "Basket", Method("Add", (*basket).Add))

@@ -81,7 +81,6 @@ func (in *instance) turn(ctx *Context, frame []byte) error {
 		if typ.migrate == nil {
 			return NewError(Unimplemented, "no_migration", "actor type "+typ.spec.Name+" has no Migrate hook")
 		}
-		ctx.touched = true // whatever the hook does, the struct is read again
 		return typ.migrate(ctx, t.StoredSchema)
 	}
 	return NewError(Unimplemented, "unknown_turn", "this module knows no turns of kind "+strconv.Itoa(int(t.What))+"; build it with a newer SDK")
