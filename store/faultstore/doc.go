@@ -1,0 +1,45 @@
+// Package faultstore wraps any store with the faults that a database, a disk
+// and a network have, for tests: each has a name, happens on demand or at a
+// seeded rate, and is counted, so that a test can fail when a fault that it
+// planned never happened.
+//
+// A fault never makes a store lie. What the wrapped store promises in package
+// store, this one promises: an error that means "not applied" is answered only
+// for what was not applied, and anything else that went wrong on the way is
+// actor.ErrAmbiguous. The difference is that it goes wrong.
+//
+// # Faults
+//
+//	operation    fault               applied   answer
+//	LoadActors   LoadFails           –         actor.ErrUnavailable
+//	Commit       CommitFails         no        actor.ErrUnavailable
+//	             CommitPartlyFails   but one   actor.ErrUnavailable for that one
+//	             CommitLost          no        actor.ErrAmbiguous
+//	             CommitReplyLost     yes       actor.ErrAmbiguous
+//	LockedTurn   TurnRetried         no        fn is called again, with the row anew
+//	             TurnFails           no        actor.ErrUnavailable
+//	             TurnLost            no        the commit and actor.ErrAmbiguous
+//	             TurnReplyLost       yes       the commit and actor.ErrAmbiguous
+//	Settle       SettleFails         no        actor.ErrUnavailable
+//	             SettleReplyLost     yes       actor.ErrUnavailable
+//	PutModule,   ModuleWriteFails    no        actor.ErrUnavailable
+//	DeleteModule,
+//	Deploy
+//
+// CommitPartlyFails and TurnRetried are serialization failures (40001, 40P01): a
+// driver that gives up on one answers actor.ErrUnavailable, and a locked turn
+// runs again. A locked turn that commits nothing has nothing to lose: its faults
+// happen to commits alone.
+//
+// # Delays
+//
+// [Store.Hold] stops the next operation at a point until the test lets it go: no
+// sleeps. The context of the operation still ends it.
+//
+// # Determinism
+//
+// Armed faults happen to the next operations that they fit, in order. Faults at
+// a rate are drawn from one generator with the seed of the Config: the same
+// operations in the same order meet the same faults. Concurrent operations meet
+// the same number of draws, in the order in which they come.
+package faultstore

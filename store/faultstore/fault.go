@@ -1,0 +1,85 @@
+package faultstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Fault names something that goes wrong; the package comment has the table.
+type Fault string
+
+// The faults.
+const (
+	LoadFails         Fault = "load fails"
+	CommitFails       Fault = "commit fails"
+	CommitPartlyFails Fault = "commit partly fails"
+	CommitLost        Fault = "commit lost"
+	CommitReplyLost   Fault = "commit reply lost"
+	TurnRetried       Fault = "turn retried"
+	TurnFails         Fault = "turn fails"
+	TurnLost          Fault = "turn lost"
+	TurnReplyLost     Fault = "turn reply lost"
+	SettleFails       Fault = "settle fails"
+	SettleReplyLost   Fault = "settle reply lost"
+	ModuleWriteFails  Fault = "module write fails"
+)
+
+// Faults returns every fault.
+func Faults() []Fault {
+	return []Fault{
+		LoadFails, CommitFails, CommitPartlyFails, CommitLost, CommitReplyLost, TurnRetried,
+		TurnFails, TurnLost, TurnReplyLost, SettleFails, SettleReplyLost, ModuleWriteFails,
+	}
+}
+
+func (f Fault) unavailable() error {
+	return fmt.Errorf("planned fault: %s: %w", string(f), actor.ErrUnavailable)
+}
+
+func (f Fault) ambiguous() error {
+	return fmt.Errorf("planned fault: %s: %w", string(f), actor.ErrAmbiguous)
+}
+
+// plan decides which faults happen.
+type plan struct {
+	mu    sync.Mutex
+	rng   *rand.Rand
+	rates map[Fault]float64
+	armed map[Fault]int
+	fired map[Fault]int
+}
+
+// fires reports whether f happens now, and counts it.
+func (p *plan) fires(f Fault) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.armed[f] > 0:
+		p.armed[f]--
+	case p.rates[f] > 0 && p.rng.Float64() < p.rates[f]:
+	default:
+		return false
+	}
+	p.fired[f]++
+	return true
+}
+
+// first returns the first of faults that happens, "" if none does.
+func (p *plan) first(faults ...Fault) Fault {
+	for _, f := range faults {
+		if p.fires(f) {
+			return f
+		}
+	}
+	return ""
+}
+
+// pick returns a number below n.
+func (p *plan) pick(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.rng.IntN(n)
+}
