@@ -252,4 +252,3 @@ func (r *running) http(t *testing.T, method, path, body string) (status int, rep
 	}
 	return resp.StatusCode, string(text)
 }
-

@@ -17,6 +17,7 @@ import (
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
+	"github.com/greenroom-run/greenroom/store/sqlstore"
 )
 
 // Node is one server process's worth of parts.
@@ -124,7 +125,7 @@ func (n *Node) start(ctx context.Context) error {
 
 func (n *Node) openStore(ctx context.Context) (store.Store, error) {
 	if n.cfg.StoreURL != "" {
-		return nil, errors.New("node: databases are not supported yet")
+		return sqlstore.Open(ctx, sqlstore.Config{URL: n.cfg.StoreURL, Logger: n.cfg.Logger})
 	}
 	return embedded.Open(ctx, embedded.Config{Dir: filepath.Join(n.cfg.DataDir, "store"), Logger: n.cfg.Logger})
 }
