@@ -24,7 +24,7 @@ const (
 
 // Source is this module's own source without its tests.
 //
-//go:embed go.mod sdk.go
+//go:embed go.mod README.md sdk.go
 //go:embed actor/context.go actor/doc.go actor/errors.go actor/exports_wasm.go actor/host_wasm.go
 //go:embed actor/log.go actor/method.go actor/payload.go actor/register.go actor/settings.go
 //go:embed actor/state.go actor/turn.go

@@ -24,8 +24,9 @@ type Context struct {
 	readOnly bool
 	// state is the *S that was loaded, nil before.
 	state any
-	// compare says that instance.saved is the JSON of state as it was loaded.
-	compare bool
+	// shared says that state is instance.kept, and instance.saved its JSON as it
+	// was loaded.
+	shared bool
 	// touched says that keys were written past the struct.
 	touched bool
 }

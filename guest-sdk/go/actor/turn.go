@@ -40,10 +40,10 @@ func newInstance(h bridge.Host, r *registry) *instance { return &instance{host: 
 func (in *instance) Turn(frame []byte) int32 {
 	ctx := &Context{instance: in}
 	err := in.turn(ctx, frame)
-	if err != nil && ctx.state != nil || ctx.touched {
+	if ctx.shared && (err != nil || ctx.touched) {
 		// The struct no longer is what the host holds: the host drops what
 		// a failed turn did, and keys were written past it in the other case.
-		in.forget()
+		in.kept = nil
 	}
 	ctx.instance, ctx.frame, ctx.state = nil, abi.Turn{}, nil
 	if err != nil {
@@ -86,8 +86,6 @@ func (in *instance) turn(ctx *Context, frame []byte) error {
 	return NewError(Unimplemented, "unknown_turn", "this module knows no turns of kind "+strconv.Itoa(int(t.What))+"; build it with a newer SDK")
 }
 
-func (in *instance) forget() { in.kept = nil }
-
 // loadState returns the actor's state as a *S.
 func (c *Context) loadState() (any, error) {
 	in, st := c.instance, c.typ.state
@@ -95,9 +93,8 @@ func (c *Context) loadState() (any, error) {
 	case !st.kept:
 		c.state = st.make()
 	case in.kept != nil && in.keptKey == c.key && in.keptRevision == c.frame.Revision:
-		c.state, c.compare = in.kept, true
+		c.state, c.shared = in.kept, true
 	default:
-		in.forget()
 		object, code := in.host.StateJSON(in.object[:0])
 		if code < 0 {
 			return nil, codeError(code)
@@ -125,14 +122,14 @@ func (c *Context) keepState() error {
 	}
 	in.saved = append(in.saved[:0], data...)
 	in.kept, in.keptKey, in.keptRevision = c.state, c.key, c.frame.Revision
-	c.compare = true
+	c.shared = true
 	return nil
 }
 
 // saveState sends what the method changed in the struct to the host.
 func (c *Context) saveState() error {
 	in := c.instance
-	if !c.compare {
+	if !c.shared {
 		return nil // nothing to save, or a read-only method on a copy of its own
 	}
 	data, err := c.encodeState()
@@ -143,7 +140,7 @@ func (c *Context) saveState() error {
 		return nil
 	}
 	if c.readOnly {
-		in.forget()
+		in.kept = nil
 		return nil
 	}
 	if _, code := in.host.StatePatch(in.saved, data); code < 0 {
