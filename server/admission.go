@@ -22,7 +22,10 @@ type admission struct {
 }
 
 func newAdmission(c Config) admission {
-	a := admission{origins: c.AllowedOrigins, scheme: "http"}
+	a := admission{scheme: "http"}
+	for _, o := range c.AllowedOrigins {
+		a.origins = append(a.origins, strings.ToLower(o))
+	}
 	if c.Token != "" {
 		sum := sha256.Sum256([]byte(c.Token))
 		a.tokenSum = &sum

@@ -1,0 +1,161 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+)
+
+func TestToken(t *testing.T) {
+	f := start(t, func(c *Config) { c.Token = "s3cret" })
+	c := client(t, false)
+	protected := []string{actorPath(key("a"), "Get"), "/metrics", "/v2.0/x", "/nothing", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"}
+	for _, path := range protected {
+		for _, header := range []string{"", "Bearer", "Bearer ", "Bearer wrong", "Bearer s3cre", "Bearer s3crets", "Basic s3cret", "s3cret", "Bearer S3CRET"} {
+			a := do(t, c, "GET", f.url+path, "", "Authorization", header)
+			if a.StatusCode != http.StatusUnauthorized || a.Header.Get("WWW-Authenticate") != "Bearer" || !strings.Contains(a.body, `"unauthenticated"`) {
+				t.Errorf("%s with %q: %s %s", path, header, a.Status, a.body)
+			}
+		}
+	}
+	if _, ok := f.host.last(); ok {
+		t.Error("the host was called")
+	}
+	for _, header := range []string{"Bearer s3cret", "bearer s3cret", "BEARER s3cret"} {
+		if a := do(t, c, "GET", f.url+actorPath(key("a"), "Get"), "", "Authorization", header); a.StatusCode != http.StatusOK {
+			t.Errorf("%q: %s", header, a.Status)
+		}
+	}
+	for _, open := range []string{"/healthz", "/readyz"} {
+		if a := do(t, c, "GET", f.url+open, ""); a.StatusCode == http.StatusUnauthorized {
+			t.Errorf("%s: %s", open, a.Status)
+		}
+	}
+}
+
+// TestTokenOverRPC: refused in the caller's own protocol, with a typed error.
+func TestTokenOverRPC(t *testing.T) {
+	f := start(t, func(c *Config) { c.Token = "s3cret" })
+	for _, p := range protocols() {
+		t.Run(p.name, func(t *testing.T) {
+			actors := greenroomv1connect.NewActorServiceClient(client(t, p.http2), f.url, p.opts...)
+			query := connect.NewRequest(&greenroomv1.QueryRequest{Actor: &greenroomv1.ActorKey{Type: "T", Id: "a"}, Method: "Get"})
+			_, err := actors.Query(t.Context(), query)
+			wantError(t, err, connect.CodeUnauthenticated, kindUnauthenticated)
+
+			query.Header().Set("Authorization", "Bearer s3cret")
+			if _, err := actors.Query(t.Context(), query); err != nil {
+				t.Error(err)
+			}
+			if !p.http2 {
+				return
+			}
+			mods := greenroomv1connect.NewModuleServiceClient(client(t, true), f.url, p.opts...)
+			stream := mods.Upload(t.Context())
+			_ = stream.Send(nil) // opens the stream; the answer says why it failed
+			_, err = stream.Receive()
+			wantError(t, err, connect.CodeUnauthenticated, kindUnauthenticated)
+		})
+	}
+}
+
+func TestBrowsersOnLoopback(t *testing.T) {
+	path := actorPath(key("a"), "Add")
+	type request struct {
+		host, origin string
+		want         actor.Kind // empty: answered
+	}
+	tests := []struct {
+		name     string
+		change   func(*Config)
+		requests []request
+	}{
+		{"by default", nil, []request{
+			{"", "", ""},
+			{"localhost", "", ""}, {"localhost:1", "", ""}, {"127.0.0.1:1", "", ""}, {"[::1]:1", "", ""}, {"[::1]", "", ""},
+			{"localhost:1", "http://localhost:1", ""},
+			{"evil.example:1", "", kindHostRefused},
+			{"evil.example:1", "http://evil.example:1", kindHostRefused},
+			{"localhost.evil.example", "", kindHostRefused},
+			{"127.0.0.1.evil.example", "", kindHostRefused},
+			{"192.0.2.1", "", kindHostRefused},
+			{"", "http://evil.example", kindOriginRefused},
+			{"", "null", kindOriginRefused},
+			{"localhost:1", "http://localhost:2", kindOriginRefused},
+			{"localhost:1", "https://localhost:1", kindOriginRefused},
+			{"localhost", "http://", kindOriginRefused},
+		}},
+		{"with an allowed origin", func(c *Config) { c.AllowedOrigins = []string{"https://App.example"} }, []request{
+			{"", "https://app.example", ""},
+			{"", "https://app.example.evil", kindOriginRefused},
+			{"", "http://app.example", kindOriginRefused},
+			{"evil.example", "https://app.example", kindHostRefused},
+		}},
+		{"with any origin", func(c *Config) { c.AllowedOrigins = []string{"*"} }, []request{
+			{"", "https://app.example", ""}, {"evil.example", "", kindHostRefused},
+		}},
+		{"insecure", func(c *Config) { c.Insecure = true }, []request{
+			{"any.example", "", ""}, {"any.example", "http://any.example", ""},
+			{"any.example", "http://evil.example", kindOriginRefused},
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := start(t, tt.change)
+			for _, r := range tt.requests {
+				headers := []string{"Content-Type", "text/plain"} // what a page may send without a preflight
+				if r.host != "" {
+					headers = append(headers, "Host", r.host)
+				}
+				if r.origin != "" {
+					headers = append(headers, "Origin", r.origin)
+				}
+				a := do(t, client(t, false), "POST", f.url+path, "1", headers...)
+				switch {
+				case r.want == "" && a.StatusCode != http.StatusOK:
+					t.Errorf("host %q, origin %q: %s %s", r.host, r.origin, a.Status, a.body)
+				case r.want != "" && (a.StatusCode != http.StatusForbidden || a.failure(t).Kind != string(r.want)):
+					t.Errorf("host %q, origin %q: %s %s", r.host, r.origin, a.Status, a.body)
+				}
+				if _, called := f.host.last(); called != (r.want == "") {
+					t.Errorf("host %q, origin %q: called=%v", r.host, r.origin, called)
+				}
+			}
+		})
+	}
+}
+
+func TestCORS(t *testing.T) {
+	const origin = "https://app.example"
+	f := start(t, func(c *Config) { c.AllowedOrigins = []string{origin}; c.Token = "t" })
+	c := client(t, false)
+	for _, path := range []string{greenroomv1connect.ActorServiceInvokeProcedure, actorPath(key("a"), "Add")} {
+		for _, method := range []string{"POST", "PUT", "GET"} {
+			a := do(t, c, "OPTIONS", f.url+path, "", "Origin", origin, "Access-Control-Request-Method", method,
+				"Access-Control-Request-Headers", "authorization,connect-protocol-version,connect-timeout-ms,content-type")
+			if a.StatusCode/100 != 2 || a.Header.Get("Access-Control-Allow-Origin") != origin || a.Header.Get("Access-Control-Allow-Headers") == "" {
+				t.Errorf("preflight of %s %s: %s %v", method, path, a.Status, a.Header)
+			}
+		}
+	}
+	a := do(t, c, "OPTIONS", f.url+actorPath(key("a"), "Add"), "", "Origin", "https://evil.example", "Access-Control-Request-Method", "PUT")
+	if a.Header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("preflight of another origin: %v", a.Header)
+	}
+	a = do(t, c, "PUT", f.url+actorPath(key("a"), "Add"), "1", "Origin", origin, "Authorization", "Bearer t")
+	exposed := a.Header.Get("Access-Control-Expose-Headers")
+	if a.StatusCode != http.StatusOK || a.Header.Get("Access-Control-Allow-Origin") != origin || !strings.Contains(exposed, headerVersion) {
+		t.Errorf("%s %v", a.Status, a.Header)
+	}
+	// A page must be able to read why it was refused.
+	a = do(t, c, "PUT", f.url+actorPath(key("a"), "Add"), "1", "Origin", origin)
+	if a.StatusCode != http.StatusUnauthorized || a.Header.Get("Access-Control-Allow-Origin") != origin {
+		t.Errorf("%s %v", a.Status, a.Header)
+	}
+}
