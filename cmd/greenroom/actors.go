@@ -7,7 +7,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -267,7 +269,7 @@ exist: the next call meets it empty. There is no way back.`,
 			if err != nil {
 				return err
 			}
-			if err := c.confirm(yes, fmt.Sprintf("Delete the state of %s %s in app %s?", key.Type, strconv.Quote(key.Id), key.App)); err != nil {
+			if err := c.confirm(cmd.Context(), yes, fmt.Sprintf("Delete the state of %s %s in app %s?", key.Type, strconv.Quote(key.Id), key.App)); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
@@ -288,7 +290,7 @@ exist: the next call meets it empty. There is no way back.`,
 
 // confirm asks before something is lost. Where nobody can answer, only --yes
 // is a yes.
-func (c *cli) confirm(yes bool, question string) error {
+func (c *cli) confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil
 	}
@@ -296,10 +298,13 @@ func (c *cli) confirm(yes bool, question string) error {
 		return usagef("nobody is there to confirm; add --yes")
 	}
 	fmt.Fprintf(c.stderr, "%s [y/N] ", question)
-	answer, _ := bufio.NewReader(c.stdin).ReadString('\n')
+	answer, err := interruptible(ctx, func() (string, error) { return bufio.NewReader(c.stdin).ReadString('\n') })
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
 	}
-	return fmt.Errorf("nothing was deleted")
+	return errors.New("nothing was deleted")
 }

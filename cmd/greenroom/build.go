@@ -17,7 +17,7 @@ type buildFlags struct{ toolchain string }
 
 func (f *buildFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.toolchain, "toolchain", "", "build with tinygo, go or cargo (default: what is installed, TinyGo before Go)")
-	cmd.RegisterFlagCompletionFunc("toolchain", fixedCompletion(guestbuild.TinyGo, guestbuild.Go, guestbuild.Cargo))
+	completeFlag(cmd, "toolchain", fixedCompletion(guestbuild.TinyGo, guestbuild.Go, guestbuild.Cargo))
 }
 
 func (c *cli) buildCommand() *cobra.Command {

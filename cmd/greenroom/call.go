@@ -75,9 +75,12 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 	if f.strong && !f.query {
 		return usagef("--strong is for --query: other calls are always current")
 	}
+	if f.timeout <= 0 {
+		return usagef("--timeout is %s; give a time above 0", f.timeout)
+	}
 	var payload []byte
 	if len(args) == 4 {
-		if payload, err = c.readPayload(args[3], f.contentType); err != nil {
+		if payload, err = c.readPayload(ctx, args[3], f.contentType); err != nil {
 			return err
 		}
 	}
@@ -129,14 +132,14 @@ func (c *cli) actorKey(typ, id string) (*greenroomv1.ActorKey, error) {
 }
 
 // readPayload reads what PAYLOAD stands for.
-func (c *cli) readPayload(arg, contentType string) ([]byte, error) {
+func (c *cli) readPayload(ctx context.Context, arg, contentType string) ([]byte, error) {
 	var payload []byte
 	var err error
 	source := "PAYLOAD"
 	switch file, isFile := strings.CutPrefix(arg, "@"); {
 	case arg == "-":
 		source = "standard input"
-		payload, err = io.ReadAll(c.stdin)
+		payload, err = interruptible(ctx, func() ([]byte, error) { return io.ReadAll(c.stdin) })
 	case isFile:
 		source = file
 		payload, err = os.ReadFile(file)
@@ -152,6 +155,27 @@ func (c *cli) readPayload(arg, contentType string) ([]byte, error) {
 		}
 	}
 	return payload, nil
+}
+
+// interruptible returns read's result, or ctx's error if that ends first: a
+// person who gives up typing is not waited for.
+func interruptible[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := read()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var zero T
+		return zero, ctx.Err()
+	}
 }
 
 // checkJSON reports where a text stops being JSON.

@@ -76,6 +76,7 @@ WebAssembly. This binary is the server and the tool to work with it.`,
 		Example: `  greenroom new --lang go shop     # a guest project that builds at once
   greenroom dev shop               # serve it here, rebuild on change
   greenroom call Counter me Add '{"amount": 2}'`,
+		Version:       binaryVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -100,7 +101,7 @@ WebAssembly. This binary is the server and the tool to work with it.`,
 	f.StringVar(&c.clientKey, "client-key", "", "`file` with its private key, in PEM")
 	f.StringVarP(&c.output, "output", "o", outputTable, "`format` of results and errors: table or json")
 	f.BoolVar(&c.noColor, "no-color", false, "no colours (NO_COLOR)")
-	root.RegisterFlagCompletionFunc("output", fixedCompletion(outputTable, outputJSON))
+	completeFlag(root, "output", fixedCompletion(outputTable, outputJSON))
 
 	root.AddCommand(
 		inGroup(groupDevelop, c.newCommand(), c.devCommand(), c.buildCommand(), c.deployCommand(), c.callCommand())...)
@@ -122,24 +123,22 @@ func inGroup(id string, cmds ...*cobra.Command) []*cobra.Command {
 
 // readGlobals lets the environment speak where no flag did, and checks.
 func (c *cli) readGlobals(flags *pflag.FlagSet) error {
-	for _, v := range []struct {
-		flag, env string
-		to        *string
-	}{
-		{"server", "GREENROOM_SERVER", &c.server},
-		{"token", "GREENROOM_TOKEN", &c.token},
-		{"app", "GREENROOM_APP", &c.app},
-	} {
-		if value := c.getenv(v.env); value != "" && !flags.Changed(v.flag) {
-			*v.to = value
-		}
-	}
+	c.fromEnv(flags, "server", "GREENROOM_SERVER", &c.server)
+	c.fromEnv(flags, "token", "GREENROOM_TOKEN", &c.token)
+	c.fromEnv(flags, "app", "GREENROOM_APP", &c.app)
 	if c.output != outputTable && c.output != outputJSON {
 		wrong := c.output
 		c.output = outputTable
 		return usagef("--output is %q; give table or json", wrong)
 	}
 	return nil
+}
+
+// fromEnv sets a flag's value from the environment, unless the flag was given.
+func (c *cli) fromEnv(flags *pflag.FlagSet, flag, env string, value *string) {
+	if v := c.getenv(env); v != "" && !flags.Changed(flag) {
+		*value = v
+	}
 }
 
 // usageError is a command line that cannot be understood.

@@ -21,6 +21,13 @@ func fixedCompletion(words ...string) completer {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 
+// completeFlag completes the values of a flag, which must be there.
+func completeFlag(cmd *cobra.Command, flag string, fn completer) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, fn); err != nil {
+		panic(err)
+	}
+}
+
 // ask calls fn with the server of the flags so far. Without a server there is
 // nothing to complete, and nothing to say about it on the command line.
 func (c *cli) ask(cmd *cobra.Command, fn func(ctx context.Context, a *api) ([]cobra.Completion, error)) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -41,7 +41,7 @@ serves the types now goes on.`,
 	flags.StringSliceVar(&f.types, "type", nil, "only this actor `type` of the module; may be repeated")
 	flags.BoolVar(&f.force, "force", false, "also if the module has an older state schema than the one deployed")
 	f.build.register(cmd)
-	cmd.RegisterFlagCompletionFunc("type", c.completeTypes)
+	completeFlag(cmd, "type", c.completeTypes)
 	return cmd
 }
 

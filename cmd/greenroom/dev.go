@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
+	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
@@ -71,6 +72,11 @@ func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
 		if f.listen, err = freeDevAddress(ctx); err != nil {
 			return err
 		}
+	}
+	if isLoopback(f.listen) {
+		c.token = "" // meant for another server
+	} else if c.token == "" {
+		return usagef("%s can be reached from other machines: give a token with --token or GREENROOM_TOKEN", f.listen)
 	}
 	// Before the first build, so that no change is missed.
 	watcher, err := watch(dir)
@@ -180,19 +186,42 @@ func (d *devLoop) cycle(ctx context.Context) error {
 		fmt.Fprintln(d.stderr, d.paint(d.stderr, dim, "the module is the same as before"))
 		return nil
 	}
-	resp, err := d.api.modules.Deploy(ctx, connect.NewRequest(&greenroomv1.DeployRequest{App: d.app, Digest: module.Digest}))
-	if err != nil {
+	if err := d.deployModule(ctx, module); err != nil {
 		return err
 	}
 	d.deployed = module.Digest
-	for _, dep := range resp.Msg.Deployments {
-		fmt.Fprintf(d.stderr, "%s deployed %s, generation %d\n", d.paint(d.stderr, green, "✓"), dep.Type, dep.Generation)
-	}
-	d.warnings(resp.Msg.Warnings)
 	if !d.greeted {
 		d.greeted = true
 		d.greet(module)
 	}
+	return nil
+}
+
+// deployModule deploys a module, unless it serves all its types already: since
+// the last time that dev ran here.
+func (d *devLoop) deployModule(ctx context.Context, m *greenroomv1.Module) error {
+	served, err := d.listTypes(ctx, d.api)
+	if err != nil {
+		return err
+	}
+	same := 0
+	for _, t := range served {
+		if t.Deployment.GetDigest() == m.Digest {
+			same++
+		}
+	}
+	if same == len(m.Types) {
+		fmt.Fprintf(d.stderr, "%s %s is deployed already\n", d.paint(d.stderr, green, "✓"), typeNames(m))
+		return nil
+	}
+	resp, err := d.api.modules.Deploy(ctx, connect.NewRequest(&greenroomv1.DeployRequest{App: d.app, Digest: m.Digest}))
+	if err != nil {
+		return err
+	}
+	for _, dep := range resp.Msg.Deployments {
+		fmt.Fprintf(d.stderr, "%s deployed %s, generation %d\n", d.paint(d.stderr, green, "✓"), dep.Type, dep.Generation)
+	}
+	d.warnings(resp.Msg.Warnings)
 	return nil
 }
 
@@ -211,8 +240,11 @@ func (d *devLoop) greet(m *greenroomv1.Module) {
 	if d.server != defaultServer {
 		call += " --server " + d.server
 	}
-	if d.app != "default" {
+	if d.app != actor.DefaultApp {
 		call += " --app " + d.app
+	}
+	if d.token != "" {
+		curl += ` -H "Authorization: Bearer $GREENROOM_TOKEN"`
 	}
 	call += fmt.Sprintf(" %s alice %s", typ.Name, method.Name)
 	if !method.ReadOnly {
@@ -221,7 +253,6 @@ func (d *devLoop) greet(m *greenroomv1.Module) {
 	}
 	curl += fmt.Sprintf(" %s/v2.0/actors/%s/%s/alice/method/%s", d.server, d.app, typ.Name, method.Name)
 	fmt.Fprintf(d.stderr, "\nCall it from another terminal:\n\n  %s\n  %s\n\n", d.paint(d.stderr, cyan, call), d.paint(d.stderr, cyan, curl))
-	types := "methods of " + typ.Name
-	d.facts(d.stderr, "  ", types, methodNames(typ)+"   (* read-only)")
+	fmt.Fprintf(d.stderr, "  %s has the methods %s (* read-only)\n", typ.Name, methodNames(typ))
 	fmt.Fprintf(d.stderr, "\nWatching %s for changes; Ctrl-C stops.\n\n", d.dir)
 }

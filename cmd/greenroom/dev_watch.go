@@ -37,7 +37,7 @@ func watch(dir string) (*watcher, error) {
 	}
 	w := &watcher{Changes: make(chan struct{}, 1), fs: notify, done: make(chan struct{})}
 	if err := w.addAll(dir); err != nil {
-		notify.Close()
+		_ = notify.Close()
 		return nil, fmt.Errorf("watch %s: %w", dir, err)
 	}
 	go w.run()
@@ -46,7 +46,7 @@ func watch(dir string) (*watcher, error) {
 
 // Close stops watching and waits.
 func (w *watcher) Close() {
-	w.fs.Close()
+	_ = w.fs.Close()
 	<-w.done
 }
 

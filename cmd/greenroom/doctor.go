@@ -183,17 +183,16 @@ func clockFinding(date string, sent, received time.Time) finding {
 	if err != nil {
 		return finding{Check: "clock", Verdict: verdictWarn, Found: "the server does not say what time it is"}
 	}
-	var off time.Duration
+	behind, ahead := sent.Sub(t.Add(time.Second)), t.Sub(received)
 	switch {
-	case t.Add(time.Second).Before(sent):
-		off = t.Add(time.Second).Sub(sent)
-	case t.After(received):
-		off = t.Sub(received)
+	case behind > clockWarn:
+		f.Found = fmt.Sprintf("the server's clock is behind by about %s", behind.Round(time.Second))
+	case ahead > clockWarn:
+		f.Found = fmt.Sprintf("the server's clock is ahead by about %s", ahead.Round(time.Second))
+	default:
+		return f
 	}
-	if off.Abs() > clockWarn {
-		f.Verdict, f.Remedy = verdictWarn, "set the clocks of both machines by NTP"
-		f.Found = fmt.Sprintf("the server's clock is off by about %s", off.Round(time.Second))
-	}
+	f.Verdict, f.Remedy = verdictWarn, "set the clocks of both machines by NTP"
 	return f
 }
 

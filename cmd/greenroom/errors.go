@@ -60,11 +60,12 @@ type shownFault struct {
 	Message string `json:"message"`
 }
 
-// showError writes err to standard error in the format of --output.
+// showError writes err to standard error in the format of --output. cmd is
+// needed for usage errors only.
 func (c *cli) showError(cmd *cobra.Command, err error) {
 	s := c.describe(err)
 	if c.wantsJSON() {
-		writeJSON(c.stderr, map[string]shownError{"error": s})
+		_ = writeJSON(c.stderr, map[string]shownError{"error": s}) // nowhere left to say so
 		return
 	}
 	fmt.Fprintf(c.stderr, "%s %s\n", c.paint(c.stderr, red, "error:"), s.Message)
@@ -96,7 +97,7 @@ func (c *cli) showError(cmd *cobra.Command, err error) {
 	if s.Remedy != "" {
 		fmt.Fprintln(c.stderr, s.Remedy)
 	}
-	if s.Kind == kindUsage {
+	if s.Kind == kindUsage && cmd != nil {
 		fmt.Fprintf(c.stderr, "usage: %s\nsee `%s --help`\n", cmd.UseLine(), cmd.CommandPath())
 	}
 }
@@ -155,6 +156,8 @@ func (c *cli) describeRPC(err error, rpc *connect.Error) shownError {
 		}
 	}
 	switch {
+	case s.Kind == string(actor.ErrNotReadOnly.Kind()):
+		s.Remedy = "leave out --query to call it"
 	case rpc.Code() == connect.CodeUnauthenticated && c.token == "":
 		s.Remedy = "give the server's token with --token or GREENROOM_TOKEN"
 	case rpc.Code() == connect.CodeUnauthenticated:

@@ -17,7 +17,7 @@ func (c *cli) historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "history TYPE",
 		Short:             "List the deployments of an actor type",
-		Long:              "List the deployments of an actor type, newest first. Each is a generation that `greenroom rollback --to` can go back to.",
+		Long:              "List the deployments of an actor type, newest first. Each is a generation that\n`greenroom rollback --to` can go back to.",
 		Example:           `  greenroom history Counter`,
 		Args:              takes("TYPE"),
 		ValidArgsFunction: c.completeTypes,

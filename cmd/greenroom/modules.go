@@ -194,7 +194,7 @@ func (c *cli) downloadFile(ctx context.Context, a *api, digest, path string) (in
 	if err != nil {
 		return 0, fmt.Errorf("write module: %w", err)
 	}
-	defer os.Remove(tmp.Name())
+	defer func() { _ = os.Remove(tmp.Name()) }() // gone already if all went well
 	defer tmp.Close()
 	n, err := c.download(ctx, a, digest, tmp)
 	if err != nil {
@@ -219,7 +219,7 @@ func (c *cli) download(ctx context.Context, a *api, digest string, w io.Writer) 
 	if err != nil {
 		return 0, err
 	}
-	defer stream.Close()
+	defer func() { _ = stream.Close() }()
 	var want, got int64
 	for stream.Receive() {
 		want += stream.Msg().Size
@@ -252,7 +252,7 @@ func (c *cli) modulesDeleteCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := c.confirm(yes, fmt.Sprintf("Delete module %s of app %s?", short(args[0]), c.app)); err != nil {
+			if err := c.confirm(cmd.Context(), yes, fmt.Sprintf("Delete module %s of app %s?", short(args[0]), c.app)); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)

@@ -39,7 +39,7 @@ copy of the SDK in .greenroom/sdk, so that it needs no network; commit it.`,
 		},
 	}
 	cmd.Flags().StringVar(&lang, "lang", "", "language: go or rust")
-	cmd.RegisterFlagCompletionFunc("lang", fixedCompletion("go", "rust"))
+	completeFlag(cmd, "lang", fixedCompletion("go", "rust"))
 	return cmd
 }
 
@@ -70,7 +70,7 @@ func (c *cli) newProject(path string, lang guestbuild.Language) error {
 	if err != nil {
 		return fmt.Errorf("make project: %w", err)
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { _ = os.RemoveAll(tmp) }()
 	if err := files(tmp, name); err != nil {
 		return fmt.Errorf("make project: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/node"
@@ -34,6 +35,7 @@ type serveFlags struct {
 	maxActivations                   int
 	guestMemory                      int64
 	limits                           host.Limits
+	overrides                        []string
 }
 
 func (c *cli) serveCommand() *cobra.Command {
@@ -54,10 +56,12 @@ with a token or client certificates, or an explicit --insecure. A token in
 are not.`,
 		Example: `  greenroom serve
   greenroom serve --data-dir /var/lib/greenroom --log-format json
-  greenroom serve --store 'postgresql://root@db:26257/greenroom' --listen :8080 --token-file /run/secrets/token`,
+  greenroom serve --store 'postgresql://root@db:26257/greenroom'
+  greenroom serve --limit shop/Cart:max-state=4194304,turn-deadline=30s
+  greenroom serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --token-file token`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.serve(cmd.Context(), f)
+			return c.serve(cmd.Context(), cmd.Flags(), f)
 		},
 	}
 	flags := cmd.Flags()
@@ -77,24 +81,18 @@ are not.`,
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long calls may take to finish after a signal")
 
-	limits := host.DefaultLimits()
-	flags.Int64Var(&f.limits.StateBytes, "max-state", limits.StateBytes, "largest state of an actor, in `bytes`")
-	flags.Int64Var(&f.limits.PayloadBytes, "max-payload", limits.PayloadBytes, "largest payload and reply, in `bytes`")
-	flags.IntVar(&f.limits.Mailbox, "max-mailbox", limits.Mailbox, "largest `number` of calls waiting for one actor")
-	flags.DurationVar(&f.limits.TurnDeadline, "turn-deadline", limits.TurnDeadline, "longest time of a turn")
-	flags.Int64Var(&f.limits.MemoryBytes, "max-instance-memory", limits.MemoryBytes, "largest memory of a guest instance, in `bytes`")
-	flags.IntVar(&f.limits.Instances, "max-instances", limits.Instances, "largest `number` of shared instances for an actor type")
-	flags.DurationVar(&f.limits.IdleTimeout, "idle-timeout", limits.IdleTimeout, "how long an unused actor stays in memory")
+	registerLimits(flags, &f.limits, host.DefaultLimits())
+	flags.StringArrayVar(&f.overrides, "limit", nil, "other limits for an `APP/TYPE:NAME=VALUE,…`, or for a whole APP; may be repeated")
 	flags.IntVar(&f.maxActivations, "max-actors", 0, "largest `number` of actors in memory (default 100000)")
 	flags.Int64Var(&f.guestMemory, "max-memory", 0, "largest memory of all guest instances, in `bytes` (default 2 GiB)")
 	flags.Int64Var(&f.maxModule, "max-module", server.DefaultMaxModuleBytes, "largest module, in `bytes`")
-	cmd.RegisterFlagCompletionFunc("log-format", fixedCompletion("text", "json"))
-	cmd.RegisterFlagCompletionFunc("log-level", fixedCompletion("debug", "info", "warn", "error"))
+	completeFlag(cmd, "log-format", fixedCompletion("text", "json"))
+	completeFlag(cmd, "log-level", fixedCompletion("debug", "info", "warn", "error"))
 	return cmd
 }
 
-func (c *cli) serve(ctx context.Context, f serveFlags) error {
-	cfg, err := c.nodeConfig(f)
+func (c *cli) serve(ctx context.Context, flags *pflag.FlagSet, f serveFlags) error {
+	cfg, err := c.nodeConfig(flags, f)
 	if err != nil {
 		return err
 	}
@@ -127,21 +125,11 @@ func serveUntilDone(ctx context.Context, cfg node.Config, drain time.Duration, w
 }
 
 // nodeConfig reads flags, environment and files.
-func (c *cli) nodeConfig(f serveFlags) (node.Config, error) {
-	for _, v := range []struct {
-		env string
-		to  *string
-		def string
-	}{
-		{"GREENROOM_LISTEN", &f.listen, server.DefaultAddr},
-		{"GREENROOM_DATA_DIR", &f.dataDir, ""},
-		{"GREENROOM_STORE", &f.store, ""},
-	} {
-		if *v.to == v.def {
-			if value := c.getenv(v.env); value != "" {
-				*v.to = value
-			}
-		}
+func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error) {
+	c.fromEnv(flags, "listen", "GREENROOM_LISTEN", &f.listen)
+	if !flags.Changed("data-dir") && !flags.Changed("store") {
+		c.fromEnv(flags, "data-dir", "GREENROOM_DATA_DIR", &f.dataDir)
+		c.fromEnv(flags, "store", "GREENROOM_STORE", &f.store)
 	}
 	if f.dataDir == "" && f.store == "" {
 		f.dataDir = defaultDataDir
@@ -160,6 +148,14 @@ func (c *cli) nodeConfig(f serveFlags) (node.Config, error) {
 	if err != nil {
 		return node.Config{}, err
 	}
+	overrides, err := parseOverrides(f.overrides)
+	if err != nil {
+		return node.Config{}, err
+	}
+	maxPayload := f.limits.PayloadBytes
+	for _, l := range overrides {
+		maxPayload = max(maxPayload, l.PayloadBytes)
+	}
 	return node.Config{
 		DataDir:  f.dataDir,
 		StoreURL: f.store,
@@ -170,11 +166,12 @@ func (c *cli) nodeConfig(f serveFlags) (node.Config, error) {
 			Token:           token,
 			Insecure:        f.insecure,
 			AllowedOrigins:  f.corsOrigins,
-			MaxPayloadBytes: f.limits.PayloadBytes,
+			MaxPayloadBytes: maxPayload,
 			MaxModuleBytes:  f.maxModule,
 			ShowStacks:      f.showStacks,
 		},
 		Limits:         f.limits,
+		Overrides:      overrides,
 		MaxActivations: f.maxActivations,
 		GuestMemory:    f.guestMemory,
 		Logger:         logger,

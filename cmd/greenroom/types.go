@@ -16,7 +16,7 @@ func (c *cli) typesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "types",
 		Short:   "List the actor types and what serves them",
-		Long:    "List the actor types of the app with their methods (* read-only) and the deployment that serves them.",
+		Long:    "List the actor types of the app with their methods (* read-only) and the\ndeployment that serves them.",
 		Example: `  greenroom types --app shop`,
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

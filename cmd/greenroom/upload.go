@@ -46,7 +46,7 @@ func sendModule(ctx context.Context, a *api, app string, wasm []byte, p progress
 	var module *greenroomv1.Module
 	var g errgroup.Group
 	g.Go(func() error {
-		defer stream.CloseResponse()
+		defer func() { _ = stream.CloseResponse() }()
 		for {
 			resp, err := stream.Receive()
 			if errors.Is(err, io.EOF) {

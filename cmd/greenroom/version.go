@@ -30,6 +30,11 @@ func (c *cli) versionCommand() *cobra.Command {
 	}
 }
 
+func binaryVersion() string {
+	v, _ := buildVersion()
+	return v
+}
+
 // buildVersion returns what the linker set, else what go install recorded.
 func buildVersion() (v, commit string) {
 	v = version

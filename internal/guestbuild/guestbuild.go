@@ -196,7 +196,7 @@ func (b *build) place(name string, produce func(tmp string) error) error {
 	if err != nil {
 		return fmt.Errorf("make temporary output: %w", err)
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { _ = os.RemoveAll(tmp) }()
 	wasm := filepath.Join(tmp, filepath.Base(out))
 	if err := produce(wasm); err != nil {
 		return err

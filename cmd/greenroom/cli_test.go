@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/greenroom-run/greenroom/host"
+)
+
+func TestServerURL(t *testing.T) {
+	for _, tc := range []struct{ in, want string }{
+		{"http://127.0.0.1:8080", "http://127.0.0.1:8080"},
+		{"https://example.com/", "https://example.com"},
+		{"https://example.com/greenroom/", "https://example.com/greenroom"},
+		{"localhost:8080", "http://localhost:8080"},
+		{"[::1]:8080", "http://[::1]:8080"},
+		{"ftp://example.com", ""},
+		{"", ""},
+		{"http://", ""},
+		{"http://a b", ""},
+	} {
+		got, err := serverURL(tc.in)
+		var usage *usageError
+		if got != tc.want || (tc.want == "") != errors.As(err, &usage) {
+			t.Errorf("serverURL(%q) = %q, %v; want %q", tc.in, got, err, tc.want)
+		}
+	}
+}
+
+func TestIsLoopback(t *testing.T) {
+	for addr, want := range map[string]bool{
+		"127.0.0.1:8080": true, "127.8.8.8:1": true, "[::1]:80": true, "localhost:80": true,
+		":8080": false, "0.0.0.0:80": false, "[::]:80": false, "10.0.0.1:80": false, "example.com:80": false,
+	} {
+		if got := isLoopback(addr); got != want {
+			t.Errorf("isLoopback(%q) = %v", addr, got)
+		}
+	}
+}
+
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1 << 20: "1.0 MiB", 3453024: "3.3 MiB", 5 << 40: "5.0 TiB", 5 << 50: "5120.0 TiB",
+	} {
+		if got := size(n); got != want {
+			t.Errorf("size(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+// Names come from guests and other users: none may steer the terminal.
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"a/b || 🛒":         "a/b || 🛒",
+		"\x1b[31mred":      "\uFFFD[31mred",
+		"two\nlines":       "two\uFFFDlines",
+		"\u009b31m":        "\uFFFD31m",
+		"bad \xff utf":     "bad \uFFFD utf",
+		"\x7f":             "\uFFFD",
+		"no\u00a0break ok": "no\u00a0break ok",
+	} {
+		if got := printable(in); got != want {
+			t.Errorf("printable(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestClockFinding(t *testing.T) {
+	sent := time.Date(2026, 1, 1, 12, 0, 0, 500e6, time.UTC)
+	received := sent.Add(100 * time.Millisecond)
+	for _, tc := range []struct {
+		name string
+		date string
+		want verdict
+		text string
+	}{
+		{"the same second", sent.Truncate(time.Second).Format(http.TimeFormat), verdictOK, "agrees"},
+		{"a second behind, as far as seconds tell", sent.Add(-2 * time.Second).Format(http.TimeFormat), verdictOK, "agrees"},
+		{"a minute behind", sent.Add(-time.Minute).Format(http.TimeFormat), verdictWarn, "behind by about 1m0s"},
+		{"a minute ahead", sent.Add(time.Minute).Format(http.TimeFormat), verdictWarn, "ahead by about 59s"},
+		{"no date", "", verdictWarn, "does not say"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := clockFinding(tc.date, sent, received); got.Verdict != tc.want || !strings.Contains(got.Found, tc.text) {
+				t.Errorf("got %+v, want %s with %q", got, tc.want, tc.text)
+			}
+		})
+	}
+}
+
+func TestParseOverrides(t *testing.T) {
+	got, err := parseOverrides([]string{"shop:max-mailbox=5", "shop/Cart:max-state=4096,turn-deadline=30s", "shop/Cart:max-state=8192"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[host.Scope]host.Limits{
+		{App: "shop"}:               {Mailbox: 5},
+		{App: "shop", Type: "Cart"}: {StateBytes: 8192, TurnDeadline: 30 * time.Second},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for in, problem := range map[string]string{
+		"shop":                 "give it as APP/TYPE:NAME=VALUE",
+		":max-state=1":         "give it as APP/TYPE:NAME=VALUE",
+		"shop:":                "give it as APP/TYPE:NAME=VALUE",
+		"shop:max-state":       `"max-state" is not of the form NAME=VALUE`,
+		"shop:max-size=1":      `there is no limit "max-size"`,
+		"shop:max-state=large": "invalid argument",
+	} {
+		if _, err := parseOverrides([]string{in}); err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("parseOverrides(%q): %v, want %q", in, err, problem)
+		}
+	}
+}
+
+// A flag wins over its variable, also a flag that says the default.
+func TestFlagsWinOverEnvironment(t *testing.T) {
+	env := map[string]string{"GREENROOM_LISTEN": "127.0.0.1:9", "GREENROOM_STORE": "postgres://env", "GREENROOM_TOKEN": "env"}
+	for _, tc := range []struct {
+		name                          string
+		args                          []string
+		listen, dataDir, store, token string
+	}{
+		{"none", nil, "127.0.0.1:9", "", "postgres://env", "env"},
+		{"listen", []string{"--listen", "127.0.0.1:8080"}, "127.0.0.1:8080", "", "postgres://env", "env"},
+		{"data-dir", []string{"--data-dir", "d", "--token", "flag"}, "127.0.0.1:9", "d", "", "flag"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := &cli{stderr: new(bytes.Buffer), getenv: func(name string) string { return env[name] }}
+			cmd, _, err := c.rootCommand().Find([]string{"serve"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.ParseFlags(tc.args); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.readGlobals(cmd.Flags()); err != nil {
+				t.Fatal(err)
+			}
+			value := func(flag string) string { return cmd.Flag(flag).Value.String() }
+			cfg, err := c.nodeConfig(cmd.Flags(), serveFlags{
+				listen: value("listen"), dataDir: value("data-dir"), store: value("store"),
+				logFormat: "text", logLevel: "info",
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg.Server.Addr != tc.listen || cfg.DataDir != tc.dataDir || cfg.StoreURL != tc.store || cfg.Server.Token != tc.token {
+				t.Errorf("listens on %s, data in %q, store %q, token %q", cfg.Server.Addr, cfg.DataDir, cfg.StoreURL, cfg.Server.Token)
+			}
+		})
+	}
+}
+
+// blocked is standard input that nobody types into.
+type blocked struct{ done <-chan struct{} }
+
+func (b blocked) Read([]byte) (int, error) { <-b.done; return 0, os.ErrClosed }
+
+func TestInterruptedWhileReading(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	in := blocked{t.Context().Done()}
+	cancel()
+	var stdout, stderr bytes.Buffer
+	status := run(ctx, []string{"call", "Counter", "me", "Add", "-"}, in, &stdout, &stderr, noEnv)
+	if status != exitInterrupted || stderr.Len() > 0 {
+		t.Errorf("status %d, standard error %q; want %d and nothing", status, stderr.String(), exitInterrupted)
+	}
+}
+
+func TestErrorsInJSONAreOneObject(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	status := run(t.Context(), []string{"call", "Counter", "-o", "json"}, strings.NewReader(""), &stdout, &stderr, noEnv)
+	var got struct{ Error shownError }
+	if err := json.Unmarshal(stderr.Bytes(), &got); err != nil {
+		t.Fatalf("%v in %q", err, stderr.String())
+	}
+	if status != exitUsage || got.Error.Kind != kindUsage || got.Error.Message != "ID is missing" || stdout.Len() > 0 {
+		t.Errorf("status %d, %+v, standard output %q", status, got.Error, stdout.String())
+	}
+}
+
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
+	for _, sub := range []string{"src", "build", ".git"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := watch(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	write := func(path string) {
+		t.Helper()
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(path), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait := func(what string) {
+		t.Helper()
+		select {
+		case <-w.Changes:
+		case <-time.After(30 * time.Second):
+			t.Fatalf("no change seen of %s", what)
+		}
+	}
+	// Outputs are not changes: only the source that follows is, once.
+	write("build/x.wasm")
+	write(".git/index")
+	select {
+	case <-w.Changes:
+		t.Error("a change of an output was reported")
+	case <-time.After(3 * watchQuiet):
+	}
+	write("src/main.go")
+	wait("a file")
+	write("new/deep.go")
+	wait("a new folder")
+	write("new/deep.go")
+	wait("a file in a new folder")
+	if err := os.Remove(filepath.Join(dir, "src", "main.go")); err != nil {
+		t.Fatal(err)
+	}
+	wait("a removed file")
+}

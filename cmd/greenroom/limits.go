@@ -1,0 +1,52 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/greenroom-run/greenroom/host"
+)
+
+// registerLimits adds a flag for each limit; what is not given is as in defaults.
+func registerLimits(flags *pflag.FlagSet, l *host.Limits, defaults host.Limits) {
+	flags.Int64Var(&l.StateBytes, "max-state", defaults.StateBytes, "largest state of an actor, in `bytes`")
+	flags.Int64Var(&l.PayloadBytes, "max-payload", defaults.PayloadBytes, "largest payload and reply, in `bytes`")
+	flags.IntVar(&l.Mailbox, "max-mailbox", defaults.Mailbox, "largest `number` of calls waiting for one actor")
+	flags.DurationVar(&l.TurnDeadline, "turn-deadline", defaults.TurnDeadline, "longest time of a turn")
+	flags.Int64Var(&l.MemoryBytes, "max-instance-memory", defaults.MemoryBytes, "largest memory of a guest instance, in `bytes`")
+	flags.IntVar(&l.Instances, "max-instances", defaults.Instances, "largest `number` of shared instances for an actor type")
+	flags.DurationVar(&l.IdleTimeout, "idle-timeout", defaults.IdleTimeout, "how long an unused actor stays in memory")
+}
+
+// parseOverrides reads the values of --limit: APP[/TYPE]:NAME=VALUE[,NAME=VALUE].
+// The names are those of the flags for all types.
+func parseOverrides(values []string) (map[host.Scope]host.Limits, error) {
+	overrides := make(map[host.Scope]host.Limits, len(values))
+	for _, value := range values {
+		where, assignments, ok := strings.Cut(value, ":")
+		app, typ, _ := strings.Cut(where, "/")
+		if !ok || app == "" || assignments == "" {
+			return nil, usagef("--limit is %q; give it as APP/TYPE:NAME=VALUE or APP:NAME=VALUE", value)
+		}
+		scope := host.Scope{App: app, Type: typ}
+		// What an earlier --limit of the same scope said stays.
+		l := overrides[scope]
+		flags := pflag.NewFlagSet("limit", pflag.ContinueOnError)
+		registerLimits(flags, &l, l)
+		for assignment := range strings.SplitSeq(assignments, ",") {
+			name, v, ok := strings.Cut(assignment, "=")
+			if !ok {
+				return nil, usagef("--limit %s: %q is not of the form NAME=VALUE", where, assignment)
+			}
+			if flags.Lookup(name) == nil {
+				return nil, usagef("--limit %s: there is no limit %q; the names are those of the flags, such as max-state", where, name)
+			}
+			if err := flags.Set(name, v); err != nil {
+				return nil, usagef("--limit %s: %v", where, err)
+			}
+		}
+		overrides[scope] = l
+	}
+	return overrides, nil
+}
