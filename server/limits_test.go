@@ -1,0 +1,196 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+)
+
+func TestLargePayloads(t *testing.T) {
+	const limit = 1 << 20
+	f := start(t, func(c *Config) { c.MaxPayloadBytes = limit })
+	for _, p := range protocols() {
+		t.Run(p.name, func(t *testing.T) {
+			actors := greenroomv1connect.NewActorServiceClient(client(t, p.http2), f.url, p.opts...)
+			invoke := func(n int) error {
+				_, err := actors.Invoke(t.Context(), connect.NewRequest(&greenroomv1.InvokeRequest{
+					Actor: &greenroomv1.ActorKey{Type: "T", Id: strings.Repeat("x", 512)}, Method: "M", Payload: make([]byte, n),
+				}))
+				return err
+			}
+			if err := invoke(limit); err != nil {
+				t.Errorf("the largest: %v", err)
+			}
+			f.host.last()
+			for _, n := range []int{limit + 1, limit + messageOverhead, 2 * limit} {
+				wantError(t, invoke(n), connect.CodeInvalidArgument, "payload_too_large")
+			}
+			if inv, ok := f.host.last(); ok {
+				t.Errorf("the host was called with %d bytes", len(inv.Payload.Data))
+			}
+		})
+	}
+	for _, http2 := range []bool{false, true} {
+		c := client(t, http2)
+		url := f.url + actorPath(key("a"), "Add")
+		if a := do(t, c, "PUT", url, strings.Repeat("x", limit)); a.StatusCode != http.StatusOK || len(a.body) != limit {
+			t.Errorf("http2=%v: the largest: %s", http2, a.Status)
+		}
+		f.host.last()
+		for _, body := range []io.Reader{
+			strings.NewReader(strings.Repeat("x", limit+1)),                                  // with a length
+			io.MultiReader(strings.NewReader(strings.Repeat("x", limit)), strings.NewReader("x")), // without
+		} {
+			res, err := c.Post(url, "text/plain", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(res.Body)
+			_ = res.Body.Close()
+			if res.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(text), `"payload_too_large"`) {
+				t.Errorf("http2=%v: %s %s", http2, res.Status, text)
+			}
+		}
+		if _, ok := f.host.last(); ok {
+			t.Error("the host was called")
+		}
+	}
+}
+
+// TestGzipBomb: a small body does not become a large message.
+func TestGzipBomb(t *testing.T) {
+	f := start(t, func(c *Config) { c.MaxPayloadBytes = 1 << 20 })
+	var bomb bytes.Buffer
+	zw := gzip.NewWriter(&bomb)
+	if _, err := io.CopyN(zw, zeros{}, 256<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := zw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	url := f.url + greenroomv1connect.ActorServiceInvokeProcedure
+	a := do(t, client(t, false), "POST", url, bomb.String(), "Content-Type", "application/proto", "Content-Encoding", "gzip")
+	if a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, `"payload_too_large"`) {
+		t.Errorf("%s %s", a.Status, a.body)
+	}
+	for _, body := range []string{"no gzip", bomb.String()[:100]} {
+		a := do(t, client(t, false), "POST", url, body, "Content-Type", "application/proto", "Content-Encoding", "gzip")
+		if a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, `"kind":"invalid_argument"`) {
+			t.Errorf("%s %s", a.Status, a.body)
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// TestSlowClients: a connection that is silent in the middle of something ends.
+func TestSlowClients(t *testing.T) {
+	f := start(t, func(c *Config) {
+		c.ReadHeaderTimeout, c.BodyTimeout, c.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+	})
+	put := "PUT " + actorPath(key("a"), "Add") + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
+	rpc := "POST " + greenroomv1connect.ActorServiceInvokeProcedure + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{"
+	for _, tt := range []struct{ name, sent, status string }{
+		{"nothing", "", ""},
+		{"half of the headers", put, ""},
+		{"half of the body", put + "\r\n12345", "408"},
+		{"half of a message", rpc, "504"},
+		{"a whole request, and no other", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "200"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := net.Dial("tcp", f.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			if _, err := fmt.Fprint(c, tt.sent); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(c) // ends because the server closes
+			if err != nil {
+				t.Fatalf("the connection was kept: %v", err)
+			}
+			if tt.status == "" && len(answer) != 0 && !strings.Contains(string(answer), "408") || !strings.Contains(string(answer), tt.status) {
+				t.Errorf("answered %q", answer)
+			}
+		})
+	}
+	if _, ok := f.host.last(); ok {
+		t.Error("the host was called")
+	}
+}
+
+// TestSlowTurnsAreNotSlowClients: the time that a turn takes is none of the
+// client's, however it was sent.
+func TestSlowTurnsAreNotSlowClients(t *testing.T) {
+	f := start(t, func(c *Config) { c.BodyTimeout, c.IdleTimeout = 20*time.Millisecond, 20*time.Millisecond })
+	for _, http2 := range []bool{false, true} {
+		for _, method := range []string{"PUT", "GET"} {
+			entered, release, ended := f.host.blocks()
+			go func() {
+				<-entered
+				// Longer than every timeout; the turn must not notice any of them.
+				time.AfterFunc(100*time.Millisecond, func() { close(release) })
+			}()
+			body := ""
+			if method == "PUT" {
+				body = "1"
+			}
+			a := do(t, client(t, http2), method, f.url+actorPath(key("a"), "Get"), body)
+			if err := <-ended; err != nil || a.StatusCode != http.StatusOK {
+				t.Errorf("http2=%v %s: %s, the turn's context: %v", http2, method, a.Status, err)
+			}
+		}
+	}
+}
+
+func TestBrokenHTTP(t *testing.T) {
+	f := start(t, nil)
+	for _, sent := range []string{
+		"\x00\x01\x02\r\n\r\n",
+		"GET / HTTP/9.9\r\n\r\n",
+		"PUT /v2.0/actors/a/T/%zz/method/M HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1",
+		"PUT /v2.0/actors/a/T/i/method/M HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n1",
+		"PUT /v2.0/actors/a/T/i/method/M HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"PUT /v2.0/actors/a/T/i/method/M HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes) + "\r\n\r\n",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + strings.Repeat("\xff", 1000),
+	} {
+		c, err := net.Dial("tcp", f.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprint(c, sent)
+		_ = c.(*net.TCPConn).CloseWrite()
+		answer, _ := io.ReadAll(c)
+		_ = c.Close()
+		if bytes.Contains(answer, []byte(" 200 ")) {
+			t.Errorf("%.40q was answered %.100q", sent, answer)
+		}
+	}
+	if a := do(t, client(t, false), "GET", f.url+"/healthz", ""); a.StatusCode != http.StatusOK {
+		t.Errorf("the server does not serve others any more: %s", a.Status)
+	}
+	if inv, ok := f.host.last(); ok && inv.Key != (actor.Key{}) {
+		t.Errorf("the host was called: %+v", inv)
+	}
+}
