@@ -96,12 +96,15 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	if err := s.holds.pass(ctx, BeforeCommit); err != nil {
 		return all(commits, err)
 	}
+	if len(commits) == 0 {
+		return nil // nothing for a fault to happen to
+	}
 	switch f := s.plan.first(CommitFails, CommitLost, CommitPartlyFails); {
 	case f == CommitFails:
 		return all(commits, f.unavailable())
 	case f == CommitLost:
 		return all(commits, f.ambiguous())
-	case f == CommitPartlyFails && len(commits) > 0:
+	case f == CommitPartlyFails:
 		return s.commitWithout(ctx, commits, s.plan.pick(len(commits)))
 	}
 	return s.commitAndAnswer(ctx, commits)

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,10 +53,11 @@ var contexts = suite{"Context", []testCase{
 	}},
 	{"a context that ends ends the wait for a locked turn", func(f *fixture) {
 		holding, release := make(chan struct{}), make(chan struct{})
+		hold := sync.OnceFunc(func() { close(holding) }) // the turn may run again
 		f.together(
 			func() {
 				_, err := f.s.LockedTurn(f.ctx(), f.key("a"), func(_ context.Context, row actor.Row) (*actor.Commit, error) {
-					close(holding)
+					hold()
 					<-release
 					c := write(f.key("a"), row, `{"n":1}`)
 					return &c, nil
