@@ -32,19 +32,15 @@ if [ -n "$newer" ]; then
 	CARGO_TARGET_DIR=$PWD/.cache/rust/target native env -u RUSTC -u RUSTDOC -u RUSTC_BOOTSTRAP "$newer"
 fi
 
-step "the template, with no registry at all"
-cp -r guest-sdk/rust/template "$scratch/guest"
-mv "$scratch/guest/gitignore" "$scratch/guest/.gitignore"
-mv "$scratch/guest/cargo-config.toml" "$scratch/config.toml"
-mkdir "$scratch/guest/.cargo" && mv "$scratch/config.toml" "$scratch/guest/.cargo/config.toml"
-mv "$scratch/guest/Cargo.toml.tmpl" "$scratch/guest/Cargo.toml"
-sed -i -e "s|{{name}}|guest|g" -e "s|{{sdk}}|$PWD/guest-sdk/rust|g" "$scratch"/guest/{Cargo.toml,README.md,src/lib.rs}
+step "a new project, with no registry at all"
+go run ./guest-sdk/rust/internal/project "$scratch/shop"
 (
-	cd "$scratch/guest"
+	cd "$scratch/shop"
 	export CARGO_HOME=$scratch/empty
 	"$CARGO" test --offline
 	# shellcheck disable=SC2086 # a list of arguments
 	"$CARGO" build --offline --release $WASM_FLAGS
+	ls -l target/wasm32-unknown-unknown/release/*.wasm
 )
 
 step "examples/account, for Wasm"
@@ -52,12 +48,13 @@ step "examples/account, for Wasm"
 (cd examples/account && "$CARGO" build --locked --release $WASM_FLAGS && ls -l target/wasm32-unknown-unknown/release/*.wasm)
 
 step "formatting and clippy"
-if [ -n "$newer" ] && env -u RUSTC "$newer" clippy --version >/dev/null 2>&1; then
+lint=${newer:-$CARGO}
+if env -u RUSTC "$lint" clippy --version >/dev/null 2>&1 && env -u RUSTC "$lint" fmt --version >/dev/null 2>&1; then
 	export CARGO_TARGET_DIR=$PWD/.cache/rust/target
 	for crate in guest-sdk/rust examples/account; do
-		env -u RUSTC "$newer" fmt --check --manifest-path $crate/Cargo.toml
-		env -u RUSTC -u RUSTDOC "$newer" clippy --locked --all-targets --manifest-path $crate/Cargo.toml -- -D warnings
+		env -u RUSTC "$lint" fmt --check --manifest-path $crate/Cargo.toml
+		env -u RUSTC -u RUSTDOC "$lint" clippy --locked --all-targets --manifest-path $crate/Cargo.toml -- -D warnings
 	done
 else
-	echo "skipped: no rustfmt and clippy here"
+	echo "skipped: this Rust has no rustfmt and clippy"
 fi

@@ -14,7 +14,7 @@ pub enum Format {
 
 /// A negative result of a host function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Code(pub i32);
+pub(crate) struct Code(pub(crate) i32);
 
 impl Code {
     pub(crate) const NOT_FOUND: Code = Code(-1);

@@ -64,6 +64,7 @@ pub(crate) fn string(text: &[u8]) -> Result<String, Error> {
 }
 
 /// A text that is one JSON value, without white space around it.
+#[cfg_attr(all(feature = "serde", target_arch = "wasm32"), allow(dead_code))]
 pub(crate) fn single(text: &[u8]) -> Result<&str, Error> {
     let mut s = Scanner::new(text)?;
     let value = s.value()?;

@@ -20,11 +20,10 @@ pub fn write_record(fields: &[(&str, Vec<u8>)]) -> Vec<u8> {
     )
 }
 
+type SetMember<'a> = dyn FnMut(&str, &[u8]) -> Result<(), Error> + 'a;
+
 /// Calls `set` for each member of the object `text`.
-pub fn read_record(
-    text: &[u8],
-    set: &mut dyn FnMut(&str, &[u8]) -> Result<(), Error>,
-) -> Result<(), Error> {
+pub fn read_record(text: &[u8], set: &mut SetMember<'_>) -> Result<(), Error> {
     for (name, value) in json::members(text)? {
         set(&name, value).map_err(|e| e.context(&name))?;
     }

@@ -10,35 +10,40 @@ use std::sync::Once;
 mod import {
     #[link(wasm_import_module = "greenroom")]
     extern "C" {
-        pub fn state_get(key: *const u8, key_len: usize, buf: *mut u8, cap: usize) -> i64;
-        pub fn state_set(
+        pub(super) fn state_get(key: *const u8, key_len: usize, buf: *mut u8, cap: usize) -> i64;
+        pub(super) fn state_set(
             key: *const u8,
             key_len: usize,
             value: *const u8,
             value_len: usize,
             format: i32,
         ) -> i32;
-        pub fn state_delete(key: *const u8, key_len: usize) -> i32;
-        pub fn state_delete_all() -> i32;
-        pub fn state_keys(prefix: *const u8, prefix_len: usize, buf: *mut u8, cap: usize) -> i64;
-        pub fn state_json(buf: *mut u8, cap: usize) -> i64;
-        pub fn state_patch(
+        pub(super) fn state_delete(key: *const u8, key_len: usize) -> i32;
+        pub(super) fn state_delete_all() -> i32;
+        pub(super) fn state_keys(
+            prefix: *const u8,
+            prefix_len: usize,
+            buf: *mut u8,
+            cap: usize,
+        ) -> i64;
+        pub(super) fn state_json(buf: *mut u8, cap: usize) -> i64;
+        pub(super) fn state_patch(
             before: *const u8,
             before_len: usize,
             after: *const u8,
             after_len: usize,
         ) -> i32;
-        pub fn state_version() -> i64;
-        pub fn state_revision() -> i64;
-        pub fn reply(
+        pub(super) fn state_version() -> i64;
+        pub(super) fn state_revision() -> i64;
+        pub(super) fn reply(
             content_type: *const u8,
             content_type_len: usize,
             body: *const u8,
             body_len: usize,
         ) -> i32;
-        pub fn fail(frame: *const u8, len: usize) -> i32;
-        pub fn random(buf: *mut u8, len: usize) -> i32;
-        pub fn log(level: i32, text: *const u8, len: usize) -> i32;
+        pub(super) fn fail(frame: *const u8, len: usize) -> i32;
+        pub(super) fn random(buf: *mut u8, len: usize) -> i32;
+        pub(super) fn log(level: i32, text: *const u8, len: usize) -> i32;
     }
 }
 

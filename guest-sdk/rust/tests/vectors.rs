@@ -116,8 +116,12 @@ fn key_lists() {
 fn refusals_read_as_in_go() {
     type Decode = fn(&[u8]) -> Option<String>;
     let decoders: [(&str, Decode); 3] = [
-        ("turn", |b| codec::decode_turn(b).err().map(|e| e.to_string())),
-        ("error", |b| codec::decode_error(b).err().map(|e| e.to_string())),
+        ("turn", |b| {
+            codec::decode_turn(b).err().map(|e| e.to_string())
+        }),
+        ("error", |b| {
+            codec::decode_error(b).err().map(|e| e.to_string())
+        }),
         ("key_list", |b| {
             codec::decode_key_list(b).err().map(|e| e.to_string())
         }),
