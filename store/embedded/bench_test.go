@@ -1,0 +1,79 @@
+package embedded_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+	"github.com/greenroom-run/greenroom/store/embedded"
+)
+
+// BenchmarkCommit updates rows of 200 bytes on a real disk, with sync. What
+// counts are the ratios between its lines in one run: one commit at a time is
+// the price of a sync, and the others show how well it is shared.
+func BenchmarkCommit(b *testing.B) {
+	for _, c := range []struct{ inFlight, group int }{{1, 1}, {64, 1}, {1024, 1}, {1, 256}, {4, 256}} {
+		b.Run(fmt.Sprintf("in_flight=%d/group=%d", c.inFlight, c.group), func(b *testing.B) {
+			benchmarkCommit(b, open(b, embedded.Config{Dir: b.TempDir()}), c.inFlight, c.group)
+		})
+	}
+}
+
+func benchmarkCommit(b *testing.B, s store.Store, inFlight, group int) {
+	state := &actor.EncodedState{Format: actor.FormatEnvelope, Data: make([]byte, 200)}
+	lanes := make([][]actor.Commit, inFlight)
+	for i := range lanes {
+		lanes[i] = make([]actor.Commit, group)
+		for j := range lanes[i] {
+			lanes[i][j] = insert(actor.Key{App: "app", Type: "Cart", ID: fmt.Sprintf("%d-%d", i, j)}, "")
+			lanes[i][j].Effects.State = state
+		}
+	}
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	b.ReportAllocs()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for _, commits := range lanes {
+		wg.Go(func() {
+			for left.Add(-int64(group)) > -int64(group) {
+				for _, err := range s.Commit(b.Context(), commits) {
+					if err != nil {
+						b.Error(err)
+						return
+					}
+				}
+				for i := range commits {
+					commits[i].ID = actor.NewCommitID()
+					commits[i].ReadVersion = commits[i].NewVersion
+					commits[i].NewVersion++
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+}
+
+// BenchmarkLoad reads rows of 200 bytes that are on disk and in the cache.
+func BenchmarkLoad(b *testing.B) {
+	s := open(b, embedded.Config{Dir: b.TempDir()})
+	keys := make([]actor.Key, 10_000)
+	commits := make([]actor.Commit, len(keys))
+	for i := range keys {
+		keys[i] = actor.Key{App: "app", Type: "Cart", ID: fmt.Sprint(i)}
+		commits[i] = insert(keys[i], string(make([]byte, 200)))
+	}
+	for _, err := range s.Commit(b.Context(), commits) {
+		must(b, err)
+	}
+	must(b, s.Flush())
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		_, err := s.LoadActors(b.Context(), keys[i%len(keys):i%len(keys)+1], actor.LoadOptions{})
+		must(b, err)
+	}
+}
