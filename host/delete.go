@@ -14,7 +14,12 @@ func (h *Host) deleteTurn(ctx context.Context, a *activation, c *call, s *served
 		return h.warmDelete(ctx, a, s)
 	}
 	h.keepNothing(a)
-	err := h.inTransaction(ctx, a.key, func(row actor.Row) (*actor.Commit, error) {
+	place, err := h.lockedPlace(ctx)
+	if err != nil {
+		return err
+	}
+	defer place()
+	err = h.inTransaction(ctx, a.key, func(row actor.Row) (*actor.Commit, error) {
 		if row.Version == 0 || row.Deleted {
 			return nil, actor.ErrActorNotFound
 		}

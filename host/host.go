@@ -235,21 +235,23 @@ func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int) error {
 	return nil
 }
 
-// work runs the turns of one actor, one after the other, until none is left.
+// work runs the turns of one actor, one after the other, until none is left. A
+// call is answered when the worker is already on to the next one or gone: who
+// has an answer can rely on that.
 func (h *Host) work(s *shard, a *activation) {
 	defer s.work.Done()
-	var ended *call
-	for {
-		c, kept := h.table.next(s, a, ended, h.cfg.Clock())
-		if c == nil {
-			if !kept {
-				h.deactivated(a, DeactivateDone)
-			}
-			return
-		}
+	c, kept := h.table.next(s, a, nil, h.cfg.Clock())
+	if !kept { // its caller had left already
+		h.deactivated(a, DeactivateDone)
+	}
+	for c != nil {
 		reply, err := h.turn(a, c)
+		next, kept := h.table.next(s, a, c, h.cfg.Clock())
+		if !kept {
+			h.deactivated(a, DeactivateDone)
+		}
 		c.result <- result{reply: reply, err: err, stats: c.stats}
-		ended = c
+		c = next
 	}
 }
 

@@ -55,8 +55,13 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 		return &done.commit, nil
 	}
 
+	place, err := h.lockedPlace(ctx)
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	defer place()
 	// An instance is waited for before the row is locked, not after.
-	in, err := s.pool.acquire(ctx)
+	in, err = s.pool.acquire(ctx)
 	if err != nil {
 		return actor.Reply{}, err
 	}
@@ -75,15 +80,20 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 	return done.reply, nil
 }
 
-// inTransaction runs fn in a locked turn of the store and settles its commit.
-// Errors are as those of Host.commit, or fn's.
-func (h *Host) inTransaction(ctx context.Context, key actor.Key, fn func(actor.Row) (*actor.Commit, error)) error {
+// lockedPlace waits for one of the Config.LockedTurns places. It is taken before
+// anything that others wait for; the result gives it back.
+func (h *Host) lockedPlace(ctx context.Context) (leave func(), err error) {
 	select {
 	case h.locked <- struct{}{}:
-		defer func() { <-h.locked }()
+		return func() { <-h.locked }, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
+}
+
+// inTransaction runs fn in a locked turn of the store and settles its commit.
+// The caller has a place. Errors are as those of Host.commit, or fn's.
+func (h *Host) inTransaction(ctx context.Context, key actor.Key, fn func(actor.Row) (*actor.Commit, error)) error {
 	// The end of the turn's time ends the transaction, but only until the turn
 	// is sealed: from then on the commit is carried through.
 	tx, cancel := context.WithCancel(h.store)
@@ -105,7 +115,7 @@ func (h *Host) inTransaction(ctx context.Context, key actor.Key, fn func(actor.R
 		sealedAt = h.cfg.Clock()
 		return commit, nil
 	})
-	if sealedAt.IsZero() {
+	if sealedAt.IsZero() || err == nil && commit == nil {
 		return err
 	}
 	if errors.Is(err, actor.ErrAmbiguous) && commit != nil {

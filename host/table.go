@@ -88,8 +88,8 @@ func (s *shard) withdraw(c *call, a *activation) bool {
 }
 
 // next ends the call that an activation's worker just ran, if any, and returns
-// the one to run now. Without one the worker ends; kept tells whether the
-// activation stays in the table.
+// the one to run now. Without one the worker is done with the activation; kept
+// tells whether it stays in the table.
 func (t *table) next(s *shard, a *activation, ended *call, now time.Time) (c *call, kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,209 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// fakeStore is just enough of a store to steer the turn loop by hand, inside a
+// synctest bubble. What a store guarantees is tested on real ones, in
+// internal/guarantees.
+type fakeStore struct {
+	mu     sync.Mutex
+	rows   map[actor.Key]actor.Row
+	locks  map[actor.Key]chan struct{}
+	faults map[string][]string // operation to the faults that its next calls meet
+	loads  int
+	// hold, if not nil, is received from before each Commit applies.
+	hold chan struct{}
+}
+
+func newFakeStore() *fakeStore {
+	return &fakeStore{rows: make(map[actor.Key]actor.Row), locks: make(map[actor.Key]chan struct{}), faults: make(map[string][]string)}
+}
+
+// damagedError stands for package store's, which host never imports.
+type damagedError struct {
+	key     actor.Key
+	version uint64
+}
+
+func (e *damagedError) Error() string { return "stored row is damaged: " + e.key.String() }
+func (e *damagedError) Unwrap() error { return actor.ErrStateDamaged }
+func (e *damagedError) VersionOf(key actor.Key) (uint64, bool) {
+	return e.version, key == e.key
+}
+
+// fault takes the next planned fault of an operation.
+func (s *fakeStore) fault(op string) string {
+	f := s.faults[op]
+	if len(f) == 0 {
+		return ""
+	}
+	s.faults[op] = f[1:]
+	return f[0]
+}
+
+func (s *fakeStore) plan(op string, faults ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults[op] = append(s.faults[op], faults...)
+}
+
+func (s *fakeStore) LoadActors(ctx context.Context, keys []actor.Key, _ actor.LoadOptions) ([]actor.Row, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.loads++
+	switch s.fault("load") {
+	case "unavailable":
+		return nil, fmt.Errorf("load: %w", actor.ErrUnavailable)
+	case "damaged":
+		return nil, &damagedError{keys[0], s.rows[keys[0]].Version}
+	}
+	rows := make([]actor.Row, len(keys))
+	for i, k := range keys {
+		rows[i] = s.rows[k]
+	}
+	return rows, nil
+}
+
+func (s *fakeStore) Commit(ctx context.Context, commits []actor.Commit) []error {
+	s.mu.Lock()
+	hold := s.hold
+	s.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return []error{ctx.Err()}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	errs := make([]error, len(commits))
+	for i := range commits {
+		errs[i] = s.apply(&commits[i])
+	}
+	return errs
+}
+
+func (s *fakeStore) apply(c *actor.Commit) error {
+	row := s.rows[c.Key]
+	f := s.fault("commit")
+	switch f {
+	case "unavailable":
+		return fmt.Errorf("commit: %w", actor.ErrUnavailable)
+	case "lost": // never applied, but nobody knows
+		return fmt.Errorf("commit: %w", actor.ErrAmbiguous)
+	}
+	if row.Version != c.ReadVersion {
+		return actor.ErrStale
+	}
+	s.rows[c.Key] = after(row, c)
+	switch f {
+	case "applied": // applied, but nobody knows
+		return fmt.Errorf("commit: %w", actor.ErrAmbiguous)
+	case "overtaken": // applied, nobody knows, and another writer follows
+		row = s.rows[c.Key]
+		row.Version, row.CommitID = row.Version+7, actor.NewCommitID()
+		s.rows[c.Key] = row
+		return fmt.Errorf("commit: %w", actor.ErrAmbiguous)
+	}
+	return nil
+}
+
+func after(row actor.Row, c *actor.Commit) actor.Row {
+	row.Version, row.CommitID, row.Deleted = c.NewVersion, c.ID, c.Delete
+	row.Generation, row.StateSchema = c.Generation, c.StateSchema
+	switch {
+	case c.Delete:
+		row.State = actor.EncodedState{}
+	case c.Effects.State != nil:
+		row.State = *c.Effects.State
+	}
+	return row
+}
+
+func (s *fakeStore) LockedTurn(ctx context.Context, key actor.Key, fn func(context.Context, actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
+	s.mu.Lock()
+	lock := s.locks[key]
+	if lock == nil {
+		lock = make(chan struct{}, 1)
+		s.locks[key] = lock
+	}
+	s.mu.Unlock()
+	select {
+	case lock <- struct{}{}:
+		defer func() { <-lock }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for {
+		s.mu.Lock()
+		row, f := s.rows[key], s.fault("locked")
+		s.mu.Unlock()
+		if f == "damaged" {
+			return nil, &damagedError{key, row.Version}
+		}
+		commit, err := fn(ctx, row)
+		if err != nil || commit == nil {
+			return nil, err
+		}
+		if f == "serialization" {
+			continue
+		}
+		s.mu.Lock()
+		err = s.apply(commit)
+		s.mu.Unlock()
+		if err != nil && !errors.Is(err, actor.ErrAmbiguous) {
+			return nil, err
+		}
+		return commit, err
+	}
+}
+
+func (s *fakeStore) Settle(ctx context.Context, c actor.Commit) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.fault("settle") == "unavailable" {
+		return actor.ErrUnavailable
+	}
+	row := s.rows[c.Key]
+	switch {
+	case row.CommitID == c.ID:
+		return nil
+	case row.Version == c.ReadVersion:
+		row.Version++
+		s.rows[c.Key] = row
+		return actor.ErrStale
+	default:
+		return actor.ErrAmbiguous
+	}
+}
+
+// write is another writer's commit.
+func (s *fakeStore) write(key actor.Key, change func(*actor.Row)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row := s.rows[key]
+	row.Version++
+	row.CommitID = actor.NewCommitID()
+	change(&row)
+	s.rows[key] = row
+}
+
+func (s *fakeStore) row(key actor.Key) actor.Row {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rows[key]
+}

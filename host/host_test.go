@@ -1,0 +1,798 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// stage is a started host over a fake store, for tests in a synctest bubble.
+type stage struct {
+	*host.Host
+	store *fakeStore
+	world *hosttest.World
+}
+
+func newStage(t *testing.T, cfg host.Config) *stage {
+	t.Helper()
+	s := &stage{store: newFakeStore(), world: hosttest.New()}
+	if cfg.Committer == nil {
+		cfg.Committer = s.store
+	}
+	cfg.Modules, cfg.Engine = s.world, s.world
+	h, err := host.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Host = h
+	if err := h.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		s.world.CheckClosed(t)
+	})
+	return s
+}
+
+func key(id string) actor.Key { return actor.Key{App: "app", Type: "T", ID: id} }
+
+func (s *stage) call(ctx context.Context, id, method string) (string, error) {
+	r, err := s.Invoke(ctx, actor.Invocation{Key: key(id), Method: method})
+	return string(r.Payload.Data), err
+}
+
+// answer is the outcome of a call in the background.
+type answer struct {
+	reply string
+	err   error
+}
+
+func (s *stage) start(ctx context.Context, id, method string) <-chan answer {
+	c := make(chan answer, 1)
+	go func() {
+		reply, err := s.call(ctx, id, method)
+		c <- answer{reply, err}
+	}()
+	return c
+}
+
+func wantCondition(t *testing.T, err error, want *actor.Condition) {
+	t.Helper()
+	var turn *actor.TurnError
+	if !errors.Is(err, want) || !errors.As(err, &turn) {
+		t.Errorf("error %v, want %q in a TurnError", err, want.Kind())
+	}
+}
+
+// add is a method that counts.
+func add(t *hosttest.Turn) error {
+	n, err := t.Add("n", 1)
+	if err != nil {
+		return err
+	}
+	return t.ReplyNumber(n)
+}
+
+func view(t *hosttest.Turn) error {
+	n, err := t.Number("n")
+	if err != nil {
+		return err
+	}
+	return t.ReplyNumber(n)
+}
+
+// gate is a method that tells that it runs and then waits for leave, or for its
+// end.
+type gate struct{ entered, leave chan struct{} }
+
+func newGate() *gate { return &gate{make(chan struct{}, 100), make(chan struct{})} }
+
+func (g *gate) wait(t *hosttest.Turn) error {
+	g.entered <- struct{}{}
+	select {
+	case <-g.leave:
+	case <-t.Context.Done():
+	}
+	return nil
+}
+
+func (g *gate) addAfter(t *hosttest.Turn) error {
+	g.wait(t)
+	return add(t)
+}
+
+func both(t *testing.T, f func(t *testing.T, placement string)) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementAny, abi.PlacementSticky} {
+		t.Run(placement, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { f(t, placement) })
+		})
+	}
+}
+
+func TestMailboxIsBoundedAndInOrder(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{Limits: host.Limits{Mailbox: 3}})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Add": add, "Gate": g.addAfter}})
+		first := s.start(t.Context(), "a", "Gate")
+		<-g.entered
+		var waiting []<-chan answer
+		for range 3 {
+			waiting = append(waiting, s.start(t.Context(), "a", "Add"))
+			synctest.Wait()
+		}
+		_, err := s.call(t.Context(), "a", "Add")
+		wantCondition(t, err, actor.ErrMailboxFull)
+		if reply, err := s.call(t.Context(), "b", "Add"); reply != "1" || err != nil {
+			t.Errorf("another actor: %q, %v", reply, err)
+		}
+		if v, _ := s.View(t.Context(), key("b")); v.QueueDepth != 0 {
+			t.Errorf("queue depth %d", v.QueueDepth)
+		}
+		close(g.leave)
+		for i, c := range append([]<-chan answer{first}, waiting...) {
+			if got := <-c; got.err != nil || got.reply != fmt.Sprint(i+1) {
+				t.Errorf("call %d: %+v", i, got)
+			}
+		}
+	})
+}
+
+func TestCallerLeavesTheQueue(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{Limits: host.Limits{Mailbox: 2}})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Add": add, "Gate": g.wait}})
+		first := s.start(t.Context(), "a", "Gate")
+		<-g.entered
+
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := s.start(ctx, "a", "Add")
+		late, cancelLate := context.WithTimeout(t.Context(), time.Second)
+		defer cancelLate()
+		overdue := s.start(late, "a", "Add")
+		synctest.Wait()
+		cancel()
+		wantCondition(t, (<-gone).err, actor.ErrCanceled)
+		wantCondition(t, (<-overdue).err, actor.ErrDeadline)
+		// Their places are free again.
+		a, b := s.start(t.Context(), "a", "Add"), s.start(t.Context(), "a", "Add")
+		synctest.Wait()
+		close(g.leave)
+		<-first
+		if x, y := <-a, <-b; x.reply+y.reply != "12" && x.reply+y.reply != "21" {
+			t.Errorf("replies %+v and %+v: a call that left was run", x, y)
+		}
+	})
+}
+
+func TestRunningTurnIsStopped(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ctx  func(context.Context) (context.Context, context.CancelFunc)
+		want *actor.Condition
+	}{
+		"caller's deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		}, actor.ErrDeadline},
+		"caller gone": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Second, cancel)
+			return ctx, cancel
+		}, actor.ErrCanceled},
+		"turn limit": {context.WithCancel, actor.ErrDeadline},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, placement string) {
+				s := newStage(t, host.Config{})
+				s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{
+					"Add":  add,
+					"Hang": func(t *hosttest.Turn) error { add(t); <-t.Context.Done(); return nil },
+				}})
+				if _, err := s.call(t.Context(), "a", "Add"); err != nil {
+					t.Fatal(err)
+				}
+				before := s.store.row(key("a"))
+				ctx, cancel := tc.ctx(t.Context())
+				defer cancel()
+				_, err := s.call(ctx, "a", "Hang")
+				wantCondition(t, err, tc.want)
+				if after := s.store.row(key("a")); after.Version != before.Version {
+					t.Error("the turn left a trace")
+				}
+				if reply, err := s.call(t.Context(), "a", "Add"); reply != "2" || err != nil {
+					t.Errorf("the next turn: %q, %v", reply, err)
+				}
+			})
+		})
+	}
+}
+
+func TestQueueTimeIsNotTurnTime(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{Limits: host.Limits{TurnDeadline: 3 * time.Second}})
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{
+			"Slow": func(t *hosttest.Turn) error { time.Sleep(2 * time.Second); return add(t) },
+		}})
+		var calls []<-chan answer
+		for range 5 { // 10 s in all
+			calls = append(calls, s.start(t.Context(), "a", "Slow"))
+		}
+		for _, c := range calls {
+			if got := <-c; got.err != nil {
+				t.Error(got.err)
+			}
+		}
+	})
+}
+
+func TestSealedTurnIsCarriedThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{SettleGrace: 5 * time.Second})
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
+		s.store.hold = make(chan struct{})
+
+		ctx, cancel := context.WithCancel(t.Context())
+		c := s.start(ctx, "a", "Add")
+		synctest.Wait() // in Commit
+		cancel()
+		synctest.Wait()
+		s.store.hold <- struct{}{}
+		if got := <-c; got.reply != "1" || got.err != nil {
+			t.Errorf("a sealed turn: %+v", got)
+		}
+
+		// A caller does not wait for ever, and is not told a guess.
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		c = s.start(ctx, "a", "Add")
+		next := s.start(t.Context(), "a", "Add")
+		wantCondition(t, (<-c).err, actor.ErrAmbiguous)
+		close(s.store.hold)
+		if got := <-next; got.reply != "3" {
+			t.Errorf("the turn after it: %+v", got)
+		}
+	})
+}
+
+func TestReplyWaitsForTheCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		s.world.Deploy("app", "T", hosttest.Actor{
+			Methods:  map[string]hosttest.Func{"Add": add},
+			ReadOnly: map[string]hosttest.Func{"View": view},
+		})
+		s.call(t.Context(), "a", "Add")
+		s.store.hold = make(chan struct{})
+		c := s.start(t.Context(), "a", "Add")
+		synctest.Wait()
+		select {
+		case got := <-c:
+			t.Errorf("answered before the commit: %+v", got)
+		default:
+		}
+		if reply, _ := s.call(t.Context(), "a", "View"); reply != "1" {
+			t.Errorf("a reader sees %q before the commit", reply)
+		}
+		close(s.store.hold)
+		<-c
+		if reply, _ := s.call(t.Context(), "a", "View"); reply != "2" {
+			t.Errorf("a reader sees %q after the commit", reply)
+		}
+	})
+}
+
+func TestReadersRunBesideEverything(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{})
+		w, r := newGate(), newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{
+			Placement: placement,
+			Methods:   map[string]hosttest.Func{"Add": add, "Gate": w.addAfter},
+			ReadOnly: map[string]hosttest.Func{"Gated": func(t *hosttest.Turn) error {
+				r.wait(t)
+				return view(t)
+			}},
+		})
+		s.call(t.Context(), "a", "Add")
+		writer := s.start(t.Context(), "a", "Gate")
+		<-w.entered
+		var readers []<-chan answer
+		for range 5 {
+			readers = append(readers, s.start(t.Context(), "a", "Gated"))
+			<-r.entered // all are inside at once, beside the writer
+		}
+		close(w.leave)
+		if got := <-writer; got.reply != "2" {
+			t.Errorf("the writer: %+v", got)
+		}
+		close(r.leave)
+		for _, c := range readers {
+			if got := <-c; got.reply != "1" || got.err != nil {
+				t.Errorf("a reader that began before the commit: %+v", got)
+			}
+		}
+	})
+}
+
+func TestDroppedStateIsNotBroughtBackByAReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowLoad{fakeStore: newFakeStore()}
+		s := newStage(t, host.Config{Committer: slow})
+		s.world.Deploy("app", "T", hosttest.Actor{
+			Methods:  map[string]hosttest.Func{"Add": add},
+			ReadOnly: map[string]hosttest.Func{"View": view},
+		})
+		// A reader has loaded the empty actor, and is held up.
+		slow.answered = make(chan struct{})
+		reader := s.start(t.Context(), "a", "View")
+		synctest.Wait()
+		held := slow.answered
+		slow.setAnswered(nil)
+		// Meanwhile the actor is written and leaves memory again.
+		if _, err := s.call(t.Context(), "a", "Add"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		close(held)
+		if got := <-reader; got.err != nil && !errors.Is(got.err, actor.ErrDeadline) {
+			t.Error(got.err)
+		}
+		if reply, _ := s.call(t.Context(), "a", "View"); reply != "1" {
+			t.Errorf("a later reader sees %q: older than what was answered", reply)
+		}
+	})
+}
+
+// slowLoad holds the answers of loads back, deaf to contexts.
+type slowLoad struct {
+	*fakeStore
+	amu      sync.Mutex
+	answered chan struct{}
+}
+
+func (s *slowLoad) setAnswered(c chan struct{}) {
+	s.amu.Lock()
+	defer s.amu.Unlock()
+	s.answered = c
+}
+
+func (s *slowLoad) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
+	rows, err := s.fakeStore.LoadActors(ctx, keys, opts)
+	s.amu.Lock()
+	wait := s.answered
+	s.amu.Unlock()
+	if wait != nil {
+		<-wait
+	}
+	return rows, err
+}
+
+func TestActivationsAreCapped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out atomic.Int64
+		s := newStage(t, host.Config{MaxActivations: 3, Events: host.Events{
+			Deactivated: func(_ actor.Key, r host.DeactivateReason) {
+				if r == host.DeactivatePressure {
+					out.Add(1)
+				}
+			},
+		}})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: abi.PlacementSticky, Methods: map[string]hosttest.Func{"Add": add, "Gate": g.wait}})
+		for i := range 20 {
+			if _, err := s.call(t.Context(), fmt.Sprint(i), "Add"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out.Load() != 17 || s.world.Open() != 3 {
+			t.Errorf("%d pushed out, %d instances", out.Load(), s.world.Open())
+		}
+		var busy []<-chan answer
+		for i := range 3 {
+			busy = append(busy, s.start(t.Context(), fmt.Sprint("busy", i), "Gate"))
+			<-g.entered
+		}
+		_, err := s.call(t.Context(), "one more", "Add")
+		wantCondition(t, err, actor.ErrOverloaded)
+		close(g.leave)
+		for _, c := range busy {
+			<-c
+		}
+		if reply, err := s.call(t.Context(), "0", "Add"); reply != "2" || err != nil {
+			t.Errorf("after the rush: %q, %v", reply, err)
+		}
+	})
+}
+
+func TestInstancesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{Limits: host.Limits{Instances: 2, TurnDeadline: time.Second}})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add, "Gate": g.wait}})
+		a, b := s.start(t.Context(), "a", "Gate"), s.start(t.Context(), "b", "Gate")
+		<-g.entered
+		<-g.entered
+		c := s.start(t.Context(), "c", "Add")
+		synctest.Wait()
+		if s.world.Open() != 2 {
+			t.Errorf("%d instances", s.world.Open())
+		}
+		// The gates end at their deadline, as traps of a kind: both instances go,
+		// and the one who waits gets a new one if its time is not up as well.
+		for _, c := range []<-chan answer{a, b, c} {
+			if got := <-c; got.err != nil {
+				wantCondition(t, got.err, actor.ErrDeadline)
+			}
+		}
+		for i := range 10 {
+			if _, err := s.call(t.Context(), fmt.Sprint(i), "Add"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestGuestMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{GuestMemory: 10 << 20})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{
+			Placement: abi.PlacementSticky, MemoryBytes: 3 << 20,
+			Methods: map[string]hosttest.Func{"Add": add, "Gate": g.wait},
+		})
+		// Idle activations give their instances up, not their state.
+		for i := range 10 {
+			if _, err := s.call(t.Context(), fmt.Sprint(i), "Add"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s.world.Open() > 4 {
+			t.Errorf("%d instances", s.world.Open())
+		}
+		loads := s.store.loads
+		if reply, err := s.call(t.Context(), "0", "Add"); reply != "2" || err != nil || s.store.loads != loads {
+			t.Errorf("%q, %v, %d loads", reply, err, s.store.loads-loads)
+		}
+		var busy []<-chan answer
+		for i := range 3 {
+			busy = append(busy, s.start(t.Context(), fmt.Sprint(i), "Gate"))
+			<-g.entered
+		}
+		_, err := s.call(t.Context(), "4", "Add")
+		wantCondition(t, err, actor.ErrOverloaded)
+		close(g.leave)
+		for _, c := range busy {
+			<-c
+		}
+		if _, err := s.call(t.Context(), "4", "Add"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestInstanceThatCannotBeMade(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{Limits: host.Limits{Instances: 1}})
+		trap := &actor.TrapError{Kind: actor.TrapMemory, Message: "no"}
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, MakeError: trap, Methods: map[string]hosttest.Func{"Add": add}})
+		for range 3 {
+			_, err := s.call(t.Context(), "a", "Add")
+			if !errors.As(err, &trap) {
+				t.Errorf("got %v", err)
+			}
+		}
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Add": add}})
+		if _, err := s.call(t.Context(), "a", "Add"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStopFinishesWhatIsQueued(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{
+			Placement: placement, Methods: map[string]hosttest.Func{"Add": add, "Gate": g.addAfter},
+			ReadOnly: map[string]hosttest.Func{"View": view},
+		})
+		calls := []<-chan answer{s.start(t.Context(), "a", "Gate")}
+		<-g.entered
+		for range 5 {
+			calls = append(calls, s.start(t.Context(), "a", "Add"))
+		}
+		synctest.Wait()
+		stopped := make(chan error, 2)
+		for range 2 {
+			go func() { stopped <- s.Stop(context.Background()) }()
+		}
+		synctest.Wait()
+		for _, method := range []string{"Add", "View"} {
+			_, err := s.call(t.Context(), "b", method)
+			wantCondition(t, err, actor.ErrStopping)
+		}
+		close(g.leave)
+		for i, c := range calls {
+			if got := <-c; got.err != nil {
+				t.Errorf("call %d: %v", i, got.err)
+			}
+		}
+		for range 2 {
+			if err := <-stopped; err != nil {
+				t.Error(err)
+			}
+		}
+		s.world.CheckClosed(t)
+	})
+}
+
+func TestStopInAHurry(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{
+			Placement: placement, Methods: map[string]hosttest.Func{"Add": add, "Gate": g.wait},
+			ReadOnly: map[string]hosttest.Func{"GateView": g.wait},
+		})
+		calls := []<-chan answer{s.start(t.Context(), "a", "Gate"), s.start(t.Context(), "a", "GateView")}
+		<-g.entered
+		<-g.entered
+		for range 5 {
+			calls = append(calls, s.start(t.Context(), "a", "Add"))
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("stop: %v", err)
+		}
+		for _, c := range calls {
+			wantCondition(t, (<-c).err, actor.ErrStopping)
+		}
+		if row := s.store.row(key("a")); row.Version != 0 {
+			t.Error("a stopped turn left a trace")
+		}
+	})
+}
+
+func TestStopBeforeStart(t *testing.T) {
+	w := hosttest.New()
+	h, err := host.New(host.Config{Committer: newFakeStore(), Modules: w, Engine: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
+	_, err = h.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Add"})
+	wantCondition(t, err, actor.ErrStopping)
+	for range 2 {
+		if err := h.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := h.Start(t.Context()); err == nil {
+		t.Error("a stopped host can be started")
+	}
+	_, err = h.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Add"})
+	wantCondition(t, err, actor.ErrStopping)
+}
+
+func TestPlacementChangesUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		var inside atomic.Int32
+		count := func(t *hosttest.Turn) error {
+			if inside.Add(1) != 1 {
+				panic("two turns of one actor at once")
+			}
+			defer inside.Add(-1)
+			time.Sleep(time.Millisecond)
+			return add(t)
+		}
+		placements := []string{abi.PlacementRing, abi.PlacementAny, abi.PlacementSticky}
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Count": count}})
+		var calls []<-chan answer
+		for i := range 300 {
+			calls = append(calls, s.start(t.Context(), "a", "Count"))
+			if i%10 == 0 {
+				s.world.Deploy("app", "T", hosttest.Actor{Placement: placements[i/10%3], Methods: map[string]hosttest.Func{"Count": count}})
+			}
+			time.Sleep(time.Millisecond)
+		}
+		for _, c := range calls {
+			if got := <-c; got.err != nil {
+				t.Fatal(got.err)
+			}
+		}
+		if got := string(s.store.row(key("a")).State.Data); got != `{"n":300}` {
+			t.Errorf("state %s after 300 turns", got)
+		}
+	})
+}
+
+func TestRevisionsNeverComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{Limits: host.Limits{Instances: 1}})
+		// A guest that caches what it decoded, as the SDKs do, and dirties it.
+		type cached struct {
+			id  string
+			rev uint64
+			n   int64
+		}
+		cachedAdd := func(t *hosttest.Turn) error {
+			c, ok := t.Local["cache"].(*cached)
+			if !ok || c.id != t.Frame.ID || c.rev != t.Calls.StateRevision() {
+				n, err := t.Number("n")
+				if err != nil {
+					return err
+				}
+				c = &cached{id: t.Frame.ID, n: n}
+				t.Local["cache"] = c
+			}
+			c.n++
+			c.rev = t.Frame.Revision
+			if t.Frame.Method == "Fail" {
+				return hosttest.Fail("on purpose")
+			}
+			if t.Frame.Method == "Peek" {
+				return t.ReplyNumber(c.n - 1)
+			}
+			if err := t.SetNumber("n", c.n); err != nil {
+				return err
+			}
+			c.rev = t.Calls.StateRevision()
+			return t.ReplyNumber(c.n)
+		}
+		s.world.Deploy("app", "T", hosttest.Actor{
+			Methods:  map[string]hosttest.Func{"Add": cachedAdd, "Fail": cachedAdd},
+			ReadOnly: map[string]hosttest.Func{"Peek": cachedAdd},
+		})
+		for i, step := range []struct{ method, fault, want string }{
+			{"Add", "", "1"}, {"Fail", "", ""}, {"Add", "", "2"}, {"Peek", "", "2"}, {"Add", "", "3"},
+			{"Add", "lost", "4"}, {"Add", "unavailable", ""}, {"Add", "", "5"}, {"Add", "applied", "6"}, {"Add", "", "7"},
+		} {
+			if step.fault != "" {
+				s.store.plan("commit", step.fault)
+			}
+			if reply, _ := s.call(t.Context(), "a", step.method); reply != step.want {
+				t.Errorf("step %d, %s: %q, want %q", i, step.method, reply, step.want)
+			}
+		}
+	})
+}
+
+func TestArguments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{
+			Limits:    host.Limits{PayloadBytes: 100},
+			Overrides: map[host.Scope]host.Limits{{App: "app", Type: "Small"}: {PayloadBytes: 50}},
+		})
+		long := strings.Repeat("x", 101)
+		echo := func(t *hosttest.Turn) error {
+			if code := t.Calls.Reply("", []byte(long)); code != abi.CodeTooLarge {
+				panic("a reply above the limit was taken")
+			}
+			return t.Reply(string(t.Frame.Payload))
+		}
+		a := hosttest.Actor{Methods: map[string]hosttest.Func{"Echo": echo}}
+		s.world.Deploy("app", "T", a)
+		s.world.Deploy("app", "Small", a)
+		a.Limits = abi.Limits{PayloadBytes: 10}
+		s.world.Deploy("app", "Tiny", a)
+		a.Limits = abi.Limits{PayloadBytes: 1 << 40}
+		s.world.Deploy("app", "Greedy", a)
+		for _, tc := range []struct {
+			name, typ, id, method string
+			payload               int
+			argument              bool
+			want                  *actor.Condition
+		}{
+			{"fine", "T", "a", "Echo", 100, false, nil},
+			{"odd but fine", "T", "a||b/ 😀", "Echo", 1, false, nil},
+			{"no id", "T", "", "Echo", 1, true, nil},
+			{"control character", "T", "a\nb", "Echo", 1, true, nil},
+			{"no method", "T", "a", "", 1, true, nil},
+			{"type", "T!", "a", "Echo", 1, true, nil},
+			{"unknown type", "U", "a", "Echo", 1, false, actor.ErrTypeNotFound},
+			{"unknown method", "T", "a", "echo", 1, false, actor.ErrMethodNotFound},
+			{"large", "T", "a", "Echo", 101, false, actor.ErrPayloadTooLarge},
+			{"large for the type", "Small", "a", "Echo", 51, false, actor.ErrPayloadTooLarge},
+			{"large for the manifest", "Tiny", "a", "Echo", 11, false, actor.ErrPayloadTooLarge},
+			{"a manifest raises nothing", "Greedy", "a", "Echo", 101, false, actor.ErrPayloadTooLarge},
+		} {
+			inv := actor.Invocation{Key: actor.Key{App: "app", Type: tc.typ, ID: tc.id}, Method: tc.method}
+			inv.Payload.Data = []byte(long[:tc.payload])
+			reply, err := s.Invoke(t.Context(), inv)
+			var argument *actor.ArgumentError
+			switch {
+			case tc.argument && !errors.As(err, &argument):
+				t.Errorf("%s: %v", tc.name, err)
+			case tc.want != nil:
+				wantCondition(t, err, tc.want)
+			case !tc.argument && (err != nil || len(reply.Payload.Data) != tc.payload):
+				t.Errorf("%s: %v", tc.name, err)
+			}
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	w := hosttest.New()
+	good := host.Config{Committer: newFakeStore(), Modules: w, Engine: w}
+	for field, spoil := range map[string]func(*host.Config){
+		"Committer":      func(c *host.Config) { c.Committer = nil },
+		"Modules":        func(c *host.Config) { c.Modules = nil },
+		"Engine":         func(c *host.Config) { c.Engine = nil },
+		"GuestMemory":    func(c *host.Config) { c.GuestMemory = -1 },
+		"Limits.Mailbox": func(c *host.Config) { c.Limits.Mailbox = -1 },
+		"Overrides[app/T].": func(c *host.Config) {
+			c.Overrides = map[host.Scope]host.Limits{{App: "app", Type: "T"}: {StateBytes: -1}}
+		},
+		"scope without an app": func(c *host.Config) { c.Overrides = map[host.Scope]host.Limits{{Type: "T"}: {}} },
+	} {
+		c := good
+		spoil(&c)
+		if _, err := host.New(c); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+func TestGuestErrorsAreTidied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Fail": func(*hosttest.Turn) error {
+			return &actor.GuestError{
+				Status: 99, Code: strings.Repeat("c", 1000), Message: strings.Repeat("é", 5000) + "\xff",
+				Detail: actor.Payload{Data: []byte("detail")}, Retryable: true,
+			}
+		}}})
+		_, err := s.call(t.Context(), "a", "Fail")
+		var guest *actor.GuestError
+		if !errors.As(err, &guest) {
+			t.Fatal(err)
+		}
+		if guest.Status != 2 || len(guest.Code) != abi.MaxErrorCodeLen || len(guest.Message) != abi.MaxErrorMessageLen ||
+			string(guest.Detail.Data) != "detail" || !guest.Retryable {
+			t.Errorf("got %+v", guest)
+		}
+	})
+}
+
+func TestGuestLogAndRandom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines []host.GuestLog
+		s := newStage(t, host.Config{Events: host.Events{GuestLog: func(l host.GuestLog) { lines = append(lines, l) }}})
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Chat": func(t *hosttest.Turn) error {
+			for i := range 5000 {
+				t.Calls.Log(4, fmt.Sprint(i))
+			}
+			var p [32]byte
+			t.Calls.Random(p[:])
+			return t.Reply(string(p[:]))
+		}}})
+		a, _ := s.call(t.Context(), "a", "Chat")
+		if len(lines) != 1000 || lines[0].Text != "0" || lines[0].Key != key("a") || lines[0].InvocationID == "" {
+			t.Errorf("%d lines, the first %+v", len(lines), lines[0])
+		}
+		if b, _ := s.call(t.Context(), "a", "Chat"); a == b || len(a) != 32 {
+			t.Error("two turns have one random stream")
+		}
+	})
+}

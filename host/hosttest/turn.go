@@ -1,0 +1,93 @@
+package hosttest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+)
+
+// Turn is what a native actor's function gets.
+type Turn struct {
+	// Context ends when the guest is to be stopped. A function that waits for
+	// anything must wait for it as well.
+	Context context.Context
+	Frame   *abi.Turn
+	Calls   host.Calls
+	// Local is the memory of the instance: it stays from turn to turn.
+	Local map[string]any
+}
+
+// CodeError is a host call that was refused.
+type CodeError struct {
+	Call string
+	Code abi.Code
+}
+
+func (e *CodeError) Error() string { return fmt.Sprintf("%s: code %d", e.Call, e.Code) }
+
+// check turns a refused host call into an error of the method, as SDKs do.
+func check(call string, code abi.Code) error {
+	if code == 0 {
+		return nil
+	}
+	return &CodeError{Call: call, Code: code}
+}
+
+// Get returns the value of a key, empty when there is none.
+func (t *Turn) Get(key string) (string, error) {
+	value, _, code := t.Calls.StateGet([]byte(key))
+	if code == abi.CodeNotFound {
+		return "", nil
+	}
+	return string(value), check("state_get", code)
+}
+
+// Set sets a key to opaque bytes.
+func (t *Turn) Set(key, value string) error {
+	return check("state_set", t.Calls.StateSet([]byte(key), []byte(value), abi.FormatBytes))
+}
+
+// SetJSON sets a key to a JSON text.
+func (t *Turn) SetJSON(key, value string) error {
+	return check("state_set", t.Calls.StateSet([]byte(key), []byte(value), abi.FormatJSON))
+}
+
+// Number returns the number under a key, 0 when there is none.
+func (t *Turn) Number(key string) (int64, error) {
+	text, err := t.Get(key)
+	if err != nil || text == "" {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// SetNumber sets a key to a number, in JSON.
+func (t *Turn) SetNumber(key string, n int64) error {
+	return t.SetJSON(key, strconv.FormatInt(n, 10))
+}
+
+// Add adds to the number under a key and returns the sum.
+func (t *Turn) Add(key string, n int64) (int64, error) {
+	was, err := t.Number(key)
+	if err != nil {
+		return 0, err
+	}
+	return was + n, t.SetNumber(key, was+n)
+}
+
+// Reply sets the reply.
+func (t *Turn) Reply(text string) error {
+	return check("reply", t.Calls.Reply("text/plain", []byte(text)))
+}
+
+// ReplyNumber sets the reply to a number in JSON.
+func (t *Turn) ReplyNumber(n int64) error {
+	return check("reply", t.Calls.Reply("", strconv.AppendInt(nil, n, 10)))
+}
+
+// Fail returns a guest error with a code, to be returned by the function.
+func Fail(code string) error { return &actor.GuestError{Status: 9, Code: code, Message: code} }

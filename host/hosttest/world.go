@@ -1,0 +1,279 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+)
+
+// Func is a method. A [*actor.GuestError] fails the turn on purpose, as any
+// other error does with status unknown; a panic is a trap. After the end of
+// Context the outcome is that of a stopped guest, whatever it returns.
+type Func func(t *Turn) error
+
+// Actor is an actor type written in Go.
+type Actor struct {
+	Placement   string // defaults to ring
+	Instance    string // defaults to shared, for sticky to dedicated
+	StateSchema uint32
+	Limits      abi.Limits
+	Methods     map[string]Func
+	ReadOnly    map[string]Func
+	// Migrate takes migrate turns, if there is one.
+	Migrate Func
+	// MemoryBytes is what an instance claims to hold.
+	MemoryBytes int64
+	// MakeError fails every NewInstance.
+	MakeError error
+}
+
+func (a *Actor) spec(name string) *abi.TypeSpec {
+	s := &abi.TypeSpec{
+		Name: name, Placement: a.Placement, Instance: a.Instance, Pool: abi.PoolUser,
+		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits,
+	}
+	if s.Placement == "" {
+		s.Placement = abi.PlacementRing
+	}
+	if s.Instance == "" {
+		s.Instance = abi.InstanceShared
+		if s.Placement == abi.PlacementSticky {
+			s.Instance = abi.InstanceDedicated
+		}
+	}
+	for m := range a.Methods {
+		s.Methods = append(s.Methods, abi.MethodSpec{Name: m})
+	}
+	for m := range a.ReadOnly {
+		s.Methods = append(s.Methods, abi.MethodSpec{Name: m, ReadOnly: true})
+	}
+	return s
+}
+
+// World deploys native actors and runs them. It is safe for concurrent use.
+type World struct {
+	mu       sync.Mutex
+	types    map[host.Scope]*serving // what Current shows
+	newest   map[host.Scope]*serving // what Refresh will show
+	programs map[actor.Digest]*program
+	open     atomic.Int64
+}
+
+type serving struct {
+	deployment actor.Deployment
+	spec       *abi.TypeSpec
+}
+
+var (
+	_ host.Engine       = (*World)(nil)
+	_ host.ModuleSource = (*World)(nil)
+)
+
+// New returns a World without actor types.
+func New() *World {
+	return &World{
+		types:    make(map[host.Scope]*serving),
+		newest:   make(map[host.Scope]*serving),
+		programs: make(map[actor.Digest]*program),
+	}
+}
+
+// Deploy serves a type by a from now on, as its next generation.
+func (w *World) Deploy(app, typ string, a Actor) actor.Deployment {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := w.deploy(app, typ, a)
+	w.types[host.Scope{App: app, Type: typ}] = w.newest[host.Scope{App: app, Type: typ}]
+	return d
+}
+
+// DeployElsewhere is Deploy on another machine: hosts see it after a Refresh.
+func (w *World) DeployElsewhere(app, typ string, a Actor) actor.Deployment {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.deploy(app, typ, a)
+}
+
+func (w *World) deploy(app, typ string, a Actor) actor.Deployment {
+	scope := host.Scope{App: app, Type: typ}
+	d := actor.Deployment{App: app, Type: typ, Generation: 1, StateSchema: a.StateSchema}
+	if was := w.newest[scope]; was != nil {
+		d.Generation = was.deployment.Generation + 1
+	}
+	d.Digest = actor.DigestOf(fmt.Appendf(nil, "%s %d", scope, d.Generation))
+	w.programs[d.Digest] = &program{world: w, actor: a}
+	w.newest[scope] = &serving{deployment: d, spec: a.spec(typ)}
+	return d
+}
+
+// Remove ends serving a type.
+func (w *World) Remove(app, typ string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.types, host.Scope{App: app, Type: typ})
+}
+
+// Current implements host.ModuleSource.
+func (w *World) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.types[host.Scope{App: app, Type: typ}]
+	if s == nil {
+		return actor.Deployment{}, nil, actor.ErrTypeNotFound
+	}
+	return s.deployment, s.spec, nil
+}
+
+// Refresh implements host.ModuleSource.
+func (w *World) Refresh(_ context.Context, app string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for scope, s := range w.newest {
+		if scope.App == app {
+			w.types[scope] = s
+		}
+	}
+	return nil
+}
+
+// ModuleBytes implements host.ModuleSource.
+func (w *World) ModuleBytes(context.Context, string, actor.Digest) ([]byte, error) {
+	return []byte("native"), nil
+}
+
+// Load implements host.Engine.
+func (w *World) Load(ctx context.Context, digest actor.Digest, wasm func(context.Context) ([]byte, error)) (host.Program, error) {
+	if _, err := wasm(ctx); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.programs[digest]
+	if p == nil {
+		return nil, actor.ErrModuleNotFound
+	}
+	return p, nil
+}
+
+// Open returns how many instances are not closed.
+func (w *World) Open() int { return int(w.open.Load()) }
+
+// CheckClosed fails the test if an instance is open.
+func (w *World) CheckClosed(t testing.TB) {
+	t.Helper()
+	if n := w.Open(); n != 0 {
+		t.Errorf("%d instances are still open", n)
+	}
+}
+
+type program struct {
+	world *World
+	actor Actor
+}
+
+func (p *program) NewInstance(ctx context.Context, _ int64) (host.Instance, error) {
+	if p.actor.MakeError != nil {
+		return nil, p.actor.MakeError
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p.world.open.Add(1)
+	return &instance{program: p, local: make(map[string]any)}, nil
+}
+
+type instance struct {
+	program *program
+	local   map[string]any
+	busy    atomic.Bool
+	broken  bool
+	closed  bool
+}
+
+func (in *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) (err error) {
+	if !in.busy.CompareAndSwap(false, true) {
+		panic("hosttest: an instance runs two turns at once")
+	}
+	defer in.busy.Store(false)
+	if in.broken || in.closed {
+		panic("hosttest: a broken or closed instance runs a turn")
+	}
+	defer func() {
+		var guest *actor.GuestError
+		in.broken = err != nil && !errors.As(err, &guest)
+	}()
+	if err := stopped(ctx); err != nil {
+		return err
+	}
+	err = in.call(&Turn{Context: ctx, Frame: frame, Calls: calls, Local: in.local})
+	if stop := stopped(ctx); stop != nil {
+		return stop
+	}
+	return err
+}
+
+// stopped is the outcome of a guest whose context has ended.
+func stopped(ctx context.Context) error {
+	switch ctx.Err() {
+	case nil:
+		return nil
+	case context.DeadlineExceeded:
+		return fmt.Errorf("run native actor: %w", actor.ErrDeadline)
+	default:
+		return fmt.Errorf("run native actor: %w", actor.ErrCanceled)
+	}
+}
+
+func (in *instance) call(t *Turn) (err error) {
+	f := in.function(t.Frame)
+	if f == nil {
+		return &actor.TrapError{Kind: actor.TrapProtocol, Message: "no such method"}
+	}
+	defer func() {
+		if trap := recover(); trap != nil {
+			err = &actor.TrapError{Kind: actor.TrapUnreachable, Message: fmt.Sprint(trap)}
+		}
+	}()
+	if err = f(t); err == nil {
+		return nil
+	}
+	var guest *actor.GuestError
+	if !errors.As(err, &guest) {
+		guest = &actor.GuestError{Message: err.Error()}
+	}
+	if code := t.Calls.Fail(guest); code != 0 {
+		return &actor.TrapError{Kind: actor.TrapProtocol, Message: fmt.Sprintf("fail: code %d", code)}
+	}
+	return guest
+}
+
+func (in *instance) function(frame *abi.Turn) Func {
+	a := &in.program.actor
+	if frame.What == abi.WhatMigrate {
+		return a.Migrate
+	}
+	if f := a.Methods[frame.Method]; f != nil {
+		return f
+	}
+	return a.ReadOnly[frame.Method]
+}
+
+func (in *instance) MemoryBytes() int64 { return in.program.actor.MemoryBytes }
+
+func (in *instance) Close(context.Context) error {
+	if in.busy.Load() {
+		panic("hosttest: an instance is closed while it runs")
+	}
+	if !in.closed {
+		in.closed = true
+		in.program.world.open.Add(-1)
+	}
+	return nil
+}
