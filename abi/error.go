@@ -51,7 +51,7 @@ func AppendError(dst []byte, e *Error) []byte {
 	dst = appendText(dst, tagErrorMessage, e.Message)
 	dst = appendU8(dst, tagErrorRetryable, retryable)
 	dst = appendText(dst, tagErrorDetailContentType, e.DetailContentType)
-	return appendText(dst, tagErrorDetail, e.Detail)
+	return appendBytes(dst, tagErrorDetail, e.Detail)
 }
 
 // DecodeError decodes an error frame as a host must read it: a status that is

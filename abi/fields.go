@@ -174,7 +174,14 @@ func appendU64(dst []byte, tag uint16, v uint64) []byte {
 	return binary.LittleEndian.AppendUint64(appendFieldHeader(dst, tag, 8), v)
 }
 
-func appendText[T string | []byte](dst []byte, tag uint16, v T) []byte {
+func appendText(dst []byte, tag uint16, v string) []byte {
+	if v == "" {
+		return dst
+	}
+	return append(appendFieldHeader(dst, tag, len(v)), v...)
+}
+
+func appendBytes(dst []byte, tag uint16, v []byte) []byte {
 	if len(v) == 0 {
 		return dst
 	}

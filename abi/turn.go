@@ -45,7 +45,7 @@ func AppendTurn(dst []byte, t *Turn) []byte {
 	dst = appendU64(dst, tagTurnRevision, t.Revision)
 	dst = appendU32(dst, tagTurnStoredSchema, t.StoredSchema)
 	dst = appendText(dst, tagTurnContentType, t.ContentType)
-	return appendText(dst, tagTurnPayload, t.Payload)
+	return appendBytes(dst, tagTurnPayload, t.Payload)
 }
 
 // DecodeTurn decodes a turn frame into t, all of which it overwrites. Strings

@@ -108,12 +108,15 @@ func TestStateErrors(t *testing.T) {
 func TestStateLimit(t *testing.T) {
 	h := actortest.New(t)
 	big := strings.Repeat("x", 1<<20)
-	wantError(t, h.Call("Account", "a", "Rename", big, nil), actor.ResourceExhausted, "state_too_large", "1048576")
+	wantError(t, h.Call("Account", "a", "Rename", big, nil), actor.FailedPrecondition, "state_too_large", "1048576")
 	if got := call[Account](t, h, "Account", "a", "View", nil); got.Owner != "" {
 		t.Errorf("an owner of %d bytes was kept", len(got.Owner))
 	}
 	err := inTurn(t, h, "Run", func(s actor.State) error { return s.SetBytes("b", make([]byte, 1<<20)) })
-	wantError(t, err, actor.ResourceExhausted, "state_too_large", "")
+	wantError(t, err, actor.FailedPrecondition, "state_too_large", "")
+	err = inTurn(t, h, "Run", func(s actor.State) error { return s.SetBytes("b", make([]byte, 4<<20+1)) })
+	wantError(t, err, actor.ResourceExhausted, "too_large", `set state key "b"`)
+	wantState(t, h, "Probe", "p", map[string]string{})
 }
 
 func TestContextIsOverWithItsTurn(t *testing.T) {

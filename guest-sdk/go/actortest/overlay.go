@@ -18,20 +18,22 @@ type value struct {
 	format abi.Format
 }
 
+func (v value) equal(w value) bool { return v.format == w.format && bytes.Equal(v.data, w.data) }
+
+// transientFactor is how many times its limit a state may reach within a turn.
+const transientFactor = 4
+
 // overlay is an actor's state during a turn: abi/SPEC.md section 5.
 type overlay struct {
 	harness  *Harness // gives out revisions
 	revision uint64
 	values   map[string]value // owned; nil counts as empty
+	limit    int              // bytes of the encoded state
 	readOnly bool
 	none     bool // the type is stateless
-	changed  bool
 }
 
-func (o *overlay) move() {
-	o.changed = true
-	o.revision = o.harness.nextRevision()
-}
+func (o *overlay) move() { o.revision = o.harness.nextRevision() }
 
 func (o *overlay) writable() abi.Code {
 	switch {
@@ -64,10 +66,17 @@ func (o *overlay) set(key string, data []byte, format abi.Format) abi.Code {
 	if code := checkSet(key, data, format); code < 0 {
 		return code
 	}
+	v := value{data: bytes.Clone(data), format: format}
+	if old, ok := o.values[key]; ok && old.equal(v) {
+		return 0
+	}
+	if len(data) > transientFactor*o.limit {
+		return abi.CodeTooLarge
+	}
 	if o.values == nil {
 		o.values = map[string]value{}
 	}
-	o.values[key] = value{data: bytes.Clone(data), format: format}
+	o.values[key] = v
 	o.move()
 	return 0
 }

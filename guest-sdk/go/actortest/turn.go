@@ -36,7 +36,7 @@ func (h *Harness) invoke(key actor.Key, method string, payload actor.Payload) (a
 		return actor.Payload{}, actor.NewError(actor.NotFound, "method_not_found", fmt.Sprintf("actor type %s has no method %q", key.Type, method))
 	}
 	if limit := limitOr(spec.Limits.PayloadBytes, defaultPayloadBytes); len(payload.Data) > limit {
-		return actor.Payload{}, tooLarge("payload_too_large", "payload", len(payload.Data), limit)
+		return actor.Payload{}, tooLarge(actor.InvalidArgument, "payload", len(payload.Data), limit)
 	}
 	stored := h.actors[key]
 	if stored == nil {
@@ -48,7 +48,10 @@ func (h *Harness) invoke(key actor.Key, method string, payload actor.Payload) (a
 			fmt.Sprintf("the state has schema %d, the module knows %d", stored.schema, spec.StateSchema))
 	}
 
-	o := &overlay{harness: h, revision: stored.revision, values: maps.Clone(stored.state), none: spec.Placement == abi.PlacementStateless}
+	o := &overlay{
+		harness: h, revision: stored.revision, values: maps.Clone(stored.state),
+		limit: limitOr(spec.Limits.StateBytes, defaultStateBytes), none: spec.Placement == abi.PlacementStateless,
+	}
 	turn := abi.Turn{
 		App: key.App, Type: key.Type, ID: key.ID, InvocationID: fmt.Sprintf("invocation-%d", h.turns+1),
 		TimeUnixNano: h.now.UnixNano(), StoredSchema: stored.schema,
@@ -70,12 +73,10 @@ func (h *Harness) invoke(key actor.Key, method string, payload actor.Payload) (a
 	if err != nil {
 		return actor.Payload{}, err
 	}
-	if limit := limitOr(spec.Limits.StateBytes, defaultStateBytes); o.size() > limit {
-		// The guest may have kept what is not committed now.
-		h.DropInstance()
-		return actor.Payload{}, tooLarge("state_too_large", "state", o.size(), limit)
+	if o.size() > o.limit {
+		return actor.Payload{}, tooLarge(actor.FailedPrecondition, "state", o.size(), o.limit)
 	}
-	if o.changed && !readOnly {
+	if !readOnly && !maps.EqualFunc(stored.state, o.values, value.equal) {
 		h.commit(key, spec.StateSchema, o.values, o.revision)
 	}
 	return reply, nil
@@ -119,6 +120,6 @@ func limitOr(limit int64, otherwise int) int {
 	return int(limit)
 }
 
-func tooLarge(code, what string, size, limit int) error {
-	return actor.NewError(actor.ResourceExhausted, code, fmt.Sprintf("the %s has %d bytes; at most %d are allowed", what, size, limit))
+func tooLarge(status actor.Status, what string, size, limit int) error {
+	return actor.NewError(status, what+"_too_large", fmt.Sprintf("the %s has %d bytes; at most %d are allowed", what, size, limit))
 }
