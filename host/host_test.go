@@ -262,6 +262,7 @@ func TestSealedTurnIsCarriedThrough(t *testing.T) {
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		c = s.start(ctx, "a", "Add")
+		synctest.Wait()
 		next := s.start(t.Context(), "a", "Add")
 		wantCondition(t, (<-c).err, actor.ErrAmbiguous)
 		close(s.store.hold)
