@@ -35,7 +35,8 @@
 // # State
 //
 // Stored keys that the struct has no field for are left alone, so that an older
-// module does not lose what a newer one wrote. Unexported fields are not state:
+// module does not lose what a newer one wrote. As in encoding/json, a key that
+// differs from a field's name only in case is taken for the field. Unexported fields are not state:
 // they may vanish between any two turns. Actors with much state, of which a turn
 // needs little, use an empty struct and [Context.State], which reads and writes
 // single keys.

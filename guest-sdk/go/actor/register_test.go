@@ -28,7 +28,7 @@ func TestManifest(t *testing.T) {
 	r := newRegistry()
 	add(r, "Basket", Method("Add", (*basket).Add, Idempotent(), Reentrant()), ReadOnly("View", (*basket).View))
 	add(r, "Other", Sticky, Shared, Batch, StateSchema(3), Migrate(func(*Context, uint32) error { return nil }),
-		Limits{StateBytes: 1, PayloadBytes: 2, Mailbox: 3, TurnTime: 4 * time.Millisecond, MemoryBytes: 5}, Method("Add", (*other).Add))
+		Limits{StateBytes: 1, PayloadBytes: 2, Mailbox: 3, TurnTime: 3*time.Millisecond + 1, MemoryBytes: 5}, Method("Add", (*other).Add))
 
 	const want = `{"abi":1,"sdk":"greenroom-go/0.1.0","types":[` +
 		`{"name":"Basket","methods":[{"name":"Add","idempotent":true,"reentrant":true},{"name":"View","read_only":true}]},` +
@@ -62,6 +62,7 @@ func TestRegisterRefuses(t *testing.T) {
 		"a type twice":          {"registered already", func(r *registry) { add(r, "T", method); add(r, "T", method) }},
 		"a method twice":        {"method Add is registered twice", func(r *registry) { add(r, "T", method, ReadOnly("Add", (*basket).View)) }},
 		"no methods":            {"has no methods; add actor.Method", func(r *registry) { add(r, "T", Sticky) }},
+		"a hook that is nil":    {"Migrate got no hook", func(r *registry) { add(r, "T", Migrate(nil), method) }},
 		"two state types": {"method Other is one of *actor.other, the others are of *actor.basket",
 			func(r *registry) { add(r, "T", method, Method("Other", (*other).Add)) }},
 		"stateless with state": {"make actor.basket an empty struct", func(r *registry) { add(r, "T", Stateless, method) }},

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -56,7 +57,7 @@ type Limits struct {
 	StateBytes   int64         // of one actor's encoded state
 	PayloadBytes int64         // of one input or output
 	Mailbox      int64         // turns waiting for one actor
-	TurnTime     time.Duration // of one turn, in whole milliseconds
+	TurnTime     time.Duration // of one turn, rounded up to milliseconds
 	MemoryBytes  int64         // of one Wasm instance
 }
 
@@ -74,6 +75,9 @@ func (p Pool) addTo(t *actorType)        { t.spec.Pool = string(p) }
 func (s StateSchema) addTo(t *actorType) { t.spec.StateSchema = uint32(s) }
 
 func (m migration) addTo(t *actorType) {
+	if m == nil {
+		panic("actor.Register(" + strconv.Quote(t.spec.Name) + "): Migrate got no hook; give it a function")
+	}
 	t.spec.Migrate = true
 	t.migrate = m
 }
@@ -81,6 +85,6 @@ func (m migration) addTo(t *actorType) {
 func (l Limits) addTo(t *actorType) {
 	t.spec.Limits = abi.Limits{
 		StateBytes: l.StateBytes, PayloadBytes: l.PayloadBytes, Mailbox: l.Mailbox,
-		TurnMillis: l.TurnTime.Milliseconds(), MemoryBytes: l.MemoryBytes,
+		TurnMillis: (l.TurnTime + time.Millisecond - 1).Milliseconds(), MemoryBytes: l.MemoryBytes,
 	}
 }
