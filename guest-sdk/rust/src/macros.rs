@@ -79,8 +79,9 @@ macro_rules! actors {
 
         /// The actor types of this module.
         #[doc(hidden)]
-        pub static GREENROOM_MODULE: $crate::__private::Module = $crate::__private::Module {
-            types: &[$($crate::__private::Entry::of::<$actor>()),+],
+        pub static GREENROOM_MODULE: $crate::__private::Module = {
+            const TYPES: &[$crate::__private::Entry] = &[$($crate::__private::Entry::of::<$actor>()),+];
+            $crate::__private::Module::new(TYPES)
         };
 
         #[cfg(target_arch = "wasm32")]

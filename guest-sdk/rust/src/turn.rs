@@ -19,24 +19,16 @@ use std::rc::Rc;
 
 /// The actor types of a module; [`actors!`](crate::actors) makes it.
 #[doc(hidden)]
-pub struct Module {
-    #[doc(hidden)]
-    pub types: &'static [Entry],
-}
+pub struct Module(&'static [Entry]);
 
 /// One actor type of a module.
 #[doc(hidden)]
 pub struct Entry {
-    #[doc(hidden)]
-    pub spec: TypeSpec,
-    #[doc(hidden)]
-    pub run: Run,
+    spec: TypeSpec,
+    run: RunFn,
 }
 
 /// [`run`] for one type.
-#[doc(hidden)]
-pub struct Run(RunFn);
-
 type RunFn = fn(&RefCell<Memory>, &Rc<dyn Host>, &TurnFrame<'_>) -> Result<Payload, Error>;
 
 impl Entry {
@@ -44,15 +36,20 @@ impl Entry {
     pub const fn of<A: Actor>() -> Entry {
         Entry {
             spec: A::SPEC,
-            run: Run(run::<A>),
+            run: run::<A>,
         }
     }
 }
 
 impl Module {
+    /// A module with these types.
+    pub const fn new(types: &'static [Entry]) -> Module {
+        Module(types)
+    }
+
     /// The module's manifest.
     pub fn manifest(&self) -> String {
-        let specs: Vec<TypeSpec> = self.types.iter().map(|t| t.spec).collect();
+        let specs: Vec<TypeSpec> = self.0.iter().map(|t| t.spec).collect();
         spec::manifest(&specs)
     }
 
@@ -61,9 +58,9 @@ impl Module {
         let result = codec::decode_turn(frame)
             .map_err(|e| Error::new(Status::Internal, "bad_frame", e.to_string()))
             .and_then(|turn| {
-                let entry = self.types.iter().find(|t| t.spec.name == turn.actor_type);
+                let entry = self.0.iter().find(|t| t.spec.name == turn.actor_type);
                 match entry {
-                    Some(entry) => (entry.run.0)(memory, host, &turn),
+                    Some(entry) => (entry.run)(memory, host, &turn),
                     None => Err(Error::new(
                         Status::Unimplemented,
                         "unknown_type",

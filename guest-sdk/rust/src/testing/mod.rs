@@ -38,25 +38,28 @@
 //! # }
 //! ```
 
+mod actor_ref;
+mod functions;
 mod overlay;
 
 use crate::actor::Actor;
 use crate::codec::{self, TurnFrame};
 use crate::context::{Key, Level};
-use crate::convert::{FromJson, Output, Payload};
+use crate::convert::Payload;
 use crate::error::{Error, Status};
-use crate::host::{Code, Format, Host as Functions};
-use crate::json;
+use crate::host::Host as Functions;
 use crate::spec::{MethodSpec, Placement};
 use crate::turn::{self, Memory};
-use overlay::{Entries, Overlay, Value};
+use functions::TurnHost;
+use overlay::{Entries, Overlay};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
-use std::marker::PhantomData;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub use actor_ref::ActorRef;
 
 /// The app that the actors of a [`Host`] belong to.
 pub const APP: &str = "default";
@@ -146,15 +149,12 @@ impl Host {
 
     /// The actor with this type and ID. Like every actor it exists already.
     pub fn actor<A: Actor>(&self, id: &str) -> ActorRef<A> {
-        ActorRef {
-            host: self.clone(),
-            key: Key {
-                app: APP.to_string(),
-                actor_type: A::SPEC.name.to_string(),
-                id: id.to_string(),
-            },
-            actor: PhantomData,
-        }
+        let key = Key {
+            app: APP.to_string(),
+            actor_type: A::SPEC.name.to_string(),
+            id: id.to_string(),
+        };
+        ActorRef::new(self.clone(), key)
     }
 
     /// The time that the next turn begins at.
@@ -363,218 +363,4 @@ fn mix(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     n ^ (n >> 31)
-}
-
-/// One actor of a [`Host`].
-pub struct ActorRef<A> {
-    host: Host,
-    key: Key,
-    actor: PhantomData<fn() -> A>,
-}
-
-impl<A> Clone for ActorRef<A> {
-    fn clone(&self) -> ActorRef<A> {
-        ActorRef {
-            host: self.host.clone(),
-            key: self.key.clone(),
-            actor: PhantomData,
-        }
-    }
-}
-
-impl<A> fmt::Debug for ActorRef<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ActorRef({})", self.key)
-    }
-}
-
-impl<A: Actor> ActorRef<A> {
-    /// Calls a method, as a caller from outside would. `()` is no argument.
-    ///
-    /// # Errors
-    ///
-    /// What the method returned, or what a host would say: `method_not_found`,
-    /// `payload_too_large`, `state_too_large`, `schema_newer`.
-    ///
-    /// # Panics
-    ///
-    /// The method panics; the panic comes through after the turn was undone.
-    pub fn call<T: FromJson>(&self, method: &str, input: impl Output) -> Result<T, Error> {
-        let reply = self.call_payload(method, input.into_payload()?)?;
-        T::from_json(&reply.body).map_err(|e| e.context("reply"))
-    }
-
-    /// As [`ActorRef::call`], for methods that do not speak JSON.
-    ///
-    /// # Errors
-    ///
-    /// As [`ActorRef::call`].
-    pub fn call_payload(&self, method: &str, payload: Payload) -> Result<Payload, Error> {
-        self.host
-            .invoke::<A>(&self.key, self.method(method)?, &payload)
-    }
-
-    /// Calls a read-only method, as an HTTP GET would.
-    ///
-    /// # Errors
-    ///
-    /// As [`ActorRef::call`], and `not_read_only`.
-    pub fn query<T: FromJson>(&self, method: &str, input: impl Output) -> Result<T, Error> {
-        if !self.method(method)?.read_only {
-            return Err(Error::new(
-                Status::FailedPrecondition,
-                "not_read_only",
-                format!("{}.{method} is not declared read_only", A::SPEC.name),
-            ));
-        }
-        self.call(method, input)
-    }
-
-    fn method(&self, name: &str) -> Result<&'static MethodSpec, Error> {
-        A::SPEC.method(name).ok_or_else(|| {
-            Error::new(
-                Status::NotFound,
-                "method_not_found",
-                format!("{} has no method {name:?}", A::SPEC.name),
-            )
-        })
-    }
-
-    /// The actor's name in full.
-    pub fn key(&self) -> &Key {
-        &self.key
-    }
-
-    /// How often the stored state was written; 0 for never.
-    pub fn version(&self) -> u64 {
-        self.host.row(&self.key).version
-    }
-
-    /// The stored keys, in ascending byte order.
-    pub fn keys(&self) -> Vec<String> {
-        self.host.row(&self.key).entries.into_keys().collect()
-    }
-
-    /// The stored keys with JSON values, as one object.
-    pub fn state_json(&self) -> String {
-        let text = overlay::object(&self.host.row(&self.key).entries);
-        String::from_utf8_lossy(&text).into_owned()
-    }
-
-    /// The stored value of a key.
-    ///
-    /// # Errors
-    ///
-    /// `bad_json`: the value is not a `T`.
-    pub fn get<T: FromJson>(&self, key: &str) -> Result<Option<T>, Error> {
-        self.get_bytes(key).map(|v| T::from_json(&v)).transpose()
-    }
-
-    /// The stored bytes of a key, whatever their format.
-    pub fn get_bytes(&self, key: &str) -> Option<Vec<u8>> {
-        let row = self.host.row(&self.key);
-        row.entries.get(key).map(|value| value.bytes.clone())
-    }
-
-    /// Replaces the stored state by the members of a JSON object, as if another
-    /// module had written them under `schema`.
-    ///
-    /// # Panics
-    ///
-    /// `object` is not a JSON object, or has a key that the state cannot have.
-    pub fn set_state(&self, schema: u32, object: &str) {
-        let members = json::members(object.as_bytes()).expect("a JSON object");
-        let entries = members.into_iter().map(|(key, value)| {
-            assert!(overlay::valid_key(&key), "invalid state key {key:?}");
-            (key, Value::json(value))
-        });
-        self.host.put(&self.key, schema, entries.collect());
-    }
-
-    /// Removes the stored state, as an administrator would.
-    pub fn delete(&self) {
-        self.host.put(&self.key, 0, Entries::new());
-    }
-}
-
-/// The host's functions during one turn.
-struct TurnHost {
-    key: Key,
-    version: u64,
-    overlay: Rc<RefCell<Overlay>>,
-    payload_limit: u64,
-    random: Cell<u64>,
-    logs: Rc<RefCell<Vec<LogLine>>>,
-    reply: RefCell<Payload>,
-    failure: RefCell<Option<Error>>,
-}
-
-impl Functions for TurnHost {
-    fn state_get(&self, key: &str) -> Result<(Format, Vec<u8>), Code> {
-        let overlay = self.overlay.borrow();
-        let value = overlay.get(key)?;
-        Ok((value.format, value.bytes.clone()))
-    }
-
-    fn state_set(&self, key: &str, value: &[u8], format: Format) -> Result<(), Code> {
-        self.overlay.borrow_mut().set(key, value, format)
-    }
-
-    fn state_delete(&self, key: &str) -> Result<bool, Code> {
-        self.overlay.borrow_mut().delete(key)
-    }
-
-    fn state_delete_all(&self) -> Result<u32, Code> {
-        self.overlay.borrow_mut().delete_all()
-    }
-
-    fn state_keys(&self, prefix: &str) -> Result<Vec<u8>, Code> {
-        self.overlay.borrow().keys(prefix)
-    }
-
-    fn state_json(&self) -> Result<Vec<u8>, Code> {
-        self.overlay.borrow().json()
-    }
-
-    fn state_patch(&self, before: &[u8], after: &[u8]) -> Result<u32, Code> {
-        self.overlay.borrow_mut().patch(before, after)
-    }
-
-    fn state_version(&self) -> u64 {
-        self.version
-    }
-
-    fn state_revision(&self) -> u64 {
-        self.overlay.borrow().revision
-    }
-
-    fn reply(&self, content_type: &str, body: &[u8]) -> Result<(), Code> {
-        if body.len() as u64 > self.payload_limit {
-            return Err(Code::TOO_LARGE);
-        }
-        *self.reply.borrow_mut() = Payload::new(content_type, body);
-        Ok(())
-    }
-
-    fn fail(&self, frame: &[u8]) -> Result<(), Code> {
-        let frame = codec::decode_error(frame).map_err(|_| Code::INVALID)?;
-        *self.failure.borrow_mut() = Some(Error::from_frame(&frame));
-        Ok(())
-    }
-
-    fn random(&self, buf: &mut [u8]) {
-        for chunk in buf.chunks_mut(8) {
-            let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-            self.random.set(state);
-            chunk.copy_from_slice(&mix(state).to_le_bytes()[..chunk.len()]);
-        }
-    }
-
-    fn log(&self, level: i32, text: &str) {
-        self.logs.borrow_mut().push(LogLine {
-            actor: self.key.clone(),
-            level,
-            text: text.to_string(),
-        });
-    }
 }

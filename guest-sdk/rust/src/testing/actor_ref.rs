@@ -1,0 +1,148 @@
+use super::overlay::{self, Entries, Value};
+use super::Host;
+use crate::actor::Actor;
+use crate::context::Key;
+use crate::convert::{FromJson, Output, Payload};
+use crate::error::{Error, Status};
+use crate::json;
+use crate::spec::MethodSpec;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// One actor of a [`Host`].
+pub struct ActorRef<A> {
+    host: Host,
+    key: Key,
+    actor: PhantomData<fn() -> A>,
+}
+
+impl<A> ActorRef<A> {
+    pub(super) fn new(host: Host, key: Key) -> ActorRef<A> {
+        ActorRef {
+            host,
+            key,
+            actor: PhantomData,
+        }
+    }
+}
+
+impl<A> Clone for ActorRef<A> {
+    fn clone(&self) -> ActorRef<A> {
+        ActorRef::new(self.host.clone(), self.key.clone())
+    }
+}
+
+impl<A> fmt::Debug for ActorRef<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ActorRef({})", self.key)
+    }
+}
+
+impl<A: Actor> ActorRef<A> {
+    /// Calls a method, as a caller from outside would. `()` is no argument.
+    ///
+    /// # Errors
+    ///
+    /// What the method returned, or what a host would say: `method_not_found`,
+    /// `payload_too_large`, `state_too_large`, `schema_newer`.
+    ///
+    /// # Panics
+    ///
+    /// The method panics; the panic comes through after the turn was undone.
+    pub fn call<T: FromJson>(&self, method: &str, input: impl Output) -> Result<T, Error> {
+        let reply = self.call_payload(method, input.into_payload()?)?;
+        T::from_json(&reply.body).map_err(|e| e.context("reply"))
+    }
+
+    /// As [`ActorRef::call`], for methods that do not speak JSON.
+    ///
+    /// # Errors
+    ///
+    /// As [`ActorRef::call`].
+    pub fn call_payload(&self, method: &str, payload: Payload) -> Result<Payload, Error> {
+        self.host
+            .invoke::<A>(&self.key, self.method(method)?, &payload)
+    }
+
+    /// Calls a read-only method, as an HTTP GET would.
+    ///
+    /// # Errors
+    ///
+    /// As [`ActorRef::call`], and `not_read_only`.
+    pub fn query<T: FromJson>(&self, method: &str, input: impl Output) -> Result<T, Error> {
+        if !self.method(method)?.read_only {
+            return Err(Error::new(
+                Status::FailedPrecondition,
+                "not_read_only",
+                format!("{}.{method} is not declared read_only", A::SPEC.name),
+            ));
+        }
+        self.call(method, input)
+    }
+
+    fn method(&self, name: &str) -> Result<&'static MethodSpec, Error> {
+        A::SPEC.method(name).ok_or_else(|| {
+            Error::new(
+                Status::NotFound,
+                "method_not_found",
+                format!("{} has no method {name:?}", A::SPEC.name),
+            )
+        })
+    }
+
+    /// The actor's name in full.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// How often the stored state was written; 0 for never.
+    pub fn version(&self) -> u64 {
+        self.host.row(&self.key).version
+    }
+
+    /// The stored keys, in ascending byte order.
+    pub fn keys(&self) -> Vec<String> {
+        self.host.row(&self.key).entries.into_keys().collect()
+    }
+
+    /// The stored keys with JSON values, as one object.
+    pub fn state_json(&self) -> String {
+        let text = overlay::object(&self.host.row(&self.key).entries);
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// The stored value of a key.
+    ///
+    /// # Errors
+    ///
+    /// `bad_json`: the value is not a `T`.
+    pub fn get<T: FromJson>(&self, key: &str) -> Result<Option<T>, Error> {
+        self.get_bytes(key).map(|v| T::from_json(&v)).transpose()
+    }
+
+    /// The stored bytes of a key, whatever their format.
+    pub fn get_bytes(&self, key: &str) -> Option<Vec<u8>> {
+        let row = self.host.row(&self.key);
+        row.entries.get(key).map(|value| value.bytes.clone())
+    }
+
+    /// Replaces the stored state by the members of a JSON object, as if another
+    /// module had written them under `schema`.
+    ///
+    /// # Panics
+    ///
+    /// `object` is not a JSON object, or has a key that the state cannot have.
+    pub fn set_state(&self, schema: u32, object: &str) {
+        let members = json::members(object.as_bytes()).expect("a JSON object");
+        let entries = members.into_iter().map(|(key, value)| {
+            assert!(overlay::valid_key(&key), "invalid state key {key:?}");
+            (key, Value::json(value))
+        });
+        self.host.put(&self.key, schema, entries.collect());
+    }
+
+    /// Removes the stored state, as an administrator would.
+    pub fn delete(&self) {
+        self.host.put(&self.key, 0, Entries::new());
+    }
+}

@@ -1,0 +1,91 @@
+use super::overlay::Overlay;
+use super::{mix, LogLine};
+use crate::codec;
+use crate::context::Key;
+use crate::convert::Payload;
+use crate::error::Error;
+use crate::host::{Code, Format, Host};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// The host's functions during one turn.
+pub(super) struct TurnHost {
+    pub(super) key: Key,
+    pub(super) version: u64,
+    pub(super) overlay: Rc<RefCell<Overlay>>,
+    pub(super) payload_limit: u64,
+    pub(super) random: Cell<u64>,
+    pub(super) logs: Rc<RefCell<Vec<LogLine>>>,
+    pub(super) reply: RefCell<Payload>,
+    pub(super) failure: RefCell<Option<Error>>,
+}
+
+impl Host for TurnHost {
+    fn state_get(&self, key: &str) -> Result<(Format, Vec<u8>), Code> {
+        let overlay = self.overlay.borrow();
+        let value = overlay.get(key)?;
+        Ok((value.format, value.bytes.clone()))
+    }
+
+    fn state_set(&self, key: &str, value: &[u8], format: Format) -> Result<(), Code> {
+        self.overlay.borrow_mut().set(key, value, format)
+    }
+
+    fn state_delete(&self, key: &str) -> Result<bool, Code> {
+        self.overlay.borrow_mut().delete(key)
+    }
+
+    fn state_delete_all(&self) -> Result<u32, Code> {
+        self.overlay.borrow_mut().delete_all()
+    }
+
+    fn state_keys(&self, prefix: &str) -> Result<Vec<u8>, Code> {
+        self.overlay.borrow().keys(prefix)
+    }
+
+    fn state_json(&self) -> Result<Vec<u8>, Code> {
+        self.overlay.borrow().json()
+    }
+
+    fn state_patch(&self, before: &[u8], after: &[u8]) -> Result<u32, Code> {
+        self.overlay.borrow_mut().patch(before, after)
+    }
+
+    fn state_version(&self) -> u64 {
+        self.version
+    }
+
+    fn state_revision(&self) -> u64 {
+        self.overlay.borrow().revision
+    }
+
+    fn reply(&self, content_type: &str, body: &[u8]) -> Result<(), Code> {
+        if body.len() as u64 > self.payload_limit {
+            return Err(Code::TOO_LARGE);
+        }
+        *self.reply.borrow_mut() = Payload::new(content_type, body);
+        Ok(())
+    }
+
+    fn fail(&self, frame: &[u8]) -> Result<(), Code> {
+        let frame = codec::decode_error(frame).map_err(|_| Code::INVALID)?;
+        *self.failure.borrow_mut() = Some(Error::from_frame(&frame));
+        Ok(())
+    }
+
+    fn random(&self, buf: &mut [u8]) {
+        for chunk in buf.chunks_mut(8) {
+            let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+            self.random.set(state);
+            chunk.copy_from_slice(&mix(state).to_le_bytes()[..chunk.len()]);
+        }
+    }
+
+    fn log(&self, level: i32, text: &str) {
+        self.logs.borrow_mut().push(LogLine {
+            actor: self.key.clone(),
+            level,
+            text: text.to_string(),
+        });
+    }
+}
