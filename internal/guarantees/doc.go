@@ -1,0 +1,18 @@
+// Package guarantees has a test for each promise that Greenroom makes about
+// turns, by its number, run on every store and in every lane that it is about:
+//
+//	1  turns are serial per actor                  TestGuarantee1SerialTurns
+//	2  a turn is atomic                            TestGuarantee2AtomicTurn
+//	3  nothing is seen before it is durable        TestGuarantee3DurableBeforeSeen
+//	4  stale owners cannot write                   TestGuarantee4StaleOwner
+//	8  bad input gets a typed error, no effect     TestGuarantee8BadInput
+//
+// TestLinearizable checks the histories of concurrent callers on two hosts of
+// one store, under every fault of store/faultstore, against a register; it is
+// the test of 1 to 4 together.
+//
+// Guests are native (host/hosttest): what Wasm adds is tested in host/wasm. The
+// stores are the embedded one, PostgreSQL (internal/pgtest), and CockroachDB
+// when GREENROOM_TEST_COCKROACH_URL is set. A fault that was planned and never
+// happened fails the test.
+package guarantees

@@ -1,0 +1,143 @@
+package guarantees
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/store"
+	"github.com/greenroom-run/greenroom/store/faultstore"
+)
+
+// operation is what a caller asked one actor for.
+type operation struct {
+	actor string
+	add   bool // otherwise a strong read
+}
+
+// counterModel is an integer: add returns the new value, a read the value. An
+// operation whose outcome nobody knows is over at the end of time, where it
+// explains whatever it did, or nothing.
+var counterModel = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byActor := map[string][]porcupine.Operation{}
+		for _, op := range history {
+			a := op.Input.(operation).actor
+			byActor[a] = append(byActor[a], op)
+		}
+		var out [][]porcupine.Operation
+		for _, ops := range byActor {
+			out = append(out, ops)
+		}
+		return out
+	},
+	Init: func() any { return int64(0) },
+	Step: func(state, input, output any) (bool, any) {
+		n := state.(int64)
+		if input.(operation).add {
+			n++
+		}
+		return output == nil || output.(int64) == n, n
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v gives %v", input, output) },
+}
+
+// TestLinearizable lets callers on two hosts of one store add to and read a few
+// actors, under every fault, and checks the history: whatever failed with a
+// definite error must have left no trace.
+func TestLinearizable(t *testing.T) {
+	const callers, each, actors = 6, 40, 2
+	onEveryStore(t, func(t *testing.T, s store.Store) {
+		inEveryLane(t, func(t *testing.T, placement string) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			r := newRig(t, s, "linear-"+placement, faultstore.Config{Seed: seed, Rates: rates(placement)})
+			r.world.Deploy(r.app, "Counter", counter(placement))
+			hosts := []*host.Host{r.host(t, host.Limits{}), r.host(t, host.Limits{})}
+
+			var clock atomic.Int64
+			var mu sync.Mutex
+			var history []porcupine.Operation
+			outcomes := map[string]int{}
+			var group sync.WaitGroup
+			for caller := range callers {
+				group.Go(func() {
+					rng := rand.New(rand.NewPCG(seed, uint64(caller)))
+					for range each {
+						in := operation{actor: fmt.Sprint(rng.IntN(actors)), add: rng.IntN(3) > 0}
+						op := porcupine.Operation{ClientId: caller, Input: in, Call: clock.Add(1)}
+						n, err := r.ask(t, hosts[rng.IntN(len(hosts))], in)
+						op.Return = clock.Add(1)
+						mu.Lock()
+						switch {
+						case err == nil:
+							op.Output = n
+							history = append(history, op)
+							outcomes["ok"]++
+						case errors.Is(err, actor.ErrAmbiguous):
+							op.Return = math.MaxInt64
+							history = append(history, op)
+							outcomes["ambiguous"]++
+						case errors.Is(err, actor.ErrUnavailable), errors.Is(err, actor.ErrStale):
+							outcomes["no effect"]++
+						default:
+							t.Error(err)
+						}
+						mu.Unlock()
+					}
+				})
+			}
+			group.Wait()
+			t.Logf("outcomes: %v", outcomes)
+			if outcomes["ok"] == 0 {
+				t.Error("nothing succeeded")
+			}
+			switch porcupine.CheckOperationsTimeout(counterModel, history, time.Minute) {
+			case porcupine.Illegal:
+				for _, op := range history {
+					t.Logf("%d to %d: %s", op.Call, op.Return, counterModel.DescribeOperation(op.Input, op.Output))
+				}
+				t.Error("the history is not linearizable")
+			case porcupine.Unknown:
+				t.Error("the history could not be checked in a minute")
+			}
+			r.allFired(t)
+		})
+	})
+}
+
+// rates makes every fault that can meet the placement's turns happen often
+// enough to be met in a few hundred of them.
+func rates(placement string) map[faultstore.Fault]float64 {
+	faults := map[faultstore.Fault]float64{faultstore.LoadFails: 0.03, faultstore.SettleFails: 0.2}
+	own := []faultstore.Fault{faultstore.CommitFails, faultstore.CommitLost, faultstore.CommitReplyLost}
+	if placement == "any" {
+		own = []faultstore.Fault{faultstore.TurnRetried, faultstore.TurnFails, faultstore.TurnLost, faultstore.TurnReplyLost}
+	}
+	for _, f := range own {
+		faults[f] = 0.08
+	}
+	return faults
+}
+
+// ask performs an operation on a host.
+func (r *rig) ask(t *testing.T, h *host.Host, op operation) (int64, error) {
+	inv := actor.Invocation{Key: r.key(op.actor), Method: "Add"}
+	if !op.add {
+		inv.Method, inv.ReadOnly, inv.Consistency = "Get", true, actor.ConsistencyStrong
+	}
+	reply, err := h.Invoke(t.Context(), inv)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(reply.Payload.Data), 10, 64)
+}

@@ -1,0 +1,197 @@
+package guarantees
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
+	"github.com/greenroom-run/greenroom/store"
+	"github.com/greenroom-run/greenroom/store/embedded"
+	"github.com/greenroom-run/greenroom/store/faultstore"
+	"github.com/greenroom-run/greenroom/store/sqlstore"
+)
+
+// onEveryStore runs f with a fresh store of each kind.
+func onEveryStore(t *testing.T, f func(t *testing.T, s store.Store)) {
+	t.Run("embedded", func(t *testing.T) {
+		f(t, openEmbedded(t, vfs.NewMem()))
+	})
+	t.Run("postgresql", func(t *testing.T) {
+		f(t, openSQL(t, pgtest.URL(t)))
+	})
+	t.Run("cockroachdb", func(t *testing.T) {
+		url, ok := pgtest.CockroachURL(t)
+		if !ok {
+			t.Skipf("%s is not set", pgtest.CockroachVariable)
+		}
+		f(t, openSQL(t, url))
+	})
+}
+
+func openEmbedded(t *testing.T, fs vfs.FS) store.Store {
+	t.Helper()
+	s, err := embedded.Open(t.Context(), embedded.Config{Dir: "data", FS: fs, MinFreeBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return closing(t, s)
+}
+
+func openSQL(t *testing.T, url string) store.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: url, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return closing(t, s)
+}
+
+func closing(t *testing.T, s store.Store) store.Store {
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// inEveryLane runs f for each placement whose actors have state.
+func inEveryLane(t *testing.T, f func(t *testing.T, placement string)) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny} {
+		t.Run(placement, func(t *testing.T) { f(t, placement) })
+	}
+}
+
+// rig is a store with faults and hosts on it. The app is the test's name, so
+// that tests of one store do not meet.
+type rig struct {
+	store *faultstore.Store
+	world *hosttest.World
+	app   string
+}
+
+func newRig(t *testing.T, s store.Store, app string, cfg faultstore.Config) *rig {
+	return &rig{store: faultstore.New(s, cfg), world: hosttest.New(), app: app}
+}
+
+// host starts one more host on the rig's store.
+func (r *rig) host(t *testing.T, limits host.Limits) *host.Host {
+	t.Helper()
+	h, err := host.New(host.Config{Committer: r.store, Modules: r.world, Engine: r.world, Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func (r *rig) key(id string) actor.Key { return actor.Key{App: r.app, Type: "Counter", ID: id} }
+
+// call invokes a method and returns the number that it replies.
+func (r *rig) call(t *testing.T, h *host.Host, id, method string) (int64, error) {
+	reply, err := h.Invoke(t.Context(), actor.Invocation{Key: r.key(id), Method: method})
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(reply.Payload.Data), 10, 64)
+}
+
+// must is call for turns that have to succeed.
+func (r *rig) must(t *testing.T, h *host.Host, id, method string) int64 {
+	t.Helper()
+	n, err := r.call(t, h, id, method)
+	if err != nil {
+		t.Fatalf("%s.%s: %v", id, method, err)
+	}
+	return n
+}
+
+// strong reads the newest state.
+func (r *rig) strong(t *testing.T, h *host.Host, id string) int64 {
+	t.Helper()
+	reply, err := h.Invoke(t.Context(), actor.Invocation{
+		Key: r.key(id), Method: "Get", ReadOnly: true, Consistency: actor.ConsistencyStrong,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.ParseInt(string(reply.Payload.Data), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// allFired fails the test if a planned fault never happened.
+func (r *rig) allFired(t *testing.T) {
+	t.Helper()
+	if pending := r.store.Pending(); len(pending) > 0 {
+		t.Errorf("these faults were planned and never happened: %v", pending)
+	}
+}
+
+// counter is an actor that counts in two keys, which must always be the same.
+func counter(placement string) hosttest.Actor {
+	add := func(t *hosttest.Turn) error {
+		n, err := t.Add("left", 1)
+		if err != nil {
+			return err
+		}
+		return errors.Join(t.SetNumber("right", n), t.ReplyNumber(n))
+	}
+	return hosttest.Actor{
+		Placement: placement,
+		Methods: map[string]hosttest.Func{
+			"Add": add,
+			"AddThenFail": func(t *hosttest.Turn) error {
+				t.Add("left", 1)
+				return hosttest.Fail("on_purpose")
+			},
+			"AddThenTrap": func(t *hosttest.Turn) error {
+				t.Add("left", 1)
+				panic("on purpose")
+			},
+			"AddThenHang": func(t *hosttest.Turn) error {
+				t.Add("left", 1)
+				<-t.Context.Done()
+				return nil
+			},
+			"AddThenGrow": func(t *hosttest.Turn) error {
+				add(t)
+				return t.Set("big", string(make([]byte, 2<<20)))
+			},
+		},
+		ReadOnly: map[string]hosttest.Func{
+			"Get": func(t *hosttest.Turn) error {
+				left, err := t.Number("left")
+				if err != nil {
+					return err
+				}
+				right, err := t.Number("right")
+				if err != nil {
+					return err
+				}
+				if left != right {
+					panic(fmt.Sprintf("half of a turn is there: %d and %d", left, right))
+				}
+				return t.ReplyNumber(left)
+			},
+		},
+	}
+}
