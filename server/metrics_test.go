@@ -1,0 +1,104 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+)
+
+func TestMetrics(t *testing.T) {
+	m := NewMetrics()
+	f := start(t, func(c *Config) {
+		c.Metrics = m
+		c.Gauges = Gauges{QueueDepth: func() int { return 12 }, Instances: func() int { return 3 }, GuestMemory: func() int64 { return 65536 }}
+	})
+	ev := m.HostEvents()
+	ev.TurnEnd(host.TurnEnd{Key: key("a"), Method: "Add", Lane: host.LaneWarm, Duration: time.Millisecond, Runs: 3})
+	ev.TurnEnd(host.TurnEnd{Key: key("b"), Method: "Add", Lane: host.LaneWarm, Err: &actor.TurnError{Key: key("b"), Err: actor.ErrMailboxFull}})
+	ev.TurnEnd(host.TurnEnd{Key: key("b"), Lane: host.LaneWarm})
+	ev.TurnEnd(host.TurnEnd{Key: actor.Key{App: "invented", Type: "up", ID: "x"}, Method: "Nonsense", Err: actor.ErrTypeNotFound})
+	ev.Commit(host.CommitEnd{Lane: host.LaneLocked, GroupSize: 5, Duration: time.Millisecond})
+	ev.Commit(host.CommitEnd{Lane: host.LaneWarm, GroupSize: 1, Err: actor.ErrStale})
+	ev.Activated(key("a"))
+	ev.Activated(key("b"))
+	ev.Deactivated(key("a"), host.DeactivateIdle)
+	ev.InstanceMade(host.InstanceEvent{})
+
+	c := client(t, false)
+	if a := do(t, c, "PUT", f.url+actorPath(key("a"), "Add"), "1"); a.StatusCode != http.StatusOK {
+		t.Fatal(a.Status)
+	}
+	for _, path := range []string{"/invented/path", "/another"} {
+		do(t, c, "GET", f.url+path, "")
+	}
+	a := do(t, c, "GET", f.url+"/metrics", "")
+	for _, line := range []string{
+		`greenroom_turns_total{app="default",lane="warm",method="Add",outcome="ok",type="Counter"} 1`,
+		`greenroom_turns_total{app="default",lane="warm",method="Add",outcome="mailbox_full",type="Counter"} 1`,
+		`greenroom_turns_total{app="default",lane="warm",method="(delete)",outcome="ok",type="Counter"} 1`,
+		`greenroom_turns_total{app="",lane="none",method="",outcome="type_not_found",type=""} 1`,
+		`greenroom_turn_seconds_count{app="default",lane="warm",type="Counter"} 3`,
+		`greenroom_turn_reruns_total 2`,
+		`greenroom_commits_total{lane="locked",outcome="ok"} 1`,
+		`greenroom_commits_total{lane="warm",outcome="conflict"} 1`,
+		`greenroom_commit_turns_sum 6`,
+		`greenroom_commit_seconds_count{lane="locked"} 1`,
+		`greenroom_activations_total 2`,
+		`greenroom_active_actors 1`,
+		`greenroom_deactivations_total{reason="idle"} 1`,
+		`greenroom_instances_total{event="made"} 1`,
+		`greenroom_queue_depth 12`,
+		`greenroom_instances 3`,
+		`greenroom_guest_memory_bytes 65536`,
+		`greenroom_errors_total{kind="path_not_found"} 2`,
+		`greenroom_http_requests_total{route="/v2.0/actors",status="200"} 1`,
+		`greenroom_http_requests_total{route="other",status="404"} 2`,
+	} {
+		if !strings.Contains(a.body, line+"\n") {
+			t.Errorf("lacks %s", line)
+		}
+	}
+	for _, madeUp := range []string{"Nonsense", "invented", "another"} {
+		if strings.Contains(a.body, madeUp) {
+			t.Errorf("a caller's %q became a label", madeUp)
+		}
+	}
+}
+
+func TestMetricsOfOneServerOnly(t *testing.T) {
+	conf := Config{Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0), Metrics: NewMetrics(), Gauges: Gauges{QueueDepth: func() int { return 0 }}}
+	if _, err := New(conf); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(conf); err == nil {
+		t.Error("two servers registered gauges with the same metrics")
+	}
+}
+
+// TestHealthFlips: watchers hear of every change, and of nothing else.
+func TestHealthFlips(t *testing.T) {
+	h := newHealth(slog.New(slog.DiscardHandler))
+	_, changed, _ := h.now()
+	h.set(context.DeadlineExceeded, false) // still not ready
+	select {
+	case <-changed:
+		t.Error("told although nothing changed")
+	default:
+	}
+	h.set(nil, false)
+	<-changed
+	if err, _, _ := h.now(); err != nil {
+		t.Error(err)
+	}
+	h.stop()
+	h.set(nil, false)
+	if err, _, stopped := h.now(); err == nil || !stopped {
+		t.Error("ready after stop")
+	}
+}

@@ -1,0 +1,312 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+)
+
+func moduleClient(t testing.TB, f *fixture) greenroomv1connect.ModuleServiceClient {
+	return greenroomv1connect.NewModuleServiceClient(client(t, true), f.url, connect.WithGRPC())
+}
+
+func header(size int64, digest actor.Digest) *greenroomv1.UploadRequest {
+	return &greenroomv1.UploadRequest{Content: &greenroomv1.UploadRequest_Header{Header: &greenroomv1.UploadHeader{Size: size, Digest: string(digest)}}}
+}
+
+func chunk(data []byte) *greenroomv1.UploadRequest {
+	return &greenroomv1.UploadRequest{Content: &greenroomv1.UploadRequest_Chunk{Chunk: data}}
+}
+
+// send uploads messages and returns the events until the module or an error.
+func send(t testing.TB, c greenroomv1connect.ModuleServiceClient, msgs ...*greenroomv1.UploadRequest) ([]*greenroomv1.UploadResponse, error) {
+	t.Helper()
+	stream := c.Upload(t.Context())
+	defer func() { _ = stream.CloseResponse() }()
+	if len(msgs) == 0 {
+		_ = stream.Send(nil) // opens the stream
+	}
+	for _, m := range msgs {
+		if err := stream.Send(m); err != nil {
+			break // the answer says why
+		}
+	}
+	if err := stream.CloseRequest(); err != nil {
+		t.Fatal(err)
+	}
+	var events []*greenroomv1.UploadResponse
+	for {
+		ev, err := stream.Receive()
+		if err != nil {
+			if ended(err) {
+				err = nil
+			}
+			return events, err
+		}
+		events = append(events, ev)
+	}
+}
+
+// wasmOf is a module of n bytes.
+func wasmOf(n int) []byte {
+	wasm := []byte(wasmMagic)
+	for len(wasm) < n {
+		wasm = append(wasm, byte(len(wasm)))
+	}
+	return wasm[:n]
+}
+
+func TestUpload(t *testing.T) {
+	f := start(t, nil)
+	for _, opts := range [][]connect.ClientOption{nil, {connect.WithGRPC()}, {connect.WithGRPCWeb()}, {connect.WithProtoJSON()}, {connect.WithSendGzip()}} {
+		c := greenroomv1connect.NewModuleServiceClient(client(t, true), f.url, opts...)
+		wasm := wasmOf(3<<20 + 7)
+		msgs := []*greenroomv1.UploadRequest{header(int64(len(wasm)), actor.DigestOf(wasm))}
+		for rest := wasm; len(rest) > 0; {
+			n := min(len(rest), 1<<20)
+			msgs = append(msgs, chunk(rest[:n]), chunk(nil))
+			rest = rest[n:]
+		}
+		events, err := send(t, c, msgs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stages []string
+		for _, ev := range events {
+			if p := ev.GetProgress(); p != nil {
+				stages = append(stages, fmt.Sprintf("%s %d", strings.TrimPrefix(p.GetStage().String(), "STAGE_"), p.GetReceived()))
+			}
+		}
+		want := "RECEIVING 1048576,RECEIVING 2097152,RECEIVING 3145728,RECEIVING 3145735,VALIDATING 3145735,STORING 3145735"
+		if got := strings.Join(stages, ","); got != want {
+			t.Errorf("progress %s", got)
+		}
+		m := events[len(events)-1].GetModule()
+		if m.GetDigest() != string(actor.DigestOf(wasm)) || m.GetSize() != int64(len(wasm)) || m.GetApp() != "default" || m.GetSdk() != "test 1" {
+			t.Errorf("module %v", m)
+		}
+		if types := m.GetTypes(); len(types) != 1 || types[0].GetPlacement() != "ring" || !types[0].GetMethods()[1].GetReadOnly() {
+			t.Errorf("types %v", m.GetTypes())
+		}
+		if !bytes.Equal(f.modules.modules[actor.DigestOf(wasm)], wasm) {
+			t.Error("other bytes were stored")
+		}
+	}
+}
+
+func TestUploadOfTinyChunks(t *testing.T) {
+	f := start(t, nil)
+	wasm := wasmOf(3000)
+	msgs := []*greenroomv1.UploadRequest{header(0, "")}
+	for i := range wasm {
+		msgs = append(msgs, chunk(wasm[i:i+1]))
+	}
+	if _, err := send(t, moduleClient(t, f), msgs...); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(f.modules.modules[actor.DigestOf(wasm)], wasm) {
+		t.Error("other bytes were stored")
+	}
+}
+
+func TestUploadRefuses(t *testing.T) {
+	const limit = 2 << 20
+	f := start(t, func(c *Config) { c.MaxModuleBytes = limit })
+	c := moduleClient(t, f)
+	wasm := wasmOf(100)
+	var large []*greenroomv1.UploadRequest
+	for range 5 {
+		large = append(large, chunk(wasmOf(1<<20)))
+	}
+	tests := []struct {
+		name string
+		msgs []*greenroomv1.UploadRequest
+		kind actor.Kind
+		text string
+	}{
+		{"an empty message", []*greenroomv1.UploadRequest{{}}, "invalid_argument", ""},
+		{"no header", []*greenroomv1.UploadRequest{chunk(wasm)}, "invalid_argument", "header first"},
+		{"two headers", []*greenroomv1.UploadRequest{header(0, ""), header(0, "")}, "invalid_argument", "second header"},
+		{"a bad digest", []*greenroomv1.UploadRequest{header(0, "xyz")}, "invalid_argument", "digest"},
+		{"another digest", []*greenroomv1.UploadRequest{header(0, actor.DigestOf(nil)), chunk(wasm)}, "invalid_argument", "has the digest"},
+		{"a negative size", []*greenroomv1.UploadRequest{header(-1, "")}, "invalid_argument", "size"},
+		{"less than said", []*greenroomv1.UploadRequest{header(101, ""), chunk(wasm)}, "invalid_argument", "has 100 bytes"},
+		{"more than said", []*greenroomv1.UploadRequest{header(99, ""), chunk(wasm)}, "invalid_argument", "more than the 99"},
+		{"a large chunk", []*greenroomv1.UploadRequest{header(0, ""), chunk(wasmOf(1<<20 + 1))}, "invalid_argument", "chunk"},
+		{"a large size", []*greenroomv1.UploadRequest{header(limit+1, "")}, "module_too_large", "2097152"},
+		{"too much", append([]*greenroomv1.UploadRequest{header(0, "")}, large[:3]...), "module_too_large", "2097152"},
+		{"far too much", append([]*greenroomv1.UploadRequest{header(0, "")}, large...), "module_too_large", "2097152"},
+		{"nothing", []*greenroomv1.UploadRequest{header(0, "")}, "invalid_module", "2 fault(s)"},
+		{"no Wasm", []*greenroomv1.UploadRequest{header(0, ""), chunk([]byte("MZ"))}, "invalid_module", "2 fault(s)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := send(t, c, tt.msgs...)
+			wantError(t, err, connect.CodeInvalidArgument, tt.kind)
+			if !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("the error does not say %q: %v", tt.text, err)
+			}
+			if _, d := detailOf(t, err); tt.kind == kindInvalidModule && (len(d.GetFaults()) != 2 || d.GetFaults()[0].GetCode() != "not_wasm") {
+				t.Errorf("faults %v", d.GetFaults())
+			}
+		})
+	}
+	if len(f.modules.modules) != 0 {
+		t.Error("something was stored")
+	}
+}
+
+// TestUploadsAreBounded: more than MaxUploads wait, and give up with their caller.
+func TestUploadsAreBounded(t *testing.T) {
+	f := start(t, func(c *Config) { c.MaxUploads = 1 })
+	f.modules.uploading = make(chan struct{})
+	c := moduleClient(t, f)
+	first := c.Upload(t.Context())
+	for _, m := range []*greenroomv1.UploadRequest{header(0, ""), chunk(wasmOf(10))} {
+		if err := first.Send(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := first.CloseRequest(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Receive(); err != nil { // received: it has the place
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	second := c.Upload(ctx)
+	if err := second.Send(header(0, "")); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if _, err := second.Receive(); connect.CodeOf(err) != connect.CodeCanceled {
+		t.Errorf("the second: %v", err)
+	}
+
+	close(f.modules.uploading)
+	for {
+		ev, err := first.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.GetModule() != nil {
+			break
+		}
+	}
+	_ = first.CloseResponse()
+	if _, err := send(t, c, header(0, ""), chunk(wasmOf(20))); err != nil {
+		t.Errorf("after both: %v", err)
+	}
+}
+
+func TestModuleLife(t *testing.T) {
+	f := start(t, nil)
+	c := moduleClient(t, f)
+	ctx := t.Context()
+	wasm, old := wasmOf(downloadChunk*2+5), wasmOf(40)
+	for _, w := range [][]byte{old, wasm} {
+		if _, err := send(t, c, header(0, ""), chunk(w)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	digest := string(actor.DigestOf(wasm))
+
+	download, err := c.Download(ctx, connect.NewRequest(&greenroomv1.DownloadRequest{Digest: digest[:8]}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []byte
+	size := int64(0)
+	for download.Receive() {
+		size += download.Msg().GetSize()
+		got = append(got, download.Msg().GetChunk()...)
+	}
+	if err := errors.Join(download.Err(), download.Close()); err != nil || !bytes.Equal(got, wasm) || size != int64(len(wasm)) {
+		t.Errorf("downloaded %d bytes, said %d, %v", len(got), size, err)
+	}
+
+	for _, d := range []string{string(actor.DigestOf(old)), digest} {
+		res, err := c.Deploy(ctx, connect.NewRequest(&greenroomv1.DeployRequest{Digest: d}))
+		if err != nil || len(res.Msg.GetDeployments()) != 1 || len(res.Msg.GetWarnings()) != 1 {
+			t.Fatalf("deploy: %v, %v", res, err)
+		}
+	}
+	mod, err := c.GetModule(ctx, connect.NewRequest(&greenroomv1.GetModuleRequest{Digest: digest}))
+	if err != nil || len(mod.Msg.GetServing()) != 1 || mod.Msg.GetServing()[0].GetGeneration() != 2 {
+		t.Errorf("module: %v, %v", mod, err)
+	}
+	types, err := c.ListTypes(ctx, connect.NewRequest(&greenroomv1.ListTypesRequest{}))
+	if err != nil || len(types.Msg.GetTypes()) != 1 || types.Msg.GetTypes()[0].GetType().GetName() != "Counter" {
+		t.Errorf("types: %v, %v", types, err)
+	}
+	_, err = c.DeleteModule(ctx, connect.NewRequest(&greenroomv1.DeleteModuleRequest{Digest: digest}))
+	wantError(t, err, connect.CodeFailedPrecondition, "module_in_use")
+	_, err = c.Rollback(ctx, connect.NewRequest(&greenroomv1.RollbackRequest{Type: "Counter", Generation: 9}))
+	wantError(t, err, connect.CodeNotFound, "generation_not_found")
+	back, err := c.Rollback(ctx, connect.NewRequest(&greenroomv1.RollbackRequest{Type: "Counter", Generation: 1}))
+	if err != nil || back.Msg.GetDeployment().GetRolledBackFrom() != 2 {
+		t.Errorf("rollback: %v, %v", back, err)
+	}
+
+	var generations []uint64
+	req := &greenroomv1.HistoryRequest{Type: "Counter", PageSize: 2}
+	for {
+		page, err := c.History(ctx, connect.NewRequest(req))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range page.Msg.GetDeployments() {
+			generations = append(generations, d.GetGeneration())
+		}
+		if req.PageToken = page.Msg.GetNextPageToken(); req.PageToken == "" {
+			break
+		}
+	}
+	if fmt.Sprint(generations) != "[3 2 1]" {
+		t.Errorf("history %v", generations)
+	}
+
+	var digests []string
+	list := &greenroomv1.ListModulesRequest{PageSize: 1}
+	for {
+		page, err := c.ListModules(ctx, connect.NewRequest(list))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range page.Msg.GetModules() {
+			digests = append(digests, m.GetDigest())
+		}
+		if list.PageToken = page.Msg.GetNextPageToken(); list.PageToken == "" {
+			break
+		}
+	}
+	if len(digests) != 2 || digests[0] >= digests[1] {
+		t.Errorf("modules %v", digests)
+	}
+	if _, err := c.DeleteModule(ctx, connect.NewRequest(&greenroomv1.DeleteModuleRequest{Digest: digest[:6]})); err != nil {
+		t.Error(err)
+	}
+	_, err = c.GetModule(ctx, connect.NewRequest(&greenroomv1.GetModuleRequest{Digest: digest}))
+	wantError(t, err, connect.CodeNotFound, "module_not_found")
+	_, err = c.GetModule(ctx, connect.NewRequest(&greenroomv1.GetModuleRequest{Digest: "abc"}))
+	wantError(t, err, connect.CodeInvalidArgument, "invalid_argument")
+	download, err = c.Download(ctx, connect.NewRequest(&greenroomv1.DownloadRequest{Digest: digest}))
+	if err == nil {
+		download.Receive()
+		err = errors.Join(download.Err(), download.Close())
+	}
+	var wire *connect.Error
+	if !errors.As(err, &wire) || wire.Code() != connect.CodeNotFound {
+		t.Errorf("download of what is gone: %v", err)
+	}
+}
