@@ -28,7 +28,7 @@ type Module struct {
 	App    string
 	Digest Digest
 	Size   int64 // bytes
-	// Manifest is the module's own manifest in JSON, as abi.ParseManifest reads it.
+	// Manifest is the module's own manifest in JSON, as abi/manifest.Parse reads it.
 	Manifest  []byte
 	CreatedAt time.Time // database time
 }
