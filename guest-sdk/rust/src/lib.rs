@@ -107,7 +107,7 @@ pub mod prelude {
 #[allow(missing_docs)]
 pub mod __private {
     pub use crate::actor::Reply;
-    pub use crate::record::{count, read_record, write_record};
+    pub use crate::record::{count, member, read_record, write_record};
     pub use crate::turn::{Entry, Module};
     #[cfg(target_arch = "wasm32")]
     pub use crate::wasm::{alloc, manifest, turn};

@@ -297,7 +297,11 @@ macro_rules! record {
                 let mut record = <$name as ::core::default::Default>::default();
                 $crate::__private::read_record(text, &mut |name, value| {
                     match name {
-                        $(stringify!($field) => record.$field = $crate::FromJson::from_json(value)?,)*
+                        $(
+                            field if field == $crate::__private::member(stringify!($field)) => {
+                                record.$field = $crate::FromJson::from_json(value)?;
+                            }
+                        )*
                         _ => {}
                     }
                     ::core::result::Result::Ok(())

@@ -7,8 +7,8 @@ pub const fn count(fields: &[&str]) -> usize {
     fields.len()
 }
 
-/// A raw identifier's field is its name without the `r#`.
-fn member(field: &str) -> &str {
+/// The member that a field is: a raw identifier loses its `r#`.
+pub fn member(field: &str) -> &str {
     field.strip_prefix("r#").unwrap_or(field)
 }
 
