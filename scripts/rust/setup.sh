@@ -11,17 +11,6 @@ cd "$(dirname "$0")/../.."
 say() { echo "rust: $*"; }
 fail() { echo "rust: $*" >&2; exit 1; }
 
-# as_root COMMAND...: runs it directly as root, else through sudo.
-as_root() {
-	if [ "$(id -u)" = 0 ]; then
-		"$@"
-	elif command -v sudo >/dev/null; then
-		sudo "$@"
-	else
-		fail "no Rust here can build for wasm32-unknown-unknown, and installing one needs root. Run as root: $*"
-	fi
-}
-
 # installed PACKAGE: whether dpkg has it.
 installed() {
 	[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
@@ -39,12 +28,18 @@ install_packages() {
 	else
 		packages="rustc cargo libstd-rust-dev-wasm32 lld"
 	fi
+	local install="apt-get install -y --no-install-recommends $packages" root=
+	if [ "$(id -u)" != 0 ]; then
+		root=sudo
+		command -v sudo >/dev/null ||
+			fail "no Rust here can build for wasm32-unknown-unknown, and installing one needs root. Run: rustup target add wasm32-unknown-unknown, or as root: $install"
+	fi
 	say "installing $packages"
-	# shellcheck disable=SC2086 # a list of names
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $packages >/dev/null 2>&1 ||
-		{ as_root apt-get update -q >/dev/null &&
-			as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $packages >/dev/null; } ||
-		fail "apt-get could not install them. Run: rustup target add wasm32-unknown-unknown, or as root: apt-get install -y --no-install-recommends $packages"
+	export DEBIAN_FRONTEND=noninteractive
+	# The lists may be missing or old: then once more with new ones.
+	# shellcheck disable=SC2086 # lists of words
+	$root $install >/dev/null 2>&1 || { $root apt-get update >/dev/null && $root $install >/dev/null; } ||
+		fail "the packages could not be installed. Run: rustup target add wasm32-unknown-unknown, or as root: $install"
 }
 
 if ! toolchain=$(scripts/rust/toolchain.sh); then
