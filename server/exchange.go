@@ -84,7 +84,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() {
 		took := s.conf.Clock().Sub(began)
-		s.metrics.request(route.name, x.status, took)
+		route.metrics.served(x.status, took)
 		if s.log.Enabled(r.Context(), slog.LevelDebug) {
 			s.log.LogAttrs(r.Context(), slog.LevelDebug, "request served",
 				slog.String("request_id", x.id), slog.String("method", r.Method), slog.String("route", route.name),

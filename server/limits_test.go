@@ -50,7 +50,7 @@ func TestLargePayloads(t *testing.T) {
 		}
 		f.host.last()
 		for _, body := range []io.Reader{
-			strings.NewReader(strings.Repeat("x", limit+1)),                                  // with a length
+			strings.NewReader(strings.Repeat("x", limit+1)),                                       // with a length
 			io.MultiReader(strings.NewReader(strings.Repeat("x", limit)), strings.NewReader("x")), // without
 		} {
 			res, err := c.Post(url, "text/plain", body)

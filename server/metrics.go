@@ -180,9 +180,25 @@ func outcomeOf(err error) string { return failureOf(err, false).detail.GetKind()
 
 func (m *Metrics) failed(kind actor.Kind) { m.errors.WithLabelValues(string(kind)).Inc() }
 
-func (m *Metrics) request(route string, status int, took time.Duration) {
-	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
-	m.requestTime.WithLabelValues(route).Observe(took.Seconds())
+// routeMetrics count the requests of one route.
+type routeMetrics struct {
+	all  *prometheus.CounterVec
+	name string
+	ok   prometheus.Counter // status 200, looked up once
+	took prometheus.Observer
+}
+
+func (m *Metrics) route(name string) *routeMetrics {
+	return &routeMetrics{m.requests, name, m.requests.WithLabelValues(name, "200"), m.requestTime.WithLabelValues(name)}
+}
+
+func (r *routeMetrics) served(status int, took time.Duration) {
+	r.took.Observe(took.Seconds())
+	if status == http.StatusOK {
+		r.ok.Inc()
+		return
+	}
+	r.all.WithLabelValues(r.name, strconv.Itoa(status)).Inc()
 }
 
 // register adds gauges; one server does it once.

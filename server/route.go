@@ -16,6 +16,7 @@ import (
 type route struct {
 	name string // for metrics and logs: a fixed set
 	http.Handler
+	metrics *routeMetrics
 	// maxBody bounds the body of a request, in bytes; bodyErr is what a larger
 	// one is told.
 	maxBody int64
@@ -75,7 +76,7 @@ func (s *Server) newRoutes() *routes {
 	procedure := func(shape route, h http.Handler, names ...string) {
 		for _, name := range names {
 			r := shape
-			r.name, r.Handler, r.rpc = name, h, true
+			r.name, r.Handler, r.rpc, r.metrics = name, h, true, s.metrics.route(name)
 			rs.exact[name] = &r
 		}
 	}
@@ -117,7 +118,7 @@ func (s *Server) newRoutes() *routes {
 
 	plain := func(name string, open bool, h http.HandlerFunc) *route {
 		r := small
-		r.name, r.open, r.Handler = name, open, h
+		r.name, r.open, r.Handler, r.metrics = name, open, h, s.metrics.route(name)
 		return &r
 	}
 	rs.exact["/healthz"] = plain("/healthz", true, s.serveAlive)

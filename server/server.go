@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
 	"connectrpc.com/validate"
 	"github.com/rs/cors"
@@ -79,7 +80,7 @@ func New(conf Config) (*Server, error) {
 		tls:         tlsConf,
 		admission:   newAdmission(conf),
 		cors:        newCORS(conf),
-		validator:   validate.NewInterceptor(),
+		validator:   validate.NewInterceptor(validate.WithValidator(quickValidator{protovalidate.GlobalValidator})),
 		errorWriter: connect.NewErrorWriter(),
 		health:      newHealth(conf.Logger),
 	}
