@@ -34,8 +34,8 @@ type Limits struct {
 	TurnDeadline time.Duration
 	// MemoryBytes bounds the memory of one instance.
 	MemoryBytes int64
-	// Instances bounds how many shared instances a module has for the type.
-	// Dedicated ones are bounded by Config.GuestMemory and
+	// Instances bounds the shared instances of a module, which the types of it
+	// with the same MemoryBytes and Instances have in common. Dedicated ones are bounded by Config.GuestMemory and
 	// Config.MaxActivations alone.
 	Instances int
 	// IdleTimeout is how long an actor without work stays in memory. Sticky
