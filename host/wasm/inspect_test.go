@@ -101,6 +101,15 @@ func TestInspect(t *testing.T) {
 			slices.Concat(Header(), Section(2, []byte{0xe8, 0x07, 0, 0, 0})), []string{"malformed: claims 1000 imports in 3 bytes"},
 		},
 		{
+			"a function that would compile for minutes", // 160 KB that only nest
+			Guest{Turn: Code(bytes.Repeat([]byte{2, 0x40}, 40_000), bytes.Repeat([]byte{0x0b}, 40_000), I32Const(0))}.Bytes(),
+			[]string{"limit: too complex to compile: the function number 2 has 40004 blocks"},
+		},
+		{
+			"an instruction of the future",
+			Guest{Turn: Code(0x12, 0)}.Bytes(), []string{"malformed: instruction 0x12"},
+		},
+		{
 			"exceptions", slices.Concat(Header(), Section(13, []byte{0})), []string{"malformed: experimental features"},
 		},
 	} {

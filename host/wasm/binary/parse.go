@@ -15,7 +15,7 @@ const (
 	maxExports       = 100_000
 	maxSegments      = 100_000
 	maxSegmentItems  = 10_000_000
-	maxBodyBytes     = 4 << 20 // compile time grows faster than a function does
+	maxBodyBytes     = 1 << 20
 	maxLocals        = 50_000
 	maxNameBytes     = 100_000
 	maxNameSection   = 16 << 20
@@ -278,6 +278,7 @@ func (m *Module) elementSection(c *cursor) {
 }
 
 func (m *Module) codeSection(c *cursor) {
+	var work uint64
 	for range c.count("function bodies", maxFunctions, 3) {
 		b := body{}
 		n := c.count("bytes in one function", maxBodyBytes, 1)
@@ -297,6 +298,10 @@ func (m *Module) codeSection(c *cursor) {
 		b.code = p.pos
 		if p.err == nil && (b.code >= b.end || p.buf[b.end-1] != opEnd) {
 			p.fail("has a function without an end")
+		}
+		weight := p.weight() + locals
+		if work += weight * weight; work > maxWork {
+			p.limit("is too complex to compile: the function number %d has %d blocks, branches and locals; split large functions", m.imported[KindFunc]+len(m.bodies), weight)
 		}
 		if c.err == nil {
 			c.err = p.err

@@ -152,6 +152,46 @@ func TestInstrument(t *testing.T) {
 	}
 }
 
+// Every instruction of WebAssembly 2.0 is passed with its operands; the runtime,
+// which knows them too, takes the module.
+func TestInstructions(t *testing.T) {
+	ctx := context.Background()
+	rt := wazero.NewRuntime(ctx)
+	defer rt.Close(ctx)
+	drop := func(code ...any) []byte { return append(Code(code...), Drop) }
+	zero, addr := I32Const(0), I32Const(8)
+	vec := append([]byte{0xfd, 12}, make([]byte, 16)...)
+	for name, body := range map[string][]byte{
+		"blocks":      Code([]byte{2, 0x40}, []byte{3, 0x40, 0x0b}, zero, []byte{4, 0x40, 0x05, 0x0b}, 0x0b),
+		"branches":    Code([]byte{2, 0x40}, zero, []byte{0x0d, 0}, zero, []byte{0x0e, 2, 0, 0, 0}, 0x0b),
+		"calls":       Code(Call(0), zero, []byte{0x11, 0, 0}),
+		"select":      drop(zero, zero, zero, []byte{0x1c, 1, 0x7f}),
+		"constants":   Code(drop(I64Const(-1<<62)), drop([]byte{0x43, 1, 2, 3, 4}), drop([]byte{0x44, 1, 2, 3, 4, 5, 6, 7, 8})),
+		"memory":      Code(drop(addr, []byte{0x2d, 0, 0xff, 1}), addr, zero, Store(), drop([]byte{0x3f, 0}), drop(zero, MemoryGrow())),
+		"saturating":  drop([]byte{0x43, 0, 0, 0, 0, 0xfc, 0}),
+		"sign":        drop(zero, 0xc0),
+		"bulk memory": Code(zero, zero, zero, []byte{0xfc, 8, 0, 0}, []byte{0xfc, 9, 0}, zero, zero, zero, []byte{0xfc, 10, 0, 0}, zero, zero, zero, []byte{0xfc, 11, 0}),
+		"tables":      Code(drop(zero, []byte{0x25, 0}), zero, []byte{0xd0, 0x70, 0x26, 0}, drop([]byte{0xfc, 16, 0}), drop([]byte{0xd0, 0x70}, zero, []byte{0xfc, 15, 0})),
+		"references":  drop([]byte{0xd0, 0x70, 0xd1}),
+		"vectors":     Code(drop(vec), drop(vec, vec, 0xfd, 13, make([]byte, 16)), drop(vec, 0xfd, 21, 3), drop(addr, 0xfd, 0, 0, 0), drop(addr, vec, 0xfd, 84, 0, 0, 1), drop(addr, 0xfd, 92, 2, 0), drop(vec, vec, 0xfd, 0xae, 1)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &Builder{}
+			b.Memory(1, 0)
+			b.Table(1)
+			b.Func("f", nil, nil, 0, body...)
+			b.PassiveData([]byte("x"))
+			m, err := binary.Parse(b.Bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := rt.CompileModule(ctx, binary.Instrument(m)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(Guest{}.Bytes())
 	f.Add(Guest{Imports: []Import{Host("log", "iii", "i")}, More: func(b *Builder) {

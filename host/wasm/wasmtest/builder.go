@@ -92,6 +92,11 @@ func (b *Builder) Data(address int32, content []byte) {
 	b.data.add(slices.Concat([]byte{0}, I32Const(address), []byte{0x0b}, bytes(content))...)
 }
 
+// PassiveData adds content that is used by memory.init only.
+func (b *Builder) PassiveData(content []byte) {
+	b.data.add(append([]byte{1}, bytes(content)...)...)
+}
+
 // Start names the start function.
 func (b *Builder) Start(index uint32) { b.start = U32(index) }
 
@@ -108,9 +113,13 @@ func (b *Builder) Bytes() []byte {
 		v  vector
 	}{
 		{1, b.types}, {2, b.imports}, {3, b.funcs}, {4, b.tables}, {5, b.memory}, {6, b.globals},
-		{7, b.exports}, {8, vector{}}, {9, b.elements}, {10, b.codes}, {11, b.data},
+		{7, b.exports}, {8, vector{}}, {9, b.elements}, {12, b.data}, {10, b.codes}, {11, b.data},
 	} {
 		switch {
+		case s.id == 12: // the count of data segments, which memory.init needs
+			if s.v.n > 0 {
+				out = append(out, Section(12, U32(s.v.n))...)
+			}
 		case s.id == 8 && b.start != nil:
 			out = append(out, Section(8, b.start)...)
 		case s.v.n > 0:
