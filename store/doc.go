@@ -72,7 +72,9 @@
 // In the second case a tombstone at a random version is left, and in the third
 // the row's version is moved up by one, its CommitID and everything else kept:
 // so that c, if it is still under way somewhere, can never apply. In the fourth
-// another writer took c's place. Settling again gives the same answer, or
+// another writer took c's place. A writer has one commit of an actor under way at
+// a time: one that built on c before c was settled would find the version that
+// settling left. Settling again gives the same answer, or
 // ErrAmbiguous once the row has moved on past c.NewVersion.
 //
 // # Failures

@@ -49,7 +49,13 @@
 // of the version. Either way the row fences, and can be deleted or replaced by
 // a commit that names that number, and by no other. Damage of a whole block of
 // a Pebble file is found by Pebble's checksums: the rows in it can be neither
-// read nor addressed (version 0), all others can.
+// read nor addressed (version 0), all others can; ListActors ends with
+// actor.ErrUnavailable where it meets such a block.
+//
+// The log is replayed up to its end; where later records tell that a damaged
+// place was whole once, Open refuses the folder instead of taking the place for
+// the end. That fails for damage in about the last 64 KiB, or amid writes of
+// many blocks: there it looks like a write that a crash cut off.
 //
 // # Failures
 //

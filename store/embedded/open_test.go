@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store/embedded"
+	"go.uber.org/goleak"
 )
 
 // holdFolder names the folder that a child process of this test holds open.
@@ -169,4 +170,15 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	next := openSmall(t, disk.CrashClone(vfs.CrashCloneCfg{}))
 	count(next, embedded.ChunkSpace, 0)
 	count(next, embedded.UploadSpace, 0)
+}
+
+// TestCloseLeavesNothingRunning checks that every goroutine of a store ends
+// with it.
+func TestCloseLeavesNothingRunning(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	s, err := embedded.Open(t.Context(), embedded.Config{Dir: t.TempDir()})
+	must(t, err)
+	must(t, s.Check(t.Context()))
+	must(t, s.Close())
+	goleak.VerifyNone(t, before)
 }

@@ -39,24 +39,30 @@ func TestReopen(t *testing.T) {
 }
 
 func reopenAfterCrash(t *testing.T, unsyncedPercent int) {
-	storetest.RunReopen(t, func(t *testing.T) storetest.Medium {
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
-		disk := vfs.NewCrashableMem()
-		return storetest.Medium{
-			Open: func(t *testing.T) store.Store { return openSmall(t, disk) },
-			Crash: func(t *testing.T, s store.Store) {
-				seed++
-				disk = disk.CrashClone(vfs.CrashCloneCfg{
-					UnsyncedDataPercent: unsyncedPercent,
-					RNG:                 rand.New(rand.NewPCG(seed, 0)),
-				})
-				if err := s.Close(); err != nil { // the old disk is forgotten
-					t.Error(err)
-				}
-			},
-		}
-	})
+	medium := func(t *testing.T) storetest.Medium { return crashableMedium(t, unsyncedPercent) }
+	storetest.RunReopen(t, medium)
+	t.Run("Model", func(t *testing.T) { storetest.RunReopenModel(t, medium) })
+}
+
+// crashableMedium is a disk that forgets in a crash what was not synced, but for
+// the given share of it.
+func crashableMedium(t *testing.T, unsyncedPercent int) storetest.Medium {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	disk := vfs.NewCrashableMem()
+	return storetest.Medium{
+		Open: func(t *testing.T) store.Store { return openSmall(t, disk) },
+		Crash: func(t *testing.T, s store.Store) {
+			seed++
+			disk = disk.CrashClone(vfs.CrashCloneCfg{
+				UnsyncedDataPercent: unsyncedPercent,
+				RNG:                 rand.New(rand.NewPCG(seed, 0)),
+			})
+			if err := s.Close(); err != nil { // the old disk is forgotten
+				t.Error(err)
+			}
+		},
+	}
 }
 
 func TestDamage(t *testing.T) {

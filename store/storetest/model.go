@@ -21,20 +21,51 @@ func RunModel(t *testing.T, open func(t *testing.T) store.Store) {
 	s := open(t)
 	var apps atomic.Int64
 	rapid.Check(t, func(r *rapid.T) {
-		m := &model{
-			ctx: t.Context(), s: s, app: fmt.Sprintf("model-%d", apps.Add(1)),
-			rows: make(map[string]actor.Row),
-		}
-		r.Repeat(map[string]func(*rapid.T){
-			"":         m.check,
-			"commit":   m.commit,
-			"locked":   m.locked,
-			"settle":   m.settle,
-			"list":     m.list,
-			"sweep":    m.sweep,
-			"loadMany": m.loadMany,
-		})
+		m := newModel(t, s, fmt.Sprintf("model-%d", apps.Add(1)))
+		r.Repeat(m.operations())
 	})
+}
+
+// RunReopenModel is [RunModel] with closing and crashing among the operations.
+// newMedium is called for every sequence of them.
+func RunReopenModel(t *testing.T, newMedium func(t *testing.T) Medium) {
+	rapid.Check(t, func(r *rapid.T) {
+		medium := newMedium(t)
+		m := newModel(t, medium.Open(t), "model")
+		operations := m.operations()
+		operations["close"] = func(r *rapid.T) {
+			if err := m.s.Close(); err != nil {
+				r.Fatal(err)
+			}
+			m.s = medium.Open(t)
+		}
+		if medium.Crash != nil {
+			operations["crash"] = func(*rapid.T) {
+				medium.Crash(t, m.s)
+				m.s = medium.Open(t)
+			}
+		}
+		r.Repeat(operations)
+		if err := m.s.Close(); err != nil {
+			r.Fatal(err)
+		}
+	})
+}
+
+func newModel(t *testing.T, s store.Store, app string) *model {
+	return &model{ctx: t.Context(), s: s, app: app, rows: make(map[string]actor.Row)}
+}
+
+func (m *model) operations() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"":         m.check,
+		"commit":   m.commit,
+		"locked":   m.locked,
+		"settle":   m.settle,
+		"list":     m.list,
+		"sweep":    m.sweep,
+		"loadMany": m.loadMany,
+	}
 }
 
 // modelIDs are few, so that operations meet, and such that order matters.

@@ -6,7 +6,8 @@
 //   - [RunReopen]: what is still there after Close and after a crash.
 //   - [RunDamage]: what becomes of damaged rows and modules, for drivers whose
 //     data a test can damage.
-//   - [RunModel]: random operations, compared with a model in memory.
+//   - [RunModel] and [RunReopenModel]: random operations, compared with a model
+//     in memory.
 //
 // The tests of one Run share a store and have an app of their own each, so that
 // they would notice apps that are not kept apart.
@@ -23,11 +24,8 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// Open opens an empty store for a test, and arranges that it is closed when the
-// test ends.
-type Open = func(t *testing.T) store.Store
-
-// Run checks the store that open gives against the contract.
+// Run checks a store against the contract. open opens an empty store and
+// arranges that it is closed when the test ends; it is called twice.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	t.Run("Open", func(t *testing.T) {
 		s := open(t)
