@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -65,6 +67,53 @@ func BenchmarkInvoke(b *testing.B) {
 				b.ReportMetric(perOp["server"]/perOp["bare"], "x-bare")
 			}
 		})
+	}
+}
+
+// BenchmarkInvokeOverNetwork is the same with real connections on loopback and
+// Protobuf messages, many calls at once.
+func BenchmarkInvokeOverNetwork(b *testing.B) {
+	_, bare := greenroomv1connect.NewActorServiceHandler(bareService{})
+	s, err := New(Config{Host: echoHost{}, Modules: newFakeModules(), Actors: fakeLister(0), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, http2 := range []bool{false, true} {
+		perOp := make(map[string]float64)
+		for _, h := range []struct {
+			name string
+			http.Handler
+		}{{"bare", bare}, {"server", s}} {
+			b.Run(fmt.Sprintf("http2=%v/%s", http2, h.name), func(b *testing.B) {
+				hs := s.newHTTPServer(b.Context())
+				hs.Handler = h
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					b.Fatal(err)
+				}
+				done := make(chan error, 1)
+				go func() { done <- hs.Serve(l) }()
+				c := greenroomv1connect.NewActorServiceClient(client(b, http2), "http://"+l.Addr().String())
+				req := &greenroomv1.InvokeRequest{Actor: &greenroomv1.ActorKey{App: "default", Type: "Counter", Id: "a"}, Method: "Add", Payload: []byte(`{"amount":1}`)}
+				b.ReportAllocs()
+				b.ResetTimer()
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						if _, err := c.Invoke(b.Context(), connect.NewRequest(req)); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+				b.StopTimer()
+				perOp[h.name] = float64(b.Elapsed().Nanoseconds()) / float64(b.N)
+				if perOp["bare"] > 0 && h.name == "server" {
+					b.ReportMetric(perOp["server"]/perOp["bare"], "x-bare")
+				}
+				_ = hs.Close()
+				<-done
+			})
+		}
 	}
 }
 

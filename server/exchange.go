@@ -25,18 +25,15 @@ const headerRequestID = "Greenroom-Request-Id"
 // except that the body may be read while the answer is written.
 type exchange struct {
 	http.ResponseWriter
+	server  *Server
+	route   *route
 	control *http.ResponseController
 	id      string
 	status  int // as sent; 0 until then
 
-	body        io.ReadCloser
-	bodyLeft    int64 // bytes that may still be read
-	bodyErr     error // what is said when there are more
-	bodyTimeout time.Duration
-	streaming   bool // the timeout is for each read, not for the whole
-	rpc         bool // the body is read by an RPC handler
-	bodyTimed   bool
-	now         func() time.Time
+	body      io.ReadCloser
+	bodyLeft  int64 // bytes that may still be read
+	bodyTimed bool  // its deadline is set
 }
 
 type exchangeKey struct{}
@@ -61,20 +58,20 @@ func newRequestID() string {
 	return hex.EncodeToString(b[:])
 }
 
+// bodyDeadline is when a body, or a part of an answer, must have passed.
+func (s *Server) bodyDeadline() time.Time { return s.conf.Clock().Add(s.conf.BodyTimeout) }
+
 // ServeHTTP serves one exchange.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route := s.routes.find(r.URL.Path)
 	x := &exchange{
 		ResponseWriter: w,
+		server:         s,
+		route:          route,
 		control:        http.NewResponseController(w),
 		id:             newRequestID(),
 		body:           r.Body,
 		bodyLeft:       route.maxBody,
-		bodyErr:        route.bodyErr,
-		bodyTimeout:    s.conf.BodyTimeout,
-		streaming:      route.streaming,
-		rpc:            route.rpc,
-		now:            s.conf.Clock,
 	}
 	w.Header().Set(headerRequestID, x.id)
 	began := s.conf.Clock()
@@ -145,13 +142,13 @@ func (x *exchange) Write(p []byte) (int, error) {
 // silent for as long as it likes.
 func (x *exchange) Flush() {
 	_ = x.control.Flush() // a broken connection shows at the next Write
-	if x.streaming {
+	if x.route.streaming {
 		_ = x.control.SetWriteDeadline(time.Time{})
 	}
 }
 
 func (x *exchange) allowWrite() {
-	_ = x.control.SetWriteDeadline(x.now().Add(x.bodyTimeout)) // without a connection there is nothing to bound
+	_ = x.control.SetWriteDeadline(x.server.bodyDeadline()) // without a connection there is nothing to bound
 }
 
 func (x *exchange) readCloser() io.ReadCloser { return (*exchangeBody)(x) }
@@ -163,9 +160,9 @@ type exchangeBody exchange
 
 // Read implements [io.Reader].
 func (b *exchangeBody) Read(p []byte) (int, error) {
-	if b.streaming || !b.bodyTimed {
+	if b.route.streaming || !b.bodyTimed {
 		b.bodyTimed = true
-		_ = b.control.SetReadDeadline(b.now().Add(b.bodyTimeout))
+		_ = b.control.SetReadDeadline(b.server.bodyDeadline())
 	}
 	// One byte more than allowed is asked for, to tell the end from too much.
 	if int64(len(p)) > b.bodyLeft+1 {
@@ -173,13 +170,13 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.body.Read(p)
 	if int64(n) > b.bodyLeft {
-		return int(b.bodyLeft), b.said(b.bodyErr)
+		return int(b.bodyLeft), b.said(b.route.bodyErr)
 	}
 	b.bodyLeft -= int64(n)
 	switch {
 	case err == nil:
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = b.said(&requestError{kindBodyTimeout, fmt.Sprintf("the request's body did not arrive within %v", b.bodyTimeout)})
+		err = b.said(&requestError{kindBodyTimeout, fmt.Sprintf("the request's body did not arrive within %v", b.server.conf.BodyTimeout)})
 	default:
 		// The connection goes on to be read, for the client's going away: that
 		// read must not run into this one's deadline.
@@ -189,10 +186,12 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 }
 
 func (b *exchangeBody) said(err error) error {
-	if b.rpc {
-		return failureOf(err, false).rpc()
+	if !b.route.rpc {
+		return err // its handler tells it
 	}
-	return err
+	f := failureOf(err, false)
+	b.server.metrics.failed(actor.Kind(f.detail.GetKind()))
+	return f.rpc()
 }
 
 // Close implements [io.Closer].

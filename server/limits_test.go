@@ -74,7 +74,7 @@ func TestGzipBomb(t *testing.T) {
 	f := start(t, func(c *Config) { c.MaxPayloadBytes = 1 << 20 })
 	var bomb bytes.Buffer
 	zw := gzip.NewWriter(&bomb)
-	if _, err := io.CopyN(zw, zeros{}, 256<<20); err != nil {
+	if _, err := io.CopyN(zw, zeros{}, 32<<20); err != nil {
 		t.Fatal(err)
 	}
 	if err := zw.Close(); err != nil {
