@@ -20,7 +20,7 @@ func fillForDamage(t *testing.T, s store.Store) []actor.Commit {
 	commits := make([]actor.Commit, 100)
 	for i := range commits {
 		state := make([]byte, 4<<10)
-		rng.Read(state)
+		_, _ = rng.Read(state)
 		commits[i] = insert(actor.Key{App: "app", Type: "Cart", ID: fmt.Sprintf("%03d", i)}, "")
 		commits[i].Effects.State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: state}
 	}
@@ -101,7 +101,7 @@ func TestDamagedLog(t *testing.T) {
 	crashed := disk.CrashClone(vfs.CrashCloneCfg{})
 	spoil(t, crashed, ".log", 0.2)
 	if s, err := embedded.Open(t.Context(), embedded.Config{Dir: "data", FS: crashed}); err == nil {
-		s.Close()
+		must(t, s.Close())
 		t.Fatal("a damaged log was taken for a short one")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -88,7 +89,7 @@ func (s *Store) Deployments(ctx context.Context, app string) ([]actor.Deployment
 	}
 	defer s.leave()
 	snap := s.db.NewSnapshot()
-	defer snap.Close()
+	defer func() { _ = snap.Close() }()
 	f := s.flights.latest.Load()
 	ds, err := currentDeployments(ctx, snap, app)
 	if err != nil {
@@ -152,8 +153,7 @@ func (s *Store) DeploymentHistory(ctx context.Context, app, typ string, before u
 			ds = append(ds, d)
 		}
 		if err != nil {
-			it.Close()
-			return nil, unavailable(err)
+			return nil, errors.Join(unavailable(err), it.Close())
 		}
 	}
 	if err := it.Close(); err != nil {

@@ -216,7 +216,9 @@ func TestLogFailsUnderLoad(t *testing.T) {
 			t.Errorf("a client ended with %v", err)
 		}
 	}
-	s.Close()
+	if err := s.Close(); err == nil {
+		t.Error("a failed store was closed as if nothing had been")
+	}
 }
 
 // TestFlushFails checks that writes are refused, not acknowledged and not left

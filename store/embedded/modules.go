@@ -149,7 +149,7 @@ func (s *Store) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]
 // readModule reads a module with its bytes at one moment, and checks them.
 func (s *Store) readModule(ctx context.Context, app string, d actor.Digest) (moduleRecord, []byte, error) {
 	snap := s.db.NewSnapshot()
-	defer snap.Close()
+	defer func() { _ = snap.Close() }()
 	f := s.flights.latest.Load()
 	record, err := readModuleRecord(snap, app, d)
 	if err != nil {

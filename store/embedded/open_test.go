@@ -26,8 +26,10 @@ func TestHoldFolder(t *testing.T) {
 		t.Skip("run by TestSecondProcess")
 	}
 	open(t, embedded.Config{Dir: dir})
-	os.Stdout.WriteString("held\n")
-	io.Copy(io.Discard, os.Stdin) // until the parent closes it
+	_, err := os.Stdout.WriteString("held\n")
+	must(t, err)
+	_, err = io.Copy(io.Discard, os.Stdin) // until the parent closes it
+	must(t, err)
 }
 
 func TestSecondProcess(t *testing.T) {
@@ -62,11 +64,12 @@ func refused(t *testing.T, dir string) {
 	t.Helper()
 	s, err := embedded.Open(t.Context(), embedded.Config{Dir: dir})
 	if err == nil {
-		s.Close()
+		must(t, s.Close())
 		t.Fatal("a folder in use was opened a second time")
 	}
-	real, _ := filepath.EvalSymlinks(dir)
-	for _, word := range []string{real, "locked", "stop that one"} {
+	folder, evalErr := filepath.EvalSymlinks(dir)
+	must(t, evalErr)
+	for _, word := range []string{folder, "locked", "stop that one"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Fatalf("the error lacks %q: %v", word, err)
 		}
@@ -79,7 +82,7 @@ func TestConfig(t *testing.T) {
 	} {
 		cfg.FS = vfs.NewMem()
 		if s, err := embedded.Open(t.Context(), cfg); err == nil {
-			s.Close()
+			must(t, s.Close())
 			t.Errorf("%+v was accepted", cfg)
 		}
 	}

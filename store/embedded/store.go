@@ -143,7 +143,7 @@ func (s *Store) options(cfg Config) *pebble.Options {
 // was cut off has left.
 func (s *Store) prepare() error {
 	batch := s.db.NewBatch()
-	defer batch.Close()
+	defer func() { _ = batch.Close() }()
 	format, err := get(s.db, []byte(formatKey))
 	switch {
 	case err != nil:

@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -39,6 +40,7 @@ func TestReopen(t *testing.T) {
 }
 
 func reopenAfterCrash(t *testing.T, unsyncedPercent int) {
+	t.Helper()
 	medium := func(t *testing.T) storetest.Medium { return crashableMedium(t, unsyncedPercent) }
 	storetest.RunReopen(t, medium)
 	t.Run("Model", func(t *testing.T) { storetest.RunReopenModel(t, medium) })
@@ -47,6 +49,7 @@ func reopenAfterCrash(t *testing.T, unsyncedPercent int) {
 // crashableMedium is a disk that forgets in a crash what was not synced, but for
 // the given share of it.
 func crashableMedium(t *testing.T, unsyncedPercent int) storetest.Medium {
+	t.Helper()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	disk := vfs.NewCrashableMem()
@@ -122,8 +125,11 @@ func TestDamage(t *testing.T) {
 
 // foreignRow returns the bytes of another actor's sound row.
 func foreignRow(t *testing.T, s *embedded.Store) (value []byte) {
+	t.Helper()
 	k := actor.Key{App: "foreign", Type: "Cart", ID: "x"}
-	s.Commit(t.Context(), []actor.Commit{insert(k, `{"n":2}`)})
+	if err := s.Commit(t.Context(), []actor.Commit{insert(k, `{"n":2}`)})[0]; err != nil && !errors.Is(err, actor.ErrStale) {
+		t.Fatal(err)
+	}
 	must(t, s.DamageRow(k, func(v []byte) []byte {
 		value = append(value, v...)
 		return v
@@ -138,10 +144,14 @@ func insert(k actor.Key, text string) actor.Commit {
 	}
 }
 
-func openMemory(t *testing.T) store.Store { return openSmall(t, vfs.NewMem()) }
+func openMemory(t *testing.T) store.Store {
+	t.Helper()
+	return openSmall(t, vfs.NewMem())
+}
 
 // openSmall opens a store with small buffers, so that short tests flush too.
 func openSmall(t testing.TB, fs vfs.FS) *embedded.Store {
+	t.Helper()
 	return open(t, embedded.Config{Dir: "data", FS: fs, MemTableBytes: 1 << 20, CacheBytes: 1 << 20})
 }
 

@@ -183,12 +183,17 @@ func TestEachFault(t *testing.T) {
 }
 
 func commit(t *testing.T, s store.Store, c actor.Commit) error {
+	t.Helper()
 	return s.Commit(t.Context(), []actor.Commit{c})[0]
 }
 
-func settle(t *testing.T, s store.Store, c actor.Commit) error { return s.Settle(t.Context(), c) }
+func settle(t *testing.T, s store.Store, c actor.Commit) error {
+	t.Helper()
+	return s.Settle(t.Context(), c)
+}
 
 func turn(t *testing.T, s store.Store, c actor.Commit) error {
+	t.Helper()
 	got, err := s.LockedTurn(t.Context(), c.Key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
 		if row.Version != 0 {
 			return nil, nil
@@ -291,7 +296,11 @@ func open(t *testing.T, cfg faultstore.Config) *faultstore.Store {
 		t.Fatal(err)
 	}
 	s := faultstore.New(inner, cfg)
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return s
 }
 
@@ -309,7 +318,9 @@ func counted(k actor.Key, row actor.Row, n int) actor.Commit {
 }
 
 func count(row actor.Row) (n int) {
-	fmt.Sscanf(string(row.State.Data), `{"count":%d}`, &n)
+	if _, err := fmt.Sscanf(string(row.State.Data), `{"count":%d}`, &n); err != nil {
+		return 0
+	}
 	return n
 }
 

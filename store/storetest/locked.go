@@ -95,7 +95,7 @@ var lockedTurns = suite{"LockedTurn", []testCase{
 					f.Error("the panic did not reach the caller")
 				}
 			}()
-			f.s.LockedTurn(f.ctx(), f.key("a"), func(context.Context, actor.Row) (*actor.Commit, error) { panic("boom") })
+			_, _ = f.s.LockedTurn(f.ctx(), f.key("a"), func(context.Context, actor.Row) (*actor.Commit, error) { panic("boom") })
 		}()
 		f.same(f.load(f.key("a")), row)
 		f.ok(f.increment(f.key("a")))
@@ -177,8 +177,10 @@ func counted(k actor.Key, row actor.Row, n int) actor.Commit {
 
 // count reads what counted wrote; a row without state counts 0.
 func count(row actor.Row) int {
-	n := 0
-	fmt.Sscanf(string(row.State.Data), `{"count":%d}`, &n)
+	var n int
+	if _, err := fmt.Sscanf(string(row.State.Data), `{"count":%d}`, &n); err != nil {
+		return 0
+	}
 	return n
 }
 

@@ -55,7 +55,7 @@ var modules = suite{"Modules", []testCase{
 	}},
 	{"32 MiB are stored, and read byte for byte", func(f *fixture) {
 		wasm := make([]byte, 32<<20)
-		rand.NewChaCha8([32]byte{1}).Read(wasm)
+		_, _ = rand.NewChaCha8([32]byte{1}).Read(wasm)
 		m := f.moduleOf(wasm)
 		f.ok(f.s.PutModule(f.ctx(), m, wasm))
 		f.hasBytes(m, wasm)

@@ -54,6 +54,7 @@ func RunReopen(t *testing.T, newMedium func(t *testing.T) Medium) {
 
 // reopened fills a store, ends it, and compares what the next one shows.
 func reopened(t *testing.T, m Medium, end func(s store.Store)) {
+	t.Helper()
 	f := &fixture{T: t, s: m.Open(t), app: "reopened"}
 	live := f.apply(write(f.key("live"), actor.Row{}, `{"n":1}`))
 	stale := live
@@ -273,7 +274,7 @@ func crashDuringUpload(t *testing.T, m Medium) {
 		f.s = m.Open(t)
 		s := f.s
 		wasm := make([]byte, 3<<20+i)
-		rand.NewChaCha8([32]byte{byte(i)}).Read(wasm)
+		_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(wasm)
 		module := f.moduleOf(wasm)
 		started, done := make(chan struct{}), make(chan error, 1)
 		go func() {
