@@ -272,6 +272,24 @@ func TestSealedTurnIsCarriedThrough(t *testing.T) {
 	})
 }
 
+func TestTimeIsUpBeforeSealing(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Late: true, Methods: map[string]hosttest.Func{
+			"Add": func(t *hosttest.Turn) error { cancel(); return add(t) },
+		}})
+		_, err := s.call(ctx, "a", "Add")
+		wantCondition(t, err, actor.ErrCanceled)
+		if s.store.row(key("a")).Version != 0 {
+			t.Error("the turn left a trace")
+		}
+		if reply, err := s.call(t.Context(), "a", "Add"); reply != "1" || err != nil {
+			t.Errorf("the next turn: %q, %v", reply, err)
+		}
+	})
+}
+
 func TestReplyWaitsForTheCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, host.Config{})
@@ -665,7 +683,7 @@ func TestRevisionsNeverComeBack(t *testing.T) {
 			ReadOnly: map[string]hosttest.Func{"Peek": cachedAdd},
 		})
 		for i, step := range []struct{ method, fault, want string }{
-			{"Add", "", "1"}, {"Fail", "", ""}, {"Add", "", "2"}, {"Peek", "", "2"}, {"Add", "", "3"},
+			{"Add", "", "1"}, {"Fail", "", ""}, {"Add", "", "2"}, {"Peek", "", "2"}, {"Add", "", "3"}, {"Peek", "", "3"}, {"Peek", "", "3"},
 			{"Add", "lost", "4"}, {"Add", "unavailable", ""}, {"Add", "", "5"}, {"Add", "applied", "6"}, {"Add", "", "7"},
 		} {
 			if step.fault != "" {

@@ -30,6 +30,9 @@ type Actor struct {
 	Migrate Func
 	// MemoryBytes is what an instance claims to hold.
 	MemoryBytes int64
+	// Late lets a turn that returns after its context has ended be done all the
+	// same, like a guest that was only just quick enough.
+	Late bool
 	// MakeError fails every NewInstance.
 	MakeError error
 }
@@ -213,7 +216,7 @@ func (in *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) 
 		return err
 	}
 	err = in.call(&Turn{Context: ctx, Frame: frame, Calls: calls, Local: in.local})
-	if stop := stopped(ctx); stop != nil {
+	if stop := stopped(ctx); stop != nil && !in.program.actor.Late {
 		return stop
 	}
 	return err
