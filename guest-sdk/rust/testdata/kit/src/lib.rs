@@ -1,0 +1,89 @@
+//! The guest of wasm_test.go: what only a real module can show.
+
+use greenroom::prelude::*;
+
+greenroom::record! {
+    #[derive(Default)]
+    pub struct Kit {
+        n: i64,
+    }
+}
+
+impl Kit {
+    fn add(&mut self, _: &mut Context, n: i64) -> Result<i64, Error> {
+        self.n += n;
+        Ok(self.n)
+    }
+
+    fn get(&self, _: &Context) -> Result<i64, Error> {
+        Ok(self.n)
+    }
+
+    fn fail(&mut self, _: &mut Context) -> Result<(), Error> {
+        self.n = -1;
+        let error = Error::new(Status::ResourceExhausted, "out_of_stock", "only 3 left 💚");
+        Err(error.with_detail(&vec![3]).retryable())
+    }
+
+    fn panic(&mut self, _: &mut Context, why: String) -> Result<(), Error> {
+        self.n = -1;
+        panic!("{}", why);
+    }
+
+    /// Makes keys and values that fit no first buffer.
+    fn fill(&mut self, ctx: &mut Context, count: u64) -> Result<u64, Error> {
+        for i in 0..count {
+            let key = format!("key/{i:0>100}");
+            ctx.state_mut().set_bytes(&key, &vec![i as u8; 1000])?;
+        }
+        ctx.state_mut().set("text", &"é".repeat(2000))?;
+        let mut bytes = 0;
+        for key in ctx.state().keys("key/")? {
+            bytes += ctx.state().get_bytes(&key)?.map_or(0, |v| v.len() as u64);
+        }
+        Ok(bytes)
+    }
+
+    fn clear(&mut self, ctx: &mut Context) -> Result<u32, Error> {
+        ctx.state_mut().delete_all()
+    }
+
+    /// Who runs, when, and a random number, as text.
+    fn turn(&self, ctx: &Context) -> Result<Vec<String>, Error> {
+        ctx.info("turn 💚");
+        Ok(vec![
+            ctx.key().to_string(),
+            ctx.now_unix_nanos().to_string(),
+            ctx.random_u64().to_string(),
+        ])
+    }
+
+    fn echo(&mut self, _: &Context, payload: Payload) -> Result<Payload, Error> {
+        Ok(payload)
+    }
+
+    fn recurse(&mut self, ctx: &Context, depth: u64) -> Result<u64, Error> {
+        let mut used = [depth; 64];
+        if depth < u64::MAX {
+            used[(depth % 64) as usize] = self.recurse(ctx, depth + 1)?;
+        }
+        Ok(used.iter().sum())
+    }
+}
+
+greenroom::actors! {
+    Kit as "kit.Kit" {
+        methods: {
+            "Add" => add,
+            "Get" => read_only get,
+            "Fail" => fail,
+            "Panic" => panic,
+            "Fill" => fill,
+            "Clear" => clear,
+            "Turn" => read_only turn,
+            "Echo" => echo,
+            "Recurse" => recurse,
+        },
+        limits: { memory_bytes: 4 << 20 },
+    }
+}
