@@ -76,7 +76,7 @@ func TestPoll(t *testing.T) {
 		}
 		step := func(g uint64) {
 			st.ds.Store(&[]actor.Deployment{{App: app, Type: "A", Generation: g, Digest: "d"}})
-			time.Sleep(5 * time.Second)
+			<-time.After(5 * time.Second) // of synctest's clock
 			synctest.Wait()
 		}
 		if step(1); generation() != 1 {

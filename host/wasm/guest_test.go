@@ -19,26 +19,26 @@ import (
 )
 
 // goGuest builds a guest of standard Go, once per process.
-var goGuest = func() func(t testing.TB, dir string) []byte {
+var goGuest = func() func(tb testing.TB, dir string) []byte {
 	var mu sync.Mutex
 	built := map[string][]byte{}
-	return func(t testing.TB, dir string) []byte {
-		t.Helper()
+	return func(tb testing.TB, dir string) []byte {
+		tb.Helper()
 		if testing.Short() {
-			t.Skip("builds a guest")
+			tb.Skip("builds a guest")
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if wasm := built[dir]; wasm != nil {
 			return wasm
 		}
-		out := filepath.Join(t.TempDir(), "guest.wasm")
+		out := filepath.Join(tb.TempDir(), "guest.wasm")
 		if _, err := guestbuild.Build(context.Background(), guestbuild.Request{Dir: dir, Out: out, Toolchain: "go"}); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		wasm, err := os.ReadFile(out)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		built[dir] = wasm
 		return wasm
@@ -51,12 +51,13 @@ const (
 )
 
 // guestEngine keeps what the tests of real guests compile, seconds each.
-func guestEngine(t testing.TB) *Engine {
+func guestEngine(tb testing.TB) *Engine {
+	tb.Helper()
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		dir = t.TempDir()
+		dir = tb.TempDir()
 	}
-	return newEngine(t, Config{CacheDir: filepath.Join(dir, "greenroom-test", "wasm")})
+	return newEngine(tb, Config{CacheDir: filepath.Join(dir, "greenroom-test", "wasm")})
 }
 
 func call(id, method, payload string) *abi.Turn {

@@ -71,7 +71,7 @@ func (e *Engine) tryOut(ctx context.Context, p *program) (*abi.Manifest, []actor
 		}
 		return nil, nil, err
 	}
-	defer i.close(context.WithoutCancel(ctx))
+	defer func() { _ = i.close(context.WithoutCancel(ctx)) }() // nothing is left to lose
 	var text []byte
 	steps := []struct {
 		code, what string

@@ -52,11 +52,11 @@ func TestInspect(t *testing.T) {
 			[]string{"not_reactor: -buildmode=c-shared", "missing_export: greenroom_turn"},
 		},
 		{
-			"unknown imports", Guest{Imports: []Import{Func("env", "foo", "", ""), Func("wasi_snapshot_preview1", "sock_dance", "", ""), Host("http_get", "", ""), Host("state_get", "ii", "i"), Func("gojs", "x", "", "")}}.Bytes(),
+			"unknown imports", Guest{Imports: []Import{Func("env", "foo", "", ""), Func("wasi_snapshot_preview1", "sock_dance", "", ""), Host("http_get", "", ""), Host("state_delete_all", "l", "i"), Func("gojs", "x", "", "")}}.Bytes(),
 			[]string{
 				`unknown_import: imports the function "env.foo": only greenroom and wasi_snapshot_preview1 are provided`,
 				"unknown_import: not part of WASI preview 1", "unknown_import: update this host",
-				`import_signature: imports "greenroom.state_get" as (i32, i32) -> (i32); it is (i32, i32, i32, i32) -> (i64)`,
+				`import_signature: imports "greenroom.state_delete_all" as (i64) -> (i32); it is () -> (i32)`,
 				"unknown_import: GOOS=wasip1",
 			},
 		},

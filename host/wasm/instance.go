@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
@@ -89,7 +90,7 @@ func (p *program) instantiate(ctx context.Context, memoryLimit int64) (*instance
 	i := &instance{program: p, mem: mem}
 	i.out.init()
 	if err := i.start(ctx); err != nil {
-		i.close(ctx)
+		_ = i.close(ctx) // err says more
 		return nil, err
 	}
 	return i, nil
@@ -166,7 +167,8 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) e
 	}
 	defer i.program.engine.gate.leave()
 	err := i.run(&guestContext{ctx, i}, frame, calls)
-	if _, onPurpose := err.(*actor.GuestError); err != nil && !onPurpose {
+	var onPurpose *actor.GuestError
+	if err != nil && !errors.As(err, &onPurpose) {
 		i.broken = true
 	}
 	return err
@@ -235,7 +237,7 @@ func (i *instance) growFrame(ctx context.Context, size int) error {
 	for want < uint64(size) {
 		want *= 2
 	}
-	if want > uint64(i.mem.limit) {
+	if want > i.mem.limit {
 		return &actor.TrapError{Kind: actor.TrapMemory, Message: fmt.Sprintf(
 			"the turn's frame of %d bytes does not fit in the guest's memory limit of %d", size, i.mem.limit)}
 	}
@@ -301,7 +303,7 @@ func (i *instance) random(p []byte) {
 	if i.seeded == nil {
 		i.seeded = rand.NewChaCha8([32]byte{})
 	}
-	i.seeded.Read(p)
+	_, _ = i.seeded.Read(p) // never fails: see math/rand/v2
 }
 
 // randomReader is the source of WASI's random_get.

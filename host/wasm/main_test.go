@@ -14,41 +14,41 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newEngine(t testing.TB, cfg Config) *Engine {
-	t.Helper()
+func newEngine(tb testing.TB, cfg Config) *Engine {
+	tb.Helper()
 	e, err := New(context.Background(), cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := e.Close(context.Background()); err != nil {
-			t.Errorf("close engine: %v", err)
+			tb.Errorf("close engine: %v", err)
 		}
 		if s := e.Stats(); s.Instances != 0 || s.MemoryBytes != 0 {
-			t.Errorf("after close: %+v", s)
+			tb.Errorf("after close: %+v", s)
 		}
 	})
 	return e
 }
 
-func load(t testing.TB, e *Engine, wasm []byte) host.Program {
-	t.Helper()
+func load(tb testing.TB, e *Engine, wasm []byte) host.Program {
+	tb.Helper()
 	p, err := e.Load(context.Background(), actor.DigestOf(wasm), func(context.Context) ([]byte, error) { return wasm, nil })
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return p
 }
 
 const testMemory = 16 << 20
 
-func instantiate(t testing.TB, e *Engine, wasm []byte) *instance {
-	t.Helper()
-	i, err := load(t, e, wasm).NewInstance(context.Background(), testMemory)
+func instantiate(tb testing.TB, e *Engine, wasm []byte) *instance {
+	tb.Helper()
+	i, err := load(tb, e, wasm).NewInstance(context.Background(), testMemory)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { i.Close(context.Background()) })
+	tb.Cleanup(func() { i.Close(context.Background()) })
 	return i.(*instance)
 }
 
@@ -61,8 +61,9 @@ func frame(payload string) *abi.Turn {
 
 // deadline is how long a guest of a test may run; what is tested is that it
 // stops at all.
-func deadline(t testing.TB, d time.Duration) context.Context {
+func deadline(tb testing.TB, d time.Duration) context.Context {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
+	tb.Cleanup(cancel)
 	return ctx
 }

@@ -47,7 +47,7 @@ func (p *memoryPool) reserve(limit uint64) (*guestMemory, error) {
 	data, err := mapMemory(limit)
 	if err != nil {
 		p.count.Add(-1)
-		return nil, fmt.Errorf("reserve %d bytes of guest memory (%v): %w", limit, err, actor.ErrOverloaded)
+		return nil, fmt.Errorf("reserve %d bytes of guest memory: %w: %w", limit, err, actor.ErrOverloaded)
 	}
 	return &guestMemory{pool: p, limit: limit, data: data}, nil
 }

@@ -17,6 +17,6 @@ func mapMemory(size uint64) ([]byte, error) {
 
 func unmapMemory(data []byte) {
 	if len(data) > 0 {
-		unix.Munmap(data) // fails only for a slice that Mmap did not give
+		_ = unix.Munmap(data) // fails only for a slice that Mmap did not give
 	}
 }

@@ -38,7 +38,9 @@ func newProgram(e *Engine, digest actor.Digest, rt *wasmRuntime, compiled wazero
 		p.maxPages = uint64(m.Memories[0].Max)
 	}
 	_, p.hasInit = m.Export(exportInitialize)
-	runtime.AddCleanup(p, func(c wazero.CompiledModule) { c.Close(context.Background()) }, compiled)
+	runtime.AddCleanup(p, func(c wazero.CompiledModule) {
+		_ = c.Close(context.Background()) // nobody is left to tell
+	}, compiled)
 	return p
 }
 

@@ -84,6 +84,7 @@ func TestRun(t *testing.T) {
 			name: "reply", guest: Guest{Imports: []Import{Host("reply", "iiii", "i")}, More: put("text/plainhello"),
 				Turn: Code(I32Const(at), I32Const(10), I32Const(at+10), I32Const(5), Call(0))},
 			check: func(t *testing.T, c *fakeCalls) {
+				t.Helper()
 				if c.reply == nil || c.reply.ContentType != "text/plain" || string(c.reply.Data) != "hello" {
 					t.Errorf("reply %+v", c.reply)
 				}
@@ -113,6 +114,7 @@ func TestRun(t *testing.T) {
 			name: "an unknown format is invalid", guest: Guest{Imports: []Import{Host("state_set", "iiiii", "i")},
 				Turn: Code(I32Const(at), I32Const(1), I32Const(at), I32Const(1), I32Const(257), Call(0), I32Const(2), I32Add)},
 			check: func(t *testing.T, c *fakeCalls) {
+				t.Helper()
 				if len(c.state) != 0 {
 					t.Errorf("state %v", c.state)
 				}
@@ -122,6 +124,7 @@ func TestRun(t *testing.T) {
 			name: "log", guest: Guest{Imports: []Import{Host("log", "iii", "i")}, More: put("caf\xc3\xa9\xff"),
 				Turn: Code(I32Const(-4), I32Const(at), I32Const(6), Call(0))},
 			check: func(t *testing.T, c *fakeCalls) {
+				t.Helper()
 				if len(c.logs) != 1 || c.logs[0] != (logLine{-4, "café\uFFFD"}) {
 					t.Errorf("logs %q", c.logs)
 				}
@@ -132,6 +135,7 @@ func TestRun(t *testing.T) {
 				Turn: Code(Loop(Code(I32Const(0), I32Const(at), I32Const(1), Call(0), Drop, Again())...), done)},
 			is: actor.ErrDeadline,
 			check: func(t *testing.T, c *fakeCalls) {
+				t.Helper()
 				if n := len(c.logs); n != maxTurnLines+1 || !strings.Contains(c.logs[n-1].text, "dropped") {
 					t.Errorf("%d log lines", n)
 				}
@@ -150,7 +154,7 @@ func TestRun(t *testing.T) {
 				tc.frame = frame("{}")
 			}
 			limit := time.Minute
-			if tc.is == actor.ErrDeadline {
+			if errors.Is(tc.is, actor.ErrDeadline) {
 				limit = 50 * time.Millisecond
 			}
 			err := i.Run(deadline(t, limit), tc.frame, calls)
@@ -247,13 +251,7 @@ func TestCallsOutsideTurns(t *testing.T) {
 	}
 	var g Guest
 	for _, f := range hostFuncs() {
-		imp := Import{Module: "greenroom", Name: f.name}
-		for _, p := range f.params {
-			imp.Params = append(imp.Params, byte(p))
-		}
-		for _, r := range f.results {
-			imp.Results = append(imp.Results, byte(r))
-		}
+		imp := Import{Module: "greenroom", Name: f.name, Params: f.params, Results: f.results}
 		index := uint32(len(g.Imports))
 		g.Imports = append(g.Imports, imp)
 		switch f.name {

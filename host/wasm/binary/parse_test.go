@@ -16,7 +16,7 @@ import (
 
 func TestParse(t *testing.T) {
 	g := Guest{
-		Imports:  []Import{Host("state_get", "iiii", "l")},
+		Imports:  []Import{Host("mixed", "ilil", "l")},
 		MaxPages: 8,
 		More: func(b *Builder) {
 			b.Table(3)
@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Imports) != 1 || m.Imports[0].Type.String() != "(i32, i32, i32, i32) -> (i64)" {
+	if len(m.Imports) != 1 || m.Imports[0].Type.String() != "(i32, i64, i32, i64) -> (i64)" {
 		t.Errorf("imports %v", m.Imports)
 	}
 	if len(m.Memories) != 1 || m.Memories[0] != (binary.Limits{Min: 2, Max: 8, HasMax: true}) {
