@@ -99,5 +99,7 @@
 //     instances of a module busy: the turn waits, up to its deadline.
 //   - Stop: new calls get actor.ErrStopping; those admitted are finished. If
 //     Stop's context ends first, queued ones get actor.ErrStopping, running ones
-//     are stopped like a caller's cancellation stops them.
+//     are stopped like a caller's cancellation stops them, and commits are cut
+//     short, which leaves them not applied or ambiguous. An engine or a store
+//     that does not heed its context for killGrace is left behind.
 package host

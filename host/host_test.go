@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -313,6 +314,45 @@ func TestReplyWaitsForTheCommit(t *testing.T) {
 		<-c
 		if reply, _ := s.call(t.Context(), "a", "View"); reply != "2" {
 			t.Errorf("a reader sees %q after the commit", reply)
+		}
+	})
+}
+
+func TestConflictsEndWithTheTurn(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		var end host.TurnEnd
+		s := newStage(t, host.Config{
+			Limits: host.Limits{TurnDeadline: time.Second},
+			Events: host.Events{TurnEnd: func(e host.TurnEnd) { end = e }},
+		})
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Add": add}})
+		s.store.plan("commit", slices.Repeat([]string{"lost"}, 1000)...)
+		_, err := s.call(t.Context(), "a", "Add")
+		wantCondition(t, err, actor.ErrStale)
+		if end.Runs < 5 || end.Runs > 100 || end.Duration > 2*time.Second {
+			t.Errorf("%d runs in %s", end.Runs, end.Duration)
+		}
+		if len(s.store.row(key("a")).State.Data) != 0 {
+			t.Error("the turn left a trace")
+		}
+	})
+}
+
+func TestSettlingGivesUp(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{SettleGrace: 3 * time.Second})
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Add": add}})
+		s.store.plan("commit", "applied")
+		s.store.plan("settle", slices.Repeat([]string{"unavailable"}, 1000)...)
+		began := time.Now()
+		_, err := s.call(t.Context(), "a", "Add")
+		wantCondition(t, err, actor.ErrAmbiguous)
+		if took := time.Since(began); took < 3*time.Second || took > 4*time.Second {
+			t.Errorf("gave up after %s", took)
+		}
+		// It was applied, it was not run again, and the next turn builds on it.
+		if reply, err := s.call(t.Context(), "a", "Add"); reply != "2" || err != nil {
+			t.Errorf("the next turn: %q, %v", reply, err)
 		}
 	})
 }

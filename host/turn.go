@@ -25,6 +25,9 @@ const maxLogText = 8 << 10
 // maxContentType is the longest content type of a reply, in bytes, as in requests.
 const maxContentType = 255
 
+// maxTrapText is how much of a trap's message and of its stack is kept, in bytes.
+const maxTrapText = 16 << 10
+
 // turn is the host's side of one run of a guest: it implements [Calls]. It is
 // reused; nothing in it survives prepare.
 type turn struct {
@@ -85,14 +88,25 @@ func (t *turn) run(ctx context.Context, in *instance, migrateFrom *uint32) error
 			StoredSchema: *migrateFrom, Revision: t.state.Revision(),
 		}
 		t.migrating = true
-		if err := in.guest.Run(ctx, &t.frame, t); err != nil {
+		if err := t.runFrame(ctx, in); err != nil {
 			return err
 		}
 		t.migrating, t.reply = false, actor.Payload{}
 	}
 	t.frame = method
 	t.frame.Revision = t.state.Revision()
-	return in.guest.Run(ctx, &t.frame, t)
+	return t.runFrame(ctx, in)
+}
+
+func (t *turn) runFrame(ctx context.Context, in *instance) error {
+	err := in.guest.Run(ctx, &t.frame, t)
+	var trap *actor.TrapError
+	if errors.As(err, &trap) {
+		// A panic's text is whatever the guest had in memory.
+		trap.Message = cut(trap.Message, maxTrapText)
+		trap.Stack = cut(trap.Stack, maxTrapText)
+	}
+	return err
 }
 
 // forget drops everything that must not outlive the turn.
