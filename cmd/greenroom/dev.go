@@ -89,6 +89,7 @@ func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
 	defer logs.Close()
 	cfg := node.Config{
 		DataDir:  f.dataDir,
+		CacheDir: c.getenv("GREENROOM_CACHE_DIR"),
 		Server:   server.Config{Addr: f.listen, ShowStacks: true, Token: c.token},
 		GuestLog: logs.Add,
 		Logger:   slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),

@@ -34,6 +34,13 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Compiling a module of standard Go takes seconds, so all servers of all runs
+	// share what was compiled.
+	userCache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled := filepath.Join(userCache, "greenroom-test", "wasm")
 	canBuild := map[string]bool{}
 	for _, st := range guestbuild.Probe(t.Context()) {
 		canBuild[st.Toolchain] = st.Err == nil
@@ -54,6 +61,7 @@ func TestScripts(t *testing.T) {
 				env.Setenv(name, home)
 			}
 			env.Setenv("CARGO_NET_OFFLINE", "true")
+			env.Setenv("GREENROOM_CACHE_DIR", compiled)
 			env.Setenv("GOPROXY", "off")
 			env.Setenv("GOFLAGS", "-mod=mod")
 			env.Setenv("GOWORK", "off")
@@ -91,9 +99,10 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: server [TOKEN]")
 	}
 	cfg := node.Config{
-		DataDir: ts.MkAbs("server-data"),
-		Server:  server.Config{Addr: "127.0.0.1:0"},
-		Logger:  slog.New(slog.DiscardHandler),
+		DataDir:  ts.MkAbs("server-data"),
+		CacheDir: ts.Getenv("GREENROOM_CACHE_DIR"),
+		Server:   server.Config{Addr: "127.0.0.1:0"},
+		Logger:   slog.New(slog.DiscardHandler),
 	}
 	if len(args) == 1 {
 		cfg.Server.Token = args[0]
@@ -137,7 +146,7 @@ func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	deadline := time.After(time.Minute)
+	deadline := time.After(3 * time.Minute)
 	for {
 		err := ts.Exec(args[1], args[2:]...)
 		if err == nil && pattern.MatchString(ts.ReadFile("stdout")) {

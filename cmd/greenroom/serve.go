@@ -69,7 +69,7 @@ are not.`,
 	flags.StringVar(&f.listen, "listen", server.DefaultAddr, "`HOST:PORT` to listen on; port 0 takes a free one (GREENROOM_LISTEN)")
 	flags.StringVar(&f.dataDir, "data-dir", "", "`folder` of the embedded store (GREENROOM_DATA_DIR; default "+defaultDataDir+")")
 	flags.StringVar(&f.store, "store", "", "CockroachDB or PostgreSQL `URL`, instead of --data-dir (GREENROOM_STORE)")
-	flags.StringVar(&f.cacheDir, "cache-dir", "", "`folder` of compiled modules (default: cache in the data folder; none with --store)")
+	flags.StringVar(&f.cacheDir, "cache-dir", "", "`folder` of compiled modules (GREENROOM_CACHE_DIR; default: cache in the data folder, none with --store)")
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token that callers must send, instead of --token")
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "`file` with the server's certificate and its chain, in PEM: speak TLS")
 	flags.StringVar(&f.tlsKey, "tls-key", "", "`file` with the certificate's private key")
@@ -127,6 +127,7 @@ func serveUntilDone(ctx context.Context, cfg node.Config, drain time.Duration, w
 // nodeConfig reads flags, environment and files.
 func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error) {
 	c.fromEnv(flags, "listen", "GREENROOM_LISTEN", &f.listen)
+	c.fromEnv(flags, "cache-dir", "GREENROOM_CACHE_DIR", &f.cacheDir)
 	if !flags.Changed("data-dir") && !flags.Changed("store") {
 		c.fromEnv(flags, "data-dir", "GREENROOM_DATA_DIR", &f.dataDir)
 		c.fromEnv(flags, "store", "GREENROOM_STORE", &f.store)
