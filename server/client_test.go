@@ -42,25 +42,25 @@ type answered struct {
 }
 
 // failure reads the body as an error of the plain HTTP form.
-func (a answered) failure(t testing.TB) wireFailure {
-	t.Helper()
+func (a answered) failure(tb testing.TB) wireFailure {
+	tb.Helper()
 	var w wireFailure
 	if err := json.Unmarshal([]byte(a.body), &w); err != nil {
-		t.Fatalf("%s: body is not an error: %q", a.Status, a.body)
+		tb.Fatalf("%s: body is not an error: %q", a.Status, a.body)
 	}
 	return w
 }
 
 // do sends one request; headers are pairs.
-func do(t testing.TB, c *http.Client, method, url, body string, headers ...string) answered {
-	t.Helper()
+func do(tb testing.TB, c *http.Client, method, url, body string, headers ...string) answered {
+	tb.Helper()
 	var r io.Reader
 	if body != "" {
 		r = strings.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, url, r)
+	req, err := http.NewRequestWithContext(tb.Context(), method, url, r)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		if headers[i] == "Host" {
@@ -71,25 +71,25 @@ func do(t testing.TB, c *http.Client, method, url, body string, headers ...strin
 	}
 	res, err := c.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	got, err := io.ReadAll(res.Body)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return answered{res, string(got)}
 }
 
 // detailOf returns an error's code and detail; every error must have one.
-func detailOf(t testing.TB, err error) (connect.Code, *greenroomv1.ErrorDetail) {
-	t.Helper()
+func detailOf(tb testing.TB, err error) (connect.Code, *greenroomv1.ErrorDetail) {
+	tb.Helper()
 	if err == nil {
-		t.Fatal("no error")
+		tb.Fatal("no error")
 	}
 	ce, ok := err.(*connect.Error) //nolint:errorlint // that is what clients return
 	if !ok {
-		t.Fatalf("not a Connect error: %v", err)
+		tb.Fatalf("not a Connect error: %v", err)
 	}
 	for _, d := range ce.Details() {
 		if v, err := d.Value(); err == nil {
@@ -98,14 +98,14 @@ func detailOf(t testing.TB, err error) (connect.Code, *greenroomv1.ErrorDetail) 
 			}
 		}
 	}
-	t.Fatalf("error without ErrorDetail: %v", err)
+	tb.Fatalf("error without ErrorDetail: %v", err)
 	return 0, nil
 }
 
 // wantError checks an error's code and kind.
-func wantError(t testing.TB, err error, code connect.Code, kind actor.Kind) {
-	t.Helper()
-	if c, d := detailOf(t, err); c != code || d.GetKind() != string(kind) {
-		t.Errorf("got %v, kind %s; want %v, kind %s: %v", c, d.GetKind(), code, kind, err)
+func wantError(tb testing.TB, err error, code connect.Code, kind actor.Kind) {
+	tb.Helper()
+	if c, d := detailOf(tb, err); c != code || d.GetKind() != string(kind) {
+		tb.Errorf("got %v, kind %s; want %v, kind %s: %v", c, d.GetKind(), code, kind, err)
 	}
 }

@@ -155,7 +155,7 @@ func (g *boundedGzip) Read(p []byte) (int, error) {
 	if g.left -= int64(n); g.left < 0 {
 		return n, failureOf(g.tooLarge, false).rpc()
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = errNotGzip(err)
 	}
 	return n, err

@@ -224,7 +224,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 	// statements; around one of the caller's it says what to change.
 	if f.status >= http.StatusInternalServerError {
 		f.message = cond.Error()
-		if err != error(cond) {
+		if err.Error() != f.message {
 			f.unsaid = err
 		}
 	}

@@ -100,7 +100,7 @@ func (s *Server) recoverPanic(route *route, x *exchange, r *http.Request) {
 	if v == nil {
 		return
 	}
-	if v == http.ErrAbortHandler {
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v) // net/http's own way to cut a connection
 	}
 	s.log.LogAttrs(r.Context(), slog.LevelError, "handler panicked",

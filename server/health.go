@@ -79,12 +79,18 @@ func (h *health) set(err error, stop bool) {
 	}
 }
 
-// now returns why the server is not ready, nil if it is, and a channel that is
-// closed when that changes.
-func (h *health) now() (err error, changed <-chan struct{}, stopped bool) {
+// readiness is what health knows at one moment.
+type readiness struct {
+	err     error           // why the server is not ready; nil if it is
+	changed <-chan struct{} // closed when that is no longer so
+	stopped bool            // it will not change again
+}
+
+// now returns what is known now.
+func (h *health) now() readiness {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.err, h.changed, h.stopped
+	return readiness{h.err, h.changed, h.stopped}
 }
 
 // Check implements the gRPC health protocol.
@@ -92,27 +98,26 @@ func (h *health) Check(_ context.Context, req *connect.Request[healthv1.HealthCh
 	if !knownService(req.Msg.GetService()) {
 		return nil, &requestError{kindServiceNotFound, "this server has no such service"}
 	}
-	err, _, _ := h.now()
-	return connect.NewResponse(healthStatus(err)), nil
+	return connect.NewResponse(healthStatus(h.now().err)), nil
 }
 
 // Watch implements the gRPC health protocol. It ends when the server stops.
 func (h *health) Watch(ctx context.Context, req *connect.Request[healthv1.HealthCheckRequest], stream *connect.ServerStream[healthv1.HealthCheckResponse]) error {
 	known := knownService(req.Msg.GetService())
 	for {
-		err, changed, stopped := h.now()
-		msg := healthStatus(err)
+		now := h.now()
+		msg := healthStatus(now.err)
 		if !known {
 			msg.Status = healthv1.HealthCheckResponse_SERVICE_UNKNOWN
 		}
 		if err := stream.Send(msg); err != nil {
 			return err
 		}
-		if stopped {
+		if now.stopped {
 			return errStopping
 		}
 		select {
-		case <-changed:
+		case <-now.changed:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -142,7 +147,7 @@ func (s *Server) serveAlive(w http.ResponseWriter, _ *http.Request) {
 
 // serveReady answers 200 when requests make sense, 503 and why otherwise.
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
-	err, _, _ := s.health.now()
+	err := s.health.now().err
 	if err == nil {
 		writePlain(w, http.StatusOK, "ok\n")
 		return

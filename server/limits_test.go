@@ -19,7 +19,7 @@ import (
 )
 
 func TestLargePayloads(t *testing.T) {
-	const limit = 1 << 20
+	const limit = 128 << 10
 	f := start(t, func(c *Config) { c.MaxPayloadBytes = limit })
 	for _, p := range protocols() {
 		t.Run(p.name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestGzipBomb(t *testing.T) {
 	f := start(t, func(c *Config) { c.MaxPayloadBytes = 1 << 20 })
 	var bomb bytes.Buffer
 	zw := gzip.NewWriter(&bomb)
-	if _, err := io.CopyN(zw, zeros{}, 32<<20); err != nil {
+	if _, err := io.CopyN(zw, zeros{}, 8<<20); err != nil {
 		t.Fatal(err)
 	}
 	if err := zw.Close(); err != nil {

@@ -84,7 +84,7 @@ func TestMetricsOfOneServerOnly(t *testing.T) {
 // TestHealthFlips: watchers hear of every change, and of nothing else.
 func TestHealthFlips(t *testing.T) {
 	h := newHealth(slog.New(slog.DiscardHandler))
-	_, changed, _ := h.now()
+	changed := h.now().changed
 	h.set(context.DeadlineExceeded, false) // still not ready
 	select {
 	case <-changed:
@@ -93,12 +93,12 @@ func TestHealthFlips(t *testing.T) {
 	}
 	h.set(nil, false)
 	<-changed
-	if err, _, _ := h.now(); err != nil {
+	if err := h.now().err; err != nil {
 		t.Error(err)
 	}
 	h.stop()
 	h.set(nil, false)
-	if err, _, stopped := h.now(); err == nil || !stopped {
+	if now := h.now(); now.err == nil || !now.stopped {
 		t.Error("ready after stop")
 	}
 }

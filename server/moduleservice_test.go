@@ -15,8 +15,9 @@ import (
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 )
 
-func moduleClient(t testing.TB, f *fixture) greenroomv1connect.ModuleServiceClient {
-	return greenroomv1connect.NewModuleServiceClient(client(t, true), f.url, connect.WithGRPC())
+func moduleClient(tb testing.TB, f *fixture) greenroomv1connect.ModuleServiceClient {
+	tb.Helper()
+	return greenroomv1connect.NewModuleServiceClient(client(tb, true), f.url, connect.WithGRPC())
 }
 
 func header(size int64, digest actor.Digest) *greenroomv1.UploadRequest {
@@ -28,9 +29,9 @@ func chunk(data []byte) *greenroomv1.UploadRequest {
 }
 
 // send uploads messages and returns the events until the module or an error.
-func send(t testing.TB, c greenroomv1connect.ModuleServiceClient, msgs ...*greenroomv1.UploadRequest) ([]*greenroomv1.UploadResponse, error) {
-	t.Helper()
-	stream := c.Upload(t.Context())
+func send(tb testing.TB, c greenroomv1connect.ModuleServiceClient, msgs ...*greenroomv1.UploadRequest) ([]*greenroomv1.UploadResponse, error) {
+	tb.Helper()
+	stream := c.Upload(tb.Context())
 	defer func() { _ = stream.CloseResponse() }()
 	if len(msgs) == 0 {
 		_ = stream.Send(nil) // opens the stream
@@ -41,7 +42,7 @@ func send(t testing.TB, c greenroomv1connect.ModuleServiceClient, msgs ...*green
 		}
 	}
 	if err := stream.CloseRequest(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var events []*greenroomv1.UploadResponse
 	for {

@@ -25,8 +25,8 @@ type fixture struct {
 }
 
 // start runs a server on loopback; change may alter its configuration.
-func start(t testing.TB, change func(*Config)) *fixture {
-	t.Helper()
+func start(tb testing.TB, change func(*Config)) *fixture {
+	tb.Helper()
 	f := &fixture{host: &fakeHost{}, modules: newFakeModules(), log: &syncBuffer{}}
 	conf := Config{
 		Addr: "127.0.0.1:0", Host: f.host, Modules: f.modules, Actors: fakeLister(5),
@@ -37,16 +37,16 @@ func start(t testing.TB, change func(*Config)) *fixture {
 	}
 	var err error
 	if f.Server, err = New(conf); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	if err := f.Start(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := f.Start(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := f.Stop(ctx); err != nil {
-			t.Errorf("stop: %v", err)
+			tb.Errorf("stop: %v", err)
 		}
 	})
 	scheme := "http://"
@@ -58,12 +58,13 @@ func start(t testing.TB, change func(*Config)) *fixture {
 }
 
 // client speaks HTTP/1.1, or HTTP/2 without TLS.
-func client(t testing.TB, http2 bool) *http.Client {
+func client(tb testing.TB, http2 bool) *http.Client {
+	tb.Helper()
 	p := new(http.Protocols)
 	p.SetHTTP1(!http2)
 	p.SetUnencryptedHTTP2(http2)
 	tr := &http.Transport{Protocols: p}
-	t.Cleanup(tr.CloseIdleConnections)
+	tb.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}
 }
 
@@ -249,10 +250,10 @@ func TestStopIsBounded(t *testing.T) {
 // watchUntilStopping returns when health says that the server is stopping.
 func watchUntilStopping(f *fixture) {
 	for {
-		_, changed, stopped := f.health.now()
-		if stopped {
+		now := f.health.now()
+		if now.stopped {
 			return
 		}
-		<-changed
+		<-now.changed
 	}
 }

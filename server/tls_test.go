@@ -31,6 +31,7 @@ type authority struct {
 }
 
 func newAuthority(t *testing.T) *authority {
+	t.Helper()
 	a := &authority{t: t, dir: t.TempDir()}
 	a.cert, a.key = a.sign("ca", nil, nil)
 	return a
