@@ -50,14 +50,9 @@ const (
 	troubleDir = "testdata/trouble"
 )
 
-// guestEngine keeps what the tests of real guests compile, seconds each.
 func guestEngine(tb testing.TB) *Engine {
 	tb.Helper()
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		dir = tb.TempDir()
-	}
-	return newEngine(tb, Config{CacheDir: filepath.Join(dir, "greenroom-test", "wasm")})
+	return newEngine(tb, Config{CacheDir: compiledGuests})
 }
 
 func call(id, method, payload string) *abi.Turn {

@@ -28,9 +28,10 @@ type instance struct {
 	program *program
 	mem     *guestMemory
 	mod     api.Module
-	// The functions are looked up once: a look-up costs more than a turn.
-	turn, alloc api.Function
-	stack       [2]uint64
+	// turn is looked up once: a look-up costs more than a turn, and 10 KB of
+	// call stack, which is why the allocator, needed rarely, is not kept.
+	turn  api.Function
+	stack [2]uint64
 
 	framePtr, frameCap uint32 // the guest's frame buffer
 
@@ -105,7 +106,6 @@ func (i *instance) start(ctx context.Context) (err error) {
 		return i.startFailure(ctx, "start the guest", err)
 	}
 	i.turn = i.mod.ExportedFunction(abi.ExportTurn)
-	i.alloc = i.mod.ExportedFunction(abi.ExportAlloc)
 	if i.program.hasInit {
 		if err := i.failure(ctx, "initialize the guest", i.call(ctx, i.mod.ExportedFunction(exportInitialize), nil)); err != nil {
 			return err
@@ -167,9 +167,9 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) e
 	}
 	defer i.program.engine.gate.leave()
 	err := i.run(&guestContext{ctx, i}, frame, calls)
-	var onPurpose *actor.GuestError
-	if err != nil && !errors.As(err, &onPurpose) {
-		i.broken = true
+	if err != nil {
+		var onPurpose *actor.GuestError
+		i.broken = !errors.As(err, &onPurpose)
 	}
 	return err
 }
@@ -242,7 +242,7 @@ func (i *instance) growFrame(ctx context.Context, size int) error {
 			"the turn's frame of %d bytes does not fit in the guest's memory limit of %d", size, i.mem.limit)}
 	}
 	i.stack[0] = want
-	if err := i.failure(ctx, "allocate the frame", i.call(ctx, i.alloc, i.stack[:])); err != nil {
+	if err := i.failure(ctx, "allocate the frame", i.call(ctx, i.mod.ExportedFunction(abi.ExportAlloc), i.stack[:])); err != nil {
 		return err
 	}
 	ptr := uint32(i.stack[0])

@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -12,7 +13,21 @@ import (
 	"github.com/greenroom-run/greenroom/host"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// compiledGuests is where the tests of real guests share what they compile,
+// seconds each.
+var compiledGuests string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "greenroom-wasm-test-")
+	if err != nil {
+		panic(err)
+	}
+	compiledGuests = dir
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
 
 func newEngine(tb testing.TB, cfg Config) *Engine {
 	tb.Helper()
