@@ -1,0 +1,162 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// transaction runs fn on the general pool in a transaction, for rare writes that
+// are the same when done twice: fn recognizes its own earlier success, so a lost
+// COMMIT is simply tried again. Sentinels that fn returns come back as they are.
+func (s *Store) transaction(ctx context.Context, op string, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for tries := 0; ; tries++ {
+		err := s.transact(ctx, s.general, 2*s.cfg.StatementTimeout, func(tx pgx.Tx) error {
+			err := fn(ctx, tx)
+			if err != nil && isContract(err) {
+				return &finalError{err}
+			}
+			return err
+		})
+		var final *finalError
+		if errors.As(err, &final) {
+			return final.cause
+		}
+		var lost *lostCommitError
+		wasLost := errors.As(err, &lost)
+		if err == nil || tries == 2 || !wasLost && !s.lost(err) || pause(ctx, tries) != nil {
+			if wasLost {
+				return ambiguous(op, lost.cause)
+			}
+			return asStoreError(ctx, op, err)
+		}
+	}
+}
+
+// Deploy appends the deployments in one transaction, which holds the rows of
+// their modules against DeleteModule.
+func (s *Store) Deploy(ctx context.Context, ds []actor.Deployment) error {
+	if err := store.ValidateDeployments(ds); err != nil || len(ds) == 0 {
+		return err
+	}
+	sorted := slices.SortedFunc(slices.Values(ds), func(a, b actor.Deployment) int { return cmp.Compare(a.Type, b.Type) })
+	var digests []string
+	for _, d := range ds {
+		digests = append(digests, string(d.Digest))
+	}
+	slices.Sort(digests)
+	digests = slices.Compact(digests)
+	// Marks this call's rows, so that it knows them when it runs again.
+	id := uuid(newUUID())
+	return s.transaction(ctx, "deploy", func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT digest FROM greenroom_module WHERE app = $1 AND digest = ANY ($2::text[])
+			ORDER BY app, digest FOR UPDATE`, ds[0].App, digests)
+		if err != nil {
+			return err
+		}
+		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return err
+		}
+		done, err := deployed(ctx, tx, sorted[0], id)
+		if err != nil || done {
+			return err
+		}
+		if len(found) != len(digests) {
+			return actor.ErrModuleNotFound
+		}
+		for _, d := range sorted {
+			if err := deployOne(ctx, tx, d, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// deployed reports whether this call's transaction has already happened.
+func deployed(ctx context.Context, tx pgx.Tx, d actor.Deployment, id uuid) (bool, error) {
+	var done bool
+	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM greenroom_deployment
+		WHERE app = $1 AND type = $2 AND generation = $3 AND deploy_id = $4)`,
+		d.App, d.Type, int64(d.Generation), id).Scan(&done)
+	return done, err
+}
+
+// deployOne moves the type's pointer on, fenced by its generation, and keeps the
+// history.
+func deployOne(ctx context.Context, tx pgx.Tx, d actor.Deployment, id uuid) error {
+	statement := `UPDATE greenroom_type SET generation = $3, digest = $4 WHERE app = $1 AND type = $2 AND generation = $3 - 1`
+	if d.Generation == 1 {
+		statement = `INSERT INTO greenroom_type (app, type, generation, digest) VALUES ($1, $2, $3, $4) ON CONFLICT (app, type) DO NOTHING`
+	}
+	tag, err := tx.Exec(ctx, statement, d.App, d.Type, int64(d.Generation), string(d.Digest))
+	if err != nil {
+		return err
+	}
+	if tag.RowsAffected() == 0 {
+		return actor.ErrDeployConflict
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO greenroom_deployment
+		(app, type, generation, digest, state_schema, rolled_back_from, deploy_id, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())`,
+		d.App, d.Type, int64(d.Generation), string(d.Digest), int64(d.StateSchema), int64(d.RolledBackFrom), id)
+	return err
+}
+
+const deploymentColumns = `d.app, d.type, d.generation, d.digest, d.state_schema, d.rolled_back_from, d.created_at`
+
+func scanDeployment(row pgx.CollectableRow) (actor.Deployment, error) {
+	var d actor.Deployment
+	var digest string
+	var generation, schema, from int64
+	var at time.Time
+	err := row.Scan(&d.App, &d.Type, &generation, &digest, &schema, &from, &at)
+	d.Generation, d.Digest, d.StateSchema = uint64(generation), actor.Digest(digest), uint32(schema)
+	d.RolledBackFrom, d.CreatedAt = uint64(from), at.UTC()
+	return d, err
+}
+
+// Deployments reads what serves now.
+func (s *Store) Deployments(ctx context.Context, app string) ([]actor.Deployment, error) {
+	return s.deployments(ctx, "read deployments", `SELECT `+deploymentColumns+` FROM greenroom_type AS t
+		JOIN greenroom_deployment AS d ON d.app = t.app AND d.type = t.type AND d.generation = t.generation
+		WHERE ($1 = '' OR t.app = $1) ORDER BY d.app, d.type`, app)
+}
+
+// DeploymentHistory reads a page of a type's deployments, newest first.
+func (s *Store) DeploymentHistory(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error) {
+	if err := store.ValidateLimit(limit); err != nil {
+		return nil, err
+	}
+	if before == 0 || before > math.MaxInt64 {
+		before = math.MaxInt64
+	}
+	return s.deployments(ctx, "read deployment history", `SELECT `+deploymentColumns+` FROM greenroom_deployment AS d
+		WHERE d.app = $1 AND d.type = $2 AND d.generation < $3 ORDER BY d.app, d.type, d.generation DESC LIMIT $4`,
+		app, typ, int64(before), limit)
+}
+
+func (s *Store) deployments(ctx context.Context, op, query string, args ...any) ([]actor.Deployment, error) {
+	var list []actor.Deployment
+	err := s.read(ctx, op, func(ctx context.Context) error {
+		rows, err := s.general.Query(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, scanDeployment)
+		return err
+	})
+	return list, err
+}

@@ -1,0 +1,163 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// dialect is which of the two databases this is.
+type dialect uint8
+
+const (
+	postgres dialect = iota
+	cockroach
+)
+
+func (d dialect) String() string {
+	if d == cockroach {
+		return "cockroachdb"
+	}
+	return "postgresql"
+}
+
+// detect asks the database what it is, and refuses one that cannot hold every
+// actor ID.
+func detect(ctx context.Context, conn *pgx.Conn) (dialect, error) {
+	var version string
+	if err := conn.QueryRow(ctx, `SELECT version()`).Scan(&version); err != nil {
+		return 0, asStoreError(ctx, "detect the database", err)
+	}
+	if strings.Contains(version, "CockroachDB") {
+		return cockroach, nil
+	}
+	var encoding string
+	if err := conn.QueryRow(ctx, `SHOW server_encoding`).Scan(&encoding); err != nil {
+		return 0, asStoreError(ctx, "detect the database", err)
+	}
+	if encoding != "UTF8" {
+		return 0, fmt.Errorf("sqlstore: the database's encoding is %s; create one with ENCODING 'UTF8' TEMPLATE template0", encoding)
+	}
+	return postgres, nil
+}
+
+// parseURL reads the URL. It never wraps what the parsers say, since that may
+// quote parts of a password.
+func parseURL(raw string) (*pgxpool.Config, error) {
+	const form = "postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+	if raw == "" {
+		return nil, errors.New("sqlstore: URL is empty; give " + form)
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return nil, errors.New("sqlstore: URL cannot be read; give " + form +
+			", with each of / : @ ? # % in the user or password percent-encoded")
+	}
+	cfg, err := pgxpool.ParseConfig(raw)
+	if err != nil {
+		return nil, errors.New("sqlstore: URL has a parameter or certificate that cannot be used; check sslmode, sslrootcert, sslcert, sslkey and the values of the others")
+	}
+	return cfg, nil
+}
+
+// lockTimeout is how long a group waits for one locked row before it goes on
+// without it.
+const lockTimeout = 100 * time.Millisecond
+
+// openPools makes the three pools. What a session sets depends on the database
+// and its version, so each setting is tried on conn first.
+func (s *Store) openPools(ctx context.Context, conn *pgx.Conn, base *pgxpool.Config) error {
+	shared := s.sessionSettings(ctx, conn, base.ConnConfig.RuntimeParams)
+	supported := func(settings map[string]string) map[string]string {
+		ok := make(map[string]string)
+		for name, value := range settings {
+			if s.accepts(ctx, conn, name, value) {
+				ok[name] = value
+			}
+		}
+		return ok
+	}
+	statement := milliseconds(s.cfg.StatementTimeout)
+	turn := milliseconds(s.cfg.TurnTimeout)
+	for _, p := range []struct {
+		pool     **pgxpool.Pool
+		conns    int
+		settings map[string]string
+	}{
+		{&s.commits, s.cfg.CommitConns, map[string]string{
+			"statement_timeout": statement, "lock_timeout": milliseconds(lockTimeout)}},
+		{&s.general, s.cfg.GeneralConns, map[string]string{
+			"statement_timeout": statement, "idle_in_transaction_session_timeout": statement}},
+		{&s.turns, s.cfg.TurnConns, map[string]string{
+			"statement_timeout": turn, "idle_in_transaction_session_timeout": turn, "transaction_timeout": turn}},
+	} {
+		cfg := base.Copy()
+		cfg.MaxConns = int32(p.conns)
+		cfg.MinConns = 0
+		for _, settings := range []map[string]string{shared, supported(p.settings)} {
+			for name, value := range settings {
+				cfg.ConnConfig.RuntimeParams[name] = value
+			}
+		}
+		pool, err := pgxpool.NewWithConfig(ctx, cfg)
+		if err != nil {
+			return asStoreError(ctx, "open a connection pool", err)
+		}
+		*p.pool = pool
+	}
+	return nil
+}
+
+// sessionSettings returns what every session sets; the URL's own come first.
+func (s *Store) sessionSettings(ctx context.Context, conn *pgx.Conn, given map[string]string) map[string]string {
+	want := map[string]string{"application_name": "greenroom"}
+	if s.dialect == cockroach {
+		want["default_transaction_isolation"] = "serializable"
+	} else {
+		want["default_transaction_isolation"] = "read committed"
+		// Every statement here finds its rows by key. A plan made while a table
+		// was empty would otherwise go on scanning it when it is large.
+		want["enable_seqscan"] = "off"
+		want["enable_hashjoin"] = "off"
+		want["enable_mergejoin"] = "off"
+		want["plan_cache_mode"] = "force_generic_plan"
+		// A statement that waits for a lock notices by this that its client died.
+		want["client_connection_check_interval"] = "2s"
+		// Acknowledged means synced, whatever the server's default.
+		var sync string
+		if err := conn.QueryRow(ctx, `SHOW synchronous_commit`).Scan(&sync); err != nil || sync == "off" {
+			want["synchronous_commit"] = "on"
+		}
+		var fsync string
+		if err := conn.QueryRow(ctx, `SHOW fsync`).Scan(&fsync); err == nil && fsync == "off" {
+			s.log.WarnContext(ctx, "database does not sync its files; a crash of its machine loses acknowledged commits", "setting", "fsync")
+		}
+	}
+	for name, value := range want {
+		if _, set := given[name]; set && name != "synchronous_commit" || !s.accepts(ctx, conn, name, value) {
+			delete(want, name)
+		}
+	}
+	return want
+}
+
+// accepts tries one setting. The values are this package's own.
+func (s *Store) accepts(ctx context.Context, conn *pgx.Conn, name, value string) bool {
+	_, err := conn.Exec(ctx, "SET "+name+" = '"+value+"'")
+	if err != nil {
+		var refused *pgconn.PgError
+		if errors.As(err, &refused) {
+			s.log.DebugContext(ctx, "database does not know a session setting", "setting", name, "sqlstate", refused.Code)
+		}
+	}
+	return err == nil
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }

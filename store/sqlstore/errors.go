@@ -1,0 +1,133 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/cockroach-go/v2/crdb"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// verdict is what an error says about the statement that it ended.
+type verdict uint8
+
+const (
+	// unknown: it may have been applied, or may be yet. Only settling tells.
+	unknown verdict = iota
+	// unsent: the server never got it.
+	unsent
+	// conflict: not applied; another transaction was in the way, try again.
+	conflict
+	// blocked: not applied; a row stayed locked for longer than lockTimeout.
+	blocked
+	// unable: not applied; the server has no room, no time or no permission to
+	// write just now.
+	unable
+	// refused: not applied, and trying again would change nothing.
+	refused
+)
+
+func (v verdict) String() string {
+	return [...]string{"unknown", "unsent", "conflict", "blocked", "unable", "refused"}[v]
+}
+
+// judge is the one place that reads errors of the driver and the database.
+//
+// Whatever is not listed is unknown: taking an applied commit for a refused one
+// would be a lie, while the other way round costs two statements to settle.
+func (d dialect) judge(err error) verdict {
+	var (
+		retries *crdb.MaxRetriesExceededError
+		restart *crdb.TxnRestartError
+		server  *pgconn.PgError
+		connect *pgconn.ConnectError
+	)
+	switch {
+	case errors.As(err, &retries):
+		return conflict
+	case errors.As(err, &restart):
+		return unable // the transaction could not even be begun anew, so it is gone
+	case errors.As(err, &connect):
+		return unsent
+	case errors.Is(err, pgx.ErrTxCommitRollback):
+		return unable // PostgreSQL answered COMMIT with ROLLBACK
+	case errors.As(err, &server):
+		return d.judgeServer(server)
+	case pgconn.SafeToRetry(err):
+		return unsent
+	}
+	return unknown
+}
+
+func (d dialect) judgeServer(err *pgconn.PgError) verdict {
+	if err.Severity == "FATAL" || err.Severity == "PANIC" || len(err.Code) != 5 {
+		// The session is over. PostgreSQL may say so while it waits for a replica
+		// of what it has already committed.
+		return unknown
+	}
+	switch err.Code {
+	case "40001", "40P01": // serialization_failure, deadlock_detected
+		return conflict
+	case "40003": // statement_completion_unknown
+		return unknown
+	case "55P03": // lock_not_available
+		return blocked
+	case "25006": // read_only_sql_transaction
+		return unable
+	case "57014": // query_canceled, by statement_timeout too
+		if d == cockroach {
+			// It may strike while the implicit transaction is committing.
+			return unknown
+		}
+		return unable
+	}
+	switch err.Code[:2] {
+	case "53": // insufficient_resources: disk, memory, connections
+		return unable
+	case "0A", "22", "23", "25", "26", "28", "42", "54":
+		// not supported, bad data, constraint, transaction state, statement name,
+		// permission, syntax or missing table, limit of the program
+		return refused
+	}
+	return unknown
+}
+
+// asStoreError makes err an error of the storage contract, for statements of
+// which it does not matter whether they were applied: reads, and writes that
+// are the same when done twice.
+func asStoreError(ctx context.Context, op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ended := ctx.Err(); ended != nil {
+		return fmt.Errorf("%s: %w", op, ended)
+	}
+	if isContract(err) {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	if postgres.judge(err) == refused {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return unavailable(op, err)
+}
+
+// unavailable wraps [actor.ErrUnavailable] and keeps of the cause its text only,
+// so that nobody branches on a driver's error.
+func unavailable(op string, cause error) error {
+	return fmt.Errorf("%s: %w: %v", op, actor.ErrUnavailable, cause)
+}
+
+// ambiguous wraps [actor.ErrAmbiguous] in the same way.
+func ambiguous(op string, cause error) error {
+	return fmt.Errorf("%s: %w: %v", op, actor.ErrAmbiguous, cause)
+}
+
+// isContract tells errors that already have a meaning for callers.
+func isContract(err error) bool {
+	var argument *actor.ArgumentError
+	return actor.AsCondition(err) != nil || errors.As(err, &argument)
+}

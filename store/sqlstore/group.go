@@ -1,0 +1,186 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+const (
+	// maxGroupRows is where a larger statement stops being cheaper per row.
+	maxGroupRows = 256
+	// maxGroupBytes stays far below CockroachDB's 16 MiB for one message.
+	maxGroupBytes = 4 << 20
+)
+
+// What a commit does to the state of its row.
+const (
+	keepState int16 = iota
+	setState
+	deleteState
+)
+
+// updateGroup is the plain conditional write of rows that exist. Rows of which
+// the version has moved on do not match and are not returned. commit_id, 16
+// bytes a row, is all that it returns: CockroachDB retries a statement itself
+// only while its result is small.
+//
+// A tombstone has no state and format 0, so that keeping its state is reviving
+// it without any.
+const updateGroup = `UPDATE greenroom_actor AS a SET
+	version = c.new_version, commit_id = c.commit_id,
+	generation = c.generation, state_schema = c.state_schema,
+	format = CASE c.what WHEN 0 THEN a.format WHEN 1 THEN c.format ELSE 0 END,
+	state = CASE c.what WHEN 0 THEN a.state WHEN 1 THEN c.state END,
+	deleted_at = CASE c.what WHEN 2 THEN clock_timestamp() END,
+	updated_at = clock_timestamp()
+FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::uuid[], $7::int8[], $8::int8[], $9::int2[], $10::bytea[], $11::int2[])
+	AS c (app, type, id, read_version, new_version, commit_id, generation, state_schema, format, state, what)
+WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.version = c.read_version
+RETURNING a.commit_id`
+
+// insertGroup writes rows that must not exist, tombstones included.
+const insertGroup = `INSERT INTO greenroom_actor
+	(app, type, id, version, commit_id, generation, state_schema, format, state, deleted_at, updated_at, shard)
+SELECT c.app, c.type, c.id, c.new_version, c.commit_id, c.generation, c.state_schema, c.format, c.state,
+	CASE c.what WHEN 2 THEN clock_timestamp() END, clock_timestamp(), c.shard
+FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::uuid[], $6::int8[], $7::int8[], $8::int2[], $9::bytea[], $10::int2[], $11::int2[])
+	AS c (app, type, id, new_version, commit_id, generation, state_schema, format, state, what, shard)
+ON CONFLICT (app, type, id) DO NOTHING
+RETURNING commit_id`
+
+// columns are the commits of one statement, turned on their side. Every commit
+// is of one kind, an update or an insert.
+type columns struct {
+	apps, types, ids          []string
+	readVersions, newVersions []int64
+	generations, schemas      []int64
+	commitIDs                 []uuid
+	formats, whats, shards    []int16
+	states                    [][]byte
+}
+
+func (k *columns) add(c *actor.Commit) {
+	what, format, state := keepState, actor.FormatNone, []byte(nil)
+	switch s := c.Effects.State; {
+	case c.Delete:
+		what = deleteState
+	case s != nil:
+		what, format = setState, s.Format
+		if format != actor.FormatNone {
+			state = s.Data
+			if state == nil {
+				state = []byte{} // nil would be NULL
+			}
+		}
+	}
+	k.apps = append(k.apps, c.Key.App)
+	k.types = append(k.types, c.Key.Type)
+	k.ids = append(k.ids, c.Key.ID)
+	k.readVersions = append(k.readVersions, int64(c.ReadVersion))
+	k.newVersions = append(k.newVersions, int64(c.NewVersion))
+	k.commitIDs = append(k.commitIDs, uuid(c.ID))
+	k.generations = append(k.generations, int64(c.Generation))
+	k.schemas = append(k.schemas, int64(c.StateSchema))
+	k.formats = append(k.formats, int16(format))
+	k.states = append(k.states, state)
+	k.whats = append(k.whats, what)
+	k.shards = append(k.shards, shardOf(c.Key))
+}
+
+// queueGroup adds the statements for a group to a batch, updates first, and
+// returns how many there are.
+func queueGroup(b *pgx.Batch, commits []*actor.Commit) int {
+	var updates, inserts columns
+	for _, c := range commits {
+		if c.ReadVersion == 0 {
+			inserts.add(c)
+		} else {
+			updates.add(c)
+		}
+	}
+	if k := &updates; len(k.ids) > 0 {
+		b.Queue(updateGroup, k.apps, k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats)
+	}
+	if k := &inserts; len(k.ids) > 0 {
+		b.Queue(insertGroup, k.apps, k.types, k.ids, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats, k.shards)
+	}
+	return b.Len()
+}
+
+// sendGroup writes a group in one batch up to one Sync, which both databases run
+// as one implicit transaction, and returns the IDs of the commits that held. Only
+// a nil error means that they are durable: the server may fail the transaction
+// after the last result, at Sync.
+//
+// The caller's context is for getting a connection. After that, the group runs
+// to its end: giving up half-way would save nothing, and would leave every
+// outcome to be settled.
+func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit) (map[actor.CommitID]struct{}, error) {
+	conn, err := s.commits.Acquire(ctx)
+	if err != nil {
+		return nil, &notSentError{err}
+	}
+	defer conn.Release()
+	// Twice the server's own limit, so that the server is the one to give up,
+	// and says that it did; this one is for a server that says nothing.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*s.cfg.StatementTimeout)
+	defer cancel()
+
+	var b pgx.Batch
+	queries := queueGroup(&b, commits)
+	held := make(map[actor.CommitID]struct{}, len(commits))
+	results := conn.SendBatch(ctx, &b)
+	for range queries {
+		rows, err := results.Query()
+		if err == nil {
+			var id uuid
+			_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+				held[actor.CommitID(id)] = struct{}{}
+				return nil
+			})
+		}
+		if err != nil {
+			_ = results.Close()
+			return nil, err
+		}
+	}
+	return held, results.Close()
+}
+
+// notSentError is a failure before anything went to the server.
+type notSentError struct{ cause error }
+
+func (e *notSentError) Error() string     { return e.cause.Error() }
+func (e *notSentError) Unwrap() error     { return e.cause }
+func (e *notSentError) SafeToRetry() bool { return true }
+
+// splitGroup cuts sorted attempts into groups within the limits of rows and
+// bytes. A commit above the limit of bytes goes alone.
+func splitGroup(all []*attempt) [][]*attempt {
+	var groups [][]*attempt
+	start, bytes := 0, 0
+	for i, a := range all {
+		size := commitBytes(a.commit)
+		if i > start && (i-start == maxGroupRows || bytes+size > maxGroupBytes) {
+			groups = append(groups, all[start:i])
+			start, bytes = i, 0
+		}
+		bytes += size
+	}
+	if start < len(all) {
+		groups = append(groups, all[start:])
+	}
+	return groups
+}
+
+// commitBytes is what a commit takes in a message, with the fixed columns.
+func commitBytes(c *actor.Commit) int {
+	n := len(c.Key.App) + len(c.Key.Type) + len(c.Key.ID) + 128
+	if c.Effects.State != nil {
+		n += len(c.Effects.State.Data)
+	}
+	return n
+}

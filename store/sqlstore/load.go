@@ -1,0 +1,154 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+const (
+	loadHead = `SELECT c.n, a.version, a.commit_id, a.life, a.deleted_at IS NOT NULL, a.generation, a.state_schema, a.format, a.state, a.updated_at
+FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS c (app, type, id, n)
+JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id`
+
+	// staleClause reads the past on CockroachDB, where a plain read would wait
+	// for a row lock: a second younger than actor.MaxStaleness, for the way back.
+	staleClause = ` AS OF SYSTEM TIME '-4s'`
+)
+
+// LoadActors reads the rows in groups, each one statement.
+func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
+	for _, k := range keys {
+		if err := k.Validate(); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	statement := loadHead
+	if opts.AllowStale && s.dialect == cockroach {
+		statement += staleClause
+	}
+	rows := make([]actor.Row, len(keys))
+	var damaged store.DamagedError
+	for start := 0; start < len(keys); start += maxGroupRows {
+		end := min(start+maxGroupRows, len(keys))
+		if err := s.loadSome(ctx, statement, keys[start:end], rows[start:end], &damaged); err != nil {
+			return nil, err
+		}
+	}
+	if len(damaged.Rows) > 0 {
+		return nil, &damaged
+	}
+	return rows, nil
+}
+
+func (s *Store) loadSome(ctx context.Context, statement string, keys []actor.Key, into []actor.Row, damaged *store.DamagedError) error {
+	apps, types, ids := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
+	for i, k := range keys {
+		apps[i], types[i], ids[i] = k.App, k.Type, k.ID
+	}
+	var faults []store.DamagedRow
+	err := s.read(ctx, "load actors", func(ctx context.Context) error {
+		clear(into)
+		faults = nil
+		rows, err := s.general.Query(ctx, statement, apps, types, ids)
+		if err != nil {
+			return err
+		}
+		var n int64
+		var r storedRow
+		_, err = pgx.ForEachRow(rows, append([]any{&n}, r.targets()...), func() error {
+			row, fault := r.row()
+			if fault != "" {
+				faults = append(faults, store.DamagedRow{Key: keys[n-1], Version: uint64(r.version), Detail: fault})
+			}
+			into[n-1] = row
+			return nil
+		})
+		return err
+	})
+	damaged.Rows = append(damaged.Rows, faults...)
+	return err
+}
+
+// storedRow is a row as the database has it.
+type storedRow struct {
+	version, life, generation, schema int64
+	commitID                          uuid
+	deleted                           bool
+	format                            int16
+	state                             []byte
+	updatedAt                         time.Time
+}
+
+// targets are what the columns of a load, from version on, are scanned into.
+func (r *storedRow) targets() []any {
+	return []any{&r.version, &r.commitID, &r.life, &r.deleted, &r.generation, &r.schema, &r.format, &r.state, &r.updatedAt}
+}
+
+// row returns the row, and what is wrong with it if somebody else wrote it.
+func (r *storedRow) row() (actor.Row, string) {
+	switch {
+	case r.version <= 0:
+		return actor.Row{}, fmt.Sprintf("its version is %d", r.version)
+	case r.format < 0 || r.format > int16(actor.FormatEnvelope):
+		return actor.Row{}, fmt.Sprintf("its format is %d", r.format)
+	case r.schema < 0 || r.schema > 1<<32-1 || r.generation < 0 || r.life < 0:
+		return actor.Row{}, "a number in it is out of range"
+	case (r.state == nil) != (r.format == int16(actor.FormatNone)):
+		return actor.Row{}, "its state does not go with its format"
+	}
+	return actor.Row{
+		Version: uint64(r.version), CommitID: actor.CommitID(r.commitID), Life: uint64(r.life), Deleted: r.deleted,
+		Generation: uint64(r.generation), StateSchema: uint32(r.schema),
+		State:     actor.EncodedState{Format: actor.StateFormat(r.format), Data: r.state},
+		UpdatedAt: r.updatedAt.UTC(),
+	}, ""
+}
+
+// ListActors reads a page of a type's live actors.
+func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.ActorInfo, error) {
+	if err := store.ValidateLimit(q.Limit); err != nil {
+		return nil, err
+	}
+	for _, err := range []error{actor.ValidateName("app", q.App), actor.ValidateName("actor type", q.Type)} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	if q.After != "" {
+		if err := actor.ValidateID(q.After); err != nil {
+			return nil, err
+		}
+	}
+	var list []store.ActorInfo
+	err := s.read(ctx, "list actors", func(ctx context.Context) error {
+		list = nil
+		rows, err := s.general.Query(ctx, `SELECT id, version, generation, state_schema, COALESCE(octet_length(state), 0)::int8, updated_at
+			FROM greenroom_actor WHERE app = $1 AND type = $2 AND id > $3 AND deleted_at IS NULL
+			ORDER BY app, type, id LIMIT $4`, q.App, q.Type, q.After, q.Limit)
+		if err != nil {
+			return err
+		}
+		var id string
+		var version, generation, schema, size int64
+		var at time.Time
+		_, err = pgx.ForEachRow(rows, []any{&id, &version, &generation, &schema, &size, &at}, func() error {
+			list = append(list, store.ActorInfo{
+				Key:     actor.Key{App: q.App, Type: q.Type, ID: id},
+				Version: uint64(version), Generation: uint64(generation), StateSchema: uint32(schema),
+				StateSize: size, UpdatedAt: at.UTC(),
+			})
+			return nil
+		})
+		return err
+	})
+	return list, err
+}

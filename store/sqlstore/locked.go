@@ -1,0 +1,137 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+const (
+	lockRow = `SELECT version, commit_id, life, deleted_at IS NOT NULL, generation, state_schema, format, state, updated_at
+FROM greenroom_actor WHERE app = $1 AND type = $2 AND id = $3 FOR UPDATE`
+
+	// placeRow makes a row to hold on to for an actor that has none. Others who
+	// want the same wait for it, and it goes with the transaction unless the
+	// turn commits.
+	placeRow = `INSERT INTO greenroom_actor
+	(app, type, id, version, commit_id, generation, state_schema, format, deleted_at, updated_at, shard)
+VALUES ($1, $2, $3, $4, $5, 0, 0, 0, clock_timestamp(), clock_timestamp(), $6)
+ON CONFLICT (app, type, id) DO NOTHING`
+)
+
+// LockedTurn runs a turn inside the transaction that holds its row. The lock
+// keeps other turns waiting; what keeps them apart is the version.
+func (s *Store) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
+	if err := key.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var commit *actor.Commit
+	turn := func(tx pgx.Tx) error {
+		commit = nil
+		row, held, err := s.hold(ctx, tx, key)
+		if err != nil {
+			return err
+		}
+		next, err := fn(ctx, row)
+		if err != nil {
+			return &finalError{err}
+		}
+		if next == nil {
+			return &finalError{nil}
+		}
+		if err := s.checkTurn(ctx, key, row, next); err != nil {
+			return &finalError{err}
+		}
+		commit = next
+		return writeTurn(tx, held, next, s)
+	}
+	err := s.transact(ctx, s.turns, s.cfg.TurnTimeout, turn)
+	if err == nil {
+		return commit, nil
+	}
+	var final *finalError
+	if errors.As(err, &final) {
+		return nil, final.cause
+	}
+	var lost *lostCommitError
+	if errors.As(err, &lost) {
+		a := attempt{commit: commit}
+		s.settleLost(ctx, []*attempt{&a}, lost.cause)
+		return commit, a.err
+	}
+	return nil, asStoreError(ctx, "locked turn", err)
+}
+
+// checkTurn refuses what cannot be committed, before anything is written.
+func (s *Store) checkTurn(ctx context.Context, key actor.Key, row actor.Row, c *actor.Commit) error {
+	if err := ctx.Err(); err != nil {
+		return err // the turn's time was over before it was sealed
+	}
+	if err := store.ValidateGroup([]actor.Commit{*c})[0]; err != nil {
+		return err
+	}
+	if c.Key != key {
+		return &actor.ArgumentError{Field: "commit of " + c.Key.String(), Problem: "was returned by a locked turn of " + key.String()}
+	}
+	if c.ReadVersion != row.Version {
+		return actor.ErrStale
+	}
+	return nil
+}
+
+// hold locks the actor's row and returns it, with the version under which it is
+// held: its own, or that of the row placed for an actor without one.
+func (s *Store) hold(ctx context.Context, tx pgx.Tx, key actor.Key) (actor.Row, uint64, error) {
+	// Twice: the row that was in the way of placing one is there to be locked,
+	// except if it has gone again.
+	for range 2 {
+		var r storedRow
+		err := tx.QueryRow(ctx, lockRow, key.App, key.Type, key.ID).Scan(r.targets()...)
+		if err == nil {
+			row, fault := r.row()
+			if fault != "" {
+				return actor.Row{}, 0, &finalError{&store.DamagedError{Rows: []store.DamagedRow{{Key: key, Version: uint64(r.version), Detail: fault}}}}
+			}
+			return row, row.Version, nil
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return actor.Row{}, 0, err
+		}
+		placed := actor.FirstVersion()
+		tag, err := tx.Exec(ctx, placeRow, key.App, key.Type, key.ID, int64(placed), uuid(newUUID()), shardOf(key))
+		if err != nil {
+			return actor.Row{}, 0, err
+		}
+		if tag.RowsAffected() == 1 {
+			return actor.Row{}, placed, nil
+		}
+	}
+	return actor.Row{}, 0, restartError{}
+}
+
+// writeTurn writes the turn's commit over the row that it holds.
+func writeTurn(tx pgx.Tx, held uint64, c *actor.Commit, s *Store) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*s.cfg.StatementTimeout)
+	defer cancel()
+	over := *c
+	over.ReadVersion = held
+	var k columns
+	k.add(&over)
+	tag, err := tx.Exec(ctx, updateGroup, k.apps, k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats)
+	if err != nil {
+		return fmt.Errorf("write the turn: %w", err)
+	}
+	if tag.RowsAffected() != 1 {
+		// CockroachDB may lose a row lock when a range moves; the version decides.
+		return &finalError{actor.ErrStale}
+	}
+	return nil
+}

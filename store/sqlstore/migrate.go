@@ -1,0 +1,196 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// schemaName is the row of greenroom_schema that this package's tables are
+// versioned and leased under.
+const schemaName = "greenroom"
+
+// createSchemaTable comes before all steps: it holds their lease.
+const createSchemaTable = `CREATE TABLE IF NOT EXISTS greenroom_schema (
+	name       text PRIMARY KEY,
+	version    int8 NOT NULL,
+	holder     text NOT NULL DEFAULT '',
+	expires_at timestamptz NOT NULL,
+	checked_at timestamptz
+)`
+
+// migrations are the steps; a schema's version is how many of them it has. Each
+// is one idempotent DDL statement, since CockroachDB commits what came before a
+// DDL statement, and since the lease may run out during a long one. Steps are
+// only ever added at the end.
+//
+// {key} is the type of a column in byte order; {hot} leaves room in each page,
+// so that PostgreSQL can update rows without touching their indexes.
+var migrations = []string{
+	`CREATE TABLE IF NOT EXISTS greenroom_actor (
+		app          {key} NOT NULL,
+		type         {key} NOT NULL,
+		id           {key} NOT NULL,
+		version      int8 NOT NULL,
+		commit_id    uuid NOT NULL,
+		life         int8 NOT NULL DEFAULT 0,
+		deleted_at   timestamptz,
+		generation   int8 NOT NULL,
+		state_schema int8 NOT NULL,
+		format       int2 NOT NULL,
+		state        bytea,
+		updated_at   timestamptz NOT NULL,
+		shard        int2 NOT NULL,
+		PRIMARY KEY (app, type, id)
+	){hot}`,
+	// For the sweep. deleted_at stays NULL from one update of a live actor to
+	// the next, which keeps this index out of their way.
+	`CREATE INDEX IF NOT EXISTS greenroom_actor_tombstones ON greenroom_actor (shard, deleted_at) WHERE deleted_at IS NOT NULL`,
+	`CREATE TABLE IF NOT EXISTS greenroom_module (
+		app        {key} NOT NULL,
+		digest     {key} NOT NULL,
+		size       int8 NOT NULL,
+		manifest   bytea NOT NULL,
+		created_at timestamptz NOT NULL,
+		upload     uuid NOT NULL,
+		PRIMARY KEY (app, digest)
+	)`,
+	`CREATE TABLE IF NOT EXISTS greenroom_module_chunk (
+		upload uuid NOT NULL,
+		n      int8 NOT NULL,
+		data   bytea NOT NULL,
+		PRIMARY KEY (upload, n)
+	)`,
+	// The uploads whose chunks belong to no module: not yet, or no longer.
+	`CREATE TABLE IF NOT EXISTS greenroom_module_upload (
+		upload     uuid PRIMARY KEY,
+		expires_at timestamptz NOT NULL
+	)`,
+	// One row per actor type: what serves it now.
+	`CREATE TABLE IF NOT EXISTS greenroom_type (
+		app        {key} NOT NULL,
+		type       {key} NOT NULL,
+		generation int8 NOT NULL,
+		digest     {key} NOT NULL,
+		PRIMARY KEY (app, type)
+	)`,
+	`CREATE TABLE IF NOT EXISTS greenroom_deployment (
+		app              {key} NOT NULL,
+		type             {key} NOT NULL,
+		generation       int8 NOT NULL,
+		digest           {key} NOT NULL,
+		state_schema     int8 NOT NULL,
+		rolled_back_from int8 NOT NULL,
+		deploy_id        uuid NOT NULL,
+		created_at       timestamptz NOT NULL,
+		PRIMARY KEY (app, type, generation)
+	)`,
+}
+
+func (d dialect) ddl(step string) string {
+	if d == cockroach { // its strings are in byte order
+		return strings.NewReplacer("{key}", "text", "{hot}", "").Replace(step)
+	}
+	return strings.NewReplacer("{key}", `text COLLATE "C"`, "{hot}", " WITH (fillfactor = 85)").Replace(step)
+}
+
+const (
+	// schemaLease is longer than a step usually takes; a step that outlasts it
+	// may be run by two processes, which is safe.
+	schemaLease = 30 * time.Second
+	// schemaPoll is how often a process that waits for another's steps looks.
+	schemaPoll = 50 * time.Millisecond
+)
+
+// migrate brings the schema to the version of this binary, or waits while
+// another process does.
+func (s *Store) migrate(ctx context.Context, conn *pgx.Conn) error {
+	holder := newUUID().String()
+	for {
+		done, err := s.migrateOnce(ctx, conn, holder)
+		switch {
+		case done:
+			return nil
+		case err != nil && !raced(s.dialect, err):
+			return asStoreError(ctx, "migrate the schema", err)
+		}
+		timer := time.NewTimer(schemaPoll)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("migrate the schema: %w", ctx.Err())
+		case <-timer.C:
+		}
+	}
+}
+
+// raced reports whether a DDL or lease statement lost against the same one of
+// another process. PostgreSQL's IF NOT EXISTS is not atomic: the loser gets a
+// unique violation in the catalog, or a duplicate.
+func raced(d dialect, err error) bool {
+	var server *pgconn.PgError
+	if !errors.As(err, &server) {
+		return false
+	}
+	switch server.Code {
+	case "23505", "42P07", "42710", "XX000": // XX000: "tuple concurrently updated"
+		return true
+	}
+	v := d.judge(err)
+	return v == conflict || v == blocked
+}
+
+// migrateOnce does the steps that are missing if it gets the lease, and reports
+// whether the schema is up to date.
+func (s *Store) migrateOnce(ctx context.Context, conn *pgx.Conn, holder string) (bool, error) {
+	latest := len(migrations)
+	var version int
+	err := conn.QueryRow(ctx, `SELECT version FROM greenroom_schema WHERE name = $1`, schemaName).Scan(&version)
+	var server *pgconn.PgError
+	switch {
+	case errors.As(err, &server) && server.Code == "42P01": // undefined_table
+		if _, err := conn.Exec(ctx, createSchemaTable); err != nil {
+			return false, err
+		}
+	case errors.Is(err, pgx.ErrNoRows):
+	case err != nil:
+		return false, err
+	case version > latest:
+		return false, fmt.Errorf("the database has schema version %d, and this greenroom knows %d at most; run a newer greenroom, or another database", version, latest)
+	case version == latest:
+		return true, nil
+	}
+	if _, err := conn.Exec(ctx, `INSERT INTO greenroom_schema (name, version, expires_at)
+		VALUES ($1, 0, clock_timestamp()) ON CONFLICT (name) DO NOTHING`, schemaName); err != nil {
+		return false, err
+	}
+	err = conn.QueryRow(ctx, `UPDATE greenroom_schema SET holder = $2, expires_at = clock_timestamp() + $3::interval
+		WHERE name = $1 AND (holder = $2 OR expires_at <= clock_timestamp()) RETURNING version`,
+		schemaName, holder, schemaLease).Scan(&version)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil // another process holds it
+	}
+	if err != nil {
+		return false, err
+	}
+	for ; version < latest; version++ {
+		if _, err := conn.Exec(ctx, s.dialect.ddl(migrations[version])); err != nil {
+			return false, err
+		}
+		// Fenced by holder and version: a lease that ran out counts no step.
+		tag, err := conn.Exec(ctx, `UPDATE greenroom_schema SET version = version + 1, expires_at = clock_timestamp() + $4::interval
+			WHERE name = $1 AND holder = $2 AND version = $3`, schemaName, holder, version, schemaLease)
+		if err != nil || tag.RowsAffected() == 0 {
+			return false, err
+		}
+		s.log.InfoContext(ctx, "schema step done", "version", version+1, "latest", latest)
+	}
+	_, err = conn.Exec(ctx, `UPDATE greenroom_schema SET holder = '', expires_at = clock_timestamp()
+		WHERE name = $1 AND holder = $2`, schemaName, holder)
+	return version == latest, err
+}

@@ -1,0 +1,254 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+const (
+	// chunkSize is far below the 16 MiB that CockroachDB takes in one message,
+	// and a size that its ranges handle well.
+	chunkSize = 1 << 20
+	// uploadLife is how long chunks without a module are kept. An upload that
+	// takes longer is refused.
+	uploadLife = time.Hour
+)
+
+// PutModule writes the chunks under an upload of their own, and then, in one
+// statement, turns the upload into the module: a crash in between leaves an
+// upload that a later one removes, never a module without its bytes.
+func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm []byte) error {
+	if err := actor.ValidateName("app", m.App); err != nil {
+		return err
+	}
+	if actor.DigestOf(wasm) != m.Digest {
+		return &actor.ArgumentError{Field: "module digest", Problem: "is not the SHA-256 of the module's bytes"}
+	}
+	if _, err := s.Module(ctx, m.App, m.Digest); err == nil || !errors.Is(err, actor.ErrModuleNotFound) {
+		return err
+	}
+	if err := s.removeExpiredUploads(ctx); err != nil {
+		return err
+	}
+	upload := uuid(newUUID())
+	err := s.read(ctx, "store module: begin", func(ctx context.Context) error {
+		_, err := s.general.Exec(ctx, `INSERT INTO greenroom_module_upload (upload, expires_at)
+			VALUES ($1, clock_timestamp() + $2::interval) ON CONFLICT (upload) DO NOTHING`, upload, uploadLife)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for n := 0; n*chunkSize < len(wasm); n++ {
+		chunk := wasm[n*chunkSize : min((n+1)*chunkSize, len(wasm))]
+		err := s.read(ctx, "store module: write a chunk", func(ctx context.Context) error {
+			_, err := s.general.Exec(ctx, `INSERT INTO greenroom_module_chunk (upload, n, data)
+				VALUES ($1, $2, $3) ON CONFLICT (upload, n) DO NOTHING`, upload, n, chunk)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return s.finishUpload(ctx, m, upload, len(wasm))
+}
+
+// finishUpload makes the upload a module. Run again, after its first answer was
+// lost, it finds the upload gone and the module there.
+func (s *Store) finishUpload(ctx context.Context, m actor.Module, upload uuid, size int) error {
+	manifest := m.Manifest
+	if manifest == nil {
+		manifest = []byte{}
+	}
+	var stored bool
+	err := s.transaction(ctx, "store module: finish", func(ctx context.Context, tx pgx.Tx) error {
+		stored = false
+		// A rival's module of the same digest is as good; this upload then stays
+		// one, to be removed.
+		var theirs bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM greenroom_module WHERE app = $1 AND digest = $2)`,
+			m.App, string(m.Digest)).Scan(&theirs); err != nil {
+			return err
+		}
+		if theirs {
+			stored = true
+			return nil
+		}
+		tag, err := tx.Exec(ctx, `DELETE FROM greenroom_module_upload WHERE upload = $1`, upload)
+		if err != nil || tag.RowsAffected() == 0 {
+			return err
+		}
+		tag, err = tx.Exec(ctx, `INSERT INTO greenroom_module (app, digest, size, manifest, created_at, upload)
+			VALUES ($1, $2, $3, $4, clock_timestamp(), $5) ON CONFLICT (app, digest) DO NOTHING`,
+			m.App, string(m.Digest), size, manifest, upload)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return restartError{} // a rival came between the two statements
+		}
+		stored = true
+		return nil
+	})
+	if err == nil && !stored {
+		return fmt.Errorf("store module: %w: the upload took longer than %v; upload it again", actor.ErrUnavailable, uploadLife)
+	}
+	return err
+}
+
+// removeExpiredUploads removes chunks that no module has, of crashed uploads and
+// of deleted modules.
+func (s *Store) removeExpiredUploads(ctx context.Context) error {
+	var expired []uuid
+	err := s.read(ctx, "find expired uploads", func(ctx context.Context) error {
+		rows, err := s.general.Query(ctx, `SELECT upload FROM greenroom_module_upload WHERE expires_at < clock_timestamp() LIMIT 16`)
+		if err != nil {
+			return err
+		}
+		expired, err = pgx.CollectRows(rows, pgx.RowTo[uuid])
+		return err
+	})
+	for _, upload := range expired {
+		if err == nil {
+			err = s.removeUpload(ctx, upload)
+		}
+	}
+	return err
+}
+
+// removeUpload takes the upload's row out first, if it has expired: once that is
+// committed, finishUpload can no longer make a module of it.
+func (s *Store) removeUpload(ctx context.Context, upload uuid) error {
+	return s.transaction(ctx, "remove an upload", func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `DELETE FROM greenroom_module_upload WHERE upload = $1 AND expires_at < clock_timestamp()`, upload)
+		if err != nil || tag.RowsAffected() == 0 {
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM greenroom_module_chunk WHERE upload = $1`, upload)
+		return err
+	})
+}
+
+const moduleColumns = `app, digest, size, manifest, created_at`
+
+func scanModule(row pgx.CollectableRow) (actor.Module, error) {
+	var m actor.Module
+	var digest string
+	err := row.Scan(&m.App, &digest, &m.Size, &m.Manifest, &m.CreatedAt)
+	m.Digest, m.CreatedAt = actor.Digest(digest), m.CreatedAt.UTC()
+	return m, err
+}
+
+// Module reads a module's description.
+func (s *Store) Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error) {
+	var m actor.Module
+	err := s.read(ctx, "read module", func(ctx context.Context) error {
+		rows, err := s.general.Query(ctx, `SELECT `+moduleColumns+` FROM greenroom_module WHERE app = $1 AND digest = $2`, app, string(d))
+		if err != nil {
+			return err
+		}
+		m, err = pgx.CollectExactlyOneRow(rows, scanModule)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return actor.ErrModuleNotFound
+		}
+		return err
+	})
+	return m, err
+}
+
+// ModuleBytes reads all chunks in one statement, so that a module deleted
+// meanwhile is read whole or not found.
+func (s *Store) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
+	var wasm []byte
+	err := s.read(ctx, "read module", func(ctx context.Context) error {
+		wasm = nil
+		rows, err := s.general.Query(ctx, `SELECT c.data FROM greenroom_module AS m
+			LEFT JOIN greenroom_module_chunk AS c ON c.upload = m.upload
+			WHERE m.app = $1 AND m.digest = $2 ORDER BY c.n`, app, string(d))
+		if err != nil {
+			return err
+		}
+		found := false
+		var chunk []byte
+		if _, err := pgx.ForEachRow(rows, []any{&chunk}, func() error {
+			found = true
+			wasm = append(wasm, chunk...)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if !found {
+			return actor.ErrModuleNotFound
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if actor.DigestOf(wasm) != d {
+		return nil, fmt.Errorf("read module: %w: the stored bytes of module %s do not have its digest; delete it and upload it again", actor.ErrStateDamaged, d.Short())
+	}
+	return wasm, nil
+}
+
+// ListModules reads a page of an app's modules.
+func (s *Store) ListModules(ctx context.Context, app string, after actor.Digest, limit int) ([]actor.Module, error) {
+	if err := store.ValidateLimit(limit); err != nil {
+		return nil, err
+	}
+	var list []actor.Module
+	err := s.read(ctx, "list modules", func(ctx context.Context) error {
+		rows, err := s.general.Query(ctx, `SELECT `+moduleColumns+` FROM greenroom_module
+			WHERE app = $1 AND digest > $2 ORDER BY app, digest LIMIT $3`, app, string(after), limit)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, scanModule)
+		return err
+	})
+	return list, err
+}
+
+// DeleteModule removes the module's row and leaves its chunks as an expired
+// upload, whose removal may fail and be done later.
+func (s *Store) DeleteModule(ctx context.Context, app string, d actor.Digest) error {
+	var upload uuid
+	err := s.transaction(ctx, "delete module", func(ctx context.Context, tx pgx.Tx) error {
+		// Deploy holds the same row while it looks at the module, so what serves
+		// now cannot change between the next statements.
+		err := tx.QueryRow(ctx, `SELECT upload FROM greenroom_module WHERE app = $1 AND digest = $2 FOR UPDATE`, app, string(d)).Scan(&upload)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return actor.ErrModuleNotFound
+		}
+		if err != nil {
+			return err
+		}
+		var serves bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM greenroom_type WHERE app = $1 AND digest = $2)`, app, string(d)).Scan(&serves); err != nil {
+			return err
+		}
+		if serves {
+			return actor.ErrModuleInUse
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM greenroom_module WHERE app = $1 AND digest = $2`, app, string(d)); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO greenroom_module_upload (upload, expires_at) VALUES ($1, clock_timestamp())
+			ON CONFLICT (upload) DO NOTHING`, upload)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.removeUpload(ctx, upload); err != nil {
+		s.log.WarnContext(ctx, "chunks of a deleted module left for later", "module", d.Short(), "error", err)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// settleTimeout bounds the driver's own try to settle what it lost. After it,
+// settling is the caller's.
+const settleTimeout = 5 * time.Second
+
+// fenceUpdates moves the rows that a lost update could still match out of its
+// reach; everything else of them stays.
+const fenceUpdates = `UPDATE greenroom_actor AS a SET version = a.version + 1
+FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[]) AS c (app, type, id, read_version)
+WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.version = c.read_version`
+
+// readFences returns what settling compares.
+const readFences = `SELECT c.n, a.version, a.commit_id
+FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS c (app, type, id, n)
+JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id`
+
+// Settle decides an ambiguous commit; see the contract in package store.
+func (s *Store) Settle(ctx context.Context, c actor.Commit) error {
+	if err := store.ValidateGroup([]actor.Commit{c})[0]; err != nil {
+		return err
+	}
+	answers, err := s.settle(ctx, []*actor.Commit{&c})
+	if err != nil {
+		return err
+	}
+	return answers[0]
+}
+
+// settleLost gives the commits of a group whose outcome was lost their answers.
+// Its context is not the caller's: nobody is helped by an answer that is
+// ambiguous only because the caller was in a hurry.
+func (s *Store) settleLost(ctx context.Context, group []*attempt, cause error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	answers, err := s.settle(ctx, commitsOf(group))
+	if err != nil {
+		s.log.WarnContext(ctx, "commit outcome lost and not settled", "commits", len(group), "cause", cause, "error", err)
+		answer(group, ambiguous("commit", cause))
+		return
+	}
+	applied := 0
+	for i, a := range group {
+		if a.err = answers[i]; a.err == nil {
+			applied++
+		}
+	}
+	s.log.InfoContext(ctx, "commit outcome lost and settled", "commits", len(group), "applied", applied, "cause", cause)
+}
+
+// settle fences the commits out and reads what became of them. An error means
+// that nothing was decided. It may be called again at any time.
+func (s *Store) settle(ctx context.Context, commits []*actor.Commit) ([]error, error) {
+	answers := make([]error, 0, len(commits))
+	for len(commits) > 0 {
+		n := min(len(commits), maxGroupRows)
+		some, err := s.settleSome(ctx, commits[:n])
+		if err != nil {
+			return nil, err
+		}
+		answers, commits = append(answers, some...), commits[n:]
+	}
+	return answers, nil
+}
+
+func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]error, error) {
+	err := s.read(ctx, "settle: fence out", func(ctx context.Context) error {
+		return s.general.SendBatch(ctx, fenceBatch(commits)).Close()
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	var apps, types, ids []string
+	for _, c := range commits {
+		apps, types, ids = append(apps, c.Key.App), append(types, c.Key.Type), append(ids, c.Key.ID)
+	}
+	type fence struct {
+		version uint64
+		id      actor.CommitID
+	}
+	found := make(map[int]fence, len(commits))
+	err = s.read(ctx, "settle: read", func(ctx context.Context) error {
+		rows, err := s.general.Query(ctx, readFences, apps, types, ids)
+		if err != nil {
+			return err
+		}
+		var n, version int64
+		var id uuid
+		_, err = pgx.ForEachRow(rows, []any{&n, &version, &id}, func() error {
+			found[int(n)-1] = fence{uint64(version), actor.CommitID(id)}
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	answers := make([]error, len(commits))
+	for i, c := range commits {
+		switch row, ok := found[i]; {
+		case ok && row.id == c.ID:
+		case ok && c.ReadVersion < row.version && row.version <= c.NewVersion:
+			// Applied, it would have left NewVersion and its own ID, and versions
+			// only go up.
+			answers[i] = actor.ErrStale
+		default:
+			answers[i] = actor.ErrAmbiguous
+		}
+	}
+	return answers, nil
+}
+
+// fenceBatch makes the writes after which none of the commits can apply any
+// more. For an insert that is a tombstone in its place, one version below the
+// insert's own: random like that, and settled the same way when asked again.
+func fenceBatch(commits []*actor.Commit) *pgx.Batch {
+	var updates columns
+	var tombstones []*actor.Commit
+	for _, c := range commits {
+		if c.ReadVersion > 0 {
+			updates.add(c)
+			continue
+		}
+		tombstones = append(tombstones, &actor.Commit{
+			ID: actor.NewCommitID(), Key: c.Key, NewVersion: max(1, c.NewVersion-1),
+			Delete: true, Generation: c.Generation, StateSchema: c.StateSchema,
+		})
+	}
+	var b pgx.Batch
+	if k := &updates; len(k.ids) > 0 {
+		b.Queue(fenceUpdates, k.apps, k.types, k.ids, k.readVersions)
+	}
+	queueGroup(&b, tombstones)
+	return &b
+}
