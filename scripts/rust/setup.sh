@@ -76,7 +76,7 @@ if [ "$(minor "$CARGO")" -lt 68 ] && newer=$(command -v cargo) && [ "$(minor "$n
 			replace-with = "greenroom"
 
 			[source.greenroom]
-			directory = "$PWD/$CRATES"
+			directory = "$CRATES"
 		EOF
 		echo "$stamp" >"$CRATES/.stamp"
 	fi

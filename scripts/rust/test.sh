@@ -51,6 +51,7 @@ step "formatting and clippy"
 lint=${newer:-$CARGO}
 if env -u RUSTC "$lint" clippy --version >/dev/null 2>&1 && env -u RUSTC "$lint" fmt --version >/dev/null 2>&1; then
 	export CARGO_TARGET_DIR=$PWD/.cache/rust/target
+	env -u RUSTC "$lint" fmt --check --manifest-path guest-sdk/rust/testdata/kit/Cargo.toml
 	for crate in guest-sdk/rust examples/account; do
 		env -u RUSTC "$lint" fmt --check --manifest-path $crate/Cargo.toml
 		env -u RUSTC -u RUSTDOC "$lint" clippy --locked --all-targets --manifest-path $crate/Cargo.toml -- -D warnings

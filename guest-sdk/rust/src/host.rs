@@ -5,7 +5,7 @@ use crate::error::{Error, Status};
 
 /// How a value of the state is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub(crate) enum Format {
     /// Opaque bytes.
     Bytes,
     /// One JSON text.

@@ -55,7 +55,7 @@
 //! # Features
 //!
 //! `serde` (default): every serde type converts. Without it the crate has no
-//! dependencies, and a small guest has a few kilobytes.
+//! dependencies, and a small guest is half as large.
 //!
 //! # Rules for a guest
 //!
@@ -92,7 +92,6 @@ pub use actor::{Actor, Method, ReadMethod, State};
 pub use context::{Context, Key, Level};
 pub use convert::{FromJson, Input, Output, Payload, ToJson};
 pub use error::{Error, Status};
-pub use host::Format;
 pub use state::{StateReader, StateWriter};
 
 /// What an actor's file needs.
