@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -192,5 +193,40 @@ func TestBrokenHTTP(t *testing.T) {
 	}
 	if inv, ok := f.host.last(); ok && inv.Key != (actor.Key{}) {
 		t.Errorf("the host was called: %+v", inv)
+	}
+}
+
+// TestSlowReaders: a client that does not take its answer does not keep what it
+// was asked from.
+func TestSlowReaders(t *testing.T) {
+	f := start(t, func(c *Config) { c.BodyTimeout = 50 * time.Millisecond })
+	f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
+		return actor.Reply{Payload: actor.Payload{Data: make([]byte, 64<<20)}}, nil // above every socket buffer
+	})
+	served := func(protocol string) bool {
+		return strings.Contains(f.log.String(), "protocol="+protocol)
+	}
+	path := actorPath(key("a"), "Get")
+
+	c, err := net.Dial("tcp", f.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
+		t.Fatal(err)
+	}
+	res, err := client(t, true).Get(f.url + path) // its flow control stops the server until it is read
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+
+	// Nothing tells from outside that a handler has ended; the log does.
+	for deadline := time.Now().Add(30 * time.Second); !served("HTTP/1.1") || !served("HTTP/2.0"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("handlers wait for clients that do not read: HTTP/1.1 ended %v, HTTP/2 ended %v", served("HTTP/1.1"), served("HTTP/2.0"))
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
