@@ -68,7 +68,7 @@ func (s *Server) rpcError(ctx context.Context, err error) *connect.Error {
 		}
 	}
 	// From Connect itself, or from protovalidate, whose details stay.
-	kind, retryable := kindInternal, false
+	kind := kindInternal
 	switch wire.Code() {
 	case connect.CodeInvalidArgument:
 		kind = kindInvalidArgument
@@ -77,7 +77,7 @@ func (s *Server) rpcError(ctx context.Context, err error) *connect.Error {
 	case connect.CodeDeadlineExceeded:
 		kind = actor.ErrDeadline.Kind()
 	}
-	if d, detailErr := connect.NewErrorDetail(&greenroomv1.ErrorDetail{Kind: string(kind), Retryable: retryable}); detailErr == nil {
+	if d, detailErr := connect.NewErrorDetail(&greenroomv1.ErrorDetail{Kind: string(kind)}); detailErr == nil {
 		wire.AddDetail(d)
 	}
 	s.metrics.failed(kind)
