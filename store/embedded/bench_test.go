@@ -23,6 +23,7 @@ func BenchmarkCommit(b *testing.B) {
 }
 
 func benchmarkCommit(b *testing.B, s store.Store, inFlight, group int) {
+	b.Helper()
 	state := &actor.EncodedState{Format: actor.FormatEnvelope, Data: make([]byte, 200)}
 	lanes := make([][]actor.Commit, inFlight)
 	for i := range lanes {

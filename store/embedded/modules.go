@@ -43,7 +43,7 @@ func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm []byte) erro
 		return err
 	}
 	defer s.unlockUploads()
-	_, _, err := s.readModule(ctx, m.App, m.Digest)
+	_, err := s.readModule(ctx, m.App, m.Digest)
 	switch {
 	case err == nil:
 		return nil
@@ -142,23 +142,21 @@ func (s *Store) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]
 		return nil, err
 	}
 	defer s.leave()
-	_, wasm, err := s.readModule(ctx, app, d)
-	return wasm, err
+	return s.readModule(ctx, app, d)
 }
 
 // readModule reads a module with its bytes at one moment, and checks them.
-func (s *Store) readModule(ctx context.Context, app string, d actor.Digest) (moduleRecord, []byte, error) {
+func (s *Store) readModule(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
 	snap := s.db.NewSnapshot()
 	defer func() { _ = snap.Close() }()
 	f := s.flights.latest.Load()
-	record, err := readModuleRecord(snap, app, d)
-	if err != nil {
-		return record, nil, err
+	if _, err := readModuleRecord(snap, app, d); err != nil {
+		return nil, err
 	}
 	prefix := chunkPrefix(app, d)
 	it, err := snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
 	if err != nil {
-		return record, nil, unavailable(err)
+		return nil, unavailable(err)
 	}
 	var wasm bytes.Buffer
 	err = visitAll(ctx, it, func(_, chunk []byte) (more bool, err error) {
@@ -167,13 +165,13 @@ func (s *Store) readModule(ctx context.Context, app string, d actor.Digest) (mod
 	})
 	switch {
 	case pebble.IsCorruptionError(err):
-		return record, nil, fmt.Errorf("module %s of app %s (%w): %w", d.Short(), app, err, actor.ErrModuleDamaged)
+		return nil, fmt.Errorf("module %s of app %s (%w): %w", d.Short(), app, err, actor.ErrModuleDamaged)
 	case err != nil:
-		return record, nil, err
+		return nil, err
 	case actor.DigestOf(wasm.Bytes()) != d:
-		return record, nil, fmt.Errorf("module %s of app %s: %w", d.Short(), app, actor.ErrModuleDamaged)
+		return nil, fmt.Errorf("module %s of app %s: %w", d.Short(), app, actor.ErrModuleDamaged)
 	}
-	return record, wasm.Bytes(), s.await(ctx, f)
+	return wasm.Bytes(), s.await(ctx, f)
 }
 
 // ListModules implements [store.Modules].

@@ -260,7 +260,7 @@ func unavailable(err error) error {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, actor.ErrAmbiguous):
-		return fmt.Errorf("%s: %w", err, actor.ErrUnavailable)
+		return fmt.Errorf("%s: %w", err.Error(), actor.ErrUnavailable)
 	default:
 		return fmt.Errorf("%w: %w", err, actor.ErrUnavailable)
 	}

@@ -13,15 +13,17 @@ import (
 )
 
 func TestStore(t *testing.T) {
-	t.Run("Folder", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T) store.Store {
-			return open(t, embedded.Config{Dir: t.TempDir()})
-		})
+	storetest.Run(t, func(t *testing.T) store.Store {
+		return open(t, embedded.Config{Dir: t.TempDir()})
 	})
-	t.Run("Memory", func(t *testing.T) { storetest.Run(t, openMemory) })
 }
 
-func TestModel(t *testing.T) { storetest.RunModel(t, openMemory) }
+func TestModel(t *testing.T) {
+	t.Run("Open", func(t *testing.T) { storetest.RunModel(t, openMemory) })
+	t.Run("Reopen", func(t *testing.T) {
+		storetest.RunReopenModel(t, func(t *testing.T) storetest.Medium { return crashableMedium(t, 0) })
+	})
+}
 
 func TestReopen(t *testing.T) {
 	t.Run("Folder", func(t *testing.T) {
@@ -41,9 +43,7 @@ func TestReopen(t *testing.T) {
 
 func reopenAfterCrash(t *testing.T, unsyncedPercent int) {
 	t.Helper()
-	medium := func(t *testing.T) storetest.Medium { return crashableMedium(t, unsyncedPercent) }
-	storetest.RunReopen(t, medium)
-	t.Run("Model", func(t *testing.T) { storetest.RunReopenModel(t, medium) })
+	storetest.RunReopen(t, func(t *testing.T) storetest.Medium { return crashableMedium(t, unsyncedPercent) })
 }
 
 // crashableMedium is a disk that forgets in a crash what was not synced, but for
@@ -150,23 +150,23 @@ func openMemory(t *testing.T) store.Store {
 }
 
 // openSmall opens a store with small buffers, so that short tests flush too.
-func openSmall(t testing.TB, fs vfs.FS) *embedded.Store {
-	t.Helper()
-	return open(t, embedded.Config{Dir: "data", FS: fs, MemTableBytes: 1 << 20, CacheBytes: 1 << 20})
+func openSmall(tb testing.TB, fs vfs.FS) *embedded.Store {
+	tb.Helper()
+	return open(tb, embedded.Config{Dir: "data", FS: fs, MemTableBytes: 1 << 20, CacheBytes: 1 << 20})
 }
 
 // open opens a store and closes it when the test ends.
-func open(t testing.TB, cfg embedded.Config) *embedded.Store {
-	t.Helper()
-	s, err := embedded.Open(t.Context(), cfg)
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
+func open(tb testing.TB, cfg embedded.Config) *embedded.Store {
+	tb.Helper()
+	s, err := embedded.Open(tb.Context(), cfg)
+	must(tb, err)
+	tb.Cleanup(func() { must(tb, s.Close()) })
 	return s
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
+func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }

@@ -99,12 +99,12 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	if len(commits) == 0 {
 		return nil // nothing for a fault to happen to
 	}
-	switch f := s.plan.first(CommitFails, CommitLost, CommitPartlyFails); {
-	case f == CommitFails:
+	switch f := s.plan.first(CommitFails, CommitLost, CommitPartlyFails); f {
+	case CommitFails:
 		return all(commits, f.unavailable())
-	case f == CommitLost:
+	case CommitLost:
 		return all(commits, f.ambiguous())
-	case f == CommitPartlyFails:
+	case CommitPartlyFails:
 		return s.commitWithout(ctx, commits, s.plan.pick(len(commits)))
 	}
 	return s.commitAndAnswer(ctx, commits)

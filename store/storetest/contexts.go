@@ -51,7 +51,7 @@ var contexts = suite{"Context", []testCase{
 		f.same(f.load(f.key("a")), row)
 		f.ok(f.increment(f.key("a")))
 	}},
-	{"a context that ends ends the wait for a locked turn", func(f *fixture) {
+	{"an ending context ends the wait for a locked turn", func(f *fixture) {
 		holding, release := make(chan struct{}), make(chan struct{})
 		hold := sync.OnceFunc(func() { close(holding) }) // the turn may run again
 		f.together(
@@ -124,6 +124,7 @@ var health = suite{"Health", []testCase{
 
 // closed checks what a closed store answers.
 func closed(t *testing.T, s store.Store) {
+	t.Helper()
 	f := &fixture{T: t, s: s, app: "closed"}
 	row := f.apply(write(f.key("a"), actor.Row{}, `{}`))
 	m, wasm := f.module("x")

@@ -24,6 +24,7 @@ type Damage struct {
 // RunDamage checks that damage is told, is contained, and is never overwritten
 // by somebody who does not know of it.
 func RunDamage(t *testing.T, d Damage) {
+	t.Helper()
 	rows := func(name string, hurt func(t *testing.T, s store.Store, k actor.Key), versionKept bool) {
 		t.Run(name, func(t *testing.T) {
 			if hurt == nil {
@@ -51,6 +52,7 @@ func RunDamage(t *testing.T, d Damage) {
 }
 
 func damagedRow(t *testing.T, s store.Store, hurt func(t *testing.T, s store.Store, k actor.Key), versionKept bool) {
+	t.Helper()
 	f := &fixture{T: t, s: s, app: "damage"}
 	k, neighbour := f.key("b"), f.key("c")
 	first := f.apply(write(k, actor.Row{}, `{"n":1}`))

@@ -170,15 +170,14 @@ var deployments = suite{"Deployments", []testCase{
 				func() { deployed = f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment(typ, 1, m)}) },
 				func() { deleted = f.s.DeleteModule(f.ctx(), f.app, m.Digest) },
 			)
-			switch {
-			case deployed == nil:
-				f.is(deleted, actor.ErrModuleInUse)
-				_, err := f.s.ModuleBytes(f.ctx(), f.app, m.Digest)
-				f.ok(err)
-			default:
+			if deployed != nil {
 				f.is(deployed, actor.ErrModuleNotFound)
 				f.ok(deleted)
+				continue
 			}
+			f.is(deleted, actor.ErrModuleInUse)
+			_, err := f.s.ModuleBytes(f.ctx(), f.app, m.Digest)
+			f.ok(err)
 		}
 	}},
 }}

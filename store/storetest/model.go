@@ -18,6 +18,7 @@ import (
 // RunModel compares a store with a model in memory under random operations.
 // open is called once.
 func RunModel(t *testing.T, open func(t *testing.T) store.Store) {
+	t.Helper()
 	s := open(t)
 	var apps atomic.Int64
 	rapid.Check(t, func(r *rapid.T) {
@@ -29,6 +30,7 @@ func RunModel(t *testing.T, open func(t *testing.T) store.Store) {
 // RunReopenModel is [RunModel] with closing and crashing among the operations.
 // newMedium is called for every sequence of them.
 func RunReopenModel(t *testing.T, newMedium func(t *testing.T) Medium) {
+	t.Helper()
 	rapid.Check(t, func(r *rapid.T) {
 		medium := newMedium(t)
 		m := newModel(t, medium.Open(t), "model")
@@ -53,6 +55,7 @@ func RunReopenModel(t *testing.T, newMedium func(t *testing.T) Medium) {
 }
 
 func newModel(t *testing.T, s store.Store, app string) *model {
+	t.Helper()
 	return &model{ctx: t.Context(), s: s, app: app, rows: make(map[string]actor.Row)}
 }
 

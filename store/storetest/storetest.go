@@ -27,6 +27,7 @@ import (
 // Run checks a store against the contract. open opens an empty store and
 // arranges that it is closed when the test ends; it is called twice.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
+	t.Helper()
 	t.Run("Open", func(t *testing.T) {
 		s := open(t)
 		apps := 0
