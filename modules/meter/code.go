@@ -33,8 +33,8 @@ type function struct {
 	fuelLocal, sizeLocal uint32
 	copied               int // of in
 	loop                 int // index of the next one
-	// doubled says of each open block of the original whether it is a loop that
-	// stands in a second one; see loopHeader. The first is the function itself.
+	// doubled says of each open block of the original whether it is a loop, which
+	// then stands in a second one; see loopHeader. The first is the function itself.
 	doubled []bool
 }
 
@@ -142,7 +142,7 @@ func (f *function) freeInstruction(in instruction) {
 }
 
 // loopHeader charges a round. The call that asks for more fuel stands outside
-// the loop, in a second one around it, to which the header branches when a round
+// the loop, in a second one around it, to which the header goes when a round
 // cannot be paid: a call within would make the engine keep every value of the
 // loop in memory. The second loop gives the round's charge back, as the header
 // then takes it again.
@@ -150,18 +150,17 @@ func (f *function) freeInstruction(in instruction) {
 //	loop                          ;; the second one
 //	  if fuel < 0: fuel = refill(fuel) + charge
 //	  loop                        ;; the original
-//	    fuel -= charge; br_if 1 (fuel < 0)
+//	    fuel -= charge
+//	    if fuel >= 0
+//	      the body
+//	    else br 2 end
 //
-// A loop with parameters has values on the stack there, and keeps the call.
+// The body stands in an if, and is not passed by a br_if, since wazero makes one
+// compare-and-jump of an if, to code that it moves out of the way, while a br_if
+// to a loop costs it five instructions, one of them a jump that is taken.
 func (f *function) loopHeader(in instruction) {
 	charge := int64(f.loops[f.loop])
 	f.loop++
-	if f.loopParams(in) {
-		f.doubled = append(f.doubled, false)
-		f.flush(in.end)
-		f.pay(uint64(charge))
-		return
-	}
 	f.doubled = append(f.doubled, true)
 	f.flush(in.start)
 	header := f.in[in.start:in.end]
@@ -174,8 +173,15 @@ func (f *function) loopHeader(in instruction) {
 	f.op(opLocalGet).index(f.fuelLocal)
 	f.op(opI64Const).constant(charge).op(opI64Sub)
 	f.op(opLocalTee).index(f.fuelLocal)
-	f.op(opI64Const).constant(0).op(opI64LtS)
-	f.op(opBrIf).index(1)
+	f.op(opI64Const).constant(0).op(opI64GeS)
+	f.op(opIf)
+	f.out = append(f.out, header[1:]...)
+}
+
+// loopEnd closes what loopHeader opened, but for the original loop itself.
+func (f *function) loopEnd() {
+	f.op(opElse).op(opBr).index(2).op(opEnd)
+	f.op(opEnd)
 }
 
 func (f *function) ifBelowZero() {
@@ -183,18 +189,12 @@ func (f *function) ifBelowZero() {
 	f.op(opIf).op(typeEmpty)
 }
 
-// loopParams reports whether a loop takes values from the stack.
-func (f *function) loopParams(in instruction) bool {
-	r := &reader{b: f.in, off: in.start + 1}
-	t := r.s33()
-	return t >= 0 && t < int64(len(f.m.types)) && len(f.m.types[t].params) > 0
-}
-
 func (f *function) end(in instruction) {
 	last := len(f.doubled) - 1
 	if f.doubled[last] {
+		f.flush(in.start)
+		f.loopEnd()
 		f.flush(in.end)
-		f.op(opEnd)
 	}
 	f.doubled = f.doubled[:last]
 	if last == 0 && f.wrapped() {
@@ -205,13 +205,16 @@ func (f *function) end(in instruction) {
 	}
 }
 
-// label returns what a label is once the second loops between here and its
-// block are counted.
+// label returns what a label is once the second loops and the ifs between here
+// and its block are counted.
 func (f *function) label(l uint32) uint32 {
 	target := len(f.doubled) - 1 - int(l)
+	if f.doubled[target] {
+		l++
+	}
 	for _, d := range f.doubled[target+1:] {
 		if d {
-			l++
+			l += 2
 		}
 	}
 	return l

@@ -35,6 +35,7 @@ const (
 	opF64Const     = 0x44
 	opI32LtS       = 0x48
 	opI64LtS       = 0x53
+	opI64GeS       = 0x59
 	opI32Add       = 0x6a
 	opI32Sub       = 0x6b
 	opI64Add       = 0x7c
