@@ -4,6 +4,7 @@ BUF_VERSION         := v1.70.0
 PROTOC_GO_VERSION   := v1.36.12
 CONNECT_GO_VERSION  := v1.21.1
 GOLANGCI_VERSION    := v2.15.0
+GRPCURL_VERSION     := v1.9.4
 
 TOOLS   := $(CURDIR)/.cache/bin
 BIN     := bin/greenroom
@@ -39,7 +40,8 @@ up: build ## Start a server with the examples deployed, and leave it running.
 down: ## Stop the server that `make up` started.
 	go run ./internal/demo -down
 
-setup: ## Install what the tests need: PostgreSQL, Rust for Wasm, Node.
+setup: $(TOOLS)/grpcurl-$(GRPCURL_VERSION) ## Install what the tests need: PostgreSQL, Rust for Wasm, Node, curl, grpcurl.
+	scripts/curl/setup.sh
 	scripts/postgres/setup.sh
 	scripts/rust/setup.sh
 	scripts/node/setup.sh
@@ -110,6 +112,8 @@ $(TOOLS)/protoc-gen-go-$(PROTOC_GO_VERSION):
 	$(call install,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GO_VERSION))
 $(TOOLS)/protoc-gen-connect-go-$(CONNECT_GO_VERSION):
 	$(call install,protoc-gen-connect-go,connectrpc.com/connect/cmd/protoc-gen-connect-go@$(CONNECT_GO_VERSION))
+$(TOOLS)/grpcurl-$(GRPCURL_VERSION):
+	$(call install,grpcurl,github.com/fullstorydev/grpcurl/cmd/grpcurl@$(GRPCURL_VERSION))
 $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
 	$(call install,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION))
 
