@@ -21,13 +21,17 @@ func TestStore(t *testing.T) {
 func TestModel(t *testing.T) {
 	t.Run("Open", func(t *testing.T) { storetest.RunModel(t, openMemory) })
 	t.Run("Reopen", func(t *testing.T) {
-		storetest.RunReopenModel(t, func(t *testing.T) storetest.Medium { return crashableMedium(t, 0) })
+		storetest.RunReopenModel(t, func(t *testing.T) storetest.Medium {
+			t.Helper()
+			return crashableMedium(t, 0)
+		})
 	})
 }
 
 func TestReopen(t *testing.T) {
 	t.Run("Folder", func(t *testing.T) {
 		storetest.RunReopen(t, func(t *testing.T) storetest.Medium {
+			t.Helper()
 			dir := t.TempDir()
 			return storetest.Medium{Open: func(t *testing.T) store.Store {
 				return open(t, embedded.Config{Dir: dir})
@@ -43,7 +47,10 @@ func TestReopen(t *testing.T) {
 
 func reopenAfterCrash(t *testing.T, unsyncedPercent int) {
 	t.Helper()
-	storetest.RunReopen(t, func(t *testing.T) storetest.Medium { return crashableMedium(t, unsyncedPercent) })
+	storetest.RunReopen(t, func(t *testing.T) storetest.Medium {
+		t.Helper()
+		return crashableMedium(t, unsyncedPercent)
+	})
 }
 
 // crashableMedium is a disk that forgets in a crash what was not synced, but for
