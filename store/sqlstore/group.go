@@ -39,7 +39,13 @@ const updateGroup = `UPDATE greenroom_actor AS a SET
 FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::uuid[], $7::int8[], $8::int8[], $9::int2[], $10::bytea[], $11::int2[])
 	AS c (app, type, id, read_version, new_version, commit_id, generation, state_schema, format, state, what)
 WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.version = c.read_version
+	AND (c.what <> 0 OR ` + soundRow + `)
 RETURNING a.commit_id`
+
+// soundRow is what holds of every row that this package wrote. A commit that
+// keeps the state of a row of which it does not hold is refused.
+const soundRow = `(a.version > 0 AND a.format BETWEEN 0 AND 2 AND (a.state IS NULL) = (a.format = 0)
+	AND a.life >= 0 AND a.generation >= 0 AND a.state_schema BETWEEN 0 AND 4294967295)`
 
 // insertGroup writes rows that must not exist, tombstones included.
 const insertGroup = `INSERT INTO greenroom_actor

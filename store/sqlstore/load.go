@@ -44,7 +44,7 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Loa
 		}
 	}
 	if len(damaged.Rows) > 0 {
-		return nil, &damaged
+		return rows, &damaged
 	}
 	return rows, nil
 }
@@ -67,7 +67,7 @@ func (s *Store) loadSome(ctx context.Context, statement string, keys []actor.Key
 		_, err = pgx.ForEachRow(rows, append([]any{&n}, r.targets()...), func() error {
 			row, fault := r.row()
 			if fault != "" {
-				faults = append(faults, store.DamagedRow{Key: keys[n-1], Version: uint64(r.version), Detail: fault})
+				faults = append(faults, store.DamagedRow{Key: keys[n-1], Version: addressable(r.version), Detail: fault})
 			}
 			into[n-1] = row
 			return nil
@@ -113,6 +113,10 @@ func (r *storedRow) row() (actor.Row, string) {
 	}, ""
 }
 
+// addressable is the version under which a damaged row may be replaced, 0 if its
+// version is one that no commit can name.
+func addressable(version int64) uint64 { return uint64(max(0, version)) }
+
 // ListActors reads a page of a type's live actors.
 func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.ActorInfo, error) {
 	if err := store.ValidateLimit(q.Limit); err != nil {
@@ -131,8 +135,8 @@ func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.Act
 	var list []store.ActorInfo
 	err := s.read(ctx, "list actors", func(ctx context.Context) error {
 		list = nil
-		rows, err := s.general.Query(ctx, `SELECT id, version, generation, state_schema, COALESCE(octet_length(state), 0)::int8, updated_at
-			FROM greenroom_actor WHERE app = $1 AND type = $2 AND id > $3 AND deleted_at IS NULL
+		rows, err := s.general.Query(ctx, `SELECT id, version, generation, state_schema, COALESCE(octet_length(state), 0)::int8, updated_at, `+soundRow+`
+			FROM greenroom_actor AS a WHERE app = $1 AND type = $2 AND id > $3 AND deleted_at IS NULL
 			ORDER BY app, type, id LIMIT $4`, q.App, q.Type, q.After, q.Limit)
 		if err != nil {
 			return err
@@ -140,7 +144,13 @@ func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.Act
 		var id string
 		var version, generation, schema, size int64
 		var at time.Time
-		_, err = pgx.ForEachRow(rows, []any{&id, &version, &generation, &schema, &size, &at}, func() error {
+		var sound bool
+		_, err = pgx.ForEachRow(rows, []any{&id, &version, &generation, &schema, &size, &at, &sound}, func() error {
+			if !sound {
+				list = append(list, store.ActorInfo{
+					Key: actor.Key{App: q.App, Type: q.Type, ID: id}, Version: addressable(version), Damaged: true})
+				return nil
+			}
 			list = append(list, store.ActorInfo{
 				Key:     actor.Key{App: q.App, Type: q.Type, ID: id},
 				Version: uint64(version), Generation: uint64(generation), StateSchema: uint32(schema),

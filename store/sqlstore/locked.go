@@ -98,7 +98,7 @@ func (s *Store) hold(ctx context.Context, tx pgx.Tx, key actor.Key) (actor.Row, 
 		if err == nil {
 			row, fault := r.row()
 			if fault != "" {
-				return actor.Row{}, 0, &finalError{&store.DamagedError{Rows: []store.DamagedRow{{Key: key, Version: uint64(r.version), Detail: fault}}}}
+				return actor.Row{}, 0, &finalError{&store.DamagedError{Rows: []store.DamagedRow{{Key: key, Version: addressable(r.version), Detail: fault}}}}
 			}
 			return row, row.Version, nil
 		}

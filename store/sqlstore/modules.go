@@ -31,14 +31,18 @@ func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm []byte) erro
 	if actor.DigestOf(wasm) != m.Digest {
 		return &actor.ArgumentError{Field: "module digest", Problem: "is not the SHA-256 of the module's bytes"}
 	}
-	if _, err := s.Module(ctx, m.App, m.Digest); err == nil || !errors.Is(err, actor.ErrModuleNotFound) {
+	if m.Size != int64(len(wasm)) {
+		return &actor.ArgumentError{Field: "module size", Problem: fmt.Sprintf("is %d; the module has %d bytes", m.Size, len(wasm))}
+	}
+	_, damaged, err := s.moduleBytes(ctx, m.App, m.Digest)
+	if err == nil || !errors.Is(err, actor.ErrModuleNotFound) && !errors.Is(err, actor.ErrModuleDamaged) {
 		return err
 	}
 	if err := s.removeExpiredUploads(ctx); err != nil {
 		return err
 	}
 	upload := uuid(newUUID())
-	err := s.read(ctx, "store module: begin", func(ctx context.Context) error {
+	err = s.read(ctx, "store module: begin", func(ctx context.Context) error {
 		_, err := s.general.Exec(ctx, `INSERT INTO greenroom_module_upload (upload, expires_at)
 			VALUES ($1, clock_timestamp() + $2::interval) ON CONFLICT (upload) DO NOTHING`, upload, uploadLife)
 		return err
@@ -57,12 +61,13 @@ func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm []byte) erro
 			return err
 		}
 	}
-	return s.finishUpload(ctx, m, upload, len(wasm))
+	return s.finishUpload(ctx, m, upload, damaged)
 }
 
 // finishUpload makes the upload a module. Run again, after its first answer was
-// lost, it finds the upload gone and the module there.
-func (s *Store) finishUpload(ctx context.Context, m actor.Module, upload uuid, size int) error {
+// lost, it finds the module there. It replaces the bytes of a module that has
+// those of the damaged upload, if that is not zero.
+func (s *Store) finishUpload(ctx context.Context, m actor.Module, upload, damaged uuid) error {
 	manifest := m.Manifest
 	if manifest == nil {
 		manifest = []byte{}
@@ -70,14 +75,16 @@ func (s *Store) finishUpload(ctx context.Context, m actor.Module, upload uuid, s
 	var stored bool
 	err := s.transaction(ctx, "store module: finish", func(ctx context.Context, tx pgx.Tx) error {
 		stored = false
-		// A rival's module of the same digest is as good; this upload then stays
-		// one, to be removed.
-		var theirs bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM greenroom_module WHERE app = $1 AND digest = $2)`,
-			m.App, string(m.Digest)).Scan(&theirs); err != nil {
+		var present uuid
+		err := tx.QueryRow(ctx, `SELECT upload FROM greenroom_module WHERE app = $1 AND digest = $2 FOR UPDATE`,
+			m.App, string(m.Digest)).Scan(&present)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+		case err != nil:
 			return err
-		}
-		if theirs {
+		case present != damaged:
+			// Done before, or a rival's, which is as good; this upload then stays
+			// one, to be removed.
 			stored = true
 			return nil
 		}
@@ -85,9 +92,17 @@ func (s *Store) finishUpload(ctx context.Context, m actor.Module, upload uuid, s
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
+		if present != (uuid{}) {
+			stored = true
+			if _, err := tx.Exec(ctx, `UPDATE greenroom_module SET upload = $3 WHERE app = $1 AND digest = $2`,
+				m.App, string(m.Digest), upload); err != nil {
+				return err
+			}
+			return abandonUpload(ctx, tx, damaged)
+		}
 		tag, err = tx.Exec(ctx, `INSERT INTO greenroom_module (app, digest, size, manifest, created_at, upload)
 			VALUES ($1, $2, $3, $4, clock_timestamp(), $5) ON CONFLICT (app, digest) DO NOTHING`,
-			m.App, string(m.Digest), size, manifest, upload)
+			m.App, string(m.Digest), m.Size, manifest, upload)
 		if err != nil {
 			return err
 		}
@@ -120,6 +135,13 @@ func (s *Store) removeExpiredUploads(ctx context.Context) error {
 			err = s.removeUpload(ctx, upload)
 		}
 	}
+	return err
+}
+
+// abandonUpload marks chunks that no module has any more, to be removed.
+func abandonUpload(ctx context.Context, tx pgx.Tx, upload uuid) error {
+	_, err := tx.Exec(ctx, `INSERT INTO greenroom_module_upload (upload, expires_at) VALUES ($1, clock_timestamp())
+		ON CONFLICT (upload) DO NOTHING`, upload)
 	return err
 }
 
@@ -166,10 +188,15 @@ func (s *Store) Module(ctx context.Context, app string, d actor.Digest) (actor.M
 // ModuleBytes reads all chunks in one statement, so that a module deleted
 // meanwhile is read whole or not found.
 func (s *Store) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
-	var wasm []byte
-	err := s.read(ctx, "read module", func(ctx context.Context) error {
+	wasm, _, err := s.moduleBytes(ctx, app, d)
+	return wasm, err
+}
+
+// moduleBytes returns the upload that the bytes are of as well.
+func (s *Store) moduleBytes(ctx context.Context, app string, d actor.Digest) (wasm []byte, upload uuid, err error) {
+	err = s.read(ctx, "read module", func(ctx context.Context) error {
 		wasm = nil
-		rows, err := s.general.Query(ctx, `SELECT c.data FROM greenroom_module AS m
+		rows, err := s.general.Query(ctx, `SELECT m.upload, c.data FROM greenroom_module AS m
 			LEFT JOIN greenroom_module_chunk AS c ON c.upload = m.upload
 			WHERE m.app = $1 AND m.digest = $2 ORDER BY c.n`, app, string(d))
 		if err != nil {
@@ -177,7 +204,7 @@ func (s *Store) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]
 		}
 		found := false
 		var chunk []byte
-		if _, err := pgx.ForEachRow(rows, []any{&chunk}, func() error {
+		if _, err := pgx.ForEachRow(rows, []any{&upload, &chunk}, func() error {
 			found = true
 			wasm = append(wasm, chunk...)
 			return nil
@@ -190,12 +217,12 @@ func (s *Store) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, upload, err
 	}
 	if actor.DigestOf(wasm) != d {
-		return nil, fmt.Errorf("read module: %w: the stored bytes of module %s do not have its digest; delete it and upload it again", actor.ErrStateDamaged, d.Short())
+		return nil, upload, fmt.Errorf("read module %s: %w; upload it again", d.Short(), actor.ErrModuleDamaged)
 	}
-	return wasm, nil
+	return wasm, upload, nil
 }
 
 // ListModules reads a page of an app's modules.
@@ -240,9 +267,7 @@ func (s *Store) DeleteModule(ctx context.Context, app string, d actor.Digest) er
 		if _, err := tx.Exec(ctx, `DELETE FROM greenroom_module WHERE app = $1 AND digest = $2`, app, string(d)); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO greenroom_module_upload (upload, expires_at) VALUES ($1, clock_timestamp())
-			ON CONFLICT (upload) DO NOTHING`, upload)
-		return err
+		return abandonUpload(ctx, tx, upload)
 	})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,10 +19,10 @@ const settleTimeout = 5 * time.Second
 // reach; everything else of them stays.
 const fenceUpdates = `UPDATE greenroom_actor AS a SET version = a.version + 1
 FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[]) AS c (app, type, id, read_version)
-WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.version = c.read_version`
+WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.version = c.read_version AND ` + soundRow
 
 // readFences returns what settling compares.
-const readFences = `SELECT c.n, a.version, a.commit_id
+const readFences = `SELECT c.n, a.version, a.commit_id, ` + soundRow + `
 FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS c (app, type, id, n)
 JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id`
 
@@ -51,8 +52,11 @@ func (s *Store) settleLost(ctx context.Context, group []*attempt, cause error) {
 	}
 	applied := 0
 	for i, a := range group {
-		if a.err = answers[i]; a.err == nil {
+		switch a.err = answers[i]; {
+		case a.err == nil:
 			applied++
+		case errors.Is(a.err, actor.ErrStateDamaged):
+			a.err = ambiguous("commit", a.err)
 		}
 	}
 	s.log.InfoContext(ctx, "commit outcome lost and settled", "commits", len(group), "applied", applied, "cause", cause)
@@ -88,6 +92,7 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 	type fence struct {
 		version uint64
 		id      actor.CommitID
+		sound   bool
 	}
 	found := make(map[int]fence, len(commits))
 	err = s.read(ctx, "settle: read", func(ctx context.Context) error {
@@ -97,8 +102,9 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 		}
 		var n, version int64
 		var id uuid
-		_, err = pgx.ForEachRow(rows, []any{&n, &version, &id}, func() error {
-			found[int(n)-1] = fence{uint64(version), actor.CommitID(id)}
+		var sound bool
+		_, err = pgx.ForEachRow(rows, []any{&n, &version, &id, &sound}, func() error {
+			found[int(n)-1] = fence{uint64(version), actor.CommitID(id), sound}
 			return nil
 		})
 		return err
@@ -110,6 +116,9 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 	answers := make([]error, len(commits))
 	for i, c := range commits {
 		switch row, ok := found[i]; {
+		case ok && !row.sound: // not fenced out either, so nothing is decided
+			answers[i] = &store.DamagedError{Rows: []store.DamagedRow{{
+				Key: c.Key, Version: addressable(int64(row.version)), Detail: "its columns do not go together"}}}
 		case ok && row.id == c.ID:
 		case ok && c.ReadVersion < row.version && row.version <= c.NewVersion:
 			// Applied, it would have left NewVersion and its own ID, and versions

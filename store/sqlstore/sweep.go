@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 // sweeper remembers how far each shard has been swept. Rows swept before leave
@@ -32,8 +32,8 @@ WHERE a.app = old.app AND a.type = old.type AND a.id = old.id AND a.deleted_at <
 
 // SweepTombstones removes old tombstones, shard by shard.
 func (s *Store) SweepTombstones(ctx context.Context, before time.Time, limit int) (int, error) {
-	if limit < 1 {
-		return 0, &actor.ArgumentError{Field: "limit", Problem: "is below 1; give how many tombstones to remove at most"}
+	if err := store.ValidateLimit(limit); err != nil {
+		return 0, err
 	}
 	now, err := s.Now(ctx)
 	if err != nil {
