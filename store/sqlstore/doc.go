@@ -1,0 +1,82 @@
+// Package sqlstore keeps actors, modules and deployments in CockroachDB or
+// PostgreSQL. Which of the two it is, the database is asked at [Open].
+//
+// # Groups
+//
+// Commit sorts its commits by key and cuts them into groups of at most 256 rows
+// and 4 MiB. A group is one pipelined batch up to one Sync: an UPDATE … FROM
+// unnest(…) WHERE version = read_version for rows that exist, and an INSERT …
+// ON CONFLICT DO NOTHING for those that must not. Both databases run it as one
+// implicit transaction. Which commits held is told by the commit IDs returned,
+// and counts only once the Sync was answered without an error. A commit whose ID
+// is missing is actor.ErrStale, and its neighbours never notice.
+//
+//	conflict (40001, 40P01)    the group again, after a random pause; in halves
+//	                           from the fourth time on; 40 times at most
+//	locked row (100 ms)        the rows that are free again, the locked ones one
+//	                           by one, for LockWait
+//	fault in one commit's data halves, until that commit is alone
+//	no room, read-only         actor.ErrUnavailable
+//	anything else              settled
+//
+// errors.go is the one place that decides which error is which. What it does not
+// know it takes for an unknown outcome.
+//
+// # Ambiguity
+//
+// A connection lost in the middle, 40003 and errors that end the session leave a
+// group in doubt. Settling first fences it out: rows still at the version that
+// was read are moved on by one, and a tombstone is put where an insert would go.
+// After that no statement that is still under way can apply, and comparing
+// commit IDs decides. The driver tries for 5 s on other connections; if it
+// cannot, the commits are actor.ErrAmbiguous, and their owner calls Settle.
+//
+// Settling's fence is a version that a commit built on the lost one would also
+// name, so a writer has one commit of an actor under way at a time.
+//
+// # Locked turns
+//
+// SELECT … FOR UPDATE, the turn, the conditional write, COMMIT: one transaction
+// on a pool of its own, so that turns that wait never take the connections that
+// commits need. An actor without a row gets a tombstone inside the transaction
+// first, since there is no row to lock otherwise; it vanishes with a turn that
+// commits nothing. The lock keeps others waiting. What keeps them apart is the
+// version.
+//
+// On CockroachDB the loop is cockroach-go's. On PostgreSQL it is this package's:
+// there RELEASE SAVEPOINT does not commit, and cockroach-go ignores the answer
+// to the COMMIT behind it, which would acknowledge lost commits.
+//
+// A cancelled context ends waiting and the turn, never a COMMIT under way; the
+// connection is then rolled back or closed, and leaves no lock.
+//
+// # Isolation
+//
+// READ COMMITTED on PostgreSQL, SERIALIZABLE on CockroachDB, unless the URL sets
+// default_transaction_isolation. Every statement is right at both.
+//
+// # Migrations
+//
+// migrate.go lists the steps, each one idempotent DDL statement, run under a
+// lease row in greenroom_schema. Processes that start together take turns, and
+// one that loses its lease half-way has done no harm. A schema newer than the
+// binary is refused.
+//
+// # What CockroachDB made so
+//
+//   - An implicit transaction is retried by the server, an explicit one is not:
+//     groups have no BEGIN.
+//   - It retries only while the result is small: RETURNING is 16 bytes a row.
+//   - FOR UPDATE is best effort: the version fences.
+//   - A plain read waits for a row lock: AllowStale reads 4 s in the past.
+//   - A dead client's locks stay for a while: transaction_timeout and the like
+//     are set where the server knows them.
+//   - DDL commits what came before it: one statement a step.
+//   - A message has at most 16 MiB: groups are cut by bytes, modules stored in
+//     chunks of 1 MiB.
+//   - Times as keys make one hot range: tombstones are indexed by shard first,
+//     and only deletes write to that index.
+//   - Deleted rows stay at the front of an index for hours: the sweep starts
+//     where the last one ended.
+//   - There are no advisory locks, xmin, ctid, LOCK TABLE, DO or MERGE to use.
+package sqlstore
