@@ -82,7 +82,7 @@ const (
 	MaxErrorDetailLen  = 64 << 10
 )
 
-// Unset values of the clock and the random seed outside turns (SPEC.md section 1).
+// InitTimeUnixNano is the clock outside turns (SPEC.md section 1).
 const InitTimeUnixNano int64 = 1577836800_000_000_000
 
 // Turn is the turn frame, host to guest. Strings and Payload of a decoded frame

@@ -28,7 +28,7 @@ func (o *object) get(name string) (json.RawMessage, bool) {
 func checkJSON(data []byte) error {
 	var raw json.RawMessage
 	err := json.Unmarshal(data, &raw)
-	if syntax, ok := err.(*json.SyntaxError); ok {
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		return fmt.Errorf("byte %d: %w", syntax.Offset, err)
 	}
 	return err

@@ -160,7 +160,7 @@ func appendMember(dst []byte, e *envelope.Entry) []byte {
 func appendQuoted(dst []byte, key string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
-	for i := 0; i < len(key); i++ {
+	for i := range len(key) {
 		switch c := key[i]; {
 		case c == '"' || c == '\\':
 			dst = append(dst, '\\', c)
@@ -175,7 +175,7 @@ func appendQuoted(dst []byte, key string) []byte {
 
 func quotedLen(key string) int {
 	n := len(`""`) + len(key)
-	for i := 0; i < len(key); i++ {
+	for i := range len(key) {
 		switch c := key[i]; {
 		case c == '"' || c == '\\':
 			n++

@@ -48,7 +48,7 @@ func (l Logger) write(level int32, msg string, facts []any) {
 			writeFact(&b, facts[i])
 			break
 		}
-		b.WriteString(fmt.Sprint(facts[i]))
+		fmt.Fprint(&b, facts[i])
 		b.WriteByte('=')
 		writeFact(&b, facts[i+1])
 	}

@@ -80,7 +80,8 @@ func jsonKind(err *json.UnmarshalTypeError) string {
 
 // reply sets the turn's reply; out is a pointer to a method's output.
 func (c *Context) reply(out any) error {
-	contentType, data := contentTypeJSON, []byte(nil)
+	contentType := contentTypeJSON
+	var data []byte
 	switch out := out.(type) {
 	case *None:
 		return nil

@@ -118,10 +118,14 @@ func checkName(what, name string) {
 		panic(what + "has " + strconv.Itoa(len(name)) + " bytes; give 1 to " + strconv.Itoa(maxNameLen) + " of the characters A-Z a-z 0-9 . _ -")
 	}
 	for _, r := range name {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-') {
+		if !nameRune(r) {
 			panic(what + "has the character " + strconv.QuoteRune(r) + "; only A-Z a-z 0-9 . _ - are allowed")
 		}
 	}
+}
+
+func nameRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
 }
 
 // stateType is what the turn loop needs to know of the type S behind a method.
