@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 )
@@ -26,7 +27,7 @@ func TestWaiterLeavesAsItIsServed(t *testing.T) {
 					t.Error("nobody waits")
 				}
 				p.mu.Unlock()
-				if err := <-left; err != context.Canceled {
+				if err := <-left; !errors.Is(err, context.Canceled) {
 					t.Errorf("the waiter got %v", err)
 				}
 				if in != nil && (len(p.idle) != 1 || p.made != 1) {

@@ -122,7 +122,7 @@ func (h *Host) ensureLoaded(ctx context.Context, a *activation, s *served) (*loa
 			return nil, err
 		}
 		if l.damage != nil {
-			return l, nil
+			return l, nil //nolint:nilerr // the damage is the row's, not the load's
 		}
 		h.keep(a, l, h.revisions.Next())
 	}
