@@ -31,28 +31,28 @@ type function struct {
 	err error
 
 	fuelLocal, sizeLocal uint32
-	copied               int // of in
-	loop                 int // index of the next one
-	// doubled says of each open block of the original whether it is a loop, which
-	// then stands in a second one; see loopHeader. The first is the function itself.
-	doubled []bool
+	copied               int     // of in
+	loop                 int     // index of the next one
+	charges              []int64 // of the open ones
+	// added says of each open block of the original how many labels were added
+	// to it; see loopHeader. The first is the function itself.
+	added []uint32
 }
 
 func (f *function) write() []byte {
 	f.declareLocals()
 	if !f.free {
-		if f.recursive {
-			f.enter()
+		if f.plan.depth > 0 {
+			f.enter(f.plan.depth)
 		}
-		f.load()
-		f.pay(f.entry)
+		f.payEntry()
 		if f.wrapped() {
 			f.op(opBlock).blockType()
 		}
 	}
-	f.doubled = []bool{false}
+	f.added = []uint32{0}
 	r := &reader{b: f.in, off: f.localsEnd}
-	for len(f.doubled) > 0 && r.err == nil {
+	for len(f.added) > 0 && r.err == nil {
 		f.instruction(r, next(r))
 	}
 	f.err = r.err
@@ -74,7 +74,7 @@ func (f *function) declareLocals() {
 	if !f.free {
 		f.fuelLocal = add(typeI64)
 	}
-	if f.dynamic || f.recursive {
+	if f.dynamic || f.plan.depth > 0 || f.indirect && f.indirectDepth > 0 {
 		f.sizeLocal = add(typeI32)
 	}
 	f.out = appendU32(f.out, f.groups+uint32(len(groups)))
@@ -98,7 +98,7 @@ func (f *function) instruction(r *reader, in instruction) {
 	}
 	switch in.op {
 	case opBlock, opIf:
-		f.doubled = append(f.doubled, false)
+		f.added = append(f.added, 0)
 	case opLoop:
 		f.loopHeader(in)
 	case opEnd:
@@ -111,12 +111,12 @@ func (f *function) instruction(r *reader, in instruction) {
 		f.branchTable(r, in)
 	case opReturn:
 		if f.wrapped() {
-			f.replace(in, opBr, f.label(uint32(len(f.doubled)-1)))
+			f.replace(in, opBr, f.label(uint32(len(f.added)-1)))
 		}
 	case opRefFunc:
 		f.replace(in, opRefFunc, f.shift(in.index))
 	case opCall:
-		charged := f.charged(in.index)
+		_, charged := f.callCost(in.index)
 		f.flush(in.start)
 		f.syncIf(charged)
 		f.replace(in, opCall, f.shift(in.index))
@@ -124,7 +124,13 @@ func (f *function) instruction(r *reader, in instruction) {
 	case opCallIndirect:
 		f.flush(in.start)
 		f.syncIf(true)
+		if f.indirectDepth > 0 {
+			f.enter(f.indirectDepth)
+		}
 		f.flush(in.end)
+		if f.indirectDepth > 0 {
+			f.leave(f.indirectDepth)
+		}
 		f.loadIf(true)
 	}
 }
@@ -133,19 +139,19 @@ func (f *function) instruction(r *reader, in instruction) {
 func (f *function) freeInstruction(in instruction) {
 	switch in.op {
 	case opBlock, opIf:
-		f.doubled = append(f.doubled, false)
+		f.added = append(f.added, 0)
 	case opEnd:
-		f.doubled = f.doubled[:len(f.doubled)-1]
-	case opRefFunc:
-		f.replace(in, opRefFunc, f.shift(in.index))
+		f.added = f.added[:len(f.added)-1]
+	case opCall, opRefFunc:
+		f.replace(in, in.op, f.shift(in.index))
 	}
 }
 
-// loopHeader charges a round. The call that asks for more fuel stands outside
-// the loop, in a second one around it, to which the header goes when a round
-// cannot be paid: a call within would make the engine keep every value of the
-// loop in memory. The second loop gives the round's charge back, as the header
-// then takes it again.
+// loopHeader charges a round. Where the fuel is in the local variable, the call
+// that asks for more stands outside the loop, in a second one around it, to which
+// the header goes when a round cannot be paid: a call within would make the
+// engine keep every value of the loop in memory. The second loop gives the
+// round's charge back, as the header then takes it again.
 //
 //	loop                          ;; the second one
 //	  if fuel < 0: fuel = refill(fuel) + charge
@@ -155,67 +161,82 @@ func (f *function) freeInstruction(in instruction) {
 //	      the body
 //	    else br 2 end
 //
+// Where the fuel is in the global, the loop has calls anyway, and needs no other:
+// the else asks for more and branches to the loop itself.
+//
 // The body stands in an if, and is not passed by a br_if, since wazero makes one
 // compare-and-jump of an if, to code that it moves out of the way, while a br_if
 // to a loop costs it five instructions, one of them a jump that is taken.
 func (f *function) loopHeader(in instruction) {
 	charge := int64(f.loops[f.loop])
 	f.loop++
-	f.doubled = append(f.doubled, true)
+	f.charges = append(f.charges, charge)
 	f.flush(in.start)
 	header := f.in[in.start:in.end]
-	f.out = append(f.out, header...)
-	f.ifBelowZero()
-	f.op(opLocalGet).index(f.fuelLocal).op(opCall).index(f.refill)
-	f.op(opI64Const).constant(charge).op(opI64Add)
-	f.op(opLocalSet).index(f.fuelLocal).op(opEnd)
+	if f.local {
+		f.added = append(f.added, 2)
+		f.out = append(f.out, header...)
+		f.op(opLocalGet).index(f.fuelLocal).op(opI64Const).constant(0).op(opI64LtS)
+		f.op(opIf).op(typeEmpty)
+		f.op(opLocalGet).index(f.fuelLocal).op(opCall).index(f.refill)
+		f.op(opI64Const).constant(charge).op(opI64Add)
+		f.op(opLocalSet).index(f.fuelLocal).op(opEnd)
+	} else {
+		f.added = append(f.added, 1)
+	}
 	f.flush(in.end)
+	f.loadGlobal()
 	f.op(opLocalGet).index(f.fuelLocal)
 	f.op(opI64Const).constant(charge).op(opI64Sub)
 	f.op(opLocalTee).index(f.fuelLocal)
+	f.storeGlobal()
 	f.op(opI64Const).constant(0).op(opI64GeS)
 	f.op(opIf)
 	f.out = append(f.out, header[1:]...)
 }
 
-// loopEnd closes what loopHeader opened, but for the original loop itself.
+// loopEnd closes what loopHeader opened, but for the outermost loop.
 func (f *function) loopEnd() {
-	f.op(opElse).op(opBr).index(2).op(opEnd)
-	f.op(opEnd)
-}
-
-func (f *function) ifBelowZero() {
-	f.op(opLocalGet).index(f.fuelLocal).op(opI64Const).constant(0).op(opI64LtS)
-	f.op(opIf).op(typeEmpty)
+	f.op(opElse)
+	charge := f.charges[len(f.charges)-1]
+	f.charges = f.charges[:len(f.charges)-1]
+	if f.local {
+		f.op(opBr).index(2).op(opEnd).op(opEnd)
+		return
+	}
+	f.op(opLocalGet).index(f.fuelLocal).op(opCall).index(f.refill)
+	f.op(opI64Const).constant(charge).op(opI64Add)
+	f.op(opGlobalSet).index(f.fuel)
+	f.op(opBr).index(1).op(opEnd)
 }
 
 func (f *function) end(in instruction) {
-	last := len(f.doubled) - 1
-	if f.doubled[last] {
+	last := len(f.added) - 1
+	if f.added[last] > 0 {
 		f.flush(in.start)
 		f.loopEnd()
 		f.flush(in.end)
 	}
-	f.doubled = f.doubled[:last]
+	f.added = f.added[:last]
 	if last == 0 && f.wrapped() {
 		f.flush(in.end) // the end of the block around everything
 		f.syncIf(true)
-		f.leave()
+		if f.plan.depth > 0 {
+			f.leave(f.plan.depth)
+		}
 		f.op(opEnd)
 	}
 }
 
-// label returns what a label is once the second loops and the ifs between here
-// and its block are counted.
+// label returns what a label is once those between here and its block are
+// counted that were added.
 func (f *function) label(l uint32) uint32 {
-	target := len(f.doubled) - 1 - int(l)
-	if f.doubled[target] {
-		l++
+	target := len(f.added) - 1 - int(l)
+	if f.added[target] > 0 {
+		l++ // the if in the loop
 	}
-	for _, d := range f.doubled[target+1:] {
-		if d {
-			l += 2
-		}
+	for _, n := range f.added[target+1:] {
+		l += n
 	}
 	return l
 }
@@ -261,10 +282,10 @@ func (f *function) blockType() {
 	}
 }
 
-// enter takes the function's share of the depth.
-func (f *function) enter() {
+// enter takes a share of the depth.
+func (f *function) enter(share uint32) {
 	f.op(opGlobalGet).index(f.rewriter.depth)
-	f.op(opI32Const).constant(int64(f.plan.depth))
+	f.op(opI32Const).constant(int64(share))
 	f.op(opI32Sub)
 	f.op(opLocalTee).index(f.sizeLocal)
 	f.op(opGlobalSet).index(f.rewriter.depth)
@@ -279,14 +300,29 @@ func (f *function) enter() {
 }
 
 // leave gives it back.
-func (f *function) leave() {
-	if !f.recursive {
-		return
-	}
+func (f *function) leave(share uint32) {
 	f.op(opGlobalGet).index(f.rewriter.depth)
-	f.op(opI32Const).constant(int64(f.plan.depth))
+	f.op(opI32Const).constant(int64(share))
 	f.op(opI32Add)
 	f.op(opGlobalSet).index(f.rewriter.depth)
+}
+
+// payEntry makes the fuel local current and charges the entry. The charge is
+// looked at where the first loop's is, if that comes at once.
+func (f *function) payEntry() {
+	if !f.local && f.entry == 0 {
+		return
+	}
+	f.load()
+	if !f.loopFirst {
+		f.pay(f.entry)
+		return
+	}
+	if f.entry > 0 {
+		f.op(opLocalGet).index(f.fuelLocal)
+		f.op(opI64Const).constant(int64(f.entry)).op(opI64Sub)
+		f.keep()
+	}
 }
 
 // load makes the fuel local current at the entry.
@@ -294,20 +330,37 @@ func (f *function) load() { f.op(opGlobalGet).index(f.fuel).op(opLocalSet).index
 
 // loadGlobal does so before a charge, where the fuel is not kept in the local.
 func (f *function) loadGlobal() {
-	if !f.local() {
+	if !f.local {
 		f.load()
 	}
 }
 
+// keep takes the new fuel from the stack.
+func (f *function) keep() {
+	if f.local {
+		f.op(opLocalSet).index(f.fuelLocal)
+	} else {
+		f.op(opLocalTee).index(f.fuelLocal).op(opGlobalSet).index(f.fuel)
+	}
+}
+
+// storeGlobal writes the local back after a charge there, and keeps its value on
+// the stack.
+func (f *function) storeGlobal() {
+	if !f.local {
+		f.op(opGlobalSet).index(f.fuel).op(opLocalGet).index(f.fuelLocal)
+	}
+}
+
 func (f *function) loadIf(charged bool) {
-	if f.local() && charged {
+	if f.local && charged {
 		f.load()
 	}
 }
 
 // syncIf writes the local back where somebody may look at the global.
 func (f *function) syncIf(charged bool) {
-	if f.local() && charged {
+	if f.local && charged {
 		f.op(opLocalGet).index(f.fuelLocal).op(opGlobalSet).index(f.fuel)
 	}
 }
@@ -319,7 +372,7 @@ func (f *function) pay(cost uint64) {
 		return
 	}
 	f.op(opLocalGet).index(f.fuelLocal)
-	f.op(opI64Const).constant(int64(min(cost, 1<<62)))
+	f.op(opI64Const).constant(int64(cost))
 	f.settle()
 }
 
@@ -341,18 +394,12 @@ func (f *function) payOperand(d dynamic) {
 func (f *function) settle() {
 	f.op(opI64Sub)
 	f.op(opLocalTee).index(f.fuelLocal)
-	if !f.local() {
-		f.op(opGlobalSet).index(f.fuel)
-		f.op(opLocalGet).index(f.fuelLocal)
-	}
+	f.storeGlobal()
 	f.op(opI64Const).constant(0)
 	f.op(opI64LtS)
 	f.op(opIf).op(typeEmpty)
 	f.op(opLocalGet).index(f.fuelLocal)
 	f.op(opCall).index(f.refill)
-	f.op(opLocalSet).index(f.fuelLocal)
-	if !f.local() {
-		f.op(opLocalGet).index(f.fuelLocal).op(opGlobalSet).index(f.fuel)
-	}
+	f.keep()
 	f.op(opEnd)
 }

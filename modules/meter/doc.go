@@ -22,7 +22,8 @@
 //     host must not return.
 //   - It exports the mutable globals "greenroom_fuel", i64, initially 0, and
 //     "greenroom_depth", i32, initially Config.MaxDepth. A host sets both before
-//     it calls an export.
+//     it calls an export. One that calls an export while another runs leaves them
+//     alone, and puts the depth back to what it was if that call fails.
 //
 // # What is charged, and where
 //
@@ -35,18 +36,29 @@
 // every unbounded execution passes function entries or loop headers without end,
 // nothing escapes.
 //
-// Small functions without calls and loops pay nothing themselves: their callers
-// pay for them, and an indirect call pays for the dearest of them.
+// Small functions without loops pay nothing themselves if what they call does not
+// either: their callers pay for them, and an indirect call pays for the dearest
+// that it can reach. Where a function begins with a loop, as every one does that
+// Go compiles, the loop's header checks what the entry charged.
 //
 // Instructions whose work depends on an operand (memory.copy, memory.fill,
 // memory.init, memory.grow and their siblings for tables) charge by it before
 // they run.
 //
-// Depth is counted in functions that can be part of a recursion, directly or
-// through a table; each takes one, and more if it has many locals.
+// # Depth
 //
-// Functions with loops keep the fuel in a local variable, and write it back
-// around calls and at their end: that is what makes tight loops cheap. A function
-// that traps therefore may have charged up to one such stretch less than it used;
-// where it does is again the same on every host.
+// Depth is counted so that no cycle of calls escapes and few calls pay for it:
+// at indirect calls, if one can lead to another, and in the busiest functions of
+// each cycle of direct calls. Each place takes one, and one more for each 64 local
+// variables and calls of the heaviest path of calls up to the next such place.
+// What is taken is given back when the call returns. Recursion through a host
+// that calls back into the module is for the host to bound.
+//
+// # Where the fuel is kept
+//
+// A function with loops that call little keeps the fuel in a local variable, and
+// writes it back around calls and at its end: that is what makes tight loops
+// cheap. A function that traps therefore may have charged up to one such stretch
+// less than it used; where it does is again the same on every host. Functions
+// whose loops mostly call charge the global itself.
 package meter

@@ -22,8 +22,8 @@ var ErrMetered = errors.New("the module is metered already")
 // Config bounds a metered module.
 type Config struct {
 	// MaxDepth is the initial value of the depth global, and what a host resets
-	// it to. Defaults to 10,000, which leaves half of wazero's own stack unused
-	// even for functions with many locals.
+	// it to. At most 1<<30. Defaults to 10,000, with which compiled code uses a
+	// few megabytes of stack, of the 400 that wazero allows.
 	MaxDepth uint32
 	// MaxMemoryPages clamps the memory that the module defines, in pages of
 	// 64 KiB. A module that starts with more is refused. 0 leaves it as it is.
@@ -34,7 +34,7 @@ type Config struct {
 type Report struct {
 	Functions int // of the module itself
 	Free      int // too small to be charged themselves
-	Recursive int // counted in depth
+	Recursive int // counted in depth; indirect calls may be, too
 	Loops     int // charged at their headers
 }
 
@@ -52,6 +52,7 @@ func Rewrite(wasm []byte, cfg Config) ([]byte, Report, error) {
 	if cfg.MaxDepth == 0 {
 		cfg.MaxDepth = 10_000
 	}
+	cfg.MaxDepth = min(cfg.MaxDepth, 1<<30) // leaves room to go below zero
 	m, err := parse(wasm)
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("meter: %w", err)

@@ -11,11 +11,13 @@ type plan struct {
 	loops     []uint64 // charges at the loops, in order of their appearance
 	free      bool     // its callers pay
 	dynamic   bool     // has an instruction that charges by an operand
-	recursive bool     // counts in depth
-	depth     uint32   // what it takes of the depth
+	depth     uint32   // what it takes of the depth; 0 where it is not counted
+	local     bool     // keeps the fuel in a local variable; see chooseLocal
 	locals    uint32   // parameters too
 	calls     []uint32 // own functions called directly, each once in a row
 	indirect  bool     // has an indirect call
+	imported  bool     // calls an imported function
+	loopFirst bool     // every execution reaches the first loop at once
 	localsEnd int      // where the declarations of locals end in the body
 	groups    uint32   // of locals declared
 }
@@ -27,10 +29,6 @@ type scope struct {
 	thenCost uint64 // of the first arm, once in the second
 	loop     int    // index of a loop's charge
 }
-
-// local reports whether the function keeps the fuel in a local variable: if it
-// has loops, which then touch no memory for it.
-func (p *plan) local() bool { return len(p.loops) > 0 }
 
 // survey walks a body once and returns what does not depend on other functions.
 // Costs of direct calls leave out what free callees cost; see addFree.
@@ -47,9 +45,8 @@ func survey(m *module, typ funcType, body []byte) (*plan, error) {
 		return nil, fmt.Errorf("has %d local variables; at most %d are allowed", total, maxLocals)
 	}
 	p.locals, p.localsEnd = uint32(total), r.off
-	p.depth = 1 + p.locals/16
 
-	depth := 1
+	depth, straight := 1, true
 	for depth > 0 && r.err == nil {
 		in := next(r)
 		m.checkIndex(r, in)
@@ -57,13 +54,17 @@ func survey(m *module, typ funcType, body []byte) (*plan, error) {
 			return nil, err
 		}
 		switch in.op {
-		case opBlock, opLoop, opIf:
+		case opLoop:
+			depth++
+			p.loopFirst = p.loopFirst || straight
+		case opBlock, opIf:
 			depth++
 		case opEnd:
 			depth--
 		case opRefFunc:
 			m.addressTaken[in.index] = true
 		case opCall:
+			p.imported = p.imported || in.index < m.importedFuncs
 			if in.index >= m.importedFuncs && (len(p.calls) == 0 || p.calls[len(p.calls)-1] != in.index) {
 				p.calls = append(p.calls, in.index)
 			}
@@ -73,6 +74,7 @@ func survey(m *module, typ funcType, body []byte) (*plan, error) {
 		if _, ok := dynamicCost(in); ok {
 			p.dynamic = true
 		}
+		straight = straight && !branches(in)
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -81,6 +83,13 @@ func survey(m *module, typ funcType, body []byte) (*plan, error) {
 		return nil, errors.New("goes on after its end")
 	}
 	return p, nil
+}
+
+// branches reports whether what follows in may not be reached, or only after
+// something that takes long.
+func branches(in instruction) bool {
+	_, dynamic := dynamicCost(in)
+	return dynamic || in.op >= opIf && in.op <= opElse || in.op >= opBr && in.op <= opCallIndirect || in.op == opUnreachable
 }
 
 // maxLocals is above what engines accept, and keeps sums from overflowing.
@@ -100,12 +109,19 @@ func (p *plan) check(in instruction, depth int) error {
 	return nil
 }
 
-// charge computes the costs of a body that survey accepted. callCost gives what
-// a call of a function costs on top of its weight.
-func (p *plan) charge(body []byte, callCost func(f uint32) uint64, indirectCost uint64) {
+// prices gives what a call costs on top of its own weight, and whether it
+// looks at the fuel.
+type prices struct {
+	call     func(f uint32) (cost uint64, charged bool)
+	indirect uint64
+}
+
+// charge computes the costs of a body that survey accepted.
+func (p *plan) charge(body []byte, of prices) {
 	r := &reader{b: body, off: p.localsEnd}
 	scopes := []scope{{op: opEnd}}
 	p.loops = p.loops[:0]
+	var mode modes
 	for len(scopes) > 0 {
 		in := next(r)
 		top := &scopes[len(scopes)-1]
@@ -116,19 +132,51 @@ func (p *plan) charge(body []byte, callCost func(f uint32) uint64, indirectCost 
 		case opLoop:
 			scopes = append(scopes, scope{op: opLoop, loop: len(p.loops)})
 			p.loops = append(p.loops, 0)
+			mode.loop()
 		case opElse:
 			top.op, top.thenCost, top.cost = opElse, top.cost, 0
 		case opCall:
-			top.cost += callCost(in.index)
+			cost, charged := of.call(in.index)
+			top.cost += cost
+			if charged {
+				mode.call()
+			}
 		case opCallIndirect:
-			top.cost += indirectCost
+			top.cost += of.indirect
+			mode.call()
 		case opEnd:
 			closed := *top
 			scopes = scopes[:len(scopes)-1]
+			if closed.op == opLoop {
+				mode.loops--
+			}
 			p.close(closed, scopes)
 		}
 	}
+	p.local = len(p.loops) > 0 && mode.localCost <= mode.globalCost
+	if p.loopFirst && p.entry <= max(p.loops[0]/4, 8) {
+		// The few instructions before the loop count in each of its rounds.
+		p.loops[0] += p.entry
+		p.entry = 0
+	}
 }
+
+// modes estimates what it costs to keep the fuel in a local variable, written
+// back before each call that may look at it and read after, and what it costs to
+// keep it in the global. Each loop is taken to run eight times.
+type modes struct {
+	loops                 int // open ones
+	localCost, globalCost uint64
+}
+
+func (m *modes) times() uint64 { return 1 << (3 * min(m.loops, 12)) }
+
+func (m *modes) loop() {
+	m.loops++
+	m.globalCost += 2 * m.times()
+}
+
+func (m *modes) call() { m.localCost += 2 * m.times() }
 
 // close accounts for a scope that ended, in the one around it.
 func (p *plan) close(s scope, around []scope) {
@@ -145,98 +193,5 @@ func (p *plan) close(s scope, around []scope) {
 		outer.cost += max(s.cost, s.thenCost)
 	default:
 		outer.cost += s.cost
-	}
-}
-
-// markRecursive finds the functions that can be part of a cycle of calls:
-// Tarjan's strongly connected components (SIAM J. Comput. 1972), without
-// recursion, over the direct calls and one node that stands for every indirect
-// call.
-func markRecursive(m *module, plans []*plan) {
-	n := len(plans)
-	table := n // the node of indirect calls
-	var targets []int
-	for f := range m.addressTaken {
-		if f >= m.importedFuncs {
-			targets = append(targets, int(f-m.importedFuncs))
-		}
-	}
-	edges := func(v int) int {
-		if v == table {
-			return len(targets)
-		}
-		k := len(plans[v].calls)
-		if plans[v].indirect {
-			k++
-		}
-		return k
-	}
-	edge := func(v, i int) int {
-		if v == table {
-			return targets[i]
-		}
-		if i == len(plans[v].calls) {
-			return table
-		}
-		return int(plans[v].calls[i] - m.importedFuncs)
-	}
-
-	const unseen = -1
-	index, low := make([]int, n+1), make([]int, n+1)
-	onStack := make([]bool, n+1)
-	for v := range index {
-		index[v] = unseen
-	}
-	type visit struct{ node, edge int }
-	var stack []int
-	var visits []visit
-	counter := 0
-	for start := range n {
-		if index[start] != unseen {
-			continue
-		}
-		visits = append(visits, visit{node: start})
-		for len(visits) > 0 {
-			v := &visits[len(visits)-1]
-			if v.edge == 0 && index[v.node] == unseen {
-				index[v.node], low[v.node] = counter, counter
-				counter++
-				stack = append(stack, v.node)
-				onStack[v.node] = true
-			}
-			if v.edge < edges(v.node) {
-				to := edge(v.node, v.edge)
-				v.edge++
-				if to == v.node && to != table {
-					plans[to].recursive = true
-				}
-				if index[to] == unseen {
-					visits = append(visits, visit{node: to})
-				} else if onStack[to] {
-					low[v.node] = min(low[v.node], index[to])
-				}
-				continue
-			}
-			done := v.node
-			visits = visits[:len(visits)-1]
-			if len(visits) > 0 {
-				parent := visits[len(visits)-1].node
-				low[parent] = min(low[parent], low[done])
-			}
-			if low[done] != index[done] {
-				continue
-			}
-			size := 1
-			for stack[len(stack)-size] != done {
-				size++
-			}
-			for _, w := range stack[len(stack)-size:] {
-				onStack[w] = false
-				if size > 1 && w != table {
-					plans[w].recursive = true
-				}
-			}
-			stack = stack[:len(stack)-size]
-		}
 	}
 }

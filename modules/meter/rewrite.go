@@ -12,13 +12,15 @@ type rewriter struct {
 	plans  []*plan
 	report Report
 
-	refillType   uint32
-	refill       uint32            // function index
-	fuel, depth  uint32            // global indices
-	blockTypes   map[uint32]uint32 // function type -> type without parameters, same results
-	addedTypes   []funcType
-	freeCost     []uint64 // by own function
-	indirectCost uint64
+	refillType  uint32
+	refill      uint32            // function index
+	fuel, depth uint32            // global indices
+	blockTypes  map[uint32]uint32 // function type -> type without parameters, same results
+	addedTypes  []funcType
+	freeCost    []uint64 // by own function
+	prices      prices
+	// indirectDepth is what an indirect call takes of the depth.
+	indirectDepth uint32
 }
 
 func newRewriter(m *module, cfg Config) (*rewriter, error) {
@@ -39,45 +41,55 @@ func newRewriter(m *module, cfg Config) (*rewriter, error) {
 		}
 		w.plans = append(w.plans, p)
 	}
-	w.findFree()
+	var order []int
+	w.indirectDepth, order = countDepth(m, w.plans)
+	w.prices.call = w.callCost
+	w.findFree(order)
 	for i, p := range w.plans {
 		if !p.free {
-			p.charge(m.bodies[i], w.callCost, w.indirectCost)
+			p.charge(m.bodies[i], w.prices)
 		}
 	}
-	markRecursive(m, w.plans)
 	w.planTypes()
 	w.count()
 	return w, nil
 }
 
-// findFree marks the small functions that call nothing, and what they cost.
-func (w *rewriter) findFree() {
-	for i, p := range w.plans {
-		if len(p.calls) > 0 || p.indirect || p.dynamic {
+// findFree marks the small functions that call no others than such, and what
+// they cost. Callees come before their callers in order.
+func (w *rewriter) findFree(order []int) {
+	for _, i := range order {
+		p := w.plans[i]
+		if p.depth > 0 || p.indirect || p.imported || p.dynamic || w.callsCharged(p) {
 			continue
 		}
-		imported := false
-		p.charge(w.m.bodies[i], func(uint32) uint64 { imported = true; return 0 }, 0)
-		if imported || len(p.loops) > 0 || p.entry > freeLimit {
+		p.charge(w.m.bodies[i], w.prices)
+		limit := uint64(freeLimit)
+		if w.m.addressTaken[w.m.importedFuncs+uint32(i)] {
+			limit = freeIndirectLimit
+		}
+		if len(p.loops) > 0 || p.entry > limit {
 			continue
 		}
 		p.free, w.freeCost[i] = true, p.entry
-		w.indirectCost = max(w.indirectCost, p.entry)
+		if limit == freeIndirectLimit {
+			w.prices.indirect = max(w.prices.indirect, p.entry)
+		}
 	}
 }
 
-// callCost is what a call of f costs its caller on top of the call's weight.
-func (w *rewriter) callCost(f uint32) uint64 {
+func (w *rewriter) callsCharged(p *plan) bool {
+	return slices.ContainsFunc(p.calls, func(f uint32) bool { return !w.plans[f-w.m.importedFuncs].free })
+}
+
+// callCost is what a call of f costs its caller on top of the call's weight, and
+// whether f, or the host, looks at the fuel.
+func (w *rewriter) callCost(f uint32) (cost uint64, charged bool) {
 	if f < w.m.importedFuncs {
-		return 0
+		return 0, true
 	}
-	return w.freeCost[f-w.m.importedFuncs]
-}
-
-// charged reports whether a call of f looks at the fuel: the host may.
-func (w *rewriter) charged(f uint32) bool {
-	return f < w.m.importedFuncs || !w.plans[f-w.m.importedFuncs].free
+	f -= w.m.importedFuncs
+	return w.freeCost[f], !w.plans[f].free
 }
 
 // planTypes adds the block types that functions with several results need.
@@ -102,14 +114,14 @@ func (w *rewriter) count() {
 		if p.free {
 			w.report.Free++
 		}
-		if p.recursive {
+		if p.depth > 0 {
 			w.report.Recursive++
 		}
 	}
 }
 
 // wrapped functions do something at their end, and so run inside a block.
-func (p *plan) wrapped() bool { return p.recursive || p.local() }
+func (p *plan) wrapped() bool { return p.depth > 0 || p.local }
 
 func (w *rewriter) shift(f uint32) uint32 {
 	if f < w.m.importedFuncs {

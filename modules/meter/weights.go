@@ -17,9 +17,12 @@ const (
 	growPagesCost     = 256
 )
 
-// freeLimit is the highest cost of a function that its callers pay for. An
-// indirect call pays for the dearest, so that it must stay small.
-const freeLimit = 48
+// The highest costs of a function that its callers pay for. An indirect call
+// pays for the dearest that it could reach, so that those must stay small.
+const (
+	freeLimit         = 128
+	freeIndirectLimit = 32
+)
 
 // weight returns the static cost of an instruction; calls and dynamic costs
 // come on top.
