@@ -86,6 +86,6 @@ func TestServerEndsWithItsProcess(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("server %d or its folder %s is left behind", pid, folder)
 		}
-		time.Sleep(10 * time.Millisecond) // nothing tells when a stranger's process ends
+		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // nothing tells when a stranger's process ends
 	}
 }

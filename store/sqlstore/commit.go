@@ -174,7 +174,7 @@ func (s *Store) bisect(ctx context.Context, group []*attempt) []*attempt {
 	case !s.decide(ctx, group):
 		// A wait that ended is not this commit's answer yet: commitAround, which
 		// knows whose context it was, gives it.
-		return undone(group, ctx)
+		return undone(ctx, group)
 	case len(group) == 1:
 		return group
 	}
@@ -183,7 +183,7 @@ func (s *Store) bisect(ctx context.Context, group []*attempt) []*attempt {
 }
 
 // undone returns the attempts that ended with ctx's own error, reset.
-func undone(group []*attempt, ctx context.Context) []*attempt {
+func undone(ctx context.Context, group []*attempt) []*attempt {
 	var left []*attempt
 	for _, a := range group {
 		if a.err != nil && ctx.Err() != nil && errors.Is(a.err, ctx.Err()) {
