@@ -12,6 +12,8 @@
 //     [Invocation], what it answers is a [Reply].
 //   - effects: everything a turn asks for ([Effects]).
 //   - commit: effects made durable, all or none ([Commit]).
+//   - idempotency record: the reply to a call that was given an idempotency key,
+//     kept for a window by actor, method and key ([IdempotencyRecord]).
 //   - version: the fence. Every commit names the version that it read, and the
 //     store refuses any other. A new row starts at a random 62-bit version, so
 //     that a version is never met twice by accident.

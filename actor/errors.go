@@ -40,6 +40,7 @@ var (
 	ErrCanceled        = &Condition{"canceled", "the caller went away", false}
 	ErrStopping        = &Condition{"stopping", "the host is stopping", true}
 	ErrStale           = &Condition{"conflict", "another writer changed the actor first", true}
+	ErrKeyReused       = &Condition{"idempotency_key_reused", "the idempotency key was used before with another payload", false}
 	ErrAmbiguous       = &Condition{"ambiguous", "whether the turn was committed cannot be known", false}
 	ErrUnavailable     = &Condition{"store_unavailable", "the store cannot be reached or cannot write", true}
 	ErrStateDamaged    = &Condition{"state_damaged", "the actor's stored state cannot be decoded", false}
@@ -52,6 +53,11 @@ var (
 	ErrSchemaRollback  = &Condition{"schema_rollback", "the module declares an older state schema than the one deployed", false}
 	ErrModuleTooLarge  = &Condition{"module_too_large", "the module is larger than the limit", false}
 	ErrPayloadTooLarge = &Condition{"payload_too_large", "the payload is larger than the limit", false}
+
+	// ErrKeyExists is a store's answer to a commit of which an idempotency key
+	// is recorded already: nothing was applied. Whoever sent the commit answers
+	// with the recorded reply; users see this only if the record is gone by then.
+	ErrKeyExists = &Condition{"idempotency_key_exists", "another call with this idempotency key was committed first", true}
 )
 
 // ArgumentError is a request that can never succeed as it is.
@@ -123,6 +129,13 @@ type TrapError struct {
 
 func (e *TrapError) Error() string { return e.Message }
 
+// FuelError is a turn that needed more fuel than its limit; it left no trace.
+type FuelError struct{ Used, Limit uint64 }
+
+func (e *FuelError) Error() string {
+	return fmt.Sprintf("the turn used %d units of fuel; at most %d are allowed: do less in one turn, or raise the type's fuel limit", e.Used, e.Limit)
+}
+
 // StateTooLargeError is a turn whose state passed the limit; nothing was kept.
 type StateTooLargeError struct {
 	Size, Limit int // bytes after encoding
@@ -175,7 +188,7 @@ func Conditions() []*Condition {
 	return []*Condition{
 		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrNotReadOnly,
 		ErrMailboxFull, ErrOverloaded, ErrDeadline, ErrCanceled, ErrStopping,
-		ErrStale, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
+		ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
 		ErrModuleNotFound, ErrModuleInUse, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,
 	}

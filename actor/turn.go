@@ -37,6 +37,11 @@ type Invocation struct {
 	ReadOnly bool
 	// Consistency counts for read-only methods only.
 	Consistency Consistency
+	// IdempotencyKey makes the call safe to repeat: within the window of the
+	// actor type, every call of this actor and method with the same key and
+	// payload has one effect and gets one reply. Empty: none. Otherwise
+	// [ValidateIdempotencyKey] holds. Read-only methods need none and ignore it.
+	IdempotencyKey string
 }
 
 // Reply is a turn's answer.
@@ -44,6 +49,8 @@ type Reply struct {
 	Payload Payload
 	// Version is the actor's version after the turn; 0 for an actor without a row.
 	Version uint64
+	// Fuel is what the run that answered used; see package modules/meter.
+	Fuel uint64
 }
 
 // Effects is all that one turn asks for. Nothing of it is visible before it is
@@ -51,10 +58,13 @@ type Reply struct {
 type Effects struct {
 	// State is the whole new encoded state, nil when the turn left it as it was.
 	State *EncodedState
+	// Idempotency are the calls to record with the rest; several where several
+	// turns of one actor are folded into one commit. No method and key twice.
+	Idempotency []IdempotencyRecord
 }
 
 // Empty reports whether there is nothing to commit.
-func (e Effects) Empty() bool { return e.State == nil }
+func (e Effects) Empty() bool { return e.State == nil && len(e.Idempotency) == 0 }
 
 // StateFormat is how a row's state column is encoded.
 type StateFormat uint8
@@ -104,13 +114,21 @@ type Commit struct {
 	// ReadVersion is the version that the turn ran on: the fence. 0: the actor
 	// had no row, and the commit inserts one.
 	ReadVersion uint64
-	// NewVersion is above ReadVersion; for an insert, [FirstVersion].
+	// NewVersion is above ReadVersion; for an insert, [FirstVersion]. It is
+	// ignored by a commit of records alone, see [Commit.RecordsOnly].
 	NewVersion uint64
 	// Delete leaves a tombstone instead of Effects.State.
 	Delete      bool
 	Generation  uint64
 	StateSchema uint32
 	Effects     Effects
+}
+
+// RecordsOnly reports whether c records calls and leaves the row alone: what
+// turns commit that were given idempotency keys and changed nothing. The row
+// must still be at ReadVersion (0: there is none), and stays there.
+func (c *Commit) RecordsOnly() bool {
+	return !c.Delete && c.Effects.State == nil && len(c.Effects.Idempotency) > 0
 }
 
 // LoadOptions modifies how rows are read.

@@ -16,6 +16,7 @@ const (
 	kindInvalidArgument actor.Kind = "invalid_argument"
 	kindInvalidModule   actor.Kind = "invalid_module"
 	kindStateTooLarge   actor.Kind = "state_too_large"
+	kindOutOfFuel       actor.Kind = "out_of_fuel"
 	kindGuestError      actor.Kind = "guest_error"
 	kindUnauthenticated actor.Kind = "unauthenticated"
 	kindOriginRefused   actor.Kind = "origin_refused"
@@ -30,7 +31,7 @@ const (
 // serverKinds are the kinds above that have one row each in docs/errors.md.
 func serverKinds() []actor.Kind {
 	return []actor.Kind{
-		kindInvalidArgument, kindInvalidModule, kindStateTooLarge, kindGuestError,
+		kindInvalidArgument, kindInvalidModule, kindStateTooLarge, kindOutOfFuel, kindGuestError,
 		actor.Kind(actor.TrapUnreachable), actor.Kind(actor.TrapStack),
 		actor.Kind(actor.TrapMemory), actor.Kind(actor.TrapProtocol),
 		kindUnauthenticated, kindOriginRefused, kindHostRefused, kindPathNotFound,
@@ -70,9 +71,11 @@ func answerOf(kind actor.Kind) answer {
 		return answer{connect.CodeUnimplemented, http.StatusMethodNotAllowed}
 	case actor.ErrNotReadOnly.Kind():
 		return answer{connect.CodeFailedPrecondition, http.StatusMethodNotAllowed}
-	case kindStateTooLarge, actor.ErrSchemaNewer.Kind(), actor.ErrSchemaRollback.Kind(), actor.ErrModuleInUse.Kind():
+	case kindStateTooLarge, kindOutOfFuel, actor.ErrSchemaNewer.Kind(), actor.ErrSchemaRollback.Kind(), actor.ErrModuleInUse.Kind():
 		return answer{connect.CodeFailedPrecondition, http.StatusConflict}
-	case actor.ErrStale.Kind(), actor.ErrDeployConflict.Kind():
+	case actor.ErrKeyReused.Kind():
+		return answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}
+	case actor.ErrStale.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind():
 		return answer{connect.CodeAborted, http.StatusConflict}
 	case actor.ErrMailboxFull.Kind():
 		return answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}
@@ -176,6 +179,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		trap     *actor.TrapError
 		argument *actor.ArgumentError
 		tooLarge *actor.StateTooLargeError
+		fuel     *actor.FuelError
 		invalid  *actor.InvalidModuleError
 		own      *requestError
 	)
@@ -197,6 +201,8 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		return of(kindInvalidArgument, argument.Error())
 	case errors.As(err, &tooLarge):
 		return of(kindStateTooLarge, tooLarge.Error())
+	case errors.As(err, &fuel):
+		return of(kindOutOfFuel, fuel.Error())
 	case errors.As(err, &invalid):
 		for _, fault := range invalid.Faults {
 			detail.Faults = append(detail.Faults, &greenroomv1.ModuleFault{Code: fault.Code, Message: fault.Message})

@@ -1,0 +1,60 @@
+package actor
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// MaxIdempotencyKeyLen is the longest idempotency key, in bytes.
+const MaxIdempotencyKeyLen = 255
+
+// IdempotencyRecord is a call that was given an idempotency key and what it was
+// answered. Its scope is the actor of the commit that it is part of, Method and
+// Key.
+type IdempotencyRecord struct {
+	Method string
+	Key    string
+	// Payload tells whether the same key comes with the same request: see
+	// [PayloadSum].
+	Payload [sha256.Size]byte
+	Reply   Payload
+	// Version is [Reply.Version] of the recorded reply.
+	Version uint64
+	// TTL is for how long the record answers, counted from its commit by
+	// database time, to the microsecond. As loaded from a store it is what is
+	// left.
+	TTL time.Duration
+}
+
+// PayloadSum is the SHA-256 of a payload's content type and bytes. Their
+// boundary is in it, and no content type is the same as [ContentTypeJSON].
+func PayloadSum(p Payload) [sha256.Size]byte {
+	contentType := p.ContentType
+	if contentType == "" {
+		contentType = ContentTypeJSON
+	}
+	var buffer [1024]byte // so that most payloads need no allocation
+	b := binary.LittleEndian.AppendUint64(buffer[:0], uint64(len(contentType)))
+	b = append(b, contentType...)
+	return sha256.Sum256(append(b, p.Data...))
+}
+
+// ValidateIdempotencyKey checks a key against 1 to 255 bytes of printable ASCII,
+// space included.
+func ValidateIdempotencyKey(key string) error {
+	const field = "idempotency key"
+	if key == "" {
+		return &ArgumentError{Field: field, Problem: "is empty; give 1 to 255 bytes of printable ASCII"}
+	}
+	if len(key) > MaxIdempotencyKeyLen {
+		return &ArgumentError{Field: field, Problem: fmt.Sprintf("has %d bytes; at most %d are allowed", len(key), MaxIdempotencyKeyLen)}
+	}
+	for i := range len(key) {
+		if key[i] < ' ' || key[i] > '~' {
+			return &ArgumentError{Field: field, Problem: fmt.Sprintf("has the byte 0x%02x at byte %d; only printable ASCII is allowed", key[i], i)}
+		}
+	}
+	return nil
+}

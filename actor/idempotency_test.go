@@ -1,0 +1,67 @@
+package actor
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestValidateIdempotencyKey(t *testing.T) {
+	for _, tt := range []struct {
+		name, key string
+		want      string // part of the error; empty: valid
+	}{
+		{"a UUID", "8e03978e-40d5-43e8-bc93-6894a57f9324", ""},
+		{"every printable byte", " !\"#$%&'()*+,-./09:;<=>?@AZ[\\]^_`az{|}~", ""},
+		{"longest", strings.Repeat("k", 255), ""},
+		{"empty", "", "is empty"},
+		{"too long", strings.Repeat("k", 256), "has 256 bytes; at most 255"},
+		{"tab", "a\tb", "byte 0x09 at byte 1"},
+		{"delete", "\x7f", "byte 0x7f at byte 0"},
+		{"not ASCII", "é", "byte 0xc3 at byte 0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := ValidateIdempotencyKey(tt.key)
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("ValidateIdempotencyKey(%q) = %v, want %q", tt.key, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPayloadSum(t *testing.T) {
+	sums := map[[32]byte]string{}
+	for name, p := range map[string]Payload{
+		"JSON":                 {ContentType: "application/json", Data: []byte(`{"n":1}`)},
+		"other bytes":          {ContentType: "application/json", Data: []byte(`{"n":2}`)},
+		"other content type":   {ContentType: "text/plain", Data: []byte(`{"n":1}`)},
+		"a boundary elsewhere": {ContentType: "text/plai", Data: []byte(`n{"n":1}`)},
+		"nothing":              {},
+	} {
+		sum := PayloadSum(p)
+		if other, ok := sums[sum]; ok {
+			t.Errorf("%s and %s have the same sum", name, other)
+		}
+		sums[sum] = name
+	}
+	if PayloadSum(Payload{Data: []byte("1")}) != PayloadSum(Payload{ContentType: ContentTypeJSON, Data: []byte("1")}) {
+		t.Error("no content type is not the same as JSON")
+	}
+}
+
+func TestRecordsOnly(t *testing.T) {
+	records := []IdempotencyRecord{{Method: "Add", Key: "k"}}
+	for _, tt := range []struct {
+		name string
+		c    Commit
+		want bool
+	}{
+		{"records", Commit{Effects: Effects{Idempotency: records}}, true},
+		{"a touch", Commit{}, false},
+		{"state and records", Commit{Effects: Effects{State: &EncodedState{}, Idempotency: records}}, false},
+		{"a delete with records", Commit{Delete: true, Effects: Effects{Idempotency: records}}, false},
+	} {
+		if got := tt.c.RecordsOnly(); got != tt.want {
+			t.Errorf("RecordsOnly of %s is %t", tt.name, got)
+		}
+	}
+}
