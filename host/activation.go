@@ -27,9 +27,6 @@ type activation struct {
 	idleTimeout time.Duration
 	announced   bool   // Activated was called
 	rev         uint64 // of loaded's state, for the next turn
-
-	// commits is the worker's group of one, kept to be reused.
-	commits [1]actor.Commit
 }
 
 func (a *activation) idle() bool { return !a.running }
@@ -97,11 +94,17 @@ type damagedRows interface {
 	VersionOf(key actor.Key) (version uint64, ok bool)
 }
 
-// load reads one row. A damaged one is a result, since it can still be deleted.
+// load reads one row, together with others. A damaged one is a result, since it
+// can still be deleted.
 func (h *Host) load(ctx context.Context, key actor.Key, opts actor.LoadOptions) (*loaded, error) {
-	rows, err := h.cfg.Committer.LoadActors(ctx, []actor.Key{key}, opts)
+	row, err := h.loads.Load(ctx, key, opts)
+	return asLoaded(key, row, err)
+}
+
+// asLoaded is what a load gave.
+func asLoaded(key actor.Key, row actor.Row, err error) (*loaded, error) {
 	if err == nil {
-		return newLoaded(rows[0]), nil
+		return newLoaded(row), nil
 	}
 	if version, ok := damagedVersion(err, key); ok {
 		return &loaded{version: version, exists: true, state: noState, damage: err}, nil

@@ -10,20 +10,41 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// commit makes a group of one durable. The error is nil when it applied;
-// actor.ErrStale when it never did and never will; actor.ErrAmbiguous when
-// nobody can tell; anything else means not applied.
-func (h *Host) commit(group []actor.Commit, lane Lane) error {
+// soleCommit is a commit that one goroutine waits for.
+type soleCommit struct {
+	commit actor.Commit
+	answer chan error
+}
+
+func (c *soleCommit) Size() int64 {
+	if c.commit.Effects.State == nil {
+		return 0
+	}
+	return int64(len(c.commit.Effects.State.Data))
+}
+
+func (c *soleCommit) Commit() actor.Commit { return c.commit }
+
+func (c *soleCommit) Done(err error) { c.answer <- err }
+
+// commit makes a commit durable, in a group with others. The error is nil when
+// it applied; actor.ErrStale when it never did and never will;
+// actor.ErrAmbiguous when nobody can tell; anything else means not applied.
+func (h *Host) commit(c actor.Commit, lane Lane) error {
 	began := h.cfg.Clock()
-	// Not the caller's context: a sealed turn is carried through.
-	err := h.cfg.Committer.Commit(h.store, group)[0]
+	// Not under the caller's context: a sealed turn is carried through.
+	w := &soleCommit{commit: c, answer: make(chan error, 1)}
+	err := h.commits.Submit(w)
+	if err == nil {
+		err = <-w.answer
+	}
 	if errors.Is(err, actor.ErrAmbiguous) {
-		err = h.settle(group[0], err)
+		err = h.settle(c, err)
 	}
 	if err != nil {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
-	h.events.Commit(CommitEnd{Key: group[0].Key, Lane: lane, Duration: h.cfg.Clock().Sub(began), GroupSize: len(group), Err: err})
+	h.events.Commit(CommitEnd{Key: c.Key, Lane: lane, Duration: h.cfg.Clock().Sub(began), GroupSize: 1, Err: err})
 	return err
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/greenroom-run/greenroom/host/pipeline"
 )
 
 // Config is what a [Host] is made of. Committer, Modules and Engine are needed;
@@ -48,6 +50,10 @@ type Config struct {
 	// a database connection. Defaults to 32.
 	LockedTurns int
 
+	// Pipeline bounds the groups in which commits and loads go to the store, and
+	// what waits for it. Its defaults are those of package pipeline.
+	Pipeline pipeline.Config
+
 	// SettleGrace is how long an ambiguous commit is tried to be settled, and
 	// how long a caller whose time is up waits for the outcome of a turn that
 	// is already sealed, before it is told actor.ErrAmbiguous. Defaults to 15 s.
@@ -76,6 +82,7 @@ func (c Config) WithDefaults() Config {
 		c.Clock = time.Now
 	}
 	c.Limits = c.Limits.over(DefaultLimits())
+	c.Pipeline = c.Pipeline.WithDefaults()
 	setDefault(&c.MaxActivations, DefaultMaxActivations)
 	setDefault(&c.GuestMemory, DefaultGuestMemory)
 	setDefault(&c.InstanceIdle, DefaultInstanceIdle)
@@ -117,6 +124,9 @@ func (c Config) validate() error {
 		if p.value < 0 {
 			return fmt.Errorf("host config: %s is %d; give a positive value, or 0 for the default", p.field, p.value)
 		}
+	}
+	if err := c.Pipeline.Validate(); err != nil {
+		return fmt.Errorf("host config: Pipeline.%w", err)
 	}
 	if err := c.Limits.validate(); err != nil {
 		return fmt.Errorf("host config: Limits.%w", err)

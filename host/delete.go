@@ -29,7 +29,7 @@ func (h *Host) deleteTurn(ctx context.Context, a *activation, c *call, s *served
 	if version, ok := damagedVersion(err, a.key); ok {
 		// The store cannot even hand the row over. Its version fences all the same.
 		commit := tombstone(a.key, &loaded{version: version}, s)
-		return h.commit([]actor.Commit{commit}, LaneLocked)
+		return h.commit(commit, LaneLocked)
 	}
 	return err
 }
@@ -46,12 +46,12 @@ func (h *Host) warmDelete(ctx context.Context, a *activation, s *served) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	a.commits[0] = tombstone(a.key, l, s)
-	if err := h.commit(a.commits[:], LaneWarm); err != nil {
+	c := tombstone(a.key, l, s)
+	if err := h.commit(c, LaneWarm); err != nil {
 		h.dropState(a)
 		return err
 	}
-	h.keep(a, l.after(&a.commits[0], noState), h.revisions.Next())
+	h.keep(a, l.after(&c, noState), h.revisions.Next())
 	return nil
 }
 

@@ -21,6 +21,9 @@
 // placement: the worker looks at the deployment anew for each turn. The other
 // two run on their caller's goroutine.
 //
+// Commits of the warm lane and loads of every lane go to the store in groups of
+// many actors; package pipeline has the rules.
+//
 // # An activation
 //
 //	          invoke                       first turn starts
@@ -87,8 +90,8 @@
 //   - Ambiguous commit: settled, with growing pauses, for Config.SettleGrace.
 //     Applied: the reply is released. Never: as stale. Unknown:
 //     actor.ErrAmbiguous, the state is dropped and the turn is never run again.
-//   - Store cannot be reached: actor.ErrUnavailable, state dropped, nothing
-//     applied.
+//   - Store cannot be reached, or is so slow that Config.Pipeline's queue is
+//     full: actor.ErrUnavailable, state dropped, nothing applied.
 //   - Damaged row: actor.ErrStateDamaged for every turn but Delete, which
 //     removes the row under its version. Nothing is kept in memory, so a
 //     repaired row works at once.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -82,7 +83,7 @@ func (s *fakeStore) Commit(ctx context.Context, commits []actor.Commit) []error 
 		select {
 		case <-hold:
 		case <-ctx.Done():
-			return []error{ctx.Err()}
+			return slices.Repeat([]error{ctx.Err()}, len(commits))
 		}
 	}
 	s.mu.Lock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/pipeline"
 )
 
 // Host runs actors. All methods may be called concurrently.
@@ -20,6 +21,8 @@ type Host struct {
 	table     table
 	pools     pools
 	revisions overlay.Revisions
+	commits   *pipeline.Commits
+	loads     *pipeline.Loads
 	turns     sync.Pool     // of *turn
 	locked    chan struct{} // a place for each locked turn under way
 
@@ -47,6 +50,8 @@ func New(cfg Config) (*Host, error) {
 	h.turns.New = func() any { return &turn{host: h} }
 	h.served.Store(&map[Scope]*served{})
 	h.store, h.endStore = context.WithCancel(context.Background())
+	h.commits = pipeline.NewCommits(h.store, cfg.Pipeline, cfg.Committer)
+	h.loads = pipeline.NewLoads(h.store, cfg.Pipeline, cfg.Committer)
 	h.life.init()
 	return h, nil
 }
@@ -85,7 +90,7 @@ func (h *Host) finish(c *call, admit func(*call) result) (actor.Reply, error) {
 			r.err = &actor.TurnError{Key: key, Method: method, Err: r.err}
 		}
 	}
-	end := TurnEnd{Key: key, Method: method, Lane: r.stats.lane, Runs: r.stats.runs, Err: r.err}
+	end := TurnEnd{Key: key, Method: method, Lane: r.stats.lane, Runs: r.stats.runs, Fuel: r.stats.fuel, Err: r.err}
 	now := h.cfg.Clock()
 	end.Duration, end.QueueWait = now.Sub(arrived), now.Sub(arrived)
 	if !r.stats.began.IsZero() {

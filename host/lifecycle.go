@@ -118,6 +118,8 @@ func (h *Host) drain() {
 	for i := range h.table.shards {
 		h.table.shards[i].work.Wait()
 	}
+	h.commits.Wait()
+	h.loads.Wait()
 	for a := h.table.evict(); a != nil; a = h.table.evict() {
 		h.deactivated(a, DeactivateStop)
 	}

@@ -32,7 +32,13 @@ func (h *Host) View(ctx context.Context, key actor.Key) (View, error) {
 	if err := key.Validate(); err != nil {
 		return View{}, err
 	}
-	l, err := h.load(ctx, key, actor.LoadOptions{})
+	// Not with the loads of turns, which end with the host.
+	var row actor.Row
+	rows, err := h.cfg.Committer.LoadActors(ctx, []actor.Key{key}, actor.LoadOptions{})
+	if err == nil {
+		row = rows[0]
+	}
+	l, err := asLoaded(key, row, err)
 	switch {
 	case err != nil:
 		if ctx.Err() != nil {

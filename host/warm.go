@@ -51,10 +51,7 @@ func (h *Host) commitAndRelease(a *activation, l *loaded, done *sealed) (actor.R
 		a.rev = done.rev
 		return done.reply, nil
 	}
-	a.commits[0] = done.commit
-	err := h.commit(a.commits[:], LaneWarm)
-	a.commits[0] = actor.Commit{}
-	if err != nil {
+	if err := h.commit(done.commit, LaneWarm); err != nil {
 		h.dropState(a)
 		return actor.Reply{}, err
 	}
@@ -81,7 +78,7 @@ func (t *turn) seal(ctx context.Context, s *served, l *loaded) (sealed, error) {
 	done := sealed{
 		state: l.state,
 		rev:   t.state.Revision(),
-		reply: actor.Reply{Payload: t.reply, Version: l.visibleVersion()},
+		reply: actor.Reply{Payload: t.reply, Version: l.visibleVersion(), Fuel: t.fuel.Used},
 	}
 	if t.readOnly || t.stateless {
 		return done, nil

@@ -1,0 +1,68 @@
+package pipeline
+
+import (
+	"context"
+	"sync"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Committer is what commits need of a store; package store has the contract.
+type Committer interface {
+	Commit(ctx context.Context, commits []actor.Commit) []error
+}
+
+// Work is a commit on its way. It must not change between Submit and Done, but
+// in what Commit does.
+type Work interface {
+	// Size is how many bytes the commit has, roughly. It never blocks.
+	Size() int64
+	// Commit returns the commit. It is called once, when a lane has taken the
+	// work, so that what needs encoding is encoded only now.
+	Commit() actor.Commit
+	// Done gets the store's answer, on a goroutine of the pipeline, which has
+	// more answers to hand out: it must be quick.
+	Done(error)
+}
+
+// Commits groups commits. All methods may be called concurrently.
+type Commits struct {
+	lanes[Work]
+	ctx    context.Context
+	store  Committer
+	groups sync.Pool // of *[]actor.Commit
+}
+
+// NewCommits returns a pipeline of commits to a store, all of which get ctx.
+func NewCommits(ctx context.Context, cfg Config, store Committer) *Commits {
+	c := &Commits{ctx: ctx, store: store}
+	c.groups.New = func() any { return new([]actor.Commit) }
+	c.init(cfg.WithDefaults(), Work.Size, c.commit)
+	return c
+}
+
+// Submit queues work, or refuses it with actor.ErrUnavailable if too much
+// waits; Done is not called then. It never blocks.
+func (c *Commits) Submit(w Work) error { return c.put(w) }
+
+// Waiting returns how many commits wait for a lane: for metrics.
+func (c *Commits) Waiting() int { return c.waiting() }
+
+// Wait returns when no goroutine of the pipeline is left. Nothing may be
+// submitted any more.
+func (c *Commits) Wait() { c.working.Wait() }
+
+func (c *Commits) commit(group []Work, answered func()) {
+	commits := c.groups.Get().(*[]actor.Commit)
+	for _, w := range group {
+		*commits = append(*commits, w.Commit())
+	}
+	errs := c.store.Commit(c.ctx, *commits)
+	answered()
+	clear(*commits)
+	*commits = (*commits)[:0]
+	c.groups.Put(commits)
+	for i, w := range group {
+		w.Done(errs[i])
+	}
+}

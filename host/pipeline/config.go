@@ -1,0 +1,71 @@
+package pipeline
+
+import "fmt"
+
+// Config bounds a pipeline. The zero value of a field means its default.
+type Config struct {
+	// Lanes is how many groups of commits may be at the store at once, and how
+	// many of loads. Defaults to 4, which keeps PostgreSQL, one node of
+	// CockroachDB and the log of the embedded store busy; a cluster takes more.
+	Lanes int
+	// GroupRows is the most commits or loads in a group. Defaults to 256.
+	GroupRows int
+	// GroupBytes is the most bytes of commits in a group; a larger commit goes
+	// alone. Defaults to 4 MiB, a quarter of the largest message that
+	// CockroachDB takes.
+	GroupBytes int64
+	// QueueRows is the most commits, and the most loads, that wait for a lane.
+	// Defaults to 16,384.
+	QueueRows int
+	// QueueBytes is the most bytes of commits that wait for a lane; an empty
+	// queue takes any one. Defaults to 64 MiB.
+	QueueBytes int64
+}
+
+// Defaults of [Config].
+const (
+	DefaultLanes      = 4
+	DefaultGroupRows  = 256
+	DefaultGroupBytes = 4 << 20
+	DefaultQueueRows  = 16_384
+	DefaultQueueBytes = 64 << 20
+)
+
+// WithDefaults returns a copy of c whose zero fields have their defaults.
+func (c Config) WithDefaults() Config {
+	if c.Lanes == 0 {
+		c.Lanes = DefaultLanes
+	}
+	if c.GroupRows == 0 {
+		c.GroupRows = DefaultGroupRows
+	}
+	if c.GroupBytes == 0 {
+		c.GroupBytes = DefaultGroupBytes
+	}
+	if c.QueueRows == 0 {
+		c.QueueRows = DefaultQueueRows
+	}
+	if c.QueueBytes == 0 {
+		c.QueueBytes = DefaultQueueBytes
+	}
+	return c
+}
+
+// Validate names the first field that cannot work.
+func (c Config) Validate() error {
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"Lanes", int64(c.Lanes)},
+		{"GroupRows", int64(c.GroupRows)},
+		{"GroupBytes", c.GroupBytes},
+		{"QueueRows", int64(c.QueueRows)},
+		{"QueueBytes", c.QueueBytes},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("%s is %d; give a positive value, or 0 for the default", f.name, f.value)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+// Package pipeline groups what many actors ask of a store: commits with
+// commits, loads with loads. It knows neither turns nor activations.
+//
+// # Lanes
+//
+//	          Submit                    a lane is free
+//	(caller) ───────▶ queued, in order ───────────────▶ in a group ──▶ answered
+//	             │                                          │ store
+//	             └─▶ refused: the queue is full             └─ each on its own
+//
+// A lane is the permission to have one group at the store. A lane that is free
+// takes at once all that is queued, up to [Config.GroupRows] and
+// [Config.GroupBytes]: who meets an idle store waits for nobody, and a busy one
+// is given larger groups. A lane is free again as soon as the store has
+// answered, before the group's answers are handed out. There is no goroutine
+// without work.
+//
+// Commits and loads have lanes of their own, and so have loads that may be
+// stale: a group has one kind.
+//
+// # Invariants
+//
+//   - What is submitted is answered once: by an error of [Commits.Submit], or
+//     by one call of its Done.
+//   - Groups are taken in the order of submission.
+//   - An answer is that of the store to this one commit or key. A group that
+//     fails as a whole gives each member that failure.
+//   - A load begins after it was asked for, so that it shows all that had been
+//     answered until then.
+//   - The queue is bounded in members and in bytes.
+//
+// A group must not name an actor twice: who submits has one commit of an actor
+// under way at a time. Loads may name one as often as they like.
+//
+// # Failures
+//
+//   - Slow store: the queue fills up, and Submit and Load refuse what is above
+//     its bounds with actor.ErrUnavailable, at once.
+//   - Damaged row: the store names it, and the rest of the group is served. The
+//     damaged one is read again alone, so that the error speaks of it only.
+//   - A load that fails for another reason than a store that cannot be reached:
+//     its members are read again one by one, so that one of them harms no other.
+//   - Everybody who waited for a group of loads is gone: its context ends.
+//   - The pipeline's context ends: groups under way are cut short, which for
+//     commits means not applied or actor.ErrAmbiguous; later ones meet a context
+//     that has ended, and are not applied.
+package pipeline
