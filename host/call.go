@@ -51,6 +51,7 @@ type turnStats struct {
 	lane  Lane
 	began time.Time // zero: never started
 	runs  int
+	fuel  uint64
 }
 
 func newCall(ctx context.Context, op operation, inv actor.Invocation, arrived time.Time) *call {

@@ -27,14 +27,21 @@ type Program interface {
 type Instance interface {
 	// Run runs one turn to its end. The error is nil when the guest is done, an
 	// [*actor.GuestError] when it failed on purpose, [actor.ErrDeadline] or
-	// [actor.ErrCanceled] (wrapped) when ctx ended first, an [*actor.TrapError]
-	// otherwise. After anything but nil and a GuestError the instance is broken
+	// [actor.ErrCanceled] (wrapped) when ctx ended first, an [*actor.FuelError]
+	// when the turn's fuel did not last, an [*actor.TrapError] otherwise. After anything but nil and a GuestError the instance is broken
 	// and can only be closed.
 	Run(ctx context.Context, frame *abi.Turn, calls Calls) error
 	// MemoryBytes is the guest memory that the instance holds now.
 	MemoryBytes() int64
 	// Close frees the instance. It is safe twice.
 	Close(ctx context.Context) error
+}
+
+// Fuel is what a turn may use and has used, in the units of package
+// modules/meter. An engine that does not meter leaves Used alone.
+type Fuel struct {
+	Limit uint64 // 0: as much as its time allows
+	Used  uint64 // the engine adds what each Run used, also of one that failed
 }
 
 // Calls is what a guest may ask of the host during one turn: the host functions
@@ -60,6 +67,8 @@ type Calls interface {
 	// Random fills p from the turn's own stream.
 	Random(p []byte)
 	Log(level int32, text string)
+	// Fuel is the turn's account; it is the same during all of the turn.
+	Fuel() *Fuel
 }
 
 // ModuleSource says what serves an actor type.

@@ -66,6 +66,8 @@ type TurnEnd struct {
 	// Runs counts how often the guest ran: 0 for a turn that never began, more
 	// than 1 after conflicts.
 	Runs int
+	// Fuel is what all runs used together.
+	Fuel uint64
 	// Err is what Invoke returns.
 	Err error
 }

@@ -32,6 +32,9 @@ type Limits struct {
 	// TurnDeadline bounds a turn from its start: loading, waiting for an
 	// instance, running and running again. The caller's deadline counts as well.
 	TurnDeadline time.Duration
+	// Fuel bounds what one turn computes, in the units of package modules/meter,
+	// about one simple instruction each. Zero everywhere: only time bounds it.
+	Fuel uint64
 	// MemoryBytes bounds the memory of one instance.
 	MemoryBytes int64
 	// Instances bounds the shared instances of a module, which the types of it
@@ -62,6 +65,7 @@ func (l Limits) over(wider Limits) Limits {
 	setDefault(&l.PayloadBytes, wider.PayloadBytes)
 	setDefault(&l.Mailbox, wider.Mailbox)
 	setDefault(&l.TurnDeadline, wider.TurnDeadline)
+	setDefault(&l.Fuel, wider.Fuel)
 	setDefault(&l.MemoryBytes, wider.MemoryBytes)
 	setDefault(&l.Instances, wider.Instances)
 	setDefault(&l.IdleTimeout, wider.IdleTimeout)

@@ -46,6 +46,8 @@ type turn struct {
 	state    overlay.Overlay
 	reply    actor.Payload
 	logLines int
+	fuel     Fuel
+	allFuel  *uint64 // of every attempt of the call
 	rng      rand.ChaCha8
 	seeded   bool
 	buf      []byte // what StateKeys and StateJSON return
@@ -61,6 +63,7 @@ func (t *turn) prepare(c *call, s *served, l *loaded, rev uint64, readOnly bool,
 	t.now, t.readOnly, t.stateless, t.migrating = now, readOnly, s.lane == LaneStateless, false
 	t.version, t.payloadLimit = l.visibleVersion(), s.limits.PayloadBytes
 	t.reply, t.logLines, t.seeded = actor.Payload{}, 0, false
+	t.fuel, t.allFuel = Fuel{Limit: s.limits.Fuel}, &c.stats.fuel
 	t.state.Reset(l.state, &t.host.revisions, rev, s.limits.StateBytes)
 	t.frame = abi.Turn{
 		What:         abi.WhatMethod,
@@ -99,7 +102,9 @@ func (t *turn) run(ctx context.Context, in *instance, migrateFrom *uint32) error
 }
 
 func (t *turn) runFrame(ctx context.Context, in *instance) error {
+	before := t.fuel.Used
 	err := in.guest.Run(ctx, &t.frame, t)
+	*t.allFuel += t.fuel.Used - before
 	var trap *actor.TrapError
 	if errors.As(err, &trap) {
 		// A panic's text is whatever the guest had in memory.
@@ -111,7 +116,7 @@ func (t *turn) runFrame(ctx context.Context, in *instance) error {
 
 // forget drops everything that must not outlive the turn.
 func (t *turn) forget() {
-	t.frame, t.reply = abi.Turn{}, actor.Payload{}
+	t.frame, t.reply, t.allFuel = abi.Turn{}, actor.Payload{}, nil
 	t.state.Reset(noState, nil, 0, 0)
 	if cap(t.buf) > 64<<10 {
 		t.buf = nil
@@ -243,6 +248,8 @@ func cut(text string, n int) string {
 }
 
 func (t *turn) Now() time.Time { return t.now }
+
+func (t *turn) Fuel() *Fuel { return &t.fuel }
 
 func (t *turn) Random(p []byte) {
 	if !t.seeded {

@@ -26,6 +26,7 @@ type Metrics struct {
 	turnTime    *prometheus.HistogramVec
 	queueTime   *prometheus.HistogramVec
 	reruns      prometheus.Counter
+	fuel        *prometheus.CounterVec
 	commits     *prometheus.CounterVec
 	commitTime  *prometheus.HistogramVec
 	commitTurns prometheus.Histogram
@@ -64,6 +65,7 @@ type turnMetrics struct {
 	succeeded prometheus.Counter
 	took      prometheus.Observer
 	queued    prometheus.Observer
+	fuel      prometheus.Counter
 }
 
 // outcomeOK is the outcome of a turn or commit without an error; others are
@@ -88,6 +90,7 @@ func NewMetrics() *Metrics {
 	m.turnTime = histogram("greenroom_turn_seconds", "Time from an invocation's arrival at the host to its answer.", seconds, "app", "type", "lane")
 	m.queueTime = histogram("greenroom_turn_queue_seconds", "Part of it before the turn began.", seconds, "app", "type", "lane")
 	m.reruns = counter("greenroom_turn_reruns_total", "Runs of a turn beyond its first, after conflicts.").WithLabelValues()
+	m.fuel = counter("greenroom_fuel_total", "Fuel that guests used: about one unit for a simple instruction.", "app", "type")
 	m.commits = counter("greenroom_commits_total", "Commits by outcome: ok, or the kind of the error.", "lane", "outcome")
 	m.commitTime = histogram("greenroom_commit_seconds", "Time until a commit's outcome was known.", seconds, "lane")
 	turns := []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
@@ -135,6 +138,7 @@ func (m *Metrics) turnEnd(e host.TurnEnd) {
 	t := m.turnMetrics(series)
 	t.took.Observe(e.Duration.Seconds())
 	t.queued.Observe(e.QueueWait.Seconds())
+	t.fuel.Add(float64(e.Fuel))
 	if e.Runs > 1 {
 		m.reruns.Add(float64(e.Runs - 1))
 	}
@@ -157,6 +161,7 @@ func (m *Metrics) turnMetrics(s turnSeries) *turnMetrics {
 		succeeded: m.turns.WithLabelValues(s.app, s.typ, s.method, lane, outcomeOK),
 		took:      m.turnTime.WithLabelValues(s.app, s.typ, lane),
 		queued:    m.queueTime.WithLabelValues(s.app, s.typ, lane),
+		fuel:      m.fuel.WithLabelValues(s.app, s.typ),
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

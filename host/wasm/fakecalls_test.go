@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
 )
 
 // fakeCalls is a turn of one actor with its state in a map.
@@ -21,6 +22,7 @@ type fakeCalls struct {
 	logs     []logLine
 	clock    time.Time
 	rand     *rand.ChaCha8
+	fuel     host.Fuel
 	code     abi.Code // answered by writes, if not 0
 	panics   bool
 }
@@ -113,6 +115,7 @@ func (f *fakeCalls) Reply(contentType string, payload []byte) abi.Code {
 
 func (f *fakeCalls) Fail(e *actor.GuestError) abi.Code { f.failed = e; return 0 }
 func (f *fakeCalls) Now() time.Time                    { return f.clock }
+func (f *fakeCalls) Fuel() *host.Fuel                  { return &f.fuel }
 func (f *fakeCalls) Random(p []byte)                   { f.rand.Read(p) }
 
 func (f *fakeCalls) Log(level int32, text string) {
