@@ -45,6 +45,7 @@ func (d dialect) judge(err error) verdict {
 		restart *crdb.TxnRestartError
 		server  *pgconn.PgError
 		connect *pgconn.ConnectError
+		notSent *notSentError
 	)
 	switch {
 	case errors.As(err, &retries):
@@ -57,7 +58,9 @@ func (d dialect) judge(err error) verdict {
 		return unable // PostgreSQL answered COMMIT with ROLLBACK
 	case errors.As(err, &server):
 		return d.judgeServer(server)
-	case pgconn.SafeToRetry(err):
+	case errors.As(err, &notSent):
+		// Only where this package knows it itself: pgconn.SafeToRetry is true as
+		// well of a connection that broke while the answer to a COMMIT was awaited.
 		return unsent
 	}
 	return unknown
@@ -71,6 +74,8 @@ func (d dialect) judgeServer(err *pgconn.PgError) verdict {
 	}
 	switch err.Code {
 	case "40001", "40P01": // serialization_failure, deadlock_detected
+		return conflict
+	case "23502": // not_null_violation: writeRecords met a key that was free just now
 		return conflict
 	case "40003": // statement_completion_unknown
 		return unknown

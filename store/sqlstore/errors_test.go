@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -36,6 +37,7 @@ func TestJudge(t *testing.T) {
 		{io.ErrUnexpectedEOF, unknown, unknown},
 		{context.DeadlineExceeded, unknown, unknown},
 		{errors.New("anything"), unknown, unknown},
+		{fmt.Errorf("read: %w", safeError{}), unknown, unknown},
 	} {
 		if got := postgres.judge(c.err); got != c.postgres {
 			t.Errorf("PostgreSQL: %v is %v, want %v", c.err, got, c.postgres)
@@ -45,6 +47,13 @@ func TestJudge(t *testing.T) {
 		}
 	}
 }
+
+// safeError is what pgx says of a connection that broke while an answer was
+// awaited, and of one that was closed before anything was sent.
+type safeError struct{}
+
+func (safeError) Error() string     { return "conn closed" }
+func (safeError) SafeToRetry() bool { return true }
 
 // No part of a password may appear in an error.
 func TestPasswordsStaySecret(t *testing.T) {

@@ -58,9 +58,20 @@ type Unit struct {
 	Rows int
 }
 
+// Commit is the unit that ends an explicit transaction.
+const Commit = "COMMIT"
+
+// on reports whether the unit is one that a fault names as on.
+func (u Unit) on(on string) bool {
+	if on == Commit {
+		return strings.EqualFold(strings.TrimSpace(u.SQL), Commit)
+	}
+	return strings.Contains(u.SQL, on)
+}
+
 // Fault is something that goes wrong.
 type Fault struct {
-	On   string // part of the unit's SQL
+	On   string // part of the unit's SQL, or [Commit]
 	Do   Action
 	Code string // SQLSTATE, for the actions that answer one
 	// Times is how many units it strikes. Defaults to 1.
@@ -197,7 +208,7 @@ func (p *Proxy) strike(u Unit) *Planned {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, planned := range p.plans {
-		if planned.left > 0 && strings.Contains(u.SQL, planned.fault.On) {
+		if planned.left > 0 && u.on(planned.fault.On) {
 			planned.left--
 			return planned
 		}

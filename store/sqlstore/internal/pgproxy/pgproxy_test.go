@@ -123,7 +123,7 @@ func TestHeldUnitGoesOn(t *testing.T) {
 // A COMMIT that is refused has ended its transaction, on both sides.
 func TestRefusedCommit(t *testing.T) {
 	p, conn, around := table(t)
-	p.Plan(t, pgproxy.Fault{On: "commit", Do: pgproxy.Refuse, Code: "40001"})
+	p.Plan(t, pgproxy.Fault{On: pgproxy.Commit, Do: pgproxy.Refuse, Code: "40001"})
 	tx, err := conn.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

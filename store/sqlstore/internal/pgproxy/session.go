@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 )
 
@@ -231,7 +230,7 @@ func (s *session) loseSync(u unit, planned *Planned) error {
 // refuse has the server itself fail with the code, so that it and the client
 // agree about what became of the transaction. Its answer is still to be read.
 func (s *session) refuse(u unit, code string) error {
-	if strings.EqualFold(strings.TrimSpace(u.SQL), "commit") {
+	if u.on(Commit) {
 		// A COMMIT that fails has ended the transaction.
 		if _, err := s.server.Write(queryMessage("ROLLBACK")); err != nil {
 			return err
