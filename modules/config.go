@@ -24,6 +24,11 @@ type Config struct {
 	Store store.Modules
 	// Inspector judges uploads. Required.
 	Inspector Inspector
+	// Prepare is called with each module before it begins to serve here: at the
+	// start, after Deploy, and when another process deployed it. It is the place
+	// to compile it, so that no call waits for that. What it returns is logged;
+	// the module serves all the same. Defaults to nothing.
+	Prepare func(ctx context.Context, app string, d actor.Digest) error
 	// Logger gets changes of deployments and failures of the poll. Defaults to
 	// discarding.
 	Logger *slog.Logger
@@ -37,6 +42,9 @@ type Config struct {
 
 // WithDefaults returns a copy with defaults filled in.
 func (c Config) WithDefaults() Config {
+	if c.Prepare == nil {
+		c.Prepare = func(context.Context, string, actor.Digest) error { return nil }
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

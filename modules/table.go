@@ -103,6 +103,12 @@ func (s *Service) apply(ctx context.Context, ds []actor.Deployment) error {
 				continue
 			}
 			manifests[key] = m
+			if err := s.cfg.Prepare(ctx, d.App, d.Digest); err != nil {
+				if ctx.Err() != nil {
+					return err
+				}
+				s.log.Warn("cannot prepare a module; its first call will try again", "app", d.App, "module", d.Digest.Short(), "error", err)
+			}
 		}
 		spec := typeSpec(m, d.Type)
 		if spec == nil {

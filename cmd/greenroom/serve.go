@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -69,7 +70,7 @@ are not.`,
 	flags.StringVar(&f.listen, "listen", server.DefaultAddr, "`HOST:PORT` to listen on; port 0 takes a free one (GREENROOM_LISTEN)")
 	flags.StringVar(&f.dataDir, "data-dir", "", "`folder` of the embedded store (GREENROOM_DATA_DIR; default "+defaultDataDir+")")
 	flags.StringVar(&f.store, "store", "", "CockroachDB or PostgreSQL `URL`, instead of --data-dir (GREENROOM_STORE)")
-	flags.StringVar(&f.cacheDir, "cache-dir", "", "`folder` of compiled modules (GREENROOM_CACHE_DIR; default: cache in the data folder, none with --store)")
+	flags.StringVar(&f.cacheDir, "cache-dir", "", "`folder` of compiled modules (GREENROOM_CACHE_DIR; default: cache in the data folder; with --store, greenroom in the user's cache folder)")
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token that callers must send, instead of --token")
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "`file` with the server's certificate and its chain, in PEM: speak TLS")
 	flags.StringVar(&f.tlsKey, "tls-key", "", "`file` with the certificate's private key")
@@ -137,6 +138,12 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 	}
 	if f.dataDir != "" && f.store != "" {
 		return node.Config{}, usagef("--data-dir and --store both name a store; give one of them")
+	}
+	if f.store != "" && f.cacheDir == "" {
+		// Without a folder for it, every start compiles all modules again.
+		if dir, err := os.UserCacheDir(); err == nil {
+			f.cacheDir = filepath.Join(dir, "greenroom", "modules")
+		}
 	}
 	token, err := c.serverToken(f.tokenFile)
 	if err != nil {

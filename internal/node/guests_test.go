@@ -18,7 +18,7 @@ import (
 // TestGuestsThatMisbehave runs hostile guests beside a well-behaved one: each
 // gets a typed error, and the neighbour never notices.
 func TestGuestsThatMisbehave(t *testing.T) {
-	r := start(t, node.Config{Limits: host.Limits{TurnDeadline: 300 * time.Millisecond, MemoryBytes: 16 << 20}})
+	r := start(t, node.Config{Limits: host.Limits{TurnDeadline: time.Second, MemoryBytes: 16 << 20}})
 	r.deploy(t, "good", example(t, "counter", guestbuild.Go))
 
 	tests := []struct {

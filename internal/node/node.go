@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/wasm"
 	"github.com/greenroom-run/greenroom/modules"
@@ -72,6 +73,10 @@ func (n *Node) start(ctx context.Context) error {
 
 	mods, err := modules.New(modules.Config{
 		Store: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes,
+		Prepare: func(ctx context.Context, app string, d actor.Digest) error {
+			_, err := engine.Load(ctx, d, func(ctx context.Context) ([]byte, error) { return st.ModuleBytes(ctx, app, d) })
+			return err
+		},
 	})
 	if err != nil {
 		return err
