@@ -10,8 +10,11 @@
 // saturating conversions, multiple values, bulk memory, reference types and
 // SIMD. Anything else is refused with an error that names it; no input makes the
 // package panic. Validity is not fully checked, since every engine does that
-// with the result, but everything that could let a module reach what the
-// rewriting added is: indices of globals, locals, functions and labels.
+// with the result. Checked is everything that could let a module reach what the
+// rewriting added (indices of globals, locals, functions and labels), and
+// everything that an engine could read differently than this package, which
+// could hide loops from it: types, reserved bytes and prefixed instructions of
+// later versions are refused even where an engine accepts them.
 //
 // # What a metered module has in addition
 //

@@ -61,8 +61,6 @@ const (
 	miscTableFill  = 17
 
 	typeEmpty = 0x40
-	typeI32   = 0x7f
-	typeI64   = 0x7e
 )
 
 // instruction is one decoded instruction.
@@ -72,6 +70,8 @@ type instruction struct {
 	// index is the one immediate that the rewriting looks at: the function,
 	// local, global or label; of br_table, the deepest label.
 	index uint32
+	// blockType is the function type of a block that has one, otherwise -1.
+	blockType int64
 	// start and end delimit the instruction in its body.
 	start, end int
 }
@@ -82,7 +82,7 @@ func next(r *reader) instruction {
 	in.op = r.byte()
 	switch op := in.op; {
 	case op == opBlock || op == opLoop || op == opIf:
-		r.s33()
+		in.blockType = r.blockType()
 	case op == opUnreachable || op == opNop || op == opElse || op == opEnd || op == opReturn,
 		op == opDrop || op == opSelect,
 		op >= 0x45 && op <= 0xc4, op == opRefIsNull:
@@ -97,12 +97,13 @@ func next(r *reader) instruction {
 		in.index = r.u32()
 		r.u32()
 	case op == opSelectTyped:
-		r.bytes(r.u32())
+		r.valueTypes(r.count())
 	case op >= 0x28 && op <= 0x3e:
-		r.u32()
-		r.u32()
-	case op == opMemorySize || op == opMemoryGrow || op == opRefNull:
-		r.byte()
+		memoryArgument(r)
+	case op == opMemorySize || op == opMemoryGrow:
+		r.zero()
+	case op == opRefNull:
+		r.referenceType()
 	case op == opI32Const:
 		r.skipLEB(32)
 	case op == opI64Const:
@@ -115,7 +116,7 @@ func next(r *reader) instruction {
 		in.sub = r.u32()
 		nextMisc(r, in.sub)
 	case op == opSIMD:
-		in.sub = r.u32()
+		in.sub = simdOpcode(r)
 		nextSIMD(r, in.sub)
 	default:
 		r.fail(fmt.Errorf("the instruction 0x%02x is not of WebAssembly 2.0", op))
@@ -124,17 +125,26 @@ func next(r *reader) instruction {
 	return in
 }
 
+// memoryArgument reads an alignment and an offset. Greater alignments than any
+// that can be right mark the forms of later versions, which have more in them.
+func memoryArgument(r *reader) {
+	if align := r.u32(); align > 4 && r.err == nil {
+		r.fail(fmt.Errorf("an alignment of 1<<%d is not of WebAssembly 2.0", align))
+	}
+	r.u32()
+}
+
 func nextMisc(r *reader, sub uint32) {
 	switch {
 	case sub < miscMemoryInit: // saturating conversions
 	case sub == miscMemoryInit:
 		r.u32()
-		r.byte()
+		r.zero()
 	case sub == miscMemoryCopy:
-		r.byte()
-		r.byte()
+		r.zero()
+		r.zero()
 	case sub == miscMemoryFill:
-		r.byte()
+		r.zero()
 	case sub == miscTableInit || sub == miscTableCopy:
 		r.u32()
 		r.u32()
@@ -145,18 +155,30 @@ func nextMisc(r *reader, sub uint32) {
 	}
 }
 
+// simdOpcode reads the number after the prefix of SIMD. Only the shortest form
+// will do: engines that take the first byte for the opcode and a second for a
+// no-operation, as wazero does, would read a longer form as other instructions.
+func simdOpcode(r *reader) uint32 {
+	first := r.byte()
+	if first < 0x80 {
+		return uint32(first)
+	}
+	if second := r.byte(); second != 1 && r.err == nil {
+		r.fail(fmt.Errorf("the instruction 0xfd 0x%02x 0x%02x is not of WebAssembly 2.0, or not written in the shortest form", first, second))
+	}
+	return uint32(first)
+}
+
 func nextSIMD(r *reader, sub uint32) {
 	switch {
 	case sub <= 11, sub == 92 || sub == 93: // loads and stores
-		r.u32()
-		r.u32()
+		memoryArgument(r)
 	case sub == 12 || sub == 13: // v128.const, i8x16.shuffle
 		r.bytes(16)
 	case sub >= 21 && sub <= 34: // extract_lane, replace_lane
 		r.byte()
 	case sub >= 84 && sub <= 91: // load_lane, store_lane
-		r.u32()
-		r.u32()
+		memoryArgument(r)
 		r.byte()
 	case sub <= 255:
 	default:

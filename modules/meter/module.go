@@ -51,12 +51,8 @@ type module struct {
 	types         []funcType
 	importedFuncs uint32
 	importedGlobs uint32
-	imports       uint32   // of all kinds
 	funcTypes     []uint32 // of the module's own functions
 	globals       uint32   // the module's own
-	tables        uint32   // imported ones too
-	memories      uint32   // likewise
-	exports       uint32
 	bodies        [][]byte
 	addressTaken  map[uint32]bool // functions that can be called through a table
 }
@@ -117,11 +113,14 @@ func (m *module) read(id byte, r *reader) error {
 			m.funcTypes = append(m.funcTypes, t)
 		}
 	case secTable:
-		m.tables += r.count()
-		return r.err
+		for n := r.count(); n > 0; n-- {
+			r.referenceType()
+			skipLimits(r)
+		}
 	case secMemory:
-		m.memories += r.count()
-		return r.err
+		for n := r.count(); n > 0; n-- {
+			skipLimits(r)
+		}
 	case secGlobal:
 		m.readGlobals(r)
 	case secExport:
@@ -134,6 +133,8 @@ func (m *module) read(id byte, r *reader) error {
 		for n := r.count(); n > 0; n-- {
 			m.bodies = append(m.bodies, r.bytes(r.u32()))
 		}
+	case secStart, secDataCount:
+		r.u32()
 	default:
 		return nil
 	}
@@ -148,13 +149,12 @@ func (m *module) readTypes(r *reader) {
 		if form := r.byte(); form != 0x60 && r.err == nil {
 			r.fail(fmt.Errorf("type form 0x%02x is not a function", form))
 		}
-		m.types = append(m.types, funcType{params: r.bytes(r.u32()), results: r.bytes(r.u32())})
+		m.types = append(m.types, funcType{params: r.valueTypes(r.count()), results: r.valueTypes(r.count())})
 	}
 }
 
 func (m *module) readImports(r *reader) {
-	m.imports = r.count()
-	for n := m.imports; n > 0; n-- {
+	for n := r.count(); n > 0; n-- {
 		mod, name := r.name(), r.name()
 		if mod == ImportModule {
 			r.fail(fmt.Errorf("imports %s.%s: %w", mod, name, ErrMetered))
@@ -166,14 +166,12 @@ func (m *module) readImports(r *reader) {
 			}
 			m.importedFuncs++
 		case externTable:
-			r.byte()
+			r.referenceType()
 			skipLimits(r)
-			m.tables++
 		case externMemory:
 			skipLimits(r)
-			m.memories++
 		case externGlobal:
-			r.bytes(2)
+			globalType(r)
 			m.importedGlobs++
 		default:
 			r.fail(fmt.Errorf("import kind %d is unknown", kind))
@@ -192,18 +190,24 @@ func skipLimits(r *reader) {
 	}
 }
 
+func globalType(r *reader) {
+	r.valueType()
+	if mutable := r.byte(); mutable > 1 && r.err == nil {
+		r.fail(fmt.Errorf("a global of kind %d is not of WebAssembly 2.0", mutable))
+	}
+}
+
 func (m *module) readGlobals(r *reader) {
 	n := r.count()
 	for range n {
-		r.bytes(2)
+		globalType(r)
 		m.readConst(r)
 		m.globals++ // a global may use the ones before it
 	}
 }
 
 func (m *module) readExports(r *reader) {
-	m.exports = r.count()
-	for n := m.exports; n > 0; n-- {
+	for n := r.count(); n > 0; n-- {
 		name, kind, index := r.name(), r.byte(), r.u32()
 		if name == ExportFuel || name == ExportDepth {
 			r.fail(fmt.Errorf("exports %s: %w", name, ErrMetered))
@@ -244,6 +248,10 @@ func (m *module) checkIndex(r *reader, in instruction) {
 	case opGlobalGet, opGlobalSet:
 		if in.index >= m.allGlobs() {
 			r.fail(fmt.Errorf("global %d does not exist", in.index))
+		}
+	case opBlock, opLoop, opIf:
+		if in.blockType >= int64(len(m.types)) {
+			r.fail(fmt.Errorf("type %d does not exist", in.blockType))
 		}
 	case opCallIndirect:
 		if uint64(in.index) >= uint64(len(m.types)) {
@@ -294,8 +302,12 @@ func (m *module) element(r *reader, onFunc func(start int, index uint32), onCons
 	if active {
 		onConst(r)
 	}
-	if flags&3 != 0 {
-		r.byte() // kind or type
+	switch {
+	case flags&3 == 0:
+	case exprs:
+		r.referenceType()
+	default:
+		r.zero() // the kind: functions
 	}
 	for n := r.count(); n > 0 && r.err == nil; n-- {
 		if exprs {

@@ -39,7 +39,7 @@ func survey(m *module, typ funcType, body []byte) (*plan, error) {
 	total := uint64(p.locals)
 	for range p.groups {
 		total += uint64(r.u32())
-		r.byte()
+		r.valueType()
 	}
 	if total > maxLocals && r.err == nil {
 		return nil, fmt.Errorf("has %d local variables; at most %d are allowed", total, maxLocals)

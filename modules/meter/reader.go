@@ -64,6 +64,73 @@ func (r *reader) u32() uint32 {
 	return 0
 }
 
+// The types of values that WebAssembly 2.0 has, each of one byte. Engines know
+// more, some of several bytes: nothing may pass that an engine could read
+// differently, or it could hide instructions from the rewriting.
+const (
+	typeI32    = 0x7f
+	typeI64    = 0x7e
+	typeF32    = 0x7d
+	typeF64    = 0x7c
+	typeV128   = 0x7b
+	typeFunc   = 0x70
+	typeExtern = 0x6f
+)
+
+// valueType reads a type of a value.
+func (r *reader) valueType() {
+	t := r.byte()
+	if (t < typeV128 || t > typeI32) && t != typeFunc && t != typeExtern && r.err == nil {
+		r.fail(fmt.Errorf("the type 0x%02x is not of WebAssembly 2.0", t))
+	}
+}
+
+// valueTypes reads n types of values.
+func (r *reader) valueTypes(n uint32) []byte {
+	start := r.off
+	for ; n > 0 && r.err == nil; n-- {
+		r.valueType()
+	}
+	if r.err != nil {
+		return nil
+	}
+	return r.b[start:r.off]
+}
+
+// referenceType reads a type of what tables hold.
+func (r *reader) referenceType() {
+	t := r.byte()
+	if t != typeFunc && t != typeExtern && r.err == nil {
+		r.fail(fmt.Errorf("the type 0x%02x is not a reference of WebAssembly 2.0", t))
+	}
+}
+
+// blockType reads the type of a block: the index of a function type, or -1 for
+// one that is written as a byte.
+func (r *reader) blockType() int64 {
+	if r.off < len(r.b) {
+		if t := r.b[r.off]; t == typeEmpty {
+			r.off++
+			return -1
+		} else if t&0xc0 == 0x40 { // one byte, negative
+			r.valueType()
+			return -1
+		}
+	}
+	t := r.s33()
+	if t < 0 && r.err == nil {
+		r.fail(errors.New("a block type is not of WebAssembly 2.0"))
+	}
+	return t
+}
+
+// zero reads a byte that is reserved.
+func (r *reader) zero() {
+	if c := r.byte(); c != 0 && r.err == nil {
+		r.fail(fmt.Errorf("a reserved byte is 0x%02x, not zero", c))
+	}
+}
+
 // skipLEB skips a LEB128 of at most bits bits, signed or not.
 func (r *reader) skipLEB(bits int) {
 	for range (bits + 6) / 7 {
