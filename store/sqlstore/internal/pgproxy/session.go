@@ -116,9 +116,11 @@ func (s *session) swallow(rows *int, failed *bool) func(message) error {
 func (s *session) handle(u unit, rest <-chan unit) error {
 	u.Transaction = s.status != 'I'
 	if !u.answered {
-		_, err := s.server.Write(u.bytes)
-		if err != nil || !u.auth {
+		if _, err := s.server.Write(u.bytes); err != nil {
 			return err
+		}
+		if !u.auth {
+			return errCut // Terminate: the client waits for the end
 		}
 		return s.answer(s.relay)
 	}
