@@ -82,6 +82,9 @@ func (s *Server) invocationOf(r *http.Request) (actor.Invocation, error) {
 		inv.ReadOnly = true
 		inv.Payload.Data, err = queryPayload(r.URL.RawQuery)
 	case http.MethodPut, http.MethodPost:
+		if inv.IdempotencyKey, err = idempotencyKey(r.Header); err != nil {
+			return inv, err
+		}
 		inv.Payload.Data, err = s.readPayload(r)
 	default:
 		err = &requestError{kindMethodRefused, "actors are called with PUT, POST or, for read-only methods, GET"}
@@ -161,7 +164,7 @@ func safeMediaType(s string) string {
 
 // refuseActor answers an error of the plain HTTP form.
 func (s *Server) refuseActor(w http.ResponseWriter, r *http.Request, inv actor.Invocation, err error) {
-	f := s.failTurn(r.Context(), err, inv.Key, inv.Method)
+	f := s.failTurn(r.Context(), requestID(r.Context()), err, inv.Key, inv.Method)
 	if f.status == http.StatusMethodNotAllowed {
 		allow := "GET, POST, PUT"
 		if r.Method == http.MethodGet {

@@ -21,10 +21,15 @@ var _ greenroomv1connect.ActorServiceHandler = (*actorService)(nil)
 
 // Invoke implements ActorService.
 func (a *actorService) Invoke(ctx context.Context, req *connect.Request[greenroomv1.InvokeRequest]) (*connect.Response[greenroomv1.InvokeResponse], error) {
+	idempotency, err := idempotencyKey(req.Header())
+	if err != nil {
+		return nil, err
+	}
 	reply, err := a.invoke(ctx, actor.Invocation{
-		Key:     keyOf(req.Msg.GetActor()),
-		Method:  req.Msg.GetMethod(),
-		Payload: actor.Payload{ContentType: req.Msg.GetContentType(), Data: req.Msg.GetPayload()},
+		Key:            keyOf(req.Msg.GetActor()),
+		Method:         req.Msg.GetMethod(),
+		Payload:        actor.Payload{ContentType: req.Msg.GetContentType(), Data: req.Msg.GetPayload()},
+		IdempotencyKey: idempotency,
 	})
 	if err != nil {
 		return nil, err

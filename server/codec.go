@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/api/invokestream"
 )
 
 // Connect reports a message that cannot be decoded before any interceptor runs,
@@ -46,21 +48,18 @@ func carriedError(msg any) error {
 	return &actor.ArgumentError{Field: "request", Problem: "is not a message of this procedure: " + text}
 }
 
-// binaryCodec is Protobuf's wire format.
+// binaryCodec is Protobuf's wire format, and that of InvokeStream's frames.
 type binaryCodec struct{}
 
 func (binaryCodec) Name() string { return "proto" }
 
-func (binaryCodec) Marshal(msg any) ([]byte, error) {
-	m, err := protoMessage(msg)
-	if err != nil {
-		return nil, err
-	}
-	return proto.Marshal(m)
-}
+func (c binaryCodec) Marshal(msg any) ([]byte, error) { return c.MarshalAppend(nil, msg) }
 
 // MarshalAppend spares Connect a buffer.
 func (binaryCodec) MarshalAppend(dst []byte, msg any) ([]byte, error) {
+	if f, ok := msg.(invokestream.Frame); ok {
+		return f.Append(dst)
+	}
 	m, err := protoMessage(msg)
 	if err != nil {
 		return nil, err
@@ -69,6 +68,9 @@ func (binaryCodec) MarshalAppend(dst []byte, msg any) ([]byte, error) {
 }
 
 func (binaryCodec) Unmarshal(data []byte, msg any) error {
+	if f, ok := msg.(invokestream.Frame); ok {
+		return f.Decode(data)
+	}
 	m, err := protoMessage(msg)
 	if err != nil {
 		return err
@@ -85,16 +87,13 @@ type jsonCodec struct{ name string }
 
 func (c jsonCodec) Name() string { return c.name }
 
-func (jsonCodec) Marshal(msg any) ([]byte, error) {
-	m, err := protoMessage(msg)
-	if err != nil {
-		return nil, err
-	}
-	return protojson.Marshal(m)
-}
+func (c jsonCodec) Marshal(msg any) ([]byte, error) { return c.MarshalAppend(nil, msg) }
 
 // MarshalAppend spares Connect a buffer.
 func (jsonCodec) MarshalAppend(dst []byte, msg any) ([]byte, error) {
+	if f, ok := msg.(invokestream.Frame); ok {
+		return appendFrameJSON(dst, f)
+	}
 	m, err := protoMessage(msg)
 	if err != nil {
 		return nil, err
@@ -103,6 +102,9 @@ func (jsonCodec) MarshalAppend(dst []byte, msg any) ([]byte, error) {
 }
 
 func (jsonCodec) Unmarshal(data []byte, msg any) error {
+	if f, ok := msg.(invokestream.Frame); ok {
+		return decodeFrameJSON(data, f)
+	}
 	m, err := protoMessage(msg)
 	if err != nil {
 		return err
@@ -115,6 +117,32 @@ func (jsonCodec) Unmarshal(data []byte, msg any) error {
 		carryError(m, err)
 	}
 	return nil
+}
+
+// Frames in JSON take the way over the generated messages: it is for people.
+
+func appendFrameJSON(dst []byte, f invokestream.Frame) ([]byte, error) {
+	data, err := f.Append(nil)
+	if err != nil {
+		return nil, err
+	}
+	m := f.Generated()
+	if err := proto.Unmarshal(data, m); err != nil {
+		return nil, err
+	}
+	return protojson.MarshalOptions{}.MarshalAppend(dst, m)
+}
+
+func decodeFrameJSON(data []byte, f invokestream.Frame) error {
+	m := f.Generated()
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, m); err != nil {
+		return err
+	}
+	data, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return f.Decode(data)
 }
 
 func protoMessage(msg any) (proto.Message, error) {
@@ -176,11 +204,29 @@ const compressAbove = 4 << 10
 func (s *Server) handlerOptions(maxMessage int64, tooLarge error) []connect.HandlerOption {
 	return []connect.HandlerOption{
 		connect.WithInterceptors(&errorInterceptor{s}, s.validator),
+		connect.WithCompressMinBytes(compressAbove),
+		connect.WithHandlerOptions(codecs(maxMessage, tooLarge)...),
+	}
+}
+
+// streamOptions are those of InvokeStream, which validates by itself, and whose
+// replies are not worth compressing: that would cost more than the turns.
+func (s *Server) streamOptions(maxMessage int64, tooLarge error) []connect.HandlerOption {
+	return []connect.HandlerOption{
+		connect.WithInterceptors(&errorInterceptor{s}),
+		connect.WithReadMaxBytes(int(maxMessage)),
+		connect.WithCompressMinBytes(math.MaxInt),
+		connect.WithHandlerOptions(codecs(maxMessage, tooLarge)...),
+	}
+}
+
+// codecs are the encodings that every handler reads and writes.
+func codecs(maxMessage int64, tooLarge error) []connect.HandlerOption {
+	return []connect.HandlerOption{
 		connect.WithCodec(binaryCodec{}),
 		connect.WithCodec(jsonCodec{"json"}),
 		connect.WithCodec(jsonCodec{"json; charset=utf-8"}),
 		connect.WithCompression("gzip", newBoundedGzip(maxMessage, tooLarge), newGzip),
-		connect.WithCompressMinBytes(compressAbove),
 	}
 }
 

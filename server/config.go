@@ -16,14 +16,16 @@ import (
 
 // Defaults of [Config].
 const (
-	DefaultAddr                    = "127.0.0.1:8080"
-	DefaultMaxPayloadBytes   int64 = 4 << 20
-	DefaultMaxModuleBytes    int64 = 32 << 20
-	DefaultMaxUploads              = 4
-	DefaultReadHeaderTimeout       = 10 * time.Second
-	DefaultBodyTimeout             = time.Minute
-	DefaultIdleTimeout             = 3 * time.Minute
-	DefaultHealthInterval          = 2 * time.Second
+	DefaultAddr                       = "127.0.0.1:8080"
+	DefaultMaxPayloadBytes      int64 = 4 << 20
+	DefaultMaxModuleBytes       int64 = 32 << 20
+	DefaultMaxUploads                 = 4
+	DefaultMaxStreamInvocations       = 4096
+	DefaultMaxStreamBytes       int64 = 32 << 20
+	DefaultReadHeaderTimeout          = 10 * time.Second
+	DefaultBodyTimeout                = time.Minute
+	DefaultIdleTimeout                = 3 * time.Minute
+	DefaultHealthInterval             = 2 * time.Second
 )
 
 // Config is what a [Server] is made of. The zero value of an optional field
@@ -75,12 +77,20 @@ type Config struct {
 	// MaxUploads is how many uploads are received at once; others wait.
 	// Defaults to [DefaultMaxUploads].
 	MaxUploads int
+	// MaxStreamInvocations is how many invocations one InvokeStream may have in
+	// flight: begun, or answered with the reply not yet written. Defaults to
+	// [DefaultMaxStreamInvocations].
+	MaxStreamInvocations int
+	// MaxStreamBytes bounds their payloads and replies; a single invocation may
+	// be larger. Defaults to [DefaultMaxStreamBytes].
+	MaxStreamBytes int64
 	// ReadHeaderTimeout is how long a client may take to send the headers of a
 	// request. Defaults to [DefaultReadHeaderTimeout].
 	ReadHeaderTimeout time.Duration
 	// BodyTimeout is how long a client may take to send a request's body; for
 	// streams, each message. It also bounds how long a client may take to
-	// accept what is written to it. Defaults to [DefaultBodyTimeout].
+	// accept what is written to it. An InvokeStream may be silent for as long
+	// as it likes, and has it for each message that is written to it. Defaults to [DefaultBodyTimeout].
 	BodyTimeout time.Duration
 	// IdleTimeout is how long a connection without requests is kept. Defaults
 	// to [DefaultIdleTimeout].
@@ -108,6 +118,8 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.MaxPayloadBytes, DefaultMaxPayloadBytes)
 	setDefault(&c.MaxModuleBytes, DefaultMaxModuleBytes)
 	setDefault(&c.MaxUploads, DefaultMaxUploads)
+	setDefault(&c.MaxStreamInvocations, DefaultMaxStreamInvocations)
+	setDefault(&c.MaxStreamBytes, DefaultMaxStreamBytes)
 	setDefault(&c.ReadHeaderTimeout, DefaultReadHeaderTimeout)
 	setDefault(&c.BodyTimeout, DefaultBodyTimeout)
 	setDefault(&c.IdleTimeout, DefaultIdleTimeout)
@@ -150,6 +162,8 @@ func (c Config) validate() error {
 		{"MaxPayloadBytes", c.MaxPayloadBytes},
 		{"MaxModuleBytes", c.MaxModuleBytes},
 		{"MaxUploads", int64(c.MaxUploads)},
+		{"MaxStreamInvocations", int64(c.MaxStreamInvocations)},
+		{"MaxStreamBytes", c.MaxStreamBytes},
 		{"ReadHeaderTimeout", int64(c.ReadHeaderTimeout)},
 		{"BodyTimeout", int64(c.BodyTimeout)},
 		{"IdleTimeout", int64(c.IdleTimeout)},

@@ -15,6 +15,12 @@
 //	    ErrorDetail. What the map does not know is answered with neutral text and
 //	    logged with the request's ID.
 //
+// # Many calls on one stream
+//
+// InvokeStream runs what one client has in flight without a request for each; see
+// actor.proto for what client and server owe each other, and stream.go for how.
+// What a stream has in flight is bounded in number and bytes.
+//
 // # Who may speak
 //
 // The server listens on loopback unless it asks for a bearer token, for client
@@ -41,5 +47,10 @@
 //     connection without requests is closed, and a dead HTTP/2 peer is found by
 //     pings.
 //   - Stop: new connections are refused, watchers of health are told, requests
-//     in flight are finished, and after the deadline cut off.
+//     in flight are finished, and after the deadline cut off. An InvokeStream
+//     takes nothing more, answers what it took, and ends with an error that
+//     says so: what it did not answer has had no effect.
+//   - An InvokeStream whose client does not accept replies is ended, and what it
+//     has in flight is cancelled; one that is merely silent is kept for as long
+//     as the connection answers pings.
 package server

@@ -25,6 +25,7 @@ const (
 	kindServiceNotFound actor.Kind = "service_not_found"
 	kindMethodRefused   actor.Kind = "http_method_refused"
 	kindBodyTimeout     actor.Kind = "body_timeout"
+	kindStreamFull      actor.Kind = "stream_full"
 	kindInternal        actor.Kind = "internal"
 )
 
@@ -35,7 +36,7 @@ func serverKinds() []actor.Kind {
 		actor.Kind(actor.TrapUnreachable), actor.Kind(actor.TrapStack),
 		actor.Kind(actor.TrapMemory), actor.Kind(actor.TrapProtocol),
 		kindUnauthenticated, kindOriginRefused, kindHostRefused, kindPathNotFound,
-		kindServiceNotFound, kindMethodRefused, kindBodyTimeout, kindInternal,
+		kindServiceNotFound, kindMethodRefused, kindBodyTimeout, kindStreamFull, kindInternal,
 	}
 }
 
@@ -77,7 +78,7 @@ func answerOf(kind actor.Kind) answer {
 		return answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}
 	case actor.ErrStale.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind():
 		return answer{connect.CodeAborted, http.StatusConflict}
-	case actor.ErrMailboxFull.Kind():
+	case actor.ErrMailboxFull.Kind(), kindStreamFull:
 		return answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}
 	case actor.ErrOverloaded.Kind(), actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind():
 		return answer{connect.CodeUnavailable, http.StatusServiceUnavailable}
@@ -209,6 +210,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		}
 		return of(kindInvalidModule, invalid.Error())
 	case errors.As(err, &own):
+		detail.Retryable = own.kind == kindStreamFull
 		return of(own.kind, own.text)
 	}
 

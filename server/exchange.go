@@ -148,6 +148,9 @@ func (x *exchange) Flush() {
 }
 
 func (x *exchange) allowWrite() {
+	if x.route.longLived {
+		return
+	}
 	_ = x.control.SetWriteDeadline(x.server.bodyDeadline()) // without a connection there is nothing to bound
 }
 
@@ -160,6 +163,9 @@ type exchangeBody exchange
 
 // Read implements [io.Reader].
 func (b *exchangeBody) Read(p []byte) (int, error) {
+	if b.route.longLived {
+		return b.body.Read(p)
+	}
 	if b.route.streaming || !b.bodyTimed {
 		b.bodyTimed = true
 		_ = b.control.SetReadDeadline(b.server.bodyDeadline())

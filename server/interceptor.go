@@ -60,7 +60,7 @@ func (c carryingConn) Receive(msg any) error {
 func (s *Server) rpcError(ctx context.Context, err error) *connect.Error {
 	var wire *connect.Error
 	if !errors.As(err, &wire) {
-		return s.fail(ctx, err).rpc()
+		return s.fail(ctx, requestID(ctx), err).rpc()
 	}
 	for _, d := range wire.Details() {
 		if d.Type() == errorDetailName {
@@ -86,9 +86,9 @@ func (s *Server) rpcError(ctx context.Context, err error) *connect.Error {
 
 var errorDetailName = string((&greenroomv1.ErrorDetail{}).ProtoReflect().Descriptor().FullName())
 
-// fail is the failure that a caller is answered with. It counts it, and logs what
-// the caller is not told.
-func (s *Server) fail(ctx context.Context, err error) failure {
+// fail is the failure that the caller of the request id is answered with. It
+// counts it, and logs what the caller is not told.
+func (s *Server) fail(ctx context.Context, id string, err error) failure {
 	f := failureOf(err, s.conf.ShowStacks)
 	kind := actor.Kind(f.detail.GetKind())
 	s.metrics.failed(kind)
@@ -99,7 +99,6 @@ func (s *Server) fail(ctx context.Context, err error) failure {
 	if kind == actor.ErrDeadline.Kind() || kind == actor.ErrStopping.Kind() || kind == actor.ErrOverloaded.Kind() {
 		level = slog.LevelDebug // nothing is broken
 	}
-	id := requestID(ctx)
 	s.log.LogAttrs(ctx, level, "request failed",
 		slog.String("request_id", id), slog.String("kind", string(kind)), slog.Any("error", f.unsaid),
 		slog.String("app", f.detail.GetApp()), slog.String("actor_type", f.detail.GetActorType()),
@@ -111,8 +110,8 @@ func (s *Server) fail(ctx context.Context, err error) failure {
 }
 
 // failTurn is fail for an error that may not say whose it is.
-func (s *Server) failTurn(ctx context.Context, err error, key actor.Key, method string) failure {
-	f := s.fail(ctx, err)
+func (s *Server) failTurn(ctx context.Context, id string, err error, key actor.Key, method string) failure {
+	f := s.fail(ctx, id, err)
 	if f.detail.ActorType == "" {
 		f.detail.App, f.detail.ActorType, f.detail.ActorId, f.detail.Method = key.App, key.Type, key.ID, method
 	}

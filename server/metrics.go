@@ -38,6 +38,11 @@ type Metrics struct {
 	requests    *prometheus.CounterVec
 	requestTime *prometheus.HistogramVec
 
+	streams           prometheus.Gauge
+	streamInvocations prometheus.Counter
+	streamReceived    prometheus.Counter
+	streamSent        prometheus.Counter
+
 	mu     sync.RWMutex
 	series map[turnSeries]*turnMetrics
 }
@@ -102,7 +107,11 @@ func NewMetrics() *Metrics {
 	m.errors = counter("greenroom_errors_total", "Errors answered to callers, by kind.", "kind")
 	m.requests = counter("greenroom_http_requests_total", "HTTP requests by route and status. Calls over gRPC have status 200 whatever their outcome.", "route", "status")
 	m.requestTime = histogram("greenroom_http_request_seconds", "Time to serve a request; for streams, their life.", seconds, "route")
-	m.registry.MustRegister(m.active,
+	m.streams = prometheus.NewGauge(prometheus.GaugeOpts{Name: "greenroom_invoke_streams", Help: "Open InvokeStreams."})
+	m.streamInvocations = counter("greenroom_invoke_stream_invocations_total", "Invocations that came over InvokeStreams.").WithLabelValues()
+	messages := counter("greenroom_invoke_stream_messages_total", "Messages of InvokeStreams, by direction; each carries invocations or replies.", "direction")
+	m.streamReceived, m.streamSent = messages.WithLabelValues("received"), messages.WithLabelValues("sent")
+	m.registry.MustRegister(m.active, m.streams,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
 	return m
 }

@@ -24,6 +24,10 @@ type route struct {
 	// streaming says that the body is a sequence of messages, each of which may
 	// take its time.
 	streaming bool
+	// longLived says that the route's handler bounds its messages in size
+	// (maxMessage, in bytes) and time, since the body has no end.
+	longLived  bool
+	maxMessage int64
 	// rpc says that errors are told in the RPC protocol of the request.
 	rpc bool
 	// open says that anybody may ask.
@@ -92,6 +96,10 @@ func (s *Server) newRoutes() *routes {
 		greenroomv1connect.ActorServiceGetStateProcedure,
 		greenroomv1connect.ActorServiceDeleteActorProcedure)
 
+	invocations := route{maxBody: unbounded, longLived: true, maxMessage: payload.maxBody}
+	_, h = greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.streamOptions(invocations.maxMessage, payload.bodyErr)...)
+	procedure(invocations, h, greenroomv1connect.ActorServiceInvokeStreamProcedure)
+
 	_, h = greenroomv1connect.NewModuleServiceHandler(newModuleService(s), s.handlerOptions(upload.maxBody, upload.bodyErr)...)
 	procedure(upload, h, greenroomv1connect.ModuleServiceUploadProcedure)
 	procedure(stream, h, greenroomv1connect.ModuleServiceDownloadProcedure)
@@ -152,7 +160,7 @@ func (s *Server) enter(route *route, w http.ResponseWriter, r *http.Request) {
 
 // refuse answers err in the protocol of the request, without a handler.
 func (s *Server) refuse(route *route, w http.ResponseWriter, r *http.Request, err error) {
-	f := s.fail(r.Context(), err)
+	f := s.fail(r.Context(), requestID(r.Context()), err)
 	if route.rpc && s.errorWriter.IsSupported(r) {
 		_ = s.errorWriter.Write(w, r, f.rpc()) // fails only with the connection
 		return
@@ -173,7 +181,7 @@ func newCORS(c Config) *cors.Cors {
 	return cors.New(cors.Options{
 		AllowedOrigins: c.AllowedOrigins,
 		AllowedMethods: append(connectcors.AllowedMethods(), http.MethodPut),
-		AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", headerConsistency),
+		AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", headerConsistency, headerIdempotencyKey),
 		ExposedHeaders: append(connectcors.ExposedHeaders(), headerVersion, headerRequestID, "Retry-After"),
 		// Chrome asks before a public page may call a private address.
 		AllowPrivateNetwork: true,

@@ -30,6 +30,9 @@ type Server struct {
 	errorWriter *connect.ErrorWriter
 	health      *health
 	routes      *routes
+	// draining ends when Stop begins: long-lived streams end by themselves then.
+	draining context.Context
+	drain    context.CancelFunc
 
 	mu       sync.Mutex
 	state    serverState
@@ -84,6 +87,7 @@ func New(conf Config) (*Server, error) {
 		errorWriter: connect.NewErrorWriter(),
 		health:      newHealth(conf.Logger),
 	}
+	s.draining, s.drain = context.WithCancel(context.Background())
 	s.routes = s.newRoutes()
 	return s, nil
 }
@@ -173,9 +177,11 @@ func (s *Server) Stop(ctx context.Context) error {
 	s.state = stateStopped
 	s.mu.Unlock()
 	if state == stateNew {
+		s.drain()
 		return nil
 	}
 	s.health.stop()
+	s.drain()
 	err := s.http.Shutdown(ctx)
 	s.cancel()
 	if err != nil {

@@ -402,6 +402,361 @@ func (x *QueryResponse) GetVersion() uint64 {
 	return 0
 }
 
+type InvokeStreamRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Invocations   []*StreamInvocation    `protobuf:"bytes,1,rep,name=invocations,proto3" json:"invocations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InvokeStreamRequest) Reset() {
+	*x = InvokeStreamRequest{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InvokeStreamRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InvokeStreamRequest) ProtoMessage() {}
+
+func (x *InvokeStreamRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InvokeStreamRequest.ProtoReflect.Descriptor instead.
+func (*InvokeStreamRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *InvokeStreamRequest) GetInvocations() []*StreamInvocation {
+	if x != nil {
+		return x.Invocations
+	}
+	return nil
+}
+
+// StreamInvocation asks for one turn.
+type StreamInvocation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Chosen by the client, and repeated in the reply. The server does not look at
+	// it; a client that wants to know its replies apart does not reuse one that is
+	// in flight.
+	Id     uint64    `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Actor  *ActorKey `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	Method string    `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	// Opaque to Greenroom.
+	Payload []byte `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
+	// Media type of the payload; empty means application/json.
+	ContentType string `protobuf:"bytes,5,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	// How long the client waits, in milliseconds from the arrival at the server;
+	// the turn ends with it. 0: as long as the actor type allows.
+	TimeoutMs uint32 `protobuf:"varint,6,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// 1 to 255 printable ASCII characters that name this call of this method on
+	// this actor. The reply is recorded with the turn, and a repetition gets the
+	// recorded reply instead of another turn. Empty: none. Passed over for
+	// read_only, which has nothing to record.
+	IdempotencyKey string `protobuf:"bytes,7,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// As Query does: a method that is not declared read-only fails with
+	// failed_precondition.
+	ReadOnly bool `protobuf:"varint,8,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	// What a read-only method may read. Passed over for others.
+	Consistency   Consistency `protobuf:"varint,9,opt,name=consistency,proto3,enum=greenroom.v1.Consistency" json:"consistency,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamInvocation) Reset() {
+	*x = StreamInvocation{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamInvocation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamInvocation) ProtoMessage() {}
+
+func (x *StreamInvocation) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamInvocation.ProtoReflect.Descriptor instead.
+func (*StreamInvocation) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *StreamInvocation) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *StreamInvocation) GetActor() *ActorKey {
+	if x != nil {
+		return x.Actor
+	}
+	return nil
+}
+
+func (x *StreamInvocation) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *StreamInvocation) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *StreamInvocation) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+func (x *StreamInvocation) GetTimeoutMs() uint32 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *StreamInvocation) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *StreamInvocation) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
+func (x *StreamInvocation) GetConsistency() Consistency {
+	if x != nil {
+		return x.Consistency
+	}
+	return Consistency_CONSISTENCY_UNSPECIFIED
+}
+
+type InvokeStreamResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replies       []*StreamReply         `protobuf:"bytes,1,rep,name=replies,proto3" json:"replies,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InvokeStreamResponse) Reset() {
+	*x = InvokeStreamResponse{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InvokeStreamResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InvokeStreamResponse) ProtoMessage() {}
+
+func (x *InvokeStreamResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InvokeStreamResponse.ProtoReflect.Descriptor instead.
+func (*InvokeStreamResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *InvokeStreamResponse) GetReplies() []*StreamReply {
+	if x != nil {
+		return x.Replies
+	}
+	return nil
+}
+
+// StreamReply answers one invocation. With an error, all but the ID is empty.
+type StreamReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// That of the invocation.
+	Id          uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Payload     []byte `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
+	ContentType string `protobuf:"bytes,3,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	// Version of the actor after the turn; 0 when nothing is stored.
+	Version uint64 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	// Unset: the turn succeeded, and is durable.
+	Error         *StreamError `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamReply) Reset() {
+	*x = StreamReply{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamReply) ProtoMessage() {}
+
+func (x *StreamReply) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamReply.ProtoReflect.Descriptor instead.
+func (*StreamReply) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *StreamReply) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *StreamReply) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *StreamReply) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+func (x *StreamReply) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *StreamReply) GetError() *StreamError {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// StreamError is what unary calls answer with: a code, a message and a detail.
+type StreamError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the Connect (and gRPC) code, 1 to 16.
+	Code uint32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	// For people.
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// What programs branch on.
+	Detail        *ErrorDetail `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamError) Reset() {
+	*x = StreamError{}
+	mi := &file_greenroom_v1_actor_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamError) ProtoMessage() {}
+
+func (x *StreamError) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_actor_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamError.ProtoReflect.Descriptor instead.
+func (*StreamError) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *StreamError) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *StreamError) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *StreamError) GetDetail() *ErrorDetail {
+	if x != nil {
+		return x.Detail
+	}
+	return nil
+}
+
 type GetActorRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Actor         *ActorKey              `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
@@ -411,7 +766,7 @@ type GetActorRequest struct {
 
 func (x *GetActorRequest) Reset() {
 	*x = GetActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[5]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -423,7 +778,7 @@ func (x *GetActorRequest) String() string {
 func (*GetActorRequest) ProtoMessage() {}
 
 func (x *GetActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[5]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -436,7 +791,7 @@ func (x *GetActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetActorRequest.ProtoReflect.Descriptor instead.
 func (*GetActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{5}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetActorRequest) GetActor() *ActorKey {
@@ -455,7 +810,7 @@ type GetActorResponse struct {
 
 func (x *GetActorResponse) Reset() {
 	*x = GetActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[6]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +822,7 @@ func (x *GetActorResponse) String() string {
 func (*GetActorResponse) ProtoMessage() {}
 
 func (x *GetActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[6]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +835,7 @@ func (x *GetActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetActorResponse.ProtoReflect.Descriptor instead.
 func (*GetActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetActorResponse) GetActor() *Actor {
@@ -511,7 +866,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[7]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -523,7 +878,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[7]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -536,7 +891,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Actor) GetKey() *ActorKey {
@@ -609,7 +964,7 @@ type ListActorsRequest struct {
 
 func (x *ListActorsRequest) Reset() {
 	*x = ListActorsRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[8]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +976,7 @@ func (x *ListActorsRequest) String() string {
 func (*ListActorsRequest) ProtoMessage() {}
 
 func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[8]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +989,7 @@ func (x *ListActorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsRequest.ProtoReflect.Descriptor instead.
 func (*ListActorsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListActorsRequest) GetApp() string {
@@ -676,7 +1031,7 @@ type ListActorsResponse struct {
 
 func (x *ListActorsResponse) Reset() {
 	*x = ListActorsResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[9]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -688,7 +1043,7 @@ func (x *ListActorsResponse) String() string {
 func (*ListActorsResponse) ProtoMessage() {}
 
 func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[9]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -701,7 +1056,7 @@ func (x *ListActorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActorsResponse.ProtoReflect.Descriptor instead.
 func (*ListActorsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListActorsResponse) GetActors() []*Actor {
@@ -727,7 +1082,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[10]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +1094,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[10]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +1107,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetStateRequest) GetActor() *ActorKey {
@@ -773,7 +1128,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +1140,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[11]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +1153,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetStateResponse) GetEntries() []*StateEntry {
@@ -827,7 +1182,7 @@ type StateEntry struct {
 
 func (x *StateEntry) Reset() {
 	*x = StateEntry{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +1194,7 @@ func (x *StateEntry) String() string {
 func (*StateEntry) ProtoMessage() {}
 
 func (x *StateEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[12]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +1207,7 @@ func (x *StateEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateEntry.ProtoReflect.Descriptor instead.
 func (*StateEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StateEntry) GetKey() string {
@@ -885,7 +1240,7 @@ type DeleteActorRequest struct {
 
 func (x *DeleteActorRequest) Reset() {
 	*x = DeleteActorRequest{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +1252,7 @@ func (x *DeleteActorRequest) String() string {
 func (*DeleteActorRequest) ProtoMessage() {}
 
 func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[13]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +1265,7 @@ func (x *DeleteActorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorRequest.ProtoReflect.Descriptor instead.
 func (*DeleteActorRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeleteActorRequest) GetActor() *ActorKey {
@@ -928,7 +1283,7 @@ type DeleteActorResponse struct {
 
 func (x *DeleteActorResponse) Reset() {
 	*x = DeleteActorResponse{}
-	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1295,7 @@ func (x *DeleteActorResponse) String() string {
 func (*DeleteActorResponse) ProtoMessage() {}
 
 func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_actor_proto_msgTypes[14]
+	mi := &file_greenroom_v1_actor_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,14 +1308,14 @@ func (x *DeleteActorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteActorResponse.ProtoReflect.Descriptor instead.
 func (*DeleteActorResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_actor_proto_rawDescGZIP(), []int{19}
 }
 
 var File_greenroom_v1_actor_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\n" +
-	"\x18greenroom/v1/actor.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x01\n" +
+	"\x18greenroom/v1/actor.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/error.proto\"\x8a\x01\n" +
 	"\bActorKey\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12\x1a\n" +
@@ -984,7 +1339,32 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\rQueryResponse\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x04R\aversion\"G\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\"W\n" +
+	"\x13InvokeStreamRequest\x12@\n" +
+	"\vinvocations\x18\x01 \x03(\v2\x1e.greenroom.v1.StreamInvocationR\vinvocations\"\x99\x03\n" +
+	"\x10StreamInvocation\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x124\n" +
+	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x125\n" +
+	"\x06method\x18\x03 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x06method\x12\x18\n" +
+	"\apayload\x18\x04 \x01(\fR\apayload\x12+\n" +
+	"\fcontent_type\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\vcontentType\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x06 \x01(\rR\ttimeoutMs\x12>\n" +
+	"\x0fidempotency_key\x18\a \x01(\tB\x15\xbaH\x12r\x102\x0e^[ -~]{0,255}$R\x0eidempotencyKey\x12\x1b\n" +
+	"\tread_only\x18\b \x01(\bR\breadOnly\x12E\n" +
+	"\vconsistency\x18\t \x01(\x0e2\x19.greenroom.v1.ConsistencyB\b\xbaH\x05\x82\x01\x02\x10\x01R\vconsistency\"K\n" +
+	"\x14InvokeStreamResponse\x123\n" +
+	"\areplies\x18\x01 \x03(\v2\x19.greenroom.v1.StreamReplyR\areplies\"\xa5\x01\n" +
+	"\vStreamReply\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
+	"\apayload\x18\x02 \x01(\fR\apayload\x12!\n" +
+	"\fcontent_type\x18\x03 \x01(\tR\vcontentType\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x04R\aversion\x12/\n" +
+	"\x05error\x18\x05 \x01(\v2\x19.greenroom.v1.StreamErrorR\x05error\"n\n" +
+	"\vStreamError\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\rR\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x121\n" +
+	"\x06detail\x18\x03 \x01(\v2\x19.greenroom.v1.ErrorDetailR\x06detail\"G\n" +
 	"\x0fGetActorRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\"=\n" +
 	"\x10GetActorResponse\x12)\n" +
@@ -1028,9 +1408,10 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\x13DeleteActorResponse*B\n" +
 	"\vConsistency\x12\x1b\n" +
 	"\x17CONSISTENCY_UNSPECIFIED\x10\x00\x12\x16\n" +
-	"\x12CONSISTENCY_STRONG\x10\x012\xe4\x03\n" +
+	"\x12CONSISTENCY_STRONG\x10\x012\xbf\x04\n" +
 	"\fActorService\x12C\n" +
-	"\x06Invoke\x12\x1b.greenroom.v1.InvokeRequest\x1a\x1c.greenroom.v1.InvokeResponse\x12E\n" +
+	"\x06Invoke\x12\x1b.greenroom.v1.InvokeRequest\x1a\x1c.greenroom.v1.InvokeResponse\x12Y\n" +
+	"\fInvokeStream\x12!.greenroom.v1.InvokeStreamRequest\x1a\".greenroom.v1.InvokeStreamResponse(\x010\x01\x12E\n" +
 	"\x05Query\x12\x1a.greenroom.v1.QueryRequest\x1a\x1b.greenroom.v1.QueryResponse\"\x03\x90\x02\x01\x12N\n" +
 	"\bGetActor\x12\x1d.greenroom.v1.GetActorRequest\x1a\x1e.greenroom.v1.GetActorResponse\"\x03\x90\x02\x01\x12T\n" +
 	"\n" +
@@ -1051,7 +1432,7 @@ func file_greenroom_v1_actor_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_actor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_greenroom_v1_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_greenroom_v1_actor_proto_goTypes = []any{
 	(Consistency)(0),              // 0: greenroom.v1.Consistency
 	(*ActorKey)(nil),              // 1: greenroom.v1.ActorKey
@@ -1059,47 +1440,61 @@ var file_greenroom_v1_actor_proto_goTypes = []any{
 	(*InvokeResponse)(nil),        // 3: greenroom.v1.InvokeResponse
 	(*QueryRequest)(nil),          // 4: greenroom.v1.QueryRequest
 	(*QueryResponse)(nil),         // 5: greenroom.v1.QueryResponse
-	(*GetActorRequest)(nil),       // 6: greenroom.v1.GetActorRequest
-	(*GetActorResponse)(nil),      // 7: greenroom.v1.GetActorResponse
-	(*Actor)(nil),                 // 8: greenroom.v1.Actor
-	(*ListActorsRequest)(nil),     // 9: greenroom.v1.ListActorsRequest
-	(*ListActorsResponse)(nil),    // 10: greenroom.v1.ListActorsResponse
-	(*GetStateRequest)(nil),       // 11: greenroom.v1.GetStateRequest
-	(*GetStateResponse)(nil),      // 12: greenroom.v1.GetStateResponse
-	(*StateEntry)(nil),            // 13: greenroom.v1.StateEntry
-	(*DeleteActorRequest)(nil),    // 14: greenroom.v1.DeleteActorRequest
-	(*DeleteActorResponse)(nil),   // 15: greenroom.v1.DeleteActorResponse
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*InvokeStreamRequest)(nil),   // 6: greenroom.v1.InvokeStreamRequest
+	(*StreamInvocation)(nil),      // 7: greenroom.v1.StreamInvocation
+	(*InvokeStreamResponse)(nil),  // 8: greenroom.v1.InvokeStreamResponse
+	(*StreamReply)(nil),           // 9: greenroom.v1.StreamReply
+	(*StreamError)(nil),           // 10: greenroom.v1.StreamError
+	(*GetActorRequest)(nil),       // 11: greenroom.v1.GetActorRequest
+	(*GetActorResponse)(nil),      // 12: greenroom.v1.GetActorResponse
+	(*Actor)(nil),                 // 13: greenroom.v1.Actor
+	(*ListActorsRequest)(nil),     // 14: greenroom.v1.ListActorsRequest
+	(*ListActorsResponse)(nil),    // 15: greenroom.v1.ListActorsResponse
+	(*GetStateRequest)(nil),       // 16: greenroom.v1.GetStateRequest
+	(*GetStateResponse)(nil),      // 17: greenroom.v1.GetStateResponse
+	(*StateEntry)(nil),            // 18: greenroom.v1.StateEntry
+	(*DeleteActorRequest)(nil),    // 19: greenroom.v1.DeleteActorRequest
+	(*DeleteActorResponse)(nil),   // 20: greenroom.v1.DeleteActorResponse
+	(*ErrorDetail)(nil),           // 21: greenroom.v1.ErrorDetail
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 }
 var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
 	1,  // 1: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 2: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	1,  // 3: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	8,  // 4: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
-	1,  // 5: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	16, // 6: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
-	8,  // 7: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
-	1,  // 8: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
-	13, // 9: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
-	1,  // 10: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	2,  // 11: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
-	4,  // 12: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	6,  // 13: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	9,  // 14: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	11, // 15: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	14, // 16: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	3,  // 17: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	5,  // 18: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	7,  // 19: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	10, // 20: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	12, // 21: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	15, // 22: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	17, // [17:23] is the sub-list for method output_type
-	11, // [11:17] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	7,  // 3: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
+	1,  // 4: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 5: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
+	9,  // 6: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
+	10, // 7: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
+	21, // 8: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	1,  // 9: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	13, // 10: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
+	1,  // 11: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
+	22, // 12: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	13, // 13: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
+	1,  // 14: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
+	18, // 15: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
+	1,  // 16: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	2,  // 17: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
+	6,  // 18: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	4,  // 19: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	11, // 20: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	14, // 21: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	16, // 22: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	19, // 23: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	3,  // 24: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	8,  // 25: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	5,  // 26: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	12, // 27: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	15, // 28: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	17, // 29: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	20, // 30: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	24, // [24:31] is the sub-list for method output_type
+	17, // [17:24] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_actor_proto_init() }
@@ -1107,13 +1502,14 @@ func file_greenroom_v1_actor_proto_init() {
 	if File_greenroom_v1_actor_proto != nil {
 		return
 	}
+	file_greenroom_v1_error_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_actor_proto_rawDesc), len(file_greenroom_v1_actor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

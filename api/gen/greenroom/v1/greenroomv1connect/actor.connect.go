@@ -35,6 +35,9 @@ const (
 const (
 	// ActorServiceInvokeProcedure is the fully-qualified name of the ActorService's Invoke RPC.
 	ActorServiceInvokeProcedure = "/greenroom.v1.ActorService/Invoke"
+	// ActorServiceInvokeStreamProcedure is the fully-qualified name of the ActorService's InvokeStream
+	// RPC.
+	ActorServiceInvokeStreamProcedure = "/greenroom.v1.ActorService/InvokeStream"
 	// ActorServiceQueryProcedure is the fully-qualified name of the ActorService's Query RPC.
 	ActorServiceQueryProcedure = "/greenroom.v1.ActorService/Query"
 	// ActorServiceGetActorProcedure is the fully-qualified name of the ActorService's GetActor RPC.
@@ -52,7 +55,30 @@ const (
 type ActorServiceClient interface {
 	// Invoke runs one method of one actor as a turn. The reply is sent only after
 	// everything the turn changed is durable.
+	// The header Idempotency-Key makes the call safe to repeat: see
+	// StreamInvocation.idempotency_key.
 	Invoke(context.Context, *connect.Request[v1.InvokeRequest]) (*connect.Response[v1.InvokeResponse], error)
+	// InvokeStream runs many turns at once for a small part of what unary calls
+	// cost. It needs HTTP/2.
+	//
+	// The server's first message is empty and says that it takes invocations. Then
+	// each side sends messages as it likes, of as many invocations or replies as
+	// it has ready. Every invocation gets exactly one reply, in any order; those
+	// of one actor that are in flight together run in any order as well. What is
+	// wrong with one invocation is in its reply, and never ends the stream; a
+	// message that cannot be decoded, or is too large, does.
+	//
+	// How many invocations, and how many bytes, one stream may have in flight is
+	// bounded: what is beyond gets a reply of the kind stream_full, which is
+	// retryable, without having begun.
+	//
+	// When the client ends its side, the server answers what is in flight and ends
+	// the stream. When the client goes away, what is in flight is cancelled. A
+	// server that stops answers what is in flight and ends the stream with an
+	// error of the kind stopping: what was sent and not answered by then has not
+	// begun, and may be sent again on another stream. After any other end, the
+	// outcome of what was not answered is unknown.
+	InvokeStream(context.Context) *connect.BidiStreamForClient[v1.InvokeStreamRequest, v1.InvokeStreamResponse]
 	// Query runs a method that is declared read-only; any other method fails with
 	// failed_precondition. It has no side effects, so Connect clients may send it
 	// as an HTTP GET.
@@ -84,6 +110,12 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			httpClient,
 			baseURL+ActorServiceInvokeProcedure,
 			connect.WithSchema(actorServiceMethods.ByName("Invoke")),
+			connect.WithClientOptions(opts...),
+		),
+		invokeStream: connect.NewClient[v1.InvokeStreamRequest, v1.InvokeStreamResponse](
+			httpClient,
+			baseURL+ActorServiceInvokeStreamProcedure,
+			connect.WithSchema(actorServiceMethods.ByName("InvokeStream")),
 			connect.WithClientOptions(opts...),
 		),
 		query: connect.NewClient[v1.QueryRequest, v1.QueryResponse](
@@ -125,17 +157,23 @@ func NewActorServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // actorServiceClient implements ActorServiceClient.
 type actorServiceClient struct {
-	invoke      *connect.Client[v1.InvokeRequest, v1.InvokeResponse]
-	query       *connect.Client[v1.QueryRequest, v1.QueryResponse]
-	getActor    *connect.Client[v1.GetActorRequest, v1.GetActorResponse]
-	listActors  *connect.Client[v1.ListActorsRequest, v1.ListActorsResponse]
-	getState    *connect.Client[v1.GetStateRequest, v1.GetStateResponse]
-	deleteActor *connect.Client[v1.DeleteActorRequest, v1.DeleteActorResponse]
+	invoke       *connect.Client[v1.InvokeRequest, v1.InvokeResponse]
+	invokeStream *connect.Client[v1.InvokeStreamRequest, v1.InvokeStreamResponse]
+	query        *connect.Client[v1.QueryRequest, v1.QueryResponse]
+	getActor     *connect.Client[v1.GetActorRequest, v1.GetActorResponse]
+	listActors   *connect.Client[v1.ListActorsRequest, v1.ListActorsResponse]
+	getState     *connect.Client[v1.GetStateRequest, v1.GetStateResponse]
+	deleteActor  *connect.Client[v1.DeleteActorRequest, v1.DeleteActorResponse]
 }
 
 // Invoke calls greenroom.v1.ActorService.Invoke.
 func (c *actorServiceClient) Invoke(ctx context.Context, req *connect.Request[v1.InvokeRequest]) (*connect.Response[v1.InvokeResponse], error) {
 	return c.invoke.CallUnary(ctx, req)
+}
+
+// InvokeStream calls greenroom.v1.ActorService.InvokeStream.
+func (c *actorServiceClient) InvokeStream(ctx context.Context) *connect.BidiStreamForClient[v1.InvokeStreamRequest, v1.InvokeStreamResponse] {
+	return c.invokeStream.CallBidiStream(ctx)
 }
 
 // Query calls greenroom.v1.ActorService.Query.
@@ -167,7 +205,30 @@ func (c *actorServiceClient) DeleteActor(ctx context.Context, req *connect.Reque
 type ActorServiceHandler interface {
 	// Invoke runs one method of one actor as a turn. The reply is sent only after
 	// everything the turn changed is durable.
+	// The header Idempotency-Key makes the call safe to repeat: see
+	// StreamInvocation.idempotency_key.
 	Invoke(context.Context, *connect.Request[v1.InvokeRequest]) (*connect.Response[v1.InvokeResponse], error)
+	// InvokeStream runs many turns at once for a small part of what unary calls
+	// cost. It needs HTTP/2.
+	//
+	// The server's first message is empty and says that it takes invocations. Then
+	// each side sends messages as it likes, of as many invocations or replies as
+	// it has ready. Every invocation gets exactly one reply, in any order; those
+	// of one actor that are in flight together run in any order as well. What is
+	// wrong with one invocation is in its reply, and never ends the stream; a
+	// message that cannot be decoded, or is too large, does.
+	//
+	// How many invocations, and how many bytes, one stream may have in flight is
+	// bounded: what is beyond gets a reply of the kind stream_full, which is
+	// retryable, without having begun.
+	//
+	// When the client ends its side, the server answers what is in flight and ends
+	// the stream. When the client goes away, what is in flight is cancelled. A
+	// server that stops answers what is in flight and ends the stream with an
+	// error of the kind stopping: what was sent and not answered by then has not
+	// begun, and may be sent again on another stream. After any other end, the
+	// outcome of what was not answered is unknown.
+	InvokeStream(context.Context, *connect.BidiStream[v1.InvokeStreamRequest, v1.InvokeStreamResponse]) error
 	// Query runs a method that is declared read-only; any other method fails with
 	// failed_precondition. It has no side effects, so Connect clients may send it
 	// as an HTTP GET.
@@ -195,6 +256,12 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 		ActorServiceInvokeProcedure,
 		svc.Invoke,
 		connect.WithSchema(actorServiceMethods.ByName("Invoke")),
+		connect.WithHandlerOptions(opts...),
+	)
+	actorServiceInvokeStreamHandler := connect.NewBidiStreamHandler(
+		ActorServiceInvokeStreamProcedure,
+		svc.InvokeStream,
+		connect.WithSchema(actorServiceMethods.ByName("InvokeStream")),
 		connect.WithHandlerOptions(opts...),
 	)
 	actorServiceQueryHandler := connect.NewUnaryHandler(
@@ -235,6 +302,8 @@ func NewActorServiceHandler(svc ActorServiceHandler, opts ...connect.HandlerOpti
 		switch r.URL.Path {
 		case ActorServiceInvokeProcedure:
 			actorServiceInvokeHandler.ServeHTTP(w, r)
+		case ActorServiceInvokeStreamProcedure:
+			actorServiceInvokeStreamHandler.ServeHTTP(w, r)
 		case ActorServiceQueryProcedure:
 			actorServiceQueryHandler.ServeHTTP(w, r)
 		case ActorServiceGetActorProcedure:
@@ -256,6 +325,10 @@ type UnimplementedActorServiceHandler struct{}
 
 func (UnimplementedActorServiceHandler) Invoke(context.Context, *connect.Request[v1.InvokeRequest]) (*connect.Response[v1.InvokeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.Invoke is not implemented"))
+}
+
+func (UnimplementedActorServiceHandler) InvokeStream(context.Context, *connect.BidiStream[v1.InvokeStreamRequest, v1.InvokeStreamResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ActorService.InvokeStream is not implemented"))
 }
 
 func (UnimplementedActorServiceHandler) Query(context.Context, *connect.Request[v1.QueryRequest]) (*connect.Response[v1.QueryResponse], error) {

@@ -1,0 +1,148 @@
+package invokestream
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+// Request is greenroom.v1.InvokeStreamRequest.
+type Request struct {
+	Invocations []Invocation
+
+	names names
+}
+
+// Invocation is greenroom.v1.StreamInvocation, with the same meaning of every
+// field. Decoding checks the encoding only.
+type Invocation struct {
+	ID             uint64
+	Key            actor.Key // an empty App stays empty
+	Method         string
+	Payload        actor.Payload
+	TimeoutMS      uint32
+	IdempotencyKey string
+	ReadOnly       bool
+	Consistency    greenroomv1.Consistency
+}
+
+// The numbers of the fields in actor.proto.
+const (
+	fieldInvocations protowire.Number = 1
+
+	fieldID             protowire.Number = 1
+	fieldActor          protowire.Number = 2
+	fieldMethod         protowire.Number = 3
+	fieldPayload        protowire.Number = 4
+	fieldContentType    protowire.Number = 5
+	fieldTimeoutMS      protowire.Number = 6
+	fieldIdempotencyKey protowire.Number = 7
+	fieldReadOnly       protowire.Number = 8
+	fieldConsistency    protowire.Number = 9
+
+	fieldApp  protowire.Number = 1
+	fieldType protowire.Number = 2
+	fieldKey  protowire.Number = 3
+)
+
+// Size is how many bytes an invocation adds to a message.
+func (i *Invocation) Size() int { return sizeMessage(i.size()) }
+
+func (i *Invocation) size() int {
+	return sizeVarint(i.ID) + sizeMessage(sizeKey(i.Key)) + sizeBytes(len(i.Method)) +
+		sizeBytes(len(i.Payload.Data)) + sizeBytes(len(i.Payload.ContentType)) +
+		sizeVarint(uint64(i.TimeoutMS)) + sizeBytes(len(i.IdempotencyKey)) +
+		sizeVarint(protowire.EncodeBool(i.ReadOnly)) + sizeVarint(uint64(i.Consistency))
+}
+
+func sizeKey(k actor.Key) int {
+	return sizeBytes(len(k.App)) + sizeBytes(len(k.Type)) + sizeBytes(len(k.ID))
+}
+
+// Append implements [Frame].
+func (r *Request) Append(dst []byte) ([]byte, error) {
+	for n := range r.Invocations {
+		i := &r.Invocations[n]
+		dst = appendMessage(dst, fieldInvocations, i.size())
+		dst = appendVarint(dst, fieldID, i.ID)
+		dst = appendMessage(dst, fieldActor, sizeKey(i.Key))
+		dst = appendBytes(dst, fieldApp, i.Key.App)
+		dst = appendBytes(dst, fieldType, i.Key.Type)
+		dst = appendBytes(dst, fieldKey, i.Key.ID)
+		dst = appendBytes(dst, fieldMethod, i.Method)
+		dst = appendBytes(dst, fieldPayload, i.Payload.Data)
+		dst = appendBytes(dst, fieldContentType, i.Payload.ContentType)
+		dst = appendVarint(dst, fieldTimeoutMS, uint64(i.TimeoutMS))
+		dst = appendBytes(dst, fieldIdempotencyKey, i.IdempotencyKey)
+		dst = appendVarint(dst, fieldReadOnly, protowire.EncodeBool(i.ReadOnly))
+		dst = appendVarint(dst, fieldConsistency, uint64(i.Consistency))
+	}
+	return dst, nil
+}
+
+// Decode implements [Frame].
+func (r *Request) Decode(data []byte) error {
+	r.Reset()
+	err := fields(data, func(f field) error {
+		if !f.is(fieldInvocations, protowire.BytesType) {
+			return nil
+		}
+		r.Invocations = append(r.Invocations, Invocation{})
+		return r.decodeInvocation(f.bytes, &r.Invocations[len(r.Invocations)-1])
+	})
+	if err != nil {
+		r.Reset()
+	}
+	return err
+}
+
+func (r *Request) decodeInvocation(data []byte, i *Invocation) error {
+	return fields(data, func(f field) (err error) {
+		switch {
+		case f.is(fieldID, protowire.VarintType):
+			i.ID = f.varint
+		case f.is(fieldActor, protowire.BytesType):
+			err = r.decodeKey(f.bytes, &i.Key)
+		case f.is(fieldMethod, protowire.BytesType):
+			i.Method, err = r.names.text(f.bytes)
+		case f.is(fieldPayload, protowire.BytesType):
+			i.Payload.Data = clone(f.bytes)
+		case f.is(fieldContentType, protowire.BytesType):
+			i.Payload.ContentType, err = r.names.text(f.bytes)
+		case f.is(fieldTimeoutMS, protowire.VarintType):
+			i.TimeoutMS = uint32(f.varint) //nolint:gosec // as Protobuf has it
+		case f.is(fieldIdempotencyKey, protowire.BytesType):
+			i.IdempotencyKey, err = text(f.bytes)
+		case f.is(fieldReadOnly, protowire.VarintType):
+			i.ReadOnly = protowire.DecodeBool(f.varint)
+		case f.is(fieldConsistency, protowire.VarintType):
+			i.Consistency = greenroomv1.Consistency(f.varint) //nolint:gosec // as Protobuf has it
+		}
+		return err
+	})
+}
+
+func (r *Request) decodeKey(data []byte, k *actor.Key) error {
+	return fields(data, func(f field) (err error) {
+		switch {
+		case f.is(fieldApp, protowire.BytesType):
+			k.App, err = r.names.text(f.bytes)
+		case f.is(fieldType, protowire.BytesType):
+			k.Type, err = r.names.text(f.bytes)
+		case f.is(fieldKey, protowire.BytesType):
+			k.ID, err = text(f.bytes)
+		}
+		return err
+	})
+}
+
+// Reset implements [Frame].
+func (r *Request) Reset() {
+	clear(r.Invocations)
+	r.Invocations = r.Invocations[:0]
+}
+
+// Generated implements [Frame].
+func (*Request) Generated() proto.Message { return &greenroomv1.InvokeStreamRequest{} }

@@ -1,0 +1,115 @@
+package invokestream
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+// Response is greenroom.v1.InvokeStreamResponse.
+type Response struct {
+	Replies []Reply
+
+	names names
+}
+
+// Reply is greenroom.v1.StreamReply, with the same meaning of every field.
+type Reply struct {
+	ID      uint64
+	Payload actor.Payload
+	Version uint64
+	Error   *greenroomv1.StreamError // nil: the turn succeeded
+}
+
+// The numbers of the fields in actor.proto.
+const (
+	fieldReplies protowire.Number = 1
+
+	fieldReplyID          protowire.Number = 1
+	fieldReplyPayload     protowire.Number = 2
+	fieldReplyContentType protowire.Number = 3
+	fieldReplyVersion     protowire.Number = 4
+	fieldReplyError       protowire.Number = 5
+)
+
+// Size is how many bytes a reply adds to a message.
+func (r *Reply) Size() int { return sizeMessage(r.size()) }
+
+func (r *Reply) size() int {
+	n := sizeVarint(r.ID) + sizeBytes(len(r.Payload.Data)) + sizeBytes(len(r.Payload.ContentType)) + sizeVarint(r.Version)
+	if r.Error != nil {
+		n += sizeMessage(proto.Size(r.Error))
+	}
+	return n
+}
+
+// Append implements [Frame].
+func (r *Response) Append(dst []byte) ([]byte, error) {
+	for n := range r.Replies {
+		reply := &r.Replies[n]
+		dst = appendMessage(dst, fieldReplies, reply.size())
+		dst = appendVarint(dst, fieldReplyID, reply.ID)
+		dst = appendBytes(dst, fieldReplyPayload, reply.Payload.Data)
+		dst = appendBytes(dst, fieldReplyContentType, reply.Payload.ContentType)
+		dst = appendVarint(dst, fieldReplyVersion, reply.Version)
+		if reply.Error == nil {
+			continue
+		}
+		dst = appendMessage(dst, fieldReplyError, proto.Size(reply.Error))
+		var err error
+		if dst, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(dst, reply.Error); err != nil {
+			return nil, fmt.Errorf("encode the error of invocation %d: %w", reply.ID, err)
+		}
+	}
+	return dst, nil
+}
+
+// Decode implements [Frame].
+func (r *Response) Decode(data []byte) error {
+	r.Reset()
+	err := fields(data, func(f field) error {
+		if !f.is(fieldReplies, protowire.BytesType) {
+			return nil
+		}
+		r.Replies = append(r.Replies, Reply{})
+		return r.decodeReply(f.bytes, &r.Replies[len(r.Replies)-1])
+	})
+	if err != nil {
+		r.Reset()
+	}
+	return err
+}
+
+func (r *Response) decodeReply(data []byte, reply *Reply) error {
+	return fields(data, func(f field) (err error) {
+		switch {
+		case f.is(fieldReplyID, protowire.VarintType):
+			reply.ID = f.varint
+		case f.is(fieldReplyPayload, protowire.BytesType):
+			reply.Payload.Data = clone(f.bytes)
+		case f.is(fieldReplyContentType, protowire.BytesType):
+			reply.Payload.ContentType, err = r.names.text(f.bytes)
+		case f.is(fieldReplyVersion, protowire.VarintType):
+			reply.Version = f.varint
+		case f.is(fieldReplyError, protowire.BytesType):
+			if reply.Error == nil {
+				reply.Error = &greenroomv1.StreamError{}
+			}
+			err = proto.UnmarshalOptions{Merge: true}.Unmarshal(f.bytes, reply.Error)
+		}
+		return err
+	})
+}
+
+// Reset implements [Frame].
+func (r *Response) Reset() {
+	clear(r.Replies)
+	r.Replies = r.Replies[:0]
+}
+
+// Generated implements [Frame].
+func (*Response) Generated() proto.Message { return &greenroomv1.InvokeStreamResponse{} }
