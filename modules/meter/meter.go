@@ -28,6 +28,10 @@ type Config struct {
 	// MaxMemoryPages clamps the memory that the module defines, in pages of
 	// 64 KiB. A module that starts with more is refused. 0 leaves it as it is.
 	MaxMemoryPages uint32
+	// MaxTableElements clamps each table that the module defines, in elements, of
+	// which engines take eight bytes and more for each. A module that starts with
+	// more in one is refused. 0 leaves them as they are.
+	MaxTableElements uint32
 }
 
 // Report says what the rewriting did.
@@ -44,6 +48,13 @@ type MemoryError struct{ Pages, Limit uint32 }
 func (e *MemoryError) Error() string {
 	return fmt.Sprintf("the module starts with %d pages of memory (%d KiB); at most %d (%d KiB) are allowed",
 		e.Pages, e.Pages*64, e.Limit, e.Limit*64)
+}
+
+// TableError is a module that starts with more in a table than it may have.
+type TableError struct{ Elements, Limit uint32 }
+
+func (e *TableError) Error() string {
+	return fmt.Sprintf("the module starts with a table of %d elements; at most %d are allowed", e.Elements, e.Limit)
 }
 
 // Rewrite returns the metered form of a module. The input is left as it is. It

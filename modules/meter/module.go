@@ -115,11 +115,11 @@ func (m *module) read(id byte, r *reader) error {
 	case secTable:
 		for n := r.count(); n > 0; n-- {
 			r.referenceType()
-			skipLimits(r)
+			readLimits(r)
 		}
 	case secMemory:
 		for n := r.count(); n > 0; n-- {
-			skipLimits(r)
+			readLimits(r)
 		}
 	case secGlobal:
 		m.readGlobals(r)
@@ -167,9 +167,9 @@ func (m *module) readImports(r *reader) {
 			m.importedFuncs++
 		case externTable:
 			r.referenceType()
-			skipLimits(r)
+			readLimits(r)
 		case externMemory:
-			skipLimits(r)
+			readLimits(r)
 		case externGlobal:
 			globalType(r)
 			m.importedGlobs++
@@ -179,15 +179,36 @@ func (m *module) readImports(r *reader) {
 	}
 }
 
-func skipLimits(r *reader) {
+// limits are those of a memory or a table.
+type limits struct {
+	bounded     bool
+	least, most uint32
+}
+
+func readLimits(r *reader) limits {
 	flags := r.byte()
-	r.u32()
-	if flags&1 != 0 {
-		r.u32()
-	}
 	if flags > 1 && r.err == nil {
 		r.fail(fmt.Errorf("limits of kind %d are not of WebAssembly 2.0", flags))
 	}
+	l := limits{bounded: flags == 1, least: r.u32()}
+	if l.bounded {
+		l.most = r.u32()
+	}
+	return l
+}
+
+func (l limits) clamp(limit uint32) limits {
+	if !l.bounded || l.most > limit {
+		l.bounded, l.most = true, limit
+	}
+	return l
+}
+
+func (l limits) append(b []byte) []byte {
+	if !l.bounded {
+		return appendU32(append(b, 0), l.least)
+	}
+	return appendU32(appendU32(append(b, 1), l.least), l.most)
 }
 
 func globalType(r *reader) {

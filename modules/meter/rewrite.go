@@ -180,6 +180,8 @@ func (w *rewriter) section(id byte, content []byte) ([]byte, error) {
 		return w.types(r), nil
 	case secImport:
 		return w.imports(r), nil
+	case secTable:
+		return w.tables(r)
 	case secMemory:
 		return w.memory(r)
 	case secGlobal:
@@ -229,23 +231,31 @@ func (w *rewriter) memory(r *reader) ([]byte, error) {
 	n := r.count()
 	out := appendU32(nil, n)
 	for range n {
-		flags, least, most := r.byte(), r.u32(), uint32(1<<16)
-		if flags&1 != 0 {
-			most = r.u32()
-		}
-		if flags > 1 && r.err == nil {
-			r.fail(fmt.Errorf("a memory of kind %d is not of WebAssembly 2.0", flags))
-		}
+		l := readLimits(r)
 		if limit := w.cfg.MaxMemoryPages; limit > 0 {
-			if least > limit {
-				return nil, &MemoryError{Pages: least, Limit: limit}
+			if l.least > limit {
+				return nil, &MemoryError{Pages: l.least, Limit: limit}
 			}
-			flags, most = flags|1, min(most, limit)
+			l = l.clamp(limit)
 		}
-		out = appendU32(append(out, flags), least)
-		if flags&1 != 0 {
-			out = appendU32(out, most)
+		out = l.append(out)
+	}
+	return out, r.err
+}
+
+func (w *rewriter) tables(r *reader) ([]byte, error) {
+	n := r.count()
+	out := appendU32(nil, n)
+	for range n {
+		out = append(out, r.byte())
+		l := readLimits(r)
+		if limit := w.cfg.MaxTableElements; limit > 0 {
+			if l.least > limit {
+				return nil, &TableError{Elements: l.least, Limit: limit}
+			}
+			l = l.clamp(limit)
 		}
+		out = l.append(out)
 	}
 	return out, r.err
 }

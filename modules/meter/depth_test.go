@@ -1,0 +1,159 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// recursive makes a module whose exported function "f" counts its calls in the
+// exported global "n" and then runs code, in which function 0 is f itself and
+// function 1 calls f.
+func recursive(locals, code string) []byte {
+	f := locals + "\x23\x00\x41\x01\x6a\x24\x00" + code + "\x0b"
+	g := "\x00\x10\x00\x0b"
+	bodies := "\x0a\x02" + string(appendU32(nil, uint32(len(f)))) + f + string(appendU32(nil, uint32(len(g)))) + g
+	return build(oneType, "\x03\x02\x00\x00", "\x04\x01\x70\x00\x02", "\x06\x01\x7f\x01\x41\x00\x0b",
+		"\x07\x02\x01f\x00\x00\x01n\x03\x00", "\x09\x01\x00\x41\x00\x0b\x02\x00\x01", bodies)
+}
+
+func TestRecursionEnds(t *testing.T) {
+	const depth = 320
+	thousand := "\x01\xe8\x07\x7e"
+	tests := map[string]struct {
+		wasm  []byte
+		calls int64 // of f, until the depth is used up
+	}{
+		"a function that calls itself":         {recursive("\x00", "\x10\x00"), depth},
+		"two that call each other":             {recursive("\x00", "\x10\x01"), depth},
+		"through a table":                      {recursive("\x00", "\x41\x00\x11\x00\x00"), depth + 1},
+		"through a table and another":          {recursive("\x00", "\x41\x01\x11\x00\x00"), depth + 1},
+		"with many local variables":            {recursive(thousand, "\x10\x00"), depth / 16},
+		"through a table, with many variables": {recursive(thousand, "\x41\x00\x11\x00\x00"), depth/16 + 1},
+		"in a loop":                            {recursive("\x00", "\x03\x40\x10\x00\x0c\x00\x0b"), depth},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			metered, _, err := Rewrite(test.wasm, Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, cfg := range []wazero.RuntimeConfig{compiler(), interpreter()} {
+				m, err := start(t, cfg, metered, &tank{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 2 { // the host's reset is enough to go on
+					before := m.get("n")
+					_, err = m.call(generatedExport{name: "f"}, 0, plenty, depth)
+					if got := m.get("n") - before; !errors.Is(err, errTooDeep) || got != test.calls {
+						t.Errorf("ended after %d calls with %v; want %d and too deep", got, err, test.calls)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestDepthIsGivenBack calls what returns more often than the depth would allow.
+func TestDepthIsGivenBack(t *testing.T) {
+	// if n % 8 != 0 { f() }, written in several ways
+	tests := map[string]string{
+		"direct":        "\x23\x00\x41\x07\x71\x04\x40\x10\x00\x0b",
+		"indirect":      "\x23\x00\x41\x07\x71\x04\x40\x41\x00\x11\x00\x00\x0b",
+		"by a return":   "\x23\x00\x41\x07\x71\x45\x04\x40\x0f\x0b\x10\x00",
+		"by a branch":   "\x02\x40\x23\x00\x41\x07\x71\x45\x0d\x01\x10\x00\x0b",
+		"from a loop":   "\x03\x40\x23\x00\x41\x07\x71\x45\x0d\x01\x10\x00\x0b",
+		"by a br_table": "\x02\x40\x23\x00\x41\x07\x71\x45\x0e\x01\x00\x01\x0b\x10\x00",
+	}
+	for name, code := range tests {
+		t.Run(name, func(t *testing.T) {
+			metered, _, err := Rewrite(recursive("\x00", code), Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := start(t, compiler(), metered, &tank{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.set(ExportDepth, 10)
+			m.set(ExportFuel, plenty)
+			for range 100 {
+				if _, err := m.mod.ExportedFunction("f").Call(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if m.get(ExportDepth) != 10 {
+				t.Errorf("the depth is %d, was 10", m.get(ExportDepth))
+			}
+			if m.get("n") != 800 {
+				t.Errorf("%d calls, want 800", m.get("n"))
+			}
+		})
+	}
+}
+
+// TestReentry has the host call back into a module while it runs: both levels
+// draw on one fuel and one depth.
+func TestReentry(t *testing.T) {
+	// f calls the host 3 times in a loop of its own, the host calls g, which loops
+	// 100 times. Imports: function 0 is the host's.
+	f := "\x01\x01\x7f\x03\x40\x10\x00\x20\x00\x41\x01\x6a\x22\x00\x41\x03\x48\x0d\x00\x0b\x0b"
+	g := "\x01\x01\x7f\x03\x40\x20\x00\x41\x01\x6a\x22\x00\x41\xe4\x00\x48\x0d\x00\x0b\x0b"
+	wasm := build(oneType, "\x02\x01\x04host\x04back\x00\x00", "\x03\x02\x00\x00", "\x07\x02\x01f\x00\x01\x01g\x00\x02",
+		"\x0a\x02"+string(appendU32(nil, uint32(len(f))))+f+string(appendU32(nil, uint32(len(g))))+g)
+	metered, _, err := Rewrite(wasm, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used [2]int64
+	for i, cfg := range []wazero.RuntimeConfig{compiler(), interpreter()} {
+		ctx := context.Background()
+		rt := wazero.NewRuntimeWithConfig(ctx, cfg)
+		t.Cleanup(func() { rt.Close(ctx) })
+		k := &tank{}
+		i64s := []api.ValueType{api.ValueTypeI64}
+		_, err := rt.NewHostModuleBuilder(ImportModule).NewFunctionBuilder().
+			WithGoFunction(api.GoFunc(k.refill), i64s, i64s).Export(ImportRefill).Instantiate(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := []int64{}
+		_, err = rt.NewHostModuleBuilder("host").NewFunctionBuilder().
+			WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, mod api.Module, _ []uint64) {
+				seen = append(seen, int64(mod.ExportedGlobal(ExportFuel).Get()))
+				if _, err := mod.ExportedFunction("g").Call(ctx); err != nil {
+					panic(err)
+				}
+			}), nil, nil).Export("back").Instantiate(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mod, err := rt.InstantiateWithConfig(ctx, metered, wazero.NewModuleConfig().WithStartFunctions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &machine{mod, k}
+		m.set(ExportFuel, plenty)
+		if _, err := mod.ExportedFunction("f").Call(ctx); err != nil {
+			t.Fatal(err)
+		}
+		used[i] = plenty - m.get(ExportFuel)
+		if used[i] < 300 {
+			t.Errorf("used %d: the inner calls have not been charged", used[i])
+		}
+		if len(seen) != 3 || seen[0] <= seen[1] || seen[1] <= seen[2] {
+			t.Errorf("the host saw the fuel at %d, which does not fall", seen)
+		}
+		m.set(ExportFuel, 150) // ends within the inner call
+		if _, err := mod.ExportedFunction("f").Call(ctx); !errors.Is(err, errNoFuel) {
+			t.Errorf("with little fuel: %v", err)
+		}
+	}
+	if used[0] != used[1] {
+		t.Errorf("used %d on one engine, %d on the other", used[0], used[1])
+	}
+}
