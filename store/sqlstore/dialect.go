@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/greenroom-run/greenroom/actor"
 )
 
 // dialect is which of the two databases this is.
@@ -98,6 +100,10 @@ func (s *Store) openPools(ctx context.Context, conn *pgx.Conn, base *pgxpool.Con
 		{&s.turns, s.cfg.TurnConns, map[string]string{
 			"statement_timeout": turn, "idle_in_transaction_session_timeout": turn, "transaction_timeout": turn}},
 	} {
+		if conn.IsClosed() {
+			// Not every setting was asked about, and none may be left out for that.
+			return fmt.Errorf("ask the database for its settings: %w: the connection was lost", actor.ErrUnavailable)
+		}
 		cfg := base.Copy()
 		cfg.MaxConns = int32(p.conns)
 		cfg.MinConns = 0

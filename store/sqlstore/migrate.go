@@ -105,18 +105,45 @@ const (
 	schemaLease = 30 * time.Second
 	// schemaPoll is how often a process that waits for another's steps looks.
 	schemaPoll = 50 * time.Millisecond
+	// maxRaces is some 5 s: an error that looks like a lost race and never ends
+	// is another one, such as a table of somebody else's under the same name.
+	maxRaces = 100
+	// maxLosses is how many connections may be lost on the way.
+	maxLosses = 10
 )
 
 // migrate brings the schema to the version of this binary, or waits while
-// another process does.
-func (s *Store) migrate(ctx context.Context, conn *pgx.Conn) error {
+// another process does. It has connections of its own: one that is lost on the
+// way is replaced, since its lease would keep everyone waiting.
+func (s *Store) migrate(ctx context.Context, cfg *pgx.ConnConfig) error {
 	holder := newUUID().String()
-	for {
-		done, err := s.migrateOnce(ctx, conn, holder)
+	var conn *pgx.Conn
+	defer func() {
+		if conn != nil {
+			_ = conn.Close(context.WithoutCancel(ctx))
+		}
+	}()
+	for races, losses := 0, 0; ; {
+		var done bool
+		var err error
+		if conn == nil || conn.IsClosed() {
+			conn, err = pgx.ConnectConfig(ctx, cfg)
+		}
+		if err == nil {
+			done, err = s.migrateOnce(ctx, conn, holder)
+		}
+		var final *finalError
 		switch {
 		case done:
 			return nil
-		case err != nil && !raced(s.dialect, err):
+		case errors.As(err, &final):
+			return final.cause
+		case err == nil:
+		case raced(s.dialect, err) && races < maxRaces:
+			races++
+		case s.lost(err) && losses < maxLosses:
+			losses++ // whatever was lost, doing it again is harmless
+		default:
 			return asStoreError(ctx, "migrate the schema", err)
 		}
 		timer := time.NewTimer(schemaPoll)
@@ -161,7 +188,7 @@ func (s *Store) migrateOnce(ctx context.Context, conn *pgx.Conn, holder string) 
 	case err != nil:
 		return false, err
 	case version > latest:
-		return false, fmt.Errorf("the database has schema version %d, and this greenroom knows %d at most; run a newer greenroom, or another database", version, latest)
+		return false, &finalError{fmt.Errorf("the database has schema version %d, and this greenroom knows %d at most; run a newer greenroom, or take another database", version, latest)}
 	case version == latest:
 		return true, nil
 	}

@@ -247,11 +247,15 @@ func (s *Store) ListModules(ctx context.Context, app string, after actor.Digest,
 // upload, whose removal may fail and be done later.
 func (s *Store) DeleteModule(ctx context.Context, app string, d actor.Digest) error {
 	var upload uuid
+	removed := false // by a COMMIT whose answer may have been lost
 	err := s.transaction(ctx, "delete module", func(ctx context.Context, tx pgx.Tx) error {
 		// Deploy holds the same row while it looks at the module, so what serves
 		// now cannot change between the next statements.
 		err := tx.QueryRow(ctx, `SELECT upload FROM greenroom_module WHERE app = $1 AND digest = $2 FOR UPDATE`, app, string(d)).Scan(&upload)
 		if errors.Is(err, pgx.ErrNoRows) {
+			if removed {
+				return nil
+			}
 			return actor.ErrModuleNotFound
 		}
 		if err != nil {
@@ -267,6 +271,7 @@ func (s *Store) DeleteModule(ctx context.Context, app string, d actor.Digest) er
 		if _, err := tx.Exec(ctx, `DELETE FROM greenroom_module WHERE app = $1 AND digest = $2`, app, string(d)); err != nil {
 			return err
 		}
+		removed = true
 		return abandonUpload(ctx, tx, upload)
 	})
 	if err != nil {

@@ -123,7 +123,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if s.dialect, err = detect(ctx, conn); err != nil {
 		return nil, err
 	}
-	if err := s.migrate(ctx, conn); err != nil {
+	if err := s.migrate(ctx, base.ConnConfig); err != nil {
 		return nil, err
 	}
 	if err := s.openPools(ctx, conn, base); err != nil {

@@ -1,0 +1,89 @@
+package sqlstore_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
+	"github.com/greenroom-run/greenroom/store/sqlstore"
+	"github.com/greenroom-run/greenroom/store/sqlstore/internal/pgproxy"
+)
+
+func TestStoresThatStartTogether(t *testing.T) {
+	for range 3 {
+		database := pgtest.URL(t)
+		var starts sync.WaitGroup
+		for range 4 {
+			starts.Go(func() {
+				s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: database, Logger: slog.New(slog.DiscardHandler)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer s.Close()
+				if err := s.Commit(t.Context(), []actor.Commit{write(key(actor.NewCommitID().String()), actor.Row{}, `{}`)})[0]; err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		starts.Wait()
+	}
+}
+
+// Whatever happens to each kind of statement of a migration, it is brought to
+// its end at once, and not after the lease of the connection that was lost.
+func TestMigrationFaults(t *testing.T) {
+	for _, c := range catalogFaults {
+		t.Run(c.name, func(t *testing.T) {
+			b := &broken{T: t, database: pgtest.URL(t)}
+			proxy, url := pgproxy.Before(t, b.database)
+			for _, on := range []string{
+				"CREATE TABLE IF NOT EXISTS greenroom_schema", "INSERT INTO greenroom_schema", "SET holder = $2",
+				"CREATE TABLE IF NOT EXISTS greenroom_module ", "SET version = version + 1",
+			} {
+				proxy.Plan(t, pgproxy.Fault{On: on, Do: c.Do, Code: c.Code})
+			}
+			s := open(t, url)
+			b.is("commit", s.Commit(t.Context(), []actor.Commit{write(key("a"), actor.Row{}, `{}`)})[0], nil)
+			if n := b.only(`SELECT count(*) FROM greenroom_schema WHERE holder = ''`); n != 1 {
+				t.Error("the lease is still held")
+			}
+		})
+	}
+}
+
+// A lease that a dead process left is waited for, and taken over.
+func TestMigrationTakesOverALease(t *testing.T) {
+	b := &broken{T: t, database: pgtest.URL(t)}
+	b.exec(`CREATE TABLE greenroom_schema (name text PRIMARY KEY, version int8 NOT NULL, holder text NOT NULL DEFAULT '',
+			expires_at timestamptz NOT NULL, checked_at timestamptz);
+		INSERT INTO greenroom_schema VALUES ('greenroom', 0, 'dead', clock_timestamp() + interval '500ms')`)
+	open(t, b.database)
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	b := &broken{T: t, database: pgtest.URL(t)}
+	open(t, b.database)
+	b.exec(`UPDATE greenroom_schema SET version = 1000`)
+	_, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: b.database, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "schema version 1000") || !strings.Contains(err.Error(), "newer greenroom") {
+		t.Errorf("error is %v, want one that names the version and the remedy", err)
+	}
+	if errors.Is(err, actor.ErrUnavailable) {
+		t.Errorf("error %v asks to try again", err)
+	}
+}
+
+// A table of somebody else's must end in an error, not in waiting.
+func TestMigrationMeetsAStranger(t *testing.T) {
+	t.Parallel()
+	b := &broken{T: t, database: pgtest.URL(t)}
+	b.exec(`CREATE TYPE greenroom_module AS ENUM ('x')`)
+	if _, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: b.database, Logger: slog.New(slog.DiscardHandler)}); err == nil {
+		t.Error("opened")
+	}
+}
