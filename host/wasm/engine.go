@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -17,6 +19,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/wasm/binary"
+	"github.com/greenroom-run/greenroom/modules/meter"
 )
 
 // Engine compiles and runs guests. It is safe for concurrent use.
@@ -34,6 +37,7 @@ type Engine struct {
 	programs  *programs
 	pool      memoryPool
 	gate      gate
+	halted    atomic.Bool // guests are to stop
 }
 
 var _ host.Engine = (*Engine)(nil)
@@ -97,13 +101,19 @@ func (e *Engine) Stats() Stats {
 	return Stats{Instances: e.pool.count.Load(), MemoryBytes: e.pool.bytes.Load(), Programs: e.programs.len()}
 }
 
-// Close waits for the calls in flight until ctx ends, then closes every
-// instance. If guests still run then, it returns ctx's error and frees nothing,
-// since freeing memory under running code would end the process. It is safe
-// twice; calls after it give [actor.ErrStopping].
+// Close waits for the calls in flight until ctx ends, then stops the guests that
+// run and closes every instance. If a guest is still in a host function after
+// another second, it returns ctx's error and frees nothing, since freeing memory
+// under running code would end the process. It is safe twice; calls after it
+// give [actor.ErrStopping].
 func (e *Engine) Close(ctx context.Context) error {
 	if err := e.gate.close(ctx); err != nil {
-		return fmt.Errorf("close wasm engine: guests still run: %w", err)
+		e.halted.Store(true)
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if e.gate.close(grace) != nil {
+			return fmt.Errorf("close wasm engine: guests still run: %w", err)
+		}
 	}
 	err := e.primary.Close(ctx)
 	if e.cache != nil {
@@ -112,7 +122,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		}
 		err = errors.Join(err, e.cache.Close(ctx))
 	}
-	return err
+	return errors.Join(err, e.pool.close())
 }
 
 // wasmRuntime is a wazero runtime with the modules that guests import.
@@ -125,7 +135,6 @@ type wasmRuntime struct {
 func newRuntime(ctx context.Context, cache wazero.CompilationCache) (*wasmRuntime, error) {
 	cfg := wazero.NewRuntimeConfig(). // the compiler where there is one
 						WithCoreFeatures(api.CoreFeaturesV2).
-						WithCloseOnContextDone(true).
 						WithDebugInfoEnabled(false) // DWARF is a large decoder of hostile bytes
 	if cache != nil {
 		cfg = cfg.WithCompilationCache(cache)
@@ -138,6 +147,9 @@ func newRuntime(ctx context.Context, cache wazero.CompilationCache) (*wasmRuntim
 	}
 	if err == nil {
 		err = instantiateHost(ctx, rt)
+	}
+	if err == nil {
+		err = instantiateMeter(ctx, rt)
 	}
 	if err != nil {
 		return nil, errors.Join(err, rt.Close(ctx))
@@ -154,7 +166,12 @@ func (e *Engine) compile(ctx context.Context, digest actor.Digest, m *binary.Mod
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	code := binary.Instrument(m)
+	prepared := binary.Prepare(m)
+	// The bytes decide the name in the disk cache: another meter, other code.
+	code, _, err := meter.Rewrite(prepared.Wasm, meter.Config{MaxDepth: maxDepth})
+	if err != nil {
+		return nil, err
+	}
 	compiled, err := guardedCompile(ctx, e.primary, code)
 	rt := e.primary
 	if err != nil && e.cache != nil {
@@ -174,7 +191,7 @@ func (e *Engine) compile(ctx context.Context, digest actor.Digest, m *binary.Mod
 	if err != nil {
 		return nil, err
 	}
-	return newProgram(e, digest, rt, compiled, m), nil
+	return newProgram(e, digest, rt, compiled, m, &prepared), nil
 }
 
 // emptyCache removes what wazero wrote; all of it can be made again.

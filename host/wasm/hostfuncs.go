@@ -17,8 +17,18 @@ import (
 type hostFunc struct {
 	name            string
 	params, results []api.ValueType
+	fuel            uint64 // per call; bytes come on top
 	call            func(i *instance, mem guestBytes, stack []uint64)
 }
+
+// The fuel of host functions, by about what they cost the host.
+const (
+	fuelCall  = 100
+	fuelMap   = 300   // a look-up, a change
+	fuelLog   = 2_000 // a line to the host's log
+	byteUnits = 4     // bytes copied for one unit
+	jsonUnits = 8     // per byte of JSON, taken apart and compared
+)
 
 const (
 	i32 = api.ValueTypeI32
@@ -33,20 +43,20 @@ func hostFuncs() []hostFunc {
 		return []api.ValueType{i32, i32, i32, i32, i32}[:n]
 	}
 	return []hostFunc{
-		{abi.FuncStateGet, args(4), wide, stateGet},
-		{abi.FuncStateSet, args(5), one, stateSet},
-		{abi.FuncStateDelete, args(2), one, stateDelete},
-		{abi.FuncStateDeleteAll, none, one, stateDeleteAll},
-		{abi.FuncStateKeys, args(4), wide, stateKeys},
-		{abi.FuncStateJSON, args(2), wide, stateJSON},
-		{abi.FuncStatePatch, args(4), one, statePatch},
-		{abi.FuncStateVersion, none, wide, stateVersion},
-		{abi.FuncStateRevision, none, wide, stateRevision},
-		{abi.FuncReply, args(4), one, reply},
-		{abi.FuncFail, args(2), one, fail},
-		{abi.FuncNow, none, wide, now},
-		{abi.FuncRandom, args(2), one, random},
-		{abi.FuncLog, args(3), one, logText},
+		{abi.FuncStateGet, args(4), wide, fuelMap, stateGet},
+		{abi.FuncStateSet, args(5), one, fuelMap, stateSet},
+		{abi.FuncStateDelete, args(2), one, fuelMap, stateDelete},
+		{abi.FuncStateDeleteAll, none, one, fuelMap, stateDeleteAll},
+		{abi.FuncStateKeys, args(4), wide, fuelMap, stateKeys},
+		{abi.FuncStateJSON, args(2), wide, fuelMap, stateJSON},
+		{abi.FuncStatePatch, args(4), one, fuelMap, statePatch},
+		{abi.FuncStateVersion, none, wide, fuelCall, stateVersion},
+		{abi.FuncStateRevision, none, wide, fuelCall, stateRevision},
+		{abi.FuncReply, args(4), one, fuelMap, reply},
+		{abi.FuncFail, args(2), one, fuelMap, fail},
+		{abi.FuncNow, none, wide, fuelCall, now},
+		{abi.FuncRandom, args(2), one, fuelCall, random},
+		{abi.FuncLog, args(3), one, fuelLog, logText},
 	}
 }
 
@@ -60,17 +70,28 @@ func instantiateHost(ctx context.Context, rt *wasmRuntime) error {
 }
 
 // enter makes the wazero form of a host function: the instance comes from the
-// context of the call, the memory from the module that called.
+// context of the call, the memory from the module that called. The guest pays
+// when its call is done, by what that read and wrote.
 func enter(f hostFunc) api.GoModuleFunc {
-	name, call := f.name, f.call
+	name, call, fuel := f.name, f.call, f.fuel
 	return func(ctx context.Context, mod api.Module, stack []uint64) {
 		i, _ := ctx.Value(instanceKey{}).(*instance)
-		call(i, guestBytes{mem: mod.Memory(), function: name}, stack)
+		i.work = fuel
+		call(i, guestBytes{instance: i, mem: mod.Memory(), function: name}, stack)
+		if i.broken {
+			panic(&stop{errTrappedWithin})
+		}
+		i.spend(i.work)
 	}
 }
 
+// errTrappedWithin ends the outer levels of an instance that trapped in an inner
+// one: its memory is in no state to go on with.
+var errTrappedWithin = &actor.TrapError{Kind: actor.TrapUnreachable, Message: "a call back into the same guest instance trapped, which ends the turns around it"}
+
 // guestBytes reads the memory of the guest that called function.
 type guestBytes struct {
+	instance *instance
 	mem      api.Memory
 	function string
 }
@@ -86,9 +107,17 @@ func (e *memoryFault) Error() string {
 	return fmt.Sprintf("out of bounds memory access: %s was given %d bytes at address %d, outside the guest's memory", e.function, e.count, e.ptr)
 }
 
-// at returns the guest's bytes that the arguments ptr and len name. The slice
-// is the guest's memory itself, good until the guest runs again.
+// at returns the guest's bytes that the arguments ptr and len name, to be read.
 func (g guestBytes) at(ptr, count uint64) []byte {
+	b := g.room(ptr, count)
+	g.instance.work += uint64(len(b)) / byteUnits
+	return b
+}
+
+// room returns the guest's bytes that the arguments ptr and len name, to be
+// written. The slice is the guest's memory itself, good until the guest runs
+// again.
+func (g guestBytes) room(ptr, count uint64) []byte {
 	p, n := uint32(ptr), uint32(count) // the high halves of an i32 on the stack are undefined
 	if g.mem == nil {
 		panic(&memoryFault{g.function, p, n})
@@ -101,7 +130,8 @@ func (g guestBytes) at(ptr, count uint64) []byte {
 }
 
 // fill puts data into a buffer of the guest if it fits, and returns its length.
-func fill(buf, data []byte) uint64 {
+func (g guestBytes) fill(buf, data []byte) uint64 {
+	g.instance.work += uint64(len(data)) / byteUnits // made for the guest in any case
 	if len(data) <= len(buf) {
 		copy(buf, data)
 	}
@@ -119,7 +149,7 @@ func count32(n int, c abi.Code) uint64 {
 }
 
 func stateGet(i *instance, g guestBytes, s []uint64) {
-	key, buf := g.at(s[0], s[1]), g.at(s[2], s[3])
+	key, buf := g.at(s[0], s[1]), g.room(s[2], s[3])
 	if i.calls == nil {
 		s[0] = code64(abi.CodeNoTurn)
 		return
@@ -129,7 +159,7 @@ func stateGet(i *instance, g guestBytes, s []uint64) {
 		s[0] = code64(code)
 		return
 	}
-	s[0] = fill(buf, value) | uint64(format)<<32
+	s[0] = g.fill(buf, value) | uint64(format)<<32
 }
 
 func stateSet(i *instance, g guestBytes, s []uint64) {
@@ -167,7 +197,7 @@ func stateDeleteAll(i *instance, _ guestBytes, s []uint64) {
 }
 
 func stateKeys(i *instance, g guestBytes, s []uint64) {
-	prefix, buf := g.at(s[0], s[1]), g.at(s[2], s[3])
+	prefix, buf := g.at(s[0], s[1]), g.room(s[2], s[3])
 	if i.calls == nil {
 		s[0] = code64(abi.CodeNoTurn)
 		return
@@ -177,11 +207,11 @@ func stateKeys(i *instance, g guestBytes, s []uint64) {
 		s[0] = code64(code)
 		return
 	}
-	s[0] = fill(buf, list)
+	s[0] = g.fill(buf, list)
 }
 
 func stateJSON(i *instance, g guestBytes, s []uint64) {
-	buf := g.at(s[0], s[1])
+	buf := g.room(s[0], s[1])
 	if i.calls == nil {
 		s[0] = code64(abi.CodeNoTurn)
 		return
@@ -191,11 +221,12 @@ func stateJSON(i *instance, g guestBytes, s []uint64) {
 		s[0] = code64(code)
 		return
 	}
-	s[0] = fill(buf, object)
+	s[0] = g.fill(buf, object)
 }
 
 func statePatch(i *instance, g guestBytes, s []uint64) {
 	before, after := g.at(s[0], s[1]), g.at(s[2], s[3])
+	i.work += uint64(len(before)+len(after)) * jsonUnits
 	if i.calls == nil {
 		s[0] = code32(abi.CodeNoTurn)
 		return
@@ -273,7 +304,7 @@ func fail(i *instance, g guestBytes, s []uint64) {
 func now(i *instance, _ guestBytes, s []uint64) { s[0] = uint64(i.nowUnixNano()) }
 
 func random(i *instance, g guestBytes, s []uint64) {
-	i.random(g.at(s[0], s[1]))
+	i.random(g.room(s[0], s[1]))
 	s[0] = 0
 }
 

@@ -77,7 +77,7 @@ func (e *Engine) tryOut(ctx context.Context, p *program) (*abi.Manifest, []actor
 		code, what string
 		run        func(context.Context) error
 	}{
-		{FaultAlloc, "cannot take a turn", func(ctx context.Context) error { return i.growFrame(ctx, minFrameBytes) }},
+		{FaultAlloc, "cannot take a turn", func(ctx context.Context) error { return i.growFrame(ctx, i.levels[0], minFrameBytes) }},
 		{FaultManifest, "has no usable manifest", func(ctx context.Context) (err error) {
 			text, err = i.manifest(ctx)
 			return err
@@ -110,8 +110,9 @@ func (i *instance) limited(ctx context.Context, timeout time.Duration, step func
 			err = &panicError{what: "inspecting a module", value: r, stack: debug.Stack()}
 		}
 	}()
-	i.out.begin(nil)
+	i.out.begin(nil, false)
 	defer i.out.end()
+	i.refuel(ctx, 0)
 	return step(&guestContext{ctx, i})
 }
 
@@ -138,10 +139,11 @@ func (f *faults) addStep(ctx context.Context, code, what string, timeout time.Du
 // manifest copies what the guest says of itself.
 func (i *instance) manifest(ctx context.Context) ([]byte, error) {
 	fn := i.mod.ExportedFunction(abi.ExportManifest)
-	if err := i.failure(ctx, "read the manifest", i.call(ctx, fn, i.stack[:])); err != nil {
+	var stack [1]uint64
+	if err := i.failure(ctx, "read the manifest", i.call(ctx, fn, stack[:])); err != nil {
 		return nil, err
 	}
-	ptr, size := uint32(i.stack[0]>>32), uint32(i.stack[0])
+	ptr, size := uint32(stack[0]>>32), uint32(stack[0])
 	if size > abi.MaxManifestBytes {
 		return nil, protocol("greenroom_manifest returned %d bytes; at most %d are allowed", size, abi.MaxManifestBytes)
 	}

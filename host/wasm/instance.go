@@ -14,6 +14,8 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/wasm/binary"
+	"github.com/greenroom-run/greenroom/modules/meter"
 )
 
 const (
@@ -21,30 +23,57 @@ const (
 	exportInitialize = abi.ExportInitialize
 	// minFrameBytes is the smallest frame buffer asked of a guest.
 	minFrameBytes = 4 << 10
+	// maxLevels bounds how often an instance is entered again while it runs.
+	maxLevels = 64
 )
 
 // instance is one guest with its memory. One goroutine at a time uses it.
 type instance struct {
 	program *program
 	mem     *guestMemory
+	image   *image // what it is put back to; nil: it is built anew
 	mod     api.Module
-	// turn is looked up once: a look-up costs more than a turn, and 10 KB of
-	// call stack, which is why the allocator, needed rarely, is not kept.
-	turn  api.Function
-	stack [2]uint64
 
-	framePtr, frameCap uint32 // the guest's frame buffer
+	fuel    api.MutableGlobal
+	depth   api.MutableGlobal
+	globals []api.MutableGlobal // that an image keeps
 
-	// Of the turn that runs; calls is nil outside turns.
-	calls    host.Calls
-	guestErr *actor.GuestError
-	slept    int64 // nanoseconds
+	// levels has one more than how often the instance was entered again at most.
+	levels []*level
+	active int // levels in use
+	run        // of the turn that runs
+
+	// owner is the actor whose bytes may be in the instance; used says that they
+	// must not outlive the last turn.
+	owner owner
+	used  bool
 
 	out    output
 	seeded *rand.ChaCha8 // outside turns
 	broken bool
 	closed bool
 }
+
+// level is what a turn needs of its own when it runs within another one of the
+// same instance: wazero's Function objects hold a call stack each.
+type level struct {
+	// turn is looked up once: a look-up costs more than a turn, and 10 KB of
+	// call stack, which is why the allocator, needed rarely, is not kept.
+	turn               api.Function
+	stack              [2]uint64
+	framePtr, frameCap uint32 // the guest's frame buffer
+}
+
+// run is what belongs to one turn; calls is nil outside turns.
+type run struct {
+	calls    host.Calls
+	guestErr *actor.GuestError
+	slept    int64 // nanoseconds
+	tank     tank
+	work     uint64 // fuel that the host function which runs is to charge
+}
+
+type owner struct{ app, typ, id string }
 
 var _ host.Instance = (*instance)(nil)
 
@@ -84,12 +113,26 @@ func (p *program) instantiate(ctx context.Context, memoryLimit int64) (*instance
 		return nil, &actor.TrapError{Kind: actor.TrapMemory, Message: fmt.Sprintf(
 			"the guest needs %d bytes of memory to start; its limit is %d", p.minPages*pageSize, memoryLimit)}
 	}
-	mem, err := p.engine.pool.reserve(limit * pageSize)
+	img := p.image.Load()
+	if img == nil && p.detached && !p.noImages.Load() {
+		var err error
+		if img, err = p.makeImage(ctx, limit*pageSize); err != nil {
+			return nil, err
+		}
+	}
+	if img != nil && img.size > limit*pageSize {
+		img = nil // it starts in a way of its own under this limit, or not at all
+	}
+	return p.newInstance(ctx, limit*pageSize, img)
+}
+
+func (p *program) newInstance(ctx context.Context, limit uint64, img *image) (*instance, error) {
+	mem, err := p.engine.pool.reserve(limit, img)
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{program: p, mem: mem}
-	i.out.init()
+	i := &instance{program: p, mem: mem, image: img, levels: []*level{{}}}
+	i.out.init(i.spend)
 	if err := i.start(ctx); err != nil {
 		_ = i.close(ctx) // err says more
 		return nil, err
@@ -97,15 +140,65 @@ func (p *program) instantiate(ctx context.Context, memoryLimit int64) (*instance
 	return i, nil
 }
 
+// makeImage starts an instance for its image alone. It returns nil if the guest
+// is not such that one would be right for every instance, or fails where its
+// first turn had better do so.
+func (p *program) makeImage(ctx context.Context, limit uint64) (*image, error) {
+	i, err := p.newInstance(ctx, limit, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = i.close(context.WithoutCancel(ctx)) }() // nothing is left to lose
+	trial := &guestContext{ctx, i}
+	i.refuel(trial, trialFuel)
+	if i.mem.refused > 0 || i.growFrame(trial, i.levels[0], minFrameBytes) != nil {
+		if ctx.Err() == nil {
+			p.noImages.Store(true)
+		}
+		return nil, nil
+	}
+	img := takeImage(i)
+	if p.image.CompareAndSwap(nil, img) {
+		return img, nil
+	}
+	return p.image.Load(), nil
+}
+
+// start makes the module's instance in an empty memory, from the image or by
+// running what initializes it.
 func (i *instance) start(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, i.program.engine.cfg.InitTimeout)
 	defer cancel()
 	ctx = &guestContext{ctx, i}
+	i.fuel = nil
+	i.tank.fill(ctx, 0)
+	i.tank.granted = 0 // what a start function finds
 	i.mod, err = i.guardedInstantiate(experimental.WithMemoryAllocator(ctx, i.mem))
 	if err != nil {
 		return i.startFailure(ctx, "start the guest", err)
 	}
-	i.turn = i.mod.ExportedFunction(abi.ExportTurn)
+	i.levels = i.levels[:1]
+	*i.levels[0] = level{turn: i.mod.ExportedFunction(abi.ExportTurn)}
+	i.fuel = i.mod.ExportedGlobal(meter.ExportFuel).(api.MutableGlobal)
+	i.depth = i.mod.ExportedGlobal(meter.ExportDepth).(api.MutableGlobal)
+	i.globals = i.globals[:0]
+	for n := range i.program.globals {
+		i.globals = append(i.globals, i.mod.ExportedGlobal(binary.ExportGlobal(n)).(api.MutableGlobal))
+	}
+	if i.image != nil {
+		return i.startFromImage()
+	}
+	i.refuel(ctx, 0)
+	if i.program.detached {
+		if err := i.layOut(); err != nil {
+			return err
+		}
+	}
+	if i.program.start {
+		if err := i.failure(ctx, "start the guest", i.call(ctx, i.mod.ExportedFunction(binary.ExportStart), nil)); err != nil {
+			return err
+		}
+	}
 	if i.program.hasInit {
 		if err := i.failure(ctx, "initialize the guest", i.call(ctx, i.mod.ExportedFunction(exportInitialize), nil)); err != nil {
 			return err
@@ -113,6 +206,63 @@ func (i *instance) start(ctx context.Context) (err error) {
 	}
 	i.out.end()
 	return nil
+}
+
+func (i *instance) startFromImage() error {
+	if missing := (i.image.size - i.mem.size) / pageSize; missing > 0 {
+		if _, ok := i.mod.Memory().Grow(uint32(missing)); !ok {
+			return fmt.Errorf("start the guest: its memory cannot have %d bytes", i.image.size) // checked before: a bug
+		}
+	}
+	i.mem.load(i.image)
+	i.afterImage()
+	return nil
+}
+
+// afterImage brings what is not memory to where the image has it.
+func (i *instance) afterImage() {
+	i.image.setGlobals(i.globals)
+	i.levels = i.levels[:1] // the frame buffers of the others are gone
+	i.levels[0].framePtr, i.levels[0].frameCap = i.image.framePtr, i.image.frameCap
+	i.used = false
+}
+
+// layOut does what instantiating would have done with the segments.
+func (i *instance) layOut() error {
+	memory := i.mem.data[:i.mem.size]
+	for n, s := range i.program.segments {
+		if uint64(s.Offset)+uint64(len(s.Data)) > i.mem.size {
+			return &actor.TrapError{Kind: actor.TrapUnreachable, Message: fmt.Sprintf(
+				"data segment %d puts %d bytes at %d, beyond the end of memory at %d", n, len(s.Data), s.Offset, i.mem.size)}
+		}
+		copy(memory[s.Offset:], s.Data)
+	}
+	return nil
+}
+
+// reset takes everything out of the instance that turns left there.
+func (i *instance) reset(ctx context.Context) error {
+	if i.image != nil && i.mem.size == i.image.size {
+		i.mem.restore(i.image)
+		i.afterImage()
+		return nil
+	}
+	// Memory does not shrink, and tables cannot be set from outside.
+	i.mem.kept = true
+	err := i.mod.Close(ctx)
+	i.mem.kept = false
+	i.mod = nil
+	if err != nil {
+		return fmt.Errorf("reset the guest: %w", err)
+	}
+	i.mem.wipe()
+	i.used = false
+	return i.start(ctx)
+}
+
+// refuel begins a run under a fuel limit, 0 for none.
+func (i *instance) refuel(ctx context.Context, limit uint64) {
+	i.fuel.Set(i.tank.fill(ctx, limit))
 }
 
 // startFailure tells the faults of a start function from those of the module's
@@ -157,7 +307,11 @@ func (i *instance) call(ctx context.Context, fn api.Function, stack []uint64) (e
 	return fn.CallWithStack(ctx, stack)
 }
 
-// Run implements [host.Instance].
+// Run implements [host.Instance]. A host function may call it for the instance
+// whose turn called that: the inner turn has a level of its own.
+//
+// A turn finds nothing in the instance that another actor's turn, a read-only
+// turn or a failed turn left there.
 func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) error {
 	if i.broken || i.closed {
 		return fmt.Errorf("run %s: the guest instance is broken or closed", frame.Method)
@@ -166,29 +320,83 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) e
 		return fmt.Errorf("run %s: %w", frame.Method, actor.ErrStopping)
 	}
 	defer i.program.engine.gate.leave()
-	err := i.run(&guestContext{ctx, i}, frame, calls)
+	lv, err := i.enter(ctx, frame)
 	if err != nil {
-		var onPurpose *actor.GuestError
-		i.broken = !errors.As(err, &onPurpose)
+		return err
 	}
+	outer, outerEmit := i.run, i.out.begin(calls.Log, i.active > 1)
+	var outerFuel, outerDepth uint64
+	if i.active > 1 {
+		outerFuel, outerDepth = i.fuel.Get(), i.depth.Get()
+	} else {
+		i.mem.refused = 0
+		i.depth.Set(maxDepth)
+	}
+	i.run = run{calls: calls}
+	account := calls.Fuel()
+	limit := uint64(0)
+	if account.Limit > 0 {
+		// A turn of several runs may have nothing left.
+		limit = max(1, account.Limit-min(account.Limit, account.Used))
+	}
+	i.refuel(ctx, limit)
+
+	err = i.turn(&guestContext{ctx, i}, lv, frame)
+	account.Used += i.tank.spent(int64(i.fuel.Get()))
+	var outOfFuel *actor.FuelError
+	if errors.As(err, &outOfFuel) { // of the turn, not of this run
+		outOfFuel.Used, outOfFuel.Limit = account.Used, account.Limit
+	}
+
+	i.out.end()
+	i.run, i.out.emit = outer, outerEmit
+	if i.active > 1 {
+		i.fuel.Set(outerFuel)
+		i.depth.Set(outerDepth)
+	}
+	i.active--
+	var onPurpose *actor.GuestError
+	failed := errors.As(err, &onPurpose)
+	i.broken = i.broken || err != nil && !failed
+	i.used = i.used || failed || frame.Flags&abi.FlagReadOnly != 0
 	return err
 }
 
-func (i *instance) run(ctx context.Context, frame *abi.Turn, calls host.Calls) error {
-	i.mem.refused = 0
-	i.out.begin(calls.Log)
-	defer i.out.end()
-	size, err := i.putFrame(ctx, frame)
+// enter readies the instance for a turn of the frame's actor and returns the
+// level for it.
+func (i *instance) enter(ctx context.Context, frame *abi.Turn) (*level, error) {
+	next := owner{frame.App, frame.Type, frame.ID}
+	switch {
+	case i.active == 0:
+		if i.used || i.owner != next && i.owner != (owner{}) {
+			if err := i.reset(ctx); err != nil {
+				i.broken = true
+				return nil, err
+			}
+		}
+		i.owner = next
+	case i.owner != next:
+		return nil, fmt.Errorf("run %s: the instance runs a turn of another actor", frame.Method)
+	case i.active == maxLevels:
+		return nil, &actor.TrapError{Kind: actor.TrapStack, Message: fmt.Sprintf("the chain enters one actor more than %d times", maxLevels)}
+	}
+	if i.active == len(i.levels) {
+		i.levels = append(i.levels, &level{turn: i.mod.ExportedFunction(abi.ExportTurn)})
+	}
+	i.active++
+	return i.levels[i.active-1], nil
+}
+
+func (i *instance) turn(ctx context.Context, lv *level, frame *abi.Turn) error {
+	size, err := i.putFrame(ctx, lv, frame)
 	if err != nil {
 		return err
 	}
-	i.calls, i.guestErr, i.slept = calls, nil, 0
-	defer func() { i.calls, i.guestErr = nil, nil }()
-	i.stack[0], i.stack[1] = uint64(i.framePtr), uint64(size)
-	if err := i.failure(ctx, "run the turn", i.call(ctx, i.turn, i.stack[:])); err != nil {
+	lv.stack[0], lv.stack[1] = uint64(lv.framePtr), uint64(size)
+	if err := i.failure(ctx, "run the turn", i.call(ctx, lv.turn, lv.stack[:])); err != nil {
 		return err
 	}
-	switch result := int32(uint32(i.stack[0])); {
+	switch result := int32(uint32(lv.stack[0])); {
 	case result == abi.TurnDone:
 		return nil
 	case result != abi.TurnFailed:
@@ -202,8 +410,8 @@ func (i *instance) run(ctx context.Context, frame *abi.Turn, calls host.Calls) e
 
 // putFrame encodes the frame in the guest's own buffer, and asks for a larger
 // one when it does not fit. It returns the frame's size.
-func (i *instance) putFrame(ctx context.Context, frame *abi.Turn) (uint32, error) {
-	buf, err := i.frameBuffer()
+func (i *instance) putFrame(ctx context.Context, lv *level, frame *abi.Turn) (uint32, error) {
+	buf, err := i.frameBuffer(lv)
 	if err != nil {
 		return 0, err
 	}
@@ -211,10 +419,10 @@ func (i *instance) putFrame(ctx context.Context, frame *abi.Turn) (uint32, error
 	if len(data) <= len(buf) {
 		return uint32(len(data)), nil
 	}
-	if err := i.growFrame(ctx, len(data)); err != nil {
+	if err := i.growFrame(ctx, lv, len(data)); err != nil {
 		return 0, err
 	}
-	if buf, err = i.frameBuffer(); err != nil {
+	if buf, err = i.frameBuffer(lv); err != nil {
 		return 0, err
 	}
 	copy(buf, data)
@@ -222,17 +430,17 @@ func (i *instance) putFrame(ctx context.Context, frame *abi.Turn) (uint32, error
 }
 
 // frameBuffer is the guest's frame buffer, aliasing its memory.
-func (i *instance) frameBuffer() ([]byte, error) {
-	buf, ok := i.mod.Memory().Read(i.framePtr, i.frameCap)
+func (i *instance) frameBuffer(lv *level) ([]byte, error) {
+	buf, ok := i.mod.Memory().Read(lv.framePtr, lv.frameCap)
 	if !ok {
-		return nil, protocol("greenroom_alloc returned memory that is not there: %d bytes at %d", i.frameCap, i.framePtr)
+		return nil, protocol("greenroom_alloc returned memory that is not there: %d bytes at %d", lv.frameCap, lv.framePtr)
 	}
 	return buf, nil
 }
 
 // growFrame asks the guest for a frame buffer of at least size bytes. Sizes are
 // powers of two, so that the buffers left behind add up to less than the last.
-func (i *instance) growFrame(ctx context.Context, size int) error {
+func (i *instance) growFrame(ctx context.Context, lv *level, size int) error {
 	want := uint64(minFrameBytes)
 	for want < uint64(size) {
 		want *= 2
@@ -241,11 +449,11 @@ func (i *instance) growFrame(ctx context.Context, size int) error {
 		return &actor.TrapError{Kind: actor.TrapMemory, Message: fmt.Sprintf(
 			"the turn's frame of %d bytes does not fit in the guest's memory limit of %d", size, i.mem.limit)}
 	}
-	i.stack[0] = want
-	if err := i.failure(ctx, "allocate the frame", i.call(ctx, i.mod.ExportedFunction(abi.ExportAlloc), i.stack[:])); err != nil {
+	lv.stack[0] = want
+	if err := i.failure(ctx, "allocate the frame", i.call(ctx, i.mod.ExportedFunction(abi.ExportAlloc), lv.stack[:])); err != nil {
 		return err
 	}
-	ptr := uint32(i.stack[0])
+	ptr := uint32(lv.stack[0])
 	switch {
 	case ptr == 0:
 		return &actor.TrapError{Kind: actor.TrapMemory, Message: fmt.Sprintf(
@@ -255,7 +463,7 @@ func (i *instance) growFrame(ctx context.Context, size int) error {
 	case uint64(ptr)+want > uint64(i.mod.Memory().Size()):
 		return protocol("greenroom_alloc returned %d bytes at %d, beyond the end of memory at %d", want, ptr, i.mod.Memory().Size())
 	}
-	i.framePtr, i.frameCap = ptr, uint32(want)
+	lv.framePtr, lv.frameCap = ptr, uint32(want)
 	return nil
 }
 
@@ -288,22 +496,32 @@ func (i *instance) nowUnixNano() int64 {
 // sleep returns at once, and moves the monotonic clock of the turn by as much:
 // a guest that waits for a moment would otherwise ask again without end.
 func (i *instance) sleep(ns int64) {
+	i.spend(fuelCall)
 	if ns > 0 {
 		i.slept += ns
 	}
 }
 
+// randomChunk is how much randomness is made at a time, in bytes: a guest that
+// wants much is stopped between two of them.
+const randomChunk = 64 << 10
+
 // random fills p from the turn's stream, or outside turns from that of the
 // zero seed.
 func (i *instance) random(p []byte) {
-	if i.calls != nil {
-		i.calls.Random(p)
-		return
+	for len(p) > 0 {
+		part := p[:min(len(p), randomChunk)]
+		i.spend(fuelCall + uint64(len(part)))
+		if i.calls != nil {
+			i.calls.Random(part)
+		} else {
+			if i.seeded == nil {
+				i.seeded = rand.NewChaCha8([32]byte{})
+			}
+			_, _ = i.seeded.Read(part) // never fails: see math/rand/v2
+		}
+		p = p[len(part):]
 	}
-	if i.seeded == nil {
-		i.seeded = rand.NewChaCha8([32]byte{})
-	}
-	_, _ = i.seeded.Read(p) // never fails: see math/rand/v2
 }
 
 // randomReader is the source of WASI's random_get.

@@ -1,7 +1,9 @@
 package wasm
 
 import (
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tetratelabs/wazero/experimental"
@@ -9,24 +11,43 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-const pageSize = 64 << 10
+const (
+	pageSize = 64 << 10
+	// arenaBytes is how much address space is reserved at a time.
+	arenaBytes = 16 << 30
+	// maxMapped bounds the memories that are mapped from an image's file, two
+	// mappings each: beyond it they are copied. It leaves most of the 65,530
+	// mappings that Linux grants a process to others.
+	maxMapped = 8_000
+	// copiedBytes is up to where writing all of a memory anew is cheaper than
+	// having the kernel drop it and fault it in again.
+	copiedBytes = 256 << 10
+)
 
-// memoryPool hands out guest memories and counts them. One memory is one
-// mapping of the operating system, whose number is limited.
+// memoryPool hands out guest memories and counts them. A mapping each would run
+// into the operating system's limit on mappings, so that they are slots of a few
+// large reservations: address space costs nothing until it is touched.
 type memoryPool struct {
-	max   int64
-	count atomic.Int64
-	bytes atomic.Int64 // what guests hold now
+	max    int64
+	count  atomic.Int64
+	bytes  atomic.Int64 // what guests hold now
+	mapped atomic.Int64
+
+	mu     sync.Mutex
+	slots  map[uint64][][]byte // free ones by their size; all of them read as zero
+	arenas [][]byte
 }
 
-// guestMemory is the linear memory of one instance. It reserves address space
-// up to its limit once, so that growing neither moves nor copies, and costs
-// what the guest touches. One goroutine uses it, as wazero does.
+// guestMemory is the linear memory of one instance. Address space up to its
+// limit is its own, so that growing neither moves nor copies, and costs what the
+// guest touches. One goroutine uses it, as wazero does.
 type guestMemory struct {
 	pool  *memoryPool
 	limit uint64 // bytes
 	size  uint64
-	data  []byte // reserved; nil once freed
+	data  []byte // limit bytes; nil once freed
+	image *image // what it is mapped from; nil for a slot
+	kept  bool   // Free leaves it alone
 
 	// refused is the size in bytes of a growth that the limit refused, for
 	// telling why a guest trapped afterwards. Cleared at each turn.
@@ -38,18 +59,90 @@ type guestMemory struct {
 var _ experimental.LinearMemory = (*guestMemory)(nil)
 
 // reserve makes a memory of at most limit bytes; limit is a multiple of the
-// page size. Errors wrap [actor.ErrOverloaded].
-func (p *memoryPool) reserve(limit uint64) (*guestMemory, error) {
+// page size. With an image it is mapped from that, if the image has a file.
+// Errors wrap [actor.ErrOverloaded].
+func (p *memoryPool) reserve(limit uint64, img *image) (*guestMemory, error) {
 	if p.count.Add(1) > p.max {
 		p.count.Add(-1)
 		return nil, fmt.Errorf("%d guest instances are open, the most that this host is set to: %w", p.max, actor.ErrOverloaded)
 	}
-	data, err := mapMemory(limit)
+	m := &guestMemory{pool: p, limit: limit}
+	var err error
+	if img != nil && img.file != nil {
+		if p.mapped.Add(1) <= maxMapped {
+			m.image = img
+			m.data, err = img.file.mapPrivate(limit)
+		} else {
+			p.mapped.Add(-1)
+		}
+	}
+	if m.image == nil {
+		m.data, err = p.take(limit)
+	}
 	if err != nil {
 		p.count.Add(-1)
+		if m.image != nil {
+			p.mapped.Add(-1)
+		}
 		return nil, fmt.Errorf("reserve %d bytes of guest memory: %w: %w", limit, err, actor.ErrOverloaded)
 	}
-	return &guestMemory{pool: p, limit: limit, data: data}, nil
+	return m, nil
+}
+
+// take returns a slot of zeros.
+func (p *memoryPool) take(size uint64) ([]byte, error) {
+	if size == 0 {
+		return []byte{}, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.slots[size]) == 0 {
+		n := max(1, arenaBytes/size)
+		arena, err := mapMemory(n * size)
+		for err != nil && n > 1 { // little address space: ask for less of it
+			n /= 4
+			arena, err = mapMemory(max(1, n) * size)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if p.slots == nil {
+			p.slots = map[uint64][][]byte{}
+		}
+		p.arenas = append(p.arenas, arena)
+		for at := uint64(len(arena)); at > 0; at -= size { // the first slot is given out first
+			p.slots[size] = append(p.slots[size], arena[at-size:at:at])
+		}
+	}
+	free := p.slots[size]
+	slot := free[len(free)-1]
+	p.slots[size] = free[:len(free)-1]
+	return slot, nil
+}
+
+// give takes a slot back.
+func (p *memoryPool) give(slot []byte, touched uint64) {
+	if len(slot) == 0 {
+		return
+	}
+	if err := dropMemory(slot[:touched]); err != nil {
+		clear(slot[:touched])
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slots[uint64(len(slot))] = append(p.slots[uint64(len(slot))], slot)
+}
+
+// close gives the address space back. No memory may be in use.
+func (p *memoryPool) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var err error
+	for _, a := range p.arenas {
+		err = errors.Join(err, unmapMemory(a))
+	}
+	p.arenas, p.slots = nil, nil
+	return err
 }
 
 // Allocate implements [experimental.MemoryAllocator]: the instance's one memory
@@ -69,11 +162,54 @@ func (m *guestMemory) Reallocate(size uint64) []byte {
 
 // Free implements [experimental.LinearMemory]. It is safe twice.
 func (m *guestMemory) Free() {
-	if m.freed.Swap(true) {
+	if m.kept || m.freed.Swap(true) {
 		return
 	}
-	unmapMemory(m.data)
+	if m.image != nil {
+		_ = unmapMemory(m.data) // fails only for a slice that was not mapped
+		m.pool.mapped.Add(-1)
+	} else {
+		m.pool.give(m.data, m.size)
+	}
 	m.data = nil
 	m.pool.bytes.Add(-int64(m.size))
 	m.pool.count.Add(-1)
+}
+
+// wipe makes the memory as it was reserved, and empty.
+func (m *guestMemory) wipe() {
+	m.drop()
+	m.pool.bytes.Add(-int64(m.size))
+	m.size = 0
+}
+
+// drop makes what the guest has what it was reserved as: the content of the
+// image that it is mapped from, or zeros.
+func (m *guestMemory) drop() {
+	if err := dropMemory(m.data[:m.size]); err != nil {
+		clear(m.data[:m.size])
+	}
+}
+
+// load gives the memory, as large as the image and fresh, the image's content.
+func (m *guestMemory) load(img *image) {
+	if m.image == nil {
+		img.write(m.data)
+	}
+}
+
+// restore gives the memory, as large as the image, the image's content whatever
+// it has now.
+func (m *guestMemory) restore(img *image) {
+	if m.image != nil || m.size > copiedBytes {
+		m.drop()
+		m.load(img)
+		return
+	}
+	at := uint64(0)
+	for _, r := range img.runs {
+		clear(m.data[at:r.at])
+		at = r.at + uint64(copy(m.data[r.at:], r.data))
+	}
+	clear(m.data[at:m.size])
 }

@@ -27,17 +27,25 @@ type output struct {
 	stdout, stderr lineWriter
 	tail           []byte
 	lines, bytes   int
+	spend          func(uint64) // charges the guest
 }
 
-func (o *output) init() {
+func (o *output) init(spend func(uint64)) {
+	o.spend = spend
 	o.stdout = lineWriter{out: o, level: levelInfo}
 	o.stderr = lineWriter{out: o, level: levelWarn}
 }
 
-// begin starts a turn.
-func (o *output) begin(emit func(level int32, text string)) {
-	o.emit, o.lines, o.bytes = emit, 0, 0
-	o.tail = o.tail[:0]
+// begin starts a turn, and returns who got the lines before. Turns within
+// another one share its bounds and explain its trap.
+func (o *output) begin(emit func(level int32, text string), within bool) (before func(level int32, text string)) {
+	o.stdout.flush()
+	o.stderr.flush()
+	before, o.emit = o.emit, emit
+	if !within {
+		o.lines, o.bytes, o.tail = 0, 0, o.tail[:0]
+	}
+	return before
 }
 
 // end finishes lines without an end, and forgets the turn.
@@ -126,6 +134,7 @@ type lineWriter struct {
 // what a guest does.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	n := len(p)
+	w.out.spend(fuelLog + uint64(n)/byteUnits)
 	w.out.remember(p)
 	for len(p) > 0 {
 		line, rest, ended := bytes.Cut(p, []byte{'\n'})

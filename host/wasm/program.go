@@ -1,11 +1,13 @@
 package wasm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"weak"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -27,12 +29,29 @@ type program struct {
 	// minPages and maxPages are what the module declares of its memory.
 	minPages, maxPages uint64
 	hasInit            bool
+	// If the module is detached, segments and start are the host's to run, and
+	// globals counts the mutable ones that it can set; see package binary.
+	detached bool
+	segments []binary.Segment
+	start    bool
+	globals  int
+
+	// image is what instances are made from, nil before the first and where
+	// there cannot be any.
+	image    atomic.Pointer[image]
+	noImages atomic.Bool
 }
 
 var _ host.Program = (*program)(nil)
 
-func newProgram(e *Engine, digest actor.Digest, rt *wasmRuntime, compiled wazero.CompiledModule, m *binary.Module) *program {
-	p := &program{engine: e, digest: digest, runtime: rt, compiled: compiled}
+func newProgram(e *Engine, digest actor.Digest, rt *wasmRuntime, compiled wazero.CompiledModule, m *binary.Module, prepared *binary.Prepared) *program {
+	p := &program{
+		engine: e, digest: digest, runtime: rt, compiled: compiled,
+		detached: prepared.Detached, start: prepared.Start, globals: prepared.Globals,
+	}
+	for _, s := range prepared.Segments { // without the rest of the module
+		p.segments = append(p.segments, binary.Segment{Offset: s.Offset, Data: bytes.Clone(s.Data)})
+	}
 	p.minPages, p.maxPages = uint64(m.Memories[0].Min), maxPages
 	if m.Memories[0].HasMax {
 		p.maxPages = uint64(m.Memories[0].Max)

@@ -270,16 +270,18 @@ func TestCallsOutsideTurns(t *testing.T) {
 func TestTurnsAreApart(t *testing.T) {
 	e := newEngine(t, Config{})
 	failFrame := abi.AppendError(nil, &abi.Error{Status: 5, Message: "once"})
-	// Fails with a reason the first time (byte 4096 is 0), without one later.
+	// Gives a reason the first time (byte 4096 is 0) and is done, fails without one
+	// later.
 	g := Guest{Imports: []Import{Host("fail", "ii", "i")}, More: func(b *Builder) { b.Data(2048, failFrame) },
 		Turn: Code(I32Const(4096), Load8(), I32Eqz,
-			If(Code(I32Const(4096), I32Const(1), Store(), I32Const(2048), I32Const(int32(len(failFrame))), Call(0), Drop)...),
+			If(Code(I32Const(4096), I32Const(1), Store(), I32Const(2048), I32Const(int32(len(failFrame))), Call(0), Drop, I32Const(0), Return)...),
 			I32Const(1))}
 	i := instantiate(t, e, g.Bytes())
-	for n, want := range []string{"once", "the guest failed without saying why"} {
-		if err := i.Run(context.Background(), frame(""), newCalls()); err == nil || err.Error() != want {
-			t.Errorf("turn %d: got %v, want %s", n, err, want)
-		}
+	if err := i.Run(context.Background(), frame(""), newCalls()); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Run(context.Background(), frame(""), newCalls()); err == nil || err.Error() != "the guest failed without saying why" {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -350,7 +352,8 @@ func TestStartFaults(t *testing.T) {
 	}
 }
 
-func TestCloseEngineWaitsForTurns(t *testing.T) {
+// Close waits for turns, and when its time is up stops those that run.
+func TestCloseEngine(t *testing.T) {
 	e, err := New(context.Background(), Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -366,29 +369,34 @@ func TestCloseEngineWaitsForTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	running := make(chan struct{})
 	ended := make(chan error)
 	go func() {
 		var once sync.Once
 		calls := &cancelingCalls{newCalls(), func() { once.Do(func() { close(running) }) }}
-		ended <- i.Run(ctx, frame(""), calls)
+		ended <- i.Run(context.Background(), frame(""), calls)
 	}()
 	<-running
 	hurry, stop := context.WithCancel(context.Background())
+	closed := make(chan error)
+	go func() { closed <- e.Close(hurry) }()
+	for e.gate.enter() { // until the close has begun
+		e.gate.leave()
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("a turn was stopped before its time: %v", err)
+	default:
+	}
 	stop()
-	if err := e.Close(hurry); !errors.Is(err, context.Canceled) {
+	if err := <-ended; !errors.Is(err, actor.ErrStopping) {
+		t.Errorf("the turn: %v", err)
+	}
+	if err := <-closed; err != nil {
 		t.Errorf("close under a running turn: %v", err)
 	}
 	if err := other.Run(context.Background(), frame(""), newCalls()); !errors.Is(err, actor.ErrStopping) {
 		t.Errorf("a turn after close: %v", err)
-	}
-	cancel()
-	if err := <-ended; !errors.Is(err, actor.ErrCanceled) {
-		t.Errorf("the turn: %v", err)
-	}
-	if err := e.Close(context.Background()); err != nil {
-		t.Error(err)
 	}
 	if err := e.Close(context.Background()); err != nil {
 		t.Errorf("close again: %v", err)

@@ -22,15 +22,16 @@ const (
 
 // failure says in the words of package actor why a call of the guest ended with
 // err. ctx is that of the call. The result is nil only if err is nil and ctx
-// has not ended: what ended too late did not end in time, and wazero may have
-// closed the instance on that ground.
+// has not ended: what ended too late did not end in time.
 func (i *instance) failure(ctx context.Context, what string, err error) error {
-	if ctx.Err() != nil && !isTrap(err) {
+	if ctx.Err() != nil && !ownDoing(err) {
 		return fmt.Errorf("%s: %w", what, ended(ctx))
 	}
 	if err == nil {
 		return nil
 	}
+	var stopped *stop
+	var trap *actor.TrapError
 	var fault *memoryFault
 	var exit *sys.ExitError
 	text, stack, _ := strings.Cut(err.Error(), wazeroStack)
@@ -39,6 +40,10 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 	}
 	kind := actor.TrapUnreachable
 	switch {
+	case errors.As(err, &stopped) && errors.As(stopped.err, &trap):
+		kind, text = trap.Kind, trap.Message
+	case errors.As(err, &stopped):
+		return fmt.Errorf("%s: %w", what, stopped.err)
 	case errors.As(err, &fault):
 		text = fault.Error()
 	case errors.As(err, &exit):
@@ -65,20 +70,21 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 	return &actor.TrapError{Kind: kind, Message: text, Stack: strings.ReplaceAll(stack, "\n\t", "\n")}
 }
 
-// isTrap reports whether err is the guest's own doing, whatever the clock says.
-func isTrap(err error) bool {
+// ownDoing reports whether err is the guest's own doing, or was decided already,
+// whatever the clock says now.
+func ownDoing(err error) bool {
 	var fault *memoryFault
-	return err != nil && (errors.As(err, &fault) || strings.Contains(err.Error(), wazeroTrap) || strings.HasSuffix(err.Error(), wazeroOverflow))
+	var stopped *stop
+	return err != nil && (errors.As(err, &fault) || errors.As(err, &stopped) ||
+		strings.Contains(err.Error(), wazeroTrap) || strings.HasSuffix(err.Error(), wazeroOverflow))
 }
 
 // isStartTrap reports whether err came from running code, rather than from
 // laying out the module.
 func isStartTrap(err error) bool {
 	var exit *sys.ExitError
-	var fault *memoryFault
 	var bug *panicError
-	return errors.As(err, &exit) || errors.As(err, &fault) || errors.As(err, &bug) ||
-		strings.Contains(err.Error(), wazeroTrap) || strings.HasSuffix(err.Error(), wazeroOverflow)
+	return ownDoing(err) || errors.As(err, &exit) || errors.As(err, &bug)
 }
 
 func goStack(err error) string {

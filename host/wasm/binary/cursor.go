@@ -24,6 +24,9 @@ type cursor struct {
 	pos int
 	end int
 	err *Error
+
+	// What the instructions of a body may do; see weight.
+	changesTables, usesSegments bool
 }
 
 func (c *cursor) fail(format string, args ...any) {

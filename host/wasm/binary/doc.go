@@ -10,8 +10,10 @@
 // with the first fault, where an author wants them all: the parts of a [Module]
 // can be judged one by one.
 //
-// [Instrument] writes the module anew so that a guest cannot escape its
-// deadline or the host's memory where the runtime itself would let it.
+// [Prepare] writes the module anew: bounded where the runtime itself would let a
+// guest take the host's memory, and so that the host can put an instance back to
+// where it began. Metering is package modules/meter's, which reads what Prepare
+// wrote: the instructions are copied by that alone.
 //
 // Everything here is pure: no I/O, no clock, no state. A Module shares the
 // bytes that it was parsed from.

@@ -139,9 +139,21 @@ type Module struct {
 	wasm      []byte
 	sections  []section
 	functions []uint32 // type index per defined function
-	bodies    []body
+	bodies    int
 	imported  [4]int // imports of each kind
 	names     []byte // the function names subsection, nil if absent or damaged
+	mutable   []mutableGlobal
+	segments  []Segment // the active ones
+
+	changesTables bool // as it runs
+	usesSegments  bool // as it runs
+	oddSegments   bool // some are placed by more than a constant
+}
+
+// mutableGlobal is a global that the module defines and may change.
+type mutableGlobal struct {
+	index uint32
+	typ   ValueType
 }
 
 // section is one section's payload, wasm[start:end].
@@ -149,10 +161,6 @@ type section struct {
 	id         byte
 	start, end int
 }
-
-// body is one function body: wasm[start:end] without its size, its
-// instructions beginning at code.
-type body struct{ start, code, end int }
 
 // Size is the number of bytes that the module was parsed from.
 func (m *Module) Size() int { return len(m.wasm) }

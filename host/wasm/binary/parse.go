@@ -102,8 +102,8 @@ func Parse(wasm []byte) (*Module, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	if len(m.functions) != len(m.bodies) {
-		return nil, &Error{Offset: len(wasm), Problem: "declares " + itoa(len(m.functions)) + " functions and has the code of " + itoa(len(m.bodies))}
+	if len(m.functions) != m.bodies {
+		return nil, &Error{Offset: len(wasm), Problem: "declares " + itoa(len(m.functions)) + " functions and has the code of " + itoa(m.bodies)}
 	}
 	return m, nil
 }
@@ -124,12 +124,15 @@ func (m *Module) section(c *cursor, id byte) {
 		}
 	case secGlobal:
 		m.Globals = c.count("globals", maxGlobals, 4)
-		for range m.Globals {
-			c.valueType()
-			c.u8() // mutable or not
+		for i := range m.Globals {
+			typ := c.valueType()
+			mutable := c.u8() == 1
 			c.constExpr()
 			if c.err != nil {
 				return
+			}
+			if mutable {
+				m.mutable = append(m.mutable, mutableGlobal{uint32(m.imported[KindGlobal] + i), typ})
 			}
 		}
 	case secExport:
@@ -280,10 +283,8 @@ func (m *Module) elementSection(c *cursor) {
 func (m *Module) codeSection(c *cursor) {
 	var work uint64
 	for range c.count("function bodies", maxFunctions, 3) {
-		b := body{}
 		n := c.count("bytes in one function", maxBodyBytes, 1)
-		b.start, b.end = c.pos, c.pos+n
-		p := &cursor{buf: c.buf, pos: b.start, end: b.end}
+		p := &cursor{buf: c.buf, pos: c.pos, end: c.pos + n}
 		var locals uint64
 		for range p.count("groups of locals", maxLocals, 2) {
 			locals += uint64(p.u32())
@@ -295,13 +296,12 @@ func (m *Module) codeSection(c *cursor) {
 				break
 			}
 		}
-		b.code = p.pos
-		if p.err == nil && (b.code >= b.end || p.buf[b.end-1] != opEnd) {
+		if p.err == nil && (p.pos >= p.end || p.buf[p.end-1] != opEnd) {
 			p.fail("has a function without an end")
 		}
 		weight := p.weight() + locals
 		if work += weight * weight; work > maxWork {
-			p.limit("is too complex to compile: the function number %d has %d blocks, branches and locals; split large functions", m.imported[KindFunc]+len(m.bodies), weight)
+			p.limit("is too complex to compile: the function number %d has %d blocks, branches and locals; split large functions", m.imported[KindFunc]+m.bodies, weight)
 		}
 		if c.err == nil {
 			c.err = p.err
@@ -310,7 +310,9 @@ func (m *Module) codeSection(c *cursor) {
 		if c.err != nil {
 			return
 		}
-		m.bodies = append(m.bodies, b)
+		m.bodies++
+		m.changesTables = m.changesTables || p.changesTables
+		m.usesSegments = m.usesSegments || p.usesSegments
 	}
 }
 
@@ -321,15 +323,23 @@ func (m *Module) dataSection(c *cursor) {
 			c.fail("has a segment with the flags 0x%x", flags)
 			return
 		}
+		memory := uint32(0)
 		if flags == 2 {
-			c.u32() // memory
+			memory = c.u32()
 		}
+		offset, constant := uint32(0), true
 		if flags != 1 {
-			c.constExpr()
+			offset, constant = c.address()
 		}
-		c.skip(c.count("bytes in a data segment", 1<<30, 1))
+		n := c.count("bytes in a data segment", 1<<30, 1)
+		start := c.pos
+		c.skip(n)
 		if c.err != nil {
 			return
+		}
+		m.oddSegments = m.oddSegments || !constant || memory != 0
+		if flags != 1 {
+			m.segments = append(m.segments, Segment{Offset: offset, Data: m.wasm[start : start+n]})
 		}
 	}
 }
@@ -384,6 +394,30 @@ const (
 	opRefFunc   = 0xd2
 	opVector    = 0xfd
 )
+
+// address passes the place of a segment. It reports false where that is not just
+// an i32.const.
+func (c *cursor) address() (uint32, bool) {
+	start := c.pos
+	c.constExpr()
+	if c.err != nil || c.buf[start] != opI32Const {
+		return 0, false
+	}
+	var v int64
+	at, shift := start+1, uint(0)
+	for ; ; at++ {
+		b := c.buf[at]
+		v |= int64(b&0x7f) << shift
+		shift += 7
+		if b < 0x80 {
+			if b&0x40 != 0 {
+				v |= -1 << shift
+			}
+			break
+		}
+	}
+	return uint32(v), at+2 == c.pos
+}
 
 // constExpr passes a constant expression. Whether it is valid is the runtime's
 // to say; here only its end matters.

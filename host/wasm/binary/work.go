@@ -37,7 +37,10 @@ func (c *cursor) weight() uint64 {
 // operands passes what follows an opcode that does not branch.
 func (c *cursor) operands(op byte) {
 	switch {
-	case op == 0x10, op >= 0x20 && op <= 0x26, op == opRefFunc: // an index
+	case op == 0x26: // table.set
+		c.changesTables = true
+		c.u32()
+	case op == 0x10, op >= 0x20 && op <= 0x25, op == opRefFunc: // an index
 		c.u32()
 	case op == 0x11: // call_indirect
 		c.u32()
@@ -74,6 +77,12 @@ func (c *cursor) memoryOperand() {
 // bulkOperands passes those of the bulk memory and table instructions and of
 // the conversions that do not trap.
 func (c *cursor) bulkOperands(op uint32) {
+	switch op {
+	case 8, 9: // memory.init, data.drop
+		c.usesSegments = true
+	case 12, 13, 14, 15, 17: // table.init, elem.drop, table.copy, .grow, .fill
+		c.changesTables = true
+	}
 	switch op {
 	case 0, 1, 2, 3, 4, 5, 6, 7:
 	case 9, 11, 13, 15, 16, 17: // data.drop, memory.fill, elem.drop, table.grow, .size, .fill

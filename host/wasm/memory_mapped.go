@@ -12,11 +12,16 @@ func mapMemory(size uint64) ([]byte, error) {
 	if size == 0 {
 		return []byte{}, nil
 	}
-	return unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	data, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err == nil {
+		keepSmallPages(data)
+	}
+	return data, err
 }
 
-func unmapMemory(data []byte) {
-	if len(data) > 0 {
-		_ = unix.Munmap(data) // fails only for a slice that Mmap did not give
+func unmapMemory(data []byte) error {
+	if len(data) == 0 {
+		return nil
 	}
+	return unix.Munmap(data)
 }

@@ -1,0 +1,88 @@
+package wasm
+
+import (
+	"bytes"
+	"runtime"
+
+	"github.com/tetratelabs/wazero/api"
+)
+
+// image is an instance as it was when it was initialized and had run nothing:
+// its memory, its mutable globals, and a first frame buffer. Instances are made
+// from it and put back to it. It is immutable.
+type image struct {
+	size               uint64   // of the memory, in bytes
+	runs               []extent // what of it is not zero, in order
+	file               *imageFile
+	globals            []uint64
+	framePtr, frameCap uint32
+}
+
+// extent is a piece of memory.
+type extent struct {
+	at   uint64
+	data []byte
+}
+
+const (
+	// systemPage is the grain in which memory is looked at. Larger pages of the
+	// system do no harm.
+	systemPage = 4 << 10
+	// fileBytes is above which an image is mapped rather than copied: a mapping
+	// costs some 20 µs, and a fault for each page that a turn touches.
+	fileBytes = 256 << 10
+)
+
+// takeImage copies the state of an instance that is detached and at rest.
+func takeImage(i *instance) *image {
+	memory, _ := i.mod.Memory().Read(0, i.mod.Memory().Size())
+	img := &image{size: i.mem.size, framePtr: i.levels[0].framePtr, frameCap: i.levels[0].frameCap}
+	for _, g := range i.globals {
+		img.globals = append(img.globals, g.Get())
+	}
+	total := uint64(0)
+	for at := uint64(0); at < img.size; {
+		end := at
+		for end < img.size && !zero(memory[end:end+systemPage]) {
+			end += systemPage
+		}
+		if end > at {
+			img.runs = append(img.runs, extent{at, memory[at:end]})
+			total += end - at
+		}
+		at = end + systemPage
+	}
+	if total > fileBytes {
+		img.file = newImageFile(img.runs, img.size)
+	}
+	if img.file != nil {
+		view := img.file.content()
+		for n, r := range img.runs {
+			img.runs[n].data = view[r.at : r.at+uint64(len(r.data))]
+		}
+		runtime.AddCleanup(img, func(f *imageFile) { f.close() }, img.file)
+		return img
+	}
+	for n, r := range img.runs {
+		img.runs[n].data = bytes.Clone(r.data)
+	}
+	return img
+}
+
+var zeros [systemPage]byte
+
+func zero(page []byte) bool { return bytes.Equal(page, zeros[:]) }
+
+// write copies the image into a memory of zeros.
+func (img *image) write(memory []byte) {
+	for _, r := range img.runs {
+		copy(memory[r.at:], r.data)
+	}
+}
+
+// setGlobals gives the mutable globals their first values.
+func (img *image) setGlobals(globals []api.MutableGlobal) {
+	for n, v := range img.globals {
+		globals[n].Set(v)
+	}
+}

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package wasm
+
+import "errors"
+
+func keepSmallPages([]byte) {}
+
+// dropMemory fails: what is to be zero has to be written.
+func dropMemory(data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	return errors.ErrUnsupported
+}
+
+// imageFile is what only Linux has: a file in memory.
+type imageFile struct{}
+
+func newImageFile([]extent, uint64) *imageFile { return nil }
+
+func (*imageFile) content() []byte                   { return nil }
+func (*imageFile) mapPrivate(uint64) ([]byte, error) { return nil, errors.ErrUnsupported }
+func (*imageFile) close()                            {}
