@@ -19,6 +19,8 @@
 //     each Deploy.
 //   - Independent: a refused commit of a group harms no other one. A group
 //     names an actor at most once.
+//   - Once: a commit that records calls applies only if none of their keys is
+//     recorded for its actor and their method; see Records below.
 //   - Honest: an outcome that cannot be known is actor.ErrAmbiguous, never a
 //     guess. Everything else that is not nil means: not applied, and never will
 //     be.
@@ -31,7 +33,7 @@
 //
 // # Errors
 //
-// actor.ErrStale, actor.ErrAmbiguous and actor.ErrUnavailable (no connection,
+// actor.ErrStale, actor.ErrKeyExists, actor.ErrAmbiguous and actor.ErrUnavailable (no connection,
 // no disk space, timeouts, a closed store), possibly wrapped; context errors,
 // possibly wrapped, when the context ended before anything could apply;
 // [*DamagedError] (actor.ErrStateDamaged) for rows that cannot be read;
@@ -49,7 +51,7 @@
 //	                                        ▼  │
 //	                                     tombstone ──sweep, after an hour──▶ no row
 //
-// Every applied commit moves the version up to its NewVersion, and writes its
+// Every applied commit but one of records alone moves the version up to its NewVersion, and writes its
 // ID, Generation and StateSchema and database time into the row. What becomes
 // of the state:
 //
@@ -59,23 +61,44 @@
 //   - neither: a live row keeps its state; a new row and a tombstone become a
 //     live row of actor.FormatNone.
 //
+// # Records
+//
+// A commit may record calls (Effects.Idempotency), with its state, with a
+// delete, or alone (actor.Commit.RecordsOnly). Its fence is a conjunction: the
+// row at ReadVersion, and each key absent. All of it is decided before anything
+// is written, and one miss refuses the commit whole: with actor.ErrKeyExists if
+// a key is there, whatever the version, otherwise with actor.ErrStale.
+//
+// Records alone leave the row as it is, its version, commit ID and time too: of
+// the actor there is then no row as before, if ReadVersion is 0. Their commit's
+// ID is kept with them.
+//
+// A record answers until its TTL is over by database time. From then on it is
+// neither loaded nor in the way, and a new one may take its place, swept or not.
+// Deleting the actor leaves its records: the same call repeated after a delete
+// gets the same answer. A record that cannot be read is in the way until it
+// expires.
+//
 // # Settling
 //
 // Settle reads the row of an ambiguous commit c and decides:
 //
 //	row.CommitID == c.ID                          applied           nil
+//	a record of c has its ID                      applied           nil
 //	no row, c.ReadVersion == 0                    never             actor.ErrStale
 //	row.Version == c.ReadVersion                  never             actor.ErrStale
 //	c.ReadVersion < row.Version <= c.NewVersion   never             actor.ErrStale
+//	c records alone                               never, or over    actor.ErrStale
 //	anything else                                 nobody can tell   actor.ErrAmbiguous
 //
-// In the second case a tombstone at a random version is left, and in the third
+// In the third case a tombstone at a random version is left, and in the fourth
 // the row's version is moved up by one, its CommitID and everything else kept:
-// so that c, if it is still under way somewhere, can never apply. In the fourth
-// another writer took c's place. A writer has one commit of an actor under way at
-// a time: one that built on c before c was settled would find the version that
-// settling left. Settling again gives the same answer, or
-// ErrAmbiguous once the row has moved on past c.NewVersion.
+// so that c, if it is still under way somewhere, can never apply. Of records
+// alone nothing is left once they have expired, so that running their turn again
+// is right either way. In the fifth another writer took c's place. A writer has
+// one commit of an actor under way at a time: one that built on c before c was
+// settled would find the version that settling left. Settling again gives the
+// same answer, or ErrAmbiguous once the row has moved on past c.NewVersion.
 //
 // # Failures
 //
@@ -87,6 +110,7 @@
 //   - A stale owner, however long it slept: refused by the version. A tombstone
 //     refuses it for an hour after a delete, and after the sweep a version
 //     above 0 finds no row; a re-created row starts at another random version.
-//   - Database clock set back: versions decide everything; times are for people
-//     and for the tombstone sweep.
+//   - Database clock set back: versions decide everything about rows; their
+//     times are for people and for the tombstone sweep. Records answer for longer
+//     by as much, and for shorter when the clock is set forward.
 package store

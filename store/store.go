@@ -64,6 +64,15 @@ type Actors interface {
 	// row is listed as such where its key can still be read.
 	ListActors(ctx context.Context, q ActorQuery) ([]ActorInfo, error)
 
+	// LoadIdempotency returns what is recorded under an actor, method and
+	// idempotency key; false if there is nothing, or no more. The error of a
+	// record that cannot be read is actor.ErrStateDamaged.
+	LoadIdempotency(ctx context.Context, key actor.Key, method, idem string) (actor.IdempotencyRecord, bool, error)
+
+	// SweepIdempotency removes records that have expired by database time, at
+	// most limit (1 to [MaxList]), and returns how many.
+	SweepIdempotency(ctx context.Context, limit int) (int, error)
+
 	// SweepTombstones removes tombstones written before the given database
 	// time, at most limit (1 to [MaxList]), and returns how many. The caller
 	// leaves them an hour at least, far above every timeout of a commit.

@@ -1,14 +1,20 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
 
 // MaxList is the highest limit of the listing methods.
 const MaxList = 1000
+
+// MaxCommitBytes bounds the state and the recorded replies of one commit
+// together, since a database bounds its messages: 16 MiB on CockroachDB.
+const MaxCommitBytes = 8 << 20
 
 // ValidateGroup checks a group of commits against the contract, for drivers:
 // the result has one error per commit, nil for one that may be tried. Versions
@@ -41,6 +47,10 @@ func validateCommit(c *actor.Commit) error {
 	switch s := c.Effects.State; {
 	case c.ID == actor.CommitID{}:
 		return bad("has no ID; take actor.NewCommitID")
+	case c.RecordsOnly(): // it writes no version
+		if c.ReadVersion > math.MaxInt64 {
+			return bad("has read version %d; the highest is 2^63-1", c.ReadVersion)
+		}
 	case c.NewVersion <= c.ReadVersion:
 		return bad("has new version %d, which is not above its read version %d", c.NewVersion, c.ReadVersion)
 	case c.NewVersion > math.MaxInt64:
@@ -52,7 +62,59 @@ func validateCommit(c *actor.Commit) error {
 	case s != nil && s.Format == actor.FormatNone && len(s.Data) > 0:
 		return bad("has %d bytes of state without a format", len(s.Data))
 	}
+	size := 0
+	if c.Effects.State != nil {
+		size = len(c.Effects.State.Data)
+	}
+	records := c.Effects.Idempotency
+	for i := range records {
+		if err := validateRecord(c, &records[i]); err != nil {
+			return err
+		}
+		size += RecordSize(&records[i])
+	}
+	if r := recordedTwice(records); r != nil {
+		return bad("records the key %q of %s twice", r.Key, r.Method)
+	}
+	if size > MaxCommitBytes {
+		return bad("has %d bytes of state and replies; at most %d are allowed", size, MaxCommitBytes)
+	}
 	return nil
+}
+
+// recordedTwice returns a record whose method and key another has, too.
+func recordedTwice(records []actor.IdempotencyRecord) *actor.IdempotencyRecord {
+	if len(records) < 2 {
+		return nil // the usual case, which needs no map
+	}
+	type call struct{ method, key string }
+	seen := make(map[call]struct{}, len(records))
+	for i := range records {
+		c := call{records[i].Method, records[i].Key}
+		if _, twice := seen[c]; twice {
+			return &records[i]
+		}
+		seen[c] = struct{}{}
+	}
+	return nil
+}
+
+func validateRecord(c *actor.Commit, r *actor.IdempotencyRecord) error {
+	if err := errors.Join(actor.ValidateName("method", r.Method), actor.ValidateIdempotencyKey(r.Key)); err != nil {
+		return err
+	}
+	var problem string
+	switch {
+	case r.TTL < time.Microsecond:
+		problem = fmt.Sprintf("has a TTL of %v; the shortest is 1µs", r.TTL)
+	case r.Version > math.MaxInt64:
+		problem = fmt.Sprintf("has version %d; the highest is 2^63-1", r.Version)
+	case len(r.Reply.ContentType) > math.MaxUint16:
+		problem = fmt.Sprintf("has a content type of %d bytes; at most %d are allowed", len(r.Reply.ContentType), math.MaxUint16)
+	default:
+		return nil
+	}
+	return &actor.ArgumentError{Field: fmt.Sprintf("idempotency record %q of %s.%s", r.Key, c.Key, r.Method), Problem: problem}
 }
 
 // ValidateLimit checks the limit of a listing method, for drivers.
@@ -86,4 +148,15 @@ func ValidateDeployments(ds []actor.Deployment) error {
 		types[d.Type] = struct{}{}
 	}
 	return nil
+}
+
+// ValidateCall checks what [Actors].LoadIdempotency is given, for drivers.
+func ValidateCall(k actor.Key, method, idem string) error {
+	if err := k.Validate(); err != nil {
+		return err
+	}
+	if err := actor.ValidateName("method", method); err != nil {
+		return err
+	}
+	return actor.ValidateIdempotencyKey(idem)
 }

@@ -17,7 +17,7 @@ const (
 	sweepBatch   = 500
 )
 
-// sweeper removes old tombstones. Several hosts may sweep one store.
+// sweeper removes old tombstones and expired idempotency records. Several hosts may sweep one store.
 type sweeper struct {
 	store store.Store
 	log   *slog.Logger
@@ -42,7 +42,7 @@ func (s *sweeper) Start(ctx context.Context) {
 			case <-tick.C:
 			}
 			if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
-				s.log.Warn("cannot sweep tombstones; trying again later", "error", err)
+				s.log.Warn("cannot sweep the store; trying again later", "error", err)
 			}
 		}
 	})
@@ -54,16 +54,21 @@ func (s *sweeper) Stop(context.Context) error {
 	return nil
 }
 
-// sweep removes all old tombstones, in batches.
+// sweep removes all that is old, in batches.
 func (s *sweeper) sweep(ctx context.Context) error {
 	now, err := s.store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	for {
-		n, err := s.store.SweepTombstones(ctx, now.Add(-tombstoneAge), sweepBatch)
-		if err != nil || n < sweepBatch {
-			return err
+	for _, batch := range []func() (int, error){
+		func() (int, error) { return s.store.SweepTombstones(ctx, now.Add(-tombstoneAge), sweepBatch) },
+		func() (int, error) { return s.store.SweepIdempotency(ctx, sweepBatch) },
+	} {
+		for n := sweepBatch; n == sweepBatch; {
+			if n, err = batch(); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }

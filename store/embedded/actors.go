@@ -104,6 +104,10 @@ func (t *tx) commit(c *actor.Commit) (refusal, err error) {
 	if err != nil {
 		return nil, err
 	}
+	calls, refusal, err := t.calls(c)
+	if err != nil || refusal != nil {
+		return refusal, err
+	}
 	fits := old.row.Version == c.ReadVersion
 	keepsState := !c.Delete && c.Effects.State == nil
 	switch {
@@ -113,6 +117,10 @@ func (t *tx) commit(c *actor.Commit) (refusal, err error) {
 		return &store.DamagedError{Rows: []store.DamagedRow{old.damaged(c.Key)}}, nil
 	case !fits:
 		return fmt.Errorf("%s has version %d, and version %d was read: %w", c.Key, old.row.Version, c.ReadVersion, actor.ErrStale), nil
+	}
+	t.record(c, calls)
+	if c.RecordsOnly() {
+		return nil, nil
 	}
 	row := actor.Row{
 		Version:     c.NewVersion,
@@ -175,9 +183,13 @@ func (t *tx) settle(c *actor.Commit) (verdict, err error) {
 	if err != nil {
 		return nil, err
 	}
+	recorded, err := t.recordedBy(c)
+	if err != nil {
+		return nil, err
+	}
 	version := old.row.Version
 	switch {
-	case version != 0 && old.row.CommitID == c.ID:
+	case recorded, version != 0 && old.row.CommitID == c.ID:
 		return nil, nil
 	case old.damage != "":
 		return &store.DamagedError{Rows: []store.DamagedRow{old.damaged(c.Key)}}, nil
@@ -190,7 +202,7 @@ func (t *tx) settle(c *actor.Commit) (verdict, err error) {
 		}
 		t.put(c.Key, key, &old, &row)
 		return fmt.Errorf("%s: the commit never applied: %w", c.Key, actor.ErrStale), nil
-	case c.ReadVersion < version && version <= c.NewVersion:
+	case c.RecordsOnly(), c.ReadVersion < version && version <= c.NewVersion:
 		return fmt.Errorf("%s: another commit took the place of this one: %w", c.Key, actor.ErrStale), nil
 	default:
 		return fmt.Errorf("%s has moved on: %w", c.Key, actor.ErrAmbiguous), nil

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 // The keyspaces; doc.go describes them. Each ends in '/', so that '0', the byte
@@ -16,6 +17,8 @@ const (
 	uploadSpace  = "upload/"
 	deploySpace  = "deploy/"
 	currentSpace = "current/"
+	recordSpace  = "record/"
+	expirySpace  = "expiry/"
 
 	formatKey = "meta/format"
 	clockKey  = "meta/clock"
@@ -43,6 +46,25 @@ func parseTombKey(b []byte) (micros int64, k actor.Key, err error) {
 	}
 	k, err = actor.ParseKey(string(b[8:]))
 	return int64(binary.BigEndian.Uint64(b)), k, err
+}
+
+func recordKey(id store.RecordID) []byte { return append([]byte(recordSpace), id[:]...) }
+
+func expiryKey(micros int64, id store.RecordID) []byte {
+	return append(expiryUpperBound(micros), id[:]...)
+}
+
+func expiryUpperBound(micros int64) []byte {
+	return binary.BigEndian.AppendUint64([]byte(expirySpace), uint64(micros))
+}
+
+// parseExpiryKey reads what expiryKey wrote.
+func parseExpiryKey(b []byte) (micros int64, id store.RecordID, err error) {
+	b = b[len(expirySpace):]
+	if len(b) != 8+len(id) {
+		return 0, id, errShortKey
+	}
+	return int64(binary.BigEndian.Uint64(b)), store.RecordID(b[8:]), nil
 }
 
 func modulePrefix(app string) []byte { return []byte(moduleSpace + app + "\x00") }

@@ -12,6 +12,8 @@
 //
 //	operation    fault               applied   answer
 //	LoadActors   LoadFails           –         actor.ErrUnavailable
+//	LoadIdem-
+//	potency      RecordLoadFails     –         actor.ErrUnavailable
 //	Commit       CommitFails         no        actor.ErrUnavailable
 //	             CommitPartlyFails   but one   actor.ErrUnavailable for that one
 //	             CommitLost          no        actor.ErrAmbiguous

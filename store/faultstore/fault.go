@@ -14,6 +14,7 @@ type Fault string
 // The faults.
 const (
 	LoadFails         Fault = "load fails"
+	RecordLoadFails   Fault = "record load fails"
 	CommitFails       Fault = "commit fails"
 	CommitPartlyFails Fault = "commit partly fails"
 	CommitLost        Fault = "commit lost"
@@ -30,7 +31,7 @@ const (
 // Faults returns every fault.
 func Faults() []Fault {
 	return []Fault{
-		LoadFails, CommitFails, CommitPartlyFails, CommitLost, CommitReplyLost, TurnRetried,
+		LoadFails, RecordLoadFails, CommitFails, CommitPartlyFails, CommitLost, CommitReplyLost, TurnRetried,
 		TurnFails, TurnLost, TurnReplyLost, SettleFails, SettleReplyLost, ModuleWriteFails,
 	}
 }

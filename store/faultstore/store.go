@@ -199,6 +199,19 @@ func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.Act
 	return s.inner.ListActors(ctx, q)
 }
 
+// LoadIdempotency implements [store.Actors].
+func (s *Store) LoadIdempotency(ctx context.Context, key actor.Key, method, idem string) (actor.IdempotencyRecord, bool, error) {
+	if s.plan.fires(RecordLoadFails) {
+		return actor.IdempotencyRecord{}, false, RecordLoadFails.unavailable()
+	}
+	return s.inner.LoadIdempotency(ctx, key, method, idem)
+}
+
+// SweepIdempotency implements [store.Actors], without faults.
+func (s *Store) SweepIdempotency(ctx context.Context, limit int) (int, error) {
+	return s.inner.SweepIdempotency(ctx, limit)
+}
+
 // SweepTombstones implements [store.Actors], without faults.
 func (s *Store) SweepTombstones(ctx context.Context, before time.Time, limit int) (int, error) {
 	return s.inner.SweepTombstones(ctx, before, limit)

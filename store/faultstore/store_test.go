@@ -49,7 +49,7 @@ func TestNothingLostUnderFaults(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			rates := make(map[faultstore.Fault]float64)
 			for _, f := range faultstore.Faults() {
-				if f != faultstore.ModuleWriteFails {
+				if f != faultstore.ModuleWriteFails && f != faultstore.RecordLoadFails {
 					rates[f] = 0.15
 				}
 			}
@@ -142,6 +142,10 @@ func TestEachFault(t *testing.T) {
 	}{
 		{faultstore.LoadFails, actor.ErrUnavailable, false, func(t *testing.T, s store.Store, _ actor.Commit) error {
 			_, err := s.LoadActors(t.Context(), []actor.Key{k}, actor.LoadOptions{})
+			return err
+		}},
+		{faultstore.RecordLoadFails, actor.ErrUnavailable, false, func(t *testing.T, s store.Store, _ actor.Commit) error {
+			_, _, err := s.LoadIdempotency(t.Context(), k, "Add", "k")
 			return err
 		}},
 		{faultstore.CommitFails, actor.ErrUnavailable, false, commit},

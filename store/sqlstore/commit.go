@@ -70,11 +70,13 @@ func (s *Store) decide(ctx context.Context, group []*attempt) (locked bool) {
 		}
 		held, err := s.sendGroup(ctx, commitsOf(group))
 		if err == nil {
+			var refused []*attempt
 			for _, a := range group {
 				if _, ok := held[a.commit.ID]; !ok {
-					a.err = actor.ErrStale
+					refused = append(refused, a)
 				}
 			}
+			s.refusals(ctx, refused)
 			return false
 		}
 		switch s.dialect.judge(err) {

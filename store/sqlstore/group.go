@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 const (
@@ -29,7 +30,17 @@ const (
 //
 // A tombstone has no state and format 0, so that keeping its state is reviving
 // it without any.
-const updateGroup = `UPDATE greenroom_actor AS a SET
+const updateGroup = updateRows + ` RETURNING a.commit_id`
+
+// updateKeyed is the same for commits that also record calls: those of which a
+// key is recorded already are left out.
+const updateKeyed = updateRows + ` AND ` + keysFree + ` RETURNING a.commit_id`
+
+// keysFree holds of commits c none of whose records, given as $12 and $13, is
+// there. It is decided once for a statement.
+const keysFree = `c.commit_id <> ALL (ARRAY(` + takenHead + `$12::uuid[], $13::uuid[]` + takenTail + `))`
+
+const updateRows = `UPDATE greenroom_actor AS a SET
 	version = c.new_version, commit_id = c.commit_id,
 	generation = c.generation, state_schema = c.state_schema,
 	format = CASE c.what WHEN 0 THEN a.format WHEN 1 THEN c.format ELSE 0 END,
@@ -39,8 +50,7 @@ const updateGroup = `UPDATE greenroom_actor AS a SET
 FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::uuid[], $7::int8[], $8::int8[], $9::int2[], $10::bytea[], $11::int2[])
 	AS c (app, type, id, read_version, new_version, commit_id, generation, state_schema, format, state, what)
 WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.version = c.read_version
-	AND (c.what <> 0 OR ` + soundRow + `)
-RETURNING a.commit_id`
+	AND (c.what <> 0 OR ` + soundRow + `)`
 
 // soundRow is what holds of every row that this package wrote. A commit that
 // keeps the state of a row of which it does not hold is refused.
@@ -48,14 +58,19 @@ const soundRow = `(a.version > 0 AND a.format BETWEEN 0 AND 2 AND (a.state IS NU
 	AND a.life >= 0 AND a.generation >= 0 AND a.state_schema BETWEEN 0 AND 4294967295)`
 
 // insertGroup writes rows that must not exist, tombstones included.
-const insertGroup = `INSERT INTO greenroom_actor
+const insertGroup = insertRows + insertFenced
+
+// insertKeyed is to insertGroup what updateKeyed is to updateGroup.
+const insertKeyed = insertRows + ` WHERE ` + keysFree + insertFenced
+
+const insertRows = `INSERT INTO greenroom_actor
 	(app, type, id, version, commit_id, generation, state_schema, format, state, deleted_at, updated_at, shard)
 SELECT c.app, c.type, c.id, c.new_version, c.commit_id, c.generation, c.state_schema, c.format, c.state,
 	CASE c.what WHEN 2 THEN clock_timestamp() END, clock_timestamp(), c.shard
 FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::uuid[], $6::int8[], $7::int8[], $8::int2[], $9::bytea[], $10::int2[], $11::int2[])
-	AS c (app, type, id, new_version, commit_id, generation, state_schema, format, state, what, shard)
-ON CONFLICT (app, type, id) DO NOTHING
-RETURNING commit_id`
+	AS c (app, type, id, new_version, commit_id, generation, state_schema, format, state, what, shard)`
+
+const insertFenced = ` ON CONFLICT (app, type, id) DO NOTHING RETURNING commit_id`
 
 // columns are the commits of one statement, turned on their side. Every commit
 // is of one kind, an update or an insert.
@@ -96,24 +111,66 @@ func (k *columns) add(c *actor.Commit) {
 	k.shards = append(k.shards, shardOf(c.Key))
 }
 
-// queueGroup adds the statements for a group to a batch, updates first, and
-// returns how many there are.
+// queueGroup adds the statements for a group to a batch and returns how many
+// there are. Those with one actor and nothing else come first and as they are;
+// those that also record calls have statements of their own, in which what
+// decides comes before what is decided.
 func queueGroup(b *pgx.Batch, commits []*actor.Commit) int {
-	var updates, inserts columns
+	var plain, keyed struct{ updates, inserts columns }
+	var ofUpdates, ofInserts, alone records
+	var placed columns
 	for _, c := range commits {
-		if c.ReadVersion == 0 {
-			inserts.add(c)
-		} else {
-			updates.add(c)
+		kind := &plain
+		if len(c.Effects.Idempotency) > 0 {
+			kind = &keyed
+		}
+		switch {
+		case c.RecordsOnly() && c.ReadVersion > 0:
+			alone.add(c)
+		case c.RecordsOnly():
+			place := placeFor(c)
+			keyed.inserts.add(place)
+			placed.add(place)
+			ofInserts.add(c)
+		case c.ReadVersion == 0:
+			kind.inserts.add(c)
+			ofInserts.add(c)
+		default:
+			kind.updates.add(c)
+			ofUpdates.add(c)
 		}
 	}
-	if k := &updates; len(k.ids) > 0 {
-		b.Queue(updateGroup, k.apps, k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats)
-	}
-	if k := &inserts; len(k.ids) > 0 {
-		b.Queue(insertGroup, k.apps, k.types, k.ids, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats, k.shards)
-	}
+	plain.updates.queueUpdate(b, nil)
+	plain.inserts.queueInsert(b, nil)
+	keyed.updates.queueUpdate(b, &ofUpdates)
+	keyed.inserts.queueInsert(b, &ofInserts)
+	ofUpdates.queueHeld(b)
+	ofInserts.queueHeld(b)
+	alone.queueAlone(b)
+	placed.queueRemove(b)
 	return b.Len()
+}
+
+func (k *columns) queueUpdate(b *pgx.Batch, of *records) {
+	if len(k.ids) == 0 {
+		return
+	}
+	statement, args := updateGroup, []any{k.apps, k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats}
+	if of != nil {
+		statement, args = updateKeyed, append(args, of.commitIDs, of.ids)
+	}
+	b.Queue(statement, args...)
+}
+
+func (k *columns) queueInsert(b *pgx.Batch, of *records) {
+	if len(k.ids) == 0 {
+		return
+	}
+	statement, args := insertGroup, []any{k.apps, k.types, k.ids, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats, k.shards}
+	if of != nil {
+		statement, args = insertKeyed, append(args, of.commitIDs, of.ids)
+	}
+	b.Queue(statement, args...)
 }
 
 // sendGroup writes a group in one batch up to one Sync, which both databases run
@@ -187,6 +244,9 @@ func commitBytes(c *actor.Commit) int {
 	n := len(c.Key.App) + len(c.Key.Type) + len(c.Key.ID) + 128
 	if c.Effects.State != nil {
 		n += len(c.Effects.State.Data)
+	}
+	for i := range c.Effects.Idempotency {
+		n += len(c.Key.App) + len(c.Key.Type) + len(c.Key.ID) + 128 + store.RecordSize(&c.Effects.Idempotency[i])
 	}
 	return n
 }

@@ -22,6 +22,10 @@ FROM greenroom_actor WHERE app = $1 AND type = $2 AND id = $3 FOR UPDATE`
 	(app, type, id, version, commit_id, generation, state_schema, format, deleted_at, updated_at, shard)
 VALUES ($1, $2, $3, $4, $5, 0, 0, 0, clock_timestamp(), clock_timestamp(), $6)
 ON CONFLICT (app, type, id) DO NOTHING`
+
+	// removeHeld takes the placed row away before the COMMIT of a turn that
+	// records a call and leaves its actor without a row.
+	removeHeld = `DELETE FROM greenroom_actor WHERE app = $1 AND type = $2 AND id = $3 AND version = $4`
 )
 
 // LockedTurn runs a turn inside the transaction that holds its row. The lock
@@ -123,13 +127,50 @@ func writeTurn(tx pgx.Tx, held uint64, c *actor.Commit, s *Store) error {
 	defer cancel()
 	over := *c
 	over.ReadVersion = held
-	var k columns
+	var k records
 	k.add(&over)
-	tag, err := tx.Exec(ctx, updateGroup, k.apps, k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats)
-	if err != nil {
+	if len(k.ids) > 0 {
+		exists := false
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (`+taken+`)`, k.commitIDs, k.ids).Scan(&exists); err != nil {
+			return fmt.Errorf("look for the keys of the turn: %w", err)
+		}
+		if exists {
+			return &finalError{actor.ErrKeyExists}
+		}
+	}
+	var b pgx.Batch
+	var want []int64 // rows, statement by statement
+	var row columns
+	row.add(&over)
+	if c.RecordsOnly() {
+		k.queueAlone(&b)
+		want = append(want, int64(len(k.ids)))
+		if c.ReadVersion == 0 {
+			b.Queue(removeHeld, c.Key.App, c.Key.Type, c.Key.ID, int64(held))
+			want = append(want, 1)
+		}
+	} else {
+		row.queueUpdate(&b, nil)
+		want = append(want, 1)
+		if len(k.ids) > 0 {
+			k.queueHeld(&b)
+			want = append(want, int64(len(k.ids)))
+		}
+	}
+	results := tx.SendBatch(ctx, &b)
+	fits := true
+	for _, n := range want {
+		tag, err := results.Exec()
+		if err != nil {
+			_ = results.Close()
+			return fmt.Errorf("write the turn: %w", err)
+		}
+		fits = fits && tag.RowsAffected() == n
+	}
+	if err := results.Close(); err != nil {
 		return fmt.Errorf("write the turn: %w", err)
 	}
-	if tag.RowsAffected() != 1 {
+	if !fits {
 		// CockroachDB may lose a row lock when a range moves; the version decides.
 		return &finalError{actor.ErrStale}
 	}

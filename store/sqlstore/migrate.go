@@ -90,6 +90,15 @@ var migrations = []string{
 		created_at       timestamptz NOT NULL,
 		PRIMARY KEY (app, type, generation)
 	)`,
+	// Recorded calls, under store.RecordID.
+	`CREATE TABLE IF NOT EXISTS greenroom_idempotency (
+		id         uuid PRIMARY KEY,
+		commit_id  uuid NOT NULL,
+		shard      int2 NOT NULL,
+		expires_at timestamptz NOT NULL,
+		record     bytea NOT NULL
+	)`,
+	`CREATE INDEX IF NOT EXISTS greenroom_idempotency_expiry ON greenroom_idempotency (shard, expires_at)`,
 }
 
 func (d dialect) ddl(step string) string {

@@ -78,8 +78,12 @@ func (s *Store) settle(ctx context.Context, commits []*actor.Commit) ([]error, e
 }
 
 func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]error, error) {
-	err := s.read(ctx, "settle: fence out", func(ctx context.Context) error {
-		return s.general.SendBatch(ctx, fenceBatch(commits)).Close()
+	lost, err := s.lostCommits(ctx, commits)
+	if err != nil {
+		return nil, err
+	}
+	err = s.read(ctx, "settle: fence out", func(ctx context.Context) error {
+		return s.general.SendBatch(ctx, fenceBatch(lost)).Close()
 	})
 	if err != nil {
 		return nil, err
@@ -113,9 +117,15 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 		return nil, err
 	}
 
+	recorded, err := s.recordedBy(ctx, commits)
+	if err != nil {
+		return nil, err
+	}
+
 	answers := make([]error, len(commits))
 	for i, c := range commits {
 		switch row, ok := found[i]; {
+		case recorded[c.ID]:
 		case ok && !row.sound: // not fenced out either, so nothing is decided
 			answers[i] = &store.DamagedError{Rows: []store.DamagedRow{{
 				Key: c.Key, Version: addressable(int64(row.version)), Detail: "its columns do not go together"}}}
@@ -124,11 +134,34 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 			// Applied, it would have left NewVersion and its own ID, and versions
 			// only go up.
 			answers[i] = actor.ErrStale
+		case c.RecordsOnly():
+			answers[i] = actor.ErrStale
 		default:
 			answers[i] = actor.ErrAmbiguous
 		}
 	}
 	return answers, nil
+}
+
+// lostCommits are the commits without those of records alone that are there.
+// The others need no such care: fencing out a commit that wrote its row finds
+// nothing to move on.
+func (s *Store) lostCommits(ctx context.Context, commits []*actor.Commit) ([]*actor.Commit, error) {
+	var alone, lost []*actor.Commit
+	for _, c := range commits {
+		if c.RecordsOnly() {
+			alone = append(alone, c)
+		} else {
+			lost = append(lost, c)
+		}
+	}
+	applied, err := s.recordedBy(ctx, alone)
+	for _, c := range alone {
+		if !applied[c.ID] {
+			lost = append(lost, c)
+		}
+	}
+	return lost, err
 }
 
 // fenceBatch makes the writes after which none of the commits can apply any
@@ -142,8 +175,12 @@ func fenceBatch(commits []*actor.Commit) *pgx.Batch {
 			updates.add(c)
 			continue
 		}
+		version := actor.FirstVersion()
+		if !c.RecordsOnly() {
+			version = max(1, c.NewVersion-1)
+		}
 		tombstones = append(tombstones, &actor.Commit{
-			ID: actor.NewCommitID(), Key: c.Key, NewVersion: max(1, c.NewVersion-1),
+			ID: actor.NewCommitID(), Key: c.Key, NewVersion: version,
 			Delete: true, Generation: c.Generation, StateSchema: c.StateSchema,
 		})
 	}

@@ -96,8 +96,9 @@ type Store struct {
 	turns   *pgxpool.Pool
 	general *pgxpool.Pool
 
-	sweep sweeper
-	close sync.Once
+	sweep       sweeper
+	recordSweep sweeper
+	close       sync.Once
 }
 
 var _ store.Store = (*Store)(nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// sweeper remembers how far each shard has been swept. Rows swept before leave
+// sweeper remembers how far each shard of an index has been swept. Rows swept before leave
 // garbage at the front of the index, which CockroachDB keeps for hours; scans
 // start above it.
 type sweeper struct {
@@ -32,6 +32,12 @@ WHERE a.app = old.app AND a.type = old.type AND a.id = old.id AND a.deleted_at <
 
 // SweepTombstones removes old tombstones, shard by shard.
 func (s *Store) SweepTombstones(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.sweepShards(ctx, limit, &s.sweep, sweepShard, func(context.Context) (time.Time, error) { return before, nil })
+}
+
+// sweepShards runs a statement that removes at most $4 rows of shard $1 from a
+// time $2 up to a bound $3, until the limit or the bound is reached everywhere.
+func (s *Store) sweepShards(ctx context.Context, limit int, w *sweeper, statement string, bound func(context.Context) (time.Time, error)) (int, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return 0, err
 	}
@@ -39,32 +45,31 @@ func (s *Store) SweepTombstones(ctx context.Context, before time.Time, limit int
 	if err != nil {
 		return 0, err
 	}
+	before, err := bound(ctx)
+	if err != nil {
+		return 0, err
+	}
 	removed := 0
 	for shard := range shards {
 		for removed < limit {
 			batch := min(limit-removed, maxGroupRows)
-			n, err := s.sweepOnce(ctx, shard, before, batch)
+			n := 0
+			err := s.read(ctx, "sweep", func(ctx context.Context) error {
+				tag, err := s.general.Exec(ctx, statement, shard, w.from(shard, before), before, batch)
+				n = int(tag.RowsAffected())
+				return err
+			})
 			removed += n
 			if err != nil {
 				return removed, err
 			}
 			if n < batch {
-				s.sweep.done(shard, before, now)
+				w.done(shard, before, now)
 				break
 			}
 		}
 	}
 	return removed, nil
-}
-
-func (s *Store) sweepOnce(ctx context.Context, shard int, before time.Time, limit int) (int, error) {
-	removed := 0
-	err := s.read(ctx, "sweep tombstones", func(ctx context.Context) error {
-		tag, err := s.general.Exec(ctx, sweepShard, shard, s.sweep.from(shard, before), before, limit)
-		removed = int(tag.RowsAffected())
-		return err
-	})
-	return removed, err
 }
 
 // from returns where to start looking in a shard.

@@ -31,6 +31,10 @@ var contexts = suite{"Context", []testCase{
 		f.is(err, context.Canceled)
 		_, err = f.s.SweepTombstones(ended, time.Now(), 1)
 		f.is(err, context.Canceled)
+		_, _, err = f.s.LoadIdempotency(ended, f.key("a"), "Add", "k")
+		f.is(err, context.Canceled)
+		_, err = f.s.SweepIdempotency(ended, 1)
+		f.is(err, context.Canceled)
 		m, wasm := f.module("x")
 		f.is(f.s.PutModule(ended, m, wasm), context.Canceled)
 		f.same(f.load(f.key("a")), row)
@@ -147,6 +151,11 @@ func closed(t *testing.T, s store.Store) {
 			_, err := s.ListActors(ctx, store.ActorQuery{App: key.App, Type: key.Type, Limit: 1})
 			return err
 		},
+		"LoadIdempotency": func() error {
+			_, _, err := s.LoadIdempotency(ctx, f.key("a"), "Add", "k")
+			return err
+		},
+		"SweepIdempotency":  func() error { _, err := s.SweepIdempotency(ctx, 1); return err },
 		"SweepTombstones":   func() error { _, err := s.SweepTombstones(ctx, time.Now(), 1); return err },
 		"PutModule":         func() error { return s.PutModule(ctx, m, wasm) },
 		"Module":            func() error { _, err := s.Module(ctx, m.App, m.Digest); return err },

@@ -64,6 +64,9 @@ func reopened(t *testing.T, m Medium, end func(s store.Store)) {
 	live = f.apply(last)
 	tomb := f.apply(remove(f.key("tomb"), f.apply(write(f.key("tomb"), actor.Row{}, `{}`))))
 	empty := f.apply(touch(f.key("empty"), actor.Row{}))
+	recorded := f.apply(recording(write(f.key("recorded"), actor.Row{}, `{}`), record("k", "x"), brief("expired", "x")))
+	f.apply(alone(f.key("alone"), actor.Row{}, record("k", "y")))
+	f.expired(f.key("recorded"), "expired")
 	never := write(f.key("live"), live, `{"n":3}`)
 	f.is(f.s.Settle(f.ctx(), never), actor.ErrStale)
 	live = f.load(f.key("live"))
@@ -81,7 +84,15 @@ func reopened(t *testing.T, m Medium, end func(s store.Store)) {
 	f.same(f.load(f.key("live")), live)
 	f.same(f.load(f.key("tomb")), tomb)
 	f.same(f.load(f.key("empty")), empty)
-	f.lists([]string{"empty", "live"}, "", 10)
+	f.same(f.load(f.key("recorded")), recorded)
+	f.has(f.key("recorded"), record("k", "x"))
+	f.hasNone(f.key("recorded"), record("expired", ""))
+	f.same(f.load(f.key("alone")), actor.Row{})
+	f.has(f.key("alone"), record("k", "y"))
+	if n := f.sweepRecords(); n != 1 {
+		f.Fatalf("%d expired records were left, want 1", n)
+	}
+	f.lists([]string{"empty", "live", "recorded"}, "", 10)
 	f.refuse(write(f.key("live"), stale, `{}`), actor.ErrStale)
 	f.refuse(write(f.key("tomb"), actor.Row{}, `{}`), actor.ErrStale)
 	f.refuse(never, actor.ErrStale)
@@ -207,6 +218,9 @@ func (f *fixture) afterCrash(rec *loadRecord, actors int) int {
 			f.Fatalf("%s was written by a commit that nobody sent: %s", k, describe(row))
 		}
 		f.wrote(row, c, string(c.Effects.State.Data))
+		for _, r := range c.Effects.Idempotency {
+			f.has(k, r)
+		}
 		// A crash may have kept more than was acknowledged; from now on that counts.
 		rec.acked[k] = row.Version
 	}
@@ -229,6 +243,9 @@ func writeUntilDown(ctx context.Context, s store.Store, f *fixture, rec *loadRec
 		rec.mu.Lock()
 		for i, k := range keys {
 			commits[i] = write(k, rows[i], fmt.Sprintf(`{"writer":%d,"n":%d,"pad":%q}`, own, n, make([]byte, n%300)))
+			if n%2 == 0 {
+				commits[i] = recording(commits[i], record(commits[i].ID.String(), fmt.Sprint(n)))
+			}
 			rec.sent[commits[i].ID] = commits[i]
 		}
 		rec.mu.Unlock()

@@ -1,0 +1,213 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// taken are the commits, given as $1 with the IDs of their records as $2, of
+// which a key is recorded already.
+const taken = takenHead + `$1::uuid[], $2::uuid[]` + takenTail
+
+const (
+	takenHead = `SELECT r.commit_id FROM unnest(`
+	takenTail = `) AS r (commit_id, id)
+	JOIN greenroom_idempotency AS i ON i.id = r.id WHERE i.expires_at > clock_timestamp()`
+)
+
+// writeRecords is how records are written. Between deciding that a key is free
+// and this, another commit may have taken it: one of records alone, which moves
+// no version, or of an actor without a row. Then expires_at becomes NULL, which
+// it must not be, and the group goes again as a whole: see judge.
+const writeRecords = `INSERT INTO greenroom_idempotency AS i (id, commit_id, shard, expires_at, record)
+SELECT h.id, h.commit_id, h.shard, clock_timestamp() + h.ttl * interval '1 microsecond', h.record FROM held AS h
+ON CONFLICT (id) DO UPDATE SET commit_id = excluded.commit_id, record = excluded.record,
+	expires_at = CASE WHEN i.expires_at <= clock_timestamp() THEN excluded.expires_at END`
+
+// recordHeld writes the records of commits whose rows this batch has written.
+const recordHeld = `WITH held AS (
+	SELECT r.* FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::int2[], $7::int8[], $8::bytea[])
+		AS r (app, type, actor, commit_id, id, shard, ttl, record)
+	JOIN greenroom_actor AS a ON a.app = r.app AND a.type = r.type AND a.id = r.actor AND a.commit_id = r.commit_id
+) ` + writeRecords
+
+// recordAlone writes records that come without a change of their rows, which are
+// locked, so that the fence holds until the records are there.
+const recordAlone = `WITH held AS MATERIALIZED (
+	SELECT r.* FROM unnest($3::text[], $4::text[], $5::text[], $6::int8[], $1::uuid[], $2::uuid[], $7::int2[], $8::int8[], $9::bytea[])
+		AS r (app, type, actor, read_version, commit_id, id, shard, ttl, record)
+	JOIN greenroom_actor AS a ON a.app = r.app AND a.type = r.type AND a.id = r.actor AND a.version = r.read_version
+	WHERE ` + soundRow + ` AND r.commit_id <> ALL (ARRAY(` + taken + `))
+	FOR UPDATE OF a
+) ` + writeRecords + ` RETURNING commit_id`
+
+// removePlaced removes the rows that held the places of actors without one.
+const removePlaced = `DELETE FROM greenroom_actor AS a USING unnest($1::text[], $2::text[], $3::text[], $4::uuid[]) AS c (app, type, id, commit_id)
+WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.commit_id = c.commit_id`
+
+// records are the recorded calls of one statement, turned on their side.
+type records struct {
+	apps, types, actors []string
+	readVersions, ttls  []int64
+	commitIDs, ids      []uuid
+	shards              []int16
+	values              [][]byte
+}
+
+func (k *records) add(c *actor.Commit) {
+	for i := range c.Effects.Idempotency {
+		r := &c.Effects.Idempotency[i]
+		id := store.RecordIDOf(c.Key, r.Method, r.Key)
+		k.apps = append(k.apps, c.Key.App)
+		k.types = append(k.types, c.Key.Type)
+		k.actors = append(k.actors, c.Key.ID)
+		k.readVersions = append(k.readVersions, int64(c.ReadVersion))
+		k.ttls = append(k.ttls, r.TTL.Microseconds())
+		k.commitIDs = append(k.commitIDs, uuid(c.ID))
+		k.ids = append(k.ids, uuid(id))
+		k.shards = append(k.shards, int16(id[0]%shards))
+		k.values = append(k.values, store.AppendRecord(make([]byte, 0, store.RecordSize(r)), r))
+	}
+}
+
+func (k *records) queueHeld(b *pgx.Batch) {
+	if len(k.ids) > 0 {
+		b.Queue(recordHeld, k.apps, k.types, k.actors, k.commitIDs, k.ids, k.shards, k.ttls, k.values)
+	}
+}
+
+func (k *records) queueAlone(b *pgx.Batch) {
+	if len(k.ids) > 0 {
+		b.Queue(recordAlone, k.commitIDs, k.ids, k.apps, k.types, k.actors, k.readVersions, k.shards, k.ttls, k.values)
+	}
+}
+
+// placeFor returns a row to hold the place of an actor without one while a
+// commit of records alone is written: whoever wants to write there waits. It
+// goes at the end of the batch.
+func placeFor(c *actor.Commit) *actor.Commit {
+	return &actor.Commit{ID: c.ID, Key: c.Key, NewVersion: actor.FirstVersion(), Delete: true}
+}
+
+func (k *columns) queueRemove(b *pgx.Batch) {
+	if len(k.ids) > 0 {
+		b.Queue(removePlaced, k.apps, k.types, k.ids, k.commitIDs)
+	}
+}
+
+// refusals says why commits that did not hold were refused: a key that is
+// recorded goes before a version that moved on.
+func (s *Store) refusals(ctx context.Context, refused []*attempt) {
+	var keyed records
+	for _, a := range refused {
+		a.err = actor.ErrStale
+		keyed.add(a.commit)
+	}
+	if len(keyed.ids) == 0 {
+		return
+	}
+	exist, err := s.takenBy(ctx, &keyed)
+	for _, a := range refused {
+		switch {
+		case len(a.commit.Effects.Idempotency) == 0:
+		case err != nil:
+			a.err = unavailable("commit: refused, and why cannot be read", err)
+		case exist[a.commit.ID]:
+			a.err = actor.ErrKeyExists
+		}
+	}
+}
+
+// takenBy returns the commits of which a key is recorded already.
+func (s *Store) takenBy(ctx context.Context, k *records) (map[actor.CommitID]bool, error) {
+	exist := make(map[actor.CommitID]bool)
+	err := s.read(ctx, "find recorded keys", func(ctx context.Context) error {
+		clear(exist)
+		rows, err := s.general.Query(ctx, taken, k.commitIDs, k.ids)
+		if err != nil {
+			return err
+		}
+		var id uuid
+		_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+			exist[actor.CommitID(id)] = true
+			return nil
+		})
+		return err
+	})
+	return exist, err
+}
+
+// recordedBy returns the commits that have a record of their own, expired or not.
+func (s *Store) recordedBy(ctx context.Context, commits []*actor.Commit) (map[actor.CommitID]bool, error) {
+	var k records
+	for _, c := range commits {
+		k.add(c)
+	}
+	own := make(map[actor.CommitID]bool)
+	if len(k.ids) == 0 {
+		return own, nil
+	}
+	err := s.read(ctx, "settle: read records", func(ctx context.Context) error {
+		clear(own)
+		rows, err := s.general.Query(ctx, `SELECT i.commit_id FROM unnest($1::uuid[], $2::uuid[]) AS r (commit_id, id)
+			JOIN greenroom_idempotency AS i ON i.id = r.id AND i.commit_id = r.commit_id`, k.commitIDs, k.ids)
+		if err != nil {
+			return err
+		}
+		var id uuid
+		_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+			own[actor.CommitID(id)] = true
+			return nil
+		})
+		return err
+	})
+	return own, err
+}
+
+// LoadIdempotency reads one recorded call.
+func (s *Store) LoadIdempotency(ctx context.Context, k actor.Key, method, idem string) (actor.IdempotencyRecord, bool, error) {
+	if err := store.ValidateCall(k, method, idem); err != nil {
+		return actor.IdempotencyRecord{}, false, err
+	}
+	var expires, now time.Time
+	var value []byte
+	err := s.read(ctx, "load a recorded call", func(ctx context.Context) error {
+		err := s.general.QueryRow(ctx, `SELECT record, expires_at, clock_timestamp() FROM greenroom_idempotency WHERE id = $1`,
+			uuid(store.RecordIDOf(k, method, idem))).Scan(&value, &expires, &now)
+		if errors.Is(err, pgx.ErrNoRows) {
+			expires, now = time.Time{}, time.Time{}
+			return nil
+		}
+		return err
+	})
+	if err != nil || !expires.After(now) {
+		return actor.IdempotencyRecord{}, false, err
+	}
+	r, err := store.DecodeRecord(value)
+	if err != nil {
+		return actor.IdempotencyRecord{}, false, fmt.Errorf("idempotency record %q of %s.%s: %w: %w", idem, k, method, actor.ErrStateDamaged, err)
+	}
+	r.Method, r.Key, r.TTL = method, idem, expires.Sub(now)
+	return r, true, nil
+}
+
+// sweepRecords removes expired records of one shard, from the time on that the
+// last sweep left off.
+const sweepRecords = `DELETE FROM greenroom_idempotency AS i USING (
+	SELECT id FROM greenroom_idempotency
+	WHERE shard = $1 AND expires_at >= $2 AND expires_at <= $3
+	ORDER BY expires_at LIMIT $4
+) AS old
+WHERE i.id = old.id AND i.expires_at <= $3`
+
+// SweepIdempotency removes expired records, shard by shard.
+func (s *Store) SweepIdempotency(ctx context.Context, limit int) (int, error) {
+	return s.sweepShards(ctx, limit, &s.recordSweep, sweepRecords, s.Now)
+}
