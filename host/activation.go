@@ -15,21 +15,28 @@ type activation struct {
 
 	// Guarded by the shard's lock.
 	mailbox      callList
-	running      bool // a worker exists; always, while the mailbox has calls
+	again        callList // calls that ran on dropped state; they come first
+	admitted     int      // calls in the lists, in the batches, and the one that runs
+	busy         bool     // a worker or a commit exists; one of shard.work counts it
+	working      bool     // a worker exists; always, while a call can be run
 	lastUsed     time.Time
 	newer, older *activation
+	speculation
 
-	// Changed by the worker, with the shard's lock; without a worker, by anyone
-	// who has the lock. The worker alone may read them without it.
-	loaded      *loaded
+	// Changed by the worker, with the shard's lock; while the activation is idle,
+	// by anyone who has the lock. The worker alone may read them without it.
 	own         *instance // of a type with dedicated instances
 	sticky      bool
 	idleTimeout time.Duration
 	announced   bool   // Activated was called
-	rev         uint64 // of loaded's state, for the next turn
+	rev         uint64 // of tip's state, for the next turn
+
+	// The worker's own.
+	serving *served // what the latest turn ran under
+	paused  int     // for as many conflicts it has paused
 }
 
-func (a *activation) idle() bool { return !a.running }
+func (a *activation) idle() bool { return !a.busy }
 
 // empty reports whether the activation holds nothing worth keeping.
 func (a *activation) empty() bool { return a.loaded == nil && a.own == nil }
@@ -74,7 +81,7 @@ func newLoaded(row actor.Row) *loaded {
 	return l
 }
 
-// after is what l becomes by a commit that applied.
+// after is what l becomes by a commit.
 func (l *loaded) after(c *actor.Commit, state *overlay.State) *loaded {
 	return &loaded{
 		version:     c.NewVersion,

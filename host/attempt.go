@@ -14,37 +14,59 @@ import (
 // began with: the turn starts over with that one.
 var errMoved = errors.New("the deployment changed")
 
-// turn runs one call of an activation to its answer, on the activation's worker.
-// It begins anew as long as other writers come first.
-func (h *Host) turn(a *activation, c *call) (actor.Reply, error) {
-	if c.killed.Load() {
-		return actor.Reply{}, actor.ErrStopping
+// turn runs one call of an activation, on the activation's worker. It begins anew
+// as long as other writers come first, in the lanes that commit at once; what
+// was sealed in the warm lane is for the caller to commit.
+func (h *Host) turn(a *activation, c *call) outcome {
+	now := h.cfg.Clock()
+	if c.stats.began.IsZero() && !c.killed.Load() && c.ctx.Err() == nil {
+		c.stats.began = now
 	}
-	if c.ctx.Err() != nil {
-		return actor.Reply{}, contextError(c.ctx)
+	if c.started.IsZero() {
+		c.started = now
 	}
-	c.stats.began = h.cfg.Clock()
 	limit := h.turnDeadline(&c.inv)
-	ctx, cancel := c.begin(limit)
+	ctx, cancel := c.begin(limit - now.Sub(c.started))
 	defer cancel()
+	if err := c.overdue(ctx, limit); err != nil && (c.conflicts == 0 || errors.Is(err, actor.ErrStopping)) {
+		return failed(err)
+	}
+	if !a.pauseFor(ctx, c) {
+		return failed(conflicted(c.conflicts))
+	}
 	for conflicts := 0; ; {
-		reply, err := h.attempt(ctx, a, c)
+		o := h.attempt(ctx, a, c)
 		over := c.overdue(ctx, limit)
 		switch {
-		case err == nil, errors.Is(err, actor.ErrAmbiguous):
-			return reply, err
-		case over != nil && (isContextError(err) || errors.Is(err, errMoved)):
-			return reply, over
-		case errors.Is(err, errMoved):
-		case errors.Is(err, actor.ErrStale):
-			if over != nil || !pause(ctx, conflicts) {
-				return reply, fmt.Errorf("%w, %d times until the turn's time was up", actor.ErrStale, conflicts+1)
-			}
+		case o.err == nil, errors.Is(o.err, actor.ErrAmbiguous):
+			return o
+		case over != nil && (isContextError(o.err) || errors.Is(o.err, errMoved)):
+			return failed(over)
+		case errors.Is(o.err, errMoved):
+		case errors.Is(o.err, actor.ErrStale):
 			conflicts++
+			if over != nil || !pause(ctx, conflicts) {
+				return failed(conflicted(conflicts))
+			}
 		default:
-			return reply, err
+			return o
 		}
 	}
+}
+
+func conflicted(times int) error {
+	return fmt.Errorf("%w, %d times until the turn's time was up", actor.ErrStale, times)
+}
+
+// pauseFor pauses before a turn that goes again after a conflict, once for all
+// the calls that do. It reports false when ctx ended first.
+func (a *activation) pauseFor(ctx context.Context, c *call) bool {
+	if c.conflicts <= a.paused {
+		a.paused = min(a.paused, c.conflicts)
+		return ctx.Err() == nil
+	}
+	a.paused = c.conflicts
+	return pause(ctx, c.conflicts)
 }
 
 // turnDeadline is what bounds a turn from its start.
@@ -56,47 +78,53 @@ func (h *Host) turnDeadline(inv *actor.Invocation) time.Duration {
 }
 
 // attempt tries the call once, in the lane that its type has now.
-func (h *Host) attempt(ctx context.Context, a *activation, c *call) (actor.Reply, error) {
+func (h *Host) attempt(ctx context.Context, a *activation, c *call) outcome {
 	s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
-	if c.op == opDelete {
-		if errors.Is(err, actor.ErrTypeNotFound) {
-			// What nothing serves any more can still be removed.
-			s, err = &served{lane: LaneWarm, limits: h.cfg.limits(c.inv.Key.App, c.inv.Key.Type)}, nil
-		}
-		if err != nil {
-			return actor.Reply{}, err
-		}
-		return actor.Reply{}, h.deleteTurn(ctx, a, c, s)
+	if c.op == opDelete && errors.Is(err, actor.ErrTypeNotFound) {
+		// What nothing serves any more can still be removed.
+		s, err = &served{lane: LaneWarm, limits: h.cfg.limits(c.inv.Key.App, c.inv.Key.Type)}, nil
 	}
 	if err != nil {
-		return actor.Reply{}, err
+		return failed(err)
+	}
+	if s != a.serving || s.lane != LaneWarm || c.op == opDelete {
+		// A batch has one deployment, and only the warm lane builds on it.
+		if dropped, err := h.calmDown(ctx, a); err != nil || dropped {
+			return outcome{result: result{err: err}, again: dropped}
+		}
+		a.serving = s
+	}
+	if c.op == opDelete {
+		return failed(h.deleteTurn(ctx, a, c, s))
 	}
 	m, err := s.method(&c.inv)
 	if err != nil {
-		return actor.Reply{}, err
+		return failed(err)
 	}
 	c.stats.lane = s.lane
+	var r result
 	switch s.lane {
 	case LaneLocked:
 		h.keepNothing(a)
-		return h.lockedTurn(ctx, c, s, m.readOnly)
+		r.reply, r.err = h.lockedTurn(ctx, c, s, m.readOnly)
 	case LaneStateless:
 		h.keepNothing(a)
-		return h.statelessTurn(ctx, c)
+		r.reply, r.err = h.statelessTurn(ctx, c)
 	default:
 		return h.warmTurn(ctx, a, c, s, m.readOnly)
 	}
+	return outcome{result: r}
 }
 
-// pause waits before an attempt after conflicts earlier ones, for longer each
-// time and never twice the same, so that writers that met once do not keep
-// meeting. It reports false when ctx ended first.
+// pause waits before the attempt that follows so many conflicts, not after the
+// first, then for longer each time and never twice the same, so that writers
+// that met once do not keep meeting. It reports false when ctx ended first.
 func pause(ctx context.Context, conflicts int) bool {
 	const shortest, longest = time.Millisecond, 100 * time.Millisecond
-	if conflicts == 0 {
+	if conflicts <= 1 {
 		return ctx.Err() == nil
 	}
-	d := min(shortest<<min(conflicts, 10), longest)
+	d := min(shortest<<min(conflicts-1, 10), longest)
 	return sleep(ctx, d/2+rand.N(d/2))
 }
 

@@ -24,7 +24,7 @@ type call struct {
 	inv actor.Invocation
 
 	// prev, next and home are guarded by the shard's lock: the list that the
-	// call is in, a mailbox or the shard's running calls.
+	// call is in: a mailbox, the shard's running calls, the calls of a batch.
 	prev, next *call
 	home       *callList
 
@@ -33,10 +33,19 @@ type call struct {
 	killed atomic.Bool
 	stop   atomic.Pointer[context.CancelFunc]
 
-	// The rest belongs to the goroutine that runs the call.
+	// The rest belongs to the goroutine that runs the call, and to the lock of
+	// the shard while the call is in a list.
 	arrived time.Time
-	result  chan result // of capacity 1: a worker never waits for a caller
-	stats   turnStats
+	// started is when the time of the turn began; zero for one that is to begin
+	// anew. conflicts counts the commits of it that were refused.
+	started   time.Time
+	conflicts int
+	// held is the answer that waits for the commit it rests on; wrote tells that
+	// the turn is part of that commit.
+	held   result
+	wrote  bool
+	result chan result // of capacity 1: a worker never waits for a caller
+	stats  turnStats
 }
 
 // result is the answer to a call.
@@ -59,9 +68,9 @@ func newCall(ctx context.Context, op operation, inv actor.Invocation, arrived ti
 }
 
 // begin returns the context of the call's turn: it ends with the caller's, after
-// limit, or when the call is killed.
-func (c *call) begin(limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(c.ctx, limit)
+// left, or when the call is killed.
+func (c *call) begin(left time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(c.ctx, left)
 	c.stop.Store(&cancel)
 	if c.killed.Load() {
 		cancel()
@@ -131,4 +140,33 @@ func (l *callList) remove(c *call) {
 	}
 	c.home, c.prev, c.next = nil, nil, nil
 	l.len--
+}
+
+// pushFront puts c before all others.
+func (l *callList) pushFront(c *call) {
+	c.home, c.prev, c.next = l, nil, l.head
+	if l.head != nil {
+		l.head.prev = c
+	} else {
+		l.tail = c
+	}
+	l.head = c
+	l.len++
+}
+
+// pop takes the first call, nil if there is none.
+func (l *callList) pop() *call {
+	c := l.head
+	if c != nil {
+		l.remove(c)
+	}
+	return c
+}
+
+// prepend moves the calls of front before those of l, in their order.
+func (l *callList) prepend(front *callList) {
+	for c := front.tail; c != nil; c = front.tail {
+		front.remove(c)
+		l.pushFront(c)
+	}
 }

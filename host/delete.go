@@ -40,7 +40,7 @@ func (h *Host) warmDelete(ctx context.Context, a *activation, s *served) error {
 	if err != nil {
 		return err
 	}
-	if !l.exists {
+	if !l.exists { // drained, so it is not nil
 		return actor.ErrActorNotFound
 	}
 	if err := ctx.Err(); err != nil {

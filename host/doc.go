@@ -30,7 +30,7 @@
 //	(absent) ─────────▶ queued ──────────────────────────────▶ running, cold
 //	   ▲                  ▲                                       │ row loaded
 //	   │                  │ invoke                                ▼
-//	   │                  │            mailbox empty           running, warm ◀─┐
+//	   │                  │       no call, no commit            running, warm ◀─┐
 //	   │                 idle ◀────────────────────────────────── │ ──────────┘
 //	   │                  │                                       │   next turn
 //	   └──────────────────┘                                       │
@@ -39,9 +39,9 @@
 //	     or nothing kept: locked lane, failed load                ▼
 //	                                                           running, cold
 //
-// A worker goroutine exists only in the running states. It alone changes what
-// the activation holds; the mailbox, the running flag and the place in the table
-// are guarded by the lock of the actor's shard of the table.
+// A worker goroutine exists while a call can be run; a commit outlives it. The
+// mailbox, the state, the batches below and the place in the table are guarded
+// by the lock of the actor's shard of the table; the worker alone begins turns.
 //
 // # A turn
 //
@@ -50,19 +50,59 @@
 //	   ▼                       ▼                         ├─ stale: drop state, start again
 //	never started       leaves no trace                  └─ ambiguous: settle
 //
-// Sealing makes an actor.Commit of the overlay and gives the instance back; what
-// follows needs neither. Releasing installs the new state and answers. A turn
-// that left the state byte for byte as it was has nothing to commit.
+// Sealing takes the new state out of the overlay and gives the instance back;
+// what follows needs neither. Releasing installs the new state and answers. A
+// turn that left the state as it was has nothing to commit.
+//
+// # Speculation
+//
+// In the warm lane an actor does not wait for its commits:
+//
+//	committed ──flight──▶ (its commit is under way) ──pending──▶ tip
+//	    │                                                         │
+//	read-only methods                                       the next turn
+//
+// A turn runs on the tip, which is the committed state as long as there is no
+// batch. A sealed turn goes into the pending batch, whose commit carries the
+// state after the last of them. The pending batch becomes the flight as soon as
+// there is none: at once in an idle actor. So all turns that end during a commit
+// share the next one, and an actor has one commit under way.
+//
+// Whatever comes of a turn that ran on the tip, a reply, a guest's error or a
+// trap, with or without a change, waits for the latest batch it could have
+// observed (the output gate). That a turn's time was up tells nothing of the
+// state and is answered at once.
+//
+//	flight's commit     its turns          what only waited for it,      pending turns and
+//	                    that changed       and observed it               one that runs now
+//	applied             answered           answered                      kept; pending takes off
+//	stale               run again          run again                     run again
+//	unavailable         ErrUnavailable     run again                     run again
+//	unknown             ErrAmbiguous       run again                     run again
+//
+// What runs again does so in its old order, before newer calls, on the state
+// loaded anew. A turn that runs while its state is dropped ends and runs again,
+// whatever came of it. While an outcome is being settled no turn begins.
+//
+// A delete, a turn of another lane and the first one under another deployment
+// wait until there is no batch.
 //
 // # Invariants
 //
 //   - One worker per activation, one activation per actor: turns of the first
 //     two lanes are serial in this process. Across processes only the version
 //     fence decides, and nothing here relies on being alone.
-//   - The state that an activation keeps is committed state.
-//   - A commit is awaited before the reply and before the actor's next turn.
-//   - A call is in exactly one place: a mailbox, a shard's list of running
-//     calls, or answered. It is answered once.
+//   - Readers see committed state, and what is committed is installed before
+//     anything that rests on it is answered.
+//   - A commit is awaited before every answer that could have observed it.
+//   - An actor has one commit under way; there is a pending batch only behind a
+//     flight, and a flight only in a busy activation.
+//   - A call is in exactly one place: a mailbox, the calls to run again, a
+//     batch, a shard's list of running calls, or answered. It is answered once.
+//   - The calls of an actor that are not answered are at most one more than its
+//     mailbox's limit, wherever they are.
+//   - A worker lets others have the processor every few turns, and an instance
+//     goes to who waits longest for it: a busy actor starves nobody.
 //   - No instance is used by two goroutines, and an instance that failed in any
 //     way but a guest's own error is closed, not reused.
 //   - A revision (abi/SPEC.md section 5) is taken from one counter of the host.
@@ -84,14 +124,16 @@
 //     if that takes longer than Config.SettleGrace, actor.ErrAmbiguous.
 //   - Turn deadline (Limits.TurnDeadline, or the caller's if sooner): the same.
 //     Time in the queue counts against the caller's deadline only.
-//   - Stale commit: another writer came first. The state is dropped and the turn
-//     runs again from the stored row, with growing pauses, until its deadline;
+//   - Stale commit: another writer came first. The state is dropped and its turns
+//     run again from the stored row, with growing pauses, until their deadlines;
 //     then actor.ErrStale.
-//   - Ambiguous commit: settled, with growing pauses, for Config.SettleGrace.
-//     Applied: the reply is released. Never: as stale. Unknown:
-//     actor.ErrAmbiguous, the state is dropped and the turn is never run again.
+//   - Ambiguous commit: settled, with growing pauses, for Config.SettleGrace,
+//     while other actors go on. Applied: the replies are released. Never: as
+//     stale. Unknown: actor.ErrAmbiguous, the state is dropped and the turns of
+//     the commit are never run again.
 //   - Store cannot be reached, or is so slow that Config.Pipeline's queue is
-//     full: actor.ErrUnavailable, state dropped, nothing applied.
+//     full: actor.ErrUnavailable, state dropped, nothing applied. Turns that were
+//     not part of that commit run again, and find out for themselves.
 //   - Damaged row: actor.ErrStateDamaged for every turn but Delete, which
 //     removes the row under its version. Nothing is kept in memory, so a
 //     repaired row works at once.

@@ -192,6 +192,12 @@ func (s *fakeStore) Settle(ctx context.Context, c actor.Commit) error {
 	}
 }
 
+func (s *fakeStore) setHold(hold chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold = hold
+}
+
 // write is another writer's commit.
 func (s *fakeStore) write(key actor.Key, change func(*actor.Row)) {
 	s.mu.Lock()

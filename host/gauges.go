@@ -8,7 +8,7 @@ func (h *Host) QueueDepth() int {
 		s := &h.table.shards[i]
 		s.mu.Lock()
 		for _, a := range s.actors {
-			depth += a.mailbox.len
+			depth += a.mailbox.len + a.again.len
 		}
 		s.mu.Unlock()
 	}

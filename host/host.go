@@ -227,37 +227,21 @@ func (h *Host) enqueue(c *call, mailbox int) (*activation, error) {
 
 // deliver puts a call into a mailbox. The caller has the shard's lock.
 func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int) error {
-	if a.mailbox.len >= mailbox {
+	if a.admitted > mailbox { // one of them runs
 		return fmt.Errorf("%w: %d invocations wait; call less at once, or try again later", actor.ErrMailboxFull, mailbox)
 	}
 	a.mailbox.push(c)
+	a.admitted++
 	s.used(a)
-	if !a.running {
-		a.running = true
+	if !a.busy {
+		a.busy = true
 		s.work.Add(1)
+	}
+	if !a.working && !a.settling {
+		a.working = true
 		go h.work(s, a)
 	}
 	return nil
-}
-
-// work runs the turns of one actor, one after the other, until none is left. A
-// call is answered when the worker is already on to the next one or gone: who
-// has an answer can rely on that.
-func (h *Host) work(s *shard, a *activation) {
-	defer s.work.Done()
-	c, kept := h.table.next(s, a, nil, h.cfg.Clock())
-	if !kept { // its caller had left already
-		h.deactivated(a, DeactivateDone)
-	}
-	for c != nil {
-		reply, err := h.turn(a, c)
-		next, kept := h.table.next(s, a, c, h.cfg.Clock())
-		if !kept {
-			h.deactivated(a, DeactivateDone)
-		}
-		c.result <- result{reply: reply, err: err, stats: c.stats}
-		c = next
-	}
 }
 
 // deactivated ends an activation that is out of the table.

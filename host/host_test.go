@@ -16,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/hosttest"
+	"github.com/greenroom-run/greenroom/host/pipeline"
 	"go.uber.org/goleak"
 )
 
@@ -153,6 +154,108 @@ func TestMailboxIsBoundedAndInOrder(t *testing.T) {
 				t.Errorf("call %d: %+v", i, got)
 			}
 		}
+	})
+}
+
+// TestHeldCallsCount: what waits for a commit takes room in the mailbox as well.
+func TestHeldCallsCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{Limits: host.Limits{Mailbox: 3}})
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
+		s.store.setHold(make(chan struct{}))
+		var calls []<-chan answer
+		for range 4 {
+			calls = append(calls, s.start(t.Context(), "a", "Add"))
+			synctest.Wait()
+		}
+		_, err := s.call(t.Context(), "a", "Add")
+		wantCondition(t, err, actor.ErrMailboxFull)
+		close(s.store.hold)
+		for i, c := range calls {
+			if got := <-c; got.err != nil || got.reply != fmt.Sprint(i+1) {
+				t.Errorf("call %d: %+v", i, got)
+			}
+		}
+		if reply, err := s.call(t.Context(), "a", "Add"); reply != "5" || err != nil {
+			t.Errorf("afterwards: %q, %v", reply, err)
+		}
+	})
+}
+
+// TestHotActorStarvesNobody: with one instance and one lane, an actor with a full
+// mailbox gets every other turn only, as soon as anybody else wants one.
+func TestHotActorStarvesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{
+			Limits:   host.Limits{Instances: 1},
+			Pipeline: pipeline.Config{Lanes: 1, GroupRows: 1},
+		})
+		var mu sync.Mutex
+		var order []string
+		step := make(chan struct{})
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": func(t *hosttest.Turn) error {
+			<-step
+			mu.Lock()
+			order = append(order, t.Frame.ID)
+			mu.Unlock()
+			return add(t)
+		}}})
+		var calls []<-chan answer
+		for range 100 {
+			calls = append(calls, s.start(t.Context(), "hot", "Add"))
+		}
+		synctest.Wait()
+		calls = append(calls, s.start(t.Context(), "b", "Add"), s.start(t.Context(), "c", "Add"))
+		synctest.Wait()
+		close(step)
+		for _, c := range calls {
+			if got := <-c; got.err != nil {
+				t.Error(got.err)
+			}
+		}
+		for _, id := range []string{"b", "c"} {
+			if at := slices.Index(order, id); at > 4 {
+				t.Errorf("%s had to wait for %d turns", id, at)
+			}
+		}
+	})
+}
+
+// TestSlowStoreRefuses: what a store cannot keep up with is refused at once, and
+// all that was taken is answered.
+func TestSlowStoreRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{Pipeline: pipeline.Config{Lanes: 1, GroupRows: 2, QueueRows: 5}})
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
+		for i := range 20 { // loads are not held
+			if _, err := s.call(t.Context(), fmt.Sprint(i), "Add"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.store.setHold(make(chan struct{}))
+		var calls []<-chan answer
+		for i := range 20 {
+			calls = append(calls, s.start(t.Context(), fmt.Sprint(i), "Add"))
+			synctest.Wait()
+		}
+		taken := 0
+		for i, c := range calls {
+			select {
+			case got := <-c:
+				wantCondition(t, got.err, actor.ErrUnavailable)
+			default:
+				taken++
+				defer func() {
+					if got := <-c; got.err != nil || got.reply != "2" {
+						t.Errorf("call %d: %+v", i, got)
+					}
+				}()
+			}
+		}
+		if taken != 6 { // one at the store, five in the queue
+			t.Errorf("%d of 20 commits were taken", taken)
+		}
+		close(s.store.hold)
 	})
 }
 

@@ -16,6 +16,7 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 	var (
 		in   *instance
 		done sealed
+		made actor.Commit
 		// newer is a row that a newer deployment wrote. The deployments are read
 		// after the transaction: it must not wait for another connection.
 		newer *loaded
@@ -52,7 +53,12 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 		if err != nil || !done.needed {
 			return nil, err
 		}
-		return &done.commit, nil
+		encoded := done.state.Encoded()
+		made = newCommit(t.key, l)
+		made.Generation, made.StateSchema = s.deployment.Generation, s.stateSchema
+		made.Effects.State = &encoded
+		done.reply.Version = made.NewVersion
+		return &made, nil
 	}
 
 	place, err := h.lockedPlace(ctx)

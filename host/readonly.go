@@ -119,7 +119,7 @@ func (h *Host) committed(ctx context.Context, key actor.Key, s *served, strong b
 func (h *Host) offer(sh *shard, key actor.Key, s *served, l *loaded, forgets uint64) {
 	sh.mu.Lock()
 	a := sh.actors[key]
-	if sh.forgets != forgets || a != nil && (a.running || a.loaded != nil) {
+	if sh.forgets != forgets || a != nil && (a.busy || a.loaded != nil) {
 		sh.mu.Unlock()
 		return
 	}
@@ -131,7 +131,7 @@ func (h *Host) offer(sh *shard, key actor.Key, s *served, l *loaded, forgets uin
 		a = &activation{key: key}
 		sh.add(a)
 	}
-	a.loaded, a.rev = l, h.revisions.Next()
+	a.loaded, a.tip, a.rev = l, l, h.revisions.Next()
 	a.sticky, a.idleTimeout, a.lastUsed = s.sticky, s.limits.IdleTimeout, h.cfg.Clock()
 	fresh := !a.announced
 	a.announced = true
@@ -147,8 +147,7 @@ func (h *Host) outdated(key actor.Key, l *loaded) {
 	sh := h.table.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if a := sh.actors[key]; a != nil && !a.running && a.loaded == l {
-		a.loaded = nil
-		sh.forgets++
+	if a := sh.actors[key]; a != nil && !a.busy && a.loaded == l {
+		sh.forget(a)
 	}
 }

@@ -75,42 +75,17 @@ func (s *shard) leave(c *call) {
 	s.work.Done()
 }
 
-// withdraw takes a call out of its mailbox, and reports whether it was still
-// there: then it never starts.
+// withdraw takes a call out of its mailbox, or from those that go again, and
+// reports whether it was there: then it leaves no trace.
 func (s *shard) withdraw(c *call, a *activation) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.home != &a.mailbox {
+	if c.home != &a.mailbox && c.home != &a.again {
 		return false
 	}
-	a.mailbox.remove(c)
+	c.home.remove(c)
+	a.admitted--
 	return true
-}
-
-// next ends the call that an activation's worker just ran, if any, and returns
-// the one to run now. Without one the worker is done with the activation; kept
-// tells whether it stays in the table.
-func (t *table) next(s *shard, a *activation, ended *call, now time.Time) (c *call, kept bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ended != nil {
-		s.running.remove(ended)
-	}
-	if c = a.mailbox.head; c != nil {
-		a.mailbox.remove(c)
-		s.running.push(c)
-		if s.killed {
-			c.killed.Store(true)
-		}
-		return c, true
-	}
-	a.running = false
-	a.lastUsed = now
-	if !a.empty() {
-		return nil, true
-	}
-	t.remove(s, a)
-	return nil, false
 }
 
 // add puts a new activation into the table. The caller has the shard's lock and

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -51,7 +52,7 @@ func TestTraces(t *testing.T) {
 // runTrace returns the script with its outputs as they are. Lines that begin
 // with "> " are commands, with "# " comments; all others are output.
 func runTrace(t *testing.T, script string) string {
-	tr := &trace{store: newFakeStore(), world: hosttest.New(), out: &output{}}
+	tr := &trace{store: newFakeStore(), world: hosttest.New(), out: &output{}, gate: newGate()}
 	h, err := host.New(host.Config{
 		Committer: tr.store, Modules: tr.world, Engine: tr.world,
 		Events: tr.events(), SettleGrace: 2 * time.Second,
@@ -71,6 +72,7 @@ func runTrace(t *testing.T, script string) string {
 		case strings.HasPrefix(line, "> "):
 			fmt.Fprintln(got, line)
 			tr.command(t, strings.Fields(line[2:]))
+			tr.tell()
 		case strings.HasPrefix(line, "#"), line == "":
 			fmt.Fprintln(got, line)
 		}
@@ -88,6 +90,43 @@ type trace struct {
 	world *hosttest.World
 	host  *host.Host
 	out   *output
+
+	mu      sync.Mutex
+	open    int      // calls in the background
+	answers []string // theirs, since the last command
+	gate    *gate
+}
+
+// start makes a call in the background; its answer is told when it has come.
+func (tr *trace) start(name string, call func() (actor.Reply, error)) {
+	tr.mu.Lock()
+	tr.open++
+	tr.mu.Unlock()
+	go func() {
+		reply, err := call()
+		tr.mu.Lock()
+		defer tr.mu.Unlock()
+		tr.open--
+		answer := fmt.Sprintf("  %s: reply %q", name, reply.Payload.Data)
+		if err != nil {
+			answer = fmt.Sprintf("  %s: error %s", name, outcome(err))
+		}
+		tr.answers = append(tr.answers, answer)
+	}()
+	synctest.Wait()
+}
+
+// tell prints what the background calls were answered, sorted: each caller is a
+// goroutine of its own.
+func (tr *trace) tell() {
+	synctest.Wait()
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	slices.Sort(tr.answers)
+	for _, a := range tr.answers {
+		fmt.Fprintln(tr.out, a)
+	}
+	tr.answers = nil
 }
 
 // output collects text from the host's goroutines and the script's.
@@ -111,7 +150,11 @@ func (o *output) String() string {
 func (tr *trace) events() host.Events {
 	return host.Events{
 		Commit: func(e host.CommitEnd) {
-			fmt.Fprintf(tr.out, "  commit %s: %s\n", e.Lane, outcome(e.Err))
+			fmt.Fprintf(tr.out, "  commit %s: %s", e.Lane, outcome(e.Err))
+			if e.GroupSize != 1 {
+				fmt.Fprintf(tr.out, ", %d turns", e.GroupSize)
+			}
+			fmt.Fprintln(tr.out)
 		},
 		Activated:   func(k actor.Key) { fmt.Fprintf(tr.out, "  activated %s\n", k.ID) },
 		Deactivated: func(k actor.Key, r host.DeactivateReason) { fmt.Fprintf(tr.out, "  deactivated %s: %s\n", k.ID, r) },
@@ -122,14 +165,37 @@ func (tr *trace) events() host.Events {
 			fmt.Fprintf(tr.out, "  instance closed, dedicated=%t\n", e.Dedicated)
 		},
 		TurnEnd: func(e host.TurnEnd) {
-			fmt.Fprintf(tr.out, "  turn end, lane %s, %d run(s)\n", e.Lane, e.Runs)
+			tr.mu.Lock()
+			defer tr.mu.Unlock()
+			if tr.open == 0 { // in the background they end in any order
+				fmt.Fprintf(tr.out, "  turn end, lane %s, %d run(s)\n", e.Lane, e.Runs)
+			}
 		},
 	}
 }
 
 func (tr *trace) command(t *testing.T, args []string) {
-	key := actor.Key{App: "app", Type: "T", ID: args[1]}
+	var key actor.Key
+	if len(args) > 1 {
+		key = actor.Key{App: "app", Type: "T", ID: args[1]}
+	}
 	switch args[0] {
+	case "start": // start NAME ID METHOD: an invocation in the background
+		inv := actor.Invocation{Key: actor.Key{App: "app", Type: "T", ID: args[2]}, Method: args[3]}
+		tr.start(args[1], func() (actor.Reply, error) { return tr.host.Invoke(context.Background(), inv) })
+	case "start-delete": // start-delete NAME ID
+		key.ID = args[2]
+		tr.start(args[1], func() (actor.Reply, error) { return actor.Reply{}, tr.host.Delete(context.Background(), key) })
+	case "hold": // commits stay at the store from now on
+		tr.store.setHold(make(chan struct{}))
+	case "commit": // the store takes the commit that is there
+		tr.store.hold <- struct{}{}
+	case "release": // and all from now on
+		close(tr.store.hold)
+		synctest.Wait()
+		tr.store.setHold(nil)
+	case "pass": // one turn that waits at the gate goes on
+		tr.gate.leave <- struct{}{}
 	case "deploy", "deploy-elsewhere": // deploy PLACEMENT [schema=N] [migrate] [instance=I]
 		tr.deploy(args)
 	case "invoke", "query", "strong": // invoke ID METHOD [PAYLOAD]
@@ -227,6 +293,7 @@ func (tr *trace) deploy(args []string) {
 			"Grow": func(t *hosttest.Turn) error {
 				return errors.Join(t.Set("big", strings.Repeat("x", 300)), t.Set("small", "y"))
 			},
+			"Gate":  tr.gate.addAfter,
 			"Write": func(t *hosttest.Turn) error { return t.SetNumber("n", 1) },
 		},
 		ReadOnly: map[string]hosttest.Func{

@@ -65,7 +65,7 @@ func (h *Host) View(ctx context.Context, key actor.Key) (View, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.actors[key]; a != nil {
-		v.Active, v.QueueDepth = true, a.mailbox.len
+		v.Active, v.QueueDepth = true, a.mailbox.len+a.again.len
 	}
 	return v, nil
 }

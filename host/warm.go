@@ -7,23 +7,26 @@ import (
 	"github.com/greenroom-run/greenroom/host/overlay"
 )
 
-// warmTurn runs one attempt of a turn on the activation's state.
-func (h *Host) warmTurn(ctx context.Context, a *activation, c *call, s *served, readOnly bool) (actor.Reply, error) {
+// warmTurn runs one attempt of a turn on the activation's tip.
+func (h *Host) warmTurn(ctx context.Context, a *activation, c *call, s *served, readOnly bool) outcome {
 	l, err := h.ensureLoaded(ctx, a, s)
 	if err != nil {
-		return actor.Reply{}, err
+		return failed(err)
+	}
+	if l == nil {
+		return outcome{again: true}
 	}
 	if l.damage != nil {
-		return actor.Reply{}, l.damage
+		return failed(l.damage)
 	}
 	if changed, err := h.fits(ctx, l, s); err != nil {
-		return actor.Reply{}, err
+		return failed(err)
 	} else if changed {
-		return actor.Reply{}, errMoved
+		return failed(errMoved)
 	}
 	in, err := h.instanceFor(ctx, a, s)
 	if err != nil {
-		return actor.Reply{}, err
+		return failed(err)
 	}
 	t := h.turns.Get().(*turn)
 	defer h.putTurn(t)
@@ -38,32 +41,20 @@ func (h *Host) warmTurn(ctx context.Context, a *activation, c *call, s *served, 
 	if err != nil {
 		// What the guest cached of its failed turn must never look current.
 		a.rev = h.revisions.Next()
-		return actor.Reply{}, err
+		return outcome{result: result{err: err}, resting: !isContextError(err)}
 	}
-	return h.commitAndRelease(a, l, &done)
-}
-
-// commitAndRelease makes a sealed turn durable, installs what it left, and only
-// then returns the reply. A turn without a commit is released at once: what it
-// observed is committed.
-func (h *Host) commitAndRelease(a *activation, l *loaded, done *sealed) (actor.Reply, error) {
-	if !done.needed {
-		a.rev = done.rev
-		return done.reply, nil
+	a.rev = done.rev
+	o := outcome{result: result{reply: done.reply}, under: s, resting: true}
+	if done.needed {
+		o.sealed = &done
 	}
-	if err := h.commit(done.commit, LaneWarm); err != nil {
-		h.dropState(a)
-		return actor.Reply{}, err
-	}
-	h.keep(a, l.after(&done.commit, done.state), done.rev)
-	return done.reply, nil
+	return o
 }
 
 // sealed is a turn that has run to its end: what it asks for and what becomes of
 // its actor. It refers to nothing of the guest or of the overlay.
 type sealed struct {
-	needed bool // there is something to commit
-	commit actor.Commit
+	needed bool           // there is something to commit
 	state  *overlay.State // after the turn
 	rev    uint64
 	reply  actor.Reply
@@ -92,12 +83,7 @@ func (t *turn) seal(ctx context.Context, s *served, l *loaded) (sealed, error) {
 	if !changed && s.migration(l) == nil {
 		return done, nil
 	}
-	encoded := state.Encoded()
 	done.needed, done.state = true, state
-	done.commit = newCommit(t.key, l)
-	done.commit.Generation, done.commit.StateSchema = s.deployment.Generation, s.stateSchema
-	done.commit.Effects.State = &encoded
-	done.reply.Version = done.commit.NewVersion
 	return done, nil
 }
 
@@ -110,33 +96,30 @@ func newCommit(key actor.Key, l *loaded) actor.Commit {
 	return c
 }
 
-// ensureLoaded returns the activation's state, reading it if it is cold. A
-// damaged one is not kept.
+// ensureLoaded returns the activation's tip, reading it if it is cold. A damaged
+// one is not kept. The result is nil if the state was dropped since the worker
+// took the call: the calls before it go first.
 func (h *Host) ensureLoaded(ctx context.Context, a *activation, s *served) (*loaded, error) {
-	if a.loaded == nil {
-		l, err := h.load(ctx, a.key, actor.LoadOptions{})
-		if err != nil {
-			return nil, err
-		}
-		if l.damage != nil {
-			return l, nil //nolint:nilerr // the damage is the row's, not the load's
-		}
+	sh := h.table.shard(a.key)
+	sh.mu.Lock()
+	tip, dropped := a.tip, a.refused != nil
+	a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
+	sh.mu.Unlock()
+	if tip != nil || dropped {
+		return tip, nil
+	}
+	l, err := h.load(ctx, a.key, actor.LoadOptions{})
+	if err == nil && l.damage == nil {
 		h.keep(a, l, h.revisions.Next())
 	}
-	if a.sticky != s.sticky || a.idleTimeout != s.limits.IdleTimeout {
-		sh := h.table.shard(a.key)
-		sh.mu.Lock()
-		a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
-		sh.mu.Unlock()
-	}
-	return a.loaded, nil
+	return l, err
 }
 
-// keep makes l what the activation holds.
+// keep makes l, which is committed, what the activation holds.
 func (h *Host) keep(a *activation, l *loaded, rev uint64) {
 	s := h.table.shard(a.key)
 	s.mu.Lock()
-	a.loaded, a.rev = l, rev
+	a.loaded, a.tip, a.rev = l, l, rev
 	fresh := !a.announced
 	a.announced = true
 	s.mu.Unlock()
@@ -149,14 +132,13 @@ func (h *Host) keep(a *activation, l *loaded, rev uint64) {
 func (h *Host) dropState(a *activation) {
 	s := h.table.shard(a.key)
 	s.mu.Lock()
-	a.loaded = nil
-	s.forgets++
+	s.forget(a)
 	s.mu.Unlock()
 }
 
 // keepNothing brings an activation to what the lanes without one want.
 func (h *Host) keepNothing(a *activation) {
-	if a.loaded != nil {
+	if a.loaded != nil { // it is drained: nobody else changes it
 		h.dropState(a)
 	}
 	if a.own != nil {

@@ -48,6 +48,9 @@ func (s *State) Entries() []envelope.Entry { return s.entries }
 // Encoded returns the state as it is stored. Its bytes are shared: read only.
 func (s *State) Encoded() actor.EncodedState { return s.encoded }
 
+// Size returns how many bytes the encoded state has.
+func (s *State) Size() int { return len(s.encoded.Data) }
+
 // find returns the position of key, or where it would be.
 func (s *State) find(key []byte) (pos int, ok bool) {
 	lo, hi := 0, len(s.entries)

@@ -7,9 +7,9 @@
 //	4  stale owners cannot write                   TestGuarantee4StaleOwner
 //	8  bad input gets a typed error, no effect     TestGuarantee8BadInput
 //
-// TestLinearizable checks the histories of concurrent callers on two hosts of
-// one store, under every fault of store/faultstore, against a register; it is
-// the test of 1 to 4 together.
+// TestLinearizable checks the histories of concurrent callers on one host and on
+// two of one store, under every fault of store/faultstore, against a register; it
+// is the test of 1 to 4 together.
 //
 // Guests are native (host/hosttest): what Wasm adds is tested in host/wasm. The
 // stores are the embedded one, PostgreSQL (internal/pgtest), and CockroachDB

@@ -192,9 +192,67 @@ func TestGuarantee3DurableBeforeSeen(t *testing.T) {
 			}
 		})
 	})
+	onEveryStore(t, outputGate)
 	t.Run("crash of the machine", func(t *testing.T) {
 		inEveryLane(t, crashes)
 	})
+}
+
+// outputGate shows that an actor goes on while its commit is under way, and that
+// nothing of what its turns observe leaves before that: no reply of a turn that
+// wrote or did not, no error, no read.
+func outputGate(t *testing.T, s store.Store) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky} {
+		t.Run("speculation/"+placement, func(t *testing.T) {
+			r := newRig(t, s, "gate-"+placement, faultstore.Config{})
+			ran := make(chan string, 100)
+			c := counter(placement)
+			for name, method := range c.Methods {
+				c.Methods[name] = func(t *hosttest.Turn) error {
+					defer func() { ran <- name }()
+					return method(t)
+				}
+			}
+			r.world.Deploy(r.app, "Counter", c)
+			h := r.host(t, host.Limits{})
+			r.must(t, h, "a", "Add")
+			<-ran
+
+			held := r.store.Hold(faultstore.BeforeCommit)
+			defer held.Release()
+			answered := make(chan string, 100)
+			methods := []string{"Add", "Touch", "AddThenFail", "AddThenTrap", "Add", "Touch", "AddThenFail", "Add"}
+			var group sync.WaitGroup
+			for _, method := range methods {
+				group.Go(func() {
+					n, err := r.call(t, h, "a", method)
+					answered <- fmt.Sprintf("%s: %d, %v", method, n, err)
+				})
+				if got := <-ran; got != method { // and in this order
+					t.Errorf("%s ran, not %s", got, method)
+				}
+			}
+			<-held.Reached()
+			for range 10 {
+				if n := r.must(t, h, "a", "Get"); n != 1 {
+					t.Errorf("a reader sees %d before the commit", n)
+				}
+			}
+			select {
+			case got := <-answered:
+				t.Errorf("answered before the commit: %s", got)
+			default:
+			}
+			held.Release()
+			group.Wait()
+			if n := r.strong(t, h, "a"); n != 4 {
+				t.Errorf("%d turns are stored, want 4", n)
+			}
+			if n := r.folded.Load(); n != 1 {
+				t.Errorf("%d turns shared a commit with an earlier one, want 1", n)
+			}
+		})
+	}
 }
 
 // crashes takes copies of the disk as a crash would leave it, with every unsynced

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -77,6 +78,8 @@ type rig struct {
 	store *faultstore.Store
 	world *hosttest.World
 	app   string
+	// folded counts the turns that were committed together with an earlier one.
+	folded atomic.Int64
 }
 
 func newRig(t *testing.T, s store.Store, app string, cfg faultstore.Config) *rig {
@@ -86,7 +89,10 @@ func newRig(t *testing.T, s store.Store, app string, cfg faultstore.Config) *rig
 // host starts one more host on the rig's store.
 func (r *rig) host(t *testing.T, limits host.Limits) *host.Host {
 	t.Helper()
-	h, err := host.New(host.Config{Committer: r.store, Modules: r.world, Engine: r.world, Limits: limits})
+	h, err := host.New(host.Config{
+		Committer: r.store, Modules: r.world, Engine: r.world, Limits: limits,
+		Events: host.Events{Commit: func(e host.CommitEnd) { r.folded.Add(int64(e.GroupSize - 1)) }},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,6 +165,14 @@ func counter(placement string) hosttest.Actor {
 		Placement: placement,
 		Methods: map[string]hosttest.Func{
 			"Add": add,
+			// Touch changes nothing, but is not declared read-only.
+			"Touch": func(t *hosttest.Turn) error {
+				n, err := t.Number("left")
+				if err != nil {
+					return err
+				}
+				return errors.Join(t.SetNumber("left", n+1), t.SetNumber("left", n), t.ReplyNumber(n))
+			},
 			"AddThenFail": func(t *hosttest.Turn) error {
 				t.Add("left", 1)
 				return hosttest.Fail("on_purpose")

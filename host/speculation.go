@@ -1,0 +1,219 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/overlay"
+)
+
+// speculation is what an activation knows of its actor's state: what is
+// committed, and what its turns have made of that since. The shard's lock guards
+// it. Without batches, tip and loaded are the same.
+type speculation struct {
+	loaded *loaded // committed; nil: cold
+	tip    *loaded // what the next turn runs on
+	// flight is the batch whose commit is under way; pending is what turns sealed
+	// since. There is a pending batch only behind a flight.
+	flight, pending *batch
+	// settling tells that the flight's outcome is not known yet, and no turn is
+	// begun until it is.
+	settling bool
+	// refused is why the state was dropped under the turn that runs; dropped are
+	// the calls that go again before that one.
+	refused error
+	dropped callList
+	// quiet, if not nil, is closed when there is no batch any more.
+	quiet chan struct{}
+}
+
+// batch is the turns of one actor that are folded into one commit, and the calls
+// whose answers rest on it. It is a [pipeline.Work].
+type batch struct {
+	host  *Host
+	a     *activation
+	calls callList // guarded by the shard's lock
+
+	// These do not change once the batch is a flight.
+	commit actor.Commit
+	state  *overlay.State // what the commit carries, encoded when it is sent
+	after  *loaded
+	turns  int // that changed something
+	began  time.Time
+}
+
+// Size implements [pipeline.Work].
+func (b *batch) Size() int64 { return int64(b.state.Size()) }
+
+// Commit implements [pipeline.Work].
+func (b *batch) Commit() actor.Commit {
+	encoded := b.state.Encoded()
+	b.commit.Effects.State = &encoded
+	return b.commit
+}
+
+// Done implements [pipeline.Work].
+func (b *batch) Done(err error) {
+	if errors.Is(err, actor.ErrAmbiguous) {
+		b.host.settleFlight(b, err)
+		return
+	}
+	b.host.landed(b, err)
+}
+
+// settleFlight finds out what became of a commit, beside the lanes. No turn of
+// the actor begins meanwhile: it would most likely have to run again.
+func (h *Host) settleFlight(b *batch, cause error) {
+	s := h.table.shard(b.a.key)
+	s.mu.Lock()
+	b.a.settling = true
+	s.mu.Unlock()
+	// The flight keeps the activation busy, which Stop waits for.
+	go func() { h.landed(b, h.settle(b.commit, cause)) }()
+}
+
+// rest tells on what the outcome of a turn rests that ran on the tip: the batch
+// whose commit it has to wait for, nil when all of it is committed. The caller
+// has the shard's lock.
+func (p *speculation) rest() *batch {
+	if p.pending != nil {
+		return p.pending
+	}
+	return p.flight
+}
+
+// hold keeps an answer until the batch has landed.
+func (b *batch) hold(c *call, r result, wrote bool) {
+	c.held, c.wrote = r, wrote
+	b.calls.push(c)
+}
+
+// fold adds a sealed turn to the pending batch. The caller has the shard's lock.
+func (a *activation) fold(h *Host, c *call, s *served, done *sealed) {
+	if a.pending == nil {
+		a.pending = &batch{host: h, a: a, commit: newCommit(a.key, a.tip)}
+	}
+	b := a.pending
+	b.state = done.state
+	b.commit.Generation, b.commit.StateSchema = s.deployment.Generation, s.stateSchema
+	b.after = a.tip.after(&b.commit, done.state)
+	b.turns++
+	a.tip = b.after
+	done.reply.Version = b.commit.NewVersion
+	b.hold(c, result{reply: done.reply, stats: c.stats}, true)
+}
+
+// launch makes the pending batch the flight, if there is one and the last has
+// landed. The caller has the shard's lock, and submits the result without it.
+func (a *activation) launch(now time.Time) *batch {
+	if a.flight != nil || a.pending == nil {
+		return nil
+	}
+	a.flight, a.pending = a.pending, nil
+	a.flight.began = now
+	return a.flight
+}
+
+// landed ends a flight: err is the outcome of its commit, as that of
+// [Host.commit]. What rests on it is answered, or goes again.
+func (h *Host) landed(b *batch, err error) {
+	if err != nil {
+		err = fmt.Errorf("commit turn: %w", err)
+	}
+	now := h.cfg.Clock()
+	h.events.Commit(CommitEnd{Key: b.commit.Key, Lane: LaneWarm, Duration: now.Sub(b.began), GroupSize: b.turns, Err: err})
+	a, s := b.a, h.table.shard(b.a.key)
+	var left leftover
+	s.mu.Lock()
+	a.flight, a.settling = nil, false
+	if err == nil {
+		a.loaded = b.after
+		left.answered.prepend(&b.calls)
+		left.launched = a.launch(now)
+	} else {
+		a.refuse(s, b, err, &left.answered)
+	}
+	a.admitted -= left.answered.len
+	if a.flight == nil && a.quiet != nil {
+		close(a.quiet)
+		a.quiet = nil
+	}
+	h.proceed(s, a, now, &left)
+	s.mu.Unlock()
+	h.finishOff(s, a, &left)
+}
+
+// refuse drops the activation's state after its flight b failed with err, and
+// all that was built on it. Turns that b would have committed are answered,
+// unless the store is sure that another writer came first; all others go again,
+// in their order. The caller has the shard's lock.
+func (a *activation) refuse(s *shard, b *batch, err error, answered *callList) {
+	var again callList
+	stale := errors.Is(err, actor.ErrStale)
+	for c := b.calls.pop(); c != nil; c = b.calls.pop() {
+		if c.wrote && !stale {
+			c.held = result{err: cutShort(err), stats: c.stats}
+			answered.push(c)
+			continue
+		}
+		c.goAgain(err)
+		again.push(c)
+	}
+	if a.pending != nil {
+		for c := a.pending.calls.pop(); c != nil; c = a.pending.calls.pop() {
+			c.goAgain(err)
+			again.push(c)
+		}
+		a.pending = nil
+	}
+	s.forget(a)
+	if !a.working {
+		a.again.prepend(&again)
+		return
+	}
+	a.refused = err
+	a.dropped.prepend(&again)
+}
+
+// cutShort says what the end of the host's context means to the caller of a turn
+// that it kept from being applied.
+func cutShort(err error) error {
+	if isContextError(err) && !errors.Is(err, actor.ErrAmbiguous) {
+		return fmt.Errorf("%w: %v", actor.ErrStopping, err)
+	}
+	return err
+}
+
+// forget drops the state of an activation. The caller has the lock.
+func (s *shard) forget(a *activation) {
+	a.loaded, a.tip = nil, nil
+	s.forgets++
+}
+
+// calmDown waits until all of the activation's state is committed. It reports
+// whether the state was dropped instead: then what was to be done on it comes
+// after the calls that go again. It is for the worker.
+func (h *Host) calmDown(ctx context.Context, a *activation) (dropped bool, err error) {
+	s := h.table.shard(a.key)
+	s.mu.Lock()
+	if a.flight != nil && a.quiet == nil {
+		a.quiet = make(chan struct{})
+	}
+	quiet := a.quiet
+	dropped = a.refused != nil
+	s.mu.Unlock()
+	if quiet == nil {
+		return dropped, nil
+	}
+	select {
+	case <-quiet:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return a.refused != nil, nil
+}

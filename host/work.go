@@ -1,0 +1,168 @@
+package host
+
+import (
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// sliceTurns is after how many turns in a row a worker lets others have the
+// processor: an actor with a full mailbox would keep it for as long as the
+// scheduler lets it otherwise, turn after turn.
+const sliceTurns = 32
+
+// outcome is what came of one run of a call on its activation's worker.
+type outcome struct {
+	result
+	// sealed is what is to be committed of a turn that ran on the tip, under is
+	// what it ran under.
+	sealed *sealed
+	under  *served
+	// resting tells that the result may show what is not committed yet.
+	resting bool
+	// again asks for the call to be run once more, after those that were dropped.
+	again bool
+}
+
+func failed(err error) outcome { return outcome{result: result{err: err}} }
+
+// leftover is what a change of an activation leaves to be done when the lock of
+// the shard is given back.
+type leftover struct {
+	launched *batch
+	answered callList
+	idle     bool // the activation has no work any more
+	gone     bool // and has left the table
+}
+
+// work runs the turns of one actor, one after the other, until none can be run.
+// A call is answered when the worker is already on to the next one or gone: who
+// has an answer can rely on that.
+func (h *Host) work(s *shard, a *activation) {
+	var left leftover
+	s.mu.Lock()
+	c := s.pick(a)
+	h.proceed(s, a, h.cfg.Clock(), &left)
+	s.mu.Unlock()
+	h.finishOff(s, a, &left)
+	for turns := 1; c != nil; turns++ {
+		o := h.turn(a, c)
+		c = h.dispose(s, a, c, &o)
+		if turns%sliceTurns == 0 {
+			runtime.Gosched()
+		}
+	}
+}
+
+// pick takes out the call that the activation's worker is to run. Without one
+// the worker ends. The caller has the lock.
+func (s *shard) pick(a *activation) *call {
+	var c *call
+	if !a.settling {
+		if c = a.again.pop(); c == nil {
+			c = a.mailbox.pop()
+		}
+	}
+	if c == nil {
+		a.working = false
+		return nil
+	}
+	s.running.push(c)
+	if s.killed {
+		c.killed.Store(true)
+	}
+	return c
+}
+
+// dispose puts a call that was run where it belongs by its outcome, and takes
+// the next one.
+func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome) (next *call) {
+	now := h.cfg.Clock()
+	o.stats = c.stats
+	var left leftover
+	s.mu.Lock()
+	s.running.remove(c)
+	switch {
+	case a.refused != nil && (o.resting || o.again):
+		// What it ran on, or would have, is gone.
+		if o.resting {
+			c.goAgain(a.refused)
+		}
+		a.again.pushFront(c)
+	case o.again:
+		a.again.pushFront(c)
+	case o.sealed != nil:
+		a.fold(h, c, o.under, o.sealed)
+		left.launched = a.launch(now)
+	case o.resting && a.flight != nil:
+		a.rest().hold(c, o.result, false)
+	default:
+		c.held = o.result
+		left.answered.push(c)
+		a.admitted--
+	}
+	if a.refused != nil {
+		a.refused = nil
+		a.again.prepend(&a.dropped)
+	}
+	next = s.pick(a)
+	h.proceed(s, a, now, &left)
+	s.mu.Unlock()
+	h.finishOff(s, a, &left)
+	return next
+}
+
+// proceed sees to it that an activation with calls to run has a worker, and that
+// one without any work is idle. The caller has the shard's lock.
+func (h *Host) proceed(s *shard, a *activation, now time.Time, left *leftover) {
+	if a.working {
+		return
+	}
+	if !a.settling && a.again.len+a.mailbox.len > 0 {
+		a.working = true
+		go h.work(s, a)
+		return
+	}
+	if a.flight != nil {
+		return
+	}
+	a.busy, a.lastUsed = false, now
+	left.idle = true
+	if a.empty() {
+		left.gone = true
+		h.table.remove(s, a)
+	}
+}
+
+// finishOff does what is left, without the lock.
+func (h *Host) finishOff(s *shard, a *activation, left *leftover) {
+	if left.launched != nil {
+		if err := h.commits.Submit(left.launched); err != nil {
+			h.landed(left.launched, err)
+		}
+	}
+	if left.gone {
+		h.deactivated(a, DeactivateDone)
+	}
+	// The list stays as it is: a caller that looks for its call, to take it out of
+	// the mailbox, may still read what links it.
+	for c := left.answered.head; c != nil; {
+		next := c.next
+		c.result <- c.held
+		c = next
+	}
+	if left.idle {
+		s.work.Done()
+	}
+}
+
+// goAgain readies a call whose run was for nothing, because of err, for the next.
+func (c *call) goAgain(err error) {
+	if errors.Is(err, actor.ErrStale) {
+		c.conflicts++
+		return
+	}
+	c.started = time.Time{} // its time was not lost by its own doing
+}
