@@ -93,8 +93,8 @@ fuzz: ## Run every fuzz target for FUZZTIME each.
 soak: build ## Kill a server under load ROUNDS times; as long as you like.
 	GREENROOM_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 0 -v -run 'TestKill' ./internal/crash
 
-bench: ## Run the benchmarks.
-	go test -run '^$$' -bench . -benchtime 1s ./store/... ./host/... ./internal/...
+bench: ## Measure what is promised about speed: all of it, AREA=pipeline, or BAR=pipeline.1.
+	@go run ./bench $(if $(AREA),-area $(AREA)) $(if $(BAR),-bar $(BAR))
 
 tools: $(TOOLS)/buf-$(BUF_VERSION) $(TOOLS)/protoc-gen-go-$(PROTOC_GO_VERSION) $(TOOLS)/protoc-gen-connect-go-$(CONNECT_GO_VERSION)
 

@@ -30,13 +30,13 @@ var bans = []ban{
 	},
 	{
 		from:   []string{"..."},
-		except: []string{"store/sqlstore/...", "internal/pgtest/..."},
+		except: []string{"store/sqlstore/...", "internal/pgtest/...", "bench/internal/bare"},
 		to:     []string{"github.com/jackc/...", "github.com/cockroachdb/cockroach-go/..."},
 		why:    "no driver type leaves a driver",
 	},
 	{
 		from:   []string{"..."},
-		except: []string{"store/embedded/..."},
+		except: []string{"store/embedded/...", "bench/internal/bare"},
 		to:     []string{"github.com/cockroachdb/pebble/..."},
 		why:    "no driver type leaves a driver",
 	},

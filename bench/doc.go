@@ -1,0 +1,31 @@
+// Command bench measures what Greenroom promises about speed.
+//
+//	go run ./bench                     all bars
+//	go run ./bench -area pipeline      one area
+//	go run ./bench -bar pipeline.1     one bar
+//
+// Every promise is a bar: a value over a baseline that is measured in the same
+// run, held against a target. For each the program prints a table for people and
+// then a line of JSON. It exits with status 1 if a bar is missed, and 2 if one
+// could not be measured.
+//
+// Whoever makes the calls is a process of its own, and so is every baseline: the
+// program starts itself anew for each (package role). Servers are greenroom
+// serve, built from this tree.
+//
+// # Where things are
+//
+//	internal/bar       what a bar is, how runs are judged and shown
+//	internal/rig       binary, guest, servers, databases
+//	internal/load      the closed loop, and what is measured of it
+//	internal/usage     processor time and memory of processes
+//	internal/role      parts of this program in processes of their own
+//	internal/wire      role: calls over the network; role: a server of no work
+//	internal/inhost    role: calls inside the host's process
+//	internal/bare      roles: the databases without Greenroom
+//	internal/pipeline  the bars of the area pipeline
+//	guest              the guest: a counter in Rust
+//
+// A new area is a package like internal/pipeline with a function Bars, and its
+// name in main.go.
+package main

@@ -1,0 +1,40 @@
+//! The guest of the benchmarks: a counter beside a block of bytes that brings
+//! the stored state to the size that a bar asks for.
+
+use greenroom::prelude::*;
+
+/// The key of the bytes that a counter carries along.
+const BALLAST: &str = "ballast";
+
+greenroom::record! {
+    #[derive(Default)]
+    pub struct Counter {
+        count: i64,
+    }
+}
+
+impl Counter {
+    fn add(&mut self, _: &mut Context, amount: i64) -> Result<i64, Error> {
+        self.count += amount;
+        Ok(self.count)
+    }
+
+    fn get(&self, _: &Context) -> Result<i64, Error> {
+        Ok(self.count)
+    }
+
+    /// Makes the actor carry that many bytes, which no other method touches.
+    fn fill(&mut self, ctx: &mut Context, bytes: u64) -> Result<(), Error> {
+        ctx.state_mut().set_bytes(BALLAST, &vec![7; bytes as usize])
+    }
+}
+
+greenroom::actors! {
+    Counter {
+        methods: {
+            "Add" => add,
+            "Get" => read_only get,
+            "Fill" => fill,
+        },
+    }
+}

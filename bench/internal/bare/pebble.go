@@ -1,0 +1,92 @@
+package bare
+
+import (
+	"context"
+	"log"
+	"strconv"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+
+	"github.com/greenroom-run/greenroom/bench/internal/load"
+)
+
+// PebbleRole commits groups of rows to Pebble.
+const PebbleRole = "pebble"
+
+// rowHeader is what the embedded store writes before a state.
+const rowHeader = 67
+
+// Pebble says how to load a folder.
+type Pebble struct {
+	Dir string
+	// Plan.Outstanding rows are under way, in groups of Group: that many groups
+	// are applied while earlier ones are being synced.
+	Plan       load.Plan
+	Group      int
+	StateBytes int
+}
+
+// Commits plays [PebbleRole]. Each call of the result is one row; latencies are
+// those of groups.
+func Commits(ctx context.Context, s Pebble) (load.Result, error) {
+	// As the embedded store opens its folder.
+	options := &pebble.Options{
+		FormatMajorVersion:          pebble.FormatWALSyncChunks,
+		MemTableSize:                16 << 20,
+		MemTableStopWritesThreshold: 3,
+		L0CompactionThreshold:       2,
+		L0StopWritesThreshold:       1000,
+		MaxOpenFiles:                1000,
+		CacheSize:                   64 << 20,
+		Logger:                      quiet{},
+	}
+	for i := range options.Levels {
+		options.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	db, err := pebble.Open(s.Dir, options)
+	if err != nil {
+		return load.Result{}, err
+	}
+	keys := make([][]byte, s.Plan.Actors)
+	for i := range keys {
+		keys[i] = []byte("actor/default||Counter||c" + strconv.Itoa(i))
+	}
+	plan := s.Plan
+	plan.Outstanding /= s.Group
+	values := make([][]byte, plan.Outstanding)
+	for i := range values {
+		values[i] = make([]byte, rowHeader+s.StateBytes)
+	}
+	res, err := load.Drive(ctx, plan, func(_ context.Context, worker, target, n int) error {
+		batch := db.NewBatch()
+		value := values[worker]
+		for i := range s.Group {
+			value[i%len(value)]++
+			// Spread as turns of random actors are.
+			key := keys[(target+i*7919)%len(keys)]
+			if err := batch.Set(key, value, nil); err != nil {
+				return err
+			}
+		}
+		if err := db.ApplyNoSyncWait(batch, pebble.Sync); err != nil {
+			return err
+		}
+		if err := batch.SyncWait(); err != nil {
+			return err
+		}
+		return batch.Close()
+	})
+	res.Calls *= int64(s.Group)
+	if closeErr := db.Close(); err == nil {
+		err = closeErr
+	}
+	return res, err
+}
+
+// quiet keeps Pebble's notes to itself.
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)           {}
+func (quiet) Errorf(format string, a ...any) { log.Printf(format, a...) }
+func (quiet) Fatalf(format string, a ...any) { log.Fatalf(format, a...) }

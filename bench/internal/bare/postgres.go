@@ -1,0 +1,118 @@
+package bare
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/greenroom-run/greenroom/bench/internal/load"
+)
+
+// The names of the roles over a SQL database.
+const (
+	// TransactionRole makes a turn of a transaction: BEGIN, SELECT FOR UPDATE,
+	// UPDATE, COMMIT.
+	TransactionRole = "sql-transaction"
+	// UpdateRole makes a turn of a single conditional UPDATE.
+	UpdateRole = "sql-update"
+)
+
+// SQL says how to load a database.
+type SQL struct {
+	URL        string
+	Plan       load.Plan // Outstanding is the number of connections
+	StateBytes int
+}
+
+// The table has the columns of Greenroom's own that a turn touches, and the same
+// room in its pages.
+const (
+	createTable = `CREATE TABLE IF NOT EXISTS bare_actor (
+		app text, type text, id text, version int8 NOT NULL, commit_id uuid NOT NULL, state bytea NOT NULL,
+		updated_at timestamptz NOT NULL, PRIMARY KEY (app, type, id))`
+	// fillTable leaves alone what an earlier run has filled.
+	fillTable = `INSERT INTO bare_actor SELECT 'default', 'Counter', 'c' || n, 1, gen_random_uuid(), $2::bytea, now()
+		FROM generate_series(0, $1::int8 - 1) AS n ON CONFLICT (app, type, id) DO NOTHING`
+	selectRow = `SELECT version, state FROM bare_actor WHERE app = $1 AND type = $2 AND id = $3 FOR UPDATE`
+	updateRow = `UPDATE bare_actor SET version = $4, commit_id = $5, state = $6, updated_at = clock_timestamp()
+		WHERE app = $1 AND type = $2 AND id = $3 AND version = $4 - 1`
+)
+
+// Transaction plays [TransactionRole].
+func Transaction(ctx context.Context, s SQL) (load.Result, error) {
+	pool, err := s.open(ctx)
+	if err != nil {
+		return load.Result{}, err
+	}
+	defer pool.Close()
+	return load.Drive(ctx, s.Plan, func(ctx context.Context, _, target, _ int) error {
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			var version int64
+			var state []byte
+			if err := tx.QueryRow(ctx, selectRow, "default", "Counter", id(target)).Scan(&version, &state); err != nil {
+				return err
+			}
+			state[0]++
+			_, err := tx.Exec(ctx, updateRow, "default", "Counter", id(target), version+1, commitID(), state)
+			return err
+		})
+	})
+}
+
+// Update plays [UpdateRole]. Its plan has one call outstanding: it knows the
+// versions of its rows, as nobody else writes them.
+func Update(ctx context.Context, s SQL) (load.Result, error) {
+	if s.Plan.Outstanding != 1 {
+		return load.Result{}, fmt.Errorf("%s has %d calls outstanding; give 1", UpdateRole, s.Plan.Outstanding)
+	}
+	pool, err := s.open(ctx)
+	if err != nil {
+		return load.Result{}, err
+	}
+	defer pool.Close()
+	if _, err := pool.Exec(ctx, `UPDATE bare_actor SET version = 1`); err != nil {
+		return load.Result{}, err
+	}
+	versions := make([]int64, s.Plan.Actors)
+	state := make([]byte, s.StateBytes)
+	return load.Drive(ctx, s.Plan, func(ctx context.Context, _, target, _ int) error {
+		versions[target]++
+		tag, err := pool.Exec(ctx, updateRow, "default", "Counter", id(target), versions[target]+1, commitID(), state)
+		if err == nil && tag.RowsAffected() != 1 {
+			return fmt.Errorf("%d rows were updated", tag.RowsAffected())
+		}
+		return err
+	})
+}
+
+// open connects, and fills the table.
+func (s SQL) open(ctx context.Context) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	cfg.MaxConns = int32(s.Plan.Outstanding)
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = pool.Exec(ctx, createTable); err == nil {
+		_, err = pool.Exec(ctx, fillTable, s.Plan.Actors, make([]byte, s.StateBytes))
+	}
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("fill the table: %w", err)
+	}
+	return pool, nil
+}
+
+func id(target int) string { return "c" + strconv.Itoa(target) }
+
+func commitID() (id [16]byte) {
+	_, _ = rand.Read(id[:]) // it never fails
+	return id
+}

@@ -1,0 +1,123 @@
+// Package inhost calls actors inside the process that hosts them, with no
+// network between: what the host itself costs.
+package inhost
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/wasm"
+	"github.com/greenroom-run/greenroom/modules"
+	"github.com/greenroom-run/greenroom/store"
+	"github.com/greenroom-run/greenroom/store/embedded"
+	"github.com/greenroom-run/greenroom/store/sqlstore"
+)
+
+// Role hosts actors and calls them.
+const Role = "in-host"
+
+// Spec says what to host and how to load it.
+type Spec struct {
+	Dir, StoreURL string // one of them
+	Wasm          string // path of the module
+	Plan          load.Plan
+	StateBytes    int
+	Method        string
+	Payload       string // JSON
+	ReadOnly      bool
+	Keys          bool // an idempotency key for every call
+}
+
+// Load plays [Role]: it calls every actor once, which fills and activates it,
+// and then measures.
+func Load(ctx context.Context, s Spec) (res load.Result, err error) {
+	var cleanup []func() error
+	defer func() {
+		for i := len(cleanup) - 1; i >= 0; i-- {
+			err = errors.Join(err, cleanup[i]())
+		}
+	}()
+	quiet := slog.New(slog.DiscardHandler)
+	st, err := s.open(ctx, quiet)
+	if err != nil {
+		return res, err
+	}
+	cleanup = append(cleanup, st.Close)
+	engine, err := wasm.New(ctx, wasm.Config{Logger: quiet})
+	if err != nil {
+		return res, err
+	}
+	cleanup = append(cleanup, func() error { return engine.Close(ctx) })
+	mods, err := modules.New(modules.Config{Store: st, Inspector: engine, Logger: quiet})
+	if err != nil {
+		return res, err
+	}
+	if err := mods.Start(ctx); err != nil {
+		return res, err
+	}
+	cleanup = append(cleanup, func() error { return mods.Stop(ctx) })
+	if err := deploy(ctx, mods, s.Wasm); err != nil {
+		return res, err
+	}
+	h, err := host.New(host.Config{Committer: st, Modules: mods, Engine: engine, Logger: quiet, MaxActivations: 2 * s.Plan.Actors})
+	if err != nil {
+		return res, err
+	}
+	if err := h.Start(ctx); err != nil {
+		return res, err
+	}
+	cleanup = append(cleanup, func() error { return h.Stop(ctx) })
+
+	fill := Spec{
+		Plan:   load.Plan{Outstanding: 256, Actors: s.Plan.Actors, Once: true},
+		Method: "Fill", Payload: strconv.Itoa(s.StateBytes),
+	}
+	if _, err := load.Drive(ctx, fill.Plan, fill.call(h)); err != nil {
+		return res, err
+	}
+	return load.Drive(ctx, s.Plan, s.call(h))
+}
+
+func (s Spec) open(ctx context.Context, log *slog.Logger) (store.Store, error) {
+	if s.StoreURL != "" {
+		return sqlstore.Open(ctx, sqlstore.Config{URL: s.StoreURL, Logger: log})
+	}
+	return embedded.Open(ctx, embedded.Config{Dir: s.Dir, Logger: log})
+}
+
+func deploy(ctx context.Context, mods *modules.Service, path string) error {
+	module, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	m, err := mods.Upload(ctx, actor.DefaultApp, module, func(modules.Stage) {})
+	if err != nil {
+		return err
+	}
+	_, _, err = mods.Deploy(ctx, modules.DeployRequest{App: actor.DefaultApp, Digest: m.Digest})
+	return err
+}
+
+func (s Spec) call(h *host.Host) load.Call {
+	keys := make([]actor.Key, s.Plan.Actors)
+	for i := range keys {
+		keys[i] = actor.Key{App: actor.DefaultApp, Type: "Counter", ID: "c" + strconv.Itoa(i)}
+	}
+	run := strconv.FormatInt(time.Now().UnixNano(), 36)
+	payload := actor.Payload{Data: []byte(s.Payload)}
+	return func(ctx context.Context, worker, target, n int) error {
+		inv := actor.Invocation{ID: "bench", Key: keys[target], Method: s.Method, Payload: payload, ReadOnly: s.ReadOnly}
+		if s.Keys {
+			inv.IdempotencyKey = run + "-" + strconv.Itoa(worker) + "-" + strconv.Itoa(n)
+		}
+		_, err := h.Invoke(ctx, inv)
+		return err
+	}
+}

@@ -1,0 +1,83 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestHistogram(t *testing.T) {
+	var h histogram
+	for i := 1; i <= 1000; i++ {
+		h.add(time.Duration(i) * time.Microsecond)
+	}
+	for q, want := range map[float64]time.Duration{0.5: 500 * time.Microsecond, 0.99: 990 * time.Microsecond, 1: time.Millisecond} {
+		if got := h.quantile(q); got < want || float64(got) > 1.04*float64(want) {
+			t.Errorf("quantile(%v) = %v, want %v and 4 %% at most above", q, got, want)
+		}
+	}
+	if got := new(histogram).quantile(0.5); got != 0 {
+		t.Errorf("quantile of nothing = %v", got)
+	}
+}
+
+func TestBucketsAreInOrder(t *testing.T) {
+	for v := range uint64(1 << 12) {
+		b := bucket(v)
+		if upper(b) < v || b > 0 && upper(b-1) >= v {
+			t.Fatalf("%d is in bucket %d, which ends at %d after %d", v, b, upper(b), upper(b-1))
+		}
+	}
+	if b := bucket(1<<63 + 1); upper(b) < 1<<63 {
+		t.Fatalf("the largest bucket ends at %d", upper(b))
+	}
+}
+
+func TestDriveMeasuresAfterTheWarmup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := Drive(t.Context(), Plan{Outstanding: 4, Actors: 10, Warmup: time.Second, Duration: 2 * time.Second},
+			func(ctx context.Context, _, _, _ int) error { wait(ctx, 10*time.Millisecond); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rate := r.Rate(); rate < 390 || rate > 410 {
+			t.Errorf("rate = %v, want 4 callers at 100 calls/s", rate)
+		}
+		if r.P50 < 10*time.Millisecond || r.P99 > 11*time.Millisecond {
+			t.Errorf("p50 %v, p99 %v of calls of 10 ms", r.P50, r.P99)
+		}
+	})
+}
+
+func TestOnceCallsEachActorOnce(t *testing.T) {
+	var seen [100]atomic.Int32
+	r, err := Drive(t.Context(), Plan{Outstanding: 7, Actors: len(seen), Once: true}, func(_ context.Context, _, actor, _ int) error {
+		seen[actor].Add(1)
+		return nil
+	})
+	if err != nil || r.Calls != int64(len(seen)) {
+		t.Fatalf("%d calls, %v", r.Calls, err)
+	}
+	for i := range seen {
+		if n := seen[i].Load(); n != 1 {
+			t.Errorf("actor %d was called %d times", i, n)
+		}
+	}
+}
+
+func TestFailedCallEndsTheRun(t *testing.T) {
+	broken := errors.New("no such actor")
+	_, err := Drive(t.Context(), Plan{Outstanding: 3, Actors: 5, Duration: time.Hour}, func(ctx context.Context, worker, _, n int) error {
+		if worker == 1 && n == 2 {
+			return broken
+		}
+		return ctx.Err()
+	})
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "call of actor") {
+		t.Fatalf("err = %v", err)
+	}
+}

@@ -1,0 +1,63 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/greenroom-run/greenroom/bench/internal/bar"
+	"github.com/greenroom-run/greenroom/bench/internal/bare"
+	"github.com/greenroom-run/greenroom/bench/internal/rig"
+	"github.com/greenroom-run/greenroom/bench/internal/wire"
+)
+
+// hotCalls is how many calls of the hot actor are outstanding.
+const hotCalls = 256
+
+// hotActor is pipeline.3.
+func hotActor(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
+	url, pid, err := r.Postgres(ctx)
+	if err != nil {
+		return err
+	}
+	turns := func(s *rig.Server, store string, run int, watch map[string]int) (float64, error) {
+		watch["server"] = s.PID
+		res, err := called(ctx, rec, "Greenroom, "+store, run, add(s.URL, wire.Connect, plan(r, hotCalls, 1, watch)))
+		return res.Rate(), err
+	}
+	err = serve(ctx, r, func(s *rig.Server) error {
+		if err := fill(ctx, s.URL, 1); err != nil {
+			return err
+		}
+		return each(r, func(run int) error {
+			base, err := measured(ctx, rec, "a transaction per turn, one row, 64 workers", run, bare.TransactionRole,
+				bare.SQL{URL: url, Plan: plan(r, workers, 1, map[string]int{"PostgreSQL": pid}), StateBytes: stateBytes})
+			if err != nil {
+				return err
+			}
+			rate, err := turns(s, "PostgreSQL", run, map[string]int{"PostgreSQL": pid})
+			if err == nil {
+				rec.Compare("PostgreSQL", rate, base.Rate())
+			}
+			return err
+		})
+	}, "--store", url)
+	if err != nil {
+		return err
+	}
+	return serveEmbedded(ctx, r, func(s *rig.Server) error {
+		if err := fill(ctx, s.URL, 1); err != nil {
+			return err
+		}
+		return each(r, func(run int) error {
+			base, err := bareLoop(ctx, r, rec, "Pebble, an fsync per turn", run,
+				bare.Pebble{Plan: plan(r, 1, 1, nil), Group: 1, StateBytes: stateBytes})
+			if err != nil {
+				return err
+			}
+			rate, err := turns(s, "embedded store", run, map[string]int{})
+			if err == nil {
+				rec.Compare("embedded", rate, base.Rate())
+			}
+			return err
+		})
+	})
+}

@@ -1,0 +1,47 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/greenroom-run/greenroom/bench/internal/bar"
+	"github.com/greenroom-run/greenroom/bench/internal/bare"
+	"github.com/greenroom-run/greenroom/bench/internal/rig"
+	"github.com/greenroom-run/greenroom/bench/internal/wire"
+)
+
+// sqlTurns is pipeline.1.
+func sqlTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
+	if err := noteGuest(ctx, r, rec); err != nil {
+		return err
+	}
+	url, pid, err := r.Postgres(ctx)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, r, func(s *rig.Server) error {
+		if err := fill(ctx, s.URL, r.Count(actors)); err != nil {
+			return err
+		}
+		database := map[string]int{"PostgreSQL": pid}
+		all := map[string]int{"PostgreSQL": pid, "server": s.PID}
+		return each(r, func(run int) error {
+			base, err := measured(ctx, rec, "a transaction per turn, 64 workers", run, bare.TransactionRole,
+				bare.SQL{URL: url, Plan: plan(r, workers, actors, database), StateBytes: stateBytes})
+			if err != nil {
+				return err
+			}
+			busy, err := called(ctx, rec, "Greenroom, 1,024 outstanding", run, add(s.URL, wire.Connect, plan(r, many, actors, all)))
+			if err != nil {
+				return err
+			}
+			some, err := called(ctx, rec, "Greenroom, 64 outstanding", run, add(s.URL, wire.Connect, plan(r, workers, actors, all)))
+			if err != nil {
+				return err
+			}
+			rec.Compare("turns at 1,024 outstanding", busy.Rate(), base.Rate())
+			rec.Compare("CPU at 1,024 outstanding", micros(busy.CPUPerCall()), micros(base.CPUPerCall()))
+			rec.Compare("turns at 64 outstanding", some.Rate(), base.Rate())
+			return nil
+		})
+	}, "--store", url)
+}

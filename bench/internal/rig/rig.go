@@ -1,0 +1,123 @@
+// Package rig sets up what bars measure: the greenroom binary, a guest, servers
+// and databases, each made when it is first asked for and gone at the end.
+package rig
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
+)
+
+// Config says how much to measure.
+type Config struct {
+	// Root is the root of the repository.
+	Root string
+	// Runs is how often each baseline and each subject runs.
+	Runs int
+	// Warmup and Duration are those of each run.
+	Warmup, Duration time.Duration
+	// Actors replaces the number of actors that bars ask for, if it is less:
+	// for a quick look. 0: as they ask.
+	Actors int
+	// Log gets what is being done.
+	Log io.Writer
+}
+
+// Rig is for one goroutine at a time.
+type Rig struct {
+	Config
+	dir      string
+	binary   string
+	guest    guestbuild.Result
+	postgres *pgtest.Server
+	folders  int
+}
+
+// New makes a rig with a scratch folder on the disk of the system's temporary
+// files. Closing it is the caller's duty.
+func New(cfg Config) (*Rig, error) {
+	dir, err := os.MkdirTemp("", "greenroom-bench-")
+	if err != nil {
+		return nil, err
+	}
+	return &Rig{Config: cfg, dir: dir}, nil
+}
+
+// Close stops the database and removes the scratch folder.
+func (r *Rig) Close() error {
+	if r.postgres != nil {
+		r.postgres.Close()
+	}
+	return os.RemoveAll(r.dir)
+}
+
+// Count returns how many actors to use where a bar asks for n.
+func (r *Rig) Count(n int) int {
+	if r.Actors > 0 {
+		return min(n, r.Actors)
+	}
+	return n
+}
+
+// Folder returns a new empty folder and a function that removes it.
+func (r *Rig) Folder() (string, func(), error) {
+	r.folders++
+	dir := filepath.Join(r.dir, fmt.Sprint("data-", r.folders))
+	return dir, func() { _ = os.RemoveAll(dir) }, os.Mkdir(dir, 0o750)
+}
+
+// Binary builds greenroom and returns its path.
+func (r *Rig) Binary(ctx context.Context) (string, error) {
+	if r.binary != "" {
+		return r.binary, nil
+	}
+	fmt.Fprintln(r.Log, "building greenroom …")
+	path := filepath.Join(r.dir, "greenroom")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, "./cmd/greenroom")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = r.Root, r.Log, r.Log
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("build greenroom: %w", err)
+	}
+	r.binary = path
+	return path, nil
+}
+
+// Guest builds the counter in bench/guest and returns the path of the module and
+// how it was built.
+func (r *Rig) Guest(ctx context.Context) (path, how string, err error) {
+	if r.guest.Path == "" {
+		fmt.Fprintln(r.Log, "building the guest …")
+		r.guest, err = guestbuild.Build(ctx, guestbuild.Request{
+			Dir: filepath.Join(r.Root, "bench", "guest"), Out: filepath.Join(r.dir, "counter.wasm"),
+		})
+		if err != nil {
+			return "", "", fmt.Errorf("build the guest of the benchmarks: %w", err)
+		}
+	}
+	return r.guest.Path, r.guest.Toolchain, nil
+}
+
+// Postgres returns a fresh database on a PostgreSQL with fsync on, and the
+// process ID of its server.
+func (r *Rig) Postgres(ctx context.Context) (url string, pid int, err error) {
+	if r.postgres == nil {
+		fmt.Fprintln(r.Log, "starting PostgreSQL …")
+		if r.postgres, err = pgtest.Open(); err != nil {
+			return "", 0, err
+		}
+	}
+	url, err = r.postgres.CreateDatabase(ctx)
+	return url, r.postgres.Pid(), err
+}
+
+// Cockroach returns the URL of the CockroachDB that the environment names, empty
+// if it names none.
+func (r *Rig) Cockroach() string { return os.Getenv(pgtest.CockroachVariable) }

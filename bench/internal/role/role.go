@@ -1,0 +1,147 @@
+// Package role runs parts of a benchmark in processes of their own: the program
+// starts itself again with a role's name, gives it a specification in JSON on
+// standard input and reads what it has to say, in JSON, from standard output.
+//
+//	parent                                child: PROGRAM role NAME
+//	Call, Start ── specification ───────▶ Serve: the role's function
+//	            ◀─────────── its answer ─ say(answer)
+//	Close       ── end of input ────────▶ its context ends
+//
+// The end of input also comes when the parent dies, so nothing is left behind.
+package role
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+)
+
+// Verb is the first argument of a program that is to play a role; the second is
+// the role's name.
+const Verb = "role"
+
+// Func plays a role. It reads its specification, and says its answer once; a
+// role that serves goes on until ctx ends.
+type Func func(ctx context.Context, spec json.RawMessage, say func(answer any) error) error
+
+// Roles are roles by name.
+type Roles map[string]Func
+
+// Of makes a role of a function from specification to answer.
+func Of[S, A any](f func(context.Context, S) (A, error)) Func {
+	return func(ctx context.Context, raw json.RawMessage, say func(any) error) error {
+		var spec S
+		if err := json.Unmarshal(raw, &spec); err != nil {
+			return fmt.Errorf("read the specification: %w", err)
+		}
+		answer, err := f(ctx, spec)
+		if err != nil {
+			return err
+		}
+		return say(answer)
+	}
+}
+
+// Serve plays the role of that name on the two streams.
+func (rs Roles) Serve(ctx context.Context, name string, in io.Reader, out io.Writer) error {
+	f, ok := rs[name]
+	if !ok {
+		return fmt.Errorf("there is no role %q", name)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lines := bufio.NewReader(in)
+	spec, err := lines.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("read the specification: %w", err)
+	}
+	go func() {
+		// Its parent closes it or dies; until then there is nothing to read.
+		_, _ = io.Copy(io.Discard, lines)
+		cancel()
+	}()
+	return f(ctx, spec, func(answer any) error { return json.NewEncoder(out).Encode(answer) })
+}
+
+// Process is a role under way.
+type Process struct {
+	name   string
+	cmd    *exec.Cmd
+	input  io.Closer
+	output *bufio.Reader
+	close  sync.Once
+	err    error // of close
+}
+
+// Start starts a role in a process of its own. When ctx ends it is killed.
+// Closing it is the caller's duty.
+func Start(ctx context.Context, name string, spec any) (*Process, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, program, Verb, name)
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start role %s: %w", name, err)
+	}
+	p := &Process{name: name, cmd: cmd, input: input, output: bufio.NewReader(output)}
+	if _, err := input.Write(append(text, '\n')); err != nil {
+		return nil, errors.Join(fmt.Errorf("start role %s: %w", name, err), p.Close())
+	}
+	return p, nil
+}
+
+// Answer waits for what the role says.
+func (p *Process) Answer(answer any) error {
+	if err := json.NewDecoder(p.output).Decode(answer); err != nil {
+		// It ended without an answer, and has said why on standard error.
+		return errors.Join(fmt.Errorf("role %s gave no answer: %w", p.name, err), p.Close())
+	}
+	return nil
+}
+
+// PID is the process ID.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Close ends the role and waits for its process. It is safe twice.
+func (p *Process) Close() error {
+	p.close.Do(func() {
+		p.input.Close()
+		if err := p.cmd.Wait(); err != nil {
+			p.err = fmt.Errorf("role %s: %w", p.name, err)
+		}
+	})
+	return p.err
+}
+
+// Call plays a role to its end in a process of its own.
+func Call[A any](ctx context.Context, name string, spec any) (A, error) {
+	var answer A
+	p, err := Start(ctx, name, spec)
+	if err != nil {
+		return answer, err
+	}
+	if err := p.Answer(&answer); err != nil {
+		return answer, err
+	}
+	return answer, p.Close()
+}

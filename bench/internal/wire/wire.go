@@ -1,0 +1,124 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/bench/internal/load"
+)
+
+// Role loads a server.
+const Role = "load"
+
+// Protocol is how calls reach the server.
+type Protocol string
+
+// The protocols.
+const (
+	// Connect is ActorService.Invoke, a unary call over HTTP/1.1 with
+	// connections that are kept.
+	Connect Protocol = "connect"
+	// HTTP is PUT /v2.0/actors/…, likewise.
+	HTTP Protocol = "http"
+)
+
+// Spec says how to load a server.
+type Spec struct {
+	URL      string
+	Protocol Protocol
+	Plan     load.Plan
+	Method   string
+	Payload  string // JSON
+	// Keys gives every call an idempotency key of its own.
+	Keys bool
+}
+
+// Load plays [Role].
+func Load(ctx context.Context, s Spec) (load.Result, error) {
+	call, err := s.call()
+	if err != nil {
+		return load.Result{}, err
+	}
+	return load.Drive(ctx, s.Plan, call)
+}
+
+func (s Spec) call() (load.Call, error) {
+	switch s.Protocol {
+	case Connect:
+		return s.connect(), nil
+	case HTTP:
+		return s.http(), nil
+	}
+	return nil, fmt.Errorf("there is no protocol %q", s.Protocol)
+}
+
+func (s Spec) connect() load.Call {
+	service := greenroomv1connect.NewActorServiceClient(s.keepAlive(), s.URL)
+	run := runID()
+	return func(ctx context.Context, worker, target, n int) error {
+		req := connect.NewRequest(&greenroomv1.InvokeRequest{
+			Actor:  &greenroomv1.ActorKey{App: "default", Type: "Counter", Id: id(target)},
+			Method: s.Method, Payload: []byte(s.Payload),
+		})
+		if s.Keys {
+			req.Header().Set("Idempotency-Key", key(run, worker, n))
+		}
+		_, err := service.Invoke(ctx, req)
+		return err
+	}
+}
+
+func (s Spec) http() load.Call {
+	client := s.keepAlive()
+	run := runID()
+	return func(ctx context.Context, worker, target, n int) error {
+		url := s.URL + "/v2.0/actors/default/Counter/" + id(target) + "/method/" + s.Method
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader([]byte(s.Payload)))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		if s.Keys {
+			req.Header.Set("Idempotency-Key", key(run, worker, n))
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err == nil && resp.StatusCode != http.StatusOK {
+			err = fmt.Errorf("status %d: %s", resp.StatusCode, body)
+		}
+		return err
+	}
+}
+
+// keepAlive returns a client with a connection for each call outstanding.
+func (s Spec) keepAlive() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialContext:         (&net.Dialer{}).DialContext,
+		MaxIdleConns:        s.Plan.Outstanding,
+		MaxIdleConnsPerHost: s.Plan.Outstanding,
+		DisableCompression:  true,
+	}}
+}
+
+func id(target int) string { return "c" + strconv.Itoa(target) }
+
+// runID tells the keys of one run from those of another.
+func runID() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
+
+func key(run string, worker, n int) string {
+	return run + "-" + strconv.Itoa(worker) + "-" + strconv.Itoa(n)
+}

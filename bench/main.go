@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/greenroom-run/greenroom/bench/internal/bar"
+	"github.com/greenroom-run/greenroom/bench/internal/bare"
+	"github.com/greenroom-run/greenroom/bench/internal/inhost"
+	"github.com/greenroom-run/greenroom/bench/internal/pipeline"
+	"github.com/greenroom-run/greenroom/bench/internal/rig"
+	"github.com/greenroom-run/greenroom/bench/internal/role"
+	"github.com/greenroom-run/greenroom/bench/internal/wire"
+)
+
+// roles are what this program does in processes of its own.
+func roles() role.Roles {
+	return role.Roles{
+		wire.Role:            role.Of(wire.Load),
+		wire.HollowRole:      wire.Hollow,
+		inhost.Role:          role.Of(inhost.Load),
+		bare.TransactionRole: role.Of(bare.Transaction),
+		bare.UpdateRole:      role.Of(bare.Update),
+		bare.PebbleRole:      role.Of(bare.Commits),
+	}
+}
+
+// bars are all there are, area by area.
+func bars() []bar.Bar { return pipeline.Bars() }
+
+// The exit statuses.
+const (
+	exitPass   = 0
+	exitMissed = 1 // a bar is missed
+	exitFailed = 2 // something could not be measured
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) == 3 && os.Args[1] == role.Verb {
+		if err := roles().Serve(ctx, os.Args[2], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[2], err)
+			os.Exit(exitFailed)
+		}
+		return
+	}
+	status, err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+	}
+	os.Exit(status)
+}
+
+func run(ctx context.Context, args []string, out, log io.Writer) (status int, err error) {
+	var area, name string
+	cfg := rig.Config{Log: log}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(log)
+	flags.StringVar(&area, "area", "", "run the bars of this `area` only")
+	flags.StringVar(&name, "bar", "", "run this bar only, by its `name`")
+	flags.StringVar(&cfg.Root, "root", ".", "root `folder` of the repository")
+	flags.IntVar(&cfg.Runs, "runs", 3, "how often each baseline and each subject runs")
+	flags.DurationVar(&cfg.Warmup, "warmup", time.Second, "how long each run goes before it is measured")
+	flags.DurationVar(&cfg.Duration, "duration", 3*time.Second, "how long each run is measured")
+	flags.IntVar(&cfg.Actors, "actors", 0, "use at most so many actors, for a quick look; 0: as many as the bars say")
+	list := flags.Bool("list", false, "list the bars and end")
+	if err := flags.Parse(args); err != nil {
+		return exitFailed, nil // it has said why
+	}
+	chosen, err := bar.Select(bars(), area, name)
+	if err != nil {
+		return exitFailed, err
+	}
+	if *list {
+		for _, b := range chosen {
+			fmt.Fprintf(out, "%s\t%s\n", b.Name, b.Title)
+		}
+		return exitPass, nil
+	}
+	r, err := rig.New(cfg)
+	if err != nil {
+		return exitFailed, err
+	}
+	defer func() {
+		if closeErr := r.Close(); err == nil && closeErr != nil {
+			status, err = exitFailed, closeErr
+		}
+	}()
+	return measure(ctx, r, chosen, out)
+}
+
+// measure runs bars one after the other. One that fails does not keep the others
+// from running.
+func measure(ctx context.Context, r *rig.Rig, chosen []bar.Bar, out io.Writer) (int, error) {
+	status := exitPass
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false) // for the comparisons
+	for _, b := range chosen {
+		var rec bar.Record
+		err := b.Run(ctx, r, &rec)
+		if ctx.Err() != nil {
+			return exitFailed, context.Cause(ctx)
+		}
+		var res bar.Result
+		if err == nil {
+			res, err = b.Judge(&rec)
+		}
+		if err != nil {
+			status = exitFailed
+			if err := lines.Encode(bar.Failed(b, err)); err != nil {
+				return exitFailed, err
+			}
+			continue
+		}
+		if !res.Pass {
+			status = max(status, exitMissed)
+		}
+		rec.Print(out, res)
+		if err := lines.Encode(res); err != nil {
+			return exitFailed, err
+		}
+	}
+	return status, nil
+}
