@@ -44,7 +44,7 @@ func TestModuleFaults(t *testing.T) {
 		for _, on := range []string{"INSERT INTO greenroom_module_upload", "INSERT INTO greenroom_module_chunk", pgproxy.Commit} {
 			t.Run(c.name+"/"+on, func(t *testing.T) {
 				b := b.of(t)
-				wasm := bytes.Repeat([]byte(fmt.Sprint(n, on)), 100_000)
+				wasm := bytes.Repeat([]byte(fmt.Sprint(n, on)), 40_000)
 				m := moduleOf(wasm)
 				c.On = on
 				b.proxy.Plan(t, c.Fault)

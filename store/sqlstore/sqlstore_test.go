@@ -54,17 +54,6 @@ func TestContract(t *testing.T) {
 	}
 }
 
-func TestReopen(t *testing.T) {
-	for name, url := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			storetest.RunReopen(t, func(t *testing.T) storetest.Medium {
-				database := url(t)
-				return storetest.Medium{Open: func(t *testing.T) store.Store { return open(t, database) }}
-			})
-		})
-	}
-}
-
 func TestDamage(t *testing.T) {
 	for name, url := range engines(t) {
 		t.Run(name, func(t *testing.T) {
