@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/host"
 	. "github.com/greenroom-run/greenroom/host/wasm/wasmtest"
 )
 
@@ -28,6 +30,25 @@ func BenchmarkTurn(b *testing.B) {
 	calls, turn := newCalls(), frame("{}")
 	b.ReportAllocs()
 	for b.Loop() {
+		if err := i.Run(context.Background(), turn, calls); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkSwitch runs the turns of two actors by turns on one instance, which is
+// reset for each.
+func BenchmarkSwitch(b *testing.B) {
+	e := newEngine(b, Config{})
+	switchActors(b, instantiate(b, e, Guest{}.Bytes()), frame("{}"))
+}
+
+func switchActors(b *testing.B, i host.Instance, turn *abi.Turn) {
+	b.Helper()
+	calls, ids := newCalls(), []string{"1", "2"}
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		turn.ID = ids[n%2]
 		if err := i.Run(context.Background(), turn, calls); err != nil {
 			b.Fatal(err)
 		}

@@ -36,6 +36,7 @@ type Engine struct {
 	compilers chan struct{} // a slot per compilation
 	programs  *programs
 	pool      memoryPool
+	functions functions
 	gate      gate
 	halted    atomic.Bool // guests are to stop
 }
@@ -60,7 +61,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, errors.New("wasm engine: this machine's processor has no Wasm compiler (amd64 with SSE4.1 and arm64 have one); allow the interpreter to run guests about a hundred times slower")
 	}
 	e := &Engine{cfg: cfg, log: cfg.Logger, compilers: make(chan struct{}, cfg.Compilers)}
-	e.pool.max = int64(cfg.MaxInstances)
+	e.pool.max, e.pool.pages = int64(cfg.MaxInstances), newPagemap()
 	e.gate.init()
 	e.programs = newPrograms(cfg.MaxPrograms)
 	e.plain = sync.OnceValues(func() (*wasmRuntime, error) { return newRuntime(context.WithoutCancel(ctx), nil) })

@@ -233,3 +233,13 @@ func BenchmarkTurnGo(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkSwitchGo(b *testing.B) {
+	e := guestEngine(b)
+	i, err := load(b, e, goGuest(b, counterDir)).NewInstance(context.Background(), 64<<20)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer i.Close(context.Background())
+	switchActors(b, i, call("a", "Add", `{"amount":1}`))
+}

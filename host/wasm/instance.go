@@ -54,16 +54,6 @@ type instance struct {
 	closed bool
 }
 
-// level is what a turn needs of its own when it runs within another one of the
-// same instance: wazero's Function objects hold a call stack each.
-type level struct {
-	// turn is looked up once: a look-up costs more than a turn, and 10 KB of
-	// call stack, which is why the allocator, needed rarely, is not kept.
-	turn               api.Function
-	stack              [2]uint64
-	framePtr, frameCap uint32 // the guest's frame buffer
-}
-
 // run is what belongs to one turn; calls is nil outside turns.
 type run struct {
 	calls    host.Calls
@@ -178,7 +168,7 @@ func (i *instance) start(ctx context.Context) (err error) {
 		return i.startFailure(ctx, "start the guest", err)
 	}
 	i.levels = i.levels[:1]
-	*i.levels[0] = level{turn: i.mod.ExportedFunction(abi.ExportTurn)}
+	i.levels[0] = &level{}
 	i.fuel = i.mod.ExportedGlobal(meter.ExportFuel).(api.MutableGlobal)
 	i.depth = i.mod.ExportedGlobal(meter.ExportDepth).(api.MutableGlobal)
 	i.globals = i.globals[:0]
@@ -248,6 +238,9 @@ func (i *instance) reset(ctx context.Context) error {
 		return nil
 	}
 	// Memory does not shrink, and tables cannot be set from outside.
+	for _, lv := range i.levels {
+		lv.fn.Store(nil)
+	}
 	i.mem.kept = true
 	err := i.mod.Close(ctx)
 	i.mem.kept = false
@@ -381,7 +374,7 @@ func (i *instance) enter(ctx context.Context, frame *abi.Turn) (*level, error) {
 		return nil, &actor.TrapError{Kind: actor.TrapStack, Message: fmt.Sprintf("the chain enters one actor more than %d times", maxLevels)}
 	}
 	if i.active == len(i.levels) {
-		i.levels = append(i.levels, &level{turn: i.mod.ExportedFunction(abi.ExportTurn)})
+		i.levels = append(i.levels, &level{})
 	}
 	i.active++
 	return i.levels[i.active-1], nil
@@ -393,9 +386,12 @@ func (i *instance) turn(ctx context.Context, lv *level, frame *abi.Turn) error {
 		return err
 	}
 	lv.stack[0], lv.stack[1] = uint64(lv.framePtr), uint64(size)
-	if err := i.failure(ctx, "run the turn", i.call(ctx, lv.turn, lv.stack[:])); err != nil {
-		return err
+	functions := &i.program.engine.functions
+	fn := functions.take(lv, i.mod)
+	if err := i.failure(ctx, "run the turn", i.call(ctx, *fn, lv.stack[:])); err != nil {
+		return err // and nothing is kept: the instance is broken
 	}
+	functions.keep(lv, fn)
 	switch result := int32(uint32(lv.stack[0])); {
 	case result == abi.TurnDone:
 		return nil
@@ -478,6 +474,9 @@ func (i *instance) close(ctx context.Context) (err error) {
 		return nil
 	}
 	i.closed = true
+	for _, lv := range i.levels {
+		lv.fn.Store(nil)
+	}
 	if i.mod != nil {
 		err = i.mod.Close(ctx)
 	}

@@ -32,6 +32,7 @@ type memoryPool struct {
 	count  atomic.Int64
 	bytes  atomic.Int64 // what guests hold now
 	mapped atomic.Int64
+	pages  *pagemap
 
 	mu     sync.Mutex
 	slots  map[uint64][][]byte // free ones by their size; all of them read as zero
@@ -142,6 +143,7 @@ func (p *memoryPool) close() error {
 		err = errors.Join(err, unmapMemory(a))
 	}
 	p.arenas, p.slots = nil, nil
+	p.pages.close()
 	return err
 }
 
@@ -201,6 +203,9 @@ func (m *guestMemory) load(img *image) {
 // restore gives the memory, as large as the image, the image's content whatever
 // it has now.
 func (m *guestMemory) restore(img *image) {
+	if m.image != nil && m.pool.pages.undo(m.data[:m.size], img.file.content()) {
+		return
+	}
 	if m.image != nil || m.size > copiedBytes {
 		m.drop()
 		m.load(img)

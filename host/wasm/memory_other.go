@@ -22,3 +22,11 @@ func newImageFile([]extent, uint64) *imageFile { return nil }
 func (*imageFile) content() []byte                   { return nil }
 func (*imageFile) mapPrivate(uint64) ([]byte, error) { return nil, errors.ErrUnsupported }
 func (*imageFile) close()                            {}
+
+// pagemap is what only Linux has.
+type pagemap struct{}
+
+func newPagemap() *pagemap { return &pagemap{} }
+
+func (*pagemap) undo(_, _ []byte) bool { return false }
+func (*pagemap) close()                {}
