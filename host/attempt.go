@@ -107,9 +107,14 @@ func (h *Host) attempt(ctx context.Context, a *activation, c *call) outcome {
 	case LaneLocked:
 		h.keepNothing(a)
 		r.reply, r.err = h.lockedTurn(ctx, c, s, m.readOnly)
+		r = h.orRecorded(ctx, c, r)
 	case LaneStateless:
 		h.keepNothing(a)
 		r.reply, r.err = h.statelessTurn(ctx, c)
+		if r.err == nil && c.keyed() {
+			r.err = h.recordAlone(ctx, c, s, r.reply)
+		}
+		r = h.orRecorded(ctx, c, r)
 	default:
 		return h.warmTurn(ctx, a, c, s, m.readOnly)
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -42,10 +43,15 @@ type call struct {
 	conflicts int
 	// held is the answer that waits for the commit it rests on; wrote tells that
 	// the turn is part of that commit.
-	held   result
-	wrote  bool
-	result chan result // of capacity 1: a worker never waits for a caller
-	stats  turnStats
+	held  result
+	wrote bool
+	// sum is that of the payload, of a call with an idempotency key. doubtful
+	// tells that the same call may have been committed before: it is looked up
+	// before it runs. Others find out when they commit, which is cheaper.
+	sum      [sha256.Size]byte
+	doubtful bool
+	result   chan result // of capacity 1: a worker never waits for a caller
+	stats    turnStats
 }
 
 // result is the answer to a call.

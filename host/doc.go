@@ -87,6 +87,25 @@
 // A delete, a turn of another lane and the first one under another deployment
 // wait until there is no batch.
 //
+// # Idempotency keys
+//
+// A call with a key is recorded, with its reply, in its turn's commit, for
+// Limits.IdempotencyTTL; a turn that changed nothing commits the record alone.
+// Only what is committed is recorded, so a call that failed may run again.
+//
+//	                              commit
+//	first of its key ─▶ run ─────────────────▶ applied: answered, recorded
+//	      │                │            └────▶ the key exists: looked up ─▶ recorded reply
+//	      │                └─ guest failed: looked up ─▶ recorded reply, or the failure
+//	      ├─ one with its key waits for its commit: answered with that one
+//	      └─ ran before, and was dropped: looked up first
+//
+// Nothing is looked up for a call that is new, since the commit finds out: keys
+// cost no read. The price is a run for nothing when a call is repeated, which is
+// rare. Another payload under the same key is actor.ErrKeyReused. Read-only
+// methods ignore keys. A call with a key of a stateless type goes through a
+// mailbox like the others.
+//
 // # Invariants
 //
 //   - One worker per activation, one activation per actor: turns of the first
@@ -131,6 +150,8 @@
 //     while other actors go on. Applied: the replies are released. Never: as
 //     stale. Unknown: actor.ErrAmbiguous, the state is dropped and the turns of
 //     the commit are never run again.
+//   - The idempotency key is recorded already: the state is dropped, the calls of
+//     the commit go again, and those with keys are looked up first.
 //   - Store cannot be reached, or is so slow that Config.Pipeline's queue is
 //     full: actor.ErrUnavailable, state dropped, nothing applied. Turns that were
 //     not part of that commit run again, and find out for themselves.

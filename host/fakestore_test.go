@@ -17,14 +17,17 @@ type fakeStore struct {
 	mu     sync.Mutex
 	rows   map[actor.Key]actor.Row
 	locks  map[actor.Key]chan struct{}
+	calls  map[string]actor.IdempotencyRecord
 	faults map[string][]string // operation to the faults that its next calls meet
 	loads  int
+	// lookups counts reads of idempotency records.
+	lookups int
 	// hold, if not nil, is received from before each Commit applies.
 	hold chan struct{}
 }
 
 func newFakeStore() *fakeStore {
-	return &fakeStore{rows: make(map[actor.Key]actor.Row), locks: make(map[actor.Key]chan struct{}), faults: make(map[string][]string)}
+	return &fakeStore{calls: make(map[string]actor.IdempotencyRecord), rows: make(map[actor.Key]actor.Row), locks: make(map[actor.Key]chan struct{}), faults: make(map[string][]string)}
 }
 
 // damagedError stands for package store's, which host never imports.
@@ -104,10 +107,20 @@ func (s *fakeStore) apply(c *actor.Commit) error {
 	case "lost": // never applied, but nobody knows
 		return fmt.Errorf("commit: %w", actor.ErrAmbiguous)
 	}
+	for _, r := range c.Effects.Idempotency {
+		if _, ok := s.calls[recordName(c.Key, r.Method, r.Key)]; ok {
+			return actor.ErrKeyExists
+		}
+	}
 	if row.Version != c.ReadVersion {
 		return actor.ErrStale
 	}
-	s.rows[c.Key] = after(row, c)
+	for _, r := range c.Effects.Idempotency {
+		s.calls[recordName(c.Key, r.Method, r.Key)] = r
+	}
+	if !c.RecordsOnly() {
+		s.rows[c.Key] = after(row, c)
+	}
 	switch f {
 	case "applied": // applied, but nobody knows
 		return fmt.Errorf("commit: %w", actor.ErrAmbiguous)
@@ -118,6 +131,24 @@ func (s *fakeStore) apply(c *actor.Commit) error {
 		return fmt.Errorf("commit: %w", actor.ErrAmbiguous)
 	}
 	return nil
+}
+
+func recordName(key actor.Key, method, idem string) string {
+	return fmt.Sprintf("%s %s %s", key, method, idem)
+}
+
+func (s *fakeStore) LoadIdempotency(ctx context.Context, key actor.Key, method, idem string) (actor.IdempotencyRecord, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return actor.IdempotencyRecord{}, false, err
+	}
+	s.lookups++
+	if s.fault("lookup") == "unavailable" {
+		return actor.IdempotencyRecord{}, false, fmt.Errorf("look up: %w", actor.ErrUnavailable)
+	}
+	r, ok := s.calls[recordName(key, method, idem)]
+	return r, ok, nil
 }
 
 func after(row actor.Row, c *actor.Commit) actor.Row {
@@ -190,6 +221,20 @@ func (s *fakeStore) Settle(ctx context.Context, c actor.Commit) error {
 	default:
 		return actor.ErrAmbiguous
 	}
+}
+
+func (s *fakeStore) takeLookups() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.lookups
+	s.lookups = 0
+	return n
+}
+
+func (s *fakeStore) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.calls)
 }
 
 func (s *fakeStore) setHold(hold chan struct{}) {

@@ -108,6 +108,11 @@ func (h *Host) admit(c *call) result {
 	if err := actor.ValidateName("method", c.inv.Method); err != nil {
 		return result{err: err}
 	}
+	if c.keyed() {
+		if err := actor.ValidateIdempotencyKey(c.inv.IdempotencyKey); err != nil {
+			return result{err: err}
+		}
+	}
 	s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
 	if err != nil {
 		return result{err: err}
@@ -116,9 +121,12 @@ func (h *Host) admit(c *call) result {
 	if err != nil {
 		return result{err: err}
 	}
+	if c.keyed() {
+		c.sum = actor.PayloadSum(c.inv.Payload)
+	}
 	run := h.readTurn
 	switch {
-	case s.lane == LaneStateless:
+	case s.lane == LaneStateless && (m.readOnly || !c.keyed()):
 		run = h.statelessTurn
 	case !m.readOnly:
 		return h.queued(c, s.limits.Mailbox, s.lane)

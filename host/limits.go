@@ -41,6 +41,9 @@ type Limits struct {
 	// with the same MemoryBytes and Instances have in common. Dedicated ones are bounded by Config.GuestMemory and
 	// Config.MaxActivations alone.
 	Instances int
+	// IdempotencyTTL is for how long a call with an idempotency key is remembered,
+	// by database time.
+	IdempotencyTTL time.Duration
 	// IdleTimeout is how long an actor without work stays in memory. Sticky
 	// types stay for good.
 	IdleTimeout time.Duration
@@ -56,6 +59,8 @@ func DefaultLimits() Limits {
 		MemoryBytes:  64 << 20,
 		Instances:    64,
 		IdleTimeout:  5 * time.Minute,
+
+		IdempotencyTTL: 24 * time.Hour,
 	}
 }
 
@@ -69,6 +74,7 @@ func (l Limits) over(wider Limits) Limits {
 	setDefault(&l.MemoryBytes, wider.MemoryBytes)
 	setDefault(&l.Instances, wider.Instances)
 	setDefault(&l.IdleTimeout, wider.IdleTimeout)
+	setDefault(&l.IdempotencyTTL, wider.IdempotencyTTL)
 	return l
 }
 
@@ -104,6 +110,7 @@ func (l Limits) validate() error {
 		{"MemoryBytes", l.MemoryBytes},
 		{"Instances", int64(l.Instances)},
 		{"IdleTimeout", int64(l.IdleTimeout)},
+		{"IdempotencyTTL", int64(l.IdempotencyTTL)},
 	}
 	for _, f := range fields {
 		if f.value < 0 {

@@ -50,14 +50,19 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 			return nil, err
 		}
 		done, err = t.seal(ctx, s, l)
-		if err != nil || !done.needed {
+		if err != nil || !done.changed && !c.keyed() {
 			return nil, err
 		}
-		encoded := done.state.Encoded()
 		made = newCommit(t.key, l)
 		made.Generation, made.StateSchema = s.deployment.Generation, s.stateSchema
-		made.Effects.State = &encoded
-		done.reply.Version = made.NewVersion
+		if done.changed {
+			encoded := done.state.Encoded()
+			made.Effects.State = &encoded
+			done.reply.Version = made.NewVersion
+		}
+		if c.keyed() {
+			made.Effects.Idempotency = []actor.IdempotencyRecord{c.record(done.reply, s.limits.IdempotencyTTL)}
+		}
 		return &made, nil
 	}
 

@@ -38,20 +38,36 @@ type batch struct {
 	calls callList // guarded by the shard's lock
 
 	// These do not change once the batch is a flight.
-	commit actor.Commit
-	state  *overlay.State // what the commit carries, encoded when it is sent
-	after  *loaded
-	turns  int // that changed something
-	began  time.Time
+	commit  actor.Commit
+	state   *overlay.State // what the commit carries, encoded when it is sent; nil: records alone
+	records []actor.IdempotencyRecord
+	after   *loaded
+	turns   int // that have something to commit
+	began   time.Time
 }
 
+// recordCost is what a record takes beside its reply, roughly.
+const recordCost = 256
+
 // Size implements [pipeline.Work].
-func (b *batch) Size() int64 { return int64(b.state.Size()) }
+func (b *batch) Size() int64 {
+	size := 0
+	if b.state != nil {
+		size = b.state.Size()
+	}
+	for i := range b.records {
+		size += len(b.records[i].Reply.Data) + recordCost
+	}
+	return int64(size)
+}
 
 // Commit implements [pipeline.Work].
 func (b *batch) Commit() actor.Commit {
-	encoded := b.state.Encoded()
-	b.commit.Effects.State = &encoded
+	if b.state != nil {
+		encoded := b.state.Encoded()
+		b.commit.Effects.State = &encoded
+	}
+	b.commit.Effects.Idempotency = b.records
 	return b.commit
 }
 
@@ -94,15 +110,20 @@ func (b *batch) hold(c *call, r result, wrote bool) {
 // fold adds a sealed turn to the pending batch. The caller has the shard's lock.
 func (a *activation) fold(h *Host, c *call, s *served, done *sealed) {
 	if a.pending == nil {
-		a.pending = &batch{host: h, a: a, commit: newCommit(a.key, a.tip)}
+		a.pending = &batch{host: h, a: a, commit: newCommit(a.key, a.tip), after: a.tip}
 	}
 	b := a.pending
-	b.state = done.state
-	b.commit.Generation, b.commit.StateSchema = s.deployment.Generation, s.stateSchema
-	b.after = a.tip.after(&b.commit, done.state)
 	b.turns++
-	a.tip = b.after
-	done.reply.Version = b.commit.NewVersion
+	if done.changed {
+		b.state = done.state
+		b.commit.Generation, b.commit.StateSchema = s.deployment.Generation, s.stateSchema
+		b.after = a.tip.after(&b.commit, done.state)
+		a.tip = b.after
+		done.reply.Version = b.commit.NewVersion
+	}
+	if c.keyed() {
+		b.records = append(b.records, c.record(done.reply, s.limits.IdempotencyTTL))
+	}
 	b.hold(c, result{reply: done.reply, stats: c.stats}, true)
 }
 
@@ -148,13 +169,13 @@ func (h *Host) landed(b *batch, err error) {
 
 // refuse drops the activation's state after its flight b failed with err, and
 // all that was built on it. Turns that b would have committed are answered,
-// unless the store is sure that another writer came first; all others go again,
+// unless the store is sure that another commit came first; all others go again,
 // in their order. The caller has the shard's lock.
 func (a *activation) refuse(s *shard, b *batch, err error, answered *callList) {
 	var again callList
-	stale := errors.Is(err, actor.ErrStale)
+	refused := refusal(err)
 	for c := b.calls.pop(); c != nil; c = b.calls.pop() {
-		if c.wrote && !stale {
+		if c.wrote && !refused {
 			c.held = result{err: cutShort(err), stats: c.stats}
 			answered.push(c)
 			continue
@@ -177,6 +198,10 @@ func (a *activation) refuse(s *shard, b *batch, err error, answered *callList) {
 	a.refused = err
 	a.dropped.prepend(&again)
 }
+
+// wasRefused tells that the state was dropped since the worker took its call. The
+// caller has the shard's lock.
+func (p *speculation) wasRefused() bool { return p.refused != nil }
 
 // cutShort says what the end of the host's context means to the caller of a turn
 // that it kept from being applied.
@@ -203,7 +228,7 @@ func (h *Host) calmDown(ctx context.Context, a *activation) (dropped bool, err e
 		a.quiet = make(chan struct{})
 	}
 	quiet := a.quiet
-	dropped = a.refused != nil
+	dropped = a.wasRefused()
 	s.mu.Unlock()
 	if quiet == nil {
 		return dropped, nil
@@ -215,5 +240,5 @@ func (h *Host) calmDown(ctx context.Context, a *activation) (dropped bool, err e
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return a.refused != nil, nil
+	return a.wasRefused(), nil
 }

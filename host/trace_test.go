@@ -180,8 +180,9 @@ func (tr *trace) command(t *testing.T, args []string) {
 		key = actor.Key{App: "app", Type: "T", ID: args[1]}
 	}
 	switch args[0] {
-	case "start": // start NAME ID METHOD: an invocation in the background
+	case "start": // start NAME ID METHOD [key=KEY] [PAYLOAD]: an invocation in the background
 		inv := actor.Invocation{Key: actor.Key{App: "app", Type: "T", ID: args[2]}, Method: args[3]}
+		keyAndPayload(&inv, args[4:])
 		tr.start(args[1], func() (actor.Reply, error) { return tr.host.Invoke(context.Background(), inv) })
 	case "start-delete": // start-delete NAME ID
 		key.ID = args[2]
@@ -198,14 +199,16 @@ func (tr *trace) command(t *testing.T, args []string) {
 		tr.gate.leave <- struct{}{}
 	case "deploy", "deploy-elsewhere": // deploy PLACEMENT [schema=N] [migrate] [instance=I]
 		tr.deploy(args)
-	case "invoke", "query", "strong": // invoke ID METHOD [PAYLOAD]
+	case "lookups": // how often records were looked up since the last time
+		fmt.Fprintf(tr.out, "%d lookups\n", tr.store.takeLookups())
+	case "forget": // all records expire
+		tr.store.forget()
+	case "invoke", "query", "strong": // invoke ID METHOD [key=KEY] [PAYLOAD]
 		inv := actor.Invocation{Key: key, Method: args[2], ReadOnly: args[0] != "invoke"}
 		if args[0] == "strong" {
 			inv.Consistency = actor.ConsistencyStrong
 		}
-		if len(args) > 3 {
-			inv.Payload.Data = []byte(args[3])
-		}
+		keyAndPayload(&inv, args[3:])
 		reply, err := tr.host.Invoke(context.Background(), inv)
 		if err != nil {
 			fmt.Fprintf(tr.out, "error %s\n", outcome(err))
@@ -259,6 +262,16 @@ func (tr *trace) command(t *testing.T, args []string) {
 	}
 }
 
+func keyAndPayload(inv *actor.Invocation, args []string) {
+	for _, arg := range args {
+		if idem, ok := strings.CutPrefix(arg, "key="); ok {
+			inv.IdempotencyKey = idem
+		} else {
+			inv.Payload.Data = []byte(arg)
+		}
+	}
+}
+
 func (tr *trace) deploy(args []string) {
 	a := hosttest.Actor{
 		Placement: args[1],
@@ -276,6 +289,13 @@ func (tr *trace) deploy(args []string) {
 					return err
 				}
 				return errors.Join(t.SetNumber("n", n+1), t.SetNumber("n", n), t.ReplyNumber(n))
+			},
+			// Once works on an actor that nobody has added to, and fails on others.
+			"Once": func(t *hosttest.Turn) error {
+				if n, err := t.Add("n", 1); err != nil || n > 1 {
+					return errors.Join(err, hosttest.Fail("not_first"))
+				}
+				return t.ReplyNumber(1)
 			},
 			"AddThenFail": func(t *hosttest.Turn) error {
 				_, err := t.Add("n", 1)

@@ -9,6 +9,11 @@ import (
 
 // warmTurn runs one attempt of a turn on the activation's tip.
 func (h *Host) warmTurn(ctx context.Context, a *activation, c *call, s *served, readOnly bool) outcome {
+	if c.keyed() {
+		if o, ok := h.known(ctx, a, c); ok {
+			return o
+		}
+	}
 	l, err := h.ensureLoaded(ctx, a, s)
 	if err != nil {
 		return failed(err)
@@ -41,11 +46,16 @@ func (h *Host) warmTurn(ctx context.Context, a *activation, c *call, s *served, 
 	if err != nil {
 		// What the guest cached of its failed turn must never look current.
 		a.rev = h.revisions.Next()
+		if c.keyed() && !c.doubtful && unrecorded(err) {
+			if known, ok := h.lookUp(ctx, c); ok {
+				return outcome{result: known}
+			}
+		}
 		return outcome{result: result{err: err}, resting: !isContextError(err)}
 	}
 	a.rev = done.rev
 	o := outcome{result: result{reply: done.reply}, under: s, resting: true}
-	if done.needed {
+	if done.changed || c.keyed() {
 		o.sealed = &done
 	}
 	return o
@@ -54,10 +64,10 @@ func (h *Host) warmTurn(ctx context.Context, a *activation, c *call, s *served, 
 // sealed is a turn that has run to its end: what it asks for and what becomes of
 // its actor. It refers to nothing of the guest or of the overlay.
 type sealed struct {
-	needed bool           // there is something to commit
-	state  *overlay.State // after the turn
-	rev    uint64
-	reply  actor.Reply
+	changed bool           // the state is to be committed
+	state   *overlay.State // after the turn
+	rev     uint64
+	reply   actor.Reply
 }
 
 // seal closes the turn. It fails if the turn's time is up, and for a state above
@@ -83,7 +93,7 @@ func (t *turn) seal(ctx context.Context, s *served, l *loaded) (sealed, error) {
 	if !changed && s.migration(l) == nil {
 		return done, nil
 	}
-	done.needed, done.state = true, state
+	done.changed, done.state = true, state
 	return done, nil
 }
 
@@ -102,7 +112,7 @@ func newCommit(key actor.Key, l *loaded) actor.Commit {
 func (h *Host) ensureLoaded(ctx context.Context, a *activation, s *served) (*loaded, error) {
 	sh := h.table.shard(a.key)
 	sh.mu.Lock()
-	tip, dropped := a.tip, a.refused != nil
+	tip, dropped := a.tip, a.wasRefused()
 	a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
 	sh.mu.Unlock()
 	if tip != nil || dropped {

@@ -158,9 +158,15 @@ func (h *Host) finishOff(s *shard, a *activation, left *leftover) {
 	}
 }
 
+// refusal reports whether a commit was refused because another one came first.
+func refusal(err error) bool {
+	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrKeyExists)
+}
+
 // goAgain readies a call whose run was for nothing, because of err, for the next.
 func (c *call) goAgain(err error) {
-	if errors.Is(err, actor.ErrStale) {
+	c.doubtful = c.keyed()
+	if refusal(err) {
 		c.conflicts++
 		return
 	}

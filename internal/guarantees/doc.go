@@ -7,6 +7,9 @@
 //	4  stale owners cannot write                   TestGuarantee4StaleOwner
 //	8  bad input gets a typed error, no effect     TestGuarantee8BadInput
 //
+// TestIdempotencyKeys shows what a call with a key promises: one effect and one
+// reply, however often and wherever it is repeated, whatever was lost.
+//
 // TestLinearizable checks the histories of concurrent callers on one host and on
 // two of one store, under every fault of store/faultstore, against a register; it
 // is the test of 1 to 4 together.

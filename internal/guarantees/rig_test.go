@@ -168,8 +168,8 @@ func counter(placement string) hosttest.Actor {
 			// Touch changes nothing, but is not declared read-only.
 			"Touch": func(t *hosttest.Turn) error {
 				n, err := t.Number("left")
-				if err != nil {
-					return err
+				if err != nil || n == 0 {
+					return errors.Join(err, t.ReplyNumber(n))
 				}
 				return errors.Join(t.SetNumber("left", n+1), t.SetNumber("left", n), t.ReplyNumber(n))
 			},
