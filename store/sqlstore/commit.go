@@ -91,7 +91,7 @@ func (s *Store) decide(ctx context.Context, group []*attempt) (locked bool) {
 			if tries >= 4 && len(group) > 1 {
 				return s.decideHalves(ctx, group)
 			}
-			if err := pause(ctx, tries); err != nil {
+			if err := errors.Join(s.makeRoom(ctx, group, err), pause(ctx, tries)); err != nil {
 				answer(group, err)
 				return false
 			}

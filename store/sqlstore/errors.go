@@ -72,10 +72,11 @@ func (d dialect) judgeServer(err *pgconn.PgError) verdict {
 		// of what it has already committed.
 		return unknown
 	}
+	if isRecordInPlace(err) {
+		return conflict
+	}
 	switch err.Code {
 	case "40001", "40P01": // serialization_failure, deadlock_detected
-		return conflict
-	case "23502": // not_null_violation: writeRecords met a key that was free just now
 		return conflict
 	case "40003": // statement_completion_unknown
 		return unknown

@@ -30,11 +30,16 @@ const (
 //
 // A tombstone has no state and format 0, so that keeping its state is reviving
 // it without any.
-const updateGroup = updateRows + ` RETURNING a.commit_id`
+const updateGroup = updateRows + updateFrom + updateFenced + ` RETURNING a.commit_id`
 
 // updateKeyed is the same for commits that also record calls: those of which a
-// key is recorded already are left out.
-const updateKeyed = updateRows + ` AND ` + keysFree + ` RETURNING a.commit_id`
+// key is recorded already are left out, and the first record of each of the
+// others is written along; doing that by a statement of its own, as for further
+// ones, would have to find each row again.
+const updateKeyed = `WITH held AS (` + updateRows + updateKeyedFrom + updateFenced + ` AND ` + keysFree + `
+	RETURNING c.record_id AS id, c.commit_id, c.record_shard AS shard, c.ttl, c.record
+), recorded AS (` + writeRecords + `)
+SELECT commit_id FROM held`
 
 // keysFree holds of commits c none of whose records, given as $12 and $13, is
 // there. It is decided once for a statement.
@@ -46,9 +51,18 @@ const updateRows = `UPDATE greenroom_actor AS a SET
 	format = CASE c.what WHEN 0 THEN a.format WHEN 1 THEN c.format ELSE 0 END,
 	state = CASE c.what WHEN 0 THEN a.state WHEN 1 THEN c.state END,
 	deleted_at = CASE c.what WHEN 2 THEN clock_timestamp() END,
-	updated_at = clock_timestamp()
+	updated_at = clock_timestamp()`
+
+const updateFrom = `
 FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::uuid[], $7::int8[], $8::int8[], $9::int2[], $10::bytea[], $11::int2[])
-	AS c (app, type, id, read_version, new_version, commit_id, generation, state_schema, format, state, what)
+	AS c (app, type, id, read_version, new_version, commit_id, generation, state_schema, format, state, what)`
+
+const updateKeyedFrom = `
+FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::uuid[], $7::int8[], $8::int8[], $9::int2[], $10::bytea[], $11::int2[],
+	$14::uuid[], $15::int2[], $16::int8[], $17::bytea[])
+	AS c (app, type, id, read_version, new_version, commit_id, generation, state_schema, format, state, what, record_id, record_shard, ttl, record)`
+
+const updateFenced = `
 WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.version = c.read_version
 	AND (c.what <> 0 OR ` + soundRow + `)`
 
@@ -117,7 +131,9 @@ func (k *columns) add(c *actor.Commit) {
 // decides comes before what is decided.
 func queueGroup(b *pgx.Batch, commits []*actor.Commit) int {
 	var plain, keyed struct{ updates, inserts columns }
-	var ofUpdates, ofInserts, alone records
+	// ofUpdates and ofInserts are all records of keyed, first the first of each
+	// commit, further the rest.
+	var ofUpdates, ofInserts, first, further, alone records
 	var placed columns
 	for _, c := range commits {
 		kind := &plain
@@ -138,28 +154,34 @@ func queueGroup(b *pgx.Batch, commits []*actor.Commit) int {
 		default:
 			kind.updates.add(c)
 			ofUpdates.add(c)
+			if records := c.Effects.Idempotency; len(records) > 0 {
+				first.addSome(c, records[:1])
+				further.addSome(c, records[1:])
+			}
 		}
 	}
-	plain.updates.queueUpdate(b, nil)
+	plain.updates.queueUpdate(b)
 	plain.inserts.queueInsert(b, nil)
-	keyed.updates.queueUpdate(b, &ofUpdates)
+	keyed.updates.queueUpdateKeyed(b, &ofUpdates, &first)
 	keyed.inserts.queueInsert(b, &ofInserts)
-	ofUpdates.queueHeld(b)
+	further.queueHeld(b)
 	ofInserts.queueHeld(b)
 	alone.queueAlone(b)
 	placed.queueRemove(b)
 	return b.Len()
 }
 
-func (k *columns) queueUpdate(b *pgx.Batch, of *records) {
-	if len(k.ids) == 0 {
-		return
+func (k *columns) queueUpdate(b *pgx.Batch) {
+	if len(k.ids) > 0 {
+		b.Queue(updateGroup, k.apps, k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats)
 	}
-	statement, args := updateGroup, []any{k.apps, k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats}
-	if of != nil {
-		statement, args = updateKeyed, append(args, of.commitIDs, of.ids)
+}
+
+func (k *columns) queueUpdateKeyed(b *pgx.Batch, of, first *records) {
+	if len(k.ids) > 0 {
+		b.Queue(updateKeyed, k.apps, k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats,
+			of.commitIDs, of.ids, first.ids, first.shards, first.ttls, first.values)
 	}
-	b.Queue(statement, args...)
 }
 
 func (k *columns) queueInsert(b *pgx.Batch, of *records) {

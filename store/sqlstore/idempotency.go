@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -22,14 +23,39 @@ const (
 	JOIN greenroom_idempotency AS i ON i.id = r.id WHERE i.expires_at > clock_timestamp()`
 )
 
-// writeRecords is how records are written. Between deciding that a key is free
-// and this, another commit may have taken it: one of records alone, which moves
-// no version, or of an actor without a row. Then expires_at becomes NULL, which
-// it must not be, and the group goes again as a whole: see judge.
-const writeRecords = `INSERT INTO greenroom_idempotency AS i (id, commit_id, shard, expires_at, record)
-SELECT h.id, h.commit_id, h.shard, clock_timestamp() + h.ttl * interval '1 microsecond', h.record FROM held AS h
-ON CONFLICT (id) DO UPDATE SET commit_id = excluded.commit_id, record = excluded.record,
-	expires_at = CASE WHEN i.expires_at <= clock_timestamp() THEN excluded.expires_at END`
+// writeRecords is how records are written, from held. Between deciding that a key
+// is free and this, another commit may have taken it: one of records alone,
+// which moves no version, or of an actor without a row. Or an expired record is
+// in its place. Either way the primary key fails the group as a whole, and it
+// goes again after removeExpired. An ON CONFLICT, which would spare that, costs
+// every other group half as much again.
+const writeRecords = `INSERT INTO greenroom_idempotency (id, commit_id, shard, expires_at, record)
+SELECT h.id, h.commit_id, h.shard, clock_timestamp() + h.ttl * interval '1 microsecond', h.record FROM held AS h`
+
+// removeExpired makes room for new records of the same calls.
+const removeExpired = `DELETE FROM greenroom_idempotency WHERE id = ANY ($1::uuid[]) AND expires_at <= clock_timestamp()`
+
+// isRecordInPlace tells the failure that writeRecords speaks of.
+func isRecordInPlace(err *pgconn.PgError) bool {
+	return err.Code == "23505" && err.ConstraintName == "greenroom_idempotency_pkey"
+}
+
+// makeRoom removes expired records of the calls that a group records, if the
+// group failed for one.
+func (s *Store) makeRoom(ctx context.Context, group []*attempt, cause error) error {
+	var server *pgconn.PgError
+	if !errors.As(cause, &server) || !isRecordInPlace(server) {
+		return nil
+	}
+	var k records
+	for _, a := range group {
+		k.add(a.commit)
+	}
+	return s.read(ctx, "remove expired records", func(ctx context.Context) error {
+		_, err := s.general.Exec(ctx, removeExpired, k.ids)
+		return err
+	})
+}
 
 // recordHeld writes the records of commits whose rows this batch has written.
 const recordHeld = `WITH held AS (
@@ -61,9 +87,11 @@ type records struct {
 	values              [][]byte
 }
 
-func (k *records) add(c *actor.Commit) {
-	for i := range c.Effects.Idempotency {
-		r := &c.Effects.Idempotency[i]
+func (k *records) add(c *actor.Commit) { k.addSome(c, c.Effects.Idempotency) }
+
+func (k *records) addSome(c *actor.Commit, some []actor.IdempotencyRecord) {
+	for i := range some {
+		r := &some[i]
 		id := store.RecordIDOf(c.Key, r.Method, r.Key)
 		k.apps = append(k.apps, c.Key.App)
 		k.types = append(k.types, c.Key.Type)

@@ -137,6 +137,9 @@ func writeTurn(tx pgx.Tx, held uint64, c *actor.Commit, s *Store) error {
 		if exists {
 			return &finalError{actor.ErrKeyExists}
 		}
+		if _, err := tx.Exec(ctx, removeExpired, k.ids); err != nil {
+			return fmt.Errorf("make room for the keys of the turn: %w", err)
+		}
 	}
 	var b pgx.Batch
 	var want []int64 // rows, statement by statement
@@ -150,7 +153,7 @@ func writeTurn(tx pgx.Tx, held uint64, c *actor.Commit, s *Store) error {
 			want = append(want, 1)
 		}
 	} else {
-		row.queueUpdate(&b, nil)
+		row.queueUpdate(&b)
 		want = append(want, 1)
 		if len(k.ids) > 0 {
 			k.queueHeld(&b)
