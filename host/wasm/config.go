@@ -20,8 +20,8 @@ type Config struct {
 	// anybody using them. Defaults to 256.
 	MaxPrograms int
 	// MaxInstances bounds the instances; one more is actor.ErrOverloaded.
-	// Defaults to 60,000, below the 65,530 memory mappings that Linux grants a
-	// process unless told otherwise (vm.max_map_count).
+	// Defaults to 500,000: 32 TiB of the 128 TiB of addresses that a process has,
+	// at the default limit of 64 MiB each.
 	MaxInstances int
 	// InitTimeout bounds the start function and _initialize of an instance.
 	// Defaults to 5 s.
@@ -49,7 +49,7 @@ func (c Config) WithDefaults() Config {
 		c.MaxPrograms = 256
 	}
 	if c.MaxInstances == 0 {
-		c.MaxInstances = 60_000
+		c.MaxInstances = 500_000
 	}
 	if c.InitTimeout == 0 {
 		c.InitTimeout = 5 * time.Second
