@@ -45,6 +45,7 @@ setup: $(TOOLS)/grpcurl-$(GRPCURL_VERSION) ## Install what the tests need: Postg
 	scripts/postgres/setup.sh
 	scripts/rust/setup.sh
 	scripts/node/setup.sh
+	scripts/extism/setup.sh
 
 test: setup test-go test-rust ## Run all tests; installs what they need.
 

@@ -58,7 +58,7 @@ minor() { "$1" --version | sed -E 's/^cargo [0-9]+\.([0-9]+).*/\1/'; }
 # A newer cargo, if there is one, fetches the crates for it into a folder, and a
 # configuration that cargo finds from every folder of this repository names it.
 readonly CRATES=.cache/rust/crates CONFIG=.cargo/config.toml
-locks=(guest-sdk/rust/Cargo.lock examples/account/Cargo.lock)
+locks=(guest-sdk/rust/Cargo.lock examples/account/Cargo.lock examples/extism-ledger/Cargo.lock)
 if [ "$(minor "$CARGO")" -lt 68 ] && newer=$(command -v cargo) && [ "$(minor "$newer")" -ge 68 ]; then
 	stamp=$(cat "${locks[@]}" | sha256sum | cut -d' ' -f1)
 	if [ "$(cat "$CRATES/.stamp" 2>/dev/null)" != "$stamp" ] || [ ! -e "$CONFIG" ]; then
@@ -66,7 +66,8 @@ if [ "$(minor "$CARGO")" -lt 68 ] && newer=$(command -v cargo) && [ "$(minor "$n
 		rm -rf "$CRATES"
 		# RUSTC is for the older cargo alone.
 		env -u RUSTC -u RUSTDOC "$newer" vendor --quiet --locked --versioned-dirs \
-			--manifest-path guest-sdk/rust/Cargo.toml --sync examples/account/Cargo.toml "$CRATES" >/dev/null
+			--manifest-path guest-sdk/rust/Cargo.toml --sync examples/account/Cargo.toml \
+			--sync examples/extism-ledger/Cargo.toml "$CRATES" >/dev/null
 		mkdir -p "${CONFIG%/*}"
 		echo '*' >"${CONFIG%/*}/.gitignore"
 		cat >"$CONFIG" <<-EOF

@@ -1,0 +1,88 @@
+//! A ledger: an actor written as an Extism plug-in with the Rust PDK. Its manifest
+//! is in a file of its own, given at upload: `greenroom deploy --manifest`.
+
+use extism_pdk::*;
+use serde::{Deserialize, Serialize};
+
+#[host_fn]
+extern "ExtismHost" {
+    fn greenroom_state_get(key: &str) -> Vec<u8>;
+    fn greenroom_state_set(key: &str, value: Json<i64>);
+    fn greenroom_fail(error: Json<Failure>);
+}
+
+// A function that gives or takes a number, rather than a block of memory, is
+// declared as it is: host_fn would take the number for an address.
+#[link(wasm_import_module = "extism:host/user")]
+extern "C" {
+    fn greenroom_now() -> u64;
+}
+
+/// What the caller of a refused turn gets.
+#[derive(Serialize)]
+struct Failure {
+    status: &'static str,
+    code: &'static str,
+    message: String,
+}
+
+#[derive(Deserialize)]
+struct Amount {
+    cents: u32,
+}
+
+#[derive(Serialize)]
+struct Balance {
+    cents: i64,
+}
+
+fn stored() -> Result<i64, Error> {
+    let value = unsafe { greenroom_state_get("cents")? };
+    Ok(if value.is_empty() {
+        0
+    } else {
+        serde_json::from_slice(&value)?
+    })
+}
+
+fn store(cents: i64) -> FnResult<Json<Balance>> {
+    unsafe { greenroom_state_set("cents", Json(cents))? };
+    Ok(Json(Balance { cents }))
+}
+
+#[plugin_fn]
+pub fn deposit(Json(amount): Json<Amount>) -> FnResult<Json<Balance>> {
+    store(stored()? + i64::from(amount.cents))
+}
+
+#[plugin_fn]
+pub fn withdraw(Json(amount): Json<Amount>) -> FnResult<Json<Balance>> {
+    let cents = stored()?;
+    let left = cents - i64::from(amount.cents);
+    if left < 0 {
+        let failure = Failure {
+            status: "failed_precondition",
+            code: "overdrawn",
+            message: format!("{} cents are wanted, {} are there", amount.cents, cents),
+        };
+        unsafe { greenroom_fail(Json(failure))? };
+        return Err(WithReturnCode::new(Error::msg("overdrawn"), 1));
+    }
+    store(left)
+}
+
+#[plugin_fn]
+pub fn balance(_: ()) -> FnResult<Json<Balance>> {
+    Ok(Json(Balance { cents: stored()? }))
+}
+
+/// Keeps a text in one of Extism's variables, which are the actor's state here,
+/// and replies with the time of the turn and the text that it kept before.
+#[plugin_fn]
+pub fn note(text: String) -> FnResult<String> {
+    let before: Option<String> = var::get("note")?;
+    var::set("note", &text)?;
+    let now = unsafe { greenroom_now() };
+    info!("noted at {}", now);
+    Ok(format!("{} {}", now, before.unwrap_or_default()))
+}

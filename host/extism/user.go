@@ -1,0 +1,259 @@
+package extism
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// userFuncs lists the functions that a host of Greenroom adds: docs/extism.md has
+// the same table. An i64 is the offset of a block of memory, 0 for none, unless
+// the table there says that it is a number.
+func userFuncs() []hostFunc {
+	none, one, two := []byte(nil), []byte{i64}, []byte{i64, i64}
+	user := func(name string, params, results []byte, call func(*call, []uint64)) hostFunc {
+		return hostFunc{userModule, "greenroom_" + name, params, results, call}
+	}
+	return []hostFunc{
+		user("state_get", one, one, stateGet),
+		user("state_set", two, none, stateSet),
+		user("state_set_bytes", two, none, stateSetBytes),
+		user("state_delete", one, one, stateDelete),
+		user("state_delete_all", none, one, stateDeleteAll),
+		user("state_keys", one, one, stateKeys),
+		user("state_json", none, one, stateJSON),
+		user("state_patch", two, one, statePatch),
+		user("state_version", none, one, stateVersion),
+		user("state_revision", none, one, stateRevision),
+		user("self", none, one, self),
+		user("reply_type", one, none, replyType),
+		user("fail", one, none, fail),
+		user("now", none, one, now),
+		user("random", one, one, random),
+		user("log", two, none, logLevel),
+	}
+}
+
+func stateGet(c *call, s []uint64) {
+	value, _, code := c.turn().calls.StateGet(c.bytes(s[0]))
+	if code == abi.CodeNotFound {
+		s[0] = 0
+		return
+	}
+	c.refuse(code)
+	s[0] = c.block(value)
+}
+
+func stateSet(c *call, s []uint64) { c.set(s, abi.FormatJSON) }
+
+func stateSetBytes(c *call, s []uint64) { c.set(s, abi.FormatBytes) }
+
+func (c *call) set(s []uint64, format abi.Format) {
+	key := c.copied(s[0])
+	value := c.bytes(s[1])
+	if format == abi.FormatJSON && !json.Valid(value) {
+		panic(&actor.GuestError{Status: statusInvalidArgument, Code: "invalid_value", Message: fmt.Sprintf(
+			"%s was given a value for %q that is not JSON; use greenroom_state_set_bytes for it", c.function, cleanText(head(key, abi.MaxStateKeyLen)))})
+	}
+	c.refuse(c.turn().calls.StateSet(key, value, format))
+}
+
+func stateDelete(c *call, s []uint64) {
+	existed, code := c.turn().calls.StateDelete(c.bytes(s[0]))
+	c.refuse(code)
+	s[0] = 0
+	if existed {
+		s[0] = 1
+	}
+}
+
+func stateDeleteAll(c *call, s []uint64) {
+	n, code := c.turn().calls.StateDeleteAll()
+	c.refuse(code)
+	s[0] = uint64(n)
+}
+
+func stateKeys(c *call, s []uint64) {
+	list, code := c.turn().calls.StateKeys(c.bytes(s[0]))
+	c.refuse(code)
+	keys, err := abi.DecodeKeyList(list)
+	if err != nil {
+		panic(fmt.Errorf("the host's key list: %w", err)) // our bug
+	}
+	if keys == nil {
+		keys = []string{}
+	}
+	s[0] = c.block(mustJSON(keys))
+}
+
+func stateJSON(c *call, s []uint64) {
+	object, code := c.turn().calls.StateJSON()
+	c.refuse(code)
+	s[0] = c.block(object)
+}
+
+func statePatch(c *call, s []uint64) {
+	before := c.copied(s[0])
+	n, code := c.turn().calls.StatePatch(before, c.bytes(s[1]))
+	c.refuse(code)
+	s[0] = uint64(n)
+}
+
+func stateVersion(c *call, s []uint64) { s[0] = c.turn().calls.StateVersion() }
+
+func stateRevision(c *call, s []uint64) { s[0] = c.turn().calls.StateRevision() }
+
+// self tells a plug-in whose turn it runs.
+func self(c *call, s []uint64) {
+	f := c.turn().frame
+	s[0] = c.block(mustJSON(struct {
+		App         string `json:"app"`
+		Type        string `json:"type"`
+		ID          string `json:"id"`
+		Method      string `json:"method"`
+		Invocation  string `json:"invocation_id"`
+		ContentType string `json:"content_type"`
+		ReadOnly    bool   `json:"read_only"`
+	}{f.App, f.Type, f.ID, f.Method, f.InvocationID, contentType(f.ContentType), f.Flags&abi.FlagReadOnly != 0}))
+}
+
+func contentType(s string) string {
+	if s == "" {
+		return actor.ContentTypeJSON
+	}
+	return s
+}
+
+// maxContentTypeBytes is far above any media type.
+const maxContentTypeBytes = 256
+
+func replyType(c *call, s []uint64) {
+	text := c.bytes(s[0])
+	if len(text) > maxContentTypeBytes || bytes.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+		panic(&actor.GuestError{Status: statusInvalidArgument, Code: "invalid_content_type", Message: c.function + " was given what is no media type"})
+	}
+	c.turn().replyType = string(text)
+}
+
+func fail(c *call, s []uint64) {
+	e, err := decodeFailure(c.bytes(s[0]))
+	if err != nil {
+		panic(&actor.GuestError{Status: statusInvalidArgument, Code: "invalid_error", Message: fmt.Sprintf("%s was given %v", c.function, err)})
+	}
+	c.turn().failed = e
+}
+
+// failure is the error of a plug-in as greenroom_fail takes it.
+type failure struct {
+	Status    json.RawMessage `json:"status"` // a gRPC code number or its name
+	Code      string          `json:"code"`
+	Message   string          `json:"message"`
+	Retryable bool            `json:"retryable"`
+	Detail    json.RawMessage `json:"detail"`
+}
+
+// statusNames are the statuses of abi/SPEC.md section 2 by number.
+var statusNames = [...]string{
+	1: "canceled", "unknown", "invalid_argument", "deadline_exceeded", "not_found", "already_exists",
+	"permission_denied", "resource_exhausted", "failed_precondition", "aborted", "out_of_range",
+	"unimplemented", "internal", "unavailable", "data_loss", "unauthenticated",
+}
+
+const (
+	statusUnknown            actor.Status = 2
+	statusInvalidArgument    actor.Status = 3
+	statusResourceExhausted  actor.Status = 8
+	statusFailedPrecondition actor.Status = 9
+)
+
+func decodeFailure(text []byte) (*actor.GuestError, error) {
+	var f failure
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&f); err != nil {
+		return nil, fmt.Errorf("an error that is not as docs/extism.md has it: %w", err)
+	}
+	if len(f.Detail) > abi.MaxErrorDetailLen {
+		return nil, fmt.Errorf("a detail of %d bytes; at most %d are allowed", len(f.Detail), abi.MaxErrorDetailLen)
+	}
+	status, err := decodeStatus(f.Status)
+	if err != nil {
+		return nil, err
+	}
+	return &actor.GuestError{
+		Status: status, Code: f.Code, Message: f.Message, Retryable: f.Retryable,
+		Detail: actor.Payload{Data: append([]byte(nil), f.Detail...)},
+	}, nil
+}
+
+func decodeStatus(raw json.RawMessage) (actor.Status, error) {
+	if len(raw) == 0 {
+		return statusUnknown, nil
+	}
+	var number uint16
+	if json.Unmarshal(raw, &number) == nil && number > 0 && int(number) < len(statusNames) {
+		return actor.Status(number), nil
+	}
+	var name string
+	if json.Unmarshal(raw, &name) == nil {
+		for n, known := range statusNames {
+			if n > 0 && name == known {
+				return actor.Status(n), nil
+			}
+		}
+	}
+	return 0, errors.New("a status that is none: give 1 to 16 or a name such as failed_precondition")
+}
+
+func now(c *call, s []uint64) { s[0] = uint64(c.instance.nowUnixNano()) }
+
+// maxRandom bounds one call of greenroom_random, in bytes.
+const maxRandom = 64 << 10
+
+func random(c *call, s []uint64) {
+	if s[0] > maxRandom {
+		panic(&actor.GuestError{Status: statusInvalidArgument, Code: "invalid_size", Message: fmt.Sprintf(
+			"%s was asked for %d bytes; at most %d are given at once", c.function, s[0], maxRandom)})
+	}
+	p := make([]byte, s[0])
+	c.instance.random(p)
+	s[0] = c.block(p)
+}
+
+func logLevel(c *call, s []uint64) { c.log(int32(uint32(s[0])), s[1]) }
+
+// refused is the error of a host function that was refused, in the words that the
+// SDKs use.
+func refused(function string, code abi.Code) *actor.GuestError {
+	e := &actor.GuestError{Status: statusFailedPrecondition}
+	switch code {
+	case abi.CodeReadOnly:
+		e.Code, e.Message = "read_only", "a read-only method may not change anything"
+	case abi.CodeNoState:
+		e.Code, e.Message = "no_state", "actors of a stateless type have no state"
+	case abi.CodeInvalid:
+		e.Status, e.Code, e.Message = statusInvalidArgument, "invalid_key", "a state key must have 1 to 512 bytes of UTF-8, and a patch needs two JSON objects"
+	case abi.CodeTooLarge:
+		e.Status, e.Code, e.Message = statusResourceExhausted, "too_large", "larger than the host's limit"
+	default:
+		e.Status, e.Code, e.Message = statusUnknown, "host_error", fmt.Sprintf("the host answered with code %d", code)
+	}
+	e.Message = function + ": " + e.Message
+	return e
+}
+
+// mustJSON encodes what cannot fail to be.
+func mustJSON(v any) []byte {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err)
+	}
+	return []byte(strings.TrimSuffix(b.String(), "\n"))
+}

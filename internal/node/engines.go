@@ -1,0 +1,91 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/extism"
+	"github.com/greenroom-run/greenroom/host/wasm"
+	"github.com/greenroom-run/greenroom/modules"
+)
+
+// engines are the engines of a host. What a module imports says which one it is
+// for, so nothing about it has to be stored. It is safe for concurrent use.
+type engines struct {
+	native *wasm.Engine
+	extism *extism.Engine
+	// plugins remembers which modules are plug-ins, by digest, so that a program
+	// that is in memory needs no bytes.
+	plugins *lru.Cache[actor.Digest, bool]
+}
+
+var (
+	_ host.Engine       = (*engines)(nil)
+	_ modules.Inspector = (*engines)(nil)
+)
+
+// remembered is far above the number of modules that serve at a time.
+const remembered = 4096
+
+func newEngines(ctx context.Context, cacheDir string, logger *slog.Logger) (*engines, error) {
+	plugins, err := lru.New[actor.Digest, bool](remembered)
+	if err != nil {
+		return nil, err
+	}
+	native, err := wasm.New(ctx, wasm.Config{CacheDir: cacheDir, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	e, err := extism.New(ctx, extism.Config{CacheDir: cacheDir, Logger: logger})
+	if err != nil {
+		return nil, errors.Join(err, native.Close(ctx))
+	}
+	return &engines{native: native, extism: e, plugins: plugins}, nil
+}
+
+// Load implements [host.Engine].
+func (e *engines) Load(ctx context.Context, digest actor.Digest, read func(context.Context) ([]byte, error)) (host.Program, error) {
+	plugin, known := e.plugins.Get(digest)
+	if !known {
+		code, err := read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		plugin = extism.Accepts(code)
+		e.plugins.Add(digest, plugin)
+		read = func(context.Context) ([]byte, error) { return code, nil }
+	}
+	if plugin {
+		return e.extism.Load(ctx, digest, read)
+	}
+	return e.native.Load(ctx, digest, read)
+}
+
+// Inspect implements [modules.Inspector].
+func (e *engines) Inspect(ctx context.Context, code []byte) (*abi.Manifest, []actor.Fault, error) {
+	if extism.Accepts(code) {
+		return e.extism.Inspect(ctx, code)
+	}
+	return e.native.Inspect(ctx, code)
+}
+
+// Instances is how many instances are open.
+func (e *engines) Instances() int {
+	return int(e.native.Stats().Instances + e.extism.Stats().Instances)
+}
+
+// GuestMemory is what they hold, in bytes.
+func (e *engines) GuestMemory() int64 {
+	return e.native.Stats().MemoryBytes + e.extism.Stats().MemoryBytes
+}
+
+// Close closes both engines; see theirs.
+func (e *engines) Close(ctx context.Context) error {
+	return errors.Join(e.native.Close(ctx), e.extism.Close(ctx))
+}

@@ -1,0 +1,124 @@
+package node_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/abi/manifest"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/wasm/wasmtest"
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
+	"github.com/greenroom-run/greenroom/internal/node"
+)
+
+// plugin reads an Extism plug-in that scripts/extism/setup.sh built, with the
+// manifest of its example if that is a file of its own.
+func plugin(t *testing.T, name string) []byte {
+	t.Helper()
+	wasm, err := os.ReadFile(filepath.Join("..", "..", ".cache", "extism", name+".wasm"))
+	if err != nil {
+		t.Fatalf("%v: run make setup, which builds the plug-ins", err)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "extism-"+name, "manifest.json"))
+	if err != nil {
+		return wasm
+	}
+	if wasm, err = manifest.Embed(wasm, text); err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}
+
+// TestExtismPlugins calls plug-ins written in AssemblyScript and in Rust, beside a
+// guest of the native ABI, and finds their state again after a restart.
+func TestExtismPlugins(t *testing.T) {
+	dir := t.TempDir()
+	r := start(t, node.Config{DataDir: dir})
+	r.deploy(t, "native", example(t, "counter", guestbuild.Go))
+	r.deploy(t, "script", plugin(t, "counter"))
+	r.deploy(t, "rust", plugin(t, "ledger"))
+
+	r.mustCall(t, "native", "Counter", "x", "Add", `{"amount":1}`, `{"count":1}`)
+	for _, id := range []string{"x", "y", "a/b"} {
+		r.mustCall(t, "script", "Counter", id, "Add", "41", "41")
+		r.mustCall(t, "script", "Counter", id, "Add", "1", "42")
+		r.mustCall(t, "rust", "Ledger", id, "deposit", `{"cents":500}`, `{"cents":500}`)
+		// The reply is the turn's time and the note before.
+		if first, err := r.call(t.Context(), "rust", "Ledger", id, "note", "of "+id); err != nil || !strings.HasSuffix(first, " ") {
+			t.Errorf("the first note of %s: %q, %v", id, first, err)
+		}
+		if second, err := r.call(t.Context(), "rust", "Ledger", id, "note", ""); err != nil || !strings.HasSuffix(second, " of "+id) {
+			t.Errorf("the second note of %s: %q, %v", id, second, err)
+		}
+	}
+	if status, reply := r.http(t, "GET", "/v2.0/actors/script/Counter/x/method/Get", ""); status != 200 || reply != "42" {
+		t.Errorf("over HTTP: %d %s", status, reply)
+	}
+	_, err := r.call(t.Context(), "rust", "Ledger", "x", "withdraw", `{"cents":501}`)
+	if d := detail(err); connect.CodeOf(err) != connect.CodeFailedPrecondition || d.GetGuest().GetCode() != "overdrawn" {
+		t.Errorf("overdrawn: %v, %v", err, d)
+	}
+
+	state, err := r.actors.GetState(t.Context(), connect.NewRequest(&greenroomv1.GetStateRequest{
+		Actor: &greenroomv1.ActorKey{App: "script", Type: "Counter", Id: "x"},
+	}))
+	if err != nil || len(state.Msg.Entries) != 1 || state.Msg.Entries[0].Key != "count" || string(state.Msg.Entries[0].Value) != "42" {
+		t.Errorf("state %v, %v", state, err)
+	}
+
+	stop(t, r.Node)
+	r = start(t, node.Config{DataDir: dir})
+	r.mustCall(t, "script", "Counter", "y", "Get", "", "42")
+	r.mustCall(t, "rust", "Ledger", "a/b", "balance", "", `{"cents":500}`)
+	r.mustCall(t, "native", "Counter", "x", "Get", "", `{"count":1}`)
+}
+
+// TestExtismPluginsThatMisbehave deploys what loops, asks for the network and for
+// reentrancy.
+func TestExtismPluginsThatMisbehave(t *testing.T) {
+	r := start(t, node.Config{Limits: host.Limits{TurnDeadline: 300 * time.Millisecond, MemoryBytes: 16 << 20}})
+	build := func(spec string, body []byte) []byte {
+		b := &wasmtest.Builder{}
+		b.ImportFunc("extism:host/env", "http_request", []byte{wasmtest.I64, wasmtest.I64}, []byte{wasmtest.I64})
+		b.Func("Do", nil, []byte{wasmtest.I32}, 0, body...)
+		wasm, err := manifest.Embed(b.Bytes(), []byte(spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wasm
+	}
+	const plain = `{"abi":1,"types":[{"name":"T","methods":[{"name":"Do"}]}]}`
+	for _, tt := range []struct {
+		app  string
+		body []byte
+		code connect.Code
+		kind string
+	}{
+		{"loops", wasmtest.Code(wasmtest.Forever(), wasmtest.I32Const(0)), connect.CodeDeadlineExceeded, "deadline"},
+		{"traps", wasmtest.Code(wasmtest.Unreachable), connect.CodeInternal, "guest_trap"},
+		{"fetches", wasmtest.Code(wasmtest.I64Const(0), wasmtest.I64Const(0), wasmtest.Call(0), wasmtest.Drop, wasmtest.I32Const(0)), connect.CodeInternal, "guest_trap"},
+		{"fails", wasmtest.I32Const(1), connect.CodeUnknown, "guest_error"},
+	} {
+		r.deploy(t, tt.app, build(plain, tt.body))
+		for range 2 {
+			_, err := r.call(t.Context(), tt.app, "T", "x", "Do", "{}")
+			if d := detail(err); connect.CodeOf(err) != tt.code || d.GetKind() != tt.kind {
+				t.Errorf("%s: got %v, detail %v; want %v %s", tt.app, err, d, tt.code, tt.kind)
+			}
+		}
+	}
+	_, err := r.upload(t.Context(), "", build(`{"abi":1,"types":[{"name":"T","methods":[{"name":"Do","reentrant":true},{"name":"Gone"}]}]}`, wasmtest.I32Const(0)))
+	var found []string
+	for _, f := range detail(err).GetFaults() {
+		found = append(found, f.Code)
+	}
+	if connect.CodeOf(err) != connect.CodeInvalidArgument || strings.Join(found, " ") != "reentrant missing_export" {
+		t.Errorf("a reentrant method, and one that is not there: %v, %v", err, found)
+	}
+}
