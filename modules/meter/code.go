@@ -30,10 +30,12 @@ type function struct {
 	out []byte
 	err error
 
-	fuelLocal, sizeLocal uint32
-	copied               int     // of in
-	loop                 int     // index of the next one
-	charges              []int64 // of the open ones
+	fuelLocal uint32  // i32: the fuel, where it is kept in a local variable
+	leftLocal uint32  // i64: what a charge to the global left
+	sizeLocal uint32  // i32
+	copied    int     // of in
+	loop      int     // index of the next one
+	charges   []int64 // of the open ones
 	// added says of each open block of the original how many labels were added
 	// to it; see loopHeader. The first is the function itself.
 	added []uint32
@@ -71,8 +73,11 @@ func (f *function) declareLocals() {
 		next++
 		return next - 1
 	}
-	if !f.free {
-		f.fuelLocal = add(typeI64)
+	if f.local {
+		f.fuelLocal = add(typeI32)
+	}
+	if !f.free && (!f.local || f.dynamic || !f.loopFirst) {
+		f.leftLocal = add(typeI64)
 	}
 	if f.dynamic || f.plan.depth > 0 || f.indirect && f.indirectDepth > 0 {
 		f.sizeLocal = add(typeI32)
@@ -168,7 +173,7 @@ func (f *function) freeInstruction(in instruction) {
 // compare-and-jump of an if, to code that it moves out of the way, while a br_if
 // to a loop costs it five instructions, one of them a jump that is taken.
 func (f *function) loopHeader(in instruction) {
-	charge := int64(f.loops[f.loop])
+	charge := int64(min(f.loops[f.loop], MaxFuel/2))
 	f.loop++
 	f.charges = append(f.charges, charge)
 	f.flush(in.start)
@@ -176,21 +181,24 @@ func (f *function) loopHeader(in instruction) {
 	if f.local {
 		f.added = append(f.added, 2)
 		f.out = append(f.out, header...)
-		f.op(opLocalGet).index(f.fuelLocal).op(opI64Const).constant(0).op(opI64LtS)
+		f.op(opLocalGet).index(f.fuelLocal).op(opI32Const).constant(0).op(opI32LtS)
 		f.op(opIf).op(typeEmpty)
-		f.op(opLocalGet).index(f.fuelLocal).op(opCall).index(f.refill)
-		f.op(opI64Const).constant(charge).op(opI64Add)
+		f.op(opLocalGet).index(f.fuelLocal).op(opI64ExtendI32S)
+		f.op(opCall).index(f.refill).op(opI32WrapI64)
+		f.op(opI32Const).constant(charge).op(opI32Add)
 		f.op(opLocalSet).index(f.fuelLocal).op(opEnd)
+		f.flush(in.end)
+		f.op(opLocalGet).index(f.fuelLocal)
+		f.op(opI32Const).constant(charge).op(opI32Sub)
+		f.op(opLocalTee).index(f.fuelLocal)
+		f.op(opI32Const).constant(0).op(opI32GeS)
 	} else {
 		f.added = append(f.added, 1)
+		f.flush(in.end)
+		f.op(opGlobalGet).index(f.fuel).op(opI64Const).constant(charge)
+		f.charge()
+		f.op(opI64GeS)
 	}
-	f.flush(in.end)
-	f.loadGlobal()
-	f.op(opLocalGet).index(f.fuelLocal)
-	f.op(opI64Const).constant(charge).op(opI64Sub)
-	f.op(opLocalTee).index(f.fuelLocal)
-	f.storeGlobal()
-	f.op(opI64Const).constant(0).op(opI64GeS)
 	f.op(opIf)
 	f.out = append(f.out, header[1:]...)
 }
@@ -204,7 +212,7 @@ func (f *function) loopEnd() {
 		f.op(opBr).index(2).op(opEnd).op(opEnd)
 		return
 	}
-	f.op(opLocalGet).index(f.fuelLocal).op(opCall).index(f.refill)
+	f.op(opLocalGet).index(f.leftLocal).op(opCall).index(f.refill)
 	f.op(opI64Const).constant(charge).op(opI64Add)
 	f.op(opGlobalSet).index(f.fuel)
 	f.op(opBr).index(1).op(opEnd)
@@ -307,51 +315,29 @@ func (f *function) leave(share uint32) {
 	f.op(opGlobalSet).index(f.rewriter.depth)
 }
 
-// payEntry makes the fuel local current and charges the entry. The charge is
+// payEntry charges the entry and makes the fuel local current. The charge is
 // looked at where the first loop's is, if that comes at once.
 func (f *function) payEntry() {
-	if !f.local && f.entry == 0 {
+	if !f.local || !f.loopFirst {
+		f.pay(f.entry)
+	}
+	if !f.local {
 		return
 	}
 	f.load()
-	if !f.loopFirst {
-		f.pay(f.entry)
-		return
-	}
-	if f.entry > 0 {
+	if f.loopFirst && f.entry > 0 {
 		f.op(opLocalGet).index(f.fuelLocal)
-		f.op(opI64Const).constant(int64(f.entry)).op(opI64Sub)
-		f.keep()
-	}
-}
-
-// load makes the fuel local current at the entry.
-func (f *function) load() { f.op(opGlobalGet).index(f.fuel).op(opLocalSet).index(f.fuelLocal) }
-
-// loadGlobal does so before a charge, where the fuel is not kept in the local.
-func (f *function) loadGlobal() {
-	if !f.local {
-		f.load()
-	}
-}
-
-// keep takes the new fuel from the stack.
-func (f *function) keep() {
-	if f.local {
+		f.op(opI32Const).constant(int64(min(f.entry, MaxFuel/2))).op(opI32Sub)
 		f.op(opLocalSet).index(f.fuelLocal)
-	} else {
-		f.op(opLocalTee).index(f.fuelLocal).op(opGlobalSet).index(f.fuel)
 	}
 }
 
-// storeGlobal writes the local back after a charge there, and keeps its value on
-// the stack.
-func (f *function) storeGlobal() {
-	if !f.local {
-		f.op(opGlobalSet).index(f.fuel).op(opLocalGet).index(f.fuelLocal)
-	}
+// load makes the fuel local current.
+func (f *function) load() {
+	f.op(opGlobalGet).index(f.fuel).op(opI32WrapI64).op(opLocalSet).index(f.fuelLocal)
 }
 
+// loadIf does so after somebody may have changed the global.
 func (f *function) loadIf(charged bool) {
 	if f.local && charged {
 		f.load()
@@ -361,45 +347,47 @@ func (f *function) loadIf(charged bool) {
 // syncIf writes the local back where somebody may look at the global.
 func (f *function) syncIf(charged bool) {
 	if f.local && charged {
-		f.op(opLocalGet).index(f.fuelLocal).op(opGlobalSet).index(f.fuel)
+		f.op(opLocalGet).index(f.fuelLocal).op(opI64ExtendI32S).op(opGlobalSet).index(f.fuel)
 	}
 }
 
-// pay charges a constant. The fuel local is current before and after; so is the
-// global after, unless this function keeps the fuel in the local.
+// pay charges a constant to the global.
 func (f *function) pay(cost uint64) {
-	if cost == 0 {
-		return
+	if cost > 0 {
+		f.op(opGlobalGet).index(f.fuel).op(opI64Const).constant(int64(cost))
+		f.settle()
 	}
-	f.op(opLocalGet).index(f.fuelLocal)
-	f.op(opI64Const).constant(int64(cost))
-	f.settle()
 }
 
 // payOperand charges by the i32 on top of the stack, and leaves it there.
 func (f *function) payOperand(d dynamic) {
 	f.op(opLocalTee).index(f.sizeLocal)
-	f.loadGlobal()
-	f.op(opLocalGet).index(f.fuelLocal)
-	f.op(opLocalGet).index(f.sizeLocal).op(opI64ExtendI32)
+	f.syncIf(true)
+	f.op(opGlobalGet).index(f.fuel)
+	f.op(opLocalGet).index(f.sizeLocal).op(opI64ExtendI32U)
 	if d.times > 0 {
 		f.op(opI64Const).constant(int64(d.times)).op(opI64Mul)
 	} else if d.shift > 0 {
 		f.op(opI64Const).constant(int64(d.shift)).op(opI64ShrU)
 	}
 	f.settle()
+	f.loadIf(true)
 }
 
-// settle takes fuel and charge from the stack, and asks for more if it must.
-func (f *function) settle() {
+// charge takes the fuel and a charge from the stack, and leaves what is to be
+// compared: what is left, which is in the global by then, and zero.
+func (f *function) charge() {
 	f.op(opI64Sub)
-	f.op(opLocalTee).index(f.fuelLocal)
-	f.storeGlobal()
-	f.op(opI64Const).constant(0)
+	f.op(opLocalTee).index(f.leftLocal).op(opGlobalSet).index(f.fuel)
+	f.op(opLocalGet).index(f.leftLocal).op(opI64Const).constant(0)
+}
+
+// settle does so and asks for more if it must.
+func (f *function) settle() {
+	f.charge()
 	f.op(opI64LtS)
 	f.op(opIf).op(typeEmpty)
-	f.op(opLocalGet).index(f.fuelLocal)
-	f.op(opCall).index(f.refill)
-	f.keep()
+	f.op(opLocalGet).index(f.leftLocal).op(opCall).index(f.refill)
+	f.op(opGlobalSet).index(f.fuel)
 	f.op(opEnd)
 }

@@ -20,13 +20,14 @@
 //
 //   - It imports the function "greenroom_meter" "refill", (i64) -> i64. It is
 //     called with the fuel left, below zero, whenever a charge could not be paid,
-//     and returns the new fuel; a host that will not give any panics, which ends
-//     the guest. Called with [DepthExceeded], the calls are too deep, and the
+//     and returns the new fuel, at most [MaxFuel]; a host that will not give any
+//     panics, which ends the guest. Called with [DepthExceeded], the calls are too deep, and the
 //     host must not return.
 //   - It exports the mutable globals "greenroom_fuel", i64, initially 0, and
 //     "greenroom_depth", i32, initially Config.MaxDepth. A host sets both before
-//     it calls an export. One that calls an export while another runs leaves them
-//     alone, and puts the depth back to what it was if that call fails.
+//     it calls an export, the fuel to at most [MaxFuel]. One that calls an
+//     export while another runs leaves them alone, and puts the depth back to
+//     what it was if that call fails.
 //
 // # What is charged, and where
 //
@@ -61,7 +62,8 @@
 //
 // A function with loops that call little keeps the fuel in a local variable, and
 // writes it back around calls and at its end: that is what makes tight loops
-// cheap. A function that traps therefore may have charged up to one such stretch
+// cheap. It is an i32, since wazero does not align what it spills: an i64 on the
+// boundary of two cache lines made tight loops half as slow again, and more. A function that traps therefore may have charged up to one such stretch
 // less than it used; where it does is again the same on every host. Functions
 // whose loops mostly call charge the global itself.
 package meter

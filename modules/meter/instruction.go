@@ -34,6 +34,7 @@ const (
 	opF32Const     = 0x43
 	opF64Const     = 0x44
 	opI32LtS       = 0x48
+	opI32GeS       = 0x4e
 	opI64LtS       = 0x53
 	opI64GeS       = 0x59
 	opI32Add       = 0x6a
@@ -42,12 +43,16 @@ const (
 	opI64Sub       = 0x7d
 	opI64Mul       = 0x7e
 	opI64ShrU      = 0x88
-	opI64ExtendI32 = 0xad // i64.extend_i32_u
-	opRefNull      = 0xd0
-	opRefIsNull    = 0xd1
-	opRefFunc      = 0xd2
-	opMisc         = 0xfc
-	opSIMD         = 0xfd
+	opI32WrapI64   = 0xa7
+
+	opI64ExtendI32S = 0xac
+	opI64ExtendI32U = 0xad
+
+	opRefNull   = 0xd0
+	opRefIsNull = 0xd1
+	opRefFunc   = 0xd2
+	opMisc      = 0xfc
+	opSIMD      = 0xfd
 
 	miscMemoryInit = 8
 	miscDataDrop   = 9

@@ -16,6 +16,10 @@ const (
 // DepthExceeded is what refill is called with when the calls are too deep.
 const DepthExceeded int64 = -1 << 63
 
+// MaxFuel is the most that a host may have in the fuel global at a time: more is
+// for the next refill.
+const MaxFuel = 1 << 30
+
 // ErrMetered is a module that was metered before, or pretends to be.
 var ErrMetered = errors.New("the module is metered already")
 

@@ -23,6 +23,7 @@ var (
 type tank struct {
 	amount  int64
 	refills int
+	granted int64
 }
 
 func (k *tank) refill(_ context.Context, stack []uint64) {
@@ -35,7 +36,8 @@ func (k *tank) refill(_ context.Context, stack []uint64) {
 		panic(errNoFuel)
 	}
 	k.refills--
-	stack[0] += uint64(k.amount)
+	k.granted += k.amount - int64(stack[0])
+	stack[0] = uint64(k.amount)
 }
 
 // machine is a runtime with one instance of a module.
@@ -121,13 +123,13 @@ func outcome(values []uint64, err error) string {
 	return fmt.Sprintf("%x", values)
 }
 
-const plenty = 1 << 40
+const plenty = MaxFuel
 
 // history calls every export twice and writes down what comes back, what is in
 // memory, and, apart from it, what fuel was used and what depth was left.
 func history(t *testing.T, cfg wazero.RuntimeConfig, wasm []byte, m generated) (does, costs []string) {
 	t.Helper()
-	k := &tank{amount: plenty, refills: 1}
+	k := &tank{amount: plenty, refills: 1000}
 	machine, err := start(t, cfg, wasm, k)
 	does = append(does, "start: "+outcome(nil, err))
 	if err != nil {
@@ -136,10 +138,10 @@ func history(t *testing.T, cfg wazero.RuntimeConfig, wasm []byte, m generated) (
 	for round := range 2 {
 		for _, e := range m.exports {
 			const depth = 1_000_000 // the budget ends recursion before
-			k.refills = 0
+			k.refills, k.granted = 1000, plenty
 			values, err := machine.call(e, round, plenty, depth)
 			does = append(does, fmt.Sprintf("%s: %s", e.name, outcome(values, err)))
-			costs = append(costs, fmt.Sprintf("%s: fuel %d, depth %d", e.name, plenty-machine.get(ExportFuel), machine.get(ExportDepth)))
+			costs = append(costs, fmt.Sprintf("%s: fuel %d, depth %d", e.name, k.granted-machine.get(ExportFuel), machine.get(ExportDepth)))
 			if err == nil && machine.mod.ExportedGlobal(ExportDepth) != nil && machine.get(ExportDepth) != depth {
 				t.Errorf("%s returned with depth %d of %d", e.name, machine.get(ExportDepth), depth)
 			}

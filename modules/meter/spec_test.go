@@ -91,7 +91,7 @@ func newWorld(t *testing.T, metered bool, host []byte) *world {
 			if int64(stack[0]) == meter.DepthExceeded {
 				panic(errors.New("too deep"))
 			}
-			stack[0] = 1 << 50
+			stack[0] = meter.MaxFuel
 		}), []api.ValueType{api.ValueTypeI64}, []api.ValueType{api.ValueTypeI64}).
 		Export(meter.ImportRefill).Instantiate(ctx)
 	if err != nil {
