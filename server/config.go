@@ -59,6 +59,8 @@ type Config struct {
 	// Metrics is filled with what happens here, and served at /metrics.
 	// Defaults to a fresh one.
 	Metrics *Metrics
+	// Logs are what guests logged, served by LogService. Defaults to none.
+	Logs *Logs
 	// Gauges are served with Metrics. Defaults to none.
 	Gauges Gauges
 	// Logger defaults to [slog.Default].
@@ -135,6 +137,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics()
+	}
+	if c.Logs == nil {
+		c.Logs = NewLogs()
 	}
 	return c
 }

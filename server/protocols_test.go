@@ -332,7 +332,7 @@ func TestReflection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(names) != 3 {
+	if len(names) != 4 {
 		t.Errorf("services %v", names)
 	}
 	for _, name := range names {

@@ -112,8 +112,11 @@ func (s *Server) newRoutes() *routes {
 		greenroomv1connect.ModuleServiceHistoryProcedure,
 		greenroomv1connect.ModuleServiceListTypesProcedure)
 
-	reflector := grpcreflect.NewStaticReflector(
-		greenroomv1connect.ActorServiceName, greenroomv1connect.ModuleServiceName, healthv1connect.HealthName)
+	_, h = greenroomv1connect.NewLogServiceHandler(logService{s.conf.Logs}, opts...)
+	procedure(stream, h, greenroomv1connect.LogServiceTailProcedure)
+
+	reflector := grpcreflect.NewStaticReflector(greenroomv1connect.ActorServiceName,
+		greenroomv1connect.ModuleServiceName, greenroomv1connect.LogServiceName, healthv1connect.HealthName)
 	path, h := grpcreflect.NewHandlerV1(reflector, opts...)
 	procedure(stream, h, path+"ServerReflectionInfo")
 	path, h = grpcreflect.NewHandlerV1Alpha(reflector, opts...)

@@ -119,6 +119,7 @@ func (s *Server) Start(ctx context.Context) error {
 		if err := s.serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.log.LogAttrs(base, slog.LevelError, "server ended", slog.Any("error", err))
 			s.health.stop()
+			s.conf.Logs.close()
 		}
 	})
 	s.log.LogAttrs(ctx, slog.LevelInfo, "server listens",
@@ -181,6 +182,7 @@ func (s *Server) Stop(ctx context.Context) error {
 		return nil
 	}
 	s.health.stop()
+	s.conf.Logs.close()
 	s.drain()
 	err := s.http.Shutdown(ctx)
 	s.cancel()

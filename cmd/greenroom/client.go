@@ -26,6 +26,7 @@ type api struct {
 	// uploads is modules over HTTP/2: Upload streams both ways, which HTTP/1.1
 	// cannot do.
 	uploads greenroomv1connect.ModuleServiceClient
+	logs    greenroomv1connect.LogServiceClient
 	// http and url are for what is not Connect: health.
 	http *http.Client
 	url  string
@@ -56,6 +57,7 @@ func (c *cli) api() (*api, error) {
 		actors:  greenroomv1connect.NewActorServiceClient(client, base, auth),
 		modules: greenroomv1connect.NewModuleServiceClient(client, base, auth),
 		uploads: greenroomv1connect.NewModuleServiceClient(&http.Client{Transport: h2}, base, auth),
+		logs:    greenroomv1connect.NewLogServiceClient(client, base, auth),
 		http:    client,
 		url:     base,
 	}, nil

@@ -13,9 +13,10 @@ import (
 )
 
 type deployFlags struct {
-	build buildFlags
-	types []string
-	force bool
+	build    buildFlags
+	types    []string
+	force    bool
+	manifest string
 }
 
 func (c *cli) deployCommand() *cobra.Command {
@@ -27,10 +28,15 @@ func (c *cli) deployCommand() *cobra.Command {
 folder (default: this one) is built first.
 
 If the server refuses the module, all that is wrong with it is listed, and what
-serves the types now goes on.`,
+serves the types now goes on.
+
+An Extism plug-in that has no manifest of its own gets one with --manifest. It
+becomes part of the module that is uploaded: the same plug-in with another
+manifest is another module.`,
 		Example: `  greenroom deploy
   greenroom deploy build/shop.wasm --app shop
-  greenroom deploy shop --type Cart -o json | jq '.deployments[].generation'`,
+  greenroom deploy shop --type Cart -o json | jq '.deployments[].generation'
+  greenroom deploy plugin.wasm --manifest manifest.json`,
 		Args: takes("[DIR | FILE.wasm]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.deploy(cmd.Context(), optional(args, "."), f)
@@ -40,6 +46,7 @@ serves the types now goes on.`,
 	flags.SortFlags = false
 	flags.StringSliceVar(&f.types, "type", nil, "only this actor `type` of the module; may be repeated")
 	flags.BoolVar(&f.force, "force", false, "also if the module has an older state schema than the one deployed")
+	flags.StringVar(&f.manifest, "manifest", "", "the manifest of an Extism plug-in, a JSON `file`")
 	f.build.register(cmd)
 	completeFlag(cmd, "type", c.completeTypes)
 	return cmd
@@ -54,7 +61,7 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 	if err != nil {
 		return err
 	}
-	module, err := c.upload(ctx, a, path)
+	module, err := c.upload(ctx, a, path, f.manifest)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -74,6 +75,11 @@ func (g *guestLogs) write(l guestLine) {
 	if n := g.dropped.Swap(0); n > 0 {
 		fmt.Fprintf(c.stderr, "(%d lines of guests were dropped here: they log faster than can be shown)\n", n)
 	}
+	c.guestLine(c.stderr, l)
+}
+
+// guestLine prints one entry of a guest's log, which may have several lines.
+func (c *cli) guestLine(w io.Writer, l guestLine) {
 	level := slog.Level(l.log.Level)
 	colour := dim
 	switch {
@@ -86,11 +92,11 @@ func (g *guestLogs) write(l guestLine) {
 	}
 	who := fmt.Sprintf("%s %s", l.log.Key.Type, printable(l.log.Key.ID))
 	for line := range strings.Lines(l.log.Text) {
-		fmt.Fprintf(c.stderr, "%s %s %s %s  %s\n",
-			c.paint(c.stderr, dim, l.at.Format(time.TimeOnly)),
-			c.paint(c.stderr, colour, fmt.Sprintf("%-5s", level)),
-			c.paint(c.stderr, cyan, who),
-			c.paint(c.stderr, dim, l.log.Method),
+		fmt.Fprintf(w, "%s %s %s %s  %s\n",
+			c.paint(w, dim, l.at.Format(time.TimeOnly)),
+			c.paint(w, colour, fmt.Sprintf("%-5s", level)),
+			c.paint(w, cyan, who),
+			c.paint(w, dim, l.log.Method),
 			printable(strings.TrimRight(line, "\n")))
 	}
 }

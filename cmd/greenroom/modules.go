@@ -138,7 +138,7 @@ changes nothing.`,
 			if err != nil {
 				return err
 			}
-			m, err := c.upload(cmd.Context(), a, args[0])
+			m, err := c.upload(cmd.Context(), a, args[0], "")
 			if err != nil {
 				return err
 			}

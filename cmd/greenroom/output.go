@@ -131,6 +131,21 @@ func (c *cli) writeMessage(m proto.Message) error {
 	return writeJSON(c.stdout, raw)
 }
 
+// writeLine prints m as one line of JSON, for streams.
+func (c *cli) writeLine(m proto.Message) error {
+	raw, err := messageJSON(m)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return fmt.Errorf("encode result: %w", err)
+	}
+	b.WriteByte('\n')
+	_, err = c.stdout.Write(b.Bytes())
+	return err
+}
+
 // indentJSON returns a JSON text indented, as it is if it is none.
 func indentJSON(text []byte) []byte {
 	var b bytes.Buffer

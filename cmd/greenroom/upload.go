@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
@@ -27,15 +29,42 @@ const (
 	uploadChunk = 128 << 10
 )
 
-// upload sends a module file, showing the progress on standard error.
-func (c *cli) upload(ctx context.Context, a *api, path string) (*greenroomv1.Module, error) {
+// upload sends a module file, showing the progress on standard error. The file
+// manifestPath, unless empty, becomes the manifest of the module.
+func (c *cli) upload(ctx context.Context, a *api, path, manifestPath string) (*greenroomv1.Module, error) {
 	wasm, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read module: %w", err)
 	}
+	if manifestPath != "" {
+		if wasm, err = withManifest(wasm, manifestPath); err != nil {
+			return nil, err
+		}
+	}
 	p := c.startProgress(filepath.Base(path), int64(len(wasm)))
 	defer p.end()
 	return sendModule(ctx, a, c.app, wasm, p)
+}
+
+// withManifest returns the module with the manifest in path as a part of it.
+// Faults are found here, where the file is, rather than after the upload.
+func withManifest(wasm []byte, path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read manifest: %w", err)
+	}
+	if _, faults := manifest.Parse(text); len(faults) > 0 {
+		messages := make([]string, len(faults))
+		for i, f := range faults {
+			messages[i] = f.Message
+		}
+		return nil, fmt.Errorf("the manifest %s is wrong: %s", path, strings.Join(messages, "; "))
+	}
+	out, err := manifest.Embed(wasm, text)
+	if err != nil {
+		return nil, fmt.Errorf("add the manifest to the module: %w", err)
+	}
+	return out, nil
 }
 
 // sendModule uploads wasm to app. Errors are those of the server as they are.

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/host"
+)
+
+type logsFlags struct {
+	follow bool
+	last   int32
+	level  string
+}
+
+func (c *cli) logsCommand() *cobra.Command {
+	var f logsFlags
+	cmd := &cobra.Command{
+		Use:   "logs [TYPE [ID]]",
+		Short: "Show what guests log",
+		Long: `Show what guests log, what they write to standard output and error, and why they
+trapped, with the Wasm stack. The server remembers the latest lines; --follow goes
+on with those that come.`,
+		Example: `  greenroom logs -f                  # of every actor of the app
+  greenroom logs -f Counter          # of one type
+  greenroom logs Counter me --last 50
+  greenroom logs -f --level warn -o json`,
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: c.completeTypes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.logs(cmd.Context(), args, f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with the lines that come")
+	flags.Int32Var(&f.last, "last", 200, "at most so `many` remembered lines first")
+	flags.StringVar(&f.level, "level", "debug", "lowest `level`: debug, info, warn or error")
+	cmd.RegisterFlagCompletionFunc("level", fixedCompletion("debug", "info", "warn", "error"))
+	return cmd
+}
+
+func (c *cli) logs(ctx context.Context, args []string, f logsFlags) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.level)); err != nil {
+		return usagef("--level is %q; give debug, info, warn or error", f.level)
+	}
+	req := &greenroomv1.TailRequest{App: c.app, MinLevel: int32(level), Last: f.last, Follow: f.follow}
+	if len(args) > 0 {
+		req.ActorType = args[0]
+	}
+	if len(args) > 1 {
+		req.ActorId = args[1]
+	}
+	a, err := c.api()
+	if err != nil {
+		return err
+	}
+	stream, err := a.logs.Tail(ctx, connect.NewRequest(req))
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		if err := c.printLogs(stream.Msg()); err != nil {
+			return err
+		}
+	}
+	if err := stream.Err(); err != nil && !(f.follow && errors.Is(ctx.Err(), context.Canceled)) {
+		return err
+	}
+	return nil
+}
+
+func (c *cli) printLogs(msg *greenroomv1.TailResponse) error {
+	if c.wantsJSON() {
+		for _, l := range msg.Lines {
+			if err := c.writeLine(l); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if msg.Dropped > 0 {
+		fmt.Fprintf(c.stderr, "(%d lines were dropped here: guests log faster than they can be shown)\n", msg.Dropped)
+	}
+	for _, l := range msg.Lines {
+		c.guestLine(c.stdout, guestLine{at: l.Time.AsTime().Local(), log: host.GuestLog{
+			Key:    actor.Key{App: l.Actor.App, Type: l.Actor.Type, ID: l.Actor.Id},
+			Method: l.Method, Level: l.Level, Text: l.Text,
+		}})
+	}
+	return nil
+}
