@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -109,11 +110,18 @@ func (s *Server) data() string { return filepath.Join(s.folder, "data") }
 func (s *Server) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.folder
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "PGPASSWORD="+s.password, "PGCONNECT_TIMEOUT=10")
+	cmd.Env = append(environment(), "PGPASSWORD="+s.password, "PGCONNECT_TIMEOUT=10")
 	if s.as != nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
 	}
 	return cmd
+}
+
+// environment is this process's without the variables that would send psql, or
+// the server, elsewhere.
+func environment() []string {
+	env := slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "PG") })
+	return append(env, "LC_ALL=C")
 }
 
 // start runs the server and returns when it takes connections. A fresh server
@@ -143,7 +151,7 @@ func (s *Server) startOnce() error {
 		"-c", "fsync=on", "-c", "synchronous_commit=on", "-c", "full_page_writes=on",
 		"-c", "max_connections=200", "-c", "shared_buffers=64MB", "-c", "log_min_messages=warning")
 	cmd.Dir = s.folder
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Env = environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
 	// Not StdinPipe: Wait would close that, which would remove the folder of a
 	// server that is to start again.

@@ -14,9 +14,13 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
+// errDone ends a transaction whose work was done before, by one whose answer was
+// lost: there is nothing to commit, and so nothing to be in doubt about.
+var errDone = &finalError{}
+
 // transaction runs fn on the general pool in a transaction, for rare writes that
 // are the same when done twice: fn recognizes its own earlier success, so a lost
-// COMMIT is simply tried again. Sentinels that fn returns come back as they are.
+// COMMIT is simply tried again, and answers errDone then. Sentinels that fn returns come back as they are.
 func (s *Store) transaction(ctx context.Context, op string, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -70,8 +74,11 @@ func (s *Store) Deploy(ctx context.Context, ds []actor.Deployment) error {
 			return err
 		}
 		done, err := deployed(ctx, tx, sorted[0], id)
-		if err != nil || done {
+		if err != nil {
 			return err
+		}
+		if done {
+			return errDone
 		}
 		if len(found) != len(digests) {
 			return actor.ErrModuleNotFound

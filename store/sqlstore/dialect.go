@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -48,25 +47,6 @@ func detect(ctx context.Context, conn *pgx.Conn) (dialect, error) {
 		return 0, fmt.Errorf("sqlstore: the database's encoding is %s; create one with ENCODING 'UTF8' TEMPLATE template0", encoding)
 	}
 	return postgres, nil
-}
-
-// parseURL reads the URL. It never wraps what the parsers say, since that may
-// quote parts of a password.
-func parseURL(raw string) (*pgxpool.Config, error) {
-	const form = "postgres://USER:PASSWORD@HOST:PORT/DATABASE"
-	if raw == "" {
-		return nil, errors.New("sqlstore: URL is empty; give " + form)
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return nil, errors.New("sqlstore: URL cannot be read; give " + form +
-			", with each of / : @ ? # % in the user or password percent-encoded")
-	}
-	cfg, err := pgxpool.ParseConfig(raw)
-	if err != nil {
-		return nil, errors.New("sqlstore: URL has a parameter or certificate that cannot be used; check sslmode, sslrootcert, sslcert, sslkey and the values of the others")
-	}
-	return cfg, nil
 }
 
 // lockTimeout is how long a group waits for one locked row before it goes on

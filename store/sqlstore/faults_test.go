@@ -33,6 +33,7 @@ type broken struct {
 
 func behindProxy(t *testing.T, cfg sqlstore.Config) *broken {
 	t.Helper()
+	t.Parallel()
 	b := &broken{T: t, database: pgtest.URL(t)}
 	b.around = open(t, b.database)
 	b.proxy, cfg.URL = pgproxy.Before(t, b.database)
@@ -347,7 +348,6 @@ func TestLockedTurnCutBeforeItsCommit(t *testing.T) {
 
 // A COMMIT that is still on its way holds the row, so nobody can tell yet.
 func TestLockedTurnWhoseCommitArrivesLater(t *testing.T) {
-	t.Parallel()
 	b := behindProxy(t, sqlstore.Config{})
 	k := key("a")
 	row := b.stored("a")

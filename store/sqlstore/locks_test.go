@@ -218,7 +218,7 @@ func TestDeadClientOfALockedTurn(t *testing.T) {
 
 // A statement that the server ends for its length has not applied.
 func TestStatementTimeout(t *testing.T) {
-	b := behindProxy(t, sqlstore.Config{StatementTimeout: time.Second})
+	b := behindProxy(t, sqlstore.Config{StatementTimeout: 2 * time.Second})
 	b.exec(`CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$;
 		CREATE TRIGGER slow BEFORE INSERT ON greenroom_actor FOR EACH ROW WHEN (NEW.id = 'slow') EXECUTE FUNCTION slow()`)
 	c := write(key("slow"), actor.Row{}, `{}`)
@@ -228,7 +228,7 @@ func TestStatementTimeout(t *testing.T) {
 
 // A server that says nothing at all is given up, and the commit settled.
 func TestSilentServer(t *testing.T) {
-	b := behindProxy(t, sqlstore.Config{StatementTimeout: time.Second})
+	b := behindProxy(t, sqlstore.Config{StatementTimeout: 2 * time.Second})
 	row := b.stored("a")
 	b.proxy.Plan(t, pgproxy.Fault{On: writeStatement, Do: pgproxy.Hold})
 	c := write(key("a"), row, `{"n":2}`)

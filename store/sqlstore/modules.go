@@ -86,7 +86,7 @@ func (s *Store) finishUpload(ctx context.Context, m actor.Module, upload, damage
 			// Done before, or a rival's, which is as good; this upload then stays
 			// one, to be removed.
 			stored = true
-			return nil
+			return errDone
 		}
 		tag, err := tx.Exec(ctx, `DELETE FROM greenroom_module_upload WHERE upload = $1`, upload)
 		if err != nil || tag.RowsAffected() == 0 {
@@ -254,7 +254,7 @@ func (s *Store) DeleteModule(ctx context.Context, app string, d actor.Digest) er
 		err := tx.QueryRow(ctx, `SELECT upload FROM greenroom_module WHERE app = $1 AND digest = $2 FOR UPDATE`, app, string(d)).Scan(&upload)
 		if errors.Is(err, pgx.ErrNoRows) {
 			if removed {
-				return nil
+				return errDone
 			}
 			return actor.ErrModuleNotFound
 		}

@@ -17,16 +17,16 @@ import (
 	"github.com/greenroom-run/greenroom/store/storetest"
 )
 
-// sometimes fails one unit of ten with 40001, and answers one commit of ten that
+// sometimes fails one unit of twenty with 40001, and answers one commit of ten that
 // held with 40003.
 func sometimes(rng *rand.Rand, u pgproxy.Unit) *pgproxy.Fault {
-	n := rng.IntN(10)
+	n := rng.IntN(20)
 	switch group := strings.Contains(u.SQL, writeStatement) || strings.HasPrefix(u.SQL, "INSERT INTO greenroom_actor"); {
 	case strings.HasPrefix(strings.ToLower(u.SQL), "rollback"), strings.Contains(u.SQL, "SAVEPOINT"):
 		return nil // nothing that a database could refuse
 	case n == 0:
 		return &pgproxy.Fault{Do: pgproxy.Refuse, Code: "40001"}
-	case n == 1 && (group && !u.Transaction || strings.EqualFold(u.SQL, pgproxy.Commit)):
+	case n <= 2 && (group && !u.Transaction || strings.EqualFold(u.SQL, pgproxy.Commit)):
 		return &pgproxy.Fault{Do: pgproxy.DenyHeld, Code: "40003"}
 	}
 	return nil

@@ -26,7 +26,7 @@ func (e *lostCommitError) Unwrap() error { return e.cause }
 // retried, whatever it wraps.
 type finalError struct{ cause error }
 
-func (e *finalError) Error() string { return e.cause.Error() }
+func (e *finalError) Error() string { return fmt.Sprint(e.cause) }
 
 // restartError asks for the transaction to be run again.
 type restartError struct{}
