@@ -183,11 +183,37 @@ func TestLogFails(t *testing.T) {
 }
 
 // TestLogFailsUnderLoad checks that nobody hangs when the log fails with many
-// writes under way. The write buffer is too large to be changed meanwhile, which
-// would end the process: see Failures in the package comment.
+// writes under way: in the middle of a log, and, with buffers so small that logs
+// change all the time, on the way from one to the next.
 func TestLogFailsUnderLoad(t *testing.T) {
+	writes := onLog(errorfs.OpFileWrite)
+	syncs := onLog(errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo)
+	for _, c := range []struct {
+		name   string
+		buffer int64
+		match  func(errorfs.Op) bool
+	}{
+		{"write", 128 << 20, writes},
+		{"sync", 128 << 20, syncs},
+		{"write, changing logs", 1 << 20, writes},
+		{"sync, changing logs", 1 << 20, syncs},
+		{"create", 1 << 20, onLog(errorfs.OpCreate, errorfs.OpReuseForWrite)},
+		{"sync of the folder", 1 << 20, func(op errorfs.Op) bool {
+			return op.Kind == errorfs.OpFileSync && strings.HasSuffix(op.Path, "data")
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 5 { // who meets the fault first differs
+				logFailsUnderLoad(t, c.buffer, c.match)
+			}
+		})
+	}
+}
+
+func logFailsUnderLoad(t *testing.T, buffer int64, match func(errorfs.Op) bool) {
+	t.Helper()
 	disk := newBrokenDisk(vfs.NewMem())
-	s, err := embedded.Open(t.Context(), embedded.Config{Dir: "data", FS: disk, MemTableBytes: 128 << 20})
+	s, err := embedded.Open(t.Context(), embedded.Config{Dir: "data", FS: disk, MemTableBytes: buffer})
 	must(t, err)
 	var acked atomic.Int64
 	done := make(chan error)
@@ -202,8 +228,8 @@ func TestLogFailsUnderLoad(t *testing.T) {
 					return
 				}
 				c = update(c, strings.Repeat("y", 40_000))
-				if acked.Add(1) == 200 {
-					disk.breakOn(onLog(errorfs.OpFileWrite), syscall.EIO)
+				if acked.Add(1) == 100 {
+					disk.breakOn(match, syscall.EIO)
 				}
 			}
 		}()

@@ -74,10 +74,8 @@
 //     are actor.ErrAmbiguous, everything later is actor.ErrUnavailable, Close
 //     leaves the folder locked, and the remedy is a new process: after a failed
 //     sync nobody knows what the kernel still holds, and Pebble may hang in the
-//     middle of a write, so nothing is served from memory any more. If the log
-//     fails just when Pebble changes to the next one, Pebble ends the process
-//     itself (it unlocks a mutex twice, which nothing can recover): a crash like
-//     any other, in which nobody is told anything that is not so.
+//     middle of a write, so nothing is served from memory any more. That includes
+//     a log that fails just when Pebble changes to the next one: logfs.go.
 //   - A second process or a second Open of the folder is refused.
 //   - The clock goes back: times do not. They never pass behind a time already
 //     written.

@@ -47,6 +47,11 @@ func (s *Store) listener() *pebble.EventListener {
 			s.log.Error("data file is damaged; rows in it cannot be read", "file", info.Path, "error", info.Details)
 		},
 		DiskSlow: func(info pebble.DiskSlowInfo) {
+			select {
+			case <-s.failed: // it has been stopped: see logFS
+				return
+			default:
+			}
 			s.log.Warn("disk is slow", "file", info.Path, "duration", info.Duration)
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {

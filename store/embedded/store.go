@@ -28,6 +28,7 @@ type Store struct {
 	log   *slog.Logger
 	dir   string
 	db    *pebble.DB
+	logs  *logFS
 	lock  *pebble.Lock
 	clock clock
 	space spaceGuard
@@ -88,12 +89,14 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		closed:  make(chan struct{}),
 	}
 	s.space.written.Store(spaceStep)
+	s.logs = &logFS{FS: cfg.FS, fail: s.fail}
 	if s.db, err = pebble.Open(dir, s.options(cfg)); err != nil {
 		return nil, errors.Join(fmt.Errorf("embedded store: open %s: %w", dir, err), lock.Close())
 	}
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("embedded store: open %s: %w", dir, err), s.db.Close(), lock.Close())
 	}
+	s.logs.on.Store(true)
 	s.writer.Go(s.runWriter)
 	return s, nil
 }
@@ -116,7 +119,7 @@ func makeDir(fs vfs.FS, dir string) (string, error) {
 
 func (s *Store) options(cfg Config) *pebble.Options {
 	o := &pebble.Options{
-		FS:        cfg.FS,
+		FS:        s.logs,
 		Lock:      s.lock,
 		CacheSize: cfg.CacheBytes,
 		// A fixed format: a newer Pebble must not make a folder unreadable for
@@ -294,6 +297,7 @@ func (s *Store) close() error {
 	default:
 	}
 	s.writer.Wait()
+	s.logs.on.Store(false)
 	if err := errors.Join(s.db.Close(), s.lock.Close()); err != nil {
 		return fmt.Errorf("embedded store: close %s: %w", s.dir, err)
 	}
