@@ -55,6 +55,9 @@ const (
 	// messageOverhead is what a request may have beside its payload: the longest
 	// key, method and content type, and what an encoding adds.
 	messageOverhead = 64 << 10
+	// minStreamMessage is what a message of an InvokeStream may have whatever the
+	// limit of a payload: actor.proto says so, and clients send batches by it.
+	minStreamMessage int64 = 4 << 20
 	// smallBody bounds requests without a payload.
 	smallBody = 64 << 10
 )
@@ -96,8 +99,8 @@ func (s *Server) newRoutes() *routes {
 		greenroomv1connect.ActorServiceGetStateProcedure,
 		greenroomv1connect.ActorServiceDeleteActorProcedure)
 
-	invocations := route{maxBody: unbounded, longLived: true, maxMessage: payload.maxBody}
-	_, h = greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.streamOptions(invocations.maxMessage, payload.bodyErr)...)
+	invocations := route{maxBody: unbounded, longLived: true, maxMessage: max(payload.maxBody, minStreamMessage)}
+	_, h = greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.streamOptions(invocations.maxMessage, errPayloadTooLarge(invocations.maxMessage))...)
 	procedure(invocations, h, greenroomv1connect.ActorServiceInvokeStreamProcedure)
 
 	_, h = greenroomv1connect.NewModuleServiceHandler(newModuleService(s), s.handlerOptions(upload.maxBody, upload.bodyErr)...)

@@ -439,7 +439,7 @@ func newTestStream(t *testing.T, conn *fakeConn, change func(*Config)) *invokeSt
 func TestInvokeStreamBadMessages(t *testing.T) {
 	f := start(t, func(c *Config) { c.MaxPayloadBytes = 1000 })
 	st := open(t.Context(), t, f.url)
-	if err := st.Send(&greenroomv1.InvokeStreamRequest{Invocations: []*greenroomv1.StreamInvocation{{Payload: make([]byte, 200<<10)}}}); err != nil {
+	if err := st.Send(&greenroomv1.InvokeStreamRequest{Invocations: []*greenroomv1.StreamInvocation{{Payload: make([]byte, minStreamMessage)}}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := st.Receive()

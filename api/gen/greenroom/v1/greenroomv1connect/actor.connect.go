@@ -66,7 +66,8 @@ type ActorServiceClient interface {
 	// it has ready. Every invocation gets exactly one reply, in any order; those
 	// of one actor that are in flight together run in any order as well. What is
 	// wrong with one invocation is in its reply, and never ends the stream; a
-	// message that cannot be decoded, or is too large, does.
+	// message that cannot be decoded, or is too large, does. Messages of up to
+	// 4 MiB are never too large.
 	//
 	// How many invocations, and how many bytes, one stream may have in flight is
 	// bounded: what is beyond gets a reply of the kind stream_full, which is
@@ -216,7 +217,8 @@ type ActorServiceHandler interface {
 	// it has ready. Every invocation gets exactly one reply, in any order; those
 	// of one actor that are in flight together run in any order as well. What is
 	// wrong with one invocation is in its reply, and never ends the stream; a
-	// message that cannot be decoded, or is too large, does.
+	// message that cannot be decoded, or is too large, does. Messages of up to
+	// 4 MiB are never too large.
 	//
 	// How many invocations, and how many bytes, one stream may have in flight is
 	// bounded: what is beyond gets a reply of the kind stream_full, which is

@@ -1,0 +1,207 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	mathrand "math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/api/invokestream"
+)
+
+// Client calls actors. Make it with [New]; its methods may be called
+// concurrently.
+type Client struct {
+	conf  Config
+	ctx   context.Context // ends with Close
+	end   context.CancelFunc
+	lanes []*lane
+	next  atomic.Uint32 // the lane of the next call
+
+	stream *connect.Client[invokestream.Request, invokestream.Response]
+	unary  greenroomv1connect.ActorServiceClient
+	// own are the transports that nobody else uses.
+	own []*http.Transport
+	// unaryUntil is when streams are tried again, in Unix nanoseconds.
+	unaryUntil atomic.Int64
+
+	keyPrefix string // of the idempotency keys, unique to this client
+	keys      atomic.Uint64
+
+	running sync.WaitGroup // the lanes
+}
+
+// Request is one call.
+type Request struct {
+	// App is empty for the client's.
+	App string
+	// Type, ID and Method say what is called.
+	Type, ID, Method string
+	// Payload is the input. It must not change before the call returns.
+	Payload []byte
+	// ContentType is the payload's media type; empty means application/json.
+	ContentType string
+	// IdempotencyKey makes the call safe to repeat, also by another process and
+	// for longer than the call: 1 to 255 printable ASCII characters, unique to
+	// what is asked for within this actor and method. Empty: none, unless the
+	// client makes one.
+	IdempotencyKey string
+	// ReadOnly refuses methods that are not declared read-only.
+	ReadOnly bool
+	// Strong makes a read-only method confirm in the store that what it read is
+	// the newest.
+	Strong bool
+}
+
+// Reply is an actor's answer. It is the caller's.
+type Reply struct {
+	Payload     []byte
+	ContentType string
+	// Version of the actor after the turn; 0 when nothing is stored.
+	Version uint64
+}
+
+// New returns a client. It does not connect before the first call.
+func New(conf Config) (*Client, error) {
+	conf = conf.WithDefaults()
+	if err := conf.validate(); err != nil {
+		return nil, err
+	}
+	var prefix [12]byte
+	_, _ = rand.Read(prefix[:]) // never fails: see crypto/rand
+	c := &Client{conf: conf, keyPrefix: base64.RawURLEncoding.EncodeToString(prefix[:]) + "-"}
+	c.ctx, c.end = context.WithCancel(context.Background())
+	c.connect()
+	for range conf.Streams {
+		l := newLane(c)
+		c.lanes = append(c.lanes, l)
+		c.running.Go(l.run)
+	}
+	return c, nil
+}
+
+// Close ends all streams and waits for the client's goroutines. Calls that are
+// under way fail. It is safe twice.
+func (c *Client) Close() error {
+	c.end()
+	c.running.Wait()
+	for _, t := range c.own {
+		t.CloseIdleConnections()
+	}
+	return nil
+}
+
+// Invoke runs a method as a turn. It returns after everything the turn changed is
+// durable. An error is an [*Error].
+func (c *Client) Invoke(ctx context.Context, typ, id, method string, payload []byte) (Reply, error) {
+	return c.Do(ctx, Request{Type: typ, ID: id, Method: method, Payload: payload})
+}
+
+// Query runs a method that is declared read-only. An error is an [*Error].
+func (c *Client) Query(ctx context.Context, typ, id, method string, payload []byte) (Reply, error) {
+	return c.Do(ctx, Request{Type: typ, ID: id, Method: method, Payload: payload, ReadOnly: true})
+}
+
+// Do makes the call that req describes. An error is an [*Error].
+func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
+	inv := invokestream.Invocation{
+		Key:            actor.Key{App: req.App, Type: req.Type, ID: req.ID},
+		Method:         req.Method,
+		Payload:        actor.Payload{ContentType: req.ContentType, Data: req.Payload},
+		IdempotencyKey: req.IdempotencyKey,
+		ReadOnly:       req.ReadOnly,
+	}
+	if req.App == "" {
+		inv.Key.App = c.conf.App
+	}
+	if req.Strong {
+		inv.Consistency = greenroomv1.Consistency_CONSISTENCY_STRONG
+	}
+	if inv.IdempotencyKey == "" && c.conf.IdempotencyKeys && !req.ReadOnly {
+		inv.IdempotencyKey = c.keyPrefix + strconv.FormatUint(c.keys.Add(1), 36)
+	}
+	repeatable := inv.ReadOnly || inv.IdempotencyKey != ""
+	unknown := false // an earlier attempt may have taken effect
+	for attempt := 1; ; attempt++ {
+		reply, err := c.attempt(ctx, &inv)
+		if err == nil {
+			return reply, nil
+		}
+		unknown = unknown || err.OutcomeUnknown
+		again := err.Retryable || err.OutcomeUnknown && repeatable && c.ctx.Err() == nil
+		if !again || attempt == c.conf.MaxAttempts {
+			return Reply{}, err.after(unknown)
+		}
+		if cause := c.pause(ctx, attempt); cause != nil {
+			err.cause = cause
+			return Reply{}, err.after(unknown)
+		}
+	}
+}
+
+// after completes the error of the last attempt with what the ones before left
+// open, unless the server's answer settles it.
+func (e *Error) after(unknown bool) *Error {
+	if unknown && (e.Retryable || !e.answered) {
+		e.OutcomeUnknown, e.Retryable = true, false
+	}
+	return e
+}
+
+// attempt makes a call once.
+func (c *Client) attempt(ctx context.Context, inv *invokestream.Invocation) (Reply, *Error) {
+	if err := ctx.Err(); err != nil {
+		return Reply{}, errContext(err, false)
+	}
+	if c.conf.Unary || len(inv.Payload.Data) > maxStreamed || time.Now().UnixNano() < c.unaryUntil.Load() {
+		return c.request(ctx, inv)
+	}
+	l := c.lanes[0]
+	if n := uint32(len(c.lanes)); n > 1 { //nolint:gosec // a handful
+		l = c.lanes[c.next.Add(1)%n]
+	}
+	reply, err := l.call(ctx, inv)
+	if err == errNoStreams {
+		return c.request(ctx, inv)
+	}
+	return reply, err
+}
+
+// backoff is the pause after the n-th attempt, from 1.
+func (c *Client) backoff(n int) time.Duration {
+	d := c.conf.MaxBackoff
+	if n < 32 {
+		d = min(d, c.conf.MinBackoff<<(n-1))
+	}
+	if d <= 0 { // shifted out
+		d = c.conf.MaxBackoff
+	}
+	return d/2 + mathrand.N(d/2+1)
+}
+
+// pause waits before the next attempt; an error says why there will be none.
+func (c *Client) pause(ctx context.Context, attempt int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t := time.NewTimer(c.backoff(attempt))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	}
+}

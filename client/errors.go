@@ -1,0 +1,140 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"connectrpc.com/connect"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+// The kinds of errors that are the client's own; docs/errors.md lists the
+// server's.
+const (
+	// KindUnreachable: no server took the call.
+	KindUnreachable = "unreachable"
+	// KindConnectionLost: the connection broke before the answer came.
+	KindConnectionLost = "connection_lost"
+	// KindClosed: the client was closed.
+	KindClosed = "client_closed"
+	// KindDeadline and KindCanceled: the call's context ended.
+	KindDeadline = "deadline"
+	KindCanceled = "canceled"
+
+	kindAmbiguous = "ambiguous" // the server's
+)
+
+// Error is why a call failed. Every error of a call is one, or wraps one.
+type Error struct {
+	// Code is the Connect code.
+	Code connect.Code
+	// Kind is the stable name of the failure; branch on it.
+	Kind string
+	// Message is for people.
+	Message string
+	// Retryable says that the call had no effect and may succeed later. The
+	// client has repeated it as often as it was allowed to.
+	Retryable bool
+	// OutcomeUnknown says that the call may have taken effect, or may yet.
+	OutcomeUnknown bool
+	// Guest is set for errors that the actor returned on purpose.
+	Guest *Guest
+	// Stack is the Wasm stack of an actor that trapped, if the server shows it.
+	Stack string
+
+	cause    error
+	answered bool // by the server, for this call
+}
+
+// Guest is what an actor said of an error that it returned on purpose.
+type Guest struct {
+	// Code is the application's own name for the failure.
+	Code string
+	// Detail is opaque to Greenroom; ContentType is its media type.
+	ContentType string
+	Detail      []byte
+}
+
+// Error returns the code and the message.
+func (e *Error) Error() string { return e.Code.String() + ": " + e.Message }
+
+// Unwrap returns the context's error, or that of the connection, if one is the
+// cause.
+func (e *Error) Unwrap() error { return e.cause }
+
+// errorOf makes an Error of an answer.
+func errorOf(code connect.Code, message string, d *greenroomv1.ErrorDetail) *Error {
+	e := &Error{Code: code, Kind: d.GetKind(), Message: message, Retryable: d.GetRetryable(), Stack: d.GetStack(), answered: true}
+	e.OutcomeUnknown = e.Kind == kindAmbiguous
+	if g := d.GetGuest(); g != nil {
+		e.Guest = &Guest{Code: g.GetCode(), ContentType: g.GetContentType(), Detail: g.GetDetail()}
+	}
+	return e
+}
+
+// errorOfRPC makes an Error of what a request, or a stream as a whole, ended
+// with; answered tells whether the server said it.
+func errorOfRPC(err error) (e *Error, answered bool) {
+	var ce *connect.Error
+	if !errors.As(err, &ce) {
+		return errLost(err), false
+	}
+	for _, d := range ce.Details() {
+		if v, err := d.Value(); err == nil {
+			if detail, ok := v.(*greenroomv1.ErrorDetail); ok {
+				return errorOf(ce.Code(), ce.Message(), detail), true
+			}
+		}
+	}
+	if connect.IsWireError(err) {
+		// The server refused it before the API saw it, or something in between.
+		return &Error{Code: ce.Code(), Kind: ce.Code().String(), Message: ce.Message(), cause: ce}, true
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return errUnreachable(err), false
+	}
+	return errLost(err), false
+}
+
+func errUnreachable(cause error) *Error {
+	return &Error{
+		Code: connect.CodeUnavailable, Kind: KindUnreachable, Retryable: true, cause: cause,
+		Message: fmt.Sprintf("the server cannot be reached: %v", cause),
+	}
+}
+
+func errLost(cause error) *Error {
+	return &Error{
+		Code: connect.CodeUnknown, Kind: KindConnectionLost, OutcomeUnknown: true, cause: cause,
+		Message: fmt.Sprintf("the connection broke before the answer came, and whether the call took effect is unknown: %v", cause),
+	}
+}
+
+func errClosed() *Error {
+	return &Error{
+		Code: connect.CodeCanceled, Kind: KindClosed, OutcomeUnknown: true,
+		Message: "the client was closed",
+	}
+}
+
+// errContext is a call whose context ended; sent tells whether the server may
+// know of it.
+func errContext(err error, sent bool) *Error {
+	e := &Error{Code: connect.CodeCanceled, Kind: KindCanceled, Message: "the call's context was cancelled", OutcomeUnknown: sent, cause: err}
+	if errors.Is(err, context.DeadlineExceeded) {
+		e.Code, e.Kind, e.Message = connect.CodeDeadlineExceeded, KindDeadline, "the call's deadline passed"
+	}
+	return e
+}
+
+// connectCode is a code as the stream sends it.
+func connectCode(n uint32) connect.Code {
+	if c := connect.Code(n); c >= connect.CodeCanceled && c <= connect.CodeUnauthenticated {
+		return c
+	}
+	return connect.CodeUnknown
+}

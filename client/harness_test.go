@@ -1,0 +1,209 @@
+package client
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeHost does what a test wants; by itself it echoes.
+type fakeHost struct {
+	mu     sync.Mutex
+	invoke func(ctx context.Context, inv actor.Invocation) (actor.Reply, error)
+	calls  int
+}
+
+func (h *fakeHost) does(invoke func(ctx context.Context, inv actor.Invocation) (actor.Reply, error)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.invoke = invoke
+}
+
+func (h *fakeHost) called() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.calls
+}
+
+func (h *fakeHost) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+	h.mu.Lock()
+	h.calls++
+	invoke := h.invoke
+	h.mu.Unlock()
+	if invoke != nil {
+		return invoke(ctx, inv)
+	}
+	return actor.Reply{Payload: inv.Payload, Version: 1}, nil
+}
+
+func (h *fakeHost) Delete(context.Context, actor.Key) error { return actor.ErrActorNotFound }
+
+func (h *fakeHost) View(context.Context, actor.Key) (host.View, error) {
+	return host.View{}, actor.ErrActorNotFound
+}
+
+// blocks makes invocations wait until release is closed or their context ends;
+// entered gets each that began.
+func (h *fakeHost) blocks() (entered chan actor.Invocation, release chan struct{}) {
+	entered, release = make(chan actor.Invocation, 10_000), make(chan struct{})
+	h.does(func(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+		entered <- inv
+		select {
+		case <-release:
+			return actor.Reply{Payload: inv.Payload, Version: 1}, nil
+		case <-ctx.Done():
+			return actor.Reply{}, ctx.Err()
+		}
+	})
+	return entered, release
+}
+
+// nothing stands for the parts of the server that no test here calls.
+type nothing struct {
+	server.Modules
+}
+
+func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, error) {
+	return nil, nil
+}
+
+func newServer(tb testing.TB, h server.Host, addr string, change func(*server.Config)) *server.Server {
+	tb.Helper()
+	conf := server.Config{Addr: addr, Host: h, Modules: nothing{}, Actors: nothing{}, Logger: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&conf)
+	}
+	s, err := server.New(conf)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// startServer runs a server until the test ends.
+func startServer(tb testing.TB, h server.Host, addr string, change func(*server.Config)) *server.Server {
+	tb.Helper()
+	s := newServer(tb, h, addr, change)
+	if err := s.Start(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { stopServer(tb, s) })
+	return s
+}
+
+func stopServer(tb testing.TB, s *server.Server) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Stop(ctx); err != nil {
+		tb.Errorf("stop: %v", err)
+	}
+}
+
+// newClient makes a client that is quick to try again.
+func newClient(tb testing.TB, url string, change func(*Config)) *Client {
+	tb.Helper()
+	conf := Config{URL: url, MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, MaxAttempts: 500}
+	if change != nil {
+		change(&conf)
+	}
+	c, err := New(conf)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// proxy passes connections on to a server, and cuts them when told.
+type proxy struct {
+	net.Listener
+	to      string
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+	over  bool
+}
+
+func startProxy(tb testing.TB, to string) *proxy {
+	tb.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &proxy{Listener: l, to: to, conns: make(map[net.Conn]struct{})}
+	p.running.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.running.Go(func() { p.pass(c) })
+		}
+	})
+	tb.Cleanup(func() {
+		_ = l.Close()
+		p.mu.Lock()
+		p.over = true
+		p.mu.Unlock()
+		p.cut()
+		p.running.Wait()
+	})
+	return p
+}
+
+func (p *proxy) url() string { return "http://" + p.Addr().String() }
+
+func (p *proxy) pass(client net.Conn) {
+	defer client.Close()
+	var d net.Dialer
+	srv, err := d.DialContext(context.Background(), "tcp", p.to)
+	if err != nil {
+		return
+	}
+	defer srv.Close()
+	p.mu.Lock()
+	if p.over {
+		p.mu.Unlock()
+		return
+	}
+	p.conns[client], p.conns[srv] = struct{}{}, struct{}{}
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { _, _ = io.Copy(srv, client); _ = srv.Close() })
+	both.Go(func() { _, _ = io.Copy(client, srv); _ = client.Close() })
+	both.Wait()
+	p.mu.Lock()
+	delete(p.conns, client)
+	delete(p.conns, srv)
+	p.mu.Unlock()
+}
+
+// cut breaks every connection, and reports how many there were.
+func (p *proxy) cut() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.conns) / 2
+	for c := range p.conns {
+		if t, ok := c.(*net.TCPConn); ok {
+			_ = t.SetLinger(0)
+		}
+		_ = c.Close()
+	}
+	return n
+}

@@ -1,0 +1,202 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/api/invokestream"
+)
+
+const (
+	// openTimeout bounds how long a server takes to accept a stream.
+	openTimeout = 10 * time.Second
+	// A connection that is silent for pingAfter is asked, and given up after
+	// pingTimeout: a server that vanished is noticed without a call's deadline.
+	pingAfter   = 10 * time.Second
+	pingTimeout = 10 * time.Second
+	// unaryFor is how long calls go as requests of their own after a stream
+	// could not be had.
+	unaryFor = time.Minute
+)
+
+// connect makes the RPC clients.
+func (c *Client) connect() {
+	base := strings.TrimSuffix(c.conf.URL, "/")
+	streams, requests := c.conf.HTTPClient, c.conf.HTTPClient
+	if streams == nil {
+		requests = c.ownClient(func(p *http.Protocols) { p.SetHTTP1(true); p.SetHTTP2(true) })
+		streams = requests
+		if strings.HasPrefix(base, "http://") {
+			streams = c.ownClient(func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) })
+		}
+	}
+	// Replies are small, many and fresh: compressing them costs more than turns.
+	c.stream = connect.NewClient[invokestream.Request, invokestream.Response](
+		streams, base+greenroomv1connect.ActorServiceInvokeStreamProcedure,
+		connect.WithCodec(invokestream.Codec{}), connect.WithAcceptCompression("gzip", nil, nil))
+	c.unary = greenroomv1connect.NewActorServiceClient(requests, base, connect.WithAcceptCompression("gzip", nil, nil))
+}
+
+func (c *Client) ownClient(protocols func(*http.Protocols)) *http.Client {
+	t := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: openTimeout}).DialContext,
+		TLSHandshakeTimeout: openTimeout,
+		MaxIdleConnsPerHost: 256,
+		IdleConnTimeout:     90 * time.Second,
+		Protocols:           new(http.Protocols),
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+	}
+	protocols(t.Protocols)
+	c.own = append(c.own, t)
+	return &http.Client{Transport: t}
+}
+
+func (c *Client) authorize(h http.Header) {
+	if c.conf.Token != "" {
+		h.Set("Authorization", "Bearer "+c.conf.Token)
+	}
+}
+
+// link is an open stream.
+type link struct {
+	conn connect.StreamingClientConn
+	cut  context.CancelFunc
+}
+
+// close ends the stream without waiting for anything.
+func (k *link) close() {
+	k.cut()
+	_ = k.conn.CloseRequest()
+	_ = k.conn.CloseResponse()
+}
+
+// errNoStreams tells callers to make requests instead. Nothing was sent.
+var errNoStreams = &Error{Message: "the server has no streams"}
+
+// open opens a stream. When it returns an error, no call was sent; errNoStreams
+// says that there will be none for a while.
+func (c *Client) open() (*link, *Error) {
+	ctx, cut := context.WithCancel(c.ctx)
+	timeout := time.AfterFunc(openTimeout, cut)
+	defer timeout.Stop()
+	stream := c.stream.CallBidiStream(ctx)
+	c.authorize(stream.RequestHeader())
+	conn, err := stream.Conn()
+	if err != nil {
+		cut()
+		return nil, c.notOpened(err)
+	}
+	k := &link{conn, cut}
+	// The server's first message says that it takes invocations: before it,
+	// none is sent, so that whatever fails here had no effect.
+	err = conn.Send(nil)
+	if first := (&invokestream.Response{}); err == nil || errors.Is(err, io.EOF) {
+		err = conn.Receive(first)
+	}
+	if err == nil && !timeout.Stop() {
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		k.close()
+		return nil, c.notOpened(err)
+	}
+	return k, nil
+}
+
+// notOpened says why there is no stream.
+func (c *Client) notOpened(err error) *Error {
+	e, answered := errorOfRPC(err)
+	switch {
+	case answered && e.Code == connect.CodeUnimplemented,
+		!answered && e.Kind == KindConnectionLost && c.speaksHTTP1():
+		c.unaryUntil.Store(time.Now().Add(unaryFor).UnixNano())
+		return errNoStreams
+	case answered && e.Kind == e.Code.String() && e.Code != connect.CodeUnauthenticated && e.Code != connect.CodePermissionDenied:
+		// What stands between has no server to ask at the moment.
+		return errUnreachable(err)
+	case !answered:
+		return errUnreachable(err)
+	}
+	return e
+}
+
+// speaksHTTP1 asks whether the address that does not speak HTTP/2 speaks
+// anything. Greenroom answers, as would a proxy before it.
+func (c *Client) speaksHTTP1() bool {
+	ctx, cancel := context.WithTimeout(c.ctx, openTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.conf.URL, "/")+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	client := c.conf.HTTPClient
+	if client == nil {
+		client = &http.Client{Transport: c.own[0]}
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 4<<10))
+	_ = res.Body.Close()
+	return res.ProtoMajor == 1 && res.StatusCode < http.StatusInternalServerError
+}
+
+// request makes a call as a request of its own.
+func (c *Client) request(ctx context.Context, inv *invokestream.Invocation) (Reply, *Error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	key := &greenroomv1.ActorKey{App: inv.Key.App, Type: inv.Key.Type, Id: inv.Key.ID}
+	if inv.ReadOnly {
+		req := connect.NewRequest(&greenroomv1.QueryRequest{
+			Actor: key, Method: inv.Method, Payload: inv.Payload.Data, ContentType: inv.Payload.ContentType, Consistency: inv.Consistency,
+		})
+		c.authorize(req.Header())
+		res, err := c.unary.Query(ctx, req)
+		if err != nil {
+			return Reply{}, c.requestError(ctx, err)
+		}
+		return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion()}, nil
+	}
+	req := connect.NewRequest(&greenroomv1.InvokeRequest{
+		Actor: key, Method: inv.Method, Payload: inv.Payload.Data, ContentType: inv.Payload.ContentType,
+	})
+	c.authorize(req.Header())
+	if inv.IdempotencyKey != "" {
+		req.Header().Set("Idempotency-Key", quote(inv.IdempotencyKey))
+	}
+	res, err := c.unary.Invoke(ctx, req)
+	if err != nil {
+		return Reply{}, c.requestError(ctx, err)
+	}
+	return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion()}, nil
+}
+
+// requestError is why a request failed.
+func (c *Client) requestError(ctx context.Context, err error) *Error {
+	e, answered := errorOfRPC(err)
+	if !answered && c.ctx.Err() != nil {
+		return errClosed()
+	}
+	if cause := ctx.Err(); cause != nil && !answered {
+		return errContext(cause, e.Kind != KindUnreachable)
+	}
+	return e
+}
+
+// quote writes a key as a string of RFC 8941, which keeps every key as it is.
+func quote(key string) string {
+	return fmt.Sprintf(`"%s"`, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key))
+}
