@@ -45,6 +45,10 @@ func TestScripts(t *testing.T) {
 	for _, st := range guestbuild.Probe(t.Context()) {
 		canBuild[st.Toolchain] = st.Err == nil
 	}
+	repo, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
@@ -60,6 +64,7 @@ func TestScripts(t *testing.T) {
 				}
 				env.Setenv(name, home)
 			}
+			env.Setenv("REPO", repo) // for what make setup built
 			env.Setenv("CARGO_NET_OFFLINE", "true")
 			env.Setenv("GREENROOM_CACHE_DIR", compiled)
 			env.Setenv("GOPROXY", "off")

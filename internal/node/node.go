@@ -1,5 +1,5 @@
 // Package node builds a whole Greenroom server from a [Config]: the store, the
-// Wasm engine, the module service, the host and the API. It is the one place
+// Wasm engines, the module service, the host and the API. It is the one place
 // where everything meets.
 package node
 
@@ -13,7 +13,6 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
-	"github.com/greenroom-run/greenroom/host/wasm"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/store"
@@ -65,7 +64,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.onStop("store", func(context.Context) error { return st.Close() })
 
-	engine, err := wasm.New(ctx, wasm.Config{CacheDir: n.cfg.CacheDir, Logger: n.cfg.Logger})
+	engine, err := newEngines(ctx, n.cfg.CacheDir, n.cfg.Logger)
 	if err != nil {
 		return err
 	}
@@ -111,8 +110,8 @@ func (n *Node) start(ctx context.Context) error {
 	cfg.Metrics, cfg.Logs, cfg.Logger = metrics, logs, n.cfg.Logger
 	cfg.Gauges = server.Gauges{
 		QueueDepth:  h.QueueDepth,
-		Instances:   func() int { return int(engine.Stats().Instances) },
-		GuestMemory: func() int64 { return engine.Stats().MemoryBytes },
+		Instances:   engine.Instances,
+		GuestMemory: engine.GuestMemory,
 	}
 	srv, err := server.New(cfg)
 	if err != nil {
