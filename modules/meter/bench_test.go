@@ -73,7 +73,7 @@ func BenchmarkOverhead(b *testing.B) {
 }
 
 // BenchmarkInstantiation compares a guest of standard Go as it is with its
-// metered form.
+// metered form, whose data segments are merged.
 func BenchmarkInstantiation(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

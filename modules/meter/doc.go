@@ -21,13 +21,17 @@
 //   - It imports the function "greenroom_meter" "refill", (i64) -> i64. It is
 //     called with the fuel left, below zero, whenever a charge could not be paid,
 //     and returns the new fuel, at most [MaxFuel]; a host that will not give any
-//     panics, which ends the guest. Called with [DepthExceeded], the calls are too deep, and the
-//     host must not return.
+//     panics, which ends the guest. Called with [DepthExceeded], the calls are
+//     too deep, and the host must not return.
 //   - It exports the mutable globals "greenroom_fuel", i64, initially 0, and
 //     "greenroom_depth", i32, initially Config.MaxDepth. A host sets both before
 //     it calls an export, the fuel to at most [MaxFuel]. One that calls an
 //     export while another runs leaves them alone, and puts the depth back to
 //     what it was if that call fails.
+//
+// Its data segments may be fewer: those that lie close to each other are merged
+// (see data.go). Everything else is kept, custom sections too; the names of
+// functions move with them.
 //
 // # What is charged, and where
 //

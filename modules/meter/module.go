@@ -55,6 +55,11 @@ type module struct {
 	globals       uint32   // the module's own
 	bodies        [][]byte
 	addressTaken  map[uint32]bool // functions that can be called through a table
+	data          uint32          // segments
+	dataCount     uint32          // what the module says that they are
+	counted       bool            // it says so
+	ownMemory     bool            // has one of its own
+	namesData     bool            // its code has numbers of data segments
 }
 
 func (m *module) funcs() uint32    { return m.importedFuncs + uint32(len(m.funcTypes)) }
@@ -95,6 +100,9 @@ func parse(wasm []byte) (*module, error) {
 	if len(m.bodies) != len(m.funcTypes) {
 		return nil, fmt.Errorf("%d functions are declared, %d have a body", len(m.funcTypes), len(m.bodies))
 	}
+	if m.counted && m.dataCount != m.data {
+		return nil, fmt.Errorf("counts %d data segments; there are %d", m.dataCount, m.data)
+	}
 	return m, nil
 }
 
@@ -120,6 +128,7 @@ func (m *module) read(id byte, r *reader) error {
 	case secMemory:
 		for n := r.count(); n > 0; n-- {
 			readLimits(r)
+			m.ownMemory = true
 		}
 	case secGlobal:
 		m.readGlobals(r)
@@ -133,8 +142,10 @@ func (m *module) read(id byte, r *reader) error {
 		for n := r.count(); n > 0; n-- {
 			m.bodies = append(m.bodies, r.bytes(r.u32()))
 		}
-	case secStart, secDataCount:
+	case secStart:
 		r.u32()
+	case secDataCount:
+		m.counted, m.dataCount = true, r.u32()
 	default:
 		return nil
 	}
@@ -293,7 +304,8 @@ func (m *module) readElements(r *reader) {
 }
 
 func (m *module) readData(r *reader) {
-	for n := r.count(); n > 0; n-- {
+	m.data = r.count()
+	for range m.data {
 		switch flags := r.u32(); flags {
 		case 0:
 			m.readConst(r)

@@ -74,6 +74,9 @@ func survey(m *module, typ funcType, body []byte) (*plan, error) {
 		if _, ok := dynamicCost(in); ok {
 			p.dynamic = true
 		}
+		if in.op == opMisc && (in.sub == miscMemoryInit || in.sub == miscDataDrop) {
+			m.namesData = true
+		}
 		straight = straight && !branches(in)
 	}
 	if r.err != nil {

@@ -46,6 +46,7 @@ func TestRefused(t *testing.T) {
 		{"a number of too many bits", build("\x01\xff\xff\xff\xff\x1f"), "a number does not fit 32 bits"},
 		{"a type that is no function", build("\x01\x01\x5f\x00"), "type form 0x5f is not a function"},
 		{"an unknown value type", build("\x01\x01\x60\x01\x6e\x00"), "the type 0x6e is not of WebAssembly 2.0"},
+		{"data that is counted wrongly", build("\x05\x01\x00\x01", "\x0c\x02", "\x0b\x01\x00\x41\x00\x0b\x00"), "counts 2 data segments; there are 1"},
 		{"a function without body", build(oneType, oneFunc), "1 functions are declared, 0 have a body"},
 		{"a 64-bit memory", build("\x05\x01\x04\x01"), "limits of kind 4 are not of WebAssembly 2.0"},
 		{"a shared memory", build("\x05\x01\x03\x01\x01"), "limits of kind 3 are not of WebAssembly 2.0"},

@@ -19,6 +19,8 @@ type rewriter struct {
 	addedTypes  []funcType
 	freeCost    []uint64 // by own function
 	prices      prices
+	data        []byte // content of the data section
+	dataCount   uint32
 	// indirectDepth is what an indirect call takes of the depth.
 	indirectDepth uint32
 }
@@ -51,6 +53,11 @@ func newRewriter(m *module, cfg Config) (*rewriter, error) {
 		}
 	}
 	w.planTypes()
+	for _, s := range m.sections {
+		if s.id == secData {
+			w.data, w.dataCount = m.mergeData(s.content)
+		}
+	}
 	w.count()
 	return w, nil
 }
@@ -194,6 +201,10 @@ func (w *rewriter) section(id byte, content []byte) ([]byte, error) {
 		return w.elements(r), nil
 	case secCode:
 		return w.code()
+	case secDataCount:
+		return appendU32(nil, w.dataCount), nil
+	case secData:
+		return w.data, nil
 	default:
 		return content, nil
 	}
