@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -17,12 +18,13 @@ import (
 func BenchmarkCommit(b *testing.B) {
 	for _, c := range []struct{ inFlight, group int }{{1, 1}, {64, 1}, {1024, 1}, {1, 256}, {4, 256}} {
 		b.Run(fmt.Sprintf("in_flight=%d/group=%d", c.inFlight, c.group), func(b *testing.B) {
-			benchmarkCommit(b, open(b, embedded.Config{Dir: b.TempDir()}), c.inFlight, c.group)
+			benchmarkCommit(b, open(b, embedded.Config{Dir: b.TempDir()}), c.inFlight, c.group, false)
 		})
 	}
 }
 
-func benchmarkCommit(b *testing.B, s store.Store, inFlight, group int) {
+// benchmarkCommit updates rows in groups, with a recorded call each if keyed.
+func benchmarkCommit(b *testing.B, s store.Store, inFlight, group int, keyed bool) {
 	b.Helper()
 	state := &actor.EncodedState{Format: actor.FormatEnvelope, Data: make([]byte, 200)}
 	lanes := make([][]actor.Commit, inFlight)
@@ -49,6 +51,12 @@ func benchmarkCommit(b *testing.B, s store.Store, inFlight, group int) {
 				}
 				for i := range commits {
 					commits[i].ID = actor.NewCommitID()
+					if keyed {
+						commits[i].Effects.Idempotency = []actor.IdempotencyRecord{{
+							Method: "Add", Key: commits[i].ID.String(), TTL: 24 * time.Hour,
+							Reply: actor.Payload{Data: []byte(`{"count":1}`)},
+						}}
+					}
 					commits[i].ReadVersion = commits[i].NewVersion
 					commits[i].NewVersion++
 				}

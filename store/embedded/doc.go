@@ -35,7 +35,7 @@
 //	deploy/ app 00 type 00 generation a deployment
 //	current/app 00 type               the newest generation
 //	record/ 16 bytes                  a recorded call: idempotency.go
-//	expiry/ micros 16 bytes           a recorded call, by the time when it expires
+//	expiry/ micros 16 bytes           recorded calls, by the time when they expire
 //	meta/   format | clock            the layout's version; the latest time written
 //
 // An actor's row has its storage key app||type||id||state without the last

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -112,9 +113,8 @@ func (s *Store) LoadIdempotency(ctx context.Context, k actor.Key, method, idem s
 
 // call is one of the calls that a commit records.
 type call struct {
-	id      store.RecordID
-	key     []byte
-	expired int64 // when what is stored in its place expired; 0: nothing is
+	id  store.RecordID
+	key []byte
 }
 
 // calls returns what c records and where, or says why c is refused: one of its
@@ -129,14 +129,11 @@ func (t *tx) calls(c *actor.Commit) (calls []call, refusal, err error) {
 		id := store.RecordIDOf(c.Key, r.Method, r.Key)
 		calls[i] = call{id: id, key: recordKey(id)}
 		old, err := readRecord(t.s.db, calls[i].key)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, nil, err
-		case old == nil:
-		case old.expires > t.now:
+		}
+		if old != nil && old.expires > t.now {
 			return nil, fmt.Errorf("%s.%s, key %q: %w", c.Key, r.Method, r.Key, actor.ErrKeyExists), nil
-		default:
-			calls[i].expired = old.expires
 		}
 	}
 	return calls, nil, nil
@@ -157,20 +154,31 @@ func (t *tx) recordedBy(c *actor.Commit) (bool, error) {
 	return false, nil
 }
 
-// record writes the records of c and keeps the index of expiries in step.
+// record writes the records of c. They are in the index of expiries only once
+// the decision has ended: see indexExpiries.
 func (t *tx) record(c *actor.Commit, calls []call) {
 	for i := range calls {
 		r, at := &c.Effects.Idempotency[i], &calls[i]
-		if at.expired != 0 {
-			t.delete(expiryKey(at.expired, at.id))
-		}
 		expires := t.now + r.TTL.Microseconds()
 		value := make([]byte, 0, recordHeaderSize+store.RecordSize(r))
 		t.set(at.key, appendStoredRecord(value, at.key, expires, c.ID, r))
-		t.set(expiryKey(expires, at.id), nil)
 		t.keys = append(t.keys, string(at.key))
+		if t.expiring == nil {
+			t.expiring = make(map[int64][]byte)
+		}
+		t.expiring[expires] = append(t.expiring[expires], at.id[:]...)
 	}
-	if len(calls) > 0 {
+}
+
+// indexExpiries writes the index of the records that the decision has written:
+// one entry for all that expire together, since an entry each would cost as much
+// as the records. What an earlier record in the place of one had in the index
+// stays there, and says another time than the record.
+func (t *tx) indexExpiries() {
+	for expires, ids := range t.expiring {
+		t.set(expiryKey(expires, store.RecordID(ids)), ids)
+	}
+	if t.expiring != nil {
 		t.stamp()
 	}
 }
@@ -204,22 +212,29 @@ func (t *tx) sweepRecords(ctx context.Context, limit int) (swept int, err error)
 	if err != nil {
 		return 0, err
 	}
-	err = visitAll(ctx, it, func(entry, _ []byte) (more bool, err error) {
-		micros, id, err := parseExpiryKey(entry)
-		if err != nil {
-			return false, fmt.Errorf("expiry %q: %w", entry, err)
+	err = visitAll(ctx, it, func(entry, ids []byte) (more bool, err error) {
+		micros, err := parseExpiryKey(entry)
+		if err != nil || len(ids)%len(store.RecordID{}) != 0 {
+			return false, fmt.Errorf("expiry %q of %d bytes: %w", entry, len(ids), cmp.Or(err, errShortKey))
 		}
-		key := recordKey(id)
-		old, err := readRecord(t.s.db, key)
-		if err != nil {
-			return false, err
+		for len(ids) > 0 && swept < limit {
+			key := recordKey(store.RecordID(ids))
+			ids = ids[len(store.RecordID{}):]
+			old, err := readRecord(t.s.db, key)
+			if err != nil {
+				return false, err
+			}
+			if old != nil && (old.expires == micros || old.damage != "") {
+				t.delete(key)
+				t.keys = append(t.keys, string(key))
+				swept++
+			}
 		}
-		if old != nil && (old.expires == micros || old.damage != "") {
-			t.delete(key)
-			t.keys = append(t.keys, string(key))
-			swept++
+		if len(ids) > 0 {
+			t.set(bytes.Clone(entry), bytes.Clone(ids)) // the rest, for the next time
+		} else {
+			t.delete(bytes.Clone(entry))
 		}
-		t.delete(bytes.Clone(entry))
 		return swept < limit, nil
 	})
 	return swept, err

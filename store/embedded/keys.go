@@ -50,21 +50,23 @@ func parseTombKey(b []byte) (micros int64, k actor.Key, err error) {
 
 func recordKey(id store.RecordID) []byte { return append([]byte(recordSpace), id[:]...) }
 
-func expiryKey(micros int64, id store.RecordID) []byte {
-	return append(expiryUpperBound(micros), id[:]...)
+// expiryKey is where the records that expire at a time and were written together
+// are listed; first is one of them.
+func expiryKey(micros int64, first store.RecordID) []byte {
+	return append(expiryUpperBound(micros), first[:]...)
 }
 
 func expiryUpperBound(micros int64) []byte {
 	return binary.BigEndian.AppendUint64([]byte(expirySpace), uint64(micros))
 }
 
-// parseExpiryKey reads what expiryKey wrote.
-func parseExpiryKey(b []byte) (micros int64, id store.RecordID, err error) {
+// parseExpiryKey reads the time of what expiryKey wrote.
+func parseExpiryKey(b []byte) (micros int64, err error) {
 	b = b[len(expirySpace):]
-	if len(b) != 8+len(id) {
-		return 0, id, errShortKey
+	if len(b) != 8+len(store.RecordID{}) {
+		return 0, errShortKey
 	}
-	return int64(binary.BigEndian.Uint64(b)), store.RecordID(b[8:]), nil
+	return int64(binary.BigEndian.Uint64(b)), nil
 }
 
 func modulePrefix(app string) []byte { return []byte(moduleSpace + app + "\x00") }

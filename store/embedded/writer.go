@@ -43,7 +43,9 @@ type tx struct {
 	// now is database time in microseconds since 1970.
 	now   int64
 	batch *pebble.Batch
-	keys  []string // actor rows written
+	keys  []string // actor rows and records written
+	// expiring are the IDs of the records written, by when they expire.
+	expiring map[int64][]byte
 }
 
 // get returns a copy of a stored value, nil if there is none. It does not see
@@ -179,6 +181,7 @@ func (s *Store) decide(t *task) (*tx, error) {
 		tx.must(tx.batch.Close())
 		return nil, err
 	}
+	tx.indexExpiries()
 	return tx, nil
 }
 
