@@ -25,18 +25,17 @@ func (h *Host) turn(a *activation, c *call) outcome {
 	if c.started.IsZero() {
 		c.started = now
 	}
-	limit := h.turnDeadline(&c.inv)
-	ctx, cancel := c.begin(limit - now.Sub(c.started))
-	defer cancel()
-	if err := c.overdue(ctx, limit); err != nil && (c.conflicts == 0 || errors.Is(err, actor.ErrStopping)) {
+	ctx := c.begin(c.started.Add(c.limit), h.cfg.Clock)
+	defer ctx.stop()
+	if err := c.overdue(ctx); err != nil && (c.conflicts == 0 || errors.Is(err, actor.ErrStopping)) {
 		return failed(err)
 	}
 	if !a.pauseFor(ctx, c) {
 		return failed(conflicted(c.conflicts))
 	}
 	for conflicts := 0; ; {
-		o := h.attempt(ctx, a, c)
-		over := c.overdue(ctx, limit)
+		o := h.attempt(ctx, a, c, now)
+		over := c.overdue(ctx)
 		switch {
 		case o.err == nil, errors.Is(o.err, actor.ErrAmbiguous):
 			return o
@@ -69,16 +68,9 @@ func (a *activation) pauseFor(ctx context.Context, c *call) bool {
 	return pause(ctx, c.conflicts)
 }
 
-// turnDeadline is what bounds a turn from its start.
-func (h *Host) turnDeadline(inv *actor.Invocation) time.Duration {
-	if s, err := h.serving(inv.Key.App, inv.Key.Type); err == nil {
-		return s.limits.TurnDeadline
-	}
-	return h.cfg.limits(inv.Key.App, inv.Key.Type).TurnDeadline
-}
-
-// attempt tries the call once, in the lane that its type has now.
-func (h *Host) attempt(ctx context.Context, a *activation, c *call) outcome {
+// attempt tries the call once, in the lane that its type has now. The turn began
+// now.
+func (h *Host) attempt(ctx context.Context, a *activation, c *call, now time.Time) outcome {
 	s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
 	if c.op == opDelete && errors.Is(err, actor.ErrTypeNotFound) {
 		// What nothing serves any more can still be removed.
@@ -116,7 +108,7 @@ func (h *Host) attempt(ctx context.Context, a *activation, c *call) outcome {
 		}
 		r = h.orRecorded(ctx, c, r)
 	default:
-		return h.warmTurn(ctx, a, c, s, m.readOnly)
+		return h.warmTurn(ctx, a, c, s, m.readOnly, now)
 	}
 	return outcome{result: r}
 }

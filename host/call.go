@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -29,14 +30,18 @@ type call struct {
 	prev, next *call
 	home       *callList
 
-	// killed and stop are how a forced Stop reaches a running call: whoever
-	// comes second of run's store and kill's load finds the other's.
+	// killed and turn are how a forced Stop reaches a running call: whoever comes
+	// second of begin's store and kill's load finds the other's. first is the
+	// context of the first run, made with the call.
 	killed atomic.Bool
-	stop   atomic.Pointer[context.CancelFunc]
+	turn   atomic.Pointer[turnContext]
+	first  turnContext
 
 	// The rest belongs to the goroutine that runs the call, and to the lock of
 	// the shard while the call is in a list.
 	arrived time.Time
+	// limit is how long its turn may take.
+	limit time.Duration
 	// started is when the time of the turn began; zero for one that is to begin
 	// anew. conflicts counts the commits of it that were refused.
 	started   time.Time
@@ -50,7 +55,9 @@ type call struct {
 	// before it runs. Others find out when they commit, which is cheaper.
 	sum      [sha256.Size]byte
 	doubtful bool
-	result   chan result // of capacity 1: a worker never waits for a caller
+	// answered gets one value when held is the call's answer; its capacity is 1,
+	// so that a worker never waits for a caller. A call that runs alone has none.
+	answered chan struct{}
 	stats    turnStats
 }
 
@@ -70,40 +77,50 @@ type turnStats struct {
 }
 
 func newCall(ctx context.Context, op operation, inv actor.Invocation, arrived time.Time) *call {
-	return &call{ctx: ctx, op: op, inv: inv, arrived: arrived, result: make(chan result, 1)}
+	return &call{ctx: ctx, op: op, inv: inv, arrived: arrived}
 }
 
-// begin returns the context of the call's turn: it ends with the caller's, after
-// left, or when the call is killed.
-func (c *call) begin(left time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(c.ctx, left)
-	c.stop.Store(&cancel)
-	if c.killed.Load() {
-		cancel()
+// begin returns the context of a run of the call, which is to be stopped after
+// it: it ends with the caller's, at the deadline, or when the call is killed.
+func (c *call) begin(deadline time.Time, clock func() time.Time) *turnContext {
+	ctx := &c.first
+	if c.turn.Load() != nil { // something may hold on to the last one
+		ctx = new(turnContext)
 	}
-	return ctx, cancel
+	ctx.caller, ctx.deadline, ctx.clock = c.ctx, deadline, clock
+	if theirs, ok := c.ctx.Deadline(); ok && theirs.Before(deadline) {
+		ctx.deadline = theirs
+	}
+	c.turn.Store(ctx)
+	if c.killed.Load() {
+		ctx.stop()
+	}
+	return ctx
 }
 
 // kill stops the call wherever it is.
 func (c *call) kill() {
 	c.killed.Store(true)
-	if stop := c.stop.Load(); stop != nil {
-		(*stop)()
+	if ctx := c.turn.Load(); ctx != nil {
+		ctx.stop()
 	}
 }
 
 // overdue returns the error of a turn whose context has ended, nil as long as
 // it has not.
-func (c *call) overdue(ctx context.Context, limit time.Duration) error {
+func (c *call) overdue(ctx *turnContext) error {
+	err := ctx.Err()
 	switch {
 	case c.killed.Load():
 		return actor.ErrStopping
-	case ctx.Err() == nil:
+	case err == nil:
 		return nil
 	case c.ctx.Err() != nil:
 		return contextError(c.ctx)
+	case errors.Is(err, context.DeadlineExceeded) && ctx.ofCaller():
+		return actor.ErrDeadline
 	default:
-		return fmt.Errorf("%w: turns of this type may take %s", actor.ErrDeadline, limit)
+		return fmt.Errorf("%w: turns of this type may take %s", actor.ErrDeadline, c.limit)
 	}
 }
 

@@ -23,7 +23,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Events are called at the points that [Events] names. Defaults to none.
 	Events Events
-	// Clock says what time it is, for turn frames, idleness and durations.
+	// Clock says what time it is, for turn frames, idleness, durations
+	// and deadlines, which must be those of the machine.
 	// Defaults to time.Now.
 	Clock func() time.Time
 

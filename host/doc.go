@@ -19,7 +19,8 @@
 // Every turn of the first two lanes goes through the actor's mailbox, so an
 // actor is never in two lanes at once, also while a deployment changes its
 // placement: the worker looks at the deployment anew for each turn. The other
-// two run on their caller's goroutine.
+// two run on their caller's goroutine, and the caller of an actor of the warm
+// lane that has no worker is its worker for that one turn.
 //
 // Commits of the warm lane and loads of every lane go to the store in groups of
 // many actors; package pipeline has the rules.

@@ -24,6 +24,7 @@ type Host struct {
 	commits   *pipeline.Commits
 	loads     *pipeline.Loads
 	turns     sync.Pool     // of *turn
+	batches   sync.Pool     // of *batch
 	locked    chan struct{} // a place for each locked turn under way
 
 	served   atomic.Pointer[map[Scope]*served]
@@ -48,6 +49,7 @@ func New(cfg Config) (*Host, error) {
 	h.table.init(cfg.MaxActivations)
 	h.pools = pools{cfg: &h.cfg, events: &h.events, takeIdle: h.table.takeInstance, byKey: make(map[poolKey]*pool)}
 	h.turns.New = func() any { return &turn{host: h} }
+	h.batches.New = func() any { return new(batch) }
 	h.served.Store(&map[Scope]*served{})
 	h.store, h.endStore = context.WithCancel(context.Background())
 	h.commits = pipeline.NewCommits(h.store, cfg.Pipeline, cfg.Committer)
@@ -129,9 +131,10 @@ func (h *Host) admit(c *call) result {
 	case s.lane == LaneStateless && (m.readOnly || !c.keyed()):
 		run = h.statelessTurn
 	case !m.readOnly:
-		return h.queued(c, s.limits.Mailbox, s.lane)
+		return h.queued(c, &s.limits, s.lane)
 	}
-	r := h.alone(c, s.limits, run)
+	c.limit = s.limits.TurnDeadline
+	r := h.alone(c, run)
 	if errors.Is(r.err, errMoved) {
 		// Another lane's turn by now. The call as it is has been answered.
 		return h.admit(newCall(c.ctx, c.op, c.inv, c.arrived))
@@ -147,11 +150,11 @@ func (h *Host) admitDelete(c *call) result {
 	if s, err := h.serving(c.inv.Key.App, c.inv.Key.Type); err == nil {
 		limits, lane = s.limits, s.lane
 	}
-	return h.queued(c, limits.Mailbox, lane)
+	return h.queued(c, &limits, lane)
 }
 
 // alone runs a call on its caller's goroutine.
-func (h *Host) alone(c *call, limits Limits, run func(context.Context, *call) (actor.Reply, error)) result {
+func (h *Host) alone(c *call, run func(context.Context, *call) (actor.Reply, error)) result {
 	s := h.table.shard(c.inv.Key)
 	if err := h.life.running(); err != nil {
 		return result{err: err}
@@ -163,12 +166,12 @@ func (h *Host) alone(c *call, limits Limits, run func(context.Context, *call) (a
 	if c.ctx.Err() != nil {
 		return result{err: contextError(c.ctx)}
 	}
-	c.stats.began = h.cfg.Clock()
-	ctx, cancel := c.begin(limits.TurnDeadline)
-	defer cancel()
+	c.stats.began = c.arrived
+	ctx := c.begin(c.arrived.Add(c.limit), h.cfg.Clock)
+	defer ctx.stop()
 	reply, err := run(ctx, c)
 	if err != nil {
-		if over := c.overdue(ctx, limits.TurnDeadline); over != nil && isContextError(err) {
+		if over := c.overdue(ctx); over != nil && isContextError(err) {
 			err = over
 		}
 	}
@@ -176,17 +179,22 @@ func (h *Host) alone(c *call, limits Limits, run func(context.Context, *call) (a
 }
 
 // queued puts a call into its actor's mailbox and waits for the answer.
-func (h *Host) queued(c *call, mailbox int, lane Lane) result {
+func (h *Host) queued(c *call, limits *Limits, lane Lane) result {
 	if err := h.life.running(); err != nil {
 		return result{err: err}
 	}
-	a, err := h.enqueue(c, mailbox)
+	c.limit, c.answered = limits.TurnDeadline, make(chan struct{}, 1)
+	own := lane == LaneWarm && c.op == opInvoke
+	a, run, err := h.enqueue(c, limits.Mailbox, own)
 	if err != nil {
 		return result{err: err, stats: turnStats{lane: lane}}
 	}
+	if run {
+		h.runOwn(h.table.shard(c.inv.Key), a, c)
+	}
 	select {
-	case r := <-c.result:
-		return r
+	case <-c.answered:
+		return c.held
 	case <-c.ctx.Done():
 	}
 	if h.table.shard(c.inv.Key).withdraw(c, a) {
@@ -197,46 +205,46 @@ func (h *Host) queued(c *call, mailbox int, lane Lane) result {
 	grace := time.NewTimer(h.cfg.SettleGrace)
 	defer grace.Stop()
 	select {
-	case r := <-c.result:
-		return r
+	case <-c.answered:
+		return c.held
 	case <-grace.C:
 		return result{err: actor.ErrAmbiguous, stats: turnStats{lane: lane}}
 	}
 }
 
-// enqueue admits a call to its actor's mailbox, and starts a worker if there is
-// none.
-func (h *Host) enqueue(c *call, mailbox int) (*activation, error) {
+// enqueue admits a call to its actor's mailbox. Somebody has to run it: if there
+// is no worker, the caller if own allows, which run then tells, or a new one.
+func (h *Host) enqueue(c *call, mailbox int, own bool) (a *activation, run bool, err error) {
 	s := h.table.shard(c.inv.Key)
 	for {
 		s.mu.Lock()
 		if s.closed {
 			s.mu.Unlock()
-			return nil, actor.ErrStopping
+			return nil, false, actor.ErrStopping
 		}
-		a := s.actors[c.inv.Key]
+		a = s.actors[c.inv.Key]
 		if a == nil && h.table.reserve() {
 			a = &activation{key: c.inv.Key}
 			s.add(a)
 		}
 		if a != nil {
-			err := h.deliver(s, a, c, mailbox)
+			run, err = h.deliver(s, a, c, mailbox, own)
 			s.mu.Unlock()
-			return a, err
+			return a, run, err
 		}
 		s.mu.Unlock()
 		victim := h.table.evict()
 		if victim == nil {
-			return nil, actor.ErrOverloaded
+			return nil, false, actor.ErrOverloaded
 		}
 		h.deactivated(victim, DeactivatePressure)
 	}
 }
 
 // deliver puts a call into a mailbox. The caller has the shard's lock.
-func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int) error {
+func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int, own bool) (run bool, err error) {
 	if a.admitted > mailbox { // one of them runs
-		return fmt.Errorf("%w: %d invocations wait; call less at once, or try again later", actor.ErrMailboxFull, mailbox)
+		return false, fmt.Errorf("%w: %d invocations wait; call less at once, or try again later", actor.ErrMailboxFull, mailbox)
 	}
 	a.mailbox.push(c)
 	a.admitted++
@@ -245,11 +253,16 @@ func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int) error {
 		a.busy = true
 		s.work.Add(1)
 	}
-	if !a.working && !a.settling {
-		a.working = true
-		go h.work(s, a)
+	if a.working || a.settling {
+		return false, nil
 	}
-	return nil
+	a.working = true
+	if own { // without a worker the mailbox was empty
+		s.pick(a)
+		return true, nil
+	}
+	go h.work(s, a)
+	return false, nil
 }
 
 // deactivated ends an activation that is out of the table.

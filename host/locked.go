@@ -45,7 +45,7 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 		c.stats.runs++
 		err := t.run(ctx, in, s.migration(l))
 		if err != nil {
-			in.giveBack(err)
+			in.giveBack(err, t.now)
 			in = nil
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 	}
 	err = h.inTransaction(ctx, c.inv.Key, run)
 	if in != nil {
-		in.giveBack(nil)
+		in.giveBack(nil, h.cfg.Clock())
 	}
 	if newer != nil && errors.Is(err, errMoved) {
 		if _, err := h.fits(ctx, newer, s); err != nil {

@@ -104,13 +104,13 @@ type pool struct {
 }
 
 // giveBack ends the use of a shared instance whose run ended with err.
-func (in *instance) giveBack(err error) {
+func (in *instance) giveBack(err error, now time.Time) {
 	if broken(err) {
 		in.discard()
 		return
 	}
 	in.count()
-	in.idleSince = in.pool.pools.cfg.Clock()
+	in.idleSince = now
 	in.pool.release(in)
 }
 

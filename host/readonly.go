@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -24,7 +25,7 @@ func (h *Host) readTurn(ctx context.Context, c *call) (actor.Reply, error) {
 			return actor.Reply{}, errMoved
 		}
 		if l == nil {
-			if l, err = h.committed(ctx, c.inv.Key, s, strong); err != nil {
+			if l, err = h.committed(ctx, c.inv.Key, s, strong, c.arrived); err != nil {
 				return actor.Reply{}, err
 			}
 		}
@@ -78,10 +79,10 @@ func (h *Host) runApart(ctx context.Context, c *call, s *served, l *loaded, read
 	t := h.turns.Get().(*turn)
 	defer h.putTurn(t)
 	// A revision of its own: the guest's caches of a read-only turn are nobody's.
-	t.prepare(c, s, l, h.revisions.Next(), readOnly, h.cfg.Clock())
+	t.prepare(c, s, l, h.revisions.Next(), readOnly, c.arrived)
 	c.stats.runs++
 	err = t.run(ctx, in, s.migration(l))
-	in.giveBack(err)
+	in.giveBack(err, t.now)
 	if err != nil {
 		return actor.Reply{}, err
 	}
@@ -91,7 +92,7 @@ func (h *Host) runApart(ctx context.Context, c *call, s *served, l *loaded, read
 
 // committed returns the state that a read-only method reads: for warm types the
 // activation's, made if there is none.
-func (h *Host) committed(ctx context.Context, key actor.Key, s *served, strong bool) (*loaded, error) {
+func (h *Host) committed(ctx context.Context, key actor.Key, s *served, strong bool, now time.Time) (*loaded, error) {
 	if s.lane == LaneLocked {
 		return h.load(ctx, key, actor.LoadOptions{AllowStale: !strong})
 	}
@@ -101,7 +102,7 @@ func (h *Host) committed(ctx context.Context, key actor.Key, s *served, strong b
 	if a := sh.actors[key]; a != nil && a.loaded != nil {
 		l := a.loaded
 		sh.used(a)
-		a.lastUsed = h.cfg.Clock()
+		a.lastUsed = now
 		sh.mu.Unlock()
 		return l, nil
 	}

@@ -40,10 +40,25 @@ type batch struct {
 	// These do not change once the batch is a flight.
 	commit  actor.Commit
 	state   *overlay.State // what the commit carries, encoded when it is sent; nil: records alone
+	encoded actor.EncodedState
 	records []actor.IdempotencyRecord
 	after   *loaded
 	turns   int // that have something to commit
 	began   time.Time
+}
+
+func (h *Host) newBatch(a *activation) *batch {
+	b := h.batches.Get().(*batch)
+	b.host, b.a, b.commit, b.after = h, a, newCommit(a.key, a.tip), a.tip
+	return b
+}
+
+// release gives back a batch that has landed. Nobody has it any more: neither
+// the activation nor the pipeline, for which Done is the end.
+func (h *Host) release(b *batch) {
+	clear(b.records)
+	*b = batch{records: b.records[:0]}
+	h.batches.Put(b)
 }
 
 // recordCost is what a record takes beside its reply, roughly.
@@ -64,8 +79,8 @@ func (b *batch) Size() int64 {
 // Commit implements [pipeline.Work].
 func (b *batch) Commit() actor.Commit {
 	if b.state != nil {
-		encoded := b.state.Encoded()
-		b.commit.Effects.State = &encoded
+		b.encoded = b.state.Encoded()
+		b.commit.Effects.State = &b.encoded
 	}
 	b.commit.Effects.Idempotency = b.records
 	return b.commit
@@ -110,7 +125,7 @@ func (b *batch) hold(c *call, r result, wrote bool) {
 // fold adds a sealed turn to the pending batch. The caller has the shard's lock.
 func (a *activation) fold(h *Host, c *call, s *served, done *sealed) {
 	if a.pending == nil {
-		a.pending = &batch{host: h, a: a, commit: newCommit(a.key, a.tip), after: a.tip}
+		a.pending = h.newBatch(a)
 	}
 	b := a.pending
 	b.turns++
@@ -152,11 +167,14 @@ func (h *Host) landed(b *batch, err error) {
 	a.flight, a.settling = nil, false
 	if err == nil {
 		a.loaded = b.after
-		left.answered.prepend(&b.calls)
+		for c := b.calls.pop(); c != nil; c = b.calls.pop() {
+			left.answered.add(c)
+		}
 		left.launched = a.launch(now)
 	} else {
 		a.refuse(s, b, err, &left.answered)
 	}
+	h.release(b)
 	a.admitted -= left.answered.len
 	if a.flight == nil && a.quiet != nil {
 		close(a.quiet)
@@ -171,13 +189,13 @@ func (h *Host) landed(b *batch, err error) {
 // all that was built on it. Turns that b would have committed are answered,
 // unless the store is sure that another commit came first; all others go again,
 // in their order. The caller has the shard's lock.
-func (a *activation) refuse(s *shard, b *batch, err error, answered *callList) {
+func (a *activation) refuse(s *shard, b *batch, err error, answered *answers) {
 	var again callList
 	refused := refusal(err)
 	for c := b.calls.pop(); c != nil; c = b.calls.pop() {
 		if c.wrote && !refused {
 			c.held = result{err: cutShort(err), stats: c.stats}
-			answered.push(c)
+			answered.add(c)
 			continue
 		}
 		c.goAgain(err)

@@ -105,6 +105,9 @@ func (t *turn) runFrame(ctx context.Context, in *instance) error {
 	before := t.fuel.Used
 	err := in.guest.Run(ctx, &t.frame, t)
 	*t.allFuel += t.fuel.Used - before
+	if err == nil {
+		return nil
+	}
 	var trap *actor.TrapError
 	if errors.As(err, &trap) {
 		// A panic's text is whatever the guest had in memory.
@@ -281,6 +284,9 @@ func (t *turn) Log(level int32, text string) {
 
 // broken reports whether an instance whose run ended with err can only be closed.
 func broken(err error) bool {
+	if err == nil {
+		return false
+	}
 	var guest *actor.GuestError
-	return err != nil && !errors.As(err, &guest)
+	return !errors.As(err, &guest)
 }

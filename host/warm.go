@@ -2,13 +2,14 @@ package host
 
 import (
 	"context"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
 )
 
 // warmTurn runs one attempt of a turn on the activation's tip.
-func (h *Host) warmTurn(ctx context.Context, a *activation, c *call, s *served, readOnly bool) outcome {
+func (h *Host) warmTurn(ctx context.Context, a *activation, c *call, s *served, readOnly bool, now time.Time) outcome {
 	if c.keyed() {
 		if o, ok := h.known(ctx, a, c); ok {
 			return o
@@ -35,13 +36,13 @@ func (h *Host) warmTurn(ctx context.Context, a *activation, c *call, s *served, 
 	}
 	t := h.turns.Get().(*turn)
 	defer h.putTurn(t)
-	t.prepare(c, s, l, a.rev, readOnly, h.cfg.Clock())
+	t.prepare(c, s, l, a.rev, readOnly, now)
 	c.stats.runs++
 	err = t.run(ctx, in, s.migration(l))
-	h.giveBack(a, in, err)
-	var done sealed
+	h.giveBack(a, in, err, t.now)
+	o := outcome{under: s, resting: true}
 	if err == nil {
-		done, err = t.seal(ctx, s, l)
+		o.sealed, err = t.seal(ctx, s, l)
 	}
 	if err != nil {
 		// What the guest cached of its failed turn must never look current.
@@ -53,11 +54,9 @@ func (h *Host) warmTurn(ctx context.Context, a *activation, c *call, s *served, 
 		}
 		return outcome{result: result{err: err}, resting: !isContextError(err)}
 	}
-	a.rev = done.rev
-	o := outcome{result: result{reply: done.reply}, under: s, resting: true}
-	if done.changed || c.keyed() {
-		o.sealed = &done
-	}
+	a.rev = o.sealed.rev
+	o.reply = o.sealed.reply
+	o.commits = o.sealed.changed || c.keyed()
 	return o
 }
 
@@ -179,10 +178,10 @@ func (h *Host) instanceFor(ctx context.Context, a *activation, s *served) (*inst
 }
 
 // giveBack ends the use of an instance whose run ended with err.
-func (h *Host) giveBack(a *activation, in *instance, err error) {
+func (h *Host) giveBack(a *activation, in *instance, err error, now time.Time) {
 	switch {
 	case !in.dedicated:
-		in.giveBack(err)
+		in.giveBack(err, now)
 	case broken(err):
 		h.takeOwn(a).discard()
 	default:

@@ -16,10 +16,11 @@ const sliceTurns = 32
 // outcome is what came of one run of a call on its activation's worker.
 type outcome struct {
 	result
-	// sealed is what is to be committed of a turn that ran on the tip, under is
-	// what it ran under.
-	sealed *sealed
-	under  *served
+	// sealed is what a turn left that ran on the tip, under is what it ran under;
+	// commits tells that there is something to commit.
+	sealed  sealed
+	under   *served
+	commits bool
 	// resting tells that the result may show what is not committed yet.
 	resting bool
 	// again asks for the call to be run once more, after those that were dropped.
@@ -32,9 +33,35 @@ func failed(err error) outcome { return outcome{result: result{err: err}} }
 // the shard is given back.
 type leftover struct {
 	launched *batch
-	answered callList
+	answered answers
 	idle     bool // the activation has no work any more
 	gone     bool // and has left the table
+}
+
+// answers are calls whose held results are to be sent. They are in no list any
+// more, and nobody else has them but their callers, who wait.
+type answers struct {
+	first, last *call
+	len         int
+}
+
+// add takes a call that is in no list. The caller has the shard's lock.
+func (l *answers) add(c *call) {
+	if l.last != nil {
+		l.last.next = c
+	} else {
+		l.first = c
+	}
+	l.last = c
+	l.len++
+}
+
+func (l *answers) send() {
+	for c := l.first; c != nil; {
+		next := c.next
+		c.answered <- struct{}{}
+		c = next
+	}
 }
 
 // work runs the turns of one actor, one after the other, until none can be run.
@@ -49,11 +76,18 @@ func (h *Host) work(s *shard, a *activation) {
 	h.finishOff(s, a, &left)
 	for turns := 1; c != nil; turns++ {
 		o := h.turn(a, c)
-		c = h.dispose(s, a, c, &o)
+		c = h.dispose(s, a, c, &o, true)
 		if turns%sliceTurns == 0 {
 			runtime.Gosched()
 		}
 	}
+}
+
+// runOwn runs a call that was just picked, on its caller's goroutine: an actor
+// that was idle needs no other one. Calls that came meanwhile get a worker.
+func (h *Host) runOwn(s *shard, a *activation, c *call) {
+	o := h.turn(a, c)
+	h.dispose(s, a, c, &o, false)
 }
 
 // pick takes out the call that the activation's worker is to run. Without one
@@ -76,9 +110,9 @@ func (s *shard) pick(a *activation) *call {
 	return c
 }
 
-// dispose puts a call that was run where it belongs by its outcome, and takes
-// the next one.
-func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome) (next *call) {
+// dispose puts a call that was run where it belongs by its outcome, and takes the
+// next one if the worker goes on.
+func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) (next *call) {
 	now := h.cfg.Clock()
 	o.stats = c.stats
 	var left leftover
@@ -93,21 +127,25 @@ func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome) (next *call
 		a.again.pushFront(c)
 	case o.again:
 		a.again.pushFront(c)
-	case o.sealed != nil:
-		a.fold(h, c, o.under, o.sealed)
+	case o.commits:
+		a.fold(h, c, o.under, &o.sealed)
 		left.launched = a.launch(now)
 	case o.resting && a.flight != nil:
 		a.rest().hold(c, o.result, false)
 	default:
 		c.held = o.result
-		left.answered.push(c)
+		left.answered.add(c)
 		a.admitted--
 	}
 	if a.refused != nil {
 		a.refused = nil
 		a.again.prepend(&a.dropped)
 	}
-	next = s.pick(a)
+	if goOn {
+		next = s.pick(a)
+	} else {
+		a.working = false
+	}
 	h.proceed(s, a, now, &left)
 	s.mu.Unlock()
 	h.finishOff(s, a, &left)
@@ -146,13 +184,7 @@ func (h *Host) finishOff(s *shard, a *activation, left *leftover) {
 	if left.gone {
 		h.deactivated(a, DeactivateDone)
 	}
-	// The list stays as it is: a caller that looks for its call, to take it out of
-	// the mailbox, may still read what links it.
-	for c := left.answered.head; c != nil; {
-		next := c.next
-		c.result <- c.held
-		c = next
-	}
+	left.answered.send()
 	if left.idle {
 		s.work.Done()
 	}

@@ -20,12 +20,13 @@ type lanes[T any] struct {
 	head    int
 	bytes   int64 // of the queue
 	busy    int   // lanes with a group at the store
+	freed   func()
 	working sync.WaitGroup
 	spare   sync.Pool // of *[]T
 }
 
 func (l *lanes[T]) init(cfg Config, size func(T) int64, serve func([]T, func())) {
-	l.cfg, l.size, l.serve = cfg, size, serve
+	l.cfg, l.size, l.serve, l.freed = cfg, size, serve, l.free
 	l.spare.New = func() any { return new([]T) }
 }
 
@@ -87,7 +88,7 @@ func (l *lanes[T]) take() *[]T {
 // its own, as soon as the store has answered.
 func (l *lanes[T]) work(group *[]T) {
 	defer l.working.Done()
-	l.serve(*group, l.free)
+	l.serve(*group, l.freed)
 	clear(*group)
 	l.spare.Put(group)
 }

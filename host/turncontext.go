@@ -1,0 +1,106 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// turnContext is the context of one run of a call: it ends with the caller's, at
+// a deadline, or when it is stopped. Most turns only ask whether it has ended, and
+// a timer and a place in the caller's context cost more than all else that the
+// host does for a turn; so it has neither before somebody waits for Done.
+type turnContext struct {
+	caller   context.Context
+	deadline time.Time
+	clock    func() time.Time
+	ended    atomic.Pointer[error] // why; it stays what it was first
+
+	mu       sync.Mutex
+	done     chan struct{}
+	timer    *time.Timer
+	detach   func() bool // from caller
+	finished bool        // done, if it was made, is closed
+}
+
+var _ context.Context = (*turnContext)(nil)
+
+// Deadline implements [context.Context].
+func (c *turnContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// ofCaller tells that the deadline is the caller's, and not the turn's.
+func (c *turnContext) ofCaller() bool {
+	theirs, ok := c.caller.Deadline()
+	return ok && theirs.Equal(c.deadline)
+}
+
+// Value implements [context.Context].
+func (c *turnContext) Value(key any) any { return c.caller.Value(key) }
+
+// Err implements [context.Context]. It may tell of the deadline a moment before
+// Done is closed.
+func (c *turnContext) Err() error {
+	if ended := c.ended.Load(); ended != nil {
+		return *ended
+	}
+	if err := c.caller.Err(); err != nil {
+		c.note(err)
+	} else if !c.clock().Before(c.deadline) {
+		c.note(context.DeadlineExceeded)
+	} else {
+		return nil
+	}
+	return *c.ended.Load()
+}
+
+// note remembers why the context ended, unless that is known already.
+func (c *turnContext) note(err error) {
+	why := &context.Canceled // of the package, to need no memory of its own
+	if errors.Is(err, context.DeadlineExceeded) {
+		why = &context.DeadlineExceeded
+	}
+	c.ended.CompareAndSwap(nil, why)
+}
+
+// Done implements [context.Context].
+func (c *turnContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.finished || c.Err() != nil {
+			close(c.done)
+			c.finished = true
+			return c.done
+		}
+		c.timer = time.AfterFunc(c.deadline.Sub(c.clock()), func() { c.end(context.DeadlineExceeded) })
+		c.detach = context.AfterFunc(c.caller, func() { c.end(c.caller.Err()) })
+	}
+	return c.done
+}
+
+// stop ends the context early, or after its use.
+func (c *turnContext) stop() { c.end(context.Canceled) }
+
+func (c *turnContext) end(err error) {
+	c.note(err)
+	c.finish()
+}
+
+// finish closes Done, if anybody has asked for it, and lets go of the rest.
+func (c *turnContext) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.finished {
+		return
+	}
+	c.finished = true
+	if c.done == nil {
+		return
+	}
+	close(c.done)
+	c.timer.Stop()
+	c.detach()
+}
