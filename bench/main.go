@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"runtime/pprof"
 	"syscall"
 	"time"
 
@@ -46,7 +48,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if len(os.Args) == 3 && os.Args[1] == role.Verb {
-		if err := roles().Serve(ctx, os.Args[2], os.Stdin, os.Stdout); err != nil {
+		if err := play(ctx, os.Args[2]); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[2], err)
 			os.Exit(exitFailed)
 		}
@@ -57,6 +59,26 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 	}
 	os.Exit(status)
+}
+
+// profileVariable names the folder for the roles' profiles; the flag -profile
+// sets it for them.
+const profileVariable = "GREENROOM_BENCH_PROFILE"
+
+// play plays a role, profiled if the environment asks for it.
+func play(ctx context.Context, name string) error {
+	if dir := os.Getenv(profileVariable); dir != "" {
+		file, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.pprof", name, os.Getpid())))
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	return roles().Serve(ctx, name, os.Stdin, os.Stdout)
 }
 
 func run(ctx context.Context, args []string, out, log io.Writer) (status int, err error) {
@@ -71,6 +93,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) (status int, er
 	flags.DurationVar(&cfg.Warmup, "warmup", time.Second, "how long each run goes before it is measured")
 	flags.DurationVar(&cfg.Duration, "duration", 3*time.Second, "how long each run is measured")
 	flags.IntVar(&cfg.Actors, "actors", 0, "use at most so many actors, for a quick look; 0: as many as the bars say")
+	profile := flags.String("profile", "", "`folder` for processor profiles of callers, baselines and what runs inside the host")
 	list := flags.Bool("list", false, "list the bars and end")
 	if err := flags.Parse(args); err != nil {
 		return exitFailed, nil // it has said why
@@ -84,6 +107,11 @@ func run(ctx context.Context, args []string, out, log io.Writer) (status int, er
 			fmt.Fprintf(out, "%s\t%s\n", b.Name, b.Title)
 		}
 		return exitPass, nil
+	}
+	if *profile != "" {
+		if err := os.Setenv(profileVariable, *profile); err != nil {
+			return exitFailed, err
+		}
 	}
 	r, err := rig.New(cfg)
 	if err != nil {

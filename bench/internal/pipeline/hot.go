@@ -20,7 +20,7 @@ func hotActor(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 	}
 	turns := func(s *rig.Server, store string, run int, watch map[string]int) (float64, error) {
 		watch["server"] = s.PID
-		res, err := called(ctx, rec, "Greenroom, "+store, run, add(s.URL, wire.Connect, plan(r, hotCalls, 1, watch)))
+		res, err := called(ctx, rec, "Greenroom, "+store, run, add(s.URL, wire.Stream, plan(r, hotCalls, 1, watch)))
 		return res.Rate(), err
 	}
 	err = serve(ctx, r, func(s *rig.Server) error {

@@ -56,6 +56,23 @@ func Bars() []bar.Bar {
 			Run: idleLatency,
 		},
 		{
+			Name: "pipeline.5", Title: "embedded store, from another process: the stream against unary calls, and against a bare Pebble loop",
+			Checks: []bar.Check{
+				{Name: "against unary calls", Unit: "turns/s", Want: bar.AtLeast, Target: 15},
+				// 40,000 turns/s where the loop reaches 80,000.
+				{Name: "against the bare loop", Unit: "turns/s", Want: bar.AtLeast, Target: 0.5},
+			},
+			Run: streamedTurns,
+		},
+		{
+			Name: "pipeline.6", Title: "warm read-only calls, against 3 µs inside the host and 100,000 calls/s over the stream",
+			Checks: []bar.Check{
+				{Name: "inside the host", Unit: "µs", Want: bar.AtMost, Target: 1},
+				{Name: "over the stream", Unit: "calls/s", Want: bar.AtLeast, Target: 1},
+			},
+			Run: readOnlyCalls,
+		},
+		{
 			Name: "pipeline.7", Title: "large states, embedded store: turns inside the host against a bare grouped write",
 			Checks: []bar.Check{
 				{Name: "10 KB", Unit: "turns/s", Want: bar.AtLeast, Target: 0.7},
@@ -72,6 +89,19 @@ func Bars() []bar.Bar {
 				{Name: "Connect, p99 over p50", Unit: "µs", Want: bar.AtMost, Target: 20},
 			},
 			Run: unaryCalls,
+		},
+		{
+			Name: "pipeline.9", Title: "turns with an idempotency key against turns without",
+			Checks: []bar.Check{
+				{Name: "embedded", Unit: "µs/turn", Want: bar.AtMost, Target: 1.3},
+				{Name: "PostgreSQL", Unit: "µs/turn", Want: bar.AtMost, Target: 1.3},
+			},
+			Run: keyedTurns,
+		},
+		{
+			Name: "pipeline.10", Title: "1,000,000 actors called once through 64 MiB of activations: memory of the second half against the first's",
+			Checks: []bar.Check{{Name: "resident", Unit: "MiB", Want: bar.AtMost, Target: 1.1}},
+			Run:    flatMemory,
 		},
 	}
 }
@@ -112,11 +142,16 @@ func add(url string, p wire.Protocol, plan load.Plan) wire.Spec {
 	return wire.Spec{URL: url, Protocol: p, Plan: plan, Method: "Add", Payload: "1"}
 }
 
+// get is the read-only call.
+func get(url string, plan load.Plan) wire.Spec {
+	return wire.Spec{URL: url, Protocol: wire.Stream, Plan: plan, Method: "Get", ReadOnly: true}
+}
+
 // fill gives actors their state, which activates them as well.
 func fill(ctx context.Context, url string, actors int) error {
 	_, err := role.Call[load.Result](ctx, wire.Role, wire.Spec{
-		URL: url, Protocol: wire.Connect, Method: "Fill", Payload: strconv.Itoa(ballast),
-		Plan: load.Plan{Outstanding: 256, Actors: actors, Once: true},
+		URL: url, Protocol: wire.Stream, Method: "Fill", Payload: strconv.Itoa(ballast),
+		Plan: load.Plan{Outstanding: many, Actors: actors, Once: true},
 	})
 	return err
 }
@@ -174,7 +209,8 @@ func serveEmbedded(ctx context.Context, r *rig.Rig, f func(s *rig.Server) error,
 
 // serve runs a server while f runs.
 func serve(ctx context.Context, r *rig.Rig, f func(s *rig.Server) error, args ...string) error {
-	s, err := r.Serve(ctx, append(args, "--max-actors", strconv.Itoa(2*actors))...)
+	// The last of a flag counts: args may say otherwise.
+	s, err := r.Serve(ctx, append([]string{"--max-actors", strconv.Itoa(2 * actors)}, args...)...)
 	if err != nil {
 		return err
 	}

@@ -30,11 +30,11 @@ func sqlTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			if err != nil {
 				return err
 			}
-			busy, err := called(ctx, rec, "Greenroom, 1,024 outstanding", run, add(s.URL, wire.Connect, plan(r, many, actors, all)))
+			busy, err := called(ctx, rec, "Greenroom, 1,024 outstanding", run, add(s.URL, wire.Stream, plan(r, many, actors, all)))
 			if err != nil {
 				return err
 			}
-			some, err := called(ctx, rec, "Greenroom, 64 outstanding", run, add(s.URL, wire.Connect, plan(r, workers, actors, all)))
+			some, err := called(ctx, rec, "Greenroom, 64 outstanding", run, add(s.URL, wire.Stream, plan(r, workers, actors, all)))
 			if err != nil {
 				return err
 			}

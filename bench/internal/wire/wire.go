@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -25,6 +26,10 @@ type Protocol string
 
 // The protocols.
 const (
+	// Stream is package client as it comes: one InvokeStream.
+	Stream Protocol = "stream"
+	// Unary is package client without the stream.
+	Unary Protocol = "unary"
 	// Connect is ActorService.Invoke, a unary call over HTTP/1.1 with
 	// connections that are kept.
 	Connect Protocol = "connect"
@@ -39,27 +44,33 @@ type Spec struct {
 	Plan     load.Plan
 	Method   string
 	Payload  string // JSON
+	// ReadOnly makes the calls queries; for Stream and Unary.
+	ReadOnly bool
 	// Keys gives every call an idempotency key of its own.
 	Keys bool
 }
 
 // Load plays [Role].
 func Load(ctx context.Context, s Spec) (load.Result, error) {
-	call, err := s.call()
-	if err != nil {
-		return load.Result{}, err
+	if s.Keys {
+		if err := s.probeKeys(ctx); err != nil {
+			return load.Result{}, err
+		}
 	}
-	return load.Drive(ctx, s.Plan, call)
-}
-
-func (s Spec) call() (load.Call, error) {
 	switch s.Protocol {
 	case Connect:
-		return s.connect(), nil
+		return load.Drive(ctx, s.Plan, s.connect())
 	case HTTP:
-		return s.http(), nil
+		return load.Drive(ctx, s.Plan, s.http())
+	case Stream, Unary:
+		call, closeClient, err := s.client()
+		if err != nil {
+			return load.Result{}, err
+		}
+		res, err := load.Drive(ctx, s.Plan, call)
+		return res, errors.Join(err, closeClient())
 	}
-	return nil, fmt.Errorf("there is no protocol %q", s.Protocol)
+	return load.Result{}, fmt.Errorf("there is no protocol %q", s.Protocol)
 }
 
 func (s Spec) connect() load.Call {

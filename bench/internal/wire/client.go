@@ -1,0 +1,51 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/client"
+)
+
+// client makes the calls of package client, over its stream or each as a request
+// of its own.
+func (s Spec) client() (load.Call, func() error, error) {
+	c, err := client.New(client.Config{URL: s.URL, Unary: s.Protocol == Unary})
+	if err != nil {
+		return nil, nil, err
+	}
+	run := runID()
+	payload := []byte(s.Payload)
+	return func(ctx context.Context, worker, target, n int) error {
+		req := client.Request{Type: "Counter", ID: id(target), Method: s.Method, Payload: payload, ReadOnly: s.ReadOnly}
+		if s.Keys {
+			req.IdempotencyKey = key(run, worker, n)
+		}
+		_, err := c.Do(ctx, req)
+		return err
+	}, c.Close, nil
+}
+
+// probeKeys makes sure that the server runs a call with an idempotency key once:
+// a key that is passed over would cost nothing.
+func (s Spec) probeKeys(ctx context.Context) error {
+	c, err := client.New(client.Config{URL: s.URL})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	req := client.Request{Type: "Counter", ID: "probe", Method: "Add", Payload: []byte("1"), IdempotencyKey: runID()}
+	first, err := c.Do(ctx, req)
+	if err != nil {
+		return err
+	}
+	second, err := c.Do(ctx, req)
+	if err != nil {
+		return err
+	}
+	if first.Version == 0 || first.Version != second.Version {
+		return fmt.Errorf("a call was repeated with its idempotency key, and ran again: versions %d and %d", first.Version, second.Version)
+	}
+	return nil
+}
