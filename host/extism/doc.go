@@ -9,8 +9,8 @@
 // which a plug-in carries in a custom section or outputs from an exported
 // function. Our host functions stand in Extism's user namespace (user.go).
 //
-//	bytes ── binary.Parse ──▶ outline ── check ──▶ no faults ── rewire,
-//	binary.Instrument, compile, once per digest ──▶ program ── kernel and plug-in,
+//	bytes ── binary.Parse ──▶ outline ── check ──▶ no faults ── rewire, meter,
+//	settle, compile, once per digest ──▶ program ── kernel and plug-in,
 //	_initialize ──▶ instance ── Run ──▶ ready ── Run …
 //
 // # What of Extism's host is ours
@@ -33,11 +33,15 @@
 //
 //   - Kernel and plug-in together never hold more memory than NewInstance was
 //     given.
-//   - A plug-in stops soon after its context ends, wherever it is, also inside
-//     the kernel, whose lists it can damage. wazero looks at the context at every
-//     loop and, with what binary.Instrument adds, at calls. The SDK calls the
-//     kernel without a context in one place, which hands over the input: the work
-//     there is bounded by the size of the kernel's memory.
+//   - A plug-in stops soon after its context ends, wherever it is: it is metered
+//     like every guest (package modules/meter), and the deadline is looked at
+//     when it needs more fuel. The kernel is not metered, and a plug-in can damage
+//     its lists so that it walks them without end, so wazero checks for the end
+//     of the context in loops as well, at the price of slow loops. The SDK calls
+//     the kernel without a context in one place, which hands over the input: the
+//     work there is bounded by the size of the kernel's memory.
+//   - The same turn on the same state uses the same fuel: each call of an export
+//     begins with none, see [settle].
 //   - No byte of one actor reaches another: an instance that is asked for another
 //     actor than the last starts anew, kernel and plug-in.
 //   - Clock, randomness and sleep are the turn's, for WASI and for our functions.
@@ -59,6 +63,7 @@
 //	call stack exhausted                *actor.TrapError TrapStack
 //	memory above the limit              *actor.TrapError TrapMemory
 //	an address outside the memory       *actor.TrapError TrapProtocol
+//	fuel above the turn's limit         *actor.FuelError
 //	context ended                       actor.ErrDeadline or actor.ErrCanceled
 //	too many instances, no memory       actor.ErrOverloaded
 //	engine closed                       actor.ErrStopping
