@@ -196,22 +196,22 @@ func undone(ctx context.Context, group []*attempt) []*attempt {
 	return left
 }
 
-// probeRows returns the places, from 1, of the keys whose rows could be locked.
-const probeRows = `SELECT c.n FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS c (app, type, id, n)
+// probeRows returns the places of the keys whose rows could be locked.
+const probeRows = `SELECT c.n FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[]) AS c (app, type, id, n)
 JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id
 FOR UPDATE OF a SKIP LOCKED`
 
 // probe tells the commits whose rows are locked by others now from the rest.
 // Inserts count as free.
 func (s *Store) probe(ctx context.Context, group []*attempt) (free, stuck []*attempt, err error) {
-	var apps, types, ids []string
+	var k keyColumns
 	for _, a := range group {
-		apps, types, ids = append(apps, a.commit.Key.App), append(types, a.commit.Key.Type), append(ids, a.commit.Key.ID)
+		k.add(a.commit.Key)
 	}
 	lockable := make(map[int64]bool)
 	err = s.read(ctx, "probe", func(ctx context.Context) error {
 		clear(lockable)
-		rows, err := s.commits.Query(ctx, probeRows, apps, types, ids)
+		rows, err := s.commits.Query(ctx, probeRows, k.apps, k.types, k.ids, k.places)
 		if err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (s *Store) probe(ctx context.Context, group []*attempt) (free, stuck []*att
 		return rows.Err()
 	})
 	for i, a := range group {
-		if a.commit.ReadVersion == 0 || lockable[int64(i)+1] {
+		if a.commit.ReadVersion == 0 || lockable[int64(i)] {
 			free = append(free, a)
 		} else {
 			stuck = append(stuck, a)

@@ -78,5 +78,25 @@
 //     and only deletes write to that index.
 //   - Deleted rows stay at the front of an index for hours: the sweep starts
 //     where the last one ended.
+//   - A read of the past fails where the table is younger: it is read as it is
+//     now.
 //   - There are no advisory locks, xmin, ctid, LOCK TABLE, DO or MERGE to use.
+//
+// The statements keep to forms that CockroachDB's manual and sources show:
+// DELETE … USING and AS OF SYSTEM TIME at the end of FROM, without parameters, in
+// the manual; UPDATE … FROM … RETURNING, set-returning functions in FROM under FOR
+// UPDATE, OF and SKIP LOCKED, 55P03, and what a read of a younger table answers in
+// pkg/sql/logictest (update_from, select_for_update, as_of); unnest of several
+// arrays among the builtins; lock_timeout, transaction_timeout and
+// idle_in_transaction_session_timeout in pkg/sql/vars.go. WITH ORDINALITY is shown
+// there of one table or list only, so keys carry their places. What only a server
+// can show is run where GREENROOM_TEST_COCKROACH_URL names one, and not otherwise.
+//
+// # What is tested with faults
+//
+// internal/pgproxy breaks the protocol at a chosen statement: lost before, in the
+// middle of and after it, late, or answered with another error. Groups, settling,
+// locked turns, uploads, deployments and migrations are tested with it; PostgreSQL
+// is killed under load; the contract runs at SERIALIZABLE with 40001 and 40003 at
+// random.
 package sqlstore

@@ -48,6 +48,23 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestReadsOfAPastThatWasNot(t *testing.T) {
+	for err, want := range map[error]bool{
+		&pgconn.PgError{Code: "42P01", Message: `relation "greenroom_actor" does not exist`}:                      true,
+		&pgconn.PgError{Code: "3D000", Message: `database "new" does not exist`}:                                  true,
+		&pgconn.PgError{Code: "XXUUU", Message: "batch timestamp 1.0,0 must be after replica GC threshold 2.0,0"}: true,
+		&pgconn.PgError{Code: "40001"}: false,
+		io.ErrUnexpectedEOF:            false,
+	} {
+		if got := beforeItsTime(fmt.Errorf("read: %w", err)); got != want {
+			t.Errorf("%v: %t, want %t", err, got, want)
+		}
+	}
+	if beforeItsTime(nil) {
+		t.Error("no error is taken for one")
+	}
+}
+
 // safeError is what pgx says of a connection that broke while an answer was
 // awaited, and of one that was closed before anything was sent.
 type safeError struct{}

@@ -2,10 +2,13 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -13,13 +16,25 @@ import (
 
 const (
 	loadHead = `SELECT c.n, a.version, a.commit_id, a.life, a.deleted_at IS NOT NULL, a.generation, a.state_schema, a.format, a.state, a.updated_at
-FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS c (app, type, id, n)
+FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[]) AS c (app, type, id, n)
 JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id`
 
 	// staleClause reads the past on CockroachDB, where a plain read would wait
 	// for a row lock: a second younger than actor.MaxStaleness, for the way back.
 	staleClause = ` AS OF SYSTEM TIME '-4s'`
 )
+
+// keyColumns are keys turned on their side, each with its place, from 0, by
+// which a row is told apart: neither database promises an order.
+type keyColumns struct {
+	apps, types, ids []string
+	places           []int64
+}
+
+func (k *keyColumns) add(key actor.Key) {
+	k.apps, k.types, k.ids = append(k.apps, key.App), append(k.types, key.Type), append(k.ids, key.ID)
+	k.places = append(k.places, int64(len(k.places)))
+}
 
 // LoadActors reads the rows in groups, each one statement.
 func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
@@ -31,15 +46,12 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Loa
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	statement := loadHead
-	if opts.AllowStale && s.dialect == cockroach {
-		statement += staleClause
-	}
+	stale := opts.AllowStale && s.dialect == cockroach
 	rows := make([]actor.Row, len(keys))
 	var damaged store.DamagedError
 	for start := 0; start < len(keys); start += maxGroupRows {
 		end := min(start+maxGroupRows, len(keys))
-		if err := s.loadSome(ctx, statement, keys[start:end], rows[start:end], &damaged); err != nil {
+		if err := s.loadSome(ctx, stale, keys[start:end], rows[start:end], &damaged); err != nil {
 			return nil, err
 		}
 	}
@@ -49,16 +61,16 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Loa
 	return rows, nil
 }
 
-func (s *Store) loadSome(ctx context.Context, statement string, keys []actor.Key, into []actor.Row, damaged *store.DamagedError) error {
-	apps, types, ids := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
-	for i, k := range keys {
-		apps[i], types[i], ids[i] = k.App, k.Type, k.ID
+func (s *Store) loadSome(ctx context.Context, stale bool, keys []actor.Key, into []actor.Row, damaged *store.DamagedError) error {
+	var k keyColumns
+	for _, key := range keys {
+		k.add(key)
 	}
 	var faults []store.DamagedRow
-	err := s.read(ctx, "load actors", func(ctx context.Context) error {
+	load := func(ctx context.Context, statement string) error {
 		clear(into)
 		faults = nil
-		rows, err := s.general.Query(ctx, statement, apps, types, ids)
+		rows, err := s.general.Query(ctx, statement, k.apps, k.types, k.ids, k.places)
 		if err != nil {
 			return err
 		}
@@ -67,15 +79,38 @@ func (s *Store) loadSome(ctx context.Context, statement string, keys []actor.Key
 		_, err = pgx.ForEachRow(rows, append([]any{&n}, r.targets()...), func() error {
 			row, fault := r.row()
 			if fault != "" {
-				faults = append(faults, store.DamagedRow{Key: keys[n-1], Version: addressable(r.version), Detail: fault})
+				faults = append(faults, store.DamagedRow{Key: keys[n], Version: addressable(r.version), Detail: fault})
 			}
-			into[n-1] = row
+			into[n] = row
 			return nil
 		})
 		return err
+	}
+	err := s.read(ctx, "load actors", func(ctx context.Context) error {
+		if stale {
+			if err := load(ctx, loadHead+staleClause); !beforeItsTime(err) {
+				return err
+			}
+		}
+		return load(ctx, loadHead)
 	})
 	damaged.Rows = append(damaged.Rows, faults...)
 	return err
+}
+
+// beforeItsTime reports whether a read of the past failed because there was no
+// such past: the table or its database is younger, or was given back to be
+// collected.
+func beforeItsTime(err error) bool {
+	var server *pgconn.PgError
+	if !errors.As(err, &server) {
+		return false
+	}
+	switch server.Code {
+	case "42P01", "3D000", "3F000": // undefined table, database, schema
+		return true
+	}
+	return strings.Contains(server.Message, "must be after replica GC threshold")
 }
 
 // storedRow is a row as the database has it.

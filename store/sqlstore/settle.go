@@ -23,7 +23,7 @@ WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.version = c.read_v
 
 // readFences returns what settling compares.
 const readFences = `SELECT c.n, a.version, a.commit_id, ` + soundRow + `
-FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS c (app, type, id, n)
+FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[]) AS c (app, type, id, n)
 JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id`
 
 // Settle decides an ambiguous commit; see the contract in package store.
@@ -89,9 +89,9 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 		return nil, err
 	}
 
-	var apps, types, ids []string
+	var k keyColumns
 	for _, c := range commits {
-		apps, types, ids = append(apps, c.Key.App), append(types, c.Key.Type), append(ids, c.Key.ID)
+		k.add(c.Key)
 	}
 	type fence struct {
 		version uint64
@@ -100,7 +100,7 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 	}
 	found := make(map[int]fence, len(commits))
 	err = s.read(ctx, "settle: read", func(ctx context.Context) error {
-		rows, err := s.general.Query(ctx, readFences, apps, types, ids)
+		rows, err := s.general.Query(ctx, readFences, k.apps, k.types, k.ids, k.places)
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 		var id uuid
 		var sound bool
 		_, err = pgx.ForEachRow(rows, []any{&n, &version, &id, &sound}, func() error {
-			found[int(n)-1] = fence{uint64(version), actor.CommitID(id), sound}
+			found[int(n)] = fence{uint64(version), actor.CommitID(id), sound}
 			return nil
 		})
 		return err
