@@ -37,7 +37,7 @@ type function struct {
 	loop      int     // index of the next one
 	charges   []int64 // of the open ones
 	// added says of each open block of the original how many labels were added
-	// to it; see loopHeader. The first is the function itself.
+	// to it, see loopHeader, and to all around it. The first is the function itself.
 	added []uint32
 }
 
@@ -103,7 +103,7 @@ func (f *function) instruction(r *reader, in instruction) {
 	}
 	switch in.op {
 	case opBlock, opIf:
-		f.added = append(f.added, 0)
+		f.open(0)
 	case opLoop:
 		f.loopHeader(in)
 	case opEnd:
@@ -144,7 +144,7 @@ func (f *function) instruction(r *reader, in instruction) {
 func (f *function) freeInstruction(in instruction) {
 	switch in.op {
 	case opBlock, opIf:
-		f.added = append(f.added, 0)
+		f.open(0)
 	case opEnd:
 		f.added = f.added[:len(f.added)-1]
 	case opCall, opRefFunc:
@@ -179,7 +179,7 @@ func (f *function) loopHeader(in instruction) {
 	f.flush(in.start)
 	header := f.in[in.start:in.end]
 	if f.local {
-		f.added = append(f.added, 2)
+		f.open(2)
 		f.out = append(f.out, header...)
 		f.op(opLocalGet).index(f.fuelLocal).op(opI32Const).constant(0).op(opI32LtS)
 		f.op(opIf).op(typeEmpty)
@@ -193,7 +193,7 @@ func (f *function) loopHeader(in instruction) {
 		f.op(opLocalTee).index(f.fuelLocal)
 		f.op(opI32Const).constant(0).op(opI32GeS)
 	} else {
-		f.added = append(f.added, 1)
+		f.open(1)
 		f.flush(in.end)
 		f.op(opGlobalGet).index(f.fuel).op(opI64Const).constant(charge)
 		f.charge()
@@ -220,7 +220,7 @@ func (f *function) loopEnd() {
 
 func (f *function) end(in instruction) {
 	last := len(f.added) - 1
-	if f.added[last] > 0 {
+	if f.isLoop(last) {
 		f.flush(in.start)
 		f.loopEnd()
 		f.flush(in.end)
@@ -239,14 +239,23 @@ func (f *function) end(in instruction) {
 // label returns what a label is once those between here and its block are
 // counted that were added.
 func (f *function) label(l uint32) uint32 {
-	target := len(f.added) - 1 - int(l)
-	if f.added[target] > 0 {
+	last := len(f.added) - 1
+	target := last - int(l)
+	l += f.added[last] - f.added[target]
+	if f.isLoop(target) {
 		l++ // the if in the loop
 	}
-	for _, n := range f.added[target+1:] {
-		l += n
-	}
 	return l
+}
+
+// open begins a block of the original to which labels were added.
+func (f *function) open(labels uint32) {
+	f.added = append(f.added, f.added[len(f.added)-1]+labels)
+}
+
+// isLoop reports whether an open block is a loop: it has labels of its own.
+func (f *function) isLoop(block int) bool {
+	return block > 0 && f.added[block] > f.added[block-1]
 }
 
 func (f *function) branchTable(r *reader, in instruction) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
@@ -17,11 +18,7 @@ func segment(offset int, content string) string {
 }
 
 func dataSection(segments ...string) string {
-	s := "\x0b" + string(appendU32(nil, uint32(len(segments))))
-	for _, one := range segments {
-		s += one
-	}
-	return s
+	return "\x0b" + string(appendU32(nil, uint32(len(segments)))) + strings.Join(segments, "")
 }
 
 func TestMergesData(t *testing.T) {
