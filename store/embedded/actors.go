@@ -100,7 +100,8 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 // means that nothing could be decided.
 func (t *tx) commit(c *actor.Commit) (refusal, err error) {
 	key := actorKey(c.Key)
-	old, err := readRow(t.s.db, key)
+	keepsState := !c.Delete && c.Effects.State == nil
+	old, err := t.fence(key, keepsState && !c.RecordsOnly())
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,6 @@ func (t *tx) commit(c *actor.Commit) (refusal, err error) {
 		return refusal, err
 	}
 	fits := old.row.Version == c.ReadVersion
-	keepsState := !c.Delete && c.Effects.State == nil
 	switch {
 	case old.damage != "" && fits && !keepsState && old.row.Version != 0:
 		// Whoever names the version means to delete or replace what is damaged.
@@ -141,6 +141,17 @@ func (t *tx) commit(c *actor.Commit) (refusal, err error) {
 	return nil, nil
 }
 
+// fence returns the row that a commit stands on: as remembered, which is without
+// its state, or as stored.
+func (t *tx) fence(key []byte, withState bool) (storedRow, error) {
+	if !withState {
+		if h, ok := t.s.heads.get(key); ok {
+			return storedRow{row: h.row()}, nil
+		}
+	}
+	return readRow(t.s.db, key)
+}
+
 // put writes a row over an old one, zero if there was none, at the time of the
 // decision, and keeps the index of tombstones in step.
 func (t *tx) put(k actor.Key, key []byte, old *storedRow, row *actor.Row) {
@@ -152,8 +163,14 @@ func (t *tx) put(k actor.Key, key []byte, old *storedRow, row *actor.Row) {
 		t.set(tombKey(t.now, k), nil)
 	}
 	t.set(key, appendRow(make([]byte, 0, rowHeaderSize+len(row.State.Data)), key, row))
-	t.keys = append(t.keys, string(key))
+	t.wrote(string(key), headOf(row))
 	t.stamp()
+}
+
+// wrote notes that a row was written, or with the zero head that it was removed.
+func (t *tx) wrote(key string, h head) {
+	t.keys = append(t.keys, key)
+	t.heads = append(t.heads, writtenHead{key, h})
 }
 
 // Settle implements [store.Actors].
@@ -320,7 +337,7 @@ func (t *tx) sweep(ctx context.Context, before int64, limit int) (swept int, err
 		}
 		if r := stored.row; stored.damage == "" && r.Deleted && r.UpdatedAt.UnixMicro() == micros {
 			t.delete(key)
-			t.keys = append(t.keys, string(key))
+			t.wrote(string(key), head{})
 			swept++
 		}
 		t.delete(bytes.Clone(entry))

@@ -2,7 +2,6 @@ package embedded_test
 
 import (
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -70,4 +69,4 @@ type quiet struct{}
 
 func (quiet) Infof(string, ...any)           {}
 func (quiet) Errorf(string, ...any)          {}
-func (quiet) Fatalf(format string, a ...any) { slog.Error(fmt.Sprintf(format, a...)) }
+func (quiet) Fatalf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }

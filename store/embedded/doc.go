@@ -49,7 +49,9 @@
 // the key as well. A row with a sound header and a damaged state keeps its
 // version; one with a damaged header gets a number made of its bytes in place
 // of the version. Either way the row fences, and can be deleted or replaced by
-// a commit that names that number, and by no other. Damage of a whole block of
+// a commit that names that number, and by no other. As long as the writer
+// remembers a row's version from writing it, that is its version still, so a
+// healthy writer mends what it goes on to write. Damage of a whole block of
 // a Pebble file is found by Pebble's checksums: the rows in it can be neither
 // read nor addressed (version 0), all others can; ListActors ends with
 // actor.ErrUnavailable where it meets such a block.

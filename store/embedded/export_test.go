@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -22,7 +23,14 @@ func (s *Store) damage(key []byte, change func(value []byte) []byte) error {
 	if err != nil {
 		return err
 	}
-	return s.db.Set(key, change(value), pebble.Sync)
+	if err := s.db.Set(key, change(value), pebble.Sync); err != nil {
+		return err
+	}
+	// As if the row had been read from a disk that nobody remembers.
+	return s.write(context.Background(), writeOptions{}, func(tx *tx) error {
+		s.heads.set(string(key), head{})
+		return nil
+	})
 }
 
 // Flush moves what is in memory to data files.

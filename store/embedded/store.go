@@ -37,6 +37,7 @@ type Store struct {
 	quit   chan struct{} // closed when no call is left
 	writer sync.WaitGroup
 
+	heads   heads // the writer's own
 	flights flights
 	turns   keyLocks
 	// uploads holds its one token while chunks of a module are written or

@@ -44,8 +44,15 @@ type tx struct {
 	now   int64
 	batch *pebble.Batch
 	keys  []string // actor rows and records written
+	// heads are the actor rows written, for Store.heads once they are applied.
+	heads []writtenHead
 	// expiring are the IDs of the records written, by when they expire.
 	expiring map[int64][]byte
+}
+
+type writtenHead struct {
+	key  string
+	head head
 }
 
 // get returns a copy of a stored value, nil if there is none. It does not see
@@ -166,6 +173,9 @@ func (s *Store) perform(t *task) (ok bool) {
 	// Before the batch can be read, everybody must be able to find its flight.
 	f := s.flights.takeOff(tx.keys)
 	tx.must(s.db.ApplyNoSyncWait(tx.batch, pebble.Sync))
+	for _, w := range tx.heads {
+		s.heads.set(w.key, w.head)
+	}
 	t.answer <- answer{flight: f, batch: tx.batch}
 	return true
 }
