@@ -23,6 +23,7 @@
 //	internal/wire      role: calls over the network; role: a server of no work
 //	internal/inhost    role: calls inside the host's process
 //	internal/bare      roles: the databases without Greenroom
+//	internal/plot      the picture of docs/performance.md
 //	internal/pipeline  the bars of the area pipeline
 //	guest              the guest: a counter in Rust
 //

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
 	"github.com/greenroom-run/greenroom/bench/internal/pipeline"
+	"github.com/greenroom-run/greenroom/bench/internal/plot"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
@@ -94,9 +96,16 @@ func run(ctx context.Context, args []string, out, log io.Writer) (status int, er
 	flags.DurationVar(&cfg.Duration, "duration", 3*time.Second, "how long each run is measured")
 	flags.IntVar(&cfg.Actors, "actors", 0, "use at most so many actors, for a quick look; 0: as many as the bars say")
 	profile := flags.String("profile", "", "`folder` for processor profiles of callers, baselines and what runs inside the host")
+	picture := flags.String("plot", "", "draw the output of an earlier run, from standard input, into this SVG `file`, and end")
 	list := flags.Bool("list", false, "list the bars and end")
 	if err := flags.Parse(args); err != nil {
 		return exitFailed, nil // it has said why
+	}
+	if *picture != "" {
+		if err := draw(os.Stdin, *picture); err != nil {
+			return exitFailed, err
+		}
+		return exitPass, nil
 	}
 	chosen, err := bar.Select(bars(), area, name)
 	if err != nil {
@@ -123,6 +132,18 @@ func run(ctx context.Context, args []string, out, log io.Writer) (status int, er
 		}
 	}()
 	return measure(ctx, r, chosen, out)
+}
+
+func draw(in io.Reader, path string) error {
+	results, err := plot.Read(in)
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(plot.Draw(file, results), file.Close())
 }
 
 // measure runs bars one after the other. One that fails does not keep the others

@@ -1,0 +1,130 @@
+// Package plot draws the JSON lines of bars as a picture in SVG: how far each
+// check is above or below what was promised, on a logarithmic scale.
+package plot
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"math"
+
+	"github.com/greenroom-run/greenroom/bench/internal/bar"
+)
+
+// Read returns the results among the lines of a benchmark's output. Lines that
+// are not JSON objects are tables for people, and passed over; so are bars that
+// could not be measured.
+func Read(r io.Reader) ([]bar.Result, error) {
+	var results []bar.Result
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 || line[0] != '{' {
+			continue
+		}
+		var res bar.Result
+		if err := json.Unmarshal(line, &res); err != nil {
+			return nil, fmt.Errorf("read a bar's line: %w", err)
+		}
+		if len(res.Runs) > 0 {
+			results = append(results, res)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(results) == 0 {
+		return nil, errors.New("there is no line of a measured bar; give the output of the benchmarks")
+	}
+	return results, nil
+}
+
+// The measures of the picture, in pixels.
+const (
+	rowHeight  = 22
+	labelWidth = 330
+	scaleWidth = 380
+	textWidth  = 190
+	top        = 52
+	bottom     = 34
+	// decades is how many powers of ten the scale shows below and above 1.
+	decades = 1.5
+)
+
+// Draw writes the picture.
+func Draw(w io.Writer, results []bar.Result) error {
+	rows := 0
+	for _, r := range results {
+		rows += len(r.All())
+	}
+	width, height := labelWidth+scaleWidth+textWidth, top+rows*rowHeight+bottom
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width, height)
+	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="white"/>`+"\n", width, height)
+	fmt.Fprintf(&b, `<text x="12" y="22" font-size="14" font-weight="bold">What was measured over what was promised (1 = just kept, more is better)</text>`+"\n")
+	for _, tick := range []float64{0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20} {
+		x, colour := at(tick), "#dddddd"
+		if tick == 1 {
+			colour = "#333333"
+		}
+		fmt.Fprintf(&b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="%s"/>`+"\n", x, top-8, x, height-bottom+4, colour)
+		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" fill="#555555">%g</text>`+"\n", x, height-bottom+20, tick)
+	}
+	y := top
+	for _, r := range results {
+		for _, c := range r.All() {
+			drawCheck(&b, y, r.Bar, c)
+			y += rowHeight
+		}
+	}
+	b.WriteString("</svg>\n")
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// drawCheck draws one line: a block from 1 to the score, and a thin line over the
+// spread of the runs.
+func drawCheck(b *bytes.Buffer, y int, name string, c bar.NamedOutcome) {
+	colour := "#2e7d32"
+	if score(c.Outcome, c.Ratio) < 1 {
+		colour = "#c62828"
+	}
+	one, x := at(1), at(score(c.Outcome, c.Ratio))
+	low, high := x, x
+	for _, p := range c.Runs {
+		low, high = min(low, at(score(c.Outcome, p.Ratio))), max(high, at(score(c.Outcome, p.Ratio)))
+	}
+	middle := float64(y) + rowHeight/2
+	fmt.Fprintf(b, `<text x="12" y="%.1f">%s  %s</text>`+"\n", middle+4, html.EscapeString(name), html.EscapeString(c.Name))
+	fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="12" fill="%s"/>`+"\n", min(one, x), middle-6, math.Abs(x-one), colour)
+	fmt.Fprintf(b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="black"/>`+"\n", low, middle, high, middle)
+	fmt.Fprintf(b, `<text x="%d" y="%.1f">%.3g, promised %s %g</text>`+"\n",
+		labelWidth+scaleWidth+8, middle+4, c.Ratio, sign(c.Want), c.Target)
+}
+
+// score is 1 where a ratio just keeps its promise, and more where it is better.
+func score(o bar.Outcome, ratio float64) float64 {
+	if o.Want == bar.AtMost {
+		return o.Target / ratio
+	}
+	return ratio / o.Target
+}
+
+func sign(c bar.Comparison) string {
+	if c == bar.AtMost {
+		return "≤"
+	}
+	return "≥"
+}
+
+// at is where a score stands on the scale; what is off the scale stands at its
+// end.
+func at(score float64) float64 {
+	share := (math.Log10(score) + decades) / (2 * decades)
+	return labelWidth + scaleWidth*min(max(share, 0), 1)
+}
