@@ -43,6 +43,16 @@
 // With the ID at the end, keys of a type sort as the IDs do, and the range of a
 // type is exact, since neither an app nor a type can contain a '|'.
 //
+// # Large states
+//
+// A commit writes the whole state again, however little of it changed. Writing
+// the difference instead (a merge operator, or a log of patches a row) would
+// need the patch in the contract, since finding it in two encodings of 1 MiB
+// costs about what writing them does; every load, list and fence would have to
+// fold patches; and a damaged patch would take all later ones with it, where now
+// a row is damaged alone and replaced whole. A state has 1 MiB at most, so that
+// was not worth it.
+//
 // # Damage
 //
 // A row's header and its state carry their own CRC-32C, the header's covering

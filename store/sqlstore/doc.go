@@ -22,6 +22,29 @@
 // errors.go is the one place that decides which error is which. What it does not
 // know it takes for an unknown outcome.
 //
+// # Records
+//
+// Commits with one actor and nothing else are written as above. Those that also
+// record calls have statements of their own in the same batch:
+//
+//	update, with records    the same UPDATE without those of which a key is
+//	                        there; the rows that held hand their records on to
+//	                        an INSERT in the same statement
+//	insert, further records the same, then an INSERT … SELECT that joins the
+//	                        actor rows by commit ID
+//	records alone           an INSERT … SELECT from the actor rows that are still
+//	                        at read_version, FOR UPDATE, so that the fence holds
+//	                        until the batch ends; for an actor without a row, one
+//	                        is placed first and removed last
+//
+// A commit that did not hold is asked for the reason afterwards: a key that is
+// there is actor.ErrKeyExists. A key that came between deciding and writing, and
+// an expired record in the place of a new one, fail the batch by the primary key;
+// expired records of its calls are removed then, and the group goes again.
+//
+// Records are stored under a hash, which spreads them over CockroachDB's ranges,
+// and indexed for the sweep by shard first, as tombstones are.
+//
 // # Ambiguity
 //
 // A connection lost in the middle, 40003 and errors that end the session leave a

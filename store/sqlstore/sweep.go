@@ -8,9 +8,9 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// sweeper remembers how far each shard of an index has been swept. Rows swept before leave
-// garbage at the front of the index, which CockroachDB keeps for hours; scans
-// start above it.
+// sweeper remembers how far each shard of an index has been swept. Rows swept
+// before leave garbage at the front of the index, which CockroachDB keeps for
+// hours; scans start above it.
 type sweeper struct {
 	mu    sync.Mutex
 	swept [shards]time.Time
