@@ -28,10 +28,12 @@ type Instance interface {
 	// Run runs one turn to its end. The error is nil when the guest is done, an
 	// [*actor.GuestError] when it failed on purpose, [actor.ErrDeadline] or
 	// [actor.ErrCanceled] (wrapped) when ctx ended first, an [*actor.FuelError]
-	// when the turn's fuel did not last, an [*actor.TrapError] otherwise. After anything but nil and a GuestError the instance is broken
-	// and can only be closed.
+	// when the turn's fuel did not last, an [*actor.TrapError] otherwise. After
+	// anything but nil and a GuestError the instance is broken and can only be
+	// closed.
 	Run(ctx context.Context, frame *abi.Turn, calls Calls) error
-	// MemoryBytes is the guest memory that the instance holds now.
+	// MemoryBytes is the memory that the instance holds, as far as the engine
+	// knows: an engine may count now and then.
 	MemoryBytes() int64
 	// Close frees the instance. It is safe twice.
 	Close(ctx context.Context) error

@@ -43,7 +43,9 @@
 //
 // Guest memories are slots of a few large reservations of address space, or
 // mappings of an image; they are no part of Go's heap, and do not move its
-// garbage collector's target.
+// garbage collector's target. What is counted of them is the pages that a guest
+// has of its own, which the kernel tells (Linux 6.7), and otherwise all that it
+// could touch.
 //
 // # Turns within turns
 //

@@ -46,7 +46,7 @@ var _ host.Engine = (*Engine)(nil)
 // Stats are an engine's numbers at one moment.
 type Stats struct {
 	Instances   int64 // open ones
-	MemoryBytes int64 // guest memory that they hold, as the guests see it
+	MemoryBytes int64 // resident because of them, as last counted
 	Programs    int   // compiled modules in memory
 }
 

@@ -48,6 +48,9 @@ type instance struct {
 	owner owner
 	used  bool
 
+	turns uint32 // so far
+	sized uint64 // the memory's size when it was counted
+
 	out    output
 	seeded *rand.ChaCha8 // outside turns
 	broken bool
@@ -127,6 +130,8 @@ func (p *program) newInstance(ctx context.Context, limit uint64, img *image) (*i
 		_ = i.close(ctx) // err says more
 		return nil, err
 	}
+	i.sized = i.mem.size
+	mem.count()
 	return i, nil
 }
 
@@ -258,6 +263,16 @@ func (i *instance) refuel(ctx context.Context, limit uint64) {
 	i.fuel.Set(i.tank.fill(ctx, limit))
 }
 
+// countMemory counts now and then.
+func (i *instance) countMemory() {
+	i.turns++
+	if i.turns%countEvery > 1 && i.sized == i.mem.size {
+		return
+	}
+	i.sized = i.mem.size
+	i.mem.count()
+}
+
 // startFailure tells the faults of a start function from those of the module's
 // segments, which wazero reports as plain errors.
 func (i *instance) startFailure(ctx context.Context, what string, err error) error {
@@ -348,6 +363,7 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) e
 		i.depth.Set(outerDepth)
 	}
 	i.active--
+	i.countMemory()
 	var onPurpose *actor.GuestError
 	failed := errors.As(err, &onPurpose)
 	i.broken = i.broken || err != nil && !failed
@@ -463,8 +479,14 @@ func (i *instance) growFrame(ctx context.Context, lv *level, size int) error {
 	return nil
 }
 
-// MemoryBytes implements [host.Instance].
-func (i *instance) MemoryBytes() int64 { return int64(i.mem.size) }
+// countEvery is how many turns may pass between two counts of an instance's
+// memory: a count costs about as much as a small turn.
+const countEvery = 16
+
+// MemoryBytes implements [host.Instance]: what is resident because of this
+// instance, as counted after its first turns, whenever it grew, and after every
+// sixteenth turn.
+func (i *instance) MemoryBytes() int64 { return int64(i.mem.held) }
 
 // Close implements [host.Instance].
 func (i *instance) Close(ctx context.Context) error { return i.close(ctx) }

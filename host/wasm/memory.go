@@ -30,7 +30,7 @@ const (
 type memoryPool struct {
 	max    int64
 	count  atomic.Int64
-	bytes  atomic.Int64 // what guests hold now
+	bytes  atomic.Int64 // what guests hold, as last counted
 	mapped atomic.Int64
 	pages  *pagemap
 
@@ -46,6 +46,7 @@ type guestMemory struct {
 	pool  *memoryPool
 	limit uint64 // bytes
 	size  uint64
+	held  uint64 // as counted; see count
 	data  []byte // limit bytes; nil once freed
 	image *image // what it is mapped from; nil for a slot
 	kept  bool   // Free leaves it alone
@@ -157,7 +158,6 @@ func (m *guestMemory) Reallocate(size uint64) []byte {
 		m.refused = size
 		return nil
 	}
-	m.pool.bytes.Add(int64(size) - int64(m.size))
 	m.size = size
 	return m.data[:size]
 }
@@ -174,15 +174,32 @@ func (m *guestMemory) Free() {
 		m.pool.give(m.data, m.size)
 	}
 	m.data = nil
-	m.pool.bytes.Add(-int64(m.size))
+	m.pool.bytes.Add(-int64(m.held))
 	m.pool.count.Add(-1)
 }
 
 // wipe makes the memory as it was reserved, and empty.
 func (m *guestMemory) wipe() {
 	m.drop()
-	m.pool.bytes.Add(-int64(m.size))
 	m.size = 0
+}
+
+// instanceBytes is what an instance takes of Go's heap, about.
+const instanceBytes = 3 << 10
+
+// count brings what is counted up to date: the pages that the guest has of its
+// own, or, where the system does not tell, all that the guest could touch.
+func (m *guestMemory) count() {
+	if m.data == nil {
+		return // an exit of the guest freed it
+	}
+	own, ok := m.pool.pages.own(m.data[:m.size])
+	if !ok {
+		own = m.size
+	}
+	own += instanceBytes
+	m.pool.bytes.Add(int64(own) - int64(m.held))
+	m.held = own
 }
 
 // drop makes what the guest has what it was reserved as: the content of the

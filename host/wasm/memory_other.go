@@ -28,5 +28,6 @@ type pagemap struct{}
 
 func newPagemap() *pagemap { return &pagemap{} }
 
-func (*pagemap) undo(_, _ []byte) bool { return false }
-func (*pagemap) close()                {}
+func (*pagemap) undo(_, _ []byte) bool     { return false }
+func (*pagemap) own([]byte) (uint64, bool) { return 0, false }
+func (*pagemap) close()                    {}

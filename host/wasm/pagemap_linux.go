@@ -23,13 +23,13 @@ const (
 	pageIsFile    = 1 << 2
 	pageIsPresent = 1 << 3
 	pageIsSwapped = 1 << 4
+	pageIsZero    = 1 << 5
 )
 
 // maxWritten bounds the ranges of written pages that are copied back one by one.
 const maxWritten = 128
 
-// pagemap asks the kernel which pages of a copy-on-write mapping were written.
-// That takes Linux 6.7; before it, nothing is known.
+// pagemap asks the kernel which pages of a guest's memory are its own. That takes Linux 6.7; before it, nothing is known.
 type pagemap struct {
 	open func() *os.File // once; nil where there is none
 	room sync.Pool       // of *scanRoom
@@ -53,10 +53,10 @@ func newPagemap() *pagemap {
 	}
 }
 
-// undo copies the pages of a mapping that were written back from the original,
-// as long as the mapping. It reports false, having changed nothing, if it cannot
-// tell or if they are so many that dropping them is cheaper.
-func (p *pagemap) undo(mapping, original []byte) bool {
+// scan walks the ranges of pages that a mapping has of its own: written, and not
+// the page of zeros that all share. It goes on from where the room was full as
+// long as each wants it to, and reports whether it came to the end.
+func (p *pagemap) scan(mapping []byte, each func(base uint64, regions []pageRegion, last bool) bool) bool {
 	f := p.open()
 	if f == nil || len(mapping) == 0 {
 		return false
@@ -64,22 +64,58 @@ func (p *pagemap) undo(mapping, original []byte) bool {
 	room := p.room.Get().(*scanRoom) // on the heap, where the kernel finds it
 	defer p.room.Put(room)
 	base := uint64(uintptr(unsafe.Pointer(&mapping[0])))
+	const others = pageIsFile | pageIsZero
 	room.request = scanRequest{
 		size: uint64(unsafe.Sizeof(room.request)), start: base, end: base + uint64(len(mapping)),
 		vec: uint64(uintptr(unsafe.Pointer(&room.regions[0]))), vecLen: maxWritten,
-		// Not of the file any more, and somewhere.
-		categoryInverted: pageIsFile, categoryMask: pageIsFile, categoryAnyOf: pageIsPresent | pageIsSwapped,
+		categoryInverted: others, categoryMask: others, categoryAnyOf: pageIsPresent | pageIsSwapped,
 		returnMask: pageIsPresent,
 	}
-	n, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&room.request)))
-	runtime.KeepAlive(room)
-	if errno != 0 || n == maxWritten || room.request.walkEnd < room.request.end {
-		return false
+	for {
+		n, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&room.request)))
+		runtime.KeepAlive(room)
+		if errno != 0 || n > maxWritten {
+			return false
+		}
+		last := room.request.walkEnd >= room.request.end
+		if !each(base, room.regions[:n], last) {
+			return false
+		}
+		if last {
+			return true
+		}
+		if room.request.walkEnd <= room.request.start {
+			return false
+		}
+		room.request.start = room.request.walkEnd
 	}
-	for _, r := range room.regions[:n] {
-		copy(mapping[r.start-base:r.end-base], original[r.start-base:r.end-base])
-	}
-	return true
+}
+
+// undo copies the pages of a mapping that were written back from the original,
+// as long as the mapping. It reports false, having changed nothing, if it cannot
+// tell or if they are so many that dropping them is cheaper.
+func (p *pagemap) undo(mapping, original []byte) bool {
+	return p.scan(mapping, func(base uint64, regions []pageRegion, last bool) bool {
+		if !last {
+			return false
+		}
+		for _, r := range regions {
+			copy(mapping[r.start-base:r.end-base], original[r.start-base:r.end-base])
+		}
+		return true
+	})
+}
+
+// own returns the bytes that a mapping has of its own, and false if it cannot
+// tell.
+func (p *pagemap) own(mapping []byte) (bytes uint64, ok bool) {
+	ok = p.scan(mapping, func(_ uint64, regions []pageRegion, _ bool) bool {
+		for _, r := range regions {
+			bytes += r.end - r.start
+		}
+		return true
+	})
+	return bytes, ok
 }
 
 func (p *pagemap) close() {
