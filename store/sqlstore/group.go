@@ -238,9 +238,8 @@ func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit) (map[act
 // notSentError is a failure before anything went to the server.
 type notSentError struct{ cause error }
 
-func (e *notSentError) Error() string     { return e.cause.Error() }
-func (e *notSentError) Unwrap() error     { return e.cause }
-func (e *notSentError) SafeToRetry() bool { return true }
+func (e *notSentError) Error() string { return e.cause.Error() }
+func (e *notSentError) Unwrap() error { return e.cause }
 
 // splitGroup cuts sorted attempts into groups within the limits of rows and
 // bytes. A commit above the limit of bytes goes alone.
