@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -16,6 +18,16 @@ type echo struct{ *fakeHost }
 
 func (echo) Invoke(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
 	return actor.Reply{Payload: inv.Payload, Version: 1}, nil
+}
+
+// cpu is what this process has used.
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkCalls compares calls over a stream with the same client's unary calls:
@@ -47,6 +59,7 @@ func BenchmarkCalls(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.ReportAllocs()
+				before := cpu(b)
 				b.ResetTimer()
 				var left atomic.Int64
 				left.Store(int64(b.N))
@@ -64,6 +77,7 @@ func BenchmarkCalls(b *testing.B) {
 				}
 				working.Wait()
 				b.StopTimer()
+				b.ReportMetric(float64((cpu(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 				perCall[way.name] = float64(b.Elapsed().Nanoseconds()) / float64(b.N)
 				for _, unary := range []string{"unary", "unary-h2"} {
 					if perCall[unary] > 0 && unary != way.name {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"sync"
 	"time"
 
@@ -210,6 +211,7 @@ func (l *lane) serve(k *link) {
 		}
 		select {
 		case <-l.wake:
+			runtime.Gosched() // callers that are about to run join the message
 		case err = <-ended:
 		}
 	}

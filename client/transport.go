@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -42,9 +43,63 @@ func (c *Client) connect() {
 	}
 	// Replies are small, many and fresh: compressing them costs more than turns.
 	c.stream = connect.NewClient[invokestream.Request, invokestream.Response](
-		streams, base+greenroomv1connect.ActorServiceInvokeStreamProcedure,
+		wholeMessages{streams}, base+greenroomv1connect.ActorServiceInvokeStreamProcedure,
 		connect.WithCodec(invokestream.Codec{}), connect.WithAcceptCompression("gzip", nil, nil))
 	c.unary = greenroomv1connect.NewActorServiceClient(requests, base, connect.WithAcceptCompression("gzip", nil, nil))
+}
+
+// wholeMessages sends each message of a stream in one piece. Connect writes it as
+// a prefix and a rest, and HTTP/2 would make a frame and a system call of each.
+type wholeMessages struct{ *http.Client }
+
+// Do implements [connect.HTTPClient].
+func (w wholeMessages) Do(req *http.Request) (*http.Response, error) {
+	if req.Body != nil && req.Body != http.NoBody {
+		req.Body = &wholeBody{ReadCloser: req.Body}
+	}
+	return w.Client.Do(req)
+}
+
+// wholeBody is a body of enveloped messages: a byte of flags, four of the rest's
+// size, and the rest, which comes without delay.
+type wholeBody struct {
+	io.ReadCloser
+	prefix [envelopePrefix]byte
+	have   int // of the prefix
+	left   int // of the rest
+}
+
+const envelopePrefix = 5
+
+// Read returns no part of a message that would fit in p as a whole.
+func (b *wholeBody) Read(p []byte) (int, error) {
+	total := 0
+	for {
+		n, err := b.ReadCloser.Read(p[total:])
+		total += n
+		if b.seen(p[total-n : total]); err != nil || total == len(p) || total > 0 && b.have == 0 {
+			return total, err
+		}
+	}
+}
+
+// seen follows the messages; have is 0 between them.
+func (b *wholeBody) seen(p []byte) {
+	for len(p) > 0 {
+		if b.have < envelopePrefix {
+			n := copy(b.prefix[b.have:], p)
+			b.have += n
+			p = p[n:]
+			b.left = int(binary.BigEndian.Uint32(b.prefix[1:]))
+		} else {
+			n := min(b.left, len(p))
+			b.left -= n
+			p = p[n:]
+		}
+		if b.have == envelopePrefix && b.left == 0 {
+			b.have = 0
+		}
+	}
 }
 
 func (c *Client) ownClient(protocols func(*http.Protocols)) *http.Client {

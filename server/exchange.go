@@ -31,6 +31,10 @@ type exchange struct {
 	id      string
 	status  int // as sent; 0 until then
 
+	// joined is the first part of a message that waits for the rest, on
+	// long-lived routes: HTTP/2 would make a frame of each part.
+	joined []byte
+
 	body      io.ReadCloser
 	bodyLeft  int64 // bytes that may still be read
 	bodyTimed bool  // its deadline is set
@@ -91,6 +95,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	defer s.recoverPanic(route, x, r)
 	s.enter(route, x, r)
+	x.writeRest()
 }
 
 // recoverPanic answers a panic of a handler, which is a bug of ours, with an
@@ -134,13 +139,45 @@ func (x *exchange) Write(p []byte) (int, error) {
 		x.status = http.StatusOK
 	}
 	x.allowWrite()
+	if x.route.longLived {
+		return x.writeJoined(p)
+	}
 	return x.ResponseWriter.Write(p)
+}
+
+// envelopePrefix is how a message of a stream begins, which Connect writes by
+// itself, in bytes.
+const envelopePrefix = 5
+
+func (x *exchange) writeJoined(p []byte) (int, error) {
+	if len(x.joined) == 0 && len(p) == envelopePrefix {
+		x.joined = append(x.joined, p...)
+		return len(p), nil
+	}
+	if len(x.joined) == 0 {
+		return x.ResponseWriter.Write(p)
+	}
+	x.joined = append(x.joined, p...)
+	n, err := x.ResponseWriter.Write(x.joined)
+	if x.joined = x.joined[:0]; cap(x.joined) > 2*streamMessage {
+		x.joined = nil
+	}
+	return max(n-envelopePrefix, 0), err
+}
+
+// writeRest writes a first part that stayed alone.
+func (x *exchange) writeRest() {
+	if len(x.joined) > 0 {
+		_, _ = x.ResponseWriter.Write(x.joined) // a broken connection shows at the next Write
+		x.joined = x.joined[:0]
+	}
 }
 
 // Flush makes an exchange an [http.Flusher], as streams need. What is flushed has
 // been accepted by the client or its connection, so that a stream may then be
 // silent for as long as it likes.
 func (x *exchange) Flush() {
+	x.writeRest()
 	_ = x.control.Flush() // a broken connection shows at the next Write
 	if x.route.streaming {
 		_ = x.control.SetWriteDeadline(time.Time{})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -397,6 +398,9 @@ func (st *invokeStream) write() {
 				return
 			}
 			st.readyMore.Wait()
+			st.mu.Unlock()
+			runtime.Gosched() // workers that are about to run join the message
+			st.mu.Lock()
 		}
 		out.Reset()
 		out, st.ready = st.ready, outgoing{Response: out.Response}
