@@ -57,7 +57,7 @@ func (h *Host) View(ctx context.Context, key actor.Key) (View, error) {
 		Version:     l.version,
 		Generation:  l.generation,
 		StateSchema: l.stateSchema,
-		StateSize:   int64(len(l.state.Encoded().Data)),
+		StateSize:   int64(l.state.Size()),
 		UpdatedAt:   l.updatedAt,
 		Entries:     l.state.Entries(),
 	}

@@ -128,15 +128,6 @@ func endsValue(data []byte, pos int) bool {
 	return false
 }
 
-// sizeJSON returns the length of appendJSON's result.
-func sizeJSON(entries []envelope.Entry) int {
-	n := len("{}") + max(len(entries)-1, 0)
-	for i := range entries {
-		n += quotedLen(entries[i].Key) + len(":") + len(entries[i].Value)
-	}
-	return n
-}
-
 // appendJSON appends the object of entries, all of which are JSON.
 func appendJSON(dst []byte, entries []envelope.Entry) []byte {
 	dst = append(dst, '{')

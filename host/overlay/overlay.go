@@ -40,6 +40,7 @@ type Overlay struct {
 	count   int   // visible keys
 	size    int64 // bytes of visible keys and values
 	sorted  []string
+	entry   envelope.Entry // what each hands out
 }
 
 // change is what the turn made of one key. A deleted change hides a key of the
@@ -59,7 +60,7 @@ func (o *Overlay) Reset(base *State, revs *Revisions, rev uint64, limit int64) {
 		o.changes = make(map[string]change)
 	}
 	clear(o.changes)
-	o.count, o.size = len(base.entries), int64(base.size)
+	o.count, o.size = len(base.entries), int64(base.sums.raw)
 }
 
 // Revision names the visible state.
@@ -250,27 +251,65 @@ func members(object []byte) ([]envelope.Entry, bool) {
 	return entries, err == nil
 }
 
-// Seal returns the state that the turn leaves, and whether it differs, as
-// stored, from the one it began with. Above the limit the error is an
-// [*actor.StateTooLargeError]. The overlay stays as it is.
+// Seal returns the state that the turn leaves, and whether it differs from the
+// one it began with. Above the limit the error is an [*actor.StateTooLargeError].
+// The overlay stays as it is. Nothing is encoded but what would keep too much
+// memory alive otherwise.
 func (o *Overlay) Seal() (next *State, changed bool, err error) {
 	if !o.cleared && len(o.changes) == 0 {
 		return o.base, false, nil
 	}
-	if o.count == 0 && o.base.encoded.Format == actor.FormatNone {
+	if o.count == 0 && o.base.format == actor.FormatNone {
 		return o.base, false, nil
 	}
+	from := o.base
+	if o.cleared {
+		from = &State{}
+	}
+	base, sums, held := from.entries, from.sums, from.held
 	entries := make([]envelope.Entry, 0, o.count)
-	o.each(func(e *envelope.Entry) { entries = append(entries, *e) })
-	next, err = newState(entries, o.limit)
-	if err != nil {
-		return nil, false, err
+	changed = o.cleared || o.base.format == actor.FormatNone
+	for _, key := range o.sortChanges() {
+		at, found := find(base, key)
+		entries = append(entries, base[:at]...)
+		base = base[at:]
+		c := o.changes[key]
+		if found {
+			if c.deleted || c.format != base[0].Format || !bytes.Equal(c.value, base[0].Value) {
+				changed = true
+			}
+			sums.remove(&base[0])
+			base = base[1:]
+		}
+		if c.deleted {
+			continue
+		}
+		e := envelope.Entry{Key: key, Format: c.format, Value: c.value}
+		changed = changed || !found
+		sums.add(&e)
+		held += len(c.value)
+		entries = append(entries, e)
 	}
-	was := o.base.encoded
-	if was.Format == next.encoded.Format && bytes.Equal(was.Data, next.encoded.Data) {
+	entries = append(entries, base...)
+	if !changed || o.cleared && o.base.format != actor.FormatNone && slices.EqualFunc(entries, o.base.entries, sameEntry) {
 		return o.base, false, nil
 	}
-	return next, true, nil
+	next, err = newState(entries, sums, held, o.limit)
+	return next, err == nil, err
+}
+
+func sameEntry(a, b envelope.Entry) bool {
+	return a.Key == b.Key && a.Format == b.Format && bytes.Equal(a.Value, b.Value)
+}
+
+// sortChanges returns the keys of the changes in order.
+func (o *Overlay) sortChanges() []string {
+	o.sorted = o.sorted[:0]
+	for key := range o.changes {
+		o.sorted = append(o.sorted, key)
+	}
+	slices.Sort(o.sorted)
+	return o.sorted
 }
 
 // each calls f with every visible entry, in ascending order of keys.
@@ -279,12 +318,7 @@ func (o *Overlay) each(f func(*envelope.Entry)) {
 	if !o.cleared {
 		base = o.base.entries
 	}
-	o.sorted = o.sorted[:0]
-	for key := range o.changes {
-		o.sorted = append(o.sorted, key)
-	}
-	slices.Sort(o.sorted)
-	for _, key := range o.sorted {
+	for _, key := range o.sortChanges() {
 		for len(base) > 0 && base[0].Key < key {
 			f(&base[0])
 			base = base[1:]
@@ -293,7 +327,8 @@ func (o *Overlay) each(f func(*envelope.Entry)) {
 			base = base[1:]
 		}
 		if c := o.changes[key]; !c.deleted {
-			f(&envelope.Entry{Key: key, Format: c.format, Value: c.value})
+			o.entry = envelope.Entry{Key: key, Format: c.format, Value: c.value}
+			f(&o.entry)
 		}
 	}
 	for i := range base {

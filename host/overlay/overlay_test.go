@@ -155,6 +155,9 @@ func TestOverlayAgainstModel(t *testing.T) {
 				if changed == same && (changed || len(m.base) > 0) {
 					t.Fatalf("changed %v, but the same: %v", changed, same)
 				}
+				if next.Size() != len(next.Encoded().Data) {
+					t.Fatalf("size %d of %q", next.Size(), next.Encoded().Data)
+				}
 				stored, err := overlay.Decode(next.Encoded())
 				if err != nil || !sameEntries(stored.Entries(), m.sorted()) {
 					t.Fatalf("stored %q: %v", next.Encoded().Data, err)

@@ -8,18 +8,54 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// State is the committed state of one actor. It is immutable and safe for
+// State is the state of one actor after a turn. It is immutable and safe for
 // concurrent use. The zero value is the state of an actor that has none.
 type State struct {
 	entries []envelope.Entry
-	encoded actor.EncodedState
-	size    int // bytes of keys and values
+	format  actor.StateFormat
+	encoded []byte // as stored; nil: made when asked for
+	sums    sums
+	// held is how many bytes of memory the values may keep alive, their own
+	// included.
+	held int
 }
+
+// sums is what the size of an encoding is made of, kept so that a change costs
+// only what it changes.
+type sums struct {
+	raw    int // bytes of keys and values
+	quoted int // bytes of the members of a JSON object, without commas
+	binary int // entries that are not JSON
+}
+
+func (s *sums) add(e *envelope.Entry) { s.count(e, 1) }
+
+func (s *sums) remove(e *envelope.Entry) { s.count(e, -1) }
+
+func (s *sums) count(e *envelope.Entry, by int) {
+	s.raw += by * (len(e.Key) + len(e.Value))
+	s.quoted += by * (quotedLen(e.Key) + len(":") + len(e.Value))
+	if e.Format != abi.FormatJSON {
+		s.binary += by
+	}
+}
+
+// encoding returns how n entries are encoded, and in how many bytes.
+func (s *sums) encoding(n int) (actor.StateFormat, int) {
+	if s.binary > 0 {
+		return actor.FormatEnvelope, envelope.Size(nil) + n*entryOverhead + s.raw
+	}
+	return actor.FormatJSON, len("{}") + max(n-1, 0) + s.quoted
+}
+
+// entryOverhead is what the envelope has for an entry beside its key and value:
+// the format and two lengths (abi/SPEC.md section 4).
+const entryOverhead = 1 + 4 + 4
 
 // Decode reads a stored state; the result keeps stored.Data. Any damage is an
 // error that wraps actor.ErrStateDamaged and says where.
 func Decode(stored actor.EncodedState) (*State, error) {
-	s := &State{encoded: stored}
+	s := &State{format: stored.Format, encoded: stored.Data, held: len(stored.Data)}
 	var err error
 	switch stored.Format {
 	case actor.FormatNone:
@@ -37,7 +73,7 @@ func Decode(stored actor.EncodedState) (*State, error) {
 		return nil, fmt.Errorf("%w: %w", actor.ErrStateDamaged, err)
 	}
 	for i := range s.entries {
-		s.size += len(s.entries[i].Key) + len(s.entries[i].Value)
+		s.sums.add(&s.entries[i])
 	}
 	return s, nil
 }
@@ -45,65 +81,75 @@ func Decode(stored actor.EncodedState) (*State, error) {
 // Entries returns the state in ascending order of keys. It is shared: read only.
 func (s *State) Entries() []envelope.Entry { return s.entries }
 
-// Encoded returns the state as it is stored. Its bytes are shared: read only.
-func (s *State) Encoded() actor.EncodedState { return s.encoded }
+// Encoded returns the state as it is stored. Its bytes may be shared: read only.
+// A state that was never stored is encoded each time.
+func (s *State) Encoded() actor.EncodedState {
+	data := s.encoded
+	if data == nil && s.format != actor.FormatNone {
+		data = make([]byte, 0, s.Size())
+		if s.format == actor.FormatEnvelope {
+			data = envelope.Append(data, s.entries)
+		} else {
+			data = appendJSON(data, s.entries)
+		}
+	}
+	return actor.EncodedState{Format: s.format, Data: data}
+}
 
 // Size returns how many bytes the encoded state has.
-func (s *State) Size() int { return len(s.encoded.Data) }
+func (s *State) Size() int {
+	if s.encoded != nil || s.format == actor.FormatNone {
+		return len(s.encoded)
+	}
+	_, size := s.sums.encoding(len(s.entries))
+	return size
+}
 
 // find returns the position of key, or where it would be.
-func (s *State) find(key []byte) (pos int, ok bool) {
-	lo, hi := 0, len(s.entries)
+func (s *State) find(key []byte) (pos int, ok bool) { return find(s.entries, key) }
+
+func find[K string | []byte](entries []envelope.Entry, key K) (pos int, ok bool) {
+	lo, hi := 0, len(entries)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
-		if s.entries[mid].Key < string(key) {
+		if entries[mid].Key < string(key) {
 			lo = mid + 1
 		} else {
 			hi = mid
 		}
 	}
-	return lo, lo < len(s.entries) && s.entries[lo].Key == string(key)
+	return lo, lo < len(entries) && entries[lo].Key == string(key)
 }
 
-// newState encodes entries, whose keys are valid and in order. It takes the
-// slice over and makes its values alias the encoded state.
-func newState(entries []envelope.Entry, limit int64) (*State, error) {
-	format := actor.FormatJSON
-	for i := range entries {
-		if entries[i].Format != abi.FormatJSON {
-			format = actor.FormatEnvelope
-			break
-		}
-	}
-	size := sizeJSON(entries)
-	if format == actor.FormatEnvelope {
-		size = envelope.Size(entries)
-	}
+// newState returns the state of entries, whose keys are valid and in order and
+// whose values keep so many bytes alive. It takes the slice over.
+func newState(entries []envelope.Entry, sums sums, held int, limit int64) (*State, error) {
+	format, size := sums.encoding(len(entries))
 	if int64(size) > limit {
 		return nil, tooLarge(entries, size, limit)
 	}
-	data := make([]byte, 0, size)
-	s := &State{entries: entries}
-	if format == actor.FormatEnvelope {
-		data = envelope.Append(data, entries)
-	} else {
-		data = appendJSON(data, entries)
+	s := &State{entries: entries, format: format, sums: sums, held: held}
+	if held > heldFactor*size+heldAlways {
+		s.compact()
 	}
-	s.encoded = actor.EncodedState{Format: format, Data: data}
-	s.alias()
 	return s, nil
 }
 
-// alias makes every value point into the encoded state, where it was just
-// written.
-func (s *State) alias() {
-	data, pos := s.encoded.Data, 0
-	if s.encoded.Format == actor.FormatEnvelope {
+// heldFactor and heldAlways bound what values keep alive that others were once
+// next to: so many times the size of the state, and some more.
+const heldFactor, heldAlways = 2, 4 << 10
+
+// compact encodes the state and makes every value point into that.
+func (s *State) compact() {
+	s.encoded = s.Encoded().Data
+	s.held = len(s.encoded)
+	data, pos := s.encoded, 0
+	if s.format == actor.FormatEnvelope {
 		pos = len(envelope.Magic)
 	}
 	for i := range s.entries {
 		e := &s.entries[i]
-		if s.encoded.Format == actor.FormatEnvelope {
+		if s.format == actor.FormatEnvelope {
 			pos += 1 + 4 + len(e.Key) + 4
 		} else {
 			pos += 1 + quotedLen(e.Key) + 1 // { or comma, key, colon
@@ -111,7 +157,6 @@ func (s *State) alias() {
 		end := pos + len(e.Value)
 		e.Value = data[pos:end:end]
 		pos = end
-		s.size += len(e.Key) + len(e.Value)
 	}
 }
 
