@@ -1,0 +1,196 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// TestConnectionCut in the middle of calls: without a key the outcome is unknown
+// and nothing is repeated; with one, and for queries, the call succeeds.
+func TestConnectionCut(t *testing.T) {
+	h := &fakeHost{}
+	s := startServer(t, h, "127.0.0.1:0", nil)
+	for _, unary := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unary=%v", unary), func(t *testing.T) {
+			p := startProxy(t, s.Addr().String())
+			plain := newClient(t, p.url(), func(c *Config) { c.Unary = unary })
+			keyed := newClient(t, p.url(), func(c *Config) { c.Unary, c.IdempotencyKeys = unary, true })
+			for name, call := range map[string]func() error{
+				"plain": func() error { _, err := plain.Invoke(t.Context(), "T", "a", "Add", []byte("1")); return err },
+				"query": func() error { _, err := plain.Query(t.Context(), "T", "a", "Get", []byte("1")); return err },
+				"keyed": func() error { _, err := keyed.Invoke(t.Context(), "T", "a", "Add", []byte("1")); return err },
+				"own key": func() error {
+					_, err := plain.Do(t.Context(), Request{Type: "T", ID: "a", Method: "Add", IdempotencyKey: "mine"})
+					return err
+				},
+			} {
+				t.Run(name, func(t *testing.T) {
+					entered, release := h.blocks()
+					got := make(chan error, 1)
+					go func() { got <- call() }()
+					first := <-entered
+					if p.cut() == 0 {
+						t.Fatal("there was no connection to cut")
+					}
+					if name == "plain" {
+						wantError(t, <-got, KindConnectionLost, true)
+						close(release)
+						return
+					}
+					second := <-entered
+					close(release)
+					if err := <-got; err != nil {
+						t.Error(err)
+					}
+					if name != "query" && (first.IdempotencyKey == "" || first.IdempotencyKey != second.IdempotencyKey) {
+						t.Errorf("keys %q and %q", first.IdempotencyKey, second.IdempotencyKey)
+					}
+				})
+			}
+			h.does(nil)
+			if _, err := plain.Invoke(t.Context(), "T", "a", "Add", nil); err != nil {
+				t.Errorf("after the cut: %v", err)
+			}
+		})
+	}
+}
+
+// TestCutsUnderLoad: with keys no call fails, and none takes effect twice.
+func TestCutsUnderLoad(t *testing.T) {
+	h := &fakeHost{}
+	s := startServer(t, h, "127.0.0.1:0", nil)
+	p := startProxy(t, s.Addr().String())
+	var mu sync.Mutex
+	effects := make(map[string]int) // by key: the host's records
+	runs := 0
+	h.does(func(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		runs++
+		if effects[inv.IdempotencyKey] == 0 {
+			effects[inv.IdempotencyKey]++
+		}
+		return actor.Reply{Payload: inv.Payload}, nil
+	})
+	c := newClient(t, p.url(), func(c *Config) { c.IdempotencyKeys = true })
+	const callers, each = 16, 60
+	var working sync.WaitGroup
+	for caller := range callers {
+		working.Go(func() {
+			for n := range each {
+				payload := []byte(fmt.Sprint(caller, n))
+				if r, err := c.Invoke(t.Context(), "T", "a", "Add", payload); err != nil || !bytes.Equal(r.Payload, payload) {
+					t.Errorf("got %q, %v", r.Payload, err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { working.Wait(); close(done) }()
+	cuts := 0
+	for at := 100; ; {
+		mu.Lock()
+		now := runs
+		mu.Unlock()
+		if now >= at {
+			cuts += p.cut()
+			at = now + 100
+		}
+		select {
+		case <-done:
+			if cuts == 0 {
+				t.Error("no connection was cut")
+			}
+			if len(effects) != callers*each {
+				t.Errorf("%d effects of %d calls", len(effects), callers*each)
+			}
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// TestServerRestarts under load: a graceful stop fails no call, though none has a
+// key, and no call runs twice.
+func TestServerRestarts(t *testing.T) {
+	h := &fakeHost{}
+	var mu sync.Mutex
+	runs := make(map[string]int)
+	h.does(func(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
+		mu.Lock()
+		runs[string(inv.Payload.Data)]++
+		mu.Unlock()
+		return actor.Reply{Payload: inv.Payload}, nil
+	})
+	s := startServer(t, h, "127.0.0.1:0", nil)
+	addr := s.Addr().String()
+	c := newClient(t, "http://"+addr, nil)
+	const callers, each = 16, 100
+	var working sync.WaitGroup
+	for caller := range callers {
+		working.Go(func() {
+			for n := range each {
+				payload := []byte(fmt.Sprint(caller, "-", n))
+				if _, err := c.Invoke(t.Context(), "T", "a", "Add", payload); err != nil {
+					t.Errorf("call %s: %v", payload, err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { working.Wait(); close(done) }()
+	for n := 1; n <= 3; n++ {
+		for enough := false; !enough; {
+			mu.Lock()
+			enough = len(runs) >= n*callers*each/5
+			mu.Unlock()
+		}
+		stopServer(t, s)
+		s = startServer(t, h, addr, nil)
+	}
+	<-done
+	for payload, n := range runs {
+		if n != 1 {
+			t.Errorf("call %s ran %d times", payload, n)
+		}
+	}
+	if len(runs) != callers*each {
+		t.Errorf("%d calls ran", len(runs))
+	}
+}
+
+// TestNoServer: calls wait for one, within their deadline.
+func TestNoServer(t *testing.T) {
+	h := &fakeHost{}
+	s := startServer(t, h, "127.0.0.1:0", nil)
+	addr := s.Addr().String()
+	stopServer(t, s)
+	ways(t, func(t *testing.T, change func(*Config)) {
+		c := newClient(t, "http://"+addr, change)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		_, err := c.Invoke(ctx, "T", "a", "Add", nil)
+		var e *Error
+		// A request that ended while it was dialing does not know that it was.
+		if !errors.As(err, &e) || e.OutcomeUnknown && !c.conf.Unary || e.Kind != KindDeadline && e.Kind != KindUnreachable {
+			t.Errorf("got %v", err)
+		}
+		few := newClient(t, "http://"+addr, func(conf *Config) {
+			if change != nil {
+				change(conf)
+			}
+			conf.MaxAttempts = 2
+		})
+		_, err = few.Invoke(t.Context(), "T", "a", "Add", nil)
+		if e := wantError(t, err, KindUnreachable, false); !e.Retryable {
+			t.Errorf("got %+v", e)
+		}
+	})
+}
