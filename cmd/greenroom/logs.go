@@ -42,7 +42,7 @@ on with those that come.`,
 	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with the lines that come")
 	flags.Int32Var(&f.last, "last", 200, "at most so `many` remembered lines first")
 	flags.StringVar(&f.level, "level", "debug", "lowest `level`: debug, info, warn or error")
-	cmd.RegisterFlagCompletionFunc("level", fixedCompletion("debug", "info", "warn", "error"))
+	_ = cmd.RegisterFlagCompletionFunc("level", fixedCompletion("debug", "info", "warn", "error"))
 	return cmd
 }
 
@@ -66,16 +66,16 @@ func (c *cli) logs(ctx context.Context, args []string, f logsFlags) error {
 	if err != nil {
 		return err
 	}
-	defer stream.Close()
+	defer func() { _ = stream.Close() }() // it was read to its end, or given up
 	for stream.Receive() {
 		if err := c.printLogs(stream.Msg()); err != nil {
 			return err
 		}
 	}
-	if err := stream.Err(); err != nil && !(f.follow && errors.Is(ctx.Err(), context.Canceled)) {
-		return err
+	if f.follow && errors.Is(ctx.Err(), context.Canceled) {
+		return nil // Ctrl-C is how following ends
 	}
-	return nil
+	return stream.Err()
 }
 
 func (c *cli) printLogs(msg *greenroomv1.TailResponse) error {
