@@ -77,6 +77,11 @@ var bans = []ban{
 		why:  "internal/node is the one place where everything meets",
 	},
 	{
+		from: []string{"client/..."},
+		to:   []string{root + "/host/...", root + "/store/...", root + "/modules/...", root + "/server/...", root + "/internal/..."},
+		why:  "programs of users carry the client: it knows the API alone",
+	},
+	{
 		from: []string{"cmd/..."},
 		to:   []string{root + "/store/...", root + "/host/wasm/...", root + "/modules/..."},
 		why:  "the command line is a client of the API; serve and dev go through internal/node",
