@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/greenroom-run/greenroom/host"
 	. "github.com/greenroom-run/greenroom/host/wasm/wasmtest"
@@ -32,6 +33,37 @@ func resident(tb testing.TB) (rss, tables int64) {
 		return 0
 	}
 	return field("VmRSS"), field("VmPTE")
+}
+
+// BenchmarkCold makes an instance for each of 10,000 actors and runs its first
+// turn, and tells the median of both together.
+func BenchmarkCold(b *testing.B) {
+	const actors = 10_000
+	e := newEngine(b, Config{})
+	p := load(b, e, Guest{}.Bytes())
+	calls, turn := newCalls(), frame("{}")
+	for b.Loop() {
+		held := make([]host.Instance, 0, actors)
+		took := make([]time.Duration, 0, actors)
+		for n := range actors {
+			turn.ID = strconv.Itoa(n)
+			began := time.Now()
+			i, err := p.NewInstance(context.Background(), 64<<20)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := i.Run(context.Background(), turn, calls); err != nil {
+				b.Fatal(err)
+			}
+			took = append(took, time.Since(began))
+			held = append(held, i)
+		}
+		b.ReportMetric(float64(quantile(took, 0.5))/1e3, "median-µs")
+		b.ReportMetric(float64(quantile(took, 0.99))/1e3, "p99-µs")
+		for _, i := range held {
+			i.Close(context.Background())
+		}
+	}
 }
 
 // BenchmarkDedicated holds 100,000 live instances that have each run a turn, and
