@@ -7,8 +7,8 @@ type Result struct {
 	Bar string `json:"bar"`
 	Outcome
 	Title string `json:"title"`
-	// Checks are all of them, if there are several.
-	Checks []NamedOutcome `json:"checks,omitempty"`
+	// Checks are all of them.
+	Checks []NamedOutcome `json:"checks"`
 }
 
 // Failure is the JSON line of a bar that could not be measured.
@@ -34,7 +34,7 @@ type Outcome struct {
 	Runs     []Pair     `json:"runs"`
 }
 
-// NamedOutcome is one of several outcomes.
+// NamedOutcome is the outcome of one of a bar's checks.
 type NamedOutcome struct {
 	Name string `json:"name"`
 	Outcome
@@ -55,9 +55,7 @@ func (b Bar) Judge(rec *Record) (Result, error) {
 		if i == 0 {
 			res.Outcome = o
 		}
-		if len(b.Checks) > 1 {
-			res.Checks = append(res.Checks, NamedOutcome{c.Name, o})
-		}
+		res.Checks = append(res.Checks, NamedOutcome{c.Name, o})
 	}
 	res.Pass = pass
 	return res, nil

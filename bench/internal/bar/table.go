@@ -24,7 +24,7 @@ func (r *Record) Print(w io.Writer, res Result) {
 	t.Flush()
 	fmt.Fprintln(w)
 	fmt.Fprintln(t, "check\tvalue\tbaseline\tratio\tspread\ttarget\t")
-	for _, c := range res.All() {
+	for _, c := range res.Checks {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%.3g\t%s\t%s %g\t%s\n", c.Name, amount(c.Value, c.Unit), amount(c.Baseline, c.Unit),
 			c.Ratio, spread(c.Runs), c.Want, c.Target, verdict(c.Pass))
 	}
@@ -32,14 +32,6 @@ func (r *Record) Print(w io.Writer, res Result) {
 	for _, note := range r.notes {
 		fmt.Fprintf(w, "note: %s\n", note)
 	}
-}
-
-// All returns the outcomes of a bar, also if it has but one.
-func (r Result) All() []NamedOutcome {
-	if len(r.Checks) > 0 {
-		return r.Checks
-	}
-	return []NamedOutcome{{r.Unit, r.Outcome}}
 }
 
 func verdict(pass bool) string {

@@ -41,7 +41,8 @@ func keyed(ctx context.Context, r *rig.Rig, rec *bar.Record, store string, s *ri
 		if err != nil {
 			return err
 		}
-		rec.Compare(store, 1e6/with.Rate(), 1e6/without.Rate())
+		rec.Compare(store+", time", 1e6/with.Rate(), 1e6/without.Rate())
+		rec.Compare(store+", CPU", micros(with.CPUPerCall()), micros(without.CPUPerCall()))
 		return nil
 	})
 }

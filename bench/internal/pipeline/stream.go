@@ -41,7 +41,8 @@ func streamedTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 	})
 }
 
-// readOnlyCalls is pipeline.6. Its baselines are figures, not measurements.
+// readOnlyCalls is pipeline.6. Its baselines are figures, not measurements. The
+// median stands for what a call takes: the mean has in it what neighbours take.
 func readOnlyCalls(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 	const (
 		wantMicros = 3
@@ -62,7 +63,7 @@ func readOnlyCalls(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			if err != nil {
 				return err
 			}
-			rec.Compare("inside the host", 1e6/inside.Rate(), wantMicros)
+			rec.Compare("inside the host", micros(inside.P50), wantMicros)
 			rec.Compare("over the stream", stream.Rate(), wantRate)
 			return nil
 		})

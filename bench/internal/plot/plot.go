@@ -60,7 +60,7 @@ const (
 func Draw(w io.Writer, results []bar.Result) error {
 	rows := 0
 	for _, r := range results {
-		rows += len(r.All())
+		rows += len(r.Checks)
 	}
 	width, height := labelWidth+scaleWidth+textWidth, top+rows*rowHeight+bottom
 	var b bytes.Buffer
@@ -77,7 +77,7 @@ func Draw(w io.Writer, results []bar.Result) error {
 	}
 	y := top
 	for _, r := range results {
-		for _, c := range r.All() {
+		for _, c := range r.Checks {
 			drawCheck(&b, y, r.Bar, c)
 			y += rowHeight
 		}

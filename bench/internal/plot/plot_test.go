@@ -12,7 +12,7 @@ import (
 const output = `
 area.1  a <title>
 
-{"bar":"area.1","value":3,"unit":"x","baseline":1,"ratio":3,"want":">=","target":2,"pass":true,"runs":[{"value":3,"baseline":1,"ratio":3}],"title":"a <title>"}
+{"bar":"area.1","value":3,"unit":"x","baseline":1,"ratio":3,"want":">=","target":2,"pass":true,"runs":[{"value":3,"baseline":1,"ratio":3}],"title":"a <title>","checks":[{"name":"<&>","value":3,"unit":"x","baseline":1,"ratio":3,"want":">=","target":2,"pass":true,"runs":[{"value":3,"baseline":1,"ratio":3}]}]}
 {"bar":"area.2","pass":false,"error":"no disk"}
 `
 
@@ -33,8 +33,7 @@ func TestDrawIsXML(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results[0].Unit = "<&>"
-	results[0].Ratio = 0 // off the scale
+	results[0].Checks[0].Ratio = 0 // off the scale
 	var picture bytes.Buffer
 	if err := Draw(&picture, results); err != nil {
 		t.Fatal(err)
