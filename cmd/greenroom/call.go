@@ -21,10 +21,11 @@ import (
 )
 
 type callFlags struct {
-	query       bool
-	strong      bool
-	contentType string
-	timeout     time.Duration
+	query          bool
+	strong         bool
+	contentType    string
+	idempotencyKey string
+	timeout        time.Duration
 }
 
 func (c *cli) callCommand() *cobra.Command {
@@ -60,6 +61,7 @@ not JSON), content_type, and version, the actor's version after the call.`,
 	flags.BoolVar(&f.query, "query", false, "only call the method if it is declared read-only")
 	flags.BoolVar(&f.strong, "strong", false, "with --query: confirm in the store that the answer is current")
 	flags.StringVar(&f.contentType, "content-type", actor.ContentTypeJSON, "media `type` of the payload")
+	flags.StringVar(&f.idempotencyKey, "idempotency-key", "", "a `key` of your own: the same call with the same key takes effect once, and gets the same reply")
 	flags.DurationVar(&f.timeout, "timeout", apiTimeout, "give up after this `time`")
 	return cmd
 }
@@ -109,9 +111,13 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 		}
 		reply = resp.Msg
 	} else {
-		resp, err := a.actors.Invoke(ctx, connect.NewRequest(&greenroomv1.InvokeRequest{
+		req := connect.NewRequest(&greenroomv1.InvokeRequest{
 			Actor: key, Method: args[2], Payload: payload, ContentType: f.contentType,
-		}))
+		})
+		if f.idempotencyKey != "" {
+			req.Header().Set("Idempotency-Key", f.idempotencyKey)
+		}
+		resp, err := a.actors.Invoke(ctx, req)
 		if err != nil {
 			return err
 		}

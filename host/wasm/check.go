@@ -119,7 +119,7 @@ func importHint(module string) string {
 	case module == "__wbindgen_placeholder__" || module == "wbg":
 		return "; it comes from wasm-bindgen, which is for browsers: remove the crate that uses it (often chrono, getrandom or uuid with its \"js\" feature)"
 	case strings.HasPrefix(module, "extism:"):
-		return "; it is an Extism plug-in, which this host does not take"
+		return "; it is from an Extism plug-in: a module is either one of those, with all imports from extism:host, or a guest of the native ABI"
 	}
 	return ""
 }
