@@ -32,6 +32,7 @@ func roles() role.Roles {
 		inhost.Role:          role.Of(inhost.Load),
 		bare.TransactionRole: role.Of(bare.Transaction),
 		bare.UpdateRole:      role.Of(bare.Update),
+		bare.DatabaseRole:    bare.Database,
 		bare.PebbleRole:      role.Of(bare.Commits),
 	}
 }

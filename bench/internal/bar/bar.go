@@ -32,6 +32,9 @@ type Check struct {
 	Unit   string
 	Want   Comparison
 	Target float64
+	// Optional is left out of the result if nothing was measured for it, for
+	// want of something that not every machine has.
+	Optional bool
 }
 
 // Bar is a promise about speed.

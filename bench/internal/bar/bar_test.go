@@ -14,6 +14,7 @@ func example() (Bar, *Record) {
 	b := Bar{Name: "area.1", Title: "ours against theirs", Checks: []Check{
 		{Name: "rate", Unit: "calls/s", Want: AtLeast, Target: 2},
 		{Name: "cpu", Unit: "µs", Want: AtMost, Target: 0.5},
+		{Name: "elsewhere", Unit: "calls/s", Want: AtLeast, Target: 12, Optional: true},
 	}}
 	rec := new(Record)
 	for run, ours := range []float64{300, 100, 250} {

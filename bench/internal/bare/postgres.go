@@ -19,6 +19,8 @@ const (
 	TransactionRole = "sql-transaction"
 	// UpdateRole makes a turn of a single conditional UPDATE.
 	UpdateRole = "sql-update"
+	// DatabaseRole makes a database, and drops it in the end.
+	DatabaseRole = "sql-database"
 )
 
 // SQL says how to load a database.

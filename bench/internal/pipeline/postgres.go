@@ -2,10 +2,12 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
+	"github.com/greenroom-run/greenroom/bench/internal/role"
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
 )
 
@@ -18,7 +20,7 @@ func sqlTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, r, func(s *rig.Server) error {
+	err = serve(ctx, r, func(s *rig.Server) error {
 		if err := fill(ctx, s.URL, r.Count(actors)); err != nil {
 			return err
 		}
@@ -44,4 +46,40 @@ func sqlTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			return nil
 		})
 	}, "--store", url)
+	if err != nil || r.Cockroach() == "" {
+		return err
+	}
+	return cockroachTurns(ctx, r, rec)
+}
+
+// cockroachTurns is the part of pipeline.1 for machines with a CockroachDB. Its
+// processes are not ours to watch.
+func cockroachTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
+	database, err := role.Start(ctx, bare.DatabaseRole, r.Cockroach())
+	if err != nil {
+		return err
+	}
+	var url string
+	if err := database.Answer(&url); err != nil {
+		return err
+	}
+	err = serve(ctx, r, func(s *rig.Server) error {
+		if err := fill(ctx, s.URL, r.Count(actors)); err != nil {
+			return err
+		}
+		return each(r, func(run int) error {
+			base, err := measured(ctx, rec, "CockroachDB, a transaction per turn, 64 workers", run, bare.TransactionRole,
+				bare.SQL{URL: url, Plan: plan(r, workers, actors, nil), StateBytes: stateBytes})
+			if err != nil {
+				return err
+			}
+			turns, err := called(ctx, rec, "CockroachDB, Greenroom, 1,024 outstanding", run,
+				add(s.URL, wire.Stream, plan(r, many, actors, map[string]int{"server": s.PID})))
+			if err == nil {
+				rec.Compare("CockroachDB, turns at 1,024 outstanding", turns.Rate(), base.Rate())
+			}
+			return err
+		})
+	}, "--store", url)
+	return errors.Join(err, database.Close())
 }
