@@ -42,6 +42,7 @@ type batch struct {
 	state   *overlay.State // what the commit carries, encoded when it is sent; nil: records alone
 	encoded actor.EncodedState
 	records []actor.IdempotencyRecord
+	replies int // bytes of the recorded replies
 	after   *loaded
 	turns   int // that have something to commit
 	began   time.Time
@@ -61,17 +62,24 @@ func (h *Host) release(b *batch) {
 	h.batches.Put(b)
 }
 
+// maxReplies is how many bytes of recorded replies a batch gathers before its
+// actor waits for the flight: with one more reply and the state, a commit stays
+// within what a store takes (package store: 8 MiB).
+const maxReplies = 2 << 20
+
+// full reports whether no further turn may be folded for now. There is a flight
+// then, whose landing sends the pending batch off. The caller has the shard's
+// lock.
+func (p *speculation) full() bool { return p.pending != nil && p.pending.replies >= maxReplies }
+
 // recordCost is what a record takes beside its reply, roughly.
 const recordCost = 256
 
 // Size implements [pipeline.Work].
 func (b *batch) Size() int64 {
-	size := 0
+	size := b.replies + len(b.records)*recordCost
 	if b.state != nil {
-		size = b.state.Size()
-	}
-	for i := range b.records {
-		size += len(b.records[i].Reply.Data) + recordCost
+		size += b.state.Size()
 	}
 	return int64(size)
 }
@@ -138,6 +146,7 @@ func (a *activation) fold(h *Host, c *call, s *served, done *sealed) {
 	}
 	if c.keyed() {
 		b.records = append(b.records, c.record(done.reply, s.limits.IdempotencyTTL))
+		b.replies += len(done.reply.Payload.Data)
 	}
 	b.hold(c, result{reply: done.reply, stats: c.stats}, true)
 }

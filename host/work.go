@@ -94,7 +94,7 @@ func (h *Host) runOwn(s *shard, a *activation, c *call) {
 // the worker ends. The caller has the lock.
 func (s *shard) pick(a *activation) *call {
 	var c *call
-	if !a.settling {
+	if !a.settling && !a.full() {
 		if c = a.again.pop(); c == nil {
 			c = a.mailbox.pop()
 		}
@@ -158,7 +158,7 @@ func (h *Host) proceed(s *shard, a *activation, now time.Time, left *leftover) {
 	if a.working {
 		return
 	}
-	if !a.settling && a.again.len+a.mailbox.len > 0 {
+	if !a.settling && !a.full() && a.again.len+a.mailbox.len > 0 {
 		a.working = true
 		go h.work(s, a)
 		return
