@@ -101,7 +101,7 @@ func buildKit(t *testing.T) []byte {
 	})
 	var missing *guestbuild.ToolchainError
 	if errors.As(err, &missing) {
-		t.Skipf("%v (scripts/rust/setup.sh installs it)", err)
+		t.Fatalf("%v (scripts/rust/setup.sh installs it)", err)
 	}
 	if err != nil {
 		t.Fatal(err)
