@@ -25,7 +25,7 @@ func (h *Host) turn(a *activation, c *call) outcome {
 	if c.started.IsZero() {
 		c.started = now
 	}
-	ctx := c.begin(c.started.Add(c.limit), h.cfg.Clock)
+	ctx := c.begin(c.limit - now.Sub(c.started))
 	defer ctx.stop()
 	if err := c.overdue(ctx); err != nil && (c.conflicts == 0 || errors.Is(err, actor.ErrStopping)) {
 		return failed(err)

@@ -81,13 +81,14 @@ func newCall(ctx context.Context, op operation, inv actor.Invocation, arrived ti
 }
 
 // begin returns the context of a run of the call, which is to be stopped after
-// it: it ends with the caller's, at the deadline, or when the call is killed.
-func (c *call) begin(deadline time.Time, clock func() time.Time) *turnContext {
+// it: it ends with the caller's, after limit, or when the call is killed.
+func (c *call) begin(limit time.Duration) *turnContext {
+	deadline := time.Now().Add(limit)
 	ctx := &c.first
 	if c.turn.Load() != nil { // something may hold on to the last one
 		ctx = new(turnContext)
 	}
-	ctx.caller, ctx.deadline, ctx.clock = c.ctx, deadline, clock
+	ctx.caller, ctx.deadline = c.ctx, deadline
 	if theirs, ok := c.ctx.Deadline(); ok && theirs.Before(deadline) {
 		ctx.deadline = theirs
 	}

@@ -167,7 +167,7 @@ func (h *Host) alone(c *call, run func(context.Context, *call) (actor.Reply, err
 		return result{err: contextError(c.ctx)}
 	}
 	c.stats.began = c.arrived
-	ctx := c.begin(c.arrived.Add(c.limit), h.cfg.Clock)
+	ctx := c.begin(c.limit)
 	defer ctx.stop()
 	reply, err := run(ctx, c)
 	if err != nil {

@@ -12,10 +12,12 @@ import (
 // a deadline, or when it is stopped. Most turns only ask whether it has ended, and
 // a timer and a place in the caller's context cost more than all else that the
 // host does for a turn; so it has neither before somebody waits for Done.
+//
+// Its deadline is in real time, whatever clock the host was given: engines and
+// databases hold it against theirs.
 type turnContext struct {
 	caller   context.Context
 	deadline time.Time
-	clock    func() time.Time
 	ended    atomic.Pointer[error] // why; it stays what it was first
 
 	mu       sync.Mutex
@@ -47,7 +49,7 @@ func (c *turnContext) Err() error {
 	}
 	if err := c.caller.Err(); err != nil {
 		c.note(err)
-	} else if !c.clock().Before(c.deadline) {
+	} else if !time.Now().Before(c.deadline) {
 		c.note(context.DeadlineExceeded)
 	} else {
 		return nil
@@ -75,7 +77,7 @@ func (c *turnContext) Done() <-chan struct{} {
 			c.finished = true
 			return c.done
 		}
-		c.timer = time.AfterFunc(c.deadline.Sub(c.clock()), func() { c.end(context.DeadlineExceeded) })
+		c.timer = time.AfterFunc(time.Until(c.deadline), func() { c.end(context.DeadlineExceeded) })
 		c.detach = context.AfterFunc(c.caller, func() { c.end(c.caller.Err()) })
 	}
 	return c.done
