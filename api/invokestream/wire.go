@@ -36,6 +36,9 @@ func fields(data []byte, visit func(field) error) error {
 		if n < 0 {
 			return protowire.ParseError(n)
 		}
+		if number > protowire.MaxValidNumber { // which ConsumeTag lets through
+			return errNumber
+		}
 		data = data[n:]
 		f := field{number: number, typ: typ}
 		switch typ {
@@ -95,7 +98,10 @@ func appendMessage(dst []byte, number protowire.Number, size int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.BytesType), uint64(size)) //nolint:gosec // a length
 }
 
-var errUTF8 = errors.New("a string is not valid UTF-8")
+var (
+	errUTF8   = errors.New("a string is not valid UTF-8")
+	errNumber = errors.New("a field has a number that no field can have")
+)
 
 func text(b []byte) (string, error) {
 	if !utf8.Valid(b) {
