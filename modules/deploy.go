@@ -140,6 +140,8 @@ type change struct {
 // change carries a change out. A conflict or a lost answer starts it anew from
 // what serves then.
 func (s *Service) change(ctx context.Context, c change) ([]actor.Deployment, []string, error) {
+	// Before the deployment is stored, so that it serves as soon as others see it.
+	s.prepare(ctx, c.app, c.digest)
 	var warnings []string
 	for try := 0; ; try++ {
 		all, err := s.store.Deployments(ctx, c.app)

@@ -103,12 +103,7 @@ func (s *Service) apply(ctx context.Context, ds []actor.Deployment) error {
 				continue
 			}
 			manifests[key] = m
-			if err := s.cfg.Prepare(ctx, d.App, d.Digest); err != nil {
-				if ctx.Err() != nil {
-					return err
-				}
-				s.log.Warn("cannot prepare a module; its first call will try again", "app", d.App, "module", d.Digest.Short(), "error", err)
-			}
+			s.prepare(ctx, d.App, d.Digest)
 		}
 		spec := typeSpec(m, d.Type)
 		if spec == nil {
@@ -119,6 +114,14 @@ func (s *Service) apply(ctx context.Context, ds []actor.Deployment) error {
 	}
 	s.merge(entries)
 	return nil
+}
+
+// prepare calls Config.Prepare. A module that cannot be prepared serves all the
+// same.
+func (s *Service) prepare(ctx context.Context, app string, d actor.Digest) {
+	if err := s.cfg.Prepare(ctx, app, d); err != nil {
+		s.log.Warn("cannot prepare a module; its first call will try again", "app", app, "module", d.Short(), "error", err)
+	}
 }
 
 // merge puts entries into a new table.
