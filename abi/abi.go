@@ -143,6 +143,7 @@ type Limits struct {
 	Mailbox      int64 `json:"mailbox,omitempty"`
 	TurnMillis   int64 `json:"turn_ms,omitempty"`
 	MemoryBytes  int64 `json:"memory_bytes,omitempty"`
+	Fuel         int64 `json:"fuel,omitempty"`
 }
 
 // The values of TypeSpec's enumerations.

@@ -84,6 +84,10 @@ func (l Limits) lowered(m abi.Limits) Limits {
 	l.PayloadBytes = lower(l.PayloadBytes, m.PayloadBytes)
 	l.Mailbox = int(lower(int64(l.Mailbox), m.Mailbox))
 	l.MemoryBytes = lower(l.MemoryBytes, m.MemoryBytes)
+	// No limit is above any.
+	if m.Fuel > 0 && (l.Fuel == 0 || uint64(m.Fuel) < l.Fuel) {
+		l.Fuel = uint64(m.Fuel)
+	}
 	// In milliseconds, so that a huge turn_ms cannot overflow a Duration.
 	if m.TurnMillis > 0 && m.TurnMillis < l.TurnDeadline.Milliseconds() {
 		l.TurnDeadline = time.Duration(m.TurnMillis) * time.Millisecond

@@ -77,6 +77,29 @@ func TestGuestsThatMisbehave(t *testing.T) {
 	r.mustCall(t, "good", "Counter", "n", "Get", "", `{"count":3}`)
 }
 
+// TestFuelOfTheManifest gives a type less fuel than its host does: a turn that
+// needs more fails and says so, and a limit above the host's changes nothing.
+func TestFuelOfTheManifest(t *testing.T) {
+	r := start(t, node.Config{Limits: host.Limits{Fuel: 10_000_000}})
+	for app, tt := range map[string]struct{ asked, limit string }{
+		"lower":  {"50000", "at most 50000 are allowed"},
+		"higher": {"9000000000", "at most 10000000 are allowed"},
+	} {
+		manifest := `{"abi":1,"types":[{"name":"T","methods":[{"name":"Do"}],"limits":{"fuel":` + tt.asked + `}}]}`
+		r.deploy(t, app, wasmtest.Guest{Manifest: manifest, Turn: wasmtest.Code(wasmtest.Forever(), wasmtest.I32Const(0))}.Bytes())
+		_, err := r.call(t.Context(), app, "T", "x", "Do", "{}")
+		if connect.CodeOf(err) != connect.CodeFailedPrecondition || detail(err).GetKind() != "out_of_fuel" || !strings.Contains(err.Error(), tt.limit) {
+			t.Errorf("%s: got %v, detail %v", app, err, detail(err))
+		}
+	}
+	// What ends is as before.
+	manifest := `{"abi":1,"types":[{"name":"T","methods":[{"name":"Do"}],"limits":{"fuel":50000}}]}`
+	r.deploy(t, "modest", wasmtest.Guest{Manifest: manifest}.Bytes())
+	if _, err := r.call(t.Context(), "modest", "T", "x", "Do", "{}"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRefusedUploads sends what is no guest: each is refused with faults that
 // say what to change, and nothing is stored.
 func TestRefusedUploads(t *testing.T) {

@@ -59,6 +59,10 @@ type Limits struct {
 	Mailbox      int64         // turns waiting for one actor
 	TurnTime     time.Duration // of one turn, rounded up to milliseconds
 	MemoryBytes  int64         // of one Wasm instance
+	// Fuel is what one turn may compute, in units of about one simple instruction.
+	// It is the same on every machine, as time is not. Tests outside of a host do
+	// not count it.
+	Fuel int64
 }
 
 // Migrate sets the hook that brings stored state of an older [StateSchema] into
@@ -86,5 +90,6 @@ func (l Limits) addTo(t *actorType) {
 	t.spec.Limits = abi.Limits{
 		StateBytes: l.StateBytes, PayloadBytes: l.PayloadBytes, Mailbox: l.Mailbox,
 		TurnMillis: (l.TurnTime + time.Millisecond - 1).Milliseconds(), MemoryBytes: l.MemoryBytes,
+		Fuel: l.Fuel,
 	}
 }

@@ -192,6 +192,9 @@ pub struct Limits {
     pub turn_ms: u64,
     /// Bytes of an instance's memory.
     pub memory_bytes: u64,
+    /// What a turn may compute, in units of about one simple instruction. It is the
+    /// same on every machine, as time is not. Tests outside of a host do not count it.
+    pub fuel: u64,
 }
 
 impl Limits {
@@ -202,6 +205,7 @@ impl Limits {
         mailbox: 0,
         turn_ms: 0,
         memory_bytes: 0,
+        fuel: 0,
     };
 }
 
@@ -286,6 +290,7 @@ fn write_limits(out: &mut String, limits: &Limits) {
         ("mailbox", limits.mailbox),
         ("turn_ms", limits.turn_ms),
         ("memory_bytes", limits.memory_bytes),
+        ("fuel", limits.fuel),
     ] {
         if value > 0 {
             out.push_str(&format!("{sep}\"{name}\":{value}"));
@@ -313,6 +318,7 @@ mod tests {
             limits: Limits {
                 state_bytes: 10,
                 turn_ms: 20,
+                fuel: 30,
                 ..Limits::NONE
             },
             ..TypeSpec::new(
@@ -333,7 +339,7 @@ mod tests {
                 r#"{"name":"Full","placement":"sticky","instance":"shared","pool":"batch","#,
                 r#""state_schema":3,"migrate":true,"methods":["#,
                 r#"{"name":"A","read_only":true,"idempotent":true,"reentrant":true},{"name":"B"}],"#,
-                r#""limits":{"state_bytes":10,"turn_ms":20}}]}"#
+                r#""limits":{"state_bytes":10,"turn_ms":20,"fuel":30}}]}"#
             )
         );
     }
