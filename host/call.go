@@ -56,9 +56,12 @@ type call struct {
 	sum      [sha256.Size]byte
 	doubtful bool
 	// answered gets one value when held is the call's answer; its capacity is 1,
-	// so that a worker never waits for a caller. A call that runs alone has none.
+	// so that a worker never waits for a caller. A call that runs alone has none,
+	// nor has one with a receiver.
 	answered chan struct{}
 	stats    turnStats
+
+	begun
 }
 
 // result is the answer to a call.
@@ -66,6 +69,8 @@ type result struct {
 	reply actor.Reply
 	err   error
 	stats turnStats
+	// later tells that the call's receiver gets the answer, and this is none.
+	later bool
 }
 
 // turnStats is what TurnEnd tells beside the outcome.

@@ -22,6 +22,11 @@
 // two run on their caller's goroutine, and the caller of an actor of the warm
 // lane that has no worker is its worker for that one turn.
 //
+// [Host.Begin] is for callers with many calls under way: it runs a turn as Invoke
+// would, on its caller's goroutine where that is the rule, and never waits for a
+// mailbox or a commit. The answer goes to a receiver, from whichever goroutine has
+// it: no goroutine is parked for the call, and none is woken.
+//
 // Commits of the warm lane and loads of every lane go to the store in groups of
 // many actors; package pipeline has the rules.
 //
@@ -138,7 +143,7 @@
 //   - Trap: an [*actor.TrapError]; overlay dropped, instance closed. The
 //     activation keeps its committed state.
 //   - Caller gone or its deadline passed while queued: taken out of the mailbox,
-//     never started.
+//     never started. Callers of Begin say so, with GiveUp; nobody watches for them.
 //   - The same while running: the guest is stopped, the instance closed, no
 //     trace. Once sealed, the commit proceeds and the caller gets its outcome;
 //     if that takes longer than Config.SettleGrace, actor.ErrAmbiguous.

@@ -84,7 +84,11 @@ func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 // finish answers a call and tells so. The call itself may still be in use.
 func (h *Host) finish(c *call, admit func(*call) result) (actor.Reply, error) {
 	key, method, arrived := c.inv.Key, c.inv.Method, c.arrived
-	r := admit(c)
+	return h.conclude(key, method, arrived, admit(c))
+}
+
+// conclude makes of a result what the caller gets, and tells of it.
+func (h *Host) conclude(key actor.Key, method string, arrived time.Time, r result) (actor.Reply, error) {
 	if r.err != nil {
 		r.reply = actor.Reply{}
 		var argument *actor.ArgumentError
@@ -136,8 +140,8 @@ func (h *Host) admit(c *call) result {
 	c.limit = s.limits.TurnDeadline
 	r := h.alone(c, run)
 	if errors.Is(r.err, errMoved) {
-		// Another lane's turn by now. The call as it is has been answered.
-		return h.admit(newCall(c.ctx, c.op, c.inv, c.arrived))
+		c.stats = turnStats{} // another lane's turn by now
+		return h.admit(c)
 	}
 	return r
 }
@@ -183,7 +187,10 @@ func (h *Host) queued(c *call, limits *Limits, lane Lane) result {
 	if err := h.life.running(); err != nil {
 		return result{err: err}
 	}
-	c.limit, c.answered = limits.TurnDeadline, make(chan struct{}, 1)
+	c.limit, c.lane = limits.TurnDeadline, lane
+	if c.receiver == nil {
+		c.answered = make(chan struct{}, 1)
+	}
 	own := lane == LaneWarm && c.op == opInvoke
 	a, run, err := h.enqueue(c, limits.Mailbox, own)
 	if err != nil {
@@ -191,6 +198,9 @@ func (h *Host) queued(c *call, limits *Limits, lane Lane) result {
 	}
 	if run {
 		h.runOwn(h.table.shard(c.inv.Key), a, c)
+	}
+	if c.receiver != nil {
+		return result{later: true}
 	}
 	select {
 	case <-c.answered:
@@ -247,6 +257,7 @@ func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int, own bool) 
 		return false, fmt.Errorf("%w: %d invocations wait; call less at once, or try again later", actor.ErrMailboxFull, mailbox)
 	}
 	a.mailbox.push(c)
+	c.at = a
 	a.admitted++
 	s.used(a)
 	if !a.busy {

@@ -58,8 +58,12 @@ func (l *answers) add(c *call) {
 
 func (l *answers) send() {
 	for c := l.first; c != nil; {
-		next := c.next
-		c.answered <- struct{}{}
+		next := c.next // the call is its caller's from the next line on
+		if c.receiver != nil {
+			c.tell(c.held)
+		} else {
+			c.answered <- struct{}{}
+		}
 		c = next
 	}
 }

@@ -1,0 +1,83 @@
+package host
+
+import (
+	"context"
+	cryptorand "crypto/rand"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Receiver gets the outcome of a call that was begun.
+type Receiver interface {
+	// Answer gets what [Host.Invoke] returns: once, on any goroutine, and perhaps
+	// before Begin has returned. Others wait for their answers meanwhile: it must
+	// not block.
+	Answer(reply actor.Reply, err error)
+}
+
+// Begun is a call that was begun.
+type Begun interface {
+	// GiveUp tells the host that the call's context has ended, which nobody
+	// watches: what Invoke does then is done, and the receiver gets the outcome.
+	GiveUp()
+}
+
+// Begin is [Host.Invoke] for callers that have many calls under way and no
+// goroutine for each: it does not wait for mailboxes and commits. It may still
+// block, and takes the time of a turn: an actor that is idle runs its turn here.
+//
+// ctx bounds the call as it does for Invoke, but who ends it also calls GiveUp.
+func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun {
+	arrived := h.cfg.Clock()
+	if inv.ID == "" {
+		inv.ID = cryptorand.Text()
+	}
+	c := newCall(ctx, opInvoke, inv, arrived)
+	c.host, c.receiver = h, to
+	if r := h.admit(c); !r.later {
+		c.tell(r)
+	}
+	return c
+}
+
+// begun is what a call has whose caller does not wait.
+type begun struct {
+	host     *Host
+	receiver Receiver // nil: the caller waits
+	told     atomic.Bool
+	grace    atomic.Pointer[time.Timer] // set when it runs on after GiveUp
+	// lane and at are set before the call is in a mailbox.
+	lane Lane
+	at   *activation
+}
+
+// tell gives the receiver the answer, unless it has one.
+func (c *call) tell(r result) {
+	if !c.told.CompareAndSwap(false, true) {
+		return
+	}
+	if t := c.grace.Load(); t != nil {
+		t.Stop()
+	}
+	c.receiver.Answer(c.host.conclude(c.inv.Key, c.inv.Method, c.arrived, r))
+}
+
+// GiveUp implements [Begun].
+func (c *call) GiveUp() {
+	if c.told.Load() || c.at == nil {
+		return // without a mailbox it was told before Begin returned
+	}
+	if c.host.table.shard(c.inv.Key).withdraw(c, c.at) {
+		c.tell(result{err: contextError(c.ctx), stats: turnStats{lane: c.lane}})
+		return
+	}
+	// As in queued: the guest is being stopped, or the turn is sealed.
+	t := time.AfterFunc(c.host.cfg.SettleGrace, func() {
+		c.tell(result{err: actor.ErrAmbiguous, stats: turnStats{lane: c.lane}})
+	})
+	if c.grace.Store(t); c.told.Load() {
+		t.Stop()
+	}
+}

@@ -1,0 +1,136 @@
+package host_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+)
+
+// receiver passes its answer on; a second one would block, and fail the test.
+type receiver chan answer
+
+func (r receiver) Answer(reply actor.Reply, err error) {
+	select {
+	case r <- answer{string(reply.Payload.Data), err}:
+	default:
+		panic("a call was answered twice")
+	}
+}
+
+func (s *stage) begin(ctx context.Context, id, method string) (receiver, host.Begun) {
+	to := make(receiver, 1)
+	return to, s.Begin(ctx, actor.Invocation{Key: key(id), Method: method}, to)
+}
+
+// TestBegin: callers that do not wait get what others get, once, in every lane.
+func TestBegin(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{})
+		s.world.Deploy("app", "T", hosttest.Actor{
+			Placement: placement, Methods: map[string]hosttest.Func{"Add": add}, ReadOnly: map[string]hosttest.Func{"View": view},
+		})
+		var all []receiver
+		for range 5 {
+			to, _ := s.begin(t.Context(), "a", "Add")
+			all = append(all, to)
+		}
+		synctest.Wait()
+		seen := make(map[string]bool)
+		for _, to := range all {
+			got := <-to
+			if got.err != nil {
+				t.Error(got.err)
+			}
+			seen[got.reply] = true
+		}
+		if len(seen) != 5 || !seen["5"] {
+			t.Errorf("got %v", seen)
+		}
+		if to, _ := s.begin(t.Context(), "a", "View"); (<-to).reply != "5" {
+			t.Error("what is read only is answered wrongly")
+		}
+		to, _ := s.begin(t.Context(), "a", "None")
+		wantCondition(t, (<-to).err, actor.ErrMethodNotFound)
+	})
+}
+
+// TestBeginAnswersWhatIsDurable: no receiver hears of a commit under way.
+func TestBeginAnswersWhatIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
+		held := make(chan struct{})
+		s.store.setHold(held)
+		to, _ := s.begin(t.Context(), "a", "Add")
+		synctest.Wait()
+		if len(to) != 0 {
+			t.Errorf("answered with %v before the commit", <-to)
+		}
+		close(held)
+		if got := <-to; got.err != nil || got.reply != "1" {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// TestGiveUp: what is queued leaves no trace, what runs is stopped, and the
+// others never notice.
+func TestGiveUp(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Add": add, "Gate": g.addAfter}})
+		ctx, cancel := context.WithCancel(t.Context())
+		running := make(chan struct{})
+		first := make(receiver, 1)
+		var firstCall host.Begun
+		go func() { // an idle actor's turn runs in Begin
+			firstCall = s.Begin(ctx, actor.Invocation{Key: key("a"), Method: "Gate"}, first)
+			close(running)
+		}()
+		<-g.entered
+		second, secondCall := s.begin(ctx, "a", "Add")
+		third, thirdCall := s.begin(t.Context(), "a", "Add")
+		synctest.Wait()
+		cancel()
+		secondCall.GiveUp()
+		secondCall.GiveUp()
+		wantCondition(t, (<-second).err, actor.ErrCanceled)
+		wantCondition(t, (<-first).err, actor.ErrCanceled)
+		<-running
+		firstCall.GiveUp()
+		if got := <-third; got.err != nil || got.reply != "1" {
+			t.Errorf("the one that nobody gave up: %v", got)
+		}
+		thirdCall.GiveUp() // too late
+	})
+}
+
+// TestGiveUpOfASealedTurn gets the outcome of its commit, or that it is unknown.
+func TestGiveUpOfASealedTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{SettleGrace: time.Minute})
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
+		held := make(chan struct{})
+		s.store.setHold(held)
+		ctx, cancel := context.WithCancel(t.Context())
+		quick, quickCall := s.begin(ctx, "a", "Add")
+		slow, slowCall := s.begin(ctx, "b", "Add")
+		synctest.Wait()
+		cancel()
+		slowCall.GiveUp()
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		wantCondition(t, (<-slow).err, actor.ErrAmbiguous)
+		quickCall.GiveUp()
+		close(held)
+		if got := <-quick; got.err != nil || got.reply != "1" {
+			t.Errorf("got %v", got)
+		}
+	})
+}
