@@ -17,6 +17,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
+	"github.com/greenroom-run/greenroom/bench/internal/load"
 	"github.com/greenroom-run/greenroom/bench/internal/pipeline"
 	"github.com/greenroom-run/greenroom/bench/internal/plot"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
@@ -68,7 +69,8 @@ func main() {
 // sets it for them.
 const profileVariable = "GREENROOM_BENCH_PROFILE"
 
-// play plays a role, profiled if the environment asks for it.
+// play plays a role, whose measured part is profiled if the environment asks for
+// it: what fills a store and warms it up would be most of a profile otherwise.
 func play(ctx context.Context, name string) error {
 	if dir := os.Getenv(profileVariable); dir != "" {
 		file, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.pprof", name, os.Getpid())))
@@ -76,10 +78,12 @@ func play(ctx context.Context, name string) error {
 			return err
 		}
 		defer file.Close()
-		if err := pprof.StartCPUProfile(file); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
+		ctx = load.Observed(ctx, func() (end func()) {
+			if err := pprof.StartCPUProfile(file); err != nil {
+				fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+			}
+			return pprof.StopCPUProfile
+		})
 	}
 	return roles().Serve(ctx, name, os.Stdin, os.Stdout)
 }
@@ -96,7 +100,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) (status int, er
 	flags.DurationVar(&cfg.Warmup, "warmup", time.Second, "how long each run goes before it is measured")
 	flags.DurationVar(&cfg.Duration, "duration", 3*time.Second, "how long each run is measured")
 	flags.IntVar(&cfg.Actors, "actors", 0, "use at most so many actors, for a quick look; 0: as many as the bars say")
-	profile := flags.String("profile", "", "`folder` for processor profiles of callers, baselines and what runs inside the host")
+	profile := flags.String("profile", "", "`folder` for processor profiles of the measured part of callers, baselines and what runs inside the host")
 	picture := flags.String("plot", "", "draw the output of an earlier run, from standard input, into this SVG `file`, and end")
 	list := flags.Bool("list", false, "list the bars and end")
 	if err := flags.Parse(args); err != nil {

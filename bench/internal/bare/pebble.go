@@ -2,6 +2,7 @@ package bare
 
 import (
 	"context"
+	"errors"
 	"log"
 	"strconv"
 
@@ -52,6 +53,9 @@ func Commits(ctx context.Context, s Pebble) (load.Result, error) {
 	for i := range keys {
 		keys[i] = []byte("actor/default||Counter||c" + strconv.Itoa(i))
 	}
+	if err := fillPebble(db, keys, s); err != nil {
+		return load.Result{}, errors.Join(err, db.Close())
+	}
 	plan := s.Plan
 	plan.Outstanding /= s.Group
 	values := make([][]byte, plan.Outstanding)
@@ -82,6 +86,29 @@ func Commits(ctx context.Context, s Pebble) (load.Result, error) {
 		err = closeErr
 	}
 	return res, err
+}
+
+// fillPebble writes every row once, as Greenroom has written every actor once
+// when its turns are measured.
+func fillPebble(db *pebble.DB, keys [][]byte, s Pebble) error {
+	value := make([]byte, rowHeader+s.StateBytes)
+	for len(keys) > 0 {
+		batch := db.NewBatch()
+		group := keys[:min(s.Group, len(keys))]
+		keys = keys[len(group):]
+		for _, key := range group {
+			if err := batch.Set(key, value, nil); err != nil {
+				return err
+			}
+		}
+		if err := batch.Commit(pebble.NoSync); err != nil {
+			return err
+		}
+		if err := batch.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // quiet keeps Pebble's notes to itself.

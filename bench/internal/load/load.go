@@ -15,6 +15,22 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/usage"
 )
 
+// observerKey is the key of a context's observer.
+type observerKey struct{}
+
+// Observed returns a context under which [Drive] calls begin where the measured
+// part of a plan begins, and what that returns where it ends.
+func Observed(ctx context.Context, begin func() (end func())) context.Context {
+	return context.WithValue(ctx, observerKey{}, begin)
+}
+
+func observe(ctx context.Context) (end func()) {
+	if begin, ok := ctx.Value(observerKey{}).(func() func()); ok {
+		return begin()
+	}
+	return func() {}
+}
+
 // Plan says how to load something.
 type Plan struct {
 	// Outstanding is how many calls are under way at any time.
@@ -91,9 +107,11 @@ func Drive(ctx context.Context, p Plan, call Call) (Result, error) {
 	} else {
 		wait(ctx, p.Warmup)
 		d.measuring.Store(true)
+		end := observe(ctx)
 		before = d.snap()
 		wait(ctx, p.Duration)
 		after = d.snap()
+		end()
 		d.done.Store(true)
 		wg.Wait()
 	}
