@@ -3,7 +3,9 @@ package store
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -21,20 +23,51 @@ const MaxCommitBytes = 8 << 20
 // and generations stay below 2^63, since SQL has no unsigned integers.
 func ValidateGroup(commits []actor.Commit) []error {
 	errs := make([]error, len(commits))
-	seen := make(map[actor.Key]struct{}, len(commits))
+	var room [1024]int32
+	seen := newKeySet(len(commits), room[:])
 	for i := range commits {
 		errs[i] = validateCommit(&commits[i])
 		if errs[i] != nil {
 			continue
 		}
-		if _, dup := seen[commits[i].Key]; dup {
+		if !seen.add(commits, i) {
 			errs[i] = &actor.ArgumentError{Field: "commit of " + commits[i].Key.String(),
 				Problem: "is the second of that actor in one group; fold them or send them one after the other"}
-			continue
 		}
-		seen[commits[i].Key] = struct{}{}
 	}
 	return errs
+}
+
+// keySet is a set of the keys of commits, by their positions in the group: a map
+// of keys would cost more than all else that is checked.
+type keySet struct {
+	seed  maphash.Seed
+	slots []int32 // positions from 1 on; 0: free; a power of two of them
+}
+
+// newKeySet returns an empty set for n keys, in room, which is empty, if that is
+// enough.
+func newKeySet(n int, room []int32) keySet {
+	size := 1 << bits.Len(uint(2*n))
+	if size > len(room) {
+		room = make([]int32, size)
+	}
+	return keySet{seed: maphash.MakeSeed(), slots: room[:size]}
+}
+
+// add adds the key of a commit, and reports false if it is there already.
+func (s *keySet) add(commits []actor.Commit, i int) bool {
+	k := &commits[i].Key
+	mask := uint64(len(s.slots) - 1)
+	for at := maphash.String(s.seed, k.ID) & mask; ; at = (at + 1) & mask {
+		switch other := s.slots[at]; {
+		case other == 0:
+			s.slots[at] = int32(i + 1)
+			return true
+		case commits[other-1].Key == *k:
+			return false
+		}
+	}
 }
 
 func validateCommit(c *actor.Commit) error {

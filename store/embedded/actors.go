@@ -44,7 +44,7 @@ func (s *Store) load(ctx context.Context, k actor.Key) (storedRow, error) {
 	if err != nil {
 		return storedRow{}, unavailable(err)
 	}
-	return stored, s.await(ctx, s.flights.over(string(key)))
+	return stored, s.await(ctx, s.flights.over(key))
 }
 
 // readRow reads the row under key; the zero storedRow stands for none. Its state
@@ -67,8 +67,7 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	err := s.enter(ctx)
 	if err == nil {
 		defer s.leave()
-		err = s.write(ctx, writeOptions{}, func(tx *tx) error {
-			refused = make([]error, len(commits))
+		err = s.write(ctx, writeOptions{bytes: groupBytes(commits)}, func(tx *tx) error {
 			for i := range commits {
 				if invalid[i] != nil {
 					continue
@@ -76,6 +75,12 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 				refusal, err := tx.commit(&commits[i])
 				if err != nil {
 					return unavailable(err)
+				}
+				if refusal == nil {
+					continue
+				}
+				if refused == nil {
+					refused = make([]error, len(commits))
 				}
 				refused[i] = refusal
 			}
@@ -96,10 +101,26 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	return errs
 }
 
+// rowOverhead is about what a row takes beside its state: key, header, lengths.
+const rowOverhead = 160
+
+// groupBytes is about what a group writes.
+func groupBytes(commits []actor.Commit) int {
+	n := rowOverhead
+	for i := range commits {
+		n += rowOverhead
+		if state := commits[i].Effects.State; state != nil {
+			n += len(state.Data)
+		}
+	}
+	return n
+}
+
 // commit checks the fence of c and writes it, or says why it is refused. err
 // means that nothing could be decided.
 func (t *tx) commit(c *actor.Commit) (refusal, err error) {
-	key := actorKey(c.Key)
+	t.key = appendActorKey(t.key[:0], c.Key)
+	key := t.key
 	keepsState := !c.Delete && c.Effects.State == nil
 	old, err := t.fence(key, keepsState && !c.RecordsOnly())
 	if err != nil {
@@ -145,8 +166,8 @@ func (t *tx) commit(c *actor.Commit) (refusal, err error) {
 // its state, or as stored.
 func (t *tx) fence(key []byte, withState bool) (storedRow, error) {
 	if !withState {
-		if h, ok := t.s.heads.get(key); ok {
-			return storedRow{row: h.row()}, nil
+		if h := t.s.heads.get(key); h != nil {
+			return storedRow{row: h.row(), known: h}, nil
 		}
 	}
 	return readRow(t.s.db, key)
@@ -162,15 +183,17 @@ func (t *tx) put(k actor.Key, key []byte, old *storedRow, row *actor.Row) {
 	if row.Deleted {
 		t.set(tombKey(t.now, k), nil)
 	}
-	t.set(key, appendRow(make([]byte, 0, rowHeaderSize+len(row.State.Data)), key, row))
-	t.wrote(string(key), headOf(row))
+	op := t.batch.SetDeferred(len(key), rowHeaderSize+len(row.State.Data))
+	copy(op.Key, key)
+	appendRow(op.Value[:0], key, row)
+	t.must(op.Finish())
+	t.wrote(key)
+	w := writtenHead{known: old.known, head: headOf(row)}
+	if w.known == nil {
+		w.key = string(key)
+	}
+	t.heads = append(t.heads, w)
 	t.stamp()
-}
-
-// wrote notes that a row was written, or with the zero head that it was removed.
-func (t *tx) wrote(key string, h head) {
-	t.keys = append(t.keys, key)
-	t.heads = append(t.heads, writtenHead{key, h})
 }
 
 // Settle implements [store.Actors].
@@ -337,7 +360,8 @@ func (t *tx) sweep(ctx context.Context, before int64, limit int) (swept int, err
 		}
 		if r := stored.row; stored.damage == "" && r.Deleted && r.UpdatedAt.UnixMicro() == micros {
 			t.delete(key)
-			t.wrote(string(key), head{})
+			t.wrote(key)
+			t.heads = append(t.heads, writtenHead{key: string(key)})
 			swept++
 		}
 		t.delete(bytes.Clone(entry))

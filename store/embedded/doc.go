@@ -20,8 +20,9 @@
 //   - The log is written in the order of the decisions; when a flight has
 //     landed, every earlier one has.
 //   - A read registers no interest beforehand. It reads, and then waits for the
-//     flights that could have been under it: those of its keys for a load, the
-//     latest one for a range. So it never shows what a crash could take back.
+//     flights that could have been under it: those that may have its keys for a
+//     load, the latest one for a range. So it never shows what a crash could
+//     take back.
 //
 // # Layout
 //

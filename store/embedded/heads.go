@@ -11,11 +11,11 @@ import (
 // in Pebble. Since every write of a row goes through the writer, what is
 // remembered is what is stored. Only the writer's goroutine uses it.
 //
-// It has two generations. What is written goes to the young one; when that is
-// full, it becomes the old one, and what was not written since is forgotten.
-type heads struct{ young, old map[string]head }
+// It has two generations. What is written or asked for goes to the young one; when
+// that is full, it becomes the old one, and what was not used since is forgotten.
+type heads struct{ young, old map[string]*head }
 
-// maxHeads bounds a generation: with IDs of 30 bytes, both take some 30 MB.
+// maxHeads bounds a generation: with IDs of 30 bytes, both take some 40 MB.
 const maxHeads = 1 << 17
 
 // head is a row without its state and without what a commit replaces anyway.
@@ -29,16 +29,21 @@ func headOf(r *actor.Row) head {
 	return head{version: r.Version, life: r.Life, updated: r.UpdatedAt.UnixMicro(), deleted: r.Deleted}
 }
 
-func (h head) row() actor.Row {
+func (h *head) row() actor.Row {
 	return actor.Row{Version: h.version, Life: h.life, UpdatedAt: time.UnixMicro(h.updated), Deleted: h.deleted}
 }
 
-func (hs *heads) get(key []byte) (head, bool) {
-	if h, ok := hs.young[string(key)]; ok {
-		return h, true
+// get returns what is remembered of a row, nil if nothing is. It is the writer's,
+// to be changed by it when the row has changed.
+func (hs *heads) get(key []byte) *head {
+	if h := hs.young[string(key)]; h != nil {
+		return h
 	}
-	h, ok := hs.old[string(key)]
-	return h, ok
+	h := hs.old[string(key)]
+	if h != nil {
+		hs.keep(string(key), h)
+	}
+	return h
 }
 
 // set remembers a row, or with the zero head that there is none any more.
@@ -48,11 +53,15 @@ func (hs *heads) set(key string, h head) {
 		delete(hs.old, key)
 		return
 	}
+	hs.keep(key, &h)
+}
+
+func (hs *heads) keep(key string, h *head) {
 	if len(hs.young) >= maxHeads {
 		hs.old, hs.young = hs.young, nil
 	}
 	if hs.young == nil {
-		hs.young = make(map[string]head)
+		hs.young = make(map[string]*head)
 	}
 	hs.young[key] = h
 }

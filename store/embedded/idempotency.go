@@ -90,7 +90,7 @@ func (s *Store) LoadIdempotency(ctx context.Context, k actor.Key, method, idem s
 	if err != nil {
 		return actor.IdempotencyRecord{}, false, unavailable(err)
 	}
-	if err := s.await(ctx, s.flights.over(string(key))); err != nil {
+	if err := s.await(ctx, s.flights.over(key)); err != nil {
 		return actor.IdempotencyRecord{}, false, err
 	}
 	if stored == nil || stored.expires <= now {
@@ -162,7 +162,7 @@ func (t *tx) record(c *actor.Commit, calls []call) {
 		expires := t.now + r.TTL.Microseconds()
 		value := make([]byte, 0, recordHeaderSize+store.RecordSize(r))
 		t.set(at.key, appendStoredRecord(value, at.key, expires, c.ID, r))
-		t.keys = append(t.keys, string(at.key))
+		t.wrote(at.key)
 		if t.expiring == nil {
 			t.expiring = make(map[int64][]byte)
 		}
@@ -226,7 +226,7 @@ func (t *tx) sweepRecords(ctx context.Context, limit int) (swept int, err error)
 			}
 			if old != nil && (old.expires == micros || old.damage != "") {
 				t.delete(key)
-				t.keys = append(t.keys, string(key))
+				t.wrote(key)
 				swept++
 			}
 		}

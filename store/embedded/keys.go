@@ -24,7 +24,15 @@ const (
 	clockKey  = "meta/clock"
 )
 
-func actorKey(k actor.Key) []byte { return []byte(actorSpace + k.String()) }
+func actorKey(k actor.Key) []byte { return appendActorKey(nil, k) }
+
+// appendActorKey appends actorKey(k).
+func appendActorKey(dst []byte, k actor.Key) []byte {
+	dst = append(dst, actorSpace...)
+	dst = append(append(dst, k.App...), "||"...)
+	dst = append(append(dst, k.Type...), "||"...)
+	return append(dst, k.ID...)
+}
 
 // actorPrefix is what the keys of all actors of a type begin with.
 func actorPrefix(app, typ string) []byte { return []byte(actorSpace + app + "||" + typ + "||") }

@@ -73,6 +73,7 @@ type storedRow struct {
 	row        actor.Row
 	damage     string
 	headerLost bool
+	known      *head // what was remembered of the row, if it was not read
 }
 
 // decodeRow decodes value, found under key. It never fails: what cannot be read

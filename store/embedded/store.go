@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -38,6 +39,7 @@ type Store struct {
 	writer sync.WaitGroup
 
 	heads   heads // the writer's own
+	tx      tx    // the writer's own, of its latest decision
 	flights flights
 	turns   keyLocks
 	// uploads holds its one token while chunks of a module are written or
@@ -81,6 +83,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		dir:     dir,
 		lock:    lock,
 		clock:   clock{now: cfg.Now},
+		flights: flights{seed: maphash.MakeSeed()},
 		space:   spaceGuard{fs: cfg.FS, dir: dir, minimum: cfg.MinFreeBytes},
 		tasks:   make(chan *task),
 		quit:    make(chan struct{}),

@@ -32,6 +32,8 @@ type answer struct {
 type writeOptions struct {
 	// noSync leaves durability to a later write.
 	noSync bool
+	// bytes is about how much will be written, so that its batch need not grow.
+	bytes int
 	// frees marks a write that makes space, so that it may use what is kept free.
 	frees bool
 }
@@ -43,16 +45,21 @@ type tx struct {
 	// now is database time in microseconds since 1970.
 	now   int64
 	batch *pebble.Batch
-	keys  []string // actor rows and records written
+	rows  marks // actor rows and records written
 	// heads are the actor rows written, for Store.heads once they are applied.
-	heads []writtenHead
+	heads   []writtenHead
+	stamped bool   // the time is to be written
+	key     []byte // of the row that is being decided
 	// expiring are the IDs of the records written, by when they expire.
 	expiring map[int64][]byte
 }
 
+// writtenHead is what a row has become. known is what was remembered of it; if
+// that is nil, key says which one it is.
 type writtenHead struct {
-	key  string
-	head head
+	known *head
+	key   string
+	head  head
 }
 
 // get returns a copy of a stored value, nil if there is none. It does not see
@@ -64,9 +71,20 @@ func (t *tx) delete(key []byte)     { t.must(t.batch.Delete(key, nil)) }
 
 func (t *tx) deleteRange(from, to []byte) { t.must(t.batch.DeleteRange(from, to, nil)) }
 
-// stamp writes the time, so that it never goes back, not even after a restart.
-func (t *tx) stamp() {
-	t.set([]byte(clockKey), binary.BigEndian.AppendUint64(nil, uint64(t.now)))
+// stamp has the time written, so that it never goes back, not even after a
+// restart.
+func (t *tx) stamp() { t.stamped = true }
+
+// wrote notes that a row or a record was written or removed.
+func (t *tx) wrote(key []byte) { t.rows.add(t.s.flights.hash(key)) }
+
+// close ends a decision that was taken: what its parts have in common is written
+// once.
+func (t *tx) close() {
+	t.indexExpiries()
+	if t.stamped {
+		t.set([]byte(clockKey), binary.BigEndian.AppendUint64(nil, uint64(t.now)))
+	}
 }
 
 // must is for errors that only a misused batch gives.
@@ -171,28 +189,39 @@ func (s *Store) perform(t *task) (ok bool) {
 		return true
 	}
 	// Before the batch can be read, everybody must be able to find its flight.
-	f := s.flights.takeOff(tx.keys)
+	f := s.flights.takeOff(&tx.rows)
 	tx.must(s.db.ApplyNoSyncWait(tx.batch, pebble.Sync))
-	for _, w := range tx.heads {
-		s.heads.set(w.key, w.head)
+	for i := range tx.heads {
+		if w := &tx.heads[i]; w.known != nil {
+			*w.known = w.head
+		} else {
+			s.heads.set(w.key, w.head)
+		}
 	}
 	t.answer <- answer{flight: f, batch: tx.batch}
 	return true
 }
 
-// decide runs the decision of a task.
+// retained lets batches of the usual groups keep their memory: to allocate it
+// anew costs more than to fill it. What is not used for a while the garbage
+// collector takes.
+var retained = pebble.WithMaxRetainedSizeBytes(8 << 20)
+
+// decide runs the decision of a task. The result is good until the next one.
 func (s *Store) decide(t *task) (*tx, error) {
 	defer close(t.decided)
 	if err := s.writable(t.opts); err != nil {
 		return nil, err
 	}
-	tx := &tx{s: s, now: s.clock.read(), batch: s.db.NewBatch()}
-	if err := t.decide(tx); err != nil {
-		tx.must(tx.batch.Close())
+	d := &s.tx
+	clear(d.heads)
+	*d = tx{s: s, now: s.clock.read(), batch: s.db.NewBatchWithSize(t.opts.bytes, retained), heads: d.heads[:0], key: d.key}
+	if err := t.decide(d); err != nil {
+		d.must(d.batch.Close())
 		return nil, err
 	}
-	tx.indexExpiries()
-	return tx, nil
+	d.close()
+	return d, nil
 }
 
 // writable says why a write cannot be taken now.
