@@ -103,6 +103,8 @@
 //     where the last one ended.
 //   - A read of the past fails where the table is younger: it is read as it is
 //     now.
+//   - A WITH clause must return columns: each INSERT, UPDATE and DELETE in one
+//     has RETURNING.
 //   - There are no advisory locks, xmin, ctid, LOCK TABLE, DO or MERGE to use.
 //
 // The statements keep to forms that CockroachDB's manual and sources show:

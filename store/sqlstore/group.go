@@ -35,10 +35,11 @@ const updateGroup = updateRows + updateFrom + updateFenced + ` RETURNING a.commi
 // updateKeyed is the same for commits that also record calls: those of which a
 // key is recorded already are left out, and the first record of each of the
 // others is written along; doing that by a statement of its own, as for further
-// ones, would have to find each row again.
+// ones, would have to find each row again. CockroachDB refuses a WITH clause that
+// returns no columns, also one that nothing refers to.
 const updateKeyed = `WITH held AS (` + updateRows + updateKeyedFrom + updateFenced + ` AND ` + keysFree + `
 	RETURNING c.record_id AS id, c.commit_id, c.record_shard AS shard, c.ttl, c.record
-), recorded AS (` + writeRecords + `)
+), recorded AS (` + writeRecords + ` RETURNING id)
 SELECT commit_id FROM held`
 
 // keysFree holds of commits c none of whose records, given as $12 and $13, is
