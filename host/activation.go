@@ -11,7 +11,8 @@ import (
 
 // activation is the presence of one actor in memory.
 type activation struct {
-	key actor.Key
+	key   actor.Key
+	shard *shard
 
 	// Guarded by the shard's lock.
 	mailbox      callList
@@ -33,6 +34,7 @@ type activation struct {
 
 	// The worker's own.
 	serving *served // what the latest turn ran under
+	checked uint64  // ModuleSource.Changes when that was what serves the type
 	paused  int     // for as many conflicts it has paused
 }
 

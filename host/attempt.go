@@ -17,28 +17,33 @@ var errMoved = errors.New("the deployment changed")
 // turn runs one call of an activation, on the activation's worker. It begins anew
 // as long as other writers come first, in the lanes that commit at once; what
 // was sealed in the warm lane is for the caller to commit.
-func (h *Host) turn(a *activation, c *call) outcome {
-	now := h.cfg.Clock()
+//
+// now is when it begins.
+func (h *Host) turn(a *activation, c *call, now time.Time) outcome {
 	if c.stats.began.IsZero() && !c.killed.Load() && c.ctx.Err() == nil {
 		c.stats.began = now
 	}
 	if c.started.IsZero() {
 		c.started = now
 	}
-	ctx := c.begin(c.limit - now.Sub(c.started))
+	realNow := h.realTime(now)
+	ctx := c.begin(realNow, c.limit-now.Sub(c.started))
 	defer ctx.stop()
-	if err := c.overdue(ctx); err != nil && (c.conflicts == 0 || errors.Is(err, actor.ErrStopping)) {
-		return failed(err)
+	if ctx.errAt(realNow) != nil {
+		if err := c.overdue(ctx); c.conflicts == 0 || errors.Is(err, actor.ErrStopping) {
+			return failed(err)
+		}
 	}
 	if !a.pauseFor(ctx, c) {
 		return failed(conflicted(c.conflicts))
 	}
 	for conflicts := 0; ; {
 		o := h.attempt(ctx, a, c, now)
+		if o.err == nil || errors.Is(o.err, actor.ErrAmbiguous) {
+			return o
+		}
 		over := c.overdue(ctx)
 		switch {
-		case o.err == nil, errors.Is(o.err, actor.ErrAmbiguous):
-			return o
 		case over != nil && (isContextError(o.err) || errors.Is(o.err, errMoved)):
 			return failed(over)
 		case errors.Is(o.err, errMoved):
@@ -60,6 +65,10 @@ func conflicted(times int) error {
 // pauseFor pauses before a turn that goes again after a conflict, once for all
 // the calls that do. It reports false when ctx ended first.
 func (a *activation) pauseFor(ctx context.Context, c *call) bool {
+	if c.conflicts == 0 {
+		a.paused = 0
+		return true
+	}
 	if c.conflicts <= a.paused {
 		a.paused = min(a.paused, c.conflicts)
 		return ctx.Err() == nil
@@ -70,8 +79,8 @@ func (a *activation) pauseFor(ctx context.Context, c *call) bool {
 
 // attempt tries the call once, in the lane that its type has now. The turn began
 // now.
-func (h *Host) attempt(ctx context.Context, a *activation, c *call, now time.Time) outcome {
-	s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
+func (h *Host) attempt(ctx *turnContext, a *activation, c *call, now time.Time) outcome {
+	s, err := h.servingNext(a)
 	if c.op == opDelete && errors.Is(err, actor.ErrTypeNotFound) {
 		// What nothing serves any more can still be removed.
 		s, err = &served{lane: LaneWarm, limits: h.cfg.limits(c.inv.Key.App, c.inv.Key.Type)}, nil
@@ -84,12 +93,12 @@ func (h *Host) attempt(ctx context.Context, a *activation, c *call, now time.Tim
 		if dropped, err := h.calmDown(ctx, a); err != nil || dropped {
 			return outcome{result: result{err: err}, again: dropped}
 		}
-		a.serving = s
+		a.serving, a.checked = s, unchecked
 	}
 	if c.op == opDelete {
 		return failed(h.deleteTurn(ctx, a, c, s))
 	}
-	m, err := s.method(&c.inv)
+	m, err := c.method(s)
 	if err != nil {
 		return failed(err)
 	}
@@ -102,7 +111,7 @@ func (h *Host) attempt(ctx context.Context, a *activation, c *call, now time.Tim
 		r = h.orRecorded(ctx, c, r)
 	case LaneStateless:
 		h.keepNothing(a)
-		r.reply, r.err = h.statelessTurn(ctx, c)
+		r.reply, r.err = h.statelessTurn(ctx, c, s, nil)
 		if r.err == nil && c.keyed() {
 			r.err = h.recordAlone(ctx, c, s, r.reply)
 		}

@@ -34,7 +34,7 @@ func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Beg
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
 	}
-	c := newCall(ctx, opInvoke, inv, arrived)
+	c := h.newCall(ctx, opInvoke, inv, arrived)
 	c.host, c.receiver = h, to
 	if r := h.admit(c); !r.later {
 		c.tell(r)
@@ -69,7 +69,7 @@ func (c *call) GiveUp() {
 	if c.told.Load() || c.at == nil {
 		return // without a mailbox it was told before Begin returned
 	}
-	if c.host.table.shard(c.inv.Key).withdraw(c, c.at) {
+	if c.at.shard.withdraw(c, c.at) {
 		c.tell(result{err: contextError(c.ctx), stats: turnStats{lane: c.lane}})
 		return
 	}

@@ -24,6 +24,9 @@ type call struct {
 	ctx context.Context // the caller's
 	op  operation
 	inv actor.Invocation
+	// found is the method of the invocation in what serves its type, by.
+	found method
+	by    *served
 
 	// prev, next and home are guarded by the shard's lock: the list that the
 	// call is in: a mailbox, the shard's running calls, the calls of a batch.
@@ -60,6 +63,8 @@ type call struct {
 	// nor has one with a receiver.
 	answered chan struct{}
 	stats    turnStats
+	// over tells the caller that nobody else has the call any more.
+	over bool
 
 	begun
 }
@@ -77,18 +82,44 @@ type result struct {
 type turnStats struct {
 	lane  Lane
 	began time.Time // zero: never started
+	ended time.Time // when its answer was there; zero: not known
 	runs  int
 	fuel  uint64
 }
 
-func newCall(ctx context.Context, op operation, inv actor.Invocation, arrived time.Time) *call {
-	return &call{ctx: ctx, op: op, inv: inv, arrived: arrived}
+func (h *Host) newCall(ctx context.Context, op operation, inv actor.Invocation, arrived time.Time) *call {
+	c := h.calls.Get().(*call)
+	c.ctx, c.op, c.inv, c.arrived = ctx, op, inv, arrived
+	return c
+}
+
+// recycle takes back a call whose answer its caller has, if nobody can have it any
+// more, nor the context of its run.
+func (h *Host) recycle(c *call) {
+	if run := c.turn.Load(); !c.over || run != nil && (run != &c.first || run.done != nil) {
+		return
+	}
+	*c = call{answered: c.answered}
+	h.calls.Put(c)
+}
+
+// method returns the call's method in what serves its type.
+func (c *call) method(s *served) (method, error) {
+	if c.by == s {
+		return c.found, nil
+	}
+	m, err := s.method(&c.inv)
+	if err == nil {
+		c.found, c.by = m, s
+	}
+	return m, err
 }
 
 // begin returns the context of a run of the call, which is to be stopped after
-// it: it ends with the caller's, after limit, or when the call is killed.
-func (c *call) begin(limit time.Duration) *turnContext {
-	deadline := time.Now().Add(limit)
+// it: it ends with the caller's, at limit after now, which is real time, or when
+// the call is killed.
+func (c *call) begin(now time.Time, limit time.Duration) *turnContext {
+	deadline := now.Add(limit)
 	ctx := &c.first
 	if c.turn.Load() != nil { // something may hold on to the last one
 		ctx = new(turnContext)
@@ -128,6 +159,20 @@ func (c *call) overdue(ctx *turnContext) error {
 	default:
 		return fmt.Errorf("%w: turns of this type may take %s", actor.ErrDeadline, c.limit)
 	}
+}
+
+// validate says what is wrong with the invocation, whatever serves it.
+func (c *call) validate() error {
+	if err := c.inv.Key.Validate(); err != nil {
+		return err
+	}
+	if err := actor.ValidateName("method", c.inv.Method); err != nil {
+		return err
+	}
+	if c.keyed() {
+		return actor.ValidateIdempotencyKey(c.inv.IdempotencyKey)
+	}
+	return nil
 }
 
 // contextError translates the end of a caller's context.

@@ -25,7 +25,7 @@ func (c *soleCommit) Size() int64 {
 
 func (c *soleCommit) Commit() actor.Commit { return c.commit }
 
-func (c *soleCommit) Done(err error) { c.answer <- err }
+func (c *soleCommit) Done(err error, _ time.Time) { c.answer <- err }
 
 // commit makes a commit durable, in a group with others. The error is nil when
 // it applied; actor.ErrStale when it never did and never will;

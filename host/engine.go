@@ -79,6 +79,9 @@ type ModuleSource interface {
 	// [actor.ErrTypeNotFound]. The specification is shared and read-only, its
 	// defaults filled in.
 	Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error)
+	// Changes is another number after anything that Current returns has changed,
+	// so that it need not be asked for every turn.
+	Changes() uint64
 	// Refresh reads the deployments of an app again, after a row was met that
 	// a newer generation wrote.
 	Refresh(ctx context.Context, app string) error

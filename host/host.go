@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	cryptorand "crypto/rand"
 	"errors"
@@ -25,9 +26,10 @@ type Host struct {
 	loads     *pipeline.Loads
 	turns     sync.Pool     // of *turn
 	batches   sync.Pool     // of *batch
+	calls     sync.Pool     // of *call
 	locked    chan struct{} // a place for each locked turn under way
 
-	served   atomic.Pointer[map[Scope]*served]
+	served   atomic.Pointer[map[Scope]knownServed]
 	servedMu sync.Mutex // of changes to served
 
 	// store is the context of everything that must not end with a caller:
@@ -35,24 +37,29 @@ type Host struct {
 	store    context.Context
 	endStore context.CancelFunc
 
+	// ownClock tells that the host's clock is not the machine's.
+	ownClock bool
+
 	life lifecycle
 }
 
 // New returns a host that is not started. An error names the field of cfg and
 // the remedy.
 func New(cfg Config) (*Host, error) {
+	ownClock := cfg.Clock != nil
 	cfg = cfg.WithDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: cfg, events: cfg.Events.withDefaults(), locked: make(chan struct{}, cfg.LockedTurns)}
+	h := &Host{cfg: cfg, ownClock: ownClock, events: cfg.Events.withDefaults(), locked: make(chan struct{}, cfg.LockedTurns)}
 	h.table.init(cfg.MaxActivations)
 	h.pools = pools{cfg: &h.cfg, events: &h.events, takeIdle: h.table.takeInstance, byKey: make(map[poolKey]*pool)}
 	h.turns.New = func() any { return &turn{host: h} }
 	h.batches.New = func() any { return new(batch) }
-	h.served.Store(&map[Scope]*served{})
+	h.calls.New = func() any { return new(call) }
+	h.served.Store(&map[Scope]knownServed{})
 	h.store, h.endStore = context.WithCancel(context.Background())
-	h.commits = pipeline.NewCommits(h.store, cfg.Pipeline, cfg.Committer)
+	h.commits = pipeline.NewCommits(h.store, cfg.Pipeline, cfg.Committer, cfg.Clock)
 	h.loads = pipeline.NewLoads(h.store, cfg.Pipeline, cfg.Committer)
 	h.life.init()
 	return h, nil
@@ -69,7 +76,10 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
 	}
-	return h.finish(newCall(ctx, opInvoke, inv, arrived), h.admit)
+	c := h.newCall(ctx, opInvoke, inv, arrived)
+	reply, err := h.conclude(inv.Key, inv.Method, arrived, h.admit(c))
+	h.recycle(c)
+	return reply, err
 }
 
 // Delete removes an actor's state, as one turn of that actor; actor.ErrActorNotFound
@@ -77,14 +87,18 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 // nothing serves any more. Errors are as those of Invoke.
 func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	arrived := h.cfg.Clock()
-	_, err := h.finish(newCall(ctx, opDelete, actor.Invocation{Key: key}, arrived), h.admitDelete)
+	c := h.newCall(ctx, opDelete, actor.Invocation{Key: key}, arrived)
+	_, err := h.conclude(key, "", arrived, h.admitDelete(c))
+	h.recycle(c)
 	return err
 }
 
-// finish answers a call and tells so. The call itself may still be in use.
-func (h *Host) finish(c *call, admit func(*call) result) (actor.Reply, error) {
-	key, method, arrived := c.inv.Key, c.inv.Method, c.arrived
-	return h.conclude(key, method, arrived, admit(c))
+// realTime is what time it is on the machine when it is now on the host's clock.
+func (h *Host) realTime(now time.Time) time.Time {
+	if h.ownClock {
+		return time.Now()
+	}
+	return now
 }
 
 // conclude makes of a result what the caller gets, and tells of it.
@@ -97,7 +111,10 @@ func (h *Host) conclude(key actor.Key, method string, arrived time.Time, r resul
 		}
 	}
 	end := TurnEnd{Key: key, Method: method, Lane: r.stats.lane, Runs: r.stats.runs, Fuel: r.stats.fuel, Err: r.err}
-	now := h.cfg.Clock()
+	now := r.stats.ended
+	if now.IsZero() {
+		now = h.cfg.Clock()
+	}
 	end.Duration, end.QueueWait = now.Sub(arrived), now.Sub(arrived)
 	if !r.stats.began.IsZero() {
 		end.QueueWait = r.stats.began.Sub(arrived)
@@ -108,26 +125,22 @@ func (h *Host) conclude(key actor.Key, method string, arrived time.Time, r resul
 
 // admit checks an invocation and hands it to its lane.
 func (h *Host) admit(c *call) result {
-	if err := c.inv.Key.Validate(); err != nil {
-		return result{err: err}
+	s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
+	var m method
+	if err == nil {
+		m, err = c.method(s)
 	}
-	if err := actor.ValidateName("method", c.inv.Method); err != nil {
+	if err != nil {
+		return result{err: cmp.Or(c.validate(), err)}
+	}
+	// What serves a type has valid names: only the rest is left to be checked.
+	if err := actor.ValidateID(c.inv.Key.ID); err != nil {
 		return result{err: err}
 	}
 	if c.keyed() {
 		if err := actor.ValidateIdempotencyKey(c.inv.IdempotencyKey); err != nil {
 			return result{err: err}
 		}
-	}
-	s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
-	if err != nil {
-		return result{err: err}
-	}
-	m, err := s.method(&c.inv)
-	if err != nil {
-		return result{err: err}
-	}
-	if c.keyed() {
 		c.sum = actor.PayloadSum(c.inv.Payload)
 	}
 	run := h.readTurn
@@ -137,8 +150,7 @@ func (h *Host) admit(c *call) result {
 	case !m.readOnly:
 		return h.queued(c, &s.limits, s.lane)
 	}
-	c.limit = s.limits.TurnDeadline
-	r := h.alone(c, run)
+	r := h.alone(c, s, run)
 	if errors.Is(r.err, errMoved) {
 		c.stats = turnStats{} // another lane's turn by now
 		return h.admit(c)
@@ -157,23 +169,25 @@ func (h *Host) admitDelete(c *call) result {
 	return h.queued(c, &limits, lane)
 }
 
-// alone runs a call on its caller's goroutine.
-func (h *Host) alone(c *call, run func(context.Context, *call) (actor.Reply, error)) result {
-	s := h.table.shard(c.inv.Key)
+// alone runs a call on its caller's goroutine, under s.
+func (h *Host) alone(c *call, s *served, run aloneFunc) result {
+	sh := h.table.shard(c.inv.Key)
 	if err := h.life.running(); err != nil {
 		return result{err: err}
 	}
-	if err := s.enter(c); err != nil {
+	warm, err := sh.enter(c)
+	if err != nil {
 		return result{err: err}
 	}
-	defer s.leave(c)
+	defer sh.leave(c)
 	if c.ctx.Err() != nil {
 		return result{err: contextError(c.ctx)}
 	}
+	c.limit, c.over = s.limits.TurnDeadline, true // for its caller, who is here
 	c.stats.began = c.arrived
-	ctx := c.begin(c.limit)
+	ctx := c.begin(h.realTime(c.arrived), c.limit)
 	defer ctx.stop()
-	reply, err := run(ctx, c)
+	reply, err := run(ctx, c, s, warm)
 	if err != nil {
 		if over := c.overdue(ctx); over != nil && isContextError(err) {
 			err = over
@@ -182,13 +196,17 @@ func (h *Host) alone(c *call, run func(context.Context, *call) (actor.Reply, err
 	return result{reply: reply, err: err, stats: c.stats}
 }
 
+// aloneFunc runs a call under s, which serves its type. warm is what the actor's
+// activation holds, nil if there is none.
+type aloneFunc func(ctx *turnContext, c *call, s *served, warm *loaded) (actor.Reply, error)
+
 // queued puts a call into its actor's mailbox and waits for the answer.
 func (h *Host) queued(c *call, limits *Limits, lane Lane) result {
 	if err := h.life.running(); err != nil {
 		return result{err: err}
 	}
 	c.limit, c.lane = limits.TurnDeadline, lane
-	if c.receiver == nil {
+	if c.receiver == nil && c.answered == nil {
 		c.answered = make(chan struct{}, 1)
 	}
 	own := lane == LaneWarm && c.op == opInvoke
@@ -197,17 +215,18 @@ func (h *Host) queued(c *call, limits *Limits, lane Lane) result {
 		return result{err: err, stats: turnStats{lane: lane}}
 	}
 	if run {
-		h.runOwn(h.table.shard(c.inv.Key), a, c)
+		h.runOwn(a, c)
 	}
 	if c.receiver != nil {
 		return result{later: true}
 	}
 	select {
 	case <-c.answered:
+		c.over = true
 		return c.held
 	case <-c.ctx.Done():
 	}
-	if h.table.shard(c.inv.Key).withdraw(c, a) {
+	if a.shard.withdraw(c, a) {
 		return result{err: contextError(c.ctx), stats: turnStats{lane: lane}}
 	}
 	// Running: the guest is being stopped, or the turn is sealed and its commit

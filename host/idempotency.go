@@ -58,7 +58,7 @@ func (p *speculation) join(c *call) (r result, ok bool) {
 // known looks for an earlier call with the key of c, among those that are not
 // committed yet and, if there is reason to, in the store.
 func (h *Host) known(ctx context.Context, a *activation, c *call) (o outcome, ok bool) {
-	s := h.table.shard(a.key)
+	s := a.shard
 	s.mu.Lock()
 	r, ok := a.join(c)
 	s.mu.Unlock()

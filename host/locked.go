@@ -49,7 +49,9 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 			in = nil
 			return nil, err
 		}
-		done, err = t.seal(ctx, s, l)
+		if err = ctx.Err(); err == nil {
+			done, err = t.seal(s, l)
+		}
 		if err != nil || !done.changed && !c.keyed() {
 			return nil, err
 		}

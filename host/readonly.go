@@ -8,18 +8,24 @@ import (
 )
 
 // readTurn runs a read-only method over committed state, beside everything else.
-func (h *Host) readTurn(ctx context.Context, c *call) (actor.Reply, error) {
+func (h *Host) readTurn(ctx *turnContext, c *call, s *served, warm *loaded) (actor.Reply, error) {
 	c.stats.lane = LaneReadOnly
 	strong := c.inv.Consistency == actor.ConsistencyStrong
-	for l := (*loaded)(nil); ; {
-		if err := ctx.Err(); err != nil {
-			return actor.Reply{}, err
+	l := warm
+	if s.lane == LaneLocked {
+		l = nil
+	}
+	for again := false; ; again = true {
+		var err error
+		if again {
+			if err := ctx.Err(); err != nil {
+				return actor.Reply{}, err
+			}
+			if s, err = h.serving(c.inv.Key.App, c.inv.Key.Type); err != nil {
+				return actor.Reply{}, err
+			}
 		}
-		s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
-		if err != nil {
-			return actor.Reply{}, err
-		}
-		if m, err := s.method(&c.inv); err != nil {
+		if m, err := c.method(s); err != nil {
 			return actor.Reply{}, err
 		} else if !m.readOnly { // no more, since the call came
 			return actor.Reply{}, errMoved
@@ -41,6 +47,7 @@ func (h *Host) readTurn(ctx context.Context, c *call) (actor.Reply, error) {
 		if err != nil || !strong {
 			return reply, err
 		}
+		c.stats.ended = time.Time{} // not yet
 		newest, err := h.load(ctx, c.inv.Key, actor.LoadOptions{})
 		if err != nil {
 			return actor.Reply{}, err
@@ -54,24 +61,17 @@ func (h *Host) readTurn(ctx context.Context, c *call) (actor.Reply, error) {
 }
 
 // statelessTurn runs a method of a type that has no state.
-func (h *Host) statelessTurn(ctx context.Context, c *call) (actor.Reply, error) {
+func (h *Host) statelessTurn(ctx *turnContext, c *call, s *served, _ *loaded) (actor.Reply, error) {
 	c.stats.lane = LaneStateless
-	s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
+	m, err := c.method(s)
 	if err != nil {
 		return actor.Reply{}, err
-	}
-	m, err := s.method(&c.inv)
-	if err != nil {
-		return actor.Reply{}, err
-	}
-	if s.lane != LaneStateless { // no more, since the call came
-		return actor.Reply{}, errMoved
 	}
 	return h.runApart(ctx, c, s, &loaded{state: noState}, m.readOnly)
 }
 
 // runApart runs a method on a spare instance, over l; it never commits.
-func (h *Host) runApart(ctx context.Context, c *call, s *served, l *loaded, readOnly bool) (actor.Reply, error) {
+func (h *Host) runApart(ctx *turnContext, c *call, s *served, l *loaded, readOnly bool) (actor.Reply, error) {
 	in, err := s.pool.acquire(ctx)
 	if err != nil {
 		return actor.Reply{}, err
@@ -82,11 +82,16 @@ func (h *Host) runApart(ctx context.Context, c *call, s *served, l *loaded, read
 	t.prepare(c, s, l, h.revisions.Next(), readOnly, c.arrived)
 	c.stats.runs++
 	err = t.run(ctx, in, s.migration(l))
-	in.giveBack(err, t.now)
+	ran := h.cfg.Clock()
+	in.giveBack(err, ran)
+	if err == nil {
+		err = ctx.errAt(h.realTime(ran))
+	}
 	if err != nil {
 		return actor.Reply{}, err
 	}
-	done, err := t.seal(ctx, s, l)
+	c.stats.ended = ran
+	done, err := t.seal(s, l)
 	return done.reply, err
 }
 
@@ -99,14 +104,11 @@ func (h *Host) committed(ctx context.Context, key actor.Key, s *served, strong b
 	sh := h.table.shard(key)
 	sh.mu.Lock()
 	forgets := sh.forgets
-	if a := sh.actors[key]; a != nil && a.loaded != nil {
-		l := a.loaded
-		sh.used(a)
-		a.lastUsed = now
-		sh.mu.Unlock()
+	l := sh.look(key, now)
+	sh.mu.Unlock()
+	if l != nil {
 		return l, nil
 	}
-	sh.mu.Unlock()
 	l, err := h.load(ctx, key, actor.LoadOptions{})
 	if err == nil && l.damage == nil {
 		h.offer(sh, key, s, l, forgets)

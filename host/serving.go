@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -29,26 +30,50 @@ type method struct{ readOnly bool }
 
 // serving returns what serves a type now; actor.ErrTypeNotFound.
 func (h *Host) serving(app, typ string) (*served, error) {
+	changes := h.cfg.Modules.Changes() // before asking, so that nothing is missed
+	scope := Scope{App: app, Type: typ}
+	if known := (*h.served.Load())[scope]; known.served != nil && known.checked == changes {
+		return known.served, nil
+	}
 	deployment, spec, err := h.cfg.Modules.Current(app, typ)
 	if err != nil {
 		return nil, err
 	}
-	scope := Scope{App: app, Type: typ}
-	if s := (*h.served.Load())[scope]; s != nil && s.serves(deployment) {
-		return s, nil
-	}
-	s := h.newServed(deployment, spec)
 	h.servedMu.Lock()
 	defer h.servedMu.Unlock()
 	// Copied, so that turns read it without a lock; deployments are rare.
 	old := *h.served.Load()
-	next := make(map[Scope]*served, len(old)+1)
-	for k, v := range old {
-		next[k] = v
+	next := maps.Clone(old)
+	s := old[scope].served
+	if s == nil || !s.serves(deployment) {
+		s = h.newServed(deployment, spec)
 	}
-	next[scope] = s
+	next[scope] = knownServed{s, changes}
 	h.served.Store(&next)
 	return s, nil
+}
+
+// knownServed is what serves a type as long as ModuleSource.Changes is checked.
+type knownServed struct {
+	served  *served
+	checked uint64
+}
+
+// unchecked is no number that ModuleSource.Changes gets to.
+const unchecked = math.MaxUint64
+
+// servingNext returns what serves the activation's next turn, as serving does. It
+// is for the worker.
+func (h *Host) servingNext(a *activation) (*served, error) {
+	changes := h.cfg.Modules.Changes()
+	if a.serving != nil && a.checked == changes {
+		return a.serving, nil
+	}
+	s, err := h.serving(a.key.App, a.key.Type)
+	if s == a.serving {
+		a.checked = changes
+	}
+	return s, err
 }
 
 // serves reports whether s was worked out from d.

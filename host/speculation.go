@@ -95,23 +95,26 @@ func (b *batch) Commit() actor.Commit {
 }
 
 // Done implements [pipeline.Work].
-func (b *batch) Done(err error) {
+func (b *batch) Done(err error, now time.Time) {
 	if errors.Is(err, actor.ErrAmbiguous) {
 		b.host.settleFlight(b, err)
 		return
 	}
-	b.host.landed(b, err)
+	b.host.landed(b, err, now)
 }
 
 // settleFlight finds out what became of a commit, beside the lanes. No turn of
 // the actor begins meanwhile: it would most likely have to run again.
 func (h *Host) settleFlight(b *batch, cause error) {
-	s := h.table.shard(b.a.key)
+	s := b.a.shard
 	s.mu.Lock()
 	b.a.settling = true
 	s.mu.Unlock()
 	// The flight keeps the activation busy, which Stop waits for.
-	go func() { h.landed(b, h.settle(b.commit, cause)) }()
+	go func() {
+		err := h.settle(b.commit, cause)
+		h.landed(b, err, h.cfg.Clock())
+	}()
 }
 
 // rest tells on what the outcome of a turn rests that ran on the tip: the batch
@@ -164,19 +167,21 @@ func (a *activation) launch(now time.Time) *batch {
 
 // landed ends a flight: err is the outcome of its commit, as that of
 // [Host.commit]. What rests on it is answered, or goes again.
-func (h *Host) landed(b *batch, err error) {
+//
+// now is when that was known.
+func (h *Host) landed(b *batch, err error, now time.Time) {
 	if err != nil {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
-	now := h.cfg.Clock()
 	h.events.Commit(CommitEnd{Key: b.commit.Key, Lane: LaneWarm, Duration: now.Sub(b.began), GroupSize: b.turns, Err: err})
-	a, s := b.a, h.table.shard(b.a.key)
+	a, s := b.a, b.a.shard
 	var left leftover
 	s.mu.Lock()
 	a.flight, a.settling = nil, false
 	if err == nil {
 		a.loaded = b.after
 		for c := b.calls.pop(); c != nil; c = b.calls.pop() {
+			c.held.stats.ended = now
 			left.answered.add(c)
 		}
 		left.launched = a.launch(now)
@@ -249,7 +254,7 @@ func (s *shard) forget(a *activation) {
 // whether the state was dropped instead: then what was to be done on it comes
 // after the calls that go again. It is for the worker.
 func (h *Host) calmDown(ctx context.Context, a *activation) (dropped bool, err error) {
-	s := h.table.shard(a.key)
+	s := a.shard
 	s.mu.Lock()
 	if a.flight != nil && a.quiet == nil {
 		a.quiet = make(chan struct{})

@@ -52,19 +52,32 @@ func (t *table) init(maxActivations int) {
 }
 
 func (t *table) shard(key actor.Key) *shard {
-	return &t.shards[maphash.Comparable(t.seed, key)%shardCount]
+	return &t.shards[maphash.String(t.seed, key.ID)%shardCount]
 }
 
-// enter admits a call that runs on its caller's goroutine.
-func (s *shard) enter(c *call) error {
+// enter admits a call that runs on its caller's goroutine. warm is what its actor's
+// activation holds, nil if there is none.
+func (s *shard) enter(c *call) (warm *loaded, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return actor.ErrStopping
+		return nil, actor.ErrStopping
 	}
 	s.work.Add(1)
 	s.running.push(c)
-	return nil
+	return s.look(c.inv.Key, c.arrived), nil
+}
+
+// look returns the committed state that an actor's activation holds, nil if none
+// does, and counts as a use of it. The caller has the lock.
+func (s *shard) look(key actor.Key, now time.Time) *loaded {
+	a := s.actors[key]
+	if a == nil || a.loaded == nil {
+		return nil
+	}
+	s.used(a)
+	a.lastUsed = now
+	return a.loaded
 }
 
 // leave ends what enter began.
@@ -91,6 +104,7 @@ func (s *shard) withdraw(c *call, a *activation) bool {
 // add puts a new activation into the table. The caller has the shard's lock and
 // counted it.
 func (s *shard) add(a *activation) {
+	a.shard = s
 	s.actors[a.key] = a
 	s.link(a)
 }

@@ -43,18 +43,28 @@ func (c *turnContext) Value(key any) any { return c.caller.Value(key) }
 
 // Err implements [context.Context]. It may tell of the deadline a moment before
 // Done is closed.
-func (c *turnContext) Err() error {
+func (c *turnContext) Err() error { return c.errAt(time.Time{}) }
+
+// errAt is Err, for who knows what time it is; zero: who does not.
+func (c *turnContext) errAt(now time.Time) error {
 	if ended := c.ended.Load(); ended != nil {
 		return *ended
 	}
 	if err := c.caller.Err(); err != nil {
 		c.note(err)
-	} else if !time.Now().Before(c.deadline) {
+	} else if !orNow(now).Before(c.deadline) {
 		c.note(context.DeadlineExceeded)
 	} else {
 		return nil
 	}
 	return *c.ended.Load()
+}
+
+func orNow(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Now()
+	}
+	return t
 }
 
 // note remembers why the context ended, unless that is known already.

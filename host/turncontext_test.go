@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/greenroom-run/greenroom/actor"
 )
 
 // TestTurnContext compares a turn's context with what the standard library makes
@@ -40,8 +38,8 @@ func TestTurnContext(t *testing.T) {
 				if tc.turn > 0 {
 					turn = tc.turn
 				}
-				c := newCall(caller, opInvoke, actor.Invocation{}, time.Now())
-				ctx := c.begin(turn)
+				c := &call{ctx: caller}
+				ctx := c.begin(time.Now(), turn)
 				child, cancelChild := context.WithCancel(context.Background())
 				defer cancelChild()
 				if early {
@@ -73,7 +71,7 @@ func TestTurnContext(t *testing.T) {
 					t.Errorf("%s, early %t: the error %v became %v", name, early, err, again)
 				}
 				// A later run has a context of its own.
-				if next := c.begin(turn); next == ctx {
+				if next := c.begin(time.Now(), turn); next == ctx {
 					t.Error("a context is used twice")
 				}
 				c.kill()

@@ -9,7 +9,7 @@ import (
 )
 
 // warmTurn runs one attempt of a turn on the activation's tip.
-func (h *Host) warmTurn(ctx context.Context, a *activation, c *call, s *served, readOnly bool, now time.Time) outcome {
+func (h *Host) warmTurn(ctx *turnContext, a *activation, c *call, s *served, readOnly bool, now time.Time) outcome {
 	if c.keyed() {
 		if o, ok := h.known(ctx, a, c); ok {
 			return o
@@ -39,10 +39,13 @@ func (h *Host) warmTurn(ctx context.Context, a *activation, c *call, s *served, 
 	t.prepare(c, s, l, a.rev, readOnly, now)
 	c.stats.runs++
 	err = t.run(ctx, in, s.migration(l))
-	h.giveBack(a, in, err, t.now)
-	o := outcome{under: s, resting: true}
+	ran := h.cfg.Clock()
+	h.giveBack(a, in, err, ran)
+	o := outcome{under: s, resting: true, ended: ran}
 	if err == nil {
-		o.sealed, err = t.seal(ctx, s, l)
+		if err = ctx.errAt(h.realTime(ran)); err == nil {
+			o.sealed, err = t.seal(s, l)
+		}
 	}
 	if err != nil {
 		// What the guest cached of its failed turn must never look current.
@@ -52,7 +55,7 @@ func (h *Host) warmTurn(ctx context.Context, a *activation, c *call, s *served, 
 				return outcome{result: known}
 			}
 		}
-		return outcome{result: result{err: err}, resting: !isContextError(err)}
+		return outcome{result: result{err: err}, resting: !isContextError(err), ended: ran}
 	}
 	a.rev = o.sealed.rev
 	o.reply = o.sealed.reply
@@ -69,12 +72,9 @@ type sealed struct {
 	reply   actor.Reply
 }
 
-// seal closes the turn. It fails if the turn's time is up, and for a state above
-// the limit; then nothing of the turn remains.
-func (t *turn) seal(ctx context.Context, s *served, l *loaded) (sealed, error) {
-	if err := ctx.Err(); err != nil {
-		return sealed{}, err
-	}
+// seal closes the turn, whose time is not up. It fails for a state above the limit;
+// then nothing of the turn remains.
+func (t *turn) seal(s *served, l *loaded) (sealed, error) {
 	done := sealed{
 		state: l.state,
 		rev:   t.state.Revision(),
@@ -109,7 +109,7 @@ func newCommit(key actor.Key, l *loaded) actor.Commit {
 // one is not kept. The result is nil if the state was dropped since the worker
 // took the call: the calls before it go first.
 func (h *Host) ensureLoaded(ctx context.Context, a *activation, s *served) (*loaded, error) {
-	sh := h.table.shard(a.key)
+	sh := a.shard
 	sh.mu.Lock()
 	tip, dropped := a.tip, a.wasRefused()
 	a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
@@ -126,7 +126,7 @@ func (h *Host) ensureLoaded(ctx context.Context, a *activation, s *served) (*loa
 
 // keep makes l, which is committed, what the activation holds.
 func (h *Host) keep(a *activation, l *loaded, rev uint64) {
-	s := h.table.shard(a.key)
+	s := a.shard
 	s.mu.Lock()
 	a.loaded, a.tip, a.rev = l, l, rev
 	fresh := !a.announced
@@ -139,7 +139,7 @@ func (h *Host) keep(a *activation, l *loaded, rev uint64) {
 
 // dropState forgets the activation's state; its next turn reads the row.
 func (h *Host) dropState(a *activation) {
-	s := h.table.shard(a.key)
+	s := a.shard
 	s.mu.Lock()
 	s.forget(a)
 	s.mu.Unlock()
@@ -170,7 +170,7 @@ func (h *Host) instanceFor(ctx context.Context, a *activation, s *served) (*inst
 	if err != nil {
 		return nil, err
 	}
-	sh := h.table.shard(a.key)
+	sh := a.shard
 	sh.mu.Lock()
 	a.own = in
 	sh.mu.Unlock()
@@ -191,7 +191,7 @@ func (h *Host) giveBack(a *activation, in *instance, err error, now time.Time) {
 
 // takeOwn takes its dedicated instance from an activation. It is for the worker.
 func (h *Host) takeOwn(a *activation) *instance {
-	s := h.table.shard(a.key)
+	s := a.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := a.own

@@ -23,6 +23,8 @@ type outcome struct {
 	commits bool
 	// resting tells that the result may show what is not committed yet.
 	resting bool
+	// ended is when the guest was done; zero: not known.
+	ended time.Time
 	// again asks for the call to be run once more, after those that were dropped.
 	again bool
 }
@@ -75,12 +77,13 @@ func (h *Host) work(s *shard, a *activation) {
 	var left leftover
 	s.mu.Lock()
 	c := s.pick(a)
-	h.proceed(s, a, h.cfg.Clock(), &left)
+	now := h.cfg.Clock()
+	h.proceed(s, a, now, &left)
 	s.mu.Unlock()
 	h.finishOff(s, a, &left)
 	for turns := 1; c != nil; turns++ {
-		o := h.turn(a, c)
-		c = h.dispose(s, a, c, &o, true)
+		o := h.turn(a, c, now)
+		c, now = h.dispose(s, a, c, &o, true)
 		if turns%sliceTurns == 0 {
 			runtime.Gosched()
 		}
@@ -89,9 +92,9 @@ func (h *Host) work(s *shard, a *activation) {
 
 // runOwn runs a call that was just picked, on its caller's goroutine: an actor
 // that was idle needs no other one. Calls that came meanwhile get a worker.
-func (h *Host) runOwn(s *shard, a *activation, c *call) {
-	o := h.turn(a, c)
-	h.dispose(s, a, c, &o, false)
+func (h *Host) runOwn(a *activation, c *call) {
+	o := h.turn(a, c, c.arrived)
+	h.dispose(a.shard, a, c, &o, false)
 }
 
 // pick takes out the call that the activation's worker is to run. Without one
@@ -115,9 +118,11 @@ func (s *shard) pick(a *activation) *call {
 }
 
 // dispose puts a call that was run where it belongs by its outcome, and takes the
-// next one if the worker goes on.
-func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) (next *call) {
-	now := h.cfg.Clock()
+// next one if the worker goes on, which begins now.
+func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) (next *call, now time.Time) {
+	if now = o.ended; now.IsZero() {
+		now = h.cfg.Clock()
+	}
 	o.stats = c.stats
 	var left leftover
 	s.mu.Lock()
@@ -138,6 +143,7 @@ func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) 
 		a.rest().hold(c, o.result, false)
 	default:
 		c.held = o.result
+		c.held.stats.ended = now
 		left.answered.add(c)
 		a.admitted--
 	}
@@ -153,7 +159,7 @@ func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) 
 	h.proceed(s, a, now, &left)
 	s.mu.Unlock()
 	h.finishOff(s, a, &left)
-	return next
+	return next, now
 }
 
 // proceed sees to it that an activation with calls to run has a worker, and that
@@ -182,7 +188,7 @@ func (h *Host) proceed(s *shard, a *activation, now time.Time, left *leftover) {
 func (h *Host) finishOff(s *shard, a *activation, left *leftover) {
 	if left.launched != nil {
 		if err := h.commits.Submit(left.launched); err != nil {
-			h.landed(left.launched, err)
+			h.landed(left.launched, err, h.cfg.Clock())
 		}
 	}
 	if left.gone {

@@ -23,7 +23,10 @@ type ServedType struct {
 type typeName struct{ app, typ string }
 
 // table is what serves every type. It is never changed, only replaced.
-type table struct{ types map[typeName]served }
+type table struct {
+	types  map[typeName]served
+	number uint64 // one more than that of the table before
+}
 
 type served struct {
 	ServedType
@@ -40,6 +43,9 @@ func (s *Service) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, err
 	}
 	return t.Deployment, t.Spec, t.err
 }
+
+// Changes is another number after anything that Current returns has changed.
+func (s *Service) Changes() uint64 { return s.current.Load().number }
 
 // Types reads what serves each type of an app now, in order of their names.
 // Types that cannot be served are left out.
@@ -128,7 +134,7 @@ func (s *Service) prepare(ctx context.Context, app string, d actor.Digest) {
 func (s *Service) merge(entries map[typeName]served) {
 	for len(entries) > 0 {
 		old := s.current.Load()
-		next := &table{types: make(map[typeName]served, len(old.types)+len(entries))}
+		next := &table{types: make(map[typeName]served, len(old.types)+len(entries)), number: old.number + 1}
 		for name, t := range old.types {
 			next.types[name] = t
 		}

@@ -176,6 +176,8 @@ func (r *rig) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error) 
 	return actor.Deployment{App: app, Type: typ, Generation: 1, Digest: actor.DigestOf(r.module)}, r.spec, nil
 }
 
+func (r *rig) Changes() uint64 { return 0 }
+
 func (r *rig) Refresh(context.Context, string) error { return nil }
 
 func (r *rig) ModuleBytes(context.Context, string, actor.Digest) ([]byte, error) {

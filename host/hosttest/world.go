@@ -66,6 +66,7 @@ type World struct {
 	types    map[host.Scope]*serving // what Current shows
 	newest   map[host.Scope]*serving // what Refresh will show
 	programs map[actor.Digest]*program
+	changes  atomic.Uint64
 	open     atomic.Int64
 }
 
@@ -94,6 +95,7 @@ func (w *World) Deploy(app, typ string, a Actor) actor.Deployment {
 	defer w.mu.Unlock()
 	d := w.deploy(app, typ, a)
 	w.types[host.Scope{App: app, Type: typ}] = w.newest[host.Scope{App: app, Type: typ}]
+	w.changes.Add(1)
 	return d
 }
 
@@ -121,6 +123,7 @@ func (w *World) Remove(app, typ string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.types, host.Scope{App: app, Type: typ})
+	w.changes.Add(1)
 }
 
 // Current implements host.ModuleSource.
@@ -134,10 +137,14 @@ func (w *World) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error
 	return s.deployment, s.spec, nil
 }
 
+// Changes implements host.ModuleSource.
+func (w *World) Changes() uint64 { return w.changes.Load() }
+
 // Refresh implements host.ModuleSource.
 func (w *World) Refresh(_ context.Context, app string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.changes.Add(1)
 	for scope, s := range w.newest {
 		if scope.App == app {
 			w.types[scope] = s

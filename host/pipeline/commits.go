@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -20,9 +21,9 @@ type Work interface {
 	// Commit returns the commit. It is called once, when a lane has taken the
 	// work, so that what needs encoding is encoded only now.
 	Commit() actor.Commit
-	// Done gets the store's answer, on a goroutine of the pipeline, which has
-	// more answers to hand out: it must be quick.
-	Done(error)
+	// Done gets the store's answer, and when that came, on a goroutine of the
+	// pipeline, which has more answers to hand out: it must be quick.
+	Done(err error, at time.Time)
 }
 
 // Commits groups commits. All methods may be called concurrently.
@@ -30,12 +31,14 @@ type Commits struct {
 	lanes[Work]
 	ctx    context.Context
 	store  Committer
+	clock  func() time.Time
 	groups sync.Pool // of *[]actor.Commit
 }
 
-// NewCommits returns a pipeline of commits to a store, all of which get ctx.
-func NewCommits(ctx context.Context, cfg Config, store Committer) *Commits {
-	c := &Commits{ctx: ctx, store: store}
+// NewCommits returns a pipeline of commits to a store, all of which get ctx. The
+// clock says when answers came.
+func NewCommits(ctx context.Context, cfg Config, store Committer, clock func() time.Time) *Commits {
+	c := &Commits{ctx: ctx, store: store, clock: clock}
 	c.groups.New = func() any { return new([]actor.Commit) }
 	c.init(cfg.WithDefaults(), Work.Size, c.commit)
 	return c
@@ -59,10 +62,11 @@ func (c *Commits) commit(group []Work, answered func()) {
 	}
 	errs := c.store.Commit(c.ctx, *commits)
 	answered()
+	now := c.clock()
 	clear(*commits)
 	*commits = (*commits)[:0]
 	c.groups.Put(commits)
 	for i, w := range group {
-		w.Done(errs[i])
+		w.Done(errs[i], now)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"go.uber.org/goleak"
@@ -138,9 +139,9 @@ type work struct {
 	done func(error)
 }
 
-func (w *work) Size() int64          { return w.size }
-func (w *work) Commit() actor.Commit { return actor.Commit{Key: w.key} }
-func (w *work) Done(err error)       { w.done(err) }
+func (w *work) Size() int64                 { return w.size }
+func (w *work) Commit() actor.Commit        { return actor.Commit{Key: w.key} }
+func (w *work) Done(err error, _ time.Time) { w.done(err) }
 
 // TestTraces runs the scripts of testdata: each command is followed by what
 // reached the store and by the answers.
@@ -173,7 +174,7 @@ func runTrace(t *testing.T, script string) string {
 	s := &fakeStore{}
 	ctx, end := context.WithCancel(t.Context())
 	cfg := Config{Lanes: 2, GroupRows: 3, GroupBytes: 100, QueueRows: 6, QueueBytes: 250}
-	commits, loads := NewCommits(ctx, cfg, s), NewLoads(ctx, cfg, s)
+	commits, loads := NewCommits(ctx, cfg, s, time.Now), NewLoads(ctx, cfg, s)
 	leave := map[string]context.CancelFunc{}
 	answer := func(id string, err error) {
 		s.mu.Lock()
@@ -283,7 +284,7 @@ func TestEachIsAnsweredOnce(t *testing.T) {
 		}
 		return errs
 	})
-	c := NewCommits(t.Context(), Config{Lanes: 3, GroupRows: 16, QueueRows: callers / 2}, store)
+	c := NewCommits(t.Context(), Config{Lanes: 3, GroupRows: 16, QueueRows: callers / 2}, store, time.Now)
 	var refused atomic.Int64
 	var group sync.WaitGroup
 	for caller := range callers {
