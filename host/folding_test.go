@@ -38,8 +38,10 @@ func TestFoldingIsBounded(t *testing.T) {
 				_, err := s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Add", IdempotencyKey: fmt.Sprint("k", i)})
 				answers <- err
 			}()
+			// One after the other: the first commit is held, folding comes to its
+			// bound, and the rest comes to an actor that has calls and no worker.
+			synctest.Wait()
 		}
-		synctest.Wait() // the first commit is held, and folding has come to its bound
 		close(hold)
 		for range calls {
 			if err := <-answers; err != nil {

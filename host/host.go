@@ -283,7 +283,7 @@ func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int, own bool) 
 		a.busy = true
 		s.work.Add(1)
 	}
-	if a.working || a.settling {
+	if a.working || a.settling || a.full() { // the flight's landing sends a worker
 		return false, nil
 	}
 	a.working = true
