@@ -24,6 +24,7 @@ type functions struct {
 // level is what a turn needs of its own when it runs within another one of the
 // same instance: wazero's Function objects hold a call stack each.
 type level struct {
+	ctx                guestContext // of the turn
 	stack              [2]uint64
 	framePtr, frameCap uint32 // the guest's frame buffer
 

@@ -262,8 +262,17 @@ func reply(i *instance, g guestBytes, s []uint64) {
 	case !validContentType(contentType):
 		s[0] = code32(abi.CodeInvalid)
 	default:
-		s[0] = code32(i.calls.Reply(string(contentType), payload))
+		s[0] = code32(i.calls.Reply(mediaType(contentType), payload))
 	}
+}
+
+// mediaType makes a string of a content type, of most without an allocation.
+func mediaType(b []byte) string {
+	const usual = "application/json"
+	if string(b) == usual {
+		return usual
+	}
+	return string(b)
 }
 
 // validContentType refuses what could not stand in an HTTP header.

@@ -3,6 +3,7 @@ package wasm
 import (
 	"bytes"
 	"runtime"
+	"sort"
 
 	"github.com/tetratelabs/wazero/api"
 )
@@ -78,6 +79,22 @@ func (img *image) write(memory []byte) {
 	for _, r := range img.runs {
 		copy(memory[r.at:], r.data)
 	}
+}
+
+// overwrite gives a part of a memory the image's content, whatever it has now.
+func (img *image) overwrite(memory []byte, from, to uint64) {
+	first := sort.Search(len(img.runs), func(n int) bool {
+		return img.runs[n].at+uint64(len(img.runs[n].data)) > from
+	})
+	for _, r := range img.runs[first:] {
+		if r.at >= to {
+			break
+		}
+		start := max(from, r.at)
+		clear(memory[from:start])
+		from = start + uint64(copy(memory[start:to], r.data[start-r.at:]))
+	}
+	clear(memory[from:to])
 }
 
 // setGlobals gives the mutable globals their first values.

@@ -72,8 +72,9 @@ var _ host.Instance = (*instance)(nil)
 
 type instanceKey struct{}
 
-// guestContext carries the instance to its host functions without a search
-// through the chain of contexts.
+// guestContext carries the instance to its host functions. Of the caller's
+// context it has the end alone: the runtime asks for values at every call, and
+// what a caller put there is no business of a guest's.
 type guestContext struct {
 	context.Context
 	instance *instance
@@ -83,7 +84,7 @@ func (c *guestContext) Value(key any) any {
 	if _, ok := key.(instanceKey); ok {
 		return c.instance
 	}
-	return c.Context.Value(key)
+	return nil
 }
 
 // NewInstance implements [host.Program]. Besides the errors of Run it returns
@@ -332,7 +333,7 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) e
 	if err != nil {
 		return err
 	}
-	outer, outerEmit := i.run, i.out.begin(calls.Log, i.active > 1)
+	outer, outerLog := i.run, i.out.begin(calls, i.active > 1)
 	var outerFuel, outerDepth uint64
 	if i.active > 1 {
 		outerFuel, outerDepth = i.fuel.Get(), i.depth.Get()
@@ -349,26 +350,36 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) e
 	}
 	i.refuel(ctx, limit)
 
-	err = i.turn(&guestContext{ctx, i}, lv, frame)
+	lv.ctx = guestContext{ctx, i}
+	err = i.turn(&lv.ctx, lv, frame)
 	account.Used += i.tank.spent(int64(i.fuel.Get()))
-	var outOfFuel *actor.FuelError
-	if errors.As(err, &outOfFuel) { // of the turn, not of this run
-		outOfFuel.Used, outOfFuel.Limit = account.Used, account.Limit
-	}
 
 	i.out.end()
-	i.run, i.out.emit = outer, outerEmit
+	lv.ctx = guestContext{}
+	i.run, i.out.to = outer, outerLog
 	if i.active > 1 {
 		i.fuel.Set(outerFuel)
 		i.depth.Set(outerDepth)
 	}
 	i.active--
 	i.countMemory()
+	i.used = i.used || frame.Flags&abi.FlagReadOnly != 0
+	if err != nil {
+		i.judge(err, account)
+	}
+	return err
+}
+
+// judge says what an error leaves of the instance.
+func (i *instance) judge(err error, account *host.Fuel) {
+	var outOfFuel *actor.FuelError
+	if errors.As(err, &outOfFuel) { // of the turn, not of this run
+		outOfFuel.Used, outOfFuel.Limit = account.Used, account.Limit
+	}
 	var onPurpose *actor.GuestError
 	failed := errors.As(err, &onPurpose)
-	i.broken = i.broken || err != nil && !failed
-	i.used = i.used || failed || frame.Flags&abi.FlagReadOnly != 0
-	return err
+	i.broken = i.broken || !failed
+	i.used = i.used || failed
 }
 
 // enter readies the instance for a turn of the frame's actor and returns the

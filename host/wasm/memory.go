@@ -20,7 +20,8 @@ const (
 	// mappings that Linux grants a process to others.
 	maxMapped = 8_000
 	// copiedBytes is up to where writing all of a memory anew is cheaper than
-	// having the kernel drop it and fault it in again.
+	// having the kernel drop it and fault it in again, if the kernel does not tell
+	// what of it is there.
 	copiedBytes = 256 << 10
 )
 
@@ -218,20 +219,15 @@ func (m *guestMemory) load(img *image) {
 }
 
 // restore gives the memory, as large as the image, the image's content whatever
-// it has now.
+// it has now. Where the kernel tells which pages the guest has, those are written:
+// a few, of a memory that is mostly untouched.
 func (m *guestMemory) restore(img *image) {
-	if m.image != nil && m.pool.pages.undo(m.data[:m.size], img.file.content()) {
-		return
-	}
-	if m.image != nil || m.size > copiedBytes {
+	switch {
+	case m.pool.pages.undo(m.data[:m.size], img):
+	case m.image != nil || m.size > copiedBytes:
 		m.drop()
 		m.load(img)
-		return
+	default:
+		img.overwrite(m.data, 0, m.size)
 	}
-	at := uint64(0)
-	for _, r := range img.runs {
-		clear(m.data[at:r.at])
-		at = r.at + uint64(copy(m.data[r.at:], r.data))
-	}
-	clear(m.data[at:m.size])
 }

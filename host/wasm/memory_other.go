@@ -28,6 +28,6 @@ type pagemap struct{}
 
 func newPagemap() *pagemap { return &pagemap{} }
 
-func (*pagemap) undo(_, _ []byte) bool     { return false }
+func (*pagemap) undo([]byte, *image) bool  { return false }
 func (*pagemap) own([]byte) (uint64, bool) { return 0, false }
 func (*pagemap) close()                    {}

@@ -23,11 +23,16 @@ const (
 // turn's log; the newest of it is kept in any case, since the runtimes of
 // languages print why they panic before they trap.
 type output struct {
-	emit           func(level int32, text string) // nil outside turns
+	to             logger // nil outside turns
 	stdout, stderr lineWriter
 	tail           []byte
 	lines, bytes   int
 	spend          func(uint64) // charges the guest
+}
+
+// logger gets the lines of a turn: its [host.Calls].
+type logger interface {
+	Log(level int32, text string)
 }
 
 func (o *output) init(spend func(uint64)) {
@@ -38,10 +43,10 @@ func (o *output) init(spend func(uint64)) {
 
 // begin starts a turn, and returns who got the lines before. Turns within
 // another one share its bounds and explain its trap.
-func (o *output) begin(emit func(level int32, text string), within bool) (before func(level int32, text string)) {
+func (o *output) begin(to logger, within bool) (before logger) {
 	o.stdout.flush()
 	o.stderr.flush()
-	before, o.emit = o.emit, emit
+	before, o.to = o.to, to
 	if !within {
 		o.lines, o.bytes, o.tail = 0, 0, o.tail[:0]
 	}
@@ -52,7 +57,7 @@ func (o *output) begin(emit func(level int32, text string), within bool) (before
 func (o *output) end() {
 	o.stdout.flush()
 	o.stderr.flush()
-	o.emit = nil
+	o.to = nil
 }
 
 func (o *output) log(level int32, text string) {
@@ -63,17 +68,17 @@ func (o *output) log(level int32, text string) {
 }
 
 func (o *output) line(level int32, text string) {
-	if o.emit == nil || o.lines > maxTurnLines {
+	if o.to == nil || o.lines > maxTurnLines {
 		return
 	}
 	o.lines++
 	o.bytes += len(text)
 	if o.lines > maxTurnLines || o.bytes > maxTurnOutput {
 		o.lines = maxTurnLines + 1
-		o.emit(levelWarn, "the turn logged more than 1000 lines or 256 KiB; the rest of it is dropped")
+		o.to.Log(levelWarn, "the turn logged more than 1000 lines or 256 KiB; the rest of it is dropped")
 		return
 	}
-	o.emit(level, text)
+	o.to.Log(level, text)
 }
 
 // remember keeps the newest of what was printed, up to the beginning of a panic:

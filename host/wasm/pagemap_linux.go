@@ -29,7 +29,12 @@ const (
 // maxWritten bounds the ranges of written pages that are copied back one by one.
 const maxWritten = 128
 
-// pagemap asks the kernel which pages of a guest's memory are its own. That takes Linux 6.7; before it, nothing is known.
+// maxUndone bounds the bytes that are written back: what a guest has beyond it is
+// better dropped, also for the memory that it takes.
+const maxUndone = 1 << 20
+
+// pagemap asks the kernel which pages of a guest's memory are its own. That takes
+// Linux 6.7; before it, nothing is known.
 type pagemap struct {
 	open func() *os.File // once; nil where there is none
 	room sync.Pool       // of *scanRoom
@@ -91,16 +96,21 @@ func (p *pagemap) scan(mapping []byte, each func(base uint64, regions []pageRegi
 	}
 }
 
-// undo copies the pages of a mapping that were written back from the original,
-// as long as the mapping. It reports false, having changed nothing, if it cannot
-// tell or if they are so many that dropping them is cheaper.
-func (p *pagemap) undo(mapping, original []byte) bool {
-	return p.scan(mapping, func(base uint64, regions []pageRegion, last bool) bool {
-		if !last {
+// undo gives the pages that a memory has of its own the content of the image.
+// It reports false, having changed nothing, if it cannot tell or if they are so
+// many that dropping them is cheaper. A page that is not there reads as what it
+// was mapped as.
+func (p *pagemap) undo(memory []byte, img *image) bool {
+	return p.scan(memory, func(base uint64, regions []pageRegion, last bool) bool {
+		bytes := uint64(0)
+		for _, r := range regions {
+			bytes += r.end - r.start
+		}
+		if !last || bytes > maxUndone {
 			return false
 		}
 		for _, r := range regions {
-			copy(mapping[r.start-base:r.end-base], original[r.start-base:r.end-base])
+			img.overwrite(memory, r.start-base, r.end-base)
 		}
 		return true
 	})
