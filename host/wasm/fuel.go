@@ -21,8 +21,9 @@ const (
 	// recursive walk over any document a turn could be given, and some
 	// megabytes of native stack.
 	maxDepth = 10_000
-	// trialFuel bounds the guest's allocator when an image is made.
-	trialFuel = 10_000_000
+	// trialFuel bounds the guest when an image is made: its manifest and its
+	// allocator.
+	trialFuel = 1_000_000_000
 )
 
 // tank is the fuel of one run of a guest.

@@ -147,7 +147,7 @@ func (p *program) makeImage(ctx context.Context, limit uint64) (*image, error) {
 	defer func() { _ = i.close(context.WithoutCancel(ctx)) }() // nothing is left to lose
 	trial := &guestContext{ctx, i}
 	i.refuel(trial, trialFuel)
-	if i.mem.refused > 0 || i.growFrame(trial, i.levels[0], minFrameBytes) != nil {
+	if i.mem.refused > 0 || i.warmUp(trial) != nil {
 		if ctx.Err() == nil {
 			p.noImages.Store(true)
 		}
@@ -158,6 +158,19 @@ func (p *program) makeImage(ctx context.Context, limit uint64) (*image, error) {
 		return img, nil
 	}
 	return p.image.Load(), nil
+}
+
+// warmUp runs the guest as far as can be done without a turn. The manifest is
+// asked for since it takes a guest's allocator and JSON encoder through their
+// first steps, which then are the image's and not those of every turn after a
+// change of actor.
+func (i *instance) warmUp(ctx context.Context) error {
+	i.out.begin(nil, false)
+	defer i.out.end()
+	if _, err := i.manifest(ctx); err != nil {
+		return err
+	}
+	return i.growFrame(ctx, i.levels[0], minFrameBytes)
 }
 
 // start makes the module's instance in an empty memory, from the image or by

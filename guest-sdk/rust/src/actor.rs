@@ -91,7 +91,7 @@ fn with_defaults<T: State>(keys: &[u8]) -> Result<Vec<u8>, Error> {
         }
     }
     Ok(json::write_object(
-        members.iter().map(|(key, value)| (key.as_str(), *value)),
+        members.iter().map(|(key, value)| (key.as_ref(), *value)),
     ))
 }
 

@@ -3,7 +3,7 @@
 use crate::codec::TurnFrame;
 use crate::host::Host;
 use crate::state::{StateReader, StateWriter};
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -45,9 +45,8 @@ pub enum Level {
 /// `&mut`.
 pub struct Context {
     host: Rc<dyn Host>,
-    key: Key,
-    method: String,
-    invocation_id: String,
+    names: Names,
+    key: Lazy,
     time_unix_nano: i64,
     read_only: bool,
     keys_changed: Cell<bool>,
@@ -58,13 +57,8 @@ impl Context {
     pub(crate) fn new(host: Rc<dyn Host>, turn: &TurnFrame<'_>, read_only: bool) -> Context {
         Context {
             host,
-            key: Key {
-                app: turn.app.to_string(),
-                actor_type: turn.actor_type.to_string(),
-                id: turn.id.to_string(),
-            },
-            method: turn.method.to_string(),
-            invocation_id: turn.invocation_id.to_string(),
+            names: Names::of(turn),
+            key: Lazy(UnsafeCell::new(None)),
             time_unix_nano: turn.time_unix_nano,
             read_only,
             keys_changed: Cell::new(false),
@@ -74,27 +68,27 @@ impl Context {
 
     /// The actor's name in full.
     pub fn key(&self) -> &Key {
-        &self.key
+        self.key.get(&self.names)
     }
 
     /// The actor's ID.
     pub fn id(&self) -> &str {
-        &self.key.id
+        self.names.part(2)
     }
 
     /// The app that the actor belongs to.
     pub fn app(&self) -> &str {
-        &self.key.app
+        self.names.part(0)
     }
 
     /// The method that was called; empty in a migration.
     pub fn method(&self) -> &str {
-        &self.method
+        self.names.part(3)
     }
 
     /// Names this call; the same for every attempt to run it.
     pub fn invocation_id(&self) -> &str {
-        &self.invocation_id
+        self.names.part(4)
     }
 
     /// Whether this turn may not change anything.
@@ -196,17 +190,71 @@ impl Context {
         self.all_deleted.get()
     }
 
-    pub(crate) fn into_key(self) -> Key {
-        self.key
+    pub(crate) fn into_names(self) -> Names {
+        self.names
+    }
+}
+
+/// What a turn's frame says of the actor and the call, in one allocation.
+pub(crate) struct Names {
+    text: String,
+    ends: [usize; 5],
+}
+
+impl Names {
+    fn of(turn: &TurnFrame<'_>) -> Names {
+        let parts = [
+            turn.app,
+            turn.actor_type,
+            turn.id,
+            turn.method,
+            turn.invocation_id,
+        ];
+        let mut text = String::with_capacity(parts.iter().map(|p| p.len()).sum());
+        let mut ends = [0; 5];
+        for (part, end) in parts.iter().zip(&mut ends) {
+            text.push_str(part);
+            *end = text.len();
+        }
+        Names { text, ends }
+    }
+
+    fn part(&self, n: usize) -> &str {
+        let start = if n == 0 { 0 } else { self.ends[n - 1] };
+        &self.text[start..self.ends[n]]
+    }
+
+    /// Whether they name the same actor.
+    pub(crate) fn same_actor(&self, turn: &TurnFrame<'_>) -> bool {
+        self.part(2) == turn.id && self.part(1) == turn.actor_type && self.part(0) == turn.app
+    }
+}
+
+/// The key, made when somebody asks for it: most methods do not.
+struct Lazy(UnsafeCell<Option<Box<Key>>>);
+
+impl Lazy {
+    fn get(&self, names: &Names) -> &Key {
+        // SAFETY, both times: the cell is not Sync and nothing else reaches it. It is
+        // written once, while nothing of it is lent, and only read from then on.
+        if let Some(key) = unsafe { &*self.0.get() } {
+            return key;
+        }
+        let key = Box::new(Key {
+            app: names.part(0).to_string(),
+            actor_type: names.part(1).to_string(),
+            id: names.part(2).to_string(),
+        });
+        unsafe { &mut *self.0.get() }.get_or_insert(key)
     }
 }
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
-            .field("key", &self.key)
-            .field("method", &self.method)
-            .field("invocation_id", &self.invocation_id)
+            .field("key", self.key())
+            .field("method", &self.method())
+            .field("invocation_id", &self.invocation_id())
             .finish_non_exhaustive()
     }
 }

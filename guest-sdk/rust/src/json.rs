@@ -4,10 +4,11 @@
 //! Nothing here recurses, so that no text can exhaust a guest's small stack.
 
 use crate::error::Error;
+use std::borrow::Cow;
 
 /// The members of an object, in the text's order: decoded key, value as it
 /// stands in the text, without white space around it.
-pub(crate) fn members(text: &[u8]) -> Result<Vec<(String, &[u8])>, Error> {
+pub(crate) fn members(text: &[u8]) -> Result<Vec<(Cow<'_, str>, &[u8])>, Error> {
     let mut s = Scanner::new(text)?;
     s.space();
     s.expect(b'{', "an object")?;
@@ -60,17 +61,50 @@ pub(crate) fn string(text: &[u8]) -> Result<String, Error> {
     s.space();
     let value = s.string()?;
     s.end()?;
-    Ok(value)
+    Ok(value.into_owned())
 }
 
 /// A text that is one JSON value, without white space around it.
 #[cfg_attr(all(feature = "serde", target_arch = "wasm32"), allow(dead_code))]
 pub(crate) fn single(text: &[u8]) -> Result<&str, Error> {
     let mut s = Scanner::new(text)?;
-    let value = s.value()?;
+    s.space();
+    let start = s.pos;
+    let end = start + s.value()?.len();
     s.end()?;
-    // Scanner::new refuses what is not UTF-8.
-    Ok(std::str::from_utf8(value).unwrap_or_default())
+    Ok(&s.whole[start..end])
+}
+
+/// A text that is nothing but a whole number of JSON, which many payloads and
+/// fields are: what [`single`] would say of it, at less cost.
+#[cfg_attr(feature = "serde", allow(dead_code))]
+pub(crate) fn whole(text: &[u8]) -> Option<&str> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    match digits {
+        [b'0'] => {}
+        [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => {}
+        _ => return None,
+    }
+    std::str::from_utf8(text).ok()
+}
+
+/// Appends a whole number.
+#[cfg_attr(feature = "serde", allow(dead_code))]
+pub(crate) fn write_number(out: &mut Vec<u8>, negative: bool, mut n: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    if negative {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
 }
 
 /// Appends `text` as a JSON string.
@@ -113,14 +147,19 @@ pub(crate) fn write_object<'m>(members: impl IntoIterator<Item = (&'m str, &'m [
 }
 
 struct Scanner<'a> {
-    text: &'a [u8],
+    whole: &'a str,
+    text: &'a [u8], // its bytes
     pos: usize,
 }
 
 impl<'a> Scanner<'a> {
     fn new(text: &'a [u8]) -> Result<Scanner<'a>, Error> {
         match std::str::from_utf8(text) {
-            Ok(_) => Ok(Scanner { text, pos: 0 }),
+            Ok(whole) => Ok(Scanner {
+                whole,
+                text,
+                pos: 0,
+            }),
             Err(e) => Err(Error::bad_json(format!(
                 "not UTF-8 at byte {}",
                 e.valid_up_to()
@@ -311,15 +350,20 @@ impl<'a> Scanner<'a> {
 
     /// Passes a string and decodes it. A surrogate without its other half
     /// becomes U+FFFD, as in Go.
-    fn string(&mut self) -> Result<String, Error> {
+    fn string(&mut self) -> Result<Cow<'a, str>, Error> {
         let start = self.pos + 1;
         self.skip_string()?;
-        let raw = &self.text[start..self.pos - 1];
+        let whole = &self.whole[start..self.pos - 1];
+        let raw = whole.as_bytes();
         if !raw.contains(&b'\\') {
-            return Ok(String::from_utf8_lossy(raw).into_owned());
+            return Ok(Cow::Borrowed(whole));
         }
         let mut out = Vec::with_capacity(raw.len());
-        let mut s = Scanner { text: raw, pos: 0 };
+        let mut s = Scanner {
+            whole,
+            text: raw,
+            pos: 0,
+        };
         while let Some(byte) = s.peek() {
             s.pos += 1;
             if byte != b'\\' {
@@ -342,7 +386,7 @@ impl<'a> Scanner<'a> {
                 None => {}
             }
         }
-        Ok(String::from_utf8_lossy(&out).into_owned())
+        Ok(Cow::Owned(String::from_utf8_lossy(&out).into_owned()))
     }
 
     /// The character of a `\u`, which may need the next one as well.
@@ -428,7 +472,7 @@ mod tests {
             [("a", b"1"), ("bA\"", br#"[ {"a":2}, 3 ]"#), ("", br#""x""#)];
         assert_eq!(got.len(), want.len());
         for (got, want) in got.iter().zip(want) {
-            assert_eq!((got.0.as_str(), got.1), want);
+            assert_eq!((got.0.as_ref(), got.1), want);
         }
         assert!(members(b"[]").is_err());
         assert!(members(b"{\"a\":1} 2").is_err());

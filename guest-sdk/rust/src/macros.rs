@@ -285,9 +285,15 @@ macro_rules! record {
 
         impl $crate::ToJson for $name {
             fn to_json(&self) -> ::core::result::Result<::std::vec::Vec<u8>, $crate::Error> {
-                let fields: [(&str, ::std::vec::Vec<u8>); $crate::__private::count(&[$(stringify!($field)),*])] =
-                    [$((stringify!($field), $crate::ToJson::to_json(&self.$field)?)),*];
-                ::core::result::Result::Ok($crate::__private::write_record(&fields))
+                let mut out = ::std::vec::Vec::with_capacity(64);
+                $crate::ToJson::append_json(self, &mut out)?;
+                ::core::result::Result::Ok(out)
+            }
+
+            fn append_json(&self, out: &mut ::std::vec::Vec<u8>) -> ::core::result::Result<(), $crate::Error> {
+                let fields: [(&str, &dyn $crate::ToJson); $crate::__private::count(&[$(stringify!($field)),*])] =
+                    [$((stringify!($field), &self.$field)),*];
+                $crate::__private::write_record(out, &fields)
             }
         }
 

@@ -1,5 +1,6 @@
 //! What [`record!`](crate::record) calls.
 
+use crate::convert::ToJson;
 use crate::error::Error;
 use crate::json;
 
@@ -12,12 +13,19 @@ pub fn member(field: &str) -> &str {
     field.strip_prefix("r#").unwrap_or(field)
 }
 
-pub fn write_record(fields: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    json::write_object(
-        fields
-            .iter()
-            .map(|(name, value)| (member(name), value.as_slice())),
-    )
+/// Appends an object with these fields.
+pub fn write_record(out: &mut Vec<u8>, fields: &[(&str, &dyn ToJson)]) -> Result<(), Error> {
+    out.push(b'{');
+    for (n, (name, value)) in fields.iter().enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        json::write_string(out, member(name));
+        out.push(b':');
+        value.append_json(out)?;
+    }
+    out.push(b'}');
+    Ok(())
 }
 
 type SetMember<'a> = dyn FnMut(&str, &[u8]) -> Result<(), Error> + 'a;

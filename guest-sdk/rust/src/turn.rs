@@ -8,7 +8,7 @@
 
 use crate::actor::Actor;
 use crate::codec::{self, TurnFrame};
-use crate::context::{Context, Key};
+use crate::context::{Context, Names};
 use crate::convert::Payload;
 use crate::error::{Error, Status};
 use crate::host::{Code, Host};
@@ -94,7 +94,7 @@ pub(crate) fn finish(host: &dyn Host, result: Result<Payload, Error>) -> i32 {
 pub(crate) struct Memory(Vec<(TypeId, Box<dyn Any>)>);
 
 struct Kept<A> {
-    key: Key,
+    names: Names,
     revision: u64,
     loaded: Loaded<A>,
 }
@@ -142,7 +142,7 @@ pub(crate) fn run<A: Actor>(
     };
     let mut ctx = Context::new(host.clone(), turn, read_only);
     let mut loaded = match kept {
-        Some(kept) if kept.revision == turn.revision && kept.key == *ctx.key() => kept.loaded,
+        Some(kept) if kept.revision == turn.revision && kept.names.same_actor(turn) => kept.loaded,
         _ => load::<A>(host.as_ref())?,
     };
     let reply = loaded
@@ -154,7 +154,7 @@ pub(crate) fn run<A: Actor>(
     }
     if !ctx.keys_changed() && A::SPEC.placement != Placement::Stateless {
         let kept = Kept {
-            key: ctx.into_key(),
+            names: ctx.into_names(),
             revision: host.state_revision(),
             loaded,
         };

@@ -159,6 +159,7 @@ impl Host for Imports {
 
 thread_local! {
     static MEMORY: RefCell<Memory> = RefCell::new(Memory::default());
+    static HOST: Rc<dyn Host> = Rc::new(Imports);
 }
 
 /// The level of slog's errors.
@@ -203,5 +204,5 @@ pub fn manifest(module: &Module) -> i64 {
 pub unsafe fn turn(module: &Module, ptr: u32, len: u32) -> i32 {
     log_panics();
     let frame = std::slice::from_raw_parts(ptr as *const u8, len as usize);
-    MEMORY.with(|memory| module.turn(memory, &(Rc::new(Imports) as Rc<dyn Host>), frame))
+    MEMORY.with(|memory| HOST.with(|host| module.turn(memory, host, frame)))
 }

@@ -14,12 +14,23 @@ macro_rules! numbers {
     ($what:literal: $($t:ty)+) => {$(
         impl ToJson for $t {
             fn to_json(&self) -> Result<Vec<u8>, Error> {
-                Ok(self.to_string().into_bytes())
+                let mut out = Vec::with_capacity(20);
+                self.append_json(&mut out)?;
+                Ok(out)
+            }
+
+            fn append_json(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+                let wide = *self as i128; // all of these types fit
+                json::write_number(out, wide < 0, wide.unsigned_abs() as u64);
+                Ok(())
             }
         }
         impl FromJson for $t {
             fn from_json(text: &[u8]) -> Result<$t, Error> {
-                let text = json::single(text)?;
+                let text = match json::whole(text) {
+                    Some(digits) => digits,
+                    None => json::single(text)?,
+                };
                 text.parse().map_err(|_| not_a(concat!($what, " (", stringify!($t), ")"), text))
             }
         }
@@ -169,7 +180,7 @@ impl<T: FromJson> FromJson for BTreeMap<String, T> {
     fn from_json(text: &[u8]) -> Result<BTreeMap<String, T>, Error> {
         json::members(text)?
             .into_iter()
-            .map(|(key, value)| Ok((key, T::from_json(value)?)))
+            .map(|(key, value)| Ok((key.into_owned(), T::from_json(value)?)))
             .collect()
     }
 }

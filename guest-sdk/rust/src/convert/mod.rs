@@ -26,6 +26,13 @@ pub trait ToJson {
     ///
     /// JSON has no form for it: a map whose keys are not strings, for example.
     fn to_json(&self) -> Result<Vec<u8>, Error>;
+
+    /// Appends what [`to_json`](ToJson::to_json) returns.
+    #[doc(hidden)]
+    fn append_json(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        out.extend_from_slice(&self.to_json()?);
+        Ok(())
+    }
 }
 
 /// Can be read from JSON.

@@ -136,7 +136,7 @@ impl<A: Actor> ActorRef<A> {
         let members = json::members(object.as_bytes()).expect("a JSON object");
         let entries = members.into_iter().map(|(key, value)| {
             assert!(overlay::valid_key(&key), "invalid state key {key:?}");
-            (key, Value::json(value))
+            (key.into_owned(), Value::json(value))
         });
         self.host.put(&self.key, schema, entries.collect());
     }

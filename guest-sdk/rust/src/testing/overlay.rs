@@ -161,7 +161,10 @@ fn members(object: &[u8]) -> Result<BTreeMap<String, &[u8]>, Code> {
     }
     let members = json::members(object).map_err(|_| Code::INVALID)?;
     if members.iter().all(|(key, _)| valid_key(key)) {
-        return Ok(members.into_iter().collect());
+        return Ok(members
+            .into_iter()
+            .map(|(key, value)| (key.into_owned(), value))
+            .collect());
     }
     Err(Code::INVALID)
 }
