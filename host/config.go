@@ -59,6 +59,9 @@ type Config struct {
 	// how long a caller whose time is up waits for the outcome of a turn that
 	// is already sealed, before it is told actor.ErrAmbiguous. Defaults to 15 s.
 	SettleGrace time.Duration
+	// InstancesAhead bounds the dedicated instances that are made ahead of need for
+	// each module of an app. Defaults to 32; negative makes none.
+	InstancesAhead int
 	// SweepEvery is how often idle activations and instances are looked for.
 	// Defaults to 5 s.
 	SweepEvery time.Duration
@@ -72,6 +75,7 @@ const (
 	DefaultLockedTurns    = 32
 	DefaultSettleGrace    = 15 * time.Second
 	DefaultSweepEvery     = 5 * time.Second
+	DefaultInstancesAhead = 32
 )
 
 // WithDefaults returns a copy of c whose zero fields have their defaults.
@@ -90,6 +94,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.LockedTurns, DefaultLockedTurns)
 	setDefault(&c.SettleGrace, DefaultSettleGrace)
 	setDefault(&c.SweepEvery, DefaultSweepEvery)
+	setDefault(&c.InstancesAhead, DefaultInstancesAhead)
 	return c
 }
 

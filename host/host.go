@@ -53,7 +53,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h := &Host{cfg: cfg, ownClock: ownClock, events: cfg.Events.withDefaults(), locked: make(chan struct{}, cfg.LockedTurns)}
 	h.table.init(cfg.MaxActivations)
-	h.pools = pools{cfg: &h.cfg, events: &h.events, takeIdle: h.table.takeInstance, byKey: make(map[poolKey]*pool)}
+	h.pools = pools{cfg: &h.cfg, events: &h.events, takeIdle: h.table.takeInstance, ahead: newAhead(cfg.InstancesAhead), byKey: make(map[poolKey]*pool)}
 	h.turns.New = func() any { return &turn{host: h} }
 	h.batches.New = func() any { return new(batch) }
 	h.calls.New = func() any { return new(call) }

@@ -127,6 +127,7 @@ func (h *Host) drain() {
 		for in := p.takeOldest(); in != nil; in = p.takeOldest() {
 			in.discard()
 		}
+		p.dropAhead(0)
 	}
 	h.endStore()
 }
@@ -145,9 +146,13 @@ func (h *Host) kill() {
 	}
 }
 
-// sweep closes what nobody used for long enough, now and then.
+// sweep closes what nobody used for long enough, now and then, while instances
+// are made ahead of need beside it.
 func (h *Host) sweep(ctx context.Context) {
 	defer close(h.life.swept)
+	var making sync.WaitGroup
+	defer making.Wait()
+	making.Go(func() { h.pools.ahead.run(ctx) })
 	tick := time.NewTicker(h.cfg.SweepEvery)
 	defer tick.Stop()
 	for {

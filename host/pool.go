@@ -36,6 +36,7 @@ type pools struct {
 	memory atomic.Int64 // bytes of all instances
 	// takeIdle finds a dedicated instance that is not in use.
 	takeIdle func() *instance
+	ahead    *ahead
 
 	mu    sync.Mutex
 	byKey map[poolKey]*pool // never shrinks: a pool without instances is small
@@ -65,6 +66,9 @@ func (ps *pools) all() []*pool {
 // reclaim closes one instance that is not in use, and reports whether there was
 // any.
 func (ps *pools) reclaim() bool {
+	if ps.reclaimAhead() {
+		return true
+	}
 	for _, p := range ps.all() {
 		if in := p.takeOldest(); in != nil {
 			in.discard()
@@ -78,12 +82,14 @@ func (ps *pools) reclaim() bool {
 	return false
 }
 
-// closeIdle closes the instances that nobody used since a time.
+// closeIdle closes the instances that nobody used since a time, and of those that
+// were made ahead what is more than was taken since the last call.
 func (ps *pools) closeIdle(since time.Time) {
 	for _, p := range ps.all() {
 		for _, in := range p.takeUnused(since) {
 			in.discard()
 		}
+		p.settleAhead()
 	}
 }
 
@@ -101,6 +107,12 @@ type pool struct {
 	made    int           // shared instances, and permissions to make one
 	idle    []*instance   // the last one was used last
 	waiters []chan *instance
+
+	// Dedicated ones that were made ahead of need; see ahead.
+	waiting []*instance
+	wanted  int  // of them
+	taken   int  // dedicated ones, since the last sweep
+	asked   bool // on ahead's list
 }
 
 // giveBack ends the use of a shared instance whose run ended with err.
@@ -164,7 +176,7 @@ func (p *pool) granted(ctx context.Context, in *instance) (*instance, error) {
 }
 
 func (p *pool) makeShared(ctx context.Context) (*instance, error) {
-	in, err := p.make(ctx, false)
+	in, err := p.make(ctx, false, p.pools.reclaim)
 	if err != nil {
 		p.returnPermission()
 	}
@@ -228,8 +240,9 @@ func (p *pool) event(in *instance) InstanceEvent {
 	return InstanceEvent{App: p.key.app, Digest: p.key.digest, MemoryBytes: in.bytes, Dedicated: in.dedicated}
 }
 
-// make makes an instance, if the guests' memory allows.
-func (p *pool) make(ctx context.Context, dedicated bool) (*instance, error) {
+// make makes an instance, if the guests' memory allows: where it does not, others
+// are closed by reclaim as long as that reports true.
+func (p *pool) make(ctx context.Context, dedicated bool, reclaim func() bool) (*instance, error) {
 	program, err := p.load(ctx)
 	if err != nil {
 		return nil, err
@@ -239,11 +252,11 @@ func (p *pool) make(ctx context.Context, dedicated bool) (*instance, error) {
 	reserved, budget := p.typical.Load(), p.pools.cfg.GuestMemory
 	for p.pools.memory.Add(reserved) > budget || reserved == 0 && p.pools.memory.Load() >= budget {
 		p.pools.memory.Add(-reserved)
-		if !p.pools.reclaim() {
+		if !reclaim() {
 			return nil, fmt.Errorf("%w: guests use all of their %d bytes of memory", actor.ErrOverloaded, budget)
 		}
 	}
-	guest, err := program.NewInstance(ctx, p.key.memoryBytes)
+	guest, err := p.newGuest(ctx, program, reclaim)
 	if err != nil {
 		p.pools.memory.Add(-reserved)
 		return nil, err

@@ -26,7 +26,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	s := newStage(t, host.Config{
-		MaxActivations: 5, GuestMemory: 20, InstanceIdle: time.Millisecond, SweepEvery: time.Millisecond,
+		MaxActivations: 5, GuestMemory: 20, InstancesAhead: 2, InstanceIdle: time.Millisecond, SweepEvery: time.Millisecond,
 		Limits: host.Limits{IdleTimeout: time.Millisecond, Instances: 3},
 	})
 	deploy := func(placement string) {

@@ -54,7 +54,8 @@ func TestTraces(t *testing.T) {
 func runTrace(t *testing.T, script string) string {
 	tr := &trace{store: newFakeStore(), world: hosttest.New(), out: &output{}, gate: newGate()}
 	h, err := host.New(host.Config{
-		Committer: tr.store, Modules: tr.world, Engine: tr.world,
+		InstancesAhead: -1,
+		Committer:      tr.store, Modules: tr.world, Engine: tr.world,
 		Events: tr.events(), SettleGrace: 2 * time.Second,
 		Limits: host.Limits{StateBytes: 200},
 	})

@@ -166,7 +166,7 @@ func (h *Host) instanceFor(ctx context.Context, a *activation, s *served) (*inst
 	if !s.dedicated {
 		return s.pool.acquire(ctx)
 	}
-	in, err := s.pool.make(ctx, true)
+	in, err := s.pool.takeDedicated(ctx)
 	if err != nil {
 		return nil, err
 	}

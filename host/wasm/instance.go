@@ -22,7 +22,7 @@ const (
 	maxPages         = 65_536
 	exportInitialize = abi.ExportInitialize
 	// minFrameBytes is the smallest frame buffer asked of a guest.
-	minFrameBytes = 4 << 10
+	minFrameBytes = 2 << 10
 	// maxLevels bounds how often an instance is entered again while it runs.
 	maxLevels = 64
 )
