@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -159,6 +160,7 @@ func after(row actor.Row, c *actor.Commit) actor.Row {
 		row.State = actor.EncodedState{}
 	case c.Effects.State != nil:
 		row.State = *c.Effects.State
+		row.State.Data = bytes.Clone(row.State.Data) // it does not keep the commit
 	}
 	return row
 }

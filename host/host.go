@@ -27,6 +27,7 @@ type Host struct {
 	turns     sync.Pool     // of *turn
 	batches   sync.Pool     // of *batch
 	calls     sync.Pool     // of *call
+	rooms     sync.Pool     // of *[]byte, for encoded states on their way to the store
 	locked    chan struct{} // a place for each locked turn under way
 
 	served   atomic.Pointer[map[Scope]knownServed]
@@ -57,6 +58,7 @@ func New(cfg Config) (*Host, error) {
 	h.turns.New = func() any { return &turn{host: h} }
 	h.batches.New = func() any { return new(batch) }
 	h.calls.New = func() any { return new(call) }
+	h.rooms.New = func() any { return new([]byte) }
 	h.served.Store(&map[Scope]knownServed{})
 	h.store, h.endStore = context.WithCancel(context.Background())
 	h.commits = pipeline.NewCommits(h.store, cfg.Pipeline, cfg.Committer, cfg.Clock)

@@ -216,6 +216,9 @@ func (p *pool) release(in *instance) {
 // count brings the total up to date with what the instance grew by.
 func (in *instance) count() {
 	now := in.guest.MemoryBytes()
+	if now == in.bytes {
+		return
+	}
 	in.pool.pools.memory.Add(now - in.bytes)
 	in.bytes = now
 }

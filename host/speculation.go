@@ -41,6 +41,7 @@ type batch struct {
 	commit  actor.Commit
 	state   *overlay.State // what the commit carries, encoded when it is sent; nil: records alone
 	encoded actor.EncodedState
+	room    *[]byte // of Host.rooms, that encoded is in; nil: none
 	records []actor.IdempotencyRecord
 	replies int // bytes of the recorded replies
 	after   *loaded
@@ -54,9 +55,14 @@ func (h *Host) newBatch(a *activation) *batch {
 	return b
 }
 
-// release gives back a batch that has landed. Nobody has it any more: neither
-// the activation nor the pipeline, for which Done is the end.
-func (h *Host) release(b *batch) {
+// release gives back a batch that has landed with err. Nobody has it any more:
+// neither the activation nor the pipeline, for which Done is the end. Whether
+// somebody still reads what a commit of an unknown outcome carried is not known
+// either.
+func (h *Host) release(b *batch, err error) {
+	if b.room != nil && (err == nil || refusal(err)) {
+		h.rooms.Put(b.room)
+	}
 	clear(b.records)
 	*b = batch{records: b.records[:0]}
 	h.batches.Put(b)
@@ -87,7 +93,9 @@ func (b *batch) Size() int64 {
 // Commit implements [pipeline.Work].
 func (b *batch) Commit() actor.Commit {
 	if b.state != nil {
-		b.encoded = b.state.Encoded()
+		b.room = b.host.rooms.Get().(*[]byte)
+		*b.room = b.state.AppendEncoded((*b.room)[:0])
+		b.encoded = actor.EncodedState{Format: b.state.Format(), Data: *b.room}
 		b.commit.Effects.State = &b.encoded
 	}
 	b.commit.Effects.Idempotency = b.records
@@ -188,7 +196,7 @@ func (h *Host) landed(b *batch, err error, now time.Time) {
 	} else {
 		a.refuse(s, b, err, &left.answered)
 	}
-	h.release(b)
+	h.release(b, err)
 	a.admitted -= left.answered.len
 	if a.flight == nil && a.quiet != nil {
 		close(a.quiet)

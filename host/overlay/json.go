@@ -24,17 +24,20 @@ func trimJSON(value []byte) []byte { return bytes.Trim(value, " \t\r\n") }
 
 // decodeJSON splits a JSON object into its members, in ascending order of keys;
 // the values alias data. Keys are state keys: 1 to 512 bytes, each once.
-func decodeJSON(data []byte) ([]envelope.Entry, error) {
+func decodeJSON(data []byte) ([]envelope.Entry, error) { return appendMembers(nil, data, nil) }
+
+// appendMembers is decodeJSON, into entries, which is empty. Keys that are among
+// those of known have their strings.
+func appendMembers(entries []envelope.Entry, data []byte, known []envelope.Entry) ([]envelope.Entry, error) {
 	data = trimJSON(data)
 	if len(data) == 0 || data[0] != '{' || !validJSON(data) {
 		return nil, errNotObject
 	}
 	// The object is valid from here on: the scan only looks for boundaries.
-	var entries []envelope.Entry
 	pos := skipSpace(data, 1)
 	for data[pos] != '}' {
 		end := skipString(data, pos)
-		key, err := unquote(data[pos:end])
+		key, err := unquote(data[pos:end], known)
 		if err != nil {
 			return nil, err
 		}
@@ -62,9 +65,12 @@ func decodeJSON(data []byte) ([]envelope.Entry, error) {
 	return entries, nil
 }
 
-func unquote(quoted []byte) (string, error) {
+func unquote(quoted []byte, known []envelope.Entry) (string, error) {
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
+		if at, ok := find(known, inner); ok {
+			return known[at].Key, nil
+		}
 		return string(inner), nil
 	}
 	var key string
@@ -151,6 +157,9 @@ func appendMember(dst []byte, e *envelope.Entry) []byte {
 func appendQuoted(dst []byte, key string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
+	if quotedLen(key) == len(`""`)+len(key) {
+		return append(append(dst, key...), '"')
+	}
 	for i := range len(key) {
 		switch c := key[i]; {
 		case c == '"' || c == '\\':

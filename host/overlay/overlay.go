@@ -40,7 +40,9 @@ type Overlay struct {
 	count   int   // visible keys
 	size    int64 // bytes of visible keys and values
 	sorted  []string
-	entry   envelope.Entry // what each hands out
+	entry   envelope.Entry   // what each hands out
+	was, is []envelope.Entry // room for what Patch is given
+	key     []byte           // what bytes returns
 }
 
 // change is what the turn made of one key. A deleted change hides a key of the
@@ -202,11 +204,12 @@ func (o *Overlay) AppendJSON(dst []byte) []byte {
 // state_patch, and returns how many keys it changed. It applies whole or not at
 // all.
 func (o *Overlay) Patch(before, after []byte) (changed int, code abi.Code) {
-	was, ok := members(before)
+	defer o.forget()
+	was, ok := o.members(&o.was, before)
 	if !ok {
 		return 0, abi.CodeInvalid
 	}
-	is, ok := members(after)
+	is, ok := o.members(&o.is, after)
 	if !ok {
 		return 0, abi.CodeInvalid
 	}
@@ -221,18 +224,18 @@ func (o *Overlay) Patch(before, after []byte) (changed int, code abi.Code) {
 	for len(was) > 0 || len(is) > 0 {
 		switch {
 		case len(is) == 0 || len(was) > 0 && was[0].Key < is[0].Key:
-			if o.remove([]byte(was[0].Key)) {
+			if o.remove(o.bytes(was[0].Key)) {
 				changed++
 			}
 			was = was[1:]
 		case len(was) == 0 || is[0].Key < was[0].Key:
-			if set, _ := o.set([]byte(is[0].Key), is[0].Value, abi.FormatJSON); set {
+			if set, _ := o.set(o.bytes(is[0].Key), is[0].Value, abi.FormatJSON); set {
 				changed++
 			}
 			is = is[1:]
 		default:
 			if !bytes.Equal(was[0].Value, is[0].Value) {
-				if set, _ := o.set([]byte(is[0].Key), is[0].Value, abi.FormatJSON); set {
+				if set, _ := o.set(o.bytes(is[0].Key), is[0].Value, abi.FormatJSON); set {
 					changed++
 				}
 			}
@@ -242,13 +245,37 @@ func (o *Overlay) Patch(before, after []byte) (changed int, code abi.Code) {
 	return changed, 0
 }
 
-// members splits an argument of Patch, which is empty or an object.
-func members(object []byte) ([]envelope.Entry, bool) {
+// members splits an argument of Patch, which is empty or an object, in the room of
+// an earlier one.
+func (o *Overlay) members(room *[]envelope.Entry, object []byte) ([]envelope.Entry, bool) {
 	if len(object) == 0 {
 		return nil, true
 	}
-	entries, err := decodeJSON(object)
+	entries, err := appendMembers((*room)[:0], object, o.base.entries)
+	if err == nil {
+		*room = entries
+	}
 	return entries, err == nil
+}
+
+// keptMembers is how many members of a patch the overlay keeps room for.
+const keptMembers = 64
+
+// forget drops what the last patch was given, which is the guest's.
+func (o *Overlay) forget() {
+	for _, room := range []*[]envelope.Entry{&o.was, &o.is} {
+		if cap(*room) > keptMembers {
+			*room = nil
+		}
+		clear(*room)
+		*room = (*room)[:0]
+	}
+}
+
+// bytes returns key in memory that is good until the next call.
+func (o *Overlay) bytes(key string) []byte {
+	o.key = append(o.key[:0], key...)
+	return o.key
 }
 
 // Seal returns the state that the turn leaves, and whether it differs from the

@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/abi/envelope"
@@ -86,15 +87,28 @@ func (s *State) Entries() []envelope.Entry { return s.entries }
 func (s *State) Encoded() actor.EncodedState {
 	data := s.encoded
 	if data == nil && s.format != actor.FormatNone {
-		data = make([]byte, 0, s.Size())
-		if s.format == actor.FormatEnvelope {
-			data = envelope.Append(data, s.entries)
-		} else {
-			data = appendJSON(data, s.entries)
-		}
+		data = s.AppendEncoded(nil)
 	}
 	return actor.EncodedState{Format: s.format, Data: data}
 }
+
+// AppendEncoded appends the bytes of Encoded to dst.
+func (s *State) AppendEncoded(dst []byte) []byte {
+	dst = slices.Grow(dst, s.Size())
+	switch {
+	case s.encoded != nil:
+		return append(dst, s.encoded...)
+	case s.format == actor.FormatEnvelope:
+		return envelope.Append(dst, s.entries)
+	case s.format == actor.FormatJSON:
+		return appendJSON(dst, s.entries)
+	default:
+		return dst
+	}
+}
+
+// Format is how the state is encoded.
+func (s *State) Format() actor.StateFormat { return s.format }
 
 // Size returns how many bytes the encoded state has.
 func (s *State) Size() int {
