@@ -20,7 +20,12 @@ var errNotObject = errors.New("it is not one JSON object")
 func validJSON(value []byte) bool { return utf8.Valid(value) && json.Valid(value) }
 
 // trimJSON cuts the white space of JSON around value.
-func trimJSON(value []byte) []byte { return bytes.Trim(value, " \t\r\n") }
+func trimJSON(value []byte) []byte {
+	if n := len(value); n > 0 && value[0] > ' ' && value[n-1] > ' ' {
+		return value // what guests write
+	}
+	return bytes.Trim(value, " \t\r\n")
+}
 
 // decodeJSON splits a JSON object into its members, in ascending order of keys;
 // the values alias data. Keys are state keys: 1 to 512 bytes, each once.

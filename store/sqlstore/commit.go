@@ -18,7 +18,13 @@ type attempt struct {
 }
 
 func compareKeys(a, b actor.Key) int {
-	return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID))
+	if a.App != b.App {
+		return cmp.Compare(a.App, b.App)
+	}
+	if a.Type != b.Type {
+		return cmp.Compare(a.Type, b.Type)
+	}
+	return cmp.Compare(a.ID, b.ID)
 }
 
 // Commit writes the commits in groups; see the package comment. It returns when

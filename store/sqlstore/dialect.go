@@ -87,6 +87,7 @@ func (s *Store) openPools(ctx context.Context, conn *pgx.Conn, base *pgxpool.Con
 		cfg := base.Copy()
 		cfg.MaxConns = int32(p.conns)
 		cfg.MinConns = 0
+		cfg.AfterConnect = takeColumns
 		for _, settings := range []map[string]string{shared, supported(p.settings)} {
 			for name, value := range settings {
 				cfg.ConnConfig.RuntimeParams[name] = value

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -90,12 +91,31 @@ const insertFenced = ` ON CONFLICT (app, type, id) DO NOTHING RETURNING commit_i
 // columns are the commits of one statement, turned on their side. Every commit
 // is of one kind, an update or an insert.
 type columns struct {
-	apps, types, ids          []string
-	readVersions, newVersions []int64
-	generations, schemas      []int64
-	commitIDs                 []uuid
-	formats, whats, shards    []int16
-	states                    [][]byte
+	apps, types, ids          texts
+	readVersions, newVersions int8s
+	generations, schemas      int8s
+	commitIDs                 uuids
+	formats, whats, shards    int2s
+	states                    byteas
+}
+
+// reset empties the columns, and keeps their room.
+func (k *columns) reset() {
+	clear(k.apps)
+	clear(k.types)
+	clear(k.ids)
+	clear(k.states)
+	*k = columns{
+		apps: k.apps[:0], types: k.types[:0], ids: k.ids[:0], readVersions: k.readVersions[:0], newVersions: k.newVersions[:0],
+		generations: k.generations[:0], schemas: k.schemas[:0], commitIDs: k.commitIDs[:0],
+		formats: k.formats[:0], whats: k.whats[:0], shards: k.shards[:0], states: k.states[:0],
+	}
+}
+
+// addInsert adds a commit that inserts.
+func (k *columns) addInsert(c *actor.Commit) {
+	k.add(c)
+	k.shards = append(k.shards, shardOf(c.Key))
 }
 
 func (k *columns) add(c *actor.Commit) {
@@ -123,21 +143,31 @@ func (k *columns) add(c *actor.Commit) {
 	k.formats = append(k.formats, int16(format))
 	k.states = append(k.states, state)
 	k.whats = append(k.whats, what)
-	k.shards = append(k.shards, shardOf(c.Key))
+}
+
+// kindOfCommits are the commits of one kind.
+type kindOfCommits struct{ updates, inserts columns }
+
+func (k *kindOfCommits) reset() {
+	k.updates.reset()
+	k.inserts.reset()
 }
 
 // queueGroup adds the statements for a group to a batch and returns how many
 // there are. Those with one actor and nothing else come first and as they are;
 // those that also record calls have statements of their own, in which what
 // decides comes before what is decided.
-func queueGroup(b *pgx.Batch, commits []*actor.Commit) int {
-	var plain, keyed struct{ updates, inserts columns }
+//
+// The statements have plain's room, which is the caller's to use again when they
+// were sent.
+func queueGroup(b *pgx.Batch, commits []*actor.Commit, plain *kindOfCommits) int {
+	var keyed kindOfCommits
 	// ofUpdates and ofInserts are all records of keyed, first the first of each
 	// commit, further the rest.
 	var ofUpdates, ofInserts, first, further, alone records
 	var placed columns
 	for _, c := range commits {
-		kind := &plain
+		kind := plain
 		if len(c.Effects.Idempotency) > 0 {
 			kind = &keyed
 		}
@@ -146,11 +176,11 @@ func queueGroup(b *pgx.Batch, commits []*actor.Commit) int {
 			alone.add(c)
 		case c.RecordsOnly():
 			place := placeFor(c)
-			keyed.inserts.add(place)
+			keyed.inserts.addInsert(place)
 			placed.add(place)
 			ofInserts.add(c)
 		case c.ReadVersion == 0:
-			kind.inserts.add(c)
+			kind.inserts.addInsert(c)
 			ofInserts.add(c)
 		default:
 			kind.updates.add(c)
@@ -172,15 +202,24 @@ func queueGroup(b *pgx.Batch, commits []*actor.Commit) int {
 	return b.Len()
 }
 
+// leading returns apps, with room for all columns of an update.
+func (k *columns) leading() leading {
+	total := 0
+	for _, c := range [...]column{k.apps, k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats} {
+		total += arraySize(c)
+	}
+	return leading{k.apps, total}
+}
+
 func (k *columns) queueUpdate(b *pgx.Batch) {
 	if len(k.ids) > 0 {
-		b.Queue(updateGroup, k.apps, k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats)
+		b.Queue(updateGroup, k.leading(), k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats)
 	}
 }
 
 func (k *columns) queueUpdateKeyed(b *pgx.Batch, of, first *records) {
 	if len(k.ids) > 0 {
-		b.Queue(updateKeyed, k.apps, k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats,
+		b.Queue(updateKeyed, k.leading(), k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats,
 			of.commitIDs, of.ids, first.ids, first.shards, first.ttls, first.values)
 	}
 }
@@ -204,7 +243,7 @@ func (k *columns) queueInsert(b *pgx.Batch, of *records) {
 // The caller's context is for getting a connection. After that, the group runs
 // to its end: giving up half-way would save nothing, and would leave every
 // outcome to be settled.
-func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit) (map[actor.CommitID]struct{}, error) {
+func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit) (idSet, error) {
 	conn, err := s.commits.Acquire(ctx)
 	if err != nil {
 		return nil, &notSentError{err}
@@ -216,17 +255,18 @@ func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit) (map[act
 	defer cancel()
 
 	var b pgx.Batch
-	queries := queueGroup(&b, commits)
-	held := make(map[actor.CommitID]struct{}, len(commits))
+	room := s.rooms.Get().(*kindOfCommits)
+	defer func() {
+		room.reset()
+		s.rooms.Put(room)
+	}()
+	queries := queueGroup(&b, commits, room)
+	held := make(idSet, len(commits))
 	results := conn.SendBatch(ctx, &b)
 	for range queries {
 		rows, err := results.Query()
 		if err == nil {
-			var id uuid
-			_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
-				held[actor.CommitID(id)] = struct{}{}
-				return nil
-			})
+			err = held.read(rows)
 		}
 		if err != nil {
 			_ = results.Close()
@@ -234,6 +274,22 @@ func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit) (map[act
 		}
 	}
 	return held, results.Close()
+}
+
+// idSet is a set of commits.
+type idSet map[actor.CommitID]struct{}
+
+// read adds the IDs that a statement returns, which are all that it returns.
+func (s idSet) read(rows pgx.Rows) error {
+	defer rows.Close()
+	for rows.Next() {
+		id := rows.RawValues()[0]
+		if len(id) != len(actor.CommitID{}) {
+			return fmt.Errorf("a commit ID came back in %d bytes", len(id))
+		}
+		s[actor.CommitID(id)] = struct{}{}
+	}
+	return rows.Err()
 }
 
 // notSentError is a failure before anything went to the server.

@@ -80,11 +80,11 @@ WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.commit_id = c.comm
 
 // records are the recorded calls of one statement, turned on their side.
 type records struct {
-	apps, types, actors []string
-	readVersions, ttls  []int64
-	commitIDs, ids      []uuid
-	shards              []int16
-	values              [][]byte
+	apps, types, actors texts
+	readVersions, ttls  int8s
+	commitIDs, ids      uuids
+	shards              int2s
+	values              byteas
 }
 
 func (k *records) add(c *actor.Commit) { k.addSome(c, c.Effects.Idempotency) }

@@ -27,8 +27,8 @@ JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id`
 // keyColumns are keys turned on their side, each with its place, from 0, by
 // which a row is told apart: neither database promises an order.
 type keyColumns struct {
-	apps, types, ids []string
-	places           []int64
+	apps, types, ids texts
+	places           int8s
 }
 
 func (k *keyColumns) add(key actor.Key) {

@@ -188,6 +188,6 @@ func fenceBatch(commits []*actor.Commit) *pgx.Batch {
 	if k := &updates; len(k.ids) > 0 {
 		b.Queue(fenceUpdates, k.apps, k.types, k.ids, k.readVersions)
 	}
-	queueGroup(&b, tombstones)
+	queueGroup(&b, tombstones, new(kindOfCommits))
 	return &b
 }

@@ -96,6 +96,8 @@ type Store struct {
 	turns   *pgxpool.Pool
 	general *pgxpool.Pool
 
+	rooms sync.Pool // of *kindOfCommits
+
 	sweep       sweeper
 	recordSweep sweeper
 	close       sync.Once
@@ -121,6 +123,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 
 	s := &Store{cfg: cfg, log: cfg.Logger}
+	s.rooms.New = func() any { return new(kindOfCommits) }
 	if s.dialect, err = detect(ctx, conn); err != nil {
 		return nil, err
 	}
