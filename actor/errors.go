@@ -35,6 +35,7 @@ var (
 	ErrActorNotFound   = &Condition{"actor_not_found", "the actor has no stored state", false}
 	ErrNotReadOnly     = &Condition{"not_read_only", "the method is not declared read-only", false}
 	ErrMailboxFull     = &Condition{"mailbox_full", "the actor's mailbox is full", true}
+	ErrHostFull        = &Condition{"host_full", "the host has no memory left for it", true}
 	ErrOverloaded      = &Condition{"overloaded", "the host has no capacity left", true}
 	ErrDeadline        = &Condition{"deadline", "the turn did not finish before its deadline", false}
 	ErrCanceled        = &Condition{"canceled", "the caller went away", false}
@@ -187,7 +188,7 @@ func AsCondition(err error) *Condition {
 func Conditions() []*Condition {
 	return []*Condition{
 		ErrTypeNotFound, ErrMethodNotFound, ErrActorNotFound, ErrNotReadOnly,
-		ErrMailboxFull, ErrOverloaded, ErrDeadline, ErrCanceled, ErrStopping,
+		ErrMailboxFull, ErrHostFull, ErrOverloaded, ErrDeadline, ErrCanceled, ErrStopping,
 		ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
 		ErrModuleNotFound, ErrModuleInUse, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,

@@ -106,6 +106,10 @@ type Row struct {
 // CommitID identifies one attempt to commit; random, never used twice.
 type CommitID [16]byte
 
+// MaxCommitBytes bounds the state and the recorded replies of one commit
+// together, since a database bounds its messages: 16 MiB on CockroachDB.
+const MaxCommitBytes = 8 << 20
+
 // Commit is the unit that the store makes durable, all or none.
 type Commit struct {
 	// ID settles the commit if its outcome is lost. Required.

@@ -18,6 +18,8 @@ type activation struct {
 	mailbox      callList
 	again        callList // calls that ran on dropped state; they come first
 	admitted     int      // calls in the lists, in the batches, and the one that runs
+	callBytes    int64    // their cost
+	weighed      int64    // what the activation counts for in table.states
 	busy         bool     // a worker or a commit exists; one of shard.work counts it
 	working      bool     // a worker exists; always, while a call can be run
 	lastUsed     time.Time

@@ -36,6 +36,11 @@ func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Beg
 	}
 	c := h.newCall(ctx, opInvoke, inv, arrived)
 	c.host, c.receiver = h, to
+	if !h.memory.take(c.cost()) {
+		c.tell(result{err: h.errCallMemory()})
+		return c
+	}
+	c.charged = c.cost()
 	if r := h.admit(c); !r.later {
 		c.tell(r)
 	}
@@ -47,6 +52,7 @@ type begun struct {
 	host     *Host
 	receiver Receiver // nil: the caller waits
 	told     atomic.Bool
+	charged  int64                      // in Host.memory, until it is told
 	grace    atomic.Pointer[time.Timer] // set when it runs on after GiveUp
 	// lane and at are set before the call is in a mailbox.
 	lane Lane
@@ -61,6 +67,7 @@ func (c *call) tell(r result) {
 	if t := c.grace.Load(); t != nil {
 		t.Stop()
 	}
+	c.host.memory.add(-c.charged)
 	c.receiver.Answer(c.host.conclude(c.inv.Key, c.inv.Method, c.arrived, r))
 }
 

@@ -43,6 +43,9 @@ type call struct {
 	// The rest belongs to the goroutine that runs the call, and to the lock of
 	// the shard while the call is in a list.
 	arrived time.Time
+	// loaded is what the states that it loaded for itself alone count for in
+	// Host.memory.
+	loaded int64
 	// limit is how long its turn may take.
 	limit time.Duration
 	// started is when the time of the turn began; zero for one that is to begin

@@ -1,10 +1,12 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/pipeline"
 )
 
@@ -39,6 +41,17 @@ type Config struct {
 	// recently used idle one goes; if none is idle, new ones are refused with
 	// actor.ErrOverloaded. Defaults to 100,000.
 	MaxActivations int
+	// StateMemory bounds the states of the actors in memory, in bytes. Above it
+	// the least recently used idle actor goes; if none is idle, turns are refused
+	// with actor.ErrHostFull. Turns that run may pass it by what they write.
+	// Defaults to 1 GiB.
+	StateMemory int64
+	// CallMemory bounds the payloads of the calls under way, the replies that
+	// wait for a commit and the states that read-only methods load, in bytes; a
+	// call counts for 2 KiB at least. Above it calls are refused with
+	// actor.ErrHostFull. The calls of one actor may take an eighth, above which
+	// they get actor.ErrMailboxFull. Defaults to 256 MiB.
+	CallMemory int64
 	// GuestMemory bounds the memory of all instances together, in bytes. At the
 	// bound idle instances are closed, then a new instance is refused with
 	// actor.ErrOverloaded. Instances that run may pass it by what they grow.
@@ -70,6 +83,8 @@ type Config struct {
 // Defaults of [Config].
 const (
 	DefaultMaxActivations = 100_000
+	DefaultStateMemory    = 1 << 30
+	DefaultCallMemory     = 256 << 20
 	DefaultGuestMemory    = 2 << 30
 	DefaultInstanceIdle   = time.Minute
 	DefaultLockedTurns    = 32
@@ -89,6 +104,8 @@ func (c Config) WithDefaults() Config {
 	c.Limits = c.Limits.over(DefaultLimits())
 	c.Pipeline = c.Pipeline.WithDefaults()
 	setDefault(&c.MaxActivations, DefaultMaxActivations)
+	setDefault(&c.StateMemory, DefaultStateMemory)
+	setDefault(&c.CallMemory, DefaultCallMemory)
 	setDefault(&c.GuestMemory, DefaultGuestMemory)
 	setDefault(&c.InstanceIdle, DefaultInstanceIdle)
 	setDefault(&c.LockedTurns, DefaultLockedTurns)
@@ -120,6 +137,8 @@ func (c Config) validate() error {
 		value int64
 	}{
 		{"MaxActivations", int64(c.MaxActivations)},
+		{"StateMemory", c.StateMemory},
+		{"CallMemory", c.CallMemory},
 		{"GuestMemory", c.GuestMemory},
 		{"InstanceIdle", int64(c.InstanceIdle)},
 		{"LockedTurns", int64(c.LockedTurns)},
@@ -134,23 +153,47 @@ func (c Config) validate() error {
 	if err := c.Pipeline.Validate(); err != nil {
 		return fmt.Errorf("host config: Pipeline.%w", err)
 	}
-	if err := c.Limits.validate(); err != nil {
+	if err := errors.Join(c.Limits.validate(), c.fits(c.Limits)); err != nil {
 		return fmt.Errorf("host config: Limits.%w", err)
 	}
 	for scope, l := range c.Overrides {
 		if scope.App == "" {
 			return fmt.Errorf("host config: Overrides has a scope without an app; name the app, or change Limits")
 		}
-		if err := l.validate(); err != nil {
+		if err := errors.Join(l.validate(), c.fits(c.LimitsOf(scope))); err != nil {
 			return fmt.Errorf("host config: Overrides[%s].%w", scope, err)
 		}
 	}
 	return nil
 }
 
-// limits returns what bounds a type, before its manifest lowers it.
-func (c *Config) limits(app, typ string) Limits {
-	return c.Overrides[Scope{App: app, Type: typ}].
-		over(c.Overrides[Scope{App: app}]).
-		over(c.Limits)
+const (
+	// MaxStateAndPayload bounds Limits.StateBytes and Limits.PayloadBytes
+	// together: a turn whose call has an idempotency key commits a state and a
+	// reply at once.
+	MaxStateAndPayload = actor.MaxCommitBytes - 64<<10
+	// StatesInMemory is how many of the largest states Config.StateMemory holds
+	// at least, PayloadsInMemory the same of payloads and Config.CallMemory.
+	StatesInMemory, PayloadsInMemory = 8, 2
+)
+
+// fits reports limits that leave no room for a single turn.
+func (c *Config) fits(l Limits) error {
+	switch {
+	case l.StateBytes+l.PayloadBytes > MaxStateAndPayload:
+		return fmt.Errorf("StateBytes %d and PayloadBytes %d are more than %d together; lower either", l.StateBytes, l.PayloadBytes, MaxStateAndPayload)
+	case l.StateBytes > c.StateMemory/StatesInMemory:
+		return fmt.Errorf("StateBytes is %d; StateMemory must be at least %d times as much", l.StateBytes, StatesInMemory)
+	case l.PayloadBytes > c.CallMemory/PayloadsInMemory:
+		return fmt.Errorf("PayloadBytes is %d; CallMemory must be at least %d times as much", l.PayloadBytes, PayloadsInMemory)
+	}
+	return nil
 }
+
+// LimitsOf returns what bounds an app or a type, before its manifest lowers it.
+// The receiver is one that [Config.WithDefaults] returned.
+func (c *Config) LimitsOf(s Scope) Limits {
+	return c.Overrides[s].over(c.Overrides[Scope{App: s.App}]).over(c.Limits)
+}
+
+func (c *Config) limits(app, typ string) Limits { return c.LimitsOf(Scope{App: app, Type: typ}) }

@@ -125,7 +125,12 @@
 //   - A call is in exactly one place: a mailbox, the calls to run again, a
 //     batch, a shard's list of running calls, or answered. It is answered once.
 //   - The calls of an actor that are not answered are at most one more than its
-//     mailbox's limit, wherever they are.
+//     mailbox's limit, wherever they are, and take an eighth of
+//     Config.CallMemory at most.
+//   - Payloads, held replies and states count for Config.CallMemory and
+//     Config.StateMemory. What comes above either is refused before it runs; what
+//     runs already may pass them, by one reply and one state each, and there are
+//     at most as many of those as there are instances.
 //   - A worker lets others have the processor every few turns, and an instance
 //     goes to who waits longest for it: a busy actor starves nobody.
 //   - No instance is used by two goroutines, and an instance that failed in any
@@ -170,6 +175,8 @@
 //   - Row of a newer deployment: the deployments are read again first; if the
 //     generation is still unknown, actor.ErrNoGeneration. Newer state schema
 //     than the module's: actor.ErrSchemaNewer.
+//   - No memory for a call, or for the state of an actor while all others work:
+//     actor.ErrHostFull, at once.
 //   - No room for an activation or an instance: actor.ErrOverloaded. All
 //     instances of a module busy: the turn waits, up to its deadline.
 //   - Stop: new calls get actor.ErrStopping; those admitted are finished. If

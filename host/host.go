@@ -20,6 +20,7 @@ type Host struct {
 	cfg       Config
 	events    Events
 	table     table
+	memory    budget // bytes of the calls under way
 	pools     pools
 	revisions overlay.Revisions
 	commits   *pipeline.Commits
@@ -53,7 +54,8 @@ func New(cfg Config) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{cfg: cfg, ownClock: ownClock, events: cfg.Events.withDefaults(), locked: make(chan struct{}, cfg.LockedTurns)}
-	h.table.init(cfg.MaxActivations)
+	h.table.init(cfg.MaxActivations, cfg.StateMemory)
+	h.memory.max = cfg.CallMemory
 	h.pools = pools{cfg: &h.cfg, events: &h.events, takeIdle: h.table.takeInstance, ahead: newAhead(cfg.InstancesAhead), byKey: make(map[poolKey]*pool)}
 	h.turns.New = func() any { return &turn{host: h} }
 	h.batches.New = func() any { return new(batch) }
@@ -79,7 +81,7 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 		inv.ID = cryptorand.Text()
 	}
 	c := h.newCall(ctx, opInvoke, inv, arrived)
-	reply, err := h.conclude(inv.Key, inv.Method, arrived, h.admit(c))
+	reply, err := h.conclude(inv.Key, inv.Method, arrived, h.counted(c, h.admit))
 	h.recycle(c)
 	return reply, err
 }
@@ -90,9 +92,20 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	arrived := h.cfg.Clock()
 	c := h.newCall(ctx, opDelete, actor.Invocation{Key: key}, arrived)
-	_, err := h.conclude(key, "", arrived, h.admitDelete(c))
+	_, err := h.conclude(key, "", arrived, h.counted(c, h.admitDelete))
 	h.recycle(c)
 	return err
+}
+
+// counted admits a call whose caller waits, if there is memory for it.
+func (h *Host) counted(c *call, admit func(*call) result) result {
+	cost := c.cost()
+	if !h.memory.take(cost) {
+		return result{err: h.errCallMemory()}
+	}
+	r := admit(c)
+	h.memory.add(-cost)
+	return r
 }
 
 // realTime is what time it is on the machine when it is now on the host's clock.
@@ -190,6 +203,8 @@ func (h *Host) alone(c *call, s *served, run aloneFunc) result {
 	ctx := c.begin(h.realTime(c.arrived), c.limit)
 	defer ctx.stop()
 	reply, err := run(ctx, c, s, warm)
+	h.memory.add(-c.loaded)
+	c.loaded = 0
 	if err != nil {
 		if over := c.overdue(ctx); over != nil && isContextError(err) {
 			err = over
@@ -256,7 +271,7 @@ func (h *Host) enqueue(c *call, mailbox int, own bool) (a *activation, run bool,
 		a = s.actors[c.inv.Key]
 		if a == nil && h.table.reserve() {
 			a = &activation{key: c.inv.Key}
-			s.add(a)
+			h.table.add(s, a)
 		}
 		if a != nil {
 			run, err = h.deliver(s, a, c, mailbox, own)
@@ -277,9 +292,14 @@ func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int, own bool) 
 	if a.admitted > mailbox { // one of them runs
 		return false, fmt.Errorf("%w: %d invocations wait; call less at once, or try again later", actor.ErrMailboxFull, mailbox)
 	}
+	cost := c.cost()
+	if bytes := a.callBytes + cost; a.admitted > 0 && bytes > h.memory.max/actorShare {
+		return false, fmt.Errorf("%w: its invocations have %d bytes; call less at once, or try again later", actor.ErrMailboxFull, a.callBytes)
+	}
 	a.mailbox.push(c)
 	c.at = a
 	a.admitted++
+	a.callBytes += cost
 	s.used(a)
 	if !a.busy {
 		a.busy = true

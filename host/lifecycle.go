@@ -167,6 +167,7 @@ func (h *Host) sweep(ctx context.Context) {
 				h.deactivated(a, DeactivateIdle)
 			}
 		}
+		h.makeRoom()
 		h.pools.closeIdle(now.Add(-h.cfg.InstanceIdle))
 	}
 }

@@ -31,7 +31,7 @@ func (h *Host) readTurn(ctx *turnContext, c *call, s *served, warm *loaded) (act
 			return actor.Reply{}, errMoved
 		}
 		if l == nil {
-			if l, err = h.committed(ctx, c.inv.Key, s, strong, c.arrived); err != nil {
+			if l, err = h.committed(ctx, c, s, strong); err != nil {
 				return actor.Reply{}, err
 			}
 		}
@@ -48,7 +48,7 @@ func (h *Host) readTurn(ctx *turnContext, c *call, s *served, warm *loaded) (act
 			return reply, err
 		}
 		c.stats.ended = time.Time{} // not yet
-		newest, err := h.load(ctx, c.inv.Key, actor.LoadOptions{})
+		newest, err := h.loadApart(ctx, c, actor.LoadOptions{})
 		if err != nil {
 			return actor.Reply{}, err
 		}
@@ -97,23 +97,39 @@ func (h *Host) runApart(ctx *turnContext, c *call, s *served, l *loaded, readOnl
 
 // committed returns the state that a read-only method reads: for warm types the
 // activation's, made if there is none.
-func (h *Host) committed(ctx context.Context, key actor.Key, s *served, strong bool, now time.Time) (*loaded, error) {
+func (h *Host) committed(ctx context.Context, c *call, s *served, strong bool) (*loaded, error) {
 	if s.lane == LaneLocked {
-		return h.load(ctx, key, actor.LoadOptions{AllowStale: !strong})
+		return h.loadApart(ctx, c, actor.LoadOptions{AllowStale: !strong})
 	}
+	key := c.inv.Key
 	sh := h.table.shard(key)
 	sh.mu.Lock()
 	forgets := sh.forgets
-	l := sh.look(key, now)
+	l := sh.look(key, c.arrived)
 	sh.mu.Unlock()
 	if l != nil {
 		return l, nil
 	}
-	l, err := h.load(ctx, key, actor.LoadOptions{})
+	l, err := h.loadApart(ctx, c, actor.LoadOptions{})
 	if err == nil && l.damage == nil {
 		h.offer(sh, key, s, l, forgets)
 	}
 	return l, err
+}
+
+// loadApart reads a row for a call that runs alone, which may have to wait for
+// an instance with the state in its hands: it counts for Config.CallMemory until
+// the call is answered.
+func (h *Host) loadApart(ctx context.Context, c *call, opts actor.LoadOptions) (*loaded, error) {
+	l, err := h.load(ctx, c.inv.Key, opts)
+	if err != nil {
+		return nil, err
+	}
+	if !h.memory.take(l.cost()) {
+		return nil, h.errCallMemory()
+	}
+	c.loaded += l.cost()
+	return l, nil
 }
 
 // offer gives a state that a reader loaded to the actor's activation, unless a
@@ -132,9 +148,10 @@ func (h *Host) offer(sh *shard, key actor.Key, s *served, l *loaded, forgets uin
 			return
 		}
 		a = &activation{key: key}
-		sh.add(a)
+		h.table.add(sh, a)
 	}
 	a.loaded, a.tip, a.rev = l, l, h.revisions.Next()
+	h.table.weigh(a)
 	a.sticky, a.idleTimeout, a.lastUsed = s.sticky, s.limits.IdleTimeout, h.cfg.Clock()
 	fresh := !a.announced
 	a.announced = true
@@ -142,6 +159,7 @@ func (h *Host) offer(sh *shard, key actor.Key, s *served, l *loaded, forgets uin
 	if fresh {
 		h.events.Activated(key)
 	}
+	h.makeRoom()
 }
 
 // outdated drops the state l, which another writer has passed, from its
@@ -151,6 +169,6 @@ func (h *Host) outdated(key actor.Key, l *loaded) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if a := sh.actors[key]; a != nil && !a.busy && a.loaded == l {
-		sh.forget(a)
+		h.table.forget(sh, a)
 	}
 }

@@ -43,7 +43,9 @@ type batch struct {
 	encoded actor.EncodedState
 	room    *[]byte // of Host.rooms, that encoded is in; nil: none
 	records []actor.IdempotencyRecord
-	replies int // bytes of the recorded replies
+	replies int   // bytes of the records
+	most    int   // how many of them there may be before the commit has to go
+	held    int64 // what the replies of calls count for in Host.memory
 	after   *loaded
 	turns   int // that have something to commit
 	began   time.Time
@@ -60,6 +62,7 @@ func (h *Host) newBatch(a *activation) *batch {
 // somebody still reads what a commit of an unknown outcome carried is not known
 // either.
 func (h *Host) release(b *batch, err error) {
+	h.memory.add(-b.held)
 	if b.room != nil && (err == nil || refusal(err)) {
 		h.rooms.Put(b.room)
 	}
@@ -68,22 +71,30 @@ func (h *Host) release(b *batch, err error) {
 	h.batches.Put(b)
 }
 
-// maxReplies is how many bytes of recorded replies a batch gathers before its
-// actor waits for the flight: with one more reply and the state, a commit stays
-// within what a store takes (package store: 8 MiB).
+// maxReplies is how many bytes of recorded replies a batch gathers at most before
+// its actor waits for the flight. Where large states and payloads are allowed it
+// is less: with one more reply and the state, a commit stays within
+// actor.MaxCommitBytes.
 const maxReplies = 2 << 20
 
 // full reports whether no further turn may be folded for now. There is a flight
 // then, whose landing sends the pending batch off. The caller has the shard's
 // lock.
-func (p *speculation) full() bool { return p.pending != nil && p.pending.replies >= maxReplies }
+func (p *speculation) full() bool {
+	b := p.pending
+	return b != nil && (b.replies > 0 && b.replies >= b.most || b.held >= maxHeld)
+}
+
+// maxHeld bounds the replies that wait for one commit, recorded or not, in the
+// same way.
+const maxHeld = 8 << 20
 
 // recordCost is what a record takes beside its reply, roughly.
 const recordCost = 256
 
 // Size implements [pipeline.Work].
 func (b *batch) Size() int64 {
-	size := b.replies + len(b.records)*recordCost
+	size := b.replies
 	if b.state != nil {
 		size += b.state.Size()
 	}
@@ -139,6 +150,10 @@ func (p *speculation) rest() *batch {
 func (b *batch) hold(c *call, r result, wrote bool) {
 	c.held, c.wrote = r, wrote
 	b.calls.push(c)
+	if cost := replyCost(&r.reply); cost > 0 {
+		b.held += cost
+		b.host.memory.add(cost)
+	}
 }
 
 // fold adds a sealed turn to the pending batch. The caller has the shard's lock.
@@ -153,11 +168,13 @@ func (a *activation) fold(h *Host, c *call, s *served, done *sealed) {
 		b.commit.Generation, b.commit.StateSchema = s.deployment.Generation, s.stateSchema
 		b.after = a.tip.after(&b.commit, done.state)
 		a.tip = b.after
+		h.table.weigh(a)
 		done.reply.Version = b.commit.NewVersion
 	}
 	if c.keyed() {
 		b.records = append(b.records, c.record(done.reply, s.limits.IdempotencyTTL))
-		b.replies += len(done.reply.Payload.Data)
+		b.replies += len(done.reply.Payload.Data) + recordCost
+		b.most = int(min(maxReplies, MaxStateAndPayload-s.limits.StateBytes-s.limits.PayloadBytes))
 	}
 	b.hold(c, result{reply: done.reply, stats: c.stats}, true)
 }
@@ -188,16 +205,18 @@ func (h *Host) landed(b *batch, err error, now time.Time) {
 	a.flight, a.settling = nil, false
 	if err == nil {
 		a.loaded = b.after
+		h.table.weigh(a)
 		for c := b.calls.pop(); c != nil; c = b.calls.pop() {
 			c.held.stats.ended = now
 			left.answered.add(c)
 		}
 		left.launched = a.launch(now)
 	} else {
-		a.refuse(s, b, err, &left.answered)
+		a.refuse(h, s, b, err, &left.answered)
 	}
 	h.release(b, err)
 	a.admitted -= left.answered.len
+	a.callBytes -= left.answered.bytes
 	if a.flight == nil && a.quiet != nil {
 		close(a.quiet)
 		a.quiet = nil
@@ -211,7 +230,7 @@ func (h *Host) landed(b *batch, err error, now time.Time) {
 // all that was built on it. Turns that b would have committed are answered,
 // unless the store is sure that another commit came first; all others go again,
 // in their order. The caller has the shard's lock.
-func (a *activation) refuse(s *shard, b *batch, err error, answered *answers) {
+func (a *activation) refuse(h *Host, s *shard, b *batch, err error, answered *answers) {
 	var again callList
 	refused := refusal(err)
 	for c := b.calls.pop(); c != nil; c = b.calls.pop() {
@@ -228,9 +247,10 @@ func (a *activation) refuse(s *shard, b *batch, err error, answered *answers) {
 			c.goAgain(err)
 			again.push(c)
 		}
+		h.memory.add(-a.pending.held)
 		a.pending = nil
 	}
-	s.forget(a)
+	h.table.forget(s, a)
 	if !a.working {
 		a.again.prepend(&again)
 		return
@@ -253,9 +273,10 @@ func cutShort(err error) error {
 }
 
 // forget drops the state of an activation. The caller has the lock.
-func (s *shard) forget(a *activation) {
+func (t *table) forget(s *shard, a *activation) {
 	a.loaded, a.tip = nil, nil
 	s.forgets++
+	t.weigh(a)
 }
 
 // calmDown waits until all of the activation's state is committed. It reports

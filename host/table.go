@@ -20,6 +20,7 @@ type table struct {
 	seed   maphash.Seed
 	max    int64        // activations
 	count  atomic.Int64 // activations
+	states budget       // bytes of the activations
 	hand   atomic.Uint32
 	shards [shardCount]shard
 }
@@ -42,9 +43,9 @@ type shard struct {
 	work sync.WaitGroup
 }
 
-func (t *table) init(maxActivations int) {
+func (t *table) init(maxActivations int, stateMemory int64) {
 	t.seed = maphash.MakeSeed()
-	t.max = int64(maxActivations)
+	t.max, t.states.max = int64(maxActivations), stateMemory
 	t.hand.Store(rand.Uint32())
 	for i := range t.shards {
 		t.shards[i].actors = make(map[actor.Key]*activation)
@@ -98,15 +99,17 @@ func (s *shard) withdraw(c *call, a *activation) bool {
 	}
 	c.home.remove(c)
 	a.admitted--
+	a.callBytes -= c.cost()
 	return true
 }
 
 // add puts a new activation into the table. The caller has the shard's lock and
 // counted it.
-func (s *shard) add(a *activation) {
+func (t *table) add(s *shard, a *activation) {
 	a.shard = s
 	s.actors[a.key] = a
 	s.link(a)
+	t.weigh(a)
 }
 
 // remove takes an activation out of the table. The caller has the shard's lock.
@@ -115,6 +118,8 @@ func (t *table) remove(s *shard, a *activation) {
 	s.unlink(a)
 	s.forgets++
 	t.count.Add(-1)
+	t.states.add(-a.weighed)
+	a.weighed = 0
 }
 
 // used makes an activation the newest. The caller has the shard's lock.

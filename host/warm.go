@@ -15,6 +15,9 @@ func (h *Host) warmTurn(ctx *turnContext, a *activation, c *call, s *served, rea
 			return o
 		}
 	}
+	if err := h.hasRoom(); err != nil {
+		return failed(err)
+	}
 	l, err := h.ensureLoaded(ctx, a, s)
 	if err != nil {
 		return failed(err)
@@ -120,6 +123,10 @@ func (h *Host) ensureLoaded(ctx context.Context, a *activation, s *served) (*loa
 	l, err := h.load(ctx, a.key, actor.LoadOptions{})
 	if err == nil && l.damage == nil {
 		h.keep(a, l, h.revisions.Next())
+		if !h.makeRoom() {
+			h.dropState(a)
+			return nil, h.errStateMemory()
+		}
 	}
 	return l, err
 }
@@ -129,6 +136,7 @@ func (h *Host) keep(a *activation, l *loaded, rev uint64) {
 	s := a.shard
 	s.mu.Lock()
 	a.loaded, a.tip, a.rev = l, l, rev
+	h.table.weigh(a)
 	fresh := !a.announced
 	a.announced = true
 	s.mu.Unlock()
@@ -141,7 +149,7 @@ func (h *Host) keep(a *activation, l *loaded, rev uint64) {
 func (h *Host) dropState(a *activation) {
 	s := a.shard
 	s.mu.Lock()
-	s.forget(a)
+	h.table.forget(s, a)
 	s.mu.Unlock()
 }
 

@@ -45,6 +45,7 @@ type leftover struct {
 type answers struct {
 	first, last *call
 	len         int
+	bytes       int64 // their cost
 }
 
 // add takes a call that is in no list. The caller has the shard's lock.
@@ -56,6 +57,7 @@ func (l *answers) add(c *call) {
 	}
 	l.last = c
 	l.len++
+	l.bytes += c.cost()
 }
 
 func (l *answers) send() {
@@ -146,6 +148,7 @@ func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) 
 		c.held.stats.ended = now
 		left.answered.add(c)
 		a.admitted--
+		a.callBytes -= c.cost()
 	}
 	if a.refused != nil {
 		a.refused = nil

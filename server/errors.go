@@ -78,7 +78,7 @@ func answerOf(kind actor.Kind) answer {
 		return answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}
 	case actor.ErrStale.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind():
 		return answer{connect.CodeAborted, http.StatusConflict}
-	case actor.ErrMailboxFull.Kind(), kindStreamFull:
+	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), kindStreamFull:
 		return answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}
 	case actor.ErrOverloaded.Kind(), actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind():
 		return answer{connect.CodeUnavailable, http.StatusServiceUnavailable}

@@ -56,6 +56,9 @@ type Gauges struct {
 	Instances func() int
 	// GuestMemory is the memory of all instances, in bytes.
 	GuestMemory func() int64
+	// StateMemory and CallMemory are what the states of actors and the calls under
+	// way count for, in bytes.
+	StateMemory, CallMemory func() int64
 }
 
 // turnSeries names what one set of turn metrics counts.
@@ -230,8 +233,18 @@ func (m *Metrics) register(g Gauges) error {
 			return err
 		}
 	}
-	if g.GuestMemory != nil {
-		if err := gauge("greenroom_guest_memory_bytes", "Memory of all guest instances.", func() float64 { return float64(g.GuestMemory()) }); err != nil {
+	for _, memory := range []struct {
+		name, help string
+		value      func() int64
+	}{
+		{"greenroom_guest_memory_bytes", "Memory of all guest instances.", g.GuestMemory},
+		{"greenroom_state_memory_bytes", "Memory of the states of actors.", g.StateMemory},
+		{"greenroom_call_memory_bytes", "Memory of the calls under way.", g.CallMemory},
+	} {
+		if memory.value == nil {
+			continue
+		}
+		if err := gauge(memory.name, memory.help, func() float64 { return float64(memory.value()) }); err != nil {
 			return err
 		}
 	}

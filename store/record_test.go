@@ -85,7 +85,7 @@ func TestValidateGroupRecords(t *testing.T) {
 		"no time to live":     {record(func(r *actor.IdempotencyRecord) { r.TTL = 0 }), "TTL"},
 		"a version too high":  {record(func(r *actor.IdempotencyRecord) { r.Version = 1 << 63 }), "version"},
 		"a long content type": {record(func(r *actor.IdempotencyRecord) { r.Reply.ContentType = strings.Repeat("x", 1<<16) }), "content type"},
-		"too many bytes":      {record(func(r *actor.IdempotencyRecord) { r.Reply.Data = make([]byte, store.MaxCommitBytes) }), "at most"},
+		"too many bytes":      {record(func(r *actor.IdempotencyRecord) { r.Reply.Data = make([]byte, actor.MaxCommitBytes) }), "at most"},
 		"a key twice": {[]actor.IdempotencyRecord{
 			{Method: "Add", Key: "k", TTL: 1 << 20}, {Method: "Add", Key: "k", TTL: 1 << 20}}, "twice"},
 		"a key of two methods": {[]actor.IdempotencyRecord{

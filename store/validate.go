@@ -14,10 +14,6 @@ import (
 // MaxList is the highest limit of the listing methods.
 const MaxList = 1000
 
-// MaxCommitBytes bounds the state and the recorded replies of one commit
-// together, since a database bounds its messages: 16 MiB on CockroachDB.
-const MaxCommitBytes = 8 << 20
-
 // ValidateGroup checks a group of commits against the contract, for drivers:
 // the result has one error per commit, nil for one that may be tried. Versions
 // and generations stay below 2^63, since SQL has no unsigned integers.
@@ -109,8 +105,8 @@ func validateCommit(c *actor.Commit) error {
 	if r := recordedTwice(records); r != nil {
 		return bad("records the key %q of %s twice", r.Key, r.Method)
 	}
-	if size > MaxCommitBytes {
-		return bad("has %d bytes of state and replies; at most %d are allowed", size, MaxCommitBytes)
+	if size > actor.MaxCommitBytes {
+		return bad("has %d bytes of state and replies; at most %d are allowed", size, actor.MaxCommitBytes)
 	}
 	return nil
 }

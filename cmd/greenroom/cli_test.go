@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 
 	"github.com/greenroom-run/greenroom/host"
 )
@@ -239,4 +240,30 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait("a removed file")
+}
+
+func TestLimitsThatLeaveNoRoom(t *testing.T) {
+	for args, want := range map[string]string{
+		"--max-state 6000000":                 "--max-state 6000000 and --max-payload 4194304 are",
+		"--limit shop/Cart:max-state=7340032": "--limit shop/Cart: --max-state 7340032",
+		"--max-state-memory 4194304":          "--max-state-memory must be at least",
+		"--max-call-memory 1000000":           "--max-call-memory must be at least",
+	} {
+		var f serveFlags
+		flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+		registerLimits(flags, &f.limits, host.DefaultLimits())
+		flags.Int64Var(&f.stateMemory, "max-state-memory", 0, "")
+		flags.Int64Var(&f.callMemory, "max-call-memory", 0, "")
+		flags.StringArrayVar(&f.overrides, "limit", nil, "")
+		if err := flags.Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		overrides, err := parseOverrides(f.overrides)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkMemory(f, overrides); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
 }

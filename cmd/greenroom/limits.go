@@ -17,6 +17,7 @@ func registerLimits(flags *pflag.FlagSet, l *host.Limits, defaults host.Limits) 
 	flags.Uint64Var(&l.Fuel, "turn-fuel", defaults.Fuel, "most `units` of fuel for a turn, about one per simple instruction; 0: bounded by its time and its type's own limit alone")
 	flags.Int64Var(&l.MemoryBytes, "max-instance-memory", defaults.MemoryBytes, "largest memory of a guest instance, in `bytes`")
 	flags.IntVar(&l.Instances, "max-instances", defaults.Instances, "largest `number` of shared instances for an actor type")
+	flags.DurationVar(&l.IdempotencyTTL, "idempotency-window", defaults.IdempotencyTTL, "how long a call with an idempotency key is remembered")
 	flags.DurationVar(&l.IdleTimeout, "idle-timeout", defaults.IdleTimeout, "how long an unused actor stays in memory")
 }
 
@@ -50,4 +51,31 @@ func parseOverrides(values []string) (map[host.Scope]host.Limits, error) {
 		overrides[scope] = l
 	}
 	return overrides, nil
+}
+
+// checkMemory refuses limits that the host would refuse as well, in the words of
+// the command line.
+func checkMemory(f serveFlags, overrides map[host.Scope]host.Limits) error {
+	cfg := host.Config{Limits: f.limits, Overrides: overrides, StateMemory: f.stateMemory, CallMemory: f.callMemory}.WithDefaults()
+	check := func(where string, l host.Limits) error {
+		switch {
+		case l.StateBytes+l.PayloadBytes > host.MaxStateAndPayload:
+			return usagef("%s--max-state %d and --max-payload %d are %d bytes together; a store takes at most %d in one commit: lower either",
+				where, l.StateBytes, l.PayloadBytes, l.StateBytes+l.PayloadBytes, host.MaxStateAndPayload)
+		case l.StateBytes > cfg.StateMemory/host.StatesInMemory:
+			return usagef("%s--max-state is %d; --max-state-memory must be at least %d times as much", where, l.StateBytes, host.StatesInMemory)
+		case l.PayloadBytes > cfg.CallMemory/host.PayloadsInMemory:
+			return usagef("%s--max-payload is %d; --max-call-memory must be at least %d times as much", where, l.PayloadBytes, host.PayloadsInMemory)
+		}
+		return nil
+	}
+	if err := check("", cfg.Limits); err != nil {
+		return err
+	}
+	for scope := range overrides {
+		if err := check("--limit "+scope.String()+": ", cfg.LimitsOf(scope)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -34,6 +34,7 @@ type serveFlags struct {
 	drain                            time.Duration
 	maxModule                        int64
 	maxActivations                   int
+	stateMemory, callMemory          int64
 	guestMemory                      int64
 	limits                           host.Limits
 	overrides                        []string
@@ -58,7 +59,7 @@ are not.`,
 		Example: `  greenroom serve
   greenroom serve --data-dir /var/lib/greenroom --log-format json
   greenroom serve --store 'postgresql://root@db:26257/greenroom'
-  greenroom serve --limit shop/Cart:max-state=4194304,turn-deadline=30s
+  greenroom serve --limit shop/Cart:max-state=2097152,turn-deadline=30s
   greenroom serve --listen :8443 --tls-cert cert.pem --tls-key key.pem --token-file token`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -85,6 +86,8 @@ are not.`,
 	registerLimits(flags, &f.limits, host.DefaultLimits())
 	flags.StringArrayVar(&f.overrides, "limit", nil, "other limits for an `APP/TYPE:NAME=VALUE,…`, or for a whole APP; may be repeated")
 	flags.IntVar(&f.maxActivations, "max-actors", 0, "largest `number` of actors in memory (default 100000)")
+	flags.Int64Var(&f.stateMemory, "max-state-memory", 0, "largest memory of the states of actors, in `bytes` (default 1 GiB)")
+	flags.Int64Var(&f.callMemory, "max-call-memory", 0, "largest memory of the calls under way, in `bytes` (default 256 MiB)")
 	flags.Int64Var(&f.guestMemory, "max-memory", 0, "largest memory of all guest instances, in `bytes` (default 2 GiB)")
 	flags.Int64Var(&f.maxModule, "max-module", server.DefaultMaxModuleBytes, "largest module, in `bytes`")
 	completeFlag(cmd, "log-format", fixedCompletion("text", "json"))
@@ -160,6 +163,9 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 	if err != nil {
 		return node.Config{}, err
 	}
+	if err := checkMemory(f, overrides); err != nil {
+		return node.Config{}, err
+	}
 	maxPayload := f.limits.PayloadBytes
 	for _, l := range overrides {
 		maxPayload = max(maxPayload, l.PayloadBytes)
@@ -181,6 +187,8 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 		Limits:         f.limits,
 		Overrides:      overrides,
 		MaxActivations: f.maxActivations,
+		StateMemory:    f.stateMemory,
+		CallMemory:     f.callMemory,
 		GuestMemory:    f.guestMemory,
 		Logger:         logger,
 	}, nil

@@ -3,6 +3,7 @@ package overlay
 import (
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/abi/envelope"
@@ -118,6 +119,9 @@ func (s *State) Size() int {
 	_, size := s.sums.encoding(len(s.entries))
 	return size
 }
+
+// Memory returns how many bytes of memory the state keeps in use, roughly.
+func (s *State) Memory() int { return s.held + len(s.entries)*int(unsafe.Sizeof(envelope.Entry{})) }
 
 // find returns the position of key, or where it would be.
 func (s *State) find(key []byte) (pos int, ok bool) { return find(s.entries, key) }

@@ -30,9 +30,11 @@ type Config struct {
 	// as in [host.Config].
 	Limits    host.Limits
 	Overrides map[host.Scope]host.Limits
-	// MaxActivations and GuestMemory bound what is in memory, as in
-	// [host.Config].
+	// MaxActivations, StateMemory, CallMemory and GuestMemory bound what is in
+	// memory, as in [host.Config].
 	MaxActivations int
+	StateMemory    int64
+	CallMemory     int64
 	GuestMemory    int64
 
 	// GuestLog is called for each line that a guest logs, by many goroutines; it

@@ -92,6 +92,7 @@ func (n *Node) start(ctx context.Context) error {
 		Logger: n.cfg.Logger, Events: events,
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory,
+		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory,
 	})
 	if err != nil {
 		return err
@@ -112,6 +113,8 @@ func (n *Node) start(ctx context.Context) error {
 		QueueDepth:  h.QueueDepth,
 		Instances:   engine.Instances,
 		GuestMemory: engine.GuestMemory,
+		StateMemory: h.StateMemory,
+		CallMemory:  h.CallMemory,
 	}
 	srv, err := server.New(cfg)
 	if err != nil {
