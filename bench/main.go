@@ -100,7 +100,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) (status int, er
 	flags.DurationVar(&cfg.Warmup, "warmup", time.Second, "how long each run goes before it is measured")
 	flags.DurationVar(&cfg.Duration, "duration", 3*time.Second, "how long each run is measured")
 	flags.IntVar(&cfg.Actors, "actors", 0, "use at most so many actors, for a quick look; 0: as many as the bars say")
-	profile := flags.String("profile", "", "`folder` for processor profiles of the measured part of callers, baselines and what runs inside the host")
+	flags.StringVar(&cfg.Profile, "profile", "", "`folder` for processor profiles of the measured part of callers, baselines and what runs inside the host, and of whole servers")
 	picture := flags.String("plot", "", "draw the output of an earlier run, from standard input, into this SVG `file`, and end")
 	list := flags.Bool("list", false, "list the bars and end")
 	if err := flags.Parse(args); err != nil {
@@ -122,8 +122,8 @@ func run(ctx context.Context, args []string, out, log io.Writer) (status int, er
 		}
 		return exitPass, nil
 	}
-	if *profile != "" {
-		if err := os.Setenv(profileVariable, *profile); err != nil {
+	if cfg.Profile != "" {
+		if err := os.Setenv(profileVariable, cfg.Profile); err != nil {
 			return exitFailed, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ type serveFlags struct {
 	maxActivations                   int
 	stateMemory, callMemory          int64
 	guestMemory                      int64
+	cpuProfile                       string
 	limits                           host.Limits
 	overrides                        []string
 }
@@ -90,6 +92,8 @@ are not.`,
 	flags.Int64Var(&f.callMemory, "max-call-memory", 0, "largest memory of the calls under way, in `bytes` (default 256 MiB)")
 	flags.Int64Var(&f.guestMemory, "max-memory", 0, "largest memory of all guest instances, in `bytes` (default 2 GiB)")
 	flags.Int64Var(&f.maxModule, "max-module", server.DefaultMaxModuleBytes, "largest module, in `bytes`")
+	flags.StringVar(&f.cpuProfile, "cpu-profile", "", "write a processor profile of the whole run into this `file`")
+	_ = flags.MarkHidden("cpu-profile") // for those who work on Greenroom
 	completeFlag(cmd, "log-format", fixedCompletion("text", "json"))
 	completeFlag(cmd, "log-level", fixedCompletion("debug", "info", "warn", "error"))
 	return cmd
@@ -99,6 +103,17 @@ func (c *cli) serve(ctx context.Context, flags *pflag.FlagSet, f serveFlags) err
 	cfg, err := c.nodeConfig(flags, f)
 	if err != nil {
 		return err
+	}
+	if f.cpuProfile != "" {
+		file, err := os.Create(f.cpuProfile)
+		if err != nil {
+			return fmt.Errorf("profile: %w", err)
+		}
+		defer file.Close()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return fmt.Errorf("profile: %w", err)
+		}
+		defer pprof.StopCPUProfile()
 	}
 	return serveUntilDone(ctx, cfg, f.drain, func(*node.Node) error {
 		<-ctx.Done()

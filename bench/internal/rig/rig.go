@@ -26,6 +26,8 @@ type Config struct {
 	// Actors replaces the number of actors that bars ask for, if it is less:
 	// for a quick look. 0: as they ask.
 	Actors int
+	// Profile is the folder for the servers' processor profiles; empty: none.
+	Profile string
 	// Log gets what is being done.
 	Log io.Writer
 }
@@ -38,6 +40,7 @@ type Rig struct {
 	guest    guestbuild.Result
 	postgres *pgtest.Server
 	folders  int
+	servers  int // profiled ones
 }
 
 // New makes a rig with a scratch folder on the disk of the system's temporary

@@ -42,6 +42,10 @@ func (r *Rig) Serve(ctx context.Context, args ...string) (*Server, error) {
 		return nil, err
 	}
 	args = append(args, "--log-level", "warn")
+	if r.Profile != "" {
+		r.servers++
+		args = append(args, "--cpu-profile", filepath.Join(r.Profile, fmt.Sprintf("server-%d.pprof", r.servers)))
+	}
 	process, err := crash.Start(ctx, crash.Options{Binary: binary, Args: args, Log: log})
 	if err != nil {
 		_, _ = log.Seek(0, io.SeekStart)

@@ -11,7 +11,7 @@ import (
 // client makes the calls of package client, over its stream or each as a request
 // of its own.
 func (s Spec) client() (load.Call, func() error, error) {
-	c, err := client.New(client.Config{URL: s.URL, Unary: s.Protocol == Unary})
+	c, err := client.New(client.Config{URL: s.URL, Unary: s.Protocol == Unary, StreamOnly: s.Protocol == Stream})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -30,7 +30,7 @@ func (s Spec) client() (load.Call, func() error, error) {
 // probeKeys makes sure that the server runs a call with an idempotency key once:
 // a key that is passed over would cost nothing.
 func (s Spec) probeKeys(ctx context.Context) error {
-	c, err := client.New(client.Config{URL: s.URL})
+	c, err := client.New(client.Config{URL: s.URL, StreamOnly: true})
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,11 @@ func (hollowHost) Invoke(context.Context, actor.Invocation) (actor.Reply, error)
 	return actor.Reply{Payload: actor.Payload{Data: []byte("1")}, Version: 1}, nil
 }
 
+func (h hollowHost) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
+	to.Answer(h.Invoke(ctx, inv))
+	return nil
+}
+
 func (hollowHost) Delete(context.Context, actor.Key) error { return actor.ErrActorNotFound }
 
 func (hollowHost) View(context.Context, actor.Key) (host.View, error) {
