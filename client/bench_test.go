@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
 )
 
 // echo is a host that does nothing.
@@ -18,6 +19,11 @@ type echo struct{ *fakeHost }
 
 func (echo) Invoke(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
 	return actor.Reply{Payload: inv.Payload, Version: 1}, nil
+}
+
+func (e echo) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
+	to.Answer(e.Invoke(ctx, inv))
+	return nil
 }
 
 // cpu is what this process has used.

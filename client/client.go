@@ -69,6 +69,9 @@ type Reply struct {
 	ContentType string
 	// Version of the actor after the turn; 0 when nothing is stored.
 	Version uint64
+	// Fuel that the turn used; 0 if none ran for this call, since the reply was
+	// recorded by an earlier one with its idempotency key.
+	Fuel uint64
 }
 
 // New returns a client. It does not connect before the first call.
@@ -163,7 +166,7 @@ func (c *Client) attempt(ctx context.Context, inv *invokestream.Invocation) (Rep
 	if err := ctx.Err(); err != nil {
 		return Reply{}, errContext(err, false)
 	}
-	if c.conf.Unary || len(inv.Payload.Data) > maxStreamed || time.Now().UnixNano() < c.unaryUntil.Load() {
+	if c.conf.Unary || len(inv.Payload.Data) > maxStreamed || c.unaryForNow() {
 		return c.request(ctx, inv)
 	}
 	l := c.lanes[0]
@@ -172,9 +175,18 @@ func (c *Client) attempt(ctx context.Context, inv *invokestream.Invocation) (Rep
 	}
 	reply, err := l.call(ctx, inv)
 	if err == errNoStreams {
+		if c.conf.StreamOnly {
+			return Reply{}, errStreamOnly()
+		}
 		return c.request(ctx, inv)
 	}
 	return reply, err
+}
+
+// unaryForNow tells that streams could not be had a while ago.
+func (c *Client) unaryForNow() bool {
+	until := c.unaryUntil.Load()
+	return until != 0 && !c.conf.StreamOnly && time.Now().UnixNano() < until
 }
 
 // backoff is the pause after the n-th attempt, from 1.

@@ -292,7 +292,8 @@ func TestStreamFull(t *testing.T) {
 	callers.Wait()
 }
 
-// TestWithoutHTTP2: calls go as requests of their own.
+// TestWithoutHTTP2: calls go as requests of their own, or fail where that is
+// refused.
 func TestWithoutHTTP2(t *testing.T) {
 	h := &fakeHost{}
 	s := newServer(t, h, "127.0.0.1:0", nil)
@@ -324,6 +325,12 @@ func TestWithoutHTTP2(t *testing.T) {
 			}
 			if c.unaryUntil.Load() == 0 {
 				t.Error("calls went over a stream")
+			}
+			only := newClient(t, hs.URL, func(c *Config) { c.MaxAttempts, c.StreamOnly = 3, true })
+			defer only.Close()
+			for range 2 {
+				_, err := only.Invoke(t.Context(), "T", "a", "Add", nil)
+				wantError(t, err, KindNoStream, false)
 			}
 			if handler != s {
 				return
@@ -398,6 +405,64 @@ func TestConfig(t *testing.T) {
 		if c, err := New(conf); err == nil {
 			t.Errorf("%s was taken", name)
 			_ = c.Close()
+		}
+	}
+}
+
+// TestCancelReachesTheServer: a call whose caller is gone ends in the host, and
+// others on the stream do not notice.
+func TestCancelReachesTheServer(t *testing.T) {
+	h := &fakeHost{}
+	entered, release := h.blocks()
+	ended := make(chan error, 1)
+	block := h.invoke
+	h.does(func(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+		r, err := block(ctx, inv)
+		if inv.Key.ID == "gone" {
+			ended <- err
+		}
+		return r, err
+	})
+	c := newClient(t, "http://"+startServer(t, h, "127.0.0.1:0", nil).Addr().String(), nil)
+	other := make(chan error, 1)
+	go func() {
+		_, err := c.Invoke(t.Context(), "T", "stays", "Add", nil)
+		other <- err
+	}()
+	<-entered
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() {
+		_, err := c.Invoke(ctx, "T", "gone", "Add", nil)
+		gone <- err
+	}()
+	<-entered
+	cancel()
+	var e *Error
+	if err := <-gone; !errors.As(err, &e) || e.Kind != KindCanceled || !e.OutcomeUnknown {
+		t.Errorf("the call ended with %v", err)
+	}
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the turn ended with %v", err)
+	}
+	close(release)
+	if err := <-other; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFuel is told whichever way a call goes.
+func TestFuel(t *testing.T) {
+	h := &fakeHost{}
+	h.does(func(context.Context, actor.Invocation) (actor.Reply, error) { return actor.Reply{Fuel: 1234}, nil })
+	url := "http://" + startServer(t, h, "127.0.0.1:0", nil).Addr().String()
+	for _, unary := range []bool{false, true} {
+		c := newClient(t, url, func(c *Config) { c.Unary = unary })
+		for _, readOnly := range []bool{false, true} {
+			r, err := c.Do(t.Context(), Request{Type: "T", ID: "a", Method: "M", ReadOnly: readOnly})
+			if err != nil || r.Fuel != 1234 {
+				t.Errorf("unary %v, read-only %v: %+v, %v", unary, readOnly, r, err)
+			}
 		}
 	}
 }

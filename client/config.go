@@ -40,6 +40,11 @@ type Config struct {
 	IdempotencyKeys bool
 	// Unary sends every call as a request of its own. Defaults to false.
 	Unary bool
+	// StreamOnly fails calls for which there is no stream, with [KindNoStream],
+	// instead of sending each as a request of its own, which is many times as
+	// slow. Payloads above 256 KiB are requests of their own all the same.
+	// Defaults to false.
+	StreamOnly bool
 	// Streams is how many streams are used. More than one helps only where a
 	// single connection's processing is the limit. Defaults to
 	// [DefaultStreams].
@@ -88,6 +93,8 @@ func (c Config) validate() error {
 		return errors.New("client: Config.Token has characters that no header can carry; use visible ASCII characters only")
 	case c.HTTPClient != nil && c.HTTPClient.Timeout != 0:
 		return errors.New("client: Config.HTTPClient has a Timeout, which would cut streams; leave it 0, and give calls deadlines")
+	case c.Unary && c.StreamOnly:
+		return errors.New("client: Config.Unary and Config.StreamOnly exclude each other; set one of them")
 	case c.MinBackoff > c.MaxBackoff:
 		return fmt.Errorf("client: Config.MinBackoff %v is above MaxBackoff %v", c.MinBackoff, c.MaxBackoff)
 	}

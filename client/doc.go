@@ -11,7 +11,8 @@
 // message is being sent leaves together in the next one, and nothing waits for
 // company. So the way to be fast is to call from as many goroutines as there is
 // work. Where HTTP/2 is not to be had, or the server does not know InvokeStream,
-// each call is a request of its own; the next minute's calls try again.
+// each call is a request of its own, unless [Config.StreamOnly] refuses that; the
+// next minute's calls try again.
 //
 // # Repeating
 //
@@ -40,6 +41,6 @@
 // # Contexts
 //
 // The server learns a call's deadline and ends the turn with it. When a context
-// is cancelled or its deadline passes, the call returns at once; a turn that was
-// asked for already may still take effect.
+// is cancelled or its deadline passes, the call returns at once, and the server is
+// told; a turn that was asked for already may still take effect.
 package client

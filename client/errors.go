@@ -18,6 +18,9 @@ const (
 	KindUnreachable = "unreachable"
 	// KindConnectionLost: the connection broke before the answer came.
 	KindConnectionLost = "connection_lost"
+	// KindNoStream: the server, or what stands before it, has no streams, and
+	// [Config.StreamOnly] refuses other ways. Nothing was sent.
+	KindNoStream = "no_stream"
 	// KindClosed: the client was closed.
 	KindClosed = "client_closed"
 	// KindDeadline and KindCanceled: the call's context ended.
@@ -111,6 +114,13 @@ func errLost(cause error) *Error {
 	return &Error{
 		Code: connect.CodeUnknown, Kind: KindConnectionLost, OutcomeUnknown: true, cause: cause,
 		Message: fmt.Sprintf("the connection broke before the answer came, and whether the call took effect is unknown: %v", cause),
+	}
+}
+
+func errStreamOnly() *Error {
+	return &Error{
+		Code: connect.CodeUnimplemented, Kind: KindNoStream,
+		Message: "the server does not take InvokeStream over HTTP/2, and Config.StreamOnly refuses unary calls; let HTTP/2 through to a server that has it, or leave StreamOnly false",
 	}
 }
 

@@ -26,6 +26,12 @@ func (counters) Invoke(_ context.Context, inv actor.Invocation) (actor.Reply, er
 	}
 	return actor.Reply{Payload: actor.Payload{Data: []byte(`{"count":5}`)}, Version: 1}, nil
 }
+
+func (c counters) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
+	to.Answer(c.Invoke(ctx, inv))
+	return nil
+}
+
 func (counters) Delete(context.Context, actor.Key) error            { return nil }
 func (counters) View(context.Context, actor.Key) (host.View, error) { return host.View{}, nil }
 

@@ -49,6 +49,20 @@ func (h *fakeHost) Invoke(ctx context.Context, inv actor.Invocation) (actor.Repl
 	return actor.Reply{Payload: inv.Payload, Version: 1}, nil
 }
 
+// Begin runs every call on a goroutine of its own.
+func (h *fakeHost) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		to.Answer(h.Invoke(ctx, inv))
+	}()
+	return givenUp(cancel)
+}
+
+type givenUp func()
+
+func (f givenUp) GiveUp() { f() }
+
 func (h *fakeHost) Delete(context.Context, actor.Key) error { return actor.ErrActorNotFound }
 
 func (h *fakeHost) View(context.Context, actor.Key) (host.View, error) {

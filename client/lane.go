@@ -37,7 +37,8 @@ type lane struct {
 	mu     sync.Mutex
 	queue  fifo[*call]
 	slots  slots
-	idle   bool // run waits for wake
+	gone   []uint64 // IDs of sent calls that nobody waits for, and the server is not told of
+	idle   bool     // run waits for wake
 	closed bool
 
 	wake chan struct{} // of capacity 1: there is something to do for run
@@ -93,7 +94,7 @@ func (l *lane) call(ctx context.Context, inv *invokestream.Invocation) (Reply, *
 	select {
 	case <-ca.done:
 	case <-ctx.Done():
-		if sent, left := l.abandon(ca); left {
+		if sent, left := l.abandon(ca, ctx.Err()); left {
 			return Reply{}, errContext(ctx.Err(), sent)
 		}
 		<-ca.done
@@ -106,12 +107,13 @@ func (l *lane) call(ctx context.Context, inv *invokestream.Invocation) (Reply, *
 	case r.Error != nil:
 		return Reply{}, errorOf(connectCode(r.Error.GetCode()), r.Error.GetMessage(), r.Error.GetDetail())
 	}
-	return Reply{Payload: r.Payload.Data, ContentType: r.Payload.ContentType, Version: r.Version}, nil
+	return Reply{Payload: r.Payload.Data, ContentType: r.Payload.ContentType, Version: r.Version, Fuel: r.Fuel}, nil
 }
 
 // abandon leaves a call to itself, unless it is finished. A call in a slot keeps
-// it: the server is still at it. When it returns, nobody reads the payload.
-func (l *lane) abandon(ca *call) (sent, left bool) {
+// it: the server is still at it, and told to end it unless the call's deadline
+// tells that already. When it returns, nobody reads the payload.
+func (l *lane) abandon(ca *call, why error) (sent, left bool) {
 	l.mu.Lock()
 	if ca.finished {
 		l.mu.Unlock()
@@ -121,6 +123,10 @@ func (l *lane) abandon(ca *call) (sent, left bool) {
 	sent = ca.sent
 	if sent {
 		l.slots.forget(ca.slot)
+		if why != context.DeadlineExceeded || ca.deadline.IsZero() {
+			l.gone = append(l.gone, ca.inv.ID)
+			l.nudge()
+		}
 	}
 	l.mu.Unlock()
 	if sent {
@@ -234,7 +240,7 @@ func (l *lane) next(m *message) bool {
 	defer l.encoding.Unlock()
 	l.mu.Lock()
 	l.take(&m.Request)
-	l.idle = len(m.Invocations) == 0
+	l.idle = len(m.Invocations) == 0 && len(m.Cancels) == 0
 	idle := l.idle
 	l.mu.Unlock()
 	if idle {
@@ -248,6 +254,8 @@ func (l *lane) next(m *message) bool {
 // take moves calls from the queue into slots and the next message.
 func (l *lane) take(req *invokestream.Request) {
 	req.Reset()
+	req.Cancels = append(req.Cancels, l.gone...)
+	l.gone = l.gone[:0]
 	var now time.Time
 	for size := 0; l.queue.len() > 0 && len(req.Invocations) < messageCalls; {
 		ca := l.queue.peek()
@@ -317,6 +325,7 @@ func (l *lane) over(err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.gone = l.gone[:0]
 	for _, ca := range l.slots.reset() {
 		if notBegun {
 			ca.sent, ca.inv.TimeoutMS = false, 0

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -223,7 +224,7 @@ func (c *Client) request(ctx context.Context, inv *invokestream.Invocation) (Rep
 		if err != nil {
 			return Reply{}, c.requestError(ctx, err)
 		}
-		return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion()}, nil
+		return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res)}, nil
 	}
 	req := connect.NewRequest(&greenroomv1.InvokeRequest{
 		Actor: key, Method: inv.Method, Payload: inv.Payload.Data, ContentType: inv.Payload.ContentType,
@@ -236,7 +237,13 @@ func (c *Client) request(ctx context.Context, inv *invokestream.Invocation) (Rep
 	if err != nil {
 		return Reply{}, c.requestError(ctx, err)
 	}
-	return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion()}, nil
+	return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res)}, nil
+}
+
+// fuel is what the header of an answer says; 0 of a server that does not.
+func fuel(res connect.AnyResponse) uint64 {
+	n, _ := strconv.ParseUint(res.Header().Get("Greenroom-Fuel"), 10, 64)
+	return n
 }
 
 // requestError is why a request failed.

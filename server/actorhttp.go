@@ -18,6 +18,7 @@ import (
 // Headers of the plain HTTP form.
 const (
 	headerVersion     = "Greenroom-Version"
+	headerFuel        = "Greenroom-Fuel" // of every unary call's answer, in every protocol
 	headerConsistency = "Greenroom-Consistency"
 	headerTimeout     = "Connect-Timeout-Ms" // as Connect has it
 )
@@ -51,6 +52,7 @@ func (s *Server) serveActor(w http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	h.Set(headerVersion, strconv.FormatUint(reply.Version, 10))
+	setFuel(h, reply)
 	h.Set("Content-Type", safeMediaType(reply.Payload.ContentType))
 	h.Set("Content-Length", strconv.Itoa(len(reply.Payload.Data)))
 	h.Set("Cache-Control", "no-store")
@@ -147,6 +149,12 @@ func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(ms)*time.Millisecond)
 	return ctx, cancel, nil
+}
+
+// setFuel says what fuel the turn used that was answered with reply; 0 if the
+// reply was recorded by an earlier one.
+func setFuel(h http.Header, reply actor.Reply) {
+	h[headerFuel] = []string{strconv.FormatUint(reply.Fuel, 10)}
 }
 
 // safeMediaType returns a media type as a header may carry it.

@@ -34,9 +34,11 @@ func (a *actorService) Invoke(ctx context.Context, req *connect.Request[greenroo
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&greenroomv1.InvokeResponse{
+	res := connect.NewResponse(&greenroomv1.InvokeResponse{
 		Payload: reply.Payload.Data, ContentType: reply.Payload.ContentType, Version: reply.Version,
-	}), nil
+	})
+	setFuel(res.Header(), reply)
+	return res, nil
 }
 
 // Query implements ActorService.
@@ -57,6 +59,7 @@ func (a *actorService) Query(ctx context.Context, req *connect.Request[greenroom
 	res := connect.NewResponse(&greenroomv1.QueryResponse{
 		Payload: reply.Payload.Data, ContentType: reply.Payload.ContentType, Version: reply.Version,
 	})
+	setFuel(res.Header(), reply)
 	noStore(res)
 	return res, nil
 }

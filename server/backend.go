@@ -12,6 +12,8 @@ import (
 // Host runs turns. [*host.Host] does; so does whatever routes to other hosts.
 type Host interface {
 	Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error)
+	// Begin is Invoke for who does not wait: see [host.Host.Begin].
+	Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun
 	// Delete removes an actor's state as a turn of its own.
 	Delete(ctx context.Context, key actor.Key) error
 	// View reads an actor; actor.ErrActorNotFound when nothing is stored.

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/host"
 )
 
 // bareService is ActorService.Invoke with nothing around it: what Connect itself
@@ -122,4 +123,9 @@ type echoHost struct{ *fakeHost }
 
 func (echoHost) Invoke(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
 	return actor.Reply{Payload: inv.Payload, Version: 1}, nil
+}
+
+func (h echoHost) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
+	to.Answer(h.Invoke(ctx, inv))
+	return nil
 }

@@ -19,7 +19,12 @@
 //
 // InvokeStream runs what one client has in flight without a request for each; see
 // actor.proto for what client and server owe each other, and stream.go for how.
-// What a stream has in flight is bounded in number and bytes.
+// What a stream has in flight is bounded in number and bytes. No goroutine waits
+// for an invocation: a few workers hand them to the host, and its answers become
+// messages of replies. An invocation is ended by its deadline, by its client
+// (cancels of InvokeStreamRequest) or with the stream: dropped while it is queued,
+// here or in the host, and otherwise given up to the host, which answers what
+// became of it.
 //
 // # Who may speak
 //

@@ -23,6 +23,8 @@ type fakeHost struct {
 	invoke  func(ctx context.Context, inv actor.Invocation) (actor.Reply, error)
 	calls   []actor.Invocation
 	deleted []actor.Key
+	// elsewhere makes Begin return before the answer is there.
+	elsewhere bool
 }
 
 func (h *fakeHost) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
@@ -38,6 +40,32 @@ func (h *fakeHost) Invoke(ctx context.Context, inv actor.Invocation) (actor.Repl
 	}
 	return actor.Reply{Payload: inv.Payload, Version: uint64(n)}, nil
 }
+
+// Begin implements Host. Its calls run where they are begun, as turns of idle
+// actors do, or, after elsewhere is set, elsewhere.
+func (h *fakeHost) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
+	h.mu.Lock()
+	elsewhere := h.elsewhere
+	h.mu.Unlock()
+	if !elsewhere {
+		to.Answer(h.Invoke(ctx, inv))
+		return notGivenUp{}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		to.Answer(h.Invoke(ctx, inv))
+	}()
+	return givenUp(cancel)
+}
+
+type notGivenUp struct{}
+
+func (notGivenUp) GiveUp() { panic("a call was given up that was answered") }
+
+type givenUp func()
+
+func (f givenUp) GiveUp() { f() }
 
 // does decides what every invocation does from now on.
 func (h *fakeHost) does(invoke func(ctx context.Context, inv actor.Invocation) (actor.Reply, error)) {

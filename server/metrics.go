@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +29,7 @@ type Metrics struct {
 	reruns      prometheus.Counter
 	fuel        *prometheus.CounterVec
 	commits     *prometheus.CounterVec
+	committed   [host.LaneStateless + 1]atomic.Pointer[commitMetrics]
 	commitTime  *prometheus.HistogramVec
 	commitTurns prometheus.Histogram
 	active      prometheus.Gauge
@@ -74,6 +76,12 @@ type turnMetrics struct {
 	took      prometheus.Observer
 	queued    prometheus.Observer
 	fuel      prometheus.Counter
+}
+
+// commitMetrics are those of a lane, looked up once likewise.
+type commitMetrics struct {
+	succeeded prometheus.Counter
+	took      prometheus.Observer
 }
 
 // outcomeOK is the outcome of a turn or commit without an error; others are
@@ -182,14 +190,23 @@ func (m *Metrics) turnMetrics(s turnSeries) *turnMetrics {
 }
 
 func (m *Metrics) commitEnd(e host.CommitEnd) {
-	lane := e.Lane.String()
-	m.commitTime.WithLabelValues(lane).Observe(e.Duration.Seconds())
+	c := m.commitMetrics(e.Lane)
+	c.took.Observe(e.Duration.Seconds())
 	m.commitTurns.Observe(float64(e.GroupSize))
-	outcome := outcomeOK
-	if e.Err != nil {
-		outcome = outcomeOf(e.Err)
+	if e.Err == nil {
+		c.succeeded.Inc()
+		return
 	}
-	m.commits.WithLabelValues(lane, outcome).Inc()
+	m.commits.WithLabelValues(e.Lane.String(), outcomeOf(e.Err)).Inc()
+}
+
+func (m *Metrics) commitMetrics(l host.Lane) *commitMetrics {
+	c := m.committed[l].Load()
+	if c == nil {
+		c = &commitMetrics{m.commits.WithLabelValues(l.String(), outcomeOK), m.commitTime.WithLabelValues(l.String())}
+		m.committed[l].Store(c) // whoever comes second stores the same counters
+	}
+	return c
 }
 
 // outcomeOf is an error's kind.

@@ -188,7 +188,7 @@ func newCORS(c Config) *cors.Cors {
 		AllowedOrigins: c.AllowedOrigins,
 		AllowedMethods: append(connectcors.AllowedMethods(), http.MethodPut),
 		AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", headerConsistency, headerIdempotencyKey),
-		ExposedHeaders: append(connectcors.ExposedHeaders(), headerVersion, headerRequestID, "Retry-After"),
+		ExposedHeaders: append(connectcors.ExposedHeaders(), headerVersion, headerFuel, headerRequestID, "Retry-After"),
 		// Chrome asks before a public page may call a private address.
 		AllowPrivateNetwork: true,
 		MaxAge:              7200, // seconds; the longest that browsers keep it

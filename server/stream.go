@@ -3,11 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"runtime"
-	"runtime/debug"
-	"strconv"
 	"sync"
 	"time"
 
@@ -20,12 +17,14 @@ import (
 
 // invokeStream is one ActorService.InvokeStream.
 //
-//	client ── receive ── pending ── workers (Host.Invoke) ── ready ── write ── client
+//	client ── receive ── pending ── workers ── Host.Begin ── Answer ── ready ── write ── client
 //
-// The goroutine of the handler receives. Workers take what is pending: as many as
-// block in the host, and no more, since a worker that comes back takes the next
-// itself. One goroutine writes all replies that are ready as one message, then
-// those that became ready meanwhile; nothing ever waits for company.
+// The goroutine of the handler receives. Workers hand what is pending to the
+// host, which answers from wherever it has an answer: nobody waits for a single
+// invocation. The host may block all the same, so a worker that goes into it
+// wakes another one as long as there is something pending. One goroutine writes
+// all replies that are ready as one message, then those that became ready
+// meanwhile; nothing ever waits for company.
 //
 // An invocation is in flight, and counts, from its acceptance until its reply is
 // written. Receiving pauses only for a client that sends what is refused without
@@ -39,17 +38,22 @@ type invokeStream struct {
 
 	// The receiver's: what came last.
 	in    invokestream.Request
-	batch []task
+	batch []*task
 
 	// writeTimer bounds each message that is written. A deadline of the
 	// connection would cost more than the message.
 	writeTimer *time.Timer
 
-	running sync.WaitGroup // the workers; added to under mu while there is one or the receiver
+	working sync.WaitGroup // the workers; added to under mu while the stream is not over
 
 	mu         sync.Mutex
-	pending    fifo[task]
-	waking     bool // a worker was started and has not taken anything yet
+	pending    fifo[*task]
+	idle       int       // workers that wait for workMore, of which keep may
+	keep       int       // as many as can run at once: their stacks have grown
+	waking     bool      // one was woken or started and has not looked at pending yet
+	workMore   sync.Cond // pending, or over
+	unanswered tasks
+	answered   sync.Cond // unanswered is empty
 	inFlight   int
 	bytes      int64 // of the payloads of what is in flight, and of its replies
 	stopping   bool  // the server stops: nothing more is accepted
@@ -59,20 +63,8 @@ type invokeStream struct {
 	refused    int       // refusals that are not written yet
 	readyMore  sync.Cond // ready, or over
 	writtenOne sync.Cond // refused has shrunk, or failed
-	tasks      uint64    // accepted so far, for their IDs
+	accepted   uint64    // tasks so far, for their IDs
 }
-
-// task is an invocation on its way.
-type task struct {
-	id       uint64 // the client's
-	number   uint64 // among the stream's, from 1; 0 before it is accepted
-	inv      actor.Invocation
-	deadline time.Time // zero: none
-	err      error     // why it is refused
-}
-
-// size is what a task counts, in bytes.
-func (t *task) size() int64 { return int64(len(t.inv.Payload.Data)) + invocationOverhead }
 
 // outgoing is a message of replies with what they free once they are written.
 type outgoing struct {
@@ -99,8 +91,8 @@ func (a *actorService) InvokeStream(ctx context.Context, stream *connect.BidiStr
 }
 
 func newInvokeStream(ctx context.Context, cut context.CancelFunc, x *exchange, conn connect.StreamingHandlerConn) *invokeStream {
-	st := &invokeStream{s: x.server, x: x, conn: conn, ctx: ctx, cut: cut}
-	st.readyMore.L, st.writtenOne.L = &st.mu, &st.mu
+	st := &invokeStream{s: x.server, x: x, conn: conn, ctx: ctx, cut: cut, keep: runtime.GOMAXPROCS(0)}
+	st.workMore.L, st.answered.L, st.readyMore.L, st.writtenOne.L = &st.mu, &st.mu, &st.mu, &st.mu
 	return st
 }
 
@@ -120,19 +112,31 @@ func (st *invokeStream) run() error {
 	})
 	var writer sync.WaitGroup
 	writer.Go(st.write)
+	abandoned := make(chan struct{})
+	unabandon := context.AfterFunc(st.ctx, func() {
+		defer close(abandoned)
+		st.abandon()
+	})
 
 	err := st.receive()
 	if err != nil {
 		st.cut() // nobody is there to be answered
 	}
-	st.running.Wait()
 	st.mu.Lock()
+	for st.unanswered.first != nil {
+		st.answered.Wait()
+	}
 	st.over = true
 	st.readyMore.Signal()
+	st.workMore.Broadcast()
 	st.mu.Unlock()
+	st.working.Wait()
 	writer.Wait()
 	if !unwatch() {
 		<-notified
+	}
+	if !unabandon() {
+		<-abandoned
 	}
 	_ = st.x.control.SetWriteDeadline(st.s.bodyDeadline()) // of how the stream ended
 
@@ -157,8 +161,7 @@ func (st *invokeStream) receive() error {
 		switch {
 		case err == nil:
 			st.s.metrics.streamReceived.Inc()
-			st.s.metrics.streamInvocations.Add(float64(len(st.in.Invocations)))
-			if !st.accept(st.in.Invocations) {
+			if !st.accept(&st.in) {
 				return nil // the writer knows why
 			}
 		case ended(err) || st.stopped():
@@ -205,43 +208,25 @@ func (st *invokeStream) endWriting() {
 	}
 }
 
-// accept begins or refuses every invocation of a message. It reports false when
-// the client cannot be answered any more.
-func (st *invokeStream) accept(invs []invokestream.Invocation) bool {
-	arrived := st.s.conf.Clock()
-	st.batch = st.batch[:0]
-	for i := range invs {
-		t := taskOf(&invs[i], arrived)
-		t.err = st.validate(&invs[i], &t)
-		st.batch = append(st.batch, t)
+// accept begins or refuses every invocation of a message, and then ends those
+// that it cancels. It reports false when the client cannot be answered any more.
+func (st *invokeStream) accept(in *invokestream.Request) bool {
+	if n := len(in.Invocations); n > 0 {
+		st.s.metrics.streamInvocations.Add(float64(n))
+		st.batch = st.begin(st.tasks(st.batch, in.Invocations))
 	}
-	refused := st.begin(st.batch)
-	for i := range refused {
-		st.refuse(&refused[i])
+	if len(in.Cancels) > 0 {
+		st.cancel(in.Cancels)
 	}
-	clear(st.batch)
 	return !st.broken()
 }
 
-// taskOf is an invocation that nobody has looked at.
-func taskOf(in *invokestream.Invocation, arrived time.Time) task {
-	t := task{id: in.ID, inv: actor.Invocation{
-		Key: in.Key, Method: in.Method, Payload: in.Payload, ReadOnly: in.ReadOnly,
-	}}
-	t.inv.Key.App = appOf(in.Key.App)
-	if in.TimeoutMS > 0 {
-		t.deadline = arrived.Add(time.Duration(in.TimeoutMS) * time.Millisecond)
-	}
-	return t
-}
-
-// begin queues the good ones of a batch as long as there is room, and returns
-// the others. It reorders the batch.
-func (st *invokeStream) begin(batch []task) []task {
-	refused := batch[:0]
+// begin queues the good ones of a message as long as there is room, and refuses
+// the others. It returns the memory of the list.
+func (st *invokeStream) begin(all []*task) []*task {
+	refused := all[:0]
 	st.mu.Lock()
-	defer st.mu.Unlock()
-	for _, t := range batch {
+	for _, t := range all {
 		if t.err == nil {
 			t.err = st.room(t.size())
 		}
@@ -251,12 +236,19 @@ func (st *invokeStream) begin(batch []task) []task {
 		}
 		st.inFlight++
 		st.bytes += t.size()
-		st.tasks++
-		t.number = st.tasks
+		st.accepted++
+		t.number = st.accepted
+		st.unanswered.push(t)
 		st.pending.push(t)
+		t.expireIn()
 	}
 	st.wake()
-	return refused
+	st.mu.Unlock()
+	for _, t := range refused {
+		st.refuse(t)
+	}
+	clear(all)
+	return all[:0]
 }
 
 // room says why an invocation of size bytes cannot be taken now. Its caller
@@ -276,7 +268,7 @@ func (st *invokeStream) room(size int64) error {
 // refuse answers a task that was not begun. It waits for a client that does not
 // read what it is told.
 func (st *invokeStream) refuse(t *task) {
-	reply := st.failure(t, t.err)
+	reply := t.failure(t.err)
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for st.refused >= st.s.conf.MaxStreamInvocations && st.failed == nil {
@@ -286,97 +278,53 @@ func (st *invokeStream) refuse(t *task) {
 	st.answer(reply)
 }
 
-// validate checks what protovalidate checks of unary calls, and more.
-func (st *invokeStream) validate(in *invokestream.Invocation, t *task) error {
-	if err := t.inv.Key.Validate(); err != nil {
-		return err
-	}
-	if err := actor.ValidateName("method", in.Method); err != nil {
-		return err
-	}
-	if len(in.Payload.ContentType) > maxContentType {
-		return &actor.ArgumentError{Field: "content_type", Problem: fmt.Sprintf("has %d bytes; at most %d are allowed", len(in.Payload.ContentType), maxContentType)}
-	}
-	if limit := st.s.conf.MaxPayloadBytes; int64(len(in.Payload.Data)) > limit {
-		return errPayloadTooLarge(limit)
-	}
-	switch in.Consistency {
-	case greenroomv1.Consistency_CONSISTENCY_UNSPECIFIED:
-	case greenroomv1.Consistency_CONSISTENCY_STRONG:
-		t.inv.Consistency = actor.ConsistencyStrong
-	default:
-		return &actor.ArgumentError{Field: "consistency", Problem: fmt.Sprintf("is %d; give one of the enum's values", in.Consistency)}
-	}
-	if in.IdempotencyKey == "" || in.ReadOnly {
-		return nil
-	}
-	t.inv.IdempotencyKey = in.IdempotencyKey
-	return actor.ValidateIdempotencyKey(in.IdempotencyKey)
-}
-
-// wake starts a worker, unless one is already on its way: that one will start
-// the next. Its caller holds mu.
+// wake sees to it that a worker will look at what is pending. Its caller holds mu.
 func (st *invokeStream) wake() {
 	if st.waking || st.pending.len() == 0 {
-		return
+		return // the one on its way will wake the next
 	}
 	st.waking = true
-	st.running.Go(st.work)
+	if st.idle > 0 {
+		st.workMore.Signal()
+		return
+	}
+	st.working.Go(st.work)
 }
 
-// work runs tasks until none is pending.
+// work hands tasks to the host until the stream is over, or others wait already.
 func (st *invokeStream) work() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.waking = false
-	for st.pending.len() > 0 {
+	for {
+		for st.pending.len() == 0 {
+			if st.over || st.idle == st.keep {
+				return
+			}
+			st.idle++
+			st.workMore.Wait()
+			st.idle--
+			st.waking = false
+		}
 		t := st.pending.pop()
+		if t.stage != taskPending {
+			continue // it was ended while it waited
+		}
+		t.stage = taskStarting
 		st.wake() // the host may block
 		st.mu.Unlock()
-		reply := st.invoke(&t)
+		begun := t.begin()
 		st.mu.Lock()
-		st.bytes += int64(len(reply.Payload.Data))
-		st.ready.accepted++
-		st.ready.bytes += t.size() + int64(len(reply.Payload.Data))
-		st.answer(reply)
-	}
-}
-
-// invoke runs one task.
-func (st *invokeStream) invoke(t *task) (out invokestream.Reply) {
-	t.inv.ID = st.requestID(t)
-	ctx := st.ctx
-	if !t.deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, t.deadline)
-		defer cancel()
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			st.s.log.LogAttrs(ctx, slog.LevelError, "handler panicked",
-				slog.String("request_id", t.inv.ID), slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())))
-			out = st.failure(t, errPanicked)
+		t.begun = begun
+		if t.stage == taskStarting {
+			t.stage = taskBegun
+			if t.context.ended() { // while it began
+				st.mu.Unlock()
+				begun.GiveUp()
+				st.mu.Lock()
+			}
 		}
-	}()
-	reply, err := st.s.conf.Host.Invoke(ctx, t.inv)
-	if err != nil {
-		return st.failure(t, err)
 	}
-	return invokestream.Reply{ID: t.id, Payload: reply.Payload, Version: reply.Version}
-}
-
-// requestID names a task in logs: the stream's request and the task's number.
-func (st *invokeStream) requestID(t *task) string {
-	var b [64]byte
-	id := append(b[:0], st.x.id...)
-	id = append(id, '.')
-	return string(strconv.AppendUint(id, t.number, 10))
-}
-
-// failure is the reply that carries an error.
-func (st *invokeStream) failure(t *task, err error) invokestream.Reply {
-	f := st.s.failTurn(st.ctx, st.requestID(t), err, t.inv.Key, t.inv.Method)
-	return invokestream.Reply{ID: t.id, Error: f.stream()}
 }
 
 // answer hands a reply to the writer. Its caller holds mu.

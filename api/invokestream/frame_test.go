@@ -13,7 +13,7 @@ import (
 
 // generatedRequest is r as the generated type has it.
 func generatedRequest(r *Request) *greenroomv1.InvokeStreamRequest {
-	g := &greenroomv1.InvokeStreamRequest{}
+	g := &greenroomv1.InvokeStreamRequest{Cancels: r.Cancels}
 	for _, i := range r.Invocations {
 		g.Invocations = append(g.Invocations, &greenroomv1.StreamInvocation{
 			Id: i.ID, Actor: &greenroomv1.ActorKey{App: i.Key.App, Type: i.Key.Type, Id: i.Key.ID}, Method: i.Method,
@@ -28,7 +28,7 @@ func generatedResponse(r *Response) *greenroomv1.InvokeStreamResponse {
 	g := &greenroomv1.InvokeStreamResponse{}
 	for _, i := range r.Replies {
 		g.Replies = append(g.Replies, &greenroomv1.StreamReply{
-			Id: i.ID, Payload: i.Payload.Data, ContentType: i.Payload.ContentType, Version: i.Version, Error: i.Error,
+			Id: i.ID, Payload: i.Payload.Data, ContentType: i.Payload.ContentType, Version: i.Version, Error: i.Error, Fuel: i.Fuel,
 		})
 	}
 	return g
@@ -38,11 +38,12 @@ func requests() []*Request {
 	return []*Request{
 		{},
 		{Invocations: []Invocation{{}}},
+		{Cancels: []uint64{0, 1, 1 << 63}},
 		{Invocations: []Invocation{
 			{ID: 1, Key: actor.Key{App: "a", Type: "T", ID: "x||ü🎭"}, Method: "M", Payload: actor.Payload{ContentType: "x/y", Data: bytes.Repeat([]byte{0, 0xff}, 300)}},
 			{ID: 1 << 63, Key: actor.Key{ID: "only"}, TimeoutMS: 1<<32 - 1, IdempotencyKey: "k k", ReadOnly: true, Consistency: greenroomv1.Consistency_CONSISTENCY_STRONG},
 			{Consistency: -7},
-		}},
+		}, Cancels: []uint64{300}},
 	}
 }
 
@@ -51,9 +52,9 @@ func responses() []*Response {
 		{},
 		{Replies: []Reply{{}}},
 		{Replies: []Reply{
-			{ID: 9, Payload: actor.Payload{ContentType: "x/y", Data: bytes.Repeat([]byte{1, 0x80}, 300)}, Version: 1<<62 + 3},
+			{ID: 9, Payload: actor.Payload{ContentType: "x/y", Data: bytes.Repeat([]byte{1, 0x80}, 300)}, Version: 1<<62 + 3, Fuel: 1 << 40},
 			{ID: 10, Error: &greenroomv1.StreamError{Code: 9, Message: "no", Detail: &greenroomv1.ErrorDetail{Kind: "guest_error", Retryable: true, Guest: &greenroomv1.GuestErrorDetail{Code: "c"}}}},
-			{ID: 11, Error: &greenroomv1.StreamError{}},
+			{ID: 11, Error: &greenroomv1.StreamError{}, Fuel: 1},
 		}},
 	}
 }
@@ -97,6 +98,9 @@ func TestSize(t *testing.T) {
 		total := 0
 		for i := range r.Invocations {
 			total += r.Invocations[i].Size()
+		}
+		if n := r.cancelsSize(); n > 0 {
+			total += sizeMessage(n)
 		}
 		if b, err := r.Append(nil); err != nil || len(b) != total {
 			t.Errorf("%d bytes (%v), said to be %d", len(b), err, total)
@@ -173,7 +177,7 @@ func FuzzRequest(f *testing.F) {
 			t.Fatalf("decode: %v; the generated code: %v", err, want)
 		}
 		if err != nil {
-			if len(r.Invocations) != 0 {
+			if len(r.Invocations) != 0 || len(r.Cancels) != 0 {
 				t.Fatal("something was decoded in spite of the error")
 			}
 			return

@@ -11,6 +11,7 @@ import (
 // Request is greenroom.v1.InvokeStreamRequest.
 type Request struct {
 	Invocations []Invocation
+	Cancels     []uint64
 
 	names names
 }
@@ -31,6 +32,7 @@ type Invocation struct {
 // The numbers of the fields in actor.proto.
 const (
 	fieldInvocations protowire.Number = 1
+	fieldCancels     protowire.Number = 2
 
 	fieldID             protowire.Number = 1
 	fieldActor          protowire.Number = 2
@@ -79,18 +81,55 @@ func (r *Request) Append(dst []byte) ([]byte, error) {
 		dst = appendVarint(dst, fieldReadOnly, protowire.EncodeBool(i.ReadOnly))
 		dst = appendVarint(dst, fieldConsistency, uint64(i.Consistency))
 	}
-	return dst, nil
+	return r.appendCancels(dst), nil
+}
+
+func (r *Request) cancelsSize() (size int) {
+	for _, id := range r.Cancels {
+		size += protowire.SizeVarint(id)
+	}
+	return size
+}
+
+// appendCancels appends the IDs packed, as proto3 does.
+func (r *Request) appendCancels(dst []byte) []byte {
+	if len(r.Cancels) == 0 {
+		return dst
+	}
+	dst = appendMessage(dst, fieldCancels, r.cancelsSize())
+	for _, id := range r.Cancels {
+		dst = protowire.AppendVarint(dst, id)
+	}
+	return dst
+}
+
+// decodeCancels takes IDs that are packed.
+func (r *Request) decodeCancels(data []byte) error {
+	for len(data) > 0 {
+		id, n := protowire.ConsumeVarint(data)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		r.Cancels = append(r.Cancels, id)
+		data = data[n:]
+	}
+	return nil
 }
 
 // Decode implements [Frame].
 func (r *Request) Decode(data []byte) error {
 	r.Reset()
 	err := fields(data, func(f field) error {
-		if !f.is(fieldInvocations, protowire.BytesType) {
-			return nil
+		switch {
+		case f.is(fieldInvocations, protowire.BytesType):
+			r.Invocations = append(r.Invocations, Invocation{})
+			return r.decodeInvocation(f.bytes, &r.Invocations[len(r.Invocations)-1])
+		case f.is(fieldCancels, protowire.BytesType):
+			return r.decodeCancels(f.bytes)
+		case f.is(fieldCancels, protowire.VarintType):
+			r.Cancels = append(r.Cancels, f.varint)
 		}
-		r.Invocations = append(r.Invocations, Invocation{})
-		return r.decodeInvocation(f.bytes, &r.Invocations[len(r.Invocations)-1])
+		return nil
 	})
 	if err != nil {
 		r.Reset()
@@ -141,7 +180,7 @@ func (r *Request) decodeKey(data []byte, k *actor.Key) error {
 // Reset implements [Frame].
 func (r *Request) Reset() {
 	clear(r.Invocations)
-	r.Invocations = r.Invocations[:0]
+	r.Invocations, r.Cancels = r.Invocations[:0], r.Cancels[:0]
 }
 
 // Generated implements [Frame].

@@ -22,6 +22,7 @@ type Reply struct {
 	ID      uint64
 	Payload actor.Payload
 	Version uint64
+	Fuel    uint64
 	Error   *greenroomv1.StreamError // nil: the turn succeeded
 }
 
@@ -34,13 +35,14 @@ const (
 	fieldReplyContentType protowire.Number = 3
 	fieldReplyVersion     protowire.Number = 4
 	fieldReplyError       protowire.Number = 5
+	fieldReplyFuel        protowire.Number = 6
 )
 
 // Size is how many bytes a reply adds to a message.
 func (r *Reply) Size() int { return sizeMessage(r.size()) }
 
 func (r *Reply) size() int {
-	n := sizeVarint(r.ID) + sizeBytes(len(r.Payload.Data)) + sizeBytes(len(r.Payload.ContentType)) + sizeVarint(r.Version)
+	n := sizeVarint(r.ID) + sizeBytes(len(r.Payload.Data)) + sizeBytes(len(r.Payload.ContentType)) + sizeVarint(r.Version) + sizeVarint(r.Fuel)
 	if r.Error != nil {
 		n += sizeMessage(proto.Size(r.Error))
 	}
@@ -56,14 +58,14 @@ func (r *Response) Append(dst []byte) ([]byte, error) {
 		dst = appendBytes(dst, fieldReplyPayload, reply.Payload.Data)
 		dst = appendBytes(dst, fieldReplyContentType, reply.Payload.ContentType)
 		dst = appendVarint(dst, fieldReplyVersion, reply.Version)
-		if reply.Error == nil {
-			continue
+		if reply.Error != nil {
+			dst = appendMessage(dst, fieldReplyError, proto.Size(reply.Error))
+			var err error
+			if dst, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(dst, reply.Error); err != nil {
+				return nil, fmt.Errorf("encode the error of invocation %d: %w", reply.ID, err)
+			}
 		}
-		dst = appendMessage(dst, fieldReplyError, proto.Size(reply.Error))
-		var err error
-		if dst, err = (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend(dst, reply.Error); err != nil {
-			return nil, fmt.Errorf("encode the error of invocation %d: %w", reply.ID, err)
-		}
+		dst = appendVarint(dst, fieldReplyFuel, reply.Fuel)
 	}
 	return dst, nil
 }
@@ -95,6 +97,8 @@ func (r *Response) decodeReply(data []byte, reply *Reply) error {
 			reply.Payload.ContentType, err = r.names.text(f.bytes)
 		case f.is(fieldReplyVersion, protowire.VarintType):
 			reply.Version = f.varint
+		case f.is(fieldReplyFuel, protowire.VarintType):
+			reply.Fuel = f.varint
 		case f.is(fieldReplyError, protowire.BytesType):
 			if reply.Error == nil {
 				reply.Error = &greenroomv1.StreamError{}

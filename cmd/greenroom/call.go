@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +27,7 @@ type callFlags struct {
 	strong         bool
 	contentType    string
 	idempotencyKey string
+	verbose        bool
 	timeout        time.Duration
 }
 
@@ -44,7 +47,9 @@ a dash go after --.
 
 On a terminal, JSON replies are indented. Otherwise they are written as they
 came. With -o json the result is an object: payload (or payload_base64 if it is
-not JSON), content_type, and version, the actor's version after the call.`,
+not JSON), content_type, version, the actor's version after the call, and fuel,
+what the turn computed, in units of about one simple instruction; -v prints the
+last two to standard error.`,
 		Example: `  greenroom call Counter alice Add '{"amount": 5}'
   greenroom call Counter alice Get --query
   greenroom call Cart 'shop/7 || 🛒' AddItem @item.json
@@ -62,6 +67,7 @@ not JSON), content_type, and version, the actor's version after the call.`,
 	flags.BoolVar(&f.strong, "strong", false, "with --query: confirm in the store that the answer is current")
 	flags.StringVar(&f.contentType, "content-type", actor.ContentTypeJSON, "media `type` of the payload")
 	flags.StringVar(&f.idempotencyKey, "idempotency-key", "", "a `key` of your own: the same call with the same key takes effect once, and gets the same reply")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print the actor's version and the fuel used to standard error")
 	flags.DurationVar(&f.timeout, "timeout", apiTimeout, "give up after this `time`")
 	return cmd
 }
@@ -93,11 +99,8 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 
-	var reply interface {
-		GetPayload() []byte
-		GetContentType() string
-		GetVersion() uint64
-	}
+	var reply callReply
+	var header http.Header
 	if f.query {
 		consistency := greenroomv1.Consistency_CONSISTENCY_UNSPECIFIED
 		if f.strong {
@@ -109,7 +112,7 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 		if err != nil {
 			return err
 		}
-		reply = resp.Msg
+		reply, header = resp.Msg, resp.Header()
 	} else {
 		req := connect.NewRequest(&greenroomv1.InvokeRequest{
 			Actor: key, Method: args[2], Payload: payload, ContentType: f.contentType,
@@ -121,12 +124,28 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 		if err != nil {
 			return err
 		}
-		reply = resp.Msg
+		reply, header = resp.Msg, resp.Header()
 	}
+	fuel, err := strconv.ParseUint(header.Get("Greenroom-Fuel"), 10, 64)
+	known := err == nil // an older server does not say
 	if c.wantsJSON() {
-		return c.writeReply(reply.GetPayload(), reply.GetContentType(), reply.GetVersion())
+		return c.writeReply(reply, fuel)
+	}
+	if f.verbose {
+		fmt.Fprintf(c.stderr, "version %d", reply.GetVersion())
+		if known {
+			fmt.Fprintf(c.stderr, ", fuel %d", fuel)
+		}
+		fmt.Fprintln(c.stderr)
 	}
 	return c.writePayload(reply.GetPayload(), reply.GetContentType())
+}
+
+// callReply is what replies of calls and of queries have.
+type callReply interface {
+	GetPayload() []byte
+	GetContentType() string
+	GetVersion() uint64
 }
 
 // actorKey makes a key in the app of --app, and checks it.
@@ -229,13 +248,15 @@ func (c *cli) writePayload(payload []byte, contentType string) error {
 func isText(contentType string) bool { return strings.HasPrefix(contentType, "text/") }
 
 // writeReply writes a reply with what came beside it, for programs.
-func (c *cli) writeReply(payload []byte, contentType string, version uint64) error {
+func (c *cli) writeReply(reply callReply, fuel uint64) error {
+	payload, contentType := reply.GetPayload(), reply.GetContentType()
 	out := struct {
 		Payload       json.RawMessage `json:"payload,omitempty"`
 		PayloadBase64 string          `json:"payload_base64,omitempty"`
 		ContentType   string          `json:"content_type"`
 		Version       uint64          `json:"version,string"`
-	}{ContentType: contentType, Version: version}
+		Fuel          uint64          `json:"fuel,string"`
+	}{ContentType: contentType, Version: reply.GetVersion(), Fuel: fuel}
 	switch {
 	case len(payload) == 0:
 	case isJSONType(contentType) && json.Valid(payload):

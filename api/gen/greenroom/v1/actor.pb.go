@@ -403,8 +403,14 @@ func (x *QueryResponse) GetVersion() uint64 {
 }
 
 type InvokeStreamRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Invocations   []*StreamInvocation    `protobuf:"bytes,1,rep,name=invocations,proto3" json:"invocations,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Invocations []*StreamInvocation    `protobuf:"bytes,1,rep,name=invocations,proto3" json:"invocations,omitempty"`
+	// IDs of invocations, of this message or earlier ones, whose caller is gone.
+	// Those that have not begun never do; of those that run the turn is ended,
+	// unless it is about to be committed. They get their reply like all others:
+	// what came of them, or an error of the kind canceled. IDs that are not in
+	// flight are passed over.
+	Cancels       []uint64 `protobuf:"varint,2,rep,packed,name=cancels,proto3" json:"cancels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -442,6 +448,13 @@ func (*InvokeStreamRequest) Descriptor() ([]byte, []int) {
 func (x *InvokeStreamRequest) GetInvocations() []*StreamInvocation {
 	if x != nil {
 		return x.Invocations
+	}
+	return nil
+}
+
+func (x *InvokeStreamRequest) GetCancels() []uint64 {
+	if x != nil {
+		return x.Cancels
 	}
 	return nil
 }
@@ -623,7 +636,10 @@ type StreamReply struct {
 	// Version of the actor after the turn; 0 when nothing is stored.
 	Version uint64 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
 	// Unset: the turn succeeded, and is durable.
-	Error         *StreamError `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	Error *StreamError `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	// Fuel that the turn used; 0 if none ran for this call, as with a recorded
+	// reply.
+	Fuel          uint64 `protobuf:"varint,6,opt,name=fuel,proto3" json:"fuel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -691,6 +707,13 @@ func (x *StreamReply) GetError() *StreamError {
 		return x.Error
 	}
 	return nil
+}
+
+func (x *StreamReply) GetFuel() uint64 {
+	if x != nil {
+		return x.Fuel
+	}
+	return 0
 }
 
 // StreamError is what unary calls answer with: a code, a message and a detail.
@@ -1339,9 +1362,10 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\rQueryResponse\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x04R\aversion\"W\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\"q\n" +
 	"\x13InvokeStreamRequest\x12@\n" +
-	"\vinvocations\x18\x01 \x03(\v2\x1e.greenroom.v1.StreamInvocationR\vinvocations\"\x99\x03\n" +
+	"\vinvocations\x18\x01 \x03(\v2\x1e.greenroom.v1.StreamInvocationR\vinvocations\x12\x18\n" +
+	"\acancels\x18\x02 \x03(\x04R\acancels\"\x99\x03\n" +
 	"\x10StreamInvocation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x124\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x125\n" +
@@ -1354,13 +1378,14 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\tread_only\x18\b \x01(\bR\breadOnly\x12E\n" +
 	"\vconsistency\x18\t \x01(\x0e2\x19.greenroom.v1.ConsistencyB\b\xbaH\x05\x82\x01\x02\x10\x01R\vconsistency\"K\n" +
 	"\x14InvokeStreamResponse\x123\n" +
-	"\areplies\x18\x01 \x03(\v2\x19.greenroom.v1.StreamReplyR\areplies\"\xa5\x01\n" +
+	"\areplies\x18\x01 \x03(\v2\x19.greenroom.v1.StreamReplyR\areplies\"\xb9\x01\n" +
 	"\vStreamReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12!\n" +
 	"\fcontent_type\x18\x03 \x01(\tR\vcontentType\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\x12/\n" +
-	"\x05error\x18\x05 \x01(\v2\x19.greenroom.v1.StreamErrorR\x05error\"n\n" +
+	"\x05error\x18\x05 \x01(\v2\x19.greenroom.v1.StreamErrorR\x05error\x12\x12\n" +
+	"\x04fuel\x18\x06 \x01(\x04R\x04fuel\"n\n" +
 	"\vStreamError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\rR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x121\n" +

@@ -57,6 +57,8 @@ type ActorServiceClient interface {
 	// everything the turn changed is durable.
 	// The header Idempotency-Key makes the call safe to repeat: see
 	// StreamInvocation.idempotency_key.
+	// The header Greenroom-Fuel of the answer says how much fuel the turn used;
+	// Query has it as well.
 	Invoke(context.Context, *connect.Request[v1.InvokeRequest]) (*connect.Response[v1.InvokeResponse], error)
 	// InvokeStream runs many turns at once for a small part of what unary calls
 	// cost. It needs HTTP/2.
@@ -208,6 +210,8 @@ type ActorServiceHandler interface {
 	// everything the turn changed is durable.
 	// The header Idempotency-Key makes the call safe to repeat: see
 	// StreamInvocation.idempotency_key.
+	// The header Greenroom-Fuel of the answer says how much fuel the turn used;
+	// Query has it as well.
 	Invoke(context.Context, *connect.Request[v1.InvokeRequest]) (*connect.Response[v1.InvokeResponse], error)
 	// InvokeStream runs many turns at once for a small part of what unary calls
 	// cost. It needs HTTP/2.
