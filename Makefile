@@ -16,6 +16,8 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # Seconds per fuzz target, rounds of kill -9, packages of `make test`.
 FUZZTIME ?= 5s
 ROUNDS   ?= 1000
+# How long `make soak` fuzzes each target.
+SOAKTIME ?= 1h
 PKG      ?= ./...
 TESTFLAGS ?=
 
@@ -91,8 +93,9 @@ release: ## Build dist/greenroom-OS-ARCH for every platform.
 fuzz: ## Run every fuzz target for FUZZTIME each.
 	FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
-soak: build ## Kill a server under load ROUNDS times; as long as you like.
+soak: build ## Kill a server under load ROUNDS times, and fuzz upload and metering for SOAKTIME each.
 	GREENROOM_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 0 -v -run 'TestKill' ./internal/crash
+	FUZZTIME=$(SOAKTIME) scripts/fuzz.sh guests
 
 bench: ## Measure what is promised about speed: all of it, AREA=pipeline, or BAR=pipeline.1.
 	@go run ./bench $(if $(AREA),-area $(AREA)) $(if $(BAR),-bar $(BAR))

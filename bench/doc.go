@@ -25,7 +25,9 @@
 //	internal/bare      roles: the databases without Greenroom
 //	internal/plot      the picture of docs/performance.md
 //	internal/pipeline  the bars of the area pipeline
+//	internal/metering  the bars of the area metering
 //	guest              the guest: a counter in Rust
+//	smallguest         the same without the SDK, for what an instance takes
 //
 // A new area is a package like internal/pipeline with a function Bars, and its
 // name in main.go.

@@ -7,10 +7,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime/pprof"
+	"slices"
 	"syscall"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/metering"
 	"github.com/greenroom-run/greenroom/bench/internal/pipeline"
 	"github.com/greenroom-run/greenroom/bench/internal/plot"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
@@ -27,19 +30,22 @@ import (
 
 // roles are what this program does in processes of its own.
 func roles() role.Roles {
-	return role.Roles{
+	all := role.Roles{
 		wire.Role:            role.Of(wire.Load),
 		wire.HollowRole:      wire.Hollow,
 		inhost.Role:          role.Of(inhost.Load),
+		inhost.ColdRole:      role.Of(inhost.Cold),
 		bare.TransactionRole: role.Of(bare.Transaction),
 		bare.UpdateRole:      role.Of(bare.Update),
 		bare.DatabaseRole:    bare.Database,
 		bare.PebbleRole:      role.Of(bare.Commits),
 	}
+	maps.Copy(all, metering.Roles())
+	return all
 }
 
 // bars are all there are, area by area.
-func bars() []bar.Bar { return pipeline.Bars() }
+func bars() []bar.Bar { return slices.Concat(pipeline.Bars(), metering.Bars()) }
 
 // The exit statuses.
 const (

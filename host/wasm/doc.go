@@ -31,10 +31,13 @@
 //
 // Memory and mutable globals are all that can change in an instance, unless the
 // module changes its tables or drops its segments as it runs. They are copied
-// once, when the first instance is initialized, and every other instance begins
-// as a copy: small images are written, large ones are mapped from a file in
+// once, when the first instance is initialized and has been asked for its
+// manifest, which warms up its allocator and encoder, and every other instance
+// begins as a copy: small images are written, large ones are mapped from a file in
 // memory, copy-on-write. The same image undoes what an actor left in an instance:
-// what was written is written over, or the kernel is told to forget the pages.
+// the kernel tells which pages it has, and those are written over; if they are
+// many, it is told to forget them; where it does not tell (before Linux 6.7),
+// small memories are written over as a whole.
 // An instance whose memory grew, or whose module has state that cannot be set
 // from outside, is made anew instead. An instance is reset before a turn if the
 // last one was another actor's, failed, or was read-only.

@@ -214,32 +214,3 @@ func BenchmarkInstantiateGo(b *testing.B) {
 		i.Close(context.Background())
 	}
 }
-
-func BenchmarkTurnGo(b *testing.B) {
-	e := guestEngine(b)
-	i, err := load(b, e, goGuest(b, counterDir)).NewInstance(context.Background(), 64<<20)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer i.Close(context.Background())
-	calls := newCalls()
-	turn := call("a", "Add", `{"amount":1}`)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := i.Run(ctx, turn, calls); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkSwitchGo(b *testing.B) {
-	e := guestEngine(b)
-	i, err := load(b, e, goGuest(b, counterDir)).NewInstance(context.Background(), 64<<20)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer i.Close(context.Background())
-	switchActors(b, i, call("a", "Add", `{"amount":1}`))
-}

@@ -5,13 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
-	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 )
 
@@ -101,7 +101,6 @@ func BenchmarkGuest(b *testing.B) {
 				}
 				b.ReportMetric(float64(quantile(took, 0.1)), "quiet-cpu-ns/op")
 				b.ReportMetric(float64(calls.fuel.Used)/float64(b.N), "fuel/op")
-				report(b, in)
 			})
 		}
 	}
@@ -111,13 +110,10 @@ func BenchmarkGuest(b *testing.B) {
 // ones of them tell what a turn costs.
 const batch = 32
 
-func report(b *testing.B, in host.Instance) {
-	i := in.(*instance)
-	var n uint64
-	for _, r := range i.image.runs {
-		n += uint64(len(r.data))
+func quantile(of []time.Duration, q float64) time.Duration {
+	if len(of) == 0 {
+		return 0
 	}
-	b.Logf("memory %d KiB, image %d runs %d KiB, file %v, globals %d, frame at %d+%d", i.mem.size>>10, len(i.image.runs), n>>10, i.image.file != nil, len(i.image.globals), i.image.framePtr, i.image.frameCap)
-	own, _ := i.mem.pool.pages.own(i.mem.data[:i.mem.size])
-	b.Logf("own %d KiB", own>>10)
+	slices.Sort(of)
+	return of[int(q*float64(len(of)-1))]
 }

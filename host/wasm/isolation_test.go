@@ -1,7 +1,10 @@
 package wasm
 
 import (
+	"bytes"
 	"context"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -66,6 +69,19 @@ func TestIsolation(t *testing.T) {
 			return g
 		}(), detached: true},
 		"memory that grew": {guest: thief(nil, Code(I32Const(3), MemoryGrow(), Drop, I32Const(200<<10), I32Const(0x5ec4e7), Store()), nil), detached: true},
+		"many pages here and there": {guest: func() Guest {
+			g := thief(nil, Code(I32Const(200<<10), LocalSet(2), Loop(Code(
+				LocalGet(2), I32Const(0x5ec4e7), Store(),
+				LocalGet(2), I32Const(8<<10), I32Add, LocalSet(2),
+				LocalGet(2), I32Const(3<<20), I32LtU, []byte{0x0d, 0})...)), nil)
+			g.Pages = 50
+			return g
+		}(), detached: true},
+		"megabytes": {guest: func() Guest {
+			g := thief(nil, Code(I32Const(200<<10), I32Const(0x5e), I32Const(2<<20), []byte{0xfc, 11, 0}), nil)
+			g.Pages = 50
+			return g
+		}(), detached: true},
 		"another global": {guest: thief(put(GlobalGet(1)), Code(I32Const(0x5ec4e7), GlobalSet(1)),
 			func(b *Builder) { b.Global(5) }), detached: true},
 		"a table's size": {guest: thief(put([]byte{0xfc, 16, 0}), Code([]byte{0xd0, 0x70}, I32Const(3), []byte{0xfc, 15, 0}, Drop), table)},
@@ -114,6 +130,31 @@ func TestIsolation(t *testing.T) {
 				t.Fatalf("another instance found %q", got)
 			}
 		})
+	}
+}
+
+// A table grows to a bound, and not beyond: table.grow answers -1, and the turn
+// goes on.
+func TestTableGrowsToABound(t *testing.T) {
+	e := newEngine(t, Config{})
+	grow := func(by int32) []byte { return Code([]byte{0xd0, 0x70}, I32Const(by), []byte{0xfc, 15, 0}) }
+	i := instantiate(t, e, Guest{
+		Imports: []Import{Host("reply", "iiii", "i")},
+		Turn: Code(
+			I32Const(8192), grow(1<<20), Store(),
+			I32Const(8196), grow(100), Store(),
+			I32Const(8200), grow(65_536), Store(),
+			I32Const(0), I32Const(0), I32Const(8192), I32Const(12), Call(0), Drop,
+			I32Const(0)),
+		More: func(b *Builder) { b.Table(4) },
+	}.Bytes())
+	calls := newCalls()
+	if err := i.Run(context.Background(), frame("{}"), calls); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Concat(le32(math.MaxUint32), le32(4), le32(math.MaxUint32))
+	if !bytes.Equal(calls.reply.Data, want) {
+		t.Errorf("the guest was answered % x, want % x", calls.reply.Data, want)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestRun(t *testing.T) {
 			name:  "memory.grow beyond the limit answers -1 and the guest goes on",
 			guest: Guest{Turn: Code(I32Const(60000), MemoryGrow(), I32Const(1), I32Add)},
 		},
-		{name: "alloc gives nothing", guest: Guest{Alloc: I32Const(0)}, trap: actor.TrapMemory, text: "has no 4096 bytes"},
+		{name: "alloc gives nothing", guest: Guest{Alloc: I32Const(0)}, trap: actor.TrapMemory, text: "has no 2048 bytes"},
 		{name: "alloc gives what is not there", guest: Guest{Alloc: I32Const(-8)}, trap: actor.TrapProtocol, text: "beyond the end of memory"},
 		{name: "alloc gives the last bytes and then some", guest: Guest{Alloc: I32Const(2<<16 - 8)}, trap: actor.TrapProtocol, text: "beyond the end of memory"},
 		{name: "alloc is not aligned", guest: Guest{Alloc: I32Const(1025)}, trap: actor.TrapProtocol, text: "not aligned"},

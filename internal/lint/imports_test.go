@@ -24,7 +24,7 @@ type ban struct {
 var bans = []ban{
 	{
 		from:   []string{"..."},
-		except: []string{"host/wasm/...", "host/extism/..."},
+		except: []string{"host/wasm/...", "host/extism/...", "bench/internal/metering"},
 		to:     []string{"github.com/tetratelabs/wazero/...", "github.com/extism/..."},
 		why:    "only the engines know how Wasm is run; everything else goes through host.Engine",
 	},

@@ -29,7 +29,34 @@ impl Counter {
     }
 }
 
+greenroom::record! {
+    /// A counter whose activations have instances of their own.
+    #[derive(Default)]
+    pub struct Pinned {
+        count: i64,
+    }
+}
+
+impl Pinned {
+    fn add(&mut self, _: &mut Context, amount: i64) -> Result<i64, Error> {
+        self.count += amount;
+        Ok(self.count)
+    }
+
+    /// Reads in a turn that might write: what it costs is the activation.
+    fn look(&mut self, _: &mut Context) -> Result<i64, Error> {
+        Ok(self.count)
+    }
+}
+
 greenroom::actors! {
+    Pinned {
+        methods: {
+            "Add" => add,
+            "Look" => look,
+        },
+        instance: dedicated,
+    }
     Counter {
         methods: {
             "Add" => add,

@@ -1,4 +1,4 @@
-package meter_test
+package metering
 
 import "golang.org/x/sys/unix"
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package meter_test
+package metering
 
 import "time"
 

@@ -1,0 +1,328 @@
+package metering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/bench/internal/bar"
+	"github.com/greenroom-run/greenroom/bench/internal/rig"
+	"github.com/greenroom-run/greenroom/bench/internal/role"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/wasm"
+	"github.com/greenroom-run/greenroom/host/wasm/wasmtest"
+)
+
+const (
+	runawayRole = "runaways"
+	// runawayLimit is the deadline of a guest that never ends, runawayRounds how
+	// many of one kind run, one after the other.
+	runawayLimit  = 50 * time.Millisecond
+	runawayRounds = 40
+	// neighbours make a call each every neighbourPeriod, which takes them
+	// neighbourShare of it: half a core for all together.
+	neighbours      = 4
+	neighbourPeriod = 8 * time.Millisecond
+	neighbourShare  = 0.5 / neighbours
+)
+
+// kinds are the guests that never end, in order.
+var kinds = []string{"loop", "recursion", "host calls", "bulk copies"}
+
+func endless(kind string) wasmtest.Guest {
+	switch kind {
+	case "loop":
+		return wasmtest.Guest{Turn: wasmtest.Code(wasmtest.Forever(), wasmtest.I32Const(0))}
+	case "recursion":
+		// Fibonacci's numbers by the book, which is bounded in depth alone.
+		const fib = 3
+		return wasmtest.Guest{
+			Turn: wasmtest.Code(wasmtest.I32Const(90), wasmtest.Call(fib), wasmtest.Drop, wasmtest.I32Const(0)),
+			More: func(b *wasmtest.Builder) {
+				b.Func("", []byte{wasmtest.I32}, []byte{wasmtest.I32}, 0, wasmtest.Code(
+					wasmtest.LocalGet(0), wasmtest.I32Const(2), wasmtest.I32LtU,
+					wasmtest.If(wasmtest.Code(wasmtest.LocalGet(0), wasmtest.Return)...),
+					wasmtest.LocalGet(0), wasmtest.I32Const(1), wasmtest.I32Sub, wasmtest.Call(fib),
+					wasmtest.LocalGet(0), wasmtest.I32Const(2), wasmtest.I32Sub, wasmtest.Call(fib), wasmtest.I32Add)...)
+			},
+		}
+	case "host calls":
+		return wasmtest.Guest{
+			Imports: []wasmtest.Import{wasmtest.Host("state_revision", "", "l")},
+			Turn:    wasmtest.Code(wasmtest.Loop(wasmtest.Code(wasmtest.Call(0), wasmtest.Drop, wasmtest.Again())...), wasmtest.I32Const(0)),
+		}
+	default:
+		const half = 6 << 20
+		memoryCopy := []byte{0xfc, 10, 0, 0}
+		return wasmtest.Guest{Pages: 200, Turn: wasmtest.Code(wasmtest.Loop(wasmtest.Code(
+			wasmtest.I32Const(0), wasmtest.I32Const(half), wasmtest.I32Const(half), memoryCopy, wasmtest.Again())...), wasmtest.I32Const(0))}
+	}
+}
+
+func runawayChecks() []bar.Check {
+	var checks []bar.Check
+	for _, kind := range kinds {
+		checks = append(checks,
+			bar.Check{Name: kind + ", median overrun against 20 ms", Unit: "ms", Want: bar.AtMost, Target: 1},
+			bar.Check{Name: kind + ", neighbours' p99 against without", Unit: "ms", Want: bar.AtMost, Target: 2},
+			bar.Check{Name: kind + ", forced collection against 20 ms", Unit: "ms", Want: bar.AtMost, Target: 1})
+	}
+	return checks
+}
+
+type runawaySpec struct{ Kind string }
+
+// runawayResult is in milliseconds.
+type runawayResult struct {
+	Overrun, WorstOverrun float64 // median and maximum
+	GC, WorstGC           float64
+	// P99 of the neighbours beside the runaway, without it, and beside a Go
+	// routine that uses a processor as it does: what the machine makes of that.
+	Beside, Without, BesideGo float64
+	Busy                      float64 // cores that the neighbours used
+}
+
+// runaways is metering.2.
+func runaways(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
+	for run := range r.Runs {
+		for _, kind := range kinds {
+			res, err := role.Call[runawayResult](ctx, runawayRole, runawaySpec{kind})
+			if err != nil {
+				return err
+			}
+			names := runawayChecks()[3*indexOf(kind):]
+			rec.Compare(names[0].Name, res.Overrun, 20)
+			rec.Compare(names[1].Name, res.Beside, res.Without)
+			rec.Compare(names[2].Name, res.GC, 20)
+			rec.Note("run %d, %s: worst overrun %.1f ms, worst collection %.1f ms; neighbours' p99 %.2f ms, %.2f without, %.2f beside a loop in Go; they used %.2f cores",
+				run+1, kind, res.WorstOverrun, res.WorstGC, res.Beside, res.Without, res.BesideGo, res.Busy)
+		}
+	}
+	return nil
+}
+
+func indexOf(kind string) int {
+	for i, k := range kinds {
+		if k == kind {
+			return i
+		}
+	}
+	return -1
+}
+
+// runRunaways plays [runawayRole].
+func runRunaways(ctx context.Context, s runawaySpec) (res runawayResult, err error) {
+	e, err := wasm.New(ctx, wasm.Config{})
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, e.Close(context.WithoutCancel(ctx))) }()
+	runaway, err := load(ctx, e, endless(s.Kind).Bytes())
+	if err != nil {
+		return res, err
+	}
+	beside, err := newNeighbours(ctx, e)
+	if err != nil {
+		return res, err
+	}
+	defer beside.close(ctx)
+
+	var overruns, collections []time.Duration
+	bodies := [phases]func() error{
+		without: func() error { time.Sleep(runawayLimit); return nil },
+		besideGo: func() error {
+			for began := time.Now(); time.Since(began) < runawayLimit; {
+				runtime.Gosched()
+			}
+			return nil
+		},
+		besideGuest: func() error {
+			over, err := overrun(ctx, runaway)
+			overruns = append(overruns, over)
+			return err
+		},
+	}
+	latencies, err := beside.during(ctx, func(begin func(phase) (end func())) error {
+		for range runawayRounds {
+			for p, body := range bodies {
+				end := begin(phase(p))
+				took, err := collected(body)
+				end()
+				if err != nil {
+					return err
+				}
+				if phase(p) == besideGuest {
+					collections = append(collections, took)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return res, err
+	}
+	return runawayResult{
+		Overrun: ms(quantile(overruns, 0.5)), WorstOverrun: ms(quantile(overruns, 1)),
+		GC: ms(quantile(collections, 0.5)), WorstGC: ms(quantile(collections, 1)),
+		Beside: ms(quantile(latencies[besideGuest], 0.99)), Without: ms(quantile(latencies[without], 0.99)),
+		BesideGo: ms(quantile(latencies[besideGo], 0.99)), Busy: beside.busy(),
+	}, nil
+}
+
+// phase is what runs beside the neighbours. The phases take turns, so that a
+// machine that gets busier meets all of them.
+type phase int32
+
+const (
+	without phase = iota
+	besideGo
+	besideGuest
+	phases
+	between phase = -1
+)
+
+// collected runs body and forces a collection half-way, and returns how long that
+// took.
+func collected(body func() error) (took time.Duration, err error) {
+	var collector sync.WaitGroup
+	collector.Go(func() {
+		time.Sleep(runawayLimit / 2)
+		began := time.Now()
+		runtime.GC()
+		took = time.Since(began)
+	})
+	err = body()
+	collector.Wait()
+	return took, err
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// overrun runs a guest into its deadline, on an instance of its own, and returns
+// how late it was stopped.
+func overrun(ctx context.Context, p host.Program) (_ time.Duration, err error) {
+	i, err := p.NewInstance(ctx, memoryLimit)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, i.Close(ctx)) }()
+	limited, cancel := context.WithTimeout(ctx, runawayLimit)
+	defer cancel()
+	began := time.Now()
+	if err := i.Run(limited, turn("runaway", "Do", ""), new(calls)); !errors.Is(err, actor.ErrDeadline) {
+		return 0, fmt.Errorf("a guest that never ends ended with: %w", err)
+	}
+	return time.Since(began) - runawayLimit, nil
+}
+
+// neighbourhood is guests that make calls at fixed times, whatever becomes of
+// them: latency counts from when a call was due.
+type neighbourhood struct {
+	instances []host.Instance
+	took      time.Duration // of a turn alone
+}
+
+func newNeighbours(ctx context.Context, e *wasm.Engine) (*neighbourhood, error) {
+	const small = 100_000
+	trial, err := spinner(ctx, e, small)
+	if err != nil {
+		return nil, err
+	}
+	defer trial.Close(ctx)
+	quickest := time.Hour
+	for range 50 {
+		began := time.Now()
+		if err := trial.Run(ctx, turn("neighbour", "Do", ""), new(calls)); err != nil {
+			return nil, err
+		}
+		quickest = min(quickest, time.Since(began))
+	}
+	rounds := float64(small) * neighbourShare * float64(neighbourPeriod) / float64(quickest)
+	n := &neighbourhood{took: time.Duration(neighbourShare * float64(neighbourPeriod))}
+	for range neighbours {
+		i, err := spinner(ctx, e, int32(rounds))
+		if err != nil {
+			return nil, err
+		}
+		n.instances = append(n.instances, i)
+	}
+	return n, nil
+}
+
+// spinner makes an instance whose turns run a loop so often.
+func spinner(ctx context.Context, e *wasm.Engine, rounds int32) (host.Instance, error) {
+	branchIf := []byte{0x0d, 0}
+	p, err := load(ctx, e, wasmtest.Guest{Turn: wasmtest.Code(
+		wasmtest.I32Const(rounds), wasmtest.LocalSet(2),
+		wasmtest.Loop(wasmtest.Code(wasmtest.LocalGet(2), wasmtest.I32Const(1), wasmtest.I32Sub, wasmtest.LocalSet(2), wasmtest.LocalGet(2), branchIf)...),
+		wasmtest.I32Const(0))}.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	return p.NewInstance(ctx, memoryLimit)
+}
+
+// busy is how many cores the neighbours use when nobody is in their way.
+func (n *neighbourhood) busy() float64 {
+	return float64(n.took) / float64(neighbourPeriod) * neighbours
+}
+
+// during lets the neighbours call while body runs and returns their latencies by
+// the phase in which a call was due. body begins and ends phases.
+func (n *neighbourhood) during(ctx context.Context, body func(begin func(phase) (end func())) error) ([phases][]time.Duration, error) {
+	var wg sync.WaitGroup
+	var now atomic.Int32
+	now.Store(int32(between))
+	stop := make(chan struct{})
+	latencies := make([][phases][]time.Duration, len(n.instances))
+	failures := make([]error, len(n.instances))
+	for i, in := range n.instances {
+		wg.Go(func() {
+			due := time.Now().Add(neighbourPeriod * time.Duration(i) / neighbours)
+			for failures[i] == nil {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Until(due)):
+				}
+				p := phase(now.Load())
+				failures[i] = in.Run(ctx, turn("neighbour", "Do", ""), new(calls))
+				if p != between {
+					latencies[i][p] = append(latencies[i][p], time.Since(due))
+				}
+				// What is overdue by now was due in another phase, perhaps.
+				for due = due.Add(neighbourPeriod); time.Since(due) > runawayLimit; {
+					due = due.Add(neighbourPeriod)
+				}
+			}
+		})
+	}
+	err := body(func(p phase) (end func()) {
+		now.Store(int32(p))
+		return func() {
+			now.Store(int32(between))
+			time.Sleep(2 * neighbourPeriod) // what is left of the phase ends
+		}
+	})
+	close(stop)
+	wg.Wait()
+	var all [phases][]time.Duration
+	for i := range latencies {
+		for p := range all {
+			all[p] = append(all[p], latencies[i][p]...)
+		}
+		err = errors.Join(err, failures[i])
+	}
+	return all, err
+}
+
+func (n *neighbourhood) close(ctx context.Context) {
+	for _, i := range n.instances {
+		_ = i.Close(ctx) // nothing is left to lose
+	}
+}
