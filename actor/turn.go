@@ -87,6 +87,8 @@ type EncodedState struct {
 
 // Row is one actor as the store holds it.
 type Row struct {
+	// Unread marks a row that LoadOptions.MaxBytes left out; nothing else is set.
+	Unread bool
 	// Version is 0 for an actor without a row; everything else is then zero too.
 	Version  uint64
 	CommitID CommitID
@@ -140,6 +142,9 @@ type LoadOptions struct {
 	// AllowStale permits a past state, at most MaxStaleness old, where that
 	// avoids waiting for a row lock.
 	AllowStale bool
+	// MaxBytes bounds the states that are read: rows that come after so many bytes
+	// may be left out, at least one is not. 0: all rows are read.
+	MaxBytes int64
 }
 
 // MaxStaleness bounds what [LoadOptions] may allow.

@@ -169,6 +169,9 @@
 //   - Store cannot be reached, or is so slow that Config.Pipeline's queue is
 //     full: actor.ErrUnavailable, state dropped, nothing applied. Turns that were
 //     not part of that commit run again, and find out for themselves.
+//   - Store that answers nothing at all: what waits for it, and new calls of
+//     actors that do, get actor.ErrUnavailable after Config.Pipeline's StallAfter;
+//     calls that came before wait for their commit, up to their deadline.
 //   - Damaged row: actor.ErrStateDamaged for every turn but Delete, which
 //     removes the row under its version. Nothing is kept in memory, so a
 //     repaired row works at once.

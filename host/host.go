@@ -292,6 +292,9 @@ func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int, own bool) 
 	if a.admitted > mailbox { // one of them runs
 		return false, fmt.Errorf("%w: %d invocations wait; call less at once, or try again later", actor.ErrMailboxFull, mailbox)
 	}
+	if a.flight != nil && h.commits.Stalled() { // it would wait for that, too
+		return false, fmt.Errorf("%w: it has not answered for a while; try again later", actor.ErrUnavailable)
+	}
 	cost := c.cost()
 	if bytes := a.callBytes + cost; a.admitted > 0 && bytes > h.memory.max/actorShare {
 		return false, fmt.Errorf("%w: its invocations have %d bytes; call less at once, or try again later", actor.ErrMailboxFull, a.callBytes)

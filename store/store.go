@@ -31,7 +31,9 @@ type Actors interface {
 	// row gives the zero Row. Rows own their bytes. If rows are damaged the
 	// error is a [*DamagedError] that lists them: the result then has every
 	// other row, and zero Rows in the places of the damaged ones. With any
-	// other error there is no result.
+	// other error there is no result. Rows that opts.MaxBytes left out are
+	// marked; the states of the others have fewer bytes together, but for the
+	// last one read.
 	LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error)
 
 	// Commit makes each commit durable or refuses it; the result has one error

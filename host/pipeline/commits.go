@@ -18,8 +18,8 @@ type Committer interface {
 type Work interface {
 	// Size is how many bytes the commit has, roughly. It never blocks.
 	Size() int64
-	// Commit returns the commit. It is called once, when a lane has taken the
-	// work, so that what needs encoding is encoded only now.
+	// Commit returns the commit. It is called at most once, when a lane has taken
+	// the work, so that what needs encoding is encoded only now.
 	Commit() actor.Commit
 	// Done gets the store's answer, and when that came, on a goroutine of the
 	// pipeline, which has more answers to hand out: it must be quick.
@@ -40,13 +40,19 @@ type Commits struct {
 func NewCommits(ctx context.Context, cfg Config, store Committer, clock func() time.Time) *Commits {
 	c := &Commits{ctx: ctx, store: store, clock: clock}
 	c.groups.New = func() any { return new([]actor.Commit) }
-	c.init(cfg.WithDefaults(), Work.Size, c.commit)
+	c.init(cfg.WithDefaults(), Work.Size, c.commit, c.refuseWork)
 	return c
 }
 
 // Submit queues work, or refuses it with actor.ErrUnavailable if too much
 // waits; Done is not called then. It never blocks.
 func (c *Commits) Submit(w Work) error { return c.put(w) }
+
+func (c *Commits) refuseWork(w Work, err error) { w.Done(err, c.clock()) }
+
+// Stalled reports whether the store has answered nothing for Config.StallAfter
+// while commits waited.
+func (c *Commits) Stalled() bool { return c.stalled.Load() }
 
 // Waiting returns how many commits wait for a lane: for metrics.
 func (c *Commits) Waiting() int { return c.waiting() }

@@ -1,6 +1,9 @@
 package pipeline
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Config bounds a pipeline. The zero value of a field means its default.
 type Config struct {
@@ -10,8 +13,8 @@ type Config struct {
 	Lanes int
 	// GroupRows is the most commits or loads in a group. Defaults to 256.
 	GroupRows int
-	// GroupBytes is the most bytes of commits in a group; a larger commit goes
-	// alone. Defaults to 4 MiB, a quarter of the largest message that
+	// GroupBytes is the most bytes of commits in a group, and of states that a
+	// group of loads reads; a larger one goes alone. Defaults to 4 MiB, a quarter of the largest message that
 	// CockroachDB takes.
 	GroupBytes int64
 	// QueueRows is the most commits, and the most loads, that wait for a lane.
@@ -20,6 +23,9 @@ type Config struct {
 	// QueueBytes is the most bytes of commits that wait for a lane; an empty
 	// queue takes any one. Defaults to 64 MiB.
 	QueueBytes int64
+	// StallAfter is for how long the store may answer none of the lanes before
+	// what waits for one, and what comes then, is refused. Defaults to 3 s.
+	StallAfter time.Duration
 }
 
 // Defaults of [Config].
@@ -29,6 +35,7 @@ const (
 	DefaultGroupBytes = 4 << 20
 	DefaultQueueRows  = 16_384
 	DefaultQueueBytes = 64 << 20
+	DefaultStallAfter = 3 * time.Second
 )
 
 // WithDefaults returns a copy of c whose zero fields have their defaults.
@@ -48,6 +55,9 @@ func (c Config) WithDefaults() Config {
 	if c.QueueBytes == 0 {
 		c.QueueBytes = DefaultQueueBytes
 	}
+	if c.StallAfter == 0 {
+		c.StallAfter = DefaultStallAfter
+	}
 	return c
 }
 
@@ -62,6 +72,7 @@ func (c Config) Validate() error {
 		{"GroupBytes", c.GroupBytes},
 		{"QueueRows", int64(c.QueueRows)},
 		{"QueueBytes", c.QueueBytes},
+		{"StallAfter", int64(c.StallAfter)},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("%s is %d; give a positive value, or 0 for the default", f.name, f.value)

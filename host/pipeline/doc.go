@@ -6,7 +6,8 @@
 //	          Submit                    a lane is free
 //	(caller) ───────▶ queued, in order ───────────────▶ in a group ──▶ answered
 //	             │                                          │ store
-//	             └─▶ refused: the queue is full             └─ each on its own
+//	             └─▶ refused: the queue is full,            └─ each on its own
+//	                 or the store answers no lane
 //
 // A lane is the permission to have one group at the store. A lane that is free
 // takes at once all that is queued, up to [Config.GroupRows] and
@@ -27,7 +28,8 @@
 //     fails as a whole gives each member that failure.
 //   - A load begins after it was asked for, so that it shows all that had been
 //     answered until then.
-//   - The queue is bounded in members and in bytes.
+//   - The queue is bounded in members and in bytes, and so is what a group of
+//     loads reads: rows that the store left out for that go in the next one.
 //
 // A group must not name an actor twice: who submits has one commit of an actor
 // under way at a time. Loads may name one as often as they like.
@@ -36,6 +38,9 @@
 //
 //   - Slow store: the queue fills up, and Submit and Load refuse what is above
 //     its bounds with actor.ErrUnavailable, at once.
+//   - Store that answers nothing for [Config.StallAfter], on any lane, while
+//     others wait: those are refused with actor.ErrUnavailable, nothing of them
+//     applied, and so are later ones, at once, until it answers again.
 //   - Damaged row: the store names it, and the rest of the group is served. The
 //     damaged one is read again alone, so that the error speaks of it only.
 //   - A load that fails for another reason than a store that cannot be reached:

@@ -2,7 +2,10 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -11,22 +14,30 @@ import (
 type lanes[T any] struct {
 	cfg  Config
 	size func(T) int64 // bytes
+	// weigh is what an item counts for in a group; it may change while it waits.
+	weigh func(T) int64
 	// serve brings a group to the store, calls answered, and hands the answers
 	// out. The group is its own until it returns.
 	serve func(group []T, answered func())
+	// refuse answers an item that no lane has taken.
+	refuse func(item T, err error)
 
 	mu      sync.Mutex
 	queue   []T // from head on
 	head    int
 	bytes   int64 // of the queue
 	busy    int   // lanes with a group at the store
+	answers int   // groups that the store has answered
+	seen    int   // answers when the watch last looked
+	watched bool  // a watch is set: something waited for a lane since it last looked
+	stalled atomic.Bool
 	freed   func()
 	working sync.WaitGroup
 	spare   sync.Pool // of *[]T
 }
 
-func (l *lanes[T]) init(cfg Config, size func(T) int64, serve func([]T, func())) {
-	l.cfg, l.size, l.serve, l.freed = cfg, size, serve, l.free
+func (l *lanes[T]) init(cfg Config, size func(T) int64, serve func([]T, func()), refuse func(T, error)) {
+	l.cfg, l.size, l.weigh, l.serve, l.refuse, l.freed = cfg, size, size, serve, refuse, l.free
 	l.spare.New = func() any { return new([]T) }
 }
 
@@ -34,6 +45,10 @@ func (l *lanes[T]) init(cfg Config, size func(T) int64, serve func([]T, func()))
 func (l *lanes[T]) put(item T) error {
 	size := l.size(item)
 	l.mu.Lock()
+	if l.stalled.Load() {
+		l.mu.Unlock()
+		return l.errStalled()
+	}
 	waiting := len(l.queue) - l.head
 	if waiting >= l.cfg.QueueRows || waiting > 0 && l.bytes+size > l.cfg.QueueBytes {
 		bytes := l.bytes
@@ -46,9 +61,59 @@ func (l *lanes[T]) put(item T) error {
 	if l.busy < l.cfg.Lanes {
 		l.busy++
 		l.send()
+	} else if !l.watched {
+		l.watch()
 	}
 	l.mu.Unlock()
 	return nil
+}
+
+// watch looks again after Config.StallAfter. One watch serves all that comes
+// meanwhile. The caller has the lock; all lanes are busy.
+func (l *lanes[T]) watch() {
+	l.watched, l.seen = true, l.answers
+	time.AfterFunc(l.cfg.StallAfter, l.look)
+}
+
+// look refuses all that waits if the store has answered no lane since the last
+// time: what it does not do for those it would not do for these.
+func (l *lanes[T]) look() {
+	l.mu.Lock()
+	l.watched = false
+	if l.head == len(l.queue) {
+		l.mu.Unlock()
+		return
+	}
+	if l.answers != l.seen {
+		l.watch()
+		l.mu.Unlock()
+		return
+	}
+	l.stalled.Store(true)
+	waiting := slices.Clone(l.queue[l.head:])
+	clear(l.queue)
+	l.queue, l.head, l.bytes = l.queue[:0], 0, 0
+	l.working.Add(1)
+	l.mu.Unlock()
+	defer l.working.Done()
+	for _, item := range waiting {
+		l.refuse(item, l.errStalled())
+	}
+}
+
+func (l *lanes[T]) errStalled() error {
+	return fmt.Errorf("%w: it has answered nothing for %s or longer; try again later", actor.ErrUnavailable, l.cfg.StallAfter)
+}
+
+// back puts items of a group before all that waits. The group's lane is not free
+// yet.
+func (l *lanes[T]) back(items []T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = slices.Insert(l.queue, l.head, items...)
+	for _, item := range items {
+		l.bytes += l.size(item)
+	}
 }
 
 // send starts a lane on what is queued. The caller has the lock and counted it.
@@ -64,18 +129,18 @@ func (l *lanes[T]) take() *[]T {
 	n := 0
 	waiting := l.queue[l.head:]
 	for n < len(waiting) && n < l.cfg.GroupRows {
-		size := l.size(waiting[n])
-		if n > 0 && bytes+size > l.cfg.GroupBytes {
+		weight := l.weigh(waiting[n])
+		if n > 0 && bytes+weight > l.cfg.GroupBytes {
 			break
 		}
-		bytes += size
+		bytes += weight
+		l.bytes -= l.size(waiting[n])
 		n++
 	}
 	group := l.spare.Get().(*[]T)
 	*group = append((*group)[:0], waiting[:n]...)
 	clear(waiting[:n])
 	l.head += n
-	l.bytes -= bytes
 	if l.head > len(l.queue)/2 {
 		rest := copy(l.queue, l.queue[l.head:])
 		clear(l.queue[rest:])
@@ -97,6 +162,8 @@ func (l *lanes[T]) work(group *[]T) {
 func (l *lanes[T]) free() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.answers++
+	l.stalled.Store(false)
 	if l.head < len(l.queue) {
 		l.send()
 		return

@@ -18,6 +18,9 @@ type Loads struct {
 	ctx          context.Context
 	store        Loader
 	fresh, stale lanes[*load]
+	// rowBytes is about what a row has, by what was read lately, so that groups
+	// stay within Config.GroupBytes.
+	rowBytes atomic.Int64
 }
 
 // load is one row asked for.
@@ -50,13 +53,37 @@ func (g *loadGroup) leave() {
 func NewLoads(ctx context.Context, cfg Config, store Loader) *Loads {
 	l := &Loads{ctx: ctx, store: store}
 	cfg = cfg.WithDefaults()
-	l.fresh.init(cfg, noSize, l.server(actor.LoadOptions{}))
-	l.stale.init(cfg, noSize, l.server(actor.LoadOptions{AllowStale: true}))
+	for _, lanes := range []*lanes[*load]{&l.fresh, &l.stale} {
+		opts := actor.LoadOptions{AllowStale: lanes == &l.stale, MaxBytes: cfg.GroupBytes}
+		lanes.init(cfg, noSize, l.server(lanes, opts), refuseLoad)
+		lanes.weigh = func(*load) int64 { return l.rowBytes.Load() }
+	}
 	return l
 }
 
 // noSize is the size of a load: what it will have is not known yet.
 func noSize(*load) int64 { return 0 }
+
+func refuseLoad(o *load, err error) { o.answer <- loaded{err: err} }
+
+// learn brings rowBytes up to date with what a group has read: at once where rows
+// are larger, slowly where they are smaller.
+func (l *Loads) learn(rows []actor.Row) {
+	bytes, read := int64(0), int64(0)
+	for i := range rows {
+		if !rows[i].Unread {
+			bytes += int64(len(rows[i].State.Data))
+			read++
+		}
+	}
+	if read == 0 {
+		return
+	}
+	was := l.rowBytes.Load()
+	if now := max(bytes/read, was-was/8); now != was {
+		l.rowBytes.Store(now) // a neighbour's figure may be lost, which the next one mends
+	}
+}
 
 // Load reads one row, as LoadActors of the store does. actor.ErrUnavailable if
 // too many wait; ctx's error if it ends first.
@@ -88,6 +115,10 @@ func (l *Loads) Wait() {
 	l.stale.working.Wait()
 }
 
+// rejoin takes a load out of its group, to wait for another one. It reports false
+// if its caller is gone.
+func (o *load) rejoin(g *loadGroup) bool { return o.group.CompareAndSwap(g, nil) && !o.left.Load() }
+
 // join and leave may meet: whoever comes second of the two finds the other.
 func (o *load) join(g *loadGroup) {
 	o.group.Store(g)
@@ -104,7 +135,7 @@ func (o *load) leave() {
 }
 
 // server returns what serves a group of loads.
-func (l *Loads) server(opts actor.LoadOptions) func([]*load, func()) {
+func (l *Loads) server(lanes *lanes[*load], opts actor.LoadOptions) func([]*load, func()) {
 	return func(group []*load, answered func()) {
 		ctx, cancel := context.WithCancel(l.ctx)
 		defer cancel()
@@ -121,8 +152,22 @@ func (l *Loads) server(opts actor.LoadOptions) func([]*load, func()) {
 			answered()
 			return
 		}
+		l.learn(rows)
+		var unread []*load
+		for i, o := range group {
+			if err == nil && rows[i].Unread && o.rejoin(g) {
+				unread = append(unread, o)
+				group[i] = nil
+			}
+		}
+		if unread != nil {
+			lanes.back(unread)
+		}
 		answered()
 		for i, o := range group {
+			if o == nil {
+				continue
+			}
 			a := loaded{err: err}
 			if err == nil {
 				a.row = rows[i]
@@ -150,7 +195,7 @@ func (l *Loads) oneByOne(ctx context.Context, group []*load, rows []actor.Row, e
 	var damaged damagedRows
 	known := errors.As(err, &damaged) && len(rows) == len(group)
 	for i, o := range group {
-		if known {
+		if known && !rows[i].Unread {
 			if _, bad := damaged.VersionOf(o.key); !bad {
 				o.answer <- loaded{row: rows[i]}
 				continue

@@ -116,8 +116,14 @@ func (s *fakeStore) LoadActors(ctx context.Context, keys []actor.Key, opts actor
 	}
 	rows := make([]actor.Row, len(keys))
 	damaged := &damagedError{}
+	bytes := int64(0)
 	for i, k := range keys {
 		switch {
+		case opts.MaxBytes > 0 && bytes >= opts.MaxBytes:
+			rows[i].Unread = true
+		case strings.HasPrefix(k.ID, "large"):
+			rows[i] = actor.Row{Version: uint64(len(k.ID)), State: actor.EncodedState{Data: make([]byte, 60)}}
+			bytes += 60
 		case strings.HasPrefix(k.ID, "damaged"):
 			damaged.keys = append(damaged.keys, k)
 		case strings.HasPrefix(k.ID, "odd"):
@@ -236,6 +242,12 @@ func runTrace(t *testing.T, script string) string {
 				err = actor.ErrUnavailable
 			}
 			g.release <- err
+		case "wait": // wait DURATION
+			d, err := time.ParseDuration(args[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(d) // in the bubble's time
 		case "end":
 			end()
 		default:

@@ -13,14 +13,19 @@ import (
 )
 
 // LoadActors implements [store.Actors]. It never shows a past state.
-func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, _ actor.LoadOptions) ([]actor.Row, error) {
+func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
 	rows := make([]actor.Row, len(keys))
 	var damaged []store.DamagedRow
+	bytes := int64(0)
 	for i, k := range keys {
+		if opts.MaxBytes > 0 && bytes >= opts.MaxBytes {
+			rows[i].Unread = true
+			continue
+		}
 		stored, err := s.load(ctx, k)
 		switch {
 		case err != nil:
@@ -29,6 +34,7 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, _ actor.LoadOp
 			damaged = append(damaged, stored.damaged(k))
 		default:
 			rows[i] = stored.row
+			bytes += int64(len(stored.row.State.Data))
 		}
 	}
 	if damaged != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -49,11 +50,21 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Loa
 	stale := opts.AllowStale && s.dialect == cockroach
 	rows := make([]actor.Row, len(keys))
 	var damaged store.DamagedError
+	left := int64(math.MaxInt64)
+	if opts.MaxBytes > 0 {
+		left = opts.MaxBytes
+	}
 	for start := 0; start < len(keys); start += maxGroupRows {
 		end := min(start+maxGroupRows, len(keys))
-		if err := s.loadSome(ctx, stale, keys[start:end], rows[start:end], &damaged); err != nil {
+		if left <= 0 {
+			leaveOut(rows[start:end])
+			continue
+		}
+		read, err := s.loadSome(ctx, stale, keys[start:end], rows[start:end], left, &damaged)
+		if err != nil {
 			return nil, err
 		}
+		left -= read
 	}
 	if len(damaged.Rows) > 0 {
 		return rows, &damaged
@@ -61,7 +72,19 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Loa
 	return rows, nil
 }
 
-func (s *Store) loadSome(ctx context.Context, stale bool, keys []actor.Key, into []actor.Row, damaged *store.DamagedError) error {
+// leaveOut marks rows as not read.
+func leaveOut(rows []actor.Row) {
+	for i := range rows {
+		rows[i].Unread = true
+	}
+}
+
+// errEnough ends a read whose bytes have reached their bound.
+var errEnough = errors.New("enough is read")
+
+// loadSome reads one group, until its states have most bytes, and returns how many
+// they have. Which rows come first is up to the database.
+func (s *Store) loadSome(ctx context.Context, stale bool, keys []actor.Key, into []actor.Row, most int64, damaged *store.DamagedError) (read int64, err error) {
 	var k keyColumns
 	for _, key := range keys {
 		k.add(key)
@@ -69,7 +92,11 @@ func (s *Store) loadSome(ctx context.Context, stale bool, keys []actor.Key, into
 	var faults []store.DamagedRow
 	load := func(ctx context.Context, statement string) error {
 		clear(into)
-		faults = nil
+		faults, read = nil, 0
+		var seen []bool // if there is a bound that could be reached
+		if most < math.MaxInt64 {
+			seen = make([]bool, len(into))
+		}
 		rows, err := s.general.Query(ctx, statement, k.apps, k.types, k.ids, k.places)
 		if err != nil {
 			return err
@@ -82,11 +109,23 @@ func (s *Store) loadSome(ctx context.Context, stale bool, keys []actor.Key, into
 				faults = append(faults, store.DamagedRow{Key: keys[n], Version: addressable(r.version), Detail: fault})
 			}
 			into[n] = row
+			if seen != nil {
+				seen[n] = true
+				if read += int64(len(row.State.Data)); read >= most {
+					return errEnough
+				}
+			}
 			return nil
 		})
+		if errors.Is(err, errEnough) {
+			for i := range into {
+				into[i].Unread = !seen[i]
+			}
+			err = nil
+		}
 		return err
 	}
-	err := s.read(ctx, "load actors", func(ctx context.Context) error {
+	err = s.read(ctx, "load actors", func(ctx context.Context) error {
 		if stale {
 			if err := load(ctx, loadHead+staleClause); !beforeItsTime(err) {
 				return err
@@ -95,7 +134,7 @@ func (s *Store) loadSome(ctx context.Context, stale bool, keys []actor.Key, into
 		return load(ctx, loadHead)
 	})
 	damaged.Rows = append(damaged.Rows, faults...)
-	return err
+	return read, err
 }
 
 // beforeItsTime reports whether a read of the past failed because there was no

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"strings"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -50,6 +51,48 @@ var loads = suite{"Loads", []testCase{
 		kept := rows[1]
 		f.apply(write(c.Key, kept, `{"n":2}`))
 		f.wrote(kept, c, `{"n":1}`)
+	}},
+	{"a bound on bytes leaves rows out, and says which", func(f *fixture) {
+		const n, size, most = 300, 10 << 10, 100 << 10
+		state := `{"x":"` + strings.Repeat("x", size) + `"}`
+		var commits []actor.Commit
+		keys := []actor.Key{f.key("none")}
+		for i := range n {
+			commits = append(commits, write(f.key(manyID(i)), actor.Row{}, state))
+			keys = append(keys, commits[i].Key)
+		}
+		for _, err := range f.s.Commit(f.ctx(), commits) {
+			f.ok(err)
+		}
+		left, found := keys, 0
+		for len(left) > 0 {
+			rows, err := f.s.LoadActors(f.ctx(), left, actor.LoadOptions{MaxBytes: most})
+			f.ok(err)
+			var unread []actor.Key
+			read := 0
+			for i, row := range rows {
+				switch {
+				case row.Unread:
+					f.same(row, actor.Row{Unread: true})
+					unread = append(unread, left[i])
+				case left[i].ID == "none":
+					f.same(row, actor.Row{})
+				default:
+					read += len(row.State.Data)
+					found++
+				}
+			}
+			if read >= most+len(state) {
+				f.Fatalf("%d bytes were read, above %d by more than one row", read, most)
+			}
+			if len(unread) == len(left) {
+				f.Fatal("nothing was read")
+			}
+			left = unread
+		}
+		if found != n {
+			f.Fatalf("%d of %d rows were read", found, n)
+		}
 	}},
 	{"a stale read is at most MaxStaleness old", func(f *fixture) {
 		c := write(f.key("a"), actor.Row{}, `{"n":1}`)
