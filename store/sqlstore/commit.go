@@ -97,7 +97,11 @@ func (s *Store) decide(ctx context.Context, group []*attempt) (locked bool) {
 			if tries >= 4 && len(group) > 1 {
 				return s.decideHalves(ctx, group)
 			}
-			if err := errors.Join(s.makeRoom(ctx, group, err), pause(ctx, tries)); err != nil {
+			var full error
+			if group, full = s.makeRoom(ctx, group, err); len(group) == 0 {
+				return false
+			}
+			if err := errors.Join(full, pause(ctx, tries)); err != nil {
 				answer(group, err)
 				return false
 			}

@@ -41,20 +41,37 @@ func isRecordInPlace(err *pgconn.PgError) bool {
 }
 
 // makeRoom removes expired records of the calls that a group records, if the
-// group failed for one.
-func (s *Store) makeRoom(ctx context.Context, group []*attempt, cause error) error {
+// group failed for one, and returns what is left to be decided: a commit whose
+// own records are in its way was applied before, and is answered.
+func (s *Store) makeRoom(ctx context.Context, group []*attempt, cause error) ([]*attempt, error) {
 	var server *pgconn.PgError
 	if !errors.As(cause, &server) || !isRecordInPlace(server) {
-		return nil
+		return group, nil
 	}
 	var k records
 	for _, a := range group {
 		k.add(a.commit)
 	}
-	return s.read(ctx, "remove expired records", func(ctx context.Context) error {
+	err := s.read(ctx, "remove expired records", func(ctx context.Context) error {
 		_, err := s.general.Exec(ctx, removeExpired, k.ids)
 		return err
 	})
+	if err != nil {
+		return group, err
+	}
+	own, err := s.recordedBy(ctx, commitsOf(group))
+	if err != nil || len(own) == 0 {
+		return group, err
+	}
+	var left []*attempt
+	for _, a := range group {
+		if own[a.commit.ID] {
+			a.err = actor.ErrKeyExists
+		} else {
+			left = append(left, a)
+		}
+	}
+	return left, nil
 }
 
 // recordHeld writes the records of commits whose rows this batch has written.

@@ -83,6 +83,9 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 		return nil, err
 	}
 	err = s.read(ctx, "settle: fence out", func(ctx context.Context) error {
+		if len(lost) == 0 {
+			return nil
+		}
 		return s.general.SendBatch(ctx, fenceBatch(lost)).Close()
 	})
 	if err != nil {
@@ -143,25 +146,21 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 	return answers, nil
 }
 
-// lostCommits are the commits without those of records alone that are there.
-// The others need no such care: fencing out a commit that wrote its row finds
-// nothing to move on.
+// lostCommits are the commits without those whose records are there. Fencing out
+// another one that wrote its row finds nothing to move on, as long as the row is
+// there.
 func (s *Store) lostCommits(ctx context.Context, commits []*actor.Commit) ([]*actor.Commit, error) {
-	var alone, lost []*actor.Commit
-	for _, c := range commits {
-		if c.RecordsOnly() {
-			alone = append(alone, c)
-		} else {
-			lost = append(lost, c)
-		}
+	applied, err := s.recordedBy(ctx, commits)
+	if err != nil || len(applied) == 0 {
+		return commits, err
 	}
-	applied, err := s.recordedBy(ctx, alone)
-	for _, c := range alone {
+	var lost []*actor.Commit
+	for _, c := range commits {
 		if !applied[c.ID] {
 			lost = append(lost, c)
 		}
 	}
-	return lost, err
+	return lost, nil
 }
 
 // fenceBatch makes the writes after which none of the commits can apply any

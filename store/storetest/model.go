@@ -56,7 +56,7 @@ func RunReopenModel(t *testing.T, newMedium func(t *testing.T) Medium) {
 
 func newModel(t *testing.T, s store.Store, app string) *model {
 	t.Helper()
-	return &model{ctx: t.Context(), s: s, app: app, rows: make(map[string]actor.Row)}
+	return &model{ctx: t.Context(), s: s, app: app, rows: make(map[string]actor.Row), calls: make(map[modelCall]modelRecord)}
 }
 
 func (m *model) operations() map[string]func(*rapid.T) {
@@ -68,6 +68,7 @@ func (m *model) operations() map[string]func(*rapid.T) {
 		"list":     m.list,
 		"sweep":    m.sweep,
 		"loadMany": m.loadMany,
+		"recorded": m.recorded,
 	}
 }
 
@@ -80,6 +81,8 @@ type model struct {
 	s    store.Store
 	app  string
 	rows map[string]actor.Row // by ID; UpdatedAt is not modelled
+	// calls are what is recorded; nothing of it expires.
+	calls map[modelCall]modelRecord
 	// sent are commits that were tried, for Settle.
 	sent []actor.Commit
 }
@@ -111,17 +114,25 @@ func (m *model) draw(r *rapid.T, id string) actor.Commit {
 	case "delete":
 		c.Delete = true
 	}
+	c.Effects.Idempotency = drawRecords(r)
 	if len(m.sent) < 200 {
 		m.sent = append(m.sent, c)
 	}
 	return c
 }
 
-// apply does to the model what the contract says, and reports whether c fits.
-func (m *model) apply(c actor.Commit) bool {
+// apply does to the model what the contract says, and returns the answer.
+func (m *model) apply(c actor.Commit) error {
 	old := m.rows[c.Key.ID]
+	if m.taken(&c) {
+		return actor.ErrKeyExists
+	}
 	if old.Version != c.ReadVersion {
-		return false
+		return actor.ErrStale
+	}
+	m.record(&c)
+	if c.RecordsOnly() {
+		return nil
 	}
 	row := actor.Row{Version: c.NewVersion, CommitID: c.ID, Deleted: c.Delete, Generation: c.Generation, StateSchema: c.StateSchema}
 	switch {
@@ -132,7 +143,7 @@ func (m *model) apply(c actor.Commit) bool {
 		row.State = old.State
 	}
 	m.rows[c.Key.ID] = row
-	return true
+	return nil
 }
 
 func (m *model) commit(r *rapid.T) {
@@ -142,16 +153,16 @@ func (m *model) commit(r *rapid.T) {
 		commits[i] = m.draw(r, id)
 	}
 	for i, err := range m.s.Commit(m.ctx, commits) {
-		m.answered(r, err, m.apply(commits[i]))
+		m.answered(r, &commits[i], err, m.apply(commits[i]))
 	}
 }
 
-func (m *model) answered(r *rapid.T, err error, applied bool) {
-	switch {
-	case applied && err != nil:
-		r.Fatalf("a commit that fits was refused: %v", err)
-	case !applied && !errors.Is(err, actor.ErrStale):
-		r.Fatalf("a stale commit was answered %v", err)
+func (m *model) answered(r *rapid.T, c *actor.Commit, err, want error) {
+	if !errors.Is(err, want) {
+		r.Fatalf("a commit was answered %v, want %v", err, want)
+	}
+	for _, record := range c.Effects.Idempotency {
+		m.checkRecord(r, modelCall{c.Key.ID, record.Method, record.Key})
 	}
 }
 
@@ -164,7 +175,7 @@ func (m *model) locked(r *rapid.T) {
 		m.same(r, id, row)
 		return &c, nil
 	})
-	m.answered(r, err, m.apply(c))
+	m.answered(r, &c, err, m.apply(c))
 }
 
 func (m *model) settle(r *rapid.T) {
@@ -177,6 +188,7 @@ func (m *model) settle(r *rapid.T) {
 	row := m.rows[c.Key.ID]
 	var want error
 	switch {
+	case m.recordedBy(&c):
 	case row.Version != 0 && row.CommitID == c.ID:
 	case row.Version == c.ReadVersion:
 		want = actor.ErrStale
@@ -185,7 +197,7 @@ func (m *model) settle(r *rapid.T) {
 			row.Deleted = true
 		}
 		m.rows[c.Key.ID] = row
-	case c.ReadVersion < row.Version && row.Version <= c.NewVersion:
+	case c.ReadVersion < row.Version && row.Version <= c.NewVersion, c.RecordsOnly():
 		want = actor.ErrStale
 	default:
 		want = actor.ErrAmbiguous

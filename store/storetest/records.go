@@ -235,6 +235,16 @@ var records = suite{"Records", []testCase{
 		}
 		f.refuse(recording(write(f.key("a"), row, `{}`), record("new", ""), all[999]), actor.ErrKeyExists)
 	}},
+	{"a commit sent again is refused by its own keys", func(f *fixture) {
+		for _, c := range []actor.Commit{
+			recording(write(f.key("new"), actor.Row{}, `{}`), record("k", "x"), record("l", "y")),
+			recording(write(f.key("old"), f.apply(write(f.key("old"), actor.Row{}, `{}`)), `{}`), record("k", "x"), record("l", "y")),
+		} {
+			row := f.apply(c)
+			f.is(f.commit(c), actor.ErrKeyExists)
+			f.same(f.load(c.Key), row)
+		}
+	}},
 	{"of writers with the same key one wins", func(f *fixture) { f.race(recordingWrite) }},
 	{"of records alone with the same key one wins", func(f *fixture) { f.race(alone) }},
 	{"of records alone and a write with the same key one wins", func(f *fixture) {

@@ -1,0 +1,123 @@
+package sqlstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store/sqlstore"
+	"github.com/greenroom-run/greenroom/store/sqlstore/internal/pgproxy"
+)
+
+// keyed is c with a record of each key.
+func keyed(c actor.Commit, keys ...string) actor.Commit {
+	for _, k := range keys {
+		c.Effects.Idempotency = append(c.Effects.Idempotency, actor.IdempotencyRecord{
+			Method: "Add", Key: k, TTL: time.Hour, Reply: actor.Payload{Data: c.ID[:]}, // tells whose it is
+		})
+	}
+	return c
+}
+
+// recorded checks that all records of a commit are there, and its own, or none.
+func (b *broken) recorded(c actor.Commit, applied bool) {
+	b.Helper()
+	for _, want := range c.Effects.Idempotency {
+		got, ok, err := b.around.LoadIdempotency(b.Context(), c.Key, want.Method, want.Key)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if own := ok && string(got.Reply.Data) == string(c.ID[:]); own != applied {
+			b.Errorf("%s: the record of %s is there: %t, and its own: %t; applied should be %t", c.Key.ID, want.Key, ok, own, applied)
+		}
+	}
+}
+
+// TestKeyedCommitFaults breaks groups whose commits record calls, of every form
+// that has a statement of its own: what was answered is what is there, and
+// sending all of it again never has a second effect.
+func TestKeyedCommitFaults(t *testing.T) {
+	b := behindProxy(t, sqlstore.Config{})
+	faults := append(commitFaults[:len(commitFaults):len(commitFaults)], struct {
+		name string
+		pgproxy.Fault
+		want error
+	}{"done up to its Sync", pgproxy.Fault{Do: pgproxy.LoseSync}, actor.ErrStale})
+	for n, c := range faults {
+		t.Run(c.name, func(t *testing.T) {
+			b := b.of(t)
+			name := func(what string) string { return fmt.Sprintf("%s-%d", what, n) }
+			taken := keyed(write(key(name("taken")), actor.Row{}, `{"n":1}`), "k")
+			if err := b.around.Commit(t.Context(), []actor.Commit{taken})[0]; err != nil {
+				t.Fatal(err)
+			}
+			alone := func(id string, row actor.Row) actor.Commit {
+				return keyed(actor.Commit{ID: actor.NewCommitID(), Key: key(name(id)), ReadVersion: row.Version}, "k", "l")
+			}
+			commits := []actor.Commit{
+				keyed(write(key(name("old")), b.stored(name("old")), `{"n":2}`), "k", "l"),
+				keyed(write(key(name("new")), actor.Row{}, `{"n":2}`), "k", "l"),
+				alone("alone", b.stored(name("alone"))),
+				alone("none", actor.Row{}),
+			}
+			second := keyed(write(taken.Key, b.load(taken.Key), `{"n":2}`), "k")
+			c.On = writeStatement
+			b.proxy.Plan(t, c.Fault)
+			errs := b.s.Commit(t.Context(), append(commits[:len(commits):len(commits)], second))
+			for i, commit := range commits {
+				b.is(commit.Key.ID, errs[i], c.want)
+				b.recorded(commit, c.want == nil)
+			}
+			b.became(commits[0], c.want == nil)
+			b.became(commits[1], c.want == nil)
+			b.became(second, false)
+			b.recorded(taken, true)
+			again := error(actor.ErrStale)
+			switch {
+			case c.want == nil:
+				again = actor.ErrKeyExists
+			case errors.Is(c.want, actor.ErrUnavailable):
+				again = nil
+			}
+			errs = b.s.Commit(t.Context(), commits)
+			for i, commit := range commits {
+				b.is(commit.Key.ID+" again", errs[i], again)
+				b.recorded(commit, !errors.Is(again, actor.ErrStale))
+			}
+		})
+	}
+}
+
+// TestKeyedLockedTurnFaults is the same for locked turns.
+func TestKeyedLockedTurnFaults(t *testing.T) {
+	b := behindProxy(t, sqlstore.Config{})
+	for n, c := range commitFaults {
+		t.Run(c.name, func(t *testing.T) {
+			b := b.of(t)
+			k := key(fmt.Sprintf("a-%d", n))
+			b.stored(k.ID)
+			c.On = pgproxy.Commit
+			b.proxy.Plan(t, c.Fault)
+			var last actor.Commit
+			turn := func(_ context.Context, row actor.Row) (*actor.Commit, error) {
+				last = keyed(write(k, row, `{"n":2}`), "k")
+				return &last, nil
+			}
+			_, err := b.s.LockedTurn(t.Context(), k, turn)
+			b.is("turn", err, c.want)
+			first := last
+			b.recorded(first, c.want == nil)
+			b.became(first, c.want == nil)
+			again := error(nil)
+			if c.want == nil {
+				again = actor.ErrKeyExists
+			}
+			_, err = b.s.LockedTurn(t.Context(), k, turn)
+			b.is("turn again", err, again)
+			b.recorded(first, c.want == nil)
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package storetest
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"pgregory.net/rapid"
+)
+
+// modelCall is what a record stands under, modelRecord what it says and which
+// commit wrote it.
+type (
+	modelCall   struct{ id, method, key string }
+	modelRecord struct {
+		record actor.IdempotencyRecord
+		commit actor.CommitID
+	}
+)
+
+// Few methods and keys, so that calls meet.
+var (
+	modelMethods = []string{"Add", "Set"}
+	modelKeys    = []string{"k", "k ", "~"}
+)
+
+// drawRecords draws what a commit records: nothing most of the time, each call
+// once.
+func drawRecords(r *rapid.T) []actor.IdempotencyRecord {
+	n := rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2, 3}).Draw(r, "records")
+	var records []actor.IdempotencyRecord
+	seen := make(map[modelCall]bool)
+	for range n {
+		call := modelCall{"", rapid.SampledFrom(modelMethods).Draw(r, "method"), rapid.SampledFrom(modelKeys).Draw(r, "key")}
+		if seen[call] {
+			continue
+		}
+		seen[call] = true
+		record := actor.IdempotencyRecord{Method: call.method, Key: call.key, TTL: time.Hour, Version: rapid.Uint64Range(0, 9).Draw(r, "version")}
+		record.Payload[0] = rapid.Byte().Draw(r, "payload")
+		if reply := rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(r, "reply"); len(reply) > 0 {
+			record.Reply = actor.Payload{ContentType: "text/plain", Data: reply}
+		}
+		records = append(records, record)
+	}
+	return records
+}
+
+func (m *model) call(c *actor.Commit, i int) modelCall {
+	return modelCall{c.Key.ID, c.Effects.Idempotency[i].Method, c.Effects.Idempotency[i].Key}
+}
+
+// taken reports whether a key of c is recorded already.
+func (m *model) taken(c *actor.Commit) bool {
+	for i := range c.Effects.Idempotency {
+		if _, ok := m.calls[m.call(c, i)]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) record(c *actor.Commit) {
+	for i, record := range c.Effects.Idempotency {
+		m.calls[m.call(c, i)] = modelRecord{record, c.ID}
+	}
+}
+
+// recordedBy reports whether a record of c is its own.
+func (m *model) recordedBy(c *actor.Commit) bool {
+	for i := range c.Effects.Idempotency {
+		if r, ok := m.calls[m.call(c, i)]; ok && r.commit == c.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// recorded looks any call up.
+func (m *model) recorded(r *rapid.T) {
+	m.checkRecord(r, modelCall{
+		rapid.SampledFrom(modelIDs).Draw(r, "id"), rapid.SampledFrom(modelMethods).Draw(r, "method"), rapid.SampledFrom(modelKeys).Draw(r, "key"),
+	})
+}
+
+func (m *model) checkRecord(r *rapid.T, call modelCall) {
+	got, ok, err := m.s.LoadIdempotency(m.ctx, m.key(call.id), call.method, call.key)
+	if err != nil {
+		r.Fatal(err)
+	}
+	want, recorded := m.calls[call]
+	w := want.record
+	if ok != recorded || ok && (got.Method != w.Method || got.Key != w.Key || got.Payload != w.Payload || got.Version != w.Version ||
+		got.Reply.ContentType != w.Reply.ContentType || !bytes.Equal(got.Reply.Data, w.Reply.Data) || got.TTL <= 0 || got.TTL > w.TTL) {
+		r.Fatalf("the record of %+v is %t, %+v, want %t, %+v", call, ok, got, recorded, w)
+	}
+}
