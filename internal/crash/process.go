@@ -1,5 +1,6 @@
 // Package crash kills a real server under load and checks that everything it
-// acknowledged is still there. The demonstration, the kill rounds of the tests
+// acknowledged is still there, and that calls which a client repeats under their
+// keys count once. The demonstration, the kill rounds of the tests
 // and the soak all run on it.
 package crash
 
