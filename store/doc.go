@@ -79,6 +79,12 @@
 // gets the same answer. A record that cannot be read is in the way until it
 // expires.
 //
+// # Settings
+//
+// What an app was given is stored by app, kind and name, one value each, without
+// versions: the last write wins, and each is atomic. The store does not know what
+// the values mean; those of secrets are encrypted before they come to it.
+//
 // # Settling
 //
 // Settle reads the row of an ambiguous commit c and decides:

@@ -12,6 +12,7 @@ import (
 type Store interface {
 	Actors
 	Modules
+	Settings
 
 	// Now returns database time.
 	Now(ctx context.Context) (time.Time, error)
@@ -134,4 +135,19 @@ type Modules interface {
 	// generation below before (0: from the newest), at most limit (1 to
 	// [MaxList]).
 	DeploymentHistory(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error)
+}
+
+// Settings is the part of a [Store] that keeps what apps were given. Writing the
+// same again is harmless; after actor.ErrUnavailable or actor.ErrAmbiguous a write
+// may have applied, and the remedy is to write again.
+type Settings interface {
+	// PutSetting stores a setting in the place of any of its app, kind and name.
+	// UpdatedAt is set by the store. An [*actor.ArgumentError] when it breaks a
+	// bound: [ValidateSetting].
+	PutSetting(ctx context.Context, s actor.Setting) error
+	// DeleteSetting removes a setting, if it is there.
+	DeleteSetting(ctx context.Context, app string, kind actor.SettingKind, name string) error
+	// Settings returns all settings of an app, in byte order of kind, then name.
+	// They own their values.
+	Settings(ctx context.Context, app string) ([]actor.Setting, error)
 }

@@ -6,7 +6,10 @@ import (
 	"hash/maphash"
 	"math"
 	"math/bits"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -175,6 +178,31 @@ func ValidateDeployments(ds []actor.Deployment) error {
 			return &actor.ArgumentError{Field: "deployment of " + d.Type, Problem: fmt.Sprintf("has generation %d; generations go from 1 to 2^63-1", d.Generation)}
 		}
 		types[d.Type] = struct{}{}
+	}
+	return nil
+}
+
+// Bounds of a setting, in bytes.
+const (
+	MaxSettingName  = 512
+	MaxSettingValue = 128 << 10
+)
+
+// ValidateSetting checks what names a setting, for drivers, and its value.
+func ValidateSetting(s actor.Setting) error {
+	if err := actor.ValidateName("app", s.App); err != nil {
+		return err
+	}
+	if err := actor.ValidateName("kind of setting", string(s.Kind)); err != nil {
+		return err
+	}
+	switch {
+	case s.Name == "" || len(s.Name) > MaxSettingName:
+		return &actor.ArgumentError{Field: "name of a setting", Problem: fmt.Sprintf("has %d bytes; give 1 to %d", len(s.Name), MaxSettingName)}
+	case !utf8.ValidString(s.Name) || strings.ContainsFunc(s.Name, unicode.IsControl):
+		return &actor.ArgumentError{Field: "name of a setting", Problem: "is not UTF-8, or has control characters"}
+	case len(s.Value) > MaxSettingValue:
+		return &actor.ArgumentError{Field: "value of " + s.Name, Problem: fmt.Sprintf("has %d bytes; at most %d are stored", len(s.Value), MaxSettingValue)}
 	}
 	return nil
 }

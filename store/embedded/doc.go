@@ -37,6 +37,7 @@
 //	current/app 00 type               the newest generation
 //	record/ 16 bytes                  a recorded call: idempotency.go
 //	expiry/ micros 16 bytes           recorded calls, by the time when they expire
+//	setting/app 00 kind 00 name       what an app was given
 //	meta/   format | clock            the layout's version; the latest time written
 //
 // An actor's row has its storage key app||type||id||state without the last

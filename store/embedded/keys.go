@@ -19,6 +19,7 @@ const (
 	currentSpace = "current/"
 	recordSpace  = "record/"
 	expirySpace  = "expiry/"
+	settingSpace = "setting/"
 
 	formatKey = "meta/format"
 	clockKey  = "meta/clock"
@@ -115,6 +116,12 @@ func currentPrefix(app string) []byte {
 }
 
 func currentKey(app, typ string) []byte { return append(currentPrefix(app), typ...) }
+
+func settingPrefix(app string) []byte { return []byte(settingSpace + app + "\x00") }
+
+func settingKey(app string, kind actor.SettingKind, name string) []byte {
+	return []byte(settingSpace + app + "\x00" + string(kind) + "\x00" + name)
+}
 
 // prefixEnd is the first key after all keys that begin with prefix.
 func prefixEnd(prefix []byte) []byte {

@@ -27,6 +27,9 @@
 //	PutModule,   ModuleWriteFails    no        actor.ErrUnavailable
 //	DeleteModule,
 //	Deploy
+//	PutSetting,  SettingFails        no        actor.ErrUnavailable
+//	DeleteSetting,
+//	Settings
 //
 // CommitPartlyFails and TurnRetried are serialization failures (40001, 40P01): a
 // driver that gives up on one answers actor.ErrUnavailable, and a locked turn

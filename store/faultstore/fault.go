@@ -26,6 +26,7 @@ const (
 	SettleFails       Fault = "settle fails"
 	SettleReplyLost   Fault = "settle reply lost"
 	ModuleWriteFails  Fault = "module write fails"
+	SettingFails      Fault = "setting fails"
 )
 
 // Faults returns every fault.
@@ -33,6 +34,7 @@ func Faults() []Fault {
 	return []Fault{
 		LoadFails, RecordLoadFails, CommitFails, CommitPartlyFails, CommitLost, CommitReplyLost, TurnRetried,
 		TurnFails, TurnLost, TurnReplyLost, SettleFails, SettleReplyLost, ModuleWriteFails,
+		SettingFails,
 	}
 }
 

@@ -266,6 +266,30 @@ func (s *Store) DeploymentHistory(ctx context.Context, app, typ string, before u
 	return s.inner.DeploymentHistory(ctx, app, typ, before, limit)
 }
 
+// PutSetting implements [store.Settings].
+func (s *Store) PutSetting(ctx context.Context, set actor.Setting) error {
+	if s.plan.fires(SettingFails) {
+		return SettingFails.unavailable()
+	}
+	return s.inner.PutSetting(ctx, set)
+}
+
+// DeleteSetting implements [store.Settings].
+func (s *Store) DeleteSetting(ctx context.Context, app string, kind actor.SettingKind, name string) error {
+	if s.plan.fires(SettingFails) {
+		return SettingFails.unavailable()
+	}
+	return s.inner.DeleteSetting(ctx, app, kind, name)
+}
+
+// Settings implements [store.Settings].
+func (s *Store) Settings(ctx context.Context, app string) ([]actor.Setting, error) {
+	if s.plan.fires(SettingFails) {
+		return nil, SettingFails.unavailable()
+	}
+	return s.inner.Settings(ctx, app)
+}
+
 // Now implements [store.Store], without faults.
 func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.inner.Now(ctx) }
 

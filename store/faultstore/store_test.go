@@ -162,6 +162,9 @@ func TestEachFault(t *testing.T) {
 			wasm := []byte("x")
 			return s.PutModule(t.Context(), actor.Module{App: "app", Digest: actor.DigestOf(wasm), Size: 1}, wasm)
 		}},
+		{faultstore.SettingFails, actor.ErrUnavailable, false, func(t *testing.T, s store.Store, _ actor.Commit) error {
+			return s.PutSetting(t.Context(), actor.Setting{App: "app", Kind: actor.SettingConfig, Name: "a"})
+		}},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			s := open(t, faultstore.Config{})

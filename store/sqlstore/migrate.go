@@ -99,6 +99,14 @@ var migrations = []string{
 		record     bytea NOT NULL
 	)`,
 	`CREATE INDEX IF NOT EXISTS greenroom_idempotency_expiry ON greenroom_idempotency (shard, expires_at)`,
+	`CREATE TABLE IF NOT EXISTS greenroom_setting (
+		app        {key} NOT NULL,
+		kind       {key} NOT NULL,
+		name       {key} NOT NULL,
+		value      bytea NOT NULL,
+		updated_at timestamptz NOT NULL,
+		PRIMARY KEY (app, kind, name)
+	)`,
 }
 
 func (d dialect) ddl(step string) string {

@@ -165,8 +165,13 @@ func closed(t *testing.T, s store.Store) {
 		"Deploy":            func() error { return s.Deploy(ctx, []actor.Deployment{f.deployment("Cart", 1, m)}) },
 		"Deployments":       func() error { _, err := s.Deployments(ctx, m.App); return err },
 		"DeploymentHistory": func() error { _, err := s.DeploymentHistory(ctx, m.App, "Cart", 0, 1); return err },
-		"Now":               func() error { _, err := s.Now(ctx); return err },
-		"Check":             func() error { return s.Check(ctx) },
+		"PutSetting": func() error {
+			return s.PutSetting(ctx, actor.Setting{App: m.App, Kind: actor.SettingConfig, Name: "a"})
+		},
+		"DeleteSetting": func() error { return s.DeleteSetting(ctx, m.App, actor.SettingConfig, "a") },
+		"Settings":      func() error { _, err := s.Settings(ctx, m.App); return err },
+		"Now":           func() error { _, err := s.Now(ctx); return err },
+		"Check":         func() error { return s.Check(ctx) },
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {

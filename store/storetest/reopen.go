@@ -77,6 +77,9 @@ func reopened(t *testing.T, m Medium, end func(s store.Store)) {
 	first, second := f.deployment("Cart", 1, module), f.deployment("Cart", 2, module)
 	f.deploy(first)
 	f.deploy(second)
+	f.set(actor.SettingConfig, "region", "eu")
+	f.set(actor.SettingConfig, "gone", "x")
+	f.ok(f.s.DeleteSetting(f.ctx(), f.app, actor.SettingConfig, "gone"))
 	before := f.now()
 
 	end(f.s)
@@ -100,6 +103,7 @@ func reopened(t *testing.T, m Medium, end func(s store.Store)) {
 	f.hasBytes(module, wasm)
 	_, err := f.s.Module(f.ctx(), f.app, gone.Digest)
 	f.is(err, actor.ErrModuleNotFound)
+	f.settings("config region eu")
 	f.serves(second)
 	history, err := f.s.DeploymentHistory(f.ctx(), f.app, "Cart", 0, 10)
 	f.ok(err)

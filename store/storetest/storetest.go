@@ -33,7 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		apps := 0
 		for _, suite := range []suite{
 			fences, tombstones, groups, records, loads, lists, sweeps, settles,
-			lockedTurns, contexts, concurrency, modules, deployments, health,
+			lockedTurns, contexts, concurrency, modules, deployments, settings, health,
 		} {
 			t.Run(suite.name, func(t *testing.T) {
 				for _, c := range suite.cases {

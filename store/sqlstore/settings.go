@@ -1,0 +1,64 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// PutSetting writes one row. Done twice it is the same, so a lost answer is no
+// more than a reason to write again.
+func (s *Store) PutSetting(ctx context.Context, set actor.Setting) error {
+	if err := store.ValidateSetting(set); err != nil {
+		return err
+	}
+	value := set.Value
+	if value == nil {
+		value = []byte{}
+	}
+	return s.read(ctx, "write setting", func(ctx context.Context) error {
+		_, err := s.general.Exec(ctx, `INSERT INTO greenroom_setting (app, kind, name, value, updated_at)
+			VALUES ($1, $2, $3, $4, clock_timestamp())
+			ON CONFLICT (app, kind, name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`,
+			set.App, string(set.Kind), set.Name, value)
+		return err
+	})
+}
+
+// DeleteSetting removes one row, if it is there.
+func (s *Store) DeleteSetting(ctx context.Context, app string, kind actor.SettingKind, name string) error {
+	if err := store.ValidateSetting(actor.Setting{App: app, Kind: kind, Name: name}); err != nil {
+		return err
+	}
+	return s.read(ctx, "delete setting", func(ctx context.Context) error {
+		_, err := s.general.Exec(ctx, `DELETE FROM greenroom_setting WHERE app = $1 AND kind = $2 AND name = $3`, app, string(kind), name)
+		return err
+	})
+}
+
+// Settings reads the rows of an app.
+func (s *Store) Settings(ctx context.Context, app string) ([]actor.Setting, error) {
+	if err := actor.ValidateName("app", app); err != nil {
+		return nil, err
+	}
+	var list []actor.Setting
+	err := s.read(ctx, "read settings", func(ctx context.Context) error {
+		rows, err := s.general.Query(ctx, `SELECT app, kind, name, value, updated_at FROM greenroom_setting
+			WHERE app = $1 ORDER BY app, kind, name`, app)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (actor.Setting, error) {
+			var v actor.Setting
+			var kind string
+			err := row.Scan(&v.App, &kind, &v.Name, &v.Value, &v.UpdatedAt)
+			v.Kind, v.UpdatedAt = actor.SettingKind(kind), v.UpdatedAt.UTC()
+			return v, err
+		})
+		return err
+	})
+	return list, err
+}

@@ -1,0 +1,126 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+var settings = suite{"Settings", []testCase{
+	{"the last write wins, and carries the store's time", func(f *fixture) {
+		f.settings()
+		before := f.now()
+		f.set(actor.SettingConfig, "region", "eu")
+		f.set(actor.SettingConfig, "region", "us")
+		after := f.now()
+		f.settings("config region us")
+		list, err := f.s.Settings(f.ctx(), f.app)
+		f.ok(err)
+		if at := list[0].UpdatedAt; at.Before(before) || at.After(after) {
+			f.Fatalf("UpdatedAt is %v, not between %v and %v", at, before, after)
+		}
+	}},
+	{"they come in order of kind, then name, by bytes", func(f *fixture) {
+		for _, name := range []string{"b", "a", "B", "a.b", "a-b", "ä"} {
+			f.set(actor.SettingConfig, name, "1")
+		}
+		f.set(actor.SettingSecret, "a", "2")
+		f.set(actor.SettingHTTP, "*.example.com:443", "3")
+		f.settings("config B 1", "config a 1", "config a-b 1", "config a.b 1", "config b 1", "config ä 1", "http *.example.com:443 3", "secret a 2")
+	}},
+	{"kinds and apps are kept apart", func(f *fixture) {
+		f.set(actor.SettingConfig, "a", "ours")
+		f.set(actor.SettingSecret, "a", "secret")
+		f.ok(f.s.PutSetting(f.ctx(), actor.Setting{App: f.app + ".other", Kind: actor.SettingConfig, Name: "a", Value: []byte("theirs")}))
+		f.ok(f.s.DeleteSetting(f.ctx(), f.app+".other", actor.SettingConfig, "a"))
+		f.ok(f.s.DeleteSetting(f.ctx(), f.app, actor.SettingSecret, "a"))
+		f.settings("config a ours")
+	}},
+	{"deleting what is not there is no error, and what is deleted can be set again", func(f *fixture) {
+		f.ok(f.s.DeleteSetting(f.ctx(), f.app, actor.SettingConfig, "a"))
+		f.set(actor.SettingConfig, "a", "1")
+		f.ok(f.s.DeleteSetting(f.ctx(), f.app, actor.SettingConfig, "a"))
+		f.settings()
+		f.set(actor.SettingConfig, "a", "2")
+		f.settings("config a 2")
+	}},
+	{"any bytes are kept, and owned", func(f *fixture) {
+		value := bytes.Repeat([]byte{0, 0xff, '\''}, store.MaxSettingValue/3)
+		want := bytes.Clone(value)
+		f.ok(f.s.PutSetting(f.ctx(), actor.Setting{App: f.app, Kind: actor.SettingSecret, Name: "s", Value: value}))
+		clear(value)
+		for range 2 {
+			list, err := f.s.Settings(f.ctx(), f.app)
+			f.ok(err)
+			if len(list) != 1 || !bytes.Equal(list[0].Value, want) {
+				f.Fatal("other bytes came back")
+			}
+			clear(list[0].Value)
+		}
+		f.ok(f.s.PutSetting(f.ctx(), actor.Setting{App: f.app, Kind: actor.SettingSecret, Name: "s"}))
+		f.settings("secret s ")
+	}},
+	{"a malformed one is refused", func(f *fixture) {
+		good := actor.Setting{App: f.app, Kind: actor.SettingConfig, Name: "a"}
+		for _, change := range []func(*actor.Setting){
+			func(s *actor.Setting) { s.App = "" },
+			func(s *actor.Setting) { s.Kind = "a b" },
+			func(s *actor.Setting) { s.Name = "" },
+			func(s *actor.Setting) { s.Name = "a\x00b" },
+			func(s *actor.Setting) { s.Name = "\xff" },
+			func(s *actor.Setting) { s.Name = strings.Repeat("n", store.MaxSettingName+1) },
+			func(s *actor.Setting) { s.Value = make([]byte, store.MaxSettingValue+1) },
+		} {
+			bad := good
+			change(&bad)
+			f.argument(f.s.PutSetting(f.ctx(), bad))
+			if bad.Value == nil {
+				f.argument(f.s.DeleteSetting(f.ctx(), bad.App, bad.Kind, bad.Name))
+			}
+		}
+		_, err := f.s.Settings(f.ctx(), "")
+		f.argument(err)
+		f.settings()
+	}},
+	{"writers at once leave one of their values", func(f *fixture) {
+		f.inParallel(4, func(i int) error {
+			for range 10 {
+				if err := f.s.PutSetting(f.ctx(), actor.Setting{App: f.app, Kind: actor.SettingConfig, Name: "a", Value: fmt.Append(nil, i)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		list, err := f.s.Settings(f.ctx(), f.app)
+		f.ok(err)
+		if len(list) != 1 || !strings.Contains("0123", string(list[0].Value)) {
+			f.Fatalf("settings are %v", list)
+		}
+	}},
+}}
+
+func (f *fixture) set(kind actor.SettingKind, name, value string) {
+	f.Helper()
+	f.ok(f.s.PutSetting(f.ctx(), actor.Setting{App: f.app, Kind: kind, Name: name, Value: []byte(value)}))
+}
+
+// settings checks what the app was given, as "kind name value".
+func (f *fixture) settings(want ...string) {
+	f.Helper()
+	list, err := f.s.Settings(f.ctx(), f.app)
+	f.ok(err)
+	var got []string
+	for _, s := range list {
+		if s.App != f.app || s.UpdatedAt.IsZero() {
+			f.Fatalf("incomplete setting %+v", s)
+		}
+		got = append(got, fmt.Sprintf("%s %s %s", s.Kind, s.Name, s.Value))
+	}
+	if !slices.Equal(got, want) {
+		f.Fatalf("settings are %q, want %q", got, want)
+	}
+}
