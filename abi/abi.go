@@ -34,6 +34,12 @@ const (
 	FuncNow            = "now"
 	FuncRandom         = "random"
 	FuncLog            = "log"
+
+	// The capabilities; a module that imports one must declare it.
+	FuncConfigGet    = "config_get"
+	FuncSecretGet    = "secret_get"
+	FuncHTTPRequest  = "http_request"
+	FuncHTTPResponse = "http_response"
 )
 
 // Format says what a state value is.
@@ -56,6 +62,8 @@ const (
 	CodeTooLarge Code = -4
 	CodeNoState  Code = -5
 	CodeNoTurn   Code = -6
+	CodeDenied   Code = -7
+	CodeNotReady Code = -8
 )
 
 // What a turn frame asks for.
@@ -80,6 +88,7 @@ const (
 	MaxErrorCodeLen    = 128
 	MaxErrorMessageLen = 4096
 	MaxErrorDetailLen  = 64 << 10
+	MaxHeaders         = 128
 )
 
 // InitTimeUnixNano is the clock outside turns (SPEC.md section 1).
@@ -126,7 +135,19 @@ type TypeSpec struct {
 	Migrate     bool         `json:"migrate,omitempty"`
 	Methods     []MethodSpec `json:"methods"`
 	Limits      Limits       `json:"limits,omitzero"`
+	// Capabilities are what the type uses beyond its own state.
+	Capabilities Capabilities `json:"capabilities,omitzero"`
 }
+
+// Capabilities are what a type may use, if its app was given it: SPEC.md section 3.
+type Capabilities struct {
+	HTTP    []string `json:"http,omitempty"`    // hosts that it sends requests to
+	Config  []string `json:"config,omitempty"`  // names of configuration values
+	Secrets []string `json:"secrets,omitempty"` // names of secrets
+}
+
+// IsZero reports whether there are none; encoding/json asks.
+func (c Capabilities) IsZero() bool { return len(c.HTTP)+len(c.Config)+len(c.Secrets) == 0 }
 
 // MethodSpec is one method of a type.
 type MethodSpec struct {

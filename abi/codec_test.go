@@ -197,3 +197,42 @@ func seed(f *testing.F, file string) {
 		}
 	}
 }
+
+func FuzzDecodeHTTPRequest(f *testing.F) {
+	seed(f, "request.json")
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		var r abi.HTTPRequest
+		if err := abi.DecodeHTTPRequest(frame, &r); err != nil {
+			checkFrameError(t, err, frame)
+			return
+		}
+		if !utf8.ValidString(r.Method) || !utf8.ValidString(r.URL) || len(r.Headers) > abi.MaxHeaders {
+			t.Fatalf("accepted %+v", r)
+		}
+		var again abi.HTTPRequest
+		if err := abi.DecodeHTTPRequest(abi.AppendHTTPRequest(nil, &r), &again); err != nil {
+			t.Fatal(err)
+		}
+		if r.Body = emptyToNil(r.Body); !reflect.DeepEqual(again, r) {
+			t.Fatalf("got %+v, want %+v", again, r)
+		}
+	})
+}
+
+func FuzzDecodeHTTPResponse(f *testing.F) {
+	seed(f, "response.json")
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		var r abi.HTTPResponse
+		if err := abi.DecodeHTTPResponse(frame, &r); err != nil {
+			checkFrameError(t, err, frame)
+			return
+		}
+		var again abi.HTTPResponse
+		if err := abi.DecodeHTTPResponse(abi.AppendHTTPResponse(nil, &r), &again); err != nil {
+			t.Fatal(err)
+		}
+		if r.Body = emptyToNil(r.Body); !reflect.DeepEqual(again, r) {
+			t.Fatalf("got %+v, want %+v", again, r)
+		}
+	})
+}

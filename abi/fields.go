@@ -9,8 +9,10 @@ import (
 
 // Kinds of frames, the second byte of a field list.
 const (
-	KindTurn  uint8 = 1
-	KindError uint8 = 2
+	KindTurn         uint8 = 1
+	KindError        uint8 = 2
+	KindHTTPRequest  uint8 = 3
+	KindHTTPResponse uint8 = 4
 )
 
 const (

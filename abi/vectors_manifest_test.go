@@ -24,12 +24,14 @@ func manifestVectors() []manifestVector {
 		Text: `{"abi": 1, "sdk": "greenroom-go/0.1.0", "types": [
   {"name": "Counter", "placement": "any", "instance": "dedicated", "pool": "batch", "state_schema": 4294967295, "migrate": true,
    "methods": [{"name": "Add"}, {"name": "View", "read_only": true, "idempotent": true, "reentrant": true}],
-   "limits": {"state_bytes": 1, "payload_bytes": 2, "mailbox": 3, "turn_ms": 4, "memory_bytes": 9223372036854775807, "fuel": 5}}
+   "limits": {"state_bytes": 1, "payload_bytes": 2, "mailbox": 3, "turn_ms": 4, "memory_bytes": 9223372036854775807, "fuel": 5},
+   "capabilities": {"http": ["api.example.com", "https://*.Example.org:443"], "config": ["region"], "secrets": ["stripe.key"]}}
 ]}`,
 		Manifest: &abi.Manifest{ABI: 1, SDK: "greenroom-go/0.1.0", Types: []abi.TypeSpec{{
 			Name: "Counter", Placement: "any", Instance: "dedicated", Pool: "batch", StateSchema: 4294967295, Migrate: true,
-			Methods: []abi.MethodSpec{{Name: "Add"}, {Name: "View", ReadOnly: true, Idempotent: true, Reentrant: true}},
-			Limits:  abi.Limits{StateBytes: 1, PayloadBytes: 2, Mailbox: 3, TurnMillis: 4, MemoryBytes: 9223372036854775807, Fuel: 5},
+			Methods:      []abi.MethodSpec{{Name: "Add"}, {Name: "View", ReadOnly: true, Idempotent: true, Reentrant: true}},
+			Limits:       abi.Limits{StateBytes: 1, PayloadBytes: 2, Mailbox: 3, TurnMillis: 4, MemoryBytes: 9223372036854775807, Fuel: 5},
+			Capabilities: abi.Capabilities{HTTP: []string{"api.example.com", "*.example.org"}, Config: []string{"region"}, Secrets: []string{"stripe.key"}},
 		}}},
 	}
 	ring := abi.TypeSpec{Name: "T", Placement: "ring", Instance: "shared", Pool: "user", Methods: m}
@@ -49,6 +51,13 @@ func manifestVectors() []manifestVector {
 		ok("limits of zero are the host's", with(`,"limits":{"mailbox":0}`), ring),
 		full,
 
+		bad("an unknown capability", with(`,"capabilities":{"files":["/etc"]}`), "manifest_unknown_member"),
+		bad("a capability of nothing", with(`,"capabilities":{"http":[]}`), "manifest_bad_value"),
+		bad("all hosts in a word", with(`,"capabilities":{"http":"*"}`), "manifest_wrong_type"),
+		bad("a host that is a URL", with(`,"capabilities":{"http":["https://a.example/path"]}`), "manifest_bad_value"),
+		bad("a host in decimal", with(`,"capabilities":{"http":["2130706433"]}`), "manifest_bad_value"),
+		bad("one host twice", with(`,"capabilities":{"http":["a.example","https://A.example:443"]}`), "manifest_duplicate_name"),
+		bad("a secret with a bad name", with(`,"capabilities":{"secrets":["a b",""]}`), "manifest_bad_name", "manifest_bad_name"),
 		bad("empty", "", "manifest_not_json"),
 		bad("cut short", `{"abi":1,"types":[`, "manifest_not_json"),
 		bad("something after it", with("")+"x", "manifest_not_json"),

@@ -24,14 +24,16 @@ type vectorFile[V any] struct {
 }
 
 type frameVector struct {
-	Name      string        `json:"name"`
-	Hex       string        `json:"hex"`
-	Canonical bool          `json:"canonical,omitempty"`
-	Refused   string        `json:"refused,omitempty"`
-	Turn      *turnValue    `json:"turn,omitempty"`
-	Error     *errorValue   `json:"error,omitempty"`
-	Keys      *[]string     `json:"keys,omitempty"`
-	Entries   *[]entryValue `json:"entries,omitempty"`
+	Name      string         `json:"name"`
+	Hex       string         `json:"hex"`
+	Canonical bool           `json:"canonical,omitempty"`
+	Refused   string         `json:"refused,omitempty"`
+	Turn      *turnValue     `json:"turn,omitempty"`
+	Error     *errorValue    `json:"error,omitempty"`
+	Keys      *[]string      `json:"keys,omitempty"`
+	Entries   *[]entryValue  `json:"entries,omitempty"`
+	Request   *requestValue  `json:"request,omitempty"`
+	Response  *responseValue `json:"response,omitempty"`
 }
 
 type turnValue struct {
@@ -62,6 +64,44 @@ type entryValue struct {
 	Key    string `json:"key"`
 	Format uint8  `json:"format"`
 	Value  string `json:"value_hex"`
+}
+
+type requestValue struct {
+	Method        string        `json:"method"`
+	URL           string        `json:"url"`
+	Headers       []headerValue `json:"headers"`
+	Body          string        `json:"body_hex"`
+	TimeoutMillis uint32        `json:"timeout_ms"`
+	Flags         uint32        `json:"flags"`
+}
+
+type responseValue struct {
+	Status  uint16        `json:"status"`
+	Headers []headerValue `json:"headers"`
+	Body    string        `json:"body_hex"`
+	Code    string        `json:"code"`
+	Message string        `json:"message"`
+}
+
+type headerValue struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+func headerValues(headers []abi.Header) []headerValue {
+	values := []headerValue{}
+	for _, h := range headers {
+		values = append(values, headerValue(h))
+	}
+	return values
+}
+
+func headersOf(values []headerValue) []abi.Header {
+	var headers []abi.Header
+	for _, v := range values {
+		headers = append(headers, abi.Header(v))
+	}
+	return headers
 }
 
 type manifestVector struct {
@@ -149,6 +189,38 @@ var envelopeCodec = codec{
 	},
 }
 
+var requestCodec = codec{
+	decode: func(data []byte, v *frameVector) error {
+		var r abi.HTTPRequest
+		if err := abi.DecodeHTTPRequest(data, &r); err != nil {
+			return err
+		}
+		v.Request = &requestValue{r.Method, r.URL, headerValues(r.Headers), hex.EncodeToString(r.Body), r.TimeoutMillis, r.Flags}
+		return nil
+	},
+	encode: func(v *frameVector) []byte {
+		r := v.Request
+		return abi.AppendHTTPRequest(nil, &abi.HTTPRequest{Method: r.Method, URL: r.URL, Headers: headersOf(r.Headers),
+			Body: unhex(r.Body), TimeoutMillis: r.TimeoutMillis, Flags: r.Flags})
+	},
+}
+
+var responseCodec = codec{
+	decode: func(data []byte, v *frameVector) error {
+		var r abi.HTTPResponse
+		if err := abi.DecodeHTTPResponse(data, &r); err != nil {
+			return err
+		}
+		v.Response = &responseValue{r.Status, headerValues(r.Headers), hex.EncodeToString(r.Body), r.Code, r.Message}
+		return nil
+	},
+	encode: func(v *frameVector) []byte {
+		r := v.Response
+		return abi.AppendHTTPResponse(nil, &abi.HTTPResponse{Status: r.Status, Headers: headersOf(r.Headers),
+			Body: unhex(r.Body), Code: r.Code, Message: r.Message})
+	},
+}
+
 func TestVectors(t *testing.T) {
 	t.Run("turn", func(t *testing.T) {
 		checkFrames(t, "turn.json", "Turn frames, host to guest: SPEC.md section 4.", turnCodec, turnVectors())
@@ -158,6 +230,12 @@ func TestVectors(t *testing.T) {
 	})
 	t.Run("key list", func(t *testing.T) {
 		checkFrames(t, "key_list.json", "Key lists, host to guest: SPEC.md section 4.", keyListCodec, keyListVectors())
+	})
+	t.Run("request", func(t *testing.T) {
+		checkFrames(t, "request.json", "Request frames, guest to host: SPEC.md section 6.", requestCodec, requestVectors())
+	})
+	t.Run("response", func(t *testing.T) {
+		checkFrames(t, "response.json", "Response frames, host to guest: SPEC.md section 6.", responseCodec, responseVectors())
 	})
 	t.Run("envelope", func(t *testing.T) {
 		checkFrames(t, "envelope.json", "State envelopes, at rest: SPEC.md section 4.", envelopeCodec, envelopeVectors())
@@ -173,7 +251,7 @@ func checkFrames(t *testing.T, file, description string, c codec, table []frameV
 	for _, v := range want {
 		t.Run(v.Name, func(t *testing.T) {
 			got := v
-			got.Turn, got.Error, got.Keys, got.Entries = nil, nil, nil, nil
+			got.Turn, got.Error, got.Keys, got.Entries, got.Request, got.Response = nil, nil, nil, nil, nil, nil
 			err := c.decode(unhex(v.Hex), &got)
 			if v.Refused != "" {
 				if err == nil || err.Error() != v.Refused {

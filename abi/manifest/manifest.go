@@ -16,6 +16,7 @@ const (
 	MaxMethods = 256
 	MaxNameLen = 64
 	MaxSDKLen  = 64
+	MaxUses    = 64 // of one capability
 )
 
 // maxFaults bounds what a hostile manifest makes of its 64 KiB.
@@ -131,7 +132,7 @@ func (p *parser) manifest(data []byte) *abi.Manifest {
 
 func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	var t abi.TypeSpec
-	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "methods", "limits")
+	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "methods", "limits", "capabilities")
 	if raw, ok := p.required(obj, "name"); ok {
 		t.Name = p.name(at+".name", raw)
 		if t.Name != "" {
@@ -163,6 +164,9 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	}
 	if raw, ok := obj.get("limits"); ok {
 		t.Limits = p.limits(at+".limits", raw)
+	}
+	if raw, ok := obj.get("capabilities"); ok {
+		t.Capabilities = p.capabilities(at+".capabilities", raw)
 	}
 	return t
 }
@@ -201,6 +205,28 @@ func (p *parser) limits(at string, raw json.RawMessage) abi.Limits {
 		}
 	}
 	return l
+}
+
+func (p *parser) capabilities(at string, raw json.RawMessage) abi.Capabilities {
+	var c abi.Capabilities
+	obj := p.object(at, raw, "http", "config", "secrets")
+	for _, f := range []struct {
+		name, what string
+		dst        *[]string
+		read       func(at string, raw json.RawMessage) string
+	}{
+		{"http", "host", &c.HTTP, p.host}, {"config", "name", &c.Config, p.name}, {"secrets", "name", &c.Secrets, p.name},
+	} {
+		raw, ok := obj.get(f.name)
+		if !ok {
+			continue
+		}
+		for i, raw := range p.array(at+"."+f.name, raw, MaxUses, f.what) {
+			*f.dst = append(*f.dst, f.read(at+"."+f.name+"["+strconv.Itoa(i)+"]", raw))
+		}
+		names(p, at+"."+f.name, *f.dst, func(s string) string { return s })
+	}
+	return c
 }
 
 // names finds names that occur twice.

@@ -117,6 +117,20 @@ func (p *parser) name(at string, raw json.RawMessage) string {
 	return s
 }
 
+// host reads a host rule; empty means that there was a fault.
+func (p *parser) host(at string, raw json.RawMessage) string {
+	s, ok := p.text(at, raw)
+	if !ok {
+		return ""
+	}
+	rule, err := ParseHostRule(s)
+	if err != nil {
+		p.fault(CodeBadValue, "%s: %s %v", at, shorten(strconv.Quote(s)), err)
+		return ""
+	}
+	return rule.String()
+}
+
 func nameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
 }

@@ -25,10 +25,10 @@ const (
 // Source is this module's own source without its tests.
 //
 //go:embed go.mod README.md sdk.go
-//go:embed actor/context.go actor/doc.go actor/errors.go actor/exports_wasm.go actor/host_wasm.go
+//go:embed actor/capabilities.go actor/context.go actor/doc.go actor/errors.go actor/exports_wasm.go actor/host_wasm.go
 //go:embed actor/log.go actor/method.go actor/payload.go actor/register.go actor/settings.go
 //go:embed actor/state.go actor/turn.go
-//go:embed actortest/actortest.go actortest/host.go actortest/overlay.go actortest/turn.go
+//go:embed actortest/actortest.go actortest/capabilities.go actortest/host.go actortest/overlay.go actortest/turn.go
 //go:embed internal/bridge/bridge.go
 var Source embed.FS
 

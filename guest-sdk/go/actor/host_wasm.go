@@ -47,6 +47,18 @@ func hostRandom(buf unsafe.Pointer, size uint32) int32
 //go:wasmimport greenroom log
 func hostLog(level int32, text unsafe.Pointer, textLen uint32) int32
 
+//go:wasmimport greenroom config_get
+func hostConfigGet(name unsafe.Pointer, nameLen uint32, buf unsafe.Pointer, capacity uint32) int64
+
+//go:wasmimport greenroom secret_get
+func hostSecretGet(name unsafe.Pointer, nameLen uint32, buf unsafe.Pointer, capacity uint32) int64
+
+//go:wasmimport greenroom http_request
+func hostHTTPRequest(frame unsafe.Pointer, frameLen uint32) int64
+
+//go:wasmimport greenroom http_response
+func hostHTTPResponse(buf unsafe.Pointer, capacity uint32) int64
+
 // wasmHost is the host behind the imports.
 type wasmHost struct{}
 
@@ -119,6 +131,32 @@ func (wasmHost) Random(p []byte) { hostRandom(bytesAt(p), uint32(len(p))) }
 
 func (wasmHost) Log(level int32, text string) {
 	hostLog(level, textAt(text), uint32(len(text)))
+}
+
+// The linker leaves these out of modules that do not use them, and with them the
+// imports that would have to be declared.
+
+func (wasmHost) ConfigGet(name string) ([]byte, abi.Code) {
+	value, _, code := fill(make([]byte, 0, 256), func(buf unsafe.Pointer, capacity uint32) int64 {
+		return hostConfigGet(textAt(name), uint32(len(name)), buf, capacity)
+	})
+	return value, code
+}
+
+func (wasmHost) SecretGet(name string) ([]byte, abi.Code) {
+	value, _, code := fill(make([]byte, 0, 256), func(buf unsafe.Pointer, capacity uint32) int64 {
+		return hostSecretGet(textAt(name), uint32(len(name)), buf, capacity)
+	})
+	return value, code
+}
+
+func (wasmHost) HTTPRequest(frame []byte) ([]byte, abi.Code) {
+	n := hostHTTPRequest(bytesAt(frame), uint32(len(frame)))
+	if n < 0 {
+		return nil, abi.Code(n)
+	}
+	response, _, code := fill(make([]byte, 0, n), hostHTTPResponse)
+	return response, code
 }
 
 // count splits what a function returned that counts.

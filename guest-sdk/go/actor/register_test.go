@@ -28,12 +28,13 @@ func TestManifest(t *testing.T) {
 	r := newRegistry()
 	add(r, "Basket", Method("Add", (*basket).Add, Idempotent(), Reentrant()), ReadOnly("View", (*basket).View))
 	add(r, "Other", Sticky, Shared, Batch, StateSchema(3), Migrate(func(*Context, uint32) error { return nil }),
-		Limits{StateBytes: 1, PayloadBytes: 2, Mailbox: 3, TurnTime: 3*time.Millisecond + 1, MemoryBytes: 5, Fuel: 6}, Method("Add", (*other).Add))
+		Limits{StateBytes: 1, PayloadBytes: 2, Mailbox: 3, TurnTime: 3*time.Millisecond + 1, MemoryBytes: 5, Fuel: 6},
+		Capabilities{HTTP: []string{"a.example"}, Config: []string{"c"}, Secrets: []string{"s"}}, Method("Add", (*other).Add))
 
 	const want = `{"abi":1,"sdk":"greenroom-go/0.1.0","types":[` +
 		`{"name":"Basket","methods":[{"name":"Add","idempotent":true,"reentrant":true},{"name":"View","read_only":true}]},` +
 		`{"name":"Other","placement":"sticky","instance":"shared","pool":"batch","state_schema":3,"migrate":true,"methods":[{"name":"Add"}],` +
-		`"limits":{"state_bytes":1,"payload_bytes":2,"mailbox":3,"turn_ms":4,"memory_bytes":5,"fuel":6}}]}`
+		`"limits":{"state_bytes":1,"payload_bytes":2,"mailbox":3,"turn_ms":4,"memory_bytes":5,"fuel":6},"capabilities":{"http":["a.example"],"config":["c"],"secrets":["s"]}}]}`
 	if got := string(r.manifest()); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -120,6 +121,9 @@ type refusingHost struct {
 	fail abi.Error
 }
 
+func (h *refusingHost) ConfigGet(string) ([]byte, abi.Code)                    { return nil, h.code }
+func (h *refusingHost) SecretGet(string) ([]byte, abi.Code)                    { return nil, h.code }
+func (h *refusingHost) HTTPRequest([]byte) ([]byte, abi.Code)                  { return nil, h.code }
 func (h *refusingHost) StateGet(string, []byte) ([]byte, abi.Format, abi.Code) { return nil, 0, h.code }
 func (h *refusingHost) StateSet(string, []byte, abi.Format) abi.Code           { return h.code }
 func (h *refusingHost) StateDelete(string) (bool, abi.Code)                    { return false, h.code }

@@ -51,6 +51,9 @@ type Harness struct {
 	revision uint64 // the last one given out
 	seed     uint64
 	logs     []LogLine
+
+	config, secrets map[string]string
+	http            func(actor.Request) (*actor.Response, error)
 }
 
 // LogLine is a line of an actor's log.
@@ -71,7 +74,7 @@ func New(t testing.TB) *Harness {
 	if len(faults) > 0 {
 		t.FailNow()
 	}
-	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Key]*row{}, now: Start}
+	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Key]*row{}, now: Start, config: map[string]string{}, secrets: map[string]string{}}
 	for _, spec := range m.Types {
 		h.types[spec.Name] = spec
 	}
@@ -98,6 +101,18 @@ func (h *Harness) Call(typ, id, method string, in, out any) error {
 	}
 	return nil
 }
+
+// SetConfig gives the app a configuration value. The type must declare it, too.
+func (h *Harness) SetConfig(name, value string) { h.config[name] = value }
+
+// SetSecret gives the app a secret. The type must declare it, too.
+func (h *Harness) SetSecret(name, value string) { h.secrets[name] = value }
+
+// HandleHTTP grants the app every host, and answers the requests of actors with
+// handle. Those to hosts that a type does not declare are denied before, and so is
+// everything but GET and HEAD in read-only methods. An error of handle stands for a
+// host that cannot be reached. Redirects are not followed here.
+func (h *Harness) HandleHTTP(handle func(actor.Request) (*actor.Response, error)) { h.http = handle }
 
 // Now is the time of the next turn.
 func (h *Harness) Now() time.Time { return h.now }

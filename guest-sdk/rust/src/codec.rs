@@ -1,5 +1,5 @@
-//! The frames of `abi/SPEC.md` section 4: what the host sends for a turn, and
-//! what the guest sends back for an error.
+//! The frames of `abi/SPEC.md` section 4: what the host sends for a turn, what
+//! the guest sends back for an error, and HTTP requests with their answers.
 //!
 //! You need this module only to speak the ABI without the rest of the SDK. It
 //! passes the vectors in `abi/testdata/vectors`, as the Go codec does.
@@ -27,6 +27,13 @@ pub const FLAG_READ_ONLY: u32 = 1;
 
 const KIND_TURN: u8 = 1;
 const KIND_ERROR: u8 = 2;
+const KIND_HTTP_REQUEST: u8 = 3;
+const KIND_HTTP_RESPONSE: u8 = 4;
+
+/// The most headers of a request or a response.
+pub const MAX_HEADERS: usize = 128;
+/// A bit of [`HttpRequestFrame::flags`]: a redirect is answered as it is.
+pub const FLAG_NO_REDIRECTS: u32 = 1;
 
 /// A turn, host to guest. Texts and payload alias the frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,6 +79,38 @@ pub struct ErrorFrame<'a> {
     pub detail_content_type: &'a str,
     /// Data for programs.
     pub detail: &'a [u8],
+}
+
+/// An HTTP request, guest to host. Texts and body alias the frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpRequestFrame<'a> {
+    /// Empty means GET.
+    pub method: &'a str,
+    /// Where it goes.
+    pub url: &'a str,
+    /// Names and values.
+    pub headers: Vec<(&'a str, &'a str)>,
+    /// What it carries.
+    pub body: &'a [u8],
+    /// The longest that it may take, in milliseconds; 0: as long as the turn.
+    pub timeout_millis: u32,
+    /// [`FLAG_NO_REDIRECTS`].
+    pub flags: u32,
+}
+
+/// The answer to an HTTP request, or why there is none. It aliases the frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HttpResponseFrame<'a> {
+    /// 0: there is no answer, and `code` says why.
+    pub status: u16,
+    /// Names, in lower case, and values.
+    pub headers: Vec<(&'a str, &'a str)>,
+    /// What it carries.
+    pub body: &'a [u8],
+    /// A code of `abi/SPEC.md` section 6.
+    pub code: &'a str,
+    /// The same for people.
+    pub message: &'a str,
 }
 
 /// A frame that breaks the specification.
@@ -181,6 +220,81 @@ pub fn decode_error(frame: &[u8]) -> Result<ErrorFrame<'_>, FrameError> {
         error.status = 2;
     }
     Ok(error)
+}
+
+/// Encodes an HTTP request; what is zero or empty is left out.
+pub fn encode_http_request(request: &HttpRequestFrame<'_>) -> Vec<u8> {
+    let mut w = Writer::new(KIND_HTTP_REQUEST);
+    w.bytes(1, request.method.as_bytes());
+    w.bytes(2, request.url.as_bytes());
+    w.bytes(3, &headers(&request.headers));
+    w.bytes(4, request.body);
+    w.number(5, &request.timeout_millis.to_le_bytes());
+    w.number(6, &request.flags.to_le_bytes());
+    w.0
+}
+
+/// Decodes an HTTP request.
+///
+/// # Errors
+///
+/// The frame is not well formed.
+pub fn decode_http_request(frame: &[u8]) -> Result<HttpRequestFrame<'_>, FrameError> {
+    let mut r = Reader::new("request frame", KIND_HTTP_REQUEST, frame)?;
+    let mut request = HttpRequestFrame::default();
+    while let Some((tag, value)) = r.next()? {
+        match tag {
+            1 => request.method = r.text(value)?,
+            2 => request.url = r.text(value)?,
+            3 => request.headers = r.headers(value)?,
+            4 => request.body = value,
+            5 => request.timeout_millis = u32::from_le_bytes(r.number(value)?),
+            6 => request.flags = u32::from_le_bytes(r.number(value)?),
+            _ => {}
+        }
+    }
+    Ok(request)
+}
+
+/// Encodes the answer to an HTTP request; what is zero or empty is left out.
+pub fn encode_http_response(response: &HttpResponseFrame<'_>) -> Vec<u8> {
+    let mut w = Writer::new(KIND_HTTP_RESPONSE);
+    w.number(1, &response.status.to_le_bytes());
+    w.bytes(2, &headers(&response.headers));
+    w.bytes(3, response.body);
+    w.bytes(4, response.code.as_bytes());
+    w.bytes(5, response.message.as_bytes());
+    w.0
+}
+
+/// Decodes the answer to an HTTP request.
+///
+/// # Errors
+///
+/// The frame is not well formed.
+pub fn decode_http_response(frame: &[u8]) -> Result<HttpResponseFrame<'_>, FrameError> {
+    let mut r = Reader::new("response frame", KIND_HTTP_RESPONSE, frame)?;
+    let mut response = HttpResponseFrame::default();
+    while let Some((tag, value)) = r.next()? {
+        match tag {
+            1 => response.status = u16::from_le_bytes(r.number(value)?),
+            2 => response.headers = r.headers(value)?,
+            3 => response.body = value,
+            4 => response.code = r.text(value)?,
+            5 => response.message = r.text(value)?,
+            _ => {}
+        }
+    }
+    Ok(response)
+}
+
+fn headers(list: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for text in list.iter().flat_map(|(name, value)| [name, value]) {
+        out.extend_from_slice(&length(text.as_bytes()));
+        out.extend_from_slice(text.as_bytes());
+    }
+    out
 }
 
 /// The longest prefix of `text` that has at most `limit` bytes and ends between
@@ -362,6 +476,31 @@ impl<'a> Reader<'a> {
 
     fn text(&self, value: &'a [u8]) -> Result<&'a str, FrameError> {
         std::str::from_utf8(value).map_err(|_| self.fail(format!("tag {} is not UTF-8", self.last)))
+    }
+
+    fn headers(&self, mut rest: &'a [u8]) -> Result<Vec<(&'a str, &'a str)>, FrameError> {
+        let mut list = Vec::new();
+        while !rest.is_empty() {
+            if list.len() == MAX_HEADERS {
+                let tag = self.last;
+                return Err(self.fail(format!("tag {tag} has more than {MAX_HEADERS} headers")));
+            }
+            let name = self.header_text(&mut rest)?;
+            let value = self.header_text(&mut rest)?;
+            if name.is_empty() {
+                return Err(self.fail(format!("tag {} has a header without a name", self.last)));
+            }
+            list.push((name, value));
+        }
+        Ok(list)
+    }
+
+    fn header_text(&self, rest: &mut &'a [u8]) -> Result<&'a str, FrameError> {
+        let early = || self.fail(format!("tag {} ends inside a header", self.last));
+        let (size, after) = split_u32(rest).ok_or_else(early)?;
+        let text = after.get(..size as usize).ok_or_else(early)?;
+        *rest = &after[size as usize..];
+        self.text(text)
     }
 
     fn fail(&self, problem: impl Into<String>) -> FrameError {

@@ -23,6 +23,8 @@ impl Code {
     pub(crate) const TOO_LARGE: Code = Code(-4);
     pub(crate) const NO_STATE: Code = Code(-5);
     pub(crate) const NO_TURN: Code = Code(-6);
+    pub(crate) const DENIED: Code = Code(-7);
+    pub(crate) const NOT_READY: Code = Code(-8);
 
     /// The error that a method gets. `doing` says what was refused.
     pub(crate) fn error(self, doing: &str) -> Error {
@@ -78,6 +80,14 @@ pub(crate) trait Host {
     fn state_revision(&self) -> u64;
     fn reply(&self, content_type: &str, body: &[u8]) -> Result<(), Code>;
     fn fail(&self, frame: &[u8]) -> Result<(), Code>;
+    // In Wasm these are not part of it: see capability.rs.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn config_get(&self, name: &str) -> Result<Vec<u8>, Code>;
+    #[cfg(not(target_arch = "wasm32"))]
+    fn secret_get(&self, name: &str) -> Result<Vec<u8>, Code>;
+    /// Takes a request frame, and gives the response frame.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn http(&self, frame: &[u8]) -> Result<Vec<u8>, Code>;
     fn random(&self, buf: &mut [u8]);
     fn log(&self, level: i32, text: &str);
 }

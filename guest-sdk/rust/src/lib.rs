@@ -71,6 +71,7 @@
 #![warn(rust_2018_idioms, unreachable_pub)]
 
 mod actor;
+mod capability;
 pub mod codec;
 mod context;
 pub mod convert;
@@ -89,6 +90,7 @@ mod turn;
 mod wasm;
 
 pub use actor::{Actor, Method, ReadMethod, State};
+pub use capability::{Http, Request, Response};
 pub use context::{Context, Key, Level};
 pub use convert::{FromJson, Input, Output, Payload, ToJson};
 pub use error::{Error, Status};

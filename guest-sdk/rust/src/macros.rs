@@ -52,6 +52,7 @@
 ///         state_schema: 2,
 ///         migrate: migrate,
 ///         limits: { state_bytes: 64 << 10, turn_ms: 500 },
+///         capabilities: { http: ["api.example.com"], secrets: ["api_key"] },
 ///     }
 /// }
 /// # fn main() {}
@@ -68,6 +69,8 @@
 /// - **`migrate`**: the associated function that brings older state to this
 ///   schema, as [`Actor::migrate`](crate::Actor::migrate).
 /// - **`limits`**: any of the fields of [`Limits`](crate::spec::Limits).
+/// - **`capabilities`**: what the type uses beyond its own state, any of the fields
+///   of [`Capabilities`](crate::spec::Capabilities).
 ///
 /// `Counter as "shop.Counter" { … }` gives the type another name than the
 /// struct's. Several entries follow one another without a separator. A name that
@@ -170,6 +173,12 @@ macro_rules! __option {
     ($spec:ident, limits: { $($limit:ident : $value:expr),* $(,)? }) => {
         $($spec.limits.$limit = $value;)*
     };
+    ($spec:ident, capabilities: { $($capability:ident : [ $($name:expr),+ $(,)? ]),* $(,)? }) => {
+        $($spec.capabilities.$capability = &[$($name),+];)*
+    };
+    ($spec:ident, capabilities: $other:tt) => {
+        compile_error!("capabilities are written as: { http: [\"api.example.com\"], config: [\"region\"], secrets: [\"key\"] }");
+    };
     ($spec:ident, methods: { $($method:literal => $($word:ident)+),+ $(,)? }) => {
         const METHODS: &[$crate::spec::MethodSpec] =
             &[$($crate::__method!($crate::spec::MethodSpec::new($method); $($word)+)),+];
@@ -181,7 +190,7 @@ macro_rules! __option {
     ($spec:ident, $other:ident : $value:tt) => {
         compile_error!(concat!(
             "no option `", stringify!($other),
-            "`; there are: methods, placement, instance, pool, state_schema, migrate, limits"
+            "`; there are: methods, placement, instance, pool, state_schema, migrate, limits, capabilities"
         ));
     };
 }

@@ -55,6 +55,8 @@ pub struct TypeSpec {
     pub methods: &'static [MethodSpec],
     /// Its own limits.
     pub limits: Limits,
+    /// What it uses beyond its own state.
+    pub capabilities: Capabilities,
 }
 
 impl TypeSpec {
@@ -69,6 +71,7 @@ impl TypeSpec {
             migrate: false,
             methods,
             limits: Limits::NONE,
+            capabilities: Capabilities::NONE,
         }
     }
 
@@ -209,6 +212,29 @@ impl Limits {
     };
 }
 
+/// What a type uses beyond its own state. Whoever runs the app grants it or not;
+/// what is not declared here the type cannot use at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Hosts that it sends requests to: `api.example.com`, `*.example.com`, `*` for
+    /// every host; `api.example.com:8443`, and `http://api.example.com` for requests
+    /// without TLS.
+    pub http: &'static [&'static str],
+    /// Names of the app's configuration values that it reads.
+    pub config: &'static [&'static str],
+    /// Names of the app's secrets that it reads.
+    pub secrets: &'static [&'static str],
+}
+
+impl Capabilities {
+    /// Nothing.
+    pub const NONE: Capabilities = Capabilities {
+        http: &[],
+        config: &[],
+        secrets: &[],
+    };
+}
+
 /// The manifest of a module with these types.
 pub fn manifest(types: &[TypeSpec]) -> String {
     let mut out = format!(
@@ -265,6 +291,7 @@ fn write_type(out: &mut String, spec: &TypeSpec) {
     separated(out, spec.methods, write_method);
     out.push(']');
     write_limits(out, &spec.limits);
+    write_capabilities(out, &spec.capabilities);
     out.push('}');
 }
 
@@ -302,6 +329,30 @@ fn write_limits(out: &mut String, limits: &Limits) {
     }
 }
 
+fn write_capabilities(out: &mut String, uses: &Capabilities) {
+    let mut sep = ",\"capabilities\":{";
+    for (name, list) in [
+        ("http", uses.http),
+        ("config", uses.config),
+        ("secrets", uses.secrets),
+    ] {
+        if list.is_empty() {
+            continue;
+        }
+        out.push_str(&format!("{sep}\"{name}\":["));
+        separated(out, list, |out, item| {
+            let mut text = Vec::new();
+            json::write_string(&mut text, item);
+            out.push_str(&String::from_utf8_lossy(&text));
+        });
+        out.push(']');
+        sep = ",";
+    }
+    if sep == "," {
+        out.push('}');
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,6 +372,11 @@ mod tests {
                 fuel: 30,
                 ..Limits::NONE
             },
+            capabilities: Capabilities {
+                http: &["a.example", "*"],
+                secrets: &["key"],
+                ..Capabilities::NONE
+            },
             ..TypeSpec::new(
                 "Full",
                 &[
@@ -339,7 +395,8 @@ mod tests {
                 r#"{"name":"Full","placement":"sticky","instance":"shared","pool":"batch","#,
                 r#""state_schema":3,"migrate":true,"methods":["#,
                 r#"{"name":"A","read_only":true,"idempotent":true,"reentrant":true},{"name":"B"}],"#,
-                r#""limits":{"state_bytes":10,"turn_ms":20,"fuel":30}}]}"#
+                r#""limits":{"state_bytes":10,"turn_ms":20,"fuel":30},"#,
+                r#""capabilities":{"http":["a.example","*"],"secrets":["key"]}}]}"#
             )
         );
     }

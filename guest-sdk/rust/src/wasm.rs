@@ -44,6 +44,10 @@ mod import {
         pub(super) fn fail(frame: *const u8, len: usize) -> i32;
         pub(super) fn random(buf: *mut u8, len: usize) -> i32;
         pub(super) fn log(level: i32, text: *const u8, len: usize) -> i32;
+        pub(super) fn config_get(name: *const u8, len: usize, buf: *mut u8, cap: usize) -> i64;
+        pub(super) fn secret_get(name: *const u8, len: usize, buf: *mut u8, cap: usize) -> i64;
+        pub(super) fn http_request(frame: *const u8, len: usize) -> i64;
+        pub(super) fn http_response(buf: *mut u8, cap: usize) -> i64;
     }
 }
 
@@ -73,6 +77,25 @@ fn fill(first: usize, call: impl Fn(*mut u8, usize) -> i64) -> Result<(u32, Vec<
         }
         buf.reserve_exact(len);
     }
+}
+
+pub(crate) fn config_get(name: &str) -> Result<Vec<u8>, Code> {
+    let get = |buf, cap| unsafe { import::config_get(name.as_ptr(), name.len(), buf, cap) };
+    fill(256, get).map(|(_, value)| value)
+}
+
+pub(crate) fn secret_get(name: &str) -> Result<Vec<u8>, Code> {
+    let get = |buf, cap| unsafe { import::secret_get(name.as_ptr(), name.len(), buf, cap) };
+    fill(256, get).map(|(_, value)| value)
+}
+
+pub(crate) fn http(frame: &[u8]) -> Result<Vec<u8>, Code> {
+    let size = unsafe { import::http_request(frame.as_ptr(), frame.len()) };
+    if size < 0 {
+        return Err(Code(size as i32));
+    }
+    let read = |buf, cap| unsafe { import::http_response(buf, cap) };
+    fill(size as usize, read).map(|(_, response)| response)
 }
 
 impl Host for Imports {

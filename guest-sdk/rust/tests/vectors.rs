@@ -1,6 +1,6 @@
 //! The vectors of `abi/testdata/vectors`, which the Go codec passes too.
 
-use greenroom::codec::{self, ErrorFrame, TurnFrame};
+use greenroom::codec::{self, ErrorFrame, HttpRequestFrame, HttpResponseFrame, TurnFrame};
 use serde_json::Value;
 
 fn vectors(file: &str) -> Vec<Value> {
@@ -111,11 +111,64 @@ fn key_lists() {
     });
 }
 
+fn headers(list: &Value) -> Vec<(&str, &str)> {
+    let list = list.as_array().unwrap().iter();
+    list.map(|h| (text(&h["name"]), text(&h["value"])))
+        .collect()
+}
+
+#[test]
+fn requests() {
+    each("request", "request", |name, bytes, value, canonical| {
+        let decoded = codec::decode_http_request(bytes);
+        let want = match value {
+            Some(want) => want,
+            None => return assert!(decoded.is_err(), "{name}: accepted"),
+        };
+        let body = hex(&want["body_hex"]);
+        let want = HttpRequestFrame {
+            method: text(&want["method"]),
+            url: text(&want["url"]),
+            headers: headers(&want["headers"]),
+            body: &body,
+            timeout_millis: want["timeout_ms"].as_u64().unwrap() as u32,
+            flags: want["flags"].as_u64().unwrap() as u32,
+        };
+        assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
+        if canonical {
+            assert_eq!(codec::encode_http_request(&want), bytes, "{name}: encoded");
+        }
+    });
+}
+
+#[test]
+fn responses() {
+    each("response", "response", |name, bytes, value, canonical| {
+        let decoded = codec::decode_http_response(bytes);
+        let want = match value {
+            Some(want) => want,
+            None => return assert!(decoded.is_err(), "{name}: accepted"),
+        };
+        let body = hex(&want["body_hex"]);
+        let want = HttpResponseFrame {
+            status: want["status"].as_u64().unwrap() as u16,
+            headers: headers(&want["headers"]),
+            body: &body,
+            code: text(&want["code"]),
+            message: text(&want["message"]),
+        };
+        assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
+        if canonical {
+            assert_eq!(codec::encode_http_response(&want), bytes, "{name}: encoded");
+        }
+    });
+}
+
 /// The problems are part of the contract with people who read logs of both SDKs.
 #[test]
 fn refusals_read_as_in_go() {
     type Decode = fn(&[u8]) -> Option<String>;
-    let decoders: [(&str, Decode); 3] = [
+    let decoders: [(&str, Decode); 5] = [
         ("turn", |b| {
             codec::decode_turn(b).err().map(|e| e.to_string())
         }),
@@ -124,6 +177,12 @@ fn refusals_read_as_in_go() {
         }),
         ("key_list", |b| {
             codec::decode_key_list(b).err().map(|e| e.to_string())
+        }),
+        ("request", |b| {
+            codec::decode_http_request(b).err().map(|e| e.to_string())
+        }),
+        ("response", |b| {
+            codec::decode_http_response(b).err().map(|e| e.to_string())
         }),
     ];
     for (file, decode) in decoders {
@@ -142,8 +201,10 @@ fn damaged_frames_are_refused_or_read() {
         let _ = codec::decode_turn(bytes);
         let _ = codec::decode_error(bytes);
         let _ = codec::decode_key_list(bytes);
+        let _ = codec::decode_http_request(bytes);
+        let _ = codec::decode_http_response(bytes);
     };
-    for file in ["turn", "error", "key_list"] {
+    for file in ["turn", "error", "key_list", "request", "response"] {
         for vector in vectors(file) {
             let mut bytes = hex(&vector["hex"]);
             bytes.truncate(2000);

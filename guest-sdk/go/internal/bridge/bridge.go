@@ -20,6 +20,12 @@ type Host interface {
 	StateRevision() uint64
 	Reply(contentType string, payload []byte) abi.Code
 	Fail(frame []byte) abi.Code
+	// ConfigGet and SecretGet return bytes that are the guest's.
+	ConfigGet(name string) (value []byte, code abi.Code)
+	SecretGet(name string) (value []byte, code abi.Code)
+	// HTTPRequest takes a request frame and returns the response frame, which is
+	// the guest's.
+	HTTPRequest(frame []byte) (response []byte, code abi.Code)
 	Random(p []byte)
 	Log(level int32, text string)
 }

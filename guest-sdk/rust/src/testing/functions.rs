@@ -1,3 +1,4 @@
+use super::outside::{given, Outside};
 use super::overlay::Overlay;
 use super::{mix, LogLine};
 use crate::codec;
@@ -5,6 +6,7 @@ use crate::context::Key;
 use crate::convert::Payload;
 use crate::error::Error;
 use crate::host::{Code, Format, Host};
+use crate::spec::Capabilities;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -18,6 +20,8 @@ pub(super) struct TurnHost {
     pub(super) logs: Rc<RefCell<Vec<LogLine>>>,
     pub(super) reply: RefCell<Payload>,
     pub(super) failure: RefCell<Option<Error>>,
+    pub(super) uses: Capabilities,
+    pub(super) outside: Rc<Outside>,
 }
 
 impl Host for TurnHost {
@@ -71,6 +75,19 @@ impl Host for TurnHost {
         let frame = codec::decode_error(frame).map_err(|_| Code::INVALID)?;
         *self.failure.borrow_mut() = Some(Error::from_frame(&frame));
         Ok(())
+    }
+
+    fn config_get(&self, name: &str) -> Result<Vec<u8>, Code> {
+        given(name, self.uses.config, &self.outside.config.borrow())
+    }
+
+    fn secret_get(&self, name: &str) -> Result<Vec<u8>, Code> {
+        given(name, self.uses.secrets, &self.outside.secrets.borrow())
+    }
+
+    fn http(&self, frame: &[u8]) -> Result<Vec<u8>, Code> {
+        let read_only = self.overlay.borrow().read_only;
+        self.outside.request(frame, &self.uses, read_only)
     }
 
     fn random(&self, buf: &mut [u8]) {

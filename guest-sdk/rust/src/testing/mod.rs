@@ -40,9 +40,11 @@
 
 mod actor_ref;
 mod functions;
+mod outside;
 mod overlay;
 
 use crate::actor::Actor;
+use crate::capability::{Request, Response};
 use crate::codec::{self, TurnFrame};
 use crate::context::{Key, Level};
 use crate::convert::Payload;
@@ -51,6 +53,7 @@ use crate::host::Host as Functions;
 use crate::spec::{MethodSpec, Placement};
 use crate::turn::{self, Memory};
 use functions::TurnHost;
+use outside::Outside;
 use overlay::{Entries, Overlay};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -102,6 +105,7 @@ struct World {
     seed: u64,
     turns: Cell<u64>,
     revisions: Rc<Cell<u64>>,
+    outside: Rc<Outside>,
 }
 
 /// An actor as it is stored.
@@ -144,6 +148,7 @@ impl Host {
             seed,
             turns: Cell::new(0),
             revisions: Rc::default(),
+            outside: Rc::default(),
         }))
     }
 
@@ -165,6 +170,26 @@ impl Host {
         } else {
             UNIX_EPOCH + Duration::from_nanos(nanos.unsigned_abs())
         }
+    }
+
+    /// Gives the app a configuration value. A type must declare it, too.
+    pub fn set_config(&self, name: &str, value: &str) {
+        let mut config = self.0.outside.config.borrow_mut();
+        config.insert(name.to_string(), value.to_string());
+    }
+
+    /// Gives the app a secret. A type must declare it, too.
+    pub fn set_secret(&self, name: &str, value: &[u8]) {
+        let mut secrets = self.0.outside.secrets.borrow_mut();
+        secrets.insert(name.to_string(), value.to_vec());
+    }
+
+    /// Grants the app every host, and answers the requests of actors with `handle`.
+    /// Those to hosts that a type does not declare are denied before, and so is
+    /// everything but GET and HEAD in read-only methods. An error stands for a host
+    /// that cannot be reached. Redirects are not followed here.
+    pub fn handle_http(&self, handle: impl Fn(&Request) -> Result<Response, Error> + 'static) {
+        *self.0.outside.http.borrow_mut() = Some(Box::new(handle));
     }
 
     /// Moves the clock on.
@@ -281,6 +306,8 @@ impl Host {
             logs: world.logs.clone(),
             reply: RefCell::default(),
             failure: RefCell::default(),
+            uses: A::SPEC.capabilities,
+            outside: world.outside.clone(),
         });
         // By way of the bytes, so that what a real host could not carry fails
         // here too.
