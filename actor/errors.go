@@ -41,6 +41,7 @@ var (
 	ErrCanceled        = &Condition{"canceled", "the caller went away", false}
 	ErrStopping        = &Condition{"stopping", "the host is stopping", true}
 	ErrStale           = &Condition{"conflict", "another writer changed the actor first", true}
+	ErrLeft            = &Condition{"request_sent", "the turn was not committed, and had sent an HTTP request; without an idempotency key it is not run again", false}
 	ErrKeyReused       = &Condition{"idempotency_key_reused", "the idempotency key was used before with another payload", false}
 	ErrAmbiguous       = &Condition{"ambiguous", "whether the turn was committed cannot be known", false}
 	ErrUnavailable     = &Condition{"store_unavailable", "the store cannot be reached or cannot write", true}
@@ -53,6 +54,8 @@ var (
 	ErrDeployConflict  = &Condition{"deploy_conflict", "another deployment of this type came first", true}
 	ErrSchemaRollback  = &Condition{"schema_rollback", "the module declares an older state schema than the one deployed", false}
 	ErrModuleTooLarge  = &Condition{"module_too_large", "the module is larger than the limit", false}
+	ErrNoSecretsKey    = &Condition{"secrets_key_missing", "the server has no key to keep secrets with; start it with --secrets-key-file", false}
+	ErrSettingNotFound = &Condition{"setting_not_found", "the app was not given that", false}
 	ErrPayloadTooLarge = &Condition{"payload_too_large", "the payload is larger than the limit", false}
 
 	// ErrKeyExists is a store's answer to a commit of which an idempotency key
@@ -192,5 +195,6 @@ func Conditions() []*Condition {
 		ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
 		ErrModuleNotFound, ErrModuleInUse, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,
+		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound,
 	}
 }

@@ -46,6 +46,8 @@ func (h *Host) turn(a *activation, c *call, now time.Time) outcome {
 		switch {
 		case over != nil && (isContextError(o.err) || errors.Is(o.err, errMoved)):
 			return failed(over)
+		case c.stats.left:
+			return o // and not again
 		case errors.Is(o.err, errMoved):
 		case errors.Is(o.err, actor.ErrStale):
 			conflicts++

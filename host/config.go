@@ -20,6 +20,11 @@ type Config struct {
 	// Engine runs modules. Required.
 	Engine Engine
 
+	// Grants gives guests configuration and secrets. Defaults to none.
+	Grants Grants
+	// Egress sends the HTTP requests of guests. Defaults to denying all.
+	Egress Egress
+
 	// Logger gets state changes of the host and, unless Events.GuestLog is set,
 	// what guests log. Defaults to slog.DiscardHandler.
 	Logger *slog.Logger

@@ -69,6 +69,13 @@ type Calls interface {
 	// Random fills p from the turn's own stream.
 	Random(p []byte)
 	Log(level int32, text string)
+	// ConfigGet and SecretGet return what the turn's app was given: abi/SPEC.md
+	// section 6.
+	ConfigGet(name []byte) (value []byte, code abi.Code)
+	SecretGet(name []byte) (value []byte, code abi.Code)
+	// HTTP sends a request, which must not alias the guest's memory, and waits for
+	// the answer. An error ends the guest: Run returns it, wrapped.
+	HTTP(r *abi.HTTPRequest) (abi.HTTPResponse, error)
 	// Fuel is the turn's account; it is the same during all of the turn.
 	Fuel() *Fuel
 }

@@ -50,6 +50,8 @@ type Events struct {
 	// InstanceMade and InstanceClosed are called for each guest instance.
 	InstanceMade   func(InstanceEvent)
 	InstanceClosed func(InstanceEvent)
+	// Egress is called for each HTTP request of a guest, when it is answered.
+	Egress func(EgressEnd)
 	// GuestLog is called for each line that a guest logs.
 	GuestLog func(GuestLog)
 }
@@ -133,6 +135,9 @@ func (e Events) withDefaults() Events {
 	}
 	if e.InstanceClosed == nil {
 		e.InstanceClosed = func(InstanceEvent) {}
+	}
+	if e.Egress == nil {
+		e.Egress = func(EgressEnd) {}
 	}
 	return e
 }

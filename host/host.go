@@ -120,6 +120,9 @@ func (h *Host) realTime(now time.Time) time.Time {
 func (h *Host) conclude(key actor.Key, method string, arrived time.Time, r result) (actor.Reply, error) {
 	if r.err != nil {
 		r.reply = actor.Reply{}
+		if r.stats.left {
+			r.err = finalError(r.err)
+		}
 		var argument *actor.ArgumentError
 		if !errors.As(r.err, &argument) {
 			r.err = &actor.TurnError{Key: key, Method: method, Err: r.err}

@@ -24,6 +24,10 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 	t := h.turns.Get().(*turn)
 	defer h.putTurn(t)
 	run := func(row actor.Row) (*actor.Commit, error) {
+		if c.stats.left {
+			// The transaction failed after something left the host.
+			return nil, actor.ErrLeft
+		}
 		l := newLoaded(row)
 		if l.damage != nil {
 			return nil, l.damage

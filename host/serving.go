@@ -22,6 +22,7 @@ type served struct {
 	migrate     bool
 	stateSchema uint32
 	methods     map[string]method
+	uses        abi.Capabilities
 	limits      Limits
 	pool        *pool
 }
@@ -93,6 +94,7 @@ func (h *Host) newServed(d actor.Deployment, spec *abi.TypeSpec) *served {
 		sticky:      spec.Placement == abi.PlacementSticky,
 		migrate:     spec.Migrate,
 		stateSchema: spec.StateSchema,
+		uses:        spec.Capabilities,
 		methods:     make(map[string]method, len(spec.Methods)),
 		limits:      h.cfg.limits(d.App, d.Type).lowered(spec.Limits),
 	}

@@ -239,13 +239,11 @@ func (a *activation) refuse(h *Host, s *shard, b *batch, err error, answered *an
 			answered.add(c)
 			continue
 		}
-		c.goAgain(err)
-		again.push(c)
+		a.runAgain(c, err, &again, answered)
 	}
 	if a.pending != nil {
 		for c := a.pending.calls.pop(); c != nil; c = a.pending.calls.pop() {
-			c.goAgain(err)
-			again.push(c)
+			a.runAgain(c, err, &again, answered)
 		}
 		h.memory.add(-a.pending.held)
 		a.pending = nil
@@ -257,6 +255,18 @@ func (a *activation) refuse(h *Host, s *shard, b *batch, err error, answered *an
 	}
 	a.refused = err
 	a.dropped.prepend(&again)
+}
+
+// runAgain puts a call that was run for nothing where it goes again, or answers it
+// if something left the host with it. The caller has the shard's lock.
+func (a *activation) runAgain(c *call, err error, again *callList, answered *answers) {
+	if c.stats.left {
+		c.held = result{err: cutShort(err), stats: c.stats}
+		answered.add(c)
+		return
+	}
+	c.goAgain(err)
+	again.push(c)
 }
 
 // wasRefused tells that the state was dropped since the worker took its call. The

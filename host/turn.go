@@ -43,11 +43,17 @@ type turn struct {
 	version      uint64
 	payloadLimit int64
 
+	// ctx is that of the run; activation is nil in lanes that run on committed
+	// state alone.
+	ctx        context.Context
+	call       *call
+	activation *activation
+	uses       abi.Capabilities
+
 	state    overlay.Overlay
 	reply    actor.Payload
 	logLines int
 	fuel     Fuel
-	allFuel  *uint64 // of every attempt of the call
 	rng      rand.ChaCha8
 	seeded   bool
 	buf      []byte // what StateKeys and StateJSON return
@@ -63,7 +69,7 @@ func (t *turn) prepare(c *call, s *served, l *loaded, rev uint64, readOnly bool,
 	t.now, t.readOnly, t.stateless, t.migrating = now, readOnly, s.lane == LaneStateless, false
 	t.version, t.payloadLimit = l.visibleVersion(), s.limits.PayloadBytes
 	t.reply, t.logLines, t.seeded = actor.Payload{}, 0, false
-	t.fuel, t.allFuel = Fuel{Limit: s.limits.Fuel}, &c.stats.fuel
+	t.fuel, t.call, t.uses = Fuel{Limit: s.limits.Fuel}, c, s.uses
 	t.state.Reset(l.state, &t.host.revisions, rev, s.limits.StateBytes)
 	t.frame = abi.Turn{
 		What:         abi.WhatMethod,
@@ -83,6 +89,7 @@ func (t *turn) prepare(c *call, s *served, l *loaded, rev uint64, readOnly bool,
 
 // run runs the migration, if the state needs one, and the method.
 func (t *turn) run(ctx context.Context, in *instance, migrateFrom *uint32) error {
+	t.ctx = ctx
 	method := t.frame
 	if migrateFrom != nil {
 		t.frame = abi.Turn{
@@ -104,7 +111,7 @@ func (t *turn) run(ctx context.Context, in *instance, migrateFrom *uint32) error
 func (t *turn) runFrame(ctx context.Context, in *instance) error {
 	before := t.fuel.Used
 	err := in.guest.Run(ctx, &t.frame, t)
-	*t.allFuel += t.fuel.Used - before
+	t.call.stats.fuel += t.fuel.Used - before
 	if err == nil {
 		return nil
 	}
@@ -119,7 +126,8 @@ func (t *turn) runFrame(ctx context.Context, in *instance) error {
 
 // forget drops everything that must not outlive the turn.
 func (t *turn) forget() {
-	t.frame, t.reply, t.allFuel = abi.Turn{}, actor.Payload{}, nil
+	t.frame, t.reply, t.uses = abi.Turn{}, actor.Payload{}, abi.Capabilities{}
+	t.ctx, t.call, t.activation = nil, nil, nil
 	t.state.Reset(noState, nil, 0, 0)
 	if cap(t.buf) > 64<<10 {
 		t.buf = nil

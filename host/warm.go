@@ -40,6 +40,7 @@ func (h *Host) warmTurn(ctx *turnContext, a *activation, c *call, s *served, rea
 	t := h.turns.Get().(*turn)
 	defer h.putTurn(t)
 	t.prepare(c, s, l, a.rev, readOnly, now)
+	t.activation = a
 	c.stats.runs++
 	err = t.run(ctx, in, s.migration(l))
 	ran := h.cfg.Clock()

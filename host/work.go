@@ -130,6 +130,11 @@ func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) 
 	s.mu.Lock()
 	s.running.remove(c)
 	switch {
+	case a.refused != nil && (o.resting || o.again) && c.stats.left:
+		c.held = result{err: a.refused, stats: c.stats}
+		left.answered.add(c)
+		a.admitted--
+		a.callBytes -= c.cost()
 	case a.refused != nil && (o.resting || o.again):
 		// What it ran on, or would have, is gone.
 		if o.resting {

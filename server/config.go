@@ -53,6 +53,8 @@ type Config struct {
 	Modules Modules
 	// Actors lists actors. Required.
 	Actors Lister
+	// Settings keeps what apps were given. Without it there is no SettingsService.
+	Settings Settings
 	// Check reports whether the server's store works now; health follows it.
 	// Defaults to always.
 	Check func(context.Context) error

@@ -64,7 +64,7 @@ func answerOf(kind actor.Kind) answer {
 	case kindBodyTimeout:
 		return answer{connect.CodeDeadlineExceeded, http.StatusRequestTimeout}
 	case actor.ErrTypeNotFound.Kind(), actor.ErrMethodNotFound.Kind(), actor.ErrActorNotFound.Kind(),
-		actor.ErrModuleNotFound.Kind(), actor.ErrNoGeneration.Kind(), kindServiceNotFound:
+		actor.ErrModuleNotFound.Kind(), actor.ErrNoGeneration.Kind(), actor.ErrSettingNotFound.Kind(), kindServiceNotFound:
 		return answer{connect.CodeNotFound, http.StatusNotFound}
 	case kindPathNotFound:
 		return answer{connect.CodeUnimplemented, http.StatusNotFound}
@@ -72,11 +72,12 @@ func answerOf(kind actor.Kind) answer {
 		return answer{connect.CodeUnimplemented, http.StatusMethodNotAllowed}
 	case actor.ErrNotReadOnly.Kind():
 		return answer{connect.CodeFailedPrecondition, http.StatusMethodNotAllowed}
-	case kindStateTooLarge, kindOutOfFuel, actor.ErrSchemaNewer.Kind(), actor.ErrSchemaRollback.Kind(), actor.ErrModuleInUse.Kind():
+	case kindStateTooLarge, kindOutOfFuel, actor.ErrSchemaNewer.Kind(), actor.ErrSchemaRollback.Kind(), actor.ErrModuleInUse.Kind(),
+		actor.ErrNoSecretsKey.Kind():
 		return answer{connect.CodeFailedPrecondition, http.StatusConflict}
 	case actor.ErrKeyReused.Kind():
 		return answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}
-	case actor.ErrStale.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind():
+	case actor.ErrStale.Kind(), actor.ErrLeft.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind():
 		return answer{connect.CodeAborted, http.StatusConflict}
 	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), kindStreamFull:
 		return answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}

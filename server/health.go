@@ -134,7 +134,7 @@ func healthStatus(err error) *healthv1.HealthCheckResponse {
 // knownService: the empty name is the server as a whole.
 func knownService(name string) bool {
 	switch name {
-	case "", greenroomv1connect.ActorServiceName, greenroomv1connect.ModuleServiceName, greenroomv1connect.LogServiceName:
+	case "", greenroomv1connect.ActorServiceName, greenroomv1connect.ModuleServiceName, greenroomv1connect.LogServiceName, greenroomv1connect.SettingsServiceName:
 		return true
 	}
 	return false

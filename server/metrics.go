@@ -28,6 +28,8 @@ type Metrics struct {
 	queueTime   *prometheus.HistogramVec
 	reruns      prometheus.Counter
 	fuel        *prometheus.CounterVec
+	egress      *prometheus.CounterVec
+	egressBytes *prometheus.CounterVec
 	commits     *prometheus.CounterVec
 	committed   [host.LaneStateless + 1]atomic.Pointer[commitMetrics]
 	commitTime  *prometheus.HistogramVec
@@ -107,6 +109,8 @@ func NewMetrics() *Metrics {
 	m.queueTime = histogram("greenroom_turn_queue_seconds", "Part of it before the turn began.", seconds, "app", "type", "lane")
 	m.reruns = counter("greenroom_turn_reruns_total", "Runs of a turn beyond its first, after conflicts.").WithLabelValues()
 	m.fuel = counter("greenroom_fuel_total", "Fuel that guests used: about one unit for a simple instruction.", "app", "type")
+	m.egress = counter("greenroom_egress_requests_total", "HTTP requests of guests by outcome: ok, or why there was no answer.", "app", "type", "outcome")
+	m.egressBytes = counter("greenroom_egress_bytes_total", "Bytes of their bodies, by direction.", "app", "type", "direction")
 	m.commits = counter("greenroom_commits_total", "Commits by outcome: ok, or the kind of the error.", "lane", "outcome")
 	m.commitTime = histogram("greenroom_commit_seconds", "Time until a commit's outcome was known.", seconds, "lane")
 	turns := []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
@@ -138,9 +142,16 @@ func (m *Metrics) HostEvents() host.Events {
 			m.deactivated.WithLabelValues(string(reason)).Inc()
 			m.active.Dec()
 		},
+		Egress:         m.egressEnd,
 		InstanceMade:   func(host.InstanceEvent) { m.instances.WithLabelValues("made").Inc() },
 		InstanceClosed: func(host.InstanceEvent) { m.instances.WithLabelValues("closed").Inc() },
 	}
+}
+
+func (m *Metrics) egressEnd(e host.EgressEnd) {
+	m.egress.WithLabelValues(e.Key.App, e.Key.Type, e.Outcome).Inc()
+	m.egressBytes.WithLabelValues(e.Key.App, e.Key.Type, "sent").Add(float64(e.Sent))
+	m.egressBytes.WithLabelValues(e.Key.App, e.Key.Type, "received").Add(float64(e.Received))
 }
 
 // methodDelete stands for Delete, which is no method; no name has a parenthesis.

@@ -97,6 +97,7 @@ func (m *moduleService) Deploy(ctx context.Context, req *connect.Request[greenro
 	for _, d := range ds {
 		msg.Deployments = append(msg.Deployments, deploymentToProto(d))
 	}
+	m.addCapabilities(ctx, msg.Deployments)
 	return connect.NewResponse(msg), nil
 }
 
@@ -109,7 +110,9 @@ func (m *moduleService) Rollback(ctx context.Context, req *connect.Request[green
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&greenroomv1.RollbackResponse{Deployment: deploymentToProto(d), Warnings: warnings}), nil
+	deployment := deploymentToProto(d)
+	m.addCapabilities(ctx, []*greenroomv1.Deployment{deployment})
+	return connect.NewResponse(&greenroomv1.RollbackResponse{Deployment: deployment, Warnings: warnings}), nil
 }
 
 // History implements ModuleService.
@@ -152,13 +155,50 @@ func (m *moduleService) ListTypes(ctx context.Context, req *connect.Request[gree
 	}
 	msg := &greenroomv1.ListTypesResponse{}
 	for _, t := range types {
-		msg.Types = append(msg.Types, &greenroomv1.ServedType{
-			Type: typeToProto(t.Spec), Deployment: deploymentToProto(t.Deployment),
-		})
+		deployment := deploymentToProto(t.Deployment)
+		m.describeUse(ctx, deployment, t.Spec.Capabilities)
+		msg.Types = append(msg.Types, &greenroomv1.ServedType{Type: typeToProto(t.Spec), Deployment: deployment})
 	}
 	res := connect.NewResponse(msg)
 	noStore(res)
 	return res, nil
+}
+
+// addCapabilities says of deployments that were just made what they use. They serve
+// already, so what cannot be read is left out.
+func (m *moduleService) addCapabilities(ctx context.Context, ds []*greenroomv1.Deployment) {
+	if len(ds) == 0 {
+		return
+	}
+	types, err := m.s.conf.Modules.Types(ctx, ds[0].GetApp())
+	if err != nil {
+		m.s.log.WarnContext(ctx, "cannot read the types of a deployment", "app", ds[0].GetApp(), "error", err)
+		return
+	}
+	for _, d := range ds {
+		for _, t := range types {
+			if t.Spec.Name == d.GetType() && t.Deployment.Generation == d.GetGeneration() {
+				m.describeUse(ctx, d, t.Spec.Capabilities)
+			}
+		}
+	}
+}
+
+// describeUse says what a deployment uses, and what of it its app was not given.
+func (m *moduleService) describeUse(ctx context.Context, d *greenroomv1.Deployment, uses abi.Capabilities) {
+	if uses.IsZero() {
+		return
+	}
+	d.Capabilities = capabilitiesToProto(uses)
+	if m.s.conf.Settings == nil {
+		return
+	}
+	missing, err := m.s.conf.Settings.Missing(ctx, d.GetApp(), uses)
+	if err != nil {
+		m.s.log.WarnContext(ctx, "cannot read what an app was given", "app", d.GetApp(), "error", err)
+		return
+	}
+	d.Missing = capabilitiesToProto(missing)
 }
 
 func moduleToProto(m actor.Module) *greenroomv1.Module {
@@ -179,7 +219,7 @@ func moduleToProto(m actor.Module) *greenroomv1.Module {
 func typeToProto(t *abi.TypeSpec) *greenroomv1.ActorType {
 	msg := &greenroomv1.ActorType{
 		Name: t.Name, Placement: t.Placement, Instance: t.Instance, Pool: t.Pool,
-		StateSchema: t.StateSchema, Migrate: t.Migrate,
+		StateSchema: t.StateSchema, Migrate: t.Migrate, Capabilities: capabilitiesToProto(t.Capabilities),
 	}
 	for _, m := range t.Methods {
 		msg.Methods = append(msg.Methods, &greenroomv1.Method{

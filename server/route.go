@@ -60,6 +60,8 @@ const (
 	minStreamMessage int64 = 4 << 20
 	// smallBody bounds requests without a payload.
 	smallBody = 64 << 10
+	// settingBody holds the longest value, escaped as JSON.
+	settingBody = 512 << 10
 )
 
 // base64Size is what n bytes are in the JSON form of a message.
@@ -118,8 +120,24 @@ func (s *Server) newRoutes() *routes {
 	_, h = greenroomv1connect.NewLogServiceHandler(logService{s.conf.Logs}, opts...)
 	procedure(stream, h, greenroomv1connect.LogServiceTailProcedure)
 
-	reflector := grpcreflect.NewStaticReflector(greenroomv1connect.ActorServiceName,
-		greenroomv1connect.ModuleServiceName, greenroomv1connect.LogServiceName, healthv1connect.HealthName)
+	if s.conf.Settings != nil {
+		settings := route{maxBody: settingBody, bodyErr: errPayloadTooLarge(settingBody)}
+		_, h = greenroomv1connect.NewSettingsServiceHandler(settingsService{s.conf.Settings}, s.handlerOptions(settings.maxBody, settings.bodyErr)...)
+		procedure(settings, h,
+			greenroomv1connect.SettingsServiceGetSettingsProcedure,
+			greenroomv1connect.SettingsServiceSetConfigProcedure,
+			greenroomv1connect.SettingsServiceUnsetConfigProcedure,
+			greenroomv1connect.SettingsServiceSetSecretProcedure,
+			greenroomv1connect.SettingsServiceUnsetSecretProcedure,
+			greenroomv1connect.SettingsServiceGrantHTTPProcedure,
+			greenroomv1connect.SettingsServiceRevokeHTTPProcedure)
+	}
+
+	services := []string{greenroomv1connect.ActorServiceName, greenroomv1connect.ModuleServiceName, greenroomv1connect.LogServiceName, healthv1connect.HealthName}
+	if s.conf.Settings != nil {
+		services = append(services, greenroomv1connect.SettingsServiceName)
+	}
+	reflector := grpcreflect.NewStaticReflector(services...)
 	path, h := grpcreflect.NewHandlerV1(reflector, opts...)
 	procedure(stream, h, path+"ServerReflectionInfo")
 	path, h = grpcreflect.NewHandlerV1Alpha(reflector, opts...)

@@ -81,6 +81,7 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 	}
 	fmt.Fprintf(c.stderr, "%s deployed to app %s\n", c.paint(c.stderr, green, "✓"), c.app)
 	c.deploymentTable(resp.Msg.Deployments)
+	c.showCapabilities(resp.Msg.Deployments)
 	c.warnings(resp.Msg.Warnings)
 	return nil
 }

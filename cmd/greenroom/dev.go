@@ -32,6 +32,9 @@ type devFlags struct {
 	listen  string
 	dataDir string
 	build   buildFlags
+
+	config, allowHTTP []string
+	allowPrivate      bool
 }
 
 func (c *cli) devCommand() *cobra.Command {
@@ -56,6 +59,9 @@ State is kept in .greenroom/dev inside the folder; delete that to start afresh.`
 	flags.SortFlags = false
 	flags.StringVar(&f.listen, "listen", "", "`HOST:PORT` to listen on (default: 127.0.0.1:8080, or the next free port)")
 	flags.StringVar(&f.dataDir, "data-dir", "", "`folder` of the data (default: .greenroom/dev in DIR)")
+	flags.StringArrayVar(&f.config, "config", nil, "set a configuration value of the app, `NAME=VALUE`; may be repeated")
+	flags.StringArrayVar(&f.allowHTTP, "allow-http", nil, "let the app's guests send requests to this `host`; may be repeated")
+	flags.BoolVar(&f.allowPrivate, "allow-private", false, "with --allow-http: to addresses that are not public, too")
 	f.build.register(cmd)
 	return cmd
 }
@@ -98,6 +104,9 @@ func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
 		c.server = "http://" + n.Addr().String()
 		a, err := c.api()
 		if err != nil {
+			return err
+		}
+		if err := c.bootstrap(ctx, a, f); err != nil {
 			return err
 		}
 		c.devBanner(dir, lang, f.dataDir)
@@ -222,6 +231,7 @@ func (d *devLoop) deployModule(ctx context.Context, m *greenroomv1.Module) error
 	for _, dep := range resp.Msg.Deployments {
 		fmt.Fprintf(d.stderr, "%s deployed %s, generation %d\n", d.paint(d.stderr, green, "✓"), dep.Type, dep.Generation)
 	}
+	d.showCapabilities(resp.Msg.Deployments)
 	d.warnings(resp.Msg.Warnings)
 	return nil
 }

@@ -26,7 +26,7 @@ const defaultDataDir = "greenroom-data"
 
 type serveFlags struct {
 	listen, dataDir, cacheDir, store string
-	tokenFile                        string
+	tokenFile, secretsKeyFile        string
 	tlsCert, tlsKey, clientCA        string
 	insecure                         bool
 	corsOrigins                      []string
@@ -75,6 +75,7 @@ are not.`,
 	flags.StringVar(&f.store, "store", "", "CockroachDB or PostgreSQL `URL`, instead of --data-dir (GREENROOM_STORE)")
 	flags.StringVar(&f.cacheDir, "cache-dir", "", "`folder` of compiled modules (GREENROOM_CACHE_DIR; default: cache in the data folder; with --store, greenroom in the user's cache folder)")
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token that callers must send, instead of --token")
+	flags.StringVar(&f.secretsKeyFile, "secrets-key-file", "", "`file` with the keys that secrets are kept with (GREENROOM_SECRETS_KEY_FILE; default: secrets.key in the data folder, made if missing; with --store, none)")
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "`file` with the server's certificate and its chain, in PEM: speak TLS")
 	flags.StringVar(&f.tlsKey, "tls-key", "", "`file` with the certificate's private key")
 	flags.StringVar(&f.clientCA, "client-ca", "", "`file` with the authorities that clients' certificates must come from")
@@ -146,6 +147,7 @@ func serveUntilDone(ctx context.Context, cfg node.Config, drain time.Duration, w
 // nodeConfig reads flags, environment and files.
 func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error) {
 	c.fromEnv(flags, "listen", "GREENROOM_LISTEN", &f.listen)
+	c.fromEnv(flags, "secrets-key-file", "GREENROOM_SECRETS_KEY_FILE", &f.secretsKeyFile)
 	c.fromEnv(flags, "cache-dir", "GREENROOM_CACHE_DIR", &f.cacheDir)
 	if !flags.Changed("data-dir") && !flags.Changed("store") {
 		c.fromEnv(flags, "data-dir", "GREENROOM_DATA_DIR", &f.dataDir)
@@ -186,9 +188,10 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 		maxPayload = max(maxPayload, l.PayloadBytes)
 	}
 	return node.Config{
-		DataDir:  f.dataDir,
-		StoreURL: f.store,
-		CacheDir: f.cacheDir,
+		DataDir:        f.dataDir,
+		StoreURL:       f.store,
+		CacheDir:       f.cacheDir,
+		SecretsKeyFile: f.secretsKeyFile,
 		Server: server.Config{
 			Addr:            f.listen,
 			TLS:             server.TLSConfig{CertFile: f.tlsCert, KeyFile: f.tlsKey, ClientCAFile: f.clientCA},

@@ -16,7 +16,7 @@ func (c *cli) typesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "types",
 		Short:   "List the actor types and what serves them",
-		Long:    "List the actor types of the app with their methods (* read-only) and the\ndeployment that serves them.",
+		Long:    "List the actor types of the app with their methods (* read-only), the\ncapabilities that they use (! not given to the app), and the deployment that\nserves them.",
 		Example: `  greenroom types --app shop`,
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,14 +35,19 @@ func (c *cli) typesCommand() *cobra.Command {
 				fmt.Fprintf(c.stderr, "app %s has no actor types; deploy a module with `greenroom deploy`\n", c.app)
 				return nil
 			}
+			header := []string{"TYPE", "METHODS", "PLACEMENT", "GENERATION", "MODULE", "DEPLOYED"}
 			rows := make([][]string, len(types))
 			for i, t := range types {
 				rows[i] = []string{
 					t.Type.GetName(), methodNames(t.Type), t.Type.GetPlacement(),
 					strconv.FormatUint(t.Deployment.GetGeneration(), 10), short(t.Deployment.GetDigest()), when(t.Deployment.GetCreatedAt()),
 				}
+				if uses := usesOf(t.Deployment); uses != "" {
+					rows[i] = append(rows[i], uses)
+					header = append(header[:6], "USES")
+				}
 			}
-			c.table([]string{"TYPE", "METHODS", "PLACEMENT", "GENERATION", "MODULE", "DEPLOYED"}, rows)
+			c.table(header, rows)
 			return nil
 		},
 	}

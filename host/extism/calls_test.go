@@ -23,12 +23,30 @@ type fakeCalls struct {
 	rand     *rand.ChaCha8
 	fuel     host.Fuel
 	readOnly bool
+	gives    map[string]string // "config NAME" and "secret NAME"
+	requests []abi.HTTPRequest
+	answer   abi.HTTPResponse
 	panics   bool
 	maxReply int
 }
 
 func newCalls() *fakeCalls {
 	return &fakeCalls{state: map[string]string{}, formats: map[string]abi.Format{}, rand: rand.NewChaCha8([32]byte{1}), maxReply: 100_000}
+}
+
+func (f *fakeCalls) ConfigGet(name []byte) ([]byte, abi.Code) { return f.given("config ", name) }
+func (f *fakeCalls) SecretGet(name []byte) ([]byte, abi.Code) { return f.given("secret ", name) }
+
+func (f *fakeCalls) given(kind string, name []byte) ([]byte, abi.Code) {
+	if value, ok := f.gives[kind+string(name)]; ok {
+		return []byte(value), 0
+	}
+	return nil, abi.CodeDenied
+}
+
+func (f *fakeCalls) HTTP(r *abi.HTTPRequest) (abi.HTTPResponse, error) {
+	f.requests = append(f.requests, *r)
+	return f.answer, nil
 }
 
 func (f *fakeCalls) write() abi.Code {

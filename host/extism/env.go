@@ -55,12 +55,12 @@ func envFuncs() []hostFunc {
 
 		env("output_set", two, none, outputSet),
 		env("error_set", wide, none, errorSet),
-		env("config_get", wide, wide, nothing),
+		env("config_get", wide, wide, configGet),
 		env("var_get", wide, wide, stateGet),
 		env("var_set", two, none, varSet),
 		env("http_request", two, wide, httpRequest),
-		env("http_status_code", none, narrow, nothing),
-		env("http_headers", none, wide, nothing),
+		env("http_status_code", none, narrow, httpStatusCode),
+		env("http_headers", none, wide, httpHeaders),
 		env("get_log_level", none, narrow, nothing), // 0: all levels
 		env("log_trace", wide, none, logAt(levelDebug)),
 		env("log_debug", wide, none, logAt(levelDebug)),
@@ -207,10 +207,6 @@ func varSet(c *call, stack []uint64) {
 		return
 	}
 	c.refuse(c.turn().calls.StateSet(key, c.bytes(stack[1]), abi.FormatBytes))
-}
-
-func httpRequest(*call, []uint64) {
-	panic(&guestFault{"the plug-in made an HTTP request; no host is allowed to it"})
 }
 
 func logAt(level int32) func(*call, []uint64) {

@@ -82,6 +82,7 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 	}
 	if len(f) == 0 {
 		checkMethods(m, spec, &f)
+		checkCapabilities(m, spec, &f)
 	}
 	if len(f) > 0 {
 		return nil, f, nil

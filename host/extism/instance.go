@@ -47,6 +47,7 @@ type turn struct {
 	calls     host.Calls
 	frame     *abi.Turn
 	replyType string
+	answer    abi.HTTPResponse  // to the last HTTP request
 	failed    *actor.GuestError // by greenroom_fail
 }
 

@@ -33,6 +33,8 @@ func userFuncs() []hostFunc {
 		user("self", none, one, self),
 		user("reply_type", one, none, replyType),
 		user("fail", one, none, fail),
+		user("config_get", one, one, ownConfigGet),
+		user("secret_get", one, one, ownSecretGet),
 		user("now", none, one, now),
 		user("random", one, one, random),
 		user("log", two, none, logLevel),
@@ -238,6 +240,10 @@ func refused(function string, code abi.Code) *actor.GuestError {
 		e.Code, e.Message = "no_state", "actors of a stateless type have no state"
 	case abi.CodeInvalid:
 		e.Status, e.Code, e.Message = statusInvalidArgument, "invalid_key", "a state key must have 1 to 512 bytes of UTF-8, and a patch needs two JSON objects"
+	case abi.CodeDenied:
+		e.Status, e.Code, e.Message = actor.Status(abi.StatusPermissionDenied), "denied", "the type's manifest does not declare it; name it in \"capabilities\""
+	case abi.CodeNotReady:
+		e.Status, e.Code, e.Message, e.Retryable = actor.Status(abi.StatusUnavailable), "not_ready", "the host cannot give it now", true
 	case abi.CodeTooLarge:
 		e.Status, e.Code, e.Message = statusResourceExhausted, "too_large", "larger than the host's limit"
 	default:

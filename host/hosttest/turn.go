@@ -56,6 +56,19 @@ func (t *Turn) SetJSON(key, value string) error {
 	return check("state_set", t.Calls.StateSet([]byte(key), []byte(value), abi.FormatJSON))
 }
 
+// HTTP sends a request. As in a guest, nothing of the method runs after the host
+// has ended its turn.
+func (t *Turn) HTTP(r abi.HTTPRequest) abi.HTTPResponse {
+	answer, err := t.Calls.HTTP(&r)
+	if err != nil {
+		panic(&ended{err})
+	}
+	return answer
+}
+
+// ended is thrown through a method whose turn the host has ended.
+type ended struct{ err error }
+
 // Number returns the number under a key, 0 when there is none.
 func (t *Turn) Number(key string) (int64, error) {
 	text, err := t.Get(key)

@@ -24,6 +24,7 @@ type Actor struct {
 	Instance    string // defaults to shared, for sticky to dedicated
 	StateSchema uint32
 	Limits      abi.Limits
+	Uses        abi.Capabilities
 	Methods     map[string]Func
 	ReadOnly    map[string]Func
 	// Migrate takes migrate turns, if there is one.
@@ -40,7 +41,7 @@ type Actor struct {
 func (a *Actor) spec(name string) *abi.TypeSpec {
 	s := &abi.TypeSpec{
 		Name: name, Placement: a.Placement, Instance: a.Instance, Pool: abi.PoolUser,
-		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits,
+		StateSchema: a.StateSchema, Migrate: a.Migrate != nil, Limits: a.Limits, Capabilities: a.Uses,
 	}
 	if s.Placement == "" {
 		s.Placement = abi.PlacementRing
@@ -247,7 +248,12 @@ func (in *instance) call(t *Turn) (err error) {
 		return &actor.TrapError{Kind: actor.TrapProtocol, Message: "no such method"}
 	}
 	defer func() {
-		if trap := recover(); trap != nil {
+		trap := recover()
+		if e, ok := trap.(*ended); ok {
+			err = fmt.Errorf("run native actor: %w", e.err)
+			return
+		}
+		if trap != nil {
 			err = &actor.TrapError{Kind: actor.TrapUnreachable, Message: fmt.Sprint(trap)}
 		}
 	}()

@@ -23,6 +23,10 @@ type fakeCalls struct {
 	clock    time.Time
 	rand     *rand.ChaCha8
 	fuel     host.Fuel
+	gives    map[string]string // "config NAME" and "secret NAME"
+	requests []abi.HTTPRequest
+	answer   abi.HTTPResponse
+	httpErr  error
 	code     abi.Code // answered by writes, if not 0
 	panics   bool
 }
@@ -37,6 +41,21 @@ func newCalls() *fakeCalls {
 		state: map[string][]byte{}, formats: map[string]abi.Format{},
 		clock: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), rand: rand.NewChaCha8([32]byte{1}),
 	}
+}
+
+func (f *fakeCalls) ConfigGet(name []byte) ([]byte, abi.Code) { return f.given("config ", name) }
+func (f *fakeCalls) SecretGet(name []byte) ([]byte, abi.Code) { return f.given("secret ", name) }
+
+func (f *fakeCalls) given(kind string, name []byte) ([]byte, abi.Code) {
+	if value, ok := f.gives[kind+string(name)]; ok {
+		return []byte(value), 0
+	}
+	return nil, abi.CodeDenied
+}
+
+func (f *fakeCalls) HTTP(r *abi.HTTPRequest) (abi.HTTPResponse, error) {
+	f.requests = append(f.requests, *r)
+	return f.answer, f.httpErr
 }
 
 func (f *fakeCalls) StateGet(key []byte) ([]byte, abi.Format, abi.Code) {

@@ -26,8 +26,9 @@ const (
 	fuelCall  = 100
 	fuelMap   = 300   // a look-up, a change
 	fuelLog   = 2_000 // a line to the host's log
-	byteUnits = 4     // bytes copied for one unit
-	jsonUnits = 8     // per byte of JSON, taken apart and compared
+	fuelHTTP  = 50_000
+	byteUnits = 4 // bytes copied for one unit
+	jsonUnits = 8 // per byte of JSON, taken apart and compared
 )
 
 const (
@@ -35,7 +36,7 @@ const (
 	i64 = api.ValueTypeI64
 )
 
-// hostFuncs lists the functions of abi/SPEC.md section 5, in its order.
+// hostFuncs lists the functions of abi/SPEC.md sections 5 and 6, in its order.
 func hostFuncs() []hostFunc {
 	one, none := []api.ValueType{i32}, []api.ValueType(nil)
 	wide := []api.ValueType{i64}
@@ -57,6 +58,10 @@ func hostFuncs() []hostFunc {
 		{abi.FuncNow, none, wide, fuelCall, now},
 		{abi.FuncRandom, args(2), one, fuelCall, random},
 		{abi.FuncLog, args(3), one, fuelLog, logText},
+		{abi.FuncConfigGet, args(4), wide, fuelMap, configGet},
+		{abi.FuncSecretGet, args(4), wide, fuelMap, secretGet},
+		{abi.FuncHTTPRequest, args(2), wide, fuelHTTP, httpRequest},
+		{abi.FuncHTTPResponse, args(2), wide, fuelCall, httpResponse},
 	}
 }
 

@@ -47,6 +47,12 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 	}
 	m, found, err := e.tryOut(ctx, p)
 	if err == nil && len(found) == 0 {
+		var f faults
+		if checkCapabilities(outline, m, &f); len(f) > 0 {
+			return nil, f, nil
+		}
+	}
+	if err == nil && len(found) == 0 {
 		e.programs.put(p)
 	}
 	return m, found, err

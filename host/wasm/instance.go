@@ -63,6 +63,7 @@ type run struct {
 	guestErr *actor.GuestError
 	slept    int64 // nanoseconds
 	tank     tank
+	response []byte // the frame of the last HTTP request, nil before one
 	work     uint64 // fuel that the host function which runs is to charge
 }
 

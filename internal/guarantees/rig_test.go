@@ -80,6 +80,8 @@ type rig struct {
 	app   string
 	// folded counts the turns that were committed together with an earlier one.
 	folded atomic.Int64
+	// egress sends the requests of actors; nil: none are.
+	egress host.Egress
 }
 
 func newRig(t *testing.T, s store.Store, app string, cfg faultstore.Config) *rig {
@@ -90,7 +92,7 @@ func newRig(t *testing.T, s store.Store, app string, cfg faultstore.Config) *rig
 func (r *rig) host(t *testing.T, limits host.Limits) *host.Host {
 	t.Helper()
 	h, err := host.New(host.Config{
-		Committer: r.store, Modules: r.world, Engine: r.world, Limits: limits,
+		Committer: r.store, Modules: r.world, Engine: r.world, Limits: limits, Egress: r.egress,
 		Events: host.Events{Commit: func(e host.CommitEnd) { r.folded.Add(int64(e.GroupSize - 1)) }},
 	})
 	if err != nil {

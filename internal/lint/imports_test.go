@@ -67,6 +67,11 @@ var bans = []ban{
 		why:  "a store knows actors, not who runs them",
 	},
 	{
+		from: []string{"grants/..."},
+		to:   []string{root + "/host/...", root + "/modules/...", root + "/server/...", root + "/api/..."},
+		why:  "what apps were given is kept without anything running",
+	},
+	{
 		from: []string{"modules/..."},
 		to:   []string{root + "/host/...", root + "/scheduler/..."},
 		why:  "modules are stored and deployed without anything running",
@@ -83,7 +88,7 @@ var bans = []ban{
 	},
 	{
 		from: []string{"cmd/..."},
-		to:   []string{root + "/store/...", root + "/host/wasm/...", root + "/modules/..."},
+		to:   []string{root + "/store/...", root + "/host/wasm/...", root + "/modules/...", root + "/grants/..."},
 		why:  "the command line is a client of the API; serve and dev go through internal/node",
 	},
 }

@@ -30,6 +30,11 @@ type Config struct {
 	// as in [host.Config].
 	Limits    host.Limits
 	Overrides map[host.Scope]host.Limits
+	// SecretsKeyFile has the keys that secrets are kept with: package grants.
+	// Defaults to DataDir/secrets.key, which is made if it is missing; with
+	// StoreURL, to none: no secret can be set.
+	SecretsKeyFile string
+
 	// MaxActivations, StateMemory, CallMemory and GuestMemory bound what is in
 	// memory, as in [host.Config].
 	MaxActivations int

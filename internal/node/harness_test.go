@@ -27,9 +27,10 @@ import (
 // running is a node with clients for it.
 type running struct {
 	*node.Node
-	URL     string
-	actors  greenroomv1connect.ActorServiceClient
-	modules greenroomv1connect.ModuleServiceClient
+	URL      string
+	actors   greenroomv1connect.ActorServiceClient
+	modules  greenroomv1connect.ModuleServiceClient
+	settings greenroomv1connect.SettingsServiceClient
 }
 
 // start runs a node; without a store it is the embedded one in a fresh folder.
@@ -56,6 +57,7 @@ func start(t *testing.T, cfg node.Config) *running {
 	t.Cleanup(client.CloseIdleConnections)
 	r.actors = greenroomv1connect.NewActorServiceClient(client, r.URL)
 	r.modules = greenroomv1connect.NewModuleServiceClient(client, r.URL)
+	r.settings = greenroomv1connect.NewSettingsServiceClient(client, r.URL)
 	return r
 }
 

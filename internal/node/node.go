@@ -12,7 +12,9 @@ import (
 	"sync"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/grants"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/egress"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/store"
@@ -85,10 +87,20 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.onStop("modules", mods.Stop)
 
+	settings, err := n.openSettings(st)
+	if err != nil {
+		return err
+	}
+	requests, err := egress.New(egress.Config{Grants: settings})
+	if err != nil {
+		return err
+	}
+	n.onStop("egress", func(context.Context) error { requests.Close(); return nil })
+
 	metrics, logs := server.NewMetrics(), server.NewLogs()
 	events := newGuestLogs(logs, n.cfg).watch(metrics.HostEvents())
 	h, err := host.New(host.Config{
-		Committer: st, Modules: mods, Engine: engine,
+		Committer: st, Modules: mods, Engine: engine, Grants: settings, Egress: requests,
 		Logger: n.cfg.Logger, Events: events,
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory,
@@ -108,6 +120,7 @@ func (n *Node) start(ctx context.Context) error {
 
 	cfg := n.cfg.Server
 	cfg.Host, cfg.Modules, cfg.Actors, cfg.Check = h, mods, st, st.Check
+	cfg.Settings = settings
 	cfg.Metrics, cfg.Logs, cfg.Logger = metrics, logs, n.cfg.Logger
 	cfg.Gauges = server.Gauges{
 		QueueDepth:  h.QueueDepth,
@@ -134,6 +147,21 @@ func (n *Node) openStore(ctx context.Context) (store.Store, error) {
 		return sqlstore.Open(ctx, sqlstore.Config{URL: n.cfg.StoreURL, Logger: n.cfg.Logger})
 	}
 	return embedded.Open(ctx, embedded.Config{Dir: filepath.Join(n.cfg.DataDir, "store"), Logger: n.cfg.Logger})
+}
+
+func (n *Node) openSettings(st store.Settings) (*grants.Service, error) {
+	var keys *grants.Keyring
+	var err error
+	switch {
+	case n.cfg.SecretsKeyFile != "":
+		keys, err = grants.ReadKeyFile(n.cfg.SecretsKeyFile)
+	case n.cfg.DataDir != "":
+		keys, err = grants.MakeKeyFile(filepath.Join(n.cfg.DataDir, "secrets.key"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return grants.New(grants.Config{Store: st, Keys: keys, Logger: n.cfg.Logger})
 }
 
 func (n *Node) onStop(what string, do func(context.Context) error) {

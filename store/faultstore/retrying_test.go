@@ -82,3 +82,19 @@ func (r retrying) DeleteModule(ctx context.Context, app string, d actor.Digest) 
 func (r retrying) Deploy(ctx context.Context, ds []actor.Deployment) error {
 	return retry(func() error { return r.Store.Deploy(ctx, ds) })
 }
+
+func (r retrying) PutSetting(ctx context.Context, set actor.Setting) error {
+	return retry(func() error { return r.Store.PutSetting(ctx, set) })
+}
+
+func (r retrying) DeleteSetting(ctx context.Context, app string, kind actor.SettingKind, name string) error {
+	return retry(func() error { return r.Store.DeleteSetting(ctx, app, kind, name) })
+}
+
+func (r retrying) Settings(ctx context.Context, app string) (list []actor.Setting, err error) {
+	err = retry(func() error {
+		list, err = r.Store.Settings(ctx, app)
+		return err
+	})
+	return list, err
+}

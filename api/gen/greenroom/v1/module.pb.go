@@ -72,7 +72,7 @@ func (x UploadProgress_Stage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UploadProgress_Stage.Descriptor instead.
 func (UploadProgress_Stage) EnumDescriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{7, 0}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{8, 0}
 }
 
 type Module struct {
@@ -172,6 +172,7 @@ type ActorType struct {
 	Pool          string                 `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
 	StateSchema   uint32                 `protobuf:"varint,6,opt,name=state_schema,json=stateSchema,proto3" json:"state_schema,omitempty"`
 	Migrate       bool                   `protobuf:"varint,7,opt,name=migrate,proto3" json:"migrate,omitempty"`
+	Capabilities  *Capabilities          `protobuf:"bytes,8,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -255,6 +256,77 @@ func (x *ActorType) GetMigrate() bool {
 	return false
 }
 
+func (x *ActorType) GetCapabilities() *Capabilities {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
+// Capabilities are what a type uses beyond its own state.
+type Capabilities struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Hosts that it sends requests to.
+	Http []string `protobuf:"bytes,1,rep,name=http,proto3" json:"http,omitempty"`
+	// Names of configuration values.
+	Config []string `protobuf:"bytes,2,rep,name=config,proto3" json:"config,omitempty"`
+	// Names of secrets.
+	Secrets       []string `protobuf:"bytes,3,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Capabilities) Reset() {
+	*x = Capabilities{}
+	mi := &file_greenroom_v1_module_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Capabilities) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Capabilities) ProtoMessage() {}
+
+func (x *Capabilities) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_module_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
+func (*Capabilities) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Capabilities) GetHttp() []string {
+	if x != nil {
+		return x.Http
+	}
+	return nil
+}
+
+func (x *Capabilities) GetConfig() []string {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+func (x *Capabilities) GetSecrets() []string {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
 type Method struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -267,7 +339,7 @@ type Method struct {
 
 func (x *Method) Reset() {
 	*x = Method{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[2]
+	mi := &file_greenroom_v1_module_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -279,7 +351,7 @@ func (x *Method) String() string {
 func (*Method) ProtoMessage() {}
 
 func (x *Method) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[2]
+	mi := &file_greenroom_v1_module_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -292,7 +364,7 @@ func (x *Method) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Method.ProtoReflect.Descriptor instead.
 func (*Method) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{2}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Method) GetName() string {
@@ -333,13 +405,17 @@ type Deployment struct {
 	// The generation that a rollback left; 0 otherwise.
 	RolledBackFrom uint64                 `protobuf:"varint,6,opt,name=rolled_back_from,json=rolledBackFrom,proto3" json:"rolled_back_from,omitempty"`
 	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What the type declares that it uses, and what of it the app was not given now.
+	// Set by Deploy, Rollback and ListTypes; of History it would say nothing.
+	Capabilities  *Capabilities `protobuf:"bytes,8,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Missing       *Capabilities `protobuf:"bytes,9,opt,name=missing,proto3" json:"missing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Deployment) Reset() {
 	*x = Deployment{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[3]
+	mi := &file_greenroom_v1_module_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -351,7 +427,7 @@ func (x *Deployment) String() string {
 func (*Deployment) ProtoMessage() {}
 
 func (x *Deployment) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[3]
+	mi := &file_greenroom_v1_module_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -364,7 +440,7 @@ func (x *Deployment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deployment.ProtoReflect.Descriptor instead.
 func (*Deployment) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{3}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Deployment) GetApp() string {
@@ -416,6 +492,20 @@ func (x *Deployment) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Deployment) GetCapabilities() *Capabilities {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
+func (x *Deployment) GetMissing() *Capabilities {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
 type UploadRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Content:
@@ -429,7 +519,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[4]
+	mi := &file_greenroom_v1_module_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +531,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[4]
+	mi := &file_greenroom_v1_module_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +544,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{4}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *UploadRequest) GetContent() isUploadRequest_Content {
@@ -512,7 +602,7 @@ type UploadHeader struct {
 
 func (x *UploadHeader) Reset() {
 	*x = UploadHeader{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[5]
+	mi := &file_greenroom_v1_module_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -524,7 +614,7 @@ func (x *UploadHeader) String() string {
 func (*UploadHeader) ProtoMessage() {}
 
 func (x *UploadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[5]
+	mi := &file_greenroom_v1_module_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -537,7 +627,7 @@ func (x *UploadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadHeader.ProtoReflect.Descriptor instead.
 func (*UploadHeader) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{5}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *UploadHeader) GetApp() string {
@@ -574,7 +664,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[6]
+	mi := &file_greenroom_v1_module_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -586,7 +676,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[6]
+	mi := &file_greenroom_v1_module_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -599,7 +689,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UploadResponse) GetEvent() isUploadResponse_Event {
@@ -653,7 +743,7 @@ type UploadProgress struct {
 
 func (x *UploadProgress) Reset() {
 	*x = UploadProgress{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[7]
+	mi := &file_greenroom_v1_module_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +755,7 @@ func (x *UploadProgress) String() string {
 func (*UploadProgress) ProtoMessage() {}
 
 func (x *UploadProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[7]
+	mi := &file_greenroom_v1_module_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +768,7 @@ func (x *UploadProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadProgress.ProtoReflect.Descriptor instead.
 func (*UploadProgress) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *UploadProgress) GetStage() UploadProgress_Stage {
@@ -706,7 +796,7 @@ type GetModuleRequest struct {
 
 func (x *GetModuleRequest) Reset() {
 	*x = GetModuleRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[8]
+	mi := &file_greenroom_v1_module_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +808,7 @@ func (x *GetModuleRequest) String() string {
 func (*GetModuleRequest) ProtoMessage() {}
 
 func (x *GetModuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[8]
+	mi := &file_greenroom_v1_module_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +821,7 @@ func (x *GetModuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModuleRequest.ProtoReflect.Descriptor instead.
 func (*GetModuleRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetModuleRequest) GetApp() string {
@@ -759,7 +849,7 @@ type GetModuleResponse struct {
 
 func (x *GetModuleResponse) Reset() {
 	*x = GetModuleResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[9]
+	mi := &file_greenroom_v1_module_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +861,7 @@ func (x *GetModuleResponse) String() string {
 func (*GetModuleResponse) ProtoMessage() {}
 
 func (x *GetModuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[9]
+	mi := &file_greenroom_v1_module_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +874,7 @@ func (x *GetModuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModuleResponse.ProtoReflect.Descriptor instead.
 func (*GetModuleResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetModuleResponse) GetModule() *Module {
@@ -812,7 +902,7 @@ type ListModulesRequest struct {
 
 func (x *ListModulesRequest) Reset() {
 	*x = ListModulesRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[10]
+	mi := &file_greenroom_v1_module_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -824,7 +914,7 @@ func (x *ListModulesRequest) String() string {
 func (*ListModulesRequest) ProtoMessage() {}
 
 func (x *ListModulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[10]
+	mi := &file_greenroom_v1_module_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,7 +927,7 @@ func (x *ListModulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModulesRequest.ProtoReflect.Descriptor instead.
 func (*ListModulesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListModulesRequest) GetApp() string {
@@ -871,7 +961,7 @@ type ListModulesResponse struct {
 
 func (x *ListModulesResponse) Reset() {
 	*x = ListModulesResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[11]
+	mi := &file_greenroom_v1_module_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +973,7 @@ func (x *ListModulesResponse) String() string {
 func (*ListModulesResponse) ProtoMessage() {}
 
 func (x *ListModulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[11]
+	mi := &file_greenroom_v1_module_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +986,7 @@ func (x *ListModulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModulesResponse.ProtoReflect.Descriptor instead.
 func (*ListModulesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListModulesResponse) GetModules() []*Module {
@@ -923,7 +1013,7 @@ type DownloadRequest struct {
 
 func (x *DownloadRequest) Reset() {
 	*x = DownloadRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[12]
+	mi := &file_greenroom_v1_module_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1025,7 @@ func (x *DownloadRequest) String() string {
 func (*DownloadRequest) ProtoMessage() {}
 
 func (x *DownloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[12]
+	mi := &file_greenroom_v1_module_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1038,7 @@ func (x *DownloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadRequest.ProtoReflect.Descriptor instead.
 func (*DownloadRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DownloadRequest) GetApp() string {
@@ -976,7 +1066,7 @@ type DownloadResponse struct {
 
 func (x *DownloadResponse) Reset() {
 	*x = DownloadResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[13]
+	mi := &file_greenroom_v1_module_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +1078,7 @@ func (x *DownloadResponse) String() string {
 func (*DownloadResponse) ProtoMessage() {}
 
 func (x *DownloadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[13]
+	mi := &file_greenroom_v1_module_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +1091,7 @@ func (x *DownloadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadResponse.ProtoReflect.Descriptor instead.
 func (*DownloadResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DownloadResponse) GetSize() int64 {
@@ -1028,7 +1118,7 @@ type DeleteModuleRequest struct {
 
 func (x *DeleteModuleRequest) Reset() {
 	*x = DeleteModuleRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[14]
+	mi := &file_greenroom_v1_module_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1130,7 @@ func (x *DeleteModuleRequest) String() string {
 func (*DeleteModuleRequest) ProtoMessage() {}
 
 func (x *DeleteModuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[14]
+	mi := &file_greenroom_v1_module_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1143,7 @@ func (x *DeleteModuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModuleRequest.ProtoReflect.Descriptor instead.
 func (*DeleteModuleRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeleteModuleRequest) GetApp() string {
@@ -1078,7 +1168,7 @@ type DeleteModuleResponse struct {
 
 func (x *DeleteModuleResponse) Reset() {
 	*x = DeleteModuleResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[15]
+	mi := &file_greenroom_v1_module_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1180,7 @@ func (x *DeleteModuleResponse) String() string {
 func (*DeleteModuleResponse) ProtoMessage() {}
 
 func (x *DeleteModuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[15]
+	mi := &file_greenroom_v1_module_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1193,7 @@ func (x *DeleteModuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModuleResponse.ProtoReflect.Descriptor instead.
 func (*DeleteModuleResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{16}
 }
 
 type DeployRequest struct {
@@ -1120,7 +1210,7 @@ type DeployRequest struct {
 
 func (x *DeployRequest) Reset() {
 	*x = DeployRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[16]
+	mi := &file_greenroom_v1_module_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1132,7 +1222,7 @@ func (x *DeployRequest) String() string {
 func (*DeployRequest) ProtoMessage() {}
 
 func (x *DeployRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[16]
+	mi := &file_greenroom_v1_module_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1145,7 +1235,7 @@ func (x *DeployRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeployRequest.ProtoReflect.Descriptor instead.
 func (*DeployRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeployRequest) GetApp() string {
@@ -1187,7 +1277,7 @@ type DeployResponse struct {
 
 func (x *DeployResponse) Reset() {
 	*x = DeployResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[17]
+	mi := &file_greenroom_v1_module_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1289,7 @@ func (x *DeployResponse) String() string {
 func (*DeployResponse) ProtoMessage() {}
 
 func (x *DeployResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[17]
+	mi := &file_greenroom_v1_module_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1302,7 @@ func (x *DeployResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeployResponse.ProtoReflect.Descriptor instead.
 func (*DeployResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeployResponse) GetDeployments() []*Deployment {
@@ -1242,7 +1332,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[18]
+	mi := &file_greenroom_v1_module_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1344,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[18]
+	mi := &file_greenroom_v1_module_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1357,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RollbackRequest) GetApp() string {
@@ -1308,7 +1398,7 @@ type RollbackResponse struct {
 
 func (x *RollbackResponse) Reset() {
 	*x = RollbackResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[19]
+	mi := &file_greenroom_v1_module_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1410,7 @@ func (x *RollbackResponse) String() string {
 func (*RollbackResponse) ProtoMessage() {}
 
 func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[19]
+	mi := &file_greenroom_v1_module_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1423,7 @@ func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackResponse.ProtoReflect.Descriptor instead.
 func (*RollbackResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RollbackResponse) GetDeployment() *Deployment {
@@ -1362,7 +1452,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[20]
+	mi := &file_greenroom_v1_module_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1464,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[20]
+	mi := &file_greenroom_v1_module_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1477,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HistoryRequest) GetApp() string {
@@ -1428,7 +1518,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	mi := &file_greenroom_v1_module_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1530,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	mi := &file_greenroom_v1_module_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1543,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HistoryResponse) GetDeployments() []*Deployment {
@@ -1479,7 +1569,7 @@ type ListTypesRequest struct {
 
 func (x *ListTypesRequest) Reset() {
 	*x = ListTypesRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	mi := &file_greenroom_v1_module_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +1581,7 @@ func (x *ListTypesRequest) String() string {
 func (*ListTypesRequest) ProtoMessage() {}
 
 func (x *ListTypesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	mi := &file_greenroom_v1_module_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +1594,7 @@ func (x *ListTypesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTypesRequest.ProtoReflect.Descriptor instead.
 func (*ListTypesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListTypesRequest) GetApp() string {
@@ -1523,7 +1613,7 @@ type ListTypesResponse struct {
 
 func (x *ListTypesResponse) Reset() {
 	*x = ListTypesResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[23]
+	mi := &file_greenroom_v1_module_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1625,7 @@ func (x *ListTypesResponse) String() string {
 func (*ListTypesResponse) ProtoMessage() {}
 
 func (x *ListTypesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[23]
+	mi := &file_greenroom_v1_module_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1638,7 @@ func (x *ListTypesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTypesResponse.ProtoReflect.Descriptor instead.
 func (*ListTypesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListTypesResponse) GetTypes() []*ServedType {
@@ -1568,7 +1658,7 @@ type ServedType struct {
 
 func (x *ServedType) Reset() {
 	*x = ServedType{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[24]
+	mi := &file_greenroom_v1_module_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1670,7 @@ func (x *ServedType) String() string {
 func (*ServedType) ProtoMessage() {}
 
 func (x *ServedType) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[24]
+	mi := &file_greenroom_v1_module_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1683,7 @@ func (x *ServedType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedType.ProtoReflect.Descriptor instead.
 func (*ServedType) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ServedType) GetType() *ActorType {
@@ -1622,7 +1712,7 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\x05types\x18\x04 \x03(\v2\x17.greenroom.v1.ActorTypeR\x05types\x12\x10\n" +
 	"\x03sdk\x18\x05 \x01(\tR\x03sdk\x129\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xda\x01\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x9a\x02\n" +
 	"\tActorType\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\amethods\x18\x02 \x03(\v2\x14.greenroom.v1.MethodR\amethods\x12\x1c\n" +
@@ -1630,14 +1720,19 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\binstance\x18\x04 \x01(\tR\binstance\x12\x12\n" +
 	"\x04pool\x18\x05 \x01(\tR\x04pool\x12!\n" +
 	"\fstate_schema\x18\x06 \x01(\rR\vstateSchema\x12\x18\n" +
-	"\amigrate\x18\a \x01(\bR\amigrate\"w\n" +
+	"\amigrate\x18\a \x01(\bR\amigrate\x12>\n" +
+	"\fcapabilities\x18\b \x01(\v2\x1a.greenroom.v1.CapabilitiesR\fcapabilities\"T\n" +
+	"\fCapabilities\x12\x12\n" +
+	"\x04http\x18\x01 \x03(\tR\x04http\x12\x16\n" +
+	"\x06config\x18\x02 \x03(\tR\x06config\x12\x18\n" +
+	"\asecrets\x18\x03 \x03(\tR\asecrets\"w\n" +
 	"\x06Method\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tread_only\x18\x02 \x01(\bR\breadOnly\x12\x1e\n" +
 	"\n" +
 	"idempotent\x18\x03 \x01(\bR\n" +
 	"idempotent\x12\x1c\n" +
-	"\treentrant\x18\x04 \x01(\bR\treentrant\"\xf2\x01\n" +
+	"\treentrant\x18\x04 \x01(\bR\treentrant\"\xe8\x02\n" +
 	"\n" +
 	"Deployment\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
@@ -1649,7 +1744,9 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\fstate_schema\x18\x05 \x01(\rR\vstateSchema\x12(\n" +
 	"\x10rolled_back_from\x18\x06 \x01(\x04R\x0erolledBackFrom\x129\n" +
 	"\n" +
-	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"z\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12>\n" +
+	"\fcapabilities\x18\b \x01(\v2\x1a.greenroom.v1.CapabilitiesR\fcapabilities\x124\n" +
+	"\amissing\x18\t \x01(\v2\x1a.greenroom.v1.CapabilitiesR\amissing\"z\n" +
 	"\rUploadRequest\x124\n" +
 	"\x06header\x18\x01 \x01(\v2\x1a.greenroom.v1.UploadHeaderH\x00R\x06header\x12!\n" +
 	"\x05chunk\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80@H\x00R\x05chunkB\x10\n" +
@@ -1759,77 +1856,81 @@ func file_greenroom_v1_module_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_module_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_module_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_greenroom_v1_module_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_greenroom_v1_module_proto_goTypes = []any{
 	(UploadProgress_Stage)(0),     // 0: greenroom.v1.UploadProgress.Stage
 	(*Module)(nil),                // 1: greenroom.v1.Module
 	(*ActorType)(nil),             // 2: greenroom.v1.ActorType
-	(*Method)(nil),                // 3: greenroom.v1.Method
-	(*Deployment)(nil),            // 4: greenroom.v1.Deployment
-	(*UploadRequest)(nil),         // 5: greenroom.v1.UploadRequest
-	(*UploadHeader)(nil),          // 6: greenroom.v1.UploadHeader
-	(*UploadResponse)(nil),        // 7: greenroom.v1.UploadResponse
-	(*UploadProgress)(nil),        // 8: greenroom.v1.UploadProgress
-	(*GetModuleRequest)(nil),      // 9: greenroom.v1.GetModuleRequest
-	(*GetModuleResponse)(nil),     // 10: greenroom.v1.GetModuleResponse
-	(*ListModulesRequest)(nil),    // 11: greenroom.v1.ListModulesRequest
-	(*ListModulesResponse)(nil),   // 12: greenroom.v1.ListModulesResponse
-	(*DownloadRequest)(nil),       // 13: greenroom.v1.DownloadRequest
-	(*DownloadResponse)(nil),      // 14: greenroom.v1.DownloadResponse
-	(*DeleteModuleRequest)(nil),   // 15: greenroom.v1.DeleteModuleRequest
-	(*DeleteModuleResponse)(nil),  // 16: greenroom.v1.DeleteModuleResponse
-	(*DeployRequest)(nil),         // 17: greenroom.v1.DeployRequest
-	(*DeployResponse)(nil),        // 18: greenroom.v1.DeployResponse
-	(*RollbackRequest)(nil),       // 19: greenroom.v1.RollbackRequest
-	(*RollbackResponse)(nil),      // 20: greenroom.v1.RollbackResponse
-	(*HistoryRequest)(nil),        // 21: greenroom.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 22: greenroom.v1.HistoryResponse
-	(*ListTypesRequest)(nil),      // 23: greenroom.v1.ListTypesRequest
-	(*ListTypesResponse)(nil),     // 24: greenroom.v1.ListTypesResponse
-	(*ServedType)(nil),            // 25: greenroom.v1.ServedType
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*Capabilities)(nil),          // 3: greenroom.v1.Capabilities
+	(*Method)(nil),                // 4: greenroom.v1.Method
+	(*Deployment)(nil),            // 5: greenroom.v1.Deployment
+	(*UploadRequest)(nil),         // 6: greenroom.v1.UploadRequest
+	(*UploadHeader)(nil),          // 7: greenroom.v1.UploadHeader
+	(*UploadResponse)(nil),        // 8: greenroom.v1.UploadResponse
+	(*UploadProgress)(nil),        // 9: greenroom.v1.UploadProgress
+	(*GetModuleRequest)(nil),      // 10: greenroom.v1.GetModuleRequest
+	(*GetModuleResponse)(nil),     // 11: greenroom.v1.GetModuleResponse
+	(*ListModulesRequest)(nil),    // 12: greenroom.v1.ListModulesRequest
+	(*ListModulesResponse)(nil),   // 13: greenroom.v1.ListModulesResponse
+	(*DownloadRequest)(nil),       // 14: greenroom.v1.DownloadRequest
+	(*DownloadResponse)(nil),      // 15: greenroom.v1.DownloadResponse
+	(*DeleteModuleRequest)(nil),   // 16: greenroom.v1.DeleteModuleRequest
+	(*DeleteModuleResponse)(nil),  // 17: greenroom.v1.DeleteModuleResponse
+	(*DeployRequest)(nil),         // 18: greenroom.v1.DeployRequest
+	(*DeployResponse)(nil),        // 19: greenroom.v1.DeployResponse
+	(*RollbackRequest)(nil),       // 20: greenroom.v1.RollbackRequest
+	(*RollbackResponse)(nil),      // 21: greenroom.v1.RollbackResponse
+	(*HistoryRequest)(nil),        // 22: greenroom.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 23: greenroom.v1.HistoryResponse
+	(*ListTypesRequest)(nil),      // 24: greenroom.v1.ListTypesRequest
+	(*ListTypesResponse)(nil),     // 25: greenroom.v1.ListTypesResponse
+	(*ServedType)(nil),            // 26: greenroom.v1.ServedType
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
 }
 var file_greenroom_v1_module_proto_depIdxs = []int32{
 	2,  // 0: greenroom.v1.Module.types:type_name -> greenroom.v1.ActorType
-	26, // 1: greenroom.v1.Module.created_at:type_name -> google.protobuf.Timestamp
-	3,  // 2: greenroom.v1.ActorType.methods:type_name -> greenroom.v1.Method
-	26, // 3: greenroom.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
-	6,  // 4: greenroom.v1.UploadRequest.header:type_name -> greenroom.v1.UploadHeader
-	8,  // 5: greenroom.v1.UploadResponse.progress:type_name -> greenroom.v1.UploadProgress
-	1,  // 6: greenroom.v1.UploadResponse.module:type_name -> greenroom.v1.Module
-	0,  // 7: greenroom.v1.UploadProgress.stage:type_name -> greenroom.v1.UploadProgress.Stage
-	1,  // 8: greenroom.v1.GetModuleResponse.module:type_name -> greenroom.v1.Module
-	4,  // 9: greenroom.v1.GetModuleResponse.serving:type_name -> greenroom.v1.Deployment
-	1,  // 10: greenroom.v1.ListModulesResponse.modules:type_name -> greenroom.v1.Module
-	4,  // 11: greenroom.v1.DeployResponse.deployments:type_name -> greenroom.v1.Deployment
-	4,  // 12: greenroom.v1.RollbackResponse.deployment:type_name -> greenroom.v1.Deployment
-	4,  // 13: greenroom.v1.HistoryResponse.deployments:type_name -> greenroom.v1.Deployment
-	25, // 14: greenroom.v1.ListTypesResponse.types:type_name -> greenroom.v1.ServedType
-	2,  // 15: greenroom.v1.ServedType.type:type_name -> greenroom.v1.ActorType
-	4,  // 16: greenroom.v1.ServedType.deployment:type_name -> greenroom.v1.Deployment
-	5,  // 17: greenroom.v1.ModuleService.Upload:input_type -> greenroom.v1.UploadRequest
-	9,  // 18: greenroom.v1.ModuleService.GetModule:input_type -> greenroom.v1.GetModuleRequest
-	11, // 19: greenroom.v1.ModuleService.ListModules:input_type -> greenroom.v1.ListModulesRequest
-	13, // 20: greenroom.v1.ModuleService.Download:input_type -> greenroom.v1.DownloadRequest
-	15, // 21: greenroom.v1.ModuleService.DeleteModule:input_type -> greenroom.v1.DeleteModuleRequest
-	17, // 22: greenroom.v1.ModuleService.Deploy:input_type -> greenroom.v1.DeployRequest
-	19, // 23: greenroom.v1.ModuleService.Rollback:input_type -> greenroom.v1.RollbackRequest
-	21, // 24: greenroom.v1.ModuleService.History:input_type -> greenroom.v1.HistoryRequest
-	23, // 25: greenroom.v1.ModuleService.ListTypes:input_type -> greenroom.v1.ListTypesRequest
-	7,  // 26: greenroom.v1.ModuleService.Upload:output_type -> greenroom.v1.UploadResponse
-	10, // 27: greenroom.v1.ModuleService.GetModule:output_type -> greenroom.v1.GetModuleResponse
-	12, // 28: greenroom.v1.ModuleService.ListModules:output_type -> greenroom.v1.ListModulesResponse
-	14, // 29: greenroom.v1.ModuleService.Download:output_type -> greenroom.v1.DownloadResponse
-	16, // 30: greenroom.v1.ModuleService.DeleteModule:output_type -> greenroom.v1.DeleteModuleResponse
-	18, // 31: greenroom.v1.ModuleService.Deploy:output_type -> greenroom.v1.DeployResponse
-	20, // 32: greenroom.v1.ModuleService.Rollback:output_type -> greenroom.v1.RollbackResponse
-	22, // 33: greenroom.v1.ModuleService.History:output_type -> greenroom.v1.HistoryResponse
-	24, // 34: greenroom.v1.ModuleService.ListTypes:output_type -> greenroom.v1.ListTypesResponse
-	26, // [26:35] is the sub-list for method output_type
-	17, // [17:26] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	27, // 1: greenroom.v1.Module.created_at:type_name -> google.protobuf.Timestamp
+	4,  // 2: greenroom.v1.ActorType.methods:type_name -> greenroom.v1.Method
+	3,  // 3: greenroom.v1.ActorType.capabilities:type_name -> greenroom.v1.Capabilities
+	27, // 4: greenroom.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
+	3,  // 5: greenroom.v1.Deployment.capabilities:type_name -> greenroom.v1.Capabilities
+	3,  // 6: greenroom.v1.Deployment.missing:type_name -> greenroom.v1.Capabilities
+	7,  // 7: greenroom.v1.UploadRequest.header:type_name -> greenroom.v1.UploadHeader
+	9,  // 8: greenroom.v1.UploadResponse.progress:type_name -> greenroom.v1.UploadProgress
+	1,  // 9: greenroom.v1.UploadResponse.module:type_name -> greenroom.v1.Module
+	0,  // 10: greenroom.v1.UploadProgress.stage:type_name -> greenroom.v1.UploadProgress.Stage
+	1,  // 11: greenroom.v1.GetModuleResponse.module:type_name -> greenroom.v1.Module
+	5,  // 12: greenroom.v1.GetModuleResponse.serving:type_name -> greenroom.v1.Deployment
+	1,  // 13: greenroom.v1.ListModulesResponse.modules:type_name -> greenroom.v1.Module
+	5,  // 14: greenroom.v1.DeployResponse.deployments:type_name -> greenroom.v1.Deployment
+	5,  // 15: greenroom.v1.RollbackResponse.deployment:type_name -> greenroom.v1.Deployment
+	5,  // 16: greenroom.v1.HistoryResponse.deployments:type_name -> greenroom.v1.Deployment
+	26, // 17: greenroom.v1.ListTypesResponse.types:type_name -> greenroom.v1.ServedType
+	2,  // 18: greenroom.v1.ServedType.type:type_name -> greenroom.v1.ActorType
+	5,  // 19: greenroom.v1.ServedType.deployment:type_name -> greenroom.v1.Deployment
+	6,  // 20: greenroom.v1.ModuleService.Upload:input_type -> greenroom.v1.UploadRequest
+	10, // 21: greenroom.v1.ModuleService.GetModule:input_type -> greenroom.v1.GetModuleRequest
+	12, // 22: greenroom.v1.ModuleService.ListModules:input_type -> greenroom.v1.ListModulesRequest
+	14, // 23: greenroom.v1.ModuleService.Download:input_type -> greenroom.v1.DownloadRequest
+	16, // 24: greenroom.v1.ModuleService.DeleteModule:input_type -> greenroom.v1.DeleteModuleRequest
+	18, // 25: greenroom.v1.ModuleService.Deploy:input_type -> greenroom.v1.DeployRequest
+	20, // 26: greenroom.v1.ModuleService.Rollback:input_type -> greenroom.v1.RollbackRequest
+	22, // 27: greenroom.v1.ModuleService.History:input_type -> greenroom.v1.HistoryRequest
+	24, // 28: greenroom.v1.ModuleService.ListTypes:input_type -> greenroom.v1.ListTypesRequest
+	8,  // 29: greenroom.v1.ModuleService.Upload:output_type -> greenroom.v1.UploadResponse
+	11, // 30: greenroom.v1.ModuleService.GetModule:output_type -> greenroom.v1.GetModuleResponse
+	13, // 31: greenroom.v1.ModuleService.ListModules:output_type -> greenroom.v1.ListModulesResponse
+	15, // 32: greenroom.v1.ModuleService.Download:output_type -> greenroom.v1.DownloadResponse
+	17, // 33: greenroom.v1.ModuleService.DeleteModule:output_type -> greenroom.v1.DeleteModuleResponse
+	19, // 34: greenroom.v1.ModuleService.Deploy:output_type -> greenroom.v1.DeployResponse
+	21, // 35: greenroom.v1.ModuleService.Rollback:output_type -> greenroom.v1.RollbackResponse
+	23, // 36: greenroom.v1.ModuleService.History:output_type -> greenroom.v1.HistoryResponse
+	25, // 37: greenroom.v1.ModuleService.ListTypes:output_type -> greenroom.v1.ListTypesResponse
+	29, // [29:38] is the sub-list for method output_type
+	20, // [20:29] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_module_proto_init() }
@@ -1837,11 +1938,11 @@ func file_greenroom_v1_module_proto_init() {
 	if File_greenroom_v1_module_proto != nil {
 		return
 	}
-	file_greenroom_v1_module_proto_msgTypes[4].OneofWrappers = []any{
+	file_greenroom_v1_module_proto_msgTypes[5].OneofWrappers = []any{
 		(*UploadRequest_Header)(nil),
 		(*UploadRequest_Chunk)(nil),
 	}
-	file_greenroom_v1_module_proto_msgTypes[6].OneofWrappers = []any{
+	file_greenroom_v1_module_proto_msgTypes[7].OneofWrappers = []any{
 		(*UploadResponse_Progress)(nil),
 		(*UploadResponse_Module)(nil),
 	}
@@ -1851,7 +1952,7 @@ func file_greenroom_v1_module_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_module_proto_rawDesc), len(file_greenroom_v1_module_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

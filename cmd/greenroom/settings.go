@@ -1,0 +1,373 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+func (c *cli) configCommand() *cobra.Command {
+	set := &cobra.Command{
+		Use:     "set NAME=VALUE…",
+		Short:   "Set configuration values",
+		Long:    "Set configuration values of the app. Actors read them from their next turn on.",
+		Example: "  greenroom config set region=eu currency=EUR --app shop",
+		Args:    atLeastOne("NAME=VALUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			return c.setConfig(cmd.Context(), a, args)
+		},
+	}
+	list := &cobra.Command{
+		Use: "list", Short: "List configuration values", Args: takes(),
+		Long:    "List the configuration values of the app.",
+		Example: "  greenroom config list --app shop -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.settings(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(&greenroomv1.GetSettingsResponse{Config: s.Config})
+			}
+			rows := make([][]string, len(s.Config))
+			for i, v := range s.Config {
+				rows[i] = []string{v.Name, v.Value, when(v.UpdatedAt)}
+			}
+			return c.listed("configuration values", "greenroom config set NAME=VALUE", []string{"NAME", "VALUE", "CHANGED"}, rows)
+		},
+	}
+	unset := &cobra.Command{
+		Use: "unset NAME…", Short: "Remove configuration values", Args: atLeastOne("NAME"),
+		Long:    "Remove configuration values from the app.",
+		Example: "  greenroom config unset region --app shop",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.each(cmd.Context(), args, "removed %s\n", func(ctx context.Context, a *api, name string) error {
+				_, err := a.settings.UnsetConfig(ctx, connect.NewRequest(&greenroomv1.UnsetConfigRequest{App: c.app, Name: name}))
+				return err
+			})
+		},
+	}
+	return group(&cobra.Command{
+		Use: "config", Short: "Configuration values that actors read",
+		Long:    "Set, list and remove the configuration values of an app. An actor reads those that\nits type declares.",
+		Example: "  greenroom config set region=eu\n  greenroom config list",
+	}, set, list, unset)
+}
+
+func (c *cli) setConfig(ctx context.Context, a *api, pairs []string) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return usagef("%q has no value; give NAME=VALUE", pair)
+		}
+		if _, err := a.settings.SetConfig(ctx, connect.NewRequest(&greenroomv1.SetConfigRequest{App: c.app, Name: name, Value: value})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cli) secretsCommand() *cobra.Command {
+	set := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Set a secret, read from the standard input",
+		Long: `Set a secret of the app. Its value is asked for, or read from the standard input,
+where one line break at its end is left away. It is never shown again.`,
+		Example: `  greenroom secrets set stripe_key --app shop
+  openssl rand -hex 32 | greenroom secrets set webhook_key`,
+		Args: takes("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.Contains(args[0], "=") {
+				return usagef("a secret's value is not given on the command line, where other users see it: pipe it in, or let it be asked for")
+			}
+			value, err := c.readSecret(args[0])
+			if err != nil {
+				return err
+			}
+			return c.each(cmd.Context(), args, "set %s\n", func(ctx context.Context, a *api, name string) error {
+				_, err := a.settings.SetSecret(ctx, connect.NewRequest(&greenroomv1.SetSecretRequest{App: c.app, Name: name, Value: value}))
+				return err
+			})
+		},
+	}
+	list := &cobra.Command{
+		Use: "list", Short: "List secrets, without their values", Args: takes(),
+		Long:    "List the secrets of the app, without their values, and the key that each is kept\nwith.",
+		Example: "  greenroom secrets list --app shop",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.settings(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(&greenroomv1.GetSettingsResponse{Secrets: s.Secrets})
+			}
+			rows := make([][]string, len(s.Secrets))
+			for i, v := range s.Secrets {
+				key := v.KeyId
+				if !v.Readable {
+					key += " (this server does not have it)"
+				}
+				rows[i] = []string{v.Name, key, when(v.UpdatedAt)}
+			}
+			return c.listed("secrets", "greenroom secrets set NAME", []string{"NAME", "KEY", "CHANGED"}, rows)
+		},
+	}
+	unset := &cobra.Command{
+		Use: "unset NAME…", Short: "Remove secrets", Args: atLeastOne("NAME"),
+		Long:    "Remove secrets from the app.",
+		Example: "  greenroom secrets unset stripe_key --app shop",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.each(cmd.Context(), args, "removed %s\n", func(ctx context.Context, a *api, name string) error {
+				_, err := a.settings.UnsetSecret(ctx, connect.NewRequest(&greenroomv1.UnsetSecretRequest{App: c.app, Name: name}))
+				return err
+			})
+		},
+	}
+	return group(&cobra.Command{
+		Use: "secrets", Short: "Secrets that actors read",
+		Long:    "Set, list and remove the secrets of an app. An actor reads those that its type\ndeclares; nobody else does.",
+		Example: "  greenroom secrets set stripe_key\n  greenroom secrets list",
+	}, set, list, unset)
+}
+
+// maxSecret is the server's limit, and one byte more to pass it by.
+const maxSecret = 64<<10 + 1
+
+// readSecret reads a secret's value without showing it.
+func (c *cli) readSecret(name string) ([]byte, error) {
+	var value []byte
+	var err error
+	if f, ok := c.stdin.(*os.File); ok && isTerminal(f) {
+		fmt.Fprintf(c.stderr, "Value of %s: ", printable(name))
+		value, err = term.ReadPassword(int(f.Fd()))
+		fmt.Fprintln(c.stderr)
+	} else {
+		value, err = io.ReadAll(io.LimitReader(c.stdin, maxSecret+2))
+		value = bytes.TrimSuffix(bytes.TrimSuffix(value, []byte("\n")), []byte("\r"))
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the secret: %w", err)
+	case len(value) == 0:
+		return nil, usagef("the value is empty; pipe it in: printf %%s \"$VALUE\" | greenroom secrets set %s", name)
+	}
+	return value, nil
+}
+
+func (c *cli) grantsCommand() *cobra.Command {
+	var private bool
+	add := &cobra.Command{
+		Use: "add HOST…", Short: "Let actors send requests to hosts", Args: atLeastOne("HOST"),
+		Long: `Let the app's actors send HTTP requests to hosts, as far as their types declare
+them. A host is a name, *.NAME for all names below it, an address, or * for all
+hosts; https unless it begins with http://, and with a port where that is not the
+usual one.
+
+Addresses that are not public (this machine, private networks) are refused
+whatever name leads there, unless --private is given.`,
+		Example: `  greenroom grants http add api.example.com '*.example.org' --app shop
+  greenroom grants http add http://inventory.internal:8080 --private`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.each(cmd.Context(), args, "granted %s\n", func(ctx context.Context, a *api, host string) error {
+				_, err := a.settings.GrantHTTP(ctx, connect.NewRequest(&greenroomv1.GrantHTTPRequest{App: c.app, Host: host, Private: private}))
+				return err
+			})
+		},
+	}
+	add.Flags().BoolVar(&private, "private", false, "also if it is at an address that is not public")
+	remove := &cobra.Command{
+		Use: "remove HOST…", Short: "Take grants back", Args: atLeastOne("HOST"),
+		Long:    "Take grants of hosts back.",
+		Example: "  greenroom grants http remove api.example.com --app shop",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.each(cmd.Context(), args, "removed %s\n", func(ctx context.Context, a *api, host string) error {
+				_, err := a.settings.RevokeHTTP(ctx, connect.NewRequest(&greenroomv1.RevokeHTTPRequest{App: c.app, Host: host}))
+				return err
+			})
+		},
+	}
+	list := &cobra.Command{
+		Use: "list", Short: "List what the app may do", Args: takes(),
+		Long:    "List the hosts that the app's actors may send requests to.",
+		Example: "  greenroom grants list --app shop",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.settings(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(&greenroomv1.GetSettingsResponse{Http: s.Http})
+			}
+			rows := make([][]string, len(s.Http))
+			for i, v := range s.Http {
+				rows[i] = []string{"http", v.Host, yesNo(v.Private), when(v.UpdatedAt)}
+			}
+			return c.listed("grants", "greenroom grants http add HOST", []string{"KIND", "HOST", "PRIVATE", "CHANGED"}, rows)
+		},
+	}
+	http := group(&cobra.Command{
+		Use: "http", Short: "Hosts that actors send requests to",
+		Long:    "Grant hosts to the app, or take the grants back.",
+		Example: "  greenroom grants http add api.example.com",
+	}, add, remove)
+	return group(&cobra.Command{
+		Use: "grants", Short: "What the app's actors may do",
+		Long:    "Grant to an app what its actors may do beyond their state, and take it back.",
+		Example: "  greenroom grants http add api.example.com\n  greenroom grants list",
+	}, list, http)
+}
+
+// bootstrap gives the app what the flags of dev say.
+func (c *cli) bootstrap(ctx context.Context, a *api, f devFlags) error {
+	if f.allowPrivate && len(f.allowHTTP) == 0 {
+		return usagef("--allow-private says how --allow-http is meant; give that as well")
+	}
+	if err := c.setConfig(ctx, a, f.config); err != nil {
+		return err
+	}
+	for _, host := range f.allowHTTP {
+		if _, err := a.settings.GrantHTTP(ctx, connect.NewRequest(&greenroomv1.GrantHTTPRequest{App: c.app, Host: host, Private: f.allowPrivate})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cli) settings(ctx context.Context) (*greenroomv1.GetSettingsResponse, error) {
+	a, err := c.api()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	resp, err := a.settings.GetSettings(ctx, connect.NewRequest(&greenroomv1.GetSettingsRequest{App: c.app}))
+	if err != nil {
+		return nil, err
+	}
+	return resp.Msg, nil
+}
+
+func (c *cli) listed(what, remedy string, header []string, rows [][]string) error {
+	if len(rows) == 0 {
+		fmt.Fprintf(c.stderr, "app %s has no %s; add one with `%s`\n", c.app, what, remedy)
+		return nil
+	}
+	c.table(header, rows)
+	return nil
+}
+
+// each calls do for each name, and says what was done. It ends with the first
+// error.
+func (c *cli) each(ctx context.Context, names []string, said string, do func(ctx context.Context, a *api, name string) error) error {
+	a, err := c.api()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	for _, name := range names {
+		if err := do(ctx, a, name); err != nil {
+			return err
+		}
+		if !c.wantsJSON() {
+			fmt.Fprintf(c.stderr, said, printable(name))
+		}
+	}
+	return nil
+}
+
+// atLeastOne takes one argument or more.
+func atLeastOne(name string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%s is missing", name)
+		}
+		return nil
+	}
+}
+
+// usesOf lists what a deployment uses, with a ! before what its app was not given.
+func usesOf(d *greenroomv1.Deployment) string {
+	var uses []string
+	for _, u := range capabilityUses(d) {
+		text := u.kind + ":" + u.name
+		if u.missing {
+			text = "!" + text
+		}
+		uses = append(uses, text)
+	}
+	return strings.Join(uses, " ")
+}
+
+// capabilityUse is one thing that a deployment uses.
+type capabilityUse struct {
+	kind, name string
+	missing    bool
+}
+
+func capabilityUses(d *greenroomv1.Deployment) []capabilityUse {
+	var uses []capabilityUse
+	add := func(kind string, names, missing []string) {
+		lacks := make(map[string]bool)
+		for _, name := range missing {
+			lacks[name] = true
+		}
+		for _, name := range names {
+			uses = append(uses, capabilityUse{kind, name, lacks[name]})
+		}
+	}
+	add("http", d.GetCapabilities().GetHttp(), d.GetMissing().GetHttp())
+	add("config", d.GetCapabilities().GetConfig(), d.GetMissing().GetConfig())
+	add("secret", d.GetCapabilities().GetSecrets(), d.GetMissing().GetSecrets())
+	return uses
+}
+
+// remedies say how an app is given what a deployment lacks.
+var remedies = map[string]string{
+	"http": "greenroom grants http add %s", "config": "greenroom config set %s=VALUE", "secret": "greenroom secrets set %s",
+}
+
+// showCapabilities says what was deployed uses, and how to give what it lacks.
+func (c *cli) showCapabilities(ds []*greenroomv1.Deployment) {
+	var missing []string
+	seen := make(map[capabilityUse]bool)
+	for _, d := range ds {
+		if uses := usesOf(d); uses != "" {
+			fmt.Fprintf(c.stderr, "%s uses %s\n", d.GetType(), printable(uses))
+		}
+		for _, u := range capabilityUses(d) {
+			if !u.missing || seen[u] {
+				continue
+			}
+			seen[u] = true
+			command := fmt.Sprintf(remedies[u.kind], "'"+u.name+"'")
+			if !strings.ContainsAny(u.name, "*[") {
+				command = fmt.Sprintf(remedies[u.kind], u.name)
+			}
+			missing = append(missing, command+" --app "+c.app)
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	fmt.Fprintf(c.stderr, "%s app %s was not given all of it (marked !):\n", c.paint(c.stderr, yellow, "!"), c.app)
+	for _, line := range missing {
+		fmt.Fprintf(c.stderr, "  %s\n", printable(line))
+	}
+}

@@ -1,0 +1,88 @@
+package egress
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/manifest"
+	"github.com/greenroom-run/greenroom/host"
+)
+
+// hopByHop are headers of one connection, and those that say where a request goes
+// or how long it is: the client's to set.
+var hopByHop = map[string]bool{
+	"Host": true, "Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Proxy-Authenticate": true,
+	"Proxy-Authorization": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+	"Content-Length": true, "Expect": true, "Http2-Settings": true,
+}
+
+// maxMethod is far above any method's name.
+const maxMethod = 32
+
+// prepare checks all of a request that needs nobody else's word.
+func (c *Client) prepare(r host.EgressRequest) (*hop, error) {
+	q := r.Request
+	h := &hop{method: q.Method, body: q.Body}
+	if h.method == "" {
+		h.method = http.MethodGet
+	}
+	var err error
+	if h.url, h.target, err = manifest.RequestURL(q.URL); err != nil {
+		return nil, refuse(abi.HTTPInvalid, "%v", err)
+	}
+	safe := h.method == http.MethodGet || h.method == http.MethodHead
+	switch {
+	case !isToken(h.method) || len(h.method) > maxMethod || h.method != strings.ToUpper(h.method):
+		return nil, refuse(abi.HTTPInvalid, "the method is not one of HTTP; give GET, POST, PUT, …")
+	case h.method == http.MethodConnect || h.method == http.MethodTrace:
+		return nil, refuse(abi.HTTPInvalid, "the method %s is not for actors", h.method)
+	case r.ReadOnly && !safe:
+		return nil, refuse(abi.HTTPReadOnly, "a read-only method may send GET and HEAD alone, not %s", h.method)
+	case int64(len(q.Body)) > c.cfg.MaxRequestBytes:
+		return nil, refuse(abi.HTTPInvalid, "the body has %d bytes; at most %d are sent", len(q.Body), c.cfg.MaxRequestBytes)
+	}
+	if h.headers, err = requestHeaders(q.Headers); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func requestHeaders(list []abi.Header) (http.Header, error) {
+	headers := make(http.Header, len(list)+1)
+	size := 0
+	for _, h := range list {
+		name := http.CanonicalHeaderKey(h.Name)
+		size += len(h.Name) + len(h.Value)
+		switch {
+		case !isToken(h.Name):
+			return nil, refuse(abi.HTTPInvalid, "a header has a name that HTTP does not allow")
+		case hopByHop[name] || strings.HasPrefix(name, "Proxy-"):
+			return nil, refuse(abi.HTTPInvalid, "the header %s is the host's to set; leave it away", name)
+		case strings.ContainsFunc(h.Value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }):
+			return nil, refuse(abi.HTTPInvalid, "the header %s has control characters in its value", name)
+		case size > maxHeaderBytes:
+			return nil, refuse(abi.HTTPInvalid, "the headers have more than %d bytes", maxHeaderBytes)
+		}
+		headers[name] = append(headers[name], h.Value)
+	}
+	if headers["User-Agent"] == nil {
+		headers["User-Agent"] = []string{"greenroom"}
+	}
+	return headers, nil
+}
+
+// isToken reports whether s may be a method or the name of a header.
+func isToken(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c <= ' ' || c >= 0x7f || strings.IndexByte("\"(),/:;<=>?@[\\]{}", c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func sortedNames(headers http.Header) []string { return slices.Sorted(maps.Keys(headers)) }
