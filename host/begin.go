@@ -36,11 +36,6 @@ func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Beg
 	}
 	c := h.newCall(ctx, opInvoke, inv, arrived)
 	c.host, c.receiver = h, to
-	if !h.memory.take(c.cost()) {
-		c.tell(result{err: h.errCallMemory()})
-		return c
-	}
-	c.charged = c.cost()
 	if r := h.admit(c); !r.later {
 		c.tell(r)
 	}
@@ -52,7 +47,6 @@ type begun struct {
 	host     *Host
 	receiver Receiver // nil: the caller waits
 	told     atomic.Bool
-	charged  int64                      // in Host.memory, until it is told
 	grace    atomic.Pointer[time.Timer] // set when it runs on after GiveUp
 	// lane and at are set before the call is in a mailbox.
 	lane Lane

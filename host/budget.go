@@ -39,6 +39,20 @@ const callCost, freeReply = 2 << 10, 512
 // cost is what the call counts for in Config.CallMemory and in its actor's share.
 func (c *call) cost() int64 { return callCost + int64(len(c.inv.Payload.Data)) }
 
+// charge counts a call that is being admitted, once, if there is memory for it.
+// What its own actor refuses is not counted: it would take from others.
+func (h *Host) charge(c *call) error {
+	if c.charged > 0 {
+		return nil
+	}
+	cost := c.cost()
+	if !h.memory.take(cost) {
+		return h.errCallMemory()
+	}
+	c.charged = cost
+	return nil
+}
+
 // replyCost is what a reply counts for that waits for a commit. Small ones are
 // paid for with the call, so that most turns need not touch the account.
 func replyCost(r *actor.Reply) int64 { return max(0, int64(len(r.Payload.Data))-freeReply) }

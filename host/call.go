@@ -43,6 +43,9 @@ type call struct {
 	// The rest belongs to the goroutine that runs the call, and to the lock of
 	// the shard while the call is in a list.
 	arrived time.Time
+	// charged is what the call counts for in Host.memory, from its admission to
+	// its answer.
+	charged int64
 	// loaded is what the states that it loaded for itself alone count for in
 	// Host.memory.
 	loaded int64

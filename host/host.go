@@ -97,14 +97,10 @@ func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	return err
 }
 
-// counted admits a call whose caller waits, if there is memory for it.
+// counted admits a call whose caller waits, and gives back what it counted for.
 func (h *Host) counted(c *call, admit func(*call) result) result {
-	cost := c.cost()
-	if !h.memory.take(cost) {
-		return result{err: h.errCallMemory()}
-	}
 	r := admit(c)
-	h.memory.add(-cost)
+	h.memory.add(-c.charged)
 	return r
 }
 
@@ -193,6 +189,9 @@ func (h *Host) alone(c *call, s *served, run aloneFunc) result {
 	if err := h.life.running(); err != nil {
 		return result{err: err}
 	}
+	if err := h.charge(c); err != nil {
+		return result{err: err}
+	}
 	warm, err := sh.enter(c)
 	if err != nil {
 		return result{err: err}
@@ -272,6 +271,12 @@ func (h *Host) enqueue(c *call, mailbox int, own bool) (a *activation, run bool,
 			return nil, false, actor.ErrStopping
 		}
 		a = s.actors[c.inv.Key]
+		if a == nil {
+			if err := h.charge(c); err != nil {
+				s.mu.Unlock()
+				return nil, false, err
+			}
+		}
 		if a == nil && h.table.reserve() {
 			a = &activation{key: c.inv.Key}
 			h.table.add(s, a)
@@ -301,6 +306,9 @@ func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int, own bool) 
 	cost := c.cost()
 	if bytes := a.callBytes + cost; a.admitted > 0 && bytes > h.memory.max/actorShare {
 		return false, fmt.Errorf("%w: its invocations have %d bytes; call less at once, or try again later", actor.ErrMailboxFull, a.callBytes)
+	}
+	if err := h.charge(c); err != nil {
+		return false, err
 	}
 	a.mailbox.push(c)
 	c.at = a

@@ -186,45 +186,6 @@ func TestHeldCallsCount(t *testing.T) {
 	})
 }
 
-// TestHotActorStarvesNobody: with one instance and one lane, an actor with a full
-// mailbox gets every other turn only, as soon as anybody else wants one.
-func TestHotActorStarvesNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, host.Config{
-			Limits:   host.Limits{Instances: 1},
-			Pipeline: pipeline.Config{Lanes: 1, GroupRows: 1},
-		})
-		var mu sync.Mutex
-		var order []string
-		step := make(chan struct{})
-		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": func(t *hosttest.Turn) error {
-			<-step
-			mu.Lock()
-			order = append(order, t.Frame.ID)
-			mu.Unlock()
-			return add(t)
-		}}})
-		var calls []<-chan answer
-		for range 100 {
-			calls = append(calls, s.start(t.Context(), "hot", "Add"))
-		}
-		synctest.Wait()
-		calls = append(calls, s.start(t.Context(), "b", "Add"), s.start(t.Context(), "c", "Add"))
-		synctest.Wait()
-		close(step)
-		for _, c := range calls {
-			if got := <-c; got.err != nil {
-				t.Error(got.err)
-			}
-		}
-		for _, id := range []string{"b", "c"} {
-			if at := slices.Index(order, id); at > 4 {
-				t.Errorf("%s had to wait for %d turns", id, at)
-			}
-		}
-	})
-}
-
 // TestSlowStoreRefuses: what a store cannot keep up with is refused at once, and
 // all that was taken is answered.
 func TestSlowStoreRefuses(t *testing.T) {
