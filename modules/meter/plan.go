@@ -124,7 +124,7 @@ func (p *plan) charge(body []byte, of prices) {
 	r := &reader{b: body, off: p.localsEnd}
 	scopes := []scope{{op: opEnd}}
 	p.loops = p.loops[:0]
-	var mode modes
+	mode := modes{localCost: 2} // read at the entry, written at the end
 	for len(scopes) > 0 {
 		in := next(r)
 		top := &scopes[len(scopes)-1]
@@ -166,7 +166,9 @@ func (p *plan) charge(body []byte, of prices) {
 
 // modes estimates what it costs to keep the fuel in a local variable, written
 // back before each call that may look at it and read after, and what it costs to
-// keep it in the global. Each loop is taken to run eight times.
+// keep it in the global. Each loop is taken to run eight times. A loop with one
+// such call in it is cheaper with the global, if its rounds are few: recursion in a
+// loop is what compilers make of two calls of itself.
 type modes struct {
 	loops                 int // open ones
 	localCost, globalCost uint64
