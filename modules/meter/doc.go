@@ -46,8 +46,10 @@
 //
 // Small functions without loops pay nothing themselves if what they call does not
 // either: their callers pay for them, and an indirect call pays for the dearest
-// that it can reach. Where a function begins with a loop, as every one does that
-// Go compiles, the loop's header checks what the entry charged.
+// that it can reach. Callers also pay for what is outside the loops of a function
+// that calls others within its loops only, if that is little. Where a function
+// begins with a loop, as every one does that Go compiles, the loop's header checks
+// what the entry charged.
 //
 // Instructions whose work depends on an operand (memory.copy, memory.fill,
 // memory.init, memory.grow and their siblings for tables) charge by it before

@@ -10,6 +10,8 @@ type plan struct {
 	entry     uint64   // charge at the entry
 	loops     []uint64 // charges at the loops, in order of their appearance
 	free      bool     // its callers pay
+	passed    bool     // its callers pay for what is outside its loops
+	calling   bool     // calls what is charged outside its loops
 	dynamic   bool     // has an instruction that charges by an operand
 	depth     uint32   // what it takes of the depth; 0 where it is not counted
 	local     bool     // keeps the fuel in a local variable; see chooseLocal
@@ -123,8 +125,11 @@ type prices struct {
 func (p *plan) charge(body []byte, of prices) {
 	r := &reader{b: body, off: p.localsEnd}
 	scopes := []scope{{op: opEnd}}
-	p.loops = p.loops[:0]
-	mode := modes{localCost: 2} // read at the entry, written at the end
+	p.loops, p.calling = p.loops[:0], false
+	var mode modes
+	if !p.loopFirst {
+		mode.localCost = 2 // read at the entry, written at the end
+	}
 	for len(scopes) > 0 {
 		in := next(r)
 		top := &scopes[len(scopes)-1]
@@ -143,10 +148,12 @@ func (p *plan) charge(body []byte, of prices) {
 			top.cost += cost
 			if charged {
 				mode.call()
+				p.calling = p.calling || mode.loops == 0
 			}
 		case opCallIndirect:
 			top.cost += of.indirect
 			mode.call()
+			p.calling = p.calling || mode.loops == 0
 		case opEnd:
 			closed := *top
 			scopes = scopes[:len(scopes)-1]
@@ -162,13 +169,18 @@ func (p *plan) charge(body []byte, of prices) {
 		p.loops[0] += p.entry
 		p.entry = 0
 	}
+	if p.passed {
+		p.entry = 0
+	}
 }
 
 // modes estimates what it costs to keep the fuel in a local variable, written
 // back before each call that may look at it and read after, and what it costs to
-// keep it in the global. Each loop is taken to run eight times. A loop with one
-// such call in it is cheaper with the global, if its rounds are few: recursion in a
-// loop is what compilers make of two calls of itself.
+// keep it in the global. Each loop is taken to run eight times. Where both
+// come out alike, a loop with a call in it is cheaper with the global: recursion in
+// a loop is what compilers make of two calls of itself. Not where the loop begins
+// the function: that is all of its loops in one, as Go compiles them, and most of
+// its calls are rare.
 type modes struct {
 	loops                 int // open ones
 	localCost, globalCost uint64

@@ -47,6 +47,7 @@ func newRewriter(m *module, cfg Config) (*rewriter, error) {
 	w.indirectDepth, order = countDepth(m, w.plans)
 	w.prices.call = w.callCost
 	w.findFree(order)
+	w.passEntries()
 	for i, p := range w.plans {
 		if !p.free {
 			p.charge(m.bodies[i], w.prices)
@@ -71,10 +72,7 @@ func (w *rewriter) findFree(order []int) {
 			continue
 		}
 		p.charge(w.m.bodies[i], w.prices)
-		limit := uint64(freeLimit)
-		if w.m.addressTaken[w.m.importedFuncs+uint32(i)] {
-			limit = freeIndirectLimit
-		}
+		limit := w.freeLimit(i)
 		if len(p.loops) > 0 || p.entry > limit {
 			continue
 		}
@@ -83,6 +81,34 @@ func (w *rewriter) findFree(order []int) {
 			w.prices.indirect = max(w.prices.indirect, p.entry)
 		}
 	}
+}
+
+// passEntries finds functions with loops whose callers pay for what is outside
+// these. Whatever calls such a function again and again is charged: recursion
+// through it passes one of its loops, since only those call what is charged.
+func (w *rewriter) passEntries() {
+	for i, p := range w.plans {
+		if p.free || p.dynamic || p.loopFirst {
+			continue
+		}
+		p.charge(w.m.bodies[i], w.prices)
+		limit := w.freeLimit(i)
+		if len(p.loops) == 0 || p.calling || p.entry > limit {
+			continue
+		}
+		p.passed, w.freeCost[i] = true, p.entry
+		if limit == freeIndirectLimit {
+			w.prices.indirect = max(w.prices.indirect, p.entry)
+		}
+	}
+}
+
+// freeLimit is the most that callers of an own function pay for it.
+func (w *rewriter) freeLimit(i int) uint64 {
+	if w.m.addressTaken[w.m.importedFuncs+uint32(i)] {
+		return freeIndirectLimit
+	}
+	return freeLimit
 }
 
 func (w *rewriter) callsCharged(p *plan) bool {
