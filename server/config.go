@@ -22,6 +22,8 @@ const (
 	DefaultMaxUploads                 = 4
 	DefaultMaxStreamInvocations       = 4096
 	DefaultMaxStreamBytes       int64 = 32 << 20
+	DefaultMaxStreams                 = 1000
+	DefaultMaxStreamsBytes      int64 = 256 << 20
 	DefaultReadHeaderTimeout          = 10 * time.Second
 	DefaultBodyTimeout                = time.Minute
 	DefaultIdleTimeout                = 3 * time.Minute
@@ -88,6 +90,14 @@ type Config struct {
 	// MaxStreamBytes bounds their payloads and replies; a single invocation may
 	// be larger. Defaults to [DefaultMaxStreamBytes].
 	MaxStreamBytes int64
+	// MaxStreams is how many InvokeStreams may be open at once. Defaults to
+	// [DefaultMaxStreams].
+	MaxStreams int
+	// MaxStreamsBytes bounds what all of them have in flight together, with the
+	// messages that have arrived in part. A stream with nothing else in flight may
+	// have a message of 64 KiB, and an invocation, all the same. Defaults to
+	// [DefaultMaxStreamsBytes].
+	MaxStreamsBytes int64
 	// ReadHeaderTimeout is how long a client may take to send the headers of a
 	// request. Defaults to [DefaultReadHeaderTimeout].
 	ReadHeaderTimeout time.Duration
@@ -124,6 +134,8 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.MaxUploads, DefaultMaxUploads)
 	setDefault(&c.MaxStreamInvocations, DefaultMaxStreamInvocations)
 	setDefault(&c.MaxStreamBytes, DefaultMaxStreamBytes)
+	setDefault(&c.MaxStreams, DefaultMaxStreams)
+	setDefault(&c.MaxStreamsBytes, DefaultMaxStreamsBytes)
 	setDefault(&c.ReadHeaderTimeout, DefaultReadHeaderTimeout)
 	setDefault(&c.BodyTimeout, DefaultBodyTimeout)
 	setDefault(&c.IdleTimeout, DefaultIdleTimeout)
@@ -171,6 +183,8 @@ func (c Config) validate() error {
 		{"MaxUploads", int64(c.MaxUploads)},
 		{"MaxStreamInvocations", int64(c.MaxStreamInvocations)},
 		{"MaxStreamBytes", c.MaxStreamBytes},
+		{"MaxStreams", int64(c.MaxStreams)},
+		{"MaxStreamsBytes", c.MaxStreamsBytes},
 		{"ReadHeaderTimeout", int64(c.ReadHeaderTimeout)},
 		{"BodyTimeout", int64(c.BodyTimeout)},
 		{"IdleTimeout", int64(c.IdleTimeout)},

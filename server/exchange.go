@@ -35,6 +35,9 @@ type exchange struct {
 	// long-lived routes: HTTP/2 would make a frame of each part.
 	joined []byte
 
+	// partial is how much has been read of a message of a long-lived route.
+	partial int64
+
 	body      io.ReadCloser
 	bodyLeft  int64 // bytes that may still be read
 	bodyTimed bool  // its deadline is set
@@ -201,7 +204,11 @@ type exchangeBody exchange
 // Read implements [io.Reader].
 func (b *exchangeBody) Read(p []byte) (int, error) {
 	if b.route.longLived {
-		return b.body.Read(p)
+		n, err := b.body.Read(p)
+		if full := (*exchange)(b).reading(n); full != nil {
+			return n, b.said(full)
+		}
+		return n, err
 	}
 	if b.route.streaming || !b.bodyTimed {
 		b.bodyTimed = true

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 
 	"connectrpc.com/connect"
 
@@ -62,10 +63,8 @@ func (s *Server) rpcError(ctx context.Context, err error) *connect.Error {
 	if !errors.As(err, &wire) {
 		return s.fail(ctx, requestID(ctx), err).rpc()
 	}
-	for _, d := range wire.Details() {
-		if d.Type() == errorDetailName {
-			return wire // it passed the map where it arose
-		}
+	if mapped(wire) {
+		return wire
 	}
 	// From Connect itself, or from protovalidate, whose details stay.
 	kind := kindInternal
@@ -82,6 +81,11 @@ func (s *Server) rpcError(ctx context.Context, err error) *connect.Error {
 	}
 	s.metrics.failed(kind)
 	return wire
+}
+
+// mapped tells that an error passed the map of errors.go where it arose.
+func mapped(err *connect.Error) bool {
+	return slices.ContainsFunc(err.Details(), func(d *connect.ErrorDetail) bool { return d.Type() == errorDetailName })
 }
 
 var errorDetailName = string((&greenroomv1.ErrorDetail{}).ProtoReflect().Descriptor().FullName())

@@ -30,6 +30,7 @@ type Server struct {
 	errorWriter *connect.ErrorWriter
 	health      *health
 	routes      *routes
+	streams     streamsUse
 	// draining ends when Stop begins: long-lived streams end by themselves then.
 	draining context.Context
 	drain    context.CancelFunc

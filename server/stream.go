@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -87,6 +88,10 @@ const (
 func (a *actorService) InvokeStream(ctx context.Context, stream *connect.BidiStream[greenroomv1.InvokeStreamRequest, greenroomv1.InvokeStreamResponse]) error {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
+	if err := a.s.streams.open(a.s.conf.MaxStreams); err != nil {
+		return err
+	}
+	defer a.s.streams.close()
 	return newInvokeStream(ctx, cut, exchangeOf(ctx), stream.Conn()).run()
 }
 
@@ -158,6 +163,7 @@ func (st *invokeStream) receive() error {
 	for {
 		st.in.Reset() // see invokestream.Frame
 		err := st.conn.Receive(&st.in)
+		st.x.arrived()
 		switch {
 		case err == nil:
 			st.s.metrics.streamReceived.Inc()
@@ -166,12 +172,18 @@ func (st *invokeStream) receive() error {
 			}
 		case ended(err) || st.stopped():
 			return nil
-		case connect.CodeOf(err) == connect.CodeResourceExhausted:
+		case tooLarge(err):
 			return errPayloadTooLarge(st.x.route.maxMessage)
 		default:
 			return err
 		}
 	}
+}
+
+// tooLarge recognizes what Connect says of a message beyond the limit.
+func tooLarge(err error) bool {
+	var wire *connect.Error
+	return errors.As(err, &wire) && wire.Code() == connect.CodeResourceExhausted && !mapped(wire)
 }
 
 // stop lets nothing more begin, and ends receiving.
@@ -235,7 +247,7 @@ func (st *invokeStream) begin(all []*task) []*task {
 			continue
 		}
 		st.inFlight++
-		st.bytes += t.size()
+		st.hold(t.size())
 		st.accepted++
 		t.number = st.accepted
 		st.unanswered.push(t)
@@ -261,8 +273,17 @@ func (st *invokeStream) room(size int64) error {
 		return &requestError{kindStreamFull, fmt.Sprintf("the stream has %d invocations in flight; wait for replies, or open another stream", st.inFlight)}
 	case st.inFlight > 0 && st.bytes+size > st.s.conf.MaxStreamBytes:
 		return &requestError{kindStreamFull, fmt.Sprintf("the stream has %d bytes in flight; wait for replies, or open another stream", st.bytes)}
+	case st.inFlight > 0 && st.s.streams.bytes.Load()+size > st.s.conf.MaxStreamsBytes:
+		return errStreamsFull(st.s.conf.MaxStreamsBytes)
 	}
 	return nil
+}
+
+// hold counts bytes as in flight, or with a negative number no more. Its caller
+// holds mu.
+func (st *invokeStream) hold(bytes int64) {
+	st.bytes += bytes
+	st.s.streams.bytes.Add(bytes)
 }
 
 // refuse answers a task that was not begun. It waits for a client that does not
@@ -363,7 +384,7 @@ func (st *invokeStream) write() {
 			}
 		}
 		st.inFlight -= out.accepted
-		st.bytes -= out.bytes
+		st.hold(-out.bytes)
 		st.refused -= len(out.Replies) - out.accepted
 		st.writtenOne.Signal()
 	}

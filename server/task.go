@@ -152,7 +152,7 @@ func (t *task) finish(out invokestream.Reply) {
 		st.answered.Signal()
 	}
 	size := int64(len(out.Payload.Data))
-	st.bytes += size
+	st.hold(size)
 	st.ready.accepted++
 	st.ready.bytes += t.size() + size
 	st.answer(out)

@@ -1,6 +1,8 @@
 package invokestream
 
 import (
+	"fmt"
+
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -48,6 +50,17 @@ const (
 	fieldType protowire.Number = 2
 	fieldKey  protowire.Number = 3
 )
+
+// MaxEntries is how many invocations, and how many cancels, a message may have.
+// Without a bound its bytes, as few as two for an invocation, would become
+// hundreds of times as much memory.
+const MaxEntries = 16_384
+
+// keptEntries is for how many a message keeps its memory when it is used again.
+const keptEntries = 2048
+
+// errEntries is a message of too many.
+var errEntries = fmt.Errorf("a message has more than %d invocations or cancels; send several", MaxEntries)
 
 // Size is how many bytes an invocation adds to a message.
 func (i *Invocation) Size() int { return sizeMessage(i.size()) }
@@ -110,9 +123,19 @@ func (r *Request) decodeCancels(data []byte) error {
 		if n < 0 {
 			return protowire.ParseError(n)
 		}
-		r.Cancels = append(r.Cancels, id)
+		if err := r.cancel(id); err != nil {
+			return err
+		}
 		data = data[n:]
 	}
+	return nil
+}
+
+func (r *Request) cancel(id uint64) error {
+	if len(r.Cancels) == MaxEntries {
+		return errEntries
+	}
+	r.Cancels = append(r.Cancels, id)
 	return nil
 }
 
@@ -122,12 +145,15 @@ func (r *Request) Decode(data []byte) error {
 	err := fields(data, func(f field) error {
 		switch {
 		case f.is(fieldInvocations, protowire.BytesType):
+			if len(r.Invocations) == MaxEntries {
+				return errEntries
+			}
 			r.Invocations = append(r.Invocations, Invocation{})
 			return r.decodeInvocation(f.bytes, &r.Invocations[len(r.Invocations)-1])
 		case f.is(fieldCancels, protowire.BytesType):
 			return r.decodeCancels(f.bytes)
 		case f.is(fieldCancels, protowire.VarintType):
-			r.Cancels = append(r.Cancels, f.varint)
+			return r.cancel(f.varint)
 		}
 		return nil
 	})
@@ -179,6 +205,12 @@ func (r *Request) decodeKey(data []byte, k *actor.Key) error {
 
 // Reset implements [Frame].
 func (r *Request) Reset() {
+	if cap(r.Invocations) > keptEntries {
+		r.Invocations = nil
+	}
+	if cap(r.Cancels) > keptEntries {
+		r.Cancels = nil
+	}
 	clear(r.Invocations)
 	r.Invocations, r.Cancels = r.Invocations[:0], r.Cancels[:0]
 }

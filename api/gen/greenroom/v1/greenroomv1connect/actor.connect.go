@@ -69,7 +69,7 @@ type ActorServiceClient interface {
 	// of one actor that are in flight together run in any order as well. What is
 	// wrong with one invocation is in its reply, and never ends the stream; a
 	// message that cannot be decoded, or is too large, does. Messages of up to
-	// 4 MiB are never too large.
+	// 4 MiB with up to 16,384 invocations and as many cancels are never too large.
 	//
 	// How many invocations, and how many bytes, one stream may have in flight is
 	// bounded: what is beyond gets a reply of the kind stream_full, which is
@@ -222,7 +222,7 @@ type ActorServiceHandler interface {
 	// of one actor that are in flight together run in any order as well. What is
 	// wrong with one invocation is in its reply, and never ends the stream; a
 	// message that cannot be decoded, or is too large, does. Messages of up to
-	// 4 MiB are never too large.
+	// 4 MiB with up to 16,384 invocations and as many cancels are never too large.
 	//
 	// How many invocations, and how many bytes, one stream may have in flight is
 	// bounded: what is beyond gets a reply of the kind stream_full, which is
