@@ -155,6 +155,8 @@
 //   - The same while running: the guest is stopped, the instance closed, no
 //     trace. Once sealed, the commit proceeds and the caller gets its outcome;
 //     if that takes longer than Config.SettleGrace, actor.ErrAmbiguous.
+//     Where callers commit themselves (Config.Pipeline.CallersCommit), the one
+//     whose turn goes first waits for the store however long it takes.
 //   - Turn deadline (Limits.TurnDeadline, or the caller's if sooner): the same.
 //     Time in the queue counts against the caller's deadline only.
 //   - Stale commit: another writer came first. The state is dropped and its turns

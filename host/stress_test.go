@@ -15,6 +15,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/hosttest"
+	"github.com/greenroom-run/greenroom/host/pipeline"
 )
 
 // TestEverythingAtOnce crowds a small host: few activations, little guest memory,
@@ -22,11 +23,17 @@ import (
 // a stop in the middle. Every acknowledged turn must be stored, every other one
 // not, and no reader may see less than what was acknowledged before it asked.
 func TestEverythingAtOnce(t *testing.T) {
+	for name, pipelined := range map[string]pipeline.Config{"lanes": {}, "callers commit": {CallersCommit: true, Lanes: 2}} {
+		t.Run(name, func(t *testing.T) { everythingAtOnce(t, pipelined) })
+	}
+}
+
+func everythingAtOnce(t *testing.T, pipelined pipeline.Config) {
 	const callers, each, actors = 16, 150, 8
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	s := newStage(t, host.Config{
-		MaxActivations: 5, GuestMemory: 20, InstancesAhead: 2, InstanceIdle: time.Millisecond, SweepEvery: time.Millisecond,
+		Pipeline: pipelined, MaxActivations: 5, GuestMemory: 20, InstancesAhead: 2, InstanceIdle: time.Millisecond, SweepEvery: time.Millisecond,
 		Limits: host.Limits{IdleTimeout: time.Millisecond, Instances: 3},
 	})
 	deploy := func(placement string) {

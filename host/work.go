@@ -35,6 +35,7 @@ func failed(err error) outcome { return outcome{result: result{err: err}} }
 // the shard is given back.
 type leftover struct {
 	launched *batch
+	bring    bool // who does it only waits for the commit of launched
 	answered answers
 	idle     bool // the activation has no work any more
 	gone     bool // and has left the table
@@ -127,6 +128,7 @@ func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) 
 	}
 	o.stats = c.stats
 	var left leftover
+	left.bring = !goOn && c.receiver == nil && h.cfg.Pipeline.CallersCommit
 	s.mu.Lock()
 	s.running.remove(c)
 	switch {
@@ -194,10 +196,8 @@ func (h *Host) proceed(s *shard, a *activation, now time.Time, left *leftover) {
 
 // finishOff does what is left, without the lock.
 func (h *Host) finishOff(s *shard, a *activation, left *leftover) {
-	if left.launched != nil {
-		if err := h.commits.Submit(left.launched); err != nil {
-			h.landed(left.launched, err, h.cfg.Clock())
-		}
+	if left.launched != nil && !left.bring {
+		h.submitted(left.launched, h.commits.Submit(left.launched))
 	}
 	if left.gone {
 		h.deactivated(a, DeactivateDone)
@@ -205,6 +205,16 @@ func (h *Host) finishOff(s *shard, a *activation, left *leftover) {
 	left.answered.send()
 	if left.idle {
 		s.work.Done()
+	}
+	if left.launched != nil && left.bring { // last, since it takes as long as a commit
+		h.submitted(left.launched, h.commits.Bring(left.launched))
+	}
+}
+
+// submitted sees to a flight that the pipeline may have refused.
+func (h *Host) submitted(b *batch, err error) {
+	if err != nil {
+		h.landed(b, err, h.cfg.Clock())
 	}
 }
 

@@ -11,6 +11,12 @@ type Config struct {
 	// many of loads. Defaults to 4, which keeps PostgreSQL, one node of
 	// CockroachDB and the log of the embedded store busy; a cluster takes more.
 	Lanes int
+	// CallersCommit lets a caller that waits for its own commit anyway bring it to
+	// the store, if a lane is free, instead of a goroutine of the pipeline. That
+	// saves two changes of goroutine, which an idle machine feels; but a caller
+	// whose context ends then waits for as long as the store takes. It is for
+	// stores on a disk of this machine. Defaults to false.
+	CallersCommit bool
 	// GroupRows is the most commits or loads in a group. Defaults to 256.
 	GroupRows int
 	// GroupBytes is the most bytes of commits in a group, and of states that a

@@ -16,6 +16,10 @@
 // answered, before the group's answers are handed out. There is no goroutine
 // without work.
 //
+// A caller that would only wait for its commit may be the lane itself
+// ([Commits.Bring]): on an idle machine the two changes of goroutine cost more than
+// the turn.
+//
 // Commits and loads have lanes of their own, and so have loads that may be
 // stale: a group has one kind.
 //

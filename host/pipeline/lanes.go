@@ -41,8 +41,9 @@ func (l *lanes[T]) init(cfg Config, size func(T) int64, serve func([]T, func()),
 	l.spare.New = func() any { return new([]T) }
 }
 
-// put queues one more, and sends a lane if one is free.
-func (l *lanes[T]) put(item T) error {
+// put queues one more, and sends a lane if one is free; with own the caller is that
+// lane, and put returns when the store has answered.
+func (l *lanes[T]) put(item T, own bool) error {
 	size := l.size(item)
 	l.mu.Lock()
 	if l.stalled.Load() {
@@ -60,6 +61,13 @@ func (l *lanes[T]) put(item T) error {
 	l.bytes += size
 	if l.busy < l.cfg.Lanes {
 		l.busy++
+		if own {
+			group := l.take()
+			l.working.Add(1)
+			l.mu.Unlock()
+			l.work(group)
+			return nil
+		}
 		l.send()
 	} else if !l.watched {
 		l.watch()

@@ -96,7 +96,7 @@ func (l *Loads) Load(ctx context.Context, key actor.Key, opts actor.LoadOptions)
 		lanes = &l.stale
 	}
 	one := &load{key: key, answer: make(chan loaded, 1)}
-	if err := lanes.put(one); err != nil {
+	if err := lanes.put(one, false); err != nil {
 		return actor.Row{}, err
 	}
 	select {

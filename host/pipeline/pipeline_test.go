@@ -338,3 +338,47 @@ type versioned struct {
 }
 
 func (w *versioned) Commit() actor.Commit { return actor.Commit{Key: w.key, ReadVersion: w.version} }
+
+// TestBring: the caller is the lane if one is free, and waits for nothing if
+// none is.
+func TestBring(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := &fakeStore{}
+		c := NewCommits(t.Context(), Config{Lanes: 1}, first, time.Now)
+		answered := make(chan string, 3)
+		bring := func(id string) {
+			w := &work{key: key(id), done: func(err error) { answered <- fmt.Sprint(id, " ", err) }}
+			if err := c.Bring(w); err != nil {
+				t.Error(err)
+			}
+		}
+		brought := make(chan struct{})
+		go func() { bring("a"); close(brought) }()
+		synctest.Wait()
+		bring("b") // the lane is busy
+		bring("c")
+		select {
+		case <-brought:
+			t.Fatal("the one that is the lane did not wait for the store")
+		default:
+		}
+		for _, want := range []string{"  store: commit a\n", "  store: commit b c\n"} {
+			if got := first.tell(); got != want {
+				t.Errorf("the store got %q, want %q", got, want)
+			}
+			first.mu.Lock()
+			g := first.groups[0]
+			first.groups = first.groups[1:]
+			first.mu.Unlock()
+			g.release <- nil
+			synctest.Wait()
+		}
+		<-brought
+		for _, want := range []string{"a <nil>", "b <nil>", "c <nil>"} {
+			if got := <-answered; got != want {
+				t.Errorf("answered %q, want %q", got, want)
+			}
+		}
+		c.Wait()
+	})
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/hosttest"
+	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
@@ -82,6 +83,7 @@ type rig struct {
 	folded atomic.Int64
 	// egress sends the requests of actors; nil: none are.
 	egress host.Egress
+	hosts  atomic.Int64
 }
 
 func newRig(t *testing.T, s store.Store, app string, cfg faultstore.Config) *rig {
@@ -93,7 +95,9 @@ func (r *rig) host(t *testing.T, limits host.Limits) *host.Host {
 	t.Helper()
 	h, err := host.New(host.Config{
 		Committer: r.store, Modules: r.world, Engine: r.world, Limits: limits, Egress: r.egress,
-		Events: host.Events{Commit: func(e host.CommitEnd) { r.folded.Add(int64(e.GroupSize - 1)) }},
+		// Every other host as on the embedded store, every other as on a database.
+		Pipeline: pipeline.Config{CallersCommit: r.hosts.Add(1)%2 == 1},
+		Events:   host.Events{Commit: func(e host.CommitEnd) { r.folded.Add(int64(e.GroupSize - 1)) }},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/greenroom-run/greenroom/grants"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/egress"
+	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/store"
@@ -105,6 +106,7 @@ func (n *Node) start(ctx context.Context) error {
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory,
 		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory,
+		Pipeline: pipeline.Config{CallersCommit: n.cfg.StoreURL == ""},
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/host/wasm"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/store"
@@ -66,7 +67,8 @@ func Load(ctx context.Context, s Spec) (res load.Result, err error) {
 	if err := deploy(ctx, mods, s.Wasm); err != nil {
 		return res, err
 	}
-	h, err := host.New(host.Config{Committer: st, Modules: mods, Engine: engine, Logger: quiet, MaxActivations: 2 * s.Plan.Actors})
+	h, err := host.New(host.Config{Committer: st, Modules: mods, Engine: engine, Logger: quiet, MaxActivations: 2 * s.Plan.Actors,
+		Pipeline: pipeline.Config{CallersCommit: s.StoreURL == ""}}) // as package node has it
 	if err != nil {
 		return res, err
 	}
