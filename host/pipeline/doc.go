@@ -9,12 +9,17 @@
 //	             └─▶ refused: the queue is full,            └─ each on its own
 //	                 or the store answers no lane
 //
-// A lane is the permission to have one group at the store. A lane that is free
-// takes at once all that is queued, up to [Config.GroupRows] and
-// [Config.GroupBytes]: who meets an idle store waits for nobody, and a busy one
-// is given larger groups. A lane is free again as soon as the store has
-// answered, before the group's answers are handed out. There is no goroutine
-// without work.
+// A lane is the permission to have one group at the store. It takes all that is
+// queued, up to [Config.GroupRows] and [Config.GroupBytes]: who meets an idle store
+// waits for nobody, and a busy one is given larger groups. A lane is free again as
+// soon as the store has answered, before the group's answers are handed out. There
+// is no goroutine without work.
+//
+// How many lanes are in use follows the load. One is, while what it leaves in the
+// queue is less than half a group; more are as the queue grows, since the costs of
+// a group are shared by its members, and several small ones at once cost more than
+// one after the other. What has waited for 10 ms gets a lane in any case: the busy
+// ones may be held up.
 //
 // A caller that would only wait for its commit may be the lane itself
 // ([Commits.Bring]): on an idle machine the two changes of goroutine cost more than

@@ -22,18 +22,20 @@ type lanes[T any] struct {
 	// refuse answers an item that no lane has taken.
 	refuse func(item T, err error)
 
-	mu      sync.Mutex
-	queue   []T // from head on
-	head    int
-	bytes   int64 // of the queue
-	busy    int   // lanes with a group at the store
-	answers int   // groups that the store has answered
-	seen    int   // answers when the watch last looked
-	watched bool  // a watch is set: something waited for a lane since it last looked
-	stalled atomic.Bool
-	freed   func()
-	working sync.WaitGroup
-	spare   sync.Pool // of *[]T
+	mu       sync.Mutex
+	queue    []T // from head on
+	head     int
+	bytes    int64 // of the queue
+	busy     int   // lanes with a group at the store
+	answers  int   // groups that the store has answered
+	seen     int   // answers when the watch last looked
+	watched  bool  // a watch is set: something waited for a lane since it last looked
+	stalled  atomic.Bool
+	freed    func()
+	hurry    *time.Timer // runs when what is queued has waited for long enough
+	hurrying bool        // it is on its way
+	working  sync.WaitGroup
+	spare    sync.Pool // of *[]T
 }
 
 func (l *lanes[T]) init(cfg Config, size func(T) int64, serve func([]T, func()), refuse func(T, error)) {
@@ -41,8 +43,49 @@ func (l *lanes[T]) init(cfg Config, size func(T) int64, serve func([]T, func()),
 	l.spare.New = func() any { return new([]T) }
 }
 
-// put queues one more, and sends a lane if one is free; with own the caller is that
-// lane, and put returns when the store has answered.
+// patience is how long what would be a small group waits for a busy lane before
+// it gets one of its own: longer than a store takes that is well, so that it
+// decides only where a group is held up, by a locked row say.
+const patience = 10 * time.Millisecond
+
+// worthLane reports whether what waits, in so many, is worth one more lane beside
+// busy ones: a group has costs that its members share, so that a few small ones at
+// once are done later than one after the other.
+func (l *lanes[T]) worthLane(waiting int) bool {
+	if l.busy == 0 || waiting >= (l.cfg.GroupRows+1)/2 || l.bytes >= l.cfg.GroupBytes/2 {
+		return true
+	}
+	// What is not known of loads can be expected.
+	return int64(waiting)*l.weigh(l.queue[l.head]) >= l.cfg.GroupBytes/2
+}
+
+// wait sees to it that what stays in the queue does not stay for long. The caller
+// has the lock.
+func (l *lanes[T]) wait() {
+	if l.hurrying || l.busy == l.cfg.Lanes || l.head == len(l.queue) {
+		return
+	}
+	l.hurrying = true
+	if l.hurry == nil {
+		l.hurry = time.AfterFunc(patience, l.sendWaiters)
+		return
+	}
+	l.hurry.Reset(patience)
+}
+
+func (l *lanes[T]) sendWaiters() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hurrying = false
+	if l.busy < l.cfg.Lanes && l.head < len(l.queue) {
+		l.busy++
+		l.send()
+	}
+	l.wait()
+}
+
+// put queues one more, and sends a lane if one is free and worth it; with own the
+// caller is that lane, and put returns when the store has answered.
 func (l *lanes[T]) put(item T, own bool) error {
 	size := l.size(item)
 	l.mu.Lock()
@@ -59,11 +102,12 @@ func (l *lanes[T]) put(item T, own bool) error {
 	}
 	l.queue = append(l.queue, item)
 	l.bytes += size
-	if l.busy < l.cfg.Lanes {
+	if l.busy < l.cfg.Lanes && l.worthLane(waiting+1) {
 		l.busy++
 		if own {
 			group := l.take()
 			l.working.Add(1)
+			l.wait()
 			l.mu.Unlock()
 			l.work(group)
 			return nil
@@ -72,12 +116,13 @@ func (l *lanes[T]) put(item T, own bool) error {
 	} else if !l.watched {
 		l.watch()
 	}
+	l.wait()
 	l.mu.Unlock()
 	return nil
 }
 
 // watch looks again after Config.StallAfter. One watch serves all that comes
-// meanwhile. The caller has the lock; all lanes are busy.
+// meanwhile. The caller has the lock; all lanes are busy, or will be in patience.
 func (l *lanes[T]) watch() {
 	l.watched, l.seen = true, l.answers
 	time.AfterFunc(l.cfg.StallAfter, l.look)
@@ -166,17 +211,18 @@ func (l *lanes[T]) work(group *[]T) {
 	l.spare.Put(group)
 }
 
-// free gives a lane to what is queued, if anything is.
+// free gives a lane to what is queued, if that is worth one.
 func (l *lanes[T]) free() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answers++
 	l.stalled.Store(false)
-	if l.head < len(l.queue) {
-		l.send()
-		return
-	}
 	l.busy--
+	if waiting := len(l.queue) - l.head; waiting > 0 && l.worthLane(waiting) {
+		l.busy++
+		l.send()
+	}
+	l.wait()
 }
 
 // waiting returns how many wait for a lane.
