@@ -36,21 +36,12 @@ type Overlay struct {
 	rev     uint64
 	limit   int64 // bytes of the encoded state
 	cleared bool  // DeleteAll hid the base
-	changes map[string]change
-	count   int   // visible keys
-	size    int64 // bytes of visible keys and values
-	sorted  []string
+	changes changes
+	count   int              // visible keys
+	size    int64            // bytes of visible keys and values
 	entry   envelope.Entry   // what each hands out
 	was, is []envelope.Entry // room for what Patch is given
 	key     []byte           // what bytes returns
-}
-
-// change is what the turn made of one key. A deleted change hides a key of the
-// base; there is none for a key that the base does not show.
-type change struct {
-	format  abi.Format
-	value   []byte
-	deleted bool
 }
 
 // Reset begins a turn on base, whose visible state has the revision rev; limit
@@ -58,10 +49,7 @@ type change struct {
 func (o *Overlay) Reset(base *State, revs *Revisions, rev uint64, limit int64) {
 	o.base, o.revs, o.rev, o.limit = base, revs, rev, limit
 	o.cleared = false
-	if o.changes == nil {
-		o.changes = make(map[string]change)
-	}
-	clear(o.changes)
+	o.changes.clear()
 	o.count, o.size = len(base.entries), int64(base.sums.raw)
 }
 
@@ -70,7 +58,7 @@ func (o *Overlay) Revision() uint64 { return o.rev }
 
 // Get returns the value of key.
 func (o *Overlay) Get(key []byte) (value []byte, format abi.Format, ok bool) {
-	if c, found := o.changes[string(key)]; found {
+	if c, found := o.changes.get(key); found {
 		return c.value, c.format, !c.deleted
 	}
 	if o.cleared {
@@ -122,7 +110,7 @@ func (o *Overlay) set(key, value []byte, format abi.Format) (changed bool, code 
 	}
 	o.size, o.count = size, count
 	// A non-nil copy: the value of a key that exists is never nil.
-	o.changes[o.name(key)] = change{format: format, value: append([]byte{}, value...)}
+	o.changes.put(change{key: o.name(key), format: format, value: append([]byte{}, value...)})
 	o.rev = o.revs.Next()
 	return true, 0
 }
@@ -151,9 +139,9 @@ func (o *Overlay) remove(key []byte) (existed bool) {
 	o.count--
 	o.size -= int64(len(key) + len(old))
 	if at, inBase := o.base.find(key); inBase && !o.cleared {
-		o.changes[o.base.entries[at].Key] = change{deleted: true}
+		o.changes.put(change{key: o.base.entries[at].Key, deleted: true})
 	} else {
-		delete(o.changes, string(key))
+		o.changes.remove(key)
 	}
 	o.rev = o.revs.Next()
 	return true
@@ -165,7 +153,7 @@ func (o *Overlay) DeleteAll() int {
 	if n == 0 {
 		return 0
 	}
-	clear(o.changes)
+	o.changes.clear()
 	o.cleared, o.count, o.size = true, 0, 0
 	o.rev = o.revs.Next()
 	return n
@@ -283,7 +271,7 @@ func (o *Overlay) bytes(key string) []byte {
 // The overlay stays as it is. Nothing is encoded but what would keep too much
 // memory alive otherwise.
 func (o *Overlay) Seal() (next *State, changed bool, err error) {
-	if !o.cleared && len(o.changes) == 0 {
+	if !o.cleared && o.changes.len() == 0 {
 		return o.base, false, nil
 	}
 	if o.count == 0 && o.base.format == actor.FormatNone {
@@ -296,11 +284,10 @@ func (o *Overlay) Seal() (next *State, changed bool, err error) {
 	base, sums, held := from.entries, from.sums, from.held
 	entries := make([]envelope.Entry, 0, o.count)
 	changed = o.cleared || o.base.format == actor.FormatNone
-	for _, key := range o.sortChanges() {
-		at, found := find(base, key)
+	for _, c := range o.changes.inOrder() {
+		at, found := find(base, c.key)
 		entries = append(entries, base[:at]...)
 		base = base[at:]
-		c := o.changes[key]
 		if found {
 			if c.deleted || c.format != base[0].Format || !bytes.Equal(c.value, base[0].Value) {
 				changed = true
@@ -311,7 +298,7 @@ func (o *Overlay) Seal() (next *State, changed bool, err error) {
 		if c.deleted {
 			continue
 		}
-		e := envelope.Entry{Key: key, Format: c.format, Value: c.value}
+		e := envelope.Entry{Key: c.key, Format: c.format, Value: c.value}
 		changed = changed || !found
 		sums.add(&e)
 		held += len(c.value)
@@ -329,32 +316,22 @@ func sameEntry(a, b envelope.Entry) bool {
 	return a.Key == b.Key && a.Format == b.Format && bytes.Equal(a.Value, b.Value)
 }
 
-// sortChanges returns the keys of the changes in order.
-func (o *Overlay) sortChanges() []string {
-	o.sorted = o.sorted[:0]
-	for key := range o.changes {
-		o.sorted = append(o.sorted, key)
-	}
-	slices.Sort(o.sorted)
-	return o.sorted
-}
-
 // each calls f with every visible entry, in ascending order of keys.
 func (o *Overlay) each(f func(*envelope.Entry)) {
 	var base []envelope.Entry
 	if !o.cleared {
 		base = o.base.entries
 	}
-	for _, key := range o.sortChanges() {
-		for len(base) > 0 && base[0].Key < key {
+	for _, c := range o.changes.inOrder() {
+		for len(base) > 0 && base[0].Key < c.key {
 			f(&base[0])
 			base = base[1:]
 		}
-		if len(base) > 0 && base[0].Key == key {
+		if len(base) > 0 && base[0].Key == c.key {
 			base = base[1:]
 		}
-		if c := o.changes[key]; !c.deleted {
-			o.entry = envelope.Entry{Key: key, Format: c.format, Value: c.value}
+		if !c.deleted {
+			o.entry = envelope.Entry{Key: c.key, Format: c.format, Value: c.value}
 			f(&o.entry)
 		}
 	}
