@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,9 +31,9 @@ func (s *stage) callNew(t *testing.T, from, n int) {
 // allows, and go when nobody needs them.
 func TestInstancesAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		made := 0
+		var made atomic.Int64 // also those that the host makes on its own
 		s := newStage(t, host.Config{InstancesAhead: 3, SweepEvery: time.Second, InstanceIdle: time.Hour,
-			Events: host.Events{InstanceMade: func(host.InstanceEvent) { made++ }}})
+			Events: host.Events{InstanceMade: func(host.InstanceEvent) { made.Add(1) }}})
 		s.world.Deploy("app", "T", dedicated())
 		s.world.Deploy("app", "Uncalled", dedicated())
 		synctest.Wait()
@@ -47,8 +48,8 @@ func TestInstancesAhead(t *testing.T) {
 		if ahead := s.world.Open() - 21; ahead < 1 || ahead > 3 {
 			t.Errorf("%d wait after many calls", ahead)
 		}
-		if made != s.world.Open() {
-			t.Errorf("%d events, %d instances", made, s.world.Open())
+		if int(made.Load()) != s.world.Open() {
+			t.Errorf("%d events, %d instances", made.Load(), s.world.Open())
 		}
 		time.Sleep(3 * time.Second) // the bubble's time: two sweeps without a call at least
 		synctest.Wait()
@@ -69,9 +70,9 @@ func TestInstancesAhead(t *testing.T) {
 func TestInstancesAheadGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room = 8
-		made := 0
+		var made atomic.Int64 // also those that the host makes on its own
 		s := newStage(t, host.Config{InstancesAhead: room, GuestMemory: room,
-			Events: host.Events{InstanceMade: func(host.InstanceEvent) { made++ }}})
+			Events: host.Events{InstanceMade: func(host.InstanceEvent) { made.Add(1) }}})
 		small := dedicated()
 		small.MemoryBytes = 1
 		s.world.Deploy("app", "T", small)
@@ -79,10 +80,10 @@ func TestInstancesAheadGiveWay(t *testing.T) {
 		if s.world.Open() != room {
 			t.Errorf("%d instances of %d actors in memory for as many", s.world.Open(), room)
 		}
-		before := made
+		before := made.Load()
 		s.callNew(t, 0, room)
-		if made != before {
-			t.Errorf("%d actors had lost their instances to those that wait", made-before)
+		if made.Load() != before {
+			t.Errorf("%d actors had lost their instances to those that wait", made.Load()-before)
 		}
 	})
 }
