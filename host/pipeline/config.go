@@ -8,8 +8,9 @@ import (
 // Config bounds a pipeline. The zero value of a field means its default.
 type Config struct {
 	// Lanes is how many groups of commits may be at the store at once, and how
-	// many of loads. Defaults to 4, which keeps PostgreSQL, one node of
-	// CockroachDB and the log of the embedded store busy; a cluster takes more.
+	// many of loads; as many are used as the load is worth. Defaults to 4, which
+	// keeps PostgreSQL, one node of CockroachDB and the log of the embedded store
+	// busy; a cluster takes more.
 	Lanes int
 	// CallersCommit lets a caller that waits for its own commit anyway bring it to
 	// the store, if a lane is free, instead of a goroutine of the pipeline. That
