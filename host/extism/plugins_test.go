@@ -41,7 +41,7 @@ func TestInspectPlugins(t *testing.T) {
 		methods []string
 	}{
 		{counter(t), "Counter", []string{"Add", "Get", "WhoAmI"}},
-		{ledger(t), "Ledger", []string{"deposit", "withdraw", "balance", "note"}},
+		{ledger(t), "Ledger", []string{"deposit", "withdraw", "balance", "note", "report"}},
 	} {
 		spec, found, err := e.Inspect(context.Background(), tt.wasm)
 		if err != nil || len(found) > 0 {

@@ -102,7 +102,7 @@ func TestExtismPluginsThatMisbehave(t *testing.T) {
 	}{
 		{"loops", wasmtest.Code(wasmtest.Forever(), wasmtest.I32Const(0)), connect.CodeDeadlineExceeded, "deadline"},
 		{"traps", wasmtest.Code(wasmtest.Unreachable), connect.CodeInternal, "guest_trap"},
-		{"fetches", wasmtest.Code(wasmtest.I64Const(0), wasmtest.I64Const(0), wasmtest.Call(0), wasmtest.Drop, wasmtest.I32Const(0)), connect.CodeInternal, "guest_trap"},
+		{"fetches", wasmtest.Code(wasmtest.I64Const(0), wasmtest.I64Const(0), wasmtest.Call(0), wasmtest.Drop, wasmtest.I32Const(0)), connect.CodeInvalidArgument, "guest_error"},
 		{"fails", wasmtest.I32Const(1), connect.CodeUnknown, "guest_error"},
 	} {
 		r.deploy(t, tt.app, build(plain, tt.body))

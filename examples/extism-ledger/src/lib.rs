@@ -86,3 +86,35 @@ pub fn note(text: String) -> FnResult<String> {
     info!("noted at {}", now);
     Ok(format!("{} {}", now, before.unwrap_or_default()))
 }
+
+// What the PDK's feature http calls, which needs crates that Rust 1.63 lacks.
+#[link(wasm_import_module = "extism:host/env")]
+extern "C" {
+    fn http_request(request: u64, body: u64) -> u64;
+    fn http_status_code() -> i32;
+}
+
+#[host_fn]
+extern "ExtismHost" {
+    fn greenroom_secret_get(name: &str) -> String;
+}
+
+/// Posts the balance to where the app's configuration says, with a secret of the
+/// app, and replies with the answer's status and text.
+#[plugin_fn]
+pub fn report(_: ()) -> FnResult<String> {
+    let url = config::get("report_url")?.unwrap_or_default();
+    let key = unsafe { greenroom_secret_get("report_key")? };
+    let request = serde_json::json!({
+        "url": url,
+        "method": "POST",
+        "headers": {"authorization": format!("Bearer {key}")},
+    });
+    let request = Memory::from_bytes(serde_json::to_vec(&request)?)?;
+    let body = Memory::from_bytes(serde_json::to_vec(&Balance { cents: stored()? })?)?;
+    let answer = unsafe { http_request(request.offset(), body.offset()) };
+    let text = Memory::find(answer).map_or(String::new(), |m| {
+        String::from_utf8_lossy(&m.to_vec()).into_owned()
+    });
+    Ok(format!("{} {}", unsafe { http_status_code() }, text))
+}
