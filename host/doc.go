@@ -93,6 +93,23 @@
 // A delete, a turn of another lane and the first one under another deployment
 // wait until there is no batch.
 //
+// # What leaves
+//
+// An HTTP request of a guest leaves the host while its turn runs. Before it does,
+// the turn waits until its activation has no batch: then all that it could have
+// observed is durable, as for a reply. If the state was dropped meanwhile, the guest
+// is ended and the call goes again: nothing was sent. The other lanes run on
+// committed state and have nothing to wait for.
+//
+// From then on the call has left. It is not run again, whatever becomes of its
+// commit: where it would go again, and where an error would tell its caller to
+// repeat it, the answer is actor.ErrLeft. A call with an idempotency key is as any
+// other: its caller has said that it may run twice.
+//
+// A turn that waits for an answer keeps its instance, and in the locked lane its
+// transaction: the memory of the guest is in use, and there is nothing to give back
+// before turns have executor slots.
+//
 // # Idempotency keys
 //
 // A call with a key is recorded, with its reply, in its turn's commit, for
