@@ -49,25 +49,40 @@ func ReadKeyFile(path string) (*Keyring, error) {
 }
 
 // MakeKeyFile reads the file, and makes it with a new key if there is none. Nobody
-// but its owner can read it.
+// but its owner can read it. One process at a time may make it: who holds the lock
+// of the folder.
 func MakeKeyFile(path string) (*Keyring, error) {
-	secret := make([]byte, keyBytes)
-	rand.Read(secret) // never fails: see crypto/rand
-	// Written aside and linked, so that no other process reads half of it, and of
-	// two that make it one wins.
-	f, err := os.CreateTemp(filepath.Dir(path), ".secrets-*")
-	if err != nil {
-		return nil, fmt.Errorf("make a key for secrets: %w", err)
-	}
-	defer os.Remove(f.Name())
-	_, err = fmt.Fprintf(f, "# Greenroom's key for secrets. Without it they cannot be read.\n%x\n", secret)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Link(f.Name(), path)
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("make a key for secrets: %w", err)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := writeKeyFile(path); err != nil {
+			return nil, fmt.Errorf("make a key for secrets: %w", err)
+		}
 	}
 	return ReadKeyFile(path)
+}
+
+// writeKeyFile leaves the whole file or none, whenever a crash comes: a secret
+// sealed with a key that is lost is lost as well.
+func writeKeyFile(path string) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, ".secrets-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // gone already, if all went well
+	secret := make([]byte, keyBytes)
+	rand.Read(secret) // never fails: see crypto/rand
+	_, err = fmt.Fprintf(f, "# Greenroom's key for secrets. Without it they cannot be read.\n%x\n", secret)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 func parseKeys(text string) (*Keyring, error) {
