@@ -123,7 +123,7 @@ func (l *lane) abandon(ca *call, why error) (sent, left bool) {
 	sent = ca.sent
 	if sent {
 		l.slots.forget(ca.slot)
-		if why != context.DeadlineExceeded || ca.deadline.IsZero() {
+		if !errors.Is(why, context.DeadlineExceeded) || ca.deadline.IsZero() {
 			l.gone = append(l.gone, ca.inv.ID)
 			l.nudge()
 		}

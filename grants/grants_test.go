@@ -200,7 +200,7 @@ func TestSecrets(t *testing.T) {
 			t.Fatalf("with byte %d changed: %q", n, got)
 		}
 	}
-	for n := range len(first) {
+	for n := range first {
 		ok(t, s.PutSetting(t.Context(), actor.Setting{App: app, Kind: actor.SettingSecret, Name: "key", Value: first[:n]}))
 		r.pass(time.Minute)
 		if got := r.secret(t, "key"); !strings.HasPrefix(got, "! ") {

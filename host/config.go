@@ -178,8 +178,10 @@ const (
 	// reply at once.
 	MaxStateAndPayload = actor.MaxCommitBytes - 64<<10
 	// StatesInMemory is how many of the largest states Config.StateMemory holds
-	// at least, PayloadsInMemory the same of payloads and Config.CallMemory.
-	StatesInMemory, PayloadsInMemory = 8, 2
+	// at least.
+	StatesInMemory = 8
+	// PayloadsInMemory is the same of payloads and Config.CallMemory.
+	PayloadsInMemory = 2
 )
 
 // fits reports limits that leave no room for a single turn.

@@ -130,7 +130,7 @@ func testTaskContext(t *testing.T) {
 			t.Fatal("it ended before its end, or lost a value")
 		}
 		if reason == endDeadline {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}
 		if !asked.end(reason) || asked.end(endCanceled) || !unasked.end(reason) {
 			t.Error("it does not end once")
@@ -138,7 +138,7 @@ func testTaskContext(t *testing.T) {
 		<-asked.Done()
 		<-unasked.Done()
 		<-derived.Done()
-		if asked.Err() != want || unasked.Err() != want || derived.Err() != want {
+		if !errors.Is(asked.Err(), want) || !errors.Is(unasked.Err(), want) || !errors.Is(derived.Err(), want) {
 			t.Errorf("it ended with %v, what was derived of it with %v", asked.Err(), derived.Err())
 		}
 		stop()
@@ -147,7 +147,7 @@ func testTaskContext(t *testing.T) {
 	done := c.Done()
 	cancel()
 	<-done
-	if c.Err() != context.Canceled {
+	if !errors.Is(c.Err(), context.Canceled) {
 		t.Errorf("with its stream it ended with %v", c.Err())
 	}
 }

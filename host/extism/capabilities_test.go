@@ -3,6 +3,7 @@ package extism
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestCapabilitiesOfAPlugin(t *testing.T) {
 	if got := string(c.reply.Data); got != "202 noted" {
 		t.Errorf("replied %q", got)
 	}
-	if len(c.requests) != 1 || c.requests[0].Method != "POST" || c.requests[0].URL != "https://reports.example/ledger" || string(c.requests[0].Body) != `{"cents":500}` ||
+	if len(c.requests) != 1 || c.requests[0].Method != http.MethodPost || c.requests[0].URL != "https://reports.example/ledger" || string(c.requests[0].Body) != `{"cents":500}` ||
 		len(c.requests[0].Headers) != 1 || c.requests[0].Headers[0] != (abi.Header{Name: "authorization", Value: "Bearer hush"}) {
 		t.Errorf("sent %+v", c.requests)
 	}

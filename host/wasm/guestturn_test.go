@@ -41,7 +41,6 @@ type steadyCalls struct {
 	*fakeCalls
 	json   []byte
 	rev    uint64
-	fresh  bool // each turn finds a revision that it has not seen
 	writes int
 }
 

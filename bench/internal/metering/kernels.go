@@ -102,7 +102,7 @@ func runKernels(ctx context.Context, s kernelsSpec) (all []kernelTimes, err erro
 	for _, w := range work {
 		var seconds [3][]float64
 		times := 1
-		for round := 0; round < kernelRounds; round++ {
+		for round := range kernelRounds {
 			for i, f := range forms {
 				took, err := f.run(ctx, w.kernel, w.amount, times)
 				if err != nil {

@@ -134,7 +134,7 @@ func runRunaways(ctx context.Context, s runawaySpec) (res runawayResult, err err
 
 	var overruns, collections []time.Duration
 	bodies := [phases]func() error{
-		without: func() error { time.Sleep(runawayLimit); return nil },
+		without: func() error { <-time.After(runawayLimit); return nil },
 		besideGo: func() error {
 			for began := time.Now(); time.Since(began) < runawayLimit; {
 				runtime.Gosched()
@@ -191,7 +191,7 @@ const (
 func collected(body func() error) (took time.Duration, err error) {
 	var collector sync.WaitGroup
 	collector.Go(func() {
-		time.Sleep(runawayLimit / 2)
+		<-time.After(runawayLimit / 2)
 		began := time.Now()
 		runtime.GC()
 		took = time.Since(began)
@@ -233,7 +233,7 @@ func newNeighbours(ctx context.Context, e *wasm.Engine) (*neighbourhood, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer trial.Close(ctx)
+	defer func() { _ = trial.Close(ctx) }()
 	quickest := time.Hour
 	for range 50 {
 		began := time.Now()
@@ -306,7 +306,7 @@ func (n *neighbourhood) during(ctx context.Context, body func(begin func(phase) 
 		now.Store(int32(p))
 		return func() {
 			now.Store(int32(between))
-			time.Sleep(2 * neighbourPeriod) // what is left of the phase ends
+			<-time.After(2 * neighbourPeriod) // what is left of the phase ends
 		}
 	})
 	close(stop)
