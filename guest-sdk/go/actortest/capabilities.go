@@ -53,7 +53,7 @@ func (h *turnHost) answer(r *abi.HTTPRequest) abi.HTTPResponse {
 		return err == nil && rule.Matches(target)
 	}):
 		return abi.HTTPResponse{Code: abi.HTTPDenied, Message: "the type does not declare " + target.String() + "; add it to actor.Capabilities.HTTP"}
-	case h.overlay.readOnly && r.Method != "GET" && r.Method != "HEAD":
+	case h.overlay.readOnly && !slices.Contains([]string{"GET", "HEAD"}, r.Method):
 		return abi.HTTPResponse{Code: abi.HTTPReadOnly, Message: "a read-only method may send GET and HEAD alone"}
 	case h.harness.http == nil:
 		return abi.HTTPResponse{Code: abi.HTTPDenied, Message: "the app was not granted " + target.String() + "; in this test, call HandleHTTP"}
