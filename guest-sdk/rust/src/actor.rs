@@ -52,7 +52,15 @@ pub trait State: Default + 'static {
     /// # Errors
     ///
     /// JSON has no form for it.
-    fn save(&self) -> Result<Vec<u8>, Error>;
+    fn save(&self) -> Result<Vec<u8>, Error> {
+        let mut out = Vec::with_capacity(64);
+        self.save_to(&mut out)?;
+        Ok(out)
+    }
+
+    /// Makes `out` what [`save`](State::save) returns.
+    #[doc(hidden)]
+    fn save_to(&self, out: &mut Vec<u8>) -> Result<(), Error>;
 }
 
 impl<T: ToJson + FromJson + Default + 'static> State for T {
@@ -67,11 +75,17 @@ impl<T: ToJson + FromJson + Default + 'static> State for T {
         }
     }
 
-    fn save(&self) -> Result<Vec<u8>, Error> {
-        let text = self.to_json()?;
-        match text.as_slice() {
-            b"null" => Ok(b"{}".to_vec()), // a struct without fields
-            [b'{', ..] => Ok(text),
+    fn save_to(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        out.clear();
+        self.append_json(out)?;
+        match out.as_slice() {
+            [b'{', ..] => Ok(()),
+            b"null" => {
+                // A struct without fields.
+                out.clear();
+                out.extend_from_slice(b"{}");
+                Ok(())
+            }
             _ => Err(Error::new(
                 crate::Status::Internal,
                 "bad_state",

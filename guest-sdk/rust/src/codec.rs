@@ -4,6 +4,7 @@
 //! You need this module only to speak the ABI without the rest of the SDK. It
 //! passes the vectors in `abi/testdata/vectors`, as the Go codec does.
 
+use crate::text;
 use std::fmt;
 
 /// The ABI version that this SDK speaks.
@@ -156,8 +157,14 @@ pub fn encode_turn(turn: &TurnFrame<'_>) -> Vec<u8> {
 ///
 /// The frame is not well formed; it says where and why.
 pub fn decode_turn(frame: &[u8]) -> Result<TurnFrame<'_>, FrameError> {
-    let mut r = Reader::new("turn frame", KIND_TURN, frame)?;
     let mut turn = TurnFrame::default();
+    read_turn(frame, &mut turn)?;
+    Ok(turn)
+}
+
+/// Decodes a turn into one that is empty.
+pub(crate) fn read_turn<'a>(frame: &'a [u8], turn: &mut TurnFrame<'a>) -> Result<(), FrameError> {
+    let mut r = Reader::new("turn frame", KIND_TURN, frame)?;
     while let Some((tag, value)) = r.next()? {
         match tag {
             1 => turn.what = u8::from_le_bytes(r.number(value)?),
@@ -175,7 +182,7 @@ pub fn decode_turn(frame: &[u8]) -> Result<TurnFrame<'_>, FrameError> {
             _ => {}
         }
     }
-    Ok(turn)
+    Ok(())
 }
 
 /// Encodes an error; what is zero or empty is left out.
@@ -432,6 +439,7 @@ impl<'a> Reader<'a> {
         Ok(r)
     }
 
+    #[inline(always)] // an error is large to hand on, and seldom there
     fn next(&mut self) -> Result<Option<(u16, &'a [u8])>, FrameError> {
         let rest = &self.frame[self.pos..];
         if rest.is_empty() {
@@ -447,35 +455,22 @@ impl<'a> Reader<'a> {
         if tag == 0 {
             return Err(self.fail("tag 0"));
         }
-        if tag == self.last {
-            return Err(self.fail(format!("repeats tag {tag}")));
-        }
-        if tag < self.last {
-            return Err(self.fail(format!("tag {tag} after tag {}", self.last)));
-        }
-        if size > rest.len() {
-            return Err(self.fail(format!(
-                "tag {tag} claims {size} bytes, {} are left",
-                rest.len()
-            )));
+        if tag <= self.last || size > rest.len() {
+            return Err(self.misfit(tag, size, rest.len()));
         }
         self.last = tag;
         self.pos += 6 + size;
         Ok(Some((tag, &rest[..size])))
     }
 
+    #[inline(always)]
     fn number<const N: usize>(&self, value: &[u8]) -> Result<[u8; N], FrameError> {
-        <[u8; N]>::try_from(value).map_err(|_| {
-            self.fail(format!(
-                "tag {} has {} bytes, not {N}",
-                self.last,
-                value.len()
-            ))
-        })
+        <[u8; N]>::try_from(value).map_err(|_| self.width(value.len(), N))
     }
 
+    #[inline(always)]
     fn text(&self, value: &'a [u8]) -> Result<&'a str, FrameError> {
-        std::str::from_utf8(value).map_err(|_| self.fail(format!("tag {} is not UTF-8", self.last)))
+        text::utf8(value).map_err(|_| self.not_text())
     }
 
     fn headers(&self, mut rest: &'a [u8]) -> Result<Vec<(&'a str, &'a str)>, FrameError> {
@@ -503,6 +498,32 @@ impl<'a> Reader<'a> {
         self.text(text)
     }
 
+    #[cold]
+    #[inline(never)]
+    fn misfit(&self, tag: u16, size: usize, left: usize) -> FrameError {
+        if tag == self.last {
+            return self.fail(format!("repeats tag {tag}"));
+        }
+        if tag < self.last {
+            return self.fail(format!("tag {tag} after tag {}", self.last));
+        }
+        self.fail(format!("tag {tag} claims {size} bytes, {left} are left"))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn width(&self, size: usize, want: usize) -> FrameError {
+        self.fail(format!("tag {} has {size} bytes, not {want}", self.last))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn not_text(&self) -> FrameError {
+        self.fail(format!("tag {} is not UTF-8", self.last))
+    }
+
+    #[cold]
+    #[inline(never)]
     fn fail(&self, problem: impl Into<String>) -> FrameError {
         FrameError {
             frame: self.name,

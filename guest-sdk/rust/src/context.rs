@@ -3,6 +3,7 @@
 use crate::codec::TurnFrame;
 use crate::host::Host;
 use crate::state::{StateReader, StateWriter};
+use crate::text;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::rc::Rc;
@@ -54,10 +55,16 @@ pub struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(host: Rc<dyn Host>, turn: &TurnFrame<'_>, read_only: bool) -> Context {
+    /// `names` are those of the turn.
+    pub(crate) fn new(
+        host: Rc<dyn Host>,
+        turn: &TurnFrame<'_>,
+        names: Names,
+        read_only: bool,
+    ) -> Context {
         Context {
             host,
-            names: Names::of(turn),
+            names,
             key: Lazy(UnsafeCell::new(None)),
             time_unix_nano: turn.time_unix_nano,
             read_only,
@@ -196,13 +203,15 @@ impl Context {
 }
 
 /// What a turn's frame says of the actor and the call, in one allocation.
+#[derive(Default)]
 pub(crate) struct Names {
     text: String,
     ends: [usize; 5],
 }
 
 impl Names {
-    fn of(turn: &TurnFrame<'_>) -> Names {
+    /// The names of a turn in the place of what they were.
+    pub(crate) fn read(&mut self, turn: &TurnFrame<'_>) {
         let parts = [
             turn.app,
             turn.actor_type,
@@ -210,13 +219,21 @@ impl Names {
             turn.method,
             turn.invocation_id,
         ];
-        let mut text = String::with_capacity(parts.iter().map(|p| p.len()).sum());
-        let mut ends = [0; 5];
-        for (part, end) in parts.iter().zip(&mut ends) {
-            text.push_str(part);
-            *end = text.len();
+        self.text.clear();
+        self.text.reserve(parts.iter().map(|p| p.len()).sum());
+        for (part, end) in parts.iter().zip(&mut self.ends) {
+            self.text.push_str(part);
+            *end = self.text.len();
         }
-        Names { text, ends }
+    }
+
+    /// As [`read`](Names::read), for a turn of the same actor.
+    pub(crate) fn read_call(&mut self, turn: &TurnFrame<'_>) {
+        self.text.truncate(self.ends[2]);
+        self.text.push_str(turn.method);
+        self.ends[3] = self.text.len();
+        self.text.push_str(turn.invocation_id);
+        self.ends[4] = self.text.len();
     }
 
     fn part(&self, n: usize) -> &str {
@@ -226,7 +243,10 @@ impl Names {
 
     /// Whether they name the same actor.
     pub(crate) fn same_actor(&self, turn: &TurnFrame<'_>) -> bool {
-        self.part(2) == turn.id && self.part(1) == turn.actor_type && self.part(0) == turn.app
+        [turn.app, turn.actor_type, turn.id]
+            .iter()
+            .enumerate()
+            .all(|(n, part)| text::same(self.part(n).as_bytes(), part.as_bytes()))
     }
 }
 

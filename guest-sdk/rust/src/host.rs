@@ -73,7 +73,8 @@ pub(crate) trait Host {
     fn state_delete_all(&self) -> Result<u32, Code>;
     /// An encoded key list.
     fn state_keys(&self, prefix: &str) -> Result<Vec<u8>, Code>;
-    fn state_json(&self) -> Result<Vec<u8>, Code>;
+    /// Makes `buf` the object of the keys with JSON values.
+    fn state_json(&self, buf: &mut Vec<u8>) -> Result<(), Code>;
     /// How many keys changed.
     fn state_patch(&self, before: &[u8], after: &[u8]) -> Result<u32, Code>;
     fn state_version(&self) -> u64;

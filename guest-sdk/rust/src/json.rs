@@ -4,15 +4,32 @@
 //! Nothing here recurses, so that no text can exhaust a guest's small stack.
 
 use crate::error::Error;
+use crate::text;
 use std::borrow::Cow;
 
-/// The members of an object, in the text's order: decoded key, value as it
-/// stands in the text, without white space around it.
-pub(crate) fn members(text: &[u8]) -> Result<Vec<(Cow<'_, str>, &[u8])>, Error> {
+/// A member of an object: decoded key, value as it stands in the text, without
+/// white space around it.
+pub(crate) type Member<'t> = (Cow<'t, str>, &'t [u8]);
+
+/// The members of an object, in the text's order.
+pub(crate) fn members(text: &[u8]) -> Result<Vec<Member<'_>>, Error> {
+    let mut members = Vec::new();
+    each_member(text, |key, value| {
+        members.push((key, value));
+        Ok(())
+    })?;
+    Ok(members)
+}
+
+/// Calls `each` for what [`members`] returns, until it fails. What follows a
+/// member in the text is looked at after the call.
+pub(crate) fn each_member<'t>(
+    text: &'t [u8],
+    mut each: impl FnMut(Cow<'t, str>, &'t [u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
     let mut s = Scanner::new(text)?;
     s.space();
     s.expect(b'{', "an object")?;
-    let mut members = Vec::new();
     s.space();
     if !s.eat(b'}') {
         loop {
@@ -20,7 +37,7 @@ pub(crate) fn members(text: &[u8]) -> Result<Vec<(Cow<'_, str>, &[u8])>, Error> 
             let key = s.string()?;
             s.space();
             s.expect(b':', "`:`")?;
-            members.push((key, s.value()?));
+            each(key, s.value()?)?;
             s.space();
             if s.eat(b'}') {
                 break;
@@ -28,8 +45,7 @@ pub(crate) fn members(text: &[u8]) -> Result<Vec<(Cow<'_, str>, &[u8])>, Error> 
             s.expect(b',', "`,` or `}`")?;
         }
     }
-    s.end()?;
-    Ok(members)
+    s.end()
 }
 
 /// The elements of an array, each as it stands in the text.
@@ -75,17 +91,26 @@ pub(crate) fn single(text: &[u8]) -> Result<&str, Error> {
     Ok(&s.whole[start..end])
 }
 
-/// A text that is nothing but a whole number of JSON, which many payloads and
-/// fields are: what [`single`] would say of it, at less cost.
+/// The value of a text that is nothing but a whole number of at most 18 digits,
+/// which many payloads and fields are: what [`single`] and parsing would say of
+/// it, at less cost.
 #[cfg_attr(feature = "serde", allow(dead_code))]
-pub(crate) fn whole(text: &[u8]) -> Option<&str> {
+pub(crate) fn whole(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     match digits {
-        [b'0'] => {}
-        [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => {}
+        [b'0'] if digits.len() < text.len() => return None, // -0: as the type has it
+        [b'0'] => return Some(0),
+        [b'1'..=b'9', ..] if digits.len() <= 18 => {}
         _ => return None,
     }
-    std::str::from_utf8(text).ok()
+    let mut n = 0;
+    for digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        n = n * 10 + i64::from(digit - b'0');
+    }
+    Some(if digits.len() < text.len() { -n } else { n })
 }
 
 /// Appends a whole number.
@@ -94,9 +119,14 @@ pub(crate) fn write_number(out: &mut Vec<u8>, negative: bool, mut n: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     loop {
+        // Wasm has no cheap division by a constant: for 32 bits it is this product.
+        let tenth = match u32::try_from(n) {
+            Ok(small) => (u64::from(small) * 0xcccc_cccd) >> 35,
+            Err(_) => n / 10,
+        };
         at -= 1;
-        digits[at] = b'0' + (n % 10) as u8;
-        n /= 10;
+        digits[at] = b'0' + (n - tenth * 10) as u8;
+        n = tenth;
         if n == 0 {
             break;
         }
@@ -110,8 +140,16 @@ pub(crate) fn write_number(out: &mut Vec<u8>, negative: bool, mut n: u64) {
 /// Appends `text` as a JSON string.
 pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut rest = text.as_bytes();
     out.push(b'"');
-    for byte in text.bytes() {
+    loop {
+        let (plain, after) = rest.split_at(text::plain(rest));
+        out.extend_from_slice(plain);
+        let (byte, after) = match after.split_first() {
+            Some((byte, after)) => (*byte, after),
+            None => break,
+        };
+        rest = after;
         match byte {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
@@ -154,7 +192,7 @@ struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     fn new(text: &'a [u8]) -> Result<Scanner<'a>, Error> {
-        match std::str::from_utf8(text) {
+        match text::utf8(text) {
             Ok(whole) => Ok(Scanner {
                 whole,
                 text,
@@ -167,6 +205,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn fail(&self, expected: &str) -> Error {
         let found = match self.peek() {
             None => "the end".to_string(),
@@ -214,6 +254,16 @@ impl<'a> Scanner<'a> {
     fn value(&mut self) -> Result<&'a [u8], Error> {
         self.space();
         let start = self.pos;
+        match self.peek() {
+            Some(b'"') => self.skip_string()?,
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            _ => self.any()?,
+        }
+        Ok(&self.text[start..self.pos])
+    }
+
+    /// Passes one value, whatever it has in it.
+    fn any(&mut self) -> Result<(), Error> {
         let mut open: Vec<u8> = Vec::new();
         'value: loop {
             self.space();
@@ -262,7 +312,7 @@ impl<'a> Scanner<'a> {
                 )?;
                 open.pop();
             }
-            return Ok(&self.text[start..self.pos]);
+            return Ok(());
         }
     }
 
@@ -311,6 +361,7 @@ impl<'a> Scanner<'a> {
     fn skip_string(&mut self) -> Result<(), Error> {
         self.expect(b'"', "a string")?;
         loop {
+            self.pos += text::plain(&self.text[self.pos..]);
             match self.peek() {
                 Some(b'"') => {
                     self.pos += 1;
@@ -329,8 +380,7 @@ impl<'a> Scanner<'a> {
                         _ => return Err(self.fail("an escape")),
                     }
                 }
-                Some(0..=0x1f) | None => return Err(self.fail("`\"`")),
-                Some(_) => self.pos += 1,
+                _ => return Err(self.fail("`\"`")),
             }
         }
     }

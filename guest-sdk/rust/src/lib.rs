@@ -85,6 +85,7 @@ pub mod spec;
 mod state;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
+mod text;
 mod turn;
 #[cfg(target_arch = "wasm32")]
 mod wasm;
@@ -108,7 +109,7 @@ pub mod prelude {
 #[allow(missing_docs)]
 pub mod __private {
     pub use crate::actor::Reply;
-    pub use crate::record::{count, member, read_record, write_record};
+    pub use crate::record::{member, read_record, write_member};
     pub use crate::turn::{Entry, Module};
     #[cfg(target_arch = "wasm32")]
     pub use crate::wasm::{alloc, manifest, turn};

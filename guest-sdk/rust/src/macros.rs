@@ -300,9 +300,10 @@ macro_rules! record {
             }
 
             fn append_json(&self, out: &mut ::std::vec::Vec<u8>) -> ::core::result::Result<(), $crate::Error> {
-                let fields: [(&str, &dyn $crate::ToJson); $crate::__private::count(&[$(stringify!($field)),*])] =
-                    [$((stringify!($field), &self.$field)),*];
-                $crate::__private::write_record(out, &fields)
+                out.push(b'{');
+                $($crate::__private::write_member(out, stringify!($field), &self.$field)?;)*
+                out.push(b'}');
+                ::core::result::Result::Ok(())
             }
         }
 

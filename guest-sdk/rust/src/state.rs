@@ -74,10 +74,10 @@ impl<'c> StateReader<'c> {
     ///
     /// `bad_json`: they do not fit it.
     pub fn load<T: State>(&self) -> Result<T, Error> {
-        let text = self
-            .ctx
+        let mut text = Vec::new();
+        self.ctx
             .host()
-            .state_json()
+            .state_json(&mut text)
             .map_err(|code| code.error("load the state"))?;
         T::load(&text)
     }

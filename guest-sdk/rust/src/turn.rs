@@ -9,10 +9,11 @@
 use crate::actor::Actor;
 use crate::codec::{self, TurnFrame};
 use crate::context::{Context, Names};
-use crate::convert::Payload;
+use crate::convert::{Payload, JSON};
 use crate::error::{Error, Status};
 use crate::host::{Code, Host};
 use crate::spec::{self, Placement, TypeSpec};
+use crate::text;
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -55,33 +56,46 @@ impl Module {
 
     #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code))]
     pub(crate) fn turn(&self, memory: &RefCell<Memory>, host: &Rc<dyn Host>, frame: &[u8]) -> i32 {
-        let result = codec::decode_turn(frame)
-            .map_err(|e| Error::new(Status::Internal, "bad_frame", e.to_string()))
-            .and_then(|turn| {
-                let entry = self.0.iter().find(|t| t.spec.name == turn.actor_type);
-                match entry {
-                    Some(entry) => (entry.run)(memory, host, &turn),
-                    None => Err(Error::new(
-                        Status::Unimplemented,
-                        "unknown_type",
-                        format!("the module has no actor type {:?}", turn.actor_type),
-                    )),
-                }
-            });
+        let mut turn = TurnFrame::default();
+        let result = match codec::read_turn(frame, &mut turn) {
+            Ok(()) => match self.0.iter().find(|t| t.spec.name == turn.actor_type) {
+                Some(entry) => (entry.run)(memory, host, &turn),
+                None => Err(unknown_type(turn.actor_type)),
+            },
+            Err(e) => Err(Error::new(Status::Internal, "bad_frame", e.to_string())),
+        };
         finish(host.as_ref(), result)
     }
 }
 
+#[cold]
+fn unknown_type(name: &str) -> Error {
+    Error::new(
+        Status::Unimplemented,
+        "unknown_type",
+        format!("the module has no actor type {name:?}"),
+    )
+}
+
 /// Hands the outcome to the host. Returns what the turn export returns.
 pub(crate) fn finish(host: &dyn Host, result: Result<Payload, Error>) -> i32 {
-    let result = result.and_then(|reply| {
-        host.reply(&reply.content_type, &reply.body)
-            .map_err(|code| code.error("reply"))
-    });
-    let error = match result {
-        Ok(()) => return 0,
-        Err(error) => error,
-    };
+    match result {
+        Ok(reply) => {
+            let content_type = match reply.content_type.as_str() {
+                "" if !reply.body.is_empty() => JSON,
+                named => named,
+            };
+            match host.reply(content_type, &reply.body) {
+                Ok(()) => 0,
+                Err(code) => refuse(host, &code.error("reply")),
+            }
+        }
+        Err(error) => refuse(host, &error),
+    }
+}
+
+#[cold]
+fn refuse(host: &dyn Host, error: &Error) -> i32 {
     if host.fail(&error.to_frame()).is_err() {
         host.log(8, &format!("the host refused the error frame of: {error}"));
     }
@@ -93,28 +107,30 @@ pub(crate) fn finish(host: &dyn Host, result: Result<Payload, Error>) -> i32 {
 #[derive(Default)]
 pub(crate) struct Memory(Vec<(TypeId, Box<dyn Any>)>);
 
+/// A typed state, and what the next turn saves allocating when it finds it.
 struct Kept<A> {
     names: Names,
     revision: u64,
-    loaded: Loaded<A>,
+    actor: A,
+    /// The JSON that the actor was last in step with.
+    saved: Vec<u8>,
+    /// Room for another, whose content means nothing.
+    spare: Vec<u8>,
 }
 
-/// A typed state and the JSON that it was last in step with.
-struct Loaded<A> {
-    actor: A,
-    saved: Vec<u8>,
-}
+/// What a spare buffer may hold on to while the method runs, in bytes.
+const MAX_SPARE: usize = 16 << 10;
 
 impl Memory {
-    fn take<A: Actor>(&mut self) -> Option<Kept<A>> {
+    fn take<A: Actor>(&mut self) -> Option<Box<Kept<A>>> {
         let i = self.0.iter().position(|(t, _)| *t == TypeId::of::<A>())?;
         let (_, kept) = self.0.swap_remove(i);
-        kept.downcast().ok().map(|kept| *kept)
+        kept.downcast().ok()
     }
 
-    fn keep<A: Actor>(&mut self, kept: Kept<A>) {
+    fn keep<A: Actor>(&mut self, kept: Box<Kept<A>>) {
         self.take::<A>();
-        self.0.push((TypeId::of::<A>(), Box::new(kept)));
+        self.0.push((TypeId::of::<A>(), kept));
     }
 }
 
@@ -128,36 +144,31 @@ pub(crate) fn run<A: Actor>(
     match turn.what {
         codec::WHAT_METHOD => {}
         codec::WHAT_MIGRATE => return migrate::<A>(host, turn),
-        what => {
-            return Err(Error::new(
-                Status::Unimplemented,
-                "unknown_turn",
-                format!("this module knows no turns of kind {what}; build it with a newer SDK"),
-            ))
-        }
+        what => return Err(unknown_turn(what)),
     }
     let read_only = match A::SPEC.method(turn.method) {
         Some(method) => method.read_only || turn.flags & codec::FLAG_READ_ONLY != 0,
         None => return Err(unknown_method::<A>(turn.method)),
     };
-    let mut ctx = Context::new(host.clone(), turn, read_only);
-    let mut loaded = match kept {
-        Some(kept) if kept.revision == turn.revision && kept.names.same_actor(turn) => kept.loaded,
-        _ => load::<A>(host.as_ref())?,
+    let mut kept = match kept {
+        Some(mut kept) if kept.revision == turn.revision && kept.names.same_actor(turn) => {
+            kept.names.read_call(turn);
+            kept
+        }
+        old => load::<A>(host.as_ref(), turn, old)?,
     };
-    let reply = loaded
+    let names = std::mem::take(&mut kept.names);
+    let mut ctx = Context::new(host.clone(), turn, names, read_only);
+    let reply = kept
         .actor
         .call(&mut ctx, turn.method, turn.content_type, turn.payload)
         .unwrap_or_else(|| Err(unknown_method::<A>(turn.method)))?;
-    if !read_only {
-        save(host.as_ref(), &ctx, &mut loaded)?;
-    }
+    let saved = !read_only && save(host.as_ref(), &ctx, &mut kept)?;
     if !ctx.keys_changed() && A::SPEC.placement != Placement::Stateless {
-        let kept = Kept {
-            names: ctx.into_names(),
-            revision: host.state_revision(),
-            loaded,
-        };
+        kept.names = ctx.into_names();
+        if saved {
+            kept.revision = host.state_revision();
+        }
         memory.borrow_mut().keep(kept);
     }
     Ok(reply)
@@ -172,13 +183,25 @@ fn migrate<A: Actor>(host: &Rc<dyn Host>, turn: &TurnFrame<'_>) -> Result<Payloa
             format!("{} has no migrate hook", A::SPEC.name),
         ));
     }
+    let mut names = Names::default();
+    names.read(turn);
     A::migrate(
-        &mut Context::new(host.clone(), turn, false),
+        &mut Context::new(host.clone(), turn, names, false),
         turn.stored_schema,
     )?;
     Ok(Payload::default())
 }
 
+#[cold]
+fn unknown_turn(what: u8) -> Error {
+    Error::new(
+        Status::Unimplemented,
+        "unknown_turn",
+        format!("this module knows no turns of kind {what}; build it with a newer SDK"),
+    )
+}
+
+#[cold]
 fn unknown_method<A: Actor>(method: &str) -> Error {
     Error::new(
         Status::Unimplemented,
@@ -187,47 +210,68 @@ fn unknown_method<A: Actor>(method: &str) -> Error {
     )
 }
 
-fn load<A: Actor>(host: &dyn Host) -> Result<Loaded<A>, Error> {
-    let stored = match host.state_json() {
-        Ok(text) => text,
-        Err(Code::NO_STATE) => Vec::new(),
+/// Loads the state of the turn's actor, into the buffers of what was kept before.
+fn load<A: Actor>(
+    host: &dyn Host,
+    turn: &TurnFrame<'_>,
+    old: Option<Box<Kept<A>>>,
+) -> Result<Box<Kept<A>>, Error> {
+    let mut kept = old.unwrap_or_else(|| {
+        Box::new(Kept {
+            names: Names::default(),
+            revision: 0,
+            actor: A::default(),
+            saved: Vec::with_capacity(64),
+            spare: Vec::with_capacity(1024),
+        })
+    });
+    match host.state_json(&mut kept.spare) {
+        Ok(()) => {}
+        Err(Code::NO_STATE) => kept.spare.clear(),
         Err(code) => return Err(code.error("load the state")),
     };
-    let actor = A::load(&stored).map_err(|e| {
-        Error::new(
-            Status::FailedPrecondition,
-            "bad_state",
-            format!(
-                "the stored state is no {}: {}; raise state_schema and add a migrate hook",
-                A::SPEC.name,
-                e.message()
-            ),
-        )
-    })?;
+    kept.actor = A::load(&kept.spare).map_err(|e| bad_state::<A>(&e))?;
+    if kept.spare.capacity() > MAX_SPARE {
+        kept.spare = Vec::new();
+    }
     // Compared with what the state looks like after the method, not with what is
     // stored: otherwise a turn that changes nothing would write defaults, or
     // numbers in another spelling.
-    let saved = actor.save()?;
-    Ok(Loaded { actor, saved })
+    kept.actor.save_to(&mut kept.saved)?;
+    kept.names.read(turn);
+    kept.revision = turn.revision;
+    Ok(kept)
 }
 
-fn save<A: Actor>(host: &dyn Host, ctx: &Context, loaded: &mut Loaded<A>) -> Result<(), Error> {
+#[cold]
+fn bad_state<A: Actor>(e: &Error) -> Error {
+    Error::new(
+        Status::FailedPrecondition,
+        "bad_state",
+        format!(
+            "the stored state is no {}: {}; raise state_schema and add a migrate hook",
+            A::SPEC.name,
+            e.message()
+        ),
+    )
+}
+
+/// Saves what the method changed, and reports whether that was anything.
+fn save<A: Actor>(host: &dyn Host, ctx: &Context, kept: &mut Kept<A>) -> Result<bool, Error> {
     if A::SPEC.placement == Placement::Stateless {
-        return Ok(());
+        return Ok(false);
     }
-    let after = loaded.actor.save()?;
-    if after == loaded.saved {
-        return Ok(());
+    kept.actor.save_to(&mut kept.spare)?;
+    if text::same(&kept.spare, &kept.saved) {
+        return Ok(false);
     }
     // After delete_all nothing is stored, so what still is as in a new actor
     // stays unstored.
-    let before = if ctx.all_deleted() {
-        A::default().save()?
-    } else {
-        std::mem::take(&mut loaded.saved)
-    };
-    host.state_patch(&before, &after)
+    if ctx.all_deleted() {
+        A::default().save_to(&mut kept.saved)?;
+    }
+    host.state_patch(&kept.saved, &kept.spare)
         .map_err(|code| code.error("save the state"))?;
-    loaded.saved = after;
-    Ok(())
+    std::mem::swap(&mut kept.saved, &mut kept.spare);
+    Ok(true)
 }

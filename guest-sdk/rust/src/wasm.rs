@@ -64,6 +64,12 @@ fn check(result: i32) -> Result<u32, Code> {
 /// Returns the bits above the length as well.
 fn fill(first: usize, call: impl Fn(*mut u8, usize) -> i64) -> Result<(u32, Vec<u8>), Code> {
     let mut buf: Vec<u8> = Vec::with_capacity(first);
+    refill(&mut buf, call).map(|high| (high, buf))
+}
+
+/// As [`fill`], with a buffer that is there.
+fn refill(buf: &mut Vec<u8>, call: impl Fn(*mut u8, usize) -> i64) -> Result<u32, Code> {
+    buf.clear();
     loop {
         let result = call(buf.as_mut_ptr(), buf.capacity());
         if result < 0 {
@@ -73,7 +79,7 @@ fn fill(first: usize, call: impl Fn(*mut u8, usize) -> i64) -> Result<(u32, Vec<
         if len <= buf.capacity() {
             // SAFETY: the host wrote that many bytes.
             unsafe { buf.set_len(len) };
-            return Ok(((result >> 32) as u32, buf));
+            return Ok((result >> 32) as u32);
         }
         buf.reserve_exact(len);
     }
@@ -137,8 +143,8 @@ impl Host for Imports {
         .map(|(_, list)| list)
     }
 
-    fn state_json(&self) -> Result<Vec<u8>, Code> {
-        fill(1024, |buf, cap| unsafe { import::state_json(buf, cap) }).map(|(_, text)| text)
+    fn state_json(&self, buf: &mut Vec<u8>) -> Result<(), Code> {
+        refill(buf, |at, cap| unsafe { import::state_json(at, cap) }).map(drop)
     }
 
     fn state_patch(&self, before: &[u8], after: &[u8]) -> Result<u32, Code> {

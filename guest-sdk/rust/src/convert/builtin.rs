@@ -27,10 +27,10 @@ macro_rules! numbers {
         }
         impl FromJson for $t {
             fn from_json(text: &[u8]) -> Result<$t, Error> {
-                let text = match json::whole(text) {
-                    Some(digits) => digits,
-                    None => json::single(text)?,
-                };
+                if let Some(Ok(n)) = json::whole(text).map(<$t>::try_from) {
+                    return Ok(n);
+                }
+                let text = json::single(text)?;
                 text.parse().map_err(|_| not_a(concat!($what, " (", stringify!($t), ")"), text))
             }
         }
@@ -97,11 +97,20 @@ impl ToJson for str {
         json::write_string(&mut out, self);
         Ok(out)
     }
+
+    fn append_json(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        json::write_string(out, self);
+        Ok(())
+    }
 }
 
 impl ToJson for String {
     fn to_json(&self) -> Result<Vec<u8>, Error> {
         self.as_str().to_json()
+    }
+
+    fn append_json(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.as_str().append_json(out)
     }
 }
 
@@ -115,6 +124,10 @@ impl<T: ToJson + ?Sized> ToJson for &T {
     fn to_json(&self) -> Result<Vec<u8>, Error> {
         (**self).to_json()
     }
+
+    fn append_json(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        (**self).append_json(out)
+    }
 }
 
 impl<T: ToJson> ToJson for Option<T> {
@@ -122,6 +135,13 @@ impl<T: ToJson> ToJson for Option<T> {
         match self {
             Some(value) => value.to_json(),
             None => Ok(b"null".to_vec()),
+        }
+    }
+
+    fn append_json(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        match self {
+            Some(value) => value.append_json(out),
+            None => ().append_json(out),
         }
     }
 }
@@ -137,21 +157,31 @@ impl<T: FromJson> FromJson for Option<T> {
 
 impl<T: ToJson> ToJson for [T] {
     fn to_json(&self) -> Result<Vec<u8>, Error> {
-        let mut out = vec![b'['];
+        let mut out = Vec::new();
+        self.append_json(&mut out)?;
+        Ok(out)
+    }
+
+    fn append_json(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        out.push(b'[');
         for (i, element) in self.iter().enumerate() {
             if i > 0 {
                 out.push(b',');
             }
-            out.extend_from_slice(&element.to_json()?);
+            element.append_json(out)?;
         }
         out.push(b']');
-        Ok(out)
+        Ok(())
     }
 }
 
 impl<T: ToJson> ToJson for Vec<T> {
     fn to_json(&self) -> Result<Vec<u8>, Error> {
         self.as_slice().to_json()
+    }
+
+    fn append_json(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.as_slice().append_json(out)
     }
 }
 

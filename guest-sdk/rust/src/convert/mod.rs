@@ -126,7 +126,10 @@ pub trait Output {
 
 impl<T: ToJson> Output for T {
     fn into_payload(self) -> Result<Payload, Error> {
-        Ok(Payload::new(JSON, self.to_json()?))
+        Ok(Payload {
+            content_type: String::new(), // JSON
+            body: self.to_json()?,
+        })
     }
 }
 

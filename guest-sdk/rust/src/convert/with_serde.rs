@@ -6,6 +6,11 @@ impl<T: serde::Serialize + ?Sized> ToJson for T {
         serde_json::to_vec(self)
             .map_err(|e| Error::new(Status::Internal, "not_json", format!("write JSON: {e}")))
     }
+
+    fn append_json(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        serde_json::to_writer(out, self)
+            .map_err(|e| Error::new(Status::Internal, "not_json", format!("write JSON: {e}")))
+    }
 }
 
 impl<T: serde::de::DeserializeOwned> FromJson for T {

@@ -47,8 +47,9 @@ impl Host for TurnHost {
         self.overlay.borrow().keys(prefix)
     }
 
-    fn state_json(&self) -> Result<Vec<u8>, Code> {
-        self.overlay.borrow().json()
+    fn state_json(&self, buf: &mut Vec<u8>) -> Result<(), Code> {
+        *buf = self.overlay.borrow().json()?;
+        Ok(())
     }
 
     fn state_patch(&self, before: &[u8], after: &[u8]) -> Result<u32, Code> {
