@@ -82,7 +82,7 @@ func (i *instance) refill(left int64) int64 {
 		t.stop(used, actor.ErrStopping)
 	case t.ctx.Err() != nil:
 		t.stop(used, ended(t.ctx))
-	case !t.deadline.IsZero() && !time.Now().Before(t.deadline):
+	case !t.deadline.IsZero() && time.Until(t.deadline) <= 0:
 		t.stop(used, actor.ErrDeadline)
 	}
 	grant := uint64(-left) + chunk

@@ -1,7 +1,6 @@
 package wasm
 
 import (
-	"os"
 	"runtime"
 	"sync"
 	"unsafe"
@@ -29,6 +28,10 @@ const (
 // maxWritten bounds the ranges of written pages that are copied back one by one.
 const maxWritten = 128
 
+// briefBytes is up to where a scan is as short as a page fault, and Go's scheduler
+// need not be told of it.
+const briefBytes = 2 << 20
+
 // maxUndone bounds the bytes that are written back: what a guest has beyond it is
 // better dropped, also for the memory that it takes.
 const maxUndone = 1 << 20
@@ -36,8 +39,8 @@ const maxUndone = 1 << 20
 // pagemap asks the kernel which pages of a guest's memory are its own. That takes
 // Linux 6.7; before it, nothing is known.
 type pagemap struct {
-	open func() *os.File // once; nil where there is none
-	room sync.Pool       // of *scanRoom
+	open func() int // once: a descriptor; below zero where there is none
+	room sync.Pool  // of *scanRoom
 }
 
 type scanRoom struct {
@@ -47,12 +50,12 @@ type scanRoom struct {
 
 func newPagemap() *pagemap {
 	return &pagemap{
-		open: sync.OnceValue(func() *os.File {
-			f, err := os.Open("/proc/self/pagemap")
+		open: sync.OnceValue(func() int {
+			fd, err := unix.Open("/proc/self/pagemap", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			if err != nil {
-				return nil
+				return -1
 			}
-			return f
+			return fd
 		}),
 		room: sync.Pool{New: func() any { return new(scanRoom) }},
 	}
@@ -62,8 +65,8 @@ func newPagemap() *pagemap {
 // the page of zeros that all share. It goes on from where the room was full as
 // long as each wants it to, and reports whether it came to the end.
 func (p *pagemap) scan(mapping []byte, each func(base uint64, regions []pageRegion, last bool) bool) bool {
-	f := p.open()
-	if f == nil || len(mapping) == 0 {
+	fd := p.open()
+	if fd < 0 || len(mapping) == 0 {
 		return false
 	}
 	room := p.room.Get().(*scanRoom) // on the heap, where the kernel finds it
@@ -76,8 +79,12 @@ func (p *pagemap) scan(mapping []byte, each func(base uint64, regions []pageRegi
 		categoryInverted: others, categoryMask: others, categoryAnyOf: pageIsPresent | pageIsSwapped,
 		returnMask: pageIsPresent,
 	}
+	ioctl := unix.Syscall
+	if len(mapping) <= briefBytes {
+		ioctl = unix.RawSyscall
+	}
 	for {
-		n, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&room.request)))
+		n, _, errno := ioctl(unix.SYS_IOCTL, uintptr(fd), pagemapScan, uintptr(unsafe.Pointer(&room.request)))
 		runtime.KeepAlive(room)
 		if errno != 0 || n > maxWritten {
 			return false
@@ -129,7 +136,7 @@ func (p *pagemap) own(mapping []byte) (bytes uint64, ok bool) {
 }
 
 func (p *pagemap) close() {
-	if f := p.open(); f != nil {
-		_ = f.Close() // nothing was written
+	if fd := p.open(); fd >= 0 {
+		_ = unix.Close(fd) // nothing was written
 	}
 }

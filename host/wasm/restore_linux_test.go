@@ -3,7 +3,6 @@ package wasm
 import (
 	"bytes"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	. "github.com/greenroom-run/greenroom/host/wasm/wasmtest"
@@ -21,7 +20,7 @@ func TestRestore(t *testing.T) {
 			fresh, used := instantiate(t, e, g.Bytes()), instantiate(t, e, g.Bytes())
 			want := fresh.mem.data[:fresh.mem.size]
 			random := rand.New(rand.NewPCG(1, 2))
-			knowing, blind := used.mem.pool.pages, &pagemap{open: func() *os.File { return nil }}
+			knowing, blind := used.mem.pool.pages, &pagemap{open: func() int { return -1 }}
 			defer func() { used.mem.pool.pages = knowing }()
 			for n := range 100 {
 				memory := used.mem.data[:used.mem.size]
