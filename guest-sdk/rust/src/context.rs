@@ -210,6 +210,11 @@ pub(crate) struct Names {
 }
 
 impl Names {
+    #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code))]
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.text.reserve(bytes);
+    }
+
     /// The names of a turn in the place of what they were.
     pub(crate) fn read(&mut self, turn: &TurnFrame<'_>) {
         let parts = [

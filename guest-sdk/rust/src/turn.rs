@@ -105,32 +105,57 @@ fn refuse(host: &dyn Host, error: &Error) -> i32 {
 /// What an instance keeps between turns: for each actor type the typed state of
 /// the actor that it served last.
 #[derive(Default)]
-pub(crate) struct Memory(Vec<(TypeId, Box<dyn Any>)>);
+pub(crate) struct Memory {
+    kept: Vec<(TypeId, Box<dyn Any>)>,
+    room: Room, // for the first that is loaded
+}
 
 /// A typed state, and what the next turn saves allocating when it finds it.
 struct Kept<A> {
-    names: Names,
     revision: u64,
     actor: A,
+    room: Room,
+}
+
+/// The buffers of a turn.
+#[derive(Default)]
+struct Room {
+    names: Names,
     /// The JSON that the actor was last in step with.
     saved: Vec<u8>,
     /// Room for another, whose content means nothing.
     spare: Vec<u8>,
 }
 
+/// How much room a stored state is given at first, in bytes.
+const FIRST_SPARE: usize = 1024;
+
 /// What a spare buffer may hold on to while the method runs, in bytes.
 const MAX_SPARE: usize = 16 << 10;
 
 impl Memory {
     fn take<A: Actor>(&mut self) -> Option<Box<Kept<A>>> {
-        let i = self.0.iter().position(|(t, _)| *t == TypeId::of::<A>())?;
-        let (_, kept) = self.0.swap_remove(i);
+        let i = self
+            .kept
+            .iter()
+            .position(|(t, _)| *t == TypeId::of::<A>())?;
+        let (_, kept) = self.kept.swap_remove(i);
         kept.downcast().ok()
     }
 
     fn keep<A: Actor>(&mut self, kept: Box<Kept<A>>) {
         self.take::<A>();
-        self.0.push((TypeId::of::<A>(), kept));
+        self.kept.push((TypeId::of::<A>(), kept));
+    }
+
+    /// Allocates what the first turn would: in Wasm, before the host takes the
+    /// image that it puts instances back to.
+    #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code))]
+    pub(crate) fn prepare(&mut self) {
+        self.kept.reserve(1);
+        self.room.names.reserve(128);
+        self.room.saved.reserve(64);
+        self.room.spare.reserve(FIRST_SPARE);
     }
 }
 
@@ -151,13 +176,19 @@ pub(crate) fn run<A: Actor>(
         None => return Err(unknown_method::<A>(turn.method)),
     };
     let mut kept = match kept {
-        Some(mut kept) if kept.revision == turn.revision && kept.names.same_actor(turn) => {
-            kept.names.read_call(turn);
+        Some(mut kept) if kept.revision == turn.revision && kept.room.names.same_actor(turn) => {
+            kept.room.names.read_call(turn);
             kept
         }
-        old => load::<A>(host.as_ref(), turn, old)?,
+        old => {
+            let room = match old {
+                Some(old) => old.room,
+                None => std::mem::take(&mut memory.borrow_mut().room),
+            };
+            load::<A>(host.as_ref(), turn, room)?
+        }
     };
-    let names = std::mem::take(&mut kept.names);
+    let names = std::mem::take(&mut kept.room.names);
     let mut ctx = Context::new(host.clone(), turn, names, read_only);
     let reply = kept
         .actor
@@ -165,7 +196,7 @@ pub(crate) fn run<A: Actor>(
         .unwrap_or_else(|| Err(unknown_method::<A>(turn.method)))?;
     let saved = !read_only && save(host.as_ref(), &ctx, &mut kept)?;
     if !ctx.keys_changed() && A::SPEC.placement != Placement::Stateless {
-        kept.names = ctx.into_names();
+        kept.room.names = ctx.into_names();
         if saved {
             kept.revision = host.state_revision();
         }
@@ -210,37 +241,33 @@ fn unknown_method<A: Actor>(method: &str) -> Error {
     )
 }
 
-/// Loads the state of the turn's actor, into the buffers of what was kept before.
+/// Loads the state of the turn's actor.
 fn load<A: Actor>(
     host: &dyn Host,
     turn: &TurnFrame<'_>,
-    old: Option<Box<Kept<A>>>,
+    mut room: Room,
 ) -> Result<Box<Kept<A>>, Error> {
-    let mut kept = old.unwrap_or_else(|| {
-        Box::new(Kept {
-            names: Names::default(),
-            revision: 0,
-            actor: A::default(),
-            saved: Vec::with_capacity(64),
-            spare: Vec::with_capacity(1024),
-        })
-    });
-    match host.state_json(&mut kept.spare) {
+    room.spare.clear();
+    room.spare.reserve(FIRST_SPARE);
+    match host.state_json(&mut room.spare) {
         Ok(()) => {}
-        Err(Code::NO_STATE) => kept.spare.clear(),
+        Err(Code::NO_STATE) => room.spare.clear(),
         Err(code) => return Err(code.error("load the state")),
     };
-    kept.actor = A::load(&kept.spare).map_err(|e| bad_state::<A>(&e))?;
-    if kept.spare.capacity() > MAX_SPARE {
-        kept.spare = Vec::new();
+    let actor = A::load(&room.spare).map_err(|e| bad_state::<A>(&e))?;
+    if room.spare.capacity() > MAX_SPARE {
+        room.spare = Vec::new();
     }
     // Compared with what the state looks like after the method, not with what is
     // stored: otherwise a turn that changes nothing would write defaults, or
     // numbers in another spelling.
-    kept.actor.save_to(&mut kept.saved)?;
-    kept.names.read(turn);
-    kept.revision = turn.revision;
-    Ok(kept)
+    actor.save_to(&mut room.saved)?;
+    room.names.read(turn);
+    Ok(Box::new(Kept {
+        revision: turn.revision,
+        actor,
+        room,
+    }))
 }
 
 #[cold]
@@ -261,17 +288,18 @@ fn save<A: Actor>(host: &dyn Host, ctx: &Context, kept: &mut Kept<A>) -> Result<
     if A::SPEC.placement == Placement::Stateless {
         return Ok(false);
     }
-    kept.actor.save_to(&mut kept.spare)?;
-    if text::same(&kept.spare, &kept.saved) {
+    let room = &mut kept.room;
+    kept.actor.save_to(&mut room.spare)?;
+    if text::same(&room.spare, &room.saved) {
         return Ok(false);
     }
     // After delete_all nothing is stored, so what still is as in a new actor
     // stays unstored.
     if ctx.all_deleted() {
-        A::default().save_to(&mut kept.saved)?;
+        A::default().save_to(&mut room.saved)?;
     }
-    host.state_patch(&kept.saved, &kept.spare)
+    host.state_patch(&room.saved, &room.spare)
         .map_err(|code| code.error("save the state"))?;
-    std::mem::swap(&mut kept.saved, &mut kept.spare);
+    std::mem::swap(&mut room.saved, &mut room.spare);
     Ok(true)
 }

@@ -218,6 +218,8 @@ pub fn alloc(size: u32) -> u32 {
 #[doc(hidden)]
 pub fn manifest(module: &Module) -> i64 {
     log_panics();
+    MEMORY.with(|memory| memory.borrow_mut().prepare());
+    HOST.with(|_| {});
     // Leaked: the host reads it after this returns, and asks once.
     let text: &'static str = Box::leak(module.manifest().into_boxed_str());
     (text.as_ptr() as i64) << 32 | text.len() as i64
