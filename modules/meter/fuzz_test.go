@@ -3,8 +3,8 @@ package meter
 import (
 	"context"
 	"errors"
-	"slices"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
