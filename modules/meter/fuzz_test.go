@@ -39,10 +39,13 @@ func checkHostile(t *testing.T, wasm []byte) {
 	if err != nil {
 		return // and no engine sees it: wazero allocates as much as lying lengths say
 	}
-	// wazero 1.12 refuses a module whose last section is a custom one without
-	// data, valid as it is: one with data goes behind it.
-	custom := []byte{0, 3, 1, 'x', 0}
-	if before := valid(slices.Concat(wasm, custom)); before != nil {
+	before := valid(wasm)
+	if before != nil {
+		// wazero 1.12 refuses a module whose last section is a custom one without
+		// data, valid as it is; not so with one behind it that has some.
+		before = valid(slices.Concat(wasm, []byte{0, 3, 1, 'x', 0}))
+	}
+	if before != nil {
 		if valid(metered) == nil {
 			t.Errorf("an invalid module became valid; it was: %v", before)
 		}
