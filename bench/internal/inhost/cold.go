@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -12,8 +11,6 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
 	"github.com/greenroom-run/greenroom/host"
-	"github.com/greenroom-run/greenroom/host/wasm"
-	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/store/embedded"
 )
 
@@ -39,36 +36,17 @@ const coldType = "Pinned"
 // Cold plays [ColdRole]. The actors are written by another host on the same store,
 // so that theirs is cold and the store warm.
 func Cold(ctx context.Context, s ColdSpec) (res ColdResult, err error) {
-	var cleanup []func() error
-	defer func() {
-		for i := len(cleanup) - 1; i >= 0; i-- {
-			err = errors.Join(err, cleanup[i]())
-		}
-	}()
-	quiet := slog.New(slog.DiscardHandler)
 	st, err := embedded.Open(ctx, embedded.Config{Dir: s.Dir, Logger: quiet})
 	if err != nil {
 		return res, err
 	}
-	cleanup = append(cleanup, st.Close)
-	engine, err := wasm.New(ctx, wasm.Config{Logger: quiet})
+	p, err := assemble(ctx, st, s.Wasm)
 	if err != nil {
 		return res, err
 	}
-	cleanup = append(cleanup, func() error { return engine.Close(ctx) })
-	mods, err := modules.New(modules.Config{Store: st, Inspector: engine, Logger: quiet})
-	if err != nil {
-		return res, err
-	}
-	if err := mods.Start(ctx); err != nil {
-		return res, err
-	}
-	cleanup = append(cleanup, func() error { return mods.Stop(ctx) })
-	if err := deploy(ctx, mods, s.Wasm); err != nil {
-		return res, err
-	}
-	cfg := host.Config{Committer: st, Modules: mods, Engine: engine, Logger: quiet,
-		MaxActivations: 2 * s.Actors, InstancesAhead: s.InstancesAhead}
+	defer func() { err = p.end(err) }()
+	cfg := p.host
+	cfg.MaxActivations, cfg.InstancesAhead = 2*s.Actors, s.InstancesAhead
 	during := func(body func(call func(method string, n int) error) error) error {
 		h, err := host.New(cfg)
 		if err != nil {

@@ -5,17 +5,12 @@ package inhost
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"os"
 	"strconv"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
 	"github.com/greenroom-run/greenroom/host"
-	"github.com/greenroom-run/greenroom/host/pipeline"
-	"github.com/greenroom-run/greenroom/host/wasm"
-	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
 	"github.com/greenroom-run/greenroom/store/sqlstore"
@@ -39,43 +34,26 @@ type Spec struct {
 // Load plays [Role]: it calls every actor once, which fills and activates it,
 // and then measures.
 func Load(ctx context.Context, s Spec) (res load.Result, err error) {
-	var cleanup []func() error
-	defer func() {
-		for i := len(cleanup) - 1; i >= 0; i-- {
-			err = errors.Join(err, cleanup[i]())
-		}
-	}()
-	quiet := slog.New(slog.DiscardHandler)
-	st, err := s.open(ctx, quiet)
+	st, err := s.open(ctx)
 	if err != nil {
 		return res, err
 	}
-	cleanup = append(cleanup, st.Close)
-	engine, err := wasm.New(ctx, wasm.Config{Logger: quiet})
+	p, err := assemble(ctx, st, s.Wasm)
 	if err != nil {
 		return res, err
 	}
-	cleanup = append(cleanup, func() error { return engine.Close(ctx) })
-	mods, err := modules.New(modules.Config{Store: st, Inspector: engine, Logger: quiet})
-	if err != nil {
-		return res, err
-	}
-	if err := mods.Start(ctx); err != nil {
-		return res, err
-	}
-	cleanup = append(cleanup, func() error { return mods.Stop(ctx) })
-	if err := deploy(ctx, mods, s.Wasm); err != nil {
-		return res, err
-	}
-	h, err := host.New(host.Config{Committer: st, Modules: mods, Engine: engine, Logger: quiet, MaxActivations: 2 * s.Plan.Actors,
-		Pipeline: pipeline.Config{CallersCommit: s.StoreURL == ""}}) // as package node has it
+	defer func() { err = p.end(err) }()
+	cfg := p.host
+	cfg.MaxActivations = 2 * s.Plan.Actors
+	cfg.Pipeline.CallersCommit = s.StoreURL == "" // as package node has it
+	h, err := host.New(cfg)
 	if err != nil {
 		return res, err
 	}
 	if err := h.Start(ctx); err != nil {
 		return res, err
 	}
-	cleanup = append(cleanup, func() error { return h.Stop(ctx) })
+	defer func() { err = errors.Join(err, h.Stop(ctx)) }()
 
 	fill := Spec{
 		Plan:   load.Plan{Outstanding: 256, Actors: s.Plan.Actors, Once: true},
@@ -87,24 +65,11 @@ func Load(ctx context.Context, s Spec) (res load.Result, err error) {
 	return load.Drive(ctx, s.Plan, s.call(h))
 }
 
-func (s Spec) open(ctx context.Context, log *slog.Logger) (store.Store, error) {
+func (s Spec) open(ctx context.Context) (store.Store, error) {
 	if s.StoreURL != "" {
-		return sqlstore.Open(ctx, sqlstore.Config{URL: s.StoreURL, Logger: log})
+		return sqlstore.Open(ctx, sqlstore.Config{URL: s.StoreURL, Logger: quiet})
 	}
-	return embedded.Open(ctx, embedded.Config{Dir: s.Dir, Logger: log})
-}
-
-func deploy(ctx context.Context, mods *modules.Service, path string) error {
-	module, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	m, err := mods.Upload(ctx, actor.DefaultApp, module, func(modules.Stage) {})
-	if err != nil {
-		return err
-	}
-	_, _, err = mods.Deploy(ctx, modules.DeployRequest{App: actor.DefaultApp, Digest: m.Digest})
-	return err
+	return embedded.Open(ctx, embedded.Config{Dir: s.Dir, Logger: quiet})
 }
 
 func (s Spec) call(h *host.Host) load.Call {
