@@ -44,7 +44,7 @@ type function struct {
 func (f *function) write() []byte {
 	f.declareLocals()
 	if !f.free {
-		if f.plan.depth > 0 {
+		if f.deepAll() {
 			f.enter(f.plan.depth)
 		}
 		f.payEntry()
@@ -55,7 +55,16 @@ func (f *function) write() []byte {
 	f.added = []uint32{0}
 	r := &reader{b: f.in, off: f.localsEnd}
 	for len(f.added) > 0 && r.err == nil {
-		f.instruction(r, next(r))
+		in := next(r)
+		if in.start == f.deep.from && f.deep.to > 0 {
+			f.flush(in.start)
+			f.enter(f.plan.depth)
+		}
+		f.instruction(r, in)
+		if in.end == f.deep.to {
+			f.flush(in.end)
+			f.leave(f.plan.depth)
+		}
 	}
 	f.err = r.err
 	f.flush(len(f.in))
@@ -229,7 +238,7 @@ func (f *function) end(in instruction) {
 	if last == 0 && f.wrapped() {
 		f.flush(in.end) // the end of the block around everything
 		f.syncIf(true)
-		if f.plan.depth > 0 {
+		if f.deepAll() {
 			f.leave(f.plan.depth)
 		}
 		f.op(opEnd)

@@ -3,6 +3,7 @@ package meter
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
@@ -27,13 +28,14 @@ func TestRecursionEnds(t *testing.T) {
 		wasm  []byte
 		calls int64 // of f, until the depth is used up
 	}{
-		"a function that calls itself":         {recursive("\x00", "\x10\x00"), depth},
-		"two that call each other":             {recursive("\x00", "\x10\x01"), depth},
+		"a function that calls itself":         {recursive("\x00", "\x10\x00"), depth + 1},
+		"two that call each other":             {recursive("\x00", "\x10\x01"), depth + 1},
 		"through a table":                      {recursive("\x00", "\x41\x00\x11\x00\x00"), depth + 1},
 		"through a table and another":          {recursive("\x00", "\x41\x01\x11\x00\x00"), depth + 1},
-		"with many local variables":            {recursive(thousand, "\x10\x00"), depth / 16},
+		"with many local variables":            {recursive(thousand, "\x10\x00"), depth/16 + 1},
 		"through a table, with many variables": {recursive(thousand, "\x41\x00\x11\x00\x00"), depth/16 + 1},
-		"in a loop":                            {recursive("\x00", "\x03\x40\x10\x00\x0c\x00\x0b"), depth},
+		"in a loop":                            {recursive("\x00", "\x03\x40\x10\x00\x0c\x00\x0b"), depth + 1},
+		"with a way out between calls":         {recursive("\x00", "\x10\x00\x0f\x10\x00"), depth},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -68,6 +70,8 @@ func TestDepthIsGivenBack(t *testing.T) {
 		"by a branch":   "\x02\x40\x23\x00\x41\x07\x71\x45\x0d\x01\x10\x00\x0b",
 		"from a loop":   "\x03\x40\x23\x00\x41\x07\x71\x45\x0d\x01\x10\x00\x0b",
 		"by a br_table": "\x02\x40\x23\x00\x41\x07\x71\x45\x0e\x01\x00\x01\x0b\x10\x00",
+		"between calls": "\x23\x00\x41\x07\x71\x04\x40\x10\x00\x0f\x10\x00\x0b",
+		"in both arms":  "\x23\x00\x41\x07\x71\x04\x40\x10\x00\x05\x23\x00\x45\x04\x40\x10\x00\x0b\x0b",
 	}
 	for name, code := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -91,6 +95,49 @@ func TestDepthIsGivenBack(t *testing.T) {
 			}
 			if m.get("n") != 800 {
 				t.Errorf("%d calls, want 800", m.get("n"))
+			}
+		})
+	}
+}
+
+// TestCallRegion marks the region in each body with brackets.
+func TestCallRegion(t *testing.T) {
+	const (
+		call, block, loop, then, orElse, end = "\x10\x00", "\x02\x40", "\x03\x40", "\x04\x40", "\x05", "\x0b"
+		br, brTable, ret, nop                = "\x0c", "\x0e", "\x0f", "\x01"
+	)
+	tests := map[string]string{
+		"a call alone":                        nop + "[" + call + "]" + nop,
+		"two calls":                           "[" + call + nop + call + "]" + ret,
+		"in two blocks":                       "[" + block + call + end + nop + block + block + call + end + end + "]",
+		"in one block":                        block + nop + "[" + call + "]" + br + "\x00" + end,
+		"in one arm":                          then + nop + orElse + "[" + call + "]" + end,
+		"in both arms":                        nop + "[" + then + call + nop + orElse + nop + call + end + "]" + nop,
+		"an if with a call in its first arm":  "[" + then + call + orElse + nop + end + call + "]",
+		"in a loop":                           nop + "[" + loop + nop + call + br + "\x00" + end + "]" + nop,
+		"in a block in a loop in a block":     block + "[" + loop + block + call + end + end + "]" + nop + end,
+		"a branch within":                     "[" + call + block + br + "\x00" + end + call + "]",
+		"a branch out of the block":           nop + "[" + block + call + br + "\x00" + call + end + "]" + nop,
+		"a branch out of two blocks":          "[" + block + nop + block + call + br + "\x01" + call + end + end + "]",
+		"a branch to a loop around":           "[" + loop + block + call + br + "\x01" + call + end + end + "]",
+		"a branch before the calls":           block + br + "\x00" + "[" + call + call + "]" + end,
+		"a branch that another level brings":  "[" + block + loop + call + br + "\x01" + end + nop + end + "]",
+		"a return between calls":              call + ret + call,
+		"a return in a loop":                  loop + call + ret + end,
+		"a table with the function among its": call + block + brTable + "\x01\x00\x01" + end + call,
+		"no call":                             nop,
+	}
+	for name, marked := range tests {
+		t.Run(name, func(t *testing.T) {
+			before, rest, ok := strings.Cut(marked, "[")
+			within, after, _ := strings.Cut(rest, "]")
+			got, found := callRegion([]byte(before+within+after+end), 0, func(in instruction) bool { return in.op == opCall })
+			want := region{}
+			if ok {
+				want = region{len(before), len(before) + len(within)}
+			}
+			if got != want || found != ok {
+				t.Errorf("%v %t, want %v %t", got, found, want, ok)
 			}
 		})
 	}

@@ -59,10 +59,11 @@
 //
 // Depth is counted so that no cycle of calls escapes and few calls pay for it:
 // at indirect calls, if one can lead to another, and in the busiest functions of
-// each cycle of direct calls. Each place takes one, and one more for each 64 local
-// variables and calls of the heaviest path of calls up to the next such place.
-// What is taken is given back when the call returns. Recursion through a host
-// that calls back into the module is for the host to bound.
+// each cycle of direct calls, there around the part that calls others, so that a
+// call that returns early counts nothing (see region.go). Each place takes one,
+// and one more for each 64 local variables and calls of the heaviest path of calls
+// up to the next such place. What is taken is given back behind it. Recursion
+// through a host that calls back into the module is for the host to bound.
 //
 // # Where the fuel is kept
 //

@@ -21,6 +21,8 @@ func TestHardModules(t *testing.T) {
 	one := func(code string) []byte { return functions(1, func(int) string { return code }) }
 	tests := map[string][]byte{
 		"deep loops with branches to the outermost": one(strings.Repeat("\x03\x40", many) + strings.Repeat("\x0c"+number(many), many) + strings.Repeat("\x0b", many)),
+		"deep loops around a call":                  one(strings.Repeat("\x03\x40", many) + "\x10\x00" + strings.Repeat("\x0b", many)),
+		"calls in deep blocks, each with a way out": one(strings.Repeat("\x02\x40", many) + strings.Repeat("\x10\x00\x0c\x00\x10\x00\x0b", many)),
 		"deep ifs":                one(strings.Repeat("\x41\x00\x04\x40", many) + strings.Repeat("\x0b", many)),
 		"a great table of labels": one("\x03\x40\x41\x00\x0e" + number(many) + strings.Repeat("\x00", many+1) + "\x0b"),
 		"a long chain of calls":   functions(many, func(i int) string { return "\x10" + number(min(i+1, many-1)) }),

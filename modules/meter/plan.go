@@ -14,6 +14,7 @@ type plan struct {
 	calling   bool     // calls what is charged outside its loops
 	dynamic   bool     // has an instruction that charges by an operand
 	depth     uint32   // what it takes of the depth; 0 where it is not counted
+	deep      region   // in which it takes that; none: the whole body
 	local     bool     // keeps the fuel in a local variable; see chooseLocal
 	locals    uint32   // parameters too
 	calls     []uint32 // own functions called directly, each once in a row

@@ -11,7 +11,9 @@ import "slices"
 //
 // A place that counts takes one, and one more for each 64 local variables and
 // calls of the heaviest path of calls that begins there and passes no other, so
-// that the depth bounds the stack that is used, too.
+// that the depth bounds the stack that is used, too. Where a function counts around
+// a part of its body, only the innermost of the calls open can be outside of that:
+// all others wait for one within.
 func countDepth(m *module, plans []*plan) (indirect uint32, order []int) {
 	g := newCallGraph(m, plans)
 	table := len(plans)

@@ -52,6 +52,9 @@ func newRewriter(m *module, cfg Config) (*rewriter, error) {
 		if !p.free {
 			p.charge(m.bodies[i], w.prices)
 		}
+		if p.depth > 0 && len(m.bodies[i]) <= maxOutlined {
+			p.deep, _ = callRegion(m.bodies[i], p.localsEnd, w.leadsOn)
+		}
 	}
 	w.planTypes()
 	for _, s := range m.sections {
@@ -125,6 +128,11 @@ func (w *rewriter) callCost(f uint32) (cost uint64, charged bool) {
 	return w.freeCost[f], !w.plans[f].free
 }
 
+// leadsOn reports whether in calls a function of the module that may call others.
+func (w *rewriter) leadsOn(in instruction) bool {
+	return in.op == opCallIndirect || in.op == opCall && in.index >= w.m.importedFuncs && !w.plans[in.index-w.m.importedFuncs].free
+}
+
 // planTypes adds the block types that functions with several results need.
 func (w *rewriter) planTypes() {
 	for i, p := range w.plans {
@@ -154,7 +162,10 @@ func (w *rewriter) count() {
 }
 
 // wrapped functions do something at their end, and so run inside a block.
-func (p *plan) wrapped() bool { return p.depth > 0 || p.local }
+func (p *plan) wrapped() bool { return p.deepAll() || p.local }
+
+// deepAll reports whether the depth is counted around the whole body.
+func (p *plan) deepAll() bool { return p.depth > 0 && p.deep == region{} }
 
 func (w *rewriter) shift(f uint32) uint32 {
 	if f < w.m.importedFuncs {
