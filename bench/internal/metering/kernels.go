@@ -22,9 +22,10 @@ import (
 const (
 	kernelsRole = "kernels"
 	rewriteRole = "rewrite"
-	// kernelRounds is how often each kernel runs in each form; neighbouring runs
-	// are compared, and the median of their ratios counts.
-	kernelRounds = 15
+	// places is at how many places the machine code stands in turn, see [moved].
+	// kernelRounds is how often each kernel runs in each form at each; neighbouring
+	// runs are compared, and the mean of the median ratios counts.
+	places, kernelRounds = 6, 5
 	// kernelTime is what a run takes at least, in seconds: a kernel that is quicker
 	// runs several times.
 	kernelTime = 5e-3
@@ -42,10 +43,12 @@ var work = []struct {
 
 type kernelsSpec struct{ Wasm string }
 
-// kernelTimes is what a kernel took: processor seconds, and the ratios to it.
+// kernelTimes is what a kernel took: processor seconds, and the ratios to it, all
+// means of what it took at each place.
 type kernelTimes struct {
 	Kernel                  string
 	Plain, Metered, Closing float64
+	Quickest, Slowest       float64 // of the places, unmetered
 }
 
 // overhead is metering.1.
@@ -67,8 +70,8 @@ func overhead(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			}
 			for _, t := range times {
 				sum, worst, n = sum+math.Log(t.Metered), max(worst, t.Metered), n+1
-				rec.Note("run %d, %s %s: %.1f ms; metered %.3f ×; with WithCloseOnContextDone %.2f ×",
-					run+1, language, t.Kernel, t.Plain*1e3, t.Metered, t.Closing)
+				rec.Note("run %d, %s %s: %.1f ms, by place %.1f to %.1f; metered %.3f ×; with WithCloseOnContextDone %.2f ×",
+					run+1, language, t.Kernel, t.Plain*1e3, t.Quickest*1e3, t.Slowest*1e3, t.Metered, t.Closing)
 			}
 		}
 		rec.Compare("geometric mean", math.Exp(sum/n), 1)
@@ -85,40 +88,70 @@ func runKernels(ctx context.Context, s kernelsSpec) (all []kernelTimes, err erro
 	if err != nil {
 		return nil, err
 	}
-	metered, _, err := meter.Rewrite(module, meter.Config{})
+	closing, err := newForm(ctx, module, true)
 	if err != nil {
 		return nil, err
 	}
-	var forms [3]*form // plain, metered, closing
-	for i, f := range []struct {
-		module  []byte
-		closing bool
-	}{{module, false}, {metered, false}, {module, true}} {
-		if forms[i], err = newForm(ctx, f.module, f.closing); err != nil {
+	defer func() { err = errors.Join(err, closing.rt.Close(ctx)) }()
+	for _, w := range work {
+		all = append(all, kernelTimes{Kernel: w.kernel, Metered: 1, Quickest: math.Inf(1)})
+	}
+	for place := range places {
+		if err := runPlace(ctx, module, place, closing, all); err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, forms[i].rt.Close(ctx)) }()
-	}
-	for _, w := range work {
-		var seconds [3][]float64
-		times := 1
-		for round := range kernelRounds {
-			for i, f := range forms {
-				took, err := f.run(ctx, w.kernel, w.amount, times)
-				if err != nil {
-					return nil, fmt.Errorf("kernel %s: %w", w.kernel, err)
-				}
-				seconds[i] = append(seconds[i], took)
-			}
-			if round == 0 && seconds[0][0] < kernelTime { // the first one warms up
-				times = int(kernelTime/seconds[0][0]) + 1
-				seconds = [3][]float64{}
-			}
-		}
-		all = append(all, kernelTimes{Kernel: w.kernel, Plain: median(seconds[0]),
-			Metered: medianRatio(seconds[1], seconds[0]), Closing: medianRatio(seconds[2], seconds[0])})
 	}
 	return all, nil
+}
+
+// runPlace adds to what all kernels took what they take at a place, the form that
+// closes at the first one only: it is slower by too much for chance to matter.
+func runPlace(ctx context.Context, module []byte, place int, closing *form, all []kernelTimes) (err error) {
+	module, err = moved(module, place)
+	if err != nil {
+		return err
+	}
+	metered, _, err := meter.Rewrite(module, meter.Config{})
+	if err != nil {
+		return err
+	}
+	var forms []*form
+	for _, wasm := range [][]byte{module, metered} {
+		f, err := newForm(ctx, wasm, false)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.rt.Close(ctx)) }()
+		forms = append(forms, f)
+	}
+	if place == 0 {
+		forms = append(forms, closing)
+	}
+	for i, w := range work {
+		seconds := make([][]float64, len(forms))
+		times := 1
+		for round := range kernelRounds + 1 {
+			for j, f := range forms {
+				took, err := f.run(ctx, w.kernel, w.amount, times)
+				if err != nil {
+					return fmt.Errorf("kernel %s: %w", w.kernel, err)
+				}
+				if round > 0 { // the first one warms up
+					seconds[j] = append(seconds[j], took)
+				} else if j == 0 && took < kernelTime {
+					times = int(kernelTime/took) + 1
+				}
+			}
+		}
+		plain := median(seconds[0])
+		all[i].Plain += plain / places
+		all[i].Quickest, all[i].Slowest = min(all[i].Quickest, plain), max(all[i].Slowest, plain)
+		all[i].Metered *= math.Pow(medianRatio(seconds[1], seconds[0]), 1.0/places)
+		if place == 0 {
+			all[i].Closing = medianRatio(seconds[2], seconds[0])
+		}
+	}
+	return nil
 }
 
 func medianRatio(of, to []float64) float64 {
