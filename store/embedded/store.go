@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -132,7 +133,7 @@ func (s *Store) options(cfg Config) *pebble.Options {
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
 		MemTableSize:                uint64(cfg.MemTableBytes),
 		MemTableStopWritesThreshold: 3,
-		L0CompactionThreshold:       2,
+		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		MaxOpenFiles:                1000,
 		Logger:                      &pebbleLogger{log: cfg.Logger, fail: s.fail},
@@ -142,7 +143,11 @@ func (s *Store) options(cfg Config) *pebble.Options {
 	// per key, answers those from memory.
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
 	}
+	// What is in the first level is soon merged into the next one: compressing it
+	// would cost more than the little disk that it saves.
+	o.Levels[0].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
 	return o
 }
 

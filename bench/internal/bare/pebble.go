@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"github.com/greenroom-run/greenroom/bench/internal/load"
 )
@@ -36,7 +37,7 @@ func Commits(ctx context.Context, s Pebble) (load.Result, error) {
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
 		MemTableSize:                16 << 20,
 		MemTableStopWritesThreshold: 3,
-		L0CompactionThreshold:       2,
+		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		MaxOpenFiles:                1000,
 		CacheSize:                   64 << 20,
@@ -44,7 +45,9 @@ func Commits(ctx context.Context, s Pebble) (load.Result, error) {
 	}
 	for i := range options.Levels {
 		options.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		options.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
 	}
+	options.Levels[0].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
 	db, err := pebble.Open(s.Dir, options)
 	if err != nil {
 		return load.Result{}, err
