@@ -147,6 +147,8 @@ func (h *Host) admit(c *call) result {
 	if err != nil {
 		return result{err: cmp.Or(c.validate(), err)}
 	}
+	// Strings that all calls of the type share are compared by where they are.
+	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.deployment.App, s.deployment.Type, m.name
 	// What serves a type has valid names: only the rest is left to be checked.
 	if err := actor.ValidateID(c.inv.Key.ID); err != nil {
 		return result{err: err}

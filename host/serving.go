@@ -27,7 +27,10 @@ type served struct {
 	pool        *pool
 }
 
-type method struct{ readOnly bool }
+type method struct {
+	name     string
+	readOnly bool
+}
 
 // serving returns what serves a type now; actor.ErrTypeNotFound.
 func (h *Host) serving(app, typ string) (*served, error) {
@@ -105,7 +108,7 @@ func (h *Host) newServed(d actor.Deployment, spec *abi.TypeSpec) *served {
 		s.lane = LaneStateless
 	}
 	for _, m := range spec.Methods {
-		s.methods[m.Name] = method{readOnly: m.ReadOnly}
+		s.methods[m.Name] = method{name: m.Name, readOnly: m.ReadOnly}
 	}
 	s.pool = h.pools.get(poolKey{app: d.App, digest: d.Digest, memoryBytes: s.limits.MemoryBytes, max: s.limits.Instances})
 	return s

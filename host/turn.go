@@ -220,7 +220,12 @@ func (t *turn) Reply(contentType string, payload []byte) abi.Code {
 		return abi.CodeInvalid
 	}
 	// The strings of a frame may be the guest's memory, which lives on.
-	t.reply = actor.Payload{ContentType: strings.Clone(contentType), Data: append([]byte(nil), payload...)}
+	if contentType == actor.ContentTypeJSON {
+		contentType = actor.ContentTypeJSON
+	} else {
+		contentType = strings.Clone(contentType)
+	}
+	t.reply = actor.Payload{ContentType: contentType, Data: append([]byte(nil), payload...)}
 	return 0
 }
 
