@@ -58,7 +58,8 @@ func (h *fakeHost) Begin(ctx context.Context, inv actor.Invocation, to host.Rece
 // watchful is a call that watches its context by itself.
 type watchful struct{}
 
-func (watchful) GiveUp() {}
+func (watchful) GiveUp()  {}
+func (watchful) Release() {}
 
 func (h *fakeHost) Delete(context.Context, actor.Key) error { return actor.ErrActorNotFound }
 

@@ -22,6 +22,10 @@ type Begun interface {
 	// GiveUp tells the host that the call's context has ended, which nobody
 	// watches: what Invoke does then is done, and the receiver gets the outcome.
 	GiveUp()
+	// Release says that GiveUp is not going to be called any more, so that the
+	// host may use the call's memory again. It is called once at most, and need
+	// not be called.
+	Release()
 }
 
 // Begin is [Host.Invoke] for callers that have many calls under way and no
@@ -29,6 +33,7 @@ type Begun interface {
 // block, and takes the time of a turn: an actor that is idle runs its turn here.
 //
 // ctx bounds the call as it does for Invoke, but who ends it also calls GiveUp.
+// The host has no use for ctx and the receiver once that has its answer.
 func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun {
 	arrived := h.cfg.Clock()
 	if inv.ID == "" {
@@ -36,8 +41,10 @@ func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Beg
 	}
 	c := h.newCall(ctx, opInvoke, inv, arrived)
 	c.host, c.receiver = h, to
+	c.users.Store(2)
 	if r := h.admit(c); !r.later {
 		c.tell(r)
+		c.leave()
 	}
 	return c
 }
@@ -47,7 +54,9 @@ type begun struct {
 	host     *Host
 	receiver Receiver // nil: the caller waits
 	told     atomic.Bool
-	grace    atomic.Pointer[time.Timer] // set when it runs on after GiveUp
+	// users are the host, until it has told, and the handle, until it is released.
+	users atomic.Int32
+	grace atomic.Pointer[time.Timer] // set when it runs on after GiveUp
 	// lane and at are set before the call is in a mailbox.
 	lane Lane
 	at   *activation
@@ -65,6 +74,17 @@ func (c *call) tell(r result) {
 	c.receiver.Answer(c.host.conclude(c.inv.Key, c.inv.Method, c.arrived, r))
 }
 
+// leave ends one use of a call that was begun; the last one gives its memory back.
+func (c *call) leave() {
+	if c.users.Add(-1) == 0 && c.grace.Load() == nil { // its timer may have the call
+		c.over = true
+		c.host.recycle(c)
+	}
+}
+
+// Release implements [Begun].
+func (c *call) Release() { c.leave() }
+
 // GiveUp implements [Begun].
 func (c *call) GiveUp() {
 	if c.told.Load() || c.at == nil {
@@ -72,6 +92,7 @@ func (c *call) GiveUp() {
 	}
 	if c.at.shard.withdraw(c, c.at) {
 		c.tell(result{err: contextError(c.ctx), stats: turnStats{lane: c.lane}})
+		c.leave()
 		return
 	}
 	// As in queued: the guest is being stopped, or the turn is sealed.

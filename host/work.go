@@ -66,6 +66,7 @@ func (l *answers) send() {
 		next := c.next // the call is its caller's from the next line on
 		if c.receiver != nil {
 			c.tell(c.held)
+			c.leave()
 		} else {
 			c.answered <- struct{}{}
 		}

@@ -3,6 +3,9 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/invokestream"
+	"github.com/greenroom-run/greenroom/host"
 )
 
 func invocations(key actor.Key, ids ...uint64) (all []invokestream.Invocation) {
@@ -132,9 +136,11 @@ func testTaskContext(t *testing.T) {
 		if reason == endDeadline {
 			<-time.After(time.Second)
 		}
-		if !asked.end(reason) || asked.end(endCanceled) || !unasked.end(reason) {
+		if !asked.mark(reason) || asked.mark(endCanceled) || !unasked.mark(reason) {
 			t.Error("it does not end once")
 		}
+		asked.endMarked(reason)
+		unasked.endMarked(reason)
 		<-asked.Done()
 		<-unasked.Done()
 		<-derived.Done()
@@ -149,5 +155,81 @@ func testTaskContext(t *testing.T) {
 	<-done
 	if !errors.Is(c.Err(), context.Canceled) {
 		t.Errorf("with its stream it ended with %v", c.Err())
+	}
+}
+
+// quickHost answers a moment after Begin, and sees to it that no call is given up
+// that was released. As package host it has no use for a call's context, but for
+// its end.
+type quickHost struct {
+	*fakeHost
+	t        *testing.T
+	released atomic.Int64
+}
+
+type quickCall struct {
+	host     *quickHost
+	released atomic.Bool
+}
+
+func (h *quickHost) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
+	go func() {
+		var err error
+		if ctx.Err() != nil {
+			err = actor.ErrCanceled
+		}
+		to.Answer(actor.Reply{Payload: inv.Payload}, err)
+	}()
+	return &quickCall{host: h}
+}
+
+func (c *quickCall) GiveUp() {
+	for range 100 { // time for an answer to come
+		runtime.Gosched()
+	}
+	if c.released.Load() {
+		c.host.t.Error("a released call was given up")
+	}
+}
+
+func (c *quickCall) Release() {
+	c.host.released.Add(1)
+	if c.released.Swap(true) {
+		c.host.t.Error("a call was released twice")
+	}
+}
+
+// TestTasksAreReused: the memory of an invocation serves later ones, and every
+// reply is that to its own invocation, whatever is cancelled meanwhile.
+func TestTasksAreReused(t *testing.T) {
+	h := &quickHost{fakeHost: &fakeHost{}, t: t}
+	f := start(t, func(c *Config) { c.Host = h })
+	st := open(t.Context(), t, f.url)
+	const messages, each = 200, 20
+	go func() {
+		for m := range messages {
+			req := &greenroomv1.InvokeStreamRequest{}
+			for n := range each {
+				i := invocation(uint64(m*each+n), fmt.Sprint("a", n))
+				if n%4 == 0 {
+					i.TimeoutMs = 60_000
+				}
+				req.Invocations = append(req.Invocations, i)
+			}
+			req.Cancels = []uint64{uint64(m * each), uint64(m*each) - 1, uint64(m*each) + 2}
+			if err := st.Send(req); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for id, r := range st.receive(messages * each) {
+		canceled := r.GetError().GetCode() == uint32(connect.CodeCanceled)
+		if canceled && id%each != 0 && id%each != each-1 && id%each != 2 || !canceled && (r.GetError() != nil || string(r.GetPayload()) != fmt.Sprint(id)) {
+			t.Errorf("invocation %d got %v", id, r)
+		}
+	}
+	if h.released.Load() < messages*each/2 {
+		t.Errorf("%d of %d calls were released", h.released.Load(), messages*each)
 	}
 }

@@ -31,6 +31,7 @@ type Server struct {
 	health      *health
 	routes      *routes
 	streams     streamsUse
+	tasks       sync.Pool // of *task
 	// draining ends when Stop begins: long-lived streams end by themselves then.
 	draining context.Context
 	drain    context.CancelFunc
@@ -89,6 +90,7 @@ func New(conf Config) (*Server, error) {
 		health:      newHealth(conf.Logger),
 	}
 	s.draining, s.drain = context.WithCancel(context.Background())
+	s.tasks.New = func() any { return new(task) }
 	s.routes = s.newRoutes()
 	return s, nil
 }

@@ -50,7 +50,7 @@ type invokeStream struct {
 	mu         sync.Mutex
 	pending    fifo[*task]
 	idle       int       // workers that wait for workMore, of which keep may
-	keep       int       // as many as can run at once: their stacks have grown
+	keep       int       // as many as can run at once and one on its way: their stacks have grown
 	waking     bool      // one was woken or started and has not looked at pending yet
 	workMore   sync.Cond // pending, or over
 	unanswered tasks
@@ -96,7 +96,7 @@ func (a *actorService) InvokeStream(ctx context.Context, stream *connect.BidiStr
 }
 
 func newInvokeStream(ctx context.Context, cut context.CancelFunc, x *exchange, conn connect.StreamingHandlerConn) *invokeStream {
-	st := &invokeStream{s: x.server, x: x, conn: conn, ctx: ctx, cut: cut, keep: runtime.GOMAXPROCS(0)}
+	st := &invokeStream{s: x.server, x: x, conn: conn, ctx: ctx, cut: cut, keep: runtime.GOMAXPROCS(0) + 1}
 	st.workMore.L, st.answered.L, st.readyMore.L, st.writtenOne.L = &st.mu, &st.mu, &st.mu, &st.mu
 	return st
 }
@@ -337,13 +337,18 @@ func (st *invokeStream) work() {
 		begun := t.begin()
 		st.mu.Lock()
 		t.begun = begun
-		if t.stage == taskStarting {
-			t.stage = taskBegun
-			if t.context.ended() { // while it began
-				st.mu.Unlock()
-				begun.GiveUp()
-				st.mu.Lock()
+		switch {
+		case t.stage == taskDone:
+			if t.reusable() {
+				t.recycle()
 			}
+		case t.context.ended(): // while it began
+			t.stage = taskBegun
+			st.mu.Unlock()
+			begun.GiveUp()
+			st.mu.Lock()
+		default:
+			t.stage = taskBegun
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // task is an invocation of a stream on its way. It is the [host.Receiver] of its
-// answer.
+// answer. One that was answered without having been ended is used again.
 type task struct {
 	st     *invokeStream
 	id     uint64 // the client's
@@ -30,8 +30,9 @@ type task struct {
 
 	// Guarded by the stream's mu.
 	stage      taskStage
-	begun      host.Begun
-	prev, next *task // of the unanswered
+	quiet      bool       // no timer and no waiter knows of it any more
+	begun      host.Begun // what Begin returned
+	prev, next *task      // of the unanswered
 }
 
 // taskStage is how far a task is:
@@ -47,20 +48,11 @@ const (
 	taskDone // there is a reply
 )
 
-// tasksAtOnce is how many tasks share an allocation: one of them keeps its
-// neighbours' memory for as long as it takes.
-const tasksAtOnce = 32
-
 // tasks appends the invocations of a message as tasks, each looked at on its own.
 func (st *invokeStream) tasks(all []*task, invs []invokestream.Invocation) []*task {
 	arrived := st.s.conf.Clock()
-	var chunk []task
 	for i := range invs {
-		if len(chunk) == 0 {
-			chunk = make([]task, min(tasksAtOnce, len(invs)-i))
-		}
-		t := &chunk[0]
-		chunk = chunk[1:]
+		t := st.s.tasks.Get().(*task)
 		in := &invs[i]
 		t.st, t.id = st, in.ID
 		t.inv = actor.Invocation{Key: in.Key, Method: in.Method, Payload: in.Payload, ReadOnly: in.ReadOnly}
@@ -134,10 +126,30 @@ func (t *task) Answer(reply actor.Reply, err error) {
 	if err != nil {
 		out = t.failure(err)
 	}
-	t.st.mu.Lock()
+	quiet := t.release()
+	st := t.st
+	st.mu.Lock()
+	// While it begins, the worker that has it sees to the rest.
+	last := t.stage == taskBegun
+	t.quiet = quiet
 	t.finish(out)
-	t.st.mu.Unlock()
-	t.release()
+	last = last && t.reusable()
+	st.mu.Unlock()
+	if last {
+		t.recycle()
+	}
+}
+
+// reusable tells of a task with a reply that nobody will come back to but who
+// asks. The answer holds once it is yes. Its caller holds mu.
+func (t *task) reusable() bool { return t.quiet && t.begun != nil && !t.context.ended() }
+
+// recycle gives back a reusable task, whose begin has returned.
+func (t *task) recycle() {
+	t.begun.Release()
+	tasks := &t.st.s.tasks
+	*t = task{}
+	tasks.Put(t)
 }
 
 // finish makes out the task's reply, unless it has one. Its caller holds mu.
@@ -171,20 +183,24 @@ func (t *task) expireIn() {
 	}
 }
 
-// release lets go of what the task holds outside of its memory.
-func (t *task) release() {
-	if t.expiry != nil {
-		t.expiry.Stop()
-	}
-	t.context.release()
+// release lets go of what the task holds outside of its memory, and reports
+// whether nothing there holds the task either.
+func (t *task) release() (quiet bool) {
+	quiet = t.expiry == nil || t.expiry.Stop()
+	return !t.context.release() && quiet
 }
 
 // end ends a task before its answer is there: it is dropped if the host does not
-// have it, and given up if it does. Its reply comes either way.
+// have it, and given up if it does. Its reply comes either way. Its caller is the
+// task's timer; others mark first, while they know that the task has no reply.
 func (t *task) end(why endReason) {
-	if !t.context.end(why) {
-		return
+	if t.context.mark(why) {
+		t.endMarked(why)
 	}
+}
+
+func (t *task) endMarked(why endReason) {
+	t.context.endMarked(why)
 	st := t.st
 	st.mu.Lock()
 	stage, begun := t.stage, t.begun
@@ -215,13 +231,13 @@ func (st *invokeStream) cancel(ids []uint64) {
 	var found []*task
 	st.mu.Lock()
 	for t := st.unanswered.first; t != nil; t = t.next {
-		if _, ok := wanted[t.id]; ok {
+		if _, ok := wanted[t.id]; ok && t.context.mark(endCanceled) {
 			found = append(found, t)
 		}
 	}
 	st.mu.Unlock()
 	for _, t := range found {
-		t.end(endCanceled)
+		t.endMarked(endCanceled)
 	}
 }
 
@@ -230,11 +246,13 @@ func (st *invokeStream) abandon() {
 	var all []*task
 	st.mu.Lock()
 	for t := st.unanswered.first; t != nil; t = t.next {
-		all = append(all, t)
+		if t.context.mark(endCanceled) {
+			all = append(all, t)
+		}
 	}
 	st.mu.Unlock()
 	for _, t := range all {
-		t.end(endCanceled)
+		t.endMarked(endCanceled)
 	}
 }
 
@@ -348,22 +366,22 @@ func (c *taskContext) Value(key any) any {
 // ended tells whether the task itself was ended.
 func (c *taskContext) ended() bool { return c.reason.Load() != endNot }
 
-// end ends the context, and reports false if it was ended before.
-func (c *taskContext) end(why endReason) bool {
-	if !c.reason.CompareAndSwap(endNot, why) {
-		return false
-	}
+// mark notes why the context ends, and reports false if it was ended before. Who
+// marks it calls endMarked.
+func (c *taskContext) mark(why endReason) bool { return c.reason.CompareAndSwap(endNot, why) }
+
+func (c *taskContext) endMarked(why endReason) {
 	if why == endCanceled { // at its deadline it ends by itself, and with that error
 		c.release()
 	}
-	return true
 }
 
-// release closes Done, if anybody has asked for it.
-func (c *taskContext) release() {
+// release closes Done, and reports whether anybody has asked for it.
+func (c *taskContext) release() (asked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cancel != nil {
 		c.cancel()
 	}
+	return c.cancel != nil
 }
