@@ -91,6 +91,7 @@ func Drive(ctx context.Context, p Plan, call Call) (Result, error) {
 	defer cancel(nil)
 	d := &driver{plan: p, call: call, workers: make([]worker, p.Outstanding)}
 
+	before := d.snap() // every call of Once comes after it
 	var wg sync.WaitGroup
 	for i := range d.workers {
 		wg.Go(func() {
@@ -99,9 +100,8 @@ func Drive(ctx context.Context, p Plan, call Call) (Result, error) {
 			}
 		})
 	}
-	var before, after snapshot
+	var after snapshot
 	if p.Once {
-		before = d.snap()
 		wg.Wait()
 		after = d.snap()
 	} else {
