@@ -62,7 +62,10 @@ func Load(ctx context.Context, s Spec) (res load.Result, err error) {
 	if _, err := load.Drive(ctx, fill.Plan, fill.call(h)); err != nil {
 		return res, err
 	}
-	return load.Drive(ctx, s.Plan, s.call(h))
+	if s.Plan.Outstanding == 1 {
+		return load.Drive(ctx, s.Plan, s.call(h))
+	}
+	return load.DriveBegun(ctx, s.Plan, s.begin(h))
 }
 
 func (s Spec) open(ctx context.Context) (store.Store, error) {
@@ -72,19 +75,41 @@ func (s Spec) open(ctx context.Context) (store.Store, error) {
 	return embedded.Open(ctx, embedded.Config{Dir: s.Dir, Logger: quiet})
 }
 
+// call waits for each call, as a caller that has a goroutine for it.
 func (s Spec) call(h *host.Host) load.Call {
+	invocation := s.invocations()
+	return func(ctx context.Context, worker, target, n int) error {
+		_, err := h.Invoke(ctx, invocation(worker, target, n))
+		return err
+	}
+}
+
+// begin waits for none, as the server does for the invocations of a stream.
+func (s Spec) begin(h *host.Host) load.Begin {
+	invocation := s.invocations()
+	return func(ctx context.Context, worker, target, n int, done func(error)) {
+		h.Begin(ctx, invocation(worker, target, n), receiver(done)).Release()
+	}
+}
+
+// receiver is told how a call ended.
+type receiver func(error)
+
+func (r receiver) Answer(_ actor.Reply, err error) { r(err) }
+
+// invocations returns what makes the calls of the plan.
+func (s Spec) invocations() func(worker, target, n int) actor.Invocation {
 	keys := make([]actor.Key, s.Plan.Actors)
 	for i := range keys {
 		keys[i] = actor.Key{App: actor.DefaultApp, Type: "Counter", ID: "c" + strconv.Itoa(i)}
 	}
 	run := strconv.FormatInt(time.Now().UnixNano(), 36)
 	payload := actor.Payload{Data: []byte(s.Payload)}
-	return func(ctx context.Context, worker, target, n int) error {
+	return func(worker, target, n int) actor.Invocation {
 		inv := actor.Invocation{ID: "bench", Key: keys[target], Method: s.Method, Payload: payload, ReadOnly: s.ReadOnly}
 		if s.Keys {
 			inv.IdempotencyKey = run + "-" + strconv.Itoa(worker) + "-" + strconv.Itoa(n)
 		}
-		_, err := h.Invoke(ctx, inv)
-		return err
+		return inv
 	}
 }

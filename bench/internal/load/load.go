@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,10 @@ type Plan struct {
 // worker, so that worker and n together name the call.
 type Call func(ctx context.Context, worker, actor, n int) error
 
+// Begin begins a call as [Call] makes one, and has done called once when it has
+// ended: on any goroutine, and perhaps before Begin returns.
+type Begin func(ctx context.Context, worker, actor, n int, done func(error))
+
 // Result is what one run measured. Rates and processor times are those of the
 // measured part alone.
 type Result struct {
@@ -84,25 +89,63 @@ func (r Result) CPUPerCall() time.Duration {
 // Drive runs a plan. The first call that fails ends it with that error: a
 // figure that contains refused calls says nothing.
 func Drive(ctx context.Context, p Plan, call Call) (Result, error) {
+	return drive(ctx, p, func(ctx context.Context, d *driver, fail func(error)) (wait func()) {
+		var wg sync.WaitGroup
+		for i := range d.workers {
+			wg.Go(func() {
+				if err := d.work(ctx, i, call); err != nil {
+					fail(err)
+				}
+			})
+		}
+		return wg.Wait
+	})
+}
+
+// DriveBegun is [Drive] for calls that nobody waits for: as many goroutines begin
+// them as there are processors, instead of one for each call outstanding.
+func DriveBegun(ctx context.Context, p Plan, begin Begin) (Result, error) {
+	return drive(ctx, p, func(ctx context.Context, d *driver, fail func(error)) (wait func()) {
+		free := make(chan int, len(d.workers)) // workers without a call
+		for i := range d.workers {
+			free <- i
+		}
+		var wg sync.WaitGroup
+		var ended atomic.Int64
+		for range runtime.GOMAXPROCS(0) {
+			wg.Go(func() {
+				for i := range free {
+					if d.begin(ctx, i, begin, free, fail) {
+						continue
+					}
+					if ended.Add(1) == int64(len(d.workers)) {
+						close(free)
+					}
+				}
+			})
+		}
+		return wg.Wait
+	})
+}
+
+// drive runs a plan with workers that start begins, and whose last one wait
+// awaits.
+func drive(ctx context.Context, p Plan, start func(ctx context.Context, d *driver, fail func(error)) (wait func())) (Result, error) {
 	if p.Outstanding < 1 || p.Actors < 1 {
 		return Result{}, fmt.Errorf("a plan of %d calls on %d actors; give one at least of both", p.Outstanding, p.Actors)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	d := &driver{plan: p, call: call, workers: make([]worker, p.Outstanding)}
+	d := &driver{plan: p, workers: make([]worker, p.Outstanding)}
+	for i := range d.workers {
+		d.workers[i].init(i)
+	}
 
 	before := d.snap() // every call of Once comes after it
-	var wg sync.WaitGroup
-	for i := range d.workers {
-		wg.Go(func() {
-			if err := d.work(ctx, i); err != nil {
-				cancel(err)
-			}
-		})
-	}
+	await := start(ctx, d, func(err error) { cancel(err) })
 	var after snapshot
 	if p.Once {
-		wg.Wait()
+		await()
 		after = d.snap()
 	} else {
 		wait(ctx, p.Warmup)
@@ -113,7 +156,7 @@ func Drive(ctx context.Context, p Plan, call Call) (Result, error) {
 		after = d.snap()
 		end()
 		d.done.Store(true)
-		wg.Wait()
+		await()
 	}
 	if err := context.Cause(ctx); err != nil {
 		return Result{}, err
@@ -133,9 +176,8 @@ func wait(ctx context.Context, d time.Duration) {
 // driver is one run of a plan.
 type driver struct {
 	plan      Plan
-	call      Call
 	workers   []worker
-	next      atomic.Int64 // of Once
+	called    atomic.Int64 // of Once
 	measuring atomic.Bool
 	done      atomic.Bool
 }
@@ -145,33 +187,75 @@ type driver struct {
 type worker struct {
 	calls   atomic.Int64
 	latency *histogram
-	_       [48]byte
+	random  *rand.Rand
+	n       int // calls begun
+	began   time.Time
+	_       [24]byte
 }
 
-func (d *driver) work(ctx context.Context, i int) error {
-	w := &d.workers[i]
+func (w *worker) init(i int) {
 	w.latency = new(histogram)
-	random := rand.New(rand.NewPCG(uint64(i), 1))
-	for n := 0; ctx.Err() == nil && !d.done.Load(); n++ {
-		target := random.IntN(d.plan.Actors)
-		if d.plan.Once {
-			if target = int(d.next.Add(1) - 1); target >= d.plan.Actors {
-				return nil
-			}
+	w.random = rand.New(rand.NewPCG(uint64(i), 1))
+}
+
+// next says which actor the worker calls, false if it is to end.
+func (d *driver) next(ctx context.Context, w *worker) (target int, ok bool) {
+	if ctx.Err() != nil || d.done.Load() {
+		return 0, false
+	}
+	target = w.random.IntN(d.plan.Actors)
+	if d.plan.Once {
+		target = int(d.called.Add(1) - 1)
+	}
+	w.n++
+	w.began = time.Now()
+	return target, target < d.plan.Actors
+}
+
+// end notes the outcome of a worker's call. An error that is not the end of the
+// run ends it.
+func (d *driver) end(ctx context.Context, w *worker, target int, err error) error {
+	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil
 		}
-		began := time.Now()
-		if err := d.call(ctx, i, d.plan.First+target, n); err != nil {
-			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-				return nil
-			}
-			return fmt.Errorf("call of actor %d: %w", target, err)
-		}
-		w.calls.Add(1)
-		if d.plan.Once || d.measuring.Load() {
-			w.latency.add(time.Since(began))
-		}
+		return fmt.Errorf("call of actor %d: %w", target, err)
+	}
+	w.calls.Add(1)
+	if d.plan.Once || d.measuring.Load() {
+		w.latency.add(time.Since(w.began))
 	}
 	return nil
+}
+
+func (d *driver) work(ctx context.Context, i int, call Call) error {
+	w := &d.workers[i]
+	for {
+		target, ok := d.next(ctx, w)
+		if !ok {
+			return nil
+		}
+		if err := d.end(ctx, w, target, call(ctx, i, d.plan.First+target, w.n-1)); err != nil {
+			return err
+		}
+	}
+}
+
+// begin begins a worker's next call, after which it is free again, and reports
+// false if it is to end.
+func (d *driver) begin(ctx context.Context, i int, begin Begin, free chan<- int, fail func(error)) bool {
+	w := &d.workers[i]
+	target, ok := d.next(ctx, w)
+	if !ok {
+		return false
+	}
+	begin(ctx, i, d.plan.First+target, w.n-1, func(err error) {
+		if err := d.end(ctx, w, target, err); err != nil {
+			fail(err)
+		}
+		free <- i
+	})
+	return true
 }
 
 // snapshot is what had been done and used at one moment.
@@ -195,9 +279,7 @@ func (d *driver) snap() snapshot {
 func (d *driver) result(before, after snapshot) Result {
 	var all histogram
 	for i := range d.workers {
-		if h := d.workers[i].latency; h != nil {
-			all.merge(h)
-		}
+		all.merge(d.workers[i].latency)
 	}
 	r := Result{
 		Calls: after.calls - before.calls, Seconds: after.at.Sub(before.at).Seconds(),
