@@ -35,8 +35,10 @@ func roles() role.Roles {
 		wire.HollowRole:      wire.Hollow,
 		inhost.Role:          role.Of(inhost.Load),
 		inhost.ColdRole:      role.Of(inhost.Cold),
+		inhost.GuestRole:     role.Of(inhost.Guest),
 		bare.TransactionRole: role.Of(bare.Transaction),
 		bare.UpdateRole:      role.Of(bare.Update),
+		bare.GroupRole:       role.Of(bare.Group),
 		bare.DatabaseRole:    bare.Database,
 		bare.PebbleRole:      role.Of(bare.Commits),
 	}

@@ -19,6 +19,8 @@ const (
 	TransactionRole = "sql-transaction"
 	// UpdateRole makes a turn of a single conditional UPDATE.
 	UpdateRole = "sql-update"
+	// GroupRole makes groups of turns of one conditional UPDATE each.
+	GroupRole = "sql-group"
 	// DatabaseRole makes a database, and drops it in the end.
 	DatabaseRole = "sql-database"
 )
@@ -28,6 +30,9 @@ type SQL struct {
 	URL        string
 	Plan       load.Plan // Outstanding is the number of connections
 	StateBytes int
+	// Group is the number of rows in a group of [GroupRole], whose
+	// Plan.Outstanding counts rows.
+	Group int
 }
 
 // The table has the columns of Greenroom's own that a turn touches, and the same
@@ -42,6 +47,9 @@ const (
 	selectRow = `SELECT version, state FROM bare_actor WHERE app = $1 AND type = $2 AND id = $3 FOR UPDATE`
 	updateRow = `UPDATE bare_actor SET version = $4, commit_id = $5, state = $6, updated_at = clock_timestamp()
 		WHERE app = $1 AND type = $2 AND id = $3 AND version = $4 - 1`
+	updateGroup = `UPDATE bare_actor AS a SET version = u.version, commit_id = u.commit_id, state = u.state, updated_at = clock_timestamp()
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::uuid[], $6::bytea[]) AS u (app, type, id, version, commit_id, state)
+		WHERE a.app = u.app AND a.type = u.type AND a.id = u.id AND a.version = u.version - 1 RETURNING a.id`
 )
 
 // Transaction plays [TransactionRole].
@@ -91,6 +99,48 @@ func Update(ctx context.Context, s SQL) (load.Result, error) {
 	})
 }
 
+// Group plays [GroupRole]. Each call of the result is one row; latencies are those
+// of groups. Every connection has actors of its own, whose versions it knows.
+func Group(ctx context.Context, s SQL) (load.Result, error) {
+	plan := s.Plan
+	plan.Outstanding /= s.Group
+	s.Plan.Outstanding = plan.Outstanding
+	pool, err := s.open(ctx)
+	if err != nil {
+		return load.Result{}, err
+	}
+	defer pool.Close()
+	if _, err := pool.Exec(ctx, `UPDATE bare_actor SET version = 1`); err != nil {
+		return load.Result{}, err
+	}
+	plan.Actors /= plan.Outstanding
+	if plan.Actors < s.Group {
+		return load.Result{}, fmt.Errorf("%s has %d actors for a connection; give %d at least", GroupRole, plan.Actors, s.Group)
+	}
+	versions := make([][]int64, plan.Outstanding)
+	for i := range versions {
+		versions[i] = make([]int64, plan.Actors)
+	}
+	state := make([]byte, s.StateBytes)
+	res, err := load.Drive(ctx, plan, func(ctx context.Context, worker, target, _ int) error {
+		apps, types, ids, next := make([]string, s.Group), make([]string, s.Group), make([]string, s.Group), make([]int64, s.Group)
+		commits, states := make([][16]byte, s.Group), make([][]byte, s.Group)
+		for i := range s.Group {
+			n := (target + i*7919) % plan.Actors // spread as turns of random actors are
+			versions[worker][n]++
+			apps[i], types[i], ids[i], next[i] = "default", "Counter", id(worker*plan.Actors+n), versions[worker][n]+1
+			commits[i], states[i] = commitID(), state
+		}
+		tag, err := pool.Exec(ctx, updateGroup, apps, types, ids, next, commits, states)
+		if err == nil && tag.RowsAffected() != int64(s.Group) {
+			return fmt.Errorf("%d rows of %d were updated", tag.RowsAffected(), s.Group)
+		}
+		return err
+	})
+	res.Calls *= int64(s.Group)
+	return res, err
+}
+
 // open connects, and fills the table.
 func (s SQL) open(ctx context.Context) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(s.URL)
@@ -98,6 +148,12 @@ func (s SQL) open(ctx context.Context) (*pgxpool.Pool, error) {
 		return nil, err
 	}
 	cfg.MaxConns = int32(s.Plan.Outstanding)
+	if s.Group > 0 { // the planner takes a group for far more rows than it has
+		for _, name := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
+			cfg.ConnConfig.RuntimeParams[name] = "off"
+		}
+		cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,11 @@ func embeddedTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			return err
 		}
 		rec.Compare("turns", turns.Rate(), base.Rate())
-		return nil
+		guest, err := guestAlone(ctx, r, rec, run)
+		if err == nil {
+			noteParts(rec, base.CPUPerCall()*10/6, base, guest)
+		}
+		return err
 	})
 }
 

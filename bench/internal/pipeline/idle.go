@@ -17,7 +17,7 @@ const idleActors = 1000
 
 // idleLatency is pipeline.4.
 func idleLatency(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	return withHollow(ctx, func(hollow string) error {
+	return withHollow(ctx, func(hollow string, _ int) error {
 		err := serveEmbedded(ctx, r, func(s *rig.Server) error {
 			return idle(ctx, r, rec, "embedded", s, hollow, func(run int) (load.Result, error) {
 				return bareLoop(ctx, r, rec, "bare commit, embedded", run,
@@ -65,7 +65,7 @@ func idle(ctx context.Context, r *rig.Rig, rec *bar.Record, store string, s *rig
 }
 
 // withHollow runs the server of empty handlers while f runs.
-func withHollow(ctx context.Context, f func(url string) error) error {
+func withHollow(ctx context.Context, f func(url string, pid int) error) error {
 	p, err := role.Start(ctx, wire.HollowRole, nil)
 	if err != nil {
 		return err
@@ -74,5 +74,5 @@ func withHollow(ctx context.Context, f func(url string) error) error {
 	if err := p.Answer(&url); err != nil {
 		return err
 	}
-	return errors.Join(f(url), p.Close())
+	return errors.Join(f(url, p.PID()), p.Close())
 }

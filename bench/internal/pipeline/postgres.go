@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
@@ -43,13 +44,30 @@ func sqlTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			rec.Compare("turns at 1,024 outstanding", busy.Rate(), base.Rate())
 			rec.Compare("CPU at 1,024 outstanding", micros(busy.CPUPerCall()), micros(base.CPUPerCall()))
 			rec.Compare("turns at 64 outstanding", some.Rate(), base.Rate())
-			return nil
+			return sqlParts(ctx, r, rec, run, base.CPUPerCall()/10, bare.SQL{URL: url, Plan: plan(r, many, actors, database), StateBytes: stateBytes, Group: group})
 		})
 	}, "--store", url)
 	if err != nil || r.Cockroach() == "" {
 		return err
 	}
 	return cockroachTurns(ctx, r, rec)
+}
+
+// sqlParts measures what a turn on PostgreSQL is made of.
+func sqlParts(ctx context.Context, r *rig.Rig, rec *bar.Record, run int, asked time.Duration, s bare.SQL) error {
+	groups, err := measured(ctx, rec, "groups of 256 rows alone", run, bare.GroupRole, s)
+	if err != nil {
+		return err
+	}
+	guest, err := guestAlone(ctx, r, rec, run)
+	if err != nil {
+		return err
+	}
+	stream, err := streamAlone(ctx, r, rec, run)
+	if err == nil {
+		noteParts(rec, asked, groups, guest, stream)
+	}
+	return err
 }
 
 // cockroachTurns is the part of pipeline.1 for machines with a CockroachDB. Its

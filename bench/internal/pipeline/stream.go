@@ -14,6 +14,9 @@ import (
 // turns: 40,000 a second.
 const wantLoop = 80_000
 
+// wantUnary is how many streamed turns a unary one is to cost.
+const wantUnary = 15
+
 // streamActors are few enough for every run to meet warm ones.
 const streamActors = 10_000
 
@@ -40,7 +43,15 @@ func streamedTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			}
 			rec.Compare("against unary calls", stream.Rate(), unary.Rate())
 			rec.Compare("against the bare loop", stream.Rate(), min(loop.Rate(), wantLoop))
-			return nil
+			guest, err := guestAlone(ctx, r, rec, run)
+			if err != nil {
+				return err
+			}
+			empty, err := streamAlone(ctx, r, rec, run)
+			if err == nil {
+				noteParts(rec, unary.CPUPerCall()/wantUnary, loop, guest, empty)
+			}
+			return err
 		})
 	})
 }

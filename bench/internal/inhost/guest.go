@@ -1,0 +1,140 @@
+package inhost
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/wasm"
+)
+
+// GuestRole runs the guest with no host around it: what is left of a turn when
+// nobody queues, commits or answers it. It is what no host on the same engine can
+// be cheaper than.
+const GuestRole = "guest-alone"
+
+// GuestSpec says how to run it. The plan has one call outstanding.
+type GuestSpec struct {
+	Wasm       string // path of the module
+	Plan       load.Plan
+	StateBytes int
+}
+
+// guestMemory is what an instance may have, in bytes: the host's default.
+const guestMemory = 64 << 20
+
+// Guest plays [GuestRole]: one instance runs the turns of all actors, and is made
+// as it was between two of them.
+func Guest(ctx context.Context, s GuestSpec) (res load.Result, err error) {
+	module, err := os.ReadFile(s.Wasm)
+	if err != nil {
+		return res, err
+	}
+	engine, err := wasm.New(ctx, wasm.Config{Logger: quiet})
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, engine.Close(ctx)) }()
+	program, err := engine.Load(ctx, actor.DigestOf(module), func(context.Context) ([]byte, error) { return module, nil })
+	if err != nil {
+		return res, err
+	}
+	guest, err := program.NewInstance(ctx, guestMemory)
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, guest.Close(ctx)) }()
+
+	all := make([]aloneActor, s.Plan.Actors)
+	for i := range all {
+		all[i] = aloneActor{id: "c" + strconv.Itoa(i), state: &overlay.State{}}
+	}
+	t := &aloneTurn{now: time.Now()}
+	run := func(method, payload string) load.Call {
+		return func(ctx context.Context, _, target, _ int) error {
+			return t.run(ctx, guest, &all[target], method, payload)
+		}
+	}
+	fill := load.Plan{Outstanding: 1, Actors: s.Plan.Actors, Once: true}
+	if _, err := load.Drive(ctx, fill, run("Fill", strconv.Itoa(s.StateBytes))); err != nil {
+		return res, err
+	}
+	return load.Drive(ctx, s.Plan, run("Add", "1"))
+}
+
+// aloneActor is an actor of [Guest].
+type aloneActor struct {
+	id    string
+	state *overlay.State
+	rev   uint64
+}
+
+// aloneTurn is what the guest of a counter asks for. Any other call is a nil
+// method's.
+type aloneTurn struct {
+	host.Calls
+	now   time.Time
+	revs  overlay.Revisions
+	state overlay.Overlay
+	fuel  host.Fuel
+	buf   []byte
+	reply []byte
+}
+
+func (t *aloneTurn) run(ctx context.Context, guest host.Instance, a *aloneActor, method, payload string) error {
+	const stateLimit = 1 << 20
+	t.state.Reset(a.state, &t.revs, a.rev, stateLimit)
+	t.fuel = host.Fuel{}
+	err := guest.Run(ctx, &abi.Turn{
+		What: abi.WhatMethod, App: actor.DefaultApp, Type: "Counter", ID: a.id, Method: method, InvocationID: "bench",
+		TimeUnixNano: t.now.UnixNano(), Revision: a.rev, Payload: []byte(payload),
+	}, t)
+	if err != nil {
+		return err
+	}
+	if a.state, _, err = t.state.Seal(); err != nil {
+		return err
+	}
+	a.rev = t.state.Revision()
+	return nil
+}
+
+func (t *aloneTurn) StateGet(key []byte) ([]byte, abi.Format, abi.Code) {
+	value, format, ok := t.state.Get(key)
+	if !ok {
+		return nil, 0, abi.CodeNotFound
+	}
+	return value, format, 0
+}
+
+func (t *aloneTurn) StateSet(key, value []byte, format abi.Format) abi.Code {
+	return t.state.Set(key, value, format)
+}
+
+func (t *aloneTurn) StateJSON() ([]byte, abi.Code) {
+	t.buf = t.state.AppendJSON(t.buf[:0])
+	return t.buf, 0
+}
+
+func (t *aloneTurn) StatePatch(before, after []byte) (int, abi.Code) {
+	return t.state.Patch(before, after)
+}
+
+func (t *aloneTurn) StateVersion() uint64  { return 1 }
+func (t *aloneTurn) StateRevision() uint64 { return t.state.Revision() }
+
+func (t *aloneTurn) Reply(_ string, payload []byte) abi.Code {
+	t.reply = append([]byte(nil), payload...)
+	return 0
+}
+
+func (t *aloneTurn) Now() time.Time    { return t.now }
+func (t *aloneTurn) Fuel() *host.Fuel  { return &t.fuel }
+func (t *aloneTurn) Log(int32, string) {}
