@@ -6,7 +6,8 @@
 // Commit sorts its commits by key and cuts them into groups of at most 256 rows
 // and 4 MiB. A group is one pipelined batch up to one Sync: an UPDATE … FROM
 // unnest(…) WHERE version = read_version for rows that exist, and an INSERT …
-// ON CONFLICT DO NOTHING for those that must not. Both databases run it as one
+// ON CONFLICT DO NOTHING for those that must not. One state to set alone, which is what
+// an idle host sends, takes a plain UPDATE of its row. Both databases run it as one
 // implicit transaction. Which commits held is told by the commit IDs returned,
 // and counts only once the Sync was answered without an error. A commit whose ID
 // is missing is actor.ErrStale, and its neighbours never notice.

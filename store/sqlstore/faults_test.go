@@ -17,7 +17,7 @@ import (
 
 // Parts of statements, to name a moment by.
 const (
-	writeStatement = "version = c.new_version" // of groups and of locked turns
+	writeStatement = "updated_at = clock_timestamp()" // of groups and of locked turns
 	fenceStatement = "version = a.version + 1"
 	lockStatement  = "FOR UPDATE"
 )

@@ -33,6 +33,12 @@ const (
 // it without any.
 const updateGroup = updateRows + updateFrom + updateFenced + ` RETURNING a.commit_id`
 
+// updateOne is updateGroup for a group of one commit that sets a state, which is
+// what an idle host sends. Without the join it costs PostgreSQL a third less.
+const updateOne = `UPDATE greenroom_actor SET
+	version = $5, commit_id = $6, generation = $7, state_schema = $8, format = $9, state = $10, deleted_at = NULL, updated_at = clock_timestamp()
+WHERE app = $1 AND type = $2 AND id = $3 AND version = $4 RETURNING commit_id`
+
 // updateKeyed is the same for commits that also record calls: those of which a
 // key is recorded already are left out, and the first record of each of the
 // others is written along; doing that by a statement of its own, as for further
@@ -212,7 +218,12 @@ func (k *columns) leading() leading {
 }
 
 func (k *columns) queueUpdate(b *pgx.Batch) {
-	if len(k.ids) > 0 {
+	switch {
+	case len(k.ids) == 0:
+	case len(k.ids) == 1 && k.whats[0] == setState:
+		b.Queue(updateOne, k.apps[0], k.types[0], k.ids[0], k.readVersions[0], k.newVersions[0], k.commitIDs[0],
+			k.generations[0], k.schemas[0], k.formats[0], k.states[0])
+	default:
 		b.Queue(updateGroup, k.leading(), k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats)
 	}
 }

@@ -54,7 +54,8 @@ type Unit struct {
 	SQL string
 	// Transaction: the unit runs inside an explicit transaction.
 	Transaction bool
-	// Rows is the length of the first array of each execution, added up.
+	// Rows is the length of the first array of each execution, added up; an
+	// execution whose first parameter is text counts as one.
 	Rows int
 }
 

@@ -144,13 +144,17 @@ func cString(b []byte) (string, []byte) {
 }
 
 // firstArray returns the length of the first parameter, an array in binary form;
-// 0 for anything else. b begins with the parameter formats of a Bind.
+// 1 for text, which a statement for one row begins with, 0 for anything else. b
+// begins with the parameter formats of a Bind.
 func firstArray(b []byte) int {
-	if len(b) < 2 {
+	if len(b) < 4 {
 		return 0
 	}
 	formats := int(binary.BigEndian.Uint16(b))
-	if len(b) < 2+2*formats+2+4+20 || formats == 0 || binary.BigEndian.Uint16(b[2:]) != 1 {
+	if formats > 0 && binary.BigEndian.Uint16(b[2:]) == 0 {
+		return 1
+	}
+	if len(b) < 2+2*formats+2+4+20 || formats == 0 {
 		return 0
 	}
 	b = b[2+2*formats+2+4:]
