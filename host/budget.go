@@ -107,11 +107,14 @@ func (l *loaded) cost() int64 {
 }
 
 // weight is what the activation counts for in Config.StateMemory: every state
-// that it holds, which may be three while it works.
+// that it holds, which may be four while it works.
 func (a *activation) weight() int64 {
 	w := activationCost + int64(len(a.key.ID)) + a.tip.cost()
 	if a.loaded != a.tip {
 		w += a.loaded.cost()
+	}
+	if a.shown != nil {
+		w += a.shown.cost()
 	}
 	if f := a.flight; f != nil && f.after != a.tip && f.after != a.loaded {
 		w += f.after.cost()

@@ -135,7 +135,8 @@
 //     two lanes are serial in this process. Across processes only the version
 //     fence decides, and nothing here relies on being alone.
 //   - Readers see committed state, and what is committed is installed before
-//     anything that rests on it is answered.
+//     anything that rests on it is answered. What a reader found in the store
+//     before the host knew of it, the next one sees too.
 //   - A commit is awaited before every answer that could have observed it.
 //   - An actor has one commit under way; there is a pending batch only behind a
 //     flight, and a flight only in a busy activation.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 // fakeStore is just enough of a store to steer the turn loop by hand, inside a
@@ -18,17 +19,27 @@ type fakeStore struct {
 	mu     sync.Mutex
 	rows   map[actor.Key]actor.Row
 	locks  map[actor.Key]chan struct{}
-	calls  map[string]actor.IdempotencyRecord
+	calls  map[string]fakeRecord
 	faults map[string][]string // operation to the faults that its next calls meet
 	loads  int
 	// lookups counts reads of idempotency records.
 	lookups int
 	// hold, if not nil, is received from before each Commit applies.
 	hold chan struct{}
+	// wrote and recorded, if not nil, are told of every row that changes and of
+	// every new record, under the lock.
+	wrote    func(key actor.Key, before, after actor.Row)
+	recorded func(actor.Key, actor.IdempotencyRecord)
+}
+
+// fakeRecord is a recorded call, and the commit that it came with.
+type fakeRecord struct {
+	actor.IdempotencyRecord
+	by actor.CommitID
 }
 
 func newFakeStore() *fakeStore {
-	return &fakeStore{calls: make(map[string]actor.IdempotencyRecord), rows: make(map[actor.Key]actor.Row), locks: make(map[actor.Key]chan struct{}), faults: make(map[string][]string)}
+	return &fakeStore{calls: make(map[string]fakeRecord), rows: make(map[actor.Key]actor.Row), locks: make(map[actor.Key]chan struct{}), faults: make(map[string][]string)}
 }
 
 // damagedError stands for package store's, which host never imports.
@@ -117,10 +128,13 @@ func (s *fakeStore) apply(c *actor.Commit) error {
 		return actor.ErrStale
 	}
 	for _, r := range c.Effects.Idempotency {
-		s.calls[recordName(c.Key, r.Method, r.Key)] = r
+		s.calls[recordName(c.Key, r.Method, r.Key)] = fakeRecord{r, c.ID}
+		if s.recorded != nil {
+			s.recorded(c.Key, r)
+		}
 	}
 	if !c.RecordsOnly() {
-		s.rows[c.Key] = after(row, c)
+		s.put(c.Key, after(row, c))
 	}
 	switch f {
 	case "applied": // applied, but nobody knows
@@ -128,10 +142,29 @@ func (s *fakeStore) apply(c *actor.Commit) error {
 	case "overtaken": // applied, nobody knows, and another writer follows
 		row = s.rows[c.Key]
 		row.Version, row.CommitID = row.Version+7, actor.NewCommitID()
-		s.rows[c.Key] = row
+		s.put(c.Key, row)
 		return fmt.Errorf("commit: %w", actor.ErrAmbiguous)
 	}
 	return nil
+}
+
+// put changes a row. The caller has the lock.
+func (s *fakeStore) put(key actor.Key, row actor.Row) {
+	before := s.rows[key]
+	s.rows[key] = row
+	if s.wrote != nil {
+		s.wrote(key, before, row)
+	}
+}
+
+// recordedBy reports whether a record came with c. The caller has the lock.
+func (s *fakeStore) recordedBy(c *actor.Commit) bool {
+	for _, r := range c.Effects.Idempotency {
+		if s.calls[recordName(c.Key, r.Method, r.Key)].by == c.ID {
+			return true
+		}
+	}
+	return false
 }
 
 func recordName(key actor.Key, method, idem string) string {
@@ -149,7 +182,7 @@ func (s *fakeStore) LoadIdempotency(ctx context.Context, key actor.Key, method, 
 		return actor.IdempotencyRecord{}, false, fmt.Errorf("look up: %w", actor.ErrUnavailable)
 	}
 	r, ok := s.calls[recordName(key, method, idem)]
-	return r, ok, nil
+	return r.IdempotencyRecord, ok, nil
 }
 
 func after(row actor.Row, c *actor.Commit) actor.Row {
@@ -214,11 +247,14 @@ func (s *fakeStore) Settle(ctx context.Context, c actor.Commit) error {
 	}
 	row := s.rows[c.Key]
 	switch {
-	case row.CommitID == c.ID:
+	case row.CommitID == c.ID, s.recordedBy(&c):
 		return nil
 	case row.Version == c.ReadVersion:
+		row.Deleted = row.Deleted || row.Version == 0
 		row.Version++
-		s.rows[c.Key] = row
+		s.put(c.Key, row)
+		return actor.ErrStale
+	case c.ReadVersion < row.Version && row.Version <= c.NewVersion, c.RecordsOnly():
 		return actor.ErrStale
 	default:
 		return actor.ErrAmbiguous
@@ -253,7 +289,7 @@ func (s *fakeStore) write(key actor.Key, change func(*actor.Row)) {
 	row.Version++
 	row.CommitID = actor.NewCommitID()
 	change(&row)
-	s.rows[key] = row
+	s.put(key, row)
 }
 
 func (s *fakeStore) row(key actor.Key) actor.Row {
@@ -261,3 +297,12 @@ func (s *fakeStore) row(key actor.Key) actor.Row {
 	defer s.mu.Unlock()
 	return s.rows[key]
 }
+
+// committer is the fake store as far as a fault store needs it: there are no
+// modules and no settings.
+type committer struct {
+	*fakeStore
+	nothing
+}
+
+type nothing struct{ store.Store }

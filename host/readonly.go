@@ -55,7 +55,7 @@ func (h *Host) readTurn(ctx *turnContext, c *call, s *served, warm *loaded) (act
 		if newest.version == l.version && newest.damage == nil {
 			return reply, nil
 		}
-		h.outdated(c.inv.Key, l)
+		h.outdated(c.inv.Key, l, newest)
 		l = newest
 	}
 }
@@ -132,13 +132,19 @@ func (h *Host) loadApart(ctx context.Context, c *call, opts actor.LoadOptions) (
 	return l, nil
 }
 
-// offer gives a state that a reader loaded to the actor's activation, unless a
-// worker has it or anything of the shard was forgotten since: the state might be
-// older then than what was already answered.
+// offer gives a state that a reader loaded to the actor's activation: for readers
+// alone if it has a state by now, and not at all if a worker is loading one or
+// anything of the shard was forgotten since, since the state might be older then
+// than what was already answered.
 func (h *Host) offer(sh *shard, key actor.Key, s *served, l *loaded, forgets uint64) {
 	sh.mu.Lock()
 	a := sh.actors[key]
-	if sh.forgets != forgets || a != nil && (a.busy || a.loaded != nil) {
+	if a != nil && a.loaded != nil {
+		h.show(a, l)
+		sh.mu.Unlock()
+		return
+	}
+	if sh.forgets != forgets || a != nil && a.busy {
 		sh.mu.Unlock()
 		return
 	}
@@ -162,13 +168,26 @@ func (h *Host) offer(sh *shard, key actor.Key, s *served, l *loaded, forgets uin
 	h.makeRoom()
 }
 
-// outdated drops the state l, which another writer has passed, from its
-// activation. A worker finds out by itself, when it commits.
-func (h *Host) outdated(key actor.Key, l *loaded) {
+// outdated drops the state l, which newest has passed, from its activation. A
+// worker finds out by itself, when it commits: until then only readers see newest.
+func (h *Host) outdated(key actor.Key, l, newest *loaded) {
 	sh := h.table.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if a := sh.actors[key]; a != nil && !a.busy && a.loaded == l {
+	switch a := sh.actors[key]; {
+	case a == nil:
+	case !a.busy && a.committed() == l:
 		h.table.forget(sh, a)
+	case a.loaded != nil:
+		h.show(a, newest)
+	}
+}
+
+// show lets the readers of an activation with a state see l, if that is newer. The
+// caller has the shard's lock.
+func (h *Host) show(a *activation, l *loaded) {
+	if l.damage == nil && l.version > a.committed().version {
+		a.shown = l
+		h.table.weigh(a)
 	}
 }

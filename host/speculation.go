@@ -16,6 +16,10 @@ import (
 type speculation struct {
 	loaded *loaded // committed; nil: cold
 	tip    *loaded // what the next turn runs on
+	// shown is what a reader found in the store that is ahead of loaded: what the
+	// flight has not been answered for yet, or another writer's. Later readers see
+	// no less.
+	shown *loaded
 	// flight is the batch whose commit is under way; pending is what turns sealed
 	// since. There is a pending batch only behind a flight.
 	flight, pending *batch
@@ -204,7 +208,7 @@ func (h *Host) landed(b *batch, err error, now time.Time) {
 	s.mu.Lock()
 	a.flight, a.settling = nil, false
 	if err == nil {
-		a.loaded = b.after
+		a.install(b.after)
 		h.table.weigh(a)
 		for c := b.calls.pop(); c != nil; c = b.calls.pop() {
 			c.held.stats.ended = now
@@ -269,6 +273,32 @@ func (a *activation) runAgain(c *call, err error, again *callList, answered *ans
 	again.push(c)
 }
 
+// install makes l what is committed. The caller has the shard's lock.
+func (p *speculation) install(l *loaded) {
+	p.loaded = l
+	if p.shown != nil && p.shown.version <= l.version {
+		p.shown = nil
+	}
+}
+
+// committed returns what readers see, nil if nothing is loaded. The caller has the
+// shard's lock.
+func (p *speculation) committed() *loaded {
+	if p.shown != nil {
+		return p.shown
+	}
+	return p.loaded
+}
+
+// takeDropped puts the calls that were dropped under a turn, or under a worker that
+// had not begun one yet, where they go again. The caller has the shard's lock.
+func (a *activation) takeDropped() {
+	if a.refused != nil {
+		a.refused = nil
+		a.again.prepend(&a.dropped)
+	}
+}
+
 // wasRefused tells that the state was dropped since the worker took its call. The
 // caller has the shard's lock.
 func (p *speculation) wasRefused() bool { return p.refused != nil }
@@ -284,7 +314,7 @@ func cutShort(err error) error {
 
 // forget drops the state of an activation. The caller has the lock.
 func (t *table) forget(s *shard, a *activation) {
-	a.loaded, a.tip = nil, nil
+	a.loaded, a.tip, a.shown = nil, nil, nil
 	s.forgets++
 	t.weigh(a)
 }

@@ -69,8 +69,8 @@ func (s *shard) enter(c *call) (warm *loaded, err error) {
 	return s.look(c.inv.Key, c.arrived), nil
 }
 
-// look returns the committed state that an actor's activation holds, nil if none
-// does, and counts as a use of it. The caller has the lock.
+// look returns the committed state that an actor's activation has for readers, nil
+// if it has none, and counts as a use of it. The caller has the lock.
 func (s *shard) look(key actor.Key, now time.Time) *loaded {
 	a := s.actors[key]
 	if a == nil || a.loaded == nil {
@@ -78,7 +78,7 @@ func (s *shard) look(key actor.Key, now time.Time) *loaded {
 	}
 	s.used(a)
 	a.lastUsed = now
-	return a.loaded
+	return a.committed()
 }
 
 // leave ends what enter began.

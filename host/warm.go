@@ -136,7 +136,8 @@ func (h *Host) ensureLoaded(ctx context.Context, a *activation, s *served) (*loa
 func (h *Host) keep(a *activation, l *loaded, rev uint64) {
 	s := a.shard
 	s.mu.Lock()
-	a.loaded, a.tip, a.rev = l, l, rev
+	a.install(l)
+	a.tip, a.rev = l, rev
 	h.table.weigh(a)
 	fresh := !a.announced
 	a.announced = true

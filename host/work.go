@@ -80,6 +80,7 @@ func (l *answers) send() {
 func (h *Host) work(s *shard, a *activation) {
 	var left leftover
 	s.mu.Lock()
+	a.takeDropped() // of a flight that landed while this goroutine started
 	c := s.pick(a)
 	now := h.cfg.Clock()
 	h.proceed(s, a, now, &left)
@@ -158,10 +159,7 @@ func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) 
 		a.admitted--
 		a.callBytes -= c.cost()
 	}
-	if a.refused != nil {
-		a.refused = nil
-		a.again.prepend(&a.dropped)
-	}
+	a.takeDropped()
 	if goOn {
 		next = s.pick(a)
 	} else {
