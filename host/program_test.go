@@ -1,0 +1,439 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/pipeline"
+	"github.com/greenroom-run/greenroom/store/faultstore"
+)
+
+// TestHostAgainstModel runs random programs of calls, faults, other writers, given
+// up callers and passing time on a host with hardly any room, and compares the
+// store and every answer with a model in which one turn follows the other.
+func TestHostAgainstModel(t *testing.T) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny} {
+		t.Run(placement, func(t *testing.T) {
+			seen, rounds := make(map[string]int), 2
+			if testing.Short() {
+				rounds = 1
+			}
+			for range rounds {
+				rapid.Check(t, func(r *rapid.T) {
+					p := drawProgram(r, placement)
+					var broken []string
+					synctest.Test(t, func(t *testing.T) { broken = p.run(t, seen) })
+					if len(broken) > 0 {
+						r.Fatal(strings.Join(broken, "\n"))
+					}
+				})
+			}
+			t.Logf("met: %v", seen)
+			for _, what := range mustMeet(placement) {
+				if seen[what] == 0 && !testing.Short() {
+					t.Errorf("no program met: %s", what)
+				}
+			}
+		})
+	}
+}
+
+// mustMeet is what the programs together have to come across: without it, they
+// would not test what they are for.
+func mustMeet(placement string) []string {
+	what := []string{
+		"ok Add", "ok Set", "ok Unset", "ok Touch", "ok Read", "ok ", "strong", "guest error", "trap", "recorded alone",
+		"mailbox_full", "overloaded", "deadline", "canceled", "ambiguous", "store_unavailable", "idempotency_key_reused", "actor_not_found",
+		"run again", "refused commit", "other writer", "held " + string(faultstore.BeforeLoad), "held " + string(faultstore.BeforeSettle),
+	}
+	if placement == abi.PlacementAny {
+		what = append(what, "held "+string(faultstore.BeforeTurnCommit))
+	} else {
+		what = append(what, "recorded reply", "folded", string(host.DeactivatePressure),
+			"held "+string(faultstore.BeforeCommit), "held "+string(faultstore.AfterCommit))
+	}
+	for _, f := range faultsOf(placement) {
+		what = append(what, string(f))
+	}
+	return what
+}
+
+// faultsOf returns the faults that turns of a placement can meet.
+func faultsOf(placement string) []faultstore.Fault {
+	faults := []faultstore.Fault{faultstore.LoadFails, faultstore.RecordLoadFails, faultstore.SettleFails, faultstore.SettleReplyLost}
+	if placement == abi.PlacementAny {
+		return append(faults, faultstore.TurnRetried, faultstore.TurnFails, faultstore.TurnLost, faultstore.TurnReplyLost)
+	}
+	return append(faults, faultstore.CommitFails, faultstore.CommitPartlyFails, faultstore.CommitLost, faultstore.CommitReplyLost)
+}
+
+// program is what is done to a host, and how little room it has.
+type program struct {
+	placement                                    string
+	mailbox, activations, instances, lanes, rows int
+	callersCommit                                bool
+	grace                                        time.Duration
+	seed                                         uint64
+	steps                                        []step
+}
+
+// step is one thing that a program does.
+type step struct {
+	do      string // "call", "fault", "hold", "release", "cancel", "write" or "sleep"
+	call    modelCall
+	begin   bool          // by Begin, otherwise by Invoke
+	timeout time.Duration // of the call, 0: none; or how long to sleep
+	fault   faultstore.Fault
+	point   faultstore.Point
+	which   int  // of the calls or holds
+	settle  bool // until nothing moves any more
+	// Set for a call when it is asked for.
+	ctx context.Context
+}
+
+// GoString is how a failing program is shown.
+func (s step) GoString() string {
+	text := "\n" + s.do
+	switch s.do {
+	case "call":
+		text += " " + s.call.String()
+		if s.begin {
+			text += ", begun"
+		}
+		if s.timeout > 0 {
+			text += ", for " + s.timeout.String()
+		}
+	case "fault":
+		text += " " + string(s.fault)
+	case "hold":
+		text += " " + string(s.point)
+	case "release", "cancel":
+		text += fmt.Sprint(" ", s.which)
+	case "write":
+		text += " " + s.call.id
+	case "sleep":
+		text += " " + s.timeout.String()
+	}
+	if s.settle {
+		text += "; settle"
+	}
+	return text
+}
+
+const modelCallers = 4
+
+var modelMethods = []string{
+	"Add", "Add", "Add", "Add", "Set", "Set", "Unset", "Touch", "Touch", "Fail", "Trap", "Hang", "Read", "Read", "",
+}
+
+func drawProgram(r *rapid.T, placement string) *program {
+	p := &program{
+		placement:     placement,
+		mailbox:       rapid.IntRange(1, 5).Draw(r, "mailbox"),
+		activations:   rapid.IntRange(1, 3).Draw(r, "activations"),
+		instances:     rapid.IntRange(1, 3).Draw(r, "instances"),
+		lanes:         rapid.IntRange(1, 4).Draw(r, "lanes"),
+		rows:          rapid.IntRange(1, 3).Draw(r, "rows"),
+		callersCommit: rapid.Bool().Draw(r, "callers commit"),
+		grace:         rapid.SampledFrom([]time.Duration{20 * time.Millisecond, 2 * time.Second}).Draw(r, "grace"),
+		seed:          rapid.Uint64().Draw(r, "seed"),
+	}
+	faults, points := faultsOf(placement), []faultstore.Point{faultstore.BeforeLoad, faultstore.BeforeSettle, faultstore.BeforeTurnCommit}
+	if placement != abi.PlacementAny {
+		points = []faultstore.Point{faultstore.BeforeLoad, faultstore.BeforeSettle, faultstore.BeforeCommit, faultstore.BeforeCommit, faultstore.AfterCommit}
+	}
+	number := 0
+	p.steps = rapid.SliceOfN(rapid.Custom(func(r *rapid.T) step {
+		s := step{
+			do: rapid.SampledFrom([]string{
+				"call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call",
+				"fault", "fault", "hold", "hold", "release", "release", "release", "cancel", "write", "sleep",
+			}).Draw(r, "do"),
+			settle: rapid.IntRange(0, 2).Draw(r, "settle") == 0,
+		}
+		switch s.do {
+		case "call":
+			number++
+			drawCall(r, &s, number)
+		case "fault":
+			s.fault = rapid.SampledFrom(faults).Draw(r, "fault")
+		case "hold":
+			s.point = rapid.SampledFrom(points).Draw(r, "point")
+		case "release", "cancel":
+			s.which = rapid.IntRange(0, 20).Draw(r, "which")
+		case "write":
+			s.call.id = drawActor(r)
+		case "sleep":
+			s.timeout = time.Duration(rapid.IntRange(1, 1500).Draw(r, "milliseconds")) * time.Millisecond
+		}
+		return s
+	}), 50, 150).Draw(r, "steps")
+	return p
+}
+
+func drawActor(r *rapid.T) string {
+	return rapid.SampledFrom([]string{"a", "a", "b", "c"}).Draw(r, "actor")
+}
+
+func drawCall(r *rapid.T, s *step, number int) {
+	c := &s.call
+	c.caller = rapid.IntRange(0, modelCallers-1).Draw(r, "caller")
+	c.id = drawActor(r)
+	c.method = rapid.SampledFrom(modelMethods).Draw(r, "method")
+	s.begin = c.method != "" && rapid.Bool().Draw(r, "begin")
+	if rapid.IntRange(0, 7).Draw(r, "impatient") == 0 {
+		s.timeout = time.Duration(rapid.IntRange(1, 300).Draw(r, "timeout")) * time.Millisecond
+	}
+	letter := map[string]string{"Set": "s", "Unset": "u"}[c.method]
+	if letter == "" {
+		letter = "a"
+	}
+	c.payload = fmt.Sprintf("%s%d", letter, number)
+	c.strong = c.method == "Read" && rapid.Bool().Draw(r, "strong")
+	if c.method != "" && rapid.IntRange(0, 2).Draw(r, "keyed") == 0 {
+		c.key = rapid.SampledFrom([]string{"k1", "k2"}).Draw(r, "key")
+		c.payload = letter + c.method[:1] + c.key
+		if rapid.IntRange(0, 4).Draw(r, "other payload") == 0 {
+			c.payload += "x"
+		}
+	}
+}
+
+// theater runs a program.
+type theater struct {
+	*program
+	*model
+	stage  *stage
+	faults *faultstore.Store
+	queues [modelCallers]chan step
+	cancel []context.CancelFunc // of the calls
+	holds  []*faultstore.Held
+	points []faultstore.Point
+	writes int
+}
+
+// tell adds a step to the trail.
+func (th *theater) tell(s step) {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	th.happened("%s", strings.TrimSpace(s.GoString()))
+}
+
+// run returns what was wrong.
+func (p *program) run(t *testing.T, seen map[string]int) []string {
+	th := &theater{program: p, model: newModel(seen)}
+	fake := newFakeStore()
+	fake.wrote, fake.recorded = th.wrote, func(key actor.Key, r actor.IdempotencyRecord) { th.model.recorded(key, r, p.payloads()) }
+	th.faults = faultstore.New(committer{fakeStore: fake}, faultstore.Config{Seed: p.seed})
+	th.stage = newStage(t, host.Config{
+		Committer: th.faults, MaxActivations: p.activations, SettleGrace: p.grace,
+		Limits:   host.Limits{Mailbox: p.mailbox, Instances: p.instances, TurnDeadline: time.Second},
+		Pipeline: pipeline.Config{Lanes: p.lanes, GroupRows: p.rows, CallersCommit: p.callersCommit},
+		Events: host.Events{
+			TurnEnd: func(e host.TurnEnd) {
+				if e.Runs > 1 {
+					th.saw("run again")
+				}
+				if e.Runs == 0 && e.Err == nil && e.Method != "" {
+					th.saw("recorded reply")
+				}
+			},
+			Commit: func(e host.CommitEnd) {
+				if e.GroupSize > 1 {
+					th.saw("folded")
+				}
+				if errors.Is(e.Err, actor.ErrStale) {
+					th.saw("refused commit")
+				}
+			},
+			Deactivated: func(_ actor.Key, why host.DeactivateReason) { th.saw(string(why)) },
+		},
+	})
+	th.stage.store = fake
+	th.stage.world.Deploy("app", "T", modelActor(p.placement))
+	var callers sync.WaitGroup
+	for i := range th.queues {
+		th.queues[i] = make(chan step, len(p.steps)+100)
+		callers.Go(func() {
+			for s := range th.queues[i] {
+				th.ask(s, &callers)
+			}
+		})
+	}
+	for _, s := range p.steps {
+		th.perform(t, s)
+		if s.settle {
+			th.settled()
+		}
+	}
+	th.drain(t)
+	for _, q := range th.queues {
+		close(q)
+	}
+	done := make(chan struct{})
+	go func() {
+		callers.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Hour): // far above every deadline and pause
+		th.ends() // says which calls have no answer
+		t.Fatal(strings.Join(slices.Concat(th.trail, th.broken), "\n"))
+	}
+	if pending := th.faults.Pending(); len(pending) > 0 {
+		th.fail("planned faults that never happened: %q", pending)
+	}
+	for _, f := range faultsOf(p.placement) {
+		th.seen[string(f)] += th.faults.Fired(f)
+	}
+	if err := th.stage.Stop(context.Background()); err != nil {
+		th.fail("stop: %v", err)
+	}
+	th.ends()
+	if len(th.broken) > 0 {
+		return slices.Concat(th.trail, th.broken)
+	}
+	return nil
+}
+
+func (p *program) payloads() (all []string) {
+	for _, s := range p.steps {
+		all = append(all, s.call.payload)
+	}
+	return append(all, drainPayload)
+}
+
+func (th *theater) perform(t *testing.T, s step) {
+	if s.do != "call" {
+		th.tell(s)
+	}
+	switch s.do {
+	case "call":
+		ctx, cancel := context.WithCancel(t.Context())
+		if s.timeout > 0 {
+			ctx, cancel = context.WithTimeout(t.Context(), s.timeout)
+		}
+		s.ctx, th.cancel = ctx, append(th.cancel, cancel)
+		th.queues[s.call.caller] <- s
+	case "cancel": // one of the latest
+		if n := len(th.cancel); n > 0 {
+			th.cancel[max(0, n-1-s.which%5)]()
+		}
+	case "fault":
+		th.faults.Arm(s.fault, 1)
+	case "hold":
+		th.holds, th.points = append(th.holds, th.faults.Hold(s.point)), append(th.points, s.point)
+	case "release": // one of the oldest
+		if len(th.holds) > 0 {
+			th.release(s.which % min(2, len(th.holds)))
+		}
+	case "write":
+		th.writes++
+		th.saw("other writer")
+		th.stage.store.write(key(s.call.id), func(row *actor.Row) {
+			state, err := stateOf(*row)
+			if err != nil {
+				panic(err)
+			}
+			row.Deleted = false
+			row.State = encodeState(state.appended(fmt.Sprintf("f%d", th.writes)))
+		})
+	case "sleep":
+		time.Sleep(s.timeout)
+	}
+}
+
+func (th *theater) release(i int) {
+	held := th.holds[i]
+	select {
+	case <-held.Reached():
+		th.saw("held " + string(th.points[i]))
+	default:
+	}
+	held.Release()
+	th.holds, th.points = slices.Delete(th.holds, i, i+1), slices.Delete(th.points, i, i+1)
+}
+
+// settled waits until nothing moves, when every call that was not refused is in
+// its mailbox or past it.
+func (th *theater) settled() {
+	synctest.Wait()
+	th.bounded(th.mailbox)
+}
+
+const drainPayload = "adrain"
+
+// drain ends all holds, and calls fresh actors until all planned faults have
+// happened.
+func (th *theater) drain(t *testing.T) {
+	for len(th.holds) > 0 {
+		th.release(0)
+	}
+	synctest.Wait()
+	for round := 0; round < 40 && len(th.faults.Pending()) > 0; round++ {
+		for _, f := range th.faults.Pending() {
+			if f == faultstore.SettleFails || f == faultstore.SettleReplyLost {
+				lost := faultstore.CommitLost
+				if th.placement == abi.PlacementAny {
+					lost = faultstore.TurnLost
+				}
+				th.faults.Arm(lost, 1)
+			}
+		}
+		for i, method := range []string{"Read", "Add", "Fail"} {
+			c := modelCall{id: fmt.Sprintf("drain%d", round), method: method, payload: fmt.Sprintf("a%d-%d", round, i)}
+			if method == "Fail" {
+				c.key, c.payload = "k", drainPayload // it is looked up
+			}
+			th.perform(t, step{do: "call", call: c})
+			time.Sleep(5 * time.Second)
+		}
+	}
+}
+
+// ask makes a call, and for Invoke waits for its answer.
+func (th *theater) ask(s step, callers *sync.WaitGroup) {
+	c := &s.call
+	inv := actor.Invocation{Key: key(c.id), Method: c.method, IdempotencyKey: c.key, Payload: actor.Payload{Data: []byte(c.payload)}}
+	if c.strong {
+		inv.Consistency = actor.ConsistencyStrong
+	}
+	th.begins(c)
+	switch {
+	case c.method == "":
+		err := th.stage.Delete(s.ctx, inv.Key)
+		th.answered(c, th.mailbox, actor.Reply{}, err)
+	case s.begin:
+		callers.Add(1)
+		begun := th.stage.Begin(s.ctx, inv, &told{th, c, callers})
+		context.AfterFunc(s.ctx, begun.GiveUp)
+	default:
+		reply, err := th.stage.Invoke(s.ctx, inv)
+		th.answered(c, th.mailbox, reply, err)
+	}
+}
+
+// told is the receiver of a call that was begun.
+type told struct {
+	*theater
+	c       *modelCall
+	callers *sync.WaitGroup
+}
+
+func (to *told) Answer(reply actor.Reply, err error) {
+	to.answered(to.c, to.mailbox, reply, err)
+	to.callers.Done()
+}
