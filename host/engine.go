@@ -90,7 +90,7 @@ type ModuleSource interface {
 	// so that it need not be asked for every turn.
 	Changes() uint64
 	// Refresh reads the deployments of an app again, after a row was met that
-	// a newer generation wrote.
+	// a newer generation wrote, or a call of what nothing here serves.
 	Refresh(ctx context.Context, app string) error
 	// ModuleBytes reads a module.
 	ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error)

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	cryptorand "crypto/rand"
 	"errors"
@@ -32,7 +31,8 @@ type Host struct {
 	locked    chan struct{} // a place for each locked turn under way
 
 	served   atomic.Pointer[map[Scope]knownServed]
-	servedMu sync.Mutex // of changes to served
+	servedMu sync.Mutex   // of changes to served
+	lookFrom atomic.Int64 // from when on unknown types are looked for again, in nanoseconds since 1970
 
 	// store is the context of everything that must not end with a caller:
 	// commits and settling. A forced stop ends it.
@@ -139,13 +139,14 @@ func (h *Host) conclude(key actor.Key, method string, arrived time.Time, r resul
 
 // admit checks an invocation and hands it to its lane.
 func (h *Host) admit(c *call) result {
-	s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
-	var m method
-	if err == nil {
-		m, err = c.method(s)
-	}
+	s, m, err := h.find(c)
 	if err != nil {
-		return result{err: cmp.Or(c.validate(), err)}
+		if err := c.validate(); err != nil {
+			return result{err: err}
+		}
+		if s, m, err = h.findNew(c, err); err != nil {
+			return result{err: err}
+		}
 	}
 	// Strings that all calls of the type share are compared by where they are.
 	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.deployment.App, s.deployment.Type, m.name

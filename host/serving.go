@@ -2,11 +2,13 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -59,6 +61,38 @@ func (h *Host) serving(app, typ string) (*served, error) {
 	next[scope] = knownServed{s, changes}
 	h.served.Store(&next)
 	return s, nil
+}
+
+// find returns what serves a call.
+func (h *Host) find(c *call) (s *served, m method, err error) {
+	if s, err = h.serving(c.inv.Key.App, c.inv.Key.Type); err == nil {
+		m, err = c.method(s)
+	}
+	return s, m, err
+}
+
+// lookEvery is the shortest time between two looks for what this host does not
+// know: calls of types that nobody serves must cost the store next to nothing.
+const lookEvery = time.Second
+
+// findNew returns what serves a valid call that find has refused with err: the
+// type, or the method, may have been deployed through another host a moment ago.
+func (h *Host) findNew(c *call, err error) (*served, method, error) {
+	unknown := errors.Is(err, actor.ErrTypeNotFound) || errors.Is(err, actor.ErrMethodNotFound)
+	if !unknown || c.arrived.UnixNano() < h.lookFrom.Load() {
+		return nil, method{}, err
+	}
+	if err := h.cfg.Modules.Refresh(c.ctx, c.inv.Key.App); err != nil {
+		if c.ctx.Err() != nil {
+			err = contextError(c.ctx)
+		}
+		return nil, method{}, fmt.Errorf("refresh deployments: %w", err)
+	}
+	s, m, err := h.find(c)
+	if err != nil {
+		h.lookFrom.Store(c.arrived.Add(lookEvery).UnixNano())
+	}
+	return s, m, err
 }
 
 // knownServed is what serves a type as long as ModuleSource.Changes is checked.

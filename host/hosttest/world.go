@@ -74,6 +74,7 @@ type World struct {
 type serving struct {
 	deployment actor.Deployment
 	spec       *abi.TypeSpec
+	removed    bool
 }
 
 var (
@@ -123,7 +124,9 @@ func (w *World) deploy(app, typ string, a Actor) actor.Deployment {
 func (w *World) Remove(app, typ string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.types, host.Scope{App: app, Type: typ})
+	scope := host.Scope{App: app, Type: typ}
+	delete(w.types, scope)
+	w.newest[scope].removed = true
 	w.changes.Add(1)
 }
 
@@ -147,7 +150,7 @@ func (w *World) Refresh(_ context.Context, app string) error {
 	defer w.mu.Unlock()
 	w.changes.Add(1)
 	for scope, s := range w.newest {
-		if scope.App == app {
+		if scope.App == app && !s.removed {
 			w.types[scope] = s
 		}
 	}
