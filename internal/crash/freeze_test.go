@@ -1,0 +1,257 @@
+package crash_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/greenroom-run/greenroom/client"
+	"github.com/greenroom-run/greenroom/internal/crash"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
+)
+
+const (
+	// freezeRounds in CI; GREENROOM_KILL_ROUNDS changes it (make soak).
+	freezeRounds = 12
+	// attemptTime is after how long a caller turns to the other server: short, so
+	// that a call meets both.
+	attemptTime = 250 * time.Millisecond
+)
+
+// count is what a caller asked of a counter: to add one, or to read it.
+type count struct {
+	id  string
+	add bool
+}
+
+// countModel is a counter: add answers with the new value, a read with the value.
+var countModel = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byID := map[string][]porcupine.Operation{}
+		for _, op := range history {
+			id := op.Input.(count).id
+			byID[id] = append(byID[id], op)
+		}
+		var out [][]porcupine.Operation
+		for _, ops := range byID {
+			out = append(out, ops)
+		}
+		return out
+	},
+	Init: func() any { return int64(0) },
+	Step: func(state, input, output any) (bool, any) {
+		n := state.(int64)
+		if input.(count).add {
+			n++
+		}
+		return output.(int64) == n, n
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v gives %v", input, output) },
+}
+
+// TestFrozenHosts lets two servers on one database overtake each other: one of
+// them is stopped by SIGSTOP in the middle of whatever it does, or killed, while
+// callers turn to the other with the same idempotency keys; then it goes on with
+// what it remembers. Every call ends, and all that was answered is linearizable:
+// no increment is lost or counted twice, and no strong read is of the past.
+func TestFrozenHosts(t *testing.T) {
+	t.Parallel()
+	frozenHosts(t, pgtest.URL(t))
+}
+
+func TestFrozenHostsCockroachDB(t *testing.T) {
+	url, ok := pgtest.CockroachURL(t)
+	if !ok {
+		t.Skip("GREENROOM_TEST_COCKROACH_URL is not set")
+	}
+	frozenHosts(t, url)
+}
+
+func frozenHosts(t *testing.T, url string) {
+	t.Helper()
+	rounds := freezeRounds
+	if s := os.Getenv("GREENROOM_KILL_ROUNDS"); s != "" {
+		var err error
+		if rounds, err = strconv.Atoi(s); err != nil {
+			t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
+		}
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	log, err := os.Create(filepath.Join(t.TempDir(), "servers.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+
+	var pair [2]*member
+	for i := range pair {
+		m := &member{options: crash.Options{Binary: binary, Args: []string{"--store", url}, Log: log}}
+		m.start(t)
+		defer func() { m.process.Kill() }()
+		m.options.Listen = strings.TrimPrefix(m.process.URL, "http://") // its client knows one address
+		if m.client, err = client.New(client.Config{URL: m.process.URL, MaxAttempts: 1}); err != nil {
+			t.Fatal(err)
+		}
+		defer m.client.Close()
+		pair[i] = m
+	}
+	if out, err := exec.CommandContext(t.Context(), binary, "deploy", guest, "--server", pair[0].process.URL).CombinedOutput(); err != nil {
+		t.Fatalf("deploy: %v\n%s", err, out)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	run := &frozenRun{pair: pair, acks: make(chan struct{}, 1<<16), stop: make(chan struct{}), began: time.Now()}
+	var group sync.WaitGroup
+	for caller := range callers {
+		group.Go(func() { run.call(ctx, t, caller, rand.New(rand.NewPCG(seed, uint64(caller)+1))) })
+	}
+	await := func(n int) {
+		t.Helper()
+		for range n {
+			select {
+			case <-run.acks:
+			case <-time.After(roundDeadline):
+				t.Fatalf("no call was answered for %v", roundDeadline)
+			}
+		}
+	}
+	for range rounds {
+		await(1 + random.IntN(mostAcks/4))
+		m := pair[random.IntN(len(pair))]
+		if random.IntN(3) == 0 {
+			m.process.Kill()
+			m.start(t)
+			continue
+		}
+		m.signal(t, syscall.SIGSTOP)
+		await(1 + random.IntN(mostAcks/8)) // by the other one
+		m.signal(t, syscall.SIGCONT)
+	}
+	await(mostAcks / 8)
+	close(run.stop)
+	group.Wait()
+	if t.Failed() {
+		return
+	}
+	switch porcupine.CheckOperationsTimeout(countModel, run.history, time.Minute) {
+	case porcupine.Illegal:
+		slices.SortFunc(run.history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
+		for _, op := range run.history {
+			t.Logf("%d to %d: %s", op.Call, op.Return, countModel.DescribeOperation(op.Input, op.Output))
+		}
+		t.Error("the history is not linearizable")
+	case porcupine.Unknown:
+		t.Error("the history could not be checked in a minute")
+	}
+	t.Logf("%d rounds, %d calls, %d attempts", rounds, len(run.history), run.attempts)
+	if run.attempts == len(run.history) {
+		t.Error("no call was repeated: nothing met a frozen server")
+	}
+}
+
+// member is one of the two servers.
+type member struct {
+	options crash.Options
+	process *crash.Process
+	client  *client.Client
+}
+
+func (m *member) start(t *testing.T) {
+	t.Helper()
+	process, err := crash.Start(t.Context(), m.options)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	m.process = process
+}
+
+func (m *member) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(m.process.PID(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// frozenRun is the calls of a test and their history.
+type frozenRun struct {
+	pair  [2]*member
+	acks  chan struct{}
+	stop  chan struct{}
+	began time.Time
+
+	mu       sync.Mutex
+	history  []porcupine.Operation
+	attempts int
+}
+
+// call makes calls, one after the other, until the run stops.
+func (r *frozenRun) call(ctx context.Context, t *testing.T, caller int, random *rand.Rand) {
+	for n := 0; ; n++ {
+		select {
+		case <-r.stop:
+			return
+		default:
+		}
+		in := count{id: fmt.Sprint("frozen-", random.IntN(counters)), add: random.IntN(3) > 0}
+		req := client.Request{Type: "Counter", ID: in.id, Method: "Get", ReadOnly: true, Strong: true}
+		if in.add {
+			req = client.Request{Type: "Counter", ID: in.id, Method: "Add", Payload: []byte(`{"amount":1}`), IdempotencyKey: fmt.Sprint(caller, "-", n)}
+		}
+		op := porcupine.Operation{ClientId: caller, Input: in, Call: int64(time.Since(r.began))}
+		value, err := r.ask(ctx, req, random)
+		op.Return = int64(time.Since(r.began))
+		if err != nil {
+			t.Errorf("%+v: %v", in, err)
+			return
+		}
+		op.Output = value
+		r.mu.Lock()
+		r.history = append(r.history, op)
+		r.mu.Unlock()
+		select {
+		case r.acks <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// ask repeats a call at either server until one of them answers it.
+func (r *frozenRun) ask(ctx context.Context, req client.Request, random *rand.Rand) (int64, error) {
+	for {
+		r.mu.Lock()
+		r.attempts++
+		r.mu.Unlock()
+		attempt, cancel := context.WithTimeout(ctx, attemptTime)
+		reply, err := r.pair[random.IntN(len(r.pair))].client.Do(attempt, req)
+		cancel()
+		if err == nil {
+			var obj struct{ Count int64 }
+			err := json.Unmarshal(reply.Payload, &obj)
+			return obj.Count, err
+		}
+		var e *client.Error
+		if !errors.As(err, &e) || !e.Retryable && !e.OutcomeUnknown && e.Kind != client.KindDeadline {
+			return 0, err
+		}
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+	}
+}
