@@ -39,6 +39,8 @@ type Engine struct {
 	functions functions
 	gate      gate
 	halted    atomic.Bool // guests are to stop
+	// closeGrace is for how long Close waits for guests that are to stop.
+	closeGrace time.Duration
 }
 
 var _ host.Engine = (*Engine)(nil)
@@ -60,7 +62,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if !compilerSupported() && !cfg.AllowInterpreter {
 		return nil, errors.New("wasm engine: this machine's processor has no Wasm compiler (amd64 with SSE4.1 and arm64 have one); allow the interpreter to run guests about a hundred times slower")
 	}
-	e := &Engine{cfg: cfg, log: cfg.Logger, compilers: make(chan struct{}, cfg.Compilers)}
+	e := &Engine{cfg: cfg, log: cfg.Logger, compilers: make(chan struct{}, cfg.Compilers), closeGrace: time.Second}
 	e.pool.max, e.pool.pages = int64(cfg.MaxInstances), newPagemap()
 	e.gate.init()
 	e.programs = newPrograms(cfg.MaxPrograms)
@@ -110,7 +112,7 @@ func (e *Engine) Stats() Stats {
 func (e *Engine) Close(ctx context.Context) error {
 	if err := e.gate.close(ctx); err != nil {
 		e.halted.Store(true)
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.closeGrace)
 		defer cancel()
 		if e.gate.close(grace) != nil {
 			return fmt.Errorf("close wasm engine: guests still run: %w", err)

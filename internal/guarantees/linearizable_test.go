@@ -63,7 +63,7 @@ func TestLinearizable(t *testing.T) {
 }
 
 func linearizable(t *testing.T, hostCount, callers int) {
-	const turns, actors = 480, 2
+	const turns, most, actors = 480, 10, 2
 	onEveryStore(t, func(t *testing.T, s store.Store) {
 		inEveryLane(t, func(t *testing.T, placement string) {
 			seed := rand.Uint64()
@@ -72,9 +72,15 @@ func linearizable(t *testing.T, hostCount, callers int) {
 			r.world.Deploy(r.app, "Counter", counter(placement))
 			var hosts []*host.Host
 			for range hostCount {
-				hosts = append(hosts, r.host(t, host.Limits{}))
+				hosts = append(hosts, r.host(t, host.Limits{TurnDeadline: time.Hour})) // no turn may be late
 			}
 
+			// How many commits and loads the turns come to is a matter of timing: they
+			// go on until they have met what is planned.
+			met := func() bool {
+				folds := hostCount == 1 && placement != abi.PlacementAny
+				return len(r.store.Pending()) == 0 && (!folds || r.folded.Load() > 0)
+			}
 			var clock atomic.Int64
 			var mu sync.Mutex
 			var history []porcupine.Operation
@@ -83,7 +89,7 @@ func linearizable(t *testing.T, hostCount, callers int) {
 			for caller := range callers {
 				group.Go(func() {
 					rng := rand.New(rand.NewPCG(seed, uint64(caller)))
-					for range turns / callers {
+					for n := 0; n < turns/callers || n < most*turns/callers && !met(); n++ {
 						in := operation{actor: fmt.Sprint(rng.IntN(actors)), add: rng.IntN(3) > 0}
 						// Where another host may have gone on, a turn without an effect may
 						// show what was committed before.
@@ -118,14 +124,11 @@ func linearizable(t *testing.T, hostCount, callers int) {
 			if hostCount == 1 && placement != abi.PlacementAny && r.folded.Load() == 0 {
 				t.Error("no turn was built on one that was not committed yet")
 			}
-			switch porcupine.CheckOperationsTimeout(counterModel, history, time.Minute) {
-			case porcupine.Illegal:
+			if !porcupine.CheckOperations(counterModel, history) {
 				for _, op := range history {
 					t.Logf("%d to %d: %s", op.Call, op.Return, counterModel.DescribeOperation(op.Input, op.Output))
 				}
 				t.Error("the history is not linearizable")
-			case porcupine.Unknown:
-				t.Error("the history could not be checked in a minute")
 			}
 			r.allFired(t)
 		})
