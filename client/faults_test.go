@@ -62,6 +62,21 @@ func TestConnectionCut(t *testing.T) {
 	}
 }
 
+// TestConnectionLostWhileOpening a stream: the server has streams all the same.
+func TestConnectionLostWhileOpening(t *testing.T) {
+	s := startServer(t, &fakeHost{}, "127.0.0.1:0", nil)
+	p := startProxy(t, s.Addr().String())
+	for lose := 1; lose < lostOpens; lose++ {
+		p.mu.Lock()
+		p.lose = lose
+		p.mu.Unlock()
+		c := newClient(t, p.url(), func(c *Config) { c.StreamOnly = true })
+		if _, err := c.Invoke(t.Context(), "T", "a", "Add", nil); err != nil {
+			t.Errorf("after %d lost connections: %v", lose, err)
+		}
+	}
+}
+
 // TestCutsUnderLoad: with keys no call fails, and none takes effect twice.
 func TestCutsUnderLoad(t *testing.T) {
 	h := &fakeHost{}

@@ -149,6 +149,7 @@ type proxy struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 	over  bool
+	lose  int // so many connections break when the client has said something
 }
 
 func startProxy(tb testing.TB, to string) *proxy {
@@ -183,6 +184,14 @@ func (p *proxy) url() string { return "http://" + p.Addr().String() }
 
 func (p *proxy) pass(client net.Conn) {
 	defer client.Close()
+	p.mu.Lock()
+	lost := p.lose > 0
+	p.lose--
+	p.mu.Unlock()
+	if lost {
+		_, _ = client.Read(make([]byte, 1))
+		return
+	}
 	var d net.Dialer
 	srv, err := d.DialContext(context.Background(), "tcp", p.to)
 	if err != nil {

@@ -159,7 +159,7 @@ func (ca *call) finish(err *Error) {
 func (l *lane) run() {
 	failures := 0
 	for l.wait() {
-		k, err := l.c.open()
+		k, err := l.c.open(failures)
 		switch {
 		case err == nil:
 			failures = 0

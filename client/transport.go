@@ -29,6 +29,9 @@ const (
 	// unaryFor is how long calls go as requests of their own after a stream
 	// could not be had.
 	unaryFor = time.Minute
+	// lostOpens is how often in a row a connection is lost while a stream is opened
+	// before that is taken for an address without HTTP/2: once may be an accident.
+	lostOpens = 5
 )
 
 // connect makes the RPC clients.
@@ -140,9 +143,9 @@ func (k *link) close() {
 // errNoStreams tells callers to make requests instead. Nothing was sent.
 var errNoStreams = &Error{Message: "the server has no streams"}
 
-// open opens a stream. When it returns an error, no call was sent; errNoStreams
-// says that there will be none for a while.
-func (c *Client) open() (*link, *Error) {
+// open opens a stream, after so many failures in a row. When it returns an error,
+// no call was sent; errNoStreams says that there will be none for a while.
+func (c *Client) open(failures int) (*link, *Error) {
 	ctx, cut := context.WithCancel(c.ctx)
 	timeout := time.AfterFunc(openTimeout, cut)
 	defer timeout.Stop()
@@ -151,7 +154,7 @@ func (c *Client) open() (*link, *Error) {
 	conn, err := stream.Conn()
 	if err != nil {
 		cut()
-		return nil, c.notOpened(err)
+		return nil, c.notOpened(err, failures)
 	}
 	k := &link{conn, cut}
 	// The server's first message says that it takes invocations: before it,
@@ -165,17 +168,18 @@ func (c *Client) open() (*link, *Error) {
 	}
 	if err != nil {
 		k.close()
-		return nil, c.notOpened(err)
+		return nil, c.notOpened(err, failures)
 	}
 	return k, nil
 }
 
-// notOpened says why there is no stream.
-func (c *Client) notOpened(err error) *Error {
+// notOpened says why there is no stream, after so many failures in a row before
+// this one.
+func (c *Client) notOpened(err error, failures int) *Error {
 	e, answered := errorOfRPC(err)
 	switch {
 	case answered && e.Code == connect.CodeUnimplemented,
-		!answered && e.Kind == KindConnectionLost && c.speaksHTTP1():
+		!answered && e.Kind == KindConnectionLost && failures+1 >= min(lostOpens, c.conf.MaxAttempts) && c.speaksHTTP1():
 		c.unaryUntil.Store(time.Now().Add(unaryFor).UnixNano())
 		return errNoStreams
 	case answered && e.Kind == e.Code.String() && e.Code != connect.CodeUnauthenticated && e.Code != connect.CodePermissionDenied:
