@@ -25,6 +25,9 @@ type GuestSpec struct {
 	Wasm       string // path of the module
 	Plan       load.Plan
 	StateBytes int
+	Method     string
+	Payload    string // JSON
+	ReadOnly   bool
 }
 
 // guestMemory is what an instance may have, in bytes: the host's default.
@@ -57,16 +60,19 @@ func Guest(ctx context.Context, s GuestSpec) (res load.Result, err error) {
 		all[i] = aloneActor{id: "c" + strconv.Itoa(i), state: &overlay.State{}}
 	}
 	t := &aloneTurn{now: time.Now()}
-	run := func(method, payload string) load.Call {
-		return func(ctx context.Context, _, target, _ int) error {
-			return t.run(ctx, guest, &all[target], method, payload)
-		}
+	run := func(s GuestSpec) (load.Result, error) {
+		return load.Drive(ctx, s.Plan, func(ctx context.Context, _, target, _ int) error {
+			return t.run(ctx, guest, &all[target], s)
+		})
 	}
-	fill := load.Plan{Outstanding: 1, Actors: s.Plan.Actors, Once: true}
-	if _, err := load.Drive(ctx, fill, run("Fill", strconv.Itoa(s.StateBytes))); err != nil {
+	fill := GuestSpec{
+		Plan:   load.Plan{Outstanding: 1, Actors: s.Plan.Actors, Once: true},
+		Method: "Fill", Payload: strconv.Itoa(s.StateBytes),
+	}
+	if _, err := run(fill); err != nil {
 		return res, err
 	}
-	return load.Drive(ctx, s.Plan, run("Add", "1"))
+	return run(s)
 }
 
 // aloneActor is an actor of [Guest].
@@ -88,15 +94,19 @@ type aloneTurn struct {
 	reply []byte
 }
 
-func (t *aloneTurn) run(ctx context.Context, guest host.Instance, a *aloneActor, method, payload string) error {
+func (t *aloneTurn) run(ctx context.Context, guest host.Instance, a *aloneActor, s GuestSpec) error {
 	const stateLimit = 1 << 20
 	t.state.Reset(a.state, &t.revs, a.rev, stateLimit)
 	t.fuel = host.Fuel{}
-	err := guest.Run(ctx, &abi.Turn{
-		What: abi.WhatMethod, App: actor.DefaultApp, Type: "Counter", ID: a.id, Method: method, InvocationID: "bench",
-		TimeUnixNano: t.now.UnixNano(), Revision: a.rev, Payload: []byte(payload),
-	}, t)
-	if err != nil {
+	frame := abi.Turn{
+		What: abi.WhatMethod, App: actor.DefaultApp, Type: "Counter", ID: a.id, Method: s.Method, InvocationID: "bench",
+		TimeUnixNano: t.now.UnixNano(), Revision: a.rev, Payload: []byte(s.Payload),
+	}
+	if s.ReadOnly {
+		frame.Flags = abi.FlagReadOnly
+	}
+	err := guest.Run(ctx, &frame, t)
+	if err != nil || s.ReadOnly {
 		return err
 	}
 	if a.state, _, err = t.state.Seal(); err != nil {

@@ -26,7 +26,7 @@ func embeddedTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			return err
 		}
 		rec.Compare("turns", turns.Rate(), base.Rate())
-		guest, err := guestAlone(ctx, r, rec, run)
+		guest, err := guestAlone(ctx, r, rec, run, addAlone)
 		if err == nil {
 			noteParts(rec, base.CPUPerCall()*10/6, base, guest)
 		}

@@ -13,14 +13,19 @@ import (
 
 // guestAlone measures the guest's turns with no host around them, one processor's
 // worth of them.
-func guestAlone(ctx context.Context, r *rig.Rig, rec *bar.Record, run int) (load.Result, error) {
-	module, _, err := r.Guest(ctx)
-	if err != nil {
-		return load.Result{}, err
+func guestAlone(ctx context.Context, r *rig.Rig, rec *bar.Record, run int, s inhost.GuestSpec) (res load.Result, err error) {
+	if s.Wasm, _, err = r.Guest(ctx); err != nil {
+		return res, err
 	}
-	return measured(ctx, rec, "the guest alone, one at a time", run, inhost.GuestRole,
-		inhost.GuestSpec{Wasm: module, Plan: plan(r, 1, idleActors, nil), StateBytes: ballast})
+	s.Plan, s.StateBytes = plan(r, 1, idleActors, nil), ballast
+	return measured(ctx, rec, "the guest alone, one at a time", run, inhost.GuestRole, s)
 }
+
+// addAlone is the turn that is measured.
+var addAlone = inhost.GuestSpec{Method: "Add", Payload: "1"}
+
+// getAlone is the read-only call.
+var getAlone = inhost.GuestSpec{Method: "Get", ReadOnly: true}
 
 // streamAlone measures the stream to a server whose host answers at once.
 func streamAlone(ctx context.Context, r *rig.Rig, rec *bar.Record, run int) (res load.Result, err error) {

@@ -59,7 +59,7 @@ func sqlParts(ctx context.Context, r *rig.Rig, rec *bar.Record, run int, asked t
 	if err != nil {
 		return err
 	}
-	guest, err := guestAlone(ctx, r, rec, run)
+	guest, err := guestAlone(ctx, r, rec, run, addAlone)
 	if err != nil {
 		return err
 	}

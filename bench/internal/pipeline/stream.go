@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"time"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
@@ -43,7 +44,7 @@ func streamedTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			}
 			rec.Compare("against unary calls", stream.Rate(), unary.Rate())
 			rec.Compare("against the bare loop", stream.Rate(), min(loop.Rate(), wantLoop))
-			guest, err := guestAlone(ctx, r, rec, run)
+			guest, err := guestAlone(ctx, r, rec, run, addAlone)
 			if err != nil {
 				return err
 			}
@@ -80,7 +81,11 @@ func readOnlyCalls(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			}
 			rec.Compare("inside the host", micros(inside.P50), wantMicros)
 			rec.Compare("over the stream", stream.Rate(), wantRate)
-			return nil
+			guest, err := guestAlone(ctx, r, rec, run, getAlone)
+			if err == nil {
+				noteParts(rec, wantMicros*time.Microsecond, guest)
+			}
+			return err
 		})
 	})
 }
