@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/greenroom-run/greenroom/actor"
@@ -85,6 +86,49 @@ func TestDamagedDataFile(t *testing.T) {
 		t.Fatalf("%d rows are damaged, %d sound", damaged, sound)
 	}
 	must(t, s.Check(t.Context()))
+}
+
+// TestDamagedRecords checks that no damage of a data file lets a recorded call run
+// again: neither of the record, nor of what says that there is none.
+func TestDamagedRecords(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	s, err := embedded.Open(t.Context(), embedded.Config{Dir: "data", FS: disk})
+	must(t, err)
+	commits := fillForDamage(t, s)
+	for i := range commits {
+		c := update(commits[i], `{}`)
+		c.Effects.Idempotency = []actor.IdempotencyRecord{{Method: "Add", Key: "k", TTL: time.Hour, Reply: actor.Payload{Data: commits[i].Effects.State.Data}}}
+		commits[i] = c
+	}
+	must(t, errors.Join(s.Commit(t.Context(), commits)...))
+	must(t, s.Flush())
+	must(t, s.Compact(t.Context()))
+	must(t, s.Close())
+	refused, others := 0, 0
+	for share := range 50 {
+		damaged := disk.CrashClone(vfs.CrashCloneCfg{})
+		spoil(t, damaged, ".sst", float64(share)/50)
+		s, err := embedded.Open(t.Context(), embedded.Config{Dir: "data", FS: damaged})
+		if err != nil {
+			continue // that is safe as well
+		}
+		for _, c := range commits {
+			again := update(c, `{}`)
+			again.Effects.Idempotency = c.Effects.Idempotency
+			switch err := s.Commit(t.Context(), []actor.Commit{again})[0]; {
+			case errors.Is(err, actor.ErrKeyExists):
+				refused++
+			case err == nil:
+				t.Fatalf("the call of %s ran again with a bit flipped at %d %% of the file", c.Key, 2*share)
+			default:
+				others++
+			}
+		}
+		must(t, s.Close())
+	}
+	if refused == 0 || others > refused {
+		t.Errorf("%d calls were refused as recorded, %d otherwise", refused, others)
+	}
 }
 
 // TestDamagedLog checks that a log which is damaged before its end is refused,

@@ -36,6 +36,11 @@ func (s *Store) damage(key []byte, change func(value []byte) []byte) error {
 // Flush moves what is in memory to data files.
 func (s *Store) Flush() error { return s.db.Flush() }
 
+// Compact moves all records to the data files of the lowest level.
+func (s *Store) Compact(ctx context.Context) error {
+	return s.db.Compact(ctx, []byte(recordSpace), prefixEnd([]byte(recordSpace)), false)
+}
+
 // CountKeys counts the keys of a keyspace.
 func (s *Store) CountKeys(space string) (n int, err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte(space), UpperBound: prefixEnd([]byte(space))})

@@ -52,6 +52,8 @@ type tx struct {
 	key     []byte // of the row that is being decided
 	// expiring are the IDs of the records written, by when they expire.
 	expiring map[int64][]byte
+	// finder finds records, for the whole decision; nil before the first search.
+	finder *pebble.Iterator
 }
 
 // writtenHead is what a row has become. known is what was remembered of it; if
@@ -216,7 +218,12 @@ func (s *Store) decide(t *task) (*tx, error) {
 	d := &s.tx
 	clear(d.heads)
 	*d = tx{s: s, now: s.clock.read(), batch: s.db.NewBatchWithSize(t.opts.bytes, retained), heads: d.heads[:0], key: d.key}
-	if err := t.decide(d); err != nil {
+	err := t.decide(d)
+	if d.finder != nil {
+		_ = d.finder.Close() // what it could not read was read again: recordedUntil
+		d.finder = nil
+	}
+	if err != nil {
 		d.must(d.batch.Close())
 		return nil, err
 	}
