@@ -8,7 +8,8 @@ func (w *rewriter) code() ([]byte, error) {
 	for _, b := range w.m.bodies {
 		size += len(b)
 	}
-	out := appendU32(make([]byte, 0, size+size/4), uint32(len(w.m.bodies)))
+	helpers := w.helpers()
+	out := appendU32(make([]byte, 0, size+size/4), uint32(len(w.m.bodies)+len(helpers)))
 	var body []byte
 	for i, original := range w.m.bodies {
 		f := &function{rewriter: w, plan: w.plans[i], typ: w.m.funcTypes[i], in: original, out: body[:0]}
@@ -16,6 +17,9 @@ func (w *rewriter) code() ([]byte, error) {
 		if f.err != nil {
 			return nil, fmt.Errorf("function %d: %w", w.m.importedFuncs+uint32(i), f.err)
 		}
+		out = append(appendU32(out, uint32(len(body))), body...)
+	}
+	for _, body := range helpers {
 		out = append(appendU32(out, uint32(len(body))), body...)
 	}
 	return out, nil
@@ -107,7 +111,11 @@ func (f *function) instruction(r *reader, in instruction) {
 	}
 	if d, ok := dynamicCost(in); ok {
 		f.flush(in.start)
-		f.payOperand(d)
+		if helper, ok := f.helper(in); ok {
+			f.payPieces(in, d, helper)
+		} else {
+			f.payOperand(d)
+		}
 		return
 	}
 	switch in.op {
@@ -381,6 +389,12 @@ func (f *function) pay(cost uint64) {
 func (f *function) payOperand(d dynamic) {
 	f.op(opLocalTee).index(f.sizeLocal)
 	f.syncIf(true)
+	f.paySize(d)
+	f.loadIf(true)
+}
+
+// paySize charges by the size in the local variable.
+func (f *function) paySize(d dynamic) {
 	f.op(opGlobalGet).index(f.fuel)
 	f.op(opLocalGet).index(f.sizeLocal).op(opI64ExtendI32U)
 	if d.times > 0 {
@@ -389,7 +403,6 @@ func (f *function) payOperand(d dynamic) {
 		f.op(opI64Const).constant(int64(d.shift)).op(opI64ShrU)
 	}
 	f.settle()
-	f.loadIf(true)
 }
 
 // charge takes the fuel and a charge from the stack, and leaves what is to be

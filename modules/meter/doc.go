@@ -53,7 +53,9 @@
 //
 // Instructions whose work depends on an operand (memory.copy, memory.fill,
 // memory.init, memory.grow and their siblings for tables) charge by it before
-// they run.
+// they run. A memory.copy or memory.fill of more than 64 KiB is done in pieces,
+// each charged before it, by a function that is added behind the module's own: no
+// engine can be interrupted within one instruction (see pieces.go).
 //
 // # Depth
 //

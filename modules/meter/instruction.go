@@ -34,14 +34,19 @@ const (
 	opF32Const     = 0x43
 	opF64Const     = 0x44
 	opI32LtS       = 0x48
+	opI32GtU       = 0x4b
+	opI32LeU       = 0x4d
 	opI32GeS       = 0x4e
 	opI64LtS       = 0x53
+	opI64GtU       = 0x56
 	opI64GeS       = 0x59
 	opI32Add       = 0x6a
 	opI32Sub       = 0x6b
+	opI32Or        = 0x72
 	opI64Add       = 0x7c
 	opI64Sub       = 0x7d
 	opI64Mul       = 0x7e
+	opI64Shl       = 0x86
 	opI64ShrU      = 0x88
 	opI32WrapI64   = 0xa7
 

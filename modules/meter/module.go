@@ -60,6 +60,8 @@ type module struct {
 	counted       bool            // it says so
 	ownMemory     bool            // has one of its own
 	namesData     bool            // its code has numbers of data segments
+	usesCopy      bool            // its code has memory.copy
+	usesFill      bool            // its code has memory.fill
 }
 
 func (m *module) funcs() uint32    { return m.importedFuncs + uint32(len(m.funcTypes)) }

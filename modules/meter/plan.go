@@ -77,6 +77,8 @@ func survey(m *module, typ funcType, body []byte) (*plan, error) {
 		if _, ok := dynamicCost(in); ok {
 			p.dynamic = true
 		}
+		m.usesCopy = m.usesCopy || in.op == opMisc && in.sub == miscMemoryCopy
+		m.usesFill = m.usesFill || in.op == opMisc && in.sub == miscMemoryFill
 		if in.op == opMisc && (in.sub == miscMemoryInit || in.sub == miscDataDrop) {
 			m.namesData = true
 		}

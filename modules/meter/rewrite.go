@@ -21,6 +21,8 @@ type rewriter struct {
 	prices      prices
 	data        []byte // content of the data section
 	dataCount   uint32
+	// helperType is that of memory.copy and memory.fill; see helpers.
+	helperType uint32
 	// indirectDepth is what an indirect call takes of the depth.
 	indirectDepth uint32
 }
@@ -57,6 +59,10 @@ func newRewriter(m *module, cfg Config) (*rewriter, error) {
 		}
 	}
 	w.planTypes()
+	if m.usesCopy || m.usesFill {
+		w.helperType = w.refillType + uint32(len(w.addedTypes))
+		w.addedTypes = append(w.addedTypes, funcType{params: []byte{typeI32, typeI32, typeI32}})
+	}
 	for _, s := range m.sections {
 		if s.id == secData {
 			w.data, w.dataCount = m.mergeData(s.content)
@@ -224,6 +230,8 @@ func (w *rewriter) section(id byte, content []byte) ([]byte, error) {
 		return w.types(r), nil
 	case secImport:
 		return w.imports(r), nil
+	case secFunction:
+		return w.functions(r), nil
 	case secTable:
 		return w.tables(r)
 	case secMemory:
@@ -273,6 +281,20 @@ func (w *rewriter) imports(r *reader) []byte {
 	out := rest(r, 1)
 	out = appendName(appendName(out, ImportModule), ImportRefill)
 	return appendU32(append(out, externFunc), w.refillType)
+}
+
+func (w *rewriter) functions(r *reader) []byte {
+	n := 0
+	for _, used := range []bool{w.m.usesCopy, w.m.usesFill} {
+		if used {
+			n++
+		}
+	}
+	out := rest(r, n)
+	for range n {
+		out = appendU32(out, w.helperType)
+	}
+	return out
 }
 
 func (w *rewriter) memory(r *reader) ([]byte, error) {

@@ -12,10 +12,14 @@ const (
 	weightIndirect = 10
 	weightBulk     = 16 // and by size
 
-	bulkBytesShift    = 4 // one unit for 16 bytes copied or filled
+	bulkBytesShift    = 2 // one unit for 4 bytes copied or filled, as for what hosts copy
 	bulkElementsShift = 0 // one unit for each table element
 	growPagesCost     = 256
 )
+
+// pieceBytes is the most that memory.copy and memory.fill do at a time: some ten
+// microseconds' work, and more where the memory is touched for the first time.
+const pieceBytes = 64 << 10
 
 // The highest costs of a function that its callers pay for. An indirect call
 // pays for the dearest that it could reach, so that those must stay small.

@@ -57,9 +57,9 @@ func endless(kind string) wasmtest.Guest {
 			Turn:    wasmtest.Code(wasmtest.Loop(wasmtest.Code(wasmtest.Call(0), wasmtest.Drop, wasmtest.Again())...), wasmtest.I32Const(0)),
 		}
 	default:
-		const half = 6 << 20
+		const half = 24 << 20
 		memoryCopy := []byte{0xfc, 10, 0, 0}
-		return wasmtest.Guest{Pages: 200, Turn: wasmtest.Code(wasmtest.Loop(wasmtest.Code(
+		return wasmtest.Guest{Pages: 800, Turn: wasmtest.Code(wasmtest.Loop(wasmtest.Code(
 			wasmtest.I32Const(0), wasmtest.I32Const(half), wasmtest.I32Const(half), memoryCopy, wasmtest.Again())...), wasmtest.I32Const(0))}
 	}
 }
