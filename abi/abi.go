@@ -165,6 +165,9 @@ type Limits struct {
 	TurnMillis   int64 `json:"turn_ms,omitempty"`
 	MemoryBytes  int64 `json:"memory_bytes,omitempty"`
 	Fuel         int64 `json:"fuel,omitempty"`
+	// IdempotencyMillis is for how long a call with an idempotency key is
+	// remembered.
+	IdempotencyMillis int64 `json:"idempotency_window_ms,omitempty"`
 }
 
 // The values of TypeSpec's enumerations.

@@ -42,7 +42,7 @@ type Limits struct {
 	// Config.MaxActivations alone.
 	Instances int
 	// IdempotencyTTL is for how long a call with an idempotency key is remembered,
-	// by database time.
+	// by database time; a manifest may ask for less.
 	IdempotencyTTL time.Duration
 	// IdleTimeout is how long an actor without work stays in memory. Sticky
 	// types stay for good.
@@ -88,11 +88,18 @@ func (l Limits) lowered(m abi.Limits) Limits {
 	if m.Fuel > 0 && (l.Fuel == 0 || uint64(m.Fuel) < l.Fuel) {
 		l.Fuel = uint64(m.Fuel)
 	}
-	// In milliseconds, so that a huge turn_ms cannot overflow a Duration.
-	if m.TurnMillis > 0 && m.TurnMillis < l.TurnDeadline.Milliseconds() {
-		l.TurnDeadline = time.Duration(m.TurnMillis) * time.Millisecond
-	}
+	l.TurnDeadline = lowerTime(l.TurnDeadline, m.TurnMillis)
+	l.IdempotencyTTL = lowerTime(l.IdempotencyTTL, m.IdempotencyMillis)
 	return l
+}
+
+// lowerTime compares in milliseconds, so that a huge number of them cannot overflow
+// a Duration.
+func lowerTime(limit time.Duration, asked int64) time.Duration {
+	if asked > 0 && asked < limit.Milliseconds() {
+		return time.Duration(asked) * time.Millisecond
+	}
+	return limit
 }
 
 func lower(limit, asked int64) int64 {

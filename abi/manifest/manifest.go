@@ -192,13 +192,14 @@ func (p *parser) method(at string, raw json.RawMessage) abi.MethodSpec {
 
 func (p *parser) limits(at string, raw json.RawMessage) abi.Limits {
 	var l abi.Limits
-	obj := p.object(at, raw, "state_bytes", "payload_bytes", "mailbox", "turn_ms", "memory_bytes", "fuel")
+	obj := p.object(at, raw, "state_bytes", "payload_bytes", "mailbox", "turn_ms", "memory_bytes", "fuel", "idempotency_window_ms")
 	for _, f := range []struct {
 		name string
 		dst  *int64
 	}{
 		{"state_bytes", &l.StateBytes}, {"payload_bytes", &l.PayloadBytes}, {"mailbox", &l.Mailbox},
 		{"turn_ms", &l.TurnMillis}, {"memory_bytes", &l.MemoryBytes}, {"fuel", &l.Fuel},
+		{"idempotency_window_ms", &l.IdempotencyMillis},
 	} {
 		if raw, ok := obj.get(f.name); ok {
 			*f.dst, _ = p.integer(at+"."+f.name, raw, 0, math.MaxInt64)

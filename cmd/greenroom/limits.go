@@ -17,7 +17,7 @@ func registerLimits(flags *pflag.FlagSet, l *host.Limits, defaults host.Limits) 
 	flags.Uint64Var(&l.Fuel, "turn-fuel", defaults.Fuel, "most `units` of fuel for a turn, about one per simple instruction; 0: bounded by its time and its type's own limit alone")
 	flags.Int64Var(&l.MemoryBytes, "max-instance-memory", defaults.MemoryBytes, "largest memory of a guest instance, in `bytes`")
 	flags.IntVar(&l.Instances, "max-instances", defaults.Instances, "largest `number` of shared instances for an actor type")
-	flags.DurationVar(&l.IdempotencyTTL, "idempotency-window", defaults.IdempotencyTTL, "how long a call with an idempotency key is remembered")
+	flags.DurationVar(&l.IdempotencyTTL, "idempotency-window", defaults.IdempotencyTTL, "longest time for which a call with an idempotency key is remembered; a type may ask for less")
 	flags.DurationVar(&l.IdleTimeout, "idle-timeout", defaults.IdleTimeout, "how long an unused actor stays in memory")
 }
 

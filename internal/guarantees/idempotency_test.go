@@ -37,8 +37,10 @@ func TestIdempotencyKeys(t *testing.T) {
 		inEveryLane(t, func(t *testing.T, placement string) {
 			t.Run("one by one", func(t *testing.T) { keysOneByOne(t, s, placement) })
 			t.Run("retries under faults", func(t *testing.T) { retries(t, s, placement) })
+			t.Run("window", func(t *testing.T) { windows(t, s, placement) })
 		})
 		t.Run("stateless", func(t *testing.T) { keysWithoutState(t, s) })
+		t.Run("stateless window", func(t *testing.T) { windows(t, s, abi.PlacementStateless) })
 	})
 }
 
@@ -109,6 +111,38 @@ func keysOneByOne(t *testing.T, s store.Store, placement string) {
 	again, errAgain := r.keyed(t, short, "c", "Add", "k", "")
 	if first != 1 || again != 2 || err != nil || errAgain != nil {
 		t.Errorf("after the window: %d, %v, then %d, %v", first, err, again, errAgain)
+	}
+}
+
+// windows looks at what is left of the records of types that ask for a window of
+// their own: the host's is the longest.
+func windows(t *testing.T, s store.Store, placement string) {
+	r := newRig(t, s, "window-"+placement, faultstore.Config{})
+	short := r.host(t, host.Limits{IdempotencyTTL: time.Hour})
+	for i, tt := range []struct {
+		host  *host.Host
+		asked time.Duration
+		want  time.Duration
+	}{
+		{r.host(t, host.Limits{}), 0, 24 * time.Hour},
+		{r.host(t, host.Limits{}), 2 * time.Hour, 2 * time.Hour},
+		{short, 2 * time.Hour, time.Hour},
+		{short, 0, time.Hour},
+	} {
+		a := hosttest.Actor{
+			Placement: placement, Limits: abi.Limits{IdempotencyMillis: tt.asked.Milliseconds()},
+			Methods: map[string]hosttest.Func{"One": func(t *hosttest.Turn) error { return t.ReplyNumber(1) }},
+		}
+		r.world.Deploy(r.app, "Counter", a)
+		id := fmt.Sprint(i)
+		if _, err := r.keyed(t, tt.host, id, "One", "k", ""); err != nil {
+			t.Fatal(err)
+		}
+		record, ok, err := r.store.LoadIdempotency(t.Context(), r.key(id), "One", "k")
+		// Less than the hour between two of them has passed since, on any machine.
+		if !ok || err != nil || record.TTL > tt.want || record.TTL <= tt.want-time.Hour {
+			t.Errorf("a type that asks for %v: %v are left (%t, %v), want %v", tt.asked, record.TTL, ok, err, tt.want)
+		}
 	}
 }
 

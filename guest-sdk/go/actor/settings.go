@@ -63,6 +63,10 @@ type Limits struct {
 	// It is the same on every machine, as time is not. Tests outside of a host do
 	// not count it.
 	Fuel int64
+	// IdempotencyWindow is for how long a call with an idempotency key is remembered:
+	// until then, the same call with the same key gets the same reply and has no
+	// further effect. Rounded up to milliseconds.
+	IdempotencyWindow time.Duration
 }
 
 // Migrate sets the hook that brings stored state of an older [StateSchema] into
@@ -89,7 +93,10 @@ func (m migration) addTo(t *actorType) {
 func (l Limits) addTo(t *actorType) {
 	t.spec.Limits = abi.Limits{
 		StateBytes: l.StateBytes, PayloadBytes: l.PayloadBytes, Mailbox: l.Mailbox,
-		TurnMillis: (l.TurnTime + time.Millisecond - 1).Milliseconds(), MemoryBytes: l.MemoryBytes,
-		Fuel: l.Fuel,
+		TurnMillis: milliseconds(l.TurnTime), MemoryBytes: l.MemoryBytes,
+		Fuel: l.Fuel, IdempotencyMillis: milliseconds(l.IdempotencyWindow),
 	}
 }
+
+// milliseconds rounds up.
+func milliseconds(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }

@@ -198,6 +198,10 @@ pub struct Limits {
     /// What a turn may compute, in units of about one simple instruction. It is the
     /// same on every machine, as time is not. Tests outside of a host do not count it.
     pub fuel: u64,
+    /// Milliseconds for which a call with an idempotency key is remembered: until
+    /// then, the same call with the same key gets the same reply and has no further
+    /// effect.
+    pub idempotency_window_ms: u64,
 }
 
 impl Limits {
@@ -209,6 +213,7 @@ impl Limits {
         turn_ms: 0,
         memory_bytes: 0,
         fuel: 0,
+        idempotency_window_ms: 0,
     };
 }
 
@@ -318,6 +323,7 @@ fn write_limits(out: &mut String, limits: &Limits) {
         ("turn_ms", limits.turn_ms),
         ("memory_bytes", limits.memory_bytes),
         ("fuel", limits.fuel),
+        ("idempotency_window_ms", limits.idempotency_window_ms),
     ] {
         if value > 0 {
             out.push_str(&format!("{sep}\"{name}\":{value}"));
@@ -370,6 +376,7 @@ mod tests {
                 state_bytes: 10,
                 turn_ms: 20,
                 fuel: 30,
+                idempotency_window_ms: 40,
                 ..Limits::NONE
             },
             capabilities: Capabilities {
@@ -395,7 +402,7 @@ mod tests {
                 r#"{"name":"Full","placement":"sticky","instance":"shared","pool":"batch","#,
                 r#""state_schema":3,"migrate":true,"methods":["#,
                 r#"{"name":"A","read_only":true,"idempotent":true,"reentrant":true},{"name":"B"}],"#,
-                r#""limits":{"state_bytes":10,"turn_ms":20,"fuel":30},"#,
+                r#""limits":{"state_bytes":10,"turn_ms":20,"fuel":30,"idempotency_window_ms":40},"#,
                 r#""capabilities":{"http":["a.example","*"],"secrets":["key"]}}]}"#
             )
         );
