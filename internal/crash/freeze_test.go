@@ -9,18 +9,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
-
 	"github.com/greenroom-run/greenroom/client"
 	"github.com/greenroom-run/greenroom/internal/crash"
+	"github.com/greenroom-run/greenroom/internal/history"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
 )
 
@@ -31,37 +30,6 @@ const (
 	// that a call meets both.
 	attemptTime = 250 * time.Millisecond
 )
-
-// count is what a caller asked of a counter: to add one, or to read it.
-type count struct {
-	id  string
-	add bool
-}
-
-// countModel is a counter: add answers with the new value, a read with the value.
-var countModel = porcupine.Model{
-	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-		byID := map[string][]porcupine.Operation{}
-		for _, op := range history {
-			id := op.Input.(count).id
-			byID[id] = append(byID[id], op)
-		}
-		var out [][]porcupine.Operation
-		for _, ops := range byID {
-			out = append(out, ops)
-		}
-		return out
-	},
-	Init: func() any { return int64(0) },
-	Step: func(state, input, output any) (bool, any) {
-		n := state.(int64)
-		if input.(count).add {
-			n++
-		}
-		return output.(int64) == n, n
-	},
-	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v gives %v", input, output) },
-}
 
 // TestFrozenHosts lets two servers on one database overtake each other: one of
 // them is stopped by SIGSTOP in the middle of whatever it does, or killed, while
@@ -117,7 +85,7 @@ func frozenHosts(t *testing.T, url string) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	run := &frozenRun{pair: pair, acks: make(chan struct{}, 1<<16), stop: make(chan struct{}), began: time.Now()}
+	run := &frozenRun{pair: pair, acks: make(chan struct{}, 1<<16), stop: make(chan struct{})}
 	var group sync.WaitGroup
 	for caller := range callers {
 		group.Go(func() { run.call(ctx, t, caller, rand.New(rand.NewPCG(seed, uint64(caller)+1))) })
@@ -150,18 +118,9 @@ func frozenHosts(t *testing.T, url string) {
 	if t.Failed() {
 		return
 	}
-	switch porcupine.CheckOperationsTimeout(countModel, run.history, time.Minute) {
-	case porcupine.Illegal:
-		slices.SortFunc(run.history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
-		for _, op := range run.history {
-			t.Logf("%d to %d: %s", op.Call, op.Return, countModel.DescribeOperation(op.Input, op.Output))
-		}
-		t.Error("the history is not linearizable")
-	case porcupine.Unknown:
-		t.Error("the history could not be checked in a minute")
-	}
-	t.Logf("%d rounds, %d calls, %d attempts", rounds, len(run.history), run.attempts)
-	if run.attempts == len(run.history) {
+	run.calls.Check(t)
+	t.Logf("%d rounds, %d calls, %d attempts", rounds, run.calls.Len(), run.attempts.Load())
+	if run.attempts.Load() == int64(run.calls.Len()) {
 		t.Error("no call was repeated: nothing met a frozen server")
 	}
 }
@@ -191,14 +150,11 @@ func (m *member) signal(t *testing.T, s syscall.Signal) {
 
 // frozenRun is the calls of a test and their history.
 type frozenRun struct {
-	pair  [2]*member
-	acks  chan struct{}
-	stop  chan struct{}
-	began time.Time
-
-	mu       sync.Mutex
-	history  []porcupine.Operation
-	attempts int
+	pair     [2]*member
+	acks     chan struct{}
+	stop     chan struct{}
+	calls    history.History
+	attempts atomic.Int64
 }
 
 // call makes calls, one after the other, until the run stops.
@@ -209,22 +165,18 @@ func (r *frozenRun) call(ctx context.Context, t *testing.T, caller int, random *
 			return
 		default:
 		}
-		in := count{id: fmt.Sprint("frozen-", random.IntN(counters)), add: random.IntN(3) > 0}
-		req := client.Request{Type: "Counter", ID: in.id, Method: "Get", ReadOnly: true, Strong: true}
-		if in.add {
-			req = client.Request{Type: "Counter", ID: in.id, Method: "Add", Payload: []byte(`{"amount":1}`), IdempotencyKey: fmt.Sprint(caller, "-", n)}
+		in := history.Call{Counter: fmt.Sprint("frozen-", random.IntN(counters)), Add: random.Int64N(3)}
+		req := client.Request{Type: "Counter", ID: in.Counter, Method: "Get", ReadOnly: true, Strong: true}
+		if in.Add > 0 {
+			req = client.Request{Type: "Counter", ID: in.Counter, Method: "Add", Payload: fmt.Appendf(nil, `{"amount":%d}`, in.Add), IdempotencyKey: fmt.Sprint(caller, "-", n)}
 		}
-		op := porcupine.Operation{ClientId: caller, Input: in, Call: int64(time.Since(r.began))}
+		call := r.calls.Begin(caller, in)
 		value, err := r.ask(ctx, req, random)
-		op.Return = int64(time.Since(r.began))
 		if err != nil {
 			t.Errorf("%+v: %v", in, err)
 			return
 		}
-		op.Output = value
-		r.mu.Lock()
-		r.history = append(r.history, op)
-		r.mu.Unlock()
+		call.Answered(value)
 		select {
 		case r.acks <- struct{}{}:
 		default:
@@ -235,9 +187,7 @@ func (r *frozenRun) call(ctx context.Context, t *testing.T, caller int, random *
 // ask repeats a call at either server until one of them answers it.
 func (r *frozenRun) ask(ctx context.Context, req client.Request, random *rand.Rand) (int64, error) {
 	for {
-		r.mu.Lock()
-		r.attempts++
-		r.mu.Unlock()
+		r.attempts.Add(1)
 		attempt, cancel := context.WithTimeout(ctx, attemptTime)
 		reply, err := r.pair[random.IntN(len(r.pair))].client.Do(attempt, req)
 		cancel()

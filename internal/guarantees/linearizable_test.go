@@ -3,18 +3,16 @@ package guarantees
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/internal/history"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/faultstore"
 )
@@ -26,31 +24,13 @@ type operation struct {
 	touch bool // by a turn that might have written, otherwise by a strong read
 }
 
-// counterModel is an integer: add returns the new value, a read the value. An
-// operation whose outcome nobody knows is over at the end of time, where it
-// explains whatever it did, or nothing.
-var counterModel = porcupine.Model{
-	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-		byActor := map[string][]porcupine.Operation{}
-		for _, op := range history {
-			a := op.Input.(operation).actor
-			byActor[a] = append(byActor[a], op)
-		}
-		var out [][]porcupine.Operation
-		for _, ops := range byActor {
-			out = append(out, ops)
-		}
-		return out
-	},
-	Init: func() any { return int64(0) },
-	Step: func(state, input, output any) (bool, any) {
-		n := state.(int64)
-		if input.(operation).add {
-			n++
-		}
-		return output == nil || output.(int64) == n, n
-	},
-	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v gives %v", input, output) },
+// call is what the history has of it: an add of one, or a read.
+func (o operation) call() history.Call {
+	c := history.Call{Counter: o.actor}
+	if o.add {
+		c.Add = 1
+	}
+	return c
 }
 
 // TestLinearizable lets callers add to and read a few actors, under every fault,
@@ -81,9 +61,8 @@ func linearizable(t *testing.T, hostCount, callers int) {
 				folds := hostCount == 1 && placement != abi.PlacementAny
 				return len(r.store.Pending()) == 0 && (!folds || r.folded.Load() > 0)
 			}
-			var clock atomic.Int64
+			var calls history.History
 			var mu sync.Mutex
-			var history []porcupine.Operation
 			outcomes := map[string]int{}
 			var group sync.WaitGroup
 			for caller := range callers {
@@ -94,18 +73,15 @@ func linearizable(t *testing.T, hostCount, callers int) {
 						// Where another host may have gone on, a turn without an effect may
 						// show what was committed before.
 						in.touch = hostCount == 1 && rng.IntN(2) == 0
-						op := porcupine.Operation{ClientId: caller, Input: in, Call: clock.Add(1)}
+						call := calls.Begin(caller, in.call())
 						n, err := r.ask(t, hosts[rng.IntN(len(hosts))], in)
-						op.Return = clock.Add(1)
 						mu.Lock()
 						switch {
 						case err == nil:
-							op.Output = n
-							history = append(history, op)
+							call.Answered(n)
 							outcomes["ok"]++
 						case errors.Is(err, actor.ErrAmbiguous):
-							op.Return = math.MaxInt64
-							history = append(history, op)
+							call.Unknown()
 							outcomes["ambiguous"]++
 						case errors.Is(err, actor.ErrUnavailable), errors.Is(err, actor.ErrStale):
 							outcomes["no effect"]++
@@ -124,12 +100,7 @@ func linearizable(t *testing.T, hostCount, callers int) {
 			if hostCount == 1 && placement != abi.PlacementAny && r.folded.Load() == 0 {
 				t.Error("no turn was built on one that was not committed yet")
 			}
-			if !porcupine.CheckOperations(counterModel, history) {
-				for _, op := range history {
-					t.Logf("%d to %d: %s", op.Call, op.Return, counterModel.DescribeOperation(op.Input, op.Output))
-				}
-				t.Error("the history is not linearizable")
-			}
+			calls.Check(t)
 			r.allFired(t)
 		})
 	})
