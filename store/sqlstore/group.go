@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -159,58 +160,73 @@ func (k *kindOfCommits) reset() {
 	k.inserts.reset()
 }
 
+// groupParts are the commits of a group, each where its statement is made from.
+type groupParts struct {
+	plain, keyed kindOfCommits
+	// first and further are the records of keyed.updates: the first of each
+	// commit, and the rest. ofInserts are those of keyed.inserts.
+	first, further, ofInserts records
+	alone                     records
+	placed                    columns
+}
+
+// reset empties everything, and keeps the room.
+func (g *groupParts) reset() {
+	for _, k := range [...]*kindOfCommits{&g.plain, &g.keyed} {
+		k.reset()
+	}
+	for _, k := range [...]*records{&g.first, &g.further, &g.ofInserts, &g.alone} {
+		k.reset()
+	}
+	g.placed.reset()
+}
+
 // queueGroup adds the statements for a group to a batch and returns how many
 // there are. Those with one actor and nothing else come first and as they are;
 // those that also record calls have statements of their own, in which what
 // decides comes before what is decided.
 //
-// The statements have plain's room, which is the caller's to use again when they
-// were sent.
-func queueGroup(b *pgx.Batch, commits []*actor.Commit, plain *kindOfCommits) int {
-	var keyed kindOfCommits
-	// ofUpdates and ofInserts are all records of keyed, first the first of each
-	// commit, further the rest.
-	var ofUpdates, ofInserts, first, further, alone records
-	var placed columns
+// The statements have the room of g, which is empty, and the caller's to use
+// again when they were sent.
+func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	for _, c := range commits {
-		kind := plain
-		if len(c.Effects.Idempotency) > 0 {
-			kind = &keyed
+		kind, calls := &g.plain, c.Effects.Idempotency
+		if len(calls) > 0 {
+			kind = &g.keyed
 		}
 		switch {
 		case c.RecordsOnly() && c.ReadVersion > 0:
-			alone.add(c)
+			g.alone.add(c)
 		case c.RecordsOnly():
 			place := placeFor(c)
-			keyed.inserts.addInsert(place)
-			placed.add(place)
-			ofInserts.add(c)
+			g.keyed.inserts.addInsert(place)
+			g.placed.add(place)
+			g.ofInserts.add(c)
 		case c.ReadVersion == 0:
 			kind.inserts.addInsert(c)
-			ofInserts.add(c)
+			g.ofInserts.add(c)
 		default:
 			kind.updates.add(c)
-			ofUpdates.add(c)
-			if records := c.Effects.Idempotency; len(records) > 0 {
-				first.addSome(c, records[:1])
-				further.addSome(c, records[1:])
+			if len(calls) > 0 {
+				g.first.addSome(c, calls[:1])
+				g.further.addSome(c, calls[1:])
 			}
 		}
 	}
-	plain.updates.queueUpdate(b)
-	plain.inserts.queueInsert(b, nil)
-	keyed.updates.queueUpdateKeyed(b, &ofUpdates, &first)
-	keyed.inserts.queueInsert(b, &ofInserts)
-	further.queueHeld(b)
-	ofInserts.queueHeld(b)
-	alone.queueAlone(b)
-	placed.queueRemove(b)
+	g.plain.updates.queueUpdate(b)
+	g.plain.inserts.queueInsert(b, nil)
+	g.keyed.updates.queueUpdateKeyed(b, &g.first, &g.further)
+	g.keyed.inserts.queueInsert(b, &g.ofInserts)
+	g.further.queueHeld(b)
+	g.ofInserts.queueHeld(b)
+	g.alone.queueAlone(b)
+	g.placed.queueRemove(b)
 	return b.Len()
 }
 
-// leading returns apps, with room for all columns of an update.
-func (k *columns) leading() leading {
-	total := 0
+// leading returns apps, with room for all columns of an update and so many bytes.
+func (k *columns) leading(more int) leading {
+	total := more
 	for _, c := range [...]column{k.apps, k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats} {
 		total += arraySize(c)
 	}
@@ -224,15 +240,24 @@ func (k *columns) queueUpdate(b *pgx.Batch) {
 		b.Queue(updateOne, k.apps[0], k.types[0], k.ids[0], k.readVersions[0], k.newVersions[0], k.commitIDs[0],
 			k.generations[0], k.schemas[0], k.formats[0], k.states[0])
 	default:
-		b.Queue(updateGroup, k.leading(), k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats)
+		b.Queue(updateGroup, k.leading(0), k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats)
 	}
 }
 
-func (k *columns) queueUpdateKeyed(b *pgx.Batch, of, first *records) {
-	if len(k.ids) > 0 {
-		b.Queue(updateKeyed, k.leading(), k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats,
-			of.commitIDs, of.ids, first.ids, first.shards, first.ttls, first.values)
+func (k *columns) queueUpdateKeyed(b *pgx.Batch, first, further *records) {
+	if len(k.ids) == 0 {
+		return
 	}
+	commitIDs, ids := first.commitIDs, first.ids // of all records
+	if len(further.ids) > 0 {
+		commitIDs, ids = slices.Concat(commitIDs, further.commitIDs), slices.Concat(ids, further.ids)
+	}
+	more := 0
+	for _, c := range [...]column{commitIDs, ids, first.ids, first.shards, first.ttls, first.values} {
+		more += arraySize(c)
+	}
+	b.Queue(updateKeyed, k.leading(more), k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats,
+		commitIDs, ids, first.ids, first.shards, first.ttls, first.values)
 }
 
 func (k *columns) queueInsert(b *pgx.Batch, of *records) {
@@ -266,7 +291,7 @@ func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit) (idSet, 
 	defer cancel()
 
 	var b pgx.Batch
-	room := s.rooms.Get().(*kindOfCommits)
+	room := s.rooms.Get().(*groupParts)
 	defer func() {
 		room.reset()
 		s.rooms.Put(room)

@@ -102,6 +102,18 @@ type records struct {
 	commitIDs, ids      uuids
 	shards              int2s
 	values              byteas
+	buffer              []byte // that values are in
+}
+
+// reset empties the records, and keeps their room.
+func (k *records) reset() {
+	clear(k.apps)
+	clear(k.types)
+	clear(k.actors)
+	*k = records{
+		apps: k.apps[:0], types: k.types[:0], actors: k.actors[:0], readVersions: k.readVersions[:0], ttls: k.ttls[:0],
+		commitIDs: k.commitIDs[:0], ids: k.ids[:0], shards: k.shards[:0], values: k.values[:0], buffer: k.buffer[:0],
+	}
 }
 
 func (k *records) add(c *actor.Commit) { k.addSome(c, c.Effects.Idempotency) }
@@ -118,7 +130,9 @@ func (k *records) addSome(c *actor.Commit, some []actor.IdempotencyRecord) {
 		k.commitIDs = append(k.commitIDs, uuid(c.ID))
 		k.ids = append(k.ids, uuid(id))
 		k.shards = append(k.shards, int16(id[0]%shards))
-		k.values = append(k.values, store.AppendRecord(make([]byte, 0, store.RecordSize(r)), r))
+		start := len(k.buffer)
+		k.buffer = store.AppendRecord(k.buffer, r)
+		k.values = append(k.values, k.buffer[start:]) // what it is moved out of, it keeps
 	}
 }
 

@@ -96,7 +96,7 @@ type Store struct {
 	turns   *pgxpool.Pool
 	general *pgxpool.Pool
 
-	rooms sync.Pool // of *kindOfCommits
+	rooms sync.Pool // of *groupParts
 
 	sweep       sweeper
 	recordSweep sweeper
@@ -123,7 +123,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 
 	s := &Store{cfg: cfg, log: cfg.Logger}
-	s.rooms.New = func() any { return new(kindOfCommits) }
+	s.rooms.New = func() any { return new(groupParts) }
 	if s.dialect, err = detect(ctx, conn); err != nil {
 		return nil, err
 	}
