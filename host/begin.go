@@ -33,7 +33,8 @@ type Begun interface {
 // block, and takes the time of a turn: an actor that is idle runs its turn here.
 //
 // ctx bounds the call as it does for Invoke, but who ends it also calls GiveUp.
-// The host has no use for ctx and the receiver once that has its answer.
+// Unless that happened, the host has no use for ctx and the receiver once that has
+// its answer.
 func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun {
 	arrived := h.cfg.Clock()
 	if inv.ID == "" {
