@@ -24,6 +24,7 @@ const (
 	DefaultMaxStreamBytes       int64 = 32 << 20
 	DefaultMaxStreams                 = 1000
 	DefaultMaxStreamsBytes      int64 = 256 << 20
+	DefaultMaxRequestsBytes     int64 = 256 << 20
 	DefaultReadHeaderTimeout          = 10 * time.Second
 	DefaultBodyTimeout                = time.Minute
 	DefaultIdleTimeout                = 3 * time.Minute
@@ -98,6 +99,11 @@ type Config struct {
 	// have a message of 64 KiB, and an invocation, all the same. Defaults to
 	// [DefaultMaxStreamsBytes].
 	MaxStreamsBytes int64
+	// MaxRequestsBytes bounds, of all other requests together, what is read of
+	// their bodies until they are answered, and by itself what is written and not
+	// accepted yet. Above it requests get actor.ErrHostFull. Uploads are bounded by
+	// their number. Defaults to [DefaultMaxRequestsBytes].
+	MaxRequestsBytes int64
 	// ReadHeaderTimeout is how long a client may take to send the headers of a
 	// request. Defaults to [DefaultReadHeaderTimeout].
 	ReadHeaderTimeout time.Duration
@@ -136,6 +142,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.MaxStreamBytes, DefaultMaxStreamBytes)
 	setDefault(&c.MaxStreams, DefaultMaxStreams)
 	setDefault(&c.MaxStreamsBytes, DefaultMaxStreamsBytes)
+	setDefault(&c.MaxRequestsBytes, DefaultMaxRequestsBytes)
 	setDefault(&c.ReadHeaderTimeout, DefaultReadHeaderTimeout)
 	setDefault(&c.BodyTimeout, DefaultBodyTimeout)
 	setDefault(&c.IdleTimeout, DefaultIdleTimeout)
@@ -185,6 +192,7 @@ func (c Config) validate() error {
 		{"MaxStreamBytes", c.MaxStreamBytes},
 		{"MaxStreams", int64(c.MaxStreams)},
 		{"MaxStreamsBytes", c.MaxStreamsBytes},
+		{"MaxRequestsBytes", c.MaxRequestsBytes},
 		{"ReadHeaderTimeout", int64(c.ReadHeaderTimeout)},
 		{"BodyTimeout", int64(c.BodyTimeout)},
 		{"IdleTimeout", int64(c.IdleTimeout)},

@@ -30,6 +30,14 @@
 // here or in the host, and otherwise given up to the host, which answers what
 // became of it.
 //
+// # Memory of other requests
+//
+// What has been read of bodies counts until their requests are answered, and what
+// is written until its client has accepted it. Above [Config.MaxRequestsBytes] a
+// body of more than 4 KiB is not read on, and no request is taken while too much
+// waits for clients that do not read: both get actor.ErrHostFull. Uploads are
+// bounded by their number instead.
+//
 // # Who may speak
 //
 // The server listens on loopback unless it asks for a bearer token, for client

@@ -38,6 +38,9 @@ type exchange struct {
 	// partial is how much has been read of a message of a long-lived route.
 	partial int64
 
+	// held is how much has been read of the body of any other route.
+	held int64
+
 	body      io.ReadCloser
 	bodyLeft  int64 // bytes that may still be read
 	bodyTimed bool  // its deadline is set
@@ -96,6 +99,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				slog.Int("status", x.status), slog.Duration("took", took))
 		}
 	}()
+	defer x.over()
 	defer s.recoverPanic(route, x, r)
 	s.enter(route, x, r)
 	x.writeRest()
@@ -144,6 +148,9 @@ func (x *exchange) Write(p []byte) (int, error) {
 	x.allowWrite()
 	if x.route.longLived {
 		return x.writeJoined(p)
+	}
+	if len(p) > alwaysReadBody {
+		defer x.writing(p)()
 	}
 	return x.ResponseWriter.Write(p)
 }
@@ -223,6 +230,11 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 		return int(b.bodyLeft), b.said(b.route.bodyErr)
 	}
 	b.bodyLeft -= int64(n)
+	if !b.route.streaming {
+		if full := (*exchange)(b).readBody(n); full != nil {
+			return n, b.said(full)
+		}
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, os.ErrDeadlineExceeded):

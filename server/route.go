@@ -178,6 +178,10 @@ func (s *Server) enter(route *route, w http.ResponseWriter, r *http.Request) {
 			s.refuse(route, w, r, err)
 			return
 		}
+		if err := s.room(); err != nil {
+			s.refuse(route, w, r, err)
+			return
+		}
 	}
 	route.ServeHTTP(w, r)
 }

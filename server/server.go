@@ -31,6 +31,7 @@ type Server struct {
 	health      *health
 	routes      *routes
 	streams     streamsUse
+	requests    requestsUse
 	tasks       sync.Pool // of *task
 	// draining ends when Stop begins: long-lived streams end by themselves then.
 	draining context.Context

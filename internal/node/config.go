@@ -36,7 +36,8 @@ type Config struct {
 	SecretsKeyFile string
 
 	// MaxActivations, StateMemory, CallMemory and GuestMemory bound what is in
-	// memory, as in [host.Config].
+	// memory, as in [host.Config]. CallMemory is also what the Server's
+	// MaxStreamsBytes and MaxRequestsBytes default to.
 	MaxActivations int
 	StateMemory    int64
 	CallMemory     int64
@@ -54,6 +55,15 @@ type Config struct {
 func (c Config) WithDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.CallMemory > 0 {
+		// What is on its way in or out comes to as much again, each.
+		if c.Server.MaxRequestsBytes == 0 {
+			c.Server.MaxRequestsBytes = c.CallMemory
+		}
+		if c.Server.MaxStreamsBytes == 0 {
+			c.Server.MaxStreamsBytes = c.CallMemory
+		}
 	}
 	if c.CacheDir == "" && c.DataDir != "" {
 		c.CacheDir = filepath.Join(c.DataDir, "cache")

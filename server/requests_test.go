@@ -1,0 +1,131 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+)
+
+// await waits until a count is what it must become.
+func await(count func() int64, is func(int64) bool) {
+	for !is(count()) {
+		runtime.Gosched()
+	}
+}
+
+// put makes a call in the plain HTTP form.
+func (f *fixture) put(t *testing.T, payload []byte) (status int, retryAfter, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.url+"/v2.0/actors/a/T/b/method/M", bytes.NewReader(payload))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client(t, false).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, res.Header.Get("Retry-After"), string(text)
+}
+
+// TestBodiesAreBoundedTogether: bodies that never become whole do not fill the
+// memory, and keep no small call from working.
+func TestBodiesAreBoundedTogether(t *testing.T) {
+	const part, fit = 60 << 10, 4
+	f := start(t, func(c *Config) { c.MaxRequestsBytes = fit*part + 10<<10 })
+	held := f.requests.bodies.Load
+	ctx, cancel := context.WithCancel(t.Context())
+	var slow sync.WaitGroup
+	var bodies []io.Closer
+	giveUp := func() {
+		cancel()
+		for _, b := range bodies {
+			_ = b.Close()
+		}
+		slow.Wait()
+	}
+	defer giveUp()
+	for i := range fit {
+		body, w := io.Pipe()
+		bodies = append(bodies, w)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, f.url+"/v2.0/actors/a/T/b/method/M", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := client(t, i%2 == 0)
+		slow.Go(func() {
+			if res, err := c.Do(req); err == nil {
+				_ = res.Body.Close()
+			}
+		})
+		if _, err := w.Write(make([]byte, part)); err != nil {
+			t.Fatal(err)
+		}
+		await(held, func(n int64) bool { return n == int64(i+1)*part })
+	}
+	large := make([]byte, part)
+	if status, retry, body := f.put(t, large); status != http.StatusTooManyRequests || retry == "" {
+		t.Errorf("one more large body: %d, Retry-After %q, %s", status, retry, body)
+	}
+	calls := greenroomv1connect.NewActorServiceClient(client(t, true), f.url)
+	_, err := calls.Invoke(t.Context(), connect.NewRequest(&greenroomv1.InvokeRequest{
+		Actor: &greenroomv1.ActorKey{App: "a", Type: "T", Id: "b"}, Method: "M", Payload: large,
+	}))
+	wantError(t, err, connect.CodeResourceExhausted, actor.ErrHostFull.Kind())
+	if status, _, body := f.put(t, []byte("small")); status != http.StatusOK {
+		t.Errorf("a small call: %d, %s", status, body)
+	}
+	giveUp()
+	await(held, func(n int64) bool { return n == 0 })
+	if status, _, body := f.put(t, large); status != http.StatusOK {
+		t.Errorf("afterwards: %d, %s", status, body)
+	}
+	await(held, func(n int64) bool { return n == 0 })
+}
+
+// TestAnswersAreBoundedTogether: as long as clients leave too much of what they
+// were answered in the server's memory, no request is taken.
+func TestAnswersAreBoundedTogether(t *testing.T) {
+	f := start(t, func(c *Config) { c.MaxRequestsBytes = 1 << 20 })
+	f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
+		return actor.Reply{Payload: actor.Payload{Data: make([]byte, 64<<20)}}, nil // more than a connection holds
+	})
+	waiting := f.requests.answers.Load
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", f.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "PUT /v2.0/actors/a/T/b/method/M HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+	await(waiting, func(n int64) bool { return n > 1<<20 })
+	if status, retry, body := f.put(t, nil); status != http.StatusTooManyRequests || retry == "" {
+		t.Errorf("while an answer waits: %d, Retry-After %q, %s", status, retry, body)
+	}
+	if res, err := http.Get(f.url + "/healthz"); err != nil || res.StatusCode != http.StatusOK { //nolint:noctx // a test
+		t.Errorf("health: %v, %v", res, err)
+	} else {
+		_ = res.Body.Close()
+	}
+	conn.Close()
+	await(waiting, func(n int64) bool { return n == 0 })
+	f.host.does(nil)
+	if status, _, body := f.put(t, nil); status != http.StatusOK {
+		t.Errorf("afterwards: %d, %s", status, body)
+	}
+}
