@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/confine"
 	"github.com/greenroom-run/greenroom/host/wasm/binary"
 )
 
@@ -92,7 +93,7 @@ func httpRequest(c *call, s []uint64) {
 	}
 	answer, err := t.calls.HTTP(&r)
 	if err != nil {
-		panic(&stop{err})
+		panic(&confine.Stop{Err: err})
 	}
 	if answer.Status == 0 {
 		panic(&actor.GuestError{Status: httpStatus(answer.Code), Code: "http_" + answer.Code, Message: "HTTP request: " + answer.Message})

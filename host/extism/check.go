@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/confine"
 	"github.com/greenroom-run/greenroom/host/wasm/binary"
 )
 
@@ -122,7 +123,7 @@ func checkMemory(m *binary.Module, limit int64, f *faults) {
 	if len(m.Memories) == 0 {
 		return // it computes with what the kernel keeps
 	}
-	if need := int64(m.Memories[0].Min)*pageSize + kernelBytes; need > limit {
+	if need := int64(m.Memories[0].Min)*confine.PageSize + kernelBytes; need > limit {
 		f.add(FaultMemory, "needs %d bytes of memory to start, with Extism's kernel; the limit is %d: lower the stack size and the static data, or raise the host's limit", need, limit)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/confine"
 	"github.com/greenroom-run/greenroom/host/wasm/binary"
 	"github.com/greenroom-run/greenroom/modules/meter"
 )
@@ -29,8 +30,8 @@ type Engine struct {
 	log       *slog.Logger
 	wasi      map[string]binary.FuncType // what wazero has of WASI preview 1
 	compilers chan struct{}              // a slot per compilation
-	pool      memoryPool
-	gate      gate
+	pool      confine.Account
+	gate      confine.Gate
 	flight    singleflight.Group
 
 	mu     sync.Mutex
@@ -61,8 +62,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		cfg: cfg, log: cfg.Logger, compilers: make(chan struct{}, cfg.Compilers),
 		recent: recent, open: make(map[*compiled]struct{}),
 	}
-	e.pool.max = int64(cfg.MaxInstances)
-	e.gate.empty = make(chan struct{})
+	e.pool.Max = int64(cfg.MaxInstances)
 	if e.wasi, err = wasiFunctions(ctx); err != nil {
 		return nil, fmt.Errorf("extism engine: %w", err)
 	}
@@ -106,7 +106,7 @@ func valueTypes(ts []api.ValueType) []binary.ValueType {
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Stats{Instances: e.pool.count.Load(), MemoryBytes: e.pool.bytes.Load(), Programs: e.recent.Len()}
+	return Stats{Instances: e.pool.Instances(), MemoryBytes: e.pool.Bytes(), Programs: e.recent.Len()}
 }
 
 // Close waits for the calls in flight until ctx ends, then frees every program.
@@ -114,7 +114,7 @@ func (e *Engine) Stats() Stats {
 // freeing memory under running code would end the process. It is safe twice;
 // calls after it give [actor.ErrStopping].
 func (e *Engine) Close(ctx context.Context) error {
-	if err := e.gate.close(ctx); err != nil {
+	if err := e.gate.Close(ctx); err != nil {
 		return fmt.Errorf("close extism engine: plug-ins still run: %w", err)
 	}
 	e.mu.Lock()
@@ -146,19 +146,19 @@ func (e *Engine) discard(c *compiled) {
 // plug-in at the same time, and goes on when they leave. One that has faults is
 // an [*actor.InvalidModuleError].
 func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(context.Context) ([]byte, error)) (host.Program, error) {
-	if !e.gate.enter() {
+	if !e.gate.Enter() {
 		return nil, fmt.Errorf("load plug-in %s: %w", digest.Short(), actor.ErrStopping)
 	}
-	defer e.gate.leave()
+	defer e.gate.Leave()
 	if p := e.cached(digest); p != nil {
 		return p, nil
 	}
 	shared := context.WithoutCancel(ctx)
 	result := e.flight.DoChan(string(digest), func() (any, error) {
-		if !e.gate.enter() {
+		if !e.gate.Enter() {
 			return nil, actor.ErrStopping
 		}
-		defer e.gate.leave()
+		defer e.gate.Leave()
 		if p := e.cached(digest); p != nil {
 			return p, nil
 		}
@@ -171,7 +171,7 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 		}
 		return r.Val.(*program), nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("load plug-in %s: %w", digest.Short(), ended(ctx))
+		return nil, fmt.Errorf("load plug-in %s: %w", digest.Short(), confine.Ended(ctx))
 	}
 }
 
@@ -249,7 +249,7 @@ func prepare(wasm []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	metered, _, err := meter.Rewrite(rewired, meter.Config{MaxDepth: maxDepth})
+	metered, _, err := meter.Rewrite(rewired, meter.Config{MaxDepth: confine.MaxDepth})
 	if err != nil {
 		return nil, err
 	}
@@ -317,11 +317,3 @@ type panicError struct {
 }
 
 func (e *panicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.what, e.value) }
-
-// ended says why ctx ended, in the words of package actor.
-func ended(ctx context.Context) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return actor.ErrDeadline
-	}
-	return actor.ErrCanceled
-}

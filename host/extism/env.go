@@ -165,7 +165,7 @@ func (c *call) started() {
 	if c.instance.plugin == nil {
 		panic(&refusal{c.function + startedText})
 	}
-	c.instance.tank.check()
+	c.instance.tank.Check()
 }
 
 const startedText = " was called by the start function; a plug-in can call its host from _initialize on"

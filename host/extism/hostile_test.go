@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/confine"
 	. "github.com/greenroom-run/greenroom/host/wasm/wasmtest"
 )
 
@@ -249,7 +250,7 @@ func TestMemoryLimit(t *testing.T) {
 		}
 	}
 	i := instantiate(t, p)
-	if got := i.MemoryBytes(); got != 17*pageSize {
+	if got := i.MemoryBytes(); got != 17*confine.PageSize {
 		t.Errorf("it holds %d bytes", got)
 	}
 	err := i.Run(context.Background(), frame("x", "Do", strings.Repeat("x", testMemory)), newCalls())

@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/confine"
 	"github.com/greenroom-run/greenroom/host/wasm/binary"
 )
 
@@ -22,10 +23,10 @@ import (
 // The error is not about the plug-in: ctx ended, no capacity, engine closed, or a
 // bug of ours.
 func (e *Engine) Inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
-	if !e.gate.enter() {
+	if !e.gate.Enter() {
 		return nil, nil, fmt.Errorf("inspect plug-in: %w", actor.ErrStopping)
 	}
-	defer e.gate.leave()
+	defer e.gate.Leave()
 	spec, found, err := e.inspect(ctx, wasm)
 	if err != nil {
 		return nil, nil, fmt.Errorf("inspect plug-in: %w", err)
@@ -56,7 +57,7 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 	p, err := e.compile(ctx, actor.DigestOf(wasm), wasm, m)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, nil, ended(ctx)
+			return nil, nil, confine.Ended(ctx)
 		}
 		return nil, []actor.Fault{e.compileFault(err)}, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/confine"
 )
 
 // instance is one plug-in with its kernel. One goroutine at a time uses it.
@@ -32,7 +33,7 @@ type instance struct {
 	output region
 	failed *actor.GuestError // by error_set
 	slept  int64             // nanoseconds
-	tank   tank
+	tank   confine.Tank
 
 	out    output
 	seeded *rand.ChaCha8 // outside turns
@@ -65,7 +66,7 @@ type instanceKey struct{}
 // start makes the plug-in and runs what its language needs before the first
 // call. Without an error the instance has a plug-in that nobody has used.
 func (i *instance) start(ctx context.Context) error {
-	mem, err := i.program.engine.pool.reserve(i.limit)
+	mem, err := reserve(&i.program.engine.pool, i.limit)
 	if err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func (i *instance) start(ctx context.Context) error {
 	// and it is metered too.
 	startCtx := context.WithValue(ctx, sdk.PluginCtxKey("plugin"), (*sdk.Plugin)(nil))
 	startCtx = experimental.WithMemoryAllocator(startCtx, i.mem)
-	i.tank.fill(ctx, 0)
+	i.tank.Fill(ctx, 0, nil)
 	i.out.begin(nil)
 	defer i.out.end()
 	err = i.guarded(func() (err error) {
@@ -125,7 +126,7 @@ func (i *instance) moduleConfig() wazero.ModuleConfig {
 
 // call calls an export. A result other than 0 without a reason given is one.
 func (i *instance) call(ctx context.Context, export string, input []byte, fuelLimit uint64) error {
-	i.tank.fill(ctx, fuelLimit)
+	i.tank.Fill(ctx, fuelLimit, nil)
 	i.mem.refused = 0
 	i.output, i.failed, i.slept = region{}, nil, 0
 	var result uint32
@@ -154,10 +155,10 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) e
 	if i.broken || i.closed {
 		return fmt.Errorf("run %s: the plug-in instance is broken or closed", frame.Method)
 	}
-	if !i.program.engine.gate.enter() {
+	if !i.program.engine.gate.Enter() {
 		return fmt.Errorf("run %s: %w", frame.Method, actor.ErrStopping)
 	}
-	defer i.program.engine.gate.leave()
+	defer i.program.engine.gate.Leave()
 	if frame.What != abi.WhatMethod {
 		return &actor.TrapError{Kind: actor.TrapProtocol, Message: "an Extism plug-in cannot migrate state"} // refused at upload
 	}
@@ -195,7 +196,7 @@ func (i *instance) run(ctx context.Context, frame *abi.Turn, calls host.Calls) e
 		limit = max(1, limit-min(limit, fuel.Used)) // 0 would be none
 	}
 	err := i.call(context.WithValue(ctx, instanceKey{}, i), frame.Method, frame.Payload, limit)
-	fuel.Used += i.tank.used
+	fuel.Used += i.tank.Used()
 	err = i.failure(ctx, "run the turn", err)
 	if err != nil {
 		var refusedCall *actor.GuestError
@@ -248,7 +249,7 @@ func readMemory(mem api.Memory, offset, length uint64) ([]byte, bool) {
 
 // kernelBytes is what the kernel needs beside the blocks: its own data, and the
 // rounding to pages.
-const kernelBytes = 17 * pageSize
+const kernelBytes = 17 * confine.PageSize
 
 // roomFor makes sure that the kernel can take the input, since the SDK would
 // write it over the kernel's own data if it cannot.

@@ -2,29 +2,20 @@ package extism
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/confine"
 )
-
-const pageSize = 64 << 10
-
-// memoryPool counts the memories of all instances.
-type memoryPool struct {
-	max   int64
-	count atomic.Int64 // instances
-	bytes atomic.Int64 // what they hold now
-}
 
 // memories are those of one instance: the kernel's and the plug-in's, under one
 // limit. Each reserves address space up to the limit once, so that growing
 // neither moves nor copies, and costs what is touched. One goroutine uses it.
 type memories struct {
-	pool  *memoryPool
-	limit uint64 // bytes, of both together
-	size  uint64 // of both together
+	account *confine.Account
+	limit   uint64 // bytes, of both together
+	size    uint64 // of both together
 	// refused is the size in bytes that both would have had after a growth that
 	// the limit refused, for telling why a plug-in trapped afterwards.
 	refused uint64
@@ -43,14 +34,13 @@ type linearMemory struct {
 var _ experimental.LinearMemory = (*linearMemory)(nil)
 
 // reserve makes the memories of an instance. Errors wrap [actor.ErrOverloaded].
-func (p *memoryPool) reserve(limit uint64) (*memories, error) {
-	if p.count.Add(1) > p.max {
-		p.count.Add(-1)
-		return nil, fmt.Errorf("%d plug-in instances are open, the most that this host is set to: %w", p.max, actor.ErrOverloaded)
+func reserve(account *confine.Account, limit uint64) (*memories, error) {
+	if err := account.Open(); err != nil {
+		return nil, err
 	}
-	m := &memories{pool: p, limit: limit}
+	m := &memories{account: account, limit: limit}
 	for n := range m.parts {
-		data, err := mapMemory(limit)
+		data, err := confine.Map(limit)
 		if err != nil {
 			m.release()
 			return nil, fmt.Errorf("reserve %d bytes of guest memory: %w: %w", limit, err, actor.ErrOverloaded)
@@ -78,7 +68,7 @@ func (l *linearMemory) Reallocate(size uint64) []byte {
 		m.refused = max(m.refused, total)
 		return nil
 	}
-	m.pool.bytes.Add(int64(size) - int64(l.size))
+	m.account.Hold(l.size, size)
 	l.size, m.size = size, total
 	return l.data[:size]
 }
@@ -95,10 +85,9 @@ func (m *memories) release() {
 	}
 	m.closed = true
 	for n := range m.parts {
-		unmapMemory(m.parts[n].data)
+		_ = confine.Unmap(m.parts[n].data) // fails only for what Map did not give
 		m.parts[n].data = nil
 	}
-	m.pool.bytes.Add(-int64(m.size))
+	m.account.Close(m.size)
 	m.size = 0
-	m.pool.count.Add(-1)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/confine"
 	"github.com/greenroom-run/greenroom/host/wasm/binary"
 )
 
@@ -41,10 +42,10 @@ func newProgram(e *Engine, digest actor.Digest, c *compiled, m *binary.Module) *
 // NewInstance implements [host.Program]. Besides the errors of Run it returns
 // [actor.ErrOverloaded] where the host has no room for one more.
 func (p *program) NewInstance(ctx context.Context, memoryLimit int64) (host.Instance, error) {
-	if !p.engine.gate.enter() {
+	if !p.engine.gate.Enter() {
 		return nil, fmt.Errorf("instantiate plug-in %s: %w", p.digest.Short(), actor.ErrStopping)
 	}
-	defer p.engine.gate.leave()
+	defer p.engine.gate.Leave()
 	i, err := p.instantiate(ctx, memoryLimit)
 	if err != nil {
 		return nil, fmt.Errorf("instantiate plug-in %s: %w", p.digest.Short(), err)
@@ -54,7 +55,7 @@ func (p *program) NewInstance(ctx context.Context, memoryLimit int64) (host.Inst
 
 func (p *program) instantiate(ctx context.Context, memoryLimit int64) (*instance, error) {
 	limit := min(uint64(max(memoryLimit, 0)), maxMemory)
-	i := &instance{program: p, limit: limit / pageSize * pageSize}
+	i := &instance{program: p, limit: limit / confine.PageSize * confine.PageSize}
 	i.out.init()
 	if err := i.start(ctx); err != nil {
 		return nil, err

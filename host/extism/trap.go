@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/confine"
 )
 
 // How wazero writes its errors, as in host/wasm, and the SDK those of its own
@@ -60,23 +61,23 @@ func exitText(code uint32) string { return fmt.Sprintf("the plug-in exited with 
 func (i *instance) failure(ctx context.Context, what string, err error) error {
 	var onPurpose *actor.GuestError
 	var exit *sys.ExitError
-	var stopped *stop
+	var stopped *confine.Stop
 	var fuel *actor.FuelError
 	if errors.As(err, &fuel) {
 		return fuel // not an accident of the clock, which may have passed the deadline since
 	}
 	if ctx.Err() != nil && (err == nil || errors.As(err, &exit) || !strings.Contains(err.Error(), wazeroTrap)) {
-		return fmt.Errorf("%s: %w", what, ended(ctx))
+		return fmt.Errorf("%s: %w", what, confine.Ended(ctx))
 	}
 	if err == nil {
 		return nil
 	}
 	if errors.As(err, &stopped) {
 		var trap *actor.TrapError
-		if errors.As(stopped.err, &trap) {
+		if errors.As(stopped.Err, &trap) {
 			return trap
 		}
-		return fmt.Errorf("%s: %w", what, stopped.err)
+		return fmt.Errorf("%s: %w", what, stopped.Err)
 	}
 	if errors.As(err, &onPurpose) {
 		return onPurpose

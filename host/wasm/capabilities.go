@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/host/confine"
 	"github.com/greenroom-run/greenroom/host/wasm/binary"
 )
 
@@ -90,7 +91,7 @@ func httpRequest(i *instance, g guestBytes, s []uint64) {
 	}
 	answer, err := i.calls.HTTP(&r)
 	if err != nil {
-		panic(&stop{err})
+		panic(&confine.Stop{Err: err})
 	}
 	i.response = abi.AppendHTTPResponse(nil, &answer)
 	i.work += uint64(len(i.response)) / byteUnits

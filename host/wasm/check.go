@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/confine"
 	"github.com/greenroom-run/greenroom/host/wasm/binary"
 )
 
@@ -175,8 +176,8 @@ func checkMemory(m *binary.Module, limit int64, f *faults) {
 	pages := int64(m.Memories[0].Min)
 	if pages > maxPages || m.Memories[0].Max > maxPages {
 		f.add(FaultMemory, "declares a memory of more than %d pages (4 GiB)", maxPages)
-	} else if pages*pageSize > limit {
-		f.add(FaultMemory, "needs %d bytes of memory to start; the limit is %d: lower the stack size and the static data (for Rust, -C link-arg=-zstack-size=65536), or raise the host's limit", pages*pageSize, limit)
+	} else if pages*confine.PageSize > limit {
+		f.add(FaultMemory, "needs %d bytes of memory to start; the limit is %d: lower the stack size and the static data (for Rust, -C link-arg=-zstack-size=65536), or raise the host's limit", pages*confine.PageSize, limit)
 	}
 }
 

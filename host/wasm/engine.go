@@ -18,6 +18,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/confine"
 	"github.com/greenroom-run/greenroom/host/wasm/binary"
 	"github.com/greenroom-run/greenroom/modules/meter"
 )
@@ -37,7 +38,7 @@ type Engine struct {
 	programs  *programs
 	pool      memoryPool
 	functions functions
-	gate      gate
+	gate      confine.Gate
 	halted    atomic.Bool // guests are to stop
 	// closeGrace is for how long Close waits for guests that are to stop.
 	closeGrace time.Duration
@@ -63,8 +64,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, errors.New("wasm engine: this machine's processor has no Wasm compiler (amd64 with SSE4.1 and arm64 have one); allow the interpreter to run guests about a hundred times slower")
 	}
 	e := &Engine{cfg: cfg, log: cfg.Logger, compilers: make(chan struct{}, cfg.Compilers), closeGrace: time.Second}
-	e.pool.max, e.pool.pages = int64(cfg.MaxInstances), newPagemap()
-	e.gate.init()
+	e.pool.Max, e.pool.pages = int64(cfg.MaxInstances), newPagemap()
 	e.programs = newPrograms(cfg.MaxPrograms)
 	e.plain = sync.OnceValues(func() (*wasmRuntime, error) { return newRuntime(context.WithoutCancel(ctx), nil) })
 	if cfg.CacheDir != "" {
@@ -101,7 +101,7 @@ func (e *Engine) openCache() {
 
 // Stats returns the engine's numbers.
 func (e *Engine) Stats() Stats {
-	return Stats{Instances: e.pool.count.Load(), MemoryBytes: e.pool.bytes.Load(), Programs: e.programs.len()}
+	return Stats{Instances: e.pool.Instances(), MemoryBytes: e.pool.Bytes(), Programs: e.programs.len()}
 }
 
 // Close waits for the calls in flight until ctx ends, then stops the guests that
@@ -110,11 +110,11 @@ func (e *Engine) Stats() Stats {
 // under running code would end the process. It is safe twice; calls after it
 // give [actor.ErrStopping].
 func (e *Engine) Close(ctx context.Context) error {
-	if err := e.gate.close(ctx); err != nil {
+	if err := e.gate.Close(ctx); err != nil {
 		e.halted.Store(true)
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.closeGrace)
 		defer cancel()
-		if e.gate.close(grace) != nil {
+		if e.gate.Close(grace) != nil {
 			return fmt.Errorf("close wasm engine: guests still run: %w", err)
 		}
 	}
@@ -125,7 +125,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		}
 		err = errors.Join(err, e.cache.Close(ctx))
 	}
-	return errors.Join(err, e.pool.close())
+	return errors.Join(err, e.pool.unmap())
 }
 
 // wasmRuntime is a wazero runtime with the modules that guests import.
@@ -171,7 +171,7 @@ func (e *Engine) compile(ctx context.Context, digest actor.Digest, m *binary.Mod
 	}
 	prepared := binary.Prepare(m)
 	// The bytes decide the name in the disk cache: another meter, other code.
-	code, _, err := meter.Rewrite(prepared.Wasm, meter.Config{MaxDepth: maxDepth})
+	code, _, err := meter.Rewrite(prepared.Wasm, meter.Config{MaxDepth: confine.MaxDepth})
 	if err != nil {
 		return nil, err
 	}

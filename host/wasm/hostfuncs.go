@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/confine"
 )
 
 // hostFunc is one function of the module greenroom. Its implementation reads
@@ -84,7 +85,7 @@ func enter(f hostFunc) api.GoModuleFunc {
 		i.work = fuel
 		call(i, guestBytes{instance: i, mem: mod.Memory(), function: name}, stack)
 		if i.broken {
-			panic(&stop{errTrappedWithin})
+			panic(&confine.Stop{Err: errTrappedWithin})
 		}
 		i.spend(i.work)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/confine"
 )
 
 // Inspect judges a module: it reads its outline, checks imports and exports,
@@ -22,10 +23,10 @@ import (
 // The error is not about the module: ctx ended, no capacity, engine closed, or
 // a bug of ours.
 func (e *Engine) Inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
-	if !e.gate.enter() {
+	if !e.gate.Enter() {
 		return nil, nil, fmt.Errorf("inspect module: %w", actor.ErrStopping)
 	}
-	defer e.gate.leave()
+	defer e.gate.Leave()
 	m, found, err := e.inspect(ctx, wasm)
 	if err != nil {
 		return nil, nil, fmt.Errorf("inspect module: %w", err)
@@ -41,7 +42,7 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 	p, err := e.compile(ctx, actor.DigestOf(wasm), outline)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, nil, ended(ctx)
+			return nil, nil, confine.Ended(ctx)
 		}
 		return nil, []actor.Fault{e.compileFault(err)}, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/confine"
 	"github.com/greenroom-run/greenroom/host/wasm/binary"
 	"github.com/greenroom-run/greenroom/modules/meter"
 )
@@ -62,7 +63,7 @@ type run struct {
 	calls    host.Calls
 	guestErr *actor.GuestError
 	slept    int64 // nanoseconds
-	tank     tank
+	tank     confine.Tank
 	response []byte // the frame of the last HTTP request, nil before one
 	work     uint64 // fuel that the host function which runs is to charge
 }
@@ -91,10 +92,10 @@ func (c *guestContext) Value(key any) any {
 // NewInstance implements [host.Program]. Besides the errors of Run it returns
 // [actor.ErrOverloaded] where the host has no room for one more.
 func (p *program) NewInstance(ctx context.Context, memoryLimit int64) (host.Instance, error) {
-	if !p.engine.gate.enter() {
+	if !p.engine.gate.Enter() {
 		return nil, fmt.Errorf("instantiate module %s: %w", p.digest.Short(), actor.ErrStopping)
 	}
-	defer p.engine.gate.leave()
+	defer p.engine.gate.Leave()
 	i, err := p.instantiate(ctx, memoryLimit)
 	if err != nil {
 		return nil, fmt.Errorf("instantiate module %s: %w", p.digest.Short(), err)
@@ -103,22 +104,22 @@ func (p *program) NewInstance(ctx context.Context, memoryLimit int64) (host.Inst
 }
 
 func (p *program) instantiate(ctx context.Context, memoryLimit int64) (*instance, error) {
-	limit := min(uint64(max(memoryLimit, 0))/pageSize, p.maxPages)
+	limit := min(uint64(max(memoryLimit, 0))/confine.PageSize, p.maxPages)
 	if p.minPages > limit {
 		return nil, &actor.TrapError{Kind: actor.TrapMemory, Message: fmt.Sprintf(
-			"the guest needs %d bytes of memory to start; its limit is %d", p.minPages*pageSize, memoryLimit)}
+			"the guest needs %d bytes of memory to start; its limit is %d", p.minPages*confine.PageSize, memoryLimit)}
 	}
 	img := p.image.Load()
 	if img == nil && p.detached && !p.noImages.Load() {
 		var err error
-		if img, err = p.makeImage(ctx, limit*pageSize); err != nil {
+		if img, err = p.makeImage(ctx, limit*confine.PageSize); err != nil {
 			return nil, err
 		}
 	}
-	if img != nil && img.size > limit*pageSize {
+	if img != nil && img.size > limit*confine.PageSize {
 		img = nil // it starts in a way of its own under this limit, or not at all
 	}
-	return p.newInstance(ctx, limit*pageSize, img)
+	return p.newInstance(ctx, limit*confine.PageSize, img)
 }
 
 func (p *program) newInstance(ctx context.Context, limit uint64, img *image) (*instance, error) {
@@ -181,8 +182,8 @@ func (i *instance) start(ctx context.Context) (err error) {
 	defer cancel()
 	ctx = &guestContext{ctx, i}
 	i.fuel = nil
-	i.tank.fill(ctx, 0)
-	i.tank.granted = 0 // what a start function finds
+	i.tank.Fill(ctx, 0, &i.program.engine.halted)
+	i.tank.Empty() // what a start function finds
 	i.mod, err = i.guardedInstantiate(experimental.WithMemoryAllocator(ctx, i.mem))
 	if err != nil {
 		return i.startFailure(ctx, "start the guest", err)
@@ -219,7 +220,7 @@ func (i *instance) start(ctx context.Context) (err error) {
 }
 
 func (i *instance) startFromImage() error {
-	if missing := (i.image.size - i.mem.size) / pageSize; missing > 0 {
+	if missing := (i.image.size - i.mem.size) / confine.PageSize; missing > 0 {
 		if _, ok := i.mod.Memory().Grow(uint32(missing)); !ok {
 			return fmt.Errorf("start the guest: its memory cannot have %d bytes", i.image.size) // checked before: a bug
 		}
@@ -275,7 +276,7 @@ func (i *instance) reset(ctx context.Context) error {
 
 // refuel begins a run under a fuel limit, 0 for none.
 func (i *instance) refuel(ctx context.Context, limit uint64) {
-	i.fuel.Set(i.tank.fill(ctx, limit))
+	i.fuel.Set(i.tank.Fill(ctx, limit, &i.program.engine.halted))
 }
 
 // countMemory counts now and then.
@@ -339,10 +340,10 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) e
 	if i.broken || i.closed {
 		return fmt.Errorf("run %s: the guest instance is broken or closed", frame.Method)
 	}
-	if !i.program.engine.gate.enter() {
+	if !i.program.engine.gate.Enter() {
 		return fmt.Errorf("run %s: %w", frame.Method, actor.ErrStopping)
 	}
-	defer i.program.engine.gate.leave()
+	defer i.program.engine.gate.Leave()
 	lv, err := i.enter(ctx, frame)
 	if err != nil {
 		return err
@@ -353,7 +354,7 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) e
 		outerFuel, outerDepth = i.fuel.Get(), i.depth.Get()
 	} else {
 		i.mem.refused = 0
-		i.depth.Set(maxDepth)
+		i.depth.Set(confine.MaxDepth)
 	}
 	i.run = run{calls: calls}
 	account := calls.Fuel()
@@ -366,7 +367,7 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) e
 
 	lv.ctx = guestContext{ctx, i}
 	err = i.turn(&lv.ctx, lv, frame)
-	account.Used += i.tank.spent(int64(i.fuel.Get()))
+	account.Used += i.tank.Spent(int64(i.fuel.Get()))
 
 	i.out.end()
 	lv.ctx = guestContext{}

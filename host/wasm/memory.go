@@ -9,10 +9,10 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/confine"
 )
 
 const (
-	pageSize = 64 << 10
 	// arenaBytes is how much address space is reserved at a time.
 	arenaBytes = 16 << 30
 	// maxMapped bounds the memories that are mapped from an image's file, two
@@ -29,9 +29,8 @@ const (
 // into the operating system's limit on mappings, so that they are slots of a few
 // large reservations: address space costs nothing until it is touched.
 type memoryPool struct {
-	max    int64
-	count  atomic.Int64
-	bytes  atomic.Int64 // what guests hold, as last counted
+	confine.Account // of what guests hold, as last counted
+
 	mapped atomic.Int64
 	pages  *pagemap
 
@@ -65,9 +64,8 @@ var _ experimental.LinearMemory = (*guestMemory)(nil)
 // page size. With an image it is mapped from that, if the image has a file.
 // Errors wrap [actor.ErrOverloaded].
 func (p *memoryPool) reserve(limit uint64, img *image) (*guestMemory, error) {
-	if p.count.Add(1) > p.max {
-		p.count.Add(-1)
-		return nil, fmt.Errorf("%d guest instances are open, the most that this host is set to: %w", p.max, actor.ErrOverloaded)
+	if err := p.Open(); err != nil {
+		return nil, err
 	}
 	m := &guestMemory{pool: p, limit: limit}
 	var err error
@@ -83,7 +81,7 @@ func (p *memoryPool) reserve(limit uint64, img *image) (*guestMemory, error) {
 		m.data, err = p.take(limit)
 	}
 	if err != nil {
-		p.count.Add(-1)
+		p.Close(0)
 		if m.image != nil {
 			p.mapped.Add(-1)
 		}
@@ -101,10 +99,10 @@ func (p *memoryPool) take(size uint64) ([]byte, error) {
 	defer p.mu.Unlock()
 	if len(p.slots[size]) == 0 {
 		n := max(1, arenaBytes/size)
-		arena, err := mapMemory(n * size)
+		arena, err := confine.Map(n * size)
 		for err != nil && n > 1 { // little address space: ask for less of it
 			n /= 4
-			arena, err = mapMemory(max(1, n) * size)
+			arena, err = confine.Map(max(1, n) * size)
 		}
 		if err != nil {
 			return nil, err
@@ -136,13 +134,13 @@ func (p *memoryPool) give(slot []byte, touched uint64) {
 	p.slots[uint64(len(slot))] = append(p.slots[uint64(len(slot))], slot)
 }
 
-// close gives the address space back. No memory may be in use.
-func (p *memoryPool) close() error {
+// unmap gives the address space back. No memory may be in use.
+func (p *memoryPool) unmap() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var err error
 	for _, a := range p.arenas {
-		err = errors.Join(err, unmapMemory(a))
+		err = errors.Join(err, confine.Unmap(a))
 	}
 	p.arenas, p.slots = nil, nil
 	p.pages.close()
@@ -169,14 +167,13 @@ func (m *guestMemory) Free() {
 		return
 	}
 	if m.image != nil {
-		_ = unmapMemory(m.data) // fails only for a slice that was not mapped
+		_ = confine.Unmap(m.data) // fails only for a slice that was not mapped
 		m.pool.mapped.Add(-1)
 	} else {
 		m.pool.give(m.data, m.size)
 	}
 	m.data = nil
-	m.pool.bytes.Add(-int64(m.held))
-	m.pool.count.Add(-1)
+	m.pool.Close(m.held)
 }
 
 // wipe makes the memory as it was reserved, and empty.
@@ -199,7 +196,7 @@ func (m *guestMemory) count() {
 		own = m.size
 	}
 	own += instanceBytes
-	m.pool.bytes.Add(int64(own) - int64(m.held))
+	m.pool.Hold(m.held, own)
 	m.held = own
 }
 

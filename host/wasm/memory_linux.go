@@ -5,11 +5,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-)
 
-// keepSmallPages keeps the kernel from giving a guest that touches a byte two
-// megabytes. Where it cannot, guests cost more and work.
-func keepSmallPages(data []byte) { _ = unix.Madvise(data, unix.MADV_NOHUGEPAGE) }
+	"github.com/greenroom-run/greenroom/host/confine"
+)
 
 // dropMemory makes pages what they were mapped as: zeros, or the file's content.
 func dropMemory(data []byte) error {
@@ -56,19 +54,19 @@ func (f *imageFile) content() []byte { return f.view }
 // mapPrivate maps the file at the beginning of limit bytes of address space.
 // What is written stays with the mapping.
 func (f *imageFile) mapPrivate(limit uint64) ([]byte, error) {
-	data, err := mapMemory(limit)
+	data, err := confine.Map(limit)
 	if err != nil {
 		return nil, err
 	}
 	at := unsafe.Pointer(&data[0])
 	if _, err := unix.MmapPtr(f.fd, 0, at, uintptr(len(f.view)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED|unix.MAP_NORESERVE); err != nil {
-		_ = unmapMemory(data)
+		_ = confine.Unmap(data)
 		return nil, fmt.Errorf("map the guest's image: %w", err)
 	}
 	return data, nil
 }
 
 func (f *imageFile) close() {
-	_ = unmapMemory(f.view)
+	_ = confine.Unmap(f.view)
 	_ = unix.Close(f.fd)
 }

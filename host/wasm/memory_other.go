@@ -4,8 +4,6 @@ package wasm
 
 import "errors"
 
-func keepSmallPages([]byte) {}
-
 // dropMemory fails: what is to be zero has to be written.
 func dropMemory(data []byte) error {
 	if len(data) == 0 {

@@ -3,7 +3,6 @@ package wasm
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/confine"
 	"github.com/greenroom-run/greenroom/host/wasm/binary"
 )
 
@@ -116,19 +116,19 @@ func (ps *programs) len() int {
 // module at the same time, and goes on when they leave. A module that has
 // faults is an [*actor.InvalidModuleError].
 func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(context.Context) ([]byte, error)) (host.Program, error) {
-	if !e.gate.enter() {
+	if !e.gate.Enter() {
 		return nil, fmt.Errorf("load module %s: %w", digest.Short(), actor.ErrStopping)
 	}
-	defer e.gate.leave()
+	defer e.gate.Leave()
 	if p := e.programs.get(digest); p != nil {
 		return p, nil
 	}
 	shared := context.WithoutCancel(ctx)
 	result := e.programs.flight.DoChan(string(digest), func() (any, error) {
-		if !e.gate.enter() {
+		if !e.gate.Enter() {
 			return nil, actor.ErrStopping
 		}
-		defer e.gate.leave()
+		defer e.gate.Leave()
 		if p := e.programs.get(digest); p != nil {
 			return p, nil
 		}
@@ -141,7 +141,7 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 		}
 		return r.Val.(*program), nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("load module %s: %w", digest.Short(), ended(ctx))
+		return nil, fmt.Errorf("load module %s: %w", digest.Short(), confine.Ended(ctx))
 	}
 }
 
@@ -156,7 +156,7 @@ func (e *Engine) load(ctx context.Context, digest actor.Digest, wasm func(contex
 	if err != nil {
 		return nil, err
 	}
-	m, faults := e.check(code, maxPages*pageSize)
+	m, faults := e.check(code, maxPages*confine.PageSize)
 	if len(faults) > 0 {
 		return nil, &actor.InvalidModuleError{Faults: faults}
 	}
@@ -166,12 +166,4 @@ func (e *Engine) load(ctx context.Context, digest actor.Digest, wasm func(contex
 	}
 	e.programs.put(p)
 	return p, nil
-}
-
-// ended says why ctx ended, in the words of package actor.
-func ended(ctx context.Context) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return actor.ErrDeadline
-	}
-	return actor.ErrCanceled
 }

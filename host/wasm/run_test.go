@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/confine"
 	. "github.com/greenroom-run/greenroom/host/wasm/wasmtest"
 )
 
@@ -294,7 +295,7 @@ func TestInstances(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := i.MemoryBytes(); got <= instanceBytes || got > instanceBytes+2*pageSize {
+		if got := i.MemoryBytes(); got <= instanceBytes || got > instanceBytes+2*confine.PageSize {
 			t.Errorf("memory %d", got)
 		}
 		total += i.MemoryBytes()
@@ -383,8 +384,8 @@ func TestCloseEngine(t *testing.T) {
 	hurry, stop := context.WithCancel(context.Background())
 	closed := make(chan error)
 	go func() { closed <- e.Close(hurry) }()
-	for e.gate.enter() { // until the close has begun
-		e.gate.leave()
+	for e.gate.Enter() { // until the close has begun
+		e.gate.Leave()
 	}
 	select {
 	case err := <-ended:

@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/confine"
 )
 
 // How wazero writes its errors; the types are internal to it. The tests of this
@@ -25,12 +26,12 @@ const (
 // has not ended: what ended too late did not end in time.
 func (i *instance) failure(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil && !ownDoing(err) {
-		return fmt.Errorf("%s: %w", what, ended(ctx))
+		return fmt.Errorf("%s: %w", what, confine.Ended(ctx))
 	}
 	if err == nil {
 		return nil
 	}
-	var stopped *stop
+	var stopped *confine.Stop
 	var trap *actor.TrapError
 	var fault *memoryFault
 	var exit *sys.ExitError
@@ -40,10 +41,10 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 	}
 	kind := actor.TrapUnreachable
 	switch {
-	case errors.As(err, &stopped) && errors.As(stopped.err, &trap):
+	case errors.As(err, &stopped) && errors.As(stopped.Err, &trap):
 		kind, text = trap.Kind, trap.Message
 	case errors.As(err, &stopped):
-		return fmt.Errorf("%s: %w", what, stopped.err)
+		return fmt.Errorf("%s: %w", what, stopped.Err)
 	case errors.As(err, &fault):
 		text = fault.Error()
 	case errors.As(err, &exit):
@@ -74,7 +75,7 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 // whatever the clock says now.
 func ownDoing(err error) bool {
 	var fault *memoryFault
-	var stopped *stop
+	var stopped *confine.Stop
 	return err != nil && (errors.As(err, &fault) || errors.As(err, &stopped) ||
 		strings.Contains(err.Error(), wazeroTrap) || strings.HasSuffix(err.Error(), wazeroOverflow))
 }
