@@ -69,16 +69,24 @@ func readRow(r pebble.Reader, key []byte) (storedRow, error) {
 // Commit implements [store.Actors]. The whole group is one batch.
 func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	invalid := store.ValidateGroup(commits)
+	calls := callsOf(commits)
 	var refused []error
 	err := s.enter(ctx)
 	if err == nil {
 		defer s.leave()
 		err = s.write(ctx, writeOptions{bytes: groupBytes(commits)}, func(tx *tx) error {
+			if err := tx.lookUp(calls); err != nil {
+				return unavailable(err)
+			}
+			left := calls
 			for i := range commits {
+				n := len(commits[i].Effects.Idempotency)
+				own := left[:n]
+				left = left[n:]
 				if invalid[i] != nil {
 					continue
 				}
-				refusal, err := tx.commit(&commits[i])
+				refusal, err := tx.commit(&commits[i], own)
 				if err != nil {
 					return unavailable(err)
 				}
@@ -118,13 +126,16 @@ func groupBytes(commits []actor.Commit) int {
 		if state := commits[i].Effects.State; state != nil {
 			n += len(state.Data)
 		}
+		for j := range commits[i].Effects.Idempotency {
+			n += rowOverhead + store.RecordSize(&commits[i].Effects.Idempotency[j])
+		}
 	}
 	return n
 }
 
-// commit checks the fence of c and writes it, or says why it is refused. err
-// means that nothing could be decided.
-func (t *tx) commit(c *actor.Commit) (refusal, err error) {
+// commit checks the fence of c, whose calls were looked up, and writes it, or says
+// why it is refused. err means that nothing could be decided.
+func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 	t.key = appendActorKey(t.key[:0], c.Key)
 	key := t.key
 	keepsState := !c.Delete && c.Effects.State == nil
@@ -132,9 +143,10 @@ func (t *tx) commit(c *actor.Commit) (refusal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	calls, refusal, err := t.calls(c)
-	if err != nil || refusal != nil {
-		return refusal, err
+	for i := range calls {
+		if r := calls[i].record; calls[i].until > t.now {
+			return fmt.Errorf("%s.%s, key %q: %w", c.Key, r.Method, r.Key, actor.ErrKeyExists), nil
+		}
 	}
 	fits := old.row.Version == c.ReadVersion
 	switch {
@@ -145,7 +157,9 @@ func (t *tx) commit(c *actor.Commit) (refusal, err error) {
 	case !fits:
 		return fmt.Errorf("%s has version %d, and version %d was read: %w", c.Key, old.row.Version, c.ReadVersion, actor.ErrStale), nil
 	}
-	t.record(c, calls)
+	for i := range calls {
+		calls[i].held = true
+	}
 	if c.RecordsOnly() {
 		return nil, nil
 	}

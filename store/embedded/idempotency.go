@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -113,30 +114,62 @@ func (s *Store) LoadIdempotency(ctx context.Context, k actor.Key, method, idem s
 
 // call is one of the calls that a commit records.
 type call struct {
-	id  store.RecordID
-	key []byte
+	commit *actor.Commit
+	record *actor.IdempotencyRecord
+	id     store.RecordID
+	key    []byte
+	// until is when the record that is there expires, in microseconds since 1970;
+	// 0: there is none.
+	until int64
+	held  bool // its commit held: the record is to be written
 }
 
-// calls returns what c records and where, or says why c is refused: one of its
-// keys is recorded already.
-func (t *tx) calls(c *actor.Commit) (calls []call, refusal, err error) {
-	if len(c.Effects.Idempotency) == 0 {
-		return nil, nil, nil
+// callsOf returns the calls that commits record, in their order.
+func callsOf(commits []actor.Commit) []call {
+	n := 0
+	for i := range commits {
+		n += len(commits[i].Effects.Idempotency)
 	}
-	calls = make([]call, len(c.Effects.Idempotency))
+	if n == 0 {
+		return nil
+	}
+	calls := make([]call, 0, n)
+	keys := make([]byte, 0, n*(len(recordSpace)+len(store.RecordID{})))
+	for i := range commits {
+		c := &commits[i]
+		for j := range c.Effects.Idempotency {
+			r := &c.Effects.Idempotency[j]
+			id, start := store.RecordIDOf(c.Key, r.Method, r.Key), len(keys)
+			keys = append(append(keys, recordSpace...), id[:]...)
+			calls = append(calls, call{commit: c, record: r, id: id, key: keys[start:]})
+		}
+	}
+	return calls
+}
+
+// lookUp finds out which calls are recorded already. It goes through them in the
+// order of their keys, so that what one search has read is at hand for the next;
+// backwards, since Pebble would first try what comes after the last key otherwise.
+func (t *tx) lookUp(calls []call) (err error) {
+	if len(calls) == 0 {
+		return nil
+	}
+	t.calls = make([]*call, len(calls))
 	for i := range calls {
-		r := &c.Effects.Idempotency[i]
-		id := store.RecordIDOf(c.Key, r.Method, r.Key)
-		calls[i] = call{id: id, key: recordKey(id)}
-		expires, err := t.recordedUntil(calls[i].key)
-		if err != nil {
-			return nil, nil, err
-		}
-		if expires > t.now {
-			return nil, fmt.Errorf("%s.%s, key %q: %w", c.Key, r.Method, r.Key, actor.ErrKeyExists), nil
+		t.calls[i] = &calls[i]
+	}
+	slices.SortFunc(t.calls, func(a, b *call) int { return bytes.Compare(a.id[:], b.id[:]) })
+	finder, err := t.s.db.NewIter(&findRecords)
+	if err != nil {
+		return err
+	}
+	for _, c := range slices.Backward(t.calls) {
+		if c.until, err = t.recordedUntil(finder, c.key); err != nil {
+			break
 		}
 	}
-	return calls, nil, nil
+	_ = finder.Close() // what it could not read was read again
+	return err
 }
 
 // findRecords makes an iterator that finds out cheaply that there is no record
@@ -147,17 +180,12 @@ var findRecords = pebble.IterOptions{
 }
 
 // recordedUntil returns when the record under key expires, 0 if there is none.
-func (t *tx) recordedUntil(key []byte) (micros int64, err error) {
-	if t.finder == nil {
-		if t.finder, err = t.s.db.NewIter(&findRecords); err != nil {
-			return 0, err
-		}
-	}
-	if t.finder.SeekPrefixGE(key) {
-		if value, err := t.finder.ValueAndErr(); err == nil {
+func (t *tx) recordedUntil(finder *pebble.Iterator, key []byte) (micros int64, err error) {
+	if finder.SeekPrefixGE(key) {
+		if value, err := finder.ValueAndErr(); err == nil {
 			return decodeStoredRecord(key, value).expires, nil
 		}
-	} else if t.finder.Error() == nil {
+	} else if finder.Error() == nil {
 		return 0, nil
 	}
 	// Something is damaged, and perhaps no more than a filter.
@@ -183,20 +211,25 @@ func (t *tx) recordedBy(c *actor.Commit) (bool, error) {
 	return false, nil
 }
 
-// record writes the records of c. They are in the index of expiries only once
-// the decision has ended: see indexExpiries.
-func (t *tx) record(c *actor.Commit, calls []call) {
-	for i := range calls {
-		r, at := &c.Effects.Idempotency[i], &calls[i]
-		expires := t.now + r.TTL.Microseconds()
-		value := make([]byte, 0, recordHeaderSize+store.RecordSize(r))
-		t.set(at.key, appendStoredRecord(value, at.key, expires, c.ID, r))
-		t.wrote(at.key)
+// record writes the records of the commits that held. They are in the index of
+// expiries only once the decision has ended: see indexExpiries.
+func (t *tx) record() {
+	for _, c := range t.calls {
+		if !c.held {
+			continue
+		}
+		expires := t.now + c.record.TTL.Microseconds()
+		op := t.batch.SetDeferred(len(c.key), recordHeaderSize+store.RecordSize(c.record))
+		copy(op.Key, c.key)
+		appendStoredRecord(op.Value[:0], c.key, expires, c.commit.ID, c.record)
+		t.must(op.Finish())
+		t.wrote(c.key)
 		if t.expiring == nil {
 			t.expiring = make(map[int64][]byte)
 		}
-		t.expiring[expires] = append(t.expiring[expires], at.id[:]...)
+		t.expiring[expires] = append(t.expiring[expires], c.id[:]...)
 	}
+	t.calls = nil // they are the caller's
 }
 
 // indexExpiries writes the index of the records that the decision has written:

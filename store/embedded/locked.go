@@ -67,7 +67,11 @@ func (s *Store) turnUnderLock(ctx context.Context, key actor.Key, fn func(ctx co
 	}
 	var refusal error
 	err = s.write(ctx, writeOptions{}, func(tx *tx) (err error) {
-		refusal, err = tx.commit(c)
+		calls := callsOf([]actor.Commit{*c})
+		if err := tx.lookUp(calls); err != nil {
+			return unavailable(err)
+		}
+		refusal, err = tx.commit(c, calls)
 		return unavailable(err)
 	})
 	switch {

@@ -50,10 +50,10 @@ type tx struct {
 	heads   []writtenHead
 	stamped bool   // the time is to be written
 	key     []byte // of the row that is being decided
+	// calls are those that the decision is about, in the order of their keys.
+	calls []*call
 	// expiring are the IDs of the records written, by when they expire.
 	expiring map[int64][]byte
-	// finder finds records, for the whole decision; nil before the first search.
-	finder *pebble.Iterator
 }
 
 // writtenHead is what a row has become. known is what was remembered of it; if
@@ -83,6 +83,7 @@ func (t *tx) wrote(key []byte) { t.rows.add(t.s.flights.hash(key)) }
 // close ends a decision that was taken: what its parts have in common is written
 // once.
 func (t *tx) close() {
+	t.record()
 	t.indexExpiries()
 	if t.stamped {
 		t.set([]byte(clockKey), binary.BigEndian.AppendUint64(nil, uint64(t.now)))
@@ -218,12 +219,7 @@ func (s *Store) decide(t *task) (*tx, error) {
 	d := &s.tx
 	clear(d.heads)
 	*d = tx{s: s, now: s.clock.read(), batch: s.db.NewBatchWithSize(t.opts.bytes, retained), heads: d.heads[:0], key: d.key}
-	err := t.decide(d)
-	if d.finder != nil {
-		_ = d.finder.Close() // what it could not read was read again: recordedUntil
-		d.finder = nil
-	}
-	if err != nil {
+	if err := t.decide(d); err != nil {
 		d.must(d.batch.Close())
 		return nil, err
 	}
