@@ -24,7 +24,7 @@ import (
 // up callers and passing time on a host with hardly any room, and compares the
 // store and every answer with a model in which one turn follows the other.
 func TestHostAgainstModel(t *testing.T) {
-	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny} {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny, moving} {
 		t.Run(placement, func(t *testing.T) {
 			seen, rounds := make(map[string]int), 2
 			if testing.Short() {
@@ -50,6 +50,9 @@ func TestHostAgainstModel(t *testing.T) {
 	}
 }
 
+// moving is for programs whose deployments change the type's placement.
+const moving = "moving"
+
 // mustMeet is what the programs together have to come across: without it, they
 // would not test what they are for.
 func mustMeet(placement string) []string {
@@ -58,9 +61,10 @@ func mustMeet(placement string) []string {
 		"mailbox_full", "overloaded", "deadline", "canceled", "ambiguous", "store_unavailable", "idempotency_key_reused", "actor_not_found",
 		"run again", "refused commit", "other writer", "held " + string(faultstore.BeforeLoad), "held " + string(faultstore.BeforeSettle),
 	}
-	if placement == abi.PlacementAny {
+	if placement == abi.PlacementAny || placement == moving {
 		what = append(what, "held "+string(faultstore.BeforeTurnCommit))
-	} else {
+	}
+	if placement != abi.PlacementAny {
 		what = append(what, "recorded reply", "folded", string(host.DeactivatePressure),
 			"held "+string(faultstore.BeforeCommit), "held "+string(faultstore.AfterCommit))
 	}
@@ -73,10 +77,13 @@ func mustMeet(placement string) []string {
 // faultsOf returns the faults that turns of a placement can meet.
 func faultsOf(placement string) []faultstore.Fault {
 	faults := []faultstore.Fault{faultstore.LoadFails, faultstore.RecordLoadFails, faultstore.SettleFails, faultstore.SettleReplyLost}
-	if placement == abi.PlacementAny {
-		return append(faults, faultstore.TurnRetried, faultstore.TurnFails, faultstore.TurnLost, faultstore.TurnReplyLost)
+	if placement == abi.PlacementAny || placement == moving {
+		faults = append(faults, faultstore.TurnRetried, faultstore.TurnFails, faultstore.TurnLost, faultstore.TurnReplyLost)
 	}
-	return append(faults, faultstore.CommitFails, faultstore.CommitPartlyFails, faultstore.CommitLost, faultstore.CommitReplyLost)
+	if placement != abi.PlacementAny {
+		faults = append(faults, faultstore.CommitFails, faultstore.CommitPartlyFails, faultstore.CommitLost, faultstore.CommitReplyLost)
+	}
+	return faults
 }
 
 // program is what is done to a host, and how little room it has.
@@ -91,14 +98,15 @@ type program struct {
 
 // step is one thing that a program does.
 type step struct {
-	do      string // "call", "fault", "hold", "release", "cancel", "write" or "sleep"
+	do      string // "call", "fault", "hold", "release", "cancel", "write", "sleep" or "deploy"
 	call    modelCall
 	begin   bool          // by Begin, otherwise by Invoke
 	timeout time.Duration // of the call, 0: none; or how long to sleep
 	fault   faultstore.Fault
 	point   faultstore.Point
-	which   int  // of the calls or holds
-	settle  bool // until nothing moves any more
+	which   int    // of the calls or holds
+	place   string // of a deployment
+	settle  bool   // until nothing moves any more
 	// Set for a call when it is asked for.
 	ctx context.Context
 }
@@ -125,6 +133,8 @@ func (s step) GoString() string {
 		text += " " + s.call.id
 	case "sleep":
 		text += " " + s.timeout.String()
+	case "deploy":
+		text += " " + s.place
 	}
 	if s.settle {
 		text += "; settle"
@@ -150,17 +160,24 @@ func drawProgram(r *rapid.T, placement string) *program {
 		grace:         rapid.SampledFrom([]time.Duration{20 * time.Millisecond, 2 * time.Second}).Draw(r, "grace"),
 		seed:          rapid.Uint64().Draw(r, "seed"),
 	}
-	faults, points := faultsOf(placement), []faultstore.Point{faultstore.BeforeLoad, faultstore.BeforeSettle, faultstore.BeforeTurnCommit}
+	faults, points := faultsOf(placement), []faultstore.Point{faultstore.BeforeLoad, faultstore.BeforeSettle}
+	if placement == abi.PlacementAny || placement == moving {
+		points = append(points, faultstore.BeforeTurnCommit)
+	}
 	if placement != abi.PlacementAny {
-		points = []faultstore.Point{faultstore.BeforeLoad, faultstore.BeforeSettle, faultstore.BeforeCommit, faultstore.BeforeCommit, faultstore.AfterCommit}
+		points = append(points, faultstore.BeforeCommit, faultstore.BeforeCommit, faultstore.AfterCommit)
+	}
+	things := []string{
+		"call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call",
+		"fault", "fault", "hold", "hold", "release", "release", "release", "cancel", "write", "sleep",
+	}
+	if placement == moving {
+		things = append(things, "deploy")
 	}
 	number := 0
 	p.steps = rapid.SliceOfN(rapid.Custom(func(r *rapid.T) step {
 		s := step{
-			do: rapid.SampledFrom([]string{
-				"call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call",
-				"fault", "fault", "hold", "hold", "release", "release", "release", "cancel", "write", "sleep",
-			}).Draw(r, "do"),
+			do:     rapid.SampledFrom(things).Draw(r, "do"),
 			settle: rapid.IntRange(0, 2).Draw(r, "settle") == 0,
 		}
 		switch s.do {
@@ -175,6 +192,8 @@ func drawProgram(r *rapid.T, placement string) *program {
 			s.which = rapid.IntRange(0, 20).Draw(r, "which")
 		case "write":
 			s.call.id = drawActor(r)
+		case "deploy":
+			s.place = rapid.SampledFrom([]string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny}).Draw(r, "placement")
 		case "sleep":
 			s.timeout = time.Duration(rapid.IntRange(1, 1500).Draw(r, "milliseconds")) * time.Millisecond
 		}
@@ -222,6 +241,7 @@ type theater struct {
 	holds  []*faultstore.Held
 	points []faultstore.Point
 	writes int
+	now    string // the placement
 }
 
 // tell adds a step to the trail.
@@ -262,7 +282,7 @@ func (p *program) run(t *testing.T, seen map[string]int) []string {
 		},
 	})
 	th.stage.store = fake
-	th.stage.world.Deploy("app", "T", modelActor(p.placement))
+	th.deploy(p.placement)
 	var callers sync.WaitGroup
 	for i := range th.queues {
 		th.queues[i] = make(chan step, len(p.steps)+100)
@@ -351,9 +371,19 @@ func (th *theater) perform(t *testing.T, s step) {
 			row.Deleted = false
 			row.State = encodeState(state.appended(fmt.Sprintf("f%d", th.writes)))
 		})
+	case "deploy":
+		th.deploy(s.place)
 	case "sleep":
 		time.Sleep(s.timeout)
 	}
+}
+
+func (th *theater) deploy(placement string) {
+	if placement == moving {
+		placement = abi.PlacementRing // at first
+	}
+	th.now = placement
+	th.stage.world.Deploy("app", "T", modelActor(placement))
 }
 
 func (th *theater) release(i int) {
@@ -384,10 +414,13 @@ func (th *theater) drain(t *testing.T) {
 	}
 	synctest.Wait()
 	for round := 0; round < 40 && len(th.faults.Pending()) > 0; round++ {
+		if th.placement == moving {
+			th.deploy([]string{abi.PlacementRing, abi.PlacementAny}[round%2])
+		}
 		for _, f := range th.faults.Pending() {
 			if f == faultstore.SettleFails || f == faultstore.SettleReplyLost {
 				lost := faultstore.CommitLost
-				if th.placement == abi.PlacementAny {
+				if th.now == abi.PlacementAny {
 					lost = faultstore.TurnLost
 				}
 				th.faults.Arm(lost, 1)

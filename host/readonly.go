@@ -98,11 +98,19 @@ func (h *Host) runApart(ctx *turnContext, c *call, s *served, l *loaded, readOnl
 // committed returns the state that a read-only method reads: for warm types the
 // activation's, made if there is none.
 func (h *Host) committed(ctx context.Context, c *call, s *served, strong bool) (*loaded, error) {
-	if s.lane == LaneLocked {
-		return h.loadApart(ctx, c, actor.LoadOptions{AllowStale: !strong})
-	}
 	key := c.inv.Key
 	sh := h.table.shard(key)
+	if s.lane == LaneLocked {
+		l, err := h.loadApart(ctx, c, actor.LoadOptions{AllowStale: !strong})
+		if err == nil {
+			sh.mu.Lock()
+			if a := sh.actors[key]; a != nil && a.loaded != nil { // of another placement, before or after
+				h.show(a, l)
+			}
+			sh.mu.Unlock()
+		}
+		return l, err
+	}
 	sh.mu.Lock()
 	forgets := sh.forgets
 	l := sh.look(key, c.arrived)
