@@ -23,6 +23,9 @@
 // and does not have the key file; not from whoever runs code in the server, or may
 // deploy a module to the app. Every server of one database needs the same keys.
 //
-// To rotate: put a new key first in the file, restart the servers, set the secrets
-// again (their lists say which key each has), and take the old key out.
+// To rotate: put a new key first in the file, keep the old one below it, and restart
+// the servers. [Service.Reseal], which a server does when it starts, seals what the
+// old key has sealed with the new one; then the old key can be taken out. A server
+// that does not have the new key yet cannot read what was sealed again: where there
+// are several, all get it as a second key before it becomes the first.
 package grants

@@ -221,6 +221,83 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+// TestReseal rotates a key: afterwards the old one opens nothing that is needed.
+func TestReseal(t *testing.T) {
+	s := openStore(t)
+	keyC := strings.Repeat("c3", 32)
+	apps := []string{"a", "b", "b.c"}
+	for n, app := range apps {
+		ok(t, newRig(t, s, keyring(t, keyA)).SetSecret(t.Context(), app, "old", fmt.Append(nil, "old", n)))
+		ok(t, newRig(t, s, keyring(t, keyB)).SetSecret(t.Context(), app, "new", fmt.Append(nil, "new", n)))
+		ok(t, newRig(t, s, keyring(t, keyC)).SetSecret(t.Context(), app, "lost", []byte("lost")))
+		ok(t, newRig(t, s, nil).SetConfig(t.Context(), app, "old", "config"))
+	}
+	if done, err := newRig(t, s, keyring(t, keyB)).Reseal(t.Context()); done != (grants.Resealed{}) || err != nil {
+		t.Errorf("with one key: %+v, %v", done, err)
+	}
+	r := newRig(t, s, keyring(t, keyB, keyA))
+	if value, _, err := r.Secret(t.Context(), "a", "old"); string(value) != "old0" || err != nil {
+		t.Errorf("before: %q, %v", value, err)
+	}
+	if done, err := r.Reseal(t.Context()); done != (grants.Resealed{Sealed: 3, Unreadable: 3}) || err != nil {
+		t.Errorf("with both: %+v, %v", done, err)
+	}
+	if done, err := r.Reseal(t.Context()); done != (grants.Resealed{Unreadable: 3}) || err != nil {
+		t.Errorf("again: %+v, %v", done, err)
+	}
+	for n, app := range apps {
+		for _, service := range []*rig{r, newRig(t, s, keyring(t, keyB))} {
+			for _, name := range []string{"old", "new"} {
+				value, _, err := service.Secret(t.Context(), app, name)
+				if string(value) != fmt.Sprint(name, n) || err != nil {
+					t.Errorf("%s %s: %q, %v", app, name, value, err)
+				}
+			}
+		}
+		value, _, err := newRig(t, s, keyring(t, keyC)).Secret(t.Context(), app, "lost")
+		if string(value) != "lost" || err != nil {
+			t.Errorf("%s, of another key: %q, %v", app, value, err)
+		}
+		if value, _, err := r.Config(t.Context(), app, "old"); string(value) != "config" || err != nil {
+			t.Errorf("%s config: %q, %v", app, value, err)
+		}
+	}
+}
+
+// meanwhile is a store in which something happens before a setting is replaced.
+type meanwhile struct {
+	kept
+	do func()
+}
+
+type kept = store.Settings // its name is that of one of its methods
+
+func (m meanwhile) ReplaceSetting(ctx context.Context, set actor.Setting, was []byte) (bool, error) {
+	m.do()
+	return m.kept.ReplaceSetting(ctx, set, was)
+}
+
+func TestResealUndoesNothing(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, *rig){
+		"set":   func(t *testing.T, r *rig) { ok(t, r.SetSecret(t.Context(), app, "key", []byte("changed"))) },
+		"unset": func(t *testing.T, r *rig) { ok(t, r.UnsetSecret(t.Context(), app, "key")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t)
+			before := newRig(t, s, keyring(t, keyA))
+			ok(t, before.SetSecret(t.Context(), app, "key", []byte("first")))
+			service, err := grants.New(grants.Config{Store: meanwhile{s, func() { change(t, before) }}, Keys: keyring(t, keyB, keyA)})
+			ok(t, err)
+			if done, err := service.Reseal(t.Context()); done.Sealed != 0 || err != nil {
+				t.Errorf("%+v, %v", done, err)
+			}
+			if got, want := before.secret(t, "key"), map[string]string{"set": "changed", "unset": "none"}[name]; got != want {
+				t.Errorf("the secret is %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 func TestRotation(t *testing.T) {
 	s := openStore(t)
 	ok(t, newRig(t, s, keyring(t, keyA)).SetSecret(t.Context(), app, "old", []byte("1")))

@@ -82,8 +82,9 @@
 // # Settings
 //
 // What an app was given is stored by app, kind and name, one value each, without
-// versions: the last write wins, and each is atomic. The store does not know what
-// the values mean; those of secrets are encrypted before they come to it.
+// versions: the last write wins, and each is atomic. A replacement names the value
+// that it replaces, so that it never undoes a write that came in between. The store
+// does not know what the values mean; those of secrets are encrypted before they come to it.
 //
 // # Settling
 //

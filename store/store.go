@@ -145,9 +145,16 @@ type Settings interface {
 	// UpdatedAt is set by the store. An [*actor.ArgumentError] when it breaks a
 	// bound: [ValidateSetting].
 	PutSetting(ctx context.Context, s actor.Setting) error
+	// ReplaceSetting does so only where the value that is there is was, byte for
+	// byte, and reports whether it did. It may have applied after an error, and,
+	// where a driver has repeated it after one, when it reports false.
+	ReplaceSetting(ctx context.Context, s actor.Setting, was []byte) (bool, error)
 	// DeleteSetting removes a setting, if it is there.
 	DeleteSetting(ctx context.Context, app string, kind actor.SettingKind, name string) error
 	// Settings returns all settings of an app, in byte order of kind, then name.
 	// They own their values.
 	Settings(ctx context.Context, app string) ([]actor.Setting, error)
+	// SettingApps returns up to limit apps that have settings, in byte order, after
+	// an app or, if that is empty, from the first.
+	SettingApps(ctx context.Context, after string, limit int) ([]string, error)
 }

@@ -20,6 +20,7 @@ import (
 	. "github.com/greenroom-run/greenroom/host/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
 )
 
 // Where the guests below keep what they ask for, and put what they get.
@@ -63,6 +64,37 @@ func sender(r abi.HTTPRequest, capabilities string) []byte {
 			I32Const(gotAt), I32Const(gotCap), Call(1), []byte{0xa7}, LocalSet(2),
 			I32Const(0), I32Const(0), I32Const(gotAt), LocalGet(2), Call(2), Drop, I32Const(0)),
 	}.Bytes()
+}
+
+// TestKeyRotation changes the key of secrets on each store: a server that starts
+// with both keys leaves nothing that needs the old one.
+func TestKeyRotation(t *testing.T) {
+	keyA, keyB := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
+	stores := map[string]node.Config{"embedded": {DataDir: t.TempDir()}, "postgresql": {StoreURL: pgtest.URL(t)}}
+	if url, ok := pgtest.CockroachURL(t); ok {
+		stores["cockroachdb"] = node.Config{StoreURL: url}
+	}
+	for name, cfg := range stores {
+		t.Run(name, func(t *testing.T) {
+			cfg.SecretsKeyFile = filepath.Join(t.TempDir(), "keys")
+			restart := func(keys ...string) *running {
+				t.Helper()
+				if err := os.WriteFile(cfg.SecretsKeyFile, []byte(strings.Join(keys, "\n")), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return start(t, cfg)
+			}
+			r := restart(keyA)
+			r.deploy(t, "rotation", getter("secret_get", "key", `{"secrets":["key"]}`))
+			done[*connect.Response[greenroomv1.SetSecretResponse]](t)(r.settings.SetSecret(t.Context(),
+				connect.NewRequest(&greenroomv1.SetSecretRequest{App: "rotation", Name: "key", Value: []byte("hush")})))
+			for _, keys := range [][]string{{keyB, keyA}, {keyB}} {
+				stop(t, r.Node)
+				r = restart(keys...)
+				r.mustCall(t, "rotation", "T", "x", "Do", "", "hush")
+			}
+		})
+	}
 }
 
 // done checks the error of a call whose answer is empty.

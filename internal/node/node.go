@@ -10,6 +10,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/grants"
@@ -92,6 +93,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.reseal(ctx, settings)
 	requests, err := egress.New(egress.Config{Grants: settings})
 	if err != nil {
 		return err
@@ -164,6 +166,26 @@ func (n *Node) openSettings(st store.Settings) (*grants.Service, error) {
 		return nil, err
 	}
 	return grants.New(grants.Config{Store: st, Keys: keys, Logger: n.cfg.Logger})
+}
+
+// resealTime bounds what a start waits for secrets to be sealed again.
+const resealTime = 30 * time.Second
+
+// reseal seals secrets with the first key. What it cannot do now the next start
+// does: the keys that are there read everything as before.
+func (n *Node) reseal(ctx context.Context, settings *grants.Service) {
+	ctx, cancel := context.WithTimeout(ctx, resealTime)
+	defer cancel()
+	done, err := settings.Reseal(ctx)
+	if err != nil {
+		n.cfg.Logger.Warn("not all secrets are sealed with the first key; keep the others until a start says so", "error", err)
+	}
+	if done.Sealed > 0 {
+		n.cfg.Logger.Info("secrets sealed with the first key", "secrets", done.Sealed)
+	}
+	if done.Unreadable > 0 {
+		n.cfg.Logger.Warn("secrets that none of the keys opens are left as they are", "secrets", done.Unreadable)
+	}
 }
 
 func (n *Node) onStop(what string, do func(context.Context) error) {

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -37,6 +38,43 @@ func (s *Store) PutSetting(ctx context.Context, set actor.Setting) error {
 		tx.stamp()
 		return nil
 	})
+}
+
+// ReplaceSetting implements [store.Settings].
+func (s *Store) ReplaceSetting(ctx context.Context, set actor.Setting, was []byte) (replaced bool, err error) {
+	if err := store.ValidateSetting(set); err != nil {
+		return false, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return false, err
+	}
+	defer s.leave()
+	key := settingKey(set.App, set.Kind, set.Name)
+	err = s.write(ctx, writeOptions{}, func(tx *tx) error {
+		value, err := tx.get(key)
+		if err != nil {
+			return unavailable(err)
+		}
+		if value == nil {
+			return nil
+		}
+		var there settingRecord
+		if err := decodeRecord(key, value, &there); err != nil {
+			return err
+		}
+		if !bytes.Equal(there.Value, was) {
+			return nil
+		}
+		record, err := encodeRecord(key, settingRecord{Value: set.Value, UpdatedAt: tx.now})
+		if err != nil {
+			return err
+		}
+		tx.set(key, record)
+		tx.stamp()
+		replaced = true
+		return nil
+	})
+	return replaced && err == nil, err
 }
 
 // DeleteSetting implements [store.Settings].
@@ -93,4 +131,34 @@ func (s *Store) Settings(ctx context.Context, app string) ([]actor.Setting, erro
 		return nil, err
 	}
 	return list, s.await(ctx, f)
+}
+
+// SettingApps implements [store.Settings].
+func (s *Store) SettingApps(ctx context.Context, after string, limit int) ([]string, error) {
+	if err := store.ValidateLimit(limit); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	f := s.flights.latest.Load()
+	from := []byte(settingSpace)
+	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: from, UpperBound: prefixEnd(from)})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if after != "" {
+		from = prefixEnd(settingPrefix(after))
+	}
+	var apps []string
+	for ok := it.SeekGE(from); ok && len(apps) < limit; ok = it.SeekGE(from) {
+		app, _, _ := strings.Cut(string(it.Key()[len(settingSpace):]), "\x00")
+		apps = append(apps, app)
+		from = prefixEnd(settingPrefix(app))
+	}
+	if err := it.Close(); err != nil {
+		return nil, unavailable(err)
+	}
+	return apps, s.await(ctx, f)
 }

@@ -28,8 +28,10 @@
 //	DeleteModule,
 //	Deploy
 //	PutSetting,  SettingFails        no        actor.ErrUnavailable
+//	ReplaceSetting,
 //	DeleteSetting,
-//	Settings
+//	Settings,
+//	SettingApps
 //
 // CommitPartlyFails and TurnRetried are serialization failures (40001, 40P01): a
 // driver that gives up on one answers actor.ErrUnavailable, and a locked turn

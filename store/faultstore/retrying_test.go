@@ -87,6 +87,22 @@ func (r retrying) PutSetting(ctx context.Context, set actor.Setting) error {
 	return retry(func() error { return r.Store.PutSetting(ctx, set) })
 }
 
+func (r retrying) ReplaceSetting(ctx context.Context, set actor.Setting, was []byte) (replaced bool, err error) {
+	err = retry(func() error {
+		replaced, err = r.Store.ReplaceSetting(ctx, set, was)
+		return err
+	})
+	return replaced, err
+}
+
+func (r retrying) SettingApps(ctx context.Context, after string, limit int) (apps []string, err error) {
+	err = retry(func() error {
+		apps, err = r.Store.SettingApps(ctx, after, limit)
+		return err
+	})
+	return apps, err
+}
+
 func (r retrying) DeleteSetting(ctx context.Context, app string, kind actor.SettingKind, name string) error {
 	return retry(func() error { return r.Store.DeleteSetting(ctx, app, kind, name) })
 }

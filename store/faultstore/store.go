@@ -274,6 +274,14 @@ func (s *Store) PutSetting(ctx context.Context, set actor.Setting) error {
 	return s.inner.PutSetting(ctx, set)
 }
 
+// ReplaceSetting implements [store.Settings].
+func (s *Store) ReplaceSetting(ctx context.Context, set actor.Setting, was []byte) (bool, error) {
+	if s.plan.fires(SettingFails) {
+		return false, SettingFails.unavailable()
+	}
+	return s.inner.ReplaceSetting(ctx, set, was)
+}
+
 // DeleteSetting implements [store.Settings].
 func (s *Store) DeleteSetting(ctx context.Context, app string, kind actor.SettingKind, name string) error {
 	if s.plan.fires(SettingFails) {
@@ -288,6 +296,14 @@ func (s *Store) Settings(ctx context.Context, app string) ([]actor.Setting, erro
 		return nil, SettingFails.unavailable()
 	}
 	return s.inner.Settings(ctx, app)
+}
+
+// SettingApps implements [store.Settings].
+func (s *Store) SettingApps(ctx context.Context, after string, limit int) ([]string, error) {
+	if s.plan.fires(SettingFails) {
+		return nil, SettingFails.unavailable()
+	}
+	return s.inner.SettingApps(ctx, after, limit)
 }
 
 // Now implements [store.Store], without faults.

@@ -28,6 +28,28 @@ func (s *Store) PutSetting(ctx context.Context, set actor.Setting) error {
 	})
 }
 
+// ReplaceSetting writes one row if it has the value that it is said to have.
+func (s *Store) ReplaceSetting(ctx context.Context, set actor.Setting, was []byte) (replaced bool, err error) {
+	if err := store.ValidateSetting(set); err != nil {
+		return false, err
+	}
+	value := set.Value
+	if value == nil {
+		value = []byte{}
+	}
+	if was == nil {
+		was = []byte{}
+	}
+	err = s.read(ctx, "replace setting", func(ctx context.Context) error {
+		tag, err := s.general.Exec(ctx, `UPDATE greenroom_setting SET value = $4, updated_at = clock_timestamp()
+			WHERE app = $1 AND kind = $2 AND name = $3 AND value = $5`,
+			set.App, string(set.Kind), set.Name, value, was)
+		replaced = tag.RowsAffected() > 0
+		return err
+	})
+	return replaced && err == nil, err
+}
+
 // DeleteSetting removes one row, if it is there.
 func (s *Store) DeleteSetting(ctx context.Context, app string, kind actor.SettingKind, name string) error {
 	if err := store.ValidateSetting(actor.Setting{App: app, Kind: kind, Name: name}); err != nil {
@@ -61,4 +83,21 @@ func (s *Store) Settings(ctx context.Context, app string) ([]actor.Setting, erro
 		return err
 	})
 	return list, err
+}
+
+// SettingApps reads each app once.
+func (s *Store) SettingApps(ctx context.Context, after string, limit int) ([]string, error) {
+	if err := store.ValidateLimit(limit); err != nil {
+		return nil, err
+	}
+	var apps []string
+	err := s.read(ctx, "list apps with settings", func(ctx context.Context) error {
+		rows, err := s.general.Query(ctx, `SELECT DISTINCT app FROM greenroom_setting WHERE app > $1 ORDER BY app LIMIT $2`, after, limit)
+		if err != nil {
+			return err
+		}
+		apps, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	return apps, err
 }

@@ -168,6 +168,11 @@ func closed(t *testing.T, s store.Store) {
 		"PutSetting": func() error {
 			return s.PutSetting(ctx, actor.Setting{App: m.App, Kind: actor.SettingConfig, Name: "a"})
 		},
+		"ReplaceSetting": func() error {
+			_, err := s.ReplaceSetting(ctx, actor.Setting{App: m.App, Kind: actor.SettingConfig, Name: "a"}, nil)
+			return err
+		},
+		"SettingApps":   func() error { _, err := s.SettingApps(ctx, "", 1); return err },
 		"DeleteSetting": func() error { return s.DeleteSetting(ctx, m.App, actor.SettingConfig, "a") },
 		"Settings":      func() error { _, err := s.Settings(ctx, m.App); return err },
 		"Now":           func() error { _, err := s.Now(ctx); return err },

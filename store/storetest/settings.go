@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -39,6 +40,68 @@ var settings = suite{"Settings", []testCase{
 		f.ok(f.s.DeleteSetting(f.ctx(), f.app+".other", actor.SettingConfig, "a"))
 		f.ok(f.s.DeleteSetting(f.ctx(), f.app, actor.SettingSecret, "a"))
 		f.settings("config a ours")
+	}},
+	{"a replacement applies where the value is the one that it names", func(f *fixture) {
+		replace := func(was, value string, want bool) {
+			f.Helper()
+			got, err := f.s.ReplaceSetting(f.ctx(), actor.Setting{App: f.app, Kind: actor.SettingSecret, Name: "s", Value: []byte(value)}, []byte(was))
+			f.ok(err)
+			if got != want {
+				f.Fatalf("replacing %q: %t, want %t", was, got, want)
+			}
+		}
+		replace("", "1", false)
+		f.settings()
+		f.set(actor.SettingSecret, "s", "1")
+		f.set(actor.SettingConfig, "s", "other kind")
+		replace("2", "3", false)
+		replace("1", "3", true)
+		replace("1", "4", false)
+		f.settings("config s other kind", "secret s 3")
+		replace("3", "", true)
+		replace("", "5", true)
+		f.settings("config s other kind", "secret s 5")
+	}},
+	{"of replacements of one value at once, one applies", func(f *fixture) {
+		f.set(actor.SettingSecret, "s", "old")
+		var applied atomic.Int32
+		f.inParallel(4, func(i int) error {
+			ok, err := f.s.ReplaceSetting(f.ctx(), actor.Setting{App: f.app, Kind: actor.SettingSecret, Name: "s", Value: fmt.Append(nil, i)}, []byte("old"))
+			if ok {
+				applied.Add(1)
+			}
+			return err
+		})
+		if n := applied.Load(); n != 1 {
+			f.Fatalf("%d have applied", n)
+		}
+	}},
+	{"the apps with settings come in order, page by page", func(f *fixture) {
+		ours := []string{f.app, f.app + "-b", f.app + ".a", f.app + "A", f.app + "a"}
+		for _, app := range slices.Backward(ours) {
+			for _, kind := range []actor.SettingKind{actor.SettingConfig, actor.SettingSecret} {
+				f.ok(f.s.PutSetting(f.ctx(), actor.Setting{App: app, Kind: kind, Name: "a"}))
+			}
+		}
+		var got []string
+		for after := ""; ; {
+			page, err := f.s.SettingApps(f.ctx(), after, 2)
+			f.ok(err)
+			if len(page) == 0 {
+				break
+			}
+			after = page[len(page)-1]
+			for _, app := range page {
+				if strings.HasPrefix(app, f.app) { // other tests have apps of their own
+					got = append(got, app)
+				}
+			}
+		}
+		if !slices.Equal(got, ours) {
+			f.Fatalf("the apps are %q, want %q", got, ours)
+		}
+		_, err := f.s.SettingApps(f.ctx(), "", 0)
+		f.argument(err)
 	}},
 	{"deleting what is not there is no error, and what is deleted can be set again", func(f *fixture) {
 		f.ok(f.s.DeleteSetting(f.ctx(), f.app, actor.SettingConfig, "a"))
@@ -78,6 +141,8 @@ var settings = suite{"Settings", []testCase{
 			bad := good
 			change(&bad)
 			f.argument(f.s.PutSetting(f.ctx(), bad))
+			_, err := f.s.ReplaceSetting(f.ctx(), bad, nil)
+			f.argument(err)
 			if bad.Value == nil {
 				f.argument(f.s.DeleteSetting(f.ctx(), bad.App, bad.Kind, bad.Name))
 			}
