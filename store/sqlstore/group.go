@@ -298,6 +298,7 @@ func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit) (idSet, 
 	}()
 	queries := queueGroup(&b, commits, room)
 	held := make(idSet, len(commits))
+	conn.Conn().PgConn().Frontend().Send(roomFor(&b))
 	results := conn.SendBatch(ctx, &b)
 	for range queries {
 		rows, err := results.Query()
