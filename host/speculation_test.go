@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/hosttest"
@@ -37,6 +38,33 @@ func TestDroppedWhileAWorkerStarts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReadersDoNotGoBackWithThePlacement: nor does a deployment make them.
+func TestReadersDoNotGoBackWithThePlacement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		faults := faultstore.New(committer{fakeStore: newFakeStore()}, faultstore.Config{})
+		s := newStage(t, host.Config{Committer: faults})
+		deploy := func(placement string) {
+			s.world.Deploy("app", "T", hosttest.Actor{
+				Placement: placement, Methods: map[string]hosttest.Func{"Add": add}, ReadOnly: map[string]hosttest.Func{"View": view},
+			})
+		}
+		deploy(abi.PlacementRing)
+		held := faults.Hold(faultstore.AfterCommit)
+		c := s.start(t.Context(), "a", "Add")
+		<-held.Reached()
+		for _, placement := range []string{abi.PlacementAny, abi.PlacementRing} {
+			deploy(placement)
+			if reply, err := s.call(t.Context(), "a", "View"); reply != "1" || err != nil {
+				t.Errorf("%s: %q, %v", placement, reply, err)
+			}
+		}
+		held.Release()
+		if got := <-c; got.reply != "1" || got.err != nil {
+			t.Errorf("got %+v", got)
+		}
+	})
 }
 
 // TestReadersDoNotGoBack: what one reader found in the store, the next one sees as
