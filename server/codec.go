@@ -155,21 +155,25 @@ func protoMessage(msg any) (proto.Message, error) {
 
 // boundedGzip decompresses at most limit bytes per message: a small body must not
 // become a large message. It reports what is wrong as a typed error, and only
-// from Read, whose errors Connect passes on as they are.
+// from Read, whose errors Connect passes on as they are. What it has made of a
+// message counts for the server until Close.
 type boundedGzip struct {
 	gzip.Reader
+	server      *Server
 	limit, left int64
 	tooLarge    error
 	resetErr    error
 }
 
-func newBoundedGzip(limit int64, tooLarge error) func() connect.Decompressor {
-	return func() connect.Decompressor { return &boundedGzip{limit: limit, tooLarge: tooLarge} }
+func (s *Server) newBoundedGzip(limit int64, tooLarge error) func() connect.Decompressor {
+	return func() connect.Decompressor {
+		return &boundedGzip{server: s, limit: limit, left: limit, tooLarge: tooLarge}
+	}
 }
 
 // Reset implements [connect.Decompressor].
 func (g *boundedGzip) Reset(r io.Reader) error {
-	g.left = g.limit
+	g.uncount()
 	g.resetErr = g.Reader.Reset(r)
 	return nil
 }
@@ -180,8 +184,12 @@ func (g *boundedGzip) Read(p []byte) (int, error) {
 		return 0, errNotGzip(g.resetErr)
 	}
 	n, err := g.Reader.Read(p)
+	full := g.server.unpacked(int64(n), g.limit-g.left)
 	if g.left -= int64(n); g.left < 0 {
 		return n, failureOf(g.tooLarge, false).rpc()
+	}
+	if full != nil {
+		return n, failureOf(full, false).rpc()
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = errNotGzip(err)
@@ -190,7 +198,15 @@ func (g *boundedGzip) Read(p []byte) (int, error) {
 }
 
 // Close implements [connect.Decompressor].
-func (g *boundedGzip) Close() error { return nil } // gzip.Reader holds nothing that needs it
+func (g *boundedGzip) Close() error { // gzip.Reader holds nothing that needs it
+	g.uncount()
+	return nil
+}
+
+func (g *boundedGzip) uncount() {
+	g.server.requests.bodies.Add(g.left - g.limit)
+	g.left = g.limit
+}
 
 func errNotGzip(err error) error {
 	return failureOf(&actor.ArgumentError{Field: "request", Problem: "is not what its encoding gzip says: " + err.Error()}, false).rpc()
@@ -205,7 +221,7 @@ func (s *Server) handlerOptions(maxMessage int64, tooLarge error) []connect.Hand
 	return []connect.HandlerOption{
 		connect.WithInterceptors(&errorInterceptor{s}, s.validator),
 		connect.WithCompressMinBytes(compressAbove),
-		connect.WithHandlerOptions(codecs(maxMessage, tooLarge)...),
+		connect.WithHandlerOptions(s.codecs(maxMessage, tooLarge)...),
 	}
 }
 
@@ -216,17 +232,17 @@ func (s *Server) streamOptions(maxMessage int64, tooLarge error) []connect.Handl
 		connect.WithInterceptors(&errorInterceptor{s}),
 		connect.WithReadMaxBytes(int(maxMessage)),
 		connect.WithCompressMinBytes(math.MaxInt),
-		connect.WithHandlerOptions(codecs(maxMessage, tooLarge)...),
+		connect.WithHandlerOptions(s.codecs(maxMessage, tooLarge)...),
 	}
 }
 
 // codecs are the encodings that every handler reads and writes.
-func codecs(maxMessage int64, tooLarge error) []connect.HandlerOption {
+func (s *Server) codecs(maxMessage int64, tooLarge error) []connect.HandlerOption {
 	return []connect.HandlerOption{
 		connect.WithCodec(binaryCodec{}),
 		connect.WithCodec(jsonCodec{"json"}),
 		connect.WithCodec(jsonCodec{"json; charset=utf-8"}),
-		connect.WithCompression("gzip", newBoundedGzip(maxMessage, tooLarge), newGzip),
+		connect.WithCompression("gzip", s.newBoundedGzip(maxMessage, tooLarge), newGzip),
 	}
 }
 

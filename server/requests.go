@@ -10,7 +10,8 @@ import (
 // requestsUse is what all requests together hold that are not InvokeStreams, nor
 // uploads, whose number is bounded.
 type requestsUse struct {
-	// bodies are bytes of what has been read, until the request is answered.
+	// bodies are bytes of what has been read, until the request is answered, and
+	// of messages that are being unpacked, also of streams.
 	bodies atomic.Int64
 	// answers are bytes that wait for their clients to accept them.
 	answers atomic.Int64
@@ -26,6 +27,16 @@ func (x *exchange) readBody(n int) error {
 	limit := x.server.conf.MaxRequestsBytes
 	x.held += int64(n)
 	if x.server.requests.bodies.Add(int64(n)) > limit && x.held > alwaysReadBody {
+		return errRequestsFull("that are not answered yet", limit)
+	}
+	return nil
+}
+
+// unpacked counts n bytes that a compressed message was found to have beside those
+// before, and says why it is not unpacked on.
+func (s *Server) unpacked(n, before int64) error {
+	limit := s.conf.MaxRequestsBytes
+	if s.requests.bodies.Add(n) > limit && before+n > alwaysReadBody {
 		return errRequestsFull("that are not answered yet", limit)
 	}
 	return nil

@@ -2,7 +2,9 @@ package server
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -128,4 +130,58 @@ func TestAnswersAreBoundedTogether(t *testing.T) {
 	if status, _, body := f.put(t, nil); status != http.StatusOK {
 		t.Errorf("afterwards: %d, %s", status, body)
 	}
+}
+
+// TestUnpackingIsBounded: few bytes that become many count for what they become, as
+// long as they are being unpacked, and nothing afterwards.
+func TestUnpackingIsBounded(t *testing.T) {
+	const limit = 256 << 10
+	f := start(t, func(c *Config) { c.MaxRequestsBytes = limit })
+	var packed bytes.Buffer
+	zw := gzip.NewWriter(&packed)
+	if _, err := io.CopyN(zw, zeros{}, 200<<10); err != nil {
+		t.Fatal(err)
+	}
+	if err := zw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	unpack := f.newBoundedGzip(1<<20, errPayloadTooLarge(1<<20))
+	first, second := unpack(), unpack()
+	for _, d := range []connect.Decompressor{first, second} {
+		if err := d.Reset(bytes.NewReader(packed.Bytes())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := io.Copy(io.Discard, first); n != 200<<10 || err != nil {
+		t.Errorf("the first: %d bytes, %v", n, err)
+	}
+	_, err := io.Copy(io.Discard, second)
+	wantError(t, err, connect.CodeResourceExhausted, actor.ErrHostFull.Kind())
+	for _, d := range []connect.Decompressor{first, second} {
+		if err := errors.Join(d.Close(), d.Reset(http.NoBody)); err != nil {
+			t.Error(err)
+		}
+	}
+	if held := f.requests.bodies.Load(); held != 0 {
+		t.Errorf("%d bytes are still counted", held)
+	}
+
+	// The whole way: what is unpacked counts until the call is answered.
+	entered, release, _ := f.host.blocks()
+	calls := greenroomv1connect.NewActorServiceClient(client(t, true), f.url, connect.WithSendGzip())
+	call := func() error {
+		_, err := calls.Invoke(t.Context(), connect.NewRequest(&greenroomv1.InvokeRequest{
+			Actor: &greenroomv1.ActorKey{App: "a", Type: "T", Id: "b"}, Method: "M", Payload: make([]byte, 200<<10),
+		}))
+		return err
+	}
+	ended := make(chan error)
+	go func() { ended <- call() }()
+	<-entered
+	wantError(t, call(), connect.CodeResourceExhausted, actor.ErrHostFull.Kind())
+	close(release)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	await(f.requests.bodies.Load, func(n int64) bool { return n == 0 })
 }
