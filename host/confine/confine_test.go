@@ -185,3 +185,28 @@ func TestTankOfTooManyCalls(t *testing.T) {
 	k.Fill(t.Context(), 0, nil)
 	k.Refill(meter.DepthExceeded)
 }
+
+// What the host did is paid for at the next refill or the end, and ends the guest
+// at once if it is too much.
+func TestTankOwes(t *testing.T) {
+	var k Tank
+	k.Fill(t.Context(), 2_000_000, nil)
+	left := k.Begin()
+	k.Owe(600_000)
+	if left = k.Refill(left - chunk - 1); left <= 0 || k.Used() != chunk+1+600_000 {
+		t.Errorf("%d left, %d used", left, k.Used())
+	}
+	k.Owe(100)
+	k.End(left - 10)
+	if want := uint64(chunk + 1 + 600_000 + 110); k.Used() != want {
+		t.Errorf("%d used, want %d", k.Used(), want)
+	}
+	defer func() {
+		s, _ := recover().(*Stop)
+		var fuel *actor.FuelError
+		if !errors.As(s, &fuel) || fuel.Limit != 2_000_000 || fuel.Used <= fuel.Limit || k.Used() != fuel.Used {
+			t.Errorf("ended by %v", s)
+		}
+	}()
+	k.Owe(900_000)
+}

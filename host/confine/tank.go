@@ -31,6 +31,7 @@ type Tank struct {
 	limit    uint64    // 0: none
 	granted  uint64
 	used     uint64 // at the last refill, or when the guest was stopped
+	owed     uint64 // for what the host did since
 	stopped  bool
 }
 
@@ -62,7 +63,8 @@ func (t *Tank) Begin() int64 {
 }
 
 // End says what is left of the fuel at the end of a run that began with Begin.
-func (t *Tank) End(left int64) { t.used = uint64(int64(t.granted) - left) }
+// Like Refill it ends the guest by a panic if it has used too much.
+func (t *Tank) End(left int64) { t.use(left) }
 
 // Used is what was used at the last refill or the end.
 func (t *Tank) Used() uint64 { return t.used }
@@ -90,10 +92,7 @@ func (t *Tank) Refill(left int64) int64 {
 	if left == meter.DepthExceeded {
 		panic(&Stop{&actor.TrapError{Kind: actor.TrapStack, Message: fmt.Sprintf("call stack exhausted: the guest's calls are more than %d deep", MaxDepth)}})
 	}
-	t.used = uint64(int64(t.granted) - left)
-	if t.limit > 0 && t.used > t.limit {
-		t.stop(&actor.FuelError{Used: t.used, Limit: t.limit})
-	}
+	left = t.use(left)
 	runtime.Gosched()
 	t.Check()
 	grant := uint64(-left) + chunk
@@ -102,6 +101,30 @@ func (t *Tank) Refill(left int64) int64 {
 	}
 	t.granted += grant
 	return left + int64(grant)
+}
+
+// use brings what was used up to date and returns what is left of it.
+func (t *Tank) use(left int64) int64 {
+	left -= int64(t.owed)
+	t.owed = 0
+	t.used = uint64(int64(t.granted) - left)
+	t.bound(t.used)
+	return left
+}
+
+// bound ends the guest if so much is too much.
+func (t *Tank) bound(used uint64) {
+	if t.limit > 0 && used > t.limit {
+		t.used = used
+		t.stop(&actor.FuelError{Used: used, Limit: t.limit})
+	}
+}
+
+// Owe charges for work of the host where the guest's own fuel cannot be reached:
+// it is paid at the next refill or the end.
+func (t *Tank) Owe(n uint64) {
+	t.owed += n
+	t.bound(t.used + t.owed)
 }
 
 // Check ends the guest as Refill does if its time is over. The clock is asked

@@ -40,6 +40,12 @@
 //     of the context in loops as well, at the price of slow loops. The SDK calls
 //     the kernel without a context in one place, which hands over the input: the
 //     work there is bounded by the size of the kernel's memory.
+//   - Fuel has each call of the kernel or the host at a fixed price, and the bytes
+//     that the host reads or gives. Not in it is what the kernel does beyond that:
+//     alloc walks its list of blocks, and reset writes zeros over all of them, so
+//     that a plug-in in a loop of either uses its time and little fuel. The SDK
+//     compiles the kernel from bytes of its own and keeps them to itself: a metered
+//     one, which would also let the checks in loops go, takes another SDK.
 //   - The same turn on the same state uses the same fuel: each call of an export
 //     begins with none, see [settle].
 //   - No byte of one actor reaches another: an instance that is asked for another

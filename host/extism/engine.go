@@ -249,7 +249,7 @@ func prepare(wasm []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	metered, _, err := meter.Rewrite(rewired, meter.Config{MaxDepth: confine.MaxDepth})
+	metered, _, err := meter.Rewrite(rewired, meter.Config{MaxDepth: confine.MaxDepth, ImportCost: importCost})
 	if err != nil {
 		return nil, err
 	}

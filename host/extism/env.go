@@ -127,7 +127,9 @@ func (c *call) bytes(offset uint64) []byte {
 	if err != nil {
 		panic(err)
 	}
-	return c.at(offset, length)
+	data := c.at(offset, length)
+	c.instance.tank.Owe(length / byteUnits)
+	return data
 }
 
 func (c *call) at(offset, length uint64) []byte {
@@ -148,6 +150,7 @@ func (c *call) block(data []byte) uint64 {
 	if len(data) == 0 {
 		return 0
 	}
+	c.instance.tank.Owe(uint64(len(data)) / byteUnits)
 	offset, err := c.plugin.AllocWithContext(c.ctx, uint64(len(data)))
 	if err != nil {
 		panic(err)

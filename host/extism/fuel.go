@@ -6,9 +6,18 @@ import "math"
 // is called with the fuel left, which is not below zero then. See [settle].
 const fuelBegin = math.MinInt64 + 1
 
+const (
+	// importCost is the fuel of a call of the kernel or the host, about the least
+	// that the way through the SDK costs.
+	importCost = 200
+	// byteUnits is how many bytes that the host copies or reads are one unit, as
+	// in host/wasm.
+	byteUnits = 4
+)
+
 // refill is what a metered plug-in calls: with fuel below zero when it needs more,
-// and at the beginning and the end of an export. What the kernel and the host do
-// for a plug-in is not in its fuel; it is bounded by the deadline.
+// and at the beginning and the end of an export. What its kernel does beyond
+// importCost is not in its fuel; it is bounded by the deadline.
 func refill(c *call, s []uint64) {
 	t := &c.instance.tank
 	switch left := int64(s[0]); {

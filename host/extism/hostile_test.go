@@ -1,6 +1,7 @@
 package extism
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -184,6 +185,34 @@ func TestHostilePlugins(t *testing.T) {
 				t.Errorf("after %v: %v", err, again)
 			}
 		})
+	}
+}
+
+// What a plug-in has the host do is in its fuel: each call, and the bytes.
+func TestHostCallsAreCharged(t *testing.T) {
+	const size = 40_000
+	e := newEngine(t, Config{})
+	used := func(times int, limit uint64) (uint64, error) {
+		do := Code(bytes.Repeat(Code(block(size), Call(fnLogInfo)), times), I32Const(0))
+		calls := newCalls()
+		calls.fuel.Limit = limit
+		err := instantiate(t, load(t, e, plug(do))).Run(context.Background(), frame("x", "Do", "{}"), calls)
+		return calls.fuel.Used, err
+	}
+	once, err := used(1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	thrice, err := used(3, 0)
+	if want := once + 2*(size/byteUnits+2*importCost); err != nil || thrice < want || thrice > want+100 {
+		t.Errorf("used %d and %d, want about %d: %v", once, thrice, want, err)
+	}
+	var fuel *actor.FuelError
+	if _, err := used(3, thrice-1); !errors.As(err, &fuel) {
+		t.Errorf("with too little: %v", err)
+	}
+	if _, err := used(3, thrice); err != nil {
+		t.Errorf("with just enough: %v", err)
 	}
 }
 

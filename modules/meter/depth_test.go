@@ -204,3 +204,29 @@ func TestReentry(t *testing.T) {
 		t.Errorf("used %d on one engine, %d on the other", used[0], used[1])
 	}
 }
+
+// TestImportCost calls an imported function so often.
+func TestImportCost(t *testing.T) {
+	const calls = 5
+	f := "\x00" + strings.Repeat("\x10\x00", calls) + "\x0b"
+	wasm := build(oneType, "\x02\x01\x03env\x07nothing\x00\x00", "\x03\x01\x00", "\x07\x01\x01f\x00\x01",
+		"\x0a\x01"+string(appendU32(nil, uint32(len(f))))+f)
+	var used [2]int64
+	for i, cost := range []uint32{0, 1000} {
+		metered, _, err := Rewrite(wasm, Config{ImportCost: cost})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := start(t, compiler(), metered, &tank{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.call(generatedExport{name: "f"}, 0, plenty, 10); err != nil {
+			t.Fatal(err)
+		}
+		used[i] = plenty - m.get(ExportFuel)
+	}
+	if used[1]-used[0] != calls*1000 {
+		t.Errorf("used %d", used)
+	}
+}

@@ -29,6 +29,9 @@ type Config struct {
 	// it to. At most 1<<30. Defaults to 10,000, with which compiled code uses a
 	// few megabytes of stack, of the 400 that wazero allows.
 	MaxDepth uint32
+	// ImportCost is charged for each direct call of an imported function, on top of
+	// a call's own weight: for a host that cannot charge for what it does.
+	ImportCost uint32
 	// MaxMemoryPages clamps the memory that the module defines, in pages of
 	// 64 KiB. A module that starts with more is refused. 0 leaves it as it is.
 	MaxMemoryPages uint32

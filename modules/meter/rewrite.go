@@ -128,7 +128,7 @@ func (w *rewriter) callsCharged(p *plan) bool {
 // whether f, or the host, looks at the fuel.
 func (w *rewriter) callCost(f uint32) (cost uint64, charged bool) {
 	if f < w.m.importedFuncs {
-		return 0, true
+		return uint64(w.cfg.ImportCost), true
 	}
 	f -= w.m.importedFuncs
 	return w.freeCost[f], !w.plans[f].free
