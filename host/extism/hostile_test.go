@@ -188,6 +188,33 @@ func TestHostilePlugins(t *testing.T) {
 	}
 }
 
+// lateContext has passed its deadline, and nobody has noticed yet: its timer waits
+// for a processor.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Unix(1, 0), true }
+
+func TestDeadlineBeforeItsTimer(t *testing.T) {
+	e := newEngine(t, Config{})
+	late := lateContext{context.Background()}
+	for name, more := range map[string]func(*Builder){
+		"start function": func(b *Builder) { b.Start(b.Func("", nil, nil, 0, Forever()...)) },
+		"initialize":     func(b *Builder) { b.Func("_initialize", nil, nil, 0, Forever()...) },
+	} {
+		p := load(t, e, plug(I32Const(0), more))
+		i, err := p.NewInstance(late, testMemory)
+		if err == nil {
+			err = i.Run(late, frame("x", "Do", "{}"), newCalls())
+		}
+		if !errors.Is(err, actor.ErrDeadline) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := instantiate(t, load(t, e, plug(Code(Forever(), I32Const(0))))).Run(late, frame("x", "Do", "{}"), newCalls()); !errors.Is(err, actor.ErrDeadline) {
+		t.Errorf("turn: %v", err)
+	}
+}
+
 // What a plug-in has the host do is in its fuel: each call, and the bytes.
 func TestHostCallsAreCharged(t *testing.T) {
 	const size = 40_000

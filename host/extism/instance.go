@@ -104,7 +104,8 @@ func (i *instance) start(ctx context.Context) error {
 // segments, which wazero reports as plain errors.
 func (i *instance) startFailure(ctx context.Context, err error) error {
 	var bug *panicError
-	if _, _, _, known := i.classify(err); known || ctx.Err() != nil || errors.As(err, &bug) {
+	var stopped *confine.Stop
+	if _, _, _, known := i.classify(err); known || ctx.Err() != nil || errors.As(err, &bug) || errors.As(err, &stopped) {
 		return i.failure(ctx, "start the plug-in", err)
 	}
 	return &actor.TrapError{Kind: actor.TrapUnreachable, Message: err.Error()}
