@@ -18,6 +18,11 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Loa
 		return nil, err
 	}
 	defer s.leave()
+	f, err := s.find(&actorKeys)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer f.close()
 	rows := make([]actor.Row, len(keys))
 	var damaged []store.DamagedRow
 	bytes := int64(0)
@@ -26,7 +31,7 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Loa
 			rows[i].Unread = true
 			continue
 		}
-		stored, err := s.load(ctx, k)
+		stored, err := s.load(ctx, f, k)
 		switch {
 		case err != nil:
 			return nil, err
@@ -43,20 +48,25 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Loa
 	return rows, nil
 }
 
-// load reads a row and waits until what it read is durable.
-func (s *Store) load(ctx context.Context, k actor.Key) (storedRow, error) {
+// load reads a row by f and waits until what it read is durable.
+func (s *Store) load(ctx context.Context, f *finder, k actor.Key) (storedRow, error) {
 	key := actorKey(k)
-	stored, err := readRow(s.db, key)
+	stored, err := readRow(f, key)
 	if err != nil {
 		return storedRow{}, unavailable(err)
 	}
 	return stored, s.await(ctx, s.flights.over(key))
 }
 
+// reader reads a copy of a value, nil if there is none.
+type reader interface {
+	get(key []byte) ([]byte, error)
+}
+
 // readRow reads the row under key; the zero storedRow stands for none. Its state
 // is a copy.
-func readRow(r pebble.Reader, key []byte) (storedRow, error) {
-	value, err := get(r, key)
+func readRow(r reader, key []byte) (storedRow, error) {
+	value, err := r.get(key)
 	switch {
 	case pebble.IsCorruptionError(err):
 		return storedRow{headerLost: true, damage: "its block of the data file is damaged: " + err.Error()}, nil
@@ -190,7 +200,7 @@ func (t *tx) fence(key []byte, withState bool) (storedRow, error) {
 			return storedRow{row: h.row(), known: h}, nil
 		}
 	}
-	return readRow(t.s.db, key)
+	return readRow(t, key)
 }
 
 // put writes a row over an old one, zero if there was none, at the time of the
@@ -239,7 +249,7 @@ func (s *Store) Settle(ctx context.Context, c actor.Commit) error {
 // settle applies the table in the documentation of package store.
 func (t *tx) settle(c *actor.Commit) (verdict, err error) {
 	key := actorKey(c.Key)
-	old, err := readRow(t.s.db, key)
+	old, err := readRow(t, key)
 	if err != nil {
 		return nil, err
 	}
@@ -374,7 +384,7 @@ func (t *tx) sweep(ctx context.Context, before int64, limit int) (swept int, err
 			return false, fmt.Errorf("tombstone %q: %w", entry, err)
 		}
 		key := actorKey(k)
-		stored, err := readRow(t.s.db, key)
+		stored, err := readRow(t, key)
 		if err != nil {
 			return false, err
 		}

@@ -86,3 +86,25 @@ func BenchmarkLoad(b *testing.B) {
 		must(b, err)
 	}
 }
+
+// BenchmarkLoadAbsent looks for rows that are not there, between others that are
+// in the lowest level, as those of new actors are.
+func BenchmarkLoadAbsent(b *testing.B) {
+	s := open(b, embedded.Config{Dir: b.TempDir()})
+	commits := make([]actor.Commit, 100_000)
+	keys := make([]actor.Key, len(commits))
+	for i := range commits {
+		commits[i] = insert(actor.Key{App: "app", Type: "Cart", ID: fmt.Sprint(i)}, string(make([]byte, 200)))
+		keys[i] = actor.Key{App: "app", Type: "Cart", ID: fmt.Sprint(i, "x")}
+	}
+	for _, err := range s.Commit(b.Context(), commits) {
+		must(b, err)
+	}
+	must(b, s.Flush())
+	must(b, s.Compact(b.Context()))
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		_, err := s.LoadActors(b.Context(), keys[i*7919%len(keys):][:1], actor.LoadOptions{})
+		must(b, err)
+	}
+}

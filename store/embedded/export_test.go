@@ -36,9 +36,9 @@ func (s *Store) damage(key []byte, change func(value []byte) []byte) error {
 // Flush moves what is in memory to data files.
 func (s *Store) Flush() error { return s.db.Flush() }
 
-// Compact moves all records to the data files of the lowest level.
+// Compact moves everything to the data files of the lowest level.
 func (s *Store) Compact(ctx context.Context) error {
-	return s.db.Compact(ctx, []byte(recordSpace), prefixEnd([]byte(recordSpace)), false)
+	return s.db.Compact(ctx, []byte("a"), []byte("z"), false)
 }
 
 // CountKeys counts the keys of a keyspace.

@@ -64,8 +64,8 @@ func decodeStoredRecord(key, value []byte) storedRecord {
 }
 
 // readRecord reads the record under key, nil if there is none. It owns its bytes.
-func readRecord(r pebble.Reader, key []byte) (*storedRecord, error) {
-	value, err := get(r, key)
+func readRecord(r reader, key []byte) (*storedRecord, error) {
+	value, err := r.get(key)
 	switch {
 	case pebble.IsCorruptionError(err):
 		return &storedRecord{expires: 1<<63 - 1, damage: "its block of the data file is damaged: " + err.Error()}, nil
@@ -87,7 +87,12 @@ func (s *Store) LoadIdempotency(ctx context.Context, k actor.Key, method, idem s
 	defer s.leave()
 	key := recordKey(store.RecordIDOf(k, method, idem))
 	now := s.clock.read()
-	stored, err := readRecord(s.db, key)
+	f, err := s.find(&recordKeys)
+	if err != nil {
+		return actor.IdempotencyRecord{}, false, unavailable(err)
+	}
+	defer f.close()
+	stored, err := readRecord(f, key)
 	if err != nil {
 		return actor.IdempotencyRecord{}, false, unavailable(err)
 	}
@@ -150,7 +155,7 @@ func callsOf(commits []actor.Commit) []call {
 // lookUp finds out which calls are recorded already. It goes through them in the
 // order of their keys, so that what one search has read is at hand for the next;
 // backwards, since Pebble would first try what comes after the last key otherwise.
-func (t *tx) lookUp(calls []call) (err error) {
+func (t *tx) lookUp(calls []call) error {
 	if len(calls) == 0 {
 		return nil
 	}
@@ -159,48 +164,28 @@ func (t *tx) lookUp(calls []call) (err error) {
 		t.calls[i] = &calls[i]
 	}
 	slices.SortFunc(t.calls, func(a, b *call) int { return bytes.Compare(a.id[:], b.id[:]) })
-	finder, err := t.s.db.NewIter(&findRecords)
+	f, err := t.s.find(&recordKeys)
 	if err != nil {
 		return err
 	}
+	defer f.close()
 	for _, c := range slices.Backward(t.calls) {
-		if c.until, err = t.recordedUntil(finder, c.key); err != nil {
-			break
+		old, err := readRecord(f, c.key)
+		if err != nil {
+			return err
+		}
+		if old != nil {
+			c.until = old.expires
 		}
 	}
-	_ = finder.Close() // what it could not read was read again
-	return err
-}
-
-// findRecords makes an iterator that finds out cheaply that there is no record
-// under a key, as there hardly ever is: it asks the filter of every data file,
-// which a Get does not do where most of the data is, and opens no file twice.
-var findRecords = pebble.IterOptions{
-	LowerBound: []byte(recordSpace), UpperBound: prefixEnd([]byte(recordSpace)), UseL6Filters: true,
-}
-
-// recordedUntil returns when the record under key expires, 0 if there is none.
-func (t *tx) recordedUntil(finder *pebble.Iterator, key []byte) (micros int64, err error) {
-	if finder.SeekPrefixGE(key) {
-		if value, err := finder.ValueAndErr(); err == nil {
-			return decodeStoredRecord(key, value).expires, nil
-		}
-	} else if finder.Error() == nil {
-		return 0, nil
-	}
-	// Something is damaged, and perhaps no more than a filter.
-	old, err := readRecord(t.s.db, key)
-	if err != nil || old == nil {
-		return 0, err
-	}
-	return old.expires, nil
+	return nil
 }
 
 // recordedBy reports whether a record of c is c's own.
 func (t *tx) recordedBy(c *actor.Commit) (bool, error) {
 	for i := range c.Effects.Idempotency {
 		r := &c.Effects.Idempotency[i]
-		old, err := readRecord(t.s.db, recordKey(store.RecordIDOf(c.Key, r.Method, r.Key)))
+		old, err := readRecord(t, recordKey(store.RecordIDOf(c.Key, r.Method, r.Key)))
 		if err != nil {
 			return false, err
 		}
@@ -282,7 +267,7 @@ func (t *tx) sweepRecords(ctx context.Context, limit int) (swept int, err error)
 		for len(ids) > 0 && swept < limit {
 			key := recordKey(store.RecordID(ids))
 			ids = ids[len(store.RecordID{}):]
-			old, err := readRecord(t.s.db, key)
+			old, err := readRecord(t, key)
 			if err != nil {
 				return false, err
 			}

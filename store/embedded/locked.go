@@ -44,7 +44,12 @@ func (s *Store) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx conte
 var errOvertaken = errors.New("another writer committed during a locked turn")
 
 func (s *Store) turnUnderLock(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
-	stored, err := s.load(ctx, key)
+	f, err := s.find(&actorKeys)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	stored, err := s.load(ctx, f, key)
+	f.close()
 	if err != nil {
 		return nil, err
 	}

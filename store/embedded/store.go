@@ -140,7 +140,7 @@ func (s *Store) options(cfg Config) *pebble.Options {
 		EventListener:               s.listener(),
 	}
 	// Most loads of a cold key find nothing: a new actor. The filter, 10 bits
-	// per key, answers those from memory.
+	// per key, answers those from memory: see finder.
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
