@@ -32,7 +32,36 @@ type Pebble struct {
 // Commits plays [PebbleRole]. Each call of the result is one row; latencies are
 // those of groups.
 func Commits(ctx context.Context, s Pebble) (load.Result, error) {
-	// As the embedded store opens its folder.
+	db, keys, err := s.open()
+	if err != nil {
+		return load.Result{}, err
+	}
+	plan := s.Plan
+	plan.Outstanding /= s.Group
+	values := make([][]byte, plan.Outstanding)
+	for i := range values {
+		values[i] = make([]byte, rowHeader+s.StateBytes)
+	}
+	res, err := load.Drive(ctx, plan, func(_ context.Context, worker, target, _ int) error {
+		return s.commit(db, keys, values[worker], target)
+	})
+	res.Calls *= int64(s.Group)
+	return res, errors.Join(err, db.Close())
+}
+
+// Committer opens the folder, and returns what commits one group and what closes
+// it again. One goroutine at a time calls them.
+func (s Pebble) Committer() (commit func(target int) error, end func() error, err error) {
+	db, keys, err := s.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	value := make([]byte, rowHeader+s.StateBytes)
+	return func(target int) error { return s.commit(db, keys, value, target) }, db.Close, nil
+}
+
+// open opens the folder as the embedded store does, and writes every row once.
+func (s Pebble) open() (*pebble.DB, [][]byte, error) {
 	options := &pebble.Options{
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
 		MemTableSize:                16 << 20,
@@ -50,45 +79,35 @@ func Commits(ctx context.Context, s Pebble) (load.Result, error) {
 	options.Levels[0].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
 	db, err := pebble.Open(s.Dir, options)
 	if err != nil {
-		return load.Result{}, err
+		return nil, nil, err
 	}
 	keys := make([][]byte, s.Plan.Actors)
 	for i := range keys {
 		keys[i] = []byte("actor/default||Counter||c" + strconv.Itoa(i))
 	}
 	if err := fillPebble(db, keys, s); err != nil {
-		return load.Result{}, errors.Join(err, db.Close())
+		return nil, nil, errors.Join(err, db.Close())
 	}
-	plan := s.Plan
-	plan.Outstanding /= s.Group
-	values := make([][]byte, plan.Outstanding)
-	for i := range values {
-		values[i] = make([]byte, rowHeader+s.StateBytes)
-	}
-	res, err := load.Drive(ctx, plan, func(_ context.Context, worker, target, n int) error {
-		batch := db.NewBatch()
-		value := values[worker]
-		for i := range s.Group {
-			value[i%len(value)]++
-			// Spread as turns of random actors are.
-			key := keys[(target+i*7919)%len(keys)]
-			if err := batch.Set(key, value, nil); err != nil {
-				return err
-			}
-		}
-		if err := db.ApplyNoSyncWait(batch, pebble.Sync); err != nil {
+	return db, keys, nil
+}
+
+// commit writes a group, which value is the caller's room for.
+func (s Pebble) commit(db *pebble.DB, keys [][]byte, value []byte, target int) error {
+	batch := db.NewBatch()
+	for i := range s.Group {
+		value[i%len(value)]++
+		// Spread as turns of random actors are.
+		if err := batch.Set(keys[(target+i*7919)%len(keys)], value, nil); err != nil {
 			return err
 		}
-		if err := batch.SyncWait(); err != nil {
-			return err
-		}
-		return batch.Close()
-	})
-	res.Calls *= int64(s.Group)
-	if closeErr := db.Close(); err == nil {
-		err = closeErr
 	}
-	return res, err
+	if err := db.ApplyNoSyncWait(batch, pebble.Sync); err != nil {
+		return err
+	}
+	if err := batch.SyncWait(); err != nil {
+		return err
+	}
+	return batch.Close()
 }
 
 // fillPebble writes every row once, as Greenroom has written every actor once

@@ -73,30 +73,40 @@ func Transaction(ctx context.Context, s SQL) (load.Result, error) {
 	})
 }
 
-// Update plays [UpdateRole]. Its plan has one call outstanding: it knows the
-// versions of its rows, as nobody else writes them.
+// Update plays [UpdateRole]. Its plan has one call outstanding.
 func Update(ctx context.Context, s SQL) (load.Result, error) {
 	if s.Plan.Outstanding != 1 {
 		return load.Result{}, fmt.Errorf("%s has %d calls outstanding; give 1", UpdateRole, s.Plan.Outstanding)
 	}
-	pool, err := s.open(ctx)
+	commit, end, err := s.Committer(ctx)
 	if err != nil {
 		return load.Result{}, err
 	}
-	defer pool.Close()
+	defer end()
+	return load.Drive(ctx, s.Plan, func(ctx context.Context, _, target, _ int) error { return commit(ctx, target) })
+}
+
+// Committer connects, and returns what updates one row, whose version it knows, as
+// nobody else writes it, and what disconnects. One goroutine at a time calls them.
+func (s SQL) Committer(ctx context.Context) (commit func(ctx context.Context, target int) error, end func(), err error) {
+	pool, err := s.open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	if _, err := pool.Exec(ctx, `UPDATE bare_actor SET version = 1`); err != nil {
-		return load.Result{}, err
+		pool.Close()
+		return nil, nil, err
 	}
 	versions := make([]int64, s.Plan.Actors)
 	state := make([]byte, s.StateBytes)
-	return load.Drive(ctx, s.Plan, func(ctx context.Context, _, target, _ int) error {
+	return func(ctx context.Context, target int) error {
 		versions[target]++
 		tag, err := pool.Exec(ctx, updateRow, "default", "Counter", id(target), versions[target]+1, commitID(), state)
 		if err == nil && tag.RowsAffected() != 1 {
 			return fmt.Errorf("%d rows were updated", tag.RowsAffected())
 		}
 		return err
-	})
+	}, pool.Close, nil
 }
 
 // Group plays [GroupRole]. Each call of the result is one row; latencies are those

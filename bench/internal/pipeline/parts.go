@@ -29,7 +29,7 @@ var getAlone = inhost.GuestSpec{Method: "Get", ReadOnly: true}
 
 // streamAlone measures the stream to a server whose host answers at once.
 func streamAlone(ctx context.Context, r *rig.Rig, rec *bar.Record, run int) (res load.Result, err error) {
-	err = withHollow(ctx, func(url string, pid int) error {
+	err = withHollow(ctx, wire.HollowSpec{}, func(url string, pid int) error {
 		res, err = called(ctx, rec, "the stream alone, an empty handler", run,
 			add(url, wire.Stream, plan(r, many, streamActors, map[string]int{"server": pid})))
 		return err

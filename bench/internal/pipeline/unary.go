@@ -15,7 +15,7 @@ const (
 
 // unaryCalls is pipeline.8.
 func unaryCalls(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	return withHollow(ctx, func(hollow string, _ int) error {
+	return withHollow(ctx, wire.HollowSpec{}, func(hollow string, _ int) error {
 		return serveEmbedded(ctx, r, func(s *rig.Server) error {
 			if err := fill(ctx, s.URL, r.Count(unaryActors)); err != nil {
 				return err

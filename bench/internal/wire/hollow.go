@@ -3,20 +3,41 @@ package wire
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"strconv"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/bench/internal/bare"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/server"
 )
 
-// HollowRole is Greenroom's server over a host that answers at once.
+// HollowRole is Greenroom's server over a host that answers at once, or after a
+// bare commit.
 const HollowRole = "hollow"
 
+// HollowSpec says what to commit before each answer: nothing, a row of a Pebble or
+// one of a SQL database. Then one call may be outstanding.
+type HollowSpec struct {
+	Pebble *bare.Pebble
+	SQL    *bare.SQL
+}
+
 // Hollow plays [HollowRole]; it says its URL.
-func Hollow(ctx context.Context, _ json.RawMessage, say func(any) error) error {
+func Hollow(ctx context.Context, raw json.RawMessage, say func(any) error) (err error) {
+	var spec HollowSpec
+	if err := json.Unmarshal(raw, &spec); err != nil {
+		return err
+	}
+	commit, end, err := spec.committer(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
 	s, err := server.New(server.Config{
-		Addr: "127.0.0.1:0", Host: hollowHost{}, Modules: noModules{}, Actors: noActors{},
+		Addr: "127.0.0.1:0", Host: hollowHost{commit}, Modules: noModules{}, Actors: noActors{},
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -32,9 +53,34 @@ func Hollow(ctx context.Context, _ json.RawMessage, say func(any) error) error {
 	return s.Stop(context.WithoutCancel(ctx))
 }
 
-type hollowHost struct{}
+// committer returns what commits for an actor, and what ends it.
+func (s HollowSpec) committer(ctx context.Context) (commit func(context.Context, int) error, end func() error, err error) {
+	switch {
+	case s.Pebble != nil:
+		row, end, err := s.Pebble.Committer()
+		return func(_ context.Context, n int) error { return row(n) }, end, err
+	case s.SQL != nil:
+		row, end, err := s.SQL.Committer(ctx)
+		return row, func() error { end(); return nil }, err
+	}
+	return nil, func() error { return nil }, nil
+}
 
-func (hollowHost) Invoke(context.Context, actor.Invocation) (actor.Reply, error) {
+// hollowHost has a commit, or none.
+type hollowHost struct {
+	commit func(ctx context.Context, target int) error
+}
+
+func (h hollowHost) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+	if h.commit != nil {
+		n, err := strconv.Atoi(strings.TrimPrefix(inv.Key.ID, idPrefix))
+		if err == nil {
+			err = h.commit(ctx, n)
+		}
+		if err != nil {
+			return actor.Reply{}, err
+		}
+	}
 	return actor.Reply{Payload: actor.Payload{Data: []byte("1")}, Version: 1}, nil
 }
 

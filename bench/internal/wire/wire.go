@@ -125,7 +125,10 @@ func (s Spec) keepAlive() *http.Client {
 	}}
 }
 
-func id(target int) string { return "c" + strconv.Itoa(target) }
+func id(target int) string { return idPrefix + strconv.Itoa(target) }
+
+// idPrefix is what the IDs of actors begin with.
+const idPrefix = "c"
 
 // runID tells the keys of one run from those of another.
 func runID() string { return strconv.FormatInt(time.Now().UnixNano(), 36) }
