@@ -47,7 +47,7 @@ func (a *admission) admit(r *http.Request) *requestError {
 			"give it a token, or start it with --insecure, to reach it by another name"}
 	}
 	if origin := r.Header.Get("Origin"); origin != "" && !a.originAllowed(origin, r.Host) {
-		return &requestError{kindOriginRefused, "pages of this origin may not call this server; add it to the allowed origins"}
+		return &requestError{kindOriginRefused, "pages of this origin may not call this server; allow its origin with --cors-origin"}
 	}
 	return nil
 }

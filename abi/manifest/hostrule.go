@@ -161,6 +161,8 @@ func CanonicalHost(host string) (string, error) {
 	switch {
 	case host == "":
 		return "", errors.New("has no host; give a name such as api.example.com")
+	case strings.ContainsAny(host, "/?#"):
+		return "", errors.New("has a path; give the host alone, with its port where it needs one")
 	case len(host) > maxHostLen:
 		return "", fmt.Errorf("has a host of %d bytes; at most %d are allowed", len(host), maxHostLen)
 	}

@@ -28,7 +28,7 @@ func TestHostRules(t *testing.T) {
 		"ftp://example.com":             "! names the scheme ftp",
 		"":                              "! has no host",
 		"https://":                      "! has no host",
-		"example.com/path":              "! no name",
+		"example.com/path":              "! has a path",
 		"user@example.com":              "! no name",
 		"bücher.example":                "! Punycode",
 		"a..b":                          "! no name",

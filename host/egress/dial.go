@@ -15,7 +15,7 @@ import (
 type deniedError struct{ host string }
 
 func (e *deniedError) Error() string {
-	return e.host + " is at an address that is not public; grant it with private if that is meant"
+	return e.host + " is at an address that is not public; if it is meant, grant it with: greenroom grants http add HOST --private"
 }
 
 // unreachableError is a host that there is no connection to.
