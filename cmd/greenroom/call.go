@@ -58,6 +58,15 @@ last two to standard error.`,
 		Args:              takes("TYPE", "ID", "METHOD", "[PAYLOAD]"),
 		ValidArgsFunction: c.completeCall,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("idempotency-key") {
+				// Without a key the call would be repeated as if it had none.
+				switch {
+				case f.idempotencyKey == "":
+					return usagef("--idempotency-key is empty; give 1 to 255 printable ASCII characters, or leave it out")
+				case f.query:
+					return usagef("--idempotency-key is for calls that change their actor; leave it out with --query")
+				}
+			}
 			return c.call(cmd.Context(), args, f)
 		},
 	}

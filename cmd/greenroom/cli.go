@@ -53,8 +53,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitInterrupted
 	}
 	c.showError(cmd, err)
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if isUsage(err) {
 		return exitUsage
 	}
 	return exitFailed
@@ -132,7 +131,7 @@ func (c *cli) readGlobals(flags *pflag.FlagSet) error {
 		c.output = outputTable
 		return usagef("--output is %q; give table or json", wrong)
 	}
-	return nil
+	return actor.ValidateName("app", c.app)
 }
 
 // fromEnv sets a flag's value from the environment, unless the flag was given.
@@ -146,6 +145,13 @@ func (c *cli) fromEnv(flags *pflag.FlagSet, flag, env string, value *string) {
 type usageError struct{ msg string }
 
 func (e *usageError) Error() string { return e.msg }
+
+// isUsage reports whether err is about the command line. cobra has no type for
+// the command that it does not know.
+func isUsage(err error) bool {
+	var usage *usageError
+	return errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command ")
+}
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 

@@ -118,6 +118,10 @@ func TestParseOverrides(t *testing.T) {
 		"shop:max-state":       `"max-state" is not of the form NAME=VALUE`,
 		"shop:max-size=1":      `there is no limit "max-size"`,
 		"shop:max-state=large": "invalid argument",
+		"shop:max-state=-1":    "--limit shop: --max-state is -1; give a value above 0",
+		"sh op:max-state=1":    `app has the character " "`,
+		"shop/C:t:max-state=1": `"t:max-state"`,
+		"shop/C/t:max-state=1": `type has the character "/"`,
 	} {
 		if _, err := parseOverrides([]string{in}); err == nil || !strings.Contains(err.Error(), problem) {
 			t.Errorf("parseOverrides(%q): %v, want %q", in, err, problem)
@@ -177,6 +181,43 @@ func TestInterruptedWhileReading(t *testing.T) {
 	status := run(ctx, []string{"call", "Counter", "me", "Add", "-"}, in, &stdout, &stderr, noEnv)
 	if status != exitInterrupted || stderr.Len() > 0 {
 		t.Errorf("status %d, standard error %q; want %d and nothing", status, stderr.String(), exitInterrupted)
+	}
+}
+
+// What is wrong with a command line is said in its own words, before anything is
+// done.
+func TestUsage(t *testing.T) {
+	for _, test := range []struct {
+		args, problem string
+		status        int
+	}{
+		{"cal", `unknown command "cal" for "greenroom"`, exitUsage},
+		{"actors lst", "did you mean list", exitUsage},
+		{"types --app a/b", `app has the character "/"`, exitFailed},
+		{"call --idempotency-key= Counter me Add", "--idempotency-key is empty", exitUsage},
+		{"call --query --idempotency-key=k Counter me Get", "leave it out with --query", exitUsage},
+		{"config set region=eu =x", `"=x": name is empty`, exitFailed},
+		{"secrets set a/b", `name has the character "/"`, exitFailed},
+		{"modules get abc", `"abc" is no digest`, exitUsage},
+		{"modules get ABCDEF", `"ABCDEF" is no digest`, exitUsage},
+		{"modules delete xyzxyz --yes", `"xyzxyz" is no digest`, exitUsage},
+		{"logs --last -1", "--last is -1; give 0 to 10000", exitUsage},
+		{"new --lang rust greenroom", "give another name", exitUsage},
+		{"serve --listen 8080", `--listen is "8080"; give HOST:PORT`, exitUsage},
+		{"serve --listen 127.0.0.1:http", `--listen is "127.0.0.1:http"; give HOST:PORT`, exitUsage},
+		{"serve --tls-cert cert.pem", "--tls-cert and --tls-key go together", exitUsage},
+		{"serve --client-ca ca.pem", "--client-ca needs --tls-cert", exitUsage},
+		{"serve --token a --token-file b", "--token and --token-file both name the token", exitUsage},
+		{"serve --max-state -1", "--max-state is -1; give a value above 0", exitUsage},
+		{"serve --drain-timeout -1s", "--drain-timeout is -1s; give a value above 0", exitUsage},
+		{"dev ../../examples/counter --listen 8080", `--listen is "8080"; give HOST:PORT`, exitUsage},
+	} {
+		var stdout, stderr bytes.Buffer
+		status := run(t.Context(), strings.Fields(test.args), strings.NewReader(""), &stdout, &stderr, noEnv)
+		if status != test.status || !strings.Contains(stderr.String(), test.problem) || stdout.Len() > 0 {
+			t.Errorf("greenroom %s: status %d, standard output %q, error %q; want status %d and %q",
+				test.args, status, stdout.String(), stderr.String(), test.status, test.problem)
+		}
 	}
 }
 

@@ -31,7 +31,9 @@ const (
 type devFlags struct {
 	listen  string
 	dataDir string
-	build   buildFlags
+	// manifest is the file of an Extism plug-in's manifest.
+	manifest string
+	build    buildFlags
 
 	config, allowHTTP []string
 	allowPrivate      bool
@@ -62,6 +64,7 @@ State is kept in .greenroom/dev inside the folder; delete that to start afresh.`
 	flags.StringArrayVar(&f.config, "config", nil, "set a configuration value of the app, `NAME=VALUE`; may be repeated")
 	flags.StringArrayVar(&f.allowHTTP, "allow-http", nil, "let the app's guests send requests to this `host`; may be repeated")
 	flags.BoolVar(&f.allowPrivate, "allow-private", false, "with --allow-http: to addresses that are not public, too")
+	flags.StringVar(&f.manifest, "manifest", "", "the manifest of an Extism plug-in, a JSON `file`")
 	f.build.register(cmd)
 	return cmd
 }
@@ -78,6 +81,8 @@ func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
 		if f.listen, err = freeDevAddress(ctx); err != nil {
 			return err
 		}
+	} else if err := checkListen(f.listen); err != nil {
+		return err
 	}
 	if isLoopback(f.listen) {
 		c.token = "" // meant for another server
@@ -187,6 +192,11 @@ func (d *devLoop) cycle(ctx context.Context) error {
 	wasm, err := os.ReadFile(r.Path)
 	if err != nil {
 		return fmt.Errorf("read module: %w", err)
+	}
+	if d.flags.manifest != "" {
+		if wasm, err = withManifest(wasm, d.flags.manifest); err != nil {
+			return err
+		}
 	}
 	module, err := sendModule(ctx, d.api, d.app, wasm, noProgress{})
 	if err != nil {

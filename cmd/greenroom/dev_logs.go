@@ -97,6 +97,7 @@ func (c *cli) guestLine(w io.Writer, l guestLine) {
 			c.paint(w, colour, fmt.Sprintf("%-5s", level)),
 			c.paint(w, cyan, who),
 			c.paint(w, dim, l.log.Method),
-			printable(strings.TrimRight(line, "\n")))
+			// Tabs indent the stack of a Go guest's panic.
+			printable(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    ")))
 	}
 }

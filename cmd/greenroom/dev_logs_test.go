@@ -49,10 +49,10 @@ func TestGuestLogsNeverBlock(t *testing.T) {
 func TestGuestLogLines(t *testing.T) {
 	var out bytes.Buffer
 	g := newGuestLogs(&cli{stderr: &out, getenv: noEnv})
-	g.Add(host.GuestLog{Key: actor.Key{App: "default", Type: "Cart", ID: "a b"}, Method: "Add", Level: 8, Text: "one\ntwo \x1b[2J"})
+	g.Add(host.GuestLog{Key: actor.Key{App: "default", Type: "Cart", ID: "a b"}, Method: "Add", Level: 8, Text: "one\n\ttwo \x1b[2J"})
 	g.Close()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 2 || !strings.HasSuffix(lines[0], " ERROR Cart a b Add  one") || !strings.HasSuffix(lines[1], " ERROR Cart a b Add  two \uFFFD[2J") {
+	if len(lines) != 2 || !strings.HasSuffix(lines[0], " ERROR Cart a b Add  one") || !strings.HasSuffix(lines[1], " ERROR Cart a b Add      two \uFFFD[2J") {
 		t.Errorf("got %q", lines)
 	}
 }

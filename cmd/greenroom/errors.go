@@ -104,14 +104,13 @@ func (c *cli) showError(cmd *cobra.Command, err error) {
 
 func (c *cli) describe(err error) shownError {
 	var (
-		usage     *usageError
 		argument  *actor.ArgumentError
 		compile   *guestbuild.CompileError
 		toolchain *guestbuild.ToolchainError
 		rpc       *connect.Error
 	)
 	switch {
-	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command "):
+	case isUsage(err):
 		return shownError{Message: err.Error(), Kind: kindUsage}
 	case errors.As(err, &argument):
 		return shownError{Message: err.Error(), Kind: kindArgument}

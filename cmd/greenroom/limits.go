@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 )
 
@@ -31,6 +32,13 @@ func parseOverrides(values []string) (map[host.Scope]host.Limits, error) {
 		if !ok || app == "" || assignments == "" {
 			return nil, usagef("--limit is %q; give it as APP/TYPE:NAME=VALUE or APP:NAME=VALUE", value)
 		}
+		err := actor.ValidateName("app", app)
+		if err == nil && typ != "" {
+			err = actor.ValidateName("type", typ)
+		}
+		if err != nil {
+			return nil, usagef("--limit %s: %v", where, err)
+		}
 		scope := host.Scope{App: app, Type: typ}
 		// What an earlier --limit of the same scope said stays.
 		l := overrides[scope]
@@ -48,9 +56,27 @@ func parseOverrides(values []string) (map[host.Scope]host.Limits, error) {
 				return nil, usagef("--limit %s: %v", where, err)
 			}
 		}
+		if err := refuseNegative("--limit "+where+": ", flags); err != nil {
+			return nil, err
+		}
 		overrides[scope] = l
 	}
 	return overrides, nil
+}
+
+// refuseNegative refuses the numbers and times below 0 among the flags that were
+// given.
+func refuseNegative(where string, flags *pflag.FlagSet) error {
+	var err error
+	flags.Visit(func(f *pflag.Flag) {
+		switch f.Value.Type() {
+		case "int", "int64", "duration":
+			if err == nil && strings.HasPrefix(f.Value.String(), "-") {
+				err = usagef("%s--%s is %s; give a value above 0", where, f.Name, f.Value)
+			}
+		}
+	})
+	return err
 }
 
 // checkMemory refuses limits that the host would refuse as well, in the words of

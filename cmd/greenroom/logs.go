@@ -14,6 +14,9 @@ import (
 	"github.com/greenroom-run/greenroom/host"
 )
 
+// maxLast is the server's limit.
+const maxLast = 10_000
+
 type logsFlags struct {
 	follow bool
 	last   int32
@@ -40,7 +43,7 @@ on with those that come.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with the lines that come")
-	flags.Int32Var(&f.last, "last", 200, "at most so `many` remembered lines first")
+	flags.Int32Var(&f.last, "last", 200, "at most this `number` of remembered lines first")
 	flags.StringVar(&f.level, "level", "debug", "lowest `level`: debug, info, warn or error")
 	_ = cmd.RegisterFlagCompletionFunc("level", fixedCompletion("debug", "info", "warn", "error"))
 	return cmd
@@ -50,6 +53,9 @@ func (c *cli) logs(ctx context.Context, args []string, f logsFlags) error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.level)); err != nil {
 		return usagef("--level is %q; give debug, info, warn or error", f.level)
+	}
+	if f.last < 0 || f.last > maxLast {
+		return usagef("--last is %d; give 0 to %d", f.last, maxLast)
 	}
 	req := &greenroomv1.TailRequest{App: c.app, MinLevel: int32(level), Last: f.last, Follow: f.follow}
 	if len(args) > 0 {

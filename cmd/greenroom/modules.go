@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -82,12 +83,25 @@ func typeNames(m *greenroomv1.Module) string {
 	return strings.Join(names, " ")
 }
 
+var digestPrefix = regexp.MustCompile(`^[0-9a-f]{6,64}$`)
+
+// takesDigest checks that the one argument may be the beginning of a digest.
+func takesDigest(cmd *cobra.Command, args []string) error {
+	if err := takes("DIGEST")(cmd, args); err != nil {
+		return err
+	}
+	if !digestPrefix.MatchString(args[0]) {
+		return usagef("%q is no digest; give 6 to 64 of its first digits, 0-9 and a-f, as \"greenroom modules list\" shows them", args[0])
+	}
+	return nil
+}
+
 func (c *cli) modulesGetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "get DIGEST",
 		Short:             "Describe a module and what it serves",
 		Example:           `  greenroom modules get 3f2a9c`,
-		Args:              takes("DIGEST"),
+		Args:              takesDigest,
 		ValidArgsFunction: c.completeModules,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := c.api()
@@ -158,7 +172,7 @@ func (c *cli) modulesDownloadCommand() *cobra.Command {
 		Short: "Download a module as it was uploaded",
 		Example: `  greenroom modules download 3f2a9c --file counter.wasm
   greenroom modules download 3f2a9c --file - | wasm-objdump -x -`,
-		Args:              takes("DIGEST"),
+		Args:              takesDigest,
 		ValidArgsFunction: c.completeModules,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := c.api()
@@ -245,7 +259,7 @@ func (c *cli) modulesDeleteCommand() *cobra.Command {
 		Short:             "Delete a module that serves no type",
 		Long:              "Delete a module. One that serves a type is kept: deploy another, or roll back, first.",
 		Example:           `  greenroom modules delete 3f2a9c --yes`,
-		Args:              takes("DIGEST"),
+		Args:              takesDigest,
 		ValidArgsFunction: c.completeModules,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := c.api()

@@ -21,6 +21,9 @@ import (
 // projectSDK is where a project keeps its copy of the SDK.
 const projectSDK = ".greenroom/sdk"
 
+// rustSDK is the name of the SDK's crate.
+const rustSDK = "greenroom"
+
 //go:embed templates
 var templates embed.FS
 
@@ -50,6 +53,9 @@ func (c *cli) newProject(path string, lang guestbuild.Language) error {
 	name := filepath.Base(path)
 	if !projectName.MatchString(name) {
 		return usagef("%q is no name for a project; use a-z, 0-9, - and _, and begin with a letter", name)
+	}
+	if lang == guestbuild.LanguageRust && name == rustSDK {
+		return usagef("cargo cannot tell a project of the name %q from the SDK; give another name", name)
 	}
 	var files func(dir, name string) error
 	switch lang {

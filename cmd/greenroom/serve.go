@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,7 +59,9 @@ or PostgreSQL URL it keeps everything there.
 It listens on loopback. Any other address needs callers to prove who they are,
 with a token or client certificates, or an explicit --insecure. A token in
 --token is seen by other users of this machine: GREENROOM_TOKEN and --token-file
-are not.`,
+are not.
+
+A limit of 0 is its default, except for --turn-fuel.`,
 		Example: `  greenroom serve
   greenroom serve --data-dir /var/lib/greenroom --log-format json
   greenroom serve --store 'postgresql://root@db:26257/greenroom'
@@ -87,7 +91,7 @@ are not.`,
 	flags.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long calls may take to finish after a signal")
 
 	registerLimits(flags, &f.limits, host.DefaultLimits())
-	flags.StringArrayVar(&f.overrides, "limit", nil, "other limits for an `APP/TYPE:NAME=VALUE,…`, or for a whole APP; may be repeated")
+	flags.StringArrayVar(&f.overrides, "limit", nil, "other limits for one type or a whole app, `APP[/TYPE]:NAME=VALUE,…`; the names are those of the limits above; may be repeated")
 	flags.IntVar(&f.maxActivations, "max-actors", 0, "largest `number` of actors in memory (default 100000)")
 	flags.Int64Var(&f.stateMemory, "max-state-memory", 0, "largest memory of the states of actors, in `bytes` (default 1 GiB)")
 	flags.Int64Var(&f.callMemory, "max-call-memory", 0, "largest memory of the calls under way, in `bytes`; requests and streams that are being read or answered have as much each (default 256 MiB)")
@@ -135,6 +139,9 @@ func serveUntilDone(ctx context.Context, cfg node.Config, drain time.Duration, w
 	defer cancel()
 	release := context.AfterFunc(ctx, cancel) // opening a database may take long
 	if err := n.Start(starting); err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return fmt.Errorf("%w; stop what listens there, or name another address with --listen", err)
+		}
 		return err
 	}
 	release()
@@ -146,7 +153,21 @@ func serveUntilDone(ctx context.Context, cfg node.Config, drain time.Duration, w
 
 // nodeConfig reads flags, environment and files.
 func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error) {
+	if err := refuseNegative("", flags); err != nil {
+		return node.Config{}, err
+	}
 	c.fromEnv(flags, "listen", "GREENROOM_LISTEN", &f.listen)
+	if err := checkListen(f.listen); err != nil {
+		return node.Config{}, err
+	}
+	switch {
+	case (f.tlsCert == "") != (f.tlsKey == ""):
+		return node.Config{}, usagef("--tls-cert and --tls-key go together; give both")
+	case f.clientCA != "" && f.tlsCert == "":
+		return node.Config{}, usagef("--client-ca needs --tls-cert and --tls-key: client certificates are part of TLS")
+	case flags.Changed("token") && f.tokenFile != "":
+		return node.Config{}, usagef("--token and --token-file both name the token; give one of them")
+	}
 	c.fromEnv(flags, "secrets-key-file", "GREENROOM_SECRETS_KEY_FILE", &f.secretsKeyFile)
 	c.fromEnv(flags, "cache-dir", "GREENROOM_CACHE_DIR", &f.cacheDir)
 	if !flags.Changed("data-dir") && !flags.Changed("store") {
@@ -210,6 +231,19 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 		GuestMemory:    f.guestMemory,
 		Logger:         logger,
 	}, nil
+}
+
+// checkListen refuses what the server would refuse as well, in the words of the
+// command line.
+func checkListen(addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return usagef("--listen is %q; give HOST:PORT, with a port of 0 to 65535", addr)
+	}
+	return nil
 }
 
 // isLoopback reports whether only this machine reaches the address. The server

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
@@ -71,10 +72,16 @@ func (c *cli) setConfig(ctx context.Context, a *api, pairs []string) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	for _, pair := range pairs {
-		name, value, ok := strings.Cut(pair, "=")
+		name, _, ok := strings.Cut(pair, "=")
 		if !ok {
 			return usagef("%q has no value; give NAME=VALUE", pair)
 		}
+		if err := actor.ValidateName("name", name); err != nil {
+			return fmt.Errorf("%q: %w", pair, err)
+		}
+	}
+	for _, pair := range pairs {
+		name, value, _ := strings.Cut(pair, "=")
 		if _, err := a.settings.SetConfig(ctx, connect.NewRequest(&greenroomv1.SetConfigRequest{App: c.app, Name: name, Value: value})); err != nil {
 			return err
 		}
@@ -94,6 +101,9 @@ where one line break at its end is left away. It is never shown again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.Contains(args[0], "=") {
 				return usagef("a secret's value is not given on the command line, where other users see it: pipe it in, or let it be asked for")
+			}
+			if err := actor.ValidateName("name", args[0]); err != nil {
+				return err
 			}
 			value, err := c.readSecret(args[0])
 			if err != nil {
