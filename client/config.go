@@ -85,9 +85,7 @@ func (c Config) validate() error {
 	switch {
 	case c.URL == "":
 		return errors.New("client: Config.URL is empty; give the server's, like http://127.0.0.1:8080")
-	case err != nil:
-		return fmt.Errorf("client: Config.URL: %w", err)
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("client: Config.URL %q is not of the form http://HOST:PORT or https://HOST:PORT", c.URL)
 	case strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return errors.New("client: Config.Token has characters that no header can carry; use visible ASCII characters only")

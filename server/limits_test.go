@@ -141,6 +141,41 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
+// TestBrokenBodies: a body that does not arrive as it was announced is the
+// client's mistake, and the log has no error for it.
+func TestBrokenBodies(t *testing.T) {
+	f := start(t, nil)
+	put := "PUT " + actorPath(key("a"), "Add") + " HTTP/1.1\r\nHost: localhost\r\n"
+	for _, tt := range []struct{ name, sent, problem string }{
+		{"chunks that are none", put + "Transfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n", "body broke off, or is not in the form"},
+		{"less than announced", put + "Content-Length: 10\r\n\r\nabc", "body ended before its Content-Length"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := net.Dial("tcp", f.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			if _, err := fmt.Fprint(c, tt.sent); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(c)
+			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") || !strings.Contains(string(answer), tt.problem) {
+				t.Errorf("answered %q, %v", answer, err)
+			}
+		})
+	}
+	if _, ok := f.host.last(); ok {
+		t.Error("the host was called")
+	}
+	if log := f.log.String(); strings.Contains(log, "request failed") {
+		t.Errorf("logged as an error: %s", log)
+	}
+}
+
 // TestSlowTurnsAreNotSlowClients: the time that a turn takes is none of the
 // client's, however it was sent.
 func TestSlowTurnsAreNotSlowClients(t *testing.T) {
