@@ -35,6 +35,11 @@ while read -r dir target; do
 	executions=$(sed -n 's/.*execs: \([0-9]*\).*/\1/p' "$log" | tail -n 1)
 	# A short run may not get beyond the corpus, which are executions as well.
 	[ -n "$executions" ] || executions=$(sed -n 's#.*coverage: \([0-9]*\)/.*#\1#p' "$log" | tail -n 1)
+	# Before Go 1.27 a run may fail because its time is up: go.dev/issue/75804. A
+	# finding says where its input was written, a dead worker that it died.
+	if grep -q '^    context deadline exceeded$' "$log" && ! grep -qE 'Failing input written|fuzzing process' "$log"; then
+		status=0
+	fi
 	rm -f "$log"
 	if [ "$status" = 0 ]; then
 		summary+=("fuzzed $dir $target: ${executions:-0} executions, no finding")
