@@ -243,7 +243,7 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 		// The connection goes on to be read, for the client's going away: that
 		// read must not run into this one's deadline.
 		_ = b.control.SetReadDeadline(time.Time{})
-		if !b.route.rpc && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) {
+		if !b.route.rpc && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			// The client's doing, whatever it was: nothing for the log of errors.
 			err = &actor.ArgumentError{Field: "body", Problem: "broke off, or is not in the form that its headers say; send it again"}
 		}
