@@ -111,6 +111,13 @@ func TestGoGuest(t *testing.T) {
 		t.Errorf("result %+v", got)
 	}
 	wantModule(t, got.Path)
+	wasm, err := os.ReadFile(got.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(wasm, []byte("main.answer")) {
+		t.Error("the module has no names of functions for the stacks of traps")
+	}
 }
 
 // An enclosing workspace and the user's own flags must not reach the guest.
