@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +47,20 @@ func TestIsLoopback(t *testing.T) {
 	} {
 		if got := isLoopback(addr); got != want {
 			t.Errorf("isLoopback(%q) = %v", addr, got)
+		}
+	}
+}
+
+func TestReachable(t *testing.T) {
+	for _, test := range []struct{ listens, want string }{
+		{"0.0.0.0:80", "127.0.0.1:80"},
+		{"[::]:80", "127.0.0.1:80"},
+		{"[::1]:80", "[::1]:80"},
+		{"192.0.2.1:80", "192.0.2.1:80"},
+	} {
+		addr := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(test.listens))
+		if got := reachable(addr); got != test.want {
+			t.Errorf("reachable(%s) = %s, want %s", test.listens, got, test.want)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
 		Logger:   slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	return serveUntilDone(ctx, cfg, devDrain, func(n *node.Node) error {
-		c.server = "http://" + n.Addr().String()
+		c.server = "http://" + reachable(n.Addr())
 		a, err := c.api()
 		if err != nil {
 			return err
@@ -120,6 +120,16 @@ func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
 		fmt.Fprintf(c.stderr, "\nstopping\n")
 		return nil
 	})
+}
+
+// reachable returns the address to call a server at that listens on addr: all
+// addresses of a machine are none to connect to.
+func reachable(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return addr.String()
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
 }
 
 func (c *cli) devBanner(dir string, lang guestbuild.Language, dataDir string) {
