@@ -94,7 +94,7 @@ func parseKeys(text string) (*Keyring, error) {
 		}
 		secret, err := hex.DecodeString(line)
 		if err != nil || len(secret) != keyBytes {
-			return nil, fmt.Errorf("line %d is not a key of 64 hexadecimal digits; make one with: openssl rand -hex 32", n+1)
+			return nil, fmt.Errorf("line %d is not a key of 64 hexadecimal digits; restore the file if there are secrets already, or make a key with: openssl rand -hex 32", n+1)
 		}
 		block, err := aes.NewCipher(secret)
 		if err != nil {
@@ -108,7 +108,7 @@ func parseKeys(text string) (*Keyring, error) {
 		ring.keys = append(ring.keys, key{KeyID(hex.EncodeToString(sum[:idBytes])), aead})
 	}
 	if len(ring.keys) == 0 {
-		return nil, errors.New("it has no key; make one with: openssl rand -hex 32")
+		return nil, errors.New("it has no key; restore the file if there are secrets already, or make a key with: openssl rand -hex 32")
 	}
 	return ring, nil
 }

@@ -211,7 +211,10 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		}
 		return of(kindInvalidModule, invalid.Error())
 	case errors.As(err, &own):
-		detail.Retryable = own.kind == kindStreamFull
+		switch own.kind {
+		case kindStreamFull, actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind():
+			detail.Retryable = true
+		}
 		return of(own.kind, own.text)
 	}
 

@@ -97,6 +97,8 @@ func TestFailureOf(t *testing.T) {
 		{"module", &actor.InvalidModuleError{Faults: []actor.Fault{{Code: "a", Message: "b"}}}, "invalid_module", connect.CodeInvalidArgument, 422, "1 fault", false, false},
 		{"caller's deadline", fmt.Errorf("wait: %w", context.DeadlineExceeded), "deadline", connect.CodeDeadlineExceeded, 504, "deadline", true, false},
 		{"caller gone", context.Canceled, "canceled", connect.CodeCanceled, 499, "", false, false},
+		{"a stream that the server ends", errStopping, "stopping", connect.CodeUnavailable, 503, "the server is stopping", false, true},
+		{"not ready yet", errNotChecked, "store_unavailable", connect.CodeUnavailable, 503, "not checked", false, true},
 		{"nobody knows it", io.ErrClosedPipe, "internal", connect.CodeInternal, 500, "internal error", true, false},
 	}
 	for _, tt := range tests {
