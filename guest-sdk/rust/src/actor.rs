@@ -31,7 +31,10 @@ pub trait Actor: State {
     /// # Errors
     ///
     /// What it returns fails the call, which then changes nothing.
-    fn migrate(ctx: &mut Context, from: u32) -> Result<(), Error> {
+    // Not `migrate`, which an actor's own function is likely to be called: where
+    // that one is missing from the type, `Type::migrate` would be this method, and
+    // `actors!` would make it call itself.
+    fn migrate_state(ctx: &mut Context, from: u32) -> Result<(), Error> {
         let _ = (ctx, from);
         Ok(())
     }

@@ -67,7 +67,20 @@
 ///   or `batch`.
 /// - **`state_schema`**: the version of the state's form, 0 at first.
 /// - **`migrate`**: the associated function that brings older state to this
-///   schema, as [`Actor::migrate`](crate::Actor::migrate).
+///   schema, as [`Actor::migrate_state`](crate::Actor::migrate_state). A function
+///   outside of the type's `impl` does not compile:
+///
+///   ```compile_fail
+///   # use greenroom::prelude::*;
+///   # greenroom::record! { #[derive(Default)] pub struct Counter { count: i64 } }
+///   # impl Counter { fn get(&self, _: &Context) -> Result<i64, Error> { Ok(self.count) } }
+///   fn migrate(ctx: &mut Context, from: u32) -> Result<(), Error> { Ok(()) }
+///
+///   greenroom::actors! {
+///       Counter { methods: { "Get" => read_only get }, state_schema: 2, migrate: migrate }
+///   }
+///   # fn main() {}
+///   ```
 /// - **`limits`**: any of the fields of [`Limits`](crate::spec::Limits).
 /// - **`capabilities`**: what the type uses beyond its own state, any of the fields
 ///   of [`Capabilities`](crate::spec::Capabilities).
@@ -245,7 +258,7 @@ macro_rules! __run {
 #[macro_export]
 macro_rules! __migrate {
     (migrate: $function:ident; $actor:ident) => {
-        fn migrate(
+        fn migrate_state(
             ctx: &mut $crate::Context,
             from: u32,
         ) -> ::core::result::Result<(), $crate::Error> {

@@ -216,7 +216,7 @@ fn migrate<A: Actor>(host: &Rc<dyn Host>, turn: &TurnFrame<'_>) -> Result<Payloa
     }
     let mut names = Names::default();
     names.read(turn);
-    A::migrate(
+    A::migrate_state(
         &mut Context::new(host.clone(), turn, names, false),
         turn.stored_schema,
     )?;
