@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"runtime"
+	"time"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
@@ -11,6 +13,27 @@ import (
 
 // hotCalls is how many calls of the hot actor are outstanding.
 const hotCalls = 256
+
+// wantFsyncs is how many turns of one actor the embedded store is to commit in the
+// time of an fsync.
+const wantFsyncs = 15
+
+// hotParts measures what a turn of one actor is made of, beside a commit that it
+// shares with many, and tells what all processors together have for it.
+func hotParts(ctx context.Context, r *rig.Rig, rec *bar.Record, run int, fsyncs float64) error {
+	one := addAlone
+	one.Plan.Actors = 1
+	guest, err := guestAlone(ctx, r, rec, run, one)
+	if err != nil {
+		return err
+	}
+	stream, err := streamAlone(ctx, r, rec, run, hotCalls)
+	if err == nil {
+		asked := float64(runtime.NumCPU()) / (wantFsyncs * fsyncs) * float64(time.Second)
+		noteParts(rec, time.Duration(asked), guest, stream)
+	}
+	return err
+}
 
 // hotActor is pipeline.3.
 func hotActor(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
@@ -54,10 +77,11 @@ func hotActor(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 				return err
 			}
 			rate, err := turns(s, "embedded store", run, map[string]int{})
-			if err == nil {
-				rec.Compare("embedded", rate, base.Rate())
+			if err != nil {
+				return err
 			}
-			return err
+			rec.Compare("embedded", rate, base.Rate())
+			return hotParts(ctx, r, rec, run, base.Rate())
 		})
 	})
 }

@@ -17,7 +17,10 @@ func guestAlone(ctx context.Context, r *rig.Rig, rec *bar.Record, run int, s inh
 	if s.Wasm, _, err = r.Guest(ctx); err != nil {
 		return res, err
 	}
-	s.Plan, s.StateBytes = plan(r, 1, idleActors, nil), ballast
+	if s.Plan.Actors == 0 {
+		s.Plan.Actors = idleActors
+	}
+	s.Plan, s.StateBytes = plan(r, 1, s.Plan.Actors, nil), ballast
 	return measured(ctx, rec, "the guest alone, one at a time", run, inhost.GuestRole, s)
 }
 
@@ -28,10 +31,10 @@ var addAlone = inhost.GuestSpec{Method: "Add", Payload: "1"}
 var getAlone = inhost.GuestSpec{Method: "Get", ReadOnly: true}
 
 // streamAlone measures the stream to a server whose host answers at once.
-func streamAlone(ctx context.Context, r *rig.Rig, rec *bar.Record, run int) (res load.Result, err error) {
+func streamAlone(ctx context.Context, r *rig.Rig, rec *bar.Record, run, outstanding int) (res load.Result, err error) {
 	err = withHollow(ctx, wire.HollowSpec{}, func(url string, pid int) error {
 		res, err = called(ctx, rec, "the stream alone, an empty handler", run,
-			add(url, wire.Stream, plan(r, many, streamActors, map[string]int{"server": pid})))
+			add(url, wire.Stream, plan(r, outstanding, streamActors, map[string]int{"server": pid})))
 		return err
 	})
 	return res, err

@@ -44,7 +44,7 @@ func Bars() []bar.Bar {
 			Name: "pipeline.3", Title: "one hot actor, 256 outstanding: turns against a transaction, and an fsync, per turn",
 			Checks: []bar.Check{
 				{Name: "PostgreSQL", Unit: "turns/s", Want: bar.AtLeast, Target: 25},
-				{Name: "embedded", Unit: "turns/s", Want: bar.AtLeast, Target: 15},
+				{Name: "embedded", Unit: "turns/s", Want: bar.AtLeast, Target: wantFsyncs},
 			},
 			Run: hotActor,
 		},

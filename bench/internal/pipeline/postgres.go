@@ -63,7 +63,7 @@ func sqlParts(ctx context.Context, r *rig.Rig, rec *bar.Record, run int, asked t
 	if err != nil {
 		return err
 	}
-	stream, err := streamAlone(ctx, r, rec, run)
+	stream, err := streamAlone(ctx, r, rec, run, many)
 	if err == nil {
 		noteParts(rec, asked, groups, guest, stream)
 	}

@@ -48,7 +48,7 @@ func streamedTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			if err != nil {
 				return err
 			}
-			empty, err := streamAlone(ctx, r, rec, run)
+			empty, err := streamAlone(ctx, r, rec, run, many)
 			if err == nil {
 				noteParts(rec, unary.CPUPerCall()/wantUnary, loop, guest, empty)
 			}
