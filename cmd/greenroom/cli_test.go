@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -234,6 +235,23 @@ func TestUsage(t *testing.T) {
 			t.Errorf("greenroom %s: status %d, standard output %q, error %q; want status %d and %q",
 				test.args, status, stdout.String(), stderr.String(), test.status, test.problem)
 		}
+	}
+}
+
+// A call that was given up is not known to have had no effect, and the error says
+// so.
+func TestNoAnswerInTime(t *testing.T) {
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer silent.Close()
+	var stdout, stderr bytes.Buffer
+	status := run(t.Context(), []string{"call", "Counter", "me", "Add", "--timeout", "20ms", "--server", silent.URL, "-o", "json"},
+		strings.NewReader(""), &stdout, &stderr, noEnv)
+	var got struct{ Error shownError }
+	if err := json.Unmarshal(stderr.Bytes(), &got); err != nil {
+		t.Fatalf("%v in %q", err, stderr.String())
+	}
+	if status != exitFailed || got.Error.Kind != "deadline" || got.Error.Retryable || !strings.Contains(got.Error.Message, "may have taken effect") {
+		t.Errorf("status %d, %+v", status, got.Error)
 	}
 }
 

@@ -181,7 +181,7 @@ func (c *cli) describeUnanswered(err error, rpc *connect.Error) shownError {
 		s.Remedy = "start one with `greenroom dev` in a guest's folder or with `greenroom serve`,\nor name another with --server or GREENROOM_SERVER"
 	case errors.Is(err, context.DeadlineExceeded), rpc.Code() == connect.CodeDeadlineExceeded:
 		s.Kind = string(actor.ErrDeadline.Kind())
-		s.Message = fmt.Sprintf("no answer from %s in time", c.server)
+		s.Message = fmt.Sprintf("no answer from %s in time; what was asked for may have taken effect all the same", c.server)
 	case errors.As(err, &network):
 		s.Message = fmt.Sprintf("the server %s cannot be reached: %v", c.server, cause)
 	default:
