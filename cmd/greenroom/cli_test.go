@@ -241,8 +241,10 @@ func TestUsage(t *testing.T) {
 // A call that was given up is not known to have had no effect, and the error says
 // so.
 func TestNoAnswerInTime(t *testing.T) {
-	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	ended := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended }))
 	defer silent.Close()
+	defer close(ended)
 	var stdout, stderr bytes.Buffer
 	status := run(t.Context(), []string{"call", "Counter", "me", "Add", "--timeout", "20ms", "--server", silent.URL, "-o", "json"},
 		strings.NewReader(""), &stdout, &stderr, noEnv)
