@@ -17,8 +17,8 @@ type Resealed struct {
 }
 
 // Reseal seals the secrets of all apps with the first key that are sealed with
-// another one of this server's. It may run on several servers at once, and beside changes: what
-// was set meanwhile stays. After an error the rest is as it was, and readable.
+// another one of this server's. It may run on several servers at once, and beside
+// changes: what was set meanwhile stays. After an error the rest is as it was, and readable.
 func (s *Service) Reseal(ctx context.Context) (Resealed, error) {
 	var done Resealed
 	if s.cfg.Keys == nil || len(s.cfg.Keys.keys) == 1 {

@@ -33,8 +33,8 @@
 // # Memory of other requests
 //
 // What has been read of bodies counts until their requests are answered, compressed
-// ones for what they become, and what is written until its client has accepted it. Above [Config.MaxRequestsBytes] a
-// body of more than 4 KiB is not read on, and no request is taken while too much
+// ones for what they become, and what is written until its client has accepted it.
+// Above [Config.MaxRequestsBytes] a body of more than 4 KiB is not read on, and no request is taken while too much
 // waits for clients that do not read: both get actor.ErrHostFull. Uploads are
 // bounded by their number instead.
 //

@@ -84,7 +84,8 @@
 // What an app was given is stored by app, kind and name, one value each, without
 // versions: the last write wins, and each is atomic. A replacement names the value
 // that it replaces, so that it never undoes a write that came in between. The store
-// does not know what the values mean; those of secrets are encrypted before they come to it.
+// does not know what the values mean; those of secrets are encrypted before they
+// come to it.
 //
 // # Settling
 //

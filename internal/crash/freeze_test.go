@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,13 +50,7 @@ func TestFrozenHostsCockroachDB(t *testing.T) {
 
 func frozenHosts(t *testing.T, url string) {
 	t.Helper()
-	rounds := freezeRounds
-	if s := os.Getenv("GREENROOM_KILL_ROUNDS"); s != "" {
-		var err error
-		if rounds, err = strconv.Atoi(s); err != nil {
-			t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
-		}
-	}
+	rounds := roundsOr(t, freezeRounds)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

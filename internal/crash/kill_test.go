@@ -76,15 +76,23 @@ func TestKillCockroachDB(t *testing.T) {
 	killRounds(t, []string{"--store", url})
 }
 
+// roundsOr returns GREENROOM_KILL_ROUNDS, or usual if it is not set.
+func roundsOr(t *testing.T, usual int) int {
+	t.Helper()
+	s := os.Getenv("GREENROOM_KILL_ROUNDS")
+	if s == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
+	}
+	return n
+}
+
 func killRounds(t *testing.T, storeArgs []string) {
 	t.Helper()
-	rounds := defaultRounds
-	if s := os.Getenv("GREENROOM_KILL_ROUNDS"); s != "" {
-		var err error
-		if rounds, err = strconv.Atoi(s); err != nil {
-			t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
-		}
-	}
+	rounds := roundsOr(t, defaultRounds)
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("GREENROOM_KILL_SEED"); s != "" {
 		var err error

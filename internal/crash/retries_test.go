@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,13 +32,7 @@ func TestKillWithRetriesPostgreSQL(t *testing.T) {
 
 func retryThroughKills(t *testing.T, storeArgs []string) {
 	t.Helper()
-	rounds := retryRounds
-	if s := os.Getenv("GREENROOM_KILL_ROUNDS"); s != "" {
-		var err error
-		if rounds, err = strconv.Atoi(s); err != nil {
-			t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
-		}
-	}
+	rounds := roundsOr(t, retryRounds)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

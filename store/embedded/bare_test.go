@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/greenroom-run/greenroom/store/embedded"
 )
 
@@ -27,10 +28,14 @@ func BenchmarkPipelined(b *testing.B) {
 
 func benchmarkBare(b *testing.B, lanes, group int) {
 	b.Helper()
-	db, err := pebble.Open(b.TempDir(), &pebble.Options{
-		MemTableSize: 16 << 20, FormatMajorVersion: pebble.FormatWALSyncChunks, L0CompactionThreshold: 2, L0StopWritesThreshold: 1000,
+	options := &pebble.Options{
+		MemTableSize: 16 << 20, FormatMajorVersion: pebble.FormatWALSyncChunks, L0CompactionThreshold: 4, L0StopWritesThreshold: 1000,
 		MemTableStopWritesThreshold: 3, Logger: quiet{},
-	})
+	}
+	// As the store has it.
+	options.Levels[0].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
+	options.Levels[1].Compression = func() *sstable.CompressionProfile { return sstable.SnappyCompression }
+	db, err := pebble.Open(b.TempDir(), options)
 	must(b, err)
 	defer func() { must(b, db.Close()) }()
 	value := make([]byte, embedded.RowHeaderSize+200)
