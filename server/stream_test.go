@@ -69,6 +69,24 @@ func (st testStream) receive(n int) map[uint64]*greenroomv1.StreamReply {
 	return got
 }
 
+// replies hands out what the stream receives from now on, until it ends.
+func (st testStream) replies() <-chan *greenroomv1.StreamReply {
+	all := make(chan *greenroomv1.StreamReply)
+	go func() {
+		defer close(all)
+		for {
+			res, err := st.Receive()
+			if err != nil {
+				return
+			}
+			for _, r := range res.GetReplies() {
+				all <- r
+			}
+		}
+	}()
+	return all
+}
+
 func wantReplyError(tb testing.TB, r *greenroomv1.StreamReply, code connect.Code, kind actor.Kind) {
 	tb.Helper()
 	if e := r.GetError(); e.GetCode() != uint32(code) || e.GetDetail().GetKind() != string(kind) || e.GetMessage() == "" {
@@ -200,32 +218,50 @@ func TestInvokeStreamIsBounded(t *testing.T) {
 		ok = st.receive(1)[6].GetError() == nil
 	}
 
+	// So is that of invocation 6: what is told comes before what is freed.
 	entered, release, _ = f.host.blocks()
 	big := invocation(7, "a")
 	big.Payload = make([]byte, 9*invocationOverhead)
-	st.send(big)
-	<-entered
+	replies := st.replies()
+	for began := false; !began; {
+		st.send(big)
+		select {
+		case <-entered:
+			began = true
+		case r := <-replies:
+			wantReplyError(t, r, connect.CodeResourceExhausted, kindStreamFull)
+		}
+	}
 	st.send(invocation(8, "a"))
-	wantReplyError(t, st.receive(1)[8], connect.CodeResourceExhausted, kindStreamFull)
+	wantReplyError(t, <-replies, connect.CodeResourceExhausted, kindStreamFull)
 	close(release)
-	st.receive(1)
+	<-replies
 }
 
+// TestInvokeStreamDeadline: one that ends in the host, as soon as a deadline is
+// long enough to get there.
 func TestInvokeStreamDeadline(t *testing.T) {
 	f := start(t, nil)
 	entered, release, ended := f.host.blocks()
 	st := open(t.Context(), t, f.url)
-	short := invocation(1, "a")
+	st.send(invocation(1, "b"))
+	<-entered
+	short := invocation(2, "a")
 	short.TimeoutMs = 1
-	st.send(short, invocation(2, "b"))
-	<-entered
-	<-entered
-	wantReplyError(t, st.receive(1)[1], connect.CodeDeadlineExceeded, actor.ErrDeadline.Kind())
+	for began := false; !began; short.TimeoutMs *= 2 {
+		st.send(short)
+		wantReplyError(t, st.receive(1)[2], connect.CodeDeadlineExceeded, actor.ErrDeadline.Kind())
+		select {
+		case <-entered:
+			began = true
+		default: // it was over while the invocation was on its way
+		}
+	}
 	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the host's context ended with %v", err)
 	}
 	close(release)
-	if r := st.receive(1)[2]; r.GetError() != nil {
+	if r := st.receive(1)[1]; r.GetError() != nil {
 		t.Errorf("the other one got %v", r)
 	}
 }
