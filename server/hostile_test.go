@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -156,17 +157,27 @@ func (rawCodec) Unmarshal([]byte, any) error { return nil }
 
 // TestClientsThatNeverRead are ended, and what they had in flight is given back.
 func TestClientsThatNeverRead(t *testing.T) {
-	f := start(t, func(c *Config) { c.BodyTimeout = 100 * time.Millisecond })
-	f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
-		return actor.Reply{Payload: actor.Payload{Data: make([]byte, 1<<20)}}, nil
-	})
-	for range 4 {
-		st := open(t.Context(), t, f.url)
-		var invs []*greenroomv1.StreamInvocation
-		for id := range uint64(12) { // beyond the window of a stream
-			invs = append(invs, invocation(id, "a"))
+	synctest.Test(t, func(t *testing.T) {
+		f, net := startInBubble(t, func(c *Config) { c.BodyTimeout = quick })
+		f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
+			return actor.Reply{Payload: actor.Payload{Data: make([]byte, 1<<20)}}, nil
+		})
+		for range 4 {
+			st := openBy(t.Context(), t, net.client(t, true), f.url)
+			var invs []*greenroomv1.StreamInvocation
+			for id := range uint64(12) { // beyond the window of a stream
+				invs = append(invs, invocation(id, "a"))
+			}
+			st.send(invs...)
 		}
-		st.send(invs...)
-	}
-	nothingHeld(f)
+		synctest.Wait()
+		if f.streams.bytes.Load() == 0 || f.streams.count.Load() != 4 {
+			t.Fatalf("%d streams have %d bytes in flight although nobody reads them", f.streams.count.Load(), f.streams.bytes.Load())
+		}
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if f.streams.bytes.Load() != 0 || f.streams.count.Load() != 0 {
+			t.Errorf("%d streams still have %d bytes in flight", f.streams.count.Load(), f.streams.bytes.Load())
+		}
+	})
 }

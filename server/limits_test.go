@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -103,9 +104,6 @@ func (zeros) Read(p []byte) (int, error) {
 
 // TestSlowClients: a connection that is silent in the middle of something ends.
 func TestSlowClients(t *testing.T) {
-	f := start(t, func(c *Config) {
-		c.ReadHeaderTimeout, c.BodyTimeout, c.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
-	})
 	put := "PUT " + actorPath(key("a"), "Add") + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
 	rpc := "POST " + greenroomv1connect.ActorServiceInvokeProcedure + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{"
 	for _, tt := range []struct{ name, sent, status string }{
@@ -116,28 +114,31 @@ func TestSlowClients(t *testing.T) {
 		{"a whole request, and no other", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "200"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c, err := net.Dial("tcp", f.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = c.Close() }()
-			if _, err := fmt.Fprint(c, tt.sent); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
-			answer, err := io.ReadAll(c) // ends because the server closes
-			if err != nil {
-				t.Fatalf("the connection was kept: %v", err)
-			}
-			if tt.status == "" && len(answer) != 0 && !strings.Contains(string(answer), "408") || !strings.Contains(string(answer), tt.status) {
-				t.Errorf("answered %q", answer)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f, net := startInBubble(t, func(c *Config) { c.ReadHeaderTimeout, c.BodyTimeout, c.IdleTimeout = quick, quick, quick })
+				c := net.conn(t)
+				began := time.Now()
+				if _, err := fmt.Fprint(c, tt.sent); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := io.ReadAll(c) // ends because the server closes
+				if err != nil {
+					t.Fatalf("the connection was kept: %v", err)
+				}
+				if tt.status == "" && len(answer) != 0 && !strings.Contains(string(answer), "408") || !strings.Contains(string(answer), tt.status) {
+					t.Errorf("answered %q", answer)
+				}
+				if took := time.Since(began); took < quick {
+					t.Errorf("it ended after %v", took)
+				}
+				if _, ok := f.host.last(); ok {
+					t.Error("the host was called")
+				}
+			})
 		})
-	}
-	if _, ok := f.host.last(); ok {
-		t.Error("the host was called")
 	}
 }
 
@@ -179,23 +180,26 @@ func TestBrokenBodies(t *testing.T) {
 // TestSlowTurnsAreNotSlowClients: the time that a turn takes is none of the
 // client's, however it was sent.
 func TestSlowTurnsAreNotSlowClients(t *testing.T) {
-	f := start(t, func(c *Config) { c.BodyTimeout, c.IdleTimeout = 20*time.Millisecond, 20*time.Millisecond })
 	for _, http2 := range []bool{false, true} {
 		for _, method := range []string{"PUT", "GET"} {
-			entered, release, ended := f.host.blocks()
-			go func() {
-				<-entered
-				// Longer than every timeout; the turn must not notice any of them.
-				time.AfterFunc(100*time.Millisecond, func() { close(release) })
-			}()
-			body := ""
-			if method == "PUT" {
-				body = "1"
-			}
-			a := do(t, client(t, http2), method, f.url+actorPath(key("a"), "Get"), body)
-			if err := <-ended; err != nil || a.StatusCode != http.StatusOK {
-				t.Errorf("http2=%v %s: %s, the turn's context: %v", http2, method, a.Status, err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f, net := startInBubble(t, func(c *Config) { c.BodyTimeout, c.IdleTimeout = quick, quick })
+				entered, release, ended := f.host.blocks()
+				go func() {
+					<-entered
+					// Longer than every timeout; the turn must not notice any of them.
+					<-time.After(5 * quick)
+					close(release)
+				}()
+				body := ""
+				if method == "PUT" {
+					body = "1"
+				}
+				a := do(t, net.client(t, http2), method, f.url+actorPath(key("a"), "Get"), body)
+				if err := <-ended; err != nil || a.StatusCode != http.StatusOK {
+					t.Errorf("http2=%v %s: %s, the turn's context: %v", http2, method, a.Status, err)
+				}
+			})
 		}
 	}
 }
@@ -234,34 +238,31 @@ func TestBrokenHTTP(t *testing.T) {
 // TestSlowReaders: a client that does not take its answer does not keep what it
 // was asked from.
 func TestSlowReaders(t *testing.T) {
-	f := start(t, func(c *Config) { c.BodyTimeout = 50 * time.Millisecond })
-	f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
-		return actor.Reply{Payload: actor.Payload{Data: make([]byte, 64<<20)}}, nil // above every socket buffer
-	})
-	served := func(protocol string) bool {
-		return strings.Contains(f.log.String(), "protocol="+protocol)
-	}
-	path := actorPath(key("a"), "Get")
-
-	c, err := net.Dial("tcp", f.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
-		t.Fatal(err)
-	}
-	res, err := client(t, true).Get(f.url + path) // its flow control stops the server until it is read
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-
-	// Nothing tells from outside that a handler has ended; the log does.
-	for deadline := time.Now().Add(30 * time.Second); !served("HTTP/1.1") || !served("HTTP/2.0"); {
-		if time.Now().After(deadline) {
+	synctest.Test(t, func(t *testing.T) {
+		f, net := startInBubble(t, func(c *Config) { c.BodyTimeout = quick })
+		f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
+			return actor.Reply{Payload: actor.Payload{Data: make([]byte, 64<<20)}}, nil // above every buffer
+		})
+		served := func(protocol string) bool {
+			return strings.Contains(f.log.String(), "protocol="+protocol)
+		}
+		path := actorPath(key("a"), "Get")
+		if _, err := fmt.Fprintf(net.conn(t), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path); err != nil {
+			t.Fatal(err)
+		}
+		res, err := net.client(t, true).Get(f.url + path) // its flow control stops the server until it is read
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		if served("HTTP/1.1") || served("HTTP/2.0") {
+			t.Fatal("the answers went out although nobody reads them")
+		}
+		<-time.After(time.Hour)
+		synctest.Wait()
+		// Nothing tells from outside that a handler has ended; the log does.
+		if !served("HTTP/1.1") || !served("HTTP/2.0") {
 			t.Fatalf("handlers wait for clients that do not read: HTTP/1.1 ended %v, HTTP/2 ended %v", served("HTTP/1.1"), served("HTTP/2.0"))
 		}
-		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // nothing outside shows that a handler ended
-	}
+	})
 }

@@ -114,6 +114,15 @@ func (s *Server) Start(ctx context.Context) error {
 		_ = l.Close()
 		return fmt.Errorf("server: listen: %s is %s here, which can be reached from other machines; listen on 127.0.0.1", s.conf.Addr, addr)
 	}
+	s.begin(ctx, l)
+	s.log.LogAttrs(ctx, slog.LevelInfo, "server listens",
+		slog.String("address", l.Addr().String()), slog.Bool("tls", s.tls != nil),
+		slog.Bool("token", s.conf.Token != ""), slog.Bool("client_certificates", s.conf.TLS.ClientCAFile != ""))
+	return nil
+}
+
+// begin serves what l accepts, under s.mu.
+func (s *Server) begin(ctx context.Context, l net.Listener) {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.state, s.listener, s.cancel = stateStarted, l, cancel
 	s.http = s.newHTTPServer(base)
@@ -126,10 +135,6 @@ func (s *Server) Start(ctx context.Context) error {
 			s.conf.Logs.close()
 		}
 	})
-	s.log.LogAttrs(ctx, slog.LevelInfo, "server listens",
-		slog.String("address", l.Addr().String()), slog.Bool("tls", s.tls != nil),
-		slog.Bool("token", s.conf.Token != ""), slog.Bool("client_certificates", s.conf.TLS.ClientCAFile != ""))
-	return nil
 }
 
 func (s *Server) serve(l net.Listener) error {

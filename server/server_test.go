@@ -27,6 +27,22 @@ type fixture struct {
 // start runs a server on loopback; change may alter its configuration.
 func start(tb testing.TB, change func(*Config)) *fixture {
 	tb.Helper()
+	f := newFixture(tb, change)
+	if err := f.Start(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	stopAtEnd(tb, f)
+	scheme := "http://"
+	if f.tls != nil {
+		scheme = "https://"
+	}
+	f.url = scheme + f.Addr().String()
+	return f
+}
+
+// newFixture makes a server that does not run yet.
+func newFixture(tb testing.TB, change func(*Config)) *fixture {
+	tb.Helper()
 	f := &fixture{host: &fakeHost{}, modules: newFakeModules(), log: &syncBuffer{}}
 	conf := Config{
 		Addr: "127.0.0.1:0", Host: f.host, Modules: f.modules, Actors: fakeLister(5),
@@ -39,23 +55,23 @@ func start(tb testing.TB, change func(*Config)) *fixture {
 	if f.Server, err = New(conf); err != nil {
 		tb.Fatal(err)
 	}
-	if err := f.Start(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
+	return f
+}
+
+func stopAtEnd(tb testing.TB, f *fixture) {
+	tb.Helper()
 	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 		defer cancel()
 		if err := f.Stop(ctx); err != nil {
 			tb.Errorf("stop: %v", err)
 		}
 	})
-	scheme := "http://"
-	if conf.TLS.CertFile != "" {
-		scheme = "https://"
-	}
-	f.url = scheme + f.Addr().String()
-	return f
 }
+
+// stopTime is how long a server may take to stop: far more than it does, however
+// busy the machine is.
+const stopTime = 2 * time.Minute
 
 // client speaks HTTP/1.1, or HTTP/2 without TLS.
 func client(tb testing.TB, http2 bool) *http.Client {

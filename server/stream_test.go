@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -29,7 +30,13 @@ type testStream struct {
 // open opens a stream and waits for the server's first message.
 func open(ctx context.Context, tb testing.TB, url string, opts ...connect.ClientOption) testStream {
 	tb.Helper()
-	st := testStream{greenroomv1connect.NewActorServiceClient(client(tb, true), url, opts...).InvokeStream(ctx), tb}
+	return openBy(ctx, tb, client(tb, true), url, opts...)
+}
+
+// openBy is open for a client of the test's own.
+func openBy(ctx context.Context, tb testing.TB, c *http.Client, url string, opts ...connect.ClientOption) testStream {
+	tb.Helper()
+	st := testStream{greenroomv1connect.NewActorServiceClient(c, url, opts...).InvokeStream(ctx), tb}
 	tb.Cleanup(func() { _ = st.CloseRequest(); _ = st.CloseResponse() })
 	if err := st.Send(nil); err != nil {
 		tb.Fatal(err)
@@ -355,19 +362,21 @@ func TestInvokeStreamStopForced(t *testing.T) {
 // TestInvokeStreamSlowReader: a client that accepts nothing does not keep its
 // invocations alive, nor the memory of their replies.
 func TestInvokeStreamSlowReader(t *testing.T) {
-	f := start(t, func(c *Config) { c.BodyTimeout = 100 * time.Millisecond })
-	st := open(t.Context(), t, f.url)
-	gone := make(chan struct{})
-	f.host.does(func(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
-		if inv.Key.ID == "waits" {
-			<-ctx.Done()
-			close(gone)
-			return actor.Reply{}, ctx.Err()
-		}
-		return actor.Reply{Payload: actor.Payload{Data: make([]byte, 16<<20)}}, nil // beyond any window
+	synctest.Test(t, func(t *testing.T) {
+		f, net := startInBubble(t, func(c *Config) { c.BodyTimeout = quick })
+		st := openBy(t.Context(), t, net.client(t, true), f.url)
+		gone := make(chan struct{})
+		f.host.does(func(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+			if inv.Key.ID == "waits" {
+				<-ctx.Done()
+				close(gone)
+				return actor.Reply{}, ctx.Err()
+			}
+			return actor.Reply{Payload: actor.Payload{Data: make([]byte, 16<<20)}}, nil // beyond any window
+		})
+		st.send(invocation(1, "waits"), invocation(2, "large"))
+		<-gone
 	})
-	st.send(invocation(1, "waits"), invocation(2, "large"))
-	<-gone
 }
 
 // TestInvokeStreamRefusalsWait: a client that sends what is refused and does not
