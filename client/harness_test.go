@@ -118,17 +118,17 @@ func startServer(tb testing.TB, h server.Host, addr string, change func(*server.
 
 func stopServer(tb testing.TB, s *server.Server) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // far more than it takes
 	defer cancel()
 	if err := s.Stop(ctx); err != nil {
 		tb.Errorf("stop: %v", err)
 	}
 }
 
-// newClient makes a client that is quick to try again.
+// newClient makes a client that is quick to try again, for minutes.
 func newClient(tb testing.TB, url string, change func(*Config)) *Client {
 	tb.Helper()
-	conf := Config{URL: url, MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, MaxAttempts: 500}
+	conf := Config{URL: url, MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, MaxAttempts: 10_000}
 	if change != nil {
 		change(&conf)
 	}
