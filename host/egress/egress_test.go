@@ -416,7 +416,7 @@ func TestBounds(t *testing.T) {
 		}
 	})
 	mux.HandleFunc("/drip", func(w http.ResponseWriter, r *http.Request) {
-		for { // a byte now and then, and never an end
+		for range 500 { // a byte now and then, never an end, and never too much
 			if _, err := w.Write([]byte("x")); err != nil {
 				return
 			}
@@ -428,6 +428,10 @@ func TestBounds(t *testing.T) {
 				return
 			case <-time.After(5 * time.Millisecond):
 			}
+		}
+		select {
+		case <-unblock:
+		case <-r.Context().Done():
 		}
 	})
 	mux.HandleFunc("/headers", func(w http.ResponseWriter, _ *http.Request) {
@@ -475,12 +479,12 @@ func TestFailures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := l.Addr().String()
-	l.Close()
 	garbage, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	closed := l.Addr().String() // not the other one's
+	l.Close()
 	defer garbage.Close()
 	go func() {
 		for {

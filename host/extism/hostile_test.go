@@ -150,7 +150,7 @@ func TestHostilePlugins(t *testing.T) {
 			}
 			p := load(t, e, plug(tt.do, more...))
 			i := instantiate(t, p)
-			limit := time.Minute
+			limit := 10 * time.Minute
 			if tt.is != nil {
 				limit = 100 * time.Millisecond
 			}

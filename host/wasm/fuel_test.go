@@ -92,7 +92,7 @@ func TestRunaways(t *testing.T) {
 				}
 				calls := newCalls()
 				calls.fuel.Limit = limit
-				ctx := deadline(t, time.Minute)
+				ctx := deadline(t, 10*time.Minute)
 				if limit == 0 {
 					ctx = deadline(t, 20*time.Millisecond)
 				}

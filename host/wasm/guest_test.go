@@ -129,7 +129,7 @@ func TestTrouble(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer i.Close(context.Background())
-			limit := time.Minute
+			limit := 10 * time.Minute
 			if tc.is != nil {
 				limit = 100 * time.Millisecond
 			}
@@ -179,7 +179,7 @@ func TestDeterminism(t *testing.T) {
 			turn := call("a", "Environment", "")
 			turn.Type = "Trouble"
 			turn.TimeUnixNano = calls.clock.UnixNano()
-			if err := i.Run(deadline(t, time.Minute), turn, calls); err != nil {
+			if err := i.Run(deadline(t, 10*time.Minute), turn, calls); err != nil {
 				t.Fatal(err)
 			}
 			answers = append(answers, string(calls.reply.Data))

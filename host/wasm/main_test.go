@@ -29,8 +29,16 @@ func TestMain(m *testing.M) {
 	}))
 }
 
+// newEngine makes an engine that gives guests far more time to start than they
+// need, however busy the machine is, unless cfg says otherwise.
 func newEngine(tb testing.TB, cfg Config) *Engine {
 	tb.Helper()
+	if cfg.InitTimeout == 0 {
+		cfg.InitTimeout = 5 * time.Minute
+	}
+	if cfg.InspectTimeout == 0 {
+		cfg.InspectTimeout = 5 * time.Minute
+	}
 	e, err := New(context.Background(), cfg)
 	if err != nil {
 		tb.Fatal(err)

@@ -154,7 +154,7 @@ func TestRun(t *testing.T) {
 			if tc.frame == nil {
 				tc.frame = frame("{}")
 			}
-			limit := time.Minute
+			limit := 10 * time.Minute
 			if errors.Is(tc.is, actor.ErrDeadline) {
 				limit = 50 * time.Millisecond
 			}
@@ -338,7 +338,7 @@ func TestStartFaults(t *testing.T) {
 		{"data outside memory", Guest{More: data}, nil, "data"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			limit := time.Minute
+			limit := 10 * time.Minute
 			if tc.is != nil {
 				limit = 50 * time.Millisecond
 			}
