@@ -85,7 +85,7 @@ func TestGuarantee2AtomicTurn(t *testing.T) {
 		inEveryLane(t, func(t *testing.T, placement string) {
 			r := newRig(t, s, "atomic-"+placement, faultstore.Config{})
 			r.world.Deploy(r.app, "Counter", counter(placement))
-			h := r.host(t, host.Limits{TurnDeadline: 2 * time.Second})
+			h, hurried := r.host(t, host.Limits{}), r.host(t, host.Limits{TurnDeadline: 2 * time.Second})
 			r.must(t, h, "a", "Add")
 
 			fails, lost, replyLost := faultstore.CommitFails, faultstore.CommitLost, faultstore.CommitReplyLost
@@ -112,7 +112,11 @@ func TestGuarantee2AtomicTurn(t *testing.T) {
 				for _, f := range tc.faults {
 					r.store.Arm(f, 1)
 				}
-				_, err := r.call(t, h, "a", tc.method)
+				where := h
+				if tc.method == "AddThenHang" {
+					where = hurried // the others' turns must not depend on the machine
+				}
+				_, err := r.call(t, where, "a", tc.method)
 				if !tc.check(err) {
 					t.Errorf("%s: the outcome is %v", tc.name, err)
 				}
@@ -268,7 +272,7 @@ func crashes(t *testing.T, placement string) {
 	var acknowledged [4]atomic.Int64
 	done := make(chan struct{})
 	var group sync.WaitGroup
-	progress := make(chan struct{}, 1)
+	progress, stopped := make(chan struct{}, 1), make(chan struct{})
 	for i := range acknowledged {
 		group.Go(func() {
 			for {
@@ -290,9 +294,14 @@ func crashes(t *testing.T, placement string) {
 			}
 		})
 	}
+	go func() { group.Wait(); close(stopped) }()
 	for range rounds {
 		for range 20 {
-			<-progress
+			select {
+			case <-progress:
+			case <-stopped:
+				t.Fatal("no turn succeeds any more")
+			}
 		}
 		var atLeast [len(acknowledged)]int64
 		for i := range acknowledged {

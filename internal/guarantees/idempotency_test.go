@@ -158,8 +158,7 @@ func retries(t *testing.T, s store.Store, placement string) {
 	}
 	r := newRig(t, s, "retries-"+placement, faultstore.Config{Seed: seed, Rates: faults})
 	r.world.Deploy(r.app, "Counter", counter(placement))
-	patient := host.Limits{TurnDeadline: time.Hour}
-	hosts := []*host.Host{r.host(t, patient), r.host(t, patient)}
+	hosts := []*host.Host{r.host(t, host.Limits{}), r.host(t, host.Limits{})}
 	var mu sync.Mutex
 	var replies []int64
 	var made atomic.Int64

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/greenroom-run/greenroom/abi"
@@ -21,6 +22,9 @@ import (
 	"github.com/greenroom-run/greenroom/store/faultstore"
 	"github.com/greenroom-run/greenroom/store/sqlstore"
 )
+
+// patience is far more than a turn or a statement takes on the busiest machine.
+const patience = 5 * time.Minute
 
 // onEveryStore runs f with a fresh store of each kind.
 func onEveryStore(t *testing.T, f func(t *testing.T, s store.Store)) {
@@ -50,7 +54,11 @@ func openEmbedded(t *testing.T, fs vfs.FS) store.Store {
 
 func openSQL(t *testing.T, url string) store.Store {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: url, Logger: slog.New(slog.DiscardHandler)})
+	s, err := sqlstore.Open(t.Context(), sqlstore.Config{
+		URL: url, Logger: slog.New(slog.DiscardHandler),
+		// No statement is late, and no lock held too long, because the machine is busy.
+		StatementTimeout: patience, TurnTimeout: patience, LockWait: patience,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,9 +98,13 @@ func newRig(t *testing.T, s store.Store, app string, cfg faultstore.Config) *rig
 	return &rig{store: faultstore.New(s, cfg), world: hosttest.New(), app: app}
 }
 
-// host starts one more host on the rig's store.
+// host starts one more host on the rig's store. Its turns have time, unless the
+// limits say otherwise.
 func (r *rig) host(t *testing.T, limits host.Limits) *host.Host {
 	t.Helper()
+	if limits.TurnDeadline == 0 {
+		limits.TurnDeadline = patience
+	}
 	h, err := host.New(host.Config{
 		Committer: r.store, Modules: r.world, Engine: r.world, Limits: limits, Egress: r.egress,
 		// Every other host as on the embedded store, every other as on a database.

@@ -33,11 +33,17 @@ type running struct {
 	settings greenroomv1connect.SettingsServiceClient
 }
 
-// start runs a node; without a store it is the embedded one in a fresh folder.
+// patience is far more than a turn, or a node's stop, takes on the busiest machine.
+const patience = 5 * time.Minute
+
+// start runs a node, whose turns have time unless cfg says otherwise; without a store it is the embedded one in a fresh folder.
 func start(t *testing.T, cfg node.Config) *running {
 	t.Helper()
 	if cfg.DataDir == "" && cfg.StoreURL == "" {
 		cfg.DataDir = t.TempDir()
+	}
+	if cfg.Limits.TurnDeadline == 0 {
+		cfg.Limits.TurnDeadline = patience
 	}
 	cfg.CacheDir = cacheDir(t)
 	cfg.Server.Addr = "127.0.0.1:0"
@@ -63,7 +69,7 @@ func start(t *testing.T, cfg node.Config) *running {
 
 func stop(t *testing.T, n *node.Node) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := n.Stop(ctx); err != nil {
 		t.Errorf("stop: %v", err)

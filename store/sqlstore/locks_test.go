@@ -194,13 +194,28 @@ func TestDeadClientOfALockedTurn(t *testing.T) {
 	held := b.proxy.Plan(t, pgproxy.Fault{On: writeStatement, Do: pgproxy.Hold})
 	turn := make(chan error, 1)
 	go func() {
-		_, err := b.s.LockedTurn(t.Context(), c.Key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
-			c := write(c.Key, row, `{"dead":true}`)
-			return &c, nil
-		})
-		turn <- err
+		for {
+			_, err := b.s.LockedTurn(t.Context(), c.Key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
+				c := write(c.Key, row, `{"dead":true}`)
+				return &c, nil
+			})
+			select {
+			case <-held.Struck():
+				turn <- err
+				return
+			default: // its second was over before it came to write
+				if !errors.Is(err, actor.ErrUnavailable) {
+					turn <- err
+					return
+				}
+			}
+		}
 	}()
-	<-held.Struck()
+	select {
+	case <-held.Struck():
+	case err := <-turn:
+		t.Fatalf("the turn ended before it wrote: %v", err)
+	}
 	// The server ends the dead client's session; until then, this waits.
 	for {
 		err := b.around.Commit(t.Context(), []actor.Commit{c})[0]
