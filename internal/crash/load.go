@@ -83,8 +83,8 @@ func (l *Ledger) Load(ctx context.Context, t Target, workers int, onAck func(tot
 			for i := w; ctx.Err() == nil; i++ {
 				c := l.counters[i%len(l.counters)]
 				if err := c.add(ctx, client, t); err != nil {
-					if connect.CodeOf(err) == connect.CodeUnavailable {
-						cancel() // the server is gone
+					if connect.CodeOf(err) == connect.CodeUnavailable && !connect.IsWireError(err) {
+						cancel() // the server is gone, which it would not say itself
 					}
 					continue
 				}

@@ -18,8 +18,8 @@ import (
 )
 
 // startTimeout bounds how long a server may take to become ready: opening a
-// large store after a crash, on a slow disk.
-const startTimeout = 60 * time.Second
+// large store after a crash, on a slow disk and a busy machine.
+const startTimeout = 3 * time.Minute
 
 // Process is a running greenroom server.
 type Process struct {
@@ -43,15 +43,37 @@ type Options struct {
 }
 
 // Start runs greenroom serve and waits until it is ready. Killing or stopping
-// it is the caller's duty.
+// it is the caller's duty. A port that somebody else took before the server did is
+// waited for, or another is chosen.
 func Start(ctx context.Context, o Options) (*Process, error) {
-	if o.Listen == "" {
-		addr, err := freeAddress()
-		if err != nil {
-			return nil, err
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		tried := o
+		if tried.Listen == "" {
+			addr, err := freeAddress()
+			if err != nil {
+				return nil, err
+			}
+			tried.Listen = addr
 		}
-		o.Listen = addr
+		p, err := startOnce(ctx, tried)
+		if err == nil || ctx.Err() != nil || !taken(tried.Listen) {
+			return p, err
+		}
 	}
+}
+
+// taken reports whether somebody listens on an address, or uses it otherwise.
+func taken(addr string) bool {
+	l, err := net.Listen("tcp", addr) //nolint:noctx // loopback, answers at once
+	if err == nil {
+		_ = l.Close()
+	}
+	return errors.Is(err, syscall.EADDRINUSE)
+}
+
+func startOnce(ctx context.Context, o Options) (*Process, error) {
 	cmd := exec.Command(o.Binary, append([]string{"serve", "--listen", o.Listen}, o.Args...)...) //nolint:noctx // its end is Kill or Stop, not a context's
 	cmd.Stdout, cmd.Stderr = o.Log, o.Log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: o.Detach}
@@ -80,8 +102,6 @@ func freeAddress() (string, error) {
 }
 
 func (p *Process) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -91,7 +111,7 @@ func (p *Process) waitReady(ctx context.Context) error {
 		}
 		if resp, err := http.DefaultClient.Do(req); err == nil {
 			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
+			if resp.StatusCode == http.StatusOK && !p.ended() { // or it was another program's answer
 				return nil
 			}
 		}
@@ -102,6 +122,15 @@ func (p *Process) waitReady(ctx context.Context) error {
 			return fmt.Errorf("the server was not ready in time: %w", ctx.Err())
 		case <-tick.C:
 		}
+	}
+}
+
+func (p *Process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -41,7 +41,7 @@ func retryThroughKills(t *testing.T, storeArgs []string) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	options := crash.Options{Binary: binary, Args: storeArgs, Log: log}
+	options := crash.Options{Binary: binary, Args: append(storeArgs, patient...), Log: log}
 	server, err := crash.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
