@@ -12,7 +12,7 @@ import (
 func TestWithClausesReturnColumns(t *testing.T) {
 	begin := regexp.MustCompile(`\bAS (MATERIALIZED )?\(`)
 	clauses := 0
-	for _, statement := range []string{updateGroup, updateOne, updateKeyed, insertGroup, insertKeyed, recordHeld, recordAlone, removePlaced,
+	for _, statement := range []string{updateGroup, updateOne, updateKeyed, updateAsking, insertGroup, insertKeyed, recordHeld, recordAlone, removePlaced,
 		removeExpired, fenceUpdates, readFences, sweepShard, sweepRecords, placeRow, removeHeld, lockRow, loadHead, probeRows} {
 		if !strings.HasPrefix(statement, "WITH ") {
 			continue
@@ -29,7 +29,7 @@ func TestWithClausesReturnColumns(t *testing.T) {
 		}
 	}
 	if clauses < 2 {
-		t.Errorf("%d WITH clauses that write were found; updateKeyed alone has 2", clauses)
+		t.Errorf("%d WITH clauses that write were found; updateKeyed and updateAsking have one each", clauses)
 	}
 }
 

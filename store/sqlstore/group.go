@@ -40,19 +40,23 @@ const updateOne = `UPDATE greenroom_actor SET
 	version = $5, commit_id = $6, generation = $7, state_schema = $8, format = $9, state = $10, deleted_at = NULL, updated_at = clock_timestamp()
 WHERE app = $1 AND type = $2 AND id = $3 AND version = $4 RETURNING commit_id`
 
-// updateKeyed is the same for commits that also record calls: those of which a
-// key is recorded already are left out, and the first record of each of the
-// others is written along; doing that by a statement of its own, as for further
-// ones, would have to find each row again. CockroachDB refuses a WITH clause that
-// returns no columns, also one that nothing refers to.
-const updateKeyed = `WITH held AS (` + updateRows + updateKeyedFrom + updateFenced + ` AND ` + keysFree + `
-	RETURNING c.record_id AS id, c.commit_id, c.record_shard AS shard, c.ttl, c.record
-), recorded AS (` + writeRecords + ` RETURNING id)
-SELECT commit_id FROM held`
+// updateKeyed is the same for commits that also record calls: the first record of
+// each that holds is written along; doing that by a statement of its own, as for
+// further ones, would have to find each row again. It does not ask whether a key
+// is recorded already: see repeats.
+const updateKeyed = `WITH held AS (` + updateRows + updateKeyedFrom + updateFenced + returnFirst + `
+) ` + writeRecords + ` RETURNING commit_id`
 
-// keysFree holds of commits c none of whose records, given as $12 and $13, is
+// updateAsking is updateKeyed without the commits of which a key is recorded.
+const updateAsking = `WITH held AS (` + updateRows + updateKeyedFrom + updateFenced + ` AND ` + keysFree + returnFirst + `
+) ` + writeRecords + ` RETURNING commit_id`
+
+// keysFree holds of commits c none of whose records, given as $16 and $17, is
 // there. It is decided once for a statement.
-const keysFree = `c.commit_id <> ALL (ARRAY(` + takenHead + `$12::uuid[], $13::uuid[]` + takenTail + `))`
+const keysFree = `c.commit_id <> ALL (ARRAY(` + takenHead + `$16::uuid[], $17::uuid[]` + takenTail + `))`
+
+const returnFirst = `
+	RETURNING c.record_id AS id, c.commit_id, c.record_shard AS shard, c.ttl, c.record`
 
 const updateRows = `UPDATE greenroom_actor AS a SET
 	version = c.new_version, commit_id = c.commit_id,
@@ -68,7 +72,7 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::uuid
 
 const updateKeyedFrom = `
 FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::uuid[], $7::int8[], $8::int8[], $9::int2[], $10::bytea[], $11::int2[],
-	$14::uuid[], $15::int2[], $16::int8[], $17::bytea[])
+	$12::uuid[], $13::int2[], $14::int8[], $15::bytea[])
 	AS c (app, type, id, read_version, new_version, commit_id, generation, state_schema, format, state, what, record_id, record_shard, ttl, record)`
 
 const updateFenced = `
@@ -83,8 +87,8 @@ const soundRow = `(a.version > 0 AND a.format BETWEEN 0 AND 2 AND (a.state IS NU
 // insertGroup writes rows that must not exist, tombstones included.
 const insertGroup = insertRows + insertFenced
 
-// insertKeyed is to insertGroup what updateKeyed is to updateGroup.
-const insertKeyed = insertRows + ` WHERE ` + keysFree + insertFenced
+// insertKeyed is insertGroup without the commits of which a key is recorded.
+const insertKeyed = insertRows + ` WHERE c.commit_id <> ALL (ARRAY(` + takenHead + `$12::uuid[], $13::uuid[]` + takenTail + `))` + insertFenced
 
 const insertRows = `INSERT INTO greenroom_actor
 	(app, type, id, version, commit_id, generation, state_schema, format, state, deleted_at, updated_at, shard)
@@ -161,6 +165,7 @@ func (k *kindOfCommits) reset() {
 }
 
 // groupParts are the commits of a group, each where its statement is made from.
+// [newGroupParts] makes them.
 type groupParts struct {
 	plain, keyed kindOfCommits
 	// first and further are the records of keyed.updates: the first of each
@@ -170,12 +175,24 @@ type groupParts struct {
 	placed                    columns
 }
 
+func newGroupParts(d dialect) *groupParts {
+	g := new(groupParts)
+	for _, k := range g.records() {
+		k.dialect = d
+	}
+	return g
+}
+
+func (g *groupParts) records() [4]*records {
+	return [...]*records{&g.first, &g.further, &g.ofInserts, &g.alone}
+}
+
 // reset empties everything, and keeps the room.
 func (g *groupParts) reset() {
 	for _, k := range [...]*kindOfCommits{&g.plain, &g.keyed} {
 		k.reset()
 	}
-	for _, k := range [...]*records{&g.first, &g.further, &g.ofInserts, &g.alone} {
+	for _, k := range g.records() {
 		k.reset()
 	}
 	g.placed.reset()
@@ -184,11 +201,12 @@ func (g *groupParts) reset() {
 // queueGroup adds the statements for a group to a batch and returns how many
 // there are. Those with one actor and nothing else come first and as they are;
 // those that also record calls have statements of their own, in which what
-// decides comes before what is decided.
+// decides comes before what is decided. asking has updates look for their keys
+// first.
 //
 // The statements have the room of g, which is empty, and the caller's to use
 // again when they were sent.
-func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
+func queueGroup(b *pgx.Batch, commits []*actor.Commit, asking bool, g *groupParts) int {
 	for _, c := range commits {
 		kind, calls := &g.plain, c.Effects.Idempotency
 		if len(calls) > 0 {
@@ -215,7 +233,7 @@ func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	}
 	g.plain.updates.queueUpdate(b)
 	g.plain.inserts.queueInsert(b, nil)
-	g.keyed.updates.queueUpdateKeyed(b, &g.first, &g.further)
+	g.keyed.updates.queueUpdateKeyed(b, asking, &g.first, &g.further)
 	g.keyed.inserts.queueInsert(b, &g.ofInserts)
 	g.further.queueHeld(b)
 	g.ofInserts.queueHeld(b)
@@ -244,20 +262,27 @@ func (k *columns) queueUpdate(b *pgx.Batch) {
 	}
 }
 
-func (k *columns) queueUpdateKeyed(b *pgx.Batch, first, further *records) {
+func (k *columns) queueUpdateKeyed(b *pgx.Batch, asking bool, first, further *records) {
 	if len(k.ids) == 0 {
 		return
 	}
-	commitIDs, ids := first.commitIDs, first.ids // of all records
-	if len(further.ids) > 0 {
-		commitIDs, ids = slices.Concat(commitIDs, further.commitIDs), slices.Concat(ids, further.ids)
+	statement, keys := updateKeyed, []column{first.ids, first.shards, first.ttls, first.values}
+	if asking {
+		commitIDs, ids := first.commitIDs, first.ids // of all records
+		if len(further.ids) > 0 {
+			commitIDs, ids = slices.Concat(commitIDs, further.commitIDs), slices.Concat(ids, further.ids)
+		}
+		statement, keys = updateAsking, append(keys, commitIDs, ids)
 	}
 	more := 0
-	for _, c := range [...]column{commitIDs, ids, first.ids, first.shards, first.ttls, first.values} {
+	for _, c := range keys {
 		more += arraySize(c)
 	}
-	b.Queue(updateKeyed, k.leading(more), k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats,
-		commitIDs, ids, first.ids, first.shards, first.ttls, first.values)
+	args := []any{k.leading(more), k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats}
+	for _, c := range keys {
+		args = append(args, c)
+	}
+	b.Queue(statement, args...)
 }
 
 func (k *columns) queueInsert(b *pgx.Batch, of *records) {
@@ -279,7 +304,7 @@ func (k *columns) queueInsert(b *pgx.Batch, of *records) {
 // The caller's context is for getting a connection. After that, the group runs
 // to its end: giving up half-way would save nothing, and would leave every
 // outcome to be settled.
-func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit) (idSet, error) {
+func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit, asking bool) (idSet, error) {
 	conn, err := s.commits.Acquire(ctx)
 	if err != nil {
 		return nil, &notSentError{err}
@@ -296,7 +321,7 @@ func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit) (idSet, 
 		room.reset()
 		s.rooms.Put(room)
 	}()
-	queries := queueGroup(&b, commits, room)
+	queries := queueGroup(&b, commits, asking, room)
 	held := make(idSet, len(commits))
 	conn.Conn().PgConn().Frontend().Send(roomFor(&b))
 	results := conn.SendBatch(ctx, &b)

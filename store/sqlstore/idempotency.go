@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,12 +24,12 @@ const (
 	JOIN greenroom_idempotency AS i ON i.id = r.id WHERE i.expires_at > clock_timestamp()`
 )
 
-// writeRecords is how records are written, from held. Between deciding that a key
-// is free and this, another commit may have taken it: one of records alone,
-// which moves no version, or of an actor without a row. Or an expired record is
-// in its place. Either way the primary key fails the group as a whole, and it
-// goes again after removeExpired. An ON CONFLICT, which would spare that, costs
-// every other group half as much again.
+// writeRecords is how records are written, from held. A key may be taken: nobody
+// has asked (see repeats), or another commit came between the question and this,
+// one of records alone, which moves no version, or of an actor without a row. Or
+// an expired record is in its place. Either way the primary key fails the group
+// as a whole, and it goes again after removeExpired, asking. An ON CONFLICT,
+// which would spare that, costs every other group half as much again.
 const writeRecords = `INSERT INTO greenroom_idempotency (id, commit_id, shard, expires_at, record)
 SELECT h.id, h.commit_id, h.shard, clock_timestamp() + h.ttl * interval '1 microsecond', h.record FROM held AS h`
 
@@ -40,6 +41,34 @@ func isRecordInPlace(err *pgconn.PgError) bool {
 	return err.Code == "23505" && err.ConstraintName == "greenroom_idempotency_pkey"
 }
 
+// repeats decides whether updates ask for their keys before they write. A key is
+// new almost always, and then the question costs a third of what recording it
+// does, for nothing: the primary key keeps a second record out by itself. It does
+// so by failing the whole group, though, and a client may repeat keys all the
+// time. So after a key was found, as many commits ask as would have cost what
+// the failed group did: groups that fail cost no more than asking always does.
+type repeats struct{ left atomic.Int64 }
+
+// doubts is how many commits ask after a key was found. A group costs 20 to
+// 40 µs a row, the question 2 to 3.
+const doubts = 16 * maxGroupRows
+
+// found notes that a key was recorded already.
+func (r *repeats) found() { r.left.Store(doubts) }
+
+// expected reports whether a group of commits is to ask.
+func (r *repeats) expected(group []*attempt) bool {
+	if r.left.Load() <= 0 {
+		return false
+	}
+	for _, a := range group {
+		if len(a.commit.Effects.Idempotency) > 0 {
+			r.left.Add(-1)
+		}
+	}
+	return true
+}
+
 // makeRoom removes expired records of the calls that a group records, if the
 // group failed for one, and returns what is left to be decided: a commit whose
 // own records are in its way was applied before, and is answered.
@@ -48,6 +77,7 @@ func (s *Store) makeRoom(ctx context.Context, group []*attempt, cause error) ([]
 	if !errors.As(cause, &server) || !isRecordInPlace(server) {
 		return group, nil
 	}
+	s.repeats.found()
 	var k records
 	for _, a := range group {
 		k.add(a.commit)
@@ -97,6 +127,7 @@ WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.commit_id = c.comm
 
 // records are the recorded calls of one statement, turned on their side.
 type records struct {
+	dialect             dialect // decides about shards
 	apps, types, actors texts
 	readVersions, ttls  int8s
 	commitIDs, ids      uuids
@@ -111,7 +142,8 @@ func (k *records) reset() {
 	clear(k.types)
 	clear(k.actors)
 	*k = records{
-		apps: k.apps[:0], types: k.types[:0], actors: k.actors[:0], readVersions: k.readVersions[:0], ttls: k.ttls[:0],
+		dialect: k.dialect,
+		apps:    k.apps[:0], types: k.types[:0], actors: k.actors[:0], readVersions: k.readVersions[:0], ttls: k.ttls[:0],
 		commitIDs: k.commitIDs[:0], ids: k.ids[:0], shards: k.shards[:0], values: k.values[:0], buffer: k.buffer[:0],
 	}
 }
@@ -129,11 +161,22 @@ func (k *records) addSome(c *actor.Commit, some []actor.IdempotencyRecord) {
 		k.ttls = append(k.ttls, r.TTL.Microseconds())
 		k.commitIDs = append(k.commitIDs, uuid(c.ID))
 		k.ids = append(k.ids, uuid(id))
-		k.shards = append(k.shards, int16(id[0]%shards))
+		k.shards = append(k.shards, k.dialect.recordShard(id))
 		start := len(k.buffer)
 		k.buffer = store.AppendRecord(k.buffer, r)
 		k.values = append(k.values, k.buffer[start:]) // what it is moved out of, it keeps
 	}
+}
+
+// recordShard says where in the index of expiries a record goes. On PostgreSQL
+// all go to one end of it, which is where an index is cheapest to write to: one
+// end for each shard takes almost twice as long. Records that are there already
+// may be in any shard.
+func (d dialect) recordShard(id store.RecordID) int16 {
+	if d == cockroach {
+		return int16(id[0] % shards)
+	}
+	return 0
 }
 
 func (k *records) queueHeld(b *pgx.Batch) {
@@ -173,6 +216,9 @@ func (s *Store) refusals(ctx context.Context, refused []*attempt) {
 		return
 	}
 	exist, err := s.takenBy(ctx, &keyed)
+	if len(exist) > 0 {
+		s.repeats.found()
+	}
 	for _, a := range refused {
 		switch {
 		case len(a.commit.Effects.Idempotency) == 0:

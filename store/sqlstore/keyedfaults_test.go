@@ -40,54 +40,72 @@ func (b *broken) recorded(c actor.Commit, applied bool) {
 // that has a statement of its own: what was answered is what is there, and
 // sending all of it again never has a second effect.
 func TestKeyedCommitFaults(t *testing.T) {
-	b := behindProxy(t, sqlstore.Config{})
 	faults := append(commitFaults[:len(commitFaults):len(commitFaults)], struct {
 		name string
 		pgproxy.Fault
 		want error
 	}{"done up to its Sync", pgproxy.Fault{Do: pgproxy.LoseSync}, actor.ErrStale})
-	for n, c := range faults {
-		t.Run(c.name, func(t *testing.T) {
-			b := b.of(t)
-			name := func(what string) string { return fmt.Sprintf("%s-%d", what, n) }
-			taken := keyed(write(key(name("taken")), actor.Row{}, `{"n":1}`), "k")
-			if err := b.around.Commit(t.Context(), []actor.Commit{taken})[0]; err != nil {
-				t.Fatal(err)
-			}
-			alone := func(id string, row actor.Row) actor.Commit {
-				return keyed(actor.Commit{ID: actor.NewCommitID(), Key: key(name(id)), ReadVersion: row.Version}, "k", "l")
-			}
-			commits := []actor.Commit{
-				keyed(write(key(name("old")), b.stored(name("old")), `{"n":2}`), "k", "l"),
-				keyed(write(key(name("new")), actor.Row{}, `{"n":2}`), "k", "l"),
-				alone("alone", b.stored(name("alone"))),
-				alone("none", actor.Row{}),
-			}
-			second := keyed(write(taken.Key, b.load(taken.Key), `{"n":2}`), "k")
-			c.On = writeStatement
-			b.proxy.Plan(t, c.Fault)
-			errs := b.s.Commit(t.Context(), append(commits[:len(commits):len(commits)], second))
-			for i, commit := range commits {
-				b.is(commit.Key.ID, errs[i], c.want)
-				b.recorded(commit, c.want == nil)
-			}
-			b.became(commits[0], c.want == nil)
-			b.became(commits[1], c.want == nil)
-			b.became(second, false)
-			b.recorded(taken, true)
-			again := error(actor.ErrStale)
-			switch {
-			case c.want == nil:
-				again = actor.ErrKeyExists
-			case errors.Is(c.want, actor.ErrUnavailable):
-				again = nil
-			}
-			errs = b.s.Commit(t.Context(), commits)
-			for i, commit := range commits {
-				b.is(commit.Key.ID+" again", errs[i], again)
-				b.recorded(commit, !errors.Is(again, actor.ErrStale))
+	for _, repeated := range []bool{false, true} {
+		t.Run(fmt.Sprintf("with a key that is taken %t", repeated), func(t *testing.T) {
+			b := behindProxy(t, sqlstore.Config{})
+			for n, c := range faults {
+				t.Run(c.name, func(t *testing.T) {
+					c.On = writeStatement
+					b.of(t).keyedFault(n, repeated, c.Fault, c.want)
+				})
 			}
 		})
+	}
+}
+
+// keyedFault breaks one group; with a key that is taken, the store has found
+// another such key before, so that the group asks.
+func (b *broken) keyedFault(n int, repeated bool, fault pgproxy.Fault, want error) {
+	b.Helper()
+	name := func(what string) string { return fmt.Sprintf("%s-%d", what, n) }
+	alone := func(id string, row actor.Row) actor.Commit {
+		return keyed(actor.Commit{ID: actor.NewCommitID(), Key: key(name(id)), ReadVersion: row.Version}, "k", "l")
+	}
+	commits := []actor.Commit{
+		keyed(write(key(name("old")), b.stored(name("old")), `{"n":2}`), "k", "l"),
+		keyed(write(key(name("new")), actor.Row{}, `{"n":2}`), "k", "l"),
+		alone("alone", b.stored(name("alone"))),
+		alone("none", actor.Row{}),
+	}
+	all := commits[:len(commits):len(commits)]
+	var taken, second actor.Commit
+	if repeated {
+		taken = keyed(write(key(name("taken")), actor.Row{}, `{"n":1}`), "k")
+		if err := b.around.Commit(b.Context(), []actor.Commit{taken})[0]; err != nil {
+			b.Fatal(err)
+		}
+		second = keyed(write(taken.Key, b.load(taken.Key), `{"n":2}`), "k")
+		b.is("a taken key", b.s.Commit(b.Context(), []actor.Commit{second})[0], actor.ErrKeyExists)
+		all = append(all, second)
+	}
+	b.proxy.Plan(b.T, fault)
+	errs := b.s.Commit(b.Context(), all)
+	for i, commit := range commits {
+		b.is(commit.Key.ID, errs[i], want)
+		b.recorded(commit, want == nil)
+	}
+	b.became(commits[0], want == nil)
+	b.became(commits[1], want == nil)
+	if repeated {
+		b.became(second, false)
+		b.recorded(taken, true)
+	}
+	again := error(actor.ErrStale)
+	switch {
+	case want == nil:
+		again = actor.ErrKeyExists
+	case errors.Is(want, actor.ErrUnavailable):
+		again = nil
+	}
+	errs = b.s.Commit(b.Context(), commits)
+	for i, commit := range commits {
+		b.is(commit.Key.ID+" again", errs[i], again)
+		b.recorded(commit, !errors.Is(again, actor.ErrStale))
 	}
 }
 

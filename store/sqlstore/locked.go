@@ -127,7 +127,7 @@ func writeTurn(tx pgx.Tx, held uint64, c *actor.Commit, s *Store) error {
 	defer cancel()
 	over := *c
 	over.ReadVersion = held
-	var k records
+	k := records{dialect: s.dialect}
 	k.add(&over)
 	if len(k.ids) > 0 {
 		exists := false

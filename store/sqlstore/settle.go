@@ -187,6 +187,6 @@ func fenceBatch(commits []*actor.Commit) *pgx.Batch {
 	if k := &updates; len(k.ids) > 0 {
 		b.Queue(fenceUpdates, k.apps, k.types, k.ids, k.readVersions)
 	}
-	queueGroup(&b, tombstones, new(groupParts))
+	queueGroup(&b, tombstones, false, new(groupParts))
 	return &b
 }

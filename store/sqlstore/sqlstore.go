@@ -96,7 +96,8 @@ type Store struct {
 	turns   *pgxpool.Pool
 	general *pgxpool.Pool
 
-	rooms sync.Pool // of *groupParts
+	rooms   sync.Pool // of *groupParts
+	repeats repeats
 
 	sweep       sweeper
 	recordSweep sweeper
@@ -123,10 +124,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 
 	s := &Store{cfg: cfg, log: cfg.Logger}
-	s.rooms.New = func() any { return new(groupParts) }
 	if s.dialect, err = detect(ctx, conn); err != nil {
 		return nil, err
 	}
+	s.rooms.New = func() any { return newGroupParts(s.dialect) }
 	if err := s.migrate(ctx, base.ConnConfig); err != nil {
 		return nil, err
 	}

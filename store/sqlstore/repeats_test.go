@@ -1,0 +1,128 @@
+package sqlstore_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store/sqlstore"
+	"github.com/greenroom-run/greenroom/store/sqlstore/internal/pgproxy"
+)
+
+// groups counts the groups that a store sends.
+type groups struct{ asking, others atomic.Int64 }
+
+func (g *groups) watch(p *pgproxy.Proxy) {
+	p.Random(0, func(_ *rand.Rand, u pgproxy.Unit) *pgproxy.Fault {
+		switch {
+		case !strings.Contains(u.SQL, writeStatement):
+		case strings.Contains(u.SQL, "expires_at > clock_timestamp()"):
+			g.asking.Add(1)
+		default:
+			g.others.Add(1)
+		}
+		return nil
+	})
+}
+
+// sent checks what was sent since it was called last.
+func (g *groups) sent(b *broken, asking, others int64) {
+	b.Helper()
+	if a, o := g.asking.Swap(0), g.others.Swap(0); a != asking || o != others {
+		b.Errorf("%d groups that ask for their keys and %d others were sent, want %d and %d", a, o, asking, others)
+	}
+}
+
+// TestRepeatedKeys sends groups in which one key is taken: nobody asks for the
+// first, which fails whole and goes again; those after it fail nobody, however
+// often the key is repeated.
+func TestRepeatedKeys(t *testing.T) {
+	b := behindProxy(t, sqlstore.Config{})
+	var sent groups
+	sent.watch(b.proxy)
+	row := func(id string) actor.Row { return b.load(key(id)) }
+	taken := keyed(write(key("taken"), b.stored("taken"), `{"n":2}`), "k")
+	if err := b.around.Commit(t.Context(), []actor.Commit{taken})[0]; err != nil {
+		t.Fatal(err)
+	}
+	const neighbours = 20
+	for i := range neighbours {
+		b.stored(fmt.Sprint(i))
+	}
+	for round := range 4 {
+		var commits []actor.Commit
+		for i := range neighbours {
+			commits = append(commits, keyed(write(key(fmt.Sprint(i)), row(fmt.Sprint(i)), `{"n":2}`), fmt.Sprint("k", round), fmt.Sprint("l", round)))
+		}
+		if round > 0 {
+			second := keyed(write(taken.Key, row("taken"), `{"n":3}`), "k")
+			if round == 3 { // not as the first of its commit
+				second.Effects.Idempotency = nil
+				second = keyed(second, "new", "k")
+			}
+			commits = append(commits, second)
+		}
+		errs := b.s.Commit(t.Context(), commits)
+		for i, c := range commits[:neighbours] {
+			b.is(c.Key.ID, errs[i], nil)
+			b.became(c, true)
+			b.recorded(c, true)
+		}
+		if round > 0 {
+			b.is("a taken key", errs[neighbours], actor.ErrKeyExists)
+			b.became(taken, true)
+			b.recorded(taken, true)
+		}
+		switch round {
+		case 0:
+			sent.sent(b, 0, 1)
+		case 1:
+			sent.sent(b, 1, 1)
+		default:
+			sent.sent(b, 1, 0)
+		}
+	}
+	if _, ok, err := b.around.LoadIdempotency(t.Context(), taken.Key, "Add", "new"); ok || err != nil {
+		t.Errorf("a refused commit left a record: %t, %v", ok, err)
+	}
+}
+
+// TestExpiredRecordInPlace puts a record in the place of one that has expired and
+// was not swept, without asking for it; it is swept once.
+func TestExpiredRecordInPlace(t *testing.T) {
+	b := behindProxy(t, sqlstore.Config{})
+	var sent groups
+	sent.watch(b.proxy)
+	old := keyed(write(key("a"), b.stored("a"), `{"n":2}`), "k")
+	old.Effects.Idempotency[0].TTL = time.Microsecond
+	b.is("brief", b.s.Commit(t.Context(), []actor.Commit{old})[0], nil)
+	sent.sent(b, 0, 1)
+	for there := true; there; {
+		_, ok, err := b.around.LoadIdempotency(t.Context(), old.Key, "Add", "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		there = ok
+	}
+	again := keyed(write(key("a"), b.load(key("a")), `{"n":3}`), "k")
+	again.Effects.Idempotency[0].TTL = time.Microsecond
+	b.is("in its place", b.s.Commit(t.Context(), []actor.Commit{again})[0], nil)
+	sent.sent(b, 1, 1)
+	b.became(again, true)
+	swept := 0
+	for swept == 0 { // until the second has expired
+		n, err := b.around.SweepIdempotency(t.Context(), 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		swept += n
+	}
+	n, err := b.around.SweepIdempotency(t.Context(), 100)
+	if swept += n; swept != 1 || err != nil {
+		t.Errorf("%d records were swept, %v; want 1", swept, err)
+	}
+}
