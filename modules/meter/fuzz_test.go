@@ -79,7 +79,7 @@ func checkRefused(t *testing.T, wasm []byte) {
 // measure, only the end of a test that would not end.
 func checkEnds(t *testing.T, metered []byte) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	machine, err := start(t, interpreter().WithCloseOnContextDone(true), metered, &tank{amount: 5_000, refills: 1})
 	if err != nil {

@@ -60,6 +60,7 @@ var contexts = suite{"Context", []testCase{
 		hold := sync.OnceFunc(func() { close(holding) }) // the turn may run again
 		f.together(
 			func() {
+				defer hold() // also if it never ran
 				_, err := f.s.LockedTurn(f.ctx(), f.key("a"), func(_ context.Context, row actor.Row) (*actor.Commit, error) {
 					hold()
 					<-release

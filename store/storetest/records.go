@@ -427,7 +427,7 @@ func (f *fixture) hasNone(k actor.Key, r actor.IdempotencyRecord) {
 // expired waits until the record of Add under a key has expired.
 func (f *fixture) expired(k actor.Key, key string) {
 	f.Helper()
-	ctx, cancel := context.WithTimeout(f.ctx(), time.Minute)
+	ctx, cancel := context.WithTimeout(f.ctx(), 5*time.Minute)
 	defer cancel()
 	for {
 		_, ok, err := f.s.LoadIdempotency(ctx, k, "Add", key)

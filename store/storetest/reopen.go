@@ -167,16 +167,24 @@ func crashUnderLoad(t *testing.T, m Medium) {
 		f.s = m.Open(t)
 		total += f.afterCrash(rec, actors)
 		s := f.s
-		var clients sync.WaitGroup
-		progress := make(chan struct{}, 1<<20)
+		var clients, writing sync.WaitGroup
+		progress, refused := make(chan struct{}, 1<<20), make(chan struct{})
 		for i := range writers {
-			clients.Go(func() { writeUntilDown(t.Context(), s, f, rec, i, writers, actors, progress) })
+			writing.Go(func() { writeUntilDown(t.Context(), s, f, rec, i, writers, actors, progress) })
 		}
+		clients.Go(func() {
+			writing.Wait()
+			close(refused)
+		})
 		for range readers {
 			clients.Go(func() { readUntilDown(t.Context(), s, f, rec, actors) })
 		}
 		for range 5 + rng.IntN(40) {
-			<-progress
+			select {
+			case <-progress:
+			case <-refused:
+				t.Fatal("every writer was refused before the store was down")
+			}
 		}
 		rec.mu.Lock()
 		known := loadRecord{acked: clone(rec.acked), seen: clone(rec.seen)}
