@@ -295,7 +295,7 @@ func TestWatch(t *testing.T) {
 		t.Helper()
 		select {
 		case <-w.Changes:
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("no change seen of %s", what)
 		}
 	}

@@ -16,12 +16,16 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/server"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files and docs/cli.md")
+
+// patience is far more than anything takes here, on the busiest machine.
+const patience = 10 * time.Minute
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"greenroom": main})
@@ -107,6 +111,7 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 		DataDir:  ts.MkAbs("server-data"),
 		CacheDir: ts.Getenv("GREENROOM_CACHE_DIR"),
 		Server:   server.Config{Addr: "127.0.0.1:0"},
+		Limits:   host.Limits{TurnDeadline: patience},
 		Logger:   slog.New(slog.DiscardHandler),
 	}
 	if len(args) == 1 {
@@ -116,7 +121,7 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Check(n.Start(context.Background()))
 	ts.Defer(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := n.Stop(ctx); err != nil {
 			ts.Fatalf("stop the server: %v", err)
@@ -151,7 +156,7 @@ func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	deadline := time.After(3 * time.Minute)
+	deadline := time.After(patience)
 	for {
 		err := ts.Exec(args[1], args[2:]...)
 		if err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
