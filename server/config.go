@@ -68,6 +68,8 @@ type Config struct {
 	Logs *Logs
 	// Gauges are served with Metrics. Defaults to none.
 	Gauges Gauges
+	// Calls is told of what is under way. Defaults to nobody.
+	Calls Calls
 	// Logger defaults to [slog.Default].
 	Logger *slog.Logger
 	// Clock says what time it is, for connection deadlines and durations: it
@@ -161,6 +163,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Logs == nil {
 		c.Logs = NewLogs()
+	}
+	if c.Calls == nil {
+		c.Calls = nobody{}
 	}
 	return c
 }

@@ -74,6 +74,10 @@ func (s *Server) bodyDeadline() time.Time { return s.conf.Clock().Add(s.conf.Bod
 // ServeHTTP serves one exchange.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route := s.routes.find(r.URL.Path)
+	if !route.streaming {
+		s.conf.Calls.Enter()
+		defer s.conf.Calls.Leave()
+	}
 	x := &exchange{
 		ResponseWriter: w,
 		server:         s,

@@ -92,6 +92,8 @@ func (a *actorService) InvokeStream(ctx context.Context, stream *connect.BidiStr
 		return err
 	}
 	defer a.s.streams.close()
+	a.s.conf.Calls.Enter() // once more than any request
+	defer a.s.conf.Calls.Leave()
 	return newInvokeStream(ctx, cut, exchangeOf(ctx), stream.Conn()).run()
 }
 
