@@ -462,7 +462,8 @@ func TestAges(t *testing.T) {
 func TestManyReadersReadOnce(t *testing.T) {
 	s := openStore(t)
 	counted := &counting{Store: s}
-	service, err := grants.New(grants.Config{Store: counted})
+	now := time.Now() // and it stays that
+	service, err := grants.New(grants.Config{Store: counted, Clock: func() time.Time { return now }})
 	ok(t, err)
 	var wg sync.WaitGroup
 	for range 50 {
