@@ -13,11 +13,12 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/internal/leaktest"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 // fakeHost does what a test wants; by itself it echoes.
 type fakeHost struct {

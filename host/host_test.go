@@ -19,9 +19,10 @@ import (
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/hosttest"
 	"github.com/greenroom-run/greenroom/host/pipeline"
+	"github.com/greenroom-run/greenroom/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 // stage is a started host over a fake store, for tests in a synctest bubble.
 type stage struct {

@@ -13,12 +13,13 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/leaktest"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 const app = "shop"
 

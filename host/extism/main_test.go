@@ -11,9 +11,10 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 // newEngine makes an engine that gives guests far more time to start than they
 // need, however busy the machine is, unless cfg says otherwise.

@@ -17,12 +17,13 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/leaktest"
 	"go.uber.org/goleak"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the traces in testdata really give")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 func key(id string) actor.Key { return actor.Key{App: "app", Type: "T", ID: id} }
 

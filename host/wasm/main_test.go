@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/internal/leaktest"
 )
 
 // compiledGuests is where the tests of real guests share what they compile,
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	compiledGuests = dir
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(leaktest.Patient(m), goleak.Cleanup(func(code int) {
 		os.RemoveAll(dir)
 		os.Exit(code)
 	}))
