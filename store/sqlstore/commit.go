@@ -145,13 +145,13 @@ func (s *Store) decideHalves(ctx context.Context, group []*attempt) bool {
 }
 
 // commitAround decides a group of which some rows are locked by others: the free
-// ones go at once, the locked ones as they come free, each on its own, for as
-// long as LockWait.
+// ones go at once, however slow the database is, the locked ones as they come free,
+// each on its own, for as long as LockWait.
 func (s *Store) commitAround(ctx context.Context, group []*attempt) {
 	wait, cancel := context.WithTimeout(ctx, s.cfg.LockWait)
 	defer cancel()
-	for len(group) > 0 {
-		if wait.Err() != nil {
+	for tried := false; len(group) > 0; tried = true {
+		if tried && wait.Err() != nil {
 			if err := ctx.Err(); err != nil {
 				answer(group, err)
 			} else {
@@ -159,15 +159,12 @@ func (s *Store) commitAround(ctx context.Context, group []*attempt) {
 			}
 			return
 		}
-		free, stuck, err := s.probe(wait, group)
+		free, stuck, err := s.probe(ctx, group)
 		if err != nil {
-			if wait.Err() == nil {
-				answer(group, asStoreError(ctx, "commit: find the locked rows", err))
-				return
-			}
-			continue
+			answer(group, asStoreError(ctx, "commit: find the locked rows", err))
+			return
 		}
-		left := s.bisect(wait, free)
+		left := s.bisect(ctx, free)
 		if len(stuck) > 0 {
 			// One waits in the row's queue; asking only when it happens to be
 			// free could go on for ever.

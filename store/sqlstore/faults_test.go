@@ -20,6 +20,7 @@ const (
 	writeStatement = "updated_at = clock_timestamp()" // of groups and of locked turns
 	fenceStatement = "version = a.version + 1"
 	lockStatement  = "FOR UPDATE"
+	probeStatement = "SKIP LOCKED"
 )
 
 // broken is a store behind a proxy, and one that goes around it to see what

@@ -85,13 +85,20 @@ func TestLockedRowHoldsUpNobodyElse(t *testing.T) {
 }
 
 // A row that stays locked is refused as unavailable, was not written, and may
-// go again.
+// go again. Its neighbours are written although that takes longer than LockWait.
 func TestRowThatStaysLocked(t *testing.T) {
-	b := behindProxy(t, sqlstore.Config{LockWait: 300 * time.Millisecond})
+	const lockWait = 50 * time.Millisecond
+	b := behindProxy(t, sqlstore.Config{LockWait: lockWait})
 	commits := b.group(5)
 	tx := b.begin()
 	b.lock(tx, commits[1].Key)
-	for i, err := range b.s.Commit(t.Context(), commits) {
+	slow := b.proxy.Plan(t, pgproxy.Fault{On: probeStatement, Do: pgproxy.Hold})
+	answers := make(chan []error, 1)
+	go func() { answers <- b.s.Commit(t.Context(), commits) }()
+	<-slow.Struck()
+	<-time.After(2 * lockWait) // of the store's time
+	slow.Release()
+	for i, err := range <-answers {
 		if i == 1 {
 			b.is("the locked one", err, actor.ErrUnavailable)
 			continue
@@ -233,7 +240,7 @@ func TestDeadClientOfALockedTurn(t *testing.T) {
 
 // A statement that the server ends for its length has not applied.
 func TestStatementTimeout(t *testing.T) {
-	b := behindProxy(t, sqlstore.Config{StatementTimeout: 2 * time.Second})
+	b := behindProxy(t, sqlstore.Config{StatementTimeout: 5 * time.Second})
 	b.exec(`CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$;
 		CREATE TRIGGER slow BEFORE INSERT ON greenroom_actor FOR EACH ROW WHEN (NEW.id = 'slow') EXECUTE FUNCTION slow()`)
 	c := write(key("slow"), actor.Row{}, `{}`)
