@@ -29,7 +29,7 @@ func BenchmarkPipelined(b *testing.B) {
 func benchmarkBare(b *testing.B, lanes, group int) {
 	b.Helper()
 	options := &pebble.Options{
-		MemTableSize: 16 << 20, FormatMajorVersion: pebble.FormatWALSyncChunks, L0CompactionThreshold: 4, L0StopWritesThreshold: 1000,
+		MemTableSize: 16 << 20, FormatMajorVersion: pebble.FormatWALSyncChunks, L0CompactionThreshold: 16, L0StopWritesThreshold: 1000,
 		MemTableStopWritesThreshold: 3, Logger: quiet{},
 	}
 	// As the store has it.

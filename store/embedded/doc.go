@@ -45,6 +45,22 @@
 // With the ID at the end, keys of a type sort as the IDs do, and the range of a
 // type is exact, since neither an app nor a type can contain a '|'.
 //
+// # Recorded calls
+//
+// A commit that records a call must know that its key is not recorded. It is
+// almost never, and to search for it would cost as much as to write the record,
+// so the writer has filters in memory, of up to 32 MiB, for some 20 million
+// records, and searches only where they say that it may be there. They are never
+// wrong about a key that is there: every record is added before it is applied,
+// and a filter goes when all its records have expired. Records for which there
+// was no room are not lost, they only make the writer search: for every key,
+// until the last of them has expired. So do those of an earlier process, until
+// their IDs have been read from the index of expiries, beside what else goes on.
+//
+// A record in the place of an expired one is written over it unseen. The index
+// then has an entry for each of the two; the sweep goes by the time in the
+// record.
+//
 // # Large states
 //
 // A commit writes the whole state again, however little of it changed. Writing

@@ -77,3 +77,18 @@ func (s *Store) CutUpload(app string, d actor.Digest) error {
 	}
 	return s.db.Apply(b, pebble.Sync)
 }
+
+// Blind reports whether the writer looks for every key, not having read yet which
+// calls were recorded before the folder was opened.
+func (s *Store) Blind(ctx context.Context) (blind bool, err error) {
+	err = s.write(ctx, writeOptions{}, func(tx *tx) error {
+		blind = s.seen.unread > tx.now
+		return nil
+	})
+	return blind, err
+}
+
+// PutExpiry puts an entry into the index of expiries.
+func (s *Store) PutExpiry(key string, ids []byte) error {
+	return s.db.Set([]byte(expirySpace+key), ids, pebble.Sync)
+}

@@ -152,9 +152,10 @@ func callsOf(commits []actor.Commit) []call {
 	return calls
 }
 
-// lookUp finds out which calls are recorded already. It goes through them in the
-// order of their keys, so that what one search has read is at hand for the next;
-// backwards, since Pebble would first try what comes after the last key otherwise.
+// lookUp finds out which calls are recorded already. It looks for those alone that
+// may be, in the order of their keys, so that what one search has read is at hand
+// for the next; backwards, since Pebble would first try what comes after the last
+// key otherwise.
 func (t *tx) lookUp(calls []call) error {
 	if len(calls) == 0 {
 		return nil
@@ -164,12 +165,19 @@ func (t *tx) lookUp(calls []call) error {
 		t.calls[i] = &calls[i]
 	}
 	slices.SortFunc(t.calls, func(a, b *call) int { return bytes.Compare(a.id[:], b.id[:]) })
-	f, err := t.s.find(&recordKeys)
-	if err != nil {
-		return err
-	}
-	defer f.close()
+	t.s.seen.tidy(t.now)
+	var f *finder
 	for _, c := range slices.Backward(t.calls) {
+		if !t.s.seen.has(c.id, t.now) {
+			continue
+		}
+		if f == nil {
+			var err error
+			if f, err = t.s.find(&recordKeys); err != nil {
+				return err
+			}
+			defer f.close()
+		}
 		old, err := readRecord(f, c.key)
 		if err != nil {
 			return err
@@ -209,6 +217,7 @@ func (t *tx) record() {
 		appendStoredRecord(op.Value[:0], c.key, expires, c.commit.ID, c.record)
 		t.must(op.Finish())
 		t.wrote(c.key)
+		t.s.seen.add(c.id, expires)
 		if t.expiring == nil {
 			t.expiring = make(map[int64][]byte)
 		}

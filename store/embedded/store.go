@@ -40,6 +40,7 @@ type Store struct {
 	writer sync.WaitGroup
 
 	heads   heads // the writer's own
+	seen    seen  // the writer's own
 	tx      tx    // the writer's own, of its latest decision
 	flights flights
 	turns   keyLocks
@@ -103,6 +104,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s.logs.on.Store(true)
 	s.writer.Go(s.runWriter)
+	if s.seen.unread > 0 {
+		s.writer.Go(s.learn)
+	}
 	return s, nil
 }
 
@@ -133,11 +137,14 @@ func (s *Store) options(cfg Config) *pebble.Options {
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
 		MemTableSize:                uint64(cfg.MemTableBytes),
 		MemTableStopWritesThreshold: 3,
-		L0CompactionThreshold:       4,
-		L0StopWritesThreshold:       1000,
-		MaxOpenFiles:                1000,
-		Logger:                      &pebbleLogger{log: cfg.Logger, fail: s.fail},
-		EventListener:               s.listener(),
+		// Eight flushes, not two, until the first level is merged into the next:
+		// keys of records are random, so each merge rewrites all of that one. A
+		// read asks as many filters more.
+		L0CompactionThreshold: 16,
+		L0StopWritesThreshold: 1000,
+		MaxOpenFiles:          1000,
+		Logger:                &pebbleLogger{log: cfg.Logger, fail: s.fail},
+		EventListener:         s.listener(),
 	}
 	// Most loads of a cold key find nothing: a new actor. The filter, 10 bits
 	// per key, answers those from memory: see finder.
@@ -173,6 +180,9 @@ func (s *Store) prepare() error {
 	}
 	if len(last) == 8 {
 		s.clock.last = int64(binary.BigEndian.Uint64(last))
+	}
+	if s.seen.unread, err = s.lastExpiry(); err != nil {
+		return err
 	}
 	if err := clearUploads(s.db, batch); err != nil {
 		return err

@@ -66,7 +66,7 @@ func (s Pebble) open() (*pebble.DB, [][]byte, error) {
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
 		MemTableSize:                16 << 20,
 		MemTableStopWritesThreshold: 3,
-		L0CompactionThreshold:       4,
+		L0CompactionThreshold:       16,
 		L0StopWritesThreshold:       1000,
 		MaxOpenFiles:                1000,
 		CacheSize:                   64 << 20,
