@@ -30,7 +30,18 @@ func (p *patient) Run() int {
 	if code != 0 {
 		return code
 	}
-	for end := time.Now().Add(patience); goleak.Find(p.options...) != nil && time.Now().Before(end); {
-	}
+	await(p.options)
 	return code
+}
+
+// None is [goleak.VerifyNone] with the same patience.
+func None(tb testing.TB, options ...goleak.Option) {
+	tb.Helper()
+	await(options)
+	goleak.VerifyNone(tb, options...)
+}
+
+func await(options []goleak.Option) {
+	for end := time.Now().Add(patience); goleak.Find(options...) != nil && time.Now().Before(end); {
+	}
 }

@@ -28,8 +28,8 @@ var watchdog string
 
 const (
 	superuser = "greenroom"
-	// startLimit bounds one start of a server on a loaded machine.
-	startLimit = 60 * time.Second
+	// startLimit bounds one start of a server, or its end, on a loaded machine.
+	startLimit = 3 * time.Minute
 )
 
 // Server is a private PostgreSQL. Its methods are for one goroutine at a time.
@@ -110,7 +110,7 @@ func (s *Server) data() string { return filepath.Join(s.folder, "data") }
 func (s *Server) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.folder
-	cmd.Env = append(environment(), "PGPASSWORD="+s.password, "PGCONNECT_TIMEOUT=10")
+	cmd.Env = append(environment(), "PGPASSWORD="+s.password, "PGCONNECT_TIMEOUT=60")
 	if s.as != nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as}
 	}

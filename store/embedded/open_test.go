@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/leaktest"
 	"github.com/greenroom-run/greenroom/store/embedded"
 	"go.uber.org/goleak"
 )
@@ -183,5 +184,5 @@ func TestCloseLeavesNothingRunning(t *testing.T) {
 	must(t, err)
 	must(t, s.Check(t.Context()))
 	must(t, s.Close())
-	goleak.VerifyNone(t, before)
+	leaktest.None(t, before)
 }
