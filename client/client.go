@@ -140,6 +140,9 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 		if err == nil {
 			return reply, nil
 		}
+		if err.Kind == KindDeadline && err.cause == nil && isOver(ctx) {
+			err.cause = context.DeadlineExceeded // as the caller would be told here
+		}
 		unknown = unknown || err.OutcomeUnknown
 		again := err.Retryable || err.OutcomeUnknown && repeatable && c.ctx.Err() == nil
 		if !again || attempt == c.conf.MaxAttempts {
@@ -150,6 +153,13 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 			return Reply{}, err.after(unknown)
 		}
 	}
+}
+
+// isOver tells whether a context's deadline has passed, for the server, which is
+// told the time that is left in milliseconds and may notice first.
+func isOver(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < time.Millisecond
 }
 
 // after completes the error of the last attempt with what the ones before left
