@@ -126,16 +126,19 @@ func TestServerRestarts(t *testing.T) {
 	h := &fakeHost{}
 	var mu sync.Mutex
 	runs := make(map[string]int)
+	const callers, each = 16, 100
+	ran := make(chan struct{}, callers*each)
 	h.does(func(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
 		mu.Lock()
-		runs[string(inv.Payload.Data)]++
-		mu.Unlock()
+		defer mu.Unlock()
+		if runs[string(inv.Payload.Data)]++; runs[string(inv.Payload.Data)] == 1 {
+			ran <- struct{}{}
+		}
 		return actor.Reply{Payload: inv.Payload}, nil
 	})
 	s := startServer(t, h, "127.0.0.1:0", nil)
 	addr := s.Addr().String()
 	c := newClient(t, "http://"+addr, nil)
-	const callers, each = 16, 100
 	var working sync.WaitGroup
 	for caller := range callers {
 		working.Go(func() {
@@ -149,11 +152,16 @@ func TestServerRestarts(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { working.Wait(); close(done) }()
-	for n := 1; n <= 3; n++ {
-		for enough := false; !enough; {
-			mu.Lock()
-			enough = len(runs) >= n*callers*each/5
-			mu.Unlock()
+	for range 3 {
+		for range callers * each / 5 {
+			select {
+			case <-ran:
+			case <-done:
+				if len(ran) == 0 {
+					t.Fatal("too few calls ran")
+				}
+				<-ran
+			}
 		}
 		stopServer(t, s)
 		s = startServer(t, h, addr, nil)

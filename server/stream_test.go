@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -426,6 +427,7 @@ func TestInvokeStreamBatches(t *testing.T) {
 		st.mu.Lock()
 		ready = len(st.ready.Replies)
 		st.mu.Unlock()
+		runtime.Gosched()
 	}
 	if got := <-conn.sent; !slices.Equal(got, []uint64{1}) {
 		t.Errorf("the first message has %v", got)
