@@ -27,6 +27,7 @@ func hotParts(ctx context.Context, r *rig.Rig, rec *bar.Record, run int, fsyncs 
 	if err != nil {
 		return err
 	}
+	rec.Note("turns of one actor follow each other: without anything around the guest they would be %.1f times the fsyncs", guest.Rate()/fsyncs)
 	stream, err := streamAlone(ctx, r, rec, run, hotCalls)
 	if err == nil {
 		asked := float64(runtime.NumCPU()) / (wantFsyncs * fsyncs) * float64(time.Second)
