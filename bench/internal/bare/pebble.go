@@ -1,10 +1,14 @@
 package bare
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"log"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -27,7 +31,13 @@ type Pebble struct {
 	Plan       load.Plan
 	Group      int
 	StateBytes int
+	// Records has each row bring another one, under a random key, as a recorded
+	// call is, and each group an entry that lists them.
+	Records bool
 }
+
+// recordBytes is what the stores write for a recorded call with a short reply.
+const recordBytes = 75
 
 // Commits plays [PebbleRole]. Each call of the result is one row; latencies are
 // those of groups.
@@ -94,6 +104,11 @@ func (s Pebble) open() (*pebble.DB, [][]byte, error) {
 // commit writes a group, which value is the caller's room for.
 func (s Pebble) commit(db *pebble.DB, keys [][]byte, value []byte, target int) error {
 	batch := db.NewBatch()
+	if s.Records {
+		if err := s.record(batch); err != nil {
+			return err
+		}
+	}
 	for i := range s.Group {
 		value[i%len(value)]++
 		// Spread as turns of random actors are.
@@ -108,6 +123,25 @@ func (s Pebble) commit(db *pebble.DB, keys [][]byte, value []byte, target int) e
 		return err
 	}
 	return batch.Close()
+}
+
+// record adds a group's records to a batch, in the order of their keys.
+func (s Pebble) record(batch *pebble.Batch) error {
+	ids := make([][16]byte, s.Group)
+	for i := range ids {
+		ids[i] = commitID()
+	}
+	slices.SortFunc(ids, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
+	list := make([]byte, 0, len(ids)*len(ids[0]))
+	value := make([]byte, recordBytes)
+	for i := range ids {
+		if err := batch.Set(append([]byte("record/"), ids[i][:]...), value, nil); err != nil {
+			return err
+		}
+		list = append(list, ids[i][:]...)
+	}
+	key := binary.BigEndian.AppendUint64([]byte("expiry/"), uint64(time.Now().UnixMicro()))
+	return batch.Set(append(key, ids[0][:]...), list, nil)
 }
 
 // fillPebble writes every row once, as Greenroom has written every actor once

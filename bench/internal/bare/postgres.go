@@ -33,6 +33,9 @@ type SQL struct {
 	// Group is the number of rows in a group of [GroupRole], whose
 	// Plan.Outstanding counts rows.
 	Group int
+	// Records has each row of a group bring one of another table, as a recorded
+	// call is.
+	Records bool
 }
 
 // The table has the columns of Greenroom's own that a turn touches, and the same
@@ -50,6 +53,17 @@ const (
 	updateGroup = `UPDATE bare_actor AS a SET version = u.version, commit_id = u.commit_id, state = u.state, updated_at = clock_timestamp()
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::uuid[], $6::bytea[]) AS u (app, type, id, version, commit_id, state)
 		WHERE a.app = u.app AND a.type = u.type AND a.id = u.id AND a.version = u.version - 1 RETURNING a.id`
+
+	createRecords = `CREATE TABLE IF NOT EXISTS bare_record (
+		id uuid PRIMARY KEY, commit_id uuid NOT NULL, expires_at timestamptz NOT NULL, record bytea NOT NULL)`
+	indexRecords = `CREATE INDEX IF NOT EXISTS bare_record_expiry ON bare_record (expires_at)`
+	// updateRecorded is updateGroup with a record for each row.
+	updateRecorded = `WITH held AS (
+		UPDATE bare_actor AS a SET version = u.version, commit_id = u.commit_id, state = u.state, updated_at = clock_timestamp()
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::uuid[], $6::bytea[], $7::uuid[], $8::bytea[]) AS u (app, type, id, version, commit_id, state, record_id, record)
+		WHERE a.app = u.app AND a.type = u.type AND a.id = u.id AND a.version = u.version - 1 RETURNING u.record_id, u.commit_id, u.record)
+		INSERT INTO bare_record (id, commit_id, expires_at, record)
+		SELECT h.record_id, h.commit_id, clock_timestamp() + interval '1 day', h.record FROM held AS h RETURNING commit_id`
 )
 
 // Transaction plays [TransactionRole].
@@ -131,7 +145,7 @@ func Group(ctx context.Context, s SQL) (load.Result, error) {
 	for i := range versions {
 		versions[i] = make([]int64, plan.Actors)
 	}
-	state := make([]byte, s.StateBytes)
+	state, record := make([]byte, s.StateBytes), make([]byte, recordBytes)
 	res, err := load.Drive(ctx, plan, func(ctx context.Context, worker, target, _ int) error {
 		apps, types, ids, next := make([]string, s.Group), make([]string, s.Group), make([]string, s.Group), make([]int64, s.Group)
 		commits, states := make([][16]byte, s.Group), make([][]byte, s.Group)
@@ -141,7 +155,15 @@ func Group(ctx context.Context, s SQL) (load.Result, error) {
 			apps[i], types[i], ids[i], next[i] = "default", "Counter", id(worker*plan.Actors+n), versions[worker][n]+1
 			commits[i], states[i] = commitID(), state
 		}
-		tag, err := pool.Exec(ctx, updateGroup, apps, types, ids, next, commits, states)
+		statement, args := updateGroup, []any{apps, types, ids, next, commits, states}
+		if s.Records {
+			recordIDs, records := make([][16]byte, s.Group), make([][]byte, s.Group)
+			for i := range s.Group {
+				recordIDs[i], records[i] = commitID(), record
+			}
+			statement, args = updateRecorded, append(args, recordIDs, records)
+		}
+		tag, err := pool.Exec(ctx, statement, args...)
 		if err == nil && tag.RowsAffected() != int64(s.Group) {
 			return fmt.Errorf("%d rows of %d were updated", tag.RowsAffected(), s.Group)
 		}
@@ -170,6 +192,11 @@ func (s SQL) open(ctx context.Context) (*pgxpool.Pool, error) {
 	}
 	if _, err = pool.Exec(ctx, createTable); err == nil {
 		_, err = pool.Exec(ctx, fillTable, s.Plan.Actors, make([]byte, s.StateBytes))
+	}
+	if err == nil && s.Records {
+		if _, err = pool.Exec(ctx, createRecords); err == nil {
+			_, err = pool.Exec(ctx, indexRecords)
+		}
 	}
 	if err != nil {
 		pool.Close()
