@@ -252,7 +252,7 @@ func TestSettleFaults(t *testing.T) {
 		{"fence done, answer lost", pgproxy.Fault{On: fenceStatement, Do: pgproxy.LoseAnswer}, actor.ErrStale},
 		{"fence 40001", pgproxy.Fault{On: fenceStatement, Do: pgproxy.Refuse, Code: "40001", Times: 3}, actor.ErrStale},
 		{"fence 40003, done", pgproxy.Fault{On: fenceStatement, Do: pgproxy.Deny, Code: "40003"}, actor.ErrStale},
-		{"fence 40003, not done", pgproxy.Fault{On: fenceStatement, Do: pgproxy.Refuse, Code: "40003"}, actor.ErrStale},
+		{"fence 40003, not done", pgproxy.Fault{On: fenceStatement, Do: pgproxy.Refuse, Code: "40003", Times: 2}, actor.ErrStale},
 		{"reading lost", pgproxy.Fault{On: "SELECT c.n, a.version, a.commit_id,", Do: pgproxy.LoseAnswer}, actor.ErrStale},
 		{"no room for the fence", pgproxy.Fault{On: fenceStatement, Do: pgproxy.Refuse, Code: "53100"}, actor.ErrUnavailable},
 	} {
@@ -266,6 +266,20 @@ func TestSettleFaults(t *testing.T) {
 			b.became(commit, false)
 		})
 	}
+}
+
+// TestSettleFaultsTogether: one trouble after the other is as little in the way.
+func TestSettleFaultsTogether(t *testing.T) {
+	b := behindProxy(t, sqlstore.Config{})
+	commit := write(key("a"), b.stored("a"), `{"n":2}`)
+	for _, f := range []pgproxy.Fault{
+		{Do: pgproxy.Refuse, Code: "40001"}, {Do: pgproxy.Deny, Code: "40003"}, {Do: pgproxy.LoseAnswer}, {Do: pgproxy.Refuse, Code: "40003"},
+	} {
+		f.On = fenceStatement
+		b.proxy.Plan(t, f)
+	}
+	b.is("settle", b.s.Settle(t.Context(), commit), actor.ErrStale)
+	b.became(commit, false)
 }
 
 func TestLockedTurnFaults(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -30,9 +32,9 @@ func pause(ctx context.Context, attempt int) error {
 	}
 }
 
-// read runs op, and again after a serialization failure or on another
-// connection if the one it got was dead before anything was sent. op must be a
-// read, or a write that is the same when done twice.
+// read runs op, and again after a serialization failure, where the server does not
+// know what it has done, or, once, on another connection if the one it got is
+// dead. op must be a read, or a write that is the same when done twice.
 func (s *Store) read(ctx context.Context, name string, op func(ctx context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -40,16 +42,27 @@ func (s *Store) read(ctx context.Context, name string, op func(ctx context.Conte
 	limited, cancel := context.WithTimeout(ctx, 2*s.cfg.StatementTimeout)
 	defer cancel()
 	var err error
+	broke := false
 	for attempt := range maxAttempts {
 		if err = op(limited); err == nil {
 			return nil
 		}
-		again := s.dialect.judge(err) == conflict || attempt == 0 && s.lost(err)
+		again := s.dialect.judge(err) == conflict || isUnsure(err)
+		if !again && !broke && s.lost(err) {
+			again, broke = true, true
+		}
 		if isContract(err) || !again || pause(limited, attempt) != nil {
 			break
 		}
 	}
 	return asStoreError(ctx, name, err)
+}
+
+// isUnsure recognizes a server's own word that it does not know whether it has done
+// what it was asked for.
+func isUnsure(err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && server.Code == "40003"
 }
 
 // lost reports whether the connection broke. A pool hands out connections that
