@@ -33,49 +33,52 @@ type GuestSpec struct {
 // guestMemory is what an instance may have, in bytes: the host's default.
 const guestMemory = 64 << 20
 
-// Guest plays [GuestRole]: one instance runs the turns of all actors, and is made
-// as it was between two of them.
+// Guest plays [GuestRole].
 func Guest(ctx context.Context, s GuestSpec) (res load.Result, err error) {
-	module, err := os.ReadFile(s.Wasm)
+	turn, end, err := s.Open(ctx)
 	if err != nil {
 		return res, err
+	}
+	res, err = load.Drive(ctx, s.Plan, func(ctx context.Context, _, target, _ int) error { return turn(ctx, target) })
+	return res, errors.Join(err, end())
+}
+
+// Open makes one instance that runs the turns of all actors of the plan, and is made
+// as it was between two of them. turn runs one of an actor; one goroutine at a time
+// calls it. end closes the instance.
+func (s GuestSpec) Open(ctx context.Context) (turn func(ctx context.Context, target int) error, end func() error, err error) {
+	module, err := os.ReadFile(s.Wasm)
+	if err != nil {
+		return nil, nil, err
 	}
 	engine, err := wasm.New(ctx, wasm.Config{Logger: quiet})
 	if err != nil {
-		return res, err
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, engine.Close(ctx)) }()
+	end = func() error { return engine.Close(ctx) } // with its instances
 	program, err := engine.Load(ctx, actor.DigestOf(module), func(context.Context) ([]byte, error) { return module, nil })
 	if err != nil {
-		return res, err
+		return nil, nil, errors.Join(err, end())
 	}
 	guest, err := program.NewInstance(ctx, guestMemory)
 	if err != nil {
-		return res, err
+		return nil, nil, errors.Join(err, end())
 	}
-	defer func() { err = errors.Join(err, guest.Close(ctx)) }()
+	end = func() error { return errors.Join(guest.Close(ctx), engine.Close(ctx)) }
 
 	all := make([]aloneActor, s.Plan.Actors)
+	t := &aloneTurn{now: time.Now()}
+	fill := GuestSpec{Method: "Fill", Payload: strconv.Itoa(s.StateBytes)}
 	for i := range all {
 		all[i] = aloneActor{id: "c" + strconv.Itoa(i), state: &overlay.State{}}
+		if err := t.run(ctx, guest, &all[i], fill); err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
 	}
-	t := &aloneTurn{now: time.Now()}
-	run := func(s GuestSpec) (load.Result, error) {
-		return load.Drive(ctx, s.Plan, func(ctx context.Context, _, target, _ int) error {
-			return t.run(ctx, guest, &all[target], s)
-		})
-	}
-	fill := GuestSpec{
-		Plan:   load.Plan{Outstanding: 1, Actors: s.Plan.Actors, Once: true},
-		Method: "Fill", Payload: strconv.Itoa(s.StateBytes),
-	}
-	if _, err := run(fill); err != nil {
-		return res, err
-	}
-	return run(s)
+	return func(ctx context.Context, target int) error { return t.run(ctx, guest, &all[target], s) }, end, nil
 }
 
-// aloneActor is an actor of [Guest].
+// aloneActor is an actor of [GuestSpec.Open].
 type aloneActor struct {
 	id    string
 	state *overlay.State

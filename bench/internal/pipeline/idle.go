@@ -72,14 +72,29 @@ func idle(ctx context.Context, r *rig.Rig, rec *bar.Record, store string, s *rig
 				return err
 			}
 			rec.Compare(store, micros(turn.P50), micros(bareCommit.P50+empty.P50))
-			return withHollow(ctx, committing, func(url string, pid int) error {
-				floor, err := call("empty handler that commits, "+store, run, url, pid)
-				if err == nil {
-					rec.Note("%s: an empty handler that makes the bare commit takes %.2f times what the two take apart, and Greenroom %.2f times what that takes",
-						store, micros(floor.P50)/micros(bareCommit.P50+empty.P50), micros(turn.P50)/micros(floor.P50))
-				}
+			var commits, runs load.Result
+			err = withHollow(ctx, committing, func(url string, pid int) error {
+				commits, err = call("empty handler that commits, "+store, run, url, pid)
 				return err
 			})
+			if err != nil {
+				return err
+			}
+			guest := addAlone
+			if guest, err = guestOf(ctx, r, guest); err != nil {
+				return err
+			}
+			committing.Guest = &guest
+			err = withHollow(ctx, committing, func(url string, pid int) error {
+				runs, err = call("handler that runs the guest and commits, "+store, run, url, pid)
+				return err
+			})
+			if err == nil {
+				apart := micros(bareCommit.P50 + empty.P50)
+				rec.Note("%s: an empty handler that makes the bare commit takes %.2f times what the two take apart, one that runs the guest first %.2f times, Greenroom %.2f times",
+					store, micros(commits.P50)/apart, micros(runs.P50)/apart, micros(turn.P50)/apart)
+			}
+			return err
 		})
 	})
 }

@@ -14,14 +14,22 @@ import (
 // guestAlone measures the guest's turns with no host around them, one processor's
 // worth of them.
 func guestAlone(ctx context.Context, r *rig.Rig, rec *bar.Record, run int, s inhost.GuestSpec) (res load.Result, err error) {
-	if s.Wasm, _, err = r.Guest(ctx); err != nil {
+	if s, err = guestOf(ctx, r, s); err != nil {
 		return res, err
+	}
+	return measured(ctx, rec, "the guest alone, one at a time", run, inhost.GuestRole, s)
+}
+
+// guestOf fills in what all runs of the guest alone have in common.
+func guestOf(ctx context.Context, r *rig.Rig, s inhost.GuestSpec) (_ inhost.GuestSpec, err error) {
+	if s.Wasm, _, err = r.Guest(ctx); err != nil {
+		return s, err
 	}
 	if s.Plan.Actors == 0 {
 		s.Plan.Actors = idleActors
 	}
 	s.Plan, s.StateBytes = plan(r, 1, s.Plan.Actors, nil), ballast
-	return measured(ctx, rec, "the guest alone, one at a time", run, inhost.GuestRole, s)
+	return s, nil
 }
 
 // addAlone is the turn that is measured.

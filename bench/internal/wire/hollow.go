@@ -10,17 +10,20 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
+	"github.com/greenroom-run/greenroom/bench/internal/inhost"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/server"
 )
 
 // HollowRole is Greenroom's server over a host that answers at once, or after a
-// bare commit.
+// guest's turn or a bare commit.
 const HollowRole = "hollow"
 
-// HollowSpec says what to commit before each answer: nothing, a row of a Pebble or
-// one of a SQL database. Then one call may be outstanding.
+// HollowSpec says what to do before each answer: run a guest or not, and commit
+// nothing, a row of a Pebble or one of a SQL database. Unless all are nil, one call
+// may be outstanding.
 type HollowSpec struct {
+	Guest  *inhost.GuestSpec
 	Pebble *bare.Pebble
 	SQL    *bare.SQL
 }
@@ -31,13 +34,13 @@ func Hollow(ctx context.Context, raw json.RawMessage, say func(any) error) (err 
 	if err := json.Unmarshal(raw, &spec); err != nil {
 		return err
 	}
-	commit, end, err := spec.committer(ctx)
+	work, end, err := spec.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	s, err := server.New(server.Config{
-		Addr: "127.0.0.1:0", Host: hollowHost{commit}, Modules: noModules{}, Actors: noActors{},
+		Addr: "127.0.0.1:0", Host: hollowHost{work}, Modules: noModules{}, Actors: noActors{},
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -53,6 +56,25 @@ func Hollow(ctx context.Context, raw json.RawMessage, say func(any) error) (err 
 	return s.Stop(context.WithoutCancel(ctx))
 }
 
+// open returns what is done for an actor, nil for nothing, and what ends it.
+func (s HollowSpec) open(ctx context.Context) (func(context.Context, int) error, func() error, error) {
+	commit, disconnect, err := s.committer(ctx)
+	if err != nil || s.Guest == nil {
+		return commit, disconnect, err
+	}
+	turn, end, err := s.Guest.Open(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, disconnect())
+	}
+	work := func(ctx context.Context, n int) error {
+		if err := turn(ctx, n); err != nil || commit == nil {
+			return err
+		}
+		return commit(ctx, n)
+	}
+	return work, func() error { return errors.Join(end(), disconnect()) }, nil
+}
+
 // committer returns what commits for an actor, and what ends it.
 func (s HollowSpec) committer(ctx context.Context) (commit func(context.Context, int) error, end func() error, err error) {
 	switch {
@@ -66,16 +88,16 @@ func (s HollowSpec) committer(ctx context.Context) (commit func(context.Context,
 	return nil, func() error { return nil }, nil
 }
 
-// hollowHost has a commit, or none.
+// hollowHost has something to do, or nothing.
 type hollowHost struct {
-	commit func(ctx context.Context, target int) error
+	work func(ctx context.Context, target int) error
 }
 
 func (h hollowHost) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
-	if h.commit != nil {
+	if h.work != nil {
 		n, err := strconv.Atoi(strings.TrimPrefix(inv.Key.ID, idPrefix))
 		if err == nil {
-			err = h.commit(ctx, n)
+			err = h.work(ctx, n)
 		}
 		if err != nil {
 			return actor.Reply{}, err
