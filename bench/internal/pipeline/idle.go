@@ -80,8 +80,8 @@ func idle(ctx context.Context, r *rig.Rig, rec *bar.Record, store string, s *rig
 			if err != nil {
 				return err
 			}
-			guest := addAlone
-			if guest, err = guestOf(ctx, r, guest); err != nil {
+			guest, err := guestOf(ctx, r, addAlone)
+			if err != nil {
 				return err
 			}
 			committing.Guest = &guest
