@@ -49,7 +49,7 @@ type Reply struct {
 	Payload Payload
 	// Version is the actor's version after the turn; 0 for an actor without a row.
 	Version uint64
-	// Fuel is what the run that answered used; see package modules/meter.
+	// Fuel is what the run that answered used; see package engine/meter.
 	Fuel uint64
 }
 

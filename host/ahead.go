@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 )
 
 // Dedicated instances are made ahead of need, so that a cold activation does not
@@ -164,7 +165,7 @@ func (ps *pools) reclaimAhead() bool {
 
 // newGuest makes an instance; where the engine has no room, instead of those
 // that were made ahead.
-func (p *pool) newGuest(ctx context.Context, program Program, reclaim func() bool) (Instance, error) {
+func (p *pool) newGuest(ctx context.Context, program engine.Program, reclaim func() bool) (engine.Instance, error) {
 	for {
 		guest, err := program.NewInstance(ctx, p.key.memoryBytes)
 		if err == nil || !errors.Is(err, actor.ErrOverloaded) || !reclaim() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/host/pipeline"
 )
 
@@ -18,7 +19,7 @@ type Config struct {
 	// Modules says what serves each actor type. Required.
 	Modules ModuleSource
 	// Engine runs modules. Required.
-	Engine Engine
+	Engine engine.Engine
 
 	// Grants gives guests configuration and secrets. Defaults to none.
 	Grants Grants

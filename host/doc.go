@@ -3,7 +3,7 @@
 // reply go only when what it rests on is durable.
 //
 // It declares the interfaces that it needs and knows neither Wasm nor a
-// database: [Engine] runs guests, [ModuleSource] says which, [Committer] keeps
+// database: [engine.Engine] runs guests, [ModuleSource] says which, [Committer] keeps
 // actors.
 //
 // # Lanes

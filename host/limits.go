@@ -32,7 +32,7 @@ type Limits struct {
 	// TurnDeadline bounds a turn from its start: loading, waiting for an
 	// instance, running and running again. The caller's deadline counts as well.
 	TurnDeadline time.Duration
-	// Fuel bounds what one turn computes, in the units of package modules/meter,
+	// Fuel bounds what one turn computes, in the units of package engine/meter,
 	// about one simple instruction each. Zero everywhere: only time bounds it.
 	Fuel uint64
 	// MemoryBytes bounds the memory of one instance.

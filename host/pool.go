@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 )
 
 // poolKey names a pool: apps share no guest memory, and what bounds an instance
@@ -22,7 +23,7 @@ type poolKey struct {
 
 // instance is a guest of a pool.
 type instance struct {
-	guest     Instance
+	guest     engine.Instance
 	pool      *pool
 	dedicated bool
 	bytes     int64 // as counted in pools.memory
@@ -102,7 +103,7 @@ type pool struct {
 	typical atomic.Int64 // bytes of the instance made last
 
 	mu      sync.Mutex
-	program Program
+	program engine.Program
 	loading chan struct{} // closed when the load under way has ended
 	made    int           // shared instances, and permissions to make one
 	idle    []*instance   // the last one was used last
@@ -273,7 +274,7 @@ func (p *pool) make(ctx context.Context, dedicated bool, reclaim func() bool) (*
 
 // load returns the program. One caller loads it; the others wait, and take over
 // if that one fails, since it may have been its deadline.
-func (p *pool) load(ctx context.Context) (Program, error) {
+func (p *pool) load(ctx context.Context) (engine.Program, error) {
 	for {
 		p.mu.Lock()
 		program, loading := p.program, p.loading
@@ -294,7 +295,7 @@ func (p *pool) load(ctx context.Context) (Program, error) {
 	}
 }
 
-func (p *pool) loadNow(ctx context.Context) (Program, error) {
+func (p *pool) loadNow(ctx context.Context) (engine.Program, error) {
 	cfg := p.pools.cfg
 	program, err := cfg.Engine.Load(ctx, p.key.digest, func(ctx context.Context) ([]byte, error) {
 		return cfg.Modules.ModuleBytes(ctx, p.key.app, p.key.digest)

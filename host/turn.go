@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/host/overlay"
 )
 
@@ -53,7 +54,7 @@ type turn struct {
 	state    overlay.Overlay
 	reply    actor.Payload
 	logLines int
-	fuel     Fuel
+	fuel     engine.Fuel
 	rng      rand.ChaCha8
 	seeded   bool
 	buf      []byte // what StateKeys and StateJSON return
@@ -61,7 +62,7 @@ type turn struct {
 }
 
 // Run's caller sees a turn as [Calls] alone.
-var _ Calls = (*turn)(nil)
+var _ engine.Calls = (*turn)(nil)
 
 // prepare readies t for one attempt of c on l.
 func (t *turn) prepare(c *call, s *served, l *loaded, rev uint64, readOnly bool, now time.Time) {
@@ -69,7 +70,7 @@ func (t *turn) prepare(c *call, s *served, l *loaded, rev uint64, readOnly bool,
 	t.now, t.readOnly, t.stateless, t.migrating = now, readOnly, s.lane == LaneStateless, false
 	t.version, t.payloadLimit = l.visibleVersion(), s.limits.PayloadBytes
 	t.reply, t.logLines, t.seeded = actor.Payload{}, 0, false
-	t.fuel, t.call, t.uses = Fuel{Limit: s.limits.Fuel}, c, s.uses
+	t.fuel, t.call, t.uses = engine.Fuel{Limit: s.limits.Fuel}, c, s.uses
 	t.state.Reset(l.state, &t.host.revisions, rev, s.limits.StateBytes)
 	t.frame = abi.Turn{
 		What:         abi.WhatMethod,
@@ -265,7 +266,7 @@ func cut(text string, n int) string {
 
 func (t *turn) Now() time.Time { return t.now }
 
-func (t *turn) Fuel() *Fuel { return &t.fuel }
+func (t *turn) Fuel() *engine.Fuel { return &t.fuel }
 
 func (t *turn) Random(p []byte) {
 	if !t.seeded {

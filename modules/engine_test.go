@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/wasm"
-	"github.com/greenroom-run/greenroom/host/wasm/wasmtest"
+	"github.com/greenroom-run/greenroom/engine/wasm"
+	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/modules"
 )
 

@@ -15,10 +15,10 @@ all)
 	done)
 	;;
 guests)
-	targets='host/wasm FuzzInspect
-host/extism FuzzInspect
-modules/meter FuzzRewrite
-modules/meter FuzzRandomModules'
+	targets='engine/wasm FuzzInspect
+engine/extism FuzzInspect
+engine/meter FuzzRewrite
+engine/meter FuzzRandomModules'
 	;;
 *)
 	echo "fuzz: $1 is no set of targets; use all or guests" >&2

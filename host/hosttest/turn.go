@@ -7,7 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/engine"
 )
 
 // Turn is what a native actor's function gets.
@@ -16,7 +16,7 @@ type Turn struct {
 	// anything must wait for it as well.
 	Context context.Context
 	Frame   *abi.Turn
-	Calls   host.Calls
+	Calls   engine.Calls
 	// Local is the memory of the instance: it stays from turn to turn.
 	Local map[string]any
 }

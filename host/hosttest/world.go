@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/host"
 )
 
@@ -78,7 +79,7 @@ type serving struct {
 }
 
 var (
-	_ host.Engine       = (*World)(nil)
+	_ engine.Engine     = (*World)(nil)
 	_ host.ModuleSource = (*World)(nil)
 )
 
@@ -162,8 +163,8 @@ func (w *World) ModuleBytes(context.Context, string, actor.Digest) ([]byte, erro
 	return []byte("native"), nil
 }
 
-// Load implements host.Engine.
-func (w *World) Load(ctx context.Context, digest actor.Digest, wasm func(context.Context) ([]byte, error)) (host.Program, error) {
+// Load implements engine.Engine.
+func (w *World) Load(ctx context.Context, digest actor.Digest, wasm func(context.Context) ([]byte, error)) (engine.Program, error) {
 	if _, err := wasm(ctx); err != nil {
 		return nil, err
 	}
@@ -192,7 +193,7 @@ type program struct {
 	actor Actor
 }
 
-func (p *program) NewInstance(ctx context.Context, _ int64) (host.Instance, error) {
+func (p *program) NewInstance(ctx context.Context, _ int64) (engine.Instance, error) {
 	if p.actor.MakeError != nil {
 		return nil, p.actor.MakeError
 	}
@@ -211,7 +212,7 @@ type instance struct {
 	closed  bool
 }
 
-func (in *instance) Run(ctx context.Context, frame *abi.Turn, calls host.Calls) (err error) {
+func (in *instance) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) (err error) {
 	if !in.busy.CompareAndSwap(false, true) {
 		panic("hosttest: an instance runs two turns at once")
 	}

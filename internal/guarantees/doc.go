@@ -14,7 +14,7 @@
 // two of one store, under every fault of store/faultstore, against a register; it
 // is the test of 1 to 4 together.
 //
-// Guests are native (host/hosttest): what Wasm adds is tested in host/wasm. The
+// Guests are native (host/hosttest): what Wasm adds is tested in engine/wasm. The
 // stores are the embedded one, PostgreSQL (internal/pgtest), and CockroachDB
 // when GREENROOM_TEST_COCKROACH_URL is set. A fault that was planned and never
 // happened fails the test.

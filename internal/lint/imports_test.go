@@ -24,9 +24,9 @@ type ban struct {
 var bans = []ban{
 	{
 		from:   []string{"..."},
-		except: []string{"host/wasm/...", "host/extism/...", "bench/internal/metering"},
+		except: []string{"engine/wasm/...", "engine/extism/...", "bench/internal/metering"},
 		to:     []string{"github.com/tetratelabs/wazero/...", "github.com/extism/..."},
-		why:    "only the engines know how Wasm is run; everything else goes through host.Engine",
+		why:    "only the engines know how Wasm is run; everything else goes through engine.Engine",
 	},
 	{
 		from:   []string{"..."},
@@ -51,15 +51,24 @@ var bans = []ban{
 		why:  "actor is the vocabulary that everything else imports",
 	},
 	{
-		from: []string{"store/...", "modules/...", "scheduler/...", "host/..."},
-		to:   []string{root + "/server/...", root + "/internal/node/...", root + "/cmd/...", root + "/api/..."},
-		why:  "imports point one way: abi, actor <- store, modules, scheduler, host <- server <- internal/node <- cmd",
+		from: []string{"engine/...", "store/...", "modules/...", "scheduler/...", "host/...", "routing/..."},
+		to:   []string{root + "/server/...", root + "/internal/node/...", root + "/cmd/..."},
+		why:  "imports point one way: abi, actor <- engine, store, modules, scheduler, host, routing <- server <- internal/node <- cmd",
+	},
+	{
+		from: []string{"engine/...", "store/...", "modules/...", "host/..."},
+		to:   []string{root + "/api/..."},
+		why:  "what runs actors does not know the protocol; scheduler and routing speak it between hosts",
+	},
+	{
+		from: []string{"engine/..."},
+		to:   []string{root + "/host/...", root + "/store/...", root + "/modules/...", root + "/scheduler/...", root + "/grants/..."},
+		why:  "an engine runs one guest for one turn: it knows neither actors in memory nor where they are stored",
 	},
 	{
 		from: []string{"host/..."},
-		// What meters guests is pure, and part of running them.
-		to:  []string{root + "/store/...", root + "/modules/...", "!" + root + "/modules/meter", root + "/scheduler/..."},
-		why: "host declares the interfaces that it needs; the others satisfy them",
+		to:   []string{root + "/store/...", root + "/modules/...", root + "/scheduler/...", root + "/engine/...", "!" + root + "/engine"},
+		why:  "host declares the interfaces that it needs; the others satisfy them",
 	},
 	{
 		from: []string{"store/..."},
@@ -78,7 +87,7 @@ var bans = []ban{
 	},
 	{
 		from: []string{"server/..."},
-		to:   []string{root + "/internal/node/...", root + "/cmd/...", root + "/store/sqlstore/...", root + "/store/embedded/...", root + "/host/wasm/..."},
+		to:   []string{root + "/internal/node/...", root + "/cmd/...", root + "/store/sqlstore/...", root + "/store/embedded/...", root + "/engine/wasm/..."},
 		why:  "internal/node is the one place where everything meets",
 	},
 	{
@@ -88,7 +97,7 @@ var bans = []ban{
 	},
 	{
 		from: []string{"cmd/..."},
-		to:   []string{root + "/store/...", root + "/host/wasm/...", root + "/modules/...", root + "/grants/..."},
+		to:   []string{root + "/store/...", root + "/engine/wasm/...", root + "/modules/...", root + "/grants/..."},
 		why:  "the command line is a client of the API; serve and dev go through internal/node",
 	},
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
-	. "github.com/greenroom-run/greenroom/host/wasm/wasmtest"
+	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/internal/pgtest"

@@ -9,9 +9,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host"
-	"github.com/greenroom-run/greenroom/host/extism"
-	"github.com/greenroom-run/greenroom/host/wasm"
+	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/engine/extism"
+	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/modules"
 )
 
@@ -26,7 +26,7 @@ type engines struct {
 }
 
 var (
-	_ host.Engine       = (*engines)(nil)
+	_ engine.Engine     = (*engines)(nil)
 	_ modules.Inspector = (*engines)(nil)
 )
 
@@ -49,8 +49,8 @@ func newEngines(ctx context.Context, cacheDir string, logger *slog.Logger) (*eng
 	return &engines{native: native, extism: e, plugins: plugins}, nil
 }
 
-// Load implements [host.Engine].
-func (e *engines) Load(ctx context.Context, digest actor.Digest, read func(context.Context) ([]byte, error)) (host.Program, error) {
+// Load implements [engine.Engine].
+func (e *engines) Load(ctx context.Context, digest actor.Digest, read func(context.Context) ([]byte, error)) (engine.Program, error) {
 	plugin, known := e.plugins.Get(digest)
 	if !known {
 		code, err := read(ctx)

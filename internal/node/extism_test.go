@@ -11,8 +11,8 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/host"
-	"github.com/greenroom-run/greenroom/host/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 )

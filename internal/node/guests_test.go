@@ -9,8 +9,8 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/host"
-	"github.com/greenroom-run/greenroom/host/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 )

@@ -10,9 +10,9 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
-	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/host/overlay"
-	"github.com/greenroom-run/greenroom/host/wasm"
 )
 
 // GuestRole runs the guest with no host around it: what is left of a turn when
@@ -88,19 +88,19 @@ type aloneActor struct {
 // aloneTurn is what the guest of a counter asks for. Any other call is a nil
 // method's.
 type aloneTurn struct {
-	host.Calls
+	engine.Calls
 	now   time.Time
 	revs  overlay.Revisions
 	state overlay.Overlay
-	fuel  host.Fuel
+	fuel  engine.Fuel
 	buf   []byte
 	reply []byte
 }
 
-func (t *aloneTurn) run(ctx context.Context, guest host.Instance, a *aloneActor, s GuestSpec) error {
+func (t *aloneTurn) run(ctx context.Context, guest engine.Instance, a *aloneActor, s GuestSpec) error {
 	const stateLimit = 1 << 20
 	t.state.Reset(a.state, &t.revs, a.rev, stateLimit)
-	t.fuel = host.Fuel{}
+	t.fuel = engine.Fuel{}
 	frame := abi.Turn{
 		What: abi.WhatMethod, App: actor.DefaultApp, Type: "Counter", ID: a.id, Method: s.Method, InvocationID: "bench",
 		TimeUnixNano: t.now.UnixNano(), Revision: a.rev, Payload: []byte(s.Payload),
@@ -148,6 +148,6 @@ func (t *aloneTurn) Reply(_ string, payload []byte) abi.Code {
 	return 0
 }
 
-func (t *aloneTurn) Now() time.Time    { return t.now }
-func (t *aloneTurn) Fuel() *host.Fuel  { return &t.fuel }
-func (t *aloneTurn) Log(int32, string) {}
+func (t *aloneTurn) Now() time.Time     { return t.now }
+func (t *aloneTurn) Fuel() *engine.Fuel { return &t.fuel }
+func (t *aloneTurn) Log(int32, string)  {}

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/host"
-	"github.com/greenroom-run/greenroom/host/wasm"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/store"
 )

@@ -7,15 +7,15 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host"
-	"github.com/greenroom-run/greenroom/host/wasm"
+	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/engine/wasm"
 )
 
 // calls is a turn without a host: a counter's state, always the same. A guest
 // that asks for more than these meets a nil function.
 type calls struct {
-	host.Calls
-	fuel host.Fuel
+	engine.Calls
+	fuel engine.Fuel
 }
 
 var count = []byte("1")
@@ -28,7 +28,7 @@ func (*calls) StateRevision() uint64                           { return 1 }
 func (*calls) Reply(string, []byte) abi.Code                   { return 0 }
 func (*calls) Log(int32, string)                               {}
 func (*calls) Now() time.Time                                  { return time.Unix(0, 0) }
-func (c *calls) Fuel() *host.Fuel                              { return &c.fuel }
+func (c *calls) Fuel() *engine.Fuel                            { return &c.fuel }
 
 // turn is the frame of a turn.
 func turn(id, method, payload string) *abi.Turn {
@@ -40,11 +40,11 @@ func turn(id, method, payload string) *abi.Turn {
 const memoryLimit = 64 << 20
 
 // load compiles a module that is in memory.
-func load(ctx context.Context, e *wasm.Engine, module []byte) (host.Program, error) {
+func load(ctx context.Context, e *wasm.Engine, module []byte) (engine.Program, error) {
 	return e.Load(ctx, actor.DigestOf(module), func(context.Context) ([]byte, error) { return module, nil })
 }
 
-func loadFile(ctx context.Context, e *wasm.Engine, path string) (host.Program, error) {
+func loadFile(ctx context.Context, e *wasm.Engine, path string) (engine.Program, error) {
 	module, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
-	"github.com/greenroom-run/greenroom/host"
-	"github.com/greenroom-run/greenroom/host/wasm"
+	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 )
 
@@ -76,7 +76,7 @@ func runDedicated(ctx context.Context, s dedicatedSpec) (res dedicatedResult, er
 	if err != nil {
 		return res, err
 	}
-	held := make([]host.Instance, 0, s.Instances)
+	held := make([]engine.Instance, 0, s.Instances)
 	defer func() {
 		for _, i := range held {
 			err = errors.Join(err, i.Close(ctx))

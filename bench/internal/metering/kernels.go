@@ -16,7 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
-	"github.com/greenroom-run/greenroom/modules/meter"
+	"github.com/greenroom-run/greenroom/engine/meter"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 	kernelTime = 5e-3
 )
 
-// work is the exports of the guests in modules/meter/testdata, with how much of
+// work is the exports of the guests in engine/meter/testdata, with how much of
 // each is some milliseconds of work.
 var work = []struct {
 	kernel string

@@ -89,7 +89,7 @@ func guest(ctx context.Context, r *rig.Rig, folder, toolchain string) (path stri
 // kernels are the guests that bars 1 and 5 run.
 func kernels(ctx context.Context, r *rig.Rig, language string) (path string, err error) {
 	toolchain := map[string]string{"go": guestbuild.Go, "rust": guestbuild.Cargo}[language]
-	return guest(ctx, r, "modules/meter/testdata/"+language, toolchain)
+	return guest(ctx, r, "engine/meter/testdata/"+language, toolchain)
 }
 
 func quantile(of []time.Duration, q float64) time.Duration {

@@ -13,9 +13,9 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
-	"github.com/greenroom-run/greenroom/host"
-	"github.com/greenroom-run/greenroom/host/wasm"
-	"github.com/greenroom-run/greenroom/host/wasm/wasmtest"
+	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/engine/wasm"
+	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
 
 const (
@@ -205,7 +205,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 
 // overrun runs a guest into its deadline, on an instance of its own, and returns
 // how late it was stopped.
-func overrun(ctx context.Context, p host.Program) (_ time.Duration, err error) {
+func overrun(ctx context.Context, p engine.Program) (_ time.Duration, err error) {
 	i, err := p.NewInstance(ctx, memoryLimit)
 	if err != nil {
 		return 0, err
@@ -223,7 +223,7 @@ func overrun(ctx context.Context, p host.Program) (_ time.Duration, err error) {
 // neighbourhood is guests that make calls at fixed times, whatever becomes of
 // them: latency counts from when a call was due.
 type neighbourhood struct {
-	instances []host.Instance
+	instances []engine.Instance
 	took      time.Duration // of a turn alone
 }
 
@@ -255,7 +255,7 @@ func newNeighbours(ctx context.Context, e *wasm.Engine) (*neighbourhood, error) 
 }
 
 // spinner makes an instance whose turns run a loop so often.
-func spinner(ctx context.Context, e *wasm.Engine, rounds int32) (host.Instance, error) {
+func spinner(ctx context.Context, e *wasm.Engine, rounds int32) (engine.Instance, error) {
 	branchIf := []byte{0x0d, 0}
 	p, err := load(ctx, e, wasmtest.Guest{Turn: wasmtest.Code(
 		wasmtest.I32Const(rounds), wasmtest.LocalSet(2),

@@ -1,0 +1,212 @@
+package confine
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/meter"
+)
+
+func TestGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		if !g.Enter() {
+			t.Fatal("a new gate is closed")
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := g.Close(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("closed with a call inside: %v", err)
+		}
+		if g.Enter() {
+			t.Error("a closed gate let somebody in")
+		}
+		var closed atomic.Bool
+		go func() {
+			if err := g.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			closed.Store(true)
+		}()
+		synctest.Wait()
+		if closed.Load() {
+			t.Error("Close did not wait")
+		}
+		g.Leave()
+		synctest.Wait()
+		if !closed.Load() {
+			t.Error("Close still waits")
+		}
+		if err := g.Close(ended); err != nil {
+			t.Errorf("an empty gate, closed again: %v", err)
+		}
+	})
+}
+
+func TestAccount(t *testing.T) {
+	a := Account{Max: 2}
+	for range 2 {
+		if err := a.Open(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Open(); !errors.Is(err, actor.ErrOverloaded) || !strings.Contains(err.Error(), "2 instances") {
+		t.Errorf("one too many: %v", err)
+	}
+	a.Hold(0, 100)
+	a.Hold(100, 30)
+	if a.Instances() != 2 || a.Bytes() != 30 {
+		t.Errorf("%d instances hold %d bytes, want 2 and 30", a.Instances(), a.Bytes())
+	}
+	a.Close(30)
+	if err := a.Open(); err != nil || a.Bytes() != 0 {
+		t.Errorf("after one was closed: %v, %d bytes", err, a.Bytes())
+	}
+}
+
+func TestMap(t *testing.T) {
+	for _, size := range []uint64{0, 1 << 16} {
+		m, err := Map(size)
+		if err != nil || uint64(len(m)) != size {
+			t.Fatalf("%d bytes of %d: %v", len(m), size, err)
+		}
+		for i := range m {
+			if m[i] != 0 {
+				t.Fatal("it is not zero")
+			}
+			m[i] = 1
+		}
+		if err := Unmap(m); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// burn plays a guest that uses so much fuel in steps of 300,000.
+func burn(k *Tank, left int64, amount uint64) (spent uint64, err error) {
+	defer func() {
+		if s, ok := recover().(*Stop); ok {
+			spent, err = k.Spent(left), s
+		}
+	}()
+	const step = 300_000
+	for ; amount > 0; amount -= min(amount, step) {
+		if left -= int64(min(amount, step)); left < 0 {
+			left = k.Refill(left)
+		}
+	}
+	return k.Spent(left), nil
+}
+
+func TestTank(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var halted atomic.Bool
+		tests := []struct {
+			name          string
+			limit, amount uint64
+			ctx           func() context.Context
+			is            error
+			spent         uint64
+		}{
+			{name: "without a limit", amount: 10_000_000, spent: 10_000_000},
+			{name: "all of the limit", limit: 2_000_000, amount: 2_000_000, spent: 2_000_000},
+			{name: "less than the first grant", limit: 100_000, amount: 100_000, spent: 100_000},
+			{name: "beyond the limit", limit: 2_000_000, amount: 2_000_001, is: &actor.FuelError{}, spent: 2_000_001},
+			{name: "its caller has gone", amount: 10_000_000, is: actor.ErrCanceled, spent: 600_000, ctx: func() context.Context {
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				return ctx
+			}},
+			{name: "past its deadline", amount: 10_000_000, is: actor.ErrDeadline, spent: 600_000, ctx: func() context.Context {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				t.Cleanup(cancel)
+				<-time.After(time.Second)
+				return ctx
+			}},
+			{name: "the engine stops", amount: 10_000_000, is: actor.ErrStopping, spent: 600_000, ctx: func() context.Context {
+				halted.Store(true)
+				return t.Context()
+			}},
+		}
+		for _, test := range tests {
+			var k Tank
+			ctx := t.Context()
+			if test.ctx != nil {
+				ctx = test.ctx()
+			}
+			spent, err := burn(&k, int64(k.Fill(ctx, test.limit, &halted)), test.amount)
+			var fuel *actor.FuelError
+			switch {
+			case errors.As(test.is, new(*actor.FuelError)):
+				if !errors.As(err, &fuel) || fuel.Used != test.spent || fuel.Limit != test.limit {
+					t.Errorf("%s: %v", test.name, err)
+				}
+			case !errors.Is(err, test.is):
+				t.Errorf("%s: %v, want %v", test.name, err, test.is)
+			}
+			if spent != test.spent {
+				t.Errorf("%s: %d spent, want %d", test.name, spent, test.spent)
+			}
+			halted.Store(false)
+		}
+	})
+}
+
+func TestTankOfAGuestThatAsks(t *testing.T) {
+	var k Tank
+	k.Fill(t.Context(), 700_000, nil)
+	for range 2 { // what is left over of one run is not of the next
+		left := k.Begin()
+		if left != chunk {
+			t.Fatalf("%d at the beginning", left)
+		}
+		k.End(left - 1234)
+		if k.Used() != 1234 {
+			t.Errorf("%d used", k.Used())
+		}
+	}
+}
+
+func TestTankOfTooManyCalls(t *testing.T) {
+	defer func() {
+		s, _ := recover().(*Stop)
+		var trap *actor.TrapError
+		if !errors.As(s, &trap) || trap.Kind != actor.TrapStack {
+			t.Errorf("ended by %v", s)
+		}
+	}()
+	var k Tank
+	k.Fill(t.Context(), 0, nil)
+	k.Refill(meter.DepthExceeded)
+}
+
+// What the host did is paid for at the next refill or the end, and ends the guest
+// at once if it is too much.
+func TestTankOwes(t *testing.T) {
+	var k Tank
+	k.Fill(t.Context(), 2_000_000, nil)
+	left := k.Begin()
+	k.Owe(600_000)
+	if left = k.Refill(left - chunk - 1); left <= 0 || k.Used() != chunk+1+600_000 {
+		t.Errorf("%d left, %d used", left, k.Used())
+	}
+	k.Owe(100)
+	k.End(left - 10)
+	if want := uint64(chunk + 1 + 600_000 + 110); k.Used() != want {
+		t.Errorf("%d used, want %d", k.Used(), want)
+	}
+	defer func() {
+		s, _ := recover().(*Stop)
+		var fuel *actor.FuelError
+		if !errors.As(s, &fuel) || fuel.Limit != 2_000_000 || fuel.Used <= fuel.Limit || k.Used() != fuel.Used {
+			t.Errorf("ended by %v", s)
+		}
+	}()
+	k.Owe(900_000)
+}

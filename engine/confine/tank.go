@@ -1,0 +1,154 @@
+package confine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/meter"
+)
+
+const (
+	// chunk is the fuel that a guest gets at a time, less than a millisecond's
+	// work: what a guest may run beyond its deadline, and keep Go's scheduler
+	// and garbage collector waiting.
+	chunk = 500_000
+	// MaxDepth bounds a guest's calls in each other. It is enough for a
+	// recursive walk over any document a turn could be given, and some
+	// megabytes of native stack.
+	MaxDepth = 10_000
+)
+
+// Tank is the fuel of one run of a guest, and its time. One goroutine uses it.
+type Tank struct {
+	ctx      context.Context
+	halted   *atomic.Bool
+	deadline time.Time // zero: none
+	limit    uint64    // 0: none
+	granted  uint64
+	used     uint64 // at the last refill, or when the guest was stopped
+	owed     uint64 // for what the host did since
+	stopped  bool
+}
+
+// Fill begins a run, of at most so much fuel unless limit is 0, and returns its
+// first grant. Once halted is true, where it is not nil, the run ends with
+// [actor.ErrStopping].
+func (t *Tank) Fill(ctx context.Context, limit uint64, halted *atomic.Bool) uint64 {
+	*t = Tank{ctx: ctx, halted: halted, limit: limit}
+	t.deadline, _ = ctx.Deadline()
+	return t.first()
+}
+
+func (t *Tank) first() uint64 {
+	t.granted = chunk
+	if t.limit > 0 {
+		t.granted = min(chunk, t.limit)
+	}
+	return t.granted
+}
+
+// Empty takes the first grant back, for a guest whose fuel is zero at first.
+func (t *Tank) Empty() { t.granted = 0 }
+
+// Begin is the first grant of a guest that asks for it itself. What an earlier
+// run left over is gone: the same turn uses the same fuel, whatever ran before.
+func (t *Tank) Begin() int64 {
+	t.Check()
+	return int64(t.first())
+}
+
+// End says what is left of the fuel at the end of a run that began with Begin.
+// Like Refill it ends the guest by a panic if it has used too much.
+func (t *Tank) End(left int64) { t.use(left) }
+
+// Used is what was used at the last refill or the end.
+func (t *Tank) Used() uint64 { return t.used }
+
+// Spent is what was used when left is what the guest has.
+func (t *Tank) Spent(left int64) uint64 {
+	if t.stopped {
+		return t.used
+	}
+	return uint64(int64(t.granted) - left)
+}
+
+// Stop is thrown through a guest to end it.
+type Stop struct{ Err error }
+
+func (s *Stop) Error() string { return s.Err.Error() }
+
+func (s *Stop) Unwrap() error { return s.Err }
+
+// Refill is what a metered guest calls when its fuel is below zero: it returns
+// the new fuel, or ends the guest by a panic with a [*Stop]. Going through Go lets
+// the scheduler and the garbage collector in; Gosched gives way to the turns that
+// wait.
+func (t *Tank) Refill(left int64) int64 {
+	if left == meter.DepthExceeded {
+		panic(&Stop{&actor.TrapError{Kind: actor.TrapStack, Message: fmt.Sprintf("call stack exhausted: the guest's calls are more than %d deep", MaxDepth)}})
+	}
+	left = t.use(left)
+	runtime.Gosched()
+	t.Check()
+	grant := uint64(-left) + chunk
+	if t.limit > 0 {
+		grant = min(grant, t.limit-t.granted)
+	}
+	t.granted += grant
+	return left + int64(grant)
+}
+
+// use brings what was used up to date and returns what is left of it.
+func (t *Tank) use(left int64) int64 {
+	left -= int64(t.owed)
+	t.owed = 0
+	t.used = uint64(int64(t.granted) - left)
+	t.bound(t.used)
+	return left
+}
+
+// bound ends the guest if so much is too much.
+func (t *Tank) bound(used uint64) {
+	if t.limit > 0 && used > t.limit {
+		t.used = used
+		t.stop(&actor.FuelError{Used: used, Limit: t.limit})
+	}
+}
+
+// Owe charges for work of the host where the guest's own fuel cannot be reached:
+// it is paid at the next refill or the end.
+func (t *Tank) Owe(n uint64) {
+	t.owed += n
+	t.bound(t.used + t.owed)
+}
+
+// Check ends the guest as Refill does if its time is over. The clock is asked
+// besides the context, whose timer waits for a processor when all of them are busy.
+func (t *Tank) Check() {
+	switch {
+	case t.halted != nil && t.halted.Load():
+		t.stop(actor.ErrStopping)
+	case t.ctx.Err() != nil:
+		t.stop(Ended(t.ctx))
+	case !t.deadline.IsZero() && time.Until(t.deadline) <= 0:
+		t.stop(actor.ErrDeadline)
+	}
+}
+
+func (t *Tank) stop(err error) {
+	t.stopped = true
+	panic(&Stop{err})
+}
+
+// Ended says in the words of package actor why ctx has ended.
+func Ended(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return actor.ErrDeadline
+	}
+	return actor.ErrCanceled
+}

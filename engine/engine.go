@@ -1,0 +1,88 @@
+// Package engine says what runs guests. An [Engine] turns the bytes of a module
+// into a [Program], a program makes instances, and an [Instance] runs turns, asking
+// its caller through [Calls] for whatever the guest asks for and charging [Fuel].
+//
+// Package wasm is the engine for guests of abi/SPEC.md, package extism the one for
+// Extism plug-ins. Both run on wazero, within what package confine bounds, on modules
+// that package meter has rewritten and package binary has read.
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Engine turns module bytes into programs. It is safe for concurrent use.
+type Engine interface {
+	// Load returns the program of a module, compiling it unless it is compiled
+	// already; wasm is called only then. Programs are cached by digest, in
+	// memory and on disk.
+	Load(ctx context.Context, digest actor.Digest, wasm func(context.Context) ([]byte, error)) (Program, error)
+}
+
+// Program is a compiled module. It is safe for concurrent use and stays valid
+// until the engine is closed.
+type Program interface {
+	// NewInstance makes an instance whose memory never passes memoryLimit bytes.
+	NewInstance(ctx context.Context, memoryLimit int64) (Instance, error)
+}
+
+// Instance is one guest with its own memory. One goroutine at a time uses it.
+type Instance interface {
+	// Run runs one turn to its end. The error is nil when the guest is done, an
+	// [*actor.GuestError] when it failed on purpose, [actor.ErrDeadline] or
+	// [actor.ErrCanceled] (wrapped) when ctx ended first, an [*actor.FuelError]
+	// when the turn's fuel did not last, an [*actor.TrapError] otherwise. After
+	// anything but nil and a GuestError the instance is broken and can only be
+	// closed.
+	Run(ctx context.Context, frame *abi.Turn, calls Calls) error
+	// MemoryBytes is the memory that the instance holds, as far as the engine
+	// knows: an engine may count now and then.
+	MemoryBytes() int64
+	// Close frees the instance. It is safe twice.
+	Close(ctx context.Context) error
+}
+
+// Fuel is what a turn may use and has used, in the units of package
+// engine/meter. An engine that does not meter leaves Used alone.
+type Fuel struct {
+	Limit uint64 // 0: as much as its time allows
+	Used  uint64 // the engine adds what each Run used, also of one that failed
+}
+
+// Calls is what a guest may ask of the host during one turn: the host functions
+// of abi/SPEC.md section 5, without memory addresses. An [abi.Code] of 0 means
+// success. Byte slices passed in are the guest's memory, to be copied if kept;
+// slices returned are the host's, to be copied out before the next call.
+type Calls interface {
+	StateGet(key []byte) (value []byte, format abi.Format, code abi.Code)
+	StateSet(key, value []byte, format abi.Format) abi.Code
+	StateDelete(key []byte) (existed bool, code abi.Code)
+	StateDeleteAll() (n int, code abi.Code)
+	// StateKeys returns the encoded key list.
+	StateKeys(prefix []byte) ([]byte, abi.Code)
+	StateJSON() ([]byte, abi.Code)
+	StatePatch(before, after []byte) (changed int, code abi.Code)
+	StateVersion() uint64
+	StateRevision() uint64
+	Reply(contentType string, payload []byte) abi.Code
+	// Fail records the guest's error; Run returns it when the guest says failed.
+	Fail(e *actor.GuestError) abi.Code
+	// Now is the time at which the turn began.
+	Now() time.Time
+	// Random fills p from the turn's own stream.
+	Random(p []byte)
+	Log(level int32, text string)
+	// ConfigGet and SecretGet return what the turn's app was given: abi/SPEC.md
+	// section 6.
+	ConfigGet(name []byte) (value []byte, code abi.Code)
+	SecretGet(name []byte) (value []byte, code abi.Code)
+	// HTTP sends a request, which must not alias the guest's memory, and waits for
+	// the answer. An error ends the guest: Run returns it, wrapped.
+	HTTP(r *abi.HTTPRequest) (abi.HTTPResponse, error)
+	// Fuel is the turn's account; it is the same during all of the turn.
+	Fuel() *Fuel
+}

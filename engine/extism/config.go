@@ -1,0 +1,82 @@
+package extism
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"time"
+)
+
+// Config configures an [Engine]. The zero value is usable.
+type Config struct {
+	// CacheDir is a folder for compiled code, made if needed. It must be
+	// writable by this user alone: what is in it is executed. Empty means no
+	// disk cache. Several processes, and engine/wasm, may share it.
+	CacheDir string
+	// Logger gets warnings about the cache, and panics of host functions.
+	// Defaults to discarding.
+	Logger *slog.Logger
+	// MaxPrograms bounds the compiled plug-ins that are kept in memory without
+	// anybody using them. Defaults to 64.
+	MaxPrograms int
+	// MaxInstances bounds the instances; one more is actor.ErrOverloaded. Each
+	// takes two memory mappings. Defaults to 10,000.
+	MaxInstances int
+	// InitTimeout bounds the start function and _initialize of an instance.
+	// Defaults to 5 s.
+	InitTimeout time.Duration
+	// InspectMemory is the memory limit of the trial instance of an inspection,
+	// in bytes. Defaults to 64 MiB.
+	InspectMemory int64
+	// InspectTimeout bounds each step of an inspection that runs the plug-in.
+	// Defaults to 5 s.
+	InspectTimeout time.Duration
+	// Compilers bounds the compilations that run at the same time. Defaults to
+	// the number of processors.
+	Compilers int
+}
+
+// WithDefaults returns a copy with defaults filled in.
+func (c Config) WithDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.MaxPrograms == 0 {
+		c.MaxPrograms = 64
+	}
+	if c.MaxInstances == 0 {
+		c.MaxInstances = 10_000
+	}
+	if c.InitTimeout == 0 {
+		c.InitTimeout = 5 * time.Second
+	}
+	if c.InspectMemory == 0 {
+		c.InspectMemory = 64 << 20
+	}
+	if c.InspectTimeout == 0 {
+		c.InspectTimeout = 5 * time.Second
+	}
+	if c.Compilers == 0 {
+		c.Compilers = runtime.GOMAXPROCS(0)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"MaxPrograms", int64(c.MaxPrograms)},
+		{"MaxInstances", int64(c.MaxInstances)},
+		{"InitTimeout", int64(c.InitTimeout)},
+		{"InspectMemory", c.InspectMemory},
+		{"InspectTimeout", int64(c.InspectTimeout)},
+		{"Compilers", int64(c.Compilers)},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("extism config: %s is negative; give a positive value, or 0 for the default", f.name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package wasm
+
+import (
+	"bytes"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/engine/binary"
+	"github.com/greenroom-run/greenroom/engine/confine"
+)
+
+// FaultCapability is a module that imports what none of its types declares.
+const FaultCapability = "undeclared_capability"
+
+// capability is what a module must declare to import some of the host functions.
+type capability struct {
+	name     string
+	imports  []string
+	declared func(abi.Capabilities) bool
+}
+
+var capabilities = []capability{
+	{"http", []string{abi.FuncHTTPRequest, abi.FuncHTTPResponse}, func(c abi.Capabilities) bool { return len(c.HTTP) > 0 }},
+	{"config", []string{abi.FuncConfigGet}, func(c abi.Capabilities) bool { return len(c.Config) > 0 }},
+	{"secrets", []string{abi.FuncSecretGet}, func(c abi.Capabilities) bool { return len(c.Secrets) > 0 }},
+}
+
+// checkCapabilities finds imports of capabilities that no type declares, so that a
+// manifest says all that a module can do.
+func checkCapabilities(m *binary.Module, spec *abi.Manifest, f *faults) {
+	for _, c := range capabilities {
+		declared := false
+		for _, t := range spec.Types {
+			declared = declared || c.declared(t.Capabilities)
+		}
+		if declared {
+			continue
+		}
+		for _, imp := range m.Imports {
+			for _, name := range c.imports {
+				if imp.Module == abi.HostModule && imp.Name == name {
+					f.add(FaultCapability, "imports \"%s.%s\", and no type of its manifest declares the capability %q: declare what it uses (actor.Capabilities in Go, capabilities in Rust), or take the call out", imp.Module, name, c.name)
+				}
+			}
+		}
+	}
+}
+
+func configGet(i *instance, g guestBytes, s []uint64) {
+	name, buf := g.at(s[0], s[1]), g.room(s[2], s[3])
+	if i.calls == nil {
+		s[0] = code64(abi.CodeNoTurn)
+		return
+	}
+	give(g, buf, s)(i.calls.ConfigGet(name))
+}
+
+func secretGet(i *instance, g guestBytes, s []uint64) {
+	name, buf := g.at(s[0], s[1]), g.room(s[2], s[3])
+	if i.calls == nil {
+		s[0] = code64(abi.CodeNoTurn)
+		return
+	}
+	give(g, buf, s)(i.calls.SecretGet(name))
+}
+
+func give(g guestBytes, buf []byte, s []uint64) func(value []byte, code abi.Code) {
+	return func(value []byte, code abi.Code) {
+		if code != 0 {
+			s[0] = code64(code)
+			return
+		}
+		s[0] = g.fill(buf, value)
+	}
+}
+
+// httpRequest keeps the answer until the guest has a buffer for it: asking twice
+// must not send twice.
+func httpRequest(i *instance, g guestBytes, s []uint64) {
+	// A copy: connections outlive the call, and what they keep must not alias the
+	// guest's memory.
+	frame := bytes.Clone(g.at(s[0], s[1]))
+	i.response = nil
+	if i.calls == nil {
+		s[0] = code64(abi.CodeNoTurn)
+		return
+	}
+	var r abi.HTTPRequest
+	if abi.DecodeHTTPRequest(frame, &r) != nil {
+		s[0] = code64(abi.CodeInvalid)
+		return
+	}
+	answer, err := i.calls.HTTP(&r)
+	if err != nil {
+		panic(&confine.Stop{Err: err})
+	}
+	i.response = abi.AppendHTTPResponse(nil, &answer)
+	i.work += uint64(len(i.response)) / byteUnits
+	s[0] = uint64(uint32(len(i.response)))
+}
+
+func httpResponse(i *instance, g guestBytes, s []uint64) {
+	buf := g.room(s[0], s[1])
+	switch {
+	case i.calls == nil:
+		s[0] = code64(abi.CodeNoTurn)
+	case i.response == nil:
+		s[0] = code64(abi.CodeNotFound)
+	default:
+		s[0] = g.fill(buf, i.response)
+	}
+}

@@ -1,0 +1,190 @@
+package wasm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/binary"
+	"github.com/greenroom-run/greenroom/engine/confine"
+)
+
+// The codes of faults that this package finds; the manifest's own are those of
+// package manifest.
+const (
+	FaultNotWasm         = "not_wasm"
+	FaultMalformed       = "malformed"
+	FaultLimit           = "limit"
+	FaultUnknownImport   = "unknown_import"
+	FaultImportSignature = "import_signature"
+	FaultNotReactor      = "not_reactor"
+	FaultMissingExport   = "missing_export"
+	FaultExportSignature = "export_signature"
+	FaultMemory          = "memory"
+	FaultCompile         = "compile"
+	FaultStart           = "start"
+	FaultAlloc           = "alloc"
+	FaultManifest        = "manifest"
+)
+
+// maxFaults bounds a list that a hostile module could make long.
+const maxFaults = 100
+
+// faults collects what is wrong with a module.
+type faults []actor.Fault
+
+func (f *faults) add(code, format string, args ...any) {
+	if len(*f) < maxFaults {
+		*f = append(*f, actor.Fault{Code: code, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+const reactorHint = "build it as a reactor: GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared (or tinygo build -target=wasip1 -buildmode=c-shared); \"greenroom build\" does so"
+
+// check judges a module by its outline alone: nothing of it is compiled or run.
+// The Module is nil if it cannot be read.
+func (e *Engine) check(wasm []byte, memoryLimit int64) (*binary.Module, []actor.Fault) {
+	var f faults
+	m, err := binary.Parse(wasm)
+	if err != nil {
+		code := FaultMalformed
+		var be *binary.Error
+		switch {
+		case binary.Guess(wasm) != "":
+			f.add(FaultNotWasm, "the file %s", binary.Guess(wasm))
+			return nil, f
+		case errors.As(err, &be) && be.Limit:
+			code = FaultLimit
+		}
+		f.add(code, "the module cannot be read: %v", err)
+		return nil, f
+	}
+	e.checkImports(m, &f)
+	checkExports(m, &f)
+	checkMemory(m, memoryLimit, &f)
+	return m, f
+}
+
+func (e *Engine) checkImports(m *binary.Module, f *faults) {
+	known := make(map[string]binary.FuncType)
+	for _, h := range hostFuncs() {
+		known[h.name] = binary.FuncType{Params: valueTypes(h.params), Results: valueTypes(h.results)}
+	}
+	for _, imp := range m.Imports {
+		name := imp.Module + "." + imp.Name
+		var want binary.FuncType
+		var ok bool
+		switch {
+		case imp.Module != abi.HostModule && imp.Module != abi.WASIModule:
+			f.add(FaultUnknownImport, "imports the %s %q: only %s and %s are provided%s", imp.Kind, name, abi.HostModule, abi.WASIModule, importHint(imp.Module))
+			continue
+		case imp.Kind != binary.KindFunc:
+			f.add(FaultUnknownImport, "imports the %s %q: only functions can be imported", imp.Kind, name)
+			continue
+		case imp.Module == abi.HostModule:
+			want, ok = known[imp.Name]
+		default:
+			var def api.FunctionDefinition
+			if def, ok = e.primary.wasi[imp.Name]; ok {
+				want = binary.FuncType{Params: valueTypes(def.ParamTypes()), Results: valueTypes(def.ResultTypes())}
+			}
+		}
+		if !ok {
+			hint := "update this host, or build the guest with an older SDK"
+			if imp.Module == abi.WASIModule {
+				hint = "it is not part of WASI preview 1"
+			}
+			f.add(FaultUnknownImport, "imports %q, which this host does not have: %s", name, hint)
+		} else if !imp.Type.Equal(want) {
+			f.add(FaultImportSignature, "imports %q as %s; it is %s", name, imp.Type, want)
+		}
+	}
+}
+
+// importHint says where an import of that module usually comes from.
+func importHint(module string) string {
+	switch {
+	case module == "env":
+		return "; it is usually a C or Rust \"extern\" function that no library defines: link what defines it, or name the module greenroom in its declaration"
+	case strings.HasPrefix(module, "wasi:"):
+		return "; it comes from WASI preview 2: build for preview 1 (wasip1) or wasm32-unknown-unknown"
+	case module == "wasi_unstable":
+		return "; it comes from an old WASI: build with a newer toolchain for preview 1"
+	case module == "gojs" || module == "go":
+		return "; it was built for browsers: use GOOS=wasip1 instead of GOOS=js"
+	case module == "__wbindgen_placeholder__" || module == "wbg":
+		return "; it comes from wasm-bindgen, which is for browsers: remove the crate that uses it (often chrono, getrandom or uuid with its \"js\" feature)"
+	case strings.HasPrefix(module, "extism:"):
+		return "; it is from an Extism plug-in: a module is either one of those, with all imports from extism:host, or a guest of the native ABI"
+	}
+	return ""
+}
+
+func checkExports(m *binary.Module, f *faults) {
+	_, command := m.Export("_start")
+	_, reactor := m.Export(exportInitialize)
+	if command && !reactor {
+		f.add(FaultNotReactor, "is a command (it exports _start and no _initialize), which runs once and ends; %s", reactorHint)
+	}
+	i32, i64 := []binary.ValueType{binary.I32}, []binary.ValueType{binary.I64}
+	for _, want := range []struct {
+		name string
+		typ  binary.FuncType
+		need bool
+	}{
+		{abi.ExportAlloc, binary.FuncType{Params: i32, Results: i32}, true},
+		{abi.ExportManifest, binary.FuncType{Results: i64}, true},
+		{abi.ExportTurn, binary.FuncType{Params: []binary.ValueType{binary.I32, binary.I32}, Results: i32}, true},
+		{abi.ExportInitialize, binary.FuncType{}, false},
+	} {
+		exp, ok := m.Export(want.name)
+		switch {
+		case !ok && want.need:
+			f.add(FaultMissingExport, "does not export %s %s: import the Greenroom SDK and register an actor type; for Go, %s", want.name, want.typ, reactorHint)
+		case !ok:
+		case exp.Kind != binary.KindFunc:
+			f.add(FaultExportSignature, "exports %s as a %s; it must be a function %s", want.name, exp.Kind, want.typ)
+		default:
+			if got, ok := m.FuncType(exp.Index); !ok {
+				f.add(FaultMalformed, "exports %s as the function %d, which does not exist", want.name, exp.Index)
+			} else if !got.Equal(want.typ) {
+				f.add(FaultExportSignature, "exports %s as %s; it must be %s", want.name, got, want.typ)
+			}
+		}
+	}
+	switch exp, ok := m.Export(abi.ExportMemory); {
+	case !ok:
+		f.add(FaultMissingExport, "does not export its memory as %q: linkers do so by default; remove flags such as --no-export-memory or --import-memory", abi.ExportMemory)
+	case exp.Kind != binary.KindMemory:
+		f.add(FaultExportSignature, "exports %q as a %s; it must be the memory", abi.ExportMemory, exp.Kind)
+	}
+}
+
+func checkMemory(m *binary.Module, limit int64, f *faults) {
+	if len(m.Memories) == 0 {
+		imported := slices.ContainsFunc(m.Imports, func(i binary.Import) bool { return i.Kind == binary.KindMemory })
+		if !imported { // an imported one has its own fault
+			f.add(FaultMemory, "has no memory: export one as %q", abi.ExportMemory)
+		}
+		return
+	}
+	pages := int64(m.Memories[0].Min)
+	if pages > maxPages || m.Memories[0].Max > maxPages {
+		f.add(FaultMemory, "declares a memory of more than %d pages (4 GiB)", maxPages)
+	} else if pages*confine.PageSize > limit {
+		f.add(FaultMemory, "needs %d bytes of memory to start; the limit is %d: lower the stack size and the static data (for Rust, -C link-arg=-zstack-size=65536), or raise the host's limit", pages*confine.PageSize, limit)
+	}
+}
+
+func valueTypes(ts []api.ValueType) []binary.ValueType {
+	out := make([]binary.ValueType, len(ts))
+	for i, t := range ts {
+		out[i] = binary.ValueType(t)
+	}
+	return out
+}

@@ -1,0 +1,37 @@
+package wasm
+
+import (
+	"context"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/greenroom-run/greenroom/engine/meter"
+)
+
+// trialFuel bounds the guest when an image is made: its manifest and its
+// allocator.
+const trialFuel = 1_000_000_000
+
+// spend charges the guest for work of the host.
+func (i *instance) spend(n uint64) {
+	if i.fuel == nil {
+		return // a start function that wazero runs; its calls charge it
+	}
+	left := int64(i.fuel.Get()) - int64(n)
+	if left < 0 {
+		left = i.tank.Refill(left)
+	}
+	i.fuel.Set(uint64(left))
+}
+
+// instantiateMeter makes the module that metered guests import.
+func instantiateMeter(ctx context.Context, rt *wasmRuntime) error {
+	refill := func(ctx context.Context, _ api.Module, stack []uint64) {
+		i, _ := ctx.Value(instanceKey{}).(*instance)
+		stack[0] = uint64(i.tank.Refill(int64(stack[0])))
+	}
+	_, err := rt.NewHostModuleBuilder(meter.ImportModule).NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(refill), []api.ValueType{i64}, []api.ValueType{i64}).
+		Export(meter.ImportRefill).Instantiate(ctx)
+	return err
+}

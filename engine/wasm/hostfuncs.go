@@ -1,0 +1,345 @@
+package wasm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/confine"
+)
+
+// hostFunc is one function of the module greenroom. Its implementation reads
+// its arguments from the stack and writes its result to stack[0].
+type hostFunc struct {
+	name            string
+	params, results []api.ValueType
+	fuel            uint64 // per call; bytes come on top
+	call            func(i *instance, mem guestBytes, stack []uint64)
+}
+
+// The fuel of host functions, by about what they cost the host.
+const (
+	fuelCall  = 100
+	fuelMap   = 300   // a look-up, a change
+	fuelLog   = 2_000 // a line to the host's log
+	fuelHTTP  = 50_000
+	byteUnits = 4 // bytes copied for one unit
+	jsonUnits = 8 // per byte of JSON, taken apart and compared
+)
+
+const (
+	i32 = api.ValueTypeI32
+	i64 = api.ValueTypeI64
+)
+
+// hostFuncs lists the functions of abi/SPEC.md sections 5 and 6, in its order.
+func hostFuncs() []hostFunc {
+	one, none := []api.ValueType{i32}, []api.ValueType(nil)
+	wide := []api.ValueType{i64}
+	args := func(n int) []api.ValueType {
+		return []api.ValueType{i32, i32, i32, i32, i32}[:n]
+	}
+	return []hostFunc{
+		{abi.FuncStateGet, args(4), wide, fuelMap, stateGet},
+		{abi.FuncStateSet, args(5), one, fuelMap, stateSet},
+		{abi.FuncStateDelete, args(2), one, fuelMap, stateDelete},
+		{abi.FuncStateDeleteAll, none, one, fuelMap, stateDeleteAll},
+		{abi.FuncStateKeys, args(4), wide, fuelMap, stateKeys},
+		{abi.FuncStateJSON, args(2), wide, fuelMap, stateJSON},
+		{abi.FuncStatePatch, args(4), one, fuelMap, statePatch},
+		{abi.FuncStateVersion, none, wide, fuelCall, stateVersion},
+		{abi.FuncStateRevision, none, wide, fuelCall, stateRevision},
+		{abi.FuncReply, args(4), one, fuelMap, reply},
+		{abi.FuncFail, args(2), one, fuelMap, fail},
+		{abi.FuncNow, none, wide, fuelCall, now},
+		{abi.FuncRandom, args(2), one, fuelCall, random},
+		{abi.FuncLog, args(3), one, fuelLog, logText},
+		{abi.FuncConfigGet, args(4), wide, fuelMap, configGet},
+		{abi.FuncSecretGet, args(4), wide, fuelMap, secretGet},
+		{abi.FuncHTTPRequest, args(2), wide, fuelHTTP, httpRequest},
+		{abi.FuncHTTPResponse, args(2), wide, fuelCall, httpResponse},
+	}
+}
+
+func instantiateHost(ctx context.Context, rt *wasmRuntime) error {
+	builder := rt.NewHostModuleBuilder(abi.HostModule)
+	for _, f := range hostFuncs() {
+		builder.NewFunctionBuilder().WithGoModuleFunction(enter(f), f.params, f.results).Export(f.name)
+	}
+	_, err := builder.Instantiate(ctx)
+	return err
+}
+
+// enter makes the wazero form of a host function: the instance comes from the
+// context of the call, the memory from the module that called. The guest pays
+// when its call is done, by what that read and wrote.
+func enter(f hostFunc) api.GoModuleFunc {
+	name, call, fuel := f.name, f.call, f.fuel
+	return func(ctx context.Context, mod api.Module, stack []uint64) {
+		i, _ := ctx.Value(instanceKey{}).(*instance)
+		i.work = fuel
+		call(i, guestBytes{instance: i, mem: mod.Memory(), function: name}, stack)
+		if i.broken {
+			panic(&confine.Stop{Err: errTrappedWithin})
+		}
+		i.spend(i.work)
+	}
+}
+
+// errTrappedWithin ends the outer levels of an instance that trapped in an inner
+// one: its memory is in no state to go on with.
+var errTrappedWithin = &actor.TrapError{Kind: actor.TrapUnreachable, Message: "a call back into the same guest instance trapped, which ends the turns around it"}
+
+// guestBytes reads the memory of the guest that called function.
+type guestBytes struct {
+	instance *instance
+	mem      api.Memory
+	function string
+}
+
+// memoryFault is a host function whose arguments reach outside the guest's
+// memory. It is thrown through the guest: the call traps.
+type memoryFault struct {
+	function   string
+	ptr, count uint32
+}
+
+func (e *memoryFault) Error() string {
+	return fmt.Sprintf("out of bounds memory access: %s was given %d bytes at address %d, outside the guest's memory", e.function, e.count, e.ptr)
+}
+
+// at returns the guest's bytes that the arguments ptr and len name, to be read.
+func (g guestBytes) at(ptr, count uint64) []byte {
+	b := g.room(ptr, count)
+	g.instance.work += uint64(len(b)) / byteUnits
+	return b
+}
+
+// room returns the guest's bytes that the arguments ptr and len name, to be
+// written. The slice is the guest's memory itself, good until the guest runs
+// again.
+func (g guestBytes) room(ptr, count uint64) []byte {
+	p, n := uint32(ptr), uint32(count) // the high halves of an i32 on the stack are undefined
+	if g.mem == nil {
+		panic(&memoryFault{g.function, p, n})
+	}
+	b, ok := g.mem.Read(p, n)
+	if !ok {
+		panic(&memoryFault{g.function, p, n})
+	}
+	return b
+}
+
+// fill puts data into a buffer of the guest if it fits, and returns its length.
+func (g guestBytes) fill(buf, data []byte) uint64 {
+	g.instance.work += uint64(len(data)) / byteUnits // made for the guest in any case
+	if len(data) <= len(buf) {
+		copy(buf, data)
+	}
+	return uint64(uint32(len(data)))
+}
+
+func code32(c abi.Code) uint64 { return uint64(uint32(c)) }
+func code64(c abi.Code) uint64 { return uint64(int64(c)) }
+
+func count32(n int, c abi.Code) uint64 {
+	if c != 0 {
+		return code32(c)
+	}
+	return uint64(uint32(n))
+}
+
+func stateGet(i *instance, g guestBytes, s []uint64) {
+	key, buf := g.at(s[0], s[1]), g.room(s[2], s[3])
+	if i.calls == nil {
+		s[0] = code64(abi.CodeNoTurn)
+		return
+	}
+	value, format, code := i.calls.StateGet(key)
+	if code != 0 {
+		s[0] = code64(code)
+		return
+	}
+	s[0] = g.fill(buf, value) | uint64(format)<<32
+}
+
+func stateSet(i *instance, g guestBytes, s []uint64) {
+	key, value, format := g.at(s[0], s[1]), g.at(s[2], s[3]), uint32(s[4])
+	switch {
+	case i.calls == nil:
+		s[0] = code32(abi.CodeNoTurn)
+	case format > uint32(abi.FormatJSON):
+		s[0] = code32(abi.CodeInvalid)
+	default:
+		s[0] = code32(i.calls.StateSet(key, value, abi.Format(format)))
+	}
+}
+
+func stateDelete(i *instance, g guestBytes, s []uint64) {
+	key := g.at(s[0], s[1])
+	if i.calls == nil {
+		s[0] = code32(abi.CodeNoTurn)
+		return
+	}
+	existed, code := i.calls.StateDelete(key)
+	n := 0
+	if existed {
+		n = 1
+	}
+	s[0] = count32(n, code)
+}
+
+func stateDeleteAll(i *instance, _ guestBytes, s []uint64) {
+	if i.calls == nil {
+		s[0] = code32(abi.CodeNoTurn)
+		return
+	}
+	s[0] = count32(i.calls.StateDeleteAll())
+}
+
+func stateKeys(i *instance, g guestBytes, s []uint64) {
+	prefix, buf := g.at(s[0], s[1]), g.room(s[2], s[3])
+	if i.calls == nil {
+		s[0] = code64(abi.CodeNoTurn)
+		return
+	}
+	list, code := i.calls.StateKeys(prefix)
+	if code != 0 {
+		s[0] = code64(code)
+		return
+	}
+	s[0] = g.fill(buf, list)
+}
+
+func stateJSON(i *instance, g guestBytes, s []uint64) {
+	buf := g.room(s[0], s[1])
+	if i.calls == nil {
+		s[0] = code64(abi.CodeNoTurn)
+		return
+	}
+	object, code := i.calls.StateJSON()
+	if code != 0 {
+		s[0] = code64(code)
+		return
+	}
+	s[0] = g.fill(buf, object)
+}
+
+func statePatch(i *instance, g guestBytes, s []uint64) {
+	before, after := g.at(s[0], s[1]), g.at(s[2], s[3])
+	i.work += uint64(len(before)+len(after)) * jsonUnits
+	if i.calls == nil {
+		s[0] = code32(abi.CodeNoTurn)
+		return
+	}
+	s[0] = count32(i.calls.StatePatch(before, after))
+}
+
+func stateVersion(i *instance, _ guestBytes, s []uint64) {
+	if i.calls == nil {
+		s[0] = code64(abi.CodeNoTurn)
+		return
+	}
+	s[0] = i.calls.StateVersion()
+}
+
+func stateRevision(i *instance, _ guestBytes, s []uint64) {
+	if i.calls == nil {
+		s[0] = code64(abi.CodeNoTurn)
+		return
+	}
+	s[0] = i.calls.StateRevision()
+}
+
+// maxContentTypeBytes is far above any media type; what is longer would only
+// travel through headers and logs.
+const maxContentTypeBytes = 256
+
+func reply(i *instance, g guestBytes, s []uint64) {
+	contentType, payload := g.at(s[0], s[1]), g.at(s[2], s[3])
+	switch {
+	case i.calls == nil:
+		s[0] = code32(abi.CodeNoTurn)
+	case !validContentType(contentType):
+		s[0] = code32(abi.CodeInvalid)
+	default:
+		s[0] = code32(i.calls.Reply(mediaType(contentType), payload))
+	}
+}
+
+// mediaType makes a string of a content type, of most without an allocation.
+func mediaType(b []byte) string {
+	const usual = "application/json"
+	if string(b) == usual {
+		return usual
+	}
+	return string(b)
+}
+
+// validContentType refuses what could not stand in an HTTP header.
+func validContentType(b []byte) bool {
+	if len(b) > maxContentTypeBytes {
+		return false
+	}
+	for _, c := range b {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func fail(i *instance, g guestBytes, s []uint64) {
+	frame := g.at(s[0], s[1])
+	if i.calls == nil {
+		s[0] = code32(abi.CodeNoTurn)
+		return
+	}
+	e, err := abi.DecodeError(frame)
+	if err != nil || !validContentType([]byte(e.DetailContentType)) {
+		s[0] = code32(abi.CodeInvalid)
+		return
+	}
+	failure := &actor.GuestError{
+		Status: actor.Status(e.Status), Code: e.Code, Message: e.Message, Retryable: e.Retryable,
+		Detail: actor.Payload{ContentType: e.DetailContentType, Data: e.Detail},
+	}
+	code := i.calls.Fail(failure)
+	if code == 0 {
+		i.guestErr = failure
+	}
+	s[0] = code32(code)
+}
+
+func now(i *instance, _ guestBytes, s []uint64) { s[0] = uint64(i.nowUnixNano()) }
+
+func random(i *instance, g guestBytes, s []uint64) {
+	i.random(g.room(s[0], s[1]))
+	s[0] = 0
+}
+
+// maxLogText bounds one line of a guest's log, in bytes.
+const maxLogText = 8 << 10
+
+func logText(i *instance, g guestBytes, s []uint64) {
+	level, text := int32(uint32(s[0])), g.at(s[1], s[2])
+	cut := text[:min(len(text), maxLogText)]
+	i.out.log(level, cleanText(cut))
+	s[0] = 0
+	if i.calls == nil {
+		s[0] = code32(abi.CodeNoTurn)
+	}
+}
+
+// cleanText copies a guest's bytes into valid UTF-8.
+func cleanText(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return strings.ToValidUTF8(string(b), "\uFFFD")
+}

@@ -1,0 +1,162 @@
+package wasm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/manifest"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/confine"
+)
+
+// Inspect judges a module: it reads its outline, checks imports and exports,
+// compiles it, and runs one instance under limits for its manifest. It returns
+// every fault that it finds; steps that a fault makes impossible are left out.
+// Without a fault the manifest has its defaults filled in, and the program
+// stays in memory, so that the first Load is free.
+//
+// The error is not about the module: ctx ended, no capacity, engine closed, or
+// a bug of ours.
+func (e *Engine) Inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
+	if !e.gate.Enter() {
+		return nil, nil, fmt.Errorf("inspect module: %w", actor.ErrStopping)
+	}
+	defer e.gate.Leave()
+	m, found, err := e.inspect(ctx, wasm)
+	if err != nil {
+		return nil, nil, fmt.Errorf("inspect module: %w", err)
+	}
+	return m, found, nil
+}
+
+func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
+	outline, found := e.check(wasm, e.cfg.InspectMemory)
+	if len(found) > 0 {
+		return nil, found, nil
+	}
+	p, err := e.compile(ctx, actor.DigestOf(wasm), outline)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, nil, confine.Ended(ctx)
+		}
+		return nil, []actor.Fault{e.compileFault(err)}, nil
+	}
+	m, found, err := e.tryOut(ctx, p)
+	if err == nil && len(found) == 0 {
+		var f faults
+		if checkCapabilities(outline, m, &f); len(f) > 0 {
+			return nil, f, nil
+		}
+	}
+	if err == nil && len(found) == 0 {
+		e.programs.put(p)
+	}
+	return m, found, err
+}
+
+func (e *Engine) compileFault(err error) actor.Fault {
+	var bug *panicError
+	if errors.As(err, &bug) {
+		e.log.Error("the Wasm compiler panicked", "error", err, "stack", string(bug.stack))
+		return actor.Fault{Code: FaultCompile, Message: "the compiler cannot handle this module; please report it with the module attached"}
+	}
+	return actor.Fault{Code: FaultCompile, Message: fmt.Sprintf("does not compile: %v", err)}
+}
+
+// tryOut starts an instance, allocates in it, and reads its manifest.
+func (e *Engine) tryOut(ctx context.Context, p *program) (*abi.Manifest, []actor.Fault, error) {
+	var f faults
+	i, err := p.instantiate(ctx, e.cfg.InspectMemory)
+	if err != nil {
+		if f.addStep(ctx, FaultStart, "does not start", e.cfg.InitTimeout, err) {
+			return nil, f, nil
+		}
+		return nil, nil, err
+	}
+	defer func() { _ = i.close(context.WithoutCancel(ctx)) }() // nothing is left to lose
+	var text []byte
+	steps := []struct {
+		code, what string
+		run        func(context.Context) error
+	}{
+		{FaultAlloc, "cannot take a turn", func(ctx context.Context) error { return i.growFrame(ctx, i.levels[0], minFrameBytes) }},
+		{FaultManifest, "has no usable manifest", func(ctx context.Context) (err error) {
+			text, err = i.manifest(ctx)
+			return err
+		}},
+	}
+	for _, s := range steps {
+		if err := i.limited(ctx, e.cfg.InspectTimeout, s.run); err != nil {
+			if f.addStep(ctx, s.code, s.what, e.cfg.InspectTimeout, err) {
+				return nil, f, nil
+			}
+			return nil, nil, err
+		}
+	}
+	m, wrong := manifest.Parse(text)
+	for _, w := range wrong {
+		f.add(w.Code, "the manifest: %s", w.Message)
+	}
+	if len(f) > 0 {
+		return nil, f, nil
+	}
+	return m, nil, nil
+}
+
+// limited runs one step under a deadline of its own.
+func (i *instance) limited(ctx context.Context, timeout time.Duration, step func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	defer func() {
+		if r := recover(); r != nil {
+			err = &panicError{what: "inspecting a module", value: r, stack: debug.Stack()}
+		}
+	}()
+	i.out.begin(nil, false)
+	defer i.out.end()
+	i.refuel(ctx, 0)
+	return step(&guestContext{ctx, i})
+}
+
+// addStep adds what stopped a step, and reports false if it was not the guest.
+func (f *faults) addStep(ctx context.Context, code, what string, timeout time.Duration, err error) bool {
+	var trap *actor.TrapError
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case errors.As(err, &trap):
+		message := trap.Message
+		if trap.Stack != "" && trap.Kind != actor.TrapStack {
+			message += "; at " + strings.Join(strings.SplitN(trap.Stack, "\n", 4)[:min(3, strings.Count(trap.Stack, "\n")+1)], " < ")
+		}
+		f.add(code, "%s: %s", what, message)
+	case errors.Is(err, actor.ErrDeadline):
+		f.add(code, "%s: it did not return within %s; do no work while starting", what, timeout)
+	default:
+		return false
+	}
+	return true
+}
+
+// manifest copies what the guest says of itself.
+func (i *instance) manifest(ctx context.Context) ([]byte, error) {
+	fn := i.mod.ExportedFunction(abi.ExportManifest)
+	var stack [1]uint64
+	if err := i.failure(ctx, "read the manifest", i.call(ctx, fn, stack[:])); err != nil {
+		return nil, err
+	}
+	ptr, size := uint32(stack[0]>>32), uint32(stack[0])
+	if size > abi.MaxManifestBytes {
+		return nil, protocol("greenroom_manifest returned %d bytes; at most %d are allowed", size, abi.MaxManifestBytes)
+	}
+	data, ok := i.mod.Memory().Read(ptr, size)
+	if !ok {
+		return nil, protocol("greenroom_manifest returned %d bytes at %d, beyond the end of memory at %d", size, ptr, i.mod.Memory().Size())
+	}
+	return append([]byte(nil), data...), nil
+}

@@ -1,0 +1,580 @@
+package wasm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/engine/binary"
+	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/meter"
+)
+
+const (
+	maxPages         = 65_536
+	exportInitialize = abi.ExportInitialize
+	// minFrameBytes is the smallest frame buffer asked of a guest.
+	minFrameBytes = 2 << 10
+	// maxLevels bounds how often an instance is entered again while it runs.
+	maxLevels = 64
+)
+
+// instance is one guest with its memory. One goroutine at a time uses it.
+type instance struct {
+	program *program
+	mem     *guestMemory
+	image   *image // what it is put back to; nil: it is built anew
+	mod     api.Module
+
+	fuel    api.MutableGlobal
+	depth   api.MutableGlobal
+	globals []api.MutableGlobal // that an image keeps
+
+	// levels has one more than how often the instance was entered again at most.
+	levels []*level
+	active int // levels in use
+	run        // of the turn that runs
+
+	// owner is the actor whose bytes may be in the instance; used says that they
+	// must not outlive the last turn.
+	owner owner
+	used  bool
+
+	turns uint32 // so far
+	sized uint64 // the memory's size when it was counted
+
+	out    output
+	seeded *rand.ChaCha8 // outside turns
+	broken bool
+	closed bool
+}
+
+// run is what belongs to one turn; calls is nil outside turns.
+type run struct {
+	calls    engine.Calls
+	guestErr *actor.GuestError
+	slept    int64 // nanoseconds
+	tank     confine.Tank
+	response []byte // the frame of the last HTTP request, nil before one
+	work     uint64 // fuel that the host function which runs is to charge
+}
+
+type owner struct{ app, typ, id string }
+
+var _ engine.Instance = (*instance)(nil)
+
+type instanceKey struct{}
+
+// guestContext carries the instance to its host functions. Of the caller's
+// context it has the end alone: the runtime asks for values at every call, and
+// what a caller put there is no business of a guest's.
+type guestContext struct {
+	context.Context
+	instance *instance
+}
+
+func (c *guestContext) Value(key any) any {
+	if _, ok := key.(instanceKey); ok {
+		return c.instance
+	}
+	return nil
+}
+
+// NewInstance implements [engine.Program]. Besides the errors of Run it returns
+// [actor.ErrOverloaded] where the host has no room for one more.
+func (p *program) NewInstance(ctx context.Context, memoryLimit int64) (engine.Instance, error) {
+	if !p.engine.gate.Enter() {
+		return nil, fmt.Errorf("instantiate module %s: %w", p.digest.Short(), actor.ErrStopping)
+	}
+	defer p.engine.gate.Leave()
+	i, err := p.instantiate(ctx, memoryLimit)
+	if err != nil {
+		return nil, fmt.Errorf("instantiate module %s: %w", p.digest.Short(), err)
+	}
+	return i, nil
+}
+
+func (p *program) instantiate(ctx context.Context, memoryLimit int64) (*instance, error) {
+	limit := min(uint64(max(memoryLimit, 0))/confine.PageSize, p.maxPages)
+	if p.minPages > limit {
+		return nil, &actor.TrapError{Kind: actor.TrapMemory, Message: fmt.Sprintf(
+			"the guest needs %d bytes of memory to start; its limit is %d", p.minPages*confine.PageSize, memoryLimit)}
+	}
+	img := p.image.Load()
+	if img == nil && p.detached && !p.noImages.Load() {
+		var err error
+		if img, err = p.makeImage(ctx, limit*confine.PageSize); err != nil {
+			return nil, err
+		}
+	}
+	if img != nil && img.size > limit*confine.PageSize {
+		img = nil // it starts in a way of its own under this limit, or not at all
+	}
+	return p.newInstance(ctx, limit*confine.PageSize, img)
+}
+
+func (p *program) newInstance(ctx context.Context, limit uint64, img *image) (*instance, error) {
+	mem, err := p.engine.pool.reserve(limit, img)
+	if err != nil {
+		return nil, err
+	}
+	i := &instance{program: p, mem: mem, image: img, levels: []*level{{}}}
+	i.out.init(i.spend)
+	if err := i.start(ctx); err != nil {
+		_ = i.close(ctx) // err says more
+		return nil, err
+	}
+	i.sized = i.mem.size
+	mem.count()
+	return i, nil
+}
+
+// makeImage starts an instance for its image alone. It returns nil if the guest
+// is not such that one would be right for every instance, or fails where its
+// first turn had better do so.
+func (p *program) makeImage(ctx context.Context, limit uint64) (*image, error) {
+	i, err := p.newInstance(ctx, limit, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = i.close(context.WithoutCancel(ctx)) }() // nothing is left to lose
+	trial := &guestContext{ctx, i}
+	i.refuel(trial, trialFuel)
+	if i.mem.refused > 0 || i.warmUp(trial) != nil {
+		if ctx.Err() == nil {
+			p.noImages.Store(true)
+		}
+		return nil, nil
+	}
+	img := takeImage(i)
+	if p.image.CompareAndSwap(nil, img) {
+		return img, nil
+	}
+	return p.image.Load(), nil
+}
+
+// warmUp runs the guest as far as can be done without a turn. The manifest is
+// asked for since it takes a guest's allocator and JSON encoder through their
+// first steps, which then are the image's and not those of every turn after a
+// change of actor.
+func (i *instance) warmUp(ctx context.Context) error {
+	i.out.begin(nil, false)
+	defer i.out.end()
+	if _, err := i.manifest(ctx); err != nil {
+		return err
+	}
+	return i.growFrame(ctx, i.levels[0], minFrameBytes)
+}
+
+// start makes the module's instance in an empty memory, from the image or by
+// running what initializes it.
+func (i *instance) start(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, i.program.engine.cfg.InitTimeout)
+	defer cancel()
+	ctx = &guestContext{ctx, i}
+	i.fuel = nil
+	i.tank.Fill(ctx, 0, &i.program.engine.halted)
+	i.tank.Empty() // what a start function finds
+	i.mod, err = i.guardedInstantiate(experimental.WithMemoryAllocator(ctx, i.mem))
+	if err != nil {
+		return i.startFailure(ctx, "start the guest", err)
+	}
+	i.levels = i.levels[:1]
+	i.levels[0] = &level{}
+	i.fuel = i.mod.ExportedGlobal(meter.ExportFuel).(api.MutableGlobal)
+	i.depth = i.mod.ExportedGlobal(meter.ExportDepth).(api.MutableGlobal)
+	i.globals = i.globals[:0]
+	for n := range i.program.globals {
+		i.globals = append(i.globals, i.mod.ExportedGlobal(binary.ExportGlobal(n)).(api.MutableGlobal))
+	}
+	if i.image != nil {
+		return i.startFromImage()
+	}
+	i.refuel(ctx, 0)
+	if i.program.detached {
+		if err := i.layOut(); err != nil {
+			return err
+		}
+	}
+	if i.program.start {
+		if err := i.failure(ctx, "start the guest", i.call(ctx, i.mod.ExportedFunction(binary.ExportStart), nil)); err != nil {
+			return err
+		}
+	}
+	if i.program.hasInit {
+		if err := i.failure(ctx, "initialize the guest", i.call(ctx, i.mod.ExportedFunction(exportInitialize), nil)); err != nil {
+			return err
+		}
+	}
+	i.out.end()
+	return nil
+}
+
+func (i *instance) startFromImage() error {
+	if missing := (i.image.size - i.mem.size) / confine.PageSize; missing > 0 {
+		if _, ok := i.mod.Memory().Grow(uint32(missing)); !ok {
+			return fmt.Errorf("start the guest: its memory cannot have %d bytes", i.image.size) // checked before: a bug
+		}
+	}
+	i.mem.load(i.image)
+	i.afterImage()
+	return nil
+}
+
+// afterImage brings what is not memory to where the image has it.
+func (i *instance) afterImage() {
+	i.image.setGlobals(i.globals)
+	i.levels = i.levels[:1] // the frame buffers of the others are gone
+	i.levels[0].framePtr, i.levels[0].frameCap = i.image.framePtr, i.image.frameCap
+	i.used = false
+}
+
+// layOut does what instantiating would have done with the segments.
+func (i *instance) layOut() error {
+	memory := i.mem.data[:i.mem.size]
+	for n, s := range i.program.segments {
+		if uint64(s.Offset)+uint64(len(s.Data)) > i.mem.size {
+			return &actor.TrapError{Kind: actor.TrapUnreachable, Message: fmt.Sprintf(
+				"data segment %d puts %d bytes at %d, beyond the end of memory at %d", n, len(s.Data), s.Offset, i.mem.size)}
+		}
+		copy(memory[s.Offset:], s.Data)
+	}
+	return nil
+}
+
+// reset takes everything out of the instance that turns left there.
+func (i *instance) reset(ctx context.Context) error {
+	if i.image != nil && i.mem.size == i.image.size {
+		i.mem.restore(i.image)
+		i.afterImage()
+		return nil
+	}
+	// Memory does not shrink, and tables cannot be set from outside.
+	for _, lv := range i.levels {
+		lv.fn.Store(nil)
+	}
+	i.mem.kept = true
+	err := i.mod.Close(ctx)
+	i.mem.kept = false
+	i.mod = nil
+	if err != nil {
+		return fmt.Errorf("reset the guest: %w", err)
+	}
+	i.mem.wipe()
+	i.used = false
+	return i.start(ctx)
+}
+
+// refuel begins a run under a fuel limit, 0 for none.
+func (i *instance) refuel(ctx context.Context, limit uint64) {
+	i.fuel.Set(i.tank.Fill(ctx, limit, &i.program.engine.halted))
+}
+
+// countMemory counts now and then.
+func (i *instance) countMemory() {
+	i.turns++
+	if i.turns%countEvery > 1 && i.sized == i.mem.size {
+		return
+	}
+	i.sized = i.mem.size
+	i.mem.count()
+}
+
+// startFailure tells the faults of a start function from those of the module's
+// segments, which wazero reports as plain errors.
+func (i *instance) startFailure(ctx context.Context, what string, err error) error {
+	if ctx.Err() == nil && !isStartTrap(err) {
+		return &actor.TrapError{Kind: actor.TrapUnreachable, Message: err.Error()}
+	}
+	return i.failure(ctx, what, err)
+}
+
+// guardedInstantiate instantiates. A panic on the way is an error of this
+// instance.
+func (i *instance) guardedInstantiate(ctx context.Context) (mod api.Module, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &panicError{what: "instantiating", value: r, stack: debug.Stack()}
+		}
+	}()
+	cfg := wazero.NewModuleConfig().
+		WithName("").         // anonymous: any number of one module
+		WithStartFunctions(). // _initialize is called apart, to tell its faults
+		WithStdout(&i.out.stdout).
+		WithStderr(&i.out.stderr).
+		WithRandSource(randomReader{i}).
+		WithWalltime(func() (int64, int32) {
+			t := i.nowUnixNano()
+			return t / 1e9, int32(t % 1e9)
+		}, 1).
+		WithNanotime(func() int64 { return i.nowUnixNano() + i.slept }, 1).
+		WithNanosleep(i.sleep)
+	return i.program.runtime.InstantiateModule(ctx, i.program.compiled, cfg)
+}
+
+// call calls into the guest. A panic that wazero lets through is an error.
+func (i *instance) call(ctx context.Context, fn api.Function, stack []uint64) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &panicError{what: "running a guest", value: r, stack: debug.Stack()}
+		}
+	}()
+	return fn.CallWithStack(ctx, stack)
+}
+
+// Run implements [engine.Instance]. A host function may call it for the instance
+// whose turn called that: the inner turn has a level of its own.
+//
+// A turn finds nothing in the instance that another actor's turn, a read-only
+// turn or a failed turn left there.
+func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) error {
+	if i.broken || i.closed {
+		return fmt.Errorf("run %s: the guest instance is broken or closed", frame.Method)
+	}
+	if !i.program.engine.gate.Enter() {
+		return fmt.Errorf("run %s: %w", frame.Method, actor.ErrStopping)
+	}
+	defer i.program.engine.gate.Leave()
+	lv, err := i.enter(ctx, frame)
+	if err != nil {
+		return err
+	}
+	outer, outerLog := i.run, i.out.begin(calls, i.active > 1)
+	var outerFuel, outerDepth uint64
+	if i.active > 1 {
+		outerFuel, outerDepth = i.fuel.Get(), i.depth.Get()
+	} else {
+		i.mem.refused = 0
+		i.depth.Set(confine.MaxDepth)
+	}
+	i.run = run{calls: calls}
+	account := calls.Fuel()
+	limit := uint64(0)
+	if account.Limit > 0 {
+		// A turn of several runs may have nothing left.
+		limit = max(1, account.Limit-min(account.Limit, account.Used))
+	}
+	i.refuel(ctx, limit)
+
+	lv.ctx = guestContext{ctx, i}
+	err = i.turn(&lv.ctx, lv, frame)
+	account.Used += i.tank.Spent(int64(i.fuel.Get()))
+
+	i.out.end()
+	lv.ctx = guestContext{}
+	i.run, i.out.to = outer, outerLog
+	if i.active > 1 {
+		i.fuel.Set(outerFuel)
+		i.depth.Set(outerDepth)
+	}
+	i.active--
+	i.countMemory()
+	i.used = i.used || frame.Flags&abi.FlagReadOnly != 0
+	if err != nil {
+		i.judge(err, account)
+	}
+	return err
+}
+
+// judge says what an error leaves of the instance.
+func (i *instance) judge(err error, account *engine.Fuel) {
+	var outOfFuel *actor.FuelError
+	if errors.As(err, &outOfFuel) { // of the turn, not of this run
+		outOfFuel.Used, outOfFuel.Limit = account.Used, account.Limit
+	}
+	var onPurpose *actor.GuestError
+	failed := errors.As(err, &onPurpose)
+	i.broken = i.broken || !failed
+	i.used = i.used || failed
+}
+
+// enter readies the instance for a turn of the frame's actor and returns the
+// level for it.
+func (i *instance) enter(ctx context.Context, frame *abi.Turn) (*level, error) {
+	next := owner{frame.App, frame.Type, frame.ID}
+	switch {
+	case i.active == 0:
+		if i.used || i.owner != next && i.owner != (owner{}) {
+			if err := i.reset(ctx); err != nil {
+				i.broken = true
+				return nil, err
+			}
+		}
+		i.owner = next
+	case i.owner != next:
+		return nil, fmt.Errorf("run %s: the instance runs a turn of another actor", frame.Method)
+	case i.active == maxLevels:
+		return nil, &actor.TrapError{Kind: actor.TrapStack, Message: fmt.Sprintf("the chain enters one actor more than %d times", maxLevels)}
+	}
+	if i.active == len(i.levels) {
+		i.levels = append(i.levels, &level{})
+	}
+	i.active++
+	return i.levels[i.active-1], nil
+}
+
+func (i *instance) turn(ctx context.Context, lv *level, frame *abi.Turn) error {
+	size, err := i.putFrame(ctx, lv, frame)
+	if err != nil {
+		return err
+	}
+	lv.stack[0], lv.stack[1] = uint64(lv.framePtr), uint64(size)
+	functions := &i.program.engine.functions
+	fn := functions.take(lv, i.mod)
+	if err := i.failure(ctx, "run the turn", i.call(ctx, *fn, lv.stack[:])); err != nil {
+		return err // and nothing is kept: the instance is broken
+	}
+	functions.keep(lv, fn)
+	switch result := int32(uint32(lv.stack[0])); {
+	case result == abi.TurnDone:
+		return nil
+	case result != abi.TurnFailed:
+		return protocol("greenroom_turn returned %d; only 0 (done) and 1 (failed) are allowed", result)
+	case i.guestErr == nil:
+		return &actor.GuestError{Status: actor.Status(abi.StatusUnknown), Message: "the guest failed without saying why"}
+	default:
+		return i.guestErr
+	}
+}
+
+// putFrame encodes the frame in the guest's own buffer, and asks for a larger
+// one when it does not fit. It returns the frame's size.
+func (i *instance) putFrame(ctx context.Context, lv *level, frame *abi.Turn) (uint32, error) {
+	buf, err := i.frameBuffer(lv)
+	if err != nil {
+		return 0, err
+	}
+	data := abi.AppendTurn(buf[:0:len(buf)], frame)
+	if len(data) <= len(buf) {
+		return uint32(len(data)), nil
+	}
+	if err := i.growFrame(ctx, lv, len(data)); err != nil {
+		return 0, err
+	}
+	if buf, err = i.frameBuffer(lv); err != nil {
+		return 0, err
+	}
+	copy(buf, data)
+	return uint32(len(data)), nil
+}
+
+// frameBuffer is the guest's frame buffer, aliasing its memory.
+func (i *instance) frameBuffer(lv *level) ([]byte, error) {
+	buf, ok := i.mod.Memory().Read(lv.framePtr, lv.frameCap)
+	if !ok {
+		return nil, protocol("greenroom_alloc returned memory that is not there: %d bytes at %d", lv.frameCap, lv.framePtr)
+	}
+	return buf, nil
+}
+
+// growFrame asks the guest for a frame buffer of at least size bytes. Sizes are
+// powers of two, so that the buffers left behind add up to less than the last.
+func (i *instance) growFrame(ctx context.Context, lv *level, size int) error {
+	want := uint64(minFrameBytes)
+	for want < uint64(size) {
+		want *= 2
+	}
+	if want > i.mem.limit {
+		return &actor.TrapError{Kind: actor.TrapMemory, Message: fmt.Sprintf(
+			"the turn's frame of %d bytes does not fit in the guest's memory limit of %d", size, i.mem.limit)}
+	}
+	lv.stack[0] = want
+	if err := i.failure(ctx, "allocate the frame", i.call(ctx, i.mod.ExportedFunction(abi.ExportAlloc), lv.stack[:])); err != nil {
+		return err
+	}
+	ptr := uint32(lv.stack[0])
+	switch {
+	case ptr == 0:
+		return &actor.TrapError{Kind: actor.TrapMemory, Message: fmt.Sprintf(
+			"greenroom_alloc has no %d bytes for the turn's frame; the memory limit is %d", want, i.mem.limit)}
+	case ptr%8 != 0:
+		return protocol("greenroom_alloc returned the address %d, which is not aligned to 8", ptr)
+	case uint64(ptr)+want > uint64(i.mod.Memory().Size()):
+		return protocol("greenroom_alloc returned %d bytes at %d, beyond the end of memory at %d", want, ptr, i.mod.Memory().Size())
+	}
+	lv.framePtr, lv.frameCap = ptr, uint32(want)
+	return nil
+}
+
+// countEvery is how many turns may pass between two counts of an instance's
+// memory: a count costs about as much as a small turn.
+const countEvery = 16
+
+// MemoryBytes implements [engine.Instance]: what is resident because of this
+// instance, as counted after its first turns, whenever it grew, and after every
+// sixteenth turn.
+func (i *instance) MemoryBytes() int64 { return int64(i.mem.held) }
+
+// Close implements [engine.Instance].
+func (i *instance) Close(ctx context.Context) error { return i.close(ctx) }
+
+func (i *instance) close(ctx context.Context) (err error) {
+	if i.closed {
+		return nil
+	}
+	i.closed = true
+	for _, lv := range i.levels {
+		lv.fn.Store(nil)
+	}
+	if i.mod != nil {
+		err = i.mod.Close(ctx)
+	}
+	i.mem.Free() // also where wazero gave the instance up half-way
+	return err
+}
+
+// nowUnixNano is the guest's clock.
+func (i *instance) nowUnixNano() int64 {
+	if i.calls == nil {
+		return abi.InitTimeUnixNano
+	}
+	return i.calls.Now().UnixNano()
+}
+
+// sleep returns at once, and moves the monotonic clock of the turn by as much:
+// a guest that waits for a moment would otherwise ask again without end.
+func (i *instance) sleep(ns int64) {
+	i.spend(fuelCall)
+	if ns > 0 {
+		i.slept += ns
+	}
+}
+
+// randomChunk is how much randomness is made at a time, in bytes: a guest that
+// wants much is stopped between two of them.
+const randomChunk = 64 << 10
+
+// random fills p from the turn's stream, or outside turns from that of the
+// zero seed.
+func (i *instance) random(p []byte) {
+	for len(p) > 0 {
+		part := p[:min(len(p), randomChunk)]
+		i.spend(fuelCall + uint64(len(part)))
+		if i.calls != nil {
+			i.calls.Random(part)
+		} else {
+			if i.seeded == nil {
+				i.seeded = rand.NewChaCha8([32]byte{})
+			}
+			_, _ = i.seeded.Read(part) // never fails: see math/rand/v2
+		}
+		p = p[len(part):]
+	}
+}
+
+// randomReader is the source of WASI's random_get.
+type randomReader struct{ i *instance }
+
+func (r randomReader) Read(p []byte) (int, error) {
+	r.i.random(p)
+	return len(p), nil
+}
