@@ -116,6 +116,9 @@ type Error struct {
 	Retryable         bool
 	DetailContentType string
 	Detail            []byte
+	// RetryAfterMillis is how long to wait before trying again; 0: as the caller
+	// sees fit. It counts only with Retryable.
+	RetryAfterMillis uint32
 }
 
 // Manifest is what a guest says of itself: SPEC.md section 3.
@@ -137,6 +140,8 @@ type TypeSpec struct {
 	Limits      Limits       `json:"limits,omitzero"`
 	// Capabilities are what the type uses beyond its own state.
 	Capabilities Capabilities `json:"capabilities,omitzero"`
+	// Warnings are what the SDK found about the type that its author should know.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Capabilities are what a type may use, if its app was given it: SPEC.md section 3.

@@ -16,6 +16,8 @@ const (
 	tagErrorRetryable         = 4
 	tagErrorDetailContentType = 5
 	tagErrorDetail            = 6
+	// 7 is a vector's unknown tag, and is not given out.
+	tagErrorRetryAfter = 8
 )
 
 // The statuses that a guest may choose, SPEC.md section 2.
@@ -51,12 +53,14 @@ func AppendError(dst []byte, e *Error) []byte {
 	dst = appendText(dst, tagErrorMessage, e.Message)
 	dst = appendU8(dst, tagErrorRetryable, retryable)
 	dst = appendText(dst, tagErrorDetailContentType, e.DetailContentType)
-	return appendBytes(dst, tagErrorDetail, e.Detail)
+	dst = appendBytes(dst, tagErrorDetail, e.Detail)
+	return appendU32(dst, tagErrorRetryAfter, e.RetryAfterMillis)
 }
 
 // DecodeError decodes an error frame as a host must read it: a status that is
 // none of the sixteen becomes [StatusUnknown], a text beyond its limit is cut
-// before the character that passes it, a detail beyond its limit is refused.
+// before the character that passes it, a detail beyond its limit is refused, and
+// a delay of an error that is not retryable counts as none.
 // The result is a copy, since the frame is usually a guest's memory. A frame
 // that is not well formed is a [*FrameError].
 func DecodeError(frame []byte) (Error, error) {
@@ -74,6 +78,9 @@ func DecodeError(frame []byte) (Error, error) {
 		case 0:
 			if e.Status < StatusCanceled || e.Status > StatusUnauthenticated {
 				e.Status = StatusUnknown
+			}
+			if !e.Retryable {
+				e.RetryAfterMillis = 0
 			}
 			e.Code = strings.Clone(cut(e.Code, MaxErrorCodeLen))
 			e.Message = strings.Clone(cut(e.Message, MaxErrorMessageLen))
@@ -98,6 +105,8 @@ func DecodeError(frame []byte) (Error, error) {
 					strconv.Itoa(MaxErrorDetailLen) + " are allowed")
 			}
 			e.Detail = value
+		case tagErrorRetryAfter:
+			err = r.u32(&e.RetryAfterMillis, value)
 		}
 		if err != nil {
 			return Error{}, err

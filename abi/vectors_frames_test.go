@@ -87,7 +87,7 @@ func turnVectors() []frameVector {
 func errorVectors() []frameVector {
 	return []frameVector{
 		errorOK("every field", list(2, raw{1, u16(9)}, raw{2, "out_of_stock"}, raw{3, "only 3 left"}, raw{4, "\x01"}, raw{5, "application/json"}, raw{6, `{"left":3}`}), true,
-			errorValue{9, "out_of_stock", "only 3 left", true, "application/json", hex.EncodeToString([]byte(`{"left":3}`))}),
+			errorValue{9, "out_of_stock", "only 3 left", true, "application/json", hex.EncodeToString([]byte(`{"left":3}`)), 0}),
 		errorOK("status and message", list(2, raw{1, u16(16)}, raw{3, "who are you? 💚"}), true, errorValue{Status: 16, Message: "who are you? 💚"}),
 		errorOK("nothing: status unknown", list(2), false, errorValue{Status: 2}),
 		errorOK("status 0 counts as unknown", list(2, raw{1, u16(0)}), false, errorValue{Status: 2}),
@@ -97,6 +97,12 @@ func errorVectors() []frameVector {
 		errorOK("a code is cut before a character", list(2, raw{1, u16(5)}, raw{2, strings.Repeat("c", 127) + "é"}), false, errorValue{Status: 5, Code: strings.Repeat("c", 127)}),
 		errorOK("a message beyond its limit is cut", list(2, raw{1, u16(5)}, raw{3, strings.Repeat("é", 2049)}), false, errorValue{Status: 5, Message: strings.Repeat("é", 2048)}),
 		errorOK("retry 2 is not a promise", list(2, raw{1, u16(5)}, raw{4, "\x02"}), false, errorValue{Status: 5}),
+		errorOK("a delay", list(2, raw{1, u16(14)}, raw{2, "busy"}, raw{4, "\x01"}, raw{8, u32(2500)}), true,
+			errorValue{Status: 14, Code: "busy", Retryable: true, RetryAfterMillis: 2500}),
+		errorOK("the longest delay", list(2, raw{1, u16(14)}, raw{4, "\x01"}, raw{8, u32(math.MaxUint32)}), true,
+			errorValue{Status: 14, Retryable: true, RetryAfterMillis: math.MaxUint32}),
+		errorOK("a delay of nothing", list(2, raw{1, u16(14)}, raw{4, "\x01"}, raw{8, u32(0)}), false, errorValue{Status: 14, Retryable: true}),
+		errorOK("a delay without a retry", list(2, raw{1, u16(14)}, raw{8, u32(2500)}), false, errorValue{Status: 14}),
 		errorOK("an unknown tag", list(2, raw{1, u16(5)}, raw{7, "newer"}), false, errorValue{Status: 5}),
 
 		refused("empty", "", "error frame, byte 0: ends before version and kind"),
@@ -104,6 +110,7 @@ func errorVectors() []frameVector {
 		refused("a turn frame", list(1), "error frame, byte 1: kind 1, not 2"),
 		refused("a status of four bytes", list(2, raw{1, u32(5)}), "error frame, byte 2: tag 1 has 4 bytes, not 2"),
 		refused("a retry of no bytes", list(2, raw{1, u16(5)}, raw{4, ""}), "error frame, byte 10: tag 4 has 0 bytes, not 1"),
+		refused("a delay of two bytes", list(2, raw{4, "\x01"}, raw{8, u16(5)}), "error frame, byte 9: tag 8 has 2 bytes, not 4"),
 		refused("a message that ends early", list(2)+u16(3)+u32(10)+"short", "error frame, byte 2: tag 3 claims 10 bytes, 5 are left"),
 		refused("a message that is not UTF-8", list(2, raw{3, "\xc3"}), "error frame, byte 2: tag 3 is not UTF-8"),
 		refused("out of order", list(2, raw{3, "m"}, raw{2, "c"}), "error frame, byte 9: tag 2 after tag 3"),

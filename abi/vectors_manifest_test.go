@@ -46,6 +46,8 @@ func manifestVectors() []manifestVector {
 		}
 		return strings.Join(elems, ",")
 	}
+	warned := ring
+	warned.Warnings = []string{"unexported fields are not state: cache"}
 	return []manifestVector{
 		ok("the least", with(""), ring),
 		ok("sticky types are dedicated", with(`,"placement":"sticky"`), sticky),
@@ -54,6 +56,12 @@ func manifestVectors() []manifestVector {
 		full,
 		ok("only a window for idempotency keys", with(`,"limits":{"idempotency_window_ms":9223372036854775807}`), window),
 
+		ok("a warning", with(`,"warnings":["unexported fields are not state: cache"]`), warned),
+
+		bad("a warning of nothing", with(`,"warnings":[""]`), "manifest_bad_value"),
+		bad("a warning of 513 bytes", with(`,"warnings":["`+strings.Repeat("w", 513)+`"]`), "manifest_bad_value"),
+		bad("a warning that is no text", with(`,"warnings":[1]`), "manifest_wrong_type"),
+		bad("17 warnings", with(`,"warnings":[`+repeat(17, func(i int) string { return `"w` + strconv.Itoa(i) + `"` })+`]`), "manifest_bad_value"),
 		bad("an unknown capability", with(`,"capabilities":{"files":["/etc"]}`), "manifest_unknown_member"),
 		bad("a capability of nothing", with(`,"capabilities":{"http":[]}`), "manifest_bad_value"),
 		bad("all hosts in a word", with(`,"capabilities":{"http":"*"}`), "manifest_wrong_type"),

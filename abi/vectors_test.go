@@ -58,6 +58,7 @@ type errorValue struct {
 	Retryable         bool   `json:"retryable"`
 	DetailContentType string `json:"detail_content_type"`
 	Detail            string `json:"detail_hex"`
+	RetryAfterMillis  uint32 `json:"retry_after_ms"`
 }
 
 type entryValue struct {
@@ -142,13 +143,13 @@ var errorCodec = codec{
 		if err != nil {
 			return err
 		}
-		v.Error = &errorValue{e.Status, e.Code, e.Message, e.Retryable, e.DetailContentType, hex.EncodeToString(e.Detail)}
+		v.Error = &errorValue{e.Status, e.Code, e.Message, e.Retryable, e.DetailContentType, hex.EncodeToString(e.Detail), e.RetryAfterMillis}
 		return nil
 	},
 	encode: func(v *frameVector) []byte {
 		e := v.Error
 		return abi.AppendError(nil, &abi.Error{Status: e.Status, Code: e.Code, Message: e.Message,
-			Retryable: e.Retryable, DetailContentType: e.DetailContentType, Detail: unhex(e.Detail)})
+			Retryable: e.Retryable, DetailContentType: e.DetailContentType, Detail: unhex(e.Detail), RetryAfterMillis: e.RetryAfterMillis})
 	},
 }
 
@@ -241,6 +242,7 @@ func TestVectors(t *testing.T) {
 		checkFrames(t, "envelope.json", "State envelopes, at rest: SPEC.md section 4.", envelopeCodec, envelopeVectors())
 	})
 	t.Run("manifest", checkManifests)
+	t.Run("behaviour", checkBehaviour)
 }
 
 // checkFrames proves three things of each vector: that the tables and the file

@@ -55,6 +55,11 @@ func (s *Service) Deploy(ctx context.Context, req DeployRequest) ([]actor.Deploy
 	if err != nil {
 		return nil, nil, fmt.Errorf("deploy module %s: %w", digest.Short(), err)
 	}
+	for _, spec := range specs {
+		for _, w := range spec.Warnings {
+			warnings = append(warnings, spec.Name+": "+w)
+		}
+	}
 	return ds, warnings, nil
 }
 

@@ -282,3 +282,15 @@ func TestDamagedManifestCanBeReplaced(t *testing.T) {
 		t.Errorf("got %+v, %v", d, err)
 	}
 }
+
+// What the SDK found about a type is said whenever the type is deployed.
+func TestDeploySaysWhatTheModuleWarnsOf(t *testing.T) {
+	f := newFixture(t)
+	d := f.upload(typ("A", `"warnings":["unexported fields are not state: cache"]`, "Do"), typ("B", `"warnings":["b"]`, "Do"))
+	want := []string{"A: unexported fields are not state: cache"}
+	for range 2 {
+		if got := f.deploy(d, "A"); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -17,6 +17,9 @@ const (
 	MaxNameLen = 64
 	MaxSDKLen  = 64
 	MaxUses    = 64 // of one capability
+
+	MaxWarnings   = 16 // of one type
+	MaxWarningLen = 512
 )
 
 // maxFaults bounds what a hostile manifest makes of its 64 KiB.
@@ -132,7 +135,7 @@ func (p *parser) manifest(data []byte) *abi.Manifest {
 
 func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	var t abi.TypeSpec
-	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "methods", "limits", "capabilities")
+	obj := p.object(at, raw, "name", "placement", "instance", "pool", "state_schema", "migrate", "methods", "limits", "capabilities", "warnings")
 	if raw, ok := p.required(obj, "name"); ok {
 		t.Name = p.name(at+".name", raw)
 		if t.Name != "" {
@@ -167,6 +170,16 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 	}
 	if raw, ok := obj.get("capabilities"); ok {
 		t.Capabilities = p.capabilities(at+".capabilities", raw)
+	}
+	if raw, ok := obj.get("warnings"); ok {
+		for i, raw := range p.array(at+".warnings", raw, MaxWarnings, "warning") {
+			at := at + ".warnings[" + strconv.Itoa(i) + "]"
+			w, ok := p.text(at, raw)
+			if ok && (w == "" || len(w) > MaxWarningLen) {
+				p.fault(CodeBadValue, "%s: has %d bytes; 1 to %d are allowed", at, len(w), MaxWarningLen)
+			}
+			t.Warnings = append(t.Warnings, w)
+		}
 	}
 	return t
 }

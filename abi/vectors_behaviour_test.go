@@ -1,0 +1,192 @@
+package abi_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"testing"
+)
+
+// behaviourVector is a history of one actor, which both SDKs and both test kits
+// must play: testdata/vectors/README.md.
+type behaviourVector struct {
+	Name  string          `json:"name"`
+	Steps []behaviourStep `json:"steps"`
+}
+
+// behaviourStep is one of a call, a move of the clock, a change of actor, stored
+// state of another module, or a secret.
+type behaviourStep struct {
+	Call       *behaviourCall    `json:"call,omitempty"`
+	AdvanceMS  int64             `json:"advance_ms,omitempty"`
+	DropMemory bool              `json:"drop_memory,omitempty"`
+	SetState   map[string]string `json:"set_state,omitempty"`
+	Secret     *string           `json:"secret_hex,omitempty"`
+}
+
+type behaviourCall struct {
+	Method  string `json:"method"`
+	Payload string `json:"payload"`
+	// Reply or Error is the outcome.
+	Reply *string         `json:"reply,omitempty"`
+	Error *behaviourError `json:"error,omitempty"`
+	// State is the whole state after it, by key.
+	State map[string]string `json:"state"`
+}
+
+type behaviourError struct {
+	Status           uint16 `json:"status"`
+	Code             string `json:"code"`
+	Message          string `json:"message,omitempty"` // not compared where it is empty
+	Retryable        bool   `json:"retryable"`
+	RetryAfterMillis uint32 `json:"retry_after_ms"`
+	Detail           string `json:"detail"`
+}
+
+// kitClock is when the clock of a test kit begins: 2025-01-01T12:00:00Z.
+const kitClock = "1735732800000000000"
+
+func behaviourVectors() []behaviourVector {
+	type state map[string]string
+	ok := func(method, payload, reply string, after state) behaviourStep {
+		if after == nil {
+			after = state{}
+		}
+		return behaviourStep{Call: &behaviourCall{Method: method, Payload: payload, Reply: &reply, State: after}}
+	}
+	bad := func(method, payload string, e behaviourError, after state) behaviourStep {
+		if after == nil {
+			after = state{}
+		}
+		return behaviourStep{Call: &behaviourCall{Method: method, Payload: payload, Error: &e, State: after}}
+	}
+	fault := func(status uint16, code string) behaviourError { return behaviourError{Status: status, Code: code} }
+	secret := func(data string) behaviourStep {
+		text := hex.EncodeToString([]byte(data))
+		return behaviourStep{Secret: &text}
+	}
+	return []behaviourVector{
+		{"a method changes the struct", []behaviourStep{
+			ok("Add", `{"amount":2}`, `{"count":2}`, state{"count": "2"}),
+			ok("Add", `{"amount":3,"label":"l"}`, `{"count":5,"label":"l"}`, state{"count": "5", "label": `"l"`}),
+			ok("View", ``, `{"count":5,"label":"l"}`, state{"count": "5", "label": `"l"`}),
+		}},
+		{"a method that changes nothing stores nothing", []behaviourStep{
+			ok("Add", `{"amount":0}`, `{"count":0}`, nil),
+		}},
+		{"an input of optional fields may be empty", []behaviourStep{
+			ok("Add", ``, `{"count":0}`, nil),
+			ok("Add", `{}`, `{"count":0}`, nil),
+		}},
+		{"an input that is a text may not be empty", []behaviourStep{
+			bad("Echo", ``, behaviourError{Status: 3, Code: "bad_json", Message: "the payload is empty; the method takes JSON"}, nil),
+			ok("Echo", `""`, `""`, nil),
+			ok("Echo", `"a\u00e9"`, `"aé"`, nil),
+		}},
+		{"inputs that are not what the method takes", []behaviourStep{
+			bad("Add", `{"amount":"2"}`, fault(3, "bad_json"), nil),
+			bad("Add", `{"amount":2`, fault(3, "bad_json"), nil),
+			bad("Add", `{"amount":2} {}`, fault(3, "bad_json"), nil),
+			bad("Add", `{"amount":1.5}`, fault(3, "bad_json"), nil),
+			ok("Add", `{"amount":2,"unknown":[{}]}`, `{"count":2}`, state{"count": "2"}),
+		}},
+		{"a change of actor loses nothing that is stored", []behaviourStep{
+			ok("Add", `{"amount":2}`, `{"count":2}`, state{"count": "2"}),
+			{DropMemory: true},
+			ok("Add", `{"amount":1}`, `{"count":3}`, state{"count": "3"}),
+		}},
+		{"keys that the struct does not know are kept", []behaviourStep{
+			{SetState: state{"count": "1", "newer": `{"a":[1]}`}},
+			ok("Add", `{"amount":1}`, `{"count":2}`, state{"count": "2", "newer": `{"a":[1]}`}),
+		}},
+		{"an error undoes the turn", []behaviourStep{
+			ok("Add", `{"amount":2}`, `{"count":2}`, state{"count": "2"}),
+			bad("AddAndRefuse", `{"amount":5}`, behaviourError{Status: 9, Code: "refused", Message: "not 5"}, state{"count": "2"}),
+			ok("View", ``, `{"count":2}`, state{"count": "2"}),
+		}},
+		{"errors keep what they carry", []behaviourStep{
+			bad("Fail", `{"status":8,"code":"sold_out","message":"nothing is left"}`, behaviourError{Status: 8, Code: "sold_out", Message: "nothing is left"}, nil),
+			bad("Fail", `{"status":14,"code":"busy","message":"m","retry":true}`, behaviourError{Status: 14, Code: "busy", Message: "m", Retryable: true}, nil),
+			bad("Fail", `{"status":14,"code":"busy","message":"m","retry":true,"retry_after_ms":1500}`, behaviourError{Status: 14, Code: "busy", Message: "m", Retryable: true, RetryAfterMillis: 1500}, nil),
+			bad("Fail", `{"status":5,"code":"c","message":"m","detail":"d"}`, behaviourError{Status: 5, Code: "c", Message: "m", Detail: `"d"`}, nil),
+		}},
+		{"delete all sets the struct to its first value", []behaviourStep{
+			ok("Add", `{"amount":2,"label":"l"}`, `{"count":2,"label":"l"}`, state{"count": "2", "label": `"l"`}),
+			ok("Wipe", ``, `{"count":0}`, nil),
+			ok("View", ``, `{"count":0}`, nil),
+		}},
+		{"what follows delete all is stored", []behaviourStep{
+			ok("Add", `{"amount":2,"label":"l"}`, `{"count":2,"label":"l"}`, state{"count": "2", "label": `"l"`}),
+			ok("WipeAndAdd", `{"amount":2}`, `{"count":2}`, state{"count": "2"}),
+		}},
+		{"a read-only method writes nothing", []behaviourStep{
+			ok("Put", `{"key":"k","value":"v"}`, ``, state{"k": `"v"`}),
+			bad("PutReadOnly", `{"key":"k","value":"w"}`, fault(9, "read_only"), state{"k": `"v"`}),
+		}},
+		{"keys with a prefix come in order", []behaviourStep{
+			ok("Put", `{"key":"book/b","value":"2"}`, ``, state{"book/b": `"2"`}),
+			ok("Put", `{"key":"book/a","value":"1"}`, ``, state{"book/a": `"1"`, "book/b": `"2"`}),
+			ok("Put", `{"key":"other","value":"3"}`, ``, state{"book/a": `"1"`, "book/b": `"2"`, "other": `"3"`}),
+			ok("Each", `"book/"`, `[["book/a","1"],["book/b","2"]]`, state{"book/a": `"1"`, "book/b": `"2"`, "other": `"3"`}),
+			ok("Each", `"none/"`, `[]`, state{"book/a": `"1"`, "book/b": `"2"`, "other": `"3"`}),
+		}},
+		{"a key that is none", []behaviourStep{
+			bad("Put", `{"key":"","value":"v"}`, fault(3, "invalid_key"), nil),
+		}},
+		{"stored state that does not fit", []behaviourStep{
+			{SetState: state{"count": `"many"`}},
+			bad("View", ``, fault(9, "bad_state"), state{"count": `"many"`}),
+		}},
+		{"a reply without a JSON form", []behaviourStep{
+			bad("BadReply", ``, fault(13, "bad_reply"), nil),
+		}},
+		{"a state value without a JSON form", []behaviourStep{
+			bad("BadValue", ``, fault(13, "not_json"), nil),
+		}},
+		{"an error that is none of the application's", []behaviourStep{
+			bad("Plain", ``, behaviourError{Status: 2, Message: "no such luck"}, nil),
+		}},
+		{"the method's name", []behaviourStep{
+			ok("Name", ``, `"Name"`, nil),
+			ok("NameReadOnly", ``, `"NameReadOnly"`, nil),
+		}},
+		{"the clock stands still until it is moved", []behaviourStep{
+			ok("Clock", ``, kitClock, nil),
+			ok("Clock", ``, kitClock, nil),
+			{AdvanceMS: 1500},
+			ok("Clock", ``, "1735732801500000000", nil),
+		}},
+		{"a secret is bytes, and a text if it is UTF-8", []behaviourStep{
+			bad("Secret", ``, fault(9, "not_set"), nil),
+			secret("hush"),
+			ok("Secret", ``, `"68757368"`, nil),
+			ok("SecretText", ``, `"hush"`, nil),
+			secret("\xff\x00"),
+			ok("Secret", ``, `"ff00"`, nil),
+			bad("SecretText", ``, fault(9, "bad_text"), nil),
+			bad("Undeclared", ``, fault(7, "denied"), nil),
+		}},
+	}
+}
+
+// checkBehaviour proves the file to be that of the table, and its JSON to be JSON:
+// what it says is proved by the SDKs.
+func checkBehaviour(t *testing.T) {
+	want := readVectors(t, "behaviour.json", vectorFile[behaviourVector]{
+		"What SDKs and their test kits do alike: README.md beside this file.", behaviourVectors(),
+	})
+	for _, v := range want {
+		for n, s := range v.Steps {
+			if s.Call == nil {
+				continue
+			}
+			if (s.Call.Reply == nil) == (s.Call.Error == nil) {
+				t.Errorf("%s, step %d: neither or both of reply and error", v.Name, n)
+			}
+			for key, value := range s.Call.State {
+				if !json.Valid([]byte(value)) {
+					t.Errorf("%s, step %d: %s is %s", v.Name, n, key, value)
+				}
+			}
+		}
+	}
+}
