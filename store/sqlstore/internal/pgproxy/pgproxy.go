@@ -30,7 +30,8 @@ const (
 	// of passing its answer on.
 	LoseAnswer
 	// Strand ends the client's side at once; the server gets the unit, from a
-	// client that is no longer there, at [Planned.Release].
+	// client that is no longer there, at [Planned.Release]. Nor can such a client
+	// ask for the unit to be cancelled: drivers do when a connection breaks.
 	Strand
 	// Refuse has the server fail with Fault.Code in place of the unit.
 	Refuse
@@ -101,14 +102,16 @@ type Proxy struct {
 	server   string
 	work     sync.WaitGroup
 
-	mu      sync.Mutex
-	plans   []*Planned
-	random  func(Unit) *Fault
-	fired   map[string]int // by SQLSTATE
-	conns   map[net.Conn]struct{}
-	gone    *sync.Cond // a connection was dropped
-	blocked bool
-	closed  bool
+	mu     sync.Mutex
+	plans  []*Planned
+	random func(Unit) *Fault
+	fired  map[string]int // by SQLSTATE
+	conns  map[net.Conn]struct{}
+	gone   *sync.Cond // a connection was dropped
+	// stranded has the cancel keys of the sessions that Strand struck.
+	stranded map[string]struct{}
+	blocked  bool
+	closed   bool
 }
 
 // Start starts a proxy for the server at the given address. It ends with the
@@ -119,7 +122,7 @@ func Start(t testing.TB, server string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{listener: listener, server: server, fired: make(map[string]int), conns: make(map[net.Conn]struct{})}
+	p := &Proxy{listener: listener, server: server, fired: make(map[string]int), conns: make(map[net.Conn]struct{}), stranded: make(map[string]struct{})}
 	p.gone = sync.NewCond(&p.mu)
 	p.work.Go(p.accept)
 	t.Cleanup(p.close)
@@ -220,6 +223,20 @@ func (p *Proxy) strike(u Unit) *Planned {
 		}
 	}
 	return nil
+}
+
+// strand has the requests to cancel what a session runs lost from now on.
+func (p *Proxy) strand(cancelKey string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stranded[cancelKey] = struct{}{}
+}
+
+func (p *Proxy) isStranded(cancelKey string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.stranded[cancelKey]
+	return ok
 }
 
 // happened counts a fault that has struck.

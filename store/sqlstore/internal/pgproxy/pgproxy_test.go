@@ -105,6 +105,41 @@ func TestStrandedUnitArrivesLater(t *testing.T) {
 	}
 }
 
+// A driver whose connection breaks asks the server to cancel what ran on it.
+// From a client that is gone, that arrives no more than anything else.
+func TestStrandedUnitIsNotCancelled(t *testing.T) {
+	p, conn, around := table(t)
+	planned := p.Plan(t, pgproxy.Fault{On: "INSERT INTO t", Do: pgproxy.Strand})
+	if _, err := conn.Exec(t.Context(), insert, []int64{1}); err == nil {
+		t.Fatal("no error")
+	}
+	<-conn.PgConn().CleanupDone() // with the driver's own request
+	lock, err := around.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock.Exec(t.Context(), `LOCK TABLE t IN SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	planned.Release()
+	for waiting := false; !waiting; {
+		const query = `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 't'::regclass AND NOT granted)`
+		if err := lock.QueryRow(t.Context(), query).Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := conn.PgConn().CancelRequest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
+	if n := count(t, around); n != 1 {
+		t.Fatalf("%d rows after it arrived", n)
+	}
+}
+
 func TestHeldUnitGoesOn(t *testing.T) {
 	p, conn, around := table(t)
 	planned := p.Plan(t, pgproxy.Fault{On: "INSERT INTO t", Do: pgproxy.Hold})

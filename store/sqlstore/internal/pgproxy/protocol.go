@@ -66,6 +66,10 @@ func isCancel(startup []byte) bool {
 	return binary.BigEndian.Uint32(startup[4:]) == cancelRequest
 }
 
+// cancelKey returns what a request to cancel names its session by: the body of
+// the server's BackendKeyData.
+func cancelKey(cancel []byte) string { return string(cancel[8:]) }
+
 func newMessage(kind byte, body ...byte) message {
 	return append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(4+len(body))), body...)
 }

@@ -13,6 +13,7 @@ type session struct {
 	client, server net.Conn
 	answers        *bufio.Reader // from the server
 	status         byte          // of the last ReadyForQuery
+	cancelKey      string        // what a request to cancel names the session by
 }
 
 func (p *Proxy) serve(client net.Conn) {
@@ -30,6 +31,9 @@ func (p *Proxy) serve(client net.Conn) {
 	requests := bufio.NewReader(client)
 	startup, err := readStartup(requests)
 	if err != nil {
+		return
+	}
+	if isCancel(startup) && p.isStranded(cancelKey(startup)) {
 		return
 	}
 	if _, err := server.Write(startup); err != nil {
@@ -81,8 +85,11 @@ func (s *session) answer(each func(message) error) error {
 		if err != nil {
 			return err
 		}
-		if m.kind() == 'Z' {
+		switch m.kind() {
+		case 'Z':
 			s.status = m[5]
+		case 'K':
+			s.cancelKey = string(m[5:])
 		}
 		if err := each(m); err != nil {
 			return err
@@ -139,6 +146,7 @@ func (s *session) handle(u unit, rest <-chan unit) error {
 			return errCut
 		}
 	case Strand:
+		s.proxy.strand(s.cancelKey)
 		_ = s.client.Close()
 		s.proxy.happened(planned)
 		<-planned.released
