@@ -36,10 +36,10 @@ build: ## Build bin/greenroom.
 demo: build ## Run the whole path on the embedded store, with a crash in the middle; needs Go only.
 	go run ./internal/demo -binary $(BIN)
 
-up: build ## Start a server with the examples deployed, and leave it running.
-	go run ./internal/demo -binary $(BIN) -up
+up: build ## Start a server with the examples deployed, and leave it running (LISTEN=HOST:PORT).
+	go run ./internal/demo -binary $(BIN) -up $(if $(LISTEN),-listen $(LISTEN))
 
-down: ## Stop the server that `make up` started.
+down: ## Stop the server that `make up` started, and wait for its end.
 	go run ./internal/demo -down
 
 setup: $(TOOLS)/grpcurl-$(GRPCURL_VERSION) ## Install what the tests need: PostgreSQL, Rust for Wasm, Node, curl, grpcurl.
@@ -49,10 +49,16 @@ setup: $(TOOLS)/grpcurl-$(GRPCURL_VERSION) ## Install what the tests need: Postg
 	scripts/node/setup.sh
 	scripts/extism/setup.sh
 
-test: setup test-go test-rust ## Run all tests; installs what they need.
+# What fails keeps nothing else from running, and fails the whole at its end.
+test: setup ## Run all tests; installs what they need.
+	@failed=; for part in test-go test-rust; do \
+	  $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \
+	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 test-go:
-	@set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && go test $(TESTFLAGS) $(PKG)); done
+	@failed=; for m in $(MODULES); do echo "== $$m"; \
+	  (cd $$m && go test $(TESTFLAGS) $(PKG)) || failed="$$failed $$m"; done; \
+	test -z "$$failed" || { echo "tests failed in the modules:$$failed"; exit 1; }
 
 test-rust:
 	scripts/rust/test.sh
