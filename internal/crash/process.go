@@ -40,6 +40,9 @@ type Options struct {
 	Listen string
 	// Detach lets the server live on after this process and its terminal.
 	Detach bool
+	// Inherit, if not nil, stays open in the server, and a lock on it held, as
+	// long as the server runs.
+	Inherit *os.File
 }
 
 // Start runs greenroom serve and waits until it is ready. Killing or stopping
@@ -77,6 +80,9 @@ func startOnce(ctx context.Context, o Options) (*Process, error) {
 	cmd := exec.Command(o.Binary, append([]string{"serve", "--listen", o.Listen}, o.Args...)...) //nolint:noctx // its end is Kill or Stop, not a context's
 	cmd.Stdout, cmd.Stderr = o.Log, o.Log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: o.Detach}
+	if o.Inherit != nil {
+		cmd.ExtraFiles = []*os.File{o.Inherit}
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Binary, err)
 	}

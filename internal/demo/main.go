@@ -18,7 +18,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -40,19 +39,21 @@ const (
 
 func main() {
 	binary := flag.String("binary", "bin/greenroom", "the greenroom binary")
-	up := flag.Bool("up", false, "leave a server with the examples running on "+upAddress)
-	down := flag.Bool("down", false, "stop the server that -up started")
+	up := flag.Bool("up", false, "leave a server with the examples running")
+	down := flag.Bool("down", false, "stop the server that -up started, and wait for its end")
+	listen := flag.String("listen", upAddress, "`HOST:PORT` of -up")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	d := &demo{binary: *binary, out: os.Stdout}
+	b := &background{folder: upFolder, binary: *binary, listen: *listen}
 	var err error
 	switch {
 	case *down:
-		err = takeDown(os.Stdout)
+		err = takeDown(ctx, b, os.Stdout)
 	case *up:
-		err = d.bringUp(ctx)
+		err = d.bringUp(ctx, b)
 	default:
 		err = d.run(ctx)
 	}
@@ -105,7 +106,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 
 	d.say("\n3. Deploy")
 	for _, g := range guests {
-		if err := d.greenroom(ctx, "deploy", g); err != nil {
+		if err := d.greenroom(ctx, d.server.URL, "deploy", g); err != nil {
 			return err
 		}
 	}
@@ -153,7 +154,7 @@ func (d *demo) buildGuests(ctx context.Context, folder string) ([]string, error)
 }
 
 // greenroom runs the command line as a user would, showing command and output.
-func (d *demo) greenroom(ctx context.Context, args ...string) error {
+func (d *demo) greenroom(ctx context.Context, url string, args ...string) error {
 	shown := make([]string, len(args))
 	for i, a := range args {
 		if shown[i] = a; strings.ContainsAny(a, " {}\"|/🛒") {
@@ -162,7 +163,7 @@ func (d *demo) greenroom(ctx context.Context, args ...string) error {
 	}
 	d.say("   $ greenroom %s", strings.Join(shown, " "))
 	cmd := exec.CommandContext(ctx, d.binary, args...)
-	cmd.Env = append(os.Environ(), "GREENROOM_SERVER="+d.server.URL)
+	cmd.Env = append(os.Environ(), "GREENROOM_SERVER="+url)
 	out, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		fmt.Fprint(d.out, "     ", line)
@@ -179,7 +180,7 @@ func (d *demo) calls(ctx context.Context) error {
 		{"call", "Counter", "alice", "Add", `{"amount":2}`},
 		{"call", "Counter", oddID, "Add", `{"amount":40}`},
 	} {
-		if err := d.greenroom(ctx, args...); err != nil {
+		if err := d.greenroom(ctx, d.server.URL, args...); err != nil {
 			return err
 		}
 	}
@@ -256,60 +257,55 @@ func (d *demo) crashes(ctx context.Context, options crash.Options) error {
 	return nil
 }
 
-// bringUp starts a server that outlives this program.
-func (d *demo) bringUp(ctx context.Context) error {
-	if err := os.MkdirAll(upFolder, 0o755); err != nil {
+// bringUp has a server with the examples run, one that outlives this program.
+func (d *demo) bringUp(ctx context.Context, b *background) error {
+	if err := os.MkdirAll(b.folder, 0o755); err != nil {
 		return err
 	}
-	guests, err := d.buildGuests(ctx, upFolder)
+	guests, err := d.buildGuests(ctx, b.folder)
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(filepath.Join(upFolder, "server.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	server, already, err := b.up(ctx)
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-	d.server, err = crash.Start(ctx, crash.Options{
-		Binary: d.binary, Args: []string{"--data-dir", filepath.Join(upFolder, "data")}, Log: log, Listen: upAddress, Detach: true,
-	})
-	if err != nil {
-		showLog(log.Name())
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(upFolder, "pid"), []byte(strconv.Itoa(d.server.PID())), 0o644); err != nil {
-		return err
+	if already {
+		d.say("A server is up already: %s, process %d. It is left running; the examples are deployed to it.", server.url, server.pid)
 	}
 	for _, g := range guests {
-		if err := d.greenroom(ctx, "deploy", g); err != nil {
+		if err := d.greenroom(ctx, server.url, "deploy", g); err != nil {
 			return err
 		}
 	}
-	d.say("\nThe server is running on %s, its data in %s. Try:", d.server.URL, upFolder)
-	d.say("   %s call Counter me Add '{\"amount\":1}'", d.binary)
-	d.say("   curl -X PUT -H 'Content-Type: application/json' -d '{\"amount\":1}' %s/v2.0/actors/default/Counter/me/method/Add", d.server.URL)
-	d.say("Stop it with `make down`.")
+	d.say("\nThe server is process %d on %s, its data and log in %s. Try:", server.pid, server.url, b.folder)
+	at := ""
+	if server.url != "http://"+upAddress {
+		at = " --server " + server.url
+	}
+	d.say("   %s call%s Counter me Add '{\"amount\":1}'", d.binary, at)
+	d.say("   curl -X PUT -H 'Content-Type: application/json' -d '{\"amount\":1}' %s/v2.0/actors/default/Counter/me/method/Add", server.url)
+	if already {
+		d.say("Stop it with `make down`; to run a binary that was built since, then `make up` again.")
+	} else {
+		d.say("Stop it with `make down`.")
+	}
 	return nil
 }
 
-func takeDown(out io.Writer) error {
-	file := filepath.Join(upFolder, "pid")
-	text, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		fmt.Fprintln(out, "No server is up.")
-		return nil
-	} else if err != nil {
+func takeDown(ctx context.Context, b *background, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	server, ran, err := b.down(ctx)
+	if err != nil {
 		return err
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+	if !ran {
+		fmt.Fprintln(out, "No server is up.")
+		return nil
 	}
-	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("stop process %d: %w", pid, err)
-	}
-	fmt.Fprintf(out, "Asked process %d to stop.\n", pid)
-	return os.Remove(file)
+	fmt.Fprintf(out, "The server on %s, process %d, has stopped; its data stays in %s.\n", server.url, server.pid, b.folder)
+	return nil
 }
 
 // showLog prints the last lines of a server's log, for a demo that failed.
