@@ -143,15 +143,18 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 		if err.Kind == KindDeadline && err.cause == nil && isOver(ctx) {
 			err.cause = context.DeadlineExceeded // as the caller would be told here
 		}
-		unknown = unknown || err.OutcomeUnknown
 		again := err.Retryable || err.OutcomeUnknown && repeatable && c.ctx.Err() == nil
+		if inv.ReadOnly {
+			err.settleQuery()
+		}
 		if !again || attempt == c.conf.MaxAttempts {
-			return Reply{}, err.after(unknown)
+			return Reply{}, err.afterAttempts(unknown)
 		}
 		if cause := c.pause(ctx, attempt); cause != nil {
 			err.cause = cause
-			return Reply{}, err.after(unknown)
+			return Reply{}, err.afterAttempts(unknown)
 		}
+		unknown = unknown || err.OutcomeUnknown
 	}
 }
 
@@ -160,15 +163,6 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 func isOver(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) < time.Millisecond
-}
-
-// after completes the error of the last attempt with what the ones before left
-// open, unless the server's answer settles it.
-func (e *Error) after(unknown bool) *Error {
-	if unknown && (e.Retryable || !e.answered) {
-		e.OutcomeUnknown, e.Retryable = true, false
-	}
-	return e
 }
 
 // attempt makes a call once.

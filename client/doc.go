@@ -33,6 +33,11 @@
 // Any other call ends with an [Error] of the kind [KindConnectionLost], whose
 // OutcomeUnknown is set.
 //
+// Once an attempt is lost, only the recorded reply makes its outcome known: an
+// error that a repetition is answered with, whatever its kind, has OutcomeUnknown
+// set as well. So has what a gateway answers in the server's place, which shows
+// in the lack of an ErrorDetail.
+//
 // # Order
 //
 // Calls made one after the other run one after the other. Calls of one actor

@@ -16,7 +16,8 @@ import (
 const (
 	// KindUnreachable: no server took the call.
 	KindUnreachable = "unreachable"
-	// KindConnectionLost: the connection broke before the answer came.
+	// KindConnectionLost: the connection broke before the answer came, or
+	// something on the way, like a gateway, answered in the server's place.
 	KindConnectionLost = "connection_lost"
 	// KindNoStream: the server, or what stands before it, has no streams, and
 	// [Config.StreamOnly] refuses other ways. Nothing was sent.
@@ -27,7 +28,11 @@ const (
 	KindDeadline = "deadline"
 	KindCanceled = "canceled"
 
-	kindAmbiguous = "ambiguous" // the server's
+	// Kinds of the server.
+	kindAmbiguous  = "ambiguous"
+	kindStopping   = "stopping"
+	kindStreamFull = "stream_full"
+	kindHostFull   = "host_full"
 )
 
 // Error is why a call failed. Every error of a call is one, or wraps one.
@@ -41,15 +46,18 @@ type Error struct {
 	// Retryable says that the call had no effect and may succeed later. The
 	// client has repeated it as often as it was allowed to.
 	Retryable bool
-	// OutcomeUnknown says that the call may have taken effect, or may yet.
+	// OutcomeUnknown says that the call may have taken effect, or may yet. It is
+	// set whatever the Kind when an attempt before the last one was lost: what
+	// the server answers to a repetition says nothing of the attempt before it,
+	// unless it is the recorded reply. It is never set for queries, which have no
+	// effect.
 	OutcomeUnknown bool
 	// Guest is set for errors that the actor returned on purpose.
 	Guest *Guest
 	// Stack is the Wasm stack of an actor that trapped, if the server shows it.
 	Stack string
 
-	cause    error
-	answered bool // by the server, for this call
+	cause error
 }
 
 // Guest is what an actor said of an error that it returned on purpose.
@@ -70,7 +78,7 @@ func (e *Error) Unwrap() error { return e.cause }
 
 // errorOf makes an Error of an answer.
 func errorOf(code connect.Code, message string, d *greenroomv1.ErrorDetail) *Error {
-	e := &Error{Code: code, Kind: d.GetKind(), Message: message, Retryable: d.GetRetryable(), Stack: d.GetStack(), answered: true}
+	e := &Error{Code: code, Kind: d.GetKind(), Message: message, Retryable: d.GetRetryable(), Stack: d.GetStack()}
 	e.OutcomeUnknown = e.Kind == kindAmbiguous
 	if g := d.GetGuest(); g != nil {
 		e.Guest = &Guest{Code: g.GetCode(), ContentType: g.GetContentType(), Detail: g.GetDetail()}
@@ -78,8 +86,29 @@ func errorOf(code connect.Code, message string, d *greenroomv1.ErrorDetail) *Err
 	return e
 }
 
+// afterAttempts completes the error of the last attempt: once the outcome of an
+// earlier one is unknown, no error of a later one makes it known.
+func (e *Error) afterAttempts(earlierUnknown bool) *Error {
+	if earlierUnknown && !e.OutcomeUnknown {
+		e.OutcomeUnknown, e.Retryable = true, false
+		e.Message += "; an attempt before this one was lost, and whether it took effect is unknown"
+	}
+	return e
+}
+
+// settleQuery corrects the error of a query: what has no effect may be repeated
+// whatever became of it.
+func (e *Error) settleQuery() {
+	if e.OutcomeUnknown {
+		e.OutcomeUnknown = false
+		e.Retryable = e.Kind == KindConnectionLost
+	}
+}
+
 // errorOfRPC makes an Error of what a request, or a stream as a whole, ended
-// with; answered tells whether the server said it.
+// with. answered tells whether the server's API said it, which its ErrorDetail
+// shows: an error without one may be of anything on the way, also of a gateway
+// that passed the request on and did not wait for the answer.
 func errorOfRPC(err error) (e *Error, answered bool) {
 	var ce *connect.Error
 	if !errors.As(err, &ce) {
@@ -92,15 +121,32 @@ func errorOfRPC(err error) (e *Error, answered bool) {
 			}
 		}
 	}
-	if connect.IsWireError(err) {
-		// The server refused it before the API saw it, or something in between.
-		return &Error{Code: ce.Code(), Kind: ce.Code().String(), Message: ce.Message(), cause: ce}, true
+	if refuses(ce) {
+		return &Error{Code: ce.Code(), Kind: ce.Code().String(), Message: ce.Message(), cause: ce}, false
 	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
 		return errUnreachable(err), false
 	}
-	return errLost(err), false
+	e = errLost(err)
+	if connect.IsWireError(err) {
+		e.Code = ce.Code()
+	}
+	return e, false
+}
+
+// refuses tells of errors that say that a request was not taken, whoever answers
+// with them: it was not permitted, or there is nothing that would take it. All
+// others are also what gateways say after they passed a request on.
+func refuses(err *connect.Error) bool {
+	switch err.Code() {
+	case connect.CodeUnauthenticated, connect.CodePermissionDenied, connect.CodeUnimplemented:
+		return true
+	case connect.CodeNotFound, connect.CodeInvalidArgument:
+		// Connect says the latter itself of an answer that it cannot decode.
+		return connect.IsWireError(err)
+	}
+	return false
 }
 
 func errUnreachable(cause error) *Error {
@@ -113,7 +159,7 @@ func errUnreachable(cause error) *Error {
 func errLost(cause error) *Error {
 	return &Error{
 		Code: connect.CodeUnknown, Kind: KindConnectionLost, OutcomeUnknown: true, cause: cause,
-		Message: fmt.Sprintf("the connection broke before the answer came, and whether the call took effect is unknown: %v", cause),
+		Message: fmt.Sprintf("the server's answer did not come, and whether the call took effect is unknown: %v", cause),
 	}
 }
 

@@ -84,6 +84,25 @@ func (h *fakeHost) blocks() (entered chan actor.Invocation, release chan struct{
 	return entered, release
 }
 
+// logWatcher tells of a message in a server's log.
+type logWatcher struct {
+	message string
+	seen    chan struct{} // of some capacity
+}
+
+func (logWatcher) Enabled(context.Context, slog.Level) bool { return true }
+func (w logWatcher) WithAttrs([]slog.Attr) slog.Handler     { return w }
+func (w logWatcher) WithGroup(string) slog.Handler          { return w }
+func (w logWatcher) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == w.message {
+		select {
+		case w.seen <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
 // nothing stands for the parts of the server that no test here calls.
 type nothing struct {
 	server.Modules

@@ -310,17 +310,22 @@ func (l *lane) receive(k *link) error {
 	}
 }
 
-// over settles what the stream left: calls that have not begun go back to the
-// head of the queue, others end with their outcome unknown.
+// over settles what the stream left. Calls that have not begun, as the server
+// says, go back to the queue where it stops, and end with its error where it
+// had no room for them; others end with their outcome unknown.
 func (l *lane) over(err error) {
 	e, answered := errorOfRPC(err)
-	notBegun := answered && e.Retryable && l.c.ctx.Err() == nil
+	notBegun := false
 	switch {
 	case l.c.ctx.Err() != nil:
 		e = errClosed()
 	case errors.Is(err, io.EOF):
 		e = errLost(io.ErrUnexpectedEOF)
-	case !answered || !e.Retryable:
+	case answered && e.Kind == kindStopping:
+		notBegun = true
+	case answered && (e.Kind == kindStreamFull || e.Kind == kindHostFull):
+		// See ActorService.InvokeStream: what was taken has been answered.
+	default:
 		e = errLost(err)
 	}
 	l.mu.Lock()

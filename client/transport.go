@@ -8,8 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -177,18 +179,17 @@ func (c *Client) open(failures int) (*link, *Error) {
 // this one.
 func (c *Client) notOpened(err error, failures int) *Error {
 	e, answered := errorOfRPC(err)
+	broken := !answered && !connect.IsWireError(err)
 	switch {
-	case answered && e.Code == connect.CodeUnimplemented,
-		!answered && e.Kind == KindConnectionLost && failures+1 >= min(lostOpens, c.conf.MaxAttempts) && c.speaksHTTP1():
+	case e.Code == connect.CodeUnimplemented,
+		broken && e.Kind == KindConnectionLost && failures+1 >= min(lostOpens, c.conf.MaxAttempts) && c.speaksHTTP1():
 		c.unaryUntil.Store(time.Now().Add(unaryFor).UnixNano())
 		return errNoStreams
-	case answered && e.Kind == e.Code.String() && e.Code != connect.CodeUnauthenticated && e.Code != connect.CodePermissionDenied:
-		// What stands between has no server to ask at the moment.
-		return errUnreachable(err)
-	case !answered:
-		return errUnreachable(err)
+	case answered, e.Code == connect.CodeUnauthenticated, e.Code == connect.CodePermissionDenied:
+		return e
 	}
-	return e
+	// What stands between has no server to ask at the moment, if anything is there.
+	return errUnreachable(err)
 }
 
 // speaksHTTP1 asks whether the address that does not speak HTTP/2 speaks
@@ -218,6 +219,8 @@ func (c *Client) request(ctx context.Context, inv *invokestream.Invocation) (Rep
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
+	var t trace
+	ctx = t.follow(ctx)
 	key := &greenroomv1.ActorKey{App: inv.Key.App, Type: inv.Key.Type, Id: inv.Key.ID}
 	if inv.ReadOnly {
 		req := connect.NewRequest(&greenroomv1.QueryRequest{
@@ -226,7 +229,7 @@ func (c *Client) request(ctx context.Context, inv *invokestream.Invocation) (Rep
 		c.authorize(req.Header())
 		res, err := c.unary.Query(ctx, req)
 		if err != nil {
-			return Reply{}, c.requestError(ctx, err)
+			return Reply{}, c.requestError(ctx, err, &t)
 		}
 		return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res)}, nil
 	}
@@ -239,7 +242,7 @@ func (c *Client) request(ctx context.Context, inv *invokestream.Invocation) (Rep
 	}
 	res, err := c.unary.Invoke(ctx, req)
 	if err != nil {
-		return Reply{}, c.requestError(ctx, err)
+		return Reply{}, c.requestError(ctx, err, &t)
 	}
 	return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res)}, nil
 }
@@ -250,9 +253,21 @@ func fuel(res connect.AnyResponse) uint64 {
 	return n
 }
 
+// trace follows a request. net/http sends one that has an idempotency key again
+// by itself when its connection broke, so that the last error, like that of
+// dialing, need not be the whole story.
+type trace struct{ connected atomic.Bool }
+
+func (t *trace) follow(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { t.connected.Store(true) }})
+}
+
 // requestError is why a request failed.
-func (c *Client) requestError(ctx context.Context, err error) *Error {
+func (c *Client) requestError(ctx context.Context, err error, t *trace) *Error {
 	e, answered := errorOfRPC(err)
+	if e.Kind == KindUnreachable && t.connected.Load() {
+		e = errLost(err)
+	}
 	if !answered && c.ctx.Err() != nil {
 		return errClosed()
 	}

@@ -11,7 +11,7 @@ type Lane uint8
 
 // The lanes; doc.go says what each one promises.
 const (
-	LaneNone      Lane = iota // refused before a lane was chosen
+	LaneNone      Lane = iota // refused before a lane was chosen; in a TurnEnd also: no deployment has the type
 	LaneWarm                  // ring and sticky types
 	LaneLocked                // any types
 	LaneReadOnly              // read-only methods

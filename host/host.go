@@ -179,11 +179,14 @@ func (h *Host) admitDelete(c *call) result {
 	if err := c.inv.Key.Validate(); err != nil {
 		return result{err: err}
 	}
-	limits, lane := h.cfg.limits(c.inv.Key.App, c.inv.Key.Type), LaneWarm
-	if s, err := h.serving(c.inv.Key.App, c.inv.Key.Type); err == nil {
-		limits, lane = s.limits, s.lane
+	s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
+	if err == nil {
+		return h.queued(c, &s.limits, s.lane)
 	}
-	return h.queued(c, &limits, lane)
+	limits := h.cfg.limits(c.inv.Key.App, c.inv.Key.Type)
+	r := h.queued(c, &limits, LaneWarm)
+	r.stats.lane = LaneNone // for TurnEnd: the type is only what a caller wrote
+	return r
 }
 
 // alone runs a call on its caller's goroutine, under s.

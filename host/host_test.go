@@ -407,6 +407,26 @@ func TestConflictsEndWithTheTurn(t *testing.T) {
 	})
 }
 
+// TestDeleteNamesOnlyDeployedTypes: what a caller made up is told apart from the
+// names of deployments, which metrics are labelled with.
+func TestDeleteNamesOnlyDeployedTypes(t *testing.T) {
+	var ends []host.TurnEnd
+	s := newStage(t, host.Config{Events: host.Events{TurnEnd: func(e host.TurnEnd) { ends = append(ends, e) }}})
+	s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
+	for _, key := range []actor.Key{
+		{App: "app", Type: "T", ID: "a"}, {App: "app", Type: "madeUp", ID: "a"}, {App: "madeUp", Type: "T", ID: "a"},
+	} {
+		wantCondition(t, s.Delete(t.Context(), key), actor.ErrActorNotFound)
+	}
+	_, _ = s.Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "app", Type: "madeUp", ID: "a"}, Method: "Add"})
+	_, _ = s.Invoke(t.Context(), actor.Invocation{Key: actor.Key{App: "app", Type: "T", ID: "a"}, Method: "madeUp"})
+	for i, want := range []host.Lane{host.LaneWarm, host.LaneNone, host.LaneNone, host.LaneNone, host.LaneNone} {
+		if ends[i].Lane != want {
+			t.Errorf("%+v: lane %v, want %v", ends[i], ends[i].Lane, want)
+		}
+	}
+}
+
 func TestSettlingGivesUp(t *testing.T) {
 	both(t, func(t *testing.T, placement string) {
 		s := newStage(t, host.Config{SettleGrace: 3 * time.Second})

@@ -21,8 +21,8 @@
 // actor.proto for what client and server owe each other, and stream.go for how.
 // What a stream has in flight is bounded in number and bytes, and so is what all
 // streams hold together, with messages that have arrived in part: beyond that,
-// invocations are refused, and streams that send a large message are ended, both
-// with an error that says so. A message's entries are bounded in number, so that
+// invocations are refused, and a stream that sends a large message takes nothing
+// more, answers what it took, and ends, both with an error that says so. A message's entries are bounded in number, so that
 // few bytes never become much memory. No goroutine waits
 // for an invocation: a few workers hand them to the host, and its answers become
 // messages of replies. An invocation is ended by its deadline, by its client

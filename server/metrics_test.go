@@ -23,6 +23,7 @@ func TestMetrics(t *testing.T) {
 	ev.TurnEnd(host.TurnEnd{Key: key("b"), Method: "Add", Lane: host.LaneWarm, Err: &actor.TurnError{Key: key("b"), Err: actor.ErrMailboxFull}})
 	ev.TurnEnd(host.TurnEnd{Key: key("b"), Lane: host.LaneWarm})
 	ev.TurnEnd(host.TurnEnd{Key: actor.Key{App: "invented", Type: "up", ID: "x"}, Method: "Nonsense", Err: actor.ErrTypeNotFound})
+	ev.TurnEnd(host.TurnEnd{Key: actor.Key{App: "invented", Type: "up", ID: "x"}, Err: actor.ErrActorNotFound}) // a Delete
 	ev.Commit(host.CommitEnd{Lane: host.LaneLocked, GroupSize: 5, Duration: time.Millisecond})
 	ev.Commit(host.CommitEnd{Lane: host.LaneWarm, GroupSize: 1, Err: actor.ErrStale})
 	ev.Activated(key("a"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"sync"
@@ -125,9 +126,12 @@ func (st *invokeStream) run() error {
 		st.abandon()
 	})
 
+	// A message that is refused ends the stream, and takes nothing from what was
+	// accepted before it. A client that is gone ends the stream's context.
 	err := st.receive()
 	if err != nil {
-		st.cut() // nobody is there to be answered
+		st.s.log.LogAttrs(st.ctx, slog.LevelDebug, "stream takes no more",
+			slog.String("request_id", st.x.id), slog.Any("error", err))
 	}
 	st.mu.Lock()
 	for st.unanswered.first != nil {
