@@ -16,6 +16,7 @@ const (
 	ExportManifest   = "greenroom_manifest"
 	ExportTurn       = "greenroom_turn"
 	ExportInitialize = "_initialize"
+	ExportWarm       = "greenroom_warm"
 )
 
 // Host functions, in HostModule.

@@ -30,6 +30,7 @@ const (
 	FaultStart           = "start"
 	FaultAlloc           = "alloc"
 	FaultManifest        = "manifest"
+	FaultWarm            = "warm"
 )
 
 // maxFaults bounds a list that a hostile module could make long.
@@ -141,6 +142,7 @@ func checkExports(m *binary.Module, f *faults) {
 		{abi.ExportManifest, binary.FuncType{Results: i64}, true},
 		{abi.ExportTurn, binary.FuncType{Params: []binary.ValueType{binary.I32, binary.I32}, Results: i32}, true},
 		{abi.ExportInitialize, binary.FuncType{}, false},
+		{abi.ExportWarm, binary.FuncType{}, false},
 	} {
 		exp, ok := m.Export(want.name)
 		switch {

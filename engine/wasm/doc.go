@@ -5,7 +5,8 @@
 //
 //	bytes ── binary.Parse ──▶ outline ── check ──▶ no faults ── binary.Prepare,
 //	meter.Rewrite, compile, once per digest ──▶ program ── first instance: memory,
-//	instantiate, data, start function, _initialize, first frame buffer ──▶ image
+//	instantiate, data, start function, _initialize, manifest, greenroom_warm,
+//	first frame buffer ──▶ image
 //
 //	program + image ── memory, instantiate, copy or map the image ──▶ instance
 //	── Run ──▶ ready ── Run …  (another actor, a failure, a read-only turn: reset)
@@ -31,9 +32,9 @@
 //
 // Memory and mutable globals are all that can change in an instance, unless the
 // module changes its tables or drops its segments as it runs. They are copied
-// once, when the first instance is initialized and has been asked for its
-// manifest, which warms up its allocator and encoder, and every other instance
-// begins as a copy: small images are written, large ones are mapped from a file in
+// once, when the first instance is initialized, has been asked for its manifest
+// and has run greenroom_warm if it exports that, so that its allocator and codecs
+// have their first steps behind them; every other instance begins as a copy: small images are written, large ones are mapped from a file in
 // memory, copy-on-write. The same image undoes what an actor left in an instance:
 // the kernel tells which pages it has, and those are written over; if they are
 // many, it is told to forget them; where it does not tell (before Linux 6.7),

@@ -9,7 +9,7 @@ import (
 )
 
 // trialFuel bounds the guest when an image is made: its manifest and its
-// allocator.
+// allocator, and by itself what it does to warm up (abi/SPEC.md section 1).
 const trialFuel = 1_000_000_000
 
 // spend charges the guest for work of the host.

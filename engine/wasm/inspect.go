@@ -80,15 +80,19 @@ func (e *Engine) tryOut(ctx context.Context, p *program) (*abi.Manifest, []actor
 	}
 	defer func() { _ = i.close(context.WithoutCancel(ctx)) }() // nothing is left to lose
 	var text []byte
-	steps := []struct {
+	type step struct {
 		code, what string
 		run        func(context.Context) error
-	}{
+	}
+	steps := []step{
 		{FaultAlloc, "cannot take a turn", func(ctx context.Context) error { return i.growFrame(ctx, i.levels[0], minFrameBytes) }},
 		{FaultManifest, "has no usable manifest", func(ctx context.Context) (err error) {
 			text, err = i.manifest(ctx)
 			return err
 		}},
+	}
+	if p.hasWarm && i.image == nil { // an image was warmed up, or its failure is to be told
+		steps = append(steps, step{FaultWarm, "fails in " + abi.ExportWarm, i.warm})
 	}
 	for _, s := range steps {
 		if err := i.limited(ctx, e.cfg.InspectTimeout, s.run); err != nil {
@@ -126,9 +130,12 @@ func (i *instance) limited(ctx context.Context, timeout time.Duration, step func
 // addStep adds what stopped a step, and reports false if it was not the guest.
 func (f *faults) addStep(ctx context.Context, code, what string, timeout time.Duration, err error) bool {
 	var trap *actor.TrapError
+	var fuel *actor.FuelError
 	switch {
 	case ctx.Err() != nil:
 		return false
+	case errors.As(err, &fuel):
+		f.add(code, "%s: it used more than %d units of fuel; do less there", what, fuel.Limit)
 	case errors.As(err, &trap):
 		message := trap.Message
 		if trap.Stack != "" && trap.Kind != actor.TrapStack {

@@ -110,7 +110,7 @@ func (p *program) instantiate(ctx context.Context, memoryLimit int64) (*instance
 			"the guest needs %d bytes of memory to start; its limit is %d", p.minPages*confine.PageSize, memoryLimit)}
 	}
 	img := p.image.Load()
-	if img == nil && p.detached && !p.noImages.Load() {
+	if img == nil && p.detached && limit*confine.PageSize > p.imageless.Load() {
 		var err error
 		if img, err = p.makeImage(ctx, limit*confine.PageSize); err != nil {
 			return nil, err
@@ -151,7 +151,7 @@ func (p *program) makeImage(ctx context.Context, limit uint64) (*image, error) {
 	i.refuel(trial, trialFuel)
 	if i.mem.refused > 0 || i.warmUp(trial) != nil {
 		if ctx.Err() == nil {
-			p.noImages.Store(true)
+			p.imageless.Store(max(limit, p.imageless.Load()))
 		}
 		return nil, nil
 	}
@@ -162,17 +162,28 @@ func (p *program) makeImage(ctx context.Context, limit uint64) (*image, error) {
 	return p.image.Load(), nil
 }
 
-// warmUp runs the guest as far as can be done without a turn. The manifest is
-// asked for since it takes a guest's allocator and JSON encoder through their
-// first steps, which then are the image's and not those of every turn after a
-// change of actor.
+// warmUp runs the guest as far as can be done without a turn, so that its first
+// steps are the image's and not those of every turn after a change of actor. The
+// manifest is asked for since it takes those of the allocator and the JSON encoder
+// also in guests that do not export greenroom_warm.
 func (i *instance) warmUp(ctx context.Context) error {
 	i.out.begin(nil, false)
 	defer i.out.end()
 	if _, err := i.manifest(ctx); err != nil {
 		return err
 	}
+	if i.program.hasWarm {
+		if err := i.warm(ctx); err != nil {
+			return err
+		}
+	}
 	return i.growFrame(ctx, i.levels[0], minFrameBytes)
+}
+
+// warm has the guest do what its first turns would have to do otherwise.
+func (i *instance) warm(ctx context.Context) error {
+	i.refuel(ctx, trialFuel)
+	return i.failure(ctx, "warm the guest up", i.call(ctx, i.mod.ExportedFunction(abi.ExportWarm), nil))
 }
 
 // start makes the module's instance in an empty memory, from the image or by

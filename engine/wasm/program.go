@@ -13,6 +13,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/binary"
@@ -28,7 +29,7 @@ type program struct {
 	compiled wazero.CompiledModule
 	// minPages and maxPages are what the module declares of its memory.
 	minPages, maxPages uint64
-	hasInit            bool
+	hasInit, hasWarm   bool
 	// If the module is detached, segments and start are the host's to run, and
 	// globals counts the mutable ones that it can set; see package binary.
 	detached bool
@@ -37,9 +38,10 @@ type program struct {
 	globals  int
 
 	// image is what instances are made from, nil before the first and where
-	// there cannot be any.
-	image    atomic.Pointer[image]
-	noImages atomic.Bool
+	// there cannot be any; imageless is the largest memory limit under which none
+	// could be made.
+	image     atomic.Pointer[image]
+	imageless atomic.Uint64
 }
 
 var _ engine.Program = (*program)(nil)
@@ -57,6 +59,7 @@ func newProgram(e *Engine, digest actor.Digest, rt *wasmRuntime, compiled wazero
 		p.maxPages = uint64(m.Memories[0].Max)
 	}
 	_, p.hasInit = m.Export(exportInitialize)
+	_, p.hasWarm = m.Export(abi.ExportWarm)
 	runtime.AddCleanup(p, func(c wazero.CompiledModule) {
 		_ = c.Close(context.Background()) // nobody is left to tell
 	}, compiled)
