@@ -10,6 +10,25 @@ import (
 // MaxIdempotencyKeyLen is the longest idempotency key, in bytes.
 const MaxIdempotencyKeyLen = 255
 
+// KeyedCall names a call that was given an idempotency key: what is recorded is
+// recorded under these three.
+type KeyedCall struct {
+	Actor  Key
+	Method string
+	Key    string // see [ValidateIdempotencyKey]
+}
+
+func (c KeyedCall) String() string { return fmt.Sprintf("%s.%s, key %q", c.Actor, c.Method, c.Key) }
+
+// Recorded is what a store has recorded of a [KeyedCall].
+type Recorded struct {
+	// Found is false when nothing is recorded, or no more.
+	Found  bool
+	Record IdempotencyRecord
+	// Err is [ErrStateDamaged] of a record that is there and cannot be read.
+	Err error
+}
+
 // IdempotencyRecord is a call that was given an idempotency key and what it was
 // answered. Its scope is the actor of the commit that it is part of, Method and
 // Key.

@@ -105,6 +105,14 @@ type Row struct {
 	UpdatedAt time.Time
 }
 
+// RowVersion is a [Row] without what is in it: what fences it.
+type RowVersion struct {
+	// Version is 0 for an actor without a row; everything else is then zero too.
+	Version uint64
+	Life    uint64
+	Deleted bool
+}
+
 // CommitID identifies one attempt to commit; random, never used twice.
 type CommitID [16]byte
 
@@ -124,7 +132,13 @@ type Commit struct {
 	// ignored by a commit of records alone, see [Commit.RecordsOnly].
 	NewVersion uint64
 	// Delete leaves a tombstone instead of Effects.State.
-	Delete      bool
+	Delete bool
+	// Fence moves the version on, so that no earlier commit of the actor can apply
+	// any more, and leaves all else as it is: a live row stays live, a tombstone
+	// stays a tombstone, and where there is no row a tombstone is left, which
+	// sweeping removes like any other. Neither Delete nor Effects.State goes with
+	// it, and Generation and StateSchema are not written.
+	Fence       bool
 	Generation  uint64
 	StateSchema uint32
 	Effects     Effects
@@ -134,7 +148,7 @@ type Commit struct {
 // turns commit that were given idempotency keys and changed nothing. The row
 // must still be at ReadVersion (0: there is none), and stays there.
 func (c *Commit) RecordsOnly() bool {
-	return !c.Delete && c.Effects.State == nil && len(c.Effects.Idempotency) > 0
+	return !c.Delete && !c.Fence && c.Effects.State == nil && len(c.Effects.Idempotency) > 0
 }
 
 // LoadOptions modifies how rows are read.

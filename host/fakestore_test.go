@@ -171,21 +171,48 @@ func recordName(key actor.Key, method, idem string) string {
 	return fmt.Sprintf("%s %s %s", key, method, idem)
 }
 
-func (s *fakeStore) LoadIdempotency(ctx context.Context, key actor.Key, method, idem string) (actor.IdempotencyRecord, bool, error) {
+func (s *fakeStore) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return actor.IdempotencyRecord{}, false, err
+		return nil, err
 	}
 	s.lookups++
 	if s.fault("lookup") == "unavailable" {
-		return actor.IdempotencyRecord{}, false, fmt.Errorf("look up: %w", actor.ErrUnavailable)
+		return nil, fmt.Errorf("look up: %w", actor.ErrUnavailable)
 	}
-	r, ok := s.calls[recordName(key, method, idem)]
-	return r.IdempotencyRecord, ok, nil
+	found := make([]actor.Recorded, len(calls))
+	for i, c := range calls {
+		r, ok := s.calls[recordName(c.Actor, c.Method, c.Key)]
+		found[i] = actor.Recorded{Found: ok, Record: r.IdempotencyRecord}
+	}
+	return found, nil
+}
+
+// Versions is [store.Actors]' own.
+func (s *fakeStore) Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.fault("versions") == "unavailable" {
+		return nil, fmt.Errorf("versions: %w", actor.ErrUnavailable)
+	}
+	versions := make([]actor.RowVersion, len(keys))
+	for i, k := range keys {
+		row := s.rows[k]
+		versions[i] = actor.RowVersion{Version: row.Version, Life: row.Life, Deleted: row.Deleted}
+	}
+	return versions, nil
 }
 
 func after(row actor.Row, c *actor.Commit) actor.Row {
+	if c.Fence {
+		row.Deleted = row.Deleted || row.Version == 0
+		row.Version, row.CommitID = c.NewVersion, c.ID
+		return row
+	}
 	row.Version, row.CommitID, row.Deleted = c.NewVersion, c.ID, c.Delete
 	row.Generation, row.StateSchema = c.Generation, c.StateSchema
 	switch {

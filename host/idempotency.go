@@ -73,12 +73,17 @@ func (h *Host) known(ctx context.Context, a *activation, c *call) (o outcome, ok
 
 // lookUp asks the store for a record of an earlier call with the key of c.
 func (h *Host) lookUp(ctx context.Context, c *call) (r result, ok bool) {
-	record, ok, err := h.cfg.Committer.LoadIdempotency(ctx, c.inv.Key, c.inv.Method, c.inv.IdempotencyKey)
+	var found actor.Recorded
+	all, err := h.cfg.Committer.LoadIdempotency(ctx, []actor.KeyedCall{{Actor: c.inv.Key, Method: c.inv.Method, Key: c.inv.IdempotencyKey}})
+	if err == nil {
+		found = all[0]
+		err = found.Err
+	}
 	switch {
 	case err != nil:
 		return result{err: fmt.Errorf("look up idempotency key: %w", err)}, true
-	case ok:
-		return c.recorded(&record), true
+	case found.Found:
+		return c.recorded(&found.Record), true
 	default:
 		return result{}, false
 	}

@@ -30,5 +30,5 @@ type Committer interface {
 	Commit(ctx context.Context, commits []actor.Commit) []error
 	LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error)
 	Settle(ctx context.Context, c actor.Commit) error
-	LoadIdempotency(ctx context.Context, key actor.Key, method, idem string) (actor.IdempotencyRecord, bool, error)
+	LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error)
 }

@@ -10,8 +10,8 @@
 //   - Durable: when Commit, LockedTurn or a module or deployment write has
 //     answered without an error, a crash of the process, of the machine or of
 //     the database loses nothing of it.
-//   - Read durable: LoadActors, ListActors and the other reads never show what
-//     a crash could still take back.
+//   - Read durable: LoadActors, Versions, ListActors and the other reads never
+//     show what a crash could still take back.
 //   - Fenced: a commit applies only if the row still has Commit.ReadVersion.
 //     0 means that there is no row at all; a tombstone is a row. A commit with
 //     a version above 0 never inserts.
@@ -51,15 +51,19 @@
 //	                                        ▼  │
 //	                                     tombstone ──sweep, after an hour──▶ no row
 //
-// Every applied commit but one of records alone moves the version up to its NewVersion, and writes its
-// ID, Generation and StateSchema and database time into the row. What becomes
-// of the state:
+// A fence (Commit.Fence) is for whoever must be sure that an attempt whose outcome
+// it does not know can never apply: it moves the version on, and changes nothing.
+//
+// Every applied commit but one of records alone moves the version up to its
+// NewVersion, and writes its ID and database time into the row, and, unless it is
+// a fence, Generation and StateSchema. What becomes of the state:
 //
 //   - Delete: none, and the row is a tombstone. Deleting a tombstone again
 //     leaves a tombstone of a later version.
 //   - Effects.State given: that state, and the row is live.
-//   - neither: a live row keeps its state; a new row and a tombstone become a
-//     live row of actor.FormatNone.
+//   - Fence: a row of either kind keeps what it has; a new row is a tombstone.
+//   - none of them: a live row keeps its state; a new row and a tombstone become
+//     a live row of actor.FormatNone.
 //
 // # Records
 //

@@ -37,6 +37,14 @@ type Actors interface {
 	// last one read.
 	LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error)
 
+	// Versions reads the newest committed version of each key, in the order of
+	// keys: a group costs one statement, and no state is read. The versions of
+	// one call need not be of one moment, but each was the newest at some moment
+	// between the call and its answer: what was read from a row before the call
+	// was current then if the version is still the same. A damaged row has the
+	// version of [DamagedRow].
+	Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error)
+
 	// Commit makes each commit durable or refuses it; the result has one error
 	// per commit, in order, nil for an applied one. It does not keep the commits.
 	// A context that is done before the group is sent applies nothing; one that
@@ -67,10 +75,11 @@ type Actors interface {
 	// row is listed as such where its key can still be read.
 	ListActors(ctx context.Context, q ActorQuery) ([]ActorInfo, error)
 
-	// LoadIdempotency returns what is recorded under an actor, method and
-	// idempotency key; false if there is nothing, or no more. The error of a
-	// record that cannot be read is actor.ErrStateDamaged.
-	LoadIdempotency(ctx context.Context, key actor.Key, method, idem string) (actor.IdempotencyRecord, bool, error)
+	// LoadIdempotency returns what is recorded of each call, in their order, one
+	// statement for a group. A record that cannot be read harms its own call alone
+	// ([actor.Recorded].Err). Replies are as large as they were recorded: the
+	// caller bounds how many calls it asks for. Records own their bytes.
+	LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error)
 
 	// SweepIdempotency removes records that have expired by database time, at
 	// most limit (1 to [MaxList]), and returns how many.

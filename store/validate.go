@@ -79,6 +79,8 @@ func validateCommit(c *actor.Commit) error {
 	switch s := c.Effects.State; {
 	case c.ID == actor.CommitID{}:
 		return bad("has no ID; take actor.NewCommitID")
+	case c.Fence && (c.Delete || s != nil):
+		return bad("is a fence, and deletes or has state, too")
 	case c.RecordsOnly(): // it writes no version
 		if c.ReadVersion > math.MaxInt64 {
 			return bad("has read version %d; the highest is 2^63-1", c.ReadVersion)
@@ -207,13 +209,28 @@ func ValidateSetting(s actor.Setting) error {
 	return nil
 }
 
-// ValidateCall checks what [Actors].LoadIdempotency is given, for drivers.
-func ValidateCall(k actor.Key, method, idem string) error {
-	if err := k.Validate(); err != nil {
-		return err
+// ValidateCalls checks what [Actors].LoadIdempotency is given, for drivers.
+func ValidateCalls(calls []actor.KeyedCall) error {
+	for _, c := range calls {
+		if err := c.Actor.Validate(); err != nil {
+			return err
+		}
+		if err := actor.ValidateName("method", c.Method); err != nil {
+			return err
+		}
+		if err := actor.ValidateIdempotencyKey(c.Key); err != nil {
+			return err
+		}
 	}
-	if err := actor.ValidateName("method", method); err != nil {
-		return err
+	return nil
+}
+
+// ValidateKeys checks keys, for drivers.
+func ValidateKeys(keys []actor.Key) error {
+	for _, k := range keys {
+		if err := k.Validate(); err != nil {
+			return err
+		}
 	}
-	return actor.ValidateIdempotencyKey(idem)
+	return nil
 }

@@ -138,10 +138,13 @@ func windows(t *testing.T, s store.Store, placement string) {
 		if _, err := r.keyed(t, tt.host, id, "One", "k", ""); err != nil {
 			t.Fatal(err)
 		}
-		record, ok, err := r.store.LoadIdempotency(t.Context(), r.key(id), "One", "k")
+		found, err := r.store.LoadIdempotency(t.Context(), []actor.KeyedCall{{Actor: r.key(id), Method: "One", Key: "k"}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		// Less than the hour between two of them has passed since, on any machine.
-		if !ok || err != nil || record.TTL > tt.want || record.TTL <= tt.want-time.Hour {
-			t.Errorf("a type that asks for %v: %v are left (%t, %v), want %v", tt.asked, record.TTL, ok, err, tt.want)
+		if left := found[0].Record.TTL; !found[0].Found || left > tt.want || left <= tt.want-time.Hour {
+			t.Errorf("a type that asks for %v: %v are left (%+v), want %v", tt.asked, left, found[0], tt.want)
 		}
 	}
 }

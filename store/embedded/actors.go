@@ -58,6 +58,34 @@ func (s *Store) load(ctx context.Context, f *finder, k actor.Key) (storedRow, er
 	return stored, s.await(ctx, s.flights.over(key))
 }
 
+// Versions implements [store.Actors].
+func (s *Store) Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error) {
+	if err := store.ValidateKeys(keys); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	f, err := s.find(&actorKeys)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer f.close()
+	versions := make([]actor.RowVersion, len(keys))
+	for i, k := range keys {
+		// The state is copied and checked with the rest: a row that is damaged
+		// has another version for the writer, too.
+		stored, err := s.load(ctx, f, k)
+		if err != nil {
+			return nil, err
+		}
+		r := &stored.row
+		versions[i] = actor.RowVersion{Version: r.Version, Life: r.Life, Deleted: r.Deleted}
+	}
+	return versions, nil
+}
+
 // reader reads a copy of a value, nil if there is none.
 type reader interface {
 	get(key []byte) ([]byte, error)
@@ -148,6 +176,7 @@ func groupBytes(commits []actor.Commit) int {
 func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 	t.key = appendActorKey(t.key[:0], c.Key)
 	key := t.key
+	// A fence needs to know all of the row that it keeps.
 	keepsState := !c.Delete && c.Effects.State == nil
 	old, err := t.fence(key, keepsState && !c.RecordsOnly())
 	if err != nil {
@@ -183,6 +212,10 @@ func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 	}
 	switch {
 	case c.Delete:
+	case c.Fence:
+		row = old.row
+		row.Version, row.CommitID = c.NewVersion, c.ID
+		row.Deleted = old.row.Deleted || old.row.Version == 0
 	case c.Effects.State != nil:
 		row.State = *c.Effects.State
 	default:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 // DamageRow changes the stored bytes of an actor's row.
@@ -16,6 +17,11 @@ func (s *Store) DamageRow(k actor.Key, change func(value []byte) []byte) error {
 // DamageChunk changes the stored bytes of a module's first chunk.
 func (s *Store) DamageChunk(app string, d actor.Digest, change func(value []byte) []byte) error {
 	return s.damage(chunkKey(app, d, 0), change)
+}
+
+// DamageRecord changes the stored bytes of a recorded call.
+func (s *Store) DamageRecord(c actor.KeyedCall, change func(value []byte) []byte) error {
+	return s.damage(recordKey(store.RecordIDOf(c.Actor, c.Method, c.Key)), change)
 }
 
 func (s *Store) damage(key []byte, change func(value []byte) []byte) error {

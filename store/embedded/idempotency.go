@@ -77,44 +77,52 @@ func readRecord(r reader, key []byte) (*storedRecord, error) {
 }
 
 // LoadIdempotency implements [store.Actors].
-func (s *Store) LoadIdempotency(ctx context.Context, k actor.Key, method, idem string) (actor.IdempotencyRecord, bool, error) {
-	if err := store.ValidateCall(k, method, idem); err != nil {
-		return actor.IdempotencyRecord{}, false, err
+func (s *Store) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error) {
+	if err := store.ValidateCalls(calls); err != nil {
+		return nil, err
 	}
 	if err := s.enter(ctx); err != nil {
-		return actor.IdempotencyRecord{}, false, err
+		return nil, err
 	}
 	defer s.leave()
-	key := recordKey(store.RecordIDOf(k, method, idem))
 	now := s.clock.read()
 	f, err := s.find(&recordKeys)
 	if err != nil {
-		return actor.IdempotencyRecord{}, false, unavailable(err)
+		return nil, unavailable(err)
 	}
 	defer f.close()
-	stored, err := readRecord(f, key)
+	found := make([]actor.Recorded, len(calls))
+	for i, c := range calls {
+		key := recordKey(store.RecordIDOf(c.Actor, c.Method, c.Key))
+		stored, err := readRecord(f, key)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		if err := s.await(ctx, s.flights.over(key)); err != nil {
+			return nil, err
+		}
+		if stored != nil && stored.expires > now {
+			found[i] = stored.recorded(c, now)
+		}
+	}
+	return found, nil
+}
+
+// recorded is what a record that has not expired says of its call.
+func (r *storedRecord) recorded(c actor.KeyedCall, now int64) actor.Recorded {
+	damaged := func(detail string) actor.Recorded {
+		return actor.Recorded{Err: fmt.Errorf("idempotency record of %s: %w: %s", c, actor.ErrStateDamaged, detail)}
+	}
+	if r.damage != "" {
+		return damaged(r.damage)
+	}
+	record, err := store.DecodeRecord(r.value)
 	if err != nil {
-		return actor.IdempotencyRecord{}, false, unavailable(err)
+		return damaged(err.Error())
 	}
-	if err := s.await(ctx, s.flights.over(key)); err != nil {
-		return actor.IdempotencyRecord{}, false, err
-	}
-	if stored == nil || stored.expires <= now {
-		return actor.IdempotencyRecord{}, false, nil
-	}
-	damaged := func(detail string) error {
-		return fmt.Errorf("idempotency record %q of %s.%s: %w: %s", idem, k, method, actor.ErrStateDamaged, detail)
-	}
-	if stored.damage != "" {
-		return actor.IdempotencyRecord{}, false, damaged(stored.damage)
-	}
-	r, err := store.DecodeRecord(stored.value)
-	if err != nil {
-		return actor.IdempotencyRecord{}, false, damaged(err.Error())
-	}
-	r.Method, r.Key = method, idem
-	r.TTL = time.Duration(stored.expires-now) * time.Microsecond
-	return r, true, nil
+	record.Method, record.Key = c.Method, c.Key
+	record.TTL = time.Duration(r.expires-now) * time.Microsecond
+	return actor.Recorded{Found: true, Record: record}
 }
 
 // call is one of the calls that a commit records.

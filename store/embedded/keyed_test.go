@@ -99,9 +99,9 @@ func TestExpiredKeyIsRecordedAnew(t *testing.T) {
 		}
 	}
 	sweep(0)
-	r, ok, err := s.LoadIdempotency(t.Context(), c.Key, "Add", "k")
-	if !ok || err != nil || string(r.Reply.Data) != "2" {
-		t.Fatalf("the record is %+v, %t, %v; want the second", r, ok, err)
+	found, err := s.LoadIdempotency(t.Context(), []actor.KeyedCall{{Actor: c.Key, Method: "Add", Key: "k"}})
+	if err != nil || string(found[0].Record.Reply.Data) != "2" {
+		t.Fatalf("the record is %+v, %v; want the second", found, err)
 	}
 	now = now.Add(time.Minute)
 	sweep(1)

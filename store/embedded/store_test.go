@@ -112,6 +112,9 @@ func TestDamage(t *testing.T) {
 					}
 					must(t, e.DamageRow(k, change))
 				},
+				Record: func(t *testing.T, s store.Store, c actor.KeyedCall) {
+					must(t, s.(*embedded.Store).DamageRecord(c, flip(9)))
+				},
 				Module: func(t *testing.T, s store.Store, app string, d actor.Digest) {
 					must(t, s.(*embedded.Store).DamageChunk(app, d, flip(4)))
 				},

@@ -12,6 +12,7 @@
 //
 //	operation    fault               applied   answer
 //	LoadActors   LoadFails           –         actor.ErrUnavailable
+//	Versions     VersionsFail        –         actor.ErrUnavailable
 //	LoadIdem-
 //	potency      RecordLoadFails     –         actor.ErrUnavailable
 //	Commit       CommitFails         no        actor.ErrUnavailable

@@ -14,6 +14,7 @@ type Fault string
 // The faults.
 const (
 	LoadFails         Fault = "load fails"
+	VersionsFail      Fault = "versions fail"
 	RecordLoadFails   Fault = "record load fails"
 	CommitFails       Fault = "commit fails"
 	CommitPartlyFails Fault = "commit partly fails"
@@ -32,7 +33,7 @@ const (
 // Faults returns every fault.
 func Faults() []Fault {
 	return []Fault{
-		LoadFails, RecordLoadFails, CommitFails, CommitPartlyFails, CommitLost, CommitReplyLost, TurnRetried,
+		LoadFails, VersionsFail, RecordLoadFails, CommitFails, CommitPartlyFails, CommitLost, CommitReplyLost, TurnRetried,
 		TurnFails, TurnLost, TurnReplyLost, SettleFails, SettleReplyLost, ModuleWriteFails,
 		SettingFails,
 	}

@@ -10,8 +10,9 @@ type Point string
 
 // The points.
 const (
-	BeforeLoad   Point = "before load"
-	BeforeCommit Point = "before commit"
+	BeforeLoad     Point = "before load"
+	BeforeVersions Point = "before versions"
+	BeforeCommit   Point = "before commit"
 	// AfterCommit is when a group has been applied and not yet answered. An
 	// operation whose context ends there answers actor.ErrAmbiguous.
 	AfterCommit Point = "after commit"

@@ -32,6 +32,14 @@ func (r retrying) LoadActors(ctx context.Context, keys []actor.Key, opts actor.L
 	return rows, err
 }
 
+func (r retrying) Versions(ctx context.Context, keys []actor.Key) (versions []actor.RowVersion, err error) {
+	err = retry(func() error {
+		versions, err = r.Store.Versions(ctx, keys)
+		return err
+	})
+	return versions, err
+}
+
 // Commit sends those commits of a group again that were unavailable.
 func (r retrying) Commit(ctx context.Context, commits []actor.Commit) []error {
 	errs := make([]error, len(commits))

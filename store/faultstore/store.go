@@ -91,6 +91,17 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Loa
 	return s.inner.LoadActors(ctx, keys, opts)
 }
 
+// Versions implements [store.Actors].
+func (s *Store) Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error) {
+	if err := s.holds.pass(ctx, BeforeVersions); err != nil {
+		return nil, err
+	}
+	if s.plan.fires(VersionsFail) {
+		return nil, VersionsFail.unavailable()
+	}
+	return s.inner.Versions(ctx, keys)
+}
+
 // Commit implements [store.Actors].
 func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	if err := s.holds.pass(ctx, BeforeCommit); err != nil {
@@ -200,11 +211,11 @@ func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.Act
 }
 
 // LoadIdempotency implements [store.Actors].
-func (s *Store) LoadIdempotency(ctx context.Context, key actor.Key, method, idem string) (actor.IdempotencyRecord, bool, error) {
+func (s *Store) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error) {
 	if s.plan.fires(RecordLoadFails) {
-		return actor.IdempotencyRecord{}, false, RecordLoadFails.unavailable()
+		return nil, RecordLoadFails.unavailable()
 	}
-	return s.inner.LoadIdempotency(ctx, key, method, idem)
+	return s.inner.LoadIdempotency(ctx, calls)
 }
 
 // SweepIdempotency implements [store.Actors], without faults.

@@ -26,7 +26,7 @@ func TestContractHoldsUnderRetries(t *testing.T) {
 	faults := faultstore.Config{Seed: 7, Rates: map[faultstore.Fault]float64{
 		faultstore.LoadFails: 0.2, faultstore.CommitFails: 0.2, faultstore.CommitPartlyFails: 0.2,
 		faultstore.TurnRetried: 0.3, faultstore.TurnFails: 0.1, faultstore.SettleFails: 0.2,
-		faultstore.ModuleWriteFails: 0.2, faultstore.SettingFails: 0.2,
+		faultstore.ModuleWriteFails: 0.2, faultstore.SettingFails: 0.2, faultstore.VersionsFail: 0.2,
 	}}
 	storetest.Run(t, func(t *testing.T) store.Store {
 		s := open(t, faults)
@@ -49,7 +49,7 @@ func TestNothingLostUnderFaults(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			rates := make(map[faultstore.Fault]float64)
 			for _, f := range faultstore.Faults() {
-				if f != faultstore.ModuleWriteFails && f != faultstore.SettingFails && f != faultstore.RecordLoadFails {
+				if f != faultstore.ModuleWriteFails && f != faultstore.SettingFails && f != faultstore.RecordLoadFails && f != faultstore.VersionsFail {
 					rates[f] = 0.15
 				}
 			}
@@ -150,7 +150,11 @@ func TestEachFault(t *testing.T) {
 			return err
 		}},
 		{faultstore.RecordLoadFails, actor.ErrUnavailable, false, func(t *testing.T, s store.Store, _ actor.Commit) error {
-			_, _, err := s.LoadIdempotency(t.Context(), k, "Add", "k")
+			_, err := s.LoadIdempotency(t.Context(), []actor.KeyedCall{{Actor: k, Method: "Add", Key: "k"}})
+			return err
+		}},
+		{faultstore.VersionsFail, actor.ErrUnavailable, false, func(t *testing.T, s store.Store, _ actor.Commit) error {
+			_, err := s.Versions(t.Context(), []actor.Key{k})
 			return err
 		}},
 		{faultstore.CommitFails, actor.ErrUnavailable, false, commit},

@@ -23,6 +23,7 @@ const (
 	keepState int16 = iota
 	setState
 	deleteState
+	moveVersion // and nothing else
 )
 
 // updateGroup is the plain conditional write of rows that exist. Rows of which
@@ -60,10 +61,11 @@ const returnFirst = `
 
 const updateRows = `UPDATE greenroom_actor AS a SET
 	version = c.new_version, commit_id = c.commit_id,
-	generation = c.generation, state_schema = c.state_schema,
-	format = CASE c.what WHEN 0 THEN a.format WHEN 1 THEN c.format ELSE 0 END,
-	state = CASE c.what WHEN 0 THEN a.state WHEN 1 THEN c.state END,
-	deleted_at = CASE c.what WHEN 2 THEN clock_timestamp() END,
+	generation = CASE c.what WHEN 3 THEN a.generation ELSE c.generation END,
+	state_schema = CASE c.what WHEN 3 THEN a.state_schema ELSE c.state_schema END,
+	format = CASE c.what WHEN 1 THEN c.format WHEN 2 THEN 0 ELSE a.format END,
+	state = CASE c.what WHEN 1 THEN c.state WHEN 2 THEN NULL ELSE a.state END,
+	deleted_at = CASE WHEN c.what = 2 OR c.what = 3 AND a.deleted_at IS NOT NULL THEN clock_timestamp() END,
 	updated_at = clock_timestamp()`
 
 const updateFrom = `
@@ -77,7 +79,7 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::uuid
 
 const updateFenced = `
 WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.version = c.read_version
-	AND (c.what <> 0 OR ` + soundRow + `)`
+	AND (c.what IN (1, 2) OR ` + soundRow + `)`
 
 // soundRow is what holds of every row that this package wrote. A commit that
 // keeps the state of a row of which it does not hold is refused.
@@ -93,7 +95,7 @@ const insertKeyed = insertRows + ` WHERE c.commit_id <> ALL (ARRAY(` + takenHead
 const insertRows = `INSERT INTO greenroom_actor
 	(app, type, id, version, commit_id, generation, state_schema, format, state, deleted_at, updated_at, shard)
 SELECT c.app, c.type, c.id, c.new_version, c.commit_id, c.generation, c.state_schema, c.format, c.state,
-	CASE c.what WHEN 2 THEN clock_timestamp() END, clock_timestamp(), c.shard
+	CASE WHEN c.what >= 2 THEN clock_timestamp() END, clock_timestamp(), c.shard
 FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::uuid[], $6::int8[], $7::int8[], $8::int2[], $9::bytea[], $10::int2[], $11::int2[])
 	AS c (app, type, id, new_version, commit_id, generation, state_schema, format, state, what, shard)`
 
@@ -131,9 +133,12 @@ func (k *columns) addInsert(c *actor.Commit) {
 
 func (k *columns) add(c *actor.Commit) {
 	what, format, state := keepState, actor.FormatNone, []byte(nil)
+	generation, schema := int64(c.Generation), int64(c.StateSchema)
 	switch s := c.Effects.State; {
 	case c.Delete:
 		what = deleteState
+	case c.Fence:
+		what, generation, schema = moveVersion, 0, 0
 	case s != nil:
 		what, format = setState, s.Format
 		if format != actor.FormatNone {
@@ -149,8 +154,8 @@ func (k *columns) add(c *actor.Commit) {
 	k.readVersions = append(k.readVersions, int64(c.ReadVersion))
 	k.newVersions = append(k.newVersions, int64(c.NewVersion))
 	k.commitIDs = append(k.commitIDs, uuid(c.ID))
-	k.generations = append(k.generations, int64(c.Generation))
-	k.schemas = append(k.schemas, int64(c.StateSchema))
+	k.generations = append(k.generations, generation)
+	k.schemas = append(k.schemas, schema)
 	k.formats = append(k.formats, int16(format))
 	k.states = append(k.states, state)
 	k.whats = append(k.whats, what)

@@ -276,31 +276,61 @@ func (s *Store) recordedBy(ctx context.Context, commits []*actor.Commit) (map[ac
 	return own, err
 }
 
-// LoadIdempotency reads one recorded call.
-func (s *Store) LoadIdempotency(ctx context.Context, k actor.Key, method, idem string) (actor.IdempotencyRecord, bool, error) {
-	if err := store.ValidateCall(k, method, idem); err != nil {
-		return actor.IdempotencyRecord{}, false, err
+const readRecords = `SELECT c.n, i.record, i.expires_at, clock_timestamp()
+FROM unnest($1::uuid[], $2::int8[]) AS c (id, n) JOIN greenroom_idempotency AS i ON i.id = c.id`
+
+// LoadIdempotency reads recorded calls, one statement for each 256 of them.
+func (s *Store) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error) {
+	if err := store.ValidateCalls(calls); err != nil {
+		return nil, err
 	}
-	var expires, now time.Time
-	var value []byte
-	err := s.read(ctx, "load a recorded call", func(ctx context.Context) error {
-		err := s.general.QueryRow(ctx, `SELECT record, expires_at, clock_timestamp() FROM greenroom_idempotency WHERE id = $1`,
-			uuid(store.RecordIDOf(k, method, idem))).Scan(&value, &expires, &now)
-		if errors.Is(err, pgx.ErrNoRows) {
-			expires, now = time.Time{}, time.Time{}
-			return nil
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	found := make([]actor.Recorded, len(calls))
+	for start := 0; start < len(calls); start += maxGroupRows {
+		end := min(start+maxGroupRows, len(calls))
+		if err := s.loadRecords(ctx, calls[start:end], found[start:end]); err != nil {
+			return nil, err
 		}
+	}
+	return found, nil
+}
+
+func (s *Store) loadRecords(ctx context.Context, calls []actor.KeyedCall, into []actor.Recorded) error {
+	var ids uuids
+	var places int8s
+	for i, c := range calls {
+		ids = append(ids, uuid(store.RecordIDOf(c.Actor, c.Method, c.Key)))
+		places = append(places, int64(i))
+	}
+	return s.read(ctx, "load recorded calls", func(ctx context.Context) error {
+		clear(into)
+		rows, err := s.general.Query(ctx, readRecords, ids, places)
+		if err != nil {
+			return err
+		}
+		var n int64
+		var value []byte
+		var expires, now time.Time
+		_, err = pgx.ForEachRow(rows, []any{&n, &value, &expires, &now}, func() error {
+			if expires.After(now) {
+				into[n] = recordedAs(calls[n], value, expires.Sub(now))
+			}
+			return nil
+		})
 		return err
 	})
-	if err != nil || !expires.After(now) {
-		return actor.IdempotencyRecord{}, false, err
-	}
+}
+
+// recordedAs reads the value of a record that answers for so much longer.
+func recordedAs(c actor.KeyedCall, value []byte, left time.Duration) actor.Recorded {
 	r, err := store.DecodeRecord(value)
 	if err != nil {
-		return actor.IdempotencyRecord{}, false, fmt.Errorf("idempotency record %q of %s.%s: %w: %w", idem, k, method, actor.ErrStateDamaged, err)
+		return actor.Recorded{Err: fmt.Errorf("idempotency record of %s: %w: %w", c, actor.ErrStateDamaged, err)}
 	}
-	r.Method, r.Key, r.TTL = method, idem, expires.Sub(now)
-	return r, true, nil
+	r.Method, r.Key, r.TTL = c.Method, c.Key, left
+	return actor.Recorded{Found: true, Record: r}
 }
 
 // sweepRecords removes expired records of one shard, from the time on that the

@@ -26,12 +26,13 @@ func keyed(c actor.Commit, keys ...string) actor.Commit {
 func (b *broken) recorded(c actor.Commit, applied bool) {
 	b.Helper()
 	for _, want := range c.Effects.Idempotency {
-		got, ok, err := b.around.LoadIdempotency(b.Context(), c.Key, want.Method, want.Key)
+		found, err := b.around.LoadIdempotency(b.Context(), []actor.KeyedCall{{Actor: c.Key, Method: want.Method, Key: want.Key}})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if own := ok && string(got.Reply.Data) == string(c.ID[:]); own != applied {
-			b.Errorf("%s: the record of %s is there: %t, and its own: %t; applied should be %t", c.Key.ID, want.Key, ok, own, applied)
+		got := found[0]
+		if own := got.Found && string(got.Record.Reply.Data) == string(c.ID[:]); own != applied {
+			b.Errorf("%s: the record of %s is there: %t, and its own: %t; applied should be %t", c.Key.ID, want.Key, got.Found, own, applied)
 		}
 	}
 }

@@ -39,10 +39,8 @@ func (k *keyColumns) add(key actor.Key) {
 
 // LoadActors reads the rows in groups, each one statement.
 func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
-	for _, k := range keys {
-		if err := k.Validate(); err != nil {
-			return nil, err
-		}
+	if err := store.ValidateKeys(keys); err != nil {
+		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -70,6 +68,49 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Loa
 		return rows, &damaged
 	}
 	return rows, nil
+}
+
+const readVersions = `SELECT c.n, a.version, a.life, a.deleted_at IS NOT NULL
+FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[]) AS c (app, type, id, n)
+JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id`
+
+// Versions reads what fences the rows, one statement for each 256 keys.
+func (s *Store) Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error) {
+	if err := store.ValidateKeys(keys); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	versions := make([]actor.RowVersion, len(keys))
+	for start := 0; start < len(keys); start += maxGroupRows {
+		end := min(start+maxGroupRows, len(keys))
+		if err := s.versionsOf(ctx, keys[start:end], versions[start:end]); err != nil {
+			return nil, err
+		}
+	}
+	return versions, nil
+}
+
+func (s *Store) versionsOf(ctx context.Context, keys []actor.Key, into []actor.RowVersion) error {
+	var k keyColumns
+	for _, key := range keys {
+		k.add(key)
+	}
+	return s.read(ctx, "read versions", func(ctx context.Context) error {
+		clear(into)
+		rows, err := s.general.Query(ctx, readVersions, k.apps, k.types, k.ids, k.places)
+		if err != nil {
+			return err
+		}
+		var n, version, life int64
+		var deleted bool
+		_, err = pgx.ForEachRow(rows, []any{&n, &version, &life, &deleted}, func() error {
+			into[n] = actor.RowVersion{Version: addressable(version), Life: addressable(life), Deleted: deleted}
+			return nil
+		})
+		return err
+	})
 }
 
 // leaveOut marks rows as not read.

@@ -86,8 +86,8 @@ func TestRepeatedKeys(t *testing.T) {
 			sent.sent(b, 1, 0)
 		}
 	}
-	if _, ok, err := b.around.LoadIdempotency(t.Context(), taken.Key, "Add", "new"); ok || err != nil {
-		t.Errorf("a refused commit left a record: %t, %v", ok, err)
+	if found, err := b.around.LoadIdempotency(t.Context(), []actor.KeyedCall{{Actor: taken.Key, Method: "Add", Key: "new"}}); err != nil || found[0].Found {
+		t.Errorf("a refused commit left a record: %+v, %v", found, err)
 	}
 }
 
@@ -102,11 +102,11 @@ func TestExpiredRecordInPlace(t *testing.T) {
 	b.is("brief", b.s.Commit(t.Context(), []actor.Commit{old})[0], nil)
 	sent.sent(b, 0, 1)
 	for there := true; there; {
-		_, ok, err := b.around.LoadIdempotency(t.Context(), old.Key, "Add", "k")
+		found, err := b.around.LoadIdempotency(t.Context(), []actor.KeyedCall{{Actor: old.Key, Method: "Add", Key: "k"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		there = ok
+		there = found[0].Found
 	}
 	again := keyed(write(key("a"), b.load(key("a")), `{"n":3}`), "k")
 	again.Effects.Idempotency[0].TTL = time.Microsecond

@@ -65,6 +65,10 @@ func TestDamage(t *testing.T) {
 				State: func(t *testing.T, _ store.Store, k actor.Key) {
 					execute(t, database, `UPDATE greenroom_actor SET format = 9 WHERE app = $1 AND type = $2 AND id = $3`, k.App, k.Type, k.ID)
 				},
+				Record: func(t *testing.T, _ store.Store, c actor.KeyedCall) {
+					id := store.RecordIDOf(c.Actor, c.Method, c.Key)
+					execute(t, database, `UPDATE greenroom_idempotency SET record = 'x' WHERE id = $1`, id)
+				},
 				Module: func(t *testing.T, _ store.Store, app string, d actor.Digest) {
 					execute(t, database, `UPDATE greenroom_module_chunk SET data = 'x' WHERE n = 0
 						AND upload = (SELECT upload FROM greenroom_module WHERE app = $1 AND digest = $2)`, app, string(d))

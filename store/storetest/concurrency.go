@@ -91,9 +91,10 @@ type register struct {
 
 type registerInput struct {
 	actor int
-	// commit is nil for a load.
-	commit *actor.Commit
-	count  int // what commit stores; -1 deletes
+	// commit is nil for a load, and for a look at the version alone.
+	commit      *actor.Commit
+	versionOnly bool
+	count       int // what commit stores; -1 deletes
 }
 
 type registerOutput struct {
@@ -117,14 +118,21 @@ func linearizable(f *fixture) {
 			k := f.key(manyID(at))
 			in, out := registerInput{actor: at}, registerOutput{}
 			op := porcupine.Operation{ClientId: client, Call: int64(time.Since(start))}
-			if n%2 == 0 {
+			switch {
+			case n%4 == 2:
+				versions, err := f.s.Versions(f.ctx(), []actor.Key{k})
+				if err != nil {
+					return err
+				}
+				in.versionOnly, out.seen.version = true, versions[0].Version
+			case n%2 == 0:
 				rows, err := f.s.LoadActors(f.ctx(), []actor.Key{k}, actor.LoadOptions{})
 				if err != nil {
 					return err
 				}
 				last[at] = rows[0]
 				out.seen = registerOf(rows[0])
-			} else {
+			default:
 				row := last[at]
 				c := counted(k, row, client*each+n)
 				in.count = client*each + n
@@ -182,7 +190,10 @@ var registers = porcupine.Model{
 	Init: func() any { return register{} },
 	Step: func(state, input, output any) (bool, any) {
 		r, in, out := state.(register), input.(registerInput), output.(registerOutput)
-		if in.commit == nil {
+		switch {
+		case in.versionOnly:
+			return out.seen.version == r.version, r
+		case in.commit == nil:
 			return out.seen == r, r
 		}
 		if in.commit.ReadVersion != r.version {

@@ -31,7 +31,9 @@ var contexts = suite{"Context", []testCase{
 		f.is(err, context.Canceled)
 		_, err = f.s.SweepTombstones(ended, time.Now(), 1)
 		f.is(err, context.Canceled)
-		_, _, err = f.s.LoadIdempotency(ended, f.key("a"), "Add", "k")
+		_, err = f.s.LoadIdempotency(ended, []actor.KeyedCall{{Actor: f.key("a"), Method: "Add", Key: "k"}})
+		f.is(err, context.Canceled)
+		_, err = f.s.Versions(ended, []actor.Key{f.key("a")})
 		f.is(err, context.Canceled)
 		_, err = f.s.SweepIdempotency(ended, 1)
 		f.is(err, context.Canceled)
@@ -153,9 +155,10 @@ func closed(t *testing.T, s store.Store) {
 			return err
 		},
 		"LoadIdempotency": func() error {
-			_, _, err := s.LoadIdempotency(ctx, f.key("a"), "Add", "k")
+			_, err := s.LoadIdempotency(ctx, []actor.KeyedCall{{Actor: key, Method: "Add", Key: "k"}})
 			return err
 		},
+		"Versions":          func() error { _, err := s.Versions(ctx, []actor.Key{key}); return err },
 		"SweepIdempotency":  func() error { _, err := s.SweepIdempotency(ctx, 1); return err },
 		"SweepTombstones":   func() error { _, err := s.SweepTombstones(ctx, time.Now(), 1); return err },
 		"PutModule":         func() error { return s.PutModule(ctx, m, wasm) },

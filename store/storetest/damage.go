@@ -17,6 +17,8 @@ type Damage struct {
 	State func(t *testing.T, s store.Store, k actor.Key)
 	// Row damages the version of an actor, too.
 	Row func(t *testing.T, s store.Store, k actor.Key)
+	// Record damages a recorded call.
+	Record func(t *testing.T, s store.Store, c actor.KeyedCall)
 	// Module damages a byte of a stored module.
 	Module func(t *testing.T, s store.Store, app string, d actor.Digest)
 }
@@ -35,6 +37,22 @@ func RunDamage(t *testing.T, d Damage) {
 	}
 	rows("a damaged state", d.State, true)
 	rows("a damaged row", d.Row, false)
+	t.Run("a damaged record", func(t *testing.T) {
+		if d.Record == nil {
+			t.Skip("not possible with this engine")
+		}
+		f := &fixture{T: t, s: d.Open(t), app: "damage"}
+		row := f.apply(recording(write(f.key("a"), actor.Row{}, `{}`), record("k", "x"), record("l", "y")))
+		call := func(key string) actor.KeyedCall { return actor.KeyedCall{Actor: f.key("a"), Method: "Add", Key: key} }
+		d.Record(t, f.s, call("k"))
+		found, err := f.s.LoadIdempotency(f.ctx(), []actor.KeyedCall{call("k"), call("l"), call("m")})
+		f.ok(err)
+		f.is(found[0].Err, actor.ErrStateDamaged)
+		if found[0].Found || found[1].Err != nil || string(found[1].Record.Reply.Data) != "y" || found[2].Found || found[2].Err != nil {
+			f.Fatalf("beside a damaged record: %+v", found)
+		}
+		f.refuse(recording(write(f.key("a"), row, `{}`), record("k", "z")), actor.ErrKeyExists)
+	})
 	t.Run("a damaged module", func(t *testing.T) {
 		if d.Module == nil {
 			t.Skip("not possible with this engine")

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"strings"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -72,15 +73,71 @@ var fences = suite{"Fences", []testCase{
 		f.apply(c)
 		f.refuse(c, actor.ErrStale)
 	}},
+	{"a fence moves a live row's version on and leaves all else", func(f *fixture) {
+		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
+		earlier := write(f.key("a"), row, `{"n":2}`)
+		c := fence(f.key("a"), row)
+		c.Generation, c.StateSchema = 99, 99
+		f.fenced(c, row)
+		f.refuse(earlier, actor.ErrStale)
+		f.refuse(c, actor.ErrStale)
+		f.ok(f.s.Settle(f.ctx(), c))
+	}},
+	{"a fence leaves a tombstone a tombstone", func(f *fixture) {
+		tomb := f.apply(remove(f.key("a"), f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))))
+		earlier := write(f.key("a"), tomb, `{"n":2}`)
+		f.fenced(fence(f.key("a"), tomb), tomb)
+		f.refuse(earlier, actor.ErrStale)
+		f.lists(nil, "", 10)
+		f.sweepAll()
+		f.same(f.load(f.key("a")), actor.Row{})
+	}},
+	{"a fence of an actor without a row leaves a tombstone", func(f *fixture) {
+		earlier := write(f.key("a"), actor.Row{}, `{"n":1}`)
+		c := fence(f.key("a"), actor.Row{})
+		row := f.apply(c)
+		f.moved(row, c, actor.Row{Deleted: true})
+		f.refuse(earlier, actor.ErrStale)
+		f.lists(nil, "", 10)
+		f.ok(f.s.Settle(f.ctx(), c))
+		f.sweepAll()
+		f.same(f.load(f.key("a")), actor.Row{})
+	}},
+	{"a fence that is stale is refused, and one that is lost is settled", func(f *fixture) {
+		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
+		f.refuse(fence(f.key("a"), actor.Row{}), actor.ErrStale)
+		f.refuse(fence(f.key("a"), actor.Row{Version: row.Version + 1}), actor.ErrStale)
+		f.refuse(fence(f.key("b"), actor.Row{Version: 5}), actor.ErrStale)
+		f.never(fence(f.key("a"), row))
+		f.never(fence(f.key("c"), actor.Row{}))
+	}},
+	{"a locked turn may fence", func(f *fixture) {
+		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
+		turn := func(k actor.Key) actor.Commit {
+			var c actor.Commit
+			_, err := f.s.LockedTurn(f.ctx(), k, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
+				c = fence(k, row)
+				return &c, nil
+			})
+			f.ok(err)
+			return c
+		}
+		c := turn(f.key("a"))
+		f.moved(f.load(f.key("a")), c, row)
+		c = turn(f.key("none"))
+		f.moved(f.load(f.key("none")), c, actor.Row{Deleted: true})
+	}},
 	{"malformed commits are refused before anything applies", func(f *fixture) {
 		good := write(f.key("good"), actor.Row{}, `{}`)
-		noID, notAbove, tooHigh, badKey, noFormat := good, good, good, good, good
+		noID, notAbove, tooHigh, badKey, noFormat, fenceWithState, fenceThatDeletes := good, good, good, good, good, good, good
+		fenceWithState.Fence = true
+		fenceThatDeletes.Effects.State, fenceThatDeletes.Delete, fenceThatDeletes.Fence = nil, true, true
 		noID.ID = actor.CommitID{}
 		notAbove.ReadVersion = notAbove.NewVersion
 		tooHigh.NewVersion = 1 << 63
 		badKey.Key.ID = ""
 		noFormat.Effects.State = &actor.EncodedState{Data: []byte("x")}
-		for i, c := range []actor.Commit{noID, notAbove, tooHigh, badKey, noFormat} {
+		for i, c := range []actor.Commit{noID, notAbove, tooHigh, badKey, noFormat, fenceWithState, fenceThatDeletes} {
 			if c.Key.ID != "" {
 				c.Key.ID = strings.Repeat("x", i+1)
 			}
@@ -191,3 +248,16 @@ var tombstones = suite{"Tombstones", []testCase{
 		f.refuse(write(f.key("a"), row, `{"n":2}`), actor.ErrStale)
 	}},
 }}
+
+// fenced applies a fence on top of row.
+func (f *fixture) fenced(c actor.Commit, row actor.Row) {
+	f.Helper()
+	f.moved(f.apply(c), c, row)
+}
+
+// moved checks that got is row with the version and the ID of a fence.
+func (f *fixture) moved(got actor.Row, c actor.Commit, row actor.Row) {
+	f.Helper()
+	row.Version, row.CommitID, row.UpdatedAt = c.NewVersion, c.ID, got.UpdatedAt
+	f.same(got, row)
+}

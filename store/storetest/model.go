@@ -104,7 +104,7 @@ func (m *model) draw(r *rapid.T, id string) actor.Commit {
 	c := touch(m.key(id), actor.Row{Version: read})
 	c.Generation = rapid.Uint64Range(0, 5).Draw(r, "generation")
 	c.StateSchema = rapid.Uint32Range(0, 5).Draw(r, "schema")
-	switch rapid.SampledFrom([]string{"json", "json", "envelope", "none", "keep", "delete"}).Draw(r, "what") {
+	switch rapid.SampledFrom([]string{"json", "json", "envelope", "none", "keep", "delete", "fence"}).Draw(r, "what") {
 	case "json":
 		c.Effects.State = jsonState(fmt.Sprintf(`{"n":%d}`, rapid.IntRange(0, 1000).Draw(r, "n")))
 	case "envelope":
@@ -113,6 +113,8 @@ func (m *model) draw(r *rapid.T, id string) actor.Commit {
 		c.Effects.State = &actor.EncodedState{}
 	case "delete":
 		c.Delete = true
+	case "fence":
+		c.Fence = true
 	}
 	c.Effects.Idempotency = drawRecords(r)
 	if len(m.sent) < 200 {
@@ -132,6 +134,14 @@ func (m *model) apply(c actor.Commit) error {
 	}
 	m.record(&c)
 	if c.RecordsOnly() {
+		return nil
+	}
+	if c.Fence {
+		if old.Version == 0 {
+			old = actor.Row{Deleted: true}
+		}
+		old.Version, old.CommitID = c.NewVersion, c.ID
+		m.rows[c.Key.ID] = old
 		return nil
 	}
 	row := actor.Row{Version: c.NewVersion, CommitID: c.ID, Deleted: c.Delete, Generation: c.Generation, StateSchema: c.StateSchema}
@@ -286,8 +296,15 @@ func (m *model) load(r *rapid.T, ids []string) {
 	if err != nil {
 		r.Fatal(err)
 	}
+	versions, err := m.s.Versions(m.ctx, keys)
+	if err != nil {
+		r.Fatal(err)
+	}
 	for i, id := range ids {
 		m.same(r, id, rows[i])
+		if row := m.rows[id]; versions[i] != (actor.RowVersion{Version: row.Version, Life: row.Life, Deleted: row.Deleted}) {
+			r.Fatalf("the version of %q is %+v, and its row %s", id, versions[i], describe(row))
+		}
 	}
 }
 

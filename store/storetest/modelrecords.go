@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -84,10 +85,11 @@ func (m *model) recorded(r *rapid.T) {
 }
 
 func (m *model) checkRecord(r *rapid.T, call modelCall) {
-	got, ok, err := m.s.LoadIdempotency(m.ctx, m.key(call.id), call.method, call.key)
-	if err != nil {
+	found, err := m.s.LoadIdempotency(m.ctx, []actor.KeyedCall{{Actor: m.key(call.id), Method: call.method, Key: call.key}})
+	if err := errors.Join(err, found[0].Err); err != nil {
 		r.Fatal(err)
 	}
+	got, ok := found[0].Record, found[0].Found
 	want, recorded := m.calls[call]
 	w := want.record
 	if ok != recorded || ok && (got.Method != w.Method || got.Key != w.Key || got.Payload != w.Payload || got.Version != w.Version ||

@@ -33,6 +33,43 @@ var records = suite{"Records", []testCase{
 			f.has(c.Key, r)
 		}
 	}},
+	{"records are loaded in groups, in the order of the calls", func(f *fixture) {
+		const n = 600
+		commits := make([]actor.Commit, n)
+		calls := []actor.KeyedCall{{Actor: f.key("nobody"), Method: "Add", Key: "k"}}
+		for i := range commits {
+			commits[i] = recording(write(f.key(manyID(i)), actor.Row{}, `{}`), record("k", fmt.Sprint(i)))
+			calls = append(calls, actor.KeyedCall{Actor: commits[i].Key, Method: "Add", Key: "k"},
+				actor.KeyedCall{Actor: commits[i].Key, Method: "Sub", Key: "k"})
+		}
+		for _, err := range f.s.Commit(f.ctx(), commits) {
+			f.ok(err)
+		}
+		calls = append(calls, calls[1]) // the same twice
+		found, err := f.s.LoadIdempotency(f.ctx(), calls)
+		f.ok(err)
+		if len(found) != len(calls) {
+			f.Fatalf("%d records for %d calls", len(found), len(calls))
+		}
+		for i, r := range found {
+			f.ok(r.Err)
+			want := ""
+			switch {
+			case i == len(found)-1:
+				want = "0"
+			case i%2 == 1:
+				want = fmt.Sprint(i / 2)
+			}
+			if r.Found != (want != "") || string(r.Record.Reply.Data) != want || r.Found && (r.Record.Method != "Add" || r.Record.Key != "k") {
+				f.Fatalf("call %d of %s: %+v, want %q", i, calls[i], r, want)
+			}
+		}
+		none, err := f.s.LoadIdempotency(f.ctx(), nil)
+		f.ok(err)
+		if len(none) != 0 {
+			f.Fatalf("no calls gave %d records", len(none))
+		}
+	}},
 	{"a key belongs to an actor and a method", func(f *fixture) {
 		first := recording(write(f.key("a"), actor.Row{}, `{}`), record("k", "a.Add"))
 		f.apply(first)
@@ -354,12 +391,12 @@ var records = suite{"Records", []testCase{
 		} {
 			f.argument(f.commit(c))
 		}
-		_, _, err := f.s.LoadIdempotency(f.ctx(), k, "Add", "")
-		f.argument(err)
-		_, _, err = f.s.LoadIdempotency(f.ctx(), k, "a b", "k")
-		f.argument(err)
-		_, _, err = f.s.LoadIdempotency(f.ctx(), actor.Key{}, "Add", "k")
-		f.argument(err)
+		for _, c := range []actor.KeyedCall{
+			{Actor: k, Method: "Add"}, {Actor: k, Method: "a b", Key: "k"}, {Method: "Add", Key: "k"},
+		} {
+			_, err := f.s.LoadIdempotency(f.ctx(), []actor.KeyedCall{{Actor: k, Method: "Add", Key: "k"}, c})
+			f.argument(err)
+		}
 		for _, limit := range []int{-1, 0, store.MaxList + 1} {
 			_, err := f.s.SweepIdempotency(f.ctx(), limit)
 			f.argument(err)
@@ -401,8 +438,7 @@ func alone(k actor.Key, row actor.Row, rs ...actor.IdempotencyRecord) actor.Comm
 // has checks that a record is there as it was committed.
 func (f *fixture) has(k actor.Key, want actor.IdempotencyRecord) {
 	f.Helper()
-	got, ok, err := f.s.LoadIdempotency(f.ctx(), k, want.Method, want.Key)
-	f.ok(err)
+	got, ok := f.recorded(k, want.Method, want.Key)
 	if !ok {
 		f.Fatalf("%s has no record of %s %q", k, want.Method, want.Key)
 	}
@@ -417,9 +453,7 @@ func (f *fixture) has(k actor.Key, want actor.IdempotencyRecord) {
 
 func (f *fixture) hasNone(k actor.Key, r actor.IdempotencyRecord) {
 	f.Helper()
-	got, ok, err := f.s.LoadIdempotency(f.ctx(), k, r.Method, r.Key)
-	f.ok(err)
-	if ok {
+	if got, ok := f.recorded(k, r.Method, r.Key); ok {
 		f.Fatalf("%s has a record that should not be: %+v", k, got)
 	}
 }
@@ -430,12 +464,24 @@ func (f *fixture) expired(k actor.Key, key string) {
 	ctx, cancel := context.WithTimeout(f.ctx(), 5*time.Minute)
 	defer cancel()
 	for {
-		_, ok, err := f.s.LoadIdempotency(ctx, k, "Add", key)
+		found, err := f.s.LoadIdempotency(ctx, []actor.KeyedCall{{Actor: k, Method: "Add", Key: key}})
 		f.ok(err)
-		if !ok {
+		if !found[0].Found {
 			return
 		}
 	}
+}
+
+// recorded loads one record that can be read.
+func (f *fixture) recorded(k actor.Key, method, key string) (actor.IdempotencyRecord, bool) {
+	f.Helper()
+	found, err := f.s.LoadIdempotency(f.ctx(), []actor.KeyedCall{{Actor: k, Method: method, Key: key}})
+	f.ok(err)
+	if len(found) != 1 {
+		f.Fatalf("the load of one call gave %d records", len(found))
+	}
+	f.ok(found[0].Err)
+	return found[0].Record, found[0].Found
 }
 
 // sweepRecords sweeps what has expired, and returns how much.

@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		s := open(t)
 		apps := 0
 		for _, suite := range []suite{
-			fences, tombstones, groups, records, loads, lists, sweeps, settles,
+			fences, versions, tombstones, groups, records, loads, lists, sweeps, settles,
 			lockedTurns, contexts, concurrency, modules, deployments, settings, health,
 		} {
 			t.Run(suite.name, func(t *testing.T) {
@@ -95,6 +95,13 @@ func touch(k actor.Key, row actor.Row) actor.Commit {
 	if row.Version == 0 {
 		c.NewVersion = actor.FirstVersion()
 	}
+	return c
+}
+
+// fence is a commit that moves the version on and leaves all else as it is.
+func fence(k actor.Key, row actor.Row) actor.Commit {
+	c := touch(k, row)
+	c.Fence = true
 	return c
 }
 
