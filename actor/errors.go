@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Kind is the stable, machine-readable name of a failure that users see, beside
@@ -102,6 +103,9 @@ type GuestError struct {
 	// Detail is opaque to Greenroom.
 	Detail    Payload
 	Retryable bool
+	// RetryAfter is how long to wait before trying again, with Retryable; 0: as the
+	// caller sees fit.
+	RetryAfter time.Duration
 }
 
 func (e *GuestError) Error() string {

@@ -21,11 +21,12 @@ const (
 	headerFuel        = "Greenroom-Fuel" // of every unary call's answer, in every protocol
 	headerConsistency = "Greenroom-Consistency"
 	headerTimeout     = "Connect-Timeout-Ms" // as Connect has it
+	headerRetryAfter  = "Retry-After"        // of retryable failures, in every protocol
 )
 
-// retryAfter is what Retry-After says, in seconds: retryable failures pass
-// quickly or not at all.
-const retryAfter = "1"
+// minRetryAfter is the least that Retry-After says, in seconds. Retryable failures
+// of ours pass quickly or not at all; a guest may know better.
+const minRetryAfter = 1
 
 // serveActor is the plain HTTP form of the Dapr Actors V2 proposal:
 //
@@ -192,6 +193,8 @@ type wireFailure struct {
 	Message   string `json:"message"`
 	Kind      string `json:"kind"`
 	Retryable bool   `json:"retryable"`
+	// RetryAfterMillis is how long the guest asks to wait.
+	RetryAfterMillis uint32 `json:"retryAfterMs,omitempty"`
 
 	App       string     `json:"app,omitempty"`
 	ActorType string     `json:"actorType,omitempty"`
@@ -213,7 +216,7 @@ type wireGuest struct {
 func writeFailure(w http.ResponseWriter, f failure, requestID string) {
 	d := f.detail
 	wire := wireFailure{
-		Code: f.code.String(), Message: f.message, Kind: d.GetKind(), Retryable: d.GetRetryable(),
+		Code: f.code.String(), Message: f.message, Kind: d.GetKind(), Retryable: d.GetRetryable(), RetryAfterMillis: d.GetRetryAfterMs(),
 		App: d.GetApp(), ActorType: d.GetActorType(), ActorID: d.GetActorId(), Method: d.GetMethod(),
 		Guest: newWireGuest(d.GetGuest()), Stack: d.GetStack(), RequestID: requestID,
 	}
@@ -227,8 +230,8 @@ func writeFailure(w http.ResponseWriter, f failure, requestID string) {
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if wire.Retryable {
-		h.Set("Retry-After", retryAfter)
+	if seconds := retryAfterOf(d); seconds != "" {
+		h.Set(headerRetryAfter, seconds)
 	}
 	w.WriteHeader(f.status)
 	_, _ = w.Write(append(body, '\n')) // fails only with the connection

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -114,6 +115,22 @@ func TestPlainHTTPErrors(t *testing.T) {
 	a = do(t, c, "PUT", url, "1")
 	if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || !strings.Contains(a.body, `"detail":"AQ=="`) {
 		t.Errorf("%s %v %s", a.Status, a.Header, a.body)
+	}
+
+	for _, c2 := range []struct {
+		after   time.Duration
+		seconds string
+		ms      uint32
+	}{{0, "1", 0}, {time.Millisecond, "1", 1}, {2 * time.Second, "2", 2000}, {2001 * time.Millisecond, "3", 2001}, {1 << 62, "4294968", math.MaxUint32}} {
+		f.host.fails(&actor.GuestError{Status: 14, Message: "x", Retryable: true, RetryAfter: c2.after})
+		a := do(t, c, "PUT", url, "1")
+		if got := a.failure(t); a.Header.Get("Retry-After") != c2.seconds || got.RetryAfterMillis != c2.ms {
+			t.Errorf("after %s: Retry-After %q, %s", c2.after, a.Header.Get("Retry-After"), a.body)
+		}
+		rpc := failureOf(&actor.GuestError{Status: 14, Retryable: true, RetryAfter: c2.after}, false).rpc()
+		if got := rpc.Meta().Get("Retry-After"); got != c2.seconds {
+			t.Errorf("after %s: Connect's Retry-After %q", c2.after, got)
+		}
 	}
 
 	for _, cond := range actor.Conditions() {

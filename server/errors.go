@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
+	"strconv"
 
 	"connectrpc.com/connect"
 
@@ -190,6 +192,9 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		f := of(kindGuestError, guest.Message)
 		f.answer = guestAnswer(guest.Status)
 		detail.Retryable = guest.Retryable
+		if guest.Retryable {
+			detail.RetryAfterMs = uint32(min(guest.RetryAfter.Milliseconds(), math.MaxUint32))
+		}
 		detail.Guest = &greenroomv1.GuestErrorDetail{
 			Code: guest.Code, ContentType: guest.Detail.ContentType, Detail: guest.Detail.Data,
 		}
@@ -249,5 +254,17 @@ func (f failure) rpc() *connect.Error {
 	if d, detailErr := connect.NewErrorDetail(f.detail); detailErr == nil { // fails only for nil
 		err.AddDetail(d)
 	}
+	if seconds := retryAfterOf(f.detail); seconds != "" {
+		err.Meta().Set(headerRetryAfter, seconds)
+	}
 	return err
+}
+
+// retryAfterOf returns what Retry-After says of a failure, in whole seconds and
+// rounded up; empty for one that is not retryable.
+func retryAfterOf(d *greenroomv1.ErrorDetail) string {
+	if !d.GetRetryable() {
+		return ""
+	}
+	return strconv.FormatUint(max(minRetryAfter, (uint64(d.GetRetryAfterMs())+999)/1000), 10)
 }

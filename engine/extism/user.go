@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -157,6 +158,8 @@ type failure struct {
 	Message   string          `json:"message"`
 	Retryable bool            `json:"retryable"`
 	Detail    json.RawMessage `json:"detail"`
+	// RetryAfterMillis counts with Retryable.
+	RetryAfterMillis uint32 `json:"retry_after_ms"`
 }
 
 // statusNames are the statuses of abi/SPEC.md section 2 by number.
@@ -187,8 +190,12 @@ func decodeFailure(text []byte) (*actor.GuestError, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !f.Retryable {
+		f.RetryAfterMillis = 0
+	}
 	return &actor.GuestError{
-		Status: status, Code: f.Code, Message: f.Message, Retryable: f.Retryable,
+		RetryAfter: time.Duration(f.RetryAfterMillis) * time.Millisecond,
+		Status:     status, Code: f.Code, Message: f.Message, Retryable: f.Retryable,
 		Detail: actor.Payload{Data: append([]byte(nil), f.Detail...)},
 	}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/tetratelabs/wazero/api"
@@ -307,7 +308,8 @@ func fail(i *instance, g guestBytes, s []uint64) {
 	}
 	failure := &actor.GuestError{
 		Status: actor.Status(e.Status), Code: e.Code, Message: e.Message, Retryable: e.Retryable,
-		Detail: actor.Payload{ContentType: e.DetailContentType, Data: e.Detail},
+		RetryAfter: time.Duration(e.RetryAfterMillis) * time.Millisecond,
+		Detail:     actor.Payload{ContentType: e.DetailContentType, Data: e.Detail},
 	}
 	code := i.calls.Fail(failure)
 	if code == 0 {

@@ -39,7 +39,10 @@ type ErrorDetail struct {
 	// Set for refused modules: every fault found.
 	Faults []*ModuleFault `protobuf:"bytes,8,rep,name=faults,proto3" json:"faults,omitempty"`
 	// Set for guests that trapped, if the server shows it.
-	Stack         string `protobuf:"bytes,9,opt,name=stack,proto3" json:"stack,omitempty"`
+	Stack string `protobuf:"bytes,9,opt,name=stack,proto3" json:"stack,omitempty"`
+	// How long to wait before trying again, in milliseconds, if the guest said so;
+	// 0: as the caller sees fit. It comes with retryable.
+	RetryAfterMs  uint32 `protobuf:"varint,10,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -135,6 +138,13 @@ func (x *ErrorDetail) GetStack() string {
 		return x.Stack
 	}
 	return ""
+}
+
+func (x *ErrorDetail) GetRetryAfterMs() uint32 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
 }
 
 type GuestErrorDetail struct {
@@ -255,7 +265,7 @@ var File_greenroom_v1_error_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x18greenroom/v1/error.proto\x12\fgreenroom.v1\"\xa2\x02\n" +
+	"\x18greenroom/v1/error.proto\x12\fgreenroom.v1\"\xc8\x02\n" +
 	"\vErrorDetail\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tretryable\x18\x02 \x01(\bR\tretryable\x12\x10\n" +
@@ -266,7 +276,9 @@ const file_greenroom_v1_error_proto_rawDesc = "" +
 	"\x06method\x18\x06 \x01(\tR\x06method\x124\n" +
 	"\x05guest\x18\a \x01(\v2\x1e.greenroom.v1.GuestErrorDetailR\x05guest\x121\n" +
 	"\x06faults\x18\b \x03(\v2\x19.greenroom.v1.ModuleFaultR\x06faults\x12\x14\n" +
-	"\x05stack\x18\t \x01(\tR\x05stack\"a\n" +
+	"\x05stack\x18\t \x01(\tR\x05stack\x12$\n" +
+	"\x0eretry_after_ms\x18\n" +
+	" \x01(\rR\fretryAfterMs\"a\n" +
 	"\x10GuestErrorDetail\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x16\n" +
