@@ -66,7 +66,7 @@ func (p *pageFlags) collect(fetch func(size int32, token string) (next string, e
 // more says how to get the next page.
 func (c *cli) more(cmd *cobra.Command, next string) {
 	if next != "" {
-		fmt.Fprintf(c.stderr, "there are more: add --page-token %s for the next page, or --all (see `%s --help`)\n", next, cmd.CommandPath())
+		c.printf(c.stderr, "there are more: add --page-token %s for the next page, or --all (see `%s --help`)\n", next, cmd.CommandPath())
 	}
 }
 
@@ -105,7 +105,7 @@ func (c *cli) actorsListCommand() *cobra.Command {
 				return c.writeMessage(&greenroomv1.ListActorsResponse{Actors: actors, NextPageToken: next})
 			}
 			if len(actors) == 0 {
-				fmt.Fprintf(c.stderr, "no actor of type %s has stored state in app %s\n", args[0], c.app)
+				c.printf(c.stderr, "no actor of type %s has stored state in app %s\n", args[0], c.app)
 				return nil
 			}
 			rows := make([][]string, len(actors))
@@ -280,7 +280,7 @@ exist: the next call meets it empty. There is no way back.`,
 			if c.wantsJSON() {
 				return writeJSON(c.stdout, struct{}{})
 			}
-			fmt.Fprintf(c.stderr, "deleted the state of %s %s\n", key.Type, strconv.Quote(key.Id))
+			c.printf(c.stderr, "deleted the state of %s %s\n", key.Type, strconv.Quote(key.Id))
 			return nil
 		},
 	}
@@ -297,7 +297,7 @@ func (c *cli) confirm(ctx context.Context, yes bool, question string) error {
 	if !isTerminal(c.stdin) || !isTerminal(c.stderr) {
 		return usagef("nobody is there to confirm; add --yes")
 	}
-	fmt.Fprintf(c.stderr, "%s [y/N] ", question)
+	c.printf(c.stderr, "%s [y/N] ", question)
 	answer, err := interruptible(ctx, func() (string, error) { return bufio.NewReader(c.stdin).ReadString('\n') })
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

@@ -49,7 +49,7 @@ with TinyGo where it is installed, else with Go.`,
 					Seconds   float64 `json:"seconds"`
 				}{r.Path, info.Size(), r.Toolchain, r.Took.Seconds()})
 			}
-			fmt.Fprintln(c.stdout, r.Path)
+			c.printf(c.stdout, "%s\n", r.Path)
 			return nil
 		},
 	}

@@ -141,11 +141,11 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 		return c.writeReply(reply, fuel)
 	}
 	if f.verbose {
-		fmt.Fprintf(c.stderr, "version %d", reply.GetVersion())
+		c.printf(c.stderr, "version %d", reply.GetVersion())
 		if known {
-			fmt.Fprintf(c.stderr, ", fuel %d", fuel)
+			c.printf(c.stderr, ", fuel %d", fuel)
 		}
-		fmt.Fprintln(c.stderr)
+		c.printf(c.stderr, "\n")
 	}
 	return c.writePayload(reply.GetPayload(), reply.GetContentType())
 }
@@ -231,27 +231,47 @@ func isJSONType(contentType string) bool {
 	return err == nil && (media == actor.ContentTypeJSON || strings.HasSuffix(media, "+json"))
 }
 
-// writePayload writes a reply for a person or for a pipe.
+// writePayload writes a reply: as it came into a file or a pipe, so that nothing
+// in it steers it on a terminal.
 func (c *cli) writePayload(payload []byte, contentType string) error {
 	if len(payload) == 0 {
 		return nil
 	}
 	isJSON := isJSONType(contentType)
-	terminal := isTerminal(c.stdout)
-	switch {
-	case isJSON && terminal:
-		payload = indentJSON(payload)
-	case terminal && !isText(contentType):
-		return fmt.Errorf("the reply is %s of type %s, which would upset the terminal; redirect it to a file, or use -o json", size(int64(len(payload))), printable(contentType))
+	if isTerminal(c.stdout) {
+		shown, ok := terminalPayload(payload, contentType)
+		if !ok {
+			return fmt.Errorf("the reply is %s of type %s, which would upset the terminal; redirect it to a file, or use -o json", size(int64(len(payload))), printable(contentType))
+		}
+		payload, isJSON = shown, true
 	}
 	if _, err := c.stdout.Write(payload); err != nil {
 		return fmt.Errorf("write reply: %w", err)
 	}
-	// A JSON text may end in a line feed; nothing else is added to.
-	if (isJSON || terminal) && !bytes.HasSuffix(payload, []byte("\n")) {
-		fmt.Fprintln(c.stdout)
+	// A JSON text may end in a line feed; nothing else is added to in a pipe.
+	if isJSON && !bytes.HasSuffix(payload, []byte("\n")) {
+		c.printf(c.stdout, "\n")
 	}
 	return nil
+}
+
+// terminalPayload returns a reply as a terminal may show it; ok is false if it
+// is no text.
+func terminalPayload(payload []byte, contentType string) (shown []byte, ok bool) {
+	isJSON := isJSONType(contentType)
+	if isJSON {
+		if indented, ok := indentJSON(payload); ok {
+			return indented, true
+		}
+	}
+	if !isJSON && !isText(contentType) {
+		return nil, false
+	}
+	lines := strings.Split(string(payload), "\n")
+	for i, line := range lines {
+		lines[i] = printable(strings.ReplaceAll(line, "\t", "    "))
+	}
+	return []byte(strings.Join(lines, "\n")), true
 }
 
 func isText(contentType string) bool { return strings.HasPrefix(contentType, "text/") }

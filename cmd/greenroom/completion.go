@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -47,6 +49,10 @@ func (c *cli) ask(cmd *cobra.Command, fn func(ctx context.Context, a *api) ([]co
 		cobra.CompDebugln(err.Error(), false)
 		return nil, none
 	}
+	// The shell takes what it gets for text, and prints it.
+	found = slices.DeleteFunc(found, func(s cobra.Completion) bool {
+		return printable(strings.ReplaceAll(s, "\t", " ")) != strings.ReplaceAll(s, "\t", " ")
+	})
 	return found, none
 }
 

@@ -66,7 +66,7 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 		return err
 	}
 	if !c.wantsJSON() {
-		fmt.Fprintf(c.stderr, "%s uploaded %s (%s)\n", c.paint(c.stderr, green, "✓"), short(module.Digest), size(module.Size))
+		c.printf(c.stderr, "%s uploaded %s (%s)\n", c.paint(c.stderr, green, "✓"), short(module.Digest), size(module.Size))
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -79,7 +79,7 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 	if c.wantsJSON() {
 		return c.writeDeployed(module, resp.Msg)
 	}
-	fmt.Fprintf(c.stderr, "%s deployed to app %s\n", c.paint(c.stderr, green, "✓"), c.app)
+	c.printf(c.stderr, "%s deployed to app %s\n", c.paint(c.stderr, green, "✓"), c.app)
 	c.deploymentTable(resp.Msg.Deployments)
 	c.showCapabilities(resp.Msg.Deployments)
 	c.warnings(resp.Msg.Warnings)

@@ -117,7 +117,7 @@ func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
 		c.devBanner(dir, lang, f.dataDir)
 		d := &devLoop{cli: c, dir: dir, flags: f, api: a}
 		d.run(ctx, watcher.Changes)
-		fmt.Fprintf(c.stderr, "\nstopping\n")
+		c.printf(c.stderr, "\nstopping\n")
 		return nil
 	})
 }
@@ -137,9 +137,9 @@ func (c *cli) devBanner(dir string, lang guestbuild.Language, dataDir string) {
 	if abs, err := filepath.Abs(dir); err == nil {
 		name = filepath.Base(abs)
 	}
-	fmt.Fprintf(c.stderr, "%s %s (%s)\n\n", c.paint(c.stderr, bold, "greenroom dev"), name, lang)
+	c.printf(c.stderr, "%s %s (%s)\n\n", c.paint(c.stderr, bold, "greenroom dev"), name, lang)
 	c.facts(c.stderr, "  ", "API", c.server, "data", dataDir)
-	fmt.Fprintln(c.stderr)
+	c.printf(c.stderr, "\n")
 }
 
 // freeDevAddress returns the first loopback address that nobody listens on. It
@@ -183,7 +183,7 @@ func (d *devLoop) run(ctx context.Context, changes <-chan struct{}) {
 		if err := d.cycle(ctx); err != nil && ctx.Err() == nil {
 			d.showError(nil, err)
 			if d.deployed != "" {
-				fmt.Fprintln(d.stderr, d.paint(d.stderr, dim, "the last good version goes on serving"))
+				d.printf(d.stderr, "%s\n", d.paint(d.stderr, dim, "the last good version goes on serving"))
 			}
 		}
 		select {
@@ -213,7 +213,7 @@ func (d *devLoop) cycle(ctx context.Context) error {
 		return err
 	}
 	if module.Digest == d.deployed {
-		fmt.Fprintln(d.stderr, d.paint(d.stderr, dim, "the module is the same as before"))
+		d.printf(d.stderr, "%s\n", d.paint(d.stderr, dim, "the module is the same as before"))
 		return nil
 	}
 	if err := d.deployModule(ctx, module); err != nil {
@@ -241,7 +241,7 @@ func (d *devLoop) deployModule(ctx context.Context, m *greenroomv1.Module) error
 		}
 	}
 	if same == len(m.Types) {
-		fmt.Fprintf(d.stderr, "%s %s is deployed already\n", d.paint(d.stderr, green, "✓"), typeNames(m))
+		d.printf(d.stderr, "%s %s is deployed already\n", d.paint(d.stderr, green, "✓"), typeNames(m))
 		return nil
 	}
 	resp, err := d.api.modules.Deploy(ctx, connect.NewRequest(&greenroomv1.DeployRequest{App: d.app, Digest: m.Digest}))
@@ -249,7 +249,7 @@ func (d *devLoop) deployModule(ctx context.Context, m *greenroomv1.Module) error
 		return err
 	}
 	for _, dep := range resp.Msg.Deployments {
-		fmt.Fprintf(d.stderr, "%s deployed %s, generation %d\n", d.paint(d.stderr, green, "✓"), dep.Type, dep.Generation)
+		d.printf(d.stderr, "%s deployed %s, generation %d\n", d.paint(d.stderr, green, "✓"), dep.Type, dep.Generation)
 	}
 	d.showCapabilities(resp.Msg.Deployments)
 	d.warnings(resp.Msg.Warnings)
@@ -283,7 +283,7 @@ func (d *devLoop) greet(m *greenroomv1.Module) {
 		curl += " -X POST -H 'Content-Type: application/json' -d '{}'"
 	}
 	curl += fmt.Sprintf(" %s/v2.0/actors/%s/%s/alice/method/%s", d.server, d.app, typ.Name, method.Name)
-	fmt.Fprintf(d.stderr, "\nCall it from another terminal:\n\n  %s\n  %s\n\n", d.paint(d.stderr, cyan, call), d.paint(d.stderr, cyan, curl))
-	fmt.Fprintf(d.stderr, "  %s has the methods %s (* read-only)\n", typ.Name, methodNames(typ))
-	fmt.Fprintf(d.stderr, "\nWatching %s for changes; Ctrl-C stops.\n\n", d.dir)
+	d.printf(d.stderr, "\nCall it from another terminal:\n\n  %s\n  %s\n\n", d.paint(d.stderr, cyan, call), d.paint(d.stderr, cyan, curl))
+	d.printf(d.stderr, "  %s has the methods %s (* read-only)\n", typ.Name, methodNames(typ))
+	d.printf(d.stderr, "\nWatching %s for changes; Ctrl-C stops.\n\n", d.dir)
 }

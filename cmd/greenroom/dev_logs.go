@@ -73,7 +73,7 @@ func (g *guestLogs) print() {
 func (g *guestLogs) write(l guestLine) {
 	c := g.cli
 	if n := g.dropped.Swap(0); n > 0 {
-		fmt.Fprintf(c.stderr, "(%d lines of guests were dropped here: they log faster than can be shown)\n", n)
+		c.printf(c.stderr, "(%d lines of guests were dropped here: they log faster than can be shown)\n", n)
 	}
 	c.guestLine(c.stderr, l)
 }
@@ -90,14 +90,14 @@ func (c *cli) guestLine(w io.Writer, l guestLine) {
 	case level >= slog.LevelInfo:
 		colour = green
 	}
-	who := fmt.Sprintf("%s %s", l.log.Key.Type, printable(l.log.Key.ID))
+	who := fmt.Sprintf("%s %s", l.log.Key.Type, l.log.Key.ID)
 	for line := range strings.Lines(l.log.Text) {
-		fmt.Fprintf(w, "%s %s %s %s  %s\n",
+		c.printf(w, "%s %s %s %s  %s\n",
 			c.paint(w, dim, l.at.Format(time.TimeOnly)),
 			c.paint(w, colour, fmt.Sprintf("%-5s", level)),
 			c.paint(w, cyan, who),
 			c.paint(w, dim, l.log.Method),
 			// Tabs indent the stack of a Go guest's panic.
-			printable(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "    ")))
+			painted(printableLines(line)))
 	}
 }

@@ -81,9 +81,9 @@ func (c *cli) showFindings(findings []finding) error {
 	} else {
 		colours := map[verdict]style{verdictOK: green, verdictWarn: yellow, verdictFail: red}
 		for _, f := range findings {
-			fmt.Fprintf(c.stdout, "%s  %-9s %s\n", c.paint(c.stdout, colours[f.Verdict], fmt.Sprintf("%-4s", f.Verdict)), f.Check, printable(f.Found))
+			c.printf(c.stdout, "%s  %-9s %s\n", c.paint(c.stdout, colours[f.Verdict], fmt.Sprintf("%-4s", f.Verdict)), f.Check, f.Found)
 			if f.Remedy != "" {
-				fmt.Fprintf(c.stdout, "                %s\n", c.paint(c.stdout, dim, f.Remedy))
+				c.printf(c.stdout, "                %s\n", c.paint(c.stdout, dim, f.Remedy))
 			}
 		}
 	}

@@ -68,9 +68,9 @@ func (c *cli) showError(cmd *cobra.Command, err error) {
 		_ = writeJSON(c.stderr, map[string]shownError{"error": s}) // nowhere left to say so
 		return
 	}
-	fmt.Fprintf(c.stderr, "%s %s\n", c.paint(c.stderr, red, "error:"), s.Message)
+	c.printf(c.stderr, "%s %s\n", c.paint(c.stderr, red, "error:"), painted(printableLines(s.Message)))
 	for _, f := range s.Faults {
-		fmt.Fprintf(c.stderr, "  - %s (%s)\n", printable(f.Message), f.Code)
+		c.printf(c.stderr, "  - %s (%s)\n", f.Message, f.Code)
 	}
 	if s.Code != "" {
 		var guestCode, guestDetail string
@@ -89,16 +89,16 @@ func (c *cli) showError(cmd *cobra.Command, err error) {
 			"actor", who, "method", s.Method, "retryable", yesNo(s.Retryable))
 	}
 	if s.Stack != "" {
-		fmt.Fprintf(c.stderr, "  stack\n")
+		c.printf(c.stderr, "  stack\n")
 		for line := range strings.Lines(s.Stack) {
-			fmt.Fprintf(c.stderr, "    %s\n", printable(strings.TrimRight(line, "\n")))
+			c.printf(c.stderr, "    %s\n", painted(printableLines(line)))
 		}
 	}
 	if s.Remedy != "" {
-		fmt.Fprintln(c.stderr, s.Remedy)
+		c.printf(c.stderr, "%s\n", painted(s.Remedy)) // ours
 	}
 	if s.Kind == kindUsage && cmd != nil {
-		fmt.Fprintf(c.stderr, "usage: %s\nsee `%s --help`\n", cmd.UseLine(), cmd.CommandPath())
+		c.printf(c.stderr, "usage: %s\nsee `%s --help`\n", cmd.UseLine(), cmd.CommandPath())
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 
 	"connectrpc.com/connect"
@@ -94,7 +93,7 @@ func (c *cli) printLogs(msg *greenroomv1.TailResponse) error {
 		return nil
 	}
 	if msg.Dropped > 0 {
-		fmt.Fprintf(c.stderr, "(%d lines were dropped here: guests log faster than they can be shown)\n", msg.Dropped)
+		c.printf(c.stderr, "(%d lines were dropped here: guests log faster than they can be shown)\n", msg.Dropped)
 	}
 	for _, l := range msg.Lines {
 		c.guestLine(c.stdout, guestLine{at: l.Time.AsTime().Local(), log: host.GuestLog{

@@ -59,7 +59,7 @@ func (c *cli) modulesListCommand() *cobra.Command {
 				return c.writeMessage(&greenroomv1.ListModulesResponse{Modules: modules, NextPageToken: next})
 			}
 			if len(modules) == 0 {
-				fmt.Fprintf(c.stderr, "app %s has no modules; upload one with `greenroom deploy`\n", c.app)
+				c.printf(c.stderr, "app %s has no modules; upload one with `greenroom deploy`\n", c.app)
 				return nil
 			}
 			rows := make([][]string, len(modules))
@@ -131,7 +131,7 @@ func (c *cli) modulesGetCommand() *cobra.Command {
 				}
 				rows[i] = []string{t.Name, methodNames(t), t.Placement, t.Instance, schema(t.StateSchema), served}
 			}
-			fmt.Fprintln(c.stdout)
+			c.printf(c.stdout, "\n")
 			c.table([]string{"TYPE", "METHODS", "PLACEMENT", "INSTANCE", "SCHEMA", "SERVED"}, rows)
 			return nil
 		},
@@ -159,7 +159,7 @@ changes nothing.`,
 			if c.wantsJSON() {
 				return c.writeMessage(m)
 			}
-			fmt.Fprintln(c.stdout, m.Digest)
+			c.printf(c.stdout, "%s\n", m.Digest)
 			return nil
 		},
 	}
@@ -193,7 +193,7 @@ func (c *cli) modulesDownloadCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.stderr, "wrote %s to %s\n", size(n), out)
+			c.printf(c.stderr, "wrote %s to %s\n", size(n), out)
 			return nil
 		},
 	}
@@ -277,7 +277,7 @@ func (c *cli) modulesDeleteCommand() *cobra.Command {
 			if c.wantsJSON() {
 				return writeJSON(c.stdout, struct{}{})
 			}
-			fmt.Fprintf(c.stderr, "deleted module %s\n", short(args[0]))
+			c.printf(c.stderr, "deleted module %s\n", short(args[0]))
 			return nil
 		},
 	}

@@ -114,7 +114,7 @@ func (c *cli) nextSteps(path string, lang guestbuild.Language) {
 	if lang == guestbuild.LanguageRust {
 		test = "cargo test"
 	}
-	fmt.Fprintf(c.stderr, "%s made %s\n\nNext:\n  cd %s\n", c.paint(c.stderr, green, "✓"), path, path)
+	c.printf(c.stderr, "%s made %s\n\nNext:\n  cd %s\n", c.paint(c.stderr, green, "✓"), path, path)
 	c.facts(c.stderr, "  ",
 		test, "# run its test, no Wasm needed",
 		"greenroom dev", "# serve it here, rebuild on change")

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -43,12 +45,31 @@ const (
 	cyan   style = "36"
 )
 
-// paint colours text for w, if w is a terminal and nobody objects.
-func (c *cli) paint(w io.Writer, s style, text string) string {
+// painted is text of ours, clean and perhaps coloured.
+type painted string
+
+// paint cleans text as [printable] does and colours it for w, if w is a terminal
+// and nobody objects.
+func (c *cli) paint(w io.Writer, s style, text string) painted {
+	text = printable(text)
 	if c.noColor || c.getenv("NO_COLOR") != "" || c.getenv("TERM") == "dumb" || !isTerminal(w) {
-		return text
+		return painted(text)
 	}
-	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+	return painted("\x1b[" + string(s) + "m" + text + "\x1b[0m")
+}
+
+// printf writes for people. Strings and errors among args may come from guests
+// and servers and are cleaned; format and what is painted are ours.
+func (c *cli) printf(w io.Writer, format string, args ...any) {
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			args[i] = printable(v)
+		case error:
+			args[i] = printableLines(v.Error())
+		}
+	}
+	fmt.Fprintf(w, format, args...)
 }
 
 // table writes aligned columns. Colours would count as width: it has none.
@@ -82,21 +103,76 @@ func (c *cli) facts(w io.Writer, indent string, pairs ...string) {
 // printable replaces what would break a line or steer the terminal: what guests
 // and other users named is not trusted.
 func printable(s string) string {
-	clean := func(r rune) rune {
-		if r < 0x20 || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {
+	return strings.Map(func(r rune) rune {
+		if steers(r) || r == utf8.RuneError {
 			return '\uFFFD'
 		}
 		return r
+	}, s)
+}
+
+// printableLines is printable for a text that may have lines and tabs. Lines but
+// the first are indented, so that none passes for one of ours.
+func printableLines(s string) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = printable(strings.ReplaceAll(line, "\t", "    "))
 	}
-	return strings.Map(clean, s)
+	return strings.Join(lines, "\n  ")
+}
+
+// steers reports whether a terminal, or the eye, takes r for more than a
+// character: control characters of both sets, line and paragraph separators, and
+// invisible ones, among them those that turn the direction of text. Joiners stay:
+// emoji and some scripts are written with them.
+func steers(r rune) bool {
+	const nonJoiner, joiner = '\u200C', '\u200D'
+	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) ||
+		unicode.Is(unicode.Cf, r) && r != joiner && r != nonJoiner
+}
+
+// escapeJSON writes what would steer a terminal in a JSON text as the escapes
+// that mean the same to a program. Control characters of ASCII are not in
+// strings of JSON.
+func escapeJSON(text []byte) []byte {
+	if !bytes.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII && steers(r) || r == 0x7f || r == utf8.RuneError }) {
+		return text
+	}
+	out := make([]byte, 0, len(text)+64)
+	for _, r := range string(text) {
+		switch {
+		case r > unicode.MaxASCII && steers(r) || r == 0x7f || r == utf8.RuneError:
+			for _, unit := range utf16.Encode([]rune{r}) {
+				out = fmt.Appendf(out, `\u%04x`, unit)
+			}
+		default:
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
+
+// escapedJSON writes each JSON text as [escapeJSON] has it: slog escapes less.
+type escapedJSON struct{ w io.Writer }
+
+func (e escapedJSON) Write(p []byte) (int, error) {
+	if _, err := e.w.Write(escapeJSON(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // writeJSON writes v indented, without escaping characters for HTML.
 func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("encode result: %w", err)
+	}
+	_, err := w.Write(escapeJSON(b.Bytes()))
+	return err
 }
 
 // messageJSON encodes m with the names of the API's .proto files, all fields
@@ -142,17 +218,17 @@ func (c *cli) writeLine(m proto.Message) error {
 		return fmt.Errorf("encode result: %w", err)
 	}
 	b.WriteByte('\n')
-	_, err = c.stdout.Write(b.Bytes())
+	_, err = c.stdout.Write(escapeJSON(b.Bytes()))
 	return err
 }
 
-// indentJSON returns a JSON text indented, as it is if it is none.
-func indentJSON(text []byte) []byte {
+// indentJSON returns a JSON text indented; ok is false if it is none.
+func indentJSON(text []byte) (indented []byte, ok bool) {
 	var b bytes.Buffer
 	if json.Indent(&b, text, "", "  ") != nil {
-		return text
+		return nil, false
 	}
-	return b.Bytes()
+	return escapeJSON(b.Bytes()), true
 }
 
 // size writes bytes for people: 1.8 MiB.

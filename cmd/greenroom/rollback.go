@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	"connectrpc.com/connect"
@@ -63,6 +62,6 @@ func (c *cli) deploymentTable(ds []*greenroomv1.Deployment) {
 
 func (c *cli) warnings(ws []string) {
 	for _, w := range ws {
-		fmt.Fprintf(c.stderr, "%s %s\n", c.paint(c.stderr, yellow, "warning:"), printable(w))
+		c.printf(c.stderr, "%s %s\n", c.paint(c.stderr, yellow, "warning:"), w)
 	}
 }

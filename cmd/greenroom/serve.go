@@ -289,7 +289,7 @@ func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, opts)), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, opts)), nil
+		return slog.New(slog.NewJSONHandler(escapedJSON{w}, opts)), nil
 	}
 	return nil, usagef("--log-format is %q; give text or json", format)
 }

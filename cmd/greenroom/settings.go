@@ -164,9 +164,9 @@ func (c *cli) readSecret(name string) ([]byte, error) {
 	var value []byte
 	var err error
 	if f, ok := c.stdin.(*os.File); ok && isTerminal(f) {
-		fmt.Fprintf(c.stderr, "Value of %s: ", printable(name))
+		c.printf(c.stderr, "Value of %s: ", name)
 		value, err = term.ReadPassword(int(f.Fd()))
-		fmt.Fprintln(c.stderr)
+		c.printf(c.stderr, "\n")
 	} else {
 		value, err = io.ReadAll(io.LimitReader(c.stdin, maxSecret+2))
 		value = bytes.TrimSuffix(bytes.TrimSuffix(value, []byte("\n")), []byte("\r"))
@@ -275,7 +275,7 @@ func (c *cli) settings(ctx context.Context) (*greenroomv1.GetSettingsResponse, e
 
 func (c *cli) listed(what, remedy string, header []string, rows [][]string) error {
 	if len(rows) == 0 {
-		fmt.Fprintf(c.stderr, "app %s has no %s; add one with `%s`\n", c.app, what, remedy)
+		c.printf(c.stderr, "app %s has no %s; add one with `%s`\n", c.app, what, remedy)
 		return nil
 	}
 	c.table(header, rows)
@@ -296,7 +296,7 @@ func (c *cli) each(ctx context.Context, names []string, said string, do func(ctx
 			return err
 		}
 		if !c.wantsJSON() {
-			fmt.Fprintf(c.stderr, said, printable(name))
+			c.printf(c.stderr, said, name)
 		}
 	}
 	return nil
@@ -359,7 +359,7 @@ func (c *cli) showCapabilities(ds []*greenroomv1.Deployment) {
 	seen := make(map[capabilityUse]bool)
 	for _, d := range ds {
 		if uses := usesOf(d); uses != "" {
-			fmt.Fprintf(c.stderr, "%s uses %s\n", d.GetType(), printable(uses))
+			c.printf(c.stderr, "%s uses %s\n", d.GetType(), uses)
 		}
 		for _, u := range capabilityUses(d) {
 			if !u.missing || seen[u] {
@@ -376,8 +376,8 @@ func (c *cli) showCapabilities(ds []*greenroomv1.Deployment) {
 	if len(missing) == 0 {
 		return
 	}
-	fmt.Fprintf(c.stderr, "%s app %s was not given all of it (marked !):\n", c.paint(c.stderr, yellow, "!"), c.app)
+	c.printf(c.stderr, "%s app %s was not given all of it (marked !):\n", c.paint(c.stderr, yellow, "!"), c.app)
 	for _, line := range missing {
-		fmt.Fprintf(c.stderr, "  %s\n", printable(line))
+		c.printf(c.stderr, "  %s\n", line)
 	}
 }

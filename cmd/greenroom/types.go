@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -32,7 +31,7 @@ func (c *cli) typesCommand() *cobra.Command {
 				return c.writeMessage(&greenroomv1.ListTypesResponse{Types: types})
 			}
 			if len(types) == 0 {
-				fmt.Fprintf(c.stderr, "app %s has no actor types; deploy a module with `greenroom deploy`\n", c.app)
+				c.printf(c.stderr, "app %s has no actor types; deploy a module with `greenroom deploy`\n", c.app)
 				return nil
 			}
 			header := []string{"TYPE", "METHODS", "PLACEMENT", "GENERATION", "MODULE", "DEPLOYED"}

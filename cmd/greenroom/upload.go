@@ -135,7 +135,7 @@ func (c *cli) startProgress(name string, total int64) progress {
 		return noProgress{}
 	}
 	if !isTerminal(c.stderr) {
-		fmt.Fprintf(c.stderr, "uploading %s (%s)\n", name, size(total))
+		c.printf(c.stderr, "uploading %s (%s)\n", name, size(total))
 		return noProgress{}
 	}
 	p := &bar{container: mpb.New(mpb.WithOutput(c.stderr), mpb.WithWidth(64), mpb.WithAutoRefresh())}
