@@ -26,10 +26,9 @@ func (h *Host) turn(a *activation, c *call, now time.Time) outcome {
 	if c.started.IsZero() {
 		c.started = now
 	}
-	realNow := h.realTime(now)
-	ctx := c.begin(realNow, c.limit-now.Sub(c.started))
+	ctx := c.begin(now, c.limit-now.Sub(c.started))
 	defer ctx.stop()
-	if ctx.errAt(realNow) != nil {
+	if ctx.errAt(now) != nil {
 		if err := c.overdue(ctx); c.conflicts == 0 || errors.Is(err, actor.ErrStopping) {
 			return failed(err)
 		}

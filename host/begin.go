@@ -22,10 +22,6 @@ type Begun interface {
 	// GiveUp tells the host that the call's context has ended, which nobody
 	// watches: what Invoke does then is done, and the receiver gets the outcome.
 	GiveUp()
-	// Release says that GiveUp is not going to be called any more, so that the
-	// host may use the call's memory again. It is called once at most, and need
-	// not be called.
-	Release()
 }
 
 // Begin is [Host.Invoke] for callers that have many calls under way and no
@@ -36,16 +32,14 @@ type Begun interface {
 // Unless that happened, the host has no use for ctx and the receiver once that has
 // its answer.
 func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Begun {
-	arrived := h.cfg.Clock()
+	arrived := time.Now()
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
 	}
-	c := h.newCall(ctx, opInvoke, inv, arrived)
+	c := &call{ctx: ctx, op: opInvoke, inv: inv, arrived: arrived}
 	c.host, c.receiver = h, to
-	c.users.Store(2)
 	if r := h.admit(c); !r.later {
 		c.tell(r)
-		c.leave()
 	}
 	return c
 }
@@ -55,9 +49,7 @@ type begun struct {
 	host     *Host
 	receiver Receiver // nil: the caller waits
 	told     atomic.Bool
-	// users are the host, until it has told, and the handle, until it is released.
-	users atomic.Int32
-	grace atomic.Pointer[time.Timer] // set when it runs on after GiveUp
+	grace    atomic.Pointer[time.Timer] // set when it runs on after GiveUp
 	// lane and at are set before the call is in a mailbox.
 	lane Lane
 	at   *activation
@@ -75,17 +67,6 @@ func (c *call) tell(r result) {
 	c.receiver.Answer(c.host.conclude(c.inv.Key, c.inv.Method, c.arrived, r))
 }
 
-// leave ends one use of a call that was begun; the last one gives its memory back.
-func (c *call) leave() {
-	if c.users.Add(-1) == 0 && c.grace.Load() == nil { // its timer may have the call
-		c.over = true
-		c.host.recycle(c)
-	}
-}
-
-// Release implements [Begun].
-func (c *call) Release() { c.leave() }
-
 // GiveUp implements [Begun].
 func (c *call) GiveUp() {
 	if c.told.Load() || c.at == nil {
@@ -93,7 +74,6 @@ func (c *call) GiveUp() {
 	}
 	if c.at.shard.withdraw(c, c.at) {
 		c.tell(result{err: contextError(c.ctx), stats: turnStats{lane: c.lane}})
-		c.leave()
 		return
 	}
 	// As in queued: the guest is being stopped, or the turn is sealed.

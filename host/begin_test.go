@@ -2,9 +2,6 @@ package host_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,54 +132,5 @@ func TestGiveUpOfASealedTurn(t *testing.T) {
 		if got := <-quick; got.err != nil || got.reply != "1" {
 			t.Errorf("got %v", got)
 		}
-	})
-}
-
-// TestBegunCallsAreReused: the memory of a call serves another one as soon as its
-// receiver is told and its handle released, and not before: every receiver gets
-// the answer to its own call, whatever others give up meanwhile.
-func TestBegunCallsAreReused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, host.Config{})
-		s.world.Deploy("app", "T", hosttest.Actor{
-			Methods: map[string]hosttest.Func{"Echo": func(turn *hosttest.Turn) error {
-				if _, err := turn.Add("n", 1); err != nil {
-					return err
-				}
-				return turn.Reply(string(turn.Frame.Payload))
-			}},
-		})
-		var callers sync.WaitGroup
-		for caller := range 8 {
-			callers.Go(func() {
-				for n := range 300 {
-					ctx, cancel := context.WithCancel(t.Context())
-					want := fmt.Sprint(caller, "/", n)
-					to := make(receiver, 1)
-					call := s.Begin(ctx, actor.Invocation{
-						Key: key(fmt.Sprint(n % 5)), Method: "Echo", Payload: actor.Payload{Data: []byte(want)},
-					}, to)
-					var got answer
-					switch n % 3 {
-					case 0: // given up, perhaps too late
-						cancel()
-						call.GiveUp()
-						got = <-to
-						call.Release()
-					case 1:
-						got = <-to
-						call.Release()
-					default: // nobody will give it up
-						call.Release()
-						got = <-to
-					}
-					cancel()
-					if given := n%3 == 0 && errors.Is(got.err, actor.ErrCanceled); !given && (got.err != nil || got.reply != want) {
-						t.Errorf("call %s got %v", want, got)
-					}
-				}
-			})
-		}
-		callers.Wait()
 	})
 }

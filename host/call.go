@@ -69,8 +69,6 @@ type call struct {
 	// nor has one with a receiver.
 	answered chan struct{}
 	stats    turnStats
-	// over tells the caller that nobody else has the call any more.
-	over bool
 
 	begun
 }
@@ -92,22 +90,6 @@ type turnStats struct {
 	runs  int
 	left  bool // something left the host that may not be sent again: ErrLeft
 	fuel  uint64
-}
-
-func (h *Host) newCall(ctx context.Context, op operation, inv actor.Invocation, arrived time.Time) *call {
-	c := h.calls.Get().(*call)
-	c.ctx, c.op, c.inv, c.arrived = ctx, op, inv, arrived
-	return c
-}
-
-// recycle takes back a call whose answer its caller has, if nobody can have it any
-// more, nor the context of its run.
-func (h *Host) recycle(c *call) {
-	if run := c.turn.Load(); !c.over || run != nil && (run != &c.first || run.done != nil) {
-		return
-	}
-	*c = call{answered: c.answered}
-	h.calls.Put(c)
 }
 
 // method returns the call's method in what serves its type.

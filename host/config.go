@@ -31,10 +31,6 @@ type Config struct {
 	Logger *slog.Logger
 	// Events are called at the points that [Events] names. Defaults to none.
 	Events Events
-	// Clock says what time it is, for turn frames, idleness, durations
-	// and deadlines, which must be those of the machine.
-	// Defaults to time.Now.
-	Clock func() time.Time
 
 	// Limits bound every actor type. A zero field defaults to the one of
 	// [DefaultLimits].
@@ -78,9 +74,6 @@ type Config struct {
 	// how long a caller whose time is up waits for the outcome of a turn that
 	// is already sealed, before it is told actor.ErrAmbiguous. Defaults to 15 s.
 	SettleGrace time.Duration
-	// InstancesAhead bounds the dedicated instances that are made ahead of need for
-	// each module of an app. Defaults to 32; negative makes none.
-	InstancesAhead int
 	// SweepEvery is how often idle activations and instances are looked for.
 	// Defaults to 5 s.
 	SweepEvery time.Duration
@@ -96,16 +89,12 @@ const (
 	DefaultLockedTurns    = 32
 	DefaultSettleGrace    = 15 * time.Second
 	DefaultSweepEvery     = 5 * time.Second
-	DefaultInstancesAhead = 32
 )
 
 // WithDefaults returns a copy of c whose zero fields have their defaults.
 func (c Config) WithDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Clock == nil {
-		c.Clock = time.Now
 	}
 	c.Limits = c.Limits.over(DefaultLimits())
 	c.Pipeline = c.Pipeline.WithDefaults()
@@ -117,7 +106,6 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.LockedTurns, DefaultLockedTurns)
 	setDefault(&c.SettleGrace, DefaultSettleGrace)
 	setDefault(&c.SweepEvery, DefaultSweepEvery)
-	setDefault(&c.InstancesAhead, DefaultInstancesAhead)
 	return c
 }
 

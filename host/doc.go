@@ -157,9 +157,6 @@
 //     A failed turn takes a new one for the state that it leaves behind, and a
 //     read-only turn has one of its own, so that nothing a guest cached in
 //     either is ever taken for current.
-//   - Dedicated instances wait ahead of need only for types whose actors are being
-//     activated, within Config.InstancesAhead and the guests' memory, and are the
-//     first to go when either it or the engine's room runs out.
 //   - After Stop has begun no call is admitted; when it has returned nil no
 //     goroutine and no instance of the host is left.
 //

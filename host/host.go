@@ -25,9 +25,7 @@ type Host struct {
 	commits   *pipeline.Commits
 	loads     *pipeline.Loads
 	turns     sync.Pool     // of *turn
-	batches   sync.Pool     // of *batch
-	calls     sync.Pool     // of *call
-	rooms     sync.Pool     // of *[]byte, for encoded states on their way to the store
+	buffers   sync.Pool     // of *[]byte, for encoded states on their way to the store
 	locked    chan struct{} // a place for each locked turn under way
 
 	served   atomic.Pointer[map[Scope]knownServed]
@@ -39,31 +37,25 @@ type Host struct {
 	store    context.Context
 	endStore context.CancelFunc
 
-	// ownClock tells that the host's clock is not the machine's.
-	ownClock bool
-
 	life lifecycle
 }
 
 // New returns a host that is not started. An error names the field of cfg and
 // the remedy.
 func New(cfg Config) (*Host, error) {
-	ownClock := cfg.Clock != nil
 	cfg = cfg.WithDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: cfg, ownClock: ownClock, events: cfg.Events.withDefaults(), locked: make(chan struct{}, cfg.LockedTurns)}
+	h := &Host{cfg: cfg, events: cfg.Events.withDefaults(), locked: make(chan struct{}, cfg.LockedTurns)}
 	h.table.init(cfg.MaxActivations, cfg.StateMemory)
 	h.memory.max = cfg.CallMemory
-	h.pools = pools{cfg: &h.cfg, events: &h.events, takeIdle: h.table.takeInstance, ahead: newAhead(cfg.InstancesAhead), byKey: make(map[poolKey]*pool)}
+	h.pools = pools{cfg: &h.cfg, events: &h.events, takeIdle: h.table.takeInstance, byKey: make(map[poolKey]*pool)}
 	h.turns.New = func() any { return &turn{host: h} }
-	h.batches.New = func() any { return new(batch) }
-	h.calls.New = func() any { return new(call) }
-	h.rooms.New = func() any { return new([]byte) }
+	h.buffers.New = func() any { return new([]byte) }
 	h.served.Store(&map[Scope]knownServed{})
 	h.store, h.endStore = context.WithCancel(context.Background())
-	h.commits = pipeline.NewCommits(h.store, cfg.Pipeline, cfg.Committer, cfg.Clock)
+	h.commits = pipeline.NewCommits(h.store, cfg.Pipeline, cfg.Committer)
 	h.loads = pipeline.NewLoads(h.store, cfg.Pipeline, cfg.Committer)
 	h.life.init()
 	return h, nil
@@ -76,24 +68,21 @@ func New(cfg Config) (*Host, error) {
 // started, or stopped, or, once it is sealed, its outcome is awaited; see the
 // package comment. The payload must not be changed until Invoke returns.
 func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
-	arrived := h.cfg.Clock()
+	arrived := time.Now()
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
 	}
-	c := h.newCall(ctx, opInvoke, inv, arrived)
-	reply, err := h.conclude(inv.Key, inv.Method, arrived, h.counted(c, h.admit))
-	h.recycle(c)
-	return reply, err
+	c := &call{ctx: ctx, op: opInvoke, inv: inv, arrived: arrived}
+	return h.conclude(inv.Key, inv.Method, arrived, h.counted(c, h.admit))
 }
 
 // Delete removes an actor's state, as one turn of that actor; actor.ErrActorNotFound
 // when nothing is stored. It works for damaged states as well, and for types that
 // nothing serves any more. Errors are as those of Invoke.
 func (h *Host) Delete(ctx context.Context, key actor.Key) error {
-	arrived := h.cfg.Clock()
-	c := h.newCall(ctx, opDelete, actor.Invocation{Key: key}, arrived)
+	arrived := time.Now()
+	c := &call{ctx: ctx, op: opDelete, inv: actor.Invocation{Key: key}, arrived: arrived}
 	_, err := h.conclude(key, "", arrived, h.counted(c, h.admitDelete))
-	h.recycle(c)
 	return err
 }
 
@@ -102,14 +91,6 @@ func (h *Host) counted(c *call, admit func(*call) result) result {
 	r := admit(c)
 	h.memory.add(-c.charged)
 	return r
-}
-
-// realTime is what time it is on the machine when it is now on the host's clock.
-func (h *Host) realTime(now time.Time) time.Time {
-	if h.ownClock {
-		return time.Now()
-	}
-	return now
 }
 
 // conclude makes of a result what the caller gets, and tells of it.
@@ -127,7 +108,7 @@ func (h *Host) conclude(key actor.Key, method string, arrived time.Time, r resul
 	end := TurnEnd{Key: key, Method: method, Lane: r.stats.lane, Runs: r.stats.runs, Fuel: r.stats.fuel, Err: r.err}
 	now := r.stats.ended
 	if now.IsZero() {
-		now = h.cfg.Clock()
+		now = time.Now()
 	}
 	end.Duration, end.QueueWait = now.Sub(arrived), now.Sub(arrived)
 	if !r.stats.began.IsZero() {
@@ -206,9 +187,9 @@ func (h *Host) alone(c *call, s *served, run aloneFunc) result {
 	if c.ctx.Err() != nil {
 		return result{err: contextError(c.ctx)}
 	}
-	c.limit, c.over = s.limits.TurnDeadline, true // for its caller, who is here
+	c.limit = s.limits.TurnDeadline
 	c.stats.began = c.arrived
-	ctx := c.begin(h.realTime(c.arrived), c.limit)
+	ctx := c.begin(c.arrived, c.limit)
 	defer ctx.stop()
 	reply, err := run(ctx, c, s, warm)
 	h.memory.add(-c.loaded)
@@ -231,7 +212,7 @@ func (h *Host) queued(c *call, limits *Limits, lane Lane) result {
 		return result{err: err}
 	}
 	c.limit, c.lane = limits.TurnDeadline, lane
-	if c.receiver == nil && c.answered == nil {
+	if c.receiver == nil {
 		c.answered = make(chan struct{}, 1)
 	}
 	own := lane == LaneWarm && c.op == opInvoke
@@ -247,7 +228,6 @@ func (h *Host) queued(c *call, limits *Limits, lane Lane) result {
 	}
 	select {
 	case <-c.answered:
-		c.over = true
 		return c.held
 	case <-c.ctx.Done():
 	}

@@ -38,9 +38,6 @@ func newStage(t *testing.T, cfg host.Config) *stage {
 		cfg.Committer = s.store
 	}
 	cfg.Modules, cfg.Engine = s.world, s.world
-	if cfg.InstancesAhead == 0 {
-		cfg.InstancesAhead = -1 // tests count instances
-	}
 	h, err := host.New(cfg)
 	if err != nil {
 		t.Fatal(err)

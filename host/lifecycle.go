@@ -127,7 +127,6 @@ func (h *Host) drain() {
 		for in := p.takeOldest(); in != nil; in = p.takeOldest() {
 			in.discard()
 		}
-		p.dropAhead(0)
 	}
 	h.endStore()
 }
@@ -146,13 +145,9 @@ func (h *Host) kill() {
 	}
 }
 
-// sweep closes what nobody used for long enough, now and then, while instances
-// are made ahead of need beside it.
+// sweep closes what nobody used for long enough, now and then.
 func (h *Host) sweep(ctx context.Context) {
 	defer close(h.life.swept)
-	var making sync.WaitGroup
-	defer making.Wait()
-	making.Go(func() { h.pools.ahead.run(ctx) })
 	tick := time.NewTicker(h.cfg.SweepEvery)
 	defer tick.Stop()
 	for {
@@ -161,7 +156,7 @@ func (h *Host) sweep(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		now := h.cfg.Clock()
+		now := time.Now()
 		for i := range h.table.shards {
 			for _, a := range h.table.expired(&h.table.shards[i], now) {
 				h.deactivated(a, DeactivateIdle)

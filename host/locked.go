@@ -45,7 +45,7 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 				return nil, err
 			}
 		}
-		t.prepare(c, s, l, h.revisions.Next(), readOnly, h.cfg.Clock())
+		t.prepare(c, s, l, h.revisions.Next(), readOnly, time.Now())
 		c.stats.runs++
 		err := t.run(ctx, in, s.migration(l))
 		if err != nil {
@@ -84,7 +84,7 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 	}
 	err = h.inTransaction(ctx, c.inv.Key, run)
 	if in != nil {
-		in.giveBack(nil, h.cfg.Clock())
+		in.giveBack(nil, time.Now())
 	}
 	if newer != nil && errors.Is(err, errMoved) {
 		if _, err := h.fits(ctx, newer, s); err != nil {
@@ -129,7 +129,7 @@ func (h *Host) inTransaction(ctx context.Context, key actor.Key, fn func(actor.R
 		if sealedAt.IsZero() && !detach() {
 			return nil, ctx.Err()
 		}
-		sealedAt = h.cfg.Clock()
+		sealedAt = time.Now()
 		return commit, nil
 	})
 	if sealedAt.IsZero() || err == nil && commit == nil {
@@ -141,6 +141,6 @@ func (h *Host) inTransaction(ctx context.Context, key actor.Key, fn func(actor.R
 	if err != nil {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
-	h.events.Commit(CommitEnd{Key: key, Lane: LaneLocked, Duration: h.cfg.Clock().Sub(sealedAt), GroupSize: 1, Err: err})
+	h.events.Commit(CommitEnd{Key: key, Lane: LaneLocked, Duration: time.Now().Sub(sealedAt), GroupSize: 1, Err: err})
 	return err
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -37,7 +38,6 @@ type pools struct {
 	memory atomic.Int64 // bytes of all instances
 	// takeIdle finds a dedicated instance that is not in use.
 	takeIdle func() *instance
-	ahead    *ahead
 
 	mu    sync.Mutex
 	byKey map[poolKey]*pool // never shrinks: a pool without instances is small
@@ -67,9 +67,6 @@ func (ps *pools) all() []*pool {
 // reclaim closes one instance that is not in use, and reports whether there was
 // any.
 func (ps *pools) reclaim() bool {
-	if ps.reclaimAhead() {
-		return true
-	}
 	for _, p := range ps.all() {
 		if in := p.takeOldest(); in != nil {
 			in.discard()
@@ -83,14 +80,12 @@ func (ps *pools) reclaim() bool {
 	return false
 }
 
-// closeIdle closes the instances that nobody used since a time, and of those that
-// were made ahead what is more than was taken since the last call.
+// closeIdle closes the instances that nobody used since a time.
 func (ps *pools) closeIdle(since time.Time) {
 	for _, p := range ps.all() {
 		for _, in := range p.takeUnused(since) {
 			in.discard()
 		}
-		p.settleAhead()
 	}
 }
 
@@ -108,12 +103,6 @@ type pool struct {
 	made    int           // shared instances, and permissions to make one
 	idle    []*instance   // the last one was used last
 	waiters []chan *instance
-
-	// Dedicated ones that were made ahead of need; see ahead.
-	waiting []*instance
-	wanted  int  // of them
-	taken   int  // dedicated ones, since the last sweep
-	asked   bool // on ahead's list
 }
 
 // giveBack ends the use of a shared instance whose run ended with err.
@@ -177,7 +166,7 @@ func (p *pool) granted(ctx context.Context, in *instance) (*instance, error) {
 }
 
 func (p *pool) makeShared(ctx context.Context) (*instance, error) {
-	in, err := p.make(ctx, false, p.pools.reclaim)
+	in, err := p.make(ctx, false)
 	if err != nil {
 		p.returnPermission()
 	}
@@ -245,8 +234,8 @@ func (p *pool) event(in *instance) InstanceEvent {
 }
 
 // make makes an instance, if the guests' memory allows: where it does not, others
-// are closed by reclaim as long as that reports true.
-func (p *pool) make(ctx context.Context, dedicated bool, reclaim func() bool) (*instance, error) {
+// that are not in use are closed.
+func (p *pool) make(ctx context.Context, dedicated bool) (*instance, error) {
 	program, err := p.load(ctx)
 	if err != nil {
 		return nil, err
@@ -256,11 +245,11 @@ func (p *pool) make(ctx context.Context, dedicated bool, reclaim func() bool) (*
 	reserved, budget := p.typical.Load(), p.pools.cfg.GuestMemory
 	for p.pools.memory.Add(reserved) > budget || reserved == 0 && p.pools.memory.Load() >= budget {
 		p.pools.memory.Add(-reserved)
-		if !reclaim() {
+		if !p.pools.reclaim() {
 			return nil, fmt.Errorf("%w: guests use all of their %d bytes of memory", actor.ErrOverloaded, budget)
 		}
 	}
-	guest, err := p.newGuest(ctx, program, reclaim)
+	guest, err := p.newGuest(ctx, program)
 	if err != nil {
 		p.pools.memory.Add(-reserved)
 		return nil, err
@@ -270,6 +259,17 @@ func (p *pool) make(ctx context.Context, dedicated bool, reclaim func() bool) (*
 	p.typical.Store(in.bytes)
 	p.pools.events.InstanceMade(p.event(in))
 	return in, nil
+}
+
+// newGuest makes a guest; where the engine has no room, in the place of one that
+// is not in use.
+func (p *pool) newGuest(ctx context.Context, program engine.Program) (engine.Instance, error) {
+	for {
+		guest, err := program.NewInstance(ctx, p.key.memoryBytes)
+		if err == nil || !errors.Is(err, actor.ErrOverloaded) || !p.pools.reclaim() {
+			return guest, err
+		}
+	}
 }
 
 // load returns the program. One caller loads it; the others wait, and take over

@@ -82,10 +82,10 @@ func (h *Host) runApart(ctx *turnContext, c *call, s *served, l *loaded, readOnl
 	t.prepare(c, s, l, h.revisions.Next(), readOnly, c.arrived)
 	c.stats.runs++
 	err = t.run(ctx, in, s.migration(l))
-	ran := h.cfg.Clock()
+	ran := time.Now()
 	in.giveBack(err, ran)
 	if err == nil {
-		err = ctx.errAt(h.realTime(ran))
+		err = ctx.errAt(ran)
 	}
 	if err != nil {
 		return actor.Reply{}, err
@@ -166,7 +166,7 @@ func (h *Host) offer(sh *shard, key actor.Key, s *served, l *loaded, forgets uin
 	}
 	a.loaded, a.tip, a.rev = l, l, h.revisions.Next()
 	h.table.weigh(a)
-	a.sticky, a.idleTimeout, a.lastUsed = s.sticky, s.limits.IdleTimeout, h.cfg.Clock()
+	a.sticky, a.idleTimeout, a.lastUsed = s.sticky, s.limits.IdleTimeout, time.Now()
 	fresh := !a.announced
 	a.announced = true
 	sh.mu.Unlock()

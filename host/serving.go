@@ -52,11 +52,7 @@ func (h *Host) serving(app, typ string) (*served, error) {
 	next := maps.Clone(old)
 	s := old[scope].served
 	if s == nil || !s.serves(deployment) {
-		was := s
 		s = h.newServed(deployment, spec)
-		if was != nil && was.pool != s.pool {
-			was.pool.dropAhead(0)
-		}
 	}
 	next[scope] = knownServed{s, changes}
 	h.served.Store(&next)

@@ -45,7 +45,7 @@ type batch struct {
 	commit  actor.Commit
 	state   *overlay.State // what the commit carries, encoded when it is sent; nil: records alone
 	encoded actor.EncodedState
-	room    *[]byte // of Host.rooms, that encoded is in; nil: none
+	buffer  *[]byte // of Host.buffers, that encoded is in; nil: none
 	records []actor.IdempotencyRecord
 	replies int   // bytes of the records
 	most    int   // how many of them there may be before the commit has to go
@@ -56,23 +56,18 @@ type batch struct {
 }
 
 func (h *Host) newBatch(a *activation) *batch {
-	b := h.batches.Get().(*batch)
-	b.host, b.a, b.commit, b.after = h, a, newCommit(a.key, a.tip), a.tip
-	return b
+	return &batch{host: h, a: a, commit: newCommit(a.key, a.tip), after: a.tip}
 }
 
-// release gives back a batch that has landed with err. Nobody has it any more:
-// neither the activation nor the pipeline, for which Done is the end. Whether
+// release gives back the memory of a batch that has landed with err. Whether
 // somebody still reads what a commit of an unknown outcome carried is not known
-// either.
+// either: then its buffer is not used again.
 func (h *Host) release(b *batch, err error) {
 	h.memory.add(-b.held)
-	if b.room != nil && (err == nil || refusal(err)) {
-		h.rooms.Put(b.room)
+	if b.buffer != nil && (err == nil || refusal(err)) {
+		h.buffers.Put(b.buffer)
 	}
-	clear(b.records)
-	*b = batch{records: b.records[:0]}
-	h.batches.Put(b)
+	b.buffer = nil
 }
 
 // maxReplies is how many bytes of recorded replies a batch gathers at most before
@@ -108,9 +103,9 @@ func (b *batch) Size() int64 {
 // Commit implements [pipeline.Work].
 func (b *batch) Commit() actor.Commit {
 	if b.state != nil {
-		b.room = b.host.rooms.Get().(*[]byte)
-		*b.room = b.state.AppendEncoded((*b.room)[:0])
-		b.encoded = actor.EncodedState{Format: b.state.Format(), Data: *b.room}
+		b.buffer = b.host.buffers.Get().(*[]byte)
+		*b.buffer = b.state.AppendEncoded((*b.buffer)[:0])
+		b.encoded = actor.EncodedState{Format: b.state.Format(), Data: *b.buffer}
 		b.commit.Effects.State = &b.encoded
 	}
 	b.commit.Effects.Idempotency = b.records
@@ -136,7 +131,7 @@ func (h *Host) settleFlight(b *batch, cause error) {
 	// The flight keeps the activation busy, which Stop waits for.
 	go func() {
 		err := h.settle(b.commit, cause)
-		h.landed(b, err, h.cfg.Clock())
+		h.landed(b, err, time.Now())
 	}()
 }
 

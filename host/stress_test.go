@@ -33,7 +33,7 @@ func everythingAtOnce(t *testing.T, pipelined pipeline.Config) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	s := newStage(t, host.Config{
-		Pipeline: pipelined, MaxActivations: 5, GuestMemory: 20, InstancesAhead: 2, InstanceIdle: time.Millisecond, SweepEvery: time.Millisecond,
+		Pipeline: pipelined, MaxActivations: 5, GuestMemory: 20, InstanceIdle: time.Millisecond, SweepEvery: time.Millisecond,
 		Limits: host.Limits{IdleTimeout: time.Millisecond, Instances: 3},
 	})
 	deploy := func(placement string) {

@@ -54,8 +54,7 @@ func TestTraces(t *testing.T) {
 func runTrace(t *testing.T, script string) string {
 	tr := &trace{store: newFakeStore(), world: hosttest.New(), out: &output{}, gate: newGate()}
 	h, err := host.New(host.Config{
-		InstancesAhead: -1,
-		Committer:      tr.store, Modules: tr.world, Engine: tr.world,
+		Committer: tr.store, Modules: tr.world, Engine: tr.world,
 		Events: tr.events(), SettleGrace: 2 * time.Second,
 		Limits: host.Limits{StateBytes: 200},
 	})

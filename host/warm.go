@@ -43,11 +43,11 @@ func (h *Host) warmTurn(ctx *turnContext, a *activation, c *call, s *served, rea
 	t.activation = a
 	c.stats.runs++
 	err = t.run(ctx, in, s.migration(l))
-	ran := h.cfg.Clock()
+	ran := time.Now()
 	h.giveBack(a, in, err, ran)
 	o := outcome{under: s, resting: true, ended: ran}
 	if err == nil {
-		if err = ctx.errAt(h.realTime(ran)); err == nil {
+		if err = ctx.errAt(ran); err == nil {
 			o.sealed, err = t.seal(s, l)
 		}
 	}
@@ -176,7 +176,7 @@ func (h *Host) instanceFor(ctx context.Context, a *activation, s *served) (*inst
 	if !s.dedicated {
 		return s.pool.acquire(ctx)
 	}
-	in, err := s.pool.takeDedicated(ctx)
+	in, err := s.pool.make(ctx, true)
 	if err != nil {
 		return nil, err
 	}

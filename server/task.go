@@ -146,7 +146,6 @@ func (t *task) reusable() bool { return t.quiet && t.begun != nil && !t.context.
 
 // recycle gives back a reusable task, whose begin has returned.
 func (t *task) recycle() {
-	t.begun.Release()
 	tasks := &t.st.s.tasks
 	*t = task{}
 	tasks.Put(t)

@@ -31,14 +31,12 @@ type Commits struct {
 	lanes[Work]
 	ctx    context.Context
 	store  Committer
-	clock  func() time.Time
 	groups sync.Pool // of *[]actor.Commit
 }
 
-// NewCommits returns a pipeline of commits to a store, all of which get ctx. The
-// clock says when answers came.
-func NewCommits(ctx context.Context, cfg Config, store Committer, clock func() time.Time) *Commits {
-	c := &Commits{ctx: ctx, store: store, clock: clock}
+// NewCommits returns a pipeline of commits to a store, all of which get ctx.
+func NewCommits(ctx context.Context, cfg Config, store Committer) *Commits {
+	c := &Commits{ctx: ctx, store: store}
 	c.groups.New = func() any { return new([]actor.Commit) }
 	c.init(cfg.WithDefaults(), Work.Size, c.commit, c.refuseWork)
 	return c
@@ -53,7 +51,7 @@ func (c *Commits) Submit(w Work) error { return c.put(w, false) }
 // then. It saves the two changes of goroutine that an idle machine feels most.
 func (c *Commits) Bring(w Work) error { return c.put(w, true) }
 
-func (c *Commits) refuseWork(w Work, err error) { w.Done(err, c.clock()) }
+func (c *Commits) refuseWork(w Work, err error) { w.Done(err, time.Now()) }
 
 // Stalled reports whether the store has answered nothing for Config.StallAfter
 // while commits waited.
@@ -73,7 +71,7 @@ func (c *Commits) commit(group []Work, answered func()) {
 	}
 	errs := c.store.Commit(c.ctx, *commits)
 	answered()
-	now := c.clock()
+	now := time.Now()
 	clear(*commits)
 	*commits = (*commits)[:0]
 	c.groups.Put(commits)

@@ -181,7 +181,7 @@ func runTrace(t *testing.T, script string) string {
 	s := &fakeStore{}
 	ctx, end := context.WithCancel(t.Context())
 	cfg := Config{Lanes: 2, GroupRows: 3, GroupBytes: 100, QueueRows: 6, QueueBytes: 250}
-	commits, loads := NewCommits(ctx, cfg, s, time.Now), NewLoads(ctx, cfg, s)
+	commits, loads := NewCommits(ctx, cfg, s), NewLoads(ctx, cfg, s)
 	leave := map[string]context.CancelFunc{}
 	answer := func(id string, err error) {
 		s.mu.Lock()
@@ -297,7 +297,7 @@ func TestEachIsAnsweredOnce(t *testing.T) {
 		}
 		return errs
 	})
-	c := NewCommits(t.Context(), Config{Lanes: 3, GroupRows: 16, QueueRows: callers / 2}, store, time.Now)
+	c := NewCommits(t.Context(), Config{Lanes: 3, GroupRows: 16, QueueRows: callers / 2}, store)
 	var refused atomic.Int64
 	var group sync.WaitGroup
 	for caller := range callers {
@@ -345,7 +345,7 @@ func (w *versioned) Commit() actor.Commit { return actor.Commit{Key: w.key, Read
 func TestBring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := &fakeStore{}
-		c := NewCommits(t.Context(), Config{Lanes: 1}, first, time.Now)
+		c := NewCommits(t.Context(), Config{Lanes: 1}, first)
 		answered := make(chan string, 3)
 		bring := func(id string) {
 			w := &work{key: key(id), done: func(err error) { answered <- fmt.Sprint(id, " ", err) }}

@@ -18,12 +18,10 @@ import (
 // other.
 const ColdRole = "in-host-cold"
 
-// ColdSpec says how many, and with how many instances made ahead of need (0: the
-// host's default, negative: none).
+// ColdSpec says how many.
 type ColdSpec struct {
-	Dir, Wasm      string
-	Actors         int
-	InstancesAhead int
+	Dir, Wasm string
+	Actors    int
 }
 
 // ColdResult is what an activation with its first turn took, which reads and
@@ -46,7 +44,7 @@ func Cold(ctx context.Context, s ColdSpec) (res ColdResult, err error) {
 	}
 	defer func() { err = p.end(err) }()
 	cfg := p.host
-	cfg.MaxActivations, cfg.InstancesAhead = 2*s.Actors, s.InstancesAhead
+	cfg.MaxActivations = 2 * s.Actors
 	during := func(body func(call func(method string, n int) error) error) error {
 		h, err := host.New(cfg)
 		if err != nil {

@@ -88,7 +88,7 @@ func (s Spec) call(h *host.Host) load.Call {
 func (s Spec) begin(h *host.Host) load.Begin {
 	invocation := s.invocations()
 	return func(ctx context.Context, worker, target, n int, done func(error)) {
-		h.Begin(ctx, invocation(worker, target, n), receiver(done)).Release()
+		h.Begin(ctx, invocation(worker, target, n), receiver(done))
 	}
 }
 

@@ -23,24 +23,18 @@ func cold(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 		return err
 	}
 	for run := range r.Runs {
-		for _, ahead := range []int{-1, 0} {
-			dir, remove, err := r.Folder()
-			if err != nil {
-				return err
-			}
-			res, err := role.Call[inhost.ColdResult](ctx, inhost.ColdRole,
-				inhost.ColdSpec{Dir: dir, Wasm: module, Actors: r.Count(coldActors), InstancesAhead: ahead})
-			remove()
-			if err != nil {
-				return err
-			}
-			if ahead < 0 {
-				rec.Note("run %d, no instances made ahead of need: median %s, p99 %s", run+1, res.P50, res.P99)
-				continue
-			}
-			rec.Note("run %d: median %s, p99 %s", run+1, res.P50, res.P99)
-			rec.Compare("median", float64(res.P50)/1e3, float64(coldLimit)/1e3)
+		dir, remove, err := r.Folder()
+		if err != nil {
+			return err
 		}
+		res, err := role.Call[inhost.ColdResult](ctx, inhost.ColdRole,
+			inhost.ColdSpec{Dir: dir, Wasm: module, Actors: r.Count(coldActors)})
+		remove()
+		if err != nil {
+			return err
+		}
+		rec.Note("run %d: median %s, p99 %s", run+1, res.P50, res.P99)
+		rec.Compare("median", float64(res.P50)/1e3, float64(coldLimit)/1e3)
 	}
 	return nil
 }
