@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -153,7 +152,6 @@ func newRig(t *testing.T, module []byte) *rig {
 			defer r.mu.Unlock()
 			r.logs = append(r.logs, l)
 		}},
-		Clock: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC) },
 	})
 	if err != nil {
 		t.Fatal(err)
