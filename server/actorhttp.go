@@ -59,7 +59,6 @@ func (s *Server) serveActor(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	// A guest chooses the content type: a page of its making must not run
 	// scripts in this server's name.
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	_, _ = w.Write(reply.Payload.Data) // fails only with the connection; the turn is committed
 }
@@ -70,6 +69,9 @@ func (s *Server) invocationOf(r *http.Request) (actor.Invocation, error) {
 	inv := actor.Invocation{ID: requestID(r.Context())}
 	var err error
 	if inv.Key, inv.Method, err = parseActorPath(r.URL.EscapedPath()); err != nil {
+		return inv, err
+	}
+	if err := exchangeOf(r.Context()).caller.requireApp(inv.Key.App); err != nil {
 		return inv, err
 	}
 	switch v := r.Header.Get(headerConsistency); v {
@@ -229,7 +231,6 @@ func writeFailure(w http.ResponseWriter, f failure, requestID string) {
 	h.Set("Content-Type", actor.ContentTypeJSON)
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
 	if seconds := retryAfterOf(d); seconds != "" {
 		h.Set(headerRetryAfter, seconds)
 	}

@@ -12,13 +12,19 @@ import (
 
 // admission decides who may speak; doc.go says by which rules. It is immutable.
 type admission struct {
-	// tokenSum is the hash of the token asked for; nil if none is. Hashes are
-	// compared, so that the time taken tells neither content nor length.
-	tokenSum *[sha256.Size]byte
-	origins  []string // allowed ones
+	// tokens are those asked for; none if none is.
+	tokens  []admittedToken
+	origins []string // allowed ones
 	// loopbackNamesOnly refuses requests for any other host name.
 	loopbackNamesOnly bool
 	scheme            string // of the server's own origin
+}
+
+// admittedToken is a token by its hash. Hashes are compared, all of them, so that
+// the time taken tells neither content nor length nor which it was.
+type admittedToken struct {
+	sum [sha256.Size]byte
+	caller
 }
 
 func newAdmission(c Config) admission {
@@ -26,9 +32,8 @@ func newAdmission(c Config) admission {
 	for _, o := range c.AllowedOrigins {
 		a.origins = append(a.origins, strings.ToLower(o))
 	}
-	if c.Token != "" {
-		sum := sha256.Sum256([]byte(c.Token))
-		a.tokenSum = &sum
+	for _, t := range c.tokens() {
+		a.tokens = append(a.tokens, admittedToken{sha256.Sum256([]byte(t.Secret)), caller{t.Name, t.Role, t.App}})
 	}
 	if c.TLS.CertFile != "" {
 		a.scheme = "https"
@@ -37,31 +42,49 @@ func newAdmission(c Config) admission {
 	return a
 }
 
-// admit returns nil, or why the request is refused.
-func (a *admission) admit(r *http.Request) *requestError {
-	if a.tokenSum != nil {
+// admit returns who the request is from, or why it is refused.
+func (a *admission) admit(r *http.Request) (caller, *requestError) {
+	if len(a.tokens) > 0 {
 		return a.checkToken(r)
 	}
 	if a.loopbackNamesOnly && !isLoopbackName(hostName(r.Host)) {
-		return &requestError{kindHostRefused, "this server takes requests for loopback names only, like localhost; " +
+		return caller{}, &requestError{kindHostRefused, "this server takes requests for loopback names only, like localhost; " +
 			"give it a token, or start it with --insecure, to reach it by another name"}
 	}
-	if origin := r.Header.Get("Origin"); origin != "" && !a.originAllowed(origin, r.Host) {
-		return &requestError{kindOriginRefused, "pages of this origin may not call this server; allow its origin with --cors-origin"}
+	if !a.pageAllowed(r) {
+		return caller{}, &requestError{kindOriginRefused, "pages of this origin may not call this server; allow its origin with --cors-origin"}
 	}
-	return nil
+	return anyone, nil
 }
 
-func (a *admission) checkToken(r *http.Request) *requestError {
+func (a *admission) checkToken(r *http.Request) (caller, *requestError) {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return &requestError{kindUnauthenticated, "a token is needed; send it as Authorization: Bearer TOKEN"}
+		return caller{}, &requestError{kindUnauthenticated, "a token is needed; send it as Authorization: Bearer TOKEN"}
 	}
 	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	if subtle.ConstantTimeCompare(sum[:], a.tokenSum[:]) != 1 {
-		return &requestError{kindUnauthenticated, "the token is not the one that this server asks for"}
+	found := -1
+	for i := range a.tokens {
+		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(sum[:], a.tokens[i].sum[:]), i, found)
 	}
-	return nil
+	if found < 0 {
+		return caller{}, &requestError{kindUnauthenticated, "the token is none of those that this server asks for"}
+	}
+	return a.tokens[found].caller, nil
+}
+
+// pageAllowed reports whether a request is of no web page, or of one that may
+// call. Browsers say nothing of the origin where a page only embeds what it asks
+// for, like an image, but whether it is the server's own.
+func (a *admission) pageAllowed(r *http.Request) bool {
+	if origin := r.Header.Get("Origin"); origin != "" {
+		return a.originAllowed(origin, r.Host)
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin": // no browser, the user, the server itself
+		return true
+	}
+	return slices.Contains(a.origins, "*")
 }
 
 func (a *admission) originAllowed(origin, host string) bool {

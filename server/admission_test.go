@@ -1,7 +1,9 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -157,5 +159,75 @@ func TestCORS(t *testing.T) {
 	a = do(t, c, "PUT", f.url+actorPath(key("a"), "Add"), "1", "Origin", origin)
 	if a.StatusCode != http.StatusUnauthorized || a.Header.Get("Access-Control-Allow-Origin") != origin {
 		t.Errorf("%s %v", a.Status, a.Header)
+	}
+}
+
+// TestPagesThatEmbed: a page that only embeds what it asks for, like an image,
+// sends no origin. Its browser says where it comes from.
+func TestPagesThatEmbed(t *testing.T) {
+	for _, tt := range []struct {
+		site, origin string
+		allowed      []string
+		want         bool
+	}{
+		{"", "", nil, true}, {"none", "", nil, true}, {"same-origin", "", nil, true},
+		{"cross-site", "", nil, false}, {"same-site", "", nil, false}, {"new-site", "", nil, false},
+		{"cross-site", "", []string{"https://app.example"}, false},
+		{"cross-site", "https://app.example", []string{"https://app.example"}, true},
+		{"same-site", "https://app.example", []string{"https://app.example"}, true},
+		{"cross-site", "https://evil.example", []string{"https://app.example"}, false},
+		{"cross-site", "", []string{"*"}, true},
+	} {
+		f := start(t, func(c *Config) { c.AllowedOrigins = tt.allowed })
+		query := "/greenroom.v1.ActorService/Query?encoding=json&message=" + url.QueryEscape(`{"actor":{"type":"T","id":"a"},"method":"Get"}`)
+		for _, path := range []string{actorPath(key("a"), "Get"), query} {
+			headers := []string{"Sec-Fetch-Site", tt.site}
+			if tt.origin != "" {
+				headers = append(headers, "Origin", tt.origin)
+			}
+			a := do(t, client(t, false), "GET", f.url+path, "", headers...)
+			if _, called := f.host.last(); called != tt.want || (a.StatusCode == http.StatusOK) != tt.want {
+				t.Errorf("%s %+v: called %v, %s", path, tt, called, a.Status)
+			}
+		}
+		// Whether the server lives is no secret.
+		if a := do(t, client(t, false), "GET", f.url+"/healthz", "", "Sec-Fetch-Site", tt.site); a.StatusCode != http.StatusOK {
+			t.Errorf("/healthz from %q: %s", tt.site, a.Status)
+		}
+	}
+}
+
+// TestAnswersStayWithTheirOrigin: whatever is answered says that it is not for
+// other pages to embed, nor for a browser to take for something else.
+func TestAnswersStayWithTheirOrigin(t *testing.T) {
+	f := start(t, nil)
+	for _, r := range [][2]string{
+		{"GET", "/healthz"}, {"GET", "/readyz"}, {"GET", "/metrics"}, {"GET", "/nothing"}, {"GET", actorPath(key("a"), "Get")},
+		{"PUT", actorPath(key("a"), "Get")}, {"GET", actorPath(key("a"), "Add")}, {"POST", "/greenroom.v1.ActorService/Query"},
+		{"POST", "/greenroom.v1.LogService/Tail"}, {"OPTIONS", "/healthz"},
+	} {
+		a := do(t, client(t, false), r[0], f.url+r[1], "{}", "Content-Type", "application/json")
+		if a.Header.Get("X-Content-Type-Options") != "nosniff" || a.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" {
+			t.Errorf("%v: %s %v", r, a.Status, a.Header)
+		}
+	}
+}
+
+// TestPathsHaveOneForm: what only decodes to a path that is served is another.
+func TestPathsHaveOneForm(t *testing.T) {
+	f := start(t, nil)
+	for _, path := range []string{
+		"/greenroom.v1.ActorService/Query", "/healthz", "/metrics", "/grpc.health.v1.Health/Check", "/v2.0/actors/default/T/a/method/Get",
+	} {
+		for at := 1; at < len(path); at++ {
+			if strings.HasPrefix(path, actorsPrefix) && at >= len(actorsPrefix) {
+				break // what follows is the caller's to encode
+			}
+			encoded := fmt.Sprintf("%s%%%02X%s", path[:at], path[at], path[at+1:])
+			a := do(t, client(t, false), "GET", f.url+encoded, "", "Content-Type", "application/json")
+			if a.StatusCode != http.StatusNotFound || a.failure(t).Kind != "path_not_found" {
+				t.Fatalf("%s: %s %s", encoded, a.Status, a.body)
+			}
+		}
 	}
 }

@@ -2,9 +2,12 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 )
 
 // syncBuffer is a log that tests may read while it is written.
@@ -108,4 +112,36 @@ func wantError(tb testing.TB, err error, code connect.Code, kind actor.Kind) {
 	if c, d := detailOf(tb, err); c != code || d.GetKind() != string(kind) {
 		tb.Errorf("got %v, kind %s; want %v, kind %s: %v", c, d.GetKind(), code, kind, err)
 	}
+}
+
+// bearer sends a token with every call.
+type bearer string
+
+func (b bearer) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		req.Header().Set("Authorization", "Bearer "+string(b))
+		return next(ctx, req)
+	}
+}
+
+func (b bearer) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
+		conn := next(ctx, spec)
+		conn.RequestHeader().Set("Authorization", "Bearer "+string(b))
+		return conn
+	}
+}
+
+func (bearer) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return next
+}
+
+// openUpload opens an upload with a token.
+func openUpload(tb testing.TB, f *fixture, token string) *connect.BidiStreamForClient[greenroomv1.UploadRequest, greenroomv1.UploadResponse] {
+	tb.Helper()
+	return greenroomv1connect.NewModuleServiceClient(client(tb, true), f.url, connect.WithInterceptors(bearer(token))).Upload(tb.Context())
+}
+
+func addressOf(hostPort string) net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(hostPort))
 }

@@ -35,14 +35,17 @@ const (
 // means its default.
 type Config struct {
 	// Addr is the host and port to listen on; port 0 takes a free one. Any
-	// address but loopback also needs Token, TLS.ClientCAFile or Insecure.
+	// address but loopback also needs a token, TLS.ClientCAFile or Insecure.
 	// Defaults to [DefaultAddr].
 	Addr string
 	// TLS makes the server speak TLS. Its zero value is plain text.
 	TLS TLSConfig
 	// Token is what callers must send as "Authorization: Bearer TOKEN", to
-	// everything but the health endpoints. Empty: no token is asked for.
+	// everything but the health endpoints; it has [RoleAdmin], in all apps. Empty,
+	// and without Tokens: no token is asked for.
 	Token string
+	// Tokens are further ones, each with a role. Defaults to none.
+	Tokens []Token
 	// Insecure permits to listen on any address without a token or client
 	// certificates, and takes requests for any host name.
 	Insecure bool
@@ -207,10 +210,8 @@ func (c Config) validate() error {
 			return fmt.Errorf("server: Config.%s is negative; give a positive one, or 0 for the default", f.name)
 		}
 	}
-	for i := range len(c.Token) {
-		if c.Token[i] <= ' ' || c.Token[i] > '~' {
-			return fmt.Errorf("server: Config.Token has the byte %#02x at %d; use visible ASCII characters only", c.Token[i], i)
-		}
+	if err := c.validateTokens(); err != nil {
+		return err
 	}
 	for _, o := range c.AllowedOrigins {
 		if err := validateOrigin(o); err != nil {
@@ -255,7 +256,7 @@ func (c Config) validateListener() error {
 }
 
 // authenticated reports whether callers must prove who they are.
-func (c Config) authenticated() bool { return c.Token != "" || c.TLS.ClientCAFile != "" }
+func (c Config) authenticated() bool { return len(c.tokens()) > 0 || c.TLS.ClientCAFile != "" }
 
 // isLoopbackName reports whether host, without a port, names this machine to
 // itself. Other names are not looked up: what they resolve to can change.

@@ -30,6 +30,8 @@
 // here or in the host, and otherwise given up to the host, which answers what
 // became of it.
 //
+// What waits for news (health's Watch, Tail) is bounded in number.
+//
 // # Memory of other requests
 //
 // What has been read of bodies counts until their requests are answered, compressed
@@ -42,7 +44,9 @@
 //
 // The server listens on loopback unless it asks for a bearer token, for client
 // certificates, or was told with Insecure that neither is wanted: [New] refuses
-// anything else. Where both a token and client certificates are configured, both
+// anything else. There may be many tokens, each with a role and perhaps for one
+// app only: a route says what role it needs, or, having none, is for admins, and
+// an interceptor finds the app in each message. Where both a token and client certificates are configured, both
 // are needed. Health answers without a token, but client certificates are part
 // of TLS and so needed for everything.
 //
@@ -50,7 +54,8 @@
 // certificates by themselves. So, unless a token is asked for:
 //
 //   - a request with an Origin is refused unless that origin is allowed or is
-//     the server itself;
+//     the server itself; so is one without, if its Sec-Fetch-Site says that a page
+//     of another origin embeds the answer;
 //   - on loopback without client certificates, a request for a host name that is
 //     not a loopback name is refused, which is what DNS rebinding looks like. A
 //     reverse proxy on the same machine that passes a public host name on needs

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"connectrpc.com/connect"
 
@@ -15,20 +16,21 @@ import (
 
 // The kinds that are not conditions of package actor.
 const (
-	kindInvalidArgument actor.Kind = "invalid_argument"
-	kindInvalidModule   actor.Kind = "invalid_module"
-	kindStateTooLarge   actor.Kind = "state_too_large"
-	kindOutOfFuel       actor.Kind = "out_of_fuel"
-	kindGuestError      actor.Kind = "guest_error"
-	kindUnauthenticated actor.Kind = "unauthenticated"
-	kindOriginRefused   actor.Kind = "origin_refused"
-	kindHostRefused     actor.Kind = "host_refused"
-	kindPathNotFound    actor.Kind = "path_not_found"
-	kindServiceNotFound actor.Kind = "service_not_found"
-	kindMethodRefused   actor.Kind = "http_method_refused"
-	kindBodyTimeout     actor.Kind = "body_timeout"
-	kindStreamFull      actor.Kind = "stream_full"
-	kindInternal        actor.Kind = "internal"
+	kindInvalidArgument  actor.Kind = "invalid_argument"
+	kindInvalidModule    actor.Kind = "invalid_module"
+	kindStateTooLarge    actor.Kind = "state_too_large"
+	kindOutOfFuel        actor.Kind = "out_of_fuel"
+	kindGuestError       actor.Kind = "guest_error"
+	kindUnauthenticated  actor.Kind = "unauthenticated"
+	kindPermissionDenied actor.Kind = "permission_denied"
+	kindOriginRefused    actor.Kind = "origin_refused"
+	kindHostRefused      actor.Kind = "host_refused"
+	kindPathNotFound     actor.Kind = "path_not_found"
+	kindServiceNotFound  actor.Kind = "service_not_found"
+	kindMethodRefused    actor.Kind = "http_method_refused"
+	kindBodyTimeout      actor.Kind = "body_timeout"
+	kindStreamFull       actor.Kind = "stream_full"
+	kindInternal         actor.Kind = "internal"
 )
 
 // serverKinds are the kinds above that have one row each in docs/errors.md.
@@ -37,7 +39,7 @@ func serverKinds() []actor.Kind {
 		kindInvalidArgument, kindInvalidModule, kindStateTooLarge, kindOutOfFuel, kindGuestError,
 		actor.Kind(actor.TrapUnreachable), actor.Kind(actor.TrapStack),
 		actor.Kind(actor.TrapMemory), actor.Kind(actor.TrapProtocol),
-		kindUnauthenticated, kindOriginRefused, kindHostRefused, kindPathNotFound,
+		kindUnauthenticated, kindPermissionDenied, kindOriginRefused, kindHostRefused, kindPathNotFound,
 		kindServiceNotFound, kindMethodRefused, kindBodyTimeout, kindStreamFull, kindInternal,
 	}
 }
@@ -95,7 +97,7 @@ func answerOf(kind actor.Kind) answer {
 		return answer{connect.CodeDataLoss, http.StatusInternalServerError}
 	case kindUnauthenticated:
 		return answer{connect.CodeUnauthenticated, http.StatusUnauthorized}
-	case kindOriginRefused, kindHostRefused:
+	case kindPermissionDenied, kindOriginRefused, kindHostRefused:
 		return answer{connect.CodePermissionDenied, http.StatusForbidden}
 	default: // the kinds of traps, and kindInternal
 		return answer{connect.CodeInternal, http.StatusInternalServerError}
@@ -167,8 +169,29 @@ func failureOf(err error, showStack bool) failure {
 		err = turn.Err
 	}
 	f := describe(err, detail, showStack)
+	f.message = bounded(f.message, maxMessage)
+	detail.Stack = bounded(detail.GetStack(), maxStack)
 	f.detail = detail
 	return f
+}
+
+const (
+	// maxMessage, maxStack and maxFault are how much of a text an answer has, and
+	// maxFaults how many faults: guests and uploads choose what stands in them.
+	// In bytes.
+	maxMessage = 8 << 10
+	maxStack   = 64 << 10
+	maxFault   = 1 << 10
+	maxFaults  = 100
+)
+
+// bounded returns text, or the first limit bytes of it with a mark.
+func bounded(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	const mark = " […]"
+	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
 }
 
 // describe fills in detail's kind and what belongs to it.
@@ -211,10 +234,13 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 	case errors.As(err, &fuel):
 		return of(kindOutOfFuel, fuel.Error())
 	case errors.As(err, &invalid):
-		for _, fault := range invalid.Faults {
+		said := &actor.InvalidModuleError{}
+		for _, fault := range invalid.Faults[:min(len(invalid.Faults), maxFaults)] {
+			fault = actor.Fault{Code: bounded(fault.Code, maxFault), Message: bounded(fault.Message, maxFault)}
+			said.Faults = append(said.Faults, fault)
 			detail.Faults = append(detail.Faults, &greenroomv1.ModuleFault{Code: fault.Code, Message: fault.Message})
 		}
-		return of(kindInvalidModule, invalid.Error())
+		return of(kindInvalidModule, said.Error())
 	case errors.As(err, &own):
 		switch own.kind {
 		case kindStreamFull, actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind():

@@ -7,11 +7,14 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -144,5 +147,28 @@ func TestGuestStatusesAreConnects(t *testing.T) {
 		if a.status < 400 || a.status > 599 {
 			t.Errorf("status %d became HTTP %d", s, a.status)
 		}
+	}
+}
+
+// TestTextsOfStrangersAreBounded: what guests and uploads have to say never makes
+// an answer that no client takes.
+func TestTextsOfStrangersAreBounded(t *testing.T) {
+	long := strings.Repeat("é", 64<<10)
+	invalid := &actor.InvalidModuleError{Faults: slices.Repeat([]actor.Fault{{Code: long, Message: long}}, 1000)}
+	for _, err := range []error{
+		invalid, &actor.GuestError{Message: long}, &actor.TrapError{Kind: actor.TrapUnreachable, Message: long, Stack: long},
+		&actor.ArgumentError{Field: "x", Problem: long}, fmt.Errorf("%w: %s", actor.ErrMethodNotFound, long),
+	} {
+		f := failureOf(err, true)
+		size := proto.Size(f.detail) + len(f.message)
+		if size > maxMessage+maxStack+maxFaults*(2*maxFault+16) || !utf8.ValidString(f.message) || !strings.HasSuffix(f.message, "[…]") {
+			t.Errorf("%T: %d bytes", err, size)
+		}
+	}
+	if f := failureOf(invalid, false); len(f.detail.GetFaults()) != maxFaults || len(f.detail.GetFaults()[0].GetMessage()) > maxFault {
+		t.Errorf("%d faults", len(f.detail.GetFaults()))
+	}
+	if f := failureOf(&actor.GuestError{Message: "short"}, false); f.message != "short" {
+		t.Errorf("%q", f.message)
 	}
 }

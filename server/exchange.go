@@ -29,7 +29,8 @@ type exchange struct {
 	route   *route
 	control *http.ResponseController
 	id      string
-	status  int // as sent; 0 until then
+	caller  caller // once it is admitted
+	status  int    // as sent; 0 until then
 
 	// joined is the first part of a message that waits for the rest, on
 	// long-lived routes: HTTP/2 would make a frame of each part.
@@ -73,7 +74,7 @@ func (s *Server) bodyDeadline() time.Time { return s.conf.Clock().Add(s.conf.Bod
 
 // ServeHTTP serves one exchange.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	route := s.routes.find(r.URL.Path)
+	route := s.routes.find(r.URL.EscapedPath())
 	if !route.streaming {
 		s.conf.Calls.Enter()
 		defer s.conf.Calls.Leave()
@@ -87,7 +88,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		body:           r.Body,
 		bodyLeft:       route.maxBody,
 	}
-	w.Header().Set(headerRequestID, x.id)
+	h := w.Header()
+	h.Set(headerRequestID, x.id)
+	// A browser takes an answer for nothing but what it says that it is, and gives
+	// it to no page of another origin, unless CORS lets it.
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	began := s.conf.Clock()
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	if r.Body != nil && r.Body != http.NoBody {
@@ -96,9 +102,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		took := s.conf.Clock().Sub(began)
 		route.metrics.served(x.status, took)
-		if s.log.Enabled(r.Context(), slog.LevelDebug) {
-			s.log.LogAttrs(r.Context(), slog.LevelDebug, "request served",
-				slog.String("request_id", x.id), slog.String("method", r.Method), slog.String("route", route.name),
+		level := slog.LevelDebug
+		if x.caller.name != "" && route.role >= RoleDeploy {
+			level = slog.LevelInfo // who changes what runs is on record
+		}
+		if s.log.Enabled(r.Context(), level) {
+			s.log.LogAttrs(r.Context(), level, "request served",
+				slog.String("request_id", x.id), slog.String("token", x.caller.name), slog.String("method", r.Method), slog.String("route", route.name),
 				slog.String("protocol", r.Proto), slog.String("remote", r.RemoteAddr),
 				slog.Int("status", x.status), slog.Duration("took", took))
 		}

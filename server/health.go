@@ -24,16 +24,24 @@ import (
 type health struct {
 	log *slog.Logger
 
+	watchers places
+
 	mu      sync.Mutex
 	err     error         // nil: ready
 	changed chan struct{} // closed and replaced when err changes
 	stopped bool
 }
 
+// maxWatchers is how many may watch at once; anybody may, without a token.
+const maxWatchers = 100
+
 var _ healthv1connect.HealthHandler = (*health)(nil)
 
 func newHealth(log *slog.Logger) *health {
-	return &health{log: log, err: errNotChecked, changed: make(chan struct{})}
+	return &health{
+		log: log, err: errNotChecked, changed: make(chan struct{}),
+		watchers: places{limit: maxWatchers, what: "watchers of health"},
+	}
 }
 
 var (
@@ -103,6 +111,10 @@ func (h *health) Check(_ context.Context, req *connect.Request[healthv1.HealthCh
 
 // Watch implements the gRPC health protocol. It ends when the server stops.
 func (h *health) Watch(ctx context.Context, req *connect.Request[healthv1.HealthCheckRequest], stream *connect.ServerStream[healthv1.HealthCheckResponse]) error {
+	if err := h.watchers.enter(); err != nil {
+		return err
+	}
+	defer h.watchers.leave()
 	known := knownService(req.Msg.GetService())
 	for {
 		now := h.now()

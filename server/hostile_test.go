@@ -17,6 +17,8 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	healthv1 "github.com/greenroom-run/greenroom/api/gen/grpc/health/v1"
+	"github.com/greenroom-run/greenroom/api/gen/grpc/health/v1/healthv1connect"
 	"github.com/greenroom-run/greenroom/api/invokestream"
 )
 
@@ -180,4 +182,33 @@ func TestClientsThatNeverRead(t *testing.T) {
 			t.Errorf("%d streams still have %d bytes in flight", f.streams.count.Load(), f.streams.bytes.Load())
 		}
 	})
+}
+
+// TestEndlessStreamsAreBounded: those that wait for news, with or without a token.
+func TestEndlessStreamsAreBounded(t *testing.T) {
+	f := start(t, nil)
+	watch := func(ctx context.Context) error {
+		st, err := healthv1connect.NewHealthClient(client(t, true), f.url).Watch(ctx, connect.NewRequest(&healthv1.HealthCheckRequest{}))
+		if err == nil && !st.Receive() {
+			err = st.Err()
+		}
+		return err
+	}
+	tail := func(ctx context.Context) error {
+		st, err := greenroomv1connect.NewLogServiceClient(client(t, true), f.url).Tail(ctx, connect.NewRequest(&greenroomv1.TailRequest{Follow: true}))
+		if err == nil && !st.Receive() {
+			err = st.Err()
+		}
+		return err
+	}
+	for name, open := range map[string]func(context.Context) error{"watch": watch, "tail": tail} {
+		ctx, cancel := context.WithCancel(t.Context())
+		for range maxWatchers {
+			if err := open(ctx); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		wantError(t, open(t.Context()), connect.CodeResourceExhausted, kindStreamFull)
+		cancel()
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/invokestream"
 )
 
 // errorInterceptor sends every error of a handler, and of what is between it and
@@ -21,7 +22,7 @@ type errorInterceptor struct{ s *Server }
 // WrapUnary implements [connect.Interceptor].
 func (i *errorInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		if err := carriedError(req.Any()); err != nil {
+		if err := errors.Join(carriedError(req.Any()), requireApp(ctx, req.Any())); err != nil {
 			return nil, i.s.rpcError(ctx, err)
 		}
 		res, err := next(ctx, req)
@@ -40,21 +41,54 @@ func (i *errorInterceptor) WrapStreamingClient(next connect.StreamingClientFunc)
 // WrapStreamingHandler implements [connect.Interceptor].
 func (i *errorInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		if err := next(ctx, carryingConn{conn}); err != nil {
+		if err := next(ctx, checkedConn{ctx, conn}); err != nil {
 			return i.s.rpcError(ctx, err)
 		}
 		return nil
 	}
 }
 
-// carryingConn finds messages that could not be decoded.
-type carryingConn struct{ connect.StreamingHandlerConn }
+// checkedConn finds messages that could not be decoded, or that are not for their
+// caller to send.
+type checkedConn struct {
+	ctx context.Context
+	connect.StreamingHandlerConn
+}
 
-func (c carryingConn) Receive(msg any) error {
+func (c checkedConn) Receive(msg any) error {
 	if err := c.StreamingHandlerConn.Receive(msg); err != nil {
 		return err
 	}
-	return carriedError(msg)
+	if err := carriedError(msg); err != nil {
+		return err
+	}
+	return requireApp(c.ctx, msg)
+}
+
+// requireApp refuses a message that speaks of another app than its caller may. A
+// kind of message that it does not know is refused to callers of one app.
+func requireApp(ctx context.Context, msg any) error {
+	x := exchangeOf(ctx)
+	if x == nil || x.caller.app == "" {
+		return nil
+	}
+	switch m := msg.(type) {
+	case interface{ GetApp() string }:
+		return x.caller.requireApp(appOf(m.GetApp()))
+	case interface{ GetActor() *greenroomv1.ActorKey }:
+		return x.caller.requireApp(appOf(m.GetActor().GetApp()))
+	case *greenroomv1.UploadRequest:
+		if h := m.GetHeader(); h != nil { // which comes before all chunks
+			return x.caller.requireApp(appOf(h.GetApp()))
+		}
+		return nil
+	case invokestream.Frame:
+		return nil // each invocation is looked at on its own
+	}
+	if x.route.appless {
+		return nil
+	}
+	return x.caller.requireEverywhere()
 }
 
 // rpcError is err as the protocols send it.

@@ -115,13 +115,27 @@ func (l *Logs) lost(r *logReader) uint64 {
 	return n
 }
 
-// logService is LogService over [Logs].
-type logService struct{ logs *Logs }
+// maxReaders is how many may read logs at once, each of whom has a queue.
+const maxReaders = 100
 
-var _ greenroomv1connect.LogServiceHandler = logService{}
+// logService is LogService over [Logs].
+type logService struct {
+	logs    *Logs
+	readers places
+}
+
+func newLogService(logs *Logs) *logService {
+	return &logService{logs: logs, readers: places{limit: maxReaders, what: "readers of logs"}}
+}
+
+var _ greenroomv1connect.LogServiceHandler = (*logService)(nil)
 
 // Tail implements LogService.
-func (s logService) Tail(ctx context.Context, req *connect.Request[greenroomv1.TailRequest], stream *connect.ServerStream[greenroomv1.TailResponse]) error {
+func (s *logService) Tail(ctx context.Context, req *connect.Request[greenroomv1.TailRequest], stream *connect.ServerStream[greenroomv1.TailResponse]) error {
+	if err := s.readers.enter(); err != nil {
+		return err
+	}
+	defer s.readers.leave()
 	r := &logReader{req: req.Msg, lines: make(chan logLine, readerQueue)}
 	past := s.logs.subscribe(r)
 	defer s.logs.unsubscribe(r)

@@ -279,6 +279,12 @@ func (m *Metrics) register(g Gauges) error {
 	return nil
 }
 
-func (m *Metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+// serveMetrics serves what is counted, of all apps.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	x := exchangeOf(r.Context())
+	if err := x.caller.requireEverywhere(); err != nil {
+		s.refuse(x.route, w, r, err)
+		return
+	}
+	promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 }

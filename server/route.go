@@ -30,8 +30,13 @@ type route struct {
 	maxMessage int64
 	// rpc says that errors are told in the RPC protocol of the request.
 	rpc bool
-	// open says that anybody may ask.
-	open bool
+	// open says that anybody may ask. Others need role; getRole instead, if it is
+	// set, for a GET.
+	open          bool
+	role, getRole Role
+	// appless says that what is asked for is of no app, and nothing that the
+	// callers of one may not know.
+	appless bool
 }
 
 // routes finds the route of a path. It is immutable.
@@ -41,11 +46,14 @@ type routes struct {
 	nothing *route
 }
 
-func (rs *routes) find(path string) *route {
-	if r, ok := rs.exact[path]; ok {
+// find takes the path as it was sent: what only decodes to a service's path is not
+// that path, so that who filters by path in front of the server and the server
+// agree.
+func (rs *routes) find(escaped string) *route {
+	if r, ok := rs.exact[escaped]; ok {
 		return r
 	}
-	if strings.HasPrefix(path, "/v2.0/") {
+	if strings.HasPrefix(escaped, "/v2.0/") {
 		return rs.actors
 	}
 	return rs.nothing
@@ -82,49 +90,50 @@ func (s *Server) newRoutes() *routes {
 	stream := small
 	stream.streaming = true
 
-	procedure := func(shape route, h http.Handler, names ...string) {
+	procedure := func(role Role, shape route, h http.Handler, names ...string) {
 		for _, name := range names {
 			r := shape
-			r.name, r.Handler, r.rpc, r.metrics = name, h, true, s.metrics.route(name)
+			r.name, r.Handler, r.rpc, r.role, r.metrics = name, h, true, role, s.metrics.route(name)
 			rs.exact[name] = &r
 		}
 	}
 	opts := s.handlerOptions(payload.maxBody, payload.bodyErr)
 
 	_, h := greenroomv1connect.NewActorServiceHandler(&actorService{s}, opts...)
-	procedure(payload, h,
-		greenroomv1connect.ActorServiceInvokeProcedure,
-		greenroomv1connect.ActorServiceQueryProcedure)
-	procedure(small, h,
+	procedure(RoleInvoke, payload, h, greenroomv1connect.ActorServiceInvokeProcedure)
+	procedure(RoleRead, payload, h, greenroomv1connect.ActorServiceQueryProcedure)
+	procedure(RoleRead, small, h,
 		greenroomv1connect.ActorServiceGetActorProcedure,
 		greenroomv1connect.ActorServiceListActorsProcedure,
-		greenroomv1connect.ActorServiceGetStateProcedure,
-		greenroomv1connect.ActorServiceDeleteActorProcedure)
+		greenroomv1connect.ActorServiceGetStateProcedure)
+	procedure(RoleDeploy, small, h, greenroomv1connect.ActorServiceDeleteActorProcedure)
 
 	invocations := route{maxBody: unbounded, longLived: true, maxMessage: max(payload.maxBody, minStreamMessage)}
 	_, h = greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.streamOptions(invocations.maxMessage, errPayloadTooLarge(invocations.maxMessage))...)
-	procedure(invocations, h, greenroomv1connect.ActorServiceInvokeStreamProcedure)
+	// Invocations that are not read-only need more, each for itself.
+	procedure(RoleRead, invocations, h, greenroomv1connect.ActorServiceInvokeStreamProcedure)
 
 	_, h = greenroomv1connect.NewModuleServiceHandler(newModuleService(s), s.handlerOptions(upload.maxBody, upload.bodyErr)...)
-	procedure(upload, h, greenroomv1connect.ModuleServiceUploadProcedure)
-	procedure(stream, h, greenroomv1connect.ModuleServiceDownloadProcedure)
-	procedure(small, h,
+	procedure(RoleDeploy, upload, h, greenroomv1connect.ModuleServiceUploadProcedure)
+	procedure(RoleRead, stream, h, greenroomv1connect.ModuleServiceDownloadProcedure)
+	procedure(RoleRead, small, h,
 		greenroomv1connect.ModuleServiceGetModuleProcedure,
 		greenroomv1connect.ModuleServiceListModulesProcedure,
-		greenroomv1connect.ModuleServiceDeleteModuleProcedure,
-		greenroomv1connect.ModuleServiceDeployProcedure,
-		greenroomv1connect.ModuleServiceRollbackProcedure,
 		greenroomv1connect.ModuleServiceHistoryProcedure,
 		greenroomv1connect.ModuleServiceListTypesProcedure)
+	procedure(RoleDeploy, small, h,
+		greenroomv1connect.ModuleServiceDeleteModuleProcedure,
+		greenroomv1connect.ModuleServiceDeployProcedure,
+		greenroomv1connect.ModuleServiceRollbackProcedure)
 
-	_, h = greenroomv1connect.NewLogServiceHandler(logService{s.conf.Logs}, opts...)
-	procedure(stream, h, greenroomv1connect.LogServiceTailProcedure)
+	_, h = greenroomv1connect.NewLogServiceHandler(newLogService(s.conf.Logs), opts...)
+	procedure(RoleRead, stream, h, greenroomv1connect.LogServiceTailProcedure)
 
 	if s.conf.Settings != nil {
 		settings := route{maxBody: settingBody, bodyErr: errPayloadTooLarge(settingBody)}
 		_, h = greenroomv1connect.NewSettingsServiceHandler(settingsService{s.conf.Settings}, s.handlerOptions(settings.maxBody, settings.bodyErr)...)
-		procedure(settings, h,
-			greenroomv1connect.SettingsServiceGetSettingsProcedure,
+		procedure(RoleDeploy, settings, h, greenroomv1connect.SettingsServiceGetSettingsProcedure)
+		procedure(RoleAdmin, settings, h,
 			greenroomv1connect.SettingsServiceSetConfigProcedure,
 			greenroomv1connect.SettingsServiceUnsetConfigProcedure,
 			greenroomv1connect.SettingsServiceSetSecretProcedure,
@@ -138,32 +147,43 @@ func (s *Server) newRoutes() *routes {
 		services = append(services, greenroomv1connect.SettingsServiceName)
 	}
 	reflector := grpcreflect.NewStaticReflector(services...)
+	reflection := stream
+	reflection.appless = true
 	path, h := grpcreflect.NewHandlerV1(reflector, opts...)
-	procedure(stream, h, path+"ServerReflectionInfo")
+	procedure(RoleRead, reflection, h, path+"ServerReflectionInfo")
 	path, h = grpcreflect.NewHandlerV1Alpha(reflector, opts...)
-	procedure(stream, h, path+"ServerReflectionInfo")
+	procedure(RoleRead, reflection, h, path+"ServerReflectionInfo")
 
 	_, h = healthv1connect.NewHealthHandler(s.health, opts...)
 	small.open, stream.open = true, true
-	procedure(small, h, healthv1connect.HealthCheckProcedure)
-	procedure(stream, h, healthv1connect.HealthWatchProcedure)
+	procedure(RoleRead, small, h, healthv1connect.HealthCheckProcedure)
+	procedure(RoleRead, stream, h, healthv1connect.HealthWatchProcedure)
 
 	plain := func(name string, open bool, h http.HandlerFunc) *route {
 		r := small
-		r.name, r.open, r.Handler, r.metrics = name, open, h, s.metrics.route(name)
+		r.name, r.open, r.role, r.Handler, r.metrics = name, open, RoleRead, h, s.metrics.route(name)
 		return &r
 	}
 	rs.exact["/healthz"] = plain("/healthz", true, s.serveAlive)
 	rs.exact["/readyz"] = plain("/readyz", true, s.serveReady)
-	rs.exact["/metrics"] = plain("/metrics", false, s.metrics.handler().ServeHTTP)
+	rs.exact["/metrics"] = plain("/metrics", false, s.serveMetrics)
 	rs.nothing = plain("other", false, s.serveNothing)
 	rs.actors = plain("/v2.0/actors", false, s.serveActor)
+	rs.actors.role, rs.actors.getRole = RoleInvoke, RoleRead
 	rs.actors.maxBody, rs.actors.bodyErr = s.conf.MaxPayloadBytes, payload.bodyErr
 	return rs
 }
 
+// needs is the role that a request of the route needs.
+func (rt *route) needs(r *http.Request) Role {
+	if rt.getRole != 0 && r.Method == http.MethodGet {
+		return rt.getRole
+	}
+	return rt.role
+}
+
 // enter lets a request through to its route, or refuses it.
-func (s *Server) enter(route *route, w http.ResponseWriter, r *http.Request) {
+func (s *Server) enter(route *route, w *exchange, r *http.Request) {
 	if !route.open {
 		if s.cors != nil {
 			s.cors.HandlerFunc(w, r)
@@ -171,10 +191,16 @@ func (s *Server) enter(route *route, w http.ResponseWriter, r *http.Request) {
 				return // answered: a preflight carries no token
 			}
 		}
-		if err := s.admission.admit(r); err != nil {
-			if err.kind == kindUnauthenticated {
+		caller, refused := s.admission.admit(r)
+		if refused != nil {
+			if refused.kind == kindUnauthenticated {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 			}
+			s.refuse(route, w, r, refused)
+			return
+		}
+		w.caller = caller
+		if err := caller.require(route.needs(r)); err != nil {
 			s.refuse(route, w, r, err)
 			return
 		}

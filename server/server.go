@@ -115,10 +115,25 @@ func (s *Server) Start(ctx context.Context) error {
 		return fmt.Errorf("server: listen: %s is %s here, which can be reached from other machines; listen on 127.0.0.1", s.conf.Addr, addr)
 	}
 	s.begin(ctx, l)
+	s.warn(ctx, l.Addr())
 	s.log.LogAttrs(ctx, slog.LevelInfo, "server listens",
 		slog.String("address", l.Addr().String()), slog.Bool("tls", s.tls != nil),
-		slog.Bool("token", s.conf.Token != ""), slog.Bool("client_certificates", s.conf.TLS.ClientCAFile != ""))
+		slog.Int("tokens", len(s.admission.tokens)), slog.Bool("client_certificates", s.conf.TLS.ClientCAFile != ""))
 	return nil
+}
+
+// warn tells of what is permitted and seldom meant.
+func (s *Server) warn(ctx context.Context, listening net.Addr) {
+	for _, t := range s.conf.tokens() {
+		if len(t.Secret) < minTokenLen {
+			s.log.LogAttrs(ctx, slog.LevelWarn, "a token is short and can be guessed; use a random one",
+				slog.String("token", t.Name), slog.Int("characters", len(t.Secret)), slog.Int("at_least", minTokenLen))
+		}
+	}
+	if addr, ok := listening.(*net.TCPAddr); ok && s.tls == nil && !addr.IP.IsLoopback() {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "plain text can be read and changed on its way from other machines; use TLS, here or in front of the server",
+			slog.String("address", listening.String()))
+	}
 }
 
 // begin serves what l accepts, under s.mu.

@@ -480,7 +480,7 @@ func newTestStream(t *testing.T, conn *fakeConn, change func(*Config)) *invokeSt
 	ctx, cut := context.WithCancel(t.Context())
 	t.Cleanup(cut)
 	w := discard{make(http.Header)}
-	return newInvokeStream(ctx, cut, &exchange{server: f.Server, control: http.NewResponseController(w), id: "r"}, conn)
+	return newInvokeStream(ctx, cut, &exchange{caller: anyone, server: f.Server, control: http.NewResponseController(w), id: "r"}, conn)
 }
 
 func TestInvokeStreamBadMessages(t *testing.T) {

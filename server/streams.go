@@ -23,6 +23,24 @@ func (u *streamsUse) open(limit int) error {
 
 func (u *streamsUse) close() { u.count.Add(-1) }
 
+// places bounds how many streams of one kind are open.
+type places struct {
+	limit int64
+	what  string
+	taken atomic.Int64
+}
+
+// enter takes a place, which leave gives back.
+func (p *places) enter() error {
+	if p.taken.Add(1) > p.limit {
+		p.taken.Add(-1)
+		return &requestError{kindStreamFull, fmt.Sprintf("the server has %d %s; try again when one has left", p.limit, p.what)}
+	}
+	return nil
+}
+
+func (p *places) leave() { p.taken.Add(-1) }
+
 func errStreamsFull(limit int64) error {
 	return &requestError{kindStreamFull, fmt.Sprintf("the server's streams have %d bytes in flight together; wait for replies, or use another server", limit)}
 }

@@ -75,6 +75,14 @@ func (t *task) validate(in *invokestream.Invocation) error {
 	if err := t.inv.Key.Validate(); err != nil {
 		return err
 	}
+	if err := t.st.x.caller.requireApp(t.inv.Key.App); err != nil {
+		return err
+	}
+	if !in.ReadOnly {
+		if err := t.st.x.caller.require(RoleInvoke); err != nil {
+			return err
+		}
+	}
 	if err := actor.ValidateName("method", in.Method); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,7 +31,8 @@ const defaultDataDir = "greenroom-data"
 
 type serveFlags struct {
 	listen, dataDir, cacheDir, store string
-	tokenFile, secretsKeyFile        string
+	tokenFile, tokensFile            string
+	secretsKeyFile                   string
 	tlsCert, tlsKey, clientCA        string
 	insecure                         bool
 	corsOrigins                      []string
@@ -81,6 +83,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.StringVar(&f.store, "store", "", "CockroachDB or PostgreSQL `URL`, instead of --data-dir (GREENROOM_STORE)")
 	flags.StringVar(&f.cacheDir, "cache-dir", "", "`folder` of compiled modules (GREENROOM_CACHE_DIR; default: cache in the data folder; with --store, greenroom in the user's cache folder)")
 	flags.StringVar(&f.tokenFile, "token-file", "", "`file` with the token that callers must send, instead of --token")
+	flags.StringVar(&f.tokensFile, "tokens-file", "", "`file` with further tokens, each with a role, in JSON: docs/tokens.md (GREENROOM_TOKENS_FILE)")
 	flags.StringVar(&f.secretsKeyFile, "secrets-key-file", "", "`file` with the keys that secrets are kept with (GREENROOM_SECRETS_KEY_FILE; default: secrets.key in the data folder, made if missing; with --store, none)")
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "`file` with the server's certificate and its chain, in PEM: speak TLS")
 	flags.StringVar(&f.tlsKey, "tls-key", "", "`file` with the certificate's private key")
@@ -178,6 +181,7 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 		return node.Config{}, usagef("--token and --token-file both name the token; give one of them")
 	}
 	c.fromEnv(flags, "secrets-key-file", "GREENROOM_SECRETS_KEY_FILE", &f.secretsKeyFile)
+	c.fromEnv(flags, "tokens-file", "GREENROOM_TOKENS_FILE", &f.tokensFile)
 	c.fromEnv(flags, "cache-dir", "GREENROOM_CACHE_DIR", &f.cacheDir)
 	if !flags.Changed("data-dir") && !flags.Changed("store") {
 		c.fromEnv(flags, "data-dir", "GREENROOM_DATA_DIR", &f.dataDir)
@@ -199,7 +203,11 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 	if err != nil {
 		return node.Config{}, err
 	}
-	if token == "" && f.clientCA == "" && !f.insecure && !isLoopback(f.listen) {
+	tokens, err := readTokens(f.tokensFile)
+	if err != nil {
+		return node.Config{}, err
+	}
+	if token == "" && len(tokens) == 0 && f.clientCA == "" && !f.insecure && !isLoopback(f.listen) {
 		return node.Config{}, usagef("%s can be reached from other machines: give a token with --token-file or GREENROOM_TOKEN, or require client certificates with --client-ca, or let anyone in with --insecure", f.listen)
 	}
 	logger, err := newLogger(c.stderr, f.logFormat, f.logLevel)
@@ -222,10 +230,12 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 		StoreURL:       f.store,
 		CacheDir:       f.cacheDir,
 		SecretsKeyFile: f.secretsKeyFile,
+		PrivateFiles:   named(f.tokenFile, f.tokensFile),
 		Server: server.Config{
 			Addr:            f.listen,
 			TLS:             server.TLSConfig{CertFile: f.tlsCert, KeyFile: f.tlsKey, ClientCAFile: f.clientCA},
 			Token:           token,
+			Tokens:          tokens,
 			Insecure:        f.insecure,
 			AllowedOrigins:  f.corsOrigins,
 			MaxPayloadBytes: maxPayload,
@@ -240,6 +250,11 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 		GuestMemory:    f.guestMemory,
 		Logger:         logger,
 	}, nil
+}
+
+// named are the files that are named.
+func named(files ...string) []string {
+	return slices.DeleteFunc(files, func(f string) bool { return f == "" })
 }
 
 // checkListen refuses what the server would refuse as well, in the words of the

@@ -34,6 +34,7 @@ var (
 	neverRanges = prefixes("0.0.0.0/8", "240.0.0.0/4", "::/96")
 	// embedding ranges have an IPv4 address in them, that a gateway may take out.
 	nat64, sixToFour = netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("2002::/16")
+	translated       = netip.MustParsePrefix("::ffff:0:0:0/96") // ::ffff:0:a.b.c.d of RFC 2765
 )
 
 func prefixes(texts ...string) []netip.Prefix {
@@ -66,7 +67,7 @@ func kindOf(ip netip.Addr) kind {
 		return private // before never: ::1 lies in ::/96
 	case !ip.IsValid(), ip.IsUnspecified(), ip.IsMulticast(), within(ip, neverRanges):
 		return never
-	case nat64.Contains(ip):
+	case nat64.Contains(ip), translated.Contains(ip):
 		b := ip.As16()
 		return kindOf(netip.AddrFrom4([4]byte(b[12:16])))
 	case sixToFour.Contains(ip):

@@ -534,8 +534,9 @@ func TestTLS(t *testing.T) {
 
 func TestKinds(t *testing.T) {
 	for text, want := range map[string]kind{
-		"8.8.8.8": public, "1.1.1.1": public, "2606:4700::1111": public, "64:ff9b::8.8.8.8": public,
+		"8.8.8.8": public, "1.1.1.1": public, "2606:4700::1111": public, "64:ff9b::8.8.8.8": public, "::ffff:0:8.8.8.8": public,
 		"127.0.0.1": private, "::1": private, "10.0.0.1": private, "172.31.255.255": private, "192.168.0.1": private, "100.127.255.255": private, "fc00::1": private,
+		"::ffff:0:127.0.0.1": private, "::ffff:0:10.0.0.1": private, "::ffff:0:169.254.169.254": link, "::ffff:0:0.0.0.1": never,
 		"64:ff9b::127.0.0.1": private, "2002:7f00:1::": private, "198.18.0.1": private, "2001:db8::1": private, "2001:0:1::1": private, "fec0::1": private,
 		"169.254.169.254": link, "fe80::1": link, "168.63.129.16": link, "100.100.100.200": link, "fd00:ec2::254": link, "64:ff9b::169.254.169.254": link,
 		"0.0.0.0": never, "::": never, "224.0.0.1": never, "ff02::1": never, "255.255.255.255": never, "240.0.0.1": never, "::7f00:1": never, "0.1.2.3": never,

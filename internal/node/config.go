@@ -35,6 +35,10 @@ type Config struct {
 	// StoreURL, to none: no secret can be set.
 	SecretsKeyFile string
 
+	// PrivateFiles hold secrets, like tokens: a start warns if other users can read
+	// or write them.
+	PrivateFiles []string
+
 	// MaxActivations, StateMemory, CallMemory and GuestMemory bound what is in
 	// memory, as in [host.Config]. CallMemory is also what the Server's
 	// MaxStreamsBytes and MaxRequestsBytes default to.
@@ -69,6 +73,14 @@ func (c Config) WithDefaults() Config {
 		c.CacheDir = filepath.Join(c.DataDir, "cache")
 	}
 	return c
+}
+
+// secretsKeyFile is where the keys of secrets are; empty for nowhere.
+func (c Config) secretsKeyFile() string {
+	if c.SecretsKeyFile == "" && c.DataDir != "" {
+		return filepath.Join(c.DataDir, "secrets.key")
+	}
+	return c.SecretsKeyFile
 }
 
 func (c Config) validate() error {

@@ -94,6 +94,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	n.reseal(ctx, settings)
+	n.warnOfOpenFiles()
 	requests, err := egress.New(egress.Config{Grants: settings})
 	if err != nil {
 		return err

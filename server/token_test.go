@@ -1,0 +1,305 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/grants"
+)
+
+// fakeSettings are empty, whatever is set.
+type fakeSettings struct{}
+
+func (fakeSettings) List(context.Context, string) (grants.Settings, error) {
+	return grants.Settings{}, nil
+}
+func (fakeSettings) SetConfig(context.Context, string, string, string) error { return nil }
+func (fakeSettings) UnsetConfig(context.Context, string, string) error       { return nil }
+func (fakeSettings) SetSecret(context.Context, string, string, []byte) error { return nil }
+func (fakeSettings) UnsetSecret(context.Context, string, string) error       { return nil }
+func (fakeSettings) GrantHTTP(context.Context, string, actor.HTTPGrant) (string, error) {
+	return "", nil
+}
+func (fakeSettings) RevokeHTTP(context.Context, string, string) error { return nil }
+func (fakeSettings) Missing(context.Context, string, abi.Capabilities) (abi.Capabilities, error) {
+	return abi.Capabilities{}, nil
+}
+
+// rolesOf has every procedure and what it needs; 0: nothing.
+var rolesOf = map[string]Role{
+	"/greenroom.v1.ActorService/Invoke":                              RoleInvoke,
+	"/greenroom.v1.ActorService/InvokeStream":                        RoleRead, // and RoleInvoke for invocations that are not read-only
+	"/greenroom.v1.ActorService/Query":                               RoleRead,
+	"/greenroom.v1.ActorService/GetActor":                            RoleRead,
+	"/greenroom.v1.ActorService/ListActors":                          RoleRead,
+	"/greenroom.v1.ActorService/GetState":                            RoleRead,
+	"/greenroom.v1.ActorService/DeleteActor":                         RoleDeploy,
+	"/greenroom.v1.ModuleService/Upload":                             RoleDeploy,
+	"/greenroom.v1.ModuleService/Download":                           RoleRead,
+	"/greenroom.v1.ModuleService/GetModule":                          RoleRead,
+	"/greenroom.v1.ModuleService/ListModules":                        RoleRead,
+	"/greenroom.v1.ModuleService/DeleteModule":                       RoleDeploy,
+	"/greenroom.v1.ModuleService/Deploy":                             RoleDeploy,
+	"/greenroom.v1.ModuleService/Rollback":                           RoleDeploy,
+	"/greenroom.v1.ModuleService/History":                            RoleRead,
+	"/greenroom.v1.ModuleService/ListTypes":                          RoleRead,
+	"/greenroom.v1.LogService/Tail":                                  RoleRead,
+	"/greenroom.v1.SettingsService/GetSettings":                      RoleDeploy,
+	"/greenroom.v1.SettingsService/SetConfig":                        RoleAdmin,
+	"/greenroom.v1.SettingsService/UnsetConfig":                      RoleAdmin,
+	"/greenroom.v1.SettingsService/SetSecret":                        RoleAdmin,
+	"/greenroom.v1.SettingsService/UnsetSecret":                      RoleAdmin,
+	"/greenroom.v1.SettingsService/GrantHTTP":                        RoleAdmin,
+	"/greenroom.v1.SettingsService/RevokeHTTP":                       RoleAdmin,
+	"/grpc.health.v1.Health/Check":                                   0,
+	"/grpc.health.v1.Health/Watch":                                   0,
+	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      RoleRead,
+	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": RoleRead,
+}
+
+// procedures are all that the services of the server have.
+func procedures(tb testing.TB) map[string]protoreflect.MethodDescriptor {
+	tb.Helper()
+	all := make(map[string]protoreflect.MethodDescriptor)
+	for _, pkg := range []protoreflect.FullName{"greenroom.v1", "grpc.health.v1"} {
+		protoregistry.GlobalFiles.RangeFilesByPackage(pkg, func(file protoreflect.FileDescriptor) bool {
+			for i := range file.Services().Len() {
+				methods := file.Services().Get(i).Methods()
+				for j := range methods.Len() {
+					m := methods.Get(j)
+					all[fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())] = m
+				}
+			}
+			return true
+		})
+	}
+	return all
+}
+
+var allRoles = []Role{RoleRead, RoleInvoke, RoleDeploy, RoleAdmin}
+
+// withRoles gives a server a token for each role, with the role's name, and, if
+// it is for one app only, the app's after it.
+func withRoles(c *Config) {
+	for _, role := range allRoles {
+		c.Tokens = append(c.Tokens,
+			Token{Name: role.String(), Secret: role.String(), Role: role},
+			Token{Name: role.String() + ".mine", Secret: role.String() + "-mine", Role: role, App: "mine"})
+	}
+	c.Settings = fakeSettings{}
+}
+
+// ask calls a procedure in JSON, and returns what came back.
+func (f *fixture) ask(tb testing.TB, name string, m protoreflect.MethodDescriptor, token, body string) string {
+	tb.Helper()
+	contentType := "application/json"
+	if m == nil || m.IsStreamingClient() || m.IsStreamingServer() {
+		contentType = "application/connect+json"
+		body = string(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body)))) + body //nolint:gosec // small
+	}
+	if strings.HasSuffix(name, "/Watch") {
+		return "it is endless, and open"
+	}
+	return do(tb, client(tb, false), "POST", f.url+name, body, "Content-Type", contentType, "Authorization", "Bearer "+token).body
+}
+
+const denied = "permission_denied"
+
+// TestRolesOfProcedures: every procedure of the API has a role, in this table and
+// on the server. One that is new and has none here fails.
+func TestRolesOfProcedures(t *testing.T) {
+	f := start(t, withRoles)
+	all := procedures(t)
+	for path := range f.routes.exact {
+		if _, ok := all[path]; !ok && strings.Contains(path[1:], "/") {
+			all[path] = nil // of reflection, whose descriptors are its own
+		}
+	}
+	for name, m := range all {
+		want, ok := rolesOf[name]
+		if !ok {
+			t.Errorf("%s has no role: give it one here and in newRoutes, and say so in docs/tokens.md", name)
+			continue
+		}
+		for _, role := range allRoles {
+			answer := f.ask(t, name, m, role.String(), "{}")
+			if refused := strings.Contains(answer, denied); refused != (role < want) {
+				t.Errorf("%s, role %v: refused %v: %s", name, role, refused, answer)
+			}
+		}
+	}
+	if len(all) != len(rolesOf) {
+		t.Errorf("%d procedures were found, of %d", len(all), len(rolesOf))
+	}
+}
+
+// TestRolesOfPaths: the same for the paths that are no procedures.
+func TestRolesOfPaths(t *testing.T) {
+	f := start(t, withRoles)
+	for _, tt := range []struct {
+		method, path string
+		want         Role
+	}{
+		{"GET", actorPath(key("a"), "Get"), RoleRead},
+		{"PUT", actorPath(key("a"), "Add"), RoleInvoke},
+		{"POST", actorPath(key("a"), "Get"), RoleInvoke},
+		{"PATCH", actorPath(key("a"), "Get"), RoleInvoke},
+		{"GET", "/metrics", RoleRead},
+		{"GET", "/healthz", 0},
+		{"GET", "/readyz", 0},
+		{"GET", "/nothing", RoleRead},
+	} {
+		for _, role := range allRoles {
+			a := do(t, client(t, false), tt.method, f.url+tt.path, "", "Authorization", "Bearer "+role.String())
+			if refused := a.StatusCode == http.StatusForbidden && a.failure(t).Kind == denied; refused != (role < tt.want) {
+				t.Errorf("%s %s, role %v: %s %s", tt.method, tt.path, role, a.Status, a.body)
+			}
+		}
+	}
+}
+
+// TestTokenOfOneApp reaches nothing of another, by whichever procedure.
+func TestTokenOfOneApp(t *testing.T) {
+	f := start(t, withRoles)
+	request := func(app string) string {
+		return fmt.Sprintf(`{"app":%[1]q,"actor":{"app":%[1]q,"type":"T","id":"a"},"header":{"app":%[1]q},"type":"T","method":"Get"}`, app)
+	}
+	for name, m := range procedures(t) {
+		// Of a stream in both directions HTTP/1 sees nothing: below.
+		if rolesOf[name] == 0 || m.IsStreamingClient() {
+			continue
+		}
+		if answer := f.ask(t, name, m, "admin-mine", request("mine")); strings.Contains(answer, denied) {
+			t.Errorf("%s, of its own app: %s", name, answer)
+		}
+		for _, app := range []string{"other", ""} {
+			if answer := f.ask(t, name, m, "admin-mine", request(app)); !strings.Contains(answer, denied) {
+				t.Errorf("%s, of the app %q: %s", name, app, answer)
+			}
+		}
+	}
+	for app, want := range map[string]int{"mine": http.StatusOK, "other": http.StatusForbidden, "default": http.StatusForbidden} {
+		path := actorPath(actor.Key{App: app, Type: "T", ID: "a"}, "Get")
+		if a := do(t, client(t, false), "GET", f.url+path, "", "Authorization", "Bearer read-mine"); a.StatusCode != want {
+			t.Errorf("%s: %s %s", path, a.Status, a.body)
+		}
+	}
+	if a := do(t, client(t, false), "GET", f.url+"/metrics", "", "Authorization", "Bearer admin-mine"); a.StatusCode != http.StatusForbidden {
+		t.Errorf("/metrics, which are of all apps: %s", a.Status)
+	}
+
+	for app, want := range map[string]bool{"mine": true, "other": false, "": false} {
+		c := openUpload(t, f, "admin-mine")
+		_ = c.Send(&greenroomv1.UploadRequest{Content: &greenroomv1.UploadRequest_Header{Header: &greenroomv1.UploadHeader{App: app}}})
+		_ = c.Send(&greenroomv1.UploadRequest{Content: &greenroomv1.UploadRequest_Chunk{Chunk: []byte(wasmMagic)}})
+		_ = c.CloseRequest()
+		var err error
+		for err == nil {
+			_, err = c.Receive()
+		}
+		if allowed := connect.CodeOf(err) != connect.CodePermissionDenied; allowed != want {
+			t.Errorf("an upload to %q: %v", app, err)
+		}
+	}
+}
+
+// TestRolesOnStreams: what an invocation of a stream needs, each for itself.
+func TestRolesOnStreams(t *testing.T) {
+	f := start(t, withRoles)
+	for _, tt := range []struct {
+		token, app string
+		readOnly   bool
+		want       string // empty: answered
+	}{
+		{"read", "", true, ""}, {"read", "", false, denied}, {"invoke", "", false, ""},
+		{"read-mine", "mine", true, ""}, {"read-mine", "other", true, denied}, {"read-mine", "", true, denied},
+		{"admin-mine", "other", false, denied},
+	} {
+		st := open(t.Context(), t, f.url, connect.WithInterceptors(bearer(tt.token)))
+		inv := invocation(1, "a")
+		inv.Actor.App, inv.ReadOnly, inv.Method = tt.app, tt.readOnly, "Get"
+		st.send(inv)
+		reply, err := st.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := reply.GetReplies()[0].GetError().GetDetail().GetKind(); got != tt.want {
+			t.Errorf("%+v: %q", tt, got)
+		}
+		_ = st.CloseRequest()
+	}
+}
+
+// TestTokensAreChecked: what New refuses.
+func TestTokensAreChecked(t *testing.T) {
+	good := Token{Name: "ci", Secret: "s", Role: RoleRead}
+	for name, change := range map[string]func(*Token){
+		"no name": func(t *Token) { t.Name = "" }, "no secret": func(t *Token) { t.Secret = "" }, "no role": func(t *Token) { t.Role = 0 },
+		"an unknown role": func(t *Token) { t.Role = RoleAdmin + 1 }, "a space": func(t *Token) { t.Secret = "a b" }, "app": func(t *Token) { t.App = "a b" },
+		"another's name": func(t *Token) { t.Name, t.Secret = "other", "x" }, "another's secret": func(t *Token) { t.Secret = "o" },
+	} {
+		bad := good
+		change(&bad)
+		conf := Config{Addr: "127.0.0.1:0", Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0),
+			Tokens: []Token{{Name: "other", Secret: "o", Role: RoleRead}, bad}}
+		if _, err := New(conf); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	for _, role := range allRoles {
+		if got, err := ParseRole(role.String()); err != nil || got != role {
+			t.Errorf("%v: %v, %v", role, got, err)
+		}
+	}
+	if _, err := ParseRole("root"); err == nil {
+		t.Error("root is a role")
+	}
+}
+
+// TestWarnings of what is permitted and seldom meant.
+func TestWarnings(t *testing.T) {
+	f := start(t, func(c *Config) {
+		c.Tokens = []Token{{Name: "short", Secret: "123456789012345", Role: RoleRead}, {Name: "long", Secret: "1234567890123456", Role: RoleRead}}
+	})
+	log := f.log.String()
+	if !strings.Contains(log, "token=short") || strings.Contains(log, "token=long") || strings.Contains(log, "plain text") {
+		t.Error(log)
+	}
+	// The address is one that others reach; nobody does, since nothing listens.
+	f.warn(t.Context(), addressOf("192.0.2.1:1"))
+	if !strings.Contains(f.log.String(), "plain text") {
+		t.Error(f.log.String())
+	}
+}
+
+// TestChangesAreOnRecord: the log says whose token changed something.
+func TestChangesAreOnRecord(t *testing.T) {
+	f := start(t, withRoles)
+	all := procedures(t)
+	for _, call := range []struct{ name, token, body string }{
+		{"/greenroom.v1.ModuleService/Deploy", "deploy", `{"digest":"00000000"}`},
+		{"/greenroom.v1.ActorService/Invoke", "invoke", `{"actor":{"type":"T","id":"a"},"method":"Add"}`},
+	} {
+		f.ask(t, call.name, all[call.name], call.token, call.body)
+	}
+	for _, line := range strings.Split(f.log.String(), "\n") {
+		deploy := strings.Contains(line, "token=deploy")
+		if strings.Contains(line, "request served") && deploy != strings.Contains(line, "level=INFO") {
+			t.Error(line)
+		}
+	}
+	if !strings.Contains(f.log.String(), "token=deploy") {
+		t.Error(f.log.String())
+	}
+}
