@@ -50,15 +50,12 @@ func (*Cart) Checkout(ctx *actor.Context, _ actor.None) (Order, error) {
 
 // Orders answers the orders of the customer.
 func (*Cart) Orders(ctx *actor.Context, _ actor.None) (History, error) {
-	keys, err := ctx.State().Keys(orderPrefix)
-	if err != nil {
-		return History{}, err
-	}
-	h := History{Orders: make([]Order, len(keys))}
-	for i, key := range keys {
-		if _, err := ctx.State().Get(key, &h.Orders[i]); err != nil {
+	h := History{Orders: []Order{}}
+	for order, err := range actor.Each[Order](ctx, orderPrefix) {
+		if err != nil {
 			return History{}, err
 		}
+		h.Orders = append(h.Orders, order.Value)
 	}
 	return h, nil
 }

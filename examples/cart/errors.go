@@ -5,11 +5,11 @@ import "github.com/greenroom-run/greenroom/guest-sdk/go/actor"
 // What a caller can run into. The code is for programs, the message for people;
 // returning one of them undoes whatever the turn did.
 var (
-	errItemNotFound = actor.NewError(actor.NotFound, "item_not_found", "there is no such item in the cart")
-	errInvalidItem  = actor.NewError(actor.InvalidArgument, "invalid_item", "the item is not valid")
-	errTooMany      = actor.NewError(actor.OutOfRange, "too_many", "a cart holds at most 99 of an item")
-	errCartFull     = actor.NewError(actor.ResourceExhausted, "cart_full", "a cart holds at most 50 different items; check out first")
-	errCartEmpty    = actor.NewError(actor.FailedPrecondition, "cart_empty", "the cart is empty; add an item first")
+	errItemNotFound = actor.NewError(actor.StatusNotFound, "item_not_found", "there is no such item in the cart")
+	errInvalidItem  = actor.NewError(actor.StatusInvalidArgument, "invalid_item", "the item is not valid")
+	errTooMany      = actor.NewError(actor.StatusOutOfRange, "too_many", "a cart holds at most 99 of an item")
+	errCartFull     = actor.NewError(actor.StatusResourceExhausted, "cart_full", "a cart holds at most 50 different items; check out first")
+	errCartEmpty    = actor.NewError(actor.StatusFailedPrecondition, "cart_empty", "the cart is empty; add an item first")
 )
 
 // TooMany is the detail of the error too_many.

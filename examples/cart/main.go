@@ -131,16 +131,13 @@ func putItem(ctx *actor.Context, item Item) error {
 }
 
 func contents(ctx *actor.Context) (Contents, error) {
-	keys, err := ctx.State().Keys(itemPrefix)
-	if err != nil {
-		return Contents{}, err
-	}
-	c := Contents{Items: make([]Item, len(keys))}
-	for i, key := range keys {
-		if _, err := ctx.State().Get(key, &c.Items[i]); err != nil {
+	c := Contents{Items: []Item{}}
+	for item, err := range actor.Each[Item](ctx, itemPrefix) {
+		if err != nil {
 			return Contents{}, err
 		}
-		c.TotalCents += c.Items[i].PriceCents * int64(c.Items[i].Quantity)
+		c.Items = append(c.Items, item.Value)
+		c.TotalCents += item.Value.PriceCents * int64(item.Value.Quantity)
 	}
 	return c, nil
 }

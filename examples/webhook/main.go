@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor/config"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor/http"
 )
 
 // Webhook is the state of one subscriber.
@@ -43,11 +45,11 @@ func (w *Webhook) Deliver(ctx *actor.Context, e Event) (bool, error) {
 	if w.URL == "" {
 		return false, errNoURL
 	}
-	key, err := ctx.Secret("signing_key")
+	key, err := config.SecretBytes(ctx, "signing_key")
 	if err != nil {
 		return false, err
 	}
-	sender, err := ctx.Config("sender")
+	sender, err := config.Get(ctx, "sender")
 	if err != nil {
 		return false, err
 	}
@@ -55,9 +57,9 @@ func (w *Webhook) Deliver(ctx *actor.Context, e Event) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	res, err := ctx.HTTP().Do(actor.Request{
+	res, err := http.Do(ctx, http.Request{
 		Method: "POST", URL: w.URL, Body: body, Timeout: 3 * time.Second,
-		Headers: []actor.Header{
+		Headers: []http.Header{
 			{Name: "Content-Type", Value: "application/json"},
 			{Name: "User-Agent", Value: sender},
 			{Name: "X-Signature", Value: sign(key, body)},
@@ -81,8 +83,8 @@ func (w *Webhook) Deliver(ctx *actor.Context, e Event) (bool, error) {
 func (w *Webhook) Get(*actor.Context, actor.None) (Webhook, error) { return *w, nil }
 
 // sign returns what proves to a subscriber who sent the body.
-func sign(key string, body []byte) string {
-	mac := hmac.New(sha256.New, []byte(key))
+func sign(key, body []byte) string {
+	mac := hmac.New(sha256.New, key)
 	mac.Write(body)
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor/config"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor/http"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actortest"
 )
 
@@ -39,17 +40,17 @@ func deliver(t *testing.T, h *actortest.Harness) (taken bool, after Webhook) {
 
 func TestDeliver(t *testing.T) {
 	h := subscribed(t)
-	h.HandleHTTP(func(r actor.Request) (*actor.Response, error) {
+	h.HandleHTTP(func(r http.Request) (*http.Response, error) {
 		headers := map[string]string{}
 		for _, header := range r.Headers {
 			headers[header.Name] = header.Value
 		}
 		want := `{"name":"order.paid","data":{"order":7}}`
 		if r.URL != url || string(r.Body) != want || headers["user-agent"] != "shop/1.0" || headers["x-delivery"] == "" ||
-			headers["x-signature"] != sign("hush", []byte(want)) {
+			headers["x-signature"] != sign([]byte("hush"), []byte(want)) {
 			t.Errorf("sent %s %q %v", r.URL, r.Body, headers)
 		}
-		return &actor.Response{Status: 204}, nil
+		return &http.Response{Status: 204}, nil
 	})
 	for n := 1; n <= 2; n++ {
 		if taken, w := deliver(t, h); !taken || w.Delivered != n || w.Failure != "" {
@@ -61,11 +62,11 @@ func TestDeliver(t *testing.T) {
 func TestFailuresAreRemembered(t *testing.T) {
 	h := subscribed(t)
 	status := 503
-	h.HandleHTTP(func(actor.Request) (*actor.Response, error) {
+	h.HandleHTTP(func(http.Request) (*http.Response, error) {
 		if status == 0 {
 			return nil, errors.New("connection refused")
 		}
-		return &actor.Response{Status: status}, nil
+		return &http.Response{Status: status}, nil
 	})
 	if taken, w := deliver(t, h); taken || w.Failure != "status 503" {
 		t.Errorf("%t, %+v", taken, w)
@@ -89,7 +90,7 @@ func TestWhatIsMissingIsAnError(t *testing.T) {
 	if err := h.Call("Webhook", "ann", "Subscribe", url, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Call("Webhook", "ann", "Deliver", event, nil); !errors.Is(err, actor.ErrNotSet) {
+	if err := h.Call("Webhook", "ann", "Deliver", event, nil); !errors.Is(err, config.ErrNotSet) {
 		t.Errorf("without the secret: %v", err)
 	}
 	h.SetSecret("signing_key", "hush")

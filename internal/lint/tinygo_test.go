@@ -45,7 +45,7 @@ var guestModules = map[string][]string{
 // TinyGo, in a guest, before it is added here.
 var guestImports = []string{
 	"bytes", "cmp", "encoding", "encoding/base64", "encoding/binary", "encoding/json", "embed", "errors", "fmt", "io",
-	"iter", "maps", "math", "math/bits", "reflect", "slices", "sort", "strconv", "strings", "time",
+	"iter", "maps", "math", "math/bits", "reflect", "slices", "sort", "strconv", "strings", "sync", "time",
 	"unicode", "unicode/utf16", "unicode/utf8", "unsafe",
 	// Of the examples.
 	"crypto/hmac", "crypto/sha256", "encoding/hex",

@@ -114,7 +114,9 @@ func TestFailedTurnLeavesNoTrace(t *testing.T) {
 	}
 }
 
-func TestReadOnlyMethodDoesNotSave(t *testing.T) {
+// A read-only method that returns with a changed struct has made a mistake, which a
+// host does not hide either.
+func TestReadOnlyMethodMustNotChangeTheStruct(t *testing.T) {
 	for _, warm := range []bool{false, true} {
 		h := actortest.New(t)
 		call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 5})
@@ -122,8 +124,9 @@ func TestReadOnlyMethodDoesNotSave(t *testing.T) {
 			if !warm {
 				h.DropInstance()
 			}
-			if got := call[int](t, h, "Account", "a", "Peek", nil); got != 1005 {
-				t.Errorf("warm=%t: got %d, want 1005", warm, got)
+			wantError(t, h.Call("Account", "a", "Peek", nil, nil), actor.StatusFailedPrecondition, "read_only", `Peek changed the field "balance"`)
+			if got := call[Account](t, h, "Account", "a", "View", nil); got.Balance != 5 {
+				t.Errorf("warm=%t: the next turn sees %d, want 5", warm, got.Balance)
 			}
 		}
 		if got := call[int](t, h, "Account", "a", "Deposit", Deposit{Amount: 1}); got != 6 {
@@ -174,7 +177,7 @@ func TestMapState(t *testing.T) {
 	call[int](t, h, "Counters", "a", "Add", "x")
 	call[int](t, h, "Counters", "a", "Add", "y")
 	wantState(t, h, "Counters", "a", map[string]string{"x": "2", "y": "1"})
-	wantError(t, h.Call("Counters", "a", "Add", "", nil), actor.InvalidArgument, "invalid_key", "1 to 512 bytes")
+	wantError(t, h.Call("Counters", "a", "Add", "", nil), actor.StatusInvalidArgument, "invalid_key", "1 to 512 bytes")
 	wantState(t, h, "Counters", "a", map[string]string{"x": "2", "y": "1"})
 }
 
@@ -182,29 +185,29 @@ func TestStateThatDoesNotFit(t *testing.T) {
 	h := actortest.New(t)
 	h.SetState("Account", "a", 0, map[string]string{"balance": `"lots"`})
 	err := h.Call("Account", "a", "Deposit", Deposit{Amount: 1}, nil)
-	wantError(t, err, actor.FailedPrecondition, "bad_state", "in field balance")
+	wantError(t, err, actor.StatusFailedPrecondition, "bad_state", "in field balance")
 	if !errors.Is(err, actor.ErrBadState) {
 		t.Errorf("%v is not ErrBadState", err)
 	}
-	wantError(t, h.Call("Stamp", "a", "Touch", nil, nil), actor.FailedPrecondition, "bad_state", "")
+	wantError(t, h.Call("Stamp", "a", "Touch", nil, nil), actor.StatusFailedPrecondition, "bad_state", "")
 }
 
 func TestErrorsReachTheCaller(t *testing.T) {
 	h := actortest.New(t)
 	fail := func(note string) error { return h.Call("Account", "a", "Deposit", Deposit{Amount: 7, Note: note}, nil) }
 
-	e := wantError(t, fail("wrapped"), actor.PermissionDenied, "frozen", "deposit 7: frozen: the account is frozen")
+	e := wantError(t, fail("wrapped"), actor.StatusPermissionDenied, "frozen", "deposit 7: frozen: the account is frozen")
 	if !e.Retryable || string(e.Detail.Data) != `{"balance":7}` || e.Detail.ContentType != "application/json" {
 		t.Errorf("got %+v", e)
 	}
 	if !errors.Is(e, errFrozen) || errFrozen.Retryable || errFrozen.Detail.Data != nil {
 		t.Errorf("the error's own value was changed: %+v", errFrozen)
 	}
-	wantError(t, fail("plain"), actor.Unknown, "", "no such luck")
-	wantError(t, fail("joined"), actor.PermissionDenied, "frozen", "first\nsecond: frozen")
-	wantError(t, fail("refuse"), actor.FailedPrecondition, "refused", "not 7")
-	wantError(t, fail("not UTF-8"), actor.Unknown, "", "a\uFFFDb")
-	e = wantError(t, fail("huge detail"), actor.PermissionDenied, "frozen", "65537 bytes was left out")
+	wantError(t, fail("plain"), actor.StatusUnknown, "", "no such luck")
+	wantError(t, fail("joined"), actor.StatusPermissionDenied, "frozen", "first\nsecond: frozen")
+	wantError(t, fail("refuse"), actor.StatusFailedPrecondition, "refused", "not 7")
+	wantError(t, fail("not UTF-8"), actor.StatusUnknown, "", "a\uFFFDb")
+	e = wantError(t, fail("huge detail"), actor.StatusPermissionDenied, "frozen", "65537 bytes was left out")
 	if e.Detail.Data != nil {
 		t.Errorf("the detail has %d bytes", len(e.Detail.Data))
 	}
@@ -213,14 +216,13 @@ func TestErrorsReachTheCaller(t *testing.T) {
 func TestWrongInput(t *testing.T) {
 	h := actortest.New(t)
 	for _, c := range []struct{ payload, text string }{
-		{``, "the payload is empty"},
 		{`{"amount":`, "not JSON, byte 10"},
 		{`{"amount":1}x`, "not JSON, byte 13"},
 		{`{"amount":"1"}`, "in field amount, byte 13: string, want int"},
 		{`[]`, "as a whole"},
 	} {
 		err := h.Call("Account", "a", "Deposit", []byte(c.payload), nil)
-		wantError(t, err, actor.InvalidArgument, "bad_json", c.text)
+		wantError(t, err, actor.StatusInvalidArgument, "bad_json", c.text)
 	}
 	wantState(t, h, "Account", "a", map[string]string{})
 }
@@ -237,8 +239,8 @@ func TestRawPayloads(t *testing.T) {
 	if got := call[actor.Payload](t, h, "Probe", "p", "EchoBytes", in); got.ContentType != "application/octet-stream" || string(got.Data) != "\x00\xff" {
 		t.Errorf("got %v", got)
 	}
-	wantError(t, h.Call("Probe", "p", "BadReply", nil, nil), actor.Internal, "bad_reply", "no JSON form")
-	wantError(t, h.Call("Probe", "p", "BigReply", 4<<20+1, nil), actor.ResourceExhausted, "too_large", "the reply has 4194305 bytes")
+	wantError(t, h.Call("Probe", "p", "BadReply", nil, nil), actor.StatusInternal, "bad_reply", "no JSON form")
+	wantError(t, h.Call("Probe", "p", "BigReply", 4<<20+1, nil), actor.StatusResourceExhausted, "too_large", "the reply has 4194305 bytes")
 }
 
 func TestInputsBelongToTheMethod(t *testing.T) {
@@ -258,8 +260,8 @@ func TestContext(t *testing.T) {
 	}
 	h := actortest.New(t)
 	a, b := see(h), see(h)
-	if want := (actor.Key{App: "default", Type: "Probe", ID: "user/1||💚"}); a.Key != want {
-		t.Errorf("key: got %v, want %v", a.Key, want)
+	if want := (actor.Ref{Type: "Probe", ID: "user/1||💚"}); a.Self != want || a.App != actortest.App {
+		t.Errorf("self: got %v in %s, want %v", a.Self, a.App, want)
 	}
 	if want := actortest.Start.Add(1500 * time.Millisecond); !a.Now.Equal(want) || a.Now.Location() != time.UTC {
 		t.Errorf("time: got %v, want %v", a.Now, want)
@@ -275,8 +277,8 @@ func TestContext(t *testing.T) {
 	}
 	logs := h.Logs()[:2]
 	want := []actortest.LogLine{
-		{Key: a.Key, Level: -4, Text: "seen"},
-		{Key: a.Key, Level: 4, Text: `seen n=7 text="two words" empty="" !missing=odd`},
+		{Actor: a.Self, Level: -4, Text: "seen"},
+		{Actor: a.Self, Level: 4, Text: `seen n=7 text="two words" empty="" !missing=odd`},
 	}
 	if !reflect.DeepEqual(logs, want) {
 		t.Errorf("logs: got %v, want %v", logs, want)
@@ -298,8 +300,8 @@ func TestMigration(t *testing.T) {
 	call[Document](t, h, "Document", "d", "Edit", "Newer") // the hook would fail on a second run
 
 	h.SetState("Document", "bad", 0, map[string]string{"text": `"no title"`})
-	wantError(t, h.Call("Document", "bad", "Edit", "x", nil), actor.FailedPrecondition, "cannot_migrate", "schema 0")
+	wantError(t, h.Call("Document", "bad", "Edit", "x", nil), actor.StatusFailedPrecondition, "cannot_migrate", "schema 0")
 	h.SetState("Document", "newer", 3, map[string]string{})
-	wantError(t, h.Call("Document", "newer", "Read", nil, nil), actor.FailedPrecondition, "schema_newer", "schema 3")
+	wantError(t, h.Call("Document", "newer", "Read", nil, nil), actor.StatusFailedPrecondition, "schema_newer", "schema 3")
 	call[Document](t, h, "Document", "fresh", "Read", nil) // nothing stored, nothing to migrate
 }

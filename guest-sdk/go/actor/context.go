@@ -8,18 +8,30 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 )
 
-// Key names an actor.
-type Key struct{ App, Type, ID string }
+// Ref is the address of an actor inside its app.
+type Ref struct{ Type, ID string }
 
-// String returns app||type||id.
-func (k Key) String() string { return k.App + "||" + k.Type + "||" + k.ID }
+// String returns type||id.
+func (r Ref) String() string { return r.Type + "||" + r.ID }
+
+// place is where a turn runs: what a kept state belongs to.
+type place struct {
+	app string
+	ref Ref
+}
 
 // Context is one turn, seen from its method. It is good until the method
 // returns; used later, it panics.
+//
+// It has what every turn has. Whatever an actor may do beyond that is a function
+// that takes a Context, here or in a package of its own (actor/http, actor/config):
+// a program keeps every method of a type whose methods can be reached by name, and
+// would ask its host for what its types do not declare.
 type Context struct {
 	instance *instance // nil once the turn is over
 	typ      *actorType
-	key      Key
+	at       place
+	method   string   // empty in a migration
 	frame    abi.Turn // aliases the host's buffer
 	readOnly bool
 	// state is the *S that was loaded, nil before.
@@ -38,17 +50,21 @@ func (c *Context) live() *instance {
 	return c.instance
 }
 
-// Key names the actor whose turn this is.
-func (c *Context) Key() Key { return c.key }
+// Self is the address of the actor whose turn this is.
+func (c *Context) Self() Ref { return c.at.ref }
 
 // App is the app of the actor.
-func (c *Context) App() string { return c.key.App }
+func (c *Context) App() string { return c.at.app }
 
 // Type is the actor's type.
-func (c *Context) Type() string { return c.key.Type }
+func (c *Context) Type() string { return c.at.ref.Type }
 
 // ID is the actor's ID.
-func (c *Context) ID() string { return c.key.ID }
+func (c *Context) ID() string { return c.at.ref.ID }
+
+// Method is the name under which the running method is registered, empty in
+// a [Migrate] hook.
+func (c *Context) Method() string { return c.method }
 
 // InvocationID is unique to the request that the turn answers. A turn that runs
 // again keeps it.

@@ -30,19 +30,26 @@
 // # Input and output
 //
 // Input and output are any types that encoding/json knows. [None] stands for no
-// input or no output, []byte and [Payload] for raw bytes.
+// input or no output, []byte and [Payload] for raw bytes. No payload at all is the
+// zero value of a struct or a map.
 //
 // # State
 //
 // Stored keys that the struct has no field for are left alone, so that an older
 // module does not lose what a newer one wrote. As in encoding/json, a key that
-// differs from a field's name only in case is taken for the field. Unexported fields are not state:
-// they may vanish between any two turns. Actors with much state, of which a turn
-// needs little, use an empty struct and [Context.State], which reads and writes
-// single keys.
+// differs from a field's name only in case is taken for the field. Unexported
+// fields are not state: they may vanish between any two turns, and deploying the
+// type warns of them. Actors with much state, of which a turn needs little, use an
+// empty struct and [Context.State], which reads and writes single keys; [Each] goes
+// through those with a prefix.
 //
-// A method registered with [ReadOnly] never saves: what it changes in the struct
-// is dropped.
+// A method registered with [ReadOnly] never saves: one that returns with a changed
+// struct fails with [ErrReadOnly].
+//
+// # Beyond the state
+//
+// Packages actor/config and actor/http are what an app can grant: configuration
+// values, secrets, requests. A type declares what it uses in [Capabilities].
 //
 // # Determinism
 //

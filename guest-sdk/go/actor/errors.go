@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 )
@@ -14,27 +15,27 @@ type Status uint16
 
 // The statuses that a method may choose.
 const (
-	Canceled           = Status(abi.StatusCanceled)
-	Unknown            = Status(abi.StatusUnknown)
-	InvalidArgument    = Status(abi.StatusInvalidArgument)
-	DeadlineExceeded   = Status(abi.StatusDeadlineExceeded)
-	NotFound           = Status(abi.StatusNotFound)
-	AlreadyExists      = Status(abi.StatusAlreadyExists)
-	PermissionDenied   = Status(abi.StatusPermissionDenied)
-	ResourceExhausted  = Status(abi.StatusResourceExhausted)
-	FailedPrecondition = Status(abi.StatusFailedPrecondition)
-	Aborted            = Status(abi.StatusAborted)
-	OutOfRange         = Status(abi.StatusOutOfRange)
-	Unimplemented      = Status(abi.StatusUnimplemented)
-	Internal           = Status(abi.StatusInternal)
-	Unavailable        = Status(abi.StatusUnavailable)
-	DataLoss           = Status(abi.StatusDataLoss)
-	Unauthenticated    = Status(abi.StatusUnauthenticated)
+	StatusCanceled           = Status(abi.StatusCanceled)
+	StatusUnknown            = Status(abi.StatusUnknown)
+	StatusInvalidArgument    = Status(abi.StatusInvalidArgument)
+	StatusDeadlineExceeded   = Status(abi.StatusDeadlineExceeded)
+	StatusNotFound           = Status(abi.StatusNotFound)
+	StatusAlreadyExists      = Status(abi.StatusAlreadyExists)
+	StatusPermissionDenied   = Status(abi.StatusPermissionDenied)
+	StatusResourceExhausted  = Status(abi.StatusResourceExhausted)
+	StatusFailedPrecondition = Status(abi.StatusFailedPrecondition)
+	StatusAborted            = Status(abi.StatusAborted)
+	StatusOutOfRange         = Status(abi.StatusOutOfRange)
+	StatusUnimplemented      = Status(abi.StatusUnimplemented)
+	StatusInternal           = Status(abi.StatusInternal)
+	StatusUnavailable        = Status(abi.StatusUnavailable)
+	StatusDataLoss           = Status(abi.StatusDataLoss)
+	StatusUnauthenticated    = Status(abi.StatusUnauthenticated)
 )
 
 // Error is an error that reaches the caller as it is. A method may return it
 // wrapped; the caller then gets the whole text with this status, code and
-// detail. Any other error reaches the caller as [Unknown] with its text.
+// detail. Any other error reaches the caller as [StatusUnknown] with its text.
 //
 // An Error is a value: what derives from it is a copy, so that an application
 // can keep its errors in package variables. [errors.Is] compares two of them by
@@ -48,6 +49,9 @@ type Error struct {
 	Message string
 	// Retryable says that the same call may succeed later.
 	Retryable bool
+	// RetryAfter is how long to wait before that; 0: as the caller sees fit. It
+	// reaches callers in whole milliseconds, and counts with Retryable alone.
+	RetryAfter time.Duration
 	// Detail is for programs. At most 65536 bytes.
 	Detail Payload
 }
@@ -57,14 +61,17 @@ func NewError(status Status, code, message string) *Error {
 	return &Error{Status: status, Code: code, Message: message}
 }
 
-// Errorf returns an error of status [FailedPrecondition] with the application's
+// Errorf returns an error of status [StatusFailedPrecondition] with the application's
 // code for it and a formatted message: the everyday refusal.
 func Errorf(code, format string, args ...any) *Error {
-	return NewError(FailedPrecondition, code, fmt.Sprintf(format, args...))
+	return NewError(StatusFailedPrecondition, code, fmt.Sprintf(format, args...))
 }
 
 // Error returns code and message.
 func (e *Error) Error() string {
+	if e == nil {
+		return "no error"
+	}
 	if e.Code == "" {
 		return e.Message
 	}
@@ -74,7 +81,10 @@ func (e *Error) Error() string {
 // Is reports whether target is an Error of the same status and code.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
-	return ok && t.Status == e.Status && t.Code == e.Code
+	if !ok || e == nil || t == nil {
+		return ok && e == t
+	}
+	return t.Status == e.Status && t.Code == e.Code
 }
 
 // Messagef returns a copy of e with another message.
@@ -85,7 +95,9 @@ func (e *Error) Messagef(format string, args ...any) *Error {
 }
 
 // WithDetail returns a copy of e that carries v: a [Payload] as it is, []byte as
-// bytes, anything else as JSON. It panics if v has no JSON form.
+// bytes, anything else as JSON. If v has no JSON form, the result is another
+// error that says so, of status [StatusInternal] and with the code "bad_detail". A
+// detail of more than 65536 bytes is left out, and the message says so.
 func (e *Error) WithDetail(v any) *Error {
 	c := *e
 	switch v := v.(type) {
@@ -96,32 +108,35 @@ func (e *Error) WithDetail(v any) *Error {
 	default:
 		data, err := json.Marshal(v)
 		if err != nil {
-			panic("actor: the detail of error " + e.Code + " has no JSON form: " + err.Error())
+			return NewError(StatusInternal, "bad_detail", "the detail of the error "+strconv.Quote(e.Error())+" has no JSON form: "+err.Error())
 		}
 		c.Detail = Payload{ContentType: contentTypeJSON, Data: data}
 	}
 	return &c
 }
 
-// Retry returns a copy of e that tells the caller that trying again may help.
-func (e *Error) Retry() *Error {
+// Retry returns a copy of e that tells the caller that trying again may help, and
+// after how long; 0 leaves that to the caller. Over HTTP it is Retry-After.
+func (e *Error) Retry(after time.Duration) *Error {
 	c := *e
-	c.Retryable = true
+	c.Retryable, c.RetryAfter = true, max(after, 0)
 	return &c
 }
 
 // Errors of [State], to compare with [errors.Is].
 var (
 	// ErrReadOnly is a write in a read-only method.
-	ErrReadOnly = NewError(FailedPrecondition, "read_only", "a read-only method may not change anything")
+	ErrReadOnly = NewError(StatusFailedPrecondition, "read_only", "a read-only method may not change anything")
 	// ErrNoState is a use of state in a stateless type.
-	ErrNoState = NewError(FailedPrecondition, "no_state", "actors of a stateless type have no state")
+	ErrNoState = NewError(StatusFailedPrecondition, "no_state", "actors of a stateless type have no state")
 	// ErrInvalidKey is a key that is empty, over 512 bytes or not UTF-8.
-	ErrInvalidKey = NewError(InvalidArgument, "invalid_key", "a state key must have 1 to 512 bytes of UTF-8")
+	ErrInvalidKey = NewError(StatusInvalidArgument, "invalid_key", "a state key must have 1 to 512 bytes of UTF-8")
 	// ErrTooLarge is a value or a reply above the host's limit.
-	ErrTooLarge = NewError(ResourceExhausted, "too_large", "larger than the host's limit")
+	ErrTooLarge = NewError(StatusResourceExhausted, "too_large", "larger than the host's limit")
 	// ErrBadState is stored state that does not fit the Go type it is read into.
-	ErrBadState = NewError(FailedPrecondition, "bad_state", "the stored state does not fit the type")
+	ErrBadState = NewError(StatusFailedPrecondition, "bad_state", "the stored state does not fit the type")
+	// ErrNotJSON is a value for the state that has no JSON form.
+	ErrNotJSON = NewError(StatusInternal, "not_json", "the value has no JSON form")
 )
 
 // codeError returns the error of a host function's code.
@@ -136,7 +151,14 @@ func codeError(code abi.Code) error {
 	case abi.CodeTooLarge:
 		return ErrTooLarge
 	}
-	return NewError(Internal, "host_error", "the host answered with code "+strconv.Itoa(int(code)))
+	return NewError(StatusInternal, "host_error", "the host answered with code "+strconv.Itoa(int(code)))
+}
+
+// failed reports whether a method returned an error. A nil *Error in a variable of
+// type error is none, whatever Go thinks: who returns one means that all is well.
+func failed(err error) bool {
+	e, ours := err.(*Error)
+	return err != nil && !(ours && e == nil)
 }
 
 // errorFrame returns the frame of a method's error.
@@ -145,7 +167,11 @@ func errorFrame(err error) []byte {
 	if e := find(err); e != nil {
 		f = abi.Error{
 			Status: uint16(e.Status), Code: strings.ToValidUTF8(e.Code, "\uFFFD"), Message: f.Message, Retryable: e.Retryable,
+			RetryAfterMillis:  uint32(min((max(e.RetryAfter, 0)+time.Millisecond-1)/time.Millisecond, 1<<32-1)),
 			DetailContentType: strings.ToValidUTF8(e.Detail.ContentType, "\uFFFD"), Detail: e.Detail.Data,
+		}
+		if !e.Retryable {
+			f.RetryAfterMillis = 0
 		}
 		if err == error(e) {
 			f.Message = e.Message
@@ -166,7 +192,7 @@ func find(err error) *Error {
 	for err != nil {
 		switch e := err.(type) {
 		case *Error:
-			return e
+			return e // nil, too
 		case interface{ Unwrap() error }:
 			err = e.Unwrap()
 		case interface{ Unwrap() []error }:

@@ -25,13 +25,13 @@ type Deposit struct {
 	Note   string `json:"note"`
 }
 
-var errFrozen = actor.NewError(actor.PermissionDenied, "frozen", "the account is frozen")
+var errFrozen = actor.NewError(actor.StatusPermissionDenied, "frozen", "the account is frozen")
 
 func (a *Account) Deposit(ctx *actor.Context, in Deposit) (int, error) {
 	a.Balance += in.Amount
 	switch in.Note {
 	case "wrapped":
-		return 0, fmt.Errorf("deposit %d: %w", in.Amount, errFrozen.Retry().WithDetail(map[string]int{"balance": a.Balance}))
+		return 0, fmt.Errorf("deposit %d: %w", in.Amount, errFrozen.Retry(0).WithDetail(map[string]int{"balance": a.Balance}))
 	case "joined":
 		return 0, errors.Join(errors.New("first"), fmt.Errorf("second: %w", errFrozen))
 	case "plain":
@@ -92,7 +92,8 @@ func (a *Account) Scribble(ctx *actor.Context, text string) (actor.None, error) 
 type Probe struct{}
 
 type Seen struct {
-	Key          actor.Key
+	Self         actor.Ref
+	App          string
 	InvocationID string
 	Now          time.Time
 	Random       []uint64
@@ -107,11 +108,12 @@ func (*Probe) See(ctx *actor.Context, _ actor.None) (Seen, error) {
 	if _, err := ctx.Random().Read(p); err != nil {
 		return Seen{}, err
 	}
-	return Seen{ctx.Key(), ctx.InvocationID(), ctx.Now(), []uint64{ctx.Random().Uint64(), rand.New(ctx.Random()).Uint64()}, p, ctx.Version()}, nil
+	return Seen{ctx.Self(), ctx.App(), ctx.InvocationID(), ctx.Now(), []uint64{ctx.Random().Uint64(), rand.New(ctx.Random()).Uint64()}, p, ctx.Version()}, nil
 }
 
 func (*Probe) Echo(ctx *actor.Context, in actor.Payload) (actor.Payload, error) { return in, nil }
 func (*Probe) EchoBytes(ctx *actor.Context, in []byte) ([]byte, error)          { return in, nil }
+func (*Probe) At(ctx *actor.Context, in time.Time) (int64, error)               { return in.Unix(), nil }
 func (*Probe) Keep(ctx *actor.Context, in actor.Payload) (actor.None, error) {
 	kept.payload, kept.invocation = in, ctx.InvocationID()
 	return actor.None{}, nil
@@ -196,6 +198,7 @@ func init() {
 		actor.Method("See", (*Probe).See),
 		actor.Method("Echo", (*Probe).Echo),
 		actor.Method("EchoBytes", (*Probe).EchoBytes),
+		actor.Method("At", (*Probe).At),
 		actor.Method("Keep", (*Probe).Keep),
 		actor.Method("KeepBytes", (*Probe).KeepBytes),
 		actor.Method("BadReply", (*Probe).BadReply),
@@ -203,7 +206,7 @@ func init() {
 		actor.Method("Run", (*Probe).Run),
 		actor.ReadOnly("RunReadOnly", (*Probe).Run),
 	)
-	actor.Register("Pure", actor.Stateless, actor.Method("Run", (*Probe).Run))
+	actor.Register("Pure", actor.PlacementStateless, actor.Method("Run", (*Probe).Run))
 	actor.Register("Counters", actor.Method("Add", (*Counters).Add))
 	actor.Register("Stamp", actor.Method("Touch", (*Stamp).Touch))
 	actor.Register("Document", actor.StateSchema(2), actor.Migrate(migrateDocument),

@@ -27,8 +27,8 @@ func Method[S, In, Out any](name string, fn func(state *S, ctx *Context, in In) 
 }
 
 // ReadOnly is a method that never changes anything: it may run beside other
-// turns, and is reachable by HTTP GET. Writes through [Context.State] fail with
-// [ErrReadOnly], and changes of the state struct are dropped.
+// turns, and is reachable by HTTP GET. A write through [Context.State], or a method
+// that returns with a changed state struct, fails the turn with [ErrReadOnly].
 func ReadOnly[S, In, Out any](name string, fn func(state *S, ctx *Context, in In) (Out, error), opts ...MethodOption) Part {
 	return newMethod(abi.MethodSpec{Name: name, ReadOnly: true}, fn, opts)
 }
@@ -37,9 +37,10 @@ func newMethod[S, In, Out any](spec abi.MethodSpec, fn func(*S, *Context, In) (O
 	for _, o := range opts {
 		o(&spec)
 	}
+	inputs, outputs := prepareInput[In](), prepare[Out]()
 	run := func(ctx *Context) error {
 		var in In
-		if err := ctx.decodeInput(&in); err != nil {
+		if err := ctx.decodeInput(inputs, &in); err != nil {
 			return err
 		}
 		state, err := ctx.loadState()
@@ -47,13 +48,13 @@ func newMethod[S, In, Out any](spec abi.MethodSpec, fn func(*S, *Context, In) (O
 			return err
 		}
 		out, err := fn(state.(*S), ctx, in)
-		if err != nil {
+		if failed(err) {
 			return err
 		}
 		if err := ctx.saveState(); err != nil {
 			return err
 		}
-		return ctx.reply(&out)
+		return ctx.reply(outputs, &out)
 	}
 	return &methodPart{method: &method{spec: spec, run: run}, state: stateTypeOf[S](spec.Name)}
 }

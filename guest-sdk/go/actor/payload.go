@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/jsonplan"
 )
 
 const (
@@ -27,7 +28,7 @@ type Payload struct {
 }
 
 // decodeInput decodes the turn's payload into in, a pointer to a method's input.
-func (c *Context) decodeInput(in any) error {
+func (c *Context) decodeInput(t inputType, in any) error {
 	// Raw bytes are copied: the frame is overwritten by the next turn, and
 	// a method may well put its input into the state.
 	switch in := in.(type) {
@@ -45,15 +46,18 @@ func (c *Context) decodeInput(in any) error {
 		return nil
 	}
 	if len(c.frame.Payload) == 0 {
+		if t.optional {
+			return nil
+		}
 		return badJSON("the payload is empty; the method takes JSON")
 	}
-	if err := json.Unmarshal(c.frame.Payload, in); err != nil {
+	if err := unmarshal(t.plan, c.frame.Payload, in); err != nil {
 		return badJSON("the payload " + jsonProblem(err))
 	}
 	return nil
 }
 
-func badJSON(message string) error { return NewError(InvalidArgument, "bad_json", message) }
+func badJSON(message string) error { return NewError(StatusInvalidArgument, "bad_json", message) }
 
 // jsonProblem says what json.Unmarshal found, and where, in the caller's terms.
 func jsonProblem(err error) string {
@@ -79,7 +83,7 @@ func jsonKind(err *json.UnmarshalTypeError) string {
 }
 
 // reply sets the turn's reply; out is a pointer to a method's output.
-func (c *Context) reply(out any) error {
+func (c *Context) reply(plan *jsonplan.Plan, out any) error {
 	contentType := contentTypeJSON
 	var data []byte
 	switch out := out.(type) {
@@ -93,9 +97,9 @@ func (c *Context) reply(out any) error {
 			contentType = contentTypeJSON
 		}
 	default:
-		encoded, err := c.instance.replies.encode(out)
+		encoded, err := c.instance.replies.encode(plan, out)
 		if err != nil {
-			return NewError(Internal, "bad_reply", "the reply has no JSON form: "+err.Error())
+			return NewError(StatusInternal, "bad_reply", "the reply has no JSON form: "+err.Error())
 		}
 		data = encoded
 	}
@@ -106,24 +110,4 @@ func (c *Context) reply(out any) error {
 		return codeError(code)
 	}
 	return nil
-}
-
-// jsonBuffer encodes values into memory that it keeps, without the escapes that
-// only HTML needs.
-type jsonBuffer struct {
-	buf bytes.Buffer
-	enc *json.Encoder
-}
-
-// encode returns the JSON of v, good until the next call.
-func (b *jsonBuffer) encode(v any) ([]byte, error) {
-	if b.enc == nil {
-		b.enc = json.NewEncoder(&b.buf)
-		b.enc.SetEscapeHTML(false)
-	}
-	b.buf.Reset()
-	if err := b.enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.buf.Bytes(), []byte("\n")), nil
 }

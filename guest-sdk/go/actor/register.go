@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/bridge"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/jsonplan"
 )
 
 // Bounds of the manifest, abi/SPEC.md section 3.
@@ -45,6 +47,7 @@ var registered = registry{types: map[string]*actorType{}}
 func init() {
 	bridge.NewInstance = func(h bridge.Host) bridge.Instance { return newInstance(h, &registered) }
 	bridge.Manifest = registered.manifest
+	bridge.HostOf = func(ctx any) bridge.Host { return ctx.(*Context).live().host }
 }
 
 // Register declares an actor type. Call it from an init function, once for each
@@ -76,11 +79,32 @@ func (r *registry) add(name string, parts []Part) {
 		panic(where + "has no methods; add actor.Method(…)")
 	case len(t.methods) > maxMethods:
 		panic(where + "has " + strconv.Itoa(len(t.methods)) + " methods; at most " + strconv.Itoa(maxMethods) + " are allowed")
-	case t.spec.Placement == string(Stateless) && t.state.kept:
+	case t.spec.Placement == string(PlacementStateless) && t.state.kept:
 		panic(where + "a stateless type keeps no state; make " + t.state.typ.String() + " an empty struct or choose another placement")
+	}
+	if len(t.state.hidden) > 0 {
+		t.spec.Warnings = append(t.spec.Warnings, hiddenFields(t.state))
 	}
 	r.order = append(r.order, t)
 	r.types[name] = t
+}
+
+// maxHiddenNames is how many fields a warning names.
+const maxHiddenNames = 5
+
+func hiddenFields(st *stateType) string {
+	names := st.hidden
+	more := ""
+	if len(names) > maxHiddenNames {
+		more = " and " + strconv.Itoa(len(names)-maxHiddenNames) + " more"
+		names = names[:maxHiddenNames]
+	}
+	// A name of Go may be long; a warning may not.
+	text := "unexported fields of " + st.typ.String() + " are not stored, and are lost between turns: " + strings.Join(names, ", ") + more + "; export what is state"
+	if len(text) > 512 {
+		text = strings.ToValidUTF8(text[:512], "")
+	}
+	return text
 }
 
 // addMethod is the part of Method and ReadOnly.
@@ -134,6 +158,10 @@ type stateType struct {
 	kept bool            // it has something to load and save
 	make func() any      // a new *S
 	zero func(state any) // sets a *S to its zero value
+	// plan is how it is read and written; nil: as encoding/json does.
+	plan *jsonplan.Plan
+	// hidden are its unexported fields, which are not state.
+	hidden []string
 }
 
 func stateTypeOf[S any](methodName string) *stateType {
@@ -151,12 +179,18 @@ func stateTypeOf[S any](methodName string) *stateType {
 		for i := range typ.NumField() {
 			f := typ.Field(i)
 			st.kept = st.kept || f.IsExported() || f.Anonymous
+			if !f.IsExported() && !f.Anonymous && f.Name != "_" {
+				st.hidden = append(st.hidden, f.Name)
+			}
 		}
 	case typ.Kind() == reflect.Map && typ.Key().Kind() == reflect.String:
 		st.kept = true
 	default:
 		panic("actor: method " + methodName + ": the state type " + typ.String() +
 			" is neither a struct nor a map with string keys; wrap it in a struct, whose fields become the state keys")
+	}
+	if st.kept {
+		st.plan = prepare[S]()
 	}
 	return st
 }

@@ -2,12 +2,15 @@ package actor
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/abi/manifest"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/jsonplan"
 )
 
 type basket struct{ Items []string }
@@ -27,7 +30,7 @@ func newRegistry() *registry { return &registry{types: map[string]*actorType{}} 
 func TestManifest(t *testing.T) {
 	r := newRegistry()
 	add(r, "Basket", Method("Add", (*basket).Add, Idempotent(), Reentrant()), ReadOnly("View", (*basket).View))
-	add(r, "Other", Sticky, Shared, Batch, StateSchema(3), Migrate(func(*Context, uint32) error { return nil }),
+	add(r, "Other", PlacementSticky, InstanceShared, PoolBatch, StateSchema(3), Migrate(func(*Context, uint32) error { return nil }),
 		Limits{StateBytes: 1, PayloadBytes: 2, Mailbox: 3, TurnTime: 3*time.Millisecond + 1, MemoryBytes: 5, Fuel: 6, IdempotencyWindow: time.Hour - 1},
 		Capabilities{HTTP: []string{"a.example"}, Config: []string{"c"}, Secrets: []string{"s"}}, Method("Add", (*other).Add))
 
@@ -62,11 +65,11 @@ func TestRegisterRefuses(t *testing.T) {
 		"an accent in a method": {"the method name has the character 'é'", func(r *registry) { add(r, "T", Method("é", (*basket).Add)) }},
 		"a type twice":          {"registered already", func(r *registry) { add(r, "T", method); add(r, "T", method) }},
 		"a method twice":        {"method Add is registered twice", func(r *registry) { add(r, "T", method, ReadOnly("Add", (*basket).View)) }},
-		"no methods":            {"has no methods; add actor.Method", func(r *registry) { add(r, "T", Sticky) }},
+		"no methods":            {"has no methods; add actor.Method", func(r *registry) { add(r, "T", PlacementSticky) }},
 		"a hook that is nil":    {"Migrate got no hook", func(r *registry) { add(r, "T", Migrate(nil), method) }},
 		"two state types": {"method Other is one of *actor.other, the others are of *actor.basket",
 			func(r *registry) { add(r, "T", method, Method("Other", (*other).Add)) }},
-		"stateless with state": {"make actor.basket an empty struct", func(r *registry) { add(r, "T", Stateless, method) }},
+		"stateless with state": {"make actor.basket an empty struct", func(r *registry) { add(r, "T", PlacementStateless, method) }},
 		"a state that is a number": {"the state type int is neither a struct nor a map", func(r *registry) {
 			add(r, "T", Method("Add", func(*int, *Context, None) (None, error) { return None{}, nil }))
 		}},
@@ -115,15 +118,72 @@ func TestStateWithoutExportedFieldsIsNotLoaded(t *testing.T) {
 	}
 }
 
+type careless struct {
+	Count int
+	cache map[string]int //nolint:unused // what is not state is the point
+	n     int            //nolint:unused // the same
+	_     int
+}
+
+func (*careless) Do(*Context, None) (None, error) { return None{}, nil }
+
+func TestUnexportedFieldsAreWarnedOf(t *testing.T) {
+	r := newRegistry()
+	add(r, "Careless", Method("Do", (*careless).Do))
+	add(r, "Basket", Method("Add", (*basket).Add))
+	m, faults := manifest.Parse(r.manifest())
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	const want = "unexported fields of actor.careless are not stored, and are lost between turns: cache, n; export what is state"
+	if got := m.Types[0].Warnings; len(got) != 1 || got[0] != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := m.Types[1].Warnings; len(got) > 0 {
+		t.Errorf("a type without any: %q", got)
+	}
+	long := stateType{typ: reflect.TypeFor[careless](), hidden: []string{strings.Repeat("é", 400), "b", "c", "d", "e", "f"}}
+	if got := hiddenFields(&long); len(got) > manifest.MaxWarningLen || !utf8.ValidString(got) {
+		t.Errorf("a warning of %d bytes", len(got))
+	}
+}
+
+// eager has an unmarshaler that must not run before there is something to read.
+type eager struct{ N int }
+
+var ran int
+
+func (*eager) UnmarshalJSON([]byte) error  { ran++; return nil }
+func (eager) MarshalJSON() ([]byte, error) { ran++; return []byte("1"), nil }
+
+type eagers struct{ Many map[string]*eager }
+
+func (*eager) Do(*Context, eager) (eagers, error) { return eagers{}, nil }
+
+// Caches are warm when the image of an instance is taken, and no code of the guest
+// author's has run for it.
+func TestRegisteringRunsNoMarshaler(t *testing.T) {
+	ran = 0
+	r := newRegistry()
+	add(r, "Eager", Method("Do", (*eager).Do))
+	add(r, "Basket", Method("Add", (*basket).Add), ReadOnly("View", (*basket).View))
+	if ran != 0 {
+		t.Errorf("%d marshalers ran", ran)
+	}
+	if plan := r.types["Basket"].state.plan; plan == nil || plan != jsonplan.For(reflect.TypeFor[basket]()) {
+		t.Error("the state of Basket was not planned")
+	}
+	if r.types["Eager"].state.plan != nil {
+		t.Error("a type with a marshaler has a plan")
+	}
+}
+
 // refusingHost answers every call with one code, and remembers the failure.
 type refusingHost struct {
 	code abi.Code
 	fail abi.Error
 }
 
-func (h *refusingHost) ConfigGet(string) ([]byte, abi.Code)                    { return nil, h.code }
-func (h *refusingHost) SecretGet(string) ([]byte, abi.Code)                    { return nil, h.code }
-func (h *refusingHost) HTTPRequest([]byte) ([]byte, abi.Code)                  { return nil, h.code }
 func (h *refusingHost) StateGet(string, []byte) ([]byte, abi.Format, abi.Code) { return nil, 0, h.code }
 func (h *refusingHost) StateSet(string, []byte, abi.Format) abi.Code           { return h.code }
 func (h *refusingHost) StateDelete(string) (bool, abi.Code)                    { return false, h.code }

@@ -8,43 +8,43 @@ import (
 )
 
 // Placement says which host runs an actor of the type, and whether it is kept
-// warm. A type that says nothing is [Ring].
+// warm. A type that says nothing is [PlacementRing].
 type Placement string
 
 const (
-	// Any runs each turn under a lock in the database, on whichever host was
+	// PlacementAny runs each turn under a lock in the database, on whichever host was
 	// asked: nothing is kept warm.
-	Any Placement = abi.PlacementAny
-	// Ring keeps actors warm on the host that the ring of hosts gives them, and
+	PlacementAny Placement = abi.PlacementAny
+	// PlacementRing keeps actors warm on the host that the ring of hosts gives them, and
 	// puts them away when idle.
-	Ring Placement = abi.PlacementRing
-	// Sticky keeps actors warm on one host for as long as that host lives.
-	Sticky Placement = abi.PlacementSticky
-	// Stateless actors have no state and run anywhere.
-	Stateless Placement = abi.PlacementStateless
+	PlacementRing Placement = abi.PlacementRing
+	// PlacementSticky keeps actors warm on one host for as long as that host lives.
+	PlacementSticky Placement = abi.PlacementSticky
+	// PlacementStateless actors have no state and run anywhere.
+	PlacementStateless Placement = abi.PlacementStateless
 )
 
 // Instance says how actors of the type share Wasm instances. A type that says
-// nothing is [Shared], or [Dedicated] if it is [Sticky].
+// nothing is [InstanceShared], or [InstanceDedicated] if it is [PlacementSticky].
 type Instance string
 
 const (
-	// Shared instances serve any actor of the type, one turn after another.
-	Shared Instance = abi.InstanceShared
-	// Dedicated gives each warm actor an instance of its own, in which its
+	// InstanceShared instances serve any actor of the type, one turn after another.
+	InstanceShared Instance = abi.InstanceShared
+	// InstanceDedicated gives each warm actor an instance of its own, in which its
 	// decoded state stays.
-	Dedicated Instance = abi.InstanceDedicated
+	InstanceDedicated Instance = abi.InstanceDedicated
 )
 
 // Pool says with whom actors of the type share execution slots. A type that says
-// nothing is in [User].
+// nothing is in [PoolUser].
 type Pool string
 
 const (
-	// User is the pool of ordinary types.
-	User Pool = abi.PoolUser
-	// Batch is the pool of slow types, so that they delay no others.
-	Batch Pool = abi.PoolBatch
+	// PoolUser is the pool of ordinary types.
+	PoolUser Pool = abi.PoolUser
+	// PoolBatch is the pool of slow types, so that they delay no others.
+	PoolBatch Pool = abi.PoolBatch
 )
 
 // StateSchema is the version of the form of the type's state. A module never runs

@@ -1,8 +1,8 @@
 package actor
 
 import (
-	"encoding/json"
 	"fmt"
+	"iter"
 
 	"github.com/greenroom-run/greenroom/abi"
 )
@@ -29,7 +29,7 @@ func (s State) Get(key string, v any) (found bool, err error) {
 		return true, fmt.Errorf("get state key %q: %w", key, ErrBadState.Messagef("the value is bytes, not JSON; use GetBytes"))
 	}
 	in.value = value
-	if err := json.Unmarshal(value, v); err != nil {
+	if err := unmarshalInto(value, v); err != nil {
 		return true, fmt.Errorf("get state key %q: %w", key, ErrBadState.Messagef("the value %s", jsonProblem(err)))
 	}
 	return true, nil
@@ -38,9 +38,9 @@ func (s State) Get(key string, v any) (found bool, err error) {
 // Set stores v as JSON.
 func (s State) Set(key string, v any) error {
 	in := s.ctx.live()
-	value, err := in.values.encode(v)
+	value, err := in.values.encodeAny(v)
 	if err != nil {
-		return fmt.Errorf("set state key %q: no JSON form: %w", key, err)
+		return fmt.Errorf("set state key %q: %w", key, ErrNotJSON.Messagef("the value has no JSON form: %v", err))
 	}
 	return s.set(key, value, abi.FormatJSON)
 }
@@ -108,6 +108,44 @@ func (s State) Keys(prefix string) ([]string, error) {
 		return nil, fmt.Errorf("list state keys: %w", err)
 	}
 	return keys, nil
+}
+
+// Entry is a state key and what it holds.
+type Entry[T any] struct {
+	Key   string
+	Value T
+}
+
+// Each goes through the keys that begin with prefix, in ascending byte order, and
+// decodes the JSON of each:
+//
+//	for e, err := range actor.Each[Book](ctx, "book/") {
+//		if err != nil {
+//			return err
+//		}
+//		total += e.Value.Price
+//	}
+//
+// The keys are those of its start; one that was deleted since is passed over. An
+// error is the last step.
+func Each[T any](ctx *Context, prefix string) iter.Seq2[Entry[T], error] {
+	return func(yield func(Entry[T], error) bool) {
+		keys, err := ctx.State().Keys(prefix)
+		if err != nil {
+			yield(Entry[T]{}, err)
+			return
+		}
+		for _, key := range keys {
+			e := Entry[T]{Key: key}
+			found, err := ctx.State().Get(key, &e.Value)
+			if err == nil && !found {
+				continue
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 func stateError(op, key string, code abi.Code) error {

@@ -89,7 +89,7 @@ func TestStateErrors(t *testing.T) {
 		"key not UTF-8":      {"Run", func(s actor.State) error { _, err := s.Delete("\xff"); return err }, actor.ErrInvalidKey, "delete state key"},
 		"wrong type":         {"Run", func(s actor.State) error { _, err := s.Get("text", &n); return err }, actor.ErrBadState, `get state key "text"`},
 		"bytes read as JSON": {"Run", func(s actor.State) error { s.SetBytes("b", nil); _, err := s.Get("b", &n); return err }, actor.ErrBadState, "use GetBytes"},
-		"no JSON form":       {"Run", func(s actor.State) error { return s.Set("n", math.NaN()) }, &actor.Error{Status: actor.Unknown}, "no JSON form"},
+		"no JSON form":       {"Run", func(s actor.State) error { return s.Set("n", math.NaN()) }, actor.ErrNotJSON, "no JSON form"},
 		"set read-only":      {"RunReadOnly", func(s actor.State) error { return s.Set("n", 1) }, actor.ErrReadOnly, "read-only"},
 		"delete read-only":   {"RunReadOnly", func(s actor.State) error { _, err := s.Delete("n"); return err }, actor.ErrReadOnly, "read-only"},
 		"delete all read-only": {"RunReadOnly", func(s actor.State) error { _, err := s.DeleteAll(); return err }, actor.ErrReadOnly,
@@ -102,20 +102,20 @@ func TestStateErrors(t *testing.T) {
 		})
 	}
 	body = func(ctx *actor.Context) error { _, _, err := ctx.State().GetBytes("k"); return err }
-	wantError(t, h.Call("Pure", "p", "Run", nil, nil), actor.FailedPrecondition, "no_state", "stateless")
+	wantError(t, h.Call("Pure", "p", "Run", nil, nil), actor.StatusFailedPrecondition, "no_state", "stateless")
 }
 
 func TestStateLimit(t *testing.T) {
 	h := actortest.New(t)
 	big := strings.Repeat("x", 1<<20)
-	wantError(t, h.Call("Account", "a", "Rename", big, nil), actor.FailedPrecondition, "state_too_large", "1048576")
+	wantError(t, h.Call("Account", "a", "Rename", big, nil), actor.StatusFailedPrecondition, "state_too_large", "1048576")
 	if got := call[Account](t, h, "Account", "a", "View", nil); got.Owner != "" {
 		t.Errorf("an owner of %d bytes was kept", len(got.Owner))
 	}
 	err := inTurn(t, h, "Run", func(s actor.State) error { return s.SetBytes("b", make([]byte, 1<<20)) })
-	wantError(t, err, actor.FailedPrecondition, "state_too_large", "")
+	wantError(t, err, actor.StatusFailedPrecondition, "state_too_large", "")
 	err = inTurn(t, h, "Run", func(s actor.State) error { return s.SetBytes("b", make([]byte, 4<<20+1)) })
-	wantError(t, err, actor.ResourceExhausted, "too_large", `set state key "b"`)
+	wantError(t, err, actor.StatusResourceExhausted, "too_large", `set state key "b"`)
 	wantState(t, h, "Probe", "p", map[string]string{})
 }
 

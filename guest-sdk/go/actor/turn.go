@@ -21,13 +21,13 @@ type instance struct {
 	reg  *registry
 
 	kept         any // the *S, nil for none
-	keptKey      Key
+	keptAt       place
 	keptRevision uint64
 	// saved is the JSON of kept as the host holds it: what a method's changes
 	// are measured against.
 	saved []byte
 
-	lastKey Key // of the last turn, so that a warm actor's is not copied again
+	last place // of the last turn, so that a warm actor's is not copied again
 
 	states, values, replies jsonBuffer
 	object, value           []byte // from the host
@@ -57,33 +57,36 @@ func (in *instance) Turn(frame []byte) int32 {
 func (in *instance) turn(ctx *Context, frame []byte) error {
 	t := &ctx.frame
 	if err := abi.DecodeTurn(frame, t); err != nil {
-		return NewError(Internal, "bad_frame", err.Error())
+		return NewError(StatusInternal, "bad_frame", err.Error())
 	}
 	typ := in.reg.types[t.Type]
 	if typ == nil {
-		return NewError(Unimplemented, "unknown_type", "the module has no actor type "+strconv.Quote(t.Type))
+		return NewError(StatusUnimplemented, "unknown_type", "the module has no actor type "+strconv.Quote(t.Type))
 	}
-	if in.lastKey.ID != t.ID || in.lastKey.Type != t.Type || in.lastKey.App != t.App {
-		in.lastKey = Key{App: strings.Clone(t.App), Type: typ.spec.Name, ID: strings.Clone(t.ID)}
+	if in.last.ref.ID != t.ID || in.last.ref.Type != t.Type || in.last.app != t.App {
+		in.last = place{app: strings.Clone(t.App), ref: Ref{Type: typ.spec.Name, ID: strings.Clone(t.ID)}}
 	}
-	ctx.key, ctx.typ = in.lastKey, typ
+	ctx.at, ctx.typ = in.last, typ
 	ctx.readOnly = t.Flags&abi.FlagReadOnly != 0
 
 	switch t.What {
 	case abi.WhatMethod:
 		m := typ.methods[t.Method]
 		if m == nil {
-			return NewError(Unimplemented, "unknown_method", "actor type "+typ.spec.Name+" has no method "+strconv.Quote(t.Method))
+			return NewError(StatusUnimplemented, "unknown_method", "actor type "+typ.spec.Name+" has no method "+strconv.Quote(t.Method))
 		}
-		ctx.readOnly = ctx.readOnly || m.spec.ReadOnly
+		ctx.method, ctx.readOnly = m.spec.Name, ctx.readOnly || m.spec.ReadOnly
 		return m.run(ctx)
 	case abi.WhatMigrate:
 		if typ.migrate == nil {
-			return NewError(Unimplemented, "no_migration", "actor type "+typ.spec.Name+" has no Migrate hook")
+			return NewError(StatusUnimplemented, "no_migration", "actor type "+typ.spec.Name+" has no Migrate hook")
 		}
-		return typ.migrate(ctx, t.StoredSchema)
+		if err := typ.migrate(ctx, t.StoredSchema); failed(err) {
+			return err
+		}
+		return nil
 	}
-	return NewError(Unimplemented, "unknown_turn", "this module knows no turns of kind "+strconv.Itoa(int(t.What))+"; build it with a newer SDK")
+	return NewError(StatusUnimplemented, "unknown_turn", "this module knows no turns of kind "+strconv.Itoa(int(t.What))+"; build it with a newer SDK")
 }
 
 // loadState returns the actor's state as a *S.
@@ -92,7 +95,7 @@ func (c *Context) loadState() (any, error) {
 	switch {
 	case !st.kept:
 		c.state = st.make()
-	case in.kept != nil && in.keptKey == c.key && in.keptRevision == c.frame.Revision:
+	case in.kept != nil && in.keptAt == c.at && in.keptRevision == c.frame.Revision:
 		c.state, c.shared = in.kept, true
 	default:
 		object, code := in.host.StateJSON(in.object[:0])
@@ -101,12 +104,10 @@ func (c *Context) loadState() (any, error) {
 		}
 		in.object = object
 		c.state = st.make()
-		if err := json.Unmarshal(object, c.state); err != nil {
+		if err := unmarshal(st.plan, object, c.state); err != nil {
 			return nil, ErrBadState.Messagef("the stored state of %s %s; raise its StateSchema and add a Migrate hook", c.typ.spec.Name, jsonProblem(err))
 		}
-		if !c.readOnly {
-			return c.state, c.keepState()
-		}
+		return c.state, c.keepState()
 	}
 	return c.state, nil
 }
@@ -121,7 +122,7 @@ func (c *Context) keepState() error {
 		return err
 	}
 	in.saved = append(in.saved[:0], data...)
-	in.kept, in.keptKey, in.keptRevision = c.state, c.key, c.frame.Revision
+	in.kept, in.keptAt, in.keptRevision = c.state, c.at, c.frame.Revision
 	c.shared = true
 	return nil
 }
@@ -130,7 +131,7 @@ func (c *Context) keepState() error {
 func (c *Context) saveState() error {
 	in := c.instance
 	if !c.shared {
-		return nil // nothing to save, or a read-only method on a copy of its own
+		return nil // there is nothing to save
 	}
 	data, err := c.encodeState()
 	if err != nil {
@@ -140,8 +141,8 @@ func (c *Context) saveState() error {
 		return nil
 	}
 	if c.readOnly {
-		in.kept = nil
-		return nil
+		return ErrReadOnly.Messagef("the read-only method %s changed %s of its state; register it with actor.Method, or let it change a copy",
+			c.method, changed(in.saved, data))
 	}
 	if _, code := in.host.StatePatch(in.saved, data); code < 0 {
 		return codeError(code)
@@ -160,16 +161,31 @@ func (c *Context) resetState() error {
 	return c.keepState()
 }
 
+// changed names the first field, in order of names, that two states differ in.
+func changed(before, after []byte) string {
+	var was, is map[string]json.RawMessage
+	_, _ = json.Unmarshal(before, &was), json.Unmarshal(after, &is) // our own JSON
+	first := ""
+	for _, fields := range []map[string]json.RawMessage{was, is} {
+		for name := range fields {
+			if !bytes.Equal(was[name], is[name]) && (first == "" || name < first) {
+				first = name
+			}
+		}
+	}
+	return "the field " + strconv.Quote(first)
+}
+
 func (c *Context) encodeState() ([]byte, error) {
-	data, err := c.instance.states.encode(c.state)
+	data, err := c.instance.states.encode(c.typ.state.plan, c.state)
 	if err != nil {
-		return nil, NewError(Internal, "bad_state", "the state of "+c.typ.spec.Name+" has no JSON form: "+err.Error())
+		return nil, NewError(StatusInternal, "bad_state", "the state of "+c.typ.spec.Name+" has no JSON form: "+err.Error())
 	}
 	if string(data) == "null" { // a nil map
 		return nil, nil
 	}
 	if data[0] != '{' {
-		return nil, NewError(Internal, "bad_state", "the state of "+c.typ.spec.Name+" is not a JSON object; mend its MarshalJSON")
+		return nil, NewError(StatusInternal, "bad_state", "the state of "+c.typ.spec.Name+" is not a JSON object; mend its MarshalJSON")
 	}
 	return data, nil
 }

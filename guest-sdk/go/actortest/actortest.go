@@ -10,10 +10,19 @@
 //	}
 //
 // The harness keeps to the rules of a real host: a turn that fails leaves no
-// trace, a read-only method cannot write, inputs go over as bytes, memory that
-// a method may not keep is overwritten after it, stored state goes through
-// [actor.Migrate] if its schema is old. What only Wasm can show, such as
-// a memory limit, it does not show.
+// trace, a read-only method cannot write or change its struct, inputs go over as
+// bytes, memory that a method may not keep is overwritten after it, stored state
+// goes through [actor.Migrate] if its schema is old. All types that the test's
+// package registered are there, by name.
+//
+// A host puts an instance back to its first memory when another actor comes to it.
+// So does the harness: unexported fields and whatever else hangs on the state are
+// gone with a change of actor. Package variables it cannot put back. Instead it
+// reads the guest's source, the Go files in the folder of the test, and fails the
+// test for one that is changed after it was initialized; the comment
+// //greenroom:shared above a variable says that any actor may see and lose it.
+//
+// What only Wasm can show, such as a memory limit, it does not show.
 package actortest
 
 import (
@@ -27,13 +36,14 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor/http"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/bridge"
 )
 
 // App is the app of every actor of a harness.
 const App = "default"
 
-// Start is the time at which the clock of a harness begins.
+// Start is the time at which the clock of a harness begins, the same in every SDK.
 var Start = time.Date(2025, time.January, 1, 12, 0, 0, 0, time.UTC)
 
 // Harness is a host with everything that the test's package registered, and its
@@ -43,9 +53,10 @@ type Harness struct {
 	types    map[string]abi.TypeSpec
 	host     *turnHost
 	instance bridge.Instance
+	last     actor.Ref // whose turn was the last one in it
 	frame    []byte
 
-	actors   map[actor.Key]*row
+	actors   map[actor.Ref]*row
 	now      time.Time
 	turns    uint64
 	revision uint64 // the last one given out
@@ -53,12 +64,12 @@ type Harness struct {
 	logs     []LogLine
 
 	config, secrets map[string]string
-	http            func(actor.Request) (*actor.Response, error)
+	http            func(http.Request) (*http.Response, error)
 }
 
 // LogLine is a line of an actor's log.
 type LogLine struct {
-	Key   actor.Key
+	Actor actor.Ref
 	Level int // as in log/slog
 	Text  string
 }
@@ -74,10 +85,11 @@ func New(t testing.TB) *Harness {
 	if len(faults) > 0 {
 		t.FailNow()
 	}
-	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Key]*row{}, now: Start, config: map[string]string{}, secrets: map[string]string{}}
+	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Ref]*row{}, now: Start, config: map[string]string{}, secrets: map[string]string{}}
 	for _, spec := range m.Types {
 		h.types[spec.Name] = spec
 	}
+	complainOnce.Do(func() { complainOfVariables(t, ".") })
 	h.host = &turnHost{harness: h}
 	h.DropInstance()
 	return h
@@ -92,7 +104,7 @@ func (h *Harness) Call(typ, id, method string, in, out any) error {
 	if err != nil {
 		h.t.Fatalf("actortest: call %s.%s: the input has no JSON form: %v", typ, method, err)
 	}
-	reply, err := h.invoke(actor.Key{App: App, Type: typ, ID: id}, method, payload)
+	reply, err := h.invoke(actor.Ref{Type: typ, ID: id}, method, payload)
 	if err != nil {
 		return err
 	}
@@ -112,7 +124,7 @@ func (h *Harness) SetSecret(name, value string) { h.secrets[name] = value }
 // handle. Those to hosts that a type does not declare are denied before, and so is
 // everything but GET and HEAD in read-only methods. An error of handle stands for a
 // host that cannot be reached. Redirects are not followed here.
-func (h *Harness) HandleHTTP(handle func(actor.Request) (*actor.Response, error)) { h.http = handle }
+func (h *Harness) HandleHTTP(handle func(http.Request) (*http.Response, error)) { h.http = handle }
 
 // Now is the time of the next turn.
 func (h *Harness) Now() time.Time { return h.now }
@@ -125,15 +137,14 @@ func (h *Harness) Advance(d time.Duration) { h.now = h.now.Add(d) }
 func (h *Harness) Seed(seed uint64) { h.seed, h.turns = seed, 0 }
 
 // DropInstance throws the guest's memory away, as a host may between any two
-// turns. Stored state stays, and so do package variables, which plain Go has no
-// way to drop.
+// turns, and as a change of actor does. Stored state stays.
 func (h *Harness) DropInstance() { h.instance = bridge.NewInstance(h.host) }
 
 // State returns the committed state of an actor, by key: JSON as text, bytes as
 // they are. It is empty for an actor without any.
 func (h *Harness) State(typ, id string) map[string]string {
 	state := map[string]string{}
-	if r := h.actors[actor.Key{App: App, Type: typ, ID: id}]; r != nil {
+	if r := h.actors[actor.Ref{Type: typ, ID: id}]; r != nil {
 		for key, v := range r.state {
 			state[key] = string(v.data)
 		}
@@ -153,16 +164,16 @@ func (h *Harness) SetState(typ, id string, schema uint32, state map[string]strin
 		}
 		values[key] = value{data: []byte(text), format: abi.FormatJSON}
 	}
-	h.commit(actor.Key{App: App, Type: typ, ID: id}, schema, values, h.nextRevision())
+	h.commit(actor.Ref{Type: typ, ID: id}, schema, values, h.nextRevision())
 }
 
 // Delete removes an actor, as its caller can from outside.
-func (h *Harness) Delete(typ, id string) { delete(h.actors, actor.Key{App: App, Type: typ, ID: id}) }
+func (h *Harness) Delete(typ, id string) { delete(h.actors, actor.Ref{Type: typ, ID: id}) }
 
 // Version is the version of an actor's stored state: another one after each turn
 // that changed something, 0 if nothing is stored.
 func (h *Harness) Version(typ, id string) uint64 {
-	if r := h.actors[actor.Key{App: App, Type: typ, ID: id}]; r != nil {
+	if r := h.actors[actor.Ref{Type: typ, ID: id}]; r != nil {
 		return r.version
 	}
 	return 0
@@ -171,15 +182,15 @@ func (h *Harness) Version(typ, id string) uint64 {
 // Logs returns what actors logged so far, in order.
 func (h *Harness) Logs() []LogLine { return slices.Clone(h.logs) }
 
-// Actors returns the keys of all actors that something was stored for, in order.
-func (h *Harness) Actors() []actor.Key {
-	var keys []actor.Key
+// Actors returns the addresses of all actors that something was stored for, in order.
+func (h *Harness) Actors() []actor.Ref {
+	var keys []actor.Ref
 	for key, r := range h.actors {
 		if r.version > 0 {
 			keys = append(keys, key)
 		}
 	}
-	slices.SortFunc(keys, func(a, b actor.Key) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(keys, func(a, b actor.Ref) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID)) })
 	return keys
 }
 

@@ -80,7 +80,7 @@ func TestActors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []actor.Key{{App: actortest.App, Type: "Note", ID: "a"}, {App: actortest.App, Type: "Note", ID: "b"}}
+	want := []actor.Ref{{Type: "Note", ID: "a"}, {Type: "Note", ID: "b"}}
 	if got := h.Actors(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

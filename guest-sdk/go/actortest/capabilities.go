@@ -7,10 +7,10 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/abi/manifest"
-	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor/http"
 )
 
-func (h *turnHost) capabilities() abi.Capabilities { return h.harness.types[h.key.Type].Capabilities }
+func (h *turnHost) capabilities() abi.Capabilities { return h.harness.types[h.ref.Type].Capabilities }
 
 func (h *turnHost) ConfigGet(name string) ([]byte, abi.Code) {
 	return given(name, h.capabilities().Config, h.harness.config)
@@ -58,12 +58,12 @@ func (h *turnHost) answer(r *abi.HTTPRequest) abi.HTTPResponse {
 	case h.harness.http == nil:
 		return abi.HTTPResponse{Code: abi.HTTPDenied, Message: "the app was not granted " + target.String() + "; in this test, call HandleHTTP"}
 	}
-	request := actor.Request{
+	request := http.Request{
 		Method: r.Method, URL: r.URL, Body: slices.Clone(r.Body), Timeout: time.Duration(r.TimeoutMillis) * time.Millisecond,
 		NoRedirects: r.Flags&abi.FlagNoRedirects != 0,
 	}
 	for _, header := range r.Headers {
-		request.Headers = append(request.Headers, actor.Header{Name: strings.ToLower(header.Name), Value: strings.Clone(header.Value)})
+		request.Headers = append(request.Headers, http.Header{Name: strings.ToLower(header.Name), Value: strings.Clone(header.Value)})
 	}
 	response, err := h.harness.http(request)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor/config"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor/http"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actortest"
 )
 
@@ -15,8 +17,8 @@ type Caller struct {
 	Calls int `json:"calls,omitempty"`
 }
 
-func (*Caller) Region(ctx *actor.Context, name string) (string, error) { return ctx.Config(name) }
-func (*Caller) Key(ctx *actor.Context, name string) (string, error)    { return ctx.Secret(name) }
+func (*Caller) Region(ctx *actor.Context, name string) (string, error) { return config.Get(ctx, name) }
+func (*Caller) Key(ctx *actor.Context, name string) (string, error)    { return config.Secret(ctx, name) }
 
 type Sent struct {
 	Method, URL string
@@ -25,8 +27,8 @@ type Sent struct {
 
 func (c *Caller) Send(ctx *actor.Context, in Sent) (string, error) {
 	c.Calls++
-	r, err := ctx.HTTP().Do(actor.Request{Method: in.Method, URL: in.URL, Body: []byte("ping"), Timeout: in.Timeout,
-		Headers: []actor.Header{{Name: "X-Key", Value: "k"}}, NoRedirects: true})
+	r, err := http.Do(ctx, http.Request{Method: in.Method, URL: in.URL, Body: []byte("ping"), Timeout: in.Timeout,
+		Headers: []http.Header{{Name: "X-Key", Value: "k"}}, NoRedirects: true})
 	if err != nil {
 		return "", err
 	}
@@ -34,7 +36,7 @@ func (c *Caller) Send(ctx *actor.Context, in Sent) (string, error) {
 }
 
 func (*Caller) Fetch(ctx *actor.Context, url string) (int, error) {
-	r, err := ctx.HTTP().Get(url)
+	r, err := http.Get(ctx, url)
 	if err != nil {
 		return 0, err
 	}
@@ -42,7 +44,7 @@ func (*Caller) Fetch(ctx *actor.Context, url string) (int, error) {
 }
 
 func (*Caller) Push(ctx *actor.Context, url string) (bool, error) {
-	r, err := ctx.HTTP().Post(url, "text/plain", nil)
+	r, err := http.Post(ctx, url, "text/plain", nil)
 	return err == nil && r.OK(), err
 }
 
@@ -61,7 +63,7 @@ func TestConfigAndSecrets(t *testing.T) {
 		name := map[string]string{"Region": "region", "Key": "key"}[method]
 		var got string
 		err := h.Call("Caller", "a", method, name, &got)
-		if !errors.Is(err, actor.ErrNotSet) {
+		if !errors.Is(err, config.ErrNotSet) {
 			t.Errorf("%s before it is set: %v", method, err)
 		}
 		set(name, strings.Repeat("v", 1000)) // longer than the first buffer
@@ -69,7 +71,7 @@ func TestConfigAndSecrets(t *testing.T) {
 		if err := h.Call("Caller", "a", method, name, &got); err != nil || got != strings.Repeat("v", 1000) {
 			t.Errorf("%s: %q, %v", method, got, err)
 		}
-		if err := h.Call("Caller", "a", method, "other", &got); !errors.Is(err, actor.ErrDenied) || !strings.Contains(err.Error(), "Capabilities") {
+		if err := h.Call("Caller", "a", method, "other", &got); !errors.Is(err, config.ErrDenied) || !strings.Contains(err.Error(), "Capabilities") {
 			t.Errorf("%s of what is not declared: %v", method, err)
 		}
 	}
@@ -78,22 +80,22 @@ func TestConfigAndSecrets(t *testing.T) {
 func TestHTTP(t *testing.T) {
 	h := actortest.New(t)
 	in := Sent{Method: "PUT", URL: "https://api.example.com/x", Timeout: 1500*time.Millisecond + 1}
-	if err := h.Call("Caller", "a", "Send", in, nil); !errors.Is(err, actor.ErrHTTPDenied) {
+	if err := h.Call("Caller", "a", "Send", in, nil); !errors.Is(err, http.ErrDenied) {
 		t.Errorf("without a grant: %v", err)
 	}
-	var sent []actor.Request
-	h.HandleHTTP(func(r actor.Request) (*actor.Response, error) {
+	var sent []http.Request
+	h.HandleHTTP(func(r http.Request) (*http.Response, error) {
 		sent = append(sent, r)
 		if strings.HasSuffix(r.URL, "/down") {
 			return nil, errors.New("connection refused")
 		}
-		return &actor.Response{Status: 201, Headers: []actor.Header{{Name: "Content-Type", Value: "text/pong"}}, Body: []byte("pong")}, nil
+		return &http.Response{Status: 201, Headers: []http.Header{{Name: "Content-Type", Value: "text/pong"}}, Body: []byte("pong")}, nil
 	})
 	var got string
 	if err := h.Call("Caller", "a", "Send", in, &got); err != nil || got != "pong text/pong" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	want := []actor.Request{{Method: "PUT", URL: in.URL, Headers: []actor.Header{{Name: "x-key", Value: "k"}}, Body: []byte("ping"),
+	want := []http.Request{{Method: "PUT", URL: in.URL, Headers: []http.Header{{Name: "x-key", Value: "k"}}, Body: []byte("ping"),
 		Timeout: 1501 * time.Millisecond, NoRedirects: true}}
 	if !reflect.DeepEqual(sent, want) {
 		t.Errorf("sent %+v, want %+v", sent, want)

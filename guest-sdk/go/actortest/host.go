@@ -3,17 +3,18 @@ package actortest
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
 )
 
-// turnHost is the host of an instance: the fake [bridge.Host]. Between begin and
+// turnHost is the host of an instance: the fake [bridge.Host] and [bridge.Outside]. Between begin and
 // end it belongs to one turn.
 type turnHost struct {
 	harness *Harness
 
-	key     actor.Key
+	ref     actor.Ref
 	version uint64
 	overlay *overlay
 	random  *rand.ChaCha8
@@ -21,11 +22,11 @@ type turnHost struct {
 	failure *actor.Error
 }
 
-func (h *turnHost) begin(key actor.Key, version uint64, o *overlay) {
+func (h *turnHost) begin(ref actor.Ref, version uint64, o *overlay) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], h.harness.seed)
 	binary.LittleEndian.PutUint64(seed[8:], h.harness.turns)
-	*h = turnHost{harness: h.harness, key: key, version: version, overlay: o, random: rand.NewChaCha8(seed)}
+	*h = turnHost{harness: h.harness, ref: ref, version: version, overlay: o, random: rand.NewChaCha8(seed)}
 }
 
 func (h *turnHost) end() (actor.Payload, error) {
@@ -72,7 +73,7 @@ func (h *turnHost) StateVersion() uint64  { return h.version }
 func (h *turnHost) StateRevision() uint64 { return h.overlay.revision }
 
 func (h *turnHost) Reply(contentType string, payload []byte) abi.Code {
-	if len(payload) > limitOr(h.harness.types[h.key.Type].Limits.PayloadBytes, defaultPayloadBytes) {
+	if len(payload) > limitOr(h.harness.types[h.ref.Type].Limits.PayloadBytes, defaultPayloadBytes) {
 		return abi.CodeTooLarge
 	}
 	h.reply = actor.Payload{ContentType: contentType, Data: append([]byte(nil), payload...)}
@@ -86,7 +87,8 @@ func (h *turnHost) Fail(frame []byte) abi.Code {
 	}
 	h.failure = &actor.Error{
 		Status: actor.Status(e.Status), Code: e.Code, Message: e.Message, Retryable: e.Retryable,
-		Detail: actor.Payload{ContentType: e.DetailContentType, Data: e.Detail},
+		RetryAfter: time.Duration(e.RetryAfterMillis) * time.Millisecond,
+		Detail:     actor.Payload{ContentType: e.DetailContentType, Data: e.Detail},
 	}
 	return 0
 }
@@ -94,6 +96,6 @@ func (h *turnHost) Fail(frame []byte) abi.Code {
 func (h *turnHost) Random(p []byte) { h.random.Read(p) }
 
 func (h *turnHost) Log(level int32, text string) {
-	h.harness.logs = append(h.harness.logs, LogLine{Key: h.key, Level: int(level), Text: text})
-	h.harness.t.Logf("%s: %s", h.key, text)
+	h.harness.logs = append(h.harness.logs, LogLine{Actor: h.ref, Level: int(level), Text: text})
+	h.harness.t.Logf("%s: %s", h.ref, text)
 }

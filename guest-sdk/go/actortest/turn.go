@@ -26,25 +26,29 @@ type row struct {
 
 // invoke runs one turn to its commit, as a host does: a migration first if the
 // stored schema is old, both on one overlay, all of it kept or none.
-func (h *Harness) invoke(key actor.Key, method string, payload actor.Payload) (actor.Payload, error) {
-	spec, ok := h.types[key.Type]
+func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload) (actor.Payload, error) {
+	spec, ok := h.types[ref.Type]
 	if !ok {
-		return actor.Payload{}, actor.NewError(actor.NotFound, "type_not_found", fmt.Sprintf("no actor type %q is registered", key.Type))
+		return actor.Payload{}, actor.NewError(actor.StatusNotFound, "type_not_found", fmt.Sprintf("no actor type %q is registered", ref.Type))
 	}
 	at := slices.IndexFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == method })
 	if at < 0 {
-		return actor.Payload{}, actor.NewError(actor.NotFound, "method_not_found", fmt.Sprintf("actor type %s has no method %q", key.Type, method))
+		return actor.Payload{}, actor.NewError(actor.StatusNotFound, "method_not_found", fmt.Sprintf("actor type %s has no method %q", ref.Type, method))
 	}
 	if limit := limitOr(spec.Limits.PayloadBytes, defaultPayloadBytes); len(payload.Data) > limit {
-		return actor.Payload{}, tooLarge(actor.InvalidArgument, "payload", len(payload.Data), limit)
+		return actor.Payload{}, tooLarge(actor.StatusInvalidArgument, "payload", len(payload.Data), limit)
 	}
-	stored := h.actors[key]
+	if ref != h.last {
+		h.DropInstance()
+		h.last = ref
+	}
+	stored := h.actors[ref]
 	if stored == nil {
 		stored = &row{revision: h.nextRevision()}
-		h.actors[key] = stored
+		h.actors[ref] = stored
 	}
 	if stored.schema > spec.StateSchema {
-		return actor.Payload{}, actor.NewError(actor.FailedPrecondition, "schema_newer",
+		return actor.Payload{}, actor.NewError(actor.StatusFailedPrecondition, "schema_newer",
 			fmt.Sprintf("the state has schema %d, the module knows %d", stored.schema, spec.StateSchema))
 	}
 
@@ -53,12 +57,12 @@ func (h *Harness) invoke(key actor.Key, method string, payload actor.Payload) (a
 		limit: limitOr(spec.Limits.StateBytes, defaultStateBytes), none: spec.Placement == abi.PlacementStateless,
 	}
 	turn := abi.Turn{
-		App: key.App, Type: key.Type, ID: key.ID, InvocationID: fmt.Sprintf("invocation-%d", h.turns+1),
+		App: App, Type: ref.Type, ID: ref.ID, InvocationID: fmt.Sprintf("invocation-%d", h.turns+1),
 		TimeUnixNano: h.now.UnixNano(), StoredSchema: stored.schema,
 	}
 	if spec.Migrate && stored.version > 0 && stored.schema < spec.StateSchema {
 		turn.What = abi.WhatMigrate
-		if _, err := h.run(key, stored.version, o, turn); err != nil {
+		if _, err := h.run(ref, stored.version, o, turn); err != nil {
 			return actor.Payload{}, err
 		}
 	}
@@ -69,15 +73,15 @@ func (h *Harness) invoke(key actor.Key, method string, payload actor.Payload) (a
 		turn.Flags |= abi.FlagReadOnly
 		o.readOnly = true
 	}
-	reply, err := h.run(key, stored.version, o, turn)
+	reply, err := h.run(ref, stored.version, o, turn)
 	if err != nil {
 		return actor.Payload{}, err
 	}
 	if o.size() > o.limit {
-		return actor.Payload{}, tooLarge(actor.FailedPrecondition, "state", o.size(), o.limit)
+		return actor.Payload{}, tooLarge(actor.StatusFailedPrecondition, "state", o.size(), o.limit)
 	}
 	if !readOnly && !maps.EqualFunc(stored.state, o.values, value.equal) {
-		h.commit(key, spec.StateSchema, o.values, o.revision)
+		h.commit(ref, spec.StateSchema, o.values, o.revision)
 	}
 	return reply, nil
 }
@@ -85,10 +89,10 @@ func (h *Harness) invoke(key actor.Key, method string, payload actor.Payload) (a
 // run hands one frame to the guest. The buffer of the frame is the same for all
 // turns and overwritten after each, so that a guest that keeps a part of it is
 // found out.
-func (h *Harness) run(key actor.Key, version uint64, o *overlay, turn abi.Turn) (actor.Payload, error) {
+func (h *Harness) run(ref actor.Ref, version uint64, o *overlay, turn abi.Turn) (actor.Payload, error) {
 	h.turns++
 	turn.Revision = o.revision
-	h.host.begin(key, version, o)
+	h.host.begin(ref, version, o)
 	h.frame = abi.AppendTurn(h.frame[:0], &turn)
 	result := h.instance.Turn(h.frame)
 	for i := range h.frame {
@@ -99,13 +103,13 @@ func (h *Harness) run(key actor.Key, version uint64, o *overlay, turn abi.Turn) 
 	case result == abi.TurnDone:
 		return reply, nil
 	case failure == nil:
-		return actor.Payload{}, actor.NewError(actor.Internal, "guest_protocol", "the turn failed and gave no error")
+		return actor.Payload{}, actor.NewError(actor.StatusInternal, "guest_protocol", "the turn failed and gave no error")
 	}
 	return actor.Payload{}, failure
 }
 
-func (h *Harness) commit(key actor.Key, schema uint32, state map[string]value, revision uint64) {
-	h.actors[key] = &row{version: h.Version(key.Type, key.ID) + 1, revision: revision, schema: schema, state: state}
+func (h *Harness) commit(ref actor.Ref, schema uint32, state map[string]value, revision uint64) {
+	h.actors[ref] = &row{version: h.Version(ref.Type, ref.ID) + 1, revision: revision, schema: schema, state: state}
 }
 
 func (h *Harness) nextRevision() uint64 {

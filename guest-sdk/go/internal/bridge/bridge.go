@@ -1,13 +1,17 @@
-// Package bridge joins package actor to what hosts it: the host functions of a
-// Wasm runtime, or the fake host of package actortest. It is internal because
-// neither side of it is for guest authors.
+// Package bridge joins package actor and the packages of its capabilities to what
+// hosts them: the host functions of a Wasm runtime, or the fake host of package
+// actortest. It is internal because neither side of it is for guest authors.
 package bridge
 
 import "github.com/greenroom-run/greenroom/abi"
 
-// Host is what a guest may ask of its host during a turn: section 5 of
+// Host is what every guest may ask of its host during a turn: section 5 of
 // abi/SPEC.md, without memory addresses. Slices and strings passed in stay the
 // guest's; what is returned is written into buf when it fits there.
+//
+// Capabilities are no part of it. A program that can reach methods by name keeps
+// every method of every type, and would import host functions that it must not;
+// they are functions of packages of their own, which call the host themselves.
 type Host interface {
 	StateGet(key string, buf []byte) (value []byte, format abi.Format, code abi.Code)
 	StateSet(key string, value []byte, format abi.Format) abi.Code
@@ -20,14 +24,17 @@ type Host interface {
 	StateRevision() uint64
 	Reply(contentType string, payload []byte) abi.Code
 	Fail(frame []byte) abi.Code
-	// ConfigGet and SecretGet return bytes that are the guest's.
-	ConfigGet(name string) (value []byte, code abi.Code)
-	SecretGet(name string) (value []byte, code abi.Code)
-	// HTTPRequest takes a request frame and returns the response frame, which is
-	// the guest's.
-	HTTPRequest(frame []byte) (response []byte, code abi.Code)
 	Random(p []byte)
 	Log(level int32, text string)
+}
+
+// Outside is section 6 of abi/SPEC.md where there is no Wasm: the capabilities of
+// a fake host, which is one beside [Host]. What is returned is the guest's.
+type Outside interface {
+	ConfigGet(name string) (value []byte, code abi.Code)
+	SecretGet(name string) (value []byte, code abi.Code)
+	// HTTPRequest takes a request frame and returns the response frame.
+	HTTPRequest(frame []byte) (response []byte, code abi.Code)
 }
 
 // Instance is the memory of one guest instance. One turn runs at a time.
@@ -44,4 +51,7 @@ var (
 	NewInstance func(Host) Instance
 	// Manifest returns the manifest of everything that was registered.
 	Manifest func() []byte
+	// HostOf returns the host of a *actor.Context. It panics, as every use of one
+	// does, when the turn is over.
+	HostOf func(ctx any) Host
 )

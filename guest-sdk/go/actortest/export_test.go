@@ -1,0 +1,4 @@
+package actortest
+
+// ComplainOfVariables is what New does once, for a folder.
+var ComplainOfVariables = complainOfVariables
