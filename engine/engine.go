@@ -3,8 +3,9 @@
 // its caller through [Calls] for whatever the guest asks for and charging [Fuel].
 //
 // Package wasm is the engine for guests of abi/SPEC.md, package extism the one for
-// Extism plug-ins. Both run on wazero, within what package confine bounds, on modules
-// that package meter has rewritten and package binary has read.
+// Extism plug-ins. Both run on wazero, within what package confine bounds and with the
+// WASI of package wasi, on modules that package meter has rewritten and package binary
+// has read.
 package engine
 
 import (

@@ -210,3 +210,20 @@ func TestTankOwes(t *testing.T) {
 	}()
 	k.Owe(900_000)
 }
+
+// A guest whose time is over is ended while it owes, and not only when it comes for
+// fuel itself.
+func TestTankOwesAfterItsTime(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var k Tank
+	k.Fill(ctx, 0, nil)
+	k.Owe(chunk - 1)
+	cancel()
+	defer func() {
+		if s, _ := recover().(*Stop); !errors.Is(s, actor.ErrCanceled) || k.Used() != chunk {
+			t.Errorf("ended by %v, %d used", s, k.Used())
+		}
+	}()
+	k.Owe(1)
+	t.Error("went on")
+}

@@ -32,6 +32,7 @@ type Tank struct {
 	granted  uint64
 	used     uint64 // at the last refill, or when the guest was stopped
 	owed     uint64 // for what the host did since
+	unseen   uint64 // owed since the time was looked at
 	stopped  bool
 }
 
@@ -121,23 +122,38 @@ func (t *Tank) bound(used uint64) {
 }
 
 // Owe charges for work of the host where the guest's own fuel cannot be reached:
-// it is paid at the next refill or the end.
+// it is paid at the next refill or the end. Like Refill it ends the guest if its
+// fuel or time is over, and lets others in, for each grant's worth of such work.
 func (t *Tank) Owe(n uint64) {
 	t.owed += n
 	t.bound(t.used + t.owed)
+	if t.unseen += n; t.unseen >= chunk {
+		runtime.Gosched()
+		t.Check()
+	}
 }
 
-// Check ends the guest as Refill does if its time is over. The clock is asked
-// besides the context, whose timer waits for a processor when all of them are busy.
+// Check ends the guest as Refill does if its time is over.
 func (t *Tank) Check() {
+	t.unseen = 0
+	if err := t.over(); err != nil {
+		t.used += t.owed
+		t.stop(err)
+	}
+}
+
+// over says why the guest's time is over, nil if it is not. The clock is asked
+// besides the context, whose timer waits for a processor when all of them are busy.
+func (t *Tank) over() error {
 	switch {
 	case t.halted != nil && t.halted.Load():
-		t.stop(actor.ErrStopping)
+		return actor.ErrStopping
 	case t.ctx.Err() != nil:
-		t.stop(Ended(t.ctx))
+		return Ended(t.ctx)
 	case !t.deadline.IsZero() && time.Until(t.deadline) <= 0:
-		t.stop(actor.ErrDeadline)
+		return actor.ErrDeadline
 	}
+	return nil
 }
 
 func (t *Tank) stop(err error) {

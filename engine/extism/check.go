@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/binary"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/wasi"
 )
 
 // The codes of faults that this package finds. Those that engine/wasm has too mean
@@ -75,18 +76,18 @@ func (e *Engine) check(wasm []byte, memoryLimit int64) (*binary.Module, []actor.
 		f.add(code, "the module cannot be read: %v", err)
 		return nil, f
 	}
-	e.checkImports(m, &f)
+	checkImports(m, &f)
 	checkMemory(m, memoryLimit, &f)
 	return m, f
 }
 
-func (e *Engine) checkImports(m *binary.Module, f *faults) {
+func checkImports(m *binary.Module, f *faults) {
 	known := make(map[string]binary.FuncType)
 	for _, h := range append(envFuncs(), userFuncs()...) {
 		known[h.module+" "+h.name] = binary.FuncType{Params: types(h.params), Results: types(h.results)}
 	}
-	for name, t := range e.wasi {
-		known[abi.WASIModule+" "+name] = t
+	for _, w := range wasi.Functions() {
+		known[abi.WASIModule+" "+w.Name] = binary.FuncType{Params: types(w.Params), Results: types(w.Results)}
 	}
 	for _, imp := range m.Imports {
 		name := imp.Module + "." + imp.Name

@@ -27,7 +27,9 @@
 //	var_get, var_set             the actor's state
 //	config_get                   there is no configuration: never set
 //	http_*                       not granted: the turn fails
-//	proc_exit (of WASI)          a trap, whatever the code
+//
+// WASI is that of package engine/wasi, as for guests of the native ABI, and not the
+// SDK's.
 //
 // # What holds
 //

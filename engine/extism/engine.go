@@ -14,7 +14,6 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -28,8 +27,7 @@ import (
 type Engine struct {
 	cfg       Config
 	log       *slog.Logger
-	wasi      map[string]binary.FuncType // what wazero has of WASI preview 1
-	compilers chan struct{}              // a slot per compilation
+	compilers chan struct{} // a slot per compilation
 	pool      confine.Account
 	gate      confine.Gate
 	flight    singleflight.Group
@@ -63,9 +61,6 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		recent: recent, open: make(map[*compiled]struct{}),
 	}
 	e.pool.Max = int64(cfg.MaxInstances)
-	if e.wasi, err = wasiFunctions(ctx); err != nil {
-		return nil, fmt.Errorf("extism engine: %w", err)
-	}
 	if cfg.CacheDir != "" {
 		e.cfg.CacheDir, err = filepath.Abs(cfg.CacheDir)
 		if err == nil {
@@ -77,29 +72,6 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		}
 	}
 	return e, nil
-}
-
-// wasiFunctions lists what wazero offers of WASI.
-func wasiFunctions(ctx context.Context) (map[string]binary.FuncType, error) {
-	rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter()) // nothing is run
-	defer func() { _ = rt.Close(ctx) }()                                         // nothing to lose
-	compiled, err := wasi_snapshot_preview1.NewBuilder(rt).Compile(ctx)
-	if err != nil {
-		return nil, err
-	}
-	funcs := make(map[string]binary.FuncType)
-	for name, def := range compiled.ExportedFunctions() {
-		funcs[name] = binary.FuncType{Params: valueTypes(def.ParamTypes()), Results: valueTypes(def.ResultTypes())}
-	}
-	return funcs, nil
-}
-
-func valueTypes(ts []api.ValueType) []binary.ValueType {
-	out := make([]binary.ValueType, len(ts))
-	for i, t := range ts {
-		out[i] = binary.ValueType(t)
-	}
-	return out
 }
 
 // Stats returns the engine's numbers.
@@ -290,7 +262,6 @@ func newCompiled(ctx context.Context, code []byte, cacheDir string) (c *compiled
 			Memory: &sdk.ManifestMemory{MaxHttpResponseBytes: 0, MaxVarBytes: 0},
 		},
 		sdk.PluginConfig{
-			EnableWasi: true,
 			RuntimeConfig: wazero.NewRuntimeConfig().
 				WithCoreFeatures(api.CoreFeaturesV2).
 				WithCloseOnContextDone(true).

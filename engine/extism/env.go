@@ -67,7 +67,6 @@ func envFuncs() []hostFunc {
 		env("log_info", wide, none, logAt(levelInfo)),
 		env("log_warn", wide, none, logAt(levelWarn)),
 		env("log_error", wide, none, logAt(levelError)),
-		{abi.WASIModule, "proc_exit", narrow, none, procExit},
 	}
 }
 
@@ -76,8 +75,7 @@ func meterFunc() hostFunc {
 	return hostFunc{meter.ImportModule, meter.ImportRefill, []byte{i64}, []byte{i64}, refill}
 }
 
-// isOwn reports whether this package answers an import that Extism or WASI
-// defines.
+// isOwn reports whether this package answers an import that Extism defines.
 func isOwn(module, name string) bool {
 	for _, f := range envFuncs() {
 		if f.module == module && f.name == name {
@@ -90,7 +88,7 @@ func isOwn(module, name string) bool {
 // hostFunctions returns what is ours in the SDK's form.
 func hostFunctions() []sdk.HostFunction {
 	var out []sdk.HostFunction
-	for _, f := range slices.Concat(envFuncs(), userFuncs(), []hostFunc{meterFunc()}) {
+	for _, f := range slices.Concat(envFuncs(), userFuncs(), wasiFuncs(), []hostFunc{meterFunc()}) {
 		if f.call == nil {
 			continue
 		}
@@ -218,8 +216,4 @@ func logAt(level int32) func(*call, []uint64) {
 
 func (c *call) log(level int32, text uint64) {
 	c.instance.out.log(level, cleanText(head(c.bytes(text), maxLogText)))
-}
-
-func procExit(_ *call, stack []uint64) {
-	panic(&guestFault{exitText(uint32(stack[0]))})
 }

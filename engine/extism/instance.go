@@ -82,7 +82,7 @@ func (i *instance) start(ctx context.Context) error {
 	i.out.begin(nil)
 	defer i.out.end()
 	err = i.guarded(func() (err error) {
-		i.plugin, err = i.program.compiled.plugin.Instance(startCtx, sdk.PluginInstanceConfig{ModuleConfig: i.moduleConfig()})
+		i.plugin, err = i.program.compiled.plugin.Instance(startCtx, sdk.PluginInstanceConfig{ModuleConfig: wazero.NewModuleConfig()})
 		return err
 	})
 	switch {
@@ -109,20 +109,6 @@ func (i *instance) startFailure(ctx context.Context, err error) error {
 		return i.failure(ctx, "start the plug-in", err)
 	}
 	return &actor.TrapError{Kind: actor.TrapUnreachable, Message: err.Error()}
-}
-
-// moduleConfig is what a plug-in has of WASI: no files, arguments or environment.
-func (i *instance) moduleConfig() wazero.ModuleConfig {
-	return wazero.NewModuleConfig().
-		WithStdout(&i.out.stdout).
-		WithStderr(&i.out.stderr).
-		WithRandSource(randomReader{i}).
-		WithWalltime(func() (int64, int32) {
-			t := i.nowUnixNano()
-			return t / 1e9, int32(t % 1e9)
-		}, 1).
-		WithNanotime(func() int64 { return i.nowUnixNano() + i.slept }, 1).
-		WithNanosleep(i.sleep)
 }
 
 // call calls an export. A result other than 0 without a reason given is one.
@@ -308,14 +294,6 @@ func (i *instance) nowUnixNano() int64 {
 	return i.turn.calls.Now().UnixNano()
 }
 
-// sleep returns at once, and moves the monotonic clock of the turn by as much:
-// a plug-in that waits for a moment would otherwise ask again without end.
-func (i *instance) sleep(ns int64) {
-	if ns > 0 {
-		i.slept += ns
-	}
-}
-
 // random fills p from the turn's stream, or outside turns from that of the zero
 // seed.
 func (i *instance) random(p []byte) {
@@ -327,12 +305,4 @@ func (i *instance) random(p []byte) {
 		i.seeded = rand.NewChaCha8([32]byte{})
 	}
 	_, _ = i.seeded.Read(p) // never fails: see math/rand/v2
-}
-
-// randomReader is the source of WASI's random_get.
-type randomReader struct{ i *instance }
-
-func (r randomReader) Read(p []byte) (int, error) {
-	r.i.random(p)
-	return len(p), nil
 }

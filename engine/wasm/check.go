@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/binary"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/wasi"
 )
 
 // The codes of faults that this package finds; the manifest's own are those of
@@ -65,21 +66,22 @@ func (e *Engine) check(wasm []byte, memoryLimit int64) (*binary.Module, []actor.
 		f.add(code, "the module cannot be read: %v", err)
 		return nil, f
 	}
-	e.checkImports(m, &f)
+	checkImports(m, &f)
 	checkExports(m, &f)
 	checkMemory(m, memoryLimit, &f)
 	return m, f
 }
 
-func (e *Engine) checkImports(m *binary.Module, f *faults) {
+func checkImports(m *binary.Module, f *faults) {
 	known := make(map[string]binary.FuncType)
 	for _, h := range hostFuncs() {
-		known[h.name] = binary.FuncType{Params: valueTypes(h.params), Results: valueTypes(h.results)}
+		known[abi.HostModule+"."+h.name] = binary.FuncType{Params: valueTypes(h.params), Results: valueTypes(h.results)}
+	}
+	for _, w := range wasi.Functions() {
+		known[abi.WASIModule+"."+w.Name] = binary.FuncType{Params: valueTypes(w.Params), Results: valueTypes(w.Results)}
 	}
 	for _, imp := range m.Imports {
 		name := imp.Module + "." + imp.Name
-		var want binary.FuncType
-		var ok bool
 		switch {
 		case imp.Module != abi.HostModule && imp.Module != abi.WASIModule:
 			f.add(FaultUnknownImport, "imports the %s %q: only %s and %s are provided%s", imp.Kind, name, abi.HostModule, abi.WASIModule, importHint(imp.Module))
@@ -87,14 +89,8 @@ func (e *Engine) checkImports(m *binary.Module, f *faults) {
 		case imp.Kind != binary.KindFunc:
 			f.add(FaultUnknownImport, "imports the %s %q: only functions can be imported", imp.Kind, name)
 			continue
-		case imp.Module == abi.HostModule:
-			want, ok = known[imp.Name]
-		default:
-			var def api.FunctionDefinition
-			if def, ok = e.primary.wasi[imp.Name]; ok {
-				want = binary.FuncType{Params: valueTypes(def.ParamTypes()), Results: valueTypes(def.ResultTypes())}
-			}
 		}
+		want, ok := known[name]
 		if !ok {
 			hint := "update this host, or build the guest with an older SDK"
 			if imp.Module == abi.WASIModule {

@@ -30,8 +30,8 @@
 //
 // # Images, and no byte from one actor to another
 //
-// Memory and mutable globals are all that can change in an instance, unless the
-// module changes its tables or drops its segments as it runs. They are copied
+// Memory and mutable globals are all that can change in an instance (WASI has no
+// state: engine/wasi), unless the module changes its tables or drops its segments as it runs. They are copied
 // once, when the first instance is initialized, has been asked for its manifest
 // and has run greenroom_warm if it exports that, so that its allocator and codecs
 // have their first steps behind them; every other instance begins as a copy: small images are written, large ones are mapped from a file in

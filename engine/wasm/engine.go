@@ -14,7 +14,6 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
@@ -129,11 +128,7 @@ func (e *Engine) Close(ctx context.Context) error {
 }
 
 // wasmRuntime is a wazero runtime with the modules that guests import.
-type wasmRuntime struct {
-	wazero.Runtime
-	// wasi has the functions that wazero offers, by name.
-	wasi map[string]api.FunctionDefinition
-}
+type wasmRuntime struct{ wazero.Runtime }
 
 func newRuntime(ctx context.Context, cache wazero.CompilationCache) (*wasmRuntime, error) {
 	cfg := wazero.NewRuntimeConfig(). // the compiler where there is one
@@ -142,12 +137,8 @@ func newRuntime(ctx context.Context, cache wazero.CompilationCache) (*wasmRuntim
 	if cache != nil {
 		cfg = cfg.WithCompilationCache(cache)
 	}
-	rt := &wasmRuntime{Runtime: wazero.NewRuntimeWithConfig(ctx, cfg)}
-	wasi, err := wasi_snapshot_preview1.NewBuilder(rt).Compile(ctx)
-	if err == nil {
-		rt.wasi = wasi.ExportedFunctions()
-		_, err = rt.InstantiateModule(ctx, wasi, wazero.NewModuleConfig())
-	}
+	rt := &wasmRuntime{wazero.NewRuntimeWithConfig(ctx, cfg)}
+	err := instantiateWASI(ctx, rt)
 	if err == nil {
 		err = instantiateHost(ctx, rt)
 	}

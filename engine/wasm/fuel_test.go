@@ -79,6 +79,11 @@ func TestRunaways(t *testing.T) {
 			Turn: Code(Loop(Code(I32Const(0), I32Const(12<<20), Call(0), Drop, Again())...), I32Const(0))},
 		"sleep": {Imports: []Import{Func("wasi_snapshot_preview1", "sched_yield", "", "i")},
 			Turn: Code(Loop(Code(Call(0), Drop, Again())...), I32Const(0))},
+		// One call each: what is done within it is stopped.
+		"poll": {Imports: []Import{Func("wasi_snapshot_preview1", "poll_oneoff", "iiii", "i")}, Pages: 200,
+			Turn: Code(Loop(Code(I32Const(0), I32Const(1<<20), I32Const(200_000), I32Const(0), Call(0), Drop, Again())...), I32Const(0))},
+		"print": {Imports: []Import{Func("wasi_snapshot_preview1", "fd_write", "iiii", "i")}, Pages: 200,
+			Turn: Code(I32Const(4), I32Const(12<<20), Store(), Loop(Code(I32Const(1), I32Const(0), I32Const(1_000_000), I32Const(0), Call(0), Drop, Again())...), I32Const(0))},
 		"fill":   {Pages: 200, Turn: Code(Loop(Code(I32Const(0), I32Const(7), I32Const(12<<20), []byte{0xfc, 11, 0}, Again())...), I32Const(0))},
 		"copy":   {Pages: 200, Turn: Code(Loop(Code(I32Const(0), I32Const(6<<20), I32Const(6<<20), []byte{0xfc, 10, 0, 0}, Again())...), I32Const(0))},
 		"growth": {Turn: Code(Loop(Code(I32Const(1), MemoryGrow(), Drop, Again())...), I32Const(0))},

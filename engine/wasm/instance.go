@@ -128,7 +128,7 @@ func (p *program) newInstance(ctx context.Context, limit uint64, img *image) (*i
 		return nil, err
 	}
 	i := &instance{program: p, mem: mem, image: img, levels: []*level{{}}}
-	i.out.init(i.spend)
+	i.out.init()
 	if err := i.start(ctx); err != nil {
 		_ = i.close(ctx) // err says more
 		return nil, err
@@ -318,17 +318,8 @@ func (i *instance) guardedInstantiate(ctx context.Context) (mod api.Module, err 
 		}
 	}()
 	cfg := wazero.NewModuleConfig().
-		WithName("").         // anonymous: any number of one module
-		WithStartFunctions(). // _initialize is called apart, to tell its faults
-		WithStdout(&i.out.stdout).
-		WithStderr(&i.out.stderr).
-		WithRandSource(randomReader{i}).
-		WithWalltime(func() (int64, int32) {
-			t := i.nowUnixNano()
-			return t / 1e9, int32(t % 1e9)
-		}, 1).
-		WithNanotime(func() int64 { return i.nowUnixNano() + i.slept }, 1).
-		WithNanosleep(i.sleep)
+		WithName("").        // anonymous: any number of one module
+		WithStartFunctions() // _initialize is called apart, to tell its faults
 	return i.program.runtime.InstantiateModule(ctx, i.program.compiled, cfg)
 }
 
@@ -551,41 +542,29 @@ func (i *instance) nowUnixNano() int64 {
 	return i.calls.Now().UnixNano()
 }
 
-// sleep returns at once, and moves the monotonic clock of the turn by as much:
-// a guest that waits for a moment would otherwise ask again without end.
-func (i *instance) sleep(ns int64) {
-	i.spend(fuelCall)
-	if ns > 0 {
-		i.slept += ns
-	}
-}
-
 // randomChunk is how much randomness is made at a time, in bytes: a guest that
 // wants much is stopped between two of them.
 const randomChunk = 64 << 10
 
-// random fills p from the turn's stream, or outside turns from that of the
-// zero seed.
+// random fills p and charges for it.
 func (i *instance) random(p []byte) {
 	for len(p) > 0 {
 		part := p[:min(len(p), randomChunk)]
 		i.spend(fuelCall + uint64(len(part)))
-		if i.calls != nil {
-			i.calls.Random(part)
-		} else {
-			if i.seeded == nil {
-				i.seeded = rand.NewChaCha8([32]byte{})
-			}
-			_, _ = i.seeded.Read(part) // never fails: see math/rand/v2
-		}
+		i.fillRandom(part)
 		p = p[len(part):]
 	}
 }
 
-// randomReader is the source of WASI's random_get.
-type randomReader struct{ i *instance }
-
-func (r randomReader) Read(p []byte) (int, error) {
-	r.i.random(p)
-	return len(p), nil
+// fillRandom fills p from the turn's stream, or outside turns from that of the
+// zero seed.
+func (i *instance) fillRandom(p []byte) {
+	if i.calls != nil {
+		i.calls.Random(p)
+		return
+	}
+	if i.seeded == nil {
+		i.seeded = rand.NewChaCha8([32]byte{})
+	}
+	_, _ = i.seeded.Read(p) // never fails: see math/rand/v2
 }

@@ -189,7 +189,7 @@ const instanceBytes = 3 << 10
 // own, or, where the system does not tell, all that the guest could touch.
 func (m *guestMemory) count() {
 	if m.data == nil {
-		return // an exit of the guest freed it
+		return // closed with its engine
 	}
 	own, ok := m.pool.pages.own(m.data[:m.size])
 	if !ok {

@@ -27,7 +27,6 @@ type output struct {
 	stdout, stderr lineWriter
 	tail           []byte
 	lines, bytes   int
-	spend          func(uint64) // charges the guest
 }
 
 // logger gets the lines of a turn: its [engine.Calls].
@@ -35,8 +34,7 @@ type logger interface {
 	Log(level int32, text string)
 }
 
-func (o *output) init(spend func(uint64)) {
-	o.spend = spend
+func (o *output) init() {
 	o.stdout = lineWriter{out: o, level: levelInfo}
 	o.stderr = lineWriter{out: o, level: levelWarn}
 }
@@ -139,7 +137,6 @@ type lineWriter struct {
 // what a guest does.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	n := len(p)
-	w.out.spend(fuelLog + uint64(n)/byteUnits)
 	w.out.remember(p)
 	for len(p) > 0 {
 		line, rest, ended := bytes.Cut(p, []byte{'\n'})

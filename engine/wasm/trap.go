@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tetratelabs/wazero/sys"
-
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/confine"
 )
@@ -34,7 +32,7 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 	var stopped *confine.Stop
 	var trap *actor.TrapError
 	var fault *memoryFault
-	var exit *sys.ExitError
+	var exit *guestExit
 	text, stack, _ := strings.Cut(err.Error(), wazeroStack)
 	if at := strings.Index(text, wazeroTrap); at > 0 { // wrapped: a start function
 		text = text[at:]
@@ -48,7 +46,7 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 	case errors.As(err, &fault):
 		text = fault.Error()
 	case errors.As(err, &exit):
-		text = fmt.Sprintf("the guest exited with code %d", exit.ExitCode())
+		text = fmt.Sprintf("the guest exited with code %d", exit.code)
 	case strings.HasSuffix(text, wazeroOverflow):
 		kind, text = actor.TrapStack, "call stack exhausted: the guest recurses too deep"
 	case strings.HasPrefix(text, wazeroTrap):
@@ -83,7 +81,7 @@ func ownDoing(err error) bool {
 // isStartTrap reports whether err came from running code, rather than from
 // laying out the module.
 func isStartTrap(err error) bool {
-	var exit *sys.ExitError
+	var exit *guestExit
 	var bug *panicError
 	return ownDoing(err) || errors.As(err, &exit) || errors.As(err, &bug)
 }
