@@ -14,18 +14,18 @@ greenroom::record! {
 }
 
 impl Counter {
-    fn add(&mut self, _: &mut Context, amount: i64) -> Result<i64, Error> {
+    fn add(&mut self, _: &Context, amount: i64) -> Result<i64, Error> {
         self.count += amount;
         Ok(self.count)
     }
 
-    fn get(&self, _: &Context) -> Result<i64, Error> {
+    fn get(&self, _: &ReadContext) -> Result<i64, Error> {
         Ok(self.count)
     }
 
     /// Makes the actor carry that many bytes, which no other method touches.
-    fn fill(&mut self, ctx: &mut Context, bytes: u64) -> Result<(), Error> {
-        ctx.state_mut().set_bytes(BALLAST, &vec![7; bytes as usize])
+    fn fill(&mut self, ctx: &Context, bytes: u64) -> Result<(), Error> {
+        ctx.state().set_bytes(BALLAST, &vec![7; bytes as usize])
     }
 }
 
@@ -38,13 +38,13 @@ greenroom::record! {
 }
 
 impl Pinned {
-    fn add(&mut self, _: &mut Context, amount: i64) -> Result<i64, Error> {
+    fn add(&mut self, _: &Context, amount: i64) -> Result<i64, Error> {
         self.count += amount;
         Ok(self.count)
     }
 
     /// Reads in a turn that might write: what it costs is the activation.
-    fn look(&mut self, _: &mut Context) -> Result<i64, Error> {
+    fn look(&mut self, _: &Context) -> Result<i64, Error> {
         Ok(self.count)
     }
 }

@@ -118,15 +118,15 @@ pub struct Shortfall {
 }
 
 impl Account {
-    fn deposit(&mut self, ctx: &mut Context, request: Amount) -> Result<i64, Error> {
+    fn deposit(&mut self, ctx: &Context, request: Amount) -> Result<i64, Error> {
         self.pay_in(ctx, Kind::Deposit, request.amount, None)
     }
 
-    fn withdraw(&mut self, ctx: &mut Context, request: Amount) -> Result<i64, Error> {
+    fn withdraw(&mut self, ctx: &Context, request: Amount) -> Result<i64, Error> {
         self.pay_out(ctx, Kind::Withdrawal, request.amount, None)
     }
 
-    fn transfer_out(&mut self, ctx: &mut Context, request: Transfer) -> Result<i64, Error> {
+    fn transfer_out(&mut self, ctx: &Context, request: Transfer) -> Result<i64, Error> {
         if self.is_repeated(ctx, Kind::TransferOut, &request)? {
             if self.entry(Kind::TransferBack, &request.reference).is_some() {
                 return Err(Error::new(
@@ -140,14 +140,14 @@ impl Account {
         self.pay_out(ctx, Kind::TransferOut, request.amount, Some(&request))
     }
 
-    fn transfer_in(&mut self, ctx: &mut Context, request: Transfer) -> Result<i64, Error> {
+    fn transfer_in(&mut self, ctx: &Context, request: Transfer) -> Result<i64, Error> {
         if self.is_repeated(ctx, Kind::TransferIn, &request)? {
             return Ok(self.balance);
         }
         self.pay_in(ctx, Kind::TransferIn, request.amount, Some(&request))
     }
 
-    fn transfer_back(&mut self, ctx: &mut Context, request: Reference) -> Result<i64, Error> {
+    fn transfer_back(&mut self, ctx: &Context, request: Reference) -> Result<i64, Error> {
         if self.entry(Kind::TransferBack, &request.reference).is_some() {
             return Ok(self.balance);
         }
@@ -167,13 +167,13 @@ impl Account {
         self.pay_in(ctx, Kind::TransferBack, back.amount, Some(&back))
     }
 
-    fn balance(&self, _: &Context) -> Result<i64, Error> {
+    fn balance(&self, _: &ReadContext) -> Result<i64, Error> {
         Ok(self.balance)
     }
 
     fn statement(
         &self,
-        _: &Context,
+        _: &ReadContext,
         request: Option<StatementRequest>,
     ) -> Result<Statement, Error> {
         let limit = request.unwrap_or_default().limit.unwrap_or(MAX_ENTRIES);
@@ -185,7 +185,7 @@ impl Account {
 
     /// Whether this leg of the transfer is done. A reference that stands for
     /// another transfer is an error.
-    fn is_repeated(&self, ctx: &Context, kind: Kind, transfer: &Transfer) -> Result<bool, Error> {
+    fn is_repeated(&self, ctx: &ReadContext, kind: Kind, transfer: &Transfer) -> Result<bool, Error> {
         if transfer.reference.is_empty() || transfer.reference.len() > MAX_REFERENCE {
             return Err(Error::new(
                 Status::InvalidArgument,

@@ -2,7 +2,7 @@
 //! app was given it: `abi/SPEC.md` section 6.
 
 use crate::codec::{self, HttpRequestFrame, HttpResponseFrame};
-use crate::context::Context;
+use crate::context::ReadContext;
 use crate::error::{Error, Status};
 use crate::host::Code;
 use std::time::Duration;
@@ -11,35 +11,35 @@ use std::time::Duration;
 // import all of them, whether it uses them or not, and would have to declare so.
 #[cfg(target_arch = "wasm32")]
 mod door {
-    use super::{Code, Context};
+    use super::{Code, ReadContext};
 
-    pub(super) fn config_get(_: &Context, name: &str) -> Result<Vec<u8>, Code> {
+    pub(super) fn config_get(_: &ReadContext, name: &str) -> Result<Vec<u8>, Code> {
         crate::wasm::config_get(name)
     }
-    pub(super) fn secret_get(_: &Context, name: &str) -> Result<Vec<u8>, Code> {
+    pub(super) fn secret_get(_: &ReadContext, name: &str) -> Result<Vec<u8>, Code> {
         crate::wasm::secret_get(name)
     }
-    pub(super) fn http(_: &Context, frame: &[u8]) -> Result<Vec<u8>, Code> {
+    pub(super) fn http(_: &ReadContext, frame: &[u8]) -> Result<Vec<u8>, Code> {
         crate::wasm::http(frame)
     }
 }
 
 #[cfg(not(target_arch = "wasm32"))]
 mod door {
-    use super::{Code, Context};
+    use super::{Code, ReadContext};
 
-    pub(super) fn config_get(ctx: &Context, name: &str) -> Result<Vec<u8>, Code> {
+    pub(super) fn config_get(ctx: &ReadContext, name: &str) -> Result<Vec<u8>, Code> {
         ctx.host().config_get(name)
     }
-    pub(super) fn secret_get(ctx: &Context, name: &str) -> Result<Vec<u8>, Code> {
+    pub(super) fn secret_get(ctx: &ReadContext, name: &str) -> Result<Vec<u8>, Code> {
         ctx.host().secret_get(name)
     }
-    pub(super) fn http(ctx: &Context, frame: &[u8]) -> Result<Vec<u8>, Code> {
+    pub(super) fn http(ctx: &ReadContext, frame: &[u8]) -> Result<Vec<u8>, Code> {
         ctx.host().http(frame)
     }
 }
 
-impl Context {
+impl ReadContext {
     /// A configuration value of the app.
     ///
     /// # Errors
@@ -57,8 +57,8 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// As those of [`Context::config`], and `bad_text` for bytes that are not UTF-8:
-    /// [`Context::secret_bytes`] gives those.
+    /// As those of [`ReadContext::config`], and `bad_text` for bytes that are not UTF-8:
+    /// [`ReadContext::secret_bytes`] gives those.
     pub fn secret(&self, name: &str) -> Result<String, Error> {
         text(self.secret_bytes(name)?, name)
     }
@@ -67,7 +67,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// As those of [`Context::config`].
+    /// As those of [`ReadContext::config`].
     pub fn secret_bytes(&self, name: &str) -> Result<Vec<u8>, Error> {
         door::secret_get(self, name).map_err(|code| refused(code, "secret", name, "secrets set"))
     }
@@ -77,6 +77,7 @@ impl Context {
     /// A request is no part of the turn's transaction: when the turn fails later, it
     /// has been sent all the same. In read-only methods only GET and HEAD are
     /// allowed.
+    #[must_use]
     pub fn http(&self) -> Http<'_> {
         Http { ctx: self }
     }
@@ -114,10 +115,10 @@ fn text(value: Vec<u8>, name: &str) -> Result<String, Error> {
     })
 }
 
-/// Sends requests; from [`Context::http`].
+/// Sends requests; from [`ReadContext::http`].
 #[derive(Clone, Copy, Debug)]
 pub struct Http<'a> {
-    ctx: &'a Context,
+    ctx: &'a ReadContext,
 }
 
 /// A request to be sent.
@@ -132,6 +133,7 @@ pub struct Http<'a> {
 ///     .timeout(Duration::from_secs(2));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Request {
     /// Empty means GET.
     pub method: String,
@@ -149,6 +151,7 @@ pub struct Request {
 
 impl Request {
     /// A request without headers and body.
+    #[must_use]
     pub fn new(method: impl Into<String>, url: impl Into<String>) -> Request {
         Request {
             method: method.into(),
@@ -177,10 +180,18 @@ impl Request {
         self.timeout = Some(timeout);
         self
     }
+
+    /// Takes a redirect as the answer, instead of following it.
+    #[must_use]
+    pub fn no_redirects(mut self) -> Request {
+        self.no_redirects = true;
+        self
+    }
 }
 
 /// The answer to a request, whatever its status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Response {
     /// The status, such as 200.
     pub status: u16,
@@ -191,7 +202,32 @@ pub struct Response {
 }
 
 impl Response {
+    /// An answer without headers and body, for tests:
+    /// [`testing::Host::handle_http`](crate::testing::Host::handle_http) gives it.
+    #[must_use]
+    pub fn new(status: u16) -> Response {
+        Response {
+            status,
+            ..Response::default()
+        }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Response {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the body.
+    #[must_use]
+    pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Response {
+        self.body = body.into();
+        self
+    }
+
     /// The first header of that name.
+    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         let found = headers.find(|(n, _)| n.eq_ignore_ascii_case(name));
@@ -199,6 +235,7 @@ impl Response {
     }
 
     /// Whether the status is one of success, 200 to 299.
+    #[must_use]
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }

@@ -6,11 +6,13 @@ use crate::state::{StateReader, StateWriter};
 use crate::text;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Names an actor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Key {
     /// The app that it belongs to.
     pub app: String,
@@ -39,19 +41,33 @@ pub enum Level {
     Error = 8,
 }
 
-/// The turn that a method runs in: who the actor is, its keys, the turn's time
-/// and randomness, the log.
+/// The turn of a method that may change things: all of [`ReadContext`], and the
+/// writing half of the state.
 ///
-/// Read-only methods take it by `&`, and can then only read; the others by
-/// `&mut`.
+/// Every method of it takes `&self`, so that what one of them lends, such as
+/// [`id`](ReadContext::id), may be handed to another:
+///
+/// ```
+/// # use greenroom::prelude::*;
+/// # struct Cart;
+/// # impl Cart {
+/// fn open(&mut self, ctx: &Context) -> Result<(), Error> {
+///     let id = ctx.id();
+///     ctx.state().set("owner", id)
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
 pub struct Context {
-    host: Rc<dyn Host>,
-    names: Names,
-    key: Lazy,
-    time_unix_nano: i64,
-    read_only: bool,
-    keys_changed: Cell<bool>,
-    all_deleted: Cell<bool>,
+    read: ReadContext,
+}
+
+impl Deref for Context {
+    type Target = ReadContext;
+
+    fn deref(&self) -> &ReadContext {
+        &self.read
+    }
 }
 
 impl Context {
@@ -63,47 +79,84 @@ impl Context {
         read_only: bool,
     ) -> Context {
         Context {
-            host,
-            names,
-            key: Lazy(UnsafeCell::new(None)),
-            time_unix_nano: turn.time_unix_nano,
-            read_only,
-            keys_changed: Cell::new(false),
-            all_deleted: Cell::new(false),
+            read: ReadContext {
+                host,
+                names,
+                key: Lazy(UnsafeCell::new(None)),
+                time_unix_nano: turn.time_unix_nano,
+                read_only,
+                keys_changed: Cell::new(false),
+                all_deleted: Cell::new(false),
+            },
         }
     }
 
+    /// The actor's state, key by key, to read and change. A failed turn changes
+    /// nothing.
+    #[must_use]
+    pub fn state(&self) -> StateWriter<'_> {
+        StateWriter::new(self)
+    }
+
+    pub(crate) fn into_names(self) -> Names {
+        self.read.names
+    }
+}
+
+/// The turn that a method runs in: who the actor is, its keys to read, the turn's
+/// time and randomness, the log.
+///
+/// A method that takes `&self` and `&ReadContext` is read-only by its types: it has
+/// nothing to write with, may run beside other turns, and answers HTTP GET.
+pub struct ReadContext {
+    host: Rc<dyn Host>,
+    names: Names,
+    key: Lazy,
+    time_unix_nano: i64,
+    read_only: bool,
+    keys_changed: Cell<bool>,
+    all_deleted: Cell<bool>,
+}
+
+impl ReadContext {
     /// The actor's name in full.
+    #[must_use]
     pub fn key(&self) -> &Key {
         self.key.get(&self.names)
     }
 
     /// The actor's ID.
+    #[must_use]
     pub fn id(&self) -> &str {
         self.names.part(2)
     }
 
     /// The app that the actor belongs to.
+    #[must_use]
     pub fn app(&self) -> &str {
         self.names.part(0)
     }
 
     /// The method that was called; empty in a migration.
+    #[must_use]
     pub fn method(&self) -> &str {
         self.names.part(3)
     }
 
     /// Names this call; the same for every attempt to run it.
+    #[must_use]
     pub fn invocation_id(&self) -> &str {
         self.names.part(4)
     }
 
     /// Whether this turn may not change anything.
+    #[must_use]
     pub fn read_only(&self) -> bool {
         self.read_only
     }
 
     /// When the turn began. It does not move on while the turn runs.
+    #[must_use]
     pub fn now(&self) -> SystemTime {
         let since = Duration::from_nanos(self.time_unix_nano.unsigned_abs());
         if self.time_unix_nano < 0 {
@@ -115,11 +168,13 @@ impl Context {
 
     /// When the turn began, in milliseconds since 1970 UTC: a form of the time
     /// that fits JSON.
+    #[must_use]
     pub fn now_unix_millis(&self) -> i64 {
         self.time_unix_nano.div_euclid(1_000_000)
     }
 
     /// When the turn began, in nanoseconds since 1970 UTC.
+    #[must_use]
     pub fn now_unix_nanos(&self) -> i64 {
         self.time_unix_nano
     }
@@ -131,6 +186,7 @@ impl Context {
     }
 
     /// A random number from the turn's stream.
+    #[must_use]
     pub fn random_u64(&self) -> u64 {
         let mut buf = [0; 8];
         self.random(&mut buf);
@@ -141,14 +197,9 @@ impl Context {
     ///
     /// The fields of a typed state are keys too, with the values that they had
     /// when the method began: the struct is saved after the method.
+    #[must_use]
     pub fn state(&self) -> StateReader<'_> {
         StateReader::new(self)
-    }
-
-    /// The actor's state, key by key, to read and change. A failed turn changes
-    /// nothing.
-    pub fn state_mut(&mut self) -> StateWriter<'_> {
-        StateWriter::new(self)
     }
 
     /// Writes a line to the actor's log.
@@ -195,10 +246,6 @@ impl Context {
 
     pub(crate) fn all_deleted(&self) -> bool {
         self.all_deleted.get()
-    }
-
-    pub(crate) fn into_names(self) -> Names {
-        self.names
     }
 }
 
@@ -274,9 +321,9 @@ impl Lazy {
     }
 }
 
-impl fmt::Debug for Context {
+impl fmt::Debug for ReadContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context")
+        f.debug_struct("ReadContext")
             .field("key", self.key())
             .field("method", &self.method())
             .field("invocation_id", &self.invocation_id())

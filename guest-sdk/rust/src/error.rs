@@ -3,6 +3,7 @@
 use crate::codec::{self, ErrorFrame};
 use crate::convert::{Payload, ToJson, JSON};
 use std::fmt;
+use std::sync::Arc;
 
 /// A gRPC status code: the broad kind of an error, which decides the Connect
 /// code and the HTTP status that the caller sees.
@@ -64,6 +65,7 @@ impl Status {
     ];
 
     /// The status with this number; [`Status::Unknown`] if there is none.
+    #[must_use]
     pub fn from_number(number: u16) -> Status {
         Status::ALL
             .iter()
@@ -79,22 +81,82 @@ impl Status {
 /// ```
 /// use greenroom::prelude::*;
 ///
-/// let error = Error::new(Status::FailedPrecondition, "insufficient_funds", "the balance is too low")
+/// let error = Error::failed_precondition("insufficient_funds", "the balance is too low")
 ///     .with_detail(&25);
 /// assert_eq!(error.code(), "insufficient_funds");
 /// assert_eq!(error.detail::<i64>(), Ok(25));
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+///
+/// What caused it ([`source`](std::error::Error::source)) stays in the guest: it
+/// neither reaches the caller nor counts when two errors are compared.
+#[derive(Clone)]
+#[must_use = "an error does nothing until it is returned"]
 pub struct Error(Box<Inner>);
 
 // Boxed, since every method's Result carries it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 struct Inner {
     status: Status,
     code: String,
     message: String,
     retryable: bool,
     detail: Option<Payload>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl PartialEq for Error {
+    fn eq(&self, other: &Error) -> bool {
+        let (a, b) = (&self.0, &other.0);
+        (a.status, a.retryable) == (b.status, b.retryable)
+            && (&a.code, &a.message, &a.detail) == (&b.code, &b.message, &b.detail)
+    }
+}
+
+impl Eq for Error {}
+
+/// A constructor for each status that an actor has a use for.
+macro_rules! constructors {
+    ($($(#[$doc:meta])* $name:ident: $status:ident)+) => {
+        impl Error {$(
+            $(#[$doc])*
+            pub fn $name(code: impl Into<String>, message: impl Into<String>) -> Error {
+                Error::new(Status::$status, code, message)
+            }
+        )+}
+    };
+}
+
+constructors! {
+    /// An error of [`Status::InvalidArgument`]: the request can never succeed as it is.
+    invalid_argument: InvalidArgument
+    /// An error of [`Status::NotFound`]: something that the request names does not exist.
+    not_found: NotFound
+    /// An error of [`Status::AlreadyExists`]: something that the request would create exists.
+    already_exists: AlreadyExists
+    /// An error of [`Status::PermissionDenied`]: the caller may not do this.
+    permission_denied: PermissionDenied
+    /// An error of [`Status::Unauthenticated`]: the caller did not say who it is.
+    unauthenticated: Unauthenticated
+    /// An error of [`Status::ResourceExhausted`]: a limit or a quota is used up.
+    resource_exhausted: ResourceExhausted
+    /// An error of [`Status::FailedPrecondition`]: the actor is not in the state that the
+    /// request needs.
+    failed_precondition: FailedPrecondition
+    /// An error of [`Status::Aborted`]: a conflict with something that happened at the same
+    /// time.
+    aborted: Aborted
+    /// An error of [`Status::OutOfRange`]: past the end of what exists.
+    out_of_range: OutOfRange
+    /// An error of [`Status::Unimplemented`]: there is no such operation.
+    unimplemented: Unimplemented
+    /// An error of [`Status::Internal`]: a bug in the actor.
+    internal: Internal
+    /// An error of [`Status::Unavailable`]: something needed is not there now.
+    unavailable: Unavailable
+    /// An error of [`Status::DeadlineExceeded`]: it took too long.
+    deadline_exceeded: DeadlineExceeded
+    /// An error of [`Status::DataLoss`]: stored data is lost or damaged.
+    data_loss: DataLoss
 }
 
 impl Error {
@@ -108,20 +170,28 @@ impl Error {
             message: message.into(),
             retryable: false,
             detail: None,
+            source: None,
         }))
     }
 
     /// Says that the same call may succeed later.
-    #[must_use]
     pub fn retryable(mut self) -> Error {
         self.0.retryable = true;
+        self
+    }
+
+    /// Says what caused it.
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        self.0.source = Some(source.into().into());
         self
     }
 
     /// Attaches data for programs, as JSON, at most 64 KiB. A detail that does
     /// not fit or cannot be written as JSON is left out, and the message says
     /// so.
-    #[must_use]
     pub fn with_detail<T: ToJson + ?Sized>(self, detail: &T) -> Error {
         match detail.to_json() {
             Ok(body) => self.with_detail_payload(Payload::new(JSON, body)),
@@ -131,7 +201,6 @@ impl Error {
 
     /// Attaches data of any content type, at most 64 KiB, as
     /// [`Error::with_detail`] does.
-    #[must_use]
     pub fn with_detail_payload(mut self, detail: Payload) -> Error {
         if detail.body.len() > codec::MAX_ERROR_DETAIL {
             let why = format!(
@@ -153,21 +222,25 @@ impl Error {
     }
 
     /// Its broad kind.
+    #[must_use]
     pub fn status(&self) -> Status {
         self.0.status
     }
 
     /// The application's name for it.
+    #[must_use]
     pub fn code(&self) -> &str {
         &self.0.code
     }
 
     /// What it says to people.
+    #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
     /// Whether the same call may succeed later.
+    #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.0.retryable
     }
@@ -189,6 +262,7 @@ impl Error {
     }
 
     /// The detail as it is.
+    #[must_use]
     pub fn detail_payload(&self) -> Option<&Payload> {
         self.0.detail.as_ref()
     }
@@ -253,16 +327,85 @@ impl fmt::Debug for Error {
         if let Some(detail) = &self.0.detail {
             s.field("detail", &String::from_utf8_lossy(&detail.body));
         }
+        if let Some(source) = &self.0.source {
+            s.field("source", source);
+        }
         s.finish()
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source = self.0.source.as_deref()?;
+        Some(source)
+    }
+}
+
+/// Gives the error of any `Result` a name that callers understand.
+///
+/// ```
+/// use greenroom::prelude::*;
+///
+/// fn parse(text: &str) -> Result<i64, Error> {
+///     text.parse::<i64>().code_as(Status::InvalidArgument, "bad_number")
+/// }
+///
+/// let error = parse("ten").unwrap_err();
+/// assert_eq!(error.to_string(), "bad_number: invalid digit found in string");
+/// assert!(std::error::Error::source(&error).is_some());
+/// ```
+pub trait ResultExt<T> {
+    /// Makes the error an [`Error`] with this code. Its message is what the error
+    /// says, its source is the error, and its status is [`Status::Internal`]:
+    /// [`code_as`](ResultExt::code_as) takes another one.
+    ///
+    /// An [`Error`] keeps its status, its message and all the rest, and only its code
+    /// is replaced.
+    ///
+    /// # Errors
+    ///
+    /// There was one.
+    fn code(self, code: impl Into<String>) -> Result<T, Error>;
+
+    /// As [`code`](ResultExt::code), with a status, for an [`Error`] as well.
+    ///
+    /// # Errors
+    ///
+    /// There was one.
+    fn code_as(self, status: Status, code: impl Into<String>) -> Result<T, Error>;
+}
+
+impl<T, E: std::error::Error + Send + Sync + 'static> ResultExt<T> for Result<T, E> {
+    fn code(self, code: impl Into<String>) -> Result<T, Error> {
+        self.map_err(|e| {
+            let mut error = wrap(Box::new(e));
+            error.0.code = code.into();
+            error
+        })
+    }
+
+    fn code_as(self, status: Status, code: impl Into<String>) -> Result<T, Error> {
+        self.map_err(|e| {
+            let mut error = wrap(Box::new(e));
+            error.0.status = status;
+            error.0.code = code.into();
+            error
+        })
+    }
+}
+
+/// The error as an [`Error`], which it may be already.
+fn wrap(e: Box<dyn std::error::Error + Send + Sync>) -> Error {
+    match e.downcast::<Error>() {
+        Ok(e) => *e,
+        Err(e) => Error::internal("", e.to_string()).with_source(e),
+    }
+}
 
 #[cfg(feature = "serde")]
 impl From<serde_json::Error> for Error {
     fn from(e: serde_json::Error) -> Error {
-        Error::bad_json(e.to_string())
+        Error::bad_json(e.to_string()).with_source(e)
     }
 }
 

@@ -15,7 +15,7 @@
 //! }
 //!
 //! impl Account {
-//!     fn deposit(&mut self, _: &mut Context, amount: i64) -> Result<i64, Error> {
+//!     fn deposit(&mut self, _: &Context, amount: i64) -> Result<i64, Error> {
 //!         if amount <= 0 {
 //!             return Err(Error::new(Status::InvalidArgument, "bad_amount", "deposit more than nothing"));
 //!         }
@@ -23,7 +23,7 @@
 //!         Ok(self.balance)
 //!     }
 //!
-//!     fn balance(&self, _: &Context) -> Result<i64, Error> {
+//!     fn balance(&self, _: &ReadContext) -> Result<i64, Error> {
 //!         Ok(self.balance)
 //!     }
 //! }
@@ -72,6 +72,7 @@
 
 mod actor;
 mod capability;
+#[doc(hidden)]
 pub mod codec;
 mod context;
 pub mod convert;
@@ -81,6 +82,7 @@ mod json;
 mod macros;
 #[allow(missing_docs, unreachable_pub)]
 mod record;
+#[doc(hidden)]
 pub mod spec;
 mod state;
 #[cfg(not(target_arch = "wasm32"))]
@@ -90,16 +92,22 @@ mod turn;
 #[cfg(target_arch = "wasm32")]
 mod wasm;
 
-pub use actor::{Actor, Method, ReadMethod, State};
+pub use actor::{Actor, Method, State};
 pub use capability::{Http, Request, Response};
-pub use context::{Context, Key, Level};
+pub use context::{Context, Key, Level, ReadContext};
 pub use convert::{FromJson, Input, Output, Payload, ToJson};
-pub use error::{Error, Status};
-pub use state::{StateReader, StateWriter};
+pub use error::{Error, ResultExt, Status};
+pub use state::{Each, StateReader, StateWriter};
+pub use turn::Module;
 
 /// What an actor's file needs.
+///
+/// In Wasm it also has [`println!`](std::println) and [`eprintln!`](std::eprintln),
+/// which then write to the actor's log.
 pub mod prelude {
-    pub use crate::{Context, Error, Payload, Status};
+    pub use crate::{ensure, Context, Error, Payload, ReadContext, ResultExt, Status};
+    #[cfg(target_arch = "wasm32")]
+    pub use crate::{eprintln, println};
     #[cfg(feature = "serde")]
     pub use serde::{Deserialize, Serialize};
 }
@@ -108,9 +116,12 @@ pub mod prelude {
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod __private {
-    pub use crate::actor::Reply;
-    pub use crate::record::{member, read_record, write_member};
-    pub use crate::turn::{Entry, Module};
+    pub use crate::actor::{checked, checked_read_only, described, run, Reply};
+    pub use crate::record::*;
+    pub use crate::spec::{Instance, MethodSpec, Placement, Pool, TypeSpec};
+    pub use crate::turn::Entry;
     #[cfg(target_arch = "wasm32")]
-    pub use crate::wasm::{alloc, manifest, turn};
+    pub use crate::wasm::{alloc, manifest, print, turn};
+    #[cfg(feature = "serde")]
+    pub use serde;
 }

@@ -1,38 +1,36 @@
-//! The two macros: one says what the actors are, the other stands in for
-//! serde's derive.
+//! `actors!` and `module!` say what the actors are, `ensure!` refuses, `record!`
+//! stands in for serde's derive, and `println!` writes to the actor's log.
 
 /// Makes structs actors, and the crate a module.
 ///
 /// Use it once, at the root of a crate of type `cdylib`. Each entry names a
-/// struct that is in scope:
+/// struct, by its path:
 ///
 /// ```
 /// use greenroom::prelude::*;
 ///
-/// #[derive(Default)]
-/// # #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-/// struct Counter { count: i64 }
-/// # #[cfg(not(feature = "serde"))] use greenroom::*;
-/// # #[cfg(not(feature = "serde"))] impl ToJson for Counter { fn to_json(&self) -> Result<Vec<u8>, Error> { Ok(vec![]) } }
-/// # #[cfg(not(feature = "serde"))] impl FromJson for Counter { fn from_json(_: &[u8]) -> Result<Self, Error> { Ok(Counter::default()) } }
+/// greenroom::record! {
+///     #[derive(Default)]
+///     struct Counter { count: i64 }
+/// }
 ///
 /// impl Counter {
-///     fn add(&mut self, _: &mut Context, n: i64) -> Result<i64, Error> {
+///     fn add(&mut self, _: &Context, n: i64) -> Result<i64, Error> {
 ///         self.count += n;
 ///         Ok(self.count)
 ///     }
-///     fn reset(&mut self, ctx: &mut Context) -> Result<(), Error> {
-///         ctx.state_mut().delete_all()?;
+///     fn reset(&mut self, ctx: &Context) -> Result<(), Error> {
+///         ctx.state().delete_all()?;
 ///         Ok(())
 ///     }
-///     fn get(&self, _: &Context) -> Result<i64, Error> {
+///     fn get(&self, _: &ReadContext) -> Result<i64, Error> {
 ///         Ok(self.count)
 ///     }
-///     fn migrate(ctx: &mut Context, from: u32) -> Result<(), Error> {
+///     fn migrate(ctx: &Context, from: u32) -> Result<(), Error> {
 ///         if from < 2 {
 ///             let old: Option<i64> = ctx.state().get("total")?;
-///             ctx.state_mut().set("count", &old.unwrap_or_default())?;
-///             ctx.state_mut().delete("total")?;
+///             ctx.state().set("count", &old.unwrap_or_default())?;
+///             ctx.state().delete("total")?;
 ///         }
 ///         Ok(())
 ///     }
@@ -59,45 +57,68 @@
 /// ```
 ///
 /// - **`methods`**: the name that callers use, then any of `read_only`,
-///   `idempotent` and `reentrant`, then the name of an associated function; its
-///   form is that of [`Method`](crate::Method), for `read_only` ones of
-///   [`ReadMethod`](crate::ReadMethod).
+///   `idempotent` and `reentrant`, then the name of an associated function, whose
+///   form is that of [`Method`](crate::Method). One that takes `&self` and
+///   [`&ReadContext`](crate::ReadContext) is read-only, said or not; to say
+///   `read_only` of any other does not compile.
 /// - **`placement`**: `any`, `ring` (the default), `sticky` or `stateless`.
 /// - **`instance`**: `shared` or `dedicated`; **`pool`**: `user` (the default)
 ///   or `batch`.
 /// - **`state_schema`**: the version of the state's form, 0 at first.
 /// - **`migrate`**: the associated function that brings older state to this
-///   schema, as [`Actor::migrate_state`](crate::Actor::migrate_state). A function
-///   outside of the type's `impl` does not compile:
+///   schema. It is `fn migrate(ctx: &Context, from: u32) -> Result<(), Error>`,
+///   and works on the keys, in the same commit as the method that follows. A
+///   function outside of the type's `impl` does not compile:
 ///
 ///   ```compile_fail
 ///   # use greenroom::prelude::*;
 ///   # greenroom::record! { #[derive(Default)] pub struct Counter { count: i64 } }
-///   # impl Counter { fn get(&self, _: &Context) -> Result<i64, Error> { Ok(self.count) } }
-///   fn migrate(ctx: &mut Context, from: u32) -> Result<(), Error> { Ok(()) }
+///   # impl Counter { fn get(&self, _: &ReadContext) -> Result<i64, Error> { Ok(self.count) } }
+///   fn migrate(ctx: &Context, from: u32) -> Result<(), Error> { Ok(()) }
 ///
 ///   greenroom::actors! {
 ///       Counter { methods: { "Get" => read_only get }, state_schema: 2, migrate: migrate }
 ///   }
 ///   # fn main() {}
 ///   ```
-/// - **`limits`**: any of the fields of [`Limits`](crate::spec::Limits).
-/// - **`capabilities`**: what the type uses beyond its own state, any of the fields
-///   of [`Capabilities`](crate::spec::Capabilities).
+/// - **`limits`**: any of `state_bytes`, `payload_bytes`, `mailbox` (calls that
+///   wait), `turn_ms`, `memory_bytes`, `fuel` (what a turn computes, in units of
+///   about one simple instruction; tests outside of a host do not count it) and
+///   `idempotency_window_ms`. A host lowers what is above its own limit, and gives
+///   its own for what is not said.
+/// - **`capabilities`**: what the type uses beyond its own state, any of `http`,
+///   `config` and `secrets`. A host for `http` is written `api.example.com`,
+///   `*.example.com`, `*` for every host, `api.example.com:8443`, or
+///   `http://api.example.com` for requests without TLS.
 ///
-/// `Counter as "shop.Counter" { … }` gives the type another name than the
-/// struct's. Several entries follow one another without a separator. A name that
-/// a host would refuse does not compile.
+/// The type's name is that of the struct: `shop::Counter { … }` is `Counter`, and
+/// `Counter as "shop.Counter" { … }` is `shop.Counter`. Several entries follow one
+/// another without a separator. A name that a host would refuse does not compile,
+/// nor do two types of the same name.
 #[macro_export]
 macro_rules! actors {
-    ($($actor:ident $(as $name:literal)? { $($option:ident : $value:tt),+ $(,)? })+) => {
-        $($crate::__actor! { $actor, $crate::__name!($actor $($name)?), $($option: $value),+ })+
+    ($($($actor:ident)::+ $(as $name:literal)? { $($option:ident : $value:tt),+ $(,)? })+) => {
+        $($crate::__actor! {
+            ($($actor)::+), $crate::__name!($($actor)::+ $(as $name)?), $($option: $value),+
+        })+
+        $crate::module! { $($($actor)::+),+ }
+    };
+}
 
+/// Makes the crate a module of actor types that are declared elsewhere, by the
+/// attribute `actor` of the feature `macros`.
+///
+/// Use it once, at the root of a crate of type `cdylib`, as
+/// `greenroom::module! { cart::Cart, order::Order }`. It makes what a host calls,
+/// and `GREENROOM_MODULE`, which [`testing::Host::of`](crate::testing::Host::of)
+/// takes. [`actors!`](crate::actors) does the same for the types in it.
+#[macro_export]
+macro_rules! module {
+    ($($actor:path),+ $(,)?) => {
         /// The actor types of this module.
-        #[doc(hidden)]
-        pub static GREENROOM_MODULE: $crate::__private::Module = {
+        pub static GREENROOM_MODULE: $crate::Module = {
             const TYPES: &[$crate::__private::Entry] = &[$($crate::__private::Entry::of::<$actor>()),+];
-            $crate::__private::Module::new(TYPES)
+            $crate::Module::new(TYPES)
         };
 
         #[cfg(target_arch = "wasm32")]
@@ -122,10 +143,11 @@ macro_rules! actors {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __name {
+    ($first:ident :: $($rest:tt)+) => { $crate::__name!($($rest)+) };
     ($actor:ident) => {
         stringify!($actor)
     };
-    ($actor:ident $name:literal) => {
+    ($actor:ident as $name:literal) => {
         $name
     };
 }
@@ -133,17 +155,17 @@ macro_rules! __name {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __actor {
-    ($actor:ident, $name:expr, $($option:ident : $value:tt),+) => {
+    (($actor:path), $name:expr, $($option:ident : $value:tt),+) => {
         impl $crate::Actor for $actor {
-            const SPEC: $crate::spec::TypeSpec = {
-                let mut spec = $crate::spec::TypeSpec::new($name, &[]);
-                $($crate::__option! { spec, $option: $value })+
+            const SPEC: $crate::__private::TypeSpec = {
+                let mut spec = $crate::__private::TypeSpec::new($name, &[]);
+                $($crate::__option! { spec, $actor, $option: $value })+
                 spec.checked()
             };
 
             fn call(
                 &mut self,
-                ctx: &mut $crate::Context,
+                ctx: &$crate::Context,
                 method: &str,
                 content_type: &str,
                 payload: &[u8],
@@ -160,47 +182,47 @@ macro_rules! __actor {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __option {
-    ($spec:ident, placement: any) => { $spec.placement = $crate::spec::Placement::Any; };
-    ($spec:ident, placement: ring) => { $spec.placement = $crate::spec::Placement::Ring; };
-    ($spec:ident, placement: sticky) => { $spec.placement = $crate::spec::Placement::Sticky; };
-    ($spec:ident, placement: stateless) => { $spec.placement = $crate::spec::Placement::Stateless; };
-    ($spec:ident, placement: $other:tt) => {
+    ($spec:ident, $actor:path, placement: any) => { $spec.placement = $crate::__private::Placement::Any; };
+    ($spec:ident, $actor:path, placement: ring) => { $spec.placement = $crate::__private::Placement::Ring; };
+    ($spec:ident, $actor:path, placement: sticky) => { $spec.placement = $crate::__private::Placement::Sticky; };
+    ($spec:ident, $actor:path, placement: stateless) => { $spec.placement = $crate::__private::Placement::Stateless; };
+    ($spec:ident, $actor:path, placement: $other:tt) => {
         compile_error!("placement is one of: any, ring, sticky, stateless");
     };
-    ($spec:ident, instance: shared) => {
-        $spec.instance = ::core::option::Option::Some($crate::spec::Instance::Shared);
+    ($spec:ident, $actor:path, instance: shared) => {
+        $spec.instance = ::core::option::Option::Some($crate::__private::Instance::Shared);
     };
-    ($spec:ident, instance: dedicated) => {
-        $spec.instance = ::core::option::Option::Some($crate::spec::Instance::Dedicated);
+    ($spec:ident, $actor:path, instance: dedicated) => {
+        $spec.instance = ::core::option::Option::Some($crate::__private::Instance::Dedicated);
     };
-    ($spec:ident, instance: $other:tt) => {
+    ($spec:ident, $actor:path, instance: $other:tt) => {
         compile_error!("instance is one of: shared, dedicated");
     };
-    ($spec:ident, pool: user) => { $spec.pool = $crate::spec::Pool::User; };
-    ($spec:ident, pool: batch) => { $spec.pool = $crate::spec::Pool::Batch; };
-    ($spec:ident, pool: $other:tt) => {
+    ($spec:ident, $actor:path, pool: user) => { $spec.pool = $crate::__private::Pool::User; };
+    ($spec:ident, $actor:path, pool: batch) => { $spec.pool = $crate::__private::Pool::Batch; };
+    ($spec:ident, $actor:path, pool: $other:tt) => {
         compile_error!("pool is one of: user, batch");
     };
-    ($spec:ident, state_schema: $schema:tt) => { $spec.state_schema = $schema; };
-    ($spec:ident, migrate: $function:ident) => { $spec.migrate = true; };
-    ($spec:ident, limits: { $($limit:ident : $value:expr),* $(,)? }) => {
+    ($spec:ident, $actor:path, state_schema: $schema:tt) => { $spec.state_schema = $schema; };
+    ($spec:ident, $actor:path, migrate: $function:ident) => { $spec.migrate = true; };
+    ($spec:ident, $actor:path, limits: { $($limit:ident : $value:expr),* $(,)? }) => {
         $($spec.limits.$limit = $value;)*
     };
-    ($spec:ident, capabilities: { $($capability:ident : [ $($name:expr),+ $(,)? ]),* $(,)? }) => {
+    ($spec:ident, $actor:path, capabilities: { $($capability:ident : [ $($name:expr),+ $(,)? ]),* $(,)? }) => {
         $($spec.capabilities.$capability = &[$($name),+];)*
     };
-    ($spec:ident, capabilities: $other:tt) => {
+    ($spec:ident, $actor:path, capabilities: $other:tt) => {
         compile_error!("capabilities are written as: { http: [\"api.example.com\"], config: [\"region\"], secrets: [\"key\"] }");
     };
-    ($spec:ident, methods: { $($method:literal => $($word:ident)+),+ $(,)? }) => {
-        const METHODS: &[$crate::spec::MethodSpec] =
-            &[$($crate::__method!($crate::spec::MethodSpec::new($method); $($word)+)),+];
+    ($spec:ident, $actor:path, methods: { $($method:literal => $($word:ident)+),+ $(,)? }) => {
+        const METHODS: &[$crate::__private::MethodSpec] =
+            &[$($crate::__method!(checked; $crate::__private::MethodSpec::new($method); $($word)+; $actor)),+];
         $spec.methods = METHODS;
     };
-    ($spec:ident, methods: $other:tt) => {
+    ($spec:ident, $actor:path, methods: $other:tt) => {
         compile_error!("methods are written as: { \"Add\" => add, \"Get\" => read_only get }");
     };
-    ($spec:ident, $other:ident : $value:tt) => {
+    ($spec:ident, $actor:path, $other:ident : $value:tt) => {
         compile_error!(concat!(
             "no option `", stringify!($other),
             "`; there are: methods, placement, instance, pool, state_schema, migrate, limits, capabilities"
@@ -211,11 +233,21 @@ macro_rules! __option {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __method {
-    ($spec:expr; read_only $($rest:ident)+) => { $crate::__method!($spec.read_only(); $($rest)+) };
-    ($spec:expr; idempotent $($rest:ident)+) => { $crate::__method!($spec.idempotent(); $($rest)+) };
-    ($spec:expr; reentrant $($rest:ident)+) => { $crate::__method!($spec.reentrant(); $($rest)+) };
-    ($spec:expr; $function:ident) => { $spec };
-    ($spec:expr; $other:ident $($rest:ident)+) => {
+    ($how:ident; $spec:expr; read_only $($rest:ident)+; $actor:path) => {
+        $crate::__method!(checked_read_only; $spec; $($rest)+; $actor)
+    };
+    ($how:ident; $spec:expr; idempotent $($rest:ident)+; $actor:path) => {
+        $crate::__method!($how; $spec.idempotent(); $($rest)+; $actor)
+    };
+    ($how:ident; $spec:expr; reentrant $($rest:ident)+; $actor:path) => {
+        $crate::__method!($how; $spec.reentrant(); $($rest)+; $actor)
+    };
+    ($how:ident; $spec:expr; $function:ident; $actor:path) => {{
+        // A variable of that name, so that complaints point at the name in the list.
+        let $function = <$actor>::$function;
+        $crate::__private::described(&$crate::__private::$how::<$actor, _, _>($function), $spec)
+    }};
+    ($how:ident; $spec:expr; $other:ident $($rest:ident)+; $actor:path) => {
         compile_error!(concat!(
             "`", stringify!($other), "` is none of: read_only, idempotent, reentrant"
         ))
@@ -226,11 +258,11 @@ macro_rules! __method {
 #[macro_export]
 macro_rules! __call {
     (methods: { $($method:literal => $($word:ident)+),+ $(,)? };
-     $actor:ident, $self:ident, $ctx:ident, $name:ident, $content_type:ident, $payload:ident) => {
+     $actor:path, $self:ident, $ctx:ident, $name:ident, $content_type:ident, $payload:ident) => {
         match $name {
             $($method => {
                 return ::core::option::Option::Some($crate::__run!(
-                    write; $($word)+; $actor, $self, $ctx, $content_type, $payload
+                    checked; $($word)+; $actor, $self, $ctx, $content_type, $payload
                 ));
             })+
             _ => {}
@@ -242,30 +274,76 @@ macro_rules! __call {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __run {
-    ($how:ident; read_only $($rest:ident)+; $($to:tt)+) => { $crate::__run!(read; $($rest)+; $($to)+) };
+    ($how:ident; read_only $($rest:ident)+; $($to:tt)+) => {
+        $crate::__run!(checked_read_only; $($rest)+; $($to)+)
+    };
     ($how:ident; idempotent $($rest:ident)+; $($to:tt)+) => { $crate::__run!($how; $($rest)+; $($to)+) };
     ($how:ident; reentrant $($rest:ident)+; $($to:tt)+) => { $crate::__run!($how; $($rest)+; $($to)+) };
-    (write; $function:ident; $actor:ident, $self:ident, $ctx:ident, $content_type:ident, $payload:ident) => {
-        $crate::Method::run($actor::$function, $self, $ctx, $content_type, $payload)
-    };
-    (read; $function:ident; $actor:ident, $self:ident, $ctx:ident, $content_type:ident, $payload:ident) => {
-        $crate::ReadMethod::run($actor::$function, &*$self, &*$ctx, $content_type, $payload)
-    };
+    ($how:ident; $function:ident; $actor:path, $self:ident, $ctx:ident, $content_type:ident, $payload:ident) => {{
+        let $function = <$actor>::$function;
+        $crate::__private::run(
+            $crate::__private::$how::<$actor, _, _>($function), $self, $ctx, $content_type, $payload,
+        )
+    }};
     ($($wrong:tt)*) => { ::core::unreachable!() }; // __method! has said what is wrong
 }
 
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __migrate {
-    (migrate: $function:ident; $actor:ident) => {
+    (migrate: $function:ident; $actor:path) => {
         fn migrate_state(
-            ctx: &mut $crate::Context,
+            ctx: &$crate::Context,
             from: u32,
         ) -> ::core::result::Result<(), $crate::Error> {
-            $actor::$function(ctx, from)
+            <$actor>::$function(ctx, from)
         }
     };
     ($($other_option:tt)*) => {};
+}
+
+/// Returns an error from the function unless a condition holds.
+///
+/// ```
+/// use greenroom::prelude::*;
+///
+/// fn check(amount: i64) -> Result<(), Error> {
+///     ensure!(
+///         amount > 0,
+///         Error::invalid_argument("bad_amount", format!("amount is {amount}; give one above zero"))
+///     );
+///     Ok(())
+/// }
+/// assert_eq!(check(0).unwrap_err().code(), "bad_amount");
+/// ```
+///
+/// The error is made only when it is needed, and converted as by `?`.
+#[macro_export]
+macro_rules! ensure {
+    ($condition:expr, $error:expr $(,)?) => {
+        if !$condition {
+            return ::core::result::Result::Err(::core::convert::From::from($error));
+        }
+    };
+}
+
+/// As the standard `println!`, but into the actor's log, at [`Level::Info`](crate::Level).
+///
+/// The standard one writes to a standard output that a guest does not have: the
+/// line is lost. [`prelude`](crate::prelude) has this one in its place, in Wasm.
+#[cfg(target_arch = "wasm32")]
+#[macro_export]
+macro_rules! println {
+    ($($text:tt)*) => { $crate::__private::print(0, ::core::format_args!($($text)*)) };
+}
+
+/// As the standard `eprintln!`, but into the actor's log, at [`Level::Warn`](crate::Level).
+///
+/// It is in the [`prelude`](crate::prelude), as [`println!`](crate::println).
+#[cfg(target_arch = "wasm32")]
+#[macro_export]
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::__private::print(4, ::core::format_args!($($text)*)) };
 }
 
 /// Declares structs that convert to and from JSON without serde: states,
@@ -291,7 +369,9 @@ macro_rules! __migrate {
 ///
 /// Every field's type must convert, and the struct must have a `Default`, which
 /// gives the fields that a text lacks. Members of the text that are no fields are
-/// ignored. With the `serde` feature on, serde's derive does all this and more.
+/// ignored. With the feature `serde` on, which any crate of a build may turn on for
+/// all of them, a record implements serde's `Serialize` and `Deserialize` and means
+/// the same.
 #[macro_export]
 macro_rules! record {
     ($(
@@ -305,6 +385,15 @@ macro_rules! record {
             $($(#[$field_attribute])* $field_visibility $field: $type),*
         }
 
+        $crate::__record! { $name { $($field),* } }
+    )+};
+}
+
+#[cfg(not(feature = "serde"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __record {
+    ($name:ident { $($field:ident),* }) => {
         impl $crate::ToJson for $name {
             fn to_json(&self) -> ::core::result::Result<::std::vec::Vec<u8>, $crate::Error> {
                 let mut out = ::std::vec::Vec::with_capacity(64);
@@ -338,5 +427,74 @@ macro_rules! record {
                 ::core::result::Result::Ok(record)
             }
         }
-    )+};
+    };
+}
+
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __record {
+    ($name:ident { $($field:ident),* }) => {
+        const _: () = {
+            use $crate::__private::serde;
+
+            impl serde::Serialize for $name {
+                fn serialize<S: serde::Serializer>(
+                    &self,
+                    serializer: S,
+                ) -> ::core::result::Result<S::Ok, S::Error> {
+                    #[allow(unused_mut)]
+                    let mut map = serde::Serializer::serialize_map(serializer, ::core::option::Option::None)?;
+                    $(serde::ser::SerializeMap::serialize_entry(
+                        &mut map,
+                        $crate::__private::member(stringify!($field)),
+                        &self.$field,
+                    )?;)*
+                    serde::ser::SerializeMap::end(map)
+                }
+            }
+
+            struct Visitor;
+
+            impl<'de> serde::de::Visitor<'de> for Visitor {
+                type Value = $name;
+
+                fn expecting(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                    f.write_str(concat!("an object: the fields of ", stringify!($name)))
+                }
+
+                #[allow(unused_mut)]
+                fn visit_map<A: serde::de::MapAccess<'de>>(
+                    self,
+                    mut map: A,
+                ) -> ::core::result::Result<$name, A::Error> {
+                    let mut record = <$name as ::core::default::Default>::default();
+                    while let ::core::option::Option::Some(name) =
+                        serde::de::MapAccess::next_key::<::std::string::String>(&mut map)?
+                    {
+                        match name.as_str() {
+                            $(
+                                field if field == $crate::__private::member(stringify!($field)) => {
+                                    record.$field = serde::de::MapAccess::next_value(&mut map)
+                                        .map_err(|e| $crate::__private::in_field(field, &e))?;
+                                }
+                            )*
+                            _ => {
+                                serde::de::MapAccess::next_value::<serde::de::IgnoredAny>(&mut map)?;
+                            }
+                        }
+                    }
+                    ::core::result::Result::Ok(record)
+                }
+            }
+
+            impl<'de> serde::Deserialize<'de> for $name {
+                fn deserialize<D: serde::Deserializer<'de>>(
+                    deserializer: D,
+                ) -> ::core::result::Result<$name, D::Error> {
+                    serde::Deserializer::deserialize_map(deserializer, Visitor)
+                }
+            }
+        };
+    };
 }

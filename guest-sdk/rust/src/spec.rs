@@ -123,7 +123,7 @@ const fn valid_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 64
 }
 
-const fn same(a: &str, b: &str) -> bool {
+pub(crate) const fn same(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len() != b.len() {
         return false;

@@ -2,23 +2,25 @@
 
 use crate::actor::State;
 use crate::codec;
-use crate::context::Context;
+use crate::context::{Context, ReadContext};
 use crate::convert::{FromJson, ToJson};
 use crate::error::{Error, Status};
 use crate::host::{Code, Format};
+use std::iter::FusedIterator;
+use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// Reads keys; from [`Context::state`].
+/// Reads keys; from [`ReadContext::state`].
 ///
 /// Every function that takes a key refuses one that is empty or longer than 512
 /// bytes, as `invalid`, and fails as `no_state` in a stateless type.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct StateReader<'c> {
-    ctx: &'c Context,
+    ctx: &'c ReadContext,
 }
 
 impl<'c> StateReader<'c> {
-    pub(crate) fn new(ctx: &'c Context) -> StateReader<'c> {
+    pub(crate) fn new(ctx: &'c ReadContext) -> StateReader<'c> {
         StateReader { ctx }
     }
 
@@ -67,6 +69,44 @@ impl<'c> StateReader<'c> {
         }
     }
 
+    /// The keys that begin with `prefix` and their values, in ascending byte order.
+    ///
+    /// The keys are those of the moment when `each` is called. The values are read
+    /// one by one as the iterator comes to them, so it is no harm to set or delete
+    /// keys meanwhile: a key that is deleted before its turn is left out.
+    ///
+    /// ```
+    /// # use greenroom::prelude::*;
+    /// # struct Shelf;
+    /// # impl Shelf {
+    /// fn pages(&self, ctx: &ReadContext) -> Result<u64, Error> {
+    ///     let mut pages = 0;
+    ///     for entry in ctx.state().each::<u64>("book/") {
+    ///         let (_key, count) = entry?;
+    ///         pages += count;
+    ///     }
+    ///     Ok(pages)
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// An item is an error where `keys` or `get` would return one: the type is
+    /// stateless, or the value is not a `T` (`bad_json`). After one that `keys`
+    /// would return there are no more items.
+    #[must_use]
+    pub fn each<T: FromJson>(&self, prefix: &str) -> Each<'c, T> {
+        let (keys, failed) = match self.keys(prefix) {
+            Ok(keys) => (keys, None),
+            Err(e) => (Vec::new(), Some(e)),
+        };
+        Each {
+            state: *self,
+            keys: keys.into_iter(),
+            failed,
+            value: PhantomData,
+        }
+    }
+
     /// The keys with JSON values as the fields of a struct: for a migration to
     /// read the older form.
     ///
@@ -83,16 +123,51 @@ impl<'c> StateReader<'c> {
     }
 
     /// The stored version that the turn reads; 0 if nothing is stored.
+    #[must_use]
     pub fn version(&self) -> u64 {
         self.ctx.host().state_version()
     }
 }
 
-/// Reads and changes keys; from [`Context::state_mut`].
+/// Keys and their values; from [`StateReader::each`].
+#[derive(Debug)]
+pub struct Each<'c, T> {
+    state: StateReader<'c>,
+    keys: std::vec::IntoIter<String>,
+    /// Why the keys could not be listed.
+    failed: Option<Error>,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T: FromJson> Iterator for Each<'_, T> {
+    type Item = Result<(String, T), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(e) = self.failed.take() {
+            return Some(Err(e));
+        }
+        loop {
+            let key = self.keys.next()?;
+            match self.state.get(&key) {
+                Ok(Some(value)) => return Some(Ok((key, value))),
+                Ok(None) => {} // deleted meanwhile
+                Err(e) => return Some(Err(e)),
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(self.keys.len() + 1))
+    }
+}
+
+impl<T: FromJson> FusedIterator for Each<'_, T> {}
+
+/// Reads and changes keys; from [`Context::state`].
 ///
 /// A field of a typed state is better changed in the struct: what the struct
 /// says is saved after the method, over what was set here.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct StateWriter<'c> {
     reader: StateReader<'c>,
 }
@@ -106,7 +181,7 @@ impl<'c> Deref for StateWriter<'c> {
 }
 
 impl<'c> StateWriter<'c> {
-    pub(crate) fn new(ctx: &'c mut Context) -> StateWriter<'c> {
+    pub(crate) fn new(ctx: &'c Context) -> StateWriter<'c> {
         StateWriter {
             reader: StateReader { ctx },
         }
@@ -117,7 +192,7 @@ impl<'c> StateWriter<'c> {
     /// # Errors
     ///
     /// JSON has no form for the value, or the host refuses it.
-    pub fn set<T: ToJson + ?Sized>(&mut self, key: &str, value: &T) -> Result<(), Error> {
+    pub fn set<T: ToJson + ?Sized>(&self, key: &str, value: &T) -> Result<(), Error> {
         let text = value
             .to_json()
             .map_err(|e| e.context(&format!("state key {key:?}")))?;
@@ -129,11 +204,11 @@ impl<'c> StateWriter<'c> {
     /// # Errors
     ///
     /// The host refuses the key or the size.
-    pub fn set_bytes(&mut self, key: &str, value: &[u8]) -> Result<(), Error> {
+    pub fn set_bytes(&self, key: &str, value: &[u8]) -> Result<(), Error> {
         self.put(key, value, Format::Bytes)
     }
 
-    fn put(&mut self, key: &str, value: &[u8], format: Format) -> Result<(), Error> {
+    fn put(&self, key: &str, value: &[u8], format: Format) -> Result<(), Error> {
         let ctx = self.reader.ctx;
         ctx.note_key_change();
         ctx.host()
@@ -146,7 +221,7 @@ impl<'c> StateWriter<'c> {
     /// # Errors
     ///
     /// The host refuses the key.
-    pub fn delete(&mut self, key: &str) -> Result<bool, Error> {
+    pub fn delete(&self, key: &str) -> Result<bool, Error> {
         let ctx = self.reader.ctx;
         ctx.note_key_change();
         ctx.host()
@@ -163,7 +238,7 @@ impl<'c> StateWriter<'c> {
     /// # Errors
     ///
     /// The type is stateless.
-    pub fn delete_all(&mut self) -> Result<u32, Error> {
+    pub fn delete_all(&self) -> Result<u32, Error> {
         let ctx = self.reader.ctx;
         ctx.note_delete_all();
         ctx.host()

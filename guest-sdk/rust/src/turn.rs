@@ -16,21 +16,34 @@ use crate::spec::{self, Placement, TypeSpec};
 use crate::text;
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
+use std::fmt;
 use std::rc::Rc;
 
-/// The actor types of a module; [`actors!`](crate::actors) makes it.
-#[doc(hidden)]
+/// The actor types of a module; [`actors!`](crate::actors) and
+/// [`module!`](crate::module) make it, as `GREENROOM_MODULE`.
 pub struct Module(&'static [Entry]);
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.0.iter().map(|entry| entry.spec.name);
+        f.debug_list().entries(names).finish()
+    }
+}
 
 /// One actor type of a module.
 #[doc(hidden)]
+#[derive(Clone, Copy)]
 pub struct Entry {
-    spec: TypeSpec,
-    run: RunFn,
+    pub(crate) spec: TypeSpec,
+    pub(crate) run: RunFn,
+    /// Which type it is; not the ID itself, which no constant can have.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) type_id: fn() -> TypeId,
 }
 
 /// [`run`] for one type.
-type RunFn = fn(&RefCell<Memory>, &Rc<dyn Host>, &TurnFrame<'_>) -> Result<Payload, Error>;
+pub(crate) type RunFn =
+    fn(&RefCell<Memory>, &Rc<dyn Host>, &TurnFrame<'_>) -> Result<Payload, Error>;
 
 impl Entry {
     /// The entry of `A`.
@@ -38,17 +51,40 @@ impl Entry {
         Entry {
             spec: A::SPEC,
             run: run::<A>,
+            #[cfg(not(target_arch = "wasm32"))]
+            type_id: TypeId::of::<A>,
         }
     }
 }
 
 impl Module {
-    /// A module with these types.
+    /// A module with these types. Stops the compilation if a host would refuse them.
+    #[doc(hidden)]
     pub const fn new(types: &'static [Entry]) -> Module {
+        assert!(types.len() <= 64, "a module has at most 64 actor types");
+        let mut i = 0;
+        while i < types.len() {
+            let mut k = 0;
+            while k < i {
+                assert!(
+                    !spec::same(types[i].spec.name, types[k].spec.name),
+                    "two actor types of the module have the same name; give one of them another: `Type as \"shop.Type\"`"
+                );
+                k += 1;
+            }
+            i += 1;
+        }
         Module(types)
     }
 
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn types(&self) -> &'static [Entry] {
+        self.0
+    }
+
     /// The module's manifest.
+    #[doc(hidden)]
+    #[must_use]
     pub fn manifest(&self) -> String {
         let specs: Vec<TypeSpec> = self.0.iter().map(|t| t.spec).collect();
         spec::manifest(&specs)
@@ -189,11 +225,17 @@ pub(crate) fn run<A: Actor>(
         }
     };
     let names = std::mem::take(&mut kept.room.names);
-    let mut ctx = Context::new(host.clone(), turn, names, read_only);
+    let ctx = Context::new(host.clone(), turn, names, read_only);
     let reply = kept
         .actor
-        .call(&mut ctx, turn.method, turn.content_type, turn.payload)
+        .call(&ctx, turn.method, turn.content_type, turn.payload)
         .unwrap_or_else(|| Err(unknown_method::<A>(turn.method)))?;
+    // On a host a read-only turn has an instance to itself, which is put back after
+    // it, so what such a method changes is lost. The test kit makes that an error.
+    #[cfg(not(target_arch = "wasm32"))]
+    if read_only {
+        check_unchanged(&mut kept, turn.method)?;
+    }
     let saved = !read_only && save(host.as_ref(), &ctx, &mut kept)?;
     if !ctx.keys_changed() && A::SPEC.placement != Placement::Stateless {
         kept.room.names = ctx.into_names();
@@ -217,7 +259,7 @@ fn migrate<A: Actor>(host: &Rc<dyn Host>, turn: &TurnFrame<'_>) -> Result<Payloa
     let mut names = Names::default();
     names.read(turn);
     A::migrate_state(
-        &mut Context::new(host.clone(), turn, names, false),
+        &Context::new(host.clone(), turn, names, false),
         turn.stored_schema,
     )?;
     Ok(Payload::default())
@@ -281,6 +323,26 @@ fn bad_state<A: Actor>(e: &Error) -> Error {
             e.message()
         ),
     )
+}
+
+/// An error if the method changed the struct, by way of a `Cell` for example.
+#[cfg(not(target_arch = "wasm32"))]
+fn check_unchanged<A: Actor>(kept: &mut Kept<A>, method: &str) -> Result<(), Error> {
+    let room = &mut kept.room;
+    kept.actor.save_to(&mut room.spare)?;
+    let before = crate::json::members(&room.saved)?;
+    let after = crate::json::members(&room.spare)?;
+    let changed = after.iter().find(|member| !before.contains(member));
+    match changed.or_else(|| before.iter().find(|member| !after.contains(member))) {
+        None => Ok(()),
+        Some((field, _)) => Err(Error::failed_precondition(
+            "read_only",
+            format!(
+                "{}.{method} is read-only and changed the field {field:?}; take &mut self and &Context to change the actor",
+                A::SPEC.name
+            ),
+        )),
+    }
 }
 
 /// Saves what the method changed, and reports whether that was anything.

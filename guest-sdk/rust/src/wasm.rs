@@ -203,6 +203,15 @@ fn log_panics() {
     });
 }
 
+/// What the crate's `println!` and `eprintln!` do.
+#[doc(hidden)]
+pub fn print(level: i32, text: std::fmt::Arguments<'_>) {
+    match text.as_str() {
+        Some(text) => Imports.log(level, text),
+        None => Imports.log(level, &text.to_string()),
+    }
+}
+
 /// What `greenroom_alloc` does. The block is never freed: it belongs to the
 /// host, which keeps it for the frames of later turns.
 #[doc(hidden)]

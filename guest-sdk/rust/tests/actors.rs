@@ -24,7 +24,7 @@ struct Line {
 }
 
 impl Cart {
-    fn add(&mut self, ctx: &mut Context, line: Line) -> Result<u32, Error> {
+    fn add(&mut self, ctx: &Context, line: Line) -> Result<u32, Error> {
         let count = self.lines.entry(line.item).or_default();
         *count += line.count;
         let count = *count;
@@ -34,9 +34,9 @@ impl Cart {
     }
 
     /// Changes the struct and a key, then fails.
-    fn fail(&mut self, ctx: &mut Context) -> Result<(), Error> {
+    fn fail(&mut self, ctx: &Context) -> Result<(), Error> {
         self.total = -1;
-        ctx.state_mut().set("note", "left behind")?;
+        ctx.state().set("note", "left behind")?;
         let detail = BTreeMap::from([("left", 3)]);
         Err(
             Error::new(Status::ResourceExhausted, "out_of_stock", "only 3 left")
@@ -50,17 +50,17 @@ impl Cart {
         panic!("the shelf fell down");
     }
 
-    fn touch(&mut self, _: &mut Context) -> Result<(), Error> {
+    fn touch(&mut self, _: &Context) -> Result<(), Error> {
         self.owner = self.owner.clone();
         Ok(())
     }
 
-    fn clear(&mut self, ctx: &mut Context) -> Result<u32, Error> {
-        ctx.state_mut().delete_all()
+    fn clear(&mut self, ctx: &Context) -> Result<u32, Error> {
+        ctx.state().delete_all()
     }
 
-    fn restart(&mut self, ctx: &mut Context, owner: String) -> Result<(), Error> {
-        ctx.state_mut().delete_all()?;
+    fn restart(&mut self, ctx: &Context, owner: String) -> Result<(), Error> {
+        ctx.state().delete_all()?;
         *self = Cart {
             owner,
             ..Cart::default()
@@ -68,32 +68,32 @@ impl Cart {
         Ok(())
     }
 
-    fn note(&mut self, ctx: &mut Context, text: Option<String>) -> Result<bool, Error> {
+    fn note(&mut self, ctx: &Context, text: Option<String>) -> Result<bool, Error> {
         match text {
-            Some(text) => ctx.state_mut().set("note", &text).map(|()| true),
-            None => ctx.state_mut().delete("note"),
+            Some(text) => ctx.state().set("note", &text).map(|()| true),
+            None => ctx.state().delete("note"),
         }
     }
 
     /// Sets a field's key behind the struct's back.
-    fn set_total(&self, ctx: &mut Context, total: i64) -> Result<(), Error> {
-        ctx.state_mut().set("total", &total)
+    fn set_total(&self, ctx: &Context, total: i64) -> Result<(), Error> {
+        ctx.state().set("total", &total)
     }
 
     fn parse(&mut self, _: &Context, text: String) -> Result<Line, Error> {
         Ok(serde_json::from_str(&text)?)
     }
 
-    fn total(&self, _: &Context) -> Result<i64, Error> {
+    fn total(&self, _: &ReadContext) -> Result<i64, Error> {
         Ok(self.total)
     }
 
-    fn keys(&self, ctx: &Context, prefix: String) -> Result<Vec<String>, Error> {
+    fn keys(&self, ctx: &ReadContext, prefix: String) -> Result<Vec<String>, Error> {
         ctx.state().keys(&prefix)
     }
 
-    fn grow(&mut self, ctx: &mut Context, bytes: usize) -> Result<(), Error> {
-        ctx.state_mut().set_bytes("blob", &vec![7; bytes])
+    fn grow(&mut self, ctx: &Context, bytes: usize) -> Result<(), Error> {
+        ctx.state().set_bytes("blob", &vec![7; bytes])
     }
 
     fn long(&mut self, _: &Context, bytes: usize) -> Result<Payload, Error> {
@@ -101,11 +101,11 @@ impl Cart {
         Ok(Payload::new("text/plain", vec![b'x'; bytes]))
     }
 
-    fn bad_key(&mut self, ctx: &mut Context, length: usize) -> Result<(), Error> {
-        ctx.state_mut().set(&"k".repeat(length), &1)
+    fn bad_key(&mut self, ctx: &Context, length: usize) -> Result<(), Error> {
+        ctx.state().set(&"k".repeat(length), &1)
     }
 
-    fn turn(&self, ctx: &Context) -> Result<(String, String, i64, u64, u64), Error> {
+    fn turn(&self, ctx: &ReadContext) -> Result<(String, String, i64, u64, u64), Error> {
         Ok((
             ctx.key().to_string(),
             ctx.method().to_string(),
@@ -115,11 +115,11 @@ impl Cart {
         ))
     }
 
-    fn echo(&mut self, _: &mut Context, payload: Payload) -> Result<Payload, Error> {
+    fn echo(&mut self, _: &Context, payload: Payload) -> Result<Payload, Error> {
         Ok(payload)
     }
 
-    fn migrate(ctx: &mut Context, from: u32) -> Result<(), Error> {
+    fn migrate(ctx: &Context, from: u32) -> Result<(), Error> {
         #[derive(Default, Serialize, Deserialize)]
         struct V1 {
             user: String,
@@ -129,8 +129,8 @@ impl Cart {
             if old.user == "nobody" {
                 return Err(Error::new(Status::Internal, "no_user", "nobody's cart"));
             }
-            ctx.state_mut().set("owner", &old.user)?;
-            ctx.state_mut().delete("user")?;
+            ctx.state().set("owner", &old.user)?;
+            ctx.state().delete("user")?;
         }
         Ok(())
     }
@@ -149,15 +149,15 @@ impl From<Overflow> for Error {
 }
 
 impl Adder {
-    fn sum(&self, _: &Context, numbers: Vec<i64>) -> Result<i64, Overflow> {
+    fn sum(&self, _: &ReadContext, numbers: Vec<i64>) -> Result<i64, Overflow> {
         let mut numbers = numbers.into_iter();
         numbers
             .try_fold(0i64, |sum, n| sum.checked_add(n))
             .ok_or(Overflow)
     }
 
-    fn remember(&mut self, ctx: &mut Context) -> Result<(), Error> {
-        ctx.state_mut().set("a", &1)
+    fn remember(&mut self, ctx: &Context) -> Result<(), Error> {
+        ctx.state().set("a", &1)
     }
 }
 

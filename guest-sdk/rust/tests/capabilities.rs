@@ -1,7 +1,7 @@
 //! Configuration, secrets and HTTP, as the test kit gives them.
 
 use greenroom::testing::Host;
-use greenroom::{Context, Error, Request, Response, Status};
+use greenroom::{Context, Error, ReadContext, Request, Response, Status};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,36 +14,36 @@ greenroom::record! {
 }
 
 impl Caller {
-    fn region(&self, ctx: &Context, name: String) -> Result<String, Error> {
+    fn region(&self, ctx: &ReadContext, name: String) -> Result<String, Error> {
         ctx.config(&name)
     }
 
-    fn key(&self, ctx: &Context, name: String) -> Result<String, Error> {
+    fn key(&self, ctx: &ReadContext, name: String) -> Result<String, Error> {
         ctx.secret(&name)
     }
 
-    fn send(&mut self, ctx: &mut Context, url: String) -> Result<String, Error> {
+    fn send(&mut self, ctx: &Context, url: String) -> Result<String, Error> {
         self.calls += 1;
-        let mut request = Request::new("PUT", url)
+        let request = Request::new("PUT", url)
             .header("X-Key", "k")
             .body("ping")
-            .timeout(Duration::from_micros(1500));
-        request.no_redirects = true;
+            .timeout(Duration::from_micros(1500))
+            .no_redirects();
         let response = ctx.http().send(&request)?;
         assert!(response.is_success());
         let body = String::from_utf8_lossy(&response.body);
         Ok(format!("{body} {:?}", response.header("CONTENT-TYPE")))
     }
 
-    fn fetch(&self, ctx: &Context, url: String) -> Result<u16, Error> {
+    fn fetch(&self, ctx: &ReadContext, url: String) -> Result<u16, Error> {
         Ok(ctx.http().get(&url)?.status)
     }
 
-    fn push(&self, ctx: &Context, url: String) -> Result<u16, Error> {
+    fn push(&self, ctx: &ReadContext, url: String) -> Result<u16, Error> {
         Ok(ctx.http().post(&url, "text/plain", "x")?.status)
     }
 
-    fn calls(&self, _: &Context) -> Result<u32, Error> {
+    fn calls(&self, _: &ReadContext) -> Result<u32, Error> {
         Ok(self.calls)
     }
 }
@@ -110,24 +110,19 @@ fn requests_go_where_declared_and_granted() {
                 "connection refused",
             ));
         }
-        Ok(Response {
-            status: 201,
-            headers: vec![("Content-Type".into(), "text/pong".into())],
-            body: b"pong".to_vec(),
-        })
+        Ok(Response::new(201)
+            .with_header("Content-Type", "text/pong")
+            .with_body("pong"))
     });
     let want = "pong Some(\"text/pong\")".to_string();
     assert_eq!(send("https://api.example.com/x"), Ok(want));
     assert_eq!(
         *seen.borrow(),
-        [Request {
-            method: "PUT".into(),
-            url: "https://api.example.com/x".into(),
-            headers: vec![("x-key".into(), "k".into())],
-            body: b"ping".to_vec(),
-            timeout: Some(Duration::from_millis(2)),
-            no_redirects: true,
-        }]
+        [Request::new("PUT", "https://api.example.com/x")
+            .header("x-key", "k")
+            .body("ping")
+            .timeout(Duration::from_millis(2))
+            .no_redirects()]
     );
     assert_eq!(
         caller.query("Fetch", "http://local:8080/".to_string()),

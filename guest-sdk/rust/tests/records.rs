@@ -28,14 +28,14 @@ impl List {
         Ok(item)
     }
 
-    fn items(&self, _: &Context) -> Result<Vec<String>, Error> {
+    fn items(&self, _: &ReadContext) -> Result<Vec<String>, Error> {
         Ok(self.items.clone())
     }
 }
 
 impl Nothing {
-    fn set(&mut self, ctx: &mut Context, key: String) -> Result<Vec<String>, Error> {
-        ctx.state_mut().set(&key, &key.len())?;
+    fn set(&mut self, ctx: &Context, key: String) -> Result<Vec<String>, Error> {
+        ctx.state().set(&key, &key.len())?;
         ctx.state().keys("")
     }
 }

@@ -57,16 +57,17 @@ pub trait FromJson: Sized {
 /// struct Image {}
 ///
 /// impl Image {
-///     fn put(&mut self, ctx: &mut Context, image: Payload) -> Result<(), Error> {
-///         ctx.state_mut().set_bytes("image", &image.body)
+///     fn put(&mut self, ctx: &Context, image: Payload) -> Result<(), Error> {
+///         ctx.state().set_bytes("image", &image.body)
 ///     }
-///     fn get(&self, ctx: &Context) -> Result<Payload, Error> {
+///     fn get(&self, ctx: &ReadContext) -> Result<Payload, Error> {
 ///         let image = ctx.state().get_bytes("image")?.unwrap_or_default();
 ///         Ok(Payload::new("image/png", image))
 ///     }
 /// }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Payload {
     /// A MIME type; empty means JSON.
     pub content_type: String,
@@ -76,6 +77,7 @@ pub struct Payload {
 
 impl Payload {
     /// Bytes with a content type.
+    #[must_use]
     pub fn new(content_type: impl Into<String>, body: impl Into<Vec<u8>>) -> Payload {
         Payload {
             content_type: content_type.into(),

@@ -1,26 +1,36 @@
 use super::overlay::{self, Entries, Value};
-use super::Host;
-use crate::actor::Actor;
+use super::{Host, APP};
 use crate::context::Key;
 use crate::convert::{FromJson, Output, Payload};
 use crate::error::{Error, Status};
 use crate::json;
 use crate::spec::MethodSpec;
+use crate::turn::Entry;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// One actor of a [`Host`].
-pub struct ActorRef<A> {
+/// The type of an actor that is known by its name alone, as it is to callers.
+#[derive(Debug)]
+pub enum ByName {}
+
+/// One actor of a [`Host`], of the type `A` or [`ByName`].
+pub struct ActorRef<A = ByName> {
     host: Host,
     key: Key,
+    entry: Entry,
     actor: PhantomData<fn() -> A>,
 }
 
 impl<A> ActorRef<A> {
-    pub(super) fn new(host: Host, key: Key) -> ActorRef<A> {
+    pub(super) fn new(host: Host, entry: Entry, id: &str) -> ActorRef<A> {
         ActorRef {
             host,
-            key,
+            key: Key {
+                app: APP.to_string(),
+                actor_type: entry.spec.name.to_string(),
+                id: id.to_string(),
+            },
+            entry,
             actor: PhantomData,
         }
     }
@@ -28,7 +38,12 @@ impl<A> ActorRef<A> {
 
 impl<A> Clone for ActorRef<A> {
     fn clone(&self) -> ActorRef<A> {
-        ActorRef::new(self.host.clone(), self.key.clone())
+        ActorRef {
+            host: self.host.clone(),
+            key: self.key.clone(),
+            entry: self.entry,
+            actor: PhantomData,
+        }
     }
 }
 
@@ -38,13 +53,15 @@ impl<A> fmt::Debug for ActorRef<A> {
     }
 }
 
-impl<A: Actor> ActorRef<A> {
+impl<A> ActorRef<A> {
     /// Calls a method, as a caller from outside would. `()` is no argument.
     ///
     /// # Errors
     ///
     /// What the method returned, or what a host would say: `method_not_found`,
-    /// `payload_too_large`, `state_too_large`, `schema_newer`.
+    /// `payload_too_large`, `state_too_large`, `schema_newer`. Where a host would lose
+    /// what a read-only method changed in the struct, by way of a `Cell` for example, it
+    /// is `read_only` here.
     ///
     /// # Panics
     ///
@@ -61,7 +78,7 @@ impl<A: Actor> ActorRef<A> {
     /// As [`ActorRef::call`].
     pub fn call_payload(&self, method: &str, payload: Payload) -> Result<Payload, Error> {
         self.host
-            .invoke::<A>(&self.key, self.method(method)?, &payload)
+            .invoke(&self.entry, &self.key, self.method(method)?, &payload)
     }
 
     /// Calls a read-only method, as an HTTP GET would.
@@ -74,38 +91,45 @@ impl<A: Actor> ActorRef<A> {
             return Err(Error::new(
                 Status::FailedPrecondition,
                 "not_read_only",
-                format!("{}.{method} is not declared read_only", A::SPEC.name),
+                format!(
+                    "{}.{method} is not declared read_only",
+                    self.entry.spec.name
+                ),
             ));
         }
         self.call(method, input)
     }
 
     fn method(&self, name: &str) -> Result<&'static MethodSpec, Error> {
-        A::SPEC.method(name).ok_or_else(|| {
+        self.entry.spec.method(name).ok_or_else(|| {
             Error::new(
                 Status::NotFound,
                 "method_not_found",
-                format!("{} has no method {name:?}", A::SPEC.name),
+                format!("{} has no method {name:?}", self.entry.spec.name),
             )
         })
     }
 
     /// The actor's name in full.
+    #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
     }
 
     /// How often the stored state was written; 0 for never.
+    #[must_use]
     pub fn version(&self) -> u64 {
         self.host.row(&self.key).version
     }
 
     /// The stored keys, in ascending byte order.
+    #[must_use]
     pub fn keys(&self) -> Vec<String> {
         self.host.row(&self.key).entries.into_keys().collect()
     }
 
     /// The stored keys with JSON values, as one object.
+    #[must_use]
     pub fn state_json(&self) -> String {
         let text = overlay::object(&self.host.row(&self.key).entries);
         String::from_utf8_lossy(&text).into_owned()
@@ -121,6 +145,7 @@ impl<A: Actor> ActorRef<A> {
     }
 
     /// The stored bytes of a key, whatever their format.
+    #[must_use]
     pub fn get_bytes(&self, key: &str) -> Option<Vec<u8>> {
         let row = self.host.row(&self.key);
         row.entries.get(key).map(|value| value.bytes.clone())

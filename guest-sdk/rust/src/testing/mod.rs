@@ -1,9 +1,11 @@
 //! Runs actors in `cargo test`, as plain Rust, without Wasm and without a server.
 //!
 //! A [`Host`] keeps to the rules of a real one: a failed turn leaves no trace,
-//! read-only methods cannot write, limits hold, older state is migrated, and the
-//! memory of a guest may vanish between two turns ([`Host::drop_memory`]). Time
-//! stands still unless the test moves it, and randomness comes from a seed.
+//! read-only methods cannot write, limits hold, older state is migrated, and nothing
+//! that an actor keeps outside of its state comes to the next one: the memory of the
+//! guest begins anew when another actor is called, and [`Host::drop_memory`] does it
+//! at any time. (What is in a `static` stays, as it must in a test of plain Rust.)
+//! Time stands still unless the test moves it, and randomness comes from a seed.
 //!
 #![cfg_attr(feature = "serde", doc = "```")]
 #![cfg_attr(not(feature = "serde"), doc = "```ignore")]
@@ -15,11 +17,11 @@
 //! struct Timer { started: Option<i64> }
 //!
 //! impl Timer {
-//!     fn start(&mut self, ctx: &mut Context) -> Result<(), Error> {
+//!     fn start(&mut self, ctx: &Context) -> Result<(), Error> {
 //!         self.started = Some(ctx.now_unix_millis());
 //!         Ok(())
 //!     }
-//!     fn elapsed(&self, ctx: &Context) -> Result<Option<i64>, Error> {
+//!     fn elapsed(&self, ctx: &ReadContext) -> Result<Option<i64>, Error> {
 //!         Ok(self.started.map(|t| ctx.now_unix_millis() - t))
 //!     }
 //! }
@@ -34,6 +36,10 @@
 //! host.advance(Duration::from_secs(3));
 //! assert_eq!(egg.query("Elapsed", ()), Ok(Some(3000)));
 //! assert_eq!(host.actor::<Timer>("tea").query("Elapsed", ()), Ok(None::<i64>));
+//!
+//! // Several types play together, and each is known by its name as well:
+//! let host = Host::of(&GREENROOM_MODULE);
+//! assert_eq!(host.actor_named("Timer", "egg").query("Elapsed", ()), Ok(None::<i64>));
 //! # Ok(())
 //! # }
 //! ```
@@ -51,7 +57,7 @@ use crate::convert::Payload;
 use crate::error::{Error, Status};
 use crate::host::Host as Functions;
 use crate::spec::{MethodSpec, Placement};
-use crate::turn::{self, Memory};
+use crate::turn::{self, Entry, Memory, Module};
 use functions::TurnHost;
 use outside::Outside;
 use overlay::{Entries, Overlay};
@@ -62,7 +68,7 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub use actor_ref::ActorRef;
+pub use actor_ref::{ActorRef, ByName};
 
 /// The app that the actors of a [`Host`] belong to.
 pub const APP: &str = "default";
@@ -75,6 +81,7 @@ const PAYLOAD_BYTES: u64 = 4 << 20;
 
 /// A line that an actor wrote to its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogLine {
     /// Who wrote it.
     pub actor: Key,
@@ -86,6 +93,7 @@ pub struct LogLine {
 
 impl LogLine {
     /// Whether it was written at this level.
+    #[must_use]
     pub fn is(&self, level: Level) -> bool {
         self.level == level as i32
     }
@@ -98,8 +106,11 @@ impl LogLine {
 pub struct Host(Rc<World>);
 
 struct World {
+    types: RefCell<HashMap<&'static str, Entry>>,
     rows: RefCell<HashMap<Key, Row>>,
     memory: RefCell<Memory>,
+    /// The actor that the memory belongs to.
+    last: RefCell<Option<Key>>,
     logs: Rc<RefCell<Vec<LogLine>>>,
     now: Cell<i64>,
     seed: u64,
@@ -134,15 +145,19 @@ impl fmt::Debug for Host {
 
 impl Host {
     /// A host without actors, at 2020-01-01T00:00:00Z.
+    #[must_use]
     pub fn new() -> Host {
         Host::with_seed(0)
     }
 
     /// As [`Host::new`], with other random numbers for the turns.
+    #[must_use]
     pub fn with_seed(seed: u64) -> Host {
         Host(Rc::new(World {
+            types: RefCell::default(),
             rows: RefCell::default(),
             memory: RefCell::default(),
+            last: RefCell::default(),
             logs: Rc::default(),
             now: Cell::new(EPOCH),
             seed,
@@ -152,17 +167,64 @@ impl Host {
         }))
     }
 
-    /// The actor with this type and ID. Like every actor it exists already.
+    /// A host that has the types of a module, as a server that it was deployed to:
+    /// `Host::of(&my_guest::GREENROOM_MODULE)`.
+    #[must_use]
+    pub fn of(module: &'static Module) -> Host {
+        let host = Host::new();
+        for entry in module.types() {
+            host.add(*entry);
+        }
+        host
+    }
+
+    /// Has the type `A` as well.
+    ///
+    /// # Panics
+    ///
+    /// The host has another type of the same name.
+    pub fn add_type<A: Actor>(&self) {
+        self.add(Entry::of::<A>());
+    }
+
+    fn add(&self, entry: Entry) {
+        let mut types = self.0.types.borrow_mut();
+        let there = types.entry(entry.spec.name).or_insert(entry);
+        assert!(
+            (there.type_id)() == (entry.type_id)(),
+            "the host has another actor type of the name {:?}",
+            entry.spec.name
+        );
+    }
+
+    /// The actor with this type and ID. Like every actor it exists already. The host
+    /// has the type from then on.
+    ///
+    /// # Panics
+    ///
+    /// The host has another type of the same name.
+    #[must_use]
     pub fn actor<A: Actor>(&self, id: &str) -> ActorRef<A> {
-        let key = Key {
-            app: APP.to_string(),
-            actor_type: A::SPEC.name.to_string(),
-            id: id.to_string(),
-        };
-        ActorRef::new(self.clone(), key)
+        self.add_type::<A>();
+        ActorRef::new(self.clone(), Entry::of::<A>(), id)
+    }
+
+    /// As [`actor`](Host::actor), with the name of a type that the host has.
+    ///
+    /// # Panics
+    ///
+    /// The host has no type of this name.
+    #[must_use]
+    pub fn actor_named(&self, actor_type: &str, id: &str) -> ActorRef {
+        let types = self.0.types.borrow();
+        let entry = types.get(actor_type).unwrap_or_else(|| {
+            panic!("no actor type {actor_type:?} here; begin with Host::of(&GREENROOM_MODULE), or add_type")
+        });
+        ActorRef::new(self.clone(), *entry, id)
     }
 
     /// The time that the next turn begins at.
+    #[must_use]
     pub fn now(&self) -> SystemTime {
         let nanos = self.0.now.get();
         if nanos < 0 {
@@ -212,33 +274,39 @@ impl Host {
     }
 
     /// All that the actors logged so far, oldest first.
+    #[must_use]
     pub fn logs(&self) -> Vec<LogLine> {
         self.0.logs.borrow().clone()
     }
 
     /// Runs one call to its commit.
-    fn invoke<A: Actor>(
+    fn invoke(
         &self,
+        entry: &Entry,
         key: &Key,
         method: &MethodSpec,
         payload: &Payload,
     ) -> Result<Payload, Error> {
         let world = &self.0;
-        let limit = or_default(A::SPEC.limits.payload_bytes, PAYLOAD_BYTES);
+        let spec = &entry.spec;
+        if world.last.borrow().as_ref() != Some(key) {
+            self.drop_memory();
+            *world.last.borrow_mut() = Some(key.clone());
+        }
+        let limit = or_default(spec.limits.payload_bytes, PAYLOAD_BYTES);
         check_size("payload", payload.body.len() as u64, limit)?;
         let row = self.row(key);
-        if row.schema > A::SPEC.state_schema {
+        if row.schema > spec.state_schema {
             return Err(Error::new(
                 Status::FailedPrecondition,
                 "schema_newer",
                 format!(
                     "the state has schema {}, the type knows {}",
-                    row.schema,
-                    A::SPEC.state_schema
+                    row.schema, spec.state_schema
                 ),
             ));
         }
-        let stateless = A::SPEC.placement == Placement::Stateless;
+        let stateless = spec.placement == Placement::Stateless;
         let overlay = Rc::new(RefCell::new(Overlay::new(
             row.entries.clone(),
             row.revision,
@@ -254,10 +322,10 @@ impl Host {
             time_unix_nano: world.now.get(),
             ..TurnFrame::default()
         };
-        if A::SPEC.migrate && row.version > 0 && row.schema < A::SPEC.state_schema {
+        if spec.migrate && row.version > 0 && row.schema < spec.state_schema {
             frame.what = codec::WHAT_MIGRATE;
             frame.stored_schema = row.schema;
-            self.run::<A>(key, &row, &overlay, &frame)?;
+            self.run(entry, key, &row, &overlay, &frame)?;
             frame.stored_schema = 0;
         }
         frame.what = codec::WHAT_METHOD;
@@ -268,9 +336,9 @@ impl Host {
             frame.flags = codec::FLAG_READ_ONLY;
             overlay.borrow_mut().read_only = true;
         }
-        let reply = self.run::<A>(key, &row, &overlay, &frame)?;
+        let reply = self.run(entry, key, &row, &overlay, &frame)?;
         let overlay = overlay.borrow();
-        let limit = or_default(A::SPEC.limits.state_bytes, STATE_BYTES);
+        let limit = or_default(spec.limits.state_bytes, STATE_BYTES);
         if let Err(e) = check_size("state", overlay.size(), limit) {
             self.drop_memory(); // it may hold what is not committed now
             return Err(e);
@@ -279,7 +347,7 @@ impl Host {
             let row = Row {
                 version: row.version + 1,
                 revision: overlay.revision,
-                schema: A::SPEC.state_schema,
+                schema: spec.state_schema,
                 entries: overlay.entries.clone(),
             };
             world.rows.borrow_mut().insert(key.clone(), row);
@@ -288,8 +356,9 @@ impl Host {
     }
 
     /// Hands one frame to the actor, and takes its answer.
-    fn run<A: Actor>(
+    fn run(
         &self,
+        entry: &Entry,
         key: &Key,
         row: &Row,
         overlay: &Rc<RefCell<Overlay>>,
@@ -297,16 +366,23 @@ impl Host {
     ) -> Result<Payload, Error> {
         let world = &self.0;
         world.turns.set(world.turns.get() + 1);
+        // A read-only turn has an instance of its own, with nothing in its memory.
+        let own = RefCell::default();
+        let memory = if frame.flags & codec::FLAG_READ_ONLY != 0 {
+            &own
+        } else {
+            &world.memory
+        };
         let turn_host = Rc::new(TurnHost {
             key: key.clone(),
             version: row.version,
             overlay: overlay.clone(),
-            payload_limit: or_default(A::SPEC.limits.payload_bytes, PAYLOAD_BYTES),
+            payload_limit: or_default(entry.spec.limits.payload_bytes, PAYLOAD_BYTES),
             random: Cell::new(mix(world.seed ^ mix(world.turns.get()))),
             logs: world.logs.clone(),
             reply: RefCell::default(),
             failure: RefCell::default(),
-            uses: A::SPEC.capabilities,
+            uses: entry.spec.capabilities,
             outside: world.outside.clone(),
         });
         // By way of the bytes, so that what a real host could not carry fails
@@ -319,7 +395,7 @@ impl Host {
             let functions: Rc<dyn Functions> = turn_host.clone();
             let result = codec::decode_turn(&bytes)
                 .map_err(|e| Error::new(Status::Internal, "bad_frame", e.to_string()))
-                .and_then(|frame| turn::run::<A>(&world.memory, &functions, &frame));
+                .and_then(|frame| (entry.run)(memory, &functions, &frame));
             turn::finish(functions.as_ref(), result)
         }));
         match outcome {

@@ -19,7 +19,7 @@ greenroom::record! {
 impl Counter {
     /// Adds to the counter and answers the new value. An error undoes the whole
     /// turn and reaches the caller with its code.
-    fn add(&mut self, ctx: &mut Context, request: AddRequest) -> Result<i64, Error> {
+    fn add(&mut self, ctx: &Context, request: AddRequest) -> Result<i64, Error> {
         if request.amount <= 0 {
             return Err(Error::new(
                 Status::InvalidArgument,
@@ -33,7 +33,7 @@ impl Counter {
     }
 
     /// Answers the value.
-    fn get(&self, _: &Context) -> Result<i64, Error> {
+    fn get(&self, _: &ReadContext) -> Result<i64, Error> {
         Ok(self.value)
     }
 }

@@ -10,33 +10,33 @@ greenroom::record! {
 }
 
 impl Kit {
-    fn add(&mut self, _: &mut Context, n: i64) -> Result<i64, Error> {
+    fn add(&mut self, _: &Context, n: i64) -> Result<i64, Error> {
         self.n += n;
         Ok(self.n)
     }
 
-    fn get(&self, _: &Context) -> Result<i64, Error> {
+    fn get(&self, _: &ReadContext) -> Result<i64, Error> {
         Ok(self.n)
     }
 
-    fn fail(&mut self, _: &mut Context) -> Result<(), Error> {
+    fn fail(&mut self, _: &Context) -> Result<(), Error> {
         self.n = -1;
         let error = Error::new(Status::ResourceExhausted, "out_of_stock", "only 3 left 💚");
         Err(error.with_detail(&vec![3]).retryable())
     }
 
-    fn panic(&mut self, _: &mut Context, why: String) -> Result<(), Error> {
+    fn panic(&mut self, _: &Context, why: String) -> Result<(), Error> {
         self.n = -1;
         panic!("{}", why);
     }
 
     /// Makes keys and values that fit no first buffer.
-    fn fill(&mut self, ctx: &mut Context, count: u64) -> Result<u64, Error> {
+    fn fill(&mut self, ctx: &Context, count: u64) -> Result<u64, Error> {
         for i in 0..count {
             let key = format!("key/{i:0>100}");
-            ctx.state_mut().set_bytes(&key, &vec![i as u8; 1000])?;
+            ctx.state().set_bytes(&key, &vec![i as u8; 1000])?;
         }
-        ctx.state_mut().set("text", &"é".repeat(2000))?;
+        ctx.state().set("text", &"é".repeat(2000))?;
         let mut bytes = 0;
         for key in ctx.state().keys("key/")? {
             bytes += ctx.state().get_bytes(&key)?.map_or(0, |v| v.len() as u64);
@@ -44,12 +44,12 @@ impl Kit {
         Ok(bytes)
     }
 
-    fn clear(&mut self, ctx: &mut Context) -> Result<u32, Error> {
-        ctx.state_mut().delete_all()
+    fn clear(&mut self, ctx: &Context) -> Result<u32, Error> {
+        ctx.state().delete_all()
     }
 
     /// Who runs, when, and a random number, as text.
-    fn turn(&self, ctx: &Context) -> Result<Vec<String>, Error> {
+    fn turn(&self, ctx: &ReadContext) -> Result<Vec<String>, Error> {
         ctx.info("turn 💚");
         Ok(vec![
             ctx.key().to_string(),
