@@ -15,7 +15,7 @@ import (
 // source is the crate without its tests: they read vectors that only the
 // repository has. Without its Cargo.lock, too: cargo heeds that of the project.
 //
-//go:embed Cargo.toml README.md src
+//go:embed Cargo.toml README.md build.rs src macros/Cargo.toml macros/src
 var source embed.FS
 
 // template is a project with a counter and its test. It uses the SDK without

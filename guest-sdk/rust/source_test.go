@@ -24,7 +24,7 @@ func TestProjectIsComplete(t *testing.T) {
 	}
 	for _, name := range []string{
 		"Cargo.toml", "README.md", ".gitignore", ".cargo/config.toml", "src/lib.rs",
-		"sdk/rust/Cargo.toml", "sdk/rust/src/lib.rs", "sdk/rust/src/testing/overlay.rs",
+		"sdk/rust/Cargo.toml", "sdk/rust/build.rs", "sdk/rust/macros/src/lib.rs", "sdk/rust/src/lib.rs", "sdk/rust/src/testing/overlay.rs",
 	} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)

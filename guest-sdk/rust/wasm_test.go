@@ -51,7 +51,7 @@ func TestGuestOnAHost(t *testing.T) {
 		r.want("a", "Add", "1", "6")
 	})
 	t.Run("results larger than a buffer", func(t *testing.T) {
-		r.want("b", "Fill", "300", "300000")
+		r.want("b", "Fill", "300", "304000")
 		r.want("b", "Add", "1", "1") // loads the long text as well
 		r.want("b", "Clear", "", "302")
 		r.want("b", "Get", "", "0")
@@ -81,6 +81,14 @@ func TestGuestOnAHost(t *testing.T) {
 			t.Errorf("the log lacks the line: %q", r.lines())
 		}
 	})
+	t.Run("what is printed goes to the actor's log", func(t *testing.T) {
+		r.want("a", "Print", `"💚"`, "null")
+		for level, text := range map[slog.Level]string{slog.LevelInfo: "out 💚", slog.LevelWarn: "err 💚"} {
+			if !r.logged(int32(level), text) {
+				t.Errorf("the log lacks %q: %q", text, r.lines())
+			}
+		}
+	})
 	t.Run("a stack without end is a trap", func(t *testing.T) {
 		_, err := r.call("a", "Recurse", "0")
 		var trap *actor.TrapError
@@ -89,6 +97,36 @@ func TestGuestOnAHost(t *testing.T) {
 		}
 		r.want("a", "Add", "1", "7")
 	})
+}
+
+// TestModuleOfAnOlderSDK calls modules that were built by SDKs of the past: what was
+// deployed once runs on every newer host. testdata/modules/README.md says how they
+// came to be; they are never built again.
+func TestModuleOfAnOlderSDK(t *testing.T) {
+	module, err := os.ReadFile(filepath.Join("testdata", "modules", "account-0.1.0.wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, module)
+
+	r.want("alice", "Deposit", `{"amount":100}`, "100")
+	r.want("alice", "TransferOut", `{"reference":"t1","peer":"bob","amount":60}`, "40")
+	r.want("alice", "TransferOut", `{"reference":"t1","peer":"bob","amount":60}`, "40")
+	r.want("bob", "TransferIn", `{"reference":"t1","peer":"alice","amount":60}`, "60")
+	r.want("alice", "Balance", "", "40")
+	at := "1767323045000"
+	r.want("bob", "Statement", `{"limit":1}`, `{"balance":60,"entries":[{"kind":"transfer_in","amount":60,"balance":60,"at":`+
+		at+`,"reference":"t1","peer":"alice"}]}`)
+	_, err = r.call("alice", "Withdraw", `{"amount":500}`)
+	var guest *actor.GuestError
+	if !errors.As(err, &guest) {
+		t.Fatalf("got %v, want a guest error", err)
+	}
+	if guest.Status != 9 || guest.Code != "insufficient_funds" || guest.Retryable ||
+		string(guest.Detail.Data) != `{"balance":40,"requested":500,"missing":460}` {
+		t.Errorf("got %+v", guest)
+	}
+	r.want("alice", "Balance", "", "40")
 }
 
 // buildKit returns testdata/kit as a module.

@@ -57,17 +57,20 @@ minor() { "$1" --version | sed -E 's/^cargo [0-9]+\.([0-9]+).*/\1/'; }
 # hundred megabytes, and not at all where just the registry itself is reached.
 # A newer cargo, if there is one, fetches the crates for it into a folder, and a
 # configuration that cargo finds from every folder of this repository names it.
-readonly CRATES=.cache/rust/crates CONFIG=.cargo/config.toml
+readonly VENDOR=.cache/rust/vendor CONFIG=.cargo/config.toml
 locks=(guest-sdk/rust/Cargo.lock examples/account/Cargo.lock examples/extism-ledger/Cargo.lock)
 if [ "$(minor "$CARGO")" -lt 68 ] && newer=$(command -v cargo) && [ "$(minor "$newer")" -ge 68 ]; then
-	stamp=$(cat "${locks[@]}" | sha256sum | cut -d' ' -f1)
-	if [ "$(cat "$CRATES/.stamp" 2>/dev/null)" != "$stamp" ] || [ ! -e "$CONFIG" ]; then
+	stamp=$(cat "${locks[@]}" | sha256sum | cut -c1-16)
+	crates=$VENDOR/$stamp # of its own, for checkouts that share the cache
+	if [ ! -e "$crates/.complete" ] || ! grep -q "$crates" "$CONFIG" 2>/dev/null; then
 		say "fetching the crates of ${locks[*]}"
-		rm -rf "$CRATES"
+		rm -rf "$crates" "$CONFIG"
+		sync=()
+		for lock in "${locks[@]:1}"; do sync+=(--sync "${lock%.lock}.toml"); done
 		# RUSTC is for the older cargo alone.
 		env -u RUSTC -u RUSTDOC "$newer" vendor --quiet --locked --versioned-dirs \
-			--manifest-path guest-sdk/rust/Cargo.toml --sync examples/account/Cargo.toml \
-			--sync examples/extism-ledger/Cargo.toml "$CRATES" >/dev/null
+			--manifest-path "${locks[0]%.lock}.toml" "${sync[@]}" "$crates" >/dev/null
+		touch "$crates/.complete"
 		mkdir -p "${CONFIG%/*}"
 		echo '*' >"${CONFIG%/*}/.gitignore"
 		cat >"$CONFIG" <<-EOF
@@ -77,8 +80,7 @@ if [ "$(minor "$CARGO")" -lt 68 ] && newer=$(command -v cargo) && [ "$(minor "$n
 			replace-with = "greenroom"
 
 			[source.greenroom]
-			directory = "$CRATES"
+			directory = "$crates"
 		EOF
-		echo "$stamp" >"$CRATES/.stamp"
 	fi
 fi

@@ -16,10 +16,12 @@ trap 'rm -rf "$scratch"' EXIT
 
 step() { printf '\n-- rust: %s\n' "$*"; }
 
-# native CARGO...: the tests of the SDK with and without serde, and of the examples.
+# native CARGO...: the tests of the SDK with its features and without, and of the
+# examples. Among them are the diagnostics, for a Rust that takes them.
 native() {
 	"$@" test --locked --manifest-path guest-sdk/rust/Cargo.toml
 	"$@" test --locked --manifest-path guest-sdk/rust/Cargo.toml --no-default-features
+	"$@" test --locked --manifest-path guest-sdk/rust/Cargo.toml --package greenroom-macros
 	"$@" test --locked --manifest-path examples/account/Cargo.toml
 }
 

@@ -117,6 +117,7 @@ pub struct Shortfall {
     pub missing: i64,
 }
 
+#[greenroom::actor(state_schema = 1, limits(state_bytes = 256 << 10))]
 impl Account {
     fn deposit(&mut self, ctx: &Context, request: Amount) -> Result<i64, Error> {
         self.pay_in(ctx, Kind::Deposit, request.amount, None)
@@ -126,11 +127,11 @@ impl Account {
         self.pay_out(ctx, Kind::Withdrawal, request.amount, None)
     }
 
+    #[method(idempotent)]
     fn transfer_out(&mut self, ctx: &Context, request: Transfer) -> Result<i64, Error> {
         if self.is_repeated(ctx, Kind::TransferOut, &request)? {
             if self.entry(Kind::TransferBack, &request.reference).is_some() {
-                return Err(Error::new(
-                    Status::FailedPrecondition,
+                return Err(Error::failed_precondition(
                     "transfer_returned",
                     "this transfer was returned; send it again under another reference",
                 ));
@@ -140,6 +141,7 @@ impl Account {
         self.pay_out(ctx, Kind::TransferOut, request.amount, Some(&request))
     }
 
+    #[method(idempotent)]
     fn transfer_in(&mut self, ctx: &Context, request: Transfer) -> Result<i64, Error> {
         if self.is_repeated(ctx, Kind::TransferIn, &request)? {
             return Ok(self.balance);
@@ -147,14 +149,14 @@ impl Account {
         self.pay_in(ctx, Kind::TransferIn, request.amount, Some(&request))
     }
 
+    #[method(idempotent)]
     fn transfer_back(&mut self, ctx: &Context, request: Reference) -> Result<i64, Error> {
         if self.entry(Kind::TransferBack, &request.reference).is_some() {
             return Ok(self.balance);
         }
         let sent = self.entry(Kind::TransferOut, &request.reference);
         let sent = sent.ok_or_else(|| {
-            Error::new(
-                Status::NotFound,
+            Error::not_found(
                 "unknown_transfer",
                 format!("this account sent nothing under {:?}", request.reference),
             )
@@ -182,31 +184,38 @@ impl Account {
             entries: self.entries.iter().rev().take(limit).cloned().collect(),
         })
     }
+}
 
+impl Account {
     /// Whether this leg of the transfer is done. A reference that stands for
     /// another transfer is an error.
-    fn is_repeated(&self, ctx: &ReadContext, kind: Kind, transfer: &Transfer) -> Result<bool, Error> {
-        if transfer.reference.is_empty() || transfer.reference.len() > MAX_REFERENCE {
-            return Err(Error::new(
-                Status::InvalidArgument,
+    fn is_repeated(
+        &self,
+        ctx: &ReadContext,
+        kind: Kind,
+        transfer: &Transfer,
+    ) -> Result<bool, Error> {
+        ensure!(
+            (1..=MAX_REFERENCE).contains(&transfer.reference.len()),
+            Error::invalid_argument(
                 "bad_reference",
                 format!("a reference has 1 to {MAX_REFERENCE} bytes"),
-            ));
-        }
-        if transfer.peer.is_empty() || transfer.peer.len() > MAX_PEER {
-            return Err(Error::new(
-                Status::InvalidArgument,
+            )
+        );
+        ensure!(
+            (1..=MAX_PEER).contains(&transfer.peer.len()),
+            Error::invalid_argument(
                 "bad_peer",
                 format!("an account's ID has 1 to {MAX_PEER} bytes"),
-            ));
-        }
-        if transfer.peer == ctx.id() {
-            return Err(Error::new(
-                Status::InvalidArgument,
+            )
+        );
+        ensure!(
+            transfer.peer != ctx.id(),
+            Error::invalid_argument(
                 "same_account",
                 "the two accounts of a transfer are the same",
-            ));
-        }
+            )
+        );
         let done = match self.entry(kind, &transfer.reference) {
             Some(done) => done,
             None => return Ok(false),
@@ -214,8 +223,7 @@ impl Account {
         if done.peer == transfer.peer && done.amount == transfer.amount {
             return Ok(true);
         }
-        Err(Error::new(
-            Status::AlreadyExists,
+        Err(Error::already_exists(
             "reference_reused",
             format!("{:?} is the reference of another transfer", done.reference),
         )
@@ -237,11 +245,7 @@ impl Account {
     ) -> Result<i64, Error> {
         check(amount)?;
         let balance = self.balance.checked_add(amount).ok_or_else(|| {
-            Error::new(
-                Status::OutOfRange,
-                "balance_limit",
-                "an account cannot hold that much",
-            )
+            Error::out_of_range("balance_limit", "an account cannot hold that much")
         })?;
         Ok(self.book(ctx, kind, amount, balance, transfer))
     }
@@ -256,8 +260,7 @@ impl Account {
         check(amount)?;
         if amount > self.balance {
             let missing = amount - self.balance;
-            return Err(Error::new(
-                Status::FailedPrecondition,
+            return Err(Error::failed_precondition(
                 "insufficient_funds",
                 format!(
                     "the balance is {}, {missing} short of {amount}",
@@ -299,29 +302,14 @@ impl Account {
 }
 
 fn check(amount: i64) -> Result<(), Error> {
-    if amount > 0 {
-        return Ok(());
-    }
-    Err(Error::new(
-        Status::InvalidArgument,
-        "bad_amount",
-        format!("amount is {amount}; give one above zero"),
-    ))
+    ensure!(
+        amount > 0,
+        Error::invalid_argument(
+            "bad_amount",
+            format!("amount is {amount}; give one above zero"),
+        )
+    );
+    Ok(())
 }
 
-greenroom::actors! {
-    Account {
-        placement: ring,
-        state_schema: 1,
-        methods: {
-            "Deposit" => deposit,
-            "Withdraw" => withdraw,
-            "TransferOut" => idempotent transfer_out,
-            "TransferIn" => idempotent transfer_in,
-            "TransferBack" => idempotent transfer_back,
-            "Balance" => read_only balance,
-            "Statement" => read_only statement,
-        },
-        limits: { state_bytes: 256 << 10 },
-    }
-}
+greenroom::module! { Account }

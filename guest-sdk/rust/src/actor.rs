@@ -14,6 +14,14 @@ use std::marker::PhantomData;
 /// the state that have its fields' names, and after the method the fields that
 /// changed are saved to them. Keys that are no field of it are left alone, and a
 /// field that is not stored has the value that it has in the struct's `Default`.
+#[cfg_attr(
+    greenroom_on_unimplemented,
+    diagnostic::on_unimplemented(
+        message = "`{Self}` is not an actor type",
+        label = "not an actor type",
+        note = "write `#[greenroom::actor]` over the `impl` block that has its methods, or list it in `greenroom::actors!`"
+    )
+)]
 pub trait Actor: State {
     /// What the manifest says of the type.
     #[doc(hidden)]
@@ -47,6 +55,14 @@ pub trait Actor: State {
 
 /// A struct whose fields are keys of the state: everything that is [`Default`],
 /// [`ToJson`] and [`FromJson`] and has an object as JSON.
+#[cfg_attr(
+    greenroom_on_unimplemented,
+    diagnostic::on_unimplemented(
+        message = "`{Self}` cannot be the state of an actor",
+        label = "not a state",
+        note = "a state is a struct with named fields. With the feature `serde` of the crate greenroom, write `#[derive(Default, Serialize, Deserialize)]` over it; without, `#[derive(Default)]` in `greenroom::record!`"
+    )
+)]
 pub trait State: Default + 'static {
     /// Makes it from a JSON object of keys; an empty text counts as none.
     ///
@@ -71,6 +87,7 @@ pub trait State: Default + 'static {
     fn save_to(&self, out: &mut Vec<u8>) -> Result<(), Error>;
 }
 
+#[cfg_attr(greenroom_do_not_recommend, diagnostic::do_not_recommend)]
 impl<T: ToJson + FromJson + Default + 'static> State for T {
     fn load(keys: &[u8]) -> Result<T, Error> {
         if matches!(keys, b"" | b"{}") {
@@ -151,7 +168,12 @@ pub trait Method<A, Form> {
     type Returned;
 
     #[doc(hidden)]
-    fn invoke(self, actor: &mut A, ctx: &Context, argument: Self::Argument) -> Self::Returned;
+    fn invoke(
+        self,
+        actor: Target<'_, A>,
+        ctx: &Context,
+        argument: Self::Argument,
+    ) -> Self::Returned;
 }
 
 /// The argument of a method that has none: whatever the caller sends is ignored.
@@ -178,8 +200,8 @@ macro_rules! methods {
             type Returned = R;
 
             #[inline]
-            fn invoke(self, actor: &mut A, ctx: &Context, _: NoArgument) -> R {
-                self(actor, ctx)
+            fn invoke(self, actor: Target<'_, A>, ctx: &Context, _: NoArgument) -> R {
+                self(actor.0, ctx)
             }
         }
 
@@ -192,8 +214,8 @@ macro_rules! methods {
             type Returned = R;
 
             #[inline]
-            fn invoke(self, actor: &mut A, ctx: &Context, argument: I) -> R {
-                self(actor, ctx, argument)
+            fn invoke(self, actor: Target<'_, A>, ctx: &Context, argument: I) -> R {
+                self(actor.0, ctx, argument)
             }
         }
     )+};
@@ -205,21 +227,39 @@ methods! {
     Read(&A, &ReadContext, read_only: true)
 }
 
-/// What a method returns.
+// The traits below are over the method `M` for their messages alone: `actors!` has no
+// place to point at, so that they name the function.
+
+/// What a method takes: an [`Input`].
+#[doc(hidden)]
+#[cfg_attr(
+    greenroom_on_unimplemented,
+    diagnostic::on_unimplemented(
+        message = "`{Self}` cannot be the argument of a method",
+        label = "the argument of `{M}` cannot be read from JSON",
+        note = "with the feature `serde` of the crate greenroom, write `#[derive(Deserialize)]` over it; without, declare it in `greenroom::record!`; for bytes of another kind, take a `Payload`"
+    )
+)]
+pub trait Argument<M>: Input {}
+
+#[cfg_attr(greenroom_do_not_recommend, diagnostic::do_not_recommend)]
+impl<M, I: Input> Argument<M> for I {}
+
+/// What a method returns: a `Result`.
 #[doc(hidden)]
 #[cfg_attr(
     greenroom_on_unimplemented,
     diagnostic::on_unimplemented(
         message = "a method returns a `Result`, and not `{Self}`",
-        label = "this method returns `{Self}`",
+        label = "`{M}` returns `{Self}`",
         note = "write `-> Result<{Self}, Error>`, and `Ok(…)` around what it returns; a method that answers nothing returns `Result<(), Error>`"
     )
 )]
-pub trait Outcome {
+pub trait Outcome<M> {
     fn into_reply(self) -> Reply;
 }
 
-impl<O: Output, E: IntoError> Outcome for Result<O, E> {
+impl<M, O: Answer<M>, E: IntoError<M>> Outcome<M> for Result<O, E> {
     #[inline]
     fn into_reply(self) -> Reply {
         match self {
@@ -229,23 +269,38 @@ impl<O: Output, E: IntoError> Outcome for Result<O, E> {
     }
 }
 
-/// What a method can fail with.
+/// What a method answers with: an [`Output`].
+#[doc(hidden)]
+#[cfg_attr(
+    greenroom_on_unimplemented,
+    diagnostic::on_unimplemented(
+        message = "a method cannot answer with `{Self}`",
+        label = "the answer of `{M}` cannot be written as JSON",
+        note = "with the feature `serde` of the crate greenroom, write `#[derive(Serialize)]` over it; without, declare it in `greenroom::record!`; for bytes of another kind, return a `Payload`"
+    )
+)]
+pub trait Answer<M>: Output {}
+
+#[cfg_attr(greenroom_do_not_recommend, diagnostic::do_not_recommend)]
+impl<M, O: Output> Answer<M> for O {}
+
+/// What a method can fail with: an [`Error`], or what converts to one.
 #[doc(hidden)]
 #[cfg_attr(
     greenroom_on_unimplemented,
     diagnostic::on_unimplemented(
         message = "a method cannot fail with `{Self}`: there is no `From<{Self}>` for `greenroom::Error`",
-        label = "this method fails with `{Self}`",
+        label = "`{M}` fails with `{Self}`",
         note = "for an error type of your own, write `impl From<{Self}> for greenroom::Error`",
         note = "for one of a library, return `Result<_, greenroom::Error>`, and give the error a code where it comes up: `.code(\"bad_number\")?`"
     )
 )]
-pub trait IntoError {
+pub trait IntoError<M> {
     fn into_error(self) -> Error;
 }
 
 #[cfg_attr(greenroom_do_not_recommend, diagnostic::do_not_recommend)]
-impl<E: Into<Error>> IntoError for E {
+impl<M, E: Into<Error>> IntoError<M> for E {
     #[inline]
     fn into_error(self) -> Error {
         self.into()
@@ -255,31 +310,46 @@ impl<E: Into<Error>> IntoError for E {
 #[doc(hidden)]
 pub type Reply = Result<Payload, Error>;
 
-/// A function that has the form of a method of `A`.
+/// A function that has the form of a method of `A`, with the argument `I` and what it
+/// returns, `R`.
 #[doc(hidden)]
-pub struct Checked<A, Form, M> {
+pub struct Checked<A, M, I, R> {
     method: M,
-    form: PhantomData<fn(&mut A) -> Form>,
+    invoke: fn(M, Target<'_, A>, &Context, I) -> R,
+    read_only: bool,
+}
+
+/// A `&mut A`, which a constant function of Rust 1.63 may not even mention.
+#[doc(hidden)]
+pub struct Target<'a, A>(&'a mut A);
+
+/// Names a type to [`checked`], which then need not be told its other parameters: the
+/// compiler complains about the argument of a call only where all are inferred.
+#[doc(hidden)]
+pub const fn of_type<A>() -> PhantomData<fn() -> A> {
+    PhantomData
 }
 
 /// The macros say each method twice, once for what it is and once to run it. Both go
-/// by way of this function, so that the compiler's complaints about its form are the
-/// same and come once.
+/// by way of this function, and what follows asks no more of the function than that it
+/// was here: so the complaint about its form is the same both times, and comes once.
 #[doc(hidden)]
-pub const fn checked<A, Form, M: Method<A, Form>>(method: M) -> Checked<A, Form, M> {
+#[inline]
+pub const fn checked<A, Form, M: Method<A, Form>>(
+    _: PhantomData<fn() -> A>,
+    method: M,
+) -> Checked<A, M, M::Argument, M::Returned> {
     Checked {
         method,
-        form: PhantomData,
+        invoke: M::invoke,
+        read_only: M::READ_ONLY,
     }
 }
 
 /// `spec`, which is read-only if its method is so by its types.
 #[doc(hidden)]
-pub const fn described<A, Form, M: Method<A, Form>>(
-    _: &Checked<A, Form, M>,
-    spec: MethodSpec,
-) -> MethodSpec {
-    if M::READ_ONLY {
+pub const fn described<A, M, I, R>(checked: &Checked<A, M, I, R>, spec: MethodSpec) -> MethodSpec {
+    if checked.read_only {
         spec.read_only()
     } else {
         spec
@@ -289,19 +359,15 @@ pub const fn described<A, Form, M: Method<A, Form>>(
 /// Runs a method from the payload to the reply.
 #[doc(hidden)]
 #[inline]
-pub fn run<A, Form, M: Method<A, Form>>(
-    checked: Checked<A, Form, M>,
+pub fn run<A, M, I: Argument<M>, R: Outcome<M>>(
+    checked: Checked<A, M, I, R>,
     actor: &mut A,
     ctx: &Context,
     content_type: &str,
     payload: &[u8],
-) -> Reply
-where
-    M::Argument: Input,
-    M::Returned: Outcome,
-{
-    let argument = M::Argument::from_payload(content_type, payload)?;
-    checked.method.invoke(actor, ctx, argument).into_reply()
+) -> Reply {
+    let argument = I::from_payload(content_type, payload)?;
+    (checked.invoke)(checked.method, Target(actor), ctx, argument).into_reply()
 }
 
 /// For a method that was declared `read_only`: its types must say so, too.
@@ -321,6 +387,10 @@ impl<A, F, I, R> ReadMethod<A, (Read, I, R)> for F where F: FnOnce(&A, &ReadCont
 
 /// As [`checked`], for a method that was declared `read_only`.
 #[doc(hidden)]
-pub const fn checked_read_only<A, Form, M: ReadMethod<A, Form>>(method: M) -> Checked<A, Form, M> {
-    checked(method)
+#[inline]
+pub const fn checked_read_only<A, Form, M: ReadMethod<A, Form>>(
+    actor: PhantomData<fn() -> A>,
+    method: M,
+) -> Checked<A, M, M::Argument, M::Returned> {
+    checked(actor, method)
 }

@@ -80,6 +80,9 @@ pub struct ErrorFrame<'a> {
     pub detail_content_type: &'a str,
     /// Data for programs.
     pub detail: &'a [u8],
+    /// How long to wait before the same call, in milliseconds; 0: not said. It
+    /// counts only with `retryable`.
+    pub retry_after_millis: u32,
 }
 
 /// An HTTP request, guest to host. Texts and body alias the frame.
@@ -194,6 +197,7 @@ pub fn encode_error(error: &ErrorFrame<'_>) -> Vec<u8> {
     w.number(4, &[u8::from(error.retryable)]);
     w.bytes(5, error.detail_content_type.as_bytes());
     w.bytes(6, error.detail);
+    w.number(8, &error.retry_after_millis.to_le_bytes()); // 7 is not given out
     w.0
 }
 
@@ -220,11 +224,15 @@ pub fn decode_error(frame: &[u8]) -> Result<ErrorFrame<'_>, FrameError> {
                 )))
             }
             6 => error.detail = value,
+            8 => error.retry_after_millis = u32::from_le_bytes(r.number(value)?),
             _ => {}
         }
     }
     if !(1..=16).contains(&error.status) {
         error.status = 2;
+    }
+    if !error.retryable {
+        error.retry_after_millis = 0;
     }
     Ok(error)
 }

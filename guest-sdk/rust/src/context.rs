@@ -86,7 +86,7 @@ impl Context {
                 time_unix_nano: turn.time_unix_nano,
                 read_only,
                 keys_changed: Cell::new(false),
-                all_deleted: Cell::new(false),
+                deleted: Cell::new(Deleted::No),
             },
         }
     }
@@ -115,7 +115,17 @@ pub struct ReadContext {
     time_unix_nano: i64,
     read_only: bool,
     keys_changed: Cell<bool>,
-    all_deleted: Cell<bool>,
+    deleted: Cell<Deleted>,
+}
+
+/// Whether a turn deleted all keys of the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deleted {
+    No,
+    /// The keys alone.
+    Keys,
+    /// The struct was set to its first value as well.
+    KeysAndStruct,
 }
 
 impl ReadContext {
@@ -235,17 +245,17 @@ impl ReadContext {
         self.keys_changed.set(true);
     }
 
-    pub(crate) fn note_delete_all(&self) {
+    pub(crate) fn note_deleted(&self, deleted: Deleted) {
         self.keys_changed.set(true);
-        self.all_deleted.set(true);
+        self.deleted.set(deleted);
     }
 
     pub(crate) fn keys_changed(&self) -> bool {
         self.keys_changed.get()
     }
 
-    pub(crate) fn all_deleted(&self) -> bool {
-        self.all_deleted.get()
+    pub(crate) fn deleted(&self) -> Deleted {
+        self.deleted.get()
     }
 }
 

@@ -4,6 +4,7 @@ use crate::codec::{self, ErrorFrame};
 use crate::convert::{Payload, ToJson, JSON};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A gRPC status code: the broad kind of an error, which decides the Connect
 /// code and the HTTP status that the caller sees.
@@ -100,6 +101,7 @@ struct Inner {
     code: String,
     message: String,
     retryable: bool,
+    retry_after_millis: u32,
     detail: Option<Payload>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -107,7 +109,8 @@ struct Inner {
 impl PartialEq for Error {
     fn eq(&self, other: &Error) -> bool {
         let (a, b) = (&self.0, &other.0);
-        (a.status, a.retryable) == (b.status, b.retryable)
+        (a.status, a.retryable, a.retry_after_millis)
+            == (b.status, b.retryable, b.retry_after_millis)
             && (&a.code, &a.message, &a.detail) == (&b.code, &b.message, &b.detail)
     }
 }
@@ -169,6 +172,7 @@ impl Error {
             code: code.into(),
             message: message.into(),
             retryable: false,
+            retry_after_millis: 0,
             detail: None,
             source: None,
         }))
@@ -177,6 +181,15 @@ impl Error {
     /// Says that the same call may succeed later.
     pub fn retryable(mut self) -> Error {
         self.0.retryable = true;
+        self
+    }
+
+    /// Says that the same call may succeed after a while, which callers over HTTP
+    /// find in the header `Retry-After`. Rounded up to milliseconds, at most 49 days.
+    pub fn retry_after(mut self, delay: Duration) -> Error {
+        let millis = (delay.as_nanos() + 999_999) / 1_000_000;
+        self.0.retryable = true;
+        self.0.retry_after_millis = u32::try_from(millis).unwrap_or(u32::MAX);
         self
     }
 
@@ -245,6 +258,13 @@ impl Error {
         self.0.retryable
     }
 
+    /// How long to wait before the same call; `None` if it is not said.
+    #[must_use]
+    pub fn retry_delay(&self) -> Option<Duration> {
+        let millis = self.0.retry_after_millis;
+        Some(Duration::from_millis(millis.into())).filter(|delay| !delay.is_zero())
+    }
+
     /// The JSON detail as a `T`.
     ///
     /// # Errors
@@ -272,6 +292,12 @@ impl Error {
         Error::new(Status::InvalidArgument, "bad_json", message)
     }
 
+    /// As it is, with another code.
+    pub(crate) fn with_code(mut self, code: &str) -> Error {
+        self.0.code = code.to_string();
+        self
+    }
+
     /// Puts what was being done before the message.
     pub(crate) fn context(mut self, doing: &str) -> Error {
         self.0.message.insert_str(0, ": ");
@@ -286,6 +312,7 @@ impl Error {
             code: &self.0.code,
             message: &self.0.message,
             retryable: self.0.retryable,
+            retry_after_millis: self.0.retry_after_millis,
             detail_content_type: detail.map_or("", |d| &d.content_type),
             detail: detail.map_or(&[], |d| &d.body),
         })
@@ -299,6 +326,7 @@ impl Error {
             codec::cut(frame.message, codec::MAX_ERROR_MESSAGE),
         );
         error.0.retryable = frame.retryable;
+        error.0.retry_after_millis = frame.retry_after_millis;
         if !frame.detail.is_empty() || !frame.detail_content_type.is_empty() {
             error.0.detail = Some(Payload::new(frame.detail_content_type, frame.detail));
         }
@@ -323,6 +351,9 @@ impl fmt::Debug for Error {
             .field("message", &self.0.message);
         if self.0.retryable {
             s.field("retryable", &true);
+        }
+        if let Some(delay) = self.retry_delay() {
+            s.field("retry_after", &delay);
         }
         if let Some(detail) = &self.0.detail {
             s.field("detail", &String::from_utf8_lossy(&detail.body));
@@ -356,7 +387,7 @@ impl std::error::Error for Error {
 /// ```
 pub trait ResultExt<T> {
     /// Makes the error an [`Error`] with this code. Its message is what the error
-    /// says, its source is the error, and its status is [`Status::Internal`]:
+    /// says, its source is the error, and its status is [`Status::Unknown`]:
     /// [`code_as`](ResultExt::code_as) takes another one.
     ///
     /// An [`Error`] keeps its status, its message and all the rest, and only its code
@@ -398,7 +429,16 @@ impl<T, E: std::error::Error + Send + Sync + 'static> ResultExt<T> for Result<T,
 fn wrap(e: Box<dyn std::error::Error + Send + Sync>) -> Error {
     match e.downcast::<Error>() {
         Ok(e) => *e,
-        Err(e) => Error::internal("", e.to_string()).with_source(e),
+        Err(e) => Error::new(Status::Unknown, "", e.to_string()).with_source(e),
+    }
+}
+
+/// An error of [`Status::Unknown`] without a code, for a method that returns
+/// `Result<_, Box<dyn std::error::Error + Send + Sync>>`. An [`Error`] in the box
+/// comes out as it was.
+impl From<Box<dyn std::error::Error + Send + Sync>> for Error {
+    fn from(e: Box<dyn std::error::Error + Send + Sync>) -> Error {
+        wrap(e)
     }
 }
 

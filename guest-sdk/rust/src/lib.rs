@@ -5,8 +5,8 @@
 //! and saved after it; a call either happens as a whole or leaves no trace; and
 //! no two calls of one actor run at the same time.
 //!
-#![cfg_attr(feature = "serde", doc = "```")]
-#![cfg_attr(not(feature = "serde"), doc = "```ignore")]
+#![cfg_attr(all(feature = "serde", feature = "macros"), doc = "```")]
+#![cfg_attr(not(all(feature = "serde", feature = "macros")), doc = "```ignore")]
 //! use greenroom::prelude::*;
 //!
 //! #[derive(Default, Serialize, Deserialize)]
@@ -14,11 +14,10 @@
 //!     balance: i64,
 //! }
 //!
+//! #[greenroom::actor]
 //! impl Account {
 //!     fn deposit(&mut self, _: &Context, amount: i64) -> Result<i64, Error> {
-//!         if amount <= 0 {
-//!             return Err(Error::new(Status::InvalidArgument, "bad_amount", "deposit more than nothing"));
-//!         }
+//!         ensure!(amount > 0, Error::invalid_argument("bad_amount", "deposit more than nothing"));
 //!         self.balance += amount;
 //!         Ok(self.balance)
 //!     }
@@ -28,11 +27,7 @@
 //!     }
 //! }
 //!
-//! greenroom::actors! {
-//!     Account {
-//!         methods: { "Deposit" => deposit, "Balance" => read_only balance },
-//!     }
-//! }
+//! greenroom::module! { Account }
 //!
 //! // A test, in plain Rust:
 //! # fn main() -> Result<(), Error> {
@@ -45,8 +40,11 @@
 //! # }
 //! ```
 //!
-//! - [`actors!`] says which structs are actors, and how they are run.
-//! - [`Context`] is the turn: the actor's ID, its keys, time, randomness, the log.
+//! - The attribute `actor` and [`module!`], or [`actors!`] alone, say which structs are
+//!   actors, and how they are run.
+//! - [`Method`] is what a method looks like.
+//! - [`Context`] and [`ReadContext`] are the turn: the actor's ID, its keys, time,
+//!   randomness, the log.
 //! - [`Error`] is a failure that reaches the caller as it is.
 //! - [`testing`] runs actors in `cargo test`, without Wasm.
 //! - [`convert`] is what arguments, results and states can be; [`record!`] makes
@@ -54,14 +52,17 @@
 //!
 //! # Features
 //!
-//! `serde` (default): every serde type converts. Without it the crate has no
-//! dependencies, and a small guest is half as large.
+//! - `serde` (default): every serde type converts.
+//! - `macros` (default): the attribute `actor`.
+//!
+//! Without them the crate has no dependencies, compiles with Rust 1.63 and newer, and
+//! a small guest is half as large.
 //!
 //! # Rules for a guest
 //!
 //! Nothing but the state outlives a call: a `static` may be gone, or belong to
 //! another actor's call. There are no threads, files or sockets, and
-//! `SystemTime::now` panics: the time is [`Context::now`]. A panic ends the call,
+//! `SystemTime::now` panics: the time is [`ReadContext::now`]. A panic ends the call,
 //! its text goes to the actor's log, and the caller gets an `internal` error; use
 //! [`Error`] for what callers should understand. A map in the state should be a
 //! `BTreeMap`: a `HashMap` is written in another order each time, and so counts
@@ -97,17 +98,14 @@ pub use capability::{Http, Request, Response};
 pub use context::{Context, Key, Level, ReadContext};
 pub use convert::{FromJson, Input, Output, Payload, ToJson};
 pub use error::{Error, ResultExt, Status};
+#[cfg(feature = "macros")]
+pub use greenroom_macros::actor;
 pub use state::{Each, StateReader, StateWriter};
 pub use turn::Module;
 
 /// What an actor's file needs.
-///
-/// In Wasm it also has [`println!`](std::println) and [`eprintln!`](std::eprintln),
-/// which then write to the actor's log.
 pub mod prelude {
     pub use crate::{ensure, Context, Error, Payload, ReadContext, ResultExt, Status};
-    #[cfg(target_arch = "wasm32")]
-    pub use crate::{eprintln, println};
     #[cfg(feature = "serde")]
     pub use serde::{Deserialize, Serialize};
 }
@@ -116,12 +114,22 @@ pub mod prelude {
 #[doc(hidden)]
 #[allow(missing_docs)]
 pub mod __private {
-    pub use crate::actor::{checked, checked_read_only, described, run, Reply};
+    pub use crate::actor::{checked, checked_read_only, described, of_type, run, Reply};
     pub use crate::record::*;
     pub use crate::spec::{Instance, MethodSpec, Placement, Pool, TypeSpec};
     pub use crate::turn::Entry;
     #[cfg(target_arch = "wasm32")]
     pub use crate::wasm::{alloc, manifest, print, turn};
+
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn print(level: crate::Level, text: std::fmt::Arguments<'_>) {
+        if level < crate::Level::Warn {
+            std::println!("{}", text);
+        } else {
+            std::eprintln!("{}", text);
+        }
+    }
+
     #[cfg(feature = "serde")]
     pub use serde;
 }

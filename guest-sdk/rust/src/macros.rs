@@ -20,7 +20,7 @@
 ///         Ok(self.count)
 ///     }
 ///     fn reset(&mut self, ctx: &Context) -> Result<(), Error> {
-///         ctx.state().delete_all()?;
+///         ctx.state().delete_all(self)?;
 ///         Ok(())
 ///     }
 ///     fn get(&self, _: &ReadContext) -> Result<i64, Error> {
@@ -243,9 +243,10 @@ macro_rules! __method {
         $crate::__method!($how; $spec.reentrant(); $($rest)+; $actor)
     };
     ($how:ident; $spec:expr; $function:ident; $actor:path) => {{
-        // A variable of that name, so that complaints point at the name in the list.
+        // Variables of that name, so that complaints point at the name in the list.
         let $function = <$actor>::$function;
-        $crate::__private::described(&$crate::__private::$how::<$actor, _, _>($function), $spec)
+        let $function = $crate::__private::$how($crate::__private::of_type::<$actor>(), $function);
+        $crate::__private::described(&$function, $spec)
     }};
     ($how:ident; $spec:expr; $other:ident $($rest:ident)+; $actor:path) => {
         compile_error!(concat!(
@@ -281,9 +282,8 @@ macro_rules! __run {
     ($how:ident; reentrant $($rest:ident)+; $($to:tt)+) => { $crate::__run!($how; $($rest)+; $($to)+) };
     ($how:ident; $function:ident; $actor:path, $self:ident, $ctx:ident, $content_type:ident, $payload:ident) => {{
         let $function = <$actor>::$function;
-        $crate::__private::run(
-            $crate::__private::$how::<$actor, _, _>($function), $self, $ctx, $content_type, $payload,
-        )
+        let $function = $crate::__private::$how($crate::__private::of_type::<$actor>(), $function);
+        $crate::__private::run($function, $self, $ctx, $content_type, $payload)
     }};
     ($($wrong:tt)*) => { ::core::unreachable!() }; // __method! has said what is wrong
 }
@@ -329,21 +329,21 @@ macro_rules! ensure {
 
 /// As the standard `println!`, but into the actor's log, at [`Level::Info`](crate::Level).
 ///
-/// The standard one writes to a standard output that a guest does not have: the
-/// line is lost. [`prelude`](crate::prelude) has this one in its place, in Wasm.
-#[cfg(target_arch = "wasm32")]
+/// The standard one writes to a standard output that a guest does not have: the line
+/// is lost. With `use greenroom::{eprintln, println};` the same words write to the log.
+/// In a test they are the standard ones.
 #[macro_export]
 macro_rules! println {
-    ($($text:tt)*) => { $crate::__private::print(0, ::core::format_args!($($text)*)) };
+    () => { $crate::__private::print($crate::Level::Info, ::core::format_args!("")) };
+    ($($text:tt)*) => { $crate::__private::print($crate::Level::Info, ::core::format_args!($($text)*)) };
 }
 
-/// As the standard `eprintln!`, but into the actor's log, at [`Level::Warn`](crate::Level).
-///
-/// It is in the [`prelude`](crate::prelude), as [`println!`](crate::println).
-#[cfg(target_arch = "wasm32")]
+/// As the standard `eprintln!`, but into the actor's log, at [`Level::Warn`](crate::Level):
+/// see [`println!`](crate::println).
 #[macro_export]
 macro_rules! eprintln {
-    ($($text:tt)*) => { $crate::__private::print(4, ::core::format_args!($($text)*)) };
+    () => { $crate::__private::print($crate::Level::Warn, ::core::format_args!("")) };
+    ($($text:tt)*) => { $crate::__private::print($crate::Level::Warn, ::core::format_args!($($text)*)) };
 }
 
 /// Declares structs that convert to and from JSON without serde: states,

@@ -2,7 +2,7 @@
 
 use crate::actor::State;
 use crate::codec;
-use crate::context::{Context, ReadContext};
+use crate::context::{Context, Deleted, ReadContext};
 use crate::convert::{FromJson, ToJson};
 use crate::error::{Error, Status};
 use crate::host::{Code, Format};
@@ -229,18 +229,36 @@ impl<'c> StateWriter<'c> {
             .map_err(|code| code.error(&format!("delete state key {key:?}")))
     }
 
-    /// Removes every key, so that the actor is as if it had never been. Returns
-    /// how many there were.
-    ///
-    /// A typed state that the method leaves as it was stays removed; what the
-    /// method changes in it is saved.
+    /// Removes every key and sets the actor to its first value, so that it is as if
+    /// it had never been: `ctx.state().delete_all(self)?`. What the method changes in
+    /// the struct afterwards is saved. Returns how many keys there were.
     ///
     /// # Errors
     ///
     /// The type is stateless.
-    pub fn delete_all(&self) -> Result<u32, Error> {
+    pub fn delete_all<A: State>(&self, actor: &mut A) -> Result<u32, Error> {
+        let count = self.remove_all(Deleted::KeysAndStruct)?;
+        *actor = A::default();
+        Ok(count)
+    }
+
+    /// Removes every key, for a method that takes `&self` and for a migration. Returns
+    /// how many there were.
+    ///
+    /// A method that has `&mut self` calls [`delete_all`](StateWriter::delete_all)
+    /// instead. After `clear` a struct that the method leaves as it was stays removed,
+    /// and one that it changes is saved, with the fields that it did not change.
+    ///
+    /// # Errors
+    ///
+    /// The type is stateless.
+    pub fn clear(&self) -> Result<u32, Error> {
+        self.remove_all(Deleted::Keys)
+    }
+
+    fn remove_all(&self, deleted: Deleted) -> Result<u32, Error> {
         let ctx = self.reader.ctx;
-        ctx.note_delete_all();
+        ctx.note_deleted(deleted);
         ctx.host()
             .state_delete_all()
             .map_err(|code| code.error("delete the state"))

@@ -8,7 +8,7 @@
 
 use crate::actor::Actor;
 use crate::codec::{self, TurnFrame};
-use crate::context::{Context, Names};
+use crate::context::{Context, Deleted, Names};
 use crate::convert::{Payload, JSON};
 use crate::error::{Error, Status};
 use crate::host::{Code, Host};
@@ -352,12 +352,15 @@ fn save<A: Actor>(host: &dyn Host, ctx: &Context, kept: &mut Kept<A>) -> Result<
     }
     let room = &mut kept.room;
     kept.actor.save_to(&mut room.spare)?;
+    // After delete_all nothing is stored, and the method began anew with the first
+    // value: what still is as in a new actor stays unstored.
+    if ctx.deleted() == Deleted::KeysAndStruct {
+        A::default().save_to(&mut room.saved)?;
+    }
     if text::same(&room.spare, &room.saved) {
         return Ok(false);
     }
-    // After delete_all nothing is stored, so what still is as in a new actor
-    // stays unstored.
-    if ctx.all_deleted() {
+    if ctx.deleted() == Deleted::Keys {
         A::default().save_to(&mut room.saved)?;
     }
     host.state_patch(&room.saved, &room.spare)

@@ -1,5 +1,6 @@
 //! The host's functions as imports, and what the module's exports do.
 
+use crate::context::Level;
 use crate::host::{Code, Format, Host};
 use crate::turn::{Memory, Module};
 use std::alloc::Layout;
@@ -205,11 +206,8 @@ fn log_panics() {
 
 /// What the crate's `println!` and `eprintln!` do.
 #[doc(hidden)]
-pub fn print(level: i32, text: std::fmt::Arguments<'_>) {
-    match text.as_str() {
-        Some(text) => Imports.log(level, text),
-        None => Imports.log(level, &text.to_string()),
-    }
+pub fn print(level: Level, text: std::fmt::Arguments<'_>) {
+    Imports.log(level as i32, &text.to_string());
 }
 
 /// What `greenroom_alloc` does. The block is never freed: it belongs to the

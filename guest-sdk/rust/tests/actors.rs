@@ -56,15 +56,27 @@ impl Cart {
     }
 
     fn clear(&mut self, ctx: &Context) -> Result<u32, Error> {
-        ctx.state().delete_all()
+        ctx.state().delete_all(self)
+    }
+
+    /// Deletes all and comes to be what it was.
+    fn rebuild(&mut self, ctx: &Context) -> Result<(), Error> {
+        let (lines, total) = (self.lines.clone(), self.total);
+        ctx.state().delete_all(self)?;
+        assert_eq!(*self, Cart::default());
+        self.lines = lines;
+        self.total = total;
+        Ok(())
+    }
+
+    /// The keys alone.
+    fn clear_keys(&self, ctx: &Context) -> Result<u32, Error> {
+        ctx.state().clear()
     }
 
     fn restart(&mut self, ctx: &Context, owner: String) -> Result<(), Error> {
-        ctx.state().delete_all()?;
-        *self = Cart {
-            owner,
-            ..Cart::default()
-        };
+        ctx.state().delete_all(self)?;
+        self.owner = owner;
         Ok(())
     }
 
@@ -170,6 +182,8 @@ greenroom::actors! {
             "Touch" => idempotent touch,
             "Clear" => idempotent reentrant clear,
             "Restart" => restart,
+            "Rebuild" => rebuild,
+            "ClearKeys" => clear_keys,
             "Note" => note,
             "SetTotal" => set_total,
             "Parse" => parse,
@@ -329,6 +343,14 @@ fn delete_all_leaves_nothing_but_what_is_set_after_it() {
     cart.call::<u32>("Add", line("tea", 2)).unwrap();
     cart.call::<()>("Restart", "me").unwrap();
     assert_eq!(cart.state_json(), r#"{"owner":"me"}"#);
+    cart.call::<u32>("Add", line("tea", 2)).unwrap();
+    cart.call::<()>("Rebuild", ()).unwrap();
+    assert_eq!(cart.state_json(), r#"{"lines":{"tea":2},"total":2}"#);
+    assert_eq!(cart.call("ClearKeys", ()), Ok(2));
+    assert_eq!(
+        (cart.state_json().as_str(), cart.query("Total", ())),
+        ("{}", Ok(0))
+    );
 }
 
 #[test]
@@ -442,13 +464,13 @@ fn the_turn_is_known_and_repeatable() {
     let turn = run(1);
     assert_eq!(turn.0, "default||shop.Cart||a");
     assert_eq!(turn.1, "Turn");
-    assert_eq!(turn.2, 1_577_836_801_500);
+    assert_eq!(turn.2, 1_735_732_801_500);
     assert_eq!(turn.4, 1);
     assert_eq!(run(1), turn);
     assert_ne!(run(2).3, turn.3);
     assert_eq!(
         Host::new().now(),
-        UNIX_EPOCH + Duration::from_secs(1_577_836_800)
+        UNIX_EPOCH + Duration::from_secs(1_735_732_800)
     );
 }
 

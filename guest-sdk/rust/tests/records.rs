@@ -3,6 +3,7 @@
 use greenroom::prelude::*;
 use greenroom::testing::Host;
 use greenroom::{FromJson, ToJson};
+use std::collections::BTreeMap;
 
 greenroom::record! {
     #[derive(Default)]
@@ -20,6 +21,15 @@ greenroom::record! {
 
     #[derive(Default)]
     struct Nothing {}
+
+    /// Records inside of everything that converts.
+    #[derive(Debug, Default, PartialEq)]
+    struct Nested {
+        item: Item,
+        list: Vec<Item>,
+        maybe: Option<Item>,
+        named: BTreeMap<String, Vec<Option<Item>>>,
+    }
 }
 
 impl List {
@@ -89,4 +99,20 @@ fn an_actor_may_have_keys_alone() {
     let keys = actor.call("Set", "a");
     assert_eq!(keys, Ok(vec!["a".to_string(), "bb".to_string()]));
     assert_eq!(actor.state_json(), r#"{"a":1,"bb":2}"#);
+}
+
+/// The feature `serde` is additive: what compiles without it means the same with it.
+#[test]
+fn records_nest() {
+    let text = concat!(
+        r#"{"item":{"name":"a","count":1},"list":[{"name":"b","count":2}],"#,
+        r#""maybe":null,"named":{"x":[null,{"name":"c","count":3}]}}"#
+    );
+    let nested = Nested::from_json(text.as_bytes()).unwrap();
+    assert_eq!(nested.named["x"][1].as_ref().unwrap().count, 3);
+    assert_eq!(String::from_utf8(nested.to_json().unwrap()).unwrap(), text);
+    assert_eq!(Nested::from_json(b"{}").unwrap(), Nested::default());
+    let error = Nested::from_json(br#"{"list":[{"count":-1}]}"#).unwrap_err();
+    assert!(error.message().starts_with("list: "), "{error}");
+    assert!(error.message().contains("count: "), "{error}");
 }

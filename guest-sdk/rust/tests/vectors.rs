@@ -87,6 +87,7 @@ fn errors() {
             retryable: want["retryable"].as_bool().unwrap(),
             detail_content_type: text(&want["detail_content_type"]),
             detail: &detail,
+            retry_after_millis: want["retry_after_ms"].as_u64().unwrap() as u32,
         };
         assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
         if canonical {

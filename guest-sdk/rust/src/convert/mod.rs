@@ -18,7 +18,19 @@ pub const JSON: &str = "application/json";
 
 /// Can be written as JSON.
 ///
-/// With the `serde` feature, implement `serde::Serialize` instead.
+/// With the `serde` feature every `serde::Serialize` is one; without it the types of
+/// this module, and those that [`record!`](crate::record) makes.
+///
+/// It is not to be implemented by hand: such a type would not convert inside of
+/// another where any crate of the build turns the feature on.
+#[cfg_attr(
+    greenroom_on_unimplemented,
+    diagnostic::on_unimplemented(
+        message = "`{Self}` has no form as JSON",
+        label = "cannot be written as JSON",
+        note = "with the feature `serde` of the crate greenroom, write `#[derive(Serialize)]` over it; without, declare it in `greenroom::record!`"
+    )
+)]
 pub trait ToJson {
     /// The value as one JSON text.
     ///
@@ -37,7 +49,15 @@ pub trait ToJson {
 
 /// Can be read from JSON.
 ///
-/// With the `serde` feature, implement `serde::Deserialize` instead.
+/// As [`ToJson`], for `serde::Deserialize`; not to be implemented by hand either.
+#[cfg_attr(
+    greenroom_on_unimplemented,
+    diagnostic::on_unimplemented(
+        message = "`{Self}` cannot be read from JSON",
+        label = "cannot be read from JSON",
+        note = "with the feature `serde` of the crate greenroom, write `#[derive(Deserialize)]` over it; without, declare it in `greenroom::record!`"
+    )
+)]
 pub trait FromJson: Sized {
     /// The value of one JSON text.
     ///
@@ -90,7 +110,16 @@ impl Payload {
 ///
 /// JSON is assumed whatever content type the caller names, since many callers
 /// name a wrong one; a payload that is not JSON fails as `bad_json`. No payload
-/// at all counts as `null`.
+/// at all counts as `null` or, where that is no value of the type, as `{}`: as an
+/// object whose members may all be left out.
+#[cfg_attr(
+    greenroom_on_unimplemented,
+    diagnostic::on_unimplemented(
+        message = "`{Self}` cannot be the argument of a method",
+        label = "the argument of this method is a `{Self}`, which cannot be read from JSON",
+        note = "with the feature `serde` of the crate greenroom, write `#[derive(Deserialize)]` over it; without, declare it in `greenroom::record!`; for bytes of another kind, take a `Payload`"
+    )
+)]
 pub trait Input: Sized {
     /// Reads what the caller sent.
     ///
@@ -100,10 +129,12 @@ pub trait Input: Sized {
     fn from_payload(content_type: &str, body: &[u8]) -> Result<Self, Error>;
 }
 
+#[cfg_attr(greenroom_do_not_recommend, diagnostic::do_not_recommend)]
 impl<T: FromJson> Input for T {
     fn from_payload(_: &str, body: &[u8]) -> Result<T, Error> {
         if body.is_empty() {
             return T::from_json(b"null")
+                .or_else(|_| T::from_json(b"{}"))
                 .map_err(|_| Error::bad_json("the payload is empty; the method takes JSON"));
         }
         T::from_json(body).map_err(|e| e.context("payload"))
@@ -117,20 +148,29 @@ impl Input for Payload {
 }
 
 /// What a method can return: anything [`ToJson`], or a [`Payload`].
+#[cfg_attr(
+    greenroom_on_unimplemented,
+    diagnostic::on_unimplemented(
+        message = "a method cannot answer with `{Self}`",
+        label = "this method answers with a `{Self}`, which cannot be written as JSON",
+        note = "with the feature `serde` of the crate greenroom, write `#[derive(Serialize)]` over it; without, declare it in `greenroom::record!`; for bytes of another kind, return a `Payload`"
+    )
+)]
 pub trait Output {
     /// Writes the reply.
     ///
     /// # Errors
     ///
-    /// JSON has no form for it.
+    /// `bad_reply`: JSON has no form for it.
     fn into_payload(self) -> Result<Payload, Error>;
 }
 
+#[cfg_attr(greenroom_do_not_recommend, diagnostic::do_not_recommend)]
 impl<T: ToJson> Output for T {
     fn into_payload(self) -> Result<Payload, Error> {
         Ok(Payload {
             content_type: String::new(), // JSON
-            body: self.to_json()?,
+            body: self.to_json().map_err(|e| e.with_code("bad_reply"))?,
         })
     }
 }

@@ -74,8 +74,8 @@ pub use actor_ref::{ActorRef, ByName};
 pub const APP: &str = "default";
 
 /// When the clock of a [`Host`] begins, in nanoseconds since 1970:
-/// 2020-01-01T00:00:00Z.
-const EPOCH: i64 = 1_577_836_800_000_000_000;
+/// 2025-01-01T12:00:00Z.
+const EPOCH: i64 = 1_735_732_800_000_000_000;
 const STATE_BYTES: u64 = 1 << 20;
 const PAYLOAD_BYTES: u64 = 4 << 20;
 
@@ -144,7 +144,7 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
-    /// A host without actors, at 2020-01-01T00:00:00Z.
+    /// A host without actors, at 2025-01-01T12:00:00Z.
     #[must_use]
     pub fn new() -> Host {
         Host::with_seed(0)

@@ -20,19 +20,21 @@ impl Counter {
     /// Adds to the counter and answers the new value. An error undoes the whole
     /// turn and reaches the caller with its code.
     fn add(&mut self, ctx: &Context, request: AddRequest) -> Result<i64, Error> {
-        if request.amount <= 0 {
-            return Err(Error::new(
-                Status::InvalidArgument,
+        let amount = request.amount;
+        ensure!(
+            amount > 0,
+            Error::invalid_argument(
                 "bad_amount",
-                format!("amount is {}; give a positive number", request.amount),
-            ));
-        }
-        self.value = self.value.saturating_add(request.amount);
-        ctx.info(format!("added {}, now {}", request.amount, self.value));
+                format!("amount is {amount}; give a positive number"),
+            )
+        );
+        self.value = self.value.saturating_add(amount);
+        ctx.info(format_args!("added {amount}, now {}", self.value));
         Ok(self.value)
     }
 
-    /// Answers the value.
+    /// Answers the value. A method that takes `&self` and `&ReadContext` is
+    /// read-only: it may run beside others, and answers HTTP GET.
     fn get(&self, _: &ReadContext) -> Result<i64, Error> {
         Ok(self.value)
     }
@@ -42,7 +44,7 @@ greenroom::actors! {
     Counter {
         methods: {
             "Add" => add,
-            "Get" => read_only get,
+            "Get" => get,
         },
     }
 }

@@ -1,6 +1,7 @@
 //! The guest of wasm_test.go: what only a real module can show.
 
 use greenroom::prelude::*;
+use greenroom::{eprintln, println};
 
 greenroom::record! {
     #[derive(Default)]
@@ -21,8 +22,9 @@ impl Kit {
 
     fn fail(&mut self, _: &Context) -> Result<(), Error> {
         self.n = -1;
-        let error = Error::new(Status::ResourceExhausted, "out_of_stock", "only 3 left 💚");
-        Err(error.with_detail(&vec![3]).retryable())
+        let error = Error::resource_exhausted("out_of_stock", "only 3 left 💚");
+        let delay = std::time::Duration::from_millis(1500);
+        Err(error.with_detail(&vec![3]).retry_after(delay))
     }
 
     fn panic(&mut self, _: &Context, why: String) -> Result<(), Error> {
@@ -41,11 +43,14 @@ impl Kit {
         for key in ctx.state().keys("key/")? {
             bytes += ctx.state().get_bytes(&key)?.map_or(0, |v| v.len() as u64);
         }
+        for entry in ctx.state().each::<String>("te") {
+            bytes += entry?.1.len() as u64;
+        }
         Ok(bytes)
     }
 
     fn clear(&mut self, ctx: &Context) -> Result<u32, Error> {
-        ctx.state().delete_all()
+        ctx.state().delete_all(self)
     }
 
     /// Who runs, when, and a random number, as text.
@@ -56,6 +61,13 @@ impl Kit {
             ctx.now_unix_nanos().to_string(),
             ctx.random_u64().to_string(),
         ])
+    }
+
+    fn print(&mut self, _: &Context, text: String) -> Result<(), Error> {
+        println!("out {}", text);
+        eprintln!("err {text}");
+        println!();
+        Ok(())
     }
 
     fn echo(&mut self, _: &Context, payload: Payload) -> Result<Payload, Error> {
@@ -81,6 +93,7 @@ greenroom::actors! {
             "Fill" => fill,
             "Clear" => clear,
             "Turn" => read_only turn,
+            "Print" => print,
             "Echo" => echo,
             "Recurse" => recurse,
         },

@@ -1,0 +1,67 @@
+//! The attribute `#[greenroom::actor]`, which the crate `greenroom` has with its
+//! feature `macros` and documents.
+
+#![warn(rust_2018_idioms, unreachable_pub)]
+
+mod expand;
+mod method;
+mod options;
+
+use proc_macro::TokenStream;
+
+/// Makes the methods of an `impl` block those of an actor type.
+///
+/// Every function in the block that takes `self` is a method that callers know by
+/// its name in PascalCase: `add_line` is `AddLine`. What it may do is said by its
+/// types, as `greenroom::Method` lists them. Functions that are none go into an
+/// `impl` block of their own; those without `self` are left alone.
+///
+/// ```ignore
+/// use greenroom::prelude::*;
+///
+/// #[derive(Default, Serialize, Deserialize)]
+/// pub struct Cart {
+///     lines: BTreeMap<String, u32>,
+/// }
+///
+/// #[greenroom::actor(state_schema = 1, limits(state_bytes = 64 << 10))]
+/// impl Cart {
+///     fn add(&mut self, ctx: &Context, line: Line) -> Result<u32, Error> { … }
+///
+///     #[method(idempotent)]
+///     fn remove(&mut self, ctx: &Context, item: String) -> Result<(), Error> { … }
+///
+///     fn view(&self, ctx: &ReadContext) -> Result<Contents, Error> { … }
+///
+///     #[migrate]
+///     fn migrate(ctx: &Context, from: u32) -> Result<(), Error> { … }
+/// }
+///
+/// greenroom::module! { Cart }
+/// ```
+///
+/// # Options of the type
+///
+/// - `name = "shop.Cart"`: another name than the struct's.
+/// - `placement = any`, `ring` (the default), `sticky` or `stateless`.
+/// - `instance = shared` or `dedicated`; `pool = user` (the default) or `batch`.
+/// - `state_schema = 1`: the version of the state's form, 0 at first.
+/// - `limits(state_bytes = 64 << 10, turn_ms = 500)`: any of `state_bytes`,
+///   `payload_bytes`, `mailbox`, `turn_ms`, `memory_bytes`, `fuel` and
+///   `idempotency_window_ms`.
+/// - `capabilities(http = ["api.example.com"], config = ["region"], secrets = ["key"])`.
+///
+/// They mean what they mean in `greenroom::actors!`, which does the same without a
+/// procedural macro.
+///
+/// # Options of a method
+///
+/// `#[method(…)]` takes `name = "Add"`, `idempotent`, `reentrant`, and `read_only`,
+/// which is known by the types and may be said to have it checked.
+///
+/// `#[migrate]` is over the function that brings state of an older `state_schema` to
+/// this one: `fn(ctx: &Context, from: u32) -> Result<(), Error>`.
+#[proc_macro_attribute]
+pub fn actor(options: TokenStream, block: TokenStream) -> TokenStream {
+    expand::actor(options.into(), block.into()).into()
+}

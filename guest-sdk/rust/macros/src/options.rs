@@ -1,0 +1,146 @@
+//! What is written in the attribute's parentheses.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{parenthesized, Error, Expr, Ident, LitStr, Result, Token};
+
+/// The options of a type, as statements that set the fields of a `TypeSpec`.
+#[derive(Default)]
+pub(crate) struct Options {
+    pub(crate) name: Option<LitStr>,
+    /// Assignments to a variable `spec`.
+    pub(crate) assignments: Vec<TokenStream>,
+}
+
+const ALL: &str = "name, placement, instance, pool, state_schema, limits, capabilities";
+
+impl Parse for Options {
+    fn parse(input: ParseStream<'_>) -> Result<Options> {
+        let mut options = Options::default();
+        let mut seen: Vec<Ident> = Vec::new();
+        while !input.is_empty() {
+            let option: Ident = input.parse()?;
+            if seen.contains(&option) {
+                return Err(Error::new(
+                    option.span(),
+                    format!("`{option}` is said twice"),
+                ));
+            }
+            options.option(&option, input)?;
+            seen.push(option);
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(options)
+    }
+}
+
+impl Options {
+    fn option(&mut self, option: &Ident, input: ParseStream<'_>) -> Result<()> {
+        match option.to_string().as_str() {
+            "name" => {
+                input.parse::<Token![=]>()?;
+                self.name = Some(input.parse()?);
+            }
+            "placement" => {
+                let values = [
+                    ("any", "Any"),
+                    ("ring", "Ring"),
+                    ("sticky", "Sticky"),
+                    ("stateless", "Stateless"),
+                ];
+                let value = choice(option, input, &values)?;
+                self.assign(quote!(spec.placement = ::greenroom::__private::Placement::#value));
+            }
+            "instance" => {
+                let values = [("shared", "Shared"), ("dedicated", "Dedicated")];
+                let value = choice(option, input, &values)?;
+                self.assign(quote! {
+                    spec.instance =
+                        ::core::option::Option::Some(::greenroom::__private::Instance::#value)
+                });
+            }
+            "pool" => {
+                let value = choice(option, input, &[("user", "User"), ("batch", "Batch")])?;
+                self.assign(quote!(spec.pool = ::greenroom::__private::Pool::#value));
+            }
+            "state_schema" => {
+                input.parse::<Token![=]>()?;
+                let schema: Expr = input.parse()?;
+                self.assign(quote!(spec.state_schema = #schema));
+            }
+            "limits" => {
+                for entry in list(option, input)? {
+                    let (field, value) = (entry.name, entry.value);
+                    self.assign(quote!(spec.limits.#field = #value));
+                }
+            }
+            "capabilities" => {
+                for entry in list(option, input)? {
+                    let (field, value) = (entry.name, entry.value);
+                    // A slice literal, whatever expression was given.
+                    self.assign(quote_spanned!(field.span()=> spec.capabilities.#field = &#value));
+                }
+            }
+            other => {
+                return Err(Error::new(
+                    option.span(),
+                    format!("no option `{other}`; there are: {ALL}, and `#[migrate]` over the function that migrates"),
+                ))
+            }
+        }
+        Ok(())
+    }
+
+    fn assign(&mut self, assignment: TokenStream) {
+        self.assignments.push(quote!(#assignment;));
+    }
+}
+
+/// `= word`, one of those that `values` translates.
+fn choice(option: &Ident, input: ParseStream<'_>, values: &[(&str, &str)]) -> Result<Ident> {
+    input.parse::<Token![=]>()?;
+    let word: Ident = input.parse()?;
+    match values.iter().find(|(name, _)| word == name) {
+        Some((_, variant)) => Ok(Ident::new(variant, word.span())),
+        None => {
+            let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+            Err(Error::new(
+                word.span(),
+                format!("{option} is one of: {}", names.join(", ")),
+            ))
+        }
+    }
+}
+
+/// `field = value` of a list in parentheses.
+struct Entry {
+    name: Ident,
+    value: Expr,
+}
+
+impl Parse for Entry {
+    fn parse(input: ParseStream<'_>) -> Result<Entry> {
+        let name = input.parse()?;
+        input.parse::<Token![=]>()?;
+        let value = input.parse()?;
+        Ok(Entry { name, value })
+    }
+}
+
+fn list(option: &Ident, input: ParseStream<'_>) -> Result<Punctuated<Entry, Token![,]>> {
+    if !input.peek(syn::token::Paren) {
+        let example = if option == "limits" {
+            "limits(turn_ms = 500)"
+        } else {
+            "capabilities(http = [\"api.example.com\"])"
+        };
+        return Err(input.error(format!("write it as `{example}`")));
+    }
+    let entries;
+    parenthesized!(entries in input);
+    Punctuated::parse_terminated(&entries)
+}

@@ -1,0 +1,123 @@
+//! `#[greenroom::actor]` says what `actors!` says.
+
+#![cfg(feature = "macros")]
+
+use greenroom::prelude::*;
+use greenroom::spec::{Instance, Placement, Pool};
+use greenroom::testing::Host;
+use greenroom::Actor;
+
+mod cart {
+    use greenroom::prelude::*;
+
+    greenroom::record! {
+        #[derive(Default)]
+        pub struct Cart { total: u32 }
+    }
+
+    const SCHEMA: u32 = 2;
+
+    #[greenroom::actor(
+        name = "shop.Cart",
+        placement = sticky,
+        instance = shared,
+        pool = batch,
+        state_schema = SCHEMA,
+        limits(state_bytes = 64 << 10, turn_ms = 500),
+        capabilities(http = ["api.example.com", "*"], secrets = ["key"]),
+    )]
+    impl Cart {
+        /// No method, since it has no `self`.
+        pub fn first() -> u32 {
+            7
+        }
+
+        fn add_lines(&mut self, ctx: &Context, count: u32) -> Result<u32, Error> {
+            ensure!(
+                count > 0,
+                Error::invalid_argument("bad_count", ctx.method())
+            );
+            self.total += count;
+            Ok(self.total)
+        }
+
+        #[method(idempotent, reentrant, name = "Empty")]
+        fn empty_all(&mut self, ctx: &Context) -> Result<u32, Error> {
+            ctx.state().delete_all(self)
+        }
+
+        fn total(&self, _: &ReadContext) -> Result<u32, Error> {
+            Ok(self.total)
+        }
+
+        #[method(read_only)]
+        fn r#type(&self, ctx: &ReadContext) -> Result<String, Error> {
+            Ok(ctx.key().actor_type.clone())
+        }
+
+        #[cfg(any())]
+        fn total(&self, _: &ReadContext) -> Result<(), Error> {}
+
+        #[migrate]
+        fn from_older(ctx: &Context, from: u32) -> Result<(), Error> {
+            ctx.state().set("total", &(from + Cart::first()))
+        }
+    }
+}
+
+greenroom::record! {
+    #[derive(Default)]
+    pub struct Plain { n: i64 }
+}
+
+#[greenroom::actor]
+impl Plain {
+    fn get(&self, _: &ReadContext) -> Result<i64, Error> {
+        Ok(self.n)
+    }
+}
+
+greenroom::module! { cart::Cart, Plain }
+
+#[test]
+fn the_attribute_says_what_the_macro_says() {
+    let spec = cart::Cart::SPEC;
+    assert_eq!(spec.name, "shop.Cart");
+    assert_eq!(spec.placement, Placement::Sticky);
+    assert_eq!(spec.instance, Some(Instance::Shared));
+    assert_eq!(spec.pool, Pool::Batch);
+    assert_eq!((spec.state_schema, spec.migrate), (2, true));
+    assert_eq!((spec.limits.state_bytes, spec.limits.turn_ms), (65536, 500));
+    assert_eq!(spec.capabilities.http, ["api.example.com", "*"]);
+    assert_eq!(spec.capabilities.secrets, ["key"]);
+    let methods: Vec<_> = spec
+        .methods
+        .iter()
+        .map(|m| (m.name, m.read_only, m.idempotent, m.reentrant))
+        .collect();
+    assert_eq!(
+        methods,
+        [
+            ("AddLines", false, false, false),
+            ("Empty", false, true, true),
+            ("Total", true, false, false),
+            ("Type", true, false, false),
+        ]
+    );
+    assert!(GREENROOM_MODULE.manifest().contains(r#"{"name":"Plain","#));
+}
+
+#[test]
+fn methods_run() {
+    let host = Host::of(&GREENROOM_MODULE);
+    let cart = host.actor_named("shop.Cart", "c");
+    assert_eq!(cart.call("AddLines", 2), Ok(2u32));
+    let refused = cart.call::<u32>("AddLines", 0).unwrap_err();
+    assert_eq!(refused.to_string(), "bad_count: AddLines");
+    assert_eq!(cart.query("Total", ()), Ok(2u32));
+    assert_eq!(cart.query("Type", ()), Ok("shop.Cart".to_string()));
+    assert_eq!(cart.call("Empty", ()), Ok(1u32));
+    cart.set_state(1, "{}");
+    assert_eq!(cart.query("Total", ()), Ok(8u32));
+    assert_eq!(host.actor_named("Plain", "p").query("Get", ()), Ok(0i64));
+}
