@@ -109,6 +109,13 @@ var (
 )
 
 func makePlan(t reflect.Type, outer []reflect.Type) *Plan {
+	switch t.Kind() {
+	case reflect.Slice, reflect.Pointer, reflect.Struct, reflect.Map:
+	default:
+		if scalars[t.Kind()] == 0 {
+			return nil
+		}
+	}
 	switch {
 	case t == timeType:
 		return &Plan{kind: kindTime, size: t.Size()}
