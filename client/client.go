@@ -147,15 +147,22 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 		if inv.ReadOnly {
 			err.settleQuery()
 		}
-		if !again || attempt == c.conf.MaxAttempts {
+		if !again || attempt == c.conf.MaxAttempts || isTooLong(ctx, err.RetryAfter) {
 			return Reply{}, err.afterAttempts(unknown)
 		}
-		if cause := c.pause(ctx, attempt); cause != nil {
+		if cause := c.pause(ctx, max(c.backoff(attempt), err.RetryAfter)); cause != nil {
 			err.cause = cause
 			return Reply{}, err.afterAttempts(unknown)
 		}
 		unknown = unknown || err.OutcomeUnknown
 	}
+}
+
+// isTooLong tells whether a context ends before a wait does: then there is no
+// attempt to wait for.
+func isTooLong(ctx context.Context, wait time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && wait > 0 && time.Until(deadline) < wait
 }
 
 // isOver tells whether a context's deadline has passed, for the server, which is
@@ -206,11 +213,11 @@ func (c *Client) backoff(n int) time.Duration {
 }
 
 // pause waits before the next attempt; an error says why there will be none.
-func (c *Client) pause(ctx context.Context, attempt int) error {
+func (c *Client) pause(ctx context.Context, wait time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t := time.NewTimer(c.backoff(attempt))
+	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -165,6 +165,38 @@ func TestRetries(t *testing.T) {
 	})
 }
 
+// An actor that says how long to wait is asked again after that, and not at all if
+// the call's time is over before.
+func TestTheActorsDelay(t *testing.T) {
+	h := &fakeHost{}
+	s := startServer(t, h, "127.0.0.1:0", nil)
+	ways(t, func(t *testing.T, change func(*Config)) {
+		c := newClient(t, "http://"+s.Addr().String(), change)
+		var n atomic.Int64
+		busy := func(after time.Duration) {
+			n.Store(0)
+			h.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
+				if n.Add(1) == 1 {
+					return actor.Reply{}, &actor.GuestError{Status: 14, Code: "busy", Message: "busy", Retryable: true, RetryAfter: after}
+				}
+				return actor.Reply{}, nil
+			})
+		}
+		busy(2 * time.Millisecond)
+		if _, err := c.Invoke(t.Context(), "Cart", "a", "Add", nil); err != nil || n.Load() != 2 {
+			t.Errorf("%v after %d attempts", err, n.Load())
+		}
+		busy(time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+		defer cancel()
+		_, err := c.Invoke(ctx, "Cart", "a", "Add", nil)
+		var e *Error
+		if !errors.As(err, &e) || !e.Retryable || e.RetryAfter != time.Hour || n.Load() != 1 {
+			t.Errorf("%+v after %d attempts", err, n.Load())
+		}
+	})
+}
+
 func TestContexts(t *testing.T) {
 	h := &fakeHost{}
 	s := startServer(t, h, "127.0.0.1:0", nil)

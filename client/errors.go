@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -46,6 +47,9 @@ type Error struct {
 	// Retryable says that the call had no effect and may succeed later. The
 	// client has repeated it as often as it was allowed to.
 	Retryable bool
+	// RetryAfter is how long the actor asks to wait before the next attempt; 0: it
+	// does not say. The client has waited as long, where the context let it.
+	RetryAfter time.Duration
 	// OutcomeUnknown says that the call may have taken effect, or may yet. It is
 	// set whatever the Kind when an attempt before the last one was lost: what
 	// the server answers to a repetition says nothing of the attempt before it,
@@ -79,6 +83,7 @@ func (e *Error) Unwrap() error { return e.cause }
 // errorOf makes an Error of an answer.
 func errorOf(code connect.Code, message string, d *greenroomv1.ErrorDetail) *Error {
 	e := &Error{Code: code, Kind: d.GetKind(), Message: message, Retryable: d.GetRetryable(), Stack: d.GetStack()}
+	e.RetryAfter = time.Duration(d.GetRetryAfterMs()) * time.Millisecond
 	e.OutcomeUnknown = e.Kind == kindAmbiguous
 	if g := d.GetGuest(); g != nil {
 		e.Guest = &Guest{Code: g.GetCode(), ContentType: g.GetContentType(), Detail: g.GetDetail()}

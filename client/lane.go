@@ -170,7 +170,7 @@ func (l *lane) run() {
 			if failures++; failures >= l.c.conf.MaxAttempts {
 				l.fail(err)
 			}
-			_ = l.c.pause(l.c.ctx, failures) // the client's end shows in wait
+			_ = l.c.pause(l.c.ctx, l.c.backoff(failures)) // the client's end shows in wait
 			l.prune()
 		}
 	}

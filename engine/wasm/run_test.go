@@ -19,6 +19,7 @@ func TestRun(t *testing.T) {
 	e := newEngine(t, Config{})
 	done := I32Const(abi.TurnDone)
 	failFrame := abi.AppendError(nil, &abi.Error{Status: 5, Code: "gone", Message: "no such thing", Retryable: true, Detail: []byte("{}")})
+	delayFrame := abi.AppendError(nil, &abi.Error{Status: 14, Retryable: true, RetryAfterMillis: 2500})
 	fail := []Import{Host("fail", "ii", "i")}
 	const at = 2048
 	put := func(content string) func(*Builder) {
@@ -44,6 +45,11 @@ func TestRun(t *testing.T) {
 			name:   "failed",
 			guest:  Guest{Imports: fail, More: put(string(failFrame)), Turn: Code(I32Const(at), I32Const(int32(len(failFrame))), Call(0), Drop, I32Const(1))},
 			guestE: &actor.GuestError{Status: 5, Code: "gone", Message: "no such thing", Retryable: true, Detail: actor.Payload{Data: []byte("{}")}},
+		},
+		{
+			name:   "failed, and says for how long",
+			guest:  Guest{Imports: fail, More: put(string(delayFrame)), Turn: Code(I32Const(at), I32Const(int32(len(delayFrame))), Call(0), Drop, I32Const(1))},
+			guestE: &actor.GuestError{Status: 14, Retryable: true, RetryAfter: 2500 * time.Millisecond},
 		},
 		{
 			name:  "a malformed error frame is refused, and the turn goes on",
