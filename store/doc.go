@@ -71,7 +71,8 @@
 // delete, or alone (actor.Commit.RecordsOnly). Its fence is a conjunction: the
 // row at ReadVersion, and each key absent. All of it is decided before anything
 // is written, and one miss refuses the commit whole: with actor.ErrKeyExists if
-// a key is there, whatever the version, otherwise with actor.ErrStale.
+// a key is there, whatever the version, otherwise with actor.ErrStale. A commit
+// that finds its own records was applied before; sent again, it is answered so.
 //
 // Records alone leave the row as it is, its version, commit ID and time too: of
 // the actor there is then no row as before, if ReadVersion is 0. Their commit's
@@ -98,19 +99,25 @@
 //	row.CommitID == c.ID                          applied           nil
 //	a record of c has its ID                      applied           nil
 //	no row, c.ReadVersion == 0                    never             actor.ErrStale
-//	row.Version == c.ReadVersion                  never             actor.ErrStale
-//	c.ReadVersion < row.Version <= c.NewVersion   never             actor.ErrStale
+//	settling c has put the row there              never             actor.ErrStale
+//	row.Version == c.ReadVersion > 0              never             actor.ErrStale
+//	0 < c.ReadVersion < row.Version
+//	                        <= c.NewVersion       never             actor.ErrStale
 //	c records alone                               never, or over    actor.ErrStale
 //	anything else                                 nobody can tell   actor.ErrAmbiguous
 //
-// In the third case a tombstone at a random version is left, and in the fourth
-// the row's version is moved up by one, its CommitID and everything else kept:
-// so that c, if it is still under way somewhere, can never apply. Of records
-// alone nothing is left once they have expired, so that running their turn again
-// is right either way. In the fifth another writer took c's place. A writer has
-// one commit of an actor under way at a time: one that built on c before c was
-// settled would find the version that settling left. Settling again gives the
-// same answer, or ErrAmbiguous once the row has moved on past c.NewVersion.
+// In the third case a tombstone at a random version is left, which the fourth
+// knows by its commit ID ([FenceID]), and in the fifth the row's version is moved
+// up by one, its CommitID and everything else kept: so that c, if it is still
+// under way somewhere, can never apply. Of records alone nothing is left once they
+// have expired, so that running their turn again is right either way. In the sixth
+// another writer took c's place. For an insert that cannot be told: the row that
+// is there may have come after one that c itself had made, since versions of a new
+// row are random. A writer has one commit of an actor under way at a time: one
+// that built on c before c was settled would find the version that settling left.
+// Settling again gives the same answer, or ErrAmbiguous once the row has moved on
+// past c.NewVersion, or past the tombstone. Within the hour for which tombstones
+// are kept, no answer depends on what was swept.
 //
 // # Failures
 //

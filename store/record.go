@@ -14,6 +14,13 @@ import (
 // so that records of one actor or of one moment do not make one hot range.
 type RecordID [16]byte
 
+// FenceID is the commit ID of the tombstone that settling puts in the place of
+// an insert, for drivers: whoever settles the same commit again recognizes it.
+func FenceID(c actor.CommitID) actor.CommitID {
+	sum := sha256.Sum256(append([]byte("fence "), c[:]...))
+	return actor.CommitID(sum[:len(actor.CommitID{})])
+}
+
 // RecordIDOf returns the ID of the record of a call. The boundaries of the five
 // parts are in it.
 func RecordIDOf(k actor.Key, method, key string) RecordID {

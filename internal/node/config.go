@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/store/sqlstore"
 )
 
 // Config says how to build a node. Exactly one of DataDir and StoreURL chooses
@@ -92,3 +94,27 @@ func (c Config) validate() error {
 	}
 	return nil
 }
+
+// lockedTurns is how many turns of type placement any run at once: places in the
+// host, each of which holds an instance, and connections of the store that they
+// wait for. More places than connections would keep instances from others for
+// nothing.
+const lockedTurns = 16
+
+// databaseConfig is the store's half of what it and the host must agree on.
+func (c Config) databaseConfig() sqlstore.Config {
+	// The database ends a turn's transaction only after the host should have.
+	longest := max(c.Limits.TurnDeadline, host.DefaultLimits().TurnDeadline)
+	for _, l := range c.Overrides {
+		longest = max(longest, l.TurnDeadline)
+	}
+	return sqlstore.Config{
+		URL: c.StoreURL, Logger: c.Logger, TurnConns: lockedTurns,
+		TurnTimeout: min(max(longest+turnGrace, defaultTurnTimeout), sqlstore.MaxTimeout),
+	}
+}
+
+const (
+	turnGrace          = 5 * time.Second
+	defaultTurnTimeout = 30 * time.Second
+)

@@ -108,7 +108,7 @@ func (n *Node) start(ctx context.Context) error {
 		Logger: n.cfg.Logger, Events: events,
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory,
-		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory,
+		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, LockedTurns: lockedTurns,
 		Pipeline: pipeline.Config{CallersCommit: n.cfg.StoreURL == ""},
 	})
 	if err != nil {
@@ -149,7 +149,7 @@ func (n *Node) start(ctx context.Context) error {
 
 func (n *Node) openStore(ctx context.Context) (store.Store, error) {
 	if n.cfg.StoreURL != "" {
-		return sqlstore.Open(ctx, sqlstore.Config{URL: n.cfg.StoreURL, Logger: n.cfg.Logger})
+		return sqlstore.Open(ctx, n.cfg.databaseConfig())
 	}
 	return embedded.Open(ctx, embedded.Config{Dir: filepath.Join(n.cfg.DataDir, "store"), Logger: n.cfg.Logger})
 }

@@ -148,7 +148,7 @@ func (s *Server) startOnce() error {
 	cmd := exec.Command("/bin/sh", "-c", watchdog, "watchdog",
 		filepath.Join(s.bin, "postgres"), s.folder,
 		"-D", s.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-k", "",
-		"-c", "fsync=on", "-c", "synchronous_commit=on", "-c", "full_page_writes=on",
+		"-c", "fsync=on", "-c", "full_page_writes=on", // synchronous_commit is on, and a test changes it
 		"-c", "max_connections=200", "-c", "shared_buffers=64MB", "-c", "log_min_messages=warning")
 	cmd.Dir = s.folder
 	cmd.Env = environment()

@@ -184,6 +184,9 @@ func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 	}
 	for i := range calls {
 		if r := calls[i].record; calls[i].until > t.now {
+			if calls[i].by == c.ID {
+				return nil, nil // c was applied before
+			}
 			return fmt.Errorf("%s.%s, key %q: %w", c.Key, r.Method, r.Key, actor.ErrKeyExists), nil
 		}
 	}
@@ -296,16 +299,18 @@ func (t *tx) settle(c *actor.Commit) (verdict, err error) {
 		return nil, nil
 	case old.damage != "":
 		return &store.DamagedError{Rows: []store.DamagedRow{old.damaged(c.Key)}}, nil
+	case version != 0 && old.row.CommitID == store.FenceID(c.ID):
+		return fmt.Errorf("%s: the commit never applied: %w", c.Key, actor.ErrStale), nil
 	case version == c.ReadVersion:
 		row := old.row
 		if version == 0 {
-			row.Version, row.Deleted = actor.FirstVersion(), true
+			row.Version, row.Deleted, row.CommitID = actor.FirstVersion(), true, store.FenceID(c.ID)
 		} else {
 			row.Version++
 		}
 		t.put(c.Key, key, &old, &row)
 		return fmt.Errorf("%s: the commit never applied: %w", c.Key, actor.ErrStale), nil
-	case c.RecordsOnly(), c.ReadVersion < version && version <= c.NewVersion:
+	case c.RecordsOnly(), c.ReadVersion > 0 && c.ReadVersion < version && version <= c.NewVersion:
 		return fmt.Errorf("%s: another commit took the place of this one: %w", c.Key, actor.ErrStale), nil
 	default:
 		return fmt.Errorf("%s has moved on: %w", c.Key, actor.ErrAmbiguous), nil

@@ -39,6 +39,11 @@ func (s *Store) damage(key []byte, change func(value []byte) []byte) error {
 	})
 }
 
+// Panic has the writer panic in a decision.
+func (s *Store) Panic(ctx context.Context) error {
+	return s.write(ctx, writeOptions{}, func(*tx) error { panic("planned") })
+}
+
 // Flush moves what is in memory to data files.
 func (s *Store) Flush() error { return s.db.Flush() }
 

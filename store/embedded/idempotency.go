@@ -134,7 +134,8 @@ type call struct {
 	// until is when the record that is there expires, in microseconds since 1970;
 	// 0: there is none.
 	until int64
-	held  bool // its commit held: the record is to be written
+	by    actor.CommitID // the commit that recorded it
+	held  bool           // its commit held: the record is to be written
 }
 
 // callsOf returns the calls that commits record, in their order.
@@ -191,7 +192,7 @@ func (t *tx) lookUp(calls []call) error {
 			return err
 		}
 		if old != nil {
-			c.until = old.expires
+			c.until, c.by = old.expires, old.commitID
 		}
 	}
 	return nil

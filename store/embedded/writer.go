@@ -167,7 +167,8 @@ func (s *Store) runWriter() {
 }
 
 // perform decides and applies one task, and reports whether the writer can go
-// on. Pebble panics when its log is broken, holding its locks.
+// on. Pebble panics when its log is broken, holding its locks, so that a panic in
+// applying is the end; one in deciding is not.
 func (s *Store) perform(t *task) (ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -175,7 +176,7 @@ func (s *Store) perform(t *task) (ok bool) {
 			ok = false
 		}
 	}()
-	tx, err := s.decide(t)
+	tx, err := s.decideSafely(t)
 	if err != nil {
 		t.answer <- answer{err: err}
 		return true
@@ -209,6 +210,19 @@ func (s *Store) perform(t *task) (ok bool) {
 // anew costs more than to fill it. What is not used for a while the garbage
 // collector takes.
 var retained = pebble.WithMaxRetainedSizeBytes(8 << 20)
+
+// decideSafely is decide, for which a panic of a decision is an error of that one
+// task: nothing of it was applied, and what it has told the filters of records only
+// makes the writer search.
+func (s *Store) decideSafely(t *task) (tx *tx, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			tx, err = nil, fmt.Errorf("decide a write: panic: %v\n%s", r, debug.Stack())
+			s.log.Error("a write was not decided; this is a fault of the store", "panic", r, "stack", string(debug.Stack()))
+		}
+	}()
+	return s.decide(t)
+}
 
 // decide runs the decision of a task. The result is good until the next one.
 func (s *Store) decide(t *task) (*tx, error) {

@@ -87,7 +87,7 @@ func (s *Store) openPools(ctx context.Context, conn *pgx.Conn, base *pgxpool.Con
 		cfg := base.Copy()
 		cfg.MaxConns = int32(p.conns)
 		cfg.MinConns = 0
-		cfg.AfterConnect = takeColumns
+		cfg.AfterConnect = s.prepare
 		for _, settings := range []map[string]string{shared, supported(p.settings)} {
 			for name, value := range settings {
 				cfg.ConnConfig.RuntimeParams[name] = value
@@ -100,6 +100,23 @@ func (s *Store) openPools(ctx context.Context, conn *pgx.Conn, base *pgxpool.Con
 		*p.pool = pool
 	}
 	return nil
+}
+
+// pinSync makes synchronous_commit the session's own, at the server's or the URL's
+// setting if that waits for a sync at least, otherwise on: acknowledged means
+// synced, whatever the server's default is or becomes. local, which waits for no
+// replica where there are some, is too little.
+const pinSync = `SELECT set_config('synchronous_commit',
+	CASE WHEN current_setting('synchronous_commit') IN ('remote_write', 'on', 'remote_apply') THEN current_setting('synchronous_commit') ELSE 'on' END, false)`
+
+// prepare makes a new connection of a pool fit for use.
+func (s *Store) prepare(ctx context.Context, conn *pgx.Conn) error {
+	if s.dialect == postgres {
+		if _, err := conn.Exec(ctx, pinSync); err != nil {
+			return err
+		}
+	}
+	return takeColumns(ctx, conn)
 }
 
 // sessionSettings returns what every session sets; the URL's own come first.
@@ -117,18 +134,13 @@ func (s *Store) sessionSettings(ctx context.Context, conn *pgx.Conn, given map[s
 		want["plan_cache_mode"] = "force_generic_plan"
 		// A statement that waits for a lock notices by this that its client died.
 		want["client_connection_check_interval"] = "2s"
-		// Acknowledged means synced, whatever the server's default.
-		var sync string
-		if err := conn.QueryRow(ctx, `SHOW synchronous_commit`).Scan(&sync); err != nil || sync == "off" {
-			want["synchronous_commit"] = "on"
-		}
 		var fsync string
 		if err := conn.QueryRow(ctx, `SHOW fsync`).Scan(&fsync); err == nil && fsync == "off" {
 			s.log.WarnContext(ctx, "database does not sync its files; a crash of its machine loses acknowledged commits", "setting", "fsync")
 		}
 	}
 	for name, value := range want {
-		if _, set := given[name]; set && name != "synchronous_commit" || !s.accepts(ctx, conn, name, value) {
+		if _, set := given[name]; set || !s.accepts(ctx, conn, name, value) {
 			delete(want, name)
 		}
 	}

@@ -117,7 +117,7 @@
 //   - Deleted rows stay at the front of an index for hours: the sweep starts
 //     where the last one ended.
 //   - A read of the past fails where the table is younger: it is read as it is
-//     now.
+//     now, at READ COMMITTED and a high priority, beside the locks of turns.
 //   - A WITH clause must return columns: each INSERT, UPDATE and DELETE in one
 //     has RETURNING.
 //   - There are no advisory locks, xmin, ctid, LOCK TABLE, DO or MERGE to use.

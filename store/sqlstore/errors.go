@@ -67,7 +67,7 @@ func (d dialect) judge(err error) verdict {
 }
 
 func (d dialect) judgeServer(err *pgconn.PgError) verdict {
-	if err.Severity == "FATAL" || err.Severity == "PANIC" || len(err.Code) != 5 {
+	if endsSession(err) || len(err.Code) != 5 {
 		// The session is over. PostgreSQL may say so while it waits for a replica
 		// of what it has already committed.
 		return unknown
@@ -100,6 +100,16 @@ func (d dialect) judgeServer(err *pgconn.PgError) verdict {
 		return refused
 	}
 	return unknown
+}
+
+// endsSession reads the severity that is not translated into the server's
+// language; a server too old to send it has no other.
+func endsSession(err *pgconn.PgError) bool {
+	severity := err.SeverityUnlocalized
+	if severity == "" {
+		severity = err.Severity
+	}
+	return severity == "FATAL" || severity == "PANIC"
 }
 
 // asStoreError makes err an error of the storage contract, for statements of

@@ -31,6 +31,10 @@ func TestJudge(t *testing.T) {
 		{code("08006"), unknown, unknown},
 		{&pgconn.PgError{Severity: "FATAL", Code: "57P01"}, unknown, unknown},
 		{&pgconn.PgError{Severity: "FATAL", Code: "40001"}, unknown, unknown},
+		// A server that speaks another language than ours.
+		{&pgconn.PgError{Severity: "FATALE", SeverityUnlocalized: "FATAL", Code: "53200"}, unknown, unknown},
+		{&pgconn.PgError{Severity: "PANIK", SeverityUnlocalized: "PANIC", Code: "53100"}, unknown, unknown},
+		{&pgconn.PgError{Severity: "FEHLER", SeverityUnlocalized: "ERROR", Code: "53100"}, unable, unable},
 		{&pgconn.ConnectError{}, unsent, unsent},
 		{&notSentError{io.EOF}, unsent, unsent},
 		{pgx.ErrTxCommitRollback, unable, unable},

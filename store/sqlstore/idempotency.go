@@ -71,7 +71,7 @@ func (r *repeats) expected(group []*attempt) bool {
 
 // makeRoom removes expired records of the calls that a group records, if the
 // group failed for one, and returns what is left to be decided: a commit whose
-// own records are in its way was applied before, and is answered.
+// own records are in its way was applied before, and that is its answer.
 func (s *Store) makeRoom(ctx context.Context, group []*attempt, cause error) ([]*attempt, error) {
 	var server *pgconn.PgError
 	if !errors.As(cause, &server) || !isRecordInPlace(server) {
@@ -95,9 +95,7 @@ func (s *Store) makeRoom(ctx context.Context, group []*attempt, cause error) ([]
 	}
 	var left []*attempt
 	for _, a := range group {
-		if own[a.commit.ID] {
-			a.err = actor.ErrKeyExists
-		} else {
+		if !own[a.commit.ID] {
 			left = append(left, a)
 		}
 	}
@@ -216,14 +214,18 @@ func (s *Store) refusals(ctx context.Context, refused []*attempt) {
 		return
 	}
 	exist, err := s.takenBy(ctx, &keyed)
-	if len(exist) > 0 {
+	var own map[actor.CommitID]bool
+	if err == nil && len(exist) > 0 {
 		s.repeats.found()
+		own, err = s.recordedBy(ctx, commitsOf(refused))
 	}
 	for _, a := range refused {
 		switch {
 		case len(a.commit.Effects.Idempotency) == 0:
 		case err != nil:
 			a.err = unavailable("commit: refused, and why cannot be read", err)
+		case own[a.commit.ID]:
+			a.err = nil // it was applied before
 		case exist[a.commit.ID]:
 			a.err = actor.ErrKeyExists
 		}

@@ -97,11 +97,8 @@ func (b *broken) keyedFault(n int, repeated bool, fault pgproxy.Fault, want erro
 		b.recorded(taken, true)
 	}
 	again := error(actor.ErrStale)
-	switch {
-	case want == nil:
-		again = actor.ErrKeyExists
-	case errors.Is(want, actor.ErrUnavailable):
-		again = nil
+	if want == nil || errors.Is(want, actor.ErrUnavailable) {
+		again = nil // in the first case they find their own records
 	}
 	errs = b.s.Commit(b.Context(), commits)
 	for i, commit := range commits {

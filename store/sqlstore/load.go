@@ -131,14 +131,14 @@ func (s *Store) loadSome(ctx context.Context, stale bool, keys []actor.Key, into
 		k.add(key)
 	}
 	var faults []store.DamagedRow
-	load := func(ctx context.Context, statement string) error {
+	load := func(ctx context.Context, q querier, statement string) error {
 		clear(into)
 		faults, read = nil, 0
 		var seen []bool // if there is a bound that could be reached
 		if most < math.MaxInt64 {
 			seen = make([]bool, len(into))
 		}
-		rows, err := s.general.Query(ctx, statement, k.apps, k.types, k.ids, k.places)
+		rows, err := q.Query(ctx, statement, k.apps, k.types, k.ids, k.places)
 		if err != nil {
 			return err
 		}
@@ -168,14 +168,51 @@ func (s *Store) loadSome(ctx context.Context, stale bool, keys []actor.Key, into
 	}
 	err = s.read(ctx, "load actors", func(ctx context.Context) error {
 		if stale {
-			if err := load(ctx, loadHead+staleClause); !beforeItsTime(err) {
+			if err := load(ctx, s.general, loadHead+staleClause); !beforeItsTime(err) {
 				return err
 			}
+			return s.besideLocks(ctx, func(q querier) error { return load(ctx, q, loadHead) })
 		}
-		return load(ctx, loadHead)
+		return load(ctx, s.general, loadHead)
 	})
 	damaged.Rows = append(damaged.Rows, faults...)
 	return read, err
+}
+
+// querier is a pool, a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// beginBeside begins a transaction of CockroachDB whose reads wait for nobody's
+// turn: at READ COMMITTED a read passes the FOR UPDATE of a transaction that is
+// SERIALIZABLE, and with its priority it moves the time of a row that another
+// transaction has placed, and not yet committed, behind its own instead of waiting
+// for it. What it reads is committed, and the newest.
+const beginBeside = `BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY, PRIORITY HIGH`
+
+// boundBeside has such a read refused soon (55P03) where something is in its way
+// all the same.
+const boundBeside = `SET LOCAL lock_timeout = '1s'`
+
+// besideLocks reads on CockroachDB beside the locks of turns.
+func (s *Store) besideLocks(ctx context.Context, read func(querier) error) error {
+	conn, err := s.general.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	// A connection that is left within its transaction is closed.
+	defer conn.Release()
+	for _, statement := range []string{beginBeside, boundBeside} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	if err := read(conn); err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, `COMMIT`)
+	return err
 }
 
 // beforeItsTime reports whether a read of the past failed because there was no

@@ -133,7 +133,9 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 			answers[i] = &store.DamagedError{Rows: []store.DamagedRow{{
 				Key: c.Key, Version: addressable(int64(row.version)), Detail: "its columns do not go together"}}}
 		case ok && row.id == c.ID:
-		case ok && c.ReadVersion < row.version && row.version <= c.NewVersion:
+		case ok && row.id == store.FenceID(c.ID): // no row was there, and this one stays
+			answers[i] = actor.ErrStale
+		case ok && c.ReadVersion > 0 && c.ReadVersion < row.version && row.version <= c.NewVersion:
 			// Applied, it would have left NewVersion and its own ID, and versions
 			// only go up.
 			answers[i] = actor.ErrStale
@@ -164,8 +166,8 @@ func (s *Store) lostCommits(ctx context.Context, commits []*actor.Commit) ([]*ac
 }
 
 // fenceBatch makes the writes after which none of the commits can apply any
-// more. For an insert that is a tombstone in its place, one version below the
-// insert's own: random like that, and settled the same way when asked again.
+// more. For an insert that is a tombstone in its place, by whose ID settling
+// tells that it found none there.
 func fenceBatch(commits []*actor.Commit) *pgx.Batch {
 	var updates columns
 	var tombstones []*actor.Commit
@@ -174,13 +176,8 @@ func fenceBatch(commits []*actor.Commit) *pgx.Batch {
 			updates.add(c)
 			continue
 		}
-		version := actor.FirstVersion()
-		if !c.RecordsOnly() {
-			version = max(1, c.NewVersion-1)
-		}
 		tombstones = append(tombstones, &actor.Commit{
-			ID: actor.NewCommitID(), Key: c.Key, NewVersion: version,
-			Delete: true, Generation: c.Generation, StateSchema: c.StateSchema,
+			ID: store.FenceID(c.ID), Key: c.Key, NewVersion: actor.FirstVersion(), Delete: true,
 		})
 	}
 	var b pgx.Batch

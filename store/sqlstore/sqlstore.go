@@ -45,9 +45,10 @@ type Config struct {
 	LockWait time.Duration
 }
 
-// maxTimeout keeps every statement far below the hour for which tombstones are
-// kept, since a tombstone must outlive any write that it refuses.
-const maxTimeout = 10 * time.Minute
+// MaxTimeout is the longest of [Config]'s timeouts. It keeps every statement far
+// below the hour for which tombstones are kept, since a tombstone must outlive any
+// write that it refuses.
+const MaxTimeout = 10 * time.Minute
 
 // WithDefaults returns c with its zero fields filled in.
 func (c Config) WithDefaults() Config {
@@ -77,8 +78,8 @@ func (c Config) validate() error {
 		}
 	}
 	for name, d := range map[string]time.Duration{"StatementTimeout": c.StatementTimeout, "TurnTimeout": c.TurnTimeout, "LockWait": c.LockWait} {
-		if d < time.Millisecond || d > maxTimeout {
-			return fmt.Errorf("sqlstore: %s is %v; give 1ms to %v, or 0 for the default", name, d, maxTimeout)
+		if d < time.Millisecond || d > MaxTimeout {
+			return fmt.Errorf("sqlstore: %s is %v; give 1ms to %v, or 0 for the default", name, d, MaxTimeout)
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ type sweeper struct {
 // sweepMargin is above the longest statement and the largest difference between
 // the clocks of two database nodes: a tombstone of an earlier time than what
 // was swept can still appear for as long.
-const sweepMargin = maxTimeout + time.Minute
+const sweepMargin = MaxTimeout + time.Minute
 
 // sweepShard asks for deleted_at again outside: if the actor was revived in
 // between, PostgreSQL checks that condition, not the one inside, on the new row.

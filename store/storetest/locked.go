@@ -68,6 +68,26 @@ var lockedTurns = suite{"LockedTurn", []testCase{
 		// Nothing holds the actor afterwards.
 		f.apply(write(f.key("nobody"), actor.Row{}, `{}`))
 	}},
+	{"a read that may be stale does not wait for a turn", func(f *fixture) {
+		row := f.apply(write(f.key("live"), actor.Row{}, `{"n":1}`))
+		for _, k := range []actor.Key{f.key("live"), f.key("none")} {
+			var c actor.Commit
+			_, err := f.s.LockedTurn(f.ctx(), k, func(ctx context.Context, held actor.Row) (*actor.Commit, error) {
+				// Whatever it shows was committed: the row as it is, or none yet.
+				rows, err := f.s.LoadActors(ctx, []actor.Key{k}, actor.LoadOptions{AllowStale: true})
+				if err != nil {
+					return nil, err
+				}
+				if rows[0].Version != 0 && (k.ID == "none" || !sameRow(rows[0], row)) {
+					f.Errorf("a read beside a turn shows %s", describe(rows[0]))
+				}
+				c = write(k, held, `{"n":2}`)
+				return &c, nil
+			})
+			f.ok(err)
+			f.wrote(f.load(k), c, `{"n":2}`)
+		}
+	}},
 	{"an error of the turn leaves no trace", func(f *fixture) {
 		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
 		boom := errors.New("boom")

@@ -126,7 +126,10 @@ func (m *model) draw(r *rapid.T, id string) actor.Commit {
 // apply does to the model what the contract says, and returns the answer.
 func (m *model) apply(c actor.Commit) error {
 	old := m.rows[c.Key.ID]
-	if m.taken(&c) {
+	switch {
+	case m.recordedBy(&c):
+		return nil
+	case m.taken(&c):
 		return actor.ErrKeyExists
 	}
 	if old.Version != c.ReadVersion {
@@ -197,17 +200,20 @@ func (m *model) settle(r *rapid.T) {
 	}
 	row := m.rows[c.Key.ID]
 	var want error
+	fenced := false
 	switch {
 	case m.recordedBy(&c):
 	case row.Version != 0 && row.CommitID == c.ID:
-	case row.Version == c.ReadVersion:
+	case row.Version != 0 && row.CommitID == store.FenceID(c.ID):
 		want = actor.ErrStale
+	case row.Version == c.ReadVersion:
+		want, fenced = actor.ErrStale, true
 		row.Version++
 		if c.ReadVersion == 0 {
 			row.Deleted = true
 		}
 		m.rows[c.Key.ID] = row
-	case c.ReadVersion < row.Version && row.Version <= c.NewVersion, c.RecordsOnly():
+	case c.ReadVersion > 0 && c.ReadVersion < row.Version && row.Version <= c.NewVersion, c.RecordsOnly():
 		want = actor.ErrStale
 	default:
 		want = actor.ErrAmbiguous
@@ -215,7 +221,7 @@ func (m *model) settle(r *rapid.T) {
 	if err := m.s.Settle(m.ctx, c); !errors.Is(err, want) {
 		r.Fatalf("settle answered %v, want %v", err, want)
 	}
-	if want != nil && c.ReadVersion == 0 && row.Version == 1 {
+	if fenced && c.ReadVersion == 0 {
 		// The version of the tombstone that settling left is random.
 		m.rows[c.Key.ID] = m.adopt(r, c.Key.ID)
 	}
