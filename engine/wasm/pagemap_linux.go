@@ -28,8 +28,9 @@ const (
 // maxWritten bounds the ranges of written pages that are copied back one by one.
 const maxWritten = 128
 
-// briefBytes is up to where a scan is as short as a page fault, and Go's scheduler
-// need not be told of it.
+// briefBytes is how much memory is scanned at a time: as short as a page fault, so
+// that Go's scheduler need not be told of it. Telling it costs the processor, which
+// another goroutine takes meanwhile.
 const briefBytes = 2 << 20
 
 // maxUndone bounds the bytes that are written back: what a guest has beyond it is
@@ -74,33 +75,28 @@ func (p *pagemap) scan(mapping []byte, each func(base uint64, regions []pageRegi
 	base := uint64(uintptr(unsafe.Pointer(&mapping[0])))
 	const others = pageIsFile | pageIsZero
 	room.request = scanRequest{
-		size: uint64(unsafe.Sizeof(room.request)), start: base, end: base + uint64(len(mapping)),
-		vec: uint64(uintptr(unsafe.Pointer(&room.regions[0]))), vecLen: maxWritten,
+		size:             uint64(unsafe.Sizeof(room.request)),
 		categoryInverted: others, categoryMask: others, categoryAnyOf: pageIsPresent | pageIsSwapped,
 		returnMask: pageIsPresent,
 	}
-	ioctl := unix.Syscall
-	if len(mapping) <= briefBytes {
-		ioctl = unix.RawSyscall
+	for at, end := base, base+uint64(len(mapping)); at < end; {
+		n := 0
+		for at < end && n < maxWritten {
+			room.request.start, room.request.end = at, min(end, at+briefBytes)
+			room.request.vec, room.request.vecLen = uint64(uintptr(unsafe.Pointer(&room.regions[n]))), uint64(maxWritten-n)
+			found, _, errno := unix.RawSyscall(unix.SYS_IOCTL, uintptr(fd), pagemapScan, uintptr(unsafe.Pointer(&room.request)))
+			runtime.KeepAlive(room)
+			if errno != 0 || found > uintptr(maxWritten-n) || room.request.walkEnd <= at {
+				return false
+			}
+			n += int(found)
+			at = room.request.walkEnd
+		}
+		if !each(base, room.regions[:n], at >= end) {
+			return false
+		}
 	}
-	for {
-		n, _, errno := ioctl(unix.SYS_IOCTL, uintptr(fd), pagemapScan, uintptr(unsafe.Pointer(&room.request)))
-		runtime.KeepAlive(room)
-		if errno != 0 || n > maxWritten {
-			return false
-		}
-		last := room.request.walkEnd >= room.request.end
-		if !each(base, room.regions[:n], last) {
-			return false
-		}
-		if last {
-			return true
-		}
-		if room.request.walkEnd <= room.request.start {
-			return false
-		}
-		room.request.start = room.request.walkEnd
-	}
+	return true
 }
 
 // undo gives the pages that a memory has of its own the content of the image.
