@@ -32,31 +32,50 @@ func trimJSON(value []byte) []byte {
 func decodeJSON(data []byte) ([]envelope.Entry, error) { return appendMembers(nil, data, nil) }
 
 // appendMembers is decodeJSON, into entries, which is empty. Keys that are among
-// those of known have their strings.
+// those of known, which are in order, have their strings; a value that is byte for
+// byte that of known is not validated again.
 func appendMembers(entries []envelope.Entry, data []byte, known []envelope.Entry) ([]envelope.Entry, error) {
 	data = trimJSON(data)
-	if len(data) == 0 || data[0] != '{' || !validJSON(data) {
+	if len(data) == 0 || data[0] != '{' {
 		return nil, errNotObject
 	}
-	// The object is valid from here on: the scan only looks for boundaries.
 	pos := skipSpace(data, 1)
-	for data[pos] != '}' {
-		end := skipString(data, pos)
-		key, err := unquote(data[pos:end], known)
+	if is(data, pos, '}') {
+		return entries, onlySpace(data, pos+1)
+	}
+	for {
+		end, ok := skipString(data, pos)
+		if !ok {
+			return nil, errNotObject
+		}
+		key, value, err := member(data[pos:end], known)
 		if err != nil {
 			return nil, err
 		}
 		if key == "" || len(key) > abi.MaxStateKeyLen {
 			return nil, fmt.Errorf("it has a key of %d bytes; a key has 1 to %d", len(key), abi.MaxStateKeyLen)
 		}
-		pos = skipSpace(data, end)   // to the colon
-		pos = skipSpace(data, pos+1) // to the value
-		end = skipValue(data, pos)
-		entries = append(entries, envelope.Entry{Key: key, Format: abi.FormatJSON, Value: data[pos:end:end]})
-		pos = skipSpace(data, end)
-		if data[pos] == ',' {
-			pos = skipSpace(data, pos+1)
+		if pos = skipSpace(data, end); !is(data, pos, ':') {
+			return nil, errNotObject
 		}
+		pos = skipSpace(data, pos+1)
+		if same := pos + len(value); value != nil && bytes.HasPrefix(data[pos:], value) && endsValue(data, same) {
+			end = same
+		} else if end, ok = skipValue(data, pos); !ok || !validJSON(data[pos:end]) {
+			return nil, errNotObject
+		}
+		entries = append(entries, envelope.Entry{Key: key, Format: abi.FormatJSON, Value: data[pos:end:end]})
+		switch pos = skipSpace(data, end); {
+		case is(data, pos, ','):
+			pos = skipSpace(data, pos+1)
+			continue
+		case !is(data, pos, '}'):
+			return nil, errNotObject
+		}
+		if err := onlySpace(data, pos+1); err != nil {
+			return nil, err
+		}
+		break
 	}
 	byKey := func(a, b envelope.Entry) int { return strings.Compare(a.Key, b.Key) }
 	if !slices.IsSortedFunc(entries, byKey) {
@@ -70,19 +89,33 @@ func appendMembers(entries []envelope.Entry, data []byte, known []envelope.Entry
 	return entries, nil
 }
 
-func unquote(quoted []byte, known []envelope.Entry) (string, error) {
+// member returns the key that is quoted, and the JSON that known has for it.
+func member(quoted []byte, known []envelope.Entry) (key string, value []byte, err error) {
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
 		if at, ok := find(known, inner); ok {
-			return known[at].Key, nil
+			if known[at].Format == abi.FormatJSON {
+				value = known[at].Value
+			}
+			return known[at].Key, value, nil
 		}
-		return string(inner), nil
 	}
-	var key string
+	if !validJSON(quoted) {
+		return "", nil, errNotObject
+	}
 	if err := json.Unmarshal(quoted, &key); err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return key, nil
+	return key, nil, nil
+}
+
+func is(data []byte, pos int, c byte) bool { return pos < len(data) && data[pos] == c }
+
+func onlySpace(data []byte, pos int) error {
+	if skipSpace(data, pos) < len(data) {
+		return errNotObject
+	}
+	return nil
 }
 
 func skipSpace(data []byte, pos int) int {
@@ -97,24 +130,34 @@ func skipSpace(data []byte, pos int) int {
 	return pos
 }
 
-// skipString returns the position after the string that begins at pos.
-func skipString(data []byte, pos int) int {
-	for pos++; data[pos] != '"'; pos++ {
-		if data[pos] == '\\' {
+// skipString returns the position after the string that begins at pos, and false if
+// none does. What is in it may be no JSON.
+func skipString(data []byte, pos int) (end int, ok bool) {
+	if !is(data, pos, '"') {
+		return 0, false
+	}
+	for pos++; pos < len(data); pos++ {
+		switch data[pos] {
+		case '"':
+			return pos + 1, true
+		case '\\':
 			pos++
 		}
 	}
-	return pos + 1
+	return 0, false
 }
 
-// skipValue returns the position after the value that begins at pos. It counts
-// brackets instead of recursing: nesting is the guest's choice.
-func skipValue(data []byte, pos int) int {
+// skipValue returns the position after the value that begins at pos, and false if it
+// has no end. What is in it may be no JSON; if it is, that is all of the value. It
+// counts brackets instead of recursing: nesting is the guest's choice.
+func skipValue(data []byte, pos int) (end int, ok bool) {
 	depth := 0
-	for {
+	for pos < len(data) {
 		switch data[pos] {
 		case '"':
-			pos = skipString(data, pos)
+			if pos, ok = skipString(data, pos); !ok {
+				return 0, false
+			}
 		case '{', '[':
 			depth++
 			pos++
@@ -125,13 +168,17 @@ func skipValue(data []byte, pos int) int {
 			pos++
 		}
 		if depth == 0 && endsValue(data, pos) {
-			return pos
+			return pos, true
 		}
 	}
+	return 0, false
 }
 
 // endsValue reports whether a value outside brackets ends before pos.
 func endsValue(data []byte, pos int) bool {
+	if pos >= len(data) {
+		return false // it is in an object
+	}
 	switch data[pos] {
 	case ',', '}', ']', ' ', '\t', '\r', '\n':
 		return true
