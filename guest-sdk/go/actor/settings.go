@@ -61,7 +61,7 @@ type Limits struct {
 	MemoryBytes  int64         // of one Wasm instance
 	// Fuel is what one turn may compute, in units of about one simple instruction.
 	// It is the same on every machine, as time is not. Tests outside of a host do
-	// not count it. The runtime of standard Go needs some ten million by itself
+	// not count it. The runtime of standard Go needs up to a million by itself
 	// in the first turn of an instance.
 	Fuel int64
 	// IdempotencyWindow is for how long a call with an idempotency key is remembered:
