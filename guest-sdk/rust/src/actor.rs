@@ -326,6 +326,7 @@ pub struct Target<'a, A>(&'a mut A);
 /// Names a type to [`checked`], which then need not be told its other parameters: the
 /// compiler complains about the argument of a call only where all are inferred.
 #[doc(hidden)]
+#[must_use]
 pub const fn of_type<A>() -> PhantomData<fn() -> A> {
     PhantomData
 }
@@ -348,6 +349,7 @@ pub const fn checked<A, Form, M: Method<A, Form>>(
 
 /// `spec`, which is read-only if its method is so by its types.
 #[doc(hidden)]
+#[must_use]
 pub const fn described<A, M, I, R>(checked: &Checked<A, M, I, R>, spec: MethodSpec) -> MethodSpec {
     if checked.read_only {
         spec.read_only()

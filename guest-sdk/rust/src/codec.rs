@@ -137,6 +137,7 @@ impl fmt::Display for FrameError {
 impl std::error::Error for FrameError {}
 
 /// Encodes a turn; what is zero or empty is left out.
+#[must_use]
 pub fn encode_turn(turn: &TurnFrame<'_>) -> Vec<u8> {
     let mut w = Writer::new(KIND_TURN);
     w.number(1, &[turn.what]);
@@ -189,6 +190,7 @@ pub(crate) fn read_turn<'a>(frame: &'a [u8], turn: &mut TurnFrame<'a>) -> Result
 }
 
 /// Encodes an error; what is zero or empty is left out.
+#[must_use]
 pub fn encode_error(error: &ErrorFrame<'_>) -> Vec<u8> {
     let mut w = Writer::new(KIND_ERROR);
     w.number(1, &error.status.to_le_bytes());
@@ -238,6 +240,7 @@ pub fn decode_error(frame: &[u8]) -> Result<ErrorFrame<'_>, FrameError> {
 }
 
 /// Encodes an HTTP request; what is zero or empty is left out.
+#[must_use]
 pub fn encode_http_request(request: &HttpRequestFrame<'_>) -> Vec<u8> {
     let mut w = Writer::new(KIND_HTTP_REQUEST);
     w.bytes(1, request.method.as_bytes());
@@ -272,6 +275,7 @@ pub fn decode_http_request(frame: &[u8]) -> Result<HttpRequestFrame<'_>, FrameEr
 }
 
 /// Encodes the answer to an HTTP request; what is zero or empty is left out.
+#[must_use]
 pub fn encode_http_response(response: &HttpResponseFrame<'_>) -> Vec<u8> {
     let mut w = Writer::new(KIND_HTTP_RESPONSE);
     w.number(1, &response.status.to_le_bytes());
@@ -326,6 +330,7 @@ pub(crate) fn cut(text: &str, limit: usize) -> &str {
 }
 
 /// Encodes a key list. The keys must be in ascending byte order.
+#[must_use]
 pub fn encode_key_list<'k>(keys: impl IntoIterator<Item = &'k str>) -> Vec<u8> {
     let mut list = Vec::new();
     for key in keys {

@@ -70,6 +70,14 @@
 
 #![deny(missing_docs)]
 #![warn(rust_2018_idioms, unreachable_pub)]
+// Of clippy's pedantic lints, those about what a user of the crate meets.
+#![warn(
+    clippy::manual_string_new,
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use
+)]
 
 mod actor;
 mod capability;

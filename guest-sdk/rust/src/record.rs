@@ -5,6 +5,7 @@ use crate::{convert::ToJson, error::Error, json};
 
 /// The member that a field is: a raw identifier loses its `r#`.
 #[inline]
+#[must_use]
 pub fn member(field: &str) -> &str {
     field.strip_prefix("r#").unwrap_or(field)
 }

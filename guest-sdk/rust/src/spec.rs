@@ -61,6 +61,7 @@ pub struct TypeSpec {
 
 impl TypeSpec {
     /// A `ring` type with the defaults of everything.
+    #[must_use]
     pub const fn new(name: &'static str, methods: &'static [MethodSpec]) -> TypeSpec {
         TypeSpec {
             name,
@@ -76,12 +77,14 @@ impl TypeSpec {
     }
 
     /// The method with this name.
+    #[must_use]
     pub fn method(&self, name: &str) -> Option<&'static MethodSpec> {
         self.methods.iter().find(|m| m.name == name)
     }
 
     /// Stops the compilation if a host would refuse the names.
     #[doc(hidden)]
+    #[must_use]
     pub const fn checked(self) -> TypeSpec {
         assert!(
             valid_name(self.name),
@@ -153,6 +156,7 @@ pub struct MethodSpec {
 
 impl MethodSpec {
     /// A method that may change things.
+    #[must_use]
     pub const fn new(name: &'static str) -> MethodSpec {
         MethodSpec {
             name,
@@ -163,18 +167,21 @@ impl MethodSpec {
     }
 
     #[doc(hidden)]
+    #[must_use]
     pub const fn read_only(mut self) -> MethodSpec {
         self.read_only = true;
         self
     }
 
     #[doc(hidden)]
+    #[must_use]
     pub const fn idempotent(mut self) -> MethodSpec {
         self.idempotent = true;
         self
     }
 
     #[doc(hidden)]
+    #[must_use]
     pub const fn reentrant(mut self) -> MethodSpec {
         self.reentrant = true;
         self

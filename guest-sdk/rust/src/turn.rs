@@ -47,6 +47,7 @@ pub(crate) type RunFn =
 
 impl Entry {
     /// The entry of `A`.
+    #[must_use]
     pub const fn of<A: Actor>() -> Entry {
         Entry {
             spec: A::SPEC,
@@ -60,6 +61,7 @@ impl Entry {
 impl Module {
     /// A module with these types. Stops the compilation if a host would refuse them.
     #[doc(hidden)]
+    #[must_use]
     pub const fn new(types: &'static [Entry]) -> Module {
         assert!(types.len() <= 64, "a module has at most 64 actor types");
         let mut i = 0;

@@ -410,13 +410,14 @@ fn limits_hold() {
     cart.call::<()>("Grow", 2000).unwrap();
     assert_eq!(cart.get_bytes("blob").map(|b| b.len()), Some(2000));
     let before = cart.version();
-    assert_eq!(code(cart.call::<()>("Grow", 3000)), "state_too_large");
+    let error = cart.call::<()>("Grow", 3000).unwrap_err();
+    assert_eq!(error.status(), Status::FailedPrecondition); // as docs/errors.md has it
+    assert_eq!(error.code(), "state_too_large");
     assert_eq!(cart.version(), before);
     let payload = Payload::new("", vec![b' '; 1001]);
-    assert_eq!(
-        code(cart.call_payload("Echo", payload)),
-        "payload_too_large"
-    );
+    let error = cart.call_payload("Echo", payload).unwrap_err();
+    assert_eq!(error.status(), Status::InvalidArgument);
+    assert_eq!(error.code(), "payload_too_large");
     assert_eq!(code(cart.call::<()>("Long", 1001)), "too_large");
     assert_eq!(cart.query("Total", ()), Ok(0)); // though it was in memory
     for length in [0, 513] {

@@ -294,7 +294,12 @@ impl Host {
             *world.last.borrow_mut() = Some(key.clone());
         }
         let limit = or_default(spec.limits.payload_bytes, PAYLOAD_BYTES);
-        check_size("payload", payload.body.len() as u64, limit)?;
+        check_size(
+            Status::InvalidArgument,
+            "payload",
+            payload.body.len() as u64,
+            limit,
+        )?;
         let row = self.row(key);
         if row.schema > spec.state_schema {
             return Err(Error::new(
@@ -339,7 +344,7 @@ impl Host {
         let reply = self.run(entry, key, &row, &overlay, &frame)?;
         let overlay = overlay.borrow();
         let limit = or_default(spec.limits.state_bytes, STATE_BYTES);
-        if let Err(e) = check_size("state", overlay.size(), limit) {
+        if let Err(e) = check_size(Status::FailedPrecondition, "state", overlay.size(), limit) {
             self.drop_memory(); // it may hold what is not committed now
             return Err(e);
         }
@@ -449,12 +454,12 @@ fn or_default(limit: u64, default: u64) -> u64 {
     }
 }
 
-fn check_size(what: &str, size: u64, limit: u64) -> Result<(), Error> {
+fn check_size(status: Status, what: &str, size: u64, limit: u64) -> Result<(), Error> {
     if size <= limit {
         return Ok(());
     }
     Err(Error::new(
-        Status::ResourceExhausted,
+        status,
         format!("{what}_too_large"),
         format!("the {what} has {size} bytes; at most {limit} are allowed"),
     ))
