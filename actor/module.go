@@ -9,10 +9,13 @@ import (
 // Digest names a module by its SHA-256, as 64 lower-case hexadecimal digits.
 type Digest string
 
-// DigestOf returns the digest of a module's bytes.
-func DigestOf(wasm []byte) Digest {
-	sum := sha256.Sum256(wasm)
-	return Digest(hex.EncodeToString(sum[:]))
+// DigestOf returns the digest of a module's bytes, in one part or several.
+func DigestOf(wasm ...[]byte) Digest {
+	sum := sha256.New()
+	for _, part := range wasm {
+		_, _ = sum.Write(part) // never fails
+	}
+	return Digest(hex.EncodeToString(sum.Sum(nil)))
 }
 
 // Short returns the first 12 digits, for people.

@@ -184,7 +184,7 @@ func (g *boundedGzip) Read(p []byte) (int, error) {
 		return 0, errNotGzip(g.resetErr)
 	}
 	n, err := g.Reader.Read(p)
-	full := g.server.unpacked(int64(n), g.limit-g.left)
+	full := g.server.requests.bodies.take(int64(n), g.limit-g.left)
 	if g.left -= int64(n); g.left < 0 {
 		return n, failureOf(g.tooLarge, false).rpc()
 	}
@@ -204,7 +204,7 @@ func (g *boundedGzip) Close() error { // gzip.Reader holds nothing that needs it
 }
 
 func (g *boundedGzip) uncount() {
-	g.server.requests.bodies.Add(g.left - g.limit)
+	g.server.requests.bodies.giveBack(g.limit - g.left)
 	g.left = g.limit
 }
 

@@ -19,7 +19,8 @@ const (
 	DefaultAddr                       = "127.0.0.1:8080"
 	DefaultMaxPayloadBytes      int64 = 4 << 20
 	DefaultMaxModuleBytes       int64 = 32 << 20
-	DefaultMaxUploads                 = 4
+	DefaultMaxCompiles                = 4
+	DefaultUploadTimeout              = 5 * time.Minute
 	DefaultMaxStreamInvocations       = 4096
 	DefaultMaxStreamBytes       int64 = 32 << 20
 	DefaultMaxStreams                 = 1000
@@ -86,9 +87,16 @@ type Config struct {
 	// MaxModuleBytes is the largest module that Upload takes. Defaults to
 	// [DefaultMaxModuleBytes].
 	MaxModuleBytes int64
-	// MaxUploads is how many uploads are received at once; others wait.
-	// Defaults to [DefaultMaxUploads].
-	MaxUploads int
+	// MaxCompiles is how many modules are checked and compiled at once; others wait
+	// with what was uploaded. Defaults to [DefaultMaxCompiles].
+	MaxCompiles int
+	// MaxUploadsBytes bounds what has been received of all uploads together, until
+	// each is answered. An upload may have 1 MiB all the same. Defaults to four
+	// times MaxModuleBytes.
+	MaxUploadsBytes int64
+	// UploadTimeout is how long a client may take to send a module. Defaults to
+	// [DefaultUploadTimeout].
+	UploadTimeout time.Duration
 	// MaxStreamInvocations is how many invocations one InvokeStream may have in
 	// flight: begun, or answered with the reply not yet written. Defaults to
 	// [DefaultMaxStreamInvocations].
@@ -106,8 +114,7 @@ type Config struct {
 	MaxStreamsBytes int64
 	// MaxRequestsBytes bounds, of all other requests together, what is read of
 	// their bodies until they are answered, and by itself what is written and not
-	// accepted yet. Above it requests get actor.ErrHostFull. Uploads are bounded by
-	// their number. Defaults to [DefaultMaxRequestsBytes].
+	// accepted yet. Above it requests get actor.ErrHostFull. Defaults to [DefaultMaxRequestsBytes].
 	MaxRequestsBytes int64
 	// ReadHeaderTimeout is how long a client may take to send the headers of a
 	// request. Defaults to [DefaultReadHeaderTimeout].
@@ -142,7 +149,9 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.Addr, DefaultAddr)
 	setDefault(&c.MaxPayloadBytes, DefaultMaxPayloadBytes)
 	setDefault(&c.MaxModuleBytes, DefaultMaxModuleBytes)
-	setDefault(&c.MaxUploads, DefaultMaxUploads)
+	setDefault(&c.MaxCompiles, DefaultMaxCompiles)
+	setDefault(&c.MaxUploadsBytes, 4*c.MaxModuleBytes)
+	setDefault(&c.UploadTimeout, DefaultUploadTimeout)
 	setDefault(&c.MaxStreamInvocations, DefaultMaxStreamInvocations)
 	setDefault(&c.MaxStreamBytes, DefaultMaxStreamBytes)
 	setDefault(&c.MaxStreams, DefaultMaxStreams)
@@ -195,7 +204,9 @@ func (c Config) validate() error {
 	}{
 		{"MaxPayloadBytes", c.MaxPayloadBytes},
 		{"MaxModuleBytes", c.MaxModuleBytes},
-		{"MaxUploads", int64(c.MaxUploads)},
+		{"MaxCompiles", int64(c.MaxCompiles)},
+		{"MaxUploadsBytes", c.MaxUploadsBytes},
+		{"UploadTimeout", int64(c.UploadTimeout)},
 		{"MaxStreamInvocations", int64(c.MaxStreamInvocations)},
 		{"MaxStreamBytes", c.MaxStreamBytes},
 		{"MaxStreams", int64(c.MaxStreams)},

@@ -43,8 +43,9 @@ type exchange struct {
 	held int64
 
 	body      io.ReadCloser
-	bodyLeft  int64 // bytes that may still be read
-	bodyTimed bool  // its deadline is set
+	bodyLeft  int64     // bytes that may still be read
+	bodyTimed bool      // its deadline is set
+	bodyEnd   time.Time // when all of it must have arrived; zero: only parts are timed
 }
 
 type exchangeKey struct{}
@@ -96,6 +97,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	began := s.conf.Clock()
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	if route.upload {
+		x.bodyEnd = began.Add(s.conf.UploadTimeout)
+	}
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = x.readCloser()
 	}
@@ -233,7 +237,11 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 	}
 	if b.route.streaming || !b.bodyTimed {
 		b.bodyTimed = true
-		_ = b.control.SetReadDeadline(b.server.bodyDeadline())
+		deadline := b.server.bodyDeadline()
+		if !b.bodyEnd.IsZero() && b.bodyEnd.Before(deadline) {
+			deadline = b.bodyEnd
+		}
+		_ = b.control.SetReadDeadline(deadline)
 	}
 	// One byte more than allowed is asked for, to tell the end from too much.
 	if int64(len(p)) > b.bodyLeft+1 {
@@ -244,15 +252,19 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 		return int(b.bodyLeft), b.said(b.route.bodyErr)
 	}
 	b.bodyLeft -= int64(n)
-	if !b.route.streaming {
-		if full := (*exchange)(b).readBody(n); full != nil {
+	if !b.route.streaming || b.route.upload {
+		if full := (*exchange)(b).countBody(n); full != nil {
 			return n, b.said(full)
 		}
 	}
 	switch {
 	case err == nil:
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = b.said(&requestError{kindBodyTimeout, fmt.Sprintf("the request's body did not arrive within %v", b.server.conf.BodyTimeout)})
+		limit := b.server.conf.BodyTimeout
+		if !b.bodyEnd.IsZero() && !b.server.conf.Clock().Before(b.bodyEnd) {
+			limit = b.server.conf.UploadTimeout
+		}
+		err = b.said(&requestError{kindBodyTimeout, fmt.Sprintf("the request's body did not arrive within %v", limit)})
 	default:
 		// The connection goes on to be read, for the client's going away: that
 		// read must not run into this one's deadline.

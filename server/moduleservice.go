@@ -18,15 +18,23 @@ import (
 // moduleService is ModuleService over the module service of package modules.
 type moduleService struct {
 	s *Server
-	// uploads has a place for each upload that may be received at once, since
-	// each holds a whole module in memory.
-	uploads chan struct{}
+	// uploads bounds how many are received at once.
+	uploads places
+	// compiling has a place for each module that may be compiled at once.
+	compiling chan struct{}
 }
+
+// maxUploads is how many may be on their way at once. What each has in memory is
+// bounded by itself.
+const maxUploads = 64
 
 var _ greenroomv1connect.ModuleServiceHandler = (*moduleService)(nil)
 
 func newModuleService(s *Server) *moduleService {
-	return &moduleService{s: s, uploads: make(chan struct{}, s.conf.MaxUploads)}
+	return &moduleService{
+		s: s, uploads: places{limit: maxUploads, what: "uploads on their way"},
+		compiling: make(chan struct{}, s.conf.MaxCompiles),
+	}
 }
 
 // GetModule implements ModuleService.

@@ -5,8 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -166,9 +170,9 @@ func TestUploadRefuses(t *testing.T) {
 	}
 }
 
-// TestUploadsAreBounded: more than MaxUploads wait, and give up with their caller.
+// TestUploadsAreBounded: more than MaxCompiles wait, and give up with their caller.
 func TestUploadsAreBounded(t *testing.T) {
-	f := start(t, func(c *Config) { c.MaxUploads = 1 })
+	f := start(t, func(c *Config) { c.MaxCompiles = 1 })
 	f.modules.uploading = make(chan struct{})
 	c := moduleClient(t, f)
 	first := c.Upload(t.Context())
@@ -310,4 +314,101 @@ func TestModuleLife(t *testing.T) {
 	if !errors.As(err, &wire) || wire.Code() != connect.CodeNotFound {
 		t.Errorf("download of what is gone: %v", err)
 	}
+}
+
+// TestIdleUploadsBlockNobody: the place that a module is compiled in is for those
+// that are there.
+func TestIdleUploadsBlockNobody(t *testing.T) {
+	f := start(t, func(c *Config) { c.MaxCompiles = 1 })
+	c := moduleClient(t, f)
+	for range 8 {
+		idle := c.Upload(t.Context())
+		defer func() { _ = idle.CloseRequest(); _ = idle.CloseResponse() }()
+		for _, m := range []*greenroomv1.UploadRequest{header(0, ""), chunk(wasmOf(progressEvery))} {
+			if err := idle.Send(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := idle.Receive(); err != nil { // it is on its way
+			t.Fatal(err)
+		}
+	}
+	if _, err := send(t, c, header(0, ""), chunk(wasmOf(10))); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUploadsShareMemory: what has come of uploads is bounded, and a small one
+// finds room beside large ones.
+func TestUploadsShareMemory(t *testing.T) {
+	const limit = 4 << 20
+	f := start(t, func(c *Config) { c.MaxUploadsBytes = limit })
+	c := moduleClient(t, f)
+	large := c.Upload(t.Context())
+	parts := func(n int) []*greenroomv1.UploadRequest {
+		msgs := []*greenroomv1.UploadRequest{header(0, "")}
+		for part := range slices.Chunk(wasmOf(n), alwaysUpload/2) {
+			msgs = append(msgs, chunk(part))
+		}
+		return msgs
+	}
+	for _, m := range parts(limit - 64<<10) {
+		if err := large.Send(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for progress := int64(0); progress < 3<<20; { // it is there, but for its end
+		ev, err := large.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		progress = ev.GetProgress().GetReceived()
+	}
+	_, err := send(t, c, parts(2*alwaysUpload)...)
+	wantError(t, err, connect.CodeResourceExhausted, actor.ErrHostFull.Kind())
+	if _, err := send(t, c, header(0, ""), chunk(wasmOf(alwaysUpload/2))); err != nil {
+		t.Errorf("a small one: %v", err)
+	}
+	// In one message, too, which is none before it is whole.
+	_, err = send(t, c, chunk(wasmOf(2*alwaysUpload)))
+	wantError(t, err, connect.CodeResourceExhausted, actor.ErrHostFull.Kind())
+
+	if err := large.CloseRequest(); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil || !ended(err) {
+		if _, err = large.Receive(); err != nil && !ended(err) {
+			t.Fatal(err)
+		}
+	}
+	await(f.requests.uploads.used.Load, func(n int64) bool { return n == 0 })
+	if _, err := send(t, c, parts(2*alwaysUpload)...); err != nil {
+		t.Errorf("after the large one: %v", err)
+	}
+}
+
+// TestUploadsHaveADeadline: for all of a module, however busily it comes.
+func TestUploadsHaveADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, net := startInBubble(t, func(c *Config) { c.BodyTimeout, c.UploadTimeout = quick, 5*quick })
+		c := greenroomv1connect.NewModuleServiceClient(net.client(t, true), f.url, connect.WithGRPC())
+		stream := c.Upload(t.Context())
+		if err := stream.Send(header(0, "")); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var sending sync.WaitGroup
+		sending.Go(func() {
+			for stream.Send(chunk([]byte{1})) == nil {
+				<-time.After(quick / 2)
+			}
+		})
+		_, err := stream.Receive()
+		took := time.Since(began)
+		sending.Wait()
+		wantError(t, err, connect.CodeDeadlineExceeded, kindBodyTimeout)
+		if took != 5*quick || !strings.Contains(err.Error(), (5*quick).String()) {
+			t.Errorf("it ended after %v: %v", took, err)
+		}
+	})
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// requestsUse is what all requests together hold that are not InvokeStreams, nor
-// uploads, whose number is bounded.
+// requestsUse is what all requests together hold that are not InvokeStreams.
 type requestsUse struct {
 	// bodies are bytes of what has been read, until the request is answered, and
-	// of messages that are being unpacked, also of streams.
-	bodies atomic.Int64
+	// of messages that are being unpacked, also of streams; uploads are those of
+	// modules.
+	bodies, uploads share
 	// answers are bytes that wait for their clients to accept them.
 	answers atomic.Int64
 }
@@ -21,31 +21,52 @@ type requestsUse struct {
 // what a connection takes anyway.
 const alwaysReadBody = 4 << 10
 
-// readBody counts bytes of the request's body, and says why it is not read on. What
-// it counts, over takes off.
-func (x *exchange) readBody(n int) error {
-	limit := x.server.conf.MaxRequestsBytes
-	x.held += int64(n)
-	if x.server.requests.bodies.Add(int64(n)) > limit && x.held > alwaysReadBody {
-		return errRequestsFull("that are not answered yet", limit)
+// alwaysUpload is the same for uploads: a small guest.
+const alwaysUpload = 1 << 20
+
+// share is memory that requests of one kind have together.
+type share struct {
+	which         string
+	limit, always int64 // in bytes; always is what each may have whatever others hold
+	used          atomic.Int64
+}
+
+func (u *requestsUse) init(c Config) {
+	u.bodies.which, u.bodies.limit, u.bodies.always = "requests that are not answered yet", c.MaxRequestsBytes, alwaysReadBody
+	u.uploads.which, u.uploads.limit, u.uploads.always = "uploads that are not answered yet", c.MaxUploadsBytes, alwaysUpload
+}
+
+// take counts n bytes for a request that has before already, and says why it gets
+// no more. The bytes count all the same, until they are given back.
+func (s *share) take(n, before int64) error {
+	if s.used.Add(n) > s.limit && before+n > s.always {
+		return errRequestsFull(s.which, s.limit)
 	}
 	return nil
 }
 
-// unpacked counts n bytes that a compressed message was found to have beside those
-// before, and says why it is not unpacked on.
-func (s *Server) unpacked(n, before int64) error {
-	limit := s.conf.MaxRequestsBytes
-	if s.requests.bodies.Add(n) > limit && before+n > alwaysReadBody {
-		return errRequestsFull("that are not answered yet", limit)
+func (s *share) giveBack(n int64) { s.used.Add(-n) }
+
+// share is what the body of a request counts for.
+func (x *exchange) share() *share {
+	if x.route.upload {
+		return &x.server.requests.uploads
 	}
-	return nil
+	return &x.server.requests.bodies
+}
+
+// countBody counts bytes of the request's body, and says why it is not read on. What
+// it counts, over takes off.
+func (x *exchange) countBody(n int) error {
+	err := x.share().take(int64(n), x.held)
+	x.held += int64(n)
+	return err
 }
 
 // over ends the count of a request that is answered.
 func (x *exchange) over() {
 	if x.held > 0 {
-		x.server.requests.bodies.Add(-x.held)
+		x.share().giveBack(x.held)
 		x.held = 0
 	}
 }
@@ -61,11 +82,11 @@ func (x *exchange) writing(p []byte) (done func()) {
 // that were taken before may pass the limit.
 func (s *Server) room() error {
 	if limit := s.conf.MaxRequestsBytes; s.requests.answers.Load() > limit {
-		return errRequestsFull("whose answers are not accepted", limit)
+		return errRequestsFull("requests whose answers are not accepted", limit)
 	}
 	return nil
 }
 
 func errRequestsFull(which string, limit int64) error {
-	return fmt.Errorf("%w: requests %s take all of their %d bytes; send less at once, or try again later", actor.ErrHostFull, which, limit)
+	return fmt.Errorf("%w: %s take all of their %d bytes; send less at once, or try again later", actor.ErrHostFull, which, limit)
 }

@@ -51,7 +51,7 @@ func (f *fixture) put(t *testing.T, payload []byte) (status int, retryAfter, bod
 func TestBodiesAreBoundedTogether(t *testing.T) {
 	const part, fit = 60 << 10, 4
 	f := start(t, func(c *Config) { c.MaxRequestsBytes = fit*part + 10<<10 })
-	held := f.requests.bodies.Load
+	held := f.requests.bodies.used.Load
 	ctx, cancel := context.WithCancel(t.Context())
 	var slow sync.WaitGroup
 	var bodies []io.Closer
@@ -162,7 +162,7 @@ func TestUnpackingIsBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if held := f.requests.bodies.Load(); held != 0 {
+	if held := f.requests.bodies.used.Load(); held != 0 {
 		t.Errorf("%d bytes are still counted", held)
 	}
 
@@ -183,5 +183,5 @@ func TestUnpackingIsBounded(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	await(f.requests.bodies.Load, func(n int64) bool { return n == 0 })
+	await(f.requests.bodies.used.Load, func(n int64) bool { return n == 0 })
 }

@@ -24,6 +24,9 @@ type route struct {
 	// streaming says that the body is a sequence of messages, each of which may
 	// take its time.
 	streaming bool
+	// upload says that the body is a module: its bytes have a share of their own,
+	// and a deadline for all of them.
+	upload bool
 	// longLived says that the route's handler bounds its messages in size
 	// (maxMessage, in bytes) and time, since the body has no end.
 	longLived  bool
@@ -86,6 +89,7 @@ func (s *Server) newRoutes() *routes {
 		maxBody:   base64Size(s.conf.MaxModuleBytes) + 1<<20,
 		bodyErr:   errModuleTooLarge(s.conf.MaxModuleBytes),
 		streaming: true,
+		upload:    true,
 	}
 	stream := small
 	stream.streaming = true

@@ -90,6 +90,7 @@ func New(conf Config) (*Server, error) {
 		errorWriter: connect.NewErrorWriter(),
 		health:      newHealth(conf.Logger),
 	}
+	s.requests.init(conf)
 	s.draining, s.drain = context.WithCancel(context.Background())
 	s.tasks.New = func() any { return new(task) }
 	s.routes = s.newRoutes()

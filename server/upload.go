@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"connectrpc.com/connect"
 
@@ -23,17 +24,25 @@ const (
 // Upload implements ModuleService. Nothing is stored before the whole module has
 // arrived, is what the header says, and is valid.
 func (m *moduleService) Upload(ctx context.Context, stream *connect.BidiStream[greenroomv1.UploadRequest, greenroomv1.UploadResponse]) error {
-	select {
-	case m.uploads <- struct{}{}:
-		defer func() { <-m.uploads }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := m.uploads.enter(); err != nil {
+		return err
 	}
+	defer m.uploads.leave()
 	up := &upload{stream: stream, limit: m.s.conf.MaxModuleBytes}
-	wasm, err := up.receive()
+	blocks, err := up.receive()
 	if err != nil {
 		return err
 	}
+	// What an upload waits for here, others have whole: one that is still on its
+	// way keeps nobody from it.
+	select {
+	case m.compiling <- struct{}{}:
+		defer func() { <-m.compiling }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	wasm := slices.Concat(blocks...)
+	clear(blocks)
 	mod, err := m.s.conf.Modules.Upload(ctx, appOf(up.header.GetApp()), wasm, up.stage)
 	if err != nil {
 		return err
@@ -52,7 +61,7 @@ type upload struct {
 }
 
 // receive returns the module's bytes, as the header promised them.
-func (u *upload) receive() ([]byte, error) {
+func (u *upload) receive() ([][]byte, error) {
 	first, err := u.stream.Receive()
 	if ended(err) {
 		return nil, &actor.ArgumentError{Field: "upload", Problem: "is empty; send a header, then the module"}
@@ -73,16 +82,12 @@ func (u *upload) receive() ([]byte, error) {
 	if size := u.header.GetSize(); size != 0 && size != u.received {
 		return nil, &actor.ArgumentError{Field: "upload", Problem: fmt.Sprintf("has %d bytes, and its header says %d; send all of the module", u.received, size)}
 	}
-	wasm := make([]byte, 0, u.received)
-	for _, b := range blocks {
-		wasm = append(wasm, b...)
-	}
 	if want := actor.Digest(u.header.GetDigest()); want != "" {
-		if got := actor.DigestOf(wasm); got != want {
+		if got := actor.DigestOf(blocks...); got != want {
 			return nil, &actor.ArgumentError{Field: "upload", Problem: fmt.Sprintf("has the digest %s, and its header says %s; send the module that the header describes", got, want)}
 		}
 	}
-	return wasm, nil
+	return blocks, nil
 }
 
 // blocks receives to the end of the stream. Memory grows with what has come,
