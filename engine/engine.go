@@ -4,8 +4,9 @@
 //
 // Package wasm is the engine for guests of abi/SPEC.md, package extism the one for
 // Extism plug-ins. Both run on wazero, within what package confine bounds and with the
-// WASI of package wasi, on modules that package meter has rewritten and package binary
-// has read.
+// WASI of package wasi, on modules that package binary has read, package meter has
+// rewritten and package compile has compiled. Package judge has what both say of the
+// modules that they refuse.
 package engine
 
 import (
@@ -86,4 +87,19 @@ type Calls interface {
 	HTTP(r *abi.HTTPRequest) (abi.HTTPResponse, error)
 	// Fuel is the turn's account; it is the same during all of the turn.
 	Fuel() *Fuel
+}
+
+type ownerKey struct{}
+
+// WithOwner says in whose name work on modules is done: the app that uploads one.
+// Owners share what there is of compilers; work in nobody's name is what the host
+// needs to serve, and goes first.
+func WithOwner(ctx context.Context, app string) context.Context {
+	return context.WithValue(ctx, ownerKey{}, app)
+}
+
+// OwnerOf is the owner that WithOwner said, empty without one.
+func OwnerOf(ctx context.Context) string {
+	app, _ := ctx.Value(ownerKey{}).(string)
+	return app
 }

@@ -44,6 +44,16 @@ func (s *Service) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, err
 	return t.Deployment, t.Spec, t.err
 }
 
+// Serves reports whether a module serves a type of any app now.
+func (s *Service) Serves(d actor.Digest) bool {
+	for _, t := range s.current.Load().types {
+		if t.Deployment.Digest == d {
+			return true
+		}
+	}
+	return false
+}
+
 // Changes is another number after anything that Current returns has changed.
 func (s *Service) Changes() uint64 { return s.current.Load().number }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 )
 
 // Stage is how far an upload has come.
@@ -46,7 +47,7 @@ func (s *Service) Upload(ctx context.Context, app string, wasm []byte, progress 
 	}
 
 	progress(StageValidating)
-	manifest, faults, err := s.cfg.Inspector.Inspect(ctx, wasm)
+	manifest, faults, err := s.cfg.Inspector.Inspect(engine.WithOwner(ctx, app), wasm)
 	if err != nil {
 		return actor.Module{}, fmt.Errorf("upload module %s: %w", digest.Short(), err)
 	}

@@ -43,6 +43,10 @@ type serveFlags struct {
 	maxActivations                   int
 	stateMemory, callMemory          int64
 	guestMemory                      int64
+	cacheBytes, programMemory        int64
+	compilers                        int
+	compileMemory                    int64
+	compileTime                      time.Duration
 	cpuProfile                       string
 	limits                           host.Limits
 	overrides                        []string
@@ -102,6 +106,11 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.Int64Var(&f.callMemory, "max-call-memory", 0, "largest memory of the calls under way, in `bytes`; requests and streams that are being read or answered have as much each (default 256 MiB)")
 	flags.Int64Var(&f.guestMemory, "max-memory", 0, "largest memory of all guest instances, in `bytes` (default 2 GiB)")
 	flags.Int64Var(&f.maxModule, "max-module", server.DefaultMaxModuleBytes, "largest module, in `bytes`")
+	flags.Int64Var(&f.cacheBytes, "max-cache", 0, "largest size of the folder of compiled modules, in `bytes`; what is deployed stays (default 1 GiB)")
+	flags.Int64Var(&f.programMemory, "max-program-memory", 0, "largest memory of compiled modules that are kept, in `bytes`; Extism plug-ins have as much again (default 256 MiB)")
+	flags.IntVar(&f.compilers, "compilers", 0, "largest `number` of processes that compile uploaded modules (default 1)")
+	flags.Int64Var(&f.compileMemory, "compile-memory", 0, "largest memory of one of them, in `bytes` (default 512 MiB)")
+	flags.DurationVar(&f.compileTime, "compile-time", 0, "how long one module may take to compile (default 45s)")
 	flags.StringVar(&f.cpuProfile, "cpu-profile", "", "write a processor profile of the whole run into this `file`")
 	_ = flags.MarkHidden("cpu-profile") // for those who work on Greenroom
 	completeFlag(cmd, "log-format", fixedCompletion("text", "json"))
@@ -248,6 +257,11 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 		StateMemory:    f.stateMemory,
 		CallMemory:     f.callMemory,
 		GuestMemory:    f.guestMemory,
+		CacheBytes:     f.cacheBytes,
+		ProgramMemory:  f.programMemory,
+		Compilers:      f.compilers,
+		CompileMemory:  f.compileMemory,
+		CompileTime:    f.compileTime,
 		Logger:         logger,
 	}, nil
 }

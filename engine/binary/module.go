@@ -140,10 +140,12 @@ type Module struct {
 	sections  []section
 	functions []uint32 // type index per defined function
 	bodies    int
-	imported  [4]int // imports of each kind
-	names     []byte // the function names subsection, nil if absent or damaged
-	mutable   []mutableGlobal
-	segments  []Segment // the active ones
+	// importTypes is the type index per imported function.
+	importTypes []uint32
+	imported    [4]int // imports of each kind
+	names       []byte // the function names subsection, nil if absent or damaged
+	mutable     []mutableGlobal
+	segments    []Segment // the active ones
 
 	changesTables bool // as it runs
 	usesSegments  bool // as it runs
@@ -178,16 +180,10 @@ func (m *Module) Export(name string) (Export, bool) {
 // FuncType returns the type of the function at index, imported ones first.
 func (m *Module) FuncType(index uint32) (FuncType, bool) {
 	i := int64(index)
-	for _, imp := range m.Imports {
-		if imp.Kind != KindFunc {
-			continue
-		}
-		if i == 0 {
-			return imp.Type, true
-		}
-		i--
+	if i < int64(len(m.importTypes)) {
+		return m.Types[m.importTypes[i]], true
 	}
-	if i >= int64(len(m.functions)) {
+	if i -= int64(len(m.importTypes)); i >= int64(len(m.functions)) {
 		return FuncType{}, false
 	}
 	return m.Types[m.functions[i]], true

@@ -1,6 +1,10 @@
 package binary
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
@@ -36,4 +40,38 @@ func wellFormedNames(wasm []byte, start, end int) bool {
 		}
 	}
 	return c.err == nil && c.pos == c.end
+}
+
+// nameOf looks for the name of a function in a module that may not be well formed
+// elsewhere; empty if there is none that can be shown.
+func nameOf(wasm []byte, index uint32) string {
+	c := &cursor{buf: wasm, pos: 8, end: len(wasm)}
+	m := &Module{wasm: wasm}
+	for c.left() > 0 && c.err == nil && m.names == nil {
+		id := c.u8()
+		n := c.count("bytes in a section", 1<<30, 1)
+		s := section{id: id, start: c.pos, end: c.pos + n}
+		if c.skip(n); c.err == nil && id == secCustom {
+			m.custom(s)
+		}
+	}
+	names := &cursor{buf: m.names, end: len(m.names)}
+	for range names.count("names", maxFunctions, 2) {
+		at, name := names.u32(), names.name()
+		if names.err != nil {
+			return ""
+		}
+		if at == index {
+			const most = 200
+			return strings.ToValidUTF8(strings.Map(printable, name[:min(len(name), most)]), "")
+		}
+	}
+	return ""
+}
+
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return -1
 }

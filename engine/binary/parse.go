@@ -1,20 +1,22 @@
 package binary
 
+import "slices"
+
 // Limits of a module. Most are what browsers keep (the JavaScript API's
 // "implementation-defined limits"), or lower where memory of this host is at
 // stake: what they bound is allocated for every compilation or instance.
 const (
-	maxTypes         = 1_000_000
+	maxTypes         = 50_000
 	maxParams        = 1_000
 	maxImports       = 10_000
-	maxFunctions     = 1_000_000
+	maxFunctions     = 250_000
 	maxTables        = 16
 	maxTableElements = 1_000_000 // 8 MB of host memory per instance
 	maxGrownTable    = 65_536    // what table.grow may reach
 	maxGlobals       = 10_000    // 16 bytes each per instance
 	maxExports       = 100_000
 	maxSegments      = 100_000
-	maxSegmentItems  = 10_000_000
+	maxSegmentItems  = 1_000_000
 	maxBodyBytes     = 1 << 20
 	maxLocals        = 50_000
 	maxNameBytes     = 100_000
@@ -152,11 +154,15 @@ func (m *Module) section(c *cursor, id byte) {
 }
 
 func (m *Module) typeSection(c *cursor) {
+	values := 0
 	for range c.count("types", maxTypes, 3) {
 		if form := c.u8(); form != 0x60 {
 			c.fail("has a type of the form 0x%x; only functions (0x60) are known", form)
 		}
 		t := FuncType{Params: c.valueTypes("parameters"), Results: c.valueTypes("results")}
+		if values += len(t.Params) + len(t.Results); values > maxTypeValues {
+			c.limit("has %d parameters and results in its types; at most %d are allowed", values, maxTypeValues)
+		}
 		if c.err != nil {
 			return
 		}
@@ -175,6 +181,7 @@ func (m *Module) importSection(c *cursor) {
 			}
 			if c.err == nil {
 				imp.Type = m.Types[i]
+				m.importTypes = append(m.importTypes, i)
 			}
 		case KindTable:
 			c.valueType()
@@ -281,7 +288,12 @@ func (m *Module) elementSection(c *cursor) {
 }
 
 func (m *Module) codeSection(c *cursor) {
-	var work uint64
+	w := &weigher{types: m.Types, funcs: append(slices.Clone(m.importTypes), m.functions...)}
+	if n := uint64(len(m.functions)) * uint64(len(m.Types)); n > maxDeclared {
+		c.limit("cannot be compiled: its %d functions times %d types come to more than %d; use fewer different signatures", len(m.functions), len(m.Types), maxDeclared)
+		return
+	}
+	var work, passed uint64
 	for range c.count("function bodies", maxFunctions, 3) {
 		n := c.count("bytes in one function", maxBodyBytes, 1)
 		p := &cursor{buf: c.buf, pos: c.pos, end: c.pos + n}
@@ -290,7 +302,7 @@ func (m *Module) codeSection(c *cursor) {
 			locals += uint64(p.u32())
 			p.valueType()
 			if locals > maxLocals {
-				p.limit("has a function with %d locals; at most %d are allowed", locals, maxLocals)
+				p.limit("has %s with %d locals; at most %d are allowed", m.bodyName(), locals, maxLocals)
 			}
 			if p.err != nil {
 				break
@@ -299,9 +311,28 @@ func (m *Module) codeSection(c *cursor) {
 		if p.err == nil && (p.pos >= p.end || p.buf[p.end-1] != opEnd) {
 			p.fail("has a function without an end")
 		}
-		weight := p.weight() + locals
-		if work += weight * weight; work > maxWork {
-			p.limit("is too complex to compile: the function number %d has %d blocks, branches and locals; split large functions", m.imported[KindFunc]+m.bodies, weight)
+		typ := uint32(0)
+		if m.bodies < len(m.functions) {
+			typ = m.functions[m.bodies]
+		}
+		if int64(typ) < int64(len(m.Types)) {
+			locals += uint64(len(m.Types[typ].Params))
+		}
+		l := w.weigh(p, typ)
+		work += l.work(locals)
+		passed += l.passed
+		switch {
+		case p.err != nil:
+		case l.depth > maxLoopDepth:
+			p.limit("is too complex to compile: %s has %d loops within each other; at most %d are allowed", m.bodyName(), l.depth, maxLoopDepth)
+		case l.flow*locals > maxMerged:
+			p.limit("is too complex to compile: %s has %d locals and %d blocks and branches, which times each other are more than %d; split it", m.bodyName(), locals, l.flow, maxMerged)
+		case l.passed > maxFunctionPassed:
+			p.limit("is too complex to compile: the calls, blocks and branches of %s take and give %d values; at most %d are allowed: split it, or pass large values in memory", m.bodyName(), l.passed, maxFunctionPassed)
+		case passed > maxPassed:
+			p.limit("is too complex to compile: its calls, blocks and branches take and give more than %d values up to %s; pass large values in memory", maxPassed, m.bodyName())
+		case work > maxWork:
+			p.limit("is too complex to compile: %s has %d blocks and branches, %d loops and %d locals; split large functions", m.bodyName(), l.flow, l.loops, locals)
 		}
 		if c.err == nil {
 			c.err = p.err
@@ -314,6 +345,17 @@ func (m *Module) codeSection(c *cursor) {
 		m.changesTables = m.changesTables || p.changesTables
 		m.usesSegments = m.usesSegments || p.usesSegments
 	}
+}
+
+// bodyName names the function whose code is being read: by its number, and by the
+// name that the module has for it behind its code.
+func (m *Module) bodyName() string {
+	index := uint32(m.imported[KindFunc] + m.bodies)
+	text := "the function number " + itoa(int(index))
+	if name := nameOf(m.wasm, index); name != "" {
+		text += " (" + name + ")"
+	}
+	return text
 }
 
 func (m *Module) dataSection(c *cursor) {

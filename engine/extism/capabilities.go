@@ -31,9 +31,9 @@ func checkCapabilities(m *binary.Module, spec *abi.Manifest, f *faults) {
 		}
 		switch {
 		case imp.Name == "greenroom_config_get" && !config:
-			f.add(FaultCapability, "imports %q, and no type of its manifest declares the capability \"config\": name the values in \"capabilities\": {\"config\": […]}", imp.Module+"."+imp.Name)
+			f.Add(FaultCapability, "imports %q, and no type of its manifest declares the capability \"config\": name the values in \"capabilities\": {\"config\": […]}", imp.Module+"."+imp.Name)
 		case imp.Name == "greenroom_secret_get" && !secrets:
-			f.add(FaultCapability, "imports %q, and no type of its manifest declares the capability \"secrets\": name them in \"capabilities\": {\"secrets\": […]}", imp.Module+"."+imp.Name)
+			f.Add(FaultCapability, "imports %q, and no type of its manifest declares the capability \"secrets\": name them in \"capabilities\": {\"secrets\": […]}", imp.Module+"."+imp.Name)
 		}
 	}
 }

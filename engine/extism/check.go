@@ -1,7 +1,6 @@
 package extism
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -9,23 +8,24 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/binary"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/judge"
 	"github.com/greenroom-run/greenroom/engine/wasi"
 )
 
 // The codes of faults that this package finds. Those that engine/wasm has too mean
 // the same there; the manifest's own are those of package manifest.
 const (
-	FaultNotWasm         = "not_wasm"
-	FaultMalformed       = "malformed"
-	FaultLimit           = "limit"
-	FaultUnknownImport   = "unknown_import"
-	FaultImportSignature = "import_signature"
-	FaultExportSignature = "export_signature"
-	FaultMissingExport   = "missing_export"
-	FaultMemory          = "memory"
-	FaultCompile         = "compile"
-	FaultStart           = "start"
-	FaultManifest        = "manifest"
+	FaultNotWasm         = judge.NotWasm
+	FaultMalformed       = judge.Malformed
+	FaultLimit           = judge.Limit
+	FaultUnknownImport   = judge.UnknownImport
+	FaultImportSignature = judge.ImportSignature
+	FaultExportSignature = judge.ExportSignature
+	FaultMissingExport   = judge.MissingExport
+	FaultMemory          = judge.Memory
+	FaultCompile         = judge.Compile
+	FaultStart           = judge.Start
+	FaultManifest        = judge.Manifest
 	// FaultMixedHosts is a module that imports from Extism and from Greenroom's
 	// own ABI.
 	FaultMixedHosts = "mixed_hosts"
@@ -46,34 +46,14 @@ func Accepts(wasm []byte) bool {
 	return err == nil && slices.ContainsFunc(m.Imports, func(i binary.Import) bool { return i.Module == envModule || i.Module == userModule })
 }
 
-// maxFaults bounds a list that a hostile module could make long.
-const maxFaults = 100
-
-// faults collects what is wrong with a plug-in.
-type faults []actor.Fault
-
-func (f *faults) add(code, format string, args ...any) {
-	if len(*f) < maxFaults {
-		*f = append(*f, actor.Fault{Code: code, Message: fmt.Sprintf(format, args...)})
-	}
-}
+// faults collects what is wrong with a module.
+type faults = judge.Faults
 
 // check judges a plug-in by its outline alone: nothing of it is compiled or run.
 // The Module is nil if it cannot be read.
 func (e *Engine) check(wasm []byte, memoryLimit int64) (*binary.Module, []actor.Fault) {
-	var f faults
-	m, err := binary.Parse(wasm)
-	if err != nil {
-		code := FaultMalformed
-		var be *binary.Error
-		switch {
-		case binary.Guess(wasm) != "":
-			f.add(FaultNotWasm, "the file %s", binary.Guess(wasm))
-			return nil, f
-		case errors.As(err, &be) && be.Limit:
-			code = FaultLimit
-		}
-		f.add(code, "the module cannot be read: %v", err)
+	m, f := judge.Parse(wasm)
+	if m == nil {
 		return nil, f
 	}
 	checkImports(m, &f)
@@ -93,13 +73,13 @@ func checkImports(m *binary.Module, f *faults) {
 		name := imp.Module + "." + imp.Name
 		switch want, ok := known[imp.Module+" "+imp.Name]; {
 		case imp.Module == abi.HostModule:
-			f.add(FaultMixedHosts, "imports %q beside %s: a module is an Extism plug-in or a guest of the Greenroom SDK, not both; plug-ins find the same functions in %s", name, envModule, userModule)
+			f.Add(FaultMixedHosts, "imports %q beside %s: a module is an Extism plug-in or a guest of the Greenroom SDK, not both; plug-ins find the same functions in %s", name, envModule, userModule)
 		case imp.Kind != binary.KindFunc:
-			f.add(FaultUnknownImport, "imports the %s %q: only functions can be imported", imp.Kind, name)
+			f.Add(FaultUnknownImport, "imports the %s %q: only functions can be imported", imp.Kind, name)
 		case !ok:
-			f.add(FaultUnknownImport, "imports %q: %s", name, importHint(imp.Module))
+			f.Add(FaultUnknownImport, "imports %q: %s", name, importHint(imp.Module))
 		case !imp.Type.Equal(want):
-			f.add(FaultImportSignature, "imports %q as %s; it is %s", name, imp.Type, want)
+			f.Add(FaultImportSignature, "imports %q as %s; it is %s", name, imp.Type, want)
 		}
 	}
 }
@@ -125,7 +105,7 @@ func checkMemory(m *binary.Module, limit int64, f *faults) {
 		return // it computes with what the kernel keeps
 	}
 	if need := int64(m.Memories[0].Min)*confine.PageSize + kernelBytes; need > limit {
-		f.add(FaultMemory, "needs %d bytes of memory to start, with Extism's kernel; the limit is %d: lower the stack size and the static data, or raise the host's limit", need, limit)
+		f.Add(FaultMemory, "needs %d bytes of memory to start, with Extism's kernel; the limit is %d: lower the stack size and the static data, or raise the host's limit", need, limit)
 	}
 }
 
@@ -138,21 +118,21 @@ var reserved = []string{
 func checkMethods(m *binary.Module, spec *abi.Manifest, f *faults) {
 	for _, t := range spec.Types {
 		if t.Migrate {
-			f.add(FaultMigrate, "type %s: declares migrate, which an Extism plug-in cannot have; read old state where it is used, and remove \"migrate\"", t.Name)
+			f.Add(FaultMigrate, "type %s: declares migrate, which an Extism plug-in cannot have; read old state where it is used, and remove \"migrate\"", t.Name)
 		}
 		for _, method := range t.Methods {
 			at := t.Name + "." + method.Name
 			if method.Reentrant {
-				f.add(FaultReentrant, "method %s: is declared reentrant, which an Extism plug-in cannot be: a nested call would overwrite the output of the outer one; remove \"reentrant\"", at)
+				f.Add(FaultReentrant, "method %s: is declared reentrant, which an Extism plug-in cannot be: a nested call would overwrite the output of the outer one; remove \"reentrant\"", at)
 			}
 			exp, ok := m.Export(method.Name)
 			switch {
 			case slices.Contains(reserved, method.Name):
-				f.add(FaultReservedName, "method %s: the export of that name has another purpose; rename the method", at)
+				f.Add(FaultReservedName, "method %s: the export of that name has another purpose; rename the method", at)
 			case !ok:
-				f.add(FaultMissingExport, "method %s: the plug-in exports no function %q; export it, or take the method out of the manifest", at, method.Name)
+				f.Add(FaultMissingExport, "method %s: the plug-in exports no function %q; export it, or take the method out of the manifest", at, method.Name)
 			case exp.Kind != binary.KindFunc:
-				f.add(FaultExportSignature, "method %s: the plug-in exports %q as a %s; it must be a function", at, method.Name, exp.Kind)
+				f.Add(FaultExportSignature, "method %s: the plug-in exports %q as a %s; it must be a function", at, method.Name, exp.Kind)
 			default:
 				checkSignature(m, "method "+at, exp, f)
 			}
@@ -163,11 +143,11 @@ func checkMethods(m *binary.Module, spec *abi.Manifest, f *faults) {
 func checkSignature(m *binary.Module, what string, exp binary.Export, f *faults) {
 	t, ok := m.FuncType(exp.Index)
 	if !ok {
-		f.add(FaultMalformed, "%s: is exported as the function %d, which does not exist", what, exp.Index)
+		f.Add(FaultMalformed, "%s: is exported as the function %d, which does not exist", what, exp.Index)
 		return
 	}
 	if len(t.Params) > 0 || len(t.Results) > 1 || len(t.Results) == 1 && t.Results[0] != binary.I32 {
-		f.add(FaultExportSignature, "%s: is exported as %s; it must be () -> (i32) or () -> (): a plug-in reads its input with the PDK", what, t)
+		f.Add(FaultExportSignature, "%s: is exported as %s; it must be () -> (i32) or () -> (): a plug-in reads its input with the PDK", what, t)
 	}
 }
 

@@ -5,36 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"runtime/debug"
 	"sync"
 
 	sdk "github.com/extism/go-sdk"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/binary"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/confine"
 	"github.com/greenroom-run/greenroom/engine/meter"
 )
 
 // Engine compiles and runs Extism plug-ins. It is safe for concurrent use.
 type Engine struct {
-	cfg       Config
-	log       *slog.Logger
-	compilers chan struct{} // a slot per compilation
-	pool      confine.Account
-	gate      confine.Gate
-	flight    singleflight.Group
+	cfg      Config
+	log      *slog.Logger
+	compiler *compile.Compiler
+	own      bool // the compiler is the engine's to close
+	pool     confine.Account
+	gate     confine.Gate
+	programs *compile.Programs[program]
 
-	mu     sync.Mutex
-	recent *simplelru.LRU[actor.Digest, *program]
-	open   map[*compiled]struct{} // freed when nothing reaches their program, or by Close
+	mu   sync.Mutex
+	open map[*compiled]struct{} // freed when nothing reaches their program, or by Close
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -43,7 +39,10 @@ var _ engine.Engine = (*Engine)(nil)
 type Stats struct {
 	Instances   int64 // open ones
 	MemoryBytes int64 // memory that they hold, as the plug-ins and kernels see it
-	Programs    int   // compiled plug-ins in memory
+	Programs    int   // compiled plug-ins that are kept in memory
+	// ProgramBytes is what compiled plug-ins take, also those that are in memory
+	// only because an instance of them is open.
+	ProgramBytes int64
 }
 
 // New makes an engine.
@@ -52,33 +51,26 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	cfg = cfg.WithDefaults()
-	recent, err := simplelru.NewLRU[actor.Digest, *program](cfg.MaxPrograms, nil)
-	if err != nil {
-		return nil, fmt.Errorf("extism engine: %w", err)
-	}
 	e := &Engine{
-		cfg: cfg, log: cfg.Logger, compilers: make(chan struct{}, cfg.Compilers),
-		recent: recent, open: make(map[*compiled]struct{}),
+		cfg: cfg, log: cfg.Logger, compiler: cfg.Compiler,
+		programs: compile.NewPrograms[program](cfg.MaxPrograms, cfg.ProgramBytes, cfg.Logger),
+		open:     make(map[*compiled]struct{}),
 	}
 	e.pool.Max = int64(cfg.MaxInstances)
-	if cfg.CacheDir != "" {
-		e.cfg.CacheDir, err = filepath.Abs(cfg.CacheDir)
-		if err == nil {
-			err = os.MkdirAll(e.cfg.CacheDir, 0o700)
+	if e.compiler == nil {
+		var err error
+		if e.compiler, err = compile.New(compile.Config{Logger: e.log}); err != nil {
+			return nil, fmt.Errorf("extism engine: %w", err)
 		}
-		if err != nil {
-			e.log.Warn("compiled plug-ins are not cached on disk", "dir", cfg.CacheDir, "error", err)
-			e.cfg.CacheDir = ""
-		}
+		e.own = true
 	}
 	return e, nil
 }
 
 // Stats returns the engine's numbers.
 func (e *Engine) Stats() Stats {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return Stats{Instances: e.pool.Instances(), MemoryBytes: e.pool.Bytes(), Programs: e.recent.Len()}
+	programs, bytes := e.programs.Len()
+	return Stats{Instances: e.pool.Instances(), MemoryBytes: e.pool.Bytes(), Programs: programs, ProgramBytes: bytes}
 }
 
 // Close waits for the calls in flight until ctx ends, then frees every program.
@@ -96,7 +88,10 @@ func (e *Engine) Close(ctx context.Context) error {
 		errs = append(errs, c.close(ctx))
 	}
 	clear(e.open)
-	e.recent.Purge()
+	e.programs.Clear()
+	if e.own {
+		errs = append(errs, e.compiler.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -118,101 +113,53 @@ func (e *Engine) discard(c *compiled) {
 // plug-in at the same time, and goes on when they leave. One that has faults is
 // an [*actor.InvalidModuleError].
 func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(context.Context) ([]byte, error)) (engine.Program, error) {
-	if !e.gate.Enter() {
-		return nil, fmt.Errorf("load plug-in %s: %w", digest.Short(), actor.ErrStopping)
-	}
-	defer e.gate.Leave()
-	if p := e.cached(digest); p != nil {
+	p, err := e.programs.Load(ctx, &e.gate, digest, func(ctx context.Context) (*program, error) {
+		code, err := wasm(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m, faults := e.check(code, maxMemory)
+		if len(faults) > 0 {
+			return nil, &actor.InvalidModuleError{Faults: faults}
+		}
+		p, _, err := e.compile(ctx, digest, code, m)
+		if err != nil {
+			return nil, err
+		}
+		e.programs.Put(digest, p, p.bytes)
 		return p, nil
-	}
-	shared := context.WithoutCancel(ctx)
-	result := e.flight.DoChan(string(digest), func() (any, error) {
-		if !e.gate.Enter() {
-			return nil, actor.ErrStopping
-		}
-		defer e.gate.Leave()
-		if p := e.cached(digest); p != nil {
-			return p, nil
-		}
-		return e.load(shared, digest, wasm)
 	})
-	select {
-	case r := <-result:
-		if r.Err != nil {
-			return nil, fmt.Errorf("load plug-in %s: %w", digest.Short(), r.Err)
-		}
-		return r.Val.(*program), nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("load plug-in %s: %w", digest.Short(), confine.Ended(ctx))
-	}
-}
-
-func (e *Engine) load(ctx context.Context, digest actor.Digest, wasm func(context.Context) ([]byte, error)) (_ *program, err error) {
-	defer func() {
-		// This runs on singleflight's goroutine, where a panic would end the process.
-		if r := recover(); r != nil {
-			err = &panicError{what: "loading a plug-in", value: r, stack: debug.Stack()}
-		}
-	}()
-	code, err := wasm(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("load plug-in %s: %w", digest.Short(), err)
 	}
-	m, faults := e.check(code, maxMemory)
-	if len(faults) > 0 {
-		return nil, &actor.InvalidModuleError{Faults: faults}
-	}
-	p, err := e.compile(ctx, digest, code, m)
-	if err != nil {
-		return nil, err
-	}
-	e.keep(p)
 	return p, nil
 }
 
-func (e *Engine) cached(d actor.Digest) *program {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	p, _ := e.recent.Get(d)
-	return p
-}
-
-func (e *Engine) keep(p *program) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.recent.Add(p.digest, p)
-}
-
-// compile makes a program of a plug-in that has no faults. Beyond the number of
-// compilers it waits.
-func (e *Engine) compile(ctx context.Context, digest actor.Digest, wasm []byte, m *binary.Module) (*program, error) {
-	select {
-	case e.compilers <- struct{}{}:
-		defer func() { <-e.compilers }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+// compile makes a program of a plug-in that has no faults.
+func (e *Engine) compile(ctx context.Context, digest actor.Digest, wasm []byte, m *binary.Module) (*program, *compile.Loaded, error) {
 	code, err := prepare(wasm)
 	if err != nil {
-		return nil, err
+		return nil, nil, &compile.InvalidError{Problem: err.Error()}
 	}
-	c, err := newCompiled(ctx, code, e.cfg.CacheDir)
-	if err != nil && e.cfg.CacheDir != "" {
-		// The plug-in or the cache is at fault: without the cache it shows.
-		cacheErr := err
-		if c, err = newCompiled(ctx, code, ""); err == nil {
-			e.log.Warn("a plug-in could not be compiled through the disk cache; compiled without it",
-				"dir", e.cfg.CacheDir, "module", digest.Short(), "error", cacheErr)
-		}
-	}
+	var c *compiled
+	loaded, err := e.compiler.Load(ctx, compile.Module{Digest: digest, Target: compile.Plugin, Code: code}, func(ctx context.Context) (err error) {
+		c, err = newCompiled(ctx, code, e.compiler.Dir())
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	e.mu.Lock()
 	e.open[c] = struct{}{}
 	e.mu.Unlock()
-	return newProgram(e, digest, c, m), nil
+	p := newProgram(e, digest, c, m)
+	p.bytes = loaded.Bytes + decodedTimes*int64(len(code))
+	return p, loaded, nil
 }
+
+// decodedTimes is how many times the size of a module a runtime takes for it
+// decoded, besides its machine code.
+const decodedTimes = 3
 
 // prepare returns a plug-in as it is run.
 func prepare(wasm []byte) ([]byte, error) {
@@ -236,39 +183,23 @@ type compiled struct {
 	cache wazero.CompilationCache
 }
 
-// newCompiled compiles a plug-in. A panic of the compiler is an error about this
-// plug-in: it must not end a host that serves others.
-func newCompiled(ctx context.Context, code []byte, cacheDir string) (c *compiled, err error) {
-	c = &compiled{cache: wazero.NewCompilationCache()}
-	if cacheDir != "" {
-		if c.cache, err = wazero.NewCompilationCacheWithDir(cacheDir); err != nil {
-			return nil, err
-		}
+// newCompiled has the SDK load a plug-in that is compiled. A panic of it is an error
+// about this plug-in: it must not end a host that serves others.
+func newCompiled(ctx context.Context, code []byte, dir string) (c *compiled, err error) {
+	c = &compiled{}
+	if c.cache, err = wazero.NewCompilationCacheWithDir(dir); err != nil {
+		return nil, err
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = &panicError{what: "the compiler", value: r, stack: debug.Stack()}
+			err = &confine.PanicError{What: "loading compiled code", Value: r, Stack: debug.Stack()}
 		}
 		if err != nil {
 			err = errors.Join(err, c.close(context.WithoutCancel(ctx)))
 			c = nil
 		}
 	}()
-	c.plugin, err = sdk.NewCompiledPlugin(ctx,
-		sdk.Manifest{
-			Wasm: []sdk.Wasm{sdk.WasmData{Data: code, Name: "main"}},
-			// Nothing is granted. The functions that would use these are ours.
-			Config: map[string]string{}, AllowedHosts: []string{}, AllowedPaths: map[string]string{},
-			Memory: &sdk.ManifestMemory{MaxHttpResponseBytes: 0, MaxVarBytes: 0},
-		},
-		sdk.PluginConfig{
-			RuntimeConfig: wazero.NewRuntimeConfig().
-				WithCoreFeatures(api.CoreFeaturesV2).
-				WithCloseOnContextDone(true).
-				WithDebugInfoEnabled(false). // DWARF is a large decoder of hostile bytes
-				WithCompilationCache(c.cache),
-		},
-		hostFunctions())
+	c.plugin, err = compile.NewPlugin(ctx, code, c.cache, hostFunctions())
 	return c, err
 }
 
@@ -279,12 +210,3 @@ func (c *compiled) close(ctx context.Context) error {
 	}
 	return errors.Join(err, c.cache.Close(ctx))
 }
-
-// panicError is a bug of ours, of the SDK or of the runtime.
-type panicError struct {
-	what  string
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.what, e.value) }

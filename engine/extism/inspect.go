@@ -2,9 +2,7 @@ package extism
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/abi/manifest"
@@ -44,9 +42,9 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 	var f faults
 	switch {
 	case !inSection && !inExport:
-		f.add(FaultNoManifest, "has no manifest: export a function %s that outputs it, or give one with \"greenroom deploy --manifest FILE\" (docs/extism.md)", abi.ExportManifest)
+		f.Add(FaultNoManifest, "has no manifest: export a function %s that outputs it, or give one with \"greenroom deploy --manifest FILE\" (docs/extism.md)", abi.ExportManifest)
 	case !inSection && exp.Kind != binary.KindFunc:
-		f.add(FaultExportSignature, "exports %s as a %s; it must be a function that outputs the manifest", abi.ExportManifest, exp.Kind)
+		f.Add(FaultExportSignature, "exports %s as a %s; it must be a function that outputs the manifest", abi.ExportManifest, exp.Kind)
 	case !inSection:
 		checkSignature(m, abi.ExportManifest, exp, &f)
 	}
@@ -54,24 +52,50 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 		return nil, f, nil
 	}
 
-	p, err := e.compile(ctx, actor.DigestOf(wasm), wasm, m)
+	digest := actor.DigestOf(wasm)
+	p, loaded, err := e.compile(ctx, digest, wasm, m)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, nil, confine.Ended(ctx)
 		}
-		return nil, []actor.Fault{e.compileFault(err)}, nil
+		if f.AddCompile(err, e.log) {
+			return nil, f, nil
+		}
+		return nil, nil, err
 	}
+	if !inSection {
+		text = nil
+	}
+	spec, found, err := e.tryOut(ctx, p, m, text)
+	if err == nil && len(found) == 0 {
+		e.programs.Put(digest, p, p.bytes)
+		return spec, nil, nil
+	}
+	// Nothing is left of a plug-in that is refused, but for who had it before.
+	e.discard(p.compiled)
+	if loaded.New {
+		if rerr := loaded.Remove(); rerr != nil {
+			e.log.Warn("cannot remove the code of a plug-in that was refused", "module", digest.Short(), "error", rerr)
+		}
+	}
+	return nil, found, err
+}
+
+// tryOut starts an instance, asks it for its manifest unless text has it, and
+// checks that the plug-in is what that says.
+func (e *Engine) tryOut(ctx context.Context, p *program, m *binary.Module, text []byte) (*abi.Manifest, []actor.Fault, error) {
+	var f faults
 	i, err := p.instantiate(ctx, e.cfg.InspectMemory)
 	if err != nil {
-		if f.addStep(ctx, FaultStart, "does not start", e.cfg.InitTimeout, err) {
+		if f.AddStep(ctx, FaultStart, "does not start", e.cfg.InitTimeout, err) {
 			return nil, f, nil
 		}
 		return nil, nil, err
 	}
 	defer func() { _ = i.Close(ctx) }() // nothing is left to lose
-	if !inSection {
+	if text == nil {
 		if text, err = i.describe(ctx); err != nil {
-			if f.addStep(ctx, FaultManifest, "has no usable manifest", e.cfg.InspectTimeout, err) {
+			if f.AddStep(ctx, FaultManifest, "has no usable manifest", e.cfg.InspectTimeout, err) {
 				return nil, f, nil
 			}
 			return nil, nil, err
@@ -79,26 +103,13 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 	}
 	spec, wrong := manifest.Parse(text)
 	for _, w := range wrong {
-		f.add(w.Code, "the manifest: %s", w.Message)
+		f.Add(w.Code, "the manifest: %s", w.Message)
 	}
 	if len(f) == 0 {
 		checkMethods(m, spec, &f)
 		checkCapabilities(m, spec, &f)
 	}
-	if len(f) > 0 {
-		return nil, f, nil
-	}
-	e.keep(p)
-	return spec, nil, nil
-}
-
-func (e *Engine) compileFault(err error) actor.Fault {
-	var bug *panicError
-	if errors.As(err, &bug) {
-		e.log.Error("the Wasm compiler panicked", "error", err, "stack", string(bug.stack))
-		return actor.Fault{Code: FaultCompile, Message: "the compiler cannot handle this module; please report it with the module attached"}
-	}
-	return actor.Fault{Code: FaultCompile, Message: fmt.Sprintf("does not compile: %v", err)}
+	return spec, f, nil
 }
 
 // describe copies what the plug-in says of itself.
@@ -123,28 +134,4 @@ func (i *instance) describe(ctx context.Context) ([]byte, error) {
 		return nil, &actor.TrapError{Kind: actor.TrapProtocol, Message: (&memoryFault{"output_set", i.output.offset, i.output.length}).Error()}
 	}
 	return append([]byte(nil), data...), nil
-}
-
-// addStep adds what stopped a step, and reports false if it was not the plug-in.
-func (f *faults) addStep(ctx context.Context, code, what string, timeout fmt.Stringer, err error) bool {
-	var trap *actor.TrapError
-	var onPurpose *actor.GuestError
-	switch {
-	case ctx.Err() != nil:
-		return false
-	case errors.As(err, &trap):
-		message := trap.Message
-		if trap.Stack != "" && trap.Kind != actor.TrapStack {
-			lines := strings.Split(trap.Stack, "\n")
-			message += "; at " + strings.Join(lines[:min(3, len(lines))], " < ")
-		}
-		f.add(code, "%s: %s", what, message)
-	case errors.As(err, &onPurpose):
-		f.add(code, "%s: it failed: %s", what, onPurpose.Error())
-	case errors.Is(err, actor.ErrDeadline):
-		f.add(code, "%s: it did not return within %s; do no work while starting", what, timeout)
-	default:
-		return false
-	}
-	return true
 }

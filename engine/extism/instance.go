@@ -103,7 +103,7 @@ func (i *instance) start(ctx context.Context) error {
 // startFailure tells the faults of a start function from those of the module's
 // segments, which wazero reports as plain errors.
 func (i *instance) startFailure(ctx context.Context, err error) error {
-	var bug *panicError
+	var bug *confine.PanicError
 	var stopped *confine.Stop
 	if _, _, _, known := i.classify(err); known || ctx.Err() != nil || errors.As(err, &bug) || errors.As(err, &stopped) {
 		return i.failure(ctx, "start the plug-in", err)
@@ -131,7 +131,7 @@ func (i *instance) call(ctx context.Context, export string, input []byte, fuelLi
 func (i *instance) guarded(do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &panicError{what: "running a plug-in", value: r, stack: debug.Stack()}
+			err = &confine.PanicError{What: "running a plug-in", Value: r, Stack: debug.Stack()}
 		}
 	}()
 	return do()

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/internal/leaktest"
 )
 
@@ -26,6 +27,9 @@ func newEngine(tb testing.TB, cfg Config) *Engine {
 	if cfg.InspectTimeout == 0 {
 		cfg.InspectTimeout = 5 * time.Minute
 	}
+	if cfg.Compiler == nil {
+		cfg.Compiler = inProcess(tb, compile.Config{})
+	}
 	e, err := New(context.Background(), cfg)
 	if err != nil {
 		tb.Fatal(err)
@@ -39,6 +43,23 @@ func newEngine(tb testing.TB, cfg Config) *Engine {
 		}
 	})
 	return e
+}
+
+// inProcess makes a compiler for modules that the tests made themselves; those of
+// package compile, and of hostile modules, have a real one.
+func inProcess(tb testing.TB, cfg compile.Config) *compile.Compiler {
+	tb.Helper()
+	cfg.InProcess = true
+	c, err := compile.New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			tb.Errorf("close compiler: %v", err)
+		}
+	})
+	return c
 }
 
 func load(tb testing.TB, e *Engine, wasm []byte) engine.Program {

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/compile"
 )
 
 // The plug-ins of examples/extism-*, written with the PDKs of two languages.
@@ -34,7 +35,7 @@ func ledger(tb testing.TB) []byte {
 }
 
 func TestInspectPlugins(t *testing.T) {
-	e := newEngine(t, Config{CacheDir: t.TempDir()})
+	e := newEngine(t, Config{Compiler: inProcess(t, compile.Config{Dir: t.TempDir()})})
 	for _, tt := range []struct {
 		wasm    []byte
 		typ     string

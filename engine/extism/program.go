@@ -20,6 +20,7 @@ type program struct {
 	engine   *Engine
 	digest   actor.Digest
 	compiled *compiled
+	bytes    int64 // that it takes, about
 	// init is the export, under the name that rewire gave it, that starts the
 	// plug-in's language runtime; empty if there is none.
 	init string

@@ -132,7 +132,7 @@ func (i *instance) classify(err error) (kind actor.TrapKind, text, stack string,
 		return actor.TrapProtocol, "a function of Extism" + startedText, stack, true
 	case strings.HasPrefix(text, sdkFault):
 		return actor.TrapProtocol, "the plug-in used an address outside of Extism's memory", stack, true
-	case !errors.As(err, new(*panicError)) && !strings.HasSuffix(text, wazeroRecovered):
+	case !errors.As(err, new(*confine.PanicError)) && !strings.HasSuffix(text, wazeroRecovered):
 		// The SDK itself: its kernel does not work any more.
 		return actor.TrapProtocol, "the plug-in damaged Extism's own data: " + cleanText(head([]byte(text), 200)), stack, true
 	}
@@ -140,9 +140,9 @@ func (i *instance) classify(err error) (kind actor.TrapKind, text, stack string,
 }
 
 func goStack(err error) string {
-	var p *panicError
+	var p *confine.PanicError
 	if errors.As(err, &p) {
-		return string(p.stack)
+		return string(p.Stack)
 	}
 	return ""
 }

@@ -38,7 +38,7 @@ func checkCapabilities(m *binary.Module, spec *abi.Manifest, f *faults) {
 		for _, imp := range m.Imports {
 			for _, name := range c.imports {
 				if imp.Module == abi.HostModule && imp.Name == name {
-					f.add(FaultCapability, "imports \"%s.%s\", and no type of its manifest declares the capability %q: declare what it uses (actor.Capabilities in Go, capabilities in Rust), or take the call out", imp.Module, name, c.name)
+					f.Add(FaultCapability, "imports \"%s.%s\", and no type of its manifest declares the capability %q: declare what it uses (actor.Capabilities in Go, capabilities in Rust), or take the call out", imp.Module, name, c.name)
 				}
 			}
 		}

@@ -1,8 +1,6 @@
 package wasm
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,58 +10,39 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/binary"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/judge"
 	"github.com/greenroom-run/greenroom/engine/wasi"
 )
 
 // The codes of faults that this package finds; the manifest's own are those of
 // package manifest.
 const (
-	FaultNotWasm         = "not_wasm"
-	FaultMalformed       = "malformed"
-	FaultLimit           = "limit"
-	FaultUnknownImport   = "unknown_import"
-	FaultImportSignature = "import_signature"
+	FaultNotWasm         = judge.NotWasm
+	FaultMalformed       = judge.Malformed
+	FaultLimit           = judge.Limit
+	FaultUnknownImport   = judge.UnknownImport
+	FaultImportSignature = judge.ImportSignature
 	FaultNotReactor      = "not_reactor"
-	FaultMissingExport   = "missing_export"
-	FaultExportSignature = "export_signature"
-	FaultMemory          = "memory"
-	FaultCompile         = "compile"
-	FaultStart           = "start"
+	FaultMissingExport   = judge.MissingExport
+	FaultExportSignature = judge.ExportSignature
+	FaultMemory          = judge.Memory
+	FaultCompile         = judge.Compile
+	FaultStart           = judge.Start
 	FaultAlloc           = "alloc"
-	FaultManifest        = "manifest"
+	FaultManifest        = judge.Manifest
 	FaultWarm            = "warm"
 )
 
-// maxFaults bounds a list that a hostile module could make long.
-const maxFaults = 100
-
 // faults collects what is wrong with a module.
-type faults []actor.Fault
-
-func (f *faults) add(code, format string, args ...any) {
-	if len(*f) < maxFaults {
-		*f = append(*f, actor.Fault{Code: code, Message: fmt.Sprintf(format, args...)})
-	}
-}
+type faults = judge.Faults
 
 const reactorHint = "build it as a reactor: GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared (or tinygo build -target=wasip1 -buildmode=c-shared); \"greenroom build\" does so"
 
 // check judges a module by its outline alone: nothing of it is compiled or run.
 // The Module is nil if it cannot be read.
 func (e *Engine) check(wasm []byte, memoryLimit int64) (*binary.Module, []actor.Fault) {
-	var f faults
-	m, err := binary.Parse(wasm)
-	if err != nil {
-		code := FaultMalformed
-		var be *binary.Error
-		switch {
-		case binary.Guess(wasm) != "":
-			f.add(FaultNotWasm, "the file %s", binary.Guess(wasm))
-			return nil, f
-		case errors.As(err, &be) && be.Limit:
-			code = FaultLimit
-		}
-		f.add(code, "the module cannot be read: %v", err)
+	m, f := judge.Parse(wasm)
+	if m == nil {
 		return nil, f
 	}
 	checkImports(m, &f)
@@ -84,10 +63,10 @@ func checkImports(m *binary.Module, f *faults) {
 		name := imp.Module + "." + imp.Name
 		switch {
 		case imp.Module != abi.HostModule && imp.Module != abi.WASIModule:
-			f.add(FaultUnknownImport, "imports the %s %q: only %s and %s are provided%s", imp.Kind, name, abi.HostModule, abi.WASIModule, importHint(imp.Module))
+			f.Add(FaultUnknownImport, "imports the %s %q: only %s and %s are provided%s", imp.Kind, name, abi.HostModule, abi.WASIModule, importHint(imp.Module))
 			continue
 		case imp.Kind != binary.KindFunc:
-			f.add(FaultUnknownImport, "imports the %s %q: only functions can be imported", imp.Kind, name)
+			f.Add(FaultUnknownImport, "imports the %s %q: only functions can be imported", imp.Kind, name)
 			continue
 		}
 		want, ok := known[name]
@@ -96,9 +75,9 @@ func checkImports(m *binary.Module, f *faults) {
 			if imp.Module == abi.WASIModule {
 				hint = "it is not part of WASI preview 1"
 			}
-			f.add(FaultUnknownImport, "imports %q, which this host does not have: %s", name, hint)
+			f.Add(FaultUnknownImport, "imports %q, which this host does not have: %s", name, hint)
 		} else if !imp.Type.Equal(want) {
-			f.add(FaultImportSignature, "imports %q as %s; it is %s", name, imp.Type, want)
+			f.Add(FaultImportSignature, "imports %q as %s; it is %s", name, imp.Type, want)
 		}
 	}
 }
@@ -126,7 +105,7 @@ func checkExports(m *binary.Module, f *faults) {
 	_, command := m.Export("_start")
 	_, reactor := m.Export(exportInitialize)
 	if command && !reactor {
-		f.add(FaultNotReactor, "is a command (it exports _start and no _initialize), which runs once and ends; %s", reactorHint)
+		f.Add(FaultNotReactor, "is a command (it exports _start and no _initialize), which runs once and ends; %s", reactorHint)
 	}
 	i32, i64 := []binary.ValueType{binary.I32}, []binary.ValueType{binary.I64}
 	for _, want := range []struct {
@@ -143,23 +122,23 @@ func checkExports(m *binary.Module, f *faults) {
 		exp, ok := m.Export(want.name)
 		switch {
 		case !ok && want.need:
-			f.add(FaultMissingExport, "does not export %s %s: import the Greenroom SDK and register an actor type; for Go, %s", want.name, want.typ, reactorHint)
+			f.Add(FaultMissingExport, "does not export %s %s: import the Greenroom SDK and register an actor type; for Go, %s", want.name, want.typ, reactorHint)
 		case !ok:
 		case exp.Kind != binary.KindFunc:
-			f.add(FaultExportSignature, "exports %s as a %s; it must be a function %s", want.name, exp.Kind, want.typ)
+			f.Add(FaultExportSignature, "exports %s as a %s; it must be a function %s", want.name, exp.Kind, want.typ)
 		default:
 			if got, ok := m.FuncType(exp.Index); !ok {
-				f.add(FaultMalformed, "exports %s as the function %d, which does not exist", want.name, exp.Index)
+				f.Add(FaultMalformed, "exports %s as the function %d, which does not exist", want.name, exp.Index)
 			} else if !got.Equal(want.typ) {
-				f.add(FaultExportSignature, "exports %s as %s; it must be %s", want.name, got, want.typ)
+				f.Add(FaultExportSignature, "exports %s as %s; it must be %s", want.name, got, want.typ)
 			}
 		}
 	}
 	switch exp, ok := m.Export(abi.ExportMemory); {
 	case !ok:
-		f.add(FaultMissingExport, "does not export its memory as %q: linkers do so by default; remove flags such as --no-export-memory or --import-memory", abi.ExportMemory)
+		f.Add(FaultMissingExport, "does not export its memory as %q: linkers do so by default; remove flags such as --no-export-memory or --import-memory", abi.ExportMemory)
 	case exp.Kind != binary.KindMemory:
-		f.add(FaultExportSignature, "exports %q as a %s; it must be the memory", abi.ExportMemory, exp.Kind)
+		f.Add(FaultExportSignature, "exports %q as a %s; it must be the memory", abi.ExportMemory, exp.Kind)
 	}
 }
 
@@ -167,15 +146,15 @@ func checkMemory(m *binary.Module, limit int64, f *faults) {
 	if len(m.Memories) == 0 {
 		imported := slices.ContainsFunc(m.Imports, func(i binary.Import) bool { return i.Kind == binary.KindMemory })
 		if !imported { // an imported one has its own fault
-			f.add(FaultMemory, "has no memory: export one as %q", abi.ExportMemory)
+			f.Add(FaultMemory, "has no memory: export one as %q", abi.ExportMemory)
 		}
 		return
 	}
 	pages := int64(m.Memories[0].Min)
 	if pages > maxPages || m.Memories[0].Max > maxPages {
-		f.add(FaultMemory, "declares a memory of more than %d pages (4 GiB)", maxPages)
+		f.Add(FaultMemory, "declares a memory of more than %d pages (4 GiB)", maxPages)
 	} else if pages*confine.PageSize > limit {
-		f.add(FaultMemory, "needs %d bytes of memory to start; the limit is %d: lower the stack size and the static data (for Rust, -C link-arg=-zstack-size=65536), or raise the host's limit", pages*confine.PageSize, limit)
+		f.Add(FaultMemory, "needs %d bytes of memory to start; the limit is %d: lower the stack size and the static data (for Rust, -C link-arg=-zstack-size=65536), or raise the host's limit", pages*confine.PageSize, limit)
 	}
 }
 

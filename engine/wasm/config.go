@@ -3,22 +3,25 @@ package wasm
 import (
 	"fmt"
 	"log/slog"
-	"runtime"
 	"time"
+
+	"github.com/greenroom-run/greenroom/engine/compile"
 )
 
 // Config configures an [Engine]. The zero value is usable.
 type Config struct {
-	// CacheDir is a folder for compiled code, made if needed. It must be
-	// writable by this user alone: what is in it is executed. Empty means no
-	// disk cache. Several processes may share it.
-	CacheDir string
-	// Logger gets warnings about the cache, and panics of host functions.
+	// Compiler makes and keeps compiled code. The engines of a host share one.
+	// Defaults to one of its own, which keeps it in a temporary folder.
+	Compiler *compile.Compiler
+	// Logger gets warnings about compiled code, and panics of host functions.
 	// Defaults to discarding.
 	Logger *slog.Logger
 	// MaxPrograms bounds the compiled modules that are kept in memory without
 	// anybody using them. Defaults to 256.
 	MaxPrograms int
+	// ProgramBytes bounds what those take, in bytes, with their machine code. The
+	// one used last stays even beyond it. Defaults to 256 MiB.
+	ProgramBytes int64
 	// MaxInstances bounds the instances; one more is actor.ErrOverloaded.
 	// Defaults to 500,000: 32 TiB of the 128 TiB of addresses that a process has,
 	// at the default limit of 64 MiB each.
@@ -32,9 +35,6 @@ type Config struct {
 	// InspectTimeout bounds each step of an inspection that runs the guest.
 	// Defaults to 5 s.
 	InspectTimeout time.Duration
-	// Compilers bounds the compilations that run at the same time. Defaults to
-	// the number of processors.
-	Compilers int
 	// AllowInterpreter permits running where wazero has no compiler, about a
 	// hundred times slower. Defaults to false: [New] fails there.
 	AllowInterpreter bool
@@ -48,6 +48,9 @@ func (c Config) WithDefaults() Config {
 	if c.MaxPrograms == 0 {
 		c.MaxPrograms = 256
 	}
+	if c.ProgramBytes == 0 {
+		c.ProgramBytes = 256 << 20
+	}
 	if c.MaxInstances == 0 {
 		c.MaxInstances = 500_000
 	}
@@ -59,9 +62,6 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.InspectTimeout == 0 {
 		c.InspectTimeout = 5 * time.Second
-	}
-	if c.Compilers == 0 {
-		c.Compilers = runtime.GOMAXPROCS(0)
 	}
 	return c
 }
@@ -76,7 +76,7 @@ func (c Config) validate() error {
 		{"InitTimeout", int64(c.InitTimeout)},
 		{"InspectMemory", c.InspectMemory},
 		{"InspectTimeout", int64(c.InspectTimeout)},
-		{"Compilers", int64(c.Compilers)},
+		{"ProgramBytes", c.ProgramBytes},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("wasm config: %s is negative; give a positive value, or 0 for the default", f.name)

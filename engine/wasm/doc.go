@@ -14,10 +14,10 @@
 //
 // What is stored and downloaded is the module as it was uploaded; what is
 // compiled is its metered form. A program is compiled once whoever asks, and
-// stays in memory while the cache or anybody holds it; compiled code is also kept
-// on disk ([Config.CacheDir]), by the hash of the metered bytes, so that another
-// version of the meter finds nothing there. The disk cache is only for speed:
-// damaged or unwritable, it is emptied or left alone, and the host goes on.
+// stays in memory while anybody has it, or as one of those used last. Package compile
+// has a process of its own compile it and keeps the code, by the hash of the metered
+// bytes, so that another version of the meter finds nothing there; this package only
+// loads it.
 //
 // # Fuel
 //

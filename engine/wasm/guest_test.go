@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 )
 
@@ -52,7 +53,7 @@ const (
 
 func guestEngine(tb testing.TB) *Engine {
 	tb.Helper()
-	return newEngine(tb, Config{CacheDir: compiledGuests})
+	return newEngine(tb, Config{Compiler: inProcess(tb, compile.Config{Dir: compiledGuests})})
 }
 
 func call(id, method, payload string) *abi.Turn {

@@ -2,10 +2,8 @@ package wasm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -39,33 +37,36 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 	if len(found) > 0 {
 		return nil, found, nil
 	}
-	p, err := e.compile(ctx, actor.DigestOf(wasm), outline)
+	digest := actor.DigestOf(wasm)
+	p, loaded, err := e.compile(ctx, digest, outline)
 	if err != nil {
+		var f faults
 		if ctx.Err() != nil {
 			return nil, nil, confine.Ended(ctx)
 		}
-		return nil, []actor.Fault{e.compileFault(err)}, nil
+		if f.AddCompile(err, e.log) {
+			return nil, f, nil
+		}
+		return nil, nil, err
 	}
 	m, found, err := e.tryOut(ctx, p)
 	if err == nil && len(found) == 0 {
 		var f faults
-		if checkCapabilities(outline, m, &f); len(f) > 0 {
-			return nil, f, nil
-		}
+		checkCapabilities(outline, m, &f)
+		found = f
 	}
 	if err == nil && len(found) == 0 {
-		e.programs.put(p)
+		e.programs.Put(digest, p, p.bytes)
+		return m, nil, nil
 	}
-	return m, found, err
-}
-
-func (e *Engine) compileFault(err error) actor.Fault {
-	var bug *panicError
-	if errors.As(err, &bug) {
-		e.log.Error("the Wasm compiler panicked", "error", err, "stack", string(bug.stack))
-		return actor.Fault{Code: FaultCompile, Message: "the compiler cannot handle this module; please report it with the module attached"}
+	// Nothing is left of a module that is refused, but for who had it before.
+	p.discard()
+	if loaded.New {
+		if rerr := loaded.Remove(); rerr != nil {
+			e.log.Warn("cannot remove the code of a module that was refused", "module", digest.Short(), "error", rerr)
+		}
 	}
-	return actor.Fault{Code: FaultCompile, Message: fmt.Sprintf("does not compile: %v", err)}
+	return nil, found, err
 }
 
 // tryOut starts an instance, allocates in it, and reads its manifest.
@@ -73,7 +74,7 @@ func (e *Engine) tryOut(ctx context.Context, p *program) (*abi.Manifest, []actor
 	var f faults
 	i, err := p.instantiate(ctx, e.cfg.InspectMemory)
 	if err != nil {
-		if f.addStep(ctx, FaultStart, "does not start", e.cfg.InitTimeout, err) {
+		if f.AddStep(ctx, FaultStart, "does not start", e.cfg.InitTimeout, err) {
 			return nil, f, nil
 		}
 		return nil, nil, err
@@ -96,7 +97,7 @@ func (e *Engine) tryOut(ctx context.Context, p *program) (*abi.Manifest, []actor
 	}
 	for _, s := range steps {
 		if err := i.limited(ctx, e.cfg.InspectTimeout, s.run); err != nil {
-			if f.addStep(ctx, s.code, s.what, e.cfg.InspectTimeout, err) {
+			if f.AddStep(ctx, s.code, s.what, e.cfg.InspectTimeout, err) {
 				return nil, f, nil
 			}
 			return nil, nil, err
@@ -104,7 +105,7 @@ func (e *Engine) tryOut(ctx context.Context, p *program) (*abi.Manifest, []actor
 	}
 	m, wrong := manifest.Parse(text)
 	for _, w := range wrong {
-		f.add(w.Code, "the manifest: %s", w.Message)
+		f.Add(w.Code, "the manifest: %s", w.Message)
 	}
 	if len(f) > 0 {
 		return nil, f, nil
@@ -118,36 +119,13 @@ func (i *instance) limited(ctx context.Context, timeout time.Duration, step func
 	defer cancel()
 	defer func() {
 		if r := recover(); r != nil {
-			err = &panicError{what: "inspecting a module", value: r, stack: debug.Stack()}
+			err = &confine.PanicError{What: "inspecting a module", Value: r, Stack: debug.Stack()}
 		}
 	}()
 	i.out.begin(nil, false)
 	defer i.out.end()
 	i.refuel(ctx, 0)
 	return step(&guestContext{ctx, i})
-}
-
-// addStep adds what stopped a step, and reports false if it was not the guest.
-func (f *faults) addStep(ctx context.Context, code, what string, timeout time.Duration, err error) bool {
-	var trap *actor.TrapError
-	var fuel *actor.FuelError
-	switch {
-	case ctx.Err() != nil:
-		return false
-	case errors.As(err, &fuel):
-		f.add(code, "%s: it used more than %d units of fuel; do less there", what, fuel.Limit)
-	case errors.As(err, &trap):
-		message := trap.Message
-		if trap.Stack != "" && trap.Kind != actor.TrapStack {
-			message += "; at " + strings.Join(strings.SplitN(trap.Stack, "\n", 4)[:min(3, strings.Count(trap.Stack, "\n")+1)], " < ")
-		}
-		f.add(code, "%s: %s", what, message)
-	case errors.Is(err, actor.ErrDeadline):
-		f.add(code, "%s: it did not return within %s; do no work while starting", what, timeout)
-	default:
-		return false
-	}
-	return true
 }
 
 // manifest copies what the guest says of itself.

@@ -314,20 +314,20 @@ func (i *instance) startFailure(ctx context.Context, what string, err error) err
 func (i *instance) guardedInstantiate(ctx context.Context) (mod api.Module, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &panicError{what: "instantiating", value: r, stack: debug.Stack()}
+			err = &confine.PanicError{What: "instantiating", Value: r, Stack: debug.Stack()}
 		}
 	}()
 	cfg := wazero.NewModuleConfig().
 		WithName("").        // anonymous: any number of one module
 		WithStartFunctions() // _initialize is called apart, to tell its faults
-	return i.program.runtime.InstantiateModule(ctx, i.program.compiled, cfg)
+	return i.program.engine.runtime.InstantiateModule(ctx, i.program.compiled, cfg)
 }
 
 // call calls into the guest. A panic that wazero lets through is an error.
 func (i *instance) call(ctx context.Context, fn api.Function, stack []uint64) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &panicError{what: "running a guest", value: r, stack: debug.Stack()}
+			err = &confine.PanicError{What: "running a guest", Value: r, Stack: debug.Stack()}
 		}
 	}()
 	return fn.CallWithStack(ctx, stack)

@@ -82,14 +82,14 @@ func ownDoing(err error) bool {
 // laying out the module.
 func isStartTrap(err error) bool {
 	var exit *guestExit
-	var bug *panicError
+	var bug *confine.PanicError
 	return ownDoing(err) || errors.As(err, &exit) || errors.As(err, &bug)
 }
 
 func goStack(err error) string {
-	var p *panicError
+	var p *confine.PanicError
 	if errors.As(err, &p) {
-		return string(p.stack)
+		return string(p.Stack)
 	}
 	return ""
 }

@@ -24,7 +24,7 @@ type ban struct {
 var bans = []ban{
 	{
 		from:   []string{"..."},
-		except: []string{"engine/wasm/...", "engine/extism/...", "bench/internal/metering"},
+		except: []string{"engine/wasm/...", "engine/extism/...", "engine/compile", "bench/internal/metering"},
 		to:     []string{"github.com/tetratelabs/wazero/...", "github.com/extism/..."},
 		why:    "only the engines know how Wasm is run; everything else goes through engine.Engine",
 	},

@@ -23,6 +23,15 @@ type Config struct {
 	// CacheDir keeps compiled modules. It may be deleted at any time. Defaults to
 	// DataDir/cache; with StoreURL, to no cache on disk.
 	CacheDir string
+	// CacheBytes bounds the folder, ProgramMemory what compiled modules take in
+	// memory, of guests and of plug-ins each. Default to 1 GiB and 256 MiB.
+	CacheBytes    int64
+	ProgramMemory int64
+	// Compilers bounds the processes that compile modules, CompileMemory and
+	// CompileTime what each of them may take. Default to 1, 512 MiB and 45 s.
+	Compilers     int
+	CompileMemory int64
+	CompileTime   time.Duration
 
 	// Server is the API: where it listens and who may call. The node fills in
 	// Host, Modules, Actors, Check, Metrics, Gauges and Logger.

@@ -3,13 +3,13 @@ package node
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/extism"
 	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/modules"
@@ -18,8 +18,9 @@ import (
 // engines are the engines of a host. What a module imports says which one it is
 // for, so nothing about it has to be stored. It is safe for concurrent use.
 type engines struct {
-	native *wasm.Engine
-	extism *extism.Engine
+	compiler *compile.Compiler // of both
+	native   *wasm.Engine
+	extism   *extism.Engine
 	// plugins remembers which modules are plug-ins, by digest, so that a program
 	// that is in memory needs no bytes.
 	plugins *lru.Cache[actor.Digest, bool]
@@ -33,20 +34,27 @@ var (
 // remembered is far above the number of modules that serve at a time.
 const remembered = 4096
 
-func newEngines(ctx context.Context, cacheDir string, logger *slog.Logger) (*engines, error) {
+func newEngines(ctx context.Context, cfg Config, deployed func(actor.Digest) bool) (*engines, error) {
 	plugins, err := lru.New[actor.Digest, bool](remembered)
 	if err != nil {
 		return nil, err
 	}
-	native, err := wasm.New(ctx, wasm.Config{CacheDir: cacheDir, Logger: logger})
+	compiler, err := compile.New(compile.Config{
+		Dir: cfg.CacheDir, CacheBytes: cfg.CacheBytes, Deployed: deployed,
+		Processes: cfg.Compilers, Memory: cfg.CompileMemory, Time: cfg.CompileTime, Logger: cfg.Logger,
+	})
 	if err != nil {
 		return nil, err
 	}
-	e, err := extism.New(ctx, extism.Config{CacheDir: cacheDir, Logger: logger})
+	native, err := wasm.New(ctx, wasm.Config{Compiler: compiler, ProgramBytes: cfg.ProgramMemory, Logger: cfg.Logger})
 	if err != nil {
-		return nil, errors.Join(err, native.Close(ctx))
+		return nil, errors.Join(err, compiler.Close())
 	}
-	return &engines{native: native, extism: e, plugins: plugins}, nil
+	e, err := extism.New(ctx, extism.Config{Compiler: compiler, ProgramBytes: cfg.ProgramMemory, Logger: cfg.Logger})
+	if err != nil {
+		return nil, errors.Join(err, native.Close(ctx), compiler.Close())
+	}
+	return &engines{compiler: compiler, native: native, extism: e, plugins: plugins}, nil
 }
 
 // Load implements [engine.Engine].
@@ -85,7 +93,7 @@ func (e *engines) GuestMemory() int64 {
 	return e.native.Stats().MemoryBytes + e.extism.Stats().MemoryBytes
 }
 
-// Close closes both engines; see theirs.
+// Close ends what is being compiled and closes both engines; see theirs.
 func (e *engines) Close(ctx context.Context) error {
-	return errors.Join(e.native.Close(ctx), e.extism.Close(ctx))
+	return errors.Join(e.compiler.Close(), e.native.Close(ctx), e.extism.Close(ctx))
 }

@@ -45,7 +45,9 @@ func start(t *testing.T, cfg node.Config) *running {
 	if cfg.Limits.TurnDeadline == 0 {
 		cfg.Limits.TurnDeadline = patience
 	}
-	cfg.CacheDir = cacheDir(t)
+	if cfg.CacheDir == "" {
+		cfg.CacheDir = cacheDir(t)
+	}
 	cfg.Server.Addr = "127.0.0.1:0"
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(&testWriter{t: t}, &slog.HandlerOptions{Level: slog.LevelWarn}))

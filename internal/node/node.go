@@ -68,13 +68,14 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.onStop("store", func(context.Context) error { return st.Close() })
 
-	engine, err := newEngines(ctx, n.cfg.CacheDir, n.cfg.Logger)
+	var mods *modules.Service // serves nothing, and nothing is compiled, before it is there
+	engine, err := newEngines(ctx, n.cfg, func(d actor.Digest) bool { return mods.Serves(d) })
 	if err != nil {
 		return err
 	}
 	n.onStop("engine", engine.Close)
 
-	mods, err := modules.New(modules.Config{
+	mods, err = modules.New(modules.Config{
 		Store: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes,
 		Prepare: func(ctx context.Context, app string, d actor.Digest) error {
 			_, err := engine.Load(ctx, d, func(ctx context.Context) ([]byte, error) { return st.ModuleBytes(ctx, app, d) })

@@ -50,16 +50,22 @@ func (b *Builder) ImportMemory(module, name string) {
 // Func defines a function with i32 locals, exports it if it has a name, and
 // returns its index. The body needs no end.
 func (b *Builder) Func(export string, params, results []byte, locals uint32, body ...byte) uint32 {
-	index := b.imported + b.funcs.add(U32(b.Type(params, results))...)
+	index := b.FuncOf(b.Type(params, results), locals, body...)
+	if export != "" {
+		b.Export(export, 0, index)
+	}
+	return index
+}
+
+// FuncOf defines a function of a type that there is, like Func.
+func (b *Builder) FuncOf(typ, locals uint32, body ...byte) uint32 {
+	index := b.imported + b.funcs.add(U32(typ)...)
 	code := []byte{0}
 	if locals > 0 {
 		code = append(append([]byte{1}, U32(locals)...), I32)
 	}
 	code = append(append(code, body...), 0x0b)
 	b.codes.add(bytes(code)...)
-	if export != "" {
-		b.Export(export, 0, index)
-	}
 	return index
 }
 

@@ -1,0 +1,420 @@
+package compile
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
+	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
+)
+
+func newCompiler(tb testing.TB, cfg Config) *Compiler {
+	tb.Helper()
+	if cfg.Time == 0 {
+		cfg.Time = 10 * time.Minute // whatever else the machine does
+	}
+	c, err := New(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return c
+}
+
+func module(target Target, code []byte) Module {
+	return Module{Digest: actor.DigestOf(code), Target: target, Code: code}
+}
+
+// answer is a module with a function that returns a constant.
+func answer(n int32) []byte {
+	b := &Builder{}
+	b.Func("answer", nil, []byte{I32}, 0, Code(I32Const(n))...)
+	return b.Bytes()
+}
+
+// loader loads modules as an engine does, in a runtime of its own.
+type loader struct {
+	tb       testing.TB
+	compiler *Compiler
+	calls    int
+}
+
+func (l *loader) load(ctx context.Context, m Module) (*Loaded, error) {
+	return l.compiler.Load(ctx, m, func(ctx context.Context) error {
+		l.calls++
+		cache, err := wazero.NewCompilationCacheWithDir(l.compiler.Dir())
+		if err != nil {
+			return err
+		}
+		defer cache.Close(ctx)
+		if m.Target == Plugin {
+			p, err := NewPlugin(ctx, m.Code, cache, nil)
+			if err == nil {
+				err = p.Close(ctx)
+			}
+			return err
+		}
+		rt := wazero.NewRuntimeWithConfig(ctx, m.Target.RuntimeConfig(cache))
+		defer rt.Close(ctx)
+		compiled, err := rt.CompileModule(ctx, m.Code)
+		if err != nil {
+			return err
+		}
+		mod, err := rt.InstantiateModule(context.Background(), compiled, wazero.NewModuleConfig())
+		if err != nil {
+			return err
+		}
+		if f := mod.ExportedFunction("answer"); f != nil {
+			_, err = f.Call(context.Background())
+		}
+		return err
+	})
+}
+
+func (l *loader) must(m Module) *Loaded {
+	l.tb.Helper()
+	loaded, err := l.load(context.Background(), m)
+	if err != nil {
+		l.tb.Fatal(err)
+	}
+	return loaded
+}
+
+// A runtime that is given the context of Loading takes code from its cache and
+// compiles nothing: the whole package rests on it.
+func TestLoadingNeverCompiles(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	for _, target := range []Target{Native, Plugin} {
+		for _, cached := range []bool{false, true} {
+			cache, err := wazero.NewCompilationCacheWithDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if target == Native {
+				rt := wazero.NewRuntimeWithConfig(ctx, target.RuntimeConfig(cache))
+				_, err = rt.CompileModule(Loading(ctx), answer(1))
+				rt.Close(ctx)
+			} else {
+				_, err = NewPlugin(Loading(ctx), answer(1), cache, nil)
+			}
+			cache.Close(ctx)
+			switch {
+			case cached && err != nil:
+				t.Errorf("%s, in the cache: %v", target, err)
+			case !cached && !errors.Is(err, errNotCompiled):
+				t.Errorf("%s, not in the cache: %v", target, err)
+			}
+			if err := compileInto(ctx, target, answer(1), dir, 1<<30, 1<<30); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestCompileInAChild(t *testing.T) {
+	for _, target := range []Target{Native, Plugin} {
+		c := newCompiler(t, Config{Dir: t.TempDir()})
+		l := &loader{tb: t, compiler: c}
+		first := l.must(module(target, answer(1)))
+		again := l.must(module(target, answer(1)))
+		if !first.New || again.New || first.Bytes == 0 || again.Bytes != first.Bytes || l.calls != 2 {
+			t.Errorf("%s: %+v, then %+v, opened %d times", target, first, again, l.calls)
+		}
+		nothingLeft(t, c)
+	}
+}
+
+// nothingLeft checks that no child has left a folder.
+func nothingLeft(t *testing.T, c *Compiler) {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(c.Dir(), scratchPrefix+"*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestInvalidModule(t *testing.T) {
+	c := newCompiler(t, Config{})
+	l := &loader{tb: t, compiler: c}
+	b := &Builder{}
+	b.Func("answer", nil, []byte{I32}, 0) // returns nothing
+	_, err := l.load(context.Background(), module(Native, b.Bytes()))
+	var invalid *InvalidError
+	if !errors.As(err, &invalid) || l.calls != 0 {
+		t.Errorf("got %v, opened %d times", err, l.calls)
+	}
+	if present, err := files(c.Dir()); len(present) != 0 || err != nil {
+		t.Errorf("left %v, %v", present, err)
+	}
+	nothingLeft(t, c)
+}
+
+func TestCallerGoneEndsTheCompilation(t *testing.T) {
+	c := newCompiler(t, Config{})
+	ctx, cancel := context.WithCancel(context.Background())
+	started := make(chan struct{})
+	go func() {
+		<-started
+		cancel()
+	}()
+	close(started)
+	_, err := (&loader{tb: t, compiler: c}).load(ctx, module(Native, slow()))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	nothingLeft(t, c)
+}
+
+func TestCloseEndsTheCompilation(t *testing.T) {
+	c := newCompiler(t, Config{})
+	result := make(chan error, 1)
+	go func() {
+		_, err := (&loader{tb: t, compiler: c}).load(context.Background(), module(Native, slow()))
+		result <- err
+	}()
+	for { // until the child has its folder
+		if left, _ := filepath.Glob(filepath.Join(c.Dir(), scratchPrefix+"*")); len(left) > 0 {
+			break
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-result; !errors.Is(err, actor.ErrStopping) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// slow is a module that takes hours to compile: package binary would refuse it.
+func slow() []byte {
+	b := &Builder{}
+	var body []byte
+	for range 200_000 {
+		body = append(body, 0x03, 0x40) // loop
+	}
+	body = append(body, bytes.Repeat([]byte{0x0b}, 200_000)...)
+	b.Func("answer", nil, nil, 3, body...)
+	return b.Bytes()
+}
+
+func TestTimeLimit(t *testing.T) {
+	c := newCompiler(t, Config{Time: time.Millisecond})
+	_, err := (&loader{tb: t, compiler: c}).load(context.Background(), module(Native, slow()))
+	var limit *LimitError
+	if !errors.As(err, &limit) || limit.Limit != LimitTime {
+		t.Errorf("got %v", err)
+	}
+	nothingLeft(t, c)
+}
+
+func TestDamagedCacheIsMadeAnew(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, file string){
+		"file gone": func(t *testing.T, file string) { remove(t, file) },
+		"file cut":  func(t *testing.T, file string) { write(t, file, []byte("WAZEVO")) },
+		"noise":     func(t *testing.T, file string) { write(t, file, bytes.Repeat([]byte("noise"), 100)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &loader{tb: t, compiler: newCompiler(t, Config{InProcess: true})}
+			l.must(module(Native, answer(1)))
+			present, err := files(l.compiler.Dir())
+			if err != nil || len(present) != 1 {
+				t.Fatal(present, err)
+			}
+			damage(t, filepath.Join(l.compiler.Dir(), present[0].path))
+			if again := l.must(module(Native, answer(1))); !again.New {
+				t.Error("what was damaged was not compiled again")
+			}
+			if again := l.must(module(Native, answer(1))); again.New {
+				t.Error("it was compiled a third time")
+			}
+		})
+	}
+}
+
+func remove(t *testing.T, file string) {
+	t.Helper()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, file string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The cache keeps its bound, what was used last, and what is deployed.
+func TestCacheIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	l := &loader{tb: t, compiler: newCompiler(t, Config{Dir: dir, InProcess: true})}
+	one := l.must(module(Native, answer(0))).Bytes
+	deployed := actor.DigestOf(answer(1))
+	var log bytes.Buffer
+	l.compiler = newCompiler(t, Config{
+		Dir: dir, InProcess: true, CacheBytes: 3*one + one/2, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Deployed: func(d actor.Digest) bool { return d == deployed },
+	})
+	for n := range int32(3) { // 0 is used least recently, and 1 is deployed
+		l.must(module(Native, answer(n)))
+		age(t, l.compiler, module(Native, answer(n)), 10-int(n))
+	}
+	l.must(module(Native, answer(3)))
+	for n, there := range []bool{false, true, true, true} {
+		if _, ok := l.compiler.cache.use(keyOf(Native, answer(int32(n)))); ok != there {
+			t.Errorf("module %d is there: %t", n, ok)
+		}
+	}
+	if present, err := files(dir); err != nil || len(present) != 3 {
+		t.Errorf("the folder has %v, %v", present, err)
+	}
+	if log.Len() > 0 {
+		t.Errorf("logged %s", &log)
+	}
+	l.compiler.cache.most = one / 2
+	l.must(module(Native, answer(4)))
+	if present, err := files(dir); err != nil || len(present) != 2 { // the deployed one and the new one
+		t.Errorf("the folder has %v, %v", present, err)
+	}
+	if n := bytes.Count(log.Bytes(), []byte("more than the cache of compiled modules may have")); n != 1 {
+		t.Errorf("said so %d times: %s", n, &log)
+	}
+}
+
+// age makes the last use of a module so many minutes old.
+func age(t *testing.T, c *Compiler, m Module, minutes int) {
+	t.Helper()
+	at := time.Now().Add(-time.Duration(minutes) * time.Minute)
+	if err := os.Chtimes(c.cache.path(keyOf(m.Target, m.Code)), at, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Files that no entry names go, as those of another version of the program.
+func TestCacheForgetsWhatIsUnknown(t *testing.T) {
+	dir := t.TempDir()
+	old := filepath.Join(dir, codePrefix+"v0.0.1-amd64-linux")
+	if err := os.MkdirAll(old, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(old, "abc"), []byte("old"))
+	write(t, filepath.Join(old, "new"), []byte("of another process"))
+	if err := os.Chtimes(filepath.Join(old, "abc"), time.Time{}, time.Now().Add(-2*stale)); err != nil {
+		t.Fatal(err)
+	}
+	l := &loader{tb: t, compiler: newCompiler(t, Config{Dir: dir, InProcess: true})}
+	l.must(module(Native, answer(1)))
+	if _, err := os.Stat(filepath.Join(old, "new")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(old, "abc")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An owner that asks for much holds another one up by one compilation, and nobody
+// holds up the server.
+func TestOwnersTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(1)
+		ctx := t.Context()
+		if err := q.acquire(ctx, "first"); err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		done := make(chan struct{})
+		for _, owner := range []string{"busy", "busy", "busy", "other", "gone", ""} {
+			go func() {
+				ctx, cancel := context.WithCancel(ctx)
+				defer cancel()
+				if owner == "gone" {
+					go cancel()
+				}
+				if q.acquire(ctx, owner) == nil {
+					order = append(order, owner)
+					q.release()
+				}
+				done <- struct{}{}
+			}()
+			synctest.Wait()
+		}
+		<-done // the one that is gone
+		q.release()
+		for range 5 {
+			<-done
+		}
+		want := []string{"", "busy", "other", "busy", "busy"}
+		for n := range want {
+			if order[n] != want[n] {
+				t.Fatalf("got %q, want %q", order, want)
+			}
+		}
+		if q.free != 1 || len(q.turns) != 0 || len(q.waiting) != 0 {
+			t.Errorf("left %+v", q)
+		}
+	})
+}
+
+func TestOwner(t *testing.T) {
+	if got := engine.OwnerOf(engine.WithOwner(t.Context(), "shop")); got != "shop" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The end of its input is the end of a child, whoever closes it.
+func TestChildEndsWithItsParent(t *testing.T) {
+	self, err := executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := slow()
+	line, err := json.Marshal(request{Target: Native, Dir: t.TempDir(), Bytes: len(code), Memory: 1 << 30, Decode: 1 << 30, Code: 1 << 30, Time: time.Hour, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, lifeline, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Cmd{Path: self, Args: []string{childName, childProtocol}, Stdin: in}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	if _, err := lifeline.Write(append(append(line, '\n'), code...)); err != nil {
+		t.Error(err)
+	}
+	lifeline.Close()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitAbandoned {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"CacheBytes": {CacheBytes: -1}, "Processes": {Processes: -1}, "Memory": {Memory: 1}, "Time": {Time: -1},
+	} {
+		if _, err := New(cfg); err == nil || !bytes.Contains([]byte(err.Error()), []byte(name)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package compile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
+)
+
+// Config configures a [Compiler]. The zero value is usable.
+type Config struct {
+	// Dir is the folder of compiled code, made if needed. It must be writable by
+	// this user alone: what is in it is executed. Several processes may share it.
+	// Defaults to a folder of this process alone, which Close removes.
+	Dir string
+	// CacheBytes bounds the code in Dir. What is deployed stays even beyond it.
+	// Defaults to 1 GiB.
+	CacheBytes int64
+	// Processes bounds the compilations that run at the same time. Defaults to 1:
+	// a compilation has half of the processors, and may take Memory.
+	Processes int
+	// Memory bounds what one compilation takes, in bytes. Defaults to 512 MiB,
+	// which is enough for 10 MB of standard Go.
+	Memory int64
+	// Time bounds one compilation, without its wait for others. Defaults to 45 s.
+	Time time.Duration
+	// Deployed says that a module serves: its code is not taken out of the cache.
+	// It is called concurrently. Defaults to none.
+	Deployed func(actor.Digest) bool
+	// InProcess compiles in this process, without bounds and without an end. It is
+	// for modules that are trusted, in tests and benchmarks.
+	InProcess bool
+	// Logger gets warnings about the cache. Defaults to discarding.
+	Logger *slog.Logger
+}
+
+// WithDefaults returns a copy with defaults filled in.
+func (c Config) WithDefaults() Config {
+	if c.CacheBytes == 0 {
+		c.CacheBytes = 1 << 30
+	}
+	if c.Processes == 0 {
+		c.Processes = 1
+	}
+	if c.Memory == 0 {
+		c.Memory = 512 << 20
+	}
+	if c.Time == 0 {
+		c.Time = 45 * time.Second
+	}
+	if c.Deployed == nil {
+		c.Deployed = func(actor.Digest) bool { return false }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// leastMemory is what a compilation needs to begin.
+const leastMemory = 64 << 20
+
+func (c Config) validate() error {
+	switch {
+	case c.CacheBytes < 0:
+		return errors.New("compile config: CacheBytes is negative; give a size in bytes, or 0 for 1 GiB")
+	case c.Processes < 0:
+		return errors.New("compile config: Processes is negative; give a number of processes, or 0 for 1")
+	case c.Memory != 0 && c.Memory < leastMemory:
+		return fmt.Errorf("compile config: Memory is %d; give at least %d bytes, or 0 for 512 MiB", c.Memory, leastMemory)
+	case c.Time < 0:
+		return errors.New("compile config: Time is negative; give a duration, or 0 for 45 s")
+	}
+	return nil
+}
+
+const (
+	// decodeBytes bounds what wazero allocates to decode a module, which the server
+	// does itself. 10 MB of standard Go take a tenth of it.
+	decodeBytes = 256 << 20
+	// codeBytes bounds the machine code of a module, which is in the server's
+	// memory. 10 MB of standard Go become a third of it.
+	codeBytes = 192 << 20
+)
+
+// Compiler compiles modules and keeps their code. It is safe for concurrent use.
+type Compiler struct {
+	cfg   Config
+	cache *cache
+	queue *queue
+	temp  string // removed by Close
+
+	closing context.Context
+	close   context.CancelFunc
+	jobs    sync.WaitGroup
+	mu      sync.Mutex // of jobs' beginning
+}
+
+// New makes a compiler.
+func New(cfg Config) (*Compiler, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.WithDefaults()
+	c := &Compiler{cfg: cfg, queue: newQueue(cfg.Processes)}
+	c.closing, c.close = context.WithCancel(context.Background())
+	var err error
+	if cfg.Dir != "" {
+		if c.cache, err = openCache(cfg.Dir, cfg.CacheBytes, cfg.Deployed, cfg.Logger); err != nil {
+			cfg.Logger.Warn("compiled modules are not cached on disk", "dir", cfg.Dir, "error", err)
+		}
+	}
+	if c.cache == nil {
+		if c.temp, err = os.MkdirTemp("", "greenroom-modules-"); err == nil {
+			c.cache, err = openCache(c.temp, cfg.CacheBytes, cfg.Deployed, cfg.Logger)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("folder of compiled modules: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// Dir is the folder that wazero's cache is to be opened with.
+func (c *Compiler) Dir() string { return c.cache.dir }
+
+// Module is what is to be compiled.
+type Module struct {
+	// Digest names the module as it was uploaded.
+	Digest actor.Digest
+	Target Target
+	// Code is the module as it is to be run.
+	Code []byte
+}
+
+// Loaded is a module's code in the cache.
+type Loaded struct {
+	// Bytes is the size of the machine code.
+	Bytes int64
+	// New says that it was not there before.
+	New bool
+
+	cache *cache
+	key   key
+}
+
+// Remove takes the code out of the cache: its module was refused.
+func (l *Loaded) Remove() error { return l.cache.remove(l.key) }
+
+// Load calls open when the module's code is in the cache, compiling it first if
+// it is not there. open must compile the module with the context that it is given,
+// under which wazero loads and never compiles, and may be called twice. The owners
+// of [engine.WithOwner] take turns. Errors are those of the package comment, or
+// open's.
+func (c *Compiler) Load(ctx context.Context, m Module, open func(context.Context) error) (*Loaded, error) {
+	if !c.begin() {
+		return nil, actor.ErrStopping
+	}
+	defer c.jobs.Done()
+	l := &Loaded{cache: c.cache, key: keyOf(m.Target, m.Code)}
+	var ok bool
+	if l.Bytes, ok = c.cache.use(l.key); ok {
+		err := open(Loading(ctx))
+		if err == nil {
+			return l, nil
+		}
+		if !errors.Is(err, errNotCompiled) {
+			c.cfg.Logger.Warn("the cache of compiled modules is damaged; the module is compiled again",
+				"dir", c.cache.dir, "module", m.Digest.Short(), "error", err)
+		}
+		if err := c.cache.remove(l.key); err != nil {
+			return nil, fmt.Errorf("remove damaged code: %w", err)
+		}
+	}
+	l.New = true
+	// Another process that shares the folder may take the code away at once.
+	var err error
+	for range maxTries {
+		if l.Bytes, err = c.compile(ctx, l.key, m); err != nil {
+			return nil, err
+		}
+		if err = open(Loading(ctx)); err == nil {
+			return l, nil
+		}
+		if !errors.Is(err, errNotCompiled) {
+			break
+		}
+	}
+	return nil, errors.Join(err, l.Remove())
+}
+
+// maxTries is how often a module is compiled whose code is not there afterwards.
+const maxTries = 3
+
+// compile puts a module's code into the cache.
+func (c *Compiler) compile(ctx context.Context, k key, m Module) (size int64, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.closing, func() { cancel(actor.ErrStopping) })()
+	if err := c.queue.acquire(ctx, engine.OwnerOf(ctx)); err != nil {
+		return 0, context.Cause(ctx)
+	}
+	defer c.queue.release()
+	scratch, err := c.cache.scratch()
+	if err != nil {
+		return 0, fmt.Errorf("folder for compiling: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	req := request{
+		Target: m.Target, Dir: scratch, Bytes: len(m.Code), Time: c.cfg.Time,
+		Memory: c.cfg.Memory, Decode: decodeBytes, Code: codeBytes,
+		Threads: max(1, runtime.NumCPU()/2),
+	}
+	if c.cfg.InProcess {
+		err = compileInto(ctx, req.Target, m.Code, req.Dir, req.Decode, req.Code)
+	} else {
+		err = runChild(ctx, req, m.Code)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if size, err = c.cache.install(k, m.Digest, scratch); err != nil {
+		return 0, fmt.Errorf("keep compiled code in %s: %w", filepath.Clean(c.cache.dir), err)
+	}
+	return size, nil
+}
+
+func (c *Compiler) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing.Err() != nil {
+		return false
+	}
+	c.jobs.Add(1)
+	return true
+}
+
+// Close ends the compilations that run, with [actor.ErrStopping], and waits for
+// them. It is safe twice.
+func (c *Compiler) Close() error {
+	c.mu.Lock()
+	c.close()
+	c.mu.Unlock()
+	c.jobs.Wait()
+	if c.temp != "" {
+		return os.RemoveAll(c.temp)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+// Package compile makes machine code of modules that nobody trusts, and keeps it.
+//
+// # Why a process
+//
+// wazero's compiler cannot be cancelled, and small modules make it take gigabytes
+// or minutes. What is known of these is refused before (package binary), and what
+// is not meets a process that can be ended: a module is compiled by a child, the
+// same program again, which writes the code into a folder that the server then
+// loads from. The server itself never compiles a module: [Loading] has wazero fail
+// where it would.
+//
+//	Load ── in the cache? ──▶ open
+//	          │ no
+//	          ▼
+//	    wait for a place ── child: decode, compile, write ──▶ into the cache ──▶ open
+//	    (the owners in turn)    │ memory, time, crash, caller gone: killed
+//	                            ▼
+//	                   an error, and nothing is left
+//
+// # The child
+//
+// A program that links this package is its own compiler: when it is started under
+// the name "greenroom-compiler", this package's init function compiles the module
+// on standard input and ends the process, before anything else of the program
+// begins. So there is nothing to wire up or to forget in a main function or in
+// that of a test, no test binary that runs all its tests again as a child, and a
+// compilation opens no store and reads no configuration.
+//
+// The child bounds itself before it reads a byte of the module: the memory of its
+// data (RLIMIT_DATA; and a look at what Go's runtime holds fifty times a second,
+// which is all there is on systems other than Linux), its processor time, its
+// stack, its processors; it runs at a low priority and offers itself first to the
+// kernel's search for memory. It ends with its parent: on Linux by a signal of the
+// kernel, everywhere because its standard input ends. The parent kills its process
+// group when its time is up or the caller is gone.
+//
+// What the server does with the result, it does for itself: it decodes the module
+// and reads the code. So the child first decodes it alone, and refuses a module
+// for which that takes much memory.
+//
+// # What holds
+//
+//   - At most [Config.Processes] children run, and none waits for a module to
+//     arrive: [Compiler.Load] has all bytes.
+//   - Owners of modules take turns, so that one that uploads a hundred modules
+//     holds up another by one compilation. What the server needs to serve goes
+//     first.
+//   - A compilation ends within [Config.Time], or when the caller's context does.
+//   - A module that was refused leaves no file. The cache is bounded in bytes; what
+//     was used least recently goes first, and what is deployed stays.
+//   - A cache that is damaged, or emptied meanwhile, costs a compilation.
+//
+// # Failures
+//
+//	memory, time or size of the code above the limit   *LimitError
+//	wazero refuses the module                          *InvalidError
+//	the child crashed                                  *CrashError
+//	caller's context ended                             its error
+//	the child cannot be started, the disk is full      other errors, not the module's
+package compile

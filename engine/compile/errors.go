@@ -1,0 +1,60 @@
+package compile
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Limit is what a compilation passed.
+type Limit string
+
+// The limits of a compilation.
+const (
+	LimitMemory Limit = "memory" // of the compiler
+	LimitTime   Limit = "time"
+	LimitDecode Limit = "decode" // memory that the server would take to load it
+	LimitCode   Limit = "code"   // bytes of machine code
+	LimitStack  Limit = "stack"  // of the compiler
+)
+
+// LimitError is a module that takes more to compile than it may.
+type LimitError struct {
+	Limit  Limit
+	Memory int64         // the bound of it, in bytes
+	Time   time.Duration // the bound of it
+}
+
+func (e *LimitError) Error() string {
+	switch e.Limit {
+	case LimitMemory:
+		return fmt.Sprintf("takes more than %d MiB of memory to compile; split large functions, pass fewer parameters, results and local variables through loops and branches, or have the host raise --compile-memory", e.Memory>>20)
+	case LimitTime:
+		return fmt.Sprintf("takes more than %s to compile; split large functions, build an optimized module (-Oz, -opt=z, --release), or have the host raise --compile-time", e.Time)
+	case LimitDecode:
+		return fmt.Sprintf("takes more than %d MiB of memory to load; declare fewer types, functions, exports, names and segments", e.Memory>>20)
+	case LimitCode:
+		return fmt.Sprintf("becomes more than %d MiB of machine code; build an optimized module, and split large functions", e.Memory>>20)
+	case LimitStack:
+		return "is nested too deep to be compiled; split large functions"
+	}
+	return "takes too much to compile"
+}
+
+// InvalidError is a module that the runtime refuses.
+type InvalidError struct{ Problem string }
+
+func (e *InvalidError) Error() string { return e.Problem }
+
+// CrashError is a compiler that failed in a way that is not the module's fault,
+// though of its making.
+type CrashError struct {
+	Problem string
+	// Output is the end of what it wrote before.
+	Output string
+}
+
+func (e *CrashError) Error() string { return "the compiler crashed: " + e.Problem }
+
+// errNotCompiled is what wazero is stopped with where it would compile.
+var errNotCompiled = errors.New("the module's code is not in the cache")

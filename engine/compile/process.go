@@ -1,0 +1,126 @@
+package compile
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// maxOutput bounds what is kept of what a child writes.
+const maxOutput = 16 << 10
+
+// runChild has a child compile a module into a folder. It returns when the child
+// has ended, whatever the reason.
+func runChild(ctx context.Context, req request, code []byte) error {
+	self, err := executable()
+	if err != nil {
+		return fmt.Errorf("find the program to compile with: %w", err)
+	}
+	line, err := json.Marshal(req)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, req.Time, &LimitError{Limit: LimitTime, Time: req.Time})
+	defer cancel()
+	result := make(chan error, 1)
+	go func() {
+		// The kernel ends a child with the thread that started it, so that this one
+		// may not end before.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		result <- startAndWait(limited, self, req, line, code)
+	}()
+	err = <-result
+	if cause := context.Cause(limited); err != nil && cause != nil && limited.Err() != nil {
+		return cause
+	}
+	return err
+}
+
+func startAndWait(ctx context.Context, self string, req request, line, code []byte) error {
+	stdin, lifeline, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("start the compiler: %w", err)
+	}
+	defer lifeline.Close()
+	answer, complaints := &head{most: maxOutput}, &tail{most: maxOutput}
+	cmd := &exec.Cmd{
+		Path: self, Args: []string{childName, childProtocol},
+		Env: []string{}, Dir: req.Dir,
+		Stdin: stdin, Stdout: answer, Stderr: complaints,
+		WaitDelay: time.Second,
+	}
+	isolate(cmd)
+	err = cmd.Start()
+	stdin.Close()
+	if err != nil {
+		return fmt.Errorf("start the compiler: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		kill(cmd.Process)
+		lifeline.Close() // and with it a write that is under way
+	})
+	defer stop()
+	_, werr := lifeline.Write(append(line, '\n'))
+	if werr == nil {
+		_, werr = lifeline.Write(code)
+	}
+	err = cmd.Wait()
+	var r response
+	if json.Unmarshal(answer.kept, &r) == nil && r != (response{}) {
+		return r.err(req)
+	}
+	if err == nil {
+		err = errors.Join(errors.New("it said nothing"), werr)
+	}
+	return crashed(req, err.Error(), string(complaints.kept))
+}
+
+// crashed says why a child ended without a result: what Go cannot recover from.
+func crashed(req request, problem, output string) error {
+	all := problem + output
+	switch {
+	case strings.Contains(all, "out of memory"), strings.Contains(all, "cannot allocate memory"):
+		return &LimitError{Limit: LimitMemory, Memory: req.Memory}
+	case strings.Contains(all, "stack exceeds"), strings.Contains(all, "stack overflow"):
+		return &LimitError{Limit: LimitStack}
+	case strings.Contains(all, "CPU time limit"), strings.Contains(all, "SIGXCPU"):
+		return &LimitError{Limit: LimitTime, Time: req.Time}
+	}
+	return &CrashError{Problem: problem, Output: output}
+}
+
+// head keeps the beginning of what is written.
+type head struct {
+	kept []byte
+	most int
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	h.kept = append(h.kept, p[:min(len(p), h.most-len(h.kept))]...)
+	return len(p), nil
+}
+
+// tail keeps beginning and end of what is written: a crash begins with its reason.
+type tail struct {
+	kept []byte
+	most int
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	if over := len(t.kept) - t.most; over > 0 {
+		t.kept = append(t.kept[:t.most/2], bytes.Clone(t.kept[t.most/2+over:])...)
+	}
+	return len(p), nil
+}
+
+var _, _ io.Writer = (*head)(nil), (*tail)(nil)

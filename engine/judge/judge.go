@@ -1,0 +1,118 @@
+// Package judge has what the engines have in common when they judge an uploaded
+// module: the codes of faults, and the words for a module that cannot be read, that
+// does not compile, or that fails as it is tried out.
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/binary"
+	"github.com/greenroom-run/greenroom/engine/compile"
+	"github.com/greenroom-run/greenroom/engine/confine"
+)
+
+// The codes of faults that more than one engine finds.
+const (
+	NotWasm         = "not_wasm"
+	Malformed       = "malformed"
+	Limit           = "limit"
+	UnknownImport   = "unknown_import"
+	ImportSignature = "import_signature"
+	MissingExport   = "missing_export"
+	ExportSignature = "export_signature"
+	Memory          = "memory"
+	Compile         = "compile"
+	Start           = "start"
+	Manifest        = "manifest"
+)
+
+// maxFaults bounds a list that a hostile module could make long.
+const maxFaults = 100
+
+// Faults collects what is wrong with a module.
+type Faults []actor.Fault
+
+// Add adds one, unless there are very many.
+func (f *Faults) Add(code, format string, args ...any) {
+	if len(*f) < maxFaults {
+		*f = append(*f, actor.Fault{Code: code, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// Parse reads a module's outline; without one the faults say why.
+func Parse(wasm []byte) (*binary.Module, Faults) {
+	m, err := binary.Parse(wasm)
+	if err == nil {
+		return m, nil
+	}
+	var f Faults
+	var be *binary.Error
+	switch guess := binary.Guess(wasm); {
+	case guess != "":
+		f.Add(NotWasm, "the file %s", guess)
+	case errors.As(err, &be) && be.Limit:
+		f.Add(Limit, "the module cannot be taken: %v", err)
+	default:
+		f.Add(Malformed, "the module cannot be read: %v", err)
+	}
+	return nil, f
+}
+
+// AddCompile adds why a module did not compile, and reports false if that is not
+// about the module.
+func (f *Faults) AddCompile(err error, log *slog.Logger) bool {
+	var limit *compile.LimitError
+	var invalid *compile.InvalidError
+	var crash *compile.CrashError
+	var bug *confine.PanicError
+	const sorry = "the compiler cannot handle this module; please report it with the module attached"
+	switch {
+	case errors.As(err, &limit):
+		f.Add(Limit, "the module %v", limit)
+	case errors.As(err, &invalid):
+		f.Add(Compile, "does not compile: %v", invalid)
+	case errors.As(err, &crash):
+		log.Error("the Wasm compiler crashed", "error", err, "output", crash.Output)
+		f.Add(Compile, sorry)
+	case errors.As(err, &bug):
+		log.Error("the Wasm runtime panicked", "error", err, "stack", string(bug.Stack))
+		f.Add(Compile, sorry)
+	default:
+		return false
+	}
+	return true
+}
+
+// AddStep adds what stopped a step of trying a module out, and reports false if it
+// was not the module.
+func (f *Faults) AddStep(ctx context.Context, code, what string, timeout time.Duration, err error) bool {
+	var trap *actor.TrapError
+	var onPurpose *actor.GuestError
+	var fuel *actor.FuelError
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case errors.As(err, &fuel):
+		f.Add(code, "%s: it used more than %d units of fuel; do less there", what, fuel.Limit)
+	case errors.As(err, &trap):
+		message := trap.Message
+		if trap.Stack != "" && trap.Kind != actor.TrapStack {
+			lines := strings.Split(trap.Stack, "\n")
+			message += "; at " + strings.Join(lines[:min(3, len(lines))], " < ")
+		}
+		f.Add(code, "%s: %s", what, message)
+	case errors.As(err, &onPurpose):
+		f.Add(code, "%s: it failed: %s", what, onPurpose.Error())
+	case errors.Is(err, actor.ErrDeadline):
+		f.Add(code, "%s: it did not return within %s; do no work while starting", what, timeout)
+	default:
+		return false
+	}
+	return true
+}
