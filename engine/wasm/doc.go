@@ -51,12 +51,6 @@
 // has of its own, which the kernel tells (Linux 6.7), and otherwise all that it
 // could touch.
 //
-// # Turns within turns
-//
-// A host function may call Run for the instance that called it, for a turn of the
-// same actor: each level has its own Function, frame buffer, fuel and output, and
-// they share the memory and the depth of calls. A trap within ends them all.
-//
 // # What holds
 //
 //   - A guest has the memory limit that NewInstance was given; memory.grow

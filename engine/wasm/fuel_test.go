@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/confine"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
@@ -145,81 +144,32 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// nestedCalls enters the instance again from a host function.
-type nestedCalls struct {
+// enteringCalls runs another turn from a host function.
+type enteringCalls struct {
 	*fakeCalls
 	within func()
 }
 
-func (c *nestedCalls) StateVersion() uint64 { c.within(); return 1 }
+func (c *enteringCalls) StateVersion() uint64 { c.within(); return 1 }
 
-func TestReentrantEntry(t *testing.T) {
+// An instance is not entered again while it runs a turn, and the turn goes on. A
+// turn within takes another instance, also one of the same actor.
+func TestInstanceInUseIsNotEntered(t *testing.T) {
 	e := newEngine(t, Config{})
-	// A turn counts at 4096, enters again while the frame's size is above that of
-	// the empty payload, works, and checks that its frame is as it was.
-	g := Guest{Imports: []Import{Host("state_version", "", "l"), Host("reply", "iiii", "i")},
-		Turn: Code(
-			I32Const(4096), I32Const(4096), Load8(), I32Const(1), I32Add, Store(),
-			Call(0), Drop,
-			I32Const(1000), LocalSet(2), Loop(Code(LocalGet(2), I32Const(1), I32Sub, LocalSet(2), LocalGet(2), 0x0d, 0)...),
-			I32Const(0), I32Const(0), LocalGet(0), LocalGet(1), Call(1), Drop, // replies with its frame
-			I32Const(0))}
-	const deepest = 5
-	i := instantiate(t, e, g.Bytes())
-	var levels []*nestedCalls
-	var enter func(n int)
-	enter = func(n int) {
-		calls := &nestedCalls{newCalls(), func() {
-			if n < deepest {
-				enter(n + 1)
-			}
-		}}
-		levels = append(levels, calls)
-		turn := frame(strings.Repeat("x", n))
-		if err := i.Run(context.Background(), turn, calls); err != nil {
-			t.Fatal(n, err)
-		}
-		if want := abi.AppendTurn(nil, turn); string(calls.reply.Data) != string(want) {
-			t.Errorf("level %d: its frame became %q", n, calls.reply.Data)
-		}
-	}
-	for range 2 { // the levels are used again
-		levels = nil
-		enter(0)
-		for _, l := range levels[1:] {
-			if l.fuel.Used == 0 || l.fuel.Used > 2*levels[deepest].fuel.Used {
-				t.Errorf("levels used %d, the innermost %d", l.fuel.Used, levels[deepest].fuel.Used)
-			}
-		}
-	}
-	if got, _ := i.mod.Memory().ReadByte(4096); got != 2*(deepest+1) {
-		t.Errorf("%d turns left a trace", got)
-	}
-}
-
-// A trap within ends the turns around it, and a limit within is that turn's.
-func TestReentrantFailures(t *testing.T) {
-	e := newEngine(t, Config{})
-	g := Guest{Imports: []Import{Host("state_version", "", "l")},
-		// Enters again; within, with a longer frame, traps.
-		Turn: Code(LocalGet(1), I32Const(150), 0x4b, If(Unreachable), Call(0), Drop, I32Const(0))}
-	i := instantiate(t, e, g.Bytes())
-	var inner error
-	outer := i.Run(context.Background(), frame(""), &nestedCalls{newCalls(), func() {
-		inner = i.Run(context.Background(), frame(strings.Repeat("x", 200)), newCalls())
+	wasm := Guest{Imports: []Import{Host("state_version", "", "l")}, Turn: Code(Call(0), Drop, I32Const(0))}.Bytes()
+	i, other := instantiate(t, e, wasm), instantiate(t, e, wasm)
+	var again, within error
+	err := i.Run(context.Background(), frame(""), &enteringCalls{newCalls(), func() {
+		again = i.Run(context.Background(), frame(""), newCalls())
+		within = other.Run(context.Background(), frame(""), newCalls())
 	}})
-	var trap *actor.TrapError
-	if !errors.As(inner, &trap) || !errors.As(outer, &trap) || !strings.Contains(outer.Error(), "back into the same") {
-		t.Errorf("inner %v, outer %v", inner, outer)
+	if again == nil || !strings.Contains(again.Error(), "runs a turn") {
+		t.Errorf("entered again: %v", again)
 	}
-
-	i = instantiate(t, e, Guest{Imports: []Import{Host("state_version", "", "l")}, Turn: Code(Call(0), Drop, I32Const(0))}.Bytes())
-	other := frame("")
-	other.ID = "2"
-	err := i.Run(context.Background(), frame(""), &nestedCalls{newCalls(), func() {
-		inner = i.Run(context.Background(), other, newCalls())
-	}})
-	if err != nil || inner == nil {
-		t.Errorf("another actor's turn within: %v; the outer one: %v", inner, err)
+	if err != nil || within != nil {
+		t.Errorf("the turn: %v, the one within: %v", err, within)
+	}
+	if err := i.Run(context.Background(), frame(""), newCalls()); err != nil {
+		t.Errorf("the next turn: %v", err)
 	}
 }

@@ -18,25 +18,24 @@ const maxFunctions = 2048
 // first out.
 type functions struct {
 	next atomic.Uint64
-	ring [maxFunctions]atomic.Pointer[level]
+	ring [maxFunctions]atomic.Pointer[entry]
 }
 
-// level is what a turn needs of its own when it runs within another one of the
-// same instance: wazero's Function objects hold a call stack each.
-type level struct {
-	ctx                guestContext // of the turn
-	stack              [2]uint64
-	framePtr, frameCap uint32 // the guest's frame buffer
+// entry is what an instance runs its turns with.
+type entry struct {
+	ctx                guestContext // of the turn that runs
+	stack              [2]uint64    // arguments and results
+	framePtr, frameCap uint32       // the guest's frame buffer
 
-	// fn is there between turns as long as the level is in the ring at place;
+	// fn is there between turns as long as the entry is in the ring at place;
 	// whoever takes it out of the ring clears fn.
 	fn    atomic.Pointer[api.Function]
 	place uint64
 }
 
-// take returns the level's Function for a turn.
-func (fs *functions) take(lv *level, mod api.Module) *api.Function {
-	if fn := lv.fn.Swap(nil); fn != nil {
+// take returns the entry's Function for a turn.
+func (fs *functions) take(en *entry, mod api.Module) *api.Function {
+	if fn := en.fn.Swap(nil); fn != nil {
 		return fn
 	}
 	fn := mod.ExportedFunction(abi.ExportTurn)
@@ -44,13 +43,13 @@ func (fs *functions) take(lv *level, mod api.Module) *api.Function {
 }
 
 // keep puts it back.
-func (fs *functions) keep(lv *level, fn *api.Function) {
-	lv.fn.Store(fn)
-	if fs.ring[lv.place].Load() == lv { // looked at after the store: no eviction is missed
+func (fs *functions) keep(en *entry, fn *api.Function) {
+	en.fn.Store(fn)
+	if fs.ring[en.place].Load() == en { // looked at after the store: no eviction is missed
 		return
 	}
-	lv.place = fs.next.Add(1) % maxFunctions
-	if old := fs.ring[lv.place].Swap(lv); old != nil {
+	en.place = fs.next.Add(1) % maxFunctions
+	if old := fs.ring[en.place].Swap(en); old != nil {
 		old.fn.Store(nil)
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
 // hostFunc is one function of the module greenroom. Its implementation reads
@@ -85,16 +84,9 @@ func enter(f hostFunc) api.GoModuleFunc {
 		i, _ := ctx.Value(instanceKey{}).(*instance)
 		i.work = fuel
 		call(i, guestBytes{instance: i, mem: mod.Memory(), function: name}, stack)
-		if i.broken {
-			panic(&confine.Stop{Err: errTrappedWithin})
-		}
 		i.spend(i.work)
 	}
 }
-
-// errTrappedWithin ends the outer levels of an instance that trapped in an inner
-// one: its memory is in no state to go on with.
-var errTrappedWithin = &actor.TrapError{Kind: actor.TrapUnreachable, Message: "a call back into the same guest instance trapped, which ends the turns around it"}
 
 // guestBytes reads the memory of the guest that called function.
 type guestBytes struct {

@@ -39,7 +39,7 @@ const (
 // takeImage copies the state of an instance that is detached and at rest.
 func takeImage(i *instance) *image {
 	memory, _ := i.mod.Memory().Read(0, i.mod.Memory().Size())
-	img := &image{size: i.mem.size, framePtr: i.levels[0].framePtr, frameCap: i.levels[0].frameCap}
+	img := &image{size: i.mem.size, framePtr: i.entry.framePtr, frameCap: i.entry.frameCap}
 	for _, g := range i.globals {
 		img.globals = append(img.globals, g.Get())
 	}

@@ -86,7 +86,7 @@ func (e *Engine) tryOut(ctx context.Context, p *program) (*abi.Manifest, []actor
 		run        func(context.Context) error
 	}
 	steps := []step{
-		{FaultAlloc, "cannot take a turn", func(ctx context.Context) error { return i.growFrame(ctx, i.levels[0], minFrameBytes) }},
+		{FaultAlloc, "cannot take a turn", func(ctx context.Context) error { return i.growFrame(ctx, minFrameBytes) }},
 		{FaultManifest, "has no usable manifest", func(ctx context.Context) (err error) {
 			text, err = i.manifest(ctx)
 			return err
@@ -122,7 +122,7 @@ func (i *instance) limited(ctx context.Context, timeout time.Duration, step func
 			err = &confine.PanicError{What: "inspecting a module", Value: r, Stack: debug.Stack()}
 		}
 	}()
-	i.out.begin(nil, false)
+	i.out.begin(nil)
 	defer i.out.end()
 	i.refuel(ctx, 0)
 	return step(&guestContext{ctx, i})

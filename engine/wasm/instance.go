@@ -24,8 +24,6 @@ const (
 	exportInitialize = abi.ExportInitialize
 	// minFrameBytes is the smallest frame buffer asked of a guest.
 	minFrameBytes = 2 << 10
-	// maxLevels bounds how often an instance is entered again while it runs.
-	maxLevels = 64
 )
 
 // instance is one guest with its memory. One goroutine at a time uses it.
@@ -39,10 +37,9 @@ type instance struct {
 	depth   api.MutableGlobal
 	globals []api.MutableGlobal // that an image keeps
 
-	// levels has one more than how often the instance was entered again at most.
-	levels []*level
-	active int // levels in use
-	run        // of the turn that runs
+	entry   *entry
+	running bool // a turn
+	run          // of the turn that runs
 
 	// owner is the actor whose bytes may be in the instance; used says that they
 	// must not outlive the last turn.
@@ -127,7 +124,7 @@ func (p *program) newInstance(ctx context.Context, limit uint64, img *image) (*i
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{program: p, mem: mem, image: img, levels: []*level{{}}}
+	i := &instance{program: p, mem: mem, image: img, entry: &entry{}}
 	i.out.init()
 	if err := i.start(ctx); err != nil {
 		_ = i.close(ctx) // err says more
@@ -167,7 +164,7 @@ func (p *program) makeImage(ctx context.Context, limit uint64) (*image, error) {
 // manifest is asked for since it takes those of the allocator and the JSON encoder
 // also in guests that do not export greenroom_warm.
 func (i *instance) warmUp(ctx context.Context) error {
-	i.out.begin(nil, false)
+	i.out.begin(nil)
 	defer i.out.end()
 	if _, err := i.manifest(ctx); err != nil {
 		return err
@@ -177,7 +174,7 @@ func (i *instance) warmUp(ctx context.Context) error {
 			return err
 		}
 	}
-	return i.growFrame(ctx, i.levels[0], minFrameBytes)
+	return i.growFrame(ctx, minFrameBytes)
 }
 
 // warm has the guest do what its first turns would have to do otherwise.
@@ -199,8 +196,7 @@ func (i *instance) start(ctx context.Context) (err error) {
 	if err != nil {
 		return i.startFailure(ctx, "start the guest", err)
 	}
-	i.levels = i.levels[:1]
-	i.levels[0] = &level{}
+	i.entry = &entry{} // a Function is of one module instance
 	i.fuel = i.mod.ExportedGlobal(meter.ExportFuel).(api.MutableGlobal)
 	i.depth = i.mod.ExportedGlobal(meter.ExportDepth).(api.MutableGlobal)
 	i.globals = i.globals[:0]
@@ -244,8 +240,7 @@ func (i *instance) startFromImage() error {
 // afterImage brings what is not memory to where the image has it.
 func (i *instance) afterImage() {
 	i.image.setGlobals(i.globals)
-	i.levels = i.levels[:1] // the frame buffers of the others are gone
-	i.levels[0].framePtr, i.levels[0].frameCap = i.image.framePtr, i.image.frameCap
+	i.entry.framePtr, i.entry.frameCap = i.image.framePtr, i.image.frameCap
 	i.used = false
 }
 
@@ -270,9 +265,7 @@ func (i *instance) reset(ctx context.Context) error {
 		return nil
 	}
 	// Memory does not shrink, and tables cannot be set from outside.
-	for _, lv := range i.levels {
-		lv.fn.Store(nil)
-	}
+	i.entry.fn.Store(nil)
 	i.mem.kept = true
 	err := i.mod.Close(ctx)
 	i.mem.kept = false
@@ -333,31 +326,29 @@ func (i *instance) call(ctx context.Context, fn api.Function, stack []uint64) (e
 	return fn.CallWithStack(ctx, stack)
 }
 
-// Run implements [engine.Instance]. A host function may call it for the instance
-// whose turn called that: the inner turn has a level of its own.
+// Run implements [engine.Instance]. An instance whose turn runs is not entered
+// again: a turn within it takes another instance.
 //
 // A turn finds nothing in the instance that another actor's turn, a read-only
 // turn or a failed turn left there.
 func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls) error {
-	if i.broken || i.closed {
+	switch {
+	case i.broken || i.closed:
 		return fmt.Errorf("run %s: the guest instance is broken or closed", frame.Method)
+	case i.running:
+		return fmt.Errorf("run %s: the guest instance runs a turn", frame.Method)
 	}
 	if !i.program.engine.gate.Enter() {
 		return fmt.Errorf("run %s: %w", frame.Method, actor.ErrStopping)
 	}
 	defer i.program.engine.gate.Leave()
-	lv, err := i.enter(ctx, frame)
-	if err != nil {
+	if err := i.prepare(ctx, frame); err != nil {
 		return err
 	}
-	outer, outerLog := i.run, i.out.begin(calls, i.active > 1)
-	var outerFuel, outerDepth uint64
-	if i.active > 1 {
-		outerFuel, outerDepth = i.fuel.Get(), i.depth.Get()
-	} else {
-		i.mem.refused = 0
-		i.depth.Set(confine.MaxDepth)
-	}
+	i.running = true
+	i.out.begin(calls)
+	i.mem.refused = 0
+	i.depth.Set(confine.MaxDepth)
 	i.run = run{calls: calls}
 	account := calls.Fuel()
 	limit := uint64(0)
@@ -367,18 +358,14 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls)
 	}
 	i.refuel(ctx, limit)
 
-	lv.ctx = guestContext{ctx, i}
-	err = i.turn(&lv.ctx, lv, frame)
+	i.entry.ctx = guestContext{ctx, i}
+	err := i.turn(&i.entry.ctx, frame)
 	account.Used += i.tank.Spent(int64(i.fuel.Get()))
 
 	i.out.end()
-	lv.ctx = guestContext{}
-	i.run, i.out.to = outer, outerLog
-	if i.active > 1 {
-		i.fuel.Set(outerFuel)
-		i.depth.Set(outerDepth)
-	}
-	i.active--
+	i.entry.ctx = guestContext{}
+	i.run = run{}
+	i.running = false
 	i.countMemory()
 	i.used = i.used || frame.Flags&abi.FlagReadOnly != 0
 	if err != nil {
@@ -399,44 +386,33 @@ func (i *instance) judge(err error, account *engine.Fuel) {
 	i.used = i.used || failed
 }
 
-// enter readies the instance for a turn of the frame's actor and returns the
-// level for it.
-func (i *instance) enter(ctx context.Context, frame *abi.Turn) (*level, error) {
+// prepare readies the instance for a turn of the frame's actor.
+func (i *instance) prepare(ctx context.Context, frame *abi.Turn) error {
 	next := owner{frame.App, frame.Type, frame.ID}
-	switch {
-	case i.active == 0:
-		if i.used || i.owner != next && i.owner != (owner{}) {
-			if err := i.reset(ctx); err != nil {
-				i.broken = true
-				return nil, err
-			}
+	if i.used || i.owner != next && i.owner != (owner{}) {
+		if err := i.reset(ctx); err != nil {
+			i.broken = true
+			return err
 		}
-		i.owner = next
-	case i.owner != next:
-		return nil, fmt.Errorf("run %s: the instance runs a turn of another actor", frame.Method)
-	case i.active == maxLevels:
-		return nil, &actor.TrapError{Kind: actor.TrapStack, Message: fmt.Sprintf("the chain enters one actor more than %d times", maxLevels)}
 	}
-	if i.active == len(i.levels) {
-		i.levels = append(i.levels, &level{})
-	}
-	i.active++
-	return i.levels[i.active-1], nil
+	i.owner = next
+	return nil
 }
 
-func (i *instance) turn(ctx context.Context, lv *level, frame *abi.Turn) error {
-	size, err := i.putFrame(ctx, lv, frame)
+func (i *instance) turn(ctx context.Context, frame *abi.Turn) error {
+	size, err := i.putFrame(ctx, frame)
 	if err != nil {
 		return err
 	}
-	lv.stack[0], lv.stack[1] = uint64(lv.framePtr), uint64(size)
+	en := i.entry
+	en.stack[0], en.stack[1] = uint64(en.framePtr), uint64(size)
 	functions := &i.program.engine.functions
-	fn := functions.take(lv, i.mod)
-	if err := i.failure(ctx, "run the turn", i.call(ctx, *fn, lv.stack[:])); err != nil {
+	fn := functions.take(en, i.mod)
+	if err := i.failure(ctx, "run the turn", i.call(ctx, *fn, en.stack[:])); err != nil {
 		return err // and nothing is kept: the instance is broken
 	}
-	functions.keep(lv, fn)
-	switch result := int32(uint32(lv.stack[0])); {
+	functions.keep(en, fn)
+	switch result := int32(uint32(en.stack[0])); {
 	case result == abi.TurnDone:
 		return nil
 	case result != abi.TurnFailed:
@@ -450,8 +426,8 @@ func (i *instance) turn(ctx context.Context, lv *level, frame *abi.Turn) error {
 
 // putFrame encodes the frame in the guest's own buffer, and asks for a larger
 // one when it does not fit. It returns the frame's size.
-func (i *instance) putFrame(ctx context.Context, lv *level, frame *abi.Turn) (uint32, error) {
-	buf, err := i.frameBuffer(lv)
+func (i *instance) putFrame(ctx context.Context, frame *abi.Turn) (uint32, error) {
+	buf, err := i.frameBuffer()
 	if err != nil {
 		return 0, err
 	}
@@ -459,10 +435,10 @@ func (i *instance) putFrame(ctx context.Context, lv *level, frame *abi.Turn) (ui
 	if len(data) <= len(buf) {
 		return uint32(len(data)), nil
 	}
-	if err := i.growFrame(ctx, lv, len(data)); err != nil {
+	if err := i.growFrame(ctx, len(data)); err != nil {
 		return 0, err
 	}
-	if buf, err = i.frameBuffer(lv); err != nil {
+	if buf, err = i.frameBuffer(); err != nil {
 		return 0, err
 	}
 	copy(buf, data)
@@ -470,17 +446,18 @@ func (i *instance) putFrame(ctx context.Context, lv *level, frame *abi.Turn) (ui
 }
 
 // frameBuffer is the guest's frame buffer, aliasing its memory.
-func (i *instance) frameBuffer(lv *level) ([]byte, error) {
-	buf, ok := i.mod.Memory().Read(lv.framePtr, lv.frameCap)
+func (i *instance) frameBuffer() ([]byte, error) {
+	buf, ok := i.mod.Memory().Read(i.entry.framePtr, i.entry.frameCap)
 	if !ok {
-		return nil, protocol("greenroom_alloc returned memory that is not there: %d bytes at %d", lv.frameCap, lv.framePtr)
+		return nil, protocol("greenroom_alloc returned memory that is not there: %d bytes at %d", i.entry.frameCap, i.entry.framePtr)
 	}
 	return buf, nil
 }
 
 // growFrame asks the guest for a frame buffer of at least size bytes. Sizes are
 // powers of two, so that the buffers left behind add up to less than the last.
-func (i *instance) growFrame(ctx context.Context, lv *level, size int) error {
+func (i *instance) growFrame(ctx context.Context, size int) error {
+	en := i.entry
 	want := uint64(minFrameBytes)
 	for want < uint64(size) {
 		want *= 2
@@ -489,11 +466,11 @@ func (i *instance) growFrame(ctx context.Context, lv *level, size int) error {
 		return &actor.TrapError{Kind: actor.TrapMemory, Message: fmt.Sprintf(
 			"the turn's frame of %d bytes does not fit in the guest's memory limit of %d", size, i.mem.limit)}
 	}
-	lv.stack[0] = want
-	if err := i.failure(ctx, "allocate the frame", i.call(ctx, i.mod.ExportedFunction(abi.ExportAlloc), lv.stack[:])); err != nil {
+	en.stack[0] = want
+	if err := i.failure(ctx, "allocate the frame", i.call(ctx, i.mod.ExportedFunction(abi.ExportAlloc), en.stack[:])); err != nil {
 		return err
 	}
-	ptr := uint32(lv.stack[0])
+	ptr := uint32(en.stack[0])
 	switch {
 	case ptr == 0:
 		return &actor.TrapError{Kind: actor.TrapMemory, Message: fmt.Sprintf(
@@ -503,7 +480,7 @@ func (i *instance) growFrame(ctx context.Context, lv *level, size int) error {
 	case uint64(ptr)+want > uint64(i.mod.Memory().Size()):
 		return protocol("greenroom_alloc returned %d bytes at %d, beyond the end of memory at %d", want, ptr, i.mod.Memory().Size())
 	}
-	lv.framePtr, lv.frameCap = ptr, uint32(want)
+	en.framePtr, en.frameCap = ptr, uint32(want)
 	return nil
 }
 
@@ -524,9 +501,7 @@ func (i *instance) close(ctx context.Context) (err error) {
 		return nil
 	}
 	i.closed = true
-	for _, lv := range i.levels {
-		lv.fn.Store(nil)
-	}
+	i.entry.fn.Store(nil)
 	if i.mod != nil {
 		err = i.mod.Close(ctx)
 	}

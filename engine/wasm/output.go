@@ -39,16 +39,12 @@ func (o *output) init() {
 	o.stderr = lineWriter{out: o, level: levelWarn}
 }
 
-// begin starts a turn, and returns who got the lines before. Turns within
-// another one share its bounds and explain its trap.
-func (o *output) begin(to logger, within bool) (before logger) {
+// begin starts a turn.
+func (o *output) begin(to logger) {
 	o.stdout.flush()
 	o.stderr.flush()
-	before, o.to = o.to, to
-	if !within {
-		o.lines, o.bytes, o.tail = 0, 0, o.tail[:0]
-	}
-	return before
+	o.to = to
+	o.lines, o.bytes, o.tail = 0, 0, o.tail[:0]
 }
 
 // end finishes lines without an end, and forgets the turn.
