@@ -39,6 +39,8 @@ type Prepared struct {
 	Segments []Segment
 	Start    bool
 	Globals  int
+	// Elements is how many elements the tables of an instance can have together.
+	Elements uint64
 }
 
 // Prepare returns the module as it is to be run. A guest cannot tell it from the
@@ -52,6 +54,12 @@ func Prepare(m *Module) Prepared {
 	p := Prepared{Detached: m.detachable()}
 	if p.Detached {
 		p.Segments, p.Start, p.Globals = m.segments, m.Start != nil, len(m.mutable)
+	}
+	for _, t := range m.Tables {
+		p.Elements += uint64(t.Min)
+		if m.changesTables {
+			p.Elements += uint64(max(t.mostElements(), t.Min) - t.Min)
+		}
 	}
 	out := make([]byte, 0, len(m.wasm)+64)
 	out = append(out, m.wasm[:8]...)
@@ -115,15 +123,20 @@ func (m *Module) appendExports(out []byte, s section) []byte {
 func (m *Module) appendTables(out []byte) []byte {
 	out = appendU32(out, uint32(len(m.Tables)))
 	for _, t := range m.Tables {
-		most := max(t.Min, maxGrownTable)
-		if t.HasMax {
-			most = min(most, t.Max)
-		}
 		out = append(out, byte(t.Elem), 1)
 		out = appendU32(out, t.Min)
-		out = appendU32(out, most)
+		out = appendU32(out, t.mostElements())
 	}
 	return out
+}
+
+// mostElements is what the table may grow to.
+func (t Table) mostElements() uint32 {
+	most := max(t.Min, maxGrownTable)
+	if t.HasMax {
+		most = min(most, t.Max) // one below the minimum is the runtime's to refuse
+	}
+	return most
 }
 
 func appendSection(out []byte, id byte, payload []byte) []byte {

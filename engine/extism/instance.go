@@ -71,6 +71,7 @@ func (i *instance) start(ctx context.Context) error {
 		return err
 	}
 	i.mem, i.owner = mem, owner{}
+	i.slept, i.seeded = 0, nil // a plug-in that starts again starts as it did
 	ctx, cancel := context.WithTimeout(ctx, i.program.engine.cfg.InitTimeout)
 	defer cancel()
 	ctx = context.WithValue(ctx, instanceKey{}, i)

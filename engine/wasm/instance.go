@@ -124,6 +124,7 @@ func (p *program) newInstance(ctx context.Context, limit uint64, img *image) (*i
 	if err != nil {
 		return nil, err
 	}
+	mem.heap = p.heap
 	i := &instance{program: p, mem: mem, image: img, entry: &entry{}}
 	i.out.init()
 	if err := i.start(ctx); err != nil {
@@ -189,6 +190,7 @@ func (i *instance) start(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, i.program.engine.cfg.InitTimeout)
 	defer cancel()
 	ctx = &guestContext{ctx, i}
+	i.run, i.seeded = run{}, nil // an instance that starts again starts as it did
 	i.fuel = nil
 	i.tank.Fill(ctx, 0, &i.program.engine.halted)
 	i.tank.Empty() // what a start function finds

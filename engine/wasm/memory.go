@@ -47,6 +47,7 @@ type guestMemory struct {
 	limit uint64 // bytes
 	size  uint64
 	held  uint64 // as counted; see count
+	heap  uint64 // bytes that the instance takes of Go's heap
 	data  []byte // limit bytes; nil once freed
 	image *image // what it is mapped from; nil for a slot
 	kept  bool   // Free leaves it alone
@@ -182,8 +183,12 @@ func (m *guestMemory) wipe() {
 	m.size = 0
 }
 
-// instanceBytes is what an instance takes of Go's heap, about.
-const instanceBytes = 3 << 10
+// What an instance takes of Go's heap, about: in any case, and for each element that
+// its tables have, or can come to have.
+const (
+	instanceBytes = 3 << 10
+	elementBytes  = 8
+)
 
 // count brings what is counted up to date: the pages that the guest has of its
 // own, or, where the system does not tell, all that the guest could touch.
@@ -195,7 +200,7 @@ func (m *guestMemory) count() {
 	if !ok {
 		own = m.size
 	}
-	own += instanceBytes
+	own += m.heap
 	m.pool.Hold(m.held, own)
 	m.held = own
 }

@@ -26,7 +26,9 @@ type program struct {
 	cleanup  runtime.Cleanup // that frees compiled
 	// minPages and maxPages are what the module declares of its memory.
 	minPages, maxPages uint64
-	hasInit, hasWarm   bool
+	// heap is what an instance takes of Go's heap, in bytes.
+	heap             uint64
+	hasInit, hasWarm bool
 	// If the module is detached, segments and start are the host's to run, and
 	// globals counts the mutable ones that it can set; see package binary.
 	detached bool
@@ -55,6 +57,7 @@ func newProgram(e *Engine, digest actor.Digest, compiled wazero.CompiledModule, 
 	if m.Memories[0].HasMax {
 		p.maxPages = uint64(m.Memories[0].Max)
 	}
+	p.heap = instanceBytes + elementBytes*prepared.Elements
 	_, p.hasInit = m.Export(exportInitialize)
 	_, p.hasWarm = m.Export(abi.ExportWarm)
 	p.cleanup = runtime.AddCleanup(p, func(c wazero.CompiledModule) {
