@@ -27,6 +27,7 @@
 //	internal/pipeline  the bars of the area pipeline
 //	internal/metering  the bars of the area metering
 //	guest              the guest: a counter in Rust
+//	goguest            the same in Go
 //	smallguest         the same without the SDK, for what an instance takes
 //
 // A new area is a package like internal/pipeline with a function Bars, and its

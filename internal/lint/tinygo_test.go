@@ -35,6 +35,7 @@ const guestGo = 25 // of 1.25
 var guestModules = map[string][]string{
 	"abi":              {"."},
 	"guest-sdk/go":     {"./actor/...", "./internal/..."},
+	"bench/goguest":    {"."},
 	"examples/counter": {"."},
 	"examples/cart":    {"."},
 	"examples/webhook": {"."},

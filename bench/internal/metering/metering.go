@@ -68,6 +68,11 @@ func Bars() []bar.Bar {
 			Checks: []bar.Check{{Name: "findings", Unit: "of 4 targets", Want: bar.AtMost, Target: 0}},
 			Run:    fuzzing,
 		},
+		{
+			Name: "metering.7", Title: "processor time of the server per call with a guest in Go, against one in Rust: HTTP, 64 connections, 10,000 actors",
+			Checks: languageChecks(),
+			Run:    languages,
+		},
 	}
 }
 

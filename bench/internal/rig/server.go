@@ -29,15 +29,20 @@ type Server struct {
 // Serve starts greenroom serve with args, which name its store, and deploys the
 // guest.
 func (r *Rig) Serve(ctx context.Context, args ...string) (*Server, error) {
-	binary, err := r.Binary(ctx)
-	if err != nil {
-		return nil, err
-	}
 	module, _, err := r.Guest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(r.dir, "server.log"))
+	return r.ServeModule(ctx, module, args...)
+}
+
+// ServeModule is [Rig.Serve] with another guest, by the path of its module.
+func (r *Rig) ServeModule(ctx context.Context, module string, args ...string) (*Server, error) {
+	binary, err := r.Binary(ctx)
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.CreateTemp(r.dir, "server-*.log") // there may be several servers
 	if err != nil {
 		return nil, err
 	}
