@@ -11,7 +11,8 @@
 //   - turn: one method run to its end on one actor; what it was asked is an
 //     [Invocation], what it answers is a [Reply].
 //   - effects: everything a turn asks for ([Effects]).
-//   - commit: effects made durable, all or none ([Commit]).
+//   - commit: effects made durable, all or none ([Commit]); a set, if it has
+//     rows of several actors.
 //   - idempotency record: the reply to a call that was given an idempotency key,
 //     kept for a window by actor, method and key ([IdempotencyRecord]).
 //   - version: the fence. Every commit names the version that it read, and the

@@ -30,9 +30,11 @@ type Recorded struct {
 }
 
 // IdempotencyRecord is a call that was given an idempotency key and what it was
-// answered. Its scope is the actor of the commit that it is part of, Method and
-// Key.
+// answered. Its scope is the actor, Method and Key.
 type IdempotencyRecord struct {
+	// Actor is who was called; zero for the actor of the commit that the record is
+	// part of, and as loaded from a store.
+	Actor  Key
 	Method string
 	Key    string
 	// Payload tells whether the same key comes with the same request: see

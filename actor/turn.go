@@ -120,7 +120,10 @@ type CommitID [16]byte
 // together, since a database bounds its messages: 16 MiB on CockroachDB.
 const MaxCommitBytes = 8 << 20
 
-// Commit is the unit that the store makes durable, all or none.
+// Commit is the unit that the store makes durable, all or none: a row to write,
+// or to stand on alone ([Commit.RecordsOnly]), with what is recorded; and, where
+// several actors took part, Others. What a turn does beside that to other tables,
+// as idempotency records are, is one more field of [Effects] each.
 type Commit struct {
 	// ID settles the commit if its outcome is lost. Required.
 	ID  CommitID
@@ -142,7 +145,44 @@ type Commit struct {
 	Generation  uint64
 	StateSchema uint32
 	Effects     Effects
+	// Others are further rows of an all-or-none set: one of them that is not at its
+	// ReadVersion refuses all. The commit then writes its own row, too, and no actor
+	// is named twice.
+	Others []RowChange
 }
+
+// RowChange is a further row of a [Commit]: Key, versions and what becomes of the
+// row mean what the fields of a Commit do.
+type RowChange struct {
+	Key         Key
+	ReadVersion uint64
+	// NewVersion is 0 for a row that was only read: it must be at ReadVersion when
+	// the commit applies, and stays as it is.
+	NewVersion  uint64
+	Delete      bool
+	Fence       bool
+	Generation  uint64
+	StateSchema uint32
+	State       *EncodedState
+}
+
+// ReadOnly reports whether the row is only to be as it was read.
+func (r *RowChange) ReadOnly() bool { return r.NewVersion == 0 }
+
+// Row returns what c does to its own row.
+func (c *Commit) Row() RowChange {
+	r := RowChange{
+		Key: c.Key, ReadVersion: c.ReadVersion, NewVersion: c.NewVersion, Delete: c.Delete, Fence: c.Fence,
+		Generation: c.Generation, StateSchema: c.StateSchema, State: c.Effects.State,
+	}
+	if c.RecordsOnly() {
+		r.NewVersion = 0
+	}
+	return r
+}
+
+// Rows returns what c does to each row of its set, its own first.
+func (c *Commit) Rows() []RowChange { return append([]RowChange{c.Row()}, c.Others...) }
 
 // RecordsOnly reports whether c records calls and leaves the row alone: what
 // turns commit that were given idempotency keys and changed nothing. The row

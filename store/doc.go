@@ -65,6 +65,18 @@
 //   - none of them: a live row keeps its state; a new row and a tombstone become
 //     a live row of actor.FormatNone.
 //
+// # Sets
+//
+// A commit may have further rows (Commit.Others): of actors that a chain of turns
+// changed, or only read. Its fence is then the conjunction of all of them, and one
+// row that is not at its ReadVersion refuses the commit whole; its neighbours in
+// the group never notice. Rows that were only read stay as they are, version,
+// commit ID and time too. Every row that it writes gets its ID.
+//
+// No actor is named twice in a group, by whatever commits: the second of two that
+// overlap is an [*actor.ArgumentError], and nothing of it applies. However a driver
+// cuts a group, a set stays whole. A locked turn commits one row.
+//
 // # Records
 //
 // A commit may record calls (Effects.Idempotency), with its state, with a
@@ -116,7 +128,10 @@
 // row are random. A writer has one commit of an actor under way at a time: one
 // that built on c before c was settled would find the version that settling left.
 // Settling again gives the same answer, or ErrAmbiguous once the row has moved on
-// past c.NewVersion, or past the tombstone. Within the hour for which tombstones
+// past c.NewVersion, or past the tombstone. Of a set any row that it wrote proves
+// all of it, and any that it should have written and another writer overtook
+// proves that it never applied; to keep it out, its own row alone is fenced
+// ([Evidence]). Within the hour for which tombstones
 // are kept, no answer depends on what was swept.
 //
 // # Failures

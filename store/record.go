@@ -34,6 +34,14 @@ func RecordIDOf(k actor.Key, method, key string) RecordID {
 	return RecordID(sum[:len(RecordID{})])
 }
 
+// RecordIDFor is [RecordIDOf] of a record of c.
+func RecordIDFor(c *actor.Commit, r *actor.IdempotencyRecord) RecordID {
+	if r.Actor == (actor.Key{}) {
+		return RecordIDOf(c.Key, r.Method, r.Key)
+	}
+	return RecordIDOf(r.Actor, r.Method, r.Key)
+}
+
 // A record's value, for drivers, integers big-endian:
 //
 //	0  u8   layout, 1

@@ -22,83 +22,114 @@ const MaxList = 1000
 // and generations stay below 2^63, since SQL has no unsigned integers.
 func ValidateGroup(commits []actor.Commit) []error {
 	errs := make([]error, len(commits))
-	var room [1024]int32
-	seen := newKeySet(len(commits), room[:])
+	rows := len(commits)
 	for i := range commits {
-		errs[i] = validateCommit(&commits[i])
-		if errs[i] != nil {
+		rows += len(commits[i].Others)
+	}
+	var buffer [1024]*actor.Key
+	seen := newKeySet(rows, buffer[:])
+	for i := range commits {
+		c := &commits[i]
+		if errs[i] = validateCommit(c); errs[i] != nil {
 			continue
 		}
-		if !seen.add(commits, i) {
-			errs[i] = &actor.ArgumentError{Field: "commit of " + commits[i].Key.String(),
-				Problem: "is the second of that actor in one group; fold them or send them one after the other"}
+		if k := seen.addAll(c); k != nil {
+			errs[i] = &actor.ArgumentError{Field: "commit of " + c.Key.String(),
+				Problem: "is the second of " + k.String() + " in one group; fold them or send them one after the other"}
 		}
 	}
 	return errs
 }
 
-// keySet is a set of the keys of commits, by their positions in the group: a map
-// of keys would cost more than all else that is checked.
+// keySet is a set of keys, which stay where they are: a map of keys would cost more
+// than all else that is checked.
 type keySet struct {
 	seed  maphash.Seed
-	slots []int32 // positions from 1 on; 0: free; a power of two of them
+	slots []*actor.Key // a power of two of them; nil: free
 }
 
-// newKeySet returns an empty set for n keys, in room, which is empty, if that is
+// newKeySet returns an empty set for n keys, in buffer, which is empty, if that is
 // enough.
-func newKeySet(n int, room []int32) keySet {
+func newKeySet(n int, buffer []*actor.Key) keySet {
 	size := 1 << bits.Len(uint(2*n))
-	if size > len(room) {
-		room = make([]int32, size)
+	if size > len(buffer) {
+		buffer = make([]*actor.Key, size)
 	}
-	return keySet{seed: maphash.MakeSeed(), slots: room[:size]}
+	return keySet{seed: maphash.MakeSeed(), slots: buffer[:size]}
 }
 
-// add adds the key of a commit, and reports false if it is there already.
-func (s *keySet) add(commits []actor.Commit, i int) bool {
-	k := &commits[i].Key
-	mask := uint64(len(s.slots) - 1)
-	for at := maphash.String(s.seed, k.ID) & mask; ; at = (at + 1) & mask {
-		switch other := s.slots[at]; {
-		case other == 0:
-			s.slots[at] = int32(i + 1)
-			return true
-		case commits[other-1].Key == *k:
-			return false
+// addAll adds the keys of a commit, or returns one that is there already and adds
+// none.
+func (s *keySet) addAll(c *actor.Commit) (twice *actor.Key) {
+	if len(c.Others) > 0 { // one of its own, twice, is a fault of c, and must leave nothing
+		if s.has(&c.Key) {
+			return &c.Key
+		}
+		for i := range c.Others {
+			if s.has(&c.Others[i].Key) {
+				return &c.Others[i].Key
+			}
 		}
 	}
+	if !s.add(&c.Key) {
+		return &c.Key
+	}
+	for i := range c.Others {
+		s.add(&c.Others[i].Key)
+	}
+	return nil
+}
+
+// place is where a key is, or would be.
+func (s *keySet) place(k *actor.Key) *(*actor.Key) {
+	mask := uint64(len(s.slots) - 1)
+	for at := maphash.String(s.seed, k.ID) & mask; ; at = (at + 1) & mask {
+		if other := s.slots[at]; other == nil || *other == *k {
+			return &s.slots[at]
+		}
+	}
+}
+
+func (s *keySet) has(k *actor.Key) bool { return *s.place(k) != nil }
+
+// add adds a key, and reports false if it is there already.
+func (s *keySet) add(k *actor.Key) bool {
+	slot := s.place(k)
+	if *slot != nil {
+		return false
+	}
+	*slot = k
+	return true
 }
 
 func validateCommit(c *actor.Commit) error {
-	if err := c.Key.Validate(); err != nil {
-		return err
-	}
 	bad := func(problem string, args ...any) error {
 		return &actor.ArgumentError{Field: "commit of " + c.Key.String(), Problem: fmt.Sprintf(problem, args...)}
 	}
-	switch s := c.Effects.State; {
+	own := c.Row()
+	if err := validateRow(&own, bad); err != nil {
+		return err
+	}
+	switch {
 	case c.ID == actor.CommitID{}:
 		return bad("has no ID; take actor.NewCommitID")
-	case c.Fence && (c.Delete || s != nil):
-		return bad("is a fence, and deletes or has state, too")
-	case c.RecordsOnly(): // it writes no version
-		if c.ReadVersion > math.MaxInt64 {
-			return bad("has read version %d; the highest is 2^63-1", c.ReadVersion)
-		}
-	case c.NewVersion <= c.ReadVersion:
-		return bad("has new version %d, which is not above its read version %d", c.NewVersion, c.ReadVersion)
-	case c.NewVersion > math.MaxInt64:
-		return bad("has new version %d; the highest is 2^63-1", c.NewVersion)
-	case c.Generation > math.MaxInt64:
-		return bad("has generation %d; the highest is 2^63-1", c.Generation)
-	case s != nil && s.Format > actor.FormatEnvelope:
-		return bad("has state of the unknown format %d", s.Format)
-	case s != nil && s.Format == actor.FormatNone && len(s.Data) > 0:
-		return bad("has %d bytes of state without a format", len(s.Data))
+	case !c.RecordsOnly() && own.ReadOnly():
+		return bad("has new version 0, which is not above its read version %d", c.ReadVersion)
+	case own.ReadOnly() && len(c.Others) > 0:
+		return bad("has other rows and does not write its own; name one that it writes")
 	}
-	size := 0
-	if c.Effects.State != nil {
-		size = len(c.Effects.State.Data)
+	size := stateSize(&own)
+	for i := range c.Others {
+		r := &c.Others[i]
+		if err := validateRow(r, func(problem string, args ...any) error {
+			return bad("has a row of %s that "+problem, append([]any{r.Key}, args...)...)
+		}); err != nil {
+			return err
+		}
+		size += stateSize(r)
+	}
+	if k := namedTwice(c); k != nil {
+		return bad("names %s twice", k)
 	}
 	records := c.Effects.Idempotency
 	for i := range records {
@@ -107,7 +138,7 @@ func validateCommit(c *actor.Commit) error {
 		}
 		size += RecordSize(&records[i])
 	}
-	if r := recordedTwice(records); r != nil {
+	if r := recordedTwice(c); r != nil {
 		return bad("records the key %q of %s twice", r.Key, r.Method)
 	}
 	if size > actor.MaxCommitBytes {
@@ -116,19 +147,77 @@ func validateCommit(c *actor.Commit) error {
 	return nil
 }
 
-// recordedTwice returns a record whose method and key another has, too.
-func recordedTwice(records []actor.IdempotencyRecord) *actor.IdempotencyRecord {
+func validateRow(r *actor.RowChange, bad func(problem string, args ...any) error) error {
+	if err := r.Key.Validate(); err != nil {
+		return err
+	}
+	switch s := r.State; {
+	case r.ReadVersion > math.MaxInt64:
+		return bad("has read version %d; the highest is 2^63-1", r.ReadVersion)
+	case r.Fence && (r.Delete || s != nil):
+		return bad("is a fence, and deletes or has state, too")
+	case r.ReadOnly() && (r.Fence || r.Delete || s != nil):
+		return bad("has new version 0, which is for rows that were only read, and changes its row")
+	case r.ReadOnly():
+	case r.NewVersion <= r.ReadVersion:
+		return bad("has new version %d, which is not above its read version %d", r.NewVersion, r.ReadVersion)
+	case r.NewVersion > math.MaxInt64:
+		return bad("has new version %d; the highest is 2^63-1", r.NewVersion)
+	case r.Generation > math.MaxInt64:
+		return bad("has generation %d; the highest is 2^63-1", r.Generation)
+	case s != nil && s.Format > actor.FormatEnvelope:
+		return bad("has state of the unknown format %d", s.Format)
+	case s != nil && s.Format == actor.FormatNone && len(s.Data) > 0:
+		return bad("has %d bytes of state without a format", len(s.Data))
+	}
+	return nil
+}
+
+func stateSize(r *actor.RowChange) int {
+	if r.State == nil {
+		return 0
+	}
+	return len(r.State.Data)
+}
+
+// namedTwice returns an actor that a commit names twice.
+func namedTwice(c *actor.Commit) *actor.Key {
+	if len(c.Others) == 0 {
+		return nil // the usual case
+	}
+	seen := newKeySet(1+len(c.Others), nil)
+	seen.add(&c.Key)
+	for i := range c.Others {
+		if k := &c.Others[i].Key; !seen.add(k) {
+			return k
+		}
+	}
+	return nil
+}
+
+// OneRowOnly is the error of a locked turn that returns a commit of several rows,
+// for drivers.
+func OneRowOnly(c *actor.Commit) error {
+	return &actor.ArgumentError{Field: "commit of the locked turn of " + c.Key.String(),
+		Problem: "has other rows; a locked turn holds one, and commits of several go to Commit"}
+}
+
+// recordedTwice returns a record whose call another of the commit has, too.
+func recordedTwice(c *actor.Commit) *actor.IdempotencyRecord {
+	records := c.Effects.Idempotency
 	if len(records) < 2 {
 		return nil // the usual case, which needs no map
 	}
-	type call struct{ method, key string }
-	seen := make(map[call]struct{}, len(records))
+	seen := make(map[actor.KeyedCall]struct{}, len(records))
 	for i := range records {
-		c := call{records[i].Method, records[i].Key}
-		if _, twice := seen[c]; twice {
+		call := actor.KeyedCall{Actor: records[i].Actor, Method: records[i].Method, Key: records[i].Key}
+		if call.Actor == (actor.Key{}) {
+			call.Actor = c.Key
+		}
+		if _, twice := seen[call]; twice {
 			return &records[i]
 		}
-		seen[c] = struct{}{}
+		seen[call] = struct{}{}
 	}
 	return nil
 }
@@ -136,6 +225,11 @@ func recordedTwice(records []actor.IdempotencyRecord) *actor.IdempotencyRecord {
 func validateRecord(c *actor.Commit, r *actor.IdempotencyRecord) error {
 	if err := errors.Join(actor.ValidateName("method", r.Method), actor.ValidateIdempotencyKey(r.Key)); err != nil {
 		return err
+	}
+	if r.Actor != (actor.Key{}) {
+		if err := r.Actor.Validate(); err != nil {
+			return err
+		}
 	}
 	var problem string
 	switch {

@@ -164,6 +164,12 @@ func groupBytes(commits []actor.Commit) int {
 		if state := commits[i].Effects.State; state != nil {
 			n += len(state.Data)
 		}
+		for j := range commits[i].Others {
+			n += rowOverhead
+			if state := commits[i].Others[j].State; state != nil {
+				n += len(state.Data)
+			}
+		}
 		for j := range commits[i].Effects.Idempotency {
 			n += rowOverhead + store.RecordSize(&commits[i].Effects.Idempotency[j])
 		}
@@ -171,17 +177,9 @@ func groupBytes(commits []actor.Commit) int {
 	return n
 }
 
-// commit checks the fence of c, whose calls were looked up, and writes it, or says
-// why it is refused. err means that nothing could be decided.
+// commit checks the fences of c, whose calls were looked up, and writes all of it,
+// or says why it is refused. err means that nothing could be decided.
 func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
-	t.key = appendActorKey(t.key[:0], c.Key)
-	key := t.key
-	// A fence needs to know all of the row that it keeps.
-	keepsState := !c.Delete && c.Effects.State == nil
-	old, err := t.fence(key, keepsState && !c.RecordsOnly())
-	if err != nil {
-		return nil, err
-	}
 	for i := range calls {
 		if r := calls[i].record; calls[i].until > t.now {
 			if calls[i].by == c.ID {
@@ -190,42 +188,80 @@ func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 			return fmt.Errorf("%s.%s, key %q: %w", c.Key, r.Method, r.Key, actor.ErrKeyExists), nil
 		}
 	}
-	fits := old.row.Version == c.ReadVersion
+	t.key = appendActorKey(t.key[:0], c.Key)
+	own, key := c.Row(), t.key
+	old, refusal, err := t.check(&own, key)
+	if refusal != nil || err != nil {
+		return refusal, err
+	}
+	others := make([]checkedRow, len(c.Others))
+	for i := range c.Others {
+		r := &others[i]
+		r.key = actorKey(c.Others[i].Key)
+		if r.old, refusal, err = t.check(&c.Others[i], r.key); refusal != nil || err != nil {
+			return refusal, err
+		}
+	}
+	// All of it holds.
+	for i := range calls {
+		calls[i].held = true
+	}
+	t.change(c.ID, &own, key, &old)
+	for i := range others {
+		t.change(c.ID, &c.Others[i], others[i].key, &others[i].old)
+	}
+	return nil, nil
+}
+
+// checkedRow is a row whose fence held.
+type checkedRow struct {
+	key []byte
+	old storedRow
+}
+
+// check returns the row that r is about, or says why r is refused.
+func (t *tx) check(r *actor.RowChange, key []byte) (old storedRow, refusal, err error) {
+	keepsState := !r.Delete && r.State == nil
+	if old, err = t.fence(key, keepsState && !r.ReadOnly()); err != nil {
+		return old, nil, err
+	}
+	fits := old.row.Version == r.ReadVersion
 	switch {
 	case old.damage != "" && fits && !keepsState && old.row.Version != 0:
 		// Whoever names the version means to delete or replace what is damaged.
 	case old.damage != "" && (fits || old.headerLost):
-		return &store.DamagedError{Rows: []store.DamagedRow{old.damaged(c.Key)}}, nil
+		return old, &store.DamagedError{Rows: []store.DamagedRow{old.damaged(r.Key)}}, nil
 	case !fits:
-		return fmt.Errorf("%s has version %d, and version %d was read: %w", c.Key, old.row.Version, c.ReadVersion, actor.ErrStale), nil
+		return old, fmt.Errorf("%s has version %d, and version %d was read: %w", r.Key, old.row.Version, r.ReadVersion, actor.ErrStale), nil
 	}
-	for i := range calls {
-		calls[i].held = true
-	}
-	if c.RecordsOnly() {
-		return nil, nil
+	return old, nil, nil
+}
+
+// change writes what becomes of a row.
+func (t *tx) change(id actor.CommitID, r *actor.RowChange, key []byte, old *storedRow) {
+	if r.ReadOnly() {
+		return
 	}
 	row := actor.Row{
-		Version:     c.NewVersion,
-		CommitID:    c.ID,
+		Version:     r.NewVersion,
+		CommitID:    id,
 		Life:        old.row.Life,
-		Deleted:     c.Delete,
-		Generation:  c.Generation,
-		StateSchema: c.StateSchema,
+		Deleted:     r.Delete,
+		Generation:  r.Generation,
+		StateSchema: r.StateSchema,
 	}
 	switch {
-	case c.Delete:
-	case c.Fence:
+	case r.Delete:
+	case r.Fence:
 		row = old.row
-		row.Version, row.CommitID = c.NewVersion, c.ID
+		row.Version, row.CommitID = r.NewVersion, id
 		row.Deleted = old.row.Deleted || old.row.Version == 0
-	case c.Effects.State != nil:
-		row.State = *c.Effects.State
+	case r.State != nil:
+		row.State = *r.State
 	default:
 		row.State = old.row.State // none, if it is a tombstone
 	}
-	t.put(c.Key, key, &old, &row)
-	return nil, nil
+	t.put(r.Key, key, old, &row)
 }
 
 // fence returns the row that a commit stands on: as remembered, which is without
@@ -282,36 +318,41 @@ func (s *Store) Settle(ctx context.Context, c actor.Commit) error {
 	return verdict
 }
 
-// settle applies the table in the documentation of package store.
+// settle applies the table in the documentation of package store. Any row that c
+// wrote proves all of it, and its own row fenced out keeps all of it out.
 func (t *tx) settle(c *actor.Commit) (verdict, err error) {
-	key := actorKey(c.Key)
-	old, err := readRow(t, key)
-	if err != nil {
-		return nil, err
-	}
 	recorded, err := t.recordedBy(c)
 	if err != nil {
 		return nil, err
 	}
-	version := old.row.Version
-	switch {
-	case recorded, version != 0 && old.row.CommitID == c.ID:
+	rows := c.Rows()
+	found := make([]storedRow, len(rows))
+	evidence := store.Evidence{Recorded: recorded}
+	for i := range rows {
+		if found[i], err = readRow(t, actorKey(rows[i].Key)); err != nil {
+			return nil, err
+		}
+		evidence.Rows = append(evidence.Rows, store.FoundRow{
+			Version: found[i].row.Version, CommitID: found[i].row.CommitID, Damaged: found[i].damage != "",
+		})
+	}
+	own := &found[0]
+	switch evidence.Of(c) {
+	case store.VerdictApplied:
 		return nil, nil
-	case old.damage != "":
-		return &store.DamagedError{Rows: []store.DamagedRow{old.damaged(c.Key)}}, nil
-	case version != 0 && old.row.CommitID == store.FenceID(c.ID):
-		return fmt.Errorf("%s: the commit never applied: %w", c.Key, actor.ErrStale), nil
-	case version == c.ReadVersion:
-		row := old.row
-		if version == 0 {
+	case store.VerdictDamaged:
+		return &store.DamagedError{Rows: []store.DamagedRow{own.damaged(c.Key)}}, nil
+	case store.VerdictFence:
+		row := own.row
+		if row.Version == 0 {
 			row.Version, row.Deleted, row.CommitID = actor.FirstVersion(), true, store.FenceID(c.ID)
 		} else {
 			row.Version++
 		}
-		t.put(c.Key, key, &old, &row)
+		t.put(c.Key, actorKey(c.Key), own, &row)
 		return fmt.Errorf("%s: the commit never applied: %w", c.Key, actor.ErrStale), nil
-	case c.RecordsOnly(), c.ReadVersion > 0 && c.ReadVersion < version && version <= c.NewVersion:
-		return fmt.Errorf("%s: another commit took the place of this one: %w", c.Key, actor.ErrStale), nil
+	case store.VerdictNever:
+		return fmt.Errorf("%s: the commit never applied: %w", c.Key, actor.ErrStale), nil
 	default:
 		return fmt.Errorf("%s has moved on: %w", c.Key, actor.ErrAmbiguous), nil
 	}

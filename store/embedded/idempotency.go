@@ -153,7 +153,7 @@ func callsOf(commits []actor.Commit) []call {
 		c := &commits[i]
 		for j := range c.Effects.Idempotency {
 			r := &c.Effects.Idempotency[j]
-			id, start := store.RecordIDOf(c.Key, r.Method, r.Key), len(keys)
+			id, start := store.RecordIDFor(c, r), len(keys)
 			keys = append(append(keys, recordSpace...), id[:]...)
 			calls = append(calls, call{commit: c, record: r, id: id, key: keys[start:]})
 		}
@@ -202,7 +202,7 @@ func (t *tx) lookUp(calls []call) error {
 func (t *tx) recordedBy(c *actor.Commit) (bool, error) {
 	for i := range c.Effects.Idempotency {
 		r := &c.Effects.Idempotency[i]
-		old, err := readRecord(t, recordKey(store.RecordIDOf(c.Key, r.Method, r.Key)))
+		old, err := readRecord(t, recordKey(store.RecordIDFor(c, r)))
 		if err != nil {
 			return false, err
 		}

@@ -215,7 +215,7 @@ FOR UPDATE OF a SKIP LOCKED`
 func (s *Store) probe(ctx context.Context, group []*attempt) (free, stuck []*attempt, err error) {
 	var k keyColumns
 	for _, a := range group {
-		k.add(a.commit.Key)
+		k.addRows(a.commit)
 	}
 	lockable := make(map[int64]bool)
 	err = s.read(ctx, "probe", func(ctx context.Context) error {
@@ -234,8 +234,14 @@ func (s *Store) probe(ctx context.Context, group []*attempt) (free, stuck []*att
 		}
 		return rows.Err()
 	})
-	for i, a := range group {
-		if a.commit.ReadVersion == 0 || lockable[int64(i)] {
+	place := int64(0)
+	for _, a := range group {
+		open := true // all of its rows
+		for _, r := range a.commit.Rows() {
+			open = open && (r.ReadVersion == 0 || lockable[place])
+			place++
+		}
+		if open {
 			free = append(free, a)
 		} else {
 			stuck = append(stuck, a)

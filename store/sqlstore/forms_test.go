@@ -12,7 +12,7 @@ import (
 func TestWithClausesReturnColumns(t *testing.T) {
 	begin := regexp.MustCompile(`\bAS (MATERIALIZED )?\(`)
 	clauses := 0
-	for _, statement := range []string{updateGroup, updateOne, updateKeyed, updateAsking, insertGroup, insertKeyed, recordHeld, recordAlone, removePlaced,
+	for _, statement := range []string{updateGroup, updateOne, updateKeyed, updateAsking, insertGroup, insertKeyed, recordHeld, recordAlone, writeSets, readVersions, readRecords, removePlaced,
 		removeExpired, fenceUpdates, readFences, sweepShard, sweepRecords, placeRow, removeHeld, lockRow, loadHead, probeRows} {
 		if !strings.HasPrefix(statement, "WITH ") {
 			continue

@@ -24,6 +24,7 @@ const (
 	setState
 	deleteState
 	moveVersion // and nothing else
+	readOnly    // and only of a set: see sets.go
 )
 
 // updateGroup is the plain conditional write of rows that exist. Rows of which
@@ -132,12 +133,20 @@ func (k *columns) addInsert(c *actor.Commit) {
 }
 
 func (k *columns) add(c *actor.Commit) {
+	r := c.Row()
+	k.addRow(c.ID, &r)
+}
+
+// addRow adds what a commit does to one row.
+func (k *columns) addRow(id actor.CommitID, r *actor.RowChange) {
 	what, format, state := keepState, actor.FormatNone, []byte(nil)
-	generation, schema := int64(c.Generation), int64(c.StateSchema)
-	switch s := c.Effects.State; {
-	case c.Delete:
+	generation, schema := int64(r.Generation), int64(r.StateSchema)
+	switch s := r.State; {
+	case r.ReadOnly():
+		what = readOnly
+	case r.Delete:
 		what = deleteState
-	case c.Fence:
+	case r.Fence:
 		what, generation, schema = moveVersion, 0, 0
 	case s != nil:
 		what, format = setState, s.Format
@@ -148,12 +157,12 @@ func (k *columns) add(c *actor.Commit) {
 			}
 		}
 	}
-	k.apps = append(k.apps, c.Key.App)
-	k.types = append(k.types, c.Key.Type)
-	k.ids = append(k.ids, c.Key.ID)
-	k.readVersions = append(k.readVersions, int64(c.ReadVersion))
-	k.newVersions = append(k.newVersions, int64(c.NewVersion))
-	k.commitIDs = append(k.commitIDs, uuid(c.ID))
+	k.apps = append(k.apps, r.Key.App)
+	k.types = append(k.types, r.Key.Type)
+	k.ids = append(k.ids, r.Key.ID)
+	k.readVersions = append(k.readVersions, int64(r.ReadVersion))
+	k.newVersions = append(k.newVersions, int64(r.NewVersion))
+	k.commitIDs = append(k.commitIDs, uuid(id))
 	k.generations = append(k.generations, generation)
 	k.schemas = append(k.schemas, schema)
 	k.formats = append(k.formats, int16(format))
@@ -178,6 +187,7 @@ type groupParts struct {
 	first, further, ofInserts records
 	alone                     records
 	placed                    columns
+	sets                      sets
 }
 
 func newGroupParts(d dialect) *groupParts {
@@ -188,8 +198,8 @@ func newGroupParts(d dialect) *groupParts {
 	return g
 }
 
-func (g *groupParts) records() [4]*records {
-	return [...]*records{&g.first, &g.further, &g.ofInserts, &g.alone}
+func (g *groupParts) records() [5]*records {
+	return [...]*records{&g.first, &g.further, &g.ofInserts, &g.alone, &g.sets.records}
 }
 
 // reset empties everything, and keeps the room.
@@ -201,6 +211,7 @@ func (g *groupParts) reset() {
 		k.reset()
 	}
 	g.placed.reset()
+	g.sets.reset()
 }
 
 // queueGroup adds the statements for a group to a batch and returns how many
@@ -218,6 +229,8 @@ func queueGroup(b *pgx.Batch, commits []*actor.Commit, asking bool, g *groupPart
 			kind = &g.keyed
 		}
 		switch {
+		case len(c.Others) > 0:
+			g.addSet(c)
 		case c.RecordsOnly() && c.ReadVersion > 0:
 			g.alone.add(c)
 		case c.RecordsOnly():
@@ -243,6 +256,7 @@ func queueGroup(b *pgx.Batch, commits []*actor.Commit, asking bool, g *groupPart
 	g.further.queueHeld(b)
 	g.ofInserts.queueHeld(b)
 	g.alone.queueAlone(b)
+	g.sets.queue(b)
 	g.placed.queueRemove(b)
 	return b.Len()
 }
@@ -366,16 +380,17 @@ func (e *notSentError) Error() string { return e.cause.Error() }
 func (e *notSentError) Unwrap() error { return e.cause }
 
 // splitGroup cuts sorted attempts into groups within the limits of rows and
-// bytes. A commit above the limit of bytes goes alone.
+// bytes. A commit above a limit goes alone.
 func splitGroup(all []*attempt) [][]*attempt {
 	var groups [][]*attempt
-	start, bytes := 0, 0
+	start, rows, bytes := 0, 0, 0
 	for i, a := range all {
-		size := commitBytes(a.commit)
-		if i > start && (i-start == maxGroupRows || bytes+size > maxGroupBytes) {
+		more, size := 1+len(a.commit.Others), commitBytes(a.commit)
+		if i > start && (rows+more > maxGroupRows || bytes+size > maxGroupBytes) {
 			groups = append(groups, all[start:i])
-			start, bytes = i, 0
+			start, rows, bytes = i, 0, 0
 		}
+		rows += more
 		bytes += size
 	}
 	if start < len(all) {
@@ -389,6 +404,13 @@ func commitBytes(c *actor.Commit) int {
 	n := len(c.Key.App) + len(c.Key.Type) + len(c.Key.ID) + 128
 	if c.Effects.State != nil {
 		n += len(c.Effects.State.Data)
+	}
+	for i := range c.Others {
+		r := &c.Others[i]
+		n += len(r.Key.App) + len(r.Key.Type) + len(r.Key.ID) + 128
+		if r.State != nil {
+			n += len(r.State.Data)
+		}
 	}
 	for i := range c.Effects.Idempotency {
 		n += len(c.Key.App) + len(c.Key.Type) + len(c.Key.ID) + 128 + store.RecordSize(&c.Effects.Idempotency[i])

@@ -151,7 +151,7 @@ func (k *records) add(c *actor.Commit) { k.addSome(c, c.Effects.Idempotency) }
 func (k *records) addSome(c *actor.Commit, some []actor.IdempotencyRecord) {
 	for i := range some {
 		r := &some[i]
-		id := store.RecordIDOf(c.Key, r.Method, r.Key)
+		id := store.RecordIDFor(c, r)
 		k.apps = append(k.apps, c.Key.App)
 		k.types = append(k.types, c.Key.Type)
 		k.actors = append(k.actors, c.Key.ID)

@@ -37,6 +37,14 @@ func (k *keyColumns) add(key actor.Key) {
 	k.places = append(k.places, int64(len(k.places)))
 }
 
+// addRows adds the keys of all rows of a commit, in their order.
+func (k *keyColumns) addRows(c *actor.Commit) {
+	k.add(c.Key)
+	for i := range c.Others {
+		k.add(c.Others[i].Key)
+	}
+}
+
 // LoadActors reads the rows in groups, each one statement.
 func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
 	if err := store.ValidateKeys(keys); err != nil {

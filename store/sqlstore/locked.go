@@ -82,6 +82,9 @@ func (s *Store) checkTurn(ctx context.Context, key actor.Key, row actor.Row, c *
 	if err := store.ValidateGroup([]actor.Commit{*c})[0]; err != nil {
 		return err
 	}
+	if len(c.Others) > 0 {
+		return store.OneRowOnly(c)
+	}
 	if c.Key != key {
 		return &actor.ArgumentError{Field: "commit of " + c.Key.String(), Problem: "was returned by a locked turn of " + key.String()}
 	}

@@ -94,15 +94,11 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 
 	var k keyColumns
 	for _, c := range commits {
-		k.add(c.Key)
+		k.addRows(c)
 	}
-	type fence struct {
-		version uint64
-		id      actor.CommitID
-		sound   bool
-	}
-	found := make(map[int]fence, len(commits))
+	found := make([]store.FoundRow, len(k.ids))
 	err = s.read(ctx, "settle: read", func(ctx context.Context) error {
+		clear(found)
 		rows, err := s.general.Query(ctx, readFences, k.apps, k.types, k.ids, k.places)
 		if err != nil {
 			return err
@@ -111,7 +107,7 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 		var id uuid
 		var sound bool
 		_, err = pgx.ForEachRow(rows, []any{&n, &version, &id, &sound}, func() error {
-			found[int(n)] = fence{uint64(version), actor.CommitID(id), sound}
+			found[n] = store.FoundRow{Version: uint64(version), CommitID: actor.CommitID(id), Damaged: !sound}
 			return nil
 		})
 		return err
@@ -127,21 +123,19 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 
 	answers := make([]error, len(commits))
 	for i, c := range commits {
-		switch row, ok := found[i]; {
-		case recorded[c.ID]:
-		case ok && !row.sound: // not fenced out either, so nothing is decided
+		n := 1 + len(c.Others)
+		evidence := store.Evidence{Recorded: recorded[c.ID], Rows: found[:n]}
+		found = found[n:]
+		switch evidence.Of(c) {
+		case store.VerdictApplied:
+		case store.VerdictNever:
+			answers[i] = actor.ErrStale
+		case store.VerdictDamaged: // not fenced out either, so nothing is decided
 			answers[i] = &store.DamagedError{Rows: []store.DamagedRow{{
-				Key: c.Key, Version: addressable(int64(row.version)), Detail: "its columns do not go together"}}}
-		case ok && row.id == c.ID:
-		case ok && row.id == store.FenceID(c.ID): // no row was there, and this one stays
-			answers[i] = actor.ErrStale
-		case ok && c.ReadVersion > 0 && c.ReadVersion < row.version && row.version <= c.NewVersion:
-			// Applied, it would have left NewVersion and its own ID, and versions
-			// only go up.
-			answers[i] = actor.ErrStale
-		case c.RecordsOnly():
-			answers[i] = actor.ErrStale
+				Key: c.Key, Version: addressable(int64(evidence.Rows[0].Version)), Detail: "its columns do not go together"}}}
 		default:
+			// Also if its row is at the version that was read: then somebody has
+			// brought it there after it was fenced out.
 			answers[i] = actor.ErrAmbiguous
 		}
 	}

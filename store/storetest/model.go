@@ -125,49 +125,65 @@ func (m *model) draw(r *rapid.T, id string) actor.Commit {
 
 // apply does to the model what the contract says, and returns the answer.
 func (m *model) apply(c actor.Commit) error {
-	old := m.rows[c.Key.ID]
 	switch {
 	case m.recordedBy(&c):
 		return nil
 	case m.taken(&c):
 		return actor.ErrKeyExists
 	}
-	if old.Version != c.ReadVersion {
-		return actor.ErrStale
+	for _, r := range c.Rows() {
+		if m.rows[r.Key.ID].Version != r.ReadVersion {
+			return actor.ErrStale
+		}
 	}
 	m.record(&c)
-	if c.RecordsOnly() {
-		return nil
-	}
-	if c.Fence {
-		if old.Version == 0 {
-			old = actor.Row{Deleted: true}
+	for _, r := range c.Rows() {
+		if !r.ReadOnly() {
+			m.change(c.ID, r)
 		}
-		old.Version, old.CommitID = c.NewVersion, c.ID
-		m.rows[c.Key.ID] = old
-		return nil
 	}
-	row := actor.Row{Version: c.NewVersion, CommitID: c.ID, Deleted: c.Delete, Generation: c.Generation, StateSchema: c.StateSchema}
+	return nil
+}
+
+func (m *model) change(id actor.CommitID, r actor.RowChange) {
+	old := m.rows[r.Key.ID]
+	row := actor.Row{Version: r.NewVersion, CommitID: id, Deleted: r.Delete, Generation: r.Generation, StateSchema: r.StateSchema}
 	switch {
-	case c.Delete:
-	case c.Effects.State != nil:
-		row.State = *c.Effects.State
+	case r.Delete:
+	case r.Fence:
+		row = old
+		row.Version, row.CommitID, row.Deleted = r.NewVersion, id, old.Deleted || old.Version == 0
+	case r.State != nil:
+		row.State = *r.State
 	default:
 		row.State = old.State
 	}
-	m.rows[c.Key.ID] = row
-	return nil
+	m.rows[r.Key.ID] = row
 }
 
 func (m *model) commit(r *rapid.T) {
 	ids := rapid.SliceOfNDistinct(rapid.SampledFrom(modelIDs), 1, 4, rapid.ID[string]).Draw(r, "ids")
-	commits := make([]actor.Commit, len(ids))
-	for i, id := range ids {
-		commits[i] = m.draw(r, id)
+	var commits []actor.Commit
+	for _, id := range ids {
+		if n := len(commits); n > 0 && !commits[n-1].RecordsOnly() && rapid.Bool().Draw(r, "in a set") {
+			commits[n-1].Others = append(commits[n-1].Others, m.drawOther(r, id))
+			continue
+		}
+		commits = append(commits, m.draw(r, id))
 	}
 	for i, err := range m.s.Commit(m.ctx, commits) {
 		m.answered(r, &commits[i], err, m.apply(commits[i]))
 	}
+}
+
+// drawOther makes a further row of a set, which may be only read.
+func (m *model) drawOther(r *rapid.T, id string) actor.RowChange {
+	c := m.draw(r, id)
+	row := c.Row()
+	if rapid.IntRange(0, 3).Draw(r, "read") == 0 {
+		row = actor.RowChange{Key: row.Key, ReadVersion: row.ReadVersion}
+	}
+	return row
 }
 
 func (m *model) answered(r *rapid.T, c *actor.Commit, err, want error) {

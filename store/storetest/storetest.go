@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		s := open(t)
 		apps := 0
 		for _, suite := range []suite{
-			fences, versions, tombstones, groups, records, loads, lists, sweeps, settles,
+			fences, versions, tombstones, groups, sets, records, loads, lists, sweeps, settles,
 			lockedTurns, contexts, concurrency, modules, deployments, settings, health,
 		} {
 			t.Run(suite.name, func(t *testing.T) {
