@@ -36,6 +36,7 @@ func (a *actorService) Invoke(ctx context.Context, req *connect.Request[greenroo
 	}
 	res := connect.NewResponse(&greenroomv1.InvokeResponse{
 		Payload: reply.Payload.Data, ContentType: reply.Payload.ContentType, Version: reply.Version,
+		Json: jsonReply(req.Msg.GetJsonReply(), reply.Payload),
 	})
 	setFuel(res.Header(), reply)
 	return res, nil
@@ -58,6 +59,7 @@ func (a *actorService) Query(ctx context.Context, req *connect.Request[greenroom
 	}
 	res := connect.NewResponse(&greenroomv1.QueryResponse{
 		Payload: reply.Payload.Data, ContentType: reply.Payload.ContentType, Version: reply.Version,
+		Json: jsonReply(req.Msg.GetJsonReply(), reply.Payload),
 	})
 	setFuel(res.Header(), reply)
 	noStore(res)

@@ -64,6 +64,11 @@ func (binaryCodec) MarshalAppend(dst []byte, msg any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rest, payload, ok := splitJSON(m); ok {
+		if m, err = withValue(rest, payload); err != nil {
+			return nil, err
+		}
+	}
 	return proto.MarshalOptions{}.MarshalAppend(dst, m)
 }
 
@@ -75,7 +80,11 @@ func (binaryCodec) Unmarshal(data []byte, msg any) error {
 	if err != nil {
 		return err
 	}
-	if err := proto.Unmarshal(data, m); err != nil {
+	err = proto.Unmarshal(data, m)
+	if err == nil {
+		err = takeJSON(m, nil)
+	}
+	if err != nil {
 		carryError(m, err)
 	}
 	return nil
@@ -98,6 +107,9 @@ func (jsonCodec) MarshalAppend(dst []byte, msg any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if rest, payload, ok := splitJSON(m); ok {
+		return appendJSONText(dst, rest, payload)
+	}
 	return protojson.MarshalOptions{}.MarshalAppend(dst, m)
 }
 
@@ -113,7 +125,11 @@ func (jsonCodec) Unmarshal(data []byte, msg any) error {
 		carryError(m, errors.New("the body is empty; the smallest message is {}"))
 		return nil
 	}
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, m); err != nil {
+	err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, m)
+	if err == nil {
+		err = takeJSON(m, data)
+	}
+	if err != nil {
 		carryError(m, err)
 	}
 	return nil

@@ -76,9 +76,6 @@ type Config struct {
 	Calls Calls
 	// Logger defaults to [slog.Default].
 	Logger *slog.Logger
-	// Clock says what time it is, for connection deadlines and durations: it
-	// must be the time that the network lives in. Defaults to [time.Now].
-	Clock func() time.Time
 
 	// MaxPayloadBytes is the largest payload read from a request, to be set to
 	// the largest that any type accepts; smaller limits are the host's to
@@ -163,9 +160,6 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.HealthInterval, DefaultHealthInterval)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
-	}
-	if c.Clock == nil {
-		c.Clock = time.Now
 	}
 	if c.Check == nil {
 		c.Check = func(context.Context) error { return nil }

@@ -71,7 +71,7 @@ func newRequestID() string {
 }
 
 // bodyDeadline is when a body, or a part of an answer, must have passed.
-func (s *Server) bodyDeadline() time.Time { return s.conf.Clock().Add(s.conf.BodyTimeout) }
+func (s *Server) bodyDeadline() time.Time { return time.Now().Add(s.conf.BodyTimeout) }
 
 // ServeHTTP serves one exchange.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +95,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// it to no page of another origin, unless CORS lets it.
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	began := s.conf.Clock()
+	began := time.Now()
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	if route.upload {
 		x.bodyEnd = began.Add(s.conf.UploadTimeout)
@@ -104,7 +104,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = x.readCloser()
 	}
 	defer func() {
-		took := s.conf.Clock().Sub(began)
+		took := time.Since(began)
 		route.metrics.served(x.status, took)
 		level := slog.LevelDebug
 		if x.caller.name != "" && route.role >= RoleDeploy {
@@ -261,7 +261,7 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 	case err == nil:
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		limit := b.server.conf.BodyTimeout
-		if !b.bodyEnd.IsZero() && !b.server.conf.Clock().Before(b.bodyEnd) {
+		if !b.bodyEnd.IsZero() && !time.Now().Before(b.bodyEnd) {
 			limit = b.server.conf.UploadTimeout
 		}
 		err = b.said(&requestError{kindBodyTimeout, fmt.Sprintf("the request's body did not arrive within %v", limit)})

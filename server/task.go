@@ -50,7 +50,7 @@ const (
 
 // tasks appends the invocations of a message as tasks, each looked at on its own.
 func (st *invokeStream) tasks(all []*task, invs []invokestream.Invocation) []*task {
-	arrived := st.s.conf.Clock()
+	arrived := time.Now()
 	for i := range invs {
 		t := st.s.tasks.Get().(*task)
 		in := &invs[i]
@@ -186,7 +186,7 @@ func (t *task) failure(err error) invokestream.Reply {
 // expireIn sets the end of a task that has a deadline. Its caller holds mu.
 func (t *task) expireIn() {
 	if d := t.context.deadline; !d.IsZero() {
-		t.expiry = time.AfterFunc(d.Sub(t.st.s.conf.Clock()), func() { t.end(endDeadline) })
+		t.expiry = time.AfterFunc(time.Until(d), func() { t.end(endDeadline) })
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -142,7 +143,14 @@ type InvokeRequest struct {
 	// Opaque to Greenroom.
 	Payload []byte `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
 	// Media type of the payload; empty means application/json.
-	ContentType   string `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	ContentType string `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	// The payload as JSON, instead of payload: for people, and for clients that
+	// have no bytes at hand. In the JSON form of Connect the actor gets the text as
+	// it was sent, without white space; in the binary form, numbers are doubles,
+	// and members are in the order of their names.
+	Json *structpb.Value `protobuf:"bytes,5,opt,name=json,proto3" json:"json,omitempty"`
+	// Asks for the reply in InvokeResponse.json, if it is JSON.
+	JsonReply     bool `protobuf:"varint,6,opt,name=json_reply,json=jsonReply,proto3" json:"json_reply,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -205,12 +213,29 @@ func (x *InvokeRequest) GetContentType() string {
 	return ""
 }
 
+func (x *InvokeRequest) GetJson() *structpb.Value {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
+func (x *InvokeRequest) GetJsonReply() bool {
+	if x != nil {
+		return x.JsonReply
+	}
+	return false
+}
+
 type InvokeResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Payload     []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
 	ContentType string                 `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	// Version of the actor after the turn; 0 when nothing is stored.
-	Version       uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	Version uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The reply instead of payload, if json_reply asked for it and the actor
+	// answered with JSON.
+	Json          *structpb.Value `protobuf:"bytes,4,opt,name=json,proto3" json:"json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -266,13 +291,23 @@ func (x *InvokeResponse) GetVersion() uint64 {
 	return 0
 }
 
+func (x *InvokeResponse) GetJson() *structpb.Value {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
 type QueryRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Actor         *ActorKey              `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
-	Method        string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
-	Payload       []byte                 `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
-	ContentType   string                 `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	Consistency   Consistency            `protobuf:"varint,5,opt,name=consistency,proto3,enum=greenroom.v1.Consistency" json:"consistency,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Actor       *ActorKey              `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
+	Method      string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	Payload     []byte                 `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
+	ContentType string                 `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	Consistency Consistency            `protobuf:"varint,5,opt,name=consistency,proto3,enum=greenroom.v1.Consistency" json:"consistency,omitempty"`
+	// As in InvokeRequest.
+	Json          *structpb.Value `protobuf:"bytes,6,opt,name=json,proto3" json:"json,omitempty"`
+	JsonReply     bool            `protobuf:"varint,7,opt,name=json_reply,json=jsonReply,proto3" json:"json_reply,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -342,11 +377,27 @@ func (x *QueryRequest) GetConsistency() Consistency {
 	return Consistency_CONSISTENCY_UNSPECIFIED
 }
 
+func (x *QueryRequest) GetJson() *structpb.Value {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
+func (x *QueryRequest) GetJsonReply() bool {
+	if x != nil {
+		return x.JsonReply
+	}
+	return false
+}
+
 type QueryResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Payload       []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
-	ContentType   string                 `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Payload     []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
+	ContentType string                 `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	Version     uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// As in InvokeResponse.
+	Json          *structpb.Value `protobuf:"bytes,4,opt,name=json,proto3" json:"json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -400,6 +451,13 @@ func (x *QueryResponse) GetVersion() uint64 {
 		return x.Version
 	}
 	return 0
+}
+
+func (x *QueryResponse) GetJson() *structpb.Value {
+	if x != nil {
+		return x.Json
+	}
+	return nil
 }
 
 type InvokeStreamRequest struct {
@@ -1338,31 +1396,39 @@ var File_greenroom_v1_actor_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\n" +
-	"\x18greenroom/v1/actor.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/error.proto\"\x8a\x01\n" +
+	"\x18greenroom/v1/actor.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/error.proto\"\x8a\x01\n" +
 	"\bActorKey\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12\x1a\n" +
 	"\x02id\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05 \x01(\x80\x04R\x02id\"\xc3\x01\n" +
+	"\xbaH\ar\x05 \x01(\x80\x04R\x02id\"\x8e\x02\n" +
 	"\rInvokeRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x125\n" +
 	"\x06method\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x06method\x12\x18\n" +
 	"\apayload\x18\x03 \x01(\fR\apayload\x12+\n" +
-	"\fcontent_type\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\vcontentType\"g\n" +
+	"\fcontent_type\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\vcontentType\x12*\n" +
+	"\x04json\x18\x05 \x01(\v2\x16.google.protobuf.ValueR\x04json\x12\x1d\n" +
+	"\n" +
+	"json_reply\x18\x06 \x01(\bR\tjsonReply\"\x93\x01\n" +
 	"\x0eInvokeResponse\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x04R\aversion\"\x89\x02\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12*\n" +
+	"\x04json\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\x04json\"\xd4\x02\n" +
 	"\fQueryRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x125\n" +
 	"\x06method\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x06method\x12\x18\n" +
 	"\apayload\x18\x03 \x01(\fR\apayload\x12+\n" +
 	"\fcontent_type\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\xff\x01R\vcontentType\x12E\n" +
-	"\vconsistency\x18\x05 \x01(\x0e2\x19.greenroom.v1.ConsistencyB\b\xbaH\x05\x82\x01\x02\x10\x01R\vconsistency\"f\n" +
+	"\vconsistency\x18\x05 \x01(\x0e2\x19.greenroom.v1.ConsistencyB\b\xbaH\x05\x82\x01\x02\x10\x01R\vconsistency\x12*\n" +
+	"\x04json\x18\x06 \x01(\v2\x16.google.protobuf.ValueR\x04json\x12\x1d\n" +
+	"\n" +
+	"json_reply\x18\a \x01(\bR\tjsonReply\"\x92\x01\n" +
 	"\rQueryResponse\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\fR\apayload\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x04R\aversion\"q\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12*\n" +
+	"\x04json\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\x04json\"q\n" +
 	"\x13InvokeStreamRequest\x12@\n" +
 	"\vinvocations\x18\x01 \x03(\v2\x1e.greenroom.v1.StreamInvocationR\vinvocations\x12\x18\n" +
 	"\acancels\x18\x02 \x03(\x04R\acancels\"\x99\x03\n" +
@@ -1480,46 +1546,51 @@ var file_greenroom_v1_actor_proto_goTypes = []any{
 	(*StateEntry)(nil),            // 18: greenroom.v1.StateEntry
 	(*DeleteActorRequest)(nil),    // 19: greenroom.v1.DeleteActorRequest
 	(*DeleteActorResponse)(nil),   // 20: greenroom.v1.DeleteActorResponse
-	(*ErrorDetail)(nil),           // 21: greenroom.v1.ErrorDetail
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*structpb.Value)(nil),        // 21: google.protobuf.Value
+	(*ErrorDetail)(nil),           // 22: greenroom.v1.ErrorDetail
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
 }
 var file_greenroom_v1_actor_proto_depIdxs = []int32{
 	1,  // 0: greenroom.v1.InvokeRequest.actor:type_name -> greenroom.v1.ActorKey
-	1,  // 1: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 2: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
-	7,  // 3: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
-	1,  // 4: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 5: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
-	9,  // 6: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
-	10, // 7: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
-	21, // 8: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
-	1,  // 9: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	13, // 10: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
-	1,  // 11: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
-	22, // 12: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
-	13, // 13: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
-	1,  // 14: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
-	18, // 15: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
-	1,  // 16: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
-	2,  // 17: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
-	6,  // 18: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
-	4,  // 19: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
-	11, // 20: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
-	14, // 21: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
-	16, // 22: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
-	19, // 23: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
-	3,  // 24: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
-	8,  // 25: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
-	5,  // 26: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
-	12, // 27: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
-	15, // 28: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
-	17, // 29: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
-	20, // 30: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
-	24, // [24:31] is the sub-list for method output_type
-	17, // [17:24] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	21, // 1: greenroom.v1.InvokeRequest.json:type_name -> google.protobuf.Value
+	21, // 2: greenroom.v1.InvokeResponse.json:type_name -> google.protobuf.Value
+	1,  // 3: greenroom.v1.QueryRequest.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 4: greenroom.v1.QueryRequest.consistency:type_name -> greenroom.v1.Consistency
+	21, // 5: greenroom.v1.QueryRequest.json:type_name -> google.protobuf.Value
+	21, // 6: greenroom.v1.QueryResponse.json:type_name -> google.protobuf.Value
+	7,  // 7: greenroom.v1.InvokeStreamRequest.invocations:type_name -> greenroom.v1.StreamInvocation
+	1,  // 8: greenroom.v1.StreamInvocation.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 9: greenroom.v1.StreamInvocation.consistency:type_name -> greenroom.v1.Consistency
+	9,  // 10: greenroom.v1.InvokeStreamResponse.replies:type_name -> greenroom.v1.StreamReply
+	10, // 11: greenroom.v1.StreamReply.error:type_name -> greenroom.v1.StreamError
+	22, // 12: greenroom.v1.StreamError.detail:type_name -> greenroom.v1.ErrorDetail
+	1,  // 13: greenroom.v1.GetActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	13, // 14: greenroom.v1.GetActorResponse.actor:type_name -> greenroom.v1.Actor
+	1,  // 15: greenroom.v1.Actor.key:type_name -> greenroom.v1.ActorKey
+	23, // 16: greenroom.v1.Actor.updated_at:type_name -> google.protobuf.Timestamp
+	13, // 17: greenroom.v1.ListActorsResponse.actors:type_name -> greenroom.v1.Actor
+	1,  // 18: greenroom.v1.GetStateRequest.actor:type_name -> greenroom.v1.ActorKey
+	18, // 19: greenroom.v1.GetStateResponse.entries:type_name -> greenroom.v1.StateEntry
+	1,  // 20: greenroom.v1.DeleteActorRequest.actor:type_name -> greenroom.v1.ActorKey
+	2,  // 21: greenroom.v1.ActorService.Invoke:input_type -> greenroom.v1.InvokeRequest
+	6,  // 22: greenroom.v1.ActorService.InvokeStream:input_type -> greenroom.v1.InvokeStreamRequest
+	4,  // 23: greenroom.v1.ActorService.Query:input_type -> greenroom.v1.QueryRequest
+	11, // 24: greenroom.v1.ActorService.GetActor:input_type -> greenroom.v1.GetActorRequest
+	14, // 25: greenroom.v1.ActorService.ListActors:input_type -> greenroom.v1.ListActorsRequest
+	16, // 26: greenroom.v1.ActorService.GetState:input_type -> greenroom.v1.GetStateRequest
+	19, // 27: greenroom.v1.ActorService.DeleteActor:input_type -> greenroom.v1.DeleteActorRequest
+	3,  // 28: greenroom.v1.ActorService.Invoke:output_type -> greenroom.v1.InvokeResponse
+	8,  // 29: greenroom.v1.ActorService.InvokeStream:output_type -> greenroom.v1.InvokeStreamResponse
+	5,  // 30: greenroom.v1.ActorService.Query:output_type -> greenroom.v1.QueryResponse
+	12, // 31: greenroom.v1.ActorService.GetActor:output_type -> greenroom.v1.GetActorResponse
+	15, // 32: greenroom.v1.ActorService.ListActors:output_type -> greenroom.v1.ListActorsResponse
+	17, // 33: greenroom.v1.ActorService.GetState:output_type -> greenroom.v1.GetStateResponse
+	20, // 34: greenroom.v1.ActorService.DeleteActor:output_type -> greenroom.v1.DeleteActorResponse
+	28, // [28:35] is the sub-list for method output_type
+	21, // [21:28] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_actor_proto_init() }

@@ -79,8 +79,10 @@ type ActorServiceClient interface {
 	// the stream. When the client goes away, what is in flight is cancelled. A
 	// server that stops answers what is in flight and ends the stream with an
 	// error of the kind stopping: what was sent and not answered by then has not
-	// begun, and may be sent again on another stream. After any other end, the
-	// outcome of what was not answered is unknown.
+	// begun, and may be sent again on another stream. A server that has no memory
+	// for a message does the same, with an error of the kind stream_full or
+	// host_full. After any other end, the outcome of what was not answered is
+	// unknown.
 	InvokeStream(context.Context) *connect.BidiStreamForClient[v1.InvokeStreamRequest, v1.InvokeStreamResponse]
 	// Query runs a method that is declared read-only; any other method fails with
 	// failed_precondition. It has no side effects, so Connect clients may send it
@@ -232,8 +234,10 @@ type ActorServiceHandler interface {
 	// the stream. When the client goes away, what is in flight is cancelled. A
 	// server that stops answers what is in flight and ends the stream with an
 	// error of the kind stopping: what was sent and not answered by then has not
-	// begun, and may be sent again on another stream. After any other end, the
-	// outcome of what was not answered is unknown.
+	// begun, and may be sent again on another stream. A server that has no memory
+	// for a message does the same, with an error of the kind stream_full or
+	// host_full. After any other end, the outcome of what was not answered is
+	// unknown.
 	InvokeStream(context.Context, *connect.BidiStream[v1.InvokeStreamRequest, v1.InvokeStreamResponse]) error
 	// Query runs a method that is declared read-only; any other method fails with
 	// failed_precondition. It has no side effects, so Connect clients may send it

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+)
+
+// TestJSONPayloads are given and answered as JSON in every protocol.
+func TestJSONPayloads(t *testing.T) {
+	f := start(t, nil)
+	in, err := structpb.NewValue(map[string]any{"b": []any{1, "é<", nil, true}, "a": 2.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = `{"a":2.5,"b":[1,"é\u003c",null,true]}` // as encoding/json writes it
+	for _, p := range protocols() {
+		actors := greenroomv1connect.NewActorServiceClient(client(t, p.http2), f.url, p.opts...)
+		key := &greenroomv1.ActorKey{Type: "T", Id: "a"}
+		invoked, err := actors.Invoke(t.Context(), connect.NewRequest(&greenroomv1.InvokeRequest{Actor: key, Method: "Get", Json: in, JsonReply: true}))
+		if err != nil {
+			t.Fatal(p.name, err)
+		}
+		queried, err := actors.Query(t.Context(), connect.NewRequest(&greenroomv1.QueryRequest{Actor: key, Method: "Get", Json: in, JsonReply: true}))
+		if err != nil {
+			t.Fatal(p.name, err)
+		}
+		inv, _ := f.host.last()
+		got := strings.NewReplacer(" ", "", "<", `\u003c`).Replace(string(inv.Payload.Data))
+		if got != text && got != `{"b":[1,"é\u003c",null,true],"a":2.5}` {
+			t.Errorf("%s: the host got %s", p.name, inv.Payload.Data)
+		}
+		for _, v := range []*structpb.Value{invoked.Msg.GetJson(), queried.Msg.GetJson()} {
+			if v.GetStructValue().GetFields()["a"].GetNumberValue() != 2.5 || len(v.GetStructValue().GetFields()) != 2 {
+				t.Errorf("%s: answered %v", p.name, v)
+			}
+		}
+		if len(invoked.Msg.GetPayload())+len(queried.Msg.GetPayload()) != 0 || invoked.Msg.GetVersion() == 0 {
+			t.Errorf("%s: answered %v, %v", p.name, invoked.Msg, queried.Msg)
+		}
+	}
+}
+
+// TestJSONPayloadsAreExact in JSON: the text is the actor's and the caller's.
+func TestJSONPayloadsAreExact(t *testing.T) {
+	f := start(t, nil)
+	url := f.url + greenroomv1connect.ActorServiceInvokeProcedure
+	call := func(more string) answered {
+		return do(t, client(t, false), "POST", url, `{"actor":{"type":"T","id":"a"},"method":"Add",`+more+`}`, "Content-Type", "application/json")
+	}
+	for sent, want := range map[string]string{
+		`{ "id" : 9007199254740993 }`: `{"id":9007199254740993}`, `1e400`: "", `"text"`: `"text"`, `null`: `null`, `{"z":1,"a":[]}`: `{"z":1,"a":[]}`,
+	} {
+		f.host.last()
+		a := call(`"json":` + sent + `,"jsonReply":true`)
+		inv, called := f.host.last()
+		if called != (want != "") || string(inv.Payload.Data) != want || called && !strings.Contains(a.body, `"json":`+want+`}`) {
+			t.Errorf("%s: the host got %s, the caller %s", sent, inv.Payload.Data, a.body)
+		}
+	}
+	for _, bad := range []string{`"json":1,"payload":"eA=="`, `"json":1,"contentType":"text/plain"`, `"json":`, `"json":1,"json":2`} {
+		if a := call(bad); a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "invalid_argument") {
+			t.Errorf("%s: %s %s", bad, a.Status, a.body)
+		}
+	}
+	// Bytes stay bytes: unless JSON is asked for, and where there is none.
+	if a := call(`"json":1`); !strings.Contains(a.body, `"payload":"MQ=="`) || strings.Contains(a.body, `"json"`) {
+		t.Error(a.body)
+	}
+	for _, reply := range []actor.Payload{{Data: []byte("no JSON")}, {Data: []byte("1"), ContentType: "text/plain"}, {Data: []byte("\"\xff\"")}, {}} {
+		f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) { return actor.Reply{Payload: reply}, nil })
+		if a := call(`"jsonReply":true`); a.StatusCode != http.StatusOK || strings.Contains(a.body, `"json"`) {
+			t.Errorf("%q: %s", reply.Data, a.body)
+		}
+	}
+}
