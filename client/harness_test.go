@@ -59,8 +59,7 @@ func (h *fakeHost) Begin(ctx context.Context, inv actor.Invocation, to host.Rece
 // watchful is a call that watches its context by itself.
 type watchful struct{}
 
-func (watchful) GiveUp()  {}
-func (watchful) Release() {}
+func (watchful) GiveUp() {}
 
 func (h *fakeHost) Delete(context.Context, actor.Key) error { return actor.ErrActorNotFound }
 

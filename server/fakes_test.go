@@ -61,13 +61,11 @@ func (h *fakeHost) Begin(ctx context.Context, inv actor.Invocation, to host.Rece
 
 type notGivenUp struct{}
 
-func (notGivenUp) GiveUp()  { panic("a call was given up that was answered") }
-func (notGivenUp) Release() {}
+func (notGivenUp) GiveUp() { panic("a call was given up that was answered") }
 
 type givenUp func()
 
 func (f givenUp) GiveUp() { f() }
-func (givenUp) Release()  {}
 
 // does decides what every invocation does from now on.
 func (h *fakeHost) does(invoke func(ctx context.Context, inv actor.Invocation) (actor.Reply, error)) {

@@ -32,7 +32,6 @@ type Server struct {
 	routes      *routes
 	streams     streamsUse
 	requests    requestsUse
-	tasks       sync.Pool // of *task
 	// draining ends when Stop begins: long-lived streams end by themselves then.
 	draining context.Context
 	drain    context.CancelFunc
@@ -92,7 +91,6 @@ func New(conf Config) (*Server, error) {
 	}
 	s.requests.init(conf)
 	s.draining, s.drain = context.WithCancel(context.Background())
-	s.tasks.New = func() any { return new(task) }
 	s.routes = s.newRoutes()
 	return s, nil
 }

@@ -344,10 +344,7 @@ func (st *invokeStream) work() {
 		st.mu.Lock()
 		t.begun = begun
 		switch {
-		case t.stage == taskDone:
-			if t.reusable() {
-				t.recycle()
-			}
+		case t.stage == taskDone: // its answer came while it began
 		case t.context.ended(): // while it began
 			t.stage = taskBegun
 			st.mu.Unlock()

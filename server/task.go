@@ -17,7 +17,7 @@ import (
 )
 
 // task is an invocation of a stream on its way. It is the [host.Receiver] of its
-// answer. One that was answered without having been ended is used again.
+// answer.
 type task struct {
 	st     *invokeStream
 	id     uint64 // the client's
@@ -30,7 +30,6 @@ type task struct {
 
 	// Guarded by the stream's mu.
 	stage      taskStage
-	quiet      bool       // no timer and no waiter knows of it any more
 	begun      host.Begun // what Begin returned
 	prev, next *task      // of the unanswered
 }
@@ -52,7 +51,7 @@ const (
 func (st *invokeStream) tasks(all []*task, invs []invokestream.Invocation) []*task {
 	arrived := time.Now()
 	for i := range invs {
-		t := st.s.tasks.Get().(*task)
+		t := new(task)
 		in := &invs[i]
 		t.st, t.id = st, in.ID
 		t.inv = actor.Invocation{Key: in.Key, Method: in.Method, Payload: in.Payload, ReadOnly: in.ReadOnly}
@@ -134,29 +133,10 @@ func (t *task) Answer(reply actor.Reply, err error) {
 	if err != nil {
 		out = t.failure(err)
 	}
-	quiet := t.release()
-	st := t.st
-	st.mu.Lock()
-	// While it begins, the worker that has it sees to the rest.
-	last := t.stage == taskBegun
-	t.quiet = quiet
+	t.release()
+	t.st.mu.Lock()
+	defer t.st.mu.Unlock()
 	t.finish(out)
-	last = last && t.reusable()
-	st.mu.Unlock()
-	if last {
-		t.recycle()
-	}
-}
-
-// reusable tells of a task with a reply that nobody will come back to but who
-// asks. The answer holds once it is yes. Its caller holds mu.
-func (t *task) reusable() bool { return t.quiet && t.begun != nil && !t.context.ended() }
-
-// recycle gives back a reusable task, whose begin has returned.
-func (t *task) recycle() {
-	tasks := &t.st.s.tasks
-	*t = task{}
-	tasks.Put(t)
 }
 
 // finish makes out the task's reply, unless it has one. Its caller holds mu.
@@ -190,11 +170,12 @@ func (t *task) expireIn() {
 	}
 }
 
-// release lets go of what the task holds outside of its memory, and reports
-// whether nothing there holds the task either.
-func (t *task) release() (quiet bool) {
-	quiet = t.expiry == nil || t.expiry.Stop()
-	return !t.context.release() && quiet
+// release lets go of what the task holds outside of its memory.
+func (t *task) release() {
+	if t.expiry != nil {
+		t.expiry.Stop()
+	}
+	t.context.release()
 }
 
 // end ends a task before its answer is there: it is dropped if the host does not
@@ -383,12 +364,11 @@ func (c *taskContext) endMarked(why endReason) {
 	}
 }
 
-// release closes Done, and reports whether anybody has asked for it.
-func (c *taskContext) release() (asked bool) {
+// release closes Done.
+func (c *taskContext) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cancel != nil {
 		c.cancel()
 	}
-	return c.cancel != nil
 }
