@@ -142,8 +142,9 @@ type Module struct {
 	bodies    int
 	// importTypes is the type index per imported function.
 	importTypes []uint32
-	imported    [4]int // imports of each kind
-	names       []byte // the function names subsection, nil if absent or damaged
+	imported    [4]int         // imports of each kind
+	exported    map[string]int // indices of Exports, by their names
+	names       []byte         // the function names subsection, nil if absent or damaged
 	mutable     []mutableGlobal
 	segments    []Segment // the active ones
 
@@ -169,12 +170,11 @@ func (m *Module) Size() int { return len(m.wasm) }
 
 // Export returns the export of that name.
 func (m *Module) Export(name string) (Export, bool) {
-	for _, e := range m.Exports {
-		if e.Name == name {
-			return e, true
-		}
+	n, ok := m.exported[name]
+	if !ok {
+		return Export{}, false
 	}
-	return Export{}, false
+	return m.Exports[n], true
 }
 
 // FuncType returns the type of the function at index, imported ones first.

@@ -235,10 +235,10 @@ func (m *Module) tableSection(c *cursor) {
 
 func (m *Module) exportSection(c *cursor) {
 	n := c.count("exports", maxExports, 3)
-	seen := make(map[string]struct{}, n)
+	m.exported = make(map[string]int, n)
 	for range n {
 		e := Export{Name: c.name(), Kind: Kind(c.u8()), Index: c.u32()}
-		if _, twice := seen[e.Name]; twice {
+		if _, twice := m.exported[e.Name]; twice {
 			c.fail("exports %q twice", e.Name)
 		}
 		if e.Kind > KindGlobal {
@@ -247,7 +247,7 @@ func (m *Module) exportSection(c *cursor) {
 		if c.err != nil {
 			return
 		}
-		seen[e.Name] = struct{}{}
+		m.exported[e.Name] = len(m.Exports)
 		m.Exports = append(m.Exports, e)
 	}
 }

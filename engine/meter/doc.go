@@ -16,6 +16,12 @@
 // could hide loops from it: types, reserved bytes and prefixed instructions of
 // later versions are refused even where an engine accepts them.
 //
+// The package reads the binary format itself, although package binary has read a
+// module before: it has to know each instruction, and it is the guard of what every
+// other promise rests on, that no guest runs without end. Nothing that package binary
+// takes for granted, and no module that it would let pass by a mistake, is trusted
+// here. TestReadersAgree compares the two over WebAssembly's official test suite.
+//
 // # What a metered module has in addition
 //
 //   - It imports the function "greenroom_meter" "refill", (i64) -> i64. It is
