@@ -218,7 +218,7 @@ func TestTimeLimit(t *testing.T) {
 	c := newCompiler(t, Config{Time: time.Millisecond})
 	_, err := (&loader{tb: t, compiler: c}).load(context.Background(), module(Native, slow()))
 	var limit *LimitError
-	if !errors.As(err, &limit) || limit.Limit != LimitTime {
+	if !errors.As(err, &limit) || limit.Limit != LimitTime || !errors.Is(err, actor.ErrOverloaded) {
 		t.Errorf("got %v", err)
 	}
 	nothingLeft(t, c)

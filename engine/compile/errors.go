@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
 )
 
 // Limit is what a compilation passed.
@@ -39,6 +41,12 @@ func (e *LimitError) Error() string {
 		return "is nested too deep to be compiled; split large functions"
 	}
 	return "takes too much to compile"
+}
+
+// Is makes a compilation that took too long one that may be tried again: the host
+// was busy. A module that is deployed already compiled in time once.
+func (e *LimitError) Is(target error) bool {
+	return e.Limit == LimitTime && target == actor.ErrOverloaded
 }
 
 // InvalidError is a module that the runtime refuses.
