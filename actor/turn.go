@@ -201,5 +201,10 @@ type LoadOptions struct {
 	MaxBytes int64
 }
 
+// MaxReadAge is how old an answer may be that no commit proves, of a host whose
+// store others write to as well: what it reads from memory was the newest at some
+// moment since so long before the call began.
+const MaxReadAge = 100 * time.Millisecond
+
 // MaxStaleness bounds what [LoadOptions] may allow.
 const MaxStaleness = 5 * time.Second

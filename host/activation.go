@@ -97,6 +97,14 @@ func (l *loaded) after(c *actor.Commit, state *overlay.State) *loaded {
 	}
 }
 
+// fenced is what l becomes by a commit that moves the version on and leaves all
+// else: the fence of an actor without a row is a tombstone.
+func (l *loaded) fenced(c *actor.Commit) *loaded {
+	next := *l
+	next.version = c.NewVersion
+	return &next
+}
+
 // damagedRows is a store's error for rows that it cannot read: package store
 // has the type.
 type damagedRows interface {

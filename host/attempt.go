@@ -97,7 +97,7 @@ func (h *Host) attempt(ctx *turnContext, a *activation, c *call, now time.Time) 
 		a.serving, a.checked = s, unchecked
 	}
 	if c.op == opDelete {
-		return failed(h.deleteTurn(ctx, a, c, s))
+		return failed(h.deleteTurn(ctx, a, c, s, now))
 	}
 	m, err := c.method(s)
 	if err != nil {
@@ -113,8 +113,14 @@ func (h *Host) attempt(ctx *turnContext, a *activation, c *call, now time.Time) 
 	case LaneStateless:
 		h.keepNothing(a)
 		r.reply, r.err = h.statelessTurn(ctx, c, s, nil)
-		if r.err == nil && c.keyed() {
+		switch {
+		case !c.keyed():
+		case r.err == nil:
 			r.err = h.recordAlone(ctx, c, s, r.reply)
+		case unrecorded(r.err):
+			if err := h.fenceAlone(ctx, c); err != nil {
+				r.err = err
+			}
 		}
 		r = h.orRecorded(ctx, c, r)
 	default:

@@ -50,7 +50,7 @@ type begun struct {
 	receiver Receiver // nil: the caller waits
 	told     atomic.Bool
 	grace    atomic.Pointer[time.Timer] // set when it runs on after GiveUp
-	// lane and at are set before the call is in a mailbox.
+	// lane is set before the call is in a mailbox; at is guarded by the shard's lock.
 	lane Lane
 	at   *activation
 }
@@ -69,10 +69,11 @@ func (c *call) tell(r result) {
 
 // GiveUp implements [Begun].
 func (c *call) GiveUp() {
-	if c.told.Load() || c.at == nil {
-		return // without a mailbox it was told before Begin returned
+	if c.told.Load() {
+		return
 	}
-	if c.at.shard.withdraw(c, c.at) {
+	s := c.host.table.shard(c.inv.Key)
+	if s.endLookUp(c) || s.withdraw(c) {
 		c.tell(result{err: contextError(c.ctx), stats: turnStats{lane: c.lane}})
 		return
 	}

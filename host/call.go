@@ -59,11 +59,21 @@ type call struct {
 	// the turn is part of that commit.
 	held  result
 	wrote bool
+	// fenced tells that held is a failure behind a fence, to be answered if no
+	// earlier attempt of the call is recorded. since is the moment after which the
+	// state must have been the newest that held shows; zero if that does not matter.
+	fenced bool
+	since  time.Time
 	// sum is that of the payload, of a call with an idempotency key. doubtful
 	// tells that the same call may have been committed before: it is looked up
 	// before it runs. Others find out when they commit, which is cheaper.
 	sum      [sha256.Size]byte
 	doubtful bool
+	// looked is what the store said of a doubtful call before its run: of one run,
+	// nil if it was not asked. looking tells that it is looked up before it is
+	// admitted; the shard's lock guards it.
+	looked  *actor.Recorded
+	looking bool
 	// answered gets one value when held is the call's answer; its capacity is 1,
 	// so that a worker never waits for a caller. A call that runs alone has none,
 	// nor has one with a receiver.

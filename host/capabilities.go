@@ -51,6 +51,9 @@ type EgressEnd struct {
 	Sent, Received int
 }
 
+// errRecorded ends a guest whose call is answered with what is recorded of it.
+var errRecorded = errors.New("the call is recorded already")
+
 // errDropped ends a guest whose turn is to run again, on the state loaded anew.
 var errDropped = errors.New("the state that the turn ran on was dropped")
 
@@ -115,18 +118,33 @@ func (t *turn) request(r *abi.HTTPRequest) (abi.HTTPResponse, error) {
 // that the turn could have observed is durable, and marks the call, which is not
 // run again from then on. Only the warm lane runs on what is not committed; of a
 // turn on committed state there is nothing to wait for.
+//
+// A call with a key is looked up first: one that is recorded sends nothing, and is
+// answered with its record.
 func (t *turn) leave() error {
 	if t.activation != nil {
 		dropped, err := t.host.calmDown(t.ctx, t.activation)
+		if err == nil && !dropped {
+			dropped, err = t.host.confirmTip(t.ctx, t.activation, t.began)
+		}
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			return actor.ErrDeadline
-		case err != nil:
+		case errors.Is(err, context.Canceled):
 			return actor.ErrCanceled
+		case err != nil:
+			return err
 		case dropped:
 			return errDropped
 		}
 	}
+	if t.call.keyed() && !t.readOnly && !t.left {
+		if known, ok := t.host.lookUp(t.ctx, t.call); ok {
+			t.recorded = &known
+			return errRecorded
+		}
+	}
+	t.left = true
 	// With an idempotency key the caller has said that it may be sent again.
 	t.call.stats.left = !t.call.keyed()
 	return nil

@@ -2,16 +2,17 @@ package host
 
 import (
 	"context"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
 
 // deleteTurn leaves a tombstone in place of the actor's state. Only the row's
 // version matters: a state that cannot be decoded is removed like any other.
-func (h *Host) deleteTurn(ctx context.Context, a *activation, c *call, s *served) error {
+func (h *Host) deleteTurn(ctx context.Context, a *activation, c *call, s *served, began time.Time) error {
 	c.stats.lane = s.lane
 	if s.lane != LaneLocked {
-		return h.warmDelete(ctx, a, s)
+		return h.warmDelete(ctx, a, s, began)
 	}
 	h.keepNothing(a)
 	place, err := h.lockedPlace(ctx)
@@ -35,10 +36,21 @@ func (h *Host) deleteTurn(ctx context.Context, a *activation, c *call, s *served
 }
 
 // warmDelete deletes under the version, for every lane that takes no lock.
-func (h *Host) warmDelete(ctx context.Context, a *activation, s *served) error {
+func (h *Host) warmDelete(ctx context.Context, a *activation, s *served, began time.Time) error {
 	l, err := h.ensureLoaded(ctx, a, s)
 	if err != nil {
 		return err
+	}
+	if l.damage == nil && !l.exists {
+		outdated, err := h.confirmTip(ctx, a, began)
+		if err != nil {
+			return err
+		}
+		if outdated {
+			if l, err = h.ensureLoaded(ctx, a, s); err != nil {
+				return err
+			}
+		}
 	}
 	if !l.exists { // drained, so it is not nil
 		return actor.ErrActorNotFound
@@ -47,11 +59,14 @@ func (h *Host) warmDelete(ctx context.Context, a *activation, s *served) error {
 		return err
 	}
 	c := tombstone(a.key, l, s)
+	sent := time.Now()
 	if err := h.commit(c, LaneWarm); err != nil {
 		h.dropState(a)
 		return err
 	}
-	h.keep(a, l.after(&c, noState), h.revisions.Next())
+	if !h.keep(a, l.after(&c, noState), h.revisions.Next(), sent) {
+		h.dropState(a)
+	}
 	return nil
 }
 

@@ -22,6 +22,9 @@ type fakeStore struct {
 	calls  map[string]fakeRecord
 	faults map[string][]string // operation to the faults that its next calls meet
 	loads  int
+	// shared is what Shared says; versions counts the groups of questions for them.
+	shared   bool
+	versions int
 	// lookups counts reads of idempotency records.
 	lookups int
 	// hold, if not nil, is received from before each Commit applies.
@@ -188,6 +191,9 @@ func (s *fakeStore) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall
 	}
 	return found, nil
 }
+
+// Shared is [store.Store]'s own.
+func (s *fakeStore) Shared() bool { return s.shared }
 
 // Versions is [store.Actors]' own.
 func (s *fakeStore) Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error) {

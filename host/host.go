@@ -24,6 +24,10 @@ type Host struct {
 	revisions overlay.Revisions
 	commits   *pipeline.Commits
 	loads     *pipeline.Loads
+	versions  *pipeline.Asks[actor.Key, actor.RowVersion]
+	records   *pipeline.Asks[actor.KeyedCall, actor.Recorded]
+	repeats   repeats
+	shared    bool          // others write to the store
 	turns     sync.Pool     // of *turn
 	buffers   sync.Pool     // of *[]byte, for encoded states on their way to the store
 	locked    chan struct{} // a place for each locked turn under way
@@ -48,7 +52,13 @@ func New(cfg Config) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{cfg: cfg, events: cfg.Events.withDefaults(), locked: make(chan struct{}, cfg.LockedTurns)}
-	h.table.init(cfg.MaxActivations, cfg.StateMemory)
+	h.shared = cfg.Committer.Shared()
+	readAge := time.Duration(0)
+	if h.shared {
+		readAge = actor.MaxReadAge
+	}
+	h.table.init(cfg.MaxActivations, cfg.StateMemory, readAge)
+	h.repeats.init()
 	h.memory.max = cfg.CallMemory
 	h.pools = pools{cfg: &h.cfg, events: &h.events, takeIdle: h.table.takeInstance, byKey: make(map[poolKey]*pool)}
 	h.turns.New = func() any { return &turn{host: h} }
@@ -57,6 +67,9 @@ func New(cfg Config) (*Host, error) {
 	h.store, h.endStore = context.WithCancel(context.Background())
 	h.commits = pipeline.NewCommits(h.store, cfg.Pipeline, cfg.Committer)
 	h.loads = pipeline.NewLoads(h.store, cfg.Pipeline, cfg.Committer)
+	h.versions = pipeline.NewAsks(h.store, cfg.Pipeline, cfg.Committer.Versions, func(actor.RowVersion) int64 { return 0 })
+	h.records = pipeline.NewAsks(h.store, cfg.Pipeline, cfg.Committer.LoadIdempotency,
+		func(r actor.Recorded) int64 { return int64(len(r.Record.Reply.Data)) })
 	h.life.init()
 	return h, nil
 }
@@ -145,8 +158,11 @@ func (h *Host) admit(c *call) result {
 	switch {
 	case s.lane == LaneStateless && (m.readOnly || !c.keyed()):
 		run = h.statelessTurn
-	case !m.readOnly:
-		return h.queued(c, &s.limits, s.lane)
+	case m.readOnly:
+	case c.keyed() && h.repeats.recent(&c.inv.Key, c.arrived):
+		return h.lookUpFirst(c, s.lane, func() result { return h.queued(c, &s.limits, s.lane, false) })
+	default:
+		return h.queued(c, &s.limits, s.lane, true)
 	}
 	r := h.alone(c, s, run)
 	if errors.Is(r.err, errMoved) {
@@ -162,10 +178,10 @@ func (h *Host) admitDelete(c *call) result {
 	}
 	s, err := h.serving(c.inv.Key.App, c.inv.Key.Type)
 	if err == nil {
-		return h.queued(c, &s.limits, s.lane)
+		return h.queued(c, &s.limits, s.lane, false)
 	}
 	limits := h.cfg.limits(c.inv.Key.App, c.inv.Key.Type)
-	r := h.queued(c, &limits, LaneWarm)
+	r := h.queued(c, &limits, LaneWarm, false)
 	r.stats.lane = LaneNone // for TurnEnd: the type is only what a caller wrote
 	return r
 }
@@ -206,8 +222,9 @@ func (h *Host) alone(c *call, s *served, run aloneFunc) result {
 // activation holds, nil if there is none.
 type aloneFunc func(ctx *turnContext, c *call, s *served, warm *loaded) (actor.Reply, error)
 
-// queued puts a call into its actor's mailbox and waits for the answer.
-func (h *Host) queued(c *call, limits *Limits, lane Lane) result {
+// queued puts a call into its actor's mailbox and waits for the answer. With here
+// this goroutine may run the turn, if it is one of an idle actor.
+func (h *Host) queued(c *call, limits *Limits, lane Lane, here bool) result {
 	if err := h.life.running(); err != nil {
 		return result{err: err}
 	}
@@ -215,8 +232,7 @@ func (h *Host) queued(c *call, limits *Limits, lane Lane) result {
 	if c.receiver == nil {
 		c.answered = make(chan struct{}, 1)
 	}
-	own := lane == LaneWarm && c.op == opInvoke
-	a, run, err := h.enqueue(c, limits.Mailbox, own)
+	a, run, err := h.enqueue(c, limits.Mailbox, here && lane == LaneWarm)
 	if err != nil {
 		return result{err: err, stats: turnStats{lane: lane}}
 	}
@@ -231,7 +247,7 @@ func (h *Host) queued(c *call, limits *Limits, lane Lane) result {
 		return c.held
 	case <-c.ctx.Done():
 	}
-	if a.shard.withdraw(c, a) {
+	if a.shard.withdraw(c) {
 		return result{err: contextError(c.ctx), stats: turnStats{lane: lane}}
 	}
 	// Running: the guest is being stopped, or the turn is sealed and its commit

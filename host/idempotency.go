@@ -56,37 +56,180 @@ func (p *speculation) join(c *call) (r result, ok bool) {
 }
 
 // known looks for an earlier call with the key of c, among those that are not
-// committed yet and, if there is reason to, in the store.
+// committed yet and, if c may have been committed before, in the store.
 func (h *Host) known(ctx context.Context, a *activation, c *call) (o outcome, ok bool) {
 	s := a.shard
 	s.mu.Lock()
 	r, ok := a.join(c)
 	s.mu.Unlock()
-	if ok {
+	switch {
+	case ok:
 		return outcome{result: r, resting: true}, true
+	case !c.doubtful:
+		return outcome{}, false
+	case c.looked == nil:
+		if err := h.lookUpDoubtful(ctx, a, c); err != nil {
+			return failed(err), true
+		}
 	}
-	if c.doubtful {
-		r, ok = h.lookUp(ctx, c)
-	}
+	found := c.looked
+	c.looked = nil
+	r, ok = h.asRecorded(c, *found, nil)
 	return outcome{result: r}, ok
+}
+
+// lookUpDoubtful asks the store for c and for the calls that go again after it, at
+// once.
+func (h *Host) lookUpDoubtful(ctx context.Context, a *activation, c *call) error {
+	const most = 64
+	calls, s := []*call{c}, a.shard
+	s.mu.Lock()
+	for other := a.again.head; other != nil && len(calls) < most; other = other.next {
+		if other.doubtful && other.looked == nil {
+			calls = append(calls, other)
+		}
+	}
+	s.mu.Unlock()
+	asked := make([]actor.KeyedCall, len(calls))
+	for i, one := range calls {
+		asked[i] = one.keyedCall()
+	}
+	found, err := h.cfg.Committer.LoadIdempotency(ctx, asked)
+	if err != nil {
+		return errLookUp(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, one := range calls {
+		if one == c || one.home == &a.again { // or its caller has it back
+			one.looked = &found[i]
+		}
+	}
+	return nil
+}
+
+func errLookUp(err error) error { return fmt.Errorf("look up idempotency key: %w", err) }
+
+// keyedCall names c for the store.
+func (c *call) keyedCall() actor.KeyedCall {
+	return actor.KeyedCall{Actor: c.inv.Key, Method: c.inv.Method, Key: c.inv.IdempotencyKey}
 }
 
 // lookUp asks the store for a record of an earlier call with the key of c.
 func (h *Host) lookUp(ctx context.Context, c *call) (r result, ok bool) {
 	var found actor.Recorded
-	all, err := h.cfg.Committer.LoadIdempotency(ctx, []actor.KeyedCall{{Actor: c.inv.Key, Method: c.inv.Method, Key: c.inv.IdempotencyKey}})
+	all, err := h.cfg.Committer.LoadIdempotency(ctx, []actor.KeyedCall{c.keyedCall()})
 	if err == nil {
 		found = all[0]
+	}
+	return h.asRecorded(c, found, err)
+}
+
+// asRecorded returns the answer to c that a look-up gave: false if there is none.
+func (h *Host) asRecorded(c *call, found actor.Recorded, err error) (r result, ok bool) {
+	if err == nil {
 		err = found.Err
 	}
 	switch {
 	case err != nil:
-		return result{err: fmt.Errorf("look up idempotency key: %w", err)}, true
+		return result{err: errLookUp(err), stats: c.stats}, true
 	case found.Found:
-		return c.recorded(&found.Record), true
+		h.repeats.met(&c.inv.Key, time.Now())
+		h.noteNewer(c.inv.Key, found.Record.Version)
+		r = c.recorded(&found.Record)
+		r.stats = c.stats
+		return r, true
 	default:
 		return result{}, false
 	}
+}
+
+// sendDoubtful answers calls whose held failures are behind fences: with the record
+// of an earlier attempt, if there is one.
+func (h *Host) sendDoubtful(s *shard, l *answers) {
+	for next := l.first; next != nil; {
+		c := next
+		next, c.next = c.next, nil
+		h.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
+			if known, ok := h.asRecorded(c, found, err); ok {
+				c.held = known
+			}
+			c.held.stats.ended = time.Now()
+			c.answer()
+			s.work.Done()
+		})
+	}
+}
+
+// lookUpFirst looks a call up that its actor was lately sent again, before it is
+// admitted: off the actor's worker, so that others pay nothing. If it is not
+// recorded, admit is what becomes of it.
+func (h *Host) lookUpFirst(c *call, lane Lane, admit func() result) result {
+	s := h.table.shard(c.inv.Key)
+	if err := h.charge(c); err != nil {
+		return result{err: err}
+	}
+	if err := s.beginLookUp(c); err != nil {
+		return result{err: err}
+	}
+	c.stats.lane = lane
+	if c.receiver != nil {
+		h.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
+			defer s.work.Done()
+			if !s.endLookUp(c) {
+				return // given up, and told so
+			}
+			r, ok := h.asRecorded(c, found, err)
+			if !ok {
+				if c.ctx.Err() != nil {
+					r = result{err: contextError(c.ctx), stats: c.stats}
+				} else if r = admit(); r.later {
+					return
+				}
+			}
+			c.tell(r)
+		})
+		return result{later: true}
+	}
+	defer s.work.Done()
+	type answer struct {
+		found actor.Recorded
+		err   error
+	}
+	got := make(chan answer, 1)
+	h.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) { got <- answer{found, err} })
+	select {
+	case a := <-got:
+		if r, ok := h.asRecorded(c, a.found, a.err); ok {
+			return r
+		}
+	case <-c.ctx.Done():
+		return result{err: contextError(c.ctx), stats: c.stats}
+	}
+	c.stats = turnStats{}
+	return admit()
+}
+
+// beginLookUp counts a call that is looked up before it is admitted; one of
+// shard.work is its own.
+func (s *shard) beginLookUp(c *call) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return actor.ErrStopping
+	}
+	s.work.Add(1)
+	c.looking = true
+	return nil
+}
+
+// endLookUp reports whether a call is still being looked up, and ends that.
+func (s *shard) endLookUp(c *call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := c.looking
+	c.looking = false
+	return was
 }
 
 // unrecorded tells of a failure that might not be the answer of a call with a
@@ -123,4 +266,20 @@ func (h *Host) recordAlone(ctx context.Context, c *call, s *served, reply actor.
 	commit.Generation, commit.StateSchema = s.deployment.Generation, s.stateSchema
 	commit.Effects.Idempotency = []actor.IdempotencyRecord{c.record(reply, s.limits.IdempotencyTTL)}
 	return h.commit(commit, LaneStateless)
+}
+
+// fenceOf returns the commit that moves the version of l on, and nothing else.
+func fenceOf(key actor.Key, l *loaded) actor.Commit {
+	c := newCommit(key, l)
+	c.Fence = true
+	return c
+}
+
+// fenceAlone fences out earlier attempts of a call that has no state.
+func (h *Host) fenceAlone(ctx context.Context, c *call) error {
+	l, err := h.load(ctx, c.inv.Key, actor.LoadOptions{})
+	if err != nil {
+		return err
+	}
+	return h.commit(fenceOf(c.inv.Key, l), LaneStateless)
 }

@@ -30,5 +30,8 @@ type Committer interface {
 	Commit(ctx context.Context, commits []actor.Commit) []error
 	LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error)
 	Settle(ctx context.Context, c actor.Commit) error
+	Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error)
 	LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error)
+	// Shared reports whether other processes may write to the store.
+	Shared() bool
 }

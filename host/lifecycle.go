@@ -120,6 +120,8 @@ func (h *Host) drain() {
 	}
 	h.commits.Wait()
 	h.loads.Wait()
+	h.versions.Wait()
+	h.records.Wait()
 	for a := h.table.evict(); a != nil; a = h.table.evict() {
 		h.deactivated(a, DeactivateStop)
 	}

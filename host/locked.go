@@ -20,6 +20,8 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 		// newer is a row that a newer deployment wrote. The deployments are read
 		// after the transaction: it must not wait for another connection.
 		newer *loaded
+		// failure is that of a call with a key, behind a fence.
+		failure error
 	)
 	t := h.turns.Get().(*turn)
 	defer h.putTurn(t)
@@ -28,6 +30,7 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 			// The transaction failed after something left the host.
 			return nil, actor.ErrLeft
 		}
+		failure = nil
 		l := newLoaded(row)
 		if l.damage != nil {
 			return nil, l.damage
@@ -51,10 +54,12 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 		if err != nil {
 			in.giveBack(err, t.now)
 			in = nil
-			return nil, err
-		}
-		if err = ctx.Err(); err == nil {
+		} else if err = ctx.Err(); err == nil {
 			done, err = t.seal(s, l)
+		}
+		if err != nil && c.keyed() && unrecorded(err) && t.recorded == nil {
+			failure, made = err, fenceOf(t.key, l)
+			return &made, nil
 		}
 		if err != nil || !done.changed && !c.keyed() {
 			return nil, err
@@ -90,6 +95,12 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 		if _, err := h.fits(ctx, newer, s); err != nil {
 			return actor.Reply{}, err
 		}
+	}
+	if t.recorded != nil {
+		return t.recorded.reply, t.recorded.err
+	}
+	if err == nil {
+		err = failure
 	}
 	if err != nil {
 		return actor.Reply{}, err

@@ -76,7 +76,7 @@ func mustMeet(placement string) []string {
 
 // faultsOf returns the faults that turns of a placement can meet.
 func faultsOf(placement string) []faultstore.Fault {
-	faults := []faultstore.Fault{faultstore.LoadFails, faultstore.RecordLoadFails, faultstore.SettleFails, faultstore.SettleReplyLost}
+	faults := []faultstore.Fault{faultstore.LoadFails, faultstore.VersionsFail, faultstore.RecordLoadFails, faultstore.SettleFails, faultstore.SettleReplyLost}
 	if placement == abi.PlacementAny || placement == moving {
 		faults = append(faults, faultstore.TurnRetried, faultstore.TurnFails, faultstore.TurnLost, faultstore.TurnReplyLost)
 	}
@@ -90,7 +90,7 @@ func faultsOf(placement string) []faultstore.Fault {
 type program struct {
 	placement                                    string
 	mailbox, activations, instances, lanes, rows int
-	callersCommit                                bool
+	callersCommit, shared                        bool
 	grace                                        time.Duration
 	seed                                         uint64
 	steps                                        []step
@@ -157,10 +157,11 @@ func drawProgram(r *rapid.T, placement string) *program {
 		lanes:         rapid.IntRange(1, 4).Draw(r, "lanes"),
 		rows:          rapid.IntRange(1, 3).Draw(r, "rows"),
 		callersCommit: rapid.Bool().Draw(r, "callers commit"),
+		shared:        rapid.Bool().Draw(r, "shared"),
 		grace:         rapid.SampledFrom([]time.Duration{20 * time.Millisecond, 2 * time.Second}).Draw(r, "grace"),
 		seed:          rapid.Uint64().Draw(r, "seed"),
 	}
-	faults, points := faultsOf(placement), []faultstore.Point{faultstore.BeforeLoad, faultstore.BeforeSettle}
+	faults, points := faultsOf(placement), []faultstore.Point{faultstore.BeforeLoad, faultstore.BeforeSettle, faultstore.BeforeVersions}
 	if placement == abi.PlacementAny || placement == moving {
 		points = append(points, faultstore.BeforeTurnCommit)
 	}
@@ -255,6 +256,7 @@ func (th *theater) tell(s step) {
 func (p *program) run(t *testing.T, seen map[string]int) []string {
 	th := &theater{program: p, model: newModel(seen)}
 	fake := newFakeStore()
+	fake.shared = p.shared
 	fake.wrote, fake.recorded = th.wrote, func(key actor.Key, r actor.IdempotencyRecord) { th.model.recorded(key, r, p.payloads()) }
 	th.faults = faultstore.New(committer{fakeStore: fake}, faultstore.Config{Seed: p.seed})
 	th.stage = newStage(t, host.Config{
@@ -428,6 +430,7 @@ func (th *theater) drain(t *testing.T) {
 		}
 		for i, method := range []string{"Read", "Add", "Fail"} {
 			c := modelCall{id: fmt.Sprintf("drain%d", round), method: method, payload: fmt.Sprintf("a%d-%d", round, i)}
+			c.strong = method == "Read" && round%2 == 1 // which asks for the version
 			if method == "Fail" {
 				c.key, c.payload = "k", drainPayload // it is looked up
 			}

@@ -48,16 +48,36 @@ func (h *Host) readTurn(ctx *turnContext, c *call, s *served, warm *loaded) (act
 			return reply, err
 		}
 		c.stats.ended = time.Time{} // not yet
-		newest, err := h.loadApart(ctx, c, actor.LoadOptions{})
+		version, asked, err := h.versionNow(ctx, c.inv.Key)
 		if err != nil {
 			return actor.Reply{}, err
 		}
-		if newest.version == l.version && newest.damage == nil {
+		if h.confirmRead(c.inv.Key, l, version, asked) {
 			return reply, nil
 		}
-		h.outdated(c.inv.Key, l, newest)
-		l = newest
+		l = nil
 	}
+}
+
+// confirmRead takes over that the store had a version at a moment after asked, and
+// reports whether it is that of l.
+func (h *Host) confirmRead(key actor.Key, l *loaded, version uint64, asked time.Time) bool {
+	s := h.table.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.actors[key]
+	if version != l.version {
+		if a == nil || a.loaded == nil {
+			s.noteNewer(a, version)
+		} else {
+			s.noteOther(a, version)
+		}
+		return false
+	}
+	if a != nil && a.committed() == l {
+		a.confirmed(asked)
+	}
+	return true
 }
 
 // statelessTurn runs a method of a type that has no state.
@@ -101,28 +121,41 @@ func (h *Host) committed(ctx context.Context, c *call, s *served, strong bool) (
 	key := c.inv.Key
 	sh := h.table.shard(key)
 	if s.lane == LaneLocked {
+		sh.mu.Lock()
+		forgets := sh.forgets
+		sh.mu.Unlock()
+		asked := time.Now()
 		l, err := h.loadApart(ctx, c, actor.LoadOptions{AllowStale: !strong})
 		if err == nil {
 			sh.mu.Lock()
 			if a := sh.actors[key]; a != nil && a.loaded != nil { // of another placement, before or after
-				h.show(a, l)
+				h.show(sh, a, l, asked, forgets)
 			}
 			sh.mu.Unlock()
 		}
 		return l, err
 	}
-	sh.mu.Lock()
-	forgets := sh.forgets
-	l := sh.look(key, c.arrived)
-	sh.mu.Unlock()
-	if l != nil {
-		return l, nil
+	for {
+		sh.mu.Lock()
+		forgets, l, a := sh.forgets, sh.look(key, c.arrived), sh.actors[key]
+		old := a != nil && a.committed() != nil // what there is was not confirmed lately
+		sh.mu.Unlock()
+		if l != nil {
+			return l, nil
+		}
+		if old {
+			if err := h.confirm(ctx, sh, a); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		asked := time.Now()
+		l, err := h.loadApart(ctx, c, actor.LoadOptions{})
+		if err == nil && l.damage == nil {
+			h.offer(sh, key, s, l, asked, forgets)
+		}
+		return l, err
 	}
-	l, err := h.loadApart(ctx, c, actor.LoadOptions{})
-	if err == nil && l.damage == nil {
-		h.offer(sh, key, s, l, forgets)
-	}
-	return l, err
 }
 
 // loadApart reads a row for a call that runs alone, which may have to wait for
@@ -142,29 +175,27 @@ func (h *Host) loadApart(ctx context.Context, c *call, opts actor.LoadOptions) (
 
 // offer gives a state that a reader loaded to the actor's activation: for readers
 // alone if it has a state by now, and not at all if a worker is loading one or
-// anything of the shard was forgotten since, since the state might be older then
-// than what was already answered.
-func (h *Host) offer(sh *shard, key actor.Key, s *served, l *loaded, forgets uint64) {
+// anything of the shard was forgotten since it was asked for, since the state might
+// be older then than what was already answered. What it does not take is answered
+// all the same, and nothing older may be afterwards.
+func (h *Host) offer(sh *shard, key actor.Key, s *served, l *loaded, asked time.Time, forgets uint64) {
 	sh.mu.Lock()
 	a := sh.actors[key]
 	if a != nil && a.loaded != nil {
-		h.show(a, l)
+		h.show(sh, a, l, asked, forgets)
 		sh.mu.Unlock()
 		return
 	}
-	if sh.forgets != forgets || a != nil && a.busy {
+	if sh.forgets != forgets || a != nil && a.busy || a == nil && !h.table.reserve() { // readers push nobody out
+		sh.noteNewer(a, l.version)
 		sh.mu.Unlock()
 		return
 	}
 	if a == nil {
-		if !h.table.reserve() { // readers push nobody out
-			sh.mu.Unlock()
-			return
-		}
 		a = &activation{key: key}
 		h.table.add(sh, a)
 	}
-	a.loaded, a.tip, a.rev = l, l, h.revisions.Next()
+	a.loaded, a.tip, a.rev, a.current = l, l, h.revisions.Next(), asked
 	h.table.weigh(a)
 	a.sticky, a.idleTimeout, a.lastUsed = s.sticky, s.limits.IdleTimeout, time.Now()
 	fresh := !a.announced
@@ -174,28 +205,4 @@ func (h *Host) offer(sh *shard, key actor.Key, s *served, l *loaded, forgets uin
 		h.events.Activated(key)
 	}
 	h.makeRoom()
-}
-
-// outdated drops the state l, which newest has passed, from its activation. A
-// worker finds out by itself, when it commits: until then only readers see newest.
-func (h *Host) outdated(key actor.Key, l, newest *loaded) {
-	sh := h.table.shard(key)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	switch a := sh.actors[key]; {
-	case a == nil:
-	case !a.busy && a.committed() == l:
-		h.table.forget(sh, a)
-	case a.loaded != nil:
-		h.show(a, newest)
-	}
-}
-
-// show lets the readers of an activation with a state see l, if that is newer. The
-// caller has the shard's lock.
-func (h *Host) show(a *activation, l *loaded) {
-	if l.damage == nil && l.version > a.committed().version {
-		a.shown = l
-		h.table.weigh(a)
-	}
 }

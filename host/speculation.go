@@ -20,6 +20,14 @@ type speculation struct {
 	// flight has not been answered for yet, or another writer's. Later readers see
 	// no less.
 	shown *loaded
+	// newest, if not 0, is the version of shown, or a later one of which nothing
+	// else is known; then readers load. Nothing older is answered any more.
+	newest uint64
+	// current is a moment after which what readers see was the newest, as far as
+	// is known; confirmation is the question whether it still is, nil if none is
+	// under way.
+	current      time.Time
+	confirmation *confirmation
 	// flight is the batch whose commit is under way; pending is what turns sealed
 	// since. There is a pending batch only behind a flight.
 	flight, pending *batch
@@ -51,12 +59,18 @@ type batch struct {
 	most    int   // how many of them there may be before the commit has to go
 	held    int64 // what the replies of calls count for in Host.memory
 	after   *loaded
-	turns   int // that have something to commit
+	turns   int  // that have something to commit; 0: see check
+	fence   bool // of a call with a key that has failed
 	began   time.Time
 }
 
 func (h *Host) newBatch(a *activation) *batch {
 	return &batch{host: h, a: a, commit: newCommit(a.key, a.tip), after: a.tip}
+}
+
+// newCheck returns a batch that commits nothing and confirms the tip.
+func (h *Host) newCheck(a *activation) *batch {
+	return &batch{host: h, a: a, commit: actor.Commit{Key: a.key, ReadVersion: a.tip.version}, after: a.tip}
 }
 
 // release gives back the memory of a batch that has landed with err. Whether
@@ -108,6 +122,7 @@ func (b *batch) Commit() actor.Commit {
 		b.encoded = actor.EncodedState{Format: b.state.Format(), Data: *b.buffer}
 		b.commit.Effects.State = &b.encoded
 	}
+	b.commit.Fence = b.fence && b.state == nil
 	b.commit.Effects.Idempotency = b.records
 	return b.commit
 }
@@ -178,6 +193,28 @@ func (a *activation) fold(h *Host, c *call, s *served, done *sealed) {
 	b.hold(c, result{reply: done.reply, stats: c.stats}, true)
 }
 
+// foldFailure adds the failure of a call with a key to the pending batch: it is
+// answered when the version has moved on, so that no earlier attempt of the call
+// can be applied any more, and then only if none was. The caller has the shard's
+// lock.
+func (a *activation) foldFailure(h *Host, c *call, r result) {
+	if a.pending == nil {
+		a.pending = h.newBatch(a)
+	}
+	b := a.pending
+	b.turns++
+	if !b.fence {
+		b.fence = true
+		if b.state == nil {
+			b.after = a.tip.fenced(&b.commit)
+			a.tip = b.after
+			h.table.weigh(a)
+		}
+	}
+	c.fenced = true
+	b.hold(c, r, true)
+}
+
 // launch makes the pending batch the flight, if there is one and the last has
 // landed. The caller has the shard's lock, and submits the result without it.
 func (a *activation) launch(now time.Time) *batch {
@@ -197,32 +234,88 @@ func (h *Host) landed(b *batch, err error, now time.Time) {
 	if err != nil {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
-	h.events.Commit(CommitEnd{Key: b.commit.Key, Lane: LaneWarm, Duration: now.Sub(b.began), GroupSize: b.turns, Err: err})
 	a, s := b.a, b.a.shard
 	var left leftover
 	s.mu.Lock()
 	a.flight, a.settling = nil, false
 	if err == nil {
-		a.install(b.after)
-		h.table.weigh(a)
-		for c := b.calls.pop(); c != nil; c = b.calls.pop() {
-			c.held.stats.ended = now
-			left.answered.add(c)
-		}
-		left.launched = a.launch(now)
+		a.settled(h, s, b, now, &left)
 	} else {
 		a.refuse(h, s, b, err, &left.answered)
 	}
 	h.release(b, err)
-	a.admitted -= left.answered.len
-	a.callBytes -= left.answered.bytes
+	a.admitted -= left.answered.len + left.doubtful.len
+	a.callBytes -= left.answered.bytes + left.doubtful.bytes
+	s.work.Add(left.doubtful.len) // before the activation's own is done
 	if a.flight == nil && a.quiet != nil {
 		close(a.quiet)
 		a.quiet = nil
 	}
 	h.proceed(s, a, now, &left)
 	s.mu.Unlock()
+	if errors.Is(err, actor.ErrKeyExists) {
+		h.repeats.met(&a.key, now)
+	}
+	if !b.check() {
+		h.events.Commit(CommitEnd{Key: b.commit.Key, Lane: LaneWarm, Duration: now.Sub(b.began), GroupSize: b.turns, Err: err})
+	}
 	h.finishOff(s, a, &left)
+}
+
+// settled takes over that the flight b was applied, or is a check that has held,
+// and sends off the next one. The caller has the shard's lock.
+func (a *activation) settled(h *Host, s *shard, b *batch, now time.Time, left *leftover) {
+	if !b.check() {
+		a.install(b.after)
+		h.table.weigh(a)
+	}
+	if !a.outdated() {
+		a.confirmed(b.began)
+	}
+	var later callList // what was seen after b took off, which proves nothing of it
+	for c := b.calls.pop(); c != nil; c = b.calls.pop() {
+		switch {
+		case !c.wrote && c.since.After(b.began):
+			later.push(c)
+		case c.fenced:
+			left.doubtful.add(c)
+		default:
+			c.held.stats.ended = now
+			left.answered.add(c)
+		}
+	}
+	left.launched = a.launch(now)
+	if later.len == 0 {
+		return
+	}
+	if a.flight == nil && a.outdated() {
+		a.supersede(h, s, &later, &left.answered)
+		return
+	}
+	if a.flight == nil {
+		a.pending = h.newCheck(a)
+		left.launched = a.launch(now)
+	}
+	for c := later.pop(); c != nil; c = later.pop() {
+		a.flight.hold(c, c.held, a.flight.check())
+	}
+}
+
+// supersede drops the activation's state, of which the store has a newer one, and
+// lets the calls go again that ran on it. There is no batch. The caller has the
+// shard's lock.
+func (a *activation) supersede(h *Host, s *shard, calls *callList, answered *answers) {
+	var again callList
+	for c := calls.pop(); c != nil; c = calls.pop() {
+		a.runAgain(c, actor.ErrStale, &again, answered)
+	}
+	h.table.forget(s, a)
+	if !a.working {
+		a.again.prepend(&again)
+		return
+	}
+	a.refused = actor.ErrStale
+	a.dropped.prepend(&again)
 }
 
 // refuse drops the activation's state after its flight b failed with err, and
@@ -271,15 +364,15 @@ func (a *activation) runAgain(c *call, err error, again *callList, answered *ans
 // install makes l what is committed. The caller has the shard's lock.
 func (p *speculation) install(l *loaded) {
 	p.loaded = l
-	if p.shown != nil && p.shown.version <= l.version {
-		p.shown = nil
+	if p.newest <= l.version {
+		p.shown, p.newest = nil, 0
 	}
 }
 
-// committed returns what readers see, nil if nothing is loaded. The caller has the
-// shard's lock.
+// committed returns what readers see, nil if nothing is loaded that they may. The
+// caller has the shard's lock.
 func (p *speculation) committed() *loaded {
-	if p.shown != nil {
+	if p.newest != 0 {
 		return p.shown
 	}
 	return p.loaded
@@ -309,7 +402,7 @@ func cutShort(err error) error {
 
 // forget drops the state of an activation. The caller has the lock.
 func (t *table) forget(s *shard, a *activation) {
-	a.loaded, a.tip, a.shown = nil, nil, nil
+	a.loaded, a.tip, a.shown, a.newest = nil, nil, nil, 0
 	s.forgets++
 	t.weigh(a)
 }

@@ -38,17 +38,21 @@ type shard struct {
 	// forgets counts the states that left memory, for readers that loaded one
 	// meanwhile.
 	forgets uint64
+	// readAge is how old the states are at most that readers are given without a
+	// question to the store; 0: as old as they like.
+	readAge time.Duration
 	// work counts workers and calls in the lanes without one. It grows only
 	// while the shard is open.
 	work sync.WaitGroup
 }
 
-func (t *table) init(maxActivations int, stateMemory int64) {
+func (t *table) init(maxActivations int, stateMemory int64, readAge time.Duration) {
 	t.seed = maphash.MakeSeed()
 	t.max, t.states.max = int64(maxActivations), stateMemory
 	t.hand.Store(rand.Uint32())
 	for i := range t.shards {
 		t.shards[i].actors = make(map[actor.Key]*activation)
+		t.shards[i].readAge = readAge
 	}
 }
 
@@ -57,7 +61,7 @@ func (t *table) shard(key actor.Key) *shard {
 }
 
 // enter admits a call that runs on its caller's goroutine. warm is what its actor's
-// activation holds, nil if there is none.
+// activation holds for readers, nil if there is nothing or it is not current.
 func (s *shard) enter(c *call) (warm *loaded, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +74,7 @@ func (s *shard) enter(c *call) (warm *loaded, err error) {
 }
 
 // look returns the committed state that an actor's activation has for readers, nil
-// if it has none, and counts as a use of it. The caller has the lock.
+// if it has none that is current, and counts as a use of it. The caller has the lock.
 func (s *shard) look(key actor.Key, now time.Time) *loaded {
 	a := s.actors[key]
 	if a == nil || a.loaded == nil {
@@ -78,6 +82,9 @@ func (s *shard) look(key actor.Key, now time.Time) *loaded {
 	}
 	s.used(a)
 	a.lastUsed = now
+	if s.readAge > 0 && a.current.Before(now.Add(-s.readAge)) {
+		return nil
+	}
 	return a.committed()
 }
 
@@ -91,10 +98,11 @@ func (s *shard) leave(c *call) {
 
 // withdraw takes a call out of its mailbox, or from those that go again, and
 // reports whether it was there: then it leaves no trace.
-func (s *shard) withdraw(c *call, a *activation) bool {
+func (s *shard) withdraw(c *call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.home != &a.mailbox && c.home != &a.again {
+	a := c.at
+	if a == nil || c.home != &a.mailbox && c.home != &a.again {
 		return false
 	}
 	c.home.remove(c)

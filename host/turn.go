@@ -50,6 +50,11 @@ type turn struct {
 	call       *call
 	activation *activation
 	uses       abi.Capabilities
+	// began is when the turn did; recorded is the answer of a call with a key that
+	// is recorded already, found when something was to leave: then the guest is ended.
+	began    time.Time
+	recorded *result
+	left     bool // something has left, and the call was looked up before
 
 	state    overlay.Overlay
 	reply    actor.Payload
@@ -70,6 +75,7 @@ func (t *turn) prepare(c *call, s *served, l *loaded, rev uint64, readOnly bool,
 	t.now, t.readOnly, t.stateless, t.migrating = now, readOnly, s.lane == LaneStateless, false
 	t.version, t.payloadLimit = l.visibleVersion(), s.limits.PayloadBytes
 	t.reply, t.logLines, t.seeded = actor.Payload{}, 0, false
+	t.recorded, t.left = nil, false
 	t.fuel, t.call, t.uses = engine.Fuel{Limit: s.limits.Fuel}, c, s.uses
 	t.state.Reset(l.state, &t.host.revisions, rev, s.limits.StateBytes)
 	t.frame = abi.Turn{
@@ -128,7 +134,7 @@ func (t *turn) runFrame(ctx context.Context, in *instance) error {
 // forget drops everything that must not outlive the turn.
 func (t *turn) forget() {
 	t.frame, t.reply, t.uses = abi.Turn{}, actor.Payload{}, abi.Capabilities{}
-	t.ctx, t.call, t.activation = nil, nil, nil
+	t.ctx, t.call, t.activation, t.recorded = nil, nil, nil, nil
 	t.state.Reset(noState, nil, 0, 0)
 	if cap(t.buf) > 64<<10 {
 		t.buf = nil

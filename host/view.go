@@ -33,6 +33,10 @@ func (h *Host) View(ctx context.Context, key actor.Key) (View, error) {
 		return View{}, err
 	}
 	// Not with the loads of turns, which end with the host.
+	s := h.table.shard(key)
+	s.mu.Lock()
+	forgets, asked := s.forgets, time.Now()
+	s.mu.Unlock()
 	var row actor.Row
 	rows, err := h.cfg.Committer.LoadActors(ctx, []actor.Key{key}, actor.LoadOptions{})
 	if err == nil {
@@ -61,9 +65,13 @@ func (h *Host) View(ctx context.Context, key actor.Key) (View, error) {
 		UpdatedAt:   l.updatedAt,
 		Entries:     l.state.Entries(),
 	}
-	s := h.table.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if a := s.actors[key]; a != nil && a.loaded != nil {
+		h.show(s, a, l, asked, forgets)
+	} else {
+		s.noteNewer(a, l.version)
+	}
 	if a := s.actors[key]; a != nil {
 		v.Active, v.QueueDepth = true, a.mailbox.len+a.again.len
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -40,7 +41,7 @@ func (h *Host) warmTurn(ctx *turnContext, a *activation, c *call, s *served, rea
 	t := h.turns.Get().(*turn)
 	defer h.putTurn(t)
 	t.prepare(c, s, l, a.rev, readOnly, now)
-	t.activation = a
+	t.activation, t.began = a, now
 	c.stats.runs++
 	err = t.run(ctx, in, s.migration(l))
 	ran := time.Now()
@@ -54,16 +55,16 @@ func (h *Host) warmTurn(ctx *turnContext, a *activation, c *call, s *served, rea
 	if err != nil {
 		// What the guest cached of its failed turn must never look current.
 		a.rev = h.revisions.Next()
-		if c.keyed() && !c.doubtful && unrecorded(err) {
-			if known, ok := h.lookUp(ctx, c); ok {
-				return outcome{result: known}
-			}
+		if t.recorded != nil {
+			return outcome{result: *t.recorded, ended: ran}
 		}
-		return outcome{result: result{err: err}, resting: !isContextError(err), ended: ran}
+		o := outcome{result: result{err: err}, resting: !isContextError(err), ended: ran}
+		o.fails, o.since = c.keyed() && unrecorded(err) && !errors.Is(err, errDropped), h.since(now, err)
+		return o
 	}
 	a.rev = o.sealed.rev
 	o.reply = o.sealed.reply
-	o.commits = o.sealed.changed || c.keyed()
+	o.commits, o.since = o.sealed.changed || c.keyed(), h.since(now, nil)
 	return o
 }
 
@@ -114,30 +115,60 @@ func newCommit(key actor.Key, l *loaded) actor.Commit {
 // took the call: the calls before it go first.
 func (h *Host) ensureLoaded(ctx context.Context, a *activation, s *served) (*loaded, error) {
 	sh := a.shard
-	sh.mu.Lock()
-	tip, dropped := a.tip, a.wasRefused()
-	a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
-	sh.mu.Unlock()
-	if tip != nil || dropped {
-		return tip, nil
-	}
-	l, err := h.load(ctx, a.key, actor.LoadOptions{})
-	if err == nil && l.damage == nil {
-		h.keep(a, l, h.revisions.Next())
+	for {
+		sh.mu.Lock()
+		h.catchUp(sh, a)
+		tip, dropped := a.tip, a.wasRefused()
+		a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
+		sh.mu.Unlock()
+		if tip != nil || dropped {
+			return tip, nil
+		}
+		asked := time.Now()
+		l, err := h.load(ctx, a.key, actor.LoadOptions{})
+		if err != nil || l.damage != nil {
+			return l, err
+		}
+		if !h.keep(a, l, h.revisions.Next(), asked) {
+			continue // something newer was answered since it was asked for
+		}
 		if !h.makeRoom() {
 			h.dropState(a)
 			return nil, h.errStateMemory()
 		}
+		return l, nil
 	}
-	return l, err
 }
 
-// keep makes l, which is committed, what the activation holds.
-func (h *Host) keep(a *activation, l *loaded, rev uint64) {
+// catchUp brings an activation without batches to the newest state that this host
+// knows of: nothing, if it knows only that there is one. What is loaded from now on
+// is as new. The caller has the shard's lock.
+func (h *Host) catchUp(s *shard, a *activation) {
+	switch {
+	case a.tip == nil:
+		a.newest = 0
+	case a.flight != nil || !a.outdated():
+	case a.shown != nil:
+		l := a.shown
+		a.install(l)
+		a.tip, a.rev = l, h.revisions.Next()
+		h.table.weigh(a)
+	default:
+		h.table.forget(s, a)
+	}
+}
+
+// keep makes l, which is committed and was asked for at a moment, what the
+// activation holds. It reports false if something newer has been heard of.
+func (h *Host) keep(a *activation, l *loaded, rev uint64, asked time.Time) bool {
 	s := a.shard
 	s.mu.Lock()
+	if a.newest > l.version {
+		s.mu.Unlock()
+		return false
+	}
 	a.install(l)
-	a.tip, a.rev = l, rev
+	a.tip, a.rev, a.current = l, rev, asked
 	h.table.weigh(a)
 	fresh := !a.announced
 	a.announced = true
@@ -145,6 +176,7 @@ func (h *Host) keep(a *activation, l *loaded, rev uint64) {
 	if fresh {
 		h.events.Activated(a.key)
 	}
+	return true
 }
 
 // dropState forgets the activation's state; its next turn reads the row.

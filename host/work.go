@@ -25,6 +25,11 @@ type outcome struct {
 	resting bool
 	// ended is when the guest was done; zero: not known.
 	ended time.Time
+	// since is the moment after which the state must have been the newest that a
+	// resting result shows; zero if that does not matter. fails tells that it is the
+	// failure of a call with a key.
+	since time.Time
+	fails bool
 	// again asks for the call to be run once more, after those that were dropped.
 	again bool
 }
@@ -37,8 +42,9 @@ type leftover struct {
 	launched *batch
 	bring    bool // who does it only waits for the commit of launched
 	answered answers
-	idle     bool // the activation has no work any more
-	gone     bool // and has left the table
+	doubtful answers // failures that are to be looked up; each has one of shard.work
+	idle     bool    // the activation has no work any more
+	gone     bool    // and has left the table
 }
 
 // answers are calls whose held results are to be sent. They are in no list any
@@ -64,13 +70,18 @@ func (l *answers) add(c *call) {
 func (l *answers) send() {
 	for c := l.first; c != nil; {
 		next := c.next // the call is its caller's from the next line on
-		if c.receiver != nil {
-			c.tell(c.held)
-		} else {
-			c.answered <- struct{}{}
-		}
+		c.answer()
 		c = next
 	}
+}
+
+// answer gives the call its held answer.
+func (c *call) answer() {
+	if c.receiver != nil {
+		c.tell(c.held)
+		return
+	}
+	c.answered <- struct{}{}
 }
 
 // work runs the turns of one actor, one after the other, until none can be run.
@@ -149,8 +160,22 @@ func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) 
 	case o.commits:
 		a.fold(h, c, o.under, &o.sealed)
 		left.launched = a.launch(now)
+	case o.fails:
+		a.foldFailure(h, c, o.result)
+		left.launched = a.launch(now)
 	case o.resting && a.flight != nil:
+		c.since = o.since
 		a.rest().hold(c, o.result, false)
+	case o.resting && a.outdated():
+		var calls callList
+		calls.push(c)
+		a.supersede(h, s, &calls, &left.answered)
+		a.admitted -= left.answered.len
+		a.callBytes -= left.answered.bytes
+	case o.resting && !o.since.IsZero() && !h.currentSince(a, o.since):
+		a.pending = h.newCheck(a)
+		a.pending.hold(c, o.result, true)
+		left.launched = a.launch(now)
 	default:
 		c.held = o.result
 		c.held.stats.ended = now
@@ -194,6 +219,10 @@ func (h *Host) proceed(s *shard, a *activation, now time.Time, left *leftover) {
 
 // finishOff does what is left, without the lock.
 func (h *Host) finishOff(s *shard, a *activation, left *leftover) {
+	if left.launched != nil && left.launched.check() {
+		h.sendCheck(left.launched)
+		left.launched = nil
+	}
 	if left.launched != nil && !left.bring {
 		h.submitted(left.launched, h.commits.Submit(left.launched))
 	}
@@ -201,6 +230,7 @@ func (h *Host) finishOff(s *shard, a *activation, left *leftover) {
 		h.deactivated(a, DeactivateDone)
 	}
 	left.answered.send()
+	h.sendDoubtful(s, &left.doubtful)
 	if left.idle {
 		s.work.Done()
 	}
@@ -223,7 +253,7 @@ func refusal(err error) bool {
 
 // goAgain readies a call whose run was for nothing, because of err, for the next.
 func (c *call) goAgain(err error) {
-	c.doubtful = c.keyed()
+	c.doubtful, c.fenced, c.looked = c.keyed(), false, nil
 	if refusal(err) {
 		c.conflicts++
 		return

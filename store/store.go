@@ -18,6 +18,9 @@ type Store interface {
 	Now(ctx context.Context) (time.Time, error)
 	// Check reports whether the store can be read and written now, for health.
 	Check(ctx context.Context) error
+	// Shared reports whether other processes may write to what this store reads: a
+	// host of one that nobody shares is always current.
+	Shared() bool
 	// Name says which engine this is, for people and logs: "embedded",
 	// "cockroachdb", "postgresql".
 	Name() string

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -39,6 +40,10 @@ func NewCommits(ctx context.Context, cfg Config, store Committer) *Commits {
 	c := &Commits{ctx: ctx, store: store}
 	c.groups.New = func() any { return new([]actor.Commit) }
 	c.init(cfg.WithDefaults(), Work.Size, c.commit, c.refuseWork)
+	// Whether it was applied is not known: the store may have had it.
+	c.abandon = func(w Work) {
+		w.Done(fmt.Errorf("%w: the host has failed while it was committed", actor.ErrAmbiguous), time.Now())
+	}
 	return c
 }
 
@@ -64,18 +69,15 @@ func (c *Commits) Waiting() int { return c.waiting() }
 // submitted any more.
 func (c *Commits) Wait() { c.working.Wait() }
 
-func (c *Commits) commit(group []Work, answered func()) {
+func (c *Commits) commit(group []Work) func(int) {
 	commits := c.groups.Get().(*[]actor.Commit)
 	for _, w := range group {
 		*commits = append(*commits, w.Commit())
 	}
 	errs := c.store.Commit(c.ctx, *commits)
-	answered()
 	now := time.Now()
 	clear(*commits)
 	*commits = (*commits)[:0]
 	c.groups.Put(commits)
-	for i, w := range group {
-		w.Done(errs[i], now)
-	}
+	return func(i int) { group[i].Done(errs[i], now) }
 }

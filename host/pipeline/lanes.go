@@ -16,11 +16,13 @@ type lanes[T any] struct {
 	size func(T) int64 // bytes
 	// weigh is what an item counts for in a group; it may change while it waits.
 	weigh func(T) int64
-	// serve brings a group to the store, calls answered, and hands the answers
-	// out. The group is its own until it returns.
-	serve func(group []T, answered func())
+	// serve brings a group to the store and returns what hands an item its answer,
+	// by its place in the group.
+	serve func(group []T) (answer func(i int))
 	// refuse answers an item that no lane has taken.
 	refuse func(item T, err error)
+	// abandon answers an item of a group whose serve has panicked.
+	abandon func(item T)
 
 	mu       sync.Mutex
 	queue    []T // from head on
@@ -31,15 +33,15 @@ type lanes[T any] struct {
 	seen     int   // answers when the watch last looked
 	watched  bool  // a watch is set: something waited for a lane since it last looked
 	stalled  atomic.Bool
-	freed    func()
 	hurry    *time.Timer // runs when what is queued has waited for long enough
 	hurrying bool        // it is on its way
 	working  sync.WaitGroup
 	spare    sync.Pool // of *[]T
 }
 
-func (l *lanes[T]) init(cfg Config, size func(T) int64, serve func([]T, func()), refuse func(T, error)) {
-	l.cfg, l.size, l.weigh, l.serve, l.refuse, l.freed = cfg, size, size, serve, refuse, l.free
+func (l *lanes[T]) init(cfg Config, size func(T) int64, serve func([]T) func(int), refuse func(T, error)) {
+	l.cfg, l.size, l.weigh, l.serve, l.refuse = cfg, size, size, serve, refuse
+	l.abandon = func(item T) { refuse(item, errPanicked) }
 	l.spare.New = func() any { return new([]T) }
 }
 
@@ -202,13 +204,38 @@ func (l *lanes[T]) take() *[]T {
 	return group
 }
 
+// errPanicked is why a group has no answer whose lane has panicked.
+var errPanicked = fmt.Errorf("%w: the host has failed while it was asked", actor.ErrUnavailable)
+
 // work serves one group. The lane goes on to the next one, with a goroutine of
-// its own, as soon as the store has answered.
+// its own, as soon as the store has answered. A panic goes on to the caller when
+// the lane is free and every member has an answer: a caller that is the lane may
+// be one that recovers, and the others must not pay for it.
 func (l *lanes[T]) work(group *[]T) {
 	defer l.working.Done()
-	l.serve(*group, l.freed)
-	clear(*group)
-	l.spare.Put(group)
+	answer := func(i int) { l.abandon((*group)[i]) }
+	defer func() {
+		handOut(len(*group), func(i int) { answer(i) })
+		clear(*group)
+		l.spare.Put(group)
+	}()
+	defer l.free()
+	answer = l.serve(*group)
+}
+
+// handOut calls answer for each of n items. If one panics, the others get theirs
+// before the panic goes on.
+func handOut(n int, answer func(int)) {
+	next := 0
+	defer func() {
+		if from := next; from < n {
+			handOut(n-from, func(i int) { answer(from + i) })
+		}
+	}()
+	for next < n {
+		next++
+		answer(next - 1)
+	}
 }
 
 // free gives a lane to what is queued, if that is worth one.

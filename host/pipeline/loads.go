@@ -64,7 +64,15 @@ func NewLoads(ctx context.Context, cfg Config, store Loader) *Loads {
 // noSize is the size of a load: what it will have is not known yet.
 func noSize(*load) int64 { return 0 }
 
-func refuseLoad(o *load, err error) { o.answer <- loaded{err: err} }
+func refuseLoad(o *load, err error) { o.tell(loaded{err: err}) }
+
+// tell gives a load its answer, unless it has one.
+func (o *load) tell(a loaded) {
+	select {
+	case o.answer <- a:
+	default:
+	}
+}
 
 // learn brings rowBytes up to date with what a group has read: at once where rows
 // are larger, slowly where they are smaller.
@@ -135,8 +143,8 @@ func (o *load) leave() {
 }
 
 // server returns what serves a group of loads.
-func (l *Loads) server(lanes *lanes[*load], opts actor.LoadOptions) func([]*load, func()) {
-	return func(group []*load, answered func()) {
+func (l *Loads) server(lanes *lanes[*load], opts actor.LoadOptions) func([]*load) func(int) {
+	return func(group []*load) func(int) {
 		ctx, cancel := context.WithCancel(l.ctx)
 		defer cancel()
 		g := &loadGroup{cancel: cancel}
@@ -149,8 +157,7 @@ func (l *Loads) server(lanes *lanes[*load], opts actor.LoadOptions) func([]*load
 		rows, err := l.store.LoadActors(ctx, keys, opts)
 		if err != nil && len(group) > 1 && apart(err) {
 			l.oneByOne(ctx, group, rows, err, opts)
-			answered()
-			return
+			return func(int) {}
 		}
 		l.learn(rows)
 		var unread []*load
@@ -163,16 +170,15 @@ func (l *Loads) server(lanes *lanes[*load], opts actor.LoadOptions) func([]*load
 		if unread != nil {
 			lanes.back(unread)
 		}
-		answered()
-		for i, o := range group {
-			if o == nil {
-				continue
+		return func(i int) {
+			if group[i] == nil {
+				return
 			}
 			a := loaded{err: err}
 			if err == nil {
 				a.row = rows[i]
 			}
-			o.answer <- a
+			group[i].tell(a)
 		}
 	}
 }
@@ -197,7 +203,7 @@ func (l *Loads) oneByOne(ctx context.Context, group []*load, rows []actor.Row, e
 	for i, o := range group {
 		if known && !rows[i].Unread {
 			if _, bad := damaged.VersionOf(o.key); !bad {
-				o.answer <- loaded{row: rows[i]}
+				o.tell(loaded{row: rows[i]})
 				continue
 			}
 		}
@@ -206,6 +212,6 @@ func (l *Loads) oneByOne(ctx context.Context, group []*load, rows []actor.Row, e
 		if err == nil {
 			a.row = one[0]
 		}
-		o.answer <- a
+		o.tell(a)
 	}
 }

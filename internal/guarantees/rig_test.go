@@ -81,6 +81,11 @@ func inEveryLane(t *testing.T, f func(t *testing.T, placement string)) {
 	}
 }
 
+// shared is a store that says that other processes write to it.
+type shared struct{ store.Store }
+
+func (shared) Shared() bool { return true }
+
 // rig is a store with faults and hosts on it. The app is the test's name, so
 // that tests of one store do not meet.
 type rig struct {
@@ -95,18 +100,24 @@ type rig struct {
 }
 
 func newRig(t *testing.T, s store.Store, app string, cfg faultstore.Config) *rig {
-	return &rig{store: faultstore.New(s, cfg), world: hosttest.New(), app: app}
+	return &rig{store: faultstore.New(shared{s}, cfg), world: hosttest.New(), app: app}
 }
 
 // host starts one more host on the rig's store. Its turns have time, unless the
 // limits say otherwise.
 func (r *rig) host(t *testing.T, limits host.Limits) *host.Host {
 	t.Helper()
+	return r.hostOn(t, r.store, limits)
+}
+
+// hostOn starts one on a store of its own.
+func (r *rig) hostOn(t *testing.T, committer host.Committer, limits host.Limits) *host.Host {
+	t.Helper()
 	if limits.TurnDeadline == 0 {
 		limits.TurnDeadline = patience
 	}
 	h, err := host.New(host.Config{
-		Committer: r.store, Modules: r.world, Engine: r.world, Limits: limits, Egress: r.egress,
+		Committer: committer, Modules: r.world, Engine: r.world, Limits: limits, Egress: r.egress,
 		// Every other host as on the embedded store, every other as on a database.
 		Pipeline: pipeline.Config{CallersCommit: r.hosts.Add(1)%2 == 1},
 		Events:   host.Events{Commit: func(e host.CommitEnd) { r.folded.Add(int64(e.GroupSize - 1)) }},

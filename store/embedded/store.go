@@ -206,6 +206,9 @@ func get(r pebble.Reader, key []byte) ([]byte, error) {
 // Name returns "embedded".
 func (s *Store) Name() string { return "embedded" }
 
+// Shared implements [store.Store]: the folder is locked against other processes.
+func (s *Store) Shared() bool { return false }
+
 // Now returns database time: the host's clock, never going back.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if err := s.enter(ctx); err != nil {

@@ -80,6 +80,9 @@ func (s *Store) Pending() []Fault {
 	return pending
 }
 
+// Shared implements [store.Store].
+func (s *Store) Shared() bool { return s.inner.Shared() }
+
 // LoadActors implements [store.Actors].
 func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
 	if err := s.holds.pass(ctx, BeforeLoad); err != nil {

@@ -142,6 +142,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 // Name returns "cockroachdb" or "postgresql".
 func (s *Store) Name() string { return s.dialect.String() }
 
+// Shared implements [store.Store].
+func (s *Store) Shared() bool { return true }
+
 // Close waits for the calls in flight and closes all connections.
 func (s *Store) Close() error {
 	s.close.Do(func() {
