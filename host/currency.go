@@ -28,7 +28,7 @@ const someNewer = math.MaxUint64
 // have been the newest at some moment after since. The caller has the shard's
 // lock.
 func (h *Host) currentSince(a *activation, since time.Time) bool {
-	return !h.shared || !a.current.Before(since)
+	return !h.shared || a.current.After(since)
 }
 
 // outdated reports whether the store has something newer than what turns run on,

@@ -1,6 +1,9 @@
 package host
 
 import (
+	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -115,29 +118,41 @@ type GuestLog struct {
 	Text         string
 }
 
-// withDefaults fills in callbacks that do nothing, so that callers need no check.
-// GuestLog stays as it is: without it, lines go to the logger.
-func (e Events) withDefaults() Events {
-	if e.TurnEnd == nil {
-		e.TurnEnd = func(TurnEnd) {}
+// callback makes f safe to call: it may be nil, and a panic of it is logged and
+// keeps nobody from an answer.
+func callback[T any](log *slog.Logger, f func(T)) func(T) {
+	if f == nil {
+		return func(T) {}
 	}
-	if e.Commit == nil {
-		e.Commit = func(CommitEnd) {}
+	return func(event T) {
+		defer func() {
+			if v := recover(); v != nil {
+				log.Error("event callback panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			}
+		}()
+		f(event)
 	}
-	if e.Activated == nil {
-		e.Activated = func(actor.Key) {}
-	}
-	if e.Deactivated == nil {
+}
+
+// withDefaults makes every callback safe to call. Without GuestLog, lines go to
+// the logger: it stays nil.
+func (e Events) withDefaults(log *slog.Logger) Events {
+	e.TurnEnd, e.Commit = callback(log, e.TurnEnd), callback(log, e.Commit)
+	e.Activated = callback(log, e.Activated)
+	if f := e.Deactivated; f != nil {
+		type gone struct {
+			key actor.Key
+			why DeactivateReason
+		}
+		safe := callback(log, func(g gone) { f(g.key, g.why) })
+		e.Deactivated = func(key actor.Key, why DeactivateReason) { safe(gone{key, why}) }
+	} else {
 		e.Deactivated = func(actor.Key, DeactivateReason) {}
 	}
-	if e.InstanceMade == nil {
-		e.InstanceMade = func(InstanceEvent) {}
-	}
-	if e.InstanceClosed == nil {
-		e.InstanceClosed = func(InstanceEvent) {}
-	}
-	if e.Egress == nil {
-		e.Egress = func(EgressEnd) {}
+	e.InstanceMade, e.InstanceClosed = callback(log, e.InstanceMade), callback(log, e.InstanceClosed)
+	e.Egress = callback(log, e.Egress)
+	if e.GuestLog != nil {
+		e.GuestLog = callback(log, e.GuestLog)
 	}
 	return e
 }

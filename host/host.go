@@ -51,7 +51,7 @@ func New(cfg Config) (*Host, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: cfg, events: cfg.Events.withDefaults(), locked: make(chan struct{}, cfg.LockedTurns)}
+	h := &Host{cfg: cfg, events: cfg.Events.withDefaults(cfg.Logger), locked: make(chan struct{}, cfg.LockedTurns)}
 	h.shared = cfg.Committer.Shared()
 	readAge := time.Duration(0)
 	if h.shared {
@@ -101,9 +101,8 @@ func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 
 // counted admits a call whose caller waits, and gives back what it counted for.
 func (h *Host) counted(c *call, admit func(*call) result) result {
-	r := admit(c)
-	h.memory.add(-c.charged)
-	return r
+	defer func() { h.memory.add(-c.charged) }()
+	return admit(c)
 }
 
 // conclude makes of a result what the caller gets, and tells of it.
@@ -207,9 +206,11 @@ func (h *Host) alone(c *call, s *served, run aloneFunc) result {
 	c.stats.began = c.arrived
 	ctx := c.begin(c.arrived, c.limit)
 	defer ctx.stop()
+	defer func() { // c may be run again, in another lane
+		h.memory.add(-c.loaded)
+		c.loaded = 0
+	}()
 	reply, err := run(ctx, c, s, warm)
-	h.memory.add(-c.loaded)
-	c.loaded = 0
 	if err != nil {
 		if over := c.overdue(ctx); over != nil && isContextError(err) {
 			err = over

@@ -131,6 +131,7 @@ func (s modelState) appended(name string) modelState {
 // what callers were told. It judges each answer at the moment it comes.
 type model struct {
 	mu     sync.Mutex
+	shared bool // the store: then no failure may rest on what was not the newest
 	actors map[string]*modelHistory
 	keyed  map[string]*modelOutcome // by actor, method and idempotency key
 	seen   map[string]int           // what happened, over all programs
@@ -367,8 +368,12 @@ func (m *model) refused(h *modelHistory, c *modelCall, mailbox int, err error) {
 			m.fail("%v: %v, recorded is %+v", c, err, o)
 		}
 	case actor.ErrActorNotFound:
-		if c.method != "" || !slices.Contains(h.states[c.known:], modelState{}) {
-			m.fail("%v: %v, of what is %+v", c, err, h.states[c.known:])
+		least := c.known
+		if m.shared {
+			least = c.stored
+		}
+		if c.method != "" || !slices.Contains(h.states[least:], modelState{}) {
+			m.fail("%v: %v, of what is %+v", c, err, h.states[least:])
 		}
 	case actor.ErrOverloaded, actor.ErrUnavailable, actor.ErrAmbiguous, actor.ErrDeadline, actor.ErrCanceled, actor.ErrStale:
 	default:
@@ -422,6 +427,9 @@ func (m *model) acknowledged(h *modelHistory, c *modelCall, reply actor.Reply) {
 // stored by now, and no older than what was known when the call began.
 func (m *model) shown(h *modelHistory, c *modelCall, method, log string) {
 	at := c.known
+	if m.shared && method != "Touch" {
+		at = c.stored
+	}
 	for at < len(h.states) && h.states[at].Log != log {
 		at++
 	}

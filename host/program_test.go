@@ -256,7 +256,7 @@ func (th *theater) tell(s step) {
 func (p *program) run(t *testing.T, seen map[string]int) []string {
 	th := &theater{program: p, model: newModel(seen)}
 	fake := newFakeStore()
-	fake.shared = p.shared
+	fake.shared, th.model.shared = p.shared, p.shared
 	fake.wrote, fake.recorded = th.wrote, func(key actor.Key, r actor.IdempotencyRecord) { th.model.recorded(key, r, p.payloads()) }
 	th.faults = faultstore.New(committer{fakeStore: fake}, faultstore.Config{Seed: p.seed})
 	th.stage = newStage(t, host.Config{

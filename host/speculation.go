@@ -235,8 +235,21 @@ func (h *Host) landed(b *batch, err error, now time.Time) {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
 	a, s := b.a, b.a.shard
-	var left leftover
+	left := h.land(b, err, now)
+	if errors.Is(err, actor.ErrKeyExists) {
+		h.repeats.met(&a.key, now)
+	}
+	if !b.check() {
+		h.events.Commit(CommitEnd{Key: b.commit.Key, Lane: LaneWarm, Duration: now.Sub(b.began), GroupSize: b.turns, Err: err})
+	}
+	h.finishOff(s, a, &left)
+}
+
+// land is the part of landed under the shard's lock.
+func (h *Host) land(b *batch, err error, now time.Time) (left leftover) {
+	a, s := b.a, b.a.shard
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	a.flight, a.settling = nil, false
 	if err == nil {
 		a.settled(h, s, b, now, &left)
@@ -252,14 +265,7 @@ func (h *Host) landed(b *batch, err error, now time.Time) {
 		a.quiet = nil
 	}
 	h.proceed(s, a, now, &left)
-	s.mu.Unlock()
-	if errors.Is(err, actor.ErrKeyExists) {
-		h.repeats.met(&a.key, now)
-	}
-	if !b.check() {
-		h.events.Commit(CommitEnd{Key: b.commit.Key, Lane: LaneWarm, Duration: now.Sub(b.began), GroupSize: b.turns, Err: err})
-	}
-	h.finishOff(s, a, &left)
+	return left
 }
 
 // settled takes over that the flight b was applied, or is a check that has held,
@@ -275,7 +281,7 @@ func (a *activation) settled(h *Host, s *shard, b *batch, now time.Time, left *l
 	var later callList // what was seen after b took off, which proves nothing of it
 	for c := b.calls.pop(); c != nil; c = b.calls.pop() {
 		switch {
-		case !c.wrote && c.since.After(b.began):
+		case !c.wrote && !c.since.IsZero() && !b.began.After(c.since):
 			later.push(c)
 		case c.fenced:
 			left.doubtful.add(c)

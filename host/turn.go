@@ -4,8 +4,10 @@ import (
 	"context"
 	cryptorand "crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -115,9 +117,32 @@ func (t *turn) run(ctx context.Context, in *instance, migrateFrom *uint32) error
 	return t.runFrame(ctx, in)
 }
 
+// errPanicked is the error of a call whose run has panicked, in the engine or in
+// the host. Callers learn no more; the log has the rest.
+var errPanicked = errors.New("the host has failed while it ran the turn")
+
+// recovered makes a panic of ours the error of the call that met it: what the call
+// holds, an instance, its actor's worker, a flight, is given back as after any
+// other error.
+func (h *Host) recovered(key actor.Key, err *error) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	h.cfg.Logger.Error("turn panicked", "app", key.App, "actor_type", key.Type, "actor_id", key.ID,
+		"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	*err = errPanicked
+}
+
+// runGuest runs the frame on an instance. After a panic that is broken.
+func (t *turn) runGuest(ctx context.Context, in *instance) (err error) {
+	defer t.host.recovered(t.key, &err)
+	return in.guest.Run(ctx, &t.frame, t)
+}
+
 func (t *turn) runFrame(ctx context.Context, in *instance) error {
 	before := t.fuel.Used
-	err := in.guest.Run(ctx, &t.frame, t)
+	err := t.runGuest(ctx, in)
 	t.call.stats.fuel += t.fuel.Used - before
 	if err == nil {
 		return nil

@@ -97,7 +97,7 @@ func (h *Host) work(s *shard, a *activation) {
 	s.mu.Unlock()
 	h.finishOff(s, a, &left)
 	for turns := 1; c != nil; turns++ {
-		o := h.turn(a, c, now)
+		o := h.run(a, c, now)
 		c, now = h.dispose(s, a, c, &o, true)
 		if turns%sliceTurns == 0 {
 			runtime.Gosched()
@@ -108,8 +108,21 @@ func (h *Host) work(s *shard, a *activation) {
 // runOwn runs a call that was just picked, on its caller's goroutine: an actor
 // that was idle needs no other one. Calls that came meanwhile get a worker.
 func (h *Host) runOwn(a *activation, c *call) {
-	o := h.turn(a, c, c.arrived)
+	o := h.run(a, c, c.arrived)
 	h.dispose(a.shard, a, c, &o, false)
+}
+
+// run is turn, whose panic is the call's error.
+func (h *Host) run(a *activation, c *call, now time.Time) (o outcome) {
+	var panicked error
+	func() {
+		defer h.recovered(c.inv.Key, &panicked)
+		o = h.turn(a, c, now)
+	}()
+	if panicked != nil {
+		return failed(panicked)
+	}
+	return o
 }
 
 // pick takes out the call that the activation's worker is to run. Without one
