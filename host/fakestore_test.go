@@ -205,6 +205,7 @@ func (s *fakeStore) Versions(ctx context.Context, keys []actor.Key) ([]actor.Row
 	if s.fault("versions") == "unavailable" {
 		return nil, fmt.Errorf("versions: %w", actor.ErrUnavailable)
 	}
+	s.versions++
 	versions := make([]actor.RowVersion, len(keys))
 	for i, k := range keys {
 		row := s.rows[k]
@@ -292,6 +293,14 @@ func (s *fakeStore) Settle(ctx context.Context, c actor.Commit) error {
 	default:
 		return actor.ErrAmbiguous
 	}
+}
+
+func (s *fakeStore) takeVersions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.versions
+	s.versions = 0
+	return n
 }
 
 func (s *fakeStore) takeLookups() int {

@@ -52,7 +52,7 @@ func openEmbedded(t *testing.T, fs vfs.FS) store.Store {
 	return closing(t, s)
 }
 
-func openSQL(t *testing.T, url string) store.Store {
+func openSQL(t testing.TB, url string) store.Store {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), sqlstore.Config{
 		URL: url, Logger: slog.New(slog.DiscardHandler),
@@ -65,7 +65,7 @@ func openSQL(t *testing.T, url string) store.Store {
 	return closing(t, s)
 }
 
-func closing(t *testing.T, s store.Store) store.Store {
+func closing(t testing.TB, s store.Store) store.Store {
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -99,19 +99,19 @@ type rig struct {
 	hosts  atomic.Int64
 }
 
-func newRig(t *testing.T, s store.Store, app string, cfg faultstore.Config) *rig {
+func newRig(t testing.TB, s store.Store, app string, cfg faultstore.Config) *rig {
 	return &rig{store: faultstore.New(shared{s}, cfg), world: hosttest.New(), app: app}
 }
 
 // host starts one more host on the rig's store. Its turns have time, unless the
 // limits say otherwise.
-func (r *rig) host(t *testing.T, limits host.Limits) *host.Host {
+func (r *rig) host(t testing.TB, limits host.Limits) *host.Host {
 	t.Helper()
 	return r.hostOn(t, r.store, limits)
 }
 
 // hostOn starts one on a store of its own.
-func (r *rig) hostOn(t *testing.T, committer host.Committer, limits host.Limits) *host.Host {
+func (r *rig) hostOn(t testing.TB, committer host.Committer, limits host.Limits) *host.Host {
 	t.Helper()
 	if limits.TurnDeadline == 0 {
 		limits.TurnDeadline = patience

@@ -1,0 +1,331 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+	"github.com/greenroom-run/greenroom/store/faultstore"
+)
+
+// slowAnswers is a store whose reads, once, are answered only when the test says so:
+// what they show is from before.
+type slowAnswers struct {
+	*fakeStore
+	mu   sync.Mutex
+	read chan struct{} // closed when the read is done and waits
+	wait chan struct{}
+}
+
+func (s *slowAnswers) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
+	rows, err := s.fakeStore.LoadActors(ctx, keys, opts)
+	s.mu.Lock()
+	read, wait := s.read, s.wait
+	s.read, s.wait = nil, nil
+	s.mu.Unlock()
+	if read != nil {
+		close(read)
+		<-wait
+	}
+	return rows, err
+}
+
+func (s *slowAnswers) next() (read, wait chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read, s.wait = make(chan struct{}), make(chan struct{})
+	return s.read, s.wait
+}
+
+func counted() hosttest.Actor {
+	return hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add, "Touch": view}, ReadOnly: map[string]hosttest.Func{"View": view}}
+}
+
+// TestLateLoadIsNotKept: a state that a reader asked for before the actor's newer
+// one was written, answered and left memory is nobody's any more when it comes.
+func TestLateLoadIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowAnswers{fakeStore: newFakeStore()}
+		s := newStage(t, host.Config{Committer: store, SweepEvery: time.Second, Limits: host.Limits{IdleTimeout: 2 * time.Second}})
+		s.world.Deploy("app", "T", counted())
+		read, wait := store.next()
+		late := s.start(t.Context(), "a", "View")
+		<-read
+		if reply, err := s.call(t.Context(), "a", "Add"); reply != "1" || err != nil {
+			t.Fatal(reply, err)
+		}
+		time.Sleep(5 * time.Second) // the bubble's: it leaves memory
+		synctest.Wait()
+		close(wait)
+		<-late
+		for _, method := range []string{"View", "Touch"} {
+			if reply, err := s.call(t.Context(), "a", method); reply != "1" || err != nil {
+				t.Errorf("%s answers %q, %v after 1 was acknowledged", method, reply, err)
+			}
+		}
+	})
+}
+
+// TestLateLoadOfAWorker: what a worker asked for before a reader was answered
+// something newer is read again.
+func TestLateLoadOfAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowAnswers{fakeStore: newFakeStore()}
+		s := newStage(t, host.Config{Committer: store})
+		s.world.Deploy("app", "T", counted())
+		read, wait := store.next()
+		touch := s.start(t.Context(), "a", "Touch")
+		<-read
+		store.write(key("a"), func(row *actor.Row) {
+			row.State = actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"n":7}`)}
+		})
+		view := s.start(t.Context(), "a", "View")
+		synctest.Wait()
+		for range 12 { // its load gets a lane of its own in time
+			time.Sleep(time.Millisecond)
+		}
+		if got := <-view; got.reply != "7" {
+			t.Errorf("the reader got %+v", got)
+		}
+		close(wait)
+		if got := <-touch; got.reply != "7" || got.err != nil {
+			t.Errorf("the turn got %+v after 7 was answered", got)
+		}
+		if reply, err := s.call(t.Context(), "a", "View"); reply != "7" || err != nil {
+			t.Errorf("a reader gets %q, %v after 7 was answered", reply, err)
+		}
+	})
+}
+
+// TestConfirmationsAreShared: readers of an actor ask the store for its version at
+// most once in actor.MaxReadAge, however many they are, and not at all on a store
+// that nobody shares.
+func TestConfirmationsAreShared(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			fake := newFakeStore()
+			fake.shared = shared
+			s := newStage(t, host.Config{Committer: fake})
+			s.world.Deploy("app", "T", counted())
+			if _, err := s.call(t.Context(), "a", "Add"); err != nil {
+				t.Fatal(err)
+			}
+			const rounds = 5
+			for range rounds {
+				var readers sync.WaitGroup
+				for range 20 {
+					readers.Go(func() {
+						if reply, err := s.call(t.Context(), "a", "View"); reply != "1" || err != nil {
+							t.Errorf("%q, %v", reply, err)
+						}
+					})
+				}
+				readers.Wait()
+				time.Sleep(actor.MaxReadAge + time.Millisecond)
+			}
+			want := map[bool]int{false: 0, true: rounds - 1}[shared]
+			if asked := fake.takeVersions(); asked != want {
+				t.Errorf("shared %t: the store was asked %d times, want %d", shared, asked, want)
+			}
+		})
+	}
+}
+
+// TestUnconfirmed: without the store nothing is answered that it would have to
+// confirm, and the actor works when the store does.
+func TestUnconfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := newFakeStore()
+		fake.shared = true
+		s := newStage(t, host.Config{Committer: fake})
+		s.world.Deploy("app", "T", counted())
+		if _, err := s.call(t.Context(), "a", "Add"); err != nil {
+			t.Fatal(err)
+		}
+		for _, method := range []string{"View", "Touch"} {
+			time.Sleep(actor.MaxReadAge + time.Millisecond)
+			fake.plan("versions", "unavailable")
+			_, err := s.call(t.Context(), "a", method)
+			wantCondition(t, err, actor.ErrUnavailable)
+			if reply, err := s.call(t.Context(), "a", method); reply != "1" || err != nil {
+				t.Errorf("%s afterwards: %q, %v", method, reply, err)
+			}
+		}
+	})
+}
+
+// TestCommitsConfirm: an actor that commits all the time is current for its readers.
+func TestCommitsConfirm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := newFakeStore()
+		fake.shared = true
+		s := newStage(t, host.Config{Committer: fake})
+		s.world.Deploy("app", "T", counted())
+		for n := range 20 {
+			for _, method := range []string{"Add", "View", "Touch"} {
+				if reply, err := s.call(t.Context(), "a", method); reply != fmt.Sprint(n+1) || err != nil {
+					t.Errorf("%s: %q, %v", method, reply, err)
+				}
+			}
+			time.Sleep(actor.MaxReadAge / 2)
+		}
+		if asked := fake.takeVersions(); asked != 0 {
+			t.Errorf("the store was asked %d times", asked)
+		}
+	})
+}
+
+// TestRepeatingClientCostsOneRefusal: of a client that repeats a recorded call, the
+// neighbours on the actor notice one refused commit, whatever it does for a while.
+func TestRepeatingClientCostsOneRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		refused, again := 0, 0
+		s := newStage(t, host.Config{Events: host.Events{
+			Commit: func(e host.CommitEnd) {
+				mu.Lock()
+				defer mu.Unlock()
+				if errors.Is(e.Err, actor.ErrKeyExists) {
+					refused++
+				}
+			},
+			TurnEnd: func(e host.TurnEnd) {
+				mu.Lock()
+				defer mu.Unlock()
+				again += max(0, e.Runs-1)
+			},
+		}})
+		s.world.Deploy("app", "T", counted())
+		repeat := actor.Invocation{Key: key("a"), Method: "Add", IdempotencyKey: "K"}
+		if _, err := s.Invoke(t.Context(), repeat); err != nil {
+			t.Fatal(err)
+		}
+		var clients sync.WaitGroup
+		for client := range 8 {
+			clients.Go(func() {
+				for range 50 {
+					var err error
+					if client == 0 {
+						var r actor.Reply
+						if r, err = s.Invoke(t.Context(), repeat); err == nil && string(r.Payload.Data) != "1" {
+							t.Errorf("the repeated call: %q", r.Payload.Data)
+						}
+					} else {
+						_, err = s.call(t.Context(), "a", "Add")
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		clients.Wait()
+		if reply, err := s.call(t.Context(), "a", "View"); reply != "351" || err != nil {
+			t.Errorf("%q, %v", reply, err)
+		}
+		if refused > 1 || again > 8 {
+			t.Errorf("%d commits were refused, %d turns run again", refused, again)
+		}
+	})
+}
+
+// TestGiveUpWhileLookedUp: a begun call that is looked up before it is admitted is
+// answered when it is given up, once, and takes no effect.
+func TestGiveUpWhileLookedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowRecords{fakeStore: newFakeStore()}
+		s := newStage(t, host.Config{Committer: store})
+		s.world.Deploy("app", "T", counted())
+		call := func(ctx context.Context, idem string) (receiver, host.Begun) {
+			to := make(receiver, 1)
+			return to, s.Begin(ctx, actor.Invocation{Key: key("a"), Method: "Add", IdempotencyKey: idem}, to)
+		}
+		for range 2 { // the second one is a repetition
+			to, _ := call(t.Context(), "K")
+			if got := <-to; got.reply != "1" || got.err != nil {
+				t.Fatal(got)
+			}
+		}
+		store.wait = make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		to, begun := call(ctx, "L")
+		other, _ := call(t.Context(), "M")
+		synctest.Wait()
+		cancel()
+		begun.GiveUp()
+		wantCondition(t, (<-to).err, actor.ErrCanceled)
+		close(store.wait)
+		if got := <-other; got.reply != "2" || got.err != nil {
+			t.Errorf("the one that nobody gave up: %+v", got)
+		}
+		begun.GiveUp()
+	})
+}
+
+// slowRecords is a store whose look-ups wait for the test.
+type slowRecords struct {
+	*fakeStore
+	wait chan struct{}
+}
+
+func (s *slowRecords) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error) {
+	if s.wait != nil {
+		<-s.wait
+	}
+	return s.fakeStore.LoadIdempotency(ctx, calls)
+}
+
+// TestFailuresBehindFences: many failures of calls with keys cost the actor one
+// commit while another one is under way, and its next turn goes on from there.
+func TestFailuresBehindFences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		faults := faultstore.New(committer{fakeStore: newFakeStore()}, faultstore.Config{})
+		var mu sync.Mutex
+		commits := 0
+		s := newStage(t, host.Config{Committer: faults, Events: host.Events{Commit: func(host.CommitEnd) {
+			mu.Lock()
+			defer mu.Unlock()
+			commits++
+		}}})
+		a := counted()
+		a.Placement = abi.PlacementRing
+		a.Methods["Fail"] = func(*hosttest.Turn) error { return hosttest.Fail("on_purpose") }
+		s.world.Deploy("app", "T", a)
+		held := faults.Hold(faultstore.BeforeCommit)
+		first := s.start(t.Context(), "a", "Add")
+		<-held.Reached()
+		errs := make(chan error, 10)
+		for i := range cap(errs) {
+			go func() {
+				_, err := s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Fail", IdempotencyKey: fmt.Sprint(i)})
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		if len(errs) > 0 {
+			t.Error("a failure is answered before the commit that it rests on")
+		}
+		held.Release()
+		for range cap(errs) {
+			var guest *actor.GuestError
+			if err := <-errs; !errors.As(err, &guest) {
+				t.Error(err)
+			}
+		}
+		<-first
+		if commits != 2 {
+			t.Errorf("%d commits, want the first one and a fence for all", commits)
+		}
+		if reply, err := s.call(t.Context(), "a", "Add"); reply != "2" || err != nil {
+			t.Errorf("afterwards: %q, %v", reply, err)
+		}
+	})
+}
