@@ -16,8 +16,9 @@ type Consistency uint8
 
 const (
 	// ConsistencyDefault reads the last state that this host knows to be
-	// committed; for types placed `any`, a bounded past timestamp where the
-	// database offers one.
+	// committed: on a store that others write to as well, one that was the newest
+	// at some moment since [MaxReadAge] before the call. For types placed `any`, a
+	// bounded past timestamp where the database offers one.
 	ConsistencyDefault Consistency = iota
 	// ConsistencyStrong confirms in the store that the state read was the
 	// newest when the answer was given.

@@ -59,7 +59,8 @@ type Request struct {
 	// ReadOnly refuses methods that are not declared read-only.
 	ReadOnly bool
 	// Strong makes a read-only method confirm in the store that what it read is
-	// the newest.
+	// the newest. Without it, servers that share a database may miss what another
+	// one wrote in the last 100 ms.
 	Strong bool
 }
 

@@ -329,3 +329,86 @@ func TestFailuresBehindFences(t *testing.T) {
 		}
 	})
 }
+
+// TestSeenDuringAFlight: a failure of a turn that began while a commit was under
+// way is not proved by that commit, which may have been followed by another
+// writer's before the turn began.
+func TestSeenDuringAFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := newFakeStore()
+		fake.shared = true
+		faults := faultstore.New(committer{fakeStore: fake}, faultstore.Config{})
+		s := newStage(t, host.Config{Committer: faults})
+		a := counted()
+		a.Methods["Fail"] = func(turn *hosttest.Turn) error {
+			n, err := turn.Number("n")
+			return errors.Join(err, hosttest.Fail(fmt.Sprint("at ", n)))
+		}
+		s.world.Deploy("app", "T", a)
+		held := faults.Hold(faultstore.AfterCommit)
+		first := s.start(t.Context(), "a", "Add")
+		<-held.Reached()
+		fake.write(key("a"), func(row *actor.Row) {
+			row.State = actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"n":7}`)}
+		})
+		time.Sleep(time.Millisecond)
+		failing := s.start(t.Context(), "a", "Fail")
+		synctest.Wait()
+		held.Release()
+		if got := <-first; got.reply != "1" || got.err != nil {
+			t.Errorf("got %+v", got)
+		}
+		var guest *actor.GuestError
+		if got := <-failing; !errors.As(got.err, &guest) || guest.Code != "at 7" {
+			t.Errorf("got %v, and the store has had 7 since before it began", got.err)
+		}
+	})
+}
+
+// TestFailureLeavesNoActor: the fence of a failure makes no actor, and counts as a
+// commit also where it goes together with a record.
+func TestFailureLeavesNoActor(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{})
+		a := counted()
+		a.Placement = placement
+		a.Methods["Fail"] = func(*hosttest.Turn) error { return hosttest.Fail("on_purpose") }
+		s.world.Deploy("app", "T", a)
+		keyed := func(method, idem string) error {
+			_, err := s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: method, IdempotencyKey: idem})
+			return err
+		}
+		var guest *actor.GuestError
+		for _, idem := range []string{"k", "k", "l"} {
+			before := s.store.row(key("a")).Version
+			if err := keyed("Fail", idem); !errors.As(err, &guest) {
+				t.Error(err)
+			}
+			if after := s.store.row(key("a")); after.Version <= before || !after.Deleted {
+				t.Errorf("after %d the row is %+v", before, after)
+			}
+		}
+		if _, err := s.View(t.Context(), key("a")); !errors.Is(err, actor.ErrActorNotFound) {
+			t.Errorf("a failure has made an actor: %v", err)
+		}
+		hold := make(chan struct{})
+		s.store.setHold(hold)
+		first := s.start(t.Context(), "a", "Add")
+		synctest.Wait()
+		outcomes := make(chan error, 2)
+		for _, method := range []string{"Touch", "Fail"} {
+			go func() { outcomes <- keyed(method, "m") }()
+			synctest.Wait()
+		}
+		close(hold)
+		<-first
+		synctest.Wait()
+		before := s.store.row(key("a"))
+		if err := errors.Join(<-outcomes, <-outcomes); !errors.As(err, &guest) {
+			t.Error(err)
+		}
+		if reply, err := s.call(t.Context(), "a", "Add"); reply != "2" || err != nil || s.store.row(key("a")).Version <= before.Version {
+			t.Errorf("afterwards: %q, %v", reply, err)
+		}
+	})
+}

@@ -64,9 +64,7 @@ func (h *Host) warmDelete(ctx context.Context, a *activation, s *served, began t
 		h.dropState(a)
 		return err
 	}
-	if !h.keep(a, l.after(&c, noState), h.revisions.Next(), sent) {
-		h.dropState(a)
-	}
+	h.keep(a, l.after(&c, noState), h.revisions.Next(), sent)
 	return nil
 }
 

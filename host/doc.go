@@ -85,6 +85,9 @@
 //	stale               run again          run again                     run again
 //	unavailable         ErrUnavailable     run again                     run again
 //	unknown             ErrAmbiguous       run again                     run again
+//	check, held         –                  answered                      kept; pending takes off
+//	check, not held     –                  run again                     run again
+//	check, unavailable  –                  ErrUnavailable                run again
 //
 // What runs again does so in its old order, before newer calls, on the state
 // loaded anew. A turn that runs while its state is dropped ends and runs again,
@@ -92,6 +95,26 @@
 //
 // A delete, a turn of another lane and the first one under another deployment
 // wait until there is no batch.
+//
+// # What is current
+//
+// On a store that others write to as well (Committer.Shared), what is in memory is
+// known to be the newest only as of some moment: when a load was asked for, when a
+// commit that was applied took off, when a question for the version was asked. What
+// no commit proves is answered if that moment is late enough:
+//
+//	a failure, no actor, a request to the outside     after its turn began
+//	a turn that changed nothing, a read               actor.MaxReadAge before that, or later
+//
+// Otherwise a turn's outcome waits for a check: a flight that commits nothing and
+// asks for the row's version. What was held for a commit that took off before it was
+// seen goes into the next flight, or a check. Readers share one question. A lease
+// would answer instead of the store, in Host.currentSince.
+//
+// What this host has answered, or was told by the store, in whichever way (a strong
+// read, a recorded reply, a look at the row), is the least that it answers from then
+// on: an activation keeps the newest version that it has heard of beside its state,
+// and a load that may be older than what was heard of is not kept.
 //
 // # What leaves
 //
@@ -104,7 +127,8 @@
 // From then on the call has left. It is not run again, whatever becomes of its
 // commit: where it would go again, and where an error would tell its caller to
 // repeat it, the answer is actor.ErrLeft. A call with an idempotency key is as any
-// other: its caller has said that it may run twice.
+// other: its caller has said that it may run twice. It is looked up before its turn
+// sends anything: one that is recorded sends nothing, and gets the recorded reply.
 //
 // A turn that waits for an answer keeps its instance, and in the locked lane its
 // transaction: the memory of the guest is in use, and there is nothing to give back
@@ -119,13 +143,25 @@
 //	                              commit
 //	first of its key ─▶ run ─────────────────▶ applied: answered, recorded
 //	      │                │            └────▶ the key exists: looked up ─▶ recorded reply
-//	      │                └─ guest failed: looked up ─▶ recorded reply, or the failure
+//	      │                └─ guest failed: fence ─▶ looked up ─▶ recorded reply, or the failure
 //	      ├─ one with its key waits for its commit: answered with that one
-//	      └─ ran before, and was dropped: looked up first
+//	      ├─ ran before, and was dropped: looked up first
+//	      └─ its actor was sent a recorded call again lately: looked up before it is admitted
 //
 // Nothing is looked up for a call that is new, since the commit finds out: keys
-// cost no read. The price is a run for nothing when a call is repeated, which is
-// rare. Another payload under the same key is actor.ErrKeyReused. Read-only
+// cost no read. The price is a run for nothing of all turns of the commit when a
+// call is repeated: so that a client that goes on repeating costs its neighbours
+// nothing, the calls of that actor that have keys are looked up, off its worker, for
+// repeatWindow. They may be overtaken meanwhile.
+//
+// A failure of a guest tells its caller that no attempt of the call was applied and
+// none will be. So it goes into the batch like an effect, whose commit moves the
+// version on (a fence, if nothing else does): no attempt that ran before can be
+// applied after that. Then it is looked up whether one was applied before. An
+// attempt whose caller still waits elsewhere is refused by the fence and runs again:
+// it counts as a later one. Other errors say what became of this attempt alone.
+//
+// Another payload under the same key is actor.ErrKeyReused. Read-only
 // methods ignore keys. A call with a key of a stateless type goes through a
 // mailbox like the others.
 //
@@ -141,7 +177,8 @@
 //   - An actor has one commit under way; there is a pending batch only behind a
 //     flight, and a flight only in a busy activation.
 //   - A call is in exactly one place: a mailbox, the calls to run again, a
-//     batch, a shard's list of running calls, or answered. It is answered once.
+//     batch, a shard's list of running calls, under a look-up, or answered. It is
+//     answered once.
 //   - The calls of an actor that are not answered are at most one more than its
 //     mailbox's limit, wherever they are, and take an eighth of
 //     Config.CallMemory at most.
@@ -162,6 +199,10 @@
 //
 // # Failures
 //
+//   - A panic of ours, in the engine, the host or the store: the error of its call
+//     where it met a turn, otherwise it goes on to the goroutine's caller. The
+//     instance is closed, the worker, the lane and the lock are given back, and what
+//     shared its group is answered or settled.
 //   - Guest error: reaches the caller as it is; overlay dropped, instance kept.
 //   - Trap: an [*actor.TrapError]; overlay dropped, instance closed. The
 //     activation keeps its committed state.

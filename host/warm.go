@@ -115,29 +115,25 @@ func newCommit(key actor.Key, l *loaded) actor.Commit {
 // took the call: the calls before it go first.
 func (h *Host) ensureLoaded(ctx context.Context, a *activation, s *served) (*loaded, error) {
 	sh := a.shard
-	for {
-		sh.mu.Lock()
-		h.catchUp(sh, a)
-		tip, dropped := a.tip, a.wasRefused()
-		a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
-		sh.mu.Unlock()
-		if tip != nil || dropped {
-			return tip, nil
-		}
-		asked := time.Now()
-		l, err := h.load(ctx, a.key, actor.LoadOptions{})
-		if err != nil || l.damage != nil {
-			return l, err
-		}
-		if !h.keep(a, l, h.revisions.Next(), asked) {
-			continue // something newer was answered since it was asked for
-		}
-		if !h.makeRoom() {
-			h.dropState(a)
-			return nil, h.errStateMemory()
-		}
-		return l, nil
+	sh.mu.Lock()
+	h.catchUp(sh, a)
+	tip, dropped := a.tip, a.wasRefused()
+	a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
+	sh.mu.Unlock()
+	if tip != nil || dropped {
+		return tip, nil
 	}
+	asked := time.Now()
+	l, err := h.load(ctx, a.key, actor.LoadOptions{})
+	if err != nil || l.damage != nil {
+		return l, err
+	}
+	h.keep(a, l, h.revisions.Next(), asked)
+	if !h.makeRoom() {
+		h.dropState(a)
+		return nil, h.errStateMemory()
+	}
+	return l, nil
 }
 
 // catchUp brings an activation without batches to the newest state that this host
@@ -159,14 +155,11 @@ func (h *Host) catchUp(s *shard, a *activation) {
 }
 
 // keep makes l, which is committed and was asked for at a moment, what the
-// activation holds. It reports false if something newer has been heard of.
-func (h *Host) keep(a *activation, l *loaded, rev uint64, asked time.Time) bool {
+// activation holds. If something newer was heard of since, what rests on it is not
+// answered.
+func (h *Host) keep(a *activation, l *loaded, rev uint64, asked time.Time) {
 	s := a.shard
 	s.mu.Lock()
-	if a.newest > l.version {
-		s.mu.Unlock()
-		return false
-	}
 	a.install(l)
 	a.tip, a.rev, a.current = l, rev, asked
 	h.table.weigh(a)
@@ -176,7 +169,6 @@ func (h *Host) keep(a *activation, l *loaded, rev uint64, asked time.Time) bool 
 	if fresh {
 		h.events.Activated(a.key)
 	}
-	return true
 }
 
 // dropState forgets the activation's state; its next turn reads the row.

@@ -141,7 +141,7 @@ fn with_defaults<T: State>(keys: &[u8]) -> Result<Vec<u8>, Error> {
 /// |---|---|
 /// | `fn(&mut self, &Context, T) -> Result<R, E>` | a method that may change things |
 /// | `fn(&self, &Context, T) -> Result<R, E>` | the same, for one that changes keys and not the struct |
-/// | `fn(&self, &ReadContext, T) -> Result<R, E>` | a read-only method |
+/// | `fn(&self, &ReadContext, T) -> Result<R, E>` | a read-only method, of a state that may be 100 ms old |
 ///
 /// `T`, which may be left out, is an [`Input`], and `R` is an [`Output`]. `E` is
 /// [`Error`] or anything that converts to it.

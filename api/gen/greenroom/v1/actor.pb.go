@@ -27,7 +27,8 @@ const (
 type Consistency int32
 
 const (
-	// The last state that the serving host knows to be committed.
+	// The last state that the serving host knows to be committed: where several
+	// share a database, the newest as of 100 ms before the call, or newer.
 	Consistency_CONSISTENCY_UNSPECIFIED Consistency = 0
 	// Confirmed in the store.
 	Consistency_CONSISTENCY_STRONG Consistency = 1
