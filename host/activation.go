@@ -24,7 +24,9 @@ type activation struct {
 	working      bool     // a worker exists; always, while a call can be run
 	lastUsed     time.Time
 	newer, older *activation
-	speculation
+	member       member
+	quiet        chan struct{} // if not nil, closed when there is no batch any more
+	states
 
 	// Changed by the worker, with the shard's lock; while the activation is idle,
 	// by anyone who has the lock. The worker alone may read them without it.

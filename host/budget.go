@@ -116,8 +116,8 @@ func (a *activation) weight() int64 {
 	if a.shown != nil {
 		w += a.shown.cost()
 	}
-	if f := a.flight; f != nil && f.after != a.tip && f.after != a.loaded {
-		w += f.after.cost()
+	if f := a.member.Flight(); f != nil && f.Payload.after != a.tip && f.Payload.after != a.loaded {
+		w += f.Payload.after.cost()
 	}
 	return w
 }

@@ -55,15 +55,8 @@ type call struct {
 	// anew. conflicts counts the commits of it that were refused.
 	started   time.Time
 	conflicts int
-	// held is the answer that waits for the commit it rests on; wrote tells that
-	// the turn is part of that commit.
-	held  result
-	wrote bool
-	// fenced tells that held is a failure behind a fence, to be answered if no
-	// earlier attempt of the call is recorded. since is the moment after which the
-	// state must have been the newest that held shows; zero if that does not matter.
-	fenced bool
-	since  time.Time
+	// held is the answer that waits for the commit it rests on.
+	held result
 	// sum is that of the payload, of a call with an idempotency key. doubtful
 	// tells that the same call may have been committed before: it is looked up
 	// before it runs. Others find out when they commit, which is cheaper.

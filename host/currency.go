@@ -31,10 +31,6 @@ func (h *Host) currentSince(a *activation, since time.Time) bool {
 	return !h.shared || a.current.After(since)
 }
 
-// outdated reports whether the store has something newer than what turns run on,
-// which then is committed. The caller has the shard's lock.
-func (p *speculation) outdated() bool { return p.shown != nil || p.newest != 0 }
-
 // noteNewer takes over that the store has a version of an actor: nothing older is
 // answered from now on, whoever asks.
 func (h *Host) noteNewer(key actor.Key, version uint64) {
@@ -80,14 +76,6 @@ func (h *Host) show(s *shard, a *activation, l *loaded, asked time.Time, forgets
 	default:
 		a.shown, a.newest, a.current = l, l.version, asked
 		h.table.weigh(a)
-	}
-}
-
-// confirmed takes over that what readers see was the newest after a moment. The
-// caller has the shard's lock.
-func (p *speculation) confirmed(asked time.Time) {
-	if asked.After(p.current) {
-		p.current = asked
 	}
 }
 
@@ -188,10 +176,6 @@ func (h *Host) confirmTip(ctx context.Context, a *activation, since time.Time) (
 	}
 	return a.outdated(), nil
 }
-
-// check is a batch without effects: what its calls show has been run, and is
-// answered when the store has confirmed the version that it ran on.
-func (b *batch) check() bool { return b.turns == 0 }
 
 // sendCheck asks whether the version that a check rests on is still the row's.
 func (h *Host) sendCheck(b *batch) {

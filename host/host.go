@@ -303,7 +303,7 @@ func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int, own bool) 
 	if a.admitted > mailbox { // one of them runs
 		return false, fmt.Errorf("%w: %d invocations wait; call less at once, or try again later", actor.ErrMailboxFull, mailbox)
 	}
-	if a.flight != nil && h.commits.Stalled() { // it would wait for that, too
+	if a.member.Flight() != nil && h.commits.Stalled() { // it would wait for that, too
 		return false, fmt.Errorf("%w: it has not answered for a while; try again later", actor.ErrUnavailable)
 	}
 	cost := c.cost()
@@ -322,7 +322,7 @@ func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int, own bool) 
 		a.busy = true
 		s.work.Add(1)
 	}
-	if a.working || a.settling || a.full() { // the flight's landing sends a worker
+	if a.working || !a.member.MayBegin() || a.full() { // the flight's landing sends a worker
 		return false, nil
 	}
 	a.working = true

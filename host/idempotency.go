@@ -30,9 +30,6 @@ func (c *call) recorded(r *actor.IdempotencyRecord) result {
 
 // find returns the record of a call in the batch that has the method and key of c.
 func (b *batch) find(c *call) *actor.IdempotencyRecord {
-	if b == nil {
-		return nil
-	}
 	for i := range b.records {
 		if r := &b.records[i]; r.Key == c.inv.IdempotencyKey && r.Method == c.inv.Method {
 			return r
@@ -41,18 +38,19 @@ func (b *batch) find(c *call) *actor.IdempotencyRecord {
 	return nil
 }
 
-// join looks for an earlier call with the key of c whose commit is not durable
+// joins looks for an earlier call with the key of c whose commit is not durable
 // yet; c is then answered like that one, and when that one is. The caller has
 // the shard's lock.
-func (p *speculation) join(c *call) (r result, ok bool) {
-	record := p.pending.find(c)
-	if record == nil {
-		record = p.flight.find(c)
+func (a *activation) joins(c *call) (r result, ok bool) {
+	for _, f := range []*flight{a.member.Pending(), a.member.Flight()} {
+		if f == nil {
+			continue
+		}
+		if record := f.Payload.find(c); record != nil {
+			return c.recorded(record), true
+		}
 	}
-	if record == nil {
-		return result{}, false
-	}
-	return c.recorded(record), true
+	return result{}, false
 }
 
 // known looks for an earlier call with the key of c, among those that are not
@@ -60,7 +58,7 @@ func (p *speculation) join(c *call) (r result, ok bool) {
 func (h *Host) known(ctx context.Context, a *activation, c *call) (o outcome, ok bool) {
 	s := a.shard
 	s.mu.Lock()
-	r, ok := a.join(c)
+	r, ok := a.joins(c)
 	s.mu.Unlock()
 	switch {
 	case ok:

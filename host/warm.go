@@ -117,7 +117,7 @@ func (h *Host) ensureLoaded(ctx context.Context, a *activation, s *served) (*loa
 	sh := a.shard
 	sh.mu.Lock()
 	h.catchUp(sh, a)
-	tip, dropped := a.tip, a.wasRefused()
+	tip, dropped := a.tip, a.member.Dropped() != nil
 	a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
 	sh.mu.Unlock()
 	if tip != nil || dropped {
@@ -143,7 +143,7 @@ func (h *Host) catchUp(s *shard, a *activation) {
 	switch {
 	case a.tip == nil:
 		a.newest = 0
-	case a.flight != nil || !a.outdated():
+	case !a.member.Quiet() || !a.outdated():
 	case a.shown != nil:
 		l := a.shown
 		a.install(l)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/speculation"
 )
 
 // sliceTurns is after how many turns in a row a worker lets others have the
@@ -90,7 +91,6 @@ func (c *call) answer() {
 func (h *Host) work(s *shard, a *activation) {
 	var left leftover
 	s.mu.Lock()
-	a.takeDropped() // of a flight that landed while this goroutine started
 	c := s.pick(a)
 	now := time.Now()
 	h.proceed(s, a, now, &left)
@@ -129,7 +129,7 @@ func (h *Host) run(a *activation, c *call, now time.Time) (o outcome) {
 // the worker ends. The caller has the lock.
 func (s *shard) pick(a *activation) *call {
 	var c *call
-	if !a.settling && !a.full() {
+	if a.member.MayBegin() && !a.full() {
 		if c = a.again.pop(); c == nil {
 			c = a.mailbox.pop()
 		}
@@ -138,6 +138,7 @@ func (s *shard) pick(a *activation) *call {
 		a.working = false
 		return nil
 	}
+	a.member.Begin()
 	s.running.push(c)
 	if s.killed {
 		c.killed.Store(true)
@@ -155,19 +156,26 @@ func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) 
 	var left leftover
 	left.bring = !goOn && c.receiver == nil && h.cfg.Pipeline.CallersCommit
 	s.mu.Lock()
+	defer func() {
+		s.mu.Unlock()
+		h.finishOff(s, a, &left)
+	}()
 	s.running.remove(c)
+	behind, dropped := a.member.End()
 	switch {
-	case a.refused != nil && (o.resting || o.again) && c.stats.left:
-		c.held = result{err: a.refused, stats: c.stats}
-		left.answered.add(c)
-		a.admitted--
-		a.callBytes -= c.cost()
-	case a.refused != nil && (o.resting || o.again):
+	case dropped != nil && (o.resting || o.again):
 		// What it ran on, or would have, is gone.
-		if o.resting {
-			c.goAgain(a.refused)
+		var again callList
+		for _, earlier := range behind {
+			a.runAgain(earlier, dropped, &again, &left.answered)
 		}
-		a.again.pushFront(c)
+		if o.resting {
+			a.runAgain(c, dropped, &again, &left.answered)
+		} else {
+			again.push(c)
+		}
+		a.again.prepend(&again)
+		behind = nil
 	case o.again:
 		a.again.pushFront(c)
 	case o.commits:
@@ -176,35 +184,31 @@ func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) 
 	case o.fails:
 		a.foldFailure(h, c, o.result)
 		left.launched = a.launch(now)
-	case o.resting && a.flight != nil:
-		c.since = o.since
-		a.rest().hold(c, o.result, false)
+	case o.resting && !a.member.Quiet():
+		h.hold(a.member.Latest(), c, o.result, speculation.Observer, o.since)
 	case o.resting && a.outdated():
-		var calls callList
-		calls.push(c)
-		a.supersede(h, s, &calls, &left.answered)
-		a.admitted -= left.answered.len
-		a.callBytes -= left.answered.bytes
+		a.supersede(h, s, []held{{Call: c, Home: &a.member}}, now, &left)
 	case o.resting && !o.since.IsZero() && !h.currentSince(a, o.since):
-		a.pending = h.newCheck(a)
-		a.pending.hold(c, o.result, true)
+		a.ask(h, c, o.result)
 		left.launched = a.launch(now)
 	default:
 		c.held = o.result
 		c.held.stats.ended = now
 		left.answered.add(c)
-		a.admitted--
-		a.callBytes -= c.cost()
 	}
-	a.takeDropped()
+	var again callList
+	for _, earlier := range behind {
+		a.runAgain(earlier, dropped, &again, &left.answered)
+	}
+	a.again.prepend(&again)
+	a.admitted -= left.answered.len
+	a.callBytes -= left.answered.bytes
 	if goOn {
 		next = s.pick(a)
 	} else {
 		a.working = false
 	}
 	h.proceed(s, a, now, &left)
-	s.mu.Unlock()
-	h.finishOff(s, a, &left)
 	return next, now
 }
 
@@ -214,12 +218,12 @@ func (h *Host) proceed(s *shard, a *activation, now time.Time, left *leftover) {
 	if a.working {
 		return
 	}
-	if !a.settling && !a.full() && a.again.len+a.mailbox.len > 0 {
+	if a.member.MayBegin() && !a.full() && a.again.len+a.mailbox.len > 0 {
 		a.working = true
 		go h.work(s, a)
 		return
 	}
-	if a.flight != nil {
+	if !a.member.Quiet() {
 		return
 	}
 	a.busy, a.lastUsed = false, now
@@ -232,7 +236,7 @@ func (h *Host) proceed(s *shard, a *activation, now time.Time, left *leftover) {
 
 // finishOff does what is left, without the lock.
 func (h *Host) finishOff(s *shard, a *activation, left *leftover) {
-	if left.launched != nil && left.launched.check() {
+	if left.launched != nil && left.launched.in.Check() {
 		h.sendCheck(left.launched)
 		left.launched = nil
 	}
@@ -266,7 +270,7 @@ func refusal(err error) bool {
 
 // goAgain readies a call whose run was for nothing, because of err, for the next.
 func (c *call) goAgain(err error) {
-	c.doubtful, c.fenced, c.looked = c.keyed(), false, nil
+	c.doubtful, c.looked = c.keyed(), nil
 	if refusal(err) {
 		c.conflicts++
 		return
