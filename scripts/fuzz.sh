@@ -18,7 +18,8 @@ guests)
 	targets='engine/wasm FuzzInspect
 engine/extism FuzzInspect
 engine/meter FuzzRewrite
-engine/meter FuzzRandomModules'
+engine/meter FuzzRandomModules
+engine/wasi FuzzCall'
 	;;
 *)
 	echo "fuzz: $1 is no set of targets; use all or guests" >&2
