@@ -61,14 +61,9 @@ func newKeySet(n int, buffer []*actor.Key) keySet {
 // addAll adds the keys of a commit, or returns one that is there already and adds
 // none.
 func (s *keySet) addAll(c *actor.Commit) (twice *actor.Key) {
-	if len(c.Others) > 0 { // one of its own, twice, is a fault of c, and must leave nothing
-		if s.has(&c.Key) {
-			return &c.Key
-		}
-		for i := range c.Others {
-			if s.has(&c.Others[i].Key) {
-				return &c.Others[i].Key
-			}
+	for i := range c.Others {
+		if k := &c.Others[i].Key; *s.place(k) != nil {
+			return k
 		}
 	}
 	if !s.add(&c.Key) {
@@ -81,7 +76,7 @@ func (s *keySet) addAll(c *actor.Commit) (twice *actor.Key) {
 }
 
 // place is where a key is, or would be.
-func (s *keySet) place(k *actor.Key) *(*actor.Key) {
+func (s *keySet) place(k *actor.Key) **actor.Key {
 	mask := uint64(len(s.slots) - 1)
 	for at := maphash.String(s.seed, k.ID) & mask; ; at = (at + 1) & mask {
 		if other := s.slots[at]; other == nil || *other == *k {
@@ -89,8 +84,6 @@ func (s *keySet) place(k *actor.Key) *(*actor.Key) {
 		}
 	}
 }
-
-func (s *keySet) has(k *actor.Key) bool { return *s.place(k) != nil }
 
 // add adds a key, and reports false if it is there already.
 func (s *keySet) add(k *actor.Key) bool {

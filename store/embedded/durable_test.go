@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
 )
 
@@ -50,6 +51,10 @@ func TestReadsAwaitTheSync(t *testing.T) {
 		"Versions": func(ctx context.Context) (bool, error) {
 			versions, err := s.Versions(ctx, []actor.Key{c.Key})
 			return err == nil && versions[0].Version != 0, err
+		},
+		"ListActors": func(ctx context.Context) (bool, error) {
+			infos, err := s.ListActors(ctx, store.ActorQuery{App: c.Key.App, Type: c.Key.Type, Limit: 10})
+			return err == nil && len(infos) > 0, err
 		},
 		"LoadIdempotency": func(ctx context.Context) (bool, error) {
 			found, err := s.LoadIdempotency(ctx, call)

@@ -26,3 +26,14 @@ func TestHeadsForgetTheOldest(t *testing.T) {
 		t.Error("a head that was removed is still there")
 	}
 }
+
+// A row that was swept is remembered in neither generation.
+func TestHeadsForgetWhatIsGone(t *testing.T) {
+	var hs heads
+	hs.set("gone", head{version: 1})
+	hs.old, hs.young = hs.young, nil
+	hs.set("gone", head{})
+	if h := hs.get([]byte("gone")); h != nil {
+		t.Errorf("a row that is gone is remembered as %+v", h)
+	}
+}
