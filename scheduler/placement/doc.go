@@ -1,0 +1,30 @@
+// Package placement says which host an actor belongs to. All of it is pure: tables
+// and hosts in, tables and hosts out, the same on every machine; when a table comes
+// into force, and what happens to the actors that move, is package scheduler's.
+//
+// # Words
+//
+//	point   an actor's place in the hash space, 0 to 2^64-1: [PointOf]
+//	range   the points from one to the next range's first; the unit that moves
+//	table   the ranges of one actor type, with the host or hosts of each
+//	owner   the one host that may hold an actor
+//
+// # Policies
+//
+//	policy      an actor's owner                          kept in
+//	any         the host that the call reached            nothing: the row's lock decides
+//	stateless   the same                                  nothing: there is no actor to hold
+//	ring        its range's host in the type's [Table]    the table, computed from the hosts
+//	sticky      the first host that acquired it           the leader's memory, per actor
+//	static      a fixed formula over known hosts          the configuration
+//	checkout    the host that leased its partition        the store, a lease per partition
+//
+// # Invariants
+//
+//   - A table's ranges cover the hash space: the first begins at 0, each later one
+//     above the one before it, and none is without a host.
+//   - A point has one owner, also in a range of several hosts.
+//   - [Ring] gives no host more than its load factor times the mean number of ranges.
+//   - A host that joins or leaves moves the ranges that it gets or had, and the few
+//     that the bound on the load pushes on.
+package placement

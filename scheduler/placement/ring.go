@@ -1,0 +1,163 @@
+package placement
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+const (
+	// DefaultRanges is how many ranges a new ring has: enough that the shares of a
+	// hundred hosts differ by little, few enough that a table is a small message.
+	DefaultRanges = 1024
+	// DefaultLoad lets a host have a quarter more ranges than the mean. A lower bound
+	// moves more ranges when hosts change.
+	DefaultLoad = 1.25
+	// virtualPoints is how often each host stands on the ring.
+	virtualPoints = 64
+)
+
+// Ring computes tables by consistent hashing with bounded load (Mirrokni, Thorup and
+// Zadimoghaddam, "Consistent Hashing with Bounded Loads", 2018): a range goes to the
+// first host clockwise of its place on the ring that has not had its share.
+type Ring struct {
+	// Splits are the first points of the ranges; see [EvenSplits]. Not empty.
+	Splits []Split
+	// Load is the most ranges of a host, in units of the mean. Defaults to
+	// [DefaultLoad]; at least 1.
+	Load float64
+}
+
+// Split is where a range begins, and on how many hosts it is spread.
+type Split struct {
+	First Point
+	// Hosts is how many hosts share the range; 0 is 1. Fewer if there are fewer.
+	Hosts int
+}
+
+// EvenSplits returns n ranges of equal size, n at least 1.
+func EvenSplits(n int) []Split {
+	splits := make([]Split, n)
+	size := math.MaxUint64/uint64(n) + 1
+	for i := range splits {
+		splits[i].First = Point(uint64(i) * size)
+	}
+	return splits
+}
+
+// Table returns the table for some hosts, in any order; nil without hosts. It is the
+// same for the same ranges and hosts, whoever computes it.
+func (r Ring) Table(hosts []HostID) (*Table, error) {
+	if len(hosts) == 0 {
+		return nil, nil
+	}
+	load := r.Load
+	if load == 0 {
+		load = DefaultLoad
+	}
+	if load < 1 {
+		return nil, fmt.Errorf("placement ring: Load is %v; give at least 1", load)
+	}
+	wanted := 0
+	for _, s := range r.Splits {
+		wanted += min(max(s.Hosts, 1), len(hosts))
+	}
+	ring := newCircle(hosts, int(math.Ceil(load*float64(wanted)/float64(len(hosts)))))
+	ranges := make([]Range, len(r.Splits))
+	for i, s := range r.Splits {
+		ranges[i] = Range{First: s.First, Hosts: ring.take(s.First, min(max(s.Hosts, 1), len(hosts)))}
+	}
+	return NewTable(ranges)
+}
+
+// circle is the ring with what each host was given already.
+type circle struct {
+	points []virtualPoint // in order
+	given  map[HostID]int
+	most   int // ranges of one host
+}
+
+type virtualPoint struct {
+	at   uint64
+	host HostID
+}
+
+func newCircle(hosts []HostID, most int) *circle {
+	c := &circle{given: make(map[HostID]int, len(hosts)), most: most}
+	for _, h := range hosts {
+		for i := range uint64(virtualPoints) {
+			c.points = append(c.points, virtualPoint{mix(xxhash.Sum64String(string(h)) + i), h})
+		}
+	}
+	slices.SortFunc(c.points, func(a, b virtualPoint) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.host, b.host))
+	})
+	return c
+}
+
+// take gives a range to n hosts, which there are. The first with room that are met
+// clockwise get it; where too few have room, since a range needs different hosts,
+// those that have least.
+func (c *circle) take(first Point, n int) []HostID {
+	var name [8]byte
+	binary.BigEndian.PutUint64(name[:], uint64(first))
+	at := xxhash.Sum64(name[:])
+	start, _ := slices.BinarySearchFunc(c.points, at, func(p virtualPoint, at uint64) int { return cmp.Compare(p.at, at) })
+	var taken, full []HostID
+	for i := range c.points {
+		h := c.points[(start+i)%len(c.points)].host
+		switch {
+		case slices.Contains(taken, h) || slices.Contains(full, h):
+		case c.given[h] >= c.most:
+			full = append(full, h)
+		default:
+			taken = append(taken, h)
+		}
+		if len(taken) == n {
+			break
+		}
+	}
+	if missing := n - len(taken); missing > 0 {
+		slices.SortStableFunc(full, func(a, b HostID) int { return cmp.Compare(c.given[a], c.given[b]) })
+		taken = append(taken, full[:missing]...)
+	}
+	for _, h := range taken {
+		c.given[h]++
+	}
+	return taken
+}
+
+// SplitRange returns splits with the range that contains p cut at its middle, both
+// halves spread as the whole was; the same splits if it is a single point. splits are
+// in order.
+func SplitRange(splits []Split, p Point) []Split {
+	i, found := slices.BinarySearchFunc(splits, p, func(s Split, p Point) int { return cmp.Compare(s.First, p) })
+	if !found {
+		i--
+	}
+	last := ^Point(0)
+	if i+1 < len(splits) {
+		last = splits[i+1].First - 1
+	}
+	half := splits[i].First + (last-splits[i].First)/2 + 1
+	if half > last || half == 0 {
+		return splits
+	}
+	return slices.Insert(slices.Clone(splits), i+1, Split{First: half, Hosts: splits[i].Hosts})
+}
+
+// SpreadRange returns splits with the range that contains p on n hosts. splits are in
+// order.
+func SpreadRange(splits []Split, p Point, n int) []Split {
+	i, found := slices.BinarySearchFunc(splits, p, func(s Split, p Point) int { return cmp.Compare(s.First, p) })
+	if !found {
+		i--
+	}
+	splits = slices.Clone(splits)
+	splits[i].Hosts = n
+	return splits
+}

@@ -1,0 +1,161 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// HostID names one incarnation of a host process: a process that starts again is
+// another host.
+type HostID string
+
+// Point is a place in the hash space.
+type Point uint64
+
+// PointOf returns the place of an actor. It never changes: stored tables rest on it.
+func PointOf(key actor.Key) Point { return Point(xxhash.Sum64String(key.String())) }
+
+// Range is a part of the hash space with the hosts that share it.
+type Range struct {
+	// First is its first point; it ends before the next range's.
+	First Point
+	// Hosts has the host of the range, or several, without repetition. Each actor
+	// belongs to one of them; the others may serve its read-only methods.
+	Hosts []HostID
+}
+
+// Table says where the actors of one type are. It is read-only once made, and then
+// safe for concurrent use.
+type Table struct {
+	ranges []Range
+}
+
+// NewTable returns the table of some ranges, in any order. It takes them over.
+func NewTable(ranges []Range) (*Table, error) {
+	slices.SortFunc(ranges, func(a, b Range) int { return cmp.Compare(a.First, b.First) })
+	if len(ranges) == 0 || ranges[0].First != 0 {
+		return nil, fmt.Errorf("placement table: no range begins at point 0")
+	}
+	for i, r := range ranges {
+		if i > 0 && ranges[i-1].First == r.First {
+			return nil, fmt.Errorf("placement table: two ranges begin at point %#x", uint64(r.First))
+		}
+		if len(r.Hosts) == 0 {
+			return nil, fmt.Errorf("placement table: the range from point %#x has no host", uint64(r.First))
+		}
+		for j, h := range r.Hosts {
+			if slices.Contains(r.Hosts[:j], h) {
+				return nil, fmt.Errorf("placement table: the range from point %#x names host %q twice", uint64(r.First), h)
+			}
+		}
+	}
+	return &Table{ranges}, nil
+}
+
+// Ranges returns all ranges in order. They are the table's: read-only.
+func (t *Table) Ranges() []Range { return t.ranges }
+
+// Find returns the range that a point lies in.
+func (t *Table) Find(p Point) Range {
+	i, found := slices.BinarySearchFunc(t.ranges, p, func(r Range, p Point) int { return cmp.Compare(r.First, p) })
+	if !found {
+		i--
+	}
+	return t.ranges[i]
+}
+
+// Owner returns the one host that may hold the actor at a point.
+func (t *Table) Owner(p Point) HostID {
+	hosts := t.Find(p).Hosts
+	if len(hosts) == 1 {
+		return hosts[0]
+	}
+	return rendezvous(p, hosts)
+}
+
+// rendezvous picks the host with the highest weight for a point, so that a host
+// which comes or goes moves only the points that it gets or had (Thaler and
+// Ravishankar, "Using name-based mappings to increase hit rates", 1998). Hosts of
+// equal weight are ordered by name. hosts is not empty.
+func rendezvous(p Point, hosts []HostID) HostID {
+	best, weight := HostID(""), uint64(0)
+	for _, h := range hosts {
+		w := mix(uint64(p) ^ xxhash.Sum64String(string(h)))
+		if best == "" || w > weight || w == weight && h < best {
+			best, weight = h, w
+		}
+	}
+	return best
+}
+
+// mix spreads the difference of two numbers over all bits: the finalizer of
+// SplitMix64 (Steele, Lea and Flood, 2014).
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Move is a part of the hash space whose hosts are others in a new table.
+type Move struct {
+	First, Last Point // inclusive
+	From, To    []HostID
+}
+
+// Contains reports whether a point moves.
+func (m Move) Contains(p Point) bool { return m.First <= p && p <= m.Last }
+
+// Moves returns what moves from one table to the next, in order; neighbours that
+// move alike are one. A range that is only split, or whose hosts are only named in
+// another order, does not move.
+func Moves(from, to *Table) []Move {
+	var moves []Move
+	i, j := 0, 0
+	for first := Point(0); ; {
+		last := min(from.last(i), to.last(j))
+		if a, b := from.ranges[i].Hosts, to.ranges[j].Hosts; !sameHosts(a, b) {
+			if n := len(moves); n > 0 && moves[n-1].Last+1 == first && sameHosts(moves[n-1].From, a) && sameHosts(moves[n-1].To, b) {
+				moves[n-1].Last = last
+			} else {
+				moves = append(moves, Move{First: first, Last: last, From: a, To: b})
+			}
+		}
+		if last == ^Point(0) {
+			return moves
+		}
+		if from.last(i) == last {
+			i++
+		}
+		if to.last(j) == last {
+			j++
+		}
+		first = last + 1
+	}
+}
+
+// last returns the last point of the i-th range.
+func (t *Table) last(i int) Point {
+	if i+1 < len(t.ranges) {
+		return t.ranges[i+1].First - 1
+	}
+	return ^Point(0)
+}
+
+func sameHosts(a, b []HostID) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for _, h := range a {
+		if !slices.Contains(b, h) {
+			return false
+		}
+	}
+	return true
+}

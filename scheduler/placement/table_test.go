@@ -1,0 +1,130 @@
+package placement
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// TestPointOf pins places: tables in force rest on them, on hosts of other versions too.
+func TestPointOf(t *testing.T) {
+	for key, want := range map[actor.Key]Point{
+		{App: "default", Type: "Counter", ID: "me"}: 0x9aaa78ddd89978cf,
+		{App: "a", Type: "T", ID: "x||ü"}:           0x46107fb08df8ead0,
+	} {
+		if got := PointOf(key); got != want {
+			t.Errorf("PointOf(%v) = %#x, want %#x", key, uint64(got), uint64(want))
+		}
+	}
+}
+
+func mustTable(t interface{ Fatal(...any) }, ranges ...Range) *Table {
+	table, err := NewTable(ranges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func on(first Point, hosts ...HostID) Range { return Range{First: first, Hosts: hosts} }
+
+func TestTableFinds(t *testing.T) {
+	table := mustTable(t, on(100, "b"), on(0, "a"), on(200, "c"))
+	for p, want := range map[Point]HostID{0: "a", 1: "a", 99: "a", 100: "b", 199: "b", 200: "c", ^Point(0): "c"} {
+		if got := table.Owner(p); got != want {
+			t.Errorf("Owner(%d) = %q, want %q", p, got, want)
+		}
+	}
+}
+
+func TestTableRefuses(t *testing.T) {
+	for name, ranges := range map[string][]Range{
+		"nothing":          {},
+		"a gap at 0":       {on(1, "a")},
+		"a range twice":    {on(0, "a"), on(5, "a"), on(5, "b")},
+		"a range of none":  {on(0, "a"), on(5)},
+		"a host of it two": {on(0, "a", "b", "a")},
+	} {
+		if table, err := NewTable(ranges); err == nil {
+			t.Errorf("%s: accepted as %v", name, table.Ranges())
+		}
+	}
+}
+
+// TestSharedRange: each actor of a range of several hosts has one, all hosts have
+// some, and a host that leaves takes only its own along.
+func TestSharedRange(t *testing.T) {
+	three, two := mustTable(t, on(0, "a", "b", "c")), mustTable(t, on(0, "c", "a"))
+	counts := map[HostID]int{}
+	for i := range 3000 {
+		p := PointOf(actor.Key{App: "x", Type: "T", ID: fmt.Sprint(i)})
+		before, after := three.Owner(p), two.Owner(p)
+		counts[before]++
+		if before != "b" && before != after {
+			t.Fatalf("point %#x moved from %s to %s when b left", uint64(p), before, after)
+		}
+	}
+	for _, h := range []HostID{"a", "b", "c"} {
+		if counts[h] < 800 || counts[h] > 1200 {
+			t.Errorf("host %s has %d of 3,000 actors", h, counts[h])
+		}
+	}
+}
+
+func TestMoves(t *testing.T) {
+	end := ^Point(0)
+	for name, tt := range map[string]struct {
+		from, to []Range
+		want     []Move
+	}{
+		"nothing":        {[]Range{on(0, "a"), on(9, "b")}, []Range{on(0, "a"), on(9, "b")}, nil},
+		"a split":        {[]Range{on(0, "a")}, []Range{on(0, "a"), on(9, "a")}, nil},
+		"another order":  {[]Range{on(0, "a", "b")}, []Range{on(0, "b", "a")}, nil},
+		"all":            {[]Range{on(0, "a")}, []Range{on(0, "b")}, []Move{{0, end, []HostID{"a"}, []HostID{"b"}}}},
+		"the second":     {[]Range{on(0, "a"), on(9, "a")}, []Range{on(0, "a"), on(9, "b")}, []Move{{9, end, []HostID{"a"}, []HostID{"b"}}}},
+		"a part":         {[]Range{on(0, "a")}, []Range{on(0, "a"), on(5, "b"), on(9, "a")}, []Move{{5, 8, []HostID{"a"}, []HostID{"b"}}}},
+		"merged":         {[]Range{on(0, "a"), on(4, "a"), on(6, "a")}, []Range{on(0, "b"), on(5, "b"), on(9, "a")}, []Move{{0, 8, []HostID{"a"}, []HostID{"b"}}}},
+		"spread":         {[]Range{on(0, "a"), on(9, "b")}, []Range{on(0, "a"), on(9, "b", "a")}, []Move{{9, end, []HostID{"b"}, []HostID{"b", "a"}}}},
+		"different ways": {[]Range{on(0, "a"), on(9, "b")}, []Range{on(0, "b"), on(9, "a")}, []Move{{0, 8, []HostID{"a"}, []HostID{"b"}}, {9, end, []HostID{"b"}, []HostID{"a"}}}},
+	} {
+		got := Moves(mustTable(t, tt.from...), mustTable(t, tt.to...))
+		if !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// TestMovesAreWhatDiffers: a point is in a move if and only if its hosts differ.
+func TestMovesAreWhatDiffers(t *testing.T) {
+	hosts := []HostID{"a", "b", "c"}
+	rapid.Check(t, func(t *rapid.T) {
+		table := func(name string) *Table {
+			ranges := []Range{on(0, rapid.SampledFrom(hosts).Draw(t, name))}
+			for _, p := range rapid.SliceOfNDistinct(rapid.Uint64Range(1, 40), 0, 8, rapid.ID[uint64]).Draw(t, name) {
+				ranges = append(ranges, on(Point(p), rapid.SliceOfNDistinct(rapid.SampledFrom(hosts), 1, 3, rapid.ID[HostID]).Draw(t, name)...))
+			}
+			return mustTable(t, ranges...)
+		}
+		from, to := table("from"), table("to")
+		moves := Moves(from, to)
+		for p := Point(0); p < 45; p++ {
+			moved := 0
+			for _, m := range moves {
+				if m.Contains(p) {
+					moved++
+				}
+			}
+			want := 0
+			if !sameHosts(from.Find(p).Hosts, to.Find(p).Hosts) {
+				want = 1
+			}
+			if moved != want {
+				t.Fatalf("point %d is in %d moves, want %d", p, moved, want)
+			}
+		}
+	})
+}
