@@ -1,0 +1,116 @@
+// Package scheduler decides, in a cluster, which host holds which actor: who is a
+// member, who leads, which ranges of a ring type belong to whom, and who owns a sticky
+// actor. Every process of a cluster has one; the one that leads allocates, the others
+// are ready to.
+//
+// Nothing here is needed for writes to be right: every commit is fenced by the version
+// that it read. What rests on this package is that an actor is in one place, so that
+// hosts do not refuse each other's commits, and that what is answered without a commit
+// is current.
+//
+// What decides is pure: [Leader], [Member] and package placement take what happened and
+// the time, and say what follows; they neither read a clock nor send. Services around
+// them perform it.
+//
+// # Words
+//
+//	host         one incarnation of a process: it has a random ID of its own, and
+//	             a process that starts again is another host
+//	host row     the store's row of a host: its address, and until when it is leased
+//	lease        the time for which a row holds, on the database's clock; its holder
+//	             counts it on its own monotonic clock, from before it asked
+//	leader       the host that holds the leader's lease
+//	term         one holder's time as leader, numbered by its epoch
+//	session      one stream of a host to a leader; a host numbers its own, upwards
+//	claims       the sticky actors that a host owns, sent as a session begins
+//	cleared      a host row that a leader removed after its lease had run out
+//
+// # Times
+//
+// Durable times are the database's. A process never compares its wall clock with
+// anything: it renews a lease by a statement that sets it to the database's now plus
+// the length, and counts from the moment before it sent that statement, on its own
+// monotonic clock, for 98 % of the length ([Usable]): clock rates may differ by 1 % on
+// either side. So a holder's count ends before the lease does.
+//
+// # A host
+//
+//	            row inserted                 renewed in time
+//	(started) ───────────────▶ current ◀───────────────────────┐
+//	                             │  its count ran out           │
+//	                             ▼                              │
+//	                           paused ──── renewed: row there ──┘
+//	                             │ renewed: row gone, or it leaves
+//	                             ▼
+//	                           ended: a new host is needed
+//
+// A paused host begins no turn of a sticky actor and answers nothing without a commit.
+// When it then renews its row it goes on where it was: a row that is still there was
+// never cleared, so that nobody was given its actors. Losing the leader, or the stream
+// to it, changes nothing for the actors that a host holds.
+//
+// # A term
+//
+//	            lease taken, epoch + 1         every host that was registered then
+//	(standby) ─────────────────────────▶ gathering ─ has claimed, or is cleared ─▶ granting
+//	    ▲                                    │                                        │
+//	    └───────────────── the leader's own count ran out, or it resigned ────────────┘
+//
+// A new leader starts with an empty table. It reads the host rows after its lease began,
+// and grants nothing until each host in them has sent its claims or has been cleared: then
+// all that any earlier leader granted is in the table or void. A host that registers
+// later cannot have been granted anything before.
+//
+// # Acquisition of a sticky actor
+//
+//	host                               leader
+//	 │ session n of epoch e, claims      │  claims replace what the host was known to own;
+//	 ├──────────────────────────────────▶│  earlier sessions of the host count no more
+//	 │ acquire                           │
+//	 ├──────────────────────────────────▶│  free, or the host's own: its owner now
+//	 │                granted | owner is │
+//	 │◀──────────────────────────────────┤
+//	 │ release, after the last turn      │
+//	 ├──────────────────────────────────▶│  free
+//
+// # Invariants
+//
+//   - One owner: at any moment at most one host may begin a turn of a sticky actor, be it
+//     frozen, cut off or deposed ([Member.MayRun]).
+//   - A host takes a grant only in the session in which it asked, from a leader of the
+//     newest epoch that it has met, and while it has not ended.
+//   - A host that has sent its claims to a leader owns what they say and what that
+//     session grants, nothing that was granted elsewhere.
+//   - A leader acts only while its own count lasts, and clears a row only by a statement
+//     that finds the row's lease over and its own epoch in force.
+//   - What a leader knows of a host's actors is void once the host is cleared, whatever
+//     arrives from it later.
+//
+// The model in model_test.go holds [Leader] and [Member] to the first of these over every
+// history of two hosts and two leaders within its bounds; docs/scheduler-model.md says
+// what it explored.
+//
+// # Failures
+//
+//   - Host crashes: its lease runs out, the leader clears its row, and its actors are
+//     free. Until then they are answered by nobody.
+//   - Host frozen: the same; when it wakes its count has run out, so that it does nothing
+//     before it has renewed, and finds its row gone.
+//   - Host cut off from the database alone: it pauses when its count runs out, and is
+//     cleared like a crashed one.
+//   - Host cut off from the leader alone: it keeps what it owns and acquires nothing. A new
+//     leader waits for its claims for as long as it renews its row: [Leader.Missing] names it.
+//   - Leader crashes or is frozen: hosts keep what they own. The next one is elected when
+//     the leader's lease has run out. A grant of the old one that is still under way is
+//     claimed from the new one, or void.
+//   - Grant lost: the leader holds the host for the owner; the host asks again, and the
+//     answer is the same. If the stream broke, the next claims free the actor.
+//   - Release lost: the same.
+//   - Messages of a broken stream that arrive late: they carry an old session and are
+//     ignored.
+//   - Database down: leases cannot be renewed; hosts and leader pause as their counts
+//     run out, and go on when it is back, unless another was quicker.
+//   - Wall clock of any process set: nothing. Database clock set forward: leases run out
+//     early for their holders' rivals; by less than a lease, at worst two owners for that
+//     long, and the fence holds. Set back: failover takes longer by as much.
+package scheduler

@@ -1,0 +1,267 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+)
+
+// Leader is what the leader of one term knows: the hosts, their sessions, and who owns
+// which sticky actor. It is pure state, for one goroutine at a time; another term has
+// another Leader. The zero Leader is not usable: [NewLeader].
+type Leader struct {
+	epoch uint64
+	until Instant // the leader's own count of its lease
+	hosts map[placement.HostID]*member
+	// missing counts the hosts that were registered when the term began and have
+	// neither claimed nor been cleared; -1 until they are known.
+	missing int
+	// sticky says who owns an actor: the tenure, which is void once its host has
+	// another. So a host's actors are free at once, however many they are; the
+	// entries go together, when most of the table is void.
+	sticky  map[typeName]map[string]tenure
+	tenures []placement.HostID // by tenure; empty: void
+	entries int
+	void    int // entries of void tenures, at most: some are taken over
+}
+
+// typeName is an actor type of an app.
+type typeName struct{ app, typ string }
+
+// tenure numbers what one host owns by one session's claims and grants. They are not
+// used again within a term, which would have to see 4 billion sessions.
+type tenure uint32
+
+// member is what a leader knows of one host.
+type member struct {
+	awaited bool   // counted in missing
+	session uint64 // the newest; 0: none yet
+	claimed bool   // its claims are complete
+	gone    bool   // cleared: its ID never comes back
+	tenure  tenure
+	count   int // entries of its tenure
+}
+
+// NewLeader returns the state of a term that begins: its lease was taken by a statement
+// sent at sent, for lease.
+func NewLeader(epoch uint64, sent, lease Instant) *Leader {
+	l := &Leader{epoch: epoch, hosts: map[placement.HostID]*member{}, missing: -1, sticky: map[typeName]map[string]tenure{}}
+	l.Renewed(sent, lease)
+	return l
+}
+
+// Renewed notes that the leader's lease was renewed.
+func (l *Leader) Renewed(sent, lease Instant) { l.until = max(l.until, sent+Usable(lease)) }
+
+// Leading reports whether the term lasts, by the leader's own count. Outside of it
+// nothing may be granted or cleared.
+func (l *Leader) Leading(now Instant) bool { return now < l.until }
+
+// Epoch returns the term's number.
+func (l *Leader) Epoch() uint64 { return l.epoch }
+
+// Registered tells the hosts whose rows were read after the term's lease was taken.
+// Those of the first reading are awaited before anything is granted. A host that is
+// not among them any more is not forgotten: see [Leader.Cleared].
+func (l *Leader) Registered(hosts []placement.HostID) {
+	first := l.missing < 0
+	if first {
+		l.missing = 0
+	}
+	for _, id := range hosts {
+		h := l.host(id)
+		if first && !h.claimed && !h.gone {
+			h.awaited = true
+			l.missing++
+		}
+	}
+}
+
+func (l *Leader) host(id placement.HostID) *member {
+	h := l.hosts[id]
+	if h == nil {
+		h = &member{}
+		l.hosts[id] = h
+	}
+	return h
+}
+
+// Granting reports whether all that earlier leaders granted is known, so that this one
+// may grant.
+func (l *Leader) Granting(now Instant) bool { return l.missing == 0 && l.Leading(now) }
+
+// Missing returns the hosts that keep the leader from granting, in order.
+func (l *Leader) Missing() []placement.HostID {
+	var ids []placement.HostID
+	for id, h := range l.hosts {
+		if h.awaited {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Begin opens a session of a host, and reports false if it is of another epoch, older
+// than one that was met, or of a host that was cleared. Whatever the host owned stays its own until
+// [Leader.Claimed].
+func (l *Leader) Begin(s Session) bool {
+	h := l.host(s.Host)
+	if h.gone || s.Epoch != l.epoch || s.Number <= h.session {
+		return false
+	}
+	h.session, h.claimed = s.Number, false
+	return true
+}
+
+// Claimed tells all that the host of a session owns as it began, and reports false if
+// the session is over. Other actors that it was known to own are free. A claim to what
+// another host owns is not given: it is returned, and the host must give the actor up.
+func (l *Leader) Claimed(s Session, keys []actor.Key) (refused []actor.Key, ok bool) {
+	h := l.hosts[s.Host]
+	if h == nil || s.Epoch != l.epoch || s.Number != h.session || h.gone || h.claimed {
+		return nil, false
+	}
+	l.vacate(h)
+	l.tenures = append(l.tenures, s.Host)
+	h.tenure = tenure(len(l.tenures) - 1)
+	for _, key := range keys {
+		if owner := l.Owner(key); owner != "" && owner != s.Host {
+			refused = append(refused, key)
+			continue
+		}
+		l.own(h, key)
+	}
+	h.claimed = true
+	if h.awaited {
+		h.awaited = false
+		l.missing--
+	}
+	return refused, true
+}
+
+// Cleared tells that a host's row is gone: its lease was over when a leader removed it,
+// or it has left. All that it owned is free.
+func (l *Leader) Cleared(id placement.HostID) {
+	h := l.host(id)
+	if h.awaited {
+		l.missing--
+	}
+	l.vacate(h)
+	*h = member{gone: true}
+}
+
+// Answer is what an acquisition comes to.
+type Answer struct {
+	Granted bool
+	Owner   placement.HostID // who owns the actor; empty: nobody knows yet, ask again
+}
+
+// Acquire gives an actor to the host of a session, unless another owns it. It reports
+// false if the session is over or its claims have not come: then nothing is answered.
+func (l *Leader) Acquire(now Instant, s Session, key actor.Key) (Answer, bool) {
+	h := l.hosts[s.Host]
+	if h == nil || s.Epoch != l.epoch || s.Number != h.session || !h.claimed {
+		return Answer{}, false
+	}
+	if !l.Granting(now) {
+		return Answer{}, true
+	}
+	if owner := l.Owner(key); owner != "" {
+		return Answer{Granted: owner == s.Host, Owner: owner}, true
+	}
+	l.own(h, key)
+	return Answer{Granted: true, Owner: s.Host}, true
+}
+
+// Release frees an actor that the host of a session gave up.
+func (l *Leader) Release(s Session, key actor.Key) {
+	h := l.hosts[s.Host]
+	if h == nil || s.Epoch != l.epoch || s.Number != h.session || l.Owner(key) != s.Host {
+		return
+	}
+	name := typeName{key.App, key.Type}
+	delete(l.sticky[name], key.ID)
+	if len(l.sticky[name]) == 0 {
+		delete(l.sticky, name)
+	}
+	h.count--
+	l.entries--
+}
+
+// Owner returns who owns an actor, as far as the leader knows; empty if nobody does.
+func (l *Leader) Owner(key actor.Key) placement.HostID {
+	t, found := l.sticky[typeName{key.App, key.Type}][key.ID]
+	if !found {
+		return ""
+	}
+	return l.tenures[t]
+}
+
+// own enters an actor that nobody else owns.
+func (l *Leader) own(h *member, key actor.Key) {
+	name := typeName{key.App, key.Type}
+	actors := l.sticky[name]
+	if actors == nil {
+		actors = map[string]tenure{}
+		l.sticky[name] = actors
+	}
+	was, found := actors[key.ID]
+	switch {
+	case !found:
+		l.entries++
+	case was == h.tenure:
+		return
+	default:
+		l.void--
+	}
+	actors[key.ID] = h.tenure
+	h.count++
+}
+
+// vacate makes all that a host owns free.
+func (l *Leader) vacate(h *member) {
+	if h.count > 0 {
+		l.tenures[h.tenure] = ""
+		l.void += h.count
+		h.count = 0
+	}
+	if l.void > minVoid && l.void > l.entries/2 {
+		l.sweep()
+	}
+}
+
+// minVoid is how many void entries are not worth a sweep.
+const minVoid = 1024
+
+// sweep removes void entries. It costs as much as the table has entries, which are less
+// than twice those that became void since the last time.
+func (l *Leader) sweep() {
+	for name, actors := range l.sticky {
+		for id, t := range actors {
+			if l.tenures[t] == "" {
+				delete(actors, id)
+				l.entries--
+				l.void--
+			}
+		}
+		if len(actors) == 0 {
+			delete(l.sticky, name)
+		}
+	}
+}
+
+// Owned returns how many sticky actors each host owns that has any.
+func (l *Leader) Owned() map[placement.HostID]int {
+	counts := map[placement.HostID]int{}
+	for id, h := range l.hosts {
+		if h.count > 0 {
+			counts[id] = h.count
+		}
+	}
+	return counts
+}
+
+// Entries returns how many entries the table has, void ones among them.
+func (l *Leader) Entries() (all, void int) { return l.entries, l.void }

@@ -1,0 +1,395 @@
+package scheduler
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+)
+
+// The model explores every history of two hosts, two schedulers, a database and the
+// network between them, about one sticky actor, for any length of
+// time: only the terms and the sessions are counted. The hosts and leaders
+// are the real [Member] and [Leader]. A process that is frozen is one that takes no
+// step; one that crashed never takes one again; so both are among the histories.
+const (
+	modelTick  Instant = 50
+	modelLease Instant = 2 * modelTick
+	modelTerms         = 2
+)
+
+var modelSessions = flag.Int("model.sessions", 2, "how many sessions the hosts of the model open together")
+
+var (
+	modelActor = actor.Key{App: "a", Type: "T", ID: "x"}
+	modelHosts = [2]placement.HostID{"h0", "h1"}
+)
+
+// sabotage is a rule of the protocol that a run of the model breaks on purpose: one
+// that finds nothing then is worth nothing.
+type sabotage int
+
+const (
+	asWritten       sabotage = iota
+	grantsAtOnce             // a new leader does not wait for claims
+	clearsEarly              // a row is cleared before its lease has run out
+	renewsTheGone            // a host whose row is gone goes on
+	takesOldGrants           // a grant of an earlier session is taken
+	leadsForever             // a leader does not count its lease
+	countsFromReply          // a host counts its lease from the answer, not from the request
+)
+
+// world is one state of everything.
+type world struct {
+	now    Instant
+	leader struct {
+		holder int // -1: nobody yet
+		epoch  uint64
+		until  Instant
+	}
+	rows [2]struct {
+		gone  bool
+		until Instant
+	}
+	hosts    [2]*Member
+	leaders  [2]*Leader // nil: never led
+	sessions [2][]connection
+}
+
+// connection is a stream with what is under way on it. A stream that broke still
+// delivers what had been sent, in order, or loses the rest.
+type connection struct {
+	session Session
+	leader  int
+	up      []message // to the leader
+	down    []message
+}
+
+type message int
+
+const (
+	claimNothing message = iota
+	claimActor
+	acquire
+	release
+	granted
+)
+
+func (w *world) clone() *world {
+	c := *w
+	for i := range w.hosts {
+		c.hosts[i] = w.hosts[i].Clone()
+		if w.leaders[i] != nil {
+			c.leaders[i] = w.leaders[i].Clone()
+		}
+		c.sessions[i] = slices.Clone(w.sessions[i])
+		for j := range c.sessions[i] {
+			s := &c.sessions[i][j]
+			s.up, s.down = slices.Clone(s.up), slices.Clone(s.down)
+		}
+	}
+	return &c
+}
+
+func (w *world) fingerprint() uint64 {
+	b := fingerprint{bytes: make([]byte, 0, 512)}
+	// Times count from now on: what is over is over, whenever it was.
+	b.now = w.now
+	b.add(b.left(w.leader.until), b.left(w.rows[0].until), b.left(w.rows[1].until))
+	b.add(Instant(w.leader.holder), Instant(w.leader.epoch), b.bit(w.rows[0].gone), b.bit(w.rows[1].gone))
+	for i := range w.hosts {
+		w.hosts[i].Fingerprint(&b)
+		if w.leaders[i] != nil {
+			w.leaders[i].Fingerprint(&b)
+		}
+		for _, s := range w.sessions[i] {
+			if len(s.up)+len(s.down) == 0 {
+				continue // nothing comes of it any more but what is in the others
+			}
+			b.add(Instant(s.session.Number), Instant(s.session.Epoch), Instant(s.leader), Instant(len(s.up)))
+			for _, m := range s.up {
+				b.add(Instant(m))
+			}
+			for _, m := range s.down {
+				b.add(Instant(m))
+			}
+			b.add(-1)
+		}
+	}
+	return xxhash.Sum64(b.bytes)
+}
+
+// step is one thing that may happen next.
+type step struct {
+	name string // with who did it, as one or two numbers
+	i, j int
+	do   func(w *world)
+}
+
+// steps returns all that may happen next.
+func (w *world) steps(broken sabotage, sessions int) []step {
+	var steps []step
+	may := func(possible bool, name string, i, j int, do func(w *world)) {
+		if possible {
+			steps = append(steps, step{name, i, j, do})
+		}
+	}
+	may(true, "time passes", 0, 0, func(w *world) { w.now += modelTick })
+	for i := range w.hosts {
+		w.hostSteps(may, i, broken, sessions)
+		w.leaderSteps(may, i, broken)
+		for j := range w.sessions[i] {
+			w.sessionSteps(may, i, j, broken)
+		}
+	}
+	return steps
+}
+
+// mayFunc adds a step if it is possible.
+type mayFunc = func(possible bool, name string, i, j int, do func(*world))
+
+func (w *world) hostSteps(may mayFunc, i int, broken sabotage, sessions int) {
+	// The answer may be lost: then the host's count lasts for less than the lease.
+	row := w.rows[i]
+	for _, renewal := range []struct {
+		name string
+		sent Instant // -1: the answer is lost
+	}{{"host %d renews", w.now}, {"host %d renews, the answer is lost", -1}} {
+		name, sent := renewal.name, renewal.sent
+		useful := row.until < w.now+modelLease || w.hosts[i].Until() < sent+Usable(modelLease)
+		may(sent >= -1 && !w.hosts[i].ended && (useful || row.gone), name, i, 0, func(w *world) {
+			row := &w.rows[i]
+			if !row.gone {
+				row.until = w.now + modelLease
+			}
+			if broken == countsFromReply {
+				sent += modelTick
+			}
+			switch {
+			case sent < 0:
+			case row.gone && broken != renewsTheGone:
+				w.hosts[i].End()
+			default:
+				w.hosts[i].Renewed(sent, modelLease)
+			}
+		})
+	}
+	for l := range w.leaders {
+		there := w.leaders[l] != nil && w.hosts[i].session.Number > 0 && w.hosts[i].session.Epoch == w.leaders[l].Epoch()
+		may(w.leaders[l] != nil && !there && int(w.hosts[0].last+w.hosts[1].last) < sessions, "host %d connects to leader %d", i, l, func(w *world) {
+			s, keys, ok := w.hosts[i].Connect(w.leaders[l].Epoch())
+			if !ok {
+				return
+			}
+			claims := claimNothing
+			if len(keys) > 0 {
+				claims = claimActor
+			}
+			w.sessions[i] = append(w.sessions[i], connection{session: s, leader: l, up: []message{claims}})
+		})
+	}
+	may(w.hosts[i].session.Number != 0, "host %d asks for the actor", i, 0, func(w *world) {
+		if s, ok := w.hosts[i].Ask(modelActor); ok {
+			w.send(i, s, acquire)
+		}
+	})
+	may(len(w.hosts[i].owned) > 0, "host %d releases the actor", i, 0, func(w *world) {
+		if s, ok := w.hosts[i].Release(modelActor); ok {
+			w.send(i, s, release)
+		}
+	})
+}
+
+func (w *world) send(i int, s Session, m message) {
+	for j := range w.sessions[i] {
+		if w.sessions[i][j].session == s {
+			w.sessions[i][j].up = append(w.sessions[i][j].up, m)
+		}
+	}
+}
+
+func (w *world) leaderSteps(may mayFunc, i int, broken sabotage) {
+	// The first term is of s0: that the schedulers are alike halves the histories.
+	may(w.now >= w.leader.until && w.leader.epoch < modelTerms && (i == 0 || w.leader.epoch > 0), "leader %d is elected", i, 0, func(w *world) {
+		w.leader.holder, w.leader.epoch, w.leader.until = i, w.leader.epoch+1, w.now+modelLease
+		w.leaders[i] = NewLeader(w.leader.epoch, w.now, modelLease)
+		var there []placement.HostID
+		for j, row := range w.rows {
+			if !row.gone {
+				there = append(there, modelHosts[j])
+			}
+		}
+		w.leaders[i].Registered(there)
+		if broken == grantsAtOnce {
+			w.leaders[i].missing = 0
+		}
+		if broken == leadsForever {
+			w.leaders[i].Renewed(1<<40, modelLease)
+		}
+	})
+	l := w.leaders[i]
+	if l == nil {
+		return
+	}
+	inForce := w.leader.holder == i && w.leader.epoch == l.Epoch()
+	for j, row := range w.rows {
+		over := w.now >= row.until || broken == clearsEarly
+		may(!row.gone && over && inForce && l.Leading(w.now), "leader %d clears host %d", i, j, func(w *world) {
+			w.rows[j].gone = true
+			w.leaders[i].Cleared(modelHosts[j])
+		})
+	}
+}
+
+func (w *world) sessionSteps(may mayFunc, i, j int, broken sabotage) {
+	s := &w.sessions[i][j]
+	may(len(s.up) > 0, "host %d, connection %d: the leader receives", i, j, func(w *world) {
+		s := &w.sessions[i][j]
+		m := s.up[0]
+		s.up = s.up[1:]
+		l := w.leaders[s.leader]
+		switch m {
+		case claimNothing, claimActor:
+			if l.Begin(s.session) {
+				var keys []actor.Key
+				if m == claimActor {
+					keys = []actor.Key{modelActor}
+				}
+				if taken, _ := l.Claimed(s.session, keys); len(taken) > 0 {
+					panic("two hosts claim the actor")
+				}
+			}
+		case acquire:
+			switch a, ok := l.Acquire(w.now, s.session, modelActor); {
+			case !ok:
+			case a.Granted:
+				s.down = append(s.down, granted)
+			default:
+				w.hosts[i].Refused(s.session, modelActor)
+			}
+		case release:
+			l.Release(s.session, modelActor)
+		}
+	})
+	may(len(s.down) > 0, "host %d, connection %d: the host receives", i, j, func(w *world) {
+		s := &w.sessions[i][j]
+		s.down = s.down[1:]
+		h := w.hosts[i]
+		if broken == takesOldGrants && !h.ended {
+			h.owned[modelActor] = struct{}{}
+		} else {
+			h.Granted(s.session, modelActor, w.now)
+		}
+	})
+	may(len(s.up)+len(s.down) > 0, "host %d, connection %d: what is under way is lost", i, j, func(w *world) {
+		s := &w.sessions[i][j]
+		s.up, s.down = nil, nil
+		w.hosts[i].Disconnect(s.session)
+	})
+}
+
+// owners returns who may begin a turn of the actor now.
+func (w *world) owners() (ids []placement.HostID) {
+	for i, h := range w.hosts {
+		if h.MayRun(modelActor, w.now) {
+			ids = append(ids, modelHosts[i])
+		}
+	}
+	return ids
+}
+
+// node is a state that was reached, and how.
+type node struct {
+	w    *world
+	from *node
+	step step
+	at   Instant
+}
+
+func (n *node) history() string {
+	if n.from == nil {
+		return "start"
+	}
+	args := []any{n.step.i, n.step.j}[:strings.Count(n.step.name, "%d")]
+	return fmt.Sprintf("%s\n%4d %s", n.from.history(), n.at/modelTick, fmt.Sprintf(n.step.name, args...))
+}
+
+// explore visits every state in breadth, until there are two owners, which it returns
+// with the shortest history that leads there.
+func explore(t *testing.T, broken sabotage, sessions int) (bad *node, states int, owned int) {
+	t.Helper()
+	start := &world{}
+	start.leader.holder = -1
+	for i, id := range modelHosts {
+		start.hosts[i] = NewMember(id)
+		start.rows[i].until = modelLease
+		start.hosts[i].Renewed(0, modelLease)
+	}
+	seen := map[uint64]struct{}{start.fingerprint(): {}}
+	queue := []*node{{w: start}}
+	for len(queue) > 0 {
+		n := queue[0]
+		queue[0] = nil
+		queue = queue[1:]
+		for _, s := range n.w.steps(broken, sessions) {
+			next := &node{w: n.w.clone(), from: n, step: step{name: s.name, i: s.i, j: s.j}, at: n.w.now}
+			s.do(next.w)
+			f := next.w.fingerprint()
+			if _, there := seen[f]; there {
+				continue
+			}
+			seen[f] = struct{}{}
+			switch owners := next.w.owners(); {
+			case len(owners) > 1:
+				return next, len(seen), owned
+			case len(owners) == 1:
+				owned++
+			}
+			queue = append(queue, next)
+		}
+		n.w = nil
+	}
+	return nil, len(seen), owned
+}
+
+// TestModelOneOwner: in no history may two hosts begin a turn of a sticky actor.
+func TestModelOneOwner(t *testing.T) {
+	bad, states, owned := explore(t, asWritten, *modelSessions)
+	if bad != nil {
+		t.Fatalf("two owners:\n%s", bad.history())
+	}
+	if owned == 0 {
+		t.Fatal("in no state does a host own the actor: the model explores nothing")
+	}
+	t.Logf("%d states, in %d of which one host may run the actor", states, owned)
+}
+
+// TestModelFindsFaults: each rule of the protocol is needed: without it the model
+// finds a history with two owners.
+func TestModelFindsFaults(t *testing.T) {
+	for name, tt := range map[string]struct {
+		broken   sabotage
+		sessions int
+	}{
+		"a leader that does not wait for claims":   {grantsAtOnce, 2},
+		"a row cleared before its lease is over":   {clearsEarly, 2},
+		"a host that goes on without its row":      {renewsTheGone, 2},
+		"a host that takes grants of old sessions": {takesOldGrants, 3},
+		"a leader that outlives its lease":         {leadsForever, 2},
+		"a lease counted from the answer":          {countsFromReply, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad, states, _ := explore(t, tt.broken, tt.sessions)
+			if bad == nil {
+				t.Fatalf("%d states and no fault", states)
+			}
+			t.Logf("after %d states:\n%s", states, bad.history())
+		})
+	}
+}
