@@ -57,6 +57,8 @@ var (
 	ErrModuleTooLarge  = &Condition{"module_too_large", "the module is larger than the limit", false}
 	ErrNoSecretsKey    = &Condition{"secrets_key_missing", "the server has no key to keep secrets with; start it with --secrets-key-file", false}
 	ErrSettingNotFound = &Condition{"setting_not_found", "the app was not given that", false}
+	ErrHostGone        = &Condition{"host_gone", "the host's row is not there: its lease ran out and it was cleared, or it has left", false}
+	ErrClusterName     = &Condition{"cluster_name", "the database belongs to a cluster of another name", false}
 	ErrPayloadTooLarge = &Condition{"payload_too_large", "the payload is larger than the limit", false}
 
 	// ErrKeyExists is a store's answer to a commit of which an idempotency key

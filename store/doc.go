@@ -104,6 +104,15 @@
 // does not know what the values mean; those of secrets are encrypted before they
 // come to it.
 //
+// # Hosts and leases
+//
+// Processes that share a store have a row each, leased for a time that they renew, and
+// take leases by name. The database's clock alone decides whether a lease is over, in
+// the statement that acts on it. A row that is there was never cleared: renewing it
+// proves that nobody has acted on its loss. A lease that is taken has an epoch above
+// all earlier ones of its name. A store of one process keeps both in memory, and they
+// go with it.
+//
 // # Settling
 //
 // Settle reads the row of an ambiguous commit c and decides:

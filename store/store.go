@@ -13,6 +13,7 @@ type Store interface {
 	Actors
 	Modules
 	Settings
+	Cluster
 
 	// Now returns database time.
 	Now(ctx context.Context) (time.Time, error)

@@ -10,9 +10,8 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// HostID names one incarnation of a host process: a process that starts again is
-// another host.
-type HostID string
+// HostID names one incarnation of a host process.
+type HostID = actor.HostID
 
 // Point is a place in the hash space.
 type Point uint64

@@ -44,6 +44,7 @@ type Store struct {
 	tx      tx    // the writer's own, of its latest decision
 	flights flights
 	turns   keyLocks
+	cluster cluster
 	// uploads holds its one token while chunks of a module are written or
 	// removed: those take several batches.
 	uploads chan struct{}

@@ -33,6 +33,8 @@
 //	DeleteSetting,
 //	Settings,
 //	SettingApps
+//	hosts and    LeaseFails          no        actor.ErrUnavailable
+//	leases       LeaseReplyLost      yes       actor.ErrUnavailable
 //
 // CommitPartlyFails and TurnRetried are serialization failures (40001, 40P01): a
 // driver that gives up on one answers actor.ErrUnavailable, and a locked turn

@@ -28,6 +28,8 @@ const (
 	SettleReplyLost   Fault = "settle reply lost"
 	ModuleWriteFails  Fault = "module write fails"
 	SettingFails      Fault = "setting fails"
+	LeaseFails        Fault = "lease fails"
+	LeaseReplyLost    Fault = "lease reply lost"
 )
 
 // Faults returns every fault.
@@ -35,7 +37,7 @@ func Faults() []Fault {
 	return []Fault{
 		LoadFails, VersionsFail, RecordLoadFails, CommitFails, CommitPartlyFails, CommitLost, CommitReplyLost, TurnRetried,
 		TurnFails, TurnLost, TurnReplyLost, SettleFails, SettleReplyLost, ModuleWriteFails,
-		SettingFails,
+		SettingFails, LeaseFails, LeaseReplyLost,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/greenroom-run/greenroom/actor"
@@ -49,7 +50,7 @@ func TestNothingLostUnderFaults(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			rates := make(map[faultstore.Fault]float64)
 			for _, f := range faultstore.Faults() {
-				if f != faultstore.ModuleWriteFails && f != faultstore.SettingFails && f != faultstore.RecordLoadFails && f != faultstore.VersionsFail {
+				if f != faultstore.ModuleWriteFails && f != faultstore.SettingFails && f != faultstore.RecordLoadFails && f != faultstore.VersionsFail && f != faultstore.LeaseFails && f != faultstore.LeaseReplyLost {
 					rates[f] = 0.15
 				}
 			}
@@ -173,6 +174,10 @@ func TestEachFault(t *testing.T) {
 		}},
 		{faultstore.SettingFails, actor.ErrUnavailable, false, func(t *testing.T, s store.Store, _ actor.Commit) error {
 			return s.PutSetting(t.Context(), actor.Setting{App: "app", Kind: actor.SettingConfig, Name: "a"})
+		}},
+		{faultstore.LeaseFails, actor.ErrUnavailable, false, func(t *testing.T, s store.Store, _ actor.Commit) error {
+			_, _, err := s.AcquireLease(t.Context(), "l", "h", time.Minute)
+			return err
 		}},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
@@ -348,4 +353,16 @@ func load(t *testing.T, s store.Store, k actor.Key) actor.Row {
 		t.Fatal(err)
 	}
 	return rows[0]
+}
+
+// TestLeaseReplyLost: a lease whose answer was lost is held all the same.
+func TestLeaseReplyLost(t *testing.T) {
+	s := open(t, faultstore.Config{})
+	s.Arm(faultstore.LeaseReplyLost, 1)
+	if _, taken, err := s.AcquireLease(t.Context(), "l", "a", time.Minute); taken && err == nil || !errors.Is(err, actor.ErrUnavailable) {
+		t.Fatalf("taken: %t, %v", taken, err)
+	}
+	if _, taken, err := s.AcquireLease(t.Context(), "l", "b", time.Minute); taken || err != nil {
+		t.Fatalf("another takes it: %t, %v", taken, err)
+	}
 }

@@ -107,6 +107,28 @@ var migrations = []string{
 		updated_at timestamptz NOT NULL,
 		PRIMARY KEY (app, kind, name)
 	)`,
+	// One row, of the one cluster that the database belongs to.
+	`CREATE TABLE IF NOT EXISTS greenroom_cluster (
+		id   int2 PRIMARY KEY,
+		name text NOT NULL
+	)`,
+	`CREATE TABLE IF NOT EXISTS greenroom_host (
+		id           {key} PRIMARY KEY,
+		name         text NOT NULL,
+		address      text NOT NULL,
+		roles        text NOT NULL,
+		version      text NOT NULL,
+		min_protocol int8 NOT NULL,
+		max_protocol int8 NOT NULL,
+		started_at   timestamptz NOT NULL,
+		expires_at   timestamptz NOT NULL
+	){hot}`,
+	`CREATE TABLE IF NOT EXISTS greenroom_lease (
+		name       {key} PRIMARY KEY,
+		holder     text NOT NULL,
+		epoch      int8 NOT NULL,
+		expires_at timestamptz NOT NULL
+	){hot}`,
 }
 
 func (d dialect) ddl(step string) string {

@@ -1,0 +1,154 @@
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// cluster is the hosts and leases of the one process that has the folder open. They
+// are kept in memory: they mean nothing to the next process.
+type cluster struct {
+	mu     sync.Mutex
+	name   string
+	hosts  map[actor.HostID]actor.Host
+	leases map[string]actor.Lease
+}
+
+// withCluster runs fn under the lock, with database time.
+func (s *Store) withCluster(ctx context.Context, fn func(c *cluster, now time.Time) error) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	now := time.UnixMicro(s.clock.read()).UTC()
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	if s.cluster.hosts == nil {
+		s.cluster.hosts, s.cluster.leases = map[actor.HostID]actor.Host{}, map[string]actor.Lease{}
+	}
+	return fn(&s.cluster, now)
+}
+
+// RegisterHost implements [store.Cluster].
+func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
+	err := s.withCluster(ctx, func(c *cluster, now time.Time) error {
+		if c.name == "" {
+			c.name = h.Cluster
+		}
+		if c.name != h.Cluster {
+			return fmt.Errorf("the store belongs to cluster %q, and this host is to join %q: give it another store, or that name: %w", c.name, h.Cluster, actor.ErrClusterName)
+		}
+		h.StartedAt, h.ExpiresAt = now, now.Add(length)
+		if there, found := c.hosts[h.ID]; found {
+			there.ExpiresAt = h.ExpiresAt
+			h = there
+		}
+		h.Roles = slices.Clone(h.Roles)
+		c.hosts[h.ID] = h
+		return nil
+	})
+	return h, err
+}
+
+// RenewHost implements [store.Cluster].
+func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (at time.Time, err error) {
+	err = s.withCluster(ctx, func(c *cluster, now time.Time) error {
+		h, found := c.hosts[id]
+		if !found {
+			return fmt.Errorf("host %s: %w", id, actor.ErrHostGone)
+		}
+		h.ExpiresAt = now.Add(length)
+		c.hosts[id], at = h, now
+		return nil
+	})
+	return at, err
+}
+
+// RemoveHost implements [store.Cluster].
+func (s *Store) RemoveHost(ctx context.Context, id actor.HostID) error {
+	return s.withCluster(ctx, func(c *cluster, _ time.Time) error {
+		delete(c.hosts, id)
+		return nil
+	})
+}
+
+// ClearHost implements [store.Cluster].
+func (s *Store) ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error) {
+	err = s.withCluster(ctx, func(c *cluster, now time.Time) error {
+		h, found := c.hosts[id]
+		l := c.leases[lease]
+		if found && !h.ExpiresAt.After(now) && l.Epoch == epoch && l.ExpiresAt.After(now) {
+			delete(c.hosts, id)
+			found = false
+		}
+		gone = !found
+		return nil
+	})
+	return gone, err
+}
+
+// Hosts implements [store.Cluster].
+func (s *Store) Hosts(ctx context.Context) (hosts []actor.Host, at time.Time, err error) {
+	err = s.withCluster(ctx, func(c *cluster, now time.Time) error {
+		hosts = slices.SortedFunc(maps.Values(c.hosts), func(a, b actor.Host) int { return cmp.Compare(a.ID, b.ID) })
+		for i := range hosts {
+			hosts[i].Roles = slices.Clone(hosts[i].Roles)
+		}
+		at = now
+		return nil
+	})
+	return hosts, at, err
+}
+
+// AcquireLease implements [store.Cluster].
+func (s *Store) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (l actor.Lease, taken bool, err error) {
+	err = s.withCluster(ctx, func(c *cluster, now time.Time) error {
+		there, found := c.leases[name]
+		if found && there.Holder != holder && there.ExpiresAt.After(now) {
+			return nil
+		}
+		l, taken = actor.Lease{Name: name, Holder: holder, Epoch: there.Epoch + 1, ExpiresAt: now.Add(length)}, true
+		c.leases[name] = l
+		return nil
+	})
+	return l, taken, err
+}
+
+// RenewLease implements [store.Cluster].
+func (s *Store) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (held bool, err error) {
+	err = s.changeLease(ctx, l, func(there *actor.Lease, now time.Time) { there.ExpiresAt, held = now.Add(length), true })
+	return held, err
+}
+
+// ReleaseLease implements [store.Cluster].
+func (s *Store) ReleaseLease(ctx context.Context, l actor.Lease) error {
+	return s.changeLease(ctx, l, func(there *actor.Lease, now time.Time) { there.ExpiresAt = now })
+}
+
+// changeLease changes a lease that is still the one named.
+func (s *Store) changeLease(ctx context.Context, l actor.Lease, change func(there *actor.Lease, now time.Time)) error {
+	return s.withCluster(ctx, func(c *cluster, now time.Time) error {
+		there := c.leases[l.Name]
+		if there.Holder == l.Holder && there.Epoch == l.Epoch {
+			change(&there, now)
+			c.leases[l.Name] = there
+		}
+		return nil
+	})
+}
+
+// Lease implements [store.Cluster].
+func (s *Store) Lease(ctx context.Context, name string) (l actor.Lease, found bool, err error) {
+	err = s.withCluster(ctx, func(c *cluster, _ time.Time) error {
+		l, found = c.leases[name]
+		return nil
+	})
+	return l, found, err
+}

@@ -1,0 +1,163 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Every method here is one statement, or two of which the first is idempotent, and all
+// may be done twice: a lost answer is a reason to ask again. Times are now(), which is
+// when the statement began: never later than the moment at which its condition held, so
+// that a lease is never taken for over before it is, and lasts for at most its length
+// from then on.
+
+// RegisterHost implements [store.Cluster].
+func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
+	err := s.read(ctx, "register host", func(ctx context.Context) error {
+		if _, err := s.general.Exec(ctx, `INSERT INTO greenroom_cluster (id, name) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, h.Cluster); err != nil {
+			return err
+		}
+		err := s.general.QueryRow(ctx, `INSERT INTO greenroom_host (id, name, address, roles, version, min_protocol, max_protocol, started_at, expires_at)
+			SELECT $1, $2, $3, $4, $5, $6, $7, now(), now() + $8::interval FROM greenroom_cluster WHERE id = 1 AND name = $9
+			ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at
+			RETURNING started_at, expires_at`,
+			string(h.ID), h.Name, h.Address, strings.Join(h.Roles, ","), h.Version, h.MinProtocol, h.MaxProtocol, length, h.Cluster).
+			Scan(&h.StartedAt, &h.ExpiresAt)
+		if errors.Is(err, pgx.ErrNoRows) {
+			var name string
+			if err := s.general.QueryRow(ctx, `SELECT name FROM greenroom_cluster WHERE id = 1`).Scan(&name); err != nil {
+				return err
+			}
+			return fmt.Errorf("the database belongs to cluster %q, and this host is to join %q: give it another database, or that name: %w", name, h.Cluster, actor.ErrClusterName)
+		}
+		return err
+	})
+	h.StartedAt, h.ExpiresAt = h.StartedAt.UTC(), h.ExpiresAt.UTC()
+	return h, err
+}
+
+// RenewHost implements [store.Cluster].
+func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (now time.Time, err error) {
+	err = s.read(ctx, "renew host", func(ctx context.Context) error {
+		err := s.general.QueryRow(ctx, `UPDATE greenroom_host SET expires_at = now() + $2::interval WHERE id = $1 RETURNING now()`, string(id), length).Scan(&now)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("host %s: %w", id, actor.ErrHostGone)
+		}
+		return err
+	})
+	return now.UTC(), err
+}
+
+// RemoveHost implements [store.Cluster].
+func (s *Store) RemoveHost(ctx context.Context, id actor.HostID) error {
+	return s.read(ctx, "remove host", func(ctx context.Context) error {
+		_, err := s.general.Exec(ctx, `DELETE FROM greenroom_host WHERE id = $1`, string(id))
+		return err
+	})
+}
+
+// ClearHost implements [store.Cluster].
+func (s *Store) ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error) {
+	err = s.read(ctx, "clear host", func(ctx context.Context) error {
+		// A renewal that comes first is seen by the condition on the row itself.
+		if _, err := s.general.Exec(ctx, `DELETE FROM greenroom_host WHERE id = $1 AND expires_at <= now()
+			AND EXISTS (SELECT 1 FROM greenroom_lease WHERE name = $2 AND epoch = $3 AND expires_at > now())`, string(id), lease, int64(epoch)); err != nil {
+			return err
+		}
+		return s.general.QueryRow(ctx, `SELECT NOT EXISTS (SELECT 1 FROM greenroom_host WHERE id = $1)`, string(id)).Scan(&gone)
+	})
+	return gone && err == nil, err
+}
+
+// Hosts implements [store.Cluster].
+func (s *Store) Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, err error) {
+	err = s.read(ctx, "list hosts", func(ctx context.Context) error {
+		hosts = nil
+		rows, err := s.general.Query(ctx, `SELECT now(), h.id, h.name, h.address, h.roles, h.version, h.min_protocol, h.max_protocol, h.started_at, h.expires_at,
+			(SELECT c.name FROM greenroom_cluster c WHERE c.id = 1) FROM greenroom_host h ORDER BY h.id`)
+		if err != nil {
+			return err
+		}
+		hosts, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (actor.Host, error) {
+			var h actor.Host
+			var roles string
+			err := row.Scan(&now, &h.ID, &h.Name, &h.Address, &roles, &h.Version, &h.MinProtocol, &h.MaxProtocol, &h.StartedAt, &h.ExpiresAt, &h.Cluster)
+			if roles != "" {
+				h.Roles = strings.Split(roles, ",")
+			}
+			h.StartedAt, h.ExpiresAt = h.StartedAt.UTC(), h.ExpiresAt.UTC()
+			return h, err
+		})
+		if err != nil || len(hosts) > 0 {
+			return err
+		}
+		return s.general.QueryRow(ctx, `SELECT now()`).Scan(&now)
+	})
+	return hosts, now.UTC(), err
+}
+
+// AcquireLease implements [store.Cluster].
+func (s *Store) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (l actor.Lease, taken bool, err error) {
+	l = actor.Lease{Name: name, Holder: holder}
+	err = s.read(ctx, "acquire lease", func(ctx context.Context) error {
+		err := s.general.QueryRow(ctx, `INSERT INTO greenroom_lease AS l (name, holder, epoch, expires_at) VALUES ($1, $2, 1, now() + $3::interval)
+			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, epoch = l.epoch + 1, expires_at = excluded.expires_at
+			WHERE l.expires_at <= now() OR l.holder = excluded.holder
+			RETURNING epoch, expires_at`, name, string(holder), length).Scan(&l.Epoch, &l.ExpiresAt)
+		taken = err == nil
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	if err != nil || !taken {
+		return actor.Lease{}, false, err
+	}
+	l.ExpiresAt = l.ExpiresAt.UTC()
+	return l, true, nil
+}
+
+// RenewLease implements [store.Cluster].
+func (s *Store) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (held bool, err error) {
+	err = s.read(ctx, "renew lease", func(ctx context.Context) error {
+		tag, err := s.general.Exec(ctx, `UPDATE greenroom_lease SET expires_at = now() + $4::interval WHERE name = $1 AND holder = $2 AND epoch = $3`,
+			l.Name, string(l.Holder), int64(l.Epoch), length)
+		held = tag.RowsAffected() > 0
+		return err
+	})
+	return held && err == nil, err
+}
+
+// ReleaseLease implements [store.Cluster].
+func (s *Store) ReleaseLease(ctx context.Context, l actor.Lease) error {
+	return s.read(ctx, "release lease", func(ctx context.Context) error {
+		_, err := s.general.Exec(ctx, `UPDATE greenroom_lease SET expires_at = now() WHERE name = $1 AND holder = $2 AND epoch = $3`,
+			l.Name, string(l.Holder), int64(l.Epoch))
+		return err
+	})
+}
+
+// Lease implements [store.Cluster].
+func (s *Store) Lease(ctx context.Context, name string) (l actor.Lease, found bool, err error) {
+	l.Name = name
+	err = s.read(ctx, "read lease", func(ctx context.Context) error {
+		err := s.general.QueryRow(ctx, `SELECT holder, epoch, expires_at FROM greenroom_lease WHERE name = $1`, name).Scan(&l.Holder, &l.Epoch, &l.ExpiresAt)
+		found = err == nil
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	if err != nil || !found {
+		return actor.Lease{}, false, err
+	}
+	l.ExpiresAt = l.ExpiresAt.UTC()
+	return l, true, nil
+}
