@@ -3,12 +3,10 @@ package sqlstore
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -126,41 +124,6 @@ func appendColumn(dst []byte, c column) []byte {
 		dst = binary.BigEndian.AppendUint32(dst, v)
 	}
 	return c.appendElements(dst)
-}
-
-// room is a message of no bytes that makes room for so many in what is sent next.
-// pgx begins with 1 KiB for every group and grows with each parameter: all that it
-// outgrows on the way is three times what it ends with.
-type room int
-
-var _ pgproto3.FrontendMessage = room(0)
-
-// Frontend implements [pgproto3.FrontendMessage].
-func (room) Frontend() {}
-
-// Decode implements [pgproto3.Message]; nobody sends it here.
-func (room) Decode([]byte) error { return errors.ErrUnsupported }
-
-// Encode implements [pgproto3.Message].
-func (r room) Encode(dst []byte) ([]byte, error) { return slices.Grow(dst, int(r)), nil }
-
-// roomFor is what the statements of a batch take, roughly.
-func roomFor(b *pgx.Batch) room {
-	const overhead = 256 // of a statement: names, formats, lengths
-	total := 0
-	for _, q := range b.QueuedQueries {
-		total += overhead
-		for _, arg := range q.Arguments {
-			if first, ok := arg.(leading); ok {
-				total += first.total
-				break
-			}
-			if c, ok := arg.(column); ok {
-				total += arraySize(c)
-			}
-		}
-	}
-	return room(total)
 }
 
 // takeColumns teaches a new connection what columns are.

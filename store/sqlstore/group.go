@@ -342,7 +342,6 @@ func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit, asking b
 	}()
 	queries := queueGroup(&b, commits, asking, room)
 	held := make(idSet, len(commits))
-	conn.Conn().PgConn().Frontend().Send(roomFor(&b))
 	results := conn.SendBatch(ctx, &b)
 	for range queries {
 		rows, err := results.Query()
