@@ -109,15 +109,6 @@ type InstanceEvent struct {
 	Dedicated bool
 }
 
-// GuestLog is one line that a guest logged.
-type GuestLog struct {
-	Key          actor.Key
-	Method       string
-	InvocationID string
-	Level        int32 // as in slog
-	Text         string
-}
-
 // callback makes f safe to call: it may be nil, and a panic of it is logged and
 // keeps nobody from an answer.
 func callback[T any](log *slog.Logger, f func(T)) func(T) {

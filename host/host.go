@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/pipeline"
+	"github.com/greenroom-run/greenroom/host/turn"
 )
 
 // Host runs actors. All methods may be called concurrently.
@@ -27,8 +28,9 @@ type Host struct {
 	versions  *pipeline.Asks[actor.Key, actor.RowVersion]
 	records   *pipeline.Asks[actor.KeyedCall, actor.Recorded]
 	repeats   repeats
-	shared    bool          // others write to the store
-	turns     sync.Pool     // of *turn
+	shared    bool // others write to the store
+	env       turn.Env
+	runs      sync.Pool     // of *run
 	buffers   sync.Pool     // of *[]byte, for encoded states on their way to the store
 	locked    chan struct{} // a place for each locked turn under way
 
@@ -61,7 +63,11 @@ func New(cfg Config) (*Host, error) {
 	h.repeats.init()
 	h.memory.max = cfg.CallMemory
 	h.pools = pools{cfg: &h.cfg, events: &h.events, takeIdle: h.table.takeInstance, byKey: make(map[poolKey]*pool)}
-	h.turns.New = func() any { return &turn{host: h} }
+	h.env = turn.Env{
+		Revisions: &h.revisions, Logger: cfg.Logger, Grants: cfg.Grants, Egress: cfg.Egress,
+		Logged: h.events.GuestLog, Sent: h.events.Egress,
+	}
+	h.runs.New = func() any { return &run{host: h} }
 	h.buffers.New = func() any { return new([]byte) }
 	h.served.Store(&map[Scope]knownServed{})
 	h.store, h.endStore = context.WithCancel(context.Background())

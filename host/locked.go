@@ -23,8 +23,8 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 		// failure is that of a call with a key, behind a fence.
 		failure error
 	)
-	t := h.turns.Get().(*turn)
-	defer h.putTurn(t)
+	t := h.newRun(c)
+	defer h.putRun(t)
 	run := func(row actor.Row) (*actor.Commit, error) {
 		if c.stats.left {
 			// The transaction failed after something left the host.
@@ -48,9 +48,8 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 				return nil, err
 			}
 		}
-		t.prepare(c, s, l, h.revisions.Next(), readOnly, time.Now())
-		c.stats.runs++
-		err := t.run(ctx, in, s.migration(l))
+		t.prepare(s, l, h.revisions.Next(), readOnly, time.Now())
+		err := t.on(ctx, in, s.migration(l))
 		if err != nil {
 			in.giveBack(err, t.now)
 			in = nil
@@ -58,13 +57,13 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 			done, err = t.seal(s, l)
 		}
 		if err != nil && c.keyed() && unrecorded(err) && t.recorded == nil {
-			failure, made = err, fenceOf(t.key, l)
+			failure, made = err, fenceOf(c.inv.Key, l)
 			return &made, nil
 		}
 		if err != nil || !done.changed && !c.keyed() {
 			return nil, err
 		}
-		made = newCommit(t.key, l)
+		made = newCommit(c.inv.Key, l)
 		made.Generation, made.StateSchema = s.deployment.Generation, s.stateSchema
 		if done.changed {
 			encoded := done.state.Encoded()

@@ -96,12 +96,11 @@ func (h *Host) runApart(ctx *turnContext, c *call, s *served, l *loaded, readOnl
 	if err != nil {
 		return actor.Reply{}, err
 	}
-	t := h.turns.Get().(*turn)
-	defer h.putTurn(t)
+	t := h.newRun(c)
+	defer h.putRun(t)
 	// A revision of its own: the guest's caches of a read-only turn are nobody's.
-	t.prepare(c, s, l, h.revisions.Next(), readOnly, c.arrived)
-	c.stats.runs++
-	err = t.run(ctx, in, s.migration(l))
+	t.prepare(s, l, h.revisions.Next(), readOnly, c.arrived)
+	err = t.on(ctx, in, s.migration(l))
 	ran := time.Now()
 	in.giveBack(err, ran)
 	if err == nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/overlay"
 )
 
 // warmTurn runs one attempt of a turn on the activation's tip.
@@ -38,12 +37,11 @@ func (h *Host) warmTurn(ctx *turnContext, a *activation, c *call, s *served, rea
 	if err != nil {
 		return failed(err)
 	}
-	t := h.turns.Get().(*turn)
-	defer h.putTurn(t)
-	t.prepare(c, s, l, a.rev, readOnly, now)
+	t := h.newRun(c)
+	defer h.putRun(t)
+	t.prepare(s, l, a.rev, readOnly, now)
 	t.activation, t.began = a, now
-	c.stats.runs++
-	err = t.run(ctx, in, s.migration(l))
+	err = t.on(ctx, in, s.migration(l))
 	ran := time.Now()
 	h.giveBack(a, in, err, ran)
 	o := outcome{under: s, resting: true, ended: ran}
@@ -66,39 +64,6 @@ func (h *Host) warmTurn(ctx *turnContext, a *activation, c *call, s *served, rea
 	o.reply = o.sealed.reply
 	o.commits, o.since = o.sealed.changed || c.keyed(), h.since(now, nil)
 	return o
-}
-
-// sealed is a turn that has run to its end: what it asks for and what becomes of
-// its actor. It refers to nothing of the guest or of the overlay.
-type sealed struct {
-	changed bool           // the state is to be committed
-	state   *overlay.State // after the turn
-	rev     uint64
-	reply   actor.Reply
-}
-
-// seal closes the turn, whose time is not up. It fails for a state above the limit;
-// then nothing of the turn remains.
-func (t *turn) seal(s *served, l *loaded) (sealed, error) {
-	done := sealed{
-		state: l.state,
-		rev:   t.state.Revision(),
-		reply: actor.Reply{Payload: t.reply, Version: l.visibleVersion(), Fuel: t.fuel.Used},
-	}
-	if t.readOnly || t.stateless {
-		return done, nil
-	}
-	state, changed, err := t.state.Seal()
-	if err != nil {
-		return sealed{}, err
-	}
-	// A migration that changed nothing is committed as well, so that it is not
-	// run again each time.
-	if !changed && s.migration(l) == nil {
-		return done, nil
-	}
-	done.changed, done.state = true, state
-	return done, nil
 }
 
 // newCommit returns a commit of the next version of l.
@@ -231,9 +196,4 @@ func (h *Host) takeOwn(a *activation) *instance {
 	in := a.own
 	a.own = nil
 	return in
-}
-
-func (h *Host) putTurn(t *turn) {
-	t.forget()
-	h.turns.Put(t)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/speculation"
+	"github.com/greenroom-run/greenroom/host/turn"
 )
 
 // sliceTurns is after how many turns in a row a worker lets others have the
@@ -114,15 +115,12 @@ func (h *Host) runOwn(a *activation, c *call) {
 
 // run is turn, whose panic is the call's error.
 func (h *Host) run(a *activation, c *call, now time.Time) (o outcome) {
-	var panicked error
-	func() {
-		defer h.recovered(c.inv.Key, &panicked)
-		o = h.turn(a, c, now)
+	defer func() {
+		if v := recover(); v != nil {
+			o = failed(turn.Panicked(h.cfg.Logger, c.inv.Key, v))
+		}
 	}()
-	if panicked != nil {
-		return failed(panicked)
-	}
-	return o
+	return h.turn(a, c, now)
 }
 
 // pick takes out the call that the activation's worker is to run. Without one

@@ -1,0 +1,166 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/turn"
+)
+
+// What guests were given and may send is package turn's.
+type (
+	Grants        = turn.Grants
+	Egress        = turn.Egress
+	EgressRequest = turn.EgressRequest
+	EgressEnd     = turn.EgressEnd
+	GuestLog      = turn.Log
+)
+
+// run is one attempt of a call. It is used again; nothing in it survives prepare.
+type run struct {
+	turn.Turn
+	host *Host
+	call *call
+	// activation is nil in lanes that run on committed state alone.
+	activation *activation
+	readOnly   bool
+	now        time.Time
+	// began is when the turn did; recorded is the answer of a call with a key that
+	// is recorded already, found when something was to leave: then the guest is ended.
+	began    time.Time
+	recorded *result
+	left     bool // something has left, and the call was looked up before
+}
+
+// newRun returns what is readied for one attempt of c on l, and given back by
+// Host.putRun.
+func (h *Host) newRun(c *call) *run {
+	t := h.runs.Get().(*run)
+	t.call = c
+	return t
+}
+
+func (h *Host) putRun(t *run) {
+	t.Forget()
+	*t = run{Turn: t.Turn, host: h}
+	h.runs.Put(t)
+}
+
+// prepare readies t for one attempt on l.
+func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.Time) {
+	t.readOnly, t.now, t.recorded, t.left = readOnly, now, nil, false
+	inv := &t.call.inv
+	t.Prepare(&t.host.env, &turn.Spec{
+		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Payload: inv.Payload, Now: now,
+		ReadOnly: readOnly, Stateless: s.lane == LaneStateless,
+		State: l.state, Revision: rev, Version: l.visibleVersion(),
+		StateBytes: s.limits.StateBytes, PayloadBytes: s.limits.PayloadBytes, Fuel: s.limits.Fuel,
+		Uses: s.uses, Leaver: t,
+	})
+}
+
+// on runs the turn on an instance.
+func (t *run) on(ctx context.Context, in *instance, migrateFrom *uint32) error {
+	t.call.stats.runs++
+	err := t.Run(ctx, in.guest, migrateFrom)
+	t.call.stats.fuel += t.Fuel().Used
+	return err
+}
+
+// sealed is a turn that has run to its end: what it asks for and what becomes of
+// its actor. It refers to nothing of the guest or of the overlay.
+type sealed struct {
+	changed bool           // the state is to be committed
+	state   *overlay.State // after the turn
+	rev     uint64
+	reply   actor.Reply
+}
+
+// seal closes the turn, whose time is not up. It fails for a state above the limit;
+// then nothing of the turn remains.
+func (t *run) seal(s *served, l *loaded) (sealed, error) {
+	done := sealed{
+		state: l.state,
+		rev:   t.StateRevision(),
+		reply: actor.Reply{Payload: t.Payload(), Version: l.visibleVersion(), Fuel: t.Fuel().Used},
+	}
+	if t.readOnly || s.lane == LaneStateless {
+		return done, nil
+	}
+	state, changed, err := t.Seal()
+	if err != nil {
+		return sealed{}, err
+	}
+	// A migration that changed nothing is committed as well, so that it is not
+	// run again each time.
+	if !changed && s.migration(l) == nil {
+		return done, nil
+	}
+	done.changed, done.state = true, state
+	return done, nil
+}
+
+// errRecorded ends a guest whose call is answered with what is recorded of it.
+var errRecorded = errors.New("the call is recorded already")
+
+// errDropped ends a guest whose turn is to run again, on the state loaded anew.
+var errDropped = errors.New("the state that the turn ran on was dropped")
+
+// Leave implements [turn.Leaver]. It readies the turn for something that leaves the host: it waits until all
+// that the turn could have observed is durable, and marks the call, which is not
+// run again from then on. Only the warm lane runs on what is not committed; of a
+// turn on committed state there is nothing to wait for.
+//
+// A call with a key is looked up first: one that is recorded sends nothing, and is
+// answered with its record.
+func (t *run) Leave() error {
+	if t.activation != nil {
+		dropped, err := t.host.calmDown(t.Context(), t.activation)
+		if err == nil && !dropped {
+			dropped, err = t.host.confirmTip(t.Context(), t.activation, t.began)
+		}
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return actor.ErrDeadline
+		case errors.Is(err, context.Canceled):
+			return actor.ErrCanceled
+		case err != nil:
+			return err
+		case dropped:
+			return errDropped
+		}
+	}
+	if t.call.keyed() && !t.readOnly && !t.left {
+		if known, ok := t.host.lookUp(t.Context(), t.call); ok {
+			t.recorded = &known
+			return errRecorded
+		}
+	}
+	t.left = true
+	// With an idempotency key the caller has said that it may be sent again.
+	t.call.stats.left = !t.call.keyed()
+	return nil
+}
+
+// finalError is the error of a turn that left the host and was not committed. It
+// must not tell callers to try again: what left cannot be called back.
+func finalError(err error) error {
+	var c *actor.Condition
+	if errors.As(err, &c) && c.Retryable() {
+		return fmt.Errorf("%w (%v)", actor.ErrLeft, err)
+	}
+	return err
+}
+
+// broken reports whether an instance whose run ended with err can only be closed.
+func broken(err error) bool {
+	if err == nil {
+		return false
+	}
+	var guest *actor.GuestError
+	return !errors.As(err, &guest)
+}

@@ -1,0 +1,180 @@
+package turn
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// maxLogLines bounds what one turn may log: enough to follow what it does, and
+// little enough that a loop cannot fill a disk.
+const maxLogLines = 1000
+
+// maxLogText is the longest line kept, in bytes.
+const maxLogText = 8 << 10
+
+// maxContentType is the longest content type of a reply, in bytes, as in requests.
+const maxContentType = 255
+
+// maxTrapText is how much of a trap's message and of its stack is kept, in bytes.
+const maxTrapText = 16 << 10
+
+// mayWrite says why the turn may not change state, 0 if it may.
+func (t *Turn) mayWrite() abi.Code {
+	switch {
+	case t.spec.Stateless:
+		return abi.CodeNoState
+	case t.spec.ReadOnly && !t.migrating: // a migration for a reader is never kept
+		return abi.CodeReadOnly
+	default:
+		return 0
+	}
+}
+
+func validKey(key []byte) bool {
+	return len(key) > 0 && len(key) <= abi.MaxStateKeyLen && utf8.Valid(key)
+}
+
+func (t *Turn) StateGet(key []byte) ([]byte, abi.Format, abi.Code) {
+	if t.spec.Stateless {
+		return nil, 0, abi.CodeNoState
+	}
+	if !validKey(key) {
+		return nil, 0, abi.CodeInvalid
+	}
+	value, format, ok := t.state.Get(key)
+	if !ok {
+		return nil, 0, abi.CodeNotFound
+	}
+	return value, format, 0
+}
+
+func (t *Turn) StateSet(key, value []byte, format abi.Format) abi.Code {
+	if code := t.mayWrite(); code != 0 {
+		return code
+	}
+	return t.state.Set(key, value, format)
+}
+
+func (t *Turn) StateDelete(key []byte) (bool, abi.Code) {
+	if code := t.mayWrite(); code != 0 {
+		return false, code
+	}
+	return t.state.Delete(key)
+}
+
+func (t *Turn) StateDeleteAll() (int, abi.Code) {
+	if code := t.mayWrite(); code != 0 {
+		return 0, code
+	}
+	return t.state.DeleteAll(), 0
+}
+
+func (t *Turn) StateKeys(prefix []byte) ([]byte, abi.Code) {
+	if t.spec.Stateless {
+		return nil, abi.CodeNoState
+	}
+	t.buf = t.state.AppendKeys(t.buf[:0], prefix)
+	return t.buf, 0
+}
+
+func (t *Turn) StateJSON() ([]byte, abi.Code) {
+	if t.spec.Stateless {
+		return nil, abi.CodeNoState
+	}
+	t.buf = t.state.AppendJSON(t.buf[:0])
+	return t.buf, 0
+}
+
+func (t *Turn) StatePatch(before, after []byte) (int, abi.Code) {
+	if code := t.mayWrite(); code != 0 {
+		return 0, code
+	}
+	return t.state.Patch(before, after)
+}
+
+func (t *Turn) StateVersion() uint64 { return t.spec.Version }
+
+func (t *Turn) StateRevision() uint64 { return t.state.Revision() }
+
+func (t *Turn) Reply(contentType string, payload []byte) abi.Code {
+	if int64(len(payload)) > t.spec.PayloadBytes || len(contentType) > maxContentType {
+		return abi.CodeTooLarge
+	}
+	if !utf8.ValidString(contentType) {
+		return abi.CodeInvalid
+	}
+	// The strings of a frame may be the guest's memory, which lives on.
+	if contentType == actor.ContentTypeJSON {
+		contentType = actor.ContentTypeJSON
+	} else {
+		contentType = strings.Clone(contentType)
+	}
+	t.reply = actor.Payload{ContentType: contentType, Data: append([]byte(nil), payload...)}
+	return 0
+}
+
+func (t *Turn) Fail(e *actor.GuestError) abi.Code {
+	if e == nil || len(e.Detail.Data) > abi.MaxErrorDetailLen {
+		return abi.CodeInvalid
+	}
+	tidyGuestError(e)
+	return 0
+}
+
+// statusUnknown is what a status outside 1 to 16 counts as.
+const statusUnknown, statusHighest = 2, 16
+
+// tidyGuestError brings an error within abi/SPEC.md section 4.
+func tidyGuestError(e *actor.GuestError) {
+	if e.Status == 0 || e.Status > statusHighest {
+		e.Status = statusUnknown
+	}
+	e.Code = cut(e.Code, abi.MaxErrorCodeLen)
+	e.Message = cut(e.Message, abi.MaxErrorMessageLen)
+	e.Detail.ContentType = cut(e.Detail.ContentType, maxContentType)
+}
+
+// cut shortens text to at most n bytes, between two characters, and makes it
+// UTF-8: it goes into protobuf strings and logs.
+func cut(text string, n int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// Log is one line that a guest logged.
+type Log struct {
+	Key          actor.Key
+	Method       string
+	InvocationID string
+	Level        int32 // as in slog
+	Text         string
+}
+
+func (t *Turn) Log(level int32, text string) {
+	t.logLines++
+	if t.logLines > maxLogLines {
+		return
+	}
+	if t.logLines == maxLogLines {
+		level, text = int32(slog.LevelWarn), "this turn has logged its last line: more are dropped"
+	}
+	line := Log{Key: t.spec.Key, Method: t.spec.Method, InvocationID: t.spec.InvocationID, Level: level, Text: strings.Clone(cut(text, maxLogText))}
+	if t.env.Logged != nil {
+		t.env.Logged(line)
+		return
+	}
+	t.env.Logger.Log(context.Background(), slog.Level(level), "guest log",
+		"app", t.spec.Key.App, "actor_type", t.spec.Key.Type, "actor_id", t.spec.Key.ID,
+		"method", t.spec.Method, "invocation", t.spec.InvocationID, "text", line.Text)
+}

@@ -1,0 +1,26 @@
+// Package turn is one run of a guest: the overlay of the state that it changes, the
+// calls that it may make meanwhile, and the effects that are left when it is done.
+// It knows neither mailboxes nor commits: package host says on which state a turn
+// runs, and what becomes of what it asks for.
+//
+//	Prepare ─▶ Run (migrate, then the method) ─▶ Seal ─▶ state, reply
+//	             │ calls: state, reply, log, time, randomness, what was granted, HTTP
+//	             └─ error, trap, deadline: nothing of it remains
+//
+// # Adding an effect
+//
+// What a turn asks for beside its state is a field of actor.Effects, gathered by a
+// method of [Turn] that the guest calls, checked against its bounds there, and
+// taken over by Seal. The host function that leads to the method is in
+// engine/wasm (abi/SPEC.md section 5 has them all), and the stores write it with
+// the rest of the commit.
+//
+// # Invariants
+//
+//   - Nothing that a guest passes in is kept without a copy, and nothing is handed
+//     to it that is kept.
+//   - A turn may write only if it is not read-only and its type has state.
+//   - Before anything leaves the host, [Leaver] is asked; its error ends the guest.
+//   - A turn is used by one goroutine. What it is made of is used again: nothing of
+//     one run is left in the next.
+package turn

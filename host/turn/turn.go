@@ -1,0 +1,192 @@
+package turn
+
+import (
+	"context"
+	cryptorand "crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/host/overlay"
+)
+
+// Env is what all turns of a host share.
+type Env struct {
+	Revisions *overlay.Revisions
+	Logger    *slog.Logger
+	// Grants and Egress may be nil: then nothing was given, and nothing is sent.
+	Grants Grants
+	Egress Egress
+	// Logged gets the lines that guests log; nil: they go to Logger. Sent gets each
+	// request when it is answered.
+	Logged func(Log)
+	Sent   func(EgressEnd)
+}
+
+// Spec is what one turn is to do, and within which bounds.
+type Spec struct {
+	Key          actor.Key
+	Method       string
+	InvocationID string
+	Payload      actor.Payload
+	Now          time.Time // as the guest sees it
+	ReadOnly     bool
+	Stateless    bool
+	// State is what it runs on, Revision names it for the guest's caches (abi/SPEC.md
+	// section 5), and Version is the actor's as guests see it.
+	State    *overlay.State
+	Revision uint64
+	Version  uint64
+	// StateBytes and PayloadBytes bound the state after the turn and the reply.
+	StateBytes, PayloadBytes int64
+	Fuel                     uint64 // 0: no bound
+	Uses                     abi.Capabilities
+	// Leaver is asked before anything leaves the host.
+	Leaver Leaver
+}
+
+// Leaver readies a turn for something that leaves the host. Its error ends the
+// guest: then nothing has left.
+type Leaver interface{ Leave() error }
+
+// Turn is one run of a guest: it is what the guest calls, [engine.Calls]. The zero
+// value is ready for Prepare.
+type Turn struct {
+	env       *Env
+	spec      Spec
+	ctx       context.Context
+	migrating bool
+	state     overlay.Overlay
+	reply     actor.Payload
+	logLines  int
+	fuel      engine.Fuel
+	rng       rand.ChaCha8
+	seeded    bool
+	buf       []byte // what StateKeys and StateJSON return
+	frame     abi.Turn
+}
+
+var _ engine.Calls = (*Turn)(nil)
+
+// Prepare readies t for one run.
+func (t *Turn) Prepare(env *Env, spec *Spec) {
+	t.env, t.spec = env, *spec
+	t.migrating, t.reply, t.logLines, t.seeded = false, actor.Payload{}, 0, false
+	t.fuel = engine.Fuel{Limit: spec.Fuel}
+	t.state.Reset(spec.State, env.Revisions, spec.Revision, spec.StateBytes)
+	t.frame = abi.Turn{
+		What:         abi.WhatMethod,
+		App:          spec.Key.App,
+		Type:         spec.Key.Type,
+		ID:           spec.Key.ID,
+		Method:       spec.Method,
+		InvocationID: spec.InvocationID,
+		TimeUnixNano: spec.Now.UnixNano(),
+		ContentType:  spec.Payload.ContentType,
+		Payload:      spec.Payload.Data,
+	}
+	if spec.ReadOnly {
+		t.frame.Flags = abi.FlagReadOnly
+	}
+}
+
+// Run runs the method, and before it, if migrateFrom is not nil, the migration of a
+// state of that schema. The error is as that of [engine.Instance], or [ErrPanicked].
+func (t *Turn) Run(ctx context.Context, guest engine.Instance, migrateFrom *uint32) error {
+	t.ctx = ctx
+	method := t.frame
+	if migrateFrom != nil {
+		t.frame = abi.Turn{
+			What: abi.WhatMigrate, App: method.App, Type: method.Type, ID: method.ID,
+			InvocationID: method.InvocationID, TimeUnixNano: method.TimeUnixNano,
+			StoredSchema: *migrateFrom, Revision: t.state.Revision(),
+		}
+		t.migrating = true
+		if err := t.runFrame(ctx, guest); err != nil {
+			return err
+		}
+		t.migrating, t.reply = false, actor.Payload{}
+	}
+	t.frame = method
+	t.frame.Revision = t.state.Revision()
+	return t.runFrame(ctx, guest)
+}
+
+// ErrPanicked is the error of a run that has panicked, in the engine or in the
+// host. Callers learn no more; the log has the rest.
+var ErrPanicked = errors.New("the host has failed while it ran the turn")
+
+func (t *Turn) runFrame(ctx context.Context, guest engine.Instance) error {
+	err := t.runGuest(ctx, guest)
+	if err == nil {
+		return nil
+	}
+	var trap *actor.TrapError
+	if errors.As(err, &trap) {
+		// A panic's text is whatever the guest had in memory.
+		trap.Message = cut(trap.Message, maxTrapText)
+		trap.Stack = cut(trap.Stack, maxTrapText)
+	}
+	return err
+}
+
+func (t *Turn) runGuest(ctx context.Context, guest engine.Instance) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = Panicked(t.env.Logger, t.spec.Key, v)
+		}
+	}()
+	return guest.Run(ctx, &t.frame, t)
+}
+
+// Panicked logs a panic of ours that met a turn of an actor, and returns the turn's
+// error.
+func Panicked(log *slog.Logger, key actor.Key, v any) error {
+	log.Error("turn panicked", "app", key.App, "actor_type", key.Type, "actor_id", key.ID,
+		"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	return ErrPanicked
+}
+
+// Seal returns the state after the run, and whether it is another one than before;
+// an [*actor.StateTooLargeError] if that is above the limit.
+func (t *Turn) Seal() (state *overlay.State, changed bool, err error) { return t.state.Seal() }
+
+// Context is that of the run.
+func (t *Turn) Context() context.Context { return t.ctx }
+
+// Payload is the reply that the guest gave.
+func (t *Turn) Payload() actor.Payload { return t.reply }
+
+// Forget drops everything that must not outlive the run.
+func (t *Turn) Forget() {
+	t.spec, t.frame, t.reply, t.ctx, t.env = Spec{}, abi.Turn{}, actor.Payload{}, nil, nil
+	t.state.Reset(noState, nil, 0, 0)
+	if cap(t.buf) > 64<<10 {
+		t.buf = nil
+	}
+}
+
+var noState = &overlay.State{}
+
+// Now implements [engine.Calls].
+func (t *Turn) Now() time.Time { return t.spec.Now }
+
+// Fuel implements [engine.Calls].
+func (t *Turn) Fuel() *engine.Fuel { return &t.fuel }
+
+// Random implements [engine.Calls].
+func (t *Turn) Random(p []byte) {
+	if !t.seeded {
+		var seed [32]byte
+		cryptorand.Read(seed[:]) // never fails: see crypto/rand
+		t.rng.Seed(seed)
+		t.seeded = true
+	}
+	t.rng.Read(p) // never fails
+}
