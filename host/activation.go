@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/overlay"
 )
 
@@ -30,7 +31,7 @@ type activation struct {
 
 	// Changed by the worker, with the shard's lock; while the activation is idle,
 	// by anyone who has the lock. The worker alone may read them without it.
-	own         *instance // of a type with dedicated instances
+	own         *instance.Instance // of a type with dedicated instances
 	sticky      bool
 	idleTimeout time.Duration
 	announced   bool   // Activated was called

@@ -99,16 +99,6 @@ const (
 	DeactivateDone     DeactivateReason = "done"     // a lane that keeps nothing had no work left
 )
 
-// InstanceEvent is one guest instance made or closed.
-type InstanceEvent struct {
-	App    string
-	Digest actor.Digest
-	// MemoryBytes is the instance's memory at that moment.
-	MemoryBytes int64
-	// Dedicated instances stay with one activation.
-	Dedicated bool
-}
-
 // callback makes f safe to call: it may be nil, and a panic of it is logged and
 // keeps nobody from an answer.
 func callback[T any](log *slog.Logger, f func(T)) func(T) {

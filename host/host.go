@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/host/turn"
@@ -21,7 +22,7 @@ type Host struct {
 	events    Events
 	table     table
 	memory    budget // bytes of the calls under way
-	pools     pools
+	pools     *instance.Pools
 	revisions overlay.Revisions
 	commits   *pipeline.Commits
 	loads     *pipeline.Loads
@@ -62,7 +63,10 @@ func New(cfg Config) (*Host, error) {
 	h.table.init(cfg.MaxActivations, cfg.StateMemory, readAge)
 	h.repeats.init()
 	h.memory.max = cfg.CallMemory
-	h.pools = pools{cfg: &h.cfg, events: &h.events, takeIdle: h.table.takeInstance, byKey: make(map[poolKey]*pool)}
+	h.pools = instance.New(instance.Config{
+		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Memory: cfg.GuestMemory, Logger: cfg.Logger,
+		TakeIdle: h.table.takeInstance, Made: h.events.InstanceMade, Closed: h.events.InstanceClosed,
+	})
 	h.env = turn.Env{
 		Revisions: &h.revisions, Logger: cfg.Logger, Grants: cfg.Grants, Egress: cfg.Egress,
 		Logged: h.events.GuestLog, Sent: h.events.Egress,
@@ -343,7 +347,7 @@ func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int, own bool) 
 // deactivated ends an activation that is out of the table.
 func (h *Host) deactivated(a *activation, reason DeactivateReason) {
 	if a.own != nil {
-		a.own.discard()
+		a.own.Discard()
 		a.own = nil
 	}
 	if a.announced {

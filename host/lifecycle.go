@@ -125,9 +125,9 @@ func (h *Host) drain() {
 	for a := h.table.evict(); a != nil; a = h.table.evict() {
 		h.deactivated(a, DeactivateStop)
 	}
-	for _, p := range h.pools.all() {
-		for in := p.takeOldest(); in != nil; in = p.takeOldest() {
-			in.discard()
+	for _, p := range h.pools.All() {
+		for in := p.TakeOldest(); in != nil; in = p.TakeOldest() {
+			in.Discard()
 		}
 	}
 	h.endStore()
@@ -165,6 +165,6 @@ func (h *Host) sweep(ctx context.Context) {
 			}
 		}
 		h.makeRoom()
-		h.pools.closeIdle(now.Add(-h.cfg.InstanceIdle))
+		h.pools.CloseIdle(now.Add(-h.cfg.InstanceIdle))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/instance"
 )
 
 // lockedTurn runs one attempt of a turn inside a transaction that holds the
@@ -14,7 +15,7 @@ import (
 // that it was then given.
 func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool) (actor.Reply, error) {
 	var (
-		in   *instance
+		in   *instance.Instance
 		done sealed
 		made actor.Commit
 		// newer is a row that a newer deployment wrote. The deployments are read
@@ -44,14 +45,14 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 		}
 		if in == nil { // the one before broke
 			var err error
-			if in, err = s.pool.acquire(ctx); err != nil {
+			if in, err = s.pool.Acquire(ctx); err != nil {
 				return nil, err
 			}
 		}
 		t.prepare(s, l, h.revisions.Next(), readOnly, time.Now())
 		err := t.on(ctx, in, s.migration(l))
 		if err != nil {
-			in.giveBack(err, t.now)
+			in.GiveBack(err, t.now)
 			in = nil
 		} else if err = ctx.Err(); err == nil {
 			done, err = t.seal(s, l)
@@ -82,13 +83,13 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 	}
 	defer place()
 	// An instance is waited for before the row is locked, not after.
-	in, err = s.pool.acquire(ctx)
+	in, err = s.pool.Acquire(ctx)
 	if err != nil {
 		return actor.Reply{}, err
 	}
 	err = h.inTransaction(ctx, c.inv.Key, run)
 	if in != nil {
-		in.giveBack(nil, time.Now())
+		in.GiveBack(nil, time.Now())
 	}
 	if newer != nil && errors.Is(err, errMoved) {
 		if _, err := h.fits(ctx, newer, s); err != nil {

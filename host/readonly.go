@@ -92,7 +92,7 @@ func (h *Host) statelessTurn(ctx *turnContext, c *call, s *served, _ *loaded) (a
 
 // runApart runs a method on a spare instance, over l; it never commits.
 func (h *Host) runApart(ctx *turnContext, c *call, s *served, l *loaded, readOnly bool) (actor.Reply, error) {
-	in, err := s.pool.acquire(ctx)
+	in, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return actor.Reply{}, err
 	}
@@ -102,7 +102,7 @@ func (h *Host) runApart(ctx *turnContext, c *call, s *served, l *loaded, readOnl
 	t.prepare(s, l, h.revisions.Next(), readOnly, c.arrived)
 	err = t.on(ctx, in, s.migration(l))
 	ran := time.Now()
-	in.giveBack(err, ran)
+	in.GiveBack(err, ran)
 	if err == nil {
 		err = ctx.errAt(ran)
 	}

@@ -7,17 +7,19 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
-// What guests were given and may send is package turn's.
+// Words of the host's own packages.
 type (
 	Grants        = turn.Grants
 	Egress        = turn.Egress
 	EgressRequest = turn.EgressRequest
 	EgressEnd     = turn.EgressEnd
 	GuestLog      = turn.Log
+	InstanceEvent = instance.Event
 )
 
 // run is one attempt of a call. It is used again; nothing in it survives prepare.
@@ -64,9 +66,9 @@ func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.
 }
 
 // on runs the turn on an instance.
-func (t *run) on(ctx context.Context, in *instance, migrateFrom *uint32) error {
+func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32) error {
 	t.call.stats.runs++
-	err := t.Run(ctx, in.guest, migrateFrom)
+	err := t.Run(ctx, in.Guest, migrateFrom)
 	t.call.stats.fuel += t.Fuel().Used
 	return err
 }
@@ -154,13 +156,4 @@ func finalError(err error) error {
 		return fmt.Errorf("%w (%v)", actor.ErrLeft, err)
 	}
 	return err
-}
-
-// broken reports whether an instance whose run ended with err can only be closed.
-func broken(err error) bool {
-	if err == nil {
-		return false
-	}
-	var guest *actor.GuestError
-	return !errors.As(err, &guest)
 }

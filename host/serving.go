@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/instance"
 )
 
 // served is what serves an actor type from one deployment to the next, worked
@@ -26,7 +27,7 @@ type served struct {
 	methods     map[string]method
 	uses        abi.Capabilities
 	limits      Limits
-	pool        *pool
+	pool        *instance.Pool
 }
 
 type method struct {
@@ -140,7 +141,7 @@ func (h *Host) newServed(d actor.Deployment, spec *abi.TypeSpec) *served {
 	for _, m := range spec.Methods {
 		s.methods[m.Name] = method{name: m.Name, readOnly: m.ReadOnly}
 	}
-	s.pool = h.pools.get(poolKey{app: d.App, digest: d.Digest, memoryBytes: s.limits.MemoryBytes, max: s.limits.Instances})
+	s.pool = h.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.limits.MemoryBytes, Max: s.limits.Instances})
 	return s
 }
 

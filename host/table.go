@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/instance"
 )
 
 // shardCount is a power of two well above the processors of any machine that
@@ -198,7 +199,7 @@ func (t *table) evictFrom(s *shard) *activation {
 
 // takeInstance takes its dedicated instance away from an activation that has no
 // work, the least recently used one of the first shard that has any.
-func (t *table) takeInstance() *instance {
+func (t *table) takeInstance() *instance.Instance {
 	for range shardCount {
 		s := &t.shards[t.hand.Add(1)%shardCount]
 		if in := s.takeInstance(); in != nil {
@@ -208,7 +209,7 @@ func (t *table) takeInstance() *instance {
 	return nil
 }
 
-func (s *shard) takeInstance() *instance {
+func (s *shard) takeInstance() *instance.Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for a := s.oldest; a != nil; a = a.newer {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/instance"
 )
 
 // warmTurn runs one attempt of a turn on the activation's tip.
@@ -150,22 +151,22 @@ func (h *Host) keepNothing(a *activation) {
 		h.dropState(a)
 	}
 	if a.own != nil {
-		h.takeOwn(a).discard()
+		h.takeOwn(a).Discard()
 	}
 }
 
 // instanceFor returns the instance for the activation's next turn.
-func (h *Host) instanceFor(ctx context.Context, a *activation, s *served) (*instance, error) {
+func (h *Host) instanceFor(ctx context.Context, a *activation, s *served) (*instance.Instance, error) {
 	if a.own != nil {
-		if s.dedicated && a.own.pool == s.pool {
+		if s.dedicated && a.own.Pool() == s.pool {
 			return a.own, nil
 		}
-		h.takeOwn(a).discard()
+		h.takeOwn(a).Discard()
 	}
 	if !s.dedicated {
-		return s.pool.acquire(ctx)
+		return s.pool.Acquire(ctx)
 	}
-	in, err := s.pool.make(ctx, true)
+	in, err := s.pool.Make(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -177,19 +178,19 @@ func (h *Host) instanceFor(ctx context.Context, a *activation, s *served) (*inst
 }
 
 // giveBack ends the use of an instance whose run ended with err.
-func (h *Host) giveBack(a *activation, in *instance, err error, now time.Time) {
+func (h *Host) giveBack(a *activation, in *instance.Instance, err error, now time.Time) {
 	switch {
-	case !in.dedicated:
-		in.giveBack(err, now)
-	case broken(err):
-		h.takeOwn(a).discard()
+	case !in.Dedicated():
+		in.GiveBack(err, now)
+	case instance.Broken(err):
+		h.takeOwn(a).Discard()
 	default:
-		in.count()
+		in.Count()
 	}
 }
 
 // takeOwn takes its dedicated instance from an activation. It is for the worker.
-func (h *Host) takeOwn(a *activation) *instance {
+func (h *Host) takeOwn(a *activation) *instance.Instance {
 	s := a.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()

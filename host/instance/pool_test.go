@@ -1,4 +1,4 @@
-package host
+package instance
 
 import (
 	"context"
@@ -10,14 +10,14 @@ import (
 // TestWaiterLeavesAsItIsServed lets a waiter give up at the very moment at which
 // it is granted an instance, or the permission to make one: neither gets lost.
 func TestWaiterLeavesAsItIsServed(t *testing.T) {
-	for name, in := range map[string]*instance{"an instance": {}, "a permission": nil} {
+	for name, in := range map[string]*Instance{"an instance": {}, "a permission": nil} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &pool{key: poolKey{max: 1}, made: 1}
+				p := &Pool{key: Key{Max: 1}, made: 1}
 				ctx, cancel := context.WithCancel(t.Context())
 				left := make(chan error, 1)
 				go func() {
-					_, err := p.acquire(ctx)
+					_, err := p.Acquire(ctx)
 					left <- err
 				}()
 				synctest.Wait()
