@@ -2,6 +2,12 @@
 // turn at a time, runs guests against an overlay of their state, and lets a
 // reply go only when what it rests on is durable.
 //
+// What happens within a turn is package turn's, over the overlay of the state that
+// package overlay has; which commit carries it, and what runs again when that fails,
+// is decided by package speculation; package instance keeps instances, and package
+// pipeline groups what goes to the store. This one is what holds them together:
+// admission, mailboxes, activations, and what is answered.
+//
 // It declares the interfaces that it needs and knows neither Wasm nor a
 // database: [engine.Engine] runs guests, [ModuleSource] says which, [Committer] keeps
 // actors.

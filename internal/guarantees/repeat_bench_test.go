@@ -18,7 +18,8 @@ import (
 
 // BenchmarkNeighboursOfARepetition measures what the callers of an actor have left
 // of their rate when one more client repeats a recorded call as fast as it can: the
-// ratio to the rate with a client in its place that reads, in the same run.
+// ratio to the rate with a client in its place that makes a new call each time, in
+// the same run.
 func BenchmarkNeighboursOfARepetition(b *testing.B) {
 	const callers = 32
 	for _, name := range []string{"embedded", "postgresql"} {
