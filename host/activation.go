@@ -17,7 +17,7 @@ type activation struct {
 
 	// Guarded by the shard's lock.
 	mailbox      callList
-	again        callList // calls that ran on dropped state; they come first
+	retries      callList // calls that ran on dropped state; they come first
 	admitted     int      // calls in the lists, in the batches, and the one that runs
 	callBytes    int64    // their cost
 	weighed      int64    // what the activation counts for in table.states
@@ -26,12 +26,12 @@ type activation struct {
 	lastUsed     time.Time
 	newer, older *activation
 	member       member
-	quiet        chan struct{} // if not nil, closed when there is no batch any more
+	drained      chan struct{} // if not nil, closed when there is no batch any more
 	states
 
 	// Changed by the worker, with the shard's lock; while the activation is idle,
 	// by anyone who has the lock. The worker alone may read them without it.
-	own         *instance.Instance // of a type with dedicated instances
+	dedicated   *instance.Instance // of a type with dedicated instances
 	sticky      bool
 	idleTimeout time.Duration
 	announced   bool   // Activated was called
@@ -46,7 +46,7 @@ type activation struct {
 func (a *activation) idle() bool { return !a.busy }
 
 // empty reports whether the activation holds nothing worth keeping.
-func (a *activation) empty() bool { return a.loaded == nil && a.own == nil }
+func (a *activation) empty() bool { return a.loaded == nil && a.dedicated == nil }
 
 // loaded is a row as turns need it. It is immutable.
 type loaded struct {

@@ -45,7 +45,7 @@ func (h *Host) turn(a *activation, c *call, now time.Time) outcome {
 		switch {
 		case over != nil && (isContextError(o.err) || errors.Is(o.err, errMoved)):
 			return failed(over)
-		case c.stats.left:
+		case c.stats.sent:
 			return o // and not again
 		case errors.Is(o.err, errMoved):
 		case errors.Is(o.err, actor.ErrStale):
@@ -91,8 +91,8 @@ func (h *Host) attempt(ctx *turnContext, a *activation, c *call, now time.Time) 
 	}
 	if s != a.serving || s.lane != LaneWarm || c.op == opDelete {
 		// A batch has one deployment, and only the warm lane builds on it.
-		if dropped, err := h.calmDown(ctx, a); err != nil || dropped {
-			return outcome{result: result{err: err}, again: dropped}
+		if dropped, err := h.awaitCommits(ctx, a); err != nil || dropped {
+			return outcome{result: result{err: err}, retry: dropped}
 		}
 		a.serving, a.checked = s, unchecked
 	}
@@ -107,11 +107,11 @@ func (h *Host) attempt(ctx *turnContext, a *activation, c *call, now time.Time) 
 	var r result
 	switch s.lane {
 	case LaneLocked:
-		h.keepNothing(a)
+		h.dropAll(a)
 		r.reply, r.err = h.lockedTurn(ctx, c, s, m.readOnly)
 		r = h.orRecorded(ctx, c, r)
 	case LaneStateless:
-		h.keepNothing(a)
+		h.dropAll(a)
 		r.reply, r.err = h.statelessTurn(ctx, c, s, nil)
 		switch {
 		case !c.keyed():

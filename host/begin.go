@@ -39,25 +39,25 @@ func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Beg
 	c := &call{ctx: ctx, op: opInvoke, inv: inv, arrived: arrived}
 	c.host, c.receiver = h, to
 	if r := h.admit(c); !r.later {
-		c.tell(r)
+		c.respond(r)
 	}
 	return c
 }
 
 // begun is what a call has whose caller does not wait.
 type begun struct {
-	host     *Host
-	receiver Receiver // nil: the caller waits
-	told     atomic.Bool
-	grace    atomic.Pointer[time.Timer] // set when it runs on after GiveUp
+	host      *Host
+	receiver  Receiver // nil: the caller waits
+	responded atomic.Bool
+	grace     atomic.Pointer[time.Timer] // set when it runs on after GiveUp
 	// lane is set before the call is in a mailbox; at is guarded by the shard's lock.
 	lane Lane
 	at   *activation
 }
 
-// tell gives the receiver the answer, unless it has one.
-func (c *call) tell(r result) {
-	if !c.told.CompareAndSwap(false, true) {
+// respond gives the receiver the answer, unless it has one.
+func (c *call) respond(r result) {
+	if !c.responded.CompareAndSwap(false, true) {
 		return
 	}
 	if t := c.grace.Load(); t != nil {
@@ -69,19 +69,19 @@ func (c *call) tell(r result) {
 
 // GiveUp implements [Begun].
 func (c *call) GiveUp() {
-	if c.told.Load() {
+	if c.responded.Load() {
 		return
 	}
 	s := c.host.table.shard(c.inv.Key)
 	if s.endLookUp(c) || s.withdraw(c) {
-		c.tell(result{err: contextError(c.ctx), stats: turnStats{lane: c.lane}})
+		c.respond(result{err: contextError(c.ctx), stats: turnStats{lane: c.lane}})
 		return
 	}
 	// As in queued: the guest is being stopped, or the turn is sealed.
 	t := time.AfterFunc(c.host.cfg.SettleGrace, func() {
-		c.tell(result{err: actor.ErrAmbiguous, stats: turnStats{lane: c.lane}})
+		c.respond(result{err: actor.ErrAmbiguous, stats: turnStats{lane: c.lane}})
 	})
-	if c.grace.Store(t); c.told.Load() {
+	if c.grace.Store(t); c.responded.Load() {
 		t.Stop()
 	}
 }

@@ -69,21 +69,21 @@ func (h *Host) errStateMemory() error {
 	return fmt.Errorf("%w: actors at work take all of their %d bytes of memory; try again later", actor.ErrHostFull, h.table.states.max)
 }
 
-// hasRoom says why no turn may begin now, nil if one may: what it would add is
+// checkMemory says why no turn may begin now, nil if one may: what it would add is
 // not known before it has run. States that nobody works on leave memory first.
-func (h *Host) hasRoom() error {
+func (h *Host) checkMemory() error {
 	if h.memory.over() {
 		return h.errCallMemory()
 	}
-	if h.table.states.over() && !h.makeRoom() {
+	if h.table.states.over() && !h.evictToBudget() {
 		return h.errStateMemory()
 	}
 	return nil
 }
 
-// makeRoom evicts idle activations until the states in memory are within their
+// evictToBudget evicts idle activations until the states in memory are within their
 // bound, and reports whether that was enough.
-func (h *Host) makeRoom() bool {
+func (h *Host) evictToBudget() bool {
 	for h.table.states.over() {
 		victim := h.table.evict()
 		if victim == nil {

@@ -91,7 +91,7 @@ type turnStats struct {
 	began time.Time // zero: never started
 	ended time.Time // when its answer was there; zero: not known
 	runs  int
-	left  bool // something left the host that may not be sent again: ErrLeft
+	sent  bool // something was sent to the outside that may not be sent again: ErrLeft
 	fuel  uint64
 }
 

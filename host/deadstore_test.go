@@ -18,7 +18,7 @@ import (
 func TestStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const stall, lanes, waiting = time.Second, 2, 20
-		s := newStage(t, host.Config{Pipeline: pipeline.Config{Lanes: lanes, StallAfter: stall}})
+		s := newStage(t, host.Config{Pipeline: pipeline.Config{Workers: lanes, StallAfter: stall}})
 		s.world.Deploy("app", "T", hosttest.Actor{
 			Methods:  map[string]hosttest.Func{"Add": add},
 			ReadOnly: map[string]hosttest.Func{"View": view},

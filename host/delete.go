@@ -14,7 +14,7 @@ func (h *Host) deleteTurn(ctx context.Context, a *activation, c *call, s *served
 	if s.lane != LaneLocked {
 		return h.warmDelete(ctx, a, s, began)
 	}
-	h.keepNothing(a)
+	h.dropAll(a)
 	place, err := h.lockedPlace(ctx)
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func fairInstances(t *testing.T, others, flood int) {
 func fairGroups(t *testing.T, others, rows, flood int) {
 	s := newStage(t, host.Config{
 		Limits:   host.Limits{Mailbox: flood},
-		Pipeline: pipeline.Config{Lanes: 1, GroupRows: rows},
+		Pipeline: pipeline.Config{Workers: 1, GroupRows: rows},
 	})
 	s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
 	hold := make(chan struct{})

@@ -14,7 +14,7 @@ func (h *Host) QueueDepth() int {
 		s := &h.table.shards[i]
 		s.mu.Lock()
 		for _, a := range s.actors {
-			depth += a.mailbox.len + a.again.len
+			depth += a.mailbox.len + a.retries.len
 		}
 		s.mu.Unlock()
 	}

@@ -119,7 +119,7 @@ func (h *Host) counted(c *call, admit func(*call) result) result {
 func (h *Host) conclude(key actor.Key, method string, arrived time.Time, r result) (actor.Reply, error) {
 	if r.err != nil {
 		r.reply = actor.Reply{}
-		if r.stats.left {
+		if r.stats.sent {
 			r.err = finalError(r.err)
 		}
 		var argument *actor.ArgumentError
@@ -248,7 +248,7 @@ func (h *Host) queued(c *call, limits *Limits, lane Lane, here bool) result {
 		return result{err: err, stats: turnStats{lane: lane}}
 	}
 	if run {
-		h.runOwn(a, c)
+		h.runHere(a, c)
 	}
 	if c.receiver != nil {
 		return result{later: true}
@@ -346,9 +346,9 @@ func (h *Host) deliver(s *shard, a *activation, c *call, mailbox int, own bool) 
 
 // deactivated ends an activation that is out of the table.
 func (h *Host) deactivated(a *activation, reason DeactivateReason) {
-	if a.own != nil {
-		a.own.Discard()
-		a.own = nil
+	if a.dedicated != nil {
+		a.dedicated.Discard()
+		a.dedicated = nil
 	}
 	if a.announced {
 		h.events.Deactivated(a.key, reason)

@@ -188,7 +188,7 @@ func TestHeldCallsCount(t *testing.T) {
 // all that was taken is answered.
 func TestSlowStoreRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, host.Config{Pipeline: pipeline.Config{Lanes: 1, GroupRows: 2, QueueRows: 5}})
+		s := newStage(t, host.Config{Pipeline: pipeline.Config{Workers: 1, GroupRows: 2, QueueRows: 5}})
 		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
 		for i := range 20 { // loads are not held
 			if _, err := s.call(t.Context(), fmt.Sprint(i), "Add"); err != nil {

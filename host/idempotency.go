@@ -82,7 +82,7 @@ func (h *Host) lookUpDoubtful(ctx context.Context, a *activation, c *call) error
 	const most = 64
 	calls, s := []*call{c}, a.shard
 	s.mu.Lock()
-	for other := a.again.head; other != nil && len(calls) < most; other = other.next {
+	for other := a.retries.head; other != nil && len(calls) < most; other = other.next {
 		if other.doubtful && other.looked == nil {
 			calls = append(calls, other)
 		}
@@ -99,7 +99,7 @@ func (h *Host) lookUpDoubtful(ctx context.Context, a *activation, c *call) error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, one := range calls {
-		if one == c || one.home == &a.again { // or its caller has it back
+		if one == c || one.home == &a.retries { // or its caller has it back
 			one.looked = &found[i]
 		}
 	}
@@ -185,7 +185,7 @@ func (h *Host) lookUpFirst(c *call, lane Lane, admit func() result) result {
 					return
 				}
 			}
-			c.tell(r)
+			c.respond(r)
 		})
 		return result{later: true}
 	}

@@ -164,7 +164,7 @@ func (h *Host) sweep(ctx context.Context) {
 				h.deactivated(a, DeactivateIdle)
 			}
 		}
-		h.makeRoom()
+		h.evictToBudget()
 		h.pools.CloseIdle(now.Add(-h.cfg.InstanceIdle))
 	}
 }

@@ -27,7 +27,7 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 	t := h.newRun(c)
 	defer h.putRun(t)
 	run := func(row actor.Row) (*actor.Commit, error) {
-		if c.stats.left {
+		if c.stats.sent {
 			// The transaction failed after something left the host.
 			return nil, actor.ErrLeft
 		}

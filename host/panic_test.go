@@ -41,7 +41,7 @@ func TestPanicWhileCommitting(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			fake := newFakeStore()
 			store := &panicky{fakeStore: fake, before: !applied, after: applied}
-			s := newStage(t, host.Config{Committer: store, Pipeline: pipeline.Config{Lanes: 1, CallersCommit: true}})
+			s := newStage(t, host.Config{Committer: store, Pipeline: pipeline.Config{Workers: 1, CallersCommit: true}})
 			s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
 			func() {
 				defer func() {

@@ -262,7 +262,7 @@ func (p *program) run(t *testing.T, seen map[string]int) []string {
 	th.stage = newStage(t, host.Config{
 		Committer: th.faults, MaxActivations: p.activations, SettleGrace: p.grace,
 		Limits:   host.Limits{Mailbox: p.mailbox, Instances: p.instances, TurnDeadline: time.Second},
-		Pipeline: pipeline.Config{Lanes: p.lanes, GroupRows: p.rows, CallersCommit: p.callersCommit},
+		Pipeline: pipeline.Config{Workers: p.lanes, GroupRows: p.rows, CallersCommit: p.callersCommit},
 		Events: host.Events{
 			TurnEnd: func(e host.TurnEnd) {
 				if e.Runs > 1 {

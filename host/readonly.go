@@ -203,5 +203,5 @@ func (h *Host) offer(sh *shard, key actor.Key, s *served, l *loaded, asked time.
 	if fresh {
 		h.events.Activated(key)
 	}
-	h.makeRoom()
+	h.evictToBudget()
 }

@@ -35,7 +35,7 @@ type run struct {
 	// is recorded already, found when something was to leave: then the guest is ended.
 	began    time.Time
 	recorded *result
-	left     bool // something has left, and the call was looked up before
+	sent     bool // something has left, and the call was looked up before
 }
 
 // newRun returns what is readied for one attempt of c on l, and given back by
@@ -54,7 +54,7 @@ func (h *Host) putRun(t *run) {
 
 // prepare readies t for one attempt on l.
 func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.Time) {
-	t.readOnly, t.now, t.recorded, t.left = readOnly, now, nil, false
+	t.readOnly, t.now, t.recorded, t.sent = readOnly, now, nil, false
 	inv := &t.call.inv
 	t.Prepare(&t.host.env, &turn.Spec{
 		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Payload: inv.Payload, Now: now,
@@ -121,7 +121,7 @@ var errDropped = errors.New("the state that the turn ran on was dropped")
 // answered with its record.
 func (t *run) Leave() error {
 	if t.activation != nil {
-		dropped, err := t.host.calmDown(t.Context(), t.activation)
+		dropped, err := t.host.awaitCommits(t.Context(), t.activation)
 		if err == nil && !dropped {
 			dropped, err = t.host.confirmTip(t.Context(), t.activation, t.began)
 		}
@@ -136,15 +136,15 @@ func (t *run) Leave() error {
 			return errDropped
 		}
 	}
-	if t.call.keyed() && !t.readOnly && !t.left {
+	if t.call.keyed() && !t.readOnly && !t.sent {
 		if known, ok := t.host.lookUp(t.Context(), t.call); ok {
 			t.recorded = &known
 			return errRecorded
 		}
 	}
-	t.left = true
+	t.sent = true
 	// With an idempotency key the caller has said that it may be sent again.
-	t.call.stats.left = !t.call.keyed()
+	t.call.stats.sent = !t.call.keyed()
 	return nil
 }
 

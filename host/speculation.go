@@ -11,7 +11,7 @@ import (
 )
 
 // What package speculation decides is performed here, under the lock of the
-// activation's shard; what is left to be done without it is a [leftover].
+// activation's shard; what is left to be done without it is a [followUp].
 
 // hold keeps an answer until the batch f has landed.
 func (h *Host) hold(f *flight, c *call, r result, role speculation.Role, since time.Time) {
@@ -100,7 +100,7 @@ func (h *Host) landed(b *batch, err error, now time.Time) {
 	if err != nil && !check {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
-	left := h.land(b, err, now)
+	then := h.land(b, err, now)
 	if errors.Is(err, actor.ErrKeyExists) {
 		h.repeats.met(&b.a.key, now)
 	}
@@ -109,11 +109,11 @@ func (h *Host) landed(b *batch, err error, now time.Time) {
 			Key: b.commit.Key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
 		})
 	}
-	h.finishOff(b.a.shard, b.a, &left)
+	h.followThrough(b.a.shard, b.a, &then)
 }
 
 // land is the part of landed under the shard's lock.
-func (h *Host) land(b *batch, err error, now time.Time) (left leftover) {
+func (h *Host) land(b *batch, err error, now time.Time) (then followUp) {
 	a, s := b.a, b.a.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,22 +131,22 @@ func (h *Host) land(b *batch, err error, now time.Time) (left leftover) {
 		a.confirmed(b.in.Began())
 	}
 	did := b.in.Landed(outcome, err, now)
-	a.perform(h, s, &did, err, now, &left)
+	a.perform(h, s, &did, err, now, &then)
 	h.release(b, err)
-	a.admitted -= left.answered.len + left.doubtful.len
-	a.callBytes -= left.answered.bytes + left.doubtful.bytes
-	s.work.Add(left.doubtful.len) // before the activation's own is done
-	if a.member.Flight() == nil && a.quiet != nil {
-		close(a.quiet)
-		a.quiet = nil
+	a.admitted -= then.answered.len + then.doubtful.len
+	a.callBytes -= then.answered.bytes + then.doubtful.bytes
+	s.work.Add(then.doubtful.len) // before the activation's own is done
+	if a.member.Flight() == nil && a.drained != nil {
+		close(a.drained)
+		a.drained = nil
 	}
-	h.proceed(s, a, now, &left)
-	return left
+	h.proceed(s, a, now, &then)
+	return then
 }
 
 // perform does what was decided, because of err if that is not nil. The caller has
 // the shard's lock.
-func (a *activation) perform(h *Host, s *shard, did *speculation.Actions[*call, *batch], err error, now time.Time, left *leftover) {
+func (a *activation) perform(h *Host, s *shard, did *speculation.Actions[*call, *batch], err error, now time.Time, then *followUp) {
 	if len(did.Dropped) > 0 { // a itself
 		h.table.forget(s, a)
 	}
@@ -155,32 +155,32 @@ func (a *activation) perform(h *Host, s *shard, did *speculation.Actions[*call, 
 	}
 	for _, c := range did.Fail {
 		c.held = result{err: cutShort(err), stats: c.stats}
-		left.answered.add(c)
+		then.answered.add(c)
 	}
 	var again callList
 	for _, h := range did.Again {
-		a.runAgain(h.Call, err, &again, &left.answered)
+		a.runAgain(h.Call, err, &again, &then.answered)
 	}
-	a.again.prepend(&again)
+	a.retries.prepend(&again)
 	for _, c := range did.Answer {
 		c.held.stats.ended = now
-		left.answered.add(c)
+		then.answered.add(c)
 	}
 	for _, c := range did.Confirm {
-		left.doubtful.add(c)
+		then.doubtful.add(c)
 	}
 	for _, f := range did.Launch {
-		left.launched = f.Payload
+		then.launched = f.Payload
 	}
 	switch next := a.member.Flight(); {
 	case len(did.Later) == 0:
 	case next == nil && a.outdated():
-		a.supersede(h, s, did.Later, now, left)
+		a.supersede(h, s, did.Later, now, then)
 	case next == nil:
 		for _, seen := range did.Later {
 			a.ask(h, seen.Call, seen.Call.held)
 		}
-		left.launched = a.launch(now)
+		then.launched = a.launch(now)
 	default:
 		role := speculation.Observer
 		if next.Check() {
@@ -195,15 +195,15 @@ func (a *activation) perform(h *Host, s *shard, did *speculation.Actions[*call, 
 // supersede drops the activation's state, of which the store has a newer one, and
 // lets the calls go again that ran on it. There is no batch. The caller has the
 // shard's lock.
-func (a *activation) supersede(h *Host, s *shard, calls []held, now time.Time, left *leftover) {
+func (a *activation) supersede(h *Host, s *shard, calls []held, now time.Time, then *followUp) {
 	did := speculation.Drop([]*member{&a.member}, calls, actor.ErrStale)
-	a.perform(h, s, &did, actor.ErrStale, now, left)
+	a.perform(h, s, &did, actor.ErrStale, now, then)
 }
 
 // runAgain puts a call that was run for nothing where it goes again, or answers it
 // if something left the host with it. The caller has the shard's lock.
 func (a *activation) runAgain(c *call, err error, again *callList, answered *answers) {
-	if c.stats.left {
+	if c.stats.sent {
 		c.held = result{err: cutShort(err), stats: c.stats}
 		answered.add(c)
 		return
@@ -235,23 +235,23 @@ func cutShort(err error) error {
 	return err
 }
 
-// calmDown waits until all of the activation's state is committed. It reports
+// awaitCommits waits until all of the activation's state is committed. It reports
 // whether the state was dropped instead: then what was to be done on it comes
 // after the calls that go again. It is for the worker.
-func (h *Host) calmDown(ctx context.Context, a *activation) (dropped bool, err error) {
+func (h *Host) awaitCommits(ctx context.Context, a *activation) (dropped bool, err error) {
 	s := a.shard
 	s.mu.Lock()
-	if a.member.Flight() != nil && a.quiet == nil {
-		a.quiet = make(chan struct{})
+	if a.member.Flight() != nil && a.drained == nil {
+		a.drained = make(chan struct{})
 	}
-	quiet := a.quiet
+	drained := a.drained
 	dropped = a.member.Dropped() != nil
 	s.mu.Unlock()
-	if quiet == nil {
+	if drained == nil {
 		return dropped, nil
 	}
 	select {
-	case <-quiet:
+	case <-drained:
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}

@@ -103,7 +103,7 @@ func (s *shard) withdraw(c *call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := c.at
-	if a == nil || c.home != &a.mailbox && c.home != &a.again {
+	if a == nil || c.home != &a.mailbox && c.home != &a.retries {
 		return false
 	}
 	c.home.remove(c)
@@ -213,9 +213,9 @@ func (s *shard) takeInstance() *instance.Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for a := s.oldest; a != nil; a = a.newer {
-		if a.idle() && a.own != nil {
-			in := a.own
-			a.own = nil
+		if a.idle() && a.dedicated != nil {
+			in := a.dedicated
+			a.dedicated = nil
 			return in
 		}
 	}

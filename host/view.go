@@ -73,7 +73,7 @@ func (h *Host) View(ctx context.Context, key actor.Key) (View, error) {
 		s.noteNewer(a, l.version)
 	}
 	if a := s.actors[key]; a != nil {
-		v.Active, v.QueueDepth = true, a.mailbox.len+a.again.len
+		v.Active, v.QueueDepth = true, a.mailbox.len+a.retries.len
 	}
 	return v, nil
 }

@@ -16,7 +16,7 @@ func (h *Host) warmTurn(ctx *turnContext, a *activation, c *call, s *served, rea
 			return o
 		}
 	}
-	if err := h.hasRoom(); err != nil {
+	if err := h.checkMemory(); err != nil {
 		return failed(err)
 	}
 	l, err := h.ensureLoaded(ctx, a, s)
@@ -24,7 +24,7 @@ func (h *Host) warmTurn(ctx *turnContext, a *activation, c *call, s *served, rea
 		return failed(err)
 	}
 	if l == nil {
-		return outcome{again: true}
+		return outcome{retry: true}
 	}
 	if l.damage != nil {
 		return failed(l.damage)
@@ -95,7 +95,7 @@ func (h *Host) ensureLoaded(ctx context.Context, a *activation, s *served) (*loa
 		return l, err
 	}
 	h.keep(a, l, h.revisions.Next(), asked)
-	if !h.makeRoom() {
+	if !h.evictToBudget() {
 		h.dropState(a)
 		return nil, h.errStateMemory()
 	}
@@ -145,23 +145,23 @@ func (h *Host) dropState(a *activation) {
 	s.mu.Unlock()
 }
 
-// keepNothing brings an activation to what the lanes without one want.
-func (h *Host) keepNothing(a *activation) {
+// dropAll brings an activation to what the lanes without one want.
+func (h *Host) dropAll(a *activation) {
 	if a.loaded != nil { // it is drained: nobody else changes it
 		h.dropState(a)
 	}
-	if a.own != nil {
-		h.takeOwn(a).Discard()
+	if a.dedicated != nil {
+		h.takeDedicated(a).Discard()
 	}
 }
 
 // instanceFor returns the instance for the activation's next turn.
 func (h *Host) instanceFor(ctx context.Context, a *activation, s *served) (*instance.Instance, error) {
-	if a.own != nil {
-		if s.dedicated && a.own.Pool() == s.pool {
-			return a.own, nil
+	if a.dedicated != nil {
+		if s.dedicated && a.dedicated.Pool() == s.pool {
+			return a.dedicated, nil
 		}
-		h.takeOwn(a).Discard()
+		h.takeDedicated(a).Discard()
 	}
 	if !s.dedicated {
 		return s.pool.Acquire(ctx)
@@ -172,7 +172,7 @@ func (h *Host) instanceFor(ctx context.Context, a *activation, s *served) (*inst
 	}
 	sh := a.shard
 	sh.mu.Lock()
-	a.own = in
+	a.dedicated = in
 	sh.mu.Unlock()
 	return in, nil
 }
@@ -183,18 +183,18 @@ func (h *Host) giveBack(a *activation, in *instance.Instance, err error, now tim
 	case !in.Dedicated():
 		in.GiveBack(err, now)
 	case instance.Broken(err):
-		h.takeOwn(a).Discard()
+		h.takeDedicated(a).Discard()
 	default:
 		in.Count()
 	}
 }
 
-// takeOwn takes its dedicated instance from an activation. It is for the worker.
-func (h *Host) takeOwn(a *activation) *instance.Instance {
+// takeDedicated takes its dedicated instance from an activation. It is for the worker.
+func (h *Host) takeDedicated(a *activation) *instance.Instance {
 	s := a.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := a.own
-	a.own = nil
+	in := a.dedicated
+	a.dedicated = nil
 	return in
 }

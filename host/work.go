@@ -32,15 +32,15 @@ type outcome struct {
 	// failure of a call with a key.
 	since time.Time
 	fails bool
-	// again asks for the call to be run once more, after those that were dropped.
-	again bool
+	// retry asks for the call to be run once more, after those that were dropped.
+	retry bool
 }
 
 func failed(err error) outcome { return outcome{result: result{err: err}} }
 
-// leftover is what a change of an activation leaves to be done when the lock of
+// followUp is what a change of an activation leaves to be done when the lock of
 // the shard is given back.
-type leftover struct {
+type followUp struct {
 	launched *batch
 	bring    bool // who does it only waits for the commit of launched
 	answered answers
@@ -80,7 +80,7 @@ func (l *answers) send() {
 // answer gives the call its held answer.
 func (c *call) answer() {
 	if c.receiver != nil {
-		c.tell(c.held)
+		c.respond(c.held)
 		return
 	}
 	c.answered <- struct{}{}
@@ -90,13 +90,13 @@ func (c *call) answer() {
 // A call is answered when the worker is already on to the next one or gone: who
 // has an answer can rely on that.
 func (h *Host) work(s *shard, a *activation) {
-	var left leftover
+	var then followUp
 	s.mu.Lock()
 	c := s.pick(a)
 	now := time.Now()
-	h.proceed(s, a, now, &left)
+	h.proceed(s, a, now, &then)
 	s.mu.Unlock()
-	h.finishOff(s, a, &left)
+	h.followThrough(s, a, &then)
 	for turns := 1; c != nil; turns++ {
 		o := h.run(a, c, now)
 		c, now = h.dispose(s, a, c, &o, true)
@@ -106,9 +106,9 @@ func (h *Host) work(s *shard, a *activation) {
 	}
 }
 
-// runOwn runs a call that was just picked, on its caller's goroutine: an actor
+// runHere runs a call that was just picked, on its caller's goroutine: an actor
 // that was idle needs no other one. Calls that came meanwhile get a worker.
-func (h *Host) runOwn(a *activation, c *call) {
+func (h *Host) runHere(a *activation, c *call) {
 	o := h.run(a, c, c.arrived)
 	h.dispose(a.shard, a, c, &o, false)
 }
@@ -128,7 +128,7 @@ func (h *Host) run(a *activation, c *call, now time.Time) (o outcome) {
 func (s *shard) pick(a *activation) *call {
 	var c *call
 	if a.member.MayBegin() && !a.full() {
-		if c = a.again.pop(); c == nil {
+		if c = a.retries.pop(); c == nil {
 			c = a.mailbox.pop()
 		}
 	}
@@ -151,72 +151,72 @@ func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) 
 		now = time.Now()
 	}
 	o.stats = c.stats
-	var left leftover
-	left.bring = !goOn && c.receiver == nil && h.cfg.Pipeline.CallersCommit
+	var then followUp
+	then.bring = !goOn && c.receiver == nil && h.cfg.Pipeline.CallersCommit
 	s.mu.Lock()
 	defer func() {
 		s.mu.Unlock()
-		h.finishOff(s, a, &left)
+		h.followThrough(s, a, &then)
 	}()
 	s.running.remove(c)
 	behind, dropped := a.member.End()
 	switch {
-	case dropped != nil && (o.resting || o.again):
+	case dropped != nil && (o.resting || o.retry):
 		// What it ran on, or would have, is gone.
 		var again callList
 		for _, earlier := range behind {
-			a.runAgain(earlier, dropped, &again, &left.answered)
+			a.runAgain(earlier, dropped, &again, &then.answered)
 		}
 		if o.resting {
-			a.runAgain(c, dropped, &again, &left.answered)
+			a.runAgain(c, dropped, &again, &then.answered)
 		} else {
 			again.push(c)
 		}
-		a.again.prepend(&again)
+		a.retries.prepend(&again)
 		behind = nil
-	case o.again:
-		a.again.pushFront(c)
+	case o.retry:
+		a.retries.pushFront(c)
 	case o.commits:
 		a.fold(h, c, o.under, &o.sealed)
-		left.launched = a.launch(now)
+		then.launched = a.launch(now)
 	case o.fails:
 		a.foldFailure(h, c, o.result)
-		left.launched = a.launch(now)
+		then.launched = a.launch(now)
 	case o.resting && !a.member.Quiet():
 		h.hold(a.member.Latest(), c, o.result, speculation.Observer, o.since)
 	case o.resting && a.outdated():
-		a.supersede(h, s, []held{{Call: c, Home: &a.member}}, now, &left)
+		a.supersede(h, s, []held{{Call: c, Home: &a.member}}, now, &then)
 	case o.resting && !o.since.IsZero() && !h.currentSince(a, o.since):
 		a.ask(h, c, o.result)
-		left.launched = a.launch(now)
+		then.launched = a.launch(now)
 	default:
 		c.held = o.result
 		c.held.stats.ended = now
-		left.answered.add(c)
+		then.answered.add(c)
 	}
 	var again callList
 	for _, earlier := range behind {
-		a.runAgain(earlier, dropped, &again, &left.answered)
+		a.runAgain(earlier, dropped, &again, &then.answered)
 	}
-	a.again.prepend(&again)
-	a.admitted -= left.answered.len
-	a.callBytes -= left.answered.bytes
+	a.retries.prepend(&again)
+	a.admitted -= then.answered.len
+	a.callBytes -= then.answered.bytes
 	if goOn {
 		next = s.pick(a)
 	} else {
 		a.working = false
 	}
-	h.proceed(s, a, now, &left)
+	h.proceed(s, a, now, &then)
 	return next, now
 }
 
 // proceed sees to it that an activation with calls to run has a worker, and that
 // one without any work is idle. The caller has the shard's lock.
-func (h *Host) proceed(s *shard, a *activation, now time.Time, left *leftover) {
+func (h *Host) proceed(s *shard, a *activation, now time.Time, then *followUp) {
 	if a.working {
 		return
 	}
-	if a.member.MayBegin() && !a.full() && a.again.len+a.mailbox.len > 0 {
+	if a.member.MayBegin() && !a.full() && a.retries.len+a.mailbox.len > 0 {
 		a.working = true
 		go h.work(s, a)
 		return
@@ -225,32 +225,32 @@ func (h *Host) proceed(s *shard, a *activation, now time.Time, left *leftover) {
 		return
 	}
 	a.busy, a.lastUsed = false, now
-	left.idle = true
+	then.idle = true
 	if a.empty() {
-		left.gone = true
+		then.gone = true
 		h.table.remove(s, a)
 	}
 }
 
-// finishOff does what is left, without the lock.
-func (h *Host) finishOff(s *shard, a *activation, left *leftover) {
-	if left.launched != nil && left.launched.in.Check() {
-		h.sendCheck(left.launched)
-		left.launched = nil
+// followThrough does what is left, without the lock.
+func (h *Host) followThrough(s *shard, a *activation, then *followUp) {
+	if then.launched != nil && then.launched.in.Check() {
+		h.sendCheck(then.launched)
+		then.launched = nil
 	}
-	if left.launched != nil && !left.bring {
-		h.submitted(left.launched, h.commits.Submit(left.launched))
+	if then.launched != nil && !then.bring {
+		h.submitted(then.launched, h.commits.Submit(then.launched))
 	}
-	if left.gone {
+	if then.gone {
 		h.deactivated(a, DeactivateDone)
 	}
-	left.answered.send()
-	h.sendDoubtful(s, &left.doubtful)
-	if left.idle {
+	then.answered.send()
+	h.sendDoubtful(s, &then.doubtful)
+	if then.idle {
 		s.work.Done()
 	}
-	if left.launched != nil && left.bring { // last, since it takes as long as a commit
-		h.submitted(left.launched, h.commits.Bring(left.launched))
+	if then.launched != nil && then.bring { // last, since it takes as long as a commit
+		h.submitted(then.launched, h.commits.Bring(then.launched))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // Asks groups questions of one kind that the store answers many at a time: the
 // versions of rows, the records of calls. All methods may be called concurrently.
 type Asks[Q, A any] struct {
-	lanes[*ask[Q, A]]
+	workers[*ask[Q, A]]
 	ctx   context.Context
 	store func(ctx context.Context, questions []Q) ([]A, error)
 	// bytes is how much memory an answer takes; answerBytes is about what one has,

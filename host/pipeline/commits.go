@@ -19,7 +19,7 @@ type Committer interface {
 type Work interface {
 	// Size is how many bytes the commit has, roughly. It never blocks.
 	Size() int64
-	// Commit returns the commit. It is called at most once, when a lane has taken
+	// Commit returns the commit. It is called at most once, when a worker has taken
 	// the work, so that what needs encoding is encoded only now.
 	Commit() actor.Commit
 	// Done gets the store's answer, and when that came, on a goroutine of the
@@ -29,7 +29,7 @@ type Work interface {
 
 // Commits groups commits. All methods may be called concurrently.
 type Commits struct {
-	lanes[Work]
+	workers[Work]
 	ctx    context.Context
 	store  Committer
 	groups sync.Pool // of *[]actor.Commit
@@ -52,7 +52,7 @@ func NewCommits(ctx context.Context, cfg Config, store Committer) *Commits {
 func (c *Commits) Submit(w Work) error { return c.put(w, false) }
 
 // Bring is [Commits.Submit] for a caller that would only wait for the answer: it
-// brings the work to the store itself if a lane is free, and returns after Done
+// brings the work to the store itself if a worker is free, and returns after Done
 // then. It saves the two changes of goroutine that an idle machine feels most.
 func (c *Commits) Bring(w Work) error { return c.put(w, true) }
 
@@ -62,7 +62,7 @@ func (c *Commits) refuseWork(w Work, err error) { w.Done(err, time.Now()) }
 // while commits waited.
 func (c *Commits) Stalled() bool { return c.stalled.Load() }
 
-// Waiting returns how many commits wait for a lane: for metrics.
+// Waiting returns how many commits wait for a worker: for metrics.
 func (c *Commits) Waiting() int { return c.waiting() }
 
 // Wait returns when no goroutine of the pipeline is left. Nothing may be

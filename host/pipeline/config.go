@@ -7,13 +7,13 @@ import (
 
 // Config bounds a pipeline. The zero value of a field means its default.
 type Config struct {
-	// Lanes is how many groups of commits may be at the store at once, and how
+	// Workers is how many groups of commits may be at the store at once, and how
 	// many of loads; as many are used as the load is worth. Defaults to 4, which
 	// keeps PostgreSQL, one node of CockroachDB and the log of the embedded store
 	// busy; a cluster takes more.
-	Lanes int
+	Workers int
 	// CallersCommit lets a caller that waits for its own commit anyway bring it to
-	// the store, if a lane is free, instead of a goroutine of the pipeline. That
+	// the store, if a worker is free, instead of a goroutine of the pipeline. That
 	// saves two changes of goroutine, which an idle machine feels; but a caller
 	// whose context ends then waits for as long as the store takes. It is for
 	// stores on a disk of this machine. Defaults to false.
@@ -24,20 +24,20 @@ type Config struct {
 	// group of loads reads; a larger one goes alone. Defaults to 4 MiB, a quarter of the largest message that
 	// CockroachDB takes.
 	GroupBytes int64
-	// QueueRows is the most commits, and the most loads, that wait for a lane.
+	// QueueRows is the most commits, and the most loads, that wait for a worker.
 	// Defaults to 16,384.
 	QueueRows int
-	// QueueBytes is the most bytes of commits that wait for a lane; an empty
+	// QueueBytes is the most bytes of commits that wait for a worker; an empty
 	// queue takes any one. Defaults to 64 MiB.
 	QueueBytes int64
-	// StallAfter is for how long the store may answer none of the lanes before
+	// StallAfter is for how long the store may answer none of the workers before
 	// what waits for one, and what comes then, is refused. Defaults to 3 s.
 	StallAfter time.Duration
 }
 
 // Defaults of [Config].
 const (
-	DefaultLanes      = 4
+	DefaultWorkers    = 4
 	DefaultGroupRows  = 256
 	DefaultGroupBytes = 4 << 20
 	DefaultQueueRows  = 16_384
@@ -47,8 +47,8 @@ const (
 
 // WithDefaults returns a copy of c whose zero fields have their defaults.
 func (c Config) WithDefaults() Config {
-	if c.Lanes == 0 {
-		c.Lanes = DefaultLanes
+	if c.Workers == 0 {
+		c.Workers = DefaultWorkers
 	}
 	if c.GroupRows == 0 {
 		c.GroupRows = DefaultGroupRows
@@ -74,7 +74,7 @@ func (c Config) Validate() error {
 		name  string
 		value int64
 	}{
-		{"Lanes", int64(c.Lanes)},
+		{"Workers", int64(c.Workers)},
 		{"GroupRows", int64(c.GroupRows)},
 		{"GroupBytes", c.GroupBytes},
 		{"QueueRows", int64(c.QueueRows)},

@@ -1,32 +1,33 @@
 // Package pipeline groups what many actors ask of a store: commits with
-// commits, loads with loads. It knows neither turns nor activations.
+// commits, loads with loads, questions (for versions, for recorded calls) with
+// questions of their kind. It knows neither turns nor activations.
 //
-// # Lanes
+// # Workers
 //
-//	          Submit                    a lane is free
+//	          Submit                    a worker is free
 //	(caller) ───────▶ queued, in order ───────────────▶ in a group ──▶ answered
 //	             │                                          │ store
 //	             └─▶ refused: the queue is full,            └─ each on its own
-//	                 or the store answers no lane
+//	                 or the store answers no worker
 //
-// A lane is the permission to have one group at the store. It takes all that is
+// A worker is the permission to have one group at the store. It takes all that is
 // queued, up to [Config.GroupRows] and [Config.GroupBytes]: who meets an idle store
-// waits for nobody, and a busy one is given larger groups. A lane is free again as
+// waits for nobody, and a busy one is given larger groups. A worker is free again as
 // soon as the store has answered, before the group's answers are handed out. There
 // is no goroutine without work.
 //
-// How many lanes are in use follows the load. One is, while what it leaves in the
+// How many workers are in use follows the load. One is, while what it leaves in the
 // queue is less than half a group; more are as the queue grows, since the costs of
 // a group are shared by its members, and several small ones at once cost more than
-// one after the other. What has waited for 10 ms gets a lane in any case: the busy
+// one after the other. What has waited for 10 ms gets a worker in any case: the busy
 // ones may be held up.
 //
-// A caller that would only wait for its commit may be the lane itself
+// A caller that would only wait for its commit may be the worker itself
 // ([Commits.Bring]): on an idle machine the two changes of goroutine cost more than
 // the turn.
 //
-// Commits and loads have lanes of their own, and so have loads that may be
-// stale: a group has one kind.
+// Commits and loads have workers of their own, and so have loads that may be
+// stale and each kind of question: a group has one kind.
 //
 // # Invariants
 //
@@ -45,9 +46,12 @@
 //
 // # Failures
 //
+//   - A panic, in the store or in an answer, on the goroutine of a caller that is
+//     the worker: the worker is free, the other members have their answers (commits
+//     whose outcome is not known: actor.ErrAmbiguous), and then it goes on.
 //   - Slow store: the queue fills up, and Submit and Load refuse what is above
 //     its bounds with actor.ErrUnavailable, at once.
-//   - Store that answers nothing for [Config.StallAfter], on any lane, while
+//   - Store that answers nothing for [Config.StallAfter], on any worker, while
 //     others wait: those are refused with actor.ErrUnavailable, nothing of them
 //     applied, and so are later ones, at once, until it answers again.
 //   - Damaged row: the store names it, and the rest of the group is served. The

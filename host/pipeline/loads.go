@@ -17,7 +17,7 @@ type Loader interface {
 type Loads struct {
 	ctx          context.Context
 	store        Loader
-	fresh, stale lanes[*load]
+	fresh, stale workers[*load]
 	// rowBytes is about what a row has, by what was read lately, so that groups
 	// stay within Config.GroupBytes.
 	rowBytes atomic.Int64
@@ -26,7 +26,7 @@ type Loads struct {
 // load is one row asked for.
 type load struct {
 	key    actor.Key
-	answer chan loaded // of capacity 1: a lane never waits for a caller
+	answer chan loaded // of capacity 1: a worker never waits for a caller
 	// left is set by a caller that waits no more; group then ends when all have.
 	left  atomic.Bool
 	group atomic.Pointer[loadGroup]
@@ -53,10 +53,10 @@ func (g *loadGroup) leave() {
 func NewLoads(ctx context.Context, cfg Config, store Loader) *Loads {
 	l := &Loads{ctx: ctx, store: store}
 	cfg = cfg.WithDefaults()
-	for _, lanes := range []*lanes[*load]{&l.fresh, &l.stale} {
-		opts := actor.LoadOptions{AllowStale: lanes == &l.stale, MaxBytes: cfg.GroupBytes}
-		lanes.init(cfg, noSize, l.server(lanes, opts), refuseLoad)
-		lanes.weigh = func(*load) int64 { return l.rowBytes.Load() }
+	for _, workers := range []*workers[*load]{&l.fresh, &l.stale} {
+		opts := actor.LoadOptions{AllowStale: workers == &l.stale, MaxBytes: cfg.GroupBytes}
+		workers.init(cfg, noSize, l.server(workers, opts), refuseLoad)
+		workers.weigh = func(*load) int64 { return l.rowBytes.Load() }
 	}
 	return l
 }
@@ -99,12 +99,12 @@ func (l *Loads) Load(ctx context.Context, key actor.Key, opts actor.LoadOptions)
 	if err := ctx.Err(); err != nil {
 		return actor.Row{}, err
 	}
-	lanes := &l.fresh
+	workers := &l.fresh
 	if opts.AllowStale {
-		lanes = &l.stale
+		workers = &l.stale
 	}
 	one := &load{key: key, answer: make(chan loaded, 1)}
-	if err := lanes.put(one, false); err != nil {
+	if err := workers.put(one, false); err != nil {
 		return actor.Row{}, err
 	}
 	select {
@@ -143,7 +143,7 @@ func (o *load) leave() {
 }
 
 // server returns what serves a group of loads.
-func (l *Loads) server(lanes *lanes[*load], opts actor.LoadOptions) func([]*load) func(int) {
+func (l *Loads) server(workers *workers[*load], opts actor.LoadOptions) func([]*load) func(int) {
 	return func(group []*load) func(int) {
 		ctx, cancel := context.WithCancel(l.ctx)
 		defer cancel()
@@ -168,7 +168,7 @@ func (l *Loads) server(lanes *lanes[*load], opts actor.LoadOptions) func([]*load
 			}
 		}
 		if unread != nil {
-			lanes.back(unread)
+			workers.back(unread)
 		}
 		return func(i int) {
 			if group[i] == nil {

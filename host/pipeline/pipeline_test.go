@@ -180,7 +180,7 @@ func runTrace(t *testing.T, script string) string {
 	var out strings.Builder
 	s := &fakeStore{}
 	ctx, end := context.WithCancel(t.Context())
-	cfg := Config{Lanes: 2, GroupRows: 3, GroupBytes: 100, QueueRows: 6, QueueBytes: 250}
+	cfg := Config{Workers: 2, GroupRows: 3, GroupBytes: 100, QueueRows: 6, QueueBytes: 250}
 	commits, loads := NewCommits(ctx, cfg, s), NewLoads(ctx, cfg, s)
 	leave := map[string]context.CancelFunc{}
 	answer := func(id string, err error) {
@@ -297,7 +297,7 @@ func TestEachIsAnsweredOnce(t *testing.T) {
 		}
 		return errs
 	})
-	c := NewCommits(t.Context(), Config{Lanes: 3, GroupRows: 16, QueueRows: callers / 2}, store)
+	c := NewCommits(t.Context(), Config{Workers: 3, GroupRows: 16, QueueRows: callers / 2}, store)
 	var refused atomic.Int64
 	var group sync.WaitGroup
 	for caller := range callers {
@@ -340,12 +340,12 @@ type versioned struct {
 
 func (w *versioned) Commit() actor.Commit { return actor.Commit{Key: w.key, ReadVersion: w.version} }
 
-// TestBring: the caller is the lane if one is free, and waits for nothing if
+// TestBring: the caller is the worker if one is free, and waits for nothing if
 // none is.
 func TestBring(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := &fakeStore{}
-		c := NewCommits(t.Context(), Config{Lanes: 1}, first)
+		c := NewCommits(t.Context(), Config{Workers: 1}, first)
 		answered := make(chan string, 3)
 		bring := func(id string) {
 			w := &work{key: key(id), done: func(err error) { answered <- fmt.Sprint(id, " ", err) }}
@@ -356,11 +356,11 @@ func TestBring(t *testing.T) {
 		brought := make(chan struct{})
 		go func() { bring("a"); close(brought) }()
 		synctest.Wait()
-		bring("b") // the lane is busy
+		bring("b") // the worker is busy
 		bring("c")
 		select {
 		case <-brought:
-			t.Fatal("the one that is the lane did not wait for the store")
+			t.Fatal("the one that is the worker did not wait for the store")
 		default:
 		}
 		for _, want := range []string{"  store: commit a\n", "  store: commit b c\n"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// lanes is a bounded queue and the permissions to serve it in groups.
-type lanes[T any] struct {
+// workers is a bounded queue and the permissions to serve it in groups.
+type workers[T any] struct {
 	cfg  Config
 	size func(T) int64 // bytes
 	// weigh is what an item counts for in a group; it may change while it waits.
@@ -19,7 +19,7 @@ type lanes[T any] struct {
 	// serve brings a group to the store and returns what hands an item its answer,
 	// by its place in the group.
 	serve func(group []T) (answer func(i int))
-	// refuse answers an item that no lane has taken.
+	// refuse answers an item that no worker has taken.
 	refuse func(item T, err error)
 	// abandon answers an item of a group whose serve has panicked.
 	abandon func(item T)
@@ -28,10 +28,10 @@ type lanes[T any] struct {
 	queue    []T // from head on
 	head     int
 	bytes    int64 // of the queue
-	busy     int   // lanes with a group at the store
+	busy     int   // workers with a group at the store
 	answers  int   // groups that the store has answered
 	seen     int   // answers when the watch last looked
-	watched  bool  // a watch is set: something waited for a lane since it last looked
+	watched  bool  // a watch is set: something waited for a worker since it last looked
 	stalled  atomic.Bool
 	hurry    *time.Timer // runs when what is queued has waited for long enough
 	hurrying bool        // it is on its way
@@ -39,21 +39,21 @@ type lanes[T any] struct {
 	spare    sync.Pool // of *[]T
 }
 
-func (l *lanes[T]) init(cfg Config, size func(T) int64, serve func([]T) func(int), refuse func(T, error)) {
+func (l *workers[T]) init(cfg Config, size func(T) int64, serve func([]T) func(int), refuse func(T, error)) {
 	l.cfg, l.size, l.weigh, l.serve, l.refuse = cfg, size, size, serve, refuse
 	l.abandon = func(item T) { refuse(item, errPanicked) }
 	l.spare.New = func() any { return new([]T) }
 }
 
-// patience is how long what would be a small group waits for a busy lane before
+// patience is how long what would be a small group waits for a busy worker before
 // it gets one of its own: longer than a store takes that is well, so that it
 // decides only where a group is held up, by a locked row say.
 const patience = 10 * time.Millisecond
 
-// worthLane reports whether what waits, in so many, is worth one more lane beside
+// worthWorker reports whether what waits, in so many, is worth one more worker beside
 // busy ones: a group has costs that its members share, so that a few small ones at
 // once are done later than one after the other.
-func (l *lanes[T]) worthLane(waiting int) bool {
+func (l *workers[T]) worthWorker(waiting int) bool {
 	if l.busy == 0 || waiting >= (l.cfg.GroupRows+1)/2 || l.bytes >= l.cfg.GroupBytes/2 {
 		return true
 	}
@@ -63,8 +63,8 @@ func (l *lanes[T]) worthLane(waiting int) bool {
 
 // wait sees to it that what stays in the queue does not stay for long. The caller
 // has the lock.
-func (l *lanes[T]) wait() {
-	if l.hurrying || l.busy == l.cfg.Lanes || l.head == len(l.queue) {
+func (l *workers[T]) wait() {
+	if l.hurrying || l.busy == l.cfg.Workers || l.head == len(l.queue) {
 		return
 	}
 	l.hurrying = true
@@ -75,20 +75,20 @@ func (l *lanes[T]) wait() {
 	l.hurry.Reset(patience)
 }
 
-func (l *lanes[T]) sendWaiters() {
+func (l *workers[T]) sendWaiters() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hurrying = false
-	if l.busy < l.cfg.Lanes && l.head < len(l.queue) {
+	if l.busy < l.cfg.Workers && l.head < len(l.queue) {
 		l.busy++
 		l.send()
 	}
 	l.wait()
 }
 
-// put queues one more, and sends a lane if one is free and worth it; with own the
-// caller is that lane, and put returns when the store has answered.
-func (l *lanes[T]) put(item T, own bool) error {
+// put queues one more, and sends a worker if one is free and worth it; with own the
+// caller is that worker, and put returns when the store has answered.
+func (l *workers[T]) put(item T, own bool) error {
 	size := l.size(item)
 	l.mu.Lock()
 	if l.stalled.Load() {
@@ -104,7 +104,7 @@ func (l *lanes[T]) put(item T, own bool) error {
 	}
 	l.queue = append(l.queue, item)
 	l.bytes += size
-	if l.busy < l.cfg.Lanes && l.worthLane(waiting+1) {
+	if l.busy < l.cfg.Workers && l.worthWorker(waiting+1) {
 		l.busy++
 		if own {
 			group := l.take()
@@ -124,15 +124,15 @@ func (l *lanes[T]) put(item T, own bool) error {
 }
 
 // watch looks again after Config.StallAfter. One watch serves all that comes
-// meanwhile. The caller has the lock; all lanes are busy, or will be in patience.
-func (l *lanes[T]) watch() {
+// meanwhile. The caller has the lock; all workers are busy, or will be in patience.
+func (l *workers[T]) watch() {
 	l.watched, l.seen = true, l.answers
 	time.AfterFunc(l.cfg.StallAfter, l.look)
 }
 
-// look refuses all that waits if the store has answered no lane since the last
+// look refuses all that waits if the store has answered no worker since the last
 // time: what it does not do for those it would not do for these.
-func (l *lanes[T]) look() {
+func (l *workers[T]) look() {
 	l.mu.Lock()
 	l.watched = false
 	if l.head == len(l.queue) {
@@ -156,13 +156,13 @@ func (l *lanes[T]) look() {
 	}
 }
 
-func (l *lanes[T]) errStalled() error {
+func (l *workers[T]) errStalled() error {
 	return fmt.Errorf("%w: it has answered nothing for %s or longer; try again later", actor.ErrUnavailable, l.cfg.StallAfter)
 }
 
-// back puts items of a group before all that waits. The group's lane is not free
+// back puts items of a group before all that waits. The group's worker is not free
 // yet.
-func (l *lanes[T]) back(items []T) {
+func (l *workers[T]) back(items []T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = slices.Insert(l.queue, l.head, items...)
@@ -171,15 +171,15 @@ func (l *lanes[T]) back(items []T) {
 	}
 }
 
-// send starts a lane on what is queued. The caller has the lock and counted it.
-func (l *lanes[T]) send() {
+// send starts a worker on what is queued. The caller has the lock and counted it.
+func (l *workers[T]) send() {
 	group := l.take()
 	l.working.Add(1)
 	go l.work(group)
 }
 
 // take returns the next group. The caller has the lock; something is queued.
-func (l *lanes[T]) take() *[]T {
+func (l *workers[T]) take() *[]T {
 	var bytes int64
 	n := 0
 	waiting := l.queue[l.head:]
@@ -204,14 +204,14 @@ func (l *lanes[T]) take() *[]T {
 	return group
 }
 
-// errPanicked is why a group has no answer whose lane has panicked.
+// errPanicked is why a group has no answer whose worker has panicked.
 var errPanicked = fmt.Errorf("%w: the host has failed while it was asked", actor.ErrUnavailable)
 
-// work serves one group. The lane goes on to the next one, with a goroutine of
+// work serves one group. The worker goes on to the next one, with a goroutine of
 // its own, as soon as the store has answered. A panic goes on to the caller when
-// the lane is free and every member has an answer: a caller that is the lane may
+// the worker is free and every member has an answer: a caller that is the worker may
 // be one that recovers, and the others must not pay for it.
-func (l *lanes[T]) work(group *[]T) {
+func (l *workers[T]) work(group *[]T) {
 	defer l.working.Done()
 	answer := func(i int) { l.abandon((*group)[i]) }
 	defer func() {
@@ -238,22 +238,22 @@ func handOut(n int, answer func(int)) {
 	}
 }
 
-// free gives a lane to what is queued, if that is worth one.
-func (l *lanes[T]) free() {
+// free gives a worker to what is queued, if that is worth one.
+func (l *workers[T]) free() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answers++
 	l.stalled.Store(false)
 	l.busy--
-	if waiting := len(l.queue) - l.head; waiting > 0 && l.worthLane(waiting) {
+	if waiting := len(l.queue) - l.head; waiting > 0 && l.worthWorker(waiting) {
 		l.busy++
 		l.send()
 	}
 	l.wait()
 }
 
-// waiting returns how many wait for a lane.
-func (l *lanes[T]) waiting() int {
+// waiting returns how many wait for a worker.
+func (l *workers[T]) waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.queue) - l.head
