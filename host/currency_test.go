@@ -412,3 +412,69 @@ func TestFailureLeavesNoActor(t *testing.T) {
 		}
 	})
 }
+
+// TestStatelessFailureFences: also where there is no state, no earlier attempt of a
+// call can be recorded after its failure was answered.
+func TestStatelessFailureFences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: abi.PlacementStateless, Methods: map[string]hosttest.Func{
+			"Fail": func(*hosttest.Turn) error { return hosttest.Fail("on_purpose") },
+		}})
+		earlier := actor.Commit{ID: actor.NewCommitID(), Key: key("a"), Effects: actor.Effects{
+			Idempotency: []actor.IdempotencyRecord{{Method: "Fail", Key: "K", TTL: time.Hour}},
+		}}
+		var guest *actor.GuestError
+		if _, err := s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Fail", IdempotencyKey: "K"}); !errors.As(err, &guest) {
+			t.Error(err)
+		}
+		if err := s.store.Commit(t.Context(), []actor.Commit{earlier})[0]; !errors.Is(err, actor.ErrStale) {
+			t.Errorf("an earlier attempt's commit: %v", err)
+		}
+	})
+}
+
+// asked is an outside that keeps what it is told.
+type asked struct{ bodies []string }
+
+func (o *asked) Do(_ context.Context, r host.EgressRequest) (abi.HTTPResponse, error) {
+	if err := r.Leave(); err != nil {
+		return abi.HTTPResponse{}, err
+	}
+	o.bodies = append(o.bodies, string(r.Request.Body))
+	return abi.HTTPResponse{Status: 200}, nil
+}
+
+// TestStaleActorActsOnNothing: a delete that finds nothing, and a request to the
+// outside, rest on what the store has, not on what this host remembers.
+func TestStaleActorActsOnNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake, out := newFakeStore(), &asked{}
+		fake.shared = true
+		s := newStage(t, host.Config{Committer: fake, Egress: out})
+		a := counted()
+		a.Methods["Tell"] = func(turn *hosttest.Turn) error {
+			n, err := turn.Number("n")
+			turn.HTTP(abi.HTTPRequest{Method: "POST", URL: "https://outside.example/", Body: []byte(fmt.Sprint(n))})
+			return errors.Join(err, turn.ReplyNumber(n))
+		}
+		s.world.Deploy("app", "T", a)
+		for _, id := range []string{"a", "b"} {
+			if reply, err := s.call(t.Context(), id, "Touch"); reply != "0" || err != nil {
+				t.Fatal(reply, err)
+			}
+			fake.write(key(id), func(row *actor.Row) {
+				row.State = actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"n":7}`)}
+			})
+		}
+		if err := s.Delete(t.Context(), key("a")); err != nil {
+			t.Errorf("deleting what another host wrote: %v", err)
+		}
+		if reply, err := s.call(t.Context(), "b", "Tell"); reply != "7" || err != nil {
+			t.Errorf("telling the outside: %q, %v", reply, err)
+		}
+		if len(out.bodies) != 1 || out.bodies[0] != "7" {
+			t.Errorf("the outside was told %q", out.bodies)
+		}
+	})
+}
