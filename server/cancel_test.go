@@ -6,23 +6,13 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
-	"github.com/greenroom-run/greenroom/api/invokestream"
 	"github.com/greenroom-run/greenroom/host"
 )
-
-func invocations(key actor.Key, ids ...uint64) (all []invokestream.Invocation) {
-	for _, id := range ids {
-		all = append(all, invokestream.Invocation{ID: id, Key: key, Method: "Add"})
-	}
-	return all
-}
 
 // cancel sends a message that cancels only.
 func (st testStream) cancel(ids ...uint64) {
@@ -81,80 +71,6 @@ func TestInvokeStreamSharedID(t *testing.T) {
 	<-entered
 	st.cancel(1)
 	wantReplyError(t, st.receive(2)[1], connect.CodeCanceled, actor.ErrCanceled.Kind())
-}
-
-// TestInvokeStreamQueued: what the host has not been given yet is dropped when it
-// is cancelled or its time is up, and the host never sees it.
-func TestInvokeStreamQueued(t *testing.T) {
-	conn := newFakeConn()
-	st := newTestStream(t, conn, nil)
-	st.s.conf.Host.(*fakeHost).does(func(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
-		t.Errorf("the host got %v", inv.Key)
-		return actor.Reply{}, nil
-	})
-	st.waking = true // nobody takes what is pending
-	st.begin(st.tasks(nil, invocations(key("a"), 1, 2)))
-	st.begin(st.tasks(nil, invocations(key("a"), 3)))
-	st.cancel([]uint64{2})
-	st.unanswered.first.end(endDeadline)
-	st.abandon()
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	codes := make(map[uint64]connect.Code)
-	for _, r := range st.ready.Replies {
-		codes[r.ID] = connect.Code(r.Error.GetCode())
-	}
-	if codes[1] != connect.CodeDeadlineExceeded || codes[2] != connect.CodeCanceled || codes[3] != connect.CodeCanceled || st.unanswered.first != nil {
-		t.Errorf("got %v", codes)
-	}
-	st.waking = false
-	st.wake()
-	st.over = true
-	st.mu.Unlock()
-	st.working.Wait()
-	st.mu.Lock()
-}
-
-// TestTaskContext is a context like others, also for those derived from it.
-func TestTaskContext(t *testing.T) { synctest.Test(t, testTaskContext) }
-
-func testTaskContext(t *testing.T) {
-	type name struct{}
-	parent, cancel := context.WithCancel(context.WithValue(t.Context(), name{}, "v"))
-	defer cancel()
-	for reason, want := range map[endReason]error{endCanceled: context.Canceled, endDeadline: context.DeadlineExceeded} {
-		asked, unasked := &taskContext{stream: parent}, &taskContext{stream: parent}
-		if reason == endDeadline {
-			asked.deadline = time.Now().Add(time.Second)
-			unasked.deadline = asked.deadline
-		}
-		derived, stop := context.WithCancel(asked)
-		if asked.Err() != nil || derived.Err() != nil || asked.Value(name{}) != "v" || unasked.Value(name{}) != "v" {
-			t.Fatal("it ended before its end, or lost a value")
-		}
-		if reason == endDeadline {
-			<-time.After(time.Second)
-		}
-		if !asked.mark(reason) || asked.mark(endCanceled) || !unasked.mark(reason) {
-			t.Error("it does not end once")
-		}
-		asked.endMarked(reason)
-		unasked.endMarked(reason)
-		<-asked.Done()
-		<-unasked.Done()
-		<-derived.Done()
-		if !errors.Is(asked.Err(), want) || !errors.Is(unasked.Err(), want) || !errors.Is(derived.Err(), want) {
-			t.Errorf("it ended with %v, what was derived of it with %v", asked.Err(), derived.Err())
-		}
-		stop()
-	}
-	c := &taskContext{stream: parent}
-	done := c.Done()
-	cancel()
-	<-done
-	if !errors.Is(c.Err(), context.Canceled) {
-		t.Errorf("with its stream it ended with %v", c.Err())
-	}
 }
 
 // quickHost answers a moment after Begin. As package host it has no use for a

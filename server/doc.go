@@ -18,17 +18,17 @@
 // # Many calls on one stream
 //
 // InvokeStream runs what one client has in flight without a request for each; see
-// actor.proto for what client and server owe each other, and stream.go for how.
-// What a stream has in flight is bounded in number and bytes, and so is what all
-// streams hold together, with messages that have arrived in part: beyond that,
-// invocations are refused, and a stream that sends a large message takes nothing
-// more, answers what it took, and ends, both with an error that says so. A message's entries are bounded in number, so that
-// few bytes never become much memory. No goroutine waits
-// for an invocation: a few workers hand them to the host, and its answers become
-// messages of replies. An invocation is ended by its deadline, by its client
-// (cancels of InvokeStreamRequest) or with the stream: dropped while it is queued,
-// here or in the host, and otherwise given up to the host, which answers what
-// became of it.
+// actor.proto for what client and server owe each other, and package server/stream
+// for how. This package is its edge: it admits each invocation, with the checks that
+// a unary call meets on its way, and describes each error. What a stream has in
+// flight is bounded in number and bytes, and so is what all streams hold together,
+// with messages that have arrived in part: beyond that, invocations are refused, and
+// a stream that sends a large message takes nothing more, answers what it took, and
+// ends, both with an error that says so. A message's entries are bounded in number,
+// so that few bytes never become much memory. An invocation is ended by its deadline,
+// by its client (cancels of InvokeStreamRequest) or with the stream: dropped while it
+// is queued, here or in the host, and otherwise given up to the host, which answers
+// what became of it.
 //
 // What waits for news (health's Watch, Tail) is bounded in number.
 //

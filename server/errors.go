@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/server/stream"
 )
 
 // The kinds that are not conditions of package actor.
@@ -208,6 +209,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		tooLarge *actor.StateTooLargeError
 		fuel     *actor.FuelError
 		invalid  *actor.InvalidModuleError
+		full     *stream.FullError
 		own      *requestError
 	)
 	switch {
@@ -241,6 +243,9 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 			detail.Faults = append(detail.Faults, &greenroomv1.ModuleFault{Code: fault.Code, Message: fault.Message})
 		}
 		return of(kindInvalidModule, said.Error())
+	case errors.As(err, &full):
+		detail.Retryable = true
+		return of(kindStreamFull, full.Error())
 	case errors.As(err, &own):
 		switch own.kind {
 		case kindStreamFull, actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind():

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/stream"
 )
 
 // headerRequestID names the request in the server's log; every answer has it.
@@ -187,7 +188,7 @@ func (x *exchange) writeJoined(p []byte) (int, error) {
 	}
 	x.joined = append(x.joined, p...)
 	n, err := x.ResponseWriter.Write(x.joined)
-	if x.joined = x.joined[:0]; cap(x.joined) > 2*streamMessage {
+	if x.joined = x.joined[:0]; cap(x.joined) > 2*stream.MaxMessage {
 		x.joined = nil
 	}
 	return max(n-envelopePrefix, 0), err
@@ -230,7 +231,7 @@ type exchangeBody exchange
 func (b *exchangeBody) Read(p []byte) (int, error) {
 	if b.route.longLived {
 		n, err := b.body.Read(p)
-		if full := (*exchange)(b).reading(n); full != nil {
+		if full := (*exchange)(b).messageBytes(n); full != nil {
 			return n, b.said(full)
 		}
 		return n, err

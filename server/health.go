@@ -40,7 +40,7 @@ var _ healthv1connect.HealthHandler = (*health)(nil)
 func newHealth(log *slog.Logger) *health {
 	return &health{
 		log: log, err: errNotChecked, changed: make(chan struct{}),
-		watchers: places{limit: maxWatchers, what: "watchers of health"},
+		watchers: places{limit: maxWatchers, what: "watchers of health", remedy: retryLater},
 	}
 }
 

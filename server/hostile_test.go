@@ -25,7 +25,7 @@ import (
 // nothingHeld waits until streams hold nothing any more: what is counted for them
 // must be given back however they end.
 func nothingHeld(f *fixture) {
-	for f.streams.bytes.Load() != 0 || f.streams.count.Load() != 0 {
+	for f.streamConf.Memory.Used() != 0 || f.streams.taken.Load() != 0 {
 		runtime.Gosched()
 	}
 }
@@ -102,7 +102,7 @@ func TestPartialMessages(t *testing.T) {
 // TestStreamsAreBoundedTogether: what is beyond the bound is refused alone, and a
 // stream with nothing in flight always has room for one.
 func TestStreamsAreBoundedTogether(t *testing.T) {
-	f := start(t, func(c *Config) { c.MaxStreamsBytes = 4 * invocationOverhead })
+	f := start(t, func(c *Config) { c.MaxStreamsBytes = 4 * streamOverhead })
 	entered, release, _ := f.host.blocks()
 	first, second := open(t.Context(), t, f.url), open(t.Context(), t, f.url)
 	first.send(invocation(1, "a"), invocation(2, "b"), invocation(3, "c"))
@@ -116,7 +116,7 @@ func TestStreamsAreBoundedTogether(t *testing.T) {
 	close(release)
 	first.receive(3)
 	second.receive(1)
-	for f.streams.bytes.Load() != 0 {
+	for f.streamConf.Memory.Used() != 0 {
 		runtime.Gosched()
 	}
 }
@@ -173,13 +173,13 @@ func TestClientsThatNeverRead(t *testing.T) {
 			st.send(invs...)
 		}
 		synctest.Wait()
-		if f.streams.bytes.Load() == 0 || f.streams.count.Load() != 4 {
-			t.Fatalf("%d streams have %d bytes in flight although nobody reads them", f.streams.count.Load(), f.streams.bytes.Load())
+		if f.streamConf.Memory.Used() == 0 || f.streams.taken.Load() != 4 {
+			t.Fatalf("%d streams have %d bytes in flight although nobody reads them", f.streams.taken.Load(), f.streamConf.Memory.Used())
 		}
 		<-time.After(time.Hour)
 		synctest.Wait()
-		if f.streams.bytes.Load() != 0 || f.streams.count.Load() != 0 {
-			t.Errorf("%d streams still have %d bytes in flight", f.streams.count.Load(), f.streams.bytes.Load())
+		if f.streamConf.Memory.Used() != 0 || f.streams.taken.Load() != 0 {
+			t.Errorf("%d streams still have %d bytes in flight", f.streams.taken.Load(), f.streamConf.Memory.Used())
 		}
 	})
 }

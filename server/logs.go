@@ -125,7 +125,7 @@ type logService struct {
 }
 
 func newLogService(logs *Logs) *logService {
-	return &logService{logs: logs, readers: places{limit: maxReaders, what: "readers of logs"}}
+	return &logService{logs: logs, readers: places{limit: maxReaders, what: "readers of logs", remedy: retryLater}}
 }
 
 var _ greenroomv1connect.LogServiceHandler = (*logService)(nil)

@@ -220,6 +220,17 @@ func (m *Metrics) commitMetrics(l host.Lane) *commitMetrics {
 	return c
 }
 
+// streamCounters count what InvokeStreams carry: [stream.Counters].
+type streamCounters struct{ *Metrics }
+
+func (c streamCounters) StreamOpened() { c.streams.Inc() }
+func (c streamCounters) StreamClosed() { c.streams.Dec() }
+func (c streamCounters) MessageSent()  { c.streamSent.Inc() }
+func (c streamCounters) MessageReceived(invocations int) {
+	c.streamReceived.Inc()
+	c.streamInvocations.Add(float64(invocations))
+}
+
 // outcomeOf is an error's kind.
 func outcomeOf(err error) string { return failureOf(err, false).detail.GetKind() }
 

@@ -32,7 +32,7 @@ var _ greenroomv1connect.ModuleServiceHandler = (*moduleService)(nil)
 
 func newModuleService(s *Server) *moduleService {
 	return &moduleService{
-		s: s, uploads: places{limit: maxUploads, what: "uploads on their way"},
+		s: s, uploads: places{limit: maxUploads, what: "uploads on their way", remedy: retryLater},
 		compiling: make(chan struct{}, s.conf.MaxCompiles),
 	}
 }

@@ -11,10 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
 	"connectrpc.com/validate"
 	"github.com/rs/cors"
+
+	"github.com/greenroom-run/greenroom/server/stream"
 )
 
 // Server serves the API. Make it with [New]; its methods may be called
@@ -30,7 +31,8 @@ type Server struct {
 	errorWriter *connect.ErrorWriter
 	health      *health
 	routes      *routes
-	streams     streamsUse
+	streams     places // for InvokeStreams
+	streamConf  *stream.Config
 	requests    requestsUse
 	// draining ends when Stop begins: long-lived streams end by themselves then.
 	draining context.Context
@@ -85,12 +87,14 @@ func New(conf Config) (*Server, error) {
 		tls:         tlsConf,
 		admission:   newAdmission(conf),
 		cors:        newCORS(conf),
-		validator:   validate.NewInterceptor(validate.WithValidator(quickValidator{protovalidate.GlobalValidator})),
+		validator:   validate.NewInterceptor(),
 		errorWriter: connect.NewErrorWriter(),
 		health:      newHealth(conf.Logger),
 	}
 	s.requests.init(conf)
 	s.draining, s.drain = context.WithCancel(context.Background())
+	s.streams.limit, s.streams.what, s.streams.remedy = int64(conf.MaxStreams), "streams open", "put more calls on each, or use another server"
+	s.streamConf = s.newStreamConfig()
 	s.routes = s.newRoutes()
 	return s, nil
 }

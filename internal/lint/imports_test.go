@@ -91,6 +91,16 @@ var bans = []ban{
 		why:  "internal/node is the one place where everything meets",
 	},
 	{
+		from: []string{"server/stream"},
+		to:   []string{"net/http", "connectrpc.com/...", root + "/server"},
+		why:  "a stream is served over any connection, to clients and between hosts: the server hands it a Conn and an Edge",
+	},
+	{
+		from: []string{"api/..."},
+		to:   []string{root + "/host/...", root + "/server/..."},
+		why:  "programs of users carry the API's messages with the client",
+	},
+	{
 		from: []string{"client/..."},
 		to:   []string{root + "/host/...", root + "/store/...", root + "/modules/...", root + "/server/...", root + "/internal/..."},
 		why:  "programs of users carry the client: it knows the API alone",

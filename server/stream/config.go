@@ -1,0 +1,126 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/invokestream"
+	"github.com/greenroom-run/greenroom/host"
+)
+
+// Config is what the streams of a server have in common. All fields are required.
+type Config struct {
+	// Host runs what is admitted.
+	Host Host
+	// Memory is shared by all streams.
+	Memory *Memory
+	// MaxInvocations is how many tasks one stream may have in flight.
+	MaxInvocations int
+	// MaxBytes bounds the payloads and replies of one stream that are in flight.
+	MaxBytes int64
+	// WriteTimeout is how long a client may take to accept a message.
+	WriteTimeout time.Duration
+	// Draining ends when the server begins to stop.
+	Draining context.Context
+	// Counters are told what passes.
+	Counters Counters
+	// Logger is told of panics, and, for debugging, why a stream ended.
+	Logger *slog.Logger
+}
+
+// Host begins invocations; see [host.Host.Begin].
+type Host interface {
+	Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun
+}
+
+// Peer is the other end of one stream.
+type Peer struct {
+	// RequestID names the stream in logs; those of its tasks begin with it.
+	RequestID string
+	Conn      Conn
+	Edge      Edge
+}
+
+// Conn carries the messages of one stream. Receive and Send are called by one
+// goroutine each, the others by any.
+type Conn interface {
+	// Receive replaces the content of in, which was reset. It returns io.EOF after
+	// the client's last message.
+	Receive(in *invokestream.Request) error
+	Send(out *invokestream.Response) error
+	// EndReceive makes Receive return an error once it has returned what has arrived.
+	EndReceive()
+	// EndSend makes Send return an error, also one that is blocked.
+	EndSend()
+}
+
+// Edge is where invocations are checked, once, and errors get the form that clients
+// see.
+type Edge interface {
+	// Admit returns what in asks for, or why it is refused, and then with what is
+	// known of its key and method.
+	Admit(in *invokestream.Invocation) (actor.Invocation, error)
+	// Describe returns err, which inv got under the request ID id, as the client is
+	// told it. It is called once for each error,
+	// by any goroutine.
+	Describe(ctx context.Context, id string, inv *actor.Invocation, err error) *greenroomv1.StreamError
+}
+
+// Counters count. Their methods are called from any goroutine.
+type Counters interface {
+	StreamOpened()
+	StreamClosed()
+	// MessageReceived is told how many invocations the message has.
+	MessageReceived(invocations int)
+	MessageSent()
+}
+
+// FullError refuses what a stream, or all of them together, have no capacity for. It
+// has had no effect, and may be sent again later.
+type FullError struct{ text string }
+
+// Error says which capacity is exhausted and what to do.
+func (e *FullError) Error() string { return e.text }
+
+// Memory counts what all streams of a server hold, in bytes: payloads and replies in
+// flight, and messages that have arrived in part. Its methods may be called
+// concurrently.
+type Memory struct {
+	limit int64
+	used  atomic.Int64
+}
+
+// NewMemory returns memory of limit bytes.
+func NewMemory(limit int64) *Memory { return &Memory{limit: limit} }
+
+// alwaysReceived is how much of a message is received whatever other streams hold, in
+// bytes.
+const alwaysReceived = 64 << 10
+
+// Receive counts n bytes of a message of which before bytes are counted, and returns
+// a [*FullError] if the rest is not to be read. The bytes count all the same, until
+// they are released.
+func (m *Memory) Receive(n, before int64) error {
+	if m.used.Add(n) > m.limit && before+n > alwaysReceived {
+		return m.full()
+	}
+	return nil
+}
+
+// Release takes n bytes off.
+func (m *Memory) Release(n int64) { m.used.Add(-n) }
+
+// Used returns how many bytes are counted.
+func (m *Memory) Used() int64 { return m.used.Load() }
+
+// fits reports whether n more bytes are within the limit.
+func (m *Memory) fits(n int64) bool { return m.used.Load()+n <= m.limit }
+
+func (m *Memory) full() error {
+	return &FullError{fmt.Sprintf("the server's streams have %d bytes in flight together; wait for replies, or use another server", m.limit)}
+}
