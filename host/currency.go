@@ -38,6 +38,7 @@ func (h *Host) noteNewer(key actor.Key, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noteNewer(s.actors[key], version)
+	s.answered.note(key, version, time.Now())
 }
 
 // noteNewer does so for an activation, nil if there is none. The caller has the

@@ -478,3 +478,71 @@ func TestStaleActorActsOnNothing(t *testing.T) {
 		}
 	})
 }
+
+// staleReads is a store whose reads that are allowed to be stale show no row at all,
+// as a database may whose rows are a moment old.
+type staleReads struct {
+	*fakeStore
+	fresh int
+	old   bool // they show what is long gone instead
+}
+
+func (s *staleReads) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
+	if opts.AllowStale && s.old {
+		return []actor.Row{{Version: 1, State: actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"n":9}`)}}}, nil
+	}
+	if opts.AllowStale {
+		return make([]actor.Row, len(keys)), nil
+	}
+	s.fresh++
+	return s.fakeStore.LoadActors(ctx, keys, opts)
+}
+
+// TestStaleReadsDoNotGoBack: a read that may be stale is no older than what this
+// host has answered of the actor, in whichever way; of others it may be.
+func TestStaleReadsDoNotGoBack(t *testing.T) {
+	for _, how := range []string{"turn", "failed turn", "strong read", "view", "recorded reply", "delete"} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &staleReads{fakeStore: newFakeStore()}
+			s := newStage(t, host.Config{Committer: store})
+			other := newStage(t, host.Config{Committer: store})
+			for _, one := range []*stage{s, other} {
+				a := counted()
+				a.Placement = abi.PlacementAny
+				a.Methods["Fail"] = func(*hosttest.Turn) error { return hosttest.Fail("on_purpose") }
+				one.world.Deploy("app", "T", a)
+			}
+			call := actor.Invocation{Key: key("a"), Method: "Add", IdempotencyKey: "K"}
+			if _, err := other.Invoke(t.Context(), call); err != nil {
+				t.Fatal(err)
+			}
+			if reply, err := s.call(t.Context(), "a", "View"); reply != "0" || err != nil || store.fresh != 0 {
+				t.Errorf("%s: before this host knows of it: %q, %v", how, reply, err)
+			}
+			switch how {
+			case "turn":
+				s.call(t.Context(), "a", "Touch")
+			case "failed turn":
+				s.call(t.Context(), "a", "Fail")
+			case "strong read":
+				s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "View", Consistency: actor.ConsistencyStrong})
+			case "view":
+				s.View(t.Context(), key("a"))
+			case "recorded reply":
+				s.Invoke(t.Context(), call)
+			case "delete":
+				if err := s.Delete(t.Context(), key("a")); err != nil {
+					t.Error(err)
+				}
+				store.old = true
+				if reply, err := s.call(t.Context(), "a", "View"); reply != "0" || err != nil {
+					t.Errorf("after its delete a read shows %q, %v", reply, err)
+				}
+				return
+			}
+			if reply, err := s.call(t.Context(), "a", "View"); reply != "1" || err != nil {
+				t.Errorf("%s: afterwards a read shows %q, %v", how, reply, err)
+			}
+		})
+	}
+}

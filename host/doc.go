@@ -120,7 +120,9 @@
 // What this host has answered, or was told by the store, in whichever way (a strong
 // read, a recorded reply, a look at the row), is the least that it answers from then
 // on: an activation keeps the newest version that it has heard of beside its state,
-// and a load that may be older than what was heard of is not kept.
+// and a load that may be older than what was heard of is not kept. Of actors that are
+// not kept in memory the versions that were answered are remembered for as long as a
+// read that is allowed to be stale could show an older one.
 //
 // # What leaves
 //

@@ -129,10 +129,13 @@ func (h *Host) inTransaction(ctx context.Context, key actor.Key, fn func(actor.R
 	detach := context.AfterFunc(ctx, cancel)
 	defer detach()
 	var sealedAt time.Time
+	var seen uint64 // the version of the row that is answered
+	defer func() { h.noteAnswered(key, seen) }()
 	commit, err := h.cfg.Committer.LockedTurn(tx, key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		seen = row.Version
 		commit, err := fn(row)
 		if err != nil || commit == nil {
 			return nil, err
@@ -149,9 +152,21 @@ func (h *Host) inTransaction(ctx context.Context, key actor.Key, fn func(actor.R
 	if errors.Is(err, actor.ErrAmbiguous) && commit != nil {
 		err = h.settle(*commit, err)
 	}
+	if err == nil {
+		seen = commit.NewVersion
+	}
 	if err != nil {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
 	h.events.Commit(CommitEnd{Key: key, Lane: LaneLocked, Duration: time.Now().Sub(sealedAt), GroupSize: 1, Err: err})
 	return err
+}
+
+// noteAnswered remembers a version of an actor that is not kept in memory and is
+// about to be answered.
+func (h *Host) noteAnswered(key actor.Key, version uint64) {
+	s := h.table.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answered.note(key, version, time.Now())
 }

@@ -120,13 +120,17 @@ func (h *Host) committed(ctx context.Context, c *call, s *served, strong bool) (
 	key := c.inv.Key
 	sh := h.table.shard(key)
 	if s.lane == LaneLocked {
-		sh.mu.Lock()
-		forgets := sh.forgets
-		sh.mu.Unlock()
 		asked := time.Now()
+		sh.mu.Lock()
+		forgets, least := sh.forgets, sh.answered.least(key, asked)
+		sh.mu.Unlock()
 		l, err := h.loadApart(ctx, c, actor.LoadOptions{AllowStale: !strong})
+		if err == nil && !strong && l.damage == nil && l.version < least {
+			l, err = h.loadApart(ctx, c, actor.LoadOptions{}) // than which it was answered newer
+		}
 		if err == nil {
 			sh.mu.Lock()
+			sh.answered.note(key, l.version, time.Now())
 			if a := sh.actors[key]; a != nil && a.loaded != nil { // of another placement, before or after
 				h.show(sh, a, l, asked, forgets)
 			}

@@ -38,7 +38,8 @@ type shard struct {
 	running        callList
 	// forgets counts the states that left memory, for readers that loaded one
 	// meanwhile.
-	forgets uint64
+	forgets  uint64
+	answered answered
 	// readAge is how old the states are at most that readers are given without a
 	// question to the store; 0: as old as they like.
 	readAge time.Duration

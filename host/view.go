@@ -72,6 +72,7 @@ func (h *Host) View(ctx context.Context, key actor.Key) (View, error) {
 	} else {
 		s.noteNewer(a, l.version)
 	}
+	s.answered.note(key, l.version, time.Now())
 	if a := s.actors[key]; a != nil {
 		v.Active, v.QueueDepth = true, a.mailbox.len+a.retries.len
 	}
