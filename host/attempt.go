@@ -112,16 +112,11 @@ func (h *Host) attempt(ctx *turnContext, a *activation, c *call, now time.Time) 
 		r = h.orRecorded(ctx, c, r)
 	case LaneStateless:
 		h.dropAll(a)
-		r.reply, r.err = h.statelessTurn(ctx, c, s, nil)
-		switch {
-		case !c.keyed():
-		case r.err == nil:
-			r.err = h.recordAlone(ctx, c, s, r.reply)
-		case unrecorded(r.err):
-			if err := h.fenceAlone(ctx, c); err != nil {
-				r.err = err
-			}
+		if !c.keyed() {
+			r.reply, r.err = h.statelessTurn(ctx, c, s, nil)
+			break
 		}
+		r.reply, r.err = h.keyedStateless(ctx, c, s)
 		r = h.orRecorded(ctx, c, r)
 	default:
 		return h.warmTurn(ctx, a, c, s, m.readOnly, now)

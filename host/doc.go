@@ -171,7 +171,8 @@
 //
 // Another payload under the same key is actor.ErrKeyReused. Read-only
 // methods ignore keys. A call with a key of a stateless type goes through a
-// mailbox like the others.
+// mailbox like the others, and is recorded under the version that the row had
+// before it ran.
 //
 // # Invariants
 //

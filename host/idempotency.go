@@ -253,17 +253,27 @@ func (h *Host) orRecorded(ctx context.Context, c *call, r result) result {
 	return r
 }
 
-// recordAlone commits the record of a call that has no other effects and no
-// state: under the version of the row that the actor may have all the same.
-func (h *Host) recordAlone(ctx context.Context, c *call, s *served, reply actor.Reply) error {
+// keyedStateless runs a call with a key of a type that has no state, and commits its
+// record alone: under the version that the row, which the actor may have all the
+// same, had before the run, so that a fence of a later attempt keeps it out.
+func (h *Host) keyedStateless(ctx *turnContext, c *call, s *served) (actor.Reply, error) {
 	l, err := h.load(ctx, c.inv.Key, actor.LoadOptions{})
 	if err != nil {
-		return err
+		return actor.Reply{}, err
 	}
-	commit := newCommit(c.inv.Key, l)
-	commit.Generation, commit.StateSchema = s.deployment.Generation, s.stateSchema
-	commit.Effects.Idempotency = []actor.IdempotencyRecord{c.record(reply, s.limits.IdempotencyTTL)}
-	return h.commit(commit, LaneStateless)
+	reply, err := h.statelessTurn(ctx, c, s, nil)
+	switch {
+	case err == nil:
+		commit := newCommit(c.inv.Key, l)
+		commit.Generation, commit.StateSchema = s.deployment.Generation, s.stateSchema
+		commit.Effects.Idempotency = []actor.IdempotencyRecord{c.record(reply, s.limits.IdempotencyTTL)}
+		err = h.commit(commit, LaneStateless)
+	case unrecorded(err):
+		if other := h.fenceAlone(ctx, c); other != nil {
+			err = other
+		}
+	}
+	return reply, err
 }
 
 // fenceOf returns the commit that moves the version of l on, and nothing else.

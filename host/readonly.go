@@ -38,22 +38,24 @@ func (h *Host) readTurn(ctx *turnContext, c *call, s *served, warm *loaded) (act
 		if l.damage != nil {
 			return actor.Reply{}, l.damage
 		}
-		if changed, err := h.fits(ctx, l, s); err != nil {
-			return actor.Reply{}, err
-		} else if changed {
+		changed, err := h.fits(ctx, l, s)
+		if changed {
 			continue
 		}
-		reply, err := h.runApart(ctx, c, s, l, true)
-		if err != nil || !strong {
+		var reply actor.Reply
+		if err == nil {
+			reply, err = h.runApart(ctx, c, s, l, true)
+		}
+		if !strong || isContextError(err) {
 			return reply, err
 		}
 		c.stats.ended = time.Time{} // not yet
-		version, asked, err := h.versionNow(ctx, c.inv.Key)
-		if err != nil {
-			return actor.Reply{}, err
+		version, asked, unknown := h.versionNow(ctx, c.inv.Key)
+		if unknown != nil {
+			return actor.Reply{}, unknown
 		}
-		if h.confirmRead(c.inv.Key, l, version, asked) {
-			return reply, nil
+		if h.confirmRead(c.inv.Key, l, version, asked) { // a failure shows the state as well
+			return reply, err
 		}
 		l = nil
 	}
@@ -133,6 +135,8 @@ func (h *Host) committed(ctx context.Context, c *call, s *served, strong bool) (
 			sh.answered.note(key, l.version, time.Now())
 			if a := sh.actors[key]; a != nil && a.loaded != nil { // of another placement, before or after
 				h.show(sh, a, l, asked, forgets)
+			} else { // what turns and readers of another placement load may be older
+				sh.noteNewer(a, l.version)
 			}
 			sh.mu.Unlock()
 		}

@@ -30,7 +30,9 @@ func (h *Host) warmTurn(ctx *turnContext, a *activation, c *call, s *served, rea
 		return failed(l.damage)
 	}
 	if changed, err := h.fits(ctx, l, s); err != nil {
-		return failed(err)
+		o := failed(err) // of the tip, which need not be the newest
+		o.resting, o.since = !isContextError(err), h.since(now, err)
+		return o
 	} else if changed {
 		return failed(errMoved)
 	}

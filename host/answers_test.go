@@ -1,0 +1,155 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+)
+
+// refusing is a method that fails, and says which state made it.
+func refusing(t *hosttest.Turn) error {
+	n, err := t.Number("n")
+	if err != nil {
+		return err
+	}
+	return hosttest.Fail(fmt.Sprint("n is ", n))
+}
+
+func numbered(n int) func(*actor.Row) {
+	return func(row *actor.Row) {
+		row.State = actor.EncodedState{Format: actor.FormatJSON, Data: fmt.Appendf(nil, `{"n":%d}`, n)}
+	}
+}
+
+// TestStrongFailureIsCurrent: what a strong read answers is confirmed also when its
+// method fails.
+func TestStrongFailureIsCurrent(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		fake := newFakeStore()
+		fake.shared = true
+		s := newStage(t, host.Config{Committer: fake})
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement,
+			Methods: map[string]hosttest.Func{"Add": add}, ReadOnly: map[string]hosttest.Func{"Refuse": refusing}})
+		if _, err := s.call(t.Context(), "a", "Add"); err != nil {
+			t.Fatal(err)
+		}
+		fake.write(key("a"), numbered(7))
+		_, err := s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Refuse", ReadOnly: true, Consistency: actor.ConsistencyStrong})
+		var guest *actor.GuestError
+		if !errors.As(err, &guest) || guest.Code != "n is 7" {
+			t.Errorf("a strong read fails with %v after another host wrote 7", err)
+		}
+	})
+}
+
+// TestUnfitStateIsCurrent: that a state does not fit the module is not answered of a
+// state that another host has replaced.
+func TestUnfitStateIsCurrent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := newFakeStore()
+		fake.shared = true
+		s := newStage(t, host.Config{Committer: fake})
+		kind := counted()
+		kind.StateSchema = 2
+		s.world.Deploy("app", "T", kind)
+		if _, err := s.call(t.Context(), "a", "Add"); err != nil {
+			t.Fatal(err)
+		}
+		kind.StateSchema = 1
+		d := s.world.Deploy("app", "T", kind)
+		_, err := s.call(t.Context(), "a", "Add")
+		wantCondition(t, err, actor.ErrSchemaNewer)
+		fake.write(key("a"), func(row *actor.Row) {
+			numbered(7)(row)
+			row.StateSchema, row.Generation = 1, d.Generation
+		})
+		time.Sleep(time.Second)
+		if reply, err := s.call(t.Context(), "a", "Add"); reply != "8" || err != nil {
+			t.Errorf("%q, %v, long after another host wrote what fits", reply, err)
+		}
+	})
+}
+
+// TestReadOfAnotherPlacementIsNoted: what a reader of placement any was answered is
+// the least that turns and readers of placement ring are, which came before it.
+func TestReadOfAnotherPlacementIsNoted(t *testing.T) {
+	for _, consistency := range []actor.Consistency{actor.ConsistencyDefault, actor.ConsistencyStrong} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &slowAnswers{fakeStore: newFakeStore()}
+			store.shared = true
+			s := newStage(t, host.Config{Committer: store})
+			ring, anywhere := counted(), counted()
+			anywhere.Placement = abi.PlacementAny
+			store.write(key("a"), numbered(1))
+			s.world.Deploy("app", "T", ring)
+			read, wait := store.next()
+			touch := s.start(t.Context(), "a", "Touch")
+			<-read
+			store.write(key("a"), numbered(7))
+			s.world.Deploy("app", "T", anywhere)
+			view := make(chan string)
+			go func() {
+				r, err := s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "View", Consistency: consistency})
+				view <- fmt.Sprint(string(r.Payload.Data), err)
+			}()
+			synctest.Wait()
+			for range 12 { // its load gets a lane of its own in time
+				time.Sleep(time.Millisecond)
+			}
+			if got := <-view; got != "7<nil>" {
+				t.Fatal(got)
+			}
+			s.world.Deploy("app", "T", ring)
+			close(wait)
+			if got := <-touch; got.reply != "7" || got.err != nil {
+				t.Errorf("a turn is answered %+v after a reader was answered 7", got)
+			}
+			if reply, err := s.call(t.Context(), "a", "View"); reply != "7" || err != nil {
+				t.Errorf("a reader is answered %q, %v after one was answered 7", reply, err)
+			}
+		})
+	}
+}
+
+// TestStatelessFailureBehindAFence: no run of a call of a stateless type that began
+// before its failure was answered is recorded afterwards.
+func TestStatelessFailureBehindAFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := newFakeStore()
+		fake.shared = true
+		first, second := newStage(t, host.Config{Committer: fake}), newStage(t, host.Config{Committer: fake})
+		g := newGate()
+		runs := 0
+		first.world.Deploy("app", "T", hosttest.Actor{Placement: abi.PlacementStateless, Methods: map[string]hosttest.Func{"Do": func(turn *hosttest.Turn) error {
+			runs++
+			g.wait(turn)
+			return turn.ReplyNumber(int64(runs))
+		}}})
+		second.world.Deploy("app", "T", hosttest.Actor{Placement: abi.PlacementStateless, Methods: map[string]hosttest.Func{"Do": func(*hosttest.Turn) error {
+			return hosttest.Fail("no")
+		}}})
+		inv := actor.Invocation{Key: key("a"), Method: "Do", IdempotencyKey: "k"}
+		late := make(chan string)
+		go func() {
+			r, err := first.Invoke(t.Context(), inv)
+			late <- fmt.Sprint(string(r.Payload.Data), err)
+		}()
+		<-g.entered
+		_, err := second.Invoke(t.Context(), inv)
+		var guest *actor.GuestError
+		if !errors.As(err, &guest) {
+			t.Fatal(err)
+		}
+		close(g.leave)
+		if got := <-late; got != "2<nil>" {
+			t.Errorf("the run that began before the failure was answered: %s", got)
+		}
+	})
+}
