@@ -82,7 +82,7 @@ func languages(ctx context.Context, r *rig.Rig, rec *bar.Record) (err error) {
 			if err != nil {
 				return fmt.Errorf("%s: %w", g.name, err)
 			}
-			rec.Measured(g.name, run, res)
+			rec.Measured(g.name, run+1, res)
 			perCall := float64(res.CPU["server"].Microseconds()) / float64(res.Calls)
 			if n == 0 {
 				baseline = perCall

@@ -25,10 +25,9 @@ func embeddedTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 		if err != nil {
 			return err
 		}
-		rec.Compare("turns", turns.Rate(), base.Rate())
 		guest, err := guestAlone(ctx, r, rec, run, addAlone)
 		if err == nil {
-			noteParts(rec, base.CPUPerCall()*10/6, base, guest)
+			compareParts(rec, "CPU against its parts", turns, part{"a row", base}, part{"the guest", guest})
 		}
 		return err
 	})

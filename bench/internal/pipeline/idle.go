@@ -17,82 +17,60 @@ const idleActors = 1000
 
 // idleLatency is pipeline.4.
 func idleLatency(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	return withHollow(ctx, wire.HollowSpec{}, func(hollow string, pid int) error {
-		err := serveEmbedded(ctx, r, func(s *rig.Server) error {
-			return idle(ctx, r, rec, "embedded", s, hollow, pid, func(f func(role string, spec any, hollow wire.HollowSpec) error) error {
-				dir, remove, err := r.Folder()
-				if err != nil {
-					return err
-				}
-				defer remove()
-				row := bare.Pebble{Dir: dir, Plan: plan(r, 1, idleActors, nil), Group: 1, StateBytes: stateBytes}
-				return f(bare.PebbleRole, row, wire.HollowSpec{Pebble: &row})
-			})
+	err := serveEmbedded(ctx, r, func(s *rig.Server) error {
+		return idle(ctx, r, rec, "embedded", s, func(f func(wire.HollowSpec) error) error {
+			dir, remove, err := r.Folder()
+			if err != nil {
+				return err
+			}
+			defer remove()
+			return f(wire.HollowSpec{Pebble: &bare.Pebble{Dir: dir, Plan: plan(r, 1, idleActors, nil), Group: 1, StateBytes: stateBytes}})
 		})
-		if err != nil {
-			return err
-		}
-		url, _, err := r.Postgres(ctx)
-		if err != nil {
-			return err
-		}
-		return serve(ctx, r, func(s *rig.Server) error {
-			row := bare.SQL{URL: url, Plan: plan(r, 1, idleActors, nil), StateBytes: stateBytes}
-			return idle(ctx, r, rec, "PostgreSQL", s, hollow, pid, func(f func(role string, spec any, hollow wire.HollowSpec) error) error {
-				return f(bare.UpdateRole, row, wire.HollowSpec{SQL: &row})
-			})
-		}, "--store", url)
 	})
+	if err != nil {
+		return err
+	}
+	url, _, err := r.Postgres(ctx)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, r, func(s *rig.Server) error {
+		return idle(ctx, r, rec, "PostgreSQL", s, func(f func(wire.HollowSpec) error) error {
+			return f(wire.HollowSpec{SQL: &bare.SQL{URL: url, Plan: plan(r, 1, idleActors, nil), StateBytes: stateBytes}})
+		})
+	}, "--store", url)
 }
 
-// idle compares one caller of a server with a bare commit and a call of the
-// hollow server. with calls its argument with what commits to the same store, in a
-// loop and before the answers of a server.
-func idle(ctx context.Context, r *rig.Rig, rec *bar.Record, store string, s *rig.Server, hollow string, hollowPID int,
-	with func(func(role string, spec any, hollow wire.HollowSpec) error) error,
-) error {
+// idle compares one caller of a server with one of a handler on the same wire that
+// does a turn's parts and nothing else: it runs the guest and commits the row. The
+// parts are measured in one process, as each in a loop of its own keeps its caches,
+// which a call that comes alone never meets. with calls its argument with what
+// commits to the same store.
+func idle(ctx context.Context, r *rig.Rig, rec *bar.Record, store string, s *rig.Server, with func(func(wire.HollowSpec) error) error) error {
 	if err := fill(ctx, s.URL, r.Count(idleActors)); err != nil {
+		return err
+	}
+	guest, err := guestOf(ctx, r, addAlone)
+	if err != nil {
 		return err
 	}
 	call := func(what string, run int, url string, server int) (load.Result, error) {
 		return called(ctx, rec, what, run, add(url, wire.Connect, plan(r, 1, idleActors, map[string]int{"server": server})))
 	}
 	return each(r, func(run int) error {
-		return with(func(role string, spec any, committing wire.HollowSpec) error {
-			bareCommit, err := measured(ctx, rec, "bare commit, "+store, run, role, spec)
-			if err != nil {
+		return with(func(parts wire.HollowSpec) error {
+			parts.Guest = &guest
+			var alone load.Result
+			err := withHollow(ctx, parts, func(url string, pid int) (err error) {
+				alone, err = call("handler that runs the guest and commits, "+store, run, url, pid)
 				return err
-			}
-			empty, err := call("empty handler", run, hollow, hollowPID)
+			})
 			if err != nil {
 				return err
 			}
 			turn, err := call("Greenroom, "+store, run, s.URL, s.PID)
-			if err != nil {
-				return err
-			}
-			rec.Compare(store, micros(turn.P50), micros(bareCommit.P50+empty.P50))
-			var commits, runs load.Result
-			err = withHollow(ctx, committing, func(url string, pid int) error {
-				commits, err = call("empty handler that commits, "+store, run, url, pid)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			guest, err := guestOf(ctx, r, addAlone)
-			if err != nil {
-				return err
-			}
-			committing.Guest = &guest
-			err = withHollow(ctx, committing, func(url string, pid int) error {
-				runs, err = call("handler that runs the guest and commits, "+store, run, url, pid)
-				return err
-			})
 			if err == nil {
-				apart := micros(bareCommit.P50 + empty.P50)
-				rec.Note("%s: an empty handler that makes the bare commit takes %.2f times what the two take apart, one that runs the guest first %.2f times, Greenroom %.2f times",
-					store, micros(commits.P50)/apart, micros(runs.P50)/apart, micros(turn.P50)/apart)
+				rec.Compare(store, micros(turn.P50), micros(alone.P50))
 			}
 			return err
 		})

@@ -2,7 +2,8 @@ package pipeline
 
 import (
 	"context"
-	"time"
+	"fmt"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
@@ -48,12 +49,21 @@ func streamAlone(ctx context.Context, r *rig.Rig, rec *bar.Record, run, outstand
 	return res, err
 }
 
-// noteParts tells what the parts of a turn take that no host can do without, each
-// measured alone, beside what the bar leaves for all of it.
-func noteParts(rec *bar.Record, asked time.Duration, parts ...load.Result) {
-	var sum time.Duration
-	for _, p := range parts {
-		sum += p.CPUPerCall()
+// part is what a turn cannot do without, measured alone.
+type part struct {
+	name   string
+	result load.Result
+}
+
+// compareParts holds the processor time of a turn against the sum of its parts.
+func compareParts(rec *bar.Record, check string, whole load.Result, parts ...part) {
+	sum, names := 0.0, make([]string, len(parts))
+	for i, p := range parts {
+		took := micros(p.result.CPUPerCall())
+		sum += took
+		names[i] = fmt.Sprintf("%s %.1f", p.name, took)
 	}
-	rec.Note("what a turn is made of takes %.1f µs of processor time, each part measured alone; the bar asks for %.1f µs in all", micros(sum), micros(asked))
+	rec.Compare(check, micros(whole.CPUPerCall()), sum)
+	rec.Note("%s: %s; %.1f µs of processor time together, the whole %.1f",
+		check, strings.Join(names, ", "), sum, micros(whole.CPUPerCall()))
 }

@@ -29,47 +29,43 @@ func Bars() []bar.Bar {
 			Name: "pipeline.1", Title: "PostgreSQL, 100,000 actors: turns against a transaction per turn with 64 workers",
 			Checks: []bar.Check{
 				{Name: "turns at 1,024 outstanding", Unit: "turns/s", Want: bar.AtLeast, Target: 8},
-				{Name: "CPU at 1,024 outstanding", Unit: "µs/turn", Want: bar.AtMost, Target: 0.1},
+				{Name: "CPU at 1,024 outstanding against its parts", Unit: "µs/turn", Want: bar.AtMost, Target: overParts},
 				{Name: "turns at 64 outstanding", Unit: "turns/s", Want: bar.AtLeast, Target: 2},
 				{Name: "CockroachDB, turns at 1,024 outstanding", Unit: "turns/s", Want: bar.AtLeast, Target: 12, Optional: true},
 			},
 			Run: sqlTurns,
 		},
 		{
-			Name: "pipeline.2", Title: "embedded store, 1,024 outstanding: turns inside the host against a bare Pebble loop",
-			Checks: []bar.Check{{Name: "turns", Unit: "turns/s", Want: bar.AtLeast, Target: 0.6}},
+			Name: "pipeline.2", Title: "embedded store, 100,000 actors, inside the host, 1,024 outstanding: turns against their parts",
+			Checks: []bar.Check{{Name: "CPU against its parts", Unit: "µs/turn", Want: bar.AtMost, Target: overParts}},
 			Run:    embeddedTurns,
 		},
 		{
-			Name: "pipeline.3", Title: "one hot actor, 256 outstanding: turns against a transaction, and an fsync, per turn",
+			Name: "pipeline.3", Title: "one hot actor, 256 outstanding: turns against a transaction per turn, and against their parts",
 			Checks: []bar.Check{
 				{Name: "PostgreSQL", Unit: "turns/s", Want: bar.AtLeast, Target: 25},
-				{Name: "embedded", Unit: "turns/s", Want: bar.AtLeast, Target: wantFsyncs},
+				{Name: "embedded, CPU against its parts", Unit: "µs/turn", Want: bar.AtMost, Target: overParts},
 			},
 			Run: hotActor,
 		},
 		{
-			Name: "pipeline.4", Title: "one caller: a unary call against a bare commit plus a unary call of an empty handler",
+			Name: "pipeline.4", Title: "one caller: a unary call against a handler that runs the guest and makes the bare commit",
 			Checks: []bar.Check{
-				{Name: "embedded", Unit: "µs, p50", Want: bar.AtMost, Target: 1.5},
-				{Name: "PostgreSQL", Unit: "µs, p50", Want: bar.AtMost, Target: 1.5},
+				{Name: "embedded", Unit: "µs, p50", Want: bar.AtMost, Target: overParts},
+				{Name: "PostgreSQL", Unit: "µs, p50", Want: bar.AtMost, Target: overParts},
 			},
 			Run: idleLatency,
 		},
 		{
-			Name: "pipeline.5", Title: "embedded store, from another process: the stream against unary calls, and against a bare Pebble loop",
-			Checks: []bar.Check{
-				{Name: "against unary calls", Unit: "turns/s", Want: bar.AtLeast, Target: wantUnary},
-				// 40,000 turns/s where the loop reaches 80,000 or more.
-				{Name: "against the bare loop", Unit: "turns/s", Want: bar.AtLeast, Target: 0.5},
-			},
+			Name: "pipeline.5", Title: "embedded store, 10,000 actors, the stream, 1,024 outstanding: turns against their parts",
+			Checks: []bar.Check{{Name: "CPU against its parts", Unit: "µs/turn", Want: bar.AtMost, Target: overParts}},
 			Run: streamedTurns,
 		},
 		{
-			Name: "pipeline.6", Title: "warm read-only calls, against 3 µs inside the host and 100,000 calls/s over the stream",
+			Name: "pipeline.6", Title: "warm read-only calls, inside the host and over the stream, against their parts",
 			Checks: []bar.Check{
-				{Name: "inside the host", Unit: "µs, p50", Want: bar.AtMost, Target: 1},
-				{Name: "over the stream", Unit: "calls/s", Want: bar.AtLeast, Target: 1},
+				{Name: "inside the host", Unit: "µs, p50", Want: bar.AtMost, Target: overParts},
+				{Name: "over the stream, CPU", Unit: "µs/call", Want: bar.AtMost, Target: overParts},
 			},
 			Run: readOnlyCalls,
 		},
@@ -120,6 +116,10 @@ const (
 	group = 256
 	// workers are the connections of the transaction per turn.
 	workers = 64
+	// overParts is what a turn may cost in proportion to its parts, each of which
+	// no host on the same engine, store and wire can do without, measured in the
+	// same run.
+	overParts = 1.5
 )
 
 // each calls f for every run, from 1.

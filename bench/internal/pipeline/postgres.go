@@ -3,10 +3,10 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
+	"github.com/greenroom-run/greenroom/bench/internal/load"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
@@ -42,9 +42,8 @@ func sqlTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 				return err
 			}
 			rec.Compare("turns at 1,024 outstanding", busy.Rate(), base.Rate())
-			rec.Compare("CPU at 1,024 outstanding", micros(busy.CPUPerCall()), micros(base.CPUPerCall()))
 			rec.Compare("turns at 64 outstanding", some.Rate(), base.Rate())
-			return sqlParts(ctx, r, rec, run, base.CPUPerCall()/10, bare.SQL{URL: url, Plan: plan(r, many, actors, database), StateBytes: stateBytes, Group: group})
+			return sqlParts(ctx, r, rec, run, busy, bare.SQL{URL: url, Plan: plan(r, many, actors, database), StateBytes: stateBytes, Group: group})
 		})
 	}, "--store", url)
 	if err != nil || r.Cockroach() == "" {
@@ -53,8 +52,8 @@ func sqlTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 	return cockroachTurns(ctx, r, rec)
 }
 
-// sqlParts measures what a turn on PostgreSQL is made of.
-func sqlParts(ctx context.Context, r *rig.Rig, rec *bar.Record, run int, asked time.Duration, s bare.SQL) error {
+// sqlParts compares a turn on PostgreSQL with what it is made of.
+func sqlParts(ctx context.Context, r *rig.Rig, rec *bar.Record, run int, turns load.Result, s bare.SQL) error {
 	groups, err := measured(ctx, rec, "groups of 256 rows alone", run, bare.GroupRole, s)
 	if err != nil {
 		return err
@@ -65,7 +64,8 @@ func sqlParts(ctx context.Context, r *rig.Rig, rec *bar.Record, run int, asked t
 	}
 	stream, err := streamAlone(ctx, r, rec, run, many)
 	if err == nil {
-		noteParts(rec, asked, groups, guest, stream)
+		compareParts(rec, "CPU at 1,024 outstanding against its parts", turns,
+			part{"a row", groups}, part{"the guest", guest}, part{"the stream", stream})
 	}
 	return err
 }

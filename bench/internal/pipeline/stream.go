@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"time"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
@@ -10,13 +9,6 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
 )
-
-// wantLoop is the rate of the bare loop above which pipeline.5 asks for no more
-// turns: 40,000 a second.
-const wantLoop = 80_000
-
-// wantUnary is how many streamed turns a unary one is to cost.
-const wantUnary = 15
 
 // streamActors are few enough for every run to meet warm ones.
 const streamActors = 10_000
@@ -34,56 +26,49 @@ func streamedTurns(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 				return err
 			}
 			server := map[string]int{"server": s.PID}
-			unary, err := called(ctx, rec, "Greenroom, unary calls", run, add(s.URL, wire.Unary, plan(r, many, streamActors, server)))
-			if err != nil {
-				return err
-			}
 			stream, err := called(ctx, rec, "Greenroom, stream", run, add(s.URL, wire.Stream, plan(r, many, streamActors, server)))
 			if err != nil {
 				return err
 			}
-			rec.Compare("against unary calls", stream.Rate(), unary.Rate())
-			rec.Compare("against the bare loop", stream.Rate(), min(loop.Rate(), wantLoop))
 			guest, err := guestAlone(ctx, r, rec, run, addAlone)
 			if err != nil {
 				return err
 			}
 			empty, err := streamAlone(ctx, r, rec, run, many)
 			if err == nil {
-				noteParts(rec, unary.CPUPerCall()/wantUnary, loop, guest, empty)
+				compareParts(rec, "CPU against its parts", stream, part{"a row", loop}, part{"the guest", guest}, part{"the stream", empty})
 			}
 			return err
 		})
 	})
 }
 
-// readOnlyCalls is pipeline.6. Its baselines are figures, not measurements. The
-// median stands for what a call takes: the mean has in it what neighbours take.
+// readOnlyCalls is pipeline.6. Inside the host the medians are compared: the mean
+// has in it what neighbours of the machine take.
 func readOnlyCalls(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	const (
-		wantMicros = 3
-		wantRate   = 100_000
-	)
 	return serveEmbedded(ctx, r, func(s *rig.Server) error {
 		if err := fill(ctx, s.URL, r.Count(streamActors)); err != nil {
 			return err
 		}
 		return each(r, func(run int) error {
 			inside, err := inHost(ctx, r, rec, "inside the host, one caller", run,
-				inhost.Spec{Plan: plan(r, 1, 1000, nil), StateBytes: ballast, Method: "Get", ReadOnly: true})
+				inhost.Spec{Plan: plan(r, 1, idleActors, nil), StateBytes: ballast, Method: "Get", ReadOnly: true})
 			if err != nil {
 				return err
 			}
+			guest, err := guestAlone(ctx, r, rec, run, getAlone)
+			if err != nil {
+				return err
+			}
+			rec.Compare("inside the host", micros(inside.P50), micros(guest.P50))
 			stream, err := called(ctx, rec, "over the stream, 1,024 outstanding", run,
 				get(s.URL, plan(r, many, streamActors, map[string]int{"server": s.PID})))
 			if err != nil {
 				return err
 			}
-			rec.Compare("inside the host", micros(inside.P50), wantMicros)
-			rec.Compare("over the stream", stream.Rate(), wantRate)
-			guest, err := guestAlone(ctx, r, rec, run, getAlone)
+			empty, err := streamAlone(ctx, r, rec, run, many)
 			if err == nil {
-				noteParts(rec, wantMicros*time.Microsecond, guest)
+				compareParts(rec, "over the stream, CPU", stream, part{"the guest", guest}, part{"the stream", empty})
 			}
 			return err
 		})
