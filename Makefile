@@ -25,7 +25,7 @@ export PATH := $(TOOLS):$(PATH)
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo up down test test-go test-rust setup check fmt vet lint generate generated tidy \
-        cross fuzz soak bench release clean tools
+        cross fuzz soak bench survey release clean tools
 
 help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,8 +103,11 @@ soak: build ## Kill and freeze servers under load ROUNDS times, and fuzz upload 
 	GREENROOM_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 0 -v -run 'TestKill|TestFrozen' ./internal/crash
 	FUZZTIME=$(SOAKTIME) scripts/fuzz.sh guests
 
-bench: ## Measure what is promised about speed: all of it, AREA=pipeline, or BAR=pipeline.1.
-	@go run ./bench $(if $(AREA),-area $(AREA)) $(if $(BAR),-bar $(BAR))
+bench: ## Measure what is promised about speed: all of it, AREA=pipeline, or BAR=pipeline.1; RUNS times; RECORD=bench/README.md writes it down.
+	@go run ./bench $(if $(AREA),-area $(AREA)) $(if $(BAR),-bar $(BAR)) $(if $(RUNS),-runs $(RUNS)) $(if $(RECORD),-record $(RECORD))
+
+survey: ## Measure what users may expect of this machine, and write it into docs/performance.md.
+	@go run ./bench -runs $(or $(RUNS),2) -table docs/performance.md
 
 tools: $(TOOLS)/buf-$(BUF_VERSION) $(TOOLS)/protoc-gen-go-$(PROTOC_GO_VERSION) $(TOOLS)/protoc-gen-connect-go-$(CONNECT_GO_VERSION)
 

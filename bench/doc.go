@@ -3,6 +3,8 @@
 //	go run ./bench                     all bars
 //	go run ./bench -area pipeline      one area
 //	go run ./bench -bar pipeline.1     one bar
+//	go run ./bench -record FILE        all bars, and their figures in a document
+//	go run ./bench -table FILE         no bar: what users may expect, into a document
 //
 // Every promise is a bar: a value over a baseline that is measured in the same
 // run, held against a target. For each the program prints a table for people and
@@ -17,19 +19,22 @@
 //
 //	internal/bar       what a bar is, how runs are judged and shown
 //	internal/rig       binary, guest, servers, databases
-//	internal/load      the closed loop, and what is measured of it
+//	internal/load      the closed and the open loop, and what is measured of them
 //	internal/usage     processor time and memory of processes
 //	internal/role      parts of this program in processes of their own
 //	internal/wire      role: calls over the network; role: a server of no work
 //	internal/inhost    role: calls inside the host's process
 //	internal/bare      roles: the databases without Greenroom
-//	internal/plot      the picture of docs/performance.md
+//	internal/survey    what users may expect: the tables of docs/performance.md
+//	internal/section   the parts of documents that the program writes
+//	internal/plot      the pictures of the documents
 //	internal/pipeline  the bars of the area pipeline
 //	internal/metering  the bars of the area metering
 //	guest              the guest: a counter in Rust
 //	goguest            the same in Go
 //	smallguest         the same without the SDK, for what an instance takes
 //
-// A new area is a package like internal/pipeline with a function Bars, and its
+// README.md has the bars, their last figures and what was tried. A new area is a
+// package like internal/pipeline with a function Bars, and its
 // name in main.go.
 package main

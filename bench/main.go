@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,7 +22,6 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/load"
 	"github.com/greenroom-run/greenroom/bench/internal/metering"
 	"github.com/greenroom-run/greenroom/bench/internal/pipeline"
-	"github.com/greenroom-run/greenroom/bench/internal/plot"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
@@ -109,16 +108,14 @@ func run(ctx context.Context, args []string, out, log io.Writer) (status int, er
 	flags.DurationVar(&cfg.Duration, "duration", 3*time.Second, "how long each run is measured")
 	flags.IntVar(&cfg.Actors, "actors", 0, "use at most so many actors, for a quick look; 0: as many as the bars say")
 	flags.StringVar(&cfg.Profile, "profile", "", "`folder` for processor profiles of the measured part of callers, baselines and what runs inside the host, and of whole servers")
-	picture := flags.String("plot", "", "draw the output of an earlier run, from standard input, into this SVG `file`, and end")
+	table := flags.String("table", "", "measure what users may expect instead of bars, and write it into this `document`, and its picture beside")
+	record := flags.String("record", "", "write the bars of each area that is measured into this `document`, and a picture beside")
 	list := flags.Bool("list", false, "list the bars and end")
 	if err := flags.Parse(args); err != nil {
 		return exitFailed, nil // it has said why
 	}
-	if *picture != "" {
-		if err := draw(os.Stdin, *picture); err != nil {
-			return exitFailed, err
-		}
-		return exitPass, nil
+	if err := writable(*table, *record, area, name); err != nil {
+		return exitFailed, err
 	}
 	chosen, err := bar.Select(bars(), area, name)
 	if err != nil {
@@ -144,32 +141,37 @@ func run(ctx context.Context, args []string, out, log io.Writer) (status int, er
 			status, err = exitFailed, closeErr
 		}
 	}()
-	return measure(ctx, r, chosen, out)
-}
-
-func draw(in io.Reader, path string) error {
-	results, err := plot.Read(in)
-	if err != nil {
-		return err
+	command := "go run ./bench " + strings.Join(args, " ")
+	if *table != "" {
+		if err := writeSurvey(ctx, r, *table, command); err != nil {
+			return exitFailed, err
+		}
+		return exitPass, nil
 	}
-	file, err := os.Create(path)
-	if err != nil {
-		return err
+	status, results, err := measure(ctx, r, chosen, out)
+	if err == nil && *record != "" {
+		if status == exitFailed {
+			return status, fmt.Errorf("not every bar could be measured, see above; %s stays as it was", *record)
+		}
+		err = writeBars(*record, command, results)
 	}
-	return errors.Join(plot.Draw(file, results), file.Close())
+	if err != nil {
+		status = exitFailed
+	}
+	return status, err
 }
 
 // measure runs bars one after the other. One that fails does not keep the others
-// from running.
-func measure(ctx context.Context, r *rig.Rig, chosen []bar.Bar, out io.Writer) (int, error) {
-	status := exitPass
+// from running; it is not among the results.
+func measure(ctx context.Context, r *rig.Rig, chosen []bar.Bar, out io.Writer) (status int, results []bar.Result, err error) {
+	status = exitPass
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false) // for the comparisons
 	for _, b := range chosen {
 		var rec bar.Record
 		err := b.Run(ctx, r, &rec)
 		if ctx.Err() != nil {
-			return exitFailed, context.Cause(ctx)
+			return exitFailed, nil, context.Cause(ctx)
 		}
 		var res bar.Result
 		if err == nil {
@@ -178,7 +180,7 @@ func measure(ctx context.Context, r *rig.Rig, chosen []bar.Bar, out io.Writer) (
 		if err != nil {
 			status = exitFailed
 			if err := lines.Encode(bar.Failed(b, err)); err != nil {
-				return exitFailed, err
+				return exitFailed, nil, err
 			}
 			continue
 		}
@@ -187,8 +189,9 @@ func measure(ctx context.Context, r *rig.Rig, chosen []bar.Bar, out io.Writer) (
 		}
 		rec.Print(out, res)
 		if err := lines.Encode(res); err != nil {
-			return exitFailed, err
+			return exitFailed, nil, err
 		}
+		results = append(results, res)
 	}
-	return status, nil
+	return status, results, nil
 }

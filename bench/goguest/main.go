@@ -15,6 +15,13 @@ func (c *Counter) Add(_ *actor.Context, amount int64) (int64, error) {
 	return c.Count, nil
 }
 
-func init() { actor.Register("Counter", actor.Method("Add", (*Counter).Add)) }
+// Fill makes the actor carry that many bytes, which no other method touches.
+func (c *Counter) Fill(ctx *actor.Context, bytes int64) (bool, error) {
+	return true, ctx.State().SetBytes("ballast", make([]byte, bytes))
+}
+
+func init() {
+	actor.Register("Counter", actor.Method("Add", (*Counter).Add), actor.Method("Fill", (*Counter).Fill))
+}
 
 func main() {}

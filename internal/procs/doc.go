@@ -7,7 +7,7 @@
 // to a second thread: it pays for waking it, shares the processor with its looking
 // around for work, and is moved from one core's cache to the other's. With one
 // processor such calls take up to a fifth less time, and a fifth less of the
-// processor (docs/performance.md, bar 4).
+// processor (bench/README.md, bar 4).
 //
 //	        calm for 500 ms
 //	all ──────────────────────▶ one

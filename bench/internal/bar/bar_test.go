@@ -85,6 +85,23 @@ func TestPrint(t *testing.T) {
 	}
 }
 
+func TestMarkdownHasALineForEachCheck(t *testing.T) {
+	b, rec := example()
+	res, err := b.Judge(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := Markdown([]Result{res})
+	for _, want := range []string{
+		"| 1 | rate | 250 calls/s | 100 calls/s | 2.5 | 1 – 3 | ≥ 2 | kept |\n",
+		"| 1 | cpu | 4 µs | 10 µs | 0.4 | 0.4 – 0.4 | ≤ 0.5 | kept |\n",
+	} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+}
+
 func TestSelect(t *testing.T) {
 	all := []Bar{{Name: "a.1"}, {Name: "a.2"}, {Name: "b.1"}}
 	for _, c := range []struct {

@@ -1,6 +1,6 @@
-// Package load drives calls in a closed loop, a fixed number of them
-// outstanding, and measures them: rate, latency, processor time. It knows
-// nothing of what it calls.
+// Package load drives calls and measures them: rate, latency, processor time. It
+// does so in a closed loop, a fixed number of calls outstanding, or in an open one,
+// a fixed number of calls due in a second. It knows nothing of what it calls.
 package load
 
 import (
@@ -43,6 +43,11 @@ type Plan struct {
 	Warmup, Duration time.Duration
 	// Once calls every actor once, in order, instead of for Duration.
 	Once bool
+	// Rate is how many calls are due in a second, evenly spaced and whatever
+	// becomes of them: each is made by the first of Outstanding callers who is
+	// free, and its latency counts from when it was due if none was. 0: each
+	// caller calls again at once.
+	Rate float64
 	// Watch are other processes, by name, whose use is measured with their
 	// descendants'.
 	Watch map[string]int
@@ -131,12 +136,15 @@ func DriveBegun(ctx context.Context, p Plan, begin Begin) (Result, error) {
 // drive runs a plan with workers that start begins, and whose last one wait
 // awaits.
 func drive(ctx context.Context, p Plan, start func(ctx context.Context, d *driver, fail func(error)) (wait func())) (Result, error) {
+	if p.Once && p.Rate > 0 {
+		return Result{}, errors.New("a plan of every actor once has no rate; leave out one of both")
+	}
 	if p.Outstanding < 1 || p.Actors < 1 {
 		return Result{}, fmt.Errorf("a plan of %d calls on %d actors; give one at least of both", p.Outstanding, p.Actors)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	d := &driver{plan: p, workers: make([]worker, p.Outstanding)}
+	d := &driver{plan: p, workers: make([]worker, p.Outstanding), started: time.Now()}
 	for i := range d.workers {
 		d.workers[i].init(i)
 	}
@@ -177,7 +185,8 @@ func wait(ctx context.Context, d time.Duration) {
 type driver struct {
 	plan      Plan
 	workers   []worker
-	called    atomic.Int64 // of Once
+	called    atomic.Int64 // of Once, or of Rate
+	started   time.Time
 	measuring atomic.Bool
 	done      atomic.Bool
 }
@@ -208,8 +217,25 @@ func (d *driver) next(ctx context.Context, w *worker) (target int, ok bool) {
 		target = int(d.called.Add(1) - 1)
 	}
 	w.n++
-	w.began = time.Now()
+	w.began = d.due(ctx)
 	return target, target < d.plan.Actors
+}
+
+// due waits until the next call is due and returns when its latency begins. A
+// caller who had to wait begins when it wakes up, as how late a timer fires says
+// nothing about the server; one who comes too late has been late since the call was
+// due.
+func (d *driver) due(ctx context.Context) time.Time {
+	if d.plan.Rate == 0 {
+		return time.Now()
+	}
+	n := d.called.Add(1) - 1
+	due := d.started.Add(time.Duration(float64(n) / d.plan.Rate * float64(time.Second)))
+	if early := time.Until(due); early > 0 {
+		wait(ctx, early)
+		return time.Now()
+	}
+	return due
 }
 
 // end notes the outcome of a worker's call. An error that is not the end of the

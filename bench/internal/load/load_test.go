@@ -86,6 +86,38 @@ func want4Callers(t *testing.T, r Result, err error) {
 	}
 }
 
+// In an open loop, what a slow server keeps from being called in time counts as
+// latency.
+func TestRateCountsLatencyFromWhenACallIsDue(t *testing.T) {
+	for _, c := range []struct {
+		name                  string
+		rate, wantRate        float64
+		atLeastP50, atMostP50 time.Duration
+	}{
+		{"below what the server can do", 50, 50, 10 * time.Millisecond, 11 * time.Millisecond},
+		{"above", 200, 100, time.Second, 3 * time.Second}, // half of what was due in up to 3 s
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, err := Drive(t.Context(), Plan{Outstanding: 1, Actors: 10, Rate: c.rate, Warmup: time.Second, Duration: 2 * time.Second},
+					func(ctx context.Context, _, _, _ int) error { wait(ctx, 10*time.Millisecond); return nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+				if rate := r.Rate(); rate < 0.95*c.wantRate || rate > 1.05*c.wantRate {
+					t.Errorf("rate = %v, want %v", rate, c.wantRate)
+				}
+				if r.P50 < c.atLeastP50*95/100 || r.P50 > c.atMostP50 {
+					t.Errorf("p50 = %v, want %v to %v", r.P50, c.atLeastP50, c.atMostP50)
+				}
+			})
+		})
+	}
+	if _, err := Drive(t.Context(), Plan{Outstanding: 1, Actors: 1, Once: true, Rate: 1}, nil); err == nil {
+		t.Error("a plan of every actor once with a rate was run")
+	}
+}
+
 func TestOnceCallsEachActorOnce(t *testing.T) {
 	both(t, func(t *testing.T, drive func(context.Context, Plan, Call) (Result, error)) {
 		var seen [100]atomic.Int32

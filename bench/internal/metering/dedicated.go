@@ -37,7 +37,7 @@ type dedicatedResult struct {
 
 // dedicated is metering.3.
 func dedicated(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
-	small, err := guest(ctx, r, "bench/smallguest", guestbuild.Cargo)
+	small, err := r.Build(ctx, "bench/smallguest", guestbuild.Cargo)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func languages(ctx context.Context, r *rig.Rig, rec *bar.Record) (err error) {
 	}()
 	for n, g := range guests {
 		if g.module == "" {
-			if g.module, err = guest(ctx, r, "bench/goguest", g.toolchain); err != nil {
+			if g.module, err = r.Build(ctx, "bench/goguest", g.toolchain); err != nil {
 				return err
 			}
 		}

@@ -9,8 +9,6 @@ package metering
 
 import (
 	"context"
-	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -76,25 +74,10 @@ func Bars() []bar.Bar {
 	}
 }
 
-// guest builds a folder below the repository's root with a toolchain.
-func guest(ctx context.Context, r *rig.Rig, folder, toolchain string) (path string, err error) {
-	fmt.Fprintf(r.Log, "building %s …\n", folder)
-	dir, _, err := r.Folder() // goes with the rig
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(dir, "guest.wasm")
-	_, err = guestbuild.Build(ctx, guestbuild.Request{Dir: filepath.Join(r.Root, folder), Out: path, Toolchain: toolchain})
-	if err != nil {
-		return "", fmt.Errorf("build %s: %w", folder, err)
-	}
-	return path, nil
-}
-
 // kernels are the guests that bars 1 and 5 run.
 func kernels(ctx context.Context, r *rig.Rig, language string) (path string, err error) {
 	toolchain := map[string]string{"go": guestbuild.Go, "rust": guestbuild.Cargo}[language]
-	return guest(ctx, r, "engine/meter/testdata/"+language, toolchain)
+	return r.Build(ctx, "engine/meter/testdata/"+language, toolchain)
 }
 
 func quantile(of []time.Duration, q float64) time.Duration {

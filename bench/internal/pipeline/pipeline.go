@@ -59,7 +59,7 @@ func Bars() []bar.Bar {
 		{
 			Name: "pipeline.5", Title: "embedded store, 10,000 actors, the stream, 1,024 outstanding: turns against their parts",
 			Checks: []bar.Check{{Name: "CPU against its parts", Unit: "µs/turn", Want: bar.AtMost, Target: overParts}},
-			Run: streamedTurns,
+			Run:    streamedTurns,
 		},
 		{
 			Name: "pipeline.6", Title: "warm read-only calls, inside the host and over the stream, against their parts",

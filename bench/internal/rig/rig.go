@@ -108,6 +108,22 @@ func (r *Rig) Guest(ctx context.Context) (path, how string, err error) {
 	return r.guest.Path, r.guest.Toolchain, nil
 }
 
+// Build builds the guest in a folder below the repository's root with a toolchain,
+// and returns the path of the module.
+func (r *Rig) Build(ctx context.Context, folder, toolchain string) (path string, err error) {
+	fmt.Fprintf(r.Log, "building %s …\n", folder)
+	dir, _, err := r.Folder() // goes with the rig
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "guest.wasm")
+	_, err = guestbuild.Build(ctx, guestbuild.Request{Dir: filepath.Join(r.Root, folder), Out: path, Toolchain: toolchain})
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", folder, err)
+	}
+	return path, nil
+}
+
 // Postgres returns a fresh database on a PostgreSQL with fsync on, and the
 // process ID of its server.
 func (r *Rig) Postgres(ctx context.Context) (url string, pid int, err error) {

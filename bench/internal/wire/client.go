@@ -18,7 +18,7 @@ func (s Spec) client() (load.Call, func() error, error) {
 	run := runID()
 	payload := []byte(s.Payload)
 	return func(ctx context.Context, worker, target, n int) error {
-		req := client.Request{Type: "Counter", ID: id(target), Method: s.Method, Payload: payload, ReadOnly: s.ReadOnly}
+		req := client.Request{Type: s.actorType(), ID: id(target), Method: s.Method, Payload: payload, ReadOnly: s.ReadOnly}
 		if s.Keys {
 			req.IdempotencyKey = key(run, worker, n)
 		}

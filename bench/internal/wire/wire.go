@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ type Spec struct {
 	URL      string
 	Protocol Protocol
 	Plan     load.Plan
+	Type     string // "Counter" if empty
 	Method   string
 	Payload  string // JSON
 	// ReadOnly makes the calls queries; for Stream and Unary.
@@ -78,7 +80,7 @@ func (s Spec) connect() load.Call {
 	run := runID()
 	return func(ctx context.Context, worker, target, n int) error {
 		req := connect.NewRequest(&greenroomv1.InvokeRequest{
-			Actor:  &greenroomv1.ActorKey{App: "default", Type: "Counter", Id: id(target)},
+			Actor:  &greenroomv1.ActorKey{App: "default", Type: s.actorType(), Id: id(target)},
 			Method: s.Method, Payload: []byte(s.Payload),
 		})
 		if s.Keys {
@@ -93,7 +95,7 @@ func (s Spec) http() load.Call {
 	client := s.keepAlive()
 	run := runID()
 	return func(ctx context.Context, worker, target, n int) error {
-		url := s.URL + "/v2.0/actors/default/Counter/" + id(target) + "/method/" + s.Method
+		url := s.URL + "/v2.0/actors/default/" + s.actorType() + "/" + id(target) + "/method/" + s.Method
 		req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader([]byte(s.Payload)))
 		if err != nil {
 			return err
@@ -124,6 +126,8 @@ func (s Spec) keepAlive() *http.Client {
 		DisableCompression:  true,
 	}}
 }
+
+func (s Spec) actorType() string { return cmp.Or(s.Type, "Counter") }
 
 func id(target int) string { return idPrefix + strconv.Itoa(target) }
 

@@ -1,12 +1,7 @@
-// Package plot draws the JSON lines of bars as a picture in SVG: how far each
-// check is above or below what was promised, on a logarithmic scale.
 package plot
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -15,39 +10,10 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 )
 
-// Read returns the results among the lines of a benchmark's output. Lines that
-// are not JSON objects are tables for people, and passed over; so are bars that
-// could not be measured.
-func Read(r io.Reader) ([]bar.Result, error) {
-	var results []bar.Result
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		line := bytes.TrimSpace(lines.Bytes())
-		if len(line) == 0 || line[0] != '{' {
-			continue
-		}
-		var res bar.Result
-		if err := json.Unmarshal(line, &res); err != nil {
-			return nil, fmt.Errorf("read a bar's line: %w", err)
-		}
-		if len(res.Runs) > 0 {
-			results = append(results, res)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, err
-	}
-	if len(results) == 0 {
-		return nil, errors.New("there is no line of a measured bar; give the output of the benchmarks")
-	}
-	return results, nil
-}
-
-// The measures of the picture, in pixels.
+// The measures of a picture of bars, in pixels.
 const (
 	rowHeight  = 22
-	labelWidth = 330
+	labelWidth = 380
 	scaleWidth = 380
 	textWidth  = 190
 	top        = 52
@@ -56,8 +22,9 @@ const (
 	decades = 1.5
 )
 
-// Draw writes the picture.
-func Draw(w io.Writer, results []bar.Result) error {
+// DrawBars writes a picture of bars: how far each check is above or below what was
+// promised, on a logarithmic scale.
+func DrawBars(w io.Writer, results []bar.Result) error {
 	rows := 0
 	for _, r := range results {
 		rows += len(r.Checks)
@@ -104,7 +71,7 @@ func drawCheck(b *bytes.Buffer, y int, name string, c bar.NamedOutcome) {
 	fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="12" fill="%s"/>`+"\n", min(one, x), middle-6, math.Abs(x-one), colour)
 	fmt.Fprintf(b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="black"/>`+"\n", low, middle, high, middle)
 	fmt.Fprintf(b, `<text x="%d" y="%.1f">%.3g, promised %s %g</text>`+"\n",
-		labelWidth+scaleWidth+8, middle+4, c.Ratio, sign(c.Want), c.Target)
+		labelWidth+scaleWidth+8, middle+4, c.Ratio, c.Want.Sign(), c.Target)
 }
 
 // score is 1 where a ratio just keeps its promise, and more where it is better.
@@ -113,13 +80,6 @@ func score(o bar.Outcome, ratio float64) float64 {
 		return o.Target / ratio
 	}
 	return ratio / o.Target
-}
-
-func sign(c bar.Comparison) string {
-	if c == bar.AtMost {
-		return "≤"
-	}
-	return "≥"
 }
 
 // at is where a score stands on the scale; what is off the scale stands at its

@@ -1,0 +1,353 @@
+// Package survey measures what users may expect of a machine: calls and latency by
+// protocol, language of the guest and store, what an idempotency key costs, what
+// actors take of memory, a transaction per turn beside it, and how latency grows
+// with load. It promises nothing; promises are bars.
+//
+// A turn is that of the bars: a counter adds one, with 200 bytes of state, and is
+// answered when that is durable.
+package survey
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+
+	"github.com/greenroom-run/greenroom/bench/internal/bare"
+	"github.com/greenroom-run/greenroom/bench/internal/load"
+	"github.com/greenroom-run/greenroom/bench/internal/plot"
+	"github.com/greenroom-run/greenroom/bench/internal/rig"
+	"github.com/greenroom-run/greenroom/bench/internal/role"
+	"github.com/greenroom-run/greenroom/bench/internal/usage"
+	"github.com/greenroom-run/greenroom/bench/internal/wire"
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
+)
+
+const (
+	actors      = 10_000
+	stateBytes  = 200
+	ballast     = stateBytes - 43 // beside the counter's own, encoded
+	connections = 64              // of HTTP and Connect, and of the transaction per turn
+	many        = 1024            // calls outstanding that keep every part busy
+	hot         = 256             // calls outstanding of one actor
+)
+
+// The names of stores, in the tables.
+const (
+	embeddedStore = "embedded"
+	postgres      = "PostgreSQL"
+)
+
+// Report is what was measured.
+type Report struct {
+	Machine Machine
+	Runs    int
+	Calls   []Calls
+	// Transactions are turns without Greenroom, a transaction each.
+	Transactions []Calls
+	Memory       []Memory
+	Curves       []plot.Curve
+	// Missing says what could not be measured here.
+	Missing []string
+}
+
+// Calls is a line of a table.
+type Calls struct {
+	Store, Guest string
+	kind
+	Result load.Result
+}
+
+// kind is how calls are made.
+type kind struct {
+	Protocol    wire.Protocol
+	Outstanding int
+	Actors      int
+	Reads, Keys bool
+}
+
+// Memory is what actors in memory take, each: the growth of the server's resident
+// memory from one number of them to another.
+type Memory struct {
+	What     string
+	From, To int
+	Bytes    float64
+}
+
+// The kinds of calls that are measured. Their order is that of the table.
+var (
+	lone   = kind{Protocol: wire.HTTP, Outstanding: 1, Actors: actors}
+	http   = kind{Protocol: wire.HTTP, Outstanding: connections, Actors: actors}
+	unary  = kind{Protocol: wire.Connect, Outstanding: connections, Actors: actors}
+	some   = kind{Protocol: wire.Stream, Outstanding: connections, Actors: actors}
+	stream = kind{Protocol: wire.Stream, Outstanding: many, Actors: actors}
+	keyed  = kind{Protocol: wire.Stream, Outstanding: many, Actors: actors, Keys: true}
+	reads  = kind{Protocol: wire.Stream, Outstanding: many, Actors: actors, Reads: true}
+	single = kind{Protocol: wire.Stream, Outstanding: hot, Actors: 1}
+)
+
+// Measure takes some five minutes with two runs of three seconds.
+func Measure(ctx context.Context, r *rig.Rig) (*Report, error) {
+	m := &measurement{rig: r, report: &Report{Runs: r.Runs}}
+	for _, part := range []func(context.Context) error{m.machine, m.embedded, m.languages, m.postgres, m.memory} {
+		if err := part(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return m.report, nil
+}
+
+type measurement struct {
+	rig    *rig.Rig
+	report *Report
+}
+
+func (m *measurement) plan(outstanding, actors int) load.Plan {
+	return load.Plan{Outstanding: outstanding, Actors: m.rig.Count(actors), Warmup: m.rig.Warmup, Duration: m.rig.Duration}
+}
+
+// machine measures what one sync of the disk takes, and reads the rest.
+func (m *measurement) machine(ctx context.Context) error {
+	m.report.Machine = describe()
+	dir, remove, err := m.rig.Folder()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	res, err := role.Call[load.Result](ctx, bare.PebbleRole, bare.Pebble{Dir: dir, Plan: m.plan(1, 1), Group: 1, StateBytes: stateBytes})
+	m.report.Machine.Sync = res.P50
+	return err
+}
+
+func (m *measurement) embedded(ctx context.Context) error {
+	module, _, err := m.rig.Guest(ctx)
+	if err != nil {
+		return err
+	}
+	return m.onFolder(ctx, module, func(s *rig.Server) error {
+		on := server{Server: s, store: embeddedStore, guest: "Rust"}
+		if err := m.calls(ctx, on, lone, http, unary, some, stream, keyed, reads, single); err != nil {
+			return err
+		}
+		return m.curves(ctx, on)
+	})
+}
+
+// languages measures guests in Go beside the Rust one.
+func (m *measurement) languages(ctx context.Context) error {
+	for _, language := range []struct{ name, toolchain string }{{"standard Go", guestbuild.Go}, {"TinyGo", guestbuild.TinyGo}} {
+		if _, err := exec.LookPath(language.toolchain); err != nil {
+			m.report.Missing = append(m.report.Missing, language.name+" is not installed here")
+			continue
+		}
+		module, err := m.rig.Build(ctx, "bench/goguest", language.toolchain)
+		if err != nil {
+			return err
+		}
+		err = m.onFolder(ctx, module, func(s *rig.Server) error {
+			return m.calls(ctx, server{Server: s, store: embeddedStore, guest: language.name}, http, stream, single)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *measurement) postgres(ctx context.Context) error {
+	url, pid, err := m.rig.Postgres(ctx)
+	if err != nil {
+		return err
+	}
+	for _, actors := range []int{actors, 1} {
+		plan := m.plan(connections, actors)
+		plan.Watch = map[string]int{postgres: pid}
+		res, err := m.middle(func() (load.Result, error) {
+			return role.Call[load.Result](ctx, bare.TransactionRole, bare.SQL{URL: url, Plan: plan, StateBytes: stateBytes})
+		})
+		if err != nil {
+			return err
+		}
+		m.report.Transactions = append(m.report.Transactions,
+			Calls{Store: postgres, kind: kind{Outstanding: connections, Actors: actors}, Result: res})
+	}
+	s, err := m.rig.Serve(ctx, "--store", url)
+	if err != nil {
+		return err
+	}
+	on := server{Server: s, store: postgres, guest: "Rust", database: pid}
+	err = m.calls(ctx, on, lone, http, unary, some, stream, keyed, reads, single)
+	if err == nil {
+		err = m.curves(ctx, on)
+	}
+	return errors.Join(err, s.Close())
+}
+
+// server is one that is measured.
+type server struct {
+	*rig.Server
+	store, guest string
+	database     int // process ID, 0 if none
+}
+
+func (s server) spec(k kind, plan load.Plan) wire.Spec {
+	plan.Watch = map[string]int{"server": s.PID}
+	if s.database != 0 {
+		plan.Watch[postgres] = s.database
+	}
+	spec := wire.Spec{URL: s.URL, Protocol: k.Protocol, Plan: plan, Method: "Add", Payload: "1", Keys: k.Keys}
+	if k.Reads {
+		spec.Method, spec.Payload, spec.ReadOnly = "Get", "", true
+	}
+	return spec
+}
+
+// calls measures kinds of calls of actors that have their state.
+func (m *measurement) calls(ctx context.Context, s server, kinds ...kind) error {
+	if err := fill(ctx, s.URL, 0, m.rig.Count(actors), ballast); err != nil {
+		return err
+	}
+	for _, k := range kinds {
+		fmt.Fprintf(m.rig.Log, "measuring %s, %s guest, %s, %d outstanding …\n", s.store, s.guest, k.Protocol, k.Outstanding)
+		res, err := m.middle(func() (load.Result, error) {
+			return role.Call[load.Result](ctx, wire.Role, s.spec(k, m.plan(k.Outstanding, k.Actors)))
+		})
+		if err != nil {
+			return fmt.Errorf("%s, %s guest, %s: %w", s.store, s.guest, k.Protocol, err)
+		}
+		m.report.Calls = append(m.report.Calls, Calls{Store: s.store, Guest: s.guest, kind: k, Result: res})
+	}
+	return nil
+}
+
+// middle runs a measurement several times and returns the run whose rate is the
+// median, of an even number the lower one.
+func (m *measurement) middle(run func() (load.Result, error)) (load.Result, error) {
+	var all []load.Result
+	for range m.rig.Runs {
+		res, err := run()
+		if err != nil {
+			return res, err
+		}
+		all = append(all, res)
+	}
+	slices.SortFunc(all, func(a, b load.Result) int {
+		if a.Rate() < b.Rate() {
+			return -1
+		}
+		return 1
+	})
+	return all[(len(all)-1)/2], nil
+}
+
+// shares of what a server reached in a closed loop are the loads of a curve.
+var shares = []float64{0.05, 0.2, 0.4, 0.6, 0.75, 0.85, 0.95}
+
+// curves measures latency against load in an open loop.
+func (m *measurement) curves(ctx context.Context, s server) error {
+	for _, k := range []kind{http, stream} {
+		full := m.report.find(s.store, s.guest, k).Result.Rate()
+		curve := plot.Curve{Panel: panel(k.Protocol), Name: s.store}
+		for _, share := range shares {
+			plan := m.plan(k.Outstanding, k.Actors)
+			plan.Rate = share * full
+			fmt.Fprintf(m.rig.Log, "measuring %s, %s, %.0f calls/s …\n", s.store, k.Protocol, plan.Rate)
+			res, err := role.Call[load.Result](ctx, wire.Role, s.spec(k, plan))
+			if err != nil {
+				return err
+			}
+			curve.Points = append(curve.Points, plot.Point{Rate: res.Rate(), P50: res.P50, P99: res.P99})
+		}
+		m.report.Curves = append(m.report.Curves, curve)
+	}
+	return nil
+}
+
+func panel(p wire.Protocol) string {
+	if p == wire.HTTP {
+		return fmt.Sprintf("HTTP, %d connections", connections)
+	}
+	return "the stream of the Go client"
+}
+
+// find returns the line of a kind of calls, an empty one if there is none.
+func (r *Report) find(store, guest string, k kind) Calls {
+	for _, c := range r.Calls {
+		if c.Store == store && c.Guest == guest && c.kind == k {
+			return c
+		}
+	}
+	return Calls{}
+}
+
+// memory compares the server's resident memory at two numbers of actors, which
+// leaves out what does not grow with them.
+func (m *measurement) memory(ctx context.Context) error {
+	module, _, err := m.rig.Guest(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		what     string
+		from, to int
+		call     func(url string, from, to int) error
+	}{
+		{"an actor with 200 bytes of state", 50_000, 250_000, func(url string, from, to int) error {
+			return fill(ctx, url, from, to, ballast)
+		}},
+		{"an actor with 10 KB of state", 5_000, 25_000, func(url string, from, to int) error {
+			return fill(ctx, url, from, to, 10_000-stateBytes+ballast)
+		}},
+		{"an actor with a Wasm instance of its own (`instance: dedicated`), Rust", 5_000, 15_000, func(url string, from, to int) error {
+			return once(ctx, wire.Spec{URL: url, Type: "Pinned", Method: "Add", Payload: "1"}, from, to)
+		}},
+	} {
+		fmt.Fprintf(m.rig.Log, "measuring the memory of %s …\n", c.what)
+		from, to := m.rig.Count(c.from), m.rig.Count(c.from)*(c.to/c.from)
+		err := m.onFolder(ctx, module, func(s *rig.Server) error {
+			if err := c.call(s.URL, 0, from); err != nil {
+				return err
+			}
+			before := usage.Resident(s.PID)
+			if err := c.call(s.URL, from, to); err != nil {
+				return err
+			}
+			bytes := float64(usage.Resident(s.PID)-before) / float64(to-from)
+			m.report.Memory = append(m.report.Memory, Memory{What: c.what, From: from, To: to, Bytes: bytes})
+			return nil
+		}, "--max-actors", strconv.Itoa(2*c.to), "--max-memory", strconv.Itoa(32<<30), "--idle-timeout", "1h")
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onFolder runs a server on a fresh embedded store while f runs.
+func (m *measurement) onFolder(ctx context.Context, module string, f func(*rig.Server) error, args ...string) error {
+	dir, remove, err := m.rig.Folder()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	s, err := m.rig.ServeModule(ctx, module, append(args, "--data-dir", dir)...)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s), s.Close())
+}
+
+// fill has actors carry so many bytes beside their count.
+func fill(ctx context.Context, url string, from, to, bytes int) error {
+	return once(ctx, wire.Spec{URL: url, Method: "Fill", Payload: strconv.Itoa(bytes)}, from, to)
+}
+
+// once calls each actor once over the stream.
+func once(ctx context.Context, s wire.Spec, from, to int) error {
+	s.Protocol = wire.Stream
+	s.Plan = load.Plan{Outstanding: connections, First: from, Actors: to - from, Once: true}
+	_, err := role.Call[load.Result](ctx, wire.Role, s)
+	return err
+}
