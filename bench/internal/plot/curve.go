@@ -18,14 +18,19 @@ type Curve struct {
 	Panel string
 	// Name is its subject's. Curves of one name have one colour.
 	Name   string
-	Points []Point // by rising rate
+	Points []Point // by rising load
 }
 
 // Point is what was measured at one load.
 type Point struct {
-	Rate     float64 // calls/s
+	Load     float64 // calls/s that were due
+	Done     float64 // calls/s that were answered
 	P50, P99 time.Duration
 }
+
+// keptUp reports whether what was due was answered. Where it was not, calls queue
+// up, and their latency grows for as long as one measures.
+func (p Point) keptUp() bool { return p.Done >= 0.95*p.Load }
 
 // The measures of a picture of curves, in pixels.
 const (
@@ -37,7 +42,8 @@ var colours = []string{"#1565c0", "#ef6c00", "#2e7d32", "#6a1b9a"}
 
 // DrawCurves writes a picture of two lines for each curve: the median, drawn
 // through, and the 99th percentile, dashed. Latencies are on one logarithmic scale,
-// loads on a linear one for each panel.
+// loads on a linear one for each panel. Points at which the subject did not keep up
+// are hollow.
 func DrawCurves(w io.Writer, curves []Curve) error {
 	panels, names, low, high, err := extent(curves)
 	if err != nil {
@@ -52,7 +58,7 @@ func DrawCurves(w io.Writer, curves []Curve) error {
 		p := panel{left: float64(i*(panelLeft+panelWidth) + panelLeft), low: low, high: high}
 		for _, c := range curves {
 			if c.Panel == title {
-				p.rate = max(p.rate, c.Points[len(c.Points)-1].Rate)
+				p.load = max(p.load, c.Points[len(c.Points)-1].Load)
 			}
 		}
 		p.axes(&b, title)
@@ -82,7 +88,7 @@ func extent(curves []Curve) (panels, names []string, low, high float64, err erro
 			names = append(names, c.Name)
 		}
 		for _, p := range c.Points {
-			if p.P50 <= 0 || p.P99 < p.P50 || p.Rate <= 0 {
+			if p.P50 <= 0 || p.P99 < p.P50 || p.Load <= 0 {
 				return nil, nil, 0, 0, fmt.Errorf("the curve %q has a point without load or latency: %+v", c.Name, p)
 			}
 			low, high = min(low, float64(p.P50)), max(high, float64(p.P99))
@@ -96,7 +102,7 @@ func extent(curves []Curve) (panels, names []string, low, high float64, err erro
 }
 
 func legend(b *bytes.Buffer, names []string) {
-	fmt.Fprintf(b, `<text x="12" y="22" font-size="14" font-weight="bold">Latency against load: median drawn through, 99th percentile dashed</text>`+"\n")
+	fmt.Fprintf(b, `<text x="12" y="22" font-size="14" font-weight="bold">Latency against load: median drawn through, 99th percentile dashed, hollow where not all calls were answered</text>`+"\n")
 	x := panelLeft
 	for i, name := range names {
 		fmt.Fprintf(b, `<line x1="%d" y1="38" x2="%d" y2="38" stroke="%s" stroke-width="3"/>`+"\n", x, x+24, colours[i%len(colours)])
@@ -107,11 +113,11 @@ func legend(b *bytes.Buffer, names []string) {
 
 // panel is one pair of axes.
 type panel struct {
-	left, rate float64
+	left, load float64
 	low, high  float64 // powers of ten of nanoseconds
 }
 
-func (p panel) x(rate float64) float64 { return p.left + panelWidth*0.93*rate/p.rate }
+func (p panel) x(load float64) float64 { return p.left + panelWidth*0.96*load/p.load }
 
 func (p panel) y(latency float64) float64 {
 	return panelTop + panelHeight*(1-(math.Log10(latency)-p.low)/(p.high-p.low))
@@ -131,13 +137,13 @@ func (p panel) axes(b *bytes.Buffer, title string) {
 			fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="end" fill="#555555">%s</text>`+"\n", p.left-6, y+4, unit(value))
 		}
 	}
-	step := tick(p.rate)
-	for rate := 0.0; p.x(rate) <= right; rate += step {
-		x := p.x(rate)
+	step := tick(p.load)
+	for load := 0.0; p.x(load) <= right; load += step {
+		x := p.x(load)
 		fmt.Fprintf(b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%.1f" stroke="#eeeeee"/>`+"\n", x, panelTop, x, floor)
-		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle" fill="#555555">%s</text>`+"\n", x, floor+18, thousands(rate))
+		fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle" fill="#555555">%s</text>`+"\n", x, floor+18, thousands(load))
 	}
-	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle" fill="#555555">calls a second</text>`+"\n", (p.left+right)/2, floor+38)
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle" fill="#555555">calls due in a second</text>`+"\n", (p.left+right)/2, floor+38)
 }
 
 func grid(factor float64) string {
@@ -155,13 +161,17 @@ func (p panel) curve(b *bytes.Buffer, c Curve, colour string) {
 		{"", func(p Point) time.Duration { return p.P50 }},
 		{` stroke-dasharray="5 4"`, func(p Point) time.Duration { return p.P99 }},
 	} {
-		var points bytes.Buffer
+		var points, circles bytes.Buffer
 		for _, at := range c.Points {
-			x, y := p.x(at.Rate), p.y(float64(line.of(at)))
+			x, y, fill := p.x(at.Load), p.y(float64(line.of(at))), colour
+			if !at.keptUp() {
+				fill = "white"
+			}
 			fmt.Fprintf(&points, "%.1f,%.1f ", x, y)
-			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="2.5" fill="%s"/>`+"\n", x, y, colour)
+			fmt.Fprintf(&circles, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s" stroke="%s"/>`+"\n", x, y, fill, colour)
 		}
 		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"%s/>`+"\n", bytes.TrimSpace(points.Bytes()), colour, line.dashes)
+		b.Write(circles.Bytes()) // above the line
 	}
 }
 

@@ -258,7 +258,7 @@ func (m *measurement) curves(ctx context.Context, s server) error {
 			if err != nil {
 				return err
 			}
-			curve.Points = append(curve.Points, plot.Point{Rate: res.Rate(), P50: res.P50, P99: res.P99})
+			curve.Points = append(curve.Points, plot.Point{Load: plan.Rate, Done: res.Rate(), P50: res.P50, P99: res.P99})
 		}
 		m.report.Curves = append(m.report.Curves, curve)
 	}
