@@ -13,7 +13,7 @@ import (
 // The measures of a picture of bars, in pixels.
 const (
 	rowHeight  = 22
-	labelWidth = 380
+	labelWidth = 430
 	scaleWidth = 380
 	textWidth  = 190
 	top        = 52
