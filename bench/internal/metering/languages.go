@@ -22,9 +22,9 @@ const (
 // languageChecks has a check for each language but Rust, whose guest is the
 // baseline; TinyGo's only where it is installed.
 func languageChecks() []bar.Check {
-	checks := []bar.Check{{Name: "standard Go", Unit: "× processor time", Want: bar.AtMost, Target: 1.8}}
+	checks := []bar.Check{{Name: "standard Go", Unit: "µs/call", Want: bar.AtMost, Target: 1.8}}
 	if tinyGo() {
-		checks = append(checks, bar.Check{Name: "TinyGo", Unit: "× processor time", Want: bar.AtMost, Target: 1.4})
+		checks = append(checks, bar.Check{Name: "TinyGo", Unit: "µs/call", Want: bar.AtMost, Target: 1.4})
 	}
 	return checks
 }
