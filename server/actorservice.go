@@ -19,6 +19,29 @@ type actorService struct{ s *Server }
 
 var _ greenroomv1connect.ActorServiceHandler = (*actorService)(nil)
 
+// minStreamMessage is what a message of an InvokeStream may have whatever the limit
+// of a payload, in bytes: actor.proto says so, and clients send batches by it.
+const minStreamMessage int64 = 4 << 20
+
+func (s *Server) newActorService() service {
+	sv := service{name: greenroomv1connect.ActorServiceName}
+	payload := s.payloadRoute()
+	_, h := greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.handlerOptions(payload)...)
+	sv.serve(RoleInvoke, payload, h, greenroomv1connect.ActorServiceInvokeProcedure)
+	sv.serve(RoleRead, payload, h, greenroomv1connect.ActorServiceQueryProcedure)
+	sv.serve(RoleRead, smallRoute(), h,
+		greenroomv1connect.ActorServiceGetActorProcedure,
+		greenroomv1connect.ActorServiceListActorsProcedure,
+		greenroomv1connect.ActorServiceGetStateProcedure)
+	sv.serve(RoleDeploy, smallRoute(), h, greenroomv1connect.ActorServiceDeleteActorProcedure)
+
+	invocations := route{maxBody: unbounded, longLived: true, maxMessage: max(payload.maxBody, minStreamMessage)}
+	_, h = greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.streamOptions(invocations.maxMessage, errPayloadTooLarge(invocations.maxMessage))...)
+	// Invocations that are not read-only need more, each for itself.
+	sv.serve(RoleRead, invocations, h, greenroomv1connect.ActorServiceInvokeStreamProcedure)
+	return sv
+}
+
 // Invoke implements ActorService.
 func (a *actorService) Invoke(ctx context.Context, req *connect.Request[greenroomv1.InvokeRequest]) (*connect.Response[greenroomv1.InvokeResponse], error) {
 	idempotency, err := idempotencyKey(req.Header())

@@ -231,13 +231,13 @@ func errNotGzip(err error) error {
 // compressAbove is the smallest answer worth the time that gzip takes, in bytes.
 const compressAbove = 4 << 10
 
-// handlerOptions are those of RPC handlers whose messages have at most
-// maxMessage bytes; tooLarge is what a larger one is told.
-func (s *Server) handlerOptions(maxMessage int64, tooLarge error) []connect.HandlerOption {
+// handlerOptions are those of RPC handlers whose largest messages have the shape's
+// size.
+func (s *Server) handlerOptions(shape route) []connect.HandlerOption {
 	return []connect.HandlerOption{
 		connect.WithInterceptors(&errorInterceptor{s}, s.validator),
 		connect.WithCompressMinBytes(compressAbove),
-		connect.WithHandlerOptions(s.codecs(maxMessage, tooLarge)...),
+		connect.WithHandlerOptions(s.codecs(shape.maxBody, shape.bodyErr)...),
 	}
 }
 

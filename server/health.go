@@ -4,13 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	healthv1 "github.com/greenroom-run/greenroom/api/gen/grpc/health/v1"
 	"github.com/greenroom-run/greenroom/api/gen/grpc/health/v1/healthv1connect"
 )
@@ -25,6 +25,7 @@ type health struct {
 	log *slog.Logger
 
 	watchers places
+	services []string // whose health may be asked for; set before any request
 
 	mu      sync.Mutex
 	err     error         // nil: ready
@@ -42,6 +43,17 @@ func newHealth(log *slog.Logger) *health {
 		log: log, err: errNotChecked, changed: make(chan struct{}),
 		watchers: places{limit: maxWatchers, what: "watchers of health", remedy: retryLater},
 	}
+}
+
+// newHealthService registers health, for anybody to ask.
+func (s *Server) newHealthService() service {
+	sv := service{name: healthv1connect.HealthName}
+	_, h := healthv1connect.NewHealthHandler(s.health, s.handlerOptions(s.payloadRoute())...)
+	check, watch := smallRoute(), streamRoute()
+	check.open, watch.open = true, true
+	sv.serve(RoleRead, check, h, healthv1connect.HealthCheckProcedure)
+	sv.serve(RoleRead, watch, h, healthv1connect.HealthWatchProcedure)
+	return sv
 }
 
 var (
@@ -103,7 +115,7 @@ func (h *health) now() readiness {
 
 // Check implements the gRPC health protocol.
 func (h *health) Check(_ context.Context, req *connect.Request[healthv1.HealthCheckRequest]) (*connect.Response[healthv1.HealthCheckResponse], error) {
-	if !knownService(req.Msg.GetService()) {
+	if !h.knows(req.Msg.GetService()) {
 		return nil, &requestError{kindServiceNotFound, "this server has no such service"}
 	}
 	return connect.NewResponse(healthStatus(h.now().err)), nil
@@ -115,7 +127,7 @@ func (h *health) Watch(ctx context.Context, req *connect.Request[healthv1.Health
 		return err
 	}
 	defer h.watchers.leave()
-	known := knownService(req.Msg.GetService())
+	known := h.knows(req.Msg.GetService())
 	for {
 		now := h.now()
 		msg := healthStatus(now.err)
@@ -143,14 +155,9 @@ func healthStatus(err error) *healthv1.HealthCheckResponse {
 	return &healthv1.HealthCheckResponse{Status: healthv1.HealthCheckResponse_SERVING}
 }
 
-// knownService: the empty name is the server as a whole.
-func knownService(name string) bool {
-	switch name {
-	case "", greenroomv1connect.ActorServiceName, greenroomv1connect.ModuleServiceName, greenroomv1connect.LogServiceName, greenroomv1connect.SettingsServiceName:
-		return true
-	}
-	return false
-}
+// knows reports whether the server has a service; the empty name is the server as a
+// whole.
+func (h *health) knows(name string) bool { return name == "" || slices.Contains(h.services, name) }
 
 // serveAlive answers as long as the process can.
 func (s *Server) serveAlive(w http.ResponseWriter, _ *http.Request) {

@@ -124,8 +124,13 @@ type logService struct {
 	readers places
 }
 
-func newLogService(logs *Logs) *logService {
-	return &logService{logs: logs, readers: places{limit: maxReaders, what: "readers of logs", remedy: retryLater}}
+func (s *Server) newLogService() service {
+	sv := service{name: greenroomv1connect.LogServiceName}
+	_, h := greenroomv1connect.NewLogServiceHandler(&logService{
+		logs: s.conf.Logs, readers: places{limit: maxReaders, what: "readers of logs", remedy: retryLater},
+	}, s.handlerOptions(s.payloadRoute())...)
+	sv.serve(RoleRead, streamRoute(), h, greenroomv1connect.LogServiceTailProcedure)
+	return sv
 }
 
 var _ greenroomv1connect.LogServiceHandler = (*logService)(nil)

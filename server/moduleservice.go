@@ -30,11 +30,30 @@ const maxUploads = 64
 
 var _ greenroomv1connect.ModuleServiceHandler = (*moduleService)(nil)
 
-func newModuleService(s *Server) *moduleService {
-	return &moduleService{
+func (s *Server) newModuleService() service {
+	sv := service{name: greenroomv1connect.ModuleServiceName}
+	upload := route{
+		maxBody:   base64Size(s.conf.MaxModuleBytes) + 1<<20,
+		bodyErr:   errModuleTooLarge(s.conf.MaxModuleBytes),
+		streaming: true,
+		upload:    true,
+	}
+	_, h := greenroomv1connect.NewModuleServiceHandler(&moduleService{
 		s: s, uploads: places{limit: maxUploads, what: "uploads on their way", remedy: retryLater},
 		compiling: make(chan struct{}, s.conf.MaxCompiles),
-	}
+	}, s.handlerOptions(upload)...)
+	sv.serve(RoleDeploy, upload, h, greenroomv1connect.ModuleServiceUploadProcedure)
+	sv.serve(RoleRead, streamRoute(), h, greenroomv1connect.ModuleServiceDownloadProcedure)
+	sv.serve(RoleRead, smallRoute(), h,
+		greenroomv1connect.ModuleServiceGetModuleProcedure,
+		greenroomv1connect.ModuleServiceListModulesProcedure,
+		greenroomv1connect.ModuleServiceHistoryProcedure,
+		greenroomv1connect.ModuleServiceListTypesProcedure)
+	sv.serve(RoleDeploy, smallRoute(), h,
+		greenroomv1connect.ModuleServiceDeleteModuleProcedure,
+		greenroomv1connect.ModuleServiceDeployProcedure,
+		greenroomv1connect.ModuleServiceRollbackProcedure)
+	return sv
 }
 
 // GetModule implements ModuleService.

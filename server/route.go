@@ -7,9 +7,6 @@ import (
 	connectcors "connectrpc.com/cors"
 	"connectrpc.com/grpcreflect"
 	"github.com/rs/cors"
-
-	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
-	"github.com/greenroom-run/greenroom/api/gen/grpc/health/v1/healthv1connect"
 )
 
 // route is one thing that the server answers at.
@@ -66,105 +63,71 @@ const (
 	// messageOverhead is what a request may have beside its payload: the longest
 	// key, method and content type, and what an encoding adds.
 	messageOverhead = 64 << 10
-	// minStreamMessage is what a message of an InvokeStream may have whatever the
-	// limit of a payload: actor.proto says so, and clients send batches by it.
-	minStreamMessage int64 = 4 << 20
 	// smallBody bounds requests without a payload.
 	smallBody = 64 << 10
-	// settingBody holds the longest value, escaped as JSON.
-	settingBody = 512 << 10
 )
 
 // base64Size is what n bytes are in the JSON form of a message.
 func base64Size(n int64) int64 { return (n + 2) / 3 * 4 }
 
-func (s *Server) newRoutes() *routes {
-	rs := &routes{exact: make(map[string]*route)}
-	small := route{maxBody: smallBody, bodyErr: errPayloadTooLarge(smallBody)}
-	payload := route{
+// service is what a service's constructor, which stands in the service's file,
+// registers.
+type service struct {
+	name   string // in reflection and health
+	routes []*route
+}
+
+// serve adds procedures that h answers, all with one role and the limits of shape.
+func (sv *service) serve(role Role, shape route, h http.Handler, procedures ...string) {
+	for _, name := range procedures {
+		r := shape
+		r.name, r.Handler, r.rpc, r.role = name, h, true, role
+		sv.routes = append(sv.routes, &r)
+	}
+}
+
+// smallRoute is the shape of procedures without a payload.
+func smallRoute() route { return route{maxBody: smallBody, bodyErr: errPayloadTooLarge(smallBody)} }
+
+// streamRoute is the shape of those that are asked once and answer with a stream.
+func streamRoute() route {
+	r := smallRoute()
+	r.streaming = true
+	return r
+}
+
+// payloadRoute is the shape of those that take a payload.
+func (s *Server) payloadRoute() route {
+	return route{
 		maxBody: base64Size(s.conf.MaxPayloadBytes) + messageOverhead,
 		bodyErr: errPayloadTooLarge(s.conf.MaxPayloadBytes),
 	}
-	upload := route{
-		maxBody:   base64Size(s.conf.MaxModuleBytes) + 1<<20,
-		bodyErr:   errModuleTooLarge(s.conf.MaxModuleBytes),
-		streaming: true,
-		upload:    true,
-	}
-	stream := small
-	stream.streaming = true
+}
 
-	procedure := func(role Role, shape route, h http.Handler, names ...string) {
-		for _, name := range names {
-			r := shape
-			r.name, r.Handler, r.rpc, r.role, r.metrics = name, h, true, role, s.metrics.route(name)
-			rs.exact[name] = &r
+func (s *Server) newRoutes() *routes {
+	services := []service{s.newActorService(), s.newModuleService(), s.newLogService()}
+	if s.conf.Settings != nil {
+		services = append(services, s.newSettingsService())
+	}
+	for _, sv := range services {
+		s.health.services = append(s.health.services, sv.name)
+	}
+	services = append(services, s.newHealthService())
+	var names []string
+	for _, sv := range services {
+		names = append(names, sv.name)
+	}
+	services = append(services, s.newReflection(names))
+
+	rs := &routes{exact: make(map[string]*route)}
+	for _, sv := range services {
+		for _, r := range sv.routes {
+			r.metrics = s.metrics.route(r.name)
+			rs.exact[r.name] = r
 		}
 	}
-	opts := s.handlerOptions(payload.maxBody, payload.bodyErr)
-
-	_, h := greenroomv1connect.NewActorServiceHandler(&actorService{s}, opts...)
-	procedure(RoleInvoke, payload, h, greenroomv1connect.ActorServiceInvokeProcedure)
-	procedure(RoleRead, payload, h, greenroomv1connect.ActorServiceQueryProcedure)
-	procedure(RoleRead, small, h,
-		greenroomv1connect.ActorServiceGetActorProcedure,
-		greenroomv1connect.ActorServiceListActorsProcedure,
-		greenroomv1connect.ActorServiceGetStateProcedure)
-	procedure(RoleDeploy, small, h, greenroomv1connect.ActorServiceDeleteActorProcedure)
-
-	invocations := route{maxBody: unbounded, longLived: true, maxMessage: max(payload.maxBody, minStreamMessage)}
-	_, h = greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.streamOptions(invocations.maxMessage, errPayloadTooLarge(invocations.maxMessage))...)
-	// Invocations that are not read-only need more, each for itself.
-	procedure(RoleRead, invocations, h, greenroomv1connect.ActorServiceInvokeStreamProcedure)
-
-	_, h = greenroomv1connect.NewModuleServiceHandler(newModuleService(s), s.handlerOptions(upload.maxBody, upload.bodyErr)...)
-	procedure(RoleDeploy, upload, h, greenroomv1connect.ModuleServiceUploadProcedure)
-	procedure(RoleRead, stream, h, greenroomv1connect.ModuleServiceDownloadProcedure)
-	procedure(RoleRead, small, h,
-		greenroomv1connect.ModuleServiceGetModuleProcedure,
-		greenroomv1connect.ModuleServiceListModulesProcedure,
-		greenroomv1connect.ModuleServiceHistoryProcedure,
-		greenroomv1connect.ModuleServiceListTypesProcedure)
-	procedure(RoleDeploy, small, h,
-		greenroomv1connect.ModuleServiceDeleteModuleProcedure,
-		greenroomv1connect.ModuleServiceDeployProcedure,
-		greenroomv1connect.ModuleServiceRollbackProcedure)
-
-	_, h = greenroomv1connect.NewLogServiceHandler(newLogService(s.conf.Logs), opts...)
-	procedure(RoleRead, stream, h, greenroomv1connect.LogServiceTailProcedure)
-
-	if s.conf.Settings != nil {
-		settings := route{maxBody: settingBody, bodyErr: errPayloadTooLarge(settingBody)}
-		_, h = greenroomv1connect.NewSettingsServiceHandler(settingsService{s.conf.Settings}, s.handlerOptions(settings.maxBody, settings.bodyErr)...)
-		procedure(RoleDeploy, settings, h, greenroomv1connect.SettingsServiceGetSettingsProcedure)
-		procedure(RoleAdmin, settings, h,
-			greenroomv1connect.SettingsServiceSetConfigProcedure,
-			greenroomv1connect.SettingsServiceUnsetConfigProcedure,
-			greenroomv1connect.SettingsServiceSetSecretProcedure,
-			greenroomv1connect.SettingsServiceUnsetSecretProcedure,
-			greenroomv1connect.SettingsServiceGrantHTTPProcedure,
-			greenroomv1connect.SettingsServiceRevokeHTTPProcedure)
-	}
-
-	services := []string{greenroomv1connect.ActorServiceName, greenroomv1connect.ModuleServiceName, greenroomv1connect.LogServiceName, healthv1connect.HealthName}
-	if s.conf.Settings != nil {
-		services = append(services, greenroomv1connect.SettingsServiceName)
-	}
-	reflector := grpcreflect.NewStaticReflector(services...)
-	reflection := stream
-	reflection.appless = true
-	path, h := grpcreflect.NewHandlerV1(reflector, opts...)
-	procedure(RoleRead, reflection, h, path+"ServerReflectionInfo")
-	path, h = grpcreflect.NewHandlerV1Alpha(reflector, opts...)
-	procedure(RoleRead, reflection, h, path+"ServerReflectionInfo")
-
-	_, h = healthv1connect.NewHealthHandler(s.health, opts...)
-	small.open, stream.open = true, true
-	procedure(RoleRead, small, h, healthv1connect.HealthCheckProcedure)
-	procedure(RoleRead, stream, h, healthv1connect.HealthWatchProcedure)
-
 	plain := func(name string, open bool, h http.HandlerFunc) *route {
-		r := small
+		r := smallRoute()
 		r.name, r.open, r.role, r.Handler, r.metrics = name, open, RoleRead, h, s.metrics.route(name)
 		return &r
 	}
@@ -174,8 +137,22 @@ func (s *Server) newRoutes() *routes {
 	rs.nothing = plain("other", false, s.serveNothing)
 	rs.actors = plain("/v2.0/actors", false, s.serveActor)
 	rs.actors.role, rs.actors.getRole = RoleInvoke, RoleRead
-	rs.actors.maxBody, rs.actors.bodyErr = s.conf.MaxPayloadBytes, payload.bodyErr
+	rs.actors.maxBody, rs.actors.bodyErr = s.conf.MaxPayloadBytes, errPayloadTooLarge(s.conf.MaxPayloadBytes)
 	return rs
+}
+
+// newReflection describes the services of these names.
+func (s *Server) newReflection(names []string) service {
+	var sv service
+	shape := streamRoute()
+	shape.appless = true
+	opts := s.handlerOptions(s.payloadRoute())
+	reflector := grpcreflect.NewStaticReflector(names...)
+	path, h := grpcreflect.NewHandlerV1(reflector, opts...)
+	sv.serve(RoleRead, shape, h, path+"ServerReflectionInfo")
+	path, h = grpcreflect.NewHandlerV1Alpha(reflector, opts...)
+	sv.serve(RoleRead, shape, h, path+"ServerReflectionInfo")
+	return sv
 }
 
 // needs is the role that a request of the route needs.

@@ -31,6 +31,24 @@ type settingsService struct{ Settings }
 
 var _ greenroomv1connect.SettingsServiceHandler = settingsService{}
 
+// settingBody holds the longest value, escaped as JSON, in bytes.
+const settingBody = 512 << 10
+
+func (s *Server) newSettingsService() service {
+	sv := service{name: greenroomv1connect.SettingsServiceName}
+	settings := route{maxBody: settingBody, bodyErr: errPayloadTooLarge(settingBody)}
+	_, h := greenroomv1connect.NewSettingsServiceHandler(settingsService{s.conf.Settings}, s.handlerOptions(settings)...)
+	sv.serve(RoleDeploy, settings, h, greenroomv1connect.SettingsServiceGetSettingsProcedure)
+	sv.serve(RoleAdmin, settings, h,
+		greenroomv1connect.SettingsServiceSetConfigProcedure,
+		greenroomv1connect.SettingsServiceUnsetConfigProcedure,
+		greenroomv1connect.SettingsServiceSetSecretProcedure,
+		greenroomv1connect.SettingsServiceUnsetSecretProcedure,
+		greenroomv1connect.SettingsServiceGrantHTTPProcedure,
+		greenroomv1connect.SettingsServiceRevokeHTTPProcedure)
+	return sv
+}
+
 // GetSettings implements SettingsService.
 func (s settingsService) GetSettings(ctx context.Context, req *connect.Request[greenroomv1.GetSettingsRequest]) (*connect.Response[greenroomv1.GetSettingsResponse], error) {
 	all, err := s.List(ctx, appOf(req.Msg.GetApp()))

@@ -129,7 +129,7 @@ func TestRolesOfProcedures(t *testing.T) {
 	for name, m := range all {
 		want, ok := rolesOf[name]
 		if !ok {
-			t.Errorf("%s has no role: give it one here and in newRoutes, and say so in docs/tokens.md", name)
+			t.Errorf("%s has no role: give it one here and where its service is registered, and say so in docs/tokens.md", name)
 			continue
 		}
 		for _, role := range allRoles {
