@@ -22,23 +22,23 @@ import (
 // Client calls actors. Make it with [New]; its methods may be called
 // concurrently.
 type Client struct {
-	conf  Config
-	ctx   context.Context // ends with Close
-	end   context.CancelFunc
-	lanes []*lane
-	next  atomic.Uint32 // the lane of the next call
+	conf    Config
+	ctx     context.Context // ends with Close
+	end     context.CancelFunc
+	streams []*stream
+	next    atomic.Uint32 // counts calls, to choose a stream for each
 
-	stream *connect.Client[invokestream.Request, invokestream.Response]
-	unary  greenroomv1connect.ActorServiceClient
-	// own are the transports that nobody else uses.
-	own []*http.Transport
+	rpc   *connect.Client[invokestream.Request, invokestream.Response]
+	unary greenroomv1connect.ActorServiceClient
+	// transports are those that the client made, and closes.
+	transports []*http.Transport
 	// unaryUntil is when streams are tried again, in Unix nanoseconds.
 	unaryUntil atomic.Int64
 
 	keyPrefix string // of the idempotency keys, unique to this client
 	keys      atomic.Uint64
 
-	running sync.WaitGroup // the lanes
+	running sync.WaitGroup // the goroutines of streams
 }
 
 // Request is one call.
@@ -87,9 +87,9 @@ func New(conf Config) (*Client, error) {
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.connect()
 	for range conf.Streams {
-		l := newLane(c)
-		c.lanes = append(c.lanes, l)
-		c.running.Go(l.run)
+		s := newStream(c)
+		c.streams = append(c.streams, s)
+		c.running.Go(s.run)
 	}
 	return c, nil
 }
@@ -99,7 +99,7 @@ func New(conf Config) (*Client, error) {
 func (c *Client) Close() error {
 	c.end()
 	c.running.Wait()
-	for _, t := range c.own {
+	for _, t := range c.transports {
 		t.CloseIdleConnections()
 	}
 	return nil
@@ -144,11 +144,11 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 		if err.Kind == KindDeadline && err.cause == nil && isOver(ctx) {
 			err.cause = context.DeadlineExceeded // as the caller would be told here
 		}
-		again := err.Retryable || err.OutcomeUnknown && repeatable && c.ctx.Err() == nil
+		retry := err.Retryable || err.OutcomeUnknown && repeatable && c.ctx.Err() == nil
 		if inv.ReadOnly {
 			err.settleQuery()
 		}
-		if !again || attempt == c.conf.MaxAttempts || isTooLong(ctx, err.RetryAfter) {
+		if !retry || attempt == c.conf.MaxAttempts || isTooLong(ctx, err.RetryAfter) {
 			return Reply{}, err.afterAttempts(unknown)
 		}
 		if cause := c.pause(ctx, max(c.backoff(attempt), err.RetryAfter)); cause != nil {
@@ -159,14 +159,14 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 	}
 }
 
-// isTooLong tells whether a context ends before a wait does: then there is no
+// isTooLong reports whether a context ends before a wait does: then there is no
 // attempt to wait for.
 func isTooLong(ctx context.Context, wait time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && wait > 0 && time.Until(deadline) < wait
 }
 
-// isOver tells whether a context's deadline has passed, for the server, which is
+// isOver reports whether a context's deadline has passed, for the server, which is
 // told the time that is left in milliseconds and may notice first.
 func isOver(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
@@ -181,11 +181,11 @@ func (c *Client) attempt(ctx context.Context, inv *invokestream.Invocation) (Rep
 	if c.conf.Unary || len(inv.Payload.Data) > maxStreamed || c.unaryForNow() {
 		return c.request(ctx, inv)
 	}
-	l := c.lanes[0]
-	if n := uint32(len(c.lanes)); n > 1 { //nolint:gosec // a handful
-		l = c.lanes[c.next.Add(1)%n]
+	s := c.streams[0]
+	if n := uint32(len(c.streams)); n > 1 { //nolint:gosec // a handful
+		s = c.streams[c.next.Add(1)%n]
 	}
-	reply, err := l.call(ctx, inv)
+	reply, err := s.call(ctx, inv)
 	if err == errNoStreams {
 		if c.conf.StreamOnly {
 			return Reply{}, errStreamOnly()
@@ -195,7 +195,7 @@ func (c *Client) attempt(ctx context.Context, inv *invokestream.Invocation) (Rep
 	return reply, err
 }
 
-// unaryForNow tells that streams could not be had a while ago.
+// unaryForNow reports whether a stream was refused less than unaryFor ago.
 func (c *Client) unaryForNow() bool {
 	until := c.unaryUntil.Load()
 	return until != 0 && !c.conf.StreamOnly && time.Now().UnixNano() < until

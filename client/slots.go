@@ -51,22 +51,22 @@ func (s *slots) get(id uint64) *call {
 	return ca
 }
 
-// forget keeps a place and drops its call.
-func (s *slots) forget(at uint32) { s.all[at].call = nil }
+// abandon drops the call of a place, which stays taken until the reply.
+func (s *slots) abandon(at uint32) { s.all[at].call = nil }
 
 // reset frees all places and returns the calls that were in them.
 func (s *slots) reset() []*call {
-	var left []*call
+	var unanswered []*call
 	for at := range s.all {
 		e := &s.all[at]
 		if !e.busy {
 			continue
 		}
 		if e.call != nil {
-			left = append(left, e.call)
+			unanswered = append(unanswered, e.call)
 		}
 		e.busy, e.call = false, nil
 		s.free = append(s.free, uint32(at)) //nolint:gosec // below limit
 	}
-	return left
+	return unanswered
 }

@@ -26,7 +26,7 @@ func TestSlots(t *testing.T) {
 	if s.get(idA) != nil {
 		t.Error("an old ID is another call")
 	}
-	s.forget(b.slot)
+	s.abandon(b.slot)
 	if _, ok := s.put(a); ok {
 		t.Error("the place of a call that left was taken before its reply")
 	}

@@ -21,27 +21,27 @@ const (
 	maxStreamed = 256 << 10
 )
 
-// lane is one stream, again and again: what its calls see when it breaks is in
-// the package comment.
+// stream is one InvokeStream, which is opened anew whenever it has ended and there are
+// calls for it. What its calls see when it breaks is in the package comment.
 //
 //	call ── queue ── run (opens, sends) ── slots ── receive ── call
 //
 // A call is in the queue, in a slot from the time it is taken for sending until
 // its reply, or finished. It leaves a slot without a reply only with the stream.
-type lane struct {
+type stream struct {
 	c *Client
 
 	// encoding is held while payloads of calls in slots are read; before mu.
 	encoding sync.Mutex
 
-	mu     sync.Mutex
-	queue  fifo[*call]
-	slots  slots
-	gone   []uint64 // IDs of sent calls that nobody waits for, and the server is not told of
-	idle   bool     // run waits for wake
-	closed bool
+	mu      sync.Mutex
+	queue   fifo[*call]
+	slots   slots
+	cancels []uint64 // IDs of sent calls that nobody waits for, to be sent
+	idle    bool     // run waits for wakeup
+	closed  bool
 
-	wake chan struct{} // of capacity 1: there is something to do for run
+	wakeup chan struct{} // of capacity 1: there is something to do for run
 }
 
 // call is one attempt. It belongs to the goroutine that made it, but for inv,
@@ -50,7 +50,7 @@ type call struct {
 	inv      invokestream.Invocation
 	deadline time.Time // zero: none
 
-	// Guarded by the lane's mu.
+	// Guarded by the stream's mu.
 	sent      bool
 	slot      uint32
 	finished  bool // the outcome is there, and done has or gets its value
@@ -70,31 +70,31 @@ func (ca *call) release() {
 	calls.Put(ca)
 }
 
-func newLane(c *Client) *lane {
-	return &lane{c: c, slots: slots{limit: c.conf.MaxInFlight}, wake: make(chan struct{}, 1)}
+func newStream(c *Client) *stream {
+	return &stream{c: c, slots: slots{limit: c.conf.MaxInFlight}, wakeup: make(chan struct{}, 1)}
 }
 
 // call makes one attempt.
-func (l *lane) call(ctx context.Context, inv *invokestream.Invocation) (Reply, *Error) {
+func (s *stream) call(ctx context.Context, inv *invokestream.Invocation) (Reply, *Error) {
 	ca := calls.Get().(*call)
 	ca.inv = *inv
 	ca.deadline, _ = ctx.Deadline()
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
 		ca.release()
 		err := errClosed()
 		err.OutcomeUnknown = false
 		return Reply{}, err
 	}
-	l.queue.push(ca)
-	l.nudge()
-	l.mu.Unlock()
+	s.queue.push(ca)
+	s.wake()
+	s.mu.Unlock()
 
 	select {
 	case <-ca.done:
 	case <-ctx.Done():
-		if sent, left := l.abandon(ca, ctx.Err()); left {
+		if sent, abandoned := s.abandon(ca, ctx.Err()); abandoned {
 			return Reply{}, errContext(ctx.Err(), sent)
 		}
 		<-ca.done
@@ -110,38 +110,39 @@ func (l *lane) call(ctx context.Context, inv *invokestream.Invocation) (Reply, *
 	return Reply{Payload: r.Payload.Data, ContentType: r.Payload.ContentType, Version: r.Version, Fuel: r.Fuel}, nil
 }
 
-// abandon leaves a call to itself, unless it is finished. A call in a slot keeps
+// abandon ends the wait for a call, and reports whether it was sent and whether it is
+// abandoned now: not if it is finished. A call in a slot keeps
 // it: the server is still at it, and told to end it unless the call's deadline
 // tells that already. When it returns, nobody reads the payload.
-func (l *lane) abandon(ca *call, why error) (sent, left bool) {
-	l.mu.Lock()
+func (s *stream) abandon(ca *call, why error) (sent, abandoned bool) {
+	s.mu.Lock()
 	if ca.finished {
-		l.mu.Unlock()
+		s.mu.Unlock()
 		return ca.sent, false
 	}
 	ca.abandoned = true
 	sent = ca.sent
 	if sent {
-		l.slots.forget(ca.slot)
+		s.slots.abandon(ca.slot)
 		if !errors.Is(why, context.DeadlineExceeded) || ca.deadline.IsZero() {
-			l.gone = append(l.gone, ca.inv.ID)
-			l.nudge()
+			s.cancels = append(s.cancels, ca.inv.ID)
+			s.wake()
 		}
 	}
-	l.mu.Unlock()
+	s.mu.Unlock()
 	if sent {
-		l.encoding.Lock()
-		l.encoding.Unlock() //nolint:staticcheck // who reads the payload has it
+		s.encoding.Lock()
+		s.encoding.Unlock() //nolint:staticcheck // whoever reads the payload holds it
 	}
 	return sent, true
 }
 
-// nudge wakes run. Its caller holds mu.
-func (l *lane) nudge() {
-	if l.idle {
-		l.idle = false
+// wake wakes run. Its caller holds mu.
+func (s *stream) wake() {
+	if s.idle {
+		s.idle = false
 		select {
-		case l.wake <- struct{}{}:
+		case s.wakeup <- struct{}{}:
 		default: // one of an earlier stream is left, and does
 		}
 	}
@@ -156,59 +157,59 @@ func (ca *call) finish(err *Error) {
 }
 
 // run owns the stream until the client is closed.
-func (l *lane) run() {
+func (s *stream) run() {
 	failures := 0
-	for l.wait() {
-		k, err := l.c.open(failures)
+	for s.wait() {
+		k, err := s.c.open(failures)
 		switch {
 		case err == nil:
 			failures = 0
-			l.serve(k)
+			s.serve(k)
 		case err == errNoStreams || !err.Retryable:
-			l.fail(err)
+			s.fail(err)
 		default:
-			if failures++; failures >= l.c.conf.MaxAttempts {
-				l.fail(err)
+			if failures++; failures >= s.c.conf.MaxAttempts {
+				s.fail(err)
 			}
-			_ = l.c.pause(l.c.ctx, l.c.backoff(failures)) // the client's end shows in wait
-			l.prune()
+			_ = s.c.pause(s.c.ctx, s.c.backoff(failures)) // the client's end shows in wait
+			s.prune()
 		}
 	}
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	l.fail(errClosed())
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.fail(errClosed())
 }
 
 // wait returns when there are calls; false when the client is closed.
-func (l *lane) wait() bool {
-	l.mu.Lock()
-	l.idle = l.queue.len() == 0
-	idle := l.idle
-	l.mu.Unlock()
+func (s *stream) wait() bool {
+	s.mu.Lock()
+	s.idle = s.queue.len() == 0
+	idle := s.idle
+	s.mu.Unlock()
 	if idle {
 		select {
-		case <-l.wake:
-		case <-l.c.ctx.Done():
-			l.mu.Lock()
-			l.idle = false // nobody is to be woken any more
-			l.mu.Unlock()
+		case <-s.wakeup:
+		case <-s.c.ctx.Done():
+			s.mu.Lock()
+			s.idle = false // nobody is to be woken any more
+			s.mu.Unlock()
 		}
 	}
-	return l.c.ctx.Err() == nil
+	return s.c.ctx.Err() == nil
 }
 
 // serve sends calls over a stream and receives their replies until it ends.
-func (l *lane) serve(k *link) {
+func (s *stream) serve(k *link) {
 	ended := make(chan error, 1)
-	go func() { ended <- l.receive(k) }() // waited for below
+	go func() { ended <- s.receive(k) }() // waited for below
 	// The end of its context alone ends neither side of a stream.
-	unwatch := context.AfterFunc(l.c.ctx, k.close)
+	unwatch := context.AfterFunc(s.c.ctx, k.close)
 	defer unwatch()
 	var msg message
 	var err error
 	for err == nil {
-		if l.next(&msg) {
+		if s.next(&msg) {
 			// An error says only that the stream has ended; receive knows why.
 			if k.conn.Send(&msg) != nil {
 				err = <-ended
@@ -216,13 +217,13 @@ func (l *lane) serve(k *link) {
 			continue
 		}
 		select {
-		case <-l.wake:
+		case <-s.wakeup:
 			runtime.Gosched() // callers that are about to run join the message
 		case err = <-ended:
 		}
 	}
 	k.close()
-	l.over(err)
+	s.settle(err)
 }
 
 // message is a request that is encoded already.
@@ -235,14 +236,14 @@ type message struct {
 func (m *message) Append(dst []byte) ([]byte, error) { return append(dst, m.data...), nil }
 
 // next makes the next message; false if there is none, and then run is idle.
-func (l *lane) next(m *message) bool {
-	l.encoding.Lock()
-	defer l.encoding.Unlock()
-	l.mu.Lock()
-	l.take(&m.Request)
-	l.idle = len(m.Invocations) == 0 && len(m.Cancels) == 0
-	idle := l.idle
-	l.mu.Unlock()
+func (s *stream) next(m *message) bool {
+	s.encoding.Lock()
+	defer s.encoding.Unlock()
+	s.mu.Lock()
+	s.take(&m.Request)
+	s.idle = len(m.Invocations) == 0 && len(m.Cancels) == 0
+	idle := s.idle
+	s.mu.Unlock()
 	if idle {
 		return false
 	}
@@ -252,25 +253,25 @@ func (l *lane) next(m *message) bool {
 }
 
 // take moves calls from the queue into slots and the next message.
-func (l *lane) take(req *invokestream.Request) {
+func (s *stream) take(req *invokestream.Request) {
 	req.Reset()
-	req.Cancels = append(req.Cancels, l.gone...)
-	l.gone = l.gone[:0]
+	req.Cancels = append(req.Cancels, s.cancels...)
+	s.cancels = s.cancels[:0]
 	var now time.Time
-	for size := 0; l.queue.len() > 0 && len(req.Invocations) < messageCalls; {
-		ca := l.queue.peek()
+	for size := 0; s.queue.len() > 0 && len(req.Invocations) < messageCalls; {
+		ca := s.queue.peek()
 		if ca.abandoned {
-			l.queue.pop()
+			s.queue.pop()
 			continue
 		}
 		if size += ca.inv.Size(); size > messageBytes && len(req.Invocations) > 0 {
 			return
 		}
-		id, ok := l.slots.put(ca)
+		id, ok := s.slots.put(ca)
 		if !ok {
-			return // receive will nudge
+			return // receive will wake run
 		}
-		l.queue.pop()
+		s.queue.pop()
 		ca.sent, ca.inv.ID = true, id
 		if !ca.deadline.IsZero() {
 			if now.IsZero() {
@@ -289,35 +290,35 @@ func timeoutMS(d time.Duration) uint32 {
 }
 
 // receive finishes calls until the stream ends, and returns why it did.
-func (l *lane) receive(k *link) error {
+func (s *stream) receive(k *link) error {
 	var res invokestream.Response
 	for {
 		res.Reset() // see invokestream.Frame
 		if err := k.conn.Receive(&res); err != nil {
 			return err
 		}
-		l.mu.Lock()
+		s.mu.Lock()
 		for i := range res.Replies {
-			if ca := l.slots.get(res.Replies[i].ID); ca != nil {
+			if ca := s.slots.get(res.Replies[i].ID); ca != nil {
 				ca.reply = res.Replies[i]
 				ca.finish(nil)
 			}
 		}
-		if l.queue.len() > 0 {
-			l.nudge() // there is room
+		if s.queue.len() > 0 {
+			s.wake() // slots are free
 		}
-		l.mu.Unlock()
+		s.mu.Unlock()
 	}
 }
 
-// over settles what the stream left. Calls that have not begun, as the server
+// settle gives the calls that were sent over the stream and not answered their outcome. Calls that have not begun, as the server
 // says, go back to the queue where it stops, and end with its error where it
-// had no room for them; others end with their outcome unknown.
-func (l *lane) over(err error) {
+// had no capacity for them; others end with their outcome unknown.
+func (s *stream) settle(err error) {
 	e, answered := errorOfRPC(err)
 	notBegun := false
 	switch {
-	case l.c.ctx.Err() != nil:
+	case s.c.ctx.Err() != nil:
 		e = errClosed()
 	case errors.Is(err, io.EOF):
 		e = errLost(io.ErrUnexpectedEOF)
@@ -328,44 +329,44 @@ func (l *lane) over(err error) {
 	default:
 		e = errLost(err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.gone = l.gone[:0]
-	for _, ca := range l.slots.reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancels = s.cancels[:0]
+	for _, ca := range s.slots.reset() {
 		if notBegun {
 			ca.sent, ca.inv.TimeoutMS = false, 0
-			l.queue.push(ca)
+			s.queue.push(ca)
 		} else {
-			own := *e // its caller may change it
-			ca.finish(&own)
+			its := *e // its caller may change it
+			ca.finish(&its)
 		}
 	}
 }
 
 // fail finishes every call that waits.
-func (l *lane) fail(err *Error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.queue.len() > 0 {
-		ca := l.queue.pop()
-		own := *err // callers may change theirs
-		own.OutcomeUnknown = false
+func (s *stream) fail(err *Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.queue.len() > 0 {
+		ca := s.queue.pop()
+		its := *err // callers may change theirs
+		its.OutcomeUnknown = false
 		if err == errNoStreams {
 			ca.finish(err)
 		} else {
-			ca.finish(&own)
+			ca.finish(&its)
 		}
 	}
 }
 
-// prune forgets the calls that nobody waits for, which would otherwise gather
+// prune drops the calls that nobody waits for, which would otherwise gather
 // while no server can be reached.
-func (l *lane) prune() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for range l.queue.len() {
-		if ca := l.queue.pop(); !ca.abandoned {
-			l.queue.push(ca)
+func (s *stream) prune() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range s.queue.len() {
+		if ca := s.queue.pop(); !ca.abandoned {
+			s.queue.push(ca)
 		}
 	}
 }

@@ -1,8 +1,11 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,18 +15,18 @@ import (
 	"github.com/greenroom-run/greenroom/api/invokestream"
 )
 
-// stillLane is a lane that no goroutine runs, with so many calls in its queue.
-func stillLane(tb testing.TB, calls, payload int) *lane {
+// idleStream is a stream that no goroutine runs, with so many calls in its queue.
+func idleStream(tb testing.TB, calls, payload int) *stream {
 	tb.Helper()
 	ctx, end := context.WithCancel(tb.Context())
 	tb.Cleanup(end)
-	l := newLane(&Client{conf: Config{}.WithDefaults(), ctx: ctx, end: end})
+	s := newStream(&Client{conf: Config{}.WithDefaults(), ctx: ctx, end: end})
 	for range calls {
 		ca := &call{done: make(chan struct{}, 1)}
 		ca.inv.Payload.Data = make([]byte, payload)
-		l.queue.push(ca)
+		s.queue.push(ca)
 	}
-	return l
+	return s
 }
 
 // TestMessagesAreBounded: a message has as many calls as one may, and as many
@@ -36,30 +39,60 @@ func TestMessagesAreBounded(t *testing.T) {
 		{5, messageBytes / 3, 2},
 		{2, 2 * messageBytes, 1},
 	} {
-		l := stillLane(t, tt.calls, tt.payload)
+		s := idleStream(t, tt.calls, tt.payload)
 		var req invokestream.Request
-		l.take(&req)
-		if len(req.Invocations) != tt.want || l.queue.len() != tt.calls-tt.want {
-			t.Errorf("%d calls of %d bytes: %d in the message, want %d; %d wait", tt.calls, tt.payload, len(req.Invocations), tt.want, l.queue.len())
+		s.take(&req)
+		if len(req.Invocations) != tt.want || s.queue.len() != tt.calls-tt.want {
+			t.Errorf("%d calls of %d bytes: %d in the message, want %d; %d wait", tt.calls, tt.payload, len(req.Invocations), tt.want, s.queue.len())
 		}
 	}
 }
 
 // TestAbandonedCallsAreNotSent, nor kept while there is no server.
 func TestAbandonedCallsAreNotSent(t *testing.T) {
-	l := stillLane(t, 4, 0)
+	s := idleStream(t, 4, 0)
 	for i := range 3 {
-		l.queue.items[i].abandoned = true
+		s.queue.items[i].abandoned = true
 	}
 	var req invokestream.Request
-	l.take(&req)
+	s.take(&req)
 	if len(req.Invocations) != 1 {
 		t.Errorf("%d calls were sent, of one that somebody waits for", len(req.Invocations))
 	}
-	l = stillLane(t, 4, 0)
-	l.queue.items[0].abandoned, l.queue.items[2].abandoned = true, true
-	if l.prune(); l.queue.len() != 2 {
-		t.Errorf("%d calls wait, of two", l.queue.len())
+	s = idleStream(t, 4, 0)
+	s.queue.items[0].abandoned, s.queue.items[2].abandoned = true, true
+	if s.prune(); s.queue.len() != 2 {
+		t.Errorf("%d calls wait, of two", s.queue.len())
+	}
+}
+
+// TestAbandonedPayloadsAreTheCallers: once abandon has returned, nobody reads the
+// payload of a call that was taken for sending. Without the wait for it, the race
+// detector finds the caller's write beside the read.
+func TestAbandonedPayloadsAreTheCallers(t *testing.T) {
+	s := idleStream(t, 1, 64<<10)
+	ca := s.queue.items[0]
+	var msg message
+	var sending sync.WaitGroup
+	sending.Go(func() { s.next(&msg) })
+	for sent := false; !sent; runtime.Gosched() {
+		s.mu.Lock()
+		sent = ca.sent
+		s.mu.Unlock()
+	}
+	if sent, abandoned := s.abandon(ca, context.Canceled); !sent || !abandoned {
+		t.Errorf("sent %v, abandoned %v", sent, abandoned)
+	}
+	for i := range ca.inv.Payload.Data {
+		ca.inv.Payload.Data[i] = 0xff
+	}
+	sending.Wait()
+	var req invokestream.Request
+	if err := req.Decode(msg.data); err != nil || len(req.Invocations) != 1 {
+		t.Fatalf("%d invocations were sent, %v", len(req.Invocations), err)
+	}
+	if bytes.IndexByte(req.Invocations[0].Payload.Data, 0xff) >= 0 {
+		t.Error("what the caller wrote after its call had returned was sent")
 	}
 }
 
@@ -87,19 +120,19 @@ func TestCancelsAreSent(t *testing.T) {
 		"deadline":                    {time.Now(), context.DeadlineExceeded, 0},
 		"a deadline nobody told":      {time.Time{}, context.DeadlineExceeded, 1},
 	} {
-		l := stillLane(t, 1, 0)
-		ca := l.queue.items[0]
+		s := idleStream(t, 1, 0)
+		ca := s.queue.items[0]
 		ca.deadline = tt.deadline
 		var req invokestream.Request
-		l.take(&req)
-		if sent, left := l.abandon(ca, tt.why); !sent || !left {
-			t.Errorf("%s: sent %v, left %v", name, sent, left)
+		s.take(&req)
+		if sent, abandoned := s.abandon(ca, tt.why); !sent || !abandoned {
+			t.Errorf("%s: sent %v, abandoned %v", name, sent, abandoned)
 		}
-		if len(l.gone) != tt.want {
-			t.Errorf("%s: the server is told of %d calls, want %d", name, len(l.gone), tt.want)
+		if len(s.cancels) != tt.want {
+			t.Errorf("%s: the server is told of %d calls, want %d", name, len(s.cancels), tt.want)
 		}
-		l.over(errors.New("broken"))
-		if l.take(&req); len(req.Cancels) != 0 {
+		s.settle(errors.New("broken"))
+		if s.take(&req); len(req.Cancels) != 0 {
 			t.Errorf("%s: another stream is told of %v", name, req.Cancels)
 		}
 	}
@@ -118,8 +151,8 @@ func TestEndedStreams(t *testing.T) {
 		return err
 	}
 	for name, tt := range map[string]struct {
-		err            error
-		again, unknown bool
+		err               error
+		requeued, unknown bool
 	}{
 		"stopping":      {ended(kindStopping), true, false},
 		"no room":       {ended(kindStreamFull), false, false},
@@ -127,29 +160,29 @@ func TestEndedStreams(t *testing.T) {
 		"another error": {ended("store_unavailable"), false, true},
 		"broken":        {errors.New("broken"), false, true},
 	} {
-		l := stillLane(t, 2, 0)
-		both := []*call{l.queue.items[0], l.queue.items[1]}
+		s := idleStream(t, 2, 0)
+		both := []*call{s.queue.items[0], s.queue.items[1]}
 		both[0].deadline = time.Now().Add(time.Hour)
 		var req invokestream.Request
-		l.take(&req)
-		l.over(tt.err)
-		if again := l.queue.len() == 2; again != tt.again {
-			t.Errorf("%s: %d calls wait", name, l.queue.len())
+		s.take(&req)
+		s.settle(tt.err)
+		if requeued := s.queue.len() == 2; requeued != tt.requeued {
+			t.Errorf("%s: %d calls wait", name, s.queue.len())
 		}
 		for i, ca := range both {
 			switch {
-			case tt.again && (ca.sent || ca.finished || ca.inv.TimeoutMS != 0):
+			case tt.requeued && (ca.sent || ca.finished || ca.inv.TimeoutMS != 0):
 				t.Errorf("%s: a call that has not begun is %+v", name, ca)
-			case !tt.again && (!ca.finished || ca.err == nil || ca.err.OutcomeUnknown != tt.unknown || ca.err.Retryable == tt.unknown):
+			case !tt.requeued && (!ca.finished || ca.err == nil || ca.err.OutcomeUnknown != tt.unknown || ca.err.Retryable == tt.unknown):
 				t.Errorf("%s: a call ended with %+v", name, ca.err)
-			case !tt.again && i == 1 && ca.err == both[0].err:
+			case !tt.requeued && i == 1 && ca.err == both[0].err:
 				t.Errorf("%s: two callers have one error", name)
 			}
 		}
 	}
-	l := stillLane(t, 2, 0)
-	both := []*call{l.queue.items[0], l.queue.items[1]}
-	l.fail(errClosed())
+	s := idleStream(t, 2, 0)
+	both := []*call{s.queue.items[0], s.queue.items[1]}
+	s.fail(errClosed())
 	for _, ca := range both {
 		if ca.err == nil || ca.err.OutcomeUnknown {
 			t.Errorf("a call that was never sent ended with %+v", ca.err)

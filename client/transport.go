@@ -41,14 +41,14 @@ func (c *Client) connect() {
 	base := strings.TrimSuffix(c.conf.URL, "/")
 	streams, requests := c.conf.HTTPClient, c.conf.HTTPClient
 	if streams == nil {
-		requests = c.ownClient(func(p *http.Protocols) { p.SetHTTP1(true); p.SetHTTP2(true) })
+		requests = c.newHTTPClient(func(p *http.Protocols) { p.SetHTTP1(true); p.SetHTTP2(true) })
 		streams = requests
 		if strings.HasPrefix(base, "http://") {
-			streams = c.ownClient(func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) })
+			streams = c.newHTTPClient(func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) })
 		}
 	}
 	// Replies are small, many and fresh: compressing them costs more than turns.
-	c.stream = connect.NewClient[invokestream.Request, invokestream.Response](
+	c.rpc = connect.NewClient[invokestream.Request, invokestream.Response](
 		wholeMessages{streams}, base+greenroomv1connect.ActorServiceInvokeStreamProcedure,
 		connect.WithCodec(invokestream.Codec{}), connect.WithAcceptCompression("gzip", nil, nil))
 	c.unary = greenroomv1connect.NewActorServiceClient(requests, base, connect.WithAcceptCompression("gzip", nil, nil))
@@ -71,8 +71,8 @@ func (w wholeMessages) Do(req *http.Request) (*http.Response, error) {
 type wholeBody struct {
 	io.ReadCloser
 	prefix [envelopePrefix]byte
-	have   int // of the prefix
-	left   int // of the rest
+	read   int // of the prefix, in bytes
+	unread int // of the rest, in bytes
 }
 
 const envelopePrefix = 5
@@ -83,32 +83,32 @@ func (b *wholeBody) Read(p []byte) (int, error) {
 	for {
 		n, err := b.ReadCloser.Read(p[total:])
 		total += n
-		if b.seen(p[total-n : total]); err != nil || total == len(p) || total > 0 && b.have == 0 {
+		if b.track(p[total-n : total]); err != nil || total == len(p) || total > 0 && b.read == 0 {
 			return total, err
 		}
 	}
 }
 
-// seen follows the messages; have is 0 between them.
-func (b *wholeBody) seen(p []byte) {
+// track follows the messages; read is 0 between them.
+func (b *wholeBody) track(p []byte) {
 	for len(p) > 0 {
-		if b.have < envelopePrefix {
-			n := copy(b.prefix[b.have:], p)
-			b.have += n
+		if b.read < envelopePrefix {
+			n := copy(b.prefix[b.read:], p)
+			b.read += n
 			p = p[n:]
-			b.left = int(binary.BigEndian.Uint32(b.prefix[1:]))
+			b.unread = int(binary.BigEndian.Uint32(b.prefix[1:]))
 		} else {
-			n := min(b.left, len(p))
-			b.left -= n
+			n := min(b.unread, len(p))
+			b.unread -= n
 			p = p[n:]
 		}
-		if b.have == envelopePrefix && b.left == 0 {
-			b.have = 0
+		if b.read == envelopePrefix && b.unread == 0 {
+			b.read = 0
 		}
 	}
 }
 
-func (c *Client) ownClient(protocols func(*http.Protocols)) *http.Client {
+func (c *Client) newHTTPClient(protocols func(*http.Protocols)) *http.Client {
 	t := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: openTimeout}).DialContext,
@@ -119,7 +119,7 @@ func (c *Client) ownClient(protocols func(*http.Protocols)) *http.Client {
 		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
 	protocols(t.Protocols)
-	c.own = append(c.own, t)
+	c.transports = append(c.transports, t)
 	return &http.Client{Transport: t}
 }
 
@@ -151,7 +151,7 @@ func (c *Client) open(failures int) (*link, *Error) {
 	ctx, cut := context.WithCancel(c.ctx)
 	timeout := time.AfterFunc(openTimeout, cut)
 	defer timeout.Stop()
-	stream := c.stream.CallBidiStream(ctx)
+	stream := c.rpc.CallBidiStream(ctx)
 	c.authorize(stream.RequestHeader())
 	conn, err := stream.Conn()
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *Client) speaksHTTP1() bool {
 	}
 	client := c.conf.HTTPClient
 	if client == nil {
-		client = &http.Client{Transport: c.own[0]}
+		client = &http.Client{Transport: c.transports[0]}
 	}
 	res, err := client.Do(req)
 	if err != nil {
