@@ -98,7 +98,7 @@ func (a *actorService) invoke(ctx context.Context, inv actor.Invocation) (actor.
 	if int64(len(inv.Payload.Data)) > a.s.conf.MaxPayloadBytes {
 		return actor.Reply{}, &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: errPayloadTooLarge(a.s.conf.MaxPayloadBytes)}
 	}
-	if x := exchangeOf(ctx); x != nil && int64(len(inv.Payload.Data)) > x.held { // it came compressed
+	if x := exchangeOf(ctx); x != nil && int64(len(inv.Payload.Data)) > x.bodyBytes { // it came compressed
 		if err := x.countBody(len(inv.Payload.Data)); err != nil {
 			return actor.Reply{}, err
 		}

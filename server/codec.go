@@ -220,7 +220,7 @@ func (g *boundedGzip) Close() error { // gzip.Reader holds nothing that needs it
 }
 
 func (g *boundedGzip) uncount() {
-	g.server.requests.bodies.giveBack(g.limit - g.left)
+	g.server.requests.bodies.release(g.limit - g.left)
 	g.left = g.limit
 }
 

@@ -147,8 +147,8 @@ type failure struct {
 	answer
 	message string
 	detail  *greenroomv1.ErrorDetail
-	// unsaid is what the caller is not told and the log is; nil if nothing.
-	unsaid error
+	// hidden is for the log and not for the caller; nil if the caller is told all.
+	hidden error
 }
 
 // requestError is a failure of the server's own making. Its text is for users.
@@ -210,7 +210,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		fuel     *actor.FuelError
 		invalid  *actor.InvalidModuleError
 		full     *stream.FullError
-		own      *requestError
+		request  *requestError
 	)
 	switch {
 	case errors.As(err, &guest):
@@ -246,12 +246,12 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 	case errors.As(err, &full):
 		detail.Retryable = true
 		return of(kindStreamFull, full.Error())
-	case errors.As(err, &own):
-		switch own.kind {
+	case errors.As(err, &request):
+		switch request.kind {
 		case kindStreamFull, actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind():
 			detail.Retryable = true
 		}
-		return of(own.kind, own.text)
+		return of(request.kind, request.text)
 	}
 
 	cond := actor.AsCondition(err)
@@ -263,7 +263,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		cond = actor.ErrCanceled
 	default:
 		f := of(kindInternal, "an internal error; the server's log has the details")
-		f.unsaid = err
+		f.hidden = err
 		return f
 	}
 	f := of(cond.Kind(), err.Error())
@@ -273,7 +273,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 	if f.status >= http.StatusInternalServerError {
 		f.message = cond.Error()
 		if err.Error() != f.message {
-			f.unsaid = err
+			f.hidden = err
 		}
 	}
 	return f

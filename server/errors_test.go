@@ -84,7 +84,7 @@ func TestFailureOf(t *testing.T) {
 		code    connect.Code
 		status  int
 		message string // a part of it
-		unsaid  bool
+		hidden  bool
 		retry   bool
 	}{
 		{"sentinel", inTurn(actor.ErrTypeNotFound), "type_not_found", connect.CodeNotFound, 404, "no deployment", false, false},
@@ -113,10 +113,10 @@ func TestFailureOf(t *testing.T) {
 			if !strings.Contains(f.message, tt.message) {
 				t.Errorf("message %q lacks %q", f.message, tt.message)
 			}
-			if (f.unsaid != nil) != tt.unsaid {
-				t.Errorf("unsaid: %v", f.unsaid)
+			if (f.hidden != nil) != tt.hidden {
+				t.Errorf("hidden: %v", f.hidden)
 			}
-			if f.unsaid != nil && strings.Contains(f.message, f.unsaid.Error()) {
+			if f.hidden != nil && strings.Contains(f.message, f.hidden.Error()) {
 				t.Errorf("message %q says what only the log may say", f.message)
 			}
 			var turn *actor.TurnError

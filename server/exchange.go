@@ -40,8 +40,8 @@ type exchange struct {
 	// partial is how much has been read of a message of a long-lived route.
 	partial int64
 
-	// held is how much has been read of the body of any other route.
-	held int64
+	// bodyBytes is how much has been read of the body of any other route.
+	bodyBytes int64
 
 	body      io.ReadCloser
 	bodyLeft  int64     // bytes that may still be read
@@ -118,7 +118,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				slog.Int("status", x.status), slog.Duration("took", took))
 		}
 	}()
-	defer x.over()
+	defer x.releaseBody()
 	defer s.recoverPanic(route, x, r)
 	s.enter(route, x, r)
 	x.writeRest()
@@ -232,7 +232,7 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 	if b.route.longLived {
 		n, err := b.body.Read(p)
 		if full := (*exchange)(b).messageBytes(n); full != nil {
-			return n, b.said(full)
+			return n, b.describe(full)
 		}
 		return n, err
 	}
@@ -250,12 +250,12 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.body.Read(p)
 	if int64(n) > b.bodyLeft {
-		return int(b.bodyLeft), b.said(b.route.bodyErr)
+		return int(b.bodyLeft), b.describe(b.route.bodyErr)
 	}
 	b.bodyLeft -= int64(n)
 	if !b.route.streaming || b.route.upload {
 		if full := (*exchange)(b).countBody(n); full != nil {
-			return n, b.said(full)
+			return n, b.describe(full)
 		}
 	}
 	switch {
@@ -265,7 +265,7 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 		if !b.bodyEnd.IsZero() && !time.Now().Before(b.bodyEnd) {
 			limit = b.server.conf.UploadTimeout
 		}
-		err = b.said(&requestError{kindBodyTimeout, fmt.Sprintf("the request's body did not arrive within %v", limit)})
+		err = b.describe(&requestError{kindBodyTimeout, fmt.Sprintf("the request's body did not arrive within %v", limit)})
 	default:
 		// The connection goes on to be read, for the client's going away: that
 		// read must not run into this one's deadline.
@@ -278,9 +278,9 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *exchangeBody) said(err error) error {
+func (b *exchangeBody) describe(err error) error {
 	if !b.route.rpc {
-		return err // its handler tells it
+		return err // its handler describes it
 	}
 	f := failureOf(err, false)
 	b.server.metrics.failed(actor.Kind(f.detail.GetKind()))

@@ -130,7 +130,7 @@ func (s *Server) fail(ctx context.Context, id string, err error) failure {
 	f := failureOf(err, s.conf.ShowStacks)
 	kind := actor.Kind(f.detail.GetKind())
 	s.metrics.failed(kind)
-	if f.unsaid == nil {
+	if f.hidden == nil {
 		return f
 	}
 	level := slog.LevelError
@@ -138,7 +138,7 @@ func (s *Server) fail(ctx context.Context, id string, err error) failure {
 		level = slog.LevelDebug // nothing is broken
 	}
 	s.log.LogAttrs(ctx, level, "request failed",
-		slog.String("request_id", id), slog.String("kind", string(kind)), slog.Any("error", f.unsaid),
+		slog.String("request_id", id), slog.String("kind", string(kind)), slog.Any("error", f.hidden),
 		slog.String("app", f.detail.GetApp()), slog.String("actor_type", f.detail.GetActorType()),
 		slog.String("actor_id", f.detail.GetActorId()), slog.String("method", f.detail.GetMethod()))
 	if kind == kindInternal {

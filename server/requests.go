@@ -45,7 +45,7 @@ func (s *share) take(n, before int64) error {
 	return nil
 }
 
-func (s *share) giveBack(n int64) { s.used.Add(-n) }
+func (s *share) release(n int64) { s.used.Add(-n) }
 
 // share is what the body of a request counts for.
 func (x *exchange) share() *share {
@@ -56,18 +56,18 @@ func (x *exchange) share() *share {
 }
 
 // countBody counts bytes of the request's body, and says why it is not read on. What
-// it counts, over takes off.
+// it counts, releaseBody takes off.
 func (x *exchange) countBody(n int) error {
-	err := x.share().take(int64(n), x.held)
-	x.held += int64(n)
+	err := x.share().take(int64(n), x.bodyBytes)
+	x.bodyBytes += int64(n)
 	return err
 }
 
-// over ends the count of a request that is answered.
-func (x *exchange) over() {
-	if x.held > 0 {
-		x.share().giveBack(x.held)
-		x.held = 0
+// releaseBody ends the count of a request that is answered.
+func (x *exchange) releaseBody() {
+	if x.bodyBytes > 0 {
+		x.share().release(x.bodyBytes)
+		x.bodyBytes = 0
 	}
 }
 
@@ -78,9 +78,9 @@ func (x *exchange) writing(p []byte) (done func()) {
 	return func() { x.server.requests.answers.Add(-n) }
 }
 
-// room says why no further request is taken, nil if one is. The answers of those
-// that were taken before may pass the limit.
-func (s *Server) room() error {
+// checkAnswers refuses further requests while too many bytes of answers wait for their
+// clients. The answers of those that were taken before may pass the limit.
+func (s *Server) checkAnswers() error {
 	if limit := s.conf.MaxRequestsBytes; s.requests.answers.Load() > limit {
 		return errRequestsFull("requests whose answers are not accepted", limit)
 	}

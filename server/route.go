@@ -185,7 +185,7 @@ func (s *Server) enter(route *route, w *exchange, r *http.Request) {
 			s.refuse(route, w, r, err)
 			return
 		}
-		if err := s.room(); err != nil {
+		if err := s.checkAnswers(); err != nil {
 			s.refuse(route, w, r, err)
 			return
 		}
