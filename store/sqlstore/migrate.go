@@ -129,6 +129,36 @@ var migrations = []string{
 		epoch      int8 NOT NULL,
 		expires_at timestamptz NOT NULL
 	){hot}`,
+	// For people: the state of every live actor, readable. jsonb has no place for some
+	// escapes that JSON has (U+0000, and surrogates, which alone are no character):
+	// those states are NULL in it, and read in state_text.
+	`CREATE OR REPLACE VIEW greenroom_state AS SELECT app, type, id, version,
+		CASE WHEN format = 1 AND convert_from(state, 'UTF8') !~ '[\\]u(0000|[dD][89a-fA-F])' THEN convert_from(state, 'UTF8')::jsonb END AS state,
+		CASE WHEN format = 1 THEN convert_from(state, 'UTF8') END AS state_text,
+		CASE format WHEN 0 THEN 'none' WHEN 1 THEN 'json' ELSE 'binary' END AS format,
+		octet_length(state) AS state_bytes, generation, state_schema, updated_at
+		FROM greenroom_actor WHERE deleted_at IS NULL`,
+	`COMMENT ON TABLE greenroom_actor IS 'One row per actor that has, or had, stored state. Look at it through greenroom_state; only Greenroom writes it.'`,
+	`COMMENT ON COLUMN greenroom_actor.version IS 'What every commit names: one that read another version is refused. Starts at random, counts up.'`,
+	`COMMENT ON COLUMN greenroom_actor.commit_id IS 'The commit that wrote the row last, by which a lost answer is settled.'`,
+	`COMMENT ON COLUMN greenroom_actor.life IS 'How often the actor has passed away.'`,
+	`COMMENT ON COLUMN greenroom_actor.deleted_at IS 'When the actor was deleted: the row is a tombstone, which is swept after an hour. NULL: it is live.'`,
+	`COMMENT ON COLUMN greenroom_actor.generation IS 'The deployment of its type that wrote the row last.'`,
+	`COMMENT ON COLUMN greenroom_actor.state_schema IS 'The version of its state that the module declared which wrote it.'`,
+	`COMMENT ON COLUMN greenroom_actor.format IS '0: no state, 1: a JSON object in UTF-8, 2: the binary envelope of abi/SPEC.md.'`,
+	`COMMENT ON COLUMN greenroom_actor.state IS 'All keys and values of the actor in one value, as format says.'`,
+	`COMMENT ON COLUMN greenroom_actor.shard IS 'A part of the IDs hash, which spreads what indexes order by time.'`,
+	`COMMENT ON TABLE greenroom_module IS 'Uploaded Wasm modules, by app and SHA-256. Their bytes are in greenroom_module_chunk.'`,
+	`COMMENT ON TABLE greenroom_module_chunk IS 'The bytes of modules, 1 MiB a row.'`,
+	`COMMENT ON TABLE greenroom_module_upload IS 'Uploads that belong to no module: unfinished ones, and what is left of deleted modules.'`,
+	`COMMENT ON TABLE greenroom_type IS 'What serves each actor type now.'`,
+	`COMMENT ON TABLE greenroom_deployment IS 'Every deployment of every actor type: its history.'`,
+	`COMMENT ON TABLE greenroom_idempotency IS 'Recorded replies of calls that had an idempotency key, until they expire.'`,
+	`COMMENT ON TABLE greenroom_setting IS 'Configuration, secrets (encrypted) and granted hosts of each app.'`,
+	`COMMENT ON TABLE greenroom_cluster IS 'The name of the one cluster that this database belongs to.'`,
+	`COMMENT ON TABLE greenroom_host IS 'The processes of the cluster. A row holds until expires_at, unless its process renews it.'`,
+	`COMMENT ON TABLE greenroom_lease IS 'Leases by name. The epoch counts how often one was taken.'`,
+	`COMMENT ON TABLE greenroom_schema IS 'The version of these tables, and who is changing it.'`,
 }
 
 func (d dialect) ddl(step string) string {
