@@ -8,7 +8,7 @@ import (
 )
 
 // answered remembers the versions that this host has answered lately of actors that
-// it does not keep in memory: a store may answer a read that is allowed to be stale
+// it does not keep in memory, or no more: a store may answer a read that is allowed to be stale
 // with something older, by actor.MaxStaleness at most. The shard's lock guards it.
 type answered struct {
 	// recent are those since began, before the ones of the time until then, which

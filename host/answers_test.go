@@ -153,3 +153,33 @@ func TestStatelessFailureBehindAFence(t *testing.T) {
 		}
 	})
 }
+
+// TestStaleReadsAfterWarmTurns: what turns and readers of placement ring were
+// answered is the least that readers of placement any are, when the type has become
+// one, whether the state is still in memory or not.
+func TestStaleReadsAfterWarmTurns(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		for _, method := range []string{"Add", "Touch", "View"} {
+			synctest.Test(t, func(t *testing.T) {
+				store := &staleReads{fakeStore: newFakeStore()}
+				store.shared = true
+				s := newStage(t, host.Config{Committer: store, SweepEvery: 100 * time.Millisecond, Limits: host.Limits{IdleTimeout: time.Second}})
+				anywhere := counted()
+				anywhere.Placement = abi.PlacementAny
+				store.write(key("a"), numbered(1))
+				s.world.Deploy("app", "T", counted())
+				want, err := s.call(t.Context(), "a", method)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if gone {
+					time.Sleep(2 * time.Second)
+				}
+				s.world.Deploy("app", "T", anywhere)
+				if reply, err := s.call(t.Context(), "a", "View"); reply != want || err != nil {
+					t.Errorf("after %s was answered %s, gone %t, a read shows %q, %v", method, want, gone, reply, err)
+				}
+			})
+		}
+	}
+}

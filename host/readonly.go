@@ -125,6 +125,9 @@ func (h *Host) committed(ctx context.Context, c *call, s *served, strong bool) (
 		asked := time.Now()
 		sh.mu.Lock()
 		forgets, least := sh.forgets, sh.answered.least(key, asked)
+		if a := sh.actors[key]; a != nil { // of another placement, before
+			least = max(least, a.known())
+		}
 		sh.mu.Unlock()
 		l, err := h.loadApart(ctx, c, actor.LoadOptions{AllowStale: !strong})
 		if err == nil && !strong && l.damage == nil && l.version < least {

@@ -53,8 +53,27 @@ func (p *states) confirmed(asked time.Time) {
 	}
 }
 
+// known is the newest version that may have been answered, 0 if nothing is loaded or
+// was heard of. The caller has the shard's lock.
+func (p *states) known() uint64 {
+	if p.loaded == nil {
+		return p.newest
+	}
+	return max(p.newest, p.loaded.version)
+}
+
+// leaves remembers what was answered of a state that leaves memory, for reads that
+// are allowed to be stale, should its type become one of placement any. The caller has
+// the lock.
+func (s *shard) leaves(a *activation) {
+	if s.readAge > 0 && a.loaded != nil { // where nobody else writes, no read is stale
+		s.answered.note(a.key, a.known(), time.Now())
+	}
+}
+
 // forget drops the state of an activation. The caller has the lock.
 func (t *table) forget(s *shard, a *activation) {
+	s.leaves(a)
 	a.loaded, a.tip, a.shown, a.newest = nil, nil, nil, 0
 	s.forgets++
 	t.weigh(a)

@@ -124,6 +124,7 @@ func (t *table) add(s *shard, a *activation) {
 
 // remove takes an activation out of the table. The caller has the shard's lock.
 func (t *table) remove(s *shard, a *activation) {
+	s.leaves(a)
 	delete(s.actors, a.key)
 	s.unlink(a)
 	s.forgets++
