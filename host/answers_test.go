@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -182,4 +183,44 @@ func TestStaleReadsAfterWarmTurns(t *testing.T) {
 			})
 		}
 	}
+}
+
+// pastReads is a store whose reads that are allowed to be stale show past.
+type pastReads struct {
+	*fakeStore
+	past actor.Row
+}
+
+func (s *pastReads) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
+	if opts.AllowStale {
+		return []actor.Row{s.past}, nil
+	}
+	return s.fakeStore.LoadActors(ctx, keys, opts)
+}
+
+// TestStaleReadConfirmsNothing: that a read which may be seconds old shows the state
+// that is in memory does not make that the newest of now.
+func TestStaleReadConfirmsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &pastReads{fakeStore: newFakeStore()}
+		store.shared = true
+		s := newStage(t, host.Config{Committer: store})
+		anywhere := counted()
+		anywhere.Placement = abi.PlacementAny
+		s.world.Deploy("app", "T", counted())
+		if _, err := s.call(t.Context(), "a", "Add"); err != nil {
+			t.Fatal(err)
+		}
+		store.past = store.row(key("a"))
+		store.write(key("a"), numbered(7))
+		time.Sleep(time.Second)
+		s.world.Deploy("app", "T", anywhere)
+		if reply, err := s.call(t.Context(), "a", "View"); reply != "1" || err != nil {
+			t.Errorf("a stale read shows %q, %v", reply, err)
+		}
+		s.world.Deploy("app", "T", counted())
+		if reply, err := s.call(t.Context(), "a", "View"); reply != "7" || err != nil {
+			t.Errorf("a read shows %q, %v a second after 7 was written", reply, err)
+		}
+	})
 }

@@ -129,16 +129,18 @@ func (h *Host) committed(ctx context.Context, c *call, s *served, strong bool) (
 			least = max(least, a.known())
 		}
 		sh.mu.Unlock()
-		l, err := h.loadApart(ctx, c, actor.LoadOptions{AllowStale: !strong})
-		if err == nil && !strong && l.damage == nil && l.version < least {
+		fresh := strong
+		l, err := h.loadApart(ctx, c, actor.LoadOptions{AllowStale: !fresh})
+		if err == nil && !fresh && l.damage == nil && l.version < least {
+			fresh = true
 			l, err = h.loadApart(ctx, c, actor.LoadOptions{}) // than which it was answered newer
 		}
 		if err == nil {
 			sh.mu.Lock()
 			sh.answered.note(key, l.version, time.Now())
-			if a := sh.actors[key]; a != nil && a.loaded != nil { // of another placement, before or after
+			if a := sh.actors[key]; fresh && a != nil && a.loaded != nil { // of another placement, before or after
 				h.show(sh, a, l, asked, forgets)
-			} else { // what turns and readers of another placement load may be older
+			} else { // what turns and readers of another placement have or load may be older
 				sh.noteNewer(a, l.version)
 			}
 			sh.mu.Unlock()
