@@ -68,14 +68,13 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 // decide writes a group and gives each commit its answer. It returns true and
 // gives none if a row of the group is locked.
 func (s *Store) decide(ctx context.Context, group []*attempt) (locked bool) {
-	reconnected, asking := false, false
+	reconnected := false
 	for tries := 0; ; {
 		if err := ctx.Err(); err != nil {
 			answer(group, err)
 			return false
 		}
-		asking = s.repeats.expected(group) || asking
-		held, err := s.sendGroup(ctx, commitsOf(group), asking)
+		held, err := s.sendGroup(ctx, commitsOf(group))
 		if err == nil {
 			var refused []*attempt
 			for _, a := range group {
@@ -102,7 +101,6 @@ func (s *Store) decide(ctx context.Context, group []*attempt) (locked bool) {
 			if group, full = s.makeRoom(ctx, group, err); len(group) == 0 {
 				return false
 			}
-			asking = true
 			if err := errors.Join(full, pause(ctx, tries)); err != nil {
 				answer(group, err)
 				return false

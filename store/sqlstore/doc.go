@@ -23,55 +23,50 @@
 // errors.go is the one place that decides which error is which. What it does not
 // know it takes for an unknown outcome.
 //
+// # More than one row
+//
+// A commit of one actor and nothing else is written as above. All others of a group,
+// those of several rows and those that record calls, are decided and written by one
+// statement (write.go) behind the plain ones:
+//
+//	taken      the commits of which a key is recorded
+//	fenced     the rows that are only to be as they were read, and all of sets,
+//	           that are still at read_version: locked until the batch ends
+//	kept       the commits of which all such rows are there, and no key is taken
+//	written    the UPDATE: of the sets that were kept, and of commits of one row,
+//	           which it decides itself, at less than half of what locking first takes
+//	held       the commits that hold, which is all that it returns
+//	recorded   the writer of idempotency records: an INSERT of those of held
+//
+// Where a row must not be there, one is placed by a statement before it, so that
+// there is one to lock or to write, and removed by one behind it if it is still as
+// it was placed.
+//
+// A new kind of effect adds a writer behind recorded, and its columns to changes:
+// messages out, firings and reminders each a clause that writes one table from
+// unnest and joins held. What else a commit must find there, as a message that it
+// consumes or a firing at its version, is asked beside taken, which kept and
+// written ask. Two things bind such a writer: it returns a column, and CockroachDB
+// takes one write of a table in a statement. So what consumes messages and what
+// sends them, if both are of one table, are two statements, the second behind this
+// one and joining greenroom_actor by commit_id, which every commit but one of
+// records alone leaves in its row.
+//
+// A set is one attempt: halving, bisecting and going around locked rows move it
+// whole, and it counts as locked if any row of it is.
+//
 // # Records
 //
-// Commits with one actor and nothing else are written as above. Those that also
-// record calls have statements of their own in the same batch:
-//
-//	update, with records    the same UPDATE; the rows that held hand their
-//	                        first records on to an INSERT in the same statement
-//	insert, further records the same, then an INSERT … SELECT that joins the
-//	                        actor rows by commit ID
-//	records alone           an INSERT … SELECT from the actor rows that are still
-//	                        at read_version, FOR UPDATE, so that the fence holds
-//	                        until the batch ends; for an actor without a row, one
-//	                        is placed first and removed last
-//
-// A commit that did not hold is asked for the reason afterwards: a key that is
-// there is actor.ErrKeyExists.
-//
-// Updates do not ask whether a key is there: it is new almost always, and the
-// question takes a third of what recording takes. A key that is there all the
-// same, one that came between deciding and writing, and an expired record in the
-// place of a new one, fail the batch by the primary key. Expired records of its
-// calls are removed then, and the group goes again, this time with the question,
-// which leaves out those of which a key is there. So do the next 4,096 commits,
-// which costs about what the failed group did: a client that repeats its keys
-// makes its neighbours wait once in so many commits, and at most doubles what
-// asking always would cost.
-//
-//	no key was found        nobody asks
-//	23505                   the group goes again, asking, and all for a while
-//	a key was found         for a while from now on
-//	4,096 without           nobody asks
+// A commit that did not hold, or was settled as never applied, is asked for the
+// reason afterwards: a key that is there is actor.ErrKeyExists. A key that came
+// between deciding and writing, and an expired record in the place of a new one,
+// fail the batch by the primary key (23505). Expired records of its calls are
+// removed then, and the group goes again.
 //
 // Records are stored under a hash, which spreads them over CockroachDB's ranges,
 // and indexed for the sweep by shard first, as tombstones are. On PostgreSQL new
 // ones are all of one shard: writing to one end of an index takes less than to
 // sixteen.
-//
-// # Sets
-//
-// Commits of several rows are decided and written by one statement for all of a
-// group (sets.go), behind the plain ones: it locks the rows that are at the version
-// that was read, holds the sets of which all are, and writes those. A row is placed
-// first where none must be, and removed last if nothing was written over it. What
-// else a set does is written by a statement for each kind of effect, which joins
-// the rows by commit ID: a new kind adds a statement. A commit of one row keeps its
-// plain conditional UPDATE, which takes less than half of that.
-//
-// A set is one attempt: halving, bisecting and going around locked rows move it
-// whole, and it counts as locked if any row of it is.
 //
 // # Ambiguity
 //

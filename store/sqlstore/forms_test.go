@@ -12,7 +12,7 @@ import (
 func TestWithClausesReturnColumns(t *testing.T) {
 	begin := regexp.MustCompile(`\bAS (MATERIALIZED )?\(`)
 	clauses := 0
-	for _, statement := range []string{updateGroup, updateOne, updateKeyed, updateAsking, insertGroup, insertKeyed, recordHeld, recordAlone, writeSets, readVersions, readRecords, removePlaced,
+	for _, statement := range []string{updateGroup, updateOne, insertGroup, writeCommits, readVersions, readRecords, removePlaced,
 		removeExpired, fenceUpdates, readFences, sweepShard, sweepRecords, placeRow, removeHeld, lockRow, loadHead, probeRows} {
 		if !strings.HasPrefix(statement, "WITH ") {
 			continue
@@ -29,7 +29,7 @@ func TestWithClausesReturnColumns(t *testing.T) {
 		}
 	}
 	if clauses < 2 {
-		t.Errorf("%d WITH clauses that write were found; updateKeyed and updateAsking have one each", clauses)
+		t.Errorf("%d WITH clauses that write were found; writeCommits has two", clauses)
 	}
 }
 

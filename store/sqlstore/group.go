@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,7 +23,7 @@ const (
 	setState
 	deleteState
 	moveVersion // and nothing else
-	readOnly    // and only of a set: see sets.go
+	readOnly    // and only of a set
 )
 
 // updateGroup is the plain conditional write of rows that exist. Rows of which
@@ -42,24 +41,6 @@ const updateOne = `UPDATE greenroom_actor SET
 	version = $5, commit_id = $6, generation = $7, state_schema = $8, format = $9, state = $10, deleted_at = NULL, updated_at = clock_timestamp()
 WHERE app = $1 AND type = $2 AND id = $3 AND version = $4 RETURNING commit_id`
 
-// updateKeyed is the same for commits that also record calls: the first record of
-// each that holds is written along; doing that by a statement of its own, as for
-// further ones, would have to find each row again. It does not ask whether a key
-// is recorded already: see repeats.
-const updateKeyed = `WITH held AS (` + updateRows + updateKeyedFrom + updateFenced + returnFirst + `
-) ` + writeRecords + ` RETURNING commit_id`
-
-// updateAsking is updateKeyed without the commits of which a key is recorded.
-const updateAsking = `WITH held AS (` + updateRows + updateKeyedFrom + updateFenced + ` AND ` + keysFree + returnFirst + `
-) ` + writeRecords + ` RETURNING commit_id`
-
-// keysFree holds of commits c none of whose records, given as $16 and $17, is
-// there. It is decided once for a statement.
-const keysFree = `c.commit_id <> ALL (ARRAY(` + takenHead + `$16::uuid[], $17::uuid[]` + takenTail + `))`
-
-const returnFirst = `
-	RETURNING c.record_id AS id, c.commit_id, c.record_shard AS shard, c.ttl, c.record`
-
 const updateRows = `UPDATE greenroom_actor AS a SET
 	version = c.new_version, commit_id = c.commit_id,
 	generation = CASE c.what WHEN 3 THEN a.generation ELSE c.generation END,
@@ -73,11 +54,6 @@ const updateFrom = `
 FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::uuid[], $7::int8[], $8::int8[], $9::int2[], $10::bytea[], $11::int2[])
 	AS c (app, type, id, read_version, new_version, commit_id, generation, state_schema, format, state, what)`
 
-const updateKeyedFrom = `
-FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::uuid[], $7::int8[], $8::int8[], $9::int2[], $10::bytea[], $11::int2[],
-	$12::uuid[], $13::int2[], $14::int8[], $15::bytea[])
-	AS c (app, type, id, read_version, new_version, commit_id, generation, state_schema, format, state, what, record_id, record_shard, ttl, record)`
-
 const updateFenced = `
 WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.version = c.read_version
 	AND (c.what IN (1, 2) OR ` + soundRow + `)`
@@ -88,19 +64,13 @@ const soundRow = `(a.version > 0 AND a.format BETWEEN 0 AND 2 AND (a.state IS NU
 	AND a.life >= 0 AND a.generation >= 0 AND a.state_schema BETWEEN 0 AND 4294967295)`
 
 // insertGroup writes rows that must not exist, tombstones included.
-const insertGroup = insertRows + insertFenced
-
-// insertKeyed is insertGroup without the commits of which a key is recorded.
-const insertKeyed = insertRows + ` WHERE c.commit_id <> ALL (ARRAY(` + takenHead + `$12::uuid[], $13::uuid[]` + takenTail + `))` + insertFenced
-
-const insertRows = `INSERT INTO greenroom_actor
+const insertGroup = `INSERT INTO greenroom_actor
 	(app, type, id, version, commit_id, generation, state_schema, format, state, deleted_at, updated_at, shard)
 SELECT c.app, c.type, c.id, c.new_version, c.commit_id, c.generation, c.state_schema, c.format, c.state,
 	CASE WHEN c.what >= 2 THEN clock_timestamp() END, clock_timestamp(), c.shard
 FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::uuid[], $6::int8[], $7::int8[], $8::int2[], $9::bytea[], $10::int2[], $11::int2[])
-	AS c (app, type, id, new_version, commit_id, generation, state_schema, format, state, what, shard)`
-
-const insertFenced = ` ON CONFLICT (app, type, id) DO NOTHING RETURNING commit_id`
+	AS c (app, type, id, new_version, commit_id, generation, state_schema, format, state, what, shard)
+ON CONFLICT (app, type, id) DO NOTHING RETURNING commit_id`
 
 // columns are the commits of one statement, turned on their side. Every commit
 // is of one kind, an update or an insert.
@@ -113,7 +83,7 @@ type columns struct {
 	states                    byteas
 }
 
-// reset empties the columns, and keeps their room.
+// reset empties the columns, and keeps their memory.
 func (k *columns) reset() {
 	clear(k.apps)
 	clear(k.types)
@@ -139,19 +109,15 @@ func (k *columns) add(c *actor.Commit) {
 
 // addRow adds what a commit does to one row.
 func (k *columns) addRow(id actor.CommitID, r *actor.RowChange) {
-	what, format, state := keepState, actor.FormatNone, []byte(nil)
+	what, format, state := whatOf(r), actor.FormatNone, []byte(nil)
 	generation, schema := int64(r.Generation), int64(r.StateSchema)
-	switch s := r.State; {
-	case r.ReadOnly():
-		what = readOnly
-	case r.Delete:
-		what = deleteState
-	case r.Fence:
-		what, generation, schema = moveVersion, 0, 0
-	case s != nil:
-		what, format = setState, s.Format
+	switch what {
+	case moveVersion:
+		generation, schema = 0, 0
+	case setState:
+		format = r.State.Format
 		if format != actor.FormatNone {
-			state = s.Data
+			state = r.State.Data
 			if state == nil {
 				state = []byte{} // nil would be NULL
 			}
@@ -170,94 +136,56 @@ func (k *columns) addRow(id actor.CommitID, r *actor.RowChange) {
 	k.whats = append(k.whats, what)
 }
 
-// kindOfCommits are the commits of one kind.
-type kindOfCommits struct{ updates, inserts columns }
-
-func (k *kindOfCommits) reset() {
-	k.updates.reset()
-	k.inserts.reset()
+// whatOf says what becomes of the state of a row.
+func whatOf(r *actor.RowChange) int16 {
+	switch {
+	case r.ReadOnly():
+		return readOnly
+	case r.Delete:
+		return deleteState
+	case r.Fence:
+		return moveVersion
+	case r.State != nil:
+		return setState
+	}
+	return keepState
 }
 
-// groupParts are the commits of a group, each where its statement is made from.
-// [newGroupParts] makes them.
+// groupParts are the commits of a group, each where its statement is made from:
+// those of one row and nothing else, and the others. [newGroupParts] makes them.
 type groupParts struct {
-	plain, keyed kindOfCommits
-	// first and further are the records of keyed.updates: the first of each
-	// commit, and the rest. ofInserts are those of keyed.inserts.
-	first, further, ofInserts records
-	alone                     records
-	placed                    columns
-	sets                      sets
+	updates, inserts columns
+	changes          changes
 }
 
 func newGroupParts(d dialect) *groupParts {
-	g := new(groupParts)
-	for _, k := range g.records() {
-		k.dialect = d
-	}
-	return g
+	return &groupParts{changes: changes{records: records{dialect: d}}}
 }
 
-func (g *groupParts) records() [5]*records {
-	return [...]*records{&g.first, &g.further, &g.ofInserts, &g.alone, &g.sets.records}
-}
-
-// reset empties everything, and keeps the room.
+// reset empties everything, and keeps the memory.
 func (g *groupParts) reset() {
-	for _, k := range [...]*kindOfCommits{&g.plain, &g.keyed} {
-		k.reset()
-	}
-	for _, k := range g.records() {
-		k.reset()
-	}
-	g.placed.reset()
-	g.sets.reset()
+	g.updates.reset()
+	g.inserts.reset()
+	g.changes.reset()
 }
 
 // queueGroup adds the statements for a group to a batch and returns how many
-// there are. Those with one actor and nothing else come first and as they are;
-// those that also record calls have statements of their own, in which what
-// decides comes before what is decided. asking has updates look for their keys
-// first.
-//
-// The statements have the room of g, which is empty, and the caller's to use
-// again when they were sent.
-func queueGroup(b *pgx.Batch, commits []*actor.Commit, asking bool, g *groupParts) int {
+// there are. They are made in the memory of g, which is empty, and the caller's to
+// use again when they were sent.
+func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	for _, c := range commits {
-		kind, calls := &g.plain, c.Effects.Idempotency
-		if len(calls) > 0 {
-			kind = &g.keyed
-		}
 		switch {
-		case len(c.Others) > 0:
-			g.addSet(c)
-		case c.RecordsOnly() && c.ReadVersion > 0:
-			g.alone.add(c)
-		case c.RecordsOnly():
-			place := placeFor(c)
-			g.keyed.inserts.addInsert(place)
-			g.placed.add(place)
-			g.ofInserts.add(c)
+		case len(c.Others) > 0 || len(c.Effects.Idempotency) > 0:
+			g.changes.add(c)
 		case c.ReadVersion == 0:
-			kind.inserts.addInsert(c)
-			g.ofInserts.add(c)
+			g.inserts.addInsert(c)
 		default:
-			kind.updates.add(c)
-			if len(calls) > 0 {
-				g.first.addSome(c, calls[:1])
-				g.further.addSome(c, calls[1:])
-			}
+			g.updates.add(c)
 		}
 	}
-	g.plain.updates.queueUpdate(b)
-	g.plain.inserts.queueInsert(b, nil)
-	g.keyed.updates.queueUpdateKeyed(b, asking, &g.first, &g.further)
-	g.keyed.inserts.queueInsert(b, &g.ofInserts)
-	g.further.queueHeld(b)
-	g.ofInserts.queueHeld(b)
-	g.alone.queueAlone(b)
-	g.sets.queue(b)
-	g.placed.queueRemove(b)
+	g.updates.queueUpdate(b)
+	g.inserts.queueInsert(b)
+	g.changes.queue(b)
 	return b.Len()
 }
 
@@ -281,38 +209,20 @@ func (k *columns) queueUpdate(b *pgx.Batch) {
 	}
 }
 
-func (k *columns) queueUpdateKeyed(b *pgx.Batch, asking bool, first, further *records) {
-	if len(k.ids) == 0 {
-		return
+func (k *columns) queueInsert(b *pgx.Batch) {
+	if len(k.ids) > 0 {
+		b.Queue(insertGroup, k.apps, k.types, k.ids, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats, k.shards)
 	}
-	statement, keys := updateKeyed, []column{first.ids, first.shards, first.ttls, first.values}
-	if asking {
-		commitIDs, ids := first.commitIDs, first.ids // of all records
-		if len(further.ids) > 0 {
-			commitIDs, ids = slices.Concat(commitIDs, further.commitIDs), slices.Concat(ids, further.ids)
-		}
-		statement, keys = updateAsking, append(keys, commitIDs, ids)
-	}
-	more := 0
-	for _, c := range keys {
-		more += arraySize(c)
-	}
-	args := []any{k.leading(more), k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats}
-	for _, c := range keys {
-		args = append(args, c)
-	}
-	b.Queue(statement, args...)
 }
 
-func (k *columns) queueInsert(b *pgx.Batch, of *records) {
-	if len(k.ids) == 0 {
-		return
+// removePlaced removes the rows that held the places of actors without one.
+const removePlaced = `DELETE FROM greenroom_actor AS a USING unnest($1::text[], $2::text[], $3::text[], $4::uuid[]) AS c (app, type, id, commit_id)
+WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.commit_id = c.commit_id`
+
+func (k *columns) queueRemove(b *pgx.Batch) {
+	if len(k.ids) > 0 {
+		b.Queue(removePlaced, k.apps, k.types, k.ids, k.commitIDs)
 	}
-	statement, args := insertGroup, []any{k.apps, k.types, k.ids, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats, k.shards}
-	if of != nil {
-		statement, args = insertKeyed, append(args, of.commitIDs, of.ids)
-	}
-	b.Queue(statement, args...)
 }
 
 // sendGroup writes a group in one batch up to one Sync, which both databases run
@@ -323,7 +233,7 @@ func (k *columns) queueInsert(b *pgx.Batch, of *records) {
 // The caller's context is for getting a connection. After that, the group runs
 // to its end: giving up half-way would save nothing, and would leave every
 // outcome to be settled.
-func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit, asking bool) (idSet, error) {
+func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit) (idSet, error) {
 	conn, err := s.commits.Acquire(ctx)
 	if err != nil {
 		return nil, &notSentError{err}
@@ -335,12 +245,12 @@ func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit, asking b
 	defer cancel()
 
 	var b pgx.Batch
-	room := s.rooms.Get().(*groupParts)
+	parts := s.parts.Get().(*groupParts)
 	defer func() {
-		room.reset()
-		s.rooms.Put(room)
+		parts.reset()
+		s.parts.Put(parts)
 	}()
-	queries := queueGroup(&b, commits, asking, room)
+	queries := queueGroup(&b, commits, parts)
 	held := make(idSet, len(commits))
 	results := conn.SendBatch(ctx, &b)
 	for range queries {

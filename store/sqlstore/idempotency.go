@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,20 +17,29 @@ import (
 // which a key is recorded already.
 const taken = takenHead + `$1::uuid[], $2::uuid[]` + takenTail
 
+// takenRecords is the same of the records of [writeCommits].
+const takenRecords = takenHead + `$20::uuid[], $21::uuid[]` + takenTail
+
 const (
 	takenHead = `SELECT r.commit_id FROM unnest(`
 	takenTail = `) AS r (commit_id, id)
 	JOIN greenroom_idempotency AS i ON i.id = r.id WHERE i.expires_at > clock_timestamp()`
 )
 
-// writeRecords is how records are written, from held. A key may be taken: nobody
-// has asked (see repeats), or another commit came between the question and this,
-// one of records alone, which moves no version, or of an actor without a row. Or
-// an expired record is in its place. Either way the primary key fails the group
-// as a whole, and it goes again after removeExpired, asking. An ON CONFLICT,
-// which would spare that, costs every other group half as much again.
-const writeRecords = `INSERT INTO greenroom_idempotency (id, commit_id, shard, expires_at, record)
-SELECT h.id, h.commit_id, h.shard, clock_timestamp() + h.ttl * interval '1 microsecond', h.record FROM held AS h`
+// writeRecords is the clause of [writeCommits] that records calls. A key may be
+// taken although the commit was held: by one that came between deciding and
+// writing, of records alone, which moves no version, or of an actor without a row.
+// Or an expired record is in its place. Either way the primary key fails the group
+// as a whole, and it goes again after removeExpired. An ON CONFLICT, which would
+// spare that, costs every other group half as much again. IS TRUE has PostgreSQL
+// look commits up in a hash table instead of comparing each with each.
+const writeRecords = `recorded AS (
+	INSERT INTO greenroom_idempotency (id, commit_id, shard, expires_at, record)
+	SELECT r.id, r.commit_id, r.shard, clock_timestamp() + r.ttl * interval '1 microsecond', r.record
+	FROM unnest($20::uuid[], $21::uuid[], $22::int2[], $23::int8[], $24::bytea[]) AS r (commit_id, id, shard, ttl, record)
+	WHERE (r.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
+	RETURNING id
+)`
 
 // removeExpired makes room for new records of the same calls.
 const removeExpired = `DELETE FROM greenroom_idempotency WHERE id = ANY ($1::uuid[]) AND expires_at <= clock_timestamp()`
@@ -39,34 +47,6 @@ const removeExpired = `DELETE FROM greenroom_idempotency WHERE id = ANY ($1::uui
 // isRecordInPlace tells the failure that writeRecords speaks of.
 func isRecordInPlace(err *pgconn.PgError) bool {
 	return err.Code == "23505" && err.ConstraintName == "greenroom_idempotency_pkey"
-}
-
-// repeats decides whether updates ask for their keys before they write. A key is
-// new almost always, and then the question costs a third of what recording it
-// does, for nothing: the primary key keeps a second record out by itself. It does
-// so by failing the whole group, though, and a client may repeat keys all the
-// time. So after a key was found, as many commits ask as would have cost what
-// the failed group did: groups that fail cost no more than asking always does.
-type repeats struct{ left atomic.Int64 }
-
-// doubts is how many commits ask after a key was found. A group costs 20 to
-// 40 µs a row, the question 2 to 3.
-const doubts = 16 * maxGroupRows
-
-// found notes that a key was recorded already.
-func (r *repeats) found() { r.left.Store(doubts) }
-
-// expected reports whether a group of commits is to ask.
-func (r *repeats) expected(group []*attempt) bool {
-	if r.left.Load() <= 0 {
-		return false
-	}
-	for _, a := range group {
-		if len(a.commit.Effects.Idempotency) > 0 {
-			r.left.Add(-1)
-		}
-	}
-	return true
 }
 
 // makeRoom removes expired records of the calls that a group records, if the
@@ -77,7 +57,6 @@ func (s *Store) makeRoom(ctx context.Context, group []*attempt, cause error) ([]
 	if !errors.As(cause, &server) || !isRecordInPlace(server) {
 		return group, nil
 	}
-	s.repeats.found()
 	var k records
 	for _, a := range group {
 		k.add(a.commit)
@@ -102,60 +81,28 @@ func (s *Store) makeRoom(ctx context.Context, group []*attempt, cause error) ([]
 	return left, nil
 }
 
-// recordHeld writes the records of commits whose rows this batch has written.
-const recordHeld = `WITH held AS (
-	SELECT r.* FROM unnest($1::text[], $2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::int2[], $7::int8[], $8::bytea[])
-		AS r (app, type, actor, commit_id, id, shard, ttl, record)
-	JOIN greenroom_actor AS a ON a.app = r.app AND a.type = r.type AND a.id = r.actor AND a.commit_id = r.commit_id
-) ` + writeRecords
-
-// recordAlone writes records that come without a change of their rows, which are
-// locked, so that the fence holds until the records are there.
-const recordAlone = `WITH held AS MATERIALIZED (
-	SELECT r.* FROM unnest($3::text[], $4::text[], $5::text[], $6::int8[], $1::uuid[], $2::uuid[], $7::int2[], $8::int8[], $9::bytea[])
-		AS r (app, type, actor, read_version, commit_id, id, shard, ttl, record)
-	JOIN greenroom_actor AS a ON a.app = r.app AND a.type = r.type AND a.id = r.actor AND a.version = r.read_version
-	WHERE ` + soundRow + ` AND r.commit_id <> ALL (ARRAY(` + taken + `))
-	FOR UPDATE OF a
-) ` + writeRecords + ` RETURNING commit_id`
-
-// removePlaced removes the rows that held the places of actors without one.
-const removePlaced = `DELETE FROM greenroom_actor AS a USING unnest($1::text[], $2::text[], $3::text[], $4::uuid[]) AS c (app, type, id, commit_id)
-WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.commit_id = c.commit_id`
-
 // records are the recorded calls of one statement, turned on their side.
 type records struct {
-	dialect             dialect // decides about shards
-	apps, types, actors texts
-	readVersions, ttls  int8s
-	commitIDs, ids      uuids
-	shards              int2s
-	values              byteas
-	buffer              []byte // that values are in
+	dialect        dialect // decides about shards
+	ttls           int8s
+	commitIDs, ids uuids
+	shards         int2s
+	values         byteas
+	buffer         []byte // that values are in
 }
 
-// reset empties the records, and keeps their room.
+// reset empties the records, and keeps their memory.
 func (k *records) reset() {
-	clear(k.apps)
-	clear(k.types)
-	clear(k.actors)
 	*k = records{
-		dialect: k.dialect,
-		apps:    k.apps[:0], types: k.types[:0], actors: k.actors[:0], readVersions: k.readVersions[:0], ttls: k.ttls[:0],
-		commitIDs: k.commitIDs[:0], ids: k.ids[:0], shards: k.shards[:0], values: k.values[:0], buffer: k.buffer[:0],
+		dialect: k.dialect, ttls: k.ttls[:0], commitIDs: k.commitIDs[:0], ids: k.ids[:0],
+		shards: k.shards[:0], values: k.values[:0], buffer: k.buffer[:0],
 	}
 }
 
-func (k *records) add(c *actor.Commit) { k.addSome(c, c.Effects.Idempotency) }
-
-func (k *records) addSome(c *actor.Commit, some []actor.IdempotencyRecord) {
-	for i := range some {
-		r := &some[i]
+func (k *records) add(c *actor.Commit) {
+	for i := range c.Effects.Idempotency {
+		r := &c.Effects.Idempotency[i]
 		id := store.RecordIDFor(c, r)
-		k.apps = append(k.apps, c.Key.App)
-		k.types = append(k.types, c.Key.Type)
-		k.actors = append(k.actors, c.Key.ID)
-		k.readVersions = append(k.readVersions, int64(c.ReadVersion))
 		k.ttls = append(k.ttls, r.TTL.Microseconds())
 		k.commitIDs = append(k.commitIDs, uuid(c.ID))
 		k.ids = append(k.ids, uuid(id))
@@ -177,31 +124,6 @@ func (d dialect) recordShard(id store.RecordID) int16 {
 	return 0
 }
 
-func (k *records) queueHeld(b *pgx.Batch) {
-	if len(k.ids) > 0 {
-		b.Queue(recordHeld, k.apps, k.types, k.actors, k.commitIDs, k.ids, k.shards, k.ttls, k.values)
-	}
-}
-
-func (k *records) queueAlone(b *pgx.Batch) {
-	if len(k.ids) > 0 {
-		b.Queue(recordAlone, k.commitIDs, k.ids, k.apps, k.types, k.actors, k.readVersions, k.shards, k.ttls, k.values)
-	}
-}
-
-// placeFor returns a row to hold the place of an actor without one while a
-// commit of records alone is written: whoever wants to write there waits. It
-// goes at the end of the batch.
-func placeFor(c *actor.Commit) *actor.Commit {
-	return &actor.Commit{ID: c.ID, Key: c.Key, NewVersion: actor.FirstVersion(), Delete: true}
-}
-
-func (k *columns) queueRemove(b *pgx.Batch) {
-	if len(k.ids) > 0 {
-		b.Queue(removePlaced, k.apps, k.types, k.ids, k.commitIDs)
-	}
-}
-
 // refusals says why commits that did not hold were refused: a key that is
 // recorded goes before a version that moved on.
 func (s *Store) refusals(ctx context.Context, refused []*attempt) {
@@ -216,7 +138,6 @@ func (s *Store) refusals(ctx context.Context, refused []*attempt) {
 	exist, err := s.takenBy(ctx, &keyed)
 	var own map[actor.CommitID]bool
 	if err == nil && len(exist) > 0 {
-		s.repeats.found()
 		own, err = s.recordedBy(ctx, commitsOf(refused))
 	}
 	for _, a := range refused {

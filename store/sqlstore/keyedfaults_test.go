@@ -37,9 +37,9 @@ func (b *broken) recorded(c actor.Commit, applied bool) {
 	}
 }
 
-// TestKeyedCommitFaults breaks groups whose commits record calls, of every form
-// that has a statement of its own: what was answered is what is there, and
-// sending all of it again never has a second effect.
+// TestKeyedCommitFaults breaks groups whose commits record calls, of every form:
+// what was answered is what is there, and sending all of it again never has a
+// second effect.
 func TestKeyedCommitFaults(t *testing.T) {
 	faults := append(commitFaults[:len(commitFaults):len(commitFaults)], struct {
 		name string
@@ -59,8 +59,7 @@ func TestKeyedCommitFaults(t *testing.T) {
 	}
 }
 
-// keyedFault breaks one group; with a key that is taken, the store has found
-// another such key before, so that the group asks.
+// keyedFault breaks one group, with a key in it that is taken if repeated.
 func (b *broken) keyedFault(n int, repeated bool, fault pgproxy.Fault, want error) {
 	b.Helper()
 	name := func(what string) string { return fmt.Sprintf("%s-%d", what, n) }

@@ -37,6 +37,14 @@ func (k *keyColumns) add(key actor.Key) {
 	k.places = append(k.places, int64(len(k.places)))
 }
 
+// reset empties the columns, and keeps their memory.
+func (k *keyColumns) reset() {
+	clear(k.apps)
+	clear(k.types)
+	clear(k.ids)
+	k.apps, k.types, k.ids, k.places = k.apps[:0], k.types[:0], k.ids[:0], k.places[:0]
+}
+
 // addRows adds the keys of all rows of a commit, in their order.
 func (k *keyColumns) addRows(c *actor.Commit) {
 	k.add(c.Key)

@@ -130,9 +130,9 @@ func writeTurn(tx pgx.Tx, held uint64, c *actor.Commit, s *Store) error {
 	defer cancel()
 	over := *c
 	over.ReadVersion = held
-	k := records{dialect: s.dialect}
-	k.add(&over)
-	if len(k.ids) > 0 {
+	if len(c.Effects.Idempotency) > 0 {
+		k := records{dialect: s.dialect}
+		k.add(c)
 		exists := false
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (`+taken+`)`, k.commitIDs, k.ids).Scan(&exists); err != nil {
 			return fmt.Errorf("look for the keys of the turn: %w", err)
@@ -145,33 +145,19 @@ func writeTurn(tx pgx.Tx, held uint64, c *actor.Commit, s *Store) error {
 		}
 	}
 	var b pgx.Batch
-	var want []int64 // rows, statement by statement
-	var row columns
-	row.add(&over)
-	if c.RecordsOnly() {
-		k.queueAlone(&b)
-		want = append(want, int64(len(k.ids)))
-		if c.ReadVersion == 0 {
-			b.Queue(removeHeld, c.Key.App, c.Key.Type, c.Key.ID, int64(held))
-			want = append(want, 1)
-		}
-	} else {
-		row.queueUpdate(&b)
-		want = append(want, 1)
-		if len(k.ids) > 0 {
-			k.queueHeld(&b)
-			want = append(want, int64(len(k.ids)))
-		}
+	queueGroup(&b, []*actor.Commit{&over}, newGroupParts(s.dialect))
+	if c.RecordsOnly() && c.ReadVersion == 0 {
+		b.Queue(removeHeld, c.Key.App, c.Key.Type, c.Key.ID, int64(held))
 	}
 	results := tx.SendBatch(ctx, &b)
 	fits := true
-	for _, n := range want {
+	for range b.Len() {
 		tag, err := results.Exec()
 		if err != nil {
 			_ = results.Close()
 			return fmt.Errorf("write the turn: %w", err)
 		}
-		fits = fits && tag.RowsAffected() == n
+		fits = fits && tag.RowsAffected() == 1
 	}
 	if err := results.Close(); err != nil {
 		return fmt.Errorf("write the turn: %w", err)

@@ -51,14 +51,18 @@ func (s *Store) settleLost(ctx context.Context, group []*attempt, cause error) {
 		return
 	}
 	applied := 0
+	var never []*attempt
 	for i, a := range group {
 		switch a.err = answers[i]; {
 		case a.err == nil:
 			applied++
 		case errors.Is(a.err, actor.ErrStateDamaged):
 			a.err = ambiguous("commit", a.err)
+		case errors.Is(a.err, actor.ErrStale):
+			never = append(never, a)
 		}
 	}
+	s.refusals(ctx, never)
 	s.log.InfoContext(ctx, "commit outcome lost and settled", "commits", len(group), "applied", applied, "cause", cause)
 }
 
@@ -178,6 +182,6 @@ func fenceBatch(commits []*actor.Commit) *pgx.Batch {
 	if k := &updates; len(k.ids) > 0 {
 		b.Queue(fenceUpdates, k.apps, k.types, k.ids, k.readVersions)
 	}
-	queueGroup(&b, tombstones, false, new(groupParts))
+	queueGroup(&b, tombstones, new(groupParts))
 	return &b
 }

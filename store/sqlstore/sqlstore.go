@@ -97,8 +97,7 @@ type Store struct {
 	turns   *pgxpool.Pool
 	general *pgxpool.Pool
 
-	rooms   sync.Pool // of *groupParts
-	repeats repeats
+	parts sync.Pool // of *groupParts
 
 	sweep       sweeper
 	recordSweep sweeper
@@ -128,7 +127,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if s.dialect, err = detect(ctx, conn); err != nil {
 		return nil, err
 	}
-	s.rooms.New = func() any { return newGroupParts(s.dialect) }
+	s.parts.New = func() any { return newGroupParts(s.dialect) }
 	if err := s.migrate(ctx, base.ConnConfig); err != nil {
 		return nil, err
 	}

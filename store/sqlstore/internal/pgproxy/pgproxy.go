@@ -37,9 +37,9 @@ const (
 	Refuse
 	// Deny answers an ERROR of Fault.Code although the server has done the unit.
 	Deny
-	// DenyHeld is Deny where every row of the unit's arrays came back, that is,
-	// where nothing was refused; other answers pass and do not count. It is for
-	// [Proxy.Random].
+	// DenyHeld is Deny where rows came back, and as many as the unit's arrays have,
+	// that is, where nothing was refused; other answers pass and do not count. It is
+	// for [Proxy.Random].
 	DenyHeld
 	// Terminate ends the session with a FATAL of Fault.Code in place of the unit.
 	Terminate

@@ -182,7 +182,7 @@ func (s *session) handleDone(u unit, planned *Planned) error {
 		return err
 	}
 	f := planned.fault
-	if f.Do == DenyHeld && (failed || rows != u.Rows) {
+	if f.Do == DenyHeld && (failed || rows == 0 || rows < u.Rows) {
 		for _, m := range kept {
 			if err := s.relay(m); err != nil {
 				return err

@@ -1,0 +1,143 @@
+package sqlstore
+
+import (
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// writeCommits decides and writes all commits of a group that are more than one
+// row to write. It has three parts, of which a new kind of effect changes the last
+// alone:
+//
+//   - What is fenced. fenced locks the rows that are only to be as they were read,
+//     and all rows of sets, so that on PostgreSQL at READ COMMITTED nothing comes
+//     between deciding and writing; kept are the commits of which all such rows
+//     are there, and no key is recorded.
+//   - The rows. A commit of one row is decided by the UPDATE itself, which takes
+//     less than half of locking it first; a set is written if it was kept.
+//   - The effects, each kind by one clause that writes one table and joins held,
+//     the commits that hold.
+//
+// It returns held: the ID of its commit for each row that was written, and for each
+// commit of records alone.
+const writeCommits = `WITH taken AS MATERIALIZED (` + takenRecords + `
+), fenced AS MATERIALIZED (
+	SELECT f.commit_id, f.members
+	FROM unnest($13::text[], $14::text[], $15::text[], $16::int8[], $17::int2[], $18::uuid[], $19::int8[])
+		AS f (app, type, id, read_version, what, commit_id, members)
+	JOIN greenroom_actor AS a ON a.app = f.app AND a.type = f.type AND a.id = f.id AND a.version = f.read_version
+	WHERE f.what IN (1, 2, 4) OR ` + soundRow + `
+	FOR UPDATE OF a
+), kept AS MATERIALIZED (
+	SELECT f.commit_id, f.members FROM fenced AS f WHERE f.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM taken AS t))
+	GROUP BY f.commit_id, f.members HAVING count(*) = f.members
+), written AS (` + updateRows + `
+	FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::uuid[], $7::int8[], $8::int8[], $9::int2[], $10::bytea[], $11::int2[], $12::int8[])
+		AS c (app, type, id, read_version, new_version, commit_id, generation, state_schema, format, state, what, members)` + updateFenced + `
+	AND CASE WHEN c.members > 1 THEN c.commit_id = ANY (ARRAY(SELECT k.commit_id FROM kept AS k))
+		ELSE c.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM taken AS t)) END
+	RETURNING a.commit_id
+), held AS MATERIALIZED (
+	SELECT w.commit_id FROM written AS w UNION ALL SELECT k.commit_id FROM kept AS k WHERE k.members = 1
+), ` + writeRecords + ` SELECT h.commit_id FROM held AS h`
+
+// changes are the commits of a group that [writeCommits] writes. Where a row must
+// not be there, one is placed first, so that there is one to lock or to write, and
+// removed last if it is still as it was placed.
+type changes struct {
+	rows    columns
+	members int8s // of the commit of each of rows
+	fences  fences
+	places  columns
+	records records
+}
+
+// fences are rows that are decided about before any is written.
+type fences struct {
+	keys         keyColumns
+	readVersions int8s
+	whats        int2s
+	commitIDs    uuids
+	members      int8s // rows of the commit
+}
+
+func (w *changes) reset() {
+	w.rows.reset()
+	w.members = w.members[:0]
+	w.fences.reset()
+	w.places.reset()
+	w.records.reset()
+}
+
+func (f *fences) reset() {
+	f.keys.reset()
+	f.readVersions, f.whats, f.commitIDs, f.members = f.readVersions[:0], f.whats[:0], f.commitIDs[:0], f.members[:0]
+}
+
+func (w *changes) add(c *actor.Commit) {
+	own := c.Row()
+	w.addRow(c, &own)
+	for _, r := range c.Others {
+		w.addRow(c, &r)
+	}
+	w.records.add(c)
+}
+
+func (w *changes) addRow(c *actor.Commit, r *actor.RowChange) {
+	at := *r
+	if at.ReadVersion == 0 {
+		at.ReadVersion = w.place(r)
+	}
+	members := int64(1 + len(c.Others))
+	if at.ReadOnly() || members > 1 {
+		w.fences.add(c, &at, members)
+	}
+	if !at.ReadOnly() {
+		w.rows.addRow(c.ID, &at)
+		w.members = append(w.members, members)
+	}
+}
+
+// place adds a row to hold the place of an actor without one, and returns its
+// version. It is a tombstone where a commit leaves what it finds.
+func (w *changes) place(r *actor.RowChange) uint64 {
+	place := actor.RowChange{Key: r.Key, NewVersion: actor.FirstVersion(), Delete: r.Fence}
+	w.places.addRow(actor.NewCommitID(), &place)
+	w.places.shards = append(w.places.shards, shardOf(r.Key))
+	return place.NewVersion
+}
+
+func (f *fences) add(c *actor.Commit, r *actor.RowChange, members int64) {
+	what := whatOf(r)
+	if c.RecordsOnly() {
+		what = keepState // of a row that must hold together
+	}
+	f.keys.add(r.Key)
+	f.readVersions = append(f.readVersions, int64(r.ReadVersion))
+	f.whats = append(f.whats, what)
+	f.commitIDs = append(f.commitIDs, uuid(c.ID))
+	f.members = append(f.members, members)
+}
+
+// queue adds the statements for the commits to a batch.
+func (w *changes) queue(b *pgx.Batch) {
+	k, f, r := &w.rows, &w.fences, &w.records
+	if len(k.ids) == 0 && len(f.readVersions) == 0 {
+		return
+	}
+	w.places.queueInsert(b)
+	rest := []column{w.members, f.keys.apps, f.keys.types, f.keys.ids, f.readVersions, f.whats, f.commitIDs, f.members,
+		r.commitIDs, r.ids, r.shards, r.ttls, r.values}
+	more := 0
+	for _, c := range rest {
+		more += arraySize(c)
+	}
+	args := append(make([]any, 0, 24),
+		k.leading(more), k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats)
+	for _, c := range rest {
+		args = append(args, c)
+	}
+	b.Queue(writeCommits, args...)
+	w.places.queueRemove(b)
+}
