@@ -208,8 +208,13 @@ type querier interface {
 const beginBeside = `BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY, PRIORITY HIGH`
 
 // boundBeside has such a read refused soon (55P03) where something is in its way
-// all the same.
+// all the same: where sql.txn.read_committed_isolation.enabled is false, a server
+// runs it as SERIALIZABLE, and it waits for the locks of turns.
 const boundBeside = `SET LOCAL lock_timeout = '1s'`
+
+// besideTimeout bounds such a read as a whole, so that a server without
+// lock_timeout's bound is given up as unavailable as well.
+const besideTimeout = 3 * time.Second
 
 // besideLocks reads on CockroachDB beside the locks of turns.
 func (s *Store) besideLocks(ctx context.Context, read func(querier) error) error {
@@ -219,10 +224,19 @@ func (s *Store) besideLocks(ctx context.Context, read func(querier) error) error
 	}
 	// A connection that is left within its transaction is closed.
 	defer conn.Release()
-	for _, statement := range []string{beginBeside, boundBeside} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return err
-		}
+	ctx, cancel := context.WithTimeout(ctx, besideTimeout)
+	defer cancel()
+	_, err = conn.Exec(ctx, beginBeside)
+	if s.dialect.judge(err) == refused {
+		// A server that does not take the options. What is locked is then waited
+		// for, as long as boundBeside allows.
+		_, err = conn.Exec(ctx, `BEGIN`)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := conn.Exec(ctx, boundBeside); err != nil {
+		return err
 	}
 	if err := read(conn); err != nil {
 		return err
