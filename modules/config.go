@@ -24,10 +24,13 @@ type Config struct {
 	Store store.Modules
 	// Inspector judges uploads. Required.
 	Inspector Inspector
-	// Prepare is called with each module before it begins to serve here: at the
-	// start, after Deploy, and when another process deployed it. It is the place
-	// to compile it, so that no call waits for that. What it returns is logged;
-	// the module serves all the same. Defaults to nothing.
+	// Prepare is the place to compile a module, so that few calls wait for that. It
+	// is called before a module takes a type over, from Deploy and when another
+	// process deployed it; and with each module of a type that nothing served here
+	// before, as at the start, while that type is served already: then one module at
+	// a time. What it returns is logged; the module serves all the same. It is called
+	// concurrently. Its ctx ends when the service stops, but may have been made for a
+	// caller of Deploy. Defaults to nothing.
 	Prepare func(ctx context.Context, app string, d actor.Digest) error
 	// Logger gets changes of deployments and failures of the poll. Defaults to
 	// discarding.

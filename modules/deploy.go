@@ -146,7 +146,7 @@ type change struct {
 // what serves then.
 func (s *Service) change(ctx context.Context, c change) ([]actor.Deployment, []string, error) {
 	// Before the deployment is stored, so that it serves as soon as others see it.
-	s.prepare(ctx, c.app, c.digest)
+	s.prepare(ctx, module{c.app, c.digest})
 	var warnings []string
 	for try := 0; ; try++ {
 		all, err := s.store.Deployments(ctx, c.app)

@@ -31,6 +31,12 @@
 // generation calls Refresh; a read that began before the call is not enough for
 // it, so it waits for the next one.
 //
+// A type that nothing served before is in the table as soon as its manifest is
+// read, and its module is compiled behind: a process with many deployed modules
+// serves at once after its start, and a call whose module is not compiled yet waits
+// for that module alone. A type that is served goes on with what serves it until the
+// module that replaces it is compiled; no other app waits for that.
+//
 // # Failures
 //
 //   - Crash between upload and deploy: the module is stored and serves nothing.

@@ -18,13 +18,14 @@ type Service struct {
 	store store.Modules
 	log   *slog.Logger
 
-	current atomic.Pointer[table]
-	refresh refresher
+	current   atomic.Pointer[table]
+	refresh   refresher
+	preparing modulesQueue
 
 	mu      sync.Mutex // guards the lifecycle
 	started bool
 	stop    context.CancelFunc
-	polling sync.WaitGroup
+	tasks   sync.WaitGroup
 }
 
 // New makes a service. It serves no type before Start or Refresh.
@@ -36,11 +37,12 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{cfg: cfg, store: cfg.Store, log: cfg.Logger}
 	s.current.Store(&table{})
 	s.refresh.init(s.read)
+	s.preparing.init()
 	return s, nil
 }
 
-// Start reads the deployments and begins to poll for new ones. A second call
-// does nothing.
+// Start reads the deployments and begins to prepare what serves and to poll for
+// new ones. It waits for the store alone. A second call does nothing.
 func (s *Service) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,18 +54,19 @@ func (s *Service) Start(ctx context.Context) error {
 	}
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.started = true
-	s.polling.Go(func() { s.poll(ctx) })
+	s.tasks.Go(func() { s.poll(ctx) })
+	s.tasks.Go(func() { s.prepareAll(ctx) })
 	return nil
 }
 
-// Stop ends polling. It is safe twice and before Start; the other methods work
-// on.
+// Stop ends polling and preparing, and waits for both. It is safe twice and before
+// Start; the other methods work on.
 func (s *Service) Stop(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.started {
 		s.stop()
-		s.polling.Wait()
+		s.tasks.Wait()
 		s.started = false
 	}
 	return nil

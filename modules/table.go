@@ -22,6 +22,12 @@ type ServedType struct {
 
 type typeName struct{ app, typ string }
 
+// module is a module of an app.
+type module struct {
+	app    string
+	digest actor.Digest
+}
+
 // table is what serves every type. It is never changed, only replaced.
 type table struct {
 	types  map[typeName]served
@@ -96,30 +102,62 @@ func (s *Service) read(ctx context.Context, app string) error {
 }
 
 // apply replaces the table by one in which ds serve, as far as they are newer
-// than what serves now: reads may return in any order.
+// than what serves now: reads may return in any order. A type that nothing serves
+// here yet is served at once, and its module prepared by [Service.preparing]; one
+// that an earlier deployment serves goes on with that until its module is prepared.
 func (s *Service) apply(ctx context.Context, ds []actor.Deployment) error {
-	manifests := make(map[typeName]*abi.Manifest) // by app and digest
+	found, err := s.changed(ctx, ds)
+	if err != nil {
+		return err
+	}
+	old := s.current.Load()
+	first := make(map[typeName]served)
+	later := make(map[module]map[typeName]served)
+	for name, t := range found {
+		m := module{name.app, t.Deployment.Digest}
+		switch before, serves := old.types[name]; {
+		case t.err != nil:
+			first[name] = t
+		case !serves || before.err != nil:
+			first[name] = t
+			s.preparing.add(m)
+		default:
+			if later[m] == nil {
+				later[m] = make(map[typeName]served)
+			}
+			later[m][name] = t
+		}
+	}
+	s.merge(first)
+	for m, entries := range later {
+		s.prepare(ctx, m)
+		s.merge(entries)
+	}
+	return nil
+}
+
+// changed returns those of ds that the table does not have, with what serves them.
+func (s *Service) changed(ctx context.Context, ds []actor.Deployment) (map[typeName]served, error) {
+	manifests := make(map[module]*abi.Manifest)
 	entries := make(map[typeName]served)
 	old := s.current.Load()
 	for _, d := range ds {
-		name := typeName{d.App, d.Type}
+		name, key := typeName{d.App, d.Type}, module{d.App, d.Digest}
 		if t, ok := old.types[name]; ok && t.Deployment == d {
 			continue
 		}
-		key := typeName{d.App, string(d.Digest)}
 		m, ok := manifests[key]
 		if !ok {
 			var err error
 			if m, err = s.manifest(ctx, d.App, d.Digest); err != nil {
 				if ctx.Err() != nil || !permanent(err) {
-					return err
+					return nil, err
 				}
 				s.log.Error("a deployed type cannot be served", "app", d.App, "actor_type", d.Type, "module", d.Digest.Short(), "error", err)
 				entries[name] = served{ServedType{Deployment: d}, err}
 				continue
 			}
 			manifests[key] = m
-			s.prepare(ctx, d.App, d.Digest)
 		}
 		spec := typeSpec(m, d.Type)
 		if spec == nil {
@@ -128,16 +166,7 @@ func (s *Service) apply(ctx context.Context, ds []actor.Deployment) error {
 		}
 		entries[name] = served{ServedType{Spec: spec, Deployment: d}, nil}
 	}
-	s.merge(entries)
-	return nil
-}
-
-// prepare calls Config.Prepare. A module that cannot be prepared serves all the
-// same.
-func (s *Service) prepare(ctx context.Context, app string, d actor.Digest) {
-	if err := s.cfg.Prepare(ctx, app, d); err != nil {
-		s.log.Warn("cannot prepare a module; its first call will try again", "app", app, "module", d.Short(), "error", err)
-	}
+	return entries, nil
 }
 
 // merge puts entries into a new table.
@@ -189,13 +218,21 @@ func typeSpec(m *abi.Manifest, name string) *abi.TypeSpec {
 	return nil
 }
 
-// refresher lets many callers share one read each.
+// refresher lets many callers share one read each. Reads of one app go one after
+// another; those of different apps do not wait for each other, since a read also
+// prepares what it found.
 type refresher struct {
 	read func(ctx context.Context, app string) error
-	turn chan struct{} // holds one token: reads go one after another
 
-	mu      sync.Mutex
-	waiting map[string]*flight // by app; not begun, so that callers may still join
+	mu   sync.Mutex
+	apps map[string]*flights // that are being read
+}
+
+// flights are the reads of an app.
+type flights struct {
+	token   chan struct{} // holds one: of the read that goes on
+	waiting *flight       // not begun, so that callers may still join; nil if none
+	users   int           // who makes a read; nobody: forgotten
 }
 
 type flight struct {
@@ -205,18 +242,24 @@ type flight struct {
 
 func (r *refresher) init(read func(ctx context.Context, app string) error) {
 	r.read = read
-	r.turn = make(chan struct{}, 1)
-	r.waiting = make(map[string]*flight)
+	r.apps = make(map[string]*flights)
 }
 
 // do joins the next read of app, or makes it. The one who makes it sees it
 // through even if its ctx ends, for the sake of those who joined.
 func (r *refresher) do(ctx context.Context, app string) error {
 	r.mu.Lock()
-	f, joined := r.waiting[app]
+	fs := r.apps[app]
+	if fs == nil {
+		fs = &flights{token: make(chan struct{}, 1)}
+		r.apps[app] = fs
+	}
+	f := fs.waiting
+	joined := f != nil
 	if !joined {
 		f = &flight{done: make(chan struct{})}
-		r.waiting[app] = f
+		fs.waiting = f
+		fs.users++
 	}
 	r.mu.Unlock()
 	if joined {
@@ -227,12 +270,17 @@ func (r *refresher) do(ctx context.Context, app string) error {
 			return ctx.Err()
 		}
 	}
-	r.turn <- struct{}{}
+	fs.token <- struct{}{}
 	r.mu.Lock()
-	delete(r.waiting, app)
+	fs.waiting = nil
 	r.mu.Unlock()
 	f.err = r.read(context.WithoutCancel(ctx), app)
-	<-r.turn
+	<-fs.token
+	r.mu.Lock()
+	if fs.users--; fs.users == 0 {
+		delete(r.apps, app)
+	}
+	r.mu.Unlock()
 	close(f.done)
 	return f.err
 }

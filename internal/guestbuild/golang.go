@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// minTinyGo is the first TinyGo that keeps a reactor with -scheduler=none
-// re-entrant, which the Go SDK relies on.
+// minTinyGo is the version that the Go SDK is written for: internal/lint checks
+// that the SDK uses nothing that this TinyGo's library lacks.
 var minTinyGo = version{0, 40}
 
 // goEnv keeps a guest's build apart from what surrounds it: an enclosing

@@ -1,0 +1,143 @@
+package modules_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/modules"
+)
+
+// manyStore has a module for each of its deployments, which declares its type.
+type manyStore struct {
+	memStore
+	types map[actor.Digest]string
+}
+
+func (s *manyStore) deploy(apps ...string) {
+	var ds []actor.Deployment
+	s.types = make(map[actor.Digest]string)
+	for n, app := range apps {
+		d := actor.Deployment{App: app, Type: fmt.Sprint("T", n), Generation: 1, Digest: actor.Digest(fmt.Sprint("module", n))}
+		s.types[d.Digest] = d.Type
+		ds = append(ds, d)
+	}
+	s.ds.Store(&ds)
+}
+
+func (s *manyStore) Module(_ context.Context, app string, d actor.Digest) (actor.Module, error) {
+	return actor.Module{App: app, Digest: d, Manifest: module(typ(s.types[d], "", "Do"))}, nil
+}
+
+// A start waits for no compiler: every type serves at once, and the modules are
+// prepared behind, one at a time. Stop ends the one that is being prepared.
+func TestStartWaitsForNoModule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 100
+		ctx := context.Background()
+		st := &manyStore{}
+		st.deploy(make([]string, many)...)
+		var s *modules.Service
+		ready := make(chan struct{})
+		var prepared []actor.Digest // read when nothing runs
+		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, Prepare: func(ctx context.Context, _ string, d actor.Digest) error {
+			if !s.Serves(d) {
+				t.Errorf("%s is prepared, and would be taken out of a cache meanwhile", d)
+			}
+			select {
+			case <-ready:
+				prepared = append(prepared, d)
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for n := range many {
+			if _, _, err := s.Current("", fmt.Sprint("T", n)); err != nil {
+				t.Error(err)
+			}
+		}
+		for n := range 10 {
+			ready <- struct{}{}
+			if synctest.Wait(); len(prepared) != n+1 {
+				t.Fatalf("%d modules were prepared of %d", len(prepared), n+1)
+			}
+		}
+		if err := s.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if len(prepared) != 10 {
+			t.Errorf("%d modules were prepared, also after the stop", len(prepared))
+		}
+	})
+}
+
+// A module that is long in preparing, because another process deployed it, holds up
+// its own types alone: they go on with what serves them, and other apps and other
+// types change meanwhile.
+func TestSlowModuleHoldsUpItselfAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		st := &manyStore{}
+		st.deploy("a", "b")
+		var mu sync.Mutex
+		var slow actor.Digest
+		ready := make(chan struct{})
+		s, err := modules.New(modules.Config{Store: st, Inspector: &inspector{}, PollInterval: time.Hour, Prepare: func(_ context.Context, _ string, d actor.Digest) error {
+			mu.Lock()
+			wait := d == slow
+			mu.Unlock()
+			if wait {
+				<-ready
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		defer s.Stop(ctx)
+		generation := func(app, typ string) uint64 {
+			d, _, err := s.Current(app, typ)
+			if err != nil {
+				t.Error(err)
+			}
+			return d.Generation
+		}
+		st.types["slow"], st.types["fast"] = "T0", "T1"
+		mu.Lock()
+		slow = "slow"
+		mu.Unlock()
+		st.ds.Store(&[]actor.Deployment{{App: "a", Type: "T0", Generation: 2, Digest: "slow"}})
+		waits := make(chan error, 1)
+		go func() { waits <- s.Refresh(ctx, "a") }()
+		synctest.Wait()
+		st.ds.Store(&[]actor.Deployment{{App: "b", Type: "T1", Generation: 2, Digest: "fast"}, {App: "b", Type: "T0", Generation: 1, Digest: "module0"}})
+		st.types["module0"] = "T0"
+		if err := s.Refresh(ctx, "b"); err != nil {
+			t.Fatal(err)
+		}
+		if got := [3]uint64{generation("a", "T0"), generation("b", "T1"), generation("b", "T0")}; got != [3]uint64{1, 2, 1} {
+			t.Errorf("while one module is prepared, the generations are %d", got)
+		}
+		close(ready)
+		if err := <-waits; err != nil {
+			t.Error(err)
+		}
+		if got := generation("a", "T0"); got != 2 {
+			t.Errorf("then generation %d", got)
+		}
+	})
+}
