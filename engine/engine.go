@@ -5,8 +5,9 @@
 // Package wasm is the engine for guests of abi/SPEC.md, package extism the one for
 // Extism plug-ins. Both run on wazero, within what package confine bounds and with the
 // WASI of package wasi, on modules that package binary has read, package meter has
-// rewritten and package compile has compiled. Package judge has what both say of the
-// modules that they refuse.
+// rewritten and package compile has compiled. Package guest has what both do with
+// what a guest prints and with how it ends, package judge what both say of the modules
+// that they refuse.
 package engine
 
 import (
@@ -53,6 +54,15 @@ type Instance interface {
 type Fuel struct {
 	Limit uint64 // 0: as much as its time allows
 	Used  uint64 // the engine adds what each Run used, also of one that failed
+}
+
+// Remaining is the limit of the next Run, 0 for none: a turn of several runs that has
+// nothing left gets one unit, which no run gets by with.
+func (f *Fuel) Remaining() uint64 {
+	if f.Limit == 0 {
+		return 0
+	}
+	return max(1, f.Limit-min(f.Limit, f.Used))
 }
 
 // Calls is what a guest may ask of the host during one turn: the host functions

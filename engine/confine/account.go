@@ -35,8 +35,8 @@ func (a *Account) Close(held uint64) {
 	a.instances.Add(-1)
 }
 
-// Hold says that an instance, which held so many bytes, now holds others.
-func (a *Account) Hold(before, now uint64) { a.bytes.Add(int64(now) - int64(before)) }
+// Resize says that an instance, which held so many bytes, now holds others.
+func (a *Account) Resize(before, now uint64) { a.bytes.Add(int64(now) - int64(before)) }
 
 // Instances is how many are open.
 func (a *Account) Instances() int64 { return a.instances.Load() }

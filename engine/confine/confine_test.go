@@ -59,8 +59,8 @@ func TestAccount(t *testing.T) {
 	if err := a.Open(); !errors.Is(err, actor.ErrOverloaded) || !strings.Contains(err.Error(), "2 instances") {
 		t.Errorf("one too many: %v", err)
 	}
-	a.Hold(0, 100)
-	a.Hold(100, 30)
+	a.Resize(0, 100)
+	a.Resize(100, 30)
 	if a.Instances() != 2 || a.Bytes() != 30 {
 		t.Errorf("%d instances hold %d bytes, want 2 and 30", a.Instances(), a.Bytes())
 	}
@@ -192,11 +192,11 @@ func TestTankOwes(t *testing.T) {
 	var k Tank
 	k.Fill(t.Context(), 2_000_000, nil)
 	left := k.Begin()
-	k.Owe(600_000)
+	k.Charge(600_000)
 	if left = k.Refill(left - chunk - 1); left <= 0 || k.Used() != chunk+1+600_000 {
 		t.Errorf("%d left, %d used", left, k.Used())
 	}
-	k.Owe(100)
+	k.Charge(100)
 	k.End(left - 10)
 	if want := uint64(chunk + 1 + 600_000 + 110); k.Used() != want {
 		t.Errorf("%d used, want %d", k.Used(), want)
@@ -208,7 +208,7 @@ func TestTankOwes(t *testing.T) {
 			t.Errorf("ended by %v", s)
 		}
 	}()
-	k.Owe(900_000)
+	k.Charge(900_000)
 }
 
 // A guest whose time is over is ended while it owes, and not only when it comes for
@@ -217,13 +217,13 @@ func TestTankOwesAfterItsTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var k Tank
 	k.Fill(ctx, 0, nil)
-	k.Owe(chunk - 1)
+	k.Charge(chunk - 1)
 	cancel()
 	defer func() {
 		if s, _ := recover().(*Stop); !errors.Is(s, actor.ErrCanceled) || k.Used() != chunk {
 			t.Errorf("ended by %v, %d used", s, k.Used())
 		}
 	}()
-	k.Owe(1)
+	k.Charge(1)
 	t.Error("went on")
 }

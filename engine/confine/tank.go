@@ -31,8 +31,8 @@ type Tank struct {
 	limit    uint64    // 0: none
 	granted  uint64
 	used     uint64 // at the last refill, or when the guest was stopped
-	owed     uint64 // for what the host did since
-	unseen   uint64 // owed since the time was looked at
+	charged  uint64 // for what the host did since
+	unseen   uint64 // charged since the time was looked at
 	stopped  bool
 }
 
@@ -106,8 +106,8 @@ func (t *Tank) Refill(left int64) int64 {
 
 // use brings what was used up to date and returns what is left of it.
 func (t *Tank) use(left int64) int64 {
-	left -= int64(t.owed)
-	t.owed = 0
+	left -= int64(t.charged)
+	t.charged = 0
 	t.used = uint64(int64(t.granted) - left)
 	t.bound(t.used)
 	return left
@@ -121,12 +121,12 @@ func (t *Tank) bound(used uint64) {
 	}
 }
 
-// Owe charges for work of the host where the guest's own fuel cannot be reached:
+// Charge charges for work of the host where the guest's own fuel cannot be reached:
 // it is paid at the next refill or the end. Like Refill it ends the guest if its
 // fuel or time is over, and lets others in, for each grant's worth of such work.
-func (t *Tank) Owe(n uint64) {
-	t.owed += n
-	t.bound(t.used + t.owed)
+func (t *Tank) Charge(n uint64) {
+	t.charged += n
+	t.bound(t.used + t.charged)
 	if t.unseen += n; t.unseen >= chunk {
 		runtime.Gosched()
 		t.Check()
@@ -137,7 +137,7 @@ func (t *Tank) Owe(n uint64) {
 func (t *Tank) Check() {
 	t.unseen = 0
 	if err := t.over(); err != nil {
-		t.used += t.owed
+		t.used += t.charged
 		t.stop(err)
 	}
 }

@@ -25,8 +25,8 @@
 //	output_set, error_set        kept for the turn; lies about addresses are seen
 //	log_*, get_log_level         the actor's log
 //	var_get, var_set             the actor's state
-//	config_get                   there is no configuration: never set
-//	http_*                       not granted: the turn fails
+//	config_get                   what the app was given and the type declares
+//	http_*                       sent by the host's rules, to what the app was granted
 //
 // WASI is that of package engine/wasi, as for guests of the native ABI, and not the
 // SDK's.
@@ -55,7 +55,8 @@
 //   - Clock, randomness and sleep are the turn's, for WASI and for our functions.
 //     Extism has no others. What its kernel hands out are addresses, which depend
 //     on nothing but the calls before.
-//   - There are no files, environment variables, configuration or network.
+//   - There are no files, environment variables or sockets. Configuration, secrets and
+//     HTTP requests are what the type declares and the app was granted.
 //   - An instance that trapped or was stopped is never run again.
 //   - The host does not call a plug-in while it runs: a nested call would
 //     overwrite the output of the outer one without an error, so methods declared

@@ -21,13 +21,13 @@ import (
 
 // Engine compiles and runs Extism plug-ins. It is safe for concurrent use.
 type Engine struct {
-	cfg      Config
-	log      *slog.Logger
-	compiler *compile.Compiler
-	own      bool // the compiler is the engine's to close
-	pool     confine.Account
-	gate     confine.Gate
-	programs *compile.Programs[program]
+	cfg          Config
+	log          *slog.Logger
+	compiler     *compile.Compiler
+	ownsCompiler bool // and closes it
+	pool         confine.Account
+	gate         confine.Gate
+	programs     *compile.Programs[program]
 
 	mu   sync.Mutex
 	open map[*compiled]struct{} // freed when nothing reaches their program, or by Close
@@ -62,7 +62,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 		if e.compiler, err = compile.New(compile.Config{Logger: e.log}); err != nil {
 			return nil, fmt.Errorf("extism engine: %w", err)
 		}
-		e.own = true
+		e.ownsCompiler = true
 	}
 	return e, nil
 }
@@ -89,7 +89,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	clear(e.open)
 	e.programs.Clear()
-	if e.own {
+	if e.ownsCompiler {
 		errs = append(errs, e.compiler.Close())
 	}
 	return errors.Join(errs...)

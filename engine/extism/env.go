@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/binary"
+	"github.com/greenroom-run/greenroom/engine/guest"
 	"github.com/greenroom-run/greenroom/engine/meter"
 )
 
@@ -62,11 +63,11 @@ func envFuncs() []hostFunc {
 		env("http_status_code", none, narrow, httpStatusCode),
 		env("http_headers", none, wide, httpHeaders),
 		env("get_log_level", none, narrow, nothing), // 0: all levels
-		env("log_trace", wide, none, logAt(levelDebug)),
-		env("log_debug", wide, none, logAt(levelDebug)),
-		env("log_info", wide, none, logAt(levelInfo)),
-		env("log_warn", wide, none, logAt(levelWarn)),
-		env("log_error", wide, none, logAt(levelError)),
+		env("log_trace", wide, none, logAt(guest.LevelDebug)),
+		env("log_debug", wide, none, logAt(guest.LevelDebug)),
+		env("log_info", wide, none, logAt(guest.LevelInfo)),
+		env("log_warn", wide, none, logAt(guest.LevelWarn)),
+		env("log_error", wide, none, logAt(guest.LevelError)),
 	}
 }
 
@@ -126,7 +127,7 @@ func (c *call) bytes(offset uint64) []byte {
 		panic(err)
 	}
 	data := c.at(offset, length)
-	c.instance.tank.Owe(length / byteUnits)
+	c.instance.tank.Charge(length / byteUnits)
 	return data
 }
 
@@ -148,7 +149,7 @@ func (c *call) block(data []byte) uint64 {
 	if len(data) == 0 {
 		return 0
 	}
-	c.instance.tank.Owe(uint64(len(data)) / byteUnits)
+	c.instance.tank.Charge(uint64(len(data)) / byteUnits)
 	offset, err := c.plugin.AllocWithContext(c.ctx, uint64(len(data)))
 	if err != nil {
 		panic(err)
@@ -196,7 +197,7 @@ func outputSet(c *call, stack []uint64) {
 func errorSet(c *call, stack []uint64) {
 	c.instance.failed = nil
 	if stack[0] != 0 {
-		c.instance.failed = &actor.GuestError{Status: statusUnknown, Message: cleanText(head(c.bytes(stack[0]), abi.MaxErrorMessageLen+4))}
+		c.instance.failed = &actor.GuestError{Status: statusUnknown, Message: guest.Text(head(c.bytes(stack[0]), abi.MaxErrorMessageLen+4))}
 	}
 }
 
@@ -215,5 +216,5 @@ func logAt(level int32) func(*call, []uint64) {
 }
 
 func (c *call) log(level int32, text uint64) {
-	c.instance.out.log(level, cleanText(head(c.bytes(text), maxLogText)))
+	c.instance.out.Log(level, c.bytes(text))
 }

@@ -116,8 +116,8 @@ func (e *Engine) tryOut(ctx context.Context, p *program, m *binary.Module, text 
 func (i *instance) describe(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, i.program.engine.cfg.InspectTimeout)
 	defer cancel()
-	i.out.begin(nil)
-	defer i.out.end()
+	i.out.Begin(nil)
+	defer i.out.End()
 	err := i.call(context.WithValue(ctx, instanceKey{}, i), abi.ExportManifest, nil, 0)
 	if err := i.failure(ctx, "read the manifest", err); err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/guest"
 )
 
 // instance is one plug-in with its kernel. One goroutine at a time uses it.
@@ -35,7 +36,7 @@ type instance struct {
 	slept  int64             // nanoseconds
 	tank   confine.Tank
 
-	out    output
+	out    guest.Output
 	seeded *rand.ChaCha8 // outside turns
 	broken bool
 	closed bool
@@ -80,8 +81,8 @@ func (i *instance) start(ctx context.Context) error {
 	startCtx := context.WithValue(ctx, sdk.PluginCtxKey("plugin"), (*sdk.Plugin)(nil))
 	startCtx = experimental.WithMemoryAllocator(startCtx, i.mem)
 	i.tank.Fill(ctx, 0, nil)
-	i.out.begin(nil)
-	defer i.out.end()
+	i.out.Begin(nil)
+	defer i.out.End()
 	err = i.guarded(func() (err error) {
 		i.plugin, err = i.program.compiled.plugin.Instance(startCtx, sdk.PluginInstanceConfig{ModuleConfig: wazero.NewModuleConfig()})
 		return err
@@ -106,7 +107,7 @@ func (i *instance) start(ctx context.Context) error {
 func (i *instance) startFailure(ctx context.Context, err error) error {
 	var bug *confine.PanicError
 	var stopped *confine.Stop
-	if _, _, _, known := i.classify(err); known || ctx.Err() != nil || errors.As(err, &bug) || errors.As(err, &stopped) {
+	if _, known := classify(err); known || ctx.Err() != nil || errors.As(err, &bug) || errors.As(err, &stopped) {
 		return i.failure(ctx, "start the plug-in", err)
 	}
 	return &actor.TrapError{Kind: actor.TrapUnreachable, Message: err.Error()}
@@ -167,23 +168,19 @@ func (i *instance) run(ctx context.Context, frame *abi.Turn, calls engine.Calls)
 		}
 	}
 	i.owner = who
-	if err := i.roomFor(frame.Payload); err != nil {
+	if err := i.checkInput(frame.Payload); err != nil {
 		return err
 	}
 
 	t := &turn{calls: calls, frame: frame}
 	i.turn = t
-	i.out.begin(calls.Log)
+	i.out.Begin(calls)
 	defer func() {
-		i.out.end()
+		i.out.End()
 		i.turn = nil
 	}()
 	fuel := calls.Fuel()
-	limit := fuel.Limit
-	if limit > 0 {
-		limit = max(1, limit-min(limit, fuel.Used)) // 0 would be none
-	}
-	err := i.call(context.WithValue(ctx, instanceKey{}, i), frame.Method, frame.Payload, limit)
+	err := i.call(context.WithValue(ctx, instanceKey{}, i), frame.Method, frame.Payload, fuel.Remaining())
 	fuel.Used += i.tank.Used()
 	err = i.failure(ctx, "run the turn", err)
 	if err != nil {
@@ -239,9 +236,9 @@ func readMemory(mem api.Memory, offset, length uint64) ([]byte, bool) {
 // rounding to pages.
 const kernelBytes = 17 * confine.PageSize
 
-// roomFor makes sure that the kernel can take the input, since the SDK would
+// checkInput refuses an input that the kernel has no memory for, since the SDK would
 // write it over the kernel's own data if it cannot.
-func (i *instance) roomFor(input []byte) error {
+func (i *instance) checkInput(input []byte) error {
 	kernel := &i.mem.parts[0]
 	need := max(kernel.size, uint64(len(input))+kernelBytes)
 	if total := i.mem.size - kernel.size + need; total > i.limit {

@@ -68,7 +68,7 @@ func (l *linearMemory) Reallocate(size uint64) []byte {
 		m.refused = max(m.refused, total)
 		return nil
 	}
-	m.account.Hold(l.size, size)
+	m.account.Resize(l.size, size)
 	l.size, m.size = size, total
 	return l.data[:size]
 }

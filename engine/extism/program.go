@@ -57,7 +57,6 @@ func (p *program) NewInstance(ctx context.Context, memoryLimit int64) (engine.In
 func (p *program) instantiate(ctx context.Context, memoryLimit int64) (*instance, error) {
 	limit := min(uint64(max(memoryLimit, 0)), maxMemory)
 	i := &instance{program: p, limit: limit / confine.PageSize * confine.PageSize}
-	i.out.init()
 	if err := i.start(ctx); err != nil {
 		return nil, err
 	}

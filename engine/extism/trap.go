@@ -10,19 +10,16 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/guest"
 )
 
-// How wazero writes its errors, as in engine/wasm, and the SDK those of its own
-// host functions. The tests of this package meet every one of them.
+// How the SDK writes the errors of its own host functions, and wazero those of ours.
+// The tests of this package meet every one of them.
 const (
-	wazeroTrap     = "wasm error: "
-	wazeroOverflow = "stack overflow"
-	wazeroStack    = "\nwasm stack trace:\n\t"
 	// wazeroRecovered is at the end of what a host function panicked with.
 	wazeroRecovered = " (recovered by wazero)"
 	sdkFault        = "could not "      // read or write an address
 	sdkContext      = "Invalid context" // before the plug-in has started
-	maxTrapStack    = 8 << 10
 )
 
 // What host functions throw through the plug-in to end the turn, besides an
@@ -66,7 +63,7 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 	if errors.As(err, &fuel) {
 		return fuel // not an accident of the clock, which may have passed the deadline since
 	}
-	if ctx.Err() != nil && (err == nil || errors.As(err, &exit) || !strings.Contains(err.Error(), wazeroTrap)) {
+	if ctx.Err() != nil && (err == nil || errors.As(err, &exit) || !trapped(err)) {
 		return fmt.Errorf("%s: %w", what, confine.Ended(ctx))
 	}
 	if err == nil {
@@ -82,31 +79,32 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 	if errors.As(err, &onPurpose) {
 		return onPurpose
 	}
-	kind, text, stack, ok := i.classify(err)
+	ended, ok := classify(err)
 	if !ok {
 		i.program.engine.log.Error("a host function, the Extism SDK or the Wasm runtime failed: this is a bug of Greenroom",
-			"module", i.program.digest.Short(), "error", err, "stack", goStack(err))
+			"module", i.program.digest.Short(), "error", err, "stack", guest.PanicStack(err))
 		return fmt.Errorf("%s: internal error of the host", what)
 	}
-	if reason := i.out.reason(); reason != "" {
-		text = reason + " (" + text + ")"
+	if reason := i.out.Reason(); reason != "" {
+		ended.Message = reason + " (" + ended.Message + ")"
 	}
-	if i.mem.refused > 0 && kind != actor.TrapProtocol {
-		kind = actor.TrapMemory
-		text = fmt.Sprintf("the plug-in wanted %d bytes of memory in all, above its limit of %d: %s", i.mem.refused, i.limit, text)
+	if i.mem.refused > 0 && ended.Kind != actor.TrapProtocol {
+		ended.Kind = actor.TrapMemory
+		ended.Message = fmt.Sprintf("the plug-in wanted %d bytes of memory in all, above its limit of %d: %s", i.mem.refused, i.limit, ended.Message)
 	}
-	return &actor.TrapError{Kind: kind, Message: text, Stack: stack}
+	return &ended
+}
+
+func trapped(err error) bool {
+	_, ok := guest.TrapOf(err)
+	return ok
 }
 
 // classify tells what a plug-in did from what is no fault of it.
-func (i *instance) classify(err error) (kind actor.TrapKind, text, stack string, ok bool) {
-	text, stack, _ = strings.Cut(err.Error(), wazeroStack)
-	stack = strings.ReplaceAll(stack, "\n\t", "\n")
-	if len(stack) > maxTrapStack {
-		stack = strings.ToValidUTF8(stack[:maxTrapStack], "")
-	}
-	if at := strings.Index(text, wazeroTrap); at > 0 { // wrapped: a start function
-		text = text[at:]
+func classify(err error) (ended actor.TrapError, ok bool) {
+	ended, trapped := guest.TrapOf(err)
+	is := func(kind actor.TrapKind, text string) (actor.TrapError, bool) {
+		return actor.TrapError{Kind: kind, Message: text, Stack: ended.Stack}, true
 	}
 	var address *memoryFault
 	var full *noMemory
@@ -115,34 +113,27 @@ func (i *instance) classify(err error) (kind actor.TrapKind, text, stack string,
 	var exit *sys.ExitError
 	switch {
 	case errors.As(err, &address):
-		return actor.TrapProtocol, address.Error(), stack, true
+		return is(actor.TrapProtocol, address.Error())
 	case errors.As(err, &full):
-		return actor.TrapMemory, full.Error(), stack, true
+		return is(actor.TrapMemory, full.Error())
 	case errors.As(err, &fault):
-		return actor.TrapUnreachable, fault.text, stack, true
+		return is(actor.TrapUnreachable, fault.text)
 	case errors.As(err, &early):
-		return actor.TrapProtocol, early.text, stack, true
+		return is(actor.TrapProtocol, early.text)
 	case errors.As(err, &exit):
-		return actor.TrapUnreachable, exitText(exit.ExitCode()), stack, true
-	case strings.HasSuffix(text, wazeroOverflow):
-		return actor.TrapStack, "call stack exhausted: the plug-in recurses too deep", stack, true
-	case strings.HasPrefix(text, wazeroTrap):
-		return actor.TrapUnreachable, strings.TrimPrefix(text, wazeroTrap), stack, true
-	case strings.Contains(text, sdkContext):
-		return actor.TrapProtocol, "a function of Extism" + startedText, stack, true
-	case strings.HasPrefix(text, sdkFault):
-		return actor.TrapProtocol, "the plug-in used an address outside of Extism's memory", stack, true
-	case !errors.As(err, new(*confine.PanicError)) && !strings.HasSuffix(text, wazeroRecovered):
+		return is(actor.TrapUnreachable, exitText(exit.ExitCode()))
+	case trapped:
+		return ended, true
+	case strings.Contains(ended.Message, sdkContext):
+		return is(actor.TrapProtocol, "a function of Extism"+startedText)
+	case strings.HasPrefix(ended.Message, sdkFault):
+		return is(actor.TrapProtocol, "the plug-in used an address outside of Extism's memory")
+	case !errors.As(err, new(*confine.PanicError)) && !strings.HasSuffix(ended.Message, wazeroRecovered):
 		// The SDK itself: its kernel does not work any more.
-		return actor.TrapProtocol, "the plug-in damaged Extism's own data: " + cleanText(head([]byte(text), 200)), stack, true
+		return is(actor.TrapProtocol, "the plug-in damaged Extism's own data: "+guest.Text(head([]byte(ended.Message), 200)))
 	}
-	return "", "", "", false
+	return actor.TrapError{}, false
 }
 
-func goStack(err error) string {
-	var p *confine.PanicError
-	if errors.As(err, &p) {
-		return string(p.Stack)
-	}
-	return ""
-}
+// head is at most the first n bytes of b.
+func head(b []byte, n int) []byte { return b[:min(len(b), n)] }

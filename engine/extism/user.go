@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/guest"
 )
 
 // userFuncs lists the functions that a host of Greenroom adds: docs/extism.md has
@@ -61,7 +62,7 @@ func (c *call) set(s []uint64, format abi.Format) {
 	value := c.bytes(s[1])
 	if format == abi.FormatJSON && !json.Valid(value) {
 		panic(&actor.GuestError{Status: statusInvalidArgument, Code: "invalid_value", Message: fmt.Sprintf(
-			"%s was given a value for %q that is not JSON; use greenroom_state_set_bytes for it", c.function, cleanText(head(key, abi.MaxStateKeyLen)))})
+			"%s was given a value for %q that is not JSON; use greenroom_state_set_bytes for it", c.function, guest.Text(head(key, abi.MaxStateKeyLen)))})
 	}
 	c.refuse(c.turn().calls.StateSet(key, value, format))
 }

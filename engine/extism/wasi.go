@@ -31,7 +31,7 @@ func (s *system) Memory() []byte {
 	return own.data[:own.size]
 }
 
-func (s *system) Spend(fuel uint64) { s.tank.Owe(fuel) }
+func (s *system) Spend(fuel uint64) { s.tank.Charge(fuel) }
 
 func (s *system) Now() int64 { return s.i().nowUnixNano() }
 
@@ -45,12 +45,6 @@ func (s *system) Sleep(nanoseconds int64) {
 
 func (s *system) Random(p []byte) { s.i().random(p) }
 
-func (s *system) Print(descriptor uint32, p []byte) {
-	w := &s.out.stdout
-	if descriptor != 1 {
-		w = &s.out.stderr
-	}
-	_, _ = w.Write(p) // never fails
-}
+func (s *system) Print(descriptor uint32, p []byte) { s.out.Print(descriptor, p) }
 
 func (s *system) Exit(code uint32) { panic(&guestFault{exitText(code)}) }

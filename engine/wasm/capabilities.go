@@ -46,24 +46,24 @@ func checkCapabilities(m *binary.Module, spec *abi.Manifest, f *faults) {
 }
 
 func configGet(i *instance, g guestBytes, s []uint64) {
-	name, buf := g.at(s[0], s[1]), g.room(s[2], s[3])
+	name, buf := g.at(s[0], s[1]), g.buffer(s[2], s[3])
 	if i.calls == nil {
 		s[0] = code64(abi.CodeNoTurn)
 		return
 	}
-	give(g, buf, s)(i.calls.ConfigGet(name))
+	fillValue(g, buf, s)(i.calls.ConfigGet(name))
 }
 
 func secretGet(i *instance, g guestBytes, s []uint64) {
-	name, buf := g.at(s[0], s[1]), g.room(s[2], s[3])
+	name, buf := g.at(s[0], s[1]), g.buffer(s[2], s[3])
 	if i.calls == nil {
 		s[0] = code64(abi.CodeNoTurn)
 		return
 	}
-	give(g, buf, s)(i.calls.SecretGet(name))
+	fillValue(g, buf, s)(i.calls.SecretGet(name))
 }
 
-func give(g guestBytes, buf []byte, s []uint64) func(value []byte, code abi.Code) {
+func fillValue(g guestBytes, buf []byte, s []uint64) func(value []byte, code abi.Code) {
 	return func(value []byte, code abi.Code) {
 		if code != 0 {
 			s[0] = code64(code)
@@ -99,7 +99,7 @@ func httpRequest(i *instance, g guestBytes, s []uint64) {
 }
 
 func httpResponse(i *instance, g guestBytes, s []uint64) {
-	buf := g.room(s[0], s[1])
+	buf := g.buffer(s[0], s[1])
 	switch {
 	case i.calls == nil:
 		s[0] = code64(abi.CodeNoTurn)

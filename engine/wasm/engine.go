@@ -21,17 +21,17 @@ import (
 
 // Engine compiles and runs guests. It is safe for concurrent use.
 type Engine struct {
-	cfg       Config
-	log       *slog.Logger
-	compiler  *compile.Compiler
-	own       bool // the compiler is the engine's to close
-	cache     wazero.CompilationCache
-	runtime   *wasmRuntime
-	programs  *compile.Programs[program]
-	pool      memoryPool
-	functions functions
-	gate      confine.Gate
-	halted    atomic.Bool // guests are to stop
+	cfg          Config
+	log          *slog.Logger
+	compiler     *compile.Compiler
+	ownsCompiler bool // and closes it
+	cache        wazero.CompilationCache
+	runtime      *wasmRuntime
+	programs     *compile.Programs[program]
+	pool         memoryPool
+	functions    functions
+	gate         confine.Gate
+	halted       atomic.Bool // guests are to stop
 	// closeGrace is for how long Close waits for guests that are to stop.
 	closeGrace time.Duration
 }
@@ -72,7 +72,7 @@ func (e *Engine) open(ctx context.Context) (err error) {
 		if e.compiler, err = compile.New(compile.Config{Logger: e.log}); err != nil {
 			return err
 		}
-		e.own = true
+		e.ownsCompiler = true
 	}
 	if e.cache, err = wazero.NewCompilationCacheWithDir(e.compiler.Dir()); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (e *Engine) open(ctx context.Context) (err error) {
 }
 
 func (e *Engine) closeCompiler() error {
-	if !e.own {
+	if !e.ownsCompiler {
 		return nil
 	}
 	return e.compiler.Close()

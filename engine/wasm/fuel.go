@@ -15,7 +15,7 @@ const trialFuel = 1_000_000_000
 // spend charges the guest for work of the host.
 func (i *instance) spend(n uint64) {
 	if i.fuel == nil { // a start function that wazero runs: the global is out of reach
-		i.tank.Owe(n)
+		i.tank.Charge(n)
 		return
 	}
 	left := int64(i.fuel.Get()) - int64(n)

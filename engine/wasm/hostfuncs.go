@@ -3,9 +3,7 @@ package wasm
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tetratelabs/wazero/api"
 
@@ -108,15 +106,15 @@ func (e *memoryFault) Error() string {
 
 // at returns the guest's bytes that the arguments ptr and len name, to be read.
 func (g guestBytes) at(ptr, count uint64) []byte {
-	b := g.room(ptr, count)
+	b := g.buffer(ptr, count)
 	g.instance.work += uint64(len(b)) / byteUnits
 	return b
 }
 
-// room returns the guest's bytes that the arguments ptr and len name, to be
+// buffer returns the guest's bytes that the arguments ptr and len name, to be
 // written. The slice is the guest's memory itself, good until the guest runs
 // again.
-func (g guestBytes) room(ptr, count uint64) []byte {
+func (g guestBytes) buffer(ptr, count uint64) []byte {
 	p, n := uint32(ptr), uint32(count) // the high halves of an i32 on the stack are undefined
 	mem := g.instance.mem
 	from, to := uint64(p), uint64(p)+uint64(n)
@@ -146,7 +144,7 @@ func count32(n int, c abi.Code) uint64 {
 }
 
 func stateGet(i *instance, g guestBytes, s []uint64) {
-	key, buf := g.at(s[0], s[1]), g.room(s[2], s[3])
+	key, buf := g.at(s[0], s[1]), g.buffer(s[2], s[3])
 	if i.calls == nil {
 		s[0] = code64(abi.CodeNoTurn)
 		return
@@ -194,7 +192,7 @@ func stateDeleteAll(i *instance, _ guestBytes, s []uint64) {
 }
 
 func stateKeys(i *instance, g guestBytes, s []uint64) {
-	prefix, buf := g.at(s[0], s[1]), g.room(s[2], s[3])
+	prefix, buf := g.at(s[0], s[1]), g.buffer(s[2], s[3])
 	if i.calls == nil {
 		s[0] = code64(abi.CodeNoTurn)
 		return
@@ -208,7 +206,7 @@ func stateKeys(i *instance, g guestBytes, s []uint64) {
 }
 
 func stateJSON(i *instance, g guestBytes, s []uint64) {
-	buf := g.room(s[0], s[1])
+	buf := g.buffer(s[0], s[1])
 	if i.calls == nil {
 		s[0] = code64(abi.CodeNoTurn)
 		return
@@ -311,27 +309,15 @@ func fail(i *instance, g guestBytes, s []uint64) {
 func now(i *instance, _ guestBytes, s []uint64) { s[0] = uint64(i.nowUnixNano()) }
 
 func random(i *instance, g guestBytes, s []uint64) {
-	i.random(g.room(s[0], s[1]))
+	i.random(g.buffer(s[0], s[1]))
 	s[0] = 0
 }
 
-// maxLogText bounds one line of a guest's log, in bytes.
-const maxLogText = 8 << 10
-
 func logText(i *instance, g guestBytes, s []uint64) {
 	level, text := int32(uint32(s[0])), g.at(s[1], s[2])
-	cut := text[:min(len(text), maxLogText)]
-	i.out.log(level, cleanText(cut))
+	i.out.Log(level, text)
 	s[0] = 0
 	if i.calls == nil {
 		s[0] = code32(abi.CodeNoTurn)
 	}
-}
-
-// cleanText copies a guest's bytes into valid UTF-8.
-func cleanText(b []byte) string {
-	if utf8.Valid(b) {
-		return string(b)
-	}
-	return strings.ToValidUTF8(string(b), "\uFFFD")
 }

@@ -122,8 +122,8 @@ func (i *instance) limited(ctx context.Context, timeout time.Duration, step func
 			err = &confine.PanicError{What: "inspecting a module", Value: r, Stack: debug.Stack()}
 		}
 	}()
-	i.out.begin(nil)
-	defer i.out.end()
+	i.out.Begin(nil)
+	defer i.out.End()
 	i.refuel(ctx, 0)
 	return step(&guestContext{ctx, i})
 }

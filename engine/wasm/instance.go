@@ -16,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/binary"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/guest"
 	"github.com/greenroom-run/greenroom/engine/meter"
 )
 
@@ -49,7 +50,7 @@ type instance struct {
 	turns uint32 // so far
 	sized uint64 // the memory's size when it was counted
 
-	out    output
+	out    guest.Output
 	seeded *rand.ChaCha8 // outside turns
 	broken bool
 	closed bool
@@ -126,7 +127,6 @@ func (p *program) newInstance(ctx context.Context, limit uint64, img *image) (*i
 	}
 	mem.heap = p.heap
 	i := &instance{program: p, mem: mem, image: img, entry: &entry{}}
-	i.out.init()
 	if err := i.start(ctx); err != nil {
 		_ = i.close(ctx) // err says more
 		return nil, err
@@ -165,8 +165,8 @@ func (p *program) makeImage(ctx context.Context, limit uint64) (*image, error) {
 // manifest is asked for since it takes those of the allocator and the JSON encoder
 // also in guests that do not export greenroom_warm.
 func (i *instance) warmUp(ctx context.Context) error {
-	i.out.begin(nil)
-	defer i.out.end()
+	i.out.Begin(nil)
+	defer i.out.End()
 	if _, err := i.manifest(ctx); err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (i *instance) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	i.out.end()
+	i.out.End()
 	return nil
 }
 
@@ -348,36 +348,31 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls)
 		return err
 	}
 	i.running = true
-	i.out.begin(calls)
+	i.out.Begin(calls)
 	i.mem.refused = 0
 	i.depth.Set(confine.MaxDepth)
 	i.run = run{calls: calls}
 	account := calls.Fuel()
-	limit := uint64(0)
-	if account.Limit > 0 {
-		// A turn of several runs may have nothing left.
-		limit = max(1, account.Limit-min(account.Limit, account.Used))
-	}
-	i.refuel(ctx, limit)
+	i.refuel(ctx, account.Remaining())
 
 	i.entry.ctx = guestContext{ctx, i}
 	err := i.turn(&i.entry.ctx, frame)
 	account.Used += i.tank.Spent(int64(i.fuel.Get()))
 
-	i.out.end()
+	i.out.End()
 	i.entry.ctx = guestContext{}
 	i.run = run{}
 	i.running = false
 	i.countMemory()
 	i.used = i.used || frame.Flags&abi.FlagReadOnly != 0
 	if err != nil {
-		i.judge(err, account)
+		i.afterError(err, account)
 	}
 	return err
 }
 
-// judge says what an error leaves of the instance.
-func (i *instance) judge(err error, account *engine.Fuel) {
+// afterError says what an error leaves of the instance.
+func (i *instance) afterError(err error, account *engine.Fuel) {
 	var outOfFuel *actor.FuelError
 	if errors.As(err, &outOfFuel) { // of the turn, not of this run
 		outOfFuel.Used, outOfFuel.Limit = account.Used, account.Limit
@@ -493,7 +488,7 @@ const countEvery = 16
 // MemoryBytes implements [engine.Instance]: what is resident because of this
 // instance, as counted after its first turns, whenever it grew, and after every
 // sixteenth turn.
-func (i *instance) MemoryBytes() int64 { return int64(i.mem.held) }
+func (i *instance) MemoryBytes() int64 { return int64(i.mem.counted) }
 
 // Close implements [engine.Instance].
 func (i *instance) Close(ctx context.Context) error { return i.close(ctx) }

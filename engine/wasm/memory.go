@@ -43,14 +43,14 @@ type memoryPool struct {
 // limit is its own, so that growing neither moves nor copies, and costs what the
 // guest touches. One goroutine uses it, as wazero does.
 type guestMemory struct {
-	pool  *memoryPool
-	limit uint64 // bytes
-	size  uint64
-	held  uint64 // as counted; see count
-	heap  uint64 // bytes that the instance takes of Go's heap
-	data  []byte // limit bytes; nil once freed
-	image *image // what it is mapped from; nil for a slot
-	kept  bool   // Free leaves it alone
+	pool    *memoryPool
+	limit   uint64 // bytes
+	size    uint64
+	counted uint64 // bytes, by the last count
+	heap    uint64 // bytes that the instance takes of Go's heap
+	data    []byte // limit bytes; nil once freed
+	image   *image // what it is mapped from; nil for a slot
+	kept    bool   // Free leaves it alone
 
 	// refused is the size in bytes of a growth that the limit refused, for
 	// telling why a guest trapped afterwards. Cleared at each turn.
@@ -79,7 +79,7 @@ func (p *memoryPool) reserve(limit uint64, img *image) (*guestMemory, error) {
 		}
 	}
 	if m.image == nil {
-		m.data, err = p.take(limit)
+		m.data, err = p.allocate(limit)
 	}
 	if err != nil {
 		p.Close(0)
@@ -91,8 +91,8 @@ func (p *memoryPool) reserve(limit uint64, img *image) (*guestMemory, error) {
 	return m, nil
 }
 
-// take returns a slot of zeros.
-func (p *memoryPool) take(size uint64) ([]byte, error) {
+// allocate returns a slot of zeros.
+func (p *memoryPool) allocate(size uint64) ([]byte, error) {
 	if size == 0 {
 		return []byte{}, nil
 	}
@@ -122,8 +122,8 @@ func (p *memoryPool) take(size uint64) ([]byte, error) {
 	return slot, nil
 }
 
-// give takes a slot back.
-func (p *memoryPool) give(slot []byte, touched uint64) {
+// release takes a slot back.
+func (p *memoryPool) release(slot []byte, touched uint64) {
 	if len(slot) == 0 {
 		return
 	}
@@ -171,10 +171,10 @@ func (m *guestMemory) Free() {
 		_ = confine.Unmap(m.data) // fails only for a slice that was not mapped
 		m.pool.mapped.Add(-1)
 	} else {
-		m.pool.give(m.data, m.size)
+		m.pool.release(m.data, m.size)
 	}
 	m.data = nil
-	m.pool.Close(m.held)
+	m.pool.Close(m.counted)
 }
 
 // wipe makes the memory as it was reserved, and empty.
@@ -196,13 +196,13 @@ func (m *guestMemory) count() {
 	if m.data == nil {
 		return // closed with its engine
 	}
-	own, ok := m.pool.pages.own(m.data[:m.size])
+	bytes, ok := m.pool.pages.private(m.data[:m.size])
 	if !ok {
-		own = m.size
+		bytes = m.size
 	}
-	own += m.heap
-	m.pool.Hold(m.held, own)
-	m.held = own
+	bytes += m.heap
+	m.pool.Resize(m.counted, bytes)
+	m.counted = bytes
 }
 
 // drop makes what the guest has what it was reserved as: the content of the

@@ -26,6 +26,6 @@ type pagemap struct{}
 
 func newPagemap() *pagemap { return &pagemap{} }
 
-func (*pagemap) undo([]byte, *image) bool  { return false }
-func (*pagemap) own([]byte) (uint64, bool) { return 0, false }
-func (*pagemap) close()                    {}
+func (*pagemap) undo([]byte, *image) bool      { return false }
+func (*pagemap) private([]byte) (uint64, bool) { return 0, false }
+func (*pagemap) close()                        {}

@@ -40,11 +40,11 @@ const maxUndone = 1 << 20
 // pagemap asks the kernel which pages of a guest's memory are its own. That takes
 // Linux 6.7; before it, nothing is known.
 type pagemap struct {
-	open func() int // once: a descriptor; below zero where there is none
-	room sync.Pool  // of *scanRoom
+	open    func() int // once: a descriptor; below zero where there is none
+	buffers sync.Pool  // of *scanBuffer
 }
 
-type scanRoom struct {
+type scanBuffer struct {
 	request scanRequest
 	regions [maxWritten]pageRegion
 }
@@ -58,41 +58,41 @@ func newPagemap() *pagemap {
 			}
 			return fd
 		}),
-		room: sync.Pool{New: func() any { return new(scanRoom) }},
+		buffers: sync.Pool{New: func() any { return new(scanBuffer) }},
 	}
 }
 
 // scan walks the ranges of pages that a mapping has of its own: written, and not
-// the page of zeros that all share. It goes on from where the room was full as
+// the page of zeros that all share. It goes on from where the buffer was full as
 // long as each wants it to, and reports whether it came to the end.
 func (p *pagemap) scan(mapping []byte, each func(base uint64, regions []pageRegion, last bool) bool) bool {
 	fd := p.open()
 	if fd < 0 || len(mapping) == 0 {
 		return false
 	}
-	room := p.room.Get().(*scanRoom) // on the heap, where the kernel finds it
-	defer p.room.Put(room)
+	buf := p.buffers.Get().(*scanBuffer) // on the heap, where the kernel finds it
+	defer p.buffers.Put(buf)
 	base := uint64(uintptr(unsafe.Pointer(&mapping[0])))
 	const others = pageIsFile | pageIsZero
-	room.request = scanRequest{
-		size:             uint64(unsafe.Sizeof(room.request)),
+	buf.request = scanRequest{
+		size:             uint64(unsafe.Sizeof(buf.request)),
 		categoryInverted: others, categoryMask: others, categoryAnyOf: pageIsPresent | pageIsSwapped,
 		returnMask: pageIsPresent,
 	}
 	for at, end := base, base+uint64(len(mapping)); at < end; {
 		n := 0
 		for at < end && n < maxWritten {
-			room.request.start, room.request.end = at, min(end, at+briefBytes)
-			room.request.vec, room.request.vecLen = uint64(uintptr(unsafe.Pointer(&room.regions[n]))), uint64(maxWritten-n)
-			found, _, errno := unix.RawSyscall(unix.SYS_IOCTL, uintptr(fd), pagemapScan, uintptr(unsafe.Pointer(&room.request)))
-			runtime.KeepAlive(room)
-			if errno != 0 || found > uintptr(maxWritten-n) || room.request.walkEnd <= at {
+			buf.request.start, buf.request.end = at, min(end, at+briefBytes)
+			buf.request.vec, buf.request.vecLen = uint64(uintptr(unsafe.Pointer(&buf.regions[n]))), uint64(maxWritten-n)
+			found, _, errno := unix.RawSyscall(unix.SYS_IOCTL, uintptr(fd), pagemapScan, uintptr(unsafe.Pointer(&buf.request)))
+			runtime.KeepAlive(buf)
+			if errno != 0 || found > uintptr(maxWritten-n) || buf.request.walkEnd <= at {
 				return false
 			}
 			n += int(found)
-			at = room.request.walkEnd
+			at = buf.request.walkEnd
 		}
-		if !each(base, room.regions[:n], at >= end) {
+		if !each(base, buf.regions[:n], at >= end) {
 			return false
 		}
 	}
@@ -119,9 +119,9 @@ func (p *pagemap) undo(memory []byte, img *image) bool {
 	})
 }
 
-// own returns the bytes that a mapping has of its own, and false if it cannot
+// private returns the bytes that a mapping has of its own, and false if it cannot
 // tell.
-func (p *pagemap) own(mapping []byte) (bytes uint64, ok bool) {
+func (p *pagemap) private(mapping []byte) (bytes uint64, ok bool) {
 	ok = p.scan(mapping, func(_ uint64, regions []pageRegion, _ bool) bool {
 		for _, r := range regions {
 			bytes += r.end - r.start

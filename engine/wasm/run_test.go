@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/guest"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
 
@@ -143,7 +144,7 @@ func TestRun(t *testing.T) {
 					LocalGet(2), I32Const(1), I32Sub, LocalSet(2), LocalGet(2), 0x0d, 0)...), done)},
 			check: func(t *testing.T, c *fakeCalls) {
 				t.Helper()
-				if n := len(c.logs); n != maxTurnLines+1 || !strings.Contains(c.logs[n-1].text, "dropped") {
+				if n := len(c.logs); n != guest.MaxLines+1 || !strings.Contains(c.logs[n-1].text, "dropped") {
 					t.Errorf("%d log lines", n)
 				}
 			},

@@ -4,19 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/confine"
-)
-
-// How wazero writes its errors; the types are internal to it. The tests of this
-// package meet every one of them.
-const (
-	wazeroTrap     = "wasm error: "
-	wazeroOverflow = "stack overflow"
-	wazeroStack    = "\nwasm stack trace:\n\t"
-	maxTrapStack   = 8 << 10
+	"github.com/greenroom-run/greenroom/engine/guest"
 )
 
 // failure says in the words of package actor why a call of the guest ended with
@@ -33,40 +24,30 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 	var trap *actor.TrapError
 	var fault *memoryFault
 	var exit *guestExit
-	text, stack, _ := strings.Cut(err.Error(), wazeroStack)
-	if at := strings.Index(text, wazeroTrap); at > 0 { // wrapped: a start function
-		text = text[at:]
-	}
-	kind := actor.TrapUnreachable
+	ended, trapped := guest.TrapOf(err)
 	switch {
 	case errors.As(err, &stopped) && errors.As(stopped.Err, &trap):
-		kind, text = trap.Kind, trap.Message
+		ended.Kind, ended.Message = trap.Kind, trap.Message
 	case errors.As(err, &stopped):
 		return fmt.Errorf("%s: %w", what, stopped.Err)
 	case errors.As(err, &fault):
-		text = fault.Error()
+		ended.Message = fault.Error()
 	case errors.As(err, &exit):
-		text = fmt.Sprintf("the guest exited with code %d", exit.code)
-	case strings.HasSuffix(text, wazeroOverflow):
-		kind, text = actor.TrapStack, "call stack exhausted: the guest recurses too deep"
-	case strings.HasPrefix(text, wazeroTrap):
-		text = strings.TrimPrefix(text, wazeroTrap)
+		ended.Message = fmt.Sprintf("the guest exited with code %d", exit.code)
+	case trapped:
 	default:
 		i.program.engine.log.Error("a host function or the Wasm runtime failed: this is a bug of Greenroom",
-			"module", i.program.digest.Short(), "error", err, "stack", goStack(err))
+			"module", i.program.digest.Short(), "error", err, "stack", guest.PanicStack(err))
 		return fmt.Errorf("%s: internal error of the host", what)
 	}
-	if reason := i.out.reason(); reason != "" {
-		text = reason + " (" + text + ")"
+	if reason := i.out.Reason(); reason != "" {
+		ended.Message = reason + " (" + ended.Message + ")"
 	}
 	if i.mem.refused > 0 {
-		kind = actor.TrapMemory
-		text = fmt.Sprintf("the guest wanted %d bytes of memory, above its limit of %d: %s", i.mem.refused, i.mem.limit, text)
+		ended.Kind = actor.TrapMemory
+		ended.Message = fmt.Sprintf("the guest wanted %d bytes of memory, above its limit of %d: %s", i.mem.refused, i.mem.limit, ended.Message)
 	}
-	if len(stack) > maxTrapStack {
-		stack = strings.ToValidUTF8(stack[:maxTrapStack], "")
-	}
-	return &actor.TrapError{Kind: kind, Message: text, Stack: strings.ReplaceAll(stack, "\n\t", "\n")}
+	return &ended
 }
 
 // ownDoing reports whether err is the guest's own doing, or was decided already,
@@ -74,8 +55,11 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 func ownDoing(err error) bool {
 	var fault *memoryFault
 	var stopped *confine.Stop
-	return err != nil && (errors.As(err, &fault) || errors.As(err, &stopped) ||
-		strings.Contains(err.Error(), wazeroTrap) || strings.HasSuffix(err.Error(), wazeroOverflow))
+	if err == nil || errors.As(err, &fault) || errors.As(err, &stopped) {
+		return err != nil
+	}
+	_, trapped := guest.TrapOf(err)
+	return trapped
 }
 
 // isStartTrap reports whether err came from running code, rather than from
@@ -84,14 +68,6 @@ func isStartTrap(err error) bool {
 	var exit *guestExit
 	var bug *confine.PanicError
 	return ownDoing(err) || errors.As(err, &exit) || errors.As(err, &bug)
-}
-
-func goStack(err error) string {
-	var p *confine.PanicError
-	if errors.As(err, &p) {
-		return string(p.Stack)
-	}
-	return ""
 }
 
 // protocol is a guest that broke the ABI.

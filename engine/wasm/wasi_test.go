@@ -22,6 +22,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/guest"
 	"github.com/greenroom-run/greenroom/engine/wasi"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
@@ -229,7 +230,7 @@ func TestActorsDoNotShareDescriptors(t *testing.T) {
 		if err := i.Run(context.Background(), f, calls); err != nil {
 			t.Fatal(err)
 		}
-		if want := []logLine{{levelInfo, "hello"}, {levelWarn, "hello"}}; !slices.Equal(calls.logs, want) {
+		if want := []logLine{{guest.LevelInfo, "hello"}, {guest.LevelWarn, "hello"}}; !slices.Equal(calls.logs, want) {
 			t.Errorf("actor %s logged %q", id, calls.logs)
 		}
 	}
