@@ -13,14 +13,31 @@ type Bomb struct {
 	Big, Small int
 }
 
-// Bombs are the shapes that are known.
-func Bombs() []Bomb {
+// Sized returns a module of the shape that is to be refused unseen and has about so
+// many bytes, or as it is for Big if a larger one has no more of them.
+func (b Bomb) Sized(bytes int) []byte {
+	big := b.Make(b.Big)
+	if len(big) < 1<<10 || len(big) >= bytes {
+		return big
+	}
+	return b.Make(int(int64(b.Big) * int64(bytes) / int64(len(big))))
+}
+
+// PluginImport is an import that makes a module an Extism plug-in.
+func PluginImport() Import { return Func("extism:host/env", "alloc", "l", "l") }
+
+// Bombs are the shapes that are known, in modules with these imports.
+func Bombs(imports ...Import) []Bomb {
 	types := func(n int) []byte { return slices.Repeat([]byte{I32}, n) }
 	// values pushes n of them.
 	values := func(n int) []byte { return slices.Repeat(I32Const(0), n) }
 	drops := func(n int) []byte { return slices.Repeat([]byte{Drop}, n) }
 	block := func(op byte, typ uint32) []byte { return append([]byte{op}, blockType(typ)...) }
-	guest := func(more func(b *Builder)) []byte { return Guest{More: more}.Bytes() }
+	guest := func(more func(b *Builder)) []byte { return Guest{Imports: imports, More: more}.Bytes() }
+	repeated := Host("state_version", "", "l")
+	if len(imports) > 0 {
+		repeated = imports[0] // of the same host
+	}
 	const wide = 1_000
 	const depth = 100 // of loops
 	return []Bomb{
@@ -192,7 +209,7 @@ func Bombs() []Bomb {
 			})
 		}, 200_000, 20_000},
 		{"many imports", func(n int) []byte {
-			return Guest{Imports: slices.Repeat([]Import{Host("state_version", "", "l")}, n)}.Bytes()
+			return Guest{Imports: slices.Concat(imports, slices.Repeat([]Import{repeated}, n))}.Bytes()
 		}, 20_000, 2_000},
 		{"many data segments", func(n int) []byte {
 			return guest(func(b *Builder) {
