@@ -99,8 +99,8 @@ release: ## Build dist/greenroom-OS-ARCH for every platform.
 fuzz: ## Run every fuzz target for FUZZTIME each.
 	FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
-soak: build ## Kill and freeze servers under load ROUNDS times, and fuzz upload and metering for SOAKTIME each.
-	GREENROOM_KILL_ROUNDS=$(ROUNDS) go test -count=1 -timeout 0 -v -run 'TestKill|TestFrozen' ./internal/crash
+soak: build ## Kill and freeze servers under load ROUNDS times, upload every bomb, and fuzz upload and metering for SOAKTIME each.
+	GREENROOM_KILL_ROUNDS=$(ROUNDS) GREENROOM_BOMBS=all go test -count=1 -timeout 0 -v -run 'TestKill|TestFrozen|TestBombs' ./internal/crash
 	FUZZTIME=$(SOAKTIME) scripts/fuzz.sh guests
 
 bench: ## Measure what is promised about speed: all of it, AREA=pipeline, or BAR=pipeline.1; RUNS times; RECORD=bench/README.md writes it down.

@@ -143,6 +143,9 @@ func (p *Process) ended() bool {
 // PID is the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
+// State says how the process ended and what it used; nil before Kill or Stop.
+func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
+
 // Kill sends SIGKILL and waits for the end. It is safe twice.
 func (p *Process) Kill() error {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -1,0 +1,157 @@
+package crash_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/abi/manifest"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
+	"github.com/greenroom-run/greenroom/internal/crash"
+)
+
+// The most that a server and one of its compilers may have resident, added up,
+// whatever is uploaded.
+const mostMemory = 1 << 30
+
+// Every shape of modules that is known to exhaust compilers: a server refuses or
+// takes each of them, keeps its memory, and answers calls afterwards. They are guests
+// as large as an upload may be; with GREENROOM_BOMBS=all (make soak) also plug-ins,
+// and of both also the smallest that are refused unseen and those that are compiled.
+func TestBombsOnAServer(t *testing.T) {
+	const largest = 31 << 20
+	ctx := t.Context()
+	log := &bytes.Buffer{}
+	server, err := crash.Start(ctx, crash.Options{Binary: binary, Args: append([]string{"--data-dir", t.TempDir()}, patient...), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Kill()
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: &http.Transport{Protocols: &protocols}}
+	defer client.CloseIdleConnections()
+	modules := greenroomv1connect.NewModuleServiceClient(client, server.URL)
+
+	upload := func(name string, wasm []byte, refused bool) {
+		t.Helper()
+		err := uploadTo(ctx, modules, wasm)
+		switch {
+		case err == nil && refused:
+			t.Errorf("%s was taken", name)
+		case err != nil && connect.CodeOf(err) != connect.CodeInvalidArgument:
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	all := os.Getenv("GREENROOM_BOMBS") == "all"
+	for _, b := range wasmtest.Bombs() {
+		upload(b.Name+", large", b.Sized(largest), true)
+		if all {
+			upload(b.Name+", big", b.Make(b.Big), true)
+			upload(b.Name+", small", b.Make(b.Small), false)
+		}
+	}
+	if all {
+		plugin := func(wasm []byte) []byte {
+			described, err := manifest.Embed(wasm, []byte(wasmtest.Manifest))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return described
+		}
+		for _, b := range wasmtest.Bombs(wasmtest.PluginImport()) {
+			upload(b.Name+", large plug-in", plugin(b.Sized(largest)), true)
+			upload(b.Name+", big plug-in", plugin(b.Make(b.Big)), true)
+			upload(b.Name+", small plug-in", plugin(b.Make(b.Small)), false)
+		}
+	}
+
+	deploy := exec.CommandContext(ctx, binary, "deploy", guest, "--server", server.URL)
+	if out, err := deploy.CombinedOutput(); err != nil {
+		t.Fatalf("deploy: %v\n%s", err, out)
+	}
+	if acked := acknowledgements(ctx, server.URL, 1); acked < 1 {
+		t.Errorf("%d calls were answered afterwards\n%s", acked, log)
+	}
+	own := peakMemory(t, server.PID())
+	if err := server.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// The larger one of the server's and its children's.
+	most := server.State().SysUsage().(*syscall.Rusage).Maxrss << 10
+	t.Logf("the server had at most %d MiB, the largest process of it %d MiB", own>>20, most>>20)
+	if own+most > mostMemory {
+		t.Errorf("the server had %d MiB, a process of it %d MiB", own>>20, most>>20)
+	}
+}
+
+// uploadTo uploads a module in one piece after another.
+func uploadTo(ctx context.Context, modules greenroomv1connect.ModuleServiceClient, wasm []byte) error {
+	stream := modules.Upload(ctx)
+	defer stream.CloseResponse()
+	err := stream.Send(&greenroomv1.UploadRequest{Content: &greenroomv1.UploadRequest_Header{
+		Header: &greenroomv1.UploadHeader{Size: int64(len(wasm))},
+	}})
+	for chunk := range slices.Chunk(wasm, 256<<10) {
+		if err == nil {
+			err = stream.Send(&greenroomv1.UploadRequest{Content: &greenroomv1.UploadRequest_Chunk{Chunk: chunk}})
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) { // on EOF the reason comes from Receive
+		return err
+	}
+	if err := stream.CloseRequest(); err != nil {
+		return err
+	}
+	for {
+		if _, err := stream.Receive(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// acknowledgements increments a counter until so many calls are answered.
+func acknowledgements(ctx context.Context, url string, n int64) int64 {
+	ctx, cancel := context.WithTimeout(ctx, roundDeadline)
+	defer cancel()
+	ledger := crash.NewLedger("after", 1)
+	ledger.Load(ctx, crash.CounterTarget(url), 1, func(total int64) {
+		if total >= n {
+			cancel()
+		}
+	})
+	return ledger.Acked()
+}
+
+var highWater = regexp.MustCompile(`VmHWM:\s*([0-9]+) kB`)
+
+// peakMemory is the most that a process has had resident, in bytes.
+func peakMemory(t *testing.T, pid int) int64 {
+	t.Helper()
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	m := highWater.FindSubmatch(status)
+	if err != nil || m == nil {
+		t.Fatal(errors.Join(err, errors.New("the system does not tell a process's memory")))
+	}
+	kB, err := strconv.ParseInt(string(m[1]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kB << 10
+}
