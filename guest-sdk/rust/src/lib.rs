@@ -125,7 +125,7 @@ pub mod __private {
     pub use crate::actor::{checked, checked_read_only, described, of_type, run, Reply};
     pub use crate::record::*;
     pub use crate::spec::{Instance, MethodSpec, Placement, Pool, TypeSpec};
-    pub use crate::turn::Entry;
+    pub use crate::turn::{Entry, Hides, MayHideChanges};
     #[cfg(target_arch = "wasm32")]
     pub use crate::wasm::{alloc, manifest, print, turn};
 

@@ -117,7 +117,10 @@ macro_rules! module {
     ($($actor:path),+ $(,)?) => {
         /// The actor types of this module.
         pub static GREENROOM_MODULE: $crate::Module = {
-            const TYPES: &[$crate::__private::Entry] = &[$($crate::__private::Entry::of::<$actor>()),+];
+            const TYPES: &[$crate::__private::Entry] = &[$({
+                use $crate::__private::MayHideChanges as _;
+                $crate::__private::Entry::of_module::<$actor>(<$crate::__private::Hides<$actor>>::CHANGES)
+            }),+];
             $crate::Module::new(TYPES)
         };
 

@@ -46,17 +46,49 @@ pub(crate) type RunFn =
     fn(&RefCell<Memory>, &Rc<dyn Host>, &TurnFrame<'_>) -> Result<Payload, Error>;
 
 impl Entry {
-    /// The entry of `A`.
+    /// The entry of `A`, whose read-only methods are checked to change nothing.
     #[must_use]
-    pub const fn of<A: Actor>() -> Entry {
+    #[cfg_attr(target_arch = "wasm32", allow(dead_code))]
+    pub(crate) const fn of<A: Actor>() -> Entry {
+        Entry::of_module::<A>(true)
+    }
+
+    /// The entry of `A` in a module: read-only methods are checked in the test kit,
+    /// and everywhere if a `&A` may hide changes.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn of_module<A: Actor>(hides_changes: bool) -> Entry {
         Entry {
             spec: A::SPEC,
-            run: run::<A>,
+            run: if hides_changes || cfg!(not(target_arch = "wasm32")) {
+                run::<A, true>
+            } else {
+                run::<A, false>
+            },
             #[cfg(not(target_arch = "wasm32"))]
             type_id: TypeId::of::<A>,
         }
     }
 }
+
+/// Says by `CHANGES` whether a shared `A` may change: a type with a `Cell` or `RefCell`
+/// somewhere is not `Sync`. For a type that is, the constant below is nearer than that
+/// of [`MayHideChanges`]. A macro asks, since only there `A` is known.
+#[doc(hidden)]
+#[allow(missing_debug_implementations)]
+pub struct Hides<A>(std::marker::PhantomData<A>);
+
+impl<A: Sync> Hides<A> {
+    pub const CHANGES: bool = false;
+}
+
+/// The `CHANGES` of types that are not `Sync`.
+#[doc(hidden)]
+pub trait MayHideChanges {
+    const CHANGES: bool = true;
+}
+
+impl<A> MayHideChanges for Hides<A> {}
 
 impl Module {
     /// A module with these types. Stops the compilation if a host would refuse them.
@@ -198,7 +230,11 @@ impl Memory {
 }
 
 /// Runs one turn of an actor of type `A`.
-pub(crate) fn run<A: Actor>(
+///
+/// On a host a read-only turn has an instance to itself, which is put back after it,
+/// so what such a method changes is lost: with `CHECK` that is an error, for the price
+/// of encoding the state.
+pub(crate) fn run<A: Actor, const CHECK: bool>(
     memory: &RefCell<Memory>,
     host: &Rc<dyn Host>,
     turn: &TurnFrame<'_>,
@@ -232,10 +268,7 @@ pub(crate) fn run<A: Actor>(
         .actor
         .call(&ctx, turn.method, turn.content_type, turn.payload)
         .unwrap_or_else(|| Err(unknown_method::<A>(turn.method)))?;
-    // On a host a read-only turn has an instance to itself, which is put back after
-    // it, so what such a method changes is lost. The test kit makes that an error.
-    #[cfg(not(target_arch = "wasm32"))]
-    if read_only {
+    if CHECK && read_only {
         check_unchanged(&mut kept, turn.method)?;
     }
     let saved = !read_only && save(host.as_ref(), &ctx, &mut kept)?;
@@ -328,7 +361,6 @@ fn bad_state<A: Actor>(e: &Error) -> Error {
 }
 
 /// An error if the method changed the struct, by way of a `Cell` for example.
-#[cfg(not(target_arch = "wasm32"))]
 fn check_unchanged<A: Actor>(kept: &mut Kept<A>, method: &str) -> Result<(), Error> {
     let room = &mut kept.room;
     kept.actor.save_to(&mut room.spare)?;

@@ -1,7 +1,8 @@
 //! The guest of wasm_test.go: what only a real module can show.
 
 use greenroom::prelude::*;
-use greenroom::{eprintln, println};
+use greenroom::{eprintln, println, FromJson, ToJson};
+use std::cell::Cell;
 
 greenroom::record! {
     #[derive(Default)]
@@ -83,6 +84,41 @@ impl Kit {
     }
 }
 
+/// A number that a shared reference can change.
+#[derive(Default)]
+pub struct Seen(Cell<u32>);
+
+impl ToJson for Seen {
+    fn to_json(&self) -> Result<Vec<u8>, Error> {
+        self.0.get().to_json()
+    }
+}
+
+impl FromJson for Seen {
+    fn from_json(text: &[u8]) -> Result<Seen, Error> {
+        u32::from_json(text).map(|n| Seen(Cell::new(n)))
+    }
+}
+
+greenroom::record! {
+    #[derive(Default)]
+    pub struct Peeker {
+        seen: Seen,
+    }
+}
+
+impl Peeker {
+    /// Changes its state, which is an error.
+    fn look(&self, _: &ReadContext) -> Result<u32, Error> {
+        self.seen.0.set(self.seen.0.get() + 1);
+        Ok(self.seen.0.get())
+    }
+
+    fn seen(&self, _: &ReadContext) -> Result<u32, Error> {
+        Ok(self.seen.0.get())
+    }
+}
+
 greenroom::actors! {
     Kit as "kit.Kit" {
         methods: {
@@ -98,5 +134,8 @@ greenroom::actors! {
             "Recurse" => recurse,
         },
         limits: { memory_bytes: 4 << 20 },
+    }
+    Peeker as "kit.Peeker" {
+        methods: { "Look" => read_only look, "Seen" => read_only seen },
     }
 }
