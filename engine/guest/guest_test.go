@@ -103,9 +103,9 @@ func TestReason(t *testing.T) {
 func TestTrapOf(t *testing.T) {
 	const stack = wazeroStack + "main.f(i32)\n\tmain.g()"
 	for text, want := range map[string]actor.TrapError{
-		"wasm error: unreachable" + stack:               {Kind: actor.TrapUnreachable, Message: "unreachable", Stack: "main.f(i32)\nmain.g()"},
+		"wasm error: unreachable" + stack:                {Kind: actor.TrapUnreachable, Message: "unreachable", Stack: "main.f(i32)\nmain.g()"},
 		"start function failed: wasm error: unreachable": {Kind: actor.TrapUnreachable, Message: "unreachable"},
-		"wasm error: stack overflow" + stack:            {Kind: actor.TrapStack, Message: "call stack exhausted: the guest recurses too deep", Stack: "main.f(i32)\nmain.g()"},
+		"wasm error: stack overflow" + stack:             {Kind: actor.TrapStack, Message: "call stack exhausted: the guest recurses too deep", Stack: "main.f(i32)\nmain.g()"},
 	} {
 		if got, ok := TrapOf(errors.New(text)); !ok || got != want {
 			t.Errorf("%q: %+v, %t", text, got, ok)
