@@ -44,7 +44,7 @@ func (h *Host) commit(c actor.Commit, lane Lane) error {
 	if err != nil {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
-	h.events.Commit(CommitEnd{Key: c.Key, Lane: lane, Duration: time.Now().Sub(began), GroupSize: 1, Err: err})
+	h.events.Commit(CommitEnd{Key: c.Key, Lane: lane, Duration: time.Since(began), GroupSize: 1, Err: err})
 	return err
 }
 

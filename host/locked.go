@@ -158,7 +158,7 @@ func (h *Host) inTransaction(ctx context.Context, key actor.Key, fn func(actor.R
 	if err != nil {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
-	h.events.Commit(CommitEnd{Key: key, Lane: LaneLocked, Duration: time.Now().Sub(sealedAt), GroupSize: 1, Err: err})
+	h.events.Commit(CommitEnd{Key: key, Lane: LaneLocked, Duration: time.Since(sealedAt), GroupSize: 1, Err: err})
 	return err
 }
 

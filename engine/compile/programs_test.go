@@ -12,7 +12,8 @@ import (
 	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
-type fakeProgram struct{ name [64]byte } // not so small that Go keeps several in one block
+// fakeProgram is not so small that Go keeps several in one block.
+type fakeProgram [64]byte
 
 func TestProgramsAreBoundedInBytes(t *testing.T) {
 	var log bytes.Buffer

@@ -59,6 +59,7 @@ const (
 type Outcome uint8
 
 const (
+	// Applied is a commit that holds.
 	Applied Outcome = iota
 	// Refused is a commit that another one came before: nothing of it was applied.
 	Refused
