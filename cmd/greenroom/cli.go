@@ -103,7 +103,7 @@ WebAssembly. This binary is the server and the tool to work with it.`,
 	completeFlag(root, "output", fixedCompletion(outputTable, outputJSON))
 
 	root.AddCommand(
-		inGroup(groupDevelop, c.newCommand(), c.devCommand(), c.buildCommand(), c.deployCommand(), c.callCommand())...)
+		inGroup(groupDevelop, c.newCommand(), c.devCommand(), c.buildCommand(), c.deployCommand(), c.callCommand(), c.protoCommand())...)
 	root.AddCommand(
 		inGroup(groupInspect, c.actorsCommand(), c.typesCommand(), c.modulesCommand(), c.historyCommand(), c.rollbackCommand(), c.logsCommand(),
 			c.configCommand(), c.secretsCommand(), c.grantsCommand())...)
