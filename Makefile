@@ -42,11 +42,12 @@ up: build ## Start a server with the examples deployed, and leave it running (LI
 down: ## Stop the server that `make up` started, and wait for its end.
 	go run ./internal/demo -down
 
-setup: $(TOOLS)/grpcurl-$(GRPCURL_VERSION) ## Install what the tests need: PostgreSQL, Rust for Wasm, Node, curl, grpcurl.
+setup: $(TOOLS)/grpcurl-$(GRPCURL_VERSION) ## Install what the tests need: PostgreSQL, Rust for Wasm, Node, Python, curl, grpcurl.
 	scripts/curl/setup.sh
 	scripts/postgres/setup.sh
 	scripts/rust/setup.sh
 	scripts/node/setup.sh
+	scripts/python/setup.sh
 	scripts/extism/setup.sh
 
 # What fails keeps nothing else from running, and fails the whole at its end.
