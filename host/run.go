@@ -12,13 +12,18 @@ import (
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
-// Words of the host's own packages.
 type (
-	Grants        = turn.Grants
-	Egress        = turn.Egress
+	// Grants says what apps were given.
+	Grants = turn.Grants
+	// Egress sends the HTTP requests of guests.
+	Egress = turn.Egress
+	// EgressRequest is one of them.
 	EgressRequest = turn.EgressRequest
-	EgressEnd     = turn.EgressEnd
-	GuestLog      = turn.Log
+	// EgressEnd says what came of one.
+	EgressEnd = turn.EgressEnd
+	// GuestLog is a line that a guest logged.
+	GuestLog = turn.Log
+	// InstanceEvent says what happened to an instance.
 	InstanceEvent = instance.Event
 )
 

@@ -89,7 +89,7 @@ func (h *Host) ensureLoaded(ctx context.Context, a *activation, s *served) (*loa
 	a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
 	sh.mu.Unlock()
 	if tip != nil || dropped {
-		return tip, nil
+		return tip, nil //nolint:nilerr // why it was dropped is for the calls that go again
 	}
 	asked := time.Now()
 	l, err := h.load(ctx, a.key, actor.LoadOptions{})

@@ -9,9 +9,10 @@ import (
 const (
 	// MaxLine bounds one line of what a guest prints or logs, in bytes.
 	MaxLine = 8 << 10
-	// MaxLines and MaxBytes bound what one turn may log: a guest in a loop must not
-	// fill the host's disk.
+	// MaxLines bounds how many lines one turn may log: a guest in a loop must not fill
+	// the host's disk.
 	MaxLines = 1_000
+	// MaxBytes bounds their bytes.
 	MaxBytes = 256 << 10
 	// maxTail is how much of the newest output is kept to explain a trap, in
 	// bytes; of a panic about as much from its beginning.

@@ -39,6 +39,7 @@ func validKey(key []byte) bool {
 	return len(key) > 0 && len(key) <= abi.MaxStateKeyLen && utf8.Valid(key)
 }
 
+// StateGet implements [engine.Calls].
 func (t *Turn) StateGet(key []byte) ([]byte, abi.Format, abi.Code) {
 	if t.spec.Stateless {
 		return nil, 0, abi.CodeNoState
@@ -53,6 +54,7 @@ func (t *Turn) StateGet(key []byte) ([]byte, abi.Format, abi.Code) {
 	return value, format, 0
 }
 
+// StateSet implements [engine.Calls].
 func (t *Turn) StateSet(key, value []byte, format abi.Format) abi.Code {
 	if code := t.mayWrite(); code != 0 {
 		return code
@@ -60,6 +62,7 @@ func (t *Turn) StateSet(key, value []byte, format abi.Format) abi.Code {
 	return t.state.Set(key, value, format)
 }
 
+// StateDelete implements [engine.Calls].
 func (t *Turn) StateDelete(key []byte) (bool, abi.Code) {
 	if code := t.mayWrite(); code != 0 {
 		return false, code
@@ -67,6 +70,7 @@ func (t *Turn) StateDelete(key []byte) (bool, abi.Code) {
 	return t.state.Delete(key)
 }
 
+// StateDeleteAll implements [engine.Calls].
 func (t *Turn) StateDeleteAll() (int, abi.Code) {
 	if code := t.mayWrite(); code != 0 {
 		return 0, code
@@ -74,6 +78,7 @@ func (t *Turn) StateDeleteAll() (int, abi.Code) {
 	return t.state.DeleteAll(), 0
 }
 
+// StateKeys implements [engine.Calls].
 func (t *Turn) StateKeys(prefix []byte) ([]byte, abi.Code) {
 	if t.spec.Stateless {
 		return nil, abi.CodeNoState
@@ -82,6 +87,7 @@ func (t *Turn) StateKeys(prefix []byte) ([]byte, abi.Code) {
 	return t.buf, 0
 }
 
+// StateJSON implements [engine.Calls].
 func (t *Turn) StateJSON() ([]byte, abi.Code) {
 	if t.spec.Stateless {
 		return nil, abi.CodeNoState
@@ -90,6 +96,7 @@ func (t *Turn) StateJSON() ([]byte, abi.Code) {
 	return t.buf, 0
 }
 
+// StatePatch implements [engine.Calls].
 func (t *Turn) StatePatch(before, after []byte) (int, abi.Code) {
 	if code := t.mayWrite(); code != 0 {
 		return 0, code
@@ -97,10 +104,13 @@ func (t *Turn) StatePatch(before, after []byte) (int, abi.Code) {
 	return t.state.Patch(before, after)
 }
 
+// StateVersion implements [engine.Calls].
 func (t *Turn) StateVersion() uint64 { return t.spec.Version }
 
+// StateRevision implements [engine.Calls].
 func (t *Turn) StateRevision() uint64 { return t.state.Revision() }
 
+// Reply implements [engine.Calls].
 func (t *Turn) Reply(contentType string, payload []byte) abi.Code {
 	if int64(len(payload)) > t.spec.PayloadBytes || len(contentType) > maxContentType {
 		return abi.CodeTooLarge
@@ -118,6 +128,7 @@ func (t *Turn) Reply(contentType string, payload []byte) abi.Code {
 	return 0
 }
 
+// Fail implements [engine.Calls].
 func (t *Turn) Fail(e *actor.GuestError) abi.Code {
 	if e == nil || len(e.Detail.Data) > abi.MaxErrorDetailLen {
 		return abi.CodeInvalid
@@ -161,6 +172,7 @@ type Log struct {
 	Text         string
 }
 
+// Log implements [engine.Calls].
 func (t *Turn) Log(level int32, text string) {
 	t.logLines++
 	if t.logLines > maxLogLines {

@@ -50,6 +50,7 @@ type EgressEnd struct {
 	Sent, Received int
 }
 
+// ConfigGet implements [engine.Calls].
 func (t *Turn) ConfigGet(name []byte) ([]byte, abi.Code) {
 	if t.env.Grants == nil {
 		return t.given("configuration value", name, t.spec.Uses.Config, nothingGiven)
@@ -57,6 +58,7 @@ func (t *Turn) ConfigGet(name []byte) ([]byte, abi.Code) {
 	return t.given("configuration value", name, t.spec.Uses.Config, t.env.Grants.Config)
 }
 
+// SecretGet implements [engine.Calls].
 func (t *Turn) SecretGet(name []byte) ([]byte, abi.Code) {
 	if t.env.Grants == nil {
 		return t.given("secret", name, t.spec.Uses.Secrets, nothingGiven)
@@ -81,6 +83,7 @@ func (t *Turn) given(what string, name []byte, declared []string, get func(ctx c
 	return value, 0
 }
 
+// HTTP implements [engine.Calls].
 func (t *Turn) HTTP(r *abi.HTTPRequest) (abi.HTTPResponse, error) {
 	began := time.Now() // of the machine, as deadlines are
 	answer, err := t.request(r)
