@@ -100,14 +100,15 @@ func (h *Host) landed(b *batch, err error, now time.Time) {
 	if err != nil && !check {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
-	then := h.land(b, err, now)
-	if errors.Is(err, actor.ErrKeyExists) {
-		h.repeats.met(&b.a.key, now)
-	}
 	if !check {
+		// Before anything that follows from it is done, and told.
 		h.events.Commit(CommitEnd{
 			Key: b.commit.Key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
 		})
+	}
+	then := h.land(b, err, now)
+	if errors.Is(err, actor.ErrKeyExists) {
+		h.repeats.met(&b.a.key, now)
 	}
 	h.followThrough(b.a.shard, b.a, &then)
 }

@@ -16,7 +16,8 @@ import (
 // may be done twice: a lost answer is a reason to ask again. Times are now(), which is
 // when the statement began: never later than the moment at which its condition held, so
 // that a lease is never taken for over before it is, and lasts for at most its length
-// from then on.
+// from then on. A renewal never moves an end back: one that the server held up may come
+// after a later one, on whose end its holder counts.
 
 // RegisterHost implements [store.Cluster].
 func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
@@ -26,7 +27,7 @@ func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Dura
 		}
 		err := s.general.QueryRow(ctx, `INSERT INTO greenroom_host (id, name, address, roles, version, min_protocol, max_protocol, started_at, expires_at)
 			SELECT $1, $2, $3, $4, $5, $6, $7, now(), now() + $8::interval FROM greenroom_cluster WHERE id = 1 AND name = $9
-			ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at
+			ON CONFLICT (id) DO UPDATE SET expires_at = GREATEST(greenroom_host.expires_at, excluded.expires_at)
 			RETURNING started_at, expires_at`,
 			string(h.ID), h.Name, h.Address, strings.Join(h.Roles, ","), h.Version, h.MinProtocol, h.MaxProtocol, length, h.Cluster).
 			Scan(&h.StartedAt, &h.ExpiresAt)
@@ -46,7 +47,7 @@ func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Dura
 // RenewHost implements [store.Cluster].
 func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (now time.Time, err error) {
 	err = s.read(ctx, "renew host", func(ctx context.Context) error {
-		err := s.general.QueryRow(ctx, `UPDATE greenroom_host SET expires_at = now() + $2::interval WHERE id = $1 RETURNING now()`, string(id), length).Scan(&now)
+		err := s.general.QueryRow(ctx, `UPDATE greenroom_host SET expires_at = GREATEST(expires_at, now() + $2::interval) WHERE id = $1 RETURNING now()`, string(id), length).Scan(&now)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("host %s: %w", id, actor.ErrHostGone)
 		}
@@ -127,7 +128,7 @@ func (s *Store) AcquireLease(ctx context.Context, name string, holder actor.Host
 // RenewLease implements [store.Cluster].
 func (s *Store) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (held bool, err error) {
 	err = s.read(ctx, "renew lease", func(ctx context.Context) error {
-		tag, err := s.general.Exec(ctx, `UPDATE greenroom_lease SET expires_at = now() + $4::interval WHERE name = $1 AND holder = $2 AND epoch = $3`,
+		tag, err := s.general.Exec(ctx, `UPDATE greenroom_lease SET expires_at = GREATEST(expires_at, now() + $4::interval) WHERE name = $1 AND holder = $2 AND epoch = $3`,
 			l.Name, string(l.Holder), int64(l.Epoch), length)
 		held = tag.RowsAffected() > 0
 		return err
