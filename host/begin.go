@@ -64,7 +64,7 @@ func (c *call) respond(r result) {
 		t.Stop()
 	}
 	c.host.memory.add(-c.charged)
-	c.receiver.Answer(c.host.conclude(c.inv.Key, c.inv.Method, c.arrived, r))
+	c.receiver.Answer(c.host.conclude(c, r))
 }
 
 // GiveUp implements [Begun].

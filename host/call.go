@@ -55,6 +55,8 @@ type call struct {
 	// anew. conflicts counts the commits of it that were refused.
 	started   time.Time
 	conflicts int
+	// logged tells that a run of the turn logged something.
+	logged bool
 	// held is the answer that waits for the commit it rests on.
 	held result
 	// sum is that of the payload, of a call with an idempotency key. doubtful

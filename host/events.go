@@ -63,7 +63,10 @@ type Events struct {
 type TurnEnd struct {
 	Key    actor.Key
 	Method string // empty for Delete
-	Lane   Lane
+	// InvocationID is that of the invocation, which the lines of its guest's log
+	// have as well; empty for Delete.
+	InvocationID string
+	Lane         Lane
 	// Duration is from the invocation's arrival to its answer; QueueWait is the
 	// part of it before the turn began.
 	Duration  time.Duration

@@ -96,7 +96,7 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 		inv.ID = cryptorand.Text()
 	}
 	c := &call{ctx: ctx, op: opInvoke, inv: inv, arrived: arrived}
-	return h.conclude(inv.Key, inv.Method, arrived, h.counted(c, h.admit))
+	return h.conclude(c, h.counted(c, h.admit))
 }
 
 // Delete removes an actor's state, as one turn of that actor; actor.ErrActorNotFound
@@ -105,7 +105,7 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	arrived := time.Now()
 	c := &call{ctx: ctx, op: opDelete, inv: actor.Invocation{Key: key}, arrived: arrived}
-	_, err := h.conclude(key, "", arrived, h.counted(c, h.admitDelete))
+	_, err := h.conclude(c, h.counted(c, h.admitDelete))
 	return err
 }
 
@@ -116,7 +116,7 @@ func (h *Host) counted(c *call, admit func(*call) result) result {
 }
 
 // conclude makes of a result what the caller gets, and tells of it.
-func (h *Host) conclude(key actor.Key, method string, arrived time.Time, r result) (actor.Reply, error) {
+func (h *Host) conclude(c *call, r result) (actor.Reply, error) {
 	if r.err != nil {
 		r.reply = actor.Reply{}
 		if r.stats.sent {
@@ -124,17 +124,20 @@ func (h *Host) conclude(key actor.Key, method string, arrived time.Time, r resul
 		}
 		var argument *actor.ArgumentError
 		if !errors.As(r.err, &argument) {
-			r.err = &actor.TurnError{Key: key, Method: method, Err: r.err}
+			r.err = &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: r.err}
 		}
 	}
-	end := TurnEnd{Key: key, Method: method, Lane: r.stats.lane, Runs: r.stats.runs, Fuel: r.stats.fuel, Err: r.err}
+	end := TurnEnd{
+		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID,
+		Lane: r.stats.lane, Runs: r.stats.runs, Fuel: r.stats.fuel, Err: r.err,
+	}
 	now := r.stats.ended
 	if now.IsZero() {
 		now = time.Now()
 	}
-	end.Duration, end.QueueWait = now.Sub(arrived), now.Sub(arrived)
+	end.Duration, end.QueueWait = now.Sub(c.arrived), now.Sub(c.arrived)
 	if !r.stats.began.IsZero() {
-		end.QueueWait = r.stats.began.Sub(arrived)
+		end.QueueWait = r.stats.began.Sub(c.arrived)
 	}
 	h.events.TurnEnd(end)
 	return r.reply, r.err

@@ -732,3 +732,32 @@ func TestGuestLogAndRandom(t *testing.T) {
 		}
 	})
 }
+
+// TestDiscardedRunsAreMarked: a run whose commit was refused has logged what has
+// not happened; the next one says so, and each line has the number of its run.
+func TestDiscardedRunsAreMarked(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		var lines []string
+		s := newStage(t, host.Config{Events: host.Events{GuestLog: func(l host.GuestLog) {
+			lines = append(lines, fmt.Sprintf("%d %s", l.Run, l.Text[:min(len(l.Text), 25)]))
+		}}})
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{
+			"Add": func(t *hosttest.Turn) error {
+				t.Calls.Log(0, "adding")
+				return add(t)
+			},
+		}})
+		s.store.plan("commit", "lost")
+		if _, err := s.call(t.Context(), "a", "Add"); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"1 adding", "2 the run before was discar", "2 adding"}
+		if !slices.Equal(lines, want) {
+			t.Errorf("lines %q, want %q", lines, want)
+		}
+		lines = nil
+		if _, err := s.call(t.Context(), "b", "Add"); err != nil || !slices.Equal(lines, []string{"1 adding"}) {
+			t.Errorf("a turn that ran once: lines %q, %v", lines, err)
+		}
+	})
+}

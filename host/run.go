@@ -62,7 +62,8 @@ func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.
 	t.readOnly, t.now, t.recorded, t.sent = readOnly, now, nil, false
 	inv := &t.call.inv
 	t.Prepare(&t.host.env, &turn.Spec{
-		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Payload: inv.Payload, Now: now,
+		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Run: t.call.stats.runs + 1, Discarded: t.call.logged,
+		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.lane == LaneStateless,
 		State: l.state, Revision: rev, Version: l.visibleVersion(),
 		StateBytes: s.limits.StateBytes, PayloadBytes: s.limits.PayloadBytes, Fuel: s.limits.Fuel,
@@ -75,6 +76,7 @@ func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32
 	t.call.stats.runs++
 	err := t.Run(ctx, in.Guest, migrateFrom)
 	t.call.stats.fuel += t.Fuel().Used
+	t.call.logged = t.call.logged || t.HasLogged()
 	return err
 }
 

@@ -114,6 +114,7 @@ func (s *Service) rollbackTarget(ctx context.Context, req RollbackRequest) (curr
 		}
 		return current, ds[0], nil
 	}
+	deleted := 0
 	for before := current.Generation; before > 1; {
 		ds, err := s.store.DeploymentHistory(ctx, req.App, req.Type, before, defaultPage)
 		if err != nil {
@@ -123,11 +124,20 @@ func (s *Service) rollbackTarget(ctx context.Context, req RollbackRequest) (curr
 			break
 		}
 		for _, d := range ds {
-			if d.Digest != current.Digest {
+			if d.Digest == current.Digest {
+				continue
+			}
+			switch _, err := s.manifest(ctx, req.App, d.Digest); {
+			case errors.Is(err, actor.ErrModuleNotFound):
+				deleted++
+			default: // what else is wrong with it is for the rollback to say
 				return current, d, nil
 			}
 		}
 		before = ds[len(ds)-1].Generation
+	}
+	if deleted > 0 {
+		return current, target, fmt.Errorf("the modules of all earlier generations that used another one were deleted: %w", actor.ErrNoGeneration)
 	}
 	return current, target, fmt.Errorf("no earlier generation used another module: %w", actor.ErrNoGeneration)
 }

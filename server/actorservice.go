@@ -135,7 +135,7 @@ func (a *actorService) ListActors(ctx context.Context, req *connect.Request[gree
 		return nil, err
 	}
 	size := pageSize(req.Msg.GetPageSize())
-	infos, err := a.s.conf.Actors.ListActors(ctx, store.ActorQuery{App: list.app, Type: list.typ, After: after, Limit: size})
+	infos, err := a.s.conf.Actors.ListActors(ctx, store.ActorQuery{App: list.app, Type: list.typ, Prefix: req.Msg.GetPrefix(), After: after, Limit: size})
 	if err != nil {
 		return nil, err
 	}

@@ -195,6 +195,12 @@ func bounded(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
 }
 
+// KindOf returns the kind of an error, and the message that its caller gets.
+func KindOf(err error) (kind, message string) {
+	f := failureOf(err, false)
+	return f.detail.GetKind(), f.message
+}
+
 // describe fills in detail's kind and what belongs to it.
 func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failure {
 	of := func(kind actor.Kind, message string) failure {

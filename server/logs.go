@@ -80,7 +80,8 @@ func (r *logReader) wants(l logLine) bool {
 	return key.App == appOf(r.req.GetApp()) &&
 		(r.req.GetActorType() == "" || key.Type == r.req.GetActorType()) &&
 		(r.req.GetActorId() == "" || key.ID == r.req.GetActorId()) &&
-		l.line.Level >= r.req.GetMinLevel()
+		l.line.Level >= r.req.GetMinLevel() &&
+		(r.req.GetSince() == nil || !l.at.Before(r.req.GetSince().AsTime()))
 }
 
 // subscribe registers a reader and returns the remembered lines that it wants:
@@ -187,6 +188,7 @@ func logsToProto(lines []logLine, dropped uint64) *greenroomv1.TailResponse {
 			InvocationId: l.line.InvocationID,
 			Level:        l.line.Level,
 			Text:         l.line.Text,
+			Run:          int32(l.line.Run),
 		}
 	}
 	return msg

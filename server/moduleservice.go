@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"connectrpc.com/connect"
@@ -162,8 +163,16 @@ func (m *moduleService) History(ctx context.Context, req *connect.Request[greenr
 		return nil, err
 	}
 	msg := &greenroomv1.HistoryResponse{Deployments: make([]*greenroomv1.Deployment, len(ds))}
+	there := make(map[actor.Digest]bool)
 	for i, d := range ds {
 		msg.Deployments[i] = deploymentToProto(d)
+		known, asked := there[d.Digest]
+		if !asked {
+			_, err := m.s.conf.Modules.Module(ctx, list.app, d.Digest)
+			known = !errors.Is(err, actor.ErrModuleNotFound)
+			there[d.Digest] = known
+		}
+		msg.Deployments[i].ModuleDeleted = !known
 	}
 	// Generations count from 1, without gaps.
 	if len(ds) == size && ds[size-1].Generation > 1 {

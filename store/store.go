@@ -98,6 +98,7 @@ type Actors interface {
 // ActorQuery selects actors.
 type ActorQuery struct {
 	App, Type string
+	Prefix    string // of IDs; empty: all
 	After     string // exclusive; empty: from the first
 	Limit     int
 }

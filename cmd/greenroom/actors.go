@@ -28,6 +28,7 @@ func (c *cli) actorsCommand() *cobra.Command {
 		Long: `Look after actors that have stored state. An actor that never stored anything
 is not listed; it can be called all the same.`,
 		Example: `  greenroom actors list Counter
+  greenroom actors list Cart --prefix shop/7/
   greenroom actors state Cart 'shop/7'`,
 	}, c.actorsListCommand(), c.actorsGetCommand(), c.actorsStateCommand(), c.actorsDeleteCommand())
 }
@@ -72,6 +73,7 @@ func (c *cli) more(cmd *cobra.Command, next string) {
 
 func (c *cli) actorsListCommand() *cobra.Command {
 	var page pageFlags
+	var prefix string
 	cmd := &cobra.Command{
 		Use:   "list TYPE",
 		Short: "List the actors of a type",
@@ -90,7 +92,7 @@ func (c *cli) actorsListCommand() *cobra.Command {
 				ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
 				defer cancel()
 				resp, err := a.actors.ListActors(ctx, connect.NewRequest(&greenroomv1.ListActorsRequest{
-					App: c.app, Type: args[0], PageSize: size, PageToken: token,
+					App: c.app, Type: args[0], Prefix: prefix, PageSize: size, PageToken: token,
 				}))
 				if err != nil {
 					return "", err
@@ -105,7 +107,12 @@ func (c *cli) actorsListCommand() *cobra.Command {
 				return c.writeMessage(&greenroomv1.ListActorsResponse{Actors: actors, NextPageToken: next})
 			}
 			if len(actors) == 0 {
-				c.printf(c.stderr, "no actor of type %s has stored state in app %s\n", args[0], c.app)
+				c.noteUnknownType(cmd.Context(), a, args[0])
+				which := ""
+				if prefix != "" {
+					which = " with an ID that begins with " + strconv.Quote(prefix)
+				}
+				c.printf(c.stderr, "no actor of type %s%s has stored state in app %s\n", args[0], which, c.app)
 				return nil
 			}
 			rows := make([][]string, len(actors))
@@ -117,6 +124,7 @@ func (c *cli) actorsListCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&prefix, "prefix", "", "only IDs that begin with this `text`")
 	page.register(cmd)
 	return cmd
 }

@@ -168,6 +168,40 @@ func flagError(_ *cobra.Command, err error) error {
 	return usagef("%s", msg)
 }
 
+// nearest returns the one of names that a person who typed word probably meant;
+// empty if none is near.
+func nearest(word string, names []string) string {
+	best, at := "", max(2, len(word)/3)+1
+	for _, name := range names {
+		if d := distance(strings.ToLower(word), strings.ToLower(name)); d < at {
+			best, at = name, d
+		}
+	}
+	return best
+}
+
+// distance is how many characters must be added, removed or changed to make b
+// of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
 // takes checks the number of arguments against their names; a name in brackets
 // is optional.
 func takes(names ...string) cobra.PositionalArgs {

@@ -103,6 +103,7 @@ func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
 		CacheDir: c.getenv("GREENROOM_CACHE_DIR"),
 		Server:   server.Config{Addr: f.listen, ShowStacks: true, Token: c.token},
 		GuestLog: logs.Add,
+		TurnEnd:  logs.Call,
 		Logger:   slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	return serveUntilDone(ctx, cfg, devDrain, func(n *node.Node) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/server"
 )
 
 // guestLogs prints what guests log, apart from the turns that log it: a slow
@@ -25,6 +26,7 @@ type guestLogs struct {
 type guestLine struct {
 	at  time.Time
 	log host.GuestLog
+	end *host.TurnEnd // of a call, instead of log
 }
 
 // guestLogQueue is a screenful many times over.
@@ -39,7 +41,17 @@ func newGuestLogs(c *cli) *guestLogs {
 // Add queues a line. Any goroutine may call it, also after Close.
 func (g *guestLogs) Add(l host.GuestLog) {
 	select {
-	case g.lines <- guestLine{time.Now(), l}:
+	case g.lines <- guestLine{at: time.Now(), log: l}:
+	default:
+		g.dropped.Add(1)
+	}
+}
+
+// Call queues a line that says how a call ended. Any goroutine may call it, also
+// after Close.
+func (g *guestLogs) Call(e host.TurnEnd) {
+	select {
+	case g.lines <- guestLine{at: time.Now(), end: &e}:
 	default:
 		g.dropped.Add(1)
 	}
@@ -75,7 +87,36 @@ func (g *guestLogs) write(l guestLine) {
 	if n := g.dropped.Swap(0); n > 0 {
 		c.printf(c.stderr, "(%d lines of guests were dropped here: they log faster than can be shown)\n", n)
 	}
+	if l.end != nil {
+		c.callLine(c.stderr, l.at, l.end)
+		return
+	}
 	c.guestLine(c.stderr, l)
+}
+
+// callLine prints how a call ended. What a turn failed of is in the log beside
+// it; what was refused before it became one is said here.
+func (c *cli) callLine(w io.Writer, at time.Time, e *host.TurnEnd) {
+	method := e.Method
+	if method == "" {
+		method = "(delete)"
+	}
+	outcome, colour := "ok", green
+	if e.Err != nil {
+		kind, message := server.KindOf(e.Err)
+		outcome, colour = kind, red
+		if e.Lane == host.LaneNone {
+			outcome += ": " + message
+		}
+	}
+	runs := ""
+	if e.Runs > 1 {
+		runs = fmt.Sprintf(", %d runs", e.Runs)
+	}
+	c.printf(w, "%s %s %s %s  %s %s\n",
+		c.paint(w, dim, at.Format(time.TimeOnly)), c.paint(w, bold, "CALL "),
+		c.paint(w, cyan, e.Key.Type+" "+e.Key.ID), c.paint(w, dim, method), c.paint(w, colour, outcome),
+		c.paint(w, dim, fmt.Sprintf("(%s, fuel %d%s)", e.Duration.Round(10*time.Microsecond), e.Fuel, runs)))
 }
 
 // guestLine prints one entry of a guest's log, which may have several lines.

@@ -56,3 +56,24 @@ func TestGuestLogLines(t *testing.T) {
 		t.Errorf("got %q", lines)
 	}
 }
+
+// TestCallLines: dev says how each call ended, and why if the log does not.
+func TestCallLines(t *testing.T) {
+	var out bytes.Buffer
+	g := newGuestLogs(&cli{stderr: &out, getenv: noEnv})
+	key := actor.Key{App: "default", Type: "Cart", ID: "a b"}
+	g.Call(host.TurnEnd{Key: key, Method: "Add", Lane: host.LaneWarm, Runs: 2, Fuel: 71, Duration: 1234567})
+	g.Call(host.TurnEnd{Key: key, Method: "Add", Lane: host.LaneWarm, Runs: 1, Err: &actor.FuelError{Used: 2, Limit: 1}})
+	g.Call(host.TurnEnd{Key: key, Method: "Ad", Err: actor.ErrMethodNotFound})
+	g.Close()
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	for i, want := range []string{
+		"CALL  Cart a b Add  ok (1.23ms, fuel 71, 2 runs)",
+		"CALL  Cart a b Add  out_of_fuel (0s, fuel 0)",
+		"CALL  Cart a b Ad  method_not_found: the actor type has no such method (0s, fuel 0)",
+	} {
+		if len(lines) != 3 || !strings.HasSuffix(lines[i], want) {
+			t.Errorf("line %d of %q, want %q", i, lines, want)
+		}
+	}
+}

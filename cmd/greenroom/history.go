@@ -17,7 +17,7 @@ func (c *cli) historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "history TYPE",
 		Short:             "List the deployments of an actor type",
-		Long:              "List the deployments of an actor type, newest first. Each is a generation that\n`greenroom rollback --to` can go back to.",
+		Long:              "List the deployments of an actor type, newest first. Each is a generation that\n`greenroom rollback --to` can go back to, unless its module was deleted.",
 		Example:           `  greenroom history Counter`,
 		Args:              takes("TYPE"),
 		ValidArgsFunction: c.completeTypes,
@@ -50,6 +50,9 @@ func (c *cli) historyCommand() *cobra.Command {
 				note := ""
 				if i == 0 && page.token == "" {
 					note = "current"
+				}
+				if d.ModuleDeleted {
+					note = strings.TrimPrefix(note+", module deleted", ", ")
 				}
 				if d.RolledBackFrom != 0 {
 					note = strings.TrimPrefix(note+fmt.Sprintf(", rolled back from %d", d.RolledBackFrom), ", ")

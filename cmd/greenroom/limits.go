@@ -50,7 +50,13 @@ func parseOverrides(values []string) (map[host.Scope]host.Limits, error) {
 				return nil, usagef("--limit %s: %q is not of the form NAME=VALUE", where, assignment)
 			}
 			if flags.Lookup(name) == nil {
-				return nil, usagef("--limit %s: there is no limit %q; the names are those of the flags, such as max-state", where, name)
+				var names []string
+				flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+				meant := "the names are " + strings.Join(names, ", ")
+				if near := nearest(name, names); near != "" {
+					meant = "did you mean " + near + "?"
+				}
+				return nil, usagef("--limit %s: there is no limit %q; %s", where, name, meant)
 			}
 			if err := flags.Set(name, v); err != nil {
 				return nil, usagef("--limit %s: %v", where, err)

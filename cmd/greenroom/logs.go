@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
@@ -20,6 +22,7 @@ type logsFlags struct {
 	follow bool
 	last   int32
 	level  string
+	since  time.Duration
 }
 
 func (c *cli) logsCommand() *cobra.Command {
@@ -27,12 +30,16 @@ func (c *cli) logsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs [TYPE [ID]]",
 		Short: "Show what guests log",
-		Long: `Show what guests log, what they write to standard output and error, and why they
-trapped, with the Wasm stack. The server remembers the latest lines; --follow goes
-on with those that come.`,
+		Long: `Show what guests log, what they write to standard output and error, and each
+turn that failed: why, what to change, and the stack of a trap. The server
+remembers the latest lines; --follow goes on with those that come.
+
+A turn whose commit was refused runs again; what its earlier run logged has not
+happened, and the first line of the next run says so.`,
 		Example: `  greenroom logs -f                  # of every actor of the app
   greenroom logs -f Counter          # of one type
   greenroom logs Counter me --last 50
+  greenroom logs --since 10m
   greenroom logs -f --level warn -o json`,
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: c.completeTypes,
@@ -43,6 +50,7 @@ on with those that come.`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with the lines that come")
 	flags.Int32Var(&f.last, "last", 200, "at most this `number` of remembered lines first")
+	flags.DurationVar(&f.since, "since", 0, "only lines of this last `time`, such as 10m; 0: all that are remembered")
 	flags.StringVar(&f.level, "level", "debug", "lowest `level`: debug, info, warn or error")
 	_ = cmd.RegisterFlagCompletionFunc("level", fixedCompletion("debug", "info", "warn", "error"))
 	return cmd
@@ -56,7 +64,13 @@ func (c *cli) logs(ctx context.Context, args []string, f logsFlags) error {
 	if f.last < 0 || f.last > maxLast {
 		return usagef("--last is %d; give 0 to %d", f.last, maxLast)
 	}
+	if f.since < 0 {
+		return usagef("--since is %s; give a time above 0, such as 10m", f.since)
+	}
 	req := &greenroomv1.TailRequest{App: c.app, MinLevel: int32(level), Last: f.last, Follow: f.follow}
+	if f.since > 0 {
+		req.Since = timestamppb.New(time.Now().Add(-f.since))
+	}
 	if len(args) > 0 {
 		req.ActorType = args[0]
 	}
@@ -66,6 +80,9 @@ func (c *cli) logs(ctx context.Context, args []string, f logsFlags) error {
 	a, err := c.api()
 	if err != nil {
 		return err
+	}
+	if len(args) > 0 {
+		c.noteUnknownType(ctx, a, args[0])
 	}
 	stream, err := a.logs.Tail(ctx, connect.NewRequest(req))
 	if err != nil {

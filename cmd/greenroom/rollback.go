@@ -17,7 +17,8 @@ func (c *cli) rollbackCommand() *cobra.Command {
 		Use:   "rollback TYPE",
 		Short: "Let an earlier deployment serve a type again",
 		Long: `Let the module of an earlier deployment serve a type again, as a new generation.
-Without --to it is the newest deployment that used another module. It takes
+Without --to it is the newest deployment that used another module which is still
+there. It takes
 effect at once; state is not touched.`,
 		Example: `  greenroom rollback Counter
   greenroom rollback Counter --to 3`,

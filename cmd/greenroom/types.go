@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -60,6 +61,31 @@ func (c *cli) listTypes(ctx context.Context, a *api) ([]*greenroomv1.ServedType,
 		return nil, err
 	}
 	return resp.Msg.Types, nil
+}
+
+// noteUnknownType says that nothing serves a type, and which was probably meant.
+// It is no error: what no longer is served may have state and logs, and a guest
+// may be about to be deployed.
+func (c *cli) noteUnknownType(ctx context.Context, a *api, name string) {
+	if c.wantsJSON() {
+		return
+	}
+	types, err := c.listTypes(ctx, a)
+	if err != nil {
+		return // what is asked for next says the same, as an error
+	}
+	names := make([]string, len(types))
+	for i, t := range types {
+		names[i] = t.Type.GetName()
+	}
+	if slices.Contains(names, name) {
+		return
+	}
+	meant := ""
+	if near := nearest(name, names); near != "" {
+		meant = "; did you mean " + near + "?"
+	}
+	c.printf(c.stderr, "%s nothing serves the type %s in app %s%s\n", c.paint(c.stderr, yellow, "note:"), name, c.app, meant)
 }
 
 // methodNames lists the methods of a type, read-only ones with a star.

@@ -92,6 +92,7 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 		ended.Kind = actor.TrapMemory
 		ended.Message = fmt.Sprintf("the plug-in wanted %d bytes of memory in all, above its limit of %d: %s", i.mem.refused, i.limit, ended.Message)
 	}
+	ended.Stack = guest.Stack(ended.Stack, i.out.Dump())
 	return &ended
 }
 

@@ -43,6 +43,10 @@ type Output struct {
 	stdout, stderr []byte // of each a line without its end so far
 	tail           []byte
 	lines, bytes   int
+	// dumped are lines of a runtime that ends the guest: the trap says the same,
+	// and they are logged only if none comes. dumping tells that they began.
+	dumped  []string
+	dumping bool
 }
 
 // Begin starts a turn, whose lines go to a Logger, or a run outside of turns, whose
@@ -51,12 +55,42 @@ func (o *Output) Begin(to Logger) {
 	o.flush()
 	o.to = to
 	o.lines, o.bytes, o.tail = 0, 0, o.tail[:0]
+	o.dumped, o.dumping = nil, false
 }
 
 // End finishes lines without an end, and forgets the turn.
 func (o *Output) End() {
 	o.flush()
+	for _, text := range o.dumped { // the guest lives on
+		o.to.Log(LevelWarn, text)
+	}
+	o.dumped, o.dumping = nil, false
 	o.to = nil
+}
+
+// Dump returns what the guest's runtime said when it gave up. The lines of a Go
+// guest's end are not logged then.
+func (o *Output) Dump() string {
+	o.flush()
+	o.dumped = nil
+	if at := reasonAt(o.tail); at >= 0 {
+		return Text(o.tail[at:])
+	}
+	return ""
+}
+
+// withhold reports whether a line of standard error belongs to the end of a Go
+// guest, and keeps it, within the bounds of a turn's log.
+func (o *Output) withhold(text string) bool {
+	for _, mark := range []string{"panic: ", "fatal error: ", "runtime: out of memory"} {
+		o.dumping = o.dumping || strings.HasPrefix(text, mark)
+	}
+	if o.dumping && o.to != nil && o.lines < MaxLines && o.bytes+len(text) <= MaxBytes {
+		o.lines++
+		o.bytes += len(text)
+		o.dumped = append(o.dumped, text)
+	}
+	return o.dumping
 }
 
 func (o *Output) flush() {
@@ -94,7 +128,9 @@ func (o *Output) Print(descriptor uint32, p []byte) {
 
 func (o *Output) emit(line *[]byte, level int32) {
 	if len(*line) > 0 {
-		o.log(level, Text(*line))
+		if text := Text(*line); line != &o.stderr || !o.withhold(text) {
+			o.log(level, text)
+		}
 		*line = (*line)[:0]
 	}
 }
@@ -134,6 +170,7 @@ func (o *Output) Reason() string {
 		for _, stop := range []string{"\n\n", "\ngoroutine "} {
 			text, _, _ = strings.Cut(text, stop)
 		}
+		text, _, _ = strings.Cut(text, "\n[signal ") // says nothing to a guest's author
 		return shorten(strings.TrimSpace(text))
 	}
 	lines := strings.Split(strings.TrimSpace(Text(o.tail)), "\n")

@@ -47,6 +47,7 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 		ended.Kind = actor.TrapMemory
 		ended.Message = fmt.Sprintf("the guest wanted %d bytes of memory, above its limit of %d: %s", i.mem.refused, i.mem.limit, ended.Message)
 	}
+	ended.Stack = guest.Stack(ended.Stack, i.out.Dump())
 	return &ended
 }
 

@@ -168,8 +168,11 @@ type Log struct {
 	Key          actor.Key
 	Method       string
 	InvocationID string
-	Level        int32 // as in slog
-	Text         string
+	// Run is which run of the turn logged it, from 1 on. A turn whose commit was
+	// refused runs again, and what its earlier runs logged has not happened.
+	Run   int
+	Level int32 // as in slog
+	Text  string
 }
 
 // Log implements [engine.Calls].
@@ -181,7 +184,7 @@ func (t *Turn) Log(level int32, text string) {
 	if t.logLines == maxLogLines {
 		level, text = int32(slog.LevelWarn), "this turn has logged its last line: more are dropped"
 	}
-	line := Log{Key: t.spec.Key, Method: t.spec.Method, InvocationID: t.spec.InvocationID, Level: level, Text: strings.Clone(cut(text, maxLogText))}
+	line := Log{Key: t.spec.Key, Method: t.spec.Method, InvocationID: t.spec.InvocationID, Run: t.spec.Run, Level: level, Text: strings.Clone(cut(text, maxLogText))}
 	if t.env.Logged != nil {
 		t.env.Logged(line)
 		return

@@ -34,10 +34,14 @@ type Spec struct {
 	Key          actor.Key
 	Method       string
 	InvocationID string
-	Payload      actor.Payload
-	Now          time.Time // as the guest sees it
-	ReadOnly     bool
-	Stateless    bool
+	// Run counts the runs of the turn, from 1 on. Discarded tells that an earlier
+	// one logged something, which has not happened: this one says so first.
+	Run       int
+	Discarded bool
+	Payload   actor.Payload
+	Now       time.Time // as the guest sees it
+	ReadOnly  bool
+	Stateless bool
 	// State is what it runs on, Revision names it for the guest's caches (abi/SPEC.md
 	// section 5), and Version is the actor's as guests see it.
 	State    *overlay.State
@@ -101,6 +105,9 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 func (t *Turn) Run(ctx context.Context, guest engine.Instance, migrateFrom *uint32) error {
 	t.ctx = ctx
 	method := t.frame
+	if t.spec.Discarded {
+		t.Log(int32(slog.LevelWarn), "the run before was discarded, with what it logged; this is another run of the turn")
+	}
 	if migrateFrom != nil {
 		t.frame = abi.Turn{
 			What: abi.WhatMigrate, App: method.App, Type: method.Type, ID: method.ID,
@@ -121,6 +128,9 @@ func (t *Turn) Run(ctx context.Context, guest engine.Instance, migrateFrom *uint
 // ErrPanicked is the error of a run that has panicked, in the engine or in the
 // host. Callers learn no more; the log has the rest.
 var ErrPanicked = errors.New("the host has failed while it ran the turn")
+
+// HasLogged reports whether the guest logged anything.
+func (t *Turn) HasLogged() bool { return t.logLines > 0 }
 
 func (t *Turn) runFrame(ctx context.Context, guest engine.Instance) error {
 	err := t.runGuest(ctx, guest)

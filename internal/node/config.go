@@ -61,6 +61,9 @@ type Config struct {
 	// GuestLog is called for each line that a guest logs, by many goroutines; it
 	// must not block. Defaults to writing them to Logger.
 	GuestLog func(host.GuestLog)
+	// TurnEnd, if it is not nil, is called at the end of each call, by many
+	// goroutines; it must be quick.
+	TurnEnd func(host.TurnEnd)
 
 	// Logger defaults to [slog.Default].
 	Logger *slog.Logger

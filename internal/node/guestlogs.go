@@ -23,6 +23,8 @@ type guestLogs struct {
 	logs   *server.Logs
 	logger *slog.Logger
 	also   func(host.GuestLog) // instead of logger, if it is not nil
+	// turnEnd, if it is not nil, is told of every call.
+	turnEnd func(host.TurnEnd)
 
 	mu     sync.Mutex
 	second time.Time
@@ -30,10 +32,10 @@ type guestLogs struct {
 }
 
 func newGuestLogs(logs *server.Logs, cfg Config) *guestLogs {
-	return &guestLogs{logs: logs, logger: cfg.Logger, also: cfg.GuestLog, counts: make(map[host.Scope]int)}
+	return &guestLogs{logs: logs, logger: cfg.Logger, also: cfg.GuestLog, turnEnd: cfg.TurnEnd, counts: make(map[host.Scope]int)}
 }
 
-// watch returns events with guests' lines and traps taken here.
+// watch returns events with guests' lines and failed turns taken here.
 func (g *guestLogs) watch(events host.Events) host.Events {
 	events.GuestLog = g.line
 	turnEnd := events.TurnEnd
@@ -42,26 +44,51 @@ func (g *guestLogs) watch(events host.Events) host.Events {
 			turnEnd(e)
 		}
 		if e.Err != nil {
-			g.trap(e)
+			g.failed(e)
+		}
+		if g.turnEnd != nil {
+			g.turnEnd(e)
 		}
 	}
 	return events
 }
 
-// trap says why a guest trapped, with its stack, as if it had logged it.
-func (g *guestLogs) trap(e host.TurnEnd) {
-	var trap *actor.TrapError
-	if !errors.As(e.Err, &trap) {
+// failed says that a turn failed, and a trap with its stack, as if the guest had
+// logged it. What was refused before anything that is deployed was found is no
+// turn: anybody can ask for what there is not.
+func (g *guestLogs) failed(e host.TurnEnd) {
+	if e.Lane == host.LaneNone {
 		return
 	}
-	text := string(trap.Kind) + ": " + trap.Message
-	if trap.Stack != "" {
-		text += "\n" + trap.Stack
-	}
-	g.line(host.GuestLog{Key: e.Key, Method: e.Method, Level: int32(slog.LevelError), Text: text})
+	g.add(host.GuestLog{
+		Key: e.Key, Method: e.Method, InvocationID: e.InvocationID, Run: e.Runs, Level: int32(slog.LevelWarn), Text: failureText(e),
+	}, func() {
+		kind, message := server.KindOf(e.Err)
+		attrs := []any{
+			"app", e.Key.App, "actor_type", e.Key.Type, "actor_id", e.Key.ID, "method", e.Method, "request", e.InvocationID,
+			"kind", kind, "error", message,
+		}
+		if fix := remedy(e); fix != "" {
+			attrs = append(attrs, "remedy", fix)
+		}
+		var trap *actor.TrapError
+		if errors.As(e.Err, &trap) && trap.Stack != "" {
+			attrs = append(attrs, "stack", trap.Stack)
+		}
+		g.logger.Warn("turn failed", attrs...)
+	})
 }
 
 func (g *guestLogs) line(l host.GuestLog) {
+	g.add(l, func() {
+		g.logger.Log(context.Background(), slog.Level(l.Level), "guest log",
+			"app", l.Key.App, "actor_type", l.Key.Type, "actor_id", l.Key.ID,
+			"method", l.Method, "request", l.InvocationID, "run", l.Run, "text", l.Text)
+	})
+}
+
+// add takes a line to those who follow, and to the server's log by write.
+func (g *guestLogs) add(l host.GuestLog, write func()) {
 	now := time.Now()
 	g.logs.Publish(now, l)
 	if g.also != nil {
@@ -75,9 +102,7 @@ func (g *guestLogs) line(l host.GuestLog) {
 		g.logger.Warn("guests log too much; the rest of this second is left out", "app", l.Key.App, "actor_type", l.Key.Type)
 		return
 	}
-	g.logger.Log(context.Background(), slog.Level(l.Level), "guest log",
-		"app", l.Key.App, "actor_type", l.Key.Type, "actor_id", l.Key.ID,
-		"method", l.Method, "invocation", l.InvocationID, "text", l.Text)
+	write()
 }
 
 // count returns how many lines a type has logged in this second.

@@ -2,10 +2,14 @@ package node_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
@@ -64,6 +68,12 @@ func TestLogsAreFollowed(t *testing.T) {
 	if n := len(past.Msg().Lines); n != 2 {
 		t.Errorf("%d remembered lines, want 2", n)
 	}
+	if late := tail(t.Context(), t, r, &greenroomv1.TailRequest{Last: 10, Since: timestamppb.New(past.Msg().Lines[1].Time.AsTime().Add(time.Nanosecond))}); len(late.Msg().Lines) != 0 {
+		t.Errorf("lines since the last one: %v", late.Msg().Lines)
+	}
+	if late := tail(t.Context(), t, r, &greenroomv1.TailRequest{Last: 10, Since: past.Msg().Lines[1].Time}); len(late.Msg().Lines) != 1 {
+		t.Errorf("lines since the last one, with it: %v", late.Msg().Lines)
+	}
 	if past.Receive() || past.Err() != nil {
 		t.Errorf("a tail that does not follow goes on: %v", past.Err())
 	}
@@ -73,15 +83,70 @@ func TestLogsAreFollowed(t *testing.T) {
 	}
 }
 
-// TestTrapsAreLogged looks for why a guest trapped, and in which function.
-func TestTrapsAreLogged(t *testing.T) {
-	r := start(t, node.Config{GuestLog: func(host.GuestLog) {}})
-	r.deploy(t, "", logging(wasmtest.Code(wasmtest.Unreachable)))
-	if _, err := r.call(t.Context(), "", "T", "x", "Do", ""); detail(err).GetKind() != "guest_trap" {
-		t.Fatalf("got %v", err)
+// TestFailedTurnsAreLogged looks for each failed turn, once, with its kind, its
+// request and how to raise the limit that it met: where guests' logs are followed
+// and in the server's own log.
+func TestFailedTurnsAreLogged(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		ends   []byte
+		limits host.Limits
+		kind   string
+		want   []string
+	}{
+		{"trap", wasmtest.Code(wasmtest.Unreachable), host.Limits{}, "guest_trap", []string{"failed: guest_trap: ", "unreachable"}},
+		{"fuel", wasmtest.Forever(), host.Limits{Fuel: 10_000}, "out_of_fuel", []string{"at most 10000", "--limit default/T:turn-fuel="}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var log syncBuffer
+			r := start(t, node.Config{Limits: tc.limits, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+			r.deploy(t, "", logging(wasmtest.Code(tc.ends, wasmtest.I32Const(0))))
+			_, err := r.call(t.Context(), "", "T", "x", "Do", "")
+			if detail(err).GetKind() != tc.kind {
+				t.Fatalf("got %v", err)
+			}
+			lines := tail(t.Context(), t, r, &greenroomv1.TailRequest{Last: 10}).Msg().Lines
+			if len(lines) != 2 { // the guest's own, and the failure
+				t.Fatalf("logged %v", lines)
+			}
+			failed := lines[1]
+			if failed.Level != 4 || failed.Actor.Id != "x" || failed.InvocationId == "" || failed.InvocationId != lines[0].InvocationId || failed.Run != 1 {
+				t.Errorf("logged %v", failed)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(failed.Text, want) {
+					t.Errorf("%q does not say %q", failed.Text, want)
+				}
+			}
+			text := log.String()
+			for _, want := range []string{`"level":"WARN","msg":"turn failed"`, `"kind":"` + tc.kind + `"`, `"request":"` + failed.InvocationId + `"`} {
+				if !strings.Contains(text, want) {
+					t.Errorf("the server's log does not have %s:\n%s", want, text)
+				}
+			}
+			// What nothing serves is no turn, whatever names callers make up.
+			_, _ = r.call(t.Context(), "", "Unheard", "x", "Do", "")
+			if strings.Contains(log.String(), "Unheard") {
+				t.Error("a made-up type is in the server's log")
+			}
+		})
 	}
-	lines := tail(t.Context(), t, r, &greenroomv1.TailRequest{Last: 10, MinLevel: 8}).Msg().Lines
-	if len(lines) != 1 || !strings.Contains(lines[0].Text, "unreachable") || lines[0].Actor.Id != "x" {
-		t.Errorf("logged %v", lines)
-	}
+}
+
+// syncBuffer is a buffer for a logger.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -89,6 +90,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	n.onStop("modules", mods.Stop)
+	n.checkLimits(ctx, mods)
 
 	settings, err := n.openSettings(st)
 	if err != nil {
@@ -146,6 +148,21 @@ func (n *Node) start(ctx context.Context) error {
 	n.server = srv
 	n.cfg.Logger.Info("ready", "address", srv.Addr().String(), "store", st.Name())
 	return nil
+}
+
+// checkLimits says which limits are of types that nothing serves: mistyped, most
+// likely, though a type may be deployed later.
+func (n *Node) checkLimits(ctx context.Context, mods *modules.Service) {
+	for scope := range n.cfg.Overrides {
+		if scope.Type == "" {
+			continue
+		}
+		types, err := mods.Types(ctx, scope.App)
+		served := slices.ContainsFunc(types, func(t modules.ServedType) bool { return t.Spec.Name == scope.Type })
+		if err == nil && !served {
+			n.cfg.Logger.Warn("a limit is set for a type that nothing serves", "limit", scope.String())
+		}
+	}
 }
 
 func (n *Node) openStore(ctx context.Context) (store.Store, error) {

@@ -368,13 +368,18 @@ func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.Act
 	}
 	defer s.leave()
 	prefix := actorPrefix(q.App, q.Type)
-	from := prefix
-	if q.After != "" {
+	asked := append(bytes.Clone(prefix), q.Prefix...)
+	from := asked
+	if q.After >= q.Prefix && q.After != "" {
 		from = append(bytes.Clone(prefix), q.After...)
 		from = append(from, 0) // the first key above, as no ID contains the zero byte
 	}
+	to := prefixEnd(asked)
+	if bytes.Compare(from, to) >= 0 {
+		return nil, nil
+	}
 	var infos []store.ActorInfo
-	err := s.scan(ctx, from, prefixEnd(prefix), func(key, value []byte) (more bool, err error) {
+	err := s.scan(ctx, from, to, func(key, value []byte) (more bool, err error) {
 		k := actor.Key{App: q.App, Type: q.Type, ID: string(key[len(prefix):])}
 		stored := decodeRow(key, value)
 		switch r := stored.row; {

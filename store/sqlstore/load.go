@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -314,12 +315,25 @@ func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.Act
 			return nil, err
 		}
 	}
+	args := []any{q.App, q.Type, q.After, q.Limit}
+	within := ""
+	if q.Prefix != "" {
+		if err := actor.ValidateID(q.Prefix); err != nil {
+			return nil, err
+		}
+		args = append(args, q.Prefix)
+		within = ` AND id >= $5`
+		if end := textAfter(q.Prefix); end != "" {
+			args = append(args, end)
+			within += ` AND id < $6`
+		}
+	}
 	var list []store.ActorInfo
 	err := s.read(ctx, "list actors", func(ctx context.Context) error {
 		list = nil
 		rows, err := s.general.Query(ctx, `SELECT id, version, generation, state_schema, COALESCE(octet_length(state), 0)::int8, updated_at, `+soundRow+`
-			FROM greenroom_actor AS a WHERE app = $1 AND type = $2 AND id > $3 AND deleted_at IS NULL
-			ORDER BY app, type, id LIMIT $4`, q.App, q.Type, q.After, q.Limit)
+			FROM greenroom_actor AS a WHERE app = $1 AND type = $2 AND id > $3`+within+` AND deleted_at IS NULL
+			ORDER BY app, type, id LIMIT $4`, args...)
 		if err != nil {
 			return err
 		}
@@ -343,4 +357,21 @@ func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.Act
 		return err
 	})
 	return list, err
+}
+
+// textAfter returns the first text in byte order after all that begin with
+// prefix, empty if there is none.
+func textAfter(prefix string) string {
+	const lastBefore, firstAfter = 0xD7FF, 0xE000 // between them are surrogates, which no text has
+	for prefix != "" {
+		r, n := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-n]
+		switch {
+		case r == lastBefore:
+			return prefix + string(rune(firstAfter))
+		case r < utf8.MaxRune:
+			return prefix + string(r+1)
+		}
+	}
+	return ""
 }

@@ -48,6 +48,38 @@ var lists = suite{"Lists", []testCase{
 		f.lists(nil, "d", 10)
 		f.lists([]string{"b"}, "", 1)
 	}},
+	{"a prefix selects IDs, also across pages", func(f *fixture) {
+		f.insertIDs("Cart", strangeIDs)
+		for _, prefix := range append([]string{"", "b", "a|", "zz", "\U0010ffff\U0010ffff", "\ud7ff"}, strangeIDs...) {
+			var want []string
+			for _, id := range slices.Sorted(slices.Values(strangeIDs)) {
+				if strings.HasPrefix(id, prefix) {
+					want = append(want, id)
+				}
+			}
+			for _, page := range []int{1, 3, store.MaxList} {
+				var got []string
+				for after := ""; ; after = got[len(got)-1] {
+					infos, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", Prefix: prefix, After: after, Limit: page})
+					f.ok(err)
+					for _, info := range infos {
+						got = append(got, info.Key.ID)
+					}
+					if len(infos) < page {
+						break
+					}
+				}
+				if !slices.Equal(got, want) {
+					f.Fatalf("prefix %q, pages of %d: %q, want %q", prefix, page, got, want)
+				}
+			}
+		}
+		infos, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", Prefix: "a", After: "b", Limit: 10})
+		f.ok(err)
+		if len(infos) != 0 {
+			f.Fatalf("after all of the prefix there is %v", infos)
+		}
+	}},
 	{"types and apps are kept apart", func(f *fixture) {
 		f.insertIDs("Cart", []string{"x"})
 		f.insertIDs("Cart2", []string{"y"})

@@ -36,7 +36,9 @@ type TailRequest struct {
 	// At most this many remembered lines; 0 means none.
 	Last int32 `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"`
 	// Go on with the lines that come.
-	Follow        bool `protobuf:"varint,6,opt,name=follow,proto3" json:"follow,omitempty"`
+	Follow bool `protobuf:"varint,6,opt,name=follow,proto3" json:"follow,omitempty"`
+	// Only remembered lines from this time on; unset: all.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -113,6 +115,13 @@ func (x *TailRequest) GetFollow() bool {
 	return false
 }
 
+func (x *TailRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 type TailResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Lines []*LogLine             `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
@@ -167,13 +176,16 @@ func (x *TailResponse) GetDropped() uint64 {
 }
 
 type LogLine struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	Actor         *ActorKey              `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
-	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
-	InvocationId  string                 `protobuf:"bytes,4,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
-	Level         int32                  `protobuf:"zigzag32,5,opt,name=level,proto3" json:"level,omitempty"`
-	Text          string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Time         *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	Actor        *ActorKey              `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	Method       string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	InvocationId string                 `protobuf:"bytes,4,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	Level        int32                  `protobuf:"zigzag32,5,opt,name=level,proto3" json:"level,omitempty"`
+	Text         string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	// Which run of the turn logged it, from 1 on; 0: none. A turn whose commit was
+	// refused runs again, and what its earlier runs logged has not happened.
+	Run           int32 `protobuf:"varint,7,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -250,11 +262,18 @@ func (x *LogLine) GetText() string {
 	return ""
 }
 
+func (x *LogLine) GetRun() int32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
 var File_greenroom_v1_log_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_log_proto_rawDesc = "" +
 	"\n" +
-	"\x16greenroom/v1/log.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/actor.proto\"\xf6\x01\n" +
+	"\x16greenroom/v1/log.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/actor.proto\"\xa8\x02\n" +
 	"\vTailRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x12<\n" +
 	"\n" +
@@ -263,17 +282,19 @@ const file_greenroom_v1_log_proto_rawDesc = "" +
 	"\tmin_level\x18\x04 \x01(\x11R\bminLevel\x12\x1e\n" +
 	"\x04last\x18\x05 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x04last\x12\x16\n" +
-	"\x06follow\x18\x06 \x01(\bR\x06follow\"U\n" +
+	"\x06follow\x18\x06 \x01(\bR\x06follow\x120\n" +
+	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"U\n" +
 	"\fTailResponse\x12+\n" +
 	"\x05lines\x18\x01 \x03(\v2\x15.greenroom.v1.LogLineR\x05lines\x12\x18\n" +
-	"\adropped\x18\x02 \x01(\x04R\adropped\"\xce\x01\n" +
+	"\adropped\x18\x02 \x01(\x04R\adropped\"\xe0\x01\n" +
 	"\aLogLine\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12#\n" +
 	"\rinvocation_id\x18\x04 \x01(\tR\finvocationId\x12\x14\n" +
 	"\x05level\x18\x05 \x01(\x11R\x05level\x12\x12\n" +
-	"\x04text\x18\x06 \x01(\tR\x04text2M\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\x12\x10\n" +
+	"\x03run\x18\a \x01(\x05R\x03run2M\n" +
 	"\n" +
 	"LogService\x12?\n" +
 	"\x04Tail\x12\x19.greenroom.v1.TailRequest\x1a\x1a.greenroom.v1.TailResponse0\x01BEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
@@ -299,16 +320,17 @@ var file_greenroom_v1_log_proto_goTypes = []any{
 	(*ActorKey)(nil),              // 4: greenroom.v1.ActorKey
 }
 var file_greenroom_v1_log_proto_depIdxs = []int32{
-	2, // 0: greenroom.v1.TailResponse.lines:type_name -> greenroom.v1.LogLine
-	3, // 1: greenroom.v1.LogLine.time:type_name -> google.protobuf.Timestamp
-	4, // 2: greenroom.v1.LogLine.actor:type_name -> greenroom.v1.ActorKey
-	0, // 3: greenroom.v1.LogService.Tail:input_type -> greenroom.v1.TailRequest
-	1, // 4: greenroom.v1.LogService.Tail:output_type -> greenroom.v1.TailResponse
-	4, // [4:5] is the sub-list for method output_type
-	3, // [3:4] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	3, // 0: greenroom.v1.TailRequest.since:type_name -> google.protobuf.Timestamp
+	2, // 1: greenroom.v1.TailResponse.lines:type_name -> greenroom.v1.LogLine
+	3, // 2: greenroom.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	4, // 3: greenroom.v1.LogLine.actor:type_name -> greenroom.v1.ActorKey
+	0, // 4: greenroom.v1.LogService.Tail:input_type -> greenroom.v1.TailRequest
+	1, // 5: greenroom.v1.LogService.Tail:output_type -> greenroom.v1.TailResponse
+	5, // [5:6] is the sub-list for method output_type
+	4, // [4:5] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_log_proto_init() }

@@ -407,8 +407,10 @@ type Deployment struct {
 	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// What the type declares that it uses, and what of it the app was not given now.
 	// Set by Deploy, Rollback and ListTypes; of History it would say nothing.
-	Capabilities  *Capabilities `protobuf:"bytes,8,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
-	Missing       *Capabilities `protobuf:"bytes,9,opt,name=missing,proto3" json:"missing,omitempty"`
+	Capabilities *Capabilities `protobuf:"bytes,8,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Missing      *Capabilities `protobuf:"bytes,9,opt,name=missing,proto3" json:"missing,omitempty"`
+	// The module was deleted: nothing can go back to this deployment. Set by History.
+	ModuleDeleted bool `protobuf:"varint,10,opt,name=module_deleted,json=moduleDeleted,proto3" json:"module_deleted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -504,6 +506,13 @@ func (x *Deployment) GetMissing() *Capabilities {
 		return x.Missing
 	}
 	return nil
+}
+
+func (x *Deployment) GetModuleDeleted() bool {
+	if x != nil {
+		return x.ModuleDeleted
+	}
+	return false
 }
 
 type UploadRequest struct {
@@ -1732,7 +1741,7 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\n" +
 	"idempotent\x18\x03 \x01(\bR\n" +
 	"idempotent\x12\x1c\n" +
-	"\treentrant\x18\x04 \x01(\bR\treentrant\"\xe8\x02\n" +
+	"\treentrant\x18\x04 \x01(\bR\treentrant\"\x8f\x03\n" +
 	"\n" +
 	"Deployment\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
@@ -1746,7 +1755,9 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12>\n" +
 	"\fcapabilities\x18\b \x01(\v2\x1a.greenroom.v1.CapabilitiesR\fcapabilities\x124\n" +
-	"\amissing\x18\t \x01(\v2\x1a.greenroom.v1.CapabilitiesR\amissing\"z\n" +
+	"\amissing\x18\t \x01(\v2\x1a.greenroom.v1.CapabilitiesR\amissing\x12%\n" +
+	"\x0emodule_deleted\x18\n" +
+	" \x01(\bR\rmoduleDeleted\"z\n" +
 	"\rUploadRequest\x124\n" +
 	"\x06header\x18\x01 \x01(\v2\x1a.greenroom.v1.UploadHeaderH\x00R\x06header\x12!\n" +
 	"\x05chunk\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80@H\x00R\x05chunkB\x10\n" +

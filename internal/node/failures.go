@@ -1,0 +1,55 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/server"
+)
+
+// remedy says how to raise the limit that a turn met; empty if it met none.
+func remedy(e host.TurnEnd) string {
+	var (
+		fuel  *actor.FuelError
+		state *actor.StateTooLargeError
+		trap  *actor.TrapError
+	)
+	raise := func(limit string) string {
+		return fmt.Sprintf("raise it with --limit %s/%s:%s=…, or --%s for all types", e.Key.App, e.Key.Type, limit, limit)
+	}
+	switch {
+	case errors.As(e.Err, &fuel):
+		return raise("turn-fuel") + "; a fuel limit of the type's own is in its manifest"
+	case errors.As(e.Err, &state):
+		return raise("max-state")
+	case errors.As(e.Err, &trap) && trap.Kind == actor.TrapMemory:
+		return raise("max-instance-memory")
+	case errors.Is(e.Err, actor.ErrDeadline):
+		return raise("turn-deadline") + "; the caller's own deadline may be shorter"
+	case errors.Is(e.Err, actor.ErrPayloadTooLarge):
+		return raise("max-payload")
+	case errors.Is(e.Err, actor.ErrMailboxFull):
+		return raise("max-mailbox")
+	case errors.Is(e.Err, actor.ErrHostFull):
+		return "raise --max-call-memory or --max-state-memory"
+	case errors.Is(e.Err, actor.ErrOverloaded):
+		return raise("max-instances") + ", --max-actors or --max-memory"
+	}
+	return ""
+}
+
+// failureText says in one line how a turn failed, and on further lines where.
+func failureText(e host.TurnEnd) string {
+	kind, message := server.KindOf(e.Err)
+	text := fmt.Sprintf("failed: %s: %s", kind, message)
+	if fix := remedy(e); fix != "" {
+		text += "; " + fix
+	}
+	var trap *actor.TrapError
+	if errors.As(e.Err, &trap) && trap.Stack != "" {
+		text += "\n" + trap.Stack
+	}
+	return text
+}
