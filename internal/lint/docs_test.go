@@ -3,6 +3,7 @@ package lint
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -28,6 +29,29 @@ func TestPagesAreListed(t *testing.T) {
 			}
 			if link := "](" + list.folder + name + ")"; !strings.Contains(string(text), link) {
 				t.Errorf("%s has no link to docs/%s: add it, with a phrase that says what is in it", list.file, name)
+			}
+		}
+	}
+}
+
+var mdLink = regexp.MustCompile(`\]\(([^)#: ]+)(#[^)]*)?\)`)
+
+// Links between files of the repository lead somewhere.
+func TestLinksLead(t *testing.T) {
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("files %q, %v", files, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, link := range mdLink.FindAllStringSubmatch(string(text), -1) {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(file), link[1])); err != nil {
+					t.Errorf("%s links to %s, which is not there", file, link[1])
+				}
 			}
 		}
 	}
