@@ -345,3 +345,20 @@ func TestLimitsThatLeaveNoRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestDoctorSaysWhyNotReady: the server's own reason is what doctor shows.
+func TestDoctorSaysWhyNotReady(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" {
+			return
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte("the disk has 3 MiB left\n"))
+	}))
+	defer server.Close()
+	var stdout, stderr bytes.Buffer
+	status := run(t.Context(), []string{"doctor", "--server", server.URL}, strings.NewReader(""), &stdout, &stderr, noEnv)
+	if status != exitFailed || !strings.Contains(stdout.String(), "the server is not ready: the disk has 3 MiB left") {
+		t.Errorf("status %d, %s", status, stdout.String())
+	}
+}

@@ -16,6 +16,7 @@ type deployFlags struct {
 	build    buildFlags
 	types    []string
 	force    bool
+	dryRun   bool
 	manifest string
 }
 
@@ -27,6 +28,10 @@ func (c *cli) deployCommand() *cobra.Command {
 		Long: `Upload a module and let it serve its actor types from their next turn on. A
 folder (default: this one) is built first.
 
+What changes is shown first: types and methods that come and go, types that
+another module served, another SDK. With --dry-run that is all: the module is
+built, uploaded and checked, and serves nothing.
+
 If the server refuses the module, all that is wrong with it is listed, and what
 serves the types now goes on.
 
@@ -34,6 +39,7 @@ An Extism plug-in that has no manifest of its own gets one with --manifest. It
 becomes part of the module that is uploaded: the same plug-in with another
 manifest is another module.`,
 		Example: `  greenroom deploy
+  greenroom deploy --dry-run
   greenroom deploy build/shop.wasm --app shop
   greenroom deploy shop --type Cart -o json | jq '.deployments[].generation'
   greenroom deploy plugin.wasm --manifest manifest.json`,
@@ -46,6 +52,7 @@ manifest is another module.`,
 	flags.SortFlags = false
 	flags.StringSliceVar(&f.types, "type", nil, "only this actor `type` of the module; may be repeated")
 	flags.BoolVar(&f.force, "force", false, "also if the module has an older state schema than the one deployed")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "upload and check the module, show what would change, and change nothing")
 	flags.StringVar(&f.manifest, "manifest", "", "the manifest of an Extism plug-in, a JSON `file`")
 	f.build.register(cmd)
 	completeFlag(cmd, "type", c.completeTypes)
@@ -70,6 +77,16 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
+	change, err := c.changesOf(ctx, a, module, f.types)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return c.showDryRun(module, change)
+	}
+	if !c.wantsJSON() {
+		c.showChanges(change)
+	}
 	resp, err := a.modules.Deploy(ctx, connect.NewRequest(&greenroomv1.DeployRequest{
 		App: c.app, Digest: module.Digest, Types: f.types, Force: f.force,
 	}))
@@ -82,7 +99,27 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 	c.printf(c.stderr, "%s deployed to app %s\n", c.paint(c.stderr, green, "✓"), c.app)
 	c.deploymentTable(resp.Msg.Deployments)
 	c.showCapabilities(resp.Msg.Deployments)
-	c.warnings(resp.Msg.Warnings)
+	if len(change.warnings) == 0 { // the server's are of the same changes
+		c.warnings(resp.Msg.Warnings)
+	}
+	return nil
+}
+
+// showDryRun says what a deployment would change.
+func (c *cli) showDryRun(module *greenroomv1.Module, change changes) error {
+	if c.wantsJSON() {
+		raw, err := messageJSON(module)
+		if err != nil {
+			return err
+		}
+		return writeJSON(c.stdout, struct {
+			Module   json.RawMessage `json:"module"`
+			Changes  []string        `json:"changes"`
+			Warnings []string        `json:"warnings"`
+		}{raw, append([]string{}, change.lines...), append([]string{}, change.warnings...)})
+	}
+	c.showChanges(change)
+	c.printf(c.stderr, "nothing was deployed (--dry-run)\n")
 	return nil
 }
 

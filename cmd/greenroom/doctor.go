@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -129,7 +131,7 @@ func (c *cli) serverFindings(ctx context.Context) ([]finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 
-	live, clock, err := get(ctx, a, "/healthz")
+	live, clock, _, err := get(ctx, a, "/healthz")
 	server := finding{Check: "server", Verdict: verdictOK, Found: a.url}
 	if err != nil || live != http.StatusOK {
 		server.Verdict, server.Remedy = verdictFail, "start one with `greenroom dev` or `greenroom serve`, or name another with --server"
@@ -141,10 +143,13 @@ func (c *cli) serverFindings(ctx context.Context) ([]finding, error) {
 	}
 	out := []finding{server, c.authFinding(ctx, a)}
 
-	ready, _, err := get(ctx, a, "/readyz")
+	ready, _, reason, err := get(ctx, a, "/readyz")
 	store := finding{Check: "store", Verdict: verdictOK, Found: "the server reaches its store"}
 	if err != nil || ready != http.StatusOK {
-		store.Verdict, store.Found, store.Remedy = verdictFail, "the server does not reach its store", "look into the server's log, and check its database or disk"
+		store.Verdict, store.Found, store.Remedy = verdictFail, "the server is not ready", "look into the server's log, and check its database or disk"
+		if reason != "" {
+			store.Found += ": " + reason
+		}
 	}
 	return append(out, store, clock), nil
 }
@@ -159,20 +164,23 @@ func (c *cli) authFinding(ctx context.Context, a *api) finding {
 	return f
 }
 
-// get fetches one of the server's own pages. The second result compares the
-// clocks by the Date header, which counts whole seconds.
-func get(ctx context.Context, a *api, path string) (status int, clock finding, err error) {
+// get fetches one of the server's own pages, the beginning of it. The second
+// result compares the clocks by the Date header, which counts whole seconds.
+func get(ctx context.Context, a *api, path string) (status int, clock finding, text string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
 	if err != nil {
-		return 0, clock, err
+		return 0, clock, "", err
 	}
 	sent := time.Now()
 	resp, err := a.http.Do(req)
 	if err != nil {
-		return 0, clock, err
+		return 0, clock, "", err
 	}
-	resp.Body.Close()
-	return resp.StatusCode, clockFinding(resp.Header.Get("Date"), sent, time.Now()), nil
+	received := time.Now()
+	const most = 2 << 10
+	body, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	_ = resp.Body.Close()
+	return resp.StatusCode, clockFinding(resp.Header.Get("Date"), sent, received), strings.TrimSpace(string(body)), err
 }
 
 // clockFinding judges the server's time, given when the answer was asked for

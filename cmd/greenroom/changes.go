@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+// changes are what deploying a module changes in what serves an app.
+type changes struct {
+	// lines are in the order of the module's types; warnings are about what may
+	// break callers or leave something behind.
+	lines    []string
+	warnings []string
+}
+
+// compare says what deploying the named types of m, all for none, changes in what
+// is served. old are the modules that serve now, by digest.
+func compare(m *greenroomv1.Module, names []string, served []*greenroomv1.ServedType, old map[string]*greenroomv1.Module) changes {
+	var out changes
+	current := make(map[string]*greenroomv1.ServedType, len(served))
+	for _, t := range served {
+		current[t.Type.GetName()] = t
+	}
+	var replaced []string // digests that lose a type
+	for _, t := range m.Types {
+		if len(names) > 0 && !slices.Contains(names, t.Name) {
+			continue
+		}
+		cur := current[t.Name]
+		if cur == nil {
+			out.lines = append(out.lines, fmt.Sprintf("+ %s is new: %s", t.Name, methodNames(t)))
+			continue
+		}
+		digest := cur.Deployment.GetDigest()
+		if digest == m.Digest {
+			out.lines = append(out.lines, fmt.Sprintf("= %s is served by this module already", t.Name))
+			continue
+		}
+		if !slices.Contains(replaced, digest) {
+			replaced = append(replaced, digest)
+		}
+		line, warnings := typeChange(cur.Type, t)
+		out.lines = append(out.lines, fmt.Sprintf("~ %s, until now of module %s: %s", t.Name, short(digest), line))
+		out.warnings = append(out.warnings, warnings...)
+		if before := old[digest]; before != nil && !overlaps(before, m) {
+			out.warnings = append(out.warnings, fmt.Sprintf("%s is taken over from a module of other types (%s): is it the same type?", t.Name, typeNames(before)))
+		}
+	}
+	for _, digest := range replaced {
+		if before := old[digest]; before != nil && before.Sdk != m.Sdk {
+			out.lines = append(out.lines, fmt.Sprintf("  built with %s; module %s with %s", m.Sdk, short(digest), before.Sdk))
+		}
+		for _, t := range served {
+			if name := t.Type.GetName(); t.Deployment.GetDigest() == digest && len(names) == 0 && !hasType(m, name) {
+				out.warnings = append(out.warnings, fmt.Sprintf("%s is not in this module: module %s goes on serving it", name, short(digest)))
+			}
+		}
+	}
+	return out
+}
+
+// typeChange says what changes for the callers of a type.
+func typeChange(before, now *greenroomv1.ActorType) (line string, warnings []string) {
+	had := make(map[string]*greenroomv1.Method)
+	for _, m := range before.GetMethods() {
+		had[m.Name] = m
+	}
+	var added, removed, what []string
+	for _, m := range now.GetMethods() {
+		switch old := had[m.Name]; {
+		case old == nil:
+			added = append(added, m.Name)
+		case old.ReadOnly && !m.ReadOnly:
+			what = append(what, m.Name+" is no longer read-only")
+			warnings = append(warnings, fmt.Sprintf("%s of %s is no longer read-only: queries of it will get not_read_only", m.Name, now.Name))
+		}
+		delete(had, m.Name)
+	}
+	for _, m := range before.GetMethods() {
+		if had[m.Name] != nil {
+			removed = append(removed, m.Name)
+		}
+	}
+	if len(removed) > 0 {
+		what = append([]string{"removes " + strings.Join(removed, ", ")}, what...)
+		warnings = append(warnings, fmt.Sprintf("%s loses %s: callers will get method_not_found", now.Name, strings.Join(removed, ", ")))
+	}
+	if len(added) > 0 {
+		what = append([]string{"adds " + strings.Join(added, ", ")}, what...)
+	}
+	if before.GetStateSchema() != now.StateSchema {
+		what = append(what, fmt.Sprintf("state schema %d to %d", before.GetStateSchema(), now.StateSchema))
+	}
+	if before.GetPlacement() != now.Placement {
+		what = append(what, fmt.Sprintf("placement %s to %s", before.GetPlacement(), now.Placement))
+	}
+	if len(what) == 0 {
+		return "the same methods", warnings
+	}
+	return strings.Join(what, "; "), warnings
+}
+
+// overlaps reports whether two modules look like versions of one: one has all
+// types of the other.
+func overlaps(a, b *greenroomv1.Module) bool {
+	within := func(x, y *greenroomv1.Module) bool {
+		return !slices.ContainsFunc(x.Types, func(t *greenroomv1.ActorType) bool { return !hasType(y, t.Name) })
+	}
+	return within(a, b) || within(b, a)
+}
+
+func hasType(m *greenroomv1.Module, name string) bool {
+	return slices.ContainsFunc(m.Types, func(t *greenroomv1.ActorType) bool { return t.Name == name })
+}
+
+// changesOf compares a module with what the server serves now.
+func (c *cli) changesOf(ctx context.Context, a *api, m *greenroomv1.Module, names []string) (changes, error) {
+	served, err := c.listTypes(ctx, a)
+	if err != nil {
+		return changes{}, err
+	}
+	old := make(map[string]*greenroomv1.Module)
+	for _, t := range served {
+		digest := t.Deployment.GetDigest()
+		if old[digest] != nil || digest == m.Digest || !hasType(m, t.Type.GetName()) {
+			continue
+		}
+		resp, err := a.modules.GetModule(ctx, connect.NewRequest(&greenroomv1.GetModuleRequest{App: c.app, Digest: digest}))
+		if err != nil {
+			continue // a module that cannot be described must not keep a better one out
+		}
+		old[digest] = resp.Msg.Module
+	}
+	return compare(m, names, served, old), nil
+}
+
+// showChanges prints what a deployment changes, before it does.
+func (c *cli) showChanges(ch changes) {
+	for _, line := range ch.lines {
+		colour := dim
+		switch line[0] {
+		case '+':
+			colour = green
+		case '~':
+			colour = yellow
+		}
+		c.printf(c.stderr, "  %s\n", c.paint(c.stderr, colour, line))
+	}
+	c.warnings(ch.warnings)
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+// TestDeployChanges: what a deployment adds, removes and takes over is said.
+func TestDeployChanges(t *testing.T) {
+	typ := func(name string, methods ...string) *greenroomv1.ActorType {
+		out := &greenroomv1.ActorType{Name: name}
+		for _, m := range methods {
+			bare, readOnly := strings.CutSuffix(m, "*")
+			out.Methods = append(out.Methods, &greenroomv1.Method{Name: bare, ReadOnly: readOnly})
+		}
+		return out
+	}
+	module := func(digest, sdk string, types ...*greenroomv1.ActorType) *greenroomv1.Module {
+		return &greenroomv1.Module{Digest: digest, Sdk: sdk, Types: types}
+	}
+	serving := func(ms ...*greenroomv1.Module) (served []*greenroomv1.ServedType, old map[string]*greenroomv1.Module) {
+		old = make(map[string]*greenroomv1.Module)
+		for _, m := range ms {
+			old[m.Digest] = m
+			for _, t := range m.Types {
+				served = append(served, &greenroomv1.ServedType{Type: t, Deployment: &greenroomv1.Deployment{Type: t.Name, Digest: m.Digest}})
+			}
+		}
+		return served, old
+	}
+	one := module("1111", "go 1", typ("Cart", "Add", "View*"), typ("Order", "Place"))
+	for _, tc := range []struct {
+		name     string
+		serves   []*greenroomv1.Module
+		m        *greenroomv1.Module
+		types    []string
+		lines    []string
+		warnings []string
+	}{
+		{"the first", nil, one, nil, []string{"+ Cart is new: Add View*", "+ Order is new: Place"}, nil},
+		{"the same", []*greenroomv1.Module{one}, one, nil, []string{"= Cart is served", "= Order is served"}, nil},
+		{
+			"a new version", []*greenroomv1.Module{one}, module("2222", "go 2", typ("Cart", "Add", "View", "Clear"), typ("Order")), nil,
+			[]string{"~ Cart, until now of module 1111: adds Clear; View is no longer read-only", "~ Order, until now of module 1111: removes Place", "  built with go 2; module 1111 with go 1"},
+			[]string{"View of Cart is no longer read-only", "Order loses Place"},
+		},
+		{
+			"a type left out", []*greenroomv1.Module{one}, module("2222", "go 1", typ("Cart", "Add", "View*")), nil,
+			[]string{"~ Cart, until now of module 1111: the same methods"}, []string{"Order is not in this module"},
+		},
+		{
+			"one type only", []*greenroomv1.Module{one}, module("2222", "go 1", typ("Cart", "Add", "View*"), typ("Order", "Place")), []string{"Cart"},
+			[]string{"~ Cart, until now of module 1111: the same methods"}, nil,
+		},
+		{
+			"somebody else's type", []*greenroomv1.Module{one}, module("3333", "go 1", typ("Cart", "Add", "View*"), typ("Stock", "Take")), nil,
+			[]string{"~ Cart, until now of module 1111: the same methods", "+ Stock is new: Take"},
+			[]string{"Cart is taken over from a module of other types (Cart Order)", "Order is not in this module"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			served, old := serving(tc.serves...)
+			got := compare(tc.m, tc.types, served, old)
+			same := func(what string, got, want []string) {
+				if len(got) != len(want) {
+					t.Errorf("%s: %q, want %q", what, got, want)
+					return
+				}
+				for i := range got {
+					if !strings.HasPrefix(got[i], want[i]) {
+						t.Errorf("%s: %q, want %q", what, got[i], want[i])
+					}
+				}
+			}
+			same("lines", got.lines, tc.lines)
+			same("warnings", got.warnings, tc.warnings)
+		})
+	}
+}
