@@ -139,6 +139,18 @@ type TrapError struct {
 
 func (e *TrapError) Error() string { return e.Message }
 
+// SpaceError is a store that takes no writes since its disk is nearly full. It is
+// [ErrUnavailable] as well, and its text is safe to show to users.
+type SpaceError struct{ Free, Minimum uint64 } // bytes
+
+func (e *SpaceError) Error() string {
+	return fmt.Sprintf("the disk of the server's data has %d MiB left, and %d MiB must stay free: nothing can be written; make space, or put the data on another disk with --data-dir",
+		e.Free>>20, e.Minimum>>20)
+}
+
+// Is makes it [ErrUnavailable].
+func (e *SpaceError) Is(target error) bool { return target == ErrUnavailable }
+
 // FuelError is a turn that needed more fuel than its limit; it left no trace.
 type FuelError struct{ Used, Limit uint64 }
 

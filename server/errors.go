@@ -214,6 +214,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		argument *actor.ArgumentError
 		tooLarge *actor.StateTooLargeError
 		fuel     *actor.FuelError
+		space    *actor.SpaceError
 		invalid  *actor.InvalidModuleError
 		full     *stream.FullError
 		request  *requestError
@@ -241,6 +242,9 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		return of(kindStateTooLarge, tooLarge.Error())
 	case errors.As(err, &fuel):
 		return of(kindOutOfFuel, fuel.Error())
+	case errors.As(err, &space):
+		detail.Retryable = true
+		return of(actor.ErrUnavailable.Kind(), space.Error())
 	case errors.As(err, &invalid):
 		said := &actor.InvalidModuleError{}
 		for _, fault := range invalid.Faults[:min(len(invalid.Faults), maxFaults)] {

@@ -146,6 +146,11 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.onStop("server", srv.Stop)
 	n.server = srv
+	// A server that cannot write is up, to say so; it is ready once it can.
+	if err := st.Check(ctx); err != nil {
+		n.cfg.Logger.Warn("started, but not ready", "address", srv.Addr().String(), "store", st.Name(), "error", err)
+		return nil
+	}
 	n.cfg.Logger.Info("ready", "address", srv.Addr().String(), "store", st.Name())
 	return nil
 }

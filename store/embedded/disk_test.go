@@ -30,7 +30,7 @@ func TestDiskNearlyFull(t *testing.T) {
 	if !errors.Is(err, actor.ErrUnavailable) || errors.Is(err, actor.ErrAmbiguous) {
 		t.Fatalf("error is %v, want %v", err, actor.ErrUnavailable)
 	}
-	if !strings.Contains(err.Error(), "data has 1048576 bytes left") {
+	if !strings.Contains(err.Error(), "has 1 MiB left") {
 		t.Fatalf("the error does not say what is wrong: %v", err)
 	}
 	if err := s.Check(t.Context()); !errors.Is(err, actor.ErrUnavailable) {

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/greenroom-run/greenroom/actor"
 )
 
 // spaceGuard refuses writes while the disk is nearly full, before Pebble meets
@@ -48,5 +50,5 @@ func (g *spaceGuard) check() error {
 		return nil
 	}
 	g.nearFull.Store(true)
-	return fmt.Errorf("the disk of %s has %d bytes left, and %d must stay free; make space", g.dir, usage.AvailBytes, g.minimum)
+	return fmt.Errorf("%s: %w", g.dir, &actor.SpaceError{Free: usage.AvailBytes, Minimum: uint64(g.minimum)})
 }
