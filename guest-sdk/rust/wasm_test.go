@@ -48,7 +48,7 @@ func TestGuestOnAHost(t *testing.T) {
 			t.Fatalf("got %v, want a trap", err)
 		}
 		if !r.logged(int32(slog.LevelError), "the shelf\nfell down") {
-			t.Errorf("the log lacks the panic: %q", r.lines())
+			t.Errorf("the log lacks the panic: %+v", r.lines())
 		}
 		r.want("a", "Get", "", "5")
 		r.want("a", "Add", "1", "6")
@@ -83,14 +83,14 @@ func TestGuestOnAHost(t *testing.T) {
 			t.Errorf("got %q, %v; want a time from %d on", facts, err, before)
 		}
 		if !r.logged(int32(slog.LevelInfo), "turn 💚") {
-			t.Errorf("the log lacks the line: %q", r.lines())
+			t.Errorf("the log lacks the line: %+v", r.lines())
 		}
 	})
 	t.Run("what is printed goes to the actor's log", func(t *testing.T) {
 		r.want("a", "Print", `"💚"`, "null")
 		for level, text := range map[slog.Level]string{slog.LevelInfo: "out 💚", slog.LevelWarn: "err 💚"} {
 			if !r.logged(int32(level), text) {
-				t.Errorf("the log lacks %q: %q", text, r.lines())
+				t.Errorf("the log lacks %q: %+v", text, r.lines())
 			}
 		}
 	})
