@@ -94,10 +94,10 @@ func TestClientsPage(t *testing.T) {
 			}
 			dir, args := project, append([]string{}, test.run...)
 			last := &args[len(args)-1]
-			switch {
-			case args[0] == "go": // in the module, which has what the program imports
+			switch args[0] {
+			case "go": // in the module, which has what the program imports
 				dir, *last = repo, filepath.Join(project, *last)
-			case args[0] == "bash":
+			case "bash":
 				*last = here(snippet(t, *last))
 			}
 			if got := command(t, dir, args...); !regexp.MustCompile("^(?:" + test.want + ")$").MatchString(got) {
