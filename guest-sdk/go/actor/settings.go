@@ -43,7 +43,8 @@ type Pool string
 const (
 	// PoolUser is the pool of ordinary types.
 	PoolUser Pool = abi.PoolUser
-	// PoolBatch is the pool of slow types, so that they delay no others.
+	// PoolBatch is the pool of slow types. Hosts record it, and do not yet keep pools
+	// apart.
 	PoolBatch Pool = abi.PoolBatch
 )
 

@@ -47,8 +47,14 @@ impl ReadContext {
     /// `denied`: the type does not declare it; `not_set`: the app has none of that
     /// name; `not_ready`: the host cannot give it now.
     pub fn config(&self, name: &str) -> Result<String, Error> {
-        let value = door::config_get(self, name)
-            .map_err(|code| refused(code, "configuration value", name, "config set"))?;
+        let value = door::config_get(self, name).map_err(|code| {
+            refused(
+                code,
+                "configuration value",
+                name,
+                &format!("config set {name}=VALUE"),
+            )
+        })?;
         text(value, name)
     }
 
@@ -69,7 +75,8 @@ impl ReadContext {
     ///
     /// As those of [`ReadContext::config`].
     pub fn secret_bytes(&self, name: &str) -> Result<Vec<u8>, Error> {
-        door::secret_get(self, name).map_err(|code| refused(code, "secret", name, "secrets set"))
+        door::secret_get(self, name)
+            .map_err(|code| refused(code, "secret", name, &format!("secrets set {name}")))
     }
 
     /// Sends requests to the hosts that the type declares and its app was granted.
@@ -93,7 +100,7 @@ fn refused(code: Code, what: &str, name: &str, command: &str) -> Error {
         Code::NOT_FOUND => Error::new(
             Status::FailedPrecondition,
             "not_set",
-            format!("the app has no {what} {name:?}; set it with: greenroom {command} {name}"),
+            format!("the app has no {what} {name:?}; set it with: greenroom {command}"),
         ),
         Code::NOT_READY => Error::new(
             Status::Unavailable,

@@ -27,7 +27,7 @@ var (
 func Get(ctx *actor.Context, name string) (string, error) {
 	value, code := configGet(ctx, name)
 	if code < 0 {
-		return "", refusal("configuration value", "Config", "greenroom config set", name, code)
+		return "", refusal("configuration value", "Config", "greenroom config set "+name+"=VALUE", name, code)
 	}
 	return string(value), nil
 }
@@ -51,7 +51,7 @@ func Secret(ctx *actor.Context, name string) (string, error) {
 func SecretBytes(ctx *actor.Context, name string) ([]byte, error) {
 	value, code := secretGet(ctx, name)
 	if code < 0 {
-		return nil, refusal("secret", "Secrets", "greenroom secrets set", name, code)
+		return nil, refusal("secret", "Secrets", "greenroom secrets set "+name, name, code)
 	}
 	return value, nil
 }
@@ -61,7 +61,7 @@ func refusal(what, member, command, name string, code abi.Code) error {
 	case abi.CodeDenied:
 		return ErrDenied.Messagef("the type does not declare the %s %q; add it to actor.Capabilities.%s", what, name, member)
 	case abi.CodeNotFound:
-		return ErrNotSet.Messagef("the app has no %s %q; set it with: %s %s", what, name, command, name)
+		return ErrNotSet.Messagef("the app has no %s %q; set it with: %s", what, name, command)
 	case abi.CodeNotReady:
 		return ErrNotReady.Messagef("the host cannot give the %s %q now", what, name)
 	}
