@@ -158,7 +158,7 @@ func codeError(code abi.Code) error {
 // type error is none, whatever Go thinks: who returns one means that all is well.
 func failed(err error) bool {
 	e, ours := err.(*Error)
-	return err != nil && !(ours && e == nil)
+	return err != nil && (!ours || e != nil)
 }
 
 // errorFrame returns the frame of a method's error.

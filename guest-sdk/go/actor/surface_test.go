@@ -31,7 +31,7 @@ func TestNilErrorIsNone(t *testing.T) {
 	// Wrapped, it is an error of somebody's, and nothing of it is looked at.
 	body = func(*actor.Context) error { return fmt.Errorf("wrapped: %w", none) }
 	wantError(t, h.Call("Probe", "p", "Run", nil, nil), actor.StatusUnknown, "", "wrapped")
-	if errors.Is(none, actor.ErrReadOnly) || !errors.Is(none, none) || errors.Is(actor.ErrReadOnly, none) || none.Error() == "" {
+	if errors.Is(none, actor.ErrReadOnly) || !errors.Is(none, none) || actor.ErrReadOnly.Is(none) || none.Error() == "" {
 		t.Error("a nil error compares as what it is not")
 	}
 }

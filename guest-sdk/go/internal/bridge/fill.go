@@ -6,9 +6,11 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 )
 
-// BytesAt and TextAt are where a slice and a string begin.
+// BytesAt is where a slice begins.
 func BytesAt(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
-func TextAt(s string) unsafe.Pointer  { return unsafe.Pointer(unsafe.StringData(s)) }
+
+// TextAt is where a string begins.
+func TextAt(s string) unsafe.Pointer { return unsafe.Pointer(unsafe.StringData(s)) }
 
 // Fill calls a host function that fills a buffer, again with a larger one if need
 // be, and returns what was filled with the bits above the length. An imported

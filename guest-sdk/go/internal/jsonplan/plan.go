@@ -215,8 +215,9 @@ func (p *Plan) add(f field) bool {
 // plainName reports whether a name is written as it is and folds like ASCII.
 func plainName(name string) bool {
 	for i := range len(name) {
-		c := name[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.') {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-', c == '.':
+		default:
 			return false
 		}
 	}

@@ -228,7 +228,7 @@ type (
 	}
 	embeds4  struct{ Inner2 }
 	Inner2   int
-	twice    struct{ A, a int }
+	twice    struct{ A, a int } //nolint:unused // what is not exported is no field
 	folds    struct{ AB, Ab int }
 	bytesLit []byte
 )
