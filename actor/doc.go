@@ -15,6 +15,12 @@
 //     rows of several actors.
 //   - idempotency record: the reply to a call that was given an idempotency key,
 //     kept for a window by actor, method and key ([IdempotencyRecord]).
+//   - reminder: a durable invocation of an actor in the future ([Reminder]), named
+//     by its actor and a name; what it is due at is its [Schedule], a row of
+//     occurrences; a [Firing] is one delivery of one of them. It has a token, which
+//     is unique with its app's prefix and its lap's vector ([ReminderID]).
+//   - bucket: a range of tokens that one host creates from, and that one scheduler
+//     instance at a time delivers ([Bucket]).
 //   - version: the fence. Every commit names the version that it read, and the
 //     store refuses any other. A new row starts at a random 62-bit version, so
 //     that a version is never met twice by accident.

@@ -61,6 +61,13 @@ var (
 	ErrClusterName     = &Condition{"cluster_name", "the database belongs to a cluster of another name", false}
 	ErrPayloadTooLarge = &Condition{"payload_too_large", "the payload is larger than the limit", false}
 
+	ErrReminderNotFound = &Condition{"reminder_not_found", "the actor has no reminder of this name", false}
+	// ErrFiringTaken is a store's answer to a commit with a step of a reminder that is
+	// not at its version any more: nothing was applied.
+	ErrFiringTaken = &Condition{"firing_taken", "the reminder has changed: its firing was committed before, or it was set anew, paused or removed", false}
+	ErrNoTokens    = &Condition{"no_reminder_tokens", "the host has no bucket to create reminders from yet; the scheduler gives it one", true}
+	ErrBucketMoved = &Condition{"bucket_moved", "the bucket of reminders belongs to another scheduler instance", true}
+
 	// ErrKeyExists is a store's answer to a commit of which an idempotency key
 	// is recorded already: nothing was applied. Whoever sent the commit answers
 	// with the recorded reply; users see this only if the record is gone by then.
@@ -214,5 +221,6 @@ func Conditions() []*Condition {
 		ErrModuleNotFound, ErrModuleInUse, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound,
+		ErrReminderNotFound, ErrFiringTaken, ErrNoTokens, ErrBucketMoved,
 	}
 }

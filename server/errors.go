@@ -69,7 +69,8 @@ func answerOf(kind actor.Kind) answer {
 	case kindBodyTimeout:
 		return answer{connect.CodeDeadlineExceeded, http.StatusRequestTimeout}
 	case actor.ErrTypeNotFound.Kind(), actor.ErrMethodNotFound.Kind(), actor.ErrActorNotFound.Kind(),
-		actor.ErrModuleNotFound.Kind(), actor.ErrNoGeneration.Kind(), actor.ErrSettingNotFound.Kind(), kindServiceNotFound:
+		actor.ErrModuleNotFound.Kind(), actor.ErrNoGeneration.Kind(), actor.ErrSettingNotFound.Kind(),
+		actor.ErrReminderNotFound.Kind(), kindServiceNotFound:
 		return answer{connect.CodeNotFound, http.StatusNotFound}
 	case kindPathNotFound:
 		return answer{connect.CodeUnimplemented, http.StatusNotFound}
@@ -82,11 +83,12 @@ func answerOf(kind actor.Kind) answer {
 		return answer{connect.CodeFailedPrecondition, http.StatusConflict}
 	case actor.ErrKeyReused.Kind():
 		return answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}
-	case actor.ErrStale.Kind(), actor.ErrLeft.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind():
+	case actor.ErrStale.Kind(), actor.ErrLeft.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind(),
+		actor.ErrFiringTaken.Kind(), actor.ErrBucketMoved.Kind():
 		return answer{connect.CodeAborted, http.StatusConflict}
 	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), kindStreamFull:
 		return answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}
-	case actor.ErrOverloaded.Kind(), actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind():
+	case actor.ErrOverloaded.Kind(), actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind(), actor.ErrNoTokens.Kind():
 		return answer{connect.CodeUnavailable, http.StatusServiceUnavailable}
 	case actor.ErrDeadline.Kind():
 		return answer{connect.CodeDeadlineExceeded, http.StatusGatewayTimeout}

@@ -1,0 +1,393 @@
+package actor
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of a reminder.
+const (
+	// MaxReminderName is the longest name, in bytes.
+	MaxReminderName = 256
+	// MaxReminderPayload is the largest payload, in bytes.
+	MaxReminderPayload = 64 << 10
+	// MaxReminderMetadata is how many entries the metadata has at most, and
+	// MaxReminderMetadataBytes how many bytes their keys and values together.
+	MaxReminderMetadata      = 32
+	MaxReminderMetadataBytes = 8 << 10
+	// MaxCronLen is the longest cron expression, and MaxZoneLen the longest name of a
+	// time zone, in bytes.
+	MaxCronLen = 256
+	MaxZoneLen = 64
+	// MinPeriod is the shortest period.
+	MinPeriod = time.Millisecond
+	// MaxAttempts is the highest number of deliveries of one occurrence, and
+	// DefaultAttempts that of a failure policy that names none.
+	MaxAttempts     = 1000
+	DefaultAttempts = 3
+	// MaxCatchUp is the highest limit of the missed policy that catches up, and
+	// DefaultCatchUp what it is if none is given.
+	MaxCatchUp     = 10_000
+	DefaultCatchUp = 100
+	// DefaultMissedAfter is how late an occurrence may be delivered before it counts
+	// as missed, where the missed policy is to skip.
+	DefaultMissedAfter = time.Minute
+)
+
+// MaxReminderTime is the latest time that a reminder may name: what stores can keep.
+var MaxReminderTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+// Schedule says when a reminder is due. It is a fixed row of occurrences: the first at
+// At, or After from when it was set, or the first match of Cron at or after that; the
+// others follow by Every or by Cron. There are no more than Times of them, and none
+// after Until. What becomes of an occurrence, delivered, collapsed or skipped, does not
+// move the others.
+type Schedule struct {
+	// At is when the first occurrence is; one that is past is due at once. Zero: After
+	// from when the reminder is set.
+	At    time.Time
+	After time.Duration
+	// Every is the period; 0: none. At least [MinPeriod].
+	Every time.Duration
+	// Cron is an expression of five fields (minute, hour, day of the month, month, day
+	// of the week), or of six with seconds in front, or one of @hourly, @daily, @weekly,
+	// @monthly and @yearly. Empty: none. Not with Every.
+	Cron string
+	// Zone is the IANA name of the time zone in which Cron is read. Empty: UTC.
+	Zone string
+	// Times is how many occurrences there are; 0: no limit.
+	Times uint32
+	// Until is after which time there is no occurrence; zero: never.
+	Until time.Time
+	// Jitter delays each delivery by up to so much. By how much depends on the
+	// reminder's ID alone.
+	Jitter time.Duration
+}
+
+// Recurring reports whether s may have more than one occurrence.
+func (s *Schedule) Recurring() bool { return (s.Every > 0 || s.Cron != "") && s.Times != 1 }
+
+// MissedKind is what becomes of occurrences that nobody could deliver in time.
+type MissedKind uint8
+
+const (
+	// MissedCollapse delivers one firing in the place of all that are due by then.
+	MissedCollapse MissedKind = iota
+	// MissedSkip delivers only the newest one, if it is not late.
+	MissedSkip
+	// MissedCatchUp delivers one after the other, in order.
+	MissedCatchUp
+)
+
+// MissedPolicy says what becomes of missed occurrences.
+type MissedPolicy struct {
+	Kind MissedKind
+	// Limit is how many missed occurrences are caught up with, the newest ones; 0:
+	// [DefaultCatchUp]. For MissedCatchUp.
+	Limit uint32
+	// After is how late a delivery may be; 0: [DefaultMissedAfter]. For MissedSkip.
+	After time.Duration
+}
+
+// FailureKind is what becomes of a firing whose turn failed.
+type FailureKind uint8
+
+const (
+	// FailureConstant delivers it again after Interval.
+	FailureConstant FailureKind = iota
+	// FailureExponential delivers it again after Interval, and each time after twice as
+	// long, up to Max.
+	FailureExponential
+	// FailureDrop goes on with the next occurrence.
+	FailureDrop
+)
+
+// FailurePolicy says what becomes of a firing whose turn failed: it is delivered again
+// until it was delivered Attempts times, and is then a [DeadLetter].
+type FailurePolicy struct {
+	Kind FailureKind
+	// Attempts is how many deliveries there are, the first among them; 0:
+	// [DefaultAttempts].
+	Attempts uint32
+	// Interval is how long to wait before the second of them; 0: 1 s.
+	Interval time.Duration
+	// Max bounds the wait of FailureExponential; 0: 1 h.
+	Max time.Duration
+}
+
+// ReminderSpec is what somebody asks for.
+type ReminderSpec struct {
+	Key      Key
+	Name     string // one reminder of an actor has it; 1 to [MaxReminderName] bytes of UTF-8 without control characters
+	Method   string // what a firing runs
+	Payload  Payload
+	Schedule Schedule
+	Missed   MissedPolicy
+	Failure  FailurePolicy
+	Metadata map[string]string
+	// Keep leaves a reminder of that name as it is, if there is one.
+	Keep bool
+}
+
+// ReminderProgress is what changes of a reminder while it lives.
+type ReminderProgress struct {
+	// Due is the occurrence to be delivered next, as the schedule has it.
+	Due time.Time
+	// FireAt is when it is to be delivered: Due with its jitter, or later, after a
+	// failure. Stores find reminders by it.
+	FireAt time.Time
+	// Left counts the occurrences from Due on; 0: the schedule has no limit.
+	Left uint32
+	// Failures counts the failed deliveries of this occurrence.
+	Failures uint32
+	// Paused keeps it from being delivered.
+	Paused bool
+	// LastError is what the last failed delivery ended with, shortened.
+	LastError string
+}
+
+// Reminder is a durable invocation of an actor in the future, as it is stored.
+type Reminder struct {
+	// ID is unique for ever; setting the name anew gives it another.
+	ID ReminderID
+	// Version counts up with each change. ID and version are the fence of a firing.
+	Version uint64
+	ReminderSpec
+	ReminderProgress
+	// CreatedAt and UpdatedAt are database times, set by the store.
+	CreatedAt, UpdatedAt time.Time
+}
+
+// ReminderName names the reminder of an actor.
+type ReminderName struct {
+	Key  Key
+	Name string
+}
+
+// ReminderStep is what an attempt to deliver a firing, or an operator, does to a
+// reminder that was read: part of a [Commit], which applies only if the reminder is
+// still there at that version.
+type ReminderStep struct {
+	ID      ReminderID
+	Version uint64 // as it was read
+	// Then is how it goes on; nil: it is over and removed.
+	Then *ReminderProgress
+	// DeadLetter keeps the firing that it goes on from as a dead letter, with this
+	// reason. Empty: it does not.
+	DeadLetter string
+}
+
+// Firing is one delivery of an occurrence of a reminder: it asks for a turn whose commit
+// has Step among its effects, so that of all deliveries one takes effect.
+type Firing struct {
+	Reminder ReminderID
+	Key      Key
+	Name     string
+	Method   string
+	Payload  Payload
+	Metadata map[string]string
+	// Due is the occurrence; where it stands for several, the first of them.
+	Due time.Time
+	// Missed is how many further occurrences it stands for, and how many were passed
+	// over before it.
+	Missed uint32
+	// Attempt is 1 for the first delivery of the occurrence.
+	Attempt uint32
+	Step    ReminderStep
+}
+
+// DeadLetter is a firing that failed as often as its policy allows.
+type DeadLetter struct {
+	Reminder Reminder // as it was read for the last delivery
+	Reason   string
+	FailedAt time.Time // database time, set by the store
+}
+
+// Validate checks all of a spec that can be told without a calendar; package
+// scheduler/reminder checks the rest when it works out the first occurrence. Errors are
+// [*ArgumentError].
+func (s *ReminderSpec) Validate() error {
+	if err := s.Key.Validate(); err != nil {
+		return err
+	}
+	if err := ValidateReminderName(s.Name); err != nil {
+		return err
+	}
+	if err := ValidateName("reminder method", s.Method); err != nil {
+		return err
+	}
+	if n := len(s.Payload.Data); n > MaxReminderPayload {
+		return argument("reminder payload", "has %d bytes; at most %d are allowed: keep the data in the actor's state, and name it here", n, MaxReminderPayload)
+	}
+	if n := len(s.Payload.ContentType); n > MaxContentType {
+		return argument("reminder content type", "has %d bytes; at most %d are allowed", n, MaxContentType)
+	}
+	if !utf8.ValidString(s.Payload.ContentType) {
+		return argument("reminder content type", "is not valid UTF-8")
+	}
+	if err := s.Schedule.validate(); err != nil {
+		return err
+	}
+	if err := s.Missed.validate(); err != nil {
+		return err
+	}
+	if err := s.Failure.validate(); err != nil {
+		return err
+	}
+	return validateMetadata(s.Metadata)
+}
+
+// MaxContentType is the longest content type of a reminder's payload, in bytes.
+const MaxContentType = 256
+
+func argument(field, problem string, args ...any) error {
+	return &ArgumentError{Field: field, Problem: fmt.Sprintf(problem, args...)}
+}
+
+// ValidateReminderName checks the name of a reminder: 1 to [MaxReminderName] bytes of
+// UTF-8 without control characters.
+func ValidateReminderName(name string) error {
+	const field = "reminder name"
+	switch {
+	case name == "":
+		return argument(field, "is empty; give 1 to %d bytes of UTF-8", MaxReminderName)
+	case len(name) > MaxReminderName:
+		return argument(field, "has %d bytes; at most %d are allowed", len(name), MaxReminderName)
+	case !utf8.ValidString(name):
+		return argument(field, "is not valid UTF-8")
+	}
+	for i, r := range name {
+		if unicode.IsControl(r) {
+			return argument(field, "has the control character %U at byte %d; remove it", r, i)
+		}
+	}
+	return nil
+}
+
+func (s *Schedule) validate() error {
+	switch {
+	case !s.At.IsZero() && s.After != 0:
+		return argument("reminder schedule", "has both a due time and a delay; give one of them")
+	case s.After < 0:
+		return argument("reminder delay", "is %v; give 0 or more", s.After)
+	case !s.At.IsZero() && (s.At.After(MaxReminderTime) || s.At.Year() < 1):
+		return argument("reminder due time", "is %v; give a time before the year 9999", s.At)
+	case s.Every != 0 && s.Cron != "":
+		return argument("reminder schedule", "has both a period and a cron expression; give one of them")
+	case s.Every < 0:
+		return argument("reminder period", "is %v; give at least %v, or leave it out for a reminder that fires once", s.Every, MinPeriod)
+	case s.Every > 0 && s.Every < MinPeriod:
+		return argument("reminder period", "is %v; the shortest is %v", s.Every, MinPeriod)
+	case len(s.Cron) > MaxCronLen:
+		return argument("reminder cron", "has %d bytes; at most %d are allowed", len(s.Cron), MaxCronLen)
+	case len(s.Zone) > MaxZoneLen:
+		return argument("reminder zone", "has %d bytes; give an IANA name such as Europe/Berlin", len(s.Zone))
+	case s.Zone != "" && s.Cron == "":
+		return argument("reminder zone", "is %q, and there is no cron expression that it is for; give one, or leave the zone out", s.Zone)
+	case s.Times > 1 && s.Every == 0 && s.Cron == "":
+		return argument("reminder count", "is %d, and there is neither a period nor a cron expression; give one, or leave the count out", s.Times)
+	case !s.Until.IsZero() && (s.Until.After(MaxReminderTime) || s.Until.Year() < 1):
+		return argument("reminder end", "is %v; give a time before the year 9999, or leave it out", s.Until)
+	case s.Jitter < 0:
+		return argument("reminder jitter", "is %v; give 0 or more", s.Jitter)
+	case s.Jitter > 0 && s.Every > 0 && s.Jitter >= s.Every:
+		return argument("reminder jitter", "is %v, and the period %v; give less than the period", s.Jitter, s.Every)
+	case s.Jitter > maxJitter:
+		return argument("reminder jitter", "is %v; at most %v are allowed", s.Jitter, maxJitter)
+	}
+	return nil
+}
+
+const maxJitter = 24 * time.Hour
+
+func (p MissedPolicy) validate() error {
+	switch {
+	case p.Kind > MissedCatchUp:
+		return argument("reminder missed policy", "is the unknown number %d; give collapse, skip or catchup", p.Kind)
+	case p.Limit != 0 && p.Kind != MissedCatchUp:
+		return argument("reminder missed limit", "is for the policy catchup; leave it out")
+	case p.Limit > MaxCatchUp:
+		return argument("reminder missed limit", "is %d; at most %d are allowed", p.Limit, MaxCatchUp)
+	case p.After != 0 && p.Kind != MissedSkip:
+		return argument("reminder missed after", "is for the policy skip; leave it out")
+	case p.After < 0:
+		return argument("reminder missed after", "is %v; give 0 or more", p.After)
+	}
+	return nil
+}
+
+func (p FailurePolicy) validate() error {
+	switch {
+	case p.Kind > FailureDrop:
+		return argument("reminder failure policy", "is the unknown number %d; give drop, constant or exponential", p.Kind)
+	case p.Kind == FailureDrop && (p.Attempts != 0 || p.Interval != 0 || p.Max != 0):
+		return argument("reminder failure policy", "is to drop, and has attempts or intervals; leave them out, or take another policy")
+	case p.Attempts > MaxAttempts:
+		return argument("reminder attempts", "are %d; at most %d are allowed", p.Attempts, MaxAttempts)
+	case p.Interval < 0:
+		return argument("reminder retry interval", "is %v; give 0 or more", p.Interval)
+	case p.Max != 0 && p.Kind != FailureExponential:
+		return argument("reminder longest retry interval", "is for the exponential policy; leave it out")
+	case p.Max != 0 && p.Max < p.Interval:
+		return argument("reminder longest retry interval", "is %v, and the first one %v; give more", p.Max, p.Interval)
+	}
+	return nil
+}
+
+func validateMetadata(m map[string]string) error {
+	const field = "reminder metadata"
+	if len(m) > MaxReminderMetadata {
+		return argument(field, "has %d entries; at most %d are allowed", len(m), MaxReminderMetadata)
+	}
+	size := 0
+	for k, v := range m {
+		if k == "" {
+			return argument(field, "has an entry with an empty key; name it")
+		}
+		if !utf8.ValidString(k) || !utf8.ValidString(v) {
+			return argument(field, "has the entry %q, which is not valid UTF-8", k)
+		}
+		if strings.ContainsRune(k, 0) || strings.ContainsRune(v, 0) {
+			return argument(field, "has the entry %q with a zero byte; remove it", k)
+		}
+		size += len(k) + len(v)
+	}
+	if size > MaxReminderMetadataBytes {
+		return argument(field, "has %d bytes; at most %d are allowed", size, MaxReminderMetadataBytes)
+	}
+	return nil
+}
+
+// Wait returns how long to wait before a firing is delivered again that has failed
+// failures times, at least once, and false if it is not.
+func (p FailurePolicy) Wait(failures uint32) (time.Duration, bool) {
+	attempts := p.Attempts
+	if attempts == 0 {
+		attempts = DefaultAttempts
+	}
+	if p.Kind == FailureDrop || failures >= attempts {
+		return 0, false
+	}
+	wait := p.Interval
+	if wait == 0 {
+		wait = time.Second
+	}
+	if p.Kind == FailureConstant {
+		return wait, true
+	}
+	longest := p.Max
+	if longest == 0 {
+		longest = max(time.Hour, wait)
+	}
+	for range failures - 1 {
+		if wait >= longest || wait > math.MaxInt64/2 {
+			return longest, true
+		}
+		wait *= 2
+	}
+	return min(wait, longest), true
+}
