@@ -60,6 +60,11 @@ var (
 	ErrHostGone        = &Condition{"host_gone", "the host's row is not there: its lease ran out and it was cleared, or it has left", false}
 	ErrClusterName     = &Condition{"cluster_name", "the database belongs to a cluster of another name", false}
 	ErrPayloadTooLarge = &Condition{"payload_too_large", "the payload is larger than the limit", false}
+	ErrNoOwner         = &Condition{"no_owner", "no host that holds the actor took the call in time", true}
+
+	// ErrNotOwner is a host's answer to a call of an actor that it does not hold: the
+	// call has not begun. Whoever routes calls goes on with it; users never see it.
+	ErrNotOwner = &Condition{"not_owner", "another host holds the actor", true}
 
 	ErrReminderNotFound = &Condition{"reminder_not_found", "the actor has no reminder of this name", false}
 	// ErrFiringTaken is a store's answer to a commit with a step of a reminder that is
@@ -221,6 +226,6 @@ func Conditions() []*Condition {
 		ErrModuleNotFound, ErrModuleInUse, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound,
-		ErrReminderNotFound, ErrFiringTaken, ErrNoTokens, ErrBucketMoved,
+		ErrReminderNotFound, ErrFiringTaken, ErrNoTokens, ErrBucketMoved, ErrNoOwner,
 	}
 }

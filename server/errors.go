@@ -88,7 +88,8 @@ func answerOf(kind actor.Kind) answer {
 		return answer{connect.CodeAborted, http.StatusConflict}
 	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), kindStreamFull:
 		return answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}
-	case actor.ErrOverloaded.Kind(), actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind(), actor.ErrNoTokens.Kind():
+	case actor.ErrOverloaded.Kind(), actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind(), actor.ErrNoTokens.Kind(),
+		actor.ErrNoOwner.Kind():
 		return answer{connect.CodeUnavailable, http.StatusServiceUnavailable}
 	case actor.ErrDeadline.Kind():
 		return answer{connect.CodeDeadlineExceeded, http.StatusGatewayTimeout}
