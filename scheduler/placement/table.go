@@ -16,8 +16,24 @@ type HostID = actor.HostID
 // Point is a place in the hash space.
 type Point uint64
 
-// PointOf returns the place of an actor. It never changes: stored tables rest on it.
-func PointOf(key actor.Key) Point { return Point(xxhash.Sum64String(key.String())) }
+// PointOf returns the place of an actor, which is the hash of its [actor.Key.String].
+// It never changes: hosts of all versions have to agree on it.
+func PointOf(key actor.Key) Point {
+	// Written out, since it is asked for with each call and need not allocate.
+	var buf [2*actor.MaxNameLen + 64]byte
+	b := append(buf[:0], key.App...)
+	b = append(b, "||"...)
+	b = append(b, key.Type...)
+	b = append(b, "||"...)
+	if len(b)+len(key.ID) <= len(buf) {
+		return Point(xxhash.Sum64(append(b, key.ID...)))
+	}
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.Write(b) // neither ever fails
+	_, _ = d.WriteString(key.ID)
+	return Point(d.Sum64())
+}
 
 // Range is a part of the hash space with the hosts that share it.
 type Range struct {
@@ -69,8 +85,11 @@ func (t *Table) Find(p Point) Range {
 }
 
 // Owner returns the one host that may hold the actor at a point.
-func (t *Table) Owner(p Point) HostID {
-	hosts := t.Find(p).Hosts
+func (t *Table) Owner(p Point) HostID { return OwnerAmong(p, t.Find(p).Hosts) }
+
+// OwnerAmong returns the one of the hosts of a range that may hold the actor at a point
+// in it; hosts is not empty.
+func OwnerAmong(p Point, hosts []HostID) HostID {
 	if len(hosts) == 1 {
 		return hosts[0]
 	}

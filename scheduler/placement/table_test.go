@@ -3,8 +3,10 @@ package placement
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
 	"pgregory.net/rapid"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -18,6 +20,23 @@ func TestPointOf(t *testing.T) {
 	} {
 		if got := PointOf(key); got != want {
 			t.Errorf("PointOf(%v) = %#x, want %#x", key, uint64(got), uint64(want))
+		}
+	}
+}
+
+// TestPointOfIsTheHashOfTheKey: however long the parts are, and without allocating.
+func TestPointOfIsTheHashOfTheKey(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.StringMatching(`[A-Za-z0-9._-]{1,64}`)
+		key := actor.Key{App: name.Draw(t, "app"), Type: name.Draw(t, "type"), ID: rapid.StringN(1, 512, 512).Draw(t, "id")}
+		if got, want := PointOf(key), Point(xxhash.Sum64String(key.String())); got != want {
+			t.Fatalf("%#x, want %#x", uint64(got), uint64(want))
+		}
+	})
+	for _, n := range []int{1, 36, actor.MaxIDLen} {
+		key := actor.Key{App: "default", Type: "Counter", ID: strings.Repeat("x", n)}
+		if got := testing.AllocsPerRun(100, func() { PointOf(key) }); got != 0 {
+			t.Errorf("with an ID of %d bytes: %v allocations", n, got)
 		}
 	}
 }

@@ -1,0 +1,152 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// Defaults of [Config].
+const (
+	DefaultLease    = 3 * time.Second
+	DefaultMaxOwned = 1_000_000
+	// MinLease is the shortest lease: below it a slow answer of the database would
+	// end hosts.
+	MinLease = 200 * time.Millisecond
+)
+
+// The roles of a process.
+const (
+	RoleHost      = "host"      // runs actors
+	RoleScheduler = "scheduler" // may lead
+)
+
+// Protocol versions that this code speaks between processes.
+const (
+	MinProtocol = 1
+	MaxProtocol = 1
+)
+
+// Config is what a [Service] is made of.
+type Config struct {
+	// Store has the rows of hosts and the leases. Required.
+	Store store.Cluster
+	// Self is what other hosts are told of this process: Name, Cluster, Address, Roles
+	// and Version. Its ID is not looked at, since each incarnation gets its own; the
+	// protocol versions default to [MinProtocol] and [MaxProtocol], Roles to both.
+	Self actor.Host
+	// Lease is how long a host's row and the leader's lease last without renewal: what
+	// the actors of a host that crashed wait for. The same in all processes. Defaults
+	// to [DefaultLease].
+	Lease time.Duration
+	// Types returns the actor types that this process can run now, from memory. It is
+	// called often. Required for [RoleHost].
+	Types func() []Type
+	// Actors is the host that runs them. Required for [RoleHost].
+	Actors Actors
+	// Dial opens a stream to the leader. Required unless there is only ever one
+	// process.
+	Dial func(ctx context.Context, leader actor.Host) (Stream, error)
+	// MaxOwned is how many sticky actors this host owns before it releases the least
+	// recently used. Defaults to [DefaultMaxOwned].
+	MaxOwned int
+	// Events are told what happens. Defaults to nobody.
+	Events Events
+	// Logger defaults to [slog.Default].
+	Logger *slog.Logger
+}
+
+// Type is an actor type as a process would run it.
+type Type struct {
+	App, Name string
+	// Placement is the policy: that of the manifest, of the deployment, or what a
+	// switch of the process made of it.
+	Placement string
+	// Generation is the deployment's. Where processes differ on the placement, the
+	// newest deployment decides.
+	Generation uint64
+}
+
+// Actors is what runs actors. Methods are called by several goroutines.
+type Actors interface {
+	// HandOver ends the activations of actors that this host does not hold any more:
+	// [Service.Holds] says so already, and moving names them. It returns when what had
+	// begun is done, its commits settled, and nothing of them is left in memory; calls
+	// that had not begun got [actor.ErrNotOwner].
+	HandOver(ctx context.Context, moving func(actor.Key) bool) error
+	// DropAll ends all activations of types that are held, without waiting: this host
+	// holds nothing any more, and others may run them.
+	DropAll()
+}
+
+// Events are callbacks at changes of state, for metrics and tests. A nil field is not
+// called. They must be quick and must not call the service.
+type Events struct {
+	// StickyAcquired is called when an acquisition of this host was answered: it was
+	// granted, or another host owns the actor.
+	StickyAcquired func(granted bool)
+	// StickyReleased is called with how many actors this host gave up.
+	StickyReleased func(n int)
+	// StickyCleared is called at the leader with how many actors a host owned whose row
+	// is gone.
+	StickyCleared func(n int)
+	// Drained is called when this host has handed over all that it held.
+	Drained func(reason string)
+	// Led is called when this process begins a term as leader, and with leads false
+	// when it ends.
+	Led func(epoch uint64, leads bool)
+	// Ended is called when the host's row was gone, so that it began anew.
+	Ended func(actor.HostID)
+}
+
+// WithDefaults returns a copy with the defaults filled in.
+func (c Config) WithDefaults() Config {
+	if c.Lease == 0 {
+		c.Lease = DefaultLease
+	}
+	if c.Self.Roles == nil {
+		c.Self.Roles = []string{RoleHost, RoleScheduler}
+	}
+	if c.Self.MaxProtocol == 0 {
+		c.Self.MinProtocol, c.Self.MaxProtocol = MinProtocol, MaxProtocol
+	}
+	if c.MaxOwned == 0 {
+		c.MaxOwned = DefaultMaxOwned
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Store == nil:
+		return errors.New("scheduler config: Store is missing")
+	case c.Self.Cluster == "":
+		return errors.New("scheduler config: Self.Cluster is empty; give the cluster a name")
+	case c.Lease < MinLease:
+		return fmt.Errorf("scheduler config: Lease is %v; give at least %v", c.Lease, MinLease)
+	case c.MaxOwned < 1:
+		return fmt.Errorf("scheduler config: MaxOwned is %d; give at least 1", c.MaxOwned)
+	case len(c.Self.Roles) == 0:
+		return fmt.Errorf("scheduler config: Self.Roles is empty; give %s, %s or both", RoleHost, RoleScheduler)
+	case c.hosts() && (c.Types == nil || c.Actors == nil):
+		return fmt.Errorf("scheduler config: a process with the role %s needs Types and Actors", RoleHost)
+	}
+	for _, r := range c.Self.Roles {
+		if r != RoleHost && r != RoleScheduler {
+			return fmt.Errorf("scheduler config: there is no role %q; give %s, %s or both", r, RoleHost, RoleScheduler)
+		}
+	}
+	return nil
+}
+
+// hosts reports whether the process runs actors.
+func (c Config) hosts() bool { return slices.Contains(c.Self.Roles, RoleHost) }

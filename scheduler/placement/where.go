@@ -1,0 +1,11 @@
+package placement
+
+// Where says where a call of an actor goes. Exactly one of its fields is set.
+type Where struct {
+	// Here: this host holds the actor.
+	Here bool
+	// Host is the one to send the call to, which may know better.
+	Host HostID
+	// Wait: nobody is known to hold the actor now. Ask again when it is closed.
+	Wait <-chan struct{}
+}

@@ -1,0 +1,83 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+)
+
+// view is what this process knows of the cluster, for those who ask with each call. It
+// is never changed, only replaced.
+type view struct {
+	self    actor.HostID
+	types   map[typeName]*typeView
+	members map[actor.HostID]actor.Host
+	// changed is closed when another view is in force.
+	changed chan struct{}
+}
+
+// typeView is the table of one type.
+type typeView struct {
+	// ranges are in order and cover the hash space.
+	ranges []rangeView
+}
+
+// rangeView is a range of the table as this host sees it.
+type rangeView struct {
+	first placement.Point
+	hosts []actor.HostID // who shares it; empty: it moves, or nobody has it
+	// held says what this host holds of its share.
+	held actor.Hold
+	// formula has the hosts among whom the share is held, which are not those that
+	// calls are sent to while the range moves.
+	formula []actor.HostID
+}
+
+// find returns the range of a point.
+func (t *typeView) find(p placement.Point) *rangeView {
+	if len(t.ranges) == 1 {
+		return &t.ranges[0]
+	}
+	i, found := slices.BinarySearchFunc(t.ranges, p, func(r rangeView, p placement.Point) int {
+		switch {
+		case r.first < p:
+			return -1
+		case r.first > p:
+			return 1
+		default:
+			return 0
+		}
+	})
+	if !found {
+		i--
+	}
+	return &t.ranges[i]
+}
+
+// holds says what this host holds of an actor by the table.
+func (t *typeView) holds(self actor.HostID, key actor.Key) actor.Hold {
+	if len(t.ranges) == 1 && len(t.ranges[0].formula) < 2 {
+		return t.ranges[0].held // alone: the point does not matter
+	}
+	p := placement.PointOf(key)
+	r := t.find(p)
+	if r.held == actor.NotHeld || len(r.formula) > 1 && placement.OwnerAmong(p, r.formula) != self {
+		return actor.NotHeld
+	}
+	return r.held
+}
+
+// owner returns the host that the table names for an actor; empty if it moves or nobody
+// has it.
+func (t *typeView) owner(key actor.Key) actor.HostID {
+	p := placement.PointOf(key)
+	switch r := t.find(p); len(r.hosts) {
+	case 0:
+		return ""
+	case 1:
+		return r.hosts[0]
+	default:
+		return placement.OwnerAmong(p, r.hosts)
+	}
+}
