@@ -41,13 +41,21 @@ type Deployment struct {
 	App  string
 	Type string
 	// Generation counts the deployments of this type from 1.
-	Generation  uint64
-	Digest      Digest
+	Generation uint64
+	// Digest is the module's; empty from an undeployment on: nothing serves the
+	// type then.
+	Digest Digest
+	// StateSchema is the module's; of an undeployment that of the one before it.
 	StateSchema uint32
 	// RolledBackFrom is the generation that a rollback left, 0 otherwise.
 	RolledBackFrom uint64
-	CreatedAt      time.Time // database time
+	// Message says why, in the words of whoever deployed; often empty.
+	Message   string
+	CreatedAt time.Time // database time
 }
+
+// Undeployed reports whether the deployment took its type out of service.
+func (d Deployment) Undeployed() bool { return d.Digest == "" }
 
 // Fault is one thing wrong with an uploaded module.
 type Fault struct {

@@ -139,16 +139,31 @@ type Modules interface {
 	// Deploy appends deployments of one app, all or none, each at the
 	// generation right after the type's current one: a deployment whose
 	// Generation is not that is actor.ErrDeployConflict. CreatedAt is set by
-	// the store. actor.ErrModuleNotFound when a digest is not stored. No type
-	// is named twice. No deployments: nothing to do.
+	// the store. actor.ErrModuleNotFound when a digest is not stored; one that is
+	// empty takes its type out of service, from generation 2 on. No type is named
+	// twice. No deployments: nothing to do. Bounds: [ValidateDeployments].
 	Deploy(ctx context.Context, ds []actor.Deployment) error
 	// Deployments returns the current deployment of every type of every app
-	// (app empty) or of one, in byte order of app, then type.
+	// (app empty) or of one, in byte order of app, then type; also those that
+	// took a type out of service.
 	Deployments(ctx context.Context, app string) ([]actor.Deployment, error)
 	// DeploymentHistory returns a type's deployments, newest first, with a
 	// generation below before (0: from the newest), at most limit (1 to
 	// [MaxList]).
 	DeploymentHistory(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error)
+	// ListApps returns the apps that have modules, or had a type deployed, in byte
+	// order above after (empty: from the first), at most limit (1 to [MaxList]).
+	ListApps(ctx context.Context, after string, limit int) ([]AppInfo, error)
+}
+
+// AppInfo is an app as lists show it.
+type AppInfo struct {
+	App string
+	// Types are those that a module serves now; Modules those that are stored.
+	Types, Modules int
+	// DeployedAt is when what serves a type changed last, database time; zero if
+	// nothing was ever deployed.
+	DeployedAt time.Time
 }
 
 // Settings is the part of a [Store] that keeps what apps were given. Writing the

@@ -246,8 +246,12 @@ func ValidateLimit(limit int) error {
 	return nil
 }
 
+// MaxDeployMessage bounds the message of a deployment, in bytes.
+const MaxDeployMessage = 1024
+
 // ValidateDeployments checks what [Modules].Deploy is given, for drivers: one
-// app, each type once, valid names, generations from 1 to 2^63-1.
+// app, each type once, valid names, generations from 1 to 2^63-1, messages of
+// text.
 func ValidateDeployments(ds []actor.Deployment) error {
 	types := make(map[string]struct{}, len(ds))
 	for _, d := range ds {
@@ -266,7 +270,24 @@ func ValidateDeployments(ds []actor.Deployment) error {
 		if d.Generation < 1 || d.Generation > math.MaxInt64 {
 			return &actor.ArgumentError{Field: "deployment of " + d.Type, Problem: fmt.Sprintf("has generation %d; generations go from 1 to 2^63-1", d.Generation)}
 		}
+		if d.Undeployed() && d.Generation == 1 {
+			return &actor.ArgumentError{Field: "deployment of " + d.Type, Problem: "takes out of service what was never deployed"}
+		}
+		if err := validateMessage(d.Message); err != nil {
+			return err
+		}
 		types[d.Type] = struct{}{}
+	}
+	return nil
+}
+
+func validateMessage(m string) error {
+	control := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+	switch {
+	case len(m) > MaxDeployMessage:
+		return &actor.ArgumentError{Field: "message", Problem: fmt.Sprintf("has %d bytes; at most %d are kept", len(m), MaxDeployMessage)}
+	case !utf8.ValidString(m) || strings.ContainsFunc(m, control):
+		return &actor.ArgumentError{Field: "message", Problem: "is not UTF-8, or has control characters"}
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ type deploymentRecord struct {
 	Digest         actor.Digest `json:"digest"`
 	StateSchema    uint32       `json:"state_schema,omitempty"`
 	RolledBackFrom uint64       `json:"rolled_back_from,omitempty"`
+	Message        string       `json:"message,omitempty"`
 	CreatedAt      int64        `json:"created_at"` // microseconds since 1970
 }
 
@@ -29,7 +30,7 @@ func decodeDeployment(key, value []byte, app, typ string, generation uint64) (ac
 	}
 	return actor.Deployment{
 		App: app, Type: typ, Generation: generation, Digest: r.Digest, StateSchema: r.StateSchema,
-		RolledBackFrom: r.RolledBackFrom, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(),
+		RolledBackFrom: r.RolledBackFrom, Message: r.Message, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(),
 	}, nil
 }
 
@@ -53,10 +54,12 @@ func (s *Store) Deploy(ctx context.Context, ds []actor.Deployment) error {
 }
 
 func (t *tx) deploy(d actor.Deployment) error {
-	if module, err := t.get(moduleKey(d.App, d.Digest)); err != nil {
-		return unavailable(err)
-	} else if module == nil {
-		return fmt.Errorf("module %s of app %s: %w", d.Digest.Short(), d.App, actor.ErrModuleNotFound)
+	if !d.Undeployed() {
+		if module, err := t.get(moduleKey(d.App, d.Digest)); err != nil {
+			return unavailable(err)
+		} else if module == nil {
+			return fmt.Errorf("module %s of app %s: %w", d.Digest.Short(), d.App, actor.ErrModuleNotFound)
+		}
 	}
 	current, err := t.get(currentKey(d.App, d.Type))
 	if err != nil {
@@ -71,7 +74,7 @@ func (t *tx) deploy(d actor.Deployment) error {
 	}
 	key := deployKey(d.App, d.Type, d.Generation)
 	record, err := encodeRecord(key, deploymentRecord{
-		Digest: d.Digest, StateSchema: d.StateSchema, RolledBackFrom: d.RolledBackFrom, CreatedAt: t.now,
+		Digest: d.Digest, StateSchema: d.StateSchema, RolledBackFrom: d.RolledBackFrom, Message: d.Message, CreatedAt: t.now,
 	})
 	if err != nil {
 		return err

@@ -280,6 +280,11 @@ func (s *Store) DeploymentHistory(ctx context.Context, app, typ string, before u
 	return s.inner.DeploymentHistory(ctx, app, typ, before, limit)
 }
 
+// ListApps implements [store.Modules], without faults.
+func (s *Store) ListApps(ctx context.Context, after string, limit int) ([]store.AppInfo, error) {
+	return s.inner.ListApps(ctx, after, limit)
+}
+
 // PutSetting implements [store.Settings].
 func (s *Store) PutSetting(ctx context.Context, set actor.Setting) error {
 	if s.plan.fires(SettingFails) {

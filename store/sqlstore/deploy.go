@@ -57,7 +57,9 @@ func (s *Store) Deploy(ctx context.Context, ds []actor.Deployment) error {
 	sorted := slices.SortedFunc(slices.Values(ds), func(a, b actor.Deployment) int { return cmp.Compare(a.Type, b.Type) })
 	var digests []string
 	for _, d := range ds {
-		digests = append(digests, string(d.Digest))
+		if !d.Undeployed() {
+			digests = append(digests, string(d.Digest))
+		}
 	}
 	slices.Sort(digests)
 	digests = slices.Compact(digests)
@@ -116,20 +118,20 @@ func deployOne(ctx context.Context, tx pgx.Tx, d actor.Deployment, id uuid) erro
 		return actor.ErrDeployConflict
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO greenroom_deployment
-		(app, type, generation, digest, state_schema, rolled_back_from, deploy_id, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())`,
-		d.App, d.Type, int64(d.Generation), string(d.Digest), int64(d.StateSchema), int64(d.RolledBackFrom), id)
+		(app, type, generation, digest, state_schema, rolled_back_from, message, deploy_id, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp())`,
+		d.App, d.Type, int64(d.Generation), string(d.Digest), int64(d.StateSchema), int64(d.RolledBackFrom), d.Message, id)
 	return err
 }
 
-const deploymentColumns = `d.app, d.type, d.generation, d.digest, d.state_schema, d.rolled_back_from, d.created_at`
+const deploymentColumns = `d.app, d.type, d.generation, d.digest, d.state_schema, d.rolled_back_from, d.message, d.created_at`
 
 func scanDeployment(row pgx.CollectableRow) (actor.Deployment, error) {
 	var d actor.Deployment
 	var digest string
 	var generation, schema, from int64
 	var at time.Time
-	err := row.Scan(&d.App, &d.Type, &generation, &digest, &schema, &from, &at)
+	err := row.Scan(&d.App, &d.Type, &generation, &digest, &schema, &from, &d.Message, &at)
 	d.Generation, d.Digest, d.StateSchema = uint64(generation), actor.Digest(digest), uint32(schema)
 	d.RolledBackFrom, d.CreatedAt = uint64(from), at.UTC()
 	return d, err
@@ -163,6 +165,42 @@ func (s *Store) deployments(ctx context.Context, op, query string, args ...any) 
 			return err
 		}
 		list, err = pgx.CollectRows(rows, scanDeployment)
+		return err
+	})
+	return list, err
+}
+
+// ListApps reads a page of the apps. What each one has is counted by its own keys.
+func (s *Store) ListApps(ctx context.Context, after string, limit int) ([]store.AppInfo, error) {
+	if err := store.ValidateLimit(limit); err != nil {
+		return nil, err
+	}
+	var list []store.AppInfo
+	err := s.read(ctx, "list apps", func(ctx context.Context) error {
+		rows, err := s.general.Query(ctx, `WITH apps AS (
+				SELECT app FROM greenroom_module WHERE app > $1 UNION SELECT app FROM greenroom_type WHERE app > $1
+				ORDER BY app LIMIT $2
+			), module_counts AS (
+				SELECT app, count(*) AS modules FROM greenroom_module WHERE app IN (SELECT app FROM apps) GROUP BY app
+			), type_counts AS (
+				SELECT t.app, count(*) FILTER (WHERE t.digest <> '') AS types, max(d.created_at) AS deployed_at FROM greenroom_type AS t
+				JOIN greenroom_deployment AS d ON d.app = t.app AND d.type = t.type AND d.generation = t.generation
+				WHERE t.app IN (SELECT app FROM apps) GROUP BY t.app
+			)
+			SELECT a.app, coalesce(t.types, 0), coalesce(m.modules, 0), t.deployed_at FROM apps AS a
+			LEFT JOIN module_counts AS m ON m.app = a.app LEFT JOIN type_counts AS t ON t.app = a.app ORDER BY a.app`, after, limit)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.AppInfo, error) {
+			var a store.AppInfo
+			var at *time.Time
+			err := row.Scan(&a.App, &a.Types, &a.Modules, &at)
+			if at != nil {
+				a.DeployedAt = at.UTC()
+			}
+			return a, err
+		})
 		return err
 	})
 	return list, err

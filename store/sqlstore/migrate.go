@@ -159,6 +159,8 @@ var migrations = []string{
 	`COMMENT ON TABLE greenroom_host IS 'The processes of the cluster. A row holds until expires_at, unless its process renews it.'`,
 	`COMMENT ON TABLE greenroom_lease IS 'Leases by name. The epoch counts how often one was taken.'`,
 	`COMMENT ON TABLE greenroom_schema IS 'The version of these tables, and who is changing it.'`,
+	`ALTER TABLE greenroom_deployment ADD COLUMN IF NOT EXISTS message text NOT NULL DEFAULT ''`,
+	`COMMENT ON COLUMN greenroom_deployment.digest IS 'The module; empty if the type was taken out of service.'`,
 }
 
 func (d dialect) ddl(step string) string {

@@ -169,6 +169,7 @@ func closed(t *testing.T, s store.Store) {
 		"Deploy":            func() error { return s.Deploy(ctx, []actor.Deployment{f.deployment("Cart", 1, m)}) },
 		"Deployments":       func() error { _, err := s.Deployments(ctx, m.App); return err },
 		"DeploymentHistory": func() error { _, err := s.DeploymentHistory(ctx, m.App, "Cart", 0, 1); return err },
+		"ListApps":          func() error { _, err := s.ListApps(ctx, "", 1); return err },
 		"PutSetting": func() error {
 			return s.PutSetting(ctx, actor.Setting{App: m.App, Kind: actor.SettingConfig, Name: "a"})
 		},

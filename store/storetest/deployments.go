@@ -3,6 +3,8 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -55,14 +57,98 @@ var deployments = suite{"Deployments", []testCase{
 	{"a malformed request is refused", func(f *fixture) {
 		m, _ := f.put("x")
 		d := f.deployment("Cart", 1, m)
-		other, noType, zero := d, d, d
+		other, noType, zero, never, long, control, bytes := d, d, d, d, d, d, d
 		other.App, other.Type = f.app+".other", "B"
 		noType.Type = ""
 		zero.Generation = 0
-		for _, ds := range [][]actor.Deployment{{d, other}, {d, d}, {noType}, {zero}} {
+		never.Digest = ""
+		long.Message = strings.Repeat("m", store.MaxDeployMessage+1)
+		control.Message = "a\x00b"
+		bytes.Message = "\xff"
+		for _, ds := range [][]actor.Deployment{{d, other}, {d, d}, {noType}, {zero}, {never}, {long}, {control}, {bytes}} {
 			f.argument(f.s.Deploy(f.ctx(), ds))
 		}
 		f.serves()
+	}},
+	{"a type that was taken out of service is deployed as one, and holds no module", func(f *fixture) {
+		m, _ := f.put("x")
+		next, _ := f.put("y")
+		a, b := f.deployment("A", 1, m), f.deployment("B", 1, m)
+		f.deploy(a, b)
+		out := f.deployment("A", 2, actor.Module{})
+		out.Message = "moved"
+		f.deploy(out, f.deployment("B", 2, next))
+		f.serves(out, f.deployment("B", 2, next))
+		f.ok(f.s.DeleteModule(f.ctx(), f.app, m.Digest))
+		f.is(f.s.DeleteModule(f.ctx(), f.app, next.Digest), actor.ErrModuleInUse)
+		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("A", 2, next)}), actor.ErrDeployConflict)
+		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{f.deployment("A", 4, actor.Module{})}), actor.ErrDeployConflict)
+		f.deploy(f.deployment("A", 3, next))
+		f.serves(f.deployment("A", 3, next), f.deployment("B", 2, next))
+	}},
+	{"apps come in byte order with what they have, page by page", func(f *fixture) {
+		app := func(suffix string) *fixture {
+			other := *f
+			other.app = f.app + suffix
+			return &other
+		}
+		modules, both, out := app("-a.modules"), app("-b"), app("-b.out")
+		modules.put("x")
+		modules.put("y")
+		m, _ := both.put("x")
+		both.put("y")
+		both.put("z")
+		both.deploy(both.deployment("A", 1, m), both.deployment("B", 1, m), both.deployment("C", 1, m))
+		both.deploy(both.deployment("B", 2, actor.Module{}))
+		m, _ = out.put("x")
+		out.deploy(out.deployment("A", 1, m))
+		out.deploy(out.deployment("A", 2, actor.Module{}))
+		out.ok(out.s.DeleteModule(f.ctx(), out.app, m.Digest))
+		newest := func(f *fixture) (at time.Time) {
+			ds, err := f.s.Deployments(f.ctx(), f.app)
+			f.ok(err)
+			for _, d := range ds {
+				if d.CreatedAt.After(at) {
+					at = d.CreatedAt
+				}
+			}
+			return at
+		}
+		want := []store.AppInfo{
+			{App: modules.app, Modules: 2},
+			{App: both.app, Types: 2, Modules: 3, DeployedAt: newest(both)},
+			{App: out.app, DeployedAt: newest(out)},
+		}
+		for _, page := range []int{1, 2, 100} {
+			var got []store.AppInfo
+			for after, more := f.app, true; more; {
+				infos, err := f.s.ListApps(f.ctx(), after, page)
+				f.ok(err)
+				more = len(infos) == page
+				for _, info := range infos {
+					if info.App <= after {
+						f.Fatalf("%s comes after %s", info.App, after)
+					}
+					if after = info.App; !strings.HasPrefix(info.App, f.app+"-") {
+						more = false
+						break
+					}
+					got = append(got, info)
+				}
+			}
+			if !slices.Equal(got, want) {
+				f.Fatalf("pages of %d give\n %+v, want\n %+v", page, got, want)
+			}
+		}
+		all, err := f.s.ListApps(f.ctx(), "", store.MaxList)
+		f.ok(err)
+		if len(all) < store.MaxList && !slices.Contains(all, want[1]) {
+			f.Fatalf("the apps from the first are %+v, without %+v", all, want[1])
+		}
+		for _, limit := range []int{0, store.MaxList + 1} {
+			_, err := f.s.ListApps(f.ctx(), "", limit)
+			f.argument(err)
+		}
 	}},
 	{"the history is complete, newest first, page by page", func(f *fixture) {
 		m, _ := f.put("x")
@@ -74,7 +160,14 @@ var deployments = suite{"Deployments", []testCase{
 				d.Digest = old.Digest
 			}
 			d.StateSchema = uint32(g)
-			if g == 5 {
+			switch g {
+			case 2:
+				d.Message = "größer:\n\tthe basket's \"limit\""
+			case 3:
+				d.Digest = "" // taken out of service
+			case 4:
+				d.Message = strings.Repeat("m", store.MaxDeployMessage)
+			case 5:
 				d.RolledBackFrom = 4
 			}
 			f.deploy(d)
