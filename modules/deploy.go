@@ -20,6 +20,8 @@ type DeployRequest struct {
 	Types []string
 	// Force also deploys a module with an older state schema.
 	Force bool
+	// Message is kept with each deployment that is made: [store.MaxDeployMessage].
+	Message string
 }
 
 // RollbackRequest asks for an earlier deployment's module to serve a type again.
@@ -30,6 +32,16 @@ type RollbackRequest struct {
 	Generation uint64
 	// Force also goes back to a module with an older state schema.
 	Force bool
+	// Message is kept with the deployment.
+	Message string
+}
+
+// UndeployRequest asks for types to be taken out of service.
+type UndeployRequest struct {
+	App   string
+	Types []string
+	// Message is kept with each undeployment.
+	Message string
 }
 
 // Deploy switches types to a module, all of them or none, and returns what then
@@ -51,7 +63,7 @@ func (s *Service) Deploy(ctx context.Context, req DeployRequest) ([]actor.Deploy
 	if err != nil {
 		return nil, nil, err
 	}
-	ds, warnings, err := s.change(ctx, change{app: req.App, digest: digest, manifest: m, specs: specs, force: req.Force})
+	ds, warnings, err := s.change(ctx, change{app: req.App, digest: digest, manifest: m, specs: specs, force: req.Force, message: req.Message})
 	if err != nil {
 		return nil, nil, fmt.Errorf("deploy module %s: %w", digest.Short(), err)
 	}
@@ -63,9 +75,52 @@ func (s *Service) Deploy(ctx context.Context, req DeployRequest) ([]actor.Deploy
 	return ds, warnings, nil
 }
 
+// Undeploy takes types out of service, all of them or none, and returns the
+// undeployments in the order of the request: each is its type's next generation.
+// What the types' actors stored stays. Types that are out of service already are
+// left as they are. Errors: [actor.ErrTypeNotFound] for a type that was never
+// deployed, an [*actor.ArgumentError] for no type, [actor.ErrDeployConflict] if
+// others kept deploying the same types.
+func (s *Service) Undeploy(ctx context.Context, req UndeployRequest) ([]actor.Deployment, error) {
+	if len(req.Types) == 0 {
+		return nil, &actor.ArgumentError{Field: "types", Problem: "is empty; name what to take out of service"}
+	}
+	for _, typ := range req.Types {
+		if err := validateType(req.App, typ); err != nil {
+			return nil, err
+		}
+	}
+	ds, err := s.deploy(ctx, req.App, func(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
+		planned := make(map[string]bool)
+		for _, typ := range req.Types {
+			cur, ok := current[typ]
+			if !ok {
+				return nil, nil, fmt.Errorf("%w: app %s has no type %s", actor.ErrTypeNotFound, req.App, typ)
+			}
+			if planned[typ] {
+				continue
+			}
+			planned[typ] = true
+			if !cur.Undeployed() {
+				cur = actor.Deployment{
+					App: req.App, Type: typ, Generation: cur.Generation + 1, StateSchema: cur.StateSchema, Message: req.Message,
+				}
+				wanted = append(wanted, cur)
+			}
+			result = append(result, cur)
+		}
+		return wanted, result, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("undeploy: %w", err)
+	}
+	return ds, nil
+}
+
 // Rollback makes an earlier generation's module serve a type again, as a new
-// generation. Errors: [actor.ErrTypeNotFound], [actor.ErrNoGeneration],
-// [actor.ErrModuleNotFound] if that module was deleted, [actor.ErrSchemaRollback].
+// generation; also a type that is out of service. Errors: [actor.ErrTypeNotFound],
+// [actor.ErrNoGeneration], [actor.ErrModuleNotFound] if that module was deleted,
+// [actor.ErrSchemaRollback].
 func (s *Service) Rollback(ctx context.Context, req RollbackRequest) (actor.Deployment, []string, error) {
 	if err := validateType(req.App, req.Type); err != nil {
 		return actor.Deployment{}, nil, err
@@ -86,7 +141,7 @@ func (s *Service) Rollback(ctx context.Context, req RollbackRequest) (actor.Depl
 		return actor.Deployment{}, nil, err
 	}
 	ds, warnings, err := s.change(ctx, change{
-		app: req.App, digest: target.Digest, manifest: m, specs: specs, force: req.Force, rollback: true,
+		app: req.App, digest: target.Digest, manifest: m, specs: specs, force: req.Force, rollback: true, message: req.Message,
 	})
 	if err != nil {
 		return actor.Deployment{}, nil, fmt.Errorf("roll back %s to generation %d: %w", req.Type, target.Generation, err)
@@ -112,6 +167,9 @@ func (s *Service) rollbackTarget(ctx context.Context, req RollbackRequest) (curr
 		if len(ds) == 0 || ds[0].Generation != req.Generation {
 			return current, target, fmt.Errorf("generation %d (the current one is %d): %w", req.Generation, current.Generation, actor.ErrNoGeneration)
 		}
+		if ds[0].Undeployed() {
+			return current, target, fmt.Errorf("generation %d took the type out of service, which no rollback does; undeploy it instead: %w", req.Generation, actor.ErrNoGeneration)
+		}
 		return current, ds[0], nil
 	}
 	deleted := 0
@@ -124,7 +182,7 @@ func (s *Service) rollbackTarget(ctx context.Context, req RollbackRequest) (curr
 			break
 		}
 		for _, d := range ds {
-			if d.Digest == current.Digest {
+			if d.Undeployed() || d.Digest == current.Digest {
 				continue
 			}
 			switch _, err := s.manifest(ctx, req.App, d.Digest); {
@@ -150,57 +208,71 @@ type change struct {
 	specs    []*abi.TypeSpec
 	force    bool
 	rollback bool
+	message  string
 }
 
-// change carries a change out. A conflict or a lost answer starts it anew from
-// what serves then.
+// change carries a change out.
 func (s *Service) change(ctx context.Context, c change) ([]actor.Deployment, []string, error) {
 	// Before the deployment is stored, so that it serves as soon as others see it.
 	s.prepare(ctx, module{c.app, c.digest})
 	var warnings []string
+	ds, err := s.deploy(ctx, c.app, func(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
+		wanted, result, err = c.plan(current)
+		if err == nil && len(wanted) > 0 {
+			var old map[actor.Digest]*abi.Manifest
+			if old, err = s.replaced(ctx, c, current); err == nil {
+				warnings = warn(c, current, old)
+			}
+		}
+		return wanted, result, err
+	})
+	return ds, warnings, err
+}
+
+// deploy asks the store for what plan wants, and returns plan's result with the
+// times of the store. A conflict or a lost answer starts it anew from what is
+// current then.
+func (s *Service) deploy(ctx context.Context, app string,
+	plan func(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error),
+) ([]actor.Deployment, error) {
 	for try := 0; ; try++ {
-		all, err := s.store.Deployments(ctx, c.app)
+		all, err := s.store.Deployments(ctx, app)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		current := make(map[string]actor.Deployment, len(all))
 		for _, d := range all {
 			current[d.Type] = d
 		}
-		wanted, result, err := c.plan(current)
+		wanted, result, err := plan(current)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if len(wanted) > 0 {
-			old, err := s.replaced(ctx, c, current)
-			if err != nil {
-				return nil, nil, err
-			}
-			warnings = warn(c, current, old)
 			if err := s.store.Deploy(ctx, wanted); err != nil {
 				if try < maxTries && (errors.Is(err, actor.ErrDeployConflict) || errors.Is(err, actor.ErrAmbiguous)) {
 					continue
 				}
-				return nil, nil, err
+				return nil, err
 			}
 		}
-		return s.settled(ctx, c.app, result), warnings, nil
+		return s.settled(ctx, app, result), nil
 	}
 }
 
 // plan decides what to ask of the store, and what will serve the types after it.
 func (c change) plan(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
 	for _, spec := range c.specs {
-		cur, serves := current[spec.Name]
-		if serves && cur.Digest == c.digest {
+		cur, known := current[spec.Name]
+		if known && cur.Digest == c.digest {
 			result = append(result, cur)
 			continue
 		}
-		if serves && spec.StateSchema < cur.StateSchema && !c.force {
+		if known && spec.StateSchema < cur.StateSchema && !c.force {
 			return nil, nil, fmt.Errorf("%s: module %s declares state schema %d and would replace generation %d with schema %d; it could not read what is stored; force it only if no state of schema %d was written: %w",
 				spec.Name, c.digest.Short(), spec.StateSchema, cur.Generation, cur.StateSchema, cur.StateSchema, actor.ErrSchemaRollback)
 		}
-		d := actor.Deployment{App: c.app, Type: spec.Name, Generation: cur.Generation + 1, Digest: c.digest, StateSchema: spec.StateSchema}
+		d := actor.Deployment{App: c.app, Type: spec.Name, Generation: cur.Generation + 1, Digest: c.digest, StateSchema: spec.StateSchema, Message: c.message}
 		if c.rollback {
 			d.RolledBackFrom = cur.Generation
 		}
@@ -216,8 +288,8 @@ func (c change) plan(current map[string]actor.Deployment) (wanted, result []acto
 func (s *Service) replaced(ctx context.Context, c change, current map[string]actor.Deployment) (map[actor.Digest]*abi.Manifest, error) {
 	old := make(map[actor.Digest]*abi.Manifest)
 	for _, spec := range c.specs {
-		cur, serves := current[spec.Name]
-		if !serves || old[cur.Digest] != nil || cur.Digest == c.digest {
+		cur := current[spec.Name]
+		if cur.Undeployed() || old[cur.Digest] != nil || cur.Digest == c.digest {
 			continue
 		}
 		m, err := s.manifest(ctx, c.app, cur.Digest)

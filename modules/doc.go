@@ -1,5 +1,5 @@
 // Package modules keeps uploaded Wasm modules and says which of them serves each
-// actor type: upload, deploy, roll back, delete.
+// actor type: upload, deploy, roll back, undeploy, delete.
 //
 // # What it promises
 //
@@ -13,10 +13,13 @@
 //   - A module that declares an older state schema than the one it would replace
 //     is refused without Force: its code could not read what is stored.
 //   - A module that serves a type cannot be deleted.
+//   - What an undeployed type's actors stored is kept, and so is its schema: what
+//     is deployed next must be able to read it.
 //
 // # A type's deployments
 //
 //	(none) ──deploy──▶ generation 1 ──deploy──▶ 2 ──rollback to 1──▶ 3, the module of 1
+//	  ──undeploy──▶ 4, no module: calls answer type_not_found ──rollback──▶ 5, the module of 3
 //
 // History only grows. A rollback is a new generation, so that rows written in
 // between still say which code wrote them, and hosts see a newer number.

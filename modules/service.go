@@ -122,6 +122,16 @@ func (s *Service) List(ctx context.Context, app string, after actor.Digest, limi
 	return ms, nil
 }
 
+// Apps returns the apps that have modules, or had a type deployed, in byte order
+// above after, at most limit (1 to 1000, 0 meaning 100).
+func (s *Service) Apps(ctx context.Context, after string, limit int) ([]store.AppInfo, error) {
+	apps, err := s.store.ListApps(ctx, after, pageSize(limit))
+	if err != nil {
+		return nil, fmt.Errorf("list apps: %w", err)
+	}
+	return apps, nil
+}
+
 // Bytes returns a module as it was uploaded. d may be a prefix.
 func (s *Service) Bytes(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
 	d, err := s.resolve(ctx, app, d)

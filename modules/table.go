@@ -39,6 +39,13 @@ type served struct {
 	err error // why the type cannot be served, nil otherwise
 }
 
+// outOfService is the entry of a type that was undeployed: it stays, so that a
+// read of an earlier deployment which returns late does not bring the type back.
+func outOfService(d actor.Deployment) served {
+	return served{ServedType{Deployment: d}, fmt.Errorf("%w: type %s of app %s was taken out of service; deploy a module that declares it, or roll it back",
+		actor.ErrTypeNotFound, d.Type, d.App)}
+}
+
 // Current returns what serves a type now, from memory and without a lock;
 // [actor.ErrTypeNotFound], and [actor.ErrModuleDamaged] for a type whose stored
 // manifest cannot be read.
@@ -159,6 +166,10 @@ func (s *Service) changed(ctx context.Context, ds []actor.Deployment) (map[typeN
 		if t, ok := old.types[name]; ok && t.Deployment == d {
 			continue
 		}
+		if d.Undeployed() {
+			entries[name] = outOfService(d)
+			continue
+		}
 		m, ok := manifests[key]
 		if !ok {
 			var err error
@@ -200,6 +211,10 @@ func (s *Service) merge(entries map[typeName]served) {
 		}
 		if s.current.CompareAndSwap(old, next) {
 			for _, t := range changed {
+				if t.Deployment.Undeployed() {
+					s.log.Info("type is out of service", "app", t.Deployment.App, "actor_type", t.Deployment.Type, "generation", t.Deployment.Generation)
+					continue
+				}
 				s.log.Info("deployment serves", "app", t.Deployment.App, "actor_type", t.Deployment.Type,
 					"generation", t.Deployment.Generation, "module", t.Deployment.Digest.Short())
 			}

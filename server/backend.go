@@ -29,9 +29,11 @@ type Modules interface {
 	Bytes(ctx context.Context, app string, digest actor.Digest) ([]byte, error)
 	Delete(ctx context.Context, app string, digest actor.Digest) error
 	Deploy(ctx context.Context, req modules.DeployRequest) ([]actor.Deployment, []string, error)
+	Undeploy(ctx context.Context, req modules.UndeployRequest) ([]actor.Deployment, error)
 	Rollback(ctx context.Context, req modules.RollbackRequest) (actor.Deployment, []string, error)
 	History(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error)
 	Types(ctx context.Context, app string) ([]modules.ServedType, error)
+	Apps(ctx context.Context, after string, limit int) ([]store.AppInfo, error)
 }
 
 // Calls is told when a request begins and when it has ended, by its goroutine. An

@@ -259,6 +259,26 @@ func (f *fakeModules) Deploy(_ context.Context, req modules.DeployRequest) ([]ac
 	return []actor.Deployment{f.deploy(actor.Deployment{App: req.App, Type: "Counter", Digest: d})}, []string{"method Old is gone"}, nil
 }
 
+func (f *fakeModules) Undeploy(_ context.Context, req modules.UndeployRequest) ([]actor.Deployment, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.history) == 0 {
+		return nil, actor.ErrTypeNotFound
+	}
+	return []actor.Deployment{f.deploy(actor.Deployment{App: req.App, Type: req.Types[0], Message: req.Message})}, nil
+}
+
+// Apps are a, b and c, with as many types and modules as their place in the alphabet.
+func (f *fakeModules) Apps(_ context.Context, after string, limit int) ([]store.AppInfo, error) {
+	var apps []store.AppInfo
+	for i, name := range []string{"a", "b", "c"} {
+		if name > after && len(apps) < limit {
+			apps = append(apps, store.AppInfo{App: name, Types: i + 1, Modules: i + 1})
+		}
+	}
+	return apps, nil
+}
+
 func (f *fakeModules) Rollback(_ context.Context, req modules.RollbackRequest) (actor.Deployment, []string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

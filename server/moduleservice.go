@@ -49,11 +49,13 @@ func (s *Server) newModuleService() service {
 		greenroomv1connect.ModuleServiceGetModuleProcedure,
 		greenroomv1connect.ModuleServiceListModulesProcedure,
 		greenroomv1connect.ModuleServiceHistoryProcedure,
-		greenroomv1connect.ModuleServiceListTypesProcedure)
+		greenroomv1connect.ModuleServiceListTypesProcedure,
+		greenroomv1connect.ModuleServiceListAppsProcedure)
 	sv.serve(RoleDeploy, smallRoute(), h,
 		greenroomv1connect.ModuleServiceDeleteModuleProcedure,
 		greenroomv1connect.ModuleServiceDeployProcedure,
-		greenroomv1connect.ModuleServiceRollbackProcedure)
+		greenroomv1connect.ModuleServiceRollbackProcedure,
+		greenroomv1connect.ModuleServiceUndeployProcedure)
 	return sv
 }
 
@@ -116,7 +118,7 @@ func (m *moduleService) DeleteModule(ctx context.Context, req *connect.Request[g
 func (m *moduleService) Deploy(ctx context.Context, req *connect.Request[greenroomv1.DeployRequest]) (*connect.Response[greenroomv1.DeployResponse], error) {
 	ds, warnings, err := m.s.conf.Modules.Deploy(ctx, modules.DeployRequest{
 		App: appOf(req.Msg.GetApp()), Digest: actor.Digest(req.Msg.GetDigest()),
-		Types: req.Msg.GetTypes(), Force: req.Msg.GetForce(),
+		Types: req.Msg.GetTypes(), Force: req.Msg.GetForce(), Message: req.Msg.GetMessage(),
 	})
 	if err != nil {
 		return nil, err
@@ -133,7 +135,7 @@ func (m *moduleService) Deploy(ctx context.Context, req *connect.Request[greenro
 func (m *moduleService) Rollback(ctx context.Context, req *connect.Request[greenroomv1.RollbackRequest]) (*connect.Response[greenroomv1.RollbackResponse], error) {
 	d, warnings, err := m.s.conf.Modules.Rollback(ctx, modules.RollbackRequest{
 		App: appOf(req.Msg.GetApp()), Type: req.Msg.GetType(),
-		Generation: req.Msg.GetGeneration(), Force: req.Msg.GetForce(),
+		Generation: req.Msg.GetGeneration(), Force: req.Msg.GetForce(), Message: req.Msg.GetMessage(),
 	})
 	if err != nil {
 		return nil, err
@@ -141,6 +143,21 @@ func (m *moduleService) Rollback(ctx context.Context, req *connect.Request[green
 	deployment := deploymentToProto(d)
 	m.addCapabilities(ctx, []*greenroomv1.Deployment{deployment})
 	return connect.NewResponse(&greenroomv1.RollbackResponse{Deployment: deployment, Warnings: warnings}), nil
+}
+
+// Undeploy implements ModuleService.
+func (m *moduleService) Undeploy(ctx context.Context, req *connect.Request[greenroomv1.UndeployRequest]) (*connect.Response[greenroomv1.UndeployResponse], error) {
+	ds, err := m.s.conf.Modules.Undeploy(ctx, modules.UndeployRequest{
+		App: appOf(req.Msg.GetApp()), Types: req.Msg.GetTypes(), Message: req.Msg.GetMessage(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.UndeployResponse{}
+	for _, d := range ds {
+		msg.Deployments = append(msg.Deployments, deploymentToProto(d))
+	}
+	return connect.NewResponse(msg), nil
 }
 
 // History implements ModuleService.
@@ -166,6 +183,9 @@ func (m *moduleService) History(ctx context.Context, req *connect.Request[greenr
 	there := make(map[actor.Digest]bool)
 	for i, d := range ds {
 		msg.Deployments[i] = deploymentToProto(d)
+		if d.Undeployed() {
+			continue
+		}
 		known, asked := there[d.Digest]
 		if !asked {
 			_, err := m.s.conf.Modules.Module(ctx, list.app, d.Digest)
@@ -194,6 +214,33 @@ func (m *moduleService) ListTypes(ctx context.Context, req *connect.Request[gree
 		deployment := deploymentToProto(t.Deployment)
 		m.describeUse(ctx, deployment, t.Spec.Capabilities)
 		msg.Types = append(msg.Types, &greenroomv1.ServedType{Type: typeToProto(t.Spec), Deployment: deployment})
+	}
+	res := connect.NewResponse(msg)
+	noStore(res)
+	return res, nil
+}
+
+// ListApps implements ModuleService.
+func (m *moduleService) ListApps(ctx context.Context, req *connect.Request[greenroomv1.ListAppsRequest]) (*connect.Response[greenroomv1.ListAppsResponse], error) {
+	list := pageList{procedure: greenroomv1connect.ModuleServiceListAppsProcedure}
+	after, err := parsePageToken(list, req.Msg.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	size := pageSize(req.Msg.GetPageSize())
+	apps, err := m.s.conf.Modules.Apps(ctx, after, size)
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.ListAppsResponse{Apps: make([]*greenroomv1.App, len(apps))}
+	for i, a := range apps {
+		msg.Apps[i] = &greenroomv1.App{Name: a.App, Types: int64(a.Types), Modules: int64(a.Modules)}
+		if !a.DeployedAt.IsZero() {
+			msg.Apps[i].DeployedAt = timestamppb.New(a.DeployedAt)
+		}
+	}
+	if len(apps) == size {
+		msg.NextPageToken = pageToken(list, apps[size-1].App)
 	}
 	res := connect.NewResponse(msg)
 	noStore(res)
@@ -269,5 +316,6 @@ func deploymentToProto(d actor.Deployment) *greenroomv1.Deployment {
 	return &greenroomv1.Deployment{
 		App: d.App, Type: d.Type, Generation: d.Generation, Digest: string(d.Digest),
 		StateSchema: d.StateSchema, RolledBackFrom: d.RolledBackFrom, CreatedAt: timestamppb.New(d.CreatedAt),
+		Undeployed: d.Undeployed(), Message: d.Message,
 	}
 }

@@ -281,6 +281,35 @@ func TestModuleLife(t *testing.T) {
 		t.Errorf("history %v", generations)
 	}
 
+	out, err := c.Undeploy(ctx, connect.NewRequest(&greenroomv1.UndeployRequest{Types: []string{"Counter"}, Message: "moved"}))
+	if err != nil || len(out.Msg.GetDeployments()) != 1 || !out.Msg.GetDeployments()[0].GetUndeployed() || out.Msg.GetDeployments()[0].GetMessage() != "moved" {
+		t.Errorf("undeploy: %v, %v", out, err)
+	}
+	last, err := c.History(ctx, connect.NewRequest(&greenroomv1.HistoryRequest{Type: "Counter", PageSize: 1}))
+	if err != nil || !last.Msg.GetDeployments()[0].GetUndeployed() || last.Msg.GetDeployments()[0].GetModuleDeleted() {
+		t.Errorf("history after it: %v, %v", last, err)
+	}
+	_, err = c.Undeploy(ctx, connect.NewRequest(&greenroomv1.UndeployRequest{}))
+	wantError(t, err, connect.CodeInvalidArgument, "invalid_argument")
+
+	var apps []string
+	page := &greenroomv1.ListAppsRequest{PageSize: 2}
+	for {
+		res, err := c.ListApps(ctx, connect.NewRequest(page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range res.Msg.GetApps() {
+			apps = append(apps, fmt.Sprint(a.GetName(), a.GetTypes(), a.GetModules(), a.GetDeployedAt() == nil))
+		}
+		if page.PageToken = res.Msg.GetNextPageToken(); page.PageToken == "" {
+			break
+		}
+	}
+	if fmt.Sprint(apps) != "[a1 1 true b2 2 true c3 3 true]" {
+		t.Errorf("apps %v", apps)
+	}
+
 	var digests []string
 	list := &greenroomv1.ListModulesRequest{PageSize: 1}
 	for {

@@ -15,8 +15,8 @@ const (
 	RoleRead Role = iota + 1
 	// RoleInvoke runs all methods.
 	RoleInvoke
-	// RoleDeploy uploads, deploys, rolls back and deletes modules, deletes actors,
-	// and sees what an app was given.
+	// RoleDeploy uploads, deploys, rolls back, undeploys and deletes modules, deletes
+	// actors, and sees what an app was given.
 	RoleDeploy
 	// RoleAdmin gives apps configuration, secrets and hosts to send requests to.
 	RoleAdmin

@@ -119,7 +119,7 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 			Actor: key, Method: args[2], Payload: payload, ContentType: f.contentType, Consistency: consistency,
 		}))
 		if err != nil {
-			return err
+			return c.withNearest(ctx, a, err, args[:1], args[2])
 		}
 		reply, header = resp.Msg, resp.Header()
 	} else {
@@ -131,7 +131,7 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 		}
 		resp, err := a.actors.Invoke(ctx, req)
 		if err != nil {
-			return err
+			return c.withNearest(ctx, a, err, args[:1], args[2])
 		}
 		reply, header = resp.Msg, resp.Header()
 	}

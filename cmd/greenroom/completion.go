@@ -58,7 +58,7 @@ func (c *cli) ask(cmd *cobra.Command, fn func(ctx context.Context, a *api) ([]co
 
 // completeTypes completes an actor type as the first argument or flag value.
 func (c *cli) completeTypes(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 && cmd.Name() != "deploy" {
+	if len(args) > 0 && cmd.Name() != "deploy" && cmd.Name() != "undeploy" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {

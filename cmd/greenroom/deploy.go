@@ -18,6 +18,7 @@ type deployFlags struct {
 	force    bool
 	dryRun   bool
 	manifest string
+	message  string
 }
 
 func (c *cli) deployCommand() *cobra.Command {
@@ -40,7 +41,7 @@ becomes part of the module that is uploaded: the same plug-in with another
 manifest is another module.`,
 		Example: `  greenroom deploy
   greenroom deploy --dry-run
-  greenroom deploy build/shop.wasm --app shop
+  greenroom deploy build/shop.wasm --app shop --message 'v1.4: discounts'
   greenroom deploy shop --type Cart -o json | jq '.deployments[].generation'
   greenroom deploy plugin.wasm --manifest manifest.json`,
 		Args: takes("[DIR | FILE.wasm]"),
@@ -53,6 +54,7 @@ manifest is another module.`,
 	flags.StringSliceVar(&f.types, "type", nil, "only this actor `type` of the module; may be repeated")
 	flags.BoolVar(&f.force, "force", false, "also if the module has an older state schema than the one deployed")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "upload and check the module, show what would change, and change nothing")
+	messageFlag(cmd, &f.message)
 	flags.StringVar(&f.manifest, "manifest", "", "the manifest of an Extism plug-in, a JSON `file`")
 	f.build.register(cmd)
 	completeFlag(cmd, "type", c.completeTypes)
@@ -88,7 +90,7 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 		c.showChanges(change)
 	}
 	resp, err := a.modules.Deploy(ctx, connect.NewRequest(&greenroomv1.DeployRequest{
-		App: c.app, Digest: module.Digest, Types: f.types, Force: f.force,
+		App: c.app, Digest: module.Digest, Types: f.types, Force: f.force, Message: f.message,
 	}))
 	if err != nil {
 		return err

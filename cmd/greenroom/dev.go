@@ -268,10 +268,7 @@ func (d *devLoop) greet(m *greenroomv1.Module) {
 			break
 		}
 	}
-	call, curl := "greenroom call", "curl"
-	if d.server != defaultServer {
-		call += " --server " + d.server
-	}
+	call, curl := "greenroom call"+d.elsewhere(), "curl"
 	if d.app != actor.DefaultApp {
 		call += " --app " + d.app
 	}

@@ -154,7 +154,10 @@ func (c *cli) describeRPC(err error, rpc *connect.Error) shownError {
 			s.Message = "the module was refused:"
 		}
 	}
+	var hinted *hintedError
 	switch {
+	case errors.As(err, &hinted):
+		s.Remedy = hinted.remedy
 	case s.Kind == string(actor.ErrNotReadOnly.Kind()):
 		s.Remedy = "leave out --query to call it"
 	case rpc.Code() == connect.CodeUnauthenticated && c.token == "":

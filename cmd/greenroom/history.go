@@ -17,7 +17,7 @@ func (c *cli) historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "history TYPE",
 		Short:             "List the deployments of an actor type",
-		Long:              "List the deployments of an actor type, newest first. Each is a generation that\n`greenroom rollback --to` can go back to, unless its module was deleted.",
+		Long:              "List the deployments of an actor type, newest first. Each is a generation that\n`greenroom rollback --to` can go back to, unless its module was deleted, or it took\nthe type out of service.",
 		Example:           `  greenroom history Counter`,
 		Args:              takes("TYPE"),
 		ValidArgsFunction: c.completeTypes,
@@ -34,7 +34,7 @@ func (c *cli) historyCommand() *cobra.Command {
 					App: c.app, Type: args[0], PageSize: size, PageToken: token,
 				}))
 				if err != nil {
-					return "", err
+					return "", c.withNearest(ctx, a, err, args, "")
 				}
 				deployments = append(deployments, resp.Msg.Deployments...)
 				return resp.Msg.NextPageToken, nil
@@ -45,11 +45,15 @@ func (c *cli) historyCommand() *cobra.Command {
 			if c.wantsJSON() {
 				return c.writeMessage(&greenroomv1.HistoryResponse{Deployments: deployments, NextPageToken: next})
 			}
+			header := []string{"GENERATION", "MODULE", "SCHEMA", "DEPLOYED", "NOTE"}
 			rows := make([][]string, len(deployments))
 			for i, d := range deployments {
 				note := ""
 				if i == 0 && page.token == "" {
 					note = "current"
+				}
+				if d.Undeployed {
+					note = strings.TrimPrefix(note+", undeployed", ", ")
 				}
 				if d.ModuleDeleted {
 					note = strings.TrimPrefix(note+", module deleted", ", ")
@@ -58,8 +62,12 @@ func (c *cli) historyCommand() *cobra.Command {
 					note = strings.TrimPrefix(note+fmt.Sprintf(", rolled back from %d", d.RolledBackFrom), ", ")
 				}
 				rows[i] = []string{strconv.FormatUint(d.Generation, 10), short(d.Digest), schema(d.StateSchema), when(d.CreatedAt), note}
+				if d.Message != "" {
+					rows[i] = append(rows[i], strings.Join(strings.Fields(d.Message), " "))
+					header = append(header[:5], "MESSAGE")
+				}
 			}
-			c.table([]string{"GENERATION", "MODULE", "SCHEMA", "DEPLOYED", "NOTE"}, rows)
+			c.table(header, rows)
 			c.more(cmd, next)
 			return nil
 		},

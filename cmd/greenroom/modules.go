@@ -257,7 +257,7 @@ func (c *cli) modulesDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "delete DIGEST",
 		Short:             "Delete a module that serves no type",
-		Long:              "Delete a module. One that serves a type is kept: deploy another, or roll back, first.",
+		Long:              "Delete a module. One that serves a type is kept: deploy another, roll back, or undeploy\nthe type first.",
 		Example:           `  greenroom modules delete 3f2a9c --yes`,
 		Args:              takesDigest,
 		ValidArgsFunction: c.completeModules,

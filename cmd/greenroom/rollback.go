@@ -13,13 +13,14 @@ import (
 func (c *cli) rollbackCommand() *cobra.Command {
 	var to uint64
 	var force bool
+	var message string
 	cmd := &cobra.Command{
 		Use:   "rollback TYPE",
 		Short: "Let an earlier deployment serve a type again",
 		Long: `Let the module of an earlier deployment serve a type again, as a new generation.
 Without --to it is the newest deployment that used another module which is still
-there. It takes
-effect at once; state is not touched.`,
+there: of a type that was undeployed, the former one. It takes effect at once;
+state is not touched.`,
 		Example: `  greenroom rollback Counter
   greenroom rollback Counter --to 3`,
 		Args:              takes("TYPE"),
@@ -32,10 +33,10 @@ effect at once; state is not touched.`,
 			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
 			defer cancel()
 			resp, err := a.modules.Rollback(ctx, connect.NewRequest(&greenroomv1.RollbackRequest{
-				App: c.app, Type: args[0], Generation: to, Force: force,
+				App: c.app, Type: args[0], Generation: to, Force: force, Message: message,
 			}))
 			if err != nil {
-				return err
+				return c.withNearest(ctx, a, err, args, "")
 			}
 			if c.wantsJSON() {
 				return c.writeMessage(resp.Msg)
@@ -49,6 +50,7 @@ effect at once; state is not touched.`,
 	flags.SortFlags = false
 	flags.Uint64Var(&to, "to", 0, "`generation` to go back to, as history lists them")
 	flags.BoolVar(&force, "force", false, "also to a module with an older state schema")
+	messageFlag(cmd, &message)
 	return cmd
 }
 

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
@@ -84,6 +86,9 @@ func (c *cli) setConfig(ctx context.Context, a *api, pairs []string) error {
 		name, value, _ := strings.Cut(pair, "=")
 		if _, err := a.settings.SetConfig(ctx, connect.NewRequest(&greenroomv1.SetConfigRequest{App: c.app, Name: name, Value: value})); err != nil {
 			return err
+		}
+		if !c.wantsJSON() {
+			c.printf(c.stderr, "set %s of app %s\n", name, c.app)
 		}
 	}
 	return nil
@@ -370,7 +375,12 @@ func (c *cli) showCapabilities(ds []*greenroomv1.Deployment) {
 			if !strings.ContainsAny(u.name, "*[") {
 				command = fmt.Sprintf(remedies[u.kind], u.name)
 			}
-			missing = append(missing, command+" --app "+c.app)
+			command += c.elsewhere() + " --app " + c.app
+			if u.kind == "http" && anyHost(u.name) {
+				command = strings.Replace(command, "'"+u.name+"'", "HOST…", 1) +
+					"   # it declares " + u.name + ": grants of the hosts that it needs are enough"
+			}
+			missing = append(missing, command)
 		}
 	}
 	if len(missing) == 0 {
@@ -380,4 +390,79 @@ func (c *cli) showCapabilities(ds []*greenroomv1.Deployment) {
 	for _, line := range missing {
 		c.printf(c.stderr, "  %s\n", line)
 	}
+}
+
+// elsewhere is the flag that other commands need to reach the server of this one;
+// empty where they do without.
+func (c *cli) elsewhere() string {
+	if c.server == defaultServer {
+		return ""
+	}
+	return " --server " + c.server
+}
+
+// anyHost reports whether a type declares that it may send to every host, for which
+// a grant of any one host does.
+func anyHost(declared string) bool {
+	rule, err := manifest.ParseHostRule(declared)
+	return err == nil && rule.Host == "*"
+}
+
+// noteWideGrants says which grants of hosts are wider than what the app's types
+// declare, and which narrower ones are enough. Who may not see the grants is told
+// nothing.
+func (c *cli) noteWideGrants(ctx context.Context, types []*greenroomv1.ServedType) {
+	var declared []string
+	for _, t := range types {
+		declared = append(declared, t.Deployment.GetCapabilities().GetHttp()...)
+	}
+	if len(declared) == 0 {
+		return
+	}
+	given, err := c.settings(ctx)
+	if err != nil {
+		return
+	}
+	var granted []string
+	for _, g := range given.Http {
+		granted = append(granted, g.Host)
+	}
+	for _, w := range wideGrants(granted, declared) {
+		c.printf(c.stderr, "%s app %s is granted %s, and its types declare no more of it than %s: a grant of that is enough\n",
+			c.paint(c.stderr, yellow, "note:"), c.app, w.granted, strings.Join(w.enough, ", "))
+	}
+}
+
+// wideGrant is a grant with the narrower ones that would do.
+type wideGrant struct {
+	granted string
+	enough  []string
+}
+
+// wideGrants returns the grants that let pass more than anything that is declared
+// asks for. One that nothing declared has to do with is none: its module may come.
+func wideGrants(granted, declared []string) []wideGrant {
+	var wide []wideGrant
+	for _, g := range granted {
+		rule, err := manifest.ParseHostRule(g)
+		if err != nil {
+			continue
+		}
+		w, needed := wideGrant{granted: g}, false
+		for _, d := range declared {
+			asked, err := manifest.ParseHostRule(d)
+			switch {
+			case err != nil:
+			case asked.Covers(rule): // all of it
+				needed = true
+			case rule.Covers(asked) && !slices.Contains(w.enough, d):
+				w.enough = append(w.enough, d)
+			}
+		}
+		if !needed && len(w.enough) > 0 {
+			slices.Sort(w.enough)
+			wide = append(wide, w)
+		}
+	}
+	return wide
 }

@@ -16,7 +16,7 @@ func (c *cli) typesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "types",
 		Short:   "List the actor types and what serves them",
-		Long:    "List the actor types of the app with their methods (* read-only), the\ncapabilities that they use (! not given to the app), and the deployment that\nserves them.",
+		Long:    "List the actor types of the app with their methods (* read-only), the\ncapabilities that they use (! not given to the app), and the deployment that\nserves them. Where the app is granted more hosts than its types declare, that is\nsaid, with the narrower grants that are enough.",
 		Example: `  greenroom types --app shop`,
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,6 +48,7 @@ func (c *cli) typesCommand() *cobra.Command {
 				}
 			}
 			c.table(header, rows)
+			c.noteWideGrants(cmd.Context(), types)
 			return nil
 		},
 	}

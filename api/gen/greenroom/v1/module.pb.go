@@ -396,12 +396,13 @@ func (x *Method) GetReentrant() bool {
 }
 
 type Deployment struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	App         string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
-	Type        string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Generation  uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
-	Digest      string                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
-	StateSchema uint32                 `protobuf:"varint,5,opt,name=state_schema,json=stateSchema,proto3" json:"state_schema,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	App        string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Type       string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Generation uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	// Empty if undeployed.
+	Digest      string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	StateSchema uint32 `protobuf:"varint,5,opt,name=state_schema,json=stateSchema,proto3" json:"state_schema,omitempty"`
 	// The generation that a rollback left; 0 otherwise.
 	RolledBackFrom uint64                 `protobuf:"varint,6,opt,name=rolled_back_from,json=rolledBackFrom,proto3" json:"rolled_back_from,omitempty"`
 	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -411,6 +412,10 @@ type Deployment struct {
 	Missing      *Capabilities `protobuf:"bytes,9,opt,name=missing,proto3" json:"missing,omitempty"`
 	// The module was deleted: nothing can go back to this deployment. Set by History.
 	ModuleDeleted bool `protobuf:"varint,10,opt,name=module_deleted,json=moduleDeleted,proto3" json:"module_deleted,omitempty"`
+	// The type was taken out of service: nothing serves it from this generation on.
+	Undeployed bool `protobuf:"varint,11,opt,name=undeployed,proto3" json:"undeployed,omitempty"`
+	// What was said of the deployment when it was made.
+	Message       string `protobuf:"bytes,12,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -513,6 +518,20 @@ func (x *Deployment) GetModuleDeleted() bool {
 		return x.ModuleDeleted
 	}
 	return false
+}
+
+func (x *Deployment) GetUndeployed() bool {
+	if x != nil {
+		return x.Undeployed
+	}
+	return false
+}
+
+func (x *Deployment) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
 }
 
 type UploadRequest struct {
@@ -1212,7 +1231,10 @@ type DeployRequest struct {
 	// Types of the module to switch; empty means all that it declares.
 	Types []string `protobuf:"bytes,3,rep,name=types,proto3" json:"types,omitempty"`
 	// Also when the module declares an older state schema than the one deployed.
-	Force         bool `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
+	Force bool `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
+	// Kept with each deployment that is made: text, without control characters but
+	// line breaks and tabs.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1275,6 +1297,13 @@ func (x *DeployRequest) GetForce() bool {
 	return false
 }
 
+func (x *DeployRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type DeployResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Deployments []*Deployment          `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
@@ -1333,8 +1362,10 @@ type RollbackRequest struct {
 	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
 	Type  string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	// The generation to go back to; 0 means the newest one that used another module.
-	Generation    uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
-	Force         bool   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
+	Generation uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	Force      bool   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
+	// As in DeployRequest.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1397,6 +1428,13 @@ func (x *RollbackRequest) GetForce() bool {
 	return false
 }
 
+func (x *RollbackRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type RollbackResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deployment    *Deployment            `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
@@ -1449,6 +1487,113 @@ func (x *RollbackResponse) GetWarnings() []string {
 	return nil
 }
 
+type UndeployRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Types []string               `protobuf:"bytes,2,rep,name=types,proto3" json:"types,omitempty"`
+	// As in DeployRequest.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndeployRequest) Reset() {
+	*x = UndeployRequest{}
+	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndeployRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndeployRequest) ProtoMessage() {}
+
+func (x *UndeployRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndeployRequest.ProtoReflect.Descriptor instead.
+func (*UndeployRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *UndeployRequest) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *UndeployRequest) GetTypes() []string {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *UndeployRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+type UndeployResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the request, each type once. A type that was out of service
+	// already has its former undeployment.
+	Deployments   []*Deployment `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndeployResponse) Reset() {
+	*x = UndeployResponse{}
+	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndeployResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndeployResponse) ProtoMessage() {}
+
+func (x *UndeployResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndeployResponse.ProtoReflect.Descriptor instead.
+func (*UndeployResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *UndeployResponse) GetDeployments() []*Deployment {
+	if x != nil {
+		return x.Deployments
+	}
+	return nil
+}
+
 type HistoryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -1461,7 +1606,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	mi := &file_greenroom_v1_module_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1618,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	mi := &file_greenroom_v1_module_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1631,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *HistoryRequest) GetApp() string {
@@ -1527,7 +1672,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	mi := &file_greenroom_v1_module_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1684,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	mi := &file_greenroom_v1_module_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1697,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HistoryResponse) GetDeployments() []*Deployment {
@@ -1578,7 +1723,7 @@ type ListTypesRequest struct {
 
 func (x *ListTypesRequest) Reset() {
 	*x = ListTypesRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[23]
+	mi := &file_greenroom_v1_module_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1735,7 @@ func (x *ListTypesRequest) String() string {
 func (*ListTypesRequest) ProtoMessage() {}
 
 func (x *ListTypesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[23]
+	mi := &file_greenroom_v1_module_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1748,7 @@ func (x *ListTypesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTypesRequest.ProtoReflect.Descriptor instead.
 func (*ListTypesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListTypesRequest) GetApp() string {
@@ -1622,7 +1767,7 @@ type ListTypesResponse struct {
 
 func (x *ListTypesResponse) Reset() {
 	*x = ListTypesResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[24]
+	mi := &file_greenroom_v1_module_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1779,7 @@ func (x *ListTypesResponse) String() string {
 func (*ListTypesResponse) ProtoMessage() {}
 
 func (x *ListTypesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[24]
+	mi := &file_greenroom_v1_module_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1792,7 @@ func (x *ListTypesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTypesResponse.ProtoReflect.Descriptor instead.
 func (*ListTypesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListTypesResponse) GetTypes() []*ServedType {
@@ -1667,7 +1812,7 @@ type ServedType struct {
 
 func (x *ServedType) Reset() {
 	*x = ServedType{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[25]
+	mi := &file_greenroom_v1_module_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1679,7 +1824,7 @@ func (x *ServedType) String() string {
 func (*ServedType) ProtoMessage() {}
 
 func (x *ServedType) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[25]
+	mi := &file_greenroom_v1_module_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1692,7 +1837,7 @@ func (x *ServedType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedType.ProtoReflect.Descriptor instead.
 func (*ServedType) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ServedType) GetType() *ActorType {
@@ -1705,6 +1850,180 @@ func (x *ServedType) GetType() *ActorType {
 func (x *ServedType) GetDeployment() *Deployment {
 	if x != nil {
 		return x.Deployment
+	}
+	return nil
+}
+
+type ListAppsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAppsRequest) Reset() {
+	*x = ListAppsRequest{}
+	mi := &file_greenroom_v1_module_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAppsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAppsRequest) ProtoMessage() {}
+
+func (x *ListAppsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_module_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAppsRequest.ProtoReflect.Descriptor instead.
+func (*ListAppsRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ListAppsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListAppsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListAppsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Apps          []*App                 `protobuf:"bytes,1,rep,name=apps,proto3" json:"apps,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAppsResponse) Reset() {
+	*x = ListAppsResponse{}
+	mi := &file_greenroom_v1_module_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAppsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAppsResponse) ProtoMessage() {}
+
+func (x *ListAppsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_module_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAppsResponse.ProtoReflect.Descriptor instead.
+func (*ListAppsResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListAppsResponse) GetApps() []*App {
+	if x != nil {
+		return x.Apps
+	}
+	return nil
+}
+
+func (x *ListAppsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type App struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Types that are served now, and modules that are stored.
+	Types   int64 `protobuf:"varint,2,opt,name=types,proto3" json:"types,omitempty"`
+	Modules int64 `protobuf:"varint,3,opt,name=modules,proto3" json:"modules,omitempty"`
+	// When what serves a type was last changed; unset if nothing was ever deployed.
+	DeployedAt    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deployed_at,json=deployedAt,proto3" json:"deployed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *App) Reset() {
+	*x = App{}
+	mi := &file_greenroom_v1_module_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *App) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*App) ProtoMessage() {}
+
+func (x *App) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_module_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use App.ProtoReflect.Descriptor instead.
+func (*App) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *App) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *App) GetTypes() int64 {
+	if x != nil {
+		return x.Types
+	}
+	return 0
+}
+
+func (x *App) GetModules() int64 {
+	if x != nil {
+		return x.Modules
+	}
+	return 0
+}
+
+func (x *App) GetDeployedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DeployedAt
 	}
 	return nil
 }
@@ -1741,7 +2060,7 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\n" +
 	"idempotent\x18\x03 \x01(\bR\n" +
 	"idempotent\x12\x1c\n" +
-	"\treentrant\x18\x04 \x01(\bR\treentrant\"\x8f\x03\n" +
+	"\treentrant\x18\x04 \x01(\bR\treentrant\"\xc9\x03\n" +
 	"\n" +
 	"Deployment\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
@@ -1757,7 +2076,11 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\fcapabilities\x18\b \x01(\v2\x1a.greenroom.v1.CapabilitiesR\fcapabilities\x124\n" +
 	"\amissing\x18\t \x01(\v2\x1a.greenroom.v1.CapabilitiesR\amissing\x12%\n" +
 	"\x0emodule_deleted\x18\n" +
-	" \x01(\bR\rmoduleDeleted\"z\n" +
+	" \x01(\bR\rmoduleDeleted\x12\x1e\n" +
+	"\n" +
+	"undeployed\x18\v \x01(\bR\n" +
+	"undeployed\x12\x18\n" +
+	"\amessage\x18\f \x01(\tR\amessage\"z\n" +
 	"\rUploadRequest\x124\n" +
 	"\x06header\x18\x01 \x01(\v2\x1a.greenroom.v1.UploadHeaderH\x00R\x06header\x12!\n" +
 	"\x05chunk\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80@H\x00R\x05chunkB\x10\n" +
@@ -1802,27 +2125,35 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\x13DeleteModuleRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x12/\n" +
 	"\x06digest\x18\x02 \x01(\tB\x17\xbaH\x14r\x122\x10^[0-9a-f]{6,64}$R\x06digest\"\x16\n" +
-	"\x14DeleteModuleResponse\"\xc1\x01\n" +
+	"\x14DeleteModuleResponse\"\xe5\x01\n" +
 	"\rDeployRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x12/\n" +
 	"\x06digest\x18\x02 \x01(\tB\x17\xbaH\x14r\x122\x10^[0-9a-f]{6,64}$R\x06digest\x128\n" +
 	"\x05types\x18\x03 \x03(\tB\"\xbaH\x1f\x92\x01\x1c\"\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x05types\x12\x14\n" +
-	"\x05force\x18\x04 \x01(\bR\x05force\"h\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\x12\"\n" +
+	"\amessage\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\amessage\"h\n" +
 	"\x0eDeployResponse\x12:\n" +
 	"\vdeployments\x18\x01 \x03(\v2\x18.greenroom.v1.DeploymentR\vdeployments\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xab\x01\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xcf\x01\n" +
 	"\x0fRollbackRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
 	"generation\x12\x14\n" +
-	"\x05force\x18\x04 \x01(\bR\x05force\"h\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\x12\"\n" +
+	"\amessage\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\amessage\"h\n" +
 	"\x10RollbackResponse\x128\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x18.greenroom.v1.DeploymentR\n" +
 	"deployment\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xc6\x01\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xa2\x01\n" +
+	"\x0fUndeployRequest\x12/\n" +
+	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x12:\n" +
+	"\x05types\x18\x02 \x03(\tB$\xbaH!\x92\x01\x1e\b\x01\"\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x05types\x12\"\n" +
+	"\amessage\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\amessage\"N\n" +
+	"\x10UndeployResponse\x12:\n" +
+	"\vdeployments\x18\x01 \x03(\v2\x18.greenroom.v1.DeploymentR\vdeployments\"\xc6\x01\n" +
 	"\x0eHistoryRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12'\n" +
@@ -1842,7 +2173,21 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\x04type\x18\x01 \x01(\v2\x17.greenroom.v1.ActorTypeR\x04type\x128\n" +
 	"\n" +
 	"deployment\x18\x02 \x01(\v2\x18.greenroom.v1.DeploymentR\n" +
-	"deployment2\xd8\x05\n" +
+	"deployment\"c\n" +
+	"\x0fListAppsRequest\x12'\n" +
+	"\tpage_size\x18\x01 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\"a\n" +
+	"\x10ListAppsResponse\x12%\n" +
+	"\x04apps\x18\x01 \x03(\v2\x11.greenroom.v1.AppR\x04apps\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x86\x01\n" +
+	"\x03App\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05types\x18\x02 \x01(\x03R\x05types\x12\x18\n" +
+	"\amodules\x18\x03 \x01(\x03R\amodules\x12;\n" +
+	"\vdeployed_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"deployedAt2\xf3\x06\n" +
 	"\rModuleService\x12G\n" +
 	"\x06Upload\x12\x1b.greenroom.v1.UploadRequest\x1a\x1c.greenroom.v1.UploadResponse(\x010\x01\x12Q\n" +
 	"\tGetModule\x12\x1e.greenroom.v1.GetModuleRequest\x1a\x1f.greenroom.v1.GetModuleResponse\"\x03\x90\x02\x01\x12W\n" +
@@ -1850,9 +2195,11 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\bDownload\x12\x1d.greenroom.v1.DownloadRequest\x1a\x1e.greenroom.v1.DownloadResponse0\x01\x12U\n" +
 	"\fDeleteModule\x12!.greenroom.v1.DeleteModuleRequest\x1a\".greenroom.v1.DeleteModuleResponse\x12C\n" +
 	"\x06Deploy\x12\x1b.greenroom.v1.DeployRequest\x1a\x1c.greenroom.v1.DeployResponse\x12I\n" +
-	"\bRollback\x12\x1d.greenroom.v1.RollbackRequest\x1a\x1e.greenroom.v1.RollbackResponse\x12K\n" +
+	"\bRollback\x12\x1d.greenroom.v1.RollbackRequest\x1a\x1e.greenroom.v1.RollbackResponse\x12I\n" +
+	"\bUndeploy\x12\x1d.greenroom.v1.UndeployRequest\x1a\x1e.greenroom.v1.UndeployResponse\x12K\n" +
 	"\aHistory\x12\x1c.greenroom.v1.HistoryRequest\x1a\x1d.greenroom.v1.HistoryResponse\"\x03\x90\x02\x01\x12Q\n" +
-	"\tListTypes\x12\x1e.greenroom.v1.ListTypesRequest\x1a\x1f.greenroom.v1.ListTypesResponse\"\x03\x90\x02\x01BEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
+	"\tListTypes\x12\x1e.greenroom.v1.ListTypesRequest\x1a\x1f.greenroom.v1.ListTypesResponse\"\x03\x90\x02\x01\x12N\n" +
+	"\bListApps\x12\x1d.greenroom.v1.ListAppsRequest\x1a\x1e.greenroom.v1.ListAppsResponse\"\x03\x90\x02\x01BEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
 var (
 	file_greenroom_v1_module_proto_rawDescOnce sync.Once
@@ -1867,7 +2214,7 @@ func file_greenroom_v1_module_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_module_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_module_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_greenroom_v1_module_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_greenroom_v1_module_proto_goTypes = []any{
 	(UploadProgress_Stage)(0),     // 0: greenroom.v1.UploadProgress.Stage
 	(*Module)(nil),                // 1: greenroom.v1.Module
@@ -1891,19 +2238,24 @@ var file_greenroom_v1_module_proto_goTypes = []any{
 	(*DeployResponse)(nil),        // 19: greenroom.v1.DeployResponse
 	(*RollbackRequest)(nil),       // 20: greenroom.v1.RollbackRequest
 	(*RollbackResponse)(nil),      // 21: greenroom.v1.RollbackResponse
-	(*HistoryRequest)(nil),        // 22: greenroom.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 23: greenroom.v1.HistoryResponse
-	(*ListTypesRequest)(nil),      // 24: greenroom.v1.ListTypesRequest
-	(*ListTypesResponse)(nil),     // 25: greenroom.v1.ListTypesResponse
-	(*ServedType)(nil),            // 26: greenroom.v1.ServedType
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*UndeployRequest)(nil),       // 22: greenroom.v1.UndeployRequest
+	(*UndeployResponse)(nil),      // 23: greenroom.v1.UndeployResponse
+	(*HistoryRequest)(nil),        // 24: greenroom.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 25: greenroom.v1.HistoryResponse
+	(*ListTypesRequest)(nil),      // 26: greenroom.v1.ListTypesRequest
+	(*ListTypesResponse)(nil),     // 27: greenroom.v1.ListTypesResponse
+	(*ServedType)(nil),            // 28: greenroom.v1.ServedType
+	(*ListAppsRequest)(nil),       // 29: greenroom.v1.ListAppsRequest
+	(*ListAppsResponse)(nil),      // 30: greenroom.v1.ListAppsResponse
+	(*App)(nil),                   // 31: greenroom.v1.App
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
 }
 var file_greenroom_v1_module_proto_depIdxs = []int32{
 	2,  // 0: greenroom.v1.Module.types:type_name -> greenroom.v1.ActorType
-	27, // 1: greenroom.v1.Module.created_at:type_name -> google.protobuf.Timestamp
+	32, // 1: greenroom.v1.Module.created_at:type_name -> google.protobuf.Timestamp
 	4,  // 2: greenroom.v1.ActorType.methods:type_name -> greenroom.v1.Method
 	3,  // 3: greenroom.v1.ActorType.capabilities:type_name -> greenroom.v1.Capabilities
-	27, // 4: greenroom.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
+	32, // 4: greenroom.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: greenroom.v1.Deployment.capabilities:type_name -> greenroom.v1.Capabilities
 	3,  // 6: greenroom.v1.Deployment.missing:type_name -> greenroom.v1.Capabilities
 	7,  // 7: greenroom.v1.UploadRequest.header:type_name -> greenroom.v1.UploadHeader
@@ -1915,33 +2267,40 @@ var file_greenroom_v1_module_proto_depIdxs = []int32{
 	1,  // 13: greenroom.v1.ListModulesResponse.modules:type_name -> greenroom.v1.Module
 	5,  // 14: greenroom.v1.DeployResponse.deployments:type_name -> greenroom.v1.Deployment
 	5,  // 15: greenroom.v1.RollbackResponse.deployment:type_name -> greenroom.v1.Deployment
-	5,  // 16: greenroom.v1.HistoryResponse.deployments:type_name -> greenroom.v1.Deployment
-	26, // 17: greenroom.v1.ListTypesResponse.types:type_name -> greenroom.v1.ServedType
-	2,  // 18: greenroom.v1.ServedType.type:type_name -> greenroom.v1.ActorType
-	5,  // 19: greenroom.v1.ServedType.deployment:type_name -> greenroom.v1.Deployment
-	6,  // 20: greenroom.v1.ModuleService.Upload:input_type -> greenroom.v1.UploadRequest
-	10, // 21: greenroom.v1.ModuleService.GetModule:input_type -> greenroom.v1.GetModuleRequest
-	12, // 22: greenroom.v1.ModuleService.ListModules:input_type -> greenroom.v1.ListModulesRequest
-	14, // 23: greenroom.v1.ModuleService.Download:input_type -> greenroom.v1.DownloadRequest
-	16, // 24: greenroom.v1.ModuleService.DeleteModule:input_type -> greenroom.v1.DeleteModuleRequest
-	18, // 25: greenroom.v1.ModuleService.Deploy:input_type -> greenroom.v1.DeployRequest
-	20, // 26: greenroom.v1.ModuleService.Rollback:input_type -> greenroom.v1.RollbackRequest
-	22, // 27: greenroom.v1.ModuleService.History:input_type -> greenroom.v1.HistoryRequest
-	24, // 28: greenroom.v1.ModuleService.ListTypes:input_type -> greenroom.v1.ListTypesRequest
-	8,  // 29: greenroom.v1.ModuleService.Upload:output_type -> greenroom.v1.UploadResponse
-	11, // 30: greenroom.v1.ModuleService.GetModule:output_type -> greenroom.v1.GetModuleResponse
-	13, // 31: greenroom.v1.ModuleService.ListModules:output_type -> greenroom.v1.ListModulesResponse
-	15, // 32: greenroom.v1.ModuleService.Download:output_type -> greenroom.v1.DownloadResponse
-	17, // 33: greenroom.v1.ModuleService.DeleteModule:output_type -> greenroom.v1.DeleteModuleResponse
-	19, // 34: greenroom.v1.ModuleService.Deploy:output_type -> greenroom.v1.DeployResponse
-	21, // 35: greenroom.v1.ModuleService.Rollback:output_type -> greenroom.v1.RollbackResponse
-	23, // 36: greenroom.v1.ModuleService.History:output_type -> greenroom.v1.HistoryResponse
-	25, // 37: greenroom.v1.ModuleService.ListTypes:output_type -> greenroom.v1.ListTypesResponse
-	29, // [29:38] is the sub-list for method output_type
-	20, // [20:29] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	5,  // 16: greenroom.v1.UndeployResponse.deployments:type_name -> greenroom.v1.Deployment
+	5,  // 17: greenroom.v1.HistoryResponse.deployments:type_name -> greenroom.v1.Deployment
+	28, // 18: greenroom.v1.ListTypesResponse.types:type_name -> greenroom.v1.ServedType
+	2,  // 19: greenroom.v1.ServedType.type:type_name -> greenroom.v1.ActorType
+	5,  // 20: greenroom.v1.ServedType.deployment:type_name -> greenroom.v1.Deployment
+	31, // 21: greenroom.v1.ListAppsResponse.apps:type_name -> greenroom.v1.App
+	32, // 22: greenroom.v1.App.deployed_at:type_name -> google.protobuf.Timestamp
+	6,  // 23: greenroom.v1.ModuleService.Upload:input_type -> greenroom.v1.UploadRequest
+	10, // 24: greenroom.v1.ModuleService.GetModule:input_type -> greenroom.v1.GetModuleRequest
+	12, // 25: greenroom.v1.ModuleService.ListModules:input_type -> greenroom.v1.ListModulesRequest
+	14, // 26: greenroom.v1.ModuleService.Download:input_type -> greenroom.v1.DownloadRequest
+	16, // 27: greenroom.v1.ModuleService.DeleteModule:input_type -> greenroom.v1.DeleteModuleRequest
+	18, // 28: greenroom.v1.ModuleService.Deploy:input_type -> greenroom.v1.DeployRequest
+	20, // 29: greenroom.v1.ModuleService.Rollback:input_type -> greenroom.v1.RollbackRequest
+	22, // 30: greenroom.v1.ModuleService.Undeploy:input_type -> greenroom.v1.UndeployRequest
+	24, // 31: greenroom.v1.ModuleService.History:input_type -> greenroom.v1.HistoryRequest
+	26, // 32: greenroom.v1.ModuleService.ListTypes:input_type -> greenroom.v1.ListTypesRequest
+	29, // 33: greenroom.v1.ModuleService.ListApps:input_type -> greenroom.v1.ListAppsRequest
+	8,  // 34: greenroom.v1.ModuleService.Upload:output_type -> greenroom.v1.UploadResponse
+	11, // 35: greenroom.v1.ModuleService.GetModule:output_type -> greenroom.v1.GetModuleResponse
+	13, // 36: greenroom.v1.ModuleService.ListModules:output_type -> greenroom.v1.ListModulesResponse
+	15, // 37: greenroom.v1.ModuleService.Download:output_type -> greenroom.v1.DownloadResponse
+	17, // 38: greenroom.v1.ModuleService.DeleteModule:output_type -> greenroom.v1.DeleteModuleResponse
+	19, // 39: greenroom.v1.ModuleService.Deploy:output_type -> greenroom.v1.DeployResponse
+	21, // 40: greenroom.v1.ModuleService.Rollback:output_type -> greenroom.v1.RollbackResponse
+	23, // 41: greenroom.v1.ModuleService.Undeploy:output_type -> greenroom.v1.UndeployResponse
+	25, // 42: greenroom.v1.ModuleService.History:output_type -> greenroom.v1.HistoryResponse
+	27, // 43: greenroom.v1.ModuleService.ListTypes:output_type -> greenroom.v1.ListTypesResponse
+	30, // 44: greenroom.v1.ModuleService.ListApps:output_type -> greenroom.v1.ListAppsResponse
+	34, // [34:45] is the sub-list for method output_type
+	23, // [23:34] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_module_proto_init() }
@@ -1963,7 +2322,7 @@ func file_greenroom_v1_module_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_module_proto_rawDesc), len(file_greenroom_v1_module_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

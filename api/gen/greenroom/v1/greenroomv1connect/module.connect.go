@@ -49,10 +49,14 @@ const (
 	ModuleServiceDeployProcedure = "/greenroom.v1.ModuleService/Deploy"
 	// ModuleServiceRollbackProcedure is the fully-qualified name of the ModuleService's Rollback RPC.
 	ModuleServiceRollbackProcedure = "/greenroom.v1.ModuleService/Rollback"
+	// ModuleServiceUndeployProcedure is the fully-qualified name of the ModuleService's Undeploy RPC.
+	ModuleServiceUndeployProcedure = "/greenroom.v1.ModuleService/Undeploy"
 	// ModuleServiceHistoryProcedure is the fully-qualified name of the ModuleService's History RPC.
 	ModuleServiceHistoryProcedure = "/greenroom.v1.ModuleService/History"
 	// ModuleServiceListTypesProcedure is the fully-qualified name of the ModuleService's ListTypes RPC.
 	ModuleServiceListTypesProcedure = "/greenroom.v1.ModuleService/ListTypes"
+	// ModuleServiceListAppsProcedure is the fully-qualified name of the ModuleService's ListApps RPC.
+	ModuleServiceListAppsProcedure = "/greenroom.v1.ModuleService/ListApps"
 )
 
 // ModuleServiceClient is a client for the greenroom.v1.ModuleService service.
@@ -75,10 +79,17 @@ type ModuleServiceClient interface {
 	// Rollback makes an earlier deployment's module serve a type again, as a new
 	// generation.
 	Rollback(context.Context, *connect.Request[v1.RollbackRequest]) (*connect.Response[v1.RollbackResponse], error)
+	// Undeploy takes types out of service, all of them at once: calls of them get
+	// type_not_found from their next turn on. State is kept. Each undeployment is its
+	// type's next generation; Deploy and Rollback bring a type back.
+	Undeploy(context.Context, *connect.Request[v1.UndeployRequest]) (*connect.Response[v1.UndeployResponse], error)
 	// History lists a type's deployments, newest first.
 	History(context.Context, *connect.Request[v1.HistoryRequest]) (*connect.Response[v1.HistoryResponse], error)
 	// ListTypes lists the actor types of an app with what serves them now.
 	ListTypes(context.Context, *connect.Request[v1.ListTypesRequest]) (*connect.Response[v1.ListTypesResponse], error)
+	// ListApps lists the apps that have modules, or had a type deployed, in order of
+	// their names. Tokens of one app may not.
+	ListApps(context.Context, *connect.Request[v1.ListAppsRequest]) (*connect.Response[v1.ListAppsResponse], error)
 }
 
 // NewModuleServiceClient constructs a client for the greenroom.v1.ModuleService service. By
@@ -136,6 +147,12 @@ func NewModuleServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(moduleServiceMethods.ByName("Rollback")),
 			connect.WithClientOptions(opts...),
 		),
+		undeploy: connect.NewClient[v1.UndeployRequest, v1.UndeployResponse](
+			httpClient,
+			baseURL+ModuleServiceUndeployProcedure,
+			connect.WithSchema(moduleServiceMethods.ByName("Undeploy")),
+			connect.WithClientOptions(opts...),
+		),
 		history: connect.NewClient[v1.HistoryRequest, v1.HistoryResponse](
 			httpClient,
 			baseURL+ModuleServiceHistoryProcedure,
@@ -147,6 +164,13 @@ func NewModuleServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			httpClient,
 			baseURL+ModuleServiceListTypesProcedure,
 			connect.WithSchema(moduleServiceMethods.ByName("ListTypes")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listApps: connect.NewClient[v1.ListAppsRequest, v1.ListAppsResponse](
+			httpClient,
+			baseURL+ModuleServiceListAppsProcedure,
+			connect.WithSchema(moduleServiceMethods.ByName("ListApps")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
@@ -162,8 +186,10 @@ type moduleServiceClient struct {
 	deleteModule *connect.Client[v1.DeleteModuleRequest, v1.DeleteModuleResponse]
 	deploy       *connect.Client[v1.DeployRequest, v1.DeployResponse]
 	rollback     *connect.Client[v1.RollbackRequest, v1.RollbackResponse]
+	undeploy     *connect.Client[v1.UndeployRequest, v1.UndeployResponse]
 	history      *connect.Client[v1.HistoryRequest, v1.HistoryResponse]
 	listTypes    *connect.Client[v1.ListTypesRequest, v1.ListTypesResponse]
+	listApps     *connect.Client[v1.ListAppsRequest, v1.ListAppsResponse]
 }
 
 // Upload calls greenroom.v1.ModuleService.Upload.
@@ -201,6 +227,11 @@ func (c *moduleServiceClient) Rollback(ctx context.Context, req *connect.Request
 	return c.rollback.CallUnary(ctx, req)
 }
 
+// Undeploy calls greenroom.v1.ModuleService.Undeploy.
+func (c *moduleServiceClient) Undeploy(ctx context.Context, req *connect.Request[v1.UndeployRequest]) (*connect.Response[v1.UndeployResponse], error) {
+	return c.undeploy.CallUnary(ctx, req)
+}
+
 // History calls greenroom.v1.ModuleService.History.
 func (c *moduleServiceClient) History(ctx context.Context, req *connect.Request[v1.HistoryRequest]) (*connect.Response[v1.HistoryResponse], error) {
 	return c.history.CallUnary(ctx, req)
@@ -209,6 +240,11 @@ func (c *moduleServiceClient) History(ctx context.Context, req *connect.Request[
 // ListTypes calls greenroom.v1.ModuleService.ListTypes.
 func (c *moduleServiceClient) ListTypes(ctx context.Context, req *connect.Request[v1.ListTypesRequest]) (*connect.Response[v1.ListTypesResponse], error) {
 	return c.listTypes.CallUnary(ctx, req)
+}
+
+// ListApps calls greenroom.v1.ModuleService.ListApps.
+func (c *moduleServiceClient) ListApps(ctx context.Context, req *connect.Request[v1.ListAppsRequest]) (*connect.Response[v1.ListAppsResponse], error) {
+	return c.listApps.CallUnary(ctx, req)
 }
 
 // ModuleServiceHandler is an implementation of the greenroom.v1.ModuleService service.
@@ -231,10 +267,17 @@ type ModuleServiceHandler interface {
 	// Rollback makes an earlier deployment's module serve a type again, as a new
 	// generation.
 	Rollback(context.Context, *connect.Request[v1.RollbackRequest]) (*connect.Response[v1.RollbackResponse], error)
+	// Undeploy takes types out of service, all of them at once: calls of them get
+	// type_not_found from their next turn on. State is kept. Each undeployment is its
+	// type's next generation; Deploy and Rollback bring a type back.
+	Undeploy(context.Context, *connect.Request[v1.UndeployRequest]) (*connect.Response[v1.UndeployResponse], error)
 	// History lists a type's deployments, newest first.
 	History(context.Context, *connect.Request[v1.HistoryRequest]) (*connect.Response[v1.HistoryResponse], error)
 	// ListTypes lists the actor types of an app with what serves them now.
 	ListTypes(context.Context, *connect.Request[v1.ListTypesRequest]) (*connect.Response[v1.ListTypesResponse], error)
+	// ListApps lists the apps that have modules, or had a type deployed, in order of
+	// their names. Tokens of one app may not.
+	ListApps(context.Context, *connect.Request[v1.ListAppsRequest]) (*connect.Response[v1.ListAppsResponse], error)
 }
 
 // NewModuleServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -288,6 +331,12 @@ func NewModuleServiceHandler(svc ModuleServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(moduleServiceMethods.ByName("Rollback")),
 		connect.WithHandlerOptions(opts...),
 	)
+	moduleServiceUndeployHandler := connect.NewUnaryHandler(
+		ModuleServiceUndeployProcedure,
+		svc.Undeploy,
+		connect.WithSchema(moduleServiceMethods.ByName("Undeploy")),
+		connect.WithHandlerOptions(opts...),
+	)
 	moduleServiceHistoryHandler := connect.NewUnaryHandler(
 		ModuleServiceHistoryProcedure,
 		svc.History,
@@ -299,6 +348,13 @@ func NewModuleServiceHandler(svc ModuleServiceHandler, opts ...connect.HandlerOp
 		ModuleServiceListTypesProcedure,
 		svc.ListTypes,
 		connect.WithSchema(moduleServiceMethods.ByName("ListTypes")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	moduleServiceListAppsHandler := connect.NewUnaryHandler(
+		ModuleServiceListAppsProcedure,
+		svc.ListApps,
+		connect.WithSchema(moduleServiceMethods.ByName("ListApps")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
@@ -318,10 +374,14 @@ func NewModuleServiceHandler(svc ModuleServiceHandler, opts ...connect.HandlerOp
 			moduleServiceDeployHandler.ServeHTTP(w, r)
 		case ModuleServiceRollbackProcedure:
 			moduleServiceRollbackHandler.ServeHTTP(w, r)
+		case ModuleServiceUndeployProcedure:
+			moduleServiceUndeployHandler.ServeHTTP(w, r)
 		case ModuleServiceHistoryProcedure:
 			moduleServiceHistoryHandler.ServeHTTP(w, r)
 		case ModuleServiceListTypesProcedure:
 			moduleServiceListTypesHandler.ServeHTTP(w, r)
+		case ModuleServiceListAppsProcedure:
+			moduleServiceListAppsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -359,10 +419,18 @@ func (UnimplementedModuleServiceHandler) Rollback(context.Context, *connect.Requ
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ModuleService.Rollback is not implemented"))
 }
 
+func (UnimplementedModuleServiceHandler) Undeploy(context.Context, *connect.Request[v1.UndeployRequest]) (*connect.Response[v1.UndeployResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ModuleService.Undeploy is not implemented"))
+}
+
 func (UnimplementedModuleServiceHandler) History(context.Context, *connect.Request[v1.HistoryRequest]) (*connect.Response[v1.HistoryResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ModuleService.History is not implemented"))
 }
 
 func (UnimplementedModuleServiceHandler) ListTypes(context.Context, *connect.Request[v1.ListTypesRequest]) (*connect.Response[v1.ListTypesResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ModuleService.ListTypes is not implemented"))
+}
+
+func (UnimplementedModuleServiceHandler) ListApps(context.Context, *connect.Request[v1.ListAppsRequest]) (*connect.Response[v1.ListAppsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ModuleService.ListApps is not implemented"))
 }

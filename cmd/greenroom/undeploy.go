@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+func (c *cli) undeployCommand() *cobra.Command {
+	var message string
+	cmd := &cobra.Command{
+		Use:   "undeploy TYPE…",
+		Short: "Take actor types out of service",
+		Long: `Take actor types out of service, all of them or none: calls of them are answered
+type_not_found from their next turn on. What their actors stored is kept, and
+can be looked at and deleted; the history has the undeployment, and
+` + "`greenroom rollback`" + ` brings a type back. A module that serves nothing else can be
+deleted then.`,
+		Example: `  greenroom undeploy Cart
+  greenroom undeploy Cart Order --app shop --message 'moved to app store'`,
+		Args:              atLeastOne("TYPE"),
+		ValidArgsFunction: c.completeTypes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+			defer cancel()
+			resp, err := a.modules.Undeploy(ctx, connect.NewRequest(&greenroomv1.UndeployRequest{App: c.app, Types: args, Message: message}))
+			if err != nil {
+				return c.withNearest(ctx, a, err, args, "")
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(resp.Msg)
+			}
+			rows := make([][]string, len(resp.Msg.Deployments))
+			for i, d := range resp.Msg.Deployments {
+				rows[i] = []string{d.Type, strconv.FormatUint(d.Generation, 10), when(d.CreatedAt)}
+			}
+			c.table([]string{"TYPE", "GENERATION", "UNDEPLOYED"}, rows)
+			c.printf(c.stderr, "state is kept; `greenroom rollback TYPE` brings a type back\n")
+			return nil
+		},
+	}
+	messageFlag(cmd, &message)
+	return cmd
+}
+
+// messageFlag adds --message to a command that changes what serves a type.
+func messageFlag(cmd *cobra.Command, message *string) {
+	cmd.Flags().StringVarP(message, "message", "m", "", "`text` that history keeps with the change: why, a version, a ticket")
+}
+
+// hintedError is an error of the server with what to do about it.
+type hintedError struct {
+	error
+	remedy string
+}
+
+func (e *hintedError) Unwrap() error { return e.error }
+
+// withNearest adds to err, if it is about a type or a method that is not there,
+// which one was probably meant. method is empty where no method was named.
+func (c *cli) withNearest(ctx context.Context, a *api, err error, types []string, method string) error {
+	kind := c.describe(err).Kind
+	if kind != string(actor.ErrTypeNotFound.Kind()) && kind != string(actor.ErrMethodNotFound.Kind()) {
+		return err
+	}
+	served, listErr := c.listTypes(ctx, a)
+	if listErr != nil {
+		return err // which says enough
+	}
+	names := make([]string, len(served))
+	for i, t := range served {
+		names[i] = t.Type.GetName()
+	}
+	for _, typ := range types {
+		at := slices.Index(names, typ)
+		if at < 0 {
+			if near := nearest(typ, names); near != "" {
+				return &hintedError{err, "did you mean the type " + near + "?"}
+			}
+			continue
+		}
+		if kind != string(actor.ErrMethodNotFound.Kind()) {
+			continue
+		}
+		var methods []string
+		for _, m := range served[at].Type.GetMethods() {
+			methods = append(methods, m.Name)
+		}
+		if near := nearest(method, methods); near != "" {
+			return &hintedError{err, "did you mean the method " + near + "?"}
+		}
+	}
+	return err
+}
