@@ -2,12 +2,10 @@ package host
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
-	"github.com/greenroom-run/greenroom/host/overlay"
 )
 
 // activation is the presence of one actor in memory.
@@ -48,98 +46,97 @@ func (a *activation) idle() bool { return !a.busy }
 // empty reports whether the activation holds nothing worth keeping.
 func (a *activation) empty() bool { return a.loaded == nil && a.dedicated == nil }
 
-// loaded is a row as turns need it. It is immutable.
-type loaded struct {
-	version     uint64
-	exists      bool // there is a row, and it is no tombstone
-	life        uint64
-	generation  uint64
-	stateSchema uint32
-	state       *overlay.State
-	updatedAt   time.Time
-	// damage is why the state cannot be decoded; then only version is sure.
-	damage error
+// dropState forgets the activation's state; its next turn reads the row.
+func (a *activation) dropState() {
+	s := a.shard
+	s.mu.Lock()
+	a.forget()
+	s.mu.Unlock()
 }
 
-// visibleVersion is the version as guests and callers see it: 0 when nothing is
-// stored, also behind a tombstone.
-func (l *loaded) visibleVersion() uint64 {
-	if !l.exists {
-		return 0
+// dropAll brings an activation to what the lanes without one want.
+func (a *activation) dropAll() {
+	if a.loaded != nil { // it is drained: nobody else changes it
+		a.dropState()
 	}
-	return l.version
-}
-
-var noState = &overlay.State{}
-
-func newLoaded(row actor.Row) *loaded {
-	l := &loaded{
-		version:     row.Version,
-		exists:      row.Version != 0 && !row.Deleted,
-		life:        row.Life,
-		generation:  row.Generation,
-		stateSchema: row.StateSchema,
-		state:       noState,
-		updatedAt:   row.UpdatedAt,
-	}
-	if l.exists {
-		l.state, l.damage = overlay.Decode(row.State)
-	}
-	return l
-}
-
-// after is what l becomes by a commit.
-func (l *loaded) after(c *actor.Commit, state *overlay.State) *loaded {
-	return &loaded{
-		version:     c.NewVersion,
-		exists:      !c.Delete,
-		life:        l.life,
-		generation:  c.Generation,
-		stateSchema: c.StateSchema,
-		state:       state,
+	if a.dedicated != nil {
+		a.takeDedicated().Discard()
 	}
 }
 
-// fenced is what l becomes by a commit that moves the version on and leaves all
-// else: the fence of an actor without a row is a tombstone.
-func (l *loaded) fenced(c *actor.Commit) *loaded {
-	next := *l
-	next.version = c.NewVersion
-	return &next
-}
-
-// damagedRows is a store's error for rows that it cannot read: package store
-// has the type.
-type damagedRows interface {
-	error
-	// VersionOf returns the version that fences a damaged row.
-	VersionOf(key actor.Key) (version uint64, ok bool)
-}
-
-// load reads one row, together with others. A damaged one is a result, since it
-// can still be deleted.
-func (h *Host) load(ctx context.Context, key actor.Key, opts actor.LoadOptions) (*loaded, error) {
-	row, err := h.loads.Load(ctx, key, opts)
-	return asLoaded(key, row, err)
-}
-
-// asLoaded is what a load gave.
-func asLoaded(key actor.Key, row actor.Row, err error) (*loaded, error) {
-	if err == nil {
-		return newLoaded(row), nil
+// instanceFor returns the instance for the activation's next turn.
+func (a *activation) instanceFor(ctx context.Context, s *served) (*instance.Instance, error) {
+	if a.dedicated != nil {
+		if s.dedicated && a.dedicated.Pool() == s.pool {
+			return a.dedicated, nil
+		}
+		a.takeDedicated().Discard()
 	}
-	if version, ok := damagedVersion(err, key); ok {
-		return &loaded{version: version, exists: true, state: noState, damage: err}, nil
+	if !s.dedicated {
+		return s.pool.Acquire(ctx)
 	}
-	return nil, err
+	in, err := s.pool.Make(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	sh := a.shard
+	sh.mu.Lock()
+	a.dedicated = in
+	sh.mu.Unlock()
+	return in, nil
 }
 
-// damagedVersion returns the version of a damaged row that can be addressed.
-func damagedVersion(err error, key actor.Key) (uint64, bool) {
-	var damaged damagedRows
-	if !errors.As(err, &damaged) {
-		return 0, false
+// giveBack ends the use of an instance whose run ended with err.
+func (a *activation) giveBack(in *instance.Instance, err error, now time.Time) {
+	switch {
+	case !in.Dedicated():
+		in.GiveBack(err, now)
+	case instance.Broken(err):
+		a.takeDedicated().Discard()
+	default:
+		in.Count()
 	}
-	version, ok := damaged.VersionOf(key)
-	return version, ok && version != 0
+}
+
+// takeDedicated takes its dedicated instance from an activation. It is for the worker.
+func (a *activation) takeDedicated() *instance.Instance {
+	s := a.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := a.dedicated
+	a.dedicated = nil
+	return in
+}
+
+// awaitCommits waits until all of the activation's state is committed. It reports
+// whether the state was dropped instead: then what was to be done on it comes
+// after the calls that go again. It is for the worker.
+func (a *activation) awaitCommits(ctx context.Context) (dropped bool, err error) {
+	s := a.shard
+	s.mu.Lock()
+	if a.member.Flight() != nil && a.drained == nil {
+		a.drained = make(chan struct{})
+	}
+	drained := a.drained
+	dropped = a.member.Dropped() != nil
+	s.mu.Unlock()
+	if drained == nil {
+		return dropped, nil
+	}
+	select {
+	case <-drained:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return a.member.Dropped() != nil, nil
+}
+
+// forget drops the activation's state. The caller has the shard's lock.
+func (a *activation) forget() {
+	a.shard.leaves(a)
+	a.loaded, a.tip, a.shown, a.newest = nil, nil, nil, 0
+	a.shard.forgets++
+	a.weigh()
 }

@@ -10,16 +10,25 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// errMoved is an attempt that found another deployment in place than the one it
-// began with: the turn starts over with that one.
-var errMoved = errors.New("the deployment changed")
+// turns runs the calls of activations, in the lanes that have a mailbox.
+type turns struct {
+	memory      *callMemory
+	table       *table
+	store       *storage
+	deployments *deployments
+	ownership   *ownership
+	records     *recordings
+	runs        *runs
+	locked      *lockedLane
+	stateless   *statelessLane
+}
 
-// turn runs one call of an activation, on the activation's worker. It begins anew
+// run runs one call of an activation, on the activation's worker. It begins anew
 // as long as other writers come first, in the lanes that commit at once; what
 // was sealed in the warm lane is for the caller to commit.
 //
 // now is when it begins.
-func (h *Host) turn(a *activation, c *call, now time.Time) outcome {
+func (ts *turns) run(a *activation, c *call, now time.Time) outcome {
 	if c.stats.began.IsZero() && !c.killed.Load() && c.ctx.Err() == nil {
 		c.stats.began = now
 	}
@@ -37,7 +46,7 @@ func (h *Host) turn(a *activation, c *call, now time.Time) outcome {
 		return failed(conflicted(c.conflicts))
 	}
 	for conflicts := 0; ; {
-		o := h.attempt(ctx, a, c, now)
+		o := ts.attempt(ctx, a, c, now)
 		if o.err == nil || errors.Is(o.err, actor.ErrAmbiguous) {
 			return o
 		}
@@ -80,26 +89,26 @@ func (a *activation) pauseFor(ctx context.Context, c *call) bool {
 
 // attempt tries the call once, in the lane that its type has now. The turn began
 // now.
-func (h *Host) attempt(ctx *turnContext, a *activation, c *call, now time.Time) outcome {
-	s, err := h.servingNext(a)
+func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time) outcome {
+	s, err := ts.deployments.next(a)
 	if c.op == opDelete && errors.Is(err, actor.ErrTypeNotFound) {
 		// What nothing serves any more can still be removed.
-		s, err = &served{lane: LaneWarm, limits: h.cfg.limits(c.inv.Key.App, c.inv.Key.Type)}, nil
+		s, err = &served{lane: LaneWarm, limits: ts.deployments.limits(c.inv.Key.App, c.inv.Key.Type)}, nil
 	}
 	if err != nil {
 		return failed(err)
 	}
 	if s != a.serving || s.lane != LaneWarm || c.op == opDelete {
 		// A batch has one deployment, and only the warm lane builds on it.
-		if dropped, err := h.awaitCommits(ctx, a); err != nil || dropped {
+		if dropped, err := a.awaitCommits(ctx); err != nil || dropped {
 			return outcome{result: result{err: err}, retry: dropped}
 		}
 		a.serving, a.checked = s, unchecked
 	}
 	if c.op == opDelete {
-		return failed(h.deleteTurn(ctx, a, c, s, now))
+		return failed(ts.delete(ctx, a, c, s, now))
 	}
-	m, err := c.method(s)
+	m, err := s.methodOf(c)
 	if err != nil {
 		return failed(err)
 	}
@@ -107,19 +116,19 @@ func (h *Host) attempt(ctx *turnContext, a *activation, c *call, now time.Time) 
 	var r result
 	switch s.lane {
 	case LaneLocked:
-		h.dropAll(a)
-		r.reply, r.err = h.lockedTurn(ctx, c, s, m.readOnly)
-		r = h.orRecorded(ctx, c, r)
+		a.dropAll()
+		r.reply, r.err = ts.locked.turn(ctx, c, s, m.readOnly)
+		r = ts.records.orRecorded(ctx, c, r)
 	case LaneStateless:
-		h.dropAll(a)
+		a.dropAll()
 		if !c.keyed() {
-			r.reply, r.err = h.statelessTurn(ctx, c, s, nil)
+			r.reply, r.err = ts.stateless.turn(ctx, c, s, nil)
 			break
 		}
-		r.reply, r.err = h.keyedStateless(ctx, c, s)
-		r = h.orRecorded(ctx, c, r)
+		r.reply, r.err = ts.stateless.keyedTurn(ctx, c, s)
+		r = ts.records.orRecorded(ctx, c, r)
 	default:
-		return h.warmTurn(ctx, a, c, s, m.readOnly, now)
+		return ts.warm(ctx, a, c, s, m.readOnly, now)
 	}
 	return outcome{result: r}
 }
@@ -134,16 +143,4 @@ func pause(ctx context.Context, conflicts int) bool {
 	}
 	d := min(shortest<<min(conflicts-1, 10), longest)
 	return sleep(ctx, d/2+rand.N(d/2))
-}
-
-// sleep waits for d and reports false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

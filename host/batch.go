@@ -19,42 +19,21 @@ type (
 // batch is what a [flight] commits: of one actor, all turns that are folded into it.
 // It is a [pipeline.Work].
 type batch struct {
-	host *Host
-	a    *activation
-	in   *flight
+	by *workers
+	a  *activation
+	in *flight
 
 	// These do not change once the batch is a flight.
 	commit  actor.Commit
 	state   *overlay.State // what the commit carries, encoded when it is sent; nil: records alone
 	encoded actor.EncodedState
-	buffer  *[]byte // of Host.buffers, that encoded is in; nil: none
+	buffer  *[]byte // of workers.buffers, that encoded is in; nil: none
 	records []actor.IdempotencyRecord
 	replies int   // bytes of the records
 	most    int   // how many of them there may be before the commit has to go
-	heldFor int64 // what the replies of calls count for in Host.memory
+	heldFor int64 // what the replies of calls count for in Config.CallMemory
 	after   *loaded
 	fence   bool // of a call with a key that has failed
-}
-
-// newBatch returns what commits the turns of a from its tip on.
-func (h *Host) newBatch(a *activation) *batch {
-	return &batch{host: h, a: a, commit: newCommit(a.key, a.tip), after: a.tip}
-}
-
-// newCheck returns a batch that commits nothing and confirms the tip.
-func (h *Host) newCheck(a *activation) *batch {
-	return &batch{host: h, a: a, commit: actor.Commit{Key: a.key, ReadVersion: a.tip.version}, after: a.tip}
-}
-
-// release gives back the memory of a batch that has landed with err. Whether
-// somebody still reads what a commit of an unknown outcome carried is not known
-// either: then its buffer is not used again.
-func (h *Host) release(b *batch, err error) {
-	h.memory.add(-b.heldFor)
-	if b.buffer != nil && (err == nil || refusal(err)) {
-		h.buffers.Put(b.buffer)
-	}
-	b.buffer = nil
 }
 
 // maxReplies is how many bytes of recorded replies a batch gathers at most before
@@ -94,7 +73,7 @@ func (b *batch) Size() int64 {
 // Commit implements [pipeline.Work].
 func (b *batch) Commit() actor.Commit {
 	if b.state != nil {
-		b.buffer = b.host.buffers.Get().(*[]byte)
+		b.buffer = b.by.buffers.Get().(*[]byte)
 		*b.buffer = b.state.AppendEncoded((*b.buffer)[:0])
 		b.encoded = actor.EncodedState{Format: b.state.Format(), Data: *b.buffer}
 		b.commit.Effects.State = &b.encoded
@@ -107,8 +86,8 @@ func (b *batch) Commit() actor.Commit {
 // Done implements [pipeline.Work].
 func (b *batch) Done(err error, now time.Time) {
 	if errors.Is(err, actor.ErrAmbiguous) {
-		b.host.settleFlight(b, err)
+		b.by.settleFlight(b, err)
 		return
 	}
-	b.host.landed(b, err, now)
+	b.by.landed(b, err, now)
 }

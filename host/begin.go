@@ -37,8 +37,8 @@ func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Beg
 		inv.ID = cryptorand.Text()
 	}
 	c := &call{ctx: ctx, op: opInvoke, inv: inv, arrived: arrived}
-	c.host, c.receiver = h, to
-	if r := h.admit(c); !r.later {
+	c.to, c.receiver = &h.admission, to
+	if r := h.admission.admit(c); !r.later {
 		c.respond(r)
 	}
 	return c
@@ -46,7 +46,7 @@ func (h *Host) Begin(ctx context.Context, inv actor.Invocation, to Receiver) Beg
 
 // begun is what a call has whose caller does not wait.
 type begun struct {
-	host      *Host
+	to        *admission
 	receiver  Receiver // nil: the caller waits
 	responded atomic.Bool
 	grace     atomic.Pointer[time.Timer] // set when it runs on after GiveUp
@@ -63,8 +63,8 @@ func (c *call) respond(r result) {
 	if t := c.grace.Load(); t != nil {
 		t.Stop()
 	}
-	c.host.memory.add(-c.charged)
-	c.receiver.Answer(c.host.conclude(c, r))
+	c.to.memory.add(-c.charged)
+	c.receiver.Answer(c.to.conclude(c, r))
 }
 
 // GiveUp implements [Begun].
@@ -72,13 +72,13 @@ func (c *call) GiveUp() {
 	if c.responded.Load() {
 		return
 	}
-	s := c.host.table.shard(c.inv.Key)
+	s := c.to.table.shard(c.inv.Key)
 	if s.endLookUp(c) || s.withdraw(c) {
 		c.respond(result{err: contextError(c.ctx), stats: turnStats{lane: c.lane}})
 		return
 	}
 	// As in queued: the guest is being stopped, or the turn is sealed.
-	t := time.AfterFunc(c.host.cfg.SettleGrace, func() {
+	t := time.AfterFunc(c.to.grace, func() {
 		c.respond(result{err: actor.ErrAmbiguous, stats: turnStats{lane: c.lane}})
 	})
 	if c.grace.Store(t); c.responded.Load() {

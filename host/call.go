@@ -43,11 +43,11 @@ type call struct {
 	// The rest belongs to the goroutine that runs the call, and to the lock of
 	// the shard while the call is in a list.
 	arrived time.Time
-	// charged is what the call counts for in Host.memory, from its admission to
+	// charged is what the call counts for in Config.CallMemory, from its admission to
 	// its answer.
 	charged int64
 	// loaded is what the states that it loaded for itself alone count for in
-	// Host.memory.
+	// Config.CallMemory.
 	loaded int64
 	// limit is how long its turn may take.
 	limit time.Duration
@@ -97,18 +97,6 @@ type turnStats struct {
 	fuel  uint64
 }
 
-// method returns the call's method in what serves its type.
-func (c *call) method(s *served) (method, error) {
-	if c.by == s {
-		return c.found, nil
-	}
-	m, err := s.method(&c.inv)
-	if err == nil {
-		c.found, c.by = m, s
-	}
-	return m, err
-}
-
 // begin returns the context of a run of the call, which is to be stopped after
 // it: it ends with the caller's, at limit after now, which is real time, or when
 // the call is killed.
@@ -153,20 +141,6 @@ func (c *call) overdue(ctx *turnContext) error {
 	default:
 		return fmt.Errorf("%w: turns of this type may take %s", actor.ErrDeadline, c.limit)
 	}
-}
-
-// validate says what is wrong with the invocation, whatever serves it.
-func (c *call) validate() error {
-	if err := c.inv.Key.Validate(); err != nil {
-		return err
-	}
-	if err := actor.ValidateName("method", c.inv.Method); err != nil {
-		return err
-	}
-	if c.keyed() {
-		return actor.ValidateIdempotencyKey(c.inv.IdempotencyKey)
-	}
-	return nil
 }
 
 // contextError translates the end of a caller's context.
@@ -238,3 +212,58 @@ func (l *callList) prepend(front *callList) {
 		l.pushFront(c)
 	}
 }
+
+func isContextError(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, actor.ErrDeadline) || errors.Is(err, actor.ErrCanceled)
+}
+
+// answers are calls whose held results are to be sent. They are in no list any
+// more, and nobody else has them but their callers, who wait.
+type answers struct {
+	first, last *call
+	len         int
+	bytes       int64 // their cost
+}
+
+// add takes a call that is in no list. The caller has the shard's lock.
+func (l *answers) add(c *call) {
+	if l.last != nil {
+		l.last.next = c
+	} else {
+		l.first = c
+	}
+	l.last = c
+	l.len++
+	l.bytes += c.cost()
+}
+
+func (l *answers) send() {
+	for c := l.first; c != nil; {
+		next := c.next // the call is its caller's from the next line on
+		c.answer()
+		c = next
+	}
+}
+
+// answer gives the call its held answer.
+func (c *call) answer() {
+	if c.receiver != nil {
+		c.respond(c.held)
+		return
+	}
+	c.answered <- struct{}{}
+}
+
+// goAgain readies a call whose run was for nothing, because of err, for the next.
+func (c *call) goAgain(err error) {
+	c.doubtful, c.looked = c.keyed(), nil
+	if refusal(err) {
+		c.conflicts++
+		return
+	}
+	c.started = time.Time{} // its time was not lost by its own doing
+}
+
+// keyed reports whether the call's outcome is to be recorded.
+func (c *call) keyed() bool { return c.inv.IdempotencyKey != "" }

@@ -109,13 +109,6 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
 // validate reports the first field that cannot work, after WithDefaults.
 func (c Config) validate() error {
 	switch {

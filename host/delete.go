@@ -9,18 +9,18 @@ import (
 
 // deleteTurn leaves a tombstone in place of the actor's state. Only the row's
 // version matters: a state that cannot be decoded is removed like any other.
-func (h *Host) deleteTurn(ctx context.Context, a *activation, c *call, s *served, began time.Time) error {
+func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, began time.Time) error {
 	c.stats.lane = s.lane
 	if s.lane != LaneLocked {
-		return h.warmDelete(ctx, a, s, began)
+		return ts.warmDelete(ctx, a, s, began)
 	}
-	h.dropAll(a)
-	place, err := h.lockedPlace(ctx)
+	a.dropAll()
+	place, err := ts.locked.place(ctx)
 	if err != nil {
 		return err
 	}
 	defer place()
-	err = h.inTransaction(ctx, a.key, func(row actor.Row) (*actor.Commit, error) {
+	err = ts.locked.inTransaction(ctx, a.key, func(row actor.Row) (*actor.Commit, error) {
 		if row.Version == 0 || row.Deleted {
 			return nil, actor.ErrActorNotFound
 		}
@@ -30,24 +30,24 @@ func (h *Host) deleteTurn(ctx context.Context, a *activation, c *call, s *served
 	if version, ok := damagedVersion(err, a.key); ok {
 		// The store cannot even hand the row over. Its version fences all the same.
 		commit := tombstone(a.key, &loaded{version: version}, s)
-		return h.commit(commit, LaneLocked)
+		return ts.store.commit(commit, LaneLocked)
 	}
 	return err
 }
 
 // warmDelete deletes under the version, for every lane that takes no lock.
-func (h *Host) warmDelete(ctx context.Context, a *activation, s *served, began time.Time) error {
-	l, err := h.ensureLoaded(ctx, a, s)
+func (ts *turns) warmDelete(ctx context.Context, a *activation, s *served, began time.Time) error {
+	l, err := ts.ensureLoaded(ctx, a, s)
 	if err != nil {
 		return err
 	}
 	if l.damage == nil && !l.exists {
-		outdated, err := h.confirmTip(ctx, a, began)
+		outdated, err := ts.ownership.confirmTip(ctx, a, began)
 		if err != nil {
 			return err
 		}
 		if outdated {
-			if l, err = h.ensureLoaded(ctx, a, s); err != nil {
+			if l, err = ts.ensureLoaded(ctx, a, s); err != nil {
 				return err
 			}
 		}
@@ -60,18 +60,10 @@ func (h *Host) warmDelete(ctx context.Context, a *activation, s *served, began t
 	}
 	c := tombstone(a.key, l, s)
 	sent := time.Now()
-	if err := h.commit(c, LaneWarm); err != nil {
-		h.dropState(a)
+	if err := ts.store.commit(c, LaneWarm); err != nil {
+		a.dropState()
 		return err
 	}
-	h.keep(a, l.after(&c, noState), h.revisions.Next(), sent)
+	ts.table.keep(a, l.after(&c, noState), ts.table.revisions.Next(), sent)
 	return nil
-}
-
-func tombstone(key actor.Key, l *loaded, s *served) actor.Commit {
-	c := newCommit(key, l)
-	c.Delete = true
-	c.Generation = max(l.generation, s.deployment.Generation)
-	c.StateSchema = l.stateSchema
-	return c
 }

@@ -8,6 +8,20 @@
 // pipeline groups what goes to the store. This one is what holds them together:
 // admission, mailboxes, activations, and what is answered.
 //
+// Its parts, from the top down; none calls one that stands above it, but to say what
+// became of a batch or a call:
+//
+//	Host           what others call
+//	admission      where a call runs, and what it gets
+//	workers        mailboxes, batches, answers: what package speculation decides is done
+//	turns          one run of a call of an activation, in any lane with a mailbox
+//	reads          read-only methods, and looks at actors
+//	runs           a guest on an instance
+//	recordings     calls with idempotency keys that were made before
+//	deployments    what serves a type
+//	table          activations, in shards; ownership has which there are, and what is current
+//	storage        what is asked of the store
+//
 // It declares the interfaces that it needs and knows neither Wasm nor a
 // database: [engine.Engine] runs guests, [ModuleSource] says which, [Committer] keeps
 // actors.
@@ -115,7 +129,7 @@
 // Otherwise a turn's outcome waits for a check: a flight that commits nothing and
 // asks for the row's version. What was held for a commit that took off before it was
 // seen goes into the next flight, or a check. Readers share one question. A lease
-// would answer instead of the store, in Host.currentSince.
+// would answer instead of the store, in ownership.currentSince.
 //
 // What this host has answered, or was told by the store, in whichever way (a strong
 // read, a recorded reply, a look at the row), is the least that it answers from then

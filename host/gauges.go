@@ -10,13 +10,6 @@ func (h *Host) StateMemory() int64 { return h.table.states.used.Load() }
 // every activation, a shard at a time: for metrics, not for decisions.
 func (h *Host) QueueDepth() int {
 	depth := 0
-	for i := range h.table.shards {
-		s := &h.table.shards[i]
-		s.mu.Lock()
-		for _, a := range s.actors {
-			depth += a.mailbox.len + a.retries.len
-		}
-		s.mu.Unlock()
-	}
+	h.table.each(func(a *activation) { depth += a.mailbox.len + a.retries.len })
 	return depth
 }

@@ -118,24 +118,21 @@ func (h *Host) drain() {
 	for i := range h.table.shards {
 		h.table.shards[i].work.Wait()
 	}
-	h.commits.Wait()
-	h.loads.Wait()
-	h.versions.Wait()
-	h.records.Wait()
+	h.store.wait()
 	for a := h.table.evict(); a != nil; a = h.table.evict() {
-		h.deactivated(a, DeactivateStop)
+		h.table.deactivated(a, DeactivateStop)
 	}
 	for _, p := range h.pools.All() {
 		for in := p.TakeOldest(); in != nil; in = p.TakeOldest() {
 			in.Discard()
 		}
 	}
-	h.endStore()
+	h.store.end()
 }
 
 // kill refuses what is queued and stops what runs.
 func (h *Host) kill() {
-	h.endStore()
+	h.store.end()
 	for i := range h.table.shards {
 		s := &h.table.shards[i]
 		s.mu.Lock()
@@ -161,10 +158,10 @@ func (h *Host) sweep(ctx context.Context) {
 		now := time.Now()
 		for i := range h.table.shards {
 			for _, a := range h.table.expired(&h.table.shards[i], now) {
-				h.deactivated(a, DeactivateIdle)
+				h.table.deactivated(a, DeactivateIdle)
 			}
 		}
-		h.evictToBudget()
+		h.table.evictToBudget()
 		h.pools.CloseIdle(now.Add(-h.cfg.InstanceIdle))
 	}
 }

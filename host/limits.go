@@ -130,3 +130,10 @@ func (l Limits) validate() error {
 	}
 	return nil
 }
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -10,10 +10,19 @@ import (
 	"github.com/greenroom-run/greenroom/host/instance"
 )
 
-// lockedTurn runs one attempt of a turn inside a transaction that holds the
+// lockedLane runs the turns of any types.
+type lockedLane struct {
+	places      chan struct{} // a place for each turn under way
+	table       *table
+	store       *storage
+	deployments *deployments
+	runs        *runs
+}
+
+// turn runs one attempt of a turn inside a transaction that holds the
 // actor's row. The store may run it several times; each time begins from the row
 // that it was then given.
-func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool) (actor.Reply, error) {
+func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly bool) (actor.Reply, error) {
 	var (
 		in   *instance.Instance
 		done sealed
@@ -24,8 +33,8 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 		// failure is that of a call with a key, behind a fence.
 		failure error
 	)
-	t := h.newRun(c)
-	defer h.putRun(t)
+	t := ll.runs.get(c)
+	defer ll.runs.put(t)
 	run := func(row actor.Row) (*actor.Commit, error) {
 		if c.stats.sent {
 			// The transaction failed after something left the host.
@@ -40,7 +49,7 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 			newer = l
 			return nil, errMoved
 		}
-		if _, err := h.fits(ctx, l, s); err != nil {
+		if _, err := ll.deployments.fits(ctx, l, s); err != nil {
 			return nil, err
 		}
 		if in == nil { // the one before broke
@@ -49,7 +58,7 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 				return nil, err
 			}
 		}
-		t.prepare(s, l, h.revisions.Next(), readOnly, time.Now())
+		t.prepare(s, l, ll.table.revisions.Next(), readOnly, time.Now())
 		err := t.on(ctx, in, s.migration(l))
 		if err != nil {
 			in.GiveBack(err, t.now)
@@ -77,7 +86,7 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 		return &made, nil
 	}
 
-	place, err := h.lockedPlace(ctx)
+	place, err := ll.place(ctx)
 	if err != nil {
 		return actor.Reply{}, err
 	}
@@ -87,12 +96,12 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 	if err != nil {
 		return actor.Reply{}, err
 	}
-	err = h.inTransaction(ctx, c.inv.Key, run)
+	err = ll.inTransaction(ctx, c.inv.Key, run)
 	if in != nil {
 		in.GiveBack(nil, time.Now())
 	}
 	if newer != nil && errors.Is(err, errMoved) {
-		if _, err := h.fits(ctx, newer, s); err != nil {
+		if _, err := ll.deployments.fits(ctx, newer, s); err != nil {
 			return actor.Reply{}, err
 		}
 	}
@@ -108,30 +117,30 @@ func (h *Host) lockedTurn(ctx context.Context, c *call, s *served, readOnly bool
 	return done.reply, nil
 }
 
-// lockedPlace waits for one of the Config.LockedTurns places. It is taken before
+// place waits for one of the Config.LockedTurns places. It is taken before
 // anything that others wait for; the result gives it back.
-func (h *Host) lockedPlace(ctx context.Context) (leave func(), err error) {
+func (ll *lockedLane) place(ctx context.Context) (leave func(), err error) {
 	select {
-	case h.locked <- struct{}{}:
-		return func() { <-h.locked }, nil
+	case ll.places <- struct{}{}:
+		return func() { <-ll.places }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
 // inTransaction runs fn in a locked turn of the store and settles its commit.
-// The caller has a place. Errors are as those of Host.commit, or fn's.
-func (h *Host) inTransaction(ctx context.Context, key actor.Key, fn func(actor.Row) (*actor.Commit, error)) error {
+// The caller has a place. Errors are as those of storage.commit, or fn's.
+func (ll *lockedLane) inTransaction(ctx context.Context, key actor.Key, fn func(actor.Row) (*actor.Commit, error)) error {
 	// The end of the turn's time ends the transaction, but only until the turn
 	// is sealed: from then on the commit is carried through.
-	tx, cancel := context.WithCancel(h.store)
+	tx, cancel := context.WithCancel(ll.store.ctx)
 	defer cancel()
 	detach := context.AfterFunc(ctx, cancel)
 	defer detach()
 	var sealedAt time.Time
 	var seen uint64 // the version of the row that is answered
-	defer func() { h.noteAnswered(key, seen) }()
-	commit, err := h.cfg.Committer.LockedTurn(tx, key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
+	defer func() { ll.table.noteAnswered(key, seen) }()
+	commit, err := ll.store.committer.LockedTurn(tx, key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -150,7 +159,7 @@ func (h *Host) inTransaction(ctx context.Context, key actor.Key, fn func(actor.R
 		return err
 	}
 	if errors.Is(err, actor.ErrAmbiguous) && commit != nil {
-		err = h.settle(*commit, err)
+		err = ll.store.settle(*commit, err)
 	}
 	if err == nil {
 		seen = commit.NewVersion
@@ -158,15 +167,6 @@ func (h *Host) inTransaction(ctx context.Context, key actor.Key, fn func(actor.R
 	if err != nil {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
-	h.events.Commit(CommitEnd{Key: key, Lane: LaneLocked, Duration: time.Since(sealedAt), GroupSize: 1, Err: err})
+	ll.store.events.Commit(CommitEnd{Key: key, Lane: LaneLocked, Duration: time.Since(sealedAt), GroupSize: 1, Err: err})
 	return err
-}
-
-// noteAnswered remembers a version of an actor that is not kept in memory and is
-// about to be answered.
-func (h *Host) noteAnswered(key actor.Key, version uint64) {
-	s := h.table.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.answered.note(key, version, time.Now())
 }

@@ -3,7 +3,7 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
+	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -30,7 +30,7 @@ type (
 // run is one attempt of a call. It is used again; nothing in it survives prepare.
 type run struct {
 	turn.Turn
-	host *Host
+	by   *runs
 	call *call
 	// activation is nil in lanes that run on committed state alone.
 	activation *activation
@@ -43,25 +43,38 @@ type run struct {
 	sent     bool // something has left, and the call was looked up before
 }
 
-// newRun returns what is readied for one attempt of c on l, and given back by
-// Host.putRun.
-func (h *Host) newRun(c *call) *run {
-	t := h.runs.Get().(*run)
-	t.call = c
+// runs makes runs of guests.
+type runs struct {
+	env       turn.Env
+	ownership *ownership
+	records   *recordings
+	spare     sync.Pool // of *run
+}
+
+func newRuns(env turn.Env, o *ownership, records *recordings) *runs {
+	rs := &runs{env: env, ownership: o, records: records}
+	rs.spare.New = func() any { return new(run) }
+	return rs
+}
+
+// get returns what is readied for one attempt of c, and given back by put.
+func (rs *runs) get(c *call) *run {
+	t := rs.spare.Get().(*run)
+	t.by, t.call = rs, c
 	return t
 }
 
-func (h *Host) putRun(t *run) {
+func (rs *runs) put(t *run) {
 	t.Forget()
-	*t = run{Turn: t.Turn, host: h}
-	h.runs.Put(t)
+	*t = run{Turn: t.Turn}
+	rs.spare.Put(t)
 }
 
 // prepare readies t for one attempt on l.
 func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.Time) {
 	t.readOnly, t.now, t.recorded, t.sent = readOnly, now, nil, false
 	inv := &t.call.inv
-	t.Prepare(&t.host.env, &turn.Spec{
+	t.Prepare(&t.by.env, &turn.Spec{
 		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Run: t.call.stats.runs + 1, Discarded: t.call.logged,
 		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.lane == LaneStateless,
@@ -128,9 +141,9 @@ var errDropped = errors.New("the state that the turn ran on was dropped")
 // answered with its record.
 func (t *run) Leave() error {
 	if t.activation != nil {
-		dropped, err := t.host.awaitCommits(t.Context(), t.activation)
+		dropped, err := t.activation.awaitCommits(t.Context())
 		if err == nil && !dropped {
-			dropped, err = t.host.confirmTip(t.Context(), t.activation, t.began)
+			dropped, err = t.by.ownership.confirmTip(t.Context(), t.activation, t.began)
 		}
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
@@ -144,7 +157,7 @@ func (t *run) Leave() error {
 		}
 	}
 	if t.call.keyed() && !t.readOnly && !t.sent {
-		if known, ok := t.host.lookUp(t.Context(), t.call); ok {
+		if known, ok := t.by.records.lookUp(t.Context(), t.call); ok {
 			t.recorded = &known
 			return errRecorded
 		}
@@ -155,12 +168,26 @@ func (t *run) Leave() error {
 	return nil
 }
 
-// finalError is the error of a turn that left the host and was not committed. It
-// must not tell callers to try again: what left cannot be called back.
-func finalError(err error) error {
-	var c *actor.Condition
-	if errors.As(err, &c) && c.Retryable() {
-		return fmt.Errorf("%w (%v)", actor.ErrLeft, err)
+// apart runs a method on a spare instance, over l; it never commits.
+func (rs *runs) apart(ctx *turnContext, c *call, s *served, l *loaded, readOnly bool) (actor.Reply, error) {
+	in, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return actor.Reply{}, err
 	}
-	return err
+	t := rs.get(c)
+	defer rs.put(t)
+	// A revision of its own: the guest's caches of a read-only turn are nobody's.
+	t.prepare(s, l, rs.env.Revisions.Next(), readOnly, c.arrived)
+	err = t.on(ctx, in, s.migration(l))
+	ran := time.Now()
+	in.GiveBack(err, ran)
+	if err == nil {
+		err = ctx.errAt(ran)
+	}
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	c.stats.ended = ran
+	done, err := t.seal(s, l)
+	return done.reply, err
 }

@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -35,35 +37,52 @@ type method struct {
 	readOnly bool
 }
 
+// deployments says what serves calls.
+type deployments struct {
+	modules ModuleSource
+	limits  func(app, typ string) Limits // of the configuration
+	pools   *instance.Pools
+
+	served   atomic.Pointer[map[Scope]knownServed]
+	mu       sync.Mutex   // of changes to served
+	lookFrom atomic.Int64 // from when on unknown types are looked for again, in nanoseconds since 1970
+}
+
+func newDeployments(cfg *Config, pools *instance.Pools) *deployments {
+	ds := &deployments{modules: cfg.Modules, limits: cfg.limits, pools: pools}
+	ds.served.Store(&map[Scope]knownServed{})
+	return ds
+}
+
 // serving returns what serves a type now; actor.ErrTypeNotFound.
-func (h *Host) serving(app, typ string) (*served, error) {
-	changes := h.cfg.Modules.Changes() // before asking, so that nothing is missed
+func (ds *deployments) serving(app, typ string) (*served, error) {
+	changes := ds.modules.Changes() // before asking, so that nothing is missed
 	scope := Scope{App: app, Type: typ}
-	if known := (*h.served.Load())[scope]; known.served != nil && known.checked == changes {
+	if known := (*ds.served.Load())[scope]; known.served != nil && known.checked == changes {
 		return known.served, nil
 	}
-	deployment, spec, err := h.cfg.Modules.Current(app, typ)
+	deployment, spec, err := ds.modules.Current(app, typ)
 	if err != nil {
 		return nil, err
 	}
-	h.servedMu.Lock()
-	defer h.servedMu.Unlock()
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
 	// Copied, so that turns read it without a lock; deployments are rare.
-	old := *h.served.Load()
+	old := *ds.served.Load()
 	next := maps.Clone(old)
 	s := old[scope].served
 	if s == nil || !s.serves(deployment) {
-		s = h.newServed(deployment, spec)
+		s = ds.newServed(deployment, spec)
 	}
 	next[scope] = knownServed{s, changes}
-	h.served.Store(&next)
+	ds.served.Store(&next)
 	return s, nil
 }
 
 // find returns what serves a call.
-func (h *Host) find(c *call) (s *served, m method, err error) {
-	if s, err = h.serving(c.inv.Key.App, c.inv.Key.Type); err == nil {
-		m, err = c.method(s)
+func (ds *deployments) find(c *call) (s *served, m method, err error) {
+	if s, err = ds.serving(c.inv.Key.App, c.inv.Key.Type); err == nil {
+		m, err = s.methodOf(c)
 	}
 	return s, m, err
 }
@@ -74,20 +93,20 @@ const lookEvery = time.Second
 
 // findNew returns what serves a valid call that find has refused with err: the
 // type, or the method, may have been deployed through another host a moment ago.
-func (h *Host) findNew(c *call, err error) (*served, method, error) {
+func (ds *deployments) findNew(c *call, err error) (*served, method, error) {
 	unknown := errors.Is(err, actor.ErrTypeNotFound) || errors.Is(err, actor.ErrMethodNotFound)
-	if !unknown || c.arrived.UnixNano() < h.lookFrom.Load() {
+	if !unknown || c.arrived.UnixNano() < ds.lookFrom.Load() {
 		return nil, method{}, err
 	}
-	if err := h.cfg.Modules.Refresh(c.ctx, c.inv.Key.App); err != nil {
+	if err := ds.modules.Refresh(c.ctx, c.inv.Key.App); err != nil {
 		if c.ctx.Err() != nil {
 			err = contextError(c.ctx)
 		}
 		return nil, method{}, fmt.Errorf("refresh deployments: %w", err)
 	}
-	s, m, err := h.find(c)
+	s, m, err := ds.find(c)
 	if err != nil {
-		h.lookFrom.Store(c.arrived.Add(lookEvery).UnixNano())
+		ds.lookFrom.Store(c.arrived.Add(lookEvery).UnixNano())
 	}
 	return s, m, err
 }
@@ -101,14 +120,14 @@ type knownServed struct {
 // unchecked is no number that ModuleSource.Changes gets to.
 const unchecked = math.MaxUint64
 
-// servingNext returns what serves the activation's next turn, as serving does. It
+// next returns what serves the activation's next turn, as serving does. It
 // is for the worker.
-func (h *Host) servingNext(a *activation) (*served, error) {
-	changes := h.cfg.Modules.Changes()
+func (ds *deployments) next(a *activation) (*served, error) {
+	changes := ds.modules.Changes()
 	if a.serving != nil && a.checked == changes {
 		return a.serving, nil
 	}
-	s, err := h.serving(a.key.App, a.key.Type)
+	s, err := ds.serving(a.key.App, a.key.Type)
 	if s == a.serving {
 		a.checked = changes
 	}
@@ -120,7 +139,7 @@ func (s *served) serves(d actor.Deployment) bool {
 	return s.deployment.Generation == d.Generation && s.deployment.Digest == d.Digest
 }
 
-func (h *Host) newServed(d actor.Deployment, spec *abi.TypeSpec) *served {
+func (ds *deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *served {
 	s := &served{
 		deployment:  d,
 		lane:        LaneWarm,
@@ -130,7 +149,7 @@ func (h *Host) newServed(d actor.Deployment, spec *abi.TypeSpec) *served {
 		stateSchema: spec.StateSchema,
 		uses:        spec.Capabilities,
 		methods:     make(map[string]method, len(spec.Methods)),
-		limits:      h.cfg.limits(d.App, d.Type).lowered(spec.Limits),
+		limits:      ds.limits(d.App, d.Type).lowered(spec.Limits),
 	}
 	switch spec.Placement {
 	case abi.PlacementAny:
@@ -141,7 +160,7 @@ func (h *Host) newServed(d actor.Deployment, spec *abi.TypeSpec) *served {
 	for _, m := range spec.Methods {
 		s.methods[m.Name] = method{name: m.Name, readOnly: m.ReadOnly}
 	}
-	s.pool = h.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.limits.MemoryBytes, Max: s.limits.Instances})
+	s.pool = ds.pools.Get(instance.Key{App: d.App, Digest: d.Digest, MemoryBytes: s.limits.MemoryBytes, Max: s.limits.Instances})
 	return s
 }
 
@@ -172,13 +191,13 @@ func (s *served) methodNames() string {
 // fits checks a row against what would run on it. A row that a newer deployment
 // wrote makes the deployments be read again; changed then tells that another
 // one serves the type now, and the caller starts over with it.
-func (h *Host) fits(ctx context.Context, l *loaded, s *served) (changed bool, err error) {
+func (ds *deployments) fits(ctx context.Context, l *loaded, s *served) (changed bool, err error) {
 	d := &s.deployment
 	if l.generation > d.Generation {
-		if err := h.cfg.Modules.Refresh(ctx, d.App); err != nil {
+		if err := ds.modules.Refresh(ctx, d.App); err != nil {
 			return false, fmt.Errorf("refresh deployments: %w", err)
 		}
-		current, err := h.serving(d.App, d.Type)
+		current, err := ds.serving(d.App, d.Type)
 		if err != nil {
 			return false, err
 		}
@@ -202,4 +221,20 @@ func (s *served) migration(l *loaded) *uint32 {
 		return nil
 	}
 	return &l.stateSchema
+}
+
+// errMoved is an attempt that found another deployment in place than the one it
+// began with: the turn starts over with that one.
+var errMoved = errors.New("the deployment changed")
+
+// methodOf returns the method of a call of the type.
+func (s *served) methodOf(c *call) (method, error) {
+	if c.by == s {
+		return c.found, nil
+	}
+	m, err := s.method(&c.inv)
+	if err == nil {
+		c.found, c.by = m, s
+	}
+	return m, err
 }

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -14,7 +13,7 @@ import (
 // activation's shard; what is left to be done without it is a [followUp].
 
 // hold keeps an answer until the batch f has landed.
-func (h *Host) hold(f *flight, c *call, r result, role speculation.Role, since time.Time) {
+func (w *workers) hold(f *flight, c *call, r result, role speculation.Role, since time.Time) {
 	c.held = r
 	f.Hold(held{Call: c, Home: &c.at.member, Role: role, Since: since})
 	f.Payload.countReply(&r.reply)
@@ -24,7 +23,7 @@ func (h *Host) hold(f *flight, c *call, r result, role speculation.Role, since t
 func (b *batch) countReply(r *actor.Reply) {
 	if cost := replyCost(r); cost > 0 {
 		b.heldFor += cost
-		b.host.memory.add(cost)
+		b.by.memory.add(cost)
 	}
 }
 
@@ -40,14 +39,14 @@ func (a *activation) join(c *call, r result, role speculation.Role, payload func
 }
 
 // fold adds a sealed turn to the pending batch. The caller has the shard's lock.
-func (a *activation) fold(h *Host, c *call, s *served, done *sealed) {
-	b := a.join(c, result{}, speculation.Effect, func() *batch { return h.newBatch(a) })
+func (a *activation) fold(w *workers, c *call, s *served, done *sealed) {
+	b := a.join(c, result{}, speculation.Effect, func() *batch { return w.newBatch(a) })
 	if done.changed {
 		b.state = done.state
 		b.commit.Generation, b.commit.StateSchema = s.deployment.Generation, s.stateSchema
 		b.after = a.tip.after(&b.commit, done.state)
 		a.tip = b.after
-		h.table.weigh(a)
+		a.weigh()
 		done.reply.Version = b.commit.NewVersion
 	}
 	if c.keyed() {
@@ -63,8 +62,8 @@ func (a *activation) fold(h *Host, c *call, s *served, done *sealed) {
 // answered when the version has moved on, so that no earlier attempt of the call
 // can be applied any more, and then only if none was. The caller has the shard's
 // lock.
-func (a *activation) foldFailure(h *Host, c *call, r result) {
-	b := a.join(c, r, speculation.Failure, func() *batch { return h.newBatch(a) })
+func (a *activation) foldFailure(w *workers, c *call, r result) {
+	b := a.join(c, r, speculation.Failure, func() *batch { return w.newBatch(a) })
 	if b.fence {
 		return
 	}
@@ -72,14 +71,14 @@ func (a *activation) foldFailure(h *Host, c *call, r result) {
 	if b.state == nil {
 		b.after = a.tip.fenced(&b.commit)
 		a.tip = b.after
-		h.table.weigh(a)
+		a.weigh()
 	}
 }
 
 // ask puts a call that shows what no commit proves into a check. There is no batch.
 // The caller has the shard's lock.
-func (a *activation) ask(h *Host, c *call, r result) {
-	a.join(c, r, speculation.Question, func() *batch { return h.newCheck(a) })
+func (a *activation) ask(w *workers, c *call, r result) {
+	a.join(c, r, speculation.Question, func() *batch { return w.newCheck(a) })
 }
 
 // launch makes the pending batch the flight, if there is one and the last has
@@ -92,29 +91,29 @@ func (a *activation) launch(now time.Time) *batch {
 }
 
 // landed ends a flight: err is the outcome of its commit, as that of
-// [Host.commit]. What rests on it is answered, or goes again.
+// [storage.commit]. What rests on it is answered, or goes again.
 //
 // now is when that was known.
-func (h *Host) landed(b *batch, err error, now time.Time) {
+func (w *workers) landed(b *batch, err error, now time.Time) {
 	check := b.in.Check()
 	if err != nil && !check {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
 	if !check {
 		// Before anything that follows from it is done, and told.
-		h.events.Commit(CommitEnd{
+		w.events.Commit(CommitEnd{
 			Key: b.commit.Key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
 		})
 	}
-	then := h.land(b, err, now)
+	then := w.land(b, err, now)
 	if errors.Is(err, actor.ErrKeyExists) {
-		h.repeats.met(&b.a.key, now)
+		w.records.repeats.met(&b.a.key, now)
 	}
-	h.followThrough(b.a.shard, b.a, &then)
+	w.followThrough(b.a.shard, b.a, &then)
 }
 
 // land is the part of landed under the shard's lock.
-func (h *Host) land(b *batch, err error, now time.Time) (then followUp) {
+func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
 	a, s := b.a, b.a.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,14 +125,14 @@ func (h *Host) land(b *batch, err error, now time.Time) (then followUp) {
 		outcome = speculation.Failed
 	case !b.in.Check():
 		a.install(b.after)
-		h.table.weigh(a)
+		a.weigh()
 	}
 	if err == nil && !a.outdated() {
 		a.confirmed(b.in.Began())
 	}
 	did := b.in.Landed(outcome, err, now)
-	a.perform(h, s, &did, err, now, &then)
-	h.release(b, err)
+	a.perform(w, s, &did, err, now, &then)
+	w.release(b, err)
 	a.admitted -= then.answered.len + then.doubtful.len
 	a.callBytes -= then.answered.bytes + then.doubtful.bytes
 	s.work.Add(then.doubtful.len) // before the activation's own is done
@@ -141,26 +140,26 @@ func (h *Host) land(b *batch, err error, now time.Time) (then followUp) {
 		close(a.drained)
 		a.drained = nil
 	}
-	h.proceed(s, a, now, &then)
+	w.proceed(s, a, now, &then)
 	return then
 }
 
 // perform does what was decided, because of err if that is not nil. The caller has
 // the shard's lock.
-func (a *activation) perform(h *Host, s *shard, did *speculation.Actions[*call, *batch], err error, now time.Time, then *followUp) {
+func (a *activation) perform(w *workers, s *shard, did *speculation.Actions[*call, *batch], err error, now time.Time, then *followUp) {
 	if len(did.Dropped) > 0 { // a itself
-		h.table.forget(s, a)
+		a.forget()
 	}
 	for _, f := range did.Lost {
-		h.memory.add(-f.Payload.heldFor)
+		w.memory.add(-f.Payload.heldFor)
 	}
 	for _, c := range did.Fail {
 		c.held = result{err: cutShort(err), stats: c.stats}
 		then.answered.add(c)
 	}
 	var again callList
-	for _, h := range did.Again {
-		a.runAgain(h.Call, err, &again, &then.answered)
+	for _, held := range did.Again {
+		a.runAgain(held.Call, err, &again, &then.answered)
 	}
 	a.retries.prepend(&again)
 	for _, c := range did.Answer {
@@ -176,10 +175,10 @@ func (a *activation) perform(h *Host, s *shard, did *speculation.Actions[*call, 
 	switch next := a.member.Flight(); {
 	case len(did.Later) == 0:
 	case next == nil && a.outdated():
-		a.supersede(h, s, did.Later, now, then)
+		a.supersede(w, s, did.Later, now, then)
 	case next == nil:
 		for _, seen := range did.Later {
-			a.ask(h, seen.Call, seen.Call.held)
+			a.ask(w, seen.Call, seen.Call.held)
 		}
 		then.launched = a.launch(now)
 	default:
@@ -188,7 +187,7 @@ func (a *activation) perform(h *Host, s *shard, did *speculation.Actions[*call, 
 			role = speculation.Question
 		}
 		for _, seen := range did.Later {
-			h.hold(next, seen.Call, seen.Call.held, role, seen.Since)
+			w.hold(next, seen.Call, seen.Call.held, role, seen.Since)
 		}
 	}
 }
@@ -196,9 +195,9 @@ func (a *activation) perform(h *Host, s *shard, did *speculation.Actions[*call, 
 // supersede drops the activation's state, of which the store has a newer one, and
 // lets the calls go again that ran on it. There is no batch. The caller has the
 // shard's lock.
-func (a *activation) supersede(h *Host, s *shard, calls []held, now time.Time, then *followUp) {
+func (a *activation) supersede(w *workers, s *shard, calls []held, now time.Time, then *followUp) {
 	did := speculation.Drop([]*member{&a.member}, calls, actor.ErrStale)
-	a.perform(h, s, &did, actor.ErrStale, now, then)
+	a.perform(w, s, &did, actor.ErrStale, now, then)
 }
 
 // runAgain puts a call that was run for nothing where it goes again, or answers it
@@ -215,15 +214,15 @@ func (a *activation) runAgain(c *call, err error, again *callList, answered *ans
 
 // settleFlight finds out what became of a commit, beside the lanes. No turn of
 // the actor begins meanwhile: it would most likely have to run again.
-func (h *Host) settleFlight(b *batch, cause error) {
+func (w *workers) settleFlight(b *batch, cause error) {
 	s := b.a.shard
 	s.mu.Lock()
 	b.in.Settle()
 	s.mu.Unlock()
 	// The flight keeps the activation busy, which Stop waits for.
 	go func() {
-		err := h.settle(b.commit, cause)
-		h.landed(b, err, time.Now())
+		err := w.store.settle(b.commit, cause)
+		w.landed(b, err, time.Now())
 	}()
 }
 
@@ -236,27 +235,60 @@ func cutShort(err error) error {
 	return err
 }
 
-// awaitCommits waits until all of the activation's state is committed. It reports
-// whether the state was dropped instead: then what was to be done on it comes
-// after the calls that go again. It is for the worker.
-func (h *Host) awaitCommits(ctx context.Context, a *activation) (dropped bool, err error) {
-	s := a.shard
-	s.mu.Lock()
-	if a.member.Flight() != nil && a.drained == nil {
-		a.drained = make(chan struct{})
+// sendCheck asks whether the version that a check rests on is still the row's.
+func (w *workers) sendCheck(b *batch) {
+	w.store.versions.Ask(b.commit.Key, func(v actor.RowVersion, err error) {
+		switch {
+		case err != nil:
+			err = fmt.Errorf("confirm version: %w", err)
+		case v.Version != b.commit.ReadVersion:
+			err = actor.ErrStale
+		}
+		w.landed(b, err, time.Now())
+	})
+}
+
+// sendDoubtful answers calls whose held failures are behind fences: with the record
+// of an earlier attempt, if there is one.
+func (w *workers) sendDoubtful(s *shard, l *answers) {
+	for next := l.first; next != nil; {
+		c := next
+		next, c.next = c.next, nil
+		w.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
+			if known, ok := w.records.asRecorded(c, found, err); ok {
+				c.held = known
+			}
+			c.held.stats.ended = time.Now()
+			c.answer()
+			s.work.Done()
+		})
 	}
-	drained := a.drained
-	dropped = a.member.Dropped() != nil
-	s.mu.Unlock()
-	if drained == nil {
-		return dropped, nil
+}
+
+// submitted sees to a flight that the pipeline may have refused.
+func (w *workers) submitted(b *batch, err error) {
+	if err != nil {
+		w.landed(b, err, time.Now())
 	}
-	select {
-	case <-drained:
-	case <-ctx.Done():
-		return false, ctx.Err()
+}
+
+// newBatch returns what commits the turns of a from its tip on.
+func (w *workers) newBatch(a *activation) *batch {
+	return &batch{by: w, a: a, commit: newCommit(a.key, a.tip), after: a.tip}
+}
+
+// newCheck returns a batch that commits nothing and confirms the tip.
+func (w *workers) newCheck(a *activation) *batch {
+	return &batch{by: w, a: a, commit: actor.Commit{Key: a.key, ReadVersion: a.tip.version}, after: a.tip}
+}
+
+// release gives back the memory of a batch that has landed with err. Whether
+// somebody still reads what a commit of an unknown outcome carried is not known
+// either: then its buffer is not used again.
+func (w *workers) release(b *batch, err error) {
+	w.memory.add(-b.heldFor)
+	if b.buffer != nil && (err == nil || refusal(err)) {
+		w.buffers.Put(b.buffer)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return a.member.Dropped() != nil, nil
+	b.buffer = nil
 }

@@ -62,19 +62,59 @@ func (p *states) known() uint64 {
 	return max(p.newest, p.loaded.version)
 }
 
+// noteNewer does so for an activation, nil if there is none. The caller has the
+// lock.
+func (s *shard) noteNewer(a *activation, version uint64) {
+	if a == nil || a.loaded == nil {
+		s.forgets++ // what is being loaded may be older
+		if a != nil {
+			a.newest = max(a.newest, version)
+		}
+		return
+	}
+	if known := a.committed(); known != nil && version <= known.version {
+		return
+	}
+	s.forgets++
+	a.newest = max(a.newest, version)
+	a.shown = nil
+}
+
+// show lets the readers of an activation with a state see l, which was asked for
+// at a moment when forgets was what the shard counted, unless it is older than
+// what they see. The caller has the shard's lock.
+func (s *shard) show(a *activation, l *loaded, asked time.Time, forgets uint64) {
+	known := a.committed()
+	switch {
+	case l.damage != nil:
+	case known != nil && l.version == known.version:
+		a.confirmed(asked)
+	case known != nil && l.version < known.version:
+	case known == nil && s.forgets != forgets && (a.newest == someNewer || l.version < a.newest):
+		// Something newer was heard of after it was asked for.
+	case l.version == a.loaded.version:
+		a.shown, a.newest, a.current = nil, 0, asked
+		a.weigh()
+	default:
+		a.shown, a.newest, a.current = l, l.version, asked
+		a.weigh()
+	}
+}
+
+// noteOther takes over that the store has another version than readers see, which
+// is lower only if the row was swept and made anew. The caller has the lock.
+func (s *shard) noteOther(a *activation, version uint64) {
+	if known := a.committed(); known != nil && version < known.version {
+		version = someNewer
+	}
+	s.noteNewer(a, version)
+}
+
 // leaves remembers what was answered of a state that leaves memory, for reads that
 // are allowed to be stale, should its type become one of placement any. The caller has
 // the lock.
 func (s *shard) leaves(a *activation) {
-	if s.readAge > 0 && a.loaded != nil { // where nobody else writes, no read is stale
+	if s.table.ownership.shared && a.loaded != nil { // where nobody else writes, no read is stale
 		s.answered.note(a.key, a.known(), time.Now())
 	}
-}
-
-// forget drops the state of an activation. The caller has the lock.
-func (t *table) forget(s *shard, a *activation) {
-	s.leaves(a)
-	a.loaded, a.tip, a.shown, a.newest = nil, nil, nil, 0
-	s.forgets++
-	t.weigh(a)
 }

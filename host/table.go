@@ -1,14 +1,15 @@
 package host
 
 import (
+	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/overlay"
 )
 
 // shardCount is a power of two well above the processors of any machine that
@@ -22,156 +23,27 @@ type table struct {
 	max    int64        // activations
 	count  atomic.Int64 // activations
 	states budget       // bytes of the activations
-	hand   atomic.Uint32
-	shards [shardCount]shard
+	// revisions names states for what guests cache of them.
+	revisions overlay.Revisions
+	ownership *ownership
+	events    *Events
+	hand      atomic.Uint32
+	shards    [shardCount]shard
 }
 
-// shard holds some of the actors, the calls that run on them, and the order in
-// which they were used.
-type shard struct {
-	mu     sync.Mutex
-	closed bool // no call is admitted any more
-	killed bool // running calls are stopped as they come
-	actors map[actor.Key]*activation
-	// newest and oldest are the ends of the order of use.
-	newest, oldest *activation
-	running        callList
-	// forgets counts the states that left memory, for readers that loaded one
-	// meanwhile.
-	forgets  uint64
-	answered answered
-	// readAge is how old the states are at most that readers are given without a
-	// question to the store; 0: as old as they like.
-	readAge time.Duration
-	// work counts workers and calls in the lanes without one. It grows only
-	// while the shard is open.
-	work sync.WaitGroup
-}
-
-func (t *table) init(maxActivations int, stateMemory int64, readAge time.Duration) {
+func (t *table) init(cfg *Config, o *ownership, events *Events) {
 	t.seed = maphash.MakeSeed()
-	t.max, t.states.max = int64(maxActivations), stateMemory
+	t.max, t.states.max = int64(cfg.MaxActivations), cfg.StateMemory
+	t.ownership, t.events = o, events
 	t.hand.Store(rand.Uint32())
 	for i := range t.shards {
 		t.shards[i].actors = make(map[actor.Key]*activation)
-		t.shards[i].readAge = readAge
+		t.shards[i].table = t
 	}
 }
 
 func (t *table) shard(key actor.Key) *shard {
 	return &t.shards[maphash.String(t.seed, key.ID)%shardCount]
-}
-
-// enter admits a call that runs on its caller's goroutine. warm is what its actor's
-// activation holds for readers, nil if there is nothing or it is not current.
-func (s *shard) enter(c *call) (warm *loaded, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, actor.ErrStopping
-	}
-	s.work.Add(1)
-	s.running.push(c)
-	return s.look(c.inv.Key, c.arrived), nil
-}
-
-// look returns the committed state that an actor's activation has for readers, nil
-// if it has none that is current, and counts as a use of it. The caller has the lock.
-func (s *shard) look(key actor.Key, now time.Time) *loaded {
-	a := s.actors[key]
-	if a == nil || a.loaded == nil {
-		return nil
-	}
-	s.used(a)
-	a.lastUsed = now
-	if s.readAge > 0 && a.current.Before(now.Add(-s.readAge)) {
-		return nil
-	}
-	return a.committed()
-}
-
-// leave ends what enter began.
-func (s *shard) leave(c *call) {
-	s.mu.Lock()
-	s.running.remove(c)
-	s.mu.Unlock()
-	s.work.Done()
-}
-
-// withdraw takes a call out of its mailbox, or from those that go again, and
-// reports whether it was there: then it leaves no trace.
-func (s *shard) withdraw(c *call) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a := c.at
-	if a == nil || c.home != &a.mailbox && c.home != &a.retries {
-		return false
-	}
-	c.home.remove(c)
-	a.admitted--
-	a.callBytes -= c.cost()
-	return true
-}
-
-// add puts a new activation into the table. The caller has the shard's lock and
-// counted it.
-func (t *table) add(s *shard, a *activation) {
-	a.shard = s
-	s.actors[a.key] = a
-	s.link(a)
-	t.weigh(a)
-}
-
-// remove takes an activation out of the table. The caller has the shard's lock.
-func (t *table) remove(s *shard, a *activation) {
-	s.leaves(a)
-	delete(s.actors, a.key)
-	s.unlink(a)
-	s.forgets++
-	t.count.Add(-1)
-	t.states.add(-a.weighed)
-	a.weighed = 0
-}
-
-// used makes an activation the newest. The caller has the shard's lock.
-func (s *shard) used(a *activation) {
-	if s.newest != a {
-		s.unlink(a)
-		s.link(a)
-	}
-}
-
-func (s *shard) link(a *activation) {
-	a.newer, a.older = nil, s.newest
-	if s.newest != nil {
-		s.newest.newer = a
-	} else {
-		s.oldest = a
-	}
-	s.newest = a
-}
-
-func (s *shard) unlink(a *activation) {
-	if a.newer != nil {
-		a.newer.older = a.older
-	} else {
-		s.newest = a.older
-	}
-	if a.older != nil {
-		a.older.newer = a.newer
-	} else {
-		s.oldest = a.newer
-	}
-	a.newer, a.older = nil, nil
-}
-
-// reserve counts one more activation, if there is room.
-func (t *table) reserve() bool {
-	if t.count.Add(1) <= t.max {
-		return true
-	}
-	t.count.Add(-1)
-	return false
 }
 
 // evict takes an idle activation out, the least recently used one of the first
@@ -187,37 +59,12 @@ func (t *table) evict() *activation {
 	return nil
 }
 
-func (t *table) evictFrom(s *shard) *activation {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for a := s.oldest; a != nil; a = a.newer {
-		if a.idle() {
-			t.remove(s, a)
-			return a
-		}
-	}
-	return nil
-}
-
 // takeInstance takes its dedicated instance away from an activation that has no
 // work, the least recently used one of the first shard that has any.
 func (t *table) takeInstance() *instance.Instance {
 	for range shardCount {
 		s := &t.shards[t.hand.Add(1)%shardCount]
 		if in := s.takeInstance(); in != nil {
-			return in
-		}
-	}
-	return nil
-}
-
-func (s *shard) takeInstance() *instance.Instance {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for a := s.oldest; a != nil; a = a.newer {
-		if a.idle() && a.dedicated != nil {
-			in := a.dedicated
-			a.dedicated = nil
 			return in
 		}
 	}
@@ -239,4 +86,140 @@ func (t *table) expired(s *shard, now time.Time) []*activation {
 		a = newer
 	}
 	return out
+}
+
+// deactivated ends an activation that is out of the table.
+func (t *table) deactivated(a *activation, reason DeactivateReason) {
+	if a.dedicated != nil {
+		a.dedicated.Discard()
+		a.dedicated = nil
+	}
+	if a.announced {
+		t.events.Deactivated(a.key, reason)
+	}
+}
+
+// evictToBudget evicts idle activations until the states in memory are within their
+// bound, and reports whether that was enough.
+func (t *table) evictToBudget() bool {
+	for t.states.over() {
+		victim := t.evict()
+		if victim == nil {
+			return false
+		}
+		t.deactivated(victim, DeactivatePressure)
+	}
+	return true
+}
+
+func (t *table) errFull() error {
+	return fmt.Errorf("%w: actors at work take all of their %d bytes of memory; try again later", actor.ErrHostFull, t.states.max)
+}
+
+// catchUp brings an activation without batches to the newest state that this host
+// knows of: nothing, if it knows only that there is one. What is loaded from now on
+// is as new. The caller has the shard's lock.
+func (t *table) catchUp(a *activation) {
+	switch {
+	case a.tip == nil:
+		a.newest = 0
+	case !a.member.Quiet() || !a.outdated():
+	case a.shown != nil:
+		l := a.shown
+		a.install(l)
+		a.tip, a.rev = l, t.revisions.Next()
+		a.weigh()
+	default:
+		a.forget()
+	}
+}
+
+// keep makes l, which is committed and was asked for at a moment, what the
+// activation holds. If something newer was heard of since, what rests on it is not
+// answered.
+func (t *table) keep(a *activation, l *loaded, rev uint64, asked time.Time) {
+	s := a.shard
+	s.mu.Lock()
+	a.install(l)
+	a.tip, a.rev, a.current = l, rev, asked
+	a.weigh()
+	fresh := !a.announced
+	a.announced = true
+	s.mu.Unlock()
+	if fresh {
+		t.events.Activated(a.key)
+	}
+}
+
+// offer gives a state that a reader loaded to the actor's activation: for readers
+// alone if it has a state by now, and not at all if a worker is loading one or
+// anything of the shard was forgotten since it was asked for, since the state might
+// be older then than what was already answered. What it does not take is answered
+// all the same, and nothing older may be afterwards.
+func (t *table) offer(sh *shard, key actor.Key, s *served, l *loaded, asked time.Time, forgets uint64) {
+	sh.mu.Lock()
+	a := sh.actors[key]
+	if a != nil && a.loaded != nil {
+		sh.show(a, l, asked, forgets)
+		sh.mu.Unlock()
+		return
+	}
+	if a == nil && sh.forgets == forgets {
+		a = t.activate(sh, key) // readers push nobody out
+	}
+	if a == nil || a.busy || sh.forgets != forgets {
+		sh.noteNewer(a, l.version)
+		sh.mu.Unlock()
+		return
+	}
+	a.loaded, a.tip, a.rev, a.current = l, l, t.revisions.Next(), asked
+	a.weigh()
+	a.sticky, a.idleTimeout, a.lastUsed = s.sticky, s.limits.IdleTimeout, time.Now()
+	fresh := !a.announced
+	a.announced = true
+	sh.mu.Unlock()
+	if fresh {
+		t.events.Activated(key)
+	}
+	t.evictToBudget()
+}
+
+// noteNewer takes over that the store has a version of an actor: nothing older is
+// answered from now on, whoever asks.
+func (t *table) noteNewer(key actor.Key, version uint64) {
+	s := t.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noteNewer(s.actors[key], version)
+	s.answered.note(key, version, time.Now())
+}
+
+// confirmRead takes over that the store had a version at a moment after asked, and
+// reports whether it is that of l.
+func (t *table) confirmRead(key actor.Key, l *loaded, version uint64, asked time.Time) bool {
+	s := t.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.actors[key]
+	if version != l.version {
+		if a == nil || a.loaded == nil {
+			s.noteNewer(a, version)
+		} else {
+			s.noteOther(a, version)
+		}
+		return false
+	}
+	if a != nil && a.committed() == l {
+		a.confirmed(asked)
+	}
+	return true
+}
+
+// noteAnswered remembers a version of an actor that is not kept in memory and is
+// about to be answered.
+func (t *table) noteAnswered(key actor.Key, version uint64) {
+	s := t.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answered.note(key, version, time.Now())
 }

@@ -25,20 +25,15 @@ type View struct {
 	QueueDepth int
 }
 
-// View reads an actor from the store and looks at its activation, if any.
-// actor.ErrActorNotFound when nothing is stored, actor.ErrStateDamaged when the
-// state cannot be decoded; in an [*actor.TurnError].
-func (h *Host) View(ctx context.Context, key actor.Key) (View, error) {
-	if err := key.Validate(); err != nil {
-		return View{}, err
-	}
+// view is Host.View.
+func (rd *reads) view(ctx context.Context, key actor.Key) (View, error) {
 	// Not with the loads of turns, which end with the host.
-	s := h.table.shard(key)
+	s := rd.table.shard(key)
 	s.mu.Lock()
 	forgets, asked := s.forgets, time.Now()
 	s.mu.Unlock()
 	var row actor.Row
-	rows, err := h.cfg.Committer.LoadActors(ctx, []actor.Key{key}, actor.LoadOptions{})
+	rows, err := rd.store.committer.LoadActors(ctx, []actor.Key{key}, actor.LoadOptions{})
 	if err == nil {
 		row = rows[0]
 	}
@@ -68,7 +63,7 @@ func (h *Host) View(ctx context.Context, key actor.Key) (View, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.actors[key]; a != nil && a.loaded != nil {
-		h.show(s, a, l, asked, forgets)
+		s.show(a, l, asked, forgets)
 	} else {
 		s.noteNewer(a, l.version)
 	}

@@ -1,8 +1,10 @@
 package host
 
 import (
-	"errors"
+	"fmt"
+	"log/slog"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -15,29 +17,6 @@ import (
 // scheduler lets it otherwise, turn after turn.
 const sliceTurns = 32
 
-// outcome is what came of one run of a call on its activation's worker.
-type outcome struct {
-	result
-	// sealed is what a turn left that ran on the tip, under is what it ran under;
-	// commits tells that there is something to commit.
-	sealed  sealed
-	under   *served
-	commits bool
-	// resting tells that the result may show what is not committed yet.
-	resting bool
-	// ended is when the guest was done; zero: not known.
-	ended time.Time
-	// since is the moment after which the state must have been the newest that a
-	// resting result shows; zero if that does not matter. fails tells that it is the
-	// failure of a call with a key.
-	since time.Time
-	fails bool
-	// retry asks for the call to be run once more, after those that were dropped.
-	retry bool
-}
-
-func failed(err error) outcome { return outcome{result: result{err: err}} }
-
 // followUp is what a change of an activation leaves to be done when the lock of
 // the shard is given back.
 type followUp struct {
@@ -49,57 +28,46 @@ type followUp struct {
 	gone     bool    // and has left the table
 }
 
-// answers are calls whose held results are to be sent. They are in no list any
-// more, and nobody else has them but their callers, who wait.
-type answers struct {
-	first, last *call
-	len         int
-	bytes       int64 // their cost
+// workers see to it that calls with a mailbox are run and answered: they take calls
+// to package speculation, and perform what it decides.
+type workers struct {
+	logger *slog.Logger
+	events *Events
+	// callersCommit is Config.Pipeline.CallersCommit.
+	callersCommit bool
+	memory        *callMemory
+	table         *table
+	store         *storage
+	ownership     *ownership
+	records       *recordings
+	turns         *turns
+	buffers       sync.Pool // of *[]byte, for encoded states on their way to the store
 }
 
-// add takes a call that is in no list. The caller has the shard's lock.
-func (l *answers) add(c *call) {
-	if l.last != nil {
-		l.last.next = c
-	} else {
-		l.first = c
+func newWorkers(cfg *Config, ts *turns) *workers {
+	w := &workers{
+		logger: cfg.Logger, callersCommit: cfg.Pipeline.CallersCommit,
+		events: ts.store.events, memory: ts.memory, table: ts.table, store: ts.store,
+		ownership: ts.ownership, records: ts.records, turns: ts,
 	}
-	l.last = c
-	l.len++
-	l.bytes += c.cost()
-}
-
-func (l *answers) send() {
-	for c := l.first; c != nil; {
-		next := c.next // the call is its caller's from the next line on
-		c.answer()
-		c = next
-	}
-}
-
-// answer gives the call its held answer.
-func (c *call) answer() {
-	if c.receiver != nil {
-		c.respond(c.held)
-		return
-	}
-	c.answered <- struct{}{}
+	w.buffers.New = func() any { return new([]byte) }
+	return w
 }
 
 // work runs the turns of one actor, one after the other, until none can be run.
 // A call is answered when the worker is already on to the next one or gone: who
 // has an answer can rely on that.
-func (h *Host) work(s *shard, a *activation) {
+func (w *workers) work(s *shard, a *activation) {
 	var then followUp
 	s.mu.Lock()
 	c := s.pick(a)
 	now := time.Now()
-	h.proceed(s, a, now, &then)
+	w.proceed(s, a, now, &then)
 	s.mu.Unlock()
-	h.followThrough(s, a, &then)
+	w.followThrough(s, a, &then)
 	for turns := 1; c != nil; turns++ {
-		o := h.run(a, c, now)
-		c, now = h.dispose(s, a, c, &o, true)
+		o := w.run(a, c, now)
+		c, now = w.dispose(s, a, c, &o, true)
 		if turns%sliceTurns == 0 {
 			runtime.Gosched()
 		}
@@ -108,19 +76,19 @@ func (h *Host) work(s *shard, a *activation) {
 
 // runHere runs a call that was just picked, on its caller's goroutine: an actor
 // that was idle needs no other one. Calls that came meanwhile get a worker.
-func (h *Host) runHere(a *activation, c *call) {
-	o := h.run(a, c, c.arrived)
-	h.dispose(a.shard, a, c, &o, false)
+func (w *workers) runHere(a *activation, c *call) {
+	o := w.run(a, c, c.arrived)
+	w.dispose(a.shard, a, c, &o, false)
 }
 
 // run is turn, whose panic is the call's error.
-func (h *Host) run(a *activation, c *call, now time.Time) (o outcome) {
+func (w *workers) run(a *activation, c *call, now time.Time) (o outcome) {
 	defer func() {
 		if v := recover(); v != nil {
-			o = failed(turn.Panicked(h.cfg.Logger, c.inv.Key, v))
+			o = failed(turn.Panicked(w.logger, c.inv.Key, v))
 		}
 	}()
-	return h.turn(a, c, now)
+	return w.turns.run(a, c, now)
 }
 
 // pick takes out the call that the activation's worker is to run. Without one
@@ -146,17 +114,17 @@ func (s *shard) pick(a *activation) *call {
 
 // dispose puts a call that was run where it belongs by its outcome, and takes the
 // next one if the worker goes on, which begins now.
-func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) (next *call, now time.Time) {
+func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) (next *call, now time.Time) {
 	if now = o.ended; now.IsZero() {
 		now = time.Now()
 	}
 	o.stats = c.stats
 	var then followUp
-	then.bring = !goOn && c.receiver == nil && h.cfg.Pipeline.CallersCommit
+	then.bring = !goOn && c.receiver == nil && w.callersCommit
 	s.mu.Lock()
 	defer func() {
 		s.mu.Unlock()
-		h.followThrough(s, a, &then)
+		w.followThrough(s, a, &then)
 	}()
 	s.running.remove(c)
 	behind, dropped := a.member.End()
@@ -177,17 +145,17 @@ func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) 
 	case o.retry:
 		a.retries.pushFront(c)
 	case o.commits:
-		a.fold(h, c, o.under, &o.sealed)
+		a.fold(w, c, o.under, &o.sealed)
 		then.launched = a.launch(now)
 	case o.fails:
-		a.foldFailure(h, c, o.result)
+		a.foldFailure(w, c, o.result)
 		then.launched = a.launch(now)
 	case o.resting && !a.member.Quiet():
-		h.hold(a.member.Latest(), c, o.result, speculation.Observer, o.since)
+		w.hold(a.member.Latest(), c, o.result, speculation.Observer, o.since)
 	case o.resting && a.outdated():
-		a.supersede(h, s, []held{{Call: c, Home: &a.member}}, now, &then)
-	case o.resting && !o.since.IsZero() && !h.currentSince(a, o.since):
-		a.ask(h, c, o.result)
+		a.supersede(w, s, []held{{Call: c, Home: &a.member}}, now, &then)
+	case o.resting && !o.since.IsZero() && !w.ownership.currentSince(a, o.since):
+		a.ask(w, c, o.result)
 		then.launched = a.launch(now)
 	default:
 		c.held = o.result
@@ -206,19 +174,19 @@ func (h *Host) dispose(s *shard, a *activation, c *call, o *outcome, goOn bool) 
 	} else {
 		a.working = false
 	}
-	h.proceed(s, a, now, &then)
+	w.proceed(s, a, now, &then)
 	return next, now
 }
 
 // proceed sees to it that an activation with calls to run has a worker, and that
 // one without any work is idle. The caller has the shard's lock.
-func (h *Host) proceed(s *shard, a *activation, now time.Time, then *followUp) {
+func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp) {
 	if a.working {
 		return
 	}
 	if a.member.MayBegin() && !a.full() && a.retries.len+a.mailbox.len > 0 {
 		a.working = true
-		go h.work(s, a)
+		go w.work(s, a)
 		return
 	}
 	if !a.member.Quiet() {
@@ -228,50 +196,64 @@ func (h *Host) proceed(s *shard, a *activation, now time.Time, then *followUp) {
 	then.idle = true
 	if a.empty() {
 		then.gone = true
-		h.table.remove(s, a)
+		w.table.remove(s, a)
 	}
 }
 
 // followThrough does what is left, without the lock.
-func (h *Host) followThrough(s *shard, a *activation, then *followUp) {
+func (w *workers) followThrough(s *shard, a *activation, then *followUp) {
 	if then.launched != nil && then.launched.in.Check() {
-		h.sendCheck(then.launched)
+		w.sendCheck(then.launched)
 		then.launched = nil
 	}
 	if then.launched != nil && !then.bring {
-		h.submitted(then.launched, h.commits.Submit(then.launched))
+		w.submitted(then.launched, w.store.commits.Submit(then.launched))
 	}
 	if then.gone {
-		h.deactivated(a, DeactivateDone)
+		w.table.deactivated(a, DeactivateDone)
 	}
 	then.answered.send()
-	h.sendDoubtful(s, &then.doubtful)
+	w.sendDoubtful(s, &then.doubtful)
 	if then.idle {
 		s.work.Done()
 	}
 	if then.launched != nil && then.bring { // last, since it takes as long as a commit
-		h.submitted(then.launched, h.commits.Bring(then.launched))
+		w.submitted(then.launched, w.store.commits.Bring(then.launched))
 	}
 }
 
-// submitted sees to a flight that the pipeline may have refused.
-func (h *Host) submitted(b *batch, err error) {
-	if err != nil {
-		h.landed(b, err, time.Now())
+// deliver puts a call into a mailbox. The caller has the shard's lock.
+func (w *workers) deliver(s *shard, a *activation, c *call, mailbox int, own bool) (run bool, err error) {
+	if a.admitted > mailbox { // one of them runs
+		return false, fmt.Errorf("%w: %d invocations wait; call less at once, or try again later", actor.ErrMailboxFull, mailbox)
 	}
-}
-
-// refusal reports whether a commit was refused because another one came first.
-func refusal(err error) bool {
-	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrKeyExists)
-}
-
-// goAgain readies a call whose run was for nothing, because of err, for the next.
-func (c *call) goAgain(err error) {
-	c.doubtful, c.looked = c.keyed(), nil
-	if refusal(err) {
-		c.conflicts++
-		return
+	if a.member.Flight() != nil && w.store.commits.Stalled() { // it would wait for that, too
+		return false, fmt.Errorf("%w: it has not answered for a while; try again later", actor.ErrUnavailable)
 	}
-	c.started = time.Time{} // its time was not lost by its own doing
+	cost := c.cost()
+	if bytes := a.callBytes + cost; a.admitted > 0 && bytes > w.memory.max/actorShare {
+		return false, fmt.Errorf("%w: its invocations have %d bytes; call less at once, or try again later", actor.ErrMailboxFull, a.callBytes)
+	}
+	if err := w.memory.charge(c); err != nil {
+		return false, err
+	}
+	a.mailbox.push(c)
+	c.at = a
+	a.admitted++
+	a.callBytes += cost
+	s.used(a)
+	if !a.busy {
+		a.busy = true
+		s.work.Add(1)
+	}
+	if a.working || !a.member.MayBegin() || a.full() { // the flight's landing sends a worker
+		return false, nil
+	}
+	a.working = true
+	if own { // without a worker the mailbox was empty
+		s.pick(a)
+		return true, nil
+	}
+	go w.work(s, a)
+	return false, nil
 }

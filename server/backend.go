@@ -9,7 +9,8 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// Host runs turns. [*host.Host] does; so does whatever routes to other hosts.
+// Host runs turns. [*host.Host] does; so does whatever routes to other hosts. What
+// it gets has been checked here: names, IDs and idempotency keys are valid.
 type Host interface {
 	Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error)
 	// Begin is Invoke for who does not wait: see [host.Host.Begin].

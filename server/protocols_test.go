@@ -188,6 +188,7 @@ func TestCallerGone(t *testing.T) {
 	}
 }
 
+// TestValidation: what is malformed never reaches the host, which does not look.
 func TestValidation(t *testing.T) {
 	f := start(t, nil)
 	c := client(t, true)
@@ -213,8 +214,29 @@ func TestValidation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { wantError(t, err, connect.CodeInvalidArgument, "invalid_argument") })
 	}
-	if inv, ok := f.host.last(); ok {
-		t.Errorf("the host was called: %+v", inv)
+	odd := &greenroomv1.ActorKey{Type: "T", Id: "a\nb"}
+	for name, call := range map[string]func() error{
+		"query": func() error {
+			_, err := actors.Query(t.Context(), connect.NewRequest(&greenroomv1.QueryRequest{Actor: odd, Method: "M"}))
+			return err
+		},
+		"get actor": func() error {
+			_, err := actors.GetActor(t.Context(), connect.NewRequest(&greenroomv1.GetActorRequest{Actor: odd}))
+			return err
+		},
+		"get state": func() error {
+			_, err := actors.GetState(t.Context(), connect.NewRequest(&greenroomv1.GetStateRequest{Actor: odd}))
+			return err
+		},
+		"delete": func() error {
+			_, err := actors.DeleteActor(t.Context(), connect.NewRequest(&greenroomv1.DeleteActorRequest{Actor: odd}))
+			return err
+		},
+	} {
+		t.Run("control character, "+name, func(t *testing.T) { wantError(t, call(), connect.CodeInvalidArgument, "invalid_argument") })
+	}
+	if inv, ok := f.host.last(); ok || len(f.host.deleted) != 0 {
+		t.Errorf("the host was called: %+v, %v", inv, f.host.deleted)
 	}
 	if err := invoke(good, "M", "text/plain"); err != nil {
 		t.Error(err)

@@ -195,6 +195,11 @@ func TestInvokeStreamValidates(t *testing.T) {
 			t.Errorf("a neighbour of a bad invocation got %v", r)
 		}
 	}
+	f.host.mu.Lock()
+	defer f.host.mu.Unlock()
+	if len(f.host.calls) != len(breaks) {
+		t.Errorf("the host got %d calls, %d of them good", len(f.host.calls), len(breaks))
+	}
 }
 
 // TestInvokeStreamIsBounded: what is too much is refused at once, and may come

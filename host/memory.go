@@ -39,15 +39,18 @@ const callCost, freeReply = 2 << 10, 512
 // cost is what the call counts for in Config.CallMemory and in its actor's share.
 func (c *call) cost() int64 { return callCost + int64(len(c.inv.Payload.Data)) }
 
+// callMemory is the account of Config.CallMemory.
+type callMemory struct{ budget }
+
 // charge counts a call that is being admitted, once, if there is memory for it.
 // What its own actor refuses is not counted: it would take from others.
-func (h *Host) charge(c *call) error {
+func (m *callMemory) charge(c *call) error {
 	if c.charged > 0 {
 		return nil
 	}
 	cost := c.cost()
-	if !h.memory.take(cost) {
-		return h.errCallMemory()
+	if !m.take(cost) {
+		return m.errFull()
 	}
 	c.charged = cost
 	return nil
@@ -61,49 +64,8 @@ func replyCost(r *actor.Reply) int64 { return max(0, int64(len(r.Payload.Data))-
 // take: a hot one must leave room for the others. One call always fits.
 const actorShare = 8
 
-func (h *Host) errCallMemory() error {
-	return fmt.Errorf("%w: calls take all of their %d bytes of memory; call less at once, or try again later", actor.ErrHostFull, h.memory.max)
-}
-
-func (h *Host) errStateMemory() error {
-	return fmt.Errorf("%w: actors at work take all of their %d bytes of memory; try again later", actor.ErrHostFull, h.table.states.max)
-}
-
-// checkMemory says why no turn may begin now, nil if one may: what it would add is
-// not known before it has run. States that nobody works on leave memory first.
-func (h *Host) checkMemory() error {
-	if h.memory.over() {
-		return h.errCallMemory()
-	}
-	if h.table.states.over() && !h.evictToBudget() {
-		return h.errStateMemory()
-	}
-	return nil
-}
-
-// evictToBudget evicts idle activations until the states in memory are within their
-// bound, and reports whether that was enough.
-func (h *Host) evictToBudget() bool {
-	for h.table.states.over() {
-		victim := h.table.evict()
-		if victim == nil {
-			return false
-		}
-		h.deactivated(victim, DeactivatePressure)
-	}
-	return true
-}
-
-// activationCost is what an activation takes beside its state, and freeState how
-// much of a state that includes, so that turns of small ones need not touch the
-// account.
-const activationCost, freeState = 2 << 10, 1 << 10
-
-func (l *loaded) cost() int64 {
-	if l == nil || l.damage != nil {
-		return 0
-	}
-	return max(0, int64(l.state.Memory())-freeState)
+func (m *callMemory) errFull() error {
+	return fmt.Errorf("%w: calls take all of their %d bytes of memory; call less at once, or try again later", actor.ErrHostFull, m.max)
 }
 
 // weight is what the activation counts for in Config.StateMemory: every state
@@ -124,8 +86,20 @@ func (a *activation) weight() int64 {
 
 // weigh brings the account up to date with what the activation holds. The caller
 // has the shard's lock; the activation is in the table.
-func (t *table) weigh(a *activation) {
+func (a *activation) weigh() {
 	w := a.weight()
-	t.states.add(w - a.weighed)
+	a.shard.table.states.add(w - a.weighed)
 	a.weighed = w
+}
+
+// activationCost is what an activation takes beside its state, and freeState how
+// much of a state that includes, so that turns of small ones need not touch the
+// account.
+const activationCost, freeState = 2 << 10, 1 << 10
+
+func (l *loaded) cost() int64 {
+	if l == nil || l.damage != nil {
+		return 0
+	}
+	return max(0, int64(l.state.Memory())-freeState)
 }

@@ -1,0 +1,269 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// admission decides where a call runs, and what it gets.
+type admission struct {
+	grace       time.Duration // Config.SettleGrace
+	events      *Events
+	life        *lifecycle
+	memory      *callMemory
+	table       *table
+	store       *storage
+	deployments *deployments
+	records     *recordings
+	reads       *reads
+	stateless   *statelessLane
+	workers     *workers
+}
+
+// counted admits a call whose caller waits, and gives back what it counted for.
+func (ad *admission) counted(c *call, admit func(*call) result) result {
+	defer func() { ad.memory.add(-c.charged) }()
+	return admit(c)
+}
+
+// conclude makes of a result what the caller gets, and tells of it.
+func (ad *admission) conclude(c *call, r result) (actor.Reply, error) {
+	if r.err != nil {
+		r.reply = actor.Reply{}
+		if r.stats.sent {
+			r.err = finalError(r.err)
+		}
+		r.err = &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: r.err}
+	}
+	end := TurnEnd{
+		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID,
+		Lane: r.stats.lane, Runs: r.stats.runs, Fuel: r.stats.fuel, Err: r.err,
+	}
+	now := r.stats.ended
+	if now.IsZero() {
+		now = time.Now()
+	}
+	end.Duration, end.QueueWait = now.Sub(c.arrived), now.Sub(c.arrived)
+	if !r.stats.began.IsZero() {
+		end.QueueWait = r.stats.began.Sub(c.arrived)
+	}
+	ad.events.TurnEnd(end)
+	return r.reply, r.err
+}
+
+// admit hands an invocation to its lane, if what serves its type takes it.
+func (ad *admission) admit(c *call) result {
+	s, m, err := ad.deployments.find(c)
+	if err != nil {
+		if s, m, err = ad.deployments.findNew(c, err); err != nil {
+			return result{err: err}
+		}
+	}
+	// Strings that all calls of the type share are compared by where they are.
+	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.deployment.App, s.deployment.Type, m.name
+	if c.keyed() {
+		c.sum = actor.PayloadSum(c.inv.Payload)
+	}
+	run := ad.reads.turn
+	switch {
+	case s.lane == LaneStateless && (m.readOnly || !c.keyed()):
+		run = ad.stateless.turn
+	case m.readOnly:
+	case c.keyed() && ad.records.repeats.recent(&c.inv.Key, c.arrived):
+		return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, &s.limits, s.lane, false) })
+	default:
+		return ad.queued(c, &s.limits, s.lane, true)
+	}
+	r := ad.alone(c, s, run)
+	if errors.Is(r.err, errMoved) {
+		c.stats = turnStats{} // another lane's turn by now
+		return ad.admit(c)
+	}
+	return r
+}
+
+// admitDelete is admit for a delete.
+func (ad *admission) admitDelete(c *call) result {
+	s, err := ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type)
+	if err == nil {
+		return ad.queued(c, &s.limits, s.lane, false)
+	}
+	limits := ad.deployments.limits(c.inv.Key.App, c.inv.Key.Type)
+	r := ad.queued(c, &limits, LaneWarm, false)
+	r.stats.lane = LaneNone // for TurnEnd: the type is only what a caller wrote
+	return r
+}
+
+// alone runs a call on its caller's goroutine, under s.
+func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
+	sh := ad.table.shard(c.inv.Key)
+	if err := ad.life.running(); err != nil {
+		return result{err: err}
+	}
+	if err := ad.memory.charge(c); err != nil {
+		return result{err: err}
+	}
+	warm, err := sh.enter(c)
+	if err != nil {
+		return result{err: err}
+	}
+	defer sh.leave(c)
+	if c.ctx.Err() != nil {
+		return result{err: contextError(c.ctx)}
+	}
+	c.limit = s.limits.TurnDeadline
+	c.stats.began = c.arrived
+	ctx := c.begin(c.arrived, c.limit)
+	defer ctx.stop()
+	defer func() { // c may be run again, in another lane
+		ad.memory.add(-c.loaded)
+		c.loaded = 0
+	}()
+	reply, err := run(ctx, c, s, warm)
+	if err != nil {
+		if over := c.overdue(ctx); over != nil && isContextError(err) {
+			err = over
+		}
+	}
+	return result{reply: reply, err: err, stats: c.stats}
+}
+
+// aloneFunc runs a call under s, which serves its type. warm is what the actor's
+// activation holds, nil if there is none.
+type aloneFunc func(ctx *turnContext, c *call, s *served, warm *loaded) (actor.Reply, error)
+
+// queued puts a call into its actor's mailbox and waits for the answer. With here
+// this goroutine may run the turn, if it is one of an idle actor.
+func (ad *admission) queued(c *call, limits *Limits, lane Lane, here bool) result {
+	if err := ad.life.running(); err != nil {
+		return result{err: err}
+	}
+	c.limit, c.lane = limits.TurnDeadline, lane
+	if c.receiver == nil {
+		c.answered = make(chan struct{}, 1)
+	}
+	a, run, err := ad.enqueue(c, limits.Mailbox, here && lane == LaneWarm)
+	if err != nil {
+		return result{err: err, stats: turnStats{lane: lane}}
+	}
+	if run {
+		ad.workers.runHere(a, c)
+	}
+	if c.receiver != nil {
+		return result{later: true}
+	}
+	select {
+	case <-c.answered:
+		return c.held
+	case <-c.ctx.Done():
+	}
+	if a.shard.withdraw(c) {
+		return result{err: contextError(c.ctx), stats: turnStats{lane: lane}}
+	}
+	// Running: the guest is being stopped, or the turn is sealed and its commit
+	// under way. Either way the answer says what became of it.
+	grace := time.NewTimer(ad.grace)
+	defer grace.Stop()
+	select {
+	case <-c.answered:
+		return c.held
+	case <-grace.C:
+		return result{err: actor.ErrAmbiguous, stats: turnStats{lane: lane}}
+	}
+}
+
+// enqueue admits a call to its actor's mailbox. Somebody has to run it: if there
+// is no worker, the caller if own allows, which run then tells, or a new one.
+func (ad *admission) enqueue(c *call, mailbox int, own bool) (a *activation, run bool, err error) {
+	s := ad.table.shard(c.inv.Key)
+	for {
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			return nil, false, actor.ErrStopping
+		}
+		a = s.actors[c.inv.Key]
+		if a == nil {
+			if err := ad.memory.charge(c); err != nil {
+				s.mu.Unlock()
+				return nil, false, err
+			}
+		}
+		if a == nil {
+			a = ad.table.activate(s, c.inv.Key)
+		}
+		if a != nil {
+			run, err = ad.workers.deliver(s, a, c, mailbox, own)
+			s.mu.Unlock()
+			return a, run, err
+		}
+		s.mu.Unlock()
+		victim := ad.table.evict()
+		if victim == nil {
+			return nil, false, actor.ErrOverloaded
+		}
+		ad.table.deactivated(victim, DeactivatePressure)
+	}
+}
+
+// lookUpFirst looks a call up that its actor was lately sent again, before it is
+// admitted: off the actor's worker, so that others pay nothing. If it is not
+// recorded, admit is what becomes of it.
+func (ad *admission) lookUpFirst(c *call, lane Lane, admit func() result) result {
+	s := ad.table.shard(c.inv.Key)
+	if err := ad.memory.charge(c); err != nil {
+		return result{err: err}
+	}
+	if err := s.beginLookUp(c); err != nil {
+		return result{err: err}
+	}
+	c.stats.lane = lane
+	if c.receiver != nil {
+		ad.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
+			defer s.work.Done()
+			if !s.endLookUp(c) {
+				return // given up, and told so
+			}
+			r, ok := ad.records.asRecorded(c, found, err)
+			if !ok {
+				if c.ctx.Err() != nil {
+					r = result{err: contextError(c.ctx), stats: c.stats}
+				} else if r = admit(); r.later {
+					return
+				}
+			}
+			c.respond(r)
+		})
+		return result{later: true}
+	}
+	defer s.work.Done()
+	type answer struct {
+		found actor.Recorded
+		err   error
+	}
+	got := make(chan answer, 1)
+	ad.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) { got <- answer{found, err} })
+	select {
+	case a := <-got:
+		if r, ok := ad.records.asRecorded(c, a.found, a.err); ok {
+			return r
+		}
+	case <-c.ctx.Done():
+		return result{err: contextError(c.ctx), stats: c.stats}
+	}
+	c.stats = turnStats{}
+	return admit()
+}
+
+// finalError is the error of a turn that left the host and was not committed. It
+// must not tell callers to try again: what left cannot be called back.
+func finalError(err error) error {
+	var c *actor.Condition
+	if errors.As(err, &c) && c.Retryable() {
+		return fmt.Errorf("%w (%v)", actor.ErrLeft, err)
+	}
+	return err
+}

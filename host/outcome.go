@@ -1,0 +1,28 @@
+package host
+
+import (
+	"time"
+)
+
+// outcome is what came of one run of a call on its activation's worker.
+type outcome struct {
+	result
+	// sealed is what a turn left that ran on the tip, under is what it ran under;
+	// commits tells that there is something to commit.
+	sealed  sealed
+	under   *served
+	commits bool
+	// resting tells that the result may show what is not committed yet.
+	resting bool
+	// ended is when the guest was done; zero: not known.
+	ended time.Time
+	// since is the moment after which the state must have been the newest that a
+	// resting result shows; zero if that does not matter. fails tells that it is the
+	// failure of a call with a key.
+	since time.Time
+	fails bool
+	// retry asks for the call to be run once more, after those that were dropped.
+	retry bool
+}
+
+func failed(err error) outcome { return outcome{result: result{err: err}} }

@@ -1,0 +1,159 @@
+package host
+
+import (
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/instance"
+)
+
+// shard holds some of the actors, the calls that run on them, and the order in
+// which they were used.
+type shard struct {
+	table  *table
+	mu     sync.Mutex
+	closed bool // no call is admitted any more
+	killed bool // running calls are stopped as they come
+	actors map[actor.Key]*activation
+	// newest and oldest are the ends of the order of use.
+	newest, oldest *activation
+	running        callList
+	// forgets counts the states that left memory, for readers that loaded one
+	// meanwhile.
+	forgets  uint64
+	answered answered
+	// work counts workers and calls in the lanes without one. It grows only
+	// while the shard is open.
+	work sync.WaitGroup
+}
+
+// enter admits a call that runs on its caller's goroutine. warm is what its actor's
+// activation holds for readers, nil if there is nothing or it is not current.
+func (s *shard) enter(c *call) (warm *loaded, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, actor.ErrStopping
+	}
+	s.work.Add(1)
+	s.running.push(c)
+	return s.look(c.inv.Key, c.arrived), nil
+}
+
+// look returns the committed state that an actor's activation has for readers, nil
+// if it has none that is current, and counts as a use of it. The caller has the lock.
+func (s *shard) look(key actor.Key, now time.Time) *loaded {
+	a := s.actors[key]
+	if a == nil || a.loaded == nil {
+		return nil
+	}
+	s.used(a)
+	a.lastUsed = now
+	if !s.table.ownership.currentSince(a, now.Add(-actor.MaxReadAge)) {
+		return nil
+	}
+	return a.committed()
+}
+
+// leave ends what enter began.
+func (s *shard) leave(c *call) {
+	s.mu.Lock()
+	s.running.remove(c)
+	s.mu.Unlock()
+	s.work.Done()
+}
+
+// withdraw takes a call out of its mailbox, or from those that go again, and
+// reports whether it was there: then it leaves no trace.
+func (s *shard) withdraw(c *call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := c.at
+	if a == nil || c.home != &a.mailbox && c.home != &a.retries {
+		return false
+	}
+	c.home.remove(c)
+	a.admitted--
+	a.callBytes -= c.cost()
+	return true
+}
+
+// used makes an activation the newest. The caller has the shard's lock.
+func (s *shard) used(a *activation) {
+	if s.newest != a {
+		s.unlink(a)
+		s.link(a)
+	}
+}
+
+func (s *shard) link(a *activation) {
+	a.newer, a.older = nil, s.newest
+	if s.newest != nil {
+		s.newest.newer = a
+	} else {
+		s.oldest = a
+	}
+	s.newest = a
+}
+
+func (s *shard) unlink(a *activation) {
+	if a.newer != nil {
+		a.newer.older = a.older
+	} else {
+		s.newest = a.older
+	}
+	if a.older != nil {
+		a.older.newer = a.newer
+	} else {
+		s.oldest = a.newer
+	}
+	a.newer, a.older = nil, nil
+}
+
+func (t *table) evictFrom(s *shard) *activation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a := s.oldest; a != nil; a = a.newer {
+		if a.idle() {
+			t.remove(s, a)
+			return a
+		}
+	}
+	return nil
+}
+
+func (s *shard) takeInstance() *instance.Instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a := s.oldest; a != nil; a = a.newer {
+		if a.idle() && a.dedicated != nil {
+			in := a.dedicated
+			a.dedicated = nil
+			return in
+		}
+	}
+	return nil
+}
+
+// beginLookUp counts a call that is looked up before it is admitted; one of
+// shard.work is its own.
+func (s *shard) beginLookUp(c *call) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return actor.ErrStopping
+	}
+	s.work.Add(1)
+	c.looking = true
+	return nil
+}
+
+// endLookUp reports whether a call is still being looked up, and ends that.
+func (s *shard) endLookUp(c *call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := c.looking
+	c.looking = false
+	return was
+}

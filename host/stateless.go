@@ -1,0 +1,55 @@
+package host
+
+import (
+	"context"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// statelessLane runs the turns of types that have no state.
+type statelessLane struct {
+	store *storage
+	runs  *runs
+}
+
+// turn runs a method of a type that has no state.
+func (sl *statelessLane) turn(ctx *turnContext, c *call, s *served, _ *loaded) (actor.Reply, error) {
+	c.stats.lane = LaneStateless
+	m, err := s.methodOf(c)
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	return sl.runs.apart(ctx, c, s, &loaded{state: noState}, m.readOnly)
+}
+
+// keyedTurn runs a call with a key of a type that has no state, and commits its
+// record alone: under the version that the row, which the actor may have all the
+// same, had before the run, so that a fence of a later attempt keeps it out.
+func (sl *statelessLane) keyedTurn(ctx *turnContext, c *call, s *served) (actor.Reply, error) {
+	l, err := sl.store.load(ctx, c.inv.Key, actor.LoadOptions{})
+	if err != nil {
+		return actor.Reply{}, err
+	}
+	reply, err := sl.turn(ctx, c, s, nil)
+	switch {
+	case err == nil:
+		commit := newCommit(c.inv.Key, l)
+		commit.Generation, commit.StateSchema = s.deployment.Generation, s.stateSchema
+		commit.Effects.Idempotency = []actor.IdempotencyRecord{c.record(reply, s.limits.IdempotencyTTL)}
+		err = sl.store.commit(commit, LaneStateless)
+	case unrecorded(err):
+		if other := sl.fence(ctx, c); other != nil {
+			err = other
+		}
+	}
+	return reply, err
+}
+
+// fence fences out earlier attempts of a call that has no state.
+func (sl *statelessLane) fence(ctx context.Context, c *call) error {
+	l, err := sl.store.load(ctx, c.inv.Key, actor.LoadOptions{})
+	if err != nil {
+		return err
+	}
+	return sl.store.commit(fenceOf(c.inv.Key, l), LaneStateless)
+}
