@@ -391,3 +391,24 @@ func (p FailurePolicy) Wait(failures uint32) (time.Duration, bool) {
 	}
 	return min(wait, longest), true
 }
+
+// ReminderEffects is what a [Commit] does to reminders, in this order: the steps, then
+// the cancellations, then the sets. No reminder has two steps, and no name is set or
+// cancelled twice.
+type ReminderEffects struct {
+	// Steps are fences as well: one whose reminder is not at its version refuses the
+	// commit with [ErrFiringTaken].
+	Steps []ReminderStep
+	// Cancel removes reminders, whatever their version; those that are not there are
+	// none.
+	Cancel []ReminderName
+	// Set writes reminders in the place of those of the same name, unless they are to
+	// be kept. Their IDs were never used before, and their Version is ignored: it
+	// starts at 1.
+	Set []Reminder
+}
+
+// Empty reports whether nothing is done to any reminder.
+func (e *ReminderEffects) Empty() bool {
+	return len(e.Steps) == 0 && len(e.Cancel) == 0 && len(e.Set) == 0
+}

@@ -96,6 +96,22 @@
 // gets the same answer. A record that cannot be read is in the way until it
 // expires.
 //
+// # Reminders
+//
+// A commit may step, cancel and set reminders ([actor.ReminderEffects]), with rows or
+// without. A step is a fence: a reminder that is not there at that version refuses the
+// commit whole, with actor.ErrFiringTaken, unless a key that is recorded or a row says
+// otherwise; so that of two commits with the same step one applies, whatever else they do.
+// A commit that deletes an actor removes its reminders with it, and sets none.
+//
+// A reminder is found by its ID, by actor and name, by its bucket and the time at which
+// it is to be delivered, and by its bucket and token. Setting a name that is there
+// replaces that reminder, which has another ID from then on; or, if it is to be kept,
+// does nothing. A reminder's times are kept to the microsecond.
+//
+// A bucket has one creator for ever, and one owner for each epoch. Reading, writing and
+// delivering reminders asks for neither: both are so that nobody does it twice.
+//
 // # Settings
 //
 // What an app was given is stored by app, kind and name, one value each, without

@@ -1,0 +1,110 @@
+// Package reminder delivers reminders: it says when one is due, gives out the tokens
+// that new ones are named by, keeps those that are due soon in memory, and has their
+// turns run, each of them until one was committed.
+//
+// Nothing here makes a firing take effect once: the commit of its turn does, which
+// steps the reminder on under its version ([actor.ReminderStep]). What rests on this
+// package is that every firing is delivered, in time, not before it is due by database
+// time, and that no neighbour is held up.
+//
+// What decides is pure: [Prepare] and [Plan] for schedules, [Wheel] for time, [Leader]
+// and [Creator] for buckets. They neither read a clock nor send. [Service] performs it.
+//
+// # Words
+//
+//	occurrence   a time that a schedule names; there is a fixed row of them
+//	firing       one delivery of an occurrence, or of one that stands for several
+//	step         what a firing's commit does to its reminder: on to the next
+//	             occurrence, or over
+//	token        the number that names a reminder, with its app's prefix and its lap's
+//	             vector; never used twice
+//	bucket       a range of 100,000 tokens
+//	creator      the host that creates from a bucket; the only one that ever does
+//	owner        the scheduler instance that delivers a bucket's reminders
+//	epoch        counts the owners of a bucket
+//	lap          one use of an app's 32-bit range of tokens; each has its own vector
+//	window       how far ahead of now an owner has read the due reminders of its buckets
+//	notice       word of a commit to the owner of a bucket: this was set, this is gone
+//	lead         the instance that allocates; any can
+//
+// # A reminder
+//
+//	         set                    its time comes             commit of its turn
+//	(none) ──────▶ waiting ◀──┐ ────────────────────▶ firing ───────────────────▶ (gone)
+//	               │  ▲       │                       │   │       it was the last
+//	         pause │  │resume │  commit: next         │   │
+//	               ▼  │       ├───────────────────────┘   │
+//	              paused      │  failed: attempts left    │ failed: none left
+//	                          ├───────────────────────────┤
+//	                          └───────────────────────────┘ and the firing a dead letter
+//
+// All of that is one row: FireAt says when it is to be delivered, Due which occurrence
+// that is, Failures how often it failed. So an instance that starts knows everything
+// from the rows. A firing that is under way is not marked in the store: it is only in
+// the owner's memory.
+//
+// # Occurrences
+//
+// A schedule names a fixed row of occurrences, whatever happened to earlier ones: every
+// day at nine stays at nine after an outage. When one is delivered late enough that
+// others have come due, the missed policy says what that delivery stands for:
+//
+//   - collapse: for all that are due; the next one is the first after now.
+//   - skip: those that are due are passed over, but for the newest one if it is not
+//     later than the policy allows.
+//   - catch up: each is delivered, at once and in order; of more than the limit the
+//     oldest are passed over.
+//
+// In a time zone, an expression whose hours are restricted names times on the wall: one
+// that the zone skips is moved to the end of the gap, and one that the zone repeats
+// occurs at the first. An expression for every hour names moments, as they pass: it
+// knows neither gaps nor repetitions.
+//
+// # A bucket
+//
+//	            allocated to a creator       spent, or its host is gone     closed for an hour,
+//	 (next) ───────────────────────────▶ open ───────────────────────▶ closed ──────────────▶ (gone)
+//	                                                                        no reminders left
+//
+//	         assigned, epoch + 1             executions are over, or it is lost
+//	 free ───────────────────────▶ owned ─────────────────────────────────────▶ free
+//
+// The leader gives a creator its next bucket when 95 % of the present one are used. A
+// creator that is gone leaves the rest of its bucket unused: nobody can say how far it
+// came. Buckets are dealt to instances in turn, those in use apart from those at rest.
+// A bucket that moves is first given up: its owner stops delivering it, awaits what is
+// under way, and frees it. The owner that is lost is waited for until what it had under
+// way has timed out. A bucket that is closed and empty is removed, and its range is used
+// again in the next lap, under another vector.
+//
+// # Invariants
+//
+//   - No token is handed out twice: a bucket has one creator for ever, which counts
+//     upwards and forgets the bucket when it ends.
+//   - A bucket has one owner per epoch, and the row decides which.
+//   - An owner delivers no firing before its FireAt by database time, and none of one
+//     reminder while another of it is under way.
+//   - Every reminder of an owned bucket whose FireAt is inside of the window is in the
+//     wheel, under way, or found by the next look at recent tokens (2 s) or at what is
+//     due (30 s).
+//   - Memory is bounded by the window: it shrinks while the wheel is full.
+//
+// # Failures
+//
+//   - A turn fails: the reminder is stepped on by a commit of its own to its next
+//     attempt, or past the occurrence, which then is a dead letter.
+//   - A host does not answer: the firing is delivered again when its time is out. If the
+//     first delivery was committed, the second finds the reminder stepped on, before its
+//     guest runs.
+//   - A notice is lost: a look at recent tokens, every 2 s, finds what was set; what was
+//     removed is met when it is to be delivered, and is then dropped.
+//   - An instance is lost: its buckets get other owners, which read the rows.
+//   - The leader is lost: nothing moves until there is another. Creators go on with the
+//     buckets that they have.
+//   - A creator is lost: its bucket is closed; its reminders stay.
+//   - The store is down: nothing is delivered. Afterwards what is due is due, and the
+//     missed policies say what becomes of it.
+//   - An instance's clock is set: nothing. Times are the database's, counted on by the
+//     monotonic clock, and measured again every 2 s. The database's clock set forward:
+//     reminders are due earlier by as much; set back: later.
+package reminder

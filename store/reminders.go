@@ -1,0 +1,133 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Reminders is the part of a [Store] that reads reminders, and that keeps the buckets
+// which their tokens come from. Reminders are written by commits alone
+// ([actor.ReminderEffects]), with whatever else these do.
+type Reminders interface {
+	// AllocateBucket gives a host the next bucket of an app, from which that host alone
+	// ever creates. An app without a prefix gets the next one; when the buckets of a lap
+	// are used up, and for the first, fresh becomes the vector of the next lap. If the
+	// answer is lost the bucket is there all the same: see Buckets.
+	AllocateBucket(ctx context.Context, app string, creator actor.HostID, fresh actor.Vector) (actor.BucketRow, error)
+	// AssignBucket gives a bucket to a scheduler instance if its epoch is still epoch,
+	// and reports whether it did; the row has the next epoch. An empty owner frees it.
+	AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, owner actor.HostID) (actor.BucketRow, bool, error)
+	// CloseBucket marks a bucket that its creator will never create from again.
+	CloseBucket(ctx context.Context, b actor.Bucket) error
+	// SaveBuckets writes down how far buckets are used and delivered. One whose epoch
+	// has moved on keeps its DeliveredTill; Used and DeliveredTill never go back; a bucket
+	// that is gone is none.
+	SaveBuckets(ctx context.Context, progress []BucketProgress) error
+	// RemoveBucket removes a bucket that was closed before a database time and has no
+	// reminders, and reports whether it is gone. Its range is free for the next lap. The
+	// caller leaves an hour at least, far above every timeout of a commit.
+	RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore time.Time) (bool, error)
+	// Buckets returns bucket rows above a position in the order of prefix, vector and
+	// index, at most limit (1 to [MaxList]) of them.
+	Buckets(ctx context.Context, after actor.Bucket, limit int) ([]actor.BucketRow, error)
+
+	// DueReminders returns what is to be delivered of a bucket, in the order of time and
+	// token. Paused reminders are not among them.
+	DueReminders(ctx context.Context, q DueQuery) ([]ReminderHead, error)
+	// RecentReminders returns the reminders of a bucket whose tokens are in one of the
+	// ranges, at most limit (1 to [MaxHeads]), in no order; paused ones are left out.
+	RecentReminders(ctx context.Context, b actor.Bucket, ranges []TokenRange, limit int) ([]ReminderHead, error)
+	// LoadReminders reads whole reminders, in the order of their IDs; one that is not
+	// there is the zero Reminder. Rows own their bytes. If rows are damaged the error is a
+	// [*DamagedReminders] and the result has the others.
+	LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error)
+	// FindReminders reads whole reminders by name, likewise.
+	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
+	// ListReminders returns reminders in byte order of type, actor ID and name. It is for
+	// people, tools and turns that list their own.
+	ListReminders(ctx context.Context, q ReminderQuery) ([]actor.Reminder, error)
+
+	// ListDeadLetters returns dead letters of an app in the order of reminder ID and
+	// occurrence.
+	ListDeadLetters(ctx context.Context, q DeadLetterQuery) ([]actor.DeadLetter, error)
+	// RemoveDeadLetter removes one, and reports whether it was there.
+	RemoveDeadLetter(ctx context.Context, id actor.ReminderID, due time.Time) (bool, error)
+}
+
+// MaxHeads is the highest limit of [Reminders].DueReminders and RecentReminders.
+const MaxHeads = 10_000
+
+// BucketProgress is what a creator or an owner writes down of a bucket.
+type BucketProgress struct {
+	Bucket actor.Bucket
+	// Used is how many tokens were handed out; 0: not said.
+	Used uint32
+	// DeliveredTill counts if the bucket is still at Epoch; zero: not said.
+	DeliveredTill time.Time
+	Epoch         uint64
+}
+
+// ReminderHead is what a scheduler keeps in memory of a reminder.
+type ReminderHead struct {
+	ID     actor.ReminderID
+	FireAt time.Time
+}
+
+// DueQuery selects reminders of a bucket by when they are to be delivered.
+type DueQuery struct {
+	Bucket actor.Bucket
+	// AfterTime and AfterToken are a position, exclusive: that of the last head of the
+	// page before. Reading begins there in the index too, and never meets the rows before
+	// it that are gone. A time alone: everything from that time on, inclusive.
+	AfterTime  time.Time
+	AfterToken *uint32
+	// Before is exclusive.
+	Before time.Time
+	Limit  int // 1 to [MaxHeads]
+}
+
+// TokenRange is a range of tokens of a bucket, both ends inclusive.
+type TokenRange struct{ From, To uint32 }
+
+// ReminderQuery selects reminders for a list.
+type ReminderQuery struct {
+	App    string
+	Type   string // empty: all
+	ID     string // of the actor, with Type; empty: all
+	Prefix string // of names, with Type and ID; empty: all
+	// DueFrom is inclusive, DueBefore exclusive; zero: no bound.
+	DueFrom, DueBefore time.Time
+	// After is exclusive; its App is not looked at. The zero value: from the first.
+	After actor.ReminderName
+	Limit int // 1 to [MaxList]
+}
+
+// DeadLetterQuery selects dead letters.
+type DeadLetterQuery struct {
+	App  string
+	Type string // empty: all
+	// AfterID and AfterDue are exclusive; zero: from the first.
+	AfterID  actor.ReminderID
+	AfterDue time.Time
+	Limit    int // 1 to [MaxList]
+}
+
+// DamagedReminders is the error of reads that met reminders which cannot be decoded.
+type DamagedReminders struct {
+	Reminders []DamagedReminder
+}
+
+// DamagedReminder is one of them.
+type DamagedReminder struct {
+	ID     actor.ReminderID
+	Reason string
+}
+
+func (e *DamagedReminders) Error() string {
+	return e.Reminders[0].ID.String() + " cannot be decoded: " + e.Reminders[0].Reason
+}
+
+// Unwrap makes it [actor.ErrStateDamaged].
+func (e *DamagedReminders) Unwrap() error { return actor.ErrStateDamaged }
