@@ -31,7 +31,7 @@ const (
 	DefaultAttempts = 3
 	// MaxCatchUp is the highest limit of the missed policy that catches up, and
 	// DefaultCatchUp what it is if none is given.
-	MaxCatchUp     = 10_000
+	MaxCatchUp     = 1000
 	DefaultCatchUp = 100
 	// DefaultMissedAfter is how late an occurrence may be delivered before it counts
 	// as missed, where the missed policy is to skip.

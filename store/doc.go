@@ -100,8 +100,8 @@
 //
 // A commit may step, cancel and set reminders ([actor.ReminderEffects]), with rows or
 // without. A step is a fence: a reminder that is not there at that version refuses the
-// commit whole, with actor.ErrFiringTaken, unless a key that is recorded or a row says
-// otherwise; so that of two commits with the same step one applies, whatever else they do.
+// commit whole with actor.ErrFiringTaken, whatever the versions of its rows; only a key
+// that is recorded goes first. So of two commits with the same step one applies.
 // A commit that deletes an actor removes its reminders with it, and sets none.
 //
 // A reminder is found by its ID, by actor and name, by its bucket and the time at which

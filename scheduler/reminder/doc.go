@@ -62,12 +62,12 @@
 //
 // # A bucket
 //
-//	            allocated to a creator       spent, or its host is gone     closed for an hour,
-//	 (next) ───────────────────────────▶ open ───────────────────────▶ closed ──────────────▶ (gone)
-//	                                                                        no reminders left
+//	           allocated to a creator       spent, or its host is gone     closed for an hour,
+//	(next) ───────────────────────────▶ open ───────────────────────▶ closed ──────────────▶ (gone)
+//	                                                                       no reminders left
 //
-//	         assigned, epoch + 1             executions are over, or it is lost
-//	 free ───────────────────────▶ owned ─────────────────────────────────────▶ free
+//	        assigned, epoch + 1             executions are over, or it is lost
+//	free ───────────────────────▶ owned ─────────────────────────────────────▶ free
 //
 // The leader gives a creator its next bucket when 95 % of the present one are used. A
 // creator that is gone leaves the rest of its bucket unused: nobody can say how far it
