@@ -10,9 +10,9 @@
 //     each change of it has the next generation ([Deployment]).
 //   - turn: one method run to its end on one actor; what it was asked is an
 //     [Invocation], what it answers is a [Reply].
-//   - effects: everything a turn asks for ([Effects]).
-//   - commit: effects made durable, all or none ([Commit]); a set, if it has
-//     rows of several actors.
+//   - effects: everything a turn asks for.
+//   - commit: effects made durable, all or none ([Commit]): a set of rows to write,
+//     rows to fence, and a list for each other kind of effect.
 //   - idempotency record: the reply to a call that was given an idempotency key,
 //     kept for a window by actor, method and key ([IdempotencyRecord]).
 //   - reminder: a durable invocation of an actor in the future ([Reminder]), named

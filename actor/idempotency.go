@@ -30,11 +30,9 @@ type Recorded struct {
 }
 
 // IdempotencyRecord is a call that was given an idempotency key and what it was
-// answered. Its scope is the actor, Method and Key.
+// answered. Its scope is Actor, Method and Key.
 type IdempotencyRecord struct {
-	// Actor is who was called; zero for the actor of the commit that the record is
-	// part of, and as loaded from a store.
-	Actor  Key
+	Actor  Key // who was called
 	Method string
 	Key    string
 	// Payload tells whether the same key comes with the same request: see
@@ -47,6 +45,11 @@ type IdempotencyRecord struct {
 	// database time, to the microsecond. As loaded from a store it is what is
 	// left.
 	TTL time.Duration
+}
+
+// Call names the call that is recorded.
+func (r *IdempotencyRecord) Call() KeyedCall {
+	return KeyedCall{Actor: r.Actor, Method: r.Method, Key: r.Key}
 }
 
 // PayloadSum is the SHA-256 of a payload's content type and bytes. Their

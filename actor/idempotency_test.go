@@ -48,20 +48,28 @@ func TestPayloadSum(t *testing.T) {
 	}
 }
 
-func TestRecordsOnly(t *testing.T) {
-	records := []IdempotencyRecord{{Method: "Add", Key: "k"}}
+func TestAnchor(t *testing.T) {
+	row := func(id string) Key { return Key{App: "a", Type: "T", ID: id} }
+	records := []IdempotencyRecord{{Actor: row("r"), Method: "Add", Key: "k"}}
+	write, fence := RowWrite{Key: row("w"), ReadVersion: 3, NewVersion: 4}, RowFence{Key: row("f"), Version: 7}
 	for _, tt := range []struct {
-		name string
-		c    Commit
-		want bool
+		name   string
+		c      Commit
+		want   RowFence
+		oneRow bool
 	}{
-		{"records", Commit{Effects: Effects{Idempotency: records}}, true},
-		{"a touch", Commit{}, false},
-		{"state and records", Commit{Effects: Effects{State: &EncodedState{}, Idempotency: records}}, false},
-		{"a delete with records", Commit{Delete: true, Effects: Effects{Idempotency: records}}, false},
+		{"a row", CommitOf(write), RowFence{Key: row("w"), Version: 3}, true},
+		{"two rows", CommitOf(write, RowWrite{Key: row("x")}), RowFence{Key: row("w"), Version: 3}, false},
+		{"a row and a record", Commit{Rows: []RowWrite{write}, Records: records}, RowFence{Key: row("w"), Version: 3}, false},
+		{"a row and a fence", Commit{Rows: []RowWrite{write}, Fences: []RowFence{fence}}, RowFence{Key: row("w"), Version: 3}, false},
+		{"a fence and a record", Commit{Fences: []RowFence{fence}, Records: records}, fence, false},
+		{"a record", Commit{Records: records}, RowFence{}, false},
 	} {
-		if got := tt.c.RecordsOnly(); got != tt.want {
-			t.Errorf("RecordsOnly of %s is %t", tt.name, got)
+		if got := tt.c.Anchor(); got != tt.want {
+			t.Errorf("the anchor of %s is %+v", tt.name, got)
+		}
+		if got := tt.c.OneRow(); got != tt.oneRow {
+			t.Errorf("OneRow of %s is %t", tt.name, got)
 		}
 	}
 }

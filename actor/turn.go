@@ -54,19 +54,6 @@ type Reply struct {
 	Fuel uint64
 }
 
-// Effects is all that one turn asks for. Nothing of it is visible before it is
-// committed. The zero value asks for nothing.
-type Effects struct {
-	// State is the whole new encoded state, nil when the turn left it as it was.
-	State *EncodedState
-	// Idempotency are the calls to record with the rest; several where several
-	// turns of one actor are folded into one commit. No method and key twice.
-	Idempotency []IdempotencyRecord
-}
-
-// Empty reports whether there is nothing to commit.
-func (e Effects) Empty() bool { return e.State == nil && len(e.Idempotency) == 0 }
-
 // StateFormat is how a row's state column is encoded.
 type StateFormat uint8
 
@@ -121,75 +108,81 @@ type CommitID [16]byte
 // together, since a database bounds its messages: 16 MiB on CockroachDB.
 const MaxCommitBytes = 8 << 20
 
-// Commit is the unit that the store makes durable, all or none: a row to write,
-// or to stand on alone ([Commit.RecordsOnly]), with what is recorded; and, where
-// several actors took part, Others. What a turn does beside that to other tables,
-// as idempotency records are, is one more field of [Effects] each.
+// Commit is the unit that the store makes durable: a set, all or none, of rows that
+// it writes, rows that must be as they were read, and what a turn does to anything
+// else, one list for each kind of effect. It is applied only if all of it holds, which
+// is decided before any of it is written. A list may be empty, but something is
+// written: a commit of a type without state may have records and no row at all.
+//
+// Most commits have one row; [CommitOf] makes those.
 type Commit struct {
 	// ID settles the commit if its outcome is lost. Required.
-	ID  CommitID
+	ID CommitID
+	// Rows are written. No actor is named twice in Rows and Fences.
+	Rows []RowWrite
+	// Fences are of actors that were read and stay as they are.
+	Fences []RowFence
+	// Records are calls to record, of any actors, none of which may be recorded
+	// already; no call twice.
+	Records []IdempotencyRecord
+}
+
+// CommitOf returns a commit with a new ID that writes rows, and nothing else yet.
+func CommitOf(rows ...RowWrite) Commit { return Commit{ID: NewCommitID(), Rows: rows} }
+
+// OneRow reports whether c writes one row and does nothing else: what most commits
+// do, and stores can do at less cost.
+func (c *Commit) OneRow() bool {
+	return len(c.Rows) == 1 && len(c.Fences) == 0 && len(c.Records) == 0
+}
+
+// Anchor returns the row that stands for c where one has to: in messages, and when c
+// is settled, which moves that row on to keep all of c out. It is the first that c
+// writes, or, if it writes none, the first of its fences; the zero RowFence if c has
+// no row.
+func (c *Commit) Anchor() RowFence {
+	switch {
+	case len(c.Rows) > 0:
+		return c.Rows[0].Fence()
+	case len(c.Fences) > 0:
+		return c.Fences[0]
+	}
+	return RowFence{}
+}
+
+// RowWrite is what a [Commit] makes of an actor's row: the state given in the place of
+// what there is; with Delete, a tombstone. With neither a live row keeps its state,
+// and a new row and a tombstone become a live row of [FormatNone].
+type RowWrite struct {
 	Key Key
 	// ReadVersion is the version that the turn ran on: the fence. 0: the actor
 	// had no row, and the commit inserts one.
 	ReadVersion uint64
-	// NewVersion is above ReadVersion; for an insert, [FirstVersion]. It is
-	// ignored by a commit of records alone, see [Commit.RecordsOnly].
+	// NewVersion is above ReadVersion; for an insert, [FirstVersion].
 	NewVersion uint64
-	// Delete leaves a tombstone instead of Effects.State.
+	// Delete leaves a tombstone instead of State.
 	Delete bool
-	// Fence moves the version on, so that no earlier commit of the actor can apply
+	// Bump moves the version on, so that no earlier commit of the actor can apply
 	// any more, and leaves all else as it is: a live row stays live, a tombstone
 	// stays a tombstone, and where there is no row a tombstone is left, which
-	// sweeping removes like any other. Neither Delete nor Effects.State goes with
-	// it, and Generation and StateSchema are not written.
-	Fence       bool
+	// sweeping removes like any other. Neither Delete nor State goes with it, and
+	// Generation and StateSchema are not written.
+	Bump        bool
 	Generation  uint64
 	StateSchema uint32
-	Effects     Effects
-	// Others are further rows of an all-or-none set: one of them that is not at its
-	// ReadVersion refuses all. The commit then writes its own row, too, and no actor
-	// is named twice.
-	Others []RowChange
+	// State is the whole new encoded state, nil when the turn left it as it was.
+	State *EncodedState
 }
 
-// RowChange is a further row of a [Commit]: Key, versions and what becomes of the
-// row mean what the fields of a Commit do.
-type RowChange struct {
-	Key         Key
-	ReadVersion uint64
-	// NewVersion is 0 for a row that was only read: it must be at ReadVersion when
-	// the commit applies, and stays as it is.
-	NewVersion  uint64
-	Delete      bool
-	Fence       bool
-	Generation  uint64
-	StateSchema uint32
-	State       *EncodedState
-}
+// Fence returns the row as it was read.
+func (w *RowWrite) Fence() RowFence { return RowFence{Key: w.Key, Version: w.ReadVersion} }
 
-// ReadOnly reports whether the row is only to be as it was read.
-func (r *RowChange) ReadOnly() bool { return r.NewVersion == 0 }
-
-// Row returns what c does to its own row.
-func (c *Commit) Row() RowChange {
-	r := RowChange{
-		Key: c.Key, ReadVersion: c.ReadVersion, NewVersion: c.NewVersion, Delete: c.Delete, Fence: c.Fence,
-		Generation: c.Generation, StateSchema: c.StateSchema, State: c.Effects.State,
-	}
-	if c.RecordsOnly() {
-		r.NewVersion = 0
-	}
-	return r
-}
-
-// Rows returns what c does to each row of its set, its own first.
-func (c *Commit) Rows() []RowChange { return append([]RowChange{c.Row()}, c.Others...) }
-
-// RecordsOnly reports whether c records calls and leaves the row alone: what
-// turns commit that were given idempotency keys and changed nothing. The row
-// must still be at ReadVersion (0: there is none), and stays there.
-func (c *Commit) RecordsOnly() bool {
-	return !c.Delete && !c.Fence && c.Effects.State == nil && len(c.Effects.Idempotency) > 0
+// RowFence is a row that was read and that a [Commit] does not write: it must be at
+// its version when the commit applies, and stays as it is, its commit ID and time too.
+type RowFence struct {
+	Key Key
+	// Version is 0 for an actor without a row: there must be none.
+	Version uint64
 }
 
 // LoadOptions modifies how rows are read.

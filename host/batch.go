@@ -24,8 +24,8 @@ type batch struct {
 	in *flight
 
 	// These do not change once the batch is a flight.
-	commit  actor.Commit
-	state   *overlay.State // what the commit carries, encoded when it is sent; nil: records alone
+	row     actor.RowWrite // the actor's next version, if it is written
+	state   *overlay.State // what the row gets, encoded when the batch is sent; nil: it keeps its own
 	encoded actor.EncodedState
 	buffer  *[]byte // of workers.buffers, that encoded is in; nil: none
 	records []actor.IdempotencyRecord
@@ -33,7 +33,9 @@ type batch struct {
 	most    int   // how many of them there may be before the commit has to go
 	heldFor int64 // what the replies of calls count for in Config.CallMemory
 	after   *loaded
-	fence   bool // of a call with a key that has failed
+	bump    bool // the version moves on: a call with a key has failed
+
+	commit actor.Commit // made when the batch is sent
 }
 
 // maxReplies is how many bytes of recorded replies a batch gathers at most before
@@ -76,10 +78,15 @@ func (b *batch) Commit() actor.Commit {
 		b.buffer = b.by.buffers.Get().(*[]byte)
 		*b.buffer = b.state.AppendEncoded((*b.buffer)[:0])
 		b.encoded = actor.EncodedState{Format: b.state.Format(), Data: *b.buffer}
-		b.commit.Effects.State = &b.encoded
+		b.row.State = &b.encoded
 	}
-	b.commit.Fence = b.fence && b.state == nil
-	b.commit.Effects.Idempotency = b.records
+	b.row.Bump = b.bump && b.state == nil
+	b.commit = actor.Commit{ID: actor.NewCommitID(), Records: b.records}
+	if b.state != nil || b.bump {
+		b.commit.Rows = []actor.RowWrite{b.row}
+	} else { // records alone
+		b.commit.Fences = []actor.RowFence{b.row.Fence()}
+	}
 	return b.commit
 }
 

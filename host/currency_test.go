@@ -421,9 +421,10 @@ func TestStatelessFailureFences(t *testing.T) {
 		s.world.Deploy("app", "T", hosttest.Actor{Placement: abi.PlacementStateless, Methods: map[string]hosttest.Func{
 			"Fail": func(*hosttest.Turn) error { return hosttest.Fail("on_purpose") },
 		}})
-		earlier := actor.Commit{ID: actor.NewCommitID(), Key: key("a"), Effects: actor.Effects{
-			Idempotency: []actor.IdempotencyRecord{{Method: "Fail", Key: "K", TTL: time.Hour}},
-		}}
+		earlier := actor.Commit{
+			ID: actor.NewCommitID(), Fences: []actor.RowFence{{Key: key("a")}},
+			Records: []actor.IdempotencyRecord{{Actor: key("a"), Method: "Fail", Key: "K", TTL: time.Hour}},
+		}
 		var guest *actor.GuestError
 		if _, err := s.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Fail", IdempotencyKey: "K"}); !errors.As(err, &guest) {
 			t.Error(err)

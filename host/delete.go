@@ -24,13 +24,12 @@ func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, 
 		if row.Version == 0 || row.Deleted {
 			return nil, actor.ErrActorNotFound
 		}
-		commit := tombstone(a.key, newLoaded(row), s)
+		commit := actor.CommitOf(tombstone(a.key, newLoaded(row), s))
 		return &commit, nil
 	})
 	if version, ok := damagedVersion(err, a.key); ok {
 		// The store cannot even hand the row over. Its version fences all the same.
-		commit := tombstone(a.key, &loaded{version: version}, s)
-		return ts.store.commit(commit, LaneLocked)
+		return ts.store.commit(actor.CommitOf(tombstone(a.key, &loaded{version: version}, s)), LaneLocked)
 	}
 	return err
 }
@@ -58,12 +57,12 @@ func (ts *turns) warmDelete(ctx context.Context, a *activation, s *served, began
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c := tombstone(a.key, l, s)
+	w := tombstone(a.key, l, s)
 	sent := time.Now()
-	if err := ts.store.commit(c, LaneWarm); err != nil {
+	if err := ts.store.commit(actor.CommitOf(w), LaneWarm); err != nil {
 		a.dropState()
 		return err
 	}
-	ts.table.keep(a, l.after(&c, noState), ts.table.revisions.Next(), sent)
+	ts.table.keep(a, l.after(&w, noState), ts.table.revisions.Next(), sent)
 	return nil
 }

@@ -114,7 +114,6 @@ func (s *fakeStore) Commit(ctx context.Context, commits []actor.Commit) []error 
 }
 
 func (s *fakeStore) apply(c *actor.Commit) error {
-	row := s.rows[c.Key]
 	f := s.fault("commit")
 	switch f {
 	case "unavailable":
@@ -122,30 +121,38 @@ func (s *fakeStore) apply(c *actor.Commit) error {
 	case "lost": // never applied, but nobody knows
 		return fmt.Errorf("commit: %w", actor.ErrAmbiguous)
 	}
-	for _, r := range c.Effects.Idempotency {
-		if _, ok := s.calls[recordName(c.Key, r.Method, r.Key)]; ok {
+	for _, r := range c.Records {
+		if _, ok := s.calls[recordName(r.Actor, r.Method, r.Key)]; ok {
 			return actor.ErrKeyExists
 		}
 	}
-	if row.Version != c.ReadVersion {
-		return actor.ErrStale
+	fences := slices.Clone(c.Fences)
+	for i := range c.Rows {
+		fences = append(fences, c.Rows[i].Fence())
 	}
-	for _, r := range c.Effects.Idempotency {
-		s.calls[recordName(c.Key, r.Method, r.Key)] = fakeRecord{r, c.ID}
-		if s.recorded != nil {
-			s.recorded(c.Key, r)
+	for _, fence := range fences {
+		if s.rows[fence.Key].Version != fence.Version {
+			return actor.ErrStale
 		}
 	}
-	if !c.RecordsOnly() {
-		s.put(c.Key, after(row, c))
+	for _, r := range c.Records {
+		s.calls[recordName(r.Actor, r.Method, r.Key)] = fakeRecord{r, c.ID}
+		if s.recorded != nil {
+			s.recorded(r.Actor, r)
+		}
+	}
+	for i := range c.Rows {
+		w := &c.Rows[i]
+		s.put(w.Key, after(s.rows[w.Key], c.ID, w))
 	}
 	switch f {
 	case "applied": // applied, but nobody knows
 		return fmt.Errorf("commit: %w", actor.ErrAmbiguous)
 	case "overtaken": // applied, nobody knows, and another writer follows
-		row = s.rows[c.Key]
+		key := c.Anchor().Key
+		row := s.rows[key]
 		row.Version, row.CommitID = row.Version+7, actor.NewCommitID()
-		s.put(c.Key, row)
+		s.put(key, row)
 		return fmt.Errorf("commit: %w", actor.ErrAmbiguous)
 	}
 	return nil
@@ -162,8 +169,8 @@ func (s *fakeStore) put(key actor.Key, row actor.Row) {
 
 // recordedBy reports whether a record came with c. The caller has the lock.
 func (s *fakeStore) recordedBy(c *actor.Commit) bool {
-	for _, r := range c.Effects.Idempotency {
-		if s.calls[recordName(c.Key, r.Method, r.Key)].by == c.ID {
+	for _, r := range c.Records {
+		if s.calls[recordName(r.Actor, r.Method, r.Key)].by == c.ID {
 			return true
 		}
 	}
@@ -214,19 +221,19 @@ func (s *fakeStore) Versions(ctx context.Context, keys []actor.Key) ([]actor.Row
 	return versions, nil
 }
 
-func after(row actor.Row, c *actor.Commit) actor.Row {
-	if c.Fence {
+func after(row actor.Row, id actor.CommitID, w *actor.RowWrite) actor.Row {
+	if w.Bump {
 		row.Deleted = row.Deleted || row.Version == 0
-		row.Version, row.CommitID = c.NewVersion, c.ID
+		row.Version, row.CommitID = w.NewVersion, id
 		return row
 	}
-	row.Version, row.CommitID, row.Deleted = c.NewVersion, c.ID, c.Delete
-	row.Generation, row.StateSchema = c.Generation, c.StateSchema
+	row.Version, row.CommitID, row.Deleted = w.NewVersion, id, w.Delete
+	row.Generation, row.StateSchema = w.Generation, w.StateSchema
 	switch {
-	case c.Delete:
+	case w.Delete:
 		row.State = actor.EncodedState{}
-	case c.Effects.State != nil:
-		row.State = *c.Effects.State
+	case w.State != nil:
+		row.State = *w.State
 		row.State.Data = bytes.Clone(row.State.Data) // it does not keep the commit
 	}
 	return row
@@ -279,16 +286,17 @@ func (s *fakeStore) Settle(ctx context.Context, c actor.Commit) error {
 	if s.fault("settle") == "unavailable" {
 		return actor.ErrUnavailable
 	}
-	row := s.rows[c.Key]
+	anchor := c.Anchor()
+	row := s.rows[anchor.Key]
 	switch {
 	case row.CommitID == c.ID, s.recordedBy(&c):
 		return nil
-	case row.Version == c.ReadVersion:
+	case row.Version == anchor.Version:
 		row.Deleted = row.Deleted || row.Version == 0
 		row.Version++
-		s.put(c.Key, row)
+		s.put(anchor.Key, row)
 		return actor.ErrStale
-	case c.ReadVersion < row.Version && row.Version <= c.NewVersion, c.RecordsOnly():
+	case len(c.Rows) == 0, anchor.Version < row.Version && row.Version <= c.Rows[0].NewVersion:
 		return actor.ErrStale
 	default:
 		return actor.ErrAmbiguous

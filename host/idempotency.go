@@ -12,7 +12,7 @@ import (
 // record returns what is recorded of a call that was answered with a reply.
 func (c *call) record(reply actor.Reply, ttl time.Duration) actor.IdempotencyRecord {
 	return actor.IdempotencyRecord{
-		Method: c.inv.Method, Key: c.inv.IdempotencyKey, Payload: c.sum,
+		Actor: c.inv.Key, Method: c.inv.Method, Key: c.inv.IdempotencyKey, Payload: c.sum,
 		Reply: reply.Payload, Version: reply.Version, TTL: ttl,
 	}
 }

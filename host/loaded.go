@@ -48,23 +48,23 @@ func newLoaded(row actor.Row) *loaded {
 	return l
 }
 
-// after is what l becomes by a commit.
-func (l *loaded) after(c *actor.Commit, state *overlay.State) *loaded {
+// after is what l becomes when w is written.
+func (l *loaded) after(w *actor.RowWrite, state *overlay.State) *loaded {
 	return &loaded{
-		version:     c.NewVersion,
-		exists:      !c.Delete,
+		version:     w.NewVersion,
+		exists:      !w.Delete,
 		life:        l.life,
-		generation:  c.Generation,
-		stateSchema: c.StateSchema,
+		generation:  w.Generation,
+		stateSchema: w.StateSchema,
 		state:       state,
 	}
 }
 
-// fenced is what l becomes by a commit that moves the version on and leaves all
-// else: the fence of an actor without a row is a tombstone.
-func (l *loaded) fenced(c *actor.Commit) *loaded {
+// bumped is what l becomes when w moves its version on and leaves all else: an actor
+// without a row gets a tombstone.
+func (l *loaded) bumped(w *actor.RowWrite) *loaded {
 	next := *l
-	next.version = c.NewVersion
+	next.version = w.NewVersion
 	return &next
 }
 
@@ -97,26 +97,37 @@ func damagedVersion(err error, key actor.Key) (uint64, bool) {
 	return version, ok && version != 0
 }
 
-// newCommit returns a commit of the next version of l.
-func newCommit(key actor.Key, l *loaded) actor.Commit {
-	c := actor.Commit{ID: actor.NewCommitID(), Key: key, ReadVersion: l.version, NewVersion: l.version + 1}
+// nextRow returns a write of the next version of l.
+func nextRow(key actor.Key, l *loaded) actor.RowWrite {
+	w := actor.RowWrite{Key: key, ReadVersion: l.version, NewVersion: l.version + 1}
 	if l.version == 0 {
-		c.NewVersion = actor.FirstVersion()
+		w.NewVersion = actor.FirstVersion()
 	}
-	return c
+	return w
 }
 
-func tombstone(key actor.Key, l *loaded, s *served) actor.Commit {
-	c := newCommit(key, l)
-	c.Delete = true
-	c.Generation = max(l.generation, s.deployment.Generation)
-	c.StateSchema = l.stateSchema
-	return c
+func tombstone(key actor.Key, l *loaded, s *served) actor.RowWrite {
+	w := nextRow(key, l)
+	w.Delete = true
+	w.Generation = max(l.generation, s.deployment.Generation)
+	w.StateSchema = l.stateSchema
+	return w
 }
 
-// fenceOf returns the commit that moves the version of l on, and nothing else.
-func fenceOf(key actor.Key, l *loaded) actor.Commit {
-	c := newCommit(key, l)
-	c.Fence = true
-	return c
+// bumpOf returns the commit that moves the version of l on, and nothing else: behind
+// it no earlier attempt can be applied.
+func bumpOf(key actor.Key, l *loaded) actor.Commit {
+	w := nextRow(key, l)
+	w.Bump = true
+	return actor.CommitOf(w)
+}
+
+// recordAlone returns the commit that records a call of an actor and leaves l as it
+// is.
+func recordAlone(l *loaded, r actor.IdempotencyRecord) actor.Commit {
+	return actor.Commit{
+		ID:      actor.NewCommitID(),
+		Fences:  []actor.RowFence{{Key: r.Actor, Version: l.version}},
+		Records: []actor.IdempotencyRecord{r},
+	}
 }

@@ -67,21 +67,22 @@ func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly boo
 			done, err = t.seal(s, l)
 		}
 		if err != nil && c.keyed() && unrecorded(err) && t.recorded == nil {
-			failure, made = err, fenceOf(c.inv.Key, l)
+			failure, made = err, bumpOf(c.inv.Key, l)
 			return &made, nil
 		}
 		if err != nil || !done.changed && !c.keyed() {
 			return nil, err
 		}
-		made = newCommit(c.inv.Key, l)
-		made.Generation, made.StateSchema = s.deployment.Generation, s.stateSchema
-		if done.changed {
-			encoded := done.state.Encoded()
-			made.Effects.State = &encoded
-			done.reply.Version = made.NewVersion
+		if !done.changed {
+			made = recordAlone(l, c.record(done.reply, s.limits.IdempotencyTTL))
+			return &made, nil
 		}
+		w, encoded := nextRow(c.inv.Key, l), done.state.Encoded()
+		w.Generation, w.StateSchema, w.State = s.deployment.Generation, s.stateSchema, &encoded
+		made = actor.CommitOf(w)
+		done.reply.Version = w.NewVersion
 		if c.keyed() {
-			made.Effects.Idempotency = []actor.IdempotencyRecord{c.record(done.reply, s.limits.IdempotencyTTL)}
+			made.Records = []actor.IdempotencyRecord{c.record(done.reply, s.limits.IdempotencyTTL)}
 		}
 		return &made, nil
 	}
@@ -161,8 +162,8 @@ func (ll *lockedLane) inTransaction(ctx context.Context, key actor.Key, fn func(
 	if errors.Is(err, actor.ErrAmbiguous) && commit != nil {
 		err = ll.store.settle(*commit, err)
 	}
-	if err == nil {
-		seen = commit.NewVersion
+	if err == nil && len(commit.Rows) > 0 {
+		seen = commit.Rows[0].NewVersion
 	}
 	if err != nil {
 		err = fmt.Errorf("commit turn: %w", err)

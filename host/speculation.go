@@ -43,11 +43,11 @@ func (a *activation) fold(w *workers, c *call, s *served, done *sealed) {
 	b := a.join(c, result{}, speculation.Effect, func() *batch { return w.newBatch(a) })
 	if done.changed {
 		b.state = done.state
-		b.commit.Generation, b.commit.StateSchema = s.deployment.Generation, s.stateSchema
-		b.after = a.tip.after(&b.commit, done.state)
+		b.row.Generation, b.row.StateSchema = s.deployment.Generation, s.stateSchema
+		b.after = a.tip.after(&b.row, done.state)
 		a.tip = b.after
 		a.weigh()
-		done.reply.Version = b.commit.NewVersion
+		done.reply.Version = b.row.NewVersion
 	}
 	if c.keyed() {
 		b.records = append(b.records, c.record(done.reply, s.limits.IdempotencyTTL))
@@ -64,12 +64,12 @@ func (a *activation) fold(w *workers, c *call, s *served, done *sealed) {
 // lock.
 func (a *activation) foldFailure(w *workers, c *call, r result) {
 	b := a.join(c, r, speculation.Failure, func() *batch { return w.newBatch(a) })
-	if b.fence {
+	if b.bump {
 		return
 	}
-	b.fence = true
+	b.bump = true
 	if b.state == nil {
-		b.after = a.tip.fenced(&b.commit)
+		b.after = a.tip.bumped(&b.row)
 		a.tip = b.after
 		a.weigh()
 	}
@@ -102,7 +102,7 @@ func (w *workers) landed(b *batch, err error, now time.Time) {
 	if !check {
 		// Before anything that follows from it is done, and told.
 		w.events.Commit(CommitEnd{
-			Key: b.commit.Key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
+			Key: b.row.Key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
 		})
 	}
 	then := w.land(b, err, now)
@@ -237,11 +237,11 @@ func cutShort(err error) error {
 
 // sendCheck asks whether the version that a check rests on is still the row's.
 func (w *workers) sendCheck(b *batch) {
-	w.store.versions.Ask(b.commit.Key, func(v actor.RowVersion, err error) {
+	w.store.versions.Ask(b.row.Key, func(v actor.RowVersion, err error) {
 		switch {
 		case err != nil:
 			err = fmt.Errorf("confirm version: %w", err)
-		case v.Version != b.commit.ReadVersion:
+		case v.Version != b.row.ReadVersion:
 			err = actor.ErrStale
 		}
 		w.landed(b, err, time.Now())
@@ -274,12 +274,12 @@ func (w *workers) submitted(b *batch, err error) {
 
 // newBatch returns what commits the turns of a from its tip on.
 func (w *workers) newBatch(a *activation) *batch {
-	return &batch{by: w, a: a, commit: newCommit(a.key, a.tip), after: a.tip}
+	return &batch{by: w, a: a, row: nextRow(a.key, a.tip), after: a.tip}
 }
 
 // newCheck returns a batch that commits nothing and confirms the tip.
 func (w *workers) newCheck(a *activation) *batch {
-	return &batch{by: w, a: a, commit: actor.Commit{Key: a.key, ReadVersion: a.tip.version}, after: a.tip}
+	return &batch{by: w, a: a, row: nextRow(a.key, a.tip), after: a.tip}
 }
 
 // release gives back the memory of a batch that has landed with err. Whether

@@ -33,10 +33,7 @@ func (sl *statelessLane) keyedTurn(ctx *turnContext, c *call, s *served) (actor.
 	reply, err := sl.turn(ctx, c, s, nil)
 	switch {
 	case err == nil:
-		commit := newCommit(c.inv.Key, l)
-		commit.Generation, commit.StateSchema = s.deployment.Generation, s.stateSchema
-		commit.Effects.Idempotency = []actor.IdempotencyRecord{c.record(reply, s.limits.IdempotencyTTL)}
-		err = sl.store.commit(commit, LaneStateless)
+		err = sl.store.commit(recordAlone(l, c.record(reply, s.limits.IdempotencyTTL)), LaneStateless)
 	case unrecorded(err):
 		if other := sl.fence(ctx, c); other != nil {
 			err = other
@@ -51,5 +48,5 @@ func (sl *statelessLane) fence(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	return sl.store.commit(fenceOf(c.inv.Key, l), LaneStateless)
+	return sl.store.commit(bumpOf(c.inv.Key, l), LaneStateless)
 }

@@ -53,10 +53,13 @@ type soleCommit struct {
 }
 
 func (c *soleCommit) Size() int64 {
-	if c.commit.Effects.State == nil {
-		return 0
+	n := 0
+	for i := range c.commit.Rows {
+		if state := c.commit.Rows[i].State; state != nil {
+			n += len(state.Data)
+		}
 	}
-	return int64(len(c.commit.Effects.State.Data))
+	return int64(n)
 }
 
 func (c *soleCommit) Commit() actor.Commit { return c.commit }
@@ -80,7 +83,7 @@ func (st *storage) commit(c actor.Commit, lane Lane) error {
 	if err != nil {
 		err = fmt.Errorf("commit turn: %w", err)
 	}
-	st.events.Commit(CommitEnd{Key: c.Key, Lane: lane, Duration: time.Since(began), GroupSize: 1, Err: err})
+	st.events.Commit(CommitEnd{Key: c.Anchor().Key, Lane: lane, Duration: time.Since(began), GroupSize: 1, Err: err})
 	return err
 }
 

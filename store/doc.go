@@ -12,9 +12,10 @@
 //     the database loses nothing of it.
 //   - Read durable: LoadActors, Versions, ListActors and the other reads never
 //     show what a crash could still take back.
-//   - Fenced: a commit applies only if the row still has Commit.ReadVersion.
-//     0 means that there is no row at all; a tombstone is a row. A commit with
-//     a version above 0 never inserts.
+//   - Fenced: a commit applies only if each of its rows still has the version that
+//     was read (RowWrite.ReadVersion, RowFence.Version). 0 means that there is no
+//     row at all; a tombstone is a row. A write with a version above 0 never
+//     inserts.
 //   - Atomic: each commit of a group applies whole or not at all, and so does
 //     each Deploy.
 //   - Independent: a refused commit of a group harms no other one. A group
@@ -51,44 +52,42 @@
 //	                                        ▼  │
 //	                                     tombstone ──sweep, after an hour──▶ no row
 //
-// A fence (Commit.Fence) is for whoever must be sure that an attempt whose outcome
+// A bump (RowWrite.Bump) is for whoever must be sure that an attempt whose outcome
 // it does not know can never apply: it moves the version on, and changes nothing.
 //
-// Every applied commit but one of records alone moves the version up to its
-// NewVersion, and writes its ID and database time into the row, and, unless it is
-// a fence, Generation and StateSchema. What becomes of the state:
+// Every applied commit moves the versions of the rows that it writes up to their
+// NewVersion, and writes its ID and database time into them, and, unless it bumps
+// them, Generation and StateSchema. What becomes of the state:
 //
 //   - Delete: none, and the row is a tombstone. Deleting a tombstone again
 //     leaves a tombstone of a later version.
-//   - Effects.State given: that state, and the row is live.
-//   - Fence: a row of either kind keeps what it has; a new row is a tombstone.
+//   - State given: that state, and the row is live.
+//   - Bump: a row of either kind keeps what it has; a new row is a tombstone.
 //   - none of them: a live row keeps its state; a new row and a tombstone become
 //     a live row of actor.FormatNone.
 //
 // # Sets
 //
-// A commit may have further rows (Commit.Others): of actors that a chain of turns
-// changed, or only read. Its fence is then the conjunction of all of them, and one
-// row that is not at its ReadVersion refuses the commit whole; its neighbours in
-// the group never notice. Rows that were only read stay as they are, version,
-// commit ID and time too. Every row that it writes gets its ID.
+// A commit is an all-or-none set of rows that it writes (Commit.Rows), rows of actors
+// that were only read (Commit.Fences), and a list for each other kind of effect. Its
+// fence is the conjunction of what each of them asks for. All of it is decided before
+// anything is written, and one miss refuses the commit whole; its neighbours in the
+// group never notice. Most commits have one row, and some have none. Rows that are
+// only fenced stay as they are, version, commit ID and time too: where there was no
+// row there is none afterwards. A row that cannot be read is not as it was read.
 //
-// No actor is named twice in a group, by whatever commits: the second of two that
-// overlap is an [*actor.ArgumentError], and nothing of it applies. However a driver
-// cuts a group, a set stays whole. A locked turn commits one row.
+// No actor is named twice in a group, by whatever commits, and no call recorded
+// twice: the second of two that overlap is an [*actor.ArgumentError], and nothing of
+// it applies. However a driver cuts a group, a set stays whole. A locked turn writes
+// or fences its own row, and no other.
 //
 // # Records
 //
-// A commit may record calls (Effects.Idempotency), with its state, with a
-// delete, or alone (actor.Commit.RecordsOnly). Its fence is a conjunction: the
-// row at ReadVersion, and each key absent. All of it is decided before anything
-// is written, and one miss refuses the commit whole: with actor.ErrKeyExists if
-// a key is there, whatever the version, otherwise with actor.ErrStale. A commit
-// that finds its own records was applied before; sent again, it is answered so.
-//
-// Records alone leave the row as it is, its version, commit ID and time too: of
-// the actor there is then no row as before, if ReadVersion is 0. Their commit's
-// ID is kept with them.
+// A commit may record calls (Commit.Records), of any actors, with whatever else it
+// does or alone. Each key must be absent: if one is there the answer is
+// actor.ErrKeyExists, whatever the versions, otherwise actor.ErrStale. A commit
+// that finds its own records was applied before; sent again, it is answered so. The
+// commit's ID is kept with its records.
 //
 // A record answers until its TTL is over by database time. From then on it is
 // neither loaded nor in the way, and a new one may take its place, swept or not.
@@ -131,32 +130,35 @@
 //
 // # Settling
 //
-// Settle reads the row of an ambiguous commit c and decides:
+// Settle reads the rows of an ambiguous commit c. One of them stands for it, its
+// anchor (Commit.Anchor): of a commit of one row, that row. It decides:
 //
-//	row.CommitID == c.ID                          applied           nil
+//	a row that c writes has c's ID                applied           nil
 //	a record of c has its ID                      applied           nil
-//	no row, c.ReadVersion == 0                    never             actor.ErrStale
-//	settling c has put the row there              never             actor.ErrStale
-//	row.Version == c.ReadVersion > 0              never             actor.ErrStale
-//	0 < c.ReadVersion < row.Version
-//	                        <= c.NewVersion       never             actor.ErrStale
-//	c records alone                               never, or over    actor.ErrStale
+//	c has no row                                  nobody can tell   actor.ErrAmbiguous
+//	no row, and the anchor's read version is 0    never             actor.ErrStale
+//	settling c has put the anchor's row there     never             actor.ErrStale
+//	the anchor is at its read version, above 0    never             actor.ErrStale
+//	0 < read version < a row's version
+//	                        <= its new version    never             actor.ErrStale
+//	c writes no row                               never, or over    actor.ErrStale
 //	anything else                                 nobody can tell   actor.ErrAmbiguous
 //
-// In the third case a tombstone at a random version is left, which the fourth
-// knows by its commit ID ([FenceID]), and in the fifth the row's version is moved
+// In the fourth case a tombstone at a random version is left, which the fifth
+// knows by its commit ID ([FenceID]), and in the sixth the row's version is moved
 // up by one, its CommitID and everything else kept: so that c, if it is still
 // under way somewhere, can never apply. Of records alone nothing is left once they
-// have expired, so that running their turn again is right either way. In the sixth
+// have expired, so that running their turn again is right either way; without a row
+// there is nothing to keep c out by. In the seventh
 // another writer took c's place. For an insert that cannot be told: the row that
 // is there may have come after one that c itself had made, since versions of a new
 // row are random. A writer has one commit of an actor under way at a time: one
 // that built on c before c was settled would find the version that settling left.
 // Settling again gives the same answer, or ErrAmbiguous once the row has moved on
-// past c.NewVersion, or past the tombstone. Of a set any row that it wrote proves
-// all of it, and any that it should have written and another writer overtook
-// proves that it never applied; to keep it out, its own row alone is fenced
-// ([Evidence]). Within the hour for which tombstones
+// past its NewVersion, or past the tombstone. Any row that c wrote proves all of it,
+// and any that it should have written and another writer overtook proves that it
+// never applied; to keep it out, its anchor alone is fenced ([Evidence]). Within the
+// hour for which tombstones
 // are kept, no answer depends on what was swept.
 //
 // # Failures

@@ -23,23 +23,15 @@ func FenceID(c actor.CommitID) actor.CommitID {
 
 // RecordIDOf returns the ID of the record of a call. The boundaries of the five
 // parts are in it.
-func RecordIDOf(k actor.Key, method, key string) RecordID {
+func RecordIDOf(c actor.KeyedCall) RecordID {
 	var buffer [1024]byte // fits whatever is valid
 	b := buffer[:0]
-	for _, part := range [...]string{k.App, k.Type, k.ID, method, key} {
+	for _, part := range [...]string{c.Actor.App, c.Actor.Type, c.Actor.ID, c.Method, c.Key} {
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(part)))
 		b = append(b, part...)
 	}
 	sum := sha256.Sum256(b)
 	return RecordID(sum[:len(RecordID{})])
-}
-
-// RecordIDFor is [RecordIDOf] of a record of c.
-func RecordIDFor(c *actor.Commit, r *actor.IdempotencyRecord) RecordID {
-	if r.Actor == (actor.Key{}) {
-		return RecordIDOf(c.Key, r.Method, r.Key)
-	}
-	return RecordIDOf(r.Actor, r.Method, r.Key)
 }
 
 // A record's value, for drivers, integers big-endian:
@@ -54,8 +46,8 @@ const (
 	recordHeaderSize = 43
 )
 
-// AppendRecord appends to dst what [DecodeRecord] reads. Method, Key and TTL are
-// not in it.
+// AppendRecord appends to dst what [DecodeRecord] reads. The call and TTL are not in
+// it.
 func AppendRecord(dst []byte, r *actor.IdempotencyRecord) []byte {
 	dst = append(dst, recordLayout)
 	dst = append(dst, r.Payload[:]...)

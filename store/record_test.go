@@ -25,7 +25,7 @@ func TestRecordIDKeepsCallsApart(t *testing.T) {
 		{actor.Key{App: "a", Type: "t", ID: "i"}, "M", "k"},
 		{actor.Key{App: "a", Type: "t", ID: "i\x01\x00m"}, "", "k"},
 	} {
-		id := store.RecordIDOf(c.k, c.method, c.key)
+		id := store.RecordIDOf(actor.KeyedCall{Actor: c.k, Method: c.method, Key: c.key})
 		if other, ok := seen[id]; ok {
 			t.Errorf("calls %d and %d have the same ID", i, other)
 		}
@@ -70,8 +70,9 @@ func FuzzDecodeRecord(f *testing.F) {
 }
 
 func TestValidateGroupRecords(t *testing.T) {
+	k := actor.Key{App: "a", Type: "t", ID: "i"}
 	record := func(change func(*actor.IdempotencyRecord)) []actor.IdempotencyRecord {
-		r := actor.IdempotencyRecord{Method: "Add", Key: "k", TTL: time.Hour}
+		r := actor.IdempotencyRecord{Actor: k, Method: "Add", Key: "k", TTL: time.Hour}
 		change(&r)
 		return []actor.IdempotencyRecord{r}
 	}
@@ -87,19 +88,45 @@ func TestValidateGroupRecords(t *testing.T) {
 		"a long content type": {record(func(r *actor.IdempotencyRecord) { r.Reply.ContentType = strings.Repeat("x", 1<<16) }), "content type"},
 		"too many bytes":      {record(func(r *actor.IdempotencyRecord) { r.Reply.Data = make([]byte, actor.MaxCommitBytes) }), "at most"},
 		"a key twice": {[]actor.IdempotencyRecord{
-			{Method: "Add", Key: "k", TTL: 1 << 20}, {Method: "Add", Key: "k", TTL: 1 << 20}}, "twice"},
+			{Actor: k, Method: "Add", Key: "k", TTL: 1 << 20}, {Actor: k, Method: "Add", Key: "k", TTL: 1 << 20}}, "twice"},
+		"of no actor": {record(func(r *actor.IdempotencyRecord) { r.Actor = actor.Key{} }), "app"},
+		"a key of two actors": {[]actor.IdempotencyRecord{
+			{Actor: k, Method: "Add", Key: "k", TTL: 1 << 20}, {Actor: actor.Key{App: "a", Type: "t", ID: "j"}, Method: "Add", Key: "k", TTL: 1 << 20}}, ""},
 		"a key of two methods": {[]actor.IdempotencyRecord{
-			{Method: "Add", Key: "k", TTL: 1 << 20}, {Method: "Sub", Key: "k", TTL: 1 << 20}}, ""},
+			{Actor: k, Method: "Add", Key: "k", TTL: 1 << 20}, {Actor: k, Method: "Sub", Key: "k", TTL: 1 << 20}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Records alone need no new version.
-			err := store.ValidateGroup([]actor.Commit{{
-				ID: actor.NewCommitID(), Key: actor.Key{App: "a", Type: "t", ID: "i"}, ReadVersion: 5,
-				Effects: actor.Effects{Idempotency: c.records},
-			}})[0]
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("error is %v, want %q", err, c.want)
+			for _, fences := range [][]actor.RowFence{nil, {{Key: k, Version: 5}}} {
+				err := store.ValidateGroup([]actor.Commit{{ID: actor.NewCommitID(), Fences: fences, Records: c.records}})[0]
+				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("error is %v, want %q", err, c.want)
+				}
 			}
 		})
+	}
+}
+
+// TestCallsAreRecordedOnceInAGroup: by commits of which one at most has the row of the
+// actor called.
+func TestCallsAreRecordedOnceInAGroup(t *testing.T) {
+	k := func(id string) actor.Key { return actor.Key{App: "a", Type: "t", ID: id} }
+	commit := func(row, called, key string) actor.Commit {
+		c := actor.Commit{ID: actor.NewCommitID(), Records: []actor.IdempotencyRecord{{Actor: k(called), Method: "Add", Key: key, TTL: time.Hour}}}
+		if row != "" {
+			c.Fences = []actor.RowFence{{Key: k(row), Version: 5}}
+		}
+		return c
+	}
+	for name, group := range map[string][]actor.Commit{
+		"without a row":    {commit("", "x", "1"), commit("", "x", "2"), commit("", "y", "1"), commit("", "x", "1")},
+		"of other rows":    {commit("a", "x", "1"), commit("b", "x", "2"), commit("c", "y", "1"), commit("d", "x", "1")},
+		"of its own row":   {commit("x", "x", "1"), commit("", "x", "2"), commit("", "y", "1"), commit("", "x", "1")},
+		"of the first row": {commit("", "x", "1"), commit("", "x", "2"), commit("", "y", "1"), commit("x", "x", "1")},
+	} {
+		for i, err := range store.ValidateGroup(group) {
+			if twice := i == len(group)-1; (err != nil) != twice {
+				t.Errorf("%s: commit %d: %v", name, i, err)
+			}
+		}
 	}
 }

@@ -6,7 +6,8 @@ import "github.com/greenroom-run/greenroom/actor"
 type Evidence struct {
 	// Recorded: a record of the commit has its ID.
 	Recorded bool
-	// Rows are as [actor.Commit.Rows] has them; the zero FoundRow for none.
+	// Rows are those that the commit writes, and behind them those that it fences;
+	// the zero FoundRow for none.
 	Rows []FoundRow
 }
 
@@ -28,42 +29,41 @@ const (
 	VerdictApplied
 	// VerdictNever: it was not, and never will be.
 	VerdictNever
-	// VerdictFence: it was not, and will not be once its own row has been moved on,
-	// or, if there is none, has a tombstone with [FenceID] in its place.
+	// VerdictFence: it was not, and will not be once the row of its anchor has been
+	// moved on, or, if there is none, has a tombstone with [FenceID] in its place.
 	VerdictFence
-	// VerdictDamaged: its own row is damaged, so that it cannot be moved on.
+	// VerdictDamaged: the row of its anchor is damaged, so that it cannot be moved on.
 	VerdictDamaged
 )
 
 // Of applies the table in the package comment, for drivers. Since a commit is all
 // or none, any row that it wrote proves all of it, and any row that it should have
 // written and did not proves that it did nothing; that it never will takes one row
-// out of its reach, which is always its own.
+// out of its reach, which is always its anchor's.
 func (e Evidence) Of(c *actor.Commit) Verdict {
 	if e.Recorded {
 		return VerdictApplied
 	}
-	own := e.Rows[0]
-	for i, r := range e.Rows {
-		if written := i == 0 || !c.Others[i-1].ReadOnly(); written && r.Version != 0 && !r.Damaged && r.CommitID == c.ID {
+	for _, r := range e.Rows[:len(c.Rows)] {
+		if r.Version != 0 && !r.Damaged && r.CommitID == c.ID {
 			return VerdictApplied
 		}
 	}
-	switch {
-	case own.Damaged:
+	if len(e.Rows) == 0 {
+		return VerdictUnknown // there is nothing that could be moved on
+	}
+	switch anchor := e.Rows[0]; {
+	case anchor.Damaged:
 		return VerdictDamaged
-	case own.Version == c.ReadVersion:
+	case anchor.Version == c.Anchor().Version:
 		return VerdictFence
-	case own.CommitID == FenceID(c.ID), c.RecordsOnly():
+	case anchor.CommitID == FenceID(c.ID), len(c.Rows) == 0:
 		return VerdictNever
 	}
-	// Its own row has moved on, so it cannot apply any more. Did it?
-	if overtaken(c.ReadVersion, c.NewVersion, own.Version) {
-		return VerdictNever
-	}
-	for i := range c.Others {
-		r, found := &c.Others[i], e.Rows[i+1]
-		if !r.ReadOnly() && !found.Damaged && (found.Version == r.ReadVersion && found.Version != 0 || overtaken(r.ReadVersion, r.NewVersion, found.Version)) {
+	// The anchor's row has moved on, so the commit cannot apply any more. Did it?
+	for i, found := range e.Rows[:len(c.Rows)] {
+		r := &c.Rows[i]
+		if !found.Damaged && (found.Version == r.ReadVersion && found.Version != 0 || overtaken(r.ReadVersion, r.NewVersion, found.Version)) {
 			return VerdictNever
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"iter"
 	"math"
 	"math/bits"
 	"strings"
@@ -22,23 +23,88 @@ const MaxList = 1000
 // and generations stay below 2^63, since SQL has no unsigned integers.
 func ValidateGroup(commits []actor.Commit) []error {
 	errs := make([]error, len(commits))
-	rows := len(commits)
+	rows := 0
 	for i := range commits {
-		rows += len(commits[i].Others)
+		rows += len(commits[i].Rows) + len(commits[i].Fences)
 	}
 	var buffer [1024]*actor.Key
 	seen := newKeySet(rows, buffer[:])
+	var recorded map[actor.KeyedCall]struct{} // nil: no call can be there twice
+	if anyElsewhere(commits) {
+		recorded = make(map[actor.KeyedCall]struct{})
+	}
 	for i := range commits {
 		c := &commits[i]
 		if errs[i] = validateCommit(c); errs[i] != nil {
 			continue
 		}
+		if r := recordedBefore(recorded, c); r != nil {
+			errs[i] = &actor.ArgumentError{Field: CommitName(c),
+				Problem: "is the second to record " + r.Call().String() + " in one group; send them one after the other"}
+			continue
+		}
 		if k := seen.addAll(c); k != nil {
-			errs[i] = &actor.ArgumentError{Field: "commit of " + c.Key.String(),
+			errs[i] = &actor.ArgumentError{Field: CommitName(c),
 				Problem: "is the second of " + k.String() + " in one group; fold them or send them one after the other"}
+			continue
+		}
+		if recorded != nil {
+			for j := range c.Records {
+				recorded[c.Records[j].Call()] = struct{}{}
+			}
 		}
 	}
 	return errs
+}
+
+// anyElsewhere reports whether a commit records a call of an actor of which it has no
+// row. If none does, no two commits of a group record the same call, since no two
+// have the same row.
+func anyElsewhere(commits []actor.Commit) bool {
+	for i := range commits {
+		c := &commits[i]
+		for j := range c.Records {
+			if !names(c, &c.Records[j].Actor) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// recordedBefore returns a record of c whose call is among those recorded.
+func recordedBefore(recorded map[actor.KeyedCall]struct{}, c *actor.Commit) *actor.IdempotencyRecord {
+	if len(recorded) == 0 {
+		return nil // the usual case
+	}
+	for i := range c.Records {
+		if _, twice := recorded[c.Records[i].Call()]; twice {
+			return &c.Records[i]
+		}
+	}
+	return nil
+}
+
+// names reports whether c writes or fences the row of k.
+func names(c *actor.Commit, k *actor.Key) bool {
+	for named := range keysOf(c) {
+		if *named == *k {
+			return true
+		}
+	}
+	return false
+}
+
+// CommitName names a commit in an error, by its anchor or, if it has no row, by the
+// first call that it records.
+func CommitName(c *actor.Commit) string {
+	switch {
+	case len(c.Rows)+len(c.Fences) > 0:
+		return "commit of " + c.Anchor().Key.String()
+	case len(c.Records) > 0:
+		return "commit of the call " + c.Records[0].Call().String()
+	}
+	return "commit " + c.ID.String()
 }
 
 // keySet is a set of keys, which stay where they are: a map of keys would cost more
@@ -61,18 +127,37 @@ func newKeySet(n int, buffer []*actor.Key) keySet {
 // addAll adds the keys of a commit, or returns one that is there already and adds
 // none.
 func (s *keySet) addAll(c *actor.Commit) (twice *actor.Key) {
-	for i := range c.Others {
-		if k := &c.Others[i].Key; *s.place(k) != nil {
+	if len(c.Rows) == 1 && len(c.Fences) == 0 { // the usual case, which needs one search
+		if k := &c.Rows[0].Key; !s.add(k) {
+			return k
+		}
+		return nil
+	}
+	for k := range keysOf(c) {
+		if *s.place(k) != nil {
 			return k
 		}
 	}
-	if !s.add(&c.Key) {
-		return &c.Key
-	}
-	for i := range c.Others {
-		s.add(&c.Others[i].Key)
+	for k := range keysOf(c) {
+		s.add(k)
 	}
 	return nil
+}
+
+// keysOf returns the keys of the rows that a commit writes or fences.
+func keysOf(c *actor.Commit) iter.Seq[*actor.Key] {
+	return func(yield func(*actor.Key) bool) {
+		for i := range c.Rows {
+			if !yield(&c.Rows[i].Key) {
+				return
+			}
+		}
+		for i := range c.Fences {
+			if !yield(&c.Fences[i].Key) {
+				return
+			}
+		}
+	}
 }
 
 // place is where a key is, or would be.
@@ -97,42 +182,45 @@ func (s *keySet) add(k *actor.Key) bool {
 
 func validateCommit(c *actor.Commit) error {
 	bad := func(problem string, args ...any) error {
-		return &actor.ArgumentError{Field: "commit of " + c.Key.String(), Problem: fmt.Sprintf(problem, args...)}
-	}
-	own := c.Row()
-	if err := validateRow(&own, bad); err != nil {
-		return err
+		return &actor.ArgumentError{Field: CommitName(c), Problem: fmt.Sprintf(problem, args...)}
 	}
 	switch {
 	case c.ID == actor.CommitID{}:
 		return bad("has no ID; take actor.NewCommitID")
-	case !c.RecordsOnly() && own.ReadOnly():
-		return bad("has new version 0, which is not above its read version %d", c.ReadVersion)
-	case own.ReadOnly() && len(c.Others) > 0:
-		return bad("has other rows and does not write its own; name one that it writes")
+	case len(c.Rows)+len(c.Records) == 0:
+		return bad("writes nothing; give it a row to write or a call to record")
 	}
-	size := stateSize(&own)
-	for i := range c.Others {
-		r := &c.Others[i]
-		if err := validateRow(r, func(problem string, args ...any) error {
-			return bad("has a row of %s that "+problem, append([]any{r.Key}, args...)...)
-		}); err != nil {
+	size := 0
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		if err := validateRow(c, r); err != nil {
 			return err
 		}
-		size += stateSize(r)
+		if r.State != nil {
+			size += len(r.State.Data)
+		}
+	}
+	for i := range c.Fences {
+		f := &c.Fences[i]
+		if err := f.Key.Validate(); err != nil {
+			return err
+		}
+		if f.Version > math.MaxInt64 {
+			return bad("fences %s at version %d; the highest is 2^63-1", f.Key, f.Version)
+		}
 	}
 	if k := namedTwice(c); k != nil {
 		return bad("names %s twice", k)
 	}
-	records := c.Effects.Idempotency
-	for i := range records {
-		if err := validateRecord(c, &records[i]); err != nil {
+	for i := range c.Records {
+		r := &c.Records[i]
+		if err := validateRecord(r); err != nil {
 			return err
 		}
-		size += RecordSize(&records[i])
+		size += RecordSize(r)
 	}
 	if r := recordedTwice(c); r != nil {
-		return bad("records the key %q of %s twice", r.Key, r.Method)
+		return bad("records the call %s twice", r.Call())
 	}
 	if size > actor.MaxCommitBytes {
 		return bad("has %d bytes of state and replies; at most %d are allowed", size, actor.MaxCommitBytes)
@@ -140,89 +228,84 @@ func validateCommit(c *actor.Commit) error {
 	return nil
 }
 
-func validateRow(r *actor.RowChange, bad func(problem string, args ...any) error) error {
+func validateRow(c *actor.Commit, r *actor.RowWrite) error {
 	if err := r.Key.Validate(); err != nil {
 		return err
 	}
+	var problem string
 	switch s := r.State; {
 	case r.ReadVersion > math.MaxInt64:
-		return bad("has read version %d; the highest is 2^63-1", r.ReadVersion)
-	case r.Fence && (r.Delete || s != nil):
-		return bad("is a fence, and deletes or has state, too")
-	case r.ReadOnly() && (r.Fence || r.Delete || s != nil):
-		return bad("has new version 0, which is for rows that were only read, and changes its row")
-	case r.ReadOnly():
+		problem = fmt.Sprintf("has read version %d; the highest is 2^63-1", r.ReadVersion)
+	case r.Bump && (r.Delete || s != nil):
+		problem = "only moves its version on, and deletes or has state, too"
 	case r.NewVersion <= r.ReadVersion:
-		return bad("has new version %d, which is not above its read version %d", r.NewVersion, r.ReadVersion)
+		problem = fmt.Sprintf("has new version %d, which is not above its read version %d; a row that is not written goes into Fences", r.NewVersion, r.ReadVersion)
 	case r.NewVersion > math.MaxInt64:
-		return bad("has new version %d; the highest is 2^63-1", r.NewVersion)
+		problem = fmt.Sprintf("has new version %d; the highest is 2^63-1", r.NewVersion)
 	case r.Generation > math.MaxInt64:
-		return bad("has generation %d; the highest is 2^63-1", r.Generation)
+		problem = fmt.Sprintf("has generation %d; the highest is 2^63-1", r.Generation)
 	case s != nil && s.Format > actor.FormatEnvelope:
-		return bad("has state of the unknown format %d", s.Format)
+		problem = fmt.Sprintf("has state of the unknown format %d", s.Format)
 	case s != nil && s.Format == actor.FormatNone && len(s.Data) > 0:
-		return bad("has %d bytes of state without a format", len(s.Data))
+		problem = fmt.Sprintf("has %d bytes of state without a format", len(s.Data))
+	default:
+		return nil
 	}
-	return nil
-}
-
-func stateSize(r *actor.RowChange) int {
-	if r.State == nil {
-		return 0
-	}
-	return len(r.State.Data)
+	return &actor.ArgumentError{Field: "row of " + r.Key.String() + " in a " + CommitName(c), Problem: problem}
 }
 
 // namedTwice returns an actor that a commit names twice.
 func namedTwice(c *actor.Commit) *actor.Key {
-	if len(c.Others) == 0 {
+	n := len(c.Rows) + len(c.Fences)
+	if n < 2 {
 		return nil // the usual case
 	}
-	seen := newKeySet(1+len(c.Others), nil)
-	seen.add(&c.Key)
-	for i := range c.Others {
-		if k := &c.Others[i].Key; !seen.add(k) {
+	seen := newKeySet(n, nil)
+	for k := range keysOf(c) {
+		if !seen.add(k) {
 			return k
 		}
 	}
 	return nil
 }
 
-// OneRowOnly is the error of a locked turn that returns a commit of several rows,
-// for drivers.
-func OneRowOnly(c *actor.Commit) error {
-	return &actor.ArgumentError{Field: "commit of the locked turn of " + c.Key.String(),
-		Problem: "has other rows; a locked turn holds one, and commits of several go to Commit"}
+// ValidateTurn checks what a locked turn of key returned, which is at a version, for
+// drivers: it writes that row or fences it, and no other.
+func ValidateTurn(c *actor.Commit, key actor.Key, version uint64) error {
+	if err := ValidateGroup([]actor.Commit{*c})[0]; err != nil {
+		return err
+	}
+	bad := func(problem string) error {
+		return &actor.ArgumentError{Field: "commit of the locked turn of " + key.String(), Problem: problem}
+	}
+	switch anchor := c.Anchor(); {
+	case len(c.Rows)+len(c.Fences) > 1:
+		return bad("has other rows; a locked turn holds one, and commits of several go to Commit")
+	case anchor.Key != key || anchor.Version != version:
+		return bad(fmt.Sprintf("names %s at version %d; it must name the row that was locked, at version %d", anchor.Key, anchor.Version, version))
+	}
+	return nil
 }
 
 // recordedTwice returns a record whose call another of the commit has, too.
 func recordedTwice(c *actor.Commit) *actor.IdempotencyRecord {
-	records := c.Effects.Idempotency
-	if len(records) < 2 {
+	if len(c.Records) < 2 {
 		return nil // the usual case, which needs no map
 	}
-	seen := make(map[actor.KeyedCall]struct{}, len(records))
-	for i := range records {
-		call := actor.KeyedCall{Actor: records[i].Actor, Method: records[i].Method, Key: records[i].Key}
-		if call.Actor == (actor.Key{}) {
-			call.Actor = c.Key
-		}
+	seen := make(map[actor.KeyedCall]struct{}, len(c.Records))
+	for i := range c.Records {
+		call := c.Records[i].Call()
 		if _, twice := seen[call]; twice {
-			return &records[i]
+			return &c.Records[i]
 		}
 		seen[call] = struct{}{}
 	}
 	return nil
 }
 
-func validateRecord(c *actor.Commit, r *actor.IdempotencyRecord) error {
-	if err := errors.Join(actor.ValidateName("method", r.Method), actor.ValidateIdempotencyKey(r.Key)); err != nil {
+func validateRecord(r *actor.IdempotencyRecord) error {
+	if err := errors.Join(r.Actor.Validate(), actor.ValidateName("method", r.Method), actor.ValidateIdempotencyKey(r.Key)); err != nil {
 		return err
-	}
-	if r.Actor != (actor.Key{}) {
-		if err := r.Actor.Validate(); err != nil {
-			return err
-		}
 	}
 	var problem string
 	switch {
@@ -235,7 +318,7 @@ func validateRecord(c *actor.Commit, r *actor.IdempotencyRecord) error {
 	default:
 		return nil
 	}
-	return &actor.ArgumentError{Field: fmt.Sprintf("idempotency record %q of %s.%s", r.Key, c.Key, r.Method), Problem: problem}
+	return &actor.ArgumentError{Field: "idempotency record of " + r.Call().String(), Problem: problem}
 }
 
 // ValidateLimit checks the limit of a listing method, for drivers.

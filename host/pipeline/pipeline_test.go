@@ -82,7 +82,7 @@ func (s *fakeStore) hold(ctx context.Context, kind string, keys []actor.Key) err
 func (s *fakeStore) Commit(ctx context.Context, commits []actor.Commit) []error {
 	keys := make([]actor.Key, len(commits))
 	for i := range commits {
-		keys[i] = commits[i].Key
+		keys[i] = commits[i].Anchor().Key
 	}
 	err := s.hold(ctx, "commit", keys)
 	errs := make([]error, len(commits))
@@ -147,7 +147,7 @@ type work struct {
 }
 
 func (w *work) Size() int64                 { return w.size }
-func (w *work) Commit() actor.Commit        { return actor.Commit{Key: w.key} }
+func (w *work) Commit() actor.Commit        { return actor.CommitOf(actor.RowWrite{Key: w.key}) }
 func (w *work) Done(err error, _ time.Time) { w.done(err) }
 
 // TestTraces runs the scripts of testdata: each command is followed by what
@@ -285,15 +285,15 @@ func TestEachIsAnsweredOnce(t *testing.T) {
 		}
 		errs := make([]error, len(commits))
 		for i := range commits {
-			if _, twice := under.LoadOrStore(commits[i].Key, true); twice {
-				t.Errorf("%s has two commits at the store", commits[i].Key)
+			if _, twice := under.LoadOrStore(commits[i].Anchor().Key, true); twice {
+				t.Errorf("%s has two commits at the store", commits[i].Anchor().Key)
 			}
 		}
 		for i := range commits {
-			if commits[i].ReadVersion%7 == 0 {
+			if commits[i].Rows[0].ReadVersion%7 == 0 {
 				errs[i] = actor.ErrStale
 			}
-			under.Delete(commits[i].Key)
+			under.Delete(commits[i].Anchor().Key)
 		}
 		return errs
 	})
@@ -338,7 +338,9 @@ type versioned struct {
 	version uint64
 }
 
-func (w *versioned) Commit() actor.Commit { return actor.Commit{Key: w.key, ReadVersion: w.version} }
+func (w *versioned) Commit() actor.Commit {
+	return actor.CommitOf(actor.RowWrite{Key: w.key, ReadVersion: w.version})
+}
 
 // TestBring: the caller is the worker if one is free, and waits for nothing if
 // none is.

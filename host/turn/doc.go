@@ -9,11 +9,11 @@
 //
 // # Adding an effect
 //
-// What a turn asks for beside its state is a field of actor.Effects, gathered by a
+// What a turn asks for beside its state is a list of actor.Commit, gathered by a
 // method of [Turn] that the guest calls, checked against its bounds there, and
 // taken over by Seal. The host function that leads to the method is in
-// engine/wasm (abi/SPEC.md section 5 has them all), and the stores write it with
-// the rest of the commit.
+// engine/wasm (abi/SPEC.md section 5 has them all). Each store has one writer for
+// the list: a clause in sqlstore, a function of the writer's decision in embedded.
 //
 // # Invariants
 //

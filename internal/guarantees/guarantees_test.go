@@ -455,22 +455,24 @@ func TestGuarantee8BadInput(t *testing.T) {
 // damaged shows that a state that nobody can decode refuses turns, keeps its
 // bytes, and can be removed.
 func damaged(t *testing.T, r *rig, h *host.Host) {
-	commit := actor.Commit{ID: actor.NewCommitID(), Key: r.key("damaged"), NewVersion: actor.FirstVersion(), Generation: 1}
-	commit.Effects.State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: []byte("GRE1, but nothing more")}
-	if err := r.store.Commit(t.Context(), []actor.Commit{commit})[0]; err != nil {
+	row := actor.RowWrite{
+		Key: r.key("damaged"), NewVersion: actor.FirstVersion(), Generation: 1,
+		State: &actor.EncodedState{Format: actor.FormatEnvelope, Data: []byte("GRE1, but nothing more")},
+	}
+	if err := r.store.Commit(t.Context(), []actor.Commit{actor.CommitOf(row)})[0]; err != nil {
 		t.Fatal(err)
 	}
 	for _, method := range []string{"Add", "Get"} {
-		_, err := h.Invoke(t.Context(), actor.Invocation{Key: commit.Key, Method: method, Consistency: actor.ConsistencyStrong})
+		_, err := h.Invoke(t.Context(), actor.Invocation{Key: row.Key, Method: method, Consistency: actor.ConsistencyStrong})
 		if !errors.Is(err, actor.ErrStateDamaged) {
 			t.Errorf("%s of a damaged state: %v", method, err)
 		}
 	}
-	rows, err := r.store.LoadActors(context.Background(), []actor.Key{commit.Key}, actor.LoadOptions{})
-	if err != nil || rows[0].Version != commit.NewVersion {
+	rows, err := r.store.LoadActors(context.Background(), []actor.Key{row.Key}, actor.LoadOptions{})
+	if err != nil || rows[0].Version != row.NewVersion {
 		t.Errorf("the damaged row was touched: %+v, %v", rows, err)
 	}
-	if err := h.Delete(t.Context(), commit.Key); err != nil {
+	if err := h.Delete(t.Context(), row.Key); err != nil {
 		t.Fatal(err)
 	}
 	if n := r.must(t, h, "damaged", "Add"); n != 1 {

@@ -175,10 +175,10 @@ func TestDamagedRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	errs := st.Commit(t.Context(), []actor.Commit{{
-		ID: actor.NewCommitID(), Key: key, ReadVersion: rows[0].Version, NewVersion: rows[0].Version + 1, Generation: 1,
-		Effects: actor.Effects{State: &actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"count":5`)}},
-	}})
+	errs := st.Commit(t.Context(), []actor.Commit{actor.CommitOf(actor.RowWrite{
+		Key: key, ReadVersion: rows[0].Version, NewVersion: rows[0].Version + 1, Generation: 1,
+		State: &actor.EncodedState{Format: actor.FormatJSON, Data: []byte(`{"count":5`)},
+	})})
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}

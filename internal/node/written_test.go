@@ -210,8 +210,9 @@ func recordForLong(t *testing.T, st store.Store) {
 		t.Fatal(err)
 	}
 	r.Key, r.TTL = writtenKey, 100*365*24*time.Hour
-	c := actor.Commit{ID: actor.NewCommitID(), Key: k, ReadVersion: rows[0].Version}
-	c.Effects.Idempotency = []actor.IdempotencyRecord{r}
+	c := actor.Commit{
+		ID: actor.NewCommitID(), Fences: []actor.RowFence{{Key: k, Version: rows[0].Version}}, Records: []actor.IdempotencyRecord{r},
+	}
 	if err := errors.Join(st.Commit(t.Context(), []actor.Commit{c})...); err != nil {
 		t.Fatal(err)
 	}

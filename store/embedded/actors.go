@@ -118,7 +118,7 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 			}
 			left := calls
 			for i := range commits {
-				n := len(commits[i].Effects.Idempotency)
+				n := len(commits[i].Records)
 				own := left[:n]
 				left = left[n:]
 				if invalid[i] != nil {
@@ -160,18 +160,15 @@ const rowOverhead = 160
 func groupBytes(commits []actor.Commit) int {
 	n := rowOverhead
 	for i := range commits {
-		n += rowOverhead
-		if state := commits[i].Effects.State; state != nil {
-			n += len(state.Data)
-		}
-		for j := range commits[i].Others {
+		c := &commits[i]
+		for j := range c.Rows {
 			n += rowOverhead
-			if state := commits[i].Others[j].State; state != nil {
+			if state := c.Rows[j].State; state != nil {
 				n += len(state.Data)
 			}
 		}
-		for j := range commits[i].Effects.Idempotency {
-			n += rowOverhead + store.RecordSize(&commits[i].Effects.Idempotency[j])
+		for j := range c.Records {
+			n += rowOverhead + store.RecordSize(&c.Records[j])
 		}
 	}
 	return n
@@ -185,20 +182,19 @@ func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 			if calls[i].by == c.ID {
 				return nil, nil // c was applied before
 			}
-			return fmt.Errorf("%s.%s, key %q: %w", c.Key, r.Method, r.Key, actor.ErrKeyExists), nil
+			return fmt.Errorf("%s: %w", r.Call(), actor.ErrKeyExists), nil
 		}
 	}
-	t.key = appendActorKey(t.key[:0], c.Key)
-	own, key := c.Row(), t.key
-	old, refusal, err := t.check(&own, key)
-	if refusal != nil || err != nil {
-		return refusal, err
+	t.keys, t.checked = t.keys[:0], t.checked[:0]
+	for i := range c.Rows {
+		w := &c.Rows[i]
+		keepsState := !w.Delete && w.State == nil
+		if refusal, err := t.check(w.Fence(), keepsState, keepsState); refusal != nil || err != nil {
+			return refusal, err
+		}
 	}
-	others := make([]checkedRow, len(c.Others))
-	for i := range c.Others {
-		r := &others[i]
-		r.key = actorKey(c.Others[i].Key)
-		if r.old, refusal, err = t.check(&c.Others[i], r.key); refusal != nil || err != nil {
+	for _, f := range c.Fences {
+		if refusal, err := t.check(f, true, false); refusal != nil || err != nil {
 			return refusal, err
 		}
 	}
@@ -206,9 +202,8 @@ func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 	for i := range calls {
 		calls[i].held = true
 	}
-	t.change(c.ID, &own, key, &old)
-	for i := range others {
-		t.change(c.ID, &c.Others[i], others[i].key, &others[i].old)
+	for i := range c.Rows {
+		t.change(c.ID, &c.Rows[i], &t.checked[i])
 	}
 	return nil, nil
 }
@@ -219,29 +214,32 @@ type checkedRow struct {
 	old storedRow
 }
 
-// check returns the row that r is about, or says why r is refused.
-func (t *tx) check(r *actor.RowChange, key []byte) (old storedRow, refusal, err error) {
-	keepsState := !r.Delete && r.State == nil
-	if old, err = t.fence(key, keepsState && !r.ReadOnly()); err != nil {
-		return old, nil, err
+// check adds the row that was read to t.checked, with its state if it is needed, or
+// says why the commit is refused. mustBeSound: it is not to be deleted or replaced.
+func (t *tx) check(read actor.RowFence, mustBeSound, withState bool) (refusal, err error) {
+	start := len(t.keys)
+	t.keys = appendActorKey(t.keys, read.Key)
+	key := t.keys[start:len(t.keys):len(t.keys)]
+	old, err := t.fence(key, withState)
+	if err != nil {
+		return nil, err
 	}
-	fits := old.row.Version == r.ReadVersion
+	fits := old.row.Version == read.Version
 	switch {
-	case old.damage != "" && fits && !keepsState && old.row.Version != 0:
+	case old.damage != "" && fits && !mustBeSound && old.row.Version != 0:
 		// Whoever names the version means to delete or replace what is damaged.
 	case old.damage != "" && (fits || old.headerLost):
-		return old, &store.DamagedError{Rows: []store.DamagedRow{old.damaged(r.Key)}}, nil
+		return &store.DamagedError{Rows: []store.DamagedRow{old.damaged(read.Key)}}, nil
 	case !fits:
-		return old, fmt.Errorf("%s has version %d, and version %d was read: %w", r.Key, old.row.Version, r.ReadVersion, actor.ErrStale), nil
+		return fmt.Errorf("%s has version %d, and version %d was read: %w", read.Key, old.row.Version, read.Version, actor.ErrStale), nil
 	}
-	return old, nil, nil
+	t.checked = append(t.checked, checkedRow{key, old})
+	return nil, nil
 }
 
 // change writes what becomes of a row.
-func (t *tx) change(id actor.CommitID, r *actor.RowChange, key []byte, old *storedRow) {
-	if r.ReadOnly() {
-		return
-	}
+func (t *tx) change(id actor.CommitID, r *actor.RowWrite, found *checkedRow) {
+	old := &found.old
 	row := actor.Row{
 		Version:     r.NewVersion,
 		CommitID:    id,
@@ -252,7 +250,7 @@ func (t *tx) change(id actor.CommitID, r *actor.RowChange, key []byte, old *stor
 	}
 	switch {
 	case r.Delete:
-	case r.Fence:
+	case r.Bump:
 		row = old.row
 		row.Version, row.CommitID = r.NewVersion, id
 		row.Deleted = old.row.Deleted || old.row.Version == 0
@@ -261,7 +259,7 @@ func (t *tx) change(id actor.CommitID, r *actor.RowChange, key []byte, old *stor
 	default:
 		row.State = old.row.State // none, if it is a tombstone
 	}
-	t.put(r.Key, key, old, &row)
+	t.put(r.Key, found.key, old, &row)
 }
 
 // fence returns the row that a commit stands on: as remembered, which is without
@@ -319,42 +317,53 @@ func (s *Store) Settle(ctx context.Context, c actor.Commit) error {
 }
 
 // settle applies the table in the documentation of package store. Any row that c
-// wrote proves all of it, and its own row fenced out keeps all of it out.
+// wrote proves all of it, and its anchor fenced out keeps all of it out.
 func (t *tx) settle(c *actor.Commit) (verdict, err error) {
 	recorded, err := t.recordedBy(c)
 	if err != nil {
 		return nil, err
 	}
-	rows := c.Rows()
-	found := make([]storedRow, len(rows))
 	evidence := store.Evidence{Recorded: recorded}
-	for i := range rows {
-		if found[i], err = readRow(t, actorKey(rows[i].Key)); err != nil {
-			return nil, err
+	var anchor storedRow
+	find := func(k actor.Key) error {
+		found, err := readRow(t, actorKey(k))
+		if len(evidence.Rows) == 0 {
+			anchor = found
 		}
 		evidence.Rows = append(evidence.Rows, store.FoundRow{
-			Version: found[i].row.Version, CommitID: found[i].row.CommitID, Damaged: found[i].damage != "",
+			Version: found.row.Version, CommitID: found.row.CommitID, Damaged: found.damage != "",
 		})
+		return err
 	}
-	own := &found[0]
+	for i := range c.Rows {
+		if err := find(c.Rows[i].Key); err != nil {
+			return nil, err
+		}
+	}
+	for i := range c.Fences {
+		if err := find(c.Fences[i].Key); err != nil {
+			return nil, err
+		}
+	}
+	key := c.Anchor().Key
 	switch evidence.Of(c) {
 	case store.VerdictApplied:
 		return nil, nil
 	case store.VerdictDamaged:
-		return &store.DamagedError{Rows: []store.DamagedRow{own.damaged(c.Key)}}, nil
+		return &store.DamagedError{Rows: []store.DamagedRow{anchor.damaged(key)}}, nil
 	case store.VerdictFence:
-		row := own.row
+		row := anchor.row
 		if row.Version == 0 {
 			row.Version, row.Deleted, row.CommitID = actor.FirstVersion(), true, store.FenceID(c.ID)
 		} else {
 			row.Version++
 		}
-		t.put(c.Key, actorKey(c.Key), own, &row)
-		return fmt.Errorf("%s: the commit never applied: %w", c.Key, actor.ErrStale), nil
+		t.put(key, actorKey(key), &anchor, &row)
+		return fmt.Errorf("%s: it was never applied: %w", store.CommitName(c), actor.ErrStale), nil
 	case store.VerdictNever:
-		return fmt.Errorf("%s: the commit never applied: %w", c.Key, actor.ErrStale), nil
+		return fmt.Errorf("%s: it was never applied: %w", store.CommitName(c), actor.ErrStale), nil
 	default:
-		return fmt.Errorf("%s has moved on: %w", c.Key, actor.ErrAmbiguous), nil
+		return fmt.Errorf("%s: nobody can tell: %w", store.CommitName(c), actor.ErrAmbiguous), nil
 	}
 }
 

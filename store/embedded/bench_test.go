@@ -32,7 +32,7 @@ func benchmarkCommit(b *testing.B, s store.Store, inFlight, group int, keyed boo
 		lanes[i] = make([]actor.Commit, group)
 		for j := range lanes[i] {
 			lanes[i][j] = insert(actor.Key{App: "app", Type: "Cart", ID: fmt.Sprintf("%d-%d", i, j)}, "")
-			lanes[i][j].Effects.State = state
+			lanes[i][j].Rows[0].State = state
 		}
 	}
 	var left atomic.Int64
@@ -52,13 +52,14 @@ func benchmarkCommit(b *testing.B, s store.Store, inFlight, group int, keyed boo
 				for i := range commits {
 					commits[i].ID = actor.NewCommitID()
 					if keyed {
-						commits[i].Effects.Idempotency = []actor.IdempotencyRecord{{
-							Method: "Add", Key: commits[i].ID.String(), TTL: 24 * time.Hour,
+						commits[i].Records = []actor.IdempotencyRecord{{
+							Actor: commits[i].Rows[0].Key, Method: "Add", Key: commits[i].ID.String(), TTL: 24 * time.Hour,
 							Reply: actor.Payload{Data: []byte(`{"count":1}`)},
 						}}
 					}
-					commits[i].ReadVersion = commits[i].NewVersion
-					commits[i].NewVersion++
+					row := &commits[i].Rows[0]
+					row.ReadVersion = row.NewVersion
+					row.NewVersion++
 				}
 			}
 		})

@@ -23,7 +23,7 @@ func fillForDamage(t *testing.T, s store.Store) []actor.Commit {
 		state := make([]byte, 4<<10)
 		_, _ = rng.Read(state)
 		commits[i] = insert(actor.Key{App: "app", Type: "Cart", ID: fmt.Sprintf("%03d", i)}, "")
-		commits[i].Effects.State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: state}
+		commits[i].Rows[0].State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: state}
 	}
 	must(t, errors.Join(s.Commit(t.Context(), commits)...))
 	return commits
@@ -63,20 +63,20 @@ func TestDamagedDataFile(t *testing.T) {
 	s = open(t, embedded.Config{Dir: "data", FS: disk})
 	var damaged, sound int
 	for _, c := range commits {
-		rows, err := s.LoadActors(t.Context(), []actor.Key{c.Key}, actor.LoadOptions{})
+		rows, err := s.LoadActors(t.Context(), []actor.Key{c.Anchor().Key}, actor.LoadOptions{})
 		if err == nil {
 			sound++
-			if string(rows[0].State.Data) != string(c.Effects.State.Data) {
-				t.Fatalf("%s has another state", c.Key)
+			if string(rows[0].State.Data) != string(c.Rows[0].State.Data) {
+				t.Fatalf("%s has another state", c.Anchor().Key)
 			}
 			continue
 		}
 		damaged++
 		detail := (*store.DamagedError)(nil)
 		if !errors.As(err, &detail) || detail.Rows[0].Version != 0 {
-			t.Fatalf("%s: %v", c.Key, err)
+			t.Fatalf("%s: %v", c.Anchor().Key, err)
 		}
-		for _, next := range []actor.Commit{insert(c.Key, `{}`), update(c, `{}`)} {
+		for _, next := range []actor.Commit{insert(c.Anchor().Key, `{}`), update(c, `{}`)} {
 			if err := s.Commit(t.Context(), []actor.Commit{next})[0]; !errors.Is(err, actor.ErrStateDamaged) {
 				t.Fatalf("a commit over a row that cannot be read was answered %v", err)
 			}
@@ -97,7 +97,7 @@ func TestDamagedRecords(t *testing.T) {
 	commits := fillForDamage(t, s)
 	for i := range commits {
 		c := update(commits[i], `{}`)
-		c.Effects.Idempotency = []actor.IdempotencyRecord{{Method: "Add", Key: "k", TTL: time.Hour, Reply: actor.Payload{Data: commits[i].Effects.State.Data}}}
+		c.Records = []actor.IdempotencyRecord{{Actor: c.Anchor().Key, Method: "Add", Key: "k", TTL: time.Hour, Reply: actor.Payload{Data: commits[i].Rows[0].State.Data}}}
 		commits[i] = c
 	}
 	must(t, errors.Join(s.Commit(t.Context(), commits)...))
@@ -114,12 +114,12 @@ func TestDamagedRecords(t *testing.T) {
 		}
 		for _, c := range commits {
 			again := update(c, `{}`)
-			again.Effects.Idempotency = c.Effects.Idempotency
+			again.Records = c.Records
 			switch err := s.Commit(t.Context(), []actor.Commit{again})[0]; {
 			case errors.Is(err, actor.ErrKeyExists):
 				refused++
 			case err == nil:
-				t.Fatalf("the call of %s ran again with a bit flipped at %d %% of the file", c.Key, 2*share)
+				t.Fatalf("the call of %s ran again with a bit flipped at %d %% of the file", c.Anchor().Key, 2*share)
 			default:
 				others++
 			}

@@ -55,7 +55,7 @@ func fill(t *testing.T, s store.Store) {
 	t.Helper()
 	for i := range 64 {
 		c := insert(actor.Key{App: "app", Type: "Filler", ID: fmt.Sprint(i)}, "")
-		c.Effects.State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: make([]byte, 1<<20)}
+		c.Rows[0].State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: make([]byte, 1<<20)}
 		if err := s.Commit(t.Context(), []actor.Commit{c})[0]; errors.Is(err, actor.ErrUnavailable) {
 			return
 		} else if err != nil {
@@ -66,8 +66,8 @@ func fill(t *testing.T, s store.Store) {
 }
 
 func update(c actor.Commit, text string) actor.Commit {
-	next := insert(c.Key, text)
-	next.ReadVersion, next.NewVersion = c.NewVersion, c.NewVersion+1
+	next := insert(c.Anchor().Key, text)
+	next.Rows[0].ReadVersion, next.Rows[0].NewVersion = c.Rows[0].NewVersion, c.Rows[0].NewVersion+1
 	return next
 }
 
@@ -300,7 +300,7 @@ func TestManifestFails(t *testing.T) {
 		must(t, err)
 		c = update(c, strings.Repeat("y", 100_000))
 	}
-	if _, err := s.LoadActors(t.Context(), []actor.Key{c.Key}, actor.LoadOptions{}); !errors.Is(err, actor.ErrUnavailable) {
+	if _, err := s.LoadActors(t.Context(), []actor.Key{c.Anchor().Key}, actor.LoadOptions{}); !errors.Is(err, actor.ErrUnavailable) {
 		t.Fatalf("a failed store answered %v", err)
 	}
 	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "stays locked") {

@@ -35,7 +35,7 @@ func TestReadsAwaitTheSync(t *testing.T) {
 	}))
 	s := open(t, embedded.Config{Dir: "data", FS: disk})
 	c := recording("a", "k", time.Hour)
-	call := []actor.KeyedCall{{Actor: c.Key, Method: "Add", Key: "k"}}
+	call := []actor.KeyedCall{{Actor: c.Anchor().Key, Method: "Add", Key: "k"}}
 	release := make(chan struct{})
 	mu.Lock()
 	held = release
@@ -45,15 +45,15 @@ func TestReadsAwaitTheSync(t *testing.T) {
 
 	reads := map[string]func(context.Context) (shows bool, err error){
 		"LoadActors": func(ctx context.Context) (bool, error) {
-			rows, err := s.LoadActors(ctx, []actor.Key{c.Key}, actor.LoadOptions{})
+			rows, err := s.LoadActors(ctx, []actor.Key{c.Anchor().Key}, actor.LoadOptions{})
 			return err == nil && rows[0].Version != 0, err
 		},
 		"Versions": func(ctx context.Context) (bool, error) {
-			versions, err := s.Versions(ctx, []actor.Key{c.Key})
+			versions, err := s.Versions(ctx, []actor.Key{c.Anchor().Key})
 			return err == nil && versions[0].Version != 0, err
 		},
 		"ListActors": func(ctx context.Context) (bool, error) {
-			infos, err := s.ListActors(ctx, store.ActorQuery{App: c.Key.App, Type: c.Key.Type, Limit: 10})
+			infos, err := s.ListActors(ctx, store.ActorQuery{App: c.Anchor().Key.App, Type: c.Anchor().Key.Type, Limit: 10})
 			return err == nil && len(infos) > 0, err
 		},
 		"LoadIdempotency": func(ctx context.Context) (bool, error) {

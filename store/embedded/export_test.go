@@ -21,7 +21,7 @@ func (s *Store) DamageChunk(app string, d actor.Digest, change func(value []byte
 
 // DamageRecord changes the stored bytes of a recorded call.
 func (s *Store) DamageRecord(c actor.KeyedCall, change func(value []byte) []byte) error {
-	return s.damage(recordKey(store.RecordIDOf(c.Actor, c.Method, c.Key)), change)
+	return s.damage(recordKey(store.RecordIDOf(c)), change)
 }
 
 func (s *Store) damage(key []byte, change func(value []byte) []byte) error {

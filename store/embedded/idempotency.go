@@ -93,7 +93,7 @@ func (s *Store) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([
 	defer f.close()
 	found := make([]actor.Recorded, len(calls))
 	for i, c := range calls {
-		key := recordKey(store.RecordIDOf(c.Actor, c.Method, c.Key))
+		key := recordKey(store.RecordIDOf(c))
 		stored, err := readRecord(f, key)
 		if err != nil {
 			return nil, unavailable(err)
@@ -120,7 +120,7 @@ func (r *storedRecord) recorded(c actor.KeyedCall, now int64) actor.Recorded {
 	if err != nil {
 		return damaged(err.Error())
 	}
-	record.Method, record.Key = c.Method, c.Key
+	record.Actor, record.Method, record.Key = c.Actor, c.Method, c.Key
 	record.TTL = time.Duration(r.expires-now) * time.Microsecond
 	return actor.Recorded{Found: true, Record: record}
 }
@@ -142,7 +142,7 @@ type call struct {
 func callsOf(commits []actor.Commit) []call {
 	n := 0
 	for i := range commits {
-		n += len(commits[i].Effects.Idempotency)
+		n += len(commits[i].Records)
 	}
 	if n == 0 {
 		return nil
@@ -151,9 +151,9 @@ func callsOf(commits []actor.Commit) []call {
 	keys := make([]byte, 0, n*(len(recordSpace)+len(store.RecordID{})))
 	for i := range commits {
 		c := &commits[i]
-		for j := range c.Effects.Idempotency {
-			r := &c.Effects.Idempotency[j]
-			id, start := store.RecordIDFor(c, r), len(keys)
+		for j := range c.Records {
+			r := &c.Records[j]
+			id, start := store.RecordIDOf(r.Call()), len(keys)
 			keys = append(append(keys, recordSpace...), id[:]...)
 			calls = append(calls, call{commit: c, record: r, id: id, key: keys[start:]})
 		}
@@ -200,9 +200,8 @@ func (t *tx) lookUp(calls []call) error {
 
 // recordedBy reports whether a record of c is c's own.
 func (t *tx) recordedBy(c *actor.Commit) (bool, error) {
-	for i := range c.Effects.Idempotency {
-		r := &c.Effects.Idempotency[i]
-		old, err := readRecord(t, recordKey(store.RecordIDFor(c, r)))
+	for i := range c.Records {
+		old, err := readRecord(t, recordKey(store.RecordIDOf(c.Records[i].Call())))
 		if err != nil {
 			return false, err
 		}

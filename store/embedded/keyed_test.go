@@ -15,20 +15,23 @@ import (
 // recording is the insert of an actor that records a call.
 func recording(id, key string, ttl time.Duration) actor.Commit {
 	c := insert(actor.Key{App: "app", Type: "Cart", ID: id}, `{"n":1}`)
-	c.Effects.Idempotency = []actor.IdempotencyRecord{{Method: "Add", Key: key, TTL: ttl, Reply: actor.Payload{Data: []byte("1")}}}
+	c.Records = []actor.IdempotencyRecord{{Actor: c.Anchor().Key, Method: "Add", Key: key, TTL: ttl, Reply: actor.Payload{Data: []byte("1")}}}
 	return c
 }
 
 // again is the commit that repeats the call of c on top of it.
 func again(c actor.Commit) actor.Commit {
-	c.ID, c.ReadVersion, c.NewVersion = actor.NewCommitID(), c.NewVersion, c.NewVersion+1
-	return c
+	row := c.Rows[0]
+	row.ReadVersion, row.NewVersion = row.NewVersion, row.NewVersion+1
+	next := actor.CommitOf(row)
+	next.Records = c.Records
+	return next
 }
 
 func commit(t *testing.T, s *embedded.Store, c actor.Commit, want error) {
 	t.Helper()
 	if err := s.Commit(t.Context(), []actor.Commit{c})[0]; !errors.Is(err, want) {
-		t.Fatalf("commit of %s, key %q: %v, want %v", c.Key, c.Effects.Idempotency[0].Key, err, want)
+		t.Fatalf("commit of %s, key %q: %v, want %v", c.Anchor().Key, c.Records[0].Key, err, want)
 	}
 }
 
@@ -89,7 +92,7 @@ func TestExpiredKeyIsRecordedAnew(t *testing.T) {
 	commit(t, s, again(c), actor.ErrKeyExists)
 	now = now.Add(time.Minute)
 	c = again(c)
-	c.Effects.Idempotency[0].Reply.Data = []byte("2")
+	c.Records[0].Reply.Data = []byte("2")
 	commit(t, s, c, nil)
 	commit(t, s, again(c), actor.ErrKeyExists)
 	sweep := func(want int) {
@@ -99,7 +102,7 @@ func TestExpiredKeyIsRecordedAnew(t *testing.T) {
 		}
 	}
 	sweep(0)
-	found, err := s.LoadIdempotency(t.Context(), []actor.KeyedCall{{Actor: c.Key, Method: "Add", Key: "k"}})
+	found, err := s.LoadIdempotency(t.Context(), []actor.KeyedCall{{Actor: c.Anchor().Key, Method: "Add", Key: "k"}})
 	if err != nil || string(found[0].Record.Reply.Data) != "2" {
 		t.Fatalf("the record is %+v, %v; want the second", found, err)
 	}

@@ -60,15 +60,8 @@ func (s *Store) turnUnderLock(ctx context.Context, key actor.Key, fn func(ctx co
 	if err != nil || c == nil {
 		return nil, err
 	}
-	if err := errors.Join(store.ValidateGroup([]actor.Commit{*c})...); err != nil {
+	if err := store.ValidateTurn(c, key, stored.row.Version); err != nil {
 		return nil, err
-	}
-	if len(c.Others) > 0 {
-		return nil, store.OneRowOnly(c)
-	}
-	if c.Key != key || c.ReadVersion != stored.row.Version {
-		return nil, &actor.ArgumentError{Field: "commit of the locked turn of " + key.String(),
-			Problem: fmt.Sprintf("names %s at version %d; it must name the row that was locked, at version %d", c.Key, c.ReadVersion, stored.row.Version)}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -112,7 +112,7 @@ func TestClockGoesBack(t *testing.T) {
 		t.Helper()
 		must(t, errors.Join(s.Commit(t.Context(), []actor.Commit{c})...))
 		c = update(c, `{}`)
-		rows, err := s.LoadActors(t.Context(), []actor.Key{c.Key}, actor.LoadOptions{})
+		rows, err := s.LoadActors(t.Context(), []actor.Key{c.Anchor().Key}, actor.LoadOptions{})
 		must(t, err)
 		return rows[0].UpdatedAt
 	}
@@ -148,7 +148,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		}
 	}
 	c := insert(actor.Key{App: "app", Type: "Cart", ID: "a"}, `{}`)
-	c.Delete = true
+	c.Rows[0].Delete = true
 	for range 3 {
 		must(t, errors.Join(s.Commit(t.Context(), []actor.Commit{c})...))
 		count(s, embedded.TombSpace, 1)
@@ -156,7 +156,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		must(t, errors.Join(s.Commit(t.Context(), []actor.Commit{c})...))
 		count(s, embedded.TombSpace, 0)
 		c = update(c, `{}`)
-		c.Delete = true
+		c.Rows[0].Delete = true
 	}
 
 	wasm := make([]byte, 5<<20/2)

@@ -29,7 +29,7 @@ func TestPanicOfADecision(t *testing.T) {
 		}
 		row := load(t, s, k)
 		c := insert(k, `{"n":1}`)
-		c.ReadVersion, c.NewVersion = row.Version, max(c.NewVersion, row.Version+1)
+		c.Rows[0].ReadVersion, c.Rows[0].NewVersion = row.Version, max(c.Rows[0].NewVersion, row.Version+1)
 		must(t, s.Commit(t.Context(), []actor.Commit{c})[0])
 		if got := load(t, s, k); got.CommitID != c.ID {
 			t.Fatalf("the row is %+v", got)

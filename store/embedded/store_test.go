@@ -148,10 +148,9 @@ func foreignRow(t *testing.T, s *embedded.Store) (value []byte) {
 }
 
 func insert(k actor.Key, text string) actor.Commit {
-	return actor.Commit{
-		ID: actor.NewCommitID(), Key: k, NewVersion: actor.FirstVersion(),
-		Effects: actor.Effects{State: &actor.EncodedState{Format: actor.FormatJSON, Data: []byte(text)}},
-	}
+	return actor.CommitOf(actor.RowWrite{
+		Key: k, NewVersion: actor.FirstVersion(), State: &actor.EncodedState{Format: actor.FormatJSON, Data: []byte(text)},
+	})
 }
 
 func openMemory(t *testing.T) store.Store {

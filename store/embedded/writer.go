@@ -48,8 +48,10 @@ type tx struct {
 	rows  marks // actor rows and records written
 	// heads are the actor rows written, for Store.heads once they are applied.
 	heads   []writtenHead
-	stamped bool   // the time is to be written
-	key     []byte // of the row that is being decided
+	stamped bool // the time is to be written
+	// checked are the rows of the commit that is being decided, and keys their keys.
+	checked []checkedRow
+	keys    []byte
 	// calls are those that the decision is about, in the order of their keys.
 	calls []*call
 	// expiring are the IDs of the records written, by when they expire.
@@ -232,7 +234,8 @@ func (s *Store) decide(t *task) (*tx, error) {
 	}
 	d := &s.tx
 	clear(d.heads)
-	*d = tx{s: s, now: s.clock.read(), batch: s.db.NewBatchWithSize(t.opts.bytes, retained), heads: d.heads[:0], key: d.key}
+	clear(d.checked[:cap(d.checked)])
+	*d = tx{s: s, now: s.clock.read(), batch: s.db.NewBatchWithSize(t.opts.bytes, retained), heads: d.heads[:0], checked: d.checked[:0], keys: d.keys[:0]}
 	if err := t.decide(d); err != nil {
 		d.must(d.batch.Close())
 		return nil, err

@@ -101,8 +101,8 @@ func tryKeyed(ctx context.Context, s store.Store, k actor.Key, idem string, lock
 	next := func(row actor.Row) actor.Commit {
 		n = count(row) + 1
 		c := counted(k, row, n)
-		c.Effects.Idempotency = []actor.IdempotencyRecord{{
-			Method: "Add", Key: idem, TTL: time.Hour, Reply: actor.Payload{Data: []byte(strconv.Itoa(n))},
+		c.Records = []actor.IdempotencyRecord{{
+			Actor: k, Method: "Add", Key: idem, TTL: time.Hour, Reply: actor.Payload{Data: []byte(strconv.Itoa(n))},
 		}}
 		return c
 	}

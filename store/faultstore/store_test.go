@@ -216,7 +216,7 @@ func settle(t *testing.T, s store.Store, c actor.Commit) error {
 
 func turn(t *testing.T, s store.Store, c actor.Commit) error {
 	t.Helper()
-	got, err := s.LockedTurn(t.Context(), c.Key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
+	got, err := s.LockedTurn(t.Context(), c.Anchor().Key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
 		if row.Version != 0 {
 			return nil, nil
 		}
@@ -237,7 +237,7 @@ func TestPartlyFailedGroup(t *testing.T) {
 	}
 	failed := 0
 	for i, err := range s.Commit(t.Context(), commits) {
-		applied := load(t, s, commits[i].Key).CommitID == commits[i].ID
+		applied := load(t, s, commits[i].Anchor().Key).CommitID == commits[i].ID
 		if applied != (err == nil) {
 			t.Errorf("commit %d was answered %v; applied: %t", i, err, applied)
 		}
@@ -280,7 +280,7 @@ func TestHold(t *testing.T) {
 			done := make(chan error)
 			go func() { done <- c.do(t, s, attempt) }()
 			<-held.Reached()
-			if got := load(t, s, attempt.Key).CommitID == attempt.ID; got != c.applied {
+			if got := load(t, s, attempt.Anchor().Key).CommitID == attempt.ID; got != c.applied {
 				t.Errorf("applied while held: %t, want %t", got, c.applied)
 			}
 			held.Release()
@@ -288,7 +288,7 @@ func TestHold(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
-			if load(t, s, attempt.Key).CommitID != attempt.ID {
+			if load(t, s, attempt.Anchor().Key).CommitID != attempt.ID {
 				t.Error("not applied after the release")
 			}
 		})
@@ -329,14 +329,14 @@ func open(t *testing.T, cfg faultstore.Config) *faultstore.Store {
 func key(id string) actor.Key { return actor.Key{App: "app", Type: "Counter", ID: id} }
 
 func counted(k actor.Key, row actor.Row, n int) actor.Commit {
-	c := actor.Commit{
-		ID: actor.NewCommitID(), Key: k, ReadVersion: row.Version, NewVersion: row.Version + 1,
-		Effects: actor.Effects{State: &actor.EncodedState{Format: actor.FormatJSON, Data: fmt.Appendf(nil, `{"count":%d}`, n)}},
+	w := actor.RowWrite{
+		Key: k, ReadVersion: row.Version, NewVersion: row.Version + 1,
+		State: &actor.EncodedState{Format: actor.FormatJSON, Data: fmt.Appendf(nil, `{"count":%d}`, n)},
 	}
 	if row.Version == 0 {
-		c.NewVersion = actor.FirstVersion()
+		w.NewVersion = actor.FirstVersion()
 	}
-	return c
+	return actor.CommitOf(w)
 }
 
 func count(row actor.Row) (n int) {

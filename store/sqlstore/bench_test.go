@@ -59,10 +59,9 @@ func (r *benchRows) fill(b *testing.B) {
 	b.Helper()
 	state := &actor.EncodedState{Format: actor.FormatEnvelope, Data: make([]byte, 200)}
 	for i := range r.commits {
-		r.commits[i] = actor.Commit{
-			ID: actor.NewCommitID(), Key: actor.Key{App: "bench", Type: "Cart", ID: fmt.Sprintf("%016x", i*7919)},
-			NewVersion: actor.FirstVersion(), Effects: actor.Effects{State: state},
-		}
+		r.commits[i] = actor.CommitOf(actor.RowWrite{
+			Key: actor.Key{App: "bench", Type: "Cart", ID: fmt.Sprintf("%016x", i*7919)}, NewVersion: actor.FirstVersion(), State: state,
+		})
 	}
 	for _, err := range r.store.Commit(b.Context(), r.commits) {
 		if err != nil {
@@ -89,12 +88,13 @@ func (r *benchRows) take(dst []actor.Commit, keyed bool) []actor.Commit {
 		for i := range source {
 			c := &source[i]
 			c.ID = actor.NewCommitID()
-			c.ReadVersion = c.NewVersion
-			c.NewVersion++
-			c.Effects.Idempotency = nil
+			row := &c.Rows[0]
+			row.ReadVersion = row.NewVersion
+			row.NewVersion++
+			c.Records = nil
 			if keyed {
-				c.Effects.Idempotency = []actor.IdempotencyRecord{{
-					Method: "Add", Key: c.ID.String(), TTL: 24 * time.Hour, Version: c.NewVersion,
+				c.Records = []actor.IdempotencyRecord{{
+					Actor: row.Key, Method: "Add", Key: c.ID.String(), TTL: 24 * time.Hour, Version: row.NewVersion,
 					Reply: actor.Payload{Data: []byte(`{"count":1}`)},
 				}}
 			}
@@ -168,11 +168,11 @@ func transaction(ctx context.Context, pool *pgxpool.Pool, c *actor.Commit) error
 	var version int64
 	var state []byte
 	if err := tx.QueryRow(ctx, `SELECT version, state FROM greenroom_actor WHERE app = $1 AND type = $2 AND id = $3 FOR UPDATE`,
-		c.Key.App, c.Key.Type, c.Key.ID).Scan(&version, &state); err != nil {
+		c.Anchor().Key.App, c.Anchor().Key.Type, c.Anchor().Key.ID).Scan(&version, &state); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, `UPDATE greenroom_actor SET version = $4, commit_id = $5, state = $6, updated_at = now() WHERE app = $1 AND type = $2 AND id = $3`,
-		c.Key.App, c.Key.Type, c.Key.ID, int64(c.NewVersion), [16]byte(c.ID), c.Effects.State.Data); err != nil {
+		c.Anchor().Key.App, c.Anchor().Key.Type, c.Anchor().Key.ID, int64(c.Rows[0].NewVersion), [16]byte(c.ID), c.Rows[0].State.Data); err != nil {
 		return err
 	}
 	return tx.Commit(ctx)

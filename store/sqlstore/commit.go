@@ -42,7 +42,7 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 		}
 		// An ID tells whose row was written, so it cannot be there twice.
 		if _, twice := ids[commits[i].ID]; twice {
-			errs[i] = &actor.ArgumentError{Field: "commit of " + commits[i].Key.String(),
+			errs[i] = &actor.ArgumentError{Field: store.CommitName(&commits[i]),
 				Problem: "has the ID of another commit of its group; take actor.NewCommitID for each"}
 			continue
 		}
@@ -51,7 +51,7 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	}
 	// In one order everywhere, so that groups wait for each other's rows in line
 	// and not in a circle.
-	slices.SortFunc(sorted, func(a, b *attempt) int { return compareKeys(a.commit.Key, b.commit.Key) })
+	slices.SortFunc(sorted, func(a, b *attempt) int { return compareKeys(a.commit.Anchor().Key, b.commit.Anchor().Key) })
 	for _, group := range splitGroup(sorted) {
 		if s.decide(ctx, group) {
 			s.commitAround(ctx, group)
@@ -235,8 +235,12 @@ func (s *Store) probe(ctx context.Context, group []*attempt) (free, stuck []*att
 	place := int64(0)
 	for _, a := range group {
 		open := true // all of its rows
-		for _, r := range a.commit.Rows() {
-			open = open && (r.ReadVersion == 0 || lockable[place])
+		for i := range a.commit.Rows {
+			open = open && (a.commit.Rows[i].ReadVersion == 0 || lockable[place])
+			place++
+		}
+		for _, f := range a.commit.Fences {
+			open = open && (f.Version == 0 || lockable[place])
 			place++
 		}
 		if open {

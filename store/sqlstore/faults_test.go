@@ -51,12 +51,14 @@ func key(id string) actor.Key { return actor.Key{App: "shop", Type: "Cart", ID: 
 
 // write is a commit of a state upon a row, the zero Row for an insert.
 func write(k actor.Key, row actor.Row, text string) actor.Commit {
-	c := actor.Commit{ID: actor.NewCommitID(), Key: k, ReadVersion: row.Version, NewVersion: row.Version + 1, Generation: 1}
-	if row.Version == 0 {
-		c.NewVersion = actor.FirstVersion()
+	w := actor.RowWrite{
+		Key: k, ReadVersion: row.Version, NewVersion: row.Version + 1, Generation: 1,
+		State: &actor.EncodedState{Format: actor.FormatJSON, Data: []byte(text)},
 	}
-	c.Effects.State = &actor.EncodedState{Format: actor.FormatJSON, Data: []byte(text)}
-	return c
+	if row.Version == 0 {
+		w.NewVersion = actor.FirstVersion()
+	}
+	return actor.CommitOf(w)
 }
 
 func (b *broken) load(k actor.Key) actor.Row {
@@ -112,12 +114,12 @@ func (b *broken) is(what string, err, want error) {
 // became checks that a commit is there, whole and once, or not at all.
 func (b *broken) became(c actor.Commit, applied bool) {
 	b.Helper()
-	row := b.load(c.Key)
+	row := b.load(c.Anchor().Key)
 	switch {
 	case (row.CommitID == c.ID) != applied:
-		b.Errorf("%s is at version %d with commit %s; applied should be %t of %s", c.Key, row.Version, row.CommitID, applied, c.ID)
-	case applied && (row.Version != c.NewVersion || string(row.State.Data) != string(c.Effects.State.Data)):
-		b.Errorf("%s is at version %d with state %s, want %d with %s", c.Key, row.Version, row.State.Data, c.NewVersion, c.Effects.State.Data)
+		b.Errorf("%s is at version %d with commit %s; applied should be %t of %s", c.Anchor().Key, row.Version, row.CommitID, applied, c.ID)
+	case applied && (row.Version != c.Rows[0].NewVersion || string(row.State.Data) != string(c.Rows[0].State.Data)):
+		b.Errorf("%s is at version %d with state %s, want %d with %s", c.Anchor().Key, row.Version, row.State.Data, c.Rows[0].NewVersion, c.Rows[0].State.Data)
 	}
 }
 
@@ -205,7 +207,7 @@ func TestCommitThatArrivesAfterItWasSettled(t *testing.T) {
 	stranded := b.proxy.Plan(t, pgproxy.Fault{On: writeStatement, Do: pgproxy.Strand})
 	commits := []actor.Commit{write(key("old"), b.stored("old"), `{"n":2}`), write(key("new"), actor.Row{}, `{"n":2}`)}
 	for i, err := range b.s.Commit(t.Context(), commits) {
-		b.is(commits[i].Key.ID, err, actor.ErrStale)
+		b.is(commits[i].Anchor().Key.ID, err, actor.ErrStale)
 	}
 	stranded.Release()
 	_ = b.s.Close()
@@ -229,11 +231,11 @@ func TestCommitThatCannotBeSettledAtOnce(t *testing.T) {
 			write(key(fmt.Sprintf("new-%d", n)), actor.Row{}, `{"n":2}`),
 		}
 		for i, err := range b.s.Commit(t.Context(), commits) {
-			b.is(commits[i].Key.ID, err, actor.ErrAmbiguous)
+			b.is(commits[i].Anchor().Key.ID, err, actor.ErrAmbiguous)
 		}
 		for _, c2 := range commits {
-			b.is("settle "+c2.Key.ID, b.s.Settle(t.Context(), c2), c.want)
-			b.is("settle twice "+c2.Key.ID, b.s.Settle(t.Context(), c2), c.want)
+			b.is("settle "+c2.Anchor().Key.ID, b.s.Settle(t.Context(), c2), c.want)
+			b.is("settle twice "+c2.Anchor().Key.ID, b.s.Settle(t.Context(), c2), c.want)
 			b.became(c2, c.want == nil)
 		}
 	}

@@ -23,7 +23,6 @@ const (
 	setState
 	deleteState
 	moveVersion // and nothing else
-	readOnly    // and only of a set
 )
 
 // updateGroup is the plain conditional write of rows that exist. Rows of which
@@ -72,8 +71,8 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::uuid[], $6::int8
 	AS c (app, type, id, new_version, commit_id, generation, state_schema, format, state, what, shard)
 ON CONFLICT (app, type, id) DO NOTHING RETURNING commit_id`
 
-// columns are the commits of one statement, turned on their side. Every commit
-// is of one kind, an update or an insert.
+// columns are the rows of one statement, turned on their side. All are of one kind,
+// updates or inserts.
 type columns struct {
 	apps, types, ids          texts
 	readVersions, newVersions int8s
@@ -96,19 +95,14 @@ func (k *columns) reset() {
 	}
 }
 
-// addInsert adds a commit that inserts.
-func (k *columns) addInsert(c *actor.Commit) {
-	k.add(c)
-	k.shards = append(k.shards, shardOf(c.Key))
+// addInsert adds a row that a commit inserts.
+func (k *columns) addInsert(id actor.CommitID, r *actor.RowWrite) {
+	k.add(id, r)
+	k.shards = append(k.shards, shardOf(r.Key))
 }
 
-func (k *columns) add(c *actor.Commit) {
-	r := c.Row()
-	k.addRow(c.ID, &r)
-}
-
-// addRow adds what a commit does to one row.
-func (k *columns) addRow(id actor.CommitID, r *actor.RowChange) {
+// add adds what a commit does to a row.
+func (k *columns) add(id actor.CommitID, r *actor.RowWrite) {
 	what, format, state := whatOf(r), actor.FormatNone, []byte(nil)
 	generation, schema := int64(r.Generation), int64(r.StateSchema)
 	switch what {
@@ -137,13 +131,11 @@ func (k *columns) addRow(id actor.CommitID, r *actor.RowChange) {
 }
 
 // whatOf says what becomes of the state of a row.
-func whatOf(r *actor.RowChange) int16 {
+func whatOf(r *actor.RowWrite) int16 {
 	switch {
-	case r.ReadOnly():
-		return readOnly
 	case r.Delete:
 		return deleteState
-	case r.Fence:
+	case r.Bump:
 		return moveVersion
 	case r.State != nil:
 		return setState
@@ -175,12 +167,12 @@ func (g *groupParts) reset() {
 func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	for _, c := range commits {
 		switch {
-		case len(c.Others) > 0 || len(c.Effects.Idempotency) > 0:
+		case !c.OneRow():
 			g.changes.add(c)
-		case c.ReadVersion == 0:
-			g.inserts.addInsert(c)
+		case c.Rows[0].ReadVersion == 0:
+			g.inserts.addInsert(c.ID, &c.Rows[0])
 		default:
-			g.updates.add(c)
+			g.updates.add(c.ID, &c.Rows[0])
 		}
 	}
 	g.updates.queueUpdate(b)
@@ -294,7 +286,7 @@ func splitGroup(all []*attempt) [][]*attempt {
 	var groups [][]*attempt
 	start, rows, bytes := 0, 0, 0
 	for i, a := range all {
-		more, size := 1+len(a.commit.Others), commitBytes(a.commit)
+		more, size := max(1, rowsOf(a.commit)), commitBytes(a.commit)
 		if i > start && (rows+more > maxGroupRows || bytes+size > maxGroupBytes) {
 			groups = append(groups, all[start:i])
 			start, rows, bytes = i, 0, 0
@@ -308,21 +300,24 @@ func splitGroup(all []*attempt) [][]*attempt {
 	return groups
 }
 
-// commitBytes is what a commit takes in a message, with the fixed columns.
+// commitBytes is what a commit takes in a message.
 func commitBytes(c *actor.Commit) int {
-	n := len(c.Key.App) + len(c.Key.Type) + len(c.Key.ID) + 128
-	if c.Effects.State != nil {
-		n += len(c.Effects.State.Data)
-	}
-	for i := range c.Others {
-		r := &c.Others[i]
-		n += len(r.Key.App) + len(r.Key.Type) + len(r.Key.ID) + 128
+	const fixed = 128 // columns of a row or of a record
+	n := 0
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		n += keyBytes(&r.Key) + fixed
 		if r.State != nil {
 			n += len(r.State.Data)
 		}
 	}
-	for i := range c.Effects.Idempotency {
-		n += len(c.Key.App) + len(c.Key.Type) + len(c.Key.ID) + 128 + store.RecordSize(&c.Effects.Idempotency[i])
+	for i := range c.Fences {
+		n += keyBytes(&c.Fences[i].Key) + fixed
+	}
+	for i := range c.Records {
+		n += fixed + store.RecordSize(&c.Records[i])
 	}
 	return n
 }
+
+func keyBytes(k *actor.Key) int { return len(k.App) + len(k.Type) + len(k.ID) }

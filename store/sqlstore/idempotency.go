@@ -18,7 +18,7 @@ import (
 const taken = takenHead + `$1::uuid[], $2::uuid[]` + takenTail
 
 // takenRecords is the same of the records of [writeCommits].
-const takenRecords = takenHead + `$20::uuid[], $21::uuid[]` + takenTail
+const takenRecords = takenHead + `$21::uuid[], $22::uuid[]` + takenTail
 
 const (
 	takenHead = `SELECT r.commit_id FROM unnest(`
@@ -36,7 +36,7 @@ const (
 const writeRecords = `recorded AS (
 	INSERT INTO greenroom_idempotency (id, commit_id, shard, expires_at, record)
 	SELECT r.id, r.commit_id, r.shard, clock_timestamp() + r.ttl * interval '1 microsecond', r.record
-	FROM unnest($20::uuid[], $21::uuid[], $22::int2[], $23::int8[], $24::bytea[]) AS r (commit_id, id, shard, ttl, record)
+	FROM unnest($21::uuid[], $22::uuid[], $23::int2[], $24::int8[], $25::bytea[]) AS r (commit_id, id, shard, ttl, record)
 	WHERE (r.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
 	RETURNING id
 )`
@@ -100,9 +100,9 @@ func (k *records) reset() {
 }
 
 func (k *records) add(c *actor.Commit) {
-	for i := range c.Effects.Idempotency {
-		r := &c.Effects.Idempotency[i]
-		id := store.RecordIDFor(c, r)
+	for i := range c.Records {
+		r := &c.Records[i]
+		id := store.RecordIDOf(r.Call())
 		k.ttls = append(k.ttls, r.TTL.Microseconds())
 		k.commitIDs = append(k.commitIDs, uuid(c.ID))
 		k.ids = append(k.ids, uuid(id))
@@ -142,7 +142,7 @@ func (s *Store) refusals(ctx context.Context, refused []*attempt) {
 	}
 	for _, a := range refused {
 		switch {
-		case len(a.commit.Effects.Idempotency) == 0:
+		case len(a.commit.Records) == 0:
 		case err != nil:
 			a.err = unavailable("commit: refused, and why cannot be read", err)
 		case own[a.commit.ID]:
@@ -224,7 +224,7 @@ func (s *Store) loadRecords(ctx context.Context, calls []actor.KeyedCall, into [
 	var ids uuids
 	var places int8s
 	for i, c := range calls {
-		ids = append(ids, uuid(store.RecordIDOf(c.Actor, c.Method, c.Key)))
+		ids = append(ids, uuid(store.RecordIDOf(c)))
 		places = append(places, int64(i))
 	}
 	return s.read(ctx, "load recorded calls", func(ctx context.Context) error {
@@ -252,7 +252,7 @@ func recordedAs(c actor.KeyedCall, value []byte, left time.Duration) actor.Recor
 	if err != nil {
 		return actor.Recorded{Err: fmt.Errorf("idempotency record of %s: %w: %w", c, actor.ErrStateDamaged, err)}
 	}
-	r.Method, r.Key, r.TTL = c.Method, c.Key, left
+	r.Actor, r.Method, r.Key, r.TTL = c.Actor, c.Method, c.Key, left
 	return actor.Recorded{Found: true, Record: r}
 }
 

@@ -15,8 +15,8 @@ import (
 // keyed is c with a record of each key.
 func keyed(c actor.Commit, keys ...string) actor.Commit {
 	for _, k := range keys {
-		c.Effects.Idempotency = append(c.Effects.Idempotency, actor.IdempotencyRecord{
-			Method: "Add", Key: k, TTL: time.Hour, Reply: actor.Payload{Data: c.ID[:]}, // tells whose it is
+		c.Records = append(c.Records, actor.IdempotencyRecord{
+			Actor: c.Anchor().Key, Method: "Add", Key: k, TTL: time.Hour, Reply: actor.Payload{Data: c.ID[:]}, // tells whose it is
 		})
 	}
 	return c
@@ -25,14 +25,14 @@ func keyed(c actor.Commit, keys ...string) actor.Commit {
 // recorded checks that all records of a commit are there, and its own, or none.
 func (b *broken) recorded(c actor.Commit, applied bool) {
 	b.Helper()
-	for _, want := range c.Effects.Idempotency {
-		found, err := b.around.LoadIdempotency(b.Context(), []actor.KeyedCall{{Actor: c.Key, Method: want.Method, Key: want.Key}})
+	for _, want := range c.Records {
+		found, err := b.around.LoadIdempotency(b.Context(), []actor.KeyedCall{{Actor: c.Anchor().Key, Method: want.Method, Key: want.Key}})
 		if err != nil {
 			b.Fatal(err)
 		}
 		got := found[0]
 		if own := got.Found && string(got.Record.Reply.Data) == string(c.ID[:]); own != applied {
-			b.Errorf("%s: the record of %s is there: %t, and its own: %t; applied should be %t", c.Key.ID, want.Key, got.Found, own, applied)
+			b.Errorf("%s: the record of %s is there: %t, and its own: %t; applied should be %t", c.Anchor().Key.ID, want.Key, got.Found, own, applied)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func (b *broken) keyedFault(n int, repeated bool, fault pgproxy.Fault, want erro
 	b.Helper()
 	name := func(what string) string { return fmt.Sprintf("%s-%d", what, n) }
 	alone := func(id string, row actor.Row) actor.Commit {
-		return keyed(actor.Commit{ID: actor.NewCommitID(), Key: key(name(id)), ReadVersion: row.Version}, "k", "l")
+		return keyed(read(key(name(id)), row), "k", "l")
 	}
 	commits := []actor.Commit{
 		keyed(write(key(name("old")), b.stored(name("old")), `{"n":2}`), "k", "l"),
@@ -79,14 +79,14 @@ func (b *broken) keyedFault(n int, repeated bool, fault pgproxy.Fault, want erro
 		if err := b.around.Commit(b.Context(), []actor.Commit{taken})[0]; err != nil {
 			b.Fatal(err)
 		}
-		second = keyed(write(taken.Key, b.load(taken.Key), `{"n":2}`), "k")
+		second = keyed(write(taken.Anchor().Key, b.load(taken.Anchor().Key), `{"n":2}`), "k")
 		b.is("a taken key", b.s.Commit(b.Context(), []actor.Commit{second})[0], actor.ErrKeyExists)
 		all = append(all, second)
 	}
 	b.proxy.Plan(b.T, fault)
 	errs := b.s.Commit(b.Context(), all)
 	for i, commit := range commits {
-		b.is(commit.Key.ID, errs[i], want)
+		b.is(commit.Anchor().Key.ID, errs[i], want)
 		b.recorded(commit, want == nil)
 	}
 	b.became(commits[0], want == nil)
@@ -101,7 +101,7 @@ func (b *broken) keyedFault(n int, repeated bool, fault pgproxy.Fault, want erro
 	}
 	errs = b.s.Commit(b.Context(), commits)
 	for i, commit := range commits {
-		b.is(commit.Key.ID+" again", errs[i], again)
+		b.is(commit.Anchor().Key.ID+" again", errs[i], again)
 		b.recorded(commit, !errors.Is(again, actor.ErrStale))
 	}
 }

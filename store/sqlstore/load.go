@@ -46,11 +46,14 @@ func (k *keyColumns) reset() {
 	k.apps, k.types, k.ids, k.places = k.apps[:0], k.types[:0], k.ids[:0], k.places[:0]
 }
 
-// addRows adds the keys of all rows of a commit, in their order.
+// addRows adds the keys of the rows that a commit writes, and behind them of those
+// that it fences.
 func (k *keyColumns) addRows(c *actor.Commit) {
-	k.add(c.Key)
-	for i := range c.Others {
-		k.add(c.Others[i].Key)
+	for i := range c.Rows {
+		k.add(c.Rows[i].Key)
+	}
+	for i := range c.Fences {
+		k.add(c.Fences[i].Key)
 	}
 }
 

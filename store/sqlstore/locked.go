@@ -79,19 +79,7 @@ func (s *Store) checkTurn(ctx context.Context, key actor.Key, row actor.Row, c *
 	if err := ctx.Err(); err != nil {
 		return err // the turn's time was over before it was sealed
 	}
-	if err := store.ValidateGroup([]actor.Commit{*c})[0]; err != nil {
-		return err
-	}
-	if len(c.Others) > 0 {
-		return store.OneRowOnly(c)
-	}
-	if c.Key != key {
-		return &actor.ArgumentError{Field: "commit of " + c.Key.String(), Problem: "was returned by a locked turn of " + key.String()}
-	}
-	if c.ReadVersion != row.Version {
-		return actor.ErrStale
-	}
-	return nil
+	return store.ValidateTurn(c, key, row.Version)
 }
 
 // hold locks the actor's row and returns it, with the version under which it is
@@ -129,8 +117,16 @@ func writeTurn(tx pgx.Tx, held uint64, c *actor.Commit, s *Store) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*s.cfg.StatementTimeout)
 	defer cancel()
 	over := *c
-	over.ReadVersion = held
-	if len(c.Effects.Idempotency) > 0 {
+	removes := false // the row that was placed
+	if len(c.Rows) > 0 {
+		row := c.Rows[0]
+		row.ReadVersion = held
+		over.Rows = []actor.RowWrite{row}
+	} else {
+		over.Fences = []actor.RowFence{{Key: c.Fences[0].Key, Version: held}}
+		removes = c.Fences[0].Version == 0
+	}
+	if len(c.Records) > 0 {
 		k := records{dialect: s.dialect}
 		k.add(c)
 		exists := false
@@ -146,8 +142,9 @@ func writeTurn(tx pgx.Tx, held uint64, c *actor.Commit, s *Store) error {
 	}
 	var b pgx.Batch
 	queueGroup(&b, []*actor.Commit{&over}, newGroupParts(s.dialect))
-	if c.RecordsOnly() && c.ReadVersion == 0 {
-		b.Queue(removeHeld, c.Key.App, c.Key.Type, c.Key.ID, int64(held))
+	if removes {
+		key := c.Fences[0].Key
+		b.Queue(removeHeld, key.App, key.Type, key.ID, int64(held))
 	}
 	results := tx.SendBatch(ctx, &b)
 	fits := true

@@ -38,9 +38,9 @@ func (b *broken) lock(tx pgx.Tx, k actor.Key) {
 // waitFor waits until a commit is there, while something else goes on.
 func (b *broken) waitFor(c actor.Commit) {
 	b.Helper()
-	for b.load(c.Key).CommitID != c.ID {
+	for b.load(c.Anchor().Key).CommitID != c.ID {
 		if b.Context().Err() != nil {
-			b.Fatalf("%s was never applied", c.Key)
+			b.Fatalf("%s was never applied", c.Anchor().Key)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestLockedRowHoldsUpNobodyElse(t *testing.T) {
 	commits := b.group(9)
 	tx := b.begin()
 	for _, i := range []int{2, 3, 6} {
-		b.lock(tx, commits[i].Key)
+		b.lock(tx, commits[i].Anchor().Key)
 	}
 	answers := make(chan []error, 1)
 	go func() { answers <- b.s.Commit(t.Context(), commits) }()
@@ -79,7 +79,7 @@ func TestLockedRowHoldsUpNobodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, err := range <-answers {
-		b.is(commits[i].Key.ID, err, nil)
+		b.is(commits[i].Anchor().Key.ID, err, nil)
 		b.became(commits[i], true)
 	}
 }
@@ -91,7 +91,7 @@ func TestRowThatStaysLocked(t *testing.T) {
 	b := behindProxy(t, sqlstore.Config{LockWait: lockWait})
 	commits := b.group(5)
 	tx := b.begin()
-	b.lock(tx, commits[1].Key)
+	b.lock(tx, commits[1].Anchor().Key)
 	slow := b.proxy.Plan(t, pgproxy.Fault{On: probeStatement, Do: pgproxy.Hold})
 	answers := make(chan []error, 1)
 	go func() { answers <- b.s.Commit(t.Context(), commits) }()
@@ -103,7 +103,7 @@ func TestRowThatStaysLocked(t *testing.T) {
 			b.is("the locked one", err, actor.ErrUnavailable)
 			continue
 		}
-		b.is(commits[i].Key.ID, err, nil)
+		b.is(commits[i].Anchor().Key.ID, err, nil)
 		b.became(commits[i], true)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -119,8 +119,8 @@ func TestLockedRowThatMovesOn(t *testing.T) {
 	b := behindProxy(t, sqlstore.Config{LockWait: time.Minute})
 	commits := b.group(4)
 	tx := b.begin()
-	b.lock(tx, commits[1].Key)
-	if _, err := tx.Exec(t.Context(), `UPDATE greenroom_actor SET version = version + 1 WHERE id = $1`, commits[1].Key.ID); err != nil {
+	b.lock(tx, commits[1].Anchor().Key)
+	if _, err := tx.Exec(t.Context(), `UPDATE greenroom_actor SET version = version + 1 WHERE id = $1`, commits[1].Anchor().Key.ID); err != nil {
 		t.Fatal(err)
 	}
 	answers := make(chan []error, 1)
@@ -135,7 +135,7 @@ func TestLockedRowThatMovesOn(t *testing.T) {
 			b.became(commits[i], false)
 			continue
 		}
-		b.is(commits[i].Key.ID, err, nil)
+		b.is(commits[i].Anchor().Key.ID, err, nil)
 		b.became(commits[i], true)
 	}
 }
@@ -176,7 +176,7 @@ func TestContextEndsWhileARowIsLocked(t *testing.T) {
 	b := behindProxy(t, sqlstore.Config{LockWait: time.Minute})
 	commits := b.group(4)
 	tx := b.begin()
-	b.lock(tx, commits[1].Key)
+	b.lock(tx, commits[1].Anchor().Key)
 	ctx, cancel := context.WithCancel(t.Context())
 	answers := make(chan []error, 1)
 	go func() { answers <- b.s.Commit(ctx, commits) }()
@@ -202,8 +202,8 @@ func TestDeadClientOfALockedTurn(t *testing.T) {
 	turn := make(chan error, 1)
 	go func() {
 		for {
-			_, err := b.s.LockedTurn(t.Context(), c.Key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
-				c := write(c.Key, row, `{"dead":true}`)
+			_, err := b.s.LockedTurn(t.Context(), c.Anchor().Key, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
+				c := write(c.Anchor().Key, row, `{"dead":true}`)
 				return &c, nil
 			})
 			select {
@@ -267,7 +267,7 @@ func TestErrorAtSync(t *testing.T) {
 		CREATE CONSTRAINT TRIGGER poison AFTER INSERT OR UPDATE ON greenroom_actor DEFERRABLE INITIALLY DEFERRED
 			FOR EACH ROW WHEN (NEW.state = '{"poison":true}') EXECUTE FUNCTION poison()`)
 	commits := b.group(5)
-	commits[2].Effects.State.Data = []byte(`{"poison":true}`)
+	commits[2].Rows[0].State.Data = []byte(`{"poison":true}`)
 	for i, err := range b.s.Commit(t.Context(), commits) {
 		if i == 2 {
 			if err == nil || errors.Is(err, actor.ErrAmbiguous) || errors.Is(err, actor.ErrUnavailable) {
@@ -275,7 +275,7 @@ func TestErrorAtSync(t *testing.T) {
 			}
 			continue
 		}
-		b.is(commits[i].Key.ID, err, nil)
+		b.is(commits[i].Anchor().Key.ID, err, nil)
 		b.became(commits[i], true)
 	}
 	b.became(commits[2], false)

@@ -11,24 +11,31 @@ import (
 	"github.com/greenroom-run/greenroom/store/sqlstore/internal/pgproxy"
 )
 
-// set adds writes of other actors to a commit.
-func set(c actor.Commit, others ...actor.Commit) actor.Commit {
-	for _, o := range others {
-		c.Others = append(c.Others, o.Row())
+// set makes one commit of the rows and the fences of several.
+func set(members ...actor.Commit) actor.Commit {
+	c := actor.Commit{ID: actor.NewCommitID()}
+	for _, m := range members {
+		c.Rows = append(c.Rows, m.Rows...)
+		c.Fences = append(c.Fences, m.Fences...)
 	}
 	return c
+}
+
+// read is a commit of a fence alone.
+func read(k actor.Key, row actor.Row) actor.Commit {
+	return actor.Commit{ID: actor.NewCommitID(), Fences: []actor.RowFence{{Key: k, Version: row.Version}}}
 }
 
 // whole checks that all rows that a set writes are there, or none.
 func (b *broken) whole(c actor.Commit, applied bool) {
 	b.Helper()
-	for _, r := range c.Rows() {
-		if row := b.load(r.Key); !r.ReadOnly() && (row.CommitID == c.ID) != applied {
+	for _, r := range c.Rows {
+		if row := b.load(r.Key); (row.CommitID == c.ID) != applied {
 			b.Errorf("%s is at version %d with commit %s; applied should be %t of %s", r.Key, row.Version, row.CommitID, applied, c.ID)
 		}
 	}
-	for _, want := range c.Effects.Idempotency {
-		found, err := b.around.LoadIdempotency(b.Context(), []actor.KeyedCall{{Actor: c.Key, Method: want.Method, Key: want.Key}})
+	for _, want := range c.Records {
+		found, err := b.around.LoadIdempotency(b.Context(), []actor.KeyedCall{{Actor: c.Anchor().Key, Method: want.Method, Key: want.Key}})
 		if err != nil || found[0].Found != applied {
 			b.Errorf("the record of %s: %+v, %v; applied should be %t", want.Key, found, err, applied)
 		}
@@ -55,19 +62,18 @@ func TestSetFaults(t *testing.T) {
 			c.On = writeStatement
 			id := func(name string) string { return fmt.Sprintf("%s-%d", name, n) }
 			old := func(name string) actor.Commit { return write(key(id(name)), b.stored(id(name)), `{"n":2}`) }
-			looked := actor.Commit{Key: key(id("read")), ReadVersion: b.stored(id("read")).Version}
-			looked.Effects.Idempotency = []actor.IdempotencyRecord{{}} // so that it is of no row of its own
+			looked := read(key(id("read")), b.stored(id("read")))
 			commits := []actor.Commit{
 				old("alone"),
 				keyed(set(old("a"), old("b"), write(key(id("new")), actor.Row{}, `{"n":2}`), looked), "k"),
 				set(write(key(id("made")), actor.Row{}, `{"n":2}`), old("c")),
 			}
 			late := set(old("d"), old("late"))
-			late.Others[0].ReadVersion--
+			late.Rows[1].ReadVersion--
 			b.proxy.Plan(t, c.Fault)
 			errs := b.s.Commit(t.Context(), append(commits, late))
 			for i, commit := range commits {
-				b.is(commit.Key.ID, errs[i], c.want)
+				b.is(commit.Anchor().Key.ID, errs[i], c.want)
 				b.whole(commit, c.want == nil)
 			}
 			if c.want == nil {
@@ -77,10 +83,10 @@ func TestSetFaults(t *testing.T) {
 			errs = b.s.Commit(t.Context(), commits)
 			for i, commit := range commits {
 				again := error(nil)
-				if !errors.Is(c.want, actor.ErrUnavailable) && (c.want != nil || len(commit.Effects.Idempotency) == 0) {
+				if !errors.Is(c.want, actor.ErrUnavailable) && (c.want != nil || len(commit.Records) == 0) {
 					again = actor.ErrStale
 				}
-				b.is(commit.Key.ID+" again", errs[i], again)
+				b.is(commit.Anchor().Key.ID+" again", errs[i], again)
 				b.whole(commit, again == nil || c.want == nil)
 			}
 		})
@@ -96,7 +102,7 @@ func TestSetAroundALockedRow(t *testing.T) {
 	waiting := set(write(key("x"), b.stored("x"), `{"n":2}`), write(key("y"), actor.Row{}, `{"n":2}`), held)
 	free := set(write(key("z"), b.stored("z"), `{"n":2}`), write(key("w"), actor.Row{}, `{"n":2}`))
 	tx := b.begin()
-	b.lock(tx, held.Key)
+	b.lock(tx, held.Anchor().Key)
 	answers := make(chan []error, 1)
 	go func() { answers <- b.s.Commit(t.Context(), append(commits, waiting, free)) }()
 	for _, c := range append(commits[:len(commits):len(commits)], free) {
@@ -120,7 +126,7 @@ func TestSetWhoseRowStaysLocked(t *testing.T) {
 	c := set(write(key("x"), b.stored("x"), `{"n":2}`), write(key("y"), actor.Row{}, `{"n":2}`), held)
 	neighbour := write(key("n"), b.stored("n"), `{"n":2}`)
 	tx := b.begin()
-	b.lock(tx, held.Key)
+	b.lock(tx, held.Anchor().Key)
 	errs := b.s.Commit(t.Context(), []actor.Commit{c, neighbour})
 	b.is("the set", errs[0], actor.ErrUnavailable)
 	b.is("its neighbour", errs[1], nil)

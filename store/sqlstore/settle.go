@@ -127,7 +127,7 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 
 	answers := make([]error, len(commits))
 	for i, c := range commits {
-		n := 1 + len(c.Others)
+		n := rowsOf(c)
 		evidence := store.Evidence{Recorded: recorded[c.ID], Rows: found[:n]}
 		found = found[n:]
 		switch evidence.Of(c) {
@@ -136,9 +136,9 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 			answers[i] = actor.ErrStale
 		case store.VerdictDamaged: // not fenced out either, so nothing is decided
 			answers[i] = &store.DamagedError{Rows: []store.DamagedRow{{
-				Key: c.Key, Version: addressable(int64(evidence.Rows[0].Version)), Detail: "its columns do not go together"}}}
+				Key: c.Anchor().Key, Version: addressable(int64(evidence.Rows[0].Version)), Detail: "its columns do not go together"}}}
 		default:
-			// Also if its row is at the version that was read: then somebody has
+			// Also if its anchor is at the version that was read: then somebody has
 			// brought it there after it was fenced out.
 			answers[i] = actor.ErrAmbiguous
 		}
@@ -164,23 +164,25 @@ func (s *Store) lostCommits(ctx context.Context, commits []*actor.Commit) ([]*ac
 }
 
 // fenceBatch makes the writes after which none of the commits can apply any
-// more. For an insert that is a tombstone in its place, by whose ID settling
-// tells that it found none there.
+// more: it moves their anchors on. For an insert that is a tombstone in its place, by
+// whose ID settling tells that it found none there. A commit without a row cannot be
+// fenced out.
 func fenceBatch(commits []*actor.Commit) *pgx.Batch {
-	var updates columns
+	var updates fences
 	var tombstones []*actor.Commit
 	for _, c := range commits {
-		if c.ReadVersion > 0 {
-			updates.add(c)
-			continue
+		switch anchor := c.Anchor(); {
+		case rowsOf(c) == 0:
+		case anchor.Version > 0:
+			updates.add(c, anchor, moveVersion)
+		default:
+			tombstones = append(tombstones, &actor.Commit{ID: store.FenceID(c.ID), Rows: []actor.RowWrite{
+				{Key: anchor.Key, NewVersion: actor.FirstVersion(), Delete: true}}})
 		}
-		tombstones = append(tombstones, &actor.Commit{
-			ID: store.FenceID(c.ID), Key: c.Key, NewVersion: actor.FirstVersion(), Delete: true,
-		})
 	}
 	var b pgx.Batch
-	if k := &updates; len(k.ids) > 0 {
-		b.Queue(fenceUpdates, k.apps, k.types, k.ids, k.readVersions)
+	if k := &updates.keys; len(k.ids) > 0 {
+		b.Queue(fenceUpdates, k.apps, k.types, k.ids, updates.versions)
 	}
 	queueGroup(&b, tombstones, new(groupParts))
 	return &b

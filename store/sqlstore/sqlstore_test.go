@@ -66,7 +66,7 @@ func TestDamage(t *testing.T) {
 					execute(t, database, `UPDATE greenroom_actor SET format = 9 WHERE app = $1 AND type = $2 AND id = $3`, k.App, k.Type, k.ID)
 				},
 				Record: func(t *testing.T, _ store.Store, c actor.KeyedCall) {
-					id := store.RecordIDOf(c.Actor, c.Method, c.Key)
+					id := store.RecordIDOf(c)
 					execute(t, database, `UPDATE greenroom_idempotency SET record = 'x' WHERE id = $1`, id)
 				},
 				Module: func(t *testing.T, _ store.Store, app string, d actor.Digest) {

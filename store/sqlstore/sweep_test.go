@@ -14,7 +14,7 @@ func TestSweepSparesAnActorRevivedMeanwhile(t *testing.T) {
 	b := &broken{T: t, database: pgtest.URL(t)}
 	b.around = open(t, b.database)
 	k := key("revived")
-	tomb := actor.Commit{ID: actor.NewCommitID(), Key: k, NewVersion: actor.FirstVersion(), Delete: true}
+	tomb := actor.CommitOf(actor.RowWrite{Key: k, NewVersion: actor.FirstVersion(), Delete: true})
 	if err := b.around.Commit(t.Context(), []actor.Commit{tomb})[0]; err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestSweepSparesAnActorRevivedMeanwhile(t *testing.T) {
 	if err := <-swept; err != nil {
 		t.Fatal(err)
 	}
-	if row := b.load(k); row.Version != tomb.NewVersion+1 || row.Deleted {
+	if row := b.load(k); row.Version != tomb.Rows[0].NewVersion+1 || row.Deleted {
 		t.Errorf("the revived actor is %+v", row)
 	}
 }

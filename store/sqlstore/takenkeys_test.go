@@ -54,16 +54,16 @@ func TestRepeatedKeys(t *testing.T) {
 			commits = append(commits, keyed(write(key(fmt.Sprint(i)), row(fmt.Sprint(i)), `{"n":2}`), fmt.Sprint("k", round), fmt.Sprint("l", round)))
 		}
 		if round > 0 {
-			second := keyed(write(taken.Key, row("taken"), `{"n":3}`), "k")
+			second := keyed(write(taken.Anchor().Key, row("taken"), `{"n":3}`), "k")
 			if round == 3 { // not as the first of its commit
-				second.Effects.Idempotency = nil
+				second.Records = nil
 				second = keyed(second, "new", "k")
 			}
 			commits = append(commits, second)
 		}
 		errs := b.s.Commit(t.Context(), commits)
 		for i, c := range commits[:neighbours] {
-			b.is(c.Key.ID, errs[i], nil)
+			b.is(c.Anchor().Key.ID, errs[i], nil)
 			b.became(c, true)
 			b.recorded(c, true)
 		}
@@ -74,7 +74,7 @@ func TestRepeatedKeys(t *testing.T) {
 		}
 		sent.sent(b, 1)
 	}
-	if found, err := b.around.LoadIdempotency(t.Context(), []actor.KeyedCall{{Actor: taken.Key, Method: "Add", Key: "new"}}); err != nil || found[0].Found {
+	if found, err := b.around.LoadIdempotency(t.Context(), []actor.KeyedCall{{Actor: taken.Anchor().Key, Method: "Add", Key: "new"}}); err != nil || found[0].Found {
 		t.Errorf("a refused commit left a record: %+v, %v", found, err)
 	}
 }
@@ -86,18 +86,18 @@ func TestExpiredRecordInPlace(t *testing.T) {
 	var sent groups
 	sent.watch(b.proxy)
 	old := keyed(write(key("a"), b.stored("a"), `{"n":2}`), "k")
-	old.Effects.Idempotency[0].TTL = time.Microsecond
+	old.Records[0].TTL = time.Microsecond
 	b.is("brief", b.s.Commit(t.Context(), []actor.Commit{old})[0], nil)
 	sent.sent(b, 1)
 	for there := true; there; {
-		found, err := b.around.LoadIdempotency(t.Context(), []actor.KeyedCall{{Actor: old.Key, Method: "Add", Key: "k"}})
+		found, err := b.around.LoadIdempotency(t.Context(), []actor.KeyedCall{{Actor: old.Anchor().Key, Method: "Add", Key: "k"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		there = found[0].Found
 	}
 	again := keyed(write(key("a"), b.load(key("a")), `{"n":3}`), "k")
-	again.Effects.Idempotency[0].TTL = time.Microsecond
+	again.Records[0].TTL = time.Microsecond
 	b.is("in its place", b.s.Commit(t.Context(), []actor.Commit{again})[0], nil)
 	sent.sent(b, 2)
 	b.became(again, true)
@@ -121,9 +121,9 @@ func TestLostCommitWhoseKeyIsTaken(t *testing.T) {
 	b := behindProxy(t, sqlstore.Config{})
 	taken := keyed(write(key("a"), b.stored("a"), `{"n":2}`), "k")
 	b.is("first", b.s.Commit(t.Context(), []actor.Commit{taken})[0], nil)
-	row := b.load(taken.Key)
+	row := b.load(taken.Anchor().Key)
 	b.proxy.Plan(t, pgproxy.Fault{On: writeStatement, Do: pgproxy.Lose})
-	second := keyed(write(taken.Key, row, `{"n":3}`), "k")
+	second := keyed(write(taken.Anchor().Key, row, `{"n":3}`), "k")
 	b.is("second, lost", b.s.Commit(t.Context(), []actor.Commit{second})[0], actor.ErrKeyExists)
 	b.recorded(taken, true)
 	b.recorded(second, false)

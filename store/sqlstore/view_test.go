@@ -25,16 +25,14 @@ func TestStateIsReadableInSQL(t *testing.T) {
 			}
 			var commits []actor.Commit
 			for id, state := range states {
-				commits = append(commits, actor.Commit{
-					ID: actor.NewCommitID(), Key: actor.Key{App: "a", Type: "T", ID: id}, NewVersion: 5, Generation: 3, Effects: actor.Effects{State: state},
-				})
+				commits = append(commits, actor.CommitOf(actor.RowWrite{Key: actor.Key{App: "a", Type: "T", ID: id}, NewVersion: 5, Generation: 3, State: state}))
 			}
 			for i, err := range s.Commit(t.Context(), commits) {
 				if err != nil {
-					t.Fatalf("%s: %v", commits[i].Key, err)
+					t.Fatalf("%s: %v", commits[i].Anchor().Key, err)
 				}
 			}
-			gone := actor.Commit{ID: actor.NewCommitID(), Key: actor.Key{App: "a", Type: "T", ID: "gone"}, ReadVersion: 5, NewVersion: 6, Delete: true}
+			gone := actor.CommitOf(actor.RowWrite{Key: actor.Key{App: "a", Type: "T", ID: "gone"}, ReadVersion: 5, NewVersion: 6, Delete: true})
 			if err := s.Commit(t.Context(), []actor.Commit{gone})[0]; err != nil {
 				t.Fatal(err)
 			}

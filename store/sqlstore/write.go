@@ -20,18 +20,18 @@ import (
 //     the commits that hold.
 //
 // It returns held: the ID of its commit for each row that was written, and for each
-// commit of records alone.
+// commit that writes none.
 const writeCommits = `WITH taken AS MATERIALIZED (` + takenRecords + `
 ), fenced AS MATERIALIZED (
-	SELECT f.commit_id, f.members
-	FROM unnest($13::text[], $14::text[], $15::text[], $16::int8[], $17::int2[], $18::uuid[], $19::int8[])
-		AS f (app, type, id, read_version, what, commit_id, members)
+	SELECT f.commit_id, f.members, f.writes
+	FROM unnest($13::text[], $14::text[], $15::text[], $16::int8[], $17::int2[], $18::uuid[], $19::int8[], $20::int8[])
+		AS f (app, type, id, read_version, what, commit_id, members, writes)
 	JOIN greenroom_actor AS a ON a.app = f.app AND a.type = f.type AND a.id = f.id AND a.version = f.read_version
-	WHERE f.what IN (1, 2, 4) OR ` + soundRow + `
+	WHERE f.what IN (1, 2) OR ` + soundRow + `
 	FOR UPDATE OF a
 ), kept AS MATERIALIZED (
-	SELECT f.commit_id, f.members FROM fenced AS f WHERE f.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM taken AS t))
-	GROUP BY f.commit_id, f.members HAVING count(*) = f.members
+	SELECT f.commit_id, f.writes FROM fenced AS f WHERE f.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM taken AS t))
+	GROUP BY f.commit_id, f.members, f.writes HAVING count(*) = f.members
 ), written AS (` + updateRows + `
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::uuid[], $7::int8[], $8::int8[], $9::int2[], $10::bytea[], $11::int2[], $12::int8[])
 		AS c (app, type, id, read_version, new_version, commit_id, generation, state_schema, format, state, what, members)` + updateFenced + `
@@ -39,7 +39,10 @@ const writeCommits = `WITH taken AS MATERIALIZED (` + takenRecords + `
 		ELSE c.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM taken AS t)) END
 	RETURNING a.commit_id
 ), held AS MATERIALIZED (
-	SELECT w.commit_id FROM written AS w UNION ALL SELECT k.commit_id FROM kept AS k WHERE k.members = 1
+	SELECT w.commit_id FROM written AS w
+	UNION ALL SELECT k.commit_id FROM kept AS k WHERE k.writes = 0
+	UNION ALL SELECT n.commit_id FROM unnest($26::uuid[]) AS n (commit_id)
+		WHERE n.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM taken AS t))
 ), ` + writeRecords + ` SELECT h.commit_id FROM held AS h`
 
 // changes are the commits of a group that [writeCommits] writes. Where a row must
@@ -49,91 +52,92 @@ type changes struct {
 	rows    columns
 	members int8s // of the commit of each of rows
 	fences  fences
+	rowless uuids // commits that have no row
 	places  columns
 	records records
 }
 
 // fences are rows that are decided about before any is written.
 type fences struct {
-	keys         keyColumns
-	readVersions int8s
-	whats        int2s
-	commitIDs    uuids
-	members      int8s // rows of the commit
+	keys            keyColumns
+	versions        int8s
+	whats           int2s
+	commitIDs       uuids
+	members, writes int8s // of the commit: its rows, and how many of them it writes
 }
 
 func (w *changes) reset() {
 	w.rows.reset()
 	w.members = w.members[:0]
 	w.fences.reset()
+	w.rowless = w.rowless[:0]
 	w.places.reset()
 	w.records.reset()
 }
 
 func (f *fences) reset() {
 	f.keys.reset()
-	f.readVersions, f.whats, f.commitIDs, f.members = f.readVersions[:0], f.whats[:0], f.commitIDs[:0], f.members[:0]
+	f.versions, f.whats, f.commitIDs, f.members, f.writes = f.versions[:0], f.whats[:0], f.commitIDs[:0], f.members[:0], f.writes[:0]
 }
 
 func (w *changes) add(c *actor.Commit) {
-	own := c.Row()
-	w.addRow(c, &own)
-	for _, r := range c.Others {
-		w.addRow(c, &r)
+	members := rowsOf(c)
+	for _, r := range c.Rows {
+		if r.ReadVersion == 0 {
+			r.ReadVersion = w.place(r.Key, r.Bump)
+		}
+		if members > 1 {
+			w.fences.add(c, r.Fence(), whatOf(&r))
+		}
+		w.rows.add(c.ID, &r)
+		w.members = append(w.members, int64(members))
+	}
+	for _, f := range c.Fences {
+		if f.Version == 0 {
+			f.Version = w.place(f.Key, false)
+		}
+		w.fences.add(c, f, keepState) // of a row that must hold together
+	}
+	if members == 0 {
+		w.rowless = append(w.rowless, uuid(c.ID))
 	}
 	w.records.add(c)
 }
 
-func (w *changes) addRow(c *actor.Commit, r *actor.RowChange) {
-	at := *r
-	if at.ReadVersion == 0 {
-		at.ReadVersion = w.place(r)
-	}
-	members := int64(1 + len(c.Others))
-	if at.ReadOnly() || members > 1 {
-		w.fences.add(c, &at, members)
-	}
-	if !at.ReadOnly() {
-		w.rows.addRow(c.ID, &at)
-		w.members = append(w.members, members)
-	}
-}
-
 // place adds a row to hold the place of an actor without one, and returns its
 // version. It is a tombstone where a commit leaves what it finds.
-func (w *changes) place(r *actor.RowChange) uint64 {
-	place := actor.RowChange{Key: r.Key, NewVersion: actor.FirstVersion(), Delete: r.Fence}
-	w.places.addRow(actor.NewCommitID(), &place)
-	w.places.shards = append(w.places.shards, shardOf(r.Key))
+func (w *changes) place(k actor.Key, tombstone bool) uint64 {
+	place := actor.RowWrite{Key: k, NewVersion: actor.FirstVersion(), Delete: tombstone}
+	w.places.addInsert(actor.NewCommitID(), &place)
 	return place.NewVersion
 }
 
-func (f *fences) add(c *actor.Commit, r *actor.RowChange, members int64) {
-	what := whatOf(r)
-	if c.RecordsOnly() {
-		what = keepState // of a row that must hold together
-	}
+func (f *fences) add(c *actor.Commit, r actor.RowFence, what int16) {
 	f.keys.add(r.Key)
-	f.readVersions = append(f.readVersions, int64(r.ReadVersion))
+	f.versions = append(f.versions, int64(r.Version))
 	f.whats = append(f.whats, what)
 	f.commitIDs = append(f.commitIDs, uuid(c.ID))
-	f.members = append(f.members, members)
+	f.members = append(f.members, int64(rowsOf(c)))
+	f.writes = append(f.writes, int64(len(c.Rows)))
 }
+
+// rowsOf returns how many rows a commit names.
+func rowsOf(c *actor.Commit) int { return len(c.Rows) + len(c.Fences) }
 
 // queue adds the statements for the commits to a batch.
 func (w *changes) queue(b *pgx.Batch) {
 	k, f, r := &w.rows, &w.fences, &w.records
-	if len(k.ids) == 0 && len(f.readVersions) == 0 {
+	if len(k.ids) == 0 && len(f.versions) == 0 && len(w.rowless) == 0 {
 		return
 	}
 	w.places.queueInsert(b)
-	rest := []column{w.members, f.keys.apps, f.keys.types, f.keys.ids, f.readVersions, f.whats, f.commitIDs, f.members,
-		r.commitIDs, r.ids, r.shards, r.ttls, r.values}
+	rest := []column{w.members, f.keys.apps, f.keys.types, f.keys.ids, f.versions, f.whats, f.commitIDs, f.members, f.writes,
+		r.commitIDs, r.ids, r.shards, r.ttls, r.values, w.rowless}
 	more := 0
 	for _, c := range rest {
 		more += arraySize(c)
 	}
-	args := append(make([]any, 0, 24),
+	args := append(make([]any, 0, 26),
 		k.leading(more), k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats)
 	for _, c := range rest {
 		args = append(args, c)

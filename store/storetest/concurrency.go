@@ -196,9 +196,9 @@ var registers = porcupine.Model{
 		case in.commit == nil:
 			return out.seen == r, r
 		}
-		if in.commit.ReadVersion != r.version {
+		if in.commit.Rows[0].ReadVersion != r.version {
 			return out.stale, r
 		}
-		return !out.stale, register{in.commit.NewVersion, in.count}
+		return !out.stale, register{in.commit.Rows[0].NewVersion, in.count}
 	},
 }

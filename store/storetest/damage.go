@@ -109,7 +109,7 @@ func damagedRow(t *testing.T, s store.Store, hurt func(t *testing.T, s store.Sto
 	}
 	for _, c := range refusals {
 		if err := f.commit(c); err == nil {
-			f.Fatalf("a commit at version %d overwrote the damaged row", c.ReadVersion)
+			f.Fatalf("a commit at version %d overwrote the damaged row", c.Rows[0].ReadVersion)
 		} else if !isAny(err, actor.ErrStateDamaged, actor.ErrStale) {
 			f.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func damagedRow(t *testing.T, s store.Store, hurt func(t *testing.T, s store.Sto
 	errs := s.Commit(f.ctx(), []actor.Commit{deletion, write(neighbour, next, `{"n":4}`)})
 	f.ok(errors.Join(errs...))
 	tomb := f.load(k)
-	if !tomb.Deleted || tomb.Version != deletion.NewVersion {
+	if !tomb.Deleted || tomb.Version != deletion.Rows[0].NewVersion {
 		f.Fatalf("the damaged row became %s", describe(tomb))
 	}
 	f.refuse(write(k, sound, `{}`), actor.ErrStale)

@@ -16,8 +16,8 @@ var fences = suite{"Fences", []testCase{
 	{"an update moves the row to the new version", func(f *fixture) {
 		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
 		c := write(f.key("a"), row, `{"n":2}`)
-		c.NewVersion += 41
-		c.Generation, c.StateSchema = 9, 2
+		c.Rows[0].NewVersion += 41
+		c.Rows[0].Generation, c.Rows[0].StateSchema = 9, 2
 		f.wrote(f.apply(c), c, `{"n":2}`)
 	}},
 	{"an update without state keeps the state", func(f *fixture) {
@@ -35,12 +35,12 @@ var fences = suite{"Fences", []testCase{
 	{"an update can take the state away", func(f *fixture) {
 		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
 		c := touch(f.key("a"), row)
-		c.Effects.State = &actor.EncodedState{}
+		c.Rows[0].State = &actor.EncodedState{}
 		f.wrote(f.apply(c), c, "")
 	}},
 	{"an empty state keeps its format", func(f *fixture) {
 		c := touch(f.key("a"), actor.Row{})
-		c.Effects.State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: []byte{}}
+		c.Rows[0].State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: []byte{}}
 		if row := f.apply(c); row.State.Format != actor.FormatEnvelope || len(row.State.Data) != 0 {
 			f.Fatalf("row is %s", describe(row))
 		}
@@ -73,28 +73,28 @@ var fences = suite{"Fences", []testCase{
 		f.apply(c)
 		f.refuse(c, actor.ErrStale)
 	}},
-	{"a fence moves a live row's version on and leaves all else", func(f *fixture) {
+	{"a bump moves a live row's version on and leaves all else", func(f *fixture) {
 		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
 		earlier := write(f.key("a"), row, `{"n":2}`)
-		c := fence(f.key("a"), row)
-		c.Generation, c.StateSchema = 99, 99
-		f.fenced(c, row)
+		c := bump(f.key("a"), row)
+		c.Rows[0].Generation, c.Rows[0].StateSchema = 99, 99
+		f.bumped(c, row)
 		f.refuse(earlier, actor.ErrStale)
 		f.refuse(c, actor.ErrStale)
 		f.ok(f.s.Settle(f.ctx(), c))
 	}},
-	{"a fence leaves a tombstone a tombstone", func(f *fixture) {
+	{"a bump leaves a tombstone a tombstone", func(f *fixture) {
 		tomb := f.apply(remove(f.key("a"), f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))))
 		earlier := write(f.key("a"), tomb, `{"n":2}`)
-		f.fenced(fence(f.key("a"), tomb), tomb)
+		f.bumped(bump(f.key("a"), tomb), tomb)
 		f.refuse(earlier, actor.ErrStale)
 		f.lists(nil, "", 10)
 		f.sweepAll()
 		f.same(f.load(f.key("a")), actor.Row{})
 	}},
-	{"a fence of an actor without a row leaves a tombstone", func(f *fixture) {
+	{"a bump of an actor without a row leaves a tombstone", func(f *fixture) {
 		earlier := write(f.key("a"), actor.Row{}, `{"n":1}`)
-		c := fence(f.key("a"), actor.Row{})
+		c := bump(f.key("a"), actor.Row{})
 		row := f.apply(c)
 		f.moved(row, c, actor.Row{Deleted: true})
 		f.refuse(earlier, actor.ErrStale)
@@ -103,20 +103,20 @@ var fences = suite{"Fences", []testCase{
 		f.sweepAll()
 		f.same(f.load(f.key("a")), actor.Row{})
 	}},
-	{"a fence that is stale is refused, and one that is lost is settled", func(f *fixture) {
+	{"a bump that is stale is refused, and one that is lost is settled", func(f *fixture) {
 		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
-		f.refuse(fence(f.key("a"), actor.Row{}), actor.ErrStale)
-		f.refuse(fence(f.key("a"), actor.Row{Version: row.Version + 1}), actor.ErrStale)
-		f.refuse(fence(f.key("b"), actor.Row{Version: 5}), actor.ErrStale)
-		f.never(fence(f.key("a"), row))
-		f.never(fence(f.key("c"), actor.Row{}))
+		f.refuse(bump(f.key("a"), actor.Row{}), actor.ErrStale)
+		f.refuse(bump(f.key("a"), actor.Row{Version: row.Version + 1}), actor.ErrStale)
+		f.refuse(bump(f.key("b"), actor.Row{Version: 5}), actor.ErrStale)
+		f.never(bump(f.key("a"), row))
+		f.never(bump(f.key("c"), actor.Row{}))
 	}},
-	{"a locked turn may fence", func(f *fixture) {
+	{"a locked turn may bump", func(f *fixture) {
 		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
 		turn := func(k actor.Key) actor.Commit {
 			var c actor.Commit
 			_, err := f.s.LockedTurn(f.ctx(), k, func(_ context.Context, row actor.Row) (*actor.Commit, error) {
-				c = fence(k, row)
+				c = bump(k, row)
 				return &c, nil
 			})
 			f.ok(err)
@@ -128,19 +128,22 @@ var fences = suite{"Fences", []testCase{
 		f.moved(f.load(f.key("none")), c, actor.Row{Deleted: true})
 	}},
 	{"malformed commits are refused before anything applies", func(f *fixture) {
-		good := write(f.key("good"), actor.Row{}, `{}`)
-		noID, notAbove, tooHigh, badKey, noFormat, fenceWithState, fenceThatDeletes := good, good, good, good, good, good, good
-		fenceWithState.Fence = true
-		fenceThatDeletes.Effects.State, fenceThatDeletes.Delete, fenceThatDeletes.Fence = nil, true, true
-		noID.ID = actor.CommitID{}
-		notAbove.ReadVersion = notAbove.NewVersion
-		tooHigh.NewVersion = 1 << 63
-		badKey.Key.ID = ""
-		noFormat.Effects.State = &actor.EncodedState{Data: []byte("x")}
-		for i, c := range []actor.Commit{noID, notAbove, tooHigh, badKey, noFormat, fenceWithState, fenceThatDeletes} {
-			if c.Key.ID != "" {
-				c.Key.ID = strings.Repeat("x", i+1)
-			}
+		var malformed []actor.Commit
+		for _, spoil := range []func(c *actor.Commit, w *actor.RowWrite){
+			func(c *actor.Commit, _ *actor.RowWrite) { c.ID = actor.CommitID{} },
+			func(_ *actor.Commit, w *actor.RowWrite) { w.ReadVersion = w.NewVersion },
+			func(_ *actor.Commit, w *actor.RowWrite) { w.NewVersion = 1 << 63 },
+			func(_ *actor.Commit, w *actor.RowWrite) { w.Key.ID = "" },
+			func(_ *actor.Commit, w *actor.RowWrite) { w.State = &actor.EncodedState{Data: []byte("x")} },
+			func(_ *actor.Commit, w *actor.RowWrite) { w.Bump = true },
+			func(_ *actor.Commit, w *actor.RowWrite) { w.State, w.Delete, w.Bump = nil, true, true },
+			func(c *actor.Commit, _ *actor.RowWrite) { c.Rows = nil },
+		} {
+			c := write(f.key(strings.Repeat("x", len(malformed)+1)), actor.Row{}, `{}`)
+			spoil(&c, &c.Rows[0])
+			malformed = append(malformed, c)
+		}
+		for i, c := range malformed {
 			neighbour := write(f.key("neighbour-"+strings.Repeat("x", i)), actor.Row{}, `{}`)
 			errs := f.s.Commit(f.ctx(), []actor.Commit{c, neighbour})
 			f.argument(errs[0])
@@ -150,18 +153,18 @@ var fences = suite{"Fences", []testCase{
 		errs := f.s.Commit(f.ctx(), []actor.Commit{first, second})
 		f.ok(errs[0])
 		f.argument(errs[1])
-		f.wrote(f.load(first.Key), first, `{"n":1}`)
+		f.wrote(f.load(first.Anchor().Key), first, `{"n":1}`)
 	}},
 	{"the highest version and generation are kept", func(f *fixture) {
 		c := write(f.key("a"), actor.Row{}, `{}`)
-		c.NewVersion, c.Generation, c.StateSchema = 1<<63-1, 1<<63-1, 1<<32-1
+		c.Rows[0].NewVersion, c.Rows[0].Generation, c.Rows[0].StateSchema = 1<<63-1, 1<<63-1, 1<<32-1
 		f.wrote(f.apply(c), c, `{}`)
 	}},
 	{"a state of 1 MiB and an ID of 512 bytes are kept", func(f *fixture) {
 		k := f.key(strings.Repeat("é", actor.MaxIDLen/2))
 		c := touch(k, actor.Row{})
 		data := bytes.Repeat([]byte{0x00, 0xff, 0x80, 'x'}, 1<<18)
-		c.Effects.State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: data}
+		c.Rows[0].State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: data}
 		row := f.apply(c)
 		if row.State.Format != actor.FormatEnvelope || !bytes.Equal(row.State.Data, data) {
 			f.Fatalf("row is %s", describe(row))
@@ -189,13 +192,13 @@ var tombstones = suite{"Tombstones", []testCase{
 	{"a delete leaves a row without state that fences", func(f *fixture) {
 		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
 		c := remove(f.key("a"), row)
-		c.Effects.State = nil
+		c.Rows[0].State = nil
 		f.wrote(f.apply(c), c, "")
 	}},
 	{"a delete drops the state that comes with it", func(f *fixture) {
 		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
 		c := remove(f.key("a"), row)
-		c.Effects.State = jsonState(`{"n":2}`)
+		c.Rows[0].State = jsonState(`{"n":2}`)
 		f.wrote(f.apply(c), c, "")
 	}},
 	{"deleting an actor without a row leaves a tombstone", func(f *fixture) {
@@ -249,15 +252,15 @@ var tombstones = suite{"Tombstones", []testCase{
 	}},
 }}
 
-// fenced applies a fence on top of row.
-func (f *fixture) fenced(c actor.Commit, row actor.Row) {
+// bumped applies a bump on top of row.
+func (f *fixture) bumped(c actor.Commit, row actor.Row) {
 	f.Helper()
 	f.moved(f.apply(c), c, row)
 }
 
-// moved checks that got is row with the version and the ID of a fence.
+// moved checks that got is row with the version and the ID of a bump.
 func (f *fixture) moved(got actor.Row, c actor.Commit, row actor.Row) {
 	f.Helper()
-	row.Version, row.CommitID, row.UpdatedAt = c.NewVersion, c.ID, got.UpdatedAt
+	row.Version, row.CommitID, row.UpdatedAt = c.Rows[0].NewVersion, c.ID, got.UpdatedAt
 	f.same(got, row)
 }

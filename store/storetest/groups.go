@@ -28,7 +28,7 @@ var groups = suite{"Groups", []testCase{
 				continue
 			}
 			f.ok(err)
-			f.wrote(f.load(commits[i].Key), commits[i], fmt.Sprintf(`{"second":%d}`, i))
+			f.wrote(f.load(commits[i].Anchor().Key), commits[i], fmt.Sprintf(`{"second":%d}`, i))
 		}
 	}},
 	{"inserts, updates, touches, deletes and refusals go together", func(f *fixture) {
@@ -50,11 +50,11 @@ var groups = suite{"Groups", []testCase{
 		errs := f.s.Commit(f.ctx(), append(commits, refused...))
 		for i, text := range []string{`{"n":2}`, `{"n":2}`, "", `{"n":1}`, `{"n":2}`} {
 			f.ok(errs[i])
-			f.wrote(f.load(commits[i].Key), commits[i], text)
+			f.wrote(f.load(commits[i].Anchor().Key), commits[i], text)
 		}
 		for i, c := range refused {
 			f.is(errs[len(commits)+i], actor.ErrStale)
-			f.same(f.load(c.Key), actor.Row{})
+			f.same(f.load(c.Anchor().Key), actor.Row{})
 		}
 	}},
 	{"a group of 256 applies", func(f *fixture) {
@@ -97,9 +97,9 @@ var groups = suite{"Groups", []testCase{
 		sent := c
 		commits := []actor.Commit{c}
 		f.ok(f.s.Commit(f.ctx(), commits)[0])
-		copy(commits[0].Effects.State.Data, `xxxxxxx`)
+		copy(commits[0].Rows[0].State.Data, `xxxxxxx`)
 		commits[0] = actor.Commit{}
-		f.wrote(f.load(sent.Key), sent, `{"n":1}`)
+		f.wrote(f.load(sent.Anchor().Key), sent, `{"n":1}`)
 	}},
 	{"a large group of large states applies", func(f *fixture) {
 		const n, size = 24, 1 << 20
@@ -110,14 +110,14 @@ var groups = suite{"Groups", []testCase{
 			for j := range data {
 				data[j] = byte(i + j*7)
 			}
-			commits[i].Effects.State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: data}
+			commits[i].Rows[0].State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: data}
 		}
 		for _, err := range f.s.Commit(f.ctx(), commits) {
 			f.ok(err)
 		}
 		for i := range commits {
-			row := f.load(commits[i].Key)
-			if string(row.State.Data) != string(commits[i].Effects.State.Data) {
+			row := f.load(commits[i].Anchor().Key)
+			if string(row.State.Data) != string(commits[i].Rows[0].State.Data) {
 				f.Fatalf("state %d differs", i)
 			}
 		}

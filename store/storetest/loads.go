@@ -43,13 +43,13 @@ var loads = suite{"Loads", []testCase{
 	{"rows own their bytes", func(f *fixture) {
 		c := write(f.key("a"), actor.Row{}, `{"n":1}`)
 		f.apply(c)
-		rows, err := f.s.LoadActors(f.ctx(), []actor.Key{c.Key, c.Key}, actor.LoadOptions{})
+		rows, err := f.s.LoadActors(f.ctx(), []actor.Key{c.Anchor().Key, c.Anchor().Key}, actor.LoadOptions{})
 		f.ok(err)
 		copy(rows[0].State.Data, `xxxxxxx`)
 		f.wrote(rows[1], c, `{"n":1}`)
-		f.wrote(f.load(c.Key), c, `{"n":1}`)
+		f.wrote(f.load(c.Anchor().Key), c, `{"n":1}`)
 		kept := rows[1]
-		f.apply(write(c.Key, kept, `{"n":2}`))
+		f.apply(write(c.Anchor().Key, kept, `{"n":2}`))
 		f.wrote(kept, c, `{"n":1}`)
 	}},
 	{"a bound on bytes leaves rows out, and says which", func(f *fixture) {
@@ -59,7 +59,7 @@ var loads = suite{"Loads", []testCase{
 		keys := []actor.Key{f.key("none")}
 		for i := range n {
 			commits = append(commits, write(f.key(manyID(i)), actor.Row{}, state))
-			keys = append(keys, commits[i].Key)
+			keys = append(keys, commits[i].Anchor().Key)
 		}
 		for _, err := range f.s.Commit(f.ctx(), commits) {
 			f.ok(err)
@@ -102,7 +102,7 @@ var loads = suite{"Loads", []testCase{
 		deadline := time.Now().Add(actor.MaxStaleness + 10*time.Second)
 		for {
 			late := time.Now().After(deadline) // before the read: it may be long ago afterwards
-			rows, err := f.s.LoadActors(f.ctx(), []actor.Key{c.Key}, actor.LoadOptions{AllowStale: true})
+			rows, err := f.s.LoadActors(f.ctx(), []actor.Key{c.Anchor().Key}, actor.LoadOptions{AllowStale: true})
 			f.ok(err)
 			if rows[0].Version != 0 {
 				f.wrote(rows[0], c, `{"n":1}`)

@@ -102,21 +102,24 @@ func (m *model) draw(r *rapid.T, id string) actor.Commit {
 		read = 7 // below 0
 	}
 	c := touch(m.key(id), actor.Row{Version: read})
-	c.Generation = rapid.Uint64Range(0, 5).Draw(r, "generation")
-	c.StateSchema = rapid.Uint32Range(0, 5).Draw(r, "schema")
-	switch rapid.SampledFrom([]string{"json", "json", "envelope", "none", "keep", "delete", "fence"}).Draw(r, "what") {
+	c.Rows[0].Generation = rapid.Uint64Range(0, 5).Draw(r, "generation")
+	c.Rows[0].StateSchema = rapid.Uint32Range(0, 5).Draw(r, "schema")
+	least := 0 // records
+	switch w := &c.Rows[0]; rapid.SampledFrom([]string{"json", "json", "envelope", "none", "keep", "delete", "bump", "read"}).Draw(r, "what") {
 	case "json":
-		c.Effects.State = jsonState(fmt.Sprintf(`{"n":%d}`, rapid.IntRange(0, 1000).Draw(r, "n")))
+		w.State = jsonState(fmt.Sprintf(`{"n":%d}`, rapid.IntRange(0, 1000).Draw(r, "n")))
 	case "envelope":
-		c.Effects.State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(r, "bytes")}
+		w.State = &actor.EncodedState{Format: actor.FormatEnvelope, Data: rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(r, "bytes")}
 	case "none":
-		c.Effects.State = &actor.EncodedState{}
+		w.State = &actor.EncodedState{}
 	case "delete":
-		c.Delete = true
-	case "fence":
-		c.Fence = true
+		w.Delete = true
+	case "bump":
+		w.Bump = true
+	case "read":
+		c.Rows, c.Fences, least = nil, []actor.RowFence{w.Fence()}, 1
 	}
-	c.Effects.Idempotency = drawRecords(r)
+	c.Records = drawRecords(r, m.key(id), least)
 	if len(m.sent) < 200 {
 		m.sent = append(m.sent, c)
 	}
@@ -131,26 +134,28 @@ func (m *model) apply(c actor.Commit) error {
 	case m.taken(&c):
 		return actor.ErrKeyExists
 	}
-	for _, r := range c.Rows() {
-		if m.rows[r.Key.ID].Version != r.ReadVersion {
+	fences := slices.Clone(c.Fences)
+	for i := range c.Rows {
+		fences = append(fences, c.Rows[i].Fence())
+	}
+	for _, f := range fences {
+		if m.rows[f.Key.ID].Version != f.Version {
 			return actor.ErrStale
 		}
 	}
 	m.record(&c)
-	for _, r := range c.Rows() {
-		if !r.ReadOnly() {
-			m.change(c.ID, r)
-		}
+	for i := range c.Rows {
+		m.change(c.ID, &c.Rows[i])
 	}
 	return nil
 }
 
-func (m *model) change(id actor.CommitID, r actor.RowChange) {
+func (m *model) change(id actor.CommitID, r *actor.RowWrite) {
 	old := m.rows[r.Key.ID]
 	row := actor.Row{Version: r.NewVersion, CommitID: id, Deleted: r.Delete, Generation: r.Generation, StateSchema: r.StateSchema}
 	switch {
 	case r.Delete:
-	case r.Fence:
+	case r.Bump:
 		row = old
 		row.Version, row.CommitID, row.Deleted = r.NewVersion, id, old.Deleted || old.Version == 0
 	case r.State != nil:
@@ -165,41 +170,41 @@ func (m *model) commit(r *rapid.T) {
 	ids := rapid.SliceOfNDistinct(rapid.SampledFrom(modelIDs), 1, 4, rapid.ID[string]).Draw(r, "ids")
 	var commits []actor.Commit
 	for _, id := range ids {
-		if n := len(commits); n > 0 && !commits[n-1].RecordsOnly() && rapid.Bool().Draw(r, "in a set") {
-			commits[n-1].Others = append(commits[n-1].Others, m.drawOther(r, id))
+		next := m.draw(r, id)
+		if n := len(commits); n > 0 && rapid.Bool().Draw(r, "in a set") {
+			set := &commits[n-1]
+			set.Rows = append(slices.Clone(set.Rows), next.Rows...)
+			set.Fences = append(slices.Clone(set.Fences), next.Fences...)
+			set.Records = append(slices.Clone(set.Records), next.Records...)
 			continue
 		}
-		commits = append(commits, m.draw(r, id))
+		commits = append(commits, next)
 	}
 	for i, err := range m.s.Commit(m.ctx, commits) {
 		m.answered(r, &commits[i], err, m.apply(commits[i]))
 	}
 }
 
-// drawOther makes a further row of a set, which may be only read.
-func (m *model) drawOther(r *rapid.T, id string) actor.RowChange {
-	c := m.draw(r, id)
-	row := c.Row()
-	if rapid.IntRange(0, 3).Draw(r, "read") == 0 {
-		row = actor.RowChange{Key: row.Key, ReadVersion: row.ReadVersion}
-	}
-	return row
-}
-
 func (m *model) answered(r *rapid.T, c *actor.Commit, err, want error) {
 	if !errors.Is(err, want) {
 		r.Fatalf("a commit was answered %v, want %v", err, want)
 	}
-	for _, record := range c.Effects.Idempotency {
-		m.checkRecord(r, modelCall{c.Key.ID, record.Method, record.Key})
+	for _, record := range c.Records {
+		m.checkRecord(r, modelCall{record.Actor.ID, record.Method, record.Key})
 	}
 }
 
 func (m *model) locked(r *rapid.T) {
 	id := rapid.SampledFrom(modelIDs).Draw(r, "id")
 	c := m.draw(r, id)
-	c.ReadVersion = m.rows[id].Version
-	c.NewVersion = max(c.NewVersion, c.ReadVersion+1)
+	for i := range c.Rows {
+		w := &c.Rows[i]
+		w.ReadVersion = m.rows[id].Version
+		w.NewVersion = max(w.NewVersion, w.ReadVersion+1)
+	}
+	for i := range c.Fences {
+		c.Fences[i].Version = m.rows[id].Version
+	}
 	_, err := m.s.LockedTurn(m.ctx, m.key(id), func(_ context.Context, row actor.Row) (*actor.Commit, error) {
 		m.same(r, id, row)
 		return &c, nil
@@ -214,22 +219,24 @@ func (m *model) settle(r *rapid.T) {
 	} else {
 		c = m.draw(r, rapid.SampledFrom(modelIDs).Draw(r, "id"))
 	}
-	row := m.rows[c.Key.ID]
+	anchor := c.Anchor()
+	id, read := anchor.Key.ID, anchor.Version
+	row := m.rows[id]
 	var want error
 	fenced := false
 	switch {
 	case m.recordedBy(&c):
-	case row.Version != 0 && row.CommitID == c.ID:
+	case len(c.Rows) > 0 && row.Version != 0 && row.CommitID == c.ID:
 	case row.Version != 0 && row.CommitID == store.FenceID(c.ID):
 		want = actor.ErrStale
-	case row.Version == c.ReadVersion:
+	case row.Version == read:
 		want, fenced = actor.ErrStale, true
 		row.Version++
-		if c.ReadVersion == 0 {
+		if read == 0 {
 			row.Deleted = true
 		}
-		m.rows[c.Key.ID] = row
-	case c.ReadVersion > 0 && c.ReadVersion < row.Version && row.Version <= c.NewVersion, c.RecordsOnly():
+		m.rows[id] = row
+	case len(c.Rows) == 0, read > 0 && read < row.Version && row.Version <= c.Rows[0].NewVersion:
 		want = actor.ErrStale
 	default:
 		want = actor.ErrAmbiguous
@@ -237,9 +244,9 @@ func (m *model) settle(r *rapid.T) {
 	if err := m.s.Settle(m.ctx, c); !errors.Is(err, want) {
 		r.Fatalf("settle answered %v, want %v", err, want)
 	}
-	if fenced && c.ReadVersion == 0 {
+	if fenced && read == 0 {
 		// The version of the tombstone that settling left is random.
-		m.rows[c.Key.ID] = m.adopt(r, c.Key.ID)
+		m.rows[id] = m.adopt(r, id)
 	}
 }
 

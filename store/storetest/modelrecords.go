@@ -25,10 +25,10 @@ var (
 	modelKeys    = []string{"k", "k ", "~"}
 )
 
-// drawRecords draws what a commit records: nothing most of the time, each call
-// once.
-func drawRecords(r *rapid.T) []actor.IdempotencyRecord {
-	n := rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2, 3}).Draw(r, "records")
+// drawRecords draws what a commit records of an actor: nothing most of the time, each
+// call once.
+func drawRecords(r *rapid.T, k actor.Key, least int) []actor.IdempotencyRecord {
+	n := max(least, rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2, 3}).Draw(r, "records"))
 	var records []actor.IdempotencyRecord
 	seen := make(map[modelCall]bool)
 	for range n {
@@ -37,7 +37,7 @@ func drawRecords(r *rapid.T) []actor.IdempotencyRecord {
 			continue
 		}
 		seen[call] = true
-		record := actor.IdempotencyRecord{Method: call.method, Key: call.key, TTL: time.Hour, Version: rapid.Uint64Range(0, 9).Draw(r, "version")}
+		record := actor.IdempotencyRecord{Actor: k, Method: call.method, Key: call.key, TTL: time.Hour, Version: rapid.Uint64Range(0, 9).Draw(r, "version")}
 		record.Payload[0] = rapid.Byte().Draw(r, "payload")
 		if reply := rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(r, "reply"); len(reply) > 0 {
 			record.Reply = actor.Payload{ContentType: "text/plain", Data: reply}
@@ -48,12 +48,13 @@ func drawRecords(r *rapid.T) []actor.IdempotencyRecord {
 }
 
 func (m *model) call(c *actor.Commit, i int) modelCall {
-	return modelCall{c.Key.ID, c.Effects.Idempotency[i].Method, c.Effects.Idempotency[i].Key}
+	r := &c.Records[i]
+	return modelCall{r.Actor.ID, r.Method, r.Key}
 }
 
 // taken reports whether a key of c is recorded already.
 func (m *model) taken(c *actor.Commit) bool {
-	for i := range c.Effects.Idempotency {
+	for i := range c.Records {
 		if _, ok := m.calls[m.call(c, i)]; ok {
 			return true
 		}
@@ -62,14 +63,14 @@ func (m *model) taken(c *actor.Commit) bool {
 }
 
 func (m *model) record(c *actor.Commit) {
-	for i, record := range c.Effects.Idempotency {
+	for i, record := range c.Records {
 		m.calls[m.call(c, i)] = modelRecord{record, c.ID}
 	}
 }
 
 // recordedBy reports whether a record of c is its own.
 func (m *model) recordedBy(c *actor.Commit) bool {
-	for i := range c.Effects.Idempotency {
+	for i := range c.Records {
 		if r, ok := m.calls[m.call(c, i)]; ok && r.commit == c.ID {
 			return true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ var records = suite{"Records", []testCase{
 		r.Reply.ContentType, r.Version = "text/plain; charset=\"x\"", 1<<62
 		c := recording(write(f.key("a"), actor.Row{}, `{"n":1}`), r)
 		f.wrote(f.apply(c), c, `{"n":1}`)
-		f.has(c.Key, r)
+		f.has(c.Anchor().Key, r)
 	}},
 	{"replies of any bytes, of none and of many", func(f *fixture) {
 		for i, r := range []actor.IdempotencyRecord{
@@ -30,7 +31,7 @@ var records = suite{"Records", []testCase{
 			r.Method, r.Key, r.TTL = "Add", fmt.Sprint(i), time.Hour
 			c := recording(write(f.key("a"), f.load(f.key("a")), `{}`), r)
 			f.apply(c)
-			f.has(c.Key, r)
+			f.has(c.Anchor().Key, r)
 		}
 	}},
 	{"records are loaded in groups, in the order of the calls", func(f *fixture) {
@@ -39,8 +40,8 @@ var records = suite{"Records", []testCase{
 		calls := []actor.KeyedCall{{Actor: f.key("nobody"), Method: "Add", Key: "k"}}
 		for i := range commits {
 			commits[i] = recording(write(f.key(manyID(i)), actor.Row{}, `{}`), record("k", fmt.Sprint(i)))
-			calls = append(calls, actor.KeyedCall{Actor: commits[i].Key, Method: "Add", Key: "k"},
-				actor.KeyedCall{Actor: commits[i].Key, Method: "Sub", Key: "k"})
+			calls = append(calls, actor.KeyedCall{Actor: commits[i].Anchor().Key, Method: "Add", Key: "k"},
+				actor.KeyedCall{Actor: commits[i].Anchor().Key, Method: "Sub", Key: "k"})
 		}
 		for _, err := range f.s.Commit(f.ctx(), commits) {
 			f.ok(err)
@@ -125,15 +126,15 @@ var records = suite{"Records", []testCase{
 		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
 		c := alone(f.key("a"), row, record("k", "x"), record("k2", "y"))
 		f.same(f.apply(c), row)
-		f.has(c.Key, record("k", "x"))
-		f.has(c.Key, record("k2", "y"))
+		f.has(c.Anchor().Key, record("k", "x"))
+		f.has(c.Anchor().Key, record("k2", "y"))
 		next := write(f.key("a"), row, `{"n":2}`)
 		f.wrote(f.apply(next), next, `{"n":2}`)
 	}},
 	{"records alone of an actor without a row make none", func(f *fixture) {
 		c := alone(f.key("a"), actor.Row{}, record("k", "x"))
 		f.same(f.apply(c), actor.Row{})
-		f.has(c.Key, record("k", "x"))
+		f.has(c.Anchor().Key, record("k", "x"))
 		f.refuse(alone(f.key("a"), actor.Row{}, record("k", "y")), actor.ErrKeyExists)
 		f.same(f.apply(alone(f.key("a"), actor.Row{}, record("k2", "y"))), actor.Row{})
 		f.lists(nil, "", 10)
@@ -213,21 +214,21 @@ var records = suite{"Records", []testCase{
 		errs := f.s.Commit(f.ctx(), commits)
 		f.is(errs[0], actor.ErrKeyExists)
 		f.is(errs[len(errs)-1], actor.ErrStale)
-		f.hasNone(stale.Key, record("k", ""))
+		f.hasNone(stale.Anchor().Key, record("k", ""))
 		f.same(f.load(f.key("taken")), taken)
 		for i, c := range commits[1 : len(commits)-1] {
 			f.ok(errs[i+1])
-			row := f.load(c.Key)
+			row := f.load(c.Anchor().Key)
 			switch {
-			case !c.RecordsOnly() && c.Delete:
+			case len(c.Rows) > 0 && c.Rows[0].Delete:
 				f.wrote(row, c, "")
-			case !c.RecordsOnly():
+			case len(c.Rows) > 0:
 				f.wrote(row, c, `{"second":1}`)
-			case row.Version != c.ReadVersion:
+			case row.Version != c.Fences[0].Version:
 				f.Fatalf("records alone left %s", describe(row))
 			}
-			for _, r := range c.Effects.Idempotency {
-				f.has(c.Key, r)
+			for _, r := range c.Records {
+				f.has(c.Anchor().Key, r)
 			}
 		}
 	}},
@@ -239,7 +240,7 @@ var records = suite{"Records", []testCase{
 		}
 		for i, err := range f.s.Commit(f.ctx(), commits) {
 			f.ok(err)
-			commits[i] = recording(write(commits[i].Key, actor.Row{Version: commits[i].NewVersion}, `{"n":2}`), record("k2", fmt.Sprint(i)))
+			commits[i] = recording(write(commits[i].Anchor().Key, actor.Row{Version: commits[i].Rows[0].NewVersion}, `{"n":2}`), record("k2", fmt.Sprint(i)))
 		}
 		for i, err := range f.s.Commit(f.ctx(), commits) {
 			f.ok(err)
@@ -247,7 +248,7 @@ var records = suite{"Records", []testCase{
 			if i%10 == 0 {
 				key = "k"
 			}
-			commits[i] = recording(write(commits[i].Key, actor.Row{Version: commits[i].NewVersion}, `{"n":3}`), record(key, "again"))
+			commits[i] = recording(write(commits[i].Anchor().Key, actor.Row{Version: commits[i].Rows[0].NewVersion}, `{"n":3}`), record(key, "again"))
 		}
 		for i := range n {
 			f.has(f.key(manyID(i)), record("k", fmt.Sprint(i)))
@@ -279,10 +280,10 @@ var records = suite{"Records", []testCase{
 		} {
 			row := f.apply(c)
 			f.ok(f.commit(c))
-			f.same(f.load(c.Key), row)
-			next := f.apply(write(c.Key, row, `{"next":1}`))
+			f.same(f.load(c.Anchor().Key), row)
+			next := f.apply(write(c.Anchor().Key, row, `{"next":1}`))
 			f.ok(f.commit(c))
-			f.same(f.load(c.Key), next)
+			f.same(f.load(c.Anchor().Key), next)
 		}
 	}},
 	{"of writers with the same key one wins", func(f *fixture) { f.race(recordingWrite) }},
@@ -332,12 +333,63 @@ var records = suite{"Records", []testCase{
 		f.never(recording(write(f.key("b"), actor.Row{}, `{"n":1}`), record("k", "x")))
 		f.hasNone(f.key("b"), record("k", ""))
 	}},
+	{"a commit without a row records calls of any actors, once", func(f *fixture) {
+		row := f.apply(write(f.key("live"), actor.Row{}, `{"n":1}`))
+		c := rowless(of(f.key("live"), record("k", "x")), of(f.key("none"), record("k", "y")))
+		taken := rowless(of(f.key("other"), record("l", "z")), of(f.key("live"), record("k", "z")))
+		f.ok(f.commit(c))
+		neighbour := write(f.key("neighbour"), actor.Row{}, `{"n":1}`)
+		errs := f.s.Commit(f.ctx(), []actor.Commit{taken, neighbour, rowless(of(f.key("third"), record("k", "x")))})
+		f.is(errs[0], actor.ErrKeyExists)
+		f.ok(errs[1])
+		f.ok(errs[2])
+		f.same(f.load(f.key("live")), row)
+		f.same(f.load(f.key("none")), actor.Row{})
+		f.has(f.key("live"), record("k", "x"))
+		f.has(f.key("none"), record("k", "y"))
+		f.has(f.key("third"), record("k", "x"))
+		f.hasNone(f.key("other"), record("l", ""))
+		f.ok(f.commit(c)) // which finds its own
+		f.ok(f.s.Settle(f.ctx(), c))
+		f.is(f.s.Settle(f.ctx(), taken), actor.ErrAmbiguous)
+		f.argument(f.s.Commit(f.ctx(), []actor.Commit{rowless(of(f.key("a"), record("m", "x"))), rowless(of(f.key("a"), record("m", "y")))})[1])
+		f.has(f.key("a"), record("m", "x"))
+	}},
+	{"of commits without a row with the same key one wins", func(f *fixture) {
+		for i := range 20 {
+			k := f.key(manyID(i))
+			commits := [2]actor.Commit{rowless(of(k, record("k", "0")), of(k, record("0", ""))), rowless(of(k, record("k", "1")), of(k, record("1", "")))}
+			var errs [2]error
+			f.together(func() { errs[0] = f.commit(commits[0]) }, func() { errs[1] = f.commit(commits[1]) })
+			won := 0
+			if errs[0] != nil {
+				won = 1
+			}
+			f.ok(errs[won])
+			f.is(errs[1-won], actor.ErrKeyExists)
+			f.has(k, commits[won].Records[0])
+			f.hasNone(k, commits[1-won].Records[1])
+		}
+	}},
+	{"fences of several rows with records hold together, and write none", func(f *fixture) {
+		a, b := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`)), f.apply(write(f.key("b"), actor.Row{}, `{"n":1}`))
+		c := setOf(alone(f.key("a"), a, record("k", "x")), read(f.key("b"), b), read(f.key("none"), actor.Row{}))
+		f.ok(f.commit(c))
+		f.same(f.load(f.key("a")), a)
+		f.same(f.load(f.key("b")), b)
+		f.same(f.load(f.key("none")), actor.Row{})
+		f.has(f.key("a"), record("k", "x"))
+		f.apply(touch(f.key("b"), b))
+		f.is(f.commit(setOf(alone(f.key("a"), a, record("l", "x")), read(f.key("b"), b))), actor.ErrStale)
+		f.hasNone(f.key("a"), record("l", ""))
+		f.never(setOf(alone(f.key("a"), a, record("l", "x")), read(f.key("none"), actor.Row{})))
+	}},
 	{"a record tells that its commit applied when the row has moved on", func(f *fixture) {
 		c := recording(write(f.key("a"), actor.Row{}, `{"n":1}`), record("k", "x"))
 		f.apply(write(f.key("a"), f.apply(c), `{"n":2}`))
 		f.ok(f.s.Settle(f.ctx(), c))
 		lost := recording(write(f.key("a"), actor.Row{}, `{"n":1}`), record("l", "x"))
-		lost.NewVersion = 1 // so that the row is past it for sure
+		lost.Rows[0].NewVersion = 1 // so that the row is past it for sure
 		f.is(f.s.Settle(f.ctx(), lost), actor.ErrAmbiguous)
 	}},
 	{"settling records alone", func(f *fixture) {
@@ -425,7 +477,12 @@ func brief(key, reply string) actor.IdempotencyRecord {
 
 // recording is c with records.
 func recording(c actor.Commit, rs ...actor.IdempotencyRecord) actor.Commit {
-	c.Effects.Idempotency = rs
+	c.Records = slices.Clone(rs)
+	for i := range c.Records {
+		if r := &c.Records[i]; r.Actor == (actor.Key{}) {
+			r.Actor = c.Anchor().Key
+		}
+	}
 	return c
 }
 
@@ -433,9 +490,14 @@ func recordingWrite(k actor.Key, row actor.Row, rs ...actor.IdempotencyRecord) a
 	return recording(write(k, row, `{"won":true}`), rs...)
 }
 
+// rowless is a commit of records and no row.
+func rowless(rs ...actor.IdempotencyRecord) actor.Commit {
+	return actor.Commit{ID: actor.NewCommitID(), Records: rs}
+}
+
 // alone is a commit of records alone on top of row.
 func alone(k actor.Key, row actor.Row, rs ...actor.IdempotencyRecord) actor.Commit {
-	return recording(actor.Commit{ID: actor.NewCommitID(), Key: k, ReadVersion: row.Version}, rs...)
+	return recording(actor.Commit{ID: actor.NewCommitID(), Fences: fenceOf(k, row)}, rs...)
 }
 
 // has checks that a record is there as it was committed.
@@ -448,7 +510,7 @@ func (f *fixture) has(k actor.Key, want actor.IdempotencyRecord) {
 	if got.TTL <= 0 || got.TTL > want.TTL {
 		f.Fatalf("%v are left of %v", got.TTL, want.TTL)
 	}
-	got.TTL, want.Actor = want.TTL, actor.Key{}
+	got.TTL, want.Actor = want.TTL, k
 	if !reflect.DeepEqual(got, want) {
 		f.Fatalf("the record is\n  %+v, want\n  %+v", got, want)
 	}
@@ -522,11 +584,11 @@ func (f *fixture) race(make func(actor.Key, actor.Row, ...actor.IdempotencyRecor
 		}
 		f.is(errs[won], nil)
 		f.is(errs[1-won], actor.ErrKeyExists)
-		for _, r := range commits[won].Effects.Idempotency {
+		for _, r := range commits[won].Records {
 			f.has(k, r)
 		}
-		f.hasNone(k, commits[1-won].Effects.Idempotency[1])
-		if got := f.load(k); commits[won].RecordsOnly() {
+		f.hasNone(k, commits[1-won].Records[1])
+		if got := f.load(k); len(commits[won].Rows) == 0 {
 			f.same(got, row)
 		} else {
 			f.wrote(got, commits[won], `{"won":true}`)

@@ -229,8 +229,8 @@ func (f *fixture) afterCrash(rec *loadRecord, actors int) int {
 		if !ok {
 			f.Fatalf("%s was written by a commit that nobody sent: %s", k, describe(row))
 		}
-		f.wrote(row, c, string(c.Effects.State.Data))
-		for _, r := range c.Effects.Idempotency {
+		f.wrote(row, c, string(c.Rows[0].State.Data))
+		for _, r := range c.Records {
 			f.has(k, r)
 		}
 		// A crash may have kept more than was acknowledged; from now on that counts.
@@ -266,7 +266,7 @@ func writeUntilDown(ctx context.Context, s store.Store, f *fixture, rec *loadRec
 				return
 			}
 			rec.mu.Lock()
-			rec.acked[keys[i]] = max(rec.acked[keys[i]], commits[i].NewVersion)
+			rec.acked[keys[i]] = max(rec.acked[keys[i]], commits[i].Rows[0].NewVersion)
 			rec.mu.Unlock()
 		}
 		select {

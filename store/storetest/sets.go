@@ -18,14 +18,16 @@ var sets = suite{"Sets", []testCase{
 		tomb := f.apply(remove(f.key("tomb"), actor.Row{}))
 		c := setOf(write(f.key("live"), live, `{"n":2}`),
 			write(f.key("new"), actor.Row{}, `{"n":2}`), remove(f.key("doomed"), doomed), touch(f.key("touched"), touched),
-			fence(f.key("fenced"), fenced), read(f.key("read"), looked), read(f.key("none"), actor.Row{}), write(f.key("tomb"), tomb, `{"n":2}`),
-			touch(f.key("empty"), actor.Row{}), fence(f.key("nobody"), actor.Row{}))
+			bump(f.key("fenced"), fenced), read(f.key("read"), looked), read(f.key("none"), actor.Row{}), write(f.key("tomb"), tomb, `{"n":2}`),
+			touch(f.key("empty"), actor.Row{}), bump(f.key("nobody"), actor.Row{}))
 		c = recording(c, record("k", "x"), of(f.key("new"), record("k", "y")), of(f.key("elsewhere"), record("k", "z")))
 		f.ok(f.commit(c))
-		f.changed(c, `{"n":2}`, `{"n":2}`, "", `{"n":1}`, "fence", "", "", `{"n":2}`, "", "fence")
+		f.changed(c, `{"n":2}`, `{"n":2}`, "", `{"n":1}`, "moved", `{"n":2}`, "", "moved")
 		f.same(f.load(f.key("read")), looked)
 		f.same(f.load(f.key("none")), actor.Row{})
-		f.moved(f.load(f.key("fenced")), actor.Commit{ID: c.ID, NewVersion: fenced.Version + 1}, fenced)
+		moved := bump(f.key("fenced"), fenced)
+		moved.ID = c.ID
+		f.moved(f.load(f.key("fenced")), moved, fenced)
 		f.has(f.key("live"), record("k", "x"))
 		f.has(f.key("new"), record("k", "y"))
 		f.has(f.key("elsewhere"), record("k", "z"))
@@ -52,13 +54,13 @@ var sets = suite{"Sets", []testCase{
 			f.ok(errs[0])
 			f.is(errs[1], actor.ErrStale)
 			f.ok(errs[2])
-			f.wrote(f.load(alone.Key), alone, `{"second":1}`)
+			f.wrote(f.load(alone.Anchor().Key), alone, `{"second":1}`)
 			f.changed(other, `{"second":1}`)
 			f.same(f.load(f.key(manyID(0))), rows[0])
 			f.same(f.load(f.key("new")), actor.Row{})
 			f.same(f.load(f.key("none")), actor.Row{})
 			f.same(f.load(f.key("never")), actor.Row{})
-			f.hasNone(c.Key, record("k", ""))
+			f.hasNone(c.Anchor().Key, record("k", ""))
 		}
 	}},
 	{"a set whose own row is stale is refused whole", func(f *fixture) {
@@ -110,7 +112,7 @@ var sets = suite{"Sets", []testCase{
 			f.argument(errs[1])
 			f.ok(errs[2])
 			f.changed(first, `{"n":1}`, `{"n":1}`)
-			f.wrote(f.load(third.Key), third, `{"n":3}`)
+			f.wrote(f.load(third.Anchor().Key), third, `{"n":3}`)
 			first = setOf(write(f.key("a"), f.load(f.key("a")), `{"n":1}`), write(f.key("b"), f.load(f.key("b")), `{"n":1}`))
 		}
 	}},
@@ -159,7 +161,7 @@ var sets = suite{"Sets", []testCase{
 		}
 		for _, c := range commits {
 			f.changed(c, `{"second":1}`, `{"second":1}`, `{"second":1}`, `{"second":1}`)
-			f.has(c.Key, c.Effects.Idempotency[0])
+			f.has(c.Anchor().Key, c.Records[0])
 		}
 	}},
 	{"a set is settled by any row", func(f *fixture) {
@@ -204,7 +206,7 @@ var sets = suite{"Sets", []testCase{
 		f.is(f.s.Settle(f.ctx(), lost), actor.ErrStale)
 		// Its own row is far past it, but the other is where it was.
 		far := touch(f.key("a"), won)
-		far.NewVersion += 100
+		far.Rows[0].NewVersion += 100
 		f.apply(far)
 		f.is(f.s.Settle(f.ctx(), lost), actor.ErrStale)
 		f.same(f.load(f.key("b")), b)
@@ -264,56 +266,54 @@ var sets = suite{"Sets", []testCase{
 	}},
 	{"malformed sets are refused before anything applies", func(f *fixture) {
 		a, b := write(f.key("a"), actor.Row{}, `{}`), write(f.key("b"), actor.Row{}, `{}`)
-		twice, onlyRead, changedRead, badKey, notAbove := setOf(a, b), setOf(a, b), setOf(a, read(b.Key, actor.Row{})), setOf(a, b), setOf(a, b)
-		twice.Others = append(twice.Others, twice.Others[0])
-		onlyRead.NewVersion, onlyRead.Effects.State = 0, nil
-		onlyRead = recording(onlyRead, record("k", "x"))
-		changedRead.Others[0].Delete = true
-		badKey.Others[0].Key.ID = ""
-		notAbove.Others[0].ReadVersion = notAbove.Others[0].NewVersion
-		for _, c := range []actor.Commit{twice, onlyRead, changedRead, badKey, notAbove} {
+		twice, both, badKey, badFence, notAbove, tooHigh, nothing := setOf(a, b), setOf(a, b), setOf(a, b), setOf(a, b), setOf(a, b), setOf(a, b), setOf(a, b)
+		twice.Rows = append(twice.Rows, twice.Rows[1])
+		both.Fences = fenceOf(both.Rows[1].Key, actor.Row{})
+		badKey.Rows[1].Key.ID = ""
+		badFence.Fences = []actor.RowFence{{}}
+		notAbove.Rows[1].ReadVersion = notAbove.Rows[1].NewVersion
+		tooHigh.Fences = fenceOf(f.key("c"), actor.Row{Version: 1 << 63})
+		nothing.Rows, nothing.Fences = nil, fenceOf(f.key("c"), actor.Row{})
+		for _, c := range []actor.Commit{twice, both, badKey, badFence, notAbove, tooHigh, nothing} {
 			f.argument(f.commit(c))
 			f.argument(f.s.Settle(f.ctx(), c))
 		}
-		f.same(f.load(a.Key), actor.Row{})
-		f.same(f.load(b.Key), actor.Row{})
+		f.same(f.load(f.key("a")), actor.Row{})
+		f.same(f.load(f.key("b")), actor.Row{})
 	}},
 }}
 
 // read is a member of a set that was only read.
-func read(k actor.Key, row actor.Row) actor.Commit {
-	return actor.Commit{Key: k, ReadVersion: row.Version}
+func read(k actor.Key, row actor.Row) actor.Commit { return actor.Commit{Fences: fenceOf(k, row)} }
+
+func fenceOf(k actor.Key, row actor.Row) []actor.RowFence {
+	return []actor.RowFence{{Key: k, Version: row.Version}}
 }
 
-// setOf makes one commit of several, the first of which gives it its ID and records.
+// setOf makes one commit of the rows and the fences of several, with the records of
+// the first.
 func setOf(members ...actor.Commit) actor.Commit {
-	c := members[0]
-	c.Others = nil
-	for _, m := range members[1:] {
-		c.Others = append(c.Others, actor.RowChange{
-			Key: m.Key, ReadVersion: m.ReadVersion, NewVersion: m.NewVersion, Delete: m.Delete, Fence: m.Fence,
-			Generation: m.Generation, StateSchema: m.StateSchema, State: m.Effects.State,
-		})
+	c := actor.Commit{ID: actor.NewCommitID(), Records: members[0].Records}
+	for _, m := range members {
+		c.Rows = append(c.Rows, m.Rows...)
+		c.Fences = append(c.Fences, m.Fences...)
 	}
 	return c
 }
 
-// of is a record of another actor than the commit's own.
+// of is a record of another actor than the commit's first.
 func of(k actor.Key, r actor.IdempotencyRecord) actor.IdempotencyRecord {
 	r.Actor = k
 	return r
 }
 
 // changed checks the rows that a set has written, against the state of each; those
-// that it read, and its fences, are left to the caller.
+// that only moved on are left to the caller.
 func (f *fixture) changed(c actor.Commit, texts ...string) {
 	f.Helper()
-	for i, r := range c.Rows() {
-		if r.ReadOnly() || r.Fence {
-			continue
+	for i := range c.Rows {
+		if w := &c.Rows[i]; !w.Bump {
+			f.wroteRow(f.load(w.Key), c.ID, w, texts[i])
 		}
-		f.wrote(f.load(r.Key), actor.Commit{
-			ID: c.ID, NewVersion: r.NewVersion, Delete: r.Delete, Generation: r.Generation, StateSchema: r.StateSchema,
-		}, texts[i])
 	}
 }

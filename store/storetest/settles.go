@@ -15,19 +15,19 @@ var settles = suite{"Settle", []testCase{
 			c := next(f.key("a"), row)
 			row = f.apply(c)
 			f.ok(f.s.Settle(f.ctx(), c))
-			f.same(f.load(c.Key), row)
+			f.same(f.load(c.Anchor().Key), row)
 			f.ok(f.s.Settle(f.ctx(), c))
 		}
 	}},
 	{"an insert that never applied never will", func(f *fixture) {
 		c := write(f.key("a"), actor.Row{}, `{"n":1}`)
 		f.never(c)
-		row := f.load(c.Key)
+		row := f.load(c.Anchor().Key)
 		if row.Version == 0 || !row.Deleted {
 			f.Fatalf("no tombstone was left: %s", describe(row))
 		}
 		// The actor lives on: on top of what settling left.
-		again := write(c.Key, row, `{"n":2}`)
+		again := write(c.Anchor().Key, row, `{"n":2}`)
 		f.wrote(f.apply(again), again, `{"n":2}`)
 	}},
 	{"an update that never applied never will", func(f *fixture) {
@@ -62,13 +62,13 @@ var settles = suite{"Settle", []testCase{
 		won := write(f.key("a"), row, `{"n":3}`)
 		after := f.apply(won)
 		f.is(f.s.Settle(f.ctx(), lost), actor.ErrStale)
-		f.same(f.load(won.Key), after)
+		f.same(f.load(won.Anchor().Key), after)
 	}},
 	{"an insert that moved on cannot be told", func(f *fixture) {
 		c := write(f.key("a"), actor.Row{}, `{"n":1}`)
 		row := f.apply(write(f.key("a"), f.apply(c), `{"n":2}`))
 		f.is(f.s.Settle(f.ctx(), c), actor.ErrAmbiguous)
-		f.same(f.load(c.Key), row)
+		f.same(f.load(c.Anchor().Key), row)
 	}},
 	{"an update and a delete that moved on cannot be told", func(f *fixture) {
 		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
@@ -85,19 +85,19 @@ var settles = suite{"Settle", []testCase{
 	{"an insert that was deleted, swept and made again cannot be told", func(f *fixture) {
 		for i := range 20 { // versions are random: a guess is right half the time
 			c := write(f.key(manyID(i)), actor.Row{}, `{"n":1}`)
-			f.apply(remove(c.Key, f.apply(c)))
+			f.apply(remove(c.Anchor().Key, f.apply(c)))
 			f.sweepAll()
-			again := f.apply(write(c.Key, actor.Row{}, `{"n":2}`))
+			again := f.apply(write(c.Anchor().Key, actor.Row{}, `{"n":2}`))
 			f.is(f.s.Settle(f.ctx(), c), actor.ErrAmbiguous)
-			f.same(f.load(c.Key), again)
+			f.same(f.load(c.Anchor().Key), again)
 		}
 	}},
 	{"an insert in whose place another row is cannot be told", func(f *fixture) {
 		for i := range 20 {
 			lost := write(f.key(manyID(i)), actor.Row{}, `{"n":1}`)
-			won := f.apply(write(lost.Key, actor.Row{}, `{"n":2}`))
+			won := f.apply(write(lost.Anchor().Key, actor.Row{}, `{"n":2}`))
 			f.is(f.s.Settle(f.ctx(), lost), actor.ErrAmbiguous)
-			f.same(f.load(lost.Key), won)
+			f.same(f.load(lost.Anchor().Key), won)
 		}
 	}},
 	{"a commit whose row was swept cannot be told", func(f *fixture) {
@@ -106,7 +106,7 @@ var settles = suite{"Settle", []testCase{
 		f.apply(remove(f.key("a"), row))
 		f.sweepAll()
 		f.is(f.s.Settle(f.ctx(), c), actor.ErrAmbiguous)
-		f.same(f.load(c.Key), actor.Row{})
+		f.same(f.load(c.Anchor().Key), actor.Row{})
 	}},
 	{"settling against the commit itself ends with one truth", func(f *fixture) {
 		for i := range 30 {
@@ -144,9 +144,9 @@ func (f *fixture) never(c actor.Commit) {
 	f.Helper()
 	f.is(f.s.Settle(f.ctx(), c), actor.ErrStale)
 	f.refuse(c, actor.ErrStale)
-	row := f.load(c.Key)
+	row := f.load(c.Anchor().Key)
 	f.is(f.s.Settle(f.ctx(), c), actor.ErrStale)
-	f.same(f.load(c.Key), row)
+	f.same(f.load(c.Anchor().Key), row)
 }
 
 // movedByOne checks that the row of "a" is as it was, one version on.

@@ -82,33 +82,30 @@ func jsonState(text string) *actor.EncodedState {
 // for an insert.
 func write(k actor.Key, row actor.Row, text string) actor.Commit {
 	c := touch(k, row)
-	c.Effects.State = jsonState(text)
+	c.Rows[0].State = jsonState(text)
 	return c
 }
 
 // touch is a commit that only moves the version.
 func touch(k actor.Key, row actor.Row) actor.Commit {
-	c := actor.Commit{
-		ID: actor.NewCommitID(), Key: k, ReadVersion: row.Version, NewVersion: row.Version + 1,
-		Generation: 3, StateSchema: 7,
-	}
+	w := actor.RowWrite{Key: k, ReadVersion: row.Version, NewVersion: row.Version + 1, Generation: 3, StateSchema: 7}
 	if row.Version == 0 {
-		c.NewVersion = actor.FirstVersion()
+		w.NewVersion = actor.FirstVersion()
 	}
-	return c
+	return actor.CommitOf(w)
 }
 
-// fence is a commit that moves the version on and leaves all else as it is.
-func fence(k actor.Key, row actor.Row) actor.Commit {
+// bump is a commit that moves the version on and leaves all else as it is.
+func bump(k actor.Key, row actor.Row) actor.Commit {
 	c := touch(k, row)
-	c.Fence = true
+	c.Rows[0].Bump = true
 	return c
 }
 
 // remove is a commit that deletes the actor.
 func remove(k actor.Key, row actor.Row) actor.Commit {
 	c := touch(k, row)
-	c.Delete = true
+	c.Rows[0].Delete = true
 	return c
 }
 
@@ -126,18 +123,18 @@ func (f *fixture) commit(c actor.Commit) error {
 func (f *fixture) apply(c actor.Commit) actor.Row {
 	f.Helper()
 	if err := f.commit(c); err != nil {
-		f.Fatalf("commit %s at version %d: %v", c.Key, c.ReadVersion, err)
+		f.Fatalf("commit %s at version %d: %v", c.Anchor().Key, c.Anchor().Version, err)
 	}
-	return f.load(c.Key)
+	return f.load(c.Anchor().Key)
 }
 
 // refuse sends one commit that must be refused with want, and checks that the
 // row is as it was.
 func (f *fixture) refuse(c actor.Commit, want error) {
 	f.Helper()
-	before := f.load(c.Key)
+	before := f.load(c.Anchor().Key)
 	f.is(f.commit(c), want)
-	f.same(f.load(c.Key), before)
+	f.same(f.load(c.Anchor().Key), before)
 }
 
 // load reads one row.
@@ -201,12 +198,19 @@ func describe(r actor.Row) string {
 		r.Version, r.CommitID, r.Life, r.Deleted, r.Generation, r.StateSchema, r.State.Format, data, r.UpdatedAt.Format(time.RFC3339Nano))
 }
 
-// wrote checks that row is what c leaves on a store, with the given state.
+// wrote checks that row is what a commit of one row leaves on a store, with the given
+// state.
 func (f *fixture) wrote(row actor.Row, c actor.Commit, text string) {
 	f.Helper()
+	f.wroteRow(row, c.ID, &c.Rows[0], text)
+}
+
+// wroteRow is wrote for one of the rows of a commit.
+func (f *fixture) wroteRow(row actor.Row, id actor.CommitID, w *actor.RowWrite, text string) {
+	f.Helper()
 	want := actor.Row{
-		Version: c.NewVersion, CommitID: c.ID, Deleted: c.Delete, Generation: c.Generation,
-		StateSchema: c.StateSchema, UpdatedAt: row.UpdatedAt,
+		Version: w.NewVersion, CommitID: id, Deleted: w.Delete, Generation: w.Generation,
+		StateSchema: w.StateSchema, UpdatedAt: row.UpdatedAt,
 	}
 	if text != "" {
 		want.State = *jsonState(text)

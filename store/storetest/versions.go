@@ -14,7 +14,7 @@ var versions = suite{"Versions", []testCase{
 		var row actor.Row
 		for _, next := range []func(actor.Key, actor.Row) actor.Commit{
 			func(k actor.Key, r actor.Row) actor.Commit { return write(k, r, `{"n":1}`) },
-			touch, fence, remove, fence, touch,
+			touch, bump, remove, bump, touch,
 		} {
 			row = f.apply(next(f.key("a"), row))
 			f.versions([]actor.Key{f.key("a")}, row)
