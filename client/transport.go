@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/api/invokestream"
+	"github.com/greenroom-run/greenroom/api/invokestream/caller"
 )
 
 const (
@@ -49,63 +49,9 @@ func (c *Client) connect() {
 	}
 	// Replies are small, many and fresh: compressing them costs more than turns.
 	c.rpc = connect.NewClient[invokestream.Request, invokestream.Response](
-		wholeMessages{streams}, base+greenroomv1connect.ActorServiceInvokeStreamProcedure,
+		caller.WholeMessages{Client: streams}, base+greenroomv1connect.ActorServiceInvokeStreamProcedure,
 		connect.WithCodec(invokestream.Codec{}), connect.WithAcceptCompression("gzip", nil, nil))
 	c.unary = greenroomv1connect.NewActorServiceClient(requests, base, connect.WithAcceptCompression("gzip", nil, nil))
-}
-
-// wholeMessages sends each message of a stream in one piece. Connect writes it as
-// a prefix and a rest, and HTTP/2 would make a frame and a system call of each.
-type wholeMessages struct{ *http.Client }
-
-// Do implements [connect.HTTPClient].
-func (w wholeMessages) Do(req *http.Request) (*http.Response, error) {
-	if req.Body != nil && req.Body != http.NoBody {
-		req.Body = &wholeBody{ReadCloser: req.Body}
-	}
-	return w.Client.Do(req)
-}
-
-// wholeBody is a body of enveloped messages: a byte of flags, four of the rest's
-// size, and the rest, which comes without delay.
-type wholeBody struct {
-	io.ReadCloser
-	prefix [envelopePrefix]byte
-	read   int // of the prefix, in bytes
-	unread int // of the rest, in bytes
-}
-
-const envelopePrefix = 5
-
-// Read returns no part of a message that would fit in p as a whole.
-func (b *wholeBody) Read(p []byte) (int, error) {
-	total := 0
-	for {
-		n, err := b.ReadCloser.Read(p[total:])
-		total += n
-		if b.track(p[total-n : total]); err != nil || total == len(p) || total > 0 && b.read == 0 {
-			return total, err
-		}
-	}
-}
-
-// track follows the messages; read is 0 between them.
-func (b *wholeBody) track(p []byte) {
-	for len(p) > 0 {
-		if b.read < envelopePrefix {
-			n := copy(b.prefix[b.read:], p)
-			b.read += n
-			p = p[n:]
-			b.unread = int(binary.BigEndian.Uint32(b.prefix[1:]))
-		} else {
-			n := min(b.unread, len(p))
-			b.unread -= n
-			p = p[n:]
-		}
-		if b.read == envelopePrefix && b.unread == 0 {
-			b.read = 0
-		}
-	}
 }
 
 func (c *Client) newHTTPClient(protocols func(*http.Protocols)) *http.Client {

@@ -1,4 +1,4 @@
-package client
+package caller
 
 // slots are the calls that were sent over a stream and not answered, by the IDs
 // that they have there. An ID is a place and how often it was used, so that finding
@@ -12,11 +12,11 @@ type slots struct {
 type slot struct {
 	use  uint32
 	busy bool
-	call *call // nil if nobody waits for the reply
+	call *Call // nil if nobody waits for the reply
 }
 
 // put gives a call a place and its ID; false if all are taken.
-func (s *slots) put(ca *call) (uint64, bool) {
+func (s *slots) put(ca *Call) (uint64, bool) {
 	var at uint32
 	switch n := len(s.free); {
 	case n > 0:
@@ -36,7 +36,7 @@ func (s *slots) put(ca *call) (uint64, bool) {
 }
 
 // get frees the place of an ID and returns its call; nil if there is none.
-func (s *slots) get(id uint64) *call {
+func (s *slots) get(id uint64) *Call {
 	at := uint32(id)                    //nolint:gosec // its lower half
 	if int64(at) >= int64(len(s.all)) { // a server's invention
 		return nil
@@ -55,8 +55,8 @@ func (s *slots) get(id uint64) *call {
 func (s *slots) abandon(at uint32) { s.all[at].call = nil }
 
 // reset frees all places and returns the calls that were in them.
-func (s *slots) reset() []*call {
-	var unanswered []*call
+func (s *slots) reset() []*Call {
+	var unanswered []*Call
 	for at := range s.all {
 		e := &s.all[at]
 		if !e.busy {

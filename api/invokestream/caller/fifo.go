@@ -1,4 +1,4 @@
-package client
+package caller
 
 // fifo is a queue whose memory is used again. The zero value is empty.
 type fifo[T any] struct {

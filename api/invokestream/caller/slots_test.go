@@ -1,10 +1,10 @@
-package client
+package caller
 
 import "testing"
 
 func TestSlots(t *testing.T) {
 	s := slots{limit: 2}
-	a, b, c := &call{}, &call{}, &call{}
+	a, b, c := &Call{}, &Call{}, &Call{}
 	idA, ok := s.put(a)
 	idB, okB := s.put(b)
 	if !ok || !okB || idA == idB {

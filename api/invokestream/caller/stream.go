@@ -1,0 +1,351 @@
+// Package caller is the calling end of a stream of invocations: many calls under way
+// over one connection, of which those that are asked for while a message is being
+// sent leave together in the next one. Programs use it through package client, hosts
+// between each other through package routing.
+//
+// It neither opens connections nor decides what becomes of calls when one breaks: its
+// owner does, in a loop of [Stream.Wait], [Stream.Serve] and [Stream.Settle].
+//
+//	Push ── queue ── Serve (sends) ── slots ── Serve (receives) ── Finished
+//
+// # Invariants
+//
+//   - A call is in the queue, in a slot from the time it is taken for sending until its
+//     reply, or finished. It leaves a slot without a reply only with the stream.
+//   - A call is finished once, or abandoned.
+//   - Once a call is finished or abandoned, nobody reads its payload.
+package caller
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/api/invokestream"
+)
+
+const (
+	// messageBytes and messageCalls are how large a message of invocations
+	// grows, unless a single one is larger: the server may then begin.
+	messageBytes = 256 << 10
+	messageCalls = 1024
+)
+
+// Stream has the calls of one stream, which is opened anew whenever it has ended and
+// there are calls for it. Its methods may be called concurrently, but those of its
+// owner: Wait, Serve and Settle are for one goroutine.
+type Stream struct {
+	// encoding is held while payloads of calls in slots are read; before mu.
+	encoding sync.Mutex
+
+	mu      sync.Mutex
+	queue   fifo[*Call]
+	slots   slots
+	cancels []uint64 // IDs of sent calls that nobody waits for, to be sent
+	idle    bool     // the owner waits for wakeup
+	closed  bool
+
+	wakeup chan struct{} // of capacity 1: there is something to do for the owner
+}
+
+// Call is one invocation on its way. It belongs to the stream from [Stream.Push] until
+// it is finished or abandoned.
+type Call struct {
+	// Inv is what is asked for; the stream sets its ID and its timeout.
+	Inv invokestream.Invocation
+	// Deadline is when the call ends at the server; zero: never.
+	Deadline time.Time
+	// Waiter is told when Reply, or Err, is there.
+	Waiter Waiter
+
+	Reply invokestream.Reply
+	Err   error // of the stream; errors of the server are in Reply
+
+	// Guarded by the stream's mu.
+	sent      bool
+	slot      uint32
+	finished  bool
+	abandoned bool // nobody waits
+}
+
+// Waiter is told of the end of a call, once, by any goroutine, and not if the call was
+// abandoned. Others wait for their replies meanwhile: it must not block.
+type Waiter interface{ Finished(ca *Call) }
+
+// Conn carries messages. Send and Receive are called by one goroutine each.
+type Conn interface {
+	// Send sends an [invokestream.Frame].
+	Send(msg any) error
+	// Receive replaces the content of an [invokestream.Frame], which was reset.
+	Receive(msg any) error
+}
+
+// New returns a stream that has as many calls sent and not answered as inFlight.
+func New(inFlight int) *Stream {
+	return &Stream{slots: slots{limit: inFlight}, wakeup: make(chan struct{}, 1)}
+}
+
+// Push queues a call, and reports false if the stream is closed.
+func (s *Stream) Push(ca *Call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.queue.push(ca)
+	s.wake()
+	return true
+}
+
+// Abandon ends the wait for a call, and reports whether it was sent and whether it is
+// abandoned now: not if it is finished. A call in a slot keeps it: the server is still
+// at it, and with tell is told to end it. When Abandon returns, nobody reads the payload.
+func (s *Stream) Abandon(ca *Call, tell bool) (sent, abandoned bool) {
+	s.mu.Lock()
+	if ca.finished {
+		s.mu.Unlock()
+		return ca.sent, false
+	}
+	ca.abandoned = true
+	sent = ca.sent
+	if sent {
+		s.slots.abandon(ca.slot)
+		if tell {
+			s.tellCancel(ca)
+		}
+	}
+	s.mu.Unlock()
+	if sent {
+		s.encoding.Lock()
+		s.encoding.Unlock() //nolint:staticcheck // whoever reads the payload holds it
+	}
+	return sent, true
+}
+
+// Cancel abandons a call that was not sent, and reports true; of one that was, the
+// server is told to end it, whose reply says what became of it.
+func (s *Stream) Cancel(ca *Call) (abandoned bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case ca.finished || ca.abandoned:
+		return false
+	case ca.sent:
+		s.tellCancel(ca)
+		return false
+	}
+	ca.abandoned = true
+	return true
+}
+
+// tellCancel has the server told. Its caller holds mu.
+func (s *Stream) tellCancel(ca *Call) {
+	s.cancels = append(s.cancels, ca.Inv.ID)
+	s.wake()
+}
+
+// wake wakes the owner. Its caller holds mu.
+func (s *Stream) wake() {
+	if s.idle {
+		s.idle = false
+		select {
+		case s.wakeup <- struct{}{}:
+		default: // one of an earlier stream is left, and does
+		}
+	}
+}
+
+// Wait returns true when there are calls, false when ctx has ended.
+func (s *Stream) Wait(ctx context.Context) bool {
+	s.mu.Lock()
+	s.idle = s.queue.len() == 0
+	idle := s.idle
+	s.mu.Unlock()
+	if idle {
+		select {
+		case <-s.wakeup:
+		case <-ctx.Done():
+			s.mu.Lock()
+			s.idle = false // nobody is to be woken any more
+			s.mu.Unlock()
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// Serve sends calls over a connection and finishes them with their replies until
+// receiving ends, and returns why it did. What was sent and not answered by then is for
+// Settle. The end of the connection is for the caller to make, also when it is closed
+// from elsewhere: only that ends Serve.
+func (s *Stream) Serve(conn Conn) error {
+	ended := make(chan error, 1)
+	go func() { ended <- s.receive(conn) }() // waited for below
+	var msg message
+	for {
+		if s.next(&msg) {
+			// An error says only that the stream has ended; receive knows why.
+			if conn.Send(&msg) != nil {
+				return <-ended
+			}
+			continue
+		}
+		select {
+		case <-s.wakeup:
+			runtime.Gosched() // callers that are about to run join the message
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+// message is a request that is encoded already.
+type message struct {
+	invokestream.Request
+	data []byte
+}
+
+// Append implements [invokestream.Frame].
+func (m *message) Append(dst []byte) ([]byte, error) { return append(dst, m.data...), nil }
+
+// next makes the next message; false if there is none, and then the owner is idle.
+func (s *Stream) next(m *message) bool {
+	s.encoding.Lock()
+	defer s.encoding.Unlock()
+	s.mu.Lock()
+	s.take(&m.Request)
+	s.idle = len(m.Invocations) == 0 && len(m.Cancels) == 0
+	idle := s.idle
+	s.mu.Unlock()
+	if idle {
+		return false
+	}
+	m.data, _ = m.Request.Append(m.data[:0]) // never fails
+	m.Reset()
+	return true
+}
+
+// take moves calls from the queue into slots and the next message.
+func (s *Stream) take(req *invokestream.Request) {
+	req.Reset()
+	req.Cancels = append(req.Cancels, s.cancels...)
+	s.cancels = s.cancels[:0]
+	var now time.Time
+	for size := 0; s.queue.len() > 0 && len(req.Invocations) < messageCalls; {
+		ca := s.queue.peek()
+		if ca.abandoned {
+			s.queue.pop()
+			continue
+		}
+		if size += ca.Inv.Size(); size > messageBytes && len(req.Invocations) > 0 {
+			return
+		}
+		id, ok := s.slots.put(ca)
+		if !ok {
+			return // receive will wake the owner
+		}
+		s.queue.pop()
+		ca.sent, ca.Inv.ID = true, id
+		if !ca.Deadline.IsZero() {
+			if now.IsZero() {
+				now = time.Now()
+			}
+			ca.Inv.TimeoutMS = timeoutMS(ca.Deadline.Sub(now))
+		}
+		req.Invocations = append(req.Invocations, ca.Inv)
+	}
+}
+
+// timeoutMS rounds up, since 0 is no timeout.
+func timeoutMS(d time.Duration) uint32 {
+	ms := max((d+time.Millisecond-1)/time.Millisecond, 1)
+	return uint32(min(ms, 1<<32-1)) //nolint:gosec // bounded
+}
+
+// receive finishes calls until the stream ends, and returns why it did.
+func (s *Stream) receive(conn Conn) error {
+	var res invokestream.Response
+	var answered []*Call
+	for {
+		res.Reset() // see invokestream.Frame
+		if err := conn.Receive(&res); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		for i := range res.Replies {
+			if ca := s.slots.get(res.Replies[i].ID); ca != nil {
+				ca.Reply, ca.finished = res.Replies[i], true
+				answered = append(answered, ca)
+			}
+		}
+		if s.queue.len() > 0 {
+			s.wake() // slots are free
+		}
+		s.mu.Unlock()
+		answered = tell(answered)
+	}
+}
+
+// tell tells the waiters of calls, and returns the memory of the list.
+func tell(calls []*Call) []*Call {
+	for _, ca := range calls {
+		ca.Waiter.Finished(ca)
+	}
+	clear(calls)
+	return calls[:0]
+}
+
+// Settle finishes the calls that were sent over the last connection and not answered,
+// each with what outcome says of it; those of which that is nil go back to the queue,
+// as not begun.
+func (s *Stream) Settle(outcome func(ca *Call) error) {
+	s.mu.Lock()
+	s.cancels = s.cancels[:0]
+	var finished []*Call
+	for _, ca := range s.slots.reset() {
+		if ca.Err = outcome(ca); ca.Err == nil {
+			ca.sent, ca.Inv.TimeoutMS = false, 0
+			s.queue.push(ca)
+			continue
+		}
+		ca.finished = true
+		finished = append(finished, ca)
+	}
+	s.mu.Unlock()
+	tell(finished)
+}
+
+// Fail finishes every call that waits in the queue, none of which was sent.
+func (s *Stream) Fail(outcome func(ca *Call) error) {
+	var finished []*Call
+	s.mu.Lock()
+	for s.queue.len() > 0 {
+		ca := s.queue.pop()
+		if ca.abandoned {
+			continue
+		}
+		ca.Err, ca.finished = outcome(ca), true
+		finished = append(finished, ca)
+	}
+	s.mu.Unlock()
+	tell(finished)
+}
+
+// Close lets no further call in; those that wait are for Fail.
+func (s *Stream) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}
+
+// Prune drops the calls that nobody waits for, which would otherwise gather while no
+// server can be reached.
+func (s *Stream) Prune() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range s.queue.len() {
+		if ca := s.queue.pop(); !ca.abandoned {
+			s.queue.push(ca)
+		}
+	}
+}
