@@ -13,23 +13,26 @@ import (
 )
 
 // generatedRequest is r as the generated type has it.
-func generatedRequest(r *Request) *greenroomv1.InvokeStreamRequest {
-	g := &greenroomv1.InvokeStreamRequest{Cancels: r.Cancels}
+// It is that between hosts, of which the one of clients has the first fields.
+func generatedRequest(r *Request) *greenroomv1.ExchangeRequest {
+	g := &greenroomv1.ExchangeRequest{Cancels: r.Cancels, Hello: r.Hello}
 	for _, i := range r.Invocations {
-		g.Invocations = append(g.Invocations, &greenroomv1.StreamInvocation{
+		g.Invocations = append(g.Invocations, &greenroomv1.ForwardedInvocation{
 			Id: i.ID, Actor: &greenroomv1.ActorKey{App: i.Key.App, Type: i.Key.Type, Id: i.Key.ID}, Method: i.Method,
 			Payload: i.Payload.Data, ContentType: i.Payload.ContentType, TimeoutMs: i.TimeoutMS,
 			IdempotencyKey: i.IdempotencyKey, ReadOnly: i.ReadOnly, Consistency: i.Consistency,
+			InvocationId: i.InvocationID,
 		})
 	}
 	return g
 }
 
-func generatedResponse(r *Response) *greenroomv1.InvokeStreamResponse {
-	g := &greenroomv1.InvokeStreamResponse{}
+func generatedResponse(r *Response) *greenroomv1.ExchangeResponse {
+	g := &greenroomv1.ExchangeResponse{Hello: r.Hello}
 	for _, i := range r.Replies {
-		g.Replies = append(g.Replies, &greenroomv1.StreamReply{
+		g.Replies = append(g.Replies, &greenroomv1.ExchangeReply{
 			Id: i.ID, Payload: i.Payload.Data, ContentType: i.Payload.ContentType, Version: i.Version, Error: i.Error, Fuel: i.Fuel,
+			Host: i.Host, Owner: i.Owner,
 		})
 	}
 	return g
@@ -44,7 +47,10 @@ func requests() []*Request {
 			{ID: 1, Key: actor.Key{App: "a", Type: "T", ID: "x||ü🎭"}, Method: "M", Payload: actor.Payload{ContentType: "x/y", Data: bytes.Repeat([]byte{0, 0xff}, 300)}},
 			{ID: 1 << 63, Key: actor.Key{ID: "only"}, TimeoutMS: 1<<32 - 1, IdempotencyKey: "k k", ReadOnly: true, Consistency: greenroomv1.Consistency_CONSISTENCY_STRONG},
 			{Consistency: -7},
+			{ID: 4, InvocationID: "0123456789abcdef"},
 		}, Cancels: []uint64{300}},
+		{Hello: &greenroomv1.ExchangeHello{}},
+		{Hello: &greenroomv1.ExchangeHello{Cluster: "c", From: "a", To: "b", MinProtocol: 1, MaxProtocol: 2}},
 	}
 }
 
@@ -55,8 +61,9 @@ func responses() []*Response {
 		{Replies: []Reply{
 			{ID: 9, Payload: actor.Payload{ContentType: "x/y", Data: bytes.Repeat([]byte{1, 0x80}, 300)}, Version: 1<<62 + 3, Fuel: 1 << 40},
 			{ID: 10, Error: &greenroomv1.StreamError{Code: 9, Message: "no", Detail: &greenroomv1.ErrorDetail{Kind: "guest_error", Retryable: true, Guest: &greenroomv1.GuestErrorDetail{Code: "c"}}}},
-			{ID: 11, Error: &greenroomv1.StreamError{}, Fuel: 1},
+			{ID: 11, Error: &greenroomv1.StreamError{}, Fuel: 1, Host: "127.0.0.1:8080", Owner: "someone"},
 		}},
+		{Hello: &greenroomv1.ExchangeHello{ApiAddress: "[::1]:80"}},
 	}
 }
 
@@ -86,11 +93,45 @@ func TestAsGenerated(t *testing.T) {
 	}
 	var req Request // used again, as streams do
 	for _, r := range requests() {
-		check(r, &req, generatedRequest(r), r.Generated(), func() proto.Message { return generatedRequest(&req) })
+		check(r, &req, generatedRequest(r), &greenroomv1.ExchangeRequest{}, func() proto.Message { return generatedRequest(&req) })
 	}
 	var res Response
 	for _, r := range responses() {
-		check(r, &res, generatedResponse(r), r.Generated(), func() proto.Message { return generatedResponse(&res) })
+		check(r, &res, generatedResponse(r), &greenroomv1.ExchangeResponse{}, func() proto.Message { return generatedResponse(&res) })
+	}
+}
+
+// TestClientsHaveTheFirstFields: what clients and servers send each other is, byte for
+// byte, their own messages.
+func TestClientsHaveTheFirstFields(t *testing.T) {
+	var frames []Frame
+	for _, r := range requests() {
+		r.Hello = nil
+		for i := range r.Invocations {
+			r.Invocations[i].InvocationID = ""
+		}
+		frames = append(frames, r)
+	}
+	for _, r := range responses() {
+		r.Hello = nil
+		for i := range r.Replies {
+			r.Replies[i].Owner = ""
+		}
+		frames = append(frames, r)
+	}
+	for _, f := range frames {
+		data, err := f.Append(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := f.Generated()
+		if err := proto.Unmarshal(data, theirs); err != nil || len(theirs.ProtoReflect().GetUnknown()) > 0 {
+			t.Errorf("%x is not a message of clients: %v", data, err)
+		}
+		again, err := proto.MarshalOptions{Deterministic: true}.Marshal(theirs)
+		if err != nil || !bytes.Equal(again, data) {
+			t.Errorf("encoded\n%x\nclients\n%x", data, again)
+		}
 	}
 }
 
@@ -103,6 +144,9 @@ func TestSize(t *testing.T) {
 		if n := r.cancelsSize(); n > 0 {
 			total += sizeMessage(n)
 		}
+		if r.Hello != nil {
+			total += sizeMessage(proto.Size(r.Hello))
+		}
 		if b, err := r.Append(nil); err != nil || len(b) != total {
 			t.Errorf("%d bytes (%v), said to be %d", len(b), err, total)
 		}
@@ -111,6 +155,9 @@ func TestSize(t *testing.T) {
 		total := 0
 		for i := range r.Replies {
 			total += r.Replies[i].Size()
+		}
+		if r.Hello != nil {
+			total += sizeMessage(proto.Size(r.Hello))
 		}
 		if b, err := r.Append(nil); err != nil || len(b) != total {
 			t.Errorf("%d bytes (%v), said to be %d", len(b), err, total)
@@ -192,7 +239,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r Request
-		g := &greenroomv1.InvokeStreamRequest{}
+		g := &greenroomv1.ExchangeRequest{}
 		err, want := r.Decode(data), proto.Unmarshal(data, g)
 		if errors.Is(err, errEntries) {
 			return // which the generated code does not know
@@ -227,7 +274,7 @@ func FuzzResponse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r Response
-		g := &greenroomv1.InvokeStreamResponse{}
+		g := &greenroomv1.ExchangeResponse{}
 		err, want := r.Decode(data), proto.Unmarshal(data, g)
 		if (err == nil) != (want == nil) {
 			t.Fatalf("decode: %v; the generated code: %v", err, want)
@@ -260,7 +307,7 @@ func BenchmarkRequest(b *testing.B) {
 	b.Run("generated", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			g := &greenroomv1.InvokeStreamRequest{}
+			g := &greenroomv1.ExchangeRequest{}
 			if err := proto.Unmarshal(data, g); err != nil {
 				b.Fatal(err)
 			}

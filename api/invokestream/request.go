@@ -10,10 +10,12 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-// Request is greenroom.v1.InvokeStreamRequest.
+// Request is greenroom.v1.InvokeStreamRequest, and, with what only hosts send each
+// other, greenroom.v1.ExchangeRequest.
 type Request struct {
 	Invocations []Invocation
 	Cancels     []uint64
+	Hello       *greenroomv1.ExchangeHello // between hosts
 
 	names names
 }
@@ -29,12 +31,14 @@ type Invocation struct {
 	IdempotencyKey string
 	ReadOnly       bool
 	Consistency    greenroomv1.Consistency
+	InvocationID   string // between hosts
 }
 
 // The numbers of the fields in actor.proto.
 const (
 	fieldInvocations protowire.Number = 1
 	fieldCancels     protowire.Number = 2
+	fieldHello       protowire.Number = 3
 
 	fieldID             protowire.Number = 1
 	fieldActor          protowire.Number = 2
@@ -45,6 +49,7 @@ const (
 	fieldIdempotencyKey protowire.Number = 7
 	fieldReadOnly       protowire.Number = 8
 	fieldConsistency    protowire.Number = 9
+	fieldInvocationID   protowire.Number = 10
 
 	fieldApp  protowire.Number = 1
 	fieldType protowire.Number = 2
@@ -69,7 +74,8 @@ func (i *Invocation) size() int {
 	return sizeVarint(i.ID) + sizeMessage(sizeKey(i.Key)) + sizeBytes(len(i.Method)) +
 		sizeBytes(len(i.Payload.Data)) + sizeBytes(len(i.Payload.ContentType)) +
 		sizeVarint(uint64(i.TimeoutMS)) + sizeBytes(len(i.IdempotencyKey)) +
-		sizeVarint(protowire.EncodeBool(i.ReadOnly)) + sizeVarint(uint64(i.Consistency))
+		sizeVarint(protowire.EncodeBool(i.ReadOnly)) + sizeVarint(uint64(i.Consistency)) +
+		sizeBytes(len(i.InvocationID))
 }
 
 func sizeKey(k actor.Key) int {
@@ -93,8 +99,9 @@ func (r *Request) Append(dst []byte) ([]byte, error) {
 		dst = appendBytes(dst, fieldIdempotencyKey, i.IdempotencyKey)
 		dst = appendVarint(dst, fieldReadOnly, protowire.EncodeBool(i.ReadOnly))
 		dst = appendVarint(dst, fieldConsistency, uint64(i.Consistency))
+		dst = appendBytes(dst, fieldInvocationID, i.InvocationID)
 	}
-	return r.appendCancels(dst), nil
+	return appendHello(r.appendCancels(dst), fieldHello, r.Hello)
 }
 
 func (r *Request) cancelsSize() (size int) {
@@ -154,6 +161,8 @@ func (r *Request) Decode(data []byte) error {
 			return r.decodeCancels(f.bytes)
 		case f.is(fieldCancels, protowire.VarintType):
 			return r.cancel(f.varint)
+		case f.is(fieldHello, protowire.BytesType):
+			return mergeHello(&r.Hello, f.bytes)
 		}
 		return nil
 	})
@@ -184,6 +193,8 @@ func (r *Request) decodeInvocation(data []byte, i *Invocation) error {
 			i.ReadOnly = protowire.DecodeBool(f.varint)
 		case f.is(fieldConsistency, protowire.VarintType):
 			i.Consistency = greenroomv1.Consistency(f.varint) //nolint:gosec // as Protobuf has it
+		case f.is(fieldInvocationID, protowire.BytesType):
+			i.InvocationID, err = text(f.bytes)
 		}
 		return err
 	})
@@ -212,7 +223,7 @@ func (r *Request) Reset() {
 		r.Cancels = nil
 	}
 	clear(r.Invocations)
-	r.Invocations, r.Cancels = r.Invocations[:0], r.Cancels[:0]
+	r.Invocations, r.Cancels, r.Hello = r.Invocations[:0], r.Cancels[:0], nil
 }
 
 // Generated implements [Frame].

@@ -10,9 +10,11 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-// Response is greenroom.v1.InvokeStreamResponse.
+// Response is greenroom.v1.InvokeStreamResponse, and, with what only hosts send each
+// other, greenroom.v1.ExchangeResponse.
 type Response struct {
 	Replies []Reply
+	Hello   *greenroomv1.ExchangeHello // between hosts
 
 	names names
 }
@@ -24,6 +26,8 @@ type Reply struct {
 	Version uint64
 	Fuel    uint64
 	Error   *greenroomv1.StreamError // nil: the turn succeeded
+	Host    string
+	Owner   string // between hosts
 }
 
 // The numbers of the fields in actor.proto.
@@ -36,13 +40,18 @@ const (
 	fieldReplyVersion     protowire.Number = 4
 	fieldReplyError       protowire.Number = 5
 	fieldReplyFuel        protowire.Number = 6
+	fieldReplyHost        protowire.Number = 7
+	fieldReplyOwner       protowire.Number = 8
+
+	fieldReplyHello protowire.Number = 2
 )
 
 // Size is how many bytes a reply adds to a message.
 func (r *Reply) Size() int { return sizeMessage(r.size()) }
 
 func (r *Reply) size() int {
-	n := sizeVarint(r.ID) + sizeBytes(len(r.Payload.Data)) + sizeBytes(len(r.Payload.ContentType)) + sizeVarint(r.Version) + sizeVarint(r.Fuel)
+	n := sizeVarint(r.ID) + sizeBytes(len(r.Payload.Data)) + sizeBytes(len(r.Payload.ContentType)) + sizeVarint(r.Version) + sizeVarint(r.Fuel) +
+		sizeBytes(len(r.Host)) + sizeBytes(len(r.Owner))
 	if r.Error != nil {
 		n += sizeMessage(proto.Size(r.Error))
 	}
@@ -66,14 +75,19 @@ func (r *Response) Append(dst []byte) ([]byte, error) {
 			}
 		}
 		dst = appendVarint(dst, fieldReplyFuel, reply.Fuel)
+		dst = appendBytes(dst, fieldReplyHost, reply.Host)
+		dst = appendBytes(dst, fieldReplyOwner, reply.Owner)
 	}
-	return dst, nil
+	return appendHello(dst, fieldReplyHello, r.Hello)
 }
 
 // Decode implements [Frame].
 func (r *Response) Decode(data []byte) error {
 	r.Reset()
 	err := fields(data, func(f field) error {
+		if f.is(fieldReplyHello, protowire.BytesType) {
+			return mergeHello(&r.Hello, f.bytes)
+		}
 		if !f.is(fieldReplies, protowire.BytesType) {
 			return nil
 		}
@@ -104,6 +118,10 @@ func (r *Response) decodeReply(data []byte, reply *Reply) error {
 				reply.Error = &greenroomv1.StreamError{}
 			}
 			err = proto.UnmarshalOptions{Merge: true}.Unmarshal(f.bytes, reply.Error)
+		case f.is(fieldReplyHost, protowire.BytesType):
+			reply.Host, err = r.names.text(f.bytes)
+		case f.is(fieldReplyOwner, protowire.BytesType):
+			reply.Owner, err = r.names.text(f.bytes)
 		}
 		return err
 	})
@@ -112,7 +130,7 @@ func (r *Response) decodeReply(data []byte, reply *Reply) error {
 // Reset implements [Frame].
 func (r *Response) Reset() {
 	clear(r.Replies)
-	r.Replies = r.Replies[:0]
+	r.Replies, r.Hello = r.Replies[:0], nil
 }
 
 // Generated implements [Frame].

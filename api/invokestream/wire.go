@@ -6,6 +6,9 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
 func frame(msg any) (Frame, error) {
@@ -96,6 +99,26 @@ func appendBytes[T string | []byte](dst []byte, number protowire.Number, v T) []
 // appendMessage begins a field of size bytes.
 func appendMessage(dst []byte, number protowire.Number, size int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.BytesType), uint64(size)) //nolint:gosec // a length
+}
+
+// appendHello appends a hello, nil for none.
+func appendHello(dst []byte, number protowire.Number, h *greenroomv1.ExchangeHello) ([]byte, error) {
+	if h == nil {
+		return dst, nil
+	}
+	data, err := proto.Marshal(h)
+	if err != nil {
+		return nil, fmt.Errorf("encode the hello: %w", err)
+	}
+	return append(appendMessage(dst, number, len(data)), data...), nil
+}
+
+// mergeHello adds what an encoded hello says to h, as Protobuf does.
+func mergeHello(h **greenroomv1.ExchangeHello, data []byte) error {
+	if *h == nil {
+		*h = &greenroomv1.ExchangeHello{}
+	}
+	return proto.UnmarshalOptions{Merge: true}.Unmarshal(data, *h)
 }
 
 var (

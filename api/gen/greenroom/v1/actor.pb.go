@@ -685,7 +685,8 @@ func (x *InvokeStreamResponse) GetReplies() []*StreamReply {
 	return nil
 }
 
-// StreamReply answers one invocation. With an error, all but the ID is empty.
+// StreamReply answers one invocation. With an error, all but the ID and the host is
+// empty.
 type StreamReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// That of the invocation.
@@ -698,7 +699,12 @@ type StreamReply struct {
 	Error *StreamError `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	// Fuel that the turn used; 0 if none ran for this call, as with a recorded
 	// reply.
-	Fuel          uint64 `protobuf:"varint,6,opt,name=fuel,proto3" json:"fuel,omitempty"`
+	Fuel uint64 `protobuf:"varint,6,opt,name=fuel,proto3" json:"fuel,omitempty"`
+	// host:port of the server that holds the actor, if the call was passed on to it:
+	// calls of this actor that go there are not. The header Greenroom-Host of unary
+	// answers says the same. It may be an address that the client cannot reach. It
+	// comes with errors, too.
+	Host          string `protobuf:"bytes,7,opt,name=host,proto3" json:"host,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -773,6 +779,13 @@ func (x *StreamReply) GetFuel() uint64 {
 		return x.Fuel
 	}
 	return 0
+}
+
+func (x *StreamReply) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
 }
 
 // StreamError is what unary calls answer with: a code, a message and a detail.
@@ -1454,14 +1467,15 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\tread_only\x18\b \x01(\bR\breadOnly\x12E\n" +
 	"\vconsistency\x18\t \x01(\x0e2\x19.greenroom.v1.ConsistencyB\b\xbaH\x05\x82\x01\x02\x10\x01R\vconsistency\"K\n" +
 	"\x14InvokeStreamResponse\x123\n" +
-	"\areplies\x18\x01 \x03(\v2\x19.greenroom.v1.StreamReplyR\areplies\"\xb9\x01\n" +
+	"\areplies\x18\x01 \x03(\v2\x19.greenroom.v1.StreamReplyR\areplies\"\xcd\x01\n" +
 	"\vStreamReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12!\n" +
 	"\fcontent_type\x18\x03 \x01(\tR\vcontentType\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\x12/\n" +
 	"\x05error\x18\x05 \x01(\v2\x19.greenroom.v1.StreamErrorR\x05error\x12\x12\n" +
-	"\x04fuel\x18\x06 \x01(\x04R\x04fuel\"n\n" +
+	"\x04fuel\x18\x06 \x01(\x04R\x04fuel\x12\x12\n" +
+	"\x04host\x18\a \x01(\tR\x04host\"n\n" +
 	"\vStreamError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\rR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x121\n" +
