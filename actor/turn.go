@@ -52,6 +52,10 @@ type Reply struct {
 	Version uint64
 	// Fuel is what the run that answered used; see package engine/meter.
 	Fuel uint64
+	// Host is where clients reach the host that ran the turn, host:port, if that is
+	// another one than they asked and its address is known. Hosts leave it empty; who
+	// passes calls on sets it, also with an error.
+	Host string
 }
 
 // StateFormat is how a row's state column is encoded.

@@ -43,6 +43,13 @@ func sentCalls(t *testing.T, err error) (*stream, []*call) {
 	return s, both
 }
 
+// failed is how a call ended without an answer.
+func (ca *call) failed() *Error {
+	var err *Error
+	_ = errors.As(ca.Err, &err)
+	return err
+}
+
 // TestEndedStreams: what becomes of calls that were sent and not answered. Each
 // caller gets an error of its own, to change.
 func TestEndedStreams(t *testing.T) {
@@ -73,11 +80,11 @@ func TestEndedStreams(t *testing.T) {
 				}
 				continue
 			}
-			err, _ := ca.Err.(*Error)
+			err := ca.failed()
 			switch {
 			case len(ca.done) != 1 || err == nil || err.OutcomeUnknown != tt.unknown || err.Retryable == tt.unknown:
 				t.Errorf("%s: a call ended with %+v", name, ca.Err)
-			case i == 1 && ca.Err == both[0].Err:
+			case i == 1 && err == both[0].failed():
 				t.Errorf("%s: two callers have one error", name)
 			}
 		}
@@ -86,11 +93,11 @@ func TestEndedStreams(t *testing.T) {
 		}
 		s.fail(errClosed())
 		for _, ca := range both {
-			if err, _ := ca.Err.(*Error); len(ca.done) != 1 || err == nil || err.OutcomeUnknown {
+			if err := ca.failed(); len(ca.done) != 1 || err == nil || err.OutcomeUnknown {
 				t.Errorf("%s: a call that was never sent, or not begun, ended with %+v", name, ca.Err)
 			}
 		}
-		if both[0].Err == both[1].Err {
+		if both[0].failed() == both[1].failed() {
 			t.Errorf("%s: two callers have one error", name)
 		}
 	}

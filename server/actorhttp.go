@@ -19,6 +19,7 @@ import (
 const (
 	headerVersion     = "Greenroom-Version"
 	headerFuel        = "Greenroom-Fuel" // of every unary call's answer, in every protocol
+	headerHost        = "Greenroom-Host" // of the answers to calls that were passed on, in every protocol
 	headerConsistency = "Greenroom-Consistency"
 	headerTimeout     = "Connect-Timeout-Ms" // as Connect has it
 	headerRetryAfter  = "Retry-After"        // of retryable failures, in every protocol
@@ -47,6 +48,7 @@ func (s *Server) serveActor(w http.ResponseWriter, r *http.Request) {
 	}
 	defer cancel()
 	reply, err := s.conf.Host.Invoke(ctx, inv)
+	setHost(w.Header(), reply)
 	if err != nil {
 		s.refuseActor(w, r, inv, err)
 		return
@@ -158,6 +160,13 @@ func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 // reply was recorded by an earlier one.
 func setFuel(h http.Header, reply actor.Reply) {
 	h[headerFuel] = []string{strconv.FormatUint(reply.Fuel, 10)}
+}
+
+// setHost says which server holds the actor, if the call was passed on to it.
+func setHost(h http.Header, reply actor.Reply) {
+	if reply.Host != "" {
+		h[headerHost] = []string{reply.Host}
+	}
 }
 
 // safeMediaType returns a media type as a header may carry it.

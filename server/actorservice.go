@@ -104,7 +104,11 @@ func (a *actorService) invoke(ctx context.Context, inv actor.Invocation) (actor.
 		}
 	}
 	inv.ID = requestID(ctx)
-	return a.s.conf.Host.Invoke(ctx, inv)
+	reply, err := a.s.conf.Host.Invoke(ctx, inv)
+	if x := exchangeOf(ctx); x != nil {
+		setHost(x.Header(), reply)
+	}
+	return reply, err
 }
 
 // GetActor implements ActorService.
@@ -117,12 +121,7 @@ func (a *actorService) GetActor(ctx context.Context, req *connect.Request[greenr
 	if err != nil {
 		return nil, err
 	}
-	res := connect.NewResponse(&greenroomv1.GetActorResponse{Actor: &greenroomv1.Actor{
-		Key: keyToProto(key), Version: v.Version, Generation: v.Generation,
-		StateSchema: v.StateSchema, StateSize: v.StateSize,
-		UpdatedAt: timestamppb.New(v.UpdatedAt),
-		Active:    v.Active, QueueDepth: int32(v.QueueDepth), //nolint:gosec // bounded by the mailbox
-	}})
+	res := connect.NewResponse(&greenroomv1.GetActorResponse{Actor: actorOf(v)})
 	noStore(res)
 	return res, nil
 }

@@ -86,7 +86,7 @@ func BenchmarkInvokeOverNetwork(b *testing.B) {
 			http.Handler
 		}{{"bare", bare}, {"server", s}} {
 			b.Run(fmt.Sprintf("http2=%v/%s", http2, h.name), func(b *testing.B) {
-				hs := s.newHTTPServer(b.Context())
+				hs := s.newHTTPServer(b.Context(), s)
 				hs.Handler = h
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {

@@ -72,6 +72,8 @@ type Config struct {
 	Logs *Logs
 	// Gauges are served with Metrics. Defaults to none.
 	Gauges Gauges
+	// Peers makes this a host of a cluster. Defaults to none: it is alone.
+	Peers *Peers
 	// Calls is told of what is under way. Defaults to nobody.
 	Calls Calls
 	// Logger defaults to [slog.Default].
@@ -222,6 +224,9 @@ func (c Config) validate() error {
 		if err := validateOrigin(o); err != nil {
 			return err
 		}
+	}
+	if err := c.Peers.validate(c); err != nil {
+		return err
 	}
 	return c.validateListener()
 }

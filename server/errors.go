@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/server/stream"
 )
 
@@ -89,7 +91,7 @@ func answerOf(kind actor.Kind) answer {
 	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), kindStreamFull:
 		return answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}
 	case actor.ErrOverloaded.Kind(), actor.ErrStopping.Kind(), actor.ErrUnavailable.Kind(), actor.ErrNoTokens.Kind(),
-		actor.ErrNoOwner.Kind():
+		actor.ErrNoOwner.Kind(), actor.ErrNotOwner.Kind():
 		return answer{connect.CodeUnavailable, http.StatusServiceUnavailable}
 	case actor.ErrDeadline.Kind():
 		return answer{connect.CodeDeadlineExceeded, http.StatusGatewayTimeout}
@@ -220,9 +222,15 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		space    *actor.SpaceError
 		invalid  *actor.InvalidModuleError
 		full     *stream.FullError
+		remote   *routing.RemoteError
+		hello    *routing.HelloError
 		request  *requestError
 	)
 	switch {
+	case errors.As(err, &remote):
+		return relayed(remote, detail, showStack)
+	case errors.As(err, &hello):
+		return of(kindPermissionDenied, hello.Error())
 	case errors.As(err, &guest):
 		f := of(kindGuestError, guest.Message)
 		f.answer = guestAnswer(guest.Status)
@@ -290,6 +298,21 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		}
 	}
 	return f
+}
+
+// relayed is what another host said, as it said it.
+func relayed(e *routing.RemoteError, detail *greenroomv1.ErrorDetail, showStack bool) failure {
+	proto.Reset(detail)
+	proto.Merge(detail, e.Detail)
+	if !showStack {
+		detail.Stack = ""
+	}
+	// A code stands for a status by itself, unless the kind says more.
+	a := guestAnswer(actor.Status(e.Code)) //nolint:gosec // guestAnswer takes what is no code for unknown
+	if known := answerOf(actor.Kind(detail.GetKind())); detail.GetGuest() == nil && known.code == a.code {
+		a = known
+	}
+	return failure{answer: a, message: e.Message}
 }
 
 // rpc returns f as Connect, gRPC and gRPC-Web send it.

@@ -31,6 +31,7 @@ type exchange struct {
 	control *http.ResponseController
 	id      string
 	caller  caller // once it is admitted
+	peers   bool   // it came where only hosts of the cluster are listened to
 	status  int    // as sent; 0 until then
 
 	// joined is the first part of a message that waits for the rest, on
@@ -75,7 +76,9 @@ func newRequestID() string {
 func (s *Server) bodyDeadline() time.Time { return time.Now().Add(s.conf.BodyTimeout) }
 
 // ServeHTTP serves one exchange.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serveHTTP(w, r, false) }
+
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 	route := s.routes.find(r.URL.EscapedPath())
 	if !route.streaming {
 		s.conf.Calls.Enter()
@@ -87,6 +90,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		route:          route,
 		control:        http.NewResponseController(w),
 		id:             newRequestID(),
+		peers:          peers,
 		body:           r.Body,
 		bodyLeft:       route.maxBody,
 	}
@@ -229,6 +233,9 @@ type exchangeBody exchange
 
 // Read implements [io.Reader].
 func (b *exchangeBody) Read(p []byte) (int, error) {
+	if b.route.peer && b.route.longLived {
+		return b.body.Read(p) // each peer has a few, with messages that its limits bound
+	}
 	if b.route.longLived {
 		n, err := b.body.Read(p)
 		if full := (*exchange)(b).messageBytes(n); full != nil {

@@ -129,9 +129,9 @@ func (e *streamEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error
 }
 
 // Describe implements [stream.Edge].
-func (e *streamEdge) Describe(ctx context.Context, id string, inv *actor.Invocation, err error) *greenroomv1.StreamError {
+func (e *streamEdge) Describe(ctx context.Context, id string, inv *actor.Invocation, err error, out *invokestream.Reply) {
 	f := e.x.server.failTurn(ctx, id, err, inv.Key, inv.Method)
-	return &greenroomv1.StreamError{Code: uint32(f.code), Message: f.message, Detail: f.detail}
+	out.Error = &greenroomv1.StreamError{Code: uint32(f.code), Message: f.message, Detail: f.detail}
 }
 
 // messageBytes counts bytes of a stream's message that is not whole yet, and says why

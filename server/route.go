@@ -34,6 +34,8 @@ type route struct {
 	// set, for a GET.
 	open          bool
 	role, getRole Role
+	// peer says that only hosts of the cluster may ask.
+	peer bool
 	// appless says that what is asked for is of no app, and nothing that the
 	// callers of one may not know.
 	appless bool
@@ -118,6 +120,7 @@ func (s *Server) newRoutes() *routes {
 		names = append(names, sv.name)
 	}
 	services = append(services, s.newReflection(names))
+	services = append(services, s.peerServices()...) // nothing for clients to see
 
 	rs := &routes{exact: make(map[string]*route)}
 	for _, sv := range services {
@@ -165,6 +168,20 @@ func (rt *route) needs(r *http.Request) Role {
 
 // enter lets a request through to its route, or refuses it.
 func (s *Server) enter(route *route, w *exchange, r *http.Request) {
+	switch {
+	case w.peers && !route.peer && !route.open, route.peer && !w.peers && s.conf.Peers.Addr != "",
+		s.isPeer(r) && !route.peer && !route.open:
+		s.serveNothing(w, r) // the API and what hosts say to each other are apart
+		return
+	case route.peer:
+		if refused := s.admitPeer(r); refused != nil {
+			s.refuse(route, w, r, refused)
+			return
+		}
+		w.caller = anyone
+		route.ServeHTTP(w, r)
+		return
+	}
 	if !route.open {
 		if s.cors != nil {
 			s.cors.HandlerFunc(w, r)
@@ -217,7 +234,7 @@ func newCORS(c Config) *cors.Cors {
 		AllowedOrigins: c.AllowedOrigins,
 		AllowedMethods: append(connectcors.AllowedMethods(), http.MethodPut),
 		AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", headerConsistency, headerIdempotencyKey),
-		ExposedHeaders: append(connectcors.ExposedHeaders(), headerVersion, headerFuel, headerRequestID, "Retry-After"),
+		ExposedHeaders: append(connectcors.ExposedHeaders(), headerVersion, headerFuel, headerHost, headerRequestID, "Retry-After"),
 		// Chrome asks before a public page may call a private address.
 		AllowPrivateNetwork: true,
 		MaxAge:              7200, // seconds; the longest that browsers keep it

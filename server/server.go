@@ -42,8 +42,11 @@ type Server struct {
 	state    serverState
 	listener net.Listener
 	http     *http.Server
-	cancel   context.CancelFunc // of every request's context
-	running  sync.WaitGroup     // the goroutines that Start began
+	// peers is where hosts of the cluster are listened to, if that is apart.
+	peers     net.Listener
+	peersHTTP *http.Server
+	cancel    context.CancelFunc // of every request's context
+	running   sync.WaitGroup     // the goroutines that Start began
 }
 
 type serverState uint8
@@ -117,6 +120,12 @@ func (s *Server) Start(ctx context.Context) error {
 		_ = l.Close()
 		return fmt.Errorf("server: listen: %s is %s here, which can be reached from other machines; listen on 127.0.0.1", s.conf.Addr, addr)
 	}
+	if s.conf.Peers != nil && s.conf.Peers.Addr != "" {
+		if s.peers, err = lc.Listen(ctx, "tcp", s.conf.Peers.Addr); err != nil {
+			_ = l.Close()
+			return fmt.Errorf("server: listen for other hosts: %w", err)
+		}
+	}
 	s.begin(ctx, l)
 	s.warn(ctx, l.Addr())
 	s.log.LogAttrs(ctx, slog.LevelInfo, "server listens",
@@ -143,7 +152,7 @@ func (s *Server) warn(ctx context.Context, listening net.Addr) {
 func (s *Server) begin(ctx context.Context, l net.Listener) {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.state, s.listener, s.cancel = stateStarted, l, cancel
-	s.http = s.newHTTPServer(base)
+	s.http = s.newHTTPServer(base, s)
 
 	s.running.Go(func() { s.health.run(base, s.conf.HealthInterval, s.conf.Check) })
 	s.running.Go(func() {
@@ -153,22 +162,45 @@ func (s *Server) begin(ctx context.Context, l net.Listener) {
 			s.conf.Logs.close()
 		}
 	})
+	if s.peers == nil {
+		return
+	}
+	s.peersHTTP = s.newHTTPServer(base, peerHandler{s})
+	peers := s.peers
+	if c := s.conf.Peers.Credentials; c != nil {
+		peers = tls.NewListener(peers, c.Server())
+	}
+	s.running.Go(func() {
+		if err := s.peersHTTP.Serve(peers); !errors.Is(err, http.ErrServerClosed) {
+			s.log.LogAttrs(base, slog.LevelError, "server for other hosts ended", slog.Any("error", err))
+		}
+	})
 }
 
+// serve serves clients, and the hosts of the cluster where they come to the same
+// address.
 func (s *Server) serve(l net.Listener) error {
-	if s.tls != nil {
+	peers := s.conf.Peers
+	shared := peers != nil && peers.Addr == "" && peers.Credentials != nil
+	switch {
+	case s.tls != nil && shared:
+		s.http.TLSConfig = peers.tlsFor(s.tls)
 		return s.http.ServeTLS(l, "", "")
+	case s.tls != nil:
+		return s.http.ServeTLS(l, "", "")
+	case shared:
+		return s.http.Serve(newSplitter(l, peers.tlsFor(nil), s.conf.ReadHeaderTimeout))
 	}
 	return s.http.Serve(l)
 }
 
-func (s *Server) newHTTPServer(base context.Context) *http.Server {
+func (s *Server) newHTTPServer(base context.Context, handler http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(s.tls == nil)
 	return &http.Server{
-		Handler:           s,
+		Handler:           handler,
 		TLSConfig:         s.tls,
 		Protocols:         protocols,
 		ReadHeaderTimeout: s.conf.ReadHeaderTimeout,
@@ -196,6 +228,20 @@ func (s *Server) Addr() net.Addr {
 	return s.listener.Addr()
 }
 
+// PeersAddr returns the address where hosts of the cluster are listened to; nil before
+// Start, or if there is none.
+func (s *Server) PeersAddr() net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.conf.Peers == nil || s.listener == nil:
+		return nil
+	case s.peers != nil:
+		return s.peers.Addr()
+	}
+	return s.listener.Addr()
+}
+
 // Stop refuses new connections, tells those who watch health, and waits for the
 // requests in flight. When ctx ends first it cancels them, cuts their
 // connections and returns ctx's error. It is safe twice, and before Start.
@@ -212,9 +258,15 @@ func (s *Server) Stop(ctx context.Context) error {
 	s.conf.Logs.close()
 	s.drain()
 	err := s.http.Shutdown(ctx)
+	if s.peersHTTP != nil { // calls of clients here may still need what peers answer
+		err = errors.Join(err, s.peersHTTP.Shutdown(ctx))
+	}
 	s.cancel()
-	if err != nil {
-		_ = s.http.Close() // nothing is left that its error could tell
+	if err != nil { // nothing is left that the errors of closing could tell
+		_ = s.http.Close()
+		if s.peersHTTP != nil {
+			_ = s.peersHTTP.Close()
+		}
 	}
 	s.running.Wait()
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/invokestream"
 	"github.com/greenroom-run/greenroom/host"
 )
@@ -65,10 +64,9 @@ type Edge interface {
 	// Admit returns what in asks for, or why it is refused, and then with what is
 	// known of its key and method.
 	Admit(in *invokestream.Invocation) (actor.Invocation, error)
-	// Describe returns err, which inv got under the request ID id, as the client is
-	// told it. It is called once for each error,
-	// by any goroutine.
-	Describe(ctx context.Context, id string, inv *actor.Invocation, err error) *greenroomv1.StreamError
+	// Describe fills in what out says of err, which inv got under the request ID id, as
+	// the client is told it. It is called once for each error, by any goroutine.
+	Describe(ctx context.Context, id string, inv *actor.Invocation, err error, out *invokestream.Reply)
 }
 
 // Counters count. Their methods are called from any goroutine.

@@ -67,8 +67,8 @@ func (fakeEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) {
 	return inv, actor.ValidateName("method", in.Method)
 }
 
-func (fakeEdge) Describe(_ context.Context, _ string, _ *actor.Invocation, err error) *greenroomv1.StreamError {
-	return &greenroomv1.StreamError{Message: err.Error()}
+func (fakeEdge) Describe(_ context.Context, _ string, _ *actor.Invocation, err error, out *invokestream.Reply) {
+	out.Error = &greenroomv1.StreamError{Message: err.Error()}
 }
 
 // beginFunc is a host that is one function.

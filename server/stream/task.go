@@ -66,8 +66,12 @@ func (st *stream) newTasks(all []*task, invs []invokestream.Invocation) []*task 
 // size is what a task counts, in bytes.
 func (t *task) size() int64 { return int64(len(t.inv.Payload.Data)) + invocationOverhead }
 
-// requestID names a task in logs: the stream's request and the task's number.
+// requestID names a task in logs: as its invocation does, if the edge knows that, or by
+// the stream's request and the task's number.
 func (t *task) requestID() string {
+	if t.inv.ID != "" {
+		return t.inv.ID
+	}
 	var b [64]byte
 	id := append(b[:0], t.stream.peer.RequestID...)
 	id = append(id, '.')
@@ -94,6 +98,7 @@ func (t *task) Answer(reply actor.Reply, err error) {
 	if err != nil {
 		out = t.failure(err)
 	}
+	out.Host = reply.Host
 	if t.timer != nil {
 		t.timer.Stop()
 	}
@@ -124,7 +129,9 @@ func (t *task) finish(out invokestream.Reply) {
 
 // failure is the reply that carries an error.
 func (t *task) failure(err error) invokestream.Reply {
-	return invokestream.Reply{ID: t.id, Error: t.stream.peer.Edge.Describe(t.stream.ctx, t.requestID(), &t.inv, err)}
+	out := invokestream.Reply{ID: t.id}
+	t.stream.peer.Edge.Describe(t.stream.ctx, t.requestID(), &t.inv, err, &out)
+	return out
 }
 
 // startTimer makes a task that has a deadline end at it. Its caller holds mu.

@@ -165,7 +165,7 @@ func TestSettled(t *testing.T) {
 	if s.queue.len() != 1 || again.sent || again.finished || again.Inv.TimeoutMS != 0 {
 		t.Errorf("%d calls wait; the one that has not begun is %+v", s.queue.len(), again)
 	}
-	if !lost.finished || lost.Err != broken || told.n != 1 {
+	if !lost.finished || !errors.Is(lost.Err, broken) || told.n != 1 {
 		t.Errorf("told %d times; the other ended with %v", told.n, lost.Err)
 	}
 	s.Fail(func(*Call) error { return broken })

@@ -1,0 +1,80 @@
+package routing
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/host"
+)
+
+// Accepted takes the calls that another host sends here: each is run if this host holds
+// its actor, waits while that is not settled, and is refused with a [*NotOwnerError]
+// otherwise. Its methods may be called concurrently.
+type Accepted struct {
+	r *Router
+	// Peer is who sends.
+	Peer actor.HostID
+	to   actor.HostID
+}
+
+// Accept checks the hello of a host that wants to send calls, and returns what takes
+// them and the hello to answer with. An error is a [*HelloError].
+func (r *Router) Accept(h *greenroomv1.ExchangeHello) (*Accepted, *greenroomv1.ExchangeHello, error) {
+	self := r.cfg.Placement.Self()
+	lowest, highest := max(int(h.GetMinProtocol()), r.cfg.MinProtocol), min(int(h.GetMaxProtocol()), r.cfg.MaxProtocol)
+	switch {
+	case h == nil || h.GetFrom() == "":
+		return nil, nil, &HelloError{"there is no hello: only hosts of the cluster speak InterconnectService"}
+	case h.GetCluster() != r.cfg.Cluster:
+		return nil, nil, &HelloError{fmt.Sprintf("the caller is of the cluster %q, this host of %q; give all hosts of one database the same --cluster-name", h.GetCluster(), r.cfg.Cluster)}
+	case actor.HostID(h.GetTo()) != self:
+		return nil, nil, &HelloError{fmt.Sprintf("this is the host %s, not %s, which may have listened here before", self, h.GetTo())}
+	case lowest > highest:
+		return nil, nil, &HelloError{fmt.Sprintf("the caller speaks the protocols %d to %d, this host %d to %d; upgrade the older one", h.GetMinProtocol(), h.GetMaxProtocol(), r.cfg.MinProtocol, r.cfg.MaxProtocol)}
+	}
+	answer := r.hello(actor.HostID(h.GetFrom()))
+	answer.MinProtocol, answer.MaxProtocol = uint32(highest), uint32(highest) //nolint:gosec // small numbers
+	return &Accepted{r: r, Peer: actor.HostID(h.GetFrom()), to: self}, answer, nil
+}
+
+// refused returns why this host, having begun anew, takes nothing for who it was; nil
+// if it has not.
+func (a *Accepted) refused() error {
+	if a.r.cfg.Placement.Self() == a.to {
+		return nil
+	}
+	return &NotOwnerError{}
+}
+
+// Begin begins a call: see [host.Host.Begin].
+func (a *Accepted) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
+	if err := a.refused(); err != nil {
+		to.Answer(actor.Reply{}, err)
+		return over{}
+	}
+	return a.r.begin(ctx, inv, to, true)
+}
+
+// over is a call that is answered.
+type over struct{}
+
+// GiveUp implements [host.Begun].
+func (over) GiveUp() {}
+
+// Delete is [host.Host.Delete].
+func (a *Accepted) Delete(ctx context.Context, key actor.Key) error {
+	if err := a.refused(); err != nil {
+		return err
+	}
+	return a.r.alone(ctx, key, true, func(ctx context.Context) error { return a.r.cfg.Local.Delete(ctx, key) }, nil)
+}
+
+// View is [host.Host.View], whoever holds the actor.
+func (a *Accepted) View(ctx context.Context, key actor.Key) (host.View, error) {
+	if err := a.refused(); err != nil {
+		return host.View{}, err
+	}
+	return a.r.cfg.Local.View(ctx, key)
+}

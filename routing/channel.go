@@ -1,0 +1,136 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/invokestream"
+	"github.com/greenroom-run/greenroom/api/invokestream/caller"
+)
+
+// channel is one stream to a peer, which is opened anew when it has ended and there are
+// calls for it.
+type channel struct {
+	*caller.Stream
+	p *peer
+}
+
+// run owns the channel until its peer is given up.
+func (ch *channel) run() {
+	pause := minReopen
+	for ch.Wait(ch.p.ctx) {
+		k, err := ch.open()
+		if err != nil {
+			ch.p.notOpened(err.Error())
+			ch.fail(&unsentError{"its host cannot be reached: " + err.Error()})
+			ch.p.pause(pause)
+			pause = min(2*pause, maxReopen)
+			continue
+		}
+		pause = minReopen
+		// The end of its context alone ends neither side of a stream.
+		unwatch := context.AfterFunc(ch.p.ctx, k.close)
+		err = ch.Serve(k.conn)
+		unwatch()
+		k.close()
+		ch.p.broke()
+		ch.settle(err)
+	}
+	ch.Close()
+	ch.fail(errGone)
+}
+
+// pause waits, unless the peer is given up.
+func (p *peer) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.ctx.Done():
+	}
+}
+
+// fail gives back what waits in the queue.
+func (ch *channel) fail(err *unsentError) {
+	ch.Fail(func(*caller.Call) error { return err })
+}
+
+// settle says what became of the calls that were sent and not answered.
+func (ch *channel) settle(err error) {
+	kind := detailOf(err).GetKind()
+	outcome := error(&lostError{err})
+	switch {
+	case kind == kindHostFull || hasNotBegun(kind):
+		// See ActorService.InvokeStream: what was taken has been answered.
+		outcome = &unsentError{"its host takes no calls now: " + err.Error()}
+	case errors.Is(err, io.EOF):
+		outcome = &lostError{io.ErrUnexpectedEOF}
+	}
+	ch.Settle(func(*caller.Call) error { return outcome })
+}
+
+// link is an open stream.
+type link struct {
+	conn connect.StreamingClientConn
+	cut  context.CancelFunc
+}
+
+// close ends the stream without waiting for anything.
+func (k *link) close() {
+	k.cut()
+	_ = k.conn.CloseRequest()
+	_ = k.conn.CloseResponse()
+}
+
+// open opens a stream and says hello. When it fails, no call was sent.
+func (ch *channel) open() (*link, error) {
+	p, cfg := ch.p, &ch.p.ps.r.cfg
+	ctx, cut := context.WithCancel(p.ctx)
+	timeout := time.AfterFunc(2*cfg.PeerTimeout, cut)
+	defer timeout.Stop()
+	conn, err := p.streams.CallBidiStream(ctx).Conn()
+	if err != nil {
+		cut()
+		return nil, explain(err, cfg.Cluster)
+	}
+	k := &link{conn, cut}
+	err = conn.Send(&invokestream.Request{Hello: p.hello()})
+	var first invokestream.Response
+	if err == nil || errors.Is(err, io.EOF) { // then receiving tells why
+		err = conn.Receive(&first)
+	}
+	if err == nil && first.Hello == nil {
+		err = &HelloError{"it does not answer as a host of a cluster does; give hosts the address of a Greenroom server with --advertise"}
+	}
+	if err == nil && !timeout.Stop() {
+		err = fmt.Errorf("it did not answer within %v", 2*cfg.PeerTimeout)
+	}
+	if err == nil && p.ctx.Err() != nil {
+		err = p.ctx.Err()
+	}
+	if err != nil {
+		k.close()
+		return nil, explain(err, cfg.Cluster)
+	}
+	p.opened(first.Hello)
+	return k, nil
+}
+
+// forwardedInvocation is a call as a peer is told it.
+func forwardedInvocation(inv *actor.Invocation) invokestream.Invocation {
+	f := invokestream.Invocation{
+		Key: inv.Key, Method: inv.Method, Payload: inv.Payload,
+		IdempotencyKey: inv.IdempotencyKey, ReadOnly: inv.ReadOnly, InvocationID: inv.ID,
+	}
+	if inv.Consistency == actor.ConsistencyStrong {
+		f.Consistency = greenroomv1.Consistency_CONSISTENCY_STRONG
+	}
+	return f
+}

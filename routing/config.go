@@ -1,0 +1,167 @@
+package routing
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+)
+
+// Defaults of [Config].
+const (
+	DefaultChannels              = 4
+	DefaultMaxInFlight           = 2048
+	DefaultMaxWaiting            = 16_384
+	DefaultMaxWaitingBytes int64 = 64 << 20
+	DefaultMaxWait               = 10 * time.Second
+	DefaultPeerTimeout           = 3 * time.Second
+	DefaultSettleGrace           = 5 * time.Second
+)
+
+// Placement says who holds what. Its methods are called concurrently and never block.
+type Placement interface {
+	// Self is this incarnation of this process.
+	Self() actor.HostID
+	// Find says where a call of an actor goes whose type has this placement policy.
+	Find(key actor.Key, policy string) placement.Where
+	// Learned is told that another host said who holds an actor.
+	Learned(key actor.Key, owner actor.HostID)
+	// Peer returns where a host is reached and the newest protocol that both speak;
+	// false if it is not a member, or there is none.
+	Peer(id actor.HostID) (address string, protocol int, ok bool)
+}
+
+// Host runs turns; [*host.Host] does.
+type Host interface {
+	Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error)
+	Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun
+	Delete(ctx context.Context, key actor.Key) error
+	View(ctx context.Context, key actor.Key) (host.View, error)
+}
+
+// Config is what a [Router] is made of. The zero value of an optional field means its
+// default.
+type Config struct {
+	// Local is the host of this process. Required.
+	Local Host
+	// Placement says who holds what. Required.
+	Placement Placement
+	// Policy returns the placement policy of an actor type, from memory; false if
+	// nothing is known of the type. Required.
+	Policy func(app, typ string) (policy string, ok bool)
+
+	// Cluster is the cluster's name: hosts of others are refused. Required.
+	Cluster string
+	// APIAddress is where clients reach this process, host:port; it is named in
+	// replies to calls that other hosts passed on. Empty: it is not named.
+	APIAddress string
+	// MinProtocol and MaxProtocol are what this process speaks. Required.
+	MinProtocol, MaxProtocol int
+	// TLS is for connections to peers: see [Credentials.Client]. Nil: plain text.
+	TLS *tls.Config
+
+	// Channels is how many streams a session has. Defaults to [DefaultChannels].
+	Channels int
+	// MaxInFlight is how many calls one channel has sent and not answered, and how many
+	// more wait for it. Defaults to [DefaultMaxInFlight].
+	MaxInFlight int
+	// MaxWaiting and MaxWaitingBytes bound the calls that wait for an owner, and their
+	// payloads. Default to [DefaultMaxWaiting] and [DefaultMaxWaitingBytes].
+	MaxWaiting      int
+	MaxWaitingBytes int64
+	// MaxWait is how long a call waits for an owner in all, if its deadline is not
+	// sooner. Defaults to [DefaultMaxWait].
+	MaxWait time.Duration
+	// PeerTimeout is how long a peer may be silent, pings included, before the session
+	// counts as broken: no less than a host's lease. Defaults to [DefaultPeerTimeout].
+	PeerTimeout time.Duration
+	// SettleGrace is how long the answer to a cancelled call is waited for. Defaults
+	// to [DefaultSettleGrace].
+	SettleGrace time.Duration
+
+	// Events are told what happens. Defaults to nobody.
+	Events Events
+	// Logger defaults to [slog.Default].
+	Logger *slog.Logger
+}
+
+// Events are callbacks, for metrics and tests. A nil field is not called. They must be
+// quick.
+type Events struct {
+	// Forwarded is called when a peer has answered a call, with how: "reply" (an error
+	// of the turn is one), "redirect", "refused" (it has no capacity, or stops) or
+	// "lost" (the session broke before the answer).
+	Forwarded func(outcome string)
+	// SessionOpened and SessionBroken are called for the sessions to peers.
+	SessionOpened func(peer actor.HostID)
+	SessionBroken func(peer actor.HostID)
+}
+
+// WithDefaults returns a copy with every unset optional field at its default.
+func (c Config) WithDefaults() Config {
+	setDefault(&c.Channels, DefaultChannels)
+	setDefault(&c.MaxInFlight, DefaultMaxInFlight)
+	setDefault(&c.MaxWaiting, DefaultMaxWaiting)
+	setDefault(&c.MaxWaitingBytes, DefaultMaxWaitingBytes)
+	setDefault(&c.MaxWait, DefaultMaxWait)
+	setDefault(&c.PeerTimeout, DefaultPeerTimeout)
+	setDefault(&c.SettleGrace, DefaultSettleGrace)
+	if c.Events.Forwarded == nil {
+		c.Events.Forwarded = func(string) {}
+	}
+	if c.Events.SessionOpened == nil {
+		c.Events.SessionOpened = func(actor.HostID) {}
+	}
+	if c.Events.SessionBroken == nil {
+		c.Events.SessionBroken = func(actor.HostID) {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Local == nil:
+		return errors.New("routing config: Local is nil; give the host of this process")
+	case c.Placement == nil:
+		return errors.New("routing config: Placement is nil; give what knows who holds what")
+	case c.Policy == nil:
+		return errors.New("routing config: Policy is nil; give what knows the placement of types")
+	case c.Cluster == "":
+		return errors.New("routing config: Cluster is empty; give the cluster's name")
+	case c.MinProtocol < 1 || c.MaxProtocol < c.MinProtocol:
+		return fmt.Errorf("routing config: protocols %d to %d; give numbers from 1 on, the lower one first", c.MinProtocol, c.MaxProtocol)
+	}
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"Channels", int64(c.Channels)},
+		{"MaxInFlight", int64(c.MaxInFlight)},
+		{"MaxWaiting", int64(c.MaxWaiting)},
+		{"MaxWaitingBytes", c.MaxWaitingBytes},
+		{"MaxWait", int64(c.MaxWait)},
+		{"PeerTimeout", int64(c.PeerTimeout)},
+		{"SettleGrace", int64(c.SettleGrace)},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("routing config: %s is negative; give a positive one, or 0 for the default", f.name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+// RemoteError is what another host answered a call with, as it would have told a
+// client. It is the [*actor.Condition] of its kind as well, for [errors.Is] and
+// [errors.As].
+type RemoteError struct {
+	// Code is the number of the Connect code.
+	Code    uint32
+	Message string
+	// Detail is never nil.
+	Detail *greenroomv1.ErrorDetail
+}
+
+func (e *RemoteError) Error() string { return e.Message }
+
+// Is makes it the condition of its kind.
+func (e *RemoteError) Is(target error) bool {
+	c, ok := target.(*actor.Condition)
+	return ok && e.Detail.GetKind() == string(c.Kind())
+}
+
+// As makes it the condition of its kind.
+func (e *RemoteError) As(target any) bool {
+	to, ok := target.(**actor.Condition)
+	if !ok {
+		return false
+	}
+	for _, c := range actor.Conditions() {
+		if string(c.Kind()) == e.Detail.GetKind() {
+			*to = c
+			return true
+		}
+	}
+	return false
+}
+
+// newRemoteError makes an error of what a stream's reply says.
+func newRemoteError(e *greenroomv1.StreamError) *RemoteError {
+	r := &RemoteError{Code: e.GetCode(), Message: e.GetMessage(), Detail: e.GetDetail()}
+	if r.Detail == nil {
+		r.Detail = &greenroomv1.ErrorDetail{}
+	}
+	return r
+}
+
+// NotOwnerError refuses a call that another host sent here: it has not begun, and
+// actor.ErrNotOwner is what it is.
+type NotOwnerError struct {
+	// Owner holds the actor as far as this host knows; empty if it does not know.
+	Owner actor.HostID
+}
+
+func (e *NotOwnerError) Error() string { return actor.ErrNotOwner.Error() }
+
+// Unwrap makes it actor.ErrNotOwner.
+func (e *NotOwnerError) Unwrap() error { return actor.ErrNotOwner }
+
+// HelloError is a session that was refused, by either side. Its text names what to
+// change.
+type HelloError struct{ text string }
+
+func (e *HelloError) Error() string { return e.text }
+
+// contextError translates the end of a call's context.
+func contextError(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return actor.ErrDeadline
+	}
+	return actor.ErrCanceled
+}
+
+// noOwner is [actor.ErrNoOwner] with what is known.
+func noOwner(format string, args ...any) error {
+	return fmt.Errorf("%w: %s; try again", actor.ErrNoOwner, fmt.Sprintf(format, args...))
+}
+
+// detailOf returns what the API of a peer said with an error; nil if it was not the API
+// that said it.
+func detailOf(err error) *greenroomv1.ErrorDetail {
+	var ce *connect.Error
+	if !errors.As(err, &ce) {
+		return nil
+	}
+	for _, d := range ce.Details() {
+		if v, err := d.Value(); err == nil {
+			if detail, ok := v.(*greenroomv1.ErrorDetail); ok {
+				return detail
+			}
+		}
+	}
+	return nil
+}
+
+// The kinds of a peer's refusals that are no conditions of package actor.
+const (
+	kindStreamFull = "stream_full"
+	kindHostFull   = "host_full"
+)
+
+// hasNotBegun reports whether a kind says that a peer refused a call for a reason of
+// its own, which the call may outwait.
+func hasNotBegun(kind string) bool {
+	return kind == string(actor.ErrStopping.Kind()) || kind == kindStreamFull
+}

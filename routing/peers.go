@@ -1,0 +1,330 @@
+package routing
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"hash/maphash"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/api/invokestream"
+	"github.com/greenroom-run/greenroom/api/invokestream/caller"
+)
+
+// peers are the sessions to other hosts, each opened when there is a call for it.
+type peers struct {
+	r      *Router
+	client *http.Client
+	seed   maphash.Seed
+
+	mu      sync.RWMutex
+	all     map[actor.HostID]*peer
+	stopped bool
+}
+
+const (
+	// lookEvery is how often sessions are closed to hosts that are no members any more.
+	lookEvery = 500 * time.Millisecond
+	// minReopen and maxReopen bound the growing pauses between attempts to open a
+	// channel.
+	minReopen = 20 * time.Millisecond
+	maxReopen = 500 * time.Millisecond
+)
+
+func newPeers(r *Router) *peers {
+	return &peers{r: r, client: NewHTTPClient(r.cfg.TLS, r.cfg.PeerTimeout), seed: maphash.MakeSeed(), all: map[actor.HostID]*peer{}}
+}
+
+// NewHTTPClient returns a client for streams between hosts over HTTP/2: in plain text
+// without conf. A peer that answers nothing for timeout, not even pings, is given up.
+func NewHTTPClient(conf *tls.Config, timeout time.Duration) *http.Client {
+	t := &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: timeout}).DialContext,
+		TLSHandshakeTimeout: timeout,
+		TLSClientConfig:     conf,
+		IdleConnTimeout:     90 * time.Second,
+		Protocols:           new(http.Protocols),
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: timeout / 3, PingTimeout: timeout - timeout/3},
+	}
+	if conf != nil {
+		t.Protocols.SetHTTP2(true)
+	} else {
+		t.Protocols.SetUnencryptedHTTP2(true)
+	}
+	return &http.Client{Transport: t}
+}
+
+// scheme is that of the addresses of peers.
+func (ps *peers) scheme() string {
+	if ps.r.cfg.TLS != nil {
+		return "https://"
+	}
+	return "http://"
+}
+
+// get returns a peer; nil if it is no member of the cluster, or speaks no protocol that
+// this host speaks.
+func (ps *peers) get(id actor.HostID) *peer {
+	ps.mu.RLock()
+	p := ps.all[id]
+	ps.mu.RUnlock()
+	if p != nil {
+		return p
+	}
+	address, protocol, ok := ps.r.cfg.Placement.Peer(id)
+	if id == "" || !ok {
+		return nil
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if p := ps.all[id]; p != nil || ps.stopped {
+		return p
+	}
+	p = ps.open(id, address, protocol)
+	ps.all[id] = p
+	return p
+}
+
+// open makes a peer, whose channels are opened when there are calls. Its caller holds
+// mu.
+func (ps *peers) open(id actor.HostID, address string, protocol int) *peer {
+	base := ps.scheme() + address
+	p := &peer{
+		ps: ps, id: id, address: address, protocol: protocol, broken: make(chan struct{}),
+		streams: connect.NewClient[invokestream.Request, invokestream.Response](
+			caller.WholeMessages{Client: ps.client}, base+greenroomv1connect.InterconnectServiceExchangeProcedure,
+			connect.WithCodec(invokestream.Codec{}), connect.WithAcceptCompression("gzip", nil, nil)),
+		unary: greenroomv1connect.NewInterconnectServiceClient(ps.client, base, connect.WithAcceptCompression("gzip", nil, nil)),
+	}
+	p.ctx, p.end = context.WithCancel(ps.r.ctx)
+	for range ps.r.cfg.Channels {
+		ch := &channel{Stream: caller.New(ps.r.cfg.MaxInFlight), p: p}
+		p.channels = append(p.channels, ch)
+		p.running.Go(ch.run)
+	}
+	return p
+}
+
+// lookAfter closes the sessions to hosts that are no members any more: what they owe an
+// answer to will not get one.
+func (ps *peers) lookAfter() {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			for _, p := range ps.list() {
+				if _, _, ok := ps.r.cfg.Placement.Peer(p.id); !ok {
+					ps.remove(p)
+				}
+			}
+		case <-ps.r.ctx.Done():
+			return
+		}
+	}
+}
+
+func (ps *peers) list() []*peer {
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
+	var all []*peer
+	for _, p := range ps.all {
+		all = append(all, p)
+	}
+	return all
+}
+
+func (ps *peers) remove(p *peer) {
+	ps.mu.Lock()
+	delete(ps.all, p.id)
+	ps.mu.Unlock()
+	p.end()
+	p.running.Wait()
+}
+
+func (ps *peers) stop() {
+	ps.mu.Lock()
+	ps.stopped = true
+	ps.mu.Unlock()
+	for _, p := range ps.list() {
+		ps.remove(p)
+	}
+	ps.client.CloseIdleConnections()
+}
+
+// peer is another host.
+type peer struct {
+	ps       *peers
+	id       actor.HostID
+	address  string
+	protocol int
+	channels []*channel
+	streams  *connect.Client[invokestream.Request, invokestream.Response]
+	unary    greenroomv1connect.InterconnectServiceClient
+	apiAddr  atomic.Pointer[string]
+
+	calls, bytes atomic.Int64 // queued and sent
+
+	ctx     context.Context
+	end     context.CancelFunc
+	running sync.WaitGroup // the owners of channels
+
+	mu      sync.Mutex
+	open    int           // channels
+	broken  chan struct{} // closed when one breaks, and replaced
+	failure string        // why no channel can be opened; empty: one could be
+}
+
+// channel returns the channel of an actor.
+func (p *peer) channel(key actor.Key) *channel {
+	return p.channels[maphash.String(p.ps.seed, key.ID)%uint64(len(p.channels))]
+}
+
+// reserve counts a call as one that the peer has or is to have, unless there are too
+// many of those.
+func (p *peer) reserve(s *sentCall) bool {
+	cfg := &p.ps.r.cfg
+	size := int64(len(s.Inv.Payload.Data))
+	if n := p.calls.Add(1); n > int64(2*cfg.MaxInFlight*cfg.Channels) {
+		p.calls.Add(-1)
+		return false
+	}
+	if n := p.bytes.Add(size); n > cfg.MaxWaitingBytes && n > size {
+		p.bytes.Add(-size)
+		p.calls.Add(-1)
+		return false
+	}
+	return true
+}
+
+// release takes a call off, once.
+func (p *peer) release(s *sentCall) {
+	if s.released.CompareAndSwap(false, true) {
+		p.calls.Add(-1)
+		p.bytes.Add(-int64(len(s.Inv.Payload.Data)))
+	}
+}
+
+// api returns where clients reach the peer; empty if it did not say.
+func (p *peer) api() string {
+	if a := p.apiAddr.Load(); a != nil {
+		return *a
+	}
+	return ""
+}
+
+// hello is what this host says first.
+func (p *peer) hello() *greenroomv1.ExchangeHello {
+	return p.ps.r.hello(p.id)
+}
+
+func (r *Router) hello(to actor.HostID) *greenroomv1.ExchangeHello {
+	return &greenroomv1.ExchangeHello{
+		Cluster: r.cfg.Cluster, From: string(r.cfg.Placement.Self()), To: string(to),
+		MinProtocol: uint32(r.cfg.MinProtocol), MaxProtocol: uint32(r.cfg.MaxProtocol), //nolint:gosec // small numbers
+		ApiAddress: r.cfg.APIAddress,
+	}
+}
+
+// opened notes that a channel is open.
+func (p *peer) opened(h *greenroomv1.ExchangeHello) {
+	api := h.GetApiAddress()
+	p.apiAddr.Store(&api)
+	p.mu.Lock()
+	p.open++
+	first, failure := p.open == 1, p.failure
+	p.failure = ""
+	p.mu.Unlock()
+	if first {
+		p.ps.r.cfg.Events.SessionOpened(p.id)
+	}
+	if failure != "" {
+		p.ps.r.cfg.Logger.Info("a host of the cluster can be reached again", "host", string(p.id), "address", p.address)
+	}
+}
+
+// broke notes that a channel has ended that was open.
+func (p *peer) broke() {
+	p.mu.Lock()
+	p.open--
+	last := p.open == 0
+	close(p.broken)
+	p.broken = make(chan struct{})
+	p.mu.Unlock()
+	if last {
+		p.ps.r.cfg.Events.SessionBroken(p.id)
+	}
+}
+
+// notOpened notes why a channel could not be opened.
+func (p *peer) notOpened(why string) {
+	p.mu.Lock()
+	news := why != p.failure
+	p.failure = why
+	p.mu.Unlock()
+	if news && p.ctx.Err() == nil {
+		p.ps.r.cfg.Logger.Warn("a host of the cluster cannot be reached", "host", string(p.id), "address", p.address, "error", why)
+	}
+}
+
+// Unreachable is a host that this one cannot talk to.
+type Unreachable struct {
+	Host    actor.HostID
+	Address string
+	Why     string // for people: what to change, if that is known
+}
+
+// Unreachable returns the hosts that this one has calls for, or had, and could not open
+// a session to, in order of their addresses.
+func (r *Router) Unreachable() []Unreachable {
+	var all []Unreachable
+	for _, p := range r.peers.list() {
+		p.mu.Lock()
+		if p.failure != "" {
+			all = append(all, Unreachable{p.id, p.address, p.failure})
+		}
+		p.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b Unreachable) int { return strings.Compare(a.Address, b.Address) })
+	return all
+}
+
+// Broken returns a channel that is closed when the session to a host breaks that is
+// open now, or is opened next; it is closed already where the host is no member.
+func (r *Router) Broken(id actor.HostID) <-chan struct{} {
+	p := r.peers.get(id)
+	if p == nil {
+		closed := make(chan struct{})
+		close(closed)
+		return closed
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.broken
+}
+
+// unsentError is why calls were not sent.
+type unsentError struct{ text string }
+
+func (e *unsentError) Error() string { return e.text }
+
+var errGone = &unsentError{"its host is not a member of the cluster any more"}
+
+// lostError is why the outcome of calls is unknown that were sent.
+type lostError struct{ cause error }
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("the connection to its host broke: %v", e.cause)
+}
+func (e *lostError) Unwrap() error { return e.cause }

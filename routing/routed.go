@@ -1,0 +1,318 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/api/invokestream/caller"
+	"github.com/greenroom-run/greenroom/host"
+)
+
+// routed is a call on its way; doc.go has the diagram. It is what its caller began.
+type routed struct {
+	router    *Router
+	ctx       context.Context
+	inv       actor.Invocation
+	to        host.Receiver
+	forwarded bool // another host sent it: it does not go on to a third
+
+	trip trip // used by who moves the call, one at a time
+
+	mu      sync.Mutex
+	stage   stage
+	givenUp bool
+	begun   host.Begun // while local, once the host has given it
+	begins  int        // how often it was begun here: begun is of the last time
+	sent    *sentCall  // while remote
+	waiter  *waiter    // while waiting
+	grace   *time.Timer
+}
+
+// stage is where a call is.
+type stage uint8
+
+const (
+	stageMoving stage = iota // between the others
+	stageLocal
+	stageRemote
+	stageWaiting
+	stageAnswered
+)
+
+// route moves a call to where it belongs now. Only one goroutine at a time does.
+func (c *routed) route() {
+	switch w := c.router.find(c.inv.Key); {
+	case w.here:
+		c.beginHere()
+	case w.host != "" && c.forwarded:
+		c.answer(actor.Reply{}, &NotOwnerError{Owner: w.host})
+	case w.host != "":
+		c.send(w.host)
+	default:
+		c.wait(w.wait)
+	}
+}
+
+// enter puts a call into a stage, and reports false if it has been given up: then it is
+// answered.
+func (c *routed) enter(s stage) bool {
+	c.mu.Lock()
+	if !c.givenUp {
+		c.stage = s
+		c.mu.Unlock()
+		return true
+	}
+	c.mu.Unlock()
+	c.fail(contextError(c.ctx))
+	return false
+}
+
+// beginHere hands the call to the local host.
+func (c *routed) beginHere() {
+	if !c.enter(stageLocal) {
+		return
+	}
+	c.mu.Lock()
+	c.begins++
+	n := c.begins
+	c.mu.Unlock()
+	begun := c.router.cfg.Local.Begin(c.ctx, c.inv, (*localReceiver)(c))
+	c.mu.Lock()
+	if c.stage != stageLocal || c.begins != n {
+		c.mu.Unlock()
+		return
+	}
+	c.begun = begun
+	givenUp := c.givenUp
+	c.mu.Unlock()
+	if givenUp { // while it began
+		begun.GiveUp()
+	}
+}
+
+// localReceiver is a call that the local host has.
+type localReceiver routed
+
+// Answer implements [host.Receiver].
+func (l *localReceiver) Answer(reply actor.Reply, err error) {
+	c := (*routed)(l)
+	if err == nil || !errors.Is(err, actor.ErrNotOwner) {
+		c.answer(reply, err)
+		return
+	}
+	c.mu.Lock()
+	c.stage, c.begun = stageMoving, nil
+	c.mu.Unlock()
+	c.trip.refused(here)
+	go c.again() // who answers must not be kept, by a turn least of all
+}
+
+// again routes a call that was refused somewhere, or has waited.
+func (c *routed) again() {
+	if c.router.ctx.Err() != nil {
+		c.fail(actor.ErrStopping)
+		return
+	}
+	w := c.router.find(c.inv.Key)
+	switch {
+	case c.trip.redirects >= maxRedirects:
+		c.fail(c.trip.gaveUp())
+	case w.wait == nil && !c.trip.mayTry(w.id()):
+		c.wait(nil)
+	default:
+		c.route()
+	}
+}
+
+// wait keeps the call until on is closed, or for a pause where that is nil.
+func (c *routed) wait(on <-chan struct{}) {
+	limit, err := c.trip.wait(c.router.cfg.MaxWait, on != nil)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	c.mu.Lock()
+	if c.givenUp {
+		c.mu.Unlock()
+		c.fail(contextError(c.ctx))
+		return
+	}
+	// Its wake-up may come before the waiter is noted, and then waits for mu.
+	e := c.router.waiting.enter(int64(len(c.inv.Payload.Data)), on, limit, c.woken)
+	if e != nil {
+		c.stage, c.waiter = stageWaiting, e
+	}
+	c.mu.Unlock()
+	if e == nil {
+		c.fail(c.router.errFull())
+	}
+}
+
+func (c *routed) woken() {
+	c.mu.Lock()
+	c.stage, c.waiter = stageMoving, nil
+	c.mu.Unlock()
+	c.again()
+}
+
+// send hands the call to a peer.
+func (c *routed) send(id actor.HostID) {
+	p := c.router.peers.get(id)
+	if p == nil {
+		c.trip.unreachable(id, "its host is not a member of the cluster any more")
+		c.wait(nil)
+		return
+	}
+	s := &sentCall{c: c, peer: p, channel: p.channel(c.inv.Key)}
+	s.Waiter = s
+	s.Deadline, _ = c.ctx.Deadline()
+	s.Inv = forwardedInvocation(&c.inv)
+	if !p.reserve(s) {
+		c.trip.unreachable(id, "its host has as many calls of this one's under way as it may")
+		c.wait(nil)
+		return
+	}
+	c.mu.Lock()
+	if c.givenUp {
+		c.mu.Unlock()
+		p.release(s)
+		c.fail(contextError(c.ctx))
+		return
+	}
+	c.stage, c.sent = stageRemote, s
+	c.mu.Unlock()
+	if !s.channel.Push(&s.Call) { // it is closed: nothing was sent
+		s.Err = &unsentError{"its host has left the cluster"}
+		s.Finished(&s.Call)
+	}
+}
+
+// sentCall is a call that a peer has, or is to have.
+type sentCall struct {
+	caller.Call
+	c       *routed
+	peer    *peer
+	channel *channel
+
+	released atomic.Bool
+}
+
+// Finished implements [caller.Waiter].
+func (s *sentCall) Finished(*caller.Call) {
+	c, events := s.c, &s.c.router.cfg.Events
+	s.peer.release(s)
+	c.mu.Lock()
+	if c.stage != stageRemote || c.sent != s {
+		c.mu.Unlock()
+		return // answered in the meantime
+	}
+	c.stage, c.sent = stageMoving, nil
+	c.mu.Unlock()
+	var unsent *unsentError
+	wire := s.Reply.Error
+	kind := wire.GetDetail().GetKind()
+	switch {
+	case errors.As(s.Err, &unsent):
+		c.trip.unreachable(s.peer.id, unsent.Error())
+	case s.Err != nil && (c.inv.ReadOnly || c.inv.IdempotencyKey != ""):
+		events.Forwarded("lost")
+		c.trip.unreachable(s.peer.id, s.Err.Error())
+	case s.Err != nil:
+		events.Forwarded("lost")
+		c.fail(actor.ErrAmbiguous)
+		return
+	case wire == nil:
+		events.Forwarded("reply")
+		reply := actor.Reply{Payload: s.Reply.Payload, Version: s.Reply.Version, Fuel: s.Reply.Fuel, Host: s.peer.api()}
+		c.answer(reply, nil)
+		return
+	case kind == string(actor.ErrNotOwner.Kind()):
+		events.Forwarded("redirect")
+		c.trip.refused(s.peer.id)
+		if owner := actor.HostID(s.Reply.Owner); owner != "" {
+			c.router.cfg.Placement.Learned(c.inv.Key, owner)
+		}
+	case hasNotBegun(kind):
+		events.Forwarded("refused")
+		c.trip.unreachable(s.peer.id, "its host refused it: "+wire.GetMessage())
+	default:
+		events.Forwarded("reply")
+		c.answer(actor.Reply{Host: s.peer.api()}, newRemoteError(wire))
+		return
+	}
+	go c.again() // others wait for their replies
+}
+
+// GiveUp implements [host.Begun].
+func (c *routed) GiveUp() {
+	c.mu.Lock()
+	c.givenUp = true
+	stage, begun, sent, waiter := c.stage, c.begun, c.sent, c.waiter
+	c.mu.Unlock()
+	switch stage {
+	case stageLocal:
+		if begun != nil { // otherwise beginHere gives it up
+			begun.GiveUp()
+		}
+	case stageRemote:
+		if sent.channel.Cancel(&sent.Call) {
+			sent.peer.release(sent)
+			c.fail(contextError(c.ctx))
+			return
+		}
+		c.awaitOutcome()
+	case stageWaiting:
+		if waiter.leave() {
+			c.fail(contextError(c.ctx))
+		}
+	case stageMoving, stageAnswered: // who moves it finds out
+	}
+}
+
+// awaitOutcome bounds the wait for what became of a call that a peer was told to end.
+func (c *routed) awaitOutcome() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stage != stageRemote || c.grace != nil {
+		return
+	}
+	sent := c.sent
+	c.grace = time.AfterFunc(c.router.cfg.SettleGrace, func() {
+		err := error(actor.ErrAmbiguous)
+		if c.inv.ReadOnly {
+			err = contextError(c.ctx)
+		}
+		if was, abandoned := sent.channel.Abandon(&sent.Call, false); abandoned && !was {
+			err = contextError(c.ctx)
+		}
+		c.fail(err)
+	})
+}
+
+// fail answers the call with an error of this host's.
+func (c *routed) fail(err error) {
+	c.answer(actor.Reply{}, &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: err})
+}
+
+// answer gives the receiver the answer, unless it has one.
+func (c *routed) answer(reply actor.Reply, err error) {
+	c.mu.Lock()
+	if c.stage == stageAnswered {
+		c.mu.Unlock()
+		return
+	}
+	sent := c.sent
+	c.stage, c.begun, c.sent, c.waiter = stageAnswered, nil, nil, nil
+	if c.grace != nil {
+		c.grace.Stop()
+	}
+	c.mu.Unlock()
+	if sent != nil { // its slot stays taken until the peer's reply
+		sent.peer.release(sent)
+	}
+	c.to.Answer(reply, err)
+}

@@ -1,0 +1,247 @@
+package routing
+
+import (
+	"context"
+	cryptorand "crypto/rand"
+	"errors"
+	"sync"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+)
+
+// Router brings calls to the hosts that hold their actors. It looks like a host to the
+// server. Its methods may be called concurrently.
+type Router struct {
+	cfg     Config
+	waiting *waiting
+	peers   *peers
+
+	ctx context.Context // of everything in the background
+	end context.CancelFunc
+
+	mu      sync.Mutex
+	started bool
+	stopped bool
+	running sync.WaitGroup // the janitor
+}
+
+var _ Host = (*Router)(nil)
+
+// New returns a router that is not started. An error names the field of cfg and the
+// remedy.
+func New(cfg Config) (*Router, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	r := &Router{cfg: cfg, waiting: newWaiting(cfg.MaxWaiting, cfg.MaxWaitingBytes)}
+	r.ctx, r.end = context.WithCancel(context.Background())
+	r.peers = newPeers(r)
+	return r, nil
+}
+
+// Start begins to look after sessions, in the background.
+func (r *Router) Start(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.started || r.stopped {
+		return errors.New("routing: Start was called before, or Stop; make a new Router")
+	}
+	r.started = true
+	r.running.Go(r.peers.lookAfter)
+	return nil
+}
+
+// Stop ends all sessions and answers what waits with actor.ErrStopping. What peers
+// still owe an answer to is answered as if the session had broken, so it is for a
+// moment at which no call is under way any more. It is safe twice and before Start.
+func (r *Router) Stop(context.Context) error {
+	r.mu.Lock()
+	r.stopped = true
+	r.mu.Unlock()
+	r.end()
+	r.waiting.close()
+	r.peers.stop()
+	r.running.Wait()
+	return nil
+}
+
+// find says where a call of an actor goes.
+func (r *Router) find(key actor.Key) whereTo {
+	policy, ok := r.cfg.Policy(key.App, key.Type)
+	if !ok {
+		return whereTo{here: true}
+	}
+	w := r.cfg.Placement.Find(key, policy)
+	return whereTo{here: w.Here, host: w.Host, wait: w.Wait}
+}
+
+// whereTo is a [placement.Where].
+type whereTo struct {
+	here bool
+	host actor.HostID
+	wait <-chan struct{}
+}
+
+// here stands for the local host among the IDs of hosts.
+const here actor.HostID = "\x00"
+
+// id names the host.
+func (w whereTo) id() actor.HostID {
+	if w.here {
+		return here
+	}
+	return w.host
+}
+
+// Invoke implements the server's Host: see [host.Host.Invoke]. Beside that one's errors
+// there are actor.ErrNoOwner and [*RemoteError].
+func (r *Router) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+	if inv.ID == "" {
+		inv.ID = cryptorand.Text()
+	}
+	if r.find(inv.Key).here { // the hot path: nothing is allocated
+		reply, err := r.cfg.Local.Invoke(ctx, inv)
+		if err == nil || !errors.Is(err, actor.ErrNotOwner) {
+			return reply, err
+		}
+	}
+	to := awaited{make(chan answer, 1)}
+	b := r.begin(ctx, inv, to, false)
+	select {
+	case a := <-to.answered:
+		return a.reply, a.err
+	case <-ctx.Done():
+		b.GiveUp()
+		a := <-to.answered // within Config.SettleGrace
+		return a.reply, a.err
+	}
+}
+
+// answer is what a [host.Receiver] gets.
+type answer struct {
+	reply actor.Reply
+	err   error
+}
+
+// awaited is a receiver whose caller waits.
+type awaited struct{ answered chan answer } // of capacity 1
+
+// Answer implements [host.Receiver].
+func (a awaited) Answer(reply actor.Reply, err error) { a.answered <- answer{reply, err} }
+
+// Begin implements the server's Host: see [host.Host.Begin]. It blocks for nothing but
+// what the local host does.
+func (r *Router) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
+	if inv.ID == "" {
+		inv.ID = cryptorand.Text()
+	}
+	return r.begin(ctx, inv, to, false)
+}
+
+func (r *Router) begin(ctx context.Context, inv actor.Invocation, to host.Receiver, forwarded bool) host.Begun {
+	c := &routed{router: r, ctx: ctx, inv: inv, to: to, forwarded: forwarded}
+	c.route()
+	return c
+}
+
+// Delete implements the server's Host: see [host.Host.Delete].
+func (r *Router) Delete(ctx context.Context, key actor.Key) error {
+	return r.alone(ctx, key, false, func(ctx context.Context) error { return r.cfg.Local.Delete(ctx, key) },
+		func(ctx context.Context, p *peer) error { return p.delete(ctx, key) })
+}
+
+// View implements the server's Host: see [host.Host.View]. What the actor's host cannot
+// answer is answered here, since all hosts read the same store: only whether the actor
+// is in memory is not known then.
+func (r *Router) View(ctx context.Context, key actor.Key) (host.View, error) {
+	var v host.View
+	local := func(ctx context.Context) (err error) {
+		v, err = r.cfg.Local.View(ctx, key)
+		return err
+	}
+	w := r.find(key)
+	p := r.peers.get(w.host)
+	if w.here || p == nil {
+		err := local(ctx)
+		return v, err
+	}
+	var err error
+	if v, err = p.view(ctx, key); err != nil && ctx.Err() == nil && !isAnswer(err) {
+		err = local(ctx)
+	}
+	return v, err
+}
+
+// isAnswer reports whether an error is what a peer's host said of the actor.
+func isAnswer(err error) bool {
+	var remote *RemoteError
+	return errors.As(err, &remote) && !errors.Is(err, actor.ErrNotOwner) && !errors.Is(err, actor.ErrStopping)
+}
+
+// alone brings an operation that is none of a stream to the host of its actor.
+func (r *Router) alone(ctx context.Context, key actor.Key, forwarded bool, local func(context.Context) error, there func(context.Context, *peer) error) error {
+	var t trip
+	for {
+		w := r.find(key)
+		switch {
+		case t.redirects >= maxRedirects:
+			return &actor.TurnError{Key: key, Err: t.gaveUp()}
+		case w.wait == nil && !t.mayTry(w.id()):
+		case w.here:
+			if err := local(ctx); !errors.Is(err, actor.ErrNotOwner) {
+				return err
+			}
+			t.refused(here)
+			continue
+		case w.host != "" && forwarded:
+			return &NotOwnerError{Owner: w.host}
+		case w.host != "":
+			p := r.peers.get(w.host)
+			if p == nil {
+				t.unreachable(w.host, errGone.Error())
+			} else if err := there(ctx, p); !t.goesOn(r, key, w.host, err) {
+				return err
+			}
+			continue
+		}
+		if err := r.waitAlone(ctx, &t, w.wait); err != nil {
+			return &actor.TurnError{Key: key, Err: err}
+		}
+	}
+}
+
+// waitAlone waits before the next try.
+func (r *Router) waitAlone(ctx context.Context, t *trip, on <-chan struct{}) error {
+	limit, err := t.wait(r.cfg.MaxWait, on != nil)
+	if err != nil {
+		return err
+	}
+	woken := make(chan struct{})
+	e := r.waiting.enter(0, on, limit, func() { close(woken) })
+	if e == nil {
+		return r.errFull()
+	}
+	select {
+	case <-woken:
+	case <-ctx.Done():
+		e.leave()
+		return contextError(ctx)
+	}
+	if r.ctx.Err() != nil {
+		return actor.ErrStopping
+	}
+	return nil
+}
+
+// Waiting returns how many calls wait for an owner, and the bytes of their payloads.
+func (r *Router) Waiting() (calls int, bytes int64) { return r.waiting.count() }
+
+func (r *Router) errFull() error {
+	if r.ctx.Err() != nil {
+		return actor.ErrStopping
+	}
+	calls, bytes := r.waiting.count()
+	return noOwner("%d calls with %d bytes wait for their actors' hosts already", calls, bytes)
+}

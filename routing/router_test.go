@@ -1,0 +1,288 @@
+package routing_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/routing"
+)
+
+// TestCallsReachTheirHosts: those of local actors stay, the others are passed on with
+// all that they carry, and their replies name the host.
+func TestCallsReachTheirHosts(t *testing.T) {
+	_, a, b := pair(t, setup{})
+	reply, err := a.router.Invoke(t.Context(), call("a"))
+	if err != nil || text(reply) != "host-a v7 f3" || reply.Host != "" {
+		t.Errorf("a local call: %s from %q, %v", text(reply), reply.Host, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var left time.Duration
+	b.host.set(func(ctx context.Context, _ actor.Invocation) (actor.Reply, error) {
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
+		return actor.Reply{Payload: actor.Payload{ContentType: "x/y", Data: []byte("out")}, Version: 9}, nil
+	})
+	in := call("b")
+	in.ID, in.IdempotencyKey, in.Payload = "the-id", "the key", actor.Payload{ContentType: "x/z", Data: []byte("in")}
+	reply, err = a.router.Invoke(ctx, in)
+	if err != nil || string(reply.Payload.Data) != "out" || reply.Payload.ContentType != "x/y" || reply.Version != 9 || reply.Host != b.addr {
+		t.Errorf("a call that was passed on: %+v, %v", reply, err)
+	}
+	got := b.host.seen()
+	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", in) {
+		t.Errorf("arrived\n%+v\nsent\n%+v", got, in)
+	}
+	if left <= 0 || left > time.Minute+time.Second {
+		t.Errorf("the deadline is %v away", left)
+	}
+	read := call("b")
+	read.ID, read.ReadOnly, read.Consistency = "another", true, actor.ConsistencyStrong
+	if _, err := a.router.Invoke(ctx, read); err != nil {
+		t.Error(err)
+	}
+	if got := b.host.seen(); !got.ReadOnly || got.Consistency != actor.ConsistencyStrong {
+		t.Errorf("a read arrived as %+v", got)
+	}
+	if a.count("reply") != 2 {
+		t.Errorf("%d calls were passed on, of 2", a.count("reply"))
+	}
+}
+
+// TestErrorsKeepTheirMeaning on their way between hosts.
+func TestErrorsKeepTheirMeaning(t *testing.T) {
+	_, a, b := pair(t, setup{})
+	for name, want := range map[string]error{
+		"ambiguous": actor.ErrAmbiguous, "mailbox full": actor.ErrMailboxFull, "not read-only": actor.ErrNotReadOnly,
+	} {
+		b.host.set(func(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
+			return actor.Reply{}, &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: want}
+		})
+		reply, err := a.router.Invoke(t.Context(), call("b"))
+		if !errors.Is(err, want) || error(actor.AsCondition(err)).Error() != want.Error() {
+			t.Errorf("%s: %v", name, err)
+		}
+		if reply.Host != b.addr {
+			t.Errorf("%s: of the host %q", name, reply.Host)
+		}
+	}
+	b.host.set(func(context.Context, actor.Invocation) (actor.Reply, error) {
+		return actor.Reply{}, &actor.GuestError{Status: 9, Code: "out_of_stock", Message: "none left", Detail: actor.Payload{Data: []byte("{}")}}
+	})
+	_, err := a.router.Invoke(t.Context(), call("b"))
+	var remote *routing.RemoteError
+	if !errors.As(err, &remote) || remote.Code != 9 || remote.Detail.GetGuest().GetCode() != "out_of_stock" {
+		t.Errorf("a guest's error: %v", err)
+	}
+}
+
+// TestWaitsForAnOwner: a call of an actor that nobody holds waits until somebody does.
+func TestWaitsForAnOwner(t *testing.T) {
+	tb, a, b := pair(t, setup{})
+	for _, m := range []*member{a, b} {
+		answered := make(chan string, 1)
+		go func() {
+			reply, err := a.router.Invoke(t.Context(), call("new-"+string(m.id)))
+			answered <- fmt.Sprint(text(reply), err)
+		}()
+		eventually(t, "the call waits", func() bool { n, _ := a.router.Waiting(); return n == 1 })
+		tb.update(func() { tb.owners["new-"+string(m.id)] = m.id })
+		if got := <-answered; !strings.HasPrefix(got, string(m.id)) {
+			t.Errorf("%s answered", got)
+		}
+	}
+}
+
+// TestWaitsAreBounded in time, in number and by the caller.
+func TestWaitsAreBounded(t *testing.T) {
+	_, a, _ := pair(t, setup{router: func(c *routing.Config) { c.MaxWaiting, c.MaxWait = 2, 50*time.Millisecond }})
+	if _, err := a.router.Invoke(t.Context(), call("nobody's")); !errors.Is(err, actor.ErrNoOwner) {
+		t.Errorf("after the longest wait: %v", err)
+	}
+	_, a, _ = pair(t, setup{router: func(c *routing.Config) { c.MaxWaiting = 2 }})
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	for range 2 {
+		waiting.Go(func() {
+			if _, err := a.router.Invoke(ctx, call("nobody's")); !errors.Is(err, actor.ErrCanceled) {
+				t.Errorf("cancelled: %v", err)
+			}
+		})
+	}
+	eventually(t, "two wait", func() bool { n, _ := a.router.Waiting(); return n == 2 })
+	if _, err := a.router.Invoke(t.Context(), call("nobody's")); !errors.Is(err, actor.ErrNoOwner) {
+		t.Errorf("one more than may wait: %v", err)
+	}
+	cancel()
+	waiting.Wait()
+	if n, bytes := a.router.Waiting(); n != 0 || bytes != 0 {
+		t.Errorf("%d calls with %d bytes still wait", n, bytes)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := a.router.Invoke(ctx, call("nobody's")); !errors.Is(err, actor.ErrDeadline) {
+		t.Errorf("after its deadline: %v", err)
+	}
+}
+
+// TestRedirects: who is asked wrongly says who holds the actor, and the asker goes there
+// and has learned it. Twice wrong is enough.
+func TestRedirects(t *testing.T) {
+	tb, a, b := pair(t, setup{})
+	c := tb.join(t, "host-c", setup{})
+	tb.update(func() { tb.owners["c"] = c.id })
+	a.view.believes("c", b.id)
+	reply, err := a.router.Invoke(t.Context(), call("c"))
+	if err != nil || text(reply) != "host-c v7 f3" {
+		t.Errorf("%s, %v", text(reply), err)
+	}
+	if a.count("redirect") != 1 || len(a.view.learned) != 1 || a.view.learned[0] != c.id {
+		t.Errorf("%d redirects; learned %v", a.count("redirect"), a.view.learned)
+	}
+	if b.host.turns.Load() != 0 {
+		t.Error("a host ran a turn of an actor that it does not hold")
+	}
+	// Each believes that the other holds it: no call goes round.
+	tb.update(func() { tb.owners["lost"] = a.id })
+	a.view.believes("lost", b.id)
+	b.view.believes("lost", c.id)
+	c.view.believes("lost", b.id)
+	if _, err := a.router.Invoke(t.Context(), call("lost")); !errors.Is(err, actor.ErrNoOwner) {
+		t.Errorf("two hosts that did not hold it: %v", err)
+	}
+	if n := a.count("redirect"); n != 3 {
+		t.Errorf("the call was sent to %d hosts, of two at most", n-1)
+	}
+	if b.count("reply")+b.count("redirect")+c.count("reply")+c.count("redirect") != 0 {
+		t.Error("a call was passed on by who got it from another host")
+	}
+}
+
+// TestRefusedByTheLocalHost: what placement says is a moment older than what the host
+// knows. The call goes where the actor is by then.
+func TestRefusedByTheLocalHost(t *testing.T) {
+	tb, a, b := pair(t, setup{})
+	a.view.believes("b", a.id)
+	answered := make(chan string, 1)
+	go func() {
+		reply, err := a.router.Invoke(t.Context(), call("b"))
+		answered <- fmt.Sprint(text(reply), err)
+	}()
+	eventually(t, "it waits", func() bool { n, _ := a.router.Waiting(); return n == 1 })
+	a.view.believes("b", b.id)
+	tb.update(func() {})
+	if got := <-answered; !strings.HasPrefix(got, "host-b") {
+		t.Errorf("answered %s", got)
+	}
+	if a.host.turns.Load() != 0 {
+		t.Error("a turn ran where its actor is not")
+	}
+}
+
+// TestAnotherIncarnation: what is meant for who a host was is not taken by who it is.
+func TestAnotherIncarnation(t *testing.T) {
+	tb, a, b := pair(t, setup{router: func(c *routing.Config) { c.MaxWait = 300 * time.Millisecond }})
+	if _, err := a.router.Invoke(t.Context(), call("b")); err != nil {
+		t.Fatal(err)
+	}
+	before := b.host.turns.Load()
+	b.host.name = "host-b2" // with the session open
+	tb.update(func() { tb.owners["b"] = "host-b" })
+	if _, err := a.router.Invoke(t.Context(), call("b")); !errors.Is(err, actor.ErrNoOwner) {
+		t.Errorf("the earlier incarnation answered: %v", err)
+	}
+	if b.host.turns.Load() != before {
+		t.Error("a turn ran that was for the earlier incarnation")
+	}
+	tb.update(func() { tb.members["host-b2"], tb.owners["b"] = b.addr, "host-b2" })
+	reply, err := a.router.Invoke(t.Context(), call("b"))
+	if err != nil || string(reply.Payload.Data) != "host-b2" {
+		t.Errorf("%s, %v", text(reply), err)
+	}
+	// And one that opens a session only now.
+	tb.update(func() { tb.members["host-b3"], tb.owners["b3"] = b.addr, "host-b3" })
+	if _, err := a.router.Invoke(t.Context(), call("b3")); !errors.Is(err, actor.ErrNoOwner) {
+		t.Errorf("an incarnation that is not: %v", err)
+	}
+	if u := a.router.Unreachable(); len(u) != 1 || u[0].Host != "host-b3" || !strings.Contains(u[0].Why, "host-b2") {
+		t.Errorf("unreachable: %+v", u)
+	}
+}
+
+// TestCancelled: the peer is told, and its answer says what became of the call.
+func TestCancelled(t *testing.T) {
+	_, a, b := pair(t, setup{})
+	entered := make(chan struct{})
+	b.host.set(func(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+		close(entered)
+		<-ctx.Done()
+		return actor.Reply{}, &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: actor.ErrCanceled}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-entered
+		cancel()
+	}()
+	if _, err := a.router.Invoke(ctx, call("b")); !errors.Is(err, actor.ErrCanceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestSilentPeer: a peer that does not say what became of a cancelled call is not
+// waited for without end.
+func TestSilentPeer(t *testing.T) {
+	_, a, b := pair(t, setup{router: func(c *routing.Config) { c.SettleGrace = 20 * time.Millisecond }})
+	entered, release := make(chan struct{}, 2), make(chan struct{})
+	defer close(release)
+	b.host.set(func(context.Context, actor.Invocation) (actor.Reply, error) {
+		entered <- struct{}{}
+		<-release
+		return actor.Reply{}, nil
+	})
+	for readOnly, want := range map[bool]error{false: actor.ErrAmbiguous, true: actor.ErrCanceled} {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-entered
+			cancel()
+		}()
+		inv := call("b")
+		inv.ReadOnly = readOnly
+		if _, err := a.router.Invoke(ctx, inv); !errors.Is(err, want) {
+			t.Errorf("read-only %v: %v", readOnly, err)
+		}
+	}
+}
+
+// TestDeleteAndView go to the host that holds the actor; a View is answered in its
+// place.
+func TestDeleteAndView(t *testing.T) {
+	tb, a, b := pair(t, setup{})
+	key := call("b").Key
+	if err := a.router.Delete(t.Context(), key); err != nil || b.host.turns.Load() != 1 {
+		t.Errorf("delete: %v", err)
+	}
+	if v, err := a.router.View(t.Context(), key); err != nil || !v.Active || v.Version != 7 || v.Key != key {
+		t.Errorf("%+v, %v", v, err)
+	}
+	tb.update(func() { tb.owners["b"], tb.members["away"] = "away", "127.0.0.1:1" })
+	if v, err := a.router.View(t.Context(), key); err != nil || v.Active || v.Version != 7 {
+		t.Errorf("without its host: %+v, %v", v, err)
+	}
+	c := tb.join(t, "host-c", setup{})
+	tb.update(func() { tb.owners["c"] = c.id })
+	a.view.believes("c", b.id)
+	if err := a.router.Delete(t.Context(), call("c").Key); err != nil || c.host.turns.Load() != 1 || a.view.learned[0] != c.id {
+		t.Errorf("delete at who does not hold it: %v; learned %v", err, a.view.learned)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := a.router.Delete(ctx, call("nobody's").Key); !errors.Is(err, actor.ErrCanceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}

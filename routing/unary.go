@@ -1,0 +1,72 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/envelope"
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/host"
+)
+
+// HeaderOwner names, with an error of the kind not_owner, the host that holds the actor.
+const HeaderOwner = "Greenroom-Owner"
+
+func (p *peer) delete(ctx context.Context, key actor.Key) error {
+	_, err := p.unary.Delete(ctx, connect.NewRequest(&greenroomv1.ExchangeDeleteRequest{Hello: p.hello(), Actor: protoKey(key)}))
+	if err = p.unaryError(ctx, key, err); errors.As(err, new(*lostError)) {
+		err = &actor.TurnError{Key: key, Err: actor.ErrAmbiguous}
+	}
+	return err
+}
+
+func (p *peer) view(ctx context.Context, key actor.Key) (host.View, error) {
+	res, err := p.unary.View(ctx, connect.NewRequest(&greenroomv1.ExchangeViewRequest{Hello: p.hello(), Actor: protoKey(key)}))
+	if err != nil {
+		return host.View{}, p.unaryError(ctx, key, err)
+	}
+	a := res.Msg.GetActor()
+	v := host.View{
+		Key: key, Version: a.GetVersion(), Generation: a.GetGeneration(), StateSchema: a.GetStateSchema(),
+		StateSize: a.GetStateSize(), UpdatedAt: a.GetUpdatedAt().AsTime(), Active: a.GetActive(), QueueDepth: int(a.GetQueueDepth()),
+	}
+	for _, e := range res.Msg.GetEntries() {
+		format := abi.FormatBytes
+		if e.GetJson() {
+			format = abi.FormatJSON
+		}
+		v.Entries = append(v.Entries, envelope.Entry{Key: e.GetKey(), Value: e.GetValue(), Format: format})
+	}
+	return v, nil
+}
+
+func protoKey(k actor.Key) *greenroomv1.ActorKey {
+	return &greenroomv1.ActorKey{App: k.App, Type: k.Type, Id: k.ID}
+}
+
+// unaryError says what became of a unary call.
+func (p *peer) unaryError(ctx context.Context, key actor.Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	var wire *connect.Error
+	if detail := detailOf(err); detail != nil && errors.As(err, &wire) {
+		if detail.GetKind() == string(actor.ErrNotOwner.Kind()) {
+			return &NotOwnerError{Owner: actor.HostID(wire.Meta().Get(HeaderOwner))}
+		}
+		return &RemoteError{Code: uint32(wire.Code()), Message: wire.Message(), Detail: detail} //nolint:gosec // a code
+	}
+	if ctx.Err() != nil {
+		return &actor.TurnError{Key: key, Err: contextError(ctx)}
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" || isTLSError(err) {
+		return &unsentError{"its host cannot be reached: " + explain(err, p.ps.r.cfg.Cluster).Error()}
+	}
+	return &lostError{err}
+}

@@ -1,0 +1,182 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/api/invokestream"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/server/stream"
+)
+
+// interconnect is InterconnectService: what other hosts of the cluster call.
+type interconnect struct {
+	s    *Server
+	conf *stream.Config // of all channels; each has a Host of its own
+}
+
+var _ greenroomv1connect.InterconnectServiceHandler = (*interconnect)(nil)
+
+// peerMessage bounds a message between hosts, beside what all messages may have: a
+// payload that one host has admitted is not refused by another one of lower limits here,
+// but there.
+const peerMessage = 64 << 20
+
+// peerServices registers what only hosts speak.
+func (s *Server) peerServices() []service {
+	peers := s.conf.Peers
+	if peers == nil {
+		return nil
+	}
+	conf := s.newStreamConfig()
+	// Calls of peers never wait for the memory that clients' calls hold: those may wait
+	// for calls that went to the same peers.
+	conf.Memory = stream.NewMemory(s.conf.MaxStreamsBytes)
+	opts := append(s.streamOptions(peerMessage, errPayloadTooLarge(peerMessage)), connect.WithReadMaxBytes(peerMessage))
+	_, h := greenroomv1connect.NewInterconnectServiceHandler(&interconnect{s, conf}, opts...)
+	channel := route{maxBody: unbounded, longLived: true, maxMessage: peerMessage, peer: true}
+	var sv service
+	sv.serve(RoleAdmin, channel, h, greenroomv1connect.InterconnectServiceExchangeProcedure)
+	unary := smallRoute()
+	unary.peer = true
+	_, h = greenroomv1connect.NewInterconnectServiceHandler(&interconnect{s, conf}, s.handlerOptions(s.payloadRoute())...)
+	sv.serve(RoleAdmin, unary, h, greenroomv1connect.InterconnectServiceDeleteProcedure, greenroomv1connect.InterconnectServiceViewProcedure)
+	for _, ps := range peers.Services {
+		sv.serve(RoleAdmin, channel, ps.Handler, ps.Procedures...)
+	}
+	return []service{sv}
+}
+
+// Exchange implements InterconnectService.
+func (i *interconnect) Exchange(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ExchangeRequest, greenroomv1.ExchangeResponse]) error {
+	i.s.conf.Calls.Enter() // once more than any request
+	defer i.s.conf.Calls.Leave()
+	x := exchangeOf(ctx)
+	conn := &streamConn{x, bidi.Conn()}
+	var first invokestream.Request
+	if err := conn.Receive(&first); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	accepted, answer, err := i.s.conf.Peers.Interconnect.Accept(first.Hello)
+	if err != nil {
+		return err
+	}
+	if err := conn.Send(&invokestream.Response{Hello: answer}); err != nil {
+		return err
+	}
+	conf := *i.conf
+	conf.Host = accepted
+	err = stream.Serve(ctx, &conf, stream.Peer{RequestID: x.id, Conn: conn, Edge: &peerEdge{x}})
+	_ = x.control.SetWriteDeadline(i.s.bodyDeadline()) // of how the stream ended
+	return err
+}
+
+// Delete implements InterconnectService.
+func (i *interconnect) Delete(ctx context.Context, req *connect.Request[greenroomv1.ExchangeDeleteRequest]) (*connect.Response[greenroomv1.ExchangeDeleteResponse], error) {
+	key := keyOf(req.Msg.GetActor())
+	accepted, _, err := i.s.conf.Peers.Interconnect.Accept(req.Msg.GetHello())
+	if err == nil {
+		err = key.Validate()
+	}
+	if err == nil {
+		err = accepted.Delete(ctx, key)
+	}
+	if err != nil {
+		return nil, i.withOwner(ctx, err)
+	}
+	return connect.NewResponse(&greenroomv1.ExchangeDeleteResponse{}), nil
+}
+
+// View implements InterconnectService.
+func (i *interconnect) View(ctx context.Context, req *connect.Request[greenroomv1.ExchangeViewRequest]) (*connect.Response[greenroomv1.ExchangeViewResponse], error) {
+	key := keyOf(req.Msg.GetActor())
+	accepted, _, err := i.s.conf.Peers.Interconnect.Accept(req.Msg.GetHello())
+	if err == nil {
+		err = key.Validate()
+	}
+	var v host.View
+	if err == nil {
+		v, err = accepted.View(ctx, key)
+	}
+	if err != nil {
+		return nil, i.withOwner(ctx, err)
+	}
+	msg := &greenroomv1.ExchangeViewResponse{Actor: actorOf(v)}
+	for _, e := range v.Entries {
+		msg.Entries = append(msg.Entries, &greenroomv1.StateEntry{Key: e.Key, Value: e.Value, Json: e.Format == abi.FormatJSON})
+	}
+	return connect.NewResponse(msg), nil
+}
+
+// withOwner says who holds the actor, if that is why the error is.
+func (i *interconnect) withOwner(ctx context.Context, err error) error {
+	var notOwner *routing.NotOwnerError
+	if !errors.As(err, &notOwner) {
+		return err
+	}
+	wire := i.s.rpcError(ctx, err)
+	wire.Meta().Set(routing.HeaderOwner, string(notOwner.Owner))
+	return wire
+}
+
+// actorOf is what is told of an actor.
+func actorOf(v host.View) *greenroomv1.Actor {
+	return &greenroomv1.Actor{
+		Key: keyToProto(v.Key), Version: v.Version, Generation: v.Generation,
+		StateSchema: v.StateSchema, StateSize: v.StateSize,
+		UpdatedAt: timestamppb.New(v.UpdatedAt),
+		Active:    v.Active, QueueDepth: int32(v.QueueDepth), //nolint:gosec // bounded by the mailbox
+	}
+}
+
+// peerEdge is the [stream.Edge] of a channel. What comes over it another host has
+// admitted: only its form is checked.
+type peerEdge struct{ x *exchange }
+
+// Admit implements [stream.Edge].
+func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) {
+	inv := actor.Invocation{
+		ID: in.InvocationID, Key: in.Key, Method: in.Method, Payload: in.Payload,
+		ReadOnly: in.ReadOnly, IdempotencyKey: in.IdempotencyKey,
+	}
+	if in.Consistency == greenroomv1.Consistency_CONSISTENCY_STRONG {
+		inv.Consistency = actor.ConsistencyStrong
+	}
+	if err := inv.Key.Validate(); err != nil {
+		return inv, err
+	}
+	if err := actor.ValidateName("method", in.Method); err != nil {
+		return inv, err
+	}
+	if limit := e.x.server.conf.MaxPayloadBytes; int64(len(in.Payload.Data)) > limit {
+		return inv, errPayloadTooLarge(limit)
+	}
+	if in.IdempotencyKey == "" {
+		return inv, nil
+	}
+	return inv, actor.ValidateIdempotencyKey(in.IdempotencyKey)
+}
+
+// Describe implements [stream.Edge].
+func (e *peerEdge) Describe(ctx context.Context, id string, inv *actor.Invocation, err error, out *invokestream.Reply) {
+	var notOwner *routing.NotOwnerError
+	if errors.As(err, &notOwner) {
+		// Seldom seen by anybody, and often said while a table changes.
+		out.Owner = string(notOwner.Owner)
+		out.Error = &greenroomv1.StreamError{
+			Code: uint32(connect.CodeUnavailable), Message: notOwner.Error(), Detail: &greenroomv1.ErrorDetail{Kind: string(actor.ErrNotOwner.Kind()), Retryable: true},
+		}
+		return
+	}
+	f := e.x.server.failTurn(ctx, id, err, inv.Key, inv.Method)
+	out.Error = &greenroomv1.StreamError{Code: uint32(f.code), Message: f.message, Detail: f.detail}
+}
