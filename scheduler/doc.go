@@ -8,9 +8,9 @@
 // hosts do not refuse each other's commits, and that what is answered without a commit
 // is current.
 //
-// What decides is pure: [Leader], [Member] and package placement take what happened and
-// the time, and say what follows; they neither read a clock nor send. Services around
-// them perform it.
+// What decides is pure: [Leader] and [Tables] where it leads, [Member] and [Holdings] at
+// each host, and package placement take what happened and the time, and say what
+// follows; they neither read a clock nor send. [Service] performs it.
 //
 // # Words
 //
@@ -22,7 +22,11 @@
 //	leader       the host that holds the leader's lease
 //	term         one holder's time as leader, numbered by its epoch
 //	session      one stream of a host to a leader; a host numbers its own, upwards
-//	claims       the sticky actors that a host owns, sent as a session begins
+//	claims       what a host holds and owns, sent as a session begins
+//	hold         to be the one host that may run the actors of a range of a type
+//	own          the same for one sticky actor
+//	settled      of what an earlier holder sent to the store: it cannot land any more
+//	clean        of a range: all that its earlier holders sent is settled
 //	cleared      a host row that a leader removed after its lease had run out
 //
 // # Times
@@ -73,8 +77,46 @@
 //	 │ release, after the last turn      │
 //	 ├──────────────────────────────────▶│  free
 //
+// # A range that moves
+//
+// Actors of all types but any and stateless ones are run only by the host that holds
+// them. The leader computes a type's table from the hosts that can run it, and has what
+// is elsewhere handed over: a few ranges at a time ([maxMoving]), so that an actor
+// pauses for little more than its own hand-over. What stays never pauses, and other types
+// are not concerned.
+//
+//	          LOCK to all hosts           all holders released        the new ones said so
+//	(settled) ─────────────────▶ releasing ─────────────────▶ updating ───────────────────▶ settled
+//	                             │  or are cleared   UPDATE to the      UNLOCK to all hosts
+//	                             │                   new holders
+//	     calls wait              ▼
+//	     holders stop admitting, finish what has begun, drop the activations, and answer
+//
+// LOCK, UPDATE and UNLOCK name the type, the ranges and a version, by which answers are
+// told apart. A range that nobody holds is given at once. A range may have several
+// hosts: each holds the points that rendezvous hashing gives it, and the range moves as
+// a whole. Before a type's policy changes everything of it is handed over, sticky actors
+// too ([Order.WithSticky]).
+//
+// A new leader gathers what each host holds from its claims, as for sticky actors, before
+// it orders anything. A host whose session ends goes on with what it holds, also if it
+// was about to hand it over: nobody else can have been given it.
+//
+// # Clean or not
+//
+// A host that was cleared may have sent commits that land later, when it was frozen: the
+// row's version still lets them in. So an UPDATE says whether all earlier holders
+// released in order what they held clean themselves. If not, the new one holds it as
+// [actor.Held]: it answers from memory alone only after a commit of its own. What a host
+// has held for an hour ([ripeAfter]) is clean again.
+//
 // # Invariants
 //
+//   - One holder: at any moment at most one host that may run anything has turns of an
+//     actor under way, what it is handing over included.
+//   - A host takes an order only in its newest session, and answers a LOCK after the
+//     hand-over.
+//   - What is held as clean has no commit of an earlier holder under way.
 //   - One owner: at any moment at most one host may begin a turn of a sticky actor, be it
 //     frozen, cut off or deposed ([Member.MayRun]).
 //   - A host takes a grant only in the session in which it asked, from a leader of the
@@ -86,9 +128,10 @@
 //   - What a leader knows of a host's actors is void once the host is cleared, whatever
 //     arrives from it later.
 //
-// The model in model_test.go holds [Leader] and [Member] to the first of these over every
-// history of two hosts and two leaders within its bounds; docs/scheduler-model.md says
-// what it explored.
+// The model in model_test.go holds [Leader] and [Member] to one owner over every history
+// of two hosts and two leaders within its bounds; random histories in tables_test.go hold
+// [Tables] and [Holdings] to one holder, and to settling. docs/scheduler-model.md says
+// what they explored.
 //
 // # Failures
 //
@@ -98,11 +141,16 @@
 //     before it has renewed, and finds its row gone.
 //   - Host cut off from the database alone: it pauses when its count runs out, and is
 //     cleared like a crashed one.
-//   - Host cut off from the leader alone: it keeps what it owns and acquires nothing. A new
+//   - Host cut off from the leader alone: it keeps what it holds and acquires nothing; what
+//     would move to it goes elsewhere, and what it was asked to hand over stays. A new
 //     leader waits for its claims for as long as it renews its row: [Leader.Missing] names it.
 //   - Leader crashes or is frozen: hosts keep what they own. The next one is elected when
 //     the leader's lease has run out. A grant of the old one that is still under way is
 //     claimed from the new one, or void.
+//   - LOCK lost, or its answer: the stream broke. The host's next claims say what it still
+//     holds, and it is asked again.
+//   - UPDATE lost: the next claims do not have it, and it is given again.
+//   - Hand-over that takes long, since a turn does: its ranges wait, and nothing else.
 //   - Grant lost: the leader holds the host for the owner; the host asks again, and the
 //     answer is the same. If the stream broke, the next claims free the actor.
 //   - Release lost: the same.

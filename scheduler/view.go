@@ -19,6 +19,7 @@ type view struct {
 
 // typeView is the table of one type.
 type typeView struct {
+	policy string
 	// ranges are in order and cover the hash space.
 	ranges []rangeView
 }

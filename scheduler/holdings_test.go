@@ -1,0 +1,93 @@
+package scheduler
+
+import (
+	"testing"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+)
+
+func rangeOf(first, last placement.Point, hosts ...placement.HostID) HeldRange {
+	return HeldRange{First: first, Last: last, Hosts: hosts}
+}
+
+const lastPoint = ^placement.Point(0)
+
+// TestHoldings: what a host holds after a series of orders, as the view of it says that
+// answers calls.
+func TestHoldings(t *testing.T) {
+	const half = placement.Point(1 << 63)
+	h := NewHoldings("me")
+	order := func(kind OrderKind, ranges ...HeldRange) Moving {
+		return h.Order(Order{App: "a", Type: "T", Version: 7, Kind: kind, Policy: abi.PlacementRing, Ranges: ranges}, 0)
+	}
+	points := []placement.Point{0, half - 1, half, lastPoint}
+	check := func(what string, want ...actor.Hold) {
+		t.Helper()
+		v := h.views(nil, 0, true)[typeName{"a", "T"}]
+		for i, p := range points {
+			got := h.Held("a", "T", p, 0)
+			r := v.find(p)
+			if got != want[i] || r.held != want[i] {
+				t.Errorf("%s: at point %#x %d, in the view %d; want %d", what, uint64(p), got, r.held, want[i])
+			}
+		}
+	}
+	order(Unlock, rangeOf(0, lastPoint, "other"))
+	check("routes alone", actor.NotHeld, actor.NotHeld, actor.NotHeld, actor.NotHeld)
+	order(Update, rangeOf(half, lastPoint, "me"))
+	check("half taken over, not clean", actor.NotHeld, actor.NotHeld, actor.Held, actor.Held)
+	clean := rangeOf(0, half-1, "me")
+	clean.Clean = true
+	order(Update, clean)
+	check("the rest as clean", actor.HeldClean, actor.HeldClean, actor.Held, actor.Held)
+	m := order(Lock, rangeOf(half-1, half, "other"))
+	check("two points locked", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
+	if len(m.Ranges) != 2 || !m.Ranges[0].Clean || m.Ranges[1].Clean || m.Version != 7 {
+		t.Errorf("handed over: %+v", m)
+	}
+	if got := h.Claims(0)[0].Ranges; len(got) != 4 {
+		t.Errorf("claims before it is handed over: %+v", got)
+	}
+	h.HandedOver(m)
+	if got := h.Claims(0)[0].Ranges; len(got) != 2 {
+		t.Errorf("claims after: %+v", got)
+	}
+	m = order(Lock, rangeOf(0, lastPoint))
+	check("all locked", actor.NotHeld, actor.NotHeld, actor.NotHeld, actor.NotHeld)
+	h.Resume()
+	check("the stream broke before", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
+	h.HandedOver(m) // too late
+	check("and the hand-over ends", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
+	if h.Ripens(0) != ripeAfter || h.Ripens(ripeAfter) != 0 || h.Held("a", "T", lastPoint, ripeAfter) != actor.HeldClean {
+		t.Error("an hour later it is not clean")
+	}
+}
+
+// TestMovingContains: an actor moves if its point is in a range that moves, and in this
+// host's share of it.
+func TestMovingContains(t *testing.T) {
+	key := actor.Key{App: "a", Type: "T", ID: "x"}
+	p := placement.PointOf(key)
+	owner := placement.OwnerAmong(p, []placement.HostID{"me", "other"})
+	for name, tt := range map[string]struct {
+		ranges []HeldRange
+		self   placement.HostID
+		want   bool
+	}{
+		"the point":       {[]HeldRange{rangeOf(p, p, "me")}, "me", true},
+		"between":         {[]HeldRange{rangeOf(0, p-1, "me"), rangeOf(p+1, lastPoint, "me")}, "me", false},
+		"after the last":  {[]HeldRange{rangeOf(0, p-1, "me")}, "me", false},
+		"nothing":         {nil, "me", false},
+		"shared, mine":    {[]HeldRange{rangeOf(0, lastPoint, "me", "other")}, owner, true},
+		"shared, another": {[]HeldRange{rangeOf(0, lastPoint, "me", "other")}, "third", false},
+	} {
+		if got := (Moving{App: "a", Type: "T", Ranges: tt.ranges}).Contains(tt.self, key); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if (Moving{App: "a", Type: "U", Ranges: []HeldRange{rangeOf(0, lastPoint, "me")}}).Contains("me", key) {
+		t.Error("an actor of another type moves")
+	}
+}

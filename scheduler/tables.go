@@ -1,0 +1,690 @@
+package scheduler
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+)
+
+// HeldRange is a part of the hash space with the hosts that share it.
+type HeldRange struct {
+	First, Last placement.Point // inclusive
+	Hosts       []placement.HostID
+	// Clean: all that earlier holders sent to the store is settled.
+	Clean bool
+}
+
+// OrderKind says what an [Order] asks for.
+type OrderKind uint8
+
+// The kinds of orders; doc.go says what each means.
+const (
+	Lock   OrderKind = iota + 1 // the ranges move: hand over, and answer released
+	Update                      // the ranges are the host's from now on; answer updated
+	Unlock                      // the ranges are where the order says; without hosts: nobody knows
+	Remove                      // no host serves the type any more
+)
+
+// Order changes a part of a type's table at one host.
+type Order struct {
+	To        placement.HostID
+	App, Type string
+	Version   uint64
+	Kind      OrderKind
+	Policy    string
+	Ranges    []HeldRange
+	// WithSticky: the sticky actors of the type are handed over as well.
+	WithSticky bool
+}
+
+// maxMoving bounds the ranges of a type that move at once and are held, so that the
+// actors of a range pause for the hand-over of few others.
+const maxMoving = 64
+
+// Tables is what the leader of one term knows of the tables of all types: who holds
+// what, and what moves. It stands beside the term's [Leader], which knows the sessions:
+// every message is one of a host's newest session. It is pure state, for one goroutine
+// at a time.
+type Tables struct {
+	hosts    map[placement.HostID]*tableHost
+	types    map[typeName]*rangeTable
+	granting bool
+	dirty    map[typeName]struct{} // may have something to do
+	orders   []Order
+	even     int                         // ranges of a new table
+	rings    map[string]*placement.Table // tables of even ranges, by their hosts
+}
+
+// tableHost is what is known of a host beside its ranges.
+type tableHost struct {
+	connected bool // its claims are complete
+	draining  bool
+	types     map[typeName]Type // that it can run
+	claims    map[typeName][]HeldRange
+}
+
+// rangeTable is the table of one type.
+type rangeTable struct {
+	policy  string // in force; empty: nobody has been given anything
+	version uint64 // of the newest order
+	splits  []placement.Split
+	ranges  []tableRange // in order; they cover the hash space
+	// switching: everything is handed over, because the policy changes; waits has the
+	// hosts that have not answered.
+	switching bool
+	waits     []placement.HostID
+}
+
+// phase is how far the move of a range is.
+type phase uint8
+
+const (
+	settled   phase = iota
+	releasing       // LOCK was sent, not all have released
+	updating        // UPDATE was sent, not all have said so
+)
+
+type tableRange struct {
+	first placement.Point
+	// hosts share the range, each its part of the points; holds are those of them that
+	// may hold theirs. Both are read-only.
+	hosts, holds []placement.HostID
+	clean        bool // what its holders were told
+	ripe         bool // in releasing: all that released it say that it is clean by now
+	phase        phase
+	version      uint64             // of the newest LOCK or UPDATE
+	waits        []placement.HostID // in releasing and updating: who has not answered
+}
+
+// NewTables returns the tables of a term that begins: nothing is known.
+func NewTables() *Tables {
+	return &Tables{
+		hosts: map[placement.HostID]*tableHost{}, types: map[typeName]*rangeTable{},
+		dirty: map[typeName]struct{}{}, rings: map[string]*placement.Table{}, even: placement.DefaultRanges,
+	}
+}
+
+func (t *Tables) newTable() *rangeTable {
+	return &rangeTable{splits: placement.EvenSplits(t.even), ranges: []tableRange{{}}}
+}
+
+// Begin opens a session of a host: [Tables.Claim] tells what it holds, and
+// [Tables.Claimed] that this was all.
+func (t *Tables) Begin(id placement.HostID, draining bool) {
+	h := t.hosts[id]
+	if h == nil {
+		h = &tableHost{}
+		t.hosts[id] = h
+	}
+	h.connected, h.claims = false, map[typeName][]HeldRange{}
+	h.draining = h.draining || draining
+}
+
+// Disconnected tells that a session is over and no other has begun.
+func (t *Tables) Disconnected(id placement.HostID) {
+	if h := t.hosts[id]; h != nil {
+		h.connected = false
+	}
+}
+
+// Reported tells all types that a host can run.
+func (t *Tables) Reported(id placement.HostID, types []Type) {
+	h := t.hosts[id]
+	if h == nil {
+		return
+	}
+	for name := range h.types {
+		t.dirty[name] = struct{}{}
+	}
+	h.types = make(map[typeName]Type, len(types))
+	for _, typ := range types {
+		name := typeName{typ.App, typ.Name}
+		h.types[name] = typ
+		t.dirty[name] = struct{}{}
+		if t.types[name] == nil {
+			t.types[name] = t.newTable()
+		}
+	}
+}
+
+// Claim tells ranges of a type that a host holds as its session begins, under the policy
+// by which it does. Without ranges it tells that the host owns sticky actors of the type.
+func (t *Tables) Claim(id placement.HostID, app, typ, policy string, ranges []HeldRange) {
+	h, name := t.hosts[id], typeName{app, typ}
+	if h == nil || h.connected {
+		return
+	}
+	table := t.types[name]
+	if table == nil {
+		table = t.newTable()
+		t.types[name] = table
+	}
+	if table.policy == "" {
+		table.policy = policy
+	}
+	h.claims[name] = append(h.claims[name], ranges...)
+	t.dirty[name] = struct{}{}
+}
+
+// Claimed tells that a host has claimed all that it holds. What it was known to hold
+// and has not claimed, it does not hold.
+func (t *Tables) Claimed(id placement.HostID) {
+	h := t.hosts[id]
+	if h == nil || h.connected {
+		return
+	}
+	h.connected = true
+	for name, table := range t.types {
+		table.adopt(id, h.claims[name])
+		t.dirty[name] = struct{}{}
+		if t.granting {
+			t.sync(name, table, id)
+		}
+	}
+	h.claims = nil
+}
+
+// adopt brings the table to what a host says that it holds.
+func (t *rangeTable) adopt(id placement.HostID, claims []HeldRange) {
+	t.cut(bounds(claims))
+	for _, c := range claims {
+		if len(c.Hosts) > 1 {
+			t.splits = placement.SpreadRange(t.cutSplits(c.First), c.First, len(c.Hosts))
+		} else {
+			t.splits = t.cutSplits(c.First)
+		}
+	}
+	for i := range t.ranges {
+		r := &t.ranges[i]
+		claimed := slices.IndexFunc(claims, func(c HeldRange) bool { return c.First <= r.first && r.first <= c.Last })
+		holds := slices.Contains(r.holds, id)
+		switch {
+		case claimed < 0 && holds:
+			r.holds, r.waits, r.ripe = without(r.holds, id), without(r.waits, id), false
+		case claimed < 0:
+			r.waits = without(r.waits, id)
+		case holds && r.phase == updating:
+			r.waits = without(r.waits, id)
+		case holds:
+		case r.phase == settled && (len(r.holds) == 0 || sameSet(r.hosts, claims[claimed].Hosts)):
+			r.clean = claims[claimed].Clean && (r.clean || len(r.holds) == 0)
+			r.hosts, r.holds = claims[claimed].Hosts, with(r.holds, id)
+		}
+	}
+}
+
+// cutSplits returns the splits with one at first.
+func (t *rangeTable) cutSplits(first placement.Point) []placement.Split {
+	i, found := slices.BinarySearchFunc(t.splits, first, func(s placement.Split, p placement.Point) int { return cmp.Compare(s.First, p) })
+	if found {
+		return t.splits
+	}
+	return slices.Insert(slices.Clone(t.splits), i, placement.Split{First: first})
+}
+
+// Released tells that nothing of what a LOCK named is left at a host.
+func (t *Tables) Released(id placement.HostID, app, typ string, version uint64, ranges []HeldRange) {
+	table := t.types[typeName{app, typ}]
+	if table == nil {
+		return
+	}
+	t.dirty[typeName{app, typ}] = struct{}{}
+	if table.switching && version == table.version {
+		table.waits = without(table.waits, id)
+	}
+	for i := range table.ranges {
+		r := &table.ranges[i]
+		if r.phase != releasing || r.version != version || !slices.Contains(r.waits, id) {
+			continue
+		}
+		j := slices.IndexFunc(ranges, func(c HeldRange) bool { return c.First <= r.first && r.first <= c.Last })
+		r.ripe = r.ripe && j >= 0 && ranges[j].Clean
+		r.holds, r.waits = without(r.holds, id), without(r.waits, id)
+	}
+}
+
+// Updated tells that a host has taken over what an UPDATE gave it.
+func (t *Tables) Updated(id placement.HostID, app, typ string, version uint64) {
+	table := t.types[typeName{app, typ}]
+	if table == nil {
+		return
+	}
+	t.dirty[typeName{app, typ}] = struct{}{}
+	for i := range table.ranges {
+		if r := &table.ranges[i]; r.phase == updating && r.version == version {
+			r.waits = without(r.waits, id)
+		}
+	}
+}
+
+// Cleared tells that a host's row is gone: it holds nothing.
+func (t *Tables) Cleared(id placement.HostID) {
+	if t.hosts[id] == nil {
+		return
+	}
+	delete(t.hosts, id)
+	for name, table := range t.types {
+		t.dirty[name] = struct{}{}
+		table.waits = without(table.waits, id)
+		for i := range table.ranges {
+			r := &table.ranges[i]
+			r.waits = without(r.waits, id)
+			if slices.Contains(r.holds, id) {
+				r.holds, r.clean, r.ripe = without(r.holds, id), false, false
+			}
+		}
+	}
+}
+
+// Drain tells that a host is to hand over what it holds, and to get nothing new.
+func (t *Tables) Drain(id placement.HostID) {
+	if h := t.hosts[id]; h != nil && !h.draining {
+		h.draining = true
+		for name := range t.types {
+			t.dirty[name] = struct{}{}
+		}
+	}
+}
+
+// Draining reports whether a host is draining.
+func (t *Tables) Draining(id placement.HostID) bool { h := t.hosts[id]; return h != nil && h.draining }
+
+// Split replaces the ranges by which a type's table is computed.
+func (t *Tables) Split(app, typ string, splits []placement.Split) {
+	if table := t.types[typeName{app, typ}]; table != nil {
+		table.splits = splits
+		t.dirty[typeName{app, typ}] = struct{}{}
+	}
+}
+
+// Acquirable reports whether sticky actors of a type may be given to hosts now: not
+// while the policy of the type is another, or changes.
+func (t *Tables) Acquirable(app, typ string) bool {
+	table := t.types[typeName{app, typ}]
+	return table != nil && table.policy == abi.PlacementSticky && !table.switching
+}
+
+// Plan returns the orders that follow from what happened since the last time. granting
+// is [Leader.Granting]; before that there are none.
+func (t *Tables) Plan(granting bool) []Order {
+	if !granting {
+		return nil
+	}
+	if !t.granting {
+		t.granting = true
+		for name, table := range t.types {
+			t.dirty[name] = struct{}{}
+			for id, h := range t.hosts {
+				if h.connected {
+					t.sync(name, table, id)
+				}
+			}
+		}
+	}
+	for name := range t.dirty {
+		t.plan(name, t.types[name])
+	}
+	clear(t.dirty)
+	orders := t.orders
+	t.orders = nil
+	return orders
+}
+
+// sync tells a host whose session has begun where everything is. What it was asked for
+// in an earlier session it is asked again.
+func (t *Tables) sync(name typeName, table *rangeTable, id placement.HostID) {
+	var routes []HeldRange
+	locks := map[uint64][]HeldRange{}
+	for i := range table.ranges {
+		r := &table.ranges[i]
+		switch {
+		case r.phase == releasing && slices.Contains(r.waits, id):
+			locks[r.version] = append(locks[r.version], table.at(i, nil))
+		case held(table.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)):
+			routes = append(routes, table.at(i, nil))
+		default:
+			routes = append(routes, table.at(i, r.hosts))
+		}
+	}
+	t.order(Order{To: id, Kind: Unlock, Ranges: routes}, name, table)
+	if table.switching && slices.Contains(table.waits, id) && locks[table.version] == nil {
+		locks[table.version] = []HeldRange{}
+	}
+	for version, ranges := range locks {
+		t.orders = append(t.orders, Order{
+			To: id, App: name.app, Type: name.typ, Version: version, Kind: Lock, Policy: table.policy,
+			Ranges: ranges, WithSticky: table.switching,
+		})
+	}
+}
+
+// order adds an order about a type, at its present version.
+func (t *Tables) order(o Order, name typeName, table *rangeTable) {
+	o.App, o.Type, o.Version, o.Policy = name.app, name.typ, table.version, table.policy
+	t.orders = append(t.orders, o)
+}
+
+// broadcast adds an order for every host.
+func (t *Tables) broadcast(o Order, name typeName, table *rangeTable) {
+	for _, id := range slices.Sorted(maps.Keys(t.hosts)) {
+		if t.hosts[id].connected {
+			o.To = id
+			t.order(o, name, table)
+		}
+	}
+}
+
+// plan brings one type nearer to where it should be.
+func (t *Tables) plan(name typeName, table *rangeTable) {
+	if table == nil {
+		return
+	}
+	serving, policy := t.serving(name)
+	if (table.switching || table.policy != policy) && !t.switchPolicy(name, table, policy) {
+		return
+	}
+	switch {
+	case policy == "": // nobody can run it
+		delete(t.types, name)
+		t.broadcast(Order{Kind: Remove}, name, table)
+	case !held(policy):
+		t.spreadAll(name, table, serving)
+	default:
+		t.move(name, table, serving)
+	}
+}
+
+// serving returns the hosts that a type's table is computed from, in order, and the
+// policy by which they run it: where they differ, that of the newest deployment. The
+// policy is empty if no host can run the type.
+func (t *Tables) serving(name typeName) (hosts []placement.HostID, policy string) {
+	var newest Type
+	for id, h := range t.hosts {
+		typ, runs := h.types[name]
+		if !runs {
+			continue
+		}
+		if policy == "" || typ.Generation > newest.Generation || typ.Generation == newest.Generation && typ.Placement > policy {
+			newest, policy = typ, typ.Placement
+		}
+		if !h.draining {
+			hosts = append(hosts, id)
+		}
+	}
+	slices.Sort(hosts)
+	return hosts, policy
+}
+
+// switchPolicy has everything handed over, and reports whether the new policy is in
+// force.
+func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) bool {
+	switch {
+	case table.policy == "" || !held(table.policy):
+		// Nobody holds anything.
+	case !table.switching:
+		t.settle(name, table)
+		if slices.ContainsFunc(table.ranges, func(r tableRange) bool { return len(r.waits) > 0 }) {
+			return false // what moves arrives first
+		}
+		table.version++
+		table.switching, table.waits = true, slices.Sorted(maps.Keys(t.hosts))
+		var moving []HeldRange
+		for i := range table.ranges {
+			r := &table.ranges[i]
+			r.clean = r.clean || r.phase == releasing && r.ripe
+			table.lock(i)
+			moving = append(moving, table.at(i, nil))
+		}
+		t.broadcast(Order{Kind: Lock, Ranges: moving, WithSticky: true}, name, table)
+		return false
+	case len(table.waits) > 0 || slices.ContainsFunc(table.ranges, func(r tableRange) bool { return len(r.waits) > 0 }):
+		return false
+	}
+	if !held(table.policy) || !held(policy) {
+		table.ranges = []tableRange{{}}
+	}
+	table.switching, table.policy = false, policy
+	for i := range table.ranges {
+		r := &table.ranges[i]
+		r.phase, r.clean = settled, r.clean || r.ripe
+	}
+	return true
+}
+
+// spreadAll tells where a type is run that nobody holds: wherever there is a host.
+func (t *Tables) spreadAll(name typeName, table *rangeTable, serving []placement.HostID) {
+	r := tableRange{hosts: serving}
+	if len(table.ranges) == 1 && sameSet(table.ranges[0].hosts, serving) {
+		return
+	}
+	table.ranges = []tableRange{r}
+	table.version++
+	t.broadcast(Order{Kind: Unlock, Ranges: []HeldRange{table.at(0, serving)}}, name, table)
+}
+
+// settle ends the moves that have been confirmed.
+func (t *Tables) settle(name typeName, table *rangeTable) {
+	var unlocked []HeldRange
+	for i := range table.ranges {
+		r := &table.ranges[i]
+		if r.phase != updating || len(r.waits) > 0 {
+			continue
+		}
+		r.phase = settled
+		if len(r.holds) == len(r.hosts) {
+			unlocked = append(unlocked, table.at(i, r.hosts))
+		}
+	}
+	if len(unlocked) > 0 {
+		table.version++
+		t.broadcast(Order{Kind: Unlock, Ranges: unlocked}, name, table)
+	}
+}
+
+// move locks what should be elsewhere, and gives what is free.
+func (t *Tables) move(name typeName, table *rangeTable, serving []placement.HostID) {
+	t.settle(name, table)
+	all, connected := t.target(table, serving)
+	for _, target := range []*placement.Table{all, connected} {
+		if target != nil {
+			points := make([]placement.Point, len(target.Ranges()))
+			for i, r := range target.Ranges() {
+				points[i] = r.First
+			}
+			table.cut(points)
+		}
+	}
+	moving := 0
+	for i := range table.ranges {
+		if r := &table.ranges[i]; r.phase != settled {
+			moving++
+		}
+	}
+	table.version++
+	var locked []HeldRange
+	grants := map[placement.HostID][]HeldRange{}
+	for i := range table.ranges {
+		r := &table.ranges[i]
+		want := wanted(all, r.first)
+		switch {
+		case r.phase == updating, r.phase == releasing && len(r.waits) > 0:
+			continue
+		case r.phase == settled && sameSet(r.hosts, want) && len(r.holds) == len(r.hosts):
+			continue
+		case r.phase == settled && len(r.holds) > 0:
+			if moving < maxMoving {
+				moving++
+				table.lock(i)
+				locked = append(locked, table.at(i, nil))
+			}
+			continue
+		}
+		// Nobody holds it.
+		if r.phase == releasing {
+			r.clean = r.clean || r.ripe
+		}
+		if !t.reachable(want) {
+			want = wanted(connected, r.first)
+		}
+		r.hosts, r.holds, r.waits, r.phase = want, want, want, updating
+		r.version = table.version
+		if len(want) == 0 {
+			r.phase = settled
+		}
+		for _, id := range want {
+			g := table.at(i, want)
+			g.Clean = r.clean
+			grants[id] = append(grants[id], g)
+		}
+	}
+	if len(locked) > 0 {
+		t.broadcast(Order{Kind: Lock, Ranges: locked}, name, table)
+	}
+	for _, id := range slices.Sorted(maps.Keys(grants)) {
+		t.order(Order{To: id, Kind: Update, Ranges: grants[id]}, name, table)
+	}
+	if len(locked)+len(grants) == 0 {
+		table.version-- // nobody was told of it
+	}
+}
+
+// target returns the table of all hosts that serve a type, and of those that are
+// connected; nil if there are none.
+func (t *Tables) target(table *rangeTable, serving []placement.HostID) (all, connected *placement.Table) {
+	there := slices.DeleteFunc(slices.Clone(serving), func(id placement.HostID) bool { return !t.hosts[id].connected })
+	return t.ring(table.splits, serving), t.ring(table.splits, there)
+}
+
+// ring computes a table, which is remembered if its ranges are the usual ones.
+func (t *Tables) ring(splits []placement.Split, hosts []placement.HostID) *placement.Table {
+	usual := len(splits) == t.even && !slices.ContainsFunc(splits, func(s placement.Split) bool { return s.Hosts > 1 })
+	var key string
+	if usual {
+		for _, id := range hosts {
+			key += string(id) + "|"
+		}
+		if table, found := t.rings[key]; found {
+			return table
+		}
+	}
+	table, err := placement.Ring{Splits: splits}.Table(hosts)
+	if err != nil {
+		panic("scheduler: " + err.Error()) // splits begin at 0 and are distinct
+	}
+	if usual {
+		if len(t.rings) >= 16 {
+			clear(t.rings)
+		}
+		t.rings[key] = table
+	}
+	return table
+}
+
+// reachable reports whether hosts can be told now.
+func (t *Tables) reachable(hosts []placement.HostID) bool {
+	return !slices.ContainsFunc(hosts, func(id placement.HostID) bool { return !t.hosts[id].connected })
+}
+
+// wanted returns the hosts that a target gives a point, in order; none without a target.
+func wanted(target *placement.Table, p placement.Point) []placement.HostID {
+	if target == nil {
+		return nil
+	}
+	hosts := target.Find(p).Hosts
+	if len(hosts) > 1 {
+		hosts = slices.Sorted(slices.Values(hosts))
+	}
+	return hosts
+}
+
+// lock begins the move of the i-th range, which is settled.
+func (t *rangeTable) lock(i int) {
+	r := &t.ranges[i]
+	whole := len(r.holds) == len(r.hosts) // otherwise nobody answers for a share of it
+	r.phase, r.waits, r.version = releasing, r.holds, t.version
+	r.clean, r.ripe = r.clean && whole, len(r.holds) > 0 && whole
+}
+
+// at returns the i-th range, with the hosts that an order names.
+func (t *rangeTable) at(i int, hosts []placement.HostID) HeldRange {
+	last := ^placement.Point(0)
+	if i+1 < len(t.ranges) {
+		last = t.ranges[i+1].first - 1
+	}
+	return HeldRange{First: t.ranges[i].first, Last: last, Hosts: hosts}
+}
+
+// cut makes ranges begin at points, which are in order. Both parts of one are as far as
+// the whole was.
+func (t *rangeTable) cut(points []placement.Point) {
+	t.ranges = cutAt(t.ranges, points, func(r *tableRange) *placement.Point { return &r.first })
+}
+
+// TypeTable is what a leader knows of the table of a type.
+type TypeTable struct {
+	App, Type, Policy string
+	Version           uint64
+	Ranges            []TableRange
+}
+
+// TableRange is a range of a [TypeTable].
+type TableRange struct {
+	HeldRange
+	// Moving: it is between its holders, or not taken over yet.
+	Moving bool
+}
+
+// Table returns the table of a type; false if there is none.
+func (t *Tables) Table(app, typ string) (TypeTable, bool) {
+	table := t.types[typeName{app, typ}]
+	if table == nil {
+		return TypeTable{}, false
+	}
+	out := TypeTable{App: app, Type: typ, Policy: table.policy, Version: table.version}
+	for i := range table.ranges {
+		r := &table.ranges[i]
+		at := table.at(i, r.holds)
+		if !held(table.policy) {
+			out.Ranges = append(out.Ranges, TableRange{HeldRange: table.at(i, r.hosts)})
+			continue
+		}
+		at.Clean = r.clean
+		out.Ranges = append(out.Ranges, TableRange{HeldRange: at, Moving: r.phase != settled || len(r.holds) < len(r.hosts) || len(r.hosts) == 0})
+	}
+	return out, true
+}
+
+// Shares returns how many ranges of held types each host holds.
+func (t *Tables) Shares() map[placement.HostID]int {
+	shares := map[placement.HostID]int{}
+	for _, table := range t.types {
+		if !held(table.policy) {
+			continue
+		}
+		for i := range table.ranges {
+			for _, id := range table.ranges[i].holds {
+				shares[id]++
+			}
+		}
+	}
+	return shares
+}
+
+func without(ids []placement.HostID, id placement.HostID) []placement.HostID {
+	i := slices.Index(ids, id)
+	if i < 0 {
+		return ids
+	}
+	return slices.Concat(ids[:i], ids[i+1:])
+}
+
+func with(ids []placement.HostID, id placement.HostID) []placement.HostID {
+	return slices.Sorted(slices.Values(append(slices.Clone(ids), id)))
+}
+
+func sameSet(a, b []placement.HostID) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(id placement.HostID) bool { return !slices.Contains(b, id) })
+}

@@ -1,0 +1,647 @@
+package scheduler
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+)
+
+// A cluster of the pure parts: [Leader] and [Tables] at schedulers, [Member] and
+// [Holdings] at hosts, over a database, a clock and streams of the test's.
+type tablesWorld struct {
+	now    Instant
+	leader struct { // the lease row
+		epoch uint64
+		until Instant
+	}
+	rows    map[placement.HostID]Instant // until when each is leased
+	hosts   []*tablesHost
+	leaders []*tablesLeader // of all terms
+	next    int             // numbers hosts
+	policy  string
+	// deploy is the generation of policy.
+	deploy uint64
+	// unsettled says of each point until when a commit of an earlier holder may land.
+	unsettled map[placement.Point]Instant
+	stats     map[string]int
+	broken    tablesRule
+}
+
+// tablesRule is a rule that a history breaks on purpose.
+type tablesRule int
+
+const (
+	noRule           tablesRule = iota
+	waitsForClaims              // a new leader gives nothing before all have claimed
+	newestSession               // a host takes orders of its newest session alone
+	answersAfterward            // a host answers a LOCK when the hand-over is done
+	clearsWhenOver              // a row is cleared when its lease is over
+	countsUnclean               // what a cleared host held is not clean
+)
+
+const tablesLease Instant = 100
+
+// tablesActor is the actor for which sticky policies are tried; tablesPoints are where
+// the invariants are looked at.
+var (
+	tablesActor  = actor.Key{App: "a", Type: "T", ID: "x"}
+	tablesPoints = func() []placement.Point {
+		points := []placement.Point{placement.PointOf(tablesActor), 0, ^placement.Point(0)}
+		for i := range 13 {
+			points = append(points, placement.Point(uint64(i)*0x13b1_3b13_b13b_13b1))
+		}
+		return points
+	}()
+)
+
+type tablesHost struct {
+	id       placement.HostID
+	member   *Member
+	holdings *Holdings
+	stream   *tablesStream // of its session; nil: none
+	old      []*tablesStream
+	handing  []Moving
+	draining bool
+	policy   string // by which it would run the type; empty: it cannot
+	deploy   uint64
+	frozen   bool
+}
+
+type tablesStream struct {
+	session Session
+	host    *tablesHost
+	leader  *tablesLeader
+	up      []func(l *tablesLeader)
+	down    []func(h *tablesHost)
+}
+
+type tablesLeader struct {
+	leader  *Leader
+	tables  *Tables
+	streams map[placement.HostID]*tablesStream
+	frozen  bool
+}
+
+func newTablesWorld() *tablesWorld {
+	w := &tablesWorld{
+		rows: map[placement.HostID]Instant{}, policy: abi.PlacementRing, deploy: 1,
+		unsettled: map[placement.Point]Instant{}, stats: map[string]int{},
+	}
+	for _, p := range tablesPoints {
+		w.unsettled[p] = ripeAfter
+	}
+	return w
+}
+
+func (w *tablesWorld) register(h *tablesHost) {
+	w.next++
+	h.id = placement.HostID(fmt.Sprintf("h%d", w.next))
+	h.member, h.holdings = NewMember(h.id), NewHoldings(h.id)
+	h.stream, h.handing = nil, nil
+	w.rows[h.id] = w.now + tablesLease
+	h.member.Renewed(w.now, tablesLease)
+}
+
+// runs says whether the host may have turns under way at a point: it holds it, or hands
+// it over. A host whose count is over runs none; one that is frozen does when it wakes.
+func (h *tablesHost) runs(p placement.Point, now Instant) bool {
+	if !h.member.Current(now) {
+		return false
+	}
+	t := h.holdings.types[typeName{"a", "T"}]
+	owns := p == tablesPoints[0] && len(h.member.owned) > 0
+	if t == nil || t.policy == abi.PlacementSticky {
+		return owns
+	}
+	r := t.find(p)
+	return owns || len(r.among) > 0 && placement.OwnerAmong(p, r.among) == h.id
+}
+
+// ended notes that a host holds nothing any more, without having handed it over.
+func (w *tablesWorld) ended(h *tablesHost) {
+	for _, p := range tablesPoints {
+		if t := h.holdings.types[typeName{"a", "T"}]; t != nil {
+			if r := t.find(p); len(r.among) > 0 && placement.OwnerAmong(p, r.among) == h.id {
+				w.unsettled[p] = w.now + ripeAfter
+			}
+		}
+	}
+}
+
+func (w *tablesWorld) renew(h *tablesHost) {
+	if _, there := w.rows[h.id]; !there {
+		h.member.End()
+		h.breakStream()
+		w.register(h)
+		w.stats["host ended"]++
+		return
+	}
+	w.rows[h.id] = w.now + tablesLease
+	h.member.Renewed(w.now, tablesLease)
+}
+
+func (h *tablesHost) breakStream() {
+	if h.stream == nil {
+		return
+	}
+	h.member.Disconnect(h.stream.session)
+	h.old = append(h.old, h.stream)
+	h.stream, h.handing = nil, nil
+	h.holdings.Resume()
+}
+
+func (w *tablesWorld) elect() {
+	w.leader.epoch++
+	w.leader.until = w.now + tablesLease
+	l := &tablesLeader{leader: NewLeader(w.leader.epoch, w.now, tablesLease), tables: NewTables(), streams: map[placement.HostID]*tablesStream{}}
+	l.tables.even = 8
+	var there []placement.HostID
+	for id := range w.rows {
+		there = append(there, id)
+	}
+	l.leader.Registered(there)
+	w.leaders = append(w.leaders, l)
+}
+
+// plan has a leader send what follows.
+func (w *tablesWorld) plan(l *tablesLeader) {
+	if !l.leader.Leading(w.now) {
+		return
+	}
+	for _, o := range l.tables.Plan(l.leader.Granting(w.now) || w.broken == waitsForClaims) {
+		w.stats[fmt.Sprint("order ", o.Kind)]++
+		if o.WithSticky {
+			w.stats["policy switched"]++
+		}
+		if s := l.streams[o.To]; s != nil {
+			s.down = append(s.down, func(h *tablesHost) { w.take(h, s, o) })
+		}
+	}
+}
+
+// take has a host take an order that came in a session.
+func (w *tablesWorld) take(h *tablesHost, s *tablesStream, o Order) {
+	m := h.holdings.Order(o, w.now)
+	switch o.Kind {
+	case Lock:
+		h.handing = append(h.handing, m)
+		if w.broken == answersAfterward {
+			s.up = append(s.up, func(l *tablesLeader) { l.tables.Released(h.id, m.App, m.Type, m.Version, m.Ranges) })
+		}
+	case Update:
+		s.up = append(s.up, func(l *tablesLeader) { l.tables.Updated(h.id, o.App, o.Type, o.Version) })
+	}
+}
+
+func (w *tablesWorld) connect(h *tablesHost, l *tablesLeader) {
+	h.breakStream()
+	session, keys, ok := h.member.Connect(l.leader.Epoch())
+	if !ok {
+		return
+	}
+	s := &tablesStream{session: session, host: h, leader: l}
+	claims, id, draining := h.holdings.Claims(w.now), h.id, h.draining
+	types := h.types()
+	s.up = append(s.up, func(l *tablesLeader) {
+		if !l.leader.Begin(session) {
+			return
+		}
+		l.streams[id] = s
+		l.tables.Begin(id, draining)
+		l.tables.Reported(id, types)
+		for _, c := range claims {
+			l.tables.Claim(id, c.App, c.Type, c.Policy, c.Ranges)
+		}
+		if len(keys) > 0 {
+			l.tables.Claim(id, "a", "T", abi.PlacementSticky, nil)
+		}
+		if refused, _ := l.leader.Claimed(session, keys); len(refused) > 0 {
+			w.stats["two hosts claim the actor"]++
+		}
+		l.tables.Claimed(id)
+	})
+	h.stream = s
+}
+
+func (h *tablesHost) types() []Type {
+	if h.policy == "" {
+		return nil
+	}
+	return []Type{{App: "a", Name: "T", Placement: h.policy, Generation: h.deploy}}
+}
+
+// handedOver ends the first hand-over of a host.
+func (w *tablesWorld) handedOver(h *tablesHost) {
+	m := h.holdings.HandedOver(h.handing[0])
+	h.handing = h.handing[1:]
+	s := h.stream
+	if m.WithSticky {
+		for _, key := range h.member.Owned() {
+			if session, ok := h.member.Release(key); ok {
+				s.up = append(s.up, func(l *tablesLeader) { l.leader.Release(session, key) })
+			}
+		}
+	}
+	s.up = append(s.up, func(l *tablesLeader) { l.tables.Released(h.id, m.App, m.Type, m.Version, m.Ranges) })
+}
+
+func (w *tablesWorld) up(s *tablesStream) {
+	m := s.up[0]
+	s.up = s.up[1:]
+	// The first message opens the session; the others count while it is the newest.
+	if cur := s.leader.streams[s.session.Host]; cur == s || cur == nil || cur.session.Number < s.session.Number {
+		m(s.leader)
+		w.plan(s.leader)
+	}
+}
+
+func (w *tablesWorld) down(s *tablesStream) {
+	m := s.down[0]
+	s.down = s.down[1:]
+	if s.host.stream == s || w.broken == newestSession && s.host.id == s.session.Host && s.host.stream != nil {
+		m(s.host)
+	}
+}
+
+// acquire has a host ask for the sticky actor.
+func (w *tablesWorld) acquire(h *tablesHost) {
+	session, ok := h.member.Ask(tablesActor)
+	if !ok {
+		return
+	}
+	s := h.stream
+	s.up = append(s.up, func(l *tablesLeader) {
+		answer, ok := Answer{}, true
+		if l.tables.Acquirable("a", "T") {
+			answer, ok = l.leader.Acquire(w.now, session, tablesActor)
+		}
+		if ok {
+			s.down = append(s.down, func(h *tablesHost) {
+				if answer.Granted && h.member.Granted(session, tablesActor, w.now) {
+					w.stats["sticky granted"]++
+				} else {
+					h.member.Refused(session, tablesActor)
+				}
+			})
+		}
+	})
+}
+
+// check returns what is wrong now; nothing: empty.
+func (w *tablesWorld) check() (fault string) {
+	if w.stats["two hosts claim the actor"] > 0 {
+		return "two hosts claim the actor"
+	}
+	for i, p := range tablesPoints {
+		var at []placement.HostID
+		for _, h := range w.hosts {
+			if h.runs(p, w.now) {
+				at = append(at, h.id)
+			}
+			if h.member.Current(w.now) && h.holdings.Held("a", "T", p, w.now) == actor.HeldClean && w.now < w.unsettled[p] {
+				return fmt.Sprintf("%s holds point %d as clean, and an earlier holder's commit may land", h.id, i)
+			}
+		}
+		if len(at) > 1 {
+			return fmt.Sprintf("point %d is at %v", i, at)
+		}
+	}
+	return ""
+}
+
+// settle lets everything arrive, with no faults any more, and checks that each point is
+// held, and everybody knows by whom.
+func (w *tablesWorld) settle() (fault string) {
+	for _, h := range w.hosts {
+		h.frozen = false
+	}
+	for range 40 {
+		var l *tablesLeader
+		if n := len(w.leaders); n > 0 && w.leaders[n-1].leader.Leading(w.now) {
+			l = w.leaders[n-1]
+		} else {
+			w.now = max(w.now, w.leader.until)
+			w.elect()
+			continue
+		}
+		w.now++
+		w.leader.until = w.now + tablesLease
+		l.leader.Renewed(w.now, tablesLease)
+		for _, h := range w.hosts {
+			w.renew(h)
+			h.policy, h.deploy = w.policy, w.deploy
+			if h.stream == nil || h.stream.leader != l {
+				w.connect(h, l)
+			}
+		}
+		w.clear(l)
+		for _, h := range w.hosts {
+			types := h.types()
+			h.stream.up = append(h.stream.up, func(l *tablesLeader) { l.tables.Reported(h.id, types) })
+			for len(h.stream.up) > 0 {
+				w.up(h.stream)
+			}
+			for len(h.stream.down) > 0 {
+				w.down(h.stream)
+			}
+			for len(h.handing) > 0 {
+				w.handedOver(h)
+			}
+			if fault := w.check(); fault != "" {
+				return fault
+			}
+		}
+	}
+	serving := slices.DeleteFunc(slices.Clone(w.hosts), func(h *tablesHost) bool { return h.draining })
+	for _, p := range tablesPoints {
+		for _, h := range w.hosts {
+			table := h.holdings.types[typeName{"a", "T"}]
+			switch {
+			case len(serving) == 0:
+				continue
+			case table == nil:
+				return fmt.Sprintf("%s has no table", h.id)
+			}
+			r := table.find(p)
+			if len(r.hosts) == 0 {
+				return fmt.Sprintf("%s knows nobody for point %#x", h.id, uint64(p))
+			}
+			owner := placement.OwnerAmong(p, r.hosts)
+			i := slices.IndexFunc(w.hosts, func(h *tablesHost) bool { return h.id == owner })
+			switch {
+			case i < 0 || w.hosts[i].draining:
+				return fmt.Sprintf("%s sends point %#x to %s", h.id, uint64(p), owner)
+			case held(w.policy) && w.hosts[i].holdings.Held("a", "T", p, w.now) == actor.NotHeld:
+				return fmt.Sprintf("%s does not hold point %#x, which calls are sent for to it", owner, uint64(p))
+			}
+		}
+	}
+	return ""
+}
+
+// clear removes the rows that are over, in the name of a leader.
+func (w *tablesWorld) clear(l *tablesLeader) {
+	for id, until := range w.rows {
+		if w.now < until && w.broken != clearsWhenOver {
+			continue
+		}
+		delete(w.rows, id)
+		for _, h := range w.hosts {
+			if h.id == id {
+				w.ended(h)
+			}
+		}
+		l.leader.Cleared(id)
+		if w.broken == countsUnclean {
+			for _, table := range l.tables.types {
+				for i := range table.ranges {
+					table.ranges[i].holds = without(table.ranges[i].holds, id)
+				}
+			}
+		}
+		l.tables.Cleared(id)
+		delete(l.streams, id)
+		w.stats["host cleared"]++
+	}
+	// An earlier leader cleared these, and what they had sent before came later.
+	for id := range l.tables.hosts {
+		if _, there := w.rows[id]; !there {
+			l.leader.Cleared(id)
+			l.tables.Cleared(id)
+			delete(l.streams, id)
+		}
+	}
+	w.plan(l)
+}
+
+// chance makes the choices of a history.
+type chance struct {
+	*rand.Rand
+	w *tablesWorld
+}
+
+// host picks one of the hosts that fit; nil without any.
+func (c chance) host(fit func(*tablesHost) bool) *tablesHost {
+	return pick(c, slices.DeleteFunc(slices.Clone(c.w.hosts), func(h *tablesHost) bool { return !fit(h) }))
+}
+
+// stream picks a stream on which something may arrive.
+func (c chance) stream() *tablesStream {
+	var fits []*tablesStream
+	for _, h := range c.w.hosts {
+		for _, s := range append(slices.Clone(h.old), h.stream) {
+			if s != nil && (len(s.up) > 0 && !s.leader.frozen || len(s.down) > 0 && !h.frozen) {
+				fits = append(fits, s)
+			}
+		}
+	}
+	return pick(c, fits)
+}
+
+// leader is the newest one, nil without any.
+func (c chance) leader() *tablesLeader {
+	if n := len(c.w.leaders); n > 0 {
+		return c.w.leaders[n-1]
+	}
+	return nil
+}
+
+func pick[E any](c chance, from []*E) *E {
+	if len(from) == 0 {
+		return nil
+	}
+	return from[c.IntN(len(from))]
+}
+
+func (c chance) rarely() bool { return c.IntN(6) == 0 }
+
+func awake(h *tablesHost) bool     { return !h.frozen }
+func connected(h *tablesHost) bool { return !h.frozen && h.stream != nil }
+
+type tablesStep struct {
+	weight int
+	name   string
+	do     func(c chance)
+}
+
+// tablesSteps are what may happen, with how often.
+var tablesSteps = []tablesStep{
+	{2, "a host registers", func(c chance) {
+		if len(c.w.hosts) < 4 {
+			h := &tablesHost{policy: c.w.policy, deploy: c.w.deploy}
+			c.w.register(h)
+			c.w.hosts = append(c.w.hosts, h)
+		}
+	}},
+	{4, "a leader is elected", func(c chance) {
+		if c.w.now >= c.w.leader.until {
+			c.w.elect()
+		}
+	}},
+	{8, "a host connects", func(c chance) {
+		if h := c.host(awake); h != nil && len(c.w.leaders) > 0 && (h.stream == nil || h.stream.leader != c.leader() || c.rarely()) {
+			back := 1
+			if len(c.w.leaders) > 1 && c.rarely() {
+				back = 2
+			}
+			c.w.connect(h, c.w.leaders[len(c.w.leaders)-back])
+		}
+	}},
+	{40, "a message arrives", func(c chance) {
+		for range 1 + c.IntN(5) {
+			s := c.stream()
+			switch {
+			case s == nil:
+			case len(s.up) > 0 && !s.leader.frozen && (len(s.down) == 0 || s.host.frozen || c.IntN(2) == 0):
+				c.w.up(s)
+			default:
+				c.w.down(s)
+			}
+		}
+	}},
+	{10, "a host has handed over", func(c chance) {
+		if h := c.host(func(h *tablesHost) bool { return len(h.handing) > 0 && awake(h) }); h != nil {
+			c.w.handedOver(h)
+		}
+	}},
+	{12, "leases are renewed", func(c chance) {
+		for _, h := range c.w.hosts {
+			if awake(h) {
+				c.w.renew(h)
+			}
+		}
+		if l := c.leader(); l != nil && !l.frozen {
+			c.w.leader.until = c.w.now + tablesLease
+			l.leader.Renewed(c.w.now, tablesLease)
+			c.w.plan(l)
+		}
+	}},
+	{3, "a stream breaks", func(c chance) {
+		if h := c.host(connected); h != nil {
+			h.breakStream()
+		}
+	}},
+	{12, "time passes", func(c chance) { c.w.now += Instant(10 + 25*c.IntN(3)) }},
+	{1, "an hour passes", func(c chance) { c.w.now += ripeAfter }},
+	{3, "a host freezes or wakes", func(c chance) {
+		if h := c.host(func(*tablesHost) bool { return true }); h != nil {
+			h.frozen = !h.frozen
+		}
+	}},
+	{1, "the leader freezes or wakes", func(c chance) {
+		if l := c.leader(); l != nil {
+			l.frozen = !l.frozen
+		}
+	}},
+	{5, "rows are cleared", func(c chance) {
+		if l := c.leader(); l != nil && !l.frozen && l.leader.Leading(c.w.now) {
+			c.w.clear(l)
+		}
+	}},
+	{1, "a host drains", func(c chance) {
+		if h := c.host(connected); h != nil && !h.draining {
+			h.draining = true
+			h.stream.up = append(h.stream.up, func(l *tablesLeader) { l.tables.Drain(h.id) })
+		}
+	}},
+	{1, "a deployment", func(c chance) {
+		c.w.policy = []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny}[c.IntN(3)]
+		c.w.deploy++
+	}},
+	{3, "a host reports types", func(c chance) {
+		if h := c.host(connected); h != nil {
+			h.policy, h.deploy = c.w.policy, c.w.deploy
+			types := h.types()
+			h.stream.up = append(h.stream.up, func(l *tablesLeader) { l.tables.Reported(h.id, types) })
+		}
+	}},
+	{5, "a host asks for the sticky actor", func(c chance) {
+		if h := c.host(connected); h != nil {
+			c.w.acquire(h)
+		}
+	}},
+	{1, "ranges are split and spread", func(c chance) {
+		if l := c.leader(); l != nil {
+			splits := placement.SplitRange(placement.EvenSplits(8), tablesPoints[0])
+			l.tables.Split("a", "T", placement.SpreadRange(splits, tablesPoints[c.IntN(4)], 2))
+			c.w.plan(l)
+		}
+	}},
+}
+
+// TestTablesOneHolder: in no history are turns at one point under way at two hosts that
+// may run them, nor is anything held as clean that is not; and when the faults end,
+// every point has a holder that everybody knows.
+func TestTablesOneHolder(t *testing.T) {
+	seen := map[string]int{}
+	for seed := range uint64(*tablesSeeds) {
+		if fault, history := tablesHistory(seed, noRule, seen); fault != "" {
+			t.Fatalf("seed %d: %s, after\n%s", seed, fault, strings.Join(history, "\n"))
+		}
+	}
+	for _, what := range []string{"order 1", "order 2", "order 3", "host ended", "host cleared", "sticky granted", "policy switched"} {
+		if seen[what] == 0 {
+			t.Errorf("in no history: %s", what)
+		}
+	}
+	t.Log(seen)
+}
+
+var tablesSeeds = flag.Int("tables.seeds", 300, "how many histories TestTablesOneHolder tries")
+
+// TestTablesFindFaults: each rule is needed: histories that break it come to a fault.
+func TestTablesFindFaults(t *testing.T) {
+	for rule, name := range map[tablesRule]string{
+		waitsForClaims:   "a new leader waits for claims",
+		newestSession:    "orders of old sessions are ignored",
+		answersAfterward: "a LOCK is answered after the hand-over",
+		clearsWhenOver:   "a row is cleared when its lease is over",
+		countsUnclean:    "what a cleared host held is not clean",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(5000) {
+				if fault, _ := tablesHistory(seed, rule, map[string]int{}); fault != "" {
+					t.Logf("seed %d: %s", seed, fault)
+					return
+				}
+			}
+			t.Fatal("no history comes to a fault")
+		})
+	}
+}
+
+// tablesHistory runs the history of a seed, and returns the fault that it comes to.
+func tablesHistory(seed uint64, broken tablesRule, seen map[string]int) (fault string, history []string) {
+	c := chance{rand.New(rand.NewPCG(seed, 0)), newTablesWorld()}
+	c.w.broken = broken
+	sum := 0
+	for _, s := range tablesSteps {
+		sum += s.weight
+	}
+	for range 20 + c.IntN(400) {
+		n := c.IntN(sum)
+		i := slices.IndexFunc(tablesSteps, func(s tablesStep) bool { n -= s.weight; return n < 0 })
+		history = append(history, fmt.Sprintf("%5d %s", c.w.now, tablesSteps[i].name))
+		tablesSteps[i].do(c)
+		if fault = c.w.check(); fault != "" {
+			return fault, history
+		}
+	}
+	if broken != noRule {
+		return "", nil
+	}
+	if fault = c.w.settle(); fault != "" {
+		return fault, history
+	}
+	for what, n := range c.w.stats {
+		seen[what] += n
+	}
+	return "", nil
+}
