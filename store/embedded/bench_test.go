@@ -31,7 +31,7 @@ func benchmarkCommit(b *testing.B, s store.Store, inFlight, group int, keyed boo
 	for i := range lanes {
 		lanes[i] = make([]actor.Commit, group)
 		for j := range lanes[i] {
-			lanes[i][j] = insert(actor.Key{App: "app", Type: "Cart", ID: fmt.Sprintf("%d-%d", i, j)}, "")
+			lanes[i][j] = insert(actor.Key{App: "app", Type: "Cart", ID: fmt.Sprintf("%s-%d-%d-%d", b.Name(), b.N, i, j)}, "")
 			lanes[i][j].Rows[0].State = state
 		}
 	}

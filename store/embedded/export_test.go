@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/greenroom-run/greenroom/actor"
@@ -102,4 +103,16 @@ func (s *Store) Blind(ctx context.Context) (blind bool, err error) {
 // PutExpiry puts an entry into the index of expiries.
 func (s *Store) PutExpiry(key string, ids []byte) error {
 	return s.db.Set([]byte(expirySpace+key), ids, pebble.Sync)
+}
+
+// SetFilters has the writer search for every call, or for those alone that its filters
+// do not rule out.
+func (s *Store) SetFilters(on bool) {
+	_ = s.write(context.Background(), writeOptions{}, func(*tx) error {
+		s.seen.unread = 0
+		if !on {
+			s.seen.unread = math.MaxInt64
+		}
+		return nil
+	})
 }
