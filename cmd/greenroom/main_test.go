@@ -111,8 +111,8 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 		DataDir:  ts.MkAbs("server-data"),
 		CacheDir: ts.Getenv("GREENROOM_CACHE_DIR"),
 		Server:   server.Config{Addr: "127.0.0.1:0"},
-		Limits:   host.Limits{TurnDeadline: patience},
-		Logger:   slog.New(slog.DiscardHandler),
+		Limits:   host.Limits{TurnDeadline: patience}, CompileTime: patience,
+		Logger: slog.New(slog.DiscardHandler),
 	}
 	if len(args) == 1 {
 		cfg.Server.Token = args[0]
