@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/judge"
 	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/modules"
@@ -31,7 +32,7 @@ func TestWithEngine(t *testing.T) {
 	if !errors.As(err, &invalid) {
 		t.Fatalf("got %v", err)
 	}
-	if !slices.ContainsFunc(invalid.Faults, func(f actor.Fault) bool { return f.Code == wasm.FaultMissingExport }) {
+	if !slices.ContainsFunc(invalid.Faults, func(f actor.Fault) bool { return f.Code == judge.MissingExport }) {
 		t.Errorf("faults %q", invalid.Faults)
 	}
 	guest := wasmtest.Guest{}.Bytes()

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/compile"
+	"github.com/greenroom-run/greenroom/engine/judge"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
 
@@ -27,7 +28,7 @@ func inChildren(t *testing.T, memory int64) (*Engine, *compile.Compiler) {
 			t.Error(err)
 		}
 	})
-	return newEngine(t, Config{Compiler: c}), c
+	return newEngine(t, Config{EngineConfig: compile.EngineConfig{Compiler: c}}), c
 }
 
 // judged checks that a plug-in that does not end well has got its faults, and has
@@ -62,7 +63,7 @@ func TestBombsAreRefusedUnseen(t *testing.T) {
 	e, c := inChildren(t, 64<<20)
 	for _, b := range Bombs(PluginImport()) {
 		found := judged(t, b.Name, e, c, described(t, b.Make(b.Big)))
-		if !slices.ContainsFunc(found, func(f actor.Fault) bool { return f.Code == FaultLimit }) {
+		if !slices.ContainsFunc(found, func(f actor.Fault) bool { return f.Code == judge.Limit }) {
 			t.Errorf("%s: %v", b.Name, found)
 		}
 	}
@@ -74,7 +75,7 @@ func TestBombsInChildren(t *testing.T) {
 	e, c := inChildren(t, 256<<20)
 	for _, b := range Bombs(PluginImport()) {
 		for _, f := range judged(t, b.Name, e, c, described(t, b.Make(b.Small))) {
-			if f.Code != FaultLimit && f.Code != FaultMissingExport && f.Code != FaultMemory {
+			if f.Code != judge.Limit && f.Code != judge.MissingExport && f.Code != judge.Memory {
 				t.Errorf("%s: %v", b.Name, f)
 			}
 		}

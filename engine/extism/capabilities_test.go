@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/binary"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
 
@@ -18,7 +19,7 @@ import (
 // rules, and a refusal ends the turn with a typed error.
 func TestCapabilitiesOfAPlugin(t *testing.T) {
 	e := newEngine(t, Config{})
-	i := instantiate(t, load(t, e, ledger(t)))
+	i := instantiate(t, enginetest.Load(t, e, ledger(t)))
 	ctx := context.Background()
 	c := newCalls()
 	c.gives = map[string]string{"config report_url": "https://reports.example/ledger", "secret report_key": "hush"}

@@ -9,23 +9,11 @@ import (
 	"github.com/greenroom-run/greenroom/engine/binary"
 	"github.com/greenroom-run/greenroom/engine/confine"
 	"github.com/greenroom-run/greenroom/engine/judge"
-	"github.com/greenroom-run/greenroom/engine/wasi"
 )
 
-// The codes of faults that this package finds. Those that engine/wasm has too mean
-// the same there; the manifest's own are those of package manifest.
+// The codes of faults that this package alone finds. Those that both engines find are
+// in package judge, the manifest's own in package manifest.
 const (
-	FaultNotWasm         = judge.NotWasm
-	FaultMalformed       = judge.Malformed
-	FaultLimit           = judge.Limit
-	FaultUnknownImport   = judge.UnknownImport
-	FaultImportSignature = judge.ImportSignature
-	FaultExportSignature = judge.ExportSignature
-	FaultMissingExport   = judge.MissingExport
-	FaultMemory          = judge.Memory
-	FaultCompile         = judge.Compile
-	FaultStart           = judge.Start
-	FaultManifest        = judge.Manifest
 	// FaultMixedHosts is a module that imports from Extism and from Greenroom's
 	// own ABI.
 	FaultMixedHosts = "mixed_hosts"
@@ -62,24 +50,21 @@ func (e *Engine) check(wasm []byte, memoryLimit int64) (*binary.Module, []actor.
 }
 
 func checkImports(m *binary.Module, f *faults) {
-	known := make(map[string]binary.FuncType)
+	known := judge.WASI()
 	for _, h := range append(envFuncs(), userFuncs()...) {
-		known[h.module+" "+h.name] = binary.FuncType{Params: types(h.params), Results: types(h.results)}
-	}
-	for _, w := range wasi.Functions() {
-		known[abi.WASIModule+" "+w.Name] = binary.FuncType{Params: types(w.Params), Results: types(w.Results)}
+		known[judge.Name{Module: h.module, Name: h.name}] = judge.FuncType(h.params, h.results)
 	}
 	for _, imp := range m.Imports {
 		name := imp.Module + "." + imp.Name
-		switch want, ok := known[imp.Module+" "+imp.Name]; {
+		switch want, ok := known[judge.Name{Module: imp.Module, Name: imp.Name}]; {
 		case imp.Module == abi.HostModule:
 			f.Add(FaultMixedHosts, "imports %q beside %s: a module is an Extism plug-in or a guest of the Greenroom SDK, not both; plug-ins find the same functions in %s", name, envModule, userModule)
 		case imp.Kind != binary.KindFunc:
-			f.Add(FaultUnknownImport, "imports the %s %q: only functions can be imported", imp.Kind, name)
+			f.Add(judge.UnknownImport, "imports the %s %q: only functions can be imported", imp.Kind, name)
 		case !ok:
-			f.Add(FaultUnknownImport, "imports %q: %s", name, importHint(imp.Module))
+			f.Add(judge.UnknownImport, "imports %q: %s", name, importHint(imp.Module))
 		case !imp.Type.Equal(want):
-			f.Add(FaultImportSignature, "imports %q as %s; it is %s", name, imp.Type, want)
+			f.Add(judge.ImportSignature, "imports %q as %s; it is %s", name, imp.Type, want)
 		}
 	}
 }
@@ -105,7 +90,7 @@ func checkMemory(m *binary.Module, limit int64, f *faults) {
 		return // it computes with what the kernel keeps
 	}
 	if need := int64(m.Memories[0].Min)*confine.PageSize + kernelBytes; need > limit {
-		f.Add(FaultMemory, "needs %d bytes of memory to start, with Extism's kernel; the limit is %d: lower the stack size and the static data, or raise the host's limit", need, limit)
+		f.Add(judge.Memory, "needs %d bytes of memory to start, with Extism's kernel; the limit is %d: lower the stack size and the static data, or raise the host's limit", need, limit)
 	}
 }
 
@@ -130,9 +115,9 @@ func checkMethods(m *binary.Module, spec *abi.Manifest, f *faults) {
 			case slices.Contains(reserved, method.Name):
 				f.Add(FaultReservedName, "method %s: the export of that name has another purpose; rename the method", at)
 			case !ok:
-				f.Add(FaultMissingExport, "method %s: the plug-in exports no function %q; export it, or take the method out of the manifest", at, method.Name)
+				f.Add(judge.MissingExport, "method %s: the plug-in exports no function %q; export it, or take the method out of the manifest", at, method.Name)
 			case exp.Kind != binary.KindFunc:
-				f.Add(FaultExportSignature, "method %s: the plug-in exports %q as a %s; it must be a function", at, method.Name, exp.Kind)
+				f.Add(judge.ExportSignature, "method %s: the plug-in exports %q as a %s; it must be a function", at, method.Name, exp.Kind)
 			default:
 				checkSignature(m, "method "+at, exp, f)
 			}
@@ -143,18 +128,10 @@ func checkMethods(m *binary.Module, spec *abi.Manifest, f *faults) {
 func checkSignature(m *binary.Module, what string, exp binary.Export, f *faults) {
 	t, ok := m.FuncType(exp.Index)
 	if !ok {
-		f.Add(FaultMalformed, "%s: is exported as the function %d, which does not exist", what, exp.Index)
+		f.Add(judge.Malformed, "%s: is exported as the function %d, which does not exist", what, exp.Index)
 		return
 	}
 	if len(t.Params) > 0 || len(t.Results) > 1 || len(t.Results) == 1 && t.Results[0] != binary.I32 {
-		f.Add(FaultExportSignature, "%s: is exported as %s; it must be () -> (i32) or () -> (): a plug-in reads its input with the PDK", what, t)
+		f.Add(judge.ExportSignature, "%s: is exported as %s; it must be () -> (i32) or () -> (): a plug-in reads its input with the PDK", what, t)
 	}
-}
-
-func types(ts []byte) []binary.ValueType {
-	out := make([]binary.ValueType, len(ts))
-	for i, t := range ts {
-		out[i] = binary.ValueType(t)
-	}
-	return out
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/greenroom-run/greenroom/engine/judge"
 )
 
 // The guide lists every function that authors can import.
@@ -17,7 +19,7 @@ func TestGuideListsFunctions(t *testing.T) {
 			t.Errorf("docs/extism.md does not list %s", f.name)
 		}
 	}
-	for _, code := range []string{FaultReentrant, FaultMigrate, FaultMixedHosts, FaultNoManifest, FaultMissingExport, FaultUnknownImport} {
+	for _, code := range []string{FaultReentrant, FaultMigrate, FaultMixedHosts, FaultNoManifest, judge.MissingExport, judge.UnknownImport} {
 		if !strings.Contains(string(text), "`"+code+"`") {
 			t.Errorf("docs/extism.md does not name the fault %s", code)
 		}

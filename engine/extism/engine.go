@@ -47,7 +47,7 @@ type Stats struct {
 
 // New makes an engine.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
-	if err := cfg.validate(); err != nil {
+	if err := cfg.Validate("extism"); err != nil {
 		return nil, err
 	}
 	cfg = cfg.WithDefaults()

@@ -11,7 +11,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
 
@@ -148,13 +150,13 @@ func TestHostilePlugins(t *testing.T) {
 			if tt.more != nil {
 				more = append(more, tt.more)
 			}
-			p := load(t, e, plug(tt.do, more...))
+			p := enginetest.Load(t, e, plug(tt.do, more...))
 			i := instantiate(t, p)
 			limit := 10 * time.Minute
 			if tt.is != nil {
 				limit = 100 * time.Millisecond
 			}
-			err := i.Run(deadline(t, limit), frame("x", "Do", "{}"), newCalls())
+			err := i.Run(enginetest.Deadline(t, limit), frame("x", "Do", "{}"), newCalls())
 			var trap *actor.TrapError
 			var ge *actor.GuestError
 			switch {
@@ -180,7 +182,7 @@ func TestHostilePlugins(t *testing.T) {
 			if err != nil && !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("%q does not say %q", err, tt.text)
 			}
-			again := i.Run(deadline(t, limit), frame("x", "Do", "{}"), newCalls())
+			again := i.Run(enginetest.Deadline(t, limit), frame("x", "Do", "{}"), newCalls())
 			if broken := strings.Contains(errText(again), "broken"); broken != (err != nil && !errors.As(err, &ge)) {
 				t.Errorf("after %v: %v", err, again)
 			}
@@ -201,7 +203,7 @@ func TestDeadlineBeforeItsTimer(t *testing.T) {
 		"start function": func(b *Builder) { b.Start(b.Func("", nil, nil, 0, Forever()...)) },
 		"initialize":     func(b *Builder) { b.Func("_initialize", nil, nil, 0, Forever()...) },
 	} {
-		p := load(t, e, plug(I32Const(0), more))
+		p := enginetest.Load(t, e, plug(I32Const(0), more))
 		i, err := p.NewInstance(late, testMemory)
 		if err == nil {
 			err = i.Run(late, frame("x", "Do", "{}"), newCalls())
@@ -210,7 +212,7 @@ func TestDeadlineBeforeItsTimer(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := instantiate(t, load(t, e, plug(Code(Forever(), I32Const(0))))).Run(late, frame("x", "Do", "{}"), newCalls()); !errors.Is(err, actor.ErrDeadline) {
+	if err := instantiate(t, enginetest.Load(t, e, plug(Code(Forever(), I32Const(0))))).Run(late, frame("x", "Do", "{}"), newCalls()); !errors.Is(err, actor.ErrDeadline) {
 		t.Errorf("turn: %v", err)
 	}
 }
@@ -223,7 +225,7 @@ func TestHostCallsAreCharged(t *testing.T) {
 		do := Code(bytes.Repeat(Code(block(size), Call(fnLogInfo)), times), I32Const(0))
 		calls := newCalls()
 		calls.fuel.Limit = limit
-		err := instantiate(t, load(t, e, plug(do))).Run(context.Background(), frame("x", "Do", "{}"), calls)
+		err := instantiate(t, enginetest.Load(t, e, plug(do))).Run(context.Background(), frame("x", "Do", "{}"), calls)
 		return calls.fuel.Used, err
 	}
 	once, err := used(1, 0)
@@ -273,7 +275,7 @@ func TestNoByteReachesAnotherActor(t *testing.T) {
 	}
 	b.Memory(1, 0)
 	b.Func("Do", nil, []byte{I32}, 1, do...)
-	i := instantiate(t, load(t, e, b.Bytes()))
+	i := instantiate(t, enginetest.Load(t, e, b.Bytes()))
 	run := func(id string) string {
 		c := newCalls()
 		if err := i.Run(context.Background(), frame(id, "Do", ""), c); err != nil {
@@ -298,7 +300,7 @@ func TestNoByteReachesAnotherActor(t *testing.T) {
 
 func TestMemoryLimit(t *testing.T) {
 	e := newEngine(t, Config{})
-	p := load(t, e, plug(I32Const(0)))
+	p := enginetest.Load(t, e, plug(I32Const(0)))
 	var trap *actor.TrapError
 	for _, limit := range []int64{0, 1, 1 << 20} { // the kernel alone needs 1 MiB
 		if _, err := p.NewInstance(context.Background(), limit); !errors.As(err, &trap) || trap.Kind != actor.TrapMemory {
@@ -313,8 +315,8 @@ func TestMemoryLimit(t *testing.T) {
 	if !errors.As(err, &trap) || trap.Kind != actor.TrapMemory || !strings.Contains(err.Error(), "payload") {
 		t.Errorf("a payload as large as the memory: %v", err)
 	}
-	small := newEngine(t, Config{MaxInstances: 1})
-	q := load(t, small, plug(I32Const(0)))
+	small := newEngine(t, Config{EngineConfig: compile.EngineConfig{MaxInstances: 1}})
+	q := enginetest.Load(t, small, plug(I32Const(0)))
 	instantiate(t, q)
 	if _, err := q.NewInstance(context.Background(), testMemory); !errors.Is(err, actor.ErrOverloaded) {
 		t.Errorf("one more than allowed: %v", err)
@@ -323,7 +325,7 @@ func TestMemoryLimit(t *testing.T) {
 
 func TestHostBugIsNoTrap(t *testing.T) {
 	e := newEngine(t, Config{})
-	i := instantiate(t, load(t, e, plug(Code(block(1), Call(fnStateGet), Drop, I32Const(0)))))
+	i := instantiate(t, enginetest.Load(t, e, plug(Code(block(1), Call(fnStateGet), Drop, I32Const(0)))))
 	c := newCalls()
 	c.panics = true
 	err := i.Run(context.Background(), frame("x", "Do", ""), c)
@@ -335,7 +337,7 @@ func TestHostBugIsNoTrap(t *testing.T) {
 
 func TestCanceledAndClosed(t *testing.T) {
 	e := newEngine(t, Config{})
-	p := load(t, e, plug(Code(Forever(), I32Const(0))))
+	p := enginetest.Load(t, e, plug(Code(Forever(), I32Const(0))))
 	i := instantiate(t, p)
 	ctx, cancel := context.WithCancel(context.Background())
 	finished := make(chan error)

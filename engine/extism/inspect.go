@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/binary"
-	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/judge"
 )
 
 // Inspect judges a plug-in: it reads its outline, checks imports, compiles it,
@@ -21,15 +21,7 @@ import (
 // The error is not about the plug-in: ctx ended, no capacity, engine closed, or a
 // bug of ours.
 func (e *Engine) Inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
-	if !e.gate.Enter() {
-		return nil, nil, fmt.Errorf("inspect plug-in: %w", actor.ErrStopping)
-	}
-	defer e.gate.Leave()
-	spec, found, err := e.inspect(ctx, wasm)
-	if err != nil {
-		return nil, nil, fmt.Errorf("inspect plug-in: %w", err)
-	}
-	return spec, found, nil
+	return judge.Inspect(&e.gate, "plug-in", func() (*abi.Manifest, []actor.Fault, error) { return e.inspect(ctx, wasm) })
 }
 
 func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
@@ -44,7 +36,7 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 	case !inSection && !inExport:
 		f.Add(FaultNoManifest, "has no manifest: export a function %s that outputs it, or give one with \"greenroom deploy --manifest FILE\" (docs/extism.md)", abi.ExportManifest)
 	case !inSection && exp.Kind != binary.KindFunc:
-		f.Add(FaultExportSignature, "exports %s as a %s; it must be a function that outputs the manifest", abi.ExportManifest, exp.Kind)
+		f.Add(judge.ExportSignature, "exports %s as a %s; it must be a function that outputs the manifest", abi.ExportManifest, exp.Kind)
 	case !inSection:
 		checkSignature(m, abi.ExportManifest, exp, &f)
 	}
@@ -55,13 +47,8 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 	digest := actor.DigestOf(wasm)
 	p, loaded, err := e.compile(ctx, digest, wasm, m)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, nil, confine.Ended(ctx)
-		}
-		if f.AddCompile(err, e.log) {
-			return nil, f, nil
-		}
-		return nil, nil, err
+		found, err := judge.NotCompiled(ctx, err, e.log)
+		return nil, found, err
 	}
 	if !inSection {
 		text = nil
@@ -73,11 +60,7 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 	}
 	// Nothing is left of a plug-in that is refused, but for who had it before.
 	e.discard(p.compiled)
-	if loaded.New {
-		if rerr := loaded.Remove(); rerr != nil {
-			e.log.Warn("cannot remove the code of a plug-in that was refused", "module", digest.Short(), "error", rerr)
-		}
-	}
+	judge.Discard(loaded, digest, e.log)
 	return nil, found, err
 }
 
@@ -87,7 +70,7 @@ func (e *Engine) tryOut(ctx context.Context, p *program, m *binary.Module, text 
 	var f faults
 	i, err := p.instantiate(ctx, e.cfg.InspectMemory)
 	if err != nil {
-		if f.AddStep(ctx, FaultStart, "does not start", e.cfg.InitTimeout, err) {
+		if f.AddStep(ctx, judge.Start, "does not start", e.cfg.InitTimeout, err) {
 			return nil, f, nil
 		}
 		return nil, nil, err
@@ -95,16 +78,13 @@ func (e *Engine) tryOut(ctx context.Context, p *program, m *binary.Module, text 
 	defer func() { _ = i.Close(ctx) }() // nothing is left to lose
 	if text == nil {
 		if text, err = i.describe(ctx); err != nil {
-			if f.AddStep(ctx, FaultManifest, "has no usable manifest", e.cfg.InspectTimeout, err) {
+			if f.AddStep(ctx, judge.Manifest, "has no usable manifest", e.cfg.InspectTimeout, err) {
 				return nil, f, nil
 			}
 			return nil, nil, err
 		}
 	}
-	spec, wrong := manifest.Parse(text)
-	for _, w := range wrong {
-		f.Add(w.Code, "the manifest: %s", w.Message)
-	}
+	spec := f.ParseManifest(text)
 	if len(f) == 0 {
 		checkMethods(m, spec, &f)
 		checkCapabilities(m, spec, &f)

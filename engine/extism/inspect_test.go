@@ -12,6 +12,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/compile"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
+	"github.com/greenroom-run/greenroom/engine/judge"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
 
@@ -28,9 +31,9 @@ func TestRefusedPlugins(t *testing.T) {
 	e := newEngine(t, Config{})
 	// Only what loops gets little time: the rest must not depend on the machine.
 	hasty := map[string]*Engine{
-		"loops at its start":             newEngine(t, Config{InitTimeout: 200 * time.Millisecond}),
-		"a start function that loops":    newEngine(t, Config{InitTimeout: 200 * time.Millisecond}),
-		"a manifest function that loops": newEngine(t, Config{InspectTimeout: 200 * time.Millisecond}),
+		"loops at its start":             newEngine(t, Config{EngineConfig: compile.EngineConfig{InitTimeout: 200 * time.Millisecond}}),
+		"a start function that loops":    newEngine(t, Config{EngineConfig: compile.EngineConfig{InitTimeout: 200 * time.Millisecond}}),
+		"a manifest function that loops": newEngine(t, Config{EngineConfig: compile.EngineConfig{InspectTimeout: 200 * time.Millisecond}}),
 	}
 	i32 := []byte{I32}
 	one := func(b *Builder) { b.ImportFunc(envModule, "alloc", []byte{I64}, []byte{I64}) }
@@ -43,9 +46,9 @@ func TestRefusedPlugins(t *testing.T) {
 		text  string
 	}{
 		{name: "no manifest", build: one, codes: []string{FaultNoManifest}, text: "deploy --manifest"},
-		{name: "a method that is not exported", build: one, spec: `{"abi":1,"types":[{"name":"T","methods":[{"name":"Do"},{"name":"Undo"}]}]}`, codes: []string{FaultMissingExport, FaultMissingExport}, text: "T.Undo"},
+		{name: "a method that is not exported", build: one, spec: `{"abi":1,"types":[{"name":"T","methods":[{"name":"Do"},{"name":"Undo"}]}]}`, codes: []string{judge.MissingExport, judge.MissingExport}, text: "T.Undo"},
 		{
-			name: "a method of the wrong type", codes: []string{FaultExportSignature, FaultExportSignature}, text: "(i32) -> ()",
+			name: "a method of the wrong type", codes: []string{judge.ExportSignature, judge.ExportSignature}, text: "(i32) -> ()",
 			spec: `{"abi":1,"types":[{"name":"T","methods":[{"name":"Do"},{"name":"memory"}]}]}`,
 			build: func(b *Builder) {
 				one(b)
@@ -65,7 +68,7 @@ func TestRefusedPlugins(t *testing.T) {
 			build: func(b *Builder) { one(b); b.Func("_initialize", nil, nil, 0) },
 		},
 		{
-			name: "unknown imports", spec: spec, codes: []string{FaultUnknownImport, FaultUnknownImport, FaultUnknownImport, FaultUnknownImport, FaultUnknownImport, FaultMixedHosts, FaultUnknownImport}, text: "--use abort",
+			name: "unknown imports", spec: spec, codes: []string{judge.UnknownImport, judge.UnknownImport, judge.UnknownImport, judge.UnknownImport, judge.UnknownImport, FaultMixedHosts, judge.UnknownImport}, text: "--use abort",
 			build: func(b *Builder) {
 				one(b)
 				b.ImportFunc(envModule, "file_open", nil, nil)
@@ -78,19 +81,19 @@ func TestRefusedPlugins(t *testing.T) {
 			},
 		},
 		{
-			name: "imports of other types", spec: spec, codes: []string{FaultImportSignature, FaultImportSignature},
+			name: "imports of other types", spec: spec, codes: []string{judge.ImportSignature, judge.ImportSignature},
 			build: func(b *Builder) {
 				b.ImportFunc(envModule, "alloc", i32, i32)
 				b.ImportFunc(userModule, "greenroom_now", nil, nil)
 			},
 		},
-		{name: "too much memory", spec: spec, codes: []string{FaultMemory}, build: func(b *Builder) { one(b); b.Memory(1100, 0) }},
+		{name: "too much memory", spec: spec, codes: []string{judge.Memory}, build: func(b *Builder) { one(b); b.Memory(1100, 0) }},
 		{
-			name: "does not compile", spec: spec, codes: []string{FaultCompile},
+			name: "does not compile", spec: spec, codes: []string{judge.Compile},
 			build: func(b *Builder) { one(b); b.Func("Do", nil, i32, 0, Drop) },
 		},
 		{
-			name: "loops at its start", spec: spec, codes: []string{FaultStart}, text: "did not return within",
+			name: "loops at its start", spec: spec, codes: []string{judge.Start}, text: "did not return within",
 			build: func(b *Builder) {
 				one(b)
 				b.Func("Do", nil, i32, 0, I32Const(0)...)
@@ -98,7 +101,7 @@ func TestRefusedPlugins(t *testing.T) {
 			},
 		},
 		{
-			name: "a start function that loops", spec: spec, codes: []string{FaultStart}, text: "did not return within",
+			name: "a start function that loops", spec: spec, codes: []string{judge.Start}, text: "did not return within",
 			build: func(b *Builder) {
 				one(b)
 				b.Func("Do", nil, i32, 0, I32Const(0)...)
@@ -106,7 +109,7 @@ func TestRefusedPlugins(t *testing.T) {
 			},
 		},
 		{
-			name: "a start function that calls the host", spec: spec, codes: []string{FaultStart}, text: "called by the start function",
+			name: "a start function that calls the host", spec: spec, codes: []string{judge.Start}, text: "called by the start function",
 			build: func(b *Builder) {
 				one(b)
 				b.Func("Do", nil, i32, 0, I32Const(0)...)
@@ -114,7 +117,7 @@ func TestRefusedPlugins(t *testing.T) {
 			},
 		},
 		{
-			name: "a start function that logs", spec: spec, codes: []string{FaultStart}, text: "called by the start function",
+			name: "a start function that logs", spec: spec, codes: []string{judge.Start}, text: "called by the start function",
 			build: func(b *Builder) {
 				b.ImportFunc(envModule, "log_info", []byte{I64}, nil)
 				b.Func("Do", nil, i32, 0, I32Const(0)...)
@@ -122,29 +125,29 @@ func TestRefusedPlugins(t *testing.T) {
 			},
 		},
 		{
-			name: "a manifest function that fails", codes: []string{FaultManifest}, text: "returned 1",
+			name: "a manifest function that fails", codes: []string{judge.Manifest}, text: "returned 1",
 			build: func(b *Builder) { one(b); b.Func("greenroom_manifest", nil, i32, 0, I32Const(1)...) },
 		},
 		{
-			name: "a manifest function that sets state", codes: []string{FaultManifest}, text: "outside a turn",
+			name: "a manifest function that sets state", codes: []string{judge.Manifest}, text: "outside a turn",
 			build: func(b *Builder) {
 				b.ImportFunc(envModule, "var_set", []byte{I64, I64}, nil)
 				b.Func("greenroom_manifest", nil, nil, 0, Code(I64Const(0), I64Const(0), Call(0))...)
 			},
 		},
 		{
-			name: "a manifest function that lies", codes: []string{FaultManifest}, text: "outside of Extism's memory",
+			name: "a manifest function that lies", codes: []string{judge.Manifest}, text: "outside of Extism's memory",
 			build: func(b *Builder) {
 				b.ImportFunc(envModule, "output_set", []byte{I64, I64}, nil)
 				b.Func("greenroom_manifest", nil, nil, 0, Code(I64Const(-1), I64Const(9), Call(0))...)
 			},
 		},
 		{
-			name: "a manifest function that loops", codes: []string{FaultManifest}, text: "did not return within",
+			name: "a manifest function that loops", codes: []string{judge.Manifest}, text: "did not return within",
 			build: func(b *Builder) { one(b); b.Func("greenroom_manifest", nil, i32, 0, Code(Forever(), I32Const(1))...) },
 		},
 		{
-			name: "a manifest function of the wrong type", codes: []string{FaultExportSignature}, text: "(i32) -> (i32)",
+			name: "a manifest function of the wrong type", codes: []string{judge.ExportSignature}, text: "(i32) -> (i32)",
 			build: func(b *Builder) { one(b); b.Func("greenroom_manifest", i32, i32, 0, LocalGet(0)...) },
 		},
 	} {
@@ -198,7 +201,7 @@ func TestPrepare(t *testing.T) {
 	b.Start(b.Func("", nil, nil, 0, Code(GlobalGet(g), I32Const(1), I32Sub, GlobalSet(g))...))
 	b.Func("_initialize", nil, nil, 0, Code(GlobalGet(g), If(Unreachable))...)
 	b.Func("__wasm_call_ctors", nil, nil, 0, Unreachable)
-	i := instantiate(t, load(t, e, embedded(b, `{"abi":1,"types":[{"name":"T","methods":[{"name":"Do"},{"name":"Silent"}]}]}`)))
+	i := instantiate(t, enginetest.Load(t, e, embedded(b, `{"abi":1,"types":[{"name":"T","methods":[{"name":"Do"},{"name":"Silent"}]}]}`)))
 	for _, method := range []string{"Do", "Silent", "Do"} {
 		if err := i.Run(context.Background(), frame("x", method, ""), newCalls()); err != nil {
 			t.Errorf("%s: %v", method, err)
@@ -207,7 +210,7 @@ func TestPrepare(t *testing.T) {
 }
 
 func TestDamagedPlugins(t *testing.T) {
-	e := newEngine(t, Config{InspectTimeout: 200 * time.Millisecond, InitTimeout: 200 * time.Millisecond})
+	e := newEngine(t, Config{EngineConfig: compile.EngineConfig{InspectTimeout: 200 * time.Millisecond, InitTimeout: 200 * time.Millisecond}})
 	wasm := plug(Code(block(8), Drop, I32Const(0)))
 	for n := range wasm {
 		for _, bit := range []byte{1, 0x80, 0xff} {
@@ -221,7 +224,7 @@ func TestDamagedPlugins(t *testing.T) {
 }
 
 func FuzzInspect(f *testing.F) {
-	e := newEngine(f, Config{InspectTimeout: 100 * time.Millisecond, InitTimeout: 100 * time.Millisecond})
+	e := newEngine(f, Config{EngineConfig: compile.EngineConfig{InspectTimeout: 100 * time.Millisecond, InitTimeout: 100 * time.Millisecond}})
 	f.Add(plug(Code(block(8), Drop, I32Const(0))))
 	f.Add(Header())
 	f.Fuzz(func(t *testing.T, wasm []byte) {
@@ -232,11 +235,11 @@ func FuzzInspect(f *testing.F) {
 		if spec == nil {
 			return
 		}
-		i, err := load(t, e, wasm).NewInstance(context.Background(), testMemory)
+		i, err := enginetest.Load(t, e, wasm).NewInstance(context.Background(), testMemory)
 		if err != nil {
 			return // it needs more
 		}
 		defer i.Close(context.Background())
-		_ = i.Run(deadline(t, 100*time.Millisecond), frame("x", spec.Types[0].Methods[0].Name, "{}"), newCalls())
+		_ = i.Run(enginetest.Deadline(t, 100*time.Millisecond), frame("x", spec.Types[0].Methods[0].Name, "{}"), newCalls())
 	})
 }

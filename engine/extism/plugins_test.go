@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/compile"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 )
 
 // The plug-ins of examples/extism-*, written with the PDKs of two languages.
@@ -35,7 +36,7 @@ func ledger(tb testing.TB) []byte {
 }
 
 func TestInspectPlugins(t *testing.T) {
-	e := newEngine(t, Config{Compiler: inProcess(t, compile.Config{Dir: t.TempDir()})})
+	e := newEngine(t, Config{EngineConfig: compile.EngineConfig{Compiler: enginetest.InProcess(t, compile.Config{Dir: t.TempDir()})}})
 	for _, tt := range []struct {
 		wasm    []byte
 		typ     string
@@ -66,7 +67,7 @@ func TestInspectPlugins(t *testing.T) {
 
 func TestCounter(t *testing.T) {
 	e := newEngine(t, Config{})
-	i := instantiate(t, load(t, e, counter(t)))
+	i := instantiate(t, enginetest.Load(t, e, counter(t)))
 	ctx := context.Background()
 	actors := map[string]*fakeCalls{"a": newCalls(), "b": newCalls()}
 	var fuel uint64
@@ -112,7 +113,7 @@ func TestCounter(t *testing.T) {
 
 func TestLedger(t *testing.T) {
 	e := newEngine(t, Config{})
-	i := instantiate(t, load(t, e, ledger(t)))
+	i := instantiate(t, enginetest.Load(t, e, ledger(t)))
 	ctx := context.Background()
 	c := newCalls()
 	for _, step := range []struct{ method, payload, reply string }{
@@ -155,7 +156,7 @@ func TestLedger(t *testing.T) {
 // The same turn uses the same fuel, whatever ran before and on whatever instance.
 func TestFuelIsDeterministic(t *testing.T) {
 	e := newEngine(t, Config{})
-	p := load(t, e, counter(t))
+	p := enginetest.Load(t, e, counter(t))
 	var first uint64
 	for range 2 {
 		i := instantiate(t, p)
@@ -195,7 +196,7 @@ func BenchmarkTurn(b *testing.B) {
 	for _, name := range []string{"same actor", "another actor each turn"} {
 		b.Run(name, func(b *testing.B) {
 			e := newEngine(b, Config{})
-			i := instantiate(b, load(b, e, counter(b)))
+			i := instantiate(b, enginetest.Load(b, e, counter(b)))
 			calls := newCalls()
 			ids := []string{"a", "a"}
 			if name != "same actor" {

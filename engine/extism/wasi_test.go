@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 	"github.com/greenroom-run/greenroom/engine/wasi"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
@@ -35,7 +36,7 @@ func wasiPlug(t *testing.T, do []byte) []byte {
 // WASI reads the plug-in's memory, not the kernel's, and its descriptors stay open.
 func TestWASIOfPlugins(t *testing.T) {
 	e := newEngine(t, Config{})
-	i := instantiate(t, load(t, e, wasiPlug(t, Code(
+	i := instantiate(t, enginetest.Load(t, e, wasiPlug(t, Code(
 		I32Const(1), Call(2), Drop,
 		I32Const(1), I32Const(16), I32Const(1), I32Const(24), Call(1)))))
 	for range 2 {
@@ -55,7 +56,7 @@ func TestWASIOfPlugins(t *testing.T) {
 // A call that subscribes to very much is charged by it, and stopped within.
 func TestPollBomb(t *testing.T) {
 	e := newEngine(t, Config{})
-	p := load(t, e, wasiPlug(t, Code(
+	p := enginetest.Load(t, e, wasiPlug(t, Code(
 		Loop(Code(I32Const(0), I32Const(0), I32Const(100_000), I32Const(0), Call(3), Drop, Again())...), I32Const(0))))
 	c := newCalls()
 	c.fuel.Limit = 1_000_000
@@ -63,7 +64,7 @@ func TestPollBomb(t *testing.T) {
 	if err := instantiate(t, p).Run(context.Background(), frame("x", "Do", ""), c); !errors.As(err, &out) {
 		t.Errorf("under a limit: %v", err)
 	}
-	if err := instantiate(t, p).Run(deadline(t, 20*time.Millisecond), frame("x", "Do", ""), newCalls()); !errors.Is(err, actor.ErrDeadline) {
+	if err := instantiate(t, p).Run(enginetest.Deadline(t, 20*time.Millisecond), frame("x", "Do", ""), newCalls()); !errors.Is(err, actor.ErrDeadline) {
 		t.Errorf("under a deadline: %v", err)
 	}
 }

@@ -11,10 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/binary"
 	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/wasi"
 )
 
 // The codes of faults that more than one engine finds.
@@ -64,9 +67,9 @@ func Parse(wasm []byte) (*binary.Module, Faults) {
 	return nil, f
 }
 
-// AddCompile adds why a module did not compile, and reports false if that is not
+// addCompile adds why a module did not compile, and reports false if that is not
 // about the module.
-func (f *Faults) AddCompile(err error, log *slog.Logger) bool {
+func (f *Faults) addCompile(err error, log *slog.Logger) bool {
 	var limit *compile.LimitError
 	var invalid *compile.InvalidError
 	var crash *compile.CrashError
@@ -115,4 +118,78 @@ func (f *Faults) AddStep(ctx context.Context, code, what string, timeout time.Du
 		return false
 	}
 	return true
+}
+
+// Name is that of a function that modules import.
+type Name struct{ Module, Name string }
+
+// WASI returns the functions of WASI and their types, to which an engine adds its
+// own.
+func WASI() map[Name]binary.FuncType {
+	known := make(map[Name]binary.FuncType)
+	for _, w := range wasi.Functions() {
+		known[Name{abi.WASIModule, w.Name}] = FuncType(w.Params, w.Results)
+	}
+	return known
+}
+
+// FuncType returns the type of a function as package binary has it.
+func FuncType(params, results []byte) binary.FuncType {
+	return binary.FuncType{Params: valueTypes(params), Results: valueTypes(results)}
+}
+
+func valueTypes(ts []byte) []binary.ValueType {
+	out := make([]binary.ValueType, len(ts))
+	for i, t := range ts {
+		out[i] = binary.ValueType(t)
+	}
+	return out
+}
+
+// Inspect runs an engine's inspection of a module: what, in its errors. The engine
+// is not closed meanwhile.
+func Inspect(gate *confine.Gate, what string, inspect func() (*abi.Manifest, []actor.Fault, error)) (*abi.Manifest, []actor.Fault, error) {
+	if !gate.Enter() {
+		return nil, nil, fmt.Errorf("inspect %s: %w", what, actor.ErrStopping)
+	}
+	defer gate.Leave()
+	m, found, err := inspect()
+	if err != nil {
+		return nil, nil, fmt.Errorf("inspect %s: %w", what, err)
+	}
+	return m, found, nil
+}
+
+// NotCompiled returns what a failed compilation says of a module, or an error that
+// is not about it.
+func NotCompiled(ctx context.Context, err error, log *slog.Logger) ([]actor.Fault, error) {
+	var f Faults
+	switch {
+	case ctx.Err() != nil:
+		return nil, confine.Ended(ctx)
+	case f.addCompile(err, log):
+		return f, nil
+	default:
+		return nil, err
+	}
+}
+
+// Discard removes the code of a module that was refused, unless others had it
+// before.
+func Discard(loaded *compile.Loaded, digest actor.Digest, log *slog.Logger) {
+	if !loaded.New {
+		return
+	}
+	if err := loaded.Remove(); err != nil {
+		log.Warn("cannot remove the code of a module that was refused", "module", digest.Short(), "error", err)
+	}
+}
+
+// ParseManifest reads what a module says of itself.
+func (f *Faults) ParseManifest(text []byte) *abi.Manifest {
+	m, wrong := manifest.Parse(text)
+	for _, w := range wrong {
+		f.Add(w.Code, "the manifest: %s", w.Message)
+	}
+	return m
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
 
@@ -13,7 +14,7 @@ import (
 
 func BenchmarkInstantiate(b *testing.B) {
 	e := newEngine(b, Config{})
-	p := load(b, e, Guest{}.Bytes())
+	p := enginetest.Load(b, e, Guest{}.Bytes())
 	b.ReportAllocs()
 	for b.Loop() {
 		i, err := p.NewInstance(context.Background(), 64<<20)

@@ -4,33 +4,19 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tetratelabs/wazero/api"
-
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/binary"
 	"github.com/greenroom-run/greenroom/engine/confine"
 	"github.com/greenroom-run/greenroom/engine/judge"
-	"github.com/greenroom-run/greenroom/engine/wasi"
 )
 
-// The codes of faults that this package finds; the manifest's own are those of
-// package manifest.
+// The codes of faults that this package alone finds. Those that both engines find are
+// in package judge, the manifest's own in package manifest.
 const (
-	FaultNotWasm         = judge.NotWasm
-	FaultMalformed       = judge.Malformed
-	FaultLimit           = judge.Limit
-	FaultUnknownImport   = judge.UnknownImport
-	FaultImportSignature = judge.ImportSignature
-	FaultNotReactor      = "not_reactor"
-	FaultMissingExport   = judge.MissingExport
-	FaultExportSignature = judge.ExportSignature
-	FaultMemory          = judge.Memory
-	FaultCompile         = judge.Compile
-	FaultStart           = judge.Start
-	FaultAlloc           = "alloc"
-	FaultManifest        = judge.Manifest
-	FaultWarm            = "warm"
+	FaultNotReactor = "not_reactor"
+	FaultAlloc      = "alloc"
+	FaultWarm       = "warm"
 )
 
 // faults collects what is wrong with a module.
@@ -52,32 +38,29 @@ func (e *Engine) check(wasm []byte, memoryLimit int64) (*binary.Module, []actor.
 }
 
 func checkImports(m *binary.Module, f *faults) {
-	known := make(map[string]binary.FuncType)
+	known := judge.WASI()
 	for _, h := range hostFuncs() {
-		known[abi.HostModule+"."+h.name] = binary.FuncType{Params: valueTypes(h.params), Results: valueTypes(h.results)}
-	}
-	for _, w := range wasi.Functions() {
-		known[abi.WASIModule+"."+w.Name] = binary.FuncType{Params: valueTypes(w.Params), Results: valueTypes(w.Results)}
+		known[judge.Name{Module: abi.HostModule, Name: h.name}] = judge.FuncType(h.params, h.results)
 	}
 	for _, imp := range m.Imports {
 		name := imp.Module + "." + imp.Name
 		switch {
 		case imp.Module != abi.HostModule && imp.Module != abi.WASIModule:
-			f.Add(FaultUnknownImport, "imports the %s %q: only %s and %s are provided%s", imp.Kind, name, abi.HostModule, abi.WASIModule, importHint(imp.Module))
+			f.Add(judge.UnknownImport, "imports the %s %q: only %s and %s are provided%s", imp.Kind, name, abi.HostModule, abi.WASIModule, importHint(imp.Module))
 			continue
 		case imp.Kind != binary.KindFunc:
-			f.Add(FaultUnknownImport, "imports the %s %q: only functions can be imported", imp.Kind, name)
+			f.Add(judge.UnknownImport, "imports the %s %q: only functions can be imported", imp.Kind, name)
 			continue
 		}
-		want, ok := known[name]
+		want, ok := known[judge.Name{Module: imp.Module, Name: imp.Name}]
 		if !ok {
 			hint := "update this host, or build the guest with an older SDK"
 			if imp.Module == abi.WASIModule {
 				hint = "it is not part of WASI preview 1"
 			}
-			f.Add(FaultUnknownImport, "imports %q, which this host does not have: %s", name, hint)
+			f.Add(judge.UnknownImport, "imports %q, which this host does not have: %s", name, hint)
 		} else if !imp.Type.Equal(want) {
-			f.Add(FaultImportSignature, "imports %q as %s; it is %s", name, imp.Type, want)
+			f.Add(judge.ImportSignature, "imports %q as %s; it is %s", name, imp.Type, want)
 		}
 	}
 }
@@ -122,23 +105,23 @@ func checkExports(m *binary.Module, f *faults) {
 		exp, ok := m.Export(want.name)
 		switch {
 		case !ok && want.need:
-			f.Add(FaultMissingExport, "does not export %s %s: import the Greenroom SDK and register an actor type; for Go, %s", want.name, want.typ, reactorHint)
+			f.Add(judge.MissingExport, "does not export %s %s: import the Greenroom SDK and register an actor type; for Go, %s", want.name, want.typ, reactorHint)
 		case !ok:
 		case exp.Kind != binary.KindFunc:
-			f.Add(FaultExportSignature, "exports %s as a %s; it must be a function %s", want.name, exp.Kind, want.typ)
+			f.Add(judge.ExportSignature, "exports %s as a %s; it must be a function %s", want.name, exp.Kind, want.typ)
 		default:
 			if got, ok := m.FuncType(exp.Index); !ok {
-				f.Add(FaultMalformed, "exports %s as the function %d, which does not exist", want.name, exp.Index)
+				f.Add(judge.Malformed, "exports %s as the function %d, which does not exist", want.name, exp.Index)
 			} else if !got.Equal(want.typ) {
-				f.Add(FaultExportSignature, "exports %s as %s; it must be %s", want.name, got, want.typ)
+				f.Add(judge.ExportSignature, "exports %s as %s; it must be %s", want.name, got, want.typ)
 			}
 		}
 	}
 	switch exp, ok := m.Export(abi.ExportMemory); {
 	case !ok:
-		f.Add(FaultMissingExport, "does not export its memory as %q: linkers do so by default; remove flags such as --no-export-memory or --import-memory", abi.ExportMemory)
+		f.Add(judge.MissingExport, "does not export its memory as %q: linkers do so by default; remove flags such as --no-export-memory or --import-memory", abi.ExportMemory)
 	case exp.Kind != binary.KindMemory:
-		f.Add(FaultExportSignature, "exports %q as a %s; it must be the memory", abi.ExportMemory, exp.Kind)
+		f.Add(judge.ExportSignature, "exports %q as a %s; it must be the memory", abi.ExportMemory, exp.Kind)
 	}
 }
 
@@ -146,22 +129,14 @@ func checkMemory(m *binary.Module, limit int64, f *faults) {
 	if len(m.Memories) == 0 {
 		imported := slices.ContainsFunc(m.Imports, func(i binary.Import) bool { return i.Kind == binary.KindMemory })
 		if !imported { // an imported one has its own fault
-			f.Add(FaultMemory, "has no memory: export one as %q", abi.ExportMemory)
+			f.Add(judge.Memory, "has no memory: export one as %q", abi.ExportMemory)
 		}
 		return
 	}
 	pages := int64(m.Memories[0].Min)
 	if pages > maxPages || m.Memories[0].Max > maxPages {
-		f.Add(FaultMemory, "declares a memory of more than %d pages (4 GiB)", maxPages)
+		f.Add(judge.Memory, "declares a memory of more than %d pages (4 GiB)", maxPages)
 	} else if pages*confine.PageSize > limit {
-		f.Add(FaultMemory, "needs %d bytes of memory to start; the limit is %d: lower the stack size and the static data (for Rust, -C link-arg=-zstack-size=65536), or raise the host's limit", pages*confine.PageSize, limit)
+		f.Add(judge.Memory, "needs %d bytes of memory to start; the limit is %d: lower the stack size and the static data (for Rust, -C link-arg=-zstack-size=65536), or raise the host's limit", pages*confine.PageSize, limit)
 	}
-}
-
-func valueTypes(ts []api.ValueType) []binary.ValueType {
-	out := make([]binary.ValueType, len(ts))
-	for i, t := range ts {
-		out[i] = binary.ValueType(t)
-	}
-	return out
 }

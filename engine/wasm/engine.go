@@ -51,7 +51,7 @@ type Stats struct {
 // New makes an engine. It fails where wazero has no compiler for the machine,
 // unless cfg allows the interpreter.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
-	if err := cfg.validate(); err != nil {
+	if err := cfg.Validate("wasm"); err != nil {
 		return nil, err
 	}
 	cfg = cfg.WithDefaults()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
 
@@ -88,7 +89,7 @@ func TestRunaways(t *testing.T) {
 		"growth": {Turn: Code(Loop(Code(I32Const(1), MemoryGrow(), Drop, Again())...), I32Const(0))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := load(t, e, g.Bytes())
+			p := enginetest.Load(t, e, g.Bytes())
 			for _, limit := range []uint64{0, 3_000_000} {
 				i, err := p.NewInstance(context.Background(), testMemory)
 				if err != nil {
@@ -96,9 +97,9 @@ func TestRunaways(t *testing.T) {
 				}
 				calls := newCalls()
 				calls.fuel.Limit = limit
-				ctx := deadline(t, 10*time.Minute)
+				ctx := enginetest.Deadline(t, 10*time.Minute)
 				if limit == 0 {
-					ctx = deadline(t, 20*time.Millisecond)
+					ctx = enginetest.Deadline(t, 20*time.Millisecond)
 				}
 				err = i.Run(ctx, frame("{}"), calls)
 				var out *actor.FuelError

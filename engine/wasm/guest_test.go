@@ -16,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/compile"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 )
 
@@ -53,7 +54,7 @@ const (
 
 func guestEngine(tb testing.TB) *Engine {
 	tb.Helper()
-	return newEngine(tb, Config{Compiler: inProcess(tb, compile.Config{Dir: compiledGuests})})
+	return newEngine(tb, Config{EngineConfig: compile.EngineConfig{Compiler: enginetest.InProcess(tb, compile.Config{Dir: compiledGuests})}})
 }
 
 func call(id, method, payload string) *abi.Turn {
@@ -71,7 +72,7 @@ func TestCounter(t *testing.T) {
 	if len(m.Types) != 1 || m.Types[0].Name != "Counter" {
 		t.Fatalf("manifest %+v", m)
 	}
-	p := load(t, e, wasm)
+	p := enginetest.Load(t, e, wasm)
 	i, err := p.NewInstance(context.Background(), 64<<20)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +111,7 @@ func TestCounter(t *testing.T) {
 
 func TestTrouble(t *testing.T) {
 	e := guestEngine(t)
-	p := load(t, e, goGuest(t, troubleDir))
+	p := enginetest.Load(t, e, goGuest(t, troubleDir))
 	for _, tc := range []struct {
 		method string
 		kind   actor.TrapKind
@@ -136,7 +137,7 @@ func TestTrouble(t *testing.T) {
 			}
 			turn := call("a", tc.method, "")
 			turn.Type = "Trouble"
-			err = i.Run(deadline(t, limit), turn, newCalls())
+			err = i.Run(enginetest.Deadline(t, limit), turn, newCalls())
 			var trap *actor.TrapError
 			if tc.is != nil && !errors.Is(err, tc.is) || tc.is == nil && (!errors.As(err, &trap) || trap.Kind != tc.kind) || !strings.Contains(err.Error(), tc.text) {
 				t.Errorf("got %T: %v", err, err)
@@ -147,7 +148,7 @@ func TestTrouble(t *testing.T) {
 
 func TestPrintIsLogged(t *testing.T) {
 	e := guestEngine(t)
-	i, err := load(t, e, goGuest(t, troubleDir)).NewInstance(context.Background(), 32<<20)
+	i, err := enginetest.Load(t, e, goGuest(t, troubleDir)).NewInstance(context.Background(), 32<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestPrintIsLogged(t *testing.T) {
 // and sees nothing of the machine.
 func TestDeterminism(t *testing.T) {
 	e := guestEngine(t)
-	p := load(t, e, goGuest(t, troubleDir))
+	p := enginetest.Load(t, e, goGuest(t, troubleDir))
 	var answers []string
 	for range 2 {
 		i, err := p.NewInstance(context.Background(), 32<<20)
@@ -180,7 +181,7 @@ func TestDeterminism(t *testing.T) {
 			turn := call("a", "Environment", "")
 			turn.Type = "Trouble"
 			turn.TimeUnixNano = calls.clock.UnixNano()
-			if err := i.Run(deadline(t, 10*time.Minute), turn, calls); err != nil {
+			if err := i.Run(enginetest.Deadline(t, 10*time.Minute), turn, calls); err != nil {
 				t.Fatal(err)
 			}
 			answers = append(answers, string(calls.reply.Data))
@@ -206,7 +207,7 @@ func TestDeterminism(t *testing.T) {
 
 func BenchmarkInstantiateGo(b *testing.B) {
 	e := guestEngine(b)
-	p := load(b, e, goGuest(b, counterDir))
+	p := enginetest.Load(b, e, goGuest(b, counterDir))
 	for b.Loop() {
 		i, err := p.NewInstance(context.Background(), 64<<20)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 )
 
@@ -65,7 +66,7 @@ func BenchmarkGuest(b *testing.B) {
 		"rust": {func() []byte { return rustGuest(b) }, "1"},
 		"go":   {func() []byte { return goGuest(b, counterDir) }, `{"amount":1}`},
 	} {
-		p := load(b, e, g.wasm())
+		p := enginetest.Load(b, e, g.wasm())
 		for _, step := range []string{"kept", "loaded", "switched"} {
 			b.Run(name+"/"+step, func(b *testing.B) {
 				in, err := p.NewInstance(context.Background(), 64<<20)

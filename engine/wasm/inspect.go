@@ -2,14 +2,13 @@ package wasm
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
-	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/judge"
 )
 
 // Inspect judges a module: it reads its outline, checks imports and exports,
@@ -21,15 +20,7 @@ import (
 // The error is not about the module: ctx ended, no capacity, engine closed, or
 // a bug of ours.
 func (e *Engine) Inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
-	if !e.gate.Enter() {
-		return nil, nil, fmt.Errorf("inspect module: %w", actor.ErrStopping)
-	}
-	defer e.gate.Leave()
-	m, found, err := e.inspect(ctx, wasm)
-	if err != nil {
-		return nil, nil, fmt.Errorf("inspect module: %w", err)
-	}
-	return m, found, nil
+	return judge.Inspect(&e.gate, "module", func() (*abi.Manifest, []actor.Fault, error) { return e.inspect(ctx, wasm) })
 }
 
 func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
@@ -40,14 +31,8 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 	digest := actor.DigestOf(wasm)
 	p, loaded, err := e.compile(ctx, digest, outline)
 	if err != nil {
-		var f faults
-		if ctx.Err() != nil {
-			return nil, nil, confine.Ended(ctx)
-		}
-		if f.AddCompile(err, e.log) {
-			return nil, f, nil
-		}
-		return nil, nil, err
+		found, err := judge.NotCompiled(ctx, err, e.log)
+		return nil, found, err
 	}
 	m, found, err := e.tryOut(ctx, p)
 	if err == nil && len(found) == 0 {
@@ -61,11 +46,7 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 	}
 	// Nothing is left of a module that is refused, but for who had it before.
 	p.discard()
-	if loaded.New {
-		if rerr := loaded.Remove(); rerr != nil {
-			e.log.Warn("cannot remove the code of a module that was refused", "module", digest.Short(), "error", rerr)
-		}
-	}
+	judge.Discard(loaded, digest, e.log)
 	return nil, found, err
 }
 
@@ -74,7 +55,7 @@ func (e *Engine) tryOut(ctx context.Context, p *program) (*abi.Manifest, []actor
 	var f faults
 	i, err := p.instantiate(ctx, e.cfg.InspectMemory)
 	if err != nil {
-		if f.AddStep(ctx, FaultStart, "does not start", e.cfg.InitTimeout, err) {
+		if f.AddStep(ctx, judge.Start, "does not start", e.cfg.InitTimeout, err) {
 			return nil, f, nil
 		}
 		return nil, nil, err
@@ -87,7 +68,7 @@ func (e *Engine) tryOut(ctx context.Context, p *program) (*abi.Manifest, []actor
 	}
 	steps := []step{
 		{FaultAlloc, "cannot take a turn", func(ctx context.Context) error { return i.growFrame(ctx, minFrameBytes) }},
-		{FaultManifest, "has no usable manifest", func(ctx context.Context) (err error) {
+		{judge.Manifest, "has no usable manifest", func(ctx context.Context) (err error) {
 			text, err = i.manifest(ctx)
 			return err
 		}},
@@ -103,10 +84,7 @@ func (e *Engine) tryOut(ctx context.Context, p *program) (*abi.Manifest, []actor
 			return nil, nil, err
 		}
 	}
-	m, wrong := manifest.Parse(text)
-	for _, w := range wrong {
-		f.Add(w.Code, "the manifest: %s", w.Message)
-	}
+	m := f.ParseManifest(text)
 	if len(f) > 0 {
 		return nil, f, nil
 	}

@@ -11,12 +11,13 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
 
 func TestInspect(t *testing.T) {
 	// Only what loops gets little time: the rest must not depend on the machine.
-	limits := Config{InspectMemory: 1 << 20, InitTimeout: 10 * time.Minute, InspectTimeout: 10 * time.Minute}
+	limits := Config{EngineConfig: compile.EngineConfig{InspectMemory: 1 << 20, InitTimeout: 10 * time.Minute, InspectTimeout: 10 * time.Minute}}
 	hasty := map[string]func(*Config){
 		"start loops":    func(c *Config) { c.InitTimeout = 100 * time.Millisecond },
 		"alloc loops":    func(c *Config) { c.InspectTimeout = 100 * time.Millisecond },
@@ -179,7 +180,7 @@ func TestInspectCanceled(t *testing.T) {
 // FuzzInspect feeds bytes that begin as a proper guest: none of them may end the
 // process, and none may be both refused and accepted.
 func FuzzInspect(f *testing.F) {
-	e := newEngine(f, Config{InitTimeout: 20 * time.Millisecond, InspectTimeout: 20 * time.Millisecond, MaxPrograms: 8})
+	e := newEngine(f, Config{EngineConfig: compile.EngineConfig{InitTimeout: 20 * time.Millisecond, InspectTimeout: 20 * time.Millisecond, MaxPrograms: 8}})
 	f.Add(Guest{}.Bytes())
 	f.Add(Guest{Init: Forever()}.Bytes())
 	f.Add(Guest{Imports: []Import{Host("state_get", "iiii", "l")}, More: func(b *Builder) {

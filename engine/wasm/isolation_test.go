@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
 
@@ -93,7 +94,7 @@ func TestIsolation(t *testing.T) {
 		"a read-only turn": {guest: thief(nil, nil, nil), detached: true, same: true, readOnly: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := load(t, e, tc.guest.Bytes())
+			p := enginetest.Load(t, e, tc.guest.Bytes())
 			if got := p.(*program).detached; got != tc.detached {
 				t.Fatalf("detached: %v", got)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/compile"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
 
@@ -66,7 +67,7 @@ func TestLoadGoesOnWithoutItsCaller(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	close(release)
-	load(t, e, wasm)
+	enginetest.Load(t, e, wasm)
 }
 
 func TestLoadErrors(t *testing.T) {
@@ -92,10 +93,10 @@ func TestLoadErrors(t *testing.T) {
 // What the cache evicts stays good for those who hold it, and is not compiled
 // anew for others meanwhile.
 func TestEvictedProgramIsUsable(t *testing.T) {
-	e := newEngine(t, Config{MaxPrograms: 1})
+	e := newEngine(t, Config{EngineConfig: compile.EngineConfig{MaxPrograms: 1}})
 	guest := func(manifest string) []byte { return Guest{Manifest: manifest}.Bytes() }
-	first := load(t, e, guest("1"))
-	load(t, e, guest("2"))
+	first := enginetest.Load(t, e, guest("1"))
+	enginetest.Load(t, e, guest("2"))
 	if s := e.Stats(); s.Programs != 1 {
 		t.Errorf("stats %+v", s)
 	}
@@ -108,7 +109,7 @@ func TestEvictedProgramIsUsable(t *testing.T) {
 	if err := i.Run(context.Background(), frame(""), newCalls()); err != nil {
 		t.Error(err)
 	}
-	if again := load(t, e, guest("1")); again != first {
+	if again := enginetest.Load(t, e, guest("1")); again != first {
 		t.Error("the module was compiled twice")
 	}
 }
@@ -118,7 +119,7 @@ func TestDiskCache(t *testing.T) {
 	turn := func(t *testing.T, dir string) string {
 		t.Helper()
 		var log bytes.Buffer
-		e := newEngine(t, Config{Compiler: inProcess(t, compile.Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})})
+		e := newEngine(t, Config{EngineConfig: compile.EngineConfig{Compiler: enginetest.InProcess(t, compile.Config{Dir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})}})
 		i := instantiate(t, e, wasm)
 		if err := i.Run(context.Background(), frame(""), newCalls()); err != nil {
 			t.Fatal(err)

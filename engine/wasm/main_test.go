@@ -4,14 +4,11 @@ import (
 	"context"
 	"os"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/greenroom-run/greenroom/abi"
-	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/engine"
-	"github.com/greenroom-run/greenroom/engine/compile"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 	"github.com/greenroom-run/greenroom/internal/leaktest"
 )
 
@@ -31,70 +28,23 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// newEngine makes an engine that gives guests far more time to start than they
-// need, however busy the machine is, unless cfg says otherwise.
+// newEngine makes an engine; see [enginetest.Config].
 func newEngine(tb testing.TB, cfg Config) *Engine {
 	tb.Helper()
-	if cfg.InitTimeout == 0 {
-		cfg.InitTimeout = 5 * time.Minute
-	}
-	if cfg.InspectTimeout == 0 {
-		cfg.InspectTimeout = 5 * time.Minute
-	}
-	if cfg.Compiler == nil {
-		cfg.Compiler = inProcess(tb, compile.Config{})
-	}
+	cfg.EngineConfig = enginetest.Config(tb, cfg.EngineConfig)
 	e, err := New(context.Background(), cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() {
-		if err := e.Close(context.Background()); err != nil {
-			tb.Errorf("close engine: %v", err)
-		}
-		if s := e.Stats(); s.Instances != 0 || s.MemoryBytes != 0 {
-			tb.Errorf("after close: %+v", s)
-		}
-	})
+	enginetest.CloseAtEnd(tb, e, func() (int64, int64) { return e.Stats().Instances, e.Stats().MemoryBytes })
 	return e
-}
-
-// inProcess makes a compiler for modules that the tests made themselves; those of
-// package compile, and of hostile modules, have a real one.
-func inProcess(tb testing.TB, cfg compile.Config) *compile.Compiler {
-	tb.Helper()
-	cfg.InProcess = true
-	c, err := compile.New(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			tb.Errorf("close compiler: %v", err)
-		}
-	})
-	return c
-}
-
-func load(tb testing.TB, e *Engine, wasm []byte) engine.Program {
-	tb.Helper()
-	p, err := e.Load(context.Background(), actor.DigestOf(wasm), func(context.Context) ([]byte, error) { return wasm, nil })
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return p
 }
 
 const testMemory = 16 << 20
 
 func instantiate(tb testing.TB, e *Engine, wasm []byte) *instance {
 	tb.Helper()
-	i, err := load(tb, e, wasm).NewInstance(context.Background(), testMemory)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { i.Close(context.Background()) })
-	return i.(*instance)
+	return enginetest.NewInstance(tb, enginetest.Load(tb, e, wasm), testMemory).(*instance)
 }
 
 func frame(payload string) *abi.Turn {
@@ -102,13 +52,4 @@ func frame(payload string) *abi.Turn {
 		What: abi.WhatMethod, App: "default", Type: "T", ID: "1", Method: "Do", InvocationID: "inv",
 		TimeUnixNano: 1, Payload: []byte(payload),
 	}
-}
-
-// deadline is how long a guest of a test may run; what is tested is that it
-// stops at all.
-func deadline(tb testing.TB, d time.Duration) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	tb.Cleanup(cancel)
-	return ctx
 }

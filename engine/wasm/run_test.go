@@ -11,7 +11,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 	"github.com/greenroom-run/greenroom/engine/guest"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
@@ -165,7 +167,7 @@ func TestRun(t *testing.T) {
 			if errors.Is(tc.is, actor.ErrDeadline) {
 				limit = 50 * time.Millisecond
 			}
-			err := i.Run(deadline(t, limit), tc.frame, calls)
+			err := i.Run(enginetest.Deadline(t, limit), tc.frame, calls)
 			var trap *actor.TrapError
 			var guestErr *actor.GuestError
 			switch {
@@ -294,8 +296,8 @@ func TestTurnsAreApart(t *testing.T) {
 }
 
 func TestInstances(t *testing.T) {
-	e := newEngine(t, Config{MaxInstances: 3})
-	p := load(t, e, Guest{}.Bytes())
+	e := newEngine(t, Config{EngineConfig: compile.EngineConfig{MaxInstances: 3}})
+	p := enginetest.Load(t, e, Guest{}.Bytes())
 	total := int64(0)
 	for range 3 {
 		i, err := p.NewInstance(context.Background(), 1<<20)
@@ -318,7 +320,7 @@ func TestInstances(t *testing.T) {
 
 func TestInstanceNeedsMoreThanItsLimit(t *testing.T) {
 	e := newEngine(t, Config{})
-	_, err := load(t, e, Guest{Pages: 100}.Bytes()).NewInstance(context.Background(), 1<<20)
+	_, err := enginetest.Load(t, e, Guest{Pages: 100}.Bytes()).NewInstance(context.Background(), 1<<20)
 	var trap *actor.TrapError
 	if !errors.As(err, &trap) || trap.Kind != actor.TrapMemory {
 		t.Fatalf("got %v", err)
@@ -349,8 +351,8 @@ func TestStartFaults(t *testing.T) {
 			if tc.is != nil {
 				limit = 50 * time.Millisecond
 			}
-			e := newEngine(t, Config{InitTimeout: limit})
-			_, err := load(t, e, tc.guest.Bytes()).NewInstance(context.Background(), 1<<20)
+			e := newEngine(t, Config{EngineConfig: compile.EngineConfig{InitTimeout: limit}})
+			_, err := enginetest.Load(t, e, tc.guest.Bytes()).NewInstance(context.Background(), 1<<20)
 			var trap *actor.TrapError
 			if tc.is != nil && !errors.Is(err, tc.is) || tc.is == nil && !errors.As(err, &trap) || !strings.Contains(err.Error(), tc.text) {
 				t.Errorf("got %v", err)
@@ -371,7 +373,7 @@ func TestCloseEngine(t *testing.T) {
 	e.closeGrace = time.Hour // a busy machine may be slow to let the guest find out
 	wasm := Guest{Imports: []Import{Host("log", "iii", "i")},
 		Turn: Code(I32Const(0), I32Const(0), I32Const(1), Call(0), Drop, Forever(), I32Const(0))}.Bytes()
-	p := load(t, e, wasm)
+	p := enginetest.Load(t, e, wasm)
 	i, err := p.NewInstance(context.Background(), 1<<20)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 )
 
 // oldCounter is the counter as the Go SDK built it when it read and wrote JSON
@@ -31,7 +33,7 @@ func oldCounter(tb testing.TB) []byte {
 // addFuel returns what a turn uses that comes to another actor than the one before.
 func addFuel(t *testing.T, wasm []byte) int64 {
 	t.Helper()
-	i, err := load(t, guestEngine(t), wasm).NewInstance(context.Background(), 64<<20)
+	i, err := enginetest.Load(t, guestEngine(t), wasm).NewInstance(context.Background(), 64<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +65,7 @@ func BenchmarkGoGuest(b *testing.B) {
 		name string
 		wasm []byte
 	}{{"before", oldCounter(b)}, {"now", goGuest(b, counterDir)}} {
-		p := load(b, guestEngine(b), sdk.wasm)
+		p := enginetest.Load(b, guestEngine(b), sdk.wasm)
 		for _, ids := range [][]string{{"a"}, {"a", "b"}} {
 			b.Run(sdk.name+map[int]string{1: "/kept", 2: "/switched"}[len(ids)], func(b *testing.B) {
 				i, err := p.NewInstance(context.Background(), 64<<20)

@@ -22,6 +22,8 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/compile"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 	"github.com/greenroom-run/greenroom/engine/guest"
 	"github.com/greenroom-run/greenroom/engine/wasi"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
@@ -239,7 +241,7 @@ func TestActorsDoNotShareDescriptors(t *testing.T) {
 // A start function that the runtime runs, where fuel is out of reach, is stopped
 // within a call of the host all the same.
 func TestStartFunctionIsChargedForWASI(t *testing.T) {
-	e := newEngine(t, Config{InitTimeout: 20 * time.Millisecond})
+	e := newEngine(t, Config{EngineConfig: compile.EngineConfig{InitTimeout: 20 * time.Millisecond}})
 	g := Guest{
 		Imports: []Import{Func(wasi.Module, "fd_write", "iiii", "i")},
 		Pages:   1000,
@@ -255,7 +257,7 @@ func TestStartFunctionIsChargedForWASI(t *testing.T) {
 				I32Const(1), I32Const(8<<20), I32Const(4<<20), I32Const(0), Call(0), Drop, Unreachable)...))
 		},
 	}
-	_, err := load(t, e, g.Bytes()).NewInstance(context.Background(), 64<<20)
+	_, err := enginetest.Load(t, e, g.Bytes()).NewInstance(context.Background(), 64<<20)
 	if !errors.Is(err, actor.ErrDeadline) {
 		t.Errorf("got %v", err)
 	}

@@ -46,11 +46,12 @@ func newEngines(ctx context.Context, cfg Config, deployed func(actor.Digest) boo
 	if err != nil {
 		return nil, err
 	}
-	native, err := wasm.New(ctx, wasm.Config{Compiler: compiler, ProgramBytes: cfg.ProgramMemory, Logger: cfg.Logger})
+	shared := compile.EngineConfig{Compiler: compiler, ProgramBytes: cfg.ProgramMemory, Logger: cfg.Logger}
+	native, err := wasm.New(ctx, wasm.Config{EngineConfig: shared})
 	if err != nil {
 		return nil, errors.Join(err, compiler.Close())
 	}
-	e, err := extism.New(ctx, extism.Config{Compiler: compiler, ProgramBytes: cfg.ProgramMemory, Logger: cfg.Logger})
+	e, err := extism.New(ctx, extism.Config{EngineConfig: shared})
 	if err != nil {
 		return nil, errors.Join(err, native.Close(ctx), compiler.Close())
 	}

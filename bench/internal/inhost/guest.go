@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/host/overlay"
 )
@@ -51,7 +52,7 @@ func (s GuestSpec) Open(ctx context.Context) (turn func(ctx context.Context, tar
 	if err != nil {
 		return nil, nil, err
 	}
-	engine, err := wasm.New(ctx, wasm.Config{Logger: quiet})
+	engine, err := wasm.New(ctx, wasm.Config{EngineConfig: compile.EngineConfig{Logger: quiet}})
 	if err != nil {
 		return nil, nil, err
 	}

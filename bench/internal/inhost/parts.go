@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/modules"
@@ -26,7 +27,7 @@ type parts struct {
 // error; end closes them.
 func assemble(ctx context.Context, st store.Store, wasmFile string) (*parts, error) {
 	p := &parts{close: []func() error{st.Close}}
-	engine, err := wasm.New(ctx, wasm.Config{Logger: quiet})
+	engine, err := wasm.New(ctx, wasm.Config{EngineConfig: compile.EngineConfig{Logger: quiet}})
 	if err != nil {
 		return nil, p.end(err)
 	}

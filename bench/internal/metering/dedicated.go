@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 )
@@ -67,7 +68,7 @@ func dedicated(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 
 // runDedicated plays [dedicatedRole].
 func runDedicated(ctx context.Context, s dedicatedSpec) (res dedicatedResult, err error) {
-	e, err := wasm.New(ctx, wasm.Config{MaxInstances: s.Instances + 1})
+	e, err := wasm.New(ctx, wasm.Config{EngineConfig: compile.EngineConfig{MaxInstances: s.Instances + 1}})
 	if err != nil {
 		return res, err
 	}

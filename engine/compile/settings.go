@@ -1,0 +1,78 @@
+package compile
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// EngineConfig is what every engine that runs compiled code is made of. The zero
+// value of a field means its default.
+type EngineConfig struct {
+	// Compiler makes and keeps compiled code. The engines of a host share one.
+	// Defaults to one of its own, which keeps it in a temporary folder.
+	Compiler *Compiler
+	// Logger gets warnings about compiled code, and panics of host functions.
+	// Defaults to discarding.
+	Logger *slog.Logger
+	// MaxPrograms bounds the compiled modules that are kept in memory without
+	// anybody using them. Its default is the engine's.
+	MaxPrograms int
+	// ProgramBytes bounds what those take, in bytes, with their machine code. The
+	// one used last stays even beyond it. Defaults to 256 MiB.
+	ProgramBytes int64
+	// MaxInstances bounds the instances; one more is actor.ErrOverloaded. Its
+	// default is the engine's.
+	MaxInstances int
+	// InitTimeout bounds the start function and _initialize of an instance.
+	// Defaults to 5 s.
+	InitTimeout time.Duration
+	// InspectMemory is the memory limit of the trial instance of an inspection,
+	// in bytes. Defaults to 64 MiB.
+	InspectMemory int64
+	// InspectTimeout bounds each step of an inspection that runs the guest.
+	// Defaults to 5 s.
+	InspectTimeout time.Duration
+}
+
+// WithDefaults returns a copy with defaults filled in, of which an engine has two
+// of its own.
+func (c EngineConfig) WithDefaults(maxPrograms, maxInstances int) EngineConfig {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	setDefault(&c.MaxPrograms, maxPrograms)
+	setDefault(&c.MaxInstances, maxInstances)
+	setDefault(&c.ProgramBytes, 256<<20)
+	setDefault(&c.InitTimeout, 5*time.Second)
+	setDefault(&c.InspectMemory, 64<<20)
+	setDefault(&c.InspectTimeout, 5*time.Second)
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate names the first field of an engine's configuration that cannot work.
+func (c EngineConfig) Validate(engine string) error {
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"MaxPrograms", int64(c.MaxPrograms)},
+		{"MaxInstances", int64(c.MaxInstances)},
+		{"InitTimeout", int64(c.InitTimeout)},
+		{"InspectMemory", c.InspectMemory},
+		{"InspectTimeout", int64(c.InspectTimeout)},
+		{"ProgramBytes", c.ProgramBytes},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("%s config: %s is negative; give a positive value, or 0 for the default", engine, f.name)
+		}
+	}
+	return nil
+}
