@@ -17,8 +17,8 @@ import (
 // has an effect. What the store had is answered when it answers.
 func TestStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const stall, lanes, waiting = time.Second, 2, 20
-		s := newStage(t, host.Config{Pipeline: pipeline.Config{Workers: lanes, StallAfter: stall}})
+		const stall, workers, waiting = time.Second, 2, 20
+		s := newStage(t, host.Config{Pipeline: pipeline.Config{Workers: workers, StallAfter: stall}})
 		s.world.Deploy("app", "T", hosttest.Actor{
 			Methods:  map[string]hosttest.Func{"Add": add},
 			ReadOnly: map[string]hosttest.Func{"View": view},
@@ -26,7 +26,7 @@ func TestStoreThatHangs(t *testing.T) {
 		hold := make(chan struct{})
 		s.store.setHold(hold)
 		var atStore []<-chan answer
-		for i := range lanes {
+		for i := range workers {
 			atStore = append(atStore, s.start(t.Context(), fmt.Sprint("first", i), "Add"))
 			time.Sleep(stall / 10) // the bubble's time: until it has a lane
 		}

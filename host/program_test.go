@@ -88,12 +88,12 @@ func faultsOf(placement string) []faultstore.Fault {
 
 // program is what is done to a host, and how little room it has.
 type program struct {
-	placement                                    string
-	mailbox, activations, instances, lanes, rows int
-	callersCommit, shared                        bool
-	grace                                        time.Duration
-	seed                                         uint64
-	steps                                        []step
+	placement                                      string
+	mailbox, activations, instances, workers, rows int
+	callersCommit, shared                          bool
+	grace                                          time.Duration
+	seed                                           uint64
+	steps                                          []step
 }
 
 // step is one thing that a program does.
@@ -154,7 +154,7 @@ func drawProgram(r *rapid.T, placement string) *program {
 		mailbox:       rapid.IntRange(1, 5).Draw(r, "mailbox"),
 		activations:   rapid.IntRange(1, 3).Draw(r, "activations"),
 		instances:     rapid.IntRange(1, 3).Draw(r, "instances"),
-		lanes:         rapid.IntRange(1, 4).Draw(r, "lanes"),
+		workers:       rapid.IntRange(1, 4).Draw(r, "workers"),
 		rows:          rapid.IntRange(1, 3).Draw(r, "rows"),
 		callersCommit: rapid.Bool().Draw(r, "callers commit"),
 		shared:        rapid.Bool().Draw(r, "shared"),
@@ -262,7 +262,7 @@ func (p *program) run(t *testing.T, seen map[string]int) []string {
 	th.stage = newStage(t, host.Config{
 		Committer: th.faults, MaxActivations: p.activations, SettleGrace: p.grace,
 		Limits:   host.Limits{Mailbox: p.mailbox, Instances: p.instances, TurnDeadline: time.Second},
-		Pipeline: pipeline.Config{Workers: p.lanes, GroupRows: p.rows, CallersCommit: p.callersCommit},
+		Pipeline: pipeline.Config{Workers: p.workers, GroupRows: p.rows, CallersCommit: p.callersCommit},
 		Events: host.Events{
 			TurnEnd: func(e host.TurnEnd) {
 				if e.Runs > 1 {

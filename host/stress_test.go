@@ -23,7 +23,7 @@ import (
 // a stop in the middle. Every acknowledged turn must be stored, every other one
 // not, and no reader may see less than what was acknowledged before it asked.
 func TestEverythingAtOnce(t *testing.T) {
-	for name, pipelined := range map[string]pipeline.Config{"lanes": {}, "callers commit": {CallersCommit: true, Workers: 2}} {
+	for name, pipelined := range map[string]pipeline.Config{"workers": {}, "callers commit": {CallersCommit: true, Workers: 2}} {
 		t.Run(name, func(t *testing.T) { everythingAtOnce(t, pipelined) })
 	}
 }

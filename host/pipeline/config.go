@@ -8,7 +8,7 @@ import (
 // Config bounds a pipeline. The zero value of a field means its default.
 type Config struct {
 	// Workers is how many groups of commits may be at the store at once, and how
-	// many of loads; as many are used as the load is worth. Defaults to 4, which
+	// many of loads. Defaults to 4, which
 	// keeps PostgreSQL, one node of CockroachDB and the log of the embedded store
 	// busy; a cluster takes more.
 	Workers int

@@ -16,11 +16,8 @@
 // soon as the store has answered, before the group's answers are handed out. There
 // is no goroutine without work.
 //
-// How many workers are in use follows the load. One is, while what it leaves in the
-// queue is less than half a group; more are as the queue grows, since the costs of
-// a group are shared by its members, and several small ones at once cost more than
-// one after the other. What has waited for 10 ms gets a worker in any case: the busy
-// ones may be held up.
+// How many workers there are is fixed. To use fewer at a moderate load makes larger
+// groups, which saves some processor time, and has callers wait while a worker is free (bench/README.md).
 //
 // A caller that would only wait for its commit may be the worker itself
 // ([Commits.Bring]): on an idle machine the two changes of goroutine cost more than

@@ -24,19 +24,17 @@ type workers[T any] struct {
 	// abandon answers an item of a group whose serve has panicked.
 	abandon func(item T)
 
-	mu       sync.Mutex
-	queue    []T // from head on
-	head     int
-	bytes    int64 // of the queue
-	busy     int   // workers with a group at the store
-	answers  int   // groups that the store has answered
-	seen     int   // answers when the watch last looked
-	watched  bool  // a watch is set: something waited for a worker since it last looked
-	stalled  atomic.Bool
-	hurry    *time.Timer // runs when what is queued has waited for long enough
-	hurrying bool        // it is on its way
-	working  sync.WaitGroup
-	spare    sync.Pool // of *[]T
+	mu      sync.Mutex
+	queue   []T // from head on
+	head    int
+	bytes   int64 // of the queue
+	busy    int   // workers with a group at the store
+	answers int   // groups that the store has answered
+	seen    int   // answers when the watch last looked
+	watched bool  // a watch is set: something waited for a worker since it last looked
+	stalled atomic.Bool
+	working sync.WaitGroup
+	spare   sync.Pool // of *[]T
 }
 
 func (l *workers[T]) init(cfg Config, size func(T) int64, serve func([]T) func(int), refuse func(T, error)) {
@@ -45,49 +43,8 @@ func (l *workers[T]) init(cfg Config, size func(T) int64, serve func([]T) func(i
 	l.spare.New = func() any { return new([]T) }
 }
 
-// patience is how long what would be a small group waits for a busy worker before
-// it gets one of its own: longer than a store takes that is well, so that it
-// decides only where a group is held up, by a locked row say.
-const patience = 10 * time.Millisecond
-
-// worthWorker reports whether what waits, in so many, is worth one more worker beside
-// busy ones: a group has costs that its members share, so that a few small ones at
-// once are done later than one after the other.
-func (l *workers[T]) worthWorker(waiting int) bool {
-	if l.busy == 0 || waiting >= (l.cfg.GroupRows+1)/2 || l.bytes >= l.cfg.GroupBytes/2 {
-		return true
-	}
-	// What is not known of loads can be expected.
-	return int64(waiting)*l.weigh(l.queue[l.head]) >= l.cfg.GroupBytes/2
-}
-
-// wait sees to it that what stays in the queue does not stay for long. The caller
-// has the lock.
-func (l *workers[T]) wait() {
-	if l.hurrying || l.busy == l.cfg.Workers || l.head == len(l.queue) {
-		return
-	}
-	l.hurrying = true
-	if l.hurry == nil {
-		l.hurry = time.AfterFunc(patience, l.sendWaiters)
-		return
-	}
-	l.hurry.Reset(patience)
-}
-
-func (l *workers[T]) sendWaiters() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.hurrying = false
-	if l.busy < l.cfg.Workers && l.head < len(l.queue) {
-		l.busy++
-		l.send()
-	}
-	l.wait()
-}
-
-// put queues one more, and sends a worker if one is free and worth it; with own the
-// caller is that worker, and put returns when the store has answered.
+// put queues one more, and sends a worker if one is free; with own the caller is
+// that worker, and put returns when the store has answered.
 func (l *workers[T]) put(item T, own bool) error {
 	size := l.size(item)
 	l.mu.Lock()
@@ -104,12 +61,11 @@ func (l *workers[T]) put(item T, own bool) error {
 	}
 	l.queue = append(l.queue, item)
 	l.bytes += size
-	if l.busy < l.cfg.Workers && l.worthWorker(waiting+1) {
+	if l.busy < l.cfg.Workers {
 		l.busy++
 		if own {
 			group := l.take()
 			l.working.Add(1)
-			l.wait()
 			l.mu.Unlock()
 			l.work(group)
 			return nil
@@ -118,13 +74,12 @@ func (l *workers[T]) put(item T, own bool) error {
 	} else if !l.watched {
 		l.watch()
 	}
-	l.wait()
 	l.mu.Unlock()
 	return nil
 }
 
 // watch looks again after Config.StallAfter. One watch serves all that comes
-// meanwhile. The caller has the lock; all workers are busy, or will be in patience.
+// meanwhile. The caller has the lock; all workers are busy.
 func (l *workers[T]) watch() {
 	l.watched, l.seen = true, l.answers
 	time.AfterFunc(l.cfg.StallAfter, l.look)
@@ -238,18 +193,17 @@ func handOut(n int, answer func(int)) {
 	}
 }
 
-// free gives a worker to what is queued, if that is worth one.
+// free gives the worker to what is queued, if anything is.
 func (l *workers[T]) free() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answers++
 	l.stalled.Store(false)
 	l.busy--
-	if waiting := len(l.queue) - l.head; waiting > 0 && l.worthWorker(waiting) {
+	if l.head < len(l.queue) {
 		l.busy++
 		l.send()
 	}
-	l.wait()
 }
 
 // waiting returns how many wait for a worker.
