@@ -320,10 +320,10 @@ func TestSlowServer(t *testing.T) {
 	}
 }
 
-// TestStreamFull: what the server refuses for want of room is made again.
+// TestStreamFull: what the server refuses for want of memory is made again.
 func TestStreamFull(t *testing.T) {
 	h := &fakeHost{}
-	s := startServer(t, h, "127.0.0.1:0", func(c *server.Config) { c.MaxStreamInvocations = 2 })
+	s := startServer(t, h, "127.0.0.1:0", func(c *server.Config) { c.MaxStreamsBytes = 1 << 10 })
 	c := newClient(t, "http://"+s.Addr().String(), nil)
 	var callers sync.WaitGroup
 	for range 32 {

@@ -329,7 +329,7 @@ func TestMessageRefused(t *testing.T) {
 	h := &fakeHost{}
 	refusals := logWatcher{message: "stream takes no more", seen: make(chan struct{}, 1)}
 	s := startServer(t, h, "127.0.0.1:0", func(c *server.Config) {
-		c.MaxStreamsBytes, c.MaxStreamBytes, c.Logger = room, room, slog.New(refusals)
+		c.MaxStreamsBytes, c.Logger = room, slog.New(refusals)
 	})
 	entered, release := make(chan struct{}), make(chan struct{})
 	var seconds atomic.Int64

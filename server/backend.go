@@ -37,19 +37,6 @@ type Modules interface {
 	Apps(ctx context.Context, after string, limit int) ([]store.AppInfo, error)
 }
 
-// Calls is told when a request begins and when it has ended, by its goroutine. An
-// InvokeStream, which is there for many calls at once, counts as two; logs, health
-// and uploads, which are streams of another kind, do not count.
-type Calls interface {
-	Enter()
-	Leave()
-}
-
-type nobody struct{}
-
-func (nobody) Enter() {}
-func (nobody) Leave() {}
-
 // Lister lists actors; every store does.
 type Lister interface {
 	ListActors(ctx context.Context, q store.ActorQuery) ([]store.ActorInfo, error)

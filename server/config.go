@@ -11,25 +11,15 @@ import (
 	"net/url"
 	"os"
 	"strconv"
-	"time"
 )
 
 // Defaults of [Config].
 const (
-	DefaultAddr                       = "127.0.0.1:8080"
-	DefaultMaxPayloadBytes      int64 = 4 << 20
-	DefaultMaxModuleBytes       int64 = 32 << 20
-	DefaultMaxCompiles                = 4
-	DefaultUploadTimeout              = 5 * time.Minute
-	DefaultMaxStreamInvocations       = 4096
-	DefaultMaxStreamBytes       int64 = 32 << 20
-	DefaultMaxStreams                 = 1000
-	DefaultMaxStreamsBytes      int64 = 256 << 20
-	DefaultMaxRequestsBytes     int64 = 256 << 20
-	DefaultReadHeaderTimeout          = 10 * time.Second
-	DefaultBodyTimeout                = time.Minute
-	DefaultIdleTimeout                = 3 * time.Minute
-	DefaultHealthInterval             = 2 * time.Second
+	DefaultAddr                   = "127.0.0.1:8080"
+	DefaultMaxPayloadBytes  int64 = 4 << 20
+	DefaultMaxModuleBytes   int64 = 32 << 20
+	DefaultMaxStreamsBytes  int64 = 256 << 20
+	DefaultMaxRequestsBytes int64 = 256 << 20
 )
 
 // Config is what a [Server] is made of. The zero value of an optional field
@@ -74,8 +64,6 @@ type Config struct {
 	Gauges Gauges
 	// Peers makes this a host of a cluster. Defaults to none: it is alone.
 	Peers *Peers
-	// Calls is told of what is under way. Defaults to nobody.
-	Calls Calls
 	// Logger defaults to [slog.Default].
 	Logger *slog.Logger
 
@@ -86,26 +74,6 @@ type Config struct {
 	// MaxModuleBytes is the largest module that Upload takes. Defaults to
 	// [DefaultMaxModuleBytes].
 	MaxModuleBytes int64
-	// MaxCompiles is how many modules are checked and compiled at once; others wait
-	// with what was uploaded. Defaults to [DefaultMaxCompiles].
-	MaxCompiles int
-	// MaxUploadsBytes bounds what has been received of all uploads together, until
-	// each is answered. An upload may have 1 MiB all the same. Defaults to four
-	// times MaxModuleBytes.
-	MaxUploadsBytes int64
-	// UploadTimeout is how long a client may take to send a module. Defaults to
-	// [DefaultUploadTimeout].
-	UploadTimeout time.Duration
-	// MaxStreamInvocations is how many invocations one InvokeStream may have in
-	// flight: begun, or answered with the reply not yet written. Defaults to
-	// [DefaultMaxStreamInvocations].
-	MaxStreamInvocations int
-	// MaxStreamBytes bounds their payloads and replies; a single invocation may
-	// be larger. Defaults to [DefaultMaxStreamBytes].
-	MaxStreamBytes int64
-	// MaxStreams is how many InvokeStreams may be open at once. Defaults to
-	// [DefaultMaxStreams].
-	MaxStreams int
 	// MaxStreamsBytes bounds what all of them have in flight together, with the
 	// messages that have arrived in part. A stream with nothing else in flight may
 	// have a message of 64 KiB, and an invocation, all the same. Defaults to
@@ -115,20 +83,8 @@ type Config struct {
 	// their bodies until they are answered, and by itself what is written and not
 	// accepted yet. Above it requests get actor.ErrHostFull. Defaults to [DefaultMaxRequestsBytes].
 	MaxRequestsBytes int64
-	// ReadHeaderTimeout is how long a client may take to send the headers of a
-	// request. Defaults to [DefaultReadHeaderTimeout].
-	ReadHeaderTimeout time.Duration
-	// BodyTimeout is how long a client may take to send a request's body; for
-	// streams, each message. It also bounds how long a client may take to
-	// accept what is written to it. An InvokeStream may be silent for as long
-	// as it likes, and has it for each message that is written to it. Defaults to [DefaultBodyTimeout].
-	BodyTimeout time.Duration
-	// IdleTimeout is how long a connection without requests is kept. Defaults
-	// to [DefaultIdleTimeout].
-	IdleTimeout time.Duration
-	// HealthInterval is how often Check is called. Defaults to
-	// [DefaultHealthInterval].
-	HealthInterval time.Duration
+	// bounds are what nobody needed to change yet but tests.
+	bounds bounds
 	// ShowStacks sends the Wasm stack of a guest that trapped to its caller.
 	ShowStacks bool
 }
@@ -148,18 +104,9 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.Addr, DefaultAddr)
 	setDefault(&c.MaxPayloadBytes, DefaultMaxPayloadBytes)
 	setDefault(&c.MaxModuleBytes, DefaultMaxModuleBytes)
-	setDefault(&c.MaxCompiles, DefaultMaxCompiles)
-	setDefault(&c.MaxUploadsBytes, 4*c.MaxModuleBytes)
-	setDefault(&c.UploadTimeout, DefaultUploadTimeout)
-	setDefault(&c.MaxStreamInvocations, DefaultMaxStreamInvocations)
-	setDefault(&c.MaxStreamBytes, DefaultMaxStreamBytes)
-	setDefault(&c.MaxStreams, DefaultMaxStreams)
 	setDefault(&c.MaxStreamsBytes, DefaultMaxStreamsBytes)
 	setDefault(&c.MaxRequestsBytes, DefaultMaxRequestsBytes)
-	setDefault(&c.ReadHeaderTimeout, DefaultReadHeaderTimeout)
-	setDefault(&c.BodyTimeout, DefaultBodyTimeout)
-	setDefault(&c.IdleTimeout, DefaultIdleTimeout)
-	setDefault(&c.HealthInterval, DefaultHealthInterval)
+	c.bounds = c.bounds.withDefaults(c.MaxModuleBytes)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -171,9 +118,6 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Logs == nil {
 		c.Logs = NewLogs()
-	}
-	if c.Calls == nil {
-		c.Calls = nobody{}
 	}
 	return c
 }
@@ -200,18 +144,8 @@ func (c Config) validate() error {
 	}{
 		{"MaxPayloadBytes", c.MaxPayloadBytes},
 		{"MaxModuleBytes", c.MaxModuleBytes},
-		{"MaxCompiles", int64(c.MaxCompiles)},
-		{"MaxUploadsBytes", c.MaxUploadsBytes},
-		{"UploadTimeout", int64(c.UploadTimeout)},
-		{"MaxStreamInvocations", int64(c.MaxStreamInvocations)},
-		{"MaxStreamBytes", c.MaxStreamBytes},
-		{"MaxStreams", int64(c.MaxStreams)},
 		{"MaxStreamsBytes", c.MaxStreamsBytes},
 		{"MaxRequestsBytes", c.MaxRequestsBytes},
-		{"ReadHeaderTimeout", int64(c.ReadHeaderTimeout)},
-		{"BodyTimeout", int64(c.BodyTimeout)},
-		{"IdleTimeout", int64(c.IdleTimeout)},
-		{"HealthInterval", int64(c.HealthInterval)},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("server: Config.%s is negative; give a positive one, or 0 for the default", f.name)

@@ -38,7 +38,7 @@
 // ones for what they become, and what is written until its client has accepted it.
 // Above [Config.MaxRequestsBytes] a body of more than 4 KiB is not read on, and no request is taken while too much
 // waits for clients that do not read: both get actor.ErrHostFull. Uploads
-// have memory of their own ([Config.MaxUploadsBytes]), a deadline for all of a
+// have memory of their own (four times [Config.MaxModuleBytes]), a deadline for all of a
 // module, and wait for a place to be compiled in only when they are whole: those
 // that are idle keep nobody from it.
 //

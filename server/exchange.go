@@ -73,17 +73,13 @@ func newRequestID() string {
 }
 
 // bodyDeadline is when a body, or a part of an answer, must have passed.
-func (s *Server) bodyDeadline() time.Time { return time.Now().Add(s.conf.BodyTimeout) }
+func (s *Server) bodyDeadline() time.Time { return time.Now().Add(s.conf.bounds.bodyTimeout) }
 
 // ServeHTTP serves one exchange.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serveHTTP(w, r, false) }
 
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 	route := s.routes.find(r.URL.EscapedPath())
-	if !route.streaming {
-		s.conf.Calls.Enter()
-		defer s.conf.Calls.Leave()
-	}
 	x := &exchange{
 		ResponseWriter: w,
 		server:         s,
@@ -103,7 +99,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 	began := time.Now()
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	if route.upload {
-		x.bodyEnd = began.Add(s.conf.UploadTimeout)
+		x.bodyEnd = began.Add(s.conf.bounds.uploadTimeout)
 	}
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = x.readCloser()
@@ -268,9 +264,9 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		limit := b.server.conf.BodyTimeout
+		limit := b.server.conf.bounds.bodyTimeout
 		if !b.bodyEnd.IsZero() && !time.Now().Before(b.bodyEnd) {
-			limit = b.server.conf.UploadTimeout
+			limit = b.server.conf.bounds.uploadTimeout
 		}
 		err = b.describe(&requestError{kindBodyTimeout, fmt.Sprintf("the request's body did not arrive within %v", limit)})
 	default:

@@ -33,7 +33,7 @@ func nothingHeld(f *fixture) {
 // TestTooManyStreams: those beyond the bound are refused with a typed error, and
 // the others go on.
 func TestTooManyStreams(t *testing.T) {
-	f := start(t, func(c *Config) { c.MaxStreams = 3 })
+	f := start(t, func(c *Config) { c.bounds.streams = 3 })
 	var all []testStream
 	for range 3 {
 		all = append(all, open(t.Context(), t, f.url))
@@ -160,7 +160,7 @@ func (rawCodec) Unmarshal([]byte, any) error { return nil }
 // TestClientsThatNeverRead are ended, and what they had in flight is given back.
 func TestClientsThatNeverRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, net := startInBubble(t, func(c *Config) { c.BodyTimeout = quick })
+		f, net := startInBubble(t, func(c *Config) { c.bounds.bodyTimeout = quick })
 		f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
 			return actor.Reply{Payload: actor.Payload{Data: make([]byte, 1<<20)}}, nil
 		})

@@ -58,8 +58,6 @@ func (s *Server) peerServices() []service {
 
 // Exchange implements InterconnectService.
 func (i *interconnect) Exchange(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ExchangeRequest, greenroomv1.ExchangeResponse]) error {
-	i.s.conf.Calls.Enter() // once more than any request
-	defer i.s.conf.Calls.Leave()
 	x := exchangeOf(ctx)
 	conn := &streamConn{x, bidi.Conn()}
 	var first invokestream.Request

@@ -23,8 +23,6 @@ func (a *actorService) InvokeStream(ctx context.Context, bidi *connect.BidiStrea
 		return err
 	}
 	defer a.s.streams.leave()
-	a.s.conf.Calls.Enter() // once more than any request
-	defer a.s.conf.Calls.Leave()
 	x := exchangeOf(ctx)
 	err := stream.Serve(ctx, a.s.streamConf, stream.Peer{
 		RequestID: x.id, Conn: &streamConn{x, bidi.Conn()}, Edge: &streamEdge{x},
@@ -38,9 +36,9 @@ func (s *Server) newStreamConfig() *stream.Config {
 	return &stream.Config{
 		Host:           s.conf.Host,
 		Memory:         stream.NewMemory(s.conf.MaxStreamsBytes),
-		MaxInvocations: s.conf.MaxStreamInvocations,
-		MaxBytes:       s.conf.MaxStreamBytes,
-		WriteTimeout:   s.conf.BodyTimeout,
+		MaxInvocations: s.conf.bounds.streamInvocations,
+		MaxBytes:       s.conf.bounds.streamBytes,
+		WriteTimeout:   s.conf.bounds.bodyTimeout,
 		Draining:       s.draining,
 		Counters:       streamCounters{s.metrics},
 		Logger:         s.log,

@@ -115,7 +115,9 @@ func TestSlowClients(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, net := startInBubble(t, func(c *Config) { c.ReadHeaderTimeout, c.BodyTimeout, c.IdleTimeout = quick, quick, quick })
+				f, net := startInBubble(t, func(c *Config) {
+					c.bounds.readHeaderTimeout, c.bounds.bodyTimeout, c.bounds.idleTimeout = quick, quick, quick
+				})
 				c := net.conn(t)
 				began := time.Now()
 				if _, err := fmt.Fprint(c, tt.sent); err != nil {
@@ -183,7 +185,7 @@ func TestSlowTurnsAreNotSlowClients(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		for _, method := range []string{"PUT", "GET"} {
 			synctest.Test(t, func(t *testing.T) {
-				f, net := startInBubble(t, func(c *Config) { c.BodyTimeout, c.IdleTimeout = quick, quick })
+				f, net := startInBubble(t, func(c *Config) { c.bounds.bodyTimeout, c.bounds.idleTimeout = quick, quick })
 				entered, release, ended := f.host.blocks()
 				go func() {
 					<-entered
@@ -239,7 +241,7 @@ func TestBrokenHTTP(t *testing.T) {
 // was asked from.
 func TestSlowReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, net := startInBubble(t, func(c *Config) { c.BodyTimeout = quick })
+		f, net := startInBubble(t, func(c *Config) { c.bounds.bodyTimeout = quick })
 		f.host.does(func(context.Context, actor.Invocation) (actor.Reply, error) {
 			return actor.Reply{Payload: actor.Payload{Data: make([]byte, 64<<20)}}, nil // above every buffer
 		})

@@ -41,7 +41,7 @@ func (s *Server) newModuleService() service {
 	}
 	_, h := greenroomv1connect.NewModuleServiceHandler(&moduleService{
 		s: s, uploads: places{limit: maxUploads, what: "uploads on their way", remedy: retryLater},
-		compiling: make(chan struct{}, s.conf.MaxCompiles),
+		compiling: make(chan struct{}, s.conf.bounds.compiles),
 	}, s.handlerOptions(upload)...)
 	sv.serve(RoleDeploy, upload, h, greenroomv1connect.ModuleServiceUploadProcedure)
 	sv.serve(RoleRead, streamRoute(), h, greenroomv1connect.ModuleServiceDownloadProcedure)

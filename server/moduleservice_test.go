@@ -170,9 +170,9 @@ func TestUploadRefuses(t *testing.T) {
 	}
 }
 
-// TestUploadsAreBounded: more than MaxCompiles wait, and give up with their caller.
+// TestUploadsAreBounded: more than may be compiled at once wait, and give up with their caller.
 func TestUploadsAreBounded(t *testing.T) {
-	f := start(t, func(c *Config) { c.MaxCompiles = 1 })
+	f := start(t, func(c *Config) { c.bounds.compiles = 1 })
 	f.modules.uploading = make(chan struct{})
 	c := moduleClient(t, f)
 	first := c.Upload(t.Context())
@@ -348,7 +348,7 @@ func TestModuleLife(t *testing.T) {
 // TestIdleUploadsBlockNobody: the place that a module is compiled in is for those
 // that are there.
 func TestIdleUploadsBlockNobody(t *testing.T) {
-	f := start(t, func(c *Config) { c.MaxCompiles = 1 })
+	f := start(t, func(c *Config) { c.bounds.compiles = 1 })
 	c := moduleClient(t, f)
 	for range 8 {
 		idle := c.Upload(t.Context())
@@ -371,7 +371,7 @@ func TestIdleUploadsBlockNobody(t *testing.T) {
 // finds room beside large ones.
 func TestUploadsShareMemory(t *testing.T) {
 	const limit = 4 << 20
-	f := start(t, func(c *Config) { c.MaxUploadsBytes = limit })
+	f := start(t, func(c *Config) { c.bounds.uploadsBytes = limit })
 	c := moduleClient(t, f)
 	large := c.Upload(t.Context())
 	parts := func(n int) []*greenroomv1.UploadRequest {
@@ -419,7 +419,7 @@ func TestUploadsShareMemory(t *testing.T) {
 // TestUploadsHaveADeadline: for all of a module, however busily it comes.
 func TestUploadsHaveADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, net := startInBubble(t, func(c *Config) { c.BodyTimeout, c.UploadTimeout = quick, 5*quick })
+		f, net := startInBubble(t, func(c *Config) { c.bounds.bodyTimeout, c.bounds.uploadTimeout = quick, 5*quick })
 		c := greenroomv1connect.NewModuleServiceClient(net.client(t, true), f.url, connect.WithGRPC())
 		stream := c.Upload(t.Context())
 		if err := stream.Send(header(0, "")); err != nil {

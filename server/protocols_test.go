@@ -383,7 +383,7 @@ func TestHealth(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		c.HealthInterval = time.Hour
+		c.bounds.healthInterval = time.Hour
 	})
 	for _, p := range protocols() {
 		if p.name == "Connect with GET" {

@@ -33,7 +33,7 @@ type share struct {
 
 func (u *requestsUse) init(c Config) {
 	u.bodies.which, u.bodies.limit, u.bodies.always = "requests that are not answered yet", c.MaxRequestsBytes, alwaysReadBody
-	u.uploads.which, u.uploads.limit, u.uploads.always = "uploads that are not answered yet", c.MaxUploadsBytes, alwaysUpload
+	u.uploads.which, u.uploads.limit, u.uploads.always = "uploads that are not answered yet", c.bounds.uploadsBytes, alwaysUpload
 }
 
 // take counts n bytes for a request that has before already, and says why it gets

@@ -96,7 +96,7 @@ func New(conf Config) (*Server, error) {
 	}
 	s.requests.init(conf)
 	s.draining, s.drain = context.WithCancel(context.Background())
-	s.streams.limit, s.streams.what, s.streams.remedy = int64(conf.MaxStreams), "streams open", "put more calls on each, or use another server"
+	s.streams.limit, s.streams.what, s.streams.remedy = int64(conf.bounds.streams), "streams open", "put more calls on each, or use another server"
 	s.streamConf = s.newStreamConfig()
 	s.routes = s.newRoutes()
 	return s, nil
@@ -154,7 +154,7 @@ func (s *Server) begin(ctx context.Context, l net.Listener) {
 	s.state, s.listener, s.cancel = stateStarted, l, cancel
 	s.http = s.newHTTPServer(base, s)
 
-	s.running.Go(func() { s.health.run(base, s.conf.HealthInterval, s.conf.Check) })
+	s.running.Go(func() { s.health.run(base, s.conf.bounds.healthInterval, s.conf.Check) })
 	s.running.Go(func() {
 		if err := s.serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.log.LogAttrs(base, slog.LevelError, "server ended", slog.Any("error", err))
@@ -189,7 +189,7 @@ func (s *Server) serve(l net.Listener) error {
 	case s.tls != nil:
 		return s.http.ServeTLS(l, "", "")
 	case shared:
-		return s.http.Serve(newSplitter(l, peers.tlsFor(nil), s.conf.ReadHeaderTimeout))
+		return s.http.Serve(newSplitter(l, peers.tlsFor(nil), s.conf.bounds.readHeaderTimeout))
 	}
 	return s.http.Serve(l)
 }
@@ -203,14 +203,14 @@ func (s *Server) newHTTPServer(base context.Context, handler http.Handler) *http
 		Handler:           handler,
 		TLSConfig:         s.tls,
 		Protocols:         protocols,
-		ReadHeaderTimeout: s.conf.ReadHeaderTimeout,
-		IdleTimeout:       s.conf.IdleTimeout,
+		ReadHeaderTimeout: s.conf.bounds.readHeaderTimeout,
+		IdleTimeout:       s.conf.bounds.idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams,
 			SendPingTimeout:      pingAfter,
 			PingTimeout:          pingTimeout,
-			WriteByteTimeout:     s.conf.BodyTimeout,
+			WriteByteTimeout:     s.conf.bounds.bodyTimeout,
 		},
 		BaseContext: func(net.Listener) context.Context { return base },
 		// What it logs is what strangers' connections do.

@@ -6,17 +6,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
 	"go.uber.org/goleak"
 
-	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
-	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/internal/leaktest"
 )
 
@@ -144,7 +139,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"AllowedOrigins", func(c *Config) { c.AllowedOrigins = []string{"example.com"} }},
 		{"AllowedOrigins", func(c *Config) { c.AllowedOrigins = []string{"https://example.com/"} }},
 		{"MaxPayloadBytes", func(c *Config) { c.MaxPayloadBytes = -1 }},
-		{"BodyTimeout", func(c *Config) { c.BodyTimeout = -1 }},
+		{"MaxRequestsBytes", func(c *Config) { c.MaxRequestsBytes = -1 }},
 		{"KeyFile", func(c *Config) { c.TLS.CertFile = "x" }},
 		{"CertFile", func(c *Config) { c.TLS.ClientCAFile = "x" }},
 		{"certificate", func(c *Config) { c.TLS = TLSConfig{CertFile: "/none", KeyFile: "/none"} }},
@@ -278,67 +273,5 @@ func watchUntilStopping(f *fixture) {
 			return
 		}
 		<-now.changed
-	}
-}
-
-// countedCalls notes how many calls were under way at most.
-type countedCalls struct {
-	mu        sync.Mutex
-	now, most int
-}
-
-func (c *countedCalls) add(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now += n
-	c.most = max(c.most, c.now)
-}
-
-func (c *countedCalls) Enter() { c.add(1) }
-func (c *countedCalls) Leave() { c.add(-1) }
-
-// since returns the most since it was called last, when all have ended.
-func (c *countedCalls) since() int {
-	for {
-		c.mu.Lock()
-		if c.now == 0 {
-			defer c.mu.Unlock()
-			defer func() { c.most = 0 }()
-			return c.most
-		}
-		c.mu.Unlock()
-		runtime.Gosched() // a handler ends after its answer
-	}
-}
-
-// TestCallsAreCounted: requests count as one, streams of invocations as two, and
-// who watches does not.
-func TestCallsAreCounted(t *testing.T) {
-	var calls countedCalls
-	f := start(t, func(c *Config) { c.Calls = &calls })
-	for range 3 {
-		do(t, client(t, false), "PUT", f.url+actorPath(key("a"), "Add"), "1")
-	}
-	if n := calls.since(); n != 1 {
-		t.Errorf("calls one after the other count as %d", n)
-	}
-	st := open(t.Context(), t, f.url)
-	st.send(invocation(1, "a"))
-	st.receive(1)
-	_ = st.CloseRequest()
-	_ = st.CloseResponse()
-	if n := calls.since(); n != 2 {
-		t.Errorf("a stream counts as %d", n)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	logs, err := greenroomv1connect.NewLogServiceClient(client(t, true), f.url).Tail(ctx, connect.NewRequest(&greenroomv1.TailRequest{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = logs.Close() }()
-	do(t, client(t, false), "GET", f.url+"/nothing", "")
-	if n := calls.since(); n != 1 {
-		t.Errorf("a call beside somebody who watches counts as %d", n)
 	}
 }

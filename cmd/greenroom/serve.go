@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -22,7 +21,6 @@ import (
 
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/node"
-	"github.com/greenroom-run/greenroom/internal/procs"
 	"github.com/greenroom-run/greenroom/server"
 )
 
@@ -144,18 +142,11 @@ func (c *cli) serve(ctx context.Context, flags *pflag.FlagSet, f serveFlags) err
 // serveUntilDone starts a node, calls while, and stops the node. When ctx ends
 // the node goes on until while returns, and then has drain to finish.
 func serveUntilDone(ctx context.Context, cfg node.Config, drain time.Duration, while func(*node.Node) error) error {
-	governor := procs.New()
-	cfg.Server.Calls = governor
 	n, err := node.New(cfg)
 	if err != nil {
 		return err
 	}
 	running := context.WithoutCancel(ctx)
-	governing, ungovern := context.WithCancel(running)
-	var governed sync.WaitGroup
-	governed.Go(func() { governor.Run(governing) })
-	defer governed.Wait()
-	defer ungovern()
 	starting, cancel := context.WithCancel(running)
 	defer cancel()
 	release := context.AfterFunc(ctx, cancel) // opening a database may take long
