@@ -77,7 +77,7 @@ func NewInstance(tb testing.TB, p engine.Program, memory int64) engine.Instance 
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { i.Close(context.Background()) })
+	tb.Cleanup(func() { _ = i.Close(context.Background()) }) // what it held is looked at when the engine is closed
 	return i
 }
 
