@@ -1,0 +1,253 @@
+package routing_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/routing"
+)
+
+// proxy passes connections on until it is cut.
+type proxy struct {
+	net.Listener
+	to string
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func newProxy(tb testing.TB, to string) *proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &proxy{Listener: l, to: to}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", p.to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, in, out)
+			p.mu.Unlock()
+			for _, c := range [][2]net.Conn{{in, out}, {out, in}} {
+				running.Go(func() {
+					_, _ = io.Copy(c[0], c[1])
+					_ = c[0].Close()
+				})
+			}
+		}
+	})
+	tb.Cleanup(func() {
+		_ = l.Close()
+		p.cut()
+		running.Wait()
+	})
+	return p
+}
+
+// cut breaks all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+	p.conns = nil
+}
+
+// blocking makes a host's turns wait: entered gets each that begins.
+func blocking(h *fakeHost) (entered chan actor.Invocation, release chan struct{}) {
+	entered, release = make(chan actor.Invocation, 100), make(chan struct{})
+	h.set(func(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+		entered <- inv
+		select {
+		case <-release:
+			return actor.Reply{Payload: actor.Payload{Data: []byte(h.name)}}, nil
+		case <-ctx.Done():
+			return actor.Reply{}, &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: actor.ErrCanceled}
+		}
+	})
+	return entered, release
+}
+
+type outcome struct {
+	reply actor.Reply
+	err   error
+}
+
+func async(ctx context.Context, m *member, inv actor.Invocation) chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		reply, err := m.router.Invoke(ctx, inv)
+		done <- outcome{reply, err}
+	}()
+	return done
+}
+
+// TestBrokenSession: of what was sent the outcome is unknown; what is harmless to send
+// again is. Who asked is told.
+func TestBrokenSession(t *testing.T) {
+	tb, a, b := pair(t, setup{})
+	p := newProxy(t, b.addr)
+	tb.update(func() { tb.members[b.id] = p.Addr().String() })
+	broken := a.router.Broken(b.id)
+	entered, release := blocking(b.host)
+	plain, keyed, read := call("b"), call("b"), call("b")
+	keyed.IdempotencyKey, read.ReadOnly = "k", true
+	calls := []chan outcome{async(t.Context(), a, plain), async(t.Context(), a, keyed), async(t.Context(), a, read)}
+	for range calls {
+		<-entered
+	}
+	p.cut()
+	<-broken
+	if got := <-calls[0]; !errors.Is(got.err, actor.ErrAmbiguous) {
+		t.Errorf("a call that was sent: %+v", got)
+	}
+	close(release)
+	for i, c := range calls[1:] {
+		if got := <-c; got.err != nil || string(got.reply.Payload.Data) != "host-b" {
+			t.Errorf("repeatable call %d: %+v", i, got)
+		}
+	}
+	if a.count("lost") != 3 {
+		t.Errorf("%d calls were lost, of 3", a.count("lost"))
+	}
+	select {
+	case <-a.router.Broken("no member"):
+	default:
+		t.Error("the session to no member is not broken")
+	}
+}
+
+// TestStoppingPeer answers what it took, and what it did not take goes where the actors
+// are by then.
+func TestStoppingPeer(t *testing.T) {
+	tb, a, b := pair(t, setup{})
+	entered, release := blocking(b.host)
+	taken := async(t.Context(), a, call("b"))
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- b.server.Stop(context.WithoutCancel(t.Context())) }()
+	later := async(t.Context(), a, call("b2"))
+	tb.update(func() { tb.owners["b2"] = b.id })
+	close(release)
+	if got := <-taken; got.err != nil || string(got.reply.Payload.Data) != "host-b" {
+		t.Errorf("a call that a stopping host had: %+v", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	tb.update(func() { tb.owners["b2"] = a.id })
+	if got := <-later; got.err != nil {
+		t.Errorf("a call that went to a stopping host: %+v", got)
+	}
+}
+
+// TestLostMember: what a host owes an answer to that is no member any more is not
+// waited for.
+func TestLostMember(t *testing.T) {
+	tb, a, b := pair(t, setup{router: func(c *routing.Config) { c.PeerTimeout = time.Minute }})
+	entered, release := blocking(b.host)
+	defer close(release)
+	sent := async(t.Context(), a, call("b"))
+	<-entered
+	keyed := call("b")
+	keyed.IdempotencyKey = "k"
+	repeated := async(t.Context(), a, keyed)
+	<-entered
+	tb.update(func() { delete(tb.members, b.id); tb.owners["b"] = a.id })
+	if got := <-sent; !errors.Is(got.err, actor.ErrAmbiguous) {
+		t.Errorf("a call of a lost host: %+v", got)
+	}
+	if got := <-repeated; got.err != nil || string(got.reply.Payload.Data) != "host-a" {
+		t.Errorf("a keyed call of a lost host: %+v", got)
+	}
+}
+
+// TestUnreachablePeer: nothing was sent, so the call waits until another host holds
+// the actor.
+func TestUnreachablePeer(t *testing.T) {
+	tb, a, _ := pair(t, setup{})
+	tb.update(func() { tb.members["away"], tb.owners["x"] = freeAddr(t), "away" })
+	waits := async(t.Context(), a, call("x"))
+	eventually(t, "it is known", func() bool { return len(a.router.Unreachable()) == 1 })
+	tb.update(func() { tb.owners["x"] = a.id })
+	if got := <-waits; got.err != nil || string(got.reply.Payload.Data) != "host-a" {
+		t.Errorf("after the actor moved: %+v", got)
+	}
+	tb.update(func() { tb.owners["x"] = "away" })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := a.router.Invoke(ctx, call("x")); !errors.Is(err, actor.ErrDeadline) {
+		t.Errorf("until its deadline: %v", err)
+	}
+}
+
+// TestStop answers what waits.
+func TestStop(t *testing.T) {
+	_, a, _ := pair(t, setup{})
+	waits := async(t.Context(), a, call("nobody's"))
+	eventually(t, "it waits", func() bool { n, _ := a.router.Waiting(); return n == 1 })
+	if err := a.router.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := <-waits; !errors.Is(got.err, actor.ErrStopping) {
+		t.Errorf("what waited: %+v", got)
+	}
+	if _, err := a.router.Invoke(t.Context(), call("nobody's")); !errors.Is(err, actor.ErrStopping) {
+		t.Errorf("after the end: %v", err)
+	}
+	if err := a.router.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestManyCalls at once, over few channels, each answered once with what is its own.
+func TestManyCalls(t *testing.T) {
+	tb, a, b := pair(t, setup{router: func(c *routing.Config) { c.MaxInFlight = 8 }})
+	b.host.set(func(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
+		return actor.Reply{Payload: inv.Payload}, nil
+	})
+	ids := strings.Split("0123456789abcdef", "")
+	tb.update(func() {
+		for _, id := range ids {
+			tb.owners[id] = b.id
+		}
+	})
+	var callers sync.WaitGroup
+	for _, id := range ids {
+		for range 16 {
+			callers.Go(func() {
+				inv := call(id)
+				for range 10 {
+					inv.Payload.Data = []byte(id)
+					reply, err := a.router.Invoke(t.Context(), inv)
+					if err != nil || string(reply.Payload.Data) != id {
+						t.Errorf("%s: %s, %v", id, reply.Payload.Data, err)
+						return
+					}
+				}
+			})
+		}
+	}
+	callers.Wait()
+	if n := b.host.turns.Load(); n != 16*16*10 {
+		t.Errorf("%d turns", n)
+	}
+}
