@@ -11,11 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
-	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/api/invokestream"
 )
 
@@ -25,15 +22,13 @@ type Client struct {
 	conf    Config
 	ctx     context.Context // ends with Close
 	end     context.CancelFunc
-	streams []*stream
-	next    atomic.Uint32 // counts calls, to choose a stream for each
+	servers servers
 
-	rpc   *connect.Client[invokestream.Request, invokestream.Response]
-	unary greenroomv1connect.ActorServiceClient
+	// plain and secure make the requests of http and https URLs, requests those of
+	// both that are no streams.
+	plain, secure, requests *http.Client
 	// transports are those that the client made, and closes.
 	transports []*http.Transport
-	// unaryUntil is when streams are tried again, in Unix nanoseconds.
-	unaryUntil atomic.Int64
 
 	keyPrefix string // of the idempotency keys, unique to this client
 	keys      atomic.Uint64
@@ -73,6 +68,10 @@ type Reply struct {
 	// Fuel that the turn used; 0 if none ran for this call, since the reply was
 	// recorded by an earlier one with its idempotency key.
 	Fuel uint64
+	// Host is where the server listens that holds the actor, host:port, if the call was
+	// passed on to it; the next call of the actor goes there. Empty: the server that was
+	// called holds it, or is alone.
+	Host string
 }
 
 // New returns a client. It does not connect before the first call.
@@ -86,11 +85,7 @@ func New(conf Config) (*Client, error) {
 	c := &Client{conf: conf, keyPrefix: base64.RawURLEncoding.EncodeToString(prefix[:]) + "-"}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.connect()
-	for range conf.Streams {
-		s := newStream(c)
-		c.streams = append(c.streams, s)
-		c.running.Go(s.run)
-	}
+	c.servers.init(c)
 	return c, nil
 }
 
@@ -98,6 +93,8 @@ func New(conf Config) (*Client, error) {
 // under way fail. It is safe twice.
 func (c *Client) Close() error {
 	c.end()
+	c.servers.mu.Lock()   // after it, no further server is made
+	c.servers.mu.Unlock() //nolint:staticcheck // see above
 	c.running.Wait()
 	for _, t := range c.transports {
 		t.CloseIdleConnections()
@@ -137,9 +134,16 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 	repeatable := inv.ReadOnly || inv.IdempotencyKey != ""
 	unknown := false // an earlier attempt may have taken effect
 	for attempt := 1; ; attempt++ {
-		reply, err := c.attempt(ctx, &inv)
+		s := c.servers.choose(inv.Key)
+		reply, err := c.attempt(ctx, s, &inv)
 		if err == nil {
+			c.servers.learn(inv.Key, s, reply.Host)
 			return reply, nil
+		}
+		if err.Kind == KindUnreachable || err.Kind == KindConnectionLost {
+			c.servers.failed(inv.Key, s)
+		} else {
+			c.servers.learn(inv.Key, s, reply.Host)
 		}
 		if err.Kind == KindDeadline && err.cause == nil && isOver(ctx) {
 			err.cause = context.DeadlineExceeded // as the caller would be told here
@@ -173,32 +177,28 @@ func isOver(ctx context.Context) bool {
 	return ok && time.Until(deadline) < time.Millisecond
 }
 
-// attempt makes a call once.
-func (c *Client) attempt(ctx context.Context, inv *invokestream.Invocation) (Reply, *Error) {
+// attempt makes a call once. The reply to a call that failed may still name its host.
+func (c *Client) attempt(ctx context.Context, s *target, inv *invokestream.Invocation) (Reply, *Error) {
 	if err := ctx.Err(); err != nil {
 		return Reply{}, errContext(err, false)
 	}
-	if c.conf.Unary || len(inv.Payload.Data) > maxStreamed || c.unaryForNow() {
-		return c.request(ctx, inv)
+	if c.conf.Unary || len(inv.Payload.Data) > maxStreamed || s.unaryForNow() {
+		return s.request(ctx, inv)
 	}
-	s := c.streams[0]
-	if n := uint32(len(c.streams)); n > 1 { //nolint:gosec // a handful
-		s = c.streams[c.next.Add(1)%n]
-	}
-	reply, err := s.call(ctx, inv)
+	reply, err := s.stream().call(ctx, inv)
 	if err == errNoStreams {
 		if c.conf.StreamOnly {
 			return Reply{}, errStreamOnly()
 		}
-		return c.request(ctx, inv)
+		return s.request(ctx, inv)
 	}
 	return reply, err
 }
 
 // unaryForNow reports whether a stream was refused less than unaryFor ago.
-func (c *Client) unaryForNow() bool {
-	until := c.unaryUntil.Load()
-	return until != 0 && !c.conf.StreamOnly && time.Now().UnixNano() < until
+func (s *target) unaryForNow() bool {
+	until := s.unaryUntil.Load()
+	return until != 0 && !s.c.conf.StreamOnly && time.Now().UnixNano() < until
 }
 
 // backoff is the pause after the n-th attempt, from 1.

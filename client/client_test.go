@@ -369,7 +369,7 @@ func TestWithoutHTTP2(t *testing.T) {
 					t.Errorf("got %q, %v", r.Payload, err)
 				}
 			}
-			if c.unaryUntil.Load() == 0 {
+			if c.servers.configured[0].unaryUntil.Load() == 0 {
 				t.Error("calls went over a stream")
 			}
 			only := newClient(t, hs.URL, func(c *Config) { c.MaxAttempts, c.StreamOnly = 3, true })

@@ -15,6 +15,7 @@ import (
 const (
 	DefaultStreams     = 1
 	DefaultMaxInFlight = 2048
+	DefaultMaxOwners   = 100_000
 	DefaultMaxAttempts = 16
 	DefaultMinBackoff  = 10 * time.Millisecond
 	DefaultMaxBackoff  = time.Second
@@ -25,6 +26,15 @@ const (
 type Config struct {
 	// URL is the server's: http://127.0.0.1:8080. Required.
 	URL string
+	// URLs are further servers of the same cluster: when one cannot be reached, another
+	// one is called. Defaults to none.
+	URLs []string
+	// MaxOwners is of how many actors the client remembers which server holds them, as
+	// servers tell in their replies. It calls that server directly, and any of the
+	// configured ones when it cannot reach it. Below 0: it remembers nothing, as is
+	// right where a proxy stands before servers that clients must not reach. Defaults
+	// to [DefaultMaxOwners].
+	MaxOwners int
 	// Token is sent as a bearer token. Empty: none.
 	Token string
 	// App is the app of calls that name none. Defaults to the server's default
@@ -67,6 +77,7 @@ type Config struct {
 func (c Config) WithDefaults() Config {
 	setDefault(&c.Streams, DefaultStreams)
 	setDefault(&c.MaxInFlight, DefaultMaxInFlight)
+	setDefault(&c.MaxOwners, DefaultMaxOwners)
 	setDefault(&c.MaxAttempts, DefaultMaxAttempts)
 	setDefault(&c.MinBackoff, DefaultMinBackoff)
 	setDefault(&c.MaxBackoff, max(DefaultMaxBackoff, c.MinBackoff))
@@ -81,12 +92,16 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 func (c Config) validate() error {
-	u, err := url.Parse(c.URL)
-	switch {
-	case c.URL == "":
+	if c.URL == "" {
 		return errors.New("client: Config.URL is empty; give the server's, like http://127.0.0.1:8080")
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("client: Config.URL %q is not of the form http://HOST:PORT or https://HOST:PORT", c.URL)
+	}
+	for _, s := range append([]string{c.URL}, c.URLs...) {
+		u, err := url.Parse(s)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+			return fmt.Errorf("client: Config.URL %q is not of the form http://HOST:PORT or https://HOST:PORT", s)
+		}
+	}
+	switch {
 	case strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return errors.New("client: Config.Token has characters that no header can carry; use visible ASCII characters only")
 	case c.HTTPClient != nil && c.HTTPClient.Timeout != 0:

@@ -38,6 +38,15 @@
 // set as well. So has what a gateway answers in the server's place, which shows
 // in the lack of an ErrorDetail.
 //
+// # Several servers
+//
+// Where servers form a cluster, any of them takes every call, and passes it on to the
+// one that holds the actor. Its replies name that one, and the client goes there
+// directly from then on ([Config.MaxOwners]); when it cannot be reached, or says that
+// another one holds the actor, the call goes on from there. Give the client several
+// addresses ([Config.URLs]), or one that stands for all, like that of a load balancer.
+// Calls that go directly carry the same token.
+//
 // # Order
 //
 // Calls made one after the other run one after the other. Calls of one actor

@@ -19,6 +19,7 @@ const maxStreamed = 256 << 10
 type stream struct {
 	*caller.Stream
 	c *Client
+	s *target
 }
 
 // call is one attempt. It belongs to the goroutine that made it, but for what the
@@ -39,7 +40,7 @@ func (ca *call) release() {
 	calls.Put(ca)
 }
 
-func newStream(c *Client) *stream { return &stream{caller.New(c.conf.MaxInFlight), c} }
+func newStream(s *target) *stream { return &stream{caller.New(s.c.conf.MaxInFlight), s.c, s} }
 
 // call makes one attempt.
 func (s *stream) call(ctx context.Context, inv *invokestream.Invocation) (Reply, *Error) {
@@ -68,16 +69,16 @@ func (s *stream) call(ctx context.Context, inv *invokestream.Invocation) (Reply,
 	case err != nil:
 		return Reply{}, err.(*Error) //nolint:errorlint,forcetypeassert // of settle or fail
 	case r.Error != nil:
-		return Reply{}, errorOf(connectCode(r.Error.GetCode()), r.Error.GetMessage(), r.Error.GetDetail())
+		return Reply{Host: r.Host}, errorOf(connectCode(r.Error.GetCode()), r.Error.GetMessage(), r.Error.GetDetail())
 	}
-	return Reply{Payload: r.Payload.Data, ContentType: r.Payload.ContentType, Version: r.Version, Fuel: r.Fuel}, nil
+	return Reply{Payload: r.Payload.Data, ContentType: r.Payload.ContentType, Version: r.Version, Fuel: r.Fuel, Host: r.Host}, nil
 }
 
 // run owns the stream until the client is closed.
 func (s *stream) run() {
 	failures := 0
 	for s.Wait(s.c.ctx) {
-		k, err := s.c.open(failures)
+		k, err := s.s.open(failures)
 		switch {
 		case err == nil:
 			failures = 0
@@ -85,7 +86,8 @@ func (s *stream) run() {
 		case err == errNoStreams || !err.Retryable:
 			s.fail(err)
 		default:
-			if failures++; failures >= s.c.conf.MaxAttempts {
+			// Where there are others, the calls go on with them.
+			if failures++; failures >= s.c.conf.MaxAttempts || !s.s.alone() {
 				s.fail(err)
 			}
 			_ = s.c.pause(s.c.ctx, s.c.backoff(failures)) // the client's end shows in Wait

@@ -32,7 +32,7 @@ func sentCalls(t *testing.T, err error) (*stream, []*call) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	t.Cleanup(end)
-	s := newStream(&Client{conf: Config{}.WithDefaults(), ctx: ctx, end: end})
+	s := newStream(&target{c: &Client{conf: Config{}.WithDefaults(), ctx: ctx, end: end}})
 	both := []*call{{done: make(chan struct{}, 1)}, {done: make(chan struct{}, 1)}}
 	for _, ca := range both {
 		ca.Waiter = ca

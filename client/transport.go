@@ -16,9 +16,7 @@ import (
 	"connectrpc.com/connect"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
-	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/api/invokestream"
-	"github.com/greenroom-run/greenroom/api/invokestream/caller"
 )
 
 const (
@@ -36,22 +34,22 @@ const (
 	lostOpens = 5
 )
 
-// connect makes the RPC clients.
+// connect makes the clients of HTTP.
 func (c *Client) connect() {
-	base := strings.TrimSuffix(c.conf.URL, "/")
-	streams, requests := c.conf.HTTPClient, c.conf.HTTPClient
-	if streams == nil {
-		requests = c.newHTTPClient(func(p *http.Protocols) { p.SetHTTP1(true); p.SetHTTP2(true) })
-		streams = requests
-		if strings.HasPrefix(base, "http://") {
-			streams = c.newHTTPClient(func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) })
-		}
+	if c.conf.HTTPClient != nil {
+		c.plain, c.secure, c.requests = c.conf.HTTPClient, c.conf.HTTPClient, c.conf.HTTPClient
+		return
 	}
-	// Replies are small, many and fresh: compressing them costs more than turns.
-	c.rpc = connect.NewClient[invokestream.Request, invokestream.Response](
-		caller.WholeMessages{Client: streams}, base+greenroomv1connect.ActorServiceInvokeStreamProcedure,
-		connect.WithCodec(invokestream.Codec{}), connect.WithAcceptCompression("gzip", nil, nil))
-	c.unary = greenroomv1connect.NewActorServiceClient(requests, base, connect.WithAcceptCompression("gzip", nil, nil))
+	c.requests = c.newHTTPClient(func(p *http.Protocols) { p.SetHTTP1(true); p.SetHTTP2(true) })
+	c.plain, c.secure = c.newHTTPClient(func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }), c.requests
+}
+
+// httpClients returns what makes the streams and the other requests of a server.
+func (c *Client) httpClients(base string) (streams, requests *http.Client) {
+	if strings.HasPrefix(base, "http://") {
+		return c.plain, c.requests
+	}
+	return c.secure, c.requests
 }
 
 func (c *Client) newHTTPClient(protocols func(*http.Protocols)) *http.Client {
@@ -93,16 +91,16 @@ var errNoStreams = &Error{Message: "the server has no streams"}
 
 // open opens a stream, after so many failures in a row. When it returns an error,
 // no call was sent; errNoStreams says that there will be none for a while.
-func (c *Client) open(failures int) (*link, *Error) {
-	ctx, cut := context.WithCancel(c.ctx)
+func (s *target) open(failures int) (*link, *Error) {
+	ctx, cut := context.WithCancel(s.c.ctx)
 	timeout := time.AfterFunc(openTimeout, cut)
 	defer timeout.Stop()
-	stream := c.rpc.CallBidiStream(ctx)
-	c.authorize(stream.RequestHeader())
-	conn, err := stream.Conn()
+	bidi := s.rpc.CallBidiStream(ctx)
+	s.c.authorize(bidi.RequestHeader())
+	conn, err := bidi.Conn()
 	if err != nil {
 		cut()
-		return nil, c.notOpened(err, failures)
+		return nil, s.notOpened(err, failures)
 	}
 	k := &link{conn, cut}
 	// The server's first message says that it takes invocations: before it,
@@ -116,20 +114,20 @@ func (c *Client) open(failures int) (*link, *Error) {
 	}
 	if err != nil {
 		k.close()
-		return nil, c.notOpened(err, failures)
+		return nil, s.notOpened(err, failures)
 	}
 	return k, nil
 }
 
 // notOpened says why there is no stream, after so many failures in a row before
 // this one.
-func (c *Client) notOpened(err error, failures int) *Error {
+func (s *target) notOpened(err error, failures int) *Error {
 	e, answered := errorOfRPC(err)
 	broken := !answered && !connect.IsWireError(err)
 	switch {
 	case e.Code == connect.CodeUnimplemented,
-		broken && e.Kind == KindConnectionLost && failures+1 >= min(lostOpens, c.conf.MaxAttempts) && c.speaksHTTP1():
-		c.unaryUntil.Store(time.Now().Add(unaryFor).UnixNano())
+		broken && e.Kind == KindConnectionLost && failures+1 >= min(lostOpens, s.c.conf.MaxAttempts) && s.speaksHTTP1():
+		s.unaryUntil.Store(time.Now().Add(unaryFor).UnixNano())
 		return errNoStreams
 	case answered, e.Code == connect.CodeUnauthenticated, e.Code == connect.CodePermissionDenied:
 		return e
@@ -140,18 +138,14 @@ func (c *Client) notOpened(err error, failures int) *Error {
 
 // speaksHTTP1 asks whether the address that does not speak HTTP/2 speaks
 // anything. Greenroom answers, as would a proxy before it.
-func (c *Client) speaksHTTP1() bool {
-	ctx, cancel := context.WithTimeout(c.ctx, openTimeout)
+func (s *target) speaksHTTP1() bool {
+	ctx, cancel := context.WithTimeout(s.c.ctx, openTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.conf.URL, "/")+"/healthz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"/healthz", nil)
 	if err != nil {
 		return false
 	}
-	client := c.conf.HTTPClient
-	if client == nil {
-		client = &http.Client{Transport: c.transports[0]}
-	}
-	res, err := client.Do(req)
+	res, err := s.http.Do(req)
 	if err != nil {
 		return false
 	}
@@ -161,10 +155,10 @@ func (c *Client) speaksHTTP1() bool {
 }
 
 // request makes a call as a request of its own.
-func (c *Client) request(ctx context.Context, inv *invokestream.Invocation) (Reply, *Error) {
+func (s *target) request(ctx context.Context, inv *invokestream.Invocation) (Reply, *Error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
+	defer context.AfterFunc(s.c.ctx, cancel)()
 	var t trace
 	ctx = t.follow(ctx)
 	key := &greenroomv1.ActorKey{App: inv.Key.App, Type: inv.Key.Type, Id: inv.Key.ID}
@@ -172,31 +166,43 @@ func (c *Client) request(ctx context.Context, inv *invokestream.Invocation) (Rep
 		req := connect.NewRequest(&greenroomv1.QueryRequest{
 			Actor: key, Method: inv.Method, Payload: inv.Payload.Data, ContentType: inv.Payload.ContentType, Consistency: inv.Consistency,
 		})
-		c.authorize(req.Header())
-		res, err := c.unary.Query(ctx, req)
+		s.c.authorize(req.Header())
+		res, err := s.unary.Query(ctx, req)
 		if err != nil {
-			return Reply{}, c.requestError(ctx, err, &t)
+			return Reply{Host: hostOf(err)}, s.requestError(ctx, err, &t)
 		}
-		return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res)}, nil
+		return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res), Host: res.Header().Get(headerHost)}, nil
 	}
 	req := connect.NewRequest(&greenroomv1.InvokeRequest{
 		Actor: key, Method: inv.Method, Payload: inv.Payload.Data, ContentType: inv.Payload.ContentType,
 	})
-	c.authorize(req.Header())
+	s.c.authorize(req.Header())
 	if inv.IdempotencyKey != "" {
 		req.Header().Set("Idempotency-Key", quote(inv.IdempotencyKey))
 	}
-	res, err := c.unary.Invoke(ctx, req)
+	res, err := s.unary.Invoke(ctx, req)
 	if err != nil {
-		return Reply{}, c.requestError(ctx, err, &t)
+		return Reply{Host: hostOf(err)}, s.requestError(ctx, err, &t)
 	}
-	return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res)}, nil
+	return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res), Host: res.Header().Get(headerHost)}, nil
 }
 
 // fuel is what the header of an answer says; 0 of a server that does not.
 func fuel(res connect.AnyResponse) uint64 {
 	n, _ := strconv.ParseUint(res.Header().Get("Greenroom-Fuel"), 10, 64)
 	return n
+}
+
+// headerHost names the server that holds the actor, if it was another one.
+const headerHost = "Greenroom-Host"
+
+// hostOf is what an answer says that is an error.
+func hostOf(err error) string {
+	var wire *connect.Error
+	if errors.As(err, &wire) {
+		return wire.Meta().Get(headerHost)
+	}
+	return ""
 }
 
 // trace follows a request. net/http sends one that has an idempotency key again
@@ -209,12 +215,12 @@ func (t *trace) follow(ctx context.Context) context.Context {
 }
 
 // requestError is why a request failed.
-func (c *Client) requestError(ctx context.Context, err error, t *trace) *Error {
+func (s *target) requestError(ctx context.Context, err error, t *trace) *Error {
 	e, answered := errorOfRPC(err)
 	if e.Kind == KindUnreachable && t.connected.Load() {
 		e = errLost(err)
 	}
-	if !answered && c.ctx.Err() != nil {
+	if !answered && s.c.ctx.Err() != nil {
 		return errClosed()
 	}
 	if cause := ctx.Err(); cause != nil && !answered {
