@@ -157,7 +157,7 @@ func (ad *admission) queued(c *call, limits *Limits, lane Lane, here bool) resul
 	}
 	select {
 	case <-c.answered:
-		return c.held
+		return c.result
 	case <-c.ctx.Done():
 	}
 	if a.shard.withdraw(c) {
@@ -169,15 +169,15 @@ func (ad *admission) queued(c *call, limits *Limits, lane Lane, here bool) resul
 	defer grace.Stop()
 	select {
 	case <-c.answered:
-		return c.held
+		return c.result
 	case <-grace.C:
 		return result{err: actor.ErrAmbiguous, stats: turnStats{lane: lane}}
 	}
 }
 
 // enqueue admits a call to its actor's mailbox. Somebody has to run it: if there
-// is no worker, the caller if own allows, which run then tells, or a new one.
-func (ad *admission) enqueue(c *call, mailbox int, own bool) (a *activation, run bool, err error) {
+// is no worker, the caller if onCaller allows, which run then tells, or a new one.
+func (ad *admission) enqueue(c *call, mailbox int, onCaller bool) (a *activation, run bool, err error) {
 	s := ad.table.shard(c.inv.Key)
 	for {
 		s.mu.Lock()
@@ -196,7 +196,7 @@ func (ad *admission) enqueue(c *call, mailbox int, own bool) (a *activation, run
 			a = ad.table.activate(s, c.inv.Key)
 		}
 		if a != nil {
-			run, err = ad.workers.deliver(s, a, c, mailbox, own)
+			run, err = ad.workers.deliver(s, a, c, mailbox, onCaller)
 			s.mu.Unlock()
 			return a, run, err
 		}

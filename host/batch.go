@@ -11,9 +11,9 @@ import (
 
 // member and flight are an activation and a batch as package speculation sees them.
 type (
-	member = speculation.Member[*call, *batch]
-	flight = speculation.Batch[*call, *batch]
-	held   = speculation.Held[*call, *batch]
+	member    = speculation.Member[*call, *batch]
+	flight    = speculation.Batch[*call, *batch]
+	dependent = speculation.Dependent[*call, *batch]
 )
 
 // batch is what a [flight] commits: of one actor, all turns that are folded into it.
@@ -24,16 +24,16 @@ type batch struct {
 	in *flight
 
 	// These do not change once the batch is a flight.
-	row     actor.RowWrite // the actor's next version, if it is written
-	state   *overlay.State // what the row gets, encoded when the batch is sent; nil: it keeps its own
-	encoded actor.EncodedState
-	buffer  *[]byte // of workers.buffers, that encoded is in; nil: none
-	records []actor.IdempotencyRecord
-	replies int   // bytes of the records
-	most    int   // how many of them there may be before the commit has to go
-	heldFor int64 // what the replies of calls count for in Config.CallMemory
-	after   *loaded
-	bump    bool // the version moves on: a call with a key has failed
+	row         actor.RowWrite // the actor's next version, if it is written
+	state       *overlay.State // what the row gets, encoded when the batch is sent; nil: it keeps its own
+	encoded     actor.EncodedState
+	buffer      *[]byte // of workers.buffers, that encoded is in; nil: none
+	records     []actor.IdempotencyRecord
+	replies     int   // bytes of the records
+	most        int   // how many of them there may be before the commit has to go
+	replyMemory int64 // what the replies of calls count for in Config.CallMemory
+	after       *loaded
+	bump        bool // the version moves on: a call with a key has failed
 
 	commit actor.Commit // made when the batch is sent
 }
@@ -53,12 +53,12 @@ func (a *activation) full() bool {
 		return false
 	}
 	b := p.Payload
-	return b.replies > 0 && b.replies >= b.most || b.heldFor >= maxHeld
+	return b.replies > 0 && b.replies >= b.most || b.replyMemory >= maxReplyMemory
 }
 
-// maxHeld bounds the replies that wait for one commit, recorded or not, in the
+// maxReplyMemory bounds the replies that wait for one commit, recorded or not, in the
 // same way.
-const maxHeld = 8 << 20
+const maxReplyMemory = 8 << 20
 
 // recordCost is what a record takes beside its reply, roughly.
 const recordCost = 256

@@ -57,8 +57,8 @@ type call struct {
 	conflicts int
 	// logged tells that a run of the turn logged something.
 	logged bool
-	// held is the answer that waits for the commit it rests on.
-	held result
+	// result is the answer that waits for the commit it rests on.
+	result result
 	// sum is that of the payload, of a call with an idempotency key. doubtful
 	// tells that the same call may have been committed before: it is looked up
 	// before it runs. Others find out when they commit, which is cheaper.
@@ -69,7 +69,7 @@ type call struct {
 	// admitted; the shard's lock guards it.
 	looked  *actor.Recorded
 	looking bool
-	// answered gets one value when held is the call's answer; its capacity is 1,
+	// answered gets one value when result is the call's answer; its capacity is 1,
 	// so that a worker never waits for a caller. A call that runs alone has none,
 	// nor has one with a receiver.
 	answered chan struct{}
@@ -249,7 +249,7 @@ func (l *answers) send() {
 // answer gives the call its held answer.
 func (c *call) answer() {
 	if c.receiver != nil {
-		c.respond(c.held)
+		c.respond(c.result)
 		return
 	}
 	c.answered <- struct{}{}

@@ -25,9 +25,9 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *loaded) (actor
 	if s.lane == LaneLocked {
 		l = nil
 	}
-	for again := false; ; again = true {
+	for retried := false; ; retried = true {
 		var err error
-		if again {
+		if retried {
 			if err := ctx.Err(); err != nil {
 				return actor.Reply{}, err
 			}

@@ -14,15 +14,15 @@ import (
 
 // hold keeps an answer until the batch f has landed.
 func (w *workers) hold(f *flight, c *call, r result, role speculation.Role, since time.Time) {
-	c.held = r
-	f.Hold(held{Call: c, Home: &c.at.member, Role: role, Since: since})
+	c.result = r
+	f.Hold(dependent{Call: c, Home: &c.at.member, Role: role, Since: since})
 	f.Payload.countReply(&r.reply)
 }
 
 // countReply counts the reply of a call that is held.
 func (b *batch) countReply(r *actor.Reply) {
 	if cost := replyCost(r); cost > 0 {
-		b.heldFor += cost
+		b.replyMemory += cost
 		b.by.memory.add(cost)
 	}
 }
@@ -30,8 +30,8 @@ func (b *batch) countReply(r *actor.Reply) {
 // join puts a call into the pending batch, with an answer for when it has landed.
 // payload makes a new one, if there is none.
 func (a *activation) join(c *call, r result, role speculation.Role, payload func() *batch) *batch {
-	c.held = r
-	f := speculation.Fold([]*member{&a.member}, held{Call: c, Home: &a.member, Role: role}, payload, nil)
+	c.result = r
+	f := speculation.Fold([]*member{&a.member}, dependent{Call: c, Home: &a.member, Role: role}, payload, nil)
 	b := f.Payload
 	b.in = f
 	b.countReply(&r.reply)
@@ -54,7 +54,7 @@ func (a *activation) fold(w *workers, c *call, s *served, done *sealed) {
 		b.replies += len(done.reply.Payload.Data) + recordCost
 		b.most = int(min(maxReplies, MaxStateAndPayload-s.limits.StateBytes-s.limits.PayloadBytes))
 	}
-	c.held = result{reply: done.reply, stats: c.stats}
+	c.result = result{reply: done.reply, stats: c.stats}
 	b.countReply(&done.reply)
 }
 
@@ -151,19 +151,19 @@ func (a *activation) perform(w *workers, s *shard, did *speculation.Actions[*cal
 		a.forget()
 	}
 	for _, f := range did.Lost {
-		w.memory.add(-f.Payload.heldFor)
+		w.memory.add(-f.Payload.replyMemory)
 	}
 	for _, c := range did.Fail {
-		c.held = result{err: cutShort(err), stats: c.stats}
+		c.result = result{err: cutShort(err), stats: c.stats}
 		then.answered.add(c)
 	}
-	var again callList
-	for _, held := range did.Again {
-		a.runAgain(held.Call, err, &again, &then.answered)
+	var rerun callList
+	for _, d := range did.Rerun {
+		a.runAgain(d.Call, err, &rerun, &then.answered)
 	}
-	a.retries.prepend(&again)
+	a.retries.prepend(&rerun)
 	for _, c := range did.Answer {
-		c.held.stats.ended = now
+		c.result.stats.ended = now
 		then.answered.add(c)
 	}
 	for _, c := range did.Confirm {
@@ -178,7 +178,7 @@ func (a *activation) perform(w *workers, s *shard, did *speculation.Actions[*cal
 		a.supersede(w, s, did.Later, now, then)
 	case next == nil:
 		for _, seen := range did.Later {
-			a.ask(w, seen.Call, seen.Call.held)
+			a.ask(w, seen.Call, seen.Call.result)
 		}
 		then.launched = a.launch(now)
 	default:
@@ -187,7 +187,7 @@ func (a *activation) perform(w *workers, s *shard, did *speculation.Actions[*cal
 			role = speculation.Question
 		}
 		for _, seen := range did.Later {
-			w.hold(next, seen.Call, seen.Call.held, role, seen.Since)
+			w.hold(next, seen.Call, seen.Call.result, role, seen.Since)
 		}
 	}
 }
@@ -195,21 +195,21 @@ func (a *activation) perform(w *workers, s *shard, did *speculation.Actions[*cal
 // supersede drops the activation's state, of which the store has a newer one, and
 // lets the calls go again that ran on it. There is no batch. The caller has the
 // shard's lock.
-func (a *activation) supersede(w *workers, s *shard, calls []held, now time.Time, then *followUp) {
+func (a *activation) supersede(w *workers, s *shard, calls []dependent, now time.Time, then *followUp) {
 	did := speculation.Drop([]*member{&a.member}, calls, actor.ErrStale)
 	a.perform(w, s, &did, actor.ErrStale, now, then)
 }
 
 // runAgain puts a call that was run for nothing where it goes again, or answers it
 // if something left the host with it. The caller has the shard's lock.
-func (a *activation) runAgain(c *call, err error, again *callList, answered *answers) {
+func (a *activation) runAgain(c *call, err error, rerun *callList, answered *answers) {
 	if c.stats.sent {
-		c.held = result{err: cutShort(err), stats: c.stats}
+		c.result = result{err: cutShort(err), stats: c.stats}
 		answered.add(c)
 		return
 	}
 	c.goAgain(err)
-	again.push(c)
+	rerun.push(c)
 }
 
 // settleFlight finds out what became of a commit, beside the lanes. No turn of
@@ -256,9 +256,9 @@ func (w *workers) sendDoubtful(s *shard, l *answers) {
 		next, c.next = c.next, nil
 		w.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
 			if known, ok := w.records.asRecorded(c, found, err); ok {
-				c.held = known
+				c.result = known
 			}
-			c.held.stats.ended = time.Now()
+			c.result.stats.ended = time.Now()
 			c.answer()
 			s.work.Done()
 		})
@@ -286,7 +286,7 @@ func (w *workers) newCheck(a *activation) *batch {
 // somebody still reads what a commit of an unknown outcome carried is not known
 // either: then its buffer is not used again.
 func (w *workers) release(b *batch, err error) {
-	w.memory.add(-b.heldFor)
+	w.memory.add(-b.replyMemory)
 	if b.buffer != nil && (err == nil || refusal(err)) {
 		w.buffers.Put(b.buffer)
 	}

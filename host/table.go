@@ -123,7 +123,7 @@ func (t *table) catchUp(a *activation) {
 	switch {
 	case a.tip == nil:
 		a.newest = 0
-	case !a.member.Quiet() || !a.outdated():
+	case !a.member.Committed() || !a.outdated():
 	case a.shown != nil:
 		l := a.shown
 		a.install(l)

@@ -12,9 +12,6 @@ import (
 // a deadline, or when it is stopped. Most turns only ask whether it has ended, and
 // a timer and a place in the caller's context cost more than all else that the
 // host does for a turn; so it has neither before somebody waits for Done.
-//
-// Its deadline is in real time, whatever clock the host was given: engines and
-// databases hold it against theirs.
 type turnContext struct {
 	caller   context.Context
 	deadline time.Time
@@ -45,7 +42,8 @@ func (c *turnContext) Value(key any) any { return c.caller.Value(key) }
 // Done is closed.
 func (c *turnContext) Err() error { return c.errAt(time.Time{}) }
 
-// errAt is Err, for who knows what time it is; zero: who does not.
+// errAt is Err at a time that the caller has just read from the clock; zero if it
+// has not.
 func (c *turnContext) errAt(now time.Time) error {
 	if ended := c.ended.Load(); ended != nil {
 		return *ended
@@ -60,8 +58,8 @@ func (c *turnContext) errAt(now time.Time) error {
 	return *c.ended.Load()
 }
 
-// passed reports whether the deadline is over. Who asks the clock here asks only
-// the monotonic one, half of what time.Now does.
+// passed reports whether the deadline is over. time.Until reads the monotonic clock
+// alone, which is half of what time.Now does.
 func (c *turnContext) passed(now time.Time) bool {
 	if now.IsZero() {
 		return time.Until(c.deadline) <= 0

@@ -131,16 +131,16 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	switch {
 	case dropped != nil && (o.resting || o.retry):
 		// What it ran on, or would have, is gone.
-		var again callList
+		var rerun callList
 		for _, earlier := range behind {
-			a.runAgain(earlier, dropped, &again, &then.answered)
+			a.runAgain(earlier, dropped, &rerun, &then.answered)
 		}
 		if o.resting {
-			a.runAgain(c, dropped, &again, &then.answered)
+			a.runAgain(c, dropped, &rerun, &then.answered)
 		} else {
-			again.push(c)
+			rerun.push(c)
 		}
-		a.retries.prepend(&again)
+		a.retries.prepend(&rerun)
 		behind = nil
 	case o.retry:
 		a.retries.pushFront(c)
@@ -150,23 +150,23 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	case o.fails:
 		a.foldFailure(w, c, o.result)
 		then.launched = a.launch(now)
-	case o.resting && !a.member.Quiet():
+	case o.resting && !a.member.Committed():
 		w.hold(a.member.Latest(), c, o.result, speculation.Observer, o.since)
 	case o.resting && a.outdated():
-		a.supersede(w, s, []held{{Call: c, Home: &a.member}}, now, &then)
+		a.supersede(w, s, []dependent{{Call: c, Home: &a.member}}, now, &then)
 	case o.resting && !o.since.IsZero() && !w.ownership.currentSince(a, o.since):
 		a.ask(w, c, o.result)
 		then.launched = a.launch(now)
 	default:
-		c.held = o.result
-		c.held.stats.ended = now
+		c.result = o.result
+		c.result.stats.ended = now
 		then.answered.add(c)
 	}
-	var again callList
+	var rerun callList
 	for _, earlier := range behind {
-		a.runAgain(earlier, dropped, &again, &then.answered)
+		a.runAgain(earlier, dropped, &rerun, &then.answered)
 	}
-	a.retries.prepend(&again)
+	a.retries.prepend(&rerun)
 	a.admitted -= then.answered.len
 	a.callBytes -= then.answered.bytes
 	if goOn {
@@ -189,7 +189,7 @@ func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp
 		go w.work(s, a)
 		return
 	}
-	if !a.member.Quiet() {
+	if !a.member.Committed() {
 		return
 	}
 	a.busy, a.lastUsed = false, now
@@ -223,7 +223,7 @@ func (w *workers) followThrough(s *shard, a *activation, then *followUp) {
 }
 
 // deliver puts a call into a mailbox. The caller has the shard's lock.
-func (w *workers) deliver(s *shard, a *activation, c *call, mailbox int, own bool) (run bool, err error) {
+func (w *workers) deliver(s *shard, a *activation, c *call, mailbox int, onCaller bool) (run bool, err error) {
 	if a.admitted > mailbox { // one of them runs
 		return false, fmt.Errorf("%w: %d invocations wait; call less at once, or try again later", actor.ErrMailboxFull, mailbox)
 	}
@@ -250,7 +250,7 @@ func (w *workers) deliver(s *shard, a *activation, c *call, mailbox int, own boo
 		return false, nil
 	}
 	a.working = true
-	if own { // without a worker the mailbox was empty
+	if onCaller { // without a worker the mailbox was empty
 		s.pick(a)
 		return true, nil
 	}

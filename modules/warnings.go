@@ -24,7 +24,7 @@ func warn(c change, current map[string]actor.Deployment, old map[actor.Digest]*a
 			warnType(before, spec, add)
 		}
 	}
-	for _, name := range left(c, current, old) {
+	for _, name := range staying(c, current, old) {
 		add("%s: stays on module %s, which the other types leave; the new module does not have it", name, current[name].Digest.Short())
 	}
 	return ws
@@ -51,9 +51,9 @@ func warnType(before, after *abi.TypeSpec, add func(string, ...any)) {
 	}
 }
 
-// left returns the types that stay behind on a module that others leave, since
+// staying returns the types that stay behind on a module that others leave, since
 // the new module does not have them.
-func left(c change, current map[string]actor.Deployment, old map[actor.Digest]*abi.Manifest) []string {
+func staying(c change, current map[string]actor.Deployment, old map[actor.Digest]*abi.Manifest) []string {
 	var names []string
 	for name, d := range current {
 		if old[d.Digest] != nil && typeSpec(c.manifest, name) == nil {

@@ -175,15 +175,15 @@ func protoMessage(msg any) (proto.Message, error) {
 // message counts for the server until Close.
 type boundedGzip struct {
 	gzip.Reader
-	server      *Server
-	limit, left int64
-	tooLarge    error
-	resetErr    error
+	server           *Server
+	limit, remaining int64
+	tooLarge         error
+	resetErr         error
 }
 
 func (s *Server) newBoundedGzip(limit int64, tooLarge error) func() connect.Decompressor {
 	return func() connect.Decompressor {
-		return &boundedGzip{server: s, limit: limit, left: limit, tooLarge: tooLarge}
+		return &boundedGzip{server: s, limit: limit, remaining: limit, tooLarge: tooLarge}
 	}
 }
 
@@ -200,8 +200,8 @@ func (g *boundedGzip) Read(p []byte) (int, error) {
 		return 0, errNotGzip(g.resetErr)
 	}
 	n, err := g.Reader.Read(p)
-	full := g.server.requests.bodies.take(int64(n), g.limit-g.left)
-	if g.left -= int64(n); g.left < 0 {
+	full := g.server.requests.bodies.take(int64(n), g.limit-g.remaining)
+	if g.remaining -= int64(n); g.remaining < 0 {
 		return n, failureOf(g.tooLarge, false).rpc()
 	}
 	if full != nil {
@@ -220,8 +220,8 @@ func (g *boundedGzip) Close() error { // gzip.Reader holds nothing that needs it
 }
 
 func (g *boundedGzip) uncount() {
-	g.server.requests.bodies.release(g.limit - g.left)
-	g.left = g.limit
+	g.server.requests.bodies.release(g.limit - g.remaining)
+	g.remaining = g.limit
 }
 
 func errNotGzip(err error) error {

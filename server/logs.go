@@ -25,7 +25,7 @@ const (
 // itself to the server. Nothing that reads slowly holds a guest up.
 type Logs struct {
 	mu      sync.Mutex
-	kept    []logLine // a ring once it is full
+	lines   []logLine // a ring once it is full
 	next    int       // where the next line goes in it
 	readers map[*logReader]struct{}
 	closed  chan struct{} // closed when the server stops
@@ -54,10 +54,10 @@ func (l *Logs) Publish(at time.Time, line host.GuestLog) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	entry := logLine{at, line}
-	if len(l.kept) < keptLines {
-		l.kept = append(l.kept, entry)
+	if len(l.lines) < keptLines {
+		l.lines = append(l.lines, entry)
 	} else {
-		l.kept[l.next] = entry
+		l.lines[l.next] = entry
 		l.next = (l.next + 1) % keptLines
 	}
 	for r := range l.readers {
@@ -90,8 +90,8 @@ func (l *Logs) subscribe(r *logReader) []logLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var past []logLine
-	for i := range l.kept {
-		if e := l.kept[(l.next+i)%len(l.kept)]; r.wants(e) {
+	for i := range l.lines {
+		if e := l.lines[(l.next+i)%len(l.lines)]; r.wants(e) {
 			past = append(past, e)
 		}
 	}

@@ -41,7 +41,7 @@ func (c *cursor) limit(format string, args ...any) {
 	}
 }
 
-func (c *cursor) left() int { return c.end - c.pos }
+func (c *cursor) remaining() int { return c.end - c.pos }
 
 func (c *cursor) u8() byte {
 	if c.err != nil {
@@ -89,8 +89,8 @@ func (c *cursor) skip(n int) {
 	if c.err != nil {
 		return
 	}
-	if n < 0 || n > c.left() {
-		c.fail("claims %d bytes where %d are left", n, c.left())
+	if n < 0 || n > c.remaining() {
+		c.fail("claims %d bytes where %d are left", n, c.remaining())
 		return
 	}
 	c.pos += n
@@ -103,8 +103,8 @@ func (c *cursor) count(what string, most uint32, size int) int {
 		c.limit("has %d %s; at most %d are allowed", n, what, most)
 		return 0
 	}
-	if int64(n)*int64(size) > int64(c.left()) {
-		c.fail("claims %d %s in %d bytes", n, what, c.left())
+	if int64(n)*int64(size) > int64(c.remaining()) {
+		c.fail("claims %d %s in %d bytes", n, what, c.remaining())
 		return 0
 	}
 	return int(n)

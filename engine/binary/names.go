@@ -15,10 +15,10 @@ const subsectionFunctions = 1
 // of a module, but a runtime would trust its counts.
 func (m *Module) custom(s section) {
 	c := &cursor{buf: m.wasm, pos: s.start, end: s.end}
-	if c.name() != "name" || c.left() > maxNameSection {
+	if c.name() != "name" || c.remaining() > maxNameSection {
 		return
 	}
-	for c.left() > 0 && c.err == nil {
+	for c.remaining() > 0 && c.err == nil {
 		id := c.u8()
 		n := c.count("bytes in a subsection", maxNameSection, 1)
 		start := c.pos
@@ -47,7 +47,7 @@ func wellFormedNames(wasm []byte, start, end int) bool {
 func nameOf(wasm []byte, index uint32) string {
 	c := &cursor{buf: wasm, pos: 8, end: len(wasm)}
 	m := &Module{wasm: wasm}
-	for c.left() > 0 && c.err == nil && m.names == nil {
+	for c.remaining() > 0 && c.err == nil && m.names == nil {
 		id := c.u8()
 		n := c.count("bytes in a section", 1<<30, 1)
 		s := section{id: id, start: c.pos, end: c.pos + n}

@@ -70,7 +70,7 @@ func Parse(wasm []byte) (*Module, error) {
 	m := &Module{wasm: wasm}
 	c := &cursor{buf: wasm, pos: 8, end: len(wasm)}
 	last := 0
-	for c.left() > 0 && c.err == nil {
+	for c.remaining() > 0 && c.err == nil {
 		at := c.pos
 		id := c.u8()
 		size := c.count("bytes in a section", 1<<30, 1)

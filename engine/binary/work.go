@@ -114,7 +114,7 @@ func (w *weigher) weigh(c *cursor, typ uint32) (l load) {
 		results = uint64(len(w.types[typ].Results))
 	}
 	w.labels, w.loops = append(w.labels, label{values: uint32(results)}), 0
-	for c.left() > 0 && c.err == nil {
+	for c.remaining() > 0 && c.err == nil {
 		op := c.u8()
 		switch op {
 		case 0x02, 0x03, 0x04: // block, loop, if

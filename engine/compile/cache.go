@@ -281,11 +281,11 @@ func openCache(dir string, most int64, deployed func(actor.Digest) bool, log *sl
 	} else if err := os.Remove(probe); err != nil {
 		return nil, err
 	}
-	left, err := filepath.Glob(filepath.Join(dir, scratchPrefix+"*"))
+	scratch, err := filepath.Glob(filepath.Join(dir, scratchPrefix+"*"))
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range left {
+	for _, l := range scratch {
 		if info, err := os.Stat(l); err == nil && time.Since(info.ModTime()) > stale {
 			os.RemoveAll(l)
 		}

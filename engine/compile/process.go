@@ -75,13 +75,13 @@ func startAndWait(ctx context.Context, self string, req request, line, code []by
 	}
 	err = cmd.Wait()
 	var r response
-	if json.Unmarshal(answer.kept, &r) == nil && r != (response{}) {
+	if json.Unmarshal(answer.text, &r) == nil && r != (response{}) {
 		return r.err(req)
 	}
 	if err == nil {
 		err = errors.Join(errors.New("it said nothing"), werr)
 	}
-	return crashed(req, err.Error(), string(complaints.kept))
+	return crashed(req, err.Error(), string(complaints.text))
 }
 
 // crashed says why a child ended without a result: what Go cannot recover from.
@@ -100,25 +100,25 @@ func crashed(req request, problem, output string) error {
 
 // head keeps the beginning of what is written.
 type head struct {
-	kept []byte
+	text []byte
 	most int
 }
 
 func (h *head) Write(p []byte) (int, error) {
-	h.kept = append(h.kept, p[:min(len(p), h.most-len(h.kept))]...)
+	h.text = append(h.text, p[:min(len(p), h.most-len(h.text))]...)
 	return len(p), nil
 }
 
 // tail keeps beginning and end of what is written: a crash begins with its reason.
 type tail struct {
-	kept []byte
+	text []byte
 	most int
 }
 
 func (t *tail) Write(p []byte) (int, error) {
-	t.kept = append(t.kept, p...)
-	if over := len(t.kept) - t.most; over > 0 {
-		t.kept = append(t.kept[:t.most/2], bytes.Clone(t.kept[t.most/2+over:])...)
+	t.text = append(t.text, p...)
+	if over := len(t.text) - t.most; over > 0 {
+		t.text = append(t.text[:t.most/2], bytes.Clone(t.text[t.most/2+over:])...)
 	}
 	return len(p), nil
 }

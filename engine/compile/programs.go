@@ -23,13 +23,13 @@ type Programs[P any] struct {
 	most int64
 	log  *slog.Logger
 
-	mu     sync.Mutex
-	recent *simplelru.LRU[actor.Digest, *P]
-	alive  map[actor.Digest]resident[P]
-	kept   int64 // bytes of recent
-	all    int64 // bytes of what has not been freed
-	full   bool  // it was said that what is in use is more than the bound
-	flight singleflight.Group
+	mu          sync.Mutex
+	recent      *simplelru.LRU[actor.Digest, *P]
+	alive       map[actor.Digest]resident[P]
+	recentBytes int64
+	all         int64 // bytes of what has not been freed
+	full        bool  // it was said that what is in use is more than the bound
+	flight      singleflight.Group
 }
 
 // resident is a program that is in memory for as long as anybody reaches it.
@@ -42,7 +42,7 @@ type resident[P any] struct {
 // least 1.
 func NewPrograms[P any](number int, bytes int64, log *slog.Logger) *Programs[P] {
 	ps := &Programs[P]{most: bytes, log: log, alive: make(map[actor.Digest]resident[P])}
-	recent, err := simplelru.NewLRU(number, func(d actor.Digest, _ *P) { ps.kept -= ps.alive[d].bytes })
+	recent, err := simplelru.NewLRU(number, func(d actor.Digest, _ *P) { ps.recentBytes -= ps.alive[d].bytes })
 	if err != nil {
 		panic(err) // only for a size below 1
 	}
@@ -78,15 +78,15 @@ func (ps *Programs[P]) Put(d actor.Digest, p *P, bytes int64) {
 
 // keep makes p the program used last, and lets go of others. ps.mu is held.
 func (ps *Programs[P]) keep(d actor.Digest, p *P, bytes int64) {
-	ps.kept += bytes
+	ps.recentBytes += bytes
 	ps.recent.Add(d, p)
-	for ps.kept > ps.most && ps.recent.Len() > 1 {
+	for ps.recentBytes > ps.most && ps.recent.Len() > 1 {
 		ps.recent.RemoveOldest()
 	}
 	if full := ps.all > ps.most; full != ps.full {
 		if ps.full = full; full {
 			ps.log.Warn("programs in memory take more than they may: the others go when nobody uses them any more",
-				"bytes", ps.all, "limit", ps.most, "kept", ps.kept)
+				"bytes", ps.all, "limit", ps.most, "kept", ps.recentBytes)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (ps *Programs[P]) freed(f freed) {
 }
 
 // Len is how many programs are kept, and how many bytes all have that are in memory.
-func (ps *Programs[P]) Len() (kept int, bytes int64) {
+func (ps *Programs[P]) Len() (programs int, bytes int64) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	return ps.recent.Len(), ps.all
@@ -117,7 +117,7 @@ func (ps *Programs[P]) Clear() {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.recent.Purge()
-	ps.kept = 0
+	ps.recentBytes = 0
 }
 
 // Load returns a module's program, and has load make it if it is not in memory.

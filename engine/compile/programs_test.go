@@ -61,11 +61,11 @@ func TestProgramReplaced(t *testing.T) {
 	ps.Put("a", &fakeProgram{}, 60)
 	second := &fakeProgram{}
 	ps.Put("a", second, 50)
-	if ps.kept != 50 || ps.Get("a") != second {
-		t.Errorf("kept %d bytes", ps.kept)
+	if ps.recentBytes != 50 || ps.Get("a") != second {
+		t.Errorf("kept %d bytes", ps.recentBytes)
 	}
-	if ps.Get("a"); ps.kept != 50 {
-		t.Errorf("kept %d bytes after another use", ps.kept)
+	if ps.Get("a"); ps.recentBytes != 50 {
+		t.Errorf("kept %d bytes after another use", ps.recentBytes)
 	}
 }
 

@@ -29,13 +29,13 @@ func (a *Account) Open() error {
 	return nil
 }
 
-// Close counts one less, which held so many bytes.
-func (a *Account) Close(held uint64) {
-	a.bytes.Add(-int64(held))
+// Close counts one less, which had so many bytes.
+func (a *Account) Close(bytes uint64) {
+	a.bytes.Add(-int64(bytes))
 	a.instances.Add(-1)
 }
 
-// Resize says that an instance, which held so many bytes, now holds others.
+// Resize says that an instance, which had so many bytes, now holds others.
 func (a *Account) Resize(before, now uint64) { a.bytes.Add(int64(now) - int64(before)) }
 
 // Instances is how many are open.

@@ -65,17 +65,17 @@ func (t *Tank) Begin() int64 {
 
 // End says what is left of the fuel at the end of a run that began with Begin.
 // Like Refill it ends the guest by a panic if it has used too much.
-func (t *Tank) End(left int64) { t.use(left) }
+func (t *Tank) End(remaining int64) { t.use(remaining) }
 
 // Used is what was used at the last refill or the end.
 func (t *Tank) Used() uint64 { return t.used }
 
 // Spent is what was used when left is what the guest has.
-func (t *Tank) Spent(left int64) uint64 {
+func (t *Tank) Spent(remaining int64) uint64 {
 	if t.stopped {
 		return t.used
 	}
-	return uint64(int64(t.granted) - left)
+	return uint64(int64(t.granted) - remaining)
 }
 
 // Stop is thrown through a guest to end it.
@@ -89,28 +89,28 @@ func (s *Stop) Unwrap() error { return s.Err }
 // the new fuel, or ends the guest by a panic with a [*Stop]. Going through Go lets
 // the scheduler and the garbage collector in; Gosched gives way to the turns that
 // wait.
-func (t *Tank) Refill(left int64) int64 {
-	if left == meter.DepthExceeded {
+func (t *Tank) Refill(remaining int64) int64 {
+	if remaining == meter.DepthExceeded {
 		panic(&Stop{&actor.TrapError{Kind: actor.TrapStack, Message: fmt.Sprintf("call stack exhausted: the guest's calls are more than %d deep", MaxDepth)}})
 	}
-	left = t.use(left)
+	remaining = t.use(remaining)
 	runtime.Gosched()
 	t.Check()
-	grant := uint64(-left) + chunk
+	grant := uint64(-remaining) + chunk
 	if t.limit > 0 {
 		grant = min(grant, t.limit-t.granted)
 	}
 	t.granted += grant
-	return left + int64(grant)
+	return remaining + int64(grant)
 }
 
 // use brings what was used up to date and returns what is left of it.
-func (t *Tank) use(left int64) int64 {
-	left -= int64(t.charged)
+func (t *Tank) use(remaining int64) int64 {
+	remaining -= int64(t.charged)
 	t.charged = 0
-	t.used = uint64(int64(t.granted) - left)
+	t.used = uint64(int64(t.granted) - remaining)
 	t.bound(t.used)
-	return left
+	return remaining
 }
 
 // bound ends the guest if so much is too much.

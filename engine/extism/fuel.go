@@ -20,12 +20,12 @@ const (
 // importCost is not in its fuel; it is bounded by the deadline.
 func refill(c *call, s []uint64) {
 	t := &c.instance.tank
-	switch left := int64(s[0]); {
-	case left == fuelBegin:
+	switch remaining := int64(s[0]); {
+	case remaining == fuelBegin:
 		s[0] = uint64(t.Begin())
-	case left >= 0:
-		t.End(left)
+	case remaining >= 0:
+		t.End(remaining)
 	default:
-		s[0] = uint64(t.Refill(left))
+		s[0] = uint64(t.Refill(remaining))
 	}
 }

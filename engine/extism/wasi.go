@@ -27,8 +27,8 @@ func (s *system) i() *instance { return (*instance)(s) }
 // Memory is the plug-in's own, which comes after the kernel's: see
 // [memories.Allocate].
 func (s *system) Memory() []byte {
-	own := &s.mem.parts[1]
-	return own.data[:own.size]
+	plugin := &s.mem.parts[1]
+	return plugin.data[:plugin.size]
 }
 
 func (s *system) Spend(fuel uint64) { s.tank.Charge(fuel) }

@@ -11,7 +11,7 @@ import (
 // A trap has one stack: the frames of the author's code, innermost first, one a
 // line. What unwinds a panic above them, and what the SDK and the host do below
 // them, is the same in every trap and left out. Go's runtime prints a stack of
-// its own, which knows files and lines; it is taken instead of the engine's, and
+// its guest, which knows files and lines; it is taken instead of the engine's, and
 // not logged a second time.
 
 // above are beginnings of functions that lead from the author's code to the trap.
@@ -95,26 +95,26 @@ func authors(frames []string) []string {
 		}
 		return false
 	}
-	own := frames
-	for len(own) > 0 && hasPrefix(own[0], above) {
-		own = own[1:]
+	guest := frames
+	for len(guest) > 0 && hasPrefix(guest[0], above) {
+		guest = guest[1:]
 	}
-	for i, frame := range own {
+	for i, frame := range guest {
 		if hasPrefix(frame, below) {
-			own = own[:i]
+			guest = guest[:i]
 			break
 		}
 	}
-	if len(own) == 0 {
-		own = frames
+	if len(guest) == 0 {
+		guest = frames
 	}
 	var out []string
-	for i := 0; i < len(own); {
+	for i := 0; i < len(guest); {
 		n := 1
-		for i+n < len(own) && own[i+n] == own[i] {
+		for i+n < len(guest) && guest[i+n] == guest[i] {
 			n++
 		}
-		out = append(out, own[i])
+		out = append(out, guest[i])
 		if n > 1 {
 			out[len(out)-1] += fmt.Sprintf("  (%d times or more)", n)
 		}

@@ -18,11 +18,11 @@ func (i *instance) spend(n uint64) {
 		i.tank.Charge(n)
 		return
 	}
-	left := int64(i.fuel.Get()) - int64(n)
-	if left < 0 {
-		left = i.tank.Refill(left)
+	remaining := int64(i.fuel.Get()) - int64(n)
+	if remaining < 0 {
+		remaining = i.tank.Refill(remaining)
 	}
-	i.fuel.Set(uint64(left))
+	i.fuel.Set(uint64(remaining))
 }
 
 // instantiateMeter makes the module that metered guests import.

@@ -268,9 +268,9 @@ func (i *instance) reset(ctx context.Context) error {
 	}
 	// Memory does not shrink, and tables cannot be set from outside.
 	i.entry.fn.Store(nil)
-	i.mem.kept = true
+	i.mem.pinned = true
 	err := i.mod.Close(ctx)
-	i.mem.kept = false
+	i.mem.pinned = false
 	i.mod = nil
 	if err != nil {
 		return fmt.Errorf("reset the guest: %w", err)

@@ -50,7 +50,7 @@ type guestMemory struct {
 	heap    uint64 // bytes that the instance takes of Go's heap
 	data    []byte // limit bytes; nil once freed
 	image   *image // what it is mapped from; nil for a slot
-	kept    bool   // Free leaves it alone
+	pinned  bool   // Free leaves it alone
 
 	// refused is the size in bytes of a growth that the limit refused, for
 	// telling why a guest trapped afterwards. Cleared at each turn.
@@ -164,7 +164,7 @@ func (m *guestMemory) Reallocate(size uint64) []byte {
 
 // Free implements [experimental.LinearMemory]. It is safe twice.
 func (m *guestMemory) Free() {
-	if m.kept || m.freed.Swap(true) {
+	if m.pinned || m.freed.Swap(true) {
 		return
 	}
 	if m.image != nil {

@@ -69,12 +69,12 @@ func refuse(code, format string, args ...any) error {
 
 // Do implements [host.Egress].
 func (c *Client) Do(ctx context.Context, r host.EgressRequest) (abi.HTTPResponse, error) {
-	var left error
+	var leaveErr error
 	leave := r.Leave
-	r.Leave = func() error { left = leave(); return left }
+	r.Leave = func() error { leaveErr = leave(); return leaveErr }
 	answer, err := c.do(ctx, r)
-	if left != nil {
-		return abi.HTTPResponse{}, left
+	if leaveErr != nil {
+		return abi.HTTPResponse{}, leaveErr
 	}
 	if err == nil {
 		return answer, nil
@@ -327,13 +327,13 @@ func (h *hop) redirected(resp *http.Response) (*hop, error) {
 
 // harmless are the headers that go on to another host: no credentials.
 func harmless(headers http.Header) http.Header {
-	kept := make(http.Header)
+	forwarded := make(http.Header)
 	for _, name := range []string{"Accept", "Accept-Language", "Content-Type", "User-Agent"} {
 		if values := headers.Values(name); len(values) > 0 {
-			kept[name] = values
+			forwarded[name] = values
 		}
 	}
-	return kept
+	return forwarded
 }
 
 func responseHeaders(headers http.Header) []abi.Header {

@@ -101,10 +101,10 @@ func BenchmarkMembers(b *testing.B) {
 	object := appendJSON(nil, known)
 	for name, known := range map[string][]envelope.Entry{"stored": known, "new": nil} {
 		b.Run(name, func(b *testing.B) {
-			var room []envelope.Entry
+			var buffer []envelope.Entry
 			for b.Loop() {
 				var err error
-				if room, err = appendMembers(room[:0], object, known); err != nil {
+				if buffer, err = appendMembers(buffer[:0], object, known); err != nil {
 					b.Fatal(err)
 				}
 			}

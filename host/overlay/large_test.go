@@ -105,16 +105,16 @@ func BenchmarkLarge(b *testing.B) {
 	})
 	b.Run("encode", func(b *testing.B) {
 		b.ReportAllocs()
-		var room []byte
+		var buffer []byte
 		for b.Loop() {
-			room = s.AppendEncoded(room[:0])
+			buffer = s.AppendEncoded(buffer[:0])
 		}
 	})
 	b.Run("copy", func(b *testing.B) {
 		encoded := s.Encoded().Data
-		room := make([]byte, len(encoded))
+		buffer := make([]byte, len(encoded))
 		for b.Loop() {
-			copy(room, encoded)
+			copy(buffer, encoded)
 		}
 	})
 }

@@ -40,7 +40,7 @@ type Overlay struct {
 	count   int              // visible keys
 	size    int64            // bytes of visible keys and values
 	entry   envelope.Entry   // what each hands out
-	was, is []envelope.Entry // room for what Patch is given
+	was, is []envelope.Entry // buffers for what Patch is given
 	key     []byte           // what bytes returns
 }
 
@@ -201,11 +201,11 @@ func (o *Overlay) Patch(before, after []byte) (changed int, code abi.Code) {
 	if !ok {
 		return 0, abi.CodeInvalid
 	}
-	room := transientFactor*o.limit - o.size - int64(o.count)*entryCost
+	available := transientFactor*o.limit - o.size - int64(o.count)*entryCost
 	for i := range is {
-		room -= int64(len(is[i].Key) + len(is[i].Value) + entryCost)
+		available -= int64(len(is[i].Key) + len(is[i].Value) + entryCost)
 	}
-	if room < 0 {
+	if available < 0 {
 		return 0, abi.CodeTooLarge
 	}
 	// Both are in order of keys: one pass over the two.
@@ -233,30 +233,30 @@ func (o *Overlay) Patch(before, after []byte) (changed int, code abi.Code) {
 	return changed, 0
 }
 
-// members splits an argument of Patch, which is empty or an object, in the room of
+// members splits an argument of Patch, which is empty or an object, in the buffer
 // an earlier one.
-func (o *Overlay) members(room *[]envelope.Entry, object []byte) ([]envelope.Entry, bool) {
+func (o *Overlay) members(buffer *[]envelope.Entry, object []byte) ([]envelope.Entry, bool) {
 	if len(object) == 0 {
 		return nil, true
 	}
-	entries, err := appendMembers((*room)[:0], object, o.base.entries)
+	entries, err := appendMembers((*buffer)[:0], object, o.base.entries)
 	if err == nil {
-		*room = entries
+		*buffer = entries
 	}
 	return entries, err == nil
 }
 
-// keptMembers is how many members of a patch the overlay keeps room for.
+// keptMembers is how many members of a patch the overlay keeps a buffer for.
 const keptMembers = 64
 
 // forget drops what the last patch was given, which is the guest's.
 func (o *Overlay) forget() {
-	for _, room := range []*[]envelope.Entry{&o.was, &o.is} {
-		if cap(*room) > keptMembers {
-			*room = nil
+	for _, buffer := range []*[]envelope.Entry{&o.was, &o.is} {
+		if cap(*buffer) > keptMembers {
+			*buffer = nil
 		}
-		clear(*room)
-		*room = (*room)[:0]
+		clear(*buffer)
+		*buffer = (*buffer)[:0]
 	}
 }
 
@@ -281,7 +281,7 @@ func (o *Overlay) Seal() (next *State, changed bool, err error) {
 	if o.cleared {
 		from = &State{}
 	}
-	base, sums, held := from.entries, from.sums, from.held
+	base, sums, retained := from.entries, from.sums, from.retained
 	entries := make([]envelope.Entry, 0, o.count)
 	changed = o.cleared || o.base.format == actor.FormatNone
 	for _, c := range o.changes.inOrder() {
@@ -301,14 +301,14 @@ func (o *Overlay) Seal() (next *State, changed bool, err error) {
 		e := envelope.Entry{Key: c.key, Format: c.format, Value: c.value}
 		changed = changed || !found
 		sums.add(&e)
-		held += len(c.value)
+		retained += len(c.value)
 		entries = append(entries, e)
 	}
 	entries = append(entries, base...)
 	if !changed || o.cleared && o.base.format != actor.FormatNone && slices.EqualFunc(entries, o.base.entries, sameEntry) {
 		return o.base, false, nil
 	}
-	next, err = newState(entries, sums, held, o.limit)
+	next, err = newState(entries, sums, retained, o.limit)
 	return next, err == nil, err
 }
 

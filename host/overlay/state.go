@@ -17,9 +17,9 @@ type State struct {
 	format  actor.StateFormat
 	encoded []byte // as stored; nil: made when asked for
 	sums    sums
-	// held is how many bytes of memory the values may keep alive, their own
+	// retained is how many bytes of memory the values may keep alive, their own
 	// included.
-	held int
+	retained int
 }
 
 // sums is what the size of an encoding is made of, kept so that a change costs
@@ -57,7 +57,7 @@ const entryOverhead = 1 + 4 + 4
 // Decode reads a stored state; the result keeps stored.Data. Any damage is an
 // error that wraps actor.ErrStateDamaged and says where.
 func Decode(stored actor.EncodedState) (*State, error) {
-	s := &State{format: stored.Format, encoded: stored.Data, held: len(stored.Data)}
+	s := &State{format: stored.Format, encoded: stored.Data, retained: len(stored.Data)}
 	var err error
 	switch stored.Format {
 	case actor.FormatNone:
@@ -121,7 +121,7 @@ func (s *State) Size() int {
 }
 
 // Memory returns how many bytes of memory the state keeps in use, roughly.
-func (s *State) Memory() int { return s.held + len(s.entries)*int(unsafe.Sizeof(envelope.Entry{})) }
+func (s *State) Memory() int { return s.retained + len(s.entries)*int(unsafe.Sizeof(envelope.Entry{})) }
 
 // find returns the position of key, or where it would be.
 func (s *State) find(key []byte) (pos int, ok bool) { return find(s.entries, key) }
@@ -141,26 +141,26 @@ func find[K string | []byte](entries []envelope.Entry, key K) (pos int, ok bool)
 
 // newState returns the state of entries, whose keys are valid and in order and
 // whose values keep so many bytes alive. It takes the slice over.
-func newState(entries []envelope.Entry, sums sums, held int, limit int64) (*State, error) {
+func newState(entries []envelope.Entry, sums sums, retained int, limit int64) (*State, error) {
 	format, size := sums.encoding(len(entries))
 	if int64(size) > limit {
 		return nil, tooLarge(entries, size, limit)
 	}
-	s := &State{entries: entries, format: format, sums: sums, held: held}
-	if held > heldFactor*size+heldAlways {
+	s := &State{entries: entries, format: format, sums: sums, retained: retained}
+	if retained > retainedFactor*size+retainedAlways {
 		s.compact()
 	}
 	return s, nil
 }
 
-// heldFactor and heldAlways bound what values keep alive that others were once
+// retainedFactor and retainedAlways bound what values keep alive that others were once
 // next to: so many times the size of the state, and some more.
-const heldFactor, heldAlways = 2, 4 << 10
+const retainedFactor, retainedAlways = 2, 4 << 10
 
 // compact encodes the state and makes every value point into that.
 func (s *State) compact() {
 	s.encoded = s.Encoded().Data
-	s.held = len(s.encoded)
+	s.retained = len(s.encoded)
 	data, pos := s.encoded, 0
 	if s.format == actor.FormatEnvelope {
 		pos = len(envelope.Magic)

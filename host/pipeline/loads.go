@@ -27,9 +27,9 @@ type Loads struct {
 type load struct {
 	key    actor.Key
 	answer chan loaded // of capacity 1: a worker never waits for a caller
-	// left is set by a caller that waits no more; group then ends when all have.
-	left  atomic.Bool
-	group atomic.Pointer[loadGroup]
+	// abandoned is set by a caller that waits no more; group then ends when all have.
+	abandoned atomic.Bool
+	group     atomic.Pointer[loadGroup]
 }
 
 type loaded struct {
@@ -64,10 +64,10 @@ func NewLoads(ctx context.Context, cfg Config, store Loader) *Loads {
 // noSize is the size of a load: what it will have is not known yet.
 func noSize(*load) int64 { return 0 }
 
-func refuseLoad(o *load, err error) { o.tell(loaded{err: err}) }
+func refuseLoad(o *load, err error) { o.deliver(loaded{err: err}) }
 
-// tell gives a load its answer, unless it has one.
-func (o *load) tell(a loaded) {
+// deliver gives a load its answer, unless it has one.
+func (o *load) deliver(a loaded) {
 	select {
 	case o.answer <- a:
 	default:
@@ -125,18 +125,20 @@ func (l *Loads) Wait() {
 
 // rejoin takes a load out of its group, to wait for another one. It reports false
 // if its caller is gone.
-func (o *load) rejoin(g *loadGroup) bool { return o.group.CompareAndSwap(g, nil) && !o.left.Load() }
+func (o *load) rejoin(g *loadGroup) bool {
+	return o.group.CompareAndSwap(g, nil) && !o.abandoned.Load()
+}
 
 // join and leave may meet: whoever comes second of the two finds the other.
 func (o *load) join(g *loadGroup) {
 	o.group.Store(g)
-	if o.left.Load() && o.group.CompareAndSwap(g, nil) {
+	if o.abandoned.Load() && o.group.CompareAndSwap(g, nil) {
 		g.leave()
 	}
 }
 
 func (o *load) leave() {
-	o.left.Store(true)
+	o.abandoned.Store(true)
 	if g := o.group.Load(); g != nil && o.group.CompareAndSwap(g, nil) {
 		g.leave()
 	}
@@ -178,7 +180,7 @@ func (l *Loads) server(workers *workers[*load], opts actor.LoadOptions) func([]*
 			if err == nil {
 				a.row = rows[i]
 			}
-			group[i].tell(a)
+			group[i].deliver(a)
 		}
 	}
 }
@@ -203,7 +205,7 @@ func (l *Loads) oneByOne(ctx context.Context, group []*load, rows []actor.Row, e
 	for i, o := range group {
 		if known && !rows[i].Unread {
 			if _, bad := damaged.VersionOf(o.key); !bad {
-				o.tell(loaded{row: rows[i]})
+				o.deliver(loaded{row: rows[i]})
 				continue
 			}
 		}
@@ -212,6 +214,6 @@ func (l *Loads) oneByOne(ctx context.Context, group []*load, rows []actor.Row, e
 		if err == nil {
 			a.row = one[0]
 		}
-		o.tell(a)
+		o.deliver(a)
 	}
 }

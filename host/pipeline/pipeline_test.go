@@ -39,7 +39,7 @@ func (s *fakeStore) say(format string, args ...any) {
 }
 
 // tell returns what a command led to, sorted: goroutines finish as they like.
-func (s *fakeStore) tell() string {
+func (s *fakeStore) deliver() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slices.Sort(s.lines)
@@ -255,7 +255,7 @@ func runTrace(t *testing.T, script string) string {
 			t.Fatalf("unknown command %q", line)
 		}
 		synctest.Wait()
-		out.WriteString(s.tell())
+		out.WriteString(s.deliver())
 	}
 	end()
 	commits.Wait()
@@ -366,7 +366,7 @@ func TestBring(t *testing.T) {
 		default:
 		}
 		for _, want := range []string{"  store: commit a\n", "  store: commit b c\n"} {
-			if got := first.tell(); got != want {
+			if got := first.deliver(); got != want {
 				t.Errorf("the store got %q, want %q", got, want)
 			}
 			first.mu.Lock()

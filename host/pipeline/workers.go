@@ -43,9 +43,9 @@ func (l *workers[T]) init(cfg Config, size func(T) int64, serve func([]T) func(i
 	l.spare.New = func() any { return new([]T) }
 }
 
-// put queues one more, and sends a worker if one is free; with own the caller is
+// put queues one more, and sends a worker if one is free; with onCaller the caller is
 // that worker, and put returns when the store has answered.
-func (l *workers[T]) put(item T, own bool) error {
+func (l *workers[T]) put(item T, onCaller bool) error {
 	size := l.size(item)
 	l.mu.Lock()
 	if l.stalled.Load() {
@@ -63,7 +63,7 @@ func (l *workers[T]) put(item T, own bool) error {
 	l.bytes += size
 	if l.busy < l.cfg.Workers {
 		l.busy++
-		if own {
+		if onCaller {
 			group := l.take()
 			l.working.Add(1)
 			l.mu.Unlock()

@@ -22,15 +22,15 @@ type Member[C, P any] struct {
 // Batch is the turns that share one commit, and the calls that rest on it.
 type Batch[C, P any] struct {
 	// Payload is the caller's own.
-	Payload P
-	members []*Member[C, P]
-	held    []Held[C, P]
-	effects int // calls whose effects it carries
-	began   time.Time
+	Payload    P
+	members    []*Member[C, P]
+	dependents []Dependent[C, P]
+	effects    int // calls whose effects it carries
+	began      time.Time
 }
 
-// Held is a call whose answer rests on a batch.
-type Held[C, P any] struct {
+// Dependent is a call whose answer rests on a batch.
+type Dependent[C, P any] struct {
 	Call C
 	// Home is the member whose turn it is: where it goes again.
 	Home *Member[C, P]
@@ -70,15 +70,15 @@ const (
 
 // Actions are what the caller has to do, in this order.
 type Actions[C, P any] struct {
-	// Again are calls that run again at their members, before all that wait there, in
+	// Rerun are calls that run again at their members, before all that wait there, in
 	// their order.
-	Again []Held[C, P]
+	Rerun []Dependent[C, P]
 	// Answer are calls whose held answers go out; Fail get the commit's error in
 	// their place; Confirm are failures to be looked up, and then answered.
 	Answer, Fail, Confirm []C
 	// Later are observers of a batch that proves nothing of what they show: they are
 	// held in the flight, or in the check that the caller makes if there is none.
-	Later []Held[C, P]
+	Later []Dependent[C, P]
 	// Launch are batches to send to the store.
 	Launch []*Batch[C, P]
 	// Dropped are the members whose states have to be read anew. Rewound are those
@@ -97,8 +97,8 @@ func (m *Member[C, P]) Pending() *Batch[C, P] { return m.pending }
 // Settling tells that the flight's outcome is being found out.
 func (m *Member[C, P]) Settling() bool { return m.settling }
 
-// Quiet reports whether all of the member's state is committed.
-func (m *Member[C, P]) Quiet() bool { return m.flight == nil && m.pending == nil }
+// Committed reports whether all of the member's state is committed.
+func (m *Member[C, P]) Committed() bool { return m.flight == nil && m.pending == nil }
 
 // MayBegin reports whether a turn of the member may begin.
 func (m *Member[C, P]) MayBegin() bool { return !m.settling && !m.rewound }
@@ -139,7 +139,7 @@ func (m *Member[C, P]) End() (behind []C, dropped error) {
 // Fold puts a call into the pending batch of its members, which are not empty. If
 // they have several, those become one, and merge adds the payload of the second to
 // that of the first; if they have none, payload makes that of a new one.
-func Fold[C, P any](members []*Member[C, P], h Held[C, P], payload func() P, merge func(into, from P)) *Batch[C, P] {
+func Fold[C, P any](members []*Member[C, P], h Dependent[C, P], payload func() P, merge func(into, from P)) *Batch[C, P] {
 	var b *Batch[C, P]
 	for _, m := range members {
 		switch {
@@ -166,7 +166,7 @@ func Fold[C, P any](members []*Member[C, P], h Held[C, P], payload func() P, mer
 // join makes the members and calls of other b's.
 func (b *Batch[C, P]) join(other *Batch[C, P], merge func(into, from P)) {
 	merge(b.Payload, other.Payload)
-	b.held = append(b.held, other.held...)
+	b.dependents = append(b.dependents, other.dependents...)
 	b.effects += other.effects
 	for _, m := range other.members {
 		m.pending = b
@@ -175,15 +175,15 @@ func (b *Batch[C, P]) join(other *Batch[C, P], merge func(into, from P)) {
 	*other = Batch[C, P]{}
 }
 
-func (b *Batch[C, P]) hold(h Held[C, P]) {
-	b.held = append(b.held, h)
+func (b *Batch[C, P]) hold(h Dependent[C, P]) {
+	b.dependents = append(b.dependents, h)
 	if h.Role == Effect || h.Role == Failure {
 		b.effects++
 	}
 }
 
 // Hold keeps a call that has seen a batch until that has landed.
-func (b *Batch[C, P]) Hold(h Held[C, P]) { b.hold(h) }
+func (b *Batch[C, P]) Hold(h Dependent[C, P]) { b.hold(h) }
 
 // Launch makes the member's pending batch the flight of all its members, if none of
 // them has one, and returns it to be sent; otherwise nil.
@@ -215,7 +215,7 @@ func (b *Batch[C, P]) Landed(o Outcome, err error, now time.Time) (a Actions[C, 
 		a.drop(b.members, b, o, err)
 		return a
 	}
-	for _, h := range b.held {
+	for _, h := range b.dependents {
 		switch {
 		case h.Role == Observer && !h.Since.IsZero() && !b.began.After(h.Since):
 			a.Later = append(a.Later, h)
@@ -235,10 +235,10 @@ func (b *Batch[C, P]) Landed(o Outcome, err error, now time.Time) (a Actions[C, 
 
 // Drop drops the states of members that have no batches, since the store has newer
 // ones, and lets calls go again that were about to be answered.
-func Drop[C, P any](members []*Member[C, P], calls []Held[C, P], err error) (a Actions[C, P]) {
+func Drop[C, P any](members []*Member[C, P], calls []Dependent[C, P], err error) (a Actions[C, P]) {
 	a.drop(members, nil, Refused, err)
 	for _, h := range calls {
-		a.again(h)
+		a.rerun(h)
 	}
 	return a
 }
@@ -270,27 +270,27 @@ func (a *Actions[C, P]) drop(members []*Member[C, P], lost *Batch[C, P], o Outco
 		}
 	}
 	if lost != nil {
-		for _, h := range lost.held {
+		for _, h := range lost.dependents {
 			if o == Failed && h.Role != Observer {
 				a.Fail = append(a.Fail, h.Call)
 			} else {
-				a.again(h)
+				a.rerun(h)
 			}
 		}
 	}
 	for _, b := range a.Lost {
-		for _, h := range b.held {
-			a.again(h)
+		for _, h := range b.dependents {
+			a.rerun(h)
 		}
 	}
 }
 
-// again lets a call go again: after the turn that runs at its member, if one does,
+// rerun lets a call go again: after the turn that runs at its member, if one does,
 // which was begun later than it.
-func (a *Actions[C, P]) again(h Held[C, P]) {
+func (a *Actions[C, P]) rerun(h Dependent[C, P]) {
 	if m := h.Home; m.dropped != nil {
 		m.behind = append(m.behind, h.Call)
 		return
 	}
-	a.Again = append(a.Again, h)
+	a.Rerun = append(a.Rerun, h)
 }

@@ -14,7 +14,7 @@ import (
 type (
 	member  = speculation.Member[*call, *payload]
 	batch   = speculation.Batch[*call, *payload]
-	held    = speculation.Held[*call, *payload]
+	held    = speculation.Dependent[*call, *payload]
 	actions = speculation.Actions[*call, *payload]
 )
 
@@ -81,7 +81,7 @@ func (s *shell) begin(at int) bool {
 	c.where, s.running[at] = "running", c
 	c.runs++
 	if s.tips[at] == nil {
-		if !m.Quiet() {
+		if !m.Committed() {
 			s.fail("%s begins on no state, with batches", c.name)
 		}
 		s.tips[at] = slices.Clone(s.stored[at])
@@ -106,7 +106,7 @@ func (s *shell) end(at int, role speculation.Role, also []int) bool {
 	s.running[at] = nil
 	behind, dropped := m.End()
 	if dropped != nil {
-		s.again(append(behind, c))
+		s.rerun(append(behind, c))
 		return true
 	}
 	if len(behind) > 0 {
@@ -146,7 +146,7 @@ func (s *shell) end(at int, role speculation.Role, also []int) bool {
 	return true
 }
 
-func (s *shell) again(calls []*call) {
+func (s *shell) rerun(calls []*call) {
 	for i := len(calls) - 1; i >= 0; i-- {
 		c := calls[i]
 		if c.where == "queued" || c.where == "answered" {
@@ -188,7 +188,7 @@ func (s *shell) land(at int, o speculation.Outcome) bool {
 func (s *shell) perform(a actions) {
 	index := func(m *member) int { return slices.Index(s.members, m) }
 	for _, m := range a.Dropped {
-		if !m.Quiet() {
+		if !m.Committed() {
 			s.fail("a member is to be read anew that has batches")
 		}
 		s.tips[index(m)] = nil
@@ -198,7 +198,7 @@ func (s *shell) perform(a actions) {
 	}
 	last := -1
 	var calls []*call
-	for _, h := range a.Again {
+	for _, h := range a.Rerun {
 		if at := slices.Index(s.calls, h.Call); at < last && len(s.members) == 1 {
 			s.fail("%s goes again after a later one", h.Call.name)
 		} else {
@@ -206,7 +206,7 @@ func (s *shell) perform(a actions) {
 		}
 		calls = append(calls, h.Call)
 	}
-	s.again(calls)
+	s.rerun(calls)
 	for _, c := range slices.Concat(a.Answer, a.Confirm) {
 		s.answer(c)
 	}
@@ -358,7 +358,7 @@ func TestSeenTooEarly(t *testing.T) {
 	for _, since := range []time.Time{{}, launched.Add(-1), launched, launched.Add(1)} {
 		b.Hold(held{Call: c, Home: m, Since: since})
 	}
-	if a := b.Landed(speculation.Applied, nil, launched.Add(5)); len(a.Later) != 2 || len(a.Answer) != 3 || !m.Quiet() {
+	if a := b.Landed(speculation.Applied, nil, launched.Add(5)); len(a.Later) != 2 || len(a.Answer) != 3 || !m.Committed() {
 		t.Errorf("%d are held on, %d answered", len(a.Later), len(a.Answer))
 	}
 }

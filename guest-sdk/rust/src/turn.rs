@@ -176,56 +176,56 @@ fn refuse(host: &dyn Host, error: &Error) -> i32 {
 /// the actor that it served last.
 #[derive(Default)]
 pub(crate) struct Memory {
-    kept: Vec<(TypeId, Box<dyn Any>)>,
-    room: Room, // for the first that is loaded
+    states: Vec<(TypeId, Box<dyn Any>)>,
+    buffers: Buffers, // for the first that is loaded
 }
 
 /// A typed state, and what the next turn saves allocating when it finds it.
-struct Kept<A> {
+struct Cached<A> {
     revision: u64,
     actor: A,
-    room: Room,
+    buffers: Buffers,
 }
 
 /// The buffers of a turn.
 #[derive(Default)]
-struct Room {
+struct Buffers {
     names: Names,
     /// The JSON that the actor was last in step with.
     saved: Vec<u8>,
-    /// Room for another, whose content means nothing.
+    /// A spare one, whose content means nothing.
     spare: Vec<u8>,
 }
 
-/// How much room a stored state is given at first, in bytes.
+/// The capacity of the first buffer for a stored state, in bytes.
 const FIRST_SPARE: usize = 1024;
 
 /// What a spare buffer may hold on to while the method runs, in bytes.
 const MAX_SPARE: usize = 16 << 10;
 
 impl Memory {
-    fn take<A: Actor>(&mut self) -> Option<Box<Kept<A>>> {
+    fn take<A: Actor>(&mut self) -> Option<Box<Cached<A>>> {
         let i = self
-            .kept
+            .states
             .iter()
             .position(|(t, _)| *t == TypeId::of::<A>())?;
-        let (_, kept) = self.kept.swap_remove(i);
-        kept.downcast().ok()
+        let (_, cached) = self.states.swap_remove(i);
+        cached.downcast().ok()
     }
 
-    fn keep<A: Actor>(&mut self, kept: Box<Kept<A>>) {
+    fn put<A: Actor>(&mut self, cached: Box<Cached<A>>) {
         self.take::<A>();
-        self.kept.push((TypeId::of::<A>(), kept));
+        self.states.push((TypeId::of::<A>(), cached));
     }
 
     /// Allocates what the first turn would: in Wasm, before the host takes the
     /// image that it puts instances back to.
     #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code))]
     pub(crate) fn prepare(&mut self) {
-        self.kept.reserve(1);
-        self.room.names.reserve(128);
-        self.room.saved.reserve(64);
-        self.room.spare.reserve(FIRST_SPARE);
+        self.states.reserve(1);
+        self.buffers.names.reserve(128);
+        self.buffers.saved.reserve(64);
+        self.buffers.spare.reserve(FIRST_SPARE);
     }
 }
 
@@ -239,7 +239,7 @@ pub(crate) fn run<A: Actor, const CHECK: bool>(
     host: &Rc<dyn Host>,
     turn: &TurnFrame<'_>,
 ) -> Result<Payload, Error> {
-    let kept = memory.borrow_mut().take::<A>();
+    let cached = memory.borrow_mut().take::<A>();
     match turn.what {
         codec::WHAT_METHOD => {}
         codec::WHAT_MIGRATE => return migrate::<A>(host, turn),
@@ -249,35 +249,37 @@ pub(crate) fn run<A: Actor, const CHECK: bool>(
         Some(method) => method.read_only || turn.flags & codec::FLAG_READ_ONLY != 0,
         None => return Err(unknown_method::<A>(turn.method)),
     };
-    let mut kept = match kept {
-        Some(mut kept) if kept.revision == turn.revision && kept.room.names.same_actor(turn) => {
-            kept.room.names.read_call(turn);
-            kept
+    let mut cached = match cached {
+        Some(mut cached)
+            if cached.revision == turn.revision && cached.buffers.names.same_actor(turn) =>
+        {
+            cached.buffers.names.read_call(turn);
+            cached
         }
         old => {
-            let room = match old {
-                Some(old) => old.room,
-                None => std::mem::take(&mut memory.borrow_mut().room),
+            let buffers = match old {
+                Some(old) => old.buffers,
+                None => std::mem::take(&mut memory.borrow_mut().buffers),
             };
-            load::<A>(host.as_ref(), turn, room)?
+            load::<A>(host.as_ref(), turn, buffers)?
         }
     };
-    let names = std::mem::take(&mut kept.room.names);
+    let names = std::mem::take(&mut cached.buffers.names);
     let ctx = Context::new(host.clone(), turn, names, read_only);
-    let reply = kept
+    let reply = cached
         .actor
         .call(&ctx, turn.method, turn.content_type, turn.payload)
         .unwrap_or_else(|| Err(unknown_method::<A>(turn.method)))?;
     if CHECK && read_only {
-        check_unchanged(&mut kept, turn.method)?;
+        check_unchanged(&mut cached, turn.method)?;
     }
-    let saved = !read_only && save(host.as_ref(), &ctx, &mut kept)?;
+    let saved = !read_only && save(host.as_ref(), &ctx, &mut cached)?;
     if !ctx.keys_changed() && A::SPEC.placement != Placement::Stateless {
-        kept.room.names = ctx.into_names();
+        cached.buffers.names = ctx.into_names();
         if saved {
-            kept.revision = host.state_revision();
+            cached.revision = host.state_revision();
         }
-        memory.borrow_mut().keep(kept);
+        memory.borrow_mut().put(cached);
     }
     Ok(reply)
 }
@@ -322,28 +324,28 @@ fn unknown_method<A: Actor>(method: &str) -> Error {
 fn load<A: Actor>(
     host: &dyn Host,
     turn: &TurnFrame<'_>,
-    mut room: Room,
-) -> Result<Box<Kept<A>>, Error> {
-    room.spare.clear();
-    room.spare.reserve(FIRST_SPARE);
-    match host.state_json(&mut room.spare) {
+    mut buffers: Buffers,
+) -> Result<Box<Cached<A>>, Error> {
+    buffers.spare.clear();
+    buffers.spare.reserve(FIRST_SPARE);
+    match host.state_json(&mut buffers.spare) {
         Ok(()) => {}
-        Err(Code::NO_STATE) => room.spare.clear(),
+        Err(Code::NO_STATE) => buffers.spare.clear(),
         Err(code) => return Err(code.error("load the state")),
     };
-    let actor = A::load(&room.spare).map_err(|e| bad_state::<A>(&e))?;
-    if room.spare.capacity() > MAX_SPARE {
-        room.spare = Vec::new();
+    let actor = A::load(&buffers.spare).map_err(|e| bad_state::<A>(&e))?;
+    if buffers.spare.capacity() > MAX_SPARE {
+        buffers.spare = Vec::new();
     }
     // Compared with what the state looks like after the method, not with what is
     // stored: otherwise a turn that changes nothing would write defaults, or
     // numbers in another spelling.
-    actor.save_to(&mut room.saved)?;
-    room.names.read(turn);
-    Ok(Box::new(Kept {
+    actor.save_to(&mut buffers.saved)?;
+    buffers.names.read(turn);
+    Ok(Box::new(Cached {
         revision: turn.revision,
         actor,
-        room,
+        buffers,
     }))
 }
 
@@ -361,11 +363,11 @@ fn bad_state<A: Actor>(e: &Error) -> Error {
 }
 
 /// An error if the method changed the struct, by way of a `Cell` for example.
-fn check_unchanged<A: Actor>(kept: &mut Kept<A>, method: &str) -> Result<(), Error> {
-    let room = &mut kept.room;
-    kept.actor.save_to(&mut room.spare)?;
-    let before = crate::json::members(&room.saved)?;
-    let after = crate::json::members(&room.spare)?;
+fn check_unchanged<A: Actor>(cached: &mut Cached<A>, method: &str) -> Result<(), Error> {
+    let buffers = &mut cached.buffers;
+    cached.actor.save_to(&mut buffers.spare)?;
+    let before = crate::json::members(&buffers.saved)?;
+    let after = crate::json::members(&buffers.spare)?;
     let changed = after.iter().find(|member| !before.contains(member));
     match changed.or_else(|| before.iter().find(|member| !after.contains(member))) {
         None => Ok(()),
@@ -380,25 +382,25 @@ fn check_unchanged<A: Actor>(kept: &mut Kept<A>, method: &str) -> Result<(), Err
 }
 
 /// Saves what the method changed, and reports whether that was anything.
-fn save<A: Actor>(host: &dyn Host, ctx: &Context, kept: &mut Kept<A>) -> Result<bool, Error> {
+fn save<A: Actor>(host: &dyn Host, ctx: &Context, cached: &mut Cached<A>) -> Result<bool, Error> {
     if A::SPEC.placement == Placement::Stateless {
         return Ok(false);
     }
-    let room = &mut kept.room;
-    kept.actor.save_to(&mut room.spare)?;
+    let buffers = &mut cached.buffers;
+    cached.actor.save_to(&mut buffers.spare)?;
     // After delete_all nothing is stored, and the method began anew with the first
     // value: what still is as in a new actor stays unstored.
     if ctx.deleted() == Deleted::KeysAndStruct {
-        A::default().save_to(&mut room.saved)?;
+        A::default().save_to(&mut buffers.saved)?;
     }
-    if text::same(&room.spare, &room.saved) {
+    if text::same(&buffers.spare, &buffers.saved) {
         return Ok(false);
     }
     if ctx.deleted() == Deleted::Keys {
-        A::default().save_to(&mut room.saved)?;
+        A::default().save_to(&mut buffers.saved)?;
     }
-    host.state_patch(&room.saved, &room.spare)
+    host.state_patch(&buffers.saved, &buffers.spare)
         .map_err(|code| code.error("save the state"))?;
-    std::mem::swap(&mut room.saved, &mut room.spare);
+    std::mem::swap(&mut buffers.saved, &mut buffers.spare);
     Ok(true)
 }
