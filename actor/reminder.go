@@ -172,6 +172,7 @@ type ReminderName struct {
 // reminder that was read: part of a [Commit], which applies only if the reminder is
 // still there at that version.
 type ReminderStep struct {
+	ReminderName
 	ID      ReminderID
 	Version uint64 // as it was read
 	// Then is how it goes on; nil: it is over and removed.
@@ -403,8 +404,8 @@ type ReminderEffects struct {
 	// none.
 	Cancel []ReminderName
 	// Set writes reminders in the place of those of the same name, unless they are to
-	// be kept. Their IDs were never used before, and their Version is ignored: it
-	// starts at 1.
+	// be kept. Their IDs were never used before, and their Version is ignored: the store
+	// gives them their first.
 	Set []Reminder
 }
 

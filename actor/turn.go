@@ -129,6 +129,8 @@ type Commit struct {
 	// Records are calls to record, of any actors, none of which may be recorded
 	// already; no call twice.
 	Records []IdempotencyRecord
+	// Reminders are stepped on, cancelled and set.
+	Reminders ReminderEffects
 }
 
 // CommitOf returns a commit with a new ID that writes rows, and nothing else yet.
@@ -137,7 +139,7 @@ func CommitOf(rows ...RowWrite) Commit { return Commit{ID: NewCommitID(), Rows: 
 // OneRow reports whether c writes one row and does nothing else: what most commits
 // do, and stores can do at less cost.
 func (c *Commit) OneRow() bool {
-	return len(c.Rows) == 1 && len(c.Fences) == 0 && len(c.Records) == 0
+	return len(c.Rows) == 1 && len(c.Fences) == 0 && len(c.Records) == 0 && c.Reminders.Empty()
 }
 
 // Anchor returns the row that stands for c where one has to: in messages, and when c

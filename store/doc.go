@@ -103,6 +103,10 @@
 // that is recorded goes first. So of two commits with the same step one applies.
 // A commit that deletes an actor removes its reminders with it, and sets none.
 //
+// Settling takes a row that the commit writes: one with reminders and neither rows to write
+// nor records is [actor.ErrAmbiguous]. A turn with reminders and nothing else therefore
+// writes its actor's row as it is; for a step alone, the reminder itself tells.
+//
 // A reminder is found by its ID, by actor and name, by its bucket and the time at which
 // it is to be delivered, and by its bucket and token. Setting a name that is there
 // replaces that reminder, which has another ID from then on; or, if it is to be kept,

@@ -52,6 +52,9 @@ func (e Evidence) Of(c *actor.Commit) Verdict {
 	if len(e.Rows) == 0 {
 		return VerdictUnknown // there is nothing that could be moved on
 	}
+	if len(c.Rows)+len(c.Records) == 0 {
+		return VerdictUnknown // reminders alone prove nothing: others may have changed them since
+	}
 	switch anchor := e.Rows[0]; {
 	case anchor.Damaged:
 		return VerdictDamaged

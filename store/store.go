@@ -14,6 +14,7 @@ type Store interface {
 	Modules
 	Settings
 	Cluster
+	Reminders
 
 	// Now returns database time.
 	Now(ctx context.Context) (time.Time, error)

@@ -187,8 +187,8 @@ func validateCommit(c *actor.Commit) error {
 	switch {
 	case c.ID == actor.CommitID{}:
 		return bad("has no ID; take actor.NewCommitID")
-	case len(c.Rows)+len(c.Records) == 0:
-		return bad("writes nothing; give it a row to write or a call to record")
+	case len(c.Rows)+len(c.Records) == 0 && c.Reminders.Empty():
+		return bad("writes nothing; give it a row to write, a call to record or a reminder")
 	}
 	size := 0
 	for i := range c.Rows {
@@ -222,8 +222,12 @@ func validateCommit(c *actor.Commit) error {
 	if r := recordedTwice(c); r != nil {
 		return bad("records the call %s twice", r.Call())
 	}
-	if size > actor.MaxCommitBytes {
-		return bad("has %d bytes of state and replies; at most %d are allowed", size, actor.MaxCommitBytes)
+	n, err := validateReminders(c, bad)
+	if err != nil {
+		return err
+	}
+	if size += n; size > actor.MaxCommitBytes {
+		return bad("has %d bytes of state, replies and reminders; at most %d are allowed", size, actor.MaxCommitBytes)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (p *Planner) Plan(r *actor.Reminder, now time.Time) (Plan, error) {
 	plan := Plan{Deliver: c.deliver, here: c.here, Firing: actor.Firing{
 		Reminder: r.ID, Key: r.Key, Name: r.Name, Method: r.Method, Payload: r.Payload, Metadata: r.Metadata,
 		Due: c.here.at, Missed: c.missed, Attempt: 1,
-		Step: actor.ReminderStep{ID: r.ID, Version: r.Version, Then: t.progress(c.then)},
+		Step: actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: t.progress(c.then)},
 	}}
 	if c.here.at.Equal(r.Due) {
 		plan.Firing.Attempt = r.Failures + 1
@@ -119,7 +119,7 @@ func (p *Planner) Plan(r *actor.Reminder, now time.Time) (Plan, error) {
 func (p *Planner) Failed(r *actor.Reminder, plan *Plan, now time.Time, reason string) actor.ReminderStep {
 	reason = shorten(reason)
 	if wait, again := r.Failure.Wait(plan.Firing.Attempt); again {
-		return actor.ReminderStep{ID: r.ID, Version: r.Version, Then: &actor.ReminderProgress{
+		return actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &actor.ReminderProgress{
 			Due: plan.here.at, Left: plan.here.left, FireAt: ceil(now.Add(wait)),
 			Failures: plan.Firing.Attempt, LastError: reason,
 		}}
@@ -144,7 +144,11 @@ func (p *Planner) Paused(r *actor.Reminder, paused bool, now time.Time) actor.Re
 	if !paused && then.FireAt.Before(now) {
 		then.FireAt = ceil(now)
 	}
-	return actor.ReminderStep{ID: r.ID, Version: r.Version, Then: &then}
+	return actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &then}
+}
+
+func nameOf(r *actor.Reminder) actor.ReminderName {
+	return actor.ReminderName{Key: r.Key, Name: r.Name}
 }
 
 // timetable is a schedule that can be calculated with.

@@ -185,6 +185,10 @@ func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 			return fmt.Errorf("%s: %w", r.Call(), actor.ErrKeyExists), nil
 		}
 	}
+	ops := store.ReminderOps(c)
+	if refusal, err := t.checkSteps(ops); refusal != nil || err != nil {
+		return refusal, err
+	}
 	t.keys, t.checked = t.keys[:0], t.checked[:0]
 	for i := range c.Rows {
 		w := &c.Rows[i]
@@ -205,7 +209,7 @@ func (t *tx) commit(c *actor.Commit, calls []call) (refusal, err error) {
 	for i := range c.Rows {
 		t.change(c.ID, &c.Rows[i], &t.checked[i])
 	}
-	return nil, nil
+	return nil, t.remind(c, ops)
 }
 
 // checkedRow is a row whose fence held.

@@ -38,6 +38,12 @@
 //	record/ 16 bytes                  a recorded call: idempotency.go
 //	expiry/ micros 16 bytes           recorded calls, by the time when they expire
 //	setting/app 00 kind 00 name       what an app was given
+//	reminder/app 00 type 00 id 00 name a reminder: reminders.go
+//	token/  prefix vector token       the key of the reminder with that ID
+//	due/    prefix vector bucket micros token what a bucket has to deliver, by time
+//	dead/   prefix vector token micros a dead letter
+//	bucket/ prefix vector index       a bucket: buckets.go
+//	lap/    app                       its prefix, vector and next bucket
 //	meta/   format | clock            the layout's version; the latest time written
 //
 // An actor's row has its storage key app||type||id||state without the last

@@ -21,6 +21,13 @@ const (
 	expirySpace  = "expiry/"
 	settingSpace = "setting/"
 
+	reminderSpace = "reminder/"
+	tokenSpace    = "token/"
+	dueSpace      = "due/"
+	deadSpace     = "dead/"
+	bucketSpace   = "bucket/"
+	lapSpace      = "lap/"
+
 	formatKey = "meta/format"
 	clockKey  = "meta/clock"
 )
@@ -121,6 +128,59 @@ func settingPrefix(app string) []byte { return []byte(settingSpace + app + "\x00
 
 func settingKey(app string, kind actor.SettingKind, name string) []byte {
 	return []byte(settingSpace + app + "\x00" + string(kind) + "\x00" + name)
+}
+
+// reminderKey is where a reminder is stored; actor IDs and names have no zero bytes.
+func reminderKey(n actor.ReminderName) []byte {
+	return append(remindersOf(n.Key), n.Name...)
+}
+
+// remindersOf is what the keys of all reminders of an actor begin with.
+func remindersOf(k actor.Key) []byte {
+	return []byte(reminderSpace + k.App + "\x00" + k.Type + "\x00" + k.ID + "\x00")
+}
+
+// appendLap appends what the tokens of one lap have in common.
+func appendLap(dst []byte, p actor.Prefix, v actor.Vector) []byte {
+	return append(binary.BigEndian.AppendUint32(dst, uint32(p)), v[:]...)
+}
+
+// tokenKey is where the key of the reminder with an ID is stored.
+func tokenKey(id actor.ReminderID) []byte {
+	return binary.BigEndian.AppendUint32(appendLap([]byte(tokenSpace), id.Prefix, id.Vector), id.Token)
+}
+
+// dueKey is in the index of what a bucket has to deliver, by time.
+func dueKey(b actor.Bucket, micros int64, token uint32) []byte {
+	k := appendBucket([]byte(dueSpace), b)
+	k = binary.BigEndian.AppendUint64(k, orderedTime(micros))
+	return binary.BigEndian.AppendUint32(k, token)
+}
+
+// orderedTime has the order of signed times as an unsigned number.
+func orderedTime(micros int64) uint64 { return uint64(micros) ^ 1<<63 }
+
+// parseDueKey reads the time and token of what dueKey wrote.
+func parseDueKey(k []byte) (micros int64, token uint32, err error) {
+	if len(k) != len(dueSpace)+16+12 {
+		return 0, 0, errShortKey
+	}
+	k = k[len(dueSpace)+16:]
+	return int64(binary.BigEndian.Uint64(k) ^ 1<<63), binary.BigEndian.Uint32(k[8:]), nil
+}
+
+func appendBucket(dst []byte, b actor.Bucket) []byte {
+	return binary.BigEndian.AppendUint32(appendLap(dst, b.Prefix, b.Vector), b.Index)
+}
+
+func bucketKey(b actor.Bucket) []byte { return appendBucket([]byte(bucketSpace), b) }
+
+func lapKey(app string) []byte { return []byte(lapSpace + app) }
+
+// deadKey is where a dead letter is stored.
+func deadKey(id actor.ReminderID, due int64) []byte {
+	k := binary.BigEndian.AppendUint32(appendLap([]byte(deadSpace), id.Prefix, id.Vector), id.Token)
+	return binary.BigEndian.AppendUint64(k, orderedTime(due))
 }
 
 // prefixEnd is the first key after all keys that begin with prefix.

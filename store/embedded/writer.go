@@ -56,6 +56,8 @@ type tx struct {
 	calls []*call
 	// expiring are the IDs of the records written, by when they expire.
 	expiring map[int64][]byte
+	// reminders are those that the decision has looked at.
+	reminders map[actor.ReminderName]*knownReminder
 }
 
 // writtenHead is what a row has become. known is what was remembered of it; if
@@ -87,6 +89,7 @@ func (t *tx) wrote(key []byte) { t.rows.add(t.s.flights.hash(key)) }
 func (t *tx) close() {
 	t.record()
 	t.indexExpiries()
+	t.writeReminders()
 	if t.stamped {
 		t.set([]byte(clockKey), binary.BigEndian.AppendUint64(nil, uint64(t.now)))
 	}

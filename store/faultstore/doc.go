@@ -35,6 +35,10 @@
 //	SettingApps
 //	hosts and    LeaseFails          no        actor.ErrUnavailable
 //	leases       LeaseReplyLost      yes       actor.ErrUnavailable
+//	buckets and  BucketFails         no        actor.ErrUnavailable
+//	dead letters BucketReplyLost     yes       actor.ErrUnavailable
+//	reading      ReminderReadFails   –         actor.ErrUnavailable
+//	reminders
 //
 // CommitPartlyFails and TurnRetried are serialization failures (40001, 40P01): a
 // driver that gives up on one answers actor.ErrUnavailable, and a locked turn

@@ -30,6 +30,9 @@ const (
 	SettingFails      Fault = "setting fails"
 	LeaseFails        Fault = "lease fails"
 	LeaseReplyLost    Fault = "lease reply lost"
+	ReminderReadFails Fault = "reminder read fails"
+	BucketFails       Fault = "bucket fails"
+	BucketReplyLost   Fault = "bucket reply lost"
 )
 
 // Faults returns every fault.
@@ -37,7 +40,7 @@ func Faults() []Fault {
 	return []Fault{
 		LoadFails, VersionsFail, RecordLoadFails, CommitFails, CommitPartlyFails, CommitLost, CommitReplyLost, TurnRetried,
 		TurnFails, TurnLost, TurnReplyLost, SettleFails, SettleReplyLost, ModuleWriteFails,
-		SettingFails, LeaseFails, LeaseReplyLost,
+		SettingFails, LeaseFails, LeaseReplyLost, ReminderReadFails, BucketFails, BucketReplyLost,
 	}
 }
 

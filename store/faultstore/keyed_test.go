@@ -24,7 +24,8 @@ func TestKeyedCallsHappenOnceUnderFaults(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			rates := make(map[faultstore.Fault]float64)
 			for _, f := range faultstore.Faults() {
-				if f != faultstore.ModuleWriteFails && f != faultstore.SettingFails && f != faultstore.VersionsFail && f != faultstore.LeaseFails && f != faultstore.LeaseReplyLost {
+				if f != faultstore.ModuleWriteFails && f != faultstore.SettingFails && f != faultstore.VersionsFail && f != faultstore.LeaseFails && f != faultstore.LeaseReplyLost &&
+					f != faultstore.ReminderReadFails && f != faultstore.BucketFails && f != faultstore.BucketReplyLost {
 					rates[f] = 0.15
 				}
 			}

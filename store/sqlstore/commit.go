@@ -52,9 +52,11 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	// In one order everywhere, so that groups wait for each other's rows in line
 	// and not in a circle.
 	slices.SortFunc(sorted, func(a, b *attempt) int { return compareKeys(a.commit.Anchor().Key, b.commit.Anchor().Key) })
-	for _, group := range splitGroup(sorted) {
-		if s.decide(ctx, group) {
-			s.commitAround(ctx, group)
+	for _, part := range disjoint(sorted) {
+		for _, group := range splitGroup(part) {
+			if s.decide(ctx, group) {
+				s.commitAround(ctx, group)
+			}
 		}
 	}
 	for i := range attempts {

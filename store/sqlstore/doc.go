@@ -42,10 +42,24 @@
 // there is one to lock or to write, and removed by one behind it if it is still as
 // it was placed.
 //
+// A group with reminders, or with actors to delete, is written by the same statement with
+// four clauses more (reminders.go), which cost the others nothing since they are left out:
+//
+//	due        the steps whose reminders are at their versions: locked
+//	unmet      taken, and the commits with a step that is not among due; in its place
+//	buried     the writer of dead letters
+//	reminded   the writer of reminders: one INSERT … ON CONFLICT DO UPDATE for steps,
+//	           cancellations and sets of all commits of held, and for the reminders of
+//	           deleted actors. What is to be removed it only marks, since a table is
+//	           written once in a statement; a DELETE behind it, in the same
+//	           transaction, takes what is marked
+//
+// Commits that name the same reminder go one after the other.
+//
 // A new kind of effect adds a writer behind recorded, and its columns to changes:
-// messages out, firings and reminders each a clause that writes one table from
+// messages in and out each a clause that writes one table from
 // unnest and joins held. What else a commit must find there, as a message that it
-// consumes or a firing at its version, is asked beside taken, which kept and
+// consumes, is asked beside taken, which kept and
 // written ask. Two things bind such a writer: it returns a column, and CockroachDB
 // takes one write of a table in a statement. So what consumes messages and what
 // sends them, if both are of one table, are two statements, the second behind this

@@ -161,13 +161,13 @@ func (g *groupParts) reset() {
 	g.changes.reset()
 }
 
-// queueGroup adds the statements for a group to a batch and returns how many
-// there are. They are made in the memory of g, which is empty, and the caller's to
+// queueGroup adds the statements for a group to a batch and returns how many of them,
+// from the first on, say what held. They are made in the memory of g, which is empty, and the caller's to
 // use again when they were sent.
 func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	for _, c := range commits {
 		switch {
-		case !c.OneRow():
+		case !c.OneRow() || c.Rows[0].Delete: // an actor that is deleted may have reminders
 			g.changes.add(c)
 		case c.Rows[0].ReadVersion == 0:
 			g.inserts.addInsert(c.ID, &c.Rows[0])
@@ -178,7 +178,9 @@ func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	g.updates.queueUpdate(b)
 	g.inserts.queueInsert(b)
 	g.changes.queue(b)
-	return b.Len()
+	queries := b.Len()
+	g.changes.reminders.queueRemovals(b)
+	return queries
 }
 
 // leading returns apps, with room for all columns of an update and so many bytes.
@@ -316,6 +318,11 @@ func commitBytes(c *actor.Commit) int {
 	}
 	for i := range c.Records {
 		n += fixed + store.RecordSize(&c.Records[i])
+	}
+	e := &c.Reminders
+	n += 5 * fixed * (len(e.Steps) + len(e.Cancel) + len(e.Set))
+	for i := range e.Set {
+		n += 4*fixed + len(e.Set[i].Payload.Data)
 	}
 	return n
 }

@@ -125,13 +125,14 @@ func (d dialect) recordShard(id store.RecordID) int16 {
 }
 
 // refusals says why commits that did not hold were refused: a key that is
-// recorded goes before a version that moved on.
+// recorded goes before a firing that was taken, and that before a version that moved on.
 func (s *Store) refusals(ctx context.Context, refused []*attempt) {
 	var keyed records
 	for _, a := range refused {
 		a.err = actor.ErrStale
 		keyed.add(a.commit)
 	}
+	s.refuseTaken(ctx, refused)
 	if len(keyed.ids) == 0 {
 		return
 	}
@@ -149,6 +150,24 @@ func (s *Store) refusals(ctx context.Context, refused []*attempt) {
 			a.err = nil // it was applied before
 		case exist[a.commit.ID]:
 			a.err = actor.ErrKeyExists
+		}
+	}
+}
+
+// refuseTaken answers the commits with a step that was taken.
+func (s *Store) refuseTaken(ctx context.Context, refused []*attempt) {
+	var taken map[actor.CommitID]bool
+	err := s.read(ctx, "find taken firings", func(ctx context.Context) (err error) {
+		taken, err = stepsTaken(ctx, s.general, commitsOf(refused))
+		return err
+	})
+	for _, a := range refused {
+		switch {
+		case len(a.commit.Reminders.Steps) == 0:
+		case err != nil:
+			a.err = unavailable("commit: refused, and why cannot be read", err)
+		case taken[a.commit.ID]:
+			a.err = actor.ErrFiringTaken
 		}
 	}
 }

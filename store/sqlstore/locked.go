@@ -140,21 +140,28 @@ func writeTurn(tx pgx.Tx, held uint64, c *actor.Commit, s *Store) error {
 			return fmt.Errorf("make room for the keys of the turn: %w", err)
 		}
 	}
+	taken, err := stepsTaken(ctx, tx, []*actor.Commit{c})
+	if err != nil {
+		return fmt.Errorf("look for the firing of the turn: %w", err)
+	}
+	if len(taken) > 0 {
+		return &finalError{actor.ErrFiringTaken}
+	}
 	var b pgx.Batch
-	queueGroup(&b, []*actor.Commit{&over}, newGroupParts(s.dialect))
+	deciding := queueGroup(&b, []*actor.Commit{&over}, newGroupParts(s.dialect))
 	if removes {
 		key := c.Fences[0].Key
 		b.Queue(removeHeld, key.App, key.Type, key.ID, int64(held))
 	}
 	results := tx.SendBatch(ctx, &b)
 	fits := true
-	for range b.Len() {
+	for i := range b.Len() {
 		tag, err := results.Exec()
 		if err != nil {
 			_ = results.Close()
 			return fmt.Errorf("write the turn: %w", err)
 		}
-		fits = fits && tag.RowsAffected() == 1
+		fits = fits && (i >= deciding || tag.RowsAffected() == 1)
 	}
 	if err := results.Close(); err != nil {
 		return fmt.Errorf("write the turn: %w", err)

@@ -21,7 +21,26 @@ import (
 //
 // It returns held: the ID of its commit for each row that was written, and for each
 // commit that writes none.
-const writeCommits = `WITH taken AS MATERIALIZED (` + takenRecords + `
+//
+// What has no commit in a group costs it nothing: the clauses of reminders are left out
+// of the statement of a group without any.
+const writeCommits = decideHead + decideTaken + writeRecords + writeTail
+
+// writeCommitsAndReminders is writeCommits for a group with steps, cancellations and
+// sets of reminders, or with actors to delete, whose reminders go with them.
+const writeCommitsAndReminders = decideHead + checkSteps + decideUnmet + writeRecords + writeReminders + writeTail
+
+const writeTail = ` SELECT h.commit_id FROM held AS h`
+
+const decideHead = `WITH taken AS MATERIALIZED (` + takenRecords
+
+// The rest of the decision, with what refuses a commit beside its rows.
+const (
+	decideTaken = decide1 + "taken" + decide2 + "taken" + decide3 + "taken" + decide4
+	decideUnmet = decide1 + "unmet" + decide2 + "unmet" + decide3 + "unmet" + decide4
+)
+
+const decide1 = `
 ), fenced AS MATERIALIZED (
 	SELECT f.commit_id, f.members, f.writes
 	FROM unnest($13::text[], $14::text[], $15::text[], $16::int8[], $17::int2[], $18::uuid[], $19::int8[], $20::int8[])
@@ -30,31 +49,35 @@ const writeCommits = `WITH taken AS MATERIALIZED (` + takenRecords + `
 	WHERE f.what IN (1, 2) OR ` + soundRow + `
 	FOR UPDATE OF a
 ), kept AS MATERIALIZED (
-	SELECT f.commit_id, f.writes FROM fenced AS f WHERE f.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM taken AS t))
+	SELECT f.commit_id, f.writes FROM fenced AS f WHERE f.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM `
+const decide2 = ` AS t))
 	GROUP BY f.commit_id, f.members, f.writes HAVING count(*) = f.members
 ), written AS (` + updateRows + `
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[], $5::int8[], $6::uuid[], $7::int8[], $8::int8[], $9::int2[], $10::bytea[], $11::int2[], $12::int8[])
 		AS c (app, type, id, read_version, new_version, commit_id, generation, state_schema, format, state, what, members)` + updateFenced + `
 	AND CASE WHEN c.members > 1 THEN c.commit_id = ANY (ARRAY(SELECT k.commit_id FROM kept AS k))
-		ELSE c.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM taken AS t)) END
+		ELSE c.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM `
+const decide3 = ` AS t)) END
 	RETURNING a.commit_id
 ), held AS MATERIALIZED (
 	SELECT w.commit_id FROM written AS w
 	UNION ALL SELECT k.commit_id FROM kept AS k WHERE k.writes = 0
 	UNION ALL SELECT n.commit_id FROM unnest($26::uuid[]) AS n (commit_id)
-		WHERE n.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM taken AS t))
-), ` + writeRecords + ` SELECT h.commit_id FROM held AS h`
+		WHERE n.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM `
+const decide4 = ` AS t))
+), `
 
 // changes are the commits of a group that [writeCommits] writes. Where a row must
 // not be there, one is placed first, so that there is one to lock or to write, and
 // removed last if it is still as it was placed.
 type changes struct {
-	rows    columns
-	members int8s // of the commit of each of rows
-	fences  fences
-	rowless uuids // commits that have no row
-	places  columns
-	records records
+	rows      columns
+	members   int8s // of the commit of each of rows
+	fences    fences
+	rowless   uuids // commits that have no row
+	places    columns
+	records   records
+	reminders reminderEffects
 }
 
 // fences are rows that are decided about before any is written.
@@ -73,6 +96,7 @@ func (w *changes) reset() {
 	w.rowless = w.rowless[:0]
 	w.places.reset()
 	w.records.reset()
+	w.reminders.reset()
 }
 
 func (f *fences) reset() {
@@ -102,6 +126,7 @@ func (w *changes) add(c *actor.Commit) {
 		w.rowless = append(w.rowless, uuid(c.ID))
 	}
 	w.records.add(c)
+	w.reminders.add(c)
 }
 
 // place adds a row to hold the place of an actor without one, and returns its
@@ -133,15 +158,20 @@ func (w *changes) queue(b *pgx.Batch) {
 	w.places.queueInsert(b)
 	rest := []column{w.members, f.keys.apps, f.keys.types, f.keys.ids, f.versions, f.whats, f.commitIDs, f.members, f.writes,
 		r.commitIDs, r.ids, r.shards, r.ttls, r.values, w.rowless}
+	statement := writeCommits
+	if !w.reminders.empty() {
+		statement = writeCommitsAndReminders
+		rest = append(rest, w.reminders.columns()...)
+	}
 	more := 0
 	for _, c := range rest {
 		more += arraySize(c)
 	}
-	args := append(make([]any, 0, 26),
+	args := append(make([]any, 0, 11+len(rest)),
 		k.leading(more), k.types, k.ids, k.readVersions, k.newVersions, k.commitIDs, k.generations, k.schemas, k.formats, k.states, k.whats)
 	for _, c := range rest {
 		args = append(args, c)
 	}
-	b.Queue(writeCommits, args...)
+	b.Queue(statement, args...)
 	w.places.queueRemove(b)
 }

@@ -1,0 +1,264 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// lapRecord is how far the tokens of an app are allocated.
+type lapRecord struct {
+	Prefix actor.Prefix `json:"prefix"`
+	Vector string       `json:"vector"`
+	Next   uint32       `json:"next"` // index of the next bucket
+}
+
+// bucketRecord is a bucket as it is stored. Times are microseconds since 1970.
+type bucketRecord struct {
+	Prefix        actor.Prefix `json:"prefix"`
+	Vector        string       `json:"vector"`
+	Index         uint32       `json:"index"`
+	App           string       `json:"app"`
+	Creator       actor.HostID `json:"creator"`
+	Owner         actor.HostID `json:"owner,omitempty"`
+	Epoch         uint64       `json:"epoch"`
+	Used          uint32       `json:"used"`
+	DeliveredTill *int64       `json:"delivered_till,omitempty"`
+	CreatedAt     int64        `json:"created_at"`
+	ClosedAt      *int64       `json:"closed_at,omitempty"`
+}
+
+func (r *bucketRecord) row() actor.BucketRow {
+	at := func(micros *int64) time.Time {
+		if micros == nil {
+			return time.Time{}
+		}
+		return time.UnixMicro(*micros).UTC()
+	}
+	row := actor.BucketRow{
+		Bucket: actor.Bucket{Prefix: r.Prefix, Index: r.Index}, App: r.App, Creator: r.Creator, Closed: r.ClosedAt != nil,
+		Owner: r.Owner, Epoch: r.Epoch, Used: r.Used, DeliveredTill: at(r.DeliveredTill), CreatedAt: at(&r.CreatedAt), ClosedAt: at(r.ClosedAt),
+	}
+	copy(row.Bucket.Vector[:], r.Vector)
+	return row
+}
+
+// lap reads how far an app's tokens are allocated; nil: not at all.
+func (s *Store) lap(app string) (*lapRecord, error) {
+	key := lapKey(app)
+	value, err := get(s.db, key)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if value == nil {
+		return nil, nil
+	}
+	var l lapRecord
+	return &l, decodeRecord(key, value, &l)
+}
+
+// AllocateBucket implements [store.Reminders].
+func (s *Store) AllocateBucket(ctx context.Context, app string, creator actor.HostID, fresh actor.Vector) (row actor.BucketRow, err error) {
+	if err := store.ValidateAllocation(app, fresh); err != nil {
+		return row, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return row, err
+	}
+	defer s.leave()
+	err = s.write(ctx, writeOptions{}, func(tx *tx) error {
+		l, err := s.lap(app)
+		if err != nil {
+			return err
+		}
+		if l == nil {
+			n, err := s.apps(ctx)
+			if err != nil {
+				return err
+			}
+			l = &lapRecord{Prefix: actor.Prefix(n + 1), Vector: fresh.String()}
+		}
+		if l.Next == actor.BucketsOfLap {
+			l.Next, l.Vector = 0, fresh.String()
+		}
+		b := bucketRecord{Prefix: l.Prefix, Vector: l.Vector, Index: l.Next, App: app, Creator: creator, Epoch: 1, CreatedAt: tx.now}
+		l.Next++
+		if err := tx.setRecord(lapKey(app), l); err != nil {
+			return err
+		}
+		row = b.row()
+		return tx.setRecord(bucketKey(row.Bucket), &b)
+	})
+	return row, err
+}
+
+// apps counts the apps that have a prefix; none ever loses it.
+func (s *Store) apps(ctx context.Context) (n int, err error) {
+	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte(lapSpace), UpperBound: prefixEnd([]byte(lapSpace))})
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	err = visitAll(ctx, it, func(_, _ []byte) (bool, error) {
+		n++
+		return true, nil
+	})
+	return n, err
+}
+
+func (t *tx) setRecord(key []byte, v any) error {
+	value, err := encodeRecord(key, v)
+	if err != nil {
+		return err
+	}
+	t.set(key, value)
+	t.stamp()
+	return nil
+}
+
+// changeBucket has change look at a bucket that is there, and writes it if that says so.
+func (s *Store) changeBucket(ctx context.Context, tx *tx, b actor.Bucket, change func(*bucketRecord) bool) (*bucketRecord, error) {
+	key := bucketKey(b)
+	value, err := tx.get(key)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if value == nil {
+		return nil, ctx.Err()
+	}
+	var r bucketRecord
+	if err := decodeRecord(key, value, &r); err != nil {
+		return nil, err
+	}
+	if !change(&r) {
+		return &r, nil
+	}
+	return &r, tx.setRecord(key, &r)
+}
+
+// AssignBucket implements [store.Reminders].
+func (s *Store) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, owner actor.HostID) (row actor.BucketRow, done bool, err error) {
+	if err := s.enter(ctx); err != nil {
+		return row, false, err
+	}
+	defer s.leave()
+	err = s.write(ctx, writeOptions{}, func(tx *tx) error {
+		r, err := s.changeBucket(ctx, tx, b, func(r *bucketRecord) bool {
+			if done = r.Epoch == epoch; done {
+				r.Owner, r.Epoch = owner, epoch+1
+			}
+			return done
+		})
+		if r != nil {
+			row = r.row()
+		}
+		return err
+	})
+	return row, done && err == nil, err
+}
+
+// CloseBucket implements [store.Reminders].
+func (s *Store) CloseBucket(ctx context.Context, b actor.Bucket) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.write(ctx, writeOptions{}, func(tx *tx) error {
+		_, err := s.changeBucket(ctx, tx, b, func(r *bucketRecord) bool {
+			if r.ClosedAt != nil {
+				return false
+			}
+			now := tx.now
+			r.ClosedAt = &now
+			return true
+		})
+		return err
+	})
+}
+
+// SaveBuckets implements [store.Reminders].
+func (s *Store) SaveBuckets(ctx context.Context, progress []store.BucketProgress) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	// It is said again every two seconds: to lose it in a crash costs reading a little more.
+	return s.write(ctx, writeOptions{noSync: true}, func(tx *tx) error {
+		for _, p := range progress {
+			_, err := s.changeBucket(ctx, tx, p.Bucket, func(r *bucketRecord) bool {
+				changed := p.Used > r.Used
+				r.Used = max(r.Used, p.Used)
+				till := p.DeliveredTill.UnixMicro()
+				if !p.DeliveredTill.IsZero() && p.Epoch == r.Epoch && (r.DeliveredTill == nil || till > *r.DeliveredTill) {
+					r.DeliveredTill, changed = &till, true
+				}
+				return changed
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// RemoveBucket implements [store.Reminders].
+func (s *Store) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore time.Time) (gone bool, err error) {
+	if err := s.enter(ctx); err != nil {
+		return false, err
+	}
+	defer s.leave()
+	first, end := tokenKey(b.Token(0)), tokenKey(b.Token(actor.BucketSize))
+	err = s.write(ctx, writeOptions{frees: true}, func(tx *tx) error {
+		empty := true
+		it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: first, UpperBound: end})
+		if err != nil {
+			return unavailable(err)
+		}
+		if err := visitAll(ctx, it, func(_, _ []byte) (bool, error) {
+			empty = false
+			return false, nil
+		}); err != nil {
+			return err
+		}
+		closed := false
+		r, err := s.changeBucket(ctx, tx, b, func(r *bucketRecord) bool {
+			closed = r.ClosedAt != nil && *r.ClosedAt < closedBefore.UnixMicro()
+			return false
+		})
+		if gone = r == nil || closed && empty; gone && r != nil {
+			tx.delete(bucketKey(b))
+		}
+		return err
+	})
+	return gone && err == nil, err
+}
+
+// Buckets implements [store.Reminders].
+func (s *Store) Buckets(ctx context.Context, after actor.Bucket, limit int) ([]actor.BucketRow, error) {
+	if err := store.ValidateLimit(limit); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	from := []byte(bucketSpace)
+	if after != (actor.Bucket{}) {
+		from = append(bytes.Clone(bucketKey(after)), 0)
+	}
+	var rows []actor.BucketRow
+	err := s.scan(ctx, from, prefixEnd([]byte(bucketSpace)), func(key, value []byte) (more bool, err error) {
+		var r bucketRecord
+		if err := decodeRecord(key, value, &r); err != nil {
+			return false, err
+		}
+		rows = append(rows, r.row())
+		return len(rows) < limit, nil
+	})
+	return rows, err
+}

@@ -1,0 +1,118 @@
+package faultstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// buckets runs an operation on buckets or dead letters with its faults.
+func (s *Store) buckets(do func() error) error {
+	switch f := s.plan.first(BucketFails, BucketReplyLost); f {
+	case BucketFails:
+		return f.unavailable()
+	case BucketReplyLost:
+		if err := do(); err != nil {
+			return err
+		}
+		return f.unavailable()
+	}
+	return do()
+}
+
+// readReminders runs a read with its fault.
+func readReminders[T any](s *Store, read func() ([]T, error)) ([]T, error) {
+	if f := s.plan.first(ReminderReadFails); f != "" {
+		return nil, f.unavailable()
+	}
+	return read()
+}
+
+// AllocateBucket implements [store.Reminders].
+func (s *Store) AllocateBucket(ctx context.Context, app string, creator actor.HostID, fresh actor.Vector) (row actor.BucketRow, err error) {
+	err = s.buckets(func() error {
+		row, err = s.inner.AllocateBucket(ctx, app, creator, fresh)
+		return err
+	})
+	if err != nil {
+		return actor.BucketRow{}, err
+	}
+	return row, nil
+}
+
+// AssignBucket implements [store.Reminders].
+func (s *Store) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, owner actor.HostID) (row actor.BucketRow, done bool, err error) {
+	err = s.buckets(func() error {
+		row, done, err = s.inner.AssignBucket(ctx, b, epoch, owner)
+		return err
+	})
+	if err != nil {
+		return actor.BucketRow{}, false, err
+	}
+	return row, done, nil
+}
+
+// CloseBucket implements [store.Reminders].
+func (s *Store) CloseBucket(ctx context.Context, b actor.Bucket) error {
+	return s.buckets(func() error { return s.inner.CloseBucket(ctx, b) })
+}
+
+// SaveBuckets implements [store.Reminders].
+func (s *Store) SaveBuckets(ctx context.Context, progress []store.BucketProgress) error {
+	return s.buckets(func() error { return s.inner.SaveBuckets(ctx, progress) })
+}
+
+// RemoveBucket implements [store.Reminders].
+func (s *Store) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore time.Time) (gone bool, err error) {
+	err = s.buckets(func() error {
+		gone, err = s.inner.RemoveBucket(ctx, b, closedBefore)
+		return err
+	})
+	return gone && err == nil, err
+}
+
+// Buckets implements [store.Reminders].
+func (s *Store) Buckets(ctx context.Context, after actor.Bucket, limit int) ([]actor.BucketRow, error) {
+	return readReminders(s, func() ([]actor.BucketRow, error) { return s.inner.Buckets(ctx, after, limit) })
+}
+
+// DueReminders implements [store.Reminders].
+func (s *Store) DueReminders(ctx context.Context, q store.DueQuery) ([]store.ReminderHead, error) {
+	return readReminders(s, func() ([]store.ReminderHead, error) { return s.inner.DueReminders(ctx, q) })
+}
+
+// RecentReminders implements [store.Reminders].
+func (s *Store) RecentReminders(ctx context.Context, b actor.Bucket, ranges []store.TokenRange, limit int) ([]store.ReminderHead, error) {
+	return readReminders(s, func() ([]store.ReminderHead, error) { return s.inner.RecentReminders(ctx, b, ranges, limit) })
+}
+
+// LoadReminders implements [store.Reminders].
+func (s *Store) LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error) {
+	return readReminders(s, func() ([]actor.Reminder, error) { return s.inner.LoadReminders(ctx, ids) })
+}
+
+// FindReminders implements [store.Reminders].
+func (s *Store) FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
+	return readReminders(s, func() ([]actor.Reminder, error) { return s.inner.FindReminders(ctx, names) })
+}
+
+// ListReminders implements [store.Reminders].
+func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) ([]actor.Reminder, error) {
+	return readReminders(s, func() ([]actor.Reminder, error) { return s.inner.ListReminders(ctx, q) })
+}
+
+// ListDeadLetters implements [store.Reminders].
+func (s *Store) ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error) {
+	return readReminders(s, func() ([]actor.DeadLetter, error) { return s.inner.ListDeadLetters(ctx, q) })
+}
+
+// RemoveDeadLetter implements [store.Reminders].
+func (s *Store) RemoveDeadLetter(ctx context.Context, id actor.ReminderID, due time.Time) (was bool, err error) {
+	err = s.buckets(func() error {
+		was, err = s.inner.RemoveDeadLetter(ctx, id, due)
+		return err
+	})
+	return was && err == nil, err
+}

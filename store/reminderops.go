@@ -1,0 +1,254 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// validateReminders checks what a commit does to reminders, and returns how many bytes
+// it writes.
+func validateReminders(c *actor.Commit, bad func(problem string, args ...any) error) (bytes int, err error) {
+	e := &c.Reminders
+	if e.Empty() {
+		return 0, nil // the usual case
+	}
+	stepped := make(map[actor.ReminderName]struct{}, len(e.Steps))
+	for i := range e.Steps {
+		s := &e.Steps[i]
+		if err := validateReminderName(s.ReminderName); err != nil {
+			return 0, err
+		}
+		if err := s.ID.Validate(); err != nil {
+			return 0, err
+		}
+		if _, twice := stepped[s.ReminderName]; twice {
+			return 0, bad("has two steps of the reminder %q of %s", s.Name, s.Key)
+		}
+		stepped[s.ReminderName] = struct{}{}
+		if s.Version == 0 || s.Version >= math.MaxInt64 {
+			return 0, bad("steps the reminder %q from version %d; versions go from 1 to 2^63-2", s.Name, s.Version)
+		}
+		if s.Then != nil {
+			if err := validateProgress(s.Name, s.Then, bad); err != nil {
+				return 0, err
+			}
+			bytes += len(s.Then.LastError)
+		}
+		bytes += len(s.DeadLetter)
+	}
+	named := make(map[actor.ReminderName]struct{}, len(e.Cancel)+len(e.Set))
+	once := func(n actor.ReminderName) error {
+		if _, twice := named[n]; twice {
+			return bad("sets or cancels the reminder %q of %s twice", n.Name, n.Key)
+		}
+		named[n] = struct{}{}
+		return validateReminderName(n)
+	}
+	for _, n := range e.Cancel {
+		if err := once(n); err != nil {
+			return 0, err
+		}
+	}
+	for i := range e.Set {
+		r := &e.Set[i]
+		if err := r.ReminderSpec.Validate(); err != nil {
+			return 0, err
+		}
+		if err := r.ID.Validate(); err != nil {
+			return 0, err
+		}
+		if err := once(actor.ReminderName{Key: r.Key, Name: r.Name}); err != nil {
+			return 0, err
+		}
+		if err := validateProgress(r.Name, &r.ReminderProgress, bad); err != nil {
+			return 0, err
+		}
+		for j := range c.Rows {
+			if c.Rows[j].Delete && c.Rows[j].Key == r.Key {
+				return 0, bad("sets the reminder %q of %s, which it deletes", r.Name, r.Key)
+			}
+		}
+		bytes += len(r.Payload.Data) + reminderOverhead
+	}
+	return bytes, nil
+}
+
+// reminderOverhead is about what a reminder takes beside its payload.
+const reminderOverhead = 512
+
+func validateReminderName(n actor.ReminderName) error {
+	if err := n.Key.Validate(); err != nil {
+		return err
+	}
+	return actor.ValidateReminderName(n.Name)
+}
+
+func validateProgress(name string, p *actor.ReminderProgress, bad func(problem string, args ...any) error) error {
+	for _, t := range [...]time.Time{p.Due, p.FireAt} {
+		if t.Year() < 1 || t.After(actor.MaxReminderTime.Add(48*time.Hour)) || t.IsZero() {
+			return bad("has the time %v of the reminder %q; times go from the year 1 to 9999", t, name)
+		}
+	}
+	return nil
+}
+
+// ReminderOp is what becomes of one reminder by a commit, for drivers.
+type ReminderOp struct {
+	actor.ReminderName
+	// Step is what the commit rests on; nil: nothing.
+	Step *actor.ReminderStep
+	// Set is written in its place; IfAbsent: if there is none. Otherwise Then is how it
+	// goes on, and if that is nil, too, it is removed.
+	Set      *actor.Reminder
+	IfAbsent bool
+	Then     *actor.ReminderProgress
+	// Deleted: its actor is deleted, and all its reminders with it.
+	Deleted bool
+}
+
+// ReminderOps folds the steps, cancellations and sets of a commit into one operation for
+// each name, for drivers.
+func ReminderOps(c *actor.Commit) []ReminderOp {
+	e := &c.Reminders
+	if e.Empty() {
+		return nil
+	}
+	ops := make([]ReminderOp, 0, len(e.Steps)+len(e.Cancel)+len(e.Set))
+	for i := range e.Steps {
+		s := &e.Steps[i]
+		op := ReminderOp{ReminderName: s.ReminderName, Step: s, Then: s.Then}
+		for j := range c.Rows {
+			op.Deleted = op.Deleted || c.Rows[j].Delete && c.Rows[j].Key == s.Key
+		}
+		ops = append(ops, op)
+	}
+	steps := ops
+	at := func(n actor.ReminderName) *ReminderOp {
+		for i := range steps { // one or none, as good as always
+			if steps[i].ReminderName == n {
+				return &steps[i]
+			}
+		}
+		ops = append(ops, ReminderOp{ReminderName: n})
+		return &ops[len(ops)-1]
+	}
+	for _, n := range e.Cancel {
+		at(n).Then = nil
+	}
+	for i := range e.Set {
+		r := &e.Set[i]
+		op := at(actor.ReminderName{Key: r.Key, Name: r.Name})
+		switch {
+		case r.Keep && op.Step != nil && op.Then != nil:
+			// It is there, and goes on.
+		case r.Keep && op.Step == nil:
+			op.Set, op.IfAbsent = r, true
+		default:
+			op.Set, op.Then = r, nil
+		}
+	}
+	return ops
+}
+
+// ValidateDueQuery checks a query, for drivers.
+func ValidateDueQuery(q *DueQuery) error {
+	if err := q.Bucket.Token(0).Validate(); err != nil {
+		return err
+	}
+	return validateHeads(q.Limit)
+}
+
+// ValidateRanges checks what [Reminders].RecentReminders is given, for drivers.
+func ValidateRanges(b actor.Bucket, limit int) error {
+	if err := b.Token(0).Validate(); err != nil {
+		return err
+	}
+	return validateHeads(limit)
+}
+
+// ValidateReminderQuery checks a query, for drivers.
+func ValidateReminderQuery(q *ReminderQuery) error {
+	switch {
+	case q.ID != "" && q.Type == "":
+		return &actor.ArgumentError{Field: "actor type", Problem: "is empty, and an actor ID is given; give both"}
+	case q.Prefix != "" && q.ID == "":
+		return &actor.ArgumentError{Field: "actor id", Problem: "is empty, and the beginning of a name is given; give both"}
+	}
+	if err := actor.ValidateName("app", q.App); err != nil {
+		return err
+	}
+	return ValidateLimit(q.Limit)
+}
+
+// ValidateAllocation checks what [Reminders].AllocateBucket is given, for drivers.
+func ValidateAllocation(app string, fresh actor.Vector) error {
+	if err := actor.ValidateName("app", app); err != nil {
+		return err
+	}
+	_, err := actor.ParseVector(fresh.String())
+	return err
+}
+
+func validateHeads(limit int) error {
+	if limit < 1 || limit > MaxHeads {
+		return &actor.ArgumentError{Field: "limit", Problem: fmt.Sprintf("is %d; give 1 to %d", limit, MaxHeads)}
+	}
+	return nil
+}
+
+// SpecRecord is how a spec is stored, without its key, name and payload, for drivers:
+// as JSON, which SQL can read.
+type SpecRecord struct {
+	Method   string            `json:"method"`
+	At       int64             `json:"at"`                 // microseconds since 1970
+	Every    int64             `json:"every_us,omitempty"` // microseconds
+	Cron     string            `json:"cron,omitempty"`
+	Zone     string            `json:"zone,omitempty"`
+	Times    uint32            `json:"times,omitempty"`
+	Until    *int64            `json:"until,omitempty"`     // microseconds since 1970
+	Jitter   int64             `json:"jitter_us,omitempty"` // microseconds
+	Missed   uint8             `json:"missed,omitempty"`
+	Limit    uint32            `json:"missed_limit,omitempty"`
+	After    int64             `json:"missed_after_us,omitempty"` // microseconds
+	Failure  uint8             `json:"failure,omitempty"`
+	Attempts uint32            `json:"attempts,omitempty"`
+	Interval int64             `json:"interval_us,omitempty"`     // microseconds
+	Max      int64             `json:"max_interval_us,omitempty"` // microseconds
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// SpecRecordOf returns how s is stored.
+func SpecRecordOf(s *actor.ReminderSpec) SpecRecord {
+	r := SpecRecord{
+		Method: s.Method, At: s.Schedule.At.UnixMicro(), Every: s.Schedule.Every.Microseconds(), Cron: s.Schedule.Cron,
+		Zone: s.Schedule.Zone, Times: s.Schedule.Times, Jitter: s.Schedule.Jitter.Microseconds(),
+		Missed: uint8(s.Missed.Kind), Limit: s.Missed.Limit, After: s.Missed.After.Microseconds(),
+		Failure: uint8(s.Failure.Kind), Attempts: s.Failure.Attempts, Interval: s.Failure.Interval.Microseconds(),
+		Max: s.Failure.Max.Microseconds(), Metadata: s.Metadata,
+	}
+	if !s.Schedule.Until.IsZero() {
+		until := s.Schedule.Until.UnixMicro()
+		r.Until = &until
+	}
+	return r
+}
+
+// Spec returns what was stored.
+func (r *SpecRecord) Spec(key actor.Key, name string, payload actor.Payload) actor.ReminderSpec {
+	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	s := actor.ReminderSpec{
+		Key: key, Name: name, Method: r.Method, Payload: payload, Metadata: r.Metadata,
+		Schedule: actor.Schedule{
+			At: time.UnixMicro(r.At).UTC(), Every: us(r.Every), Cron: r.Cron, Zone: r.Zone, Times: r.Times, Jitter: us(r.Jitter),
+		},
+		Missed:  actor.MissedPolicy{Kind: actor.MissedKind(r.Missed), Limit: r.Limit, After: us(r.After)},
+		Failure: actor.FailurePolicy{Kind: actor.FailureKind(r.Failure), Attempts: r.Attempts, Interval: us(r.Interval), Max: us(r.Max)},
+	}
+	if r.Until != nil {
+		s.Schedule.Until = time.UnixMicro(*r.Until).UTC()
+	}
+	return s
+}

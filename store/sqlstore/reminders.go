@@ -1,0 +1,570 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// How the last commit wrote a reminder's row; the column written. A row that is to be
+// removed is marked by the statement that decides, which can write a table once only,
+// and removed by the next one of the same transaction.
+const (
+	reminderStepped int16 = iota
+	reminderRemoved
+	reminderSet
+	reminderSetIfAbsent
+)
+
+// checkSteps are the clauses of [writeCommitsAndReminders] that decide about steps:
+// unmet are the commits of which a key is recorded or a reminder has been stepped on.
+const checkSteps = `
+), due AS MATERIALIZED (
+	SELECT s.n FROM unnest($27::uuid[], $28::int8[], $29::text[], $30::text[], $31::text[], $32::text[], $33::int8[], $34::text[], $35::int8[], $36::int8[])
+		AS s (commit_id, n, app, type, id, name, prefix, vector, token, version)
+	JOIN greenroom_reminder AS r ON r.app = s.app AND r.type = s.type AND r.id = s.id AND r.name = s.name
+		AND r.prefix = s.prefix AND r.vector = s.vector AND r.token = s.token AND r.version = s.version
+	FOR UPDATE OF r
+), unmet AS MATERIALIZED (
+	SELECT t.commit_id FROM taken AS t
+	UNION ALL SELECT s.commit_id FROM unnest($27::uuid[], $28::int8[]) AS s (commit_id, n) WHERE s.n <> ALL (ARRAY(SELECT d.n FROM due AS d))`
+
+// writeReminders is the clause of [writeCommitsAndReminders] that writes reminders: one
+// write of one table, whatever becomes of them.
+const writeReminders = `, buried AS (
+	INSERT INTO greenroom_dead_reminder (prefix, vector, token, due, app, type, id, name, version, spec, content_type, payload,
+		fire_at, remaining, failures, last_error, created_at, updated_at, reason, failed_at)
+	SELECT r.prefix, r.vector, r.token, r.due, r.app, r.type, r.id, r.name, r.version, r.spec, r.content_type, r.payload,
+		r.fire_at, r.remaining, r.failures, r.last_error, r.created_at, r.updated_at, c.reason, clock_timestamp()
+	FROM unnest($37::uuid[], $38::text[], $39::text[], $40::text[], $41::text[], $42::text[]) AS c (commit_id, app, type, id, name, reason)
+	JOIN greenroom_reminder AS r ON r.app = c.app AND r.type = c.type AND r.id = c.id AND r.name = c.name
+	WHERE (c.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
+	ON CONFLICT DO NOTHING
+	RETURNING token
+), reminded AS (
+	INSERT INTO greenroom_reminder AS r (app, type, id, name, written, prefix, vector, token, bucket, version, spec, content_type, payload,
+		due, fire_at, remaining, failures, paused, last_error, created_at, updated_at)
+	SELECT c.app, c.type, c.id, c.name, c.written, c.prefix, c.vector, c.token, c.token / 100000, 1, c.spec, c.content_type, c.payload,
+		c.due, c.fire_at, c.remaining, c.failures, c.paused = 1, c.last_error, clock_timestamp(), clock_timestamp()
+	FROM unnest($43::uuid[], $44::text[], $45::text[], $46::text[], $47::text[], $48::int2[], $49::int8[], $50::text[], $51::int8[],
+		$52::text[], $53::text[], $54::bytea[], $55::int8[], $56::int8[], $57::int8[], $58::int8[], $59::int2[], $60::text[])
+		AS c (commit_id, app, type, id, name, written, prefix, vector, token, spec, content_type, payload, due, fire_at, remaining, failures, paused, last_error)
+	WHERE (c.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
+		AND (c.written >= 2 OR EXISTS (SELECT 1 FROM greenroom_reminder AS o WHERE o.app = c.app AND o.type = c.type AND o.id = c.id AND o.name = c.name))
+	UNION ALL
+	SELECT o.app, o.type, o.id, o.name, 1, o.prefix, o.vector, o.token, o.bucket, o.version, o.spec, o.content_type, o.payload,
+		o.due, o.fire_at, o.remaining, o.failures, o.paused, o.last_error, o.created_at, o.updated_at
+	FROM unnest($61::uuid[], $62::text[], $63::text[], $64::text[]) AS d (commit_id, app, type, id)
+	JOIN greenroom_reminder AS o ON o.app = d.app AND o.type = d.type AND o.id = d.id
+	WHERE (d.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
+	ON CONFLICT (app, type, id, name) DO UPDATE SET
+		written = excluded.written,
+		prefix = CASE WHEN excluded.written >= 2 THEN excluded.prefix ELSE r.prefix END,
+		vector = CASE WHEN excluded.written >= 2 THEN excluded.vector ELSE r.vector END,
+		token = CASE WHEN excluded.written >= 2 THEN excluded.token ELSE r.token END,
+		bucket = CASE WHEN excluded.written >= 2 THEN excluded.bucket ELSE r.bucket END,
+		version = CASE WHEN excluded.written >= 2 THEN 1 ELSE r.version + 1 END,
+		spec = CASE WHEN excluded.written >= 2 THEN excluded.spec ELSE r.spec END,
+		content_type = CASE WHEN excluded.written >= 2 THEN excluded.content_type ELSE r.content_type END,
+		payload = CASE WHEN excluded.written >= 2 THEN excluded.payload ELSE r.payload END,
+		created_at = CASE WHEN excluded.written >= 2 THEN excluded.created_at ELSE r.created_at END,
+		due = excluded.due, fire_at = excluded.fire_at, remaining = excluded.remaining, failures = excluded.failures,
+		paused = excluded.paused, last_error = excluded.last_error, updated_at = excluded.updated_at
+	WHERE excluded.written <> 3
+	RETURNING token
+)`
+
+// removeReminders removes what writeReminders has marked, by name and by actor.
+const removeReminders = `DELETE FROM greenroom_reminder AS r USING unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS c (app, type, id, name)
+WHERE r.app = c.app AND r.type = c.type AND r.id = c.id AND r.name = c.name AND r.written = 1`
+
+const removeRemindersOf = `DELETE FROM greenroom_reminder AS r USING unnest($1::text[], $2::text[], $3::text[]) AS c (app, type, id)
+WHERE r.app = c.app AND r.type = c.type AND r.id = c.id AND r.written = 1`
+
+// reminderColumns name reminders, turned on their side.
+type reminderColumns struct {
+	commitIDs              uuids
+	apps, types, ids, name texts
+}
+
+func (k *reminderColumns) add(c *actor.Commit, n actor.ReminderName) {
+	k.commitIDs = append(k.commitIDs, uuid(c.ID))
+	k.apps, k.types, k.ids, k.name = append(k.apps, n.Key.App), append(k.types, n.Key.Type), append(k.ids, n.Key.ID), append(k.name, n.Name)
+}
+
+// tokenColumns are reminder IDs, turned on their side.
+type tokenColumns struct {
+	prefixes int8s
+	vectors  texts
+	tokens   int8s
+}
+
+func (k *tokenColumns) add(id actor.ReminderID) {
+	vector := ""
+	if id.Prefix != 0 { // otherwise there is none
+		vector = id.Vector.String()
+	}
+	k.prefixes, k.vectors, k.tokens = append(k.prefixes, int64(id.Prefix)), append(k.vectors, vector), append(k.tokens, int64(id.Token))
+}
+
+// reminderEffects is what the commits of a group do to reminders.
+type reminderEffects struct {
+	steps struct {
+		reminderColumns
+		tokenColumns
+		ns, versions int8s
+	}
+	dead struct {
+		reminderColumns
+		reasons texts
+	}
+	rows struct {
+		reminderColumns
+		tokenColumns
+		written, paused                 int2s
+		specs, contentTypes, lastErrors texts
+		payloads                        byteas
+		due, fireAt, left, failures     int8s
+	}
+	removed reminderColumns
+	deleted reminderColumns // actors; without names
+}
+
+func (e *reminderEffects) reset() { *e = reminderEffects{} }
+
+func (e *reminderEffects) empty() bool {
+	return len(e.steps.ns)+len(e.rows.written)+len(e.deleted.apps) == 0
+}
+
+func (e *reminderEffects) add(c *actor.Commit) {
+	for i := range c.Rows {
+		if c.Rows[i].Delete {
+			e.deleted.add(c, actor.ReminderName{Key: c.Rows[i].Key})
+		}
+	}
+	for _, op := range store.ReminderOps(c) {
+		if s := op.Step; s != nil {
+			e.steps.reminderColumns.add(c, s.ReminderName)
+			e.steps.tokenColumns.add(s.ID)
+			e.steps.ns = append(e.steps.ns, int64(len(e.steps.ns)))
+			e.steps.versions = append(e.steps.versions, int64(s.Version))
+			if s.DeadLetter != "" {
+				e.dead.add(c, s.ReminderName)
+				e.dead.reasons = append(e.dead.reasons, s.DeadLetter)
+			}
+		}
+		if !op.Deleted {
+			e.write(c, &op)
+		}
+	}
+}
+
+// write adds the row of one reminder. What a statement has no use for is of any value
+// that the table takes.
+func (e *reminderEffects) write(c *actor.Commit, op *store.ReminderOp) {
+	var r actor.Reminder
+	spec, written := "{}", reminderRemoved
+	switch {
+	case op.Set != nil:
+		r, written = *op.Set, reminderSet
+		if op.IfAbsent {
+			written = reminderSetIfAbsent
+		}
+		text, err := json.Marshal(store.SpecRecordOf(&r.ReminderSpec))
+		if err != nil {
+			panic(err) // there is nothing in it that JSON has no place for
+		}
+		spec = string(text)
+	case op.Then != nil:
+		r.ReminderProgress, written = *op.Then, reminderStepped
+	}
+	if written == reminderRemoved {
+		e.removed.add(c, op.ReminderName)
+	}
+	k := &e.rows
+	k.reminderColumns.add(c, op.ReminderName)
+	k.tokenColumns.add(r.ID)
+	paused := int16(0)
+	if r.Paused {
+		paused = 1
+	}
+	payload := r.Payload.Data
+	if payload == nil {
+		payload = []byte{} // nil would be NULL
+	}
+	k.written, k.paused = append(k.written, written), append(k.paused, paused)
+	k.specs, k.contentTypes, k.lastErrors = append(k.specs, spec), append(k.contentTypes, r.Payload.ContentType), append(k.lastErrors, r.LastError)
+	k.payloads = append(k.payloads, payload)
+	k.due, k.fireAt = append(k.due, r.Due.UnixMicro()), append(k.fireAt, r.FireAt.UnixMicro())
+	k.left, k.failures = append(k.left, int64(r.Left)), append(k.failures, int64(r.Failures))
+}
+
+// columns are the parameters of checkSteps and writeReminders, in their order.
+func (e *reminderEffects) columns() []column {
+	s, d, r, x := &e.steps, &e.dead, &e.rows, &e.deleted
+	return []column{
+		s.commitIDs, s.ns, s.apps, s.types, s.ids, s.name, s.prefixes, s.vectors, s.tokens, s.versions,
+		d.commitIDs, d.apps, d.types, d.ids, d.name, d.reasons,
+		r.commitIDs, r.apps, r.types, r.ids, r.name, r.written, r.prefixes, r.vectors, r.tokens,
+		r.specs, r.contentTypes, r.payloads, r.due, r.fireAt, r.left, r.failures, r.paused, r.lastErrors,
+		x.commitIDs, x.apps, x.types, x.ids,
+	}
+}
+
+// queueRemovals adds the statements that remove what was marked.
+func (e *reminderEffects) queueRemovals(b *pgx.Batch) {
+	if k := &e.removed; len(k.apps) > 0 {
+		b.Queue(removeReminders, k.apps, k.types, k.ids, k.name)
+	}
+	if k := &e.deleted; len(k.apps) > 0 {
+		b.Queue(removeRemindersOf, k.apps, k.types, k.ids)
+	}
+}
+
+// metSteps returns the places of the steps whose reminders are at their versions.
+const metSteps = `SELECT s.n FROM unnest($1::int8[], $2::text[], $3::text[], $4::text[], $5::text[], $6::int8[], $7::text[], $8::int8[], $9::int8[])
+	AS s (n, app, type, id, name, prefix, vector, token, version)
+JOIN greenroom_reminder AS r ON r.app = s.app AND r.type = s.type AND r.id = s.id AND r.name = s.name
+	AND r.prefix = s.prefix AND r.vector = s.vector AND r.token = s.token AND r.version = s.version`
+
+// stepsTaken returns the commits with a step of a reminder that is not at its version.
+func stepsTaken(ctx context.Context, q querier, commits []*actor.Commit) (map[actor.CommitID]bool, error) {
+	var e reminderEffects
+	for _, c := range commits {
+		if len(c.Reminders.Steps) > 0 {
+			e.add(c)
+		}
+	}
+	s := &e.steps
+	if len(s.ns) == 0 {
+		return nil, nil
+	}
+	taken := make(map[actor.CommitID]bool)
+	met := make(map[int64]bool)
+	rows, err := q.Query(ctx, metSteps, s.ns, s.apps, s.types, s.ids, s.name, s.prefixes, s.vectors, s.tokens, s.versions)
+	if err != nil {
+		return nil, err
+	}
+	var n int64
+	if _, err := pgx.ForEachRow(rows, []any{&n}, func() error {
+		met[n] = true
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	for i, id := range s.commitIDs {
+		if !met[int64(i)] {
+			taken[actor.CommitID(id)] = true
+		}
+	}
+	return taken, nil
+}
+
+// disjoint cuts a group into groups of which none names a reminder twice, since one
+// statement cannot write a row twice.
+func disjoint(group []*attempt) [][]*attempt {
+	var groups [][]*attempt
+	for len(group) > 0 {
+		seen := make(map[actor.ReminderName]struct{})
+		var now, later []*attempt
+		for _, a := range group {
+			if a.commit.Reminders.Empty() {
+				now = append(now, a)
+				continue
+			}
+			ops := store.ReminderOps(a.commit)
+			clash := false
+			for i := range ops {
+				_, twice := seen[ops[i].ReminderName]
+				clash = clash || twice
+			}
+			if clash {
+				later = append(later, a)
+				continue
+			}
+			for i := range ops {
+				seen[ops[i].ReminderName] = struct{}{}
+			}
+			now = append(now, a)
+		}
+		groups, group = append(groups, now), later
+	}
+	return groups
+}
+
+// reminderFields are the columns of a row, in the order in which scannedReminder has them.
+const reminderFields = `r.app, r.type, r.id, r.name, r.prefix, r.vector, r.token, r.version, r.spec, r.content_type, r.payload,
+	r.due, r.fire_at, r.remaining, r.failures, r.last_error, r.created_at, r.updated_at`
+
+// scannedReminder is a row as it was read.
+type scannedReminder struct {
+	key                                             actor.Key
+	name, vector, spec, contentType, lastError      string
+	prefix, token, version, due, fireAt, left, fail int64
+	payload                                         []byte
+	paused                                          bool
+	createdAt, updatedAt                            time.Time
+}
+
+func (r *scannedReminder) targets() []any {
+	return []any{
+		&r.key.App, &r.key.Type, &r.key.ID, &r.name, &r.prefix, &r.vector, &r.token, &r.version, &r.spec, &r.contentType, &r.payload,
+		&r.due, &r.fireAt, &r.left, &r.fail, &r.lastError, &r.createdAt, &r.updatedAt,
+	}
+}
+
+func (r *scannedReminder) id() actor.ReminderID {
+	id := actor.ReminderID{Prefix: actor.Prefix(r.prefix), Token: uint32(r.token)}
+	copy(id.Vector[:], r.vector)
+	return id
+}
+
+// reminder reads a row; damage says why it cannot be.
+func (r *scannedReminder) reminder() (found actor.Reminder, damage string) {
+	var spec store.SpecRecord
+	if err := json.Unmarshal([]byte(r.spec), &spec); err != nil {
+		return actor.Reminder{}, "its column spec cannot be read: " + err.Error()
+	}
+	payload := actor.Payload{ContentType: r.contentType}
+	if len(r.payload) > 0 {
+		payload.Data = append([]byte(nil), r.payload...)
+	}
+	at := func(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
+	return actor.Reminder{
+		ID: r.id(), Version: uint64(r.version), ReminderSpec: spec.Spec(r.key, r.name, payload),
+		ReminderProgress: actor.ReminderProgress{
+			Due: at(r.due), FireAt: at(r.fireAt), Left: uint32(r.left), Failures: uint32(r.fail), Paused: r.paused, LastError: r.lastError,
+		},
+		CreatedAt: r.createdAt.UTC(), UpdatedAt: r.updatedAt.UTC(),
+	}, ""
+}
+
+// DueReminders implements [store.Reminders]. The row comparison begins in the index
+// where the last page ended, and meets none of the rows before it that are gone.
+func (s *Store) DueReminders(ctx context.Context, q store.DueQuery) ([]store.ReminderHead, error) {
+	if err := store.ValidateDueQuery(&q); err != nil {
+		return nil, err
+	}
+	from, token := int64(-1<<63), int64(-1)
+	if !q.AfterTime.IsZero() {
+		from = q.AfterTime.UnixMicro()
+	}
+	if q.AfterToken != nil {
+		token = int64(*q.AfterToken)
+	}
+	return s.heads(ctx, "read due reminders", q.Bucket, `SELECT token, fire_at FROM greenroom_reminder
+		WHERE prefix = $1 AND vector = $2 AND bucket = $3 AND NOT paused AND (fire_at, token) > ($4, $5) AND fire_at < $6
+		ORDER BY fire_at, token LIMIT $7`,
+		int64(q.Bucket.Prefix), q.Bucket.Vector.String(), int64(q.Bucket.Index), from, token, q.Before.UnixMicro(), q.Limit)
+}
+
+// RecentReminders implements [store.Reminders].
+func (s *Store) RecentReminders(ctx context.Context, b actor.Bucket, ranges []store.TokenRange, limit int) ([]store.ReminderHead, error) {
+	if err := store.ValidateRanges(b, limit); err != nil {
+		return nil, err
+	}
+	var from, to int8s
+	for _, r := range ranges {
+		from, to = append(from, int64(r.From)), append(to, int64(r.To))
+	}
+	return s.heads(ctx, "read recent reminders", b, `SELECT r.token, r.fire_at FROM unnest($3::int8[], $4::int8[]) AS t (low, high)
+		JOIN greenroom_reminder AS r ON r.prefix = $1 AND r.vector = $2 AND r.token BETWEEN t.low AND t.high
+		WHERE NOT r.paused LIMIT $5`,
+		int64(b.Prefix), b.Vector.String(), from, to, limit)
+}
+
+func (s *Store) heads(ctx context.Context, name string, b actor.Bucket, query string, args ...any) ([]store.ReminderHead, error) {
+	var heads []store.ReminderHead
+	err := s.read(ctx, name, func(ctx context.Context) error {
+		heads = nil
+		rows, err := s.general.Query(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		var token, at int64
+		_, err = pgx.ForEachRow(rows, []any{&token, &at}, func() error {
+			heads = append(heads, store.ReminderHead{
+				ID:     actor.ReminderID{Prefix: b.Prefix, Vector: b.Vector, Token: uint32(token)},
+				FireAt: time.UnixMicro(at).UTC(),
+			})
+			return nil
+		})
+		return err
+	})
+	return heads, err
+}
+
+// LoadReminders implements [store.Reminders].
+func (s *Store) LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error) {
+	return s.readReminders(ctx, len(ids), func(from, to int) (string, []any) {
+		var k tokenColumns
+		var ns int8s
+		for i := from; i < to; i++ {
+			k.add(ids[i])
+			ns = append(ns, int64(i))
+		}
+		return `SELECT c.n, r.paused, ` + reminderFields + ` FROM unnest($1::int8[], $2::int8[], $3::text[], $4::int8[]) AS c (n, prefix, vector, token)
+			JOIN greenroom_reminder AS r ON r.prefix = c.prefix AND r.vector = c.vector AND r.token = c.token`,
+			[]any{ns, k.prefixes, k.vectors, k.tokens}
+	})
+}
+
+// FindReminders implements [store.Reminders].
+func (s *Store) FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
+	for _, n := range names {
+		if err := errors.Join(n.Key.Validate(), actor.ValidateReminderName(n.Name)); err != nil {
+			return nil, err
+		}
+	}
+	return s.readReminders(ctx, len(names), func(from, to int) (string, []any) {
+		var k reminderColumns
+		var ns int8s
+		for i := from; i < to; i++ {
+			k.add(&actor.Commit{}, names[i])
+			ns = append(ns, int64(i))
+		}
+		return `SELECT c.n, r.paused, ` + reminderFields + ` FROM unnest($1::int8[], $2::text[], $3::text[], $4::text[], $5::text[]) AS c (n, app, type, id, name)
+			JOIN greenroom_reminder AS r ON r.app = c.app AND r.type = c.type AND r.id = c.id AND r.name = c.name`,
+			[]any{ns, k.apps, k.types, k.ids, k.name}
+	})
+}
+
+// readReminders reads n reminders, in groups.
+func (s *Store) readReminders(ctx context.Context, n int, query func(from, to int) (string, []any)) ([]actor.Reminder, error) {
+	found := make([]actor.Reminder, n)
+	var damaged []store.DamagedReminder
+	for from := 0; from < n; from += maxGroupRows {
+		text, args := query(from, min(from+maxGroupRows, n))
+		start := len(damaged)
+		err := s.read(ctx, "read reminders", func(ctx context.Context) error {
+			damaged = damaged[:start]
+			rows, err := s.general.Query(ctx, text, args...)
+			if err != nil {
+				return err
+			}
+			var place int64
+			var r scannedReminder
+			_, err = pgx.ForEachRow(rows, append([]any{&place, &r.paused}, r.targets()...), func() error {
+				var damage string
+				if found[place], damage = r.reminder(); damage != "" {
+					damaged = append(damaged, store.DamagedReminder{ID: r.id(), Reason: damage})
+				}
+				return nil
+			})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(damaged) > 0 {
+		return found, &store.DamagedReminders{Reminders: damaged}
+	}
+	return found, nil
+}
+
+// ListReminders implements [store.Reminders].
+func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) ([]actor.Reminder, error) {
+	if err := store.ValidateReminderQuery(&q); err != nil {
+		return nil, err
+	}
+	query := `SELECT r.paused, ` + reminderFields + ` FROM greenroom_reminder AS r WHERE r.app = $1`
+	args := []any{q.App}
+	where := func(clause string, values ...any) {
+		for _, v := range values {
+			args = append(args, v)
+			clause = strings.Replace(clause, "?", "$"+itoa(len(args)), 1)
+		}
+		query += " AND " + clause
+	}
+	if q.Type != "" {
+		where("r.type = ?", q.Type)
+	}
+	if q.ID != "" {
+		where("r.id = ?", q.ID)
+	}
+	if q.Prefix != "" {
+		where("left(r.name, length(?)) = ?", q.Prefix, q.Prefix)
+	}
+	if !q.DueFrom.IsZero() {
+		where("r.due >= ?", q.DueFrom.UnixMicro())
+	}
+	if !q.DueBefore.IsZero() {
+		where("r.due < ?", q.DueBefore.UnixMicro())
+	}
+	if q.After.Name != "" {
+		where("(r.type, r.id, r.name) > (?, ?, ?)", q.After.Key.Type, q.After.Key.ID, q.After.Name)
+	}
+	args = append(args, q.Limit)
+	query += ` ORDER BY r.type, r.id, r.name LIMIT $` + itoa(len(args))
+	var list []actor.Reminder
+	err := s.read(ctx, "list reminders", func(ctx context.Context) error {
+		list = nil
+		rows, err := s.general.Query(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		var r scannedReminder
+		_, err = pgx.ForEachRow(rows, append([]any{&r.paused}, r.targets()...), func() error {
+			if found, damage := r.reminder(); damage == "" { // who reads it by name is told
+				list = append(list, found)
+			}
+			return nil
+		})
+		return err
+	})
+	return list, err
+}
+
+// ListDeadLetters implements [store.Reminders].
+func (s *Store) ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error) {
+	if err := store.ValidateLimit(q.Limit); err != nil {
+		return nil, err
+	}
+	query := `SELECT r.reason, r.failed_at, ` + reminderFields + ` FROM greenroom_dead_reminder AS r
+		WHERE r.prefix = (SELECT l.prefix FROM greenroom_lap AS l WHERE l.app = $1) AND ($2 = '' OR r.type = $2)
+			AND (r.vector, r.token, r.due) > ($3, $4, $5)
+		ORDER BY r.vector, r.token, r.due LIMIT $6`
+	vector, token, due := "", int64(-1), int64(0)
+	if q.AfterID != (actor.ReminderID{}) {
+		vector, token, due = q.AfterID.Vector.String(), int64(q.AfterID.Token), q.AfterDue.UnixMicro()
+	}
+	var list []actor.DeadLetter
+	err := s.read(ctx, "list dead letters", func(ctx context.Context) error {
+		list = nil
+		rows, err := s.general.Query(ctx, query, q.App, q.Type, vector, token, due, q.Limit)
+		if err != nil {
+			return err
+		}
+		var r scannedReminder
+		var d actor.DeadLetter
+		_, err = pgx.ForEachRow(rows, append([]any{&d.Reason, &d.FailedAt}, r.targets()...), func() error {
+			var damage string
+			if d.Reminder, damage = r.reminder(); damage == "" {
+				d.FailedAt = d.FailedAt.UTC()
+				list = append(list, d)
+			}
+			return nil
+		})
+		return err
+	})
+	return list, err
+}
+
+// RemoveDeadLetter implements [store.Reminders].
+func (s *Store) RemoveDeadLetter(ctx context.Context, id actor.ReminderID, due time.Time) (was bool, err error) {
+	err = s.read(ctx, "remove a dead letter", func(ctx context.Context) error {
+		tag, err := s.general.Exec(ctx, `DELETE FROM greenroom_dead_reminder WHERE prefix = $1 AND vector = $2 AND token = $3 AND due = $4`,
+			int64(id.Prefix), id.Vector.String(), int64(id.Token), due.UnixMicro())
+		was = was || tag.RowsAffected() > 0
+		return err
+	})
+	return was && err == nil, err
+}

@@ -1,0 +1,940 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+var reminders = suite{"Reminders", []testCase{
+	{"what is set is found by name, by ID, by time, by token and in a list", func(f *fixture) {
+		b := f.bucket()
+		want := f.reminder(b, 7, "a", "pay")
+		want.Payload = actor.Payload{ContentType: "text/plain", Data: []byte("x\x00y")}
+		want.Schedule.Every, want.Schedule.Times, want.Schedule.Jitter = time.Hour, 5, time.Minute
+		want.Schedule.Until = want.Due.AddDate(300, 0, 0)
+		want.Missed = actor.MissedPolicy{Kind: actor.MissedCatchUp, Limit: 3}
+		want.Failure = actor.FailurePolicy{Kind: actor.FailureExponential, Attempts: 4, Interval: time.Second, Max: time.Minute}
+		want.Metadata = map[string]string{"k": "v", "ü": "\"{"}
+		want.Left, want.Failures, want.LastError = 5, 2, "card refused"
+		before := f.now()
+		f.ok(f.commit(setting(write(f.key("a"), actor.Row{}, `{}`), want)))
+		got := f.found("a", "pay")
+		f.sameReminder(got, want)
+		if got.CreatedAt.Before(before) || !got.UpdatedAt.Equal(got.CreatedAt) || got.Version == 0 {
+			f.Fatalf("version %d, created %v, updated %v; set after %v", got.Version, got.CreatedAt, got.UpdatedAt, before)
+		}
+		f.sameReminder(f.loaded(want.ID), want)
+		f.heads(f.due(b, want.FireAt.Add(time.Microsecond)), want)
+		f.heads(f.due(b, want.FireAt))
+		f.heads(f.recent(b, 7, 7), want)
+		f.heads(f.recent(b, 0, 6))
+		f.names(f.listReminders(store.ReminderQuery{}), "a/pay")
+	}},
+	{"a commit may set and do nothing else", func(f *fixture) {
+		b := f.bucket()
+		r := f.reminder(b, 0, "a", "n")
+		f.ok(f.commit(setting(actor.CommitOf(), r)))
+		f.sameReminder(f.found("a", "n"), r)
+		f.same(f.load(f.key("a")), actor.Row{})
+	}},
+	{"far times, past times and years are kept", func(f *fixture) {
+		b := f.bucket()
+		for i, at := range []time.Time{time.Date(1, 1, 1, 0, 0, 0, 1000, time.UTC), time.Date(1969, 12, 31, 23, 59, 59, 999_999_000, time.UTC), actor.MaxReminderTime} {
+			r := f.reminder(b, uint32(i), "a", fmt.Sprint(i))
+			r.Due, r.FireAt, r.Schedule.At = at, at, at
+			f.ok(f.commit(setting(actor.CommitOf(), r)))
+			f.sameReminder(f.found("a", fmt.Sprint(i)), r)
+		}
+		heads := f.due(b, actor.MaxReminderTime.Add(time.Second))
+		if len(heads) != 3 || heads[0].ID.Token != 0 || heads[2].ID.Token != 2 {
+			f.Fatalf("in the order of time: %v", heads)
+		}
+	}},
+	{"a refused commit sets, cancels and steps nothing", func(f *fixture) {
+		b := f.bucket()
+		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
+		there := f.place(f.reminder(b, 0, "a", "there"))
+		f.apply(touch(f.key("a"), row))
+		stale := setting(write(f.key("a"), row, `{"n":2}`), f.reminder(b, 1, "a", "new"))
+		stale.Reminders.Cancel = []actor.ReminderName{{Key: f.key("a"), Name: "there"}}
+		f.refuse(stale, actor.ErrStale)
+		fence := setting(fencing(f.key("a"), row), f.reminder(b, 2, "a", "new"))
+		f.is(f.commit(fence), actor.ErrStale)
+		step := stepping(write(f.key("a"), row, `{"n":2}`), there, nil)
+		f.refuse(step, actor.ErrStale)
+		f.none("a", "new")
+		f.sameReminder(f.found("a", "there"), there)
+		f.heads(f.due(b, f.far()), there)
+
+		keyed := recording(setting(write(f.key("b"), actor.Row{}, `{}`), f.reminder(b, 3, "b", "n")), record("k", "x"))
+		f.ok(f.commit(keyed))
+		again := recording(setting(write(f.key("b"), f.load(f.key("b")), `{}`), f.reminder(b, 4, "b", "m")), record("k", "x"))
+		f.refuse(again, actor.ErrKeyExists)
+		f.none("b", "m")
+	}},
+	{"setting a name again replaces the reminder, and its ID", func(f *fixture) {
+		b := f.bucket()
+		old := f.place(f.reminder(b, 0, "a", "n"))
+		next := f.reminder(b, 1, "a", "n")
+		next.Method, next.Due, next.FireAt = "Other", old.Due.Add(time.Hour), old.FireAt.Add(time.Hour)
+		f.ok(f.commit(setting(actor.CommitOf(), next)))
+		f.sameReminder(f.found("a", "n"), next)
+		f.sameReminder(f.loaded(next.ID), next)
+		f.gone(old.ID)
+		f.heads(f.due(b, f.far()), next)
+		f.heads(f.recent(b, 0, 10), next)
+		f.is(f.commit(stepping(actor.CommitOf(), old, nil)), actor.ErrFiringTaken)
+	}},
+	{"setting a name that is to be kept changes nothing, unless it is free", func(f *fixture) {
+		b := f.bucket()
+		old := f.place(f.reminder(b, 0, "a", "n"))
+		next, free := f.reminder(b, 1, "a", "n"), f.reminder(b, 2, "a", "m")
+		next.Keep, free.Keep = true, true
+		f.ok(f.commit(setting(write(f.key("a"), actor.Row{}, `{}`), next, free)))
+		f.sameReminder(f.found("a", "n"), old)
+		f.sameReminder(f.found("a", "m"), free)
+		f.gone(next.ID)
+		f.heads(f.due(b, f.far()), old, free)
+	}},
+	{"what is cancelled is gone, and what is not there is no error", func(f *fixture) {
+		b := f.bucket()
+		old, other := f.place(f.reminder(b, 0, "a", "n")), f.place(f.reminder(b, 1, "a", "other"))
+		c := write(f.key("a"), actor.Row{}, `{}`)
+		c.Reminders.Cancel = []actor.ReminderName{{Key: f.key("a"), Name: "n"}, {Key: f.key("a"), Name: "never"}}
+		f.ok(f.commit(c))
+		f.none("a", "n")
+		f.none("a", "never")
+		f.gone(old.ID)
+		f.heads(f.due(b, f.far()), other)
+		f.heads(f.recent(b, 0, 10), other)
+	}},
+	{"a step moves a reminder on, and its commit applies once", func(f *fixture) {
+		b := f.bucket()
+		r := f.place(f.reminder(b, 0, "a", "n"))
+		then := r.ReminderProgress
+		then.Due, then.FireAt, then.Left, then.Failures, then.LastError = r.Due.Add(time.Hour), r.FireAt.Add(2*time.Hour), 3, 1, "x"
+		row := f.apply(stepping(write(f.key("a"), actor.Row{}, `{"n":1}`), r, &then))
+		next := f.found("a", "n")
+		want := r
+		want.ReminderProgress = then
+		f.sameReminder(next, want)
+		if next.Version <= r.Version || !next.CreatedAt.Equal(r.CreatedAt) {
+			f.Fatalf("version %d after %d, created %v", next.Version, r.Version, next.CreatedAt)
+		}
+		f.heads(f.due(b, f.far()), next)
+		// The same firing again, by whatever commit.
+		f.refuse(stepping(write(f.key("a"), row, `{"n":2}`), r, &then), actor.ErrFiringTaken)
+		f.refuse(stepping(write(f.key("a"), actor.Row{}, `{"n":2}`), r, &then), actor.ErrFiringTaken)
+		f.is(f.commit(stepping(actor.CommitOf(), r, nil)), actor.ErrFiringTaken)
+		f.is(f.commit(stepping(fencing(f.key("a"), row), r, nil)), actor.ErrFiringTaken)
+		f.sameReminder(f.found("a", "n"), next)
+	}},
+	{"the last step removes the reminder, and its commit applies once", func(f *fixture) {
+		b := f.bucket()
+		for i, c := range []actor.Commit{write(f.key("a"), actor.Row{}, `{}`), actor.CommitOf(), fencing(f.key("b"), actor.Row{})} {
+			r := f.place(f.reminder(b, uint32(i), "a", "n"))
+			f.ok(f.commit(stepping(c, r, nil)))
+			f.none("a", "n")
+			f.gone(r.ID)
+			again := stepping(actor.CommitOf(), r, nil)
+			f.is(f.commit(again), actor.ErrFiringTaken)
+		}
+		f.heads(f.due(b, f.far()))
+	}},
+	{"a commit may step, cancel and set the same name", func(f *fixture) {
+		b := f.bucket()
+		r := f.place(f.reminder(b, 0, "a", "n"))
+		next := f.reminder(b, 1, "a", "n")
+		f.ok(f.commit(setting(stepping(actor.CommitOf(), r, nil), next)))
+		next = f.found("a", "n")
+		f.gone(r.ID)
+
+		cancelled := stepping(actor.CommitOf(), next, &next.ReminderProgress)
+		cancelled.Reminders.Cancel = []actor.ReminderName{{Key: f.key("a"), Name: "n"}}
+		f.ok(f.commit(cancelled))
+		f.none("a", "n")
+
+		kept := f.place(f.reminder(b, 2, "a", "n"))
+		keep := f.reminder(b, 3, "a", "n")
+		keep.Keep = true
+		f.ok(f.commit(setting(stepping(actor.CommitOf(), kept, &kept.ReminderProgress), keep)))
+		if got := f.found("a", "n"); got.ID != kept.ID || got.Version <= kept.Version {
+			f.Fatalf("%v at %d in the place of %v", got.ID, got.Version, kept.ID)
+		}
+		last := f.found("a", "n")
+		f.ok(f.commit(setting(stepping(actor.CommitOf(), last, nil), keep)))
+		if got := f.found("a", "n"); got.ID != keep.ID {
+			f.Fatalf("%v, want %v, since the one before was over", got.ID, keep.ID)
+		}
+		f.heads(f.due(b, f.far()), keep)
+	}},
+	{"a paused reminder is not due, and still there", func(f *fixture) {
+		b := f.bucket()
+		r := f.place(f.reminder(b, 0, "a", "n"))
+		paused := r.ReminderProgress
+		paused.Paused = true
+		f.ok(f.commit(stepping(actor.CommitOf(), r, &paused)))
+		f.heads(f.due(b, f.far()))
+		f.heads(f.recent(b, 0, 10))
+		there := f.found("a", "n")
+		if !there.Paused {
+			f.Fatalf("%+v", there)
+		}
+		f.is(f.commit(stepping(actor.CommitOf(), r, nil)), actor.ErrFiringTaken)
+		resumed := there.ReminderProgress
+		resumed.Paused = false
+		f.ok(f.commit(stepping(actor.CommitOf(), there, &resumed)))
+		f.heads(f.due(b, f.far()), r)
+	}},
+	{"deleting an actor removes its reminders, and those of no other", func(f *fixture) {
+		b := f.bucket()
+		row := f.apply(setting(write(f.key("a"), actor.Row{}, `{}`), f.reminder(b, 0, "a", "x"), f.reminder(b, 1, "a", "y")))
+		near := f.place(f.reminder(b, 2, "ab", "x"))
+		other := f.reminder(b, 3, "a", "x")
+		other.Key.Type = "Cartel"
+		other = f.place(other)
+		tomb := f.apply(remove(f.key("a"), row))
+		f.none("a", "x")
+		f.none("a", "y")
+		f.heads(f.due(b, f.far()), near, other)
+		f.heads(f.recent(b, 0, 10), near, other)
+		// One that fires as the actor is deleted goes with the others.
+		back := f.apply(setting(write(f.key("a"), tomb, `{}`), f.reminder(b, 4, "a", "x"), f.reminder(b, 5, "a", "y")))
+		fired := f.found("a", "x")
+		f.ok(f.commit(stepping(remove(f.key("a"), back), fired, &fired.ReminderProgress)))
+		f.none("a", "x")
+		f.none("a", "y")
+		f.heads(f.due(b, f.far()), near, other)
+		// A refused delete removes none.
+		f.is(f.commit(remove(near.Key, actor.Row{Version: 77})), actor.ErrStale)
+		f.heads(f.due(b, f.far()), near, other)
+	}},
+	{"a group of many commits keeps them apart", func(f *fixture) {
+		b := f.bucket()
+		var commits []actor.Commit
+		var taken actor.Reminder
+		for i := range 40 {
+			r := f.reminder(b, uint32(i), fmt.Sprint(i), "n")
+			if i == 0 {
+				taken = f.place(r)
+				f.ok(f.commit(stepping(actor.CommitOf(), taken, nil)))
+			}
+			c := write(f.key(fmt.Sprint(i)), actor.Row{}, `{}`)
+			switch i % 4 {
+			case 0:
+				c = stepping(c, taken, nil) // refused
+				c.Reminders.Steps[0].Key = f.key(fmt.Sprint(i))
+			case 1:
+				c = setting(c, r)
+			case 2:
+				c = setting(actor.CommitOf(), r)
+			case 3:
+				c.Rows[0].ReadVersion, c.Rows[0].NewVersion = 7, 8
+				c = setting(c, r) // refused
+			}
+			commits = append(commits, c)
+		}
+		for i, err := range f.s.Commit(f.ctx(), commits) {
+			switch i % 4 {
+			case 0:
+				f.is(err, actor.ErrFiringTaken)
+				f.same(f.load(f.key(fmt.Sprint(i))), actor.Row{})
+			case 1, 2:
+				f.ok(err)
+				f.found(fmt.Sprint(i), "n")
+			case 3:
+				f.is(err, actor.ErrStale)
+				f.none(fmt.Sprint(i), "n")
+			}
+		}
+	}},
+	{"commits of one group may be about the same reminder", func(f *fixture) {
+		b := f.bucket()
+		r := f.place(f.reminder(b, 0, "a", "n"))
+		errs := f.s.Commit(f.ctx(), []actor.Commit{
+			stepping(actor.CommitOf(), r, nil), stepping(actor.CommitOf(), r, &r.ReminderProgress), stepping(actor.CommitOf(), r, nil),
+		})
+		applied := 0
+		for _, err := range errs {
+			if err == nil {
+				applied++
+			} else {
+				f.is(err, actor.ErrFiringTaken)
+			}
+		}
+		if applied != 1 {
+			f.Fatalf("%d of three commits with the same step were applied: %v", applied, errs)
+		}
+		f.ok(errorOf(f.s.Commit(f.ctx(), []actor.Commit{
+			setting(actor.CommitOf(), f.reminder(b, 1, "b", "n")), setting(actor.CommitOf(), f.reminder(b, 2, "b", "n")),
+		})))
+		f.heads(f.due(b, f.far())[len(f.due(b, f.far()))-1:], f.found("b", "n"))
+	}},
+	{"of many concurrent commits with the same step one is applied", func(f *fixture) {
+		b := f.bucket()
+		r := f.place(f.reminder(b, 0, "a", "n"))
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		applied := 0
+		for i := range 16 {
+			wg.Go(func() {
+				c := stepping(write(f.key(fmt.Sprint("w", i)), actor.Row{}, `{}`), r, &r.ReminderProgress)
+				err := f.s.Commit(f.ctx(), []actor.Commit{c})[0]
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					applied++
+				} else {
+					f.is(err, actor.ErrFiringTaken)
+				}
+			})
+		}
+		wg.Wait()
+		if applied != 1 {
+			f.Fatalf("%d were applied", applied)
+		}
+		if got := f.found("a", "n"); got.Version != r.Version+1 {
+			f.Fatalf("version %d after %d", got.Version, r.Version)
+		}
+	}},
+	{"a locked turn sets and steps like any other", func(f *fixture) {
+		b := f.bucket()
+		fired := f.place(f.reminder(b, 0, "a", "fired"))
+		next := f.reminder(b, 1, "a", "next")
+		turn := func(_ context.Context, row actor.Row) (*actor.Commit, error) {
+			c := setting(stepping(write(f.key("a"), row, `{}`), fired, nil), next)
+			return &c, nil
+		}
+		_, err := f.s.LockedTurn(f.ctx(), f.key("a"), turn)
+		f.ok(err)
+		f.none("a", "fired")
+		f.sameReminder(f.found("a", "next"), next)
+		before := f.load(f.key("a"))
+		_, err = f.s.LockedTurn(f.ctx(), f.key("a"), turn)
+		f.is(err, actor.ErrFiringTaken)
+		f.same(f.load(f.key("a")), before)
+	}},
+	{"a commit with reminders is settled by the row that it writes", func(f *fixture) {
+		b := f.bucket()
+		row := f.apply(write(f.key("a"), actor.Row{}, `{}`))
+		applied := setting(touch(f.key("a"), row), f.reminder(b, 0, "a", "n"))
+		f.ok(f.commit(applied))
+		f.ok(f.s.Settle(f.ctx(), applied))
+		never := setting(touch(f.key("a"), f.load(f.key("a"))), f.reminder(b, 1, "a", "m"))
+		f.is(f.s.Settle(f.ctx(), never), actor.ErrStale)
+		f.is(f.commit(never), actor.ErrStale)
+		f.none("a", "m")
+		// Nothing proves what became of one that writes no row.
+		f.is(f.s.Settle(f.ctx(), setting(actor.CommitOf(), f.reminder(b, 2, "a", "o"))), actor.ErrAmbiguous)
+		f.is(f.s.Settle(f.ctx(), setting(fencing(f.key("a"), f.load(f.key("a"))), f.reminder(b, 2, "a", "o"))), actor.ErrAmbiguous)
+	}},
+	{"a firing that failed for good is a dead letter", func(f *fixture) {
+		b := f.bucket()
+		r := f.place(f.reminder(b, 0, "a", "n"))
+		then := r.ReminderProgress
+		then.Due, then.FireAt = r.Due.Add(time.Hour), r.FireAt.Add(time.Hour)
+		first := stepping(actor.CommitOf(), r, &then)
+		first.Reminders.Steps[0].DeadLetter = "card refused"
+		before := f.now()
+		f.ok(f.commit(first))
+		again := f.found("a", "n")
+		last := stepping(actor.CommitOf(), again, nil)
+		last.Reminders.Steps[0].DeadLetter = "card refused again"
+		f.ok(f.commit(last))
+		f.none("a", "n")
+		letters := f.deadLetters(store.DeadLetterQuery{})
+		if len(letters) != 2 || letters[0].Reason != "card refused" || letters[1].Reason != "card refused again" || letters[0].FailedAt.Before(before) {
+			f.Fatalf("%+v", letters)
+		}
+		f.sameReminder(letters[0].Reminder, r)
+		if page := f.deadLetters(store.DeadLetterQuery{AfterID: r.ID, AfterDue: r.Due}); len(page) != 1 || page[0].Reason != letters[1].Reason {
+			f.Fatalf("after the first: %+v", page)
+		}
+		if others := f.deadLetters(store.DeadLetterQuery{Type: "Other"}); len(others) != 0 {
+			f.Fatalf("of another type: %+v", others)
+		}
+		was, err := f.s.RemoveDeadLetter(f.ctx(), r.ID, r.Due)
+		f.ok(err)
+		again2, err := f.s.RemoveDeadLetter(f.ctx(), r.ID, r.Due)
+		f.ok(err)
+		if left := f.deadLetters(store.DeadLetterQuery{}); !was || again2 || len(left) != 1 {
+			f.Fatalf("removed %t, then %t; left %+v", was, again2, left)
+		}
+		refused := stepping(actor.CommitOf(), r, nil)
+		refused.Reminders.Steps[0].DeadLetter = "refused"
+		f.is(f.commit(refused), actor.ErrFiringTaken)
+		if left := f.deadLetters(store.DeadLetterQuery{}); len(left) != 1 {
+			f.Fatalf("a refused commit left a dead letter: %+v", left)
+		}
+	}},
+	{"due reminders come in pages, from a time or a position on", func(f *fixture) {
+		b, other := f.bucket(), f.bucket()
+		var want []actor.Reminder
+		base := f.far().Add(-time.Hour)
+		for i := range 20 {
+			r := f.reminder(b, uint32(20-i), fmt.Sprint(i), "n")
+			r.FireAt = base.Add(time.Duration(i/3) * time.Second) // ties are in the order of tokens
+			want = append(want, f.place(r))
+		}
+		f.place(f.reminder(other, 0, "other", "n"))
+		slices.SortFunc(want, func(a, b actor.Reminder) int {
+			if c := a.FireAt.Compare(b.FireAt); c != 0 {
+				return c
+			}
+			return int(a.ID.Token) - int(b.ID.Token)
+		})
+		for _, size := range []int{1, 2, 7, 20, 100} {
+			var got []store.ReminderHead
+			q := store.DueQuery{Bucket: b, Before: f.far(), Limit: size}
+			for {
+				page, err := f.s.DueReminders(f.ctx(), q)
+				f.ok(err)
+				got = append(got, page...)
+				if len(page) < size {
+					break
+				}
+				last := page[len(page)-1]
+				q.AfterTime, q.AfterToken = last.FireAt, &last.ID.Token
+			}
+			f.heads(got, want...)
+		}
+		got, err := f.s.DueReminders(f.ctx(), store.DueQuery{Bucket: b, AfterTime: want[6].FireAt, Before: want[12].FireAt, Limit: 100})
+		f.ok(err)
+		f.heads(got, want[6:12]...)
+	}},
+	{"reminders by token come from several ranges, up to a limit", func(f *fixture) {
+		b := f.bucket()
+		var all []actor.Reminder
+		for i := range 10 {
+			all = append(all, f.place(f.reminder(b, uint32(2*i), fmt.Sprint(i), "n")))
+		}
+		first := b.First()
+		got, err := f.s.RecentReminders(f.ctx(), b, []store.TokenRange{{From: first, To: first + 3}, {From: first + 5, To: first + 5}, {From: first + 16, To: first + 99}}, 100)
+		f.ok(err)
+		slices.SortFunc(got, func(a, b store.ReminderHead) int { return int(a.ID.Token) - int(b.ID.Token) })
+		f.heads(got, all[0], all[1], all[8], all[9])
+		got, err = f.s.RecentReminders(f.ctx(), b, []store.TokenRange{{From: first, To: first + 99}}, 3)
+		f.ok(err)
+		if len(got) != 3 {
+			f.Fatalf("%d of at most 3", len(got))
+		}
+	}},
+	{"lists go by app, type, actor, name and due time, in pages", func(f *fixture) {
+		b := f.bucket()
+		token := uint32(0)
+		add := func(typ, id, name string, due time.Time) {
+			r := f.reminder(b, token, id, name)
+			token++
+			r.Key.Type, r.Due = typ, due
+			f.place(r)
+		}
+		day := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+		add("B", "x", "n", day)
+		add("A", "y", "m", day.Add(1*time.Hour))
+		add("A", "x", "nn", day.Add(2*time.Hour))
+		add("A", "x", "n", day.Add(3*time.Hour))
+		add("A", "xy", "n", day.Add(4*time.Hour))
+		add("AA", "x", "n", day.Add(5*time.Hour))
+		list := func(q store.ReminderQuery) []string {
+			var names []string
+			for _, r := range f.listReminders(q) {
+				names = append(names, r.Key.Type+"/"+r.Key.ID+"/"+r.Name)
+			}
+			return names
+		}
+		for _, tt := range []struct {
+			q    store.ReminderQuery
+			want []string
+		}{
+			{store.ReminderQuery{}, []string{"A/x/n", "A/x/nn", "A/xy/n", "A/y/m", "AA/x/n", "B/x/n"}},
+			{store.ReminderQuery{Type: "A"}, []string{"A/x/n", "A/x/nn", "A/xy/n", "A/y/m"}},
+			{store.ReminderQuery{Type: "A", ID: "x"}, []string{"A/x/n", "A/x/nn"}},
+			{store.ReminderQuery{Type: "A", ID: "x", Prefix: "nn"}, []string{"A/x/nn"}},
+			{store.ReminderQuery{Type: "A", ID: "x", Prefix: "%"}, nil},
+			{store.ReminderQuery{DueFrom: day.Add(time.Hour), DueBefore: day.Add(4 * time.Hour)}, []string{"A/x/n", "A/x/nn", "A/y/m"}},
+			{store.ReminderQuery{Limit: 2}, []string{"A/x/n", "A/x/nn"}},
+			{store.ReminderQuery{Limit: 2, After: actor.ReminderName{Key: actor.Key{Type: "A", ID: "x"}, Name: "nn"}}, []string{"A/xy/n", "A/y/m"}},
+			{store.ReminderQuery{Type: "A", After: actor.ReminderName{Key: actor.Key{Type: "A", ID: "xy"}, Name: "n"}}, []string{"A/y/m"}},
+			{store.ReminderQuery{Type: "None"}, nil},
+		} {
+			if got := list(tt.q); !slices.Equal(got, tt.want) {
+				f.Errorf("%+v gives %q, want %q", tt.q, got, tt.want)
+			}
+		}
+	}},
+	{"a commit that breaks the contract is refused", func(f *fixture) {
+		b := f.bucket()
+		r := f.reminder(b, 0, "a", "n")
+		for i, change := range []func(*actor.Commit){
+			func(c *actor.Commit) { c.Reminders.Set[0].Name = "" },
+			func(c *actor.Commit) { c.Reminders.Set[0].ID = actor.ReminderID{} },
+			func(c *actor.Commit) { c.Reminders.Set[0].FireAt = time.Time{} },
+			func(c *actor.Commit) { c.Reminders.Set = append(c.Reminders.Set, c.Reminders.Set[0]) },
+			func(c *actor.Commit) {
+				c.Reminders.Cancel = []actor.ReminderName{{Key: r.Key, Name: r.Name}}
+			},
+			func(c *actor.Commit) { *c = stepping(*c, r, nil); c.Reminders.Steps[0].Version = 0 },
+			func(c *actor.Commit) { *c = stepping(stepping(*c, r, nil), r, nil) },
+			func(c *actor.Commit) { c.Rows = remove(r.Key, actor.Row{}).Rows },
+			func(c *actor.Commit) { c.Reminders.Set[0].Payload.Data = make([]byte, actor.MaxReminderPayload+1) },
+		} {
+			c := setting(actor.CommitOf(), r)
+			c.Reminders.Set = slices.Clone(c.Reminders.Set)
+			change(&c)
+			if err := f.commit(c); err == nil {
+				f.Errorf("case %d was accepted", i)
+			} else {
+				f.argument(err)
+			}
+		}
+		f.none("a", "n")
+	}},
+	{"random steps, sets and cancellations leave what a model has", func(f *fixture) { f.reminderModel() }},
+}}
+
+var buckets = suite{"Buckets", []testCase{
+	{"an app has one prefix, and its buckets follow each other", func(f *fixture) {
+		vector := f.vector()
+		a, err := f.s.AllocateBucket(f.ctx(), f.app, "h1", vector)
+		f.ok(err)
+		b, err := f.s.AllocateBucket(f.ctx(), f.app, "h2", f.vector())
+		f.ok(err)
+		other, err := f.s.AllocateBucket(f.ctx(), f.app+".x", "h1", f.vector())
+		f.ok(err)
+		if a.Bucket.Prefix == 0 || a.Bucket.Prefix != b.Bucket.Prefix || a.Bucket.Prefix == other.Bucket.Prefix || a.Bucket.Vector != vector ||
+			b.Bucket.Vector != vector || a.Bucket.Index != 0 || b.Bucket.Index != 1 {
+			f.Fatalf("%v, %v, %v", a, b, other)
+		}
+		if a.App != f.app || a.Creator != "h1" || b.Creator != "h2" || a.Owner != "" || a.Closed || a.CreatedAt.IsZero() {
+			f.Fatalf("%+v, %+v", a, b)
+		}
+	}},
+	{"concurrent allocations give each a bucket of its own", func(f *fixture) {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		seen := map[actor.Bucket]bool{}
+		prefixes := map[actor.Prefix]string{}
+		for i := range 12 {
+			wg.Go(func() {
+				app := fmt.Sprint(f.app, ".", i%4)
+				row, err := f.s.AllocateBucket(f.ctx(), app, "h", f.vector())
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil || seen[row.Bucket] || prefixes[row.Bucket.Prefix] != "" && prefixes[row.Bucket.Prefix] != app {
+					f.Errorf("%v of %s, %v; seen %v", row, app, err, seen)
+				}
+				seen[row.Bucket] = true
+				prefixes[row.Bucket.Prefix] = app
+			})
+		}
+		wg.Wait()
+		if len(seen) != 12 || len(prefixes) != 4 {
+			f.Errorf("%d buckets, %d prefixes", len(seen), len(prefixes))
+		}
+	}},
+	{"a bucket has one owner for each epoch", func(f *fixture) {
+		row := f.bucketRow()
+		first, done, err := f.s.AssignBucket(f.ctx(), row.Bucket, row.Epoch, "s1")
+		f.ok(err)
+		if !done || first.Owner != "s1" || first.Epoch != row.Epoch+1 {
+			f.Fatalf("%v, %t", first, done)
+		}
+		if _, done, err := f.s.AssignBucket(f.ctx(), row.Bucket, row.Epoch, "s2"); done || err != nil {
+			f.Fatalf("assigned at an epoch that is over: %v", err)
+		}
+		second, done, err := f.s.AssignBucket(f.ctx(), row.Bucket, first.Epoch, "s2")
+		f.ok(err)
+		if got := f.bucketOf(row.Bucket); !done || got != second || got.Owner != "s2" {
+			f.Fatalf("%v, want %v", got, second)
+		}
+		free, done, err := f.s.AssignBucket(f.ctx(), row.Bucket, second.Epoch, "")
+		f.ok(err)
+		if !done || free.Owner != "" {
+			f.Fatalf("%v", free)
+		}
+		if _, done, err := f.s.AssignBucket(f.ctx(), actor.Bucket{Prefix: row.Bucket.Prefix, Vector: f.vector()}, 1, "s"); done || err != nil {
+			f.Fatalf("a bucket that is not there: %t, %v", done, err)
+		}
+	}},
+	{"what is used and delivered goes up, the latter for the owner alone", func(f *fixture) {
+		row := f.bucketRow()
+		at := time.Date(2030, 1, 1, 0, 0, 0, 1000, time.UTC)
+		save := func(p store.BucketProgress) actor.BucketRow {
+			f.Helper()
+			p.Bucket = row.Bucket
+			f.ok(f.s.SaveBuckets(f.ctx(), []store.BucketProgress{p, {Bucket: actor.Bucket{Prefix: 1, Vector: f.vector()}, Used: 9}}))
+			return f.bucketOf(row.Bucket)
+		}
+		if got := save(store.BucketProgress{Used: 10}); got.Used != 10 || !got.DeliveredTill.IsZero() {
+			f.Fatalf("%+v", got)
+		}
+		if got := save(store.BucketProgress{Used: 5, DeliveredTill: at, Epoch: row.Epoch}); got.Used != 10 || !got.DeliveredTill.Equal(at) {
+			f.Fatalf("%+v", got)
+		}
+		if got := save(store.BucketProgress{DeliveredTill: at.Add(-time.Hour), Epoch: row.Epoch}); !got.DeliveredTill.Equal(at) {
+			f.Fatalf("%+v", got)
+		}
+		if got := save(store.BucketProgress{DeliveredTill: at.Add(time.Hour), Epoch: row.Epoch + 1}); !got.DeliveredTill.Equal(at) {
+			f.Fatalf("of another epoch: %+v", got)
+		}
+	}},
+	{"a bucket goes when it was closed long enough and is empty", func(f *fixture) {
+		b := f.bucket()
+		later := func() time.Time { return f.now().Add(time.Hour) }
+		remove := func(before time.Time) bool {
+			f.Helper()
+			gone, err := f.s.RemoveBucket(f.ctx(), b, before)
+			f.ok(err)
+			return gone
+		}
+		if remove(later()) {
+			f.Fatal("removed while open")
+		}
+		r := f.place(f.reminder(b, 99_999, "a", "n"))
+		f.ok(f.s.CloseBucket(f.ctx(), b))
+		closed := f.bucketOf(b)
+		f.ok(f.s.CloseBucket(f.ctx(), b))
+		if again := f.bucketOf(b); !closed.Closed || closed.ClosedAt.IsZero() || !again.ClosedAt.Equal(closed.ClosedAt) {
+			f.Fatalf("%+v, then %+v", closed, again)
+		}
+		if remove(later()) {
+			f.Fatal("removed with a reminder")
+		}
+		f.ok(f.commit(stepping(actor.CommitOf(), r, nil)))
+		if remove(closed.ClosedAt) {
+			f.Fatal("removed before its time")
+		}
+		for range 2 { // the second time it is gone already
+			if !remove(later()) {
+				f.Fatal("not removed")
+			}
+		}
+	}},
+	{"buckets are listed in pages", func(f *fixture) {
+		var want []actor.Bucket
+		for range 5 {
+			want = append(want, f.bucket())
+		}
+		after := want[0]
+		var got []actor.Bucket
+		for {
+			page, err := f.s.Buckets(f.ctx(), after, 2)
+			f.ok(err)
+			for _, r := range page {
+				got = append(got, r.Bucket)
+				after = r.Bucket
+			}
+			if len(page) < 2 {
+				break
+			}
+		}
+		if !slices.Equal(got[:4], want[1:]) {
+			f.Fatalf("%v, want %v", got, want[1:])
+		}
+	}},
+}}
+
+// setting adds reminders that a commit sets.
+func setting(c actor.Commit, rs ...actor.Reminder) actor.Commit {
+	c.Reminders.Set = append(slices.Clone(c.Reminders.Set), rs...)
+	return c
+}
+
+// fencing is a commit that rests on a row and leaves it as it is.
+func fencing(k actor.Key, row actor.Row) actor.Commit {
+	c := actor.CommitOf()
+	c.Fences = []actor.RowFence{{Key: k, Version: row.Version}}
+	return c
+}
+
+// stepping adds a step to a commit.
+func stepping(c actor.Commit, r actor.Reminder, then *actor.ReminderProgress) actor.Commit {
+	c.Reminders.Steps = append(slices.Clone(c.Reminders.Steps), actor.ReminderStep{
+		ReminderName: actor.ReminderName{Key: r.Key, Name: r.Name}, ID: r.ID, Version: r.Version, Then: then,
+	})
+	return c
+}
+
+func errorOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fixture) vector() (v actor.Vector) {
+	for i := range v {
+		v[i] = 'a' + byte(rand.IntN(26))
+	}
+	return v
+}
+
+func (f *fixture) bucketRow() actor.BucketRow {
+	f.Helper()
+	row, err := f.s.AllocateBucket(f.ctx(), f.app, "creator", f.vector())
+	f.ok(err)
+	return row
+}
+
+func (f *fixture) bucket() actor.Bucket {
+	f.Helper()
+	return f.bucketRow().Bucket
+}
+
+func (f *fixture) bucketOf(b actor.Bucket) actor.BucketRow {
+	f.Helper()
+	after := actor.Bucket{}
+	for {
+		page, err := f.s.Buckets(f.ctx(), after, store.MaxList)
+		f.ok(err)
+		for _, r := range page {
+			if r.Bucket == b {
+				return r
+			}
+			after = r.Bucket
+		}
+		if len(page) < store.MaxList {
+			f.Fatalf("no bucket %v", b)
+		}
+	}
+}
+
+// far is later than all reminders of a test, if it does not say otherwise.
+func (f *fixture) far() time.Time { return time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+func (f *fixture) reminder(b actor.Bucket, token uint32, id, name string) actor.Reminder {
+	at := time.Date(2030, 5, 1, 12, 0, 0, 123_456_000, time.UTC).Add(time.Duration(token) * time.Second)
+	return actor.Reminder{
+		ID: b.Token(token),
+		ReminderSpec: actor.ReminderSpec{
+			Key: f.key(id), Name: name, Method: "Remind", Schedule: actor.Schedule{At: at},
+		},
+		ReminderProgress: actor.ReminderProgress{Due: at, FireAt: at.Add(time.Millisecond), Left: 1},
+	}
+}
+
+// place writes a reminder and returns it as it is stored.
+func (f *fixture) place(r actor.Reminder) actor.Reminder {
+	f.Helper()
+	f.ok(f.commit(setting(actor.CommitOf(), r)))
+	got := f.loaded(r.ID)
+	f.sameReminder(got, r)
+	return got
+}
+
+func (f *fixture) lookFor(id, name string) actor.Reminder {
+	f.Helper()
+	rs, err := f.s.FindReminders(f.ctx(), []actor.ReminderName{{Key: f.key("nobody"), Name: name}, {Key: f.key(id), Name: name}})
+	f.ok(err)
+	if len(rs) != 2 || rs[0].Version != 0 {
+		f.Fatalf("found %+v", rs)
+	}
+	return rs[1]
+}
+
+func (f *fixture) found(id, name string) actor.Reminder {
+	f.Helper()
+	r := f.lookFor(id, name)
+	if r.Version == 0 {
+		f.Fatalf("no reminder %q of %s", name, id)
+	}
+	return r
+}
+
+func (f *fixture) none(id, name string) {
+	f.Helper()
+	if r := f.lookFor(id, name); r.Version != 0 || r.Name != "" {
+		f.Fatalf("reminder %q of %s is there: %+v", name, id, r)
+	}
+}
+
+func (f *fixture) loaded(id actor.ReminderID) actor.Reminder {
+	f.Helper()
+	absent := id
+	absent.Vector = f.vector()
+	rs, err := f.s.LoadReminders(f.ctx(), []actor.ReminderID{absent, id})
+	f.ok(err)
+	if len(rs) != 2 || rs[0].Version != 0 {
+		f.Fatalf("loaded %+v", rs)
+	}
+	return rs[1]
+}
+
+func (f *fixture) gone(id actor.ReminderID) {
+	f.Helper()
+	if r := f.loaded(id); r.Version != 0 {
+		f.Fatalf("%s is there: %+v", id, r)
+	}
+}
+
+func (f *fixture) due(b actor.Bucket, before time.Time) []store.ReminderHead {
+	f.Helper()
+	heads, err := f.s.DueReminders(f.ctx(), store.DueQuery{Bucket: b, Before: before, Limit: store.MaxHeads})
+	f.ok(err)
+	return heads
+}
+
+func (f *fixture) recent(b actor.Bucket, from, to uint32) []store.ReminderHead {
+	f.Helper()
+	heads, err := f.s.RecentReminders(f.ctx(), b, []store.TokenRange{{From: b.First() + from, To: b.First() + to}}, store.MaxHeads)
+	f.ok(err)
+	slices.SortFunc(heads, func(a, b store.ReminderHead) int { return int(a.ID.Token) - int(b.ID.Token) })
+	return heads
+}
+
+// heads checks that heads are those of reminders.
+func (f *fixture) heads(got []store.ReminderHead, want ...actor.Reminder) {
+	f.Helper()
+	same := len(got) == len(want)
+	for i := range want {
+		same = same && got[i].ID == want[i].ID && got[i].FireAt.Equal(want[i].FireAt)
+	}
+	if !same {
+		f.Fatalf("heads are %v, want those of %+v", got, want)
+	}
+}
+
+func (f *fixture) listReminders(q store.ReminderQuery) []actor.Reminder {
+	f.Helper()
+	q.App = f.app
+	if q.Limit == 0 {
+		q.Limit = 100
+	}
+	rs, err := f.s.ListReminders(f.ctx(), q)
+	f.ok(err)
+	return rs
+}
+
+func (f *fixture) names(rs []actor.Reminder, want ...string) {
+	f.Helper()
+	var got []string
+	for _, r := range rs {
+		got = append(got, r.Key.ID+"/"+r.Name)
+	}
+	if !slices.Equal(got, want) {
+		f.Fatalf("listed %q, want %q", got, want)
+	}
+}
+
+func (f *fixture) deadLetters(q store.DeadLetterQuery) []actor.DeadLetter {
+	f.Helper()
+	q.App = f.app
+	q.Limit = 100
+	letters, err := f.s.ListDeadLetters(f.ctx(), q)
+	f.ok(err)
+	return letters
+}
+
+// sameReminder compares all but versions and the store's own times.
+func (f *fixture) sameReminder(got, want actor.Reminder) {
+	f.Helper()
+	a, b := got, want
+	same := a.ID == b.ID && a.Key == b.Key && a.Name == b.Name && a.Method == b.Method && a.Payload.ContentType == b.Payload.ContentType &&
+		bytes.Equal(a.Payload.Data, b.Payload.Data) && a.Missed == b.Missed && a.Failure == b.Failure && maps.Equal(a.Metadata, b.Metadata) &&
+		sameSchedule(a.Schedule, b.Schedule) && a.Due.Equal(b.Due) && a.FireAt.Equal(b.FireAt) && a.Left == b.Left &&
+		a.Failures == b.Failures && a.Paused == b.Paused && a.LastError == b.LastError
+	if !same {
+		f.Fatalf("reminder is\n  %+v, want\n  %+v", got, want)
+	}
+}
+
+func sameSchedule(a, b actor.Schedule) bool {
+	same := a.At.Equal(b.At) && a.Until.Equal(b.Until)
+	a.At, a.Until, b.At, b.Until = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	return same && a == b
+}
+
+// reminderModel compares a store with a map after random commits.
+func (f *fixture) reminderModel() {
+	rng := rand.New(rand.NewPCG(13, uint64(len(f.app))))
+	b := f.bucket()
+	model := map[actor.ReminderName]actor.Reminder{}
+	token := uint32(0)
+	for range 150 {
+		c := actor.CommitOf()
+		next := maps.Clone(model)
+		named := map[actor.ReminderName]bool{}
+		taken := false
+		for range 1 + rng.IntN(3) {
+			n := actor.ReminderName{Key: f.key(fmt.Sprint(rng.IntN(3))), Name: fmt.Sprint(rng.IntN(3))}
+			there, found := model[n]
+			if named[n] {
+				continue
+			}
+			named[n] = true
+			if found && rng.IntN(2) == 0 { // a step, perhaps with another change of the name
+				stale := rng.IntN(5) == 0
+				if stale {
+					there.Version++
+				}
+				taken = taken || stale
+				var then *actor.ReminderProgress
+				delete(next, n)
+				if rng.IntN(2) == 0 {
+					p := there.ReminderProgress
+					p.FireAt, p.Paused = p.FireAt.Add(time.Duration(rng.IntN(1000))*time.Millisecond), rng.IntN(3) == 0
+					then = &p
+					moved := there
+					moved.ReminderProgress = p
+					next[n] = moved
+				}
+				c = stepping(c, there, then)
+			}
+			switch rng.IntN(4) {
+			case 0:
+				c.Reminders.Cancel = append(c.Reminders.Cancel, n)
+				delete(next, n)
+			case 1, 2:
+				r := f.reminder(b, token, n.Key.ID, n.Name)
+				token++
+				r.Keep = rng.IntN(3) == 0
+				c = setting(c, r)
+				if _, there := next[n]; !there || !r.Keep {
+					next[n] = r
+				}
+			}
+		}
+		if c.Reminders.Empty() {
+			continue
+		}
+		err := f.commit(c)
+		if taken {
+			f.is(err, actor.ErrFiringTaken)
+		} else {
+			f.ok(err)
+			model = next
+		}
+		var waiting []actor.Reminder
+		for n := range model {
+			got := f.found(n.Key.ID, n.Name)
+			f.sameReminder(got, model[n])
+			model[n] = got
+			if !got.Paused {
+				waiting = append(waiting, got)
+			}
+		}
+		if all := f.listReminders(store.ReminderQuery{}); len(all) != len(model) {
+			f.Fatalf("%d reminders, want %d", len(all), len(model))
+		}
+		slices.SortFunc(waiting, func(a, b actor.Reminder) int {
+			if c := a.FireAt.Compare(b.FireAt); c != 0 {
+				return c
+			}
+			return int(a.ID.Token) - int(b.ID.Token)
+		})
+		f.heads(f.due(b, f.far()), waiting...)
+		slices.SortFunc(waiting, func(a, b actor.Reminder) int { return int(a.ID.Token) - int(b.ID.Token) })
+		f.heads(f.recent(b, 0, token), waiting...)
+	}
+}
