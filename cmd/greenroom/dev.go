@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/engine/judge"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/server"
@@ -37,6 +39,8 @@ type devFlags struct {
 
 	config, allowHTTP []string
 	allowPrivate      bool
+
+	compileTime time.Duration
 }
 
 func (c *cli) devCommand() *cobra.Command {
@@ -65,11 +69,15 @@ State is kept in .greenroom/dev inside the folder; delete that to start afresh.`
 	flags.StringArrayVar(&f.allowHTTP, "allow-http", nil, "let the app's guests send requests to this `host`; may be repeated")
 	flags.BoolVar(&f.allowPrivate, "allow-private", false, "with --allow-http: to addresses that are not public, too")
 	flags.StringVar(&f.manifest, "manifest", "", "the manifest of an Extism plug-in, a JSON `file`")
+	flags.DurationVar(&f.compileTime, "compile-time", 0, "how long a module may take to compile (default 45s)")
 	f.build.register(cmd)
 	return cmd
 }
 
 func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
+	if f.compileTime < 0 {
+		return usagef("--compile-time is %s; give a time above 0", f.compileTime)
+	}
 	lang, err := guestbuild.Detect(dir)
 	if err != nil {
 		return err
@@ -104,7 +112,9 @@ func (c *cli) dev(ctx context.Context, dir string, f devFlags) error {
 		Server:   server.Config{Addr: f.listen, ShowStacks: true, Token: c.token},
 		GuestLog: logs.Add,
 		TurnEnd:  logs.Call,
-		Logger:   slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+
+		CompileTime: f.compileTime,
+		Logger:      slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	return serveUntilDone(ctx, cfg, devDrain, func(n *node.Node) error {
 		c.server = "http://" + reachable(n.Addr())
@@ -183,6 +193,9 @@ func (d *devLoop) run(ctx context.Context, changes <-chan struct{}) {
 	for {
 		if err := d.cycle(ctx); err != nil && ctx.Err() == nil {
 			d.showError(nil, err)
+			if compilerWasSlow(d.describe(err)) {
+				d.printf(d.stderr, "save again to retry, or start dev with a longer --compile-time\n")
+			}
 			if d.deployed != "" {
 				d.printf(d.stderr, "%s\n", d.paint(d.stderr, dim, "the last good version goes on serving"))
 			}
@@ -193,6 +206,12 @@ func (d *devLoop) run(ctx context.Context, changes <-chan struct{}) {
 		case <-changes:
 		}
 	}
+}
+
+// compilerWasSlow reports whether a module was refused for the time that it took
+// to compile, which may be another at the next try.
+func compilerWasSlow(e shownError) bool {
+	return slices.ContainsFunc(e.Faults, func(f shownFault) bool { return f.Code == judge.CompileTime })
 }
 
 func (d *devLoop) cycle(ctx context.Context) error {
@@ -209,7 +228,7 @@ func (d *devLoop) cycle(ctx context.Context) error {
 			return err
 		}
 	}
-	module, err := sendModule(ctx, d.api, d.app, wasm, noProgress{})
+	module, err := sendModule(ctx, d.api, d.app, wasm, &lines{cli: d.cli})
 	if err != nil {
 		return err
 	}

@@ -110,6 +110,9 @@ func toolchainFindings(found []guestbuild.Status) []finding {
 			}
 		} else {
 			usable = true
+			if st.Note != "" {
+				f.Verdict, f.Remedy = verdictWarn, st.Note
+			}
 		}
 		out = append(out, f)
 	}

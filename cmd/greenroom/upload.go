@@ -136,7 +136,7 @@ func (c *cli) startProgress(name string, total int64) progress {
 	}
 	if !isTerminal(c.stderr) {
 		c.printf(c.stderr, "uploading %s (%s)\n", name, size(total))
-		return noProgress{}
+		return &lines{cli: c}
 	}
 	p := &bar{container: mpb.New(mpb.WithOutput(c.stderr), mpb.WithWidth(64), mpb.WithAutoRefresh())}
 	// A bar made with a total would end when all is sent, but the server goes on.
@@ -155,6 +155,20 @@ type noProgress struct{}
 func (noProgress) sent(int64)                             {}
 func (noProgress) stage(greenroomv1.UploadProgress_Stage) {}
 func (noProgress) end()                                   {}
+
+// lines says when the server begins with what may take long.
+type lines struct {
+	*cli
+	noProgress
+	compiling bool
+}
+
+func (l *lines) stage(s greenroomv1.UploadProgress_Stage) {
+	if s == greenroomv1.UploadProgress_STAGE_VALIDATING && !l.compiling {
+		l.compiling = true
+		l.printf(l.stderr, "%s\n", l.paint(l.stderr, dim, "compiling…"))
+	}
+}
 
 type bar struct {
 	container *mpb.Progress

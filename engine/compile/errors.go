@@ -32,7 +32,7 @@ func (e *LimitError) Error() string {
 	case LimitMemory:
 		return fmt.Sprintf("takes more than %d MiB of memory to compile; split large functions, pass fewer parameters, results and local variables through loops and branches, or have the host raise --compile-memory", e.Memory>>20)
 	case LimitTime:
-		return fmt.Sprintf("takes more than %s to compile; split large functions, build an optimized module (-Oz, -opt=z, --release), or have the host raise --compile-time", e.Time)
+		return fmt.Sprintf("takes more than %s to compile; the machine may be busy: try again, or give it more with --compile-time; if that does not help, split large functions and build an optimized module (-Oz, -opt=z, --release)", e.Time)
 	case LimitDecode:
 		return fmt.Sprintf("takes more than %d MiB of memory to load; declare fewer types, functions, exports, names and segments", e.Memory>>20)
 	case LimitCode:

@@ -25,6 +25,7 @@ const (
 	NotWasm         = "not_wasm"
 	Malformed       = "malformed"
 	Limit           = "limit"
+	CompileTime     = "compile_time"
 	UnknownImport   = "unknown_import"
 	ImportSignature = "import_signature"
 	MissingExport   = "missing_export"
@@ -76,6 +77,8 @@ func (f *Faults) addCompile(err error, log *slog.Logger) bool {
 	var bug *confine.PanicError
 	const sorry = "the compiler cannot handle this module; please report it with the module attached"
 	switch {
+	case errors.As(err, &limit) && limit.Limit == compile.LimitTime:
+		f.Add(CompileTime, "the module %v", limit)
 	case errors.As(err, &limit):
 		f.Add(Limit, "the module %v", limit)
 	case errors.As(err, &invalid):

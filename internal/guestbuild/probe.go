@@ -14,6 +14,8 @@ type Status struct {
 	Version string
 	// Err says why it cannot build guests, and the remedy; nil if it can.
 	Err error
+	// Note says which guests it cannot build though it builds others; often empty.
+	Note string
 }
 
 // Probe looks for every toolchain: go, tinygo and cargo, in this order.
@@ -56,5 +58,18 @@ func tinyGoStatus(ctx context.Context) Status {
 
 func cargoStatus(ctx context.Context) Status {
 	r, err := findRust(ctx)
-	return Status{Toolchain: Cargo, Version: r.version, Err: err}
+	st := Status{Toolchain: Cargo, Version: r.version, Err: err}
+	v, ok := findVersion(r.version)
+	switch {
+	case err != nil || !ok:
+	case v.less(minRust):
+		st.Err = &ToolchainError{Problem: fmt.Sprintf("Rust %s is too old", v), Remedy: fmt.Sprintf("install Rust %s or newer, as by rustup (https://rustup.rs)", minRust)}
+	case v.less(minRustFeatures):
+		st.Note = fmt.Sprintf("builds guests without features of the SDK; for serde and macros their newest versions need Rust %s", minRustFeatures)
+	}
+	return st
 }
+
+// minRust is the first Rust that the crate compiles with, without features; the
+// newest versions of what its features take need minRustFeatures.
+var minRust, minRustFeatures = version{1, 63}, version{1, 68}

@@ -2,6 +2,7 @@ package guestbuild_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,5 +120,29 @@ func TestProbeNamesEveryToolchain(t *testing.T) {
 	}
 	if got[2].Err != nil || got[2].Version != "rustc 1.95.0 (test)" {
 		t.Errorf("cargo: %+v", got[2])
+	}
+}
+
+// An old Rust builds nothing, or not everything, and is told so.
+func TestOldRust(t *testing.T) {
+	for _, tc := range []struct{ version, err, note string }{
+		{"1.62.1", "Rust 1.62 is too old; install Rust 1.63 or newer", ""},
+		{"1.63.0", "", "builds guests without features of the SDK"},
+		{"1.68.0", "", ""},
+	} {
+		tools(t, "cargo", fakeCargo, "rustc", `case "$1" in --version) echo "rustc `+tc.version+` (x 2022-01-01)";; *) echo "$SYSROOT";; esac`)
+		rustSysroot(t, true)
+		var cargo guestbuild.Status
+		for _, st := range guestbuild.Probe(t.Context()) {
+			if st.Toolchain == guestbuild.Cargo {
+				cargo = st
+			}
+		}
+		if err := fmt.Sprint(cargo.Err); cargo.Err == nil && tc.err != "" || cargo.Err != nil && (tc.err == "" || !strings.Contains(err, tc.err)) {
+			t.Errorf("%s: %v, want %q", tc.version, cargo.Err, tc.err)
+		}
+		if !strings.HasPrefix(cargo.Note, tc.note) || tc.note == "" && cargo.Note != "" {
+			t.Errorf("%s: note %q, want %q", tc.version, cargo.Note, tc.note)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/engine/judge"
 	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/internal/node"
 )
@@ -89,6 +90,9 @@ func TestCompilationThatTakesTooLong(t *testing.T) {
 	dir := t.TempDir()
 	r := start(t, node.Config{CacheDir: dir, CompileTime: 50 * time.Millisecond})
 	refused(t, r, dir, "takes more than 50ms", endless(t))
+	refused(t, r, dir, "the machine may be busy", endless(t))
+	refused(t, r, dir, "--compile-time", endless(t))
+	refused(t, r, dir, judge.CompileTime, endless(t))
 }
 
 // What compiles and is refused afterwards leaves nothing either.

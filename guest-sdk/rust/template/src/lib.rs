@@ -6,7 +6,7 @@ greenroom::record! {
     /// The state of one counter: loaded before a method, saved after it.
     #[derive(Default)]
     pub struct Counter {
-        value: i64,
+        count: i64,
     }
 
     /// The payload of `Add`.
@@ -28,15 +28,15 @@ impl Counter {
                 format!("amount is {amount}; give a positive number"),
             )
         );
-        self.value = self.value.saturating_add(amount);
-        ctx.info(format_args!("added {amount}, now {}", self.value));
-        Ok(self.value)
+        self.count = self.count.saturating_add(amount);
+        ctx.info(format_args!("added {amount}, now {}", self.count));
+        Ok(self.count)
     }
 
     /// Answers the value. A method that takes `&self` and `&ReadContext` is
     /// read-only: it may run beside others, and answers HTTP GET.
     fn get(&self, _: &ReadContext) -> Result<i64, Error> {
-        Ok(self.value)
+        Ok(self.count)
     }
 }
 
@@ -58,8 +58,8 @@ mod tests {
     fn adds_up() {
         let host = Host::new();
         let me = host.actor::<Counter>("me");
-        for value in [2, 4] {
-            assert_eq!(me.call("Add", AddRequest { amount: 2 }), Ok(value));
+        for count in [2, 4] {
+            assert_eq!(me.call("Add", AddRequest { amount: 2 }), Ok(count));
         }
         assert_eq!(me.query("Get", ()), Ok(4));
     }
