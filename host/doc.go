@@ -148,9 +148,13 @@
 //
 // From then on the call has left. It is not run again, whatever becomes of its
 // commit: where it would go again, and where an error would tell its caller to
-// repeat it, the answer is actor.ErrLeft. A call with an idempotency key is as any
-// other: its caller has said that it may run twice. It is looked up before its turn
-// sends anything: one that is recorded sends nothing, and gets the recorded reply.
+// repeat it, the answer is actor.ErrLeft. Two kinds of calls do run again:
+//
+//   - One with an idempotency key: its caller has said that it may run twice. It is
+//     looked up before its turn sends anything: one that is recorded sends nothing,
+//     and gets the recorded reply.
+//   - A strong read, when the store has a newer state than the one it ran on. It can
+//     have sent GET and HEAD alone, which ask and change nothing, and sends them again.
 //
 // A turn that waits for an answer keeps its instance, and in the locked lane its
 // transaction: the memory of the guest is in use, and there is nothing to give back

@@ -194,6 +194,9 @@ func (s *shell) perform(a actions) {
 		s.tips[index(m)] = nil
 	}
 	for _, m := range a.Rewound {
+		if m.MayBegin() {
+			s.fail("a turn of actor %d may begin while what its tip went back to is under way", index(m))
+		}
 		s.tips[index(m)] = append(slices.Clone(s.stored[index(m)]), m.Flight().Payload.turns[index(m)]...)
 	}
 	last := -1
@@ -360,5 +363,44 @@ func TestSeenTooEarly(t *testing.T) {
 	}
 	if a := b.Landed(speculation.Applied, nil, launched.Add(5)); len(a.Later) != 2 || len(a.Answer) != 3 || !m.Committed() {
 		t.Errorf("%d are held on, %d answered", len(a.Later), len(a.Answer))
+	}
+}
+
+// TestRewound: a member whose pending batch is lost with another member's state goes
+// back to what its flight carries, and no turn of it begins before that has landed.
+func TestRewound(t *testing.T) {
+	for _, o := range []speculation.Outcome{speculation.Applied, speculation.Refused, speculation.Failed} {
+		a, b := new(member), new(member)
+		none := func() *payload { return nil }
+		write := func(name string, members ...*member) *call {
+			c := &call{name: name}
+			speculation.Fold(members, held{Call: c, Home: members[0], Role: speculation.Effect}, none, func(_, _ *payload) {})
+			return c
+		}
+		alone := write("alone", a)
+		flight := a.Launch(time.Unix(1, 0))
+		write("other", b)
+		refused := b.Launch(time.Unix(1, 0))
+		chain := write("chain", a, b) // behind both
+		if !a.MayBegin() || !b.MayBegin() {
+			t.Fatal("a turn has to wait for a commit")
+		}
+		did := refused.Landed(speculation.Refused, errors.New("stale"), time.Unix(2, 0))
+		if !slices.Equal(did.Rewound, []*member{a}) || !slices.Equal(did.Dropped, []*member{b}) || len(did.Lost) != 1 {
+			t.Fatalf("rewound %v, dropped %v, lost %v", did.Rewound, did.Dropped, did.Lost)
+		}
+		if len(did.Again) != 2 || did.Again[1].Call != chain {
+			t.Errorf("%v goes again", did.Again)
+		}
+		if a.MayBegin() || !b.MayBegin() || a.Flight() != flight {
+			t.Errorf("a may begin: %t, b: %t", a.MayBegin(), b.MayBegin())
+		}
+		after := flight.Landed(o, errors.New("not applied"), time.Unix(3, 0))
+		if !a.MayBegin() || !a.Quiet() {
+			t.Errorf("outcome %d: no turn may begin after the flight", o)
+		}
+		if answered := slices.Contains(after.Answer, alone); answered != (o == speculation.Applied) {
+			t.Errorf("outcome %d: answered %t", o, answered)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package sqlstore_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -117,6 +118,63 @@ func TestSetAroundALockedRow(t *testing.T) {
 	}
 	b.whole(waiting, true)
 	b.whole(free, true)
+}
+
+// TestLockedRowsOfSets: a commit is stuck if any row of it is locked, wherever that
+// stands among its rows, and none is for rows of its neighbours.
+func TestLockedRowsOfSets(t *testing.T) {
+	b := behindProxy(t, sqlstore.Config{})
+	old := func(id string) actor.Commit { return write(key(id), b.stored(id), `{"n":2}`) }
+	fresh := func(id string) actor.Commit { return write(key(id), actor.Row{}, `{"n":2}`) }
+	held, other := old("held"), old("other")
+	tx := b.begin()
+	b.lock(tx, held.Key)
+	b.lock(tx, other.Key)
+	commits := []actor.Commit{
+		set(old("a"), old("b"), old("c")),
+		set(held, old("d"), fresh("e")), // the first row
+		set(fresh("f"), old("g")),
+		set(old("h"), other, old("i")), // one between others
+		old("j"),
+		set(fresh("k"), fresh("l"), held), // the last
+		set(old("m"), old("n")),
+		fresh("o"),
+		set(held, other),
+		set(old("p"), fresh("q")),
+	}
+	stuck, err := b.s.Stuck(t.Context(), commits)
+	if want := []int{1, 3, 5, 8}; err != nil || !slices.Equal(stuck, want) {
+		t.Errorf("stuck are %v, %v; want %v", stuck, err, want)
+	}
+}
+
+// TestSetsBehindALockedRow: sets none of whose rows is locked are written while the
+// commit before them waits.
+func TestSetsBehindALockedRow(t *testing.T) {
+	b := behindProxy(t, sqlstore.Config{LockWait: time.Minute})
+	old := func(id string) actor.Commit { return write(key(id), b.stored(id), `{"n":2}`) }
+	held := old("held")
+	commits := []actor.Commit{
+		held,
+		set(old("a"), write(key("b"), actor.Row{}, `{"n":2}`), old("c")),
+		set(write(key("d"), actor.Row{}, `{"n":2}`), old("e")),
+		set(old("f"), old("g")),
+	}
+	tx := b.begin()
+	b.lock(tx, held.Key)
+	answers := make(chan []error, 1)
+	go func() { answers <- b.s.Commit(t.Context(), commits) }()
+	for _, c := range commits[1:] {
+		b.waitFor(c)
+		b.whole(c, true)
+	}
+	b.became(held, false)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, err := range <-answers {
+		b.is(fmt.Sprint(i), err, nil)
+	}
 }
 
 // TestSetWhoseRowStaysLocked is refused whole, and may go again.

@@ -28,7 +28,8 @@ type Consistency int32
 
 const (
 	// The last state that the serving host knows to be committed: where several
-	// share a database, the newest as of 100 ms before the call, or newer.
+	// share a database, the newest as of 100 ms before the call, or newer; of types
+	// placed "any" on CockroachDB, as of 5 s before the call, or newer.
 	Consistency_CONSISTENCY_UNSPECIFIED Consistency = 0
 	// Confirmed in the store.
 	Consistency_CONSISTENCY_STRONG Consistency = 1
