@@ -25,9 +25,11 @@ import (
 const (
 	// freezeRounds in CI; GREENROOM_KILL_ROUNDS changes it (make soak).
 	freezeRounds = 12
-	// attemptTime is after how long a caller turns to the other server: short, so
-	// that a call meets both.
-	attemptTime = 250 * time.Millisecond
+	// attemptTime is after how long a caller first turns to the other server: short,
+	// so that a call meets both. Each time it waits twice as long as before, up to
+	// maxAttemptTime, in which the slowest database answers.
+	attemptTime    = 250 * time.Millisecond
+	maxAttemptTime = roundDeadline / 4
 )
 
 // TestFrozenHosts lets two servers on one database overtake each other: one of
@@ -62,7 +64,7 @@ func frozenHosts(t *testing.T, url string) {
 
 	var pair [2]*member
 	for i := range pair {
-		m := &member{options: crash.Options{Binary: binary, Args: []string{"--store", url}, Log: log}}
+		m := &member{options: crash.Options{Binary: binary, Args: append([]string{"--store", url}, patient...), Log: log}}
 		m.start(t)
 		defer func() { m.process.Kill() }()
 		m.options.Listen = strings.TrimPrefix(m.process.URL, "http://") // its client knows one address
@@ -179,9 +181,9 @@ func (r *frozenRun) call(ctx context.Context, t *testing.T, caller int, random *
 
 // ask repeats a call at either server until one of them answers it.
 func (r *frozenRun) ask(ctx context.Context, req client.Request, random *rand.Rand) (int64, error) {
-	for {
+	for patience := attemptTime; ; patience = min(2*patience, maxAttemptTime) {
 		r.attempts.Add(1)
-		attempt, cancel := context.WithTimeout(ctx, attemptTime)
+		attempt, cancel := context.WithTimeout(ctx, patience)
 		reply, err := r.pair[random.IntN(len(r.pair))].client.Do(attempt, req)
 		cancel()
 		if err == nil {

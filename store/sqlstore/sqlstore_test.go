@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -46,10 +47,29 @@ func open(t testing.TB, url string) *sqlstore.Store {
 	return s
 }
 
+// patience is far more than a statement, or the wait for a row, takes on the slowest
+// database.
+const patience = 5 * time.Minute
+
+// openPatient opens a store for tests that are not about time: none of their
+// statements is late, and no row locked for too long, because the database is slow.
+func openPatient(t testing.TB, url string) *sqlstore.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), sqlstore.Config{
+		URL: url, Logger: slog.New(slog.DiscardHandler),
+		StatementTimeout: patience, TurnTimeout: patience, LockWait: patience,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
 func TestContract(t *testing.T) {
 	for name, url := range engines(t) {
 		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) store.Store { return open(t, url(t)) })
+			storetest.Run(t, func(t *testing.T) store.Store { return openPatient(t, url(t)) })
 		})
 	}
 }
@@ -59,7 +79,7 @@ func TestDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			database := url(t)
 			storetest.RunDamage(t, storetest.Damage{
-				Open: func(t *testing.T) store.Store { return open(t, database) },
+				Open: func(t *testing.T) store.Store { return openPatient(t, database) },
 				// Row is left out: a version that another program wrote cannot be
 				// told from one of ours.
 				State: func(t *testing.T, _ store.Store, k actor.Key) {
@@ -81,7 +101,7 @@ func TestDamage(t *testing.T) {
 func TestModel(t *testing.T) {
 	for name, url := range engines(t) {
 		t.Run(name, func(t *testing.T) {
-			storetest.RunModel(t, func(t *testing.T) store.Store { return open(t, url(t)) })
+			storetest.RunModel(t, func(t *testing.T) store.Store { return openPatient(t, url(t)) })
 		})
 	}
 }
