@@ -123,6 +123,18 @@ func TestRollbackAndUndeploy(t *testing.T) {
 	if d, err := f.rollback(0); err != nil || d.Digest != one || d.Generation != 5 {
 		t.Errorf("got %+v, %v", d, err)
 	}
+	// Nor is it taken for a module that was deleted.
+	other := newFixture(t)
+	other.deploy(other.upload(typ("A", "", "One")))
+	if _, err := other.undeploy("A"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.rollback(0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.rollback(0); !errors.Is(err, actor.ErrNoGeneration) || strings.Contains(err.Error(), "deleted") {
+		t.Errorf("nothing to go back to: %v", err)
+	}
 	if _, err := f.rollback(3); !errors.Is(err, actor.ErrNoGeneration) || !strings.Contains(err.Error(), "undeploy it instead") {
 		t.Errorf("to the undeployment: %v", err)
 	}

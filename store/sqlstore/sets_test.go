@@ -128,8 +128,8 @@ func TestLockedRowsOfSets(t *testing.T) {
 	fresh := func(id string) actor.Commit { return write(key(id), actor.Row{}, `{"n":2}`) }
 	held, other := old("held"), old("other")
 	tx := b.begin()
-	b.lock(tx, held.Key)
-	b.lock(tx, other.Key)
+	b.lock(tx, held.Anchor().Key)
+	b.lock(tx, other.Anchor().Key)
 	commits := []actor.Commit{
 		set(old("a"), old("b"), old("c")),
 		set(held, old("d"), fresh("e")), // the first row
@@ -161,7 +161,7 @@ func TestSetsBehindALockedRow(t *testing.T) {
 		set(old("f"), old("g")),
 	}
 	tx := b.begin()
-	b.lock(tx, held.Key)
+	b.lock(tx, held.Anchor().Key)
 	answers := make(chan []error, 1)
 	go func() { answers <- b.s.Commit(t.Context(), commits) }()
 	for _, c := range commits[1:] {
