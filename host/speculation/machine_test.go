@@ -389,8 +389,8 @@ func TestRewound(t *testing.T) {
 		if !slices.Equal(did.Rewound, []*member{a}) || !slices.Equal(did.Dropped, []*member{b}) || len(did.Lost) != 1 {
 			t.Fatalf("rewound %v, dropped %v, lost %v", did.Rewound, did.Dropped, did.Lost)
 		}
-		if len(did.Again) != 2 || did.Again[1].Call != chain {
-			t.Errorf("%v goes again", did.Again)
+		if len(did.Rerun) != 2 || did.Rerun[1].Call != chain {
+			t.Errorf("%v goes again", did.Rerun)
 		}
 		if a.MayBegin() || !b.MayBegin() || a.Flight() != flight {
 			t.Errorf("a may begin: %t, b: %t", a.MayBegin(), b.MayBegin())
