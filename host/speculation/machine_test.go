@@ -396,7 +396,7 @@ func TestRewound(t *testing.T) {
 			t.Errorf("a may begin: %t, b: %t", a.MayBegin(), b.MayBegin())
 		}
 		after := flight.Landed(o, errors.New("not applied"), time.Unix(3, 0))
-		if !a.MayBegin() || !a.Quiet() {
+		if !a.MayBegin() || !a.Committed() {
 			t.Errorf("outcome %d: no turn may begin after the flight", o)
 		}
 		if answered := slices.Contains(after.Answer, alone); answered != (o == speculation.Applied) {
