@@ -70,6 +70,18 @@ func (s *Service) Serves(d actor.Digest) bool {
 // Changes is another number after anything that Current returns has changed.
 func (s *Service) Changes() uint64 { return s.current.Load().number }
 
+// Known returns what serves each type of every app as far as this process knows, from
+// memory and in no order. Types that cannot be served are left out.
+func (s *Service) Known() []ServedType {
+	var ts []ServedType
+	for _, t := range s.current.Load().types {
+		if t.err == nil {
+			ts = append(ts, t.ServedType)
+		}
+	}
+	return ts
+}
+
 // Types reads what serves each type of an app now, in order of their names.
 // Types that cannot be served are left out.
 func (s *Service) Types(ctx context.Context, app string) ([]ServedType, error) {

@@ -95,7 +95,9 @@ func (ch *channel) open() (*link, error) {
 	ctx, cut := context.WithCancel(p.ctx)
 	timeout := time.AfterFunc(2*cfg.PeerTimeout, cut)
 	defer timeout.Stop()
-	conn, err := p.streams.CallBidiStream(ctx).Conn()
+	bidi := p.streams.CallBidiStream(ctx)
+	p.authorize(bidi.RequestHeader())
+	conn, err := bidi.Conn()
 	if err != nil {
 		cut()
 		return nil, explain(err, cfg.Cluster)

@@ -30,7 +30,8 @@ type Placement interface {
 	Self() actor.HostID
 	// Find says where a call of an actor goes whose type has this placement policy.
 	Find(key actor.Key, policy string) placement.Where
-	// Learned is told that another host said who holds an actor.
+	// Learned is told that a host does not hold an actor, and who does as far as it
+	// knows; empty: it does not know.
 	Learned(key actor.Key, owner actor.HostID)
 	// Peer returns where a host is reached and the newest protocol that both speak;
 	// false if it is not a member, or there is none.
@@ -65,6 +66,10 @@ type Config struct {
 	MinProtocol, MaxProtocol int
 	// TLS is for connections to peers: see [Credentials.Client]. Nil: plain text.
 	TLS *tls.Config
+
+	// Token is sent to peers that are spoken to in plain text: that of an admin, where
+	// they ask for one. Empty: none.
+	Token string
 
 	// Channels is how many streams a session has. Defaults to [DefaultChannels].
 	Channels int

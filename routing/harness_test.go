@@ -88,6 +88,9 @@ func (v *view) believes(id string, owner actor.HostID) {
 func (v *view) Learned(key actor.Key, owner actor.HostID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if owner == "" {
+		return
+	}
 	v.belief[key.ID] = owner
 	v.learned = append(v.learned, owner)
 }

@@ -224,6 +224,13 @@ func (p *peer) api() string {
 	return ""
 }
 
+// authorize adds the token to a request in plain text.
+func (p *peer) authorize(h http.Header) {
+	if cfg := &p.ps.r.cfg; cfg.Token != "" && cfg.TLS == nil {
+		h.Set("Authorization", "Bearer "+cfg.Token)
+	}
+}
+
 // hello is what this host says first.
 func (p *peer) hello() *greenroomv1.ExchangeHello {
 	return p.ps.r.hello(p.id)

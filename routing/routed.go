@@ -233,9 +233,7 @@ func (s *sentCall) Finished(*caller.Call) {
 	case kind == string(actor.ErrNotOwner.Kind()):
 		events.Forwarded("redirect")
 		c.trip.refused(s.peer.id)
-		if owner := actor.HostID(s.Reply.Owner); owner != "" {
-			c.router.cfg.Placement.Learned(c.inv.Key, owner)
-		}
+		c.router.cfg.Placement.Learned(c.inv.Key, actor.HostID(s.Reply.Owner))
 	case hasNotBegun(kind):
 		events.Forwarded("refused")
 		c.trip.unreachable(s.peer.id, "its host refused it: "+wire.GetMessage())

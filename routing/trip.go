@@ -88,9 +88,7 @@ func (t *trip) goesOn(r *Router, key actor.Key, id actor.HostID, err error) bool
 	var unsent *unsentError
 	switch {
 	case errors.As(err, &notOwner):
-		if notOwner.Owner != "" {
-			r.cfg.Placement.Learned(key, notOwner.Owner)
-		}
+		r.cfg.Placement.Learned(key, notOwner.Owner)
 		t.refused(id)
 	case errors.As(err, &unsent):
 		t.unreachable(id, unsent.Error())

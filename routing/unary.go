@@ -18,7 +18,9 @@ import (
 const HeaderOwner = "Greenroom-Owner"
 
 func (p *peer) delete(ctx context.Context, key actor.Key) error {
-	_, err := p.unary.Delete(ctx, connect.NewRequest(&greenroomv1.ExchangeDeleteRequest{Hello: p.hello(), Actor: protoKey(key)}))
+	req := connect.NewRequest(&greenroomv1.ExchangeDeleteRequest{Hello: p.hello(), Actor: protoKey(key)})
+	p.authorize(req.Header())
+	_, err := p.unary.Delete(ctx, req)
 	if err = p.unaryError(ctx, key, err); errors.As(err, new(*lostError)) {
 		err = &actor.TurnError{Key: key, Err: actor.ErrAmbiguous}
 	}
@@ -26,7 +28,9 @@ func (p *peer) delete(ctx context.Context, key actor.Key) error {
 }
 
 func (p *peer) view(ctx context.Context, key actor.Key) (host.View, error) {
-	res, err := p.unary.View(ctx, connect.NewRequest(&greenroomv1.ExchangeViewRequest{Hello: p.hello(), Actor: protoKey(key)}))
+	req := connect.NewRequest(&greenroomv1.ExchangeViewRequest{Hello: p.hello(), Actor: protoKey(key)})
+	p.authorize(req.Header())
+	res, err := p.unary.View(ctx, req)
 	if err != nil {
 		return host.View{}, p.unaryError(ctx, key, err)
 	}

@@ -29,6 +29,9 @@ type Config struct {
 	// address but loopback also needs a token, TLS.ClientCAFile or Insecure.
 	// Defaults to [DefaultAddr].
 	Addr string
+	// Listener is used instead of listening at Addr, where its address must be known
+	// before the server is there. It is closed with the server. Defaults to none.
+	Listener net.Listener
 	// TLS makes the server speak TLS. Its zero value is plain text.
 	TLS TLSConfig
 	// Token is what callers must send as "Authorization: Bearer TOKEN", to

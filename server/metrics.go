@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/routing"
 )
 
 // Metrics counts what happens in a registry of its own. Make it first, give its
@@ -41,6 +42,9 @@ type Metrics struct {
 	errors      *prometheus.CounterVec
 	requests    *prometheus.CounterVec
 	requestTime *prometheus.HistogramVec
+
+	forwarded *prometheus.CounterVec
+	sessions  *prometheus.CounterVec
 
 	streams           prometheus.Gauge
 	streamInvocations prometheus.Counter
@@ -122,6 +126,8 @@ func NewMetrics() *Metrics {
 	m.errors = counter("greenroom_errors_total", "Errors answered to callers, by kind.", "kind")
 	m.requests = counter("greenroom_http_requests_total", "HTTP requests by route and status. Calls over gRPC have status 200 whatever their outcome.", "route", "status")
 	m.requestTime = histogram("greenroom_http_request_seconds", "Time to serve a request; for streams, their life.", seconds, "route")
+	m.forwarded = counter("greenroom_forwarded_calls_total", "Calls that were passed on to the host that holds their actor, by outcome: reply, redirect (it does not hold it), refused, lost (the session broke).", "outcome")
+	m.sessions = counter("greenroom_peer_sessions_total", "Sessions to other hosts that were opened and that broke.", "event")
 	m.streams = prometheus.NewGauge(prometheus.GaugeOpts{Name: "greenroom_invoke_streams", Help: "Open InvokeStreams."})
 	m.streamInvocations = counter("greenroom_invoke_stream_invocations_total", "Invocations that came over InvokeStreams.").WithLabelValues()
 	messages := counter("greenroom_invoke_stream_messages_total", "Messages of InvokeStreams, by direction; each carries invocations or replies.", "direction")
@@ -145,6 +151,24 @@ func (m *Metrics) HostEvents() host.Events {
 		Egress:         m.egressEnd,
 		InstanceMade:   func(host.InstanceEvent) { m.instances.WithLabelValues("made").Inc() },
 		InstanceClosed: func(host.InstanceEvent) { m.instances.WithLabelValues("closed").Inc() },
+	}
+}
+
+// RoutingEvents returns the callbacks that count what the router does.
+func (m *Metrics) RoutingEvents() routing.Events {
+	outcomes := make(map[string]prometheus.Counter)
+	for _, o := range []string{"reply", "redirect", "refused", "lost"} {
+		outcomes[o] = m.forwarded.WithLabelValues(o)
+	}
+	opened, broken := m.sessions.WithLabelValues("opened"), m.sessions.WithLabelValues("broken")
+	return routing.Events{
+		Forwarded: func(outcome string) {
+			if c, ok := outcomes[outcome]; ok {
+				c.Inc()
+			}
+		},
+		SessionOpened: func(actor.HostID) { opened.Inc() },
+		SessionBroken: func(actor.HostID) { broken.Inc() },
 	}
 }
 

@@ -18,6 +18,8 @@ type Peers struct {
 	// Addr is where the other hosts are listened to, HOST:PORT. Empty: where clients
 	// are; hosts ask for the cluster's name, which no client does.
 	Addr string
+	// Listener is used instead of listening at Addr. Defaults to none.
+	Listener net.Listener
 	// Credentials prove that a peer belongs to the cluster. Without them peers speak
 	// plain text and are admitted as callers of the API are, with an admin's token where
 	// tokens are asked for: for loopback, or where Insecure lets everybody in.

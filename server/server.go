@@ -110,8 +110,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.state != stateNew {
 		return errors.New("server: Start was called before; make a new Server")
 	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", s.conf.Addr)
+	l, err := listen(ctx, s.conf.Addr, s.conf.Listener)
 	if err != nil {
 		return fmt.Errorf("server: listen: %w", err)
 	}
@@ -121,7 +120,7 @@ func (s *Server) Start(ctx context.Context) error {
 		return fmt.Errorf("server: listen: %s is %s here, which can be reached from other machines; listen on 127.0.0.1", s.conf.Addr, addr)
 	}
 	if s.conf.Peers != nil && s.conf.Peers.Addr != "" {
-		if s.peers, err = lc.Listen(ctx, "tcp", s.conf.Peers.Addr); err != nil {
+		if s.peers, err = listen(ctx, s.conf.Peers.Addr, s.conf.Peers.Listener); err != nil {
 			_ = l.Close()
 			return fmt.Errorf("server: listen for other hosts: %w", err)
 		}
@@ -132,6 +131,15 @@ func (s *Server) Start(ctx context.Context) error {
 		slog.String("address", l.Addr().String()), slog.Bool("tls", s.tls != nil),
 		slog.Int("tokens", len(s.admission.tokens)), slog.Bool("client_certificates", s.conf.TLS.ClientCAFile != ""))
 	return nil
+}
+
+// listen returns the listener that is there, or one at an address.
+func listen(ctx context.Context, addr string, there net.Listener) (net.Listener, error) {
+	if there != nil {
+		return there, nil
+	}
+	var lc net.ListenConfig
+	return lc.Listen(ctx, "tcp", addr)
 }
 
 // warn tells of what is permitted and seldom meant.
@@ -241,6 +249,10 @@ func (s *Server) PeersAddr() net.Addr {
 	}
 	return s.listener.Addr()
 }
+
+// Drain tells those who ask for or watch health that the server is about to stop; it
+// goes on serving. It is for the time in which others take over what it does.
+func (s *Server) Drain() { s.health.stop() }
 
 // Stop refuses new connections, tells those who watch health, and waits for the
 // requests in flight. When ctx ends first it cancels them, cuts their
