@@ -118,5 +118,6 @@
 //   - Certificates or keys differ, or the clusters' names do, or no protocol is common:
 //     the session is not opened; the log names both hosts and what to change, and
 //     [Router.Unreachable] lists it. Calls are as for a peer that cannot be reached.
-//   - This process stops: what waits is answered with actor.ErrStopping.
+//   - This process stops: once it has handed its actors over ([Router.Drain]), what has an
+//     owner is passed on, and what would wait for one gets actor.ErrStopping, retryable.
 package routing

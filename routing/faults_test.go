@@ -218,6 +218,28 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestDrain: a process that has handed its actors over passes calls on, and makes none
+// wait.
+func TestDrain(t *testing.T) {
+	_, a, b := pair(t, setup{})
+	waits := async(t.Context(), a, call("nobody's"))
+	eventually(t, "it waits", func() bool { n, _ := a.router.Waiting(); return n == 1 })
+	a.router.Drain()
+	if got := <-waits; !errors.Is(got.err, actor.ErrStopping) {
+		t.Errorf("what waited: %+v", got)
+	}
+	if _, err := a.router.Invoke(t.Context(), call("nobody's")); !errors.Is(err, actor.ErrStopping) {
+		t.Errorf("what would wait: %v", err)
+	}
+	if err := a.router.Delete(t.Context(), call("nobody's").Key); !errors.Is(err, actor.ErrStopping) {
+		t.Errorf("a delete that would wait: %v", err)
+	}
+	if reply, err := a.router.Invoke(t.Context(), call("b")); err != nil || string(reply.Payload.Data) != string(b.id) {
+		t.Errorf("what has an owner: %s, %v", text(reply), err)
+	}
+	a.router.Drain()
+}
+
 // TestManyCalls at once, over few channels, each answered once with what is its own.
 func TestManyCalls(t *testing.T) {
 	tb, a, b := pair(t, setup{router: func(c *routing.Config) { c.MaxInFlight = 8 }})

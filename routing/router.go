@@ -53,6 +53,11 @@ func (r *Router) Start(context.Context) error {
 	return nil
 }
 
+// Drain lets nothing more wait for an owner: what waits and has none to be sent to gets
+// actor.ErrStopping. It is for a process that has handed its actors over and is about to
+// stop: calls that have an owner are passed on as before. It is safe twice.
+func (r *Router) Drain() { r.waiting.close() }
+
 // Stop ends all sessions and answers what waits with actor.ErrStopping. What peers
 // still owe an answer to is answered as if the session had broken, so it is for a
 // moment at which no call is under way any more. It is safe twice and before Start.
@@ -238,8 +243,9 @@ func (r *Router) waitAlone(ctx context.Context, t *trip, on <-chan struct{}) err
 // Waiting returns how many calls wait for an owner, and the bytes of their payloads.
 func (r *Router) Waiting() (calls int, bytes int64) { return r.waiting.count() }
 
+// errFull is why a call cannot wait.
 func (r *Router) errFull() error {
-	if r.ctx.Err() != nil {
+	if r.waiting.isClosed() {
 		return actor.ErrStopping
 	}
 	calls, bytes := r.waiting.count()

@@ -111,6 +111,15 @@ func (w *waiting) end(e *waiter) bool {
 	return true
 }
 
+func (w *waiting) isClosed() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // count returns how many calls wait, and their bytes.
 func (w *waiting) count() (calls int, bytes int64) {
 	w.mu.Lock()

@@ -63,6 +63,14 @@
 //     reverse proxy on the same machine that passes a public host name on needs
 //     a token, or Insecure.
 //
+// # Other hosts of a cluster
+//
+// With [Config.Peers] the server takes what other hosts say as well: InterconnectService,
+// whose streams are served like those of clients with another Edge, and what else they
+// have. It comes to the same port, where the name that a TLS handshake asks for, or its
+// being one, tells hosts from clients; or to a port of its own. A host proves with its
+// certificate that it belongs to the cluster, and reaches nothing of the API.
+//
 // # Failures
 //
 //   - Caller gone: its context ends, and with it the wait; what was committed

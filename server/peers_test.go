@@ -1,0 +1,153 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/routing"
+)
+
+// noCalls refuses every hello.
+type noCalls struct{}
+
+func (noCalls) Accept(*greenroomv1.ExchangeHello) (*routing.Accepted, *greenroomv1.ExchangeHello, error) {
+	return nil, nil, errors.New("reached")
+}
+
+func clusterCredentials(tb testing.TB, key string) *routing.Credentials {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(strings.Repeat(key, 32)), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	c, err := routing.CredentialsFromKey(file, "test")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+// get asks over a connection of its own, and returns the status and the body, or the
+// error.
+func get(tb testing.TB, url string, conf *tls.Config) string {
+	tb.Helper()
+	t := &http.Transport{TLSClientConfig: conf, ForceAttemptHTTP2: true}
+	defer t.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(tb.Context(), http.MethodPost, url, strings.NewReader("{}"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := (&http.Client{Transport: t}).Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer res.Body.Close()
+	body := make([]byte, 4096)
+	n, _ := res.Body.Read(body)
+	return res.Status + " " + string(body[:n])
+}
+
+// TestPeersAndClients: hosts of the cluster get to what hosts say to each other, and to
+// nothing else; clients get to everything else, on the same port or on another.
+func TestPeersAndClients(t *testing.T) {
+	ours, theirs := clusterCredentials(t, "k"), clusterCredentials(t, "o")
+	between := greenroomv1connect.InterconnectServiceViewProcedure
+	api := greenroomv1connect.ActorServiceGetActorProcedure
+	for name, tt := range map[string]struct{ apart bool }{"one port": {false}, "a port of their own": {true}} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, func(c *Config) {
+				c.Peers = &Peers{Cluster: "test", Credentials: ours, Interconnect: noCalls{}}
+				if tt.apart {
+					c.Peers.Addr = "127.0.0.1:0"
+				}
+			})
+			peers := f.PeersAddr().String()
+			if got := get(t, "https://"+peers+between, ours.Client()); !strings.HasPrefix(got, "500") {
+				t.Errorf("a host of the cluster: %s", got)
+			}
+			if got := get(t, "https://"+peers+api, ours.Client()); !strings.Contains(got, "404") {
+				t.Errorf("a host of the cluster that calls the API: %s", got)
+			}
+			if got := get(t, "https://"+peers+between, theirs.Client()); !strings.Contains(got, "certificate") {
+				t.Errorf("a host of another cluster: %s", got)
+			}
+			anonymous := ours.Client()
+			anonymous.Certificates = nil
+			if got := get(t, "https://"+peers+between, anonymous); !strings.Contains(got, "certificate") {
+				t.Errorf("without a certificate: %s", got)
+			}
+			if got := get(t, f.url+between, nil); !strings.HasPrefix(got, "403") && !tt.apart || tt.apart && !strings.HasPrefix(got, "404") {
+				t.Errorf("a client that speaks as a host: %s", got)
+			}
+			if got := get(t, f.url+api, nil); !strings.HasPrefix(got, "400") {
+				t.Errorf("a client: %s", got)
+			}
+		})
+	}
+}
+
+// TestPeersWithoutCertificates are admitted like callers of the API, as admins.
+func TestPeersWithoutCertificates(t *testing.T) {
+	f := start(t, func(c *Config) {
+		withRoles(c)
+		c.Peers = &Peers{Cluster: "test", Interconnect: noCalls{}}
+	})
+	for token, want := range map[string]string{"": "401", "invoke": "403", "admin-mine": "403", "admin": "500"} {
+		got := do(t, client(t, false), "POST", f.url+greenroomv1connect.InterconnectServiceViewProcedure, "{}",
+			"Content-Type", "application/json", "Authorization", "Bearer "+token)
+		if strconv.Itoa(got.StatusCode) != want {
+			t.Errorf("with the token %q: %d, want %s", token, got.StatusCode, want)
+		}
+	}
+}
+
+// TestPeersBeyondLoopback need credentials.
+func TestPeersBeyondLoopback(t *testing.T) {
+	conf := Config{Addr: "0.0.0.0:0", Token: "a-token-that-is-long", Peers: &Peers{Cluster: "test", Interconnect: noCalls{}}}
+	if err := conf.Peers.validate(conf); err == nil || !strings.Contains(err.Error(), "--cluster-key-file") {
+		t.Errorf("without credentials: %v", err)
+	}
+	conf.Peers.Addr = "127.0.0.1:0"
+	if err := conf.Peers.validate(conf); err != nil {
+		t.Errorf("apart, on loopback: %v", err)
+	}
+	conf.Peers.Addr, conf.Peers.Credentials = "", clusterCredentials(t, "k")
+	if err := conf.Peers.validate(conf); err != nil {
+		t.Errorf("with credentials: %v", err)
+	}
+}
+
+// TestSilentConnections do not keep others from being accepted, nor the server from
+// stopping.
+func TestSilentConnections(t *testing.T) {
+	f := start(t, func(c *Config) {
+		c.Peers = &Peers{Cluster: "test", Credentials: clusterCredentials(t, "k"), Interconnect: noCalls{}}
+	})
+	for range 3 {
+		conn, err := net.Dial("tcp", f.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	if got := get(t, f.url+greenroomv1connect.ActorServiceGetActorProcedure, nil); !strings.HasPrefix(got, "400") {
+		t.Errorf("beside silent connections: %s", got)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	if err := f.Stop(ctx); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+}
