@@ -98,6 +98,31 @@ func TestPeersAndClients(t *testing.T) {
 	}
 }
 
+// TestPeersBesideTLS: the API's certificate is for clients, the cluster's for hosts.
+func TestPeersBesideTLS(t *testing.T) {
+	a := newAuthority(t)
+	a.sign("server", a.cert, a.key)
+	ours := clusterCredentials(t, "k")
+	f := start(t, func(c *Config) {
+		c.TLS = TLSConfig{CertFile: a.file("server.pem"), KeyFile: a.file("server.key")}
+		c.Peers = &Peers{Cluster: "test", Credentials: ours, Interconnect: noCalls{}}
+	})
+	between, api := f.url+greenroomv1connect.InterconnectServiceViewProcedure, f.url+greenroomv1connect.ActorServiceGetActorProcedure
+	if got := get(t, between, ours.Client()); !strings.HasPrefix(got, "500") {
+		t.Errorf("a host of the cluster: %s", got)
+	}
+	if got := get(t, api, ours.Client()); !strings.HasPrefix(got, "404") {
+		t.Errorf("a host of the cluster that calls the API: %s", got)
+	}
+	clients := a.client(true, "")
+	if got := do(t, clients, "POST", api, "{}", "Content-Type", "application/json"); got.StatusCode != http.StatusBadRequest {
+		t.Errorf("a client: %s", got.Status)
+	}
+	if got := do(t, clients, "POST", between, "{}", "Content-Type", "application/json"); got.StatusCode != http.StatusForbidden {
+		t.Errorf("a client that speaks as a host: %s", got.Status)
+	}
+}
+
 // TestPeersWithoutCertificates are admitted like callers of the API, as admins.
 func TestPeersWithoutCertificates(t *testing.T) {
 	f := start(t, func(c *Config) {
