@@ -42,13 +42,14 @@ const (
 var MaxReminderTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // Schedule says when a reminder is due. It is a fixed row of occurrences: the first at
-// At, or After from when it was set, or the first match of Cron at or after that; the
-// others follow by Every or by Cron. There are no more than Times of them, and none
+// At, or After from when it was set, or, if neither is given, one period from then, or at
+// once; with Cron, at the first match from that time on. The others follow by Every or by
+// Cron. There are no more than Times of them, and none
 // after Until. What becomes of an occurrence, delivered, collapsed or skipped, does not
 // move the others.
 type Schedule struct {
-	// At is when the first occurrence is; one that is past is due at once. Zero: After
-	// from when the reminder is set.
+	// At is when the first occurrence is; one that is past is due at once. Not with
+	// After.
 	At    time.Time
 	After time.Duration
 	// Every is the period; 0: none. At least [MinPeriod].

@@ -7,8 +7,8 @@
 // package is that every firing is delivered, in time, not before it is due by database
 // time, and that no neighbour is held up.
 //
-// What decides is pure: [Prepare] and [Plan] for schedules, [Wheel] for time, [Leader]
-// and [Creator] for buckets. They neither read a clock nor send. [Service] performs it.
+// What decides is pure: [Planner] for schedules, [Wheel] for time, [Allocate] and
+// [Surplus] for buckets. They neither read a clock nor send. [Service] performs it.
 //
 // # Words
 //
@@ -25,7 +25,7 @@
 //	lap          one use of an app's 32-bit range of tokens; each has its own vector
 //	window       how far ahead of now an owner has read the due reminders of its buckets
 //	notice       word of a commit to the owner of a bucket: this was set, this is gone
-//	lead         the instance that allocates; any can
+//	leader       the instance that gives buckets without an owner to one; any can
 //
 // # A reminder
 //
@@ -69,13 +69,17 @@
 //	        assigned, epoch + 1             executions are over, or it is lost
 //	free ───────────────────────▶ owned ─────────────────────────────────────▶ free
 //
-// The leader gives a creator its next bucket when 95 % of the present one are used. A
-// creator that is gone leaves the rest of its bucket unused: nobody can say how far it
-// came. Buckets are dealt to instances in turn, those in use apart from those at rest.
-// A bucket that moves is first given up: its owner stops delivering it, awaits what is
-// under way, and frees it. The owner that is lost is waited for until what it had under
-// way has timed out. A bucket that is closed and empty is removed, and its range is used
-// again in the next lap, under another vector.
+// A creator gets its next bucket from the store when 95 % of the present one are used, and
+// owns it at first. When it is gone the rest of its bucket stays unused: nobody can say how
+// far it came. The leader deals buckets without an owner to the instances in turn, those in
+// use apart from those at rest; an instance with more than its share gives some up. A
+// bucket that is given up is first delivered no more, then what is under way is awaited,
+// then it is free. An owner that is lost is waited for until what it had under way has
+// timed out. A bucket that is closed and empty is removed, and its range is used again in
+// the next lap, under another vector.
+//
+// All of that is conditional in the store on the row's epoch. The leader's lease keeps
+// instances out of each other's way; nothing rests on it.
 //
 // # Invariants
 //
@@ -87,7 +91,9 @@
 //   - Every reminder of an owned bucket whose FireAt is inside of the window is in the
 //     wheel, under way, or found by the next look at recent tokens (2 s) or at what is
 //     due (30 s).
-//   - Memory is bounded by the window: it shrinks while the wheel is full.
+//   - Memory is bounded by the window: nothing is read ahead while the wheel is full.
+//   - Deliveries under way and waiting are bounded for each actor, type and app. What is
+//     above waits in the store and is looked at again: a type that is slow delays itself.
 //
 // # Failures
 //

@@ -264,7 +264,7 @@ func TestPlanAfterYears(t *testing.T) {
 // once.
 func TestManyMissedOfALimitedNumber(t *testing.T) {
 	p := NewPlanner()
-	for _, missed := range []actor.MissedPolicy{{}, {Kind: actor.MissedCatchUp, Limit: 2}, {Kind: actor.MissedCatchUp, Limit: actor.MaxCatchUp}} {
+	for _, missed := range []actor.MissedPolicy{{}, {Kind: actor.MissedCatchUp, Limit: 2}, {Kind: actor.MissedCatchUp, Limit: 100}} {
 		what := spec(actor.Schedule{At: start, Cron: "* * * * *", Times: 25_000})
 		what.Missed = missed
 		r, err := p.Prepare(what, anID, start)

@@ -1,0 +1,106 @@
+package reminder
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// nearlyUsed is how many tokens of a bucket are used when a creator gets its next one.
+const nearlyUsed = actor.BucketSize / 100 * 95
+
+// creator hands out the tokens of one host. Its buckets are its own for ever: a process
+// that starts again is another creator, and leaves the rest of them unused.
+type creator struct {
+	// allocate gets a bucket of an app for this host.
+	allocate func(ctx context.Context, app string) (actor.BucketRow, error)
+
+	mu   sync.Mutex
+	apps map[string]*tokens
+}
+
+// tokens are those of one app.
+type tokens struct {
+	mu      sync.Mutex // held while there is none to give, by whoever gets the next bucket
+	bucket  actor.Bucket
+	used    uint32 // BucketSize: no bucket yet, or all of it
+	next    *actor.Bucket
+	fetches bool // next is being got
+}
+
+func newCreator(allocate func(ctx context.Context, app string) (actor.BucketRow, error)) *creator {
+	return &creator{allocate: allocate, apps: map[string]*tokens{}}
+}
+
+// take returns an ID that was never given out before. It waits for the store when the app
+// has no bucket here, and otherwise for nothing.
+func (c *creator) take(ctx context.Context, app string, background func(func())) (id actor.ReminderID, spent *actor.Bucket, err error) {
+	c.mu.Lock()
+	t := c.apps[app]
+	if t == nil {
+		t = &tokens{used: actor.BucketSize}
+		c.apps[app] = t
+	}
+	c.mu.Unlock()
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.used == actor.BucketSize {
+		if t.next == nil {
+			row, err := c.allocate(ctx, app)
+			if err != nil {
+				return id, nil, fmt.Errorf("get a bucket of reminders for %s: %w", app, err)
+			}
+			t.next = &row.Bucket
+		}
+		if t.bucket != (actor.Bucket{}) {
+			old := t.bucket
+			spent = &old
+		}
+		t.bucket, t.used, t.next = *t.next, 0, nil
+	}
+	id = t.bucket.Token(t.used)
+	t.used++
+	if t.used >= nearlyUsed && t.next == nil && !t.fetches {
+		t.fetches = true
+		background(func() {
+			row, err := c.allocate(context.WithoutCancel(ctx), app)
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.fetches = false
+			if err == nil && t.next == nil {
+				t.next = &row.Bucket
+			}
+		})
+	}
+	return id, spent, nil
+}
+
+// used returns how far each bucket is used.
+func (c *creator) used() map[actor.Bucket]uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	used := map[actor.Bucket]uint32{}
+	for _, t := range c.apps {
+		t.mu.Lock()
+		if t.bucket != (actor.Bucket{}) {
+			used[t.bucket] = t.used
+		}
+		if t.next != nil {
+			used[*t.next] = 0
+		}
+		t.mu.Unlock()
+	}
+	return used
+}
+
+// randomVector returns the vector of a lap that begins.
+func randomVector() (v actor.Vector) {
+	for i := range v {
+		v[i] = 'a' + byte(rand.IntN(26))
+	}
+	return v
+}

@@ -1,0 +1,419 @@
+package reminder
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// delivery is a firing on its way.
+type delivery struct {
+	reminder *actor.Reminder
+	plan     Plan
+}
+
+// step is one to be committed alone.
+type step struct {
+	id   actor.ReminderID
+	step actor.ReminderStep
+}
+
+// deliverDue takes what is due from the wheel, reads it, and has it delivered.
+func (s *Service) deliverDue(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var due []Due
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		now := s.clock.now()
+		due = s.wheel.Advance(now, due[:0], loadGroup)
+		next, some := s.wheel.Next()
+		s.mu.Unlock()
+		for at := 0; at < len(due); at += loadGroup {
+			s.load(ctx, due[at:min(at+loadGroup, len(due))])
+		}
+		if len(due) > 0 {
+			continue
+		}
+		wait := pollEvery
+		if some {
+			// The clock is to be past it, and timers fire early by what they round away.
+			wait = min(wait, max(0, next.Sub(now))+10*time.Microsecond)
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-s.wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// load reads reminders whose time has come and plans what becomes of them.
+func (s *Service) load(ctx context.Context, due []Due) {
+	ids := make([]actor.ReminderID, 0, len(due))
+	s.mu.Lock()
+	for _, d := range due {
+		b := s.owned[d.ID.Bucket()]
+		_, under := s.running[d.ID]
+		if b == nil || b.leaving || under || s.stopping {
+			continue // the owner reads it, or whoever is at it sees how it goes on
+		}
+		s.running[d.ID] = b
+		b.under++
+		ids = append(ids, d.ID)
+	}
+	s.mu.Unlock()
+	if len(ids) == 0 {
+		return
+	}
+	rows, err := s.cfg.Store.LoadReminders(ctx, ids)
+	var damaged *store.DamagedReminders
+	if errors.As(err, &damaged) {
+		for _, d := range damaged.Reminders {
+			s.cfg.Logger.Error("a reminder cannot be read and is not delivered", "reminder", d.ID.String(), "reason", d.Reason)
+		}
+	} else if err != nil {
+		s.cfg.Logger.Warn("due reminders were not read", "error", err)
+		for _, id := range ids {
+			s.again(id, retryAfter)
+		}
+		return
+	}
+	for i := range rows {
+		s.consider(ctx, ids[i], &rows[i])
+	}
+	s.queue.pump(s.run)
+}
+
+// consider says what becomes of one reminder that was read.
+func (s *Service) consider(ctx context.Context, id actor.ReminderID, r *actor.Reminder) {
+	now := s.clock.now()
+	switch {
+	case r.Version == 0 || r.Paused:
+		s.done(id)
+		return
+	case r.FireAt.After(now):
+		s.doneUntil(id, r.FireAt)
+		return
+	}
+	plan, err := s.planner.Plan(r, now)
+	if err != nil {
+		// It was valid when it was set: a time zone that this binary does not know.
+		s.cfg.Logger.Error("a reminder cannot be planned", "reminder", id.String(), "error", err)
+		s.again(id, time.Minute)
+		return
+	}
+	s.mu.Lock()
+	s.stats.Missed += uint64(plan.Firing.Missed)
+	s.mu.Unlock()
+	if !plan.Deliver {
+		s.commitAlone(ctx, step{id, plan.Firing.Step})
+		return
+	}
+	if !s.queue.add(&delivery{r, plan}) {
+		s.again(id, retryAfter/2) // as many wait as may, of its type or its actor
+	}
+}
+
+// done forgets a reminder that was loaded.
+func (s *Service) done(id actor.ReminderID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(id)
+}
+
+func (s *Service) forget(id actor.ReminderID) {
+	s.running[id].under--
+	delete(s.running, id)
+}
+
+// doneUntil is done, for one that is due again.
+func (s *Service) doneUntil(id actor.ReminderID, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(id)
+	s.note(id, at)
+}
+
+// again has a reminder read again after a while.
+func (s *Service) again(id actor.ReminderID, after time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(id)
+	if s.owned[id.Bucket()] != nil {
+		s.wheel.Insert(id, s.clock.now().Add(after))
+		s.rouse()
+	}
+}
+
+// run delivers one firing; it is called on a goroutine of its own.
+func (s *Service) run(d *delivery) {
+	ctx, cancel := context.WithTimeout(s.queue.ctx, s.cfg.ExecutionTimeout)
+	err := s.cfg.Deliverer.Deliver(ctx, d.plan.Firing)
+	cancel()
+	s.ended(d, err)
+}
+
+// ended goes on after a delivery.
+func (s *Service) ended(d *delivery, err error) {
+	id := d.reminder.ID
+	count := func(n *uint64) {
+		s.mu.Lock()
+		*n++
+		s.mu.Unlock()
+	}
+	switch cond := actor.AsCondition(err); {
+	case err == nil:
+		count(&s.stats.Fired)
+		if then := d.plan.Firing.Step.Then; then != nil {
+			s.doneUntil(id, then.FireAt)
+		} else {
+			s.done(id)
+		}
+	case s.queue.ctx.Err() != nil:
+		s.done(id) // the service ends, and the delivery with it; the next owner delivers
+	case errors.Is(err, actor.ErrFiringTaken):
+		count(&s.stats.Taken)
+		s.again(id, 0) // the row says how it goes on
+	case cond != nil && cond.Retryable(), errors.Is(err, actor.ErrAmbiguous), errors.Is(err, actor.ErrCanceled),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		// Not the actor's failure, or nobody knows whether it was committed: the same
+		// firing goes again, and is found taken if it was.
+		count(&s.stats.Retried)
+		s.again(id, retryAfter)
+	default:
+		count(&s.stats.Failed)
+		st := s.planner.Failed(d.reminder, &d.plan, s.clock.now(), err.Error())
+		if st.DeadLetter != "" {
+			count(&s.stats.Dead)
+		}
+		s.commitAlone(s.queue.ctx, step{id, st})
+	}
+}
+
+func (s *Service) commitAlone(ctx context.Context, st step) {
+	select {
+	case s.steps <- st:
+	case <-ctx.Done():
+		s.done(st.id)
+	}
+}
+
+// commitSteps commits the steps that are no turn's, in groups.
+func (s *Service) commitSteps(ctx context.Context) {
+	for {
+		var group []step
+		select {
+		case st := <-s.steps:
+			group = append(group, st)
+		case <-ctx.Done():
+			return
+		}
+		for len(group) < loadGroup {
+			select {
+			case st := <-s.steps:
+				group = append(group, st)
+				continue
+			default:
+			}
+			break
+		}
+		commits := make([]actor.Commit, len(group))
+		for i := range group {
+			commits[i] = actor.CommitOf()
+			commits[i].Reminders.Steps = []actor.ReminderStep{group[i].step}
+		}
+		for i, err := range s.cfg.Store.Commit(ctx, commits) {
+			id, then := group[i].id, group[i].step.Then
+			switch {
+			case err == nil && then == nil:
+				s.done(id)
+			case err == nil && !then.Paused:
+				s.doneUntil(id, then.FireAt)
+			case err == nil:
+				s.done(id)
+			case errors.Is(err, actor.ErrFiringTaken):
+				s.again(id, 0)
+			default:
+				s.cfg.Logger.Warn("a reminder was not stepped on", "reminder", id.String(), "error", err)
+				s.again(id, retryAfter)
+			}
+		}
+	}
+}
+
+// Of each type so many deliveries wait at most, and of each actor.
+const (
+	waitingOfType  = 1024
+	waitingOfActor = 16
+)
+
+// dispatch bounds the deliveries under way: of each actor, type and app and in all, so
+// that one that is slow delays none but its own.
+type dispatch struct {
+	cfg    *Config
+	ctx    context.Context // of deliveries; ends with the service
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	idle    *sync.Cond
+	closed  bool
+	running int
+	waiting int
+	apps    map[string]int
+	actors  map[actor.Key]*load
+	types   map[typeName]*typeQueue
+	turn    []*typeQueue // those with something that waits, in turn
+}
+
+type typeName struct{ app, typ string }
+
+// load is how many deliveries of an actor run and wait.
+type load struct{ running, waiting int }
+
+type typeQueue struct {
+	name    typeName
+	running int
+	waiting []*delivery
+	inTurn  bool
+}
+
+func newDispatch(cfg *Config) *dispatch {
+	d := &dispatch{cfg: cfg, apps: map[string]int{}, actors: map[actor.Key]*load{}, types: map[typeName]*typeQueue{}}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.idle = sync.NewCond(&d.mu)
+	return d
+}
+
+// add has a delivery wait for its turn, and reports false if too many do already.
+func (d *dispatch) add(x *delivery) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := x.reminder.Key
+	name := typeName{key.App, key.Type}
+	q := d.types[name]
+	if q == nil {
+		q = &typeQueue{name: name}
+		d.types[name] = q
+	}
+	l := d.actors[key]
+	if l == nil {
+		l = &load{}
+		d.actors[key] = l
+	}
+	if d.closed || len(q.waiting) >= waitingOfType || l.waiting >= waitingOfActor {
+		d.tidy(key, l, q)
+		return false
+	}
+	l.waiting++
+	d.waiting++
+	q.waiting = append(q.waiting, x)
+	d.enter(q)
+	return true
+}
+
+func (d *dispatch) enter(q *typeQueue) {
+	if !q.inTurn && len(q.waiting) > 0 {
+		q.inTurn = true
+		d.turn = append(d.turn, q)
+	}
+}
+
+func (d *dispatch) tidy(key actor.Key, l *load, q *typeQueue) {
+	if l.running+l.waiting == 0 {
+		delete(d.actors, key)
+	}
+	if q.running+len(q.waiting) == 0 {
+		delete(d.types, q.name)
+	}
+}
+
+// pump begins what may begin.
+func (d *dispatch) pump(run func(*delivery)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for stuck := 0; stuck < len(d.turn) && d.running < d.cfg.MaxRunning && !d.closed; {
+		q := d.turn[0]
+		d.turn = d.turn[1:]
+		x := d.next(q)
+		if len(q.waiting) > 0 {
+			d.turn = append(d.turn, q)
+		} else {
+			q.inTurn = false
+		}
+		if x == nil {
+			stuck++
+			continue
+		}
+		stuck = 0
+		go func() {
+			run(x)
+			d.end(x)
+			d.pump(run)
+		}()
+	}
+}
+
+// next takes the first delivery of a type whose turn it may be, and counts it as running.
+func (d *dispatch) next(q *typeQueue) *delivery {
+	if q.running >= d.cfg.MaxOfType || d.apps[q.name.app] >= d.cfg.MaxOfApp {
+		return nil
+	}
+	for i, x := range q.waiting {
+		l := d.actors[x.reminder.Key]
+		if l.running >= d.cfg.MaxOfActor {
+			continue
+		}
+		q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
+		l.waiting--
+		l.running++
+		q.running++
+		d.apps[q.name.app]++
+		d.waiting--
+		d.running++
+		return x
+	}
+	return nil
+}
+
+func (d *dispatch) end(x *delivery) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := x.reminder.Key
+	q, l := d.types[typeName{key.App, key.Type}], d.actors[key]
+	l.running--
+	q.running--
+	if d.apps[key.App]--; d.apps[key.App] == 0 {
+		delete(d.apps, key.App)
+	}
+	d.running--
+	d.tidy(key, l, q)
+	d.idle.Broadcast()
+}
+
+// close begins nothing any more.
+func (d *dispatch) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+}
+
+// wait returns when nothing is under way.
+func (d *dispatch) wait() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.running > 0 {
+		d.idle.Wait()
+	}
+}
+
+func (d *dispatch) counts() (running, waiting int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.running, d.waiting
+}

@@ -1,0 +1,388 @@
+package reminder
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// poll looks at the buckets, reads ahead, and writes down how far it is.
+func (s *Service) poll(ctx context.Context) {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		if err := s.look(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Logger.Warn("reminders: the store was not read", "error", err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Service) look(ctx context.Context) error {
+	now, err := s.cfg.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	s.clock.set(now)
+	live, leading, err := s.members.Live(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := s.bucketRows(ctx)
+	if err != nil {
+		return err
+	}
+	if leading {
+		if rows, err = s.lead(ctx, rows, live, now); err != nil {
+			return err
+		}
+	}
+	s.reconcile(rows, now)
+	if err := s.leave(ctx, Surplus(rows, live, s.cfg.Host)); err != nil {
+		return err
+	}
+	for _, b := range s.buckets() {
+		if err := s.readAhead(ctx, b, now); err != nil {
+			return err
+		}
+		if err := s.readRecent(ctx, b, now); err != nil {
+			return err
+		}
+		if err := s.sweep(ctx, b, now); err != nil {
+			return err
+		}
+	}
+	return s.save(ctx)
+}
+
+func (s *Service) bucketRows(ctx context.Context) ([]actor.BucketRow, error) {
+	var rows []actor.BucketRow
+	after := actor.Bucket{}
+	for {
+		page, err := s.cfg.Store.Buckets(ctx, after, store.MaxList)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, page...)
+		if len(page) < store.MaxList {
+			return rows, nil
+		}
+		after = page[len(page)-1].Bucket
+	}
+}
+
+// lead performs what [Allocate] says, and returns the rows as they are then.
+func (s *Service) lead(ctx context.Context, rows []actor.BucketRow, live []actor.HostID, now time.Time) ([]actor.BucketRow, error) {
+	for _, r := range rows {
+		switch _, known := s.gone[r.Owner]; {
+		case slices.Contains(live, r.Owner):
+			delete(s.gone, r.Owner)
+		case !known:
+			s.gone[r.Owner] = now
+		}
+	}
+	removals := 0
+	for _, a := range Allocate(rows, View{Now: now, Live: live, Gone: s.gone, ExecutionTimeout: s.cfg.ExecutionTimeout, Alone: !s.cfg.Store.Shared()}) {
+		at := slices.IndexFunc(rows, func(r actor.BucketRow) bool { return r.Bucket == a.Row.Bucket })
+		var err error
+		switch a.Kind {
+		case AssignBucket:
+			var row actor.BucketRow
+			var done bool
+			if row, done, err = s.cfg.Store.AssignBucket(ctx, a.Row.Bucket, a.Row.Epoch, a.Owner); done {
+				rows[at] = row
+			}
+		case CloseBucket:
+			err = s.cfg.Store.CloseBucket(ctx, a.Row.Bucket)
+		case RemoveBucket:
+			if removals++; removals > 4 {
+				continue // the others later: it is a search each
+			}
+			var gone bool
+			if gone, err = s.cfg.Store.RemoveBucket(ctx, a.Row.Bucket, now.Add(-RemoveAfter)); gone {
+				rows = slices.Delete(rows, at, at+1)
+			}
+		}
+		if err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+// reconcile takes over what is this instance's by the rows, which were read after now,
+// and lets go of what is not.
+func (s *Service) reconcile(rows []actor.BucketRow, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mine := map[actor.Bucket]actor.BucketRow{}
+	for _, r := range rows {
+		if r.Owner == s.cfg.Host && !s.stopping {
+			mine[r.Bucket] = r
+		}
+	}
+	for bucket, b := range s.owned {
+		// A bucket that was allocated since the rows were read is not among them.
+		r, still := mine[bucket]
+		if !still && !b.adopted.Before(now) {
+			continue
+		}
+		if !still || r.Epoch > b.row.Epoch {
+			delete(s.owned, bucket) // what the wheel has of it is passed over
+		}
+	}
+	for _, r := range mine {
+		s.adopt(r)
+	}
+}
+
+// adopt begins to deliver a bucket, or takes its row's news; s.mu is held.
+func (s *Service) adopt(r actor.BucketRow) {
+	if b := s.owned[r.Bucket]; b != nil {
+		if r.Epoch >= b.row.Epoch {
+			b.row = r
+		}
+		return
+	}
+	b := &ownedBucket{bucket: r.Bucket, row: r, high: int64(r.Used) - 1, deliveredTill: r.DeliveredTill, adopted: s.clock.now()}
+	if !r.DeliveredTill.IsZero() {
+		b.at = r.DeliveredTill.Add(-startMargin)
+	}
+	b.highest = []sample{{b.adopted, b.high}}
+	s.owned[r.Bucket] = b
+	s.rouse()
+}
+
+func (s *Service) buckets() []*ownedBucket {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*ownedBucket, 0, len(s.owned))
+	for _, b := range s.owned {
+		if !b.leaving {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// leave gives up buckets that another instance is to have, once nothing of them is
+// under way.
+func (s *Service) leave(ctx context.Context, rows []actor.BucketRow) error {
+	for _, r := range rows {
+		s.mu.Lock()
+		b := s.owned[r.Bucket]
+		if b != nil {
+			b.leaving = true
+		}
+		ready := b != nil && b.under == 0
+		s.mu.Unlock()
+		if !ready {
+			continue
+		}
+		if _, _, err := s.cfg.Store.AssignBucket(ctx, r.Bucket, r.Epoch, ""); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		delete(s.owned, r.Bucket)
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for bucket, b := range s.owned {
+		if b.leaving && !slices.ContainsFunc(rows, func(r actor.BucketRow) bool { return r.Bucket == bucket }) {
+			delete(s.owned, bucket) // it may stay: it is read anew, with what was passed over
+		}
+	}
+	return nil
+}
+
+// readAhead reads what is due within the window and was not read yet, as long as there
+// is space in memory.
+func (s *Service) readAhead(ctx context.Context, b *ownedBucket, now time.Time) error {
+	end := now.Add(s.cfg.Window)
+	s.mu.Lock()
+	if b.at.After(now.Add(s.cfg.Window / 2)) {
+		s.mu.Unlock()
+		return nil // far enough
+	}
+	s.mu.Unlock()
+	for {
+		s.mu.Lock()
+		if s.wheel.Len() >= s.cfg.MaxInMemory-pageSize || s.owned[b.bucket] != b {
+			s.mu.Unlock()
+			return nil
+		}
+		b.reading, b.noted = true, map[uint32]struct{}{}
+		q := store.DueQuery{Bucket: b.bucket, AfterTime: b.at, AfterToken: b.afterToken, Before: end, Limit: pageSize}
+		s.mu.Unlock()
+		page, err := s.cfg.Store.DueReminders(ctx, q)
+		s.mu.Lock()
+		b.reading = false
+		if err != nil {
+			s.mu.Unlock()
+			return err
+		}
+		for _, h := range page {
+			if _, noted := b.noted[h.ID.Token]; !noted {
+				s.insert(b, h)
+			}
+		}
+		full := len(page) == pageSize
+		if full {
+			last := page[pageSize-1]
+			b.at, b.afterToken = last.FireAt, &last.ID.Token
+		} else {
+			b.at, b.afterToken = end, nil
+		}
+		s.mu.Unlock()
+		s.rouse()
+		if !full {
+			return nil
+		}
+	}
+}
+
+// insert takes a head that was read into memory; s.mu is held.
+func (s *Service) insert(b *ownedBucket, h store.ReminderHead) {
+	b.saw(h.ID)
+	if _, under := s.running[h.ID]; !under {
+		s.wheel.Insert(h.ID, h.FireAt)
+	}
+}
+
+// maxRanges bounds what is asked for at once of tokens that were not seen.
+const maxRanges = 256
+
+// readRecent looks for reminders of tokens that were handed out within the last minute
+// and that there was no notice of, and of those above.
+func (s *Service) readRecent(ctx context.Context, b *ownedBucket, now time.Time) error {
+	s.mu.Lock()
+	if b.row.Closed && now.Sub(b.row.ClosedAt) > recentFor {
+		s.mu.Unlock()
+		return nil // nothing comes any more
+	}
+	high := b.high
+	if now.Sub(b.highest[len(b.highest)-1].at) >= pollEvery {
+		b.highest = append(b.highest, sample{now, high})
+	}
+	for len(b.highest) > 1 && now.Sub(b.highest[1].at) >= recentFor {
+		b.highest = b.highest[1:]
+	}
+	first := b.bucket.First()
+	var ranges []store.TokenRange
+	for n := b.highest[0].high + 1; n <= high && len(ranges) < maxRanges; n++ {
+		if b.seen.has(uint32(n)) {
+			continue
+		}
+		if last := len(ranges) - 1; last >= 0 && ranges[last].To == first+uint32(n)-1 {
+			ranges[last].To++
+		} else {
+			ranges = append(ranges, store.TokenRange{From: first + uint32(n), To: first + uint32(n)})
+		}
+	}
+	if high+1 < actor.BucketSize {
+		ranges = append(ranges, store.TokenRange{From: first + uint32(high+1), To: first + actor.BucketSize - 1})
+	}
+	s.mu.Unlock()
+	if len(ranges) == 0 {
+		return nil
+	}
+	heads, err := s.cfg.Store.RecentReminders(ctx, b.bucket, ranges, pageSize)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range heads {
+		if !b.seen.has(h.ID.Token - first) { // there may have been notice meanwhile
+			s.note(h.ID, h.FireAt)
+		}
+	}
+	return nil
+}
+
+// sweep looks for what is due in the store and not in memory, from where nothing was left
+// to deliver, and finds that place anew.
+func (s *Service) sweep(ctx context.Context, b *ownedBucket, now time.Time) error {
+	if now.Sub(b.swept) < sweepEvery {
+		return nil
+	}
+	first := b.swept.IsZero()
+	b.swept = now
+	if first {
+		return nil // it has just been read
+	}
+	q := store.DueQuery{Bucket: b.bucket, Before: now.Add(-pollEvery), Limit: pageSize}
+	if !b.deliveredTill.IsZero() {
+		q.AfterTime = b.deliveredTill
+	}
+	heads, err := s.cfg.Store.DueReminders(ctx, q)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	till := now.Add(-startMargin)
+	if len(heads) > 0 && heads[0].FireAt.Before(till) {
+		till = heads[0].FireAt
+	}
+	if till.After(b.deliveredTill) {
+		b.deliveredTill = till
+	}
+	for _, h := range heads {
+		// What is in the wheel as well is dropped by the second of the two to be loaded.
+		if h.FireAt.Before(b.at) {
+			s.insert(b, h)
+		}
+	}
+	s.rouse()
+	return nil
+}
+
+// save writes down how far buckets are used and delivered.
+func (s *Service) save(ctx context.Context) error {
+	var progress []store.BucketProgress
+	used := s.creator.used()
+	s.mu.Lock()
+	for _, b := range s.owned {
+		if b.deliveredTill.After(b.saved) {
+			progress = append(progress, store.BucketProgress{Bucket: b.row.Bucket, Epoch: b.row.Epoch, DeliveredTill: b.deliveredTill})
+		}
+	}
+	s.mu.Unlock()
+	for bucket, n := range used {
+		progress = append(progress, store.BucketProgress{Bucket: bucket, Used: n})
+	}
+	if len(progress) == 0 {
+		return nil
+	}
+	// A bucket may be both created from and delivered here: one entry each.
+	places := map[actor.Bucket]int{}
+	var folded []store.BucketProgress
+	for _, p := range progress {
+		if at, there := places[p.Bucket]; there {
+			folded[at].Used = p.Used
+			continue
+		}
+		places[p.Bucket] = len(folded)
+		folded = append(folded, p)
+	}
+	if err := s.cfg.Store.SaveBuckets(ctx, folded); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range folded {
+		if b := s.owned[p.Bucket]; b != nil && !p.DeliveredTill.IsZero() {
+			b.saved = p.DeliveredTill
+		}
+	}
+	return nil
+}

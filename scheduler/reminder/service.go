@@ -1,0 +1,422 @@
+package reminder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// Store is what the service needs of a store.
+type Store interface {
+	AllocateBucket(ctx context.Context, app string, creator actor.HostID, fresh actor.Vector) (actor.BucketRow, error)
+	AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, owner actor.HostID) (actor.BucketRow, bool, error)
+	CloseBucket(ctx context.Context, b actor.Bucket) error
+	SaveBuckets(ctx context.Context, progress []store.BucketProgress) error
+	RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore time.Time) (bool, error)
+	Buckets(ctx context.Context, after actor.Bucket, limit int) ([]actor.BucketRow, error)
+	DueReminders(ctx context.Context, q store.DueQuery) ([]store.ReminderHead, error)
+	RecentReminders(ctx context.Context, b actor.Bucket, ranges []store.TokenRange, limit int) ([]store.ReminderHead, error)
+	LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error)
+
+	RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error)
+	RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (now time.Time, err error)
+	RemoveHost(ctx context.Context, id actor.HostID) error
+	ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error)
+	Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, err error)
+	AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (actor.Lease, bool, error)
+	RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (bool, error)
+	ReleaseLease(ctx context.Context, l actor.Lease) error
+
+	Commit(ctx context.Context, commits []actor.Commit) []error
+	Now(ctx context.Context) (time.Time, error)
+	Shared() bool
+}
+
+// Deliverer has a firing's turn run, wherever its actor is, and returns when it has ended:
+// nil once it is committed, with the firing's step among its effects;
+// [actor.ErrFiringTaken] if the step was taken before; otherwise why it was not committed.
+type Deliverer interface {
+	Deliver(ctx context.Context, f actor.Firing) error
+}
+
+// Config is what a [Service] is made from. Zero values mean the defaults.
+type Config struct {
+	Store     Store
+	Deliverer Deliverer
+	// Host is this incarnation of the process; never that of another. Required.
+	Host actor.HostID
+	// Cluster is the cluster's name, for a store that is shared. Defaults to "greenroom".
+	Cluster string
+	// Members says who is there. Defaults to this process alone, or, if the store is
+	// shared, to the processes that have rows for this in it.
+	Members Members
+	// Window is how far ahead reminders are read. Defaults to 2 minutes.
+	Window time.Duration
+	// MaxInMemory is how many reminders are in memory at most, about: the window shrinks
+	// then. Defaults to 4,000,000, which take some 160 MB.
+	MaxInMemory int
+	// MaxRunning is how many deliveries are under way at most; of one app, one type and
+	// one actor those that follow. They default to 1,024, 512, 256 and 4.
+	MaxRunning, MaxOfApp, MaxOfType, MaxOfActor int
+	// ExecutionTimeout ends a delivery. Defaults to 60 s.
+	ExecutionTimeout time.Duration
+	// Logger defaults to one that discards.
+	Logger *slog.Logger
+}
+
+// WithDefaults returns c with its zero values filled in.
+func (c Config) WithDefaults() Config {
+	set := func(v *int, n int) {
+		if *v == 0 {
+			*v = n
+		}
+	}
+	set(&c.MaxInMemory, 4_000_000)
+	set(&c.MaxRunning, 1024)
+	set(&c.MaxOfApp, 512)
+	set(&c.MaxOfType, 256)
+	set(&c.MaxOfActor, 4)
+	if c.Cluster == "" {
+		c.Cluster = "greenroom"
+	}
+	if c.Window == 0 {
+		c.Window = 2 * time.Minute
+	}
+	if c.ExecutionTimeout == 0 {
+		c.ExecutionTimeout = time.Minute
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c *Config) validate() error {
+	bad := func(field, problem string) error {
+		return &actor.ArgumentError{Field: "reminder service: " + field, Problem: problem}
+	}
+	switch {
+	case c.Store == nil:
+		return bad("Store", "is missing")
+	case c.Deliverer == nil:
+		return bad("Deliverer", "is missing")
+	case c.Host == "":
+		return bad("Host", "is missing; give this incarnation of the process a random ID")
+	case c.Window < 4*pollEvery:
+		return bad("Window", fmt.Sprintf("is %v; give at least %v", c.Window, 4*pollEvery))
+	case c.MaxInMemory < 2*pageSize:
+		return bad("MaxInMemory", fmt.Sprintf("is %d; give at least %d", c.MaxInMemory, 2*pageSize))
+	case c.MaxRunning < 1 || c.MaxOfApp < 1 || c.MaxOfType < 1 || c.MaxOfActor < 1:
+		return bad("limits", "are below 1; give at least 1 each")
+	case c.ExecutionTimeout < time.Millisecond:
+		return bad("ExecutionTimeout", "is below 1 ms")
+	}
+	return nil
+}
+
+const (
+	pollEvery   = 2 * time.Second  // buckets, recent tokens, progress
+	recentFor   = time.Minute      // for how long a token that was handed out may still be committed
+	sweepEvery  = 30 * time.Second // a look at what is due in the store
+	startMargin = 2 * time.Minute  // reading begins so much before what was delivered
+	loadGroup   = 256              // reminders read, and steps committed, at once
+	pageSize    = 5000             // heads read at once
+	retryAfter  = time.Second      // after a failure that is not the actor's
+)
+
+// Service is one process's part in reminders: it creates from its buckets and delivers
+// those that it owns. All methods may be called concurrently.
+type Service struct {
+	cfg     Config
+	planner *Planner
+	members Members
+	creator *creator
+	steps   chan step // to be committed alone
+
+	wake chan struct{} // something is due earlier than the loop expects
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	clock dbClock
+
+	mu       sync.Mutex
+	wheel    *Wheel
+	owned    map[actor.Bucket]*ownedBucket
+	gone     map[actor.HostID]time.Time
+	running  map[actor.ReminderID]*ownedBucket // loaded and not yet done with
+	queue    *dispatch
+	stats    Stats
+	stopping bool
+}
+
+// Stats counts what a service has done since it started.
+type Stats struct {
+	Fired, Failed, Retried, Missed, Dead, Taken uint64
+	InMemory, Running, Waiting, Buckets         int
+}
+
+// ownedBucket is a bucket that this instance delivers.
+type ownedBucket struct {
+	bucket actor.Bucket
+	row    actor.BucketRow
+	seen   bitmap // tokens that were read, or that there was notice of
+	high   int64  // the highest of them, from 0; -1: none
+	// Everything before this position of the window was read.
+	at         time.Time
+	afterToken *uint32
+	// reading says that a page is being read; noted are the tokens that there was notice
+	// of meanwhile, which the page may have or not.
+	reading bool
+	noted   map[uint32]struct{}
+	highest []sample // high over the last minute
+	// deliveredTill is a time before which nothing is left to deliver, as the last sweep
+	// has found.
+	deliveredTill time.Time
+	swept         time.Time
+	saved         time.Time // deliveredTill as it was saved
+	adopted       time.Time
+	under         int // loaded and not yet done with
+	leaving       bool
+}
+
+// sample is what high was at a time.
+type sample struct {
+	at   time.Time
+	high int64
+}
+
+// saw notes that a token is there.
+func (b *ownedBucket) saw(id actor.ReminderID) {
+	n := id.Token - b.bucket.First()
+	b.seen.add(n)
+	b.high = max(b.high, int64(n))
+}
+
+type bitmap [(actor.BucketSize + 63) / 64]uint64
+
+func (b *bitmap) has(n uint32) bool { return b[n/64]&(1<<(n%64)) != 0 }
+func (b *bitmap) add(n uint32)      { b[n/64] |= 1 << (n % 64) }
+
+// dbClock is database time, counted on by the local monotonic clock: never ahead of it
+// by more than the two clocks drift apart in two seconds.
+type dbClock struct {
+	mu     sync.Mutex
+	base   time.Time // database time, not after
+	at     time.Time // local, with its monotonic reading
+	synced bool
+}
+
+func (c *dbClock) set(db time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.base, c.at, c.synced = db, time.Now(), true
+}
+
+func (c *dbClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.synced {
+		return time.Time{}
+	}
+	return c.base.Add(time.Since(c.at))
+}
+
+// New returns a service that has not started.
+func New(cfg Config) (*Service, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		cfg: cfg, planner: NewPlanner(), members: cfg.Members,
+		steps: make(chan step, 4*loadGroup), wake: make(chan struct{}, 1),
+		owned: map[actor.Bucket]*ownedBucket{}, gone: map[actor.HostID]time.Time{}, running: map[actor.ReminderID]*ownedBucket{},
+	}
+	s.queue = newDispatch(&s.cfg)
+	if s.members == nil {
+		s.members = alone{cfg.Host}
+		if cfg.Store.Shared() {
+			s.members = &leased{store: cfg.Store, self: actor.Host{ID: cfg.Host, Cluster: cfg.Cluster, Roles: []string{memberRole}}}
+		}
+	}
+	s.creator = newCreator(s.allocate)
+	return s, nil
+}
+
+// Start begins to deliver, in the background.
+func (s *Service) Start(ctx context.Context) error {
+	now, err := s.cfg.Store.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("start reminders: %w", err)
+	}
+	s.wheel = NewWheel(now)
+	s.clock.set(now)
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = cancel
+	s.wg.Go(func() { s.poll(run) })
+	s.wg.Go(func() { s.deliverDue(run) })
+	s.wg.Go(func() { s.commitSteps(run) })
+	return nil
+}
+
+// Stop ends it: no delivery begins any more, those under way are awaited until ctx ends,
+// and the buckets are given up. It may be called twice, and before Start.
+func (s *Service) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopping = true
+	stop := s.stop
+	s.stop = nil
+	s.mu.Unlock()
+	if stop == nil {
+		return nil
+	}
+	s.queue.close()
+	idle := make(chan struct{})
+	go func() {
+		s.queue.wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+	s.queue.cancel()
+	<-idle
+	stop()
+	s.wg.Wait()
+	return s.giveUp(context.WithoutCancel(ctx))
+}
+
+// giveUp frees the buckets of this process, closes those that it created from, and leaves.
+func (s *Service) giveUp(ctx context.Context) error {
+	s.mu.Lock()
+	var rows []actor.BucketRow
+	for _, b := range s.owned {
+		rows = append(rows, b.row)
+	}
+	s.owned = map[actor.Bucket]*ownedBucket{}
+	s.mu.Unlock()
+	var errs []error
+	for b := range s.creator.used() {
+		errs = append(errs, s.cfg.Store.CloseBucket(ctx, b))
+	}
+	for _, r := range rows {
+		_, _, err := s.cfg.Store.AssignBucket(ctx, r.Bucket, r.Epoch, "")
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, s.members.Leave(ctx))...)
+}
+
+// Prepare returns the reminder that a spec asks for, with a token of this process: what a
+// commit sets. It waits for the store only if the app has no bucket here yet. Errors are
+// [*actor.ArgumentError] and those of the store.
+func (s *Service) Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error) {
+	now := s.clock.now()
+	if now.IsZero() {
+		return actor.Reminder{}, fmt.Errorf("reminders have not started: %w", actor.ErrNoTokens)
+	}
+	// A spec that is refused uses no token up.
+	if _, err := s.planner.Prepare(spec, actor.ReminderID{Prefix: 1}, now); err != nil {
+		return actor.Reminder{}, err
+	}
+	id, spent, err := s.creator.take(ctx, spec.Key.App, s.background)
+	if err != nil {
+		return actor.Reminder{}, err
+	}
+	if spent != nil {
+		s.background(func() {
+			if err := s.cfg.Store.CloseBucket(context.WithoutCancel(ctx), *spent); err != nil {
+				s.cfg.Logger.Warn("a bucket of reminders that is used up was not closed", "bucket", spent.String(), "error", err)
+			}
+		})
+	}
+	return s.planner.Prepare(spec, id, now)
+}
+
+func (s *Service) background(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopping {
+		s.wg.Go(do)
+	}
+}
+
+// allocate gets a bucket for this process, and owns it, if nobody was quicker.
+func (s *Service) allocate(ctx context.Context, app string) (actor.BucketRow, error) {
+	row, err := s.cfg.Store.AllocateBucket(ctx, app, s.cfg.Host, randomVector())
+	if err != nil {
+		return row, err
+	}
+	if mine, done, err := s.cfg.Store.AssignBucket(ctx, row.Bucket, row.Epoch, s.cfg.Host); err == nil && done {
+		s.mu.Lock()
+		s.adopt(mine)
+		// There is nothing in it, and all that comes is noticed here.
+		s.owned[mine.Bucket].at = s.clock.now().Add(s.cfg.Window)
+		s.mu.Unlock()
+	}
+	return row, nil
+}
+
+// Committed tells of the reminders of a commit that was applied, so that those which are
+// due soon are not found by the next look at the store only.
+func (s *Service) Committed(e *actor.ReminderEffects) {
+	if len(e.Set) == 0 && len(e.Steps) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range e.Set {
+		if r := &e.Set[i]; !r.Paused {
+			s.note(r.ID, r.FireAt)
+		}
+	}
+	for i := range e.Steps {
+		st := &e.Steps[i]
+		if _, mine := s.running[st.ID]; !mine && st.Then != nil && !st.Then.Paused {
+			s.note(st.ID, st.Then.FireAt) // resumed, or delivered by another
+		}
+	}
+}
+
+// note takes a reminder into memory if it is one of this instance's and due within what
+// was read already; s.mu is held.
+func (s *Service) note(id actor.ReminderID, at time.Time) {
+	b := s.owned[id.Bucket()]
+	if b == nil {
+		return
+	}
+	b.saw(id)
+	if b.reading {
+		b.noted[id.Token] = struct{}{}
+	}
+	if b.reading || at.Before(b.at) {
+		s.wheel.Insert(id, at)
+		s.rouse()
+	}
+}
+
+func (s *Service) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Stats returns what was done so far.
+func (s *Service) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stats
+	if s.wheel != nil {
+		st.InMemory = s.wheel.Len()
+	}
+	st.Running, st.Waiting = s.queue.counts()
+	st.Buckets = len(s.owned)
+	return st
+}
