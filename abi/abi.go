@@ -36,6 +36,12 @@ const (
 	FuncRandom         = "random"
 	FuncLog            = "log"
 
+	FuncReminderSet    = "reminder_set"
+	FuncReminderCancel = "reminder_cancel"
+	FuncReminderGet    = "reminder_get"
+	FuncReminderNames  = "reminder_names"
+	FuncProblem        = "problem"
+
 	// The capabilities; a module that imports one must declare it.
 	FuncConfigGet    = "config_get"
 	FuncSecretGet    = "secret_get"
@@ -65,12 +71,20 @@ const (
 	CodeNoTurn   Code = -6
 	CodeDenied   Code = -7
 	CodeNotReady Code = -8
+	CodeTooMany  Code = -9
 )
 
 // What a turn frame asks for.
 const (
 	WhatMethod  uint8 = 1
 	WhatMigrate uint8 = 2
+)
+
+// What brought a turn about.
+const (
+	CauseOutside  uint8 = 0 // a call from outside
+	CauseReminder uint8 = 3
+	CauseTimer    uint8 = 4
 )
 
 // FlagReadOnly is bit 0 of a turn frame's flags.
@@ -108,6 +122,16 @@ type Turn struct {
 	StoredSchema  uint32
 	ContentType   string
 	Payload       []byte
+
+	// Cause is what brought the turn about. The others are of a reminder or a timer:
+	// its name, the occurrence that is delivered, which delivery of it this is, for how
+	// many missed occurrences it stands, and its metadata.
+	Cause       uint8
+	CauseName   string
+	DueUnixNano int64
+	Attempt     uint32
+	Missed      uint32
+	Metadata    []Header
 }
 
 // Error is the error frame, guest to host.

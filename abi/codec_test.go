@@ -13,13 +13,16 @@ import (
 var fullTurn = abi.Turn{
 	What: abi.WhatMethod, Flags: abi.FlagReadOnly, App: "shop", Type: "Cart", ID: "ada", Method: "View", InvocationID: "inv-1",
 	TimeUnixNano: 1, Revision: 2, StoredSchema: 3, ContentType: "application/json", Payload: []byte(`{"a":1}`),
+	Cause: abi.CauseReminder, CauseName: "bill", DueUnixNano: 1, Attempt: 1, Missed: 1,
 }
 
 func TestMaxTurnSizeIsEnough(t *testing.T) {
-	if got, bound := len(abi.AppendTurn(nil, &fullTurn)), abi.MaxTurnSize(&fullTurn); got != bound {
+	full := fullTurn
+	full.Metadata = []abi.Header{{Name: "plan", Value: "gold"}}
+	if got, bound := len(abi.AppendTurn(nil, &full)), abi.MaxTurnSize(&full); got != bound {
 		t.Errorf("a turn with every field has %d bytes, the bound is %d", got, bound)
 	}
-	if got, bound := len(abi.AppendTurn(nil, &abi.Turn{})), abi.MaxTurnSize(&abi.Turn{}); bound-got > 99 {
+	if got, bound := len(abi.AppendTurn(nil, &abi.Turn{})), abi.MaxTurnSize(&abi.Turn{}); bound-got > 152 {
 		t.Errorf("the bound of an empty turn is %d bytes too much", bound-got)
 	}
 }
@@ -232,6 +235,27 @@ func FuzzDecodeHTTPResponse(f *testing.F) {
 			t.Fatal(err)
 		}
 		if r.Body = emptyToNil(r.Body); !reflect.DeepEqual(again, r) {
+			t.Fatalf("got %+v, want %+v", again, r)
+		}
+	})
+}
+
+func FuzzDecodeReminder(f *testing.F) {
+	seed(f, "reminder.json")
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		var r abi.Reminder
+		if err := abi.DecodeReminder(frame, &r); err != nil {
+			checkFrameError(t, err, frame)
+			return
+		}
+		if !utf8.ValidString(r.Name) || !utf8.ValidString(r.Cron) || len(r.Metadata) > abi.MaxHeaders {
+			t.Fatalf("accepted %+v", r)
+		}
+		var again abi.Reminder
+		if err := abi.DecodeReminder(abi.AppendReminder(nil, &r), &again); err != nil {
+			t.Fatal(err)
+		}
+		if r.Payload = emptyToNil(r.Payload); !reflect.DeepEqual(again, r) {
 			t.Fatalf("got %+v, want %+v", again, r)
 		}
 	})

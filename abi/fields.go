@@ -13,6 +13,7 @@ const (
 	KindError        uint8 = 2
 	KindHTTPRequest  uint8 = 3
 	KindHTTPResponse uint8 = 4
+	KindReminder     uint8 = 7
 )
 
 const (
@@ -128,6 +129,14 @@ func (r *fieldReader) u64(dst *uint64, value []byte) error {
 		return err
 	}
 	*dst = binary.LittleEndian.Uint64(value)
+	return nil
+}
+
+func (r *fieldReader) i64(dst *int64, value []byte) error {
+	if err := r.width(value, 8); err != nil {
+		return err
+	}
+	*dst = int64(binary.LittleEndian.Uint64(value))
 	return nil
 }
 

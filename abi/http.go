@@ -162,11 +162,7 @@ func appendHeaders(dst []byte, tag uint16, headers []Header) []byte {
 	if len(headers) == 0 {
 		return dst
 	}
-	size := 0
-	for _, h := range headers {
-		size += 8 + len(h.Name) + len(h.Value)
-	}
-	dst = appendFieldHeader(dst, tag, size)
+	dst = appendFieldHeader(dst, tag, headersSize(headers))
 	for _, h := range headers {
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(h.Name)))
 		dst = append(dst, h.Name...)
@@ -174,6 +170,14 @@ func appendHeaders(dst []byte, tag uint16, headers []Header) []byte {
 		dst = append(dst, h.Value...)
 	}
 	return dst
+}
+
+func headersSize(headers []Header) int {
+	size := 0
+	for _, h := range headers {
+		size += 8 + len(h.Name) + len(h.Value)
+	}
+	return size
 }
 
 // headers reads a list of headers, at most [MaxHeaders] of them.

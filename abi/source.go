@@ -9,6 +9,6 @@ import "embed"
 // carry it.
 //
 //go:embed go.mod SPEC.md
-//go:embed abi.go error.go fields.go http.go keylist.go source.go turn.go
+//go:embed abi.go error.go fields.go http.go keylist.go reminder.go source.go turn.go
 //go:embed envelope/envelope.go manifest/doc.go manifest/hostrule.go manifest/manifest.go manifest/section.go manifest/values.go
 var Source embed.FS

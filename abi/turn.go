@@ -16,17 +16,23 @@ const (
 	tagTurnStoredSchema = 10
 	tagTurnContentType  = 11
 	tagTurnPayload      = 12
+	tagTurnCause        = 13
+	tagTurnCauseName    = 16
+	tagTurnDue          = 17
+	tagTurnAttempt      = 18
+	tagTurnMissed       = 19
+	tagTurnMetadata     = 23
 )
 
 // maxTurnNumbers is what a turn frame takes beside the bytes of its texts and
-// its payload: the header of the list, 12 field headers and the five numbers.
-const maxTurnNumbers = fieldListHeader + 12*fieldHeader + 1 + 4 + 8 + 8 + 4
+// its payload: the header of the list, 18 field headers and the nine numbers.
+const maxTurnNumbers = fieldListHeader + 18*fieldHeader + 1 + 4 + 8 + 8 + 4 + 1 + 8 + 4 + 4
 
-// MaxTurnSize returns an upper bound of what [AppendTurn] appends, at most 99
+// MaxTurnSize returns an upper bound of what [AppendTurn] appends, at most 152
 // bytes too much: the capacity of a buffer in which it does not allocate.
 func MaxTurnSize(t *Turn) int {
 	return maxTurnNumbers + len(t.App) + len(t.Type) + len(t.ID) + len(t.Method) +
-		len(t.InvocationID) + len(t.ContentType) + len(t.Payload)
+		len(t.InvocationID) + len(t.ContentType) + len(t.Payload) + len(t.CauseName) + headersSize(t.Metadata)
 }
 
 // AppendTurn appends the turn frame of t to dst. It allocates only when dst has
@@ -45,7 +51,13 @@ func AppendTurn(dst []byte, t *Turn) []byte {
 	dst = appendU64(dst, tagTurnRevision, t.Revision)
 	dst = appendU32(dst, tagTurnStoredSchema, t.StoredSchema)
 	dst = appendText(dst, tagTurnContentType, t.ContentType)
-	return appendBytes(dst, tagTurnPayload, t.Payload)
+	dst = appendBytes(dst, tagTurnPayload, t.Payload)
+	dst = appendU8(dst, tagTurnCause, t.Cause)
+	dst = appendText(dst, tagTurnCauseName, t.CauseName)
+	dst = appendU64(dst, tagTurnDue, uint64(t.DueUnixNano))
+	dst = appendU32(dst, tagTurnAttempt, t.Attempt)
+	dst = appendU32(dst, tagTurnMissed, t.Missed)
+	return appendHeaders(dst, tagTurnMetadata, t.Metadata)
 }
 
 // DecodeTurn decodes a turn frame into t, all of which it overwrites. Strings
@@ -81,9 +93,7 @@ func DecodeTurn(frame []byte, t *Turn) error {
 		case tagTurnInvocationID:
 			err = r.text(&t.InvocationID, value)
 		case tagTurnTime:
-			var v uint64
-			err = r.u64(&v, value)
-			t.TimeUnixNano = int64(v)
+			err = r.i64(&t.TimeUnixNano, value)
 		case tagTurnRevision:
 			err = r.u64(&t.Revision, value)
 		case tagTurnStoredSchema:
@@ -92,6 +102,18 @@ func DecodeTurn(frame []byte, t *Turn) error {
 			err = r.text(&t.ContentType, value)
 		case tagTurnPayload:
 			t.Payload = value
+		case tagTurnCause:
+			err = r.u8(&t.Cause, value)
+		case tagTurnCauseName:
+			err = r.text(&t.CauseName, value)
+		case tagTurnDue:
+			err = r.i64(&t.DueUnixNano, value)
+		case tagTurnAttempt:
+			err = r.u32(&t.Attempt, value)
+		case tagTurnMissed:
+			err = r.u32(&t.Missed, value)
+		case tagTurnMetadata:
+			err = r.headers(&t.Metadata, value)
 		}
 		if err != nil {
 			return err

@@ -34,6 +34,9 @@ func refused(name, data, why string) frameVector {
 }
 
 func turnOK(name, data string, canonical bool, v turnValue) frameVector {
+	if v.Metadata == nil {
+		v.Metadata = []headerValue{}
+	}
 	return frameVector{Name: name, Hex: hex.EncodeToString([]byte(data)), Canonical: canonical, Turn: &v}
 }
 
@@ -45,10 +48,13 @@ func turnVectors() []frameVector {
 	method := []raw{
 		{1, "\x01"}, {2, u32(1)}, {3, "shop"}, {4, "Cart"}, {5, "user/42||💚 a"}, {6, "View"}, {7, "inv-1"},
 		{8, u64(1_800_000_000_123_456_789)}, {9, u64(math.MaxUint64)}, {11, "text/plain"}, {12, "\x00\xffhi"},
+		{13, "\x03"}, {16, "expire 💚"}, {17, u64(1_800_000_000_000_000_001)}, {18, u32(2)}, {19, u32(math.MaxUint32)}, {23, header("plan", "gold") + header("x", "")},
 	}
 	value := turnValue{What: 1, Flags: 1, App: "shop", Type: "Cart", ID: "user/42||💚 a", Method: "View", InvocationID: "inv-1",
-		TimeUnixNano: 1_800_000_000_123_456_789, Revision: math.MaxUint64, ContentType: "text/plain", Payload: "00ff6869"}
-	withUnknown := append(append([]raw{}, method...), raw{13, "from a newer host"}, raw{65535, ""})
+		TimeUnixNano: 1_800_000_000_123_456_789, Revision: math.MaxUint64, ContentType: "text/plain", Payload: "00ff6869",
+		Cause: 3, CauseName: "expire 💚", DueUnixNano: 1_800_000_000_000_000_001, Attempt: 2, Missed: math.MaxUint32,
+		Metadata: []headerValue{{"plan", "gold"}, {"x", ""}}}
+	withUnknown := append(append([]raw{}, method...), raw{24, "from a newer host"}, raw{65535, ""})
 	return []frameVector{
 		turnOK("nothing but version and kind", list(1), true, turnValue{}),
 		turnOK("a method with every field", list(1, method...), true, value),
@@ -70,7 +76,7 @@ func turnVectors() []frameVector {
 		refused("a length near 4 GiB", list(1)+u16(12)+u32(math.MaxUint32)+"x", "turn frame, byte 2: tag 12 claims 4294967295 bytes, 1 are left"),
 		refused("an unknown tag that ends early", list(1)+u16(99)+u32(2)+"x", "turn frame, byte 2: tag 99 claims 2 bytes, 1 are left"),
 		refused("out of order", list(1, raw{4, "T"}, raw{3, "a"}), "turn frame, byte 9: tag 3 after tag 4"),
-		refused("a known tag after an unknown one", list(1, raw{13, ""}, raw{12, "x"}), "turn frame, byte 8: tag 12 after tag 13"),
+		refused("a known tag after an unknown one", list(1, raw{24, ""}, raw{12, "x"}), "turn frame, byte 8: tag 12 after tag 24"),
 		refused("a repeated tag", list(1, raw{3, "a"}, raw{3, "a"}), "turn frame, byte 9: repeats tag 3"),
 		refused("a repeated unknown tag", list(1, raw{99, ""}, raw{99, ""}), "turn frame, byte 8: repeats tag 99"),
 		refused("tag 0", list(1, raw{0, ""}), "turn frame, byte 2: tag 0"),
@@ -80,6 +86,9 @@ func turnVectors() []frameVector {
 		refused("a narrow time", list(1, raw{8, u32(1)}), "turn frame, byte 2: tag 8 has 4 bytes, not 8"),
 		refused("a wide revision", list(1, raw{9, u64(1) + "\x00"}), "turn frame, byte 2: tag 9 has 9 bytes, not 8"),
 		refused("a wide schema", list(1, raw{10, u64(1)}), "turn frame, byte 2: tag 10 has 8 bytes, not 4"),
+		refused("a wide cause", list(1, raw{13, u16(3)}), "turn frame, byte 2: tag 13 has 2 bytes, not 1"),
+		refused("a narrow due time", list(1, raw{17, u32(1)}), "turn frame, byte 2: tag 17 has 4 bytes, not 8"),
+		refused("metadata that ends early", list(1, raw{23, u32(9) + "a"}), "turn frame, byte 2: tag 23 ends inside a header"),
 		refused("text that is not UTF-8", list(1, raw{5, "a\xff"}), "turn frame, byte 2: tag 5 is not UTF-8"),
 	}
 }

@@ -34,6 +34,7 @@ type frameVector struct {
 	Entries   *[]entryValue  `json:"entries,omitempty"`
 	Request   *requestValue  `json:"request,omitempty"`
 	Response  *responseValue `json:"response,omitempty"`
+	Reminder  *reminderValue `json:"reminder,omitempty"`
 }
 
 type turnValue struct {
@@ -49,6 +50,37 @@ type turnValue struct {
 	StoredSchema uint32 `json:"stored_schema"`
 	ContentType  string `json:"content_type"`
 	Payload      string `json:"payload_hex"`
+
+	Cause       uint8         `json:"cause"`
+	CauseName   string        `json:"cause_name"`
+	DueUnixNano int64         `json:"due_unix_nano"`
+	Attempt     uint32        `json:"attempt"`
+	Missed      uint32        `json:"missed"`
+	Metadata    []headerValue `json:"metadata"`
+}
+
+type reminderValue struct {
+	Name         string        `json:"name"`
+	Method       string        `json:"method"`
+	ContentType  string        `json:"content_type"`
+	Payload      string        `json:"payload_hex"`
+	DueUnixNano  int64         `json:"due_unix_nano"`
+	PeriodNano   int64         `json:"period_nano"`
+	Cron         string        `json:"cron"`
+	Zone         string        `json:"zone"`
+	Count        uint32        `json:"count"`
+	UntilNano    int64         `json:"until_unix_nano"`
+	Missed       uint8         `json:"missed"`
+	Attempts     uint32        `json:"attempts"`
+	Metadata     []headerValue `json:"metadata"`
+	DelayNano    int64         `json:"delay_nano"`
+	JitterNano   int64         `json:"jitter_nano"`
+	MissedLimit  uint32        `json:"missed_limit"`
+	MissedAfter  int64         `json:"missed_after_nano"`
+	Failure      uint8         `json:"failure"`
+	IntervalNano int64         `json:"interval_nano"`
+	LongestNano  int64         `json:"longest_interval_nano"`
+	Flags        uint32        `json:"flags"`
 }
 
 type errorValue struct {
@@ -126,14 +158,37 @@ var turnCodec = codec{
 			return err
 		}
 		v.Turn = &turnValue{t.What, t.Flags, t.App, t.Type, t.ID, t.Method, t.InvocationID, t.TimeUnixNano,
-			t.Revision, t.StoredSchema, t.ContentType, hex.EncodeToString(t.Payload)}
+			t.Revision, t.StoredSchema, t.ContentType, hex.EncodeToString(t.Payload),
+			t.Cause, t.CauseName, t.DueUnixNano, t.Attempt, t.Missed, headerValues(t.Metadata)}
 		return nil
 	},
 	encode: func(v *frameVector) []byte {
 		t := v.Turn
 		return abi.AppendTurn(nil, &abi.Turn{What: t.What, Flags: t.Flags, App: t.App, Type: t.Type, ID: t.ID,
 			Method: t.Method, InvocationID: t.InvocationID, TimeUnixNano: t.TimeUnixNano, Revision: t.Revision,
-			StoredSchema: t.StoredSchema, ContentType: t.ContentType, Payload: unhex(t.Payload)})
+			StoredSchema: t.StoredSchema, ContentType: t.ContentType, Payload: unhex(t.Payload),
+			Cause: t.Cause, CauseName: t.CauseName, DueUnixNano: t.DueUnixNano, Attempt: t.Attempt, Missed: t.Missed, Metadata: headersOf(t.Metadata)})
+	},
+}
+
+var reminderCodec = codec{
+	decode: func(data []byte, v *frameVector) error {
+		var r abi.Reminder
+		if err := abi.DecodeReminder(data, &r); err != nil {
+			return err
+		}
+		v.Reminder = &reminderValue{r.Name, r.Method, r.ContentType, hex.EncodeToString(r.Payload), r.DueUnixNano, r.PeriodNano,
+			r.Cron, r.Zone, r.Count, r.UntilNano, r.Missed, r.Attempts, headerValues(r.Metadata), r.DelayNano, r.JitterNano,
+			r.MissedLimit, r.MissedAfter, r.Failure, r.IntervalNano, r.LongestNano, r.Flags}
+		return nil
+	},
+	encode: func(v *frameVector) []byte {
+		r := v.Reminder
+		return abi.AppendReminder(nil, &abi.Reminder{Name: r.Name, Method: r.Method, ContentType: r.ContentType, Payload: unhex(r.Payload),
+			DueUnixNano: r.DueUnixNano, PeriodNano: r.PeriodNano, Cron: r.Cron, Zone: r.Zone, Count: r.Count, UntilNano: r.UntilNano,
+			Missed: r.Missed, Attempts: r.Attempts, Metadata: headersOf(r.Metadata), DelayNano: r.DelayNano, JitterNano: r.JitterNano,
+			MissedLimit: r.MissedLimit, MissedAfter: r.MissedAfter, Failure: r.Failure, IntervalNano: r.IntervalNano,
+			LongestNano: r.LongestNano, Flags: r.Flags})
 	},
 }
 
@@ -238,6 +293,9 @@ func TestVectors(t *testing.T) {
 	t.Run("response", func(t *testing.T) {
 		checkFrames(t, "response.json", "Response frames, host to guest: SPEC.md section 6.", responseCodec, responseVectors())
 	})
+	t.Run("reminder", func(t *testing.T) {
+		checkFrames(t, "reminder.json", "Reminder frames, both ways: SPEC.md section 4.", reminderCodec, reminderVectors())
+	})
 	t.Run("envelope", func(t *testing.T) {
 		checkFrames(t, "envelope.json", "State envelopes, at rest: SPEC.md section 4.", envelopeCodec, envelopeVectors())
 	})
@@ -253,7 +311,7 @@ func checkFrames(t *testing.T, file, description string, c codec, table []frameV
 	for _, v := range want {
 		t.Run(v.Name, func(t *testing.T) {
 			got := v
-			got.Turn, got.Error, got.Keys, got.Entries, got.Request, got.Response = nil, nil, nil, nil, nil, nil
+			got.Turn, got.Error, got.Keys, got.Entries, got.Request, got.Response, got.Reminder = nil, nil, nil, nil, nil, nil, nil
 			err := c.decode(unhex(v.Hex), &got)
 			if v.Refused != "" {
 				if err == nil || err.Error() != v.Refused {

@@ -30,6 +30,16 @@ const KIND_TURN: u8 = 1;
 const KIND_ERROR: u8 = 2;
 const KIND_HTTP_REQUEST: u8 = 3;
 const KIND_HTTP_RESPONSE: u8 = 4;
+const KIND_REMINDER: u8 = 7;
+
+/// [`TurnFrame::cause`] of a call from outside.
+pub const CAUSE_OUTSIDE: u8 = 0;
+/// [`TurnFrame::cause`] of a reminder's firing.
+pub const CAUSE_REMINDER: u8 = 3;
+/// [`TurnFrame::cause`] of a timer's firing.
+pub const CAUSE_TIMER: u8 = 4;
+/// A bit of [`ReminderFrame::flags`]: one of that name that is there stays as it is.
+pub const FLAG_KEEP: u32 = 1;
 
 /// The most headers of a request or a response.
 pub const MAX_HEADERS: usize = 128;
@@ -63,6 +73,47 @@ pub struct TurnFrame<'a> {
     pub content_type: &'a str,
     /// What the caller sent.
     pub payload: &'a [u8],
+    /// [`CAUSE_OUTSIDE`], [`CAUSE_REMINDER`] or [`CAUSE_TIMER`].
+    pub cause: u8,
+    /// The name of the reminder or timer.
+    pub cause_name: &'a str,
+    /// The occurrence that is delivered, in nanoseconds since 1970 UTC.
+    pub due_unix_nano: i64,
+    /// Which delivery of it this is, from 1 on.
+    pub attempt: u32,
+    /// For how many further occurrences it stands.
+    pub missed: u32,
+    /// What the reminder carries beside its payload.
+    pub metadata: Vec<(&'a str, &'a str)>,
+}
+
+/// A reminder, both ways: `abi/SPEC.md` section 4 says what the fields mean. Times are
+/// nanoseconds since 1970 UTC, durations nanoseconds. It aliases the frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ReminderFrame<'a> {
+    pub name: &'a str,
+    pub method: &'a str,
+    pub content_type: &'a str,
+    pub payload: &'a [u8],
+    pub due_unix_nano: i64,
+    pub period_nano: i64,
+    pub cron: &'a str,
+    pub zone: &'a str,
+    pub count: u32,
+    pub until_unix_nano: i64,
+    pub missed: u8,
+    pub attempts: u32,
+    pub metadata: Vec<(&'a str, &'a str)>,
+    pub delay_nano: i64,
+    pub jitter_nano: i64,
+    pub missed_limit: u32,
+    pub missed_after_nano: i64,
+    pub failure: u8,
+    pub interval_nano: i64,
+    pub longest_interval_nano: i64,
+    /// [`FLAG_KEEP`].
+    pub flags: u32,
 }
 
 /// An error, guest to host. Texts and detail alias the frame.
@@ -152,6 +203,12 @@ pub fn encode_turn(turn: &TurnFrame<'_>) -> Vec<u8> {
     w.number(10, &turn.stored_schema.to_le_bytes());
     w.bytes(11, turn.content_type.as_bytes());
     w.bytes(12, turn.payload);
+    w.number(13, &[turn.cause]);
+    w.bytes(16, turn.cause_name.as_bytes());
+    w.number(17, &turn.due_unix_nano.to_le_bytes());
+    w.number(18, &turn.attempt.to_le_bytes());
+    w.number(19, &turn.missed.to_le_bytes());
+    w.bytes(23, &headers(&turn.metadata));
     w.0
 }
 
@@ -183,6 +240,12 @@ pub(crate) fn read_turn<'a>(frame: &'a [u8], turn: &mut TurnFrame<'a>) -> Result
             10 => turn.stored_schema = u32::from_le_bytes(r.number(value)?),
             11 => turn.content_type = r.text(value)?,
             12 => turn.payload = value,
+            13 => turn.cause = u8::from_le_bytes(r.number(value)?),
+            16 => turn.cause_name = r.text(value)?,
+            17 => turn.due_unix_nano = i64::from_le_bytes(r.number(value)?),
+            18 => turn.attempt = u32::from_le_bytes(r.number(value)?),
+            19 => turn.missed = u32::from_le_bytes(r.number(value)?),
+            23 => turn.metadata = r.headers(value)?,
             _ => {}
         }
     }
@@ -305,6 +368,71 @@ pub fn decode_http_response(frame: &[u8]) -> Result<HttpResponseFrame<'_>, Frame
         }
     }
     Ok(response)
+}
+
+/// Encodes a reminder; what is zero or empty is left out.
+#[must_use]
+pub fn encode_reminder(reminder: &ReminderFrame<'_>) -> Vec<u8> {
+    let mut w = Writer::new(KIND_REMINDER);
+    w.bytes(1, reminder.name.as_bytes());
+    w.bytes(2, reminder.method.as_bytes());
+    w.bytes(3, reminder.content_type.as_bytes());
+    w.bytes(4, reminder.payload);
+    w.number(5, &reminder.due_unix_nano.to_le_bytes());
+    w.number(6, &reminder.period_nano.to_le_bytes());
+    w.bytes(7, reminder.cron.as_bytes());
+    w.bytes(8, reminder.zone.as_bytes());
+    w.number(9, &reminder.count.to_le_bytes());
+    w.number(10, &reminder.until_unix_nano.to_le_bytes());
+    w.number(11, &[reminder.missed]);
+    w.number(12, &reminder.attempts.to_le_bytes());
+    w.bytes(13, &headers(&reminder.metadata));
+    w.number(14, &reminder.delay_nano.to_le_bytes());
+    w.number(15, &reminder.jitter_nano.to_le_bytes());
+    w.number(16, &reminder.missed_limit.to_le_bytes());
+    w.number(17, &reminder.missed_after_nano.to_le_bytes());
+    w.number(18, &[reminder.failure]);
+    w.number(19, &reminder.interval_nano.to_le_bytes());
+    w.number(20, &reminder.longest_interval_nano.to_le_bytes());
+    w.number(21, &reminder.flags.to_le_bytes());
+    w.0
+}
+
+/// Decodes a reminder.
+///
+/// # Errors
+///
+/// The frame is not well formed.
+pub fn decode_reminder(frame: &[u8]) -> Result<ReminderFrame<'_>, FrameError> {
+    let mut r = Reader::new("reminder frame", KIND_REMINDER, frame)?;
+    let mut reminder = ReminderFrame::default();
+    while let Some((tag, value)) = r.next()? {
+        match tag {
+            1 => reminder.name = r.text(value)?,
+            2 => reminder.method = r.text(value)?,
+            3 => reminder.content_type = r.text(value)?,
+            4 => reminder.payload = value,
+            5 => reminder.due_unix_nano = i64::from_le_bytes(r.number(value)?),
+            6 => reminder.period_nano = i64::from_le_bytes(r.number(value)?),
+            7 => reminder.cron = r.text(value)?,
+            8 => reminder.zone = r.text(value)?,
+            9 => reminder.count = u32::from_le_bytes(r.number(value)?),
+            10 => reminder.until_unix_nano = i64::from_le_bytes(r.number(value)?),
+            11 => reminder.missed = u8::from_le_bytes(r.number(value)?),
+            12 => reminder.attempts = u32::from_le_bytes(r.number(value)?),
+            13 => reminder.metadata = r.headers(value)?,
+            14 => reminder.delay_nano = i64::from_le_bytes(r.number(value)?),
+            15 => reminder.jitter_nano = i64::from_le_bytes(r.number(value)?),
+            16 => reminder.missed_limit = u32::from_le_bytes(r.number(value)?),
+            17 => reminder.missed_after_nano = i64::from_le_bytes(r.number(value)?),
+            18 => reminder.failure = u8::from_le_bytes(r.number(value)?),
+            19 => reminder.interval_nano = i64::from_le_bytes(r.number(value)?),
+            20 => reminder.longest_interval_nano = i64::from_le_bytes(r.number(value)?),
+            21 => reminder.flags = u32::from_le_bytes(r.number(value)?),
+            _ => {}
+        }
+    }
+    Ok(reminder)
 }
 
 fn headers(list: &[(&str, &str)]) -> Vec<u8> {

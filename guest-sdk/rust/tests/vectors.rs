@@ -1,6 +1,8 @@
 //! The vectors of `abi/testdata/vectors`, which the Go codec passes too.
 
-use greenroom::codec::{self, ErrorFrame, HttpRequestFrame, HttpResponseFrame, TurnFrame};
+use greenroom::codec::{
+    self, ErrorFrame, HttpRequestFrame, HttpResponseFrame, ReminderFrame, TurnFrame,
+};
 use serde_json::Value;
 
 fn vectors(file: &str) -> Vec<Value> {
@@ -63,6 +65,12 @@ fn turns() {
             stored_schema: want["stored_schema"].as_u64().unwrap() as u32,
             content_type: text(&want["content_type"]),
             payload: &payload,
+            cause: want["cause"].as_u64().unwrap() as u8,
+            cause_name: text(&want["cause_name"]),
+            due_unix_nano: want["due_unix_nano"].as_i64().unwrap(),
+            attempt: want["attempt"].as_u64().unwrap() as u32,
+            missed: want["missed"].as_u64().unwrap() as u32,
+            metadata: headers(&want["metadata"]),
         };
         assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
         if canonical {
@@ -165,11 +173,51 @@ fn responses() {
     });
 }
 
+#[test]
+fn reminders() {
+    each("reminder", "reminder", |name, bytes, value, canonical| {
+        let decoded = codec::decode_reminder(bytes);
+        let want = match value {
+            Some(want) => want,
+            None => return assert!(decoded.is_err(), "{name}: accepted"),
+        };
+        let payload = hex(&want["payload_hex"]);
+        let number = |member: &str| want[member].as_i64().unwrap();
+        let want = ReminderFrame {
+            name: text(&want["name"]),
+            method: text(&want["method"]),
+            content_type: text(&want["content_type"]),
+            payload: &payload,
+            due_unix_nano: number("due_unix_nano"),
+            period_nano: number("period_nano"),
+            cron: text(&want["cron"]),
+            zone: text(&want["zone"]),
+            count: number("count") as u32,
+            until_unix_nano: number("until_unix_nano"),
+            missed: number("missed") as u8,
+            attempts: number("attempts") as u32,
+            metadata: headers(&want["metadata"]),
+            delay_nano: number("delay_nano"),
+            jitter_nano: number("jitter_nano"),
+            missed_limit: number("missed_limit") as u32,
+            missed_after_nano: number("missed_after_nano"),
+            failure: number("failure") as u8,
+            interval_nano: number("interval_nano"),
+            longest_interval_nano: number("longest_interval_nano"),
+            flags: number("flags") as u32,
+        };
+        assert_eq!(decoded.as_ref(), Ok(&want), "{name}");
+        if canonical {
+            assert_eq!(codec::encode_reminder(&want), bytes, "{name}: encoded");
+        }
+    });
+}
+
 /// The problems are part of the contract with people who read logs of both SDKs.
 #[test]
 fn refusals_read_as_in_go() {
     type Decode = fn(&[u8]) -> Option<String>;
-    let decoders: [(&str, Decode); 5] = [
+    let decoders: [(&str, Decode); 6] = [
         ("turn", |b| {
             codec::decode_turn(b).err().map(|e| e.to_string())
         }),
@@ -184,6 +232,9 @@ fn refusals_read_as_in_go() {
         }),
         ("response", |b| {
             codec::decode_http_response(b).err().map(|e| e.to_string())
+        }),
+        ("reminder", |b| {
+            codec::decode_reminder(b).err().map(|e| e.to_string())
         }),
     ];
     for (file, decode) in decoders {
@@ -204,8 +255,9 @@ fn damaged_frames_are_refused_or_read() {
         let _ = codec::decode_key_list(bytes);
         let _ = codec::decode_http_request(bytes);
         let _ = codec::decode_http_response(bytes);
+        let _ = codec::decode_reminder(bytes);
     };
-    for file in ["turn", "error", "key_list", "request", "response"] {
+    for file in ["turn", "error", "key_list", "request", "response", "reminder"] {
         for vector in vectors(file) {
             let mut bytes = hex(&vector["hex"]);
             bytes.truncate(2000);
