@@ -51,6 +51,12 @@
 // Packages actor/config and actor/http are what an app can grant: configuration
 // values, secrets, requests. A type declares what it uses in [Capabilities].
 //
+// # Later
+//
+// [SetReminder] has a method of the actor run at a later time, or at many of them, also
+// if no server runs in between. It is part of the turn that sets it. [Context.Cause]
+// tells a firing from a call.
+//
 // # Determinism
 //
 // A turn must not depend on anything but its input, its state and its [Context]:

@@ -1,5 +1,5 @@
 // Package actortest runs registered actors as plain Go, for tests of guests: no
-// Wasm, no server, a clock that stands still and chance that repeats itself.
+// Wasm, no server, a clock that the test moves and chance that repeats itself.
 //
 //	func TestCounter(t *testing.T) {
 //		h := actortest.New(t)
@@ -63,6 +63,10 @@ type Harness struct {
 	seed     uint64
 	logs     []LogLine
 
+	reminders map[actor.Ref]map[string]*reminder
+	reminded  uint64 // counts reminders that were set, for their order
+	dead      []DeadLetter
+
 	config, secrets map[string]string
 	http            func(http.Request) (*http.Response, error)
 }
@@ -85,7 +89,7 @@ func New(t testing.TB) *Harness {
 	if len(faults) > 0 {
 		t.FailNow()
 	}
-	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Ref]*row{}, now: Start, config: map[string]string{}, secrets: map[string]string{}}
+	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Ref]*row{}, reminders: map[actor.Ref]map[string]*reminder{}, now: Start, config: map[string]string{}, secrets: map[string]string{}}
 	for _, spec := range m.Types {
 		h.types[spec.Name] = spec
 	}
@@ -104,7 +108,7 @@ func (h *Harness) Call(typ, id, method string, in, out any) error {
 	if err != nil {
 		h.t.Fatalf("actortest: call %s.%s: the input has no JSON form: %v", typ, method, err)
 	}
-	reply, err := h.invoke(actor.Ref{Type: typ, ID: id}, method, payload)
+	reply, err := h.invoke(actor.Ref{Type: typ, ID: id}, method, payload, nil)
 	if err != nil {
 		return err
 	}
@@ -128,9 +132,6 @@ func (h *Harness) HandleHTTP(handle func(http.Request) (*http.Response, error)) 
 
 // Now is the time of the next turn.
 func (h *Harness) Now() time.Time { return h.now }
-
-// Advance moves the clock on.
-func (h *Harness) Advance(d time.Duration) { h.now = h.now.Add(d) }
 
 // Seed makes later turns draw other random numbers. Equal seeds and equal calls
 // give equal numbers; a harness begins with seed 0.
@@ -167,8 +168,11 @@ func (h *Harness) SetState(typ, id string, schema uint32, state map[string]strin
 	h.commit(actor.Ref{Type: typ, ID: id}, schema, values, h.nextRevision())
 }
 
-// Delete removes an actor, as its caller can from outside.
-func (h *Harness) Delete(typ, id string) { delete(h.actors, actor.Ref{Type: typ, ID: id}) }
+// Delete removes an actor with its reminders, as its caller can from outside.
+func (h *Harness) Delete(typ, id string) {
+	delete(h.actors, actor.Ref{Type: typ, ID: id})
+	delete(h.reminders, actor.Ref{Type: typ, ID: id})
+}
 
 // Version is the version of an actor's stored state: another one after each turn
 // that changed something, 0 if nothing is stored.

@@ -31,6 +31,11 @@ type overlay struct {
 	limit    int              // bytes of the encoded state
 	readOnly bool
 	none     bool // the type is stateless
+
+	// reminders are those that the turn has changed, by name; nil is one that is gone.
+	reminders map[string]*reminder
+	operated  int    // how often it has set or cancelled one
+	problem   string // why that was refused last
 }
 
 func (o *overlay) move() { o.revision = o.harness.nextRevision() }

@@ -26,7 +26,9 @@ type row struct {
 
 // invoke runs one turn to its commit, as a host does: a migration first if the
 // stored schema is old, both on one overlay, all of it kept or none.
-func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload) (actor.Payload, error) {
+//
+// fired is the reminder that asks for the turn, nil for a call.
+func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, fired *firing) (actor.Payload, error) {
 	spec, ok := h.types[ref.Type]
 	if !ok {
 		return actor.Payload{}, actor.NewError(actor.StatusNotFound, "type_not_found", fmt.Sprintf("no actor type %q is registered", ref.Type))
@@ -56,6 +58,9 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload) (a
 		harness: h, revision: stored.revision, values: maps.Clone(stored.state),
 		limit: limitOr(spec.Limits.StateBytes, defaultStateBytes), none: spec.Placement == abi.PlacementStateless,
 	}
+	if fired != nil {
+		o.reminders = map[string]*reminder{fired.reminder.Name: fired.then}
+	}
 	turn := abi.Turn{
 		App: App, Type: ref.Type, ID: ref.ID, InvocationID: fmt.Sprintf("invocation-%d", h.turns+1),
 		TimeUnixNano: h.now.UnixNano(), StoredSchema: stored.schema,
@@ -68,6 +73,10 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload) (a
 	}
 	turn.What, turn.Method, turn.StoredSchema = abi.WhatMethod, method, 0
 	turn.ContentType, turn.Payload = payload.ContentType, payload.Data
+	if fired != nil {
+		turn.Cause, turn.CauseName, turn.DueUnixNano = abi.CauseReminder, fired.reminder.Name, fired.Due.UnixNano()
+		turn.Attempt, turn.Missed, turn.Metadata = fired.Attempt, fired.Missed, fired.reminder.Metadata
+	}
 	readOnly := spec.Methods[at].ReadOnly
 	if readOnly {
 		turn.Flags |= abi.FlagReadOnly
@@ -83,6 +92,7 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload) (a
 	if !readOnly && !maps.EqualFunc(stored.state, o.values, value.equal) {
 		h.commit(ref, spec.StateSchema, o.values, o.revision)
 	}
+	h.commitReminders(ref, o.reminders)
 	return reply, nil
 }
 

@@ -37,6 +37,17 @@ type Outside interface {
 	HTTPRequest(frame []byte) (response []byte, code abi.Code)
 }
 
+// Reminders are the functions of reminders where there is no Wasm, on a fake host
+// which is one beside [Host]. What is returned is the guest's.
+type Reminders interface {
+	ReminderSet(frame []byte) abi.Code
+	ReminderCancel(name string) abi.Code
+	ReminderGet(name string) (frame []byte, code abi.Code)
+	ReminderNames(prefix string) (list []byte, code abi.Code)
+	// Problem says why the last of these was refused.
+	Problem() string
+}
+
 // Instance is the memory of one guest instance. One turn runs at a time.
 type Instance interface {
 	// Turn runs the turn of a frame and returns abi.TurnDone or abi.TurnFailed.

@@ -1,0 +1,258 @@
+// Package schedule works out when the reminders of a test kit are due, by the rules of
+// a host: what is refused, which times a schedule names, what stands for missed ones,
+// and when a failed firing is tried again.
+//
+// It is pure: it reads no clock. Jitter is none here, so that tests know when.
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/greenroom-run/greenroom/abi"
+)
+
+// Bounds of abi/SPEC.md section 4.
+const (
+	maxName      = 256
+	maxPayload   = 64 << 10
+	maxEntries   = 32
+	maxMetadata  = 8 << 10
+	maxAttempts  = 1000
+	maxCatchUp   = 1000
+	maxJitter    = 24 * time.Hour
+	attempts     = 3
+	catchUp      = 100
+	missedAfter  = time.Minute
+	interval     = time.Second
+	longest      = time.Hour
+	maxOccurring = 1_000_000 // occurrences that are looked at for one firing
+)
+
+// Reminder is one that was set.
+type Reminder struct {
+	abi.Reminder // owns its bytes; Due, Count and Delay are of when it was set
+	// Due is the next occurrence, Left how many there are from it on (0: no limit), and
+	// FireAt when it is fired.
+	Due, FireAt time.Time
+	Left        uint32
+	// Failures counts the failed tries of this firing.
+	Failures uint32
+
+	cron  *expression
+	until time.Time
+}
+
+// New checks a reminder that is set at now, and works out its first occurrence. The
+// error says what to change.
+func New(r abi.Reminder, now time.Time) (*Reminder, error) {
+	if err := check(&r); err != nil {
+		return nil, err
+	}
+	made := &Reminder{Reminder: r, Left: r.Count}
+	if r.UntilNano != 0 {
+		made.until = time.Unix(0, r.UntilNano).UTC()
+	}
+	switch {
+	case r.DueUnixNano != 0:
+		made.Due = time.Unix(0, r.DueUnixNano).UTC()
+	case r.DelayNano > 0:
+		made.Due = now.Add(time.Duration(r.DelayNano))
+	default:
+		made.Due = now.Add(time.Duration(r.PeriodNano))
+	}
+	if r.Cron != "" {
+		zone, err := time.LoadLocation(r.Zone)
+		if err != nil || r.Zone == "Local" {
+			return nil, fmt.Errorf("the zone %q is not known; give an IANA name such as Europe/Berlin", r.Zone)
+		}
+		if made.cron, err = parse(r.Cron, zone); err != nil {
+			return nil, err
+		}
+		if made.Due = made.cron.next(made.Due.Add(-1)); made.Due.IsZero() {
+			return nil, fmt.Errorf("the cron expression %q never matches; give a day that exists", r.Cron)
+		}
+	}
+	if !made.until.IsZero() && made.Due.After(made.until) {
+		return nil, fmt.Errorf("the end at %v is before the first occurrence at %v; give a later one", made.until, made.Due)
+	}
+	if r.Count == 0 && r.PeriodNano == 0 && r.Cron == "" {
+		made.Left = 1
+	}
+	made.FireAt = made.Due
+	if made.FireAt.Before(now) {
+		made.FireAt = now
+	}
+	return made, nil
+}
+
+func check(r *abi.Reminder) error {
+	if err := CheckName(r.Name); err != nil {
+		return err
+	}
+	every := time.Duration(r.PeriodNano)
+	recurring := r.PeriodNano != 0 || r.Cron != ""
+	metadata := 0
+	for _, h := range r.Metadata {
+		metadata += len(h.Name) + len(h.Value)
+	}
+	for _, rule := range []struct {
+		broken bool
+		says   string
+	}{
+		{len(r.Payload) > maxPayload, "the input has more than 65536 bytes; keep the data in the state, and name it here"},
+		{r.DueUnixNano != 0 && r.DelayNano != 0, "it has both a due time and a delay; give one of them"},
+		{r.DelayNano < 0, "the delay is below 0"},
+		{r.PeriodNano != 0 && every < time.Millisecond, "the period is below a millisecond; leave it out for a reminder that fires once"},
+		{r.PeriodNano != 0 && r.Cron != "", "it has both a period and a cron expression; give one of them"},
+		{r.Zone != "" && r.Cron == "", "it has a zone and no cron expression that it is for"},
+		{r.Count > 1 && !recurring, "it is due several times, and has neither a period nor a cron expression; give one"},
+		{r.JitterNano < 0 || time.Duration(r.JitterNano) > maxJitter, "the jitter must be between 0 and 24 h"},
+		{r.JitterNano > 0 && r.PeriodNano > 0 && r.JitterNano >= r.PeriodNano, "the jitter must be less than the period"},
+		{r.Missed > abi.MissedCatchUp, "the policy for missed occurrences is not known"},
+		{r.MissedLimit != 0 && r.Missed != abi.MissedCatchUp || r.MissedLimit > maxCatchUp, "at most 1000 missed occurrences are caught up with"},
+		{r.MissedAfter < 0 || r.MissedAfter != 0 && r.Missed != abi.MissedSkip, "how late a missed occurrence may be must be 0 or more"},
+		{r.Failure > abi.FailureDrop, "the policy for failures is not known"},
+		{r.Attempts > maxAttempts, "at most 1000 attempts are allowed"},
+		{r.Failure == abi.FailureDrop && (r.Attempts != 0 || r.IntervalNano != 0 || r.LongestNano != 0), "it drops a firing that fails, and has attempts or intervals; leave them out"},
+		{r.IntervalNano < 0, "the retry interval is below 0"},
+		{r.LongestNano != 0 && (r.Failure != abi.FailureExponential || r.LongestNano < r.IntervalNano), "the longest retry interval is below the first one"},
+		{len(r.Metadata) > maxEntries || metadata > maxMetadata, "the metadata has more than 32 entries, or 8192 bytes"},
+	} {
+		if rule.broken {
+			return errors.New(rule.says)
+		}
+	}
+	return nil
+}
+
+// CheckName says what is wrong with a reminder's name.
+func CheckName(name string) error {
+	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
+		return fmt.Errorf("the name has %d bytes; give 1 to %d of UTF-8", len(name), maxName)
+	}
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		return errors.New("the name has a control character; remove it")
+	}
+	return nil
+}
+
+// Firing is what becomes of a reminder whose time has come.
+type Firing struct {
+	// Deliver asks for a turn. Otherwise what was due was passed over.
+	Deliver bool
+	Due     time.Time
+	Missed  uint32
+	Attempt uint32
+	left    uint32     // from Due on
+	then    occurrence // after it
+}
+
+type occurrence struct {
+	at   time.Time // zero: none
+	left uint32
+}
+
+// Fire says what becomes of r at now, which is not before FireAt.
+func (r *Reminder) Fire(now time.Time) Firing {
+	first := occurrence{r.Due, r.Left}
+	due := []occurrence{first}
+	next := r.after(first)
+	for ; !next.at.IsZero() && !next.at.After(now) && len(due) < maxOccurring; next = r.after(next) {
+		due = append(due, next)
+	}
+	newest := due[len(due)-1]
+	f := Firing{Deliver: true, Due: first.at, left: first.left, Missed: uint32(len(due) - 1), Attempt: 1, then: next}
+	switch r.Reminder.Missed {
+	case abi.MissedSkip:
+		after := time.Duration(r.MissedAfter)
+		if after == 0 {
+			after = missedAfter
+		}
+		again := r.Failures > 0 && len(due) == 1
+		if f.Deliver = again || now.Sub(newest.at) <= after; f.Deliver {
+			f.Due, f.left = newest.at, newest.left
+		} else {
+			f.Missed++
+		}
+	case abi.MissedCatchUp:
+		limit := int(r.MissedLimit)
+		if limit == 0 {
+			limit = catchUp
+		}
+		from := max(0, len(due)-limit)
+		f.Due, f.left, f.Missed = due[from].at, due[from].left, uint32(from)
+		f.then = r.after(due[from])
+	}
+	if f.Due.Equal(r.Due) {
+		f.Attempt = r.Failures + 1
+	}
+	return f
+}
+
+// Done moves r past a firing, and reports whether there is another occurrence.
+func (r *Reminder) Done(f Firing) bool {
+	r.Due, r.FireAt, r.Left, r.Failures = f.then.at, f.then.at, f.then.left, 0
+	return !f.then.at.IsZero()
+}
+
+// Failed says whether a firing that failed at now is tried again; otherwise it is over,
+// and dead says whether it is a dead letter.
+func (r *Reminder) Failed(f Firing, now time.Time) (again, dead bool) {
+	limit := r.Attempts
+	if limit == 0 {
+		limit = attempts
+	}
+	if r.Failure == abi.FailureDrop || f.Attempt >= limit {
+		return false, r.Failure != abi.FailureDrop
+	}
+	wait := time.Duration(r.IntervalNano)
+	if wait == 0 {
+		wait = interval
+	}
+	if r.Failure == abi.FailureExponential {
+		most := time.Duration(r.LongestNano)
+		if most == 0 {
+			most = max(longest, wait)
+		}
+		for range f.Attempt - 1 {
+			wait = min(wait*2, most)
+		}
+	}
+	r.Due, r.Left, r.Failures, r.FireAt = f.Due, f.left, f.Attempt, now.Add(wait)
+	return true, false
+}
+
+// Frame is r as a guest is told of it: set again, it goes on as it would have.
+func (r *Reminder) Frame() abi.Reminder {
+	f := r.Reminder
+	f.DueUnixNano, f.DelayNano, f.Count = r.Due.UnixNano(), 0, r.Left
+	if f.PeriodNano == 0 && f.Cron == "" {
+		f.Count = r.Count
+	}
+	return f
+}
+
+func (r *Reminder) after(o occurrence) occurrence {
+	if o.left == 1 {
+		return occurrence{}
+	}
+	next := occurrence{left: o.left}
+	switch {
+	case r.cron != nil:
+		next.at = r.cron.next(o.at)
+	case r.PeriodNano > 0:
+		next.at = o.at.Add(time.Duration(r.PeriodNano))
+	}
+	if next.at.IsZero() || !r.until.IsZero() && next.at.After(r.until) {
+		return occurrence{}
+	}
+	if next.left > 0 {
+		next.left--
+	}
+	return next
+}
