@@ -112,13 +112,13 @@ func DecodeReminder(frame []byte, r *Reminder) error {
 		if tag == 0 {
 			return nil
 		}
-		if err := f.reminderField(r, tag, value); err != nil {
+		if err := readReminderField(&f, r, tag, value); err != nil {
 			return err
 		}
 	}
 }
 
-func (f *fieldReader) reminderField(r *Reminder, tag uint16, value []byte) error {
+func readReminderField(f *fieldReader, r *Reminder, tag uint16, value []byte) error {
 	switch tag {
 	case tagReminderName:
 		return f.text(&r.Name, value)
