@@ -8,9 +8,8 @@ import (
 // Config bounds a pipeline. The zero value of a field means its default.
 type Config struct {
 	// Workers is how many groups of commits may be at the store at once, and how
-	// many of loads. Defaults to 4, which
-	// keeps PostgreSQL, one node of CockroachDB and the log of the embedded store
-	// busy; a cluster takes more.
+	// many of loads. Defaults to 4, which keeps PostgreSQL and one node of CockroachDB
+	// busy; a cluster takes more, and the embedded store less: [Disk].
 	Workers int
 	// CallersCommit lets a caller that waits for its own commit anyway bring it to
 	// the store, if a worker is free, instead of a goroutine of the pipeline. That
@@ -44,6 +43,11 @@ const (
 	DefaultQueueBytes = 64 << 20
 	DefaultStallAfter = 3 * time.Second
 )
+
+// Disk returns the configuration for a store on a disk of this machine, which has one
+// log: a second group beside the first only makes both smaller. See bench/README.md,
+// "Workers".
+func Disk() Config { return Config{CallersCommit: true, Workers: 1} }
 
 // WithDefaults returns a copy of c whose zero fields have their defaults.
 func (c Config) WithDefaults() Config {

@@ -112,7 +112,7 @@ func (n *Node) start(ctx context.Context) error {
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory,
 		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, LockedTurns: lockedTurns,
-		Pipeline: pipeline.Config{CallersCommit: n.cfg.StoreURL == ""},
+		Pipeline: n.pipelineConfig(),
 	})
 	if err != nil {
 		return err
@@ -168,6 +168,13 @@ func (n *Node) checkLimits(ctx context.Context, mods *modules.Service) {
 			n.cfg.Logger.Warn("a limit is set for a type that nothing serves", "limit", scope.String())
 		}
 	}
+}
+
+func (n *Node) pipelineConfig() pipeline.Config {
+	if n.cfg.StoreURL != "" {
+		return pipeline.Config{}
+	}
+	return pipeline.Disk()
 }
 
 func (n *Node) openStore(ctx context.Context) (store.Store, error) {

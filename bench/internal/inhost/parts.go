@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/wasm"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/store"
 )
@@ -44,6 +45,9 @@ func assemble(ctx context.Context, st store.Store, wasmFile string) (*parts, err
 		return nil, p.end(err)
 	}
 	p.host = host.Config{Committer: st, Modules: mods, Engine: engine, Logger: quiet}
+	if !st.Shared() {
+		p.host.Pipeline = pipeline.Disk()
+	}
 	return p, nil
 }
 
