@@ -22,9 +22,11 @@ type activation struct {
 	busy         bool     // a worker or a commit exists; one of shard.work counts it
 	working      bool     // a worker exists; always, while a call can be run
 	lastUsed     time.Time
+	skipped      time.Time // when it was last found to be idle and to stay
 	newer, older *activation
 	member       member
 	drained      chan struct{} // if not nil, closed when there is no batch any more
+	tenure
 	states
 
 	// Changed by the worker, with the shard's lock; while the activation is idle,

@@ -17,6 +17,7 @@ type admission struct {
 	table       *table
 	store       *storage
 	deployments *deployments
+	ownership   *ownership
 	records     *recordings
 	reads       *reads
 	stateless   *statelessLane
@@ -57,10 +58,12 @@ func (ad *admission) conclude(c *call, r result) (actor.Reply, error) {
 // admit hands an invocation to its lane, if what serves its type takes it.
 func (ad *admission) admit(c *call) result {
 	s, m, err := ad.deployments.find(c)
+	here := true
 	if err != nil {
 		if s, m, err = ad.deployments.findNew(c, err); err != nil {
 			return result{err: err}
 		}
+		here = false // it took its time, and c.arrived is when a turn here would begin
 	}
 	// Strings that all calls of the type share are compared by where they are.
 	c.inv.Key.App, c.inv.Key.Type, c.inv.Method = s.deployment.App, s.deployment.Type, m.name
@@ -73,28 +76,38 @@ func (ad *admission) admit(c *call) result {
 		run = ad.stateless.turn
 	case m.readOnly:
 	case c.keyed() && ad.records.repeats.recent(&c.inv.Key, c.arrived):
-		return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, &s.limits, s.lane, false) })
+		return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, s, false) })
 	default:
-		return ad.queued(c, &s.limits, s.lane, true)
+		return ad.queued(c, s, here)
 	}
 	r := ad.alone(c, s, run)
-	if errors.Is(r.err, errMoved) {
-		c.stats = turnStats{} // another lane's turn by now
-		return ad.admit(c)
+	switch {
+	case errors.Is(r.err, errUnfenced):
+		if f := ad.fence(c, s); f.err != nil {
+			return f
+		}
+	case !errors.Is(r.err, errMoved):
+		return r
 	}
-	return r
+	c.stats = turnStats{} // another lane's turn by now
+	return ad.admit(c)
 }
 
 // admitDelete is admit for a delete.
 func (ad *admission) admitDelete(c *call) result {
 	s, err := ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type)
 	if err == nil {
-		return ad.queued(c, &s.limits, s.lane, false)
+		return ad.queued(c, s, false)
 	}
-	limits := ad.deployments.limits(c.inv.Key.App, c.inv.Key.Type)
-	r := ad.queued(c, &limits, LaneWarm, false)
+	r := ad.queued(c, ad.deployments.unserved(c.inv.Key.App, c.inv.Key.Type), false)
 	r.stats.lane = LaneNone // for TurnEnd: the type is only what a caller wrote
 	return r
+}
+
+// fence has the activation of a read's actor moved past the commits of earlier owners.
+func (ad *admission) fence(c *call, s *served) result {
+	f := &call{ctx: c.ctx, op: opFence, inv: actor.Invocation{Key: c.inv.Key}, arrived: time.Now()}
+	return ad.counted(f, func(f *call) result { return ad.queued(f, s, true) })
 }
 
 // alone runs a call on its caller's goroutine, under s.
@@ -106,7 +119,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	if err := ad.memory.charge(c); err != nil {
 		return result{err: err}
 	}
-	warm, err := sh.enter(c)
+	warm, err := sh.enter(c, s)
 	if err != nil {
 		return result{err: err}
 	}
@@ -137,15 +150,16 @@ type aloneFunc func(ctx *turnContext, c *call, s *served, warm *loaded) (actor.R
 
 // queued puts a call into its actor's mailbox and waits for the answer. With here
 // this goroutine may run the turn, if it is one of an idle actor.
-func (ad *admission) queued(c *call, limits *Limits, lane Lane, here bool) result {
+func (ad *admission) queued(c *call, s *served, here bool) result {
 	if err := ad.life.running(); err != nil {
 		return result{err: err}
 	}
-	c.limit, c.lane = limits.TurnDeadline, lane
+	lane := s.lane
+	c.limit, c.lane = s.limits.TurnDeadline, lane
 	if c.receiver == nil {
 		c.answered = make(chan struct{}, 1)
 	}
-	a, run, err := ad.enqueue(c, limits.Mailbox, here && lane == LaneWarm)
+	a, run, err := ad.enqueue(c, s, here && lane == LaneWarm)
 	if err != nil {
 		return result{err: err, stats: turnStats{lane: lane}}
 	}
@@ -177,7 +191,7 @@ func (ad *admission) queued(c *call, limits *Limits, lane Lane, here bool) resul
 
 // enqueue admits a call to its actor's mailbox. Somebody has to run it: if there
 // is no worker, the caller if onCaller allows, which run then tells, or a new one.
-func (ad *admission) enqueue(c *call, mailbox int, onCaller bool) (a *activation, run bool, err error) {
+func (ad *admission) enqueue(c *call, by *served, onCaller bool) (a *activation, run bool, err error) {
 	s := ad.table.shard(c.inv.Key)
 	for {
 		s.mu.Lock()
@@ -186,17 +200,20 @@ func (ad *admission) enqueue(c *call, mailbox int, onCaller bool) (a *activation
 			return nil, false, actor.ErrStopping
 		}
 		a = s.actors[c.inv.Key]
-		if a == nil {
-			if err := ad.memory.charge(c); err != nil {
-				s.mu.Unlock()
-				return nil, false, err
-			}
+		hold, err := ad.ownership.admits(s, c.inv.Key, a, by, c.arrived)
+		if err == nil && a == nil {
+			err = ad.memory.charge(c)
+		}
+		if err != nil {
+			s.mu.Unlock()
+			return nil, false, err
 		}
 		if a == nil {
 			a = ad.table.activate(s, c.inv.Key)
 		}
 		if a != nil {
-			run, err = ad.workers.deliver(s, a, c, mailbox, onCaller)
+			a.hold = hold
+			run, err = ad.workers.deliver(s, a, c, by.limits.Mailbox, onCaller)
 			s.mu.Unlock()
 			return a, run, err
 		}

@@ -45,7 +45,7 @@ func (ts *turns) run(a *activation, c *call, now time.Time) outcome {
 	if !a.pauseFor(ctx, c) {
 		return failed(conflicted(c.conflicts))
 	}
-	for conflicts := 0; ; {
+	for conflicts := 0; ; now = time.Now() {
 		o := ts.attempt(ctx, a, c, now)
 		if o.err == nil || errors.Is(o.err, actor.ErrAmbiguous) {
 			return o
@@ -93,7 +93,7 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 	s, err := ts.deployments.next(a)
 	if c.op == opDelete && errors.Is(err, actor.ErrTypeNotFound) {
 		// What nothing serves any more can still be removed.
-		s, err = &served{lane: LaneWarm, limits: ts.deployments.limits(c.inv.Key.App, c.inv.Key.Type)}, nil
+		s, err = ts.deployments.unserved(c.inv.Key.App, c.inv.Key.Type), nil
 	}
 	if err != nil {
 		return failed(err)
@@ -105,8 +105,17 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 		}
 		a.serving, a.checked = s, unchecked
 	}
-	if c.op == opDelete {
+	if err := ts.ownership.mayBegin(a, s, now); err != nil {
+		return failed(err)
+	}
+	switch {
+	case c.op == opDelete:
 		return failed(ts.delete(ctx, a, c, s, now))
+	case c.op == opFence && s.lane == LaneWarm:
+		l, err := ts.ensureLoaded(ctx, a, s)
+		return outcome{result: result{err: err}, retry: l == nil && err == nil}
+	case c.op == opFence:
+		return failed(nil)
 	}
 	m, err := s.methodOf(c)
 	if err != nil {

@@ -72,6 +72,9 @@ func (b *batch) Size() int64 {
 	return int64(size)
 }
 
+// writes reports whether the commit moves the row's version on.
+func (b *batch) writes() bool { return b.state != nil || b.bump }
+
 // Commit implements [pipeline.Work].
 func (b *batch) Commit() actor.Commit {
 	if b.state != nil {
@@ -82,7 +85,7 @@ func (b *batch) Commit() actor.Commit {
 	}
 	b.row.Bump = b.bump && b.state == nil
 	b.commit = actor.Commit{ID: actor.NewCommitID(), Records: b.records}
-	if b.state != nil || b.bump {
+	if b.writes() {
 		b.commit.Rows = []actor.RowWrite{b.row}
 	} else { // records alone
 		b.commit.Fences = []actor.RowFence{b.row.Fence()}

@@ -1,7 +1,9 @@
 package host_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
@@ -36,5 +38,48 @@ func BenchmarkTurn(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// What it costs to hold actors under a lease, beside a host that is alone: the ratio is
+// of the same turns, in turns.
+func BenchmarkOwnership(b *testing.B) {
+	actors := hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add, "Touch": view}, ReadOnly: map[string]hosttest.Func{"View": view}}
+	newHost := func(o host.Ownership) *host.Host {
+		w := hosttest.New()
+		w.Deploy("app", "T", actors)
+		store := newFakeStore()
+		store.shared = o != nil // a host that is alone asks for nothing
+		h, err := host.New(host.Config{Committer: store, Modules: w, Engine: w, Ownership: o})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := h.Start(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { h.Stop(context.Background()) })
+		return h
+	}
+	alone, owner := newHost(nil), newHost(hosttest.NewHoldings(actor.HeldClean))
+	for _, method := range []string{"Add", "Touch", "View"} {
+		b.Run(method, func(b *testing.B) {
+			const round = 100
+			inv := actor.Invocation{ID: "bench", Key: key("a"), Method: method}
+			var spent [2]time.Duration
+			for b.Loop() {
+				for i, h := range []*host.Host{alone, owner} {
+					began := time.Now()
+					for range round {
+						if _, err := h.Invoke(b.Context(), inv); err != nil {
+							b.Fatal(err)
+						}
+					}
+					spent[i] += time.Since(began)
+				}
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(spent[0].Nanoseconds())/float64(b.N*round), "ns/alone")
+			b.ReportMetric(float64(spent[1].Nanoseconds())/float64(spent[0].Nanoseconds()), "owned/alone")
+		})
 	}
 }

@@ -17,6 +17,7 @@ type operation uint8
 const (
 	opInvoke operation = iota
 	opDelete
+	opFence // see to it that no commit of an earlier owner can land; nothing else
 )
 
 // call is one admitted request, from its arrival to its answer.
@@ -69,6 +70,10 @@ type call struct {
 	// admitted; the shard's lock guards it.
 	looked  *actor.Recorded
 	looking bool
+	// losses is what the shard counted when the call entered, of a call without a mailbox.
+	// left, if not nil, is closed when it has left; the shard's lock guards it.
+	losses uint64
+	left   chan struct{}
 	// answered gets one value when result is the call's answer; its capacity is 1,
 	// so that a worker never waits for a caller. A call that runs alone has none,
 	// nor has one with a receiver.

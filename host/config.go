@@ -21,6 +21,10 @@ type Config struct {
 	// Engine runs modules. Required.
 	Engine engine.Engine
 
+	// Ownership says which actors this host may run, where other hosts run actors of
+	// the same store. Defaults to all, for a host that is alone; if others write to
+	// the store all the same, what is answered without a commit is confirmed by it.
+	Ownership Ownership
 	// Grants gives guests configuration and secrets. Defaults to none.
 	Grants Grants
 	// Egress sends the HTTP requests of guests. Defaults to denying all.

@@ -59,7 +59,7 @@ func (ts *turns) warmDelete(ctx context.Context, a *activation, s *served, began
 	}
 	w := tombstone(a.key, l, s)
 	sent := time.Now()
-	if err := ts.store.commit(actor.CommitOf(w), LaneWarm); err != nil {
+	if err := ts.commit(a, actor.CommitOf(w)); err != nil {
 		a.dropState()
 		return err
 	}

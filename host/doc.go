@@ -61,7 +61,7 @@
 //	   │                  │                                       │   next turn
 //	   └──────────────────┘                                       │
 //	     unused for Limits.IdleTimeout (never sticky types),      │ refused or unknown
-//	     room needed (Config.MaxActivations), stop,               │ commit: state dropped
+//	     room needed (Config.MaxActivations), stop, it moves,     │ commit: state dropped
 //	     or nothing kept: locked lane, failed load                ▼
 //	                                                           running, cold
 //
@@ -128,8 +128,9 @@
 //
 // Otherwise a turn's outcome waits for a check: a flight that commits nothing and
 // asks for the row's version. What was held for a commit that took off before it was
-// seen goes into the next flight, or a check. Readers share one question. A lease
-// would answer instead of the store, in ownership.currentSince.
+// seen goes into the next flight, or a check. Readers share one question.
+//
+// Where this host holds the actor, its lease answers instead of the store; see below.
 //
 // What this host has answered, or was told by the store, in whichever way (a strong
 // read, a recorded reply, a look at the row), is the least that it answers from then
@@ -137,6 +138,33 @@
 // and a load that may be older than what was heard of is not kept. Of actors that are
 // not kept in memory the versions that were answered are remembered for as long as a
 // read that is allowed to be stale could show an older one.
+//
+// # Who holds an actor
+//
+// With Config.Ownership, an actor of a ring or sticky type is run by the host that
+// holds it, while that host's lease lasts. Others, and one whose lease is over, refuse
+// its calls with actor.ErrNotOwner: nothing has begun. This is found out under the lock
+// of the shard, where a call gets its place, so that a hand-over that first changes what
+// [Ownership] says and then visits every shard misses nobody.
+//
+//	             Holds: yes                    HandOver, DropAll           no work left
+//	(not held) ────────────▶ held ─────────────────────────────▶ leaving ─────────────▶ (gone)
+//	                          │ ▲                                   │
+//	           no work, no    │ │ Holds: yes        what waits: ErrNotOwner, at once
+//	           room for it    ▼ │                   what has begun: finished, and settled
+//	                     held, absent               after DropAll: answered behind a commit alone
+//
+// What is held is the newest, and answered without a commit or a question if the lease is
+// found to last after the guest ran; if it is not, the store is asked as above. Two
+// things are needed besides. An earlier owner's commit may still be under way if it did
+// not hand the actor over in order (actor.Held): then the store is asked until a commit of
+// this activation has been applied, which no earlier one can follow; an actor of a sticky
+// type begins with such a commit, a fence, before its first turn. And what the host reads
+// after its lease was over is not built on: a row is run on only if the lease is found to
+// last when it has been read. So a host that was frozen writes behind nobody's fence.
+//
+// Moving an actor is the owner's business alone: [Host.HandOver] gives it up in order,
+// [Host.DropAll] is for a host that was taken for dead.
 //
 // # What leaves
 //
@@ -267,6 +295,10 @@
 //     actor.ErrHostFull, at once.
 //   - No room for an activation or an instance: actor.ErrOverloaded. All
 //     instances of a module busy: the turn waits, up to its deadline.
+//   - Lease over, or the actor moved: actor.ErrNotOwner, nothing has begun, or what has
+//     left no trace. What runs goes on; its commit is fenced like any other.
+//   - A commit whose outcome could not be found out: the activation asks the store again,
+//     as after a take-over, and [Host.HandOver] keeps it from landing before it returns.
 //   - Stop: new calls get actor.ErrStopping; those admitted are finished. If
 //     Stop's context ends first, queued ones get actor.ErrStopping, running ones
 //     are stopped like a caller's cancellation stops them, and commits are cut

@@ -50,6 +50,9 @@ type Events struct {
 	Activated func(actor.Key)
 	// Deactivated is called when an actor has left memory.
 	Deactivated func(actor.Key, DeactivateReason)
+	// IdleSkipped is called when an actor was unused for so long that it would have left
+	// memory if its type were not sticky: once, until it is used again.
+	IdleSkipped func(actor.Key)
 	// InstanceMade and InstanceClosed are called for each guest instance.
 	InstanceMade   func(InstanceEvent)
 	InstanceClosed func(InstanceEvent)
@@ -100,6 +103,7 @@ const (
 	DeactivatePressure DeactivateReason = "pressure" // Config.MaxActivations was reached
 	DeactivateStop     DeactivateReason = "stop"     // the host stopped
 	DeactivateDone     DeactivateReason = "done"     // a lane that keeps nothing had no work left
+	DeactivateMoved    DeactivateReason = "moved"    // this host does not hold it any more
 )
 
 // callback makes f safe to call: it may be nil, and a panic of it is logged and
@@ -123,6 +127,7 @@ func callback[T any](log *slog.Logger, f func(T)) func(T) {
 func (e Events) withDefaults(log *slog.Logger) Events {
 	e.TurnEnd, e.Commit = callback(log, e.TurnEnd), callback(log, e.Commit)
 	e.Activated = callback(log, e.Activated)
+	e.IdleSkipped = callback(log, e.IdleSkipped)
 	if f := e.Deactivated; f != nil {
 		type gone struct {
 			key actor.Key

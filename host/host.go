@@ -35,7 +35,7 @@ func New(cfg Config) (*Host, error) {
 	h.life.init()
 	h.memory.max = cfg.CallMemory
 	h.store = newStorage(&h.cfg, &h.events)
-	h.ownership = ownership{shared: cfg.Committer.Shared(), store: h.store}
+	h.ownership = ownership{shared: cfg.Committer.Shared(), cluster: cfg.Ownership, store: h.store}
 	h.table.init(&h.cfg, &h.ownership, &h.events)
 	h.pools = instance.New(instance.Config{
 		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Memory: cfg.GuestMemory, Logger: cfg.Logger,
@@ -60,7 +60,7 @@ func New(cfg Config) (*Host, error) {
 	})
 	h.admission = admission{
 		grace: cfg.SettleGrace, events: &h.events, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
-		deployments: served, records: records, reads: &h.reads, stateless: stateless, workers: workers,
+		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
 	}
 	return h, nil
 }

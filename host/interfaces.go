@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
@@ -21,6 +22,26 @@ type ModuleSource interface {
 	Refresh(ctx context.Context, app string) error
 	// ModuleBytes reads a module.
 	ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error)
+}
+
+// Ownership says which actors this host may run, of those that have one place in
+// a cluster: all but those of any and stateless types. It is asked on the way of every
+// call, mostly with a lock held: it never blocks, and does not allocate.
+//
+// The host relies on being told of what it loses: after Holds has begun to say
+// actor.NotHeld of an actor, nobody else runs it before [Host.HandOver] has returned, or
+// before Current was false and [Host.DropAll] has returned; and Current is not true
+// again before that.
+type Ownership interface {
+	// Holds says what this host holds of an actor, which it would run by a placement.
+	Holds(key actor.Key, placement string) actor.Hold
+	// Settled tells that a commit of this host has moved the version of a sticky actor on,
+	// of which Holds said actor.Held: nothing of an earlier owner can land any more, and
+	// Holds may say actor.HeldClean from now on.
+	Settled(key actor.Key)
+	// Current reports whether the host's lease is known to hold at now, a time with a
+	// monotonic reading.
+	Current(now time.Time) bool
 }
 
 // Committer is what the host needs of a store; package store documents the

@@ -157,8 +157,12 @@ func (h *Host) sweep(ctx context.Context) {
 		}
 		now := time.Now()
 		for i := range h.table.shards {
-			for _, a := range h.table.expired(&h.table.shards[i], now) {
+			expired, skipped := h.table.expired(&h.table.shards[i], now)
+			for _, a := range expired {
 				h.table.deactivated(a, DeactivateIdle)
+			}
+			for _, key := range skipped {
+				h.events.IdleSkipped(key)
 			}
 		}
 		h.table.evictToBudget()

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -11,27 +12,189 @@ import (
 
 // Which host runs an actor, and what it may answer of it, is decided in this file:
 //
-//   - activate makes every activation. A host that is not to run an actor is kept
-//     from it here, before there is anything to give up.
-//   - remove ends every activation: one that has no work, after the turns that it
-//     was given. Handing an actor over is to let it come to that.
-//   - each goes through the actors that the host holds.
-//   - currentSince tells whether an answer needs the store. A lease on the actor
-//     would make the question needless for as long as it lasts.
+//   - admits says of every call whether this host may run it, under the lock under
+//     which the call gets its place. An activation that is in the table and does not
+//     leave is held: only where there is none is [Ownership] asked.
+//   - activate makes every activation, remove ends it: one that has no work, after the
+//     turns that it was given. Handing an actor over is to let it come to that; it is
+//     in handover.go.
+//   - newest tells whether what is in memory is the newest there is, as long as the
+//     host's lease lasts; currentSince, whether an answer needs the store.
 //
 // What a host has in memory is surely current only at the moment of a commit or of a
-// read. Where no other process writes to the store, that is for good; where others
-// may, an answer that no commit proves is given only on a state that was current
-// after some moment: for what reads and for a turn that changed nothing,
-// [actor.MaxReadAge] before it began; for a failure, for the news that there is no
-// actor and for what leaves the host, its beginning. If that is not known yet, the
-// store is asked for the row's version, together with other actors'.
+// read. Where no other process writes to the store, that is for good; where this host
+// holds the actor, for as long as its lease lasts. Otherwise an answer that no commit
+// proves is given only on a state that was current after some moment: for what reads
+// and for a turn that changed nothing, [actor.MaxReadAge] before it began; for a
+// failure, for the news that there is no actor and for what leaves the host, its
+// beginning. If that is not known yet, the store is asked for the row's version,
+// together with other actors'.
+//
+// A lease is asked for after the fact: what was in memory, or was read, before it was
+// found to last was there before anybody else was given the actor. So what a host
+// learns after it has lost an actor, and would write over, is never built on.
 
-// ownership says what this host may answer of actors without asking the store.
+// ownership says what this host may run, and what it may answer without asking the
+// store.
 type ownership struct {
-	shared bool // others write to the store
-	store  *storage
+	shared  bool      // others write to the store
+	cluster Ownership // nil: everything is held
+	store   *storage
 }
+
+// tenure is what an activation knows of the host's right to run its actor. The shard's
+// lock guards it.
+type tenure struct {
+	// hold is what the host holds: Held until a commit of this activation has moved the
+	// version past those of earlier owners. NotHeld: it was not asked for, since the
+	// actor is run under a placement that gives it no place, or by a host that is alone.
+	hold actor.Hold
+	// leaving tells that the actor moves: no turn begins any more. lost tells that it
+	// has moved: another host may be running it.
+	leaving, lost bool
+	gone          chan struct{} // if not nil, closed when nothing of the activation is left
+}
+
+// unsettled are actors of which this host has sent a commit without finding out what
+// became of it: it may still land, until a later one has. The shard's lock guards it.
+type unsettled struct {
+	keys map[actor.Key]struct{}
+	more time.Time // when there was last one that is not in keys
+}
+
+// maxUnsettled bounds what a shard remembers; above it all its actors count, for
+// unsettledFor, which is far above every timeout of a statement.
+const (
+	maxUnsettled = 1024
+	unsettledFor = time.Hour
+)
+
+func (u *unsettled) note(key actor.Key, now time.Time) {
+	switch {
+	case u.keys == nil:
+		u.keys = map[actor.Key]struct{}{key: {}}
+	case len(u.keys) < maxUnsettled:
+		u.keys[key] = struct{}{}
+	default:
+		u.more = now
+	}
+}
+
+func (u *unsettled) has(key actor.Key, now time.Time) bool {
+	_, ok := u.keys[key]
+	return ok || u.full(now)
+}
+
+// full reports whether there may be some that are not in keys.
+func (u *unsettled) full(now time.Time) bool {
+	return !u.more.IsZero() && now.Sub(u.more) < unsettledFor
+}
+
+// admits says whether a call of an actor may be run under by, and what the host holds
+// of it. a is its activation, nil if there is none. The caller has the shard's lock.
+func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, now time.Time) (actor.Hold, error) {
+	if o.cluster == nil {
+		return actor.NotHeld, nil
+	}
+	if a != nil && a.leaving {
+		return actor.NotHeld, actor.ErrNotOwner
+	}
+	if !by.placed() {
+		return actor.NotHeld, nil
+	}
+	if !o.cluster.Current(now) {
+		return actor.NotHeld, actor.ErrNotOwner
+	}
+	if a != nil && a.hold != actor.NotHeld {
+		return a.hold, nil
+	}
+	hold := o.cluster.Holds(key, by.placement)
+	switch {
+	case hold == actor.NotHeld:
+		return hold, actor.ErrNotOwner
+	case a != nil && a.loaded != nil, s.unsettled.has(key, now): // what was loaded then may be old now
+		return actor.Held, nil
+	default:
+		return hold, nil
+	}
+}
+
+// mayBegin says why no turn of a may begin under by now. It is for the worker.
+func (o *ownership) mayBegin(a *activation, by *served, now time.Time) error {
+	if o.cluster == nil || !by.placed() {
+		return nil
+	}
+	s := a.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hold, err := o.admits(s, a.key, a, by, now)
+	if err == nil {
+		a.hold = hold
+	}
+	return err
+}
+
+// stillHeld reports whether what the activation has just learned may be built on: it was
+// the newest when the host's lease was found to last. It is for the worker.
+func (o *ownership) stillHeld(a *activation) bool {
+	if o.cluster == nil {
+		return true
+	}
+	s := a.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return a.hold == actor.NotHeld || !a.lost && o.cluster.Current(time.Now())
+}
+
+// holds reports whether what a call without a mailbox was shown may be answered: the
+// host's lease lasts, so that it was the newest when the call entered. lost tells that
+// the host has lost what it held since.
+func (o *ownership) holds(s *shard, c *call) (lost, sure bool) {
+	if o.cluster == nil {
+		return false, true
+	}
+	now := c.stats.ended
+	if now.IsZero() {
+		now = time.Now()
+	}
+	lost = s.losses.Load() != c.losses
+	return lost, !lost && o.cluster.Current(now)
+}
+
+// newest reports whether what the activation has is the newest, as far as the host is
+// not told otherwise and its lease lasts, which is to be found out when it is answered.
+// The caller has the shard's lock.
+func (o *ownership) newest(a *activation) bool {
+	return !o.shared || o.cluster != nil && a.hold == actor.HeldClean
+}
+
+// advanced takes over that a commit of the activation has been applied: no earlier one
+// can land any more. The caller has the shard's lock.
+func (a *activation) advanced() {
+	if a.hold == actor.Held {
+		a.hold = actor.HeldClean
+		if a.sticky {
+			a.shard.table.ownership.cluster.Settled(a.key)
+		}
+	}
+	if u := &a.shard.unsettled; u.keys != nil {
+		delete(u.keys, a.key)
+	}
+}
+
+// gaveUp takes over that a commit of the activation may still land. The caller has the
+// shard's lock.
+func (a *activation) gaveUp(now time.Time) {
+	if a.hold == actor.NotHeld {
+		return
+	}
+	a.hold = actor.Held
+	a.shard.unsettled.note(a.key, now)
+}
+
+// errUnfenced tells that the commits of earlier owners of an actor are to be fenced out
+// before its first turn.
+var errUnfenced = errors.New("a commit of an earlier owner may still land")
 
 // activate makes an activation for an actor that has none, and returns nil if there
 // are as many as may be. The caller has the shard's lock.
@@ -47,18 +210,6 @@ func (t *table) activate(s *shard, key actor.Key) *activation {
 	return a
 }
 
-// each calls f for every activation, a shard at a time and under its lock.
-func (t *table) each(f func(a *activation)) {
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		for _, a := range s.actors {
-			f(a)
-		}
-		s.mu.Unlock()
-	}
-}
-
 // remove takes an activation without work out of the table. The caller has the
 // shard's lock.
 func (t *table) remove(s *shard, a *activation) {
@@ -71,11 +222,18 @@ func (t *table) remove(s *shard, a *activation) {
 	a.weighed = 0
 }
 
-// currentSince reports whether what the activation has for readers is known to
-// have been the newest at some moment after since. The caller has the shard's
-// lock.
-func (o *ownership) currentSince(a *activation, since time.Time) bool {
-	return !o.shared || a.current.After(since)
+// currentSince reports whether what the activation has for readers is known now to
+// have been the newest at some moment after since. A host whose lease does not last
+// knows nothing by itself. The caller has the shard's lock.
+func (o *ownership) currentSince(a *activation, since, now time.Time) bool {
+	switch {
+	case !o.shared:
+		return true
+	case o.cluster == nil, a.hold == actor.NotHeld:
+		return a.current.After(since)
+	default:
+		return !a.lost && o.cluster.Current(now) && (o.newest(a) || a.current.After(since))
+	}
 }
 
 // someNewer is the newest version of an actor of which is known only that it is
@@ -132,8 +290,12 @@ func (o *ownership) confirm(ctx context.Context, s *shard, a *activation) error 
 func (o *ownership) confirmTip(ctx context.Context, a *activation, since time.Time) (outdated bool, err error) {
 	s := a.shard
 	s.mu.Lock()
-	tip, ok := a.tip, o.currentSince(a, since) && !a.outdated()
+	tip, lost := a.tip, a.lost
+	ok := o.currentSince(a, since, time.Now()) && !a.outdated()
 	s.mu.Unlock()
+	if lost {
+		return false, actor.ErrNotOwner
+	}
 	if ok || tip == nil {
 		return false, nil
 	}

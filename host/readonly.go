@@ -56,7 +56,16 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *loaded) (actor
 		if err == nil {
 			reply, err = rd.runs.apart(ctx, c, s, l, true)
 		}
-		if !strong || isContextError(err) {
+		if isContextError(err) {
+			return reply, err
+		}
+		if !strong && s.placed() {
+			if lost, sure := rd.ownership.holds(rd.table.shard(c.inv.Key), c); lost {
+				return actor.Reply{}, actor.ErrNotOwner
+			} else if sure {
+				return reply, err
+			}
+		} else if !strong {
 			return reply, err
 		}
 		c.stats.ended = time.Time{} // not yet

@@ -21,7 +21,8 @@ import (
 // out once. It is immutable.
 type served struct {
 	deployment  actor.Deployment
-	lane        Lane // of methods that are not read-only
+	lane        Lane   // of methods that are not read-only
+	placement   string // empty: nothing serves the type, of which an actor is deleted
 	dedicated   bool
 	sticky      bool
 	migrate     bool
@@ -134,6 +135,15 @@ func (ds *deployments) next(a *activation) (*served, error) {
 	return s, err
 }
 
+// placed reports whether the type's actors have one place each in a cluster.
+func (s *served) placed() bool { return s.lane == LaneWarm && s.placement != "" }
+
+// unserved stands for what serves a type that nothing serves: its actors can still be
+// deleted.
+func (ds *deployments) unserved(app, typ string) *served {
+	return &served{lane: LaneWarm, limits: ds.limits(app, typ)}
+}
+
 // serves reports whether s was worked out from d.
 func (s *served) serves(d actor.Deployment) bool {
 	return s.deployment.Generation == d.Generation && s.deployment.Digest == d.Digest
@@ -143,6 +153,7 @@ func (ds *deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *served
 	s := &served{
 		deployment:  d,
 		lane:        LaneWarm,
+		placement:   spec.Placement,
 		dedicated:   spec.Instance == abi.InstanceDedicated,
 		sticky:      spec.Placement == abi.PlacementSticky,
 		migrate:     spec.Migrate,

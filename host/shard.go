@@ -2,6 +2,7 @@ package host
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -23,19 +24,36 @@ type shard struct {
 	// meanwhile.
 	forgets  uint64
 	answered answered
+	// losses counts how often the host lost all that it held: what was in memory before
+	// proves nothing after. It grows with the lock held.
+	losses atomic.Uint64
+	// unsettled are actors of which the outcome of a commit was given up.
+	unsettled unsettled
 	// work counts workers and calls in the lanes without one. It grows only
 	// while the shard is open.
 	work sync.WaitGroup
 }
 
-// enter admits a call that runs on its caller's goroutine. warm is what its actor's
-// activation holds for readers, nil if there is nothing or it is not current.
-func (s *shard) enter(c *call) (warm *loaded, err error) {
+// enter admits a call under by that runs on its caller's goroutine. warm is what its
+// actor's activation holds for readers, nil if there is nothing or it is not current.
+// errUnfenced tells that earlier owners of the actor have to be fenced out first.
+func (s *shard) enter(c *call, by *served) (warm *loaded, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, actor.ErrStopping
 	}
+	a := s.actors[c.inv.Key]
+	hold, err := s.table.ownership.admits(s, c.inv.Key, a, by, c.arrived)
+	switch {
+	case err != nil:
+		return nil, err
+	case hold == actor.Held && by.sticky:
+		return nil, errUnfenced
+	case a != nil:
+		a.hold = hold
+	}
+	c.losses = s.losses.Load()
 	s.work.Add(1)
 	s.running.push(c)
 	return s.look(c.inv.Key, c.arrived), nil
@@ -50,7 +68,7 @@ func (s *shard) look(key actor.Key, now time.Time) *loaded {
 	}
 	s.used(a)
 	a.lastUsed = now
-	if !s.table.ownership.currentSince(a, now.Add(-actor.MaxReadAge)) {
+	if o := s.table.ownership; !o.newest(a) && !a.current.After(now.Add(-actor.MaxReadAge)) {
 		return nil
 	}
 	return a.committed()
@@ -60,6 +78,9 @@ func (s *shard) look(key actor.Key, now time.Time) *loaded {
 func (s *shard) leave(c *call) {
 	s.mu.Lock()
 	s.running.remove(c)
+	if c.left != nil {
+		close(c.left)
+	}
 	s.mu.Unlock()
 	s.work.Done()
 }

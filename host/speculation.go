@@ -126,12 +126,21 @@ func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
 	case !b.in.Check():
 		a.install(b.after)
 		a.weigh()
+		if b.writes() {
+			a.advanced()
+		}
+	}
+	if errors.Is(err, actor.ErrAmbiguous) {
+		a.gaveUp(now)
 	}
 	if err == nil && !a.outdated() {
 		a.confirmed(b.in.Began())
 	}
 	did := b.in.Landed(outcome, err, now)
 	a.perform(w, s, &did, err, now, &then)
+	if a.leaving {
+		a.giveBackCalls(&then.answered)
+	}
 	w.release(b, err)
 	a.admitted -= then.answered.len + then.doubtful.len
 	a.callBytes -= then.answered.bytes + then.doubtful.bytes
@@ -176,6 +185,16 @@ func (a *activation) perform(w *workers, s *shard, did *speculation.Actions[*cal
 	case len(did.Later) == 0:
 	case next == nil && a.outdated():
 		a.supersede(w, s, did.Later, now, then)
+	case a.lost:
+		for _, seen := range did.Later {
+			seen.Call.result = result{err: actor.ErrNotOwner, stats: seen.Call.stats}
+			then.answered.add(seen.Call)
+		}
+	case !a.outdated() && w.ownership.currentSince(a, now, now): // under the lease
+		for _, seen := range did.Later {
+			seen.Call.result.stats.ended = now
+			then.answered.add(seen.Call)
+		}
 	case next == nil:
 		for _, seen := range did.Later {
 			a.ask(w, seen.Call, seen.Call.result)

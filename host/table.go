@@ -72,20 +72,24 @@ func (t *table) takeInstance() *instance.Instance {
 }
 
 // expired takes out the activations of a shard that were unused for their idle
-// timeout.
-func (t *table) expired(s *shard, now time.Time) []*activation {
+// timeout. skipped are the actors of which that was found out now, and that stay.
+func (t *table) expired(s *shard, now time.Time) (out []*activation, skipped []actor.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []*activation
 	for a := s.oldest; a != nil; {
 		newer := a.newer
-		if a.idle() && !a.sticky && now.Sub(a.lastUsed) >= a.idleTimeout {
+		switch {
+		case !a.idle() || now.Sub(a.lastUsed) < a.idleTimeout:
+		case !a.sticky:
 			t.remove(s, a)
 			out = append(out, a)
+		case a.skipped.Before(a.lastUsed):
+			a.skipped = now
+			skipped = append(skipped, a.key)
 		}
 		a = newer
 	}
-	return out
+	return out, skipped
 }
 
 // deactivated ends an activation that is out of the table.
@@ -96,6 +100,9 @@ func (t *table) deactivated(a *activation, reason DeactivateReason) {
 	}
 	if a.announced {
 		t.events.Deactivated(a.key, reason)
+	}
+	if a.gone != nil {
+		close(a.gone)
 	}
 }
 
@@ -118,12 +125,14 @@ func (t *table) errFull() error {
 
 // catchUp brings an activation without batches to the newest state that this host
 // knows of: nothing, if it knows only that there is one. What is loaded from now on
-// is as new. The caller has the shard's lock.
-func (t *table) catchUp(a *activation) {
+// is as new. It reports whether there was anything newer. The caller has the shard's lock.
+func (t *table) catchUp(a *activation) bool {
 	switch {
 	case a.tip == nil:
 		a.newest = 0
+		return false
 	case !a.member.Committed() || !a.outdated():
+		return false
 	case a.shown != nil:
 		l := a.shown
 		a.install(l)
@@ -132,6 +141,7 @@ func (t *table) catchUp(a *activation) {
 	default:
 		a.forget()
 	}
+	return true
 }
 
 // keep makes l, which is committed and was asked for at a moment, what the
@@ -164,8 +174,10 @@ func (t *table) offer(sh *shard, key actor.Key, s *served, l *loaded, asked time
 		sh.mu.Unlock()
 		return
 	}
-	if a == nil && sh.forgets == forgets {
-		a = t.activate(sh, key) // readers push nobody out
+	if hold, err := t.ownership.admits(sh, key, a, s, asked); err == nil && a == nil && sh.forgets == forgets {
+		if a = t.activate(sh, key); a != nil { // readers push nobody out
+			a.hold = hold
+		}
 	}
 	if a == nil || a.busy || sh.forgets != forgets {
 		sh.noteNewer(a, l.version)
@@ -222,4 +234,16 @@ func (t *table) noteAnswered(key actor.Key, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answered.note(key, version, time.Now())
+}
+
+// each calls f for every activation, a shard at a time and under its lock.
+func (t *table) each(f func(a *activation)) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for _, a := range s.actors {
+			f(a)
+		}
+		s.mu.Unlock()
+	}
 }

@@ -150,11 +150,14 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	case o.fails:
 		a.foldFailure(w, c, o.result)
 		then.launched = a.launch(now)
+	case o.resting && a.lost && a.member.Committed():
+		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
+		then.answered.add(c)
 	case o.resting && !a.member.Committed():
 		w.hold(a.member.Latest(), c, o.result, speculation.Observer, o.since)
 	case o.resting && a.outdated():
 		a.supersede(w, s, []dependent{{Call: c, Home: &a.member}}, now, &then)
-	case o.resting && !o.since.IsZero() && !w.ownership.currentSince(a, o.since):
+	case o.resting && !o.since.IsZero() && !w.ownership.currentSince(a, o.since, now):
 		a.ask(w, c, o.result)
 		then.launched = a.launch(now)
 	default:
@@ -167,6 +170,9 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		a.runAgain(earlier, dropped, &rerun, &then.answered)
 	}
 	a.retries.prepend(&rerun)
+	if a.leaving {
+		a.giveBackCalls(&then.answered)
+	}
 	a.admitted -= then.answered.len
 	a.callBytes -= then.answered.bytes
 	if goOn {
@@ -194,7 +200,7 @@ func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp
 	}
 	a.busy, a.lastUsed = false, now
 	then.idle = true
-	if a.empty() {
+	if a.leaving || a.empty() {
 		then.gone = true
 		w.table.remove(s, a)
 	}
@@ -210,7 +216,11 @@ func (w *workers) followThrough(s *shard, a *activation, then *followUp) {
 		w.submitted(then.launched, w.store.commits.Submit(then.launched))
 	}
 	if then.gone {
-		w.table.deactivated(a, DeactivateDone)
+		reason := DeactivateDone
+		if a.leaving { // out of the table: nobody changes it
+			reason = DeactivateMoved
+		}
+		w.table.deactivated(a, reason)
 	}
 	then.answered.send()
 	w.sendDoubtful(s, &then.doubtful)

@@ -38,6 +38,7 @@ type Metrics struct {
 	active      prometheus.Gauge
 	activated   prometheus.Counter
 	deactivated *prometheus.CounterVec
+	idleSkipped prometheus.Counter
 	instances   *prometheus.CounterVec
 	errors      *prometheus.CounterVec
 	requests    *prometheus.CounterVec
@@ -121,6 +122,7 @@ func NewMetrics() *Metrics {
 	m.commitTurns = histogram("greenroom_commit_turns", "Turns that one commit carried.", turns).WithLabelValues().(prometheus.Histogram)
 	m.activated = counter("greenroom_activations_total", "Actors that came into memory.").WithLabelValues()
 	m.deactivated = counter("greenroom_deactivations_total", "Actors that left memory, by reason.", "reason")
+	m.idleSkipped = counter("greenroom_idle_deactivation_skipped_total", "Actors of sticky types that were idle for long and stayed in memory.").WithLabelValues()
 	m.active = prometheus.NewGauge(prometheus.GaugeOpts{Name: "greenroom_active_actors", Help: "Actors in memory."})
 	m.instances = counter("greenroom_instances_total", "Guest instances made and closed.", "event")
 	m.errors = counter("greenroom_errors_total", "Errors answered to callers, by kind.", "kind")
@@ -148,6 +150,7 @@ func (m *Metrics) HostEvents() host.Events {
 			m.deactivated.WithLabelValues(string(reason)).Inc()
 			m.active.Dec()
 		},
+		IdleSkipped:    func(actor.Key) { m.idleSkipped.Inc() },
 		Egress:         m.egressEnd,
 		InstanceMade:   func(host.InstanceEvent) { m.instances.WithLabelValues("made").Inc() },
 		InstanceClosed: func(host.InstanceEvent) { m.instances.WithLabelValues("closed").Inc() },

@@ -29,6 +29,7 @@ func TestMetrics(t *testing.T) {
 	ev.Activated(key("a"))
 	ev.Activated(key("b"))
 	ev.Deactivated(key("a"), host.DeactivateIdle)
+	ev.IdleSkipped(key("b"))
 	ev.InstanceMade(host.InstanceEvent{})
 
 	c := client(t, false)
@@ -53,6 +54,7 @@ func TestMetrics(t *testing.T) {
 		`greenroom_activations_total 2`,
 		`greenroom_active_actors 1`,
 		`greenroom_deactivations_total{reason="idle"} 1`,
+		`greenroom_idle_deactivation_skipped_total 1`,
 		`greenroom_instances_total{event="made"} 1`,
 		`greenroom_queue_depth 12`,
 		`greenroom_instances 3`,

@@ -5,6 +5,8 @@
 //	2  a turn is atomic                            TestGuarantee2AtomicTurn
 //	3  nothing is seen before it is durable        TestGuarantee3DurableBeforeSeen
 //	4  stale owners cannot write                   TestGuarantee4StaleOwner
+//	   and do not answer, by leases                TestGuarantee4Leases
+//	5  one activation of a sticky actor            TestGuarantee5OneActivation
 //	8  bad input gets a typed error, no effect     TestGuarantee8BadInput
 //
 // TestIdempotencyKeys shows what a call with a key promises: one effect and one

@@ -114,11 +114,17 @@ func (r *rig) host(t testing.TB, limits host.Limits) *host.Host {
 // hostOn starts one on a store of its own.
 func (r *rig) hostOn(t testing.TB, committer host.Committer, limits host.Limits) *host.Host {
 	t.Helper()
+	return r.hostOf(t, committer, limits, nil)
+}
+
+// hostOf starts one that has its actors to itself.
+func (r *rig) hostOf(t testing.TB, committer host.Committer, limits host.Limits, owner host.Ownership) *host.Host {
+	t.Helper()
 	if limits.TurnDeadline == 0 {
 		limits.TurnDeadline = patience
 	}
 	h, err := host.New(host.Config{
-		Committer: committer, Modules: r.world, Engine: r.world, Limits: limits, Egress: r.egress,
+		Committer: committer, Modules: r.world, Engine: r.world, Limits: limits, Egress: r.egress, Ownership: owner,
 		// Every other host as on the embedded store, every other as on a database.
 		Pipeline: pipeline.Config{CallersCommit: r.hosts.Add(1)%2 == 1},
 		Events:   host.Events{Commit: func(e host.CommitEnd) { r.folded.Add(int64(e.GroupSize - 1)) }},

@@ -1,0 +1,148 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// HandOver ends the activations of actors that this host does not hold any more, which
+// [Ownership] says by now: what has begun is finished and its commits settled, calls
+// that wait get actor.ErrNotOwner, and when it returns nil nothing of the actors is left
+// here. Other actors do not notice. moving is called with a lock held: it must be quick,
+// and always give the same answer. It may be called concurrently.
+//
+// With an error it is to be called again: the actors go on leaving. It is that of ctx, or
+// of the store, when what became of a commit could not be found out in time and what
+// keeps it from landing, a bump of the row's version, was not applied either.
+func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error {
+	var wait []<-chan struct{}
+	for i := range h.table.shards {
+		wait = h.table.letGo(&h.table.shards[i], func(a *activation) bool { return moving(a.key) }, false, wait)
+		wait = h.table.shards[i].alone(moving, wait)
+	}
+	for _, gone := range wait {
+		select {
+		case <-gone:
+		case <-ctx.Done():
+			return fmt.Errorf("hand over actors: %w", ctx.Err())
+		}
+	}
+	for i := range h.table.shards {
+		if err := h.settle(ctx, &h.table.shards[i], moving); err != nil {
+			return fmt.Errorf("hand over actors: %w", err)
+		}
+	}
+	return nil
+}
+
+// settle keeps the commits from landing whose outcome was given up, of actors that move.
+func (h *Host) settle(ctx context.Context, s *shard, moving func(actor.Key) bool) error {
+	var keys []actor.Key
+	s.mu.Lock()
+	for key := range s.unsettled.keys {
+		if moving(key) {
+			keys = append(keys, key)
+		}
+	}
+	full := s.unsettled.full(time.Now())
+	s.mu.Unlock()
+	for _, key := range keys {
+		version, _, err := h.store.version(ctx, key)
+		if err == nil {
+			err = h.store.commit(bumpOf(key, &loaded{version: version}), LaneWarm)
+		}
+		if err != nil && !errors.Is(err, actor.ErrStale) { // then it has moved on by itself
+			return err
+		}
+		s.mu.Lock()
+		delete(s.unsettled.keys, key)
+		s.mu.Unlock()
+	}
+	if full {
+		return fmt.Errorf("%w: the outcomes of too many commits are unknown", actor.ErrAmbiguous)
+	}
+	return nil
+}
+
+// DropAll ends the activations of all actors that have one place, without waiting: this
+// host has lost them, and others may run them already. Calls that wait get
+// actor.ErrNotOwner. What runs is answered only if its commit is applied, and otherwise
+// gets actor.ErrNotOwner as well. Nothing that was in memory before is answered after.
+func (h *Host) DropAll() {
+	for i := range h.table.shards {
+		h.table.letGo(&h.table.shards[i], func(a *activation) bool { return a.hold != actor.NotHeld }, true, nil)
+	}
+}
+
+// letGo lets the activations of a shard go that are named: at once, or when they have
+// finished what they began. lost tells that others may run them already. It appends to
+// wait what is closed when those are gone that take longer.
+func (t *table) letGo(s *shard, named func(*activation) bool, lost bool, wait []<-chan struct{}) []<-chan struct{} {
+	var (
+		idle     []*activation
+		answered answers
+	)
+	s.mu.Lock()
+	s.forgets++ // what readers are loading is not kept
+	if lost {
+		s.losses.Add(1)
+	}
+	for _, a := range s.actors {
+		if !named(a) {
+			continue
+		}
+		a.leaving, a.lost = true, a.lost || lost
+		calls, bytes := answered.len, answered.bytes
+		a.giveBackCalls(&answered)
+		a.admitted -= answered.len - calls
+		a.callBytes -= answered.bytes - bytes
+		if a.idle() {
+			t.remove(s, a)
+			idle = append(idle, a)
+			continue
+		}
+		if a.gone == nil {
+			a.gone = make(chan struct{})
+		}
+		wait = append(wait, a.gone)
+	}
+	s.mu.Unlock()
+	for _, a := range idle {
+		t.deactivated(a, DeactivateMoved)
+	}
+	answered.send()
+	return wait
+}
+
+// giveBackCalls answers all calls that wait at an activation that leaves; none of them
+// has an effect. The caller has the shard's lock, and counts them.
+func (a *activation) giveBackCalls(answered *answers) {
+	for _, l := range []*callList{&a.retries, &a.mailbox} {
+		for c := l.pop(); c != nil; c = l.pop() {
+			c.stats.lane = c.lane
+			c.result = result{err: actor.ErrNotOwner, stats: c.stats}
+			answered.add(c)
+		}
+	}
+}
+
+// alone appends to wait what is closed when the calls have left that run beside the
+// activations of actors that are named.
+func (s *shard) alone(moving func(actor.Key) bool, wait []<-chan struct{}) []<-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := s.running.head; c != nil; c = c.next {
+		if c.at != nil || !moving(c.inv.Key) {
+			continue
+		}
+		if c.left == nil {
+			c.left = make(chan struct{})
+		}
+		wait = append(wait, c.left)
+	}
+	return wait
+}

@@ -1,0 +1,46 @@
+package hosttest
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+)
+
+// Holdings is a host.Ownership that a test steers. It is safe for concurrent use.
+type Holdings struct {
+	hold    atomic.Pointer[func(actor.Key) actor.Hold]
+	paused  atomic.Bool
+	settled atomic.Int64
+}
+
+var _ host.Ownership = (*Holdings)(nil)
+
+// NewHoldings returns one whose lease holds, and that has all actors as hold says.
+func NewHoldings(hold actor.Hold) *Holdings {
+	h := new(Holdings)
+	h.Set(func(actor.Key) actor.Hold { return hold })
+	return h
+}
+
+// Set changes what is held.
+func (h *Holdings) Set(hold func(actor.Key) actor.Hold) { h.hold.Store(&hold) }
+
+// Pause ends the host's lease, Resume brings it back.
+func (h *Holdings) Pause() { h.paused.Store(true) }
+
+// Resume undoes Pause.
+func (h *Holdings) Resume() { h.paused.Store(false) }
+
+// Holds implements host.Ownership.
+func (h *Holdings) Holds(key actor.Key, _ string) actor.Hold { return (*h.hold.Load())(key) }
+
+// Settled implements host.Ownership.
+func (h *Holdings) Settled(actor.Key) { h.settled.Add(1) }
+
+// TimesSettled returns how often the host told that nothing of an earlier owner can land.
+func (h *Holdings) TimesSettled() int64 { return h.settled.Load() }
+
+// Current implements host.Ownership.
+func (h *Holdings) Current(time.Time) bool { return !h.paused.Load() }
