@@ -8,7 +8,7 @@ GRPCURL_VERSION     := v1.9.4
 
 TOOLS   := $(CURDIR)/.cache/bin
 BIN     := bin/greenroom
-MODULES := . abi guest-sdk/go examples/counter examples/cart examples/webhook
+MODULES := . abi guest-sdk/go examples/counter examples/cart examples/subscription examples/webhook
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64

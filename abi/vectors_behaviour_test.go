@@ -3,6 +3,7 @@ package abi_test
 import (
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"testing"
 )
 
@@ -17,7 +18,7 @@ type behaviourVector struct {
 // state of another module, or a secret.
 type behaviourStep struct {
 	Call       *behaviourCall    `json:"call,omitempty"`
-	AdvanceMS  int64             `json:"advance_ms,omitempty"`
+	AdvanceMS  *int64            `json:"advance_ms,omitempty"`
 	DropMemory bool              `json:"drop_memory,omitempty"`
 	SetState   map[string]string `json:"set_state,omitempty"`
 	Secret     *string           `json:"secret_hex,omitempty"`
@@ -43,7 +44,10 @@ type behaviourError struct {
 }
 
 // kitClock is when the clock of a test kit begins: 2025-01-01T12:00:00Z.
-const kitClock = "1735732800000000000"
+const (
+	kitClock         = "1735732800000000000"
+	kitClockMS int64 = 1735732800000
+)
 
 func behaviourVectors() []behaviourVector {
 	type state map[string]string
@@ -64,6 +68,18 @@ func behaviourVectors() []behaviourVector {
 		text := hex.EncodeToString([]byte(data))
 		return behaviourStep{Secret: &text}
 	}
+	after := func(ms int64) behaviourStep { return behaviourStep{AdvanceMS: &ms} }
+	// set is a reminder, and fired the state that its Ticks leave.
+	set := func(members string) behaviourStep { return ok("Remind", `{"name":"r",`+members+`}`, ``, nil) }
+	fired := func(count int, due int64, attempt, missed int) state {
+		return state{"count": fmt.Sprint(count), "label": fmt.Sprintf(`"reminder r %d %d %d"`, kitClockMS+due, attempt, missed)}
+	}
+	view := func(s state) behaviourStep {
+		return ok("View", ``, `{"count":`+s["count"]+`,"label":`+s["label"]+`}`, s)
+	}
+	untouched := ok("View", ``, `{"count":0}`, nil)
+	is := func(members string, s state) behaviourStep { return ok("Reminder", `"r"`, members, s) }
+	cannot := func(members string) behaviourStep { return bad("Remind", members, fault(3, "invalid_reminder"), nil) }
 	return []behaviourVector{
 		{"a method changes the struct", []behaviourStep{
 			ok("Add", `{"amount":2}`, `{"count":2}`, state{"count": "2"}),
@@ -152,8 +168,132 @@ func behaviourVectors() []behaviourVector {
 		{"the clock stands still until it is moved", []behaviourStep{
 			ok("Clock", ``, kitClock, nil),
 			ok("Clock", ``, kitClock, nil),
-			{AdvanceMS: 1500},
+			after(1500),
 			ok("Clock", ``, "1735732801500000000", nil),
+		}},
+		{"a reminder fires when it is due, and not before", []behaviourStep{
+			set(`"method":"Tick","amount":2,"after_ms":1000`),
+			is(`{"at_ms":1735732801000,"cron":"","every_ms":0,"in":"{\"amount\":2}","method":"Tick","times":0}`, nil),
+			after(999), untouched,
+			after(1), view(fired(2, 1000, 1, 0)),
+			is(`null`, fired(2, 1000, 1, 0)),
+			after(5000), view(fired(2, 1000, 1, 0)),
+		}},
+		{"one that is due at once fires when the clock is looked at", []behaviourStep{
+			set(`"method":"Tick","amount":1`), untouched,
+			after(0), view(fired(1, 0, 1, 0)),
+		}},
+		{"a call has another cause", []behaviourStep{
+			ok("Tick", `{"amount":1}`, `{"count":1,"label":"call"}`, state{"count": "1", "label": `"call"`}),
+		}},
+		{"a period, three times", []behaviourStep{
+			set(`"method":"Tick","amount":1,"every_ms":1000,"times":3`),
+			after(2000), view(fired(2, 2000, 1, 0)),
+			is(`{"at_ms":1735732803000,"cron":"","every_ms":1000,"in":"{\"amount\":1}","method":"Tick","times":1}`, fired(2, 2000, 1, 0)),
+			after(60000), view(fired(3, 3000, 1, 0)),
+		}},
+		{"a period until a time", []behaviourStep{
+			set(`"method":"Tick","amount":1,"every_ms":1000,"until_ms":1735732802500`),
+			after(60000), view(fired(2, 2000, 1, 0)),
+		}},
+		{"every day at nine", []behaviourStep{
+			set(`"method":"Tick","amount":1,"cron":"0 9 * * *"`),
+			after(75599999), untouched,
+			after(1), view(fired(1, 75600000, 1, 0)),
+			after(86400000), view(fired(2, 162000000, 1, 0)),
+		}},
+		{"the same name is another reminder", []behaviourStep{
+			set(`"method":"Tick","amount":1,"after_ms":1000`),
+			set(`"method":"Tick","amount":5,"after_ms":2000`),
+			after(60000), view(fired(5, 2000, 1, 0)),
+		}},
+		{"unless it is to be kept", []behaviourStep{
+			set(`"method":"Tick","amount":1,"after_ms":1000,"keep":true`),
+			set(`"method":"Tick","amount":5,"after_ms":2000,"keep":true`),
+			after(60000), view(fired(1, 1000, 1, 0)),
+		}},
+		{"one that is cancelled does not fire", []behaviourStep{
+			set(`"method":"Tick","amount":1,"after_ms":1000`),
+			ok("Cancel", `"r"`, ``, nil),
+			ok("Cancel", `"r"`, ``, nil),
+			after(60000), untouched,
+		}},
+		{"a turn that fails has set nothing", []behaviourStep{
+			bad("Remind", `{"name":"r","method":"Tick","amount":1,"refuse":true}`, fault(9, "refused"), nil),
+			ok("Reminders", `""`, `[]`, nil),
+			after(60000), untouched,
+		}},
+		{"names come in order", []behaviourStep{
+			ok("Remind", `{"name":"b","method":"Tick"}`, ``, nil),
+			ok("Remind", `{"name":"a/2","method":"Tick"}`, ``, nil),
+			ok("Remind", `{"name":"a/1","method":"Tick"}`, ``, nil),
+			ok("Reminders", `""`, `["a/1","a/2","b"]`, nil),
+			ok("Reminders", `"a/"`, `["a/1","a/2"]`, nil),
+		}},
+		{"deleting all keys keeps reminders", []behaviourStep{
+			set(`"method":"Tick","amount":1,"after_ms":1000`),
+			ok("Wipe", ``, `{"count":0}`, nil),
+			after(1000), view(fired(1, 1000, 1, 0)),
+		}},
+		{"a firing that fails is tried again", []behaviourStep{
+			set(`"method":"TickAt","amount":3`),
+			after(0), untouched,
+			after(1999), untouched,
+			after(1), view(fired(1, 0, 3, 0)),
+		}},
+		{"with longer and longer waits, if it is told", []behaviourStep{
+			set(`"method":"TickAt","amount":4,"attempts":5,"interval_ms":1000,"longest_ms":3000`),
+			after(5999), untouched,
+			after(1), view(fired(1, 0, 4, 0)),
+		}},
+		{"and not more often than it may be", []behaviourStep{
+			set(`"method":"TickAt","amount":3,"attempts":2`),
+			after(60000), untouched,
+			ok("Reminders", `""`, `[]`, nil),
+		}},
+		{"or not at all", []behaviourStep{
+			set(`"method":"TickAt","amount":2,"drop":true`),
+			after(60000), untouched,
+			ok("Reminders", `""`, `[]`, nil),
+		}},
+		{"one that recurs goes on after what it gave up", []behaviourStep{
+			set(`"method":"TickAt","amount":2,"attempts":1,"every_ms":1000`),
+			after(3500), untouched,
+			is(`{"at_ms":1735732804000,"cron":"","every_ms":1000,"in":"{\"amount\":2}","method":"TickAt","times":0}`, nil),
+		}},
+		{"one firing stands for what was missed", []behaviourStep{
+			set(`"method":"Tick","amount":1,"at_ms":1735732797500,"every_ms":1000`),
+			after(0), view(fired(1, -2500, 1, 2)),
+			after(500), view(fired(2, 500, 1, 0)),
+		}},
+		{"or each is caught up with", []behaviourStep{
+			set(`"method":"Tick","amount":1,"at_ms":1735732797500,"every_ms":1000,"missed":"catch_up"`),
+			after(0), view(fired(3, -500, 1, 0)),
+		}},
+		{"or they are passed over, if they are late", []behaviourStep{
+			set(`"method":"Tick","amount":1,"at_ms":1735732600000,"every_ms":3600000,"missed":"skip"`),
+			after(0), untouched,
+			after(3400000), view(fired(1, 3400000, 1, 0)),
+		}},
+		{"reminders that cannot be", []behaviourStep{
+			cannot(`{"name":"","method":"Tick"}`),
+			cannot(`{"name":"a\u0000b","method":"Tick"}`),
+			cannot(`{"name":"r","method":"Nope"}`),
+			cannot(`{"name":"r","method":"View"}`),
+			cannot(`{"name":"r","method":"Tick","every_ms":1000,"cron":"* * * * *"}`),
+			cannot(`{"name":"r","method":"Tick","cron":"* * * *"}`),
+			cannot(`{"name":"r","method":"Tick","cron":"0 0 31 2 *"}`),
+			cannot(`{"name":"r","method":"Tick","zone":"UTC"}`),
+			cannot(`{"name":"r","method":"Tick","times":2}`),
+			cannot(`{"name":"r","method":"Tick","at_ms":1735732801000,"after_ms":1000}`),
+			cannot(`{"name":"r","method":"Tick","after_ms":2000,"until_ms":1735732801000}`),
+			cannot(`{"name":"r","method":"Tick","attempts":1001}`),
+			cannot(`{"name":"r","method":"Tick","attempts":2,"drop":true}`),
+			bad("Cancel", `""`, fault(3, "invalid_reminder"), nil),
+			ok("Reminders", `""`, `[]`, nil),
+		}},
+		{"a read-only method sets none", []behaviourStep{
+			bad("RemindReadOnly", `{"name":"r","method":"Tick"}`, fault(9, "read_only"), nil),
 		}},
 		{"a secret is bytes, and a text if it is UTF-8", []behaviourStep{
 			bad("Secret", ``, fault(9, "not_set"), nil),

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"reflect"
@@ -105,6 +106,102 @@ func (*Subject) BadValue(ctx *actor.Context, _ actor.None) (actor.None, error) {
 	return actor.None{}, ctx.State().Set("x", math.Inf(1))
 }
 
+type RemindInput struct {
+	Name       string `json:"name"`
+	Method     string `json:"method"`
+	Amount     int64  `json:"amount"`
+	AtMS       int64  `json:"at_ms"`
+	AfterMS    int64  `json:"after_ms"`
+	EveryMS    int64  `json:"every_ms"`
+	Cron       string `json:"cron"`
+	Zone       string `json:"zone"`
+	Times      int    `json:"times"`
+	UntilMS    int64  `json:"until_ms"`
+	Missed     string `json:"missed"`
+	Attempts   int    `json:"attempts"`
+	IntervalMS int64  `json:"interval_ms"`
+	LongestMS  int64  `json:"longest_ms"`
+	Drop       bool   `json:"drop"`
+	Keep       bool   `json:"keep"`
+	Refuse     bool   `json:"refuse"`
+}
+
+func (*Subject) Remind(ctx *actor.Context, in RemindInput) (actor.None, error) {
+	const ms = time.Millisecond
+	r := actor.Reminder{
+		Name: in.Name, Method: in.Method,
+		After: time.Duration(in.AfterMS) * ms, Every: time.Duration(in.EveryMS) * ms, Cron: in.Cron, Zone: in.Zone, Times: in.Times,
+		Retry: actor.Retry{Attempts: in.Attempts, Interval: time.Duration(in.IntervalMS) * ms, Longest: time.Duration(in.LongestMS) * ms, Drop: in.Drop},
+		Keep:  in.Keep,
+	}
+	r.In = struct {
+		Amount int64 `json:"amount"`
+	}{in.Amount}
+	if in.AtMS != 0 {
+		r.At = time.UnixMilli(in.AtMS)
+	}
+	if in.UntilMS != 0 {
+		r.Until = time.UnixMilli(in.UntilMS)
+	}
+	switch in.Missed {
+	case "skip":
+		r.Missed = actor.SkipMissed(0)
+	case "catch_up":
+		r.Missed = actor.CatchUp(0)
+	}
+	if err := actor.SetReminder(ctx, r); err != nil {
+		return actor.None{}, err
+	}
+	if in.Refuse {
+		return actor.None{}, actor.Errorf("refused", "not %s", in.Name)
+	}
+	return actor.None{}, nil
+}
+
+func (*Subject) Cancel(ctx *actor.Context, name string) (actor.None, error) {
+	return actor.None{}, actor.CancelReminder(ctx, name)
+}
+
+type ReminderReply struct {
+	AtMS    int64  `json:"at_ms"`
+	Cron    string `json:"cron"`
+	EveryMS int64  `json:"every_ms"`
+	In      string `json:"in"`
+	Method  string `json:"method"`
+	Times   int    `json:"times"`
+}
+
+func (*Subject) Reminder(ctx *actor.Context, name string) (*ReminderReply, error) {
+	r, found, err := actor.GetReminder(ctx, name)
+	if err != nil || !found {
+		return nil, err
+	}
+	in, _ := r.In.(actor.Payload)
+	return &ReminderReply{r.At.UnixMilli(), r.Cron, r.Every.Milliseconds(), string(in.Data), r.Method, r.Times}, nil
+}
+
+func (*Subject) Reminders(ctx *actor.Context, prefix string) ([]string, error) {
+	names, err := actor.ReminderNames(ctx, prefix)
+	return append([]string{}, names...), err
+}
+
+func (s *Subject) Tick(ctx *actor.Context, in AddInput) (Subject, error) {
+	s.Count += in.Amount
+	c := ctx.Cause()
+	s.Label = string(c.Kind)
+	if c.Kind == actor.CauseReminder {
+		s.Label = fmt.Sprintf("%s %s %d %d %d", c.Kind, c.Name, c.Due.UnixMilli(), c.Attempt, c.Missed)
+	}
+	return *s, nil
+}
+
+func (s *Subject) TickAt(ctx *actor.Context, in AddInput) (Subject, error) {
+	if int64(ctx.Cause().Attempt) < in.Amount {
+		return Subject{}, actor.Errorf("not_yet", "this is attempt %d", ctx.Cause().Attempt)
+	}
+	return s.Tick(ctx, AddInput{Amount: 1})
+}
+
 func (*Subject) Name(ctx *actor.Context, _ actor.None) (string, error) { return ctx.Method(), nil }
 
 func (*Subject) Clock(ctx *actor.Context, _ actor.None) (int64, error) {
@@ -132,6 +229,9 @@ func init() {
 		actor.Method("Fail", (*Subject).Fail), actor.Method("Plain", (*Subject).Plain), actor.Method("Echo", (*Subject).Echo),
 		actor.Method("BadReply", (*Subject).BadReply), actor.Method("BadValue", (*Subject).BadValue),
 		actor.Method("Name", (*Subject).Name), actor.ReadOnly("NameReadOnly", (*Subject).Name), actor.ReadOnly("Clock", (*Subject).Clock),
+		actor.Method("Remind", (*Subject).Remind), actor.ReadOnly("RemindReadOnly", (*Subject).Remind), actor.Method("Cancel", (*Subject).Cancel),
+		actor.ReadOnly("Reminder", (*Subject).Reminder), actor.ReadOnly("Reminders", (*Subject).Reminders),
+		actor.Method("Tick", (*Subject).Tick), actor.Method("TickAt", (*Subject).TickAt),
 		actor.ReadOnly("Secret", (*Subject).Secret), actor.ReadOnly("SecretText", (*Subject).SecretText), actor.ReadOnly("Undeclared", (*Subject).Undeclared),
 	)
 }
@@ -151,7 +251,7 @@ type behaviour struct {
 			}
 			State map[string]string
 		}
-		AdvanceMS  int64             `json:"advance_ms"`
+		AdvanceMS  *int64            `json:"advance_ms"`
 		DropMemory bool              `json:"drop_memory"`
 		SetState   map[string]string `json:"set_state"`
 		Secret     *string           `json:"secret_hex"`
@@ -183,8 +283,8 @@ func TestBehaviourVectors(t *testing.T) {
 						t.Fatal(err)
 					}
 					h.SetSecret("key", string(key))
-				case s.AdvanceMS != 0:
-					h.Advance(time.Duration(s.AdvanceMS) * time.Millisecond)
+				case s.AdvanceMS != nil:
+					h.Advance(time.Duration(*s.AdvanceMS) * time.Millisecond)
 				case s.Call != nil:
 					var reply actor.Payload
 					err := h.Call("Subject", "s", s.Call.Method, []byte(s.Call.Payload), &reply)

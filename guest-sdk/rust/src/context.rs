@@ -2,6 +2,7 @@
 
 use crate::codec::TurnFrame;
 use crate::host::Host;
+use crate::reminder::Cause;
 use crate::state::{StateReader, StateWriter};
 use crate::text;
 use std::cell::{Cell, UnsafeCell};
@@ -87,6 +88,7 @@ impl Context {
                 read_only,
                 keys_changed: Cell::new(false),
                 deleted: Cell::new(Deleted::No),
+                cause: Cause::of(turn),
             },
         }
     }
@@ -116,6 +118,7 @@ pub struct ReadContext {
     read_only: bool,
     keys_changed: Cell<bool>,
     deleted: Cell<Deleted>,
+    cause: Option<Box<Cause>>, // none for a call
 }
 
 /// Whether a turn deleted all keys of the state.
@@ -157,6 +160,12 @@ impl ReadContext {
     #[must_use]
     pub fn invocation_id(&self) -> &str {
         self.names.part(4)
+    }
+
+    /// What brought the turn about: a call, or the firing of a reminder.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        self.cause.as_deref().cloned().unwrap_or_else(Cause::call)
     }
 
     /// Whether this turn may not change anything.

@@ -25,6 +25,7 @@ impl Code {
     pub(crate) const NO_TURN: Code = Code(-6);
     pub(crate) const DENIED: Code = Code(-7);
     pub(crate) const NOT_READY: Code = Code(-8);
+    pub(crate) const TOO_MANY: Code = Code(-9);
 
     /// The error that a method gets. `doing` says what was refused.
     pub(crate) fn error(self, doing: &str) -> Error {
@@ -81,7 +82,7 @@ pub(crate) trait Host {
     fn state_revision(&self) -> u64;
     fn reply(&self, content_type: &str, body: &[u8]) -> Result<(), Code>;
     fn fail(&self, frame: &[u8]) -> Result<(), Code>;
-    // In Wasm these are not part of it: see capability.rs.
+    // In Wasm these are not part of it: see capability.rs and reminder.rs.
     #[cfg(not(target_arch = "wasm32"))]
     fn config_get(&self, name: &str) -> Result<Vec<u8>, Code>;
     #[cfg(not(target_arch = "wasm32"))]
@@ -89,6 +90,19 @@ pub(crate) trait Host {
     /// Takes a request frame, and gives the response frame.
     #[cfg(not(target_arch = "wasm32"))]
     fn http(&self, frame: &[u8]) -> Result<Vec<u8>, Code>;
+    #[cfg(not(target_arch = "wasm32"))]
+    fn reminder_set(&self, frame: &[u8]) -> Result<(), Code>;
+    #[cfg(not(target_arch = "wasm32"))]
+    fn reminder_cancel(&self, name: &str) -> Result<(), Code>;
+    /// A reminder frame.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn reminder_get(&self, name: &str) -> Result<Vec<u8>, Code>;
+    /// An encoded key list.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn reminder_names(&self, prefix: &str) -> Result<Vec<u8>, Code>;
+    /// Why the last of these four was refused.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn problem(&self) -> String;
     fn random(&self, buf: &mut [u8]);
     fn log(&self, level: i32, text: &str);
 }

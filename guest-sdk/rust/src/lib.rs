@@ -45,6 +45,7 @@
 //! - [`Method`] is what a method looks like.
 //! - [`Context`] and [`ReadContext`] are the turn: the actor's ID, its keys, time,
 //!   randomness, the log.
+//! - [`Reminder`] calls a method of the actor at a later time.
 //! - [`Error`] is a failure that reaches the caller as it is.
 //! - [`testing`] runs actors in `cargo test`, without Wasm.
 //! - [`convert`] is what arguments, results and states can be; [`record!`] makes
@@ -91,6 +92,7 @@ mod json;
 mod macros;
 #[allow(missing_docs, unreachable_pub)]
 mod record;
+mod reminder;
 #[doc(hidden)]
 pub mod spec;
 mod state;
@@ -108,6 +110,7 @@ pub use convert::{FromJson, Input, Output, Payload, ToJson};
 pub use error::{Error, ResultExt, Status};
 #[cfg(feature = "macros")]
 pub use greenroom_macros::actor;
+pub use reminder::{Cause, CauseKind, Missed, Reminder, ReminderReader, ReminderWriter, Retry};
 pub use state::{Each, StateReader, StateWriter};
 pub use turn::Module;
 

@@ -49,6 +49,16 @@ mod import {
         pub(super) fn secret_get(name: *const u8, len: usize, buf: *mut u8, cap: usize) -> i64;
         pub(super) fn http_request(frame: *const u8, len: usize) -> i64;
         pub(super) fn http_response(buf: *mut u8, cap: usize) -> i64;
+        pub(super) fn reminder_set(frame: *const u8, len: usize) -> i32;
+        pub(super) fn reminder_cancel(name: *const u8, len: usize) -> i32;
+        pub(super) fn reminder_get(name: *const u8, len: usize, buf: *mut u8, cap: usize) -> i64;
+        pub(super) fn reminder_names(
+            prefix: *const u8,
+            prefix_len: usize,
+            buf: *mut u8,
+            cap: usize,
+        ) -> i64;
+        pub(super) fn problem(buf: *mut u8, cap: usize) -> i64;
     }
 }
 
@@ -103,6 +113,31 @@ pub(crate) fn http(frame: &[u8]) -> Result<Vec<u8>, Code> {
     }
     let read = |buf, cap| unsafe { import::http_response(buf, cap) };
     fill(size as usize, read).map(|(_, response)| response)
+}
+
+pub(crate) fn reminder_set(frame: &[u8]) -> Result<(), Code> {
+    check(unsafe { import::reminder_set(frame.as_ptr(), frame.len()) }).map(drop)
+}
+
+pub(crate) fn reminder_cancel(name: &str) -> Result<(), Code> {
+    check(unsafe { import::reminder_cancel(name.as_ptr(), name.len()) }).map(drop)
+}
+
+pub(crate) fn reminder_get(name: &str) -> Result<Vec<u8>, Code> {
+    let get = |buf, cap| unsafe { import::reminder_get(name.as_ptr(), name.len(), buf, cap) };
+    fill(512, get).map(|(_, frame)| frame)
+}
+
+pub(crate) fn reminder_names(prefix: &str) -> Result<Vec<u8>, Code> {
+    let get = |buf, cap| unsafe { import::reminder_names(prefix.as_ptr(), prefix.len(), buf, cap) };
+    fill(512, get).map(|(_, list)| list)
+}
+
+pub(crate) fn problem() -> String {
+    match fill(256, |buf, cap| unsafe { import::problem(buf, cap) }) {
+        Ok((_, text)) => String::from_utf8_lossy(&text).into_owned(),
+        Err(_) => "the host refuses it".to_string(),
+    }
 }
 
 impl Host for Imports {

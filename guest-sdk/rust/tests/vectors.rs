@@ -257,7 +257,9 @@ fn damaged_frames_are_refused_or_read() {
         let _ = codec::decode_http_response(bytes);
         let _ = codec::decode_reminder(bytes);
     };
-    for file in ["turn", "error", "key_list", "request", "response", "reminder"] {
+    for file in [
+        "turn", "error", "key_list", "request", "response", "reminder",
+    ] {
         for vector in vectors(file) {
             let mut bytes = hex(&vector["hex"]);
             bytes.truncate(2000);

@@ -78,7 +78,7 @@ impl<A> ActorRef<A> {
     /// As [`ActorRef::call`].
     pub fn call_payload(&self, method: &str, payload: Payload) -> Result<Payload, Error> {
         self.host
-            .invoke(&self.entry, &self.key, self.method(method)?, &payload)
+            .invoke(&self.entry, &self.key, self.method(method)?, &payload, None)
     }
 
     /// Calls a read-only method, as an HTTP GET would.
@@ -166,8 +166,9 @@ impl<A> ActorRef<A> {
         self.host.put(&self.key, schema, entries.collect());
     }
 
-    /// Removes the stored state, as an administrator would.
+    /// Removes the stored state and the reminders, as an administrator would.
     pub fn delete(&self) {
+        self.host.remove_reminders(&self.key);
         self.host.put(&self.key, 0, Entries::new());
     }
 }

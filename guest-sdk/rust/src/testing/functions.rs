@@ -1,5 +1,6 @@
 use super::outside::{given, Outside};
 use super::overlay::Overlay;
+use super::reminders::TurnReminders;
 use super::{mix, LogLine};
 use crate::codec;
 use crate::context::Key;
@@ -22,6 +23,7 @@ pub(super) struct TurnHost {
     pub(super) failure: RefCell<Option<Error>>,
     pub(super) uses: Capabilities,
     pub(super) outside: Rc<Outside>,
+    pub(super) reminders: Rc<TurnReminders>,
 }
 
 impl Host for TurnHost {
@@ -89,6 +91,26 @@ impl Host for TurnHost {
     fn http(&self, frame: &[u8]) -> Result<Vec<u8>, Code> {
         let read_only = self.overlay.borrow().read_only;
         self.outside.request(frame, &self.uses, read_only)
+    }
+
+    fn reminder_set(&self, frame: &[u8]) -> Result<(), Code> {
+        self.reminders.set(frame)
+    }
+
+    fn reminder_cancel(&self, name: &str) -> Result<(), Code> {
+        self.reminders.cancel(name)
+    }
+
+    fn reminder_get(&self, name: &str) -> Result<Vec<u8>, Code> {
+        self.reminders.get(name)
+    }
+
+    fn reminder_names(&self, prefix: &str) -> Result<Vec<u8>, Code> {
+        self.reminders.names(prefix)
+    }
+
+    fn problem(&self) -> String {
+        self.reminders.problem.borrow().clone()
     }
 
     fn random(&self, buf: &mut [u8]) {

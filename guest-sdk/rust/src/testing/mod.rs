@@ -48,6 +48,8 @@ mod actor_ref;
 mod functions;
 mod outside;
 mod overlay;
+mod reminders;
+mod schedule;
 
 use crate::actor::Actor;
 use crate::capability::{Request, Response};
@@ -55,12 +57,13 @@ use crate::codec::{self, TurnFrame};
 use crate::context::{Key, Level};
 use crate::convert::Payload;
 use crate::error::{Error, Status};
-use crate::host::Host as Functions;
+use crate::host::{Code, Host as Functions};
 use crate::spec::{MethodSpec, Placement};
 use crate::turn::{self, Entry, Memory, Module};
 use functions::TurnHost;
 use outside::Outside;
 use overlay::{Entries, Overlay};
+use reminders::{Fired, Reminders, TurnReminders};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
@@ -69,6 +72,7 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use actor_ref::{ActorRef, ByName};
+pub use reminders::{DeadLetter, ReminderState};
 
 /// The app that the actors of a [`Host`] belong to.
 pub const APP: &str = "default";
@@ -78,6 +82,8 @@ pub const APP: &str = "default";
 const EPOCH: i64 = 1_735_732_800_000_000_000;
 const STATE_BYTES: u64 = 1 << 20;
 const PAYLOAD_BYTES: u64 = 4 << 20;
+/// How many reminders one `advance` fires.
+const MAX_FIRINGS: u32 = 1_000_000;
 
 /// A line that an actor wrote to its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +123,7 @@ struct World {
     turns: Cell<u64>,
     revisions: Rc<Cell<u64>>,
     outside: Rc<Outside>,
+    reminders: Rc<Reminders>,
 }
 
 /// An actor as it is stored.
@@ -164,6 +171,7 @@ impl Host {
             turns: Cell::new(0),
             revisions: Rc::default(),
             outside: Rc::default(),
+            reminders: Rc::default(),
         }))
     }
 
@@ -226,12 +234,7 @@ impl Host {
     /// The time that the next turn begins at.
     #[must_use]
     pub fn now(&self) -> SystemTime {
-        let nanos = self.0.now.get();
-        if nanos < 0 {
-            UNIX_EPOCH - Duration::from_nanos(nanos.unsigned_abs())
-        } else {
-            UNIX_EPOCH + Duration::from_nanos(nanos.unsigned_abs())
-        }
+        time_of(self.0.now.get())
     }
 
     /// Gives the app a configuration value. A type must declare it, too.
@@ -254,17 +257,92 @@ impl Host {
         *self.0.outside.http.borrow_mut() = Some(Box::new(handle));
     }
 
-    /// Moves the clock on.
+    /// Moves the clock on, and fires the reminders that are due until then, in order,
+    /// each at its own time: with what failed firings and new reminders add. What is due
+    /// at once when it is set fires with the next `advance`, also one of zero. Jitter is
+    /// none here, and UTC the only time zone.
     ///
     /// # Panics
     ///
-    /// The clock would pass the year 2262.
+    /// The clock would pass the year 2262; a method that is reminded panics; reminders
+    /// that set themselves anew without a delay come to no end.
     pub fn advance(&self, by: Duration) {
+        let world = &self.0;
         let by = i64::try_from(by.as_nanos()).ok();
-        let now = by.and_then(|by| self.0.now.get().checked_add(by));
-        self.0
-            .now
-            .set(now.expect("the clock ends in the year 2262"));
+        let until = by.and_then(|by| world.now.get().checked_add(by));
+        let until = until.expect("the clock ends in the year 2262");
+        let mut fired = 0;
+        while let Some((key, set)) = world.reminders.next(until) {
+            assert!(
+                fired < MAX_FIRINGS,
+                "{fired} reminders have fired, and {:?} of {key} is due: advance in shorter steps, or mend a reminder that sets itself anew without a delay",
+                set.1.name
+            );
+            fired += 1;
+            world.now.set(world.now.get().max(set.1.fire_at));
+            self.fire(&key, set);
+        }
+        world.now.set(world.now.get().max(until));
+    }
+
+    fn fire(&self, key: &Key, set: reminders::Set) {
+        let world = &self.0;
+        let now = world.now.get();
+        let firing = set.1.fire(now);
+        let fired = Fired { set, firing };
+        let reminder = &fired.set.1;
+        let over = |then| {
+            let changes = [(reminder.name.clone(), then)];
+            world.reminders.commit(key, &changes.into_iter().collect());
+        };
+        if !fired.firing.deliver {
+            return over(fired.then());
+        }
+        let entry = world.types.borrow().get(key.actor_type.as_str()).copied();
+        let input = Payload::new(reminder.content_type.as_str(), reminder.payload.as_slice());
+        let result = entry
+            .and_then(|entry| Some((entry, entry.spec.method(&reminder.method)?)))
+            .ok_or_else(|| {
+                Error::new(
+                    Status::NotFound,
+                    "method_not_found",
+                    "there is no such method",
+                )
+            })
+            .and_then(|(entry, method)| self.invoke(&entry, key, method, &input, Some(&fired)));
+        if let Err(error) = result {
+            if let Some(again) = reminder.failed(&fired.firing, now) {
+                return over(Some(Rc::new((fired.set.0, again))));
+            }
+            if !reminder.drops() {
+                let reminder = state_of(key, reminder);
+                let mut dead = world.reminders.dead.borrow_mut();
+                dead.push(DeadLetter { reminder, error });
+            }
+            over(fired.then());
+        }
+    }
+
+    /// All reminders that are set, in the order in which they fire.
+    #[must_use]
+    pub fn reminders(&self) -> Vec<ReminderState> {
+        let all = self.0.reminders.of.borrow();
+        let mut sorted: Vec<_> = all.iter().collect();
+        sorted.sort_by_key(|(_, set)| (set.1.fire_at, set.0));
+        sorted
+            .into_iter()
+            .map(|((key, _), set)| state_of(key, &set.1))
+            .collect()
+    }
+
+    /// The firings that failed as often as they may, oldest first.
+    #[must_use]
+    pub fn dead_letters(&self) -> Vec<DeadLetter> {
+        self.0.reminders.dead.borrow().clone()
+    }
+
+    fn remove_reminders(&self, key: &Key) {
+        self.0.reminders.remove(key);
     }
 
     /// Forgets what the guest's memory holds, as a host may between two turns.
@@ -286,6 +364,7 @@ impl Host {
         key: &Key,
         method: &MethodSpec,
         payload: &Payload,
+        fired: Option<&Fired>,
     ) -> Result<Payload, Error> {
         let world = &self.0;
         let spec = &entry.spec;
@@ -318,6 +397,26 @@ impl Host {
             world.revisions.clone(),
             stateless,
         )));
+        let may_write = match (stateless, method.read_only) {
+            (true, _) => Err(Code::NO_STATE),
+            (_, true) => Err(Code::READ_ONLY),
+            _ => Ok(()),
+        };
+        let reminders = Rc::new(TurnReminders {
+            all: world.reminders.clone(),
+            key: key.clone(),
+            spec: *spec,
+            now: world.now.get(),
+            may_write,
+            stateless,
+            changes: RefCell::default(),
+            operated: Cell::new(0),
+            problem: RefCell::default(),
+        });
+        if let Some(fired) = fired {
+            let mut changes = reminders.changes.borrow_mut();
+            changes.insert(fired.set.1.name.clone(), fired.then());
+        }
         let invocation = format!("invocation-{}", world.turns.get() + 1);
         let mut frame = TurnFrame {
             app: &key.app,
@@ -330,18 +429,27 @@ impl Host {
         if spec.migrate && row.version > 0 && row.schema < spec.state_schema {
             frame.what = codec::WHAT_MIGRATE;
             frame.stored_schema = row.schema;
-            self.run(entry, key, &row, &overlay, &frame)?;
+            self.run(entry, key, &row, &overlay, &reminders, &frame)?;
             frame.stored_schema = 0;
         }
         frame.what = codec::WHAT_METHOD;
         frame.method = method.name;
         frame.content_type = &payload.content_type;
         frame.payload = &payload.body;
+        if let Some(Fired { set, firing }) = fired {
+            frame.cause = codec::CAUSE_REMINDER;
+            frame.cause_name = &set.1.name;
+            frame.due_unix_nano = firing.due;
+            frame.attempt = firing.attempt;
+            frame.missed = firing.missed;
+            let metadata = set.1.metadata.iter();
+            frame.metadata = metadata.map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        }
         if method.read_only {
             frame.flags = codec::FLAG_READ_ONLY;
             overlay.borrow_mut().read_only = true;
         }
-        let reply = self.run(entry, key, &row, &overlay, &frame)?;
+        let reply = self.run(entry, key, &row, &overlay, &reminders, &frame)?;
         let overlay = overlay.borrow();
         let limit = or_default(spec.limits.state_bytes, STATE_BYTES);
         if let Err(e) = check_size(Status::FailedPrecondition, "state", overlay.size(), limit) {
@@ -357,6 +465,7 @@ impl Host {
             };
             world.rows.borrow_mut().insert(key.clone(), row);
         }
+        world.reminders.commit(key, &reminders.changes.borrow());
         Ok(reply)
     }
 
@@ -367,6 +476,7 @@ impl Host {
         key: &Key,
         row: &Row,
         overlay: &Rc<RefCell<Overlay>>,
+        reminders: &Rc<TurnReminders>,
         frame: &TurnFrame<'_>,
     ) -> Result<Payload, Error> {
         let world = &self.0;
@@ -389,6 +499,7 @@ impl Host {
             failure: RefCell::default(),
             uses: entry.spec.capabilities,
             outside: world.outside.clone(),
+            reminders: reminders.clone(),
         });
         // By way of the bytes, so that what a real host could not carry fails
         // here too.
@@ -438,6 +549,27 @@ impl Host {
             entries,
         };
         self.0.rows.borrow_mut().insert(key.clone(), row);
+    }
+}
+
+fn state_of(key: &Key, reminder: &schedule::Scheduled) -> ReminderState {
+    ReminderState {
+        actor: key.clone(),
+        name: reminder.name.clone(),
+        method: reminder.method.clone(),
+        input: Payload::new(reminder.content_type.as_str(), reminder.payload.as_slice()),
+        due: time_of(reminder.due),
+        fire_at: time_of(reminder.fire_at),
+        failures: reminder.failures,
+    }
+}
+
+fn time_of(nanos: i64) -> SystemTime {
+    let since = Duration::from_nanos(nanos.unsigned_abs());
+    if nanos < 0 {
+        UNIX_EPOCH - since
+    } else {
+        UNIX_EPOCH + since
     }
 }
 
