@@ -225,7 +225,7 @@ func Conditions() []*Condition {
 		ErrStale, ErrKeyExists, ErrKeyReused, ErrAmbiguous, ErrUnavailable, ErrStateDamaged, ErrModuleDamaged, ErrSchemaNewer,
 		ErrModuleNotFound, ErrModuleInUse, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,
-		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound,
+		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
 		ErrReminderNotFound, ErrFiringTaken, ErrNoTokens, ErrBucketMoved, ErrNoOwner,
 	}
 }

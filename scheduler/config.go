@@ -50,7 +50,7 @@ type Config struct {
 	Types func() []Type
 	// Actors is the host that runs them. Required for [RoleHost].
 	Actors Actors
-	// Dial opens a stream to the leader. Required unless there is only ever one
+	// Dial opens a stream to the leader, which ends with ctx. Required unless there is only ever one
 	// process.
 	Dial func(ctx context.Context, leader actor.Host) (Stream, error)
 	// MaxOwned is how many sticky actors this host owns before it releases the least
@@ -150,3 +150,6 @@ func (c Config) validate() error {
 
 // hosts reports whether the process runs actors.
 func (c Config) hosts() bool { return slices.Contains(c.Self.Roles, RoleHost) }
+
+// leads reports whether the process may lead.
+func (c Config) leads() bool { return slices.Contains(c.Self.Roles, RoleScheduler) }

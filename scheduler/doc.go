@@ -133,6 +133,34 @@
 // [Tables] and [Holdings] to one holder, and to settling. docs/scheduler-model.md says
 // what they explored.
 //
+// # The service
+//
+// Each process has a [Service], with these loops:
+//
+//   - the row's: it renews it each quarter of a lease, sooner after a failure. When the
+//     row is gone it ends the incarnation: nothing is held from that moment, all
+//     activations are dropped ([Actors.DropAll]), and the process registers as another
+//     host.
+//   - the election's, if the process may lead: it reads the leader's lease and tries to
+//     take it when it is over. A leader renews it, reads the hosts' rows each quarter of a
+//     lease and when one runs out, and serves the sessions. A new one clears no row for an
+//     eighth of a lease: after a time without the database the others are about to renew.
+//   - the session's: it asks the store who leads, connects, and reconnects with growing
+//     pauses. A process that leads has a session with itself, within its memory.
+//
+// A session is one stream (scheduler.proto). The host sends hello, types and claims, then
+// answers to orders, acquisitions, releases, changes of its types and heartbeats; the
+// leader sends members, orders, answers and heartbeats. A hand-over that is under way when
+// the session ends is given up, and its ranges are held again.
+//
+// What is asked with each call ([Service.Find], [Service.Holds], [Service.Current]) reads a
+// view that is replaced whole, and takes no lock but that of a part of the sticky actors.
+//
+// Drain: the host tells the leader, which moves its ranges to the others; then it hands
+// over its sticky actors and releases them, some at a time. A host that stops drains, ends
+// its loops, and removes its row when nothing runs any more. One that is alone has nobody
+// to drain to.
+//
 // # Failures
 //
 //   - Host crashes: its lease runs out, the leader clears its row, and its actors are

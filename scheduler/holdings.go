@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -27,7 +28,9 @@ type Holdings struct {
 // heldTable is the table of one type as a host knows it.
 type heldTable struct {
 	policy string
-	ranges []heldRange // in order; they cover the hash space
+	// handing: the policy changes, and the sticky actors of the type are handed over.
+	handing bool
+	ranges  []heldRange // in order; they cover the hash space
 }
 
 type heldRange struct {
@@ -82,7 +85,7 @@ func (h *Holdings) Order(o Order, now Instant) (moving Moving) {
 		o.Kind = Unlock
 	}
 	t := h.change(name)
-	t.policy = o.Policy
+	t.policy, t.handing = o.Policy, o.Kind == Lock && o.WithSticky
 	moving = Moving{App: o.App, Type: o.Type, Version: o.Version, WithSticky: o.WithSticky}
 	t.cut(bounds(o.Ranges))
 	for _, r := range o.Ranges {
@@ -132,8 +135,9 @@ func (h *Holdings) HandedOver(m Moving) Moving {
 // been given them.
 func (h *Holdings) Resume() {
 	for name, t := range h.types {
-		if slices.ContainsFunc(t.ranges, func(r heldRange) bool { return r.leaving }) {
+		if t.handing || slices.ContainsFunc(t.ranges, func(r heldRange) bool { return r.leaving }) {
 			t = h.change(name)
+			t.handing = false
 			for i := range t.ranges {
 				t.ranges[i].leaving = false
 			}
@@ -218,7 +222,7 @@ func (h *Holdings) views(old map[typeName]*typeView, now Instant, all bool) map[
 
 // view returns the table with neighbours that are alike as one range.
 func (t *heldTable) view(now Instant) *typeView {
-	v := &typeView{policy: t.policy}
+	v := &typeView{policy: t.policy, handing: t.handing}
 	for i := range t.ranges {
 		r := &t.ranges[i]
 		next := rangeView{first: r.first, hosts: r.hosts}
@@ -288,8 +292,8 @@ func bounds(ranges []HeldRange) []placement.Point {
 func cutAt[R any](ranges []R, points []placement.Point, first func(*R) *placement.Point) []R {
 	var missing []placement.Point
 	for _, p := range points {
-		_, found := slices.BinarySearchFunc(ranges, p, func(r R, p placement.Point) int { return cmp.Compare(*first(&r), p) })
-		if !found && (len(missing) == 0 || missing[len(missing)-1] != p) {
+		i := sort.Search(len(ranges), func(i int) bool { return *first(&ranges[i]) >= p })
+		if found := i < len(ranges) && *first(&ranges[i]) == p; !found && (len(missing) == 0 || missing[len(missing)-1] != p) {
 			missing = append(missing, p)
 		}
 	}

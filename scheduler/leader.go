@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -250,6 +251,40 @@ func (l *Leader) sweep() {
 			delete(l.sticky, name)
 		}
 	}
+}
+
+// StickyEntry is a sticky actor with who owns it.
+type StickyEntry struct {
+	Key   actor.Key
+	Owner placement.HostID
+}
+
+// List returns sticky actors of an app in order of type and ID, those after a key of it,
+// n at most: of a type and an owner, or of all where they are empty. It looks at the
+// whole table.
+func (l *Leader) List(app, typ string, owner placement.HostID, after actor.Key, n int) []StickyEntry {
+	var list []StickyEntry
+	order := func(a, b StickyEntry) int {
+		return cmp.Or(cmp.Compare(a.Key.Type, b.Key.Type), cmp.Compare(a.Key.ID, b.Key.ID))
+	}
+	for name, actors := range l.sticky {
+		if name.app != app || typ != "" && name.typ != typ {
+			continue
+		}
+		for id, t := range actors {
+			e := StickyEntry{actor.Key{App: app, Type: name.typ, ID: id}, l.tenures[t]}
+			if e.Owner == "" || owner != "" && e.Owner != owner || order(e, StickyEntry{Key: after}) <= 0 {
+				continue
+			}
+			list = append(list, e)
+			if len(list) >= 4*n+64 {
+				slices.SortFunc(list, order)
+				list = list[:n]
+			}
+		}
+	}
+	slices.SortFunc(list, order)
+	return list[:min(n, len(list))]
 }
 
 // Owned returns how many sticky actors each host owns that has any.

@@ -2,23 +2,76 @@ package scheduler
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
+const stickyPolicy = abi.PlacementSticky
+
+// ownerCache is how many owners of sticky actors a host remembers.
+const ownerCache = 1 << 16
+
 // Service is a process's part in a cluster: it keeps the host's row, leads or is ready
 // to, and knows who holds what. Its methods are safe for concurrent use.
 type Service struct {
 	cfg   Config
-	start time.Time // of the process's monotonic clock
+	began time.Time // where [Instant] counts from
 
 	view atomic.Pointer[view]
 	// until is the end of the host's count of its lease, an [Instant].
-	until atomic.Int64
+	until  atomic.Int64
+	owned  *ownedActors
+	owners *lru.Cache[actor.Key, actor.HostID] // of sticky actors of others
+	term   atomic.Pointer[term]                // while this process leads
+
+	mu       sync.Mutex
+	self     actor.Host // this incarnation
+	member   *Member
+	holdings *Holdings
+	members  map[actor.HostID]actor.Host
+	drains   map[actor.HostID]bool // who is draining
+	session  *session              // nil: none
+	asked    map[actor.Key]*acquisition
+	asking   map[uint64]actor.Key // by the acquisition's ID
+	// releasing: some of the sticky actors are being given up, for there are too many.
+	releasing    bool
+	leader       Leadership
+	draining     string          // why; empty: it is not
+	drainOnce    sync.Once       // tells that it has drained
+	drainContext context.Context //nolint:containedctx // the service's life, for a drain that an operator asked for
+	queries      map[uint64]chan<- answerOrEnd
+	ids          uint64 // of acquisitions and queries
+
+	kick    chan struct{} // the types may have changed
+	elected chan struct{} // this process leads
+	life    sync.Mutex    // held by Start and Stop
+	cancel  context.CancelFunc
+	loops   sync.WaitGroup
+}
+
+// acquisition is a sticky actor that this host wants.
+type acquisition struct {
+	id   uint64
+	done chan struct{} // closed when it was answered
+}
+
+// Leadership says who leads, as far as a process knows.
+type Leadership struct {
+	Leader actor.HostID // empty: nobody that is known
+	Epoch  uint64
+	// Here: this process does.
+	Here bool
+	// Connected: this process has a session with it.
+	Connected bool
 }
 
 // New checks cfg. Nothing is held, and nobody asked, before [Service.Start].
@@ -27,19 +80,83 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, start: time.Now()}
-	s.view.Store(&view{types: map[typeName]*typeView{}, members: map[actor.HostID]actor.Host{}, changed: make(chan struct{})})
+	owners, err := lru.New[actor.Key, actor.HostID](ownerCache)
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: %w", err)
+	}
+	s := &Service{
+		cfg: cfg, began: time.Now(), owned: newOwnedActors(), owners: owners,
+		members: map[actor.HostID]actor.Host{}, drains: map[actor.HostID]bool{}, asked: map[actor.Key]*acquisition{}, asking: map[uint64]actor.Key{},
+		queries: map[uint64]chan<- answerOrEnd{}, kick: make(chan struct{}, 1), elected: make(chan struct{}, 1),
+	}
+	s.incarnate()
+	s.view.Store(&view{self: s.self.ID, types: map[typeName]*typeView{}, members: s.members, changed: make(chan struct{})})
 	return s, nil
 }
 
+// now is the time on this process's clock.
+func (s *Service) now() Instant { return time.Since(s.began) }
+
 // Start registers the host and begins to take part, in the background.
 // [actor.ErrClusterName] when the store belongs to another cluster.
-func (s *Service) Start(context.Context) error { return nil }
+func (s *Service) Start(ctx context.Context) error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.cancel != nil {
+		return errors.New("scheduler: started already")
+	}
+	if err := s.register(ctx); err != nil {
+		return fmt.Errorf("join the cluster: %w", err)
+	}
+	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.mu.Lock()
+	s.drainContext = ctx
+	s.mu.Unlock()
+	loops := []func(context.Context){s.renewLoop, s.sessionLoop}
+	if s.cfg.leads() {
+		loops = append(loops, s.electLoop)
+	}
+	for _, loop := range loops {
+		s.loops.Go(func() { loop(ctx) })
+	}
+	return nil
+}
 
-// Stop hands over what the host holds, releases it and leaves the cluster. When ctx
-// ends first, what is left is cleared by the others once its lease has run out. It is
-// safe twice and before Start.
-func (s *Service) Stop(context.Context) error { return nil }
+// Stop hands over what the host holds, as [Service.Drain] does, and leaves the cluster.
+// When ctx ends first, what is left is cleared by the others once its lease has run out.
+// It is safe twice and before Start.
+func (s *Service) Stop(ctx context.Context) error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.cancel == nil {
+		return nil
+	}
+	err := s.Drain(ctx, "stop")
+	s.cancel()
+	s.loops.Wait()
+	s.cancel = nil
+	s.mu.Lock()
+	s.member.End()
+	s.until.Store(0)
+	s.owned.clear()
+	id := s.self.ID
+	s.holdings = NewHoldings(id)
+	s.publish(true)
+	s.mu.Unlock()
+	if err == nil && !s.ended(ctx, func(actor.Key) bool { return true }) {
+		err = ctx.Err()
+	}
+	if err != nil {
+		// What may run here still is run by nobody else before the lease is over.
+		return fmt.Errorf("leave the cluster: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Lease)
+	defer cancel()
+	if err := s.cfg.Store.RemoveHost(ctx, id); err != nil {
+		return fmt.Errorf("leave the cluster: %w", err)
+	}
+	return nil
+}
 
 // Self returns this incarnation's ID: another one after the host's row was cleared.
 func (s *Service) Self() actor.HostID { return s.view.Load().self }
@@ -48,7 +165,7 @@ func (s *Service) Self() actor.HostID { return s.view.Load().self }
 // monotonic reading: whether the host may run what it holds, and answer without a
 // commit.
 func (s *Service) Current(now time.Time) bool {
-	return int64(now.Sub(s.start)) < s.until.Load()
+	return int64(now.Sub(s.began)) < s.until.Load()
 }
 
 // Holds says whether this host holds an actor, by its type's table or, if it is sticky,
@@ -56,41 +173,131 @@ func (s *Service) Current(now time.Time) bool {
 // never blocks and does not allocate. policy is the placement by which the caller
 // would run the actor; the table's own goes before it, so that all hosts agree.
 func (s *Service) Holds(key actor.Key, policy string) actor.Hold {
-	if !held(policy) {
-		return actor.HeldClean
-	}
 	v := s.view.Load()
 	t := v.types[typeName{key.App, key.Type}]
-	if t == nil {
+	switch {
+	case t == nil && held(policy):
 		return actor.NotHeld
+	case t == nil || !held(t.policy):
+		return actor.Held // by nobody else either: it is run under the lock or the fence of its row
+	case t.policy != stickyPolicy:
+		return t.holds(v.self, key)
+	case t.handing:
+		return actor.NotHeld
+	default:
+		return s.owned.hold(key)
 	}
-	return t.holds(v.self, key)
+}
+
+// Settled tells that a commit of this host has moved the version of a sticky actor on
+// since it was acquired: nothing of an earlier owner can land any more.
+func (s *Service) Settled(key actor.Key) {
+	if a := s.owned.get(key); a != nil {
+		a.settled.Store(true)
+	}
 }
 
 // Find says where a call of an actor goes. It never blocks.
 func (s *Service) Find(key actor.Key, policy string) placement.Where {
-	if !held(policy) {
-		return placement.Where{Here: true}
-	}
 	v := s.view.Load()
 	t := v.types[typeName{key.App, key.Type}]
-	if t == nil {
+	switch {
+	case t == nil && !held(policy) && s.cfg.hosts():
+		return placement.Where{Here: true}
+	case t == nil:
+		s.TypesChanged()
 		return placement.Where{Wait: v.changed}
+	case !held(t.policy):
+		return s.findAnywhere(v, t, key)
+	case t.policy == stickyPolicy:
+		return s.findSticky(v, t, key)
 	}
-	switch owner := t.owner(key); {
-	case owner == "":
-		return placement.Where{Wait: v.changed}
-	case owner != v.self:
-		return placement.Where{Host: owner}
-	case t.holds(v.self, key) == actor.NotHeld || !s.Current(time.Now()):
+	owner := t.owner(key)
+	_, there := v.members[owner]
+	switch {
+	case owner == v.self && s.Current(time.Now()) && t.holds(v.self, key) != actor.NotHeld:
+		return placement.Where{Here: true}
+	case owner == "" || owner == v.self || !there:
 		return placement.Where{Wait: v.changed}
 	default:
-		return placement.Where{Here: true}
+		return placement.Where{Host: owner}
 	}
 }
 
-// Learned notes that another host said who owns an actor.
-func (s *Service) Learned(actor.Key, actor.HostID) {}
+// findAnywhere is for actors that nobody holds: they are run where the call is, if that
+// can run them.
+func (s *Service) findAnywhere(v *view, t *typeView, key actor.Key) placement.Where {
+	switch host := placement.Anywhere(v.self, placement.PointOf(key), t.ranges[0].hosts); host {
+	case "":
+		return placement.Where{Wait: v.changed}
+	case v.self:
+		return placement.Where{Here: true}
+	default:
+		return placement.Where{Host: host}
+	}
+}
+
+// findSticky finds the owner of a sticky actor: this host, one that is remembered, or
+// the one that the ring names, which acquires it.
+func (s *Service) findSticky(v *view, t *typeView, key actor.Key) placement.Where {
+	if t.handing {
+		return placement.Where{Wait: v.changed}
+	}
+	if s.owned.hold(key) != actor.NotHeld {
+		if s.Current(time.Now()) {
+			return placement.Where{Here: true}
+		}
+		return placement.Where{Wait: v.changed}
+	}
+	if owner, known := s.owners.Get(key); known {
+		if _, there := v.members[owner]; there && owner != v.self {
+			return placement.Where{Host: owner}
+		}
+		s.owners.Remove(key)
+	}
+	owner := t.owner(key)
+	if _, there := v.members[owner]; there && owner != v.self {
+		return placement.Where{Host: owner}
+	}
+	if owner != v.self || t.holds(v.self, key) == actor.NotHeld {
+		return placement.Where{Wait: v.changed}
+	}
+	return s.acquire(key)
+}
+
+// acquire asks the leader for a sticky actor, unless that is under way.
+func (s *Service) acquire(key actor.Key) placement.Where {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if owned := s.owned.get(key); owned != nil && !owned.leaving.Load() && s.Current(time.Now()) {
+		return placement.Where{Here: true} // it has just come
+	} else if owned != nil || s.draining != "" && !s.alone() {
+		return placement.Where{Wait: s.view.Load().changed}
+	}
+	a := s.asked[key]
+	if a == nil {
+		s.ids++
+		a = &acquisition{id: s.ids, done: make(chan struct{})}
+		s.asked[key], s.asking[a.id] = a, key
+		s.ask(key, a)
+	}
+	return placement.Where{Wait: a.done}
+}
+
+// Learned notes that another host said who owns a sticky actor; empty: it does not, and
+// knows nobody.
+func (s *Service) Learned(key actor.Key, owner actor.HostID) {
+	v := s.view.Load()
+	t := v.types[typeName{key.App, key.Type}]
+	if t == nil || t.policy != stickyPolicy {
+		return
+	}
+	if _, there := v.members[owner]; there && owner != v.self {
+		s.owners.Add(key, owner)
+		return
+	}
+	s.owners.Remove(key)
+}
 
 // Peer returns where a host is reached and the newest protocol that both speak; false
 // if it is not a member, or they speak none in common.
@@ -101,6 +308,41 @@ func (s *Service) Peer(id actor.HostID) (address string, protocol int, ok bool) 
 	}
 	protocol = min(h.MaxProtocol, s.cfg.Self.MaxProtocol)
 	return h.Address, protocol, protocol >= max(h.MinProtocol, s.cfg.Self.MinProtocol)
+}
+
+// TypesChanged tells that what Config.Types returns may have changed: the leader hears
+// of it at once, and otherwise within an eighth of a lease.
+func (s *Service) TypesChanged() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Leadership returns who leads, as far as this process knows.
+func (s *Service) Leadership() Leadership {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leader
+}
+
+// LeaseSeconds returns how long ago the host's lease was renewed, or began.
+func (s *Service) LeaseSeconds() float64 {
+	return (s.now() - (Instant(s.until.Load()) - Usable(s.cfg.Lease))).Seconds()
+}
+
+// Owned returns how many sticky actors this host owns.
+func (s *Service) Owned() int { return int(s.owned.count.Load()) }
+
+// publish puts a new view in force, all of it anew or what has changed of it. The caller
+// has the lock.
+func (s *Service) publish(all bool) {
+	old := s.view.Load()
+	s.view.Store(&view{
+		self: s.self.ID, types: s.holdings.views(old.types, s.now(), all || old.self != s.self.ID),
+		members: s.members, changed: make(chan struct{}),
+	})
+	close(old.changed)
 }
 
 // held reports whether the actors of a policy have one place each.

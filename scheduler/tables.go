@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
@@ -71,7 +70,8 @@ type rangeTable struct {
 	policy  string // in force; empty: nobody has been given anything
 	version uint64 // of the newest order
 	splits  []placement.Split
-	ranges  []tableRange // in order; they cover the hash space
+	ranges  []tableRange        // in order; they cover the hash space
+	cutFor  [2]*placement.Table // the targets whose ranges these have
 	// switching: everything is handed over, because the policy changes; waits has the
 	// hosts that have not answered.
 	switching bool
@@ -231,9 +231,9 @@ func (t *Tables) Released(id placement.HostID, app, typ string, version uint64, 
 	if table == nil {
 		return
 	}
-	t.dirty[typeName{app, typ}] = struct{}{}
 	if table.switching && version == table.version {
 		table.waits = without(table.waits, id)
+		t.dirty[typeName{app, typ}] = struct{}{}
 	}
 	for i := range table.ranges {
 		r := &table.ranges[i]
@@ -241,6 +241,7 @@ func (t *Tables) Released(id placement.HostID, app, typ string, version uint64, 
 			continue
 		}
 		j := slices.IndexFunc(ranges, func(c HeldRange) bool { return c.First <= r.first && r.first <= c.Last })
+		t.dirty[typeName{app, typ}] = struct{}{}
 		r.ripe = r.ripe && j >= 0 && ranges[j].Clean
 		r.holds, r.waits = without(r.holds, id), without(r.waits, id)
 	}
@@ -252,9 +253,9 @@ func (t *Tables) Updated(id placement.HostID, app, typ string, version uint64) {
 	if table == nil {
 		return
 	}
-	t.dirty[typeName{app, typ}] = struct{}{}
 	for i := range table.ranges {
 		if r := &table.ranges[i]; r.phase == updating && r.version == version {
+			t.dirty[typeName{app, typ}] = struct{}{}
 			r.waits = without(r.waits, id)
 		}
 	}
@@ -295,7 +296,7 @@ func (t *Tables) Draining(id placement.HostID) bool { h := t.hosts[id]; return h
 // Split replaces the ranges by which a type's table is computed.
 func (t *Tables) Split(app, typ string, splits []placement.Split) {
 	if table := t.types[typeName{app, typ}]; table != nil {
-		table.splits = splits
+		table.splits, table.cutFor = splits, [2]*placement.Table{}
 		t.dirty[typeName{app, typ}] = struct{}{}
 	}
 }
@@ -303,8 +304,18 @@ func (t *Tables) Split(app, typ string, splits []placement.Split) {
 // Acquirable reports whether sticky actors of a type may be given to hosts now: not
 // while the policy of the type is another, or changes.
 func (t *Tables) Acquirable(app, typ string) bool {
+	policy, switching := t.Policy(app, typ)
+	return policy == stickyPolicy && !switching
+}
+
+// Policy returns the policy of a type that is in force, and whether it is about to
+// change, or to come into force; empty if there is no such type.
+func (t *Tables) Policy(app, typ string) (policy string, switching bool) {
 	table := t.types[typeName{app, typ}]
-	return table != nil && table.policy == abi.PlacementSticky && !table.switching
+	if table == nil {
+		return "", false
+	}
+	return table.policy, table.switching || table.policy == ""
 }
 
 // Plan returns the orders that follow from what happened since the last time. granting
@@ -444,7 +455,7 @@ func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) b
 		return false
 	}
 	if !held(table.policy) || !held(policy) {
-		table.ranges = []tableRange{{}}
+		table.ranges, table.cutFor = []tableRange{{}}, [2]*placement.Table{}
 	}
 	table.switching, table.policy = false, policy
 	for i := range table.ranges {
@@ -460,7 +471,7 @@ func (t *Tables) spreadAll(name typeName, table *rangeTable, serving []placement
 	if len(table.ranges) == 1 && sameSet(table.ranges[0].hosts, serving) {
 		return
 	}
-	table.ranges = []tableRange{r}
+	table.ranges, table.cutFor = []tableRange{r}, [2]*placement.Table{}
 	table.version++
 	t.broadcast(Order{Kind: Unlock, Ranges: []HeldRange{table.at(0, serving)}}, name, table)
 }
@@ -488,8 +499,9 @@ func (t *Tables) settle(name typeName, table *rangeTable) {
 func (t *Tables) move(name typeName, table *rangeTable, serving []placement.HostID) {
 	t.settle(name, table)
 	all, connected := t.target(table, serving)
-	for _, target := range []*placement.Table{all, connected} {
-		if target != nil {
+	for i, target := range [...]*placement.Table{all, connected} {
+		if target != nil && target != table.cutFor[i] {
+			table.cutFor[i] = target
 			points := make([]placement.Point, len(target.Ranges()))
 			for i, r := range target.Ranges() {
 				points[i] = r.First

@@ -20,6 +20,8 @@ type view struct {
 // typeView is the table of one type.
 type typeView struct {
 	policy string
+	// handing: the policy changes, and the sticky actors of the type are handed over.
+	handing bool
 	// ranges are in order and cover the hash space.
 	ranges []rangeView
 }

@@ -55,6 +55,9 @@ type Config struct {
 	Actors Lister
 	// Settings keeps what apps were given. Without it there is no SettingsService.
 	Settings Settings
+	// Cluster knows the servers that share the store. Without it there is no
+	// ClusterService.
+	Cluster Cluster
 	// Check reports whether the server's store works now; health follows it.
 	// Defaults to always.
 	Check func(context.Context) error

@@ -71,7 +71,7 @@ func answerOf(kind actor.Kind) answer {
 	case kindBodyTimeout:
 		return answer{connect.CodeDeadlineExceeded, http.StatusRequestTimeout}
 	case actor.ErrTypeNotFound.Kind(), actor.ErrMethodNotFound.Kind(), actor.ErrActorNotFound.Kind(),
-		actor.ErrModuleNotFound.Kind(), actor.ErrNoGeneration.Kind(), actor.ErrSettingNotFound.Kind(),
+		actor.ErrModuleNotFound.Kind(), actor.ErrNoGeneration.Kind(), actor.ErrSettingNotFound.Kind(), actor.ErrHostGone.Kind(),
 		actor.ErrReminderNotFound.Kind(), kindServiceNotFound:
 		return answer{connect.CodeNotFound, http.StatusNotFound}
 	case kindPathNotFound:

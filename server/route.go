@@ -111,6 +111,9 @@ func (s *Server) newRoutes() *routes {
 	if s.conf.Settings != nil {
 		services = append(services, s.newSettingsService())
 	}
+	if s.conf.Cluster != nil {
+		services = append(services, s.newClusterService())
+	}
 	for _, sv := range services {
 		s.health.services = append(s.health.services, sv.name)
 	}

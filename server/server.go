@@ -83,6 +83,11 @@ func New(conf Config) (*Server, error) {
 	if err := conf.Metrics.register(conf.Gauges); err != nil {
 		return nil, fmt.Errorf("server: register gauges: %w", err)
 	}
+	if conf.Cluster != nil {
+		if err := conf.Metrics.registerCluster(conf.Cluster); err != nil {
+			return nil, fmt.Errorf("server: register gauges: %w", err)
+		}
+	}
 	s := &Server{
 		conf:        conf,
 		log:         conf.Logger,

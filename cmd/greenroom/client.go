@@ -28,6 +28,7 @@ type api struct {
 	uploads  greenroomv1connect.ModuleServiceClient
 	logs     greenroomv1connect.LogServiceClient
 	settings greenroomv1connect.SettingsServiceClient
+	cluster  greenroomv1connect.ClusterServiceClient
 	// http and url are for what is not Connect: health.
 	http *http.Client
 	url  string
@@ -60,6 +61,7 @@ func (c *cli) api() (*api, error) {
 		uploads:  greenroomv1connect.NewModuleServiceClient(&http.Client{Transport: h2}, base, auth),
 		logs:     greenroomv1connect.NewLogServiceClient(client, base, auth),
 		settings: greenroomv1connect.NewSettingsServiceClient(client, base, auth),
+		cluster:  greenroomv1connect.NewClusterServiceClient(client, base, auth),
 		http:     client,
 		url:      base,
 	}, nil

@@ -48,7 +48,8 @@ func (c *cli) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the toolchains and the server",
 		Long: `Check that guests can be built here, and that the server is there, lets you in,
-can reach its store and has the time right. FAIL means that something you need
+can reach its store and has the time right; of a cluster, that all servers reach
+the leader and keep their leases. FAIL means that something you need
 does not work; WARN what not everybody needs. The exit status is 1 if anything
 failed.`,
 		Example: `  greenroom doctor
@@ -61,6 +62,9 @@ failed.`,
 				return err
 			}
 			findings = append(findings, server...)
+			if server[0].Verdict == verdictOK {
+				findings = append(findings, c.clusterFindings(cmd.Context())...)
+			}
 			findings = append(findings, diskFinding(dataDir))
 			return c.showFindings(findings)
 		},

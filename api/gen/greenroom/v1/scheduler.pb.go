@@ -96,6 +96,7 @@ type ReportActorTypesRequest struct {
 	//	*ReportActorTypesRequest_Release
 	//	*ReportActorTypesRequest_Drain
 	//	*ReportActorTypesRequest_Heartbeat
+	//	*ReportActorTypesRequest_Query
 	Message       isReportActorTypesRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -228,6 +229,15 @@ func (x *ReportActorTypesRequest) GetHeartbeat() *SchedulerHeartbeat {
 	return nil
 }
 
+func (x *ReportActorTypesRequest) GetQuery() *LeaderQuery {
+	if x != nil {
+		if x, ok := x.Message.(*ReportActorTypesRequest_Query); ok {
+			return x.Query
+		}
+	}
+	return nil
+}
+
 type isReportActorTypesRequest_Message interface {
 	isReportActorTypesRequest_Message()
 }
@@ -272,6 +282,10 @@ type ReportActorTypesRequest_Heartbeat struct {
 	Heartbeat *SchedulerHeartbeat `protobuf:"bytes,10,opt,name=heartbeat,proto3,oneof"`
 }
 
+type ReportActorTypesRequest_Query struct {
+	Query *LeaderQuery `protobuf:"bytes,11,opt,name=query,proto3,oneof"`
+}
+
 func (*ReportActorTypesRequest_Hello) isReportActorTypesRequest_Message() {}
 
 func (*ReportActorTypesRequest_Types) isReportActorTypesRequest_Message() {}
@@ -292,6 +306,8 @@ func (*ReportActorTypesRequest_Drain) isReportActorTypesRequest_Message() {}
 
 func (*ReportActorTypesRequest_Heartbeat) isReportActorTypesRequest_Message() {}
 
+func (*ReportActorTypesRequest_Query) isReportActorTypesRequest_Message() {}
+
 type ReportActorTypesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -303,6 +319,7 @@ type ReportActorTypesResponse struct {
 	//	*ReportActorTypesResponse_Refusal
 	//	*ReportActorTypesResponse_Drain
 	//	*ReportActorTypesResponse_Heartbeat
+	//	*ReportActorTypesResponse_Answer
 	Message       isReportActorTypesResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -408,6 +425,15 @@ func (x *ReportActorTypesResponse) GetHeartbeat() *SchedulerHeartbeat {
 	return nil
 }
 
+func (x *ReportActorTypesResponse) GetAnswer() *LeaderAnswer {
+	if x != nil {
+		if x, ok := x.Message.(*ReportActorTypesResponse_Answer); ok {
+			return x.Answer
+		}
+	}
+	return nil
+}
+
 type isReportActorTypesResponse_Message interface {
 	isReportActorTypesResponse_Message()
 }
@@ -440,6 +466,10 @@ type ReportActorTypesResponse_Heartbeat struct {
 	Heartbeat *SchedulerHeartbeat `protobuf:"bytes,7,opt,name=heartbeat,proto3,oneof"`
 }
 
+type ReportActorTypesResponse_Answer struct {
+	Answer *LeaderAnswer `protobuf:"bytes,8,opt,name=answer,proto3,oneof"`
+}
+
 func (*ReportActorTypesResponse_Welcome) isReportActorTypesResponse_Message() {}
 
 func (*ReportActorTypesResponse_Members) isReportActorTypesResponse_Message() {}
@@ -453,6 +483,8 @@ func (*ReportActorTypesResponse_Refusal) isReportActorTypesResponse_Message() {}
 func (*ReportActorTypesResponse_Drain) isReportActorTypesResponse_Message() {}
 
 func (*ReportActorTypesResponse_Heartbeat) isReportActorTypesResponse_Message() {}
+
+func (*ReportActorTypesResponse_Answer) isReportActorTypesResponse_Message() {}
 
 // SchedulerHello opens a session.
 type SchedulerHello struct {
@@ -1209,9 +1241,11 @@ func (x *StickyRelease) GetActors() []*StickyActors {
 	return nil
 }
 
-// DrainRequest says that the host hands over what it holds, and gets nothing new.
+// DrainRequest says that a host hands over what it holds, and gets nothing new.
 type DrainRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Another host; empty: the one whose session this is.
+	HostId        string `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1244,6 +1278,13 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
 	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *DrainRequest) GetHostId() string {
+	if x != nil {
+		return x.HostId
+	}
+	return ""
 }
 
 type SchedulerHeartbeat struct {
@@ -1674,11 +1715,314 @@ func (x *DrainOrder) GetReason() string {
 	return ""
 }
 
+// LeaderQuery asks what only the leader knows.
+type LeaderQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CorrelationId uint64                 `protobuf:"varint,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
+	// List the sticky actors of an app that come after this one: of a type, or of all,
+	// of an owner or of all, so many at most. Without an app: none.
+	App   string       `protobuf:"bytes,2,opt,name=app,proto3" json:"app,omitempty"`
+	Type  string       `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	Owner string       `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	After *StickyEntry `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
+	Limit uint32       `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Of a type: this one alone.
+	Id            string `protobuf:"bytes,7,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaderQuery) Reset() {
+	*x = LeaderQuery{}
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaderQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaderQuery) ProtoMessage() {}
+
+func (x *LeaderQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaderQuery.ProtoReflect.Descriptor instead.
+func (*LeaderQuery) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *LeaderQuery) GetCorrelationId() uint64 {
+	if x != nil {
+		return x.CorrelationId
+	}
+	return 0
+}
+
+func (x *LeaderQuery) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *LeaderQuery) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *LeaderQuery) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *LeaderQuery) GetAfter() *StickyEntry {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *LeaderQuery) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *LeaderQuery) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type LeaderAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CorrelationId uint64                 `protobuf:"varint,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
+	Sticky        []*StickyEntry         `protobuf:"bytes,2,rep,name=sticky,proto3" json:"sticky,omitempty"`
+	Hosts         []*HostShare           `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// Hosts that a new leader waits for, before it gives anything.
+	Missing       []string `protobuf:"bytes,4,rep,name=missing,proto3" json:"missing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaderAnswer) Reset() {
+	*x = LeaderAnswer{}
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaderAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaderAnswer) ProtoMessage() {}
+
+func (x *LeaderAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaderAnswer.ProtoReflect.Descriptor instead.
+func (*LeaderAnswer) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *LeaderAnswer) GetCorrelationId() uint64 {
+	if x != nil {
+		return x.CorrelationId
+	}
+	return 0
+}
+
+func (x *LeaderAnswer) GetSticky() []*StickyEntry {
+	if x != nil {
+		return x.Sticky
+	}
+	return nil
+}
+
+func (x *LeaderAnswer) GetHosts() []*HostShare {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *LeaderAnswer) GetMissing() []string {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+type StickyEntry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Owner         string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StickyEntry) Reset() {
+	*x = StickyEntry{}
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StickyEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StickyEntry) ProtoMessage() {}
+
+func (x *StickyEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StickyEntry.ProtoReflect.Descriptor instead.
+func (*StickyEntry) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *StickyEntry) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *StickyEntry) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *StickyEntry) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+// HostShare is what a host holds.
+type HostShare struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	HostId   string                 `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
+	Ranges   uint64                 `protobuf:"varint,2,opt,name=ranges,proto3" json:"ranges,omitempty"`
+	Sticky   uint64                 `protobuf:"varint,3,opt,name=sticky,proto3" json:"sticky,omitempty"`
+	Draining bool                   `protobuf:"varint,4,opt,name=draining,proto3" json:"draining,omitempty"`
+	// Whether it has a session with the leader.
+	Connected     bool `protobuf:"varint,5,opt,name=connected,proto3" json:"connected,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostShare) Reset() {
+	*x = HostShare{}
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostShare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostShare) ProtoMessage() {}
+
+func (x *HostShare) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostShare.ProtoReflect.Descriptor instead.
+func (*HostShare) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *HostShare) GetHostId() string {
+	if x != nil {
+		return x.HostId
+	}
+	return ""
+}
+
+func (x *HostShare) GetRanges() uint64 {
+	if x != nil {
+		return x.Ranges
+	}
+	return 0
+}
+
+func (x *HostShare) GetSticky() uint64 {
+	if x != nil {
+		return x.Sticky
+	}
+	return 0
+}
+
+func (x *HostShare) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *HostShare) GetConnected() bool {
+	if x != nil {
+		return x.Connected
+	}
+	return false
+}
+
 var File_greenroom_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cgreenroom/v1/scheduler.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\"\x8a\x05\n" +
+	"\x1cgreenroom/v1/scheduler.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\"\xbd\x05\n" +
 	"\x17ReportActorTypesRequest\x124\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1c.greenroom.v1.SchedulerHelloH\x00R\x05hello\x126\n" +
 	"\x05types\x18\x02 \x01(\v2\x1e.greenroom.v1.ActorTypesReportH\x00R\x05types\x12D\n" +
@@ -1690,8 +2034,9 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\arelease\x18\b \x01(\v2\x1b.greenroom.v1.StickyReleaseH\x00R\arelease\x122\n" +
 	"\x05drain\x18\t \x01(\v2\x1a.greenroom.v1.DrainRequestH\x00R\x05drain\x12@\n" +
 	"\theartbeat\x18\n" +
-	" \x01(\v2 .greenroom.v1.SchedulerHeartbeatH\x00R\theartbeatB\t\n" +
-	"\amessage\"\xcb\x03\n" +
+	" \x01(\v2 .greenroom.v1.SchedulerHeartbeatH\x00R\theartbeat\x121\n" +
+	"\x05query\x18\v \x01(\v2\x19.greenroom.v1.LeaderQueryH\x00R\x05queryB\t\n" +
+	"\amessage\"\x81\x04\n" +
 	"\x18ReportActorTypesResponse\x12:\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1e.greenroom.v1.SchedulerWelcomeH\x00R\awelcome\x128\n" +
 	"\amembers\x18\x02 \x01(\v2\x1c.greenroom.v1.ClusterMembersH\x00R\amembers\x124\n" +
@@ -1699,7 +2044,8 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\vacquisition\x18\x04 \x01(\v2'.greenroom.v1.StickyAcquisitionResponseH\x00R\vacquisition\x127\n" +
 	"\arefusal\x18\x05 \x01(\v2\x1b.greenroom.v1.StickyRefusalH\x00R\arefusal\x120\n" +
 	"\x05drain\x18\x06 \x01(\v2\x18.greenroom.v1.DrainOrderH\x00R\x05drain\x12@\n" +
-	"\theartbeat\x18\a \x01(\v2 .greenroom.v1.SchedulerHeartbeatH\x00R\theartbeatB\t\n" +
+	"\theartbeat\x18\a \x01(\v2 .greenroom.v1.SchedulerHeartbeatH\x00R\theartbeat\x124\n" +
+	"\x06answer\x18\b \x01(\v2\x1a.greenroom.v1.LeaderAnswerH\x00R\x06answerB\t\n" +
 	"\amessage\"\xd5\x01\n" +
 	"\x0eSchedulerHello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x17\n" +
@@ -1754,8 +2100,9 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\x04type\x18\x03 \x01(\tR\x04type\x12\x0e\n" +
 	"\x02id\x18\x04 \x01(\tR\x02id\"C\n" +
 	"\rStickyRelease\x122\n" +
-	"\x06actors\x18\x01 \x03(\v2\x1a.greenroom.v1.StickyActorsR\x06actors\"\x0e\n" +
-	"\fDrainRequest\"\x14\n" +
+	"\x06actors\x18\x01 \x03(\v2\x1a.greenroom.v1.StickyActorsR\x06actors\"'\n" +
+	"\fDrainRequest\x12\x17\n" +
+	"\ahost_id\x18\x01 \x01(\tR\x06hostId\"\x14\n" +
 	"\x12SchedulerHeartbeat\"G\n" +
 	"\x0eClusterMembers\x125\n" +
 	"\amembers\x18\x01 \x03(\v2\x1b.greenroom.v1.ClusterMemberR\amembers\"\xe8\x01\n" +
@@ -1791,7 +2138,30 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\x06actors\x18\x01 \x03(\v2\x1a.greenroom.v1.StickyActorsR\x06actors\"$\n" +
 	"\n" +
 	"DrainOrder\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason2y\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xc7\x01\n" +
+	"\vLeaderQuery\x12%\n" +
+	"\x0ecorrelation_id\x18\x01 \x01(\x04R\rcorrelationId\x12\x10\n" +
+	"\x03app\x18\x02 \x01(\tR\x03app\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\tR\x04type\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\x12/\n" +
+	"\x05after\x18\x05 \x01(\v2\x19.greenroom.v1.StickyEntryR\x05after\x12\x14\n" +
+	"\x05limit\x18\x06 \x01(\rR\x05limit\x12\x0e\n" +
+	"\x02id\x18\a \x01(\tR\x02id\"\xb1\x01\n" +
+	"\fLeaderAnswer\x12%\n" +
+	"\x0ecorrelation_id\x18\x01 \x01(\x04R\rcorrelationId\x121\n" +
+	"\x06sticky\x18\x02 \x03(\v2\x19.greenroom.v1.StickyEntryR\x06sticky\x12-\n" +
+	"\x05hosts\x18\x03 \x03(\v2\x17.greenroom.v1.HostShareR\x05hosts\x12\x18\n" +
+	"\amissing\x18\x04 \x03(\tR\amissing\"G\n" +
+	"\vStickyEntry\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\"\x8e\x01\n" +
+	"\tHostShare\x12\x17\n" +
+	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x16\n" +
+	"\x06ranges\x18\x02 \x01(\x04R\x06ranges\x12\x16\n" +
+	"\x06sticky\x18\x03 \x01(\x04R\x06sticky\x12\x1a\n" +
+	"\bdraining\x18\x04 \x01(\bR\bdraining\x12\x1c\n" +
+	"\tconnected\x18\x05 \x01(\bR\tconnected2y\n" +
 	"\x10SchedulerService\x12e\n" +
 	"\x10ReportActorTypes\x12%.greenroom.v1.ReportActorTypesRequest\x1a&.greenroom.v1.ReportActorTypesResponse(\x010\x01BEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
@@ -1808,7 +2178,7 @@ func file_greenroom_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_greenroom_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_greenroom_v1_scheduler_proto_goTypes = []any{
 	(PlacementOrder_Kind)(0),          // 0: greenroom.v1.PlacementOrder.Kind
 	(*ReportActorTypesRequest)(nil),   // 1: greenroom.v1.ReportActorTypesRequest
@@ -1833,6 +2203,10 @@ var file_greenroom_v1_scheduler_proto_goTypes = []any{
 	(*StickyAcquisitionResponse)(nil), // 20: greenroom.v1.StickyAcquisitionResponse
 	(*StickyRefusal)(nil),             // 21: greenroom.v1.StickyRefusal
 	(*DrainOrder)(nil),                // 22: greenroom.v1.DrainOrder
+	(*LeaderQuery)(nil),               // 23: greenroom.v1.LeaderQuery
+	(*LeaderAnswer)(nil),              // 24: greenroom.v1.LeaderAnswer
+	(*StickyEntry)(nil),               // 25: greenroom.v1.StickyEntry
+	(*HostShare)(nil),                 // 26: greenroom.v1.HostShare
 }
 var file_greenroom_v1_scheduler_proto_depIdxs = []int32{
 	3,  // 0: greenroom.v1.ReportActorTypesRequest.hello:type_name -> greenroom.v1.SchedulerHello
@@ -1845,29 +2219,34 @@ var file_greenroom_v1_scheduler_proto_depIdxs = []int32{
 	14, // 7: greenroom.v1.ReportActorTypesRequest.release:type_name -> greenroom.v1.StickyRelease
 	15, // 8: greenroom.v1.ReportActorTypesRequest.drain:type_name -> greenroom.v1.DrainRequest
 	16, // 9: greenroom.v1.ReportActorTypesRequest.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
-	4,  // 10: greenroom.v1.ReportActorTypesResponse.welcome:type_name -> greenroom.v1.SchedulerWelcome
-	17, // 11: greenroom.v1.ReportActorTypesResponse.members:type_name -> greenroom.v1.ClusterMembers
-	19, // 12: greenroom.v1.ReportActorTypesResponse.order:type_name -> greenroom.v1.PlacementOrder
-	20, // 13: greenroom.v1.ReportActorTypesResponse.acquisition:type_name -> greenroom.v1.StickyAcquisitionResponse
-	21, // 14: greenroom.v1.ReportActorTypesResponse.refusal:type_name -> greenroom.v1.StickyRefusal
-	22, // 15: greenroom.v1.ReportActorTypesResponse.drain:type_name -> greenroom.v1.DrainOrder
-	16, // 16: greenroom.v1.ReportActorTypesResponse.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
-	6,  // 17: greenroom.v1.ActorTypesReport.types:type_name -> greenroom.v1.HostedType
-	7,  // 18: greenroom.v1.RangeClaimsReport.ranges:type_name -> greenroom.v1.PlacementRange
-	10, // 19: greenroom.v1.StickyClaimsReport.actors:type_name -> greenroom.v1.StickyActors
-	7,  // 20: greenroom.v1.RangesReleased.ranges:type_name -> greenroom.v1.PlacementRange
-	10, // 21: greenroom.v1.StickyRelease.actors:type_name -> greenroom.v1.StickyActors
-	18, // 22: greenroom.v1.ClusterMembers.members:type_name -> greenroom.v1.ClusterMember
-	0,  // 23: greenroom.v1.PlacementOrder.kind:type_name -> greenroom.v1.PlacementOrder.Kind
-	7,  // 24: greenroom.v1.PlacementOrder.ranges:type_name -> greenroom.v1.PlacementRange
-	10, // 25: greenroom.v1.StickyRefusal.actors:type_name -> greenroom.v1.StickyActors
-	1,  // 26: greenroom.v1.SchedulerService.ReportActorTypes:input_type -> greenroom.v1.ReportActorTypesRequest
-	2,  // 27: greenroom.v1.SchedulerService.ReportActorTypes:output_type -> greenroom.v1.ReportActorTypesResponse
-	27, // [27:28] is the sub-list for method output_type
-	26, // [26:27] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	23, // 10: greenroom.v1.ReportActorTypesRequest.query:type_name -> greenroom.v1.LeaderQuery
+	4,  // 11: greenroom.v1.ReportActorTypesResponse.welcome:type_name -> greenroom.v1.SchedulerWelcome
+	17, // 12: greenroom.v1.ReportActorTypesResponse.members:type_name -> greenroom.v1.ClusterMembers
+	19, // 13: greenroom.v1.ReportActorTypesResponse.order:type_name -> greenroom.v1.PlacementOrder
+	20, // 14: greenroom.v1.ReportActorTypesResponse.acquisition:type_name -> greenroom.v1.StickyAcquisitionResponse
+	21, // 15: greenroom.v1.ReportActorTypesResponse.refusal:type_name -> greenroom.v1.StickyRefusal
+	22, // 16: greenroom.v1.ReportActorTypesResponse.drain:type_name -> greenroom.v1.DrainOrder
+	16, // 17: greenroom.v1.ReportActorTypesResponse.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
+	24, // 18: greenroom.v1.ReportActorTypesResponse.answer:type_name -> greenroom.v1.LeaderAnswer
+	6,  // 19: greenroom.v1.ActorTypesReport.types:type_name -> greenroom.v1.HostedType
+	7,  // 20: greenroom.v1.RangeClaimsReport.ranges:type_name -> greenroom.v1.PlacementRange
+	10, // 21: greenroom.v1.StickyClaimsReport.actors:type_name -> greenroom.v1.StickyActors
+	7,  // 22: greenroom.v1.RangesReleased.ranges:type_name -> greenroom.v1.PlacementRange
+	10, // 23: greenroom.v1.StickyRelease.actors:type_name -> greenroom.v1.StickyActors
+	18, // 24: greenroom.v1.ClusterMembers.members:type_name -> greenroom.v1.ClusterMember
+	0,  // 25: greenroom.v1.PlacementOrder.kind:type_name -> greenroom.v1.PlacementOrder.Kind
+	7,  // 26: greenroom.v1.PlacementOrder.ranges:type_name -> greenroom.v1.PlacementRange
+	10, // 27: greenroom.v1.StickyRefusal.actors:type_name -> greenroom.v1.StickyActors
+	25, // 28: greenroom.v1.LeaderQuery.after:type_name -> greenroom.v1.StickyEntry
+	25, // 29: greenroom.v1.LeaderAnswer.sticky:type_name -> greenroom.v1.StickyEntry
+	26, // 30: greenroom.v1.LeaderAnswer.hosts:type_name -> greenroom.v1.HostShare
+	1,  // 31: greenroom.v1.SchedulerService.ReportActorTypes:input_type -> greenroom.v1.ReportActorTypesRequest
+	2,  // 32: greenroom.v1.SchedulerService.ReportActorTypes:output_type -> greenroom.v1.ReportActorTypesResponse
+	32, // [32:33] is the sub-list for method output_type
+	31, // [31:32] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_scheduler_proto_init() }
@@ -1886,6 +2265,7 @@ func file_greenroom_v1_scheduler_proto_init() {
 		(*ReportActorTypesRequest_Release)(nil),
 		(*ReportActorTypesRequest_Drain)(nil),
 		(*ReportActorTypesRequest_Heartbeat)(nil),
+		(*ReportActorTypesRequest_Query)(nil),
 	}
 	file_greenroom_v1_scheduler_proto_msgTypes[1].OneofWrappers = []any{
 		(*ReportActorTypesResponse_Welcome)(nil),
@@ -1895,6 +2275,7 @@ func file_greenroom_v1_scheduler_proto_init() {
 		(*ReportActorTypesResponse_Refusal)(nil),
 		(*ReportActorTypesResponse_Drain)(nil),
 		(*ReportActorTypesResponse_Heartbeat)(nil),
+		(*ReportActorTypesResponse_Answer)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1902,7 +2283,7 @@ func file_greenroom_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_scheduler_proto_rawDesc), len(file_greenroom_v1_scheduler_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

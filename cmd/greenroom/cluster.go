@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+func (c *cli) hostsCommand() *cobra.Command {
+	list := &cobra.Command{
+		Use: "list", Short: "List the servers of the cluster", Args: takes(),
+		Long:    "List the servers that share the store: which leads, how many ranges of types each\nholds, and how many sticky actors it owns.",
+		Example: "  greenroom hosts list",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			resp, err := c.listHosts(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(resp)
+			}
+			rows := make([][]string, len(resp.Hosts))
+			for i, h := range resp.Hosts {
+				rows[i] = []string{h.HostId, h.Name, h.Address, hostState(h, resp), strconv.FormatUint(h.Ranges, 10), strconv.FormatUint(h.StickyActors, 10), h.Version, when(h.StartedAt)}
+			}
+			c.table([]string{"HOST", "NAME", "ADDRESS", "STATE", "RANGES", "STICKY", "VERSION", "STARTED"}, rows)
+			if !resp.LeaderAnswered {
+				c.printf(c.stderr, "%s the leader does not answer: ranges and sticky actors are not known now\n", c.paint(c.stderr, yellow, "note:"))
+			}
+			return nil
+		},
+	}
+	drain := &cobra.Command{
+		Use: "drain HOST", Short: "Have a server hand over what it holds", Args: takes("HOST"),
+		Long: `Have a server hand over all that it holds, and take nothing new until it is started
+again. HOST is its ID, the beginning of it, or its name. Calls that arrive there are
+sent on to the others. Stopping a server does the same by itself.`,
+		Example: "  greenroom hosts drain web-2",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+			defer cancel()
+			resp, err := a.cluster.DrainHost(ctx, connect.NewRequest(&greenroomv1.DrainHostRequest{Host: args[0]}))
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(resp.Msg)
+			}
+			c.printf(c.stderr, "%s drains; `greenroom hosts list` shows how far it is\n", resp.Msg.HostId)
+			return nil
+		},
+	}
+	return group(&cobra.Command{
+		Use: "hosts", Short: "The servers of a cluster",
+		Long:    "List the servers that share a store, and drain one before it is stopped.",
+		Example: "  greenroom hosts list\n  greenroom hosts drain web-2",
+	}, list, drain)
+}
+
+// hostState is what a host does, in words.
+func hostState(h *greenroomv1.ClusterHost, all *greenroomv1.ListHostsResponse) string {
+	var words []string
+	if h.Leader {
+		words = append(words, "leader")
+	}
+	switch {
+	case !all.Now.AsTime().Before(h.ExpiresAt.AsTime()):
+		words = append(words, "lease over")
+	case h.Draining && h.Ranges == 0 && h.StickyActors == 0:
+		words = append(words, "drained")
+	case h.Draining:
+		words = append(words, "draining")
+	case all.LeaderAnswered && !h.Connected:
+		words = append(words, "no session")
+	case !slices.Contains(h.Roles, "host"):
+		words = append(words, "scheduler")
+	default:
+		words = append(words, "up")
+	}
+	return strings.Join(words, ", ")
+}
+
+func (c *cli) listHosts(ctx context.Context) (*greenroomv1.ListHostsResponse, error) {
+	a, err := c.api()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	resp, err := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+	if err != nil {
+		return nil, err
+	}
+	return resp.Msg, nil
+}
+
+func (c *cli) whereCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "where TYPE ID", Short: "Say which server holds an actor", Args: takes("TYPE", "ID"),
+		Long:    "Say which server of the cluster holds an actor now. An actor of a type any or\nstateless is held by none, and a sticky one by none before its first call.",
+		Example: "  greenroom where Cart alice --app shop",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+			defer cancel()
+			resp, err := a.cluster.Where(ctx, connect.NewRequest(&greenroomv1.WhereRequest{App: c.app, Type: args[0], Id: args[1]}))
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(resp.Msg)
+			}
+			switch m := resp.Msg; {
+			case m.Moving:
+				c.printf(c.stdout, "moving (%s)\n", m.Placement)
+			case m.HostId == "":
+				c.printf(c.stdout, "nowhere (%s)\n", m.Placement)
+			default:
+				c.printf(c.stdout, "%s %s %s (%s)\n", m.HostId, m.Name, m.Address, m.Placement)
+			}
+			return nil
+		},
+	}
+}
+
+func (c *cli) stickyCommand() *cobra.Command {
+	var typ, owner string
+	var all bool
+	list := &cobra.Command{
+		Use: "list", Short: "List sticky actors and who owns them", Args: takes(),
+		Long:    "List the sticky actors of the app that a server owns now.",
+		Example: "  greenroom sticky list --type Cart --app shop",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+			defer cancel()
+			req := &greenroomv1.ListStickyRequest{App: c.app, Type: typ, Owner: owner}
+			found := &greenroomv1.ListStickyResponse{}
+			for {
+				resp, err := a.cluster.ListSticky(ctx, connect.NewRequest(req))
+				if err != nil {
+					return err
+				}
+				found.Actors = append(found.Actors, resp.Msg.Actors...)
+				found.NextPageToken = resp.Msg.NextPageToken
+				if req.PageToken = resp.Msg.NextPageToken; req.PageToken == "" || !all {
+					break
+				}
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(found)
+			}
+			rows := make([][]string, len(found.Actors))
+			for i, e := range found.Actors {
+				rows[i] = []string{e.Type, e.Id, e.Owner}
+			}
+			if err := c.listed("sticky actors", "greenroom call TYPE ID METHOD", []string{"TYPE", "ID", "OWNER"}, rows); err != nil {
+				return err
+			}
+			if found.NextPageToken != "" {
+				c.printf(c.stderr, "%s there are more; list them with --all\n", c.paint(c.stderr, yellow, "note:"))
+			}
+			return nil
+		},
+	}
+	list.Flags().StringVar(&typ, "type", "", "of this actor `type` alone")
+	list.Flags().StringVar(&owner, "owner", "", "of the host with this `ID` alone")
+	list.Flags().BoolVar(&all, "all", false, "all of them, not only the first 100")
+	return group(&cobra.Command{
+		Use: "sticky", Short: "Sticky actors and their owners",
+		Long:    "Sticky actors stay at the server that ran them first, until it ends.",
+		Example: "  greenroom sticky list",
+	}, list)
+}
+
+func (c *cli) placementCommand() *cobra.Command {
+	show := &cobra.Command{
+		Use: "show TYPE", Short: "Show which server holds which part of a type", Args: takes("TYPE"),
+		Long:    "Show the table of an actor type: each range of the hash space, with the server that\nholds it, or those that share it.",
+		Example: "  greenroom placement show Cart --app shop",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+			defer cancel()
+			resp, err := a.cluster.GetPlacement(ctx, connect.NewRequest(&greenroomv1.GetPlacementRequest{App: c.app, Type: args[0]}))
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(resp.Msg)
+			}
+			rows := make([][]string, len(resp.Msg.Ranges))
+			for i, r := range resp.Msg.Ranges {
+				hosts := strings.Join(r.Hosts, " ")
+				if hosts == "" {
+					hosts = "moving"
+				}
+				rows[i] = []string{fmt.Sprintf("%016x", r.First), fmt.Sprintf("%016x", r.Last), hosts}
+			}
+			c.printf(c.stderr, "placement %s\n", resp.Msg.Placement)
+			c.table([]string{"FIRST", "LAST", "HOSTS"}, rows)
+			return nil
+		},
+	}
+	return group(&cobra.Command{
+		Use: "placement", Short: "Where the actors of a type are",
+		Long:    "Show how the actors of a type are divided among the servers of a cluster.",
+		Example: "  greenroom placement show Cart",
+	}, show)
+}
+
+// clusterFindings judge the cluster of the server, if it has one.
+func (c *cli) clusterFindings(ctx context.Context) []finding {
+	resp, err := c.listHosts(ctx)
+	if connect.CodeOf(err) == connect.CodeUnimplemented || connect.CodeOf(err) == connect.CodeNotFound {
+		return nil // on an embedded store, or older
+	}
+	if err != nil {
+		return []finding{{Check: "cluster", Verdict: verdictFail, Found: err.Error(), Remedy: "ask the server's log"}}
+	}
+	f := finding{Check: "cluster", Verdict: verdictOK, Found: fmt.Sprintf("%d server(s), leader epoch %d", len(resp.Hosts), resp.LeaderEpoch)}
+	switch {
+	case !resp.LeaderAnswered:
+		f.Verdict, f.Found = verdictFail, f.Found+"; the leader does not answer this server"
+		f.Remedy = "a new leader is there within the lease and a second; if this stays, see which addresses the servers cannot reach"
+	case len(resp.Missing) > 0:
+		f.Verdict, f.Found = verdictWarn, f.Found+"; the leader waits for "+strings.Join(resp.Missing, ", ")
+		f.Remedy = "these servers keep their leases and do not reach the leader: see that they can, or stop them"
+	}
+	findings := []finding{f}
+	leader := ""
+	for _, h := range resp.Hosts {
+		if h.Leader {
+			leader = h.Address
+		}
+	}
+	for _, h := range resp.Hosts {
+		if over := !resp.Now.AsTime().Before(h.ExpiresAt.AsTime()); over || resp.LeaderAnswered && !h.Connected {
+			f := finding{Check: "host " + h.Name, Verdict: verdictFail, Found: fmt.Sprintf("%s at %s does not reach the leader at %s", h.HostId, h.Address, leader), Remedy: "let servers reach each other's --advertise addresses; its log says what is in the way"}
+			if over {
+				f.Found, f.Remedy = fmt.Sprintf("the lease of %s at %s is over", h.HostId, h.Address), "it has crashed, is frozen, or does not reach the database; what it held goes to the others"
+			}
+			findings = append(findings, f)
+		}
+	}
+	if ahead := resp.ClockAheadMs; ahead > clockWarn.Milliseconds() || ahead < -clockWarn.Milliseconds() {
+		findings = append(findings, finding{
+			Check: "cluster clock", Verdict: verdictWarn, Found: fmt.Sprintf("the server's clock is %d s ahead of the database's: harmless for the cluster, which counts on no clock but the database's", ahead/1000),
+			Remedy: "set it by NTP all the same, for the times in logs",
+		})
+	}
+	return findings
+}

@@ -1,0 +1,169 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+)
+
+// HostInfo is a host of the cluster as people see it.
+type HostInfo struct {
+	actor.Host
+	Leader, Self bool
+	// What follows is known by the leader.
+	Draining, Connected bool
+	Ranges, Sticky      int
+}
+
+// HostList is all hosts of a cluster.
+type HostList struct {
+	Hosts []HostInfo
+	// Now is the database's time, ClockAhead how far this process's clock is before it,
+	// within the time that the question took.
+	Now        time.Time
+	ClockAhead time.Duration
+	// Epoch is the leader's; 0 without one.
+	Epoch uint64
+	// Answered: the leader was asked. Missing has the hosts that it waits for.
+	Answered bool
+	Missing  []actor.HostID
+}
+
+// Hosts lists the hosts that have a row in the store. What the leader alone knows is
+// left out if it does not answer.
+func (s *Service) Hosts(ctx context.Context) (HostList, error) {
+	asked := time.Now()
+	hosts, now, err := s.cfg.Store.Hosts(ctx)
+	if err != nil {
+		return HostList{}, err
+	}
+	took := time.Since(asked)
+	list := HostList{Now: now, ClockAhead: asked.Add(took / 2).Sub(now)}
+	leading := s.Leadership()
+	if leading.Connected {
+		list.Epoch = leading.Epoch
+	}
+	shares := map[actor.HostID]*greenroomv1.HostShare{}
+	ask, cancel := context.WithTimeout(ctx, s.cfg.Lease)
+	defer cancel()
+	if a, err := s.query(ask, &greenroomv1.LeaderQuery{}); err == nil {
+		list.Answered, list.Missing = true, fromIDs(a.GetMissing())
+		for _, h := range a.GetHosts() {
+			shares[actor.HostID(h.GetHostId())] = h
+		}
+	}
+	self := s.Self()
+	for _, h := range hosts {
+		share := shares[h.ID]
+		list.Hosts = append(list.Hosts, HostInfo{
+			Host: h, Leader: leading.Connected && h.ID == leading.Leader, Self: h.ID == self,
+			Draining: share.GetDraining(), Connected: share.GetConnected(),
+			Ranges: int(share.GetRanges()), Sticky: int(share.GetSticky()), //nolint:gosec // counts
+		})
+	}
+	return list, nil
+}
+
+// FindHost returns the one member with an ID, the beginning of one, or a name.
+// [actor.ErrHostGone] without one; an [*actor.ArgumentError] if there are several.
+func (s *Service) FindHost(name string) (actor.HostID, error) {
+	var found []actor.HostID
+	for id, h := range s.view.Load().members {
+		switch {
+		case string(id) == name:
+			return id, nil
+		case h.Name == name || strings.HasPrefix(string(id), name):
+			found = append(found, id)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", fmt.Errorf("no host of the cluster is %q: %w", name, actor.ErrHostGone)
+	case 1:
+		return found[0], nil
+	}
+	return "", &actor.ArgumentError{Field: "host", Problem: fmt.Sprintf("%q fits %d hosts; give the ID of one", name, len(found))}
+}
+
+// Location is where an actor is.
+type Location struct {
+	Policy string
+	// Host holds the actor; its ID is empty if nobody does.
+	Host actor.Host
+	// Moving: it is between two holders.
+	Moving bool
+	Point  placement.Point
+}
+
+// Where says where an actor is, without acquiring it. [actor.ErrTypeNotFound] for a type
+// that no host runs; for a sticky one the leader is asked.
+func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
+	v := s.view.Load()
+	t := v.types[typeName{key.App, key.Type}]
+	if t == nil {
+		return Location{}, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", key.Type, key.App, actor.ErrTypeNotFound)
+	}
+	l := Location{Policy: t.policy, Point: placement.PointOf(key)}
+	var owner actor.HostID
+	switch {
+	case !held(t.policy):
+		return l, nil
+	case t.policy == stickyPolicy:
+		a, err := s.query(ctx, &greenroomv1.LeaderQuery{App: key.App, Type: key.Type, Id: key.ID})
+		if err != nil {
+			return Location{}, err
+		}
+		if len(a.GetSticky()) > 0 {
+			owner = actor.HostID(a.GetSticky()[0].GetOwner())
+		}
+	default:
+		owner = t.owner(key)
+		l.Moving = owner == ""
+	}
+	if h, there := v.members[owner]; there {
+		l.Host = h
+	} else if owner != "" {
+		l.Host.ID, l.Moving = owner, true // its row is gone
+	}
+	return l, nil
+}
+
+// Sticky lists sticky actors of an app in order of type and ID, those after a key, limit
+// at most; of a type and an owner, or of all where they are empty. The leader is asked.
+func (s *Service) Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]StickyEntry, error) {
+	a, err := s.query(ctx, &greenroomv1.LeaderQuery{
+		App: app, Type: typ, Owner: string(owner), Limit: uint32(limit), //nolint:gosec // of a page
+		After: &greenroomv1.StickyEntry{Type: after.Type, Id: after.ID},
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]StickyEntry, len(a.GetSticky()))
+	for i, e := range a.GetSticky() {
+		list[i] = StickyEntry{Key: actor.Key{App: app, Type: e.GetType(), ID: e.GetId()}, Owner: actor.HostID(e.GetOwner())}
+	}
+	return list, nil
+}
+
+// Placement returns the table of a type as this process knows it; neighbours that are
+// alike are one range, and one without hosts moves. [actor.ErrTypeNotFound] for a type
+// that no host runs.
+func (s *Service) Placement(app, typ string) (policy string, ranges []HeldRange, err error) {
+	t := s.view.Load().types[typeName{app, typ}]
+	if t == nil {
+		return "", nil, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", typ, app, actor.ErrTypeNotFound)
+	}
+	for i, r := range t.ranges {
+		last := ^placement.Point(0)
+		if i+1 < len(t.ranges) {
+			last = t.ranges[i+1].first - 1
+		}
+		ranges = append(ranges, HeldRange{First: r.first, Last: last, Hosts: r.hosts})
+	}
+	return t.policy, ranges, nil
+}

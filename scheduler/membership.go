@@ -1,0 +1,214 @@
+package scheduler
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// incarnate begins a new incarnation, which holds nothing and is not registered. The
+// caller has the lock.
+func (s *Service) incarnate() {
+	s.self = s.cfg.Self
+	s.self.ID = actor.HostID(rand.Text())
+	s.member, s.holdings = NewMember(s.self.ID), NewHoldings(s.self.ID)
+}
+
+// register inserts the host's row.
+func (s *Service) register(ctx context.Context) error {
+	s.mu.Lock()
+	self := s.self
+	s.mu.Unlock()
+	sent := s.now()
+	registered, err := s.cfg.Store.RegisterHost(ctx, self, s.cfg.Lease)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.self = registered
+	s.members = maps.Clone(s.members)
+	s.members[self.ID] = registered
+	s.renewed(sent)
+	s.publish(true)
+	return nil
+}
+
+// renewed notes that the row was renewed by a statement that was sent at sent. The
+// caller has the lock.
+func (s *Service) renewed(sent Instant) {
+	s.member.Renewed(sent, s.cfg.Lease)
+	s.until.Store(int64(s.member.Until()))
+}
+
+// renewLoop keeps the host's row, and begins another incarnation when it is gone.
+func (s *Service) renewLoop(ctx context.Context) {
+	every := RenewEvery(s.cfg.Lease)
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		timer.Reset(every)
+		switch _, err := s.renew(ctx); {
+		case err == nil, ctx.Err() != nil:
+		case errors.Is(err, actor.ErrHostGone):
+			s.begunAnew(ctx)
+		default:
+			s.cfg.Logger.Warn("the lease of this host was not renewed", "host", s.Self(), "current", s.Current(time.Now()), "error", err)
+			timer.Reset(every / 4)
+		}
+	}
+}
+
+// renew leases the row for another while, and returns the database's time.
+func (s *Service) renew(ctx context.Context) (now time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease/2)
+	defer cancel()
+	sent := s.now()
+	id := s.Self()
+	now, err = s.cfg.Store.RenewHost(ctx, id, s.cfg.Lease)
+	if err != nil {
+		return now, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.self.ID != id {
+		return now, nil // that one has ended
+	}
+	paused := !s.member.Current(s.now())
+	s.renewed(sent)
+	ripe := s.holdings.Ripens(s.now() - RenewEvery(s.cfg.Lease))
+	if ripens := ripe != 0 && ripe <= s.now(); paused || ripens {
+		s.publish(ripens) // calls wait, or what is held has become clean
+	}
+	return now, nil
+}
+
+// begunAnew ends this incarnation, whose row is gone, and registers another.
+func (s *Service) begunAnew(ctx context.Context) {
+	s.mu.Lock()
+	old := s.self.ID
+	s.member.End()
+	s.until.Store(0)
+	s.owned.clear()
+	s.members = maps.Clone(s.members)
+	delete(s.members, old)
+	s.endSession(errors.New("the host begins anew"))
+	s.incarnate()
+	s.publish(true)
+	s.mu.Unlock()
+	s.cfg.Logger.Error("the lease of this host ran out, and what it held was given away: it begins anew", "host", old, "as", s.Self())
+	if s.cfg.Actors != nil {
+		s.cfg.Actors.DropAll()
+	}
+	if s.cfg.Events.Ended != nil {
+		s.cfg.Events.Ended(old)
+	}
+	if t := s.term.Load(); t != nil {
+		t.resign()
+	}
+	for wait := RenewEvery(s.cfg.Lease) / 8; ; wait = min(2*wait, s.cfg.Lease) {
+		try, cancel := context.WithTimeout(ctx, s.cfg.Lease)
+		err := s.register(try)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		s.cfg.Logger.Warn("this host could not register again", "host", s.Self(), "error", err)
+		if !pause(ctx, wait) {
+			return
+		}
+	}
+}
+
+// electLoop leads whenever the lease can be had.
+func (s *Service) electLoop(ctx context.Context) {
+	every := RenewEvery(s.cfg.Lease)
+	for ctx.Err() == nil {
+		var wait time.Duration
+		lease, found, now, err := s.leaderLease(ctx)
+		switch {
+		case err != nil:
+			wait = every / 4
+		case found && lease.Holder != s.Self() && lease.ExpiresAt.After(now):
+			// One that is renewed is still there when this is over.
+			wait = min(every, lease.ExpiresAt.Sub(now)+time.Millisecond)
+		default:
+			if s.lead(ctx) {
+				continue
+			}
+			wait = every / 8
+		}
+		if !pause(ctx, wait+jitter(every/16)) {
+			return
+		}
+	}
+}
+
+// leaderLease reads the leader's lease, and about what time it is for the database.
+func (s *Service) leaderLease(ctx context.Context) (l actor.Lease, found bool, now time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease/2)
+	defer cancel()
+	l, found, err = s.cfg.Store.Lease(ctx, leaderLease)
+	if err != nil || !found {
+		return l, found, now, err
+	}
+	now, err = s.renew(ctx)
+	return l, found, now, err
+}
+
+// lead tries to take the lease, leads while it lasts, and reports whether it did.
+func (s *Service) lead(ctx context.Context) bool {
+	try, cancel := context.WithTimeout(ctx, s.cfg.Lease/2)
+	sent := s.now()
+	lease, taken, err := s.cfg.Store.AcquireLease(try, leaderLease, s.Self(), s.cfg.Lease)
+	cancel()
+	if err != nil || !taken {
+		return false
+	}
+	ctx, resign := context.WithCancel(ctx)
+	defer resign()
+	t := newTerm(s, lease, sent)
+	t.resign = resign
+	s.term.Store(t)
+	defer s.term.Store(nil)
+	select {
+	case s.elected <- struct{}{}:
+	default:
+	}
+	t.run(ctx)
+	return true
+}
+
+// led tells that this process begins or ends a term.
+func (s *Service) led(epoch uint64, leads bool) {
+	if s.cfg.Events.Led != nil {
+		s.cfg.Events.Led(epoch, leads)
+	}
+}
+
+// pause waits, and reports false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// jitter is a random time below most, so that processes do not ask together.
+func jitter(most time.Duration) time.Duration {
+	return mathrand.N(most + 1)
+}

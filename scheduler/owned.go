@@ -1,0 +1,126 @@
+package scheduler
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// ownedActors are the sticky actors that this host owns, for those who ask with each
+// call. What [Member] says decides; this follows it.
+type ownedActors struct {
+	seed   maphash.Seed
+	count  atomic.Int64
+	shards [64]ownedShard
+}
+
+type ownedShard struct {
+	mu     sync.RWMutex
+	actors map[actor.Key]*ownedActor
+	_      [32]byte // a shard's lock is in a cache line of its own
+}
+
+type ownedActor struct {
+	used    atomic.Bool // since the last search for one to release
+	leaving atomic.Bool // it is handed over, or about to be
+	settled atomic.Bool // nothing of an earlier owner is under way
+}
+
+func newOwnedActors() *ownedActors {
+	o := &ownedActors{seed: maphash.MakeSeed()}
+	for i := range o.shards {
+		o.shards[i].actors = map[actor.Key]*ownedActor{}
+	}
+	return o
+}
+
+func (o *ownedActors) shard(key actor.Key) *ownedShard {
+	return &o.shards[maphash.String(o.seed, key.ID)%uint64(len(o.shards))]
+}
+
+func (o *ownedActors) get(key actor.Key) *ownedActor {
+	s := o.shard(key)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.actors[key]
+}
+
+// hold says whether an actor is owned, and notes that it is used.
+func (o *ownedActors) hold(key actor.Key) actor.Hold {
+	a := o.get(key)
+	if a == nil || a.leaving.Load() {
+		return actor.NotHeld
+	}
+	if !a.used.Load() {
+		a.used.Store(true)
+	}
+	if a.settled.Load() {
+		return actor.HeldClean
+	}
+	return actor.Held
+}
+
+func (o *ownedActors) add(key actor.Key) {
+	s := o.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.actors[key] == nil {
+		o.count.Add(1)
+	}
+	a := &ownedActor{}
+	a.used.Store(true)
+	s.actors[key] = a
+}
+
+func (o *ownedActors) remove(key actor.Key) {
+	s := o.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.actors[key] != nil {
+		o.count.Add(-1)
+		delete(s.actors, key)
+	}
+}
+
+// clear removes all.
+func (o *ownedActors) clear() {
+	for i := range o.shards {
+		s := &o.shards[i]
+		s.mu.Lock()
+		o.count.Add(-int64(len(s.actors)))
+		s.actors = map[actor.Key]*ownedActor{}
+		s.mu.Unlock()
+	}
+}
+
+// leave marks those that fit as leaving, n at most, and returns them.
+func (o *ownedActors) leave(n int, fits func(actor.Key, *ownedActor) bool) map[actor.Key]*ownedActor {
+	leaving := map[actor.Key]*ownedActor{}
+	for i := range o.shards {
+		s := &o.shards[i]
+		s.mu.RLock()
+		for key, a := range s.actors {
+			if len(leaving) < n && !a.leaving.Load() && fits(key, a) {
+				a.leaving.Store(true)
+				leaving[key] = a
+			}
+		}
+		s.mu.RUnlock()
+	}
+	return leaving
+}
+
+// leastUsed marks about n actors as leaving that were not used since it looked last.
+// An actor that was is passed over once.
+func (o *ownedActors) leastUsed(n int) map[actor.Key]*ownedActor {
+	unused := func(_ actor.Key, a *ownedActor) bool { return !a.used.Swap(false) }
+	leaving := o.leave(n, unused)
+	if len(leaving) < n {
+		for key, a := range o.leave(n-len(leaving), unused) {
+			leaving[key] = a
+		}
+	}
+	return leaving
+}

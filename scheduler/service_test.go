@@ -1,0 +1,955 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// database is the part of a store that clusters use, on the bubble's clock.
+type database struct {
+	mu     sync.Mutex
+	down   bool // for all
+	name   string
+	hosts  map[actor.HostID]actor.Host
+	leases map[string]actor.Lease
+}
+
+// link is a process's way to the database.
+type link struct {
+	db   *database
+	down bool // for this process
+}
+
+var errDown = errors.New("the database is down")
+
+func (k *link) do(ctx context.Context, fn func(now time.Time) error) error {
+	k.db.mu.Lock()
+	defer k.db.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case k.db.down || k.down:
+		return errDown
+	}
+	return fn(time.Now())
+}
+
+// setDown makes the database unreachable from here, or reachable.
+func (k *link) setDown(down bool) {
+	k.db.mu.Lock()
+	defer k.db.mu.Unlock()
+	k.down = down
+}
+
+func (k *link) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
+	err := k.do(ctx, func(now time.Time) error {
+		if k.db.name == "" {
+			k.db.name = h.Cluster
+		}
+		if k.db.name != h.Cluster {
+			return actor.ErrClusterName
+		}
+		h.StartedAt, h.ExpiresAt = now, now.Add(length)
+		k.db.hosts[h.ID] = h
+		return nil
+	})
+	return h, err
+}
+
+func (k *link) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (now time.Time, err error) {
+	err = k.do(ctx, func(at time.Time) error {
+		h, there := k.db.hosts[id]
+		if !there {
+			return actor.ErrHostGone
+		}
+		now = at
+		h.ExpiresAt = at.Add(length)
+		k.db.hosts[id] = h
+		return nil
+	})
+	return now, err
+}
+
+func (k *link) RemoveHost(ctx context.Context, id actor.HostID) error {
+	return k.do(ctx, func(time.Time) error { delete(k.db.hosts, id); return nil })
+}
+
+func (k *link) ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error) {
+	err = k.do(ctx, func(now time.Time) error {
+		l := k.db.leases[lease]
+		if h, there := k.db.hosts[id]; there && !now.Before(h.ExpiresAt) && l.Epoch == epoch && now.Before(l.ExpiresAt) {
+			delete(k.db.hosts, id)
+		}
+		_, there := k.db.hosts[id]
+		gone = !there
+		return nil
+	})
+	return gone, err
+}
+
+func (k *link) Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, err error) {
+	err = k.do(ctx, func(at time.Time) error {
+		now = at
+		for _, h := range k.db.hosts {
+			hosts = append(hosts, h)
+		}
+		return nil
+	})
+	return hosts, now, err
+}
+
+func (k *link) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (l actor.Lease, taken bool, err error) {
+	err = k.do(ctx, func(now time.Time) error {
+		l = k.db.leases[name]
+		if l.Holder != holder && now.Before(l.ExpiresAt) {
+			return nil
+		}
+		l = actor.Lease{Name: name, Holder: holder, Epoch: l.Epoch + 1, ExpiresAt: now.Add(length)}
+		k.db.leases[name], taken = l, true
+		return nil
+	})
+	return l, taken, err
+}
+
+func (k *link) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (held bool, err error) {
+	err = k.do(ctx, func(now time.Time) error {
+		is := k.db.leases[l.Name]
+		if held = is.Holder == l.Holder && is.Epoch == l.Epoch; held {
+			is.ExpiresAt = now.Add(length)
+			k.db.leases[l.Name] = is
+		}
+		return nil
+	})
+	return held, err
+}
+
+func (k *link) ReleaseLease(ctx context.Context, l actor.Lease) error {
+	return k.do(ctx, func(now time.Time) error {
+		if is := k.db.leases[l.Name]; is.Holder == l.Holder && is.Epoch == l.Epoch {
+			is.ExpiresAt = now
+			k.db.leases[l.Name] = is
+		}
+		return nil
+	})
+}
+
+func (k *link) Lease(ctx context.Context, name string) (l actor.Lease, found bool, err error) {
+	err = k.do(ctx, func(time.Time) error { l, found = k.db.leases[name]; return nil })
+	return l, found, err
+}
+
+// process is one of a cluster of the test's.
+type process struct {
+	*Service
+	name  string
+	c     *testCluster
+	db    *link
+	alive bool
+
+	mu     sync.Mutex
+	types  []Type
+	dials  []Stream // that it opened
+	served []context.CancelFunc
+	cutOff bool // from other processes
+
+	handOvers, drops int
+	busy             chan struct{} // not nil: hand-overs wait for its end
+}
+
+// testCluster is processes that share a database and a network.
+type testCluster struct {
+	t         *testing.T
+	db        *database
+	mu        sync.Mutex
+	processes []*process
+}
+
+const testLease = 3 * time.Second
+
+func newTestCluster(t *testing.T) *testCluster {
+	return &testCluster{t: t, db: &database{hosts: map[actor.HostID]actor.Host{}, leases: map[string]actor.Lease{}}}
+}
+
+func (p *process) HandOver(ctx context.Context, _ func(actor.Key) bool) error {
+	p.mu.Lock()
+	p.handOvers++
+	busy := p.busy
+	p.mu.Unlock()
+	if busy != nil {
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (p *process) DropAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drops++
+}
+
+func (p *process) setTypes(types ...Type) {
+	p.mu.Lock()
+	p.types = types
+	p.mu.Unlock()
+	p.TypesChanged()
+}
+
+func ringType(name string) Type {
+	return Type{App: "a", Name: name, Placement: abi.PlacementRing, Generation: 1}
+}
+
+func stickyType(name string) Type {
+	return Type{App: "a", Name: name, Placement: abi.PlacementSticky, Generation: 1}
+}
+
+// process makes one, which is not started.
+func (c *testCluster) process(name string, change ...func(*Config)) *process {
+	c.t.Helper()
+	p := &process{name: name, c: c, types: []Type{ringType("R"), stickyType("S")}, db: &link{db: c.db}}
+	cfg := Config{
+		Store: p.db, Self: actor.Host{Name: name, Cluster: "test", Address: name + ":1", Version: "v1"}, Lease: testLease, Actors: p,
+		Types: func() []Type { p.mu.Lock(); defer p.mu.Unlock(); return slices.Clone(p.types) },
+		Dial:  p.dial, Logger: slog.New(slog.DiscardHandler),
+	}
+	for _, ch := range change {
+		ch(&cfg)
+	}
+	s, err := New(cfg)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	p.Service = s
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.processes = append(c.processes, p)
+	return p
+}
+
+// start makes processes and starts them.
+func (c *testCluster) start(names ...string) []*process {
+	c.t.Helper()
+	var ps []*process
+	for _, name := range names {
+		p := c.process(name)
+		if err := p.Start(c.t.Context()); err != nil {
+			c.t.Fatal(err)
+		}
+		p.alive = true
+		ps = append(ps, p)
+	}
+	return ps
+}
+
+func (p *process) dial(ctx context.Context, leader actor.Host) (Stream, error) {
+	p.c.mu.Lock()
+	i := slices.IndexFunc(p.c.processes, func(q *process) bool { return q.name+":1" == leader.Address && q.alive })
+	p.c.mu.Unlock()
+	if i < 0 || p.isCutOff() {
+		return nil, errors.New("connection refused")
+	}
+	q := p.c.processes[i]
+	stream := pipe(ctx, func(ctx context.Context, s ServerStream) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		q.mu.Lock()
+		q.served = append(q.served, cancel)
+		q.mu.Unlock()
+		return q.Serve(ctx, s)
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dials = append(p.dials, stream)
+	return stream, nil
+}
+
+func (p *process) isCutOff() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cutOff
+}
+
+// cut breaks the streams of a process; with stay it gets no new one.
+func (p *process) cut(stay bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cutOff = stay
+	for _, s := range p.dials {
+		_ = s.Close()
+	}
+	for _, cancel := range p.served {
+		cancel()
+	}
+	p.dials, p.served = nil, nil
+}
+
+// kill ends a process as a crash does: nothing of it is released.
+func (p *process) kill() {
+	p.alive = false
+	p.db.setDown(true)
+	p.cut(true)
+	p.cancel()
+	p.loops.Wait()
+	p.until.Store(0)
+}
+
+// stop ends the processes that are left.
+func (c *testCluster) stop() {
+	for _, p := range c.processes {
+		if p.alive {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			_ = p.Stop(ctx)
+			cancel()
+			p.alive = false
+		}
+	}
+}
+
+func key(typ string, n int) actor.Key {
+	return actor.Key{App: "a", Type: typ, ID: fmt.Sprint("actor ", n)}
+}
+
+// holders returns who may run an actor now.
+func (c *testCluster) holders(k actor.Key, policy string) []string {
+	var names []string
+	for _, p := range c.processes {
+		if p.alive && p.Current(time.Now()) && p.Holds(k, policy) != actor.NotHeld {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// settled waits until every actor of the ring type is held and found by all, and
+// returns how many each process holds. It fails after a time.
+func (c *testCluster) settled(within time.Duration) map[string]int {
+	c.t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		counts, problem := c.look()
+		if problem == "" {
+			return counts
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("after %v: %s", within, problem)
+		}
+		<-time.After(25 * time.Millisecond) // of the bubble's time
+	}
+}
+
+const lookedAt = 100
+
+func (c *testCluster) look() (counts map[string]int, problem string) {
+	counts = map[string]int{}
+	for i := range lookedAt {
+		k := key("R", i)
+		holders := c.holders(k, abi.PlacementRing)
+		if len(holders) > 1 {
+			c.t.Fatalf("%v is held by %v", k, holders)
+		}
+		if len(holders) == 0 {
+			return nil, fmt.Sprintf("nobody holds %v", k)
+		}
+		counts[holders[0]]++
+		for _, p := range c.processes {
+			if !p.alive {
+				continue
+			}
+			where := p.Find(k, abi.PlacementRing)
+			if where.Here != (p.name == holders[0]) {
+				return nil, fmt.Sprintf("%s finds %v here: %v", p.name, k, where.Here)
+			}
+			if addr, _, ok := p.Peer(where.Host); !where.Here && (!ok || addr != holders[0]+":1") {
+				return nil, fmt.Sprintf("%s finds %v at %q", p.name, k, addr)
+			}
+		}
+	}
+	return counts, ""
+}
+
+// leads returns the process that leads, nil if none does.
+func (c *testCluster) leads() *process {
+	for _, p := range c.processes {
+		if p.alive && p.Leadership().Here && p.Leadership().Connected {
+			return p
+		}
+	}
+	return nil
+}
+
+// run runs a test in a bubble.
+func run(t *testing.T, fn func(c *testCluster)) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCluster(t)
+		defer c.stop()
+		fn(c)
+	})
+}
+
+// TestOneProcessHoldsAll: at once, over no network.
+func TestOneProcessHoldsAll(t *testing.T) {
+	run(t, func(c *testCluster) {
+		p := c.process("a", func(cfg *Config) { cfg.Dial = nil })
+		if err := p.Start(c.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.alive = true
+		if counts := c.settled(200 * time.Millisecond); counts["a"] != lookedAt {
+			t.Errorf("it holds %v", counts)
+		}
+	})
+}
+
+// TestHostsShare: hosts that come and go hold equal shares, and nothing is held twice
+// on the way.
+func TestHostsShare(t *testing.T) {
+	run(t, func(c *testCluster) {
+		c.start("a")
+		c.settled(time.Second)
+		c.start("b", "c")
+		synctest.Wait()
+		counts := c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
+		for name, n := range counts {
+			if n < lookedAt/6 || n > lookedAt/2 {
+				t.Errorf("%s holds %d of %d", name, n, lookedAt)
+			}
+		}
+	})
+}
+
+// waitFor waits until the cluster is settled as asked.
+func (c *testCluster) waitFor(fit func(map[string]int) bool) map[string]int {
+	c.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(25 * time.Millisecond) {
+		counts, problem := c.look()
+		if problem == "" && fit(counts) {
+			return counts
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("it does not settle: %v %s", counts, problem)
+		}
+	}
+}
+
+// TestHostCrash: what a crashed host held is held elsewhere within the lease and a
+// second; what others hold never pauses.
+func TestHostCrash(t *testing.T) {
+	run(t, func(c *testCluster) {
+		ps := c.start("a", "b", "c")
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
+		victim := ps[2]
+		if victim == c.leads() {
+			victim = ps[1]
+		}
+		owned := map[int]string{}
+		for i := range lookedAt {
+			if h := c.holders(key("R", i), abi.PlacementRing); h[0] != victim.name {
+				owned[i] = h[0]
+			}
+		}
+		victim.kill()
+		killed := time.Now()
+		for {
+			free := 0
+			for i := range lookedAt {
+				h := c.holders(key("R", i), abi.PlacementRing)
+				switch {
+				case len(h) > 1:
+					t.Fatalf("actor %d is held by %v", i, h)
+				case len(h) == 0 && owned[i] != "":
+					t.Fatalf("actor %d of %s pauses", i, owned[i])
+				case len(h) == 0:
+					free++
+				}
+			}
+			if free == 0 {
+				break
+			}
+			if time.Since(killed) > testLease+time.Second {
+				t.Fatalf("%d actors are held by nobody %v after the crash", free, time.Since(killed))
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+		if since := time.Since(killed); since < testLease/2 {
+			t.Errorf("they were given away %v after the crash, and the lease lasted", since)
+		}
+		for i := range lookedAt {
+			if h := c.holders(key("R", i), abi.PlacementRing)[0]; owned[i] == "" && c.named(h).Holds(key("R", i), abi.PlacementRing) != actor.Held {
+				t.Fatalf("actor %d was taken over as clean", i)
+			}
+		}
+	})
+}
+
+func (c *testCluster) named(name string) *process {
+	i := slices.IndexFunc(c.processes, func(p *process) bool { return p.name == name })
+	return c.processes[i]
+}
+
+// acquired waits until some process owns a sticky actor, asked at one, and returns its
+// name and how long it took.
+func (c *testCluster) acquired(p *process, k actor.Key) (string, time.Duration) {
+	c.t.Helper()
+	began := time.Now()
+	for time.Since(began) < 20*time.Second {
+		where := p.Find(k, abi.PlacementSticky)
+		switch {
+		case where.Here:
+			return p.name, time.Since(began)
+		case where.Host != "":
+			address, _, _ := p.Peer(where.Host)
+			i := slices.IndexFunc(c.processes, func(q *process) bool { return q.alive && q.name+":1" == address })
+			if i < 0 {
+				<-time.After(5 * time.Millisecond)
+				continue
+			}
+			q := c.processes[i]
+			switch there := q.Find(k, abi.PlacementSticky); {
+			case there.Here:
+				p.Learned(k, q.Self())
+				return q.name, time.Since(began)
+			case there.Host != "":
+				p.Learned(k, there.Host)
+			default:
+				wait(there.Wait)
+			}
+		default:
+			wait(where.Wait)
+		}
+	}
+	c.t.Fatalf("nobody owns %v", k)
+	return "", 0
+}
+
+func wait(on <-chan struct{}) {
+	select {
+	case <-on:
+	case <-time.After(50 * time.Millisecond):
+	}
+}
+
+// TestLeaderCrash: nothing that is held or owned pauses, and sticky actors can be
+// acquired again within the lease and a second.
+func TestLeaderCrash(t *testing.T) {
+	run(t, func(c *testCluster) {
+		c.start("a", "b", "c")
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
+		owners := map[int]string{}
+		for i := range 50 {
+			owners[i], _ = c.acquired(c.processes[i%3], key("S", i))
+		}
+		leader := c.leads()
+		leader.kill()
+		killed := time.Now()
+		other := c.processes[0]
+		if other == leader {
+			other = c.processes[1]
+		}
+		for n := 100; ; n++ { // of those that are alive, by the ring
+			_, _ = c.acquired(other, key("S", n))
+			if since := time.Since(killed); since > testLease+time.Second {
+				t.Fatalf("a sticky actor could be acquired %v after the crash", since)
+			}
+			for i, owner := range owners {
+				if got := c.holders(key("S", i), abi.PlacementSticky); owner != leader.name && !slices.Equal(got, []string{owner}) {
+					t.Fatalf("actor %d of %s is held by %v", i, owner, got)
+				}
+			}
+			if l := c.leads(); l != nil && l != leader {
+				break
+			}
+		}
+		// What the dead one owned is acquired by another.
+		for i, owner := range owners {
+			if owner == leader.name {
+				if got, _ := c.acquired(other, key("S", i)); got == leader.name {
+					t.Fatalf("actor %d is found at the dead host", i)
+				}
+			}
+		}
+	})
+}
+
+// TestStickyOwnerStays: the host that acquired a sticky actor owns it, whoever asks, and
+// also when its range has moved; the others find it without asking the leader again.
+func TestStickyOwnerStays(t *testing.T) {
+	run(t, func(c *testCluster) {
+		c.start("a")
+		c.settled(time.Second)
+		for i := range 30 {
+			if owner, _ := c.acquired(c.processes[0], key("S", i)); owner != "a" {
+				t.Fatalf("owner %s", owner)
+			}
+		}
+		c.start("b", "c")
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
+		for i := range 30 {
+			for _, p := range c.processes {
+				if owner, _ := c.acquired(p, key("S", i)); owner != "a" {
+					t.Fatalf("%s finds actor %d at %s", p.name, i, owner)
+				}
+			}
+		}
+		b := c.named("b")
+		for i := range 30 {
+			if where := b.Find(key("S", i), abi.PlacementSticky); where.Host != c.processes[0].Self() {
+				t.Fatalf("actor %d is not remembered: %+v", i, where)
+			}
+		}
+		if got := c.named("a").Owned(); got != 30 {
+			t.Errorf("a owns %d", got)
+		}
+	})
+}
+
+// TestFrozenHost: a host that is cut off from all pauses before its lease is over, is
+// cleared, and begins anew when it is back, having dropped what it had.
+func TestFrozenHost(t *testing.T) {
+	run(t, func(c *testCluster) {
+		ps := c.start("a", "b", "c")
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
+		victim := ps[2]
+		if victim == c.leads() {
+			victim = ps[1]
+		}
+		was := victim.Self()
+		victim.db.setDown(true)
+		victim.cut(true)
+		cut := time.Now()
+		for victim.Current(time.Now()) {
+			if time.Since(cut) > testLease {
+				t.Fatal("it goes on when its lease is over")
+			}
+			<-time.After(time.Millisecond)
+		}
+		if where := victim.Find(key("R", 1), abi.PlacementRing); where.Here {
+			t.Error("it takes calls while it is paused")
+		}
+		victim.alive = false // for the others' sake: what it knows is of the past
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
+		victim.alive = true
+		victim.db.setDown(false)
+		victim.cut(false)
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
+		if victim.Self() == was || victim.drops != 1 {
+			t.Errorf("it is %s as before: %v; it dropped its actors %d times", victim.Self(), victim.Self() == was, victim.drops)
+		}
+	})
+}
+
+// TestDatabaseDown: all pause when their counts run out, and go on as they were.
+func TestDatabaseDown(t *testing.T) {
+	run(t, func(c *testCluster) {
+		c.start("a", "b")
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
+		<-time.After(testLease) // the rest of what moves
+		before, _ := c.look()
+		ids := []actor.HostID{c.processes[0].Self(), c.processes[1].Self()}
+		set := func(down bool) {
+			c.db.mu.Lock()
+			defer c.db.mu.Unlock()
+			c.db.down = down
+		}
+		set(true)
+		<-time.After(testLease / 2)
+		if _, problem := c.look(); problem != "" {
+			t.Errorf("half a lease later: %s", problem)
+		}
+		<-time.After(10 * testLease)
+		if h := c.holders(key("R", 1), abi.PlacementRing); len(h) != 0 {
+			t.Errorf("%v goes on", h)
+		}
+		set(false)
+		after := c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
+		if ids[0] != c.processes[0].Self() || ids[1] != c.processes[1].Self() || before["a"] != after["a"] {
+			t.Errorf("%v became %v", before, after)
+		}
+	})
+}
+
+// TestStreamLost: a host that loses its stream to the leader goes on with what it holds,
+// also with what it was handing over.
+func TestStreamLost(t *testing.T) {
+	run(t, func(c *testCluster) {
+		ps := c.start("a", "b")
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
+		other := ps[1]
+		if other == c.leads() {
+			other = ps[0]
+		}
+		other.busy = make(chan struct{})
+		c.start("c") // which is to get some, but the hand-over does not end
+		<-time.After(testLease)
+		other.cut(true)
+		<-time.After(3 * testLease)
+		synctest.Wait()
+		for i := range lookedAt {
+			if h := c.holders(key("R", i), abi.PlacementRing); len(h) != 1 {
+				t.Fatalf("actor %d is held by %v", i, h)
+			}
+		}
+		close(other.busy)
+		other.cut(false)
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
+	})
+}
+
+// TestStop: a host that stops hands over first; the others hold all, and its row is gone.
+func TestStop(t *testing.T) {
+	for _, which := range []string{"the leader", "another"} {
+		t.Run(which, func(t *testing.T) {
+			run(t, func(c *testCluster) {
+				ps := c.start("a", "b", "c")
+				c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
+				p := c.leads()
+				if which == "another" {
+					p = ps[(slices.Index(ps, p)+1)%3]
+				}
+				owner, _ := c.acquired(p, key("S", 1))
+				for n := 2; owner != p.name; n++ {
+					owner, _ = c.acquired(p, key("S", n))
+				}
+				began := time.Now()
+				if err := p.Stop(c.t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("it took %v", took)
+				}
+				p.alive = false
+				if p.handOvers == 0 || p.Owned() != 0 {
+					t.Errorf("%d hand-overs, %d sticky actors left", p.handOvers, p.Owned())
+				}
+				if _, there := c.db.hosts[p.Self()]; there {
+					t.Error("its row is there")
+				}
+				c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
+			})
+		})
+	}
+}
+
+// TestDrainHost: a host that is asked to drain hands over all, routes calls on, and gets
+// nothing new.
+func TestDrainHost(t *testing.T) {
+	run(t, func(c *testCluster) {
+		ps := c.start("a", "b", "c")
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
+		if err := ps[0].DrainHost(ps[2].Self()); err != nil {
+			t.Fatal(err)
+		}
+		counts := c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
+		if counts["c"] != 0 || !ps[2].Draining() {
+			t.Errorf("c holds %d", counts["c"])
+		}
+		if err := ps[0].DrainHost("nobody"); !errors.Is(err, actor.ErrHostGone) {
+			t.Errorf("drain of a host that is not there: %v", err)
+		}
+		ps[1].kill() // so that one is left, beside the one that drains
+		c.waitFor(func(counts map[string]int) bool { return counts["a"] == lookedAt })
+	})
+}
+
+// TestAnotherCluster: a process that was started with another name is refused.
+func TestAnotherCluster(t *testing.T) {
+	run(t, func(c *testCluster) {
+		c.start("a")
+		p := c.process("b", func(cfg *Config) { cfg.Self.Cluster = "other" })
+		if err := p.Start(c.t.Context()); !errors.Is(err, actor.ErrClusterName) {
+			t.Errorf("another cluster's name in the database: %v", err)
+		}
+	})
+}
+
+// TestProtocols: versions that meet use the newest common one; others have no session.
+func TestProtocols(t *testing.T) {
+	speaks := func(low, high int) func(*Config) {
+		return func(cfg *Config) { cfg.Self.MinProtocol, cfg.Self.MaxProtocol = low, high }
+	}
+	for name, tt := range map[string]struct {
+		low, high int
+		common    int // 0: none
+	}{
+		"the same": {1, 2, 2}, "older": {1, 1, 1}, "newer": {2, 3, 2}, "too new": {3, 4, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *testCluster) {
+				for i, p := range []*process{c.process("a", speaks(1, 2)), c.process("b", speaks(tt.low, tt.high))} {
+					if err := p.Start(c.t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					p.alive = true
+					if i == 0 {
+						c.settled(time.Second)
+					}
+				}
+				<-time.After(2 * testLease)
+				a, b := c.processes[0], c.processes[1]
+				_, protocol, ok := a.Peer(b.Self())
+				if ok != (tt.common != 0) || ok && protocol != tt.common {
+					t.Errorf("they speak %d: %v", protocol, ok)
+				}
+				if connected := b.Leadership().Connected; connected != ok {
+					t.Errorf("there is a session: %v", connected)
+				}
+			})
+		})
+	}
+}
+
+// TestPolicyChanges: when a deployment makes a ring type sticky everything is handed
+// over, and then acquired; and back.
+func TestPolicyChanges(t *testing.T) {
+	run(t, func(c *testCluster) {
+		c.start("a", "b")
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
+		for generation, policy := range []string{abi.PlacementSticky, abi.PlacementRing, abi.PlacementSticky} {
+			for _, p := range c.processes {
+				p.setTypes(Type{App: "a", Name: "R", Placement: policy, Generation: uint64(generation) + 2}, stickyType("S"))
+			}
+			if policy == abi.PlacementRing {
+				c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
+				if n := c.processes[0].Owned() + c.processes[1].Owned(); n != 0 {
+					t.Fatalf("%d sticky actors are owned", n)
+				}
+				continue
+			}
+			for i := range 20 {
+				owner, _ := c.acquired(c.processes[0], key("R", i))
+				if h := c.holders(key("R", i), policy); !slices.Equal(h, []string{owner}) {
+					t.Fatalf("%s owns actor %d, and %v holds it", owner, i, h)
+				}
+			}
+		}
+	})
+}
+
+// TestMaxOwned: beyond the bound the least recently used are released, counted, and
+// acquired again.
+func TestMaxOwned(t *testing.T) {
+	run(t, func(c *testCluster) {
+		released := 0
+		p := c.process("a", func(cfg *Config) {
+			cfg.MaxOwned = 100
+			cfg.Events.StickyReleased = func(n int) { released += n }
+		})
+		if err := p.Start(c.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.alive = true
+		for i := range 300 {
+			_, _ = c.acquired(p, key("S", i))
+			_ = p.Holds(key("S", 0), abi.PlacementSticky) // used all the time
+		}
+		synctest.Wait()
+		if p.Owned() > 100 || released < 200 {
+			t.Errorf("it owns %d and released %d", p.Owned(), released)
+		}
+		if p.Holds(key("S", 0), abi.PlacementSticky) == actor.NotHeld {
+			t.Error("one that is used was released")
+		}
+		t1 := p.term.Load()
+		t1.mu.Lock()
+		n := t1.leader.Owned()[p.Self()]
+		t1.mu.Unlock()
+		if n != p.Owned() {
+			t.Errorf("the leader knows of %d, the host of %d", n, p.Owned())
+		}
+	})
+}
+
+// TestInspect: what people ask is answered alike by each process.
+func TestInspect(t *testing.T) {
+	run(t, func(c *testCluster) {
+		ps := c.start("a", "b")
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
+		owners := map[string]string{}
+		for i := range 20 {
+			owners[key("S", i).ID], _ = c.acquired(ps[i%2], key("S", i))
+		}
+		for _, p := range ps {
+			list, err := p.Hosts(c.t.Context())
+			if err != nil || len(list.Hosts) != 2 || !list.Answered || list.Epoch != 1 || list.ClockAhead != 0 {
+				t.Fatalf("%+v, %v", list, err)
+			}
+			sticky, ranges, leaders := 0, 0, 0
+			for _, h := range list.Hosts {
+				sticky, ranges = sticky+h.Sticky, ranges+h.Ranges
+				if h.Leader {
+					leaders++
+				}
+				if !h.Connected || h.Draining || h.Self != (h.ID == p.Self()) {
+					t.Errorf("%+v", h)
+				}
+			}
+			if sticky != 20 || ranges < 1024 || leaders != 1 {
+				t.Errorf("%d sticky actors, %d ranges, %d leaders", sticky, ranges, leaders)
+			}
+			var after actor.Key
+			found := 0
+			for {
+				page, err := p.Sticky(c.t.Context(), "a", "S", "", after, 7)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range page {
+					if e.Owner != c.named(owners[e.Key.ID]).Self() || e.Key.ID <= after.ID {
+						t.Errorf("%v at %s, after %s", e.Key, e.Owner, after.ID)
+					}
+					after = e.Key
+				}
+				if found += len(page); len(page) < 7 {
+					break
+				}
+			}
+			if found != 20 {
+				t.Errorf("%d sticky actors are listed", found)
+			}
+			for _, k := range []actor.Key{key("S", 3), key("R", 3)} {
+				at, err := p.Where(c.t.Context(), k)
+				if holders := c.holders(k, at.Policy); err != nil || at.Host.Name != holders[0] || at.Moving {
+					t.Errorf("%v is at %+v (%v), not at %v", k, at, err, holders)
+				}
+			}
+			if at, err := p.Where(c.t.Context(), key("S", 99)); err != nil || at.Host.ID != "" {
+				t.Errorf("one that was never called is at %+v, %v", at, err)
+			}
+			if _, err := p.Where(c.t.Context(), key("X", 1)); !errors.Is(err, actor.ErrTypeNotFound) {
+				t.Errorf("a type that nobody runs: %v", err)
+			}
+			if policy, ranges, err := p.Placement("a", "R"); err != nil || policy != abi.PlacementRing || len(ranges) < 2 || ranges[0].First != 0 || ranges[len(ranges)-1].Last != lastPoint {
+				t.Errorf("placement %s %v %v", policy, ranges, err)
+			}
+			if id, err := p.FindHost("b"); err != nil || id != ps[1].Self() {
+				t.Errorf("host b is %s, %v", id, err)
+			}
+		}
+	})
+}
+
+// TestHotPathDoesNotAllocate: what is asked with each call costs no memory.
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	run(t, func(c *testCluster) {
+		c.start("a", "b")
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
+		p, k, now := c.processes[0], key("R", 1), time.Now()
+		if n := testing.AllocsPerRun(100, func() {
+			_, _, _ = p.Find(k, abi.PlacementRing), p.Holds(k, abi.PlacementRing), p.Current(now)
+		}); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	})
+}

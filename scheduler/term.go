@@ -1,0 +1,464 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+// leaderLease is the name of the lease that the leader holds.
+const leaderLease = "leader"
+
+// maxUnsent bounds what a leader has not sent to a host that does not take it: above it
+// the session ends, and begins anew.
+const maxUnsent = 1 << 16
+
+// errNotLeader ends a session with a process that does not lead, or not that term.
+var errNotLeader = errors.New("this process does not lead the cluster now")
+
+// term performs what [Leader] and [Tables] decide for one term.
+type term struct {
+	s     *Service
+	lease actor.Lease
+	ended chan struct{} // closed when the term is over
+	began Instant
+	// resign ends the term.
+	resign context.CancelFunc
+
+	mu      sync.Mutex
+	leader  *Leader
+	tables  *Tables
+	streams map[actor.HostID]*hostSession
+	members map[actor.HostID]actor.Host // the rows that were read last
+	pending []pendingAcquisition        // asked for before anything could be given
+}
+
+// hostSession is the leader's end of a host's session.
+type hostSession struct {
+	session Session
+	end     context.CancelCauseFunc
+	claims  []actor.Key // those that have come
+	out     *outbox[*greenroomv1.ReportActorTypesResponse]
+}
+
+type pendingAcquisition struct {
+	from *hostSession
+	id   uint64
+	key  actor.Key
+}
+
+func newTerm(s *Service, l actor.Lease, sent Instant) *term {
+	return &term{
+		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: NewLeader(l.Epoch, sent, s.cfg.Lease), tables: NewTables(),
+		streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{},
+	}
+}
+
+// run leads until the lease cannot be renewed in time, or ctx ends. It then gives the
+// lease back.
+func (t *term) run(ctx context.Context) {
+	log := t.s.cfg.Logger.With("epoch", t.lease.Epoch)
+	log.Info("leading the cluster")
+	t.s.led(t.lease.Epoch, true)
+	defer func() {
+		close(t.ended)
+		t.mu.Lock()
+		for _, h := range t.streams {
+			h.end(errNotLeader)
+		}
+		t.mu.Unlock()
+		// If this fails the next leader waits for the lease's end.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.s.cfg.Lease)
+		defer cancel()
+		if err := t.s.cfg.Store.ReleaseLease(ctx, t.lease); err != nil {
+			log.Warn("the leader's lease was not released", "error", err)
+		}
+		log.Info("not leading the cluster any more")
+		t.s.led(t.lease.Epoch, false)
+	}()
+	renew := time.NewTimer(0)
+	defer renew.Stop()
+	read := time.NewTimer(0)
+	defer read.Stop()
+	for {
+		t.mu.Lock()
+		left := t.leader.until - t.s.now()
+		t.mu.Unlock()
+		if left <= 0 {
+			log.Warn("the leader's lease could not be renewed in time")
+			return
+		}
+		over := time.NewTimer(left)
+		select {
+		case <-ctx.Done():
+			over.Stop()
+			return
+		case <-over.C:
+		case <-renew.C:
+			if !t.renew(ctx) {
+				over.Stop()
+				return
+			}
+			renew.Reset(RenewEvery(t.s.cfg.Lease))
+		case <-read.C:
+			read.Reset(t.readHosts(ctx))
+		}
+		over.Stop()
+	}
+}
+
+// renew reports false if another leads.
+func (t *term) renew(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, t.s.cfg.Lease/2)
+	defer cancel()
+	sent := t.s.now()
+	held, err := t.s.cfg.Store.RenewLease(ctx, t.lease, t.s.cfg.Lease)
+	if err != nil {
+		t.s.cfg.Logger.Warn("the leader's lease was not renewed", "epoch", t.lease.Epoch, "error", err)
+		return true // as long as its count lasts
+	}
+	if held {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.leader.Renewed(sent, t.s.cfg.Lease)
+		t.plan()
+	}
+	return held
+}
+
+// soon is the least pause between two readings of the hosts' rows.
+const soon = 20 * time.Millisecond
+
+// readHosts reads the hosts' rows, removes those that are over, and returns when to do
+// so again.
+func (t *term) readHosts(ctx context.Context) time.Duration {
+	next := RenewEvery(t.s.cfg.Lease)
+	ctx, cancel := context.WithTimeout(ctx, t.s.cfg.Lease/2)
+	defer cancel()
+	t.mu.Lock()
+	known := slices.Collect(maps.Keys(t.tables.hosts)) // whose rows were there before
+	t.mu.Unlock()
+	hosts, now, err := t.s.cfg.Store.Hosts(ctx)
+	if err != nil {
+		t.s.cfg.Logger.Warn("the hosts of the cluster were not read", "error", err)
+		return next / 4
+	}
+	rows := make(map[actor.HostID]actor.Host, len(hosts))
+	ids := make([]actor.HostID, 0, len(hosts))
+	for _, h := range hosts {
+		rows[h.ID] = h
+		ids = append(ids, h.ID)
+	}
+	t.mu.Lock()
+	t.leader.Registered(ids)
+	known = append(known, t.leader.Missing()...)
+	leading := t.leader.Leading(t.s.now())
+	t.mu.Unlock()
+	// After a time without the database hosts are as quick to renew as this one was to
+	// lead.
+	if grace := t.began + RenewEvery(t.s.cfg.Lease)/2 - t.s.now(); grace > 0 {
+		leading, next = false, min(next, grace)
+	}
+	for _, h := range hosts {
+		left := h.ExpiresAt.Sub(now)
+		if left > 0 {
+			next = min(next, left+time.Millisecond)
+			continue
+		}
+		// It is over, or was when it was read.
+		if !leading {
+			continue
+		}
+		next = soon
+		gone, err := t.s.cfg.Store.ClearHost(ctx, h.ID, leaderLease, t.lease.Epoch)
+		if err != nil {
+			t.s.cfg.Logger.Warn("the row of a host that is over was not removed", "host", h.ID, "error", err)
+		}
+		if gone {
+			t.s.cfg.Logger.Warn("a host's lease has run out; what it held is free", "host", h.ID, "name", h.Name, "address", h.Address)
+			delete(rows, h.ID)
+			known = append(known, h.ID)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range known {
+		if _, there := rows[id]; !there {
+			t.cleared(id)
+		}
+	}
+	changed := len(rows) != len(t.members)
+	for id := range rows {
+		if _, there := t.members[id]; !there {
+			changed = true
+		}
+	}
+	t.members = rows
+	if changed {
+		for _, h := range t.streams {
+			h.out.put(t.membership())
+		}
+	}
+	t.plan()
+	return max(next, soon)
+}
+
+// cleared notes that a host's row is gone. The caller has the lock, as everywhere below.
+func (t *term) cleared(id actor.HostID) {
+	if owned := t.leader.Owned()[id]; owned > 0 && t.s.cfg.Events.StickyCleared != nil {
+		t.s.cfg.Events.StickyCleared(owned)
+	}
+	t.leader.Cleared(id)
+	t.tables.Cleared(id)
+	if h := t.streams[id]; h != nil {
+		h.end(fmt.Errorf("host %s: %w", id, actor.ErrHostGone))
+		delete(t.streams, id)
+	}
+}
+
+// membership is a message with all hosts.
+func (t *term) membership() *greenroomv1.ReportActorTypesResponse {
+	m := &greenroomv1.ClusterMembers{}
+	for _, id := range slices.Sorted(maps.Keys(t.members)) {
+		m.Members = append(m.Members, toMember(t.members[id], t.tables.Draining(id)))
+	}
+	return &greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Members{Members: m}}
+}
+
+// plan sends what follows from what happened.
+func (t *term) plan() {
+	now := t.s.now()
+	if !t.leader.Leading(now) {
+		return
+	}
+	granting := t.leader.Granting(now)
+	for _, o := range t.tables.Plan(granting) {
+		if h := t.streams[o.To]; h != nil {
+			h.out.put(toOrder(o))
+		}
+	}
+	if granting && len(t.pending) > 0 {
+		pending := t.pending
+		t.pending = nil
+		for _, p := range pending {
+			t.acquire(p)
+		}
+	}
+	for id, h := range t.streams {
+		if h.out.len() > maxUnsent {
+			h.end(fmt.Errorf("host %s takes nothing that it is sent", id))
+		}
+	}
+}
+
+// acquire answers an acquisition, or keeps it until it can.
+func (t *term) acquire(p pendingAcquisition) {
+	policy, switching := t.tables.Policy(p.key.App, p.key.Type)
+	answer, ok := Answer{}, true
+	switch {
+	case switching, !t.leader.Granting(t.s.now()):
+		t.pending = append(t.pending, p)
+		return
+	case policy == stickyPolicy:
+		answer, ok = t.leader.Acquire(t.s.now(), p.from.session, p.key)
+	}
+	if ok {
+		p.from.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Acquisition{
+			Acquisition: &greenroomv1.StickyAcquisitionResponse{CorrelationId: p.id, Granted: answer.Granted, Owner: string(answer.Owner)},
+		}})
+	}
+}
+
+// serve is a session of a host, until it or the term ends.
+func (t *term) serve(ctx context.Context, stream ServerStream, hello *greenroomv1.SchedulerHello) error {
+	ctx, end := context.WithCancelCause(ctx)
+	h := &hostSession{
+		session: Session{Host: actor.HostID(hello.GetHostId()), Number: hello.GetSession(), Epoch: hello.GetEpoch()},
+		end:     end, out: newOutbox[*greenroomv1.ReportActorTypesResponse](),
+	}
+	if !t.knows(h.session.Host) {
+		t.readHosts(ctx) // it has registered since: what it gets, all have to find
+	}
+	if err := t.begin(h, hello); err != nil {
+		return err
+	}
+	received := make(chan error, 1)
+	sent := make(chan error, 1)
+	var sending sync.WaitGroup
+	sending.Go(func() { sent <- h.out.send(ctx, stream.Send) })
+	defer sending.Wait() // nothing is sent on a stream that has been served
+	defer t.disconnect(h)
+	go func() {
+		for {
+			m, err := stream.Receive()
+			if err == nil {
+				err = t.receive(h, m)
+			}
+			if err != nil {
+				received <- err
+				return
+			}
+		}
+	}()
+	select {
+	case err := <-received:
+		end(err)
+		return err
+	case err := <-sent:
+		end(err)
+		return err
+	case <-t.ended:
+		end(errNotLeader)
+		return errNotLeader
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// knows reports whether a host is a member, by the rows that were read last.
+func (t *term) knows(id actor.HostID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, there := t.members[id]
+	return there
+}
+
+func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, there := t.members[h.session.Host]; !there {
+		return fmt.Errorf("host %s: %w", h.session.Host, actor.ErrHostGone)
+	}
+	if !t.leader.Leading(t.s.now()) || !t.leader.Begin(h.session) {
+		return errNotLeader
+	}
+	if old := t.streams[h.session.Host]; old != nil {
+		old.end(errors.New("the host has begun another session"))
+	}
+	t.streams[h.session.Host] = h
+	t.tables.Begin(h.session.Host, hello.GetDraining())
+	protocol := min(int(hello.GetMaxProtocol()), t.s.cfg.Self.MaxProtocol)
+	h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Welcome{Welcome: &greenroomv1.SchedulerWelcome{Protocol: uint32(protocol)}}}) //nolint:gosec // small
+	h.out.put(t.membership())
+	return nil
+}
+
+func (t *term) disconnect(h *hostSession) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pending = slices.DeleteFunc(t.pending, func(p pendingAcquisition) bool { return p.from == h })
+	if t.streams[h.session.Host] == h {
+		delete(t.streams, h.session.Host)
+		t.tables.Disconnected(h.session.Host)
+		t.plan()
+	}
+}
+
+// receive takes one message of a host's session.
+func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id := h.session.Host
+	if t.streams[id] != h {
+		return errors.New("the session is over")
+	}
+	switch m := m.GetMessage().(type) {
+	case *greenroomv1.ReportActorTypesRequest_Types:
+		t.tables.Reported(id, fromTypes(m.Types))
+	case *greenroomv1.ReportActorTypesRequest_RangeClaims:
+		c := m.RangeClaims
+		t.tables.Claim(id, c.GetApp(), c.GetType(), c.GetPlacement(), fromRanges(c.GetRanges()))
+	case *greenroomv1.ReportActorTypesRequest_StickyClaims:
+		t.stickyClaims(h, m.StickyClaims)
+	case *greenroomv1.ReportActorTypesRequest_Released:
+		r := m.Released
+		t.tables.Released(id, r.GetApp(), r.GetType(), r.GetVersion(), fromRanges(r.GetRanges()))
+	case *greenroomv1.ReportActorTypesRequest_Updated:
+		t.tables.Updated(id, m.Updated.GetApp(), m.Updated.GetType(), m.Updated.GetVersion())
+	case *greenroomv1.ReportActorTypesRequest_Acquisition:
+		a := m.Acquisition
+		t.acquire(pendingAcquisition{h, a.GetCorrelationId(), actor.Key{App: a.GetApp(), Type: a.GetType(), ID: a.GetId()}})
+		return nil // nothing else follows from it
+	case *greenroomv1.ReportActorTypesRequest_Release:
+		for _, key := range fromSticky(m.Release.GetActors()) {
+			t.leader.Release(h.session, key)
+		}
+	case *greenroomv1.ReportActorTypesRequest_Drain:
+		t.drain(id, actor.HostID(m.Drain.GetHostId()))
+	case *greenroomv1.ReportActorTypesRequest_Query:
+		h.out.put(t.answer(m.Query))
+		return nil
+	case *greenroomv1.ReportActorTypesRequest_Heartbeat:
+		h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Heartbeat{Heartbeat: &greenroomv1.SchedulerHeartbeat{}}})
+		return nil
+	}
+	t.plan()
+	return nil
+}
+
+// stickyClaims takes a part of a host's claims; with the last one they are complete.
+func (t *term) stickyClaims(h *hostSession, c *greenroomv1.StickyClaimsReport) {
+	id := h.session.Host
+	keys := fromSticky(c.GetActors())
+	for _, a := range c.GetActors() {
+		t.tables.Claim(id, a.GetApp(), a.GetType(), stickyPolicy, nil)
+	}
+	h.claims = append(h.claims, keys...)
+	if !c.GetComplete() {
+		return
+	}
+	refused, ok := t.leader.Claimed(h.session, h.claims)
+	h.claims = nil
+	if !ok {
+		return
+	}
+	t.tables.Claimed(id)
+	for _, actors := range stickyMessages(refused) {
+		h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Refusal{Refusal: &greenroomv1.StickyRefusal{Actors: actors}}})
+	}
+}
+
+// drain has a host hand over: the one that says so, or another.
+func (t *term) drain(from, id actor.HostID) {
+	if id == "" {
+		id = from
+	}
+	t.tables.Drain(id)
+	if h := t.streams[id]; h != nil && id != from {
+		h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Drain{Drain: &greenroomv1.DrainOrder{Reason: "asked"}}})
+	}
+	for _, h := range t.streams {
+		h.out.put(t.membership())
+	}
+}
+
+// answer says what only the leader knows.
+func (t *term) answer(q *greenroomv1.LeaderQuery) *greenroomv1.ReportActorTypesResponse {
+	a := &greenroomv1.LeaderAnswer{CorrelationId: q.GetCorrelationId(), Missing: toIDs(t.leader.Missing())}
+	switch {
+	case q.GetId() != "":
+		if owner := t.leader.Owner(actor.Key{App: q.GetApp(), Type: q.GetType(), ID: q.GetId()}); owner != "" {
+			a.Sticky = append(a.Sticky, &greenroomv1.StickyEntry{Type: q.GetType(), Id: q.GetId(), Owner: string(owner)})
+		}
+	case q.GetApp() != "":
+		after := actor.Key{App: q.GetApp(), Type: q.GetAfter().GetType(), ID: q.GetAfter().GetId()}
+		for _, e := range t.leader.List(q.GetApp(), q.GetType(), actor.HostID(q.GetOwner()), after, int(q.GetLimit())) {
+			a.Sticky = append(a.Sticky, &greenroomv1.StickyEntry{Type: e.Key.Type, Id: e.Key.ID, Owner: string(e.Owner)})
+		}
+	}
+	shares, owned := t.tables.Shares(), t.leader.Owned()
+	for _, id := range slices.Sorted(maps.Keys(t.members)) {
+		a.Hosts = append(a.Hosts, &greenroomv1.HostShare{
+			HostId: string(id), Ranges: uint64(shares[id]), Sticky: uint64(owned[id]), //nolint:gosec // counts
+			Draining: t.tables.Draining(id), Connected: t.streams[id] != nil,
+		})
+	}
+	return &greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Answer{Answer: a}}
+}

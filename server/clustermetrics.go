@@ -1,0 +1,69 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler"
+)
+
+// ClusterEvents returns the callbacks that count what a process does in its cluster.
+// They are registered by the first call, of which there is one for a process.
+func (m *Metrics) ClusterEvents() scheduler.Events {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	acquired := counter("greenroom_sticky_acquire_total", "Acquisitions of sticky actors by outcome: granted, or refused since another host owns the actor.", "outcome")
+	granted, refused := acquired.WithLabelValues("granted"), acquired.WithLabelValues("refused")
+	released := counter("greenroom_sticky_release_total", "Sticky actors that this host gave up.").WithLabelValues()
+	cleared := counter("greenroom_sticky_clears_total", "Sticky actors of hosts whose leases ran out, counted by the leader.").WithLabelValues()
+	drains := counter("greenroom_drains_total", "Drains that ended, by reason: stop, or asked.", "reason")
+	terms := counter("greenroom_leader_terms_total", "Terms in which this process led the cluster.").WithLabelValues()
+	ended := counter("greenroom_host_restarts_total", "Times that the host began anew, because its lease had run out and it was cleared.").WithLabelValues()
+	return scheduler.Events{
+		StickyAcquired: func(ok bool) {
+			if ok {
+				granted.Inc()
+			} else {
+				refused.Inc()
+			}
+		},
+		StickyReleased: func(n int) { released.Add(float64(n)) },
+		StickyCleared:  func(n int) { cleared.Add(float64(n)) },
+		Drained:        func(reason string) { drains.WithLabelValues(reason).Inc() },
+		Led: func(_ uint64, leads bool) {
+			if leads {
+				terms.Inc()
+			}
+		},
+		Ended: func(actor.HostID) { ended.Inc() },
+	}
+}
+
+// registerCluster adds the gauges of a cluster.
+func (m *Metrics) registerCluster(c Cluster) error {
+	for _, g := range []struct {
+		name, help string
+		value      func() float64
+	}{
+		{"greenroom_sticky_activations", "Sticky actors that this host owns.", func() float64 { return float64(c.Owned()) }},
+		{"greenroom_leader", "1 if this process leads the cluster.", func() float64 { return number(c.Leadership().Here && c.Leadership().Connected) }},
+		{"greenroom_leader_connected", "1 if this process has a session with the leader.", func() float64 { return number(c.Leadership().Connected) }},
+		{"greenroom_leader_epoch", "Number of the newest leader's term that this process has met.", func() float64 { return float64(c.Leadership().Epoch) }},
+		{"greenroom_lease_age_seconds", "Time since the host's lease was renewed.", c.LeaseSeconds},
+	} {
+		if err := m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help}, g.value)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func number(v bool) float64 {
+	if v {
+		return 1
+	}
+	return 0
+}

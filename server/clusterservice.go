@@ -1,0 +1,159 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/scheduler"
+)
+
+// Cluster knows the servers that share a store. [*scheduler.Service] does.
+type Cluster interface {
+	Hosts(ctx context.Context) (scheduler.HostList, error)
+	FindHost(name string) (actor.HostID, error)
+	DrainHost(id actor.HostID) error
+	Where(ctx context.Context, key actor.Key) (scheduler.Location, error)
+	Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]scheduler.StickyEntry, error)
+	Placement(app, typ string) (policy string, ranges []scheduler.HeldRange, err error)
+	// Leadership, LeaseSeconds and Owned are for metrics.
+	Leadership() scheduler.Leadership
+	LeaseSeconds() float64
+	Owned() int
+}
+
+// clusterService is ClusterService over package scheduler.
+type clusterService struct{ cluster Cluster }
+
+var _ greenroomv1connect.ClusterServiceHandler = clusterService{}
+
+func (s *Server) newClusterService() service {
+	sv := service{name: greenroomv1connect.ClusterServiceName}
+	requests := route{maxBody: settingBody, bodyErr: errPayloadTooLarge(settingBody)}
+	_, h := greenroomv1connect.NewClusterServiceHandler(clusterService{s.conf.Cluster}, s.handlerOptions(requests)...)
+	sv.serve(RoleRead, requests, h,
+		greenroomv1connect.ClusterServiceListHostsProcedure,
+		greenroomv1connect.ClusterServiceWhereProcedure,
+		greenroomv1connect.ClusterServiceListStickyProcedure,
+		greenroomv1connect.ClusterServiceGetPlacementProcedure)
+	sv.serve(RoleAdmin, requests, h, greenroomv1connect.ClusterServiceDrainHostProcedure)
+	return sv
+}
+
+// ListHosts implements ClusterService.
+func (s clusterService) ListHosts(ctx context.Context, _ *connect.Request[greenroomv1.ListHostsRequest]) (*connect.Response[greenroomv1.ListHostsResponse], error) {
+	list, err := s.cluster.Hosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.ListHostsResponse{
+		Now: timestamppb.New(list.Now), LeaderEpoch: list.Epoch, LeaderAnswered: list.Answered, ClockAheadMs: list.ClockAhead.Milliseconds(),
+	}
+	for _, id := range list.Missing {
+		msg.Missing = append(msg.Missing, string(id))
+	}
+	for _, h := range list.Hosts {
+		msg.Hosts = append(msg.Hosts, &greenroomv1.ClusterHost{
+			HostId: string(h.ID), Name: h.Name, Address: h.Address, Roles: h.Roles, Version: h.Version,
+			MinProtocol: uint32(h.MinProtocol), MaxProtocol: uint32(h.MaxProtocol), //nolint:gosec // small
+			StartedAt: timestamppb.New(h.StartedAt), ExpiresAt: timestamppb.New(h.ExpiresAt),
+			Leader: h.Leader, Answering: h.Self, Draining: h.Draining, Connected: h.Connected,
+			Ranges: uint64(h.Ranges), StickyActors: uint64(h.Sticky), //nolint:gosec // counts
+		})
+	}
+	return uncached(msg), nil
+}
+
+// DrainHost implements ClusterService.
+func (s clusterService) DrainHost(_ context.Context, req *connect.Request[greenroomv1.DrainHostRequest]) (*connect.Response[greenroomv1.DrainHostResponse], error) {
+	id, err := s.cluster.FindHost(req.Msg.GetHost())
+	if err != nil {
+		return nil, err
+	}
+	return done(&greenroomv1.DrainHostResponse{HostId: string(id)}, s.cluster.DrainHost(id))
+}
+
+// Where implements ClusterService.
+func (s clusterService) Where(ctx context.Context, req *connect.Request[greenroomv1.WhereRequest]) (*connect.Response[greenroomv1.WhereResponse], error) {
+	key := actor.Key{App: appOf(req.Msg.GetApp()), Type: req.Msg.GetType(), ID: req.Msg.GetId()}
+	if err := key.Validate(); err != nil {
+		return nil, err
+	}
+	at, err := s.cluster.Where(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return uncached(&greenroomv1.WhereResponse{
+		Placement: at.Policy, HostId: string(at.Host.ID), Name: at.Host.Name, Address: at.Host.Address, Moving: at.Moving, Point: uint64(at.Point),
+	}), nil
+}
+
+// stickyPage is how many actors a page has unless the request says.
+const stickyPage = 100
+
+// ListSticky implements ClusterService.
+func (s clusterService) ListSticky(ctx context.Context, req *connect.Request[greenroomv1.ListStickyRequest]) (*connect.Response[greenroomv1.ListStickyResponse], error) {
+	app, limit := appOf(req.Msg.GetApp()), int(req.Msg.GetPageSize())
+	if limit == 0 {
+		limit = stickyPage
+	}
+	if err := actor.ValidateName("app", app); err != nil {
+		return nil, err
+	}
+	after := actor.Key{App: app}
+	if token := req.Msg.GetPageToken(); token != "" {
+		text, err := base64.RawURLEncoding.DecodeString(token)
+		typ, id, ok := strings.Cut(string(text), "/")
+		if err != nil || !ok {
+			return nil, &actor.ArgumentError{Field: "page_token", Problem: "is none that this server gave; leave it empty to begin anew"}
+		}
+		after.Type, after.ID = typ, id
+	}
+	list, err := s.cluster.Sticky(ctx, app, req.Msg.GetType(), actor.HostID(req.Msg.GetOwner()), after, limit)
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.ListStickyResponse{}
+	for _, e := range list {
+		msg.Actors = append(msg.Actors, &greenroomv1.StickyActor{Type: e.Key.Type, Id: e.Key.ID, Owner: string(e.Owner)})
+	}
+	if len(list) == limit {
+		last := list[limit-1].Key
+		msg.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(last.Type + "/" + last.ID))
+	}
+	return uncached(msg), nil
+}
+
+// GetPlacement implements ClusterService.
+func (s clusterService) GetPlacement(_ context.Context, req *connect.Request[greenroomv1.GetPlacementRequest]) (*connect.Response[greenroomv1.GetPlacementResponse], error) {
+	app, typ := appOf(req.Msg.GetApp()), req.Msg.GetType()
+	if err := (actor.Key{App: app, Type: typ, ID: "any"}).Validate(); err != nil {
+		return nil, err
+	}
+	policy, ranges, err := s.cluster.Placement(app, typ)
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.GetPlacementResponse{Placement: policy}
+	for _, r := range ranges {
+		on := &greenroomv1.TableRange{First: uint64(r.First), Last: uint64(r.Last)}
+		for _, id := range r.Hosts {
+			on.Hosts = append(on.Hosts, string(id))
+		}
+		msg.Ranges = append(msg.Ranges, on)
+	}
+	return uncached(msg), nil
+}
+
+// uncached is a response that nobody keeps.
+func uncached[M any](msg *M) *connect.Response[M] {
+	res := connect.NewResponse(msg)
+	noStore(res)
+	return res
+}

@@ -1,0 +1,151 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/scheduler"
+)
+
+// fakeCluster is two hosts and twelve sticky actors.
+type fakeCluster struct{}
+
+func (fakeCluster) Hosts(context.Context) (scheduler.HostList, error) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	host := func(id actor.HostID) actor.Host {
+		return actor.Host{ID: id, Name: "web-" + string(id), Address: "10.0.0.1:8080", Roles: []string{"host"}, Version: "v1", MinProtocol: 1, MaxProtocol: 2, StartedAt: now, ExpiresAt: now.Add(time.Second)}
+	}
+	return scheduler.HostList{
+		Hosts: []scheduler.HostInfo{{Host: host("one"), Leader: true, Self: true, Connected: true, Ranges: 500, Sticky: 12}, {Host: host("two"), Draining: true}},
+		Now:   now, ClockAhead: time.Hour, Epoch: 7, Answered: true, Missing: []actor.HostID{"two"},
+	}, nil
+}
+
+func (fakeCluster) FindHost(name string) (actor.HostID, error) {
+	if name != "web-two" {
+		return "", fmt.Errorf("no host of the cluster is %q: %w", name, actor.ErrHostGone)
+	}
+	return "two", nil
+}
+
+func (fakeCluster) DrainHost(actor.HostID) error { return nil }
+
+func (fakeCluster) Where(_ context.Context, key actor.Key) (scheduler.Location, error) {
+	if key.Type == "Unknown" {
+		return scheduler.Location{}, actor.ErrTypeNotFound
+	}
+	return scheduler.Location{Policy: abi.PlacementRing, Host: actor.Host{ID: "one", Name: "web-one", Address: "10.0.0.1:8080"}, Point: 77}, nil
+}
+
+func (fakeCluster) Sticky(_ context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]scheduler.StickyEntry, error) {
+	var list []scheduler.StickyEntry
+	for i := range 12 {
+		k := actor.Key{App: app, Type: "T", ID: fmt.Sprintf("a/%02d", i)}
+		if k.ID > after.ID && (typ == "" || typ == "T") && (owner == "" || owner == "one") && len(list) < limit {
+			list = append(list, scheduler.StickyEntry{Key: k, Owner: "one"})
+		}
+	}
+	return list, nil
+}
+
+func (fakeCluster) Placement(string, string) (string, []scheduler.HeldRange, error) {
+	return abi.PlacementRing, []scheduler.HeldRange{{Last: 9, Hosts: []actor.HostID{"one", "two"}}, {First: 10, Last: 1<<64 - 1}}, nil
+}
+
+func (fakeCluster) Leadership() scheduler.Leadership {
+	return scheduler.Leadership{Leader: "one", Epoch: 7, Here: true, Connected: true}
+}
+func (fakeCluster) LeaseSeconds() float64 { return 0.5 }
+func (fakeCluster) Owned() int            { return 12 }
+
+// TestClusterMetrics: what happens in the cluster is counted, and asked when it is read.
+func TestClusterMetrics(t *testing.T) {
+	f := start(t, func(c *Config) {
+		c.Cluster, c.Metrics = fakeCluster{}, NewMetrics()
+		e := c.Metrics.ClusterEvents()
+		e.StickyAcquired(true)
+		e.StickyAcquired(false)
+		e.StickyReleased(3)
+		e.StickyCleared(4)
+		e.Drained("stop")
+		e.Led(7, true)
+		e.Led(7, false)
+		e.Ended("old")
+	})
+	text := do(t, client(t, false), "GET", f.url+"/metrics", "").body
+	for _, line := range []string{
+		`greenroom_sticky_acquire_total{outcome="granted"} 1`, `greenroom_sticky_acquire_total{outcome="refused"} 1`,
+		"greenroom_sticky_release_total 3", "greenroom_sticky_clears_total 4", "greenroom_sticky_activations 12",
+		`greenroom_drains_total{reason="stop"} 1`, "greenroom_leader_terms_total 1", "greenroom_host_restarts_total 1",
+		"greenroom_leader 1", "greenroom_leader_epoch 7", "greenroom_lease_age_seconds 0.5",
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+}
+
+// TestClusterService: what is asked is answered, in pages, and what cannot be is an
+// error that says why.
+func TestClusterService(t *testing.T) {
+	f := start(t, func(c *Config) { c.Cluster = fakeCluster{} })
+	c := greenroomv1connect.NewClusterServiceClient(client(t, false), f.url)
+	hosts, err := c.ListHosts(t.Context(), connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := hosts.Msg.Hosts[0], hosts.Msg.Hosts[1]
+	if !one.Leader || !one.Answering || !one.Connected || one.Ranges != 500 || one.StickyActors != 12 || one.MaxProtocol != 2 || !two.Draining || two.Leader ||
+		hosts.Msg.LeaderEpoch != 7 || hosts.Msg.ClockAheadMs != 3_600_000 || !slices.Equal(hosts.Msg.Missing, []string{"two"}) {
+		t.Errorf("hosts: %v", hosts.Msg)
+	}
+	if drained, err := c.DrainHost(t.Context(), connect.NewRequest(&greenroomv1.DrainHostRequest{Host: "web-two"})); err != nil || drained.Msg.HostId != "two" {
+		t.Errorf("drain: %v, %v", drained, err)
+	}
+	if _, err := c.DrainHost(t.Context(), connect.NewRequest(&greenroomv1.DrainHostRequest{Host: "web-9"})); connect.CodeOf(err) != connect.CodeNotFound || !strings.Contains(err.Error(), "web-9") {
+		t.Errorf("drain of a host that is not there: %v", err)
+	}
+	at, err := c.Where(t.Context(), connect.NewRequest(&greenroomv1.WhereRequest{Type: "T", Id: "x"}))
+	if err != nil || at.Msg.HostId != "one" || at.Msg.Point != 77 || at.Msg.Placement != abi.PlacementRing {
+		t.Errorf("where: %v, %v", at, err)
+	}
+	if _, err := c.Where(t.Context(), connect.NewRequest(&greenroomv1.WhereRequest{Type: "Unknown", Id: "x"})); connect.CodeOf(err) != connect.CodeNotFound {
+		t.Errorf("where is one of a type that nobody runs: %v", err)
+	}
+	if _, err := c.Where(t.Context(), connect.NewRequest(&greenroomv1.WhereRequest{Type: "T"})); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Errorf("where is one without an ID: %v", err)
+	}
+	var ids []string
+	for req := (&greenroomv1.ListStickyRequest{Type: "T", PageSize: 5}); ; {
+		page, err := c.ListSticky(t.Context(), connect.NewRequest(req))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page.Msg.Actors {
+			ids = append(ids, e.Id)
+		}
+		if req.PageToken = page.Msg.NextPageToken; req.PageToken == "" {
+			break
+		}
+	}
+	if len(ids) != 12 || !slices.IsSorted(ids) {
+		t.Errorf("sticky actors: %q", ids)
+	}
+	if _, err := c.ListSticky(t.Context(), connect.NewRequest(&greenroomv1.ListStickyRequest{PageToken: "?"})); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Errorf("a page token of nobody: %v", err)
+	}
+	table, err := c.GetPlacement(t.Context(), connect.NewRequest(&greenroomv1.GetPlacementRequest{Type: "T"}))
+	if err != nil || len(table.Msg.Ranges) != 2 || len(table.Msg.Ranges[0].Hosts) != 2 || table.Msg.Ranges[1].First != 10 || len(table.Msg.Ranges[1].Hosts) != 0 {
+		t.Errorf("placement: %v, %v", table, err)
+	}
+}
