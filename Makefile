@@ -24,7 +24,7 @@ TESTFLAGS ?=
 export PATH := $(TOOLS):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo up down test test-go test-rust setup check fmt vet lint generate generated tidy \
+.PHONY: help build demo up cluster down test test-go test-rust setup check fmt vet lint generate generated tidy \
         cross fuzz soak bench survey release clean tools
 
 help: ## List the targets.
@@ -38,6 +38,9 @@ demo: build ## Run the whole path on the embedded store, with a crash in the mid
 
 up: build ## Start a server with the examples deployed, and leave it running (LISTEN=HOST:PORT).
 	go run ./internal/demo -binary $(BIN) -up $(if $(LISTEN),-listen $(LISTEN))
+
+cluster: build ## Start a database and three servers, and run them until Ctrl-C (STORE=URL: on that database).
+	go run ./internal/demo -binary $(BIN) -cluster $(if $(STORE),-store '$(STORE)')
 
 down: ## Stop the server that `make up` started, and wait for its end.
 	go run ./internal/demo -down

@@ -48,6 +48,7 @@ type serveFlags struct {
 	cpuProfile                       string
 	limits                           host.Limits
 	overrides                        []string
+	cluster                          node.ClusterConfig
 }
 
 func (c *cli) serveCommand() *cobra.Command {
@@ -60,7 +61,9 @@ more calls, finishes those under way, and ends. A second signal ends it at once,
 which loses nothing that was acknowledged.
 
 Without --store it keeps everything in a folder of its own. With a CockroachDB
-or PostgreSQL URL it keeps everything there.
+or PostgreSQL URL it keeps everything there, and all servers of one database form
+a cluster: each actor has its place on one of them. Servers that reach each other
+from other machines need the same --cluster-key-file.
 
 It listens on loopback. Any other address needs callers to prove who they are,
 with a token or client certificates, or an explicit --insecure. A token in
@@ -97,6 +100,7 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long calls may take to finish after a signal")
 
+	registerCluster(flags, &f.cluster)
 	registerLimits(flags, &f.limits, host.DefaultLimits())
 	flags.StringArrayVar(&f.overrides, "limit", nil, "other limits for one type or a whole app, `APP[/TYPE]:NAME=VALUE,…`; the names are those of the limits above; may be repeated")
 	flags.IntVar(&f.maxActivations, "max-actors", 0, "largest `number` of actors in memory (default 100000)")
@@ -210,6 +214,10 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 	if token == "" && len(tokens) == 0 && f.clientCA == "" && !f.insecure && !isLoopback(f.listen) {
 		return node.Config{}, usagef("%s can be reached from other machines: give a token with --token-file or GREENROOM_TOKEN, or require client certificates with --client-ca, or let anyone in with --insecure", f.listen)
 	}
+	cluster, err := c.clusterConfig(flags, f)
+	if err != nil {
+		return node.Config{}, err
+	}
 	logger, err := newLogger(c.stderr, f.logFormat, f.logLevel)
 	if err != nil {
 		return node.Config{}, err
@@ -230,7 +238,9 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 		StoreURL:       f.store,
 		CacheDir:       f.cacheDir,
 		SecretsKeyFile: f.secretsKeyFile,
-		PrivateFiles:   named(f.tokenFile, f.tokensFile),
+		PrivateFiles:   named(f.tokenFile, f.tokensFile, f.cluster.KeyFile, f.cluster.Files.Key),
+		Cluster:        cluster,
+		Version:        binaryVersion(),
 		Server: server.Config{
 			Addr:            f.listen,
 			TLS:             server.TLSConfig{CertFile: f.tlsCert, KeyFile: f.tlsKey, ClientCAFile: f.clientCA},

@@ -4,7 +4,8 @@
 // load, and checks that everything that was acknowledged is there. It needs Go
 // and nothing else, and ends by itself.
 //
-// With -up it leaves a server with the examples running, with -down it stops it.
+// With -up it leaves a server with the examples running, with -down it stops it. With
+// -cluster it runs a database and three servers until it is interrupted.
 package main
 
 import (
@@ -41,6 +42,8 @@ func main() {
 	binary := flag.String("binary", "bin/greenroom", "the greenroom binary")
 	up := flag.Bool("up", false, "leave a server with the examples running")
 	down := flag.Bool("down", false, "stop the server that -up started, and wait for its end")
+	cluster := flag.Bool("cluster", false, "run a database and three servers until the end of this program")
+	store := flag.String("store", "", "`URL` of a database to use for -cluster instead of one of its own")
 	listen := flag.String("listen", upAddress, "`HOST:PORT` of -up")
 	flag.Parse()
 
@@ -52,6 +55,8 @@ func main() {
 	switch {
 	case *down:
 		err = takeDown(ctx, b, os.Stdout)
+	case *cluster:
+		err = d.cluster(ctx, *store)
 	case *up:
 		err = d.bringUp(ctx, b)
 	default:

@@ -65,6 +65,12 @@ type Config struct {
 	// goroutines; it must be quick.
 	TurnEnd func(host.TurnEnd)
 
+	// Cluster makes the node one of those that share the database of StoreURL. Nil: it
+	// runs every actor itself, as is right where no other process uses the store.
+	Cluster *ClusterConfig
+	// Version is the binary's, for people who look at a cluster.
+	Version string
+
 	// Logger defaults to [slog.Default].
 	Logger *slog.Logger
 }
@@ -103,6 +109,8 @@ func (c Config) validate() error {
 		return errors.New("node config: no store; give DataDir for the embedded one or StoreURL for a database")
 	case c.DataDir != "" && c.StoreURL != "":
 		return fmt.Errorf("node config: both DataDir (%s) and StoreURL are given; give one of them", c.DataDir)
+	case c.DataDir != "" && c.Cluster != nil:
+		return errors.New("node config: the embedded store is for one process alone; give StoreURL to form a cluster")
 	}
 	return nil
 }

@@ -29,9 +29,10 @@ import (
 type Node struct {
 	cfg Config
 
-	mu     sync.Mutex // held by Start and Stop
-	server *server.Server
-	stops  []stop // what has been started, in order
+	mu      sync.Mutex // held by Start and Stop
+	server  *server.Server
+	metrics *server.Metrics
+	stops   []stop // what has been started, in order
 }
 
 // stop undoes one step of Start.
@@ -105,8 +106,17 @@ func (n *Node) start(ctx context.Context) error {
 	n.onStop("egress", func(context.Context) error { requests.Close(); return nil })
 
 	metrics, logs := server.NewMetrics(), server.NewLogs()
+	n.metrics = metrics
 	events := newGuestLogs(logs, n.cfg).watch(metrics.HostEvents())
+	// A process alone asks nobody: a nil test on its way is all that it pays.
+	var owned *held
+	var ownership host.Ownership
+	if n.cfg.Cluster != nil {
+		owned = &held{}
+		ownership = owned
+	}
 	h, err := host.New(host.Config{
+		Ownership: ownership,
 		Committer: st, Modules: mods, Engine: engine, Grants: settings, Egress: requests,
 		Logger: n.cfg.Logger, Events: events,
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
@@ -137,6 +147,18 @@ func (n *Node) start(ctx context.Context) error {
 		StateMemory: h.StateMemory,
 		CallMemory:  h.CallMemory,
 	}
+	var c *cluster
+	if n.cfg.Cluster != nil {
+		if c, err = n.newCluster(ctx, st, mods, h, owned); err != nil {
+			return err
+		}
+		if err := c.router.Start(ctx); err != nil {
+			return err
+		}
+		n.onStop("router", c.router.Stop)
+		cfg.Host, cfg.Peers, cfg.Listener = c.router, c.peersConfig(), c.listener
+		cfg.Cluster = c.service
+	}
 	srv, err := server.New(cfg)
 	if err != nil {
 		return err
@@ -146,6 +168,19 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.onStop("server", srv.Stop)
 	n.server = srv
+	if c != nil {
+		if err := c.service.Start(ctx); err != nil {
+			return err
+		}
+		// First of all that stops: others take the actors over while calls are still
+		// taken, and passed on to them.
+		n.onStop("cluster", func(ctx context.Context) error {
+			srv.Drain()
+			err := c.service.Stop(ctx)
+			c.router.Drain()
+			return err
+		})
+	}
 	// A server that cannot write is up, to say so; it is ready once it can.
 	if err := st.Check(ctx); err != nil {
 		n.cfg.Logger.Warn("started, but not ready", "address", srv.Addr().String(), "store", st.Name(), "error", err)

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/node"
+)
+
+// clusterFlags are those that say something only of a server that shares its database.
+var clusterFlags = []string{
+	"cluster-name", "name", "advertise", "advertise-api", "cluster-listen", "roles", "lease",
+	"cluster-key-file", "cluster-cert", "cluster-cert-key", "cluster-ca", "sticky", "sticky-types", "max-owned",
+}
+
+func registerCluster(flags *pflag.FlagSet, f *node.ClusterConfig) {
+	flags.StringVar(&f.Name, "cluster-name", node.DefaultCluster, "`name` of the cluster that the servers of one database form (GREENROOM_CLUSTER_NAME)")
+	flags.StringVar(&f.HostName, "name", "", "`name` of this server, for people (GREENROOM_NAME; default: the machine's)")
+	flags.StringVar(&f.Advertise, "advertise", "", "`HOST:PORT` at which the other servers reach this one (GREENROOM_ADVERTISE; default: where it listens, or the address of this machine that leads to the database)")
+	flags.StringVar(&f.AdvertiseAPI, "advertise-api", "", "`HOST:PORT` at which clients reach this server, as replies name it (GREENROOM_ADVERTISE_API; default without TLS: as --advertise, with the port of --listen; with TLS: none)")
+	flags.StringVar(&f.Listen, "cluster-listen", "", "`HOST:PORT` to listen on for the other servers alone (default: --listen)")
+	flags.StringSliceVar(&f.Roles, "roles", nil, "what this server does: `host` runs actors, scheduler may lead (default both)")
+	flags.DurationVar(&f.Lease, "lease", 0, "how long the actors of a server that crashed wait; the same on all servers (default 3s)")
+	flags.StringVar(&f.KeyFile, "cluster-key-file", "", "`file` with the secret of the cluster, the same on all servers: 32 random bytes or more (GREENROOM_CLUSTER_KEY_FILE; not needed on loopback)")
+	flags.StringVar(&f.Files.Cert, "cluster-cert", "", "`file` with the certificate that this server shows to the others, instead of --cluster-key-file")
+	flags.StringVar(&f.Files.Key, "cluster-cert-key", "", "`file` with its private key")
+	flags.StringVar(&f.Files.CA, "cluster-ca", "", "`file` with the authorities of all servers' certificates")
+	flags.BoolVar(&f.Sticky, "sticky", false, "make types placed ring sticky: those of --sticky-types, or all")
+	flags.StringSliceVar(&f.StickyTypes, "sticky-types", nil, "the `types` that --sticky is for (default all)")
+	flags.IntVar(&f.MaxOwned, "max-owned", 0, "largest `number` of sticky actors that this server owns (default 1000000)")
+}
+
+// clusterConfig returns how the server takes part in a cluster; nil without a database.
+func (c *cli) clusterConfig(flags *pflag.FlagSet, f serveFlags) (*node.ClusterConfig, error) {
+	if f.store == "" {
+		for _, name := range clusterFlags {
+			if flags.Changed(name) {
+				return nil, usagef("--%s is for servers that share a database; give its URL with --store", name)
+			}
+		}
+		return nil, nil //nolint:nilnil // alone
+	}
+	cfg := f.cluster
+	c.fromEnv(flags, "cluster-name", "GREENROOM_CLUSTER_NAME", &cfg.Name)
+	c.fromEnv(flags, "name", "GREENROOM_NAME", &cfg.HostName)
+	c.fromEnv(flags, "advertise", "GREENROOM_ADVERTISE", &cfg.Advertise)
+	c.fromEnv(flags, "advertise-api", "GREENROOM_ADVERTISE_API", &cfg.AdvertiseAPI)
+	c.fromEnv(flags, "cluster-key-file", "GREENROOM_CLUSTER_KEY_FILE", &cfg.KeyFile)
+	files := []string{cfg.Files.Cert, cfg.Files.Key, cfg.Files.CA}
+	given := slices.ContainsFunc(files, func(s string) bool { return s != "" })
+	switch {
+	case given && slices.Contains(files, ""):
+		return nil, usagef("--cluster-cert, --cluster-cert-key and --cluster-ca go together; give all three")
+	case given && cfg.KeyFile != "":
+		return nil, usagef("--cluster-key-file and --cluster-cert both say how servers prove that they belong together; give one of them")
+	case len(cfg.StickyTypes) > 0 && !cfg.Sticky:
+		return nil, usagef("--sticky-types needs --sticky")
+	}
+	if err := actor.ValidateName("--cluster-name", cfg.Name); err != nil {
+		return nil, usagef("%v", err)
+	}
+	for _, r := range cfg.Roles {
+		if r != "host" && r != "scheduler" {
+			return nil, usagef("--roles has %q; give host, scheduler or both", r)
+		}
+	}
+	return &cfg, nil
+}

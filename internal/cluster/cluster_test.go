@@ -1,0 +1,457 @@
+//go:build unix
+
+// Package cluster_test runs three real servers on one real database, breaks them while
+// callers go on, and checks what the callers saw.
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/client"
+	"github.com/greenroom-run/greenroom/internal/crash"
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
+	"github.com/greenroom-run/greenroom/internal/history"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
+)
+
+const (
+	// rounds of faults in CI; GREENROOM_KILL_ROUNDS changes it (make soak).
+	defaultRounds = 15
+	callers       = 12
+	counters      = 12
+	// lease of the servers: short, so that what waits for it does not wait long.
+	lease = time.Second
+	// stalled is for how long nothing may be answered: far above a lease.
+	stalled = 2 * time.Minute
+	// attemptTime bounds one attempt of a call.
+	attemptTime = 5 * time.Second
+	// stale is how old what a default read answers may be: a lease, and what a busy
+	// machine adds to any time.
+	stale = lease + 2*time.Second
+)
+
+var binary, guest string // built once by TestMain
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "greenroom-cluster-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		binary = filepath.Join(dir, "greenroom")
+		if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/greenroom").CombinedOutput(); err != nil { //nolint:noctx // the test's own time bounds it
+			fmt.Fprintf(os.Stderr, "build greenroom: %v\n%s", err, out)
+			return 1
+		}
+		built, err := guestbuild.Build(context.Background(), guestbuild.Request{
+			Dir: "../../examples/counter", Out: filepath.Join(dir, "counter.wasm"), Toolchain: guestbuild.Go,
+		})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		guest = built.Path
+		return m.Run()
+	}())
+}
+
+// proxy passes what hosts say to one of them, until it is cut.
+type proxy struct {
+	net.Listener
+	to string
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // loopback, answers at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Listener: l, to: to, conns: map[net.Conn]struct{}{}}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", p.to) //nolint:noctx // loopback, answers at once
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.conns[in], p.conns[out] = struct{}{}, struct{}{}
+			p.mu.Unlock()
+			for _, c := range [][2]net.Conn{{in, out}, {out, in}} {
+				running.Go(func() {
+					_, _ = io.Copy(c[0], c[1])
+					_ = c[0].Close()
+					p.mu.Lock()
+					delete(p.conns, c[0])
+					p.mu.Unlock()
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.cut()
+		running.Wait()
+	})
+	return p
+}
+
+// cut resets all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+		_ = c.Close()
+	}
+}
+
+// member is one of the servers.
+type member struct {
+	options crash.Options
+	process *crash.Process
+	proxy   *proxy
+}
+
+func (m *member) start(t *testing.T) {
+	t.Helper()
+	process, err := crash.Start(t.Context(), m.options)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	m.process = process
+}
+
+func (m *member) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(m.process.PID(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// freeAddress finds a port that nobody listens on now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // loopback, answers at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// startCluster starts three servers that reach each other through proxies.
+func startCluster(t *testing.T, url string, args ...string) []*member {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "servers.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			t.Logf("end of the servers' log:\n%s", text[max(0, len(text)-8000):])
+		}
+		_ = log.Close()
+	})
+	all := make([]*member, 3)
+	for i := range all {
+		addr := freeAddress(t)
+		m := &member{proxy: newProxy(t, addr)}
+		m.options = crash.Options{Binary: binary, Listen: addr, Log: log, Args: append([]string{
+			"--store", url, "--name", fmt.Sprint("host-", i), "--advertise", m.proxy.Addr().String(), "--advertise-api", addr,
+			"--lease", lease.String(),
+		}, args...)}
+		m.start(t)
+		t.Cleanup(func() { _ = m.process.Kill() })
+		all[i] = m
+	}
+	deploy := exec.CommandContext(t.Context(), binary, "deploy", guest, "--server", all[0].process.URL)
+	if out, err := deploy.CombinedOutput(); err != nil {
+		t.Fatalf("deploy: %v\n%s", err, out)
+	}
+	return all
+}
+
+// fault breaks something and mends it.
+type fault struct {
+	name string
+	do   func(t *testing.T, r *run, random *rand.Rand)
+}
+
+func faults(db *pgtest.Server) []fault {
+	any := func(r *run, random *rand.Rand) *member { return r.members[random.IntN(len(r.members))] }
+	return []fault{
+		{"kill -9", func(t *testing.T, r *run, random *rand.Rand) {
+			m := any(r, random)
+			if err := m.process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			r.everyCounter(t) // by the others
+			m.start(t)
+		}},
+		{"freeze for longer than a lease", func(t *testing.T, r *run, random *rand.Rand) {
+			m := any(r, random)
+			m.signal(t, syscall.SIGSTOP)
+			r.everyCounter(t)
+			m.signal(t, syscall.SIGCONT)
+		}},
+		{"freeze for a moment", func(t *testing.T, r *run, random *rand.Rand) {
+			m := any(r, random)
+			m.signal(t, syscall.SIGSTOP)
+			r.await(t, 1)
+			m.signal(t, syscall.SIGCONT)
+		}},
+		{"restart", func(t *testing.T, r *run, random *rand.Rand) {
+			m := any(r, random)
+			if err := m.process.Stop(t.Context()); err != nil {
+				t.Errorf("stop: %v", err)
+			}
+			m.start(t)
+		}},
+		{"connections between hosts reset", func(t *testing.T, r *run, random *rand.Rand) {
+			for range 5 {
+				any(r, random).proxy.cut()
+				r.await(t, 5)
+			}
+		}},
+		{"database restarted", func(t *testing.T, _ *run, random *rand.Rand) {
+			if random.IntN(2) == 0 {
+				db.Kill(t)
+			} else {
+				db.Stop()
+			}
+			db.Restart(t)
+		}},
+	}
+}
+
+// TestThreeHosts: whatever breaks, every call ends, no increment that was answered is
+// lost or counted twice, strong reads are of the present, and default ones not older
+// than a lease.
+func TestThreeHosts(t *testing.T) {
+	for _, args := range [][]string{nil, {"--sticky"}} {
+		t.Run(strings.Join(append([]string{"servers"}, args...), " "), func(t *testing.T) { threeHosts(t, args...) })
+	}
+}
+
+func threeHosts(t *testing.T, args ...string) {
+	t.Helper()
+	rounds := defaultRounds
+	if s := os.Getenv("GREENROOM_KILL_ROUNDS"); s != "" {
+		var err error
+		if rounds, err = strconv.Atoi(s); err != nil {
+			t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
+		}
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	db := pgtest.Start(t)
+	members := startCluster(t, db.Database(t), args...)
+	c, err := client.New(client.Config{URL: members[0].process.URL, URLs: []string{members[1].process.URL, members[2].process.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := &run{members: members, client: c, acks: make(chan string, 1<<16), stop: make(chan struct{}), acked: map[string][]ack{}}
+	var group sync.WaitGroup
+	for caller := range callers {
+		group.Go(func() { r.call(ctx, t, caller, rand.New(rand.NewPCG(seed, uint64(caller)+1))) })
+	}
+	r.everyCounter(t)
+	all, fired := faults(db), map[string]int{}
+	for n := range rounds {
+		f := all[random.IntN(len(all))]
+		if n < len(all) {
+			f = all[n] // each at least once
+		}
+		t.Logf("round %d: %s", n, f.name)
+		f.do(t, r, random)
+		fired[f.name]++
+		r.everyCounter(t) // the cluster settles
+	}
+	close(r.stop)
+	group.Wait()
+	if t.Failed() {
+		return
+	}
+	r.calls.Check(t)
+	t.Logf("%d rounds %v, %d calls, %d attempts", rounds, fired, r.calls.Len(), r.attempts.Load())
+}
+
+// run is the calls of a test and their history.
+type run struct {
+	members  []*member
+	client   *client.Client
+	acks     chan string
+	stop     chan struct{}
+	calls    history.History
+	attempts atomic.Int64
+
+	mu    sync.Mutex
+	acked map[string][]ack // by counter
+}
+
+// ack is the highest value that was answered until a moment.
+type ack struct {
+	at    time.Time
+	value int64
+}
+
+// await waits for so many answers.
+func (r *run) await(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		r.next(t)
+	}
+}
+
+func (r *run) next(t *testing.T) string {
+	t.Helper()
+	select {
+	case counter := <-r.acks:
+		return counter
+	case <-time.After(stalled):
+		t.Fatalf("no call was answered for %v", stalled)
+		return ""
+	}
+}
+
+// everyCounter waits until each counter has answered a call that came after now.
+func (r *run) everyCounter(t *testing.T) {
+	t.Helper()
+	for len(r.acks) > 0 {
+		<-r.acks
+	}
+	seen := map[string]int{}
+	for done := 0; done < counters; {
+		counter := r.next(t)
+		if seen[counter]++; seen[counter] == callers+1 { // the first ones may have begun before
+			done++
+		}
+	}
+}
+
+// note keeps that a value was answered.
+func (r *run) note(counter string, value int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if all := r.acked[counter]; len(all) == 0 || all[len(all)-1].value < value {
+		r.acked[counter] = append(all, ack{time.Now(), value})
+	}
+}
+
+// least is what a default read may not fall below that begins at a moment.
+func (r *run) least(counter string, at time.Time) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.acked[counter]
+	for i := len(all) - 1; i >= 0; i-- {
+		if at.Sub(all[i].at) > stale {
+			return all[i].value
+		}
+	}
+	return 0
+}
+
+// call makes calls, one after the other, until the run stops.
+func (r *run) call(ctx context.Context, t *testing.T, caller int, random *rand.Rand) {
+	for n := 0; ; n++ {
+		select {
+		case <-r.stop:
+			return
+		default:
+		}
+		counter := fmt.Sprint("c", random.IntN(counters))
+		var err error
+		switch kind := random.IntN(6); kind {
+		case 0: // a default read
+			began := time.Now()
+			var value int64
+			if value, err = r.ask(ctx, client.Request{Type: "Counter", ID: counter, Method: "Get", ReadOnly: true}); err != nil {
+				break
+			}
+			if least := r.least(counter, began); value < least {
+				t.Errorf("a default read of %s answered %d; %d was answered more than %v before", counter, value, least, stale)
+			}
+		default:
+			in := history.Call{Counter: counter, Add: int64(kind - 1)} // 0: a strong read
+			req := client.Request{Type: "Counter", ID: counter, Method: "Get", ReadOnly: true, Strong: true}
+			if in.Add > 0 {
+				req = client.Request{Type: "Counter", ID: counter, Method: "Add", Payload: fmt.Appendf(nil, `{"amount":%d}`, in.Add), IdempotencyKey: fmt.Sprint(caller, "-", n)}
+			}
+			call := r.calls.Begin(caller, in)
+			var value int64
+			if value, err = r.ask(ctx, req); err != nil {
+				break
+			}
+			call.Answered(value)
+			r.note(counter, value)
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				t.Errorf("%s: %v", counter, err)
+			}
+			return
+		}
+		select {
+		case r.acks <- counter:
+		default:
+		}
+	}
+}
+
+// ask repeats a call until it is answered.
+func (r *run) ask(ctx context.Context, req client.Request) (int64, error) {
+	for {
+		r.attempts.Add(1)
+		attempt, cancel := context.WithTimeout(ctx, attemptTime)
+		reply, err := r.client.Do(attempt, req)
+		cancel()
+		if err == nil {
+			var obj struct{ Count int64 }
+			err := json.Unmarshal(reply.Payload, &obj)
+			return obj.Count, err
+		}
+		var e *client.Error
+		if !errors.As(err, &e) || !e.Retryable && !e.OutcomeUnknown && e.Kind != client.KindDeadline {
+			return 0, err
+		}
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+	}
+}

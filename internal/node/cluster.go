@@ -1,0 +1,342 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/modules"
+	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/scheduler"
+	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// DefaultCluster is the name of a cluster that nobody named.
+const DefaultCluster = "greenroom"
+
+// ClusterConfig says how a node takes part in the cluster of its database. The zero value of
+// a field means its default.
+type ClusterConfig struct {
+	// Name is the cluster's, the same for all processes of a database. Defaults to
+	// [DefaultCluster].
+	Name string
+	// HostName is what people call this process. Defaults to the machine's name.
+	HostName string
+	// Advertise is where the other processes reach this one, HOST:PORT. Defaults to
+	// where it listens for them, if that is one address, or else to the address of this
+	// machine that leads to the database.
+	Advertise string
+	// AdvertiseAPI is where clients reach this process, HOST:PORT, as replies name it.
+	// Defaults to the host of Advertise and the API's port, where the API speaks plain
+	// text; otherwise to none, since what its certificate is for is not known.
+	AdvertiseAPI string
+	// Listen is a listener for the other processes alone, HOST:PORT. Defaults to the
+	// API's.
+	Listen string
+	// Roles are scheduler.RoleHost, scheduler.RoleScheduler or both, the default.
+	Roles []string
+	// Lease is how long actors of a process that crashed wait, the same in all
+	// processes. Defaults to [scheduler.DefaultLease].
+	Lease time.Duration
+	// KeyFile has the cluster's key, Files its certificates instead: what processes
+	// prove with that they belong to the cluster. Neither is needed on loopback.
+	KeyFile string
+	Files   routing.CredentialFiles
+	// Sticky makes ring types sticky: those of StickyTypes, or all if it is empty.
+	Sticky      bool
+	StickyTypes []string
+	// MaxOwned is as in [scheduler.Config].
+	MaxOwned int
+}
+
+// cluster is the node's part in a cluster.
+type cluster struct {
+	cfg      ClusterConfig
+	log      func(msg string, args ...any)
+	tls      *routing.Credentials // nil: plain text
+	token    string
+	client   *http.Client
+	service  *scheduler.Service
+	router   *routing.Router
+	mods     *modules.Service
+	listener net.Listener // the API's
+	peers    net.Listener // nil: the same
+}
+
+// held is what a host asks of the cluster; before the node has joined, nothing is held.
+type held struct {
+	service atomic.Pointer[scheduler.Service]
+}
+
+// Holds implements [host.Ownership].
+func (o *held) Holds(key actor.Key, policy string) actor.Hold {
+	if s := o.service.Load(); s != nil {
+		return s.Holds(key, policy)
+	}
+	return actor.NotHeld
+}
+
+// Current implements [host.Ownership].
+func (o *held) Current(now time.Time) bool {
+	s := o.service.Load()
+	return s != nil && s.Current(now)
+}
+
+// Settled implements [host.Ownership].
+func (o *held) Settled(key actor.Key) {
+	if s := o.service.Load(); s != nil {
+		s.Settled(key)
+	}
+}
+
+// credentials reads what the node proves with that it belongs to the cluster; nil for
+// none.
+func (c ClusterConfig) credentials() (*routing.Credentials, error) {
+	files := c.Files != routing.CredentialFiles{}
+	switch {
+	case files && c.KeyFile != "":
+		return nil, errors.New("node config: both a cluster key and cluster certificates are given; give one of them")
+	case files:
+		return routing.CredentialsFromFiles(c.Files, c.Name)
+	case c.KeyFile != "":
+		return routing.CredentialsFromKey(c.KeyFile, c.Name)
+	}
+	return nil, nil //nolint:nilnil // none is fine
+}
+
+func (c ClusterConfig) withDefaults() ClusterConfig {
+	if c.Name == "" {
+		c.Name = DefaultCluster
+	}
+	if c.HostName == "" {
+		c.HostName, _ = os.Hostname() // for people
+	}
+	if c.Lease == 0 {
+		c.Lease = scheduler.DefaultLease
+	}
+	return c
+}
+
+// newCluster takes the addresses at which the node will listen, and prepares its part in
+// the cluster. What it returns is closed by the node's stop.
+func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.Service, h *host.Host, own *held) (*cluster, error) {
+	c := &cluster{cfg: n.cfg.Cluster.withDefaults(), mods: mods, token: n.cfg.Server.Token, log: n.cfg.Logger.Info}
+	var err error
+	if c.tls, err = c.cfg.credentials(); err != nil {
+		return nil, err
+	}
+	if err := c.listen(ctx, n); err != nil {
+		return nil, err
+	}
+	advertise, err := c.advertise(n.cfg.StoreURL)
+	if err != nil {
+		return nil, err
+	}
+	if c.tls != nil {
+		c.client = routing.NewHTTPClient(c.tls.Client(), c.cfg.Lease)
+	} else {
+		c.client = routing.NewHTTPClient(nil, c.cfg.Lease)
+	}
+	c.service, err = scheduler.New(scheduler.Config{
+		Store: st, Actors: h, Types: c.types, Dial: c.dial, Lease: c.cfg.Lease, MaxOwned: c.cfg.MaxOwned, Logger: n.cfg.Logger,
+		Events: n.metrics.ClusterEvents(),
+		Self:   actor.Host{Name: c.cfg.HostName, Cluster: c.cfg.Name, Address: advertise, Roles: c.cfg.Roles, Version: n.cfg.Version},
+	})
+	if err != nil {
+		return nil, err
+	}
+	own.service.Store(c.service)
+	conf := routing.Config{
+		Local: h, Placement: c.service, Policy: c.policy, Cluster: c.cfg.Name, APIAddress: c.apiAddress(n, advertise), Token: c.token,
+		MinProtocol: scheduler.MinProtocol, MaxProtocol: scheduler.MaxProtocol, PeerTimeout: c.cfg.Lease, Logger: n.cfg.Logger,
+		Events: n.metrics.RoutingEvents(),
+	}
+	if c.tls != nil {
+		conf.TLS = c.tls.Client()
+	}
+	if c.router, err = routing.New(conf); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// listen takes the addresses: what others are told must be known before anything runs.
+func (c *cluster) listen(ctx context.Context, n *Node) error {
+	var lc net.ListenConfig
+	var err error
+	addr := n.cfg.Server.Addr
+	if addr == "" {
+		addr = server.DefaultAddr
+	}
+	if c.listener, err = lc.Listen(ctx, "tcp", addr); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	n.onStop("listener", closeOf(c.listener))
+	if c.cfg.Listen == "" {
+		return nil
+	}
+	if c.peers, err = lc.Listen(ctx, "tcp", c.cfg.Listen); err != nil {
+		return fmt.Errorf("listen for other hosts: %w", err)
+	}
+	n.onStop("listener for other hosts", closeOf(c.peers))
+	return nil
+}
+
+// closeOf closes a listener that its server may have closed.
+func closeOf(l net.Listener) func(context.Context) error {
+	return func(context.Context) error {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	}
+}
+
+// advertise is where the other hosts reach this one.
+func (c *cluster) advertise(storeURL string) (string, error) {
+	l := c.listener
+	if c.peers != nil {
+		l = c.peers
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return "", fmt.Errorf("listen: %w", err)
+	}
+	if c.cfg.Advertise != "" {
+		host, given, err := net.SplitHostPort(c.cfg.Advertise)
+		if err != nil || host == "" {
+			return "", fmt.Errorf("node config: Advertise %q is not of the form HOST:PORT; give the address at which the other hosts reach this one", c.cfg.Advertise)
+		}
+		if given != "0" {
+			port = given
+		}
+		return net.JoinHostPort(host, port), nil
+	}
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if ok && !addr.IP.IsUnspecified() {
+		return l.Addr().String(), nil
+	}
+	u, err := url.Parse(storeURL)
+	if err != nil || u.Host == "" {
+		return "", errors.New("node config: this host listens at all of its addresses, and which one leads to the others is not known; give it with --advertise HOST:PORT")
+	}
+	// No packet is sent: the machine's routes are asked.
+	dbPort := u.Port()
+	if dbPort == "" {
+		dbPort = "5432"
+	}
+	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), dbPort)) //nolint:noctx // asks nobody but, perhaps, the resolver
+	if err != nil {
+		return "", fmt.Errorf("which address of this host leads to the others is not known; give it with --advertise HOST:PORT: %w", err)
+	}
+	defer conn.Close()
+	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+	if err != nil {
+		return "", fmt.Errorf("which address of this host leads to the others is not known; give it with --advertise HOST:PORT: %w", err)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// apiAddress is where clients reach this host; empty if that is not known.
+func (c *cluster) apiAddress(n *Node, advertise string) string {
+	if c.cfg.AdvertiseAPI != "" {
+		return c.cfg.AdvertiseAPI
+	}
+	if n.cfg.Server.TLS.CertFile != "" {
+		return ""
+	}
+	host, _, err := net.SplitHostPort(advertise)
+	_, port, portErr := net.SplitHostPort(c.listener.Addr().String())
+	if err != nil || portErr != nil {
+		return ""
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// policy is how an actor type is placed; false if it is not known.
+func (c *cluster) policy(app, typ string) (string, bool) {
+	_, spec, err := c.mods.Current(app, typ)
+	if err != nil {
+		return "", false
+	}
+	return c.cfg.policyOf(spec), true
+}
+
+func (c ClusterConfig) policyOf(spec *abi.TypeSpec) string {
+	if c.Sticky && spec.Placement == abi.PlacementRing && (len(c.StickyTypes) == 0 || slices.Contains(c.StickyTypes, spec.Name)) {
+		return abi.PlacementSticky
+	}
+	return spec.Placement
+}
+
+// types are those that this process can run.
+func (c *cluster) types() []scheduler.Type {
+	var all []scheduler.Type
+	for _, t := range c.mods.Known() {
+		all = append(all, scheduler.Type{
+			App: t.Deployment.App, Name: t.Deployment.Type, Placement: c.cfg.policyOf(t.Spec), Generation: t.Deployment.Generation,
+		})
+	}
+	return all
+}
+
+// peersConfig is the server's part.
+func (c *cluster) peersConfig() *server.Peers {
+	path, h := greenroomv1connect.NewSchedulerServiceHandler(sessions{c.service})
+	_ = path
+	return &server.Peers{
+		Addr: c.cfg.Listen, Listener: c.peers, Credentials: c.tls, Cluster: c.cfg.Name, Interconnect: c.router,
+		Services: []server.PeerService{{Handler: h, Procedures: []string{greenroomv1connect.SchedulerServiceReportActorTypesProcedure}}},
+	}
+}
+
+// sessions serves the sessions of hosts where this process leads.
+type sessions struct{ service *scheduler.Service }
+
+// ReportActorTypes implements SchedulerService.
+func (s sessions) ReportActorTypes(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ReportActorTypesRequest, greenroomv1.ReportActorTypesResponse]) error {
+	return s.service.Serve(ctx, bidi)
+}
+
+// dial opens a session with the leader.
+func (c *cluster) dial(ctx context.Context, leader actor.Host) (scheduler.Stream, error) {
+	scheme := "http://"
+	if c.tls != nil {
+		scheme = "https://"
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	bidi := greenroomv1connect.NewSchedulerServiceClient(c.client, scheme+leader.Address).ReportActorTypes(ctx)
+	if c.token != "" {
+		bidi.RequestHeader().Set("Authorization", "Bearer "+c.token)
+	}
+	return &session{bidi, cancel}, nil
+}
+
+// session is the host's end of a session.
+type session struct {
+	*connect.BidiStreamForClient[greenroomv1.ReportActorTypesRequest, greenroomv1.ReportActorTypesResponse]
+	cancel context.CancelFunc
+}
+
+// Close implements [scheduler.Stream].
+func (s *session) Close() error {
+	s.cancel()
+	_ = s.CloseRequest() // the stream is over whatever they say
+	_ = s.CloseResponse()
+	return nil
+}

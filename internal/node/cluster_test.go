@@ -1,0 +1,169 @@
+package node_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/internal/guestbuild"
+	"github.com/greenroom-run/greenroom/internal/node"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
+	"github.com/greenroom-run/greenroom/server"
+)
+
+// inCluster is a node on a database that forms a cluster with others, with a short lease.
+func inCluster(url string, change func(*node.Config)) node.Config {
+	c := node.Config{StoreURL: url, Cluster: &node.ClusterConfig{Lease: time.Second}}
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+// answer is an HTTP answer, read to its end.
+type answer struct {
+	*http.Response
+	body string
+}
+
+// put calls an actor over plain HTTP.
+func put(t *testing.T, url, body string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{res, string(text)}
+}
+
+// TestClusterOfThree: whichever node is called, one of them runs all turns of an actor,
+// and the others say which.
+func TestClusterOfThree(t *testing.T) {
+	url := pgtest.URL(t)
+	first := start(t, inCluster(url, nil))
+	first.deploy(t, "default", example(t, "counter", guestbuild.Go))
+	nodes := []*running{first, start(t, inCluster(url, nil)), start(t, inCluster(url, nil))}
+	holders := map[string]bool{}
+	for i := range 24 {
+		id, want := fmt.Sprint("c", i), 0
+		holder := ""
+		for _, n := range append(nodes, nodes...) {
+			want++
+			res := put(t, n.URL+"/v2.0/actors/default/Counter/"+id+"/method/Add", `{"amount":1}`)
+			if res.StatusCode != http.StatusOK || !strings.Contains(res.body, fmt.Sprint(want)) {
+				t.Fatalf("%s: %s %s", id, res.Status, res.body)
+			}
+			at := res.Header.Get("Greenroom-Host")
+			if at == "" {
+				at = strings.TrimPrefix(n.URL, "http://")
+			}
+			if want > len(nodes) && at != holder {
+				t.Errorf("%s moved from %s to %s", id, holder, at)
+			}
+			holder = at
+		}
+		holders[holder] = true
+	}
+	if len(holders) != len(nodes) {
+		t.Errorf("%d of %d nodes hold actors: %v", len(holders), len(nodes), holders)
+	}
+}
+
+// TestNodeLeaves: a node that is stopped hands its actors over, and no call of a client
+// of another one fails.
+func TestNodeLeaves(t *testing.T) {
+	url := pgtest.URL(t)
+	first := start(t, inCluster(url, nil))
+	first.deploy(t, "default", example(t, "counter", guestbuild.Go))
+	second := start(t, inCluster(url, nil))
+	var callers sync.WaitGroup
+	stopped := make(chan struct{})
+	for caller := range 8 {
+		callers.Go(func() {
+			id := fmt.Sprint("c", caller)
+			for n := 1; ; n++ {
+				res := put(t, first.URL+"/v2.0/actors/default/Counter/"+id+"/method/Add", `{"amount":1}`)
+				if res.StatusCode != http.StatusOK || !strings.Contains(res.body, fmt.Sprintf(":%d}", n)) {
+					t.Errorf("%s, call %d: %s %s", id, n, res.Status, res.body)
+					return
+				}
+				select {
+				case <-stopped:
+					return
+				default:
+				}
+			}
+		})
+	}
+	stop(t, second.Node)
+	close(stopped)
+	callers.Wait()
+}
+
+// TestClusterKeyFile: nodes with the same key form a cluster over TLS.
+func TestClusterKeyFile(t *testing.T) {
+	url, file := pgtest.URL(t), filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, bytes.Repeat([]byte{'k'}, 32), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with := func(c *node.Config) { c.Cluster.KeyFile = file }
+	first := start(t, inCluster(url, with))
+	first.deploy(t, "default", example(t, "counter", guestbuild.Go))
+	second := start(t, inCluster(url, with))
+	for i := range 8 {
+		for n, at := range []*running{first, second} {
+			res := put(t, at.URL+fmt.Sprintf("/v2.0/actors/default/Counter/k%d/method/Add", i), `{"amount":1}`)
+			if res.StatusCode != http.StatusOK || !strings.Contains(res.body, fmt.Sprint(n+1)) {
+				t.Errorf("%s %s", res.Status, res.body)
+			}
+		}
+	}
+}
+
+// TestClusterConfig: what cannot work says what to change.
+func TestClusterConfig(t *testing.T) {
+	url := pgtest.URL(t)
+	start(t, inCluster(url, nil))
+	for name, tt := range map[string]struct {
+		change func(*node.Config)
+		want   string
+	}{
+		"another cluster's name": {func(c *node.Config) { c.Cluster.Name = "other" }, "cluster"},
+		"no key file":            {func(c *node.Config) { c.Cluster.KeyFile = filepath.Join(t.TempDir(), "none") }, "cluster key"},
+		"no address":             {func(c *node.Config) { c.Cluster.Advertise = "nowhere" }, "HOST:PORT"},
+		"beyond loopback":        {func(c *node.Config) { c.Server = server.Config{Addr: "0.0.0.0:0", Token: "a-token-that-is-long"} }, "--cluster-key-file"},
+	} {
+		cfg := inCluster(url, tt.change)
+		if cfg.Server.Addr == "" {
+			cfg.Server.Addr = "127.0.0.1:0"
+		}
+		n, err := node.New(cfg)
+		if err == nil {
+			if err = n.Start(t.Context()); err == nil {
+				stop(t, n)
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := node.New(node.Config{DataDir: t.TempDir(), Cluster: &node.ClusterConfig{}}); err == nil {
+		t.Error("the embedded store in a cluster")
+	}
+}
