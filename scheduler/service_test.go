@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,7 +155,7 @@ type process struct {
 	name  string
 	c     *testCluster
 	db    *link
-	alive bool
+	alive atomic.Bool
 
 	mu     sync.Mutex
 	types  []Type
@@ -248,7 +249,7 @@ func (c *testCluster) start(names ...string) []*process {
 		if err := p.Start(c.t.Context()); err != nil {
 			c.t.Fatal(err)
 		}
-		p.alive = true
+		p.alive.Store(true)
 		ps = append(ps, p)
 	}
 	return ps
@@ -256,7 +257,7 @@ func (c *testCluster) start(names ...string) []*process {
 
 func (p *process) dial(ctx context.Context, leader actor.Host) (Stream, error) {
 	p.c.mu.Lock()
-	i := slices.IndexFunc(p.c.processes, func(q *process) bool { return q.name+":1" == leader.Address && q.alive })
+	i := slices.IndexFunc(p.c.processes, func(q *process) bool { return q.name+":1" == leader.Address && q.alive.Load() })
 	p.c.mu.Unlock()
 	if i < 0 || p.isCutOff() {
 		return nil, errors.New("connection refused")
@@ -298,7 +299,7 @@ func (p *process) cut(stay bool) {
 
 // kill ends a process as a crash does: nothing of it is released.
 func (p *process) kill() {
-	p.alive = false
+	p.alive.Store(false)
 	p.db.setDown(true)
 	p.cut(true)
 	p.cancel()
@@ -309,11 +310,11 @@ func (p *process) kill() {
 // stop ends the processes that are left.
 func (c *testCluster) stop() {
 	for _, p := range c.processes {
-		if p.alive {
+		if p.alive.Load() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			_ = p.Stop(ctx)
 			cancel()
-			p.alive = false
+			p.alive.Store(false)
 		}
 	}
 }
@@ -326,7 +327,7 @@ func key(typ string, n int) actor.Key {
 func (c *testCluster) holders(k actor.Key, policy string) []string {
 	var names []string
 	for _, p := range c.processes {
-		if p.alive && p.Current(time.Now()) && p.Holds(k, policy) != actor.NotHeld {
+		if p.alive.Load() && p.Current(time.Now()) && p.Holds(k, policy) != actor.NotHeld {
 			names = append(names, p.name)
 		}
 	}
@@ -365,7 +366,7 @@ func (c *testCluster) look() (counts map[string]int, problem string) {
 		}
 		counts[holders[0]]++
 		for _, p := range c.processes {
-			if !p.alive {
+			if !p.alive.Load() {
 				continue
 			}
 			where := p.Find(k, abi.PlacementRing)
@@ -383,7 +384,7 @@ func (c *testCluster) look() (counts map[string]int, problem string) {
 // leads returns the process that leads, nil if none does.
 func (c *testCluster) leads() *process {
 	for _, p := range c.processes {
-		if p.alive && p.Leadership().Here && p.Leadership().Connected {
+		if p.alive.Load() && p.Leadership().Here && p.Leadership().Connected {
 			return p
 		}
 	}
@@ -406,7 +407,7 @@ func TestOneProcessHoldsAll(t *testing.T) {
 		if err := p.Start(c.t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		p.alive = true
+		p.alive.Store(true)
 		if counts := c.settled(200 * time.Millisecond); counts["a"] != lookedAt {
 			t.Errorf("it holds %v", counts)
 		}
@@ -511,7 +512,7 @@ func (c *testCluster) acquired(p *process, k actor.Key) (string, time.Duration) 
 			return p.name, time.Since(began)
 		case where.Host != "":
 			address, _, _ := p.Peer(where.Host)
-			i := slices.IndexFunc(c.processes, func(q *process) bool { return q.alive && q.name+":1" == address })
+			i := slices.IndexFunc(c.processes, func(q *process) bool { return q.alive.Load() && q.name+":1" == address })
 			if i < 0 {
 				<-time.After(5 * time.Millisecond)
 				continue
@@ -638,9 +639,9 @@ func TestFrozenHost(t *testing.T) {
 		if where := victim.Find(key("R", 1), abi.PlacementRing); where.Here {
 			t.Error("it takes calls while it is paused")
 		}
-		victim.alive = false // for the others' sake: what it knows is of the past
+		victim.alive.Store(false) // for the others' sake: what it knows is of the past
 		c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
-		victim.alive = true
+		victim.alive.Store(true)
 		victim.db.setDown(false)
 		victim.cut(false)
 		c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
@@ -729,7 +730,7 @@ func TestStop(t *testing.T) {
 				if took := time.Since(began); took > time.Second {
 					t.Errorf("it took %v", took)
 				}
-				p.alive = false
+				p.alive.Store(false)
 				if p.handOvers == 0 || p.Owned() != 0 {
 					t.Errorf("%d hand-overs, %d sticky actors left", p.handOvers, p.Owned())
 				}
@@ -791,7 +792,7 @@ func TestProtocols(t *testing.T) {
 					if err := p.Start(c.t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					p.alive = true
+					p.alive.Store(true)
 					if i == 0 {
 						c.settled(time.Second)
 					}
@@ -849,7 +850,7 @@ func TestMaxOwned(t *testing.T) {
 		if err := p.Start(c.t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		p.alive = true
+		p.alive.Store(true)
 		for i := range 300 {
 			_, _ = c.acquired(p, key("S", i))
 			_ = p.Holds(key("S", 0), abi.PlacementSticky) // used all the time
