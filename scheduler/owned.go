@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -13,6 +14,7 @@ import (
 type ownedActors struct {
 	seed   maphash.Seed
 	count  atomic.Int64
+	added  atomic.Uint64 // ever: the time by which use is told
 	shards [64]ownedShard
 }
 
@@ -23,9 +25,9 @@ type ownedShard struct {
 }
 
 type ownedActor struct {
-	used    atomic.Bool // since the last search for one to release
-	leaving atomic.Bool // it is handed over, or about to be
-	settled atomic.Bool // nothing of an earlier owner is under way
+	used    atomic.Uint64 // how many had been added when it was used last
+	leaving atomic.Bool   // it is handed over, or about to be
+	settled atomic.Bool   // nothing of an earlier owner is under way
 }
 
 func newOwnedActors() *ownedActors {
@@ -53,8 +55,8 @@ func (o *ownedActors) hold(key actor.Key) actor.Hold {
 	if a == nil || a.leaving.Load() {
 		return actor.NotHeld
 	}
-	if !a.used.Load() {
-		a.used.Store(true)
+	if now := o.added.Load(); a.used.Load() != now {
+		a.used.Store(now)
 	}
 	if a.settled.Load() {
 		return actor.HeldClean
@@ -70,7 +72,7 @@ func (o *ownedActors) add(key actor.Key) {
 		o.count.Add(1)
 	}
 	a := &ownedActor{}
-	a.used.Store(true)
+	a.used.Store(o.added.Add(1))
 	s.actors[key] = a
 }
 
@@ -112,15 +114,24 @@ func (o *ownedActors) leave(n int, fits func(actor.Key, *ownedActor) bool) map[a
 	return leaving
 }
 
-// leastUsed marks about n actors as leaving that were not used since it looked last.
-// An actor that was is passed over once.
+// leastUsed marks the n actors that were not used for longest as leaving, or fewer. Those
+// used between the same two additions are of the same age.
 func (o *ownedActors) leastUsed(n int) map[actor.Key]*ownedActor {
-	unused := func(_ actor.Key, a *ownedActor) bool { return !a.used.Swap(false) }
-	leaving := o.leave(n, unused)
-	if len(leaving) < n {
-		for key, a := range o.leave(n-len(leaving), unused) {
-			leaving[key] = a
+	var ages []uint64
+	for i := range o.shards {
+		s := &o.shards[i]
+		s.mu.RLock()
+		for _, a := range s.actors {
+			if !a.leaving.Load() {
+				ages = append(ages, a.used.Load())
+			}
 		}
+		s.mu.RUnlock()
 	}
-	return leaving
+	if n = min(n, len(ages)); n <= 0 {
+		return nil
+	}
+	slices.Sort(ages)
+	oldest := ages[n-1]
+	return o.leave(n, func(_ actor.Key, a *ownedActor) bool { return a.used.Load() <= oldest })
 }

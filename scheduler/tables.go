@@ -526,6 +526,8 @@ func (t *Tables) move(name typeName, table *rangeTable, serving []placement.Host
 			continue
 		case r.phase == settled && sameSet(r.hosts, want) && len(r.holds) == len(r.hosts):
 			continue
+		case r.phase == settled && len(r.holds) == len(r.hosts) && len(r.hosts) > 0 && !t.reachable(want) && sameSet(r.hosts, wanted(connected, r.first)):
+			continue // whom it is meant for is not there to take it
 		case r.phase == settled && len(r.holds) > 0:
 			if moving < maxMoving {
 				moving++

@@ -64,7 +64,7 @@ func frozenHosts(t *testing.T, url string) {
 
 	var pair [2]*member
 	for i := range pair {
-		m := &member{options: crash.Options{Binary: binary, Args: append([]string{"--store", url}, patient...), Log: log}}
+		m := &member{options: crash.Options{Binary: binary, Args: append([]string{"--store", url, "--lease", "1s"}, patient...), Log: log}}
 		m.start(t)
 		defer func() { m.process.Kill() }()
 		m.options.Listen = strings.TrimPrefix(m.process.URL, "http://") // its client knows one address

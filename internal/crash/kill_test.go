@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -30,6 +31,14 @@ const (
 // patient is for servers under load on a busy machine, which may be late with a
 // turn for no fault of theirs.
 var patient = []string{"--turn-deadline", roundDeadline.String()}
+
+// shortLease has what a killed server held free soon, where servers share a store.
+func shortLease(storeArgs []string) []string {
+	if slices.Contains(storeArgs, "--store") {
+		return []string{"--lease", "1s"}
+	}
+	return nil
+}
 
 var binary, guest string // built once by TestMain
 
@@ -119,7 +128,7 @@ func killRounds(t *testing.T, storeArgs []string) {
 		t.Fatalf(format+"\nseed %d, end of the server's log:\n%s", append(args, seed, text[max(0, len(text)-4000):])...)
 	}
 
-	options := crash.Options{Binary: binary, Args: append(storeArgs, patient...), Log: log}
+	options := crash.Options{Binary: binary, Args: slices.Concat(storeArgs, shortLease(storeArgs), patient), Log: log}
 	server, err := crash.Start(t.Context(), options)
 	if err != nil {
 		fatal("start: %v", err)

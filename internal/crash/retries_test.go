@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func retryThroughKills(t *testing.T, storeArgs []string) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	options := crash.Options{Binary: binary, Args: append(storeArgs, patient...), Log: log}
+	options := crash.Options{Binary: binary, Args: slices.Concat(storeArgs, shortLease(storeArgs), patient), Log: log}
 	server, err := crash.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
