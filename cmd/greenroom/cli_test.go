@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/internal/node"
 )
 
 func TestServerURL(t *testing.T) {
@@ -174,7 +175,7 @@ func TestFlagsWinOverEnvironment(t *testing.T) {
 			value := func(flag string) string { return cmd.Flag(flag).Value.String() }
 			cfg, err := c.nodeConfig(cmd.Flags(), serveFlags{
 				listen: value("listen"), dataDir: value("data-dir"), store: value("store"),
-				logFormat: "text", logLevel: "info",
+				logFormat: "text", logLevel: "info", cluster: node.ClusterConfig{Name: value("cluster-name")},
 			})
 			if err != nil {
 				t.Fatal(err)
