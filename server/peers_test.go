@@ -85,7 +85,8 @@ func TestPeersAndClients(t *testing.T) {
 			}
 			anonymous := ours.Client()
 			anonymous.Certificates = nil
-			if got := get(t, "https://"+peers+between, anonymous); !strings.Contains(got, "certificate") {
+			// In TLS 1.3 a client may write before it is told why it was refused.
+			if got := get(t, "https://"+peers+between, anonymous); !strings.HasPrefix(got, "Post ") {
 				t.Errorf("without a certificate: %s", got)
 			}
 			if got := get(t, f.url+between, nil); !strings.HasPrefix(got, "403") && !tt.apart || tt.apart && !strings.HasPrefix(got, "404") {
