@@ -101,19 +101,6 @@ func (s *Service) Types(ctx context.Context, app string) ([]ServedType, error) {
 	return ts, nil
 }
 
-// Serving returns all types of all apps that can be served now, from memory and in no
-// order.
-func (s *Service) Serving() []ServedType {
-	table := s.current.Load()
-	ts := make([]ServedType, 0, len(table.types))
-	for _, t := range table.types {
-		if t.err == nil {
-			ts = append(ts, t.ServedType)
-		}
-	}
-	return ts
-}
-
 // Refresh reads the deployments of an app, or of every app if it is empty, from
 // the store. Callers at the same time share one read that began after all of
 // them called.

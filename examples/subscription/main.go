@@ -1,5 +1,6 @@
-// Subscription is an actor that bills its customer every month, tries again when that
-// fails, and ends after the third failure.
+// Command subscription is a Greenroom guest with one actor type, Subscription, which
+// bills its customer every month, tries again when that fails, and ends after the third
+// failure.
 package main
 
 import (
