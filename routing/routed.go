@@ -237,6 +237,11 @@ func (s *sentCall) Finished(*caller.Call) {
 	case hasNotBegun(kind):
 		events.Forwarded("refused")
 		c.trip.unreachable(s.peer.id, "its host refused it: "+wire.GetMessage())
+	case kind == string(actor.ErrCanceled.Kind()) && c.ctx.Err() != nil:
+		// The peer was told to end the call, but not why.
+		events.Forwarded("reply")
+		c.fail(contextError(c.ctx))
+		return
 	default:
 		events.Forwarded("reply")
 		c.answer(actor.Reply{Host: s.peer.api()}, newRemoteError(wire))

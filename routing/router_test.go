@@ -234,6 +234,21 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+// TestDeadlineOfAForwardedCall: a peer that is told to end a call does not know that its
+// deadline was why; the caller is told so.
+func TestDeadlineOfAForwardedCall(t *testing.T) {
+	_, a, b := pair(t, setup{})
+	b.host.set(func(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+		<-ctx.Done()
+		return actor.Reply{}, &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: actor.ErrCanceled}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := a.router.Invoke(ctx, call("b")); !errors.Is(err, actor.ErrDeadline) {
+		t.Errorf("after its deadline: %v", err)
+	}
+}
+
 // TestSilentPeer: a peer that does not say what became of a cancelled call is not
 // waited for without end.
 func TestSilentPeer(t *testing.T) {
