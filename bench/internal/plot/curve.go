@@ -102,8 +102,9 @@ func extent(curves []Curve) (panels, names []string, low, high float64, err erro
 }
 
 func legend(b *bytes.Buffer, names []string) {
-	fmt.Fprintf(b, `<text x="12" y="22" font-size="14" font-weight="bold">Latency against load</text>`+"\n")
-	fmt.Fprintf(b, `<text x="176" y="22" fill="#555555">median drawn through, 99th percentile dashed; hollow: not all calls that were due were answered</text>`+"\n")
+	// One text, so that the second part begins where the first ends in any font.
+	fmt.Fprint(b, `<text x="12" y="22"><tspan font-size="14" font-weight="bold">Latency against load</tspan>`+
+		`<tspan dx="12" fill="#555555">median drawn through, 99th percentile dashed; hollow: not all calls that were due were answered</tspan></text>`+"\n")
 	x := panelLeft
 	for i, name := range names {
 		fmt.Fprintf(b, `<line x1="%d" y1="38" x2="%d" y2="38" stroke="%s" stroke-width="3"/>`+"\n", x, x+24, colours[i%len(colours)])

@@ -22,7 +22,12 @@ func (r *Report) Markdown(picture, command string) string {
 	if m.Postgres != "" {
 		fmt.Fprintf(&b, ", PostgreSQL %s", m.Postgres)
 	}
-	fmt.Fprintf(&b, ", on a disk where a synced write takes %s. Of %d runs each the one with the median rate.", short(m.Sync), r.Runs)
+	fmt.Fprintf(&b, ", on a disk where a synced write takes %s. ", short(m.Sync))
+	if r.Runs == 1 {
+		b.WriteString("One run of each.")
+	} else {
+		fmt.Fprintf(&b, "Of %d runs of each the one with the median rate.", r.Runs)
+	}
 	for _, what := range r.Missing {
 		fmt.Fprintf(&b, " Not measured: %s.", what)
 	}
