@@ -54,9 +54,9 @@ type Request struct {
 	// ReadOnly refuses methods that are not declared read-only.
 	ReadOnly bool
 	// Strong makes a read-only method confirm in the store that what it read is
-	// the newest. Without it, servers that share a database may miss what another
-	// one wrote in the last 100 ms; of types placed "any" on CockroachDB, what was
-	// written in the last 5 s.
+	// the newest. Without it, what was written in the last 100 ms may be missed for a
+	// moment after the actor's server was lost; of types placed "any" on CockroachDB,
+	// what was written in the last 5 s.
 	Strong bool
 }
 

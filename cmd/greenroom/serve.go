@@ -56,9 +56,10 @@ func (c *cli) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a server",
-		Long: `Run a server until it is told to stop by SIGINT or SIGTERM; then it takes no
-more calls, finishes those under way, and ends. A second signal ends it at once,
-which loses nothing that was acknowledged.
+		Long: `Run a server until it is told to stop by SIGINT or SIGTERM; then it hands its
+actors over to the other servers of its cluster, if there are any, takes no more
+calls, finishes those under way, and ends. A second signal ends it at once, which
+loses nothing that was acknowledged.
 
 Without --store it keeps everything in a folder of its own. With a CockroachDB
 or PostgreSQL URL it keeps everything there, and all servers of one database form

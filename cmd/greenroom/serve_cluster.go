@@ -21,7 +21,7 @@ func registerCluster(flags *pflag.FlagSet, f *node.ClusterConfig) {
 	flags.StringVar(&f.Advertise, "advertise", "", "`HOST:PORT` at which the other servers reach this one (GREENROOM_ADVERTISE; default: where it listens, or the address of this machine that leads to the database)")
 	flags.StringVar(&f.AdvertiseAPI, "advertise-api", "", "`HOST:PORT` at which clients reach this server, as replies name it (GREENROOM_ADVERTISE_API; default without TLS: as --advertise, with the port of --listen; with TLS: none)")
 	flags.StringVar(&f.Listen, "cluster-listen", "", "`HOST:PORT` to listen on for the other servers alone (default: --listen)")
-	flags.StringSliceVar(&f.Roles, "roles", nil, "what this server does: `host` runs actors, scheduler may lead (default both)")
+	flags.StringSliceVar(&f.Roles, "roles", nil, "`roles` of this server: host runs actors, scheduler may lead (default both)")
 	flags.DurationVar(&f.Lease, "lease", 0, "how long the actors of a server that crashed wait; the same on all servers (default 3s)")
 	flags.StringVar(&f.KeyFile, "cluster-key-file", "", "`file` with the secret of the cluster, the same on all servers: 32 random bytes or more (GREENROOM_CLUSTER_KEY_FILE; not needed on loopback)")
 	flags.StringVar(&f.Files.Cert, "cluster-cert", "", "`file` with the certificate that this server shows to the others, instead of --cluster-key-file")

@@ -5,12 +5,19 @@
 //	2  a turn is atomic                            TestGuarantee2AtomicTurn
 //	3  nothing is seen before it is durable        TestGuarantee3DurableBeforeSeen
 //	4  stale owners cannot write                   TestGuarantee4StaleOwner
-//	   and do not answer, by leases                TestGuarantee4Leases
-//	5  one activation of a sticky actor            TestGuarantee5OneActivation
+//	   and do not answer                           TestGuarantee4NoStaleAnswer
+//	   nor older than before                       TestGuarantee4NeverBackwards
+//	   a default read ages for a bounded time      TestDefaultReadsAgeABit
+//	   what is held is answered under a lease      TestGuarantee4Leases
+//	5  one host at a time runs an actor            TestGuarantee5OneActivation
+//	6  a call with a key takes effect once         TestIdempotencyKeys
+//	   also repeated on two hosts                  TestGuarantee6RepeatedOnTwoHosts
+//	   its failure excludes earlier attempts       TestGuarantee6FailureBehindAFence
+//	   its repetition sends nothing outside        TestRecordedCallSendsNothing
 //	8  bad input gets a typed error, no effect     TestGuarantee8BadInput
 //
-// TestIdempotencyKeys shows what a call with a key promises: one effect and one
-// reply, however often and wherever it is repeated, whatever was lost.
+// What a guest may not do (7) is tested where guests run. TestRequestsLeaveDurably and
+// TestRefusedAfterRequest are about what 3 and 6 mean for a turn that sends requests.
 //
 // TestLinearizable checks the histories of concurrent callers on one host and on
 // two of one store, under every fault of store/faultstore, against a register; it
