@@ -376,6 +376,7 @@ func explore(t *testing.T, broken sabotage, sessions int, without ...string) (ba
 
 // TestModelOneOwner: in no history may two hosts begin a turn of a sticky actor.
 func TestModelOneOwner(t *testing.T) {
+	t.Parallel()
 	bad, states, owned := explore(t, asWritten, *modelSessions)
 	if bad != nil {
 		t.Fatalf("two owners:\n%s", bad.history())
@@ -390,6 +391,7 @@ func TestModelOneOwner(t *testing.T) {
 // finds a history with two owners. Steps that no such history needs are left out, since
 // the search is in breadth.
 func TestModelFindsFaults(t *testing.T) {
+	t.Parallel()
 	const (
 		releases = "host %d releases the actor"
 		gives    = "host %d gives connection %d up"
@@ -407,6 +409,7 @@ func TestModelFindsFaults(t *testing.T) {
 		"a lease counted from the answer":          {countsFromReply, 2, []string{releases, gives}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			bad, states, _ := explore(t, tt.broken, tt.sessions, tt.without...)
 			if bad == nil {
 				t.Fatalf("%d states and no fault", states)
