@@ -43,6 +43,9 @@ type Invocation struct {
 	// payload has one effect and gets one reply. Empty: none. Otherwise
 	// [ValidateIdempotencyKey] holds. Read-only methods need none and ignore it.
 	IdempotencyKey string
+	// Firing is the delivery of a reminder that asks for the turn: its commit has the
+	// firing's step among its effects. Nil: a call. Not with an idempotency key.
+	Firing *Firing
 }
 
 // Reply is a turn's answer.

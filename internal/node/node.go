@@ -1,5 +1,5 @@
 // Package node builds a whole Greenroom server from a [Config]: the store, the
-// Wasm engines, the module service, the host and the API. It is the one place
+// Wasm engines, the module service, the host, reminders and the API. It is the one place
 // where everything meets.
 package node
 
@@ -148,6 +148,7 @@ func (n *Node) start(ctx context.Context) error {
 		CallMemory:  h.CallMemory,
 	}
 	var c *cluster
+	fires := &firings{h}
 	if n.cfg.Cluster != nil {
 		if c, err = n.newCluster(ctx, st, mods, h, owned); err != nil {
 			return err
@@ -158,6 +159,11 @@ func (n *Node) start(ctx context.Context) error {
 		n.onStop("router", c.router.Stop)
 		cfg.Host, cfg.Peers, cfg.Listener = c.router, c.peersConfig(), c.listener
 		cfg.Cluster = c.service
+		fires.host = c.router
+	}
+	reminders, err := n.newReminders(st, fires, c)
+	if err != nil {
+		return err
 	}
 	srv, err := server.New(cfg)
 	if err != nil {
@@ -181,6 +187,11 @@ func (n *Node) start(ctx context.Context) error {
 			return err
 		})
 	}
+	// Before all others: nothing new is fired while calls are still taken.
+	if err := reminders.Start(ctx); err != nil {
+		return err
+	}
+	n.onStop("reminders", reminders.Stop)
 	// A server that cannot write is up, to say so; it is ready once it can.
 	if err := st.Check(ctx); err != nil {
 		n.cfg.Logger.Warn("started, but not ready", "address", srv.Addr().String(), "store", st.Name(), "error", err)

@@ -97,6 +97,41 @@ func (c *creator) used() map[actor.Bucket]uint32 {
 	return used
 }
 
+// creations are the buckets that a creator had at some moment, and how far each was used.
+type creations struct {
+	by   *creator
+	used map[actor.Bucket]uint32
+}
+
+// abandon has the creator take nothing more from buckets that are closed or gone by rows
+// that were read since: it was taken for gone itself.
+func (c creations) abandon(rows []actor.BucketRow) {
+	for _, r := range rows {
+		if !r.Closed {
+			delete(c.used, r.Bucket)
+		}
+	}
+	for b := range c.used {
+		c.by.drop(b)
+	}
+}
+
+// drop takes nothing more from a bucket.
+func (c *creator) drop(b actor.Bucket) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.apps {
+		t.mu.Lock()
+		if t.bucket == b {
+			t.bucket, t.used = actor.Bucket{}, actor.BucketSize
+		}
+		if t.next != nil && *t.next == b {
+			t.next = nil
+		}
+		t.mu.Unlock()
+	}
+}
+
 // randomVector returns the vector of a lap that begins.
 func randomVector() (v actor.Vector) {
 	for i := range v {

@@ -155,12 +155,13 @@ func (s *Service) again(id actor.ReminderID, after time.Duration) {
 func (s *Service) run(d *delivery) {
 	ctx, cancel := context.WithTimeout(s.queue.ctx, s.cfg.ExecutionTimeout)
 	err := s.cfg.Deliverer.Deliver(ctx, d.plan.Firing)
+	timeout := ctx.Err() != nil
 	cancel()
-	s.ended(d, err)
+	s.ended(d, err, timeout)
 }
 
-// ended goes on after a delivery.
-func (s *Service) ended(d *delivery, err error) {
+// ended goes on after a delivery, or after its time was out.
+func (s *Service) ended(d *delivery, err error, timeout bool) {
 	id := d.reminder.ID
 	count := func(n *uint64) {
 		s.mu.Lock()
@@ -180,7 +181,7 @@ func (s *Service) ended(d *delivery, err error) {
 	case errors.Is(err, actor.ErrFiringTaken):
 		count(&s.stats.Taken)
 		s.again(id, 0) // the row says how it goes on
-	case cond != nil && cond.Retryable(), errors.Is(err, actor.ErrAmbiguous), errors.Is(err, actor.ErrCanceled),
+	case timeout, cond != nil && cond.Retryable(), errors.Is(err, actor.ErrAmbiguous), errors.Is(err, actor.ErrCanceled),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		// Not the actor's failure, or nobody knows whether it was committed: the same
 		// firing goes again, and is found taken if it was.

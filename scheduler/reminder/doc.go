@@ -108,6 +108,9 @@
 //   - The leader is lost: nothing moves until there is another. Creators go on with the
 //     buckets that they have.
 //   - A creator is lost: its bucket is closed; its reminders stay.
+//   - An instance is taken for lost and is not: it is another one from the next look at
+//     the store on, which owns nothing and creates from new buckets.
+//   - A delivery's time is out: it is no failure of the actor's, and goes again.
 //   - The store is down: nothing is delivered. Afterwards what is due is due, and the
 //     missed policies say what becomes of it.
 //   - An instance's clock is set: nothing. Times are the database's, counted on by the

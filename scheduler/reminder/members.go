@@ -10,6 +10,9 @@ import (
 
 // Members says which processes there are, and whether this one leads.
 type Members interface {
+	// Self is this process among them. It is another one after the process was taken for
+	// gone: then it owns no bucket any more, and creates from none that it had.
+	Self() actor.HostID
 	// Live returns the processes that create and deliver, in one order everywhere, and
 	// whether this one is to allocate. It is asked every two seconds.
 	Live(ctx context.Context) (live []actor.HostID, leading bool, err error)
@@ -20,6 +23,7 @@ type Members interface {
 // alone is the one process of a store that nobody shares.
 type alone struct{ self actor.HostID }
 
+func (a alone) Self() actor.HostID { return a.self }
 func (a alone) Live(context.Context) ([]actor.HostID, bool, error) {
 	return []actor.HostID{a.self}, true, nil
 }
@@ -41,6 +45,8 @@ type leased struct {
 	listed  bool
 	leading *actor.Lease
 }
+
+func (l *leased) Self() actor.HostID { return l.self.ID }
 
 func (l *leased) Live(ctx context.Context) ([]actor.HostID, bool, error) {
 	if !l.listed {

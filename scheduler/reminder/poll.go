@@ -35,17 +35,19 @@ func (s *Service) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	self, creates := s.become(s.members.Self())
 	rows, err := s.bucketRows(ctx)
 	if err != nil {
 		return err
 	}
+	creates.abandon(rows)
 	if leading {
 		if rows, err = s.lead(ctx, rows, live, now); err != nil {
 			return err
 		}
 	}
 	s.reconcile(rows, now)
-	if err := s.leave(ctx, Surplus(rows, live, s.cfg.Host)); err != nil {
+	if err := s.leave(ctx, Surplus(rows, live, self)); err != nil {
 		return err
 	}
 	for _, b := range s.buckets() {
@@ -60,6 +62,20 @@ func (s *Service) look(ctx context.Context) error {
 		}
 	}
 	return s.save(ctx)
+}
+
+// become takes over which member this process is, and returns that and what it creates
+// from at this moment. One that was taken for gone begins anew, without any bucket: others
+// may have those that it had by now.
+func (s *Service) become(self actor.HostID) (actor.HostID, creations) {
+	s.mu.Lock()
+	if self != s.self {
+		s.cfg.Logger.Warn("this host was taken for gone: it delivers and creates reminders anew", "host", s.self, "as", self)
+		s.self, s.creator, s.owned = self, newCreator(s.allocate), map[actor.Bucket]*ownedBucket{}
+	}
+	s.mu.Unlock()
+	creator := s.createsFrom()
+	return self, creations{creator, creator.used()}
 }
 
 func (s *Service) bucketRows(ctx context.Context) ([]actor.BucketRow, error) {
@@ -124,7 +140,7 @@ func (s *Service) reconcile(rows []actor.BucketRow, now time.Time) {
 	defer s.mu.Unlock()
 	mine := map[actor.Bucket]actor.BucketRow{}
 	for _, r := range rows {
-		if r.Owner == s.cfg.Host && !s.stopping {
+		if r.Owner == s.self && !s.stopping {
 			mine[r.Bucket] = r
 		}
 	}
@@ -349,7 +365,7 @@ func (s *Service) sweep(ctx context.Context, b *ownedBucket, now time.Time) erro
 // save writes down how far buckets are used and delivered.
 func (s *Service) save(ctx context.Context) error {
 	var progress []store.BucketProgress
-	used := s.creator.used()
+	used := s.createsFrom().used()
 	s.mu.Lock()
 	for _, b := range s.owned {
 		if b.deliveredTill.After(b.saved) {

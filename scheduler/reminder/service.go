@@ -49,7 +49,8 @@ type Deliverer interface {
 type Config struct {
 	Store     Store
 	Deliverer Deliverer
-	// Host is this incarnation of the process; never that of another. Required.
+	// Host is this incarnation of the process; never that of another. Required, unless
+	// Members says it.
 	Host actor.HostID
 	// Cluster is the cluster's name, for a store that is shared. Defaults to "greenroom".
 	Cluster string
@@ -106,7 +107,7 @@ func (c *Config) validate() error {
 		return bad("Store", "is missing")
 	case c.Deliverer == nil:
 		return bad("Deliverer", "is missing")
-	case c.Host == "":
+	case c.Host == "" && c.Members == nil:
 		return bad("Host", "is missing; give this incarnation of the process a random ID")
 	case c.Window < 4*pollEvery:
 		return bad("Window", fmt.Sprintf("is %v; give at least %v", c.Window, 4*pollEvery))
@@ -136,7 +137,6 @@ type Service struct {
 	cfg     Config
 	planner *Planner
 	members Members
-	creator *creator
 	steps   chan step // to be committed alone
 
 	wake chan struct{} // something is due earlier than the loop expects
@@ -146,6 +146,8 @@ type Service struct {
 	clock dbClock
 
 	mu       sync.Mutex
+	self     actor.HostID // as it was when the store was read last
+	creator  *creator     // of self
 	wheel    *Wheel
 	owned    map[actor.Bucket]*ownedBucket
 	gone     map[actor.HostID]time.Time
@@ -245,7 +247,7 @@ func New(cfg Config) (*Service, error) {
 			s.members = &leased{store: cfg.Store, self: actor.Host{ID: cfg.Host, Cluster: cfg.Cluster, Roles: []string{memberRole}}}
 		}
 	}
-	s.creator = newCreator(s.allocate)
+	s.self, s.creator = s.members.Self(), newCreator(s.allocate)
 	return s, nil
 }
 
@@ -303,7 +305,7 @@ func (s *Service) giveUp(ctx context.Context) error {
 	s.owned = map[actor.Bucket]*ownedBucket{}
 	s.mu.Unlock()
 	var errs []error
-	for b := range s.creator.used() {
+	for b := range s.createsFrom().used() {
 		errs = append(errs, s.cfg.Store.CloseBucket(ctx, b))
 	}
 	for _, r := range rows {
@@ -325,7 +327,7 @@ func (s *Service) Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.R
 	if _, err := s.planner.Prepare(spec, actor.ReminderID{Prefix: 1}, now); err != nil {
 		return actor.Reminder{}, err
 	}
-	id, spent, err := s.creator.take(ctx, spec.Key.App, s.background)
+	id, spent, err := s.createsFrom().take(ctx, spec.Key.App, s.background)
 	if err != nil {
 		return actor.Reminder{}, err
 	}
@@ -339,6 +341,14 @@ func (s *Service) Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.R
 	return s.planner.Prepare(spec, id, now)
 }
 
+// createsFrom returns the creator of now. Its methods may wait for the store, which may
+// wait for s.mu.
+func (s *Service) createsFrom() *creator {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.creator
+}
+
 func (s *Service) background(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -349,15 +359,18 @@ func (s *Service) background(do func()) {
 
 // allocate gets a bucket for this process, and owns it, if nobody was quicker.
 func (s *Service) allocate(ctx context.Context, app string) (actor.BucketRow, error) {
-	row, err := s.cfg.Store.AllocateBucket(ctx, app, s.cfg.Host, randomVector())
+	self := s.members.Self()
+	row, err := s.cfg.Store.AllocateBucket(ctx, app, self, randomVector())
 	if err != nil {
 		return row, err
 	}
-	if mine, done, err := s.cfg.Store.AssignBucket(ctx, row.Bucket, row.Epoch, s.cfg.Host); err == nil && done {
+	if mine, done, err := s.cfg.Store.AssignBucket(ctx, row.Bucket, row.Epoch, self); err == nil && done {
 		s.mu.Lock()
-		s.adopt(mine)
-		// There is nothing in it, and all that comes is noticed here.
-		s.owned[mine.Bucket].at = s.clock.now().Add(s.cfg.Window)
+		if s.self == self && !s.stopping {
+			s.adopt(mine)
+			// There is nothing in it, and all that comes is noticed here.
+			s.owned[mine.Bucket].at = s.clock.now().Add(s.cfg.Window)
+		}
 		s.mu.Unlock()
 	}
 	return row, nil

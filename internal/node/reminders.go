@@ -1,0 +1,73 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/scheduler"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
+	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// newReminders makes the node's part in reminders. Before it starts, to has whom its
+// firings go to; c is nil without a cluster.
+func (n *Node) newReminders(st store.Store, to *firings, c *cluster) (*reminder.Service, error) {
+	// A delivery ends on its own before the scheduler gives it up.
+	longest := max(n.cfg.Limits.TurnDeadline, host.DefaultLimits().TurnDeadline)
+	for _, l := range n.cfg.Overrides {
+		longest = max(longest, l.TurnDeadline)
+	}
+	cfg := reminder.Config{
+		Store: st, Deliverer: to, Logger: n.cfg.Logger,
+		Host: actor.HostID(actor.NewCommitID().String()), ExecutionTimeout: max(minExecution, 2*longest),
+	}
+	if c != nil {
+		cfg.Host, cfg.Cluster, cfg.Members = "", c.cfg.Name, &clusterMembers{store: st, service: c.service}
+	}
+	return reminder.New(cfg)
+}
+
+// minExecution is how long a delivery may take at least, waiting for its actor included.
+const minExecution = time.Minute
+
+// firings delivers what is due to whoever runs its actor.
+type firings struct{ host server.Host }
+
+// Deliver implements [reminder.Deliverer].
+func (d *firings) Deliver(ctx context.Context, f actor.Firing) error {
+	_, err := d.host.Invoke(ctx, actor.Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: &f})
+	return err
+}
+
+// clusterMembers are the hosts of the cluster: all of them create and deliver reminders,
+// and who leads the cluster gives out the buckets.
+type clusterMembers struct {
+	store   store.Cluster
+	service *scheduler.Service
+}
+
+// Self implements [reminder.Members].
+func (m *clusterMembers) Self() actor.HostID { return m.service.Self() }
+
+// Live implements [reminder.Members].
+func (m *clusterMembers) Live(ctx context.Context) ([]actor.HostID, bool, error) {
+	hosts, now, err := m.store.Hosts(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	var live []actor.HostID
+	for _, h := range hosts {
+		if h.ExpiresAt.After(now) {
+			live = append(live, h.ID)
+		}
+	}
+	slices.Sort(live)
+	return live, m.service.Leadership().Here, nil
+}
+
+// Leave implements [reminder.Members]: the cluster has its own way.
+func (m *clusterMembers) Leave(context.Context) error { return nil }
