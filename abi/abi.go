@@ -206,6 +206,8 @@ const (
 	PlacementRing      = "ring"
 	PlacementSticky    = "sticky"
 	PlacementStateless = "stateless"
+	PlacementStatic    = "static"   // and behind a colon the names of its hosts
+	PlacementCheckout  = "checkout" // and behind a colon how many partitions it has
 
 	InstanceShared    = "shared"
 	InstanceDedicated = "dedicated"

@@ -49,6 +49,9 @@ type Deployment struct {
 	StateSchema uint32
 	// RolledBackFrom is the generation that a rollback left, 0 otherwise.
 	RolledBackFrom uint64
+	// Placement is the policy of the type that goes before its module's; empty: there
+	// is none. Deployments that follow keep it until it is changed.
+	Placement string
 	// Message says why, in the words of whoever deployed; often empty.
 	Message   string
 	CreatedAt time.Time // database time

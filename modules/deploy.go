@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 )
 
@@ -20,9 +22,16 @@ type DeployRequest struct {
 	Types []string
 	// Force also deploys a module with an older state schema.
 	Force bool
+	// Placements are the policies of types, in the form of the manifest, which go before
+	// those of the module, and of those that follow, until they are changed:
+	// [ModulePlacement] gives the type back what its module declares.
+	Placements map[string]string
 	// Message is kept with each deployment that is made: [store.MaxDeployMessage].
 	Message string
 }
+
+// ModulePlacement stands for the placement that a type's module declares.
+const ModulePlacement = "manifest"
 
 // RollbackRequest asks for an earlier deployment's module to serve a type again.
 type RollbackRequest struct {
@@ -46,9 +55,9 @@ type UndeployRequest struct {
 
 // Deploy switches types to a module, all of them or none, and returns what then
 // serves each, in the order of the request or of the manifest, with what the
-// deployer should know. Types that the module serves already are left as they
-// are. Errors: [actor.ErrModuleNotFound], [actor.ErrSchemaRollback], an
-// [*actor.ArgumentError] for a type that the module lacks, [actor.ErrDeployConflict]
+// deployer should know. Types that the module serves already, with the placement
+// that is asked for, are left as they are. Errors: [actor.ErrModuleNotFound], [actor.ErrSchemaRollback], an
+// [*actor.ArgumentError] for a type that the module lacks and for a placement that cannot be, [actor.ErrDeployConflict]
 // if others kept deploying the same types.
 func (s *Service) Deploy(ctx context.Context, req DeployRequest) ([]actor.Deployment, []string, error) {
 	digest, err := s.resolve(ctx, req.App, req.Digest)
@@ -63,7 +72,13 @@ func (s *Service) Deploy(ctx context.Context, req DeployRequest) ([]actor.Deploy
 	if err != nil {
 		return nil, nil, err
 	}
-	ds, warnings, err := s.change(ctx, change{app: req.App, digest: digest, manifest: m, specs: specs, force: req.Force, message: req.Message})
+	placements, err := parsePlacements(req.Placements, specs)
+	if err != nil {
+		return nil, nil, err
+	}
+	ds, warnings, err := s.change(ctx, change{
+		app: req.App, digest: digest, manifest: m, specs: specs, placements: placements, force: req.Force, message: req.Message,
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("deploy module %s: %w", digest.Short(), err)
 	}
@@ -103,7 +118,7 @@ func (s *Service) Undeploy(ctx context.Context, req UndeployRequest) ([]actor.De
 			planned[typ] = true
 			if !cur.Undeployed() {
 				cur = actor.Deployment{
-					App: req.App, Type: typ, Generation: cur.Generation + 1, StateSchema: cur.StateSchema, Message: req.Message,
+					App: req.App, Type: typ, Generation: cur.Generation + 1, StateSchema: cur.StateSchema, Placement: cur.Placement, Message: req.Message,
 				}
 				wanted = append(wanted, cur)
 			}
@@ -117,8 +132,8 @@ func (s *Service) Undeploy(ctx context.Context, req UndeployRequest) ([]actor.De
 	return ds, nil
 }
 
-// Rollback makes an earlier generation's module serve a type again, as a new
-// generation; also a type that is out of service. Errors: [actor.ErrTypeNotFound],
+// Rollback makes an earlier generation's module serve a type again, with the placement
+// that was deployed then, as a new generation; also a type that is out of service. Errors: [actor.ErrTypeNotFound],
 // [actor.ErrNoGeneration], [actor.ErrModuleNotFound] if that module was deleted,
 // [actor.ErrSchemaRollback].
 func (s *Service) Rollback(ctx context.Context, req RollbackRequest) (actor.Deployment, []string, error) {
@@ -126,7 +141,7 @@ func (s *Service) Rollback(ctx context.Context, req RollbackRequest) (actor.Depl
 		return actor.Deployment{}, nil, err
 	}
 	current, target, err := s.rollbackTarget(ctx, req)
-	if err == nil && target.Digest == current.Digest {
+	if err == nil && target.Digest == current.Digest && target.Placement == current.Placement {
 		return current, nil, nil
 	}
 	var m *abi.Manifest
@@ -141,7 +156,8 @@ func (s *Service) Rollback(ctx context.Context, req RollbackRequest) (actor.Depl
 		return actor.Deployment{}, nil, err
 	}
 	ds, warnings, err := s.change(ctx, change{
-		app: req.App, digest: target.Digest, manifest: m, specs: specs, force: req.Force, rollback: true, message: req.Message,
+		app: req.App, digest: target.Digest, manifest: m, specs: specs, placements: map[string]string{req.Type: target.Placement},
+		force: req.Force, rollback: true, message: req.Message,
 	})
 	if err != nil {
 		return actor.Deployment{}, nil, fmt.Errorf("roll back %s to generation %d: %w", req.Type, target.Generation, err)
@@ -206,9 +222,25 @@ type change struct {
 	digest   actor.Digest
 	manifest *abi.Manifest
 	specs    []*abi.TypeSpec
-	force    bool
-	rollback bool
-	message  string
+	// placements are those that change, by type; empty: that of the module.
+	placements map[string]string
+	force      bool
+	rollback   bool
+	message    string
+}
+
+// placement returns what is deployed as the placement of a type, beside its module:
+// what the change says, or else what was deployed before. A type is stateless by its
+// code alone.
+func (c change) placement(spec *abi.TypeSpec, current actor.Deployment) string {
+	placement, changed := c.placements[spec.Name]
+	switch {
+	case changed:
+		return placement
+	case spec.Placement == abi.PlacementStateless:
+		return ""
+	}
+	return current.Placement
 }
 
 // change carries a change out.
@@ -264,7 +296,8 @@ func (s *Service) deploy(ctx context.Context, app string,
 func (c change) plan(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
 	for _, spec := range c.specs {
 		cur, known := current[spec.Name]
-		if known && cur.Digest == c.digest {
+		placement := c.placement(spec, cur)
+		if known && cur.Digest == c.digest && cur.Placement == placement {
 			result = append(result, cur)
 			continue
 		}
@@ -272,7 +305,7 @@ func (c change) plan(current map[string]actor.Deployment) (wanted, result []acto
 			return nil, nil, fmt.Errorf("%s: module %s declares state schema %d and would replace generation %d with schema %d; it could not read what is stored; force it only if no state of schema %d was written: %w",
 				spec.Name, c.digest.Short(), spec.StateSchema, cur.Generation, cur.StateSchema, cur.StateSchema, actor.ErrSchemaRollback)
 		}
-		d := actor.Deployment{App: c.app, Type: spec.Name, Generation: cur.Generation + 1, Digest: c.digest, StateSchema: spec.StateSchema, Message: c.message}
+		d := actor.Deployment{App: c.app, Type: spec.Name, Generation: cur.Generation + 1, Digest: c.digest, StateSchema: spec.StateSchema, Placement: placement, Message: c.message}
 		if c.rollback {
 			d.RolledBackFrom = cur.Generation
 		}
@@ -289,7 +322,7 @@ func (s *Service) replaced(ctx context.Context, c change, current map[string]act
 	old := make(map[actor.Digest]*abi.Manifest)
 	for _, spec := range c.specs {
 		cur := current[spec.Name]
-		if cur.Undeployed() || old[cur.Digest] != nil || cur.Digest == c.digest {
+		if cur.Undeployed() || old[cur.Digest] != nil {
 			continue
 		}
 		m, err := s.manifest(ctx, c.app, cur.Digest)
@@ -348,6 +381,33 @@ func validateType(app, typ string) error {
 		return err
 	}
 	return actor.ValidateName("actor type", typ)
+}
+
+// parsePlacements checks the placements that are asked for, and returns them as they are
+// stored.
+func parsePlacements(asked map[string]string, specs []*abi.TypeSpec) (map[string]string, error) {
+	parsed := make(map[string]string, len(asked))
+	for _, typ := range slices.Sorted(maps.Keys(asked)) {
+		at := slices.IndexFunc(specs, func(s *abi.TypeSpec) bool { return s.Name == typ })
+		if at < 0 {
+			return nil, &actor.ArgumentError{Field: "placement", Problem: fmt.Sprintf("is for the type %q, which is not among those to deploy", typ)}
+		}
+		text := asked[typ]
+		if text == ModulePlacement {
+			parsed[typ] = ""
+			continue
+		}
+		field := "placement of " + typ
+		p, err := manifest.ParsePlacement(text)
+		if err != nil {
+			return nil, &actor.ArgumentError{Field: field, Problem: fmt.Sprintf("%v, or %s for that of the module: %q is given", err, ModulePlacement, text)}
+		}
+		if was := specs[at].Placement; (p.Policy == abi.PlacementStateless) != (was == abi.PlacementStateless) {
+			return nil, &actor.ArgumentError{Field: field, Problem: fmt.Sprintf("is to be %s, and its code is for %s: whether a type has state is for its module to declare", text, was)}
+		}
+		parsed[typ] = p.String()
+	}
+	return parsed, nil
 }
 
 // selectTypes returns the named types of a manifest, all of them for none.

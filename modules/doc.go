@@ -12,6 +12,8 @@
 //     change and makes no generation.
 //   - A module that declares an older state schema than the one it would replace
 //     is refused without Force: its code could not read what is stored.
+//   - A placement that was deployed goes before the module's, and stays until another is
+//     deployed, or the module's again. A rollback brings back what was deployed then.
 //   - A module that serves a type cannot be deleted.
 //   - What an undeployed type's actors stored is kept, and so is its schema: what
 //     is deployed next must be able to read it.

@@ -14,8 +14,8 @@ import (
 
 // ServedType is an actor type with what serves it.
 type ServedType struct {
-	// Spec is the type as its module declares it, defaults filled in. It is
-	// shared and read-only.
+	// Spec is the type as its module declares it, defaults filled in, with the placement
+	// of the deployment if it has one. It is shared and read-only.
 	Spec       *abi.TypeSpec
 	Deployment actor.Deployment
 }
@@ -187,7 +187,7 @@ func (s *Service) changed(ctx context.Context, ds []actor.Deployment) (map[typeN
 			entries[name] = served{ServedType{Deployment: d}, fmt.Errorf("module %s does not declare %s: %w", d.Digest.Short(), d.Type, actor.ErrModuleDamaged)}
 			continue
 		}
-		entries[name] = served{ServedType{Spec: spec, Deployment: d}, nil}
+		entries[name] = served{ServedType{Spec: placed(spec, d.Placement), Deployment: d}, nil}
 	}
 	return entries, nil
 }
@@ -234,6 +234,16 @@ func (s *Service) manifest(ctx context.Context, app string, d actor.Digest) (*ab
 		return nil, fmt.Errorf("module %s: %s: %w", d.Short(), faults[0].Message, actor.ErrModuleDamaged)
 	}
 	return parsed, nil
+}
+
+// placed returns a type with the placement of a deployment, if it has one.
+func placed(spec *abi.TypeSpec, placement string) *abi.TypeSpec {
+	if placement == "" || placement == spec.Placement {
+		return spec
+	}
+	changed := *spec
+	changed.Placement = placement
+	return &changed
 }
 
 func typeSpec(m *abi.Manifest, name string) *abi.TypeSpec {

@@ -21,7 +21,7 @@ func warn(c change, current map[string]actor.Deployment, old map[actor.Digest]*a
 			continue
 		}
 		if before := typeSpec(m, spec.Name); before != nil {
-			warnType(before, spec, add)
+			warnType(placed(before, cur.Placement), placed(spec, c.placement(spec, cur)), add)
 		}
 	}
 	for _, name := range staying(c, current, old) {
@@ -56,7 +56,7 @@ func warnType(before, after *abi.TypeSpec, add func(string, ...any)) {
 func staying(c change, current map[string]actor.Deployment, old map[actor.Digest]*abi.Manifest) []string {
 	var names []string
 	for name, d := range current {
-		if old[d.Digest] != nil && typeSpec(c.manifest, name) == nil {
+		if d.Digest != c.digest && old[d.Digest] != nil && typeSpec(c.manifest, name) == nil {
 			names = append(names, name)
 		}
 	}

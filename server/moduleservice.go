@@ -116,9 +116,16 @@ func (m *moduleService) DeleteModule(ctx context.Context, req *connect.Request[g
 
 // Deploy implements ModuleService.
 func (m *moduleService) Deploy(ctx context.Context, req *connect.Request[greenroomv1.DeployRequest]) (*connect.Response[greenroomv1.DeployResponse], error) {
+	placements := make(map[string]string, len(req.Msg.GetPlacements()))
+	for _, p := range req.Msg.GetPlacements() {
+		if _, twice := placements[p.GetType()]; twice {
+			return nil, &actor.ArgumentError{Field: "placement of " + p.GetType(), Problem: "is given twice; give one"}
+		}
+		placements[p.GetType()] = p.GetPlacement()
+	}
 	ds, warnings, err := m.s.conf.Modules.Deploy(ctx, modules.DeployRequest{
 		App: appOf(req.Msg.GetApp()), Digest: actor.Digest(req.Msg.GetDigest()),
-		Types: req.Msg.GetTypes(), Force: req.Msg.GetForce(), Message: req.Msg.GetMessage(),
+		Types: req.Msg.GetTypes(), Placements: placements, Force: req.Msg.GetForce(), Message: req.Msg.GetMessage(),
 	})
 	if err != nil {
 		return nil, err
@@ -316,6 +323,6 @@ func deploymentToProto(d actor.Deployment) *greenroomv1.Deployment {
 	return &greenroomv1.Deployment{
 		App: d.App, Type: d.Type, Generation: d.Generation, Digest: string(d.Digest),
 		StateSchema: d.StateSchema, RolledBackFrom: d.RolledBackFrom, CreatedAt: timestamppb.New(d.CreatedAt),
-		Undeployed: d.Undeployed(), Message: d.Message,
+		Undeployed: d.Undeployed(), Message: d.Message, Placement: d.Placement,
 	}
 }

@@ -336,9 +336,12 @@ func ValidateLimit(limit int) error {
 // MaxDeployMessage bounds the message of a deployment, in bytes.
 const MaxDeployMessage = 1024
 
+// MaxPlacement bounds the placement of a deployment, in bytes.
+const MaxPlacement = 4096
+
 // ValidateDeployments checks what [Modules].Deploy is given, for drivers: one
 // app, each type once, valid names, generations from 1 to 2^63-1, messages of
-// text.
+// text, placements of printable ASCII.
 func ValidateDeployments(ds []actor.Deployment) error {
 	types := make(map[string]struct{}, len(ds))
 	for _, d := range ds {
@@ -363,7 +366,21 @@ func ValidateDeployments(ds []actor.Deployment) error {
 		if err := validateMessage(d.Message); err != nil {
 			return err
 		}
+		if err := validatePlacement(d); err != nil {
+			return err
+		}
 		types[d.Type] = struct{}{}
+	}
+	return nil
+}
+
+// validatePlacement bounds what is stored of a policy; package modules knows them.
+func validatePlacement(d actor.Deployment) error {
+	switch p := d.Placement; {
+	case len(p) > MaxPlacement:
+		return &actor.ArgumentError{Field: "placement of " + d.Type, Problem: fmt.Sprintf("has %d bytes; at most %d are kept", len(p), MaxPlacement)}
+	case strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return &actor.ArgumentError{Field: "placement of " + d.Type, Problem: "has characters other than printable ASCII"}
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func (p *parser) typeSpec(at string, raw json.RawMessage) abi.TypeSpec {
 		}
 	}
 	if raw, ok := obj.get("placement"); ok {
-		t.Placement = p.oneOf(at+".placement", raw, abi.PlacementAny, abi.PlacementRing, abi.PlacementSticky, abi.PlacementStateless)
+		t.Placement = p.placement(at+".placement", raw)
 	}
 	if raw, ok := obj.get("instance"); ok {
 		t.Instance = p.oneOf(at+".instance", raw, abi.InstanceShared, abi.InstanceDedicated)

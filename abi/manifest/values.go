@@ -144,6 +144,20 @@ func (p *parser) oneOf(at string, raw json.RawMessage, values ...string) string 
 	return s
 }
 
+// placement reads a placement policy; empty means that there was a fault.
+func (p *parser) placement(at string, raw json.RawMessage) string {
+	s, ok := p.text(at, raw)
+	if !ok {
+		return ""
+	}
+	policy, err := ParsePlacement(s)
+	if err != nil {
+		p.fault(CodeBadValue, "%s: %s %v", at, shorten(strconv.Quote(s)), err)
+		return ""
+	}
+	return policy.String()
+}
+
 func (p *parser) boolean(at string, raw json.RawMessage) bool {
 	switch string(raw) {
 	case "true":

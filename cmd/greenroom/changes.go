@@ -20,8 +20,9 @@ type changes struct {
 }
 
 // compare says what deploying the named types of m, all for none, changes in what
-// is served. old are the modules that serve now, by digest.
-func compare(m *greenroomv1.Module, names []string, served []*greenroomv1.ServedType, old map[string]*greenroomv1.Module) changes {
+// is served, with the placements that are asked for. old are the modules that serve
+// now, by digest.
+func compare(m *greenroomv1.Module, names []string, placements []*greenroomv1.TypePlacement, served []*greenroomv1.ServedType, old map[string]*greenroomv1.Module) changes {
 	var out changes
 	current := make(map[string]*greenroomv1.ServedType, len(served))
 	for _, t := range served {
@@ -34,10 +35,19 @@ func compare(m *greenroomv1.Module, names []string, served []*greenroomv1.Served
 		}
 		cur := current[t.Name]
 		if cur == nil {
-			out.lines = append(out.lines, fmt.Sprintf("+ %s is new: %s", t.Name, methodNames(t)))
+			line := fmt.Sprintf("+ %s is new: %s", t.Name, methodNames(t))
+			if placement := placementAfter(t, nil, placements); placement != t.Placement {
+				line += "; placement " + placement
+			}
+			out.lines = append(out.lines, line)
 			continue
 		}
 		digest := cur.Deployment.GetDigest()
+		placement := placementAfter(t, cur, placements)
+		if placed := placement != cur.Type.GetPlacement(); placed && digest == m.Digest {
+			out.lines = append(out.lines, fmt.Sprintf("~ %s: placement %s to %s", t.Name, cur.Type.GetPlacement(), placement))
+			continue
+		}
 		if digest == m.Digest {
 			out.lines = append(out.lines, fmt.Sprintf("= %s is served by this module already", t.Name))
 			continue
@@ -45,7 +55,7 @@ func compare(m *greenroomv1.Module, names []string, served []*greenroomv1.Served
 		if !slices.Contains(replaced, digest) {
 			replaced = append(replaced, digest)
 		}
-		line, warnings := typeChange(cur.Type, t)
+		line, warnings := typeChange(cur.Type, t, placement)
 		out.lines = append(out.lines, fmt.Sprintf("~ %s, until now of module %s: %s", t.Name, short(digest), line))
 		out.warnings = append(out.warnings, warnings...)
 		if before := old[digest]; before != nil && !overlaps(before, m) {
@@ -65,8 +75,27 @@ func compare(m *greenroomv1.Module, names []string, served []*greenroomv1.Served
 	return out
 }
 
+// placementAfter is the placement of a type once it is deployed: what is asked for, or
+// what was deployed before and stays, or what the module declares. cur serves it now; nil:
+// nothing does.
+func placementAfter(t *greenroomv1.ActorType, cur *greenroomv1.ServedType, asked []*greenroomv1.TypePlacement) string {
+	for _, p := range asked {
+		switch {
+		case p.Type != t.Name:
+		case p.Placement == "manifest":
+			return t.Placement
+		default:
+			return p.Placement
+		}
+	}
+	if kept := cur.GetDeployment().GetPlacement(); kept != "" && t.Placement != "stateless" {
+		return kept
+	}
+	return t.Placement
+}
+
 // typeChange says what changes for the callers of a type.
-func typeChange(before, now *greenroomv1.ActorType) (line string, warnings []string) {
+func typeChange(before, now *greenroomv1.ActorType, placement string) (line string, warnings []string) {
 	had := make(map[string]*greenroomv1.Method)
 	for _, m := range before.GetMethods() {
 		had[m.Name] = m
@@ -97,8 +126,8 @@ func typeChange(before, now *greenroomv1.ActorType) (line string, warnings []str
 	if before.GetStateSchema() != now.StateSchema {
 		what = append(what, fmt.Sprintf("state schema %d to %d", before.GetStateSchema(), now.StateSchema))
 	}
-	if before.GetPlacement() != now.Placement {
-		what = append(what, fmt.Sprintf("placement %s to %s", before.GetPlacement(), now.Placement))
+	if before.GetPlacement() != placement {
+		what = append(what, fmt.Sprintf("placement %s to %s", before.GetPlacement(), placement))
 	}
 	if len(what) == 0 {
 		return "the same methods", warnings
@@ -120,7 +149,7 @@ func hasType(m *greenroomv1.Module, name string) bool {
 }
 
 // changesOf compares a module with what the server serves now.
-func (c *cli) changesOf(ctx context.Context, a *api, m *greenroomv1.Module, names []string) (changes, error) {
+func (c *cli) changesOf(ctx context.Context, a *api, m *greenroomv1.Module, names []string, placements []*greenroomv1.TypePlacement) (changes, error) {
 	served, err := c.listTypes(ctx, a)
 	if err != nil {
 		return changes{}, err
@@ -137,7 +166,7 @@ func (c *cli) changesOf(ctx context.Context, a *api, m *greenroomv1.Module, name
 		}
 		old[digest] = resp.Msg.Module
 	}
-	return compare(m, names, served, old), nil
+	return compare(m, names, placements, served, old), nil
 }
 
 // showChanges prints what a deployment changes, before it does.

@@ -62,7 +62,7 @@ func TestDeployChanges(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			served, old := serving(tc.serves...)
-			got := compare(tc.m, tc.types, served, old)
+			got := compare(tc.m, tc.types, nil, served, old)
 			same := func(what string, got, want []string) {
 				if len(got) != len(want) {
 					t.Errorf("%s: %q, want %q", what, got, want)
@@ -77,5 +77,34 @@ func TestDeployChanges(t *testing.T) {
 			same("lines", got.lines, tc.lines)
 			same("warnings", got.warnings, tc.warnings)
 		})
+	}
+}
+
+// TestDeployPlacementChanges: a placement that is asked for, or was and stays, is what
+// changes are told by.
+func TestDeployPlacementChanges(t *testing.T) {
+	module := func(digest, placement string) *greenroomv1.Module {
+		return &greenroomv1.Module{Digest: digest, Types: []*greenroomv1.ActorType{{Name: "Cart", Placement: placement}}}
+	}
+	for _, tc := range []struct{ name, served, deployed, declares, digest, asked, want string }{
+		{"new, elsewhere", "", "", "ring", "1111", "any", "+ Cart is new: ; placement any"},
+		{"the same module, elsewhere", "ring", "", "ring", "1111", "static:a,b", "~ Cart: placement ring to static:a,b"},
+		{"stays", "any", "any", "ring", "1111", "", "= Cart is served by this module already"},
+		{"stays with another module", "any", "any", "ring", "2222", "", "~ Cart, until now of module 1111: the same methods"},
+		{"as the module says again", "any", "any", "ring", "2222", "manifest", "~ Cart, until now of module 1111: placement any to ring"},
+	} {
+		var served []*greenroomv1.ServedType
+		if tc.served != "" {
+			served = append(served, &greenroomv1.ServedType{
+				Type: &greenroomv1.ActorType{Name: "Cart", Placement: tc.served}, Deployment: &greenroomv1.Deployment{Digest: "1111", Placement: tc.deployed},
+			})
+		}
+		var asked []*greenroomv1.TypePlacement
+		if tc.asked != "" {
+			asked = append(asked, &greenroomv1.TypePlacement{Type: "Cart", Placement: tc.asked})
+		}
+		if got := compare(module(tc.digest, tc.declares), nil, asked, served, nil); len(got.lines) != 1 || got.lines[0] != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got.lines, tc.want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
@@ -13,12 +14,14 @@ import (
 )
 
 type deployFlags struct {
-	build    buildFlags
-	types    []string
-	force    bool
-	dryRun   bool
-	manifest string
-	message  string
+	build buildFlags
+	types []string
+	// placements are TYPE=POLICY.
+	placements []string
+	force      bool
+	dryRun     bool
+	manifest   string
+	message    string
 }
 
 func (c *cli) deployCommand() *cobra.Command {
@@ -36,6 +39,10 @@ built, uploaded and checked, and serves nothing.
 If the server refuses the module, all that is wrong with it is listed, and what
 serves the types now goes on.
 
+--placement puts a type elsewhere than its module says: any, ring, sticky,
+static:HOST,HOST,… or checkout:PARTITIONS. It stays when other modules are
+deployed; TYPE=manifest ends it.
+
 An Extism plug-in that has no manifest of its own gets one with --manifest. It
 becomes part of the module that is uploaded: the same plug-in with another
 manifest is another module.`,
@@ -43,6 +50,7 @@ manifest is another module.`,
   greenroom deploy --dry-run
   greenroom deploy build/shop.wasm --app shop --message 'v1.4: discounts'
   greenroom deploy shop --type Cart -o json | jq '.deployments[].generation'
+  greenroom deploy shop --placement Cart=sticky --placement Till=static:till-1,till-2
   greenroom deploy plugin.wasm --manifest manifest.json`,
 		Args: takes("[DIR | FILE.wasm]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,6 +60,7 @@ manifest is another module.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringSliceVar(&f.types, "type", nil, "only this actor `type` of the module; may be repeated")
+	flags.StringArrayVar(&f.placements, "placement", nil, "`TYPE=POLICY` of where the actors of a type are; may be repeated")
 	flags.BoolVar(&f.force, "force", false, "also if the module has an older state schema than the one deployed")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "upload and check the module, show what would change, and change nothing")
 	messageFlag(cmd, &f.message)
@@ -62,6 +71,10 @@ manifest is another module.`,
 }
 
 func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
+	placements, err := placementsOf(f.placements)
+	if err != nil {
+		return err
+	}
 	path, err := c.moduleFile(ctx, target, f.build)
 	if err != nil {
 		return err
@@ -79,7 +92,7 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	change, err := c.changesOf(ctx, a, module, f.types)
+	change, err := c.changesOf(ctx, a, module, f.types, placements)
 	if err != nil {
 		return err
 	}
@@ -90,7 +103,7 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 		c.showChanges(change)
 	}
 	resp, err := a.modules.Deploy(ctx, connect.NewRequest(&greenroomv1.DeployRequest{
-		App: c.app, Digest: module.Digest, Types: f.types, Force: f.force, Message: f.message,
+		App: c.app, Digest: module.Digest, Types: f.types, Placements: placements, Force: f.force, Message: f.message,
 	}))
 	if err != nil {
 		return err
@@ -105,6 +118,19 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 		c.warnings(resp.Msg.Warnings)
 	}
 	return nil
+}
+
+// placementsOf reads the values of --placement.
+func placementsOf(values []string) ([]*greenroomv1.TypePlacement, error) {
+	placements := make([]*greenroomv1.TypePlacement, len(values))
+	for i, v := range values {
+		typ, policy, ok := strings.Cut(v, "=")
+		if !ok || typ == "" || policy == "" {
+			return nil, usagef("--placement %q is not of the form TYPE=POLICY; give a type and any, ring, sticky, stateless, static:HOST,HOST,…, checkout:PARTITIONS or manifest", v)
+		}
+		placements[i] = &greenroomv1.TypePlacement{Type: typ, Placement: policy}
+	}
+	return placements, nil
 }
 
 // showDryRun says what a deployment would change.

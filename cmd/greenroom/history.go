@@ -61,6 +61,9 @@ func (c *cli) historyCommand() *cobra.Command {
 				if d.RolledBackFrom != 0 {
 					note = strings.TrimPrefix(note+fmt.Sprintf(", rolled back from %d", d.RolledBackFrom), ", ")
 				}
+				if d.Placement != "" {
+					note = strings.TrimPrefix(note+", placement "+d.Placement, ", ")
+				}
 				rows[i] = []string{strconv.FormatUint(d.Generation, 10), short(d.Digest), schema(d.StateSchema), when(d.CreatedAt), note}
 				if d.Message != "" {
 					rows[i] = append(rows[i], strings.Join(strings.Fields(d.Message), " "))

@@ -19,8 +19,8 @@ func (c *cli) rollbackCommand() *cobra.Command {
 		Short: "Let an earlier deployment serve a type again",
 		Long: `Let the module of an earlier deployment serve a type again, as a new generation.
 Without --to it is the newest deployment that used another module which is still
-there: of a type that was undeployed, the former one. It takes effect at once;
-state is not touched.`,
+there: of a type that was undeployed, the former one. The placement that was
+deployed with it comes back, too. It takes effect at once; state is not touched.`,
 		Example: `  greenroom rollback Counter
   greenroom rollback Counter --to 3`,
 		Args:              takes("TYPE"),
@@ -56,11 +56,16 @@ state is not touched.`,
 
 // deploymentTable shows what serves types from now on.
 func (c *cli) deploymentTable(ds []*greenroomv1.Deployment) {
+	header := []string{"TYPE", "GENERATION", "MODULE", "SCHEMA"}
 	rows := make([][]string, len(ds))
 	for i, d := range ds {
 		rows[i] = []string{d.Type, strconv.FormatUint(d.Generation, 10), short(d.Digest), schema(d.StateSchema)}
+		if d.Placement != "" {
+			rows[i] = append(rows[i], d.Placement)
+			header = append(header[:4], "PLACEMENT")
+		}
 	}
-	c.table([]string{"TYPE", "GENERATION", "MODULE", "SCHEMA"}, rows)
+	c.table(header, rows)
 }
 
 func (c *cli) warnings(ws []string) {

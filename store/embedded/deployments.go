@@ -20,6 +20,7 @@ type deploymentRecord struct {
 	StateSchema    uint32       `json:"state_schema,omitempty"`
 	RolledBackFrom uint64       `json:"rolled_back_from,omitempty"`
 	Message        string       `json:"message,omitempty"`
+	Placement      string       `json:"placement,omitempty"`
 	CreatedAt      int64        `json:"created_at"` // microseconds since 1970
 }
 
@@ -30,7 +31,7 @@ func decodeDeployment(key, value []byte, app, typ string, generation uint64) (ac
 	}
 	return actor.Deployment{
 		App: app, Type: typ, Generation: generation, Digest: r.Digest, StateSchema: r.StateSchema,
-		RolledBackFrom: r.RolledBackFrom, Message: r.Message, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(),
+		RolledBackFrom: r.RolledBackFrom, Message: r.Message, Placement: r.Placement, CreatedAt: time.UnixMicro(r.CreatedAt).UTC(),
 	}, nil
 }
 
@@ -74,7 +75,7 @@ func (t *tx) deploy(d actor.Deployment) error {
 	}
 	key := deployKey(d.App, d.Type, d.Generation)
 	record, err := encodeRecord(key, deploymentRecord{
-		Digest: d.Digest, StateSchema: d.StateSchema, RolledBackFrom: d.RolledBackFrom, Message: d.Message, CreatedAt: t.now,
+		Digest: d.Digest, StateSchema: d.StateSchema, RolledBackFrom: d.RolledBackFrom, Message: d.Message, Placement: d.Placement, CreatedAt: t.now,
 	})
 	if err != nil {
 		return err

@@ -118,20 +118,20 @@ func deployOne(ctx context.Context, tx pgx.Tx, d actor.Deployment, id uuid) erro
 		return actor.ErrDeployConflict
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO greenroom_deployment
-		(app, type, generation, digest, state_schema, rolled_back_from, message, deploy_id, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp())`,
-		d.App, d.Type, int64(d.Generation), string(d.Digest), int64(d.StateSchema), int64(d.RolledBackFrom), d.Message, id)
+		(app, type, generation, digest, state_schema, rolled_back_from, message, deploy_id, placement, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, clock_timestamp())`,
+		d.App, d.Type, int64(d.Generation), string(d.Digest), int64(d.StateSchema), int64(d.RolledBackFrom), d.Message, id, d.Placement)
 	return err
 }
 
-const deploymentColumns = `d.app, d.type, d.generation, d.digest, d.state_schema, d.rolled_back_from, d.message, d.created_at`
+const deploymentColumns = `d.app, d.type, d.generation, d.digest, d.state_schema, d.rolled_back_from, d.message, d.placement, d.created_at`
 
 func scanDeployment(row pgx.CollectableRow) (actor.Deployment, error) {
 	var d actor.Deployment
 	var digest string
 	var generation, schema, from int64
 	var at time.Time
-	err := row.Scan(&d.App, &d.Type, &generation, &digest, &schema, &from, &d.Message, &at)
+	err := row.Scan(&d.App, &d.Type, &generation, &digest, &schema, &from, &d.Message, &d.Placement, &at)
 	d.Generation, d.Digest, d.StateSchema = uint64(generation), actor.Digest(digest), uint32(schema)
 	d.RolledBackFrom, d.CreatedAt = uint64(from), at.UTC()
 	return d, err

@@ -241,6 +241,8 @@ var migrations = []string{
 	`COMMENT ON TABLE greenroom_dead_reminder IS 'Firings that failed as often as their reminder allows.'`,
 	`COMMENT ON TABLE greenroom_lap IS 'The prefix of each app in the IDs of its reminders, and which bucket of tokens is next.'`,
 	`COMMENT ON TABLE greenroom_bucket IS 'Ranges of 100,000 reminder tokens: the host that creates from each, and the scheduler instance that delivers it.'`,
+	`ALTER TABLE greenroom_deployment ADD COLUMN IF NOT EXISTS placement text NOT NULL DEFAULT ''`,
+	`COMMENT ON COLUMN greenroom_deployment.placement IS 'The placement policy that goes before the module''s; empty: there is none.'`,
 }
 
 func (d dialect) ddl(step string) string {

@@ -57,18 +57,34 @@ var deployments = suite{"Deployments", []testCase{
 	{"a malformed request is refused", func(f *fixture) {
 		m, _ := f.put("x")
 		d := f.deployment("Cart", 1, m)
-		other, noType, zero, never, long, control, bytes := d, d, d, d, d, d, d
+		other, noType, zero, never, long, control, bytes, unprintable, many := d, d, d, d, d, d, d, d, d
 		other.App, other.Type = f.app+".other", "B"
 		noType.Type = ""
 		zero.Generation = 0
 		never.Digest = ""
+		unprintable.Placement = "static:a b"
+		many.Placement = strings.Repeat("p", store.MaxPlacement+1)
 		long.Message = strings.Repeat("m", store.MaxDeployMessage+1)
 		control.Message = "a\x00b"
 		bytes.Message = "\xff"
-		for _, ds := range [][]actor.Deployment{{d, other}, {d, d}, {noType}, {zero}, {never}, {long}, {control}, {bytes}} {
+		for _, ds := range [][]actor.Deployment{{d, other}, {d, d}, {noType}, {zero}, {never}, {long}, {control}, {bytes}, {unprintable}, {many}} {
 			f.argument(f.s.Deploy(f.ctx(), ds))
 		}
 		f.serves()
+	}},
+	{"a placement is kept with its deployment alone", func(f *fixture) {
+		m, _ := f.put("x")
+		first, second := f.deployment("Cart", 1, m), f.deployment("Cart", 2, m)
+		first.Placement = "static:" + strings.Repeat("a", store.MaxPlacement-len("static:"))
+		f.deploy(first)
+		f.serves(first)
+		f.deploy(second)
+		f.serves(second)
+		history, err := f.s.DeploymentHistory(f.ctx(), f.app, "Cart", 0, 10)
+		f.ok(err)
+		if len(history) != 2 || history[0].Placement != "" || history[1].Placement != first.Placement {
+			f.Fatalf("history is %+v", history)
+		}
 	}},
 	{"a type that was taken out of service is deployed as one, and holds no module", func(f *fixture) {
 		m, _ := f.put("x")

@@ -164,15 +164,16 @@ func (x *Module) GetCreatedAt() *timestamppb.Timestamp {
 // ActorType is one actor type as a module's manifest declares it, its defaults
 // filled in.
 type ActorType struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Methods       []*Method              `protobuf:"bytes,2,rep,name=methods,proto3" json:"methods,omitempty"`
-	Placement     string                 `protobuf:"bytes,3,opt,name=placement,proto3" json:"placement,omitempty"`
-	Instance      string                 `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`
-	Pool          string                 `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
-	StateSchema   uint32                 `protobuf:"varint,6,opt,name=state_schema,json=stateSchema,proto3" json:"state_schema,omitempty"`
-	Migrate       bool                   `protobuf:"varint,7,opt,name=migrate,proto3" json:"migrate,omitempty"`
-	Capabilities  *Capabilities          `protobuf:"bytes,8,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Methods []*Method              `protobuf:"bytes,2,rep,name=methods,proto3" json:"methods,omitempty"`
+	// Of a type that is served: the deployment's, if it has one.
+	Placement     string        `protobuf:"bytes,3,opt,name=placement,proto3" json:"placement,omitempty"`
+	Instance      string        `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`
+	Pool          string        `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`
+	StateSchema   uint32        `protobuf:"varint,6,opt,name=state_schema,json=stateSchema,proto3" json:"state_schema,omitempty"`
+	Migrate       bool          `protobuf:"varint,7,opt,name=migrate,proto3" json:"migrate,omitempty"`
+	Capabilities  *Capabilities `protobuf:"bytes,8,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -415,7 +416,9 @@ type Deployment struct {
 	// The type was taken out of service: nothing serves it from this generation on.
 	Undeployed bool `protobuf:"varint,11,opt,name=undeployed,proto3" json:"undeployed,omitempty"`
 	// What was said of the deployment when it was made.
-	Message       string `protobuf:"bytes,12,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,12,opt,name=message,proto3" json:"message,omitempty"`
+	// The placement policy that was deployed and goes before the module's; empty: none.
+	Placement     string `protobuf:"bytes,13,opt,name=placement,proto3" json:"placement,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -530,6 +533,13 @@ func (x *Deployment) GetUndeployed() bool {
 func (x *Deployment) GetMessage() string {
 	if x != nil {
 		return x.Message
+	}
+	return ""
+}
+
+func (x *Deployment) GetPlacement() string {
+	if x != nil {
+		return x.Placement
 	}
 	return ""
 }
@@ -1234,7 +1244,10 @@ type DeployRequest struct {
 	Force bool `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
 	// Kept with each deployment that is made: text, without control characters but
 	// line breaks and tabs.
-	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// Policies that go before those of the module, each type once. They stay when other
+	// modules are deployed, until they are changed.
+	Placements    []*TypePlacement `protobuf:"bytes,6,rep,name=placements,proto3" json:"placements,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1304,6 +1317,68 @@ func (x *DeployRequest) GetMessage() string {
 	return ""
 }
 
+func (x *DeployRequest) GetPlacements() []*TypePlacement {
+	if x != nil {
+		return x.Placements
+	}
+	return nil
+}
+
+// TypePlacement is the placement policy of an actor type.
+type TypePlacement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Type  string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// any, ring, sticky, static:HOST,HOST,… or checkout:PARTITIONS, and stateless for
+	// types that are. manifest: what the module declares.
+	Placement     string `protobuf:"bytes,2,opt,name=placement,proto3" json:"placement,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TypePlacement) Reset() {
+	*x = TypePlacement{}
+	mi := &file_greenroom_v1_module_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TypePlacement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TypePlacement) ProtoMessage() {}
+
+func (x *TypePlacement) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_module_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TypePlacement.ProtoReflect.Descriptor instead.
+func (*TypePlacement) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *TypePlacement) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *TypePlacement) GetPlacement() string {
+	if x != nil {
+		return x.Placement
+	}
+	return ""
+}
+
 type DeployResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Deployments []*Deployment          `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
@@ -1315,7 +1390,7 @@ type DeployResponse struct {
 
 func (x *DeployResponse) Reset() {
 	*x = DeployResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[18]
+	mi := &file_greenroom_v1_module_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1402,7 @@ func (x *DeployResponse) String() string {
 func (*DeployResponse) ProtoMessage() {}
 
 func (x *DeployResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[18]
+	mi := &file_greenroom_v1_module_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1415,7 @@ func (x *DeployResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeployResponse.ProtoReflect.Descriptor instead.
 func (*DeployResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeployResponse) GetDeployments() []*Deployment {
@@ -1372,7 +1447,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[19]
+	mi := &file_greenroom_v1_module_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1459,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[19]
+	mi := &file_greenroom_v1_module_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1472,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RollbackRequest) GetApp() string {
@@ -1445,7 +1520,7 @@ type RollbackResponse struct {
 
 func (x *RollbackResponse) Reset() {
 	*x = RollbackResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[20]
+	mi := &file_greenroom_v1_module_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1457,7 +1532,7 @@ func (x *RollbackResponse) String() string {
 func (*RollbackResponse) ProtoMessage() {}
 
 func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[20]
+	mi := &file_greenroom_v1_module_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1470,7 +1545,7 @@ func (x *RollbackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackResponse.ProtoReflect.Descriptor instead.
 func (*RollbackResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RollbackResponse) GetDeployment() *Deployment {
@@ -1499,7 +1574,7 @@ type UndeployRequest struct {
 
 func (x *UndeployRequest) Reset() {
 	*x = UndeployRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	mi := &file_greenroom_v1_module_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1586,7 @@ func (x *UndeployRequest) String() string {
 func (*UndeployRequest) ProtoMessage() {}
 
 func (x *UndeployRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[21]
+	mi := &file_greenroom_v1_module_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1599,7 @@ func (x *UndeployRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeployRequest.ProtoReflect.Descriptor instead.
 func (*UndeployRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UndeployRequest) GetApp() string {
@@ -1559,7 +1634,7 @@ type UndeployResponse struct {
 
 func (x *UndeployResponse) Reset() {
 	*x = UndeployResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	mi := &file_greenroom_v1_module_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1646,7 @@ func (x *UndeployResponse) String() string {
 func (*UndeployResponse) ProtoMessage() {}
 
 func (x *UndeployResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[22]
+	mi := &file_greenroom_v1_module_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1659,7 @@ func (x *UndeployResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeployResponse.ProtoReflect.Descriptor instead.
 func (*UndeployResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UndeployResponse) GetDeployments() []*Deployment {
@@ -1606,7 +1681,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[23]
+	mi := &file_greenroom_v1_module_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1618,7 +1693,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[23]
+	mi := &file_greenroom_v1_module_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1631,7 +1706,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HistoryRequest) GetApp() string {
@@ -1672,7 +1747,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[24]
+	mi := &file_greenroom_v1_module_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1759,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[24]
+	mi := &file_greenroom_v1_module_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1772,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HistoryResponse) GetDeployments() []*Deployment {
@@ -1723,7 +1798,7 @@ type ListTypesRequest struct {
 
 func (x *ListTypesRequest) Reset() {
 	*x = ListTypesRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[25]
+	mi := &file_greenroom_v1_module_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +1810,7 @@ func (x *ListTypesRequest) String() string {
 func (*ListTypesRequest) ProtoMessage() {}
 
 func (x *ListTypesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[25]
+	mi := &file_greenroom_v1_module_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +1823,7 @@ func (x *ListTypesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTypesRequest.ProtoReflect.Descriptor instead.
 func (*ListTypesRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListTypesRequest) GetApp() string {
@@ -1767,7 +1842,7 @@ type ListTypesResponse struct {
 
 func (x *ListTypesResponse) Reset() {
 	*x = ListTypesResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[26]
+	mi := &file_greenroom_v1_module_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +1854,7 @@ func (x *ListTypesResponse) String() string {
 func (*ListTypesResponse) ProtoMessage() {}
 
 func (x *ListTypesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[26]
+	mi := &file_greenroom_v1_module_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +1867,7 @@ func (x *ListTypesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTypesResponse.ProtoReflect.Descriptor instead.
 func (*ListTypesResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListTypesResponse) GetTypes() []*ServedType {
@@ -1812,7 +1887,7 @@ type ServedType struct {
 
 func (x *ServedType) Reset() {
 	*x = ServedType{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[27]
+	mi := &file_greenroom_v1_module_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1824,7 +1899,7 @@ func (x *ServedType) String() string {
 func (*ServedType) ProtoMessage() {}
 
 func (x *ServedType) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[27]
+	mi := &file_greenroom_v1_module_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1837,7 +1912,7 @@ func (x *ServedType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServedType.ProtoReflect.Descriptor instead.
 func (*ServedType) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{27}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ServedType) GetType() *ActorType {
@@ -1864,7 +1939,7 @@ type ListAppsRequest struct {
 
 func (x *ListAppsRequest) Reset() {
 	*x = ListAppsRequest{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[28]
+	mi := &file_greenroom_v1_module_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1876,7 +1951,7 @@ func (x *ListAppsRequest) String() string {
 func (*ListAppsRequest) ProtoMessage() {}
 
 func (x *ListAppsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[28]
+	mi := &file_greenroom_v1_module_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1889,7 +1964,7 @@ func (x *ListAppsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAppsRequest.ProtoReflect.Descriptor instead.
 func (*ListAppsRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListAppsRequest) GetPageSize() int32 {
@@ -1916,7 +1991,7 @@ type ListAppsResponse struct {
 
 func (x *ListAppsResponse) Reset() {
 	*x = ListAppsResponse{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[29]
+	mi := &file_greenroom_v1_module_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1928,7 +2003,7 @@ func (x *ListAppsResponse) String() string {
 func (*ListAppsResponse) ProtoMessage() {}
 
 func (x *ListAppsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[29]
+	mi := &file_greenroom_v1_module_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1941,7 +2016,7 @@ func (x *ListAppsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAppsResponse.ProtoReflect.Descriptor instead.
 func (*ListAppsResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{29}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListAppsResponse) GetApps() []*App {
@@ -1972,7 +2047,7 @@ type App struct {
 
 func (x *App) Reset() {
 	*x = App{}
-	mi := &file_greenroom_v1_module_proto_msgTypes[30]
+	mi := &file_greenroom_v1_module_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2059,7 @@ func (x *App) String() string {
 func (*App) ProtoMessage() {}
 
 func (x *App) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_module_proto_msgTypes[30]
+	mi := &file_greenroom_v1_module_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2072,7 @@ func (x *App) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use App.ProtoReflect.Descriptor instead.
 func (*App) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{30}
+	return file_greenroom_v1_module_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *App) GetName() string {
@@ -2060,7 +2135,7 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\n" +
 	"idempotent\x18\x03 \x01(\bR\n" +
 	"idempotent\x12\x1c\n" +
-	"\treentrant\x18\x04 \x01(\bR\treentrant\"\xc9\x03\n" +
+	"\treentrant\x18\x04 \x01(\bR\treentrant\"\xe7\x03\n" +
 	"\n" +
 	"Deployment\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
@@ -2080,7 +2155,8 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\n" +
 	"undeployed\x18\v \x01(\bR\n" +
 	"undeployed\x12\x18\n" +
-	"\amessage\x18\f \x01(\tR\amessage\"z\n" +
+	"\amessage\x18\f \x01(\tR\amessage\x12\x1c\n" +
+	"\tplacement\x18\r \x01(\tR\tplacement\"z\n" +
 	"\rUploadRequest\x124\n" +
 	"\x06header\x18\x01 \x01(\v2\x1a.greenroom.v1.UploadHeaderH\x00R\x06header\x12!\n" +
 	"\x05chunk\x18\x02 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80@H\x00R\x05chunkB\x10\n" +
@@ -2125,13 +2201,20 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\x13DeleteModuleRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x12/\n" +
 	"\x06digest\x18\x02 \x01(\tB\x17\xbaH\x14r\x122\x10^[0-9a-f]{6,64}$R\x06digest\"\x16\n" +
-	"\x14DeleteModuleResponse\"\xe5\x01\n" +
+	"\x14DeleteModuleResponse\"\xac\x02\n" +
 	"\rDeployRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x12/\n" +
 	"\x06digest\x18\x02 \x01(\tB\x17\xbaH\x14r\x122\x10^[0-9a-f]{6,64}$R\x06digest\x128\n" +
 	"\x05types\x18\x03 \x03(\tB\"\xbaH\x1f\x92\x01\x1c\"\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x05types\x12\x14\n" +
 	"\x05force\x18\x04 \x01(\bR\x05force\x12\"\n" +
-	"\amessage\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\amessage\"h\n" +
+	"\amessage\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\amessage\x12E\n" +
+	"\n" +
+	"placements\x18\x06 \x03(\v2\x1b.greenroom.v1.TypePlacementB\b\xbaH\x05\x92\x01\x02\x10@R\n" +
+	"placements\"l\n" +
+	"\rTypePlacement\x121\n" +
+	"\x04type\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12(\n" +
+	"\tplacement\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80 R\tplacement\"h\n" +
 	"\x0eDeployResponse\x12:\n" +
 	"\vdeployments\x18\x01 \x03(\v2\x18.greenroom.v1.DeploymentR\vdeployments\x12\x1a\n" +
 	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xcf\x01\n" +
@@ -2214,7 +2297,7 @@ func file_greenroom_v1_module_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_module_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_module_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_greenroom_v1_module_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_greenroom_v1_module_proto_goTypes = []any{
 	(UploadProgress_Stage)(0),     // 0: greenroom.v1.UploadProgress.Stage
 	(*Module)(nil),                // 1: greenroom.v1.Module
@@ -2235,27 +2318,28 @@ var file_greenroom_v1_module_proto_goTypes = []any{
 	(*DeleteModuleRequest)(nil),   // 16: greenroom.v1.DeleteModuleRequest
 	(*DeleteModuleResponse)(nil),  // 17: greenroom.v1.DeleteModuleResponse
 	(*DeployRequest)(nil),         // 18: greenroom.v1.DeployRequest
-	(*DeployResponse)(nil),        // 19: greenroom.v1.DeployResponse
-	(*RollbackRequest)(nil),       // 20: greenroom.v1.RollbackRequest
-	(*RollbackResponse)(nil),      // 21: greenroom.v1.RollbackResponse
-	(*UndeployRequest)(nil),       // 22: greenroom.v1.UndeployRequest
-	(*UndeployResponse)(nil),      // 23: greenroom.v1.UndeployResponse
-	(*HistoryRequest)(nil),        // 24: greenroom.v1.HistoryRequest
-	(*HistoryResponse)(nil),       // 25: greenroom.v1.HistoryResponse
-	(*ListTypesRequest)(nil),      // 26: greenroom.v1.ListTypesRequest
-	(*ListTypesResponse)(nil),     // 27: greenroom.v1.ListTypesResponse
-	(*ServedType)(nil),            // 28: greenroom.v1.ServedType
-	(*ListAppsRequest)(nil),       // 29: greenroom.v1.ListAppsRequest
-	(*ListAppsResponse)(nil),      // 30: greenroom.v1.ListAppsResponse
-	(*App)(nil),                   // 31: greenroom.v1.App
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*TypePlacement)(nil),         // 19: greenroom.v1.TypePlacement
+	(*DeployResponse)(nil),        // 20: greenroom.v1.DeployResponse
+	(*RollbackRequest)(nil),       // 21: greenroom.v1.RollbackRequest
+	(*RollbackResponse)(nil),      // 22: greenroom.v1.RollbackResponse
+	(*UndeployRequest)(nil),       // 23: greenroom.v1.UndeployRequest
+	(*UndeployResponse)(nil),      // 24: greenroom.v1.UndeployResponse
+	(*HistoryRequest)(nil),        // 25: greenroom.v1.HistoryRequest
+	(*HistoryResponse)(nil),       // 26: greenroom.v1.HistoryResponse
+	(*ListTypesRequest)(nil),      // 27: greenroom.v1.ListTypesRequest
+	(*ListTypesResponse)(nil),     // 28: greenroom.v1.ListTypesResponse
+	(*ServedType)(nil),            // 29: greenroom.v1.ServedType
+	(*ListAppsRequest)(nil),       // 30: greenroom.v1.ListAppsRequest
+	(*ListAppsResponse)(nil),      // 31: greenroom.v1.ListAppsResponse
+	(*App)(nil),                   // 32: greenroom.v1.App
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
 }
 var file_greenroom_v1_module_proto_depIdxs = []int32{
 	2,  // 0: greenroom.v1.Module.types:type_name -> greenroom.v1.ActorType
-	32, // 1: greenroom.v1.Module.created_at:type_name -> google.protobuf.Timestamp
+	33, // 1: greenroom.v1.Module.created_at:type_name -> google.protobuf.Timestamp
 	4,  // 2: greenroom.v1.ActorType.methods:type_name -> greenroom.v1.Method
 	3,  // 3: greenroom.v1.ActorType.capabilities:type_name -> greenroom.v1.Capabilities
-	32, // 4: greenroom.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
+	33, // 4: greenroom.v1.Deployment.created_at:type_name -> google.protobuf.Timestamp
 	3,  // 5: greenroom.v1.Deployment.capabilities:type_name -> greenroom.v1.Capabilities
 	3,  // 6: greenroom.v1.Deployment.missing:type_name -> greenroom.v1.Capabilities
 	7,  // 7: greenroom.v1.UploadRequest.header:type_name -> greenroom.v1.UploadHeader
@@ -2265,42 +2349,43 @@ var file_greenroom_v1_module_proto_depIdxs = []int32{
 	1,  // 11: greenroom.v1.GetModuleResponse.module:type_name -> greenroom.v1.Module
 	5,  // 12: greenroom.v1.GetModuleResponse.serving:type_name -> greenroom.v1.Deployment
 	1,  // 13: greenroom.v1.ListModulesResponse.modules:type_name -> greenroom.v1.Module
-	5,  // 14: greenroom.v1.DeployResponse.deployments:type_name -> greenroom.v1.Deployment
-	5,  // 15: greenroom.v1.RollbackResponse.deployment:type_name -> greenroom.v1.Deployment
-	5,  // 16: greenroom.v1.UndeployResponse.deployments:type_name -> greenroom.v1.Deployment
-	5,  // 17: greenroom.v1.HistoryResponse.deployments:type_name -> greenroom.v1.Deployment
-	28, // 18: greenroom.v1.ListTypesResponse.types:type_name -> greenroom.v1.ServedType
-	2,  // 19: greenroom.v1.ServedType.type:type_name -> greenroom.v1.ActorType
-	5,  // 20: greenroom.v1.ServedType.deployment:type_name -> greenroom.v1.Deployment
-	31, // 21: greenroom.v1.ListAppsResponse.apps:type_name -> greenroom.v1.App
-	32, // 22: greenroom.v1.App.deployed_at:type_name -> google.protobuf.Timestamp
-	6,  // 23: greenroom.v1.ModuleService.Upload:input_type -> greenroom.v1.UploadRequest
-	10, // 24: greenroom.v1.ModuleService.GetModule:input_type -> greenroom.v1.GetModuleRequest
-	12, // 25: greenroom.v1.ModuleService.ListModules:input_type -> greenroom.v1.ListModulesRequest
-	14, // 26: greenroom.v1.ModuleService.Download:input_type -> greenroom.v1.DownloadRequest
-	16, // 27: greenroom.v1.ModuleService.DeleteModule:input_type -> greenroom.v1.DeleteModuleRequest
-	18, // 28: greenroom.v1.ModuleService.Deploy:input_type -> greenroom.v1.DeployRequest
-	20, // 29: greenroom.v1.ModuleService.Rollback:input_type -> greenroom.v1.RollbackRequest
-	22, // 30: greenroom.v1.ModuleService.Undeploy:input_type -> greenroom.v1.UndeployRequest
-	24, // 31: greenroom.v1.ModuleService.History:input_type -> greenroom.v1.HistoryRequest
-	26, // 32: greenroom.v1.ModuleService.ListTypes:input_type -> greenroom.v1.ListTypesRequest
-	29, // 33: greenroom.v1.ModuleService.ListApps:input_type -> greenroom.v1.ListAppsRequest
-	8,  // 34: greenroom.v1.ModuleService.Upload:output_type -> greenroom.v1.UploadResponse
-	11, // 35: greenroom.v1.ModuleService.GetModule:output_type -> greenroom.v1.GetModuleResponse
-	13, // 36: greenroom.v1.ModuleService.ListModules:output_type -> greenroom.v1.ListModulesResponse
-	15, // 37: greenroom.v1.ModuleService.Download:output_type -> greenroom.v1.DownloadResponse
-	17, // 38: greenroom.v1.ModuleService.DeleteModule:output_type -> greenroom.v1.DeleteModuleResponse
-	19, // 39: greenroom.v1.ModuleService.Deploy:output_type -> greenroom.v1.DeployResponse
-	21, // 40: greenroom.v1.ModuleService.Rollback:output_type -> greenroom.v1.RollbackResponse
-	23, // 41: greenroom.v1.ModuleService.Undeploy:output_type -> greenroom.v1.UndeployResponse
-	25, // 42: greenroom.v1.ModuleService.History:output_type -> greenroom.v1.HistoryResponse
-	27, // 43: greenroom.v1.ModuleService.ListTypes:output_type -> greenroom.v1.ListTypesResponse
-	30, // 44: greenroom.v1.ModuleService.ListApps:output_type -> greenroom.v1.ListAppsResponse
-	34, // [34:45] is the sub-list for method output_type
-	23, // [23:34] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	19, // 14: greenroom.v1.DeployRequest.placements:type_name -> greenroom.v1.TypePlacement
+	5,  // 15: greenroom.v1.DeployResponse.deployments:type_name -> greenroom.v1.Deployment
+	5,  // 16: greenroom.v1.RollbackResponse.deployment:type_name -> greenroom.v1.Deployment
+	5,  // 17: greenroom.v1.UndeployResponse.deployments:type_name -> greenroom.v1.Deployment
+	5,  // 18: greenroom.v1.HistoryResponse.deployments:type_name -> greenroom.v1.Deployment
+	29, // 19: greenroom.v1.ListTypesResponse.types:type_name -> greenroom.v1.ServedType
+	2,  // 20: greenroom.v1.ServedType.type:type_name -> greenroom.v1.ActorType
+	5,  // 21: greenroom.v1.ServedType.deployment:type_name -> greenroom.v1.Deployment
+	32, // 22: greenroom.v1.ListAppsResponse.apps:type_name -> greenroom.v1.App
+	33, // 23: greenroom.v1.App.deployed_at:type_name -> google.protobuf.Timestamp
+	6,  // 24: greenroom.v1.ModuleService.Upload:input_type -> greenroom.v1.UploadRequest
+	10, // 25: greenroom.v1.ModuleService.GetModule:input_type -> greenroom.v1.GetModuleRequest
+	12, // 26: greenroom.v1.ModuleService.ListModules:input_type -> greenroom.v1.ListModulesRequest
+	14, // 27: greenroom.v1.ModuleService.Download:input_type -> greenroom.v1.DownloadRequest
+	16, // 28: greenroom.v1.ModuleService.DeleteModule:input_type -> greenroom.v1.DeleteModuleRequest
+	18, // 29: greenroom.v1.ModuleService.Deploy:input_type -> greenroom.v1.DeployRequest
+	21, // 30: greenroom.v1.ModuleService.Rollback:input_type -> greenroom.v1.RollbackRequest
+	23, // 31: greenroom.v1.ModuleService.Undeploy:input_type -> greenroom.v1.UndeployRequest
+	25, // 32: greenroom.v1.ModuleService.History:input_type -> greenroom.v1.HistoryRequest
+	27, // 33: greenroom.v1.ModuleService.ListTypes:input_type -> greenroom.v1.ListTypesRequest
+	30, // 34: greenroom.v1.ModuleService.ListApps:input_type -> greenroom.v1.ListAppsRequest
+	8,  // 35: greenroom.v1.ModuleService.Upload:output_type -> greenroom.v1.UploadResponse
+	11, // 36: greenroom.v1.ModuleService.GetModule:output_type -> greenroom.v1.GetModuleResponse
+	13, // 37: greenroom.v1.ModuleService.ListModules:output_type -> greenroom.v1.ListModulesResponse
+	15, // 38: greenroom.v1.ModuleService.Download:output_type -> greenroom.v1.DownloadResponse
+	17, // 39: greenroom.v1.ModuleService.DeleteModule:output_type -> greenroom.v1.DeleteModuleResponse
+	20, // 40: greenroom.v1.ModuleService.Deploy:output_type -> greenroom.v1.DeployResponse
+	22, // 41: greenroom.v1.ModuleService.Rollback:output_type -> greenroom.v1.RollbackResponse
+	24, // 42: greenroom.v1.ModuleService.Undeploy:output_type -> greenroom.v1.UndeployResponse
+	26, // 43: greenroom.v1.ModuleService.History:output_type -> greenroom.v1.HistoryResponse
+	28, // 44: greenroom.v1.ModuleService.ListTypes:output_type -> greenroom.v1.ListTypesResponse
+	31, // 45: greenroom.v1.ModuleService.ListApps:output_type -> greenroom.v1.ListAppsResponse
+	35, // [35:46] is the sub-list for method output_type
+	24, // [24:35] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_module_proto_init() }
@@ -2322,7 +2407,7 @@ func file_greenroom_v1_module_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_module_proto_rawDesc), len(file_greenroom_v1_module_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
