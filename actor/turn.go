@@ -46,6 +46,9 @@ type Invocation struct {
 	// Firing is the delivery of a reminder that asks for the turn: its commit has the
 	// firing's step among its effects. Nil: a call. Not with an idempotency key.
 	Firing *Firing
+	// Caller is the name of the token with which the call was admitted, at whichever
+	// host it entered the cluster; for logs. Empty: none was asked for.
+	Caller string
 }
 
 // Reply is a turn's answer.

@@ -54,7 +54,15 @@ func (a *Accepted) Begin(ctx context.Context, inv actor.Invocation, to host.Rece
 		to.Answer(actor.Reply{}, err)
 		return over{}
 	}
-	return a.r.begin(ctx, inv, to, true)
+	return a.r.begin(ctx, inv, to, a.Peer)
+}
+
+// NotHeldBy tells that the sender has asked a host that does not hold an actor: if that
+// is where this host would send a call, what it knows is older, and is forgotten.
+func (a *Accepted) NotHeldBy(key actor.Key, by actor.HostID) {
+	if by != "" && a.r.find(key).host == by {
+		a.r.cfg.Placement.Learned(key, "")
+	}
 }
 
 // over is a call that is answered.
@@ -68,7 +76,7 @@ func (a *Accepted) Delete(ctx context.Context, key actor.Key) error {
 	if err := a.refused(); err != nil {
 		return err
 	}
-	return a.r.alone(ctx, key, true, func(ctx context.Context) error { return a.r.cfg.Local.Delete(ctx, key) }, nil)
+	return a.r.alone(ctx, key, a.Peer, func(ctx context.Context) error { return a.r.cfg.Local.Delete(ctx, key) }, nil)
 }
 
 // View is [host.Host.View], whoever holds the actor.

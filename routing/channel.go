@@ -125,7 +125,11 @@ func (ch *channel) open() (*link, error) {
 	return k, nil
 }
 
-// forwardedInvocation is a call as a peer is told it.
+// protocolCaller is the first protocol whose invocations have callers and who refused
+// them.
+const protocolCaller = 2
+
+// forwardedInvocation is a call as a peer of any protocol is told it.
 func forwardedInvocation(inv *actor.Invocation) invokestream.Invocation {
 	f := invokestream.Invocation{
 		Key: inv.Key, Method: inv.Method, Payload: inv.Payload,

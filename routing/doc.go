@@ -36,7 +36,10 @@
 // A call that a peer sent never goes on to a third host: what its receiver does not
 // hold is redirected, to the host that sent it, which learns from that. So a call is
 // sent twice at most, there is no cycle of hosts that wait for each other, and the
-// answer comes from who ran the call by way of one host at most. A peer may hold a
+// answer comes from who ran the call by way of one host at most. There is one case in
+// which it is sent a third time: the second host names the first one, whose knowledge
+// of the second was old. The call names who has refused it, and its receiver forgets
+// that one, as it forgets an owner that itself sends it a call of the actor. A peer may hold a
 // forwarded call back as its own ones, while a table changes or an actor is acquired.
 //
 // Waiting calls are bounded in number and bytes together ([Config.MaxWaiting],
@@ -64,8 +67,8 @@
 //	 │◀───────────────────────────────────────┤
 //
 // An invocation carries what the call's edge admitted: actor, method, payload, the
-// time that is left, idempotency key, read-only and consistency, and its ID, by which
-// logs of both hosts and the guest know it. It was admitted once, where it entered the
+// time that is left, idempotency key, read-only and consistency, the name of its caller,
+// and its ID, by which logs of both hosts and the guest know it. It was admitted once, where it entered the
 // cluster; the peer checks that it is well-formed, and that a host of the cluster sent
 // it. Protocols are numbered; both sides use the highest that both speak, and a host
 // speaks its own and the one before it.
@@ -113,8 +116,9 @@
 //   - The caller is gone, or its deadline passed: a waiting call is answered at once,
 //     nothing was begun. A sent call is cancelled at the peer, whose answer says what
 //     became of it; if that takes longer than Config.SettleGrace, actor.ErrAmbiguous.
-//   - A redirect names a host that does not hold the actor either: the call waits for
-//     a change, and after the second redirect gets actor.ErrNoOwner.
+//   - A redirect names a host that does not hold the actor either: the call goes where
+//     that one sends it, or waits for a change, and after the second redirect gets
+//     actor.ErrNoOwner.
 //   - Certificates or keys differ, or the clusters' names do, or no protocol is common:
 //     the session is not opened; the log names both hosts and what to change, and
 //     [Router.Unreachable] lists it. Calls are as for a peer that cannot be reached.

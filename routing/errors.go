@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -72,9 +73,16 @@ type HelloError struct{ text string }
 
 func (e *HelloError) Error() string { return e.text }
 
+// isOver reports whether a call's context has ended, or its deadline has passed: the
+// timer that ends the context may be later than a peer's.
+func isOver(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+}
+
 // contextError translates the end of a call's context.
 func contextError(ctx context.Context) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) || err == nil && isOver(ctx) {
 		return actor.ErrDeadline
 	}
 	return actor.ErrCanceled

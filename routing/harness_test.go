@@ -23,16 +23,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
+// newest is the newest protocol between hosts.
+const newest = 2
+
 // table is the truth about who holds what in a test, and each host's view of it.
 type table struct {
 	mu      sync.Mutex
 	owners  map[string]actor.HostID // by actor ID; missing: nobody
 	members map[actor.HostID]string // addresses
+	speaks  map[actor.HostID]int    // the newest protocol; missing: newest
 	changed chan struct{}
 }
 
 func newTable() *table {
-	return &table{owners: map[string]actor.HostID{}, members: map[actor.HostID]string{}, changed: make(chan struct{})}
+	return &table{owners: map[string]actor.HostID{}, members: map[actor.HostID]string{}, speaks: map[actor.HostID]int{}, changed: make(chan struct{})}
 }
 
 // update changes the table, and wakes what waits for it.
@@ -89,6 +93,7 @@ func (v *view) Learned(key actor.Key, owner actor.HostID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if owner == "" {
+		delete(v.belief, key.ID)
 		return
 	}
 	v.belief[key.ID] = owner
@@ -99,7 +104,11 @@ func (v *view) Peer(id actor.HostID) (string, int, bool) {
 	v.table.mu.Lock()
 	defer v.table.mu.Unlock()
 	addr, ok := v.members[id]
-	return addr, 1, ok
+	protocol, old := v.speaks[id]
+	if !old {
+		protocol = newest
+	}
+	return addr, protocol, ok
 }
 
 // fakeHost runs the actors that the table says it holds; it answers with its name.
@@ -209,7 +218,7 @@ func (t *table) join(tb testing.TB, id actor.HostID, s setup) *member {
 	}
 	conf := routing.Config{
 		Local: m.host, Placement: m.view, Policy: func(string, string) (string, bool) { return "ring", true },
-		Cluster: "test", APIAddress: s.addr, MinProtocol: 1, MaxProtocol: 1, PeerTimeout: 2 * time.Second,
+		Cluster: "test", APIAddress: s.addr, MinProtocol: 1, MaxProtocol: newest, PeerTimeout: 2 * time.Second,
 		Logger: slog.New(slog.DiscardHandler),
 		Events: routing.Events{Forwarded: func(outcome string) {
 			n, _ := m.forwarded.LoadOrStore(outcome, new(atomic.Int64))

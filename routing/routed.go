@@ -14,11 +14,12 @@ import (
 
 // routed is a call on its way; doc.go has the diagram. It is what its caller began.
 type routed struct {
-	router    *Router
-	ctx       context.Context
-	inv       actor.Invocation
-	to        host.Receiver
-	forwarded bool // another host sent it: it does not go on to a third
+	router *Router
+	ctx    context.Context
+	inv    actor.Invocation
+	to     host.Receiver
+	from   actor.HostID // the host that sent it, if one did: it does not go on to a third
+	forgot bool         // what was known of its owner, since that is who sent it
 
 	trip trip // used by who moves the call, one at a time
 
@@ -48,7 +49,13 @@ func (c *routed) route() {
 	switch w := c.router.find(c.inv.Key); {
 	case w.here:
 		c.beginHere()
-	case w.host != "" && c.forwarded:
+	case w.host != "" && w.host == c.from && !c.forgot:
+		// It does not hold the actor, or would not have sent the call: so it does not
+		// any more, or not yet.
+		c.forgot = true
+		c.router.cfg.Placement.Learned(c.inv.Key, "")
+		c.route()
+	case w.host != "" && c.from != "":
 		c.answer(actor.Reply{}, &NotOwnerError{Owner: w.host})
 	case w.host != "":
 		c.send(w.host)
@@ -107,7 +114,7 @@ func (l *localReceiver) Answer(reply actor.Reply, err error) {
 	c.mu.Lock()
 	c.stage, c.begun = stageMoving, nil
 	c.mu.Unlock()
-	c.trip.refused(here)
+	c.trip.refused(here, "")
 	go c.again() // who answers must not be kept, by a turn least of all
 }
 
@@ -119,7 +126,7 @@ func (c *routed) again() {
 	}
 	w := c.router.find(c.inv.Key)
 	switch {
-	case c.trip.redirects >= maxRedirects:
+	case !w.here && c.trip.redirects >= maxRedirects:
 		c.fail(c.trip.gaveUp())
 	case w.wait == nil && !c.trip.mayTry(w.id()):
 		c.wait(nil)
@@ -171,6 +178,9 @@ func (c *routed) send(id actor.HostID) {
 	s.Waiter = s
 	s.Deadline, _ = c.ctx.Deadline()
 	s.Inv = forwardedInvocation(&c.inv)
+	if p.protocol >= protocolCaller {
+		s.Inv.Caller, s.Inv.RefusedBy = c.inv.Caller, string(c.trip.refusedBy)
+	}
 	if !p.reserve(s) {
 		c.trip.unreachable(id, "its host has as many calls of this one's under way as it may")
 		c.wait(nil)
@@ -232,12 +242,12 @@ func (s *sentCall) Finished(*caller.Call) {
 		return
 	case kind == string(actor.ErrNotOwner.Kind()):
 		events.Forwarded("redirect")
-		c.trip.refused(s.peer.id)
+		c.trip.refused(s.peer.id, actor.HostID(s.Reply.Owner))
 		c.router.cfg.Placement.Learned(c.inv.Key, actor.HostID(s.Reply.Owner))
 	case hasNotBegun(kind):
 		events.Forwarded("refused")
 		c.trip.unreachable(s.peer.id, "its host refused it: "+wire.GetMessage())
-	case kind == string(actor.ErrCanceled.Kind()) && c.ctx.Err() != nil:
+	case kind == string(actor.ErrCanceled.Kind()) && isOver(c.ctx):
 		// The peer was told to end the call, but not why.
 		events.Forwarded("reply")
 		c.fail(contextError(c.ctx))

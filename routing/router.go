@@ -113,7 +113,7 @@ func (r *Router) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply,
 		}
 	}
 	to := awaited{make(chan answer, 1)}
-	b := r.begin(ctx, inv, to, false)
+	b := r.begin(ctx, inv, to, "")
 	select {
 	case a := <-to.answered:
 		return a.reply, a.err
@@ -142,19 +142,19 @@ func (r *Router) Begin(ctx context.Context, inv actor.Invocation, to host.Receiv
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
 	}
-	return r.begin(ctx, inv, to, false)
+	return r.begin(ctx, inv, to, "")
 }
 
-func (r *Router) begin(ctx context.Context, inv actor.Invocation, to host.Receiver, forwarded bool) host.Begun {
-	c := &routed{router: r, ctx: ctx, inv: inv, to: to, forwarded: forwarded}
+func (r *Router) begin(ctx context.Context, inv actor.Invocation, to host.Receiver, from actor.HostID) host.Begun {
+	c := &routed{router: r, ctx: ctx, inv: inv, to: to, from: from}
 	c.route()
 	return c
 }
 
 // Delete implements the server's Host: see [host.Host.Delete].
 func (r *Router) Delete(ctx context.Context, key actor.Key) error {
-	return r.alone(ctx, key, false, func(ctx context.Context) error { return r.cfg.Local.Delete(ctx, key) },
-		func(ctx context.Context, p *peer) error { return p.delete(ctx, key) })
+	return r.alone(ctx, key, "", func(ctx context.Context) error { return r.cfg.Local.Delete(ctx, key) },
+		func(ctx context.Context, p *peer, refusedBy actor.HostID) error { return p.delete(ctx, key, refusedBy) })
 }
 
 // View implements the server's Host: see [host.Host.View]. What the actor's host cannot
@@ -185,28 +185,34 @@ func isAnswer(err error) bool {
 	return errors.As(err, &remote) && !errors.Is(err, actor.ErrNotOwner) && !errors.Is(err, actor.ErrStopping)
 }
 
-// alone brings an operation that is none of a stream to the host of its actor.
-func (r *Router) alone(ctx context.Context, key actor.Key, forwarded bool, local func(context.Context) error, there func(context.Context, *peer) error) error {
+// alone brings an operation that is none of a stream to the host of its actor; from is
+// the host that sent it, if one did. there is told which host refused it last.
+func (r *Router) alone(ctx context.Context, key actor.Key, from actor.HostID, local func(context.Context) error, there func(ctx context.Context, p *peer, refusedBy actor.HostID) error) error {
 	var t trip
+	forgot := false
 	for {
 		w := r.find(key)
 		switch {
-		case t.redirects >= maxRedirects:
+		case !w.here && t.redirects >= maxRedirects:
 			return &actor.TurnError{Key: key, Err: t.gaveUp()}
 		case w.wait == nil && !t.mayTry(w.id()):
 		case w.here:
 			if err := local(ctx); !errors.Is(err, actor.ErrNotOwner) {
 				return err
 			}
-			t.refused(here)
+			t.refused(here, "")
 			continue
-		case w.host != "" && forwarded:
+		case w.host != "" && w.host == from && !forgot: // see routed.route
+			forgot = true
+			r.cfg.Placement.Learned(key, "")
+			continue
+		case w.host != "" && from != "":
 			return &NotOwnerError{Owner: w.host}
 		case w.host != "":
 			p := r.peers.get(w.host)
 			if p == nil {
 				t.unreachable(w.host, errGone.Error())
-			} else if err := there(ctx, p); !t.goesOn(r, key, w.host, err) {
+			} else if err := there(ctx, p, t.refusedBy); !t.goesOn(r, key, w.host, err) {
 				return err
 			}
 			continue

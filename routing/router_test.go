@@ -1,9 +1,12 @@
 package routing_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/server"
 )
 
 // TestCallsReachTheirHosts: those of local actors stay, the others are passed on with
@@ -30,7 +34,7 @@ func TestCallsReachTheirHosts(t *testing.T) {
 		return actor.Reply{Payload: actor.Payload{ContentType: "x/y", Data: []byte("out")}, Version: 9}, nil
 	})
 	in := call("b")
-	in.ID, in.IdempotencyKey, in.Payload = "the-id", "the key", actor.Payload{ContentType: "x/z", Data: []byte("in")}
+	in.ID, in.Caller, in.IdempotencyKey, in.Payload = "the-id", "ci", "the key", actor.Payload{ContentType: "x/z", Data: []byte("in")}
 	reply, err = a.router.Invoke(ctx, in)
 	if err != nil || string(reply.Payload.Data) != "out" || reply.Payload.ContentType != "x/y" || reply.Version != 9 || reply.Host != b.addr {
 		t.Errorf("a call that was passed on: %+v, %v", reply, err)
@@ -149,7 +153,7 @@ func TestRedirects(t *testing.T) {
 		t.Error("a host ran a turn of an actor that it does not hold")
 	}
 	// Each believes that the other holds it: no call goes round.
-	tb.update(func() { tb.owners["lost"] = a.id })
+	tb.update(func() { tb.owners["lost"] = "away" })
 	a.view.believes("lost", b.id)
 	b.view.believes("lost", c.id)
 	c.view.believes("lost", b.id)
@@ -161,6 +165,126 @@ func TestRedirects(t *testing.T) {
 	}
 	if b.count("reply")+b.count("redirect")+c.count("reply")+c.count("redirect") != 0 {
 		t.Error("a call was passed on by who got it from another host")
+	}
+}
+
+// TestStaleOwner: a host believes that another one holds what it holds itself, as after a
+// release. A call of that other one makes it think again, and so does a call that the
+// other one has refused.
+func TestStaleOwner(t *testing.T) {
+	tb, former, holder := pair(t, setup{})
+	third := tb.join(t, "host-c", setup{})
+	for name, from := range map[string]*member{"the former holder": former, "a third host": third} {
+		for what, op := range map[string]func(id string) error{
+			"a call": func(id string) error {
+				_, err := from.router.Invoke(t.Context(), call(id))
+				return err
+			},
+			"a delete": func(id string) error { return from.router.Delete(t.Context(), call(id).Key) },
+		} {
+			id := what + " of " + name
+			tb.update(func() { tb.owners[id] = holder.id })
+			holder.view.believes(id, former.id)
+			if err := op(id); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+	}
+	if n := holder.host.turns.Load(); n != 4 {
+		t.Errorf("%d of 4 ran where the actor is", n)
+	}
+	// Whoever is named by two that do not hold it: what is here is run here.
+	tb.update(func() { tb.owners["found"] = former.id })
+	former.view.believes("found", holder.id)
+	holder.view.believes("found", third.id)
+	third.view.believes("found", former.id)
+	if _, err := former.router.Invoke(t.Context(), call("found")); err != nil {
+		t.Errorf("the holder has asked two who do not hold it: %v", err)
+	}
+	// The table itself, which nobody forgets, may be another one at each host.
+	tb.update(func() { tb.owners["disputed"] = former.id })
+	former.view.believes("disputed", holder.id)
+	if _, err := former.router.Invoke(t.Context(), call("disputed")); err != nil {
+		t.Errorf("the holder has asked who does not hold it: %v", err)
+	}
+}
+
+// TestCallersName: whoever runs a call, its log names the token that the call came with
+// where it entered the cluster.
+func TestCallersName(t *testing.T) {
+	const admin, secret = "the-secret-of-all-servers", "the-secret-of-ci-jobs"
+	logs := &lockedBuffer{}
+	_, a, b := pair(t, setup{
+		router: func(c *routing.Config) { c.Token = admin },
+		server: func(c *server.Config) {
+			c.Token = admin
+			c.Tokens = []server.Token{{Name: "ci", Secret: secret, Role: server.RoleInvoke}}
+			c.Logger = slog.New(slog.NewTextHandler(logs, nil))
+		},
+	})
+	b.host.set(func(context.Context, actor.Invocation) (actor.Reply, error) {
+		return actor.Reply{}, errors.New("no error that callers are told")
+	})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.addr+"/v2.0/actors/default/T/b/method/M", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+secret)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	if got := b.host.seen(); got.Caller != "ci" || got.ID == "" {
+		t.Errorf("the host got %+v", got)
+	}
+	if want := "token=ci kind=internal"; !strings.Contains(logs.String(), want) {
+		t.Errorf("no %q in the logs:\n%s", want, logs.String())
+	}
+}
+
+// lockedBuffer is a buffer for several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// TestOlderPeer: a host of an older protocol is told what that has, and nothing else.
+func TestOlderPeer(t *testing.T) {
+	tb, a, b := pair(t, setup{})
+	old := tb.join(t, "host-old", setup{router: func(c *routing.Config) { c.MaxProtocol = 1 }})
+	tb.update(func() { tb.speaks[old.id], tb.owners["o"], tb.owners["stale"] = 1, old.id, old.id })
+	in := call("o")
+	in.ID, in.Caller = "the-id", "ci"
+	if _, err := a.router.Invoke(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if got := old.host.seen(); got.ID != "the-id" || got.Caller != "" {
+		t.Errorf("an older host got %+v", got)
+	}
+	// It has not learned to forget: the call ends, and is not sent for ever.
+	old.view.believes("stale", b.id)
+	b.view.believes("stale", old.id)
+	if _, err := a.router.Invoke(t.Context(), call("stale")); !errors.Is(err, actor.ErrNoOwner) {
+		t.Errorf("an older host whose knowledge is old: %v", err)
+	}
+	// And the other way round.
+	tb.update(func() { tb.speaks[a.id], tb.speaks[b.id] = 1, 1 })
+	if _, err := old.router.Invoke(t.Context(), call("b")); err != nil {
+		t.Errorf("a call of an older host: %v", err)
 	}
 }
 

@@ -13,13 +13,16 @@ type trip struct {
 	until     time.Time // when it has waited for too long; zero: it has not waited
 	pauses    int
 	redirects int          // how many other hosts it was sent to that did not hold the actor
+	refusedBy actor.HostID // the last one of them
+	wentBack  bool         // to one that had sent it to another that did not hold the actor
 	avoid     actor.HostID // where it was not taken
 	avoidFor  int          // for so many pauses, unless there is another one to try
 	why       string       // what keeps it, for people
 }
 
 const (
-	// maxRedirects: a call is passed on once more at most.
+	// maxRedirects: a call is passed on once more at most, not counting that it goes
+	// back to a host whose knowledge was old.
 	maxRedirects = 2
 	// minPause and maxPause bound the growing pauses before a call is tried again that
 	// nothing tells when to.
@@ -30,13 +33,20 @@ const (
 	pausesForNews = 8
 )
 
-// refused notes that a host does not hold the actor.
-func (t *trip) refused(by actor.HostID) {
+// refused notes that a host does not hold the actor, and which one does as far as it
+// knows.
+func (t *trip) refused(by, owner actor.HostID) {
 	t.avoid, t.avoidFor, t.why = by, 1, "it is moving to another host"
-	if by != here {
-		t.redirects++
-		t.avoidFor = pausesForNews
+	if by == here {
+		return
 	}
+	t.avoidFor = pausesForNews
+	if owner != "" && owner == t.refusedBy && !t.wentBack {
+		t.wentBack = true // there, by is named, so that it is not sent here again
+	} else {
+		t.redirects++
+	}
+	t.refusedBy = by
 }
 
 // unreachable notes that a host did not take the call, for what reason.
@@ -89,7 +99,7 @@ func (t *trip) goesOn(r *Router, key actor.Key, id actor.HostID, err error) bool
 	switch {
 	case errors.As(err, &notOwner):
 		r.cfg.Placement.Learned(key, notOwner.Owner)
-		t.refused(id)
+		t.refused(id, notOwner.Owner)
 	case errors.As(err, &unsent):
 		t.unreachable(id, unsent.Error())
 	case errors.Is(err, actor.ErrStopping):

@@ -17,8 +17,11 @@ import (
 // HeaderOwner names, with an error of the kind not_owner, the host that holds the actor.
 const HeaderOwner = "Greenroom-Owner"
 
-func (p *peer) delete(ctx context.Context, key actor.Key) error {
+func (p *peer) delete(ctx context.Context, key actor.Key, refusedBy actor.HostID) error {
 	req := connect.NewRequest(&greenroomv1.ExchangeDeleteRequest{Hello: p.hello(), Actor: protoKey(key)})
+	if p.protocol >= protocolCaller {
+		req.Msg.RefusedBy = string(refusedBy)
+	}
 	p.authorize(req.Header())
 	_, err := p.unary.Delete(ctx, req)
 	if err = p.unaryError(ctx, key, err); errors.As(err, new(*lostError)) {

@@ -28,9 +28,11 @@ const (
 )
 
 // Protocol versions that this code speaks between processes.
+//
+//	2  invocations that are passed on name their caller, and who has refused them
 const (
 	MinProtocol = 1
-	MaxProtocol = 1
+	MaxProtocol = 2
 )
 
 // Config is what a [Service] is made of.

@@ -68,7 +68,7 @@ func (s *Server) serveActor(w http.ResponseWriter, r *http.Request) {
 // invocationOf reads everything of a request but its deadline. With an error,
 // the invocation has what is known by then.
 func (s *Server) invocationOf(r *http.Request) (actor.Invocation, error) {
-	inv := actor.Invocation{ID: requestID(r.Context())}
+	inv := actor.Invocation{ID: requestID(r.Context()), Caller: callerName(r.Context())}
 	var err error
 	if inv.Key, inv.Method, err = parseActorPath(r.URL.EscapedPath()); err != nil {
 		return inv, err
@@ -184,7 +184,7 @@ func safeMediaType(s string) string {
 
 // refuseActor answers an error of the plain HTTP form.
 func (s *Server) refuseActor(w http.ResponseWriter, r *http.Request, inv actor.Invocation, err error) {
-	f := s.failTurn(r.Context(), requestID(r.Context()), err, inv.Key, inv.Method)
+	f := s.failTurn(r.Context(), requestID(r.Context()), err, &inv)
 	if f.status == http.StatusMethodNotAllowed {
 		allow := "GET, POST, PUT"
 		if r.Method == http.MethodGet {

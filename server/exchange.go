@@ -66,6 +66,15 @@ func requestID(ctx context.Context) string {
 	return ""
 }
 
+// callerName returns the name of the token that the request came with, if it was
+// asked for one.
+func callerName(ctx context.Context) string {
+	if x := exchangeOf(ctx); x != nil {
+		return x.caller.name
+	}
+	return ""
+}
+
 func newRequestID() string {
 	var b [12]byte
 	rand.Read(b[:]) // never fails: see crypto/rand

@@ -95,7 +95,7 @@ func requireApp(ctx context.Context, msg any) error {
 func (s *Server) rpcError(ctx context.Context, err error) *connect.Error {
 	var wire *connect.Error
 	if !errors.As(err, &wire) {
-		return s.fail(ctx, requestID(ctx), err).rpc()
+		return s.fail(ctx, requestID(ctx), callerName(ctx), err).rpc()
 	}
 	if mapped(wire) {
 		return wire
@@ -125,8 +125,8 @@ func mapped(err *connect.Error) bool {
 var errorDetailName = string((&greenroomv1.ErrorDetail{}).ProtoReflect().Descriptor().FullName())
 
 // fail is the failure that the caller of the request id is answered with. It
-// counts it, and logs what the caller is not told.
-func (s *Server) fail(ctx context.Context, id string, err error) failure {
+// counts it, and logs what the caller is not told; token is the name of the caller's.
+func (s *Server) fail(ctx context.Context, id, token string, err error) failure {
 	f := failureOf(err, s.conf.ShowStacks)
 	kind := actor.Kind(f.detail.GetKind())
 	s.metrics.failed(kind)
@@ -138,7 +138,7 @@ func (s *Server) fail(ctx context.Context, id string, err error) failure {
 		level = slog.LevelDebug // nothing is broken
 	}
 	s.log.LogAttrs(ctx, level, "request failed",
-		slog.String("request_id", id), slog.String("kind", string(kind)), slog.Any("error", f.hidden),
+		slog.String("request_id", id), slog.String("token", token), slog.String("kind", string(kind)), slog.Any("error", f.hidden),
 		slog.String("app", f.detail.GetApp()), slog.String("actor_type", f.detail.GetActorType()),
 		slog.String("actor_id", f.detail.GetActorId()), slog.String("method", f.detail.GetMethod()))
 	if kind == kindInternal {
@@ -148,10 +148,10 @@ func (s *Server) fail(ctx context.Context, id string, err error) failure {
 }
 
 // failTurn is fail for an error that may not say whose it is.
-func (s *Server) failTurn(ctx context.Context, id string, err error, key actor.Key, method string) failure {
-	f := s.fail(ctx, id, err)
+func (s *Server) failTurn(ctx context.Context, id string, err error, inv *actor.Invocation) failure {
+	f := s.fail(ctx, id, inv.Caller, err)
 	if f.detail.ActorType == "" {
-		f.detail.App, f.detail.ActorType, f.detail.ActorId, f.detail.Method = key.App, key.Type, key.ID, method
+		f.detail.App, f.detail.ActorType, f.detail.ActorId, f.detail.Method = inv.Key.App, inv.Key.Type, inv.Key.ID, inv.Method
 	}
 	return f
 }

@@ -73,7 +73,7 @@ func (i *interconnect) Exchange(ctx context.Context, bidi *connect.BidiStream[gr
 	}
 	conf := *i.conf
 	conf.Host = accepted
-	err = stream.Serve(ctx, &conf, stream.Peer{RequestID: x.id, Conn: conn, Edge: &peerEdge{x}})
+	err = stream.Serve(ctx, &conf, stream.Peer{RequestID: x.id, Conn: conn, Edge: &peerEdge{x, accepted}})
 	_ = x.control.SetWriteDeadline(i.s.bodyDeadline()) // of how the stream ended
 	return err
 }
@@ -86,6 +86,7 @@ func (i *interconnect) Delete(ctx context.Context, req *connect.Request[greenroo
 		err = key.Validate()
 	}
 	if err == nil {
+		accepted.NotHeldBy(key, actor.HostID(req.Msg.GetRefusedBy()))
 		err = accepted.Delete(ctx, key)
 	}
 	if err != nil {
@@ -138,13 +139,16 @@ func actorOf(v host.View) *greenroomv1.Actor {
 
 // peerEdge is the [stream.Edge] of a channel. What comes over it another host has
 // admitted: only its form is checked.
-type peerEdge struct{ x *exchange }
+type peerEdge struct {
+	x        *exchange
+	accepted *routing.Accepted
+}
 
 // Admit implements [stream.Edge].
 func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) {
 	inv := actor.Invocation{
 		ID: in.InvocationID, Key: in.Key, Method: in.Method, Payload: in.Payload,
-		ReadOnly: in.ReadOnly, IdempotencyKey: in.IdempotencyKey,
+		ReadOnly: in.ReadOnly, IdempotencyKey: in.IdempotencyKey, Caller: in.Caller,
 	}
 	if in.Consistency == greenroomv1.Consistency_CONSISTENCY_STRONG {
 		inv.Consistency = actor.ConsistencyStrong
@@ -158,6 +162,7 @@ func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) 
 	if limit := e.x.server.conf.MaxPayloadBytes; int64(len(in.Payload.Data)) > limit {
 		return inv, errPayloadTooLarge(limit)
 	}
+	e.accepted.NotHeldBy(inv.Key, actor.HostID(in.RefusedBy))
 	if in.IdempotencyKey == "" {
 		return inv, nil
 	}
@@ -175,6 +180,6 @@ func (e *peerEdge) Describe(ctx context.Context, id string, inv *actor.Invocatio
 		}
 		return
 	}
-	f := e.x.server.failTurn(ctx, id, err, inv.Key, inv.Method)
+	f := e.x.server.failTurn(ctx, id, err, inv)
 	out.Error = &greenroomv1.StreamError{Code: uint32(f.code), Message: f.message, Detail: f.detail}
 }

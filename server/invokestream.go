@@ -90,7 +90,7 @@ const maxContentType = 255
 // Admit implements [stream.Edge]: it checks what protovalidate checks of unary calls,
 // and what the route of a unary call needs.
 func (e *streamEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) {
-	inv := actor.Invocation{Key: in.Key, Method: in.Method, Payload: in.Payload, ReadOnly: in.ReadOnly}
+	inv := actor.Invocation{Key: in.Key, Method: in.Method, Payload: in.Payload, ReadOnly: in.ReadOnly, Caller: e.x.caller.name}
 	inv.Key.App = appOf(in.Key.App)
 	if err := inv.Key.Validate(); err != nil {
 		return inv, err
@@ -128,7 +128,7 @@ func (e *streamEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error
 
 // Describe implements [stream.Edge].
 func (e *streamEdge) Describe(ctx context.Context, id string, inv *actor.Invocation, err error, out *invokestream.Reply) {
-	f := e.x.server.failTurn(ctx, id, err, inv.Key, inv.Method)
+	f := e.x.server.failTurn(ctx, id, err, inv)
 	out.Error = &greenroomv1.StreamError{Code: uint32(f.code), Message: f.message, Detail: f.detail}
 }
 

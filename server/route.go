@@ -215,7 +215,7 @@ func (s *Server) enter(route *route, w *exchange, r *http.Request) {
 
 // refuse answers err in the protocol of the request, without a handler.
 func (s *Server) refuse(route *route, w http.ResponseWriter, r *http.Request, err error) {
-	f := s.fail(r.Context(), requestID(r.Context()), err)
+	f := s.fail(r.Context(), requestID(r.Context()), callerName(r.Context()), err)
 	if route.rpc && s.errorWriter.IsSupported(r) {
 		_ = s.errorWriter.Write(w, r, f.rpc()) // fails only with the connection
 		return

@@ -21,7 +21,7 @@ func generatedRequest(r *Request) *greenroomv1.ExchangeRequest {
 			Id: i.ID, Actor: &greenroomv1.ActorKey{App: i.Key.App, Type: i.Key.Type, Id: i.Key.ID}, Method: i.Method,
 			Payload: i.Payload.Data, ContentType: i.Payload.ContentType, TimeoutMs: i.TimeoutMS,
 			IdempotencyKey: i.IdempotencyKey, ReadOnly: i.ReadOnly, Consistency: i.Consistency,
-			InvocationId: i.InvocationID,
+			InvocationId: i.InvocationID, Caller: i.Caller, RefusedBy: i.RefusedBy,
 		})
 	}
 	return g
@@ -47,7 +47,7 @@ func requests() []*Request {
 			{ID: 1, Key: actor.Key{App: "a", Type: "T", ID: "x||ü🎭"}, Method: "M", Payload: actor.Payload{ContentType: "x/y", Data: bytes.Repeat([]byte{0, 0xff}, 300)}},
 			{ID: 1 << 63, Key: actor.Key{ID: "only"}, TimeoutMS: 1<<32 - 1, IdempotencyKey: "k k", ReadOnly: true, Consistency: greenroomv1.Consistency_CONSISTENCY_STRONG},
 			{Consistency: -7},
-			{ID: 4, InvocationID: "0123456789abcdef"},
+			{ID: 4, InvocationID: "0123456789abcdef", Caller: "ci", RefusedBy: "host-b"},
 		}, Cancels: []uint64{300}},
 		{Hello: &greenroomv1.ExchangeHello{}},
 		{Hello: &greenroomv1.ExchangeHello{Cluster: "c", From: "a", To: "b", MinProtocol: 1, MaxProtocol: 2}},
@@ -108,7 +108,7 @@ func TestClientsHaveTheFirstFields(t *testing.T) {
 	for _, r := range requests() {
 		r.Hello = nil
 		for i := range r.Invocations {
-			r.Invocations[i].InvocationID = ""
+			r.Invocations[i].InvocationID, r.Invocations[i].Caller, r.Invocations[i].RefusedBy = "", "", ""
 		}
 		frames = append(frames, r)
 	}

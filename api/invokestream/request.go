@@ -31,7 +31,9 @@ type Invocation struct {
 	IdempotencyKey string
 	ReadOnly       bool
 	Consistency    greenroomv1.Consistency
-	InvocationID   string // between hosts
+	InvocationID   string // this and what follows: between hosts
+	Caller         string
+	RefusedBy      string
 }
 
 // The numbers of the fields in actor.proto.
@@ -50,6 +52,8 @@ const (
 	fieldReadOnly       protowire.Number = 8
 	fieldConsistency    protowire.Number = 9
 	fieldInvocationID   protowire.Number = 10
+	fieldCaller         protowire.Number = 11
+	fieldRefusedBy      protowire.Number = 12
 
 	fieldApp  protowire.Number = 1
 	fieldType protowire.Number = 2
@@ -75,7 +79,7 @@ func (i *Invocation) size() int {
 		sizeBytes(len(i.Payload.Data)) + sizeBytes(len(i.Payload.ContentType)) +
 		sizeVarint(uint64(i.TimeoutMS)) + sizeBytes(len(i.IdempotencyKey)) +
 		sizeVarint(protowire.EncodeBool(i.ReadOnly)) + sizeVarint(uint64(i.Consistency)) +
-		sizeBytes(len(i.InvocationID))
+		sizeBytes(len(i.InvocationID)) + sizeBytes(len(i.Caller)) + sizeBytes(len(i.RefusedBy))
 }
 
 func sizeKey(k actor.Key) int {
@@ -100,6 +104,8 @@ func (r *Request) Append(dst []byte) ([]byte, error) {
 		dst = appendVarint(dst, fieldReadOnly, protowire.EncodeBool(i.ReadOnly))
 		dst = appendVarint(dst, fieldConsistency, uint64(i.Consistency))
 		dst = appendBytes(dst, fieldInvocationID, i.InvocationID)
+		dst = appendBytes(dst, fieldCaller, i.Caller)
+		dst = appendBytes(dst, fieldRefusedBy, i.RefusedBy)
 	}
 	return appendHello(r.appendCancels(dst), fieldHello, r.Hello)
 }
@@ -195,6 +201,10 @@ func (r *Request) decodeInvocation(data []byte, i *Invocation) error {
 			i.Consistency = greenroomv1.Consistency(f.varint) //nolint:gosec // as Protobuf has it
 		case f.is(fieldInvocationID, protowire.BytesType):
 			i.InvocationID, err = text(f.bytes)
+		case f.is(fieldCaller, protowire.BytesType):
+			i.Caller, err = r.names.text(f.bytes)
+		case f.is(fieldRefusedBy, protowire.BytesType):
+			i.RefusedBy, err = text(f.bytes)
 		}
 		return err
 	})

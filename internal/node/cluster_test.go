@@ -116,6 +116,39 @@ func TestNodeLeaves(t *testing.T) {
 	callers.Wait()
 }
 
+// TestReleasedActors: sticky actors that their owner released, having too many, are found
+// again through every node, also where another one still believes to know the owner.
+func TestReleasedActors(t *testing.T) {
+	const actors = 12
+	url := pgtest.URL(t)
+	few := func(c *node.Config) { c.Cluster.Sticky, c.Cluster.MaxOwned = true, actors }
+	first := start(t, inCluster(url, few))
+	first.deploy(t, "default", example(t, "counter", guestbuild.Go))
+	count := map[string]int{}
+	add := func(n *running, id string) {
+		t.Helper()
+		count[id]++
+		res := put(t, n.URL+"/v2.0/actors/default/Counter/"+id+"/method/Add", `{"amount":1}`)
+		if res.StatusCode != http.StatusOK || !strings.Contains(res.body, fmt.Sprintf(":%d}", count[id])) {
+			t.Errorf("%s, call %d: %s %s", id, count[id], res.Status, res.body)
+		}
+	}
+	each := func(n *running, prefix string, number int) {
+		for i := range number {
+			add(n, fmt.Sprint(prefix, i))
+		}
+	}
+	each(first, "c", actors)
+	nodes := []*running{first, start(t, inCluster(url, few)), start(t, inCluster(url, few))}
+	for _, n := range nodes {
+		each(n, "c", actors) // all know who owns them
+	}
+	each(first, "d", 6*actors) // of which the first node gets a third
+	for _, n := range nodes {
+		each(n, "c", actors)
+	}
+}
+
 // TestClusterKeyFile: nodes with the same key form a cluster over TLS.
 func TestClusterKeyFile(t *testing.T) {
 	url, file := pgtest.URL(t), filepath.Join(t.TempDir(), "key")

@@ -188,7 +188,13 @@ type ForwardedInvocation struct {
 	ReadOnly       bool                   `protobuf:"varint,8,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	Consistency    Consistency            `protobuf:"varint,9,opt,name=consistency,proto3,enum=greenroom.v1.Consistency" json:"consistency,omitempty"`
 	// The ID of the invocation in the logs of both hosts, and in the guest's turn.
-	InvocationId  string `protobuf:"bytes,10,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	InvocationId string `protobuf:"bytes,10,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// The name of the token with which the call was admitted where it entered the
+	// cluster, for logs; empty: none was asked for. From protocol 2 on.
+	Caller string `protobuf:"bytes,11,opt,name=caller,proto3" json:"caller,omitempty"`
+	// A host that the sender has asked before, and that does not hold the actor: a
+	// receiver that would name it knows something older. From protocol 2 on.
+	RefusedBy     string `protobuf:"bytes,12,opt,name=refused_by,json=refusedBy,proto3" json:"refused_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -289,6 +295,20 @@ func (x *ForwardedInvocation) GetConsistency() Consistency {
 func (x *ForwardedInvocation) GetInvocationId() string {
 	if x != nil {
 		return x.InvocationId
+	}
+	return ""
+}
+
+func (x *ForwardedInvocation) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *ForwardedInvocation) GetRefusedBy() string {
+	if x != nil {
+		return x.RefusedBy
 	}
 	return ""
 }
@@ -450,9 +470,11 @@ func (x *ExchangeReply) GetOwner() string {
 }
 
 type ExchangeDeleteRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Hello         *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
-	Actor         *ActorKey              `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hello *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
+	Actor *ActorKey              `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	// As in ForwardedInvocation. From protocol 2 on.
+	RefusedBy     string `protobuf:"bytes,3,opt,name=refused_by,json=refusedBy,proto3" json:"refused_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -499,6 +521,13 @@ func (x *ExchangeDeleteRequest) GetActor() *ActorKey {
 		return x.Actor
 	}
 	return nil
+}
+
+func (x *ExchangeDeleteRequest) GetRefusedBy() string {
+	if x != nil {
+		return x.RefusedBy
+	}
+	return ""
 }
 
 type ExchangeDeleteResponse struct {
@@ -658,7 +687,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x0fExchangeRequest\x12C\n" +
 	"\vinvocations\x18\x01 \x03(\v2!.greenroom.v1.ForwardedInvocationR\vinvocations\x12\x18\n" +
 	"\acancels\x18\x02 \x03(\x04R\acancels\x121\n" +
-	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\xef\x02\n" +
+	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\xa6\x03\n" +
 	"\x13ForwardedInvocation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x16\n" +
@@ -671,7 +700,10 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\tread_only\x18\b \x01(\bR\breadOnly\x12;\n" +
 	"\vconsistency\x18\t \x01(\x0e2\x19.greenroom.v1.ConsistencyR\vconsistency\x12#\n" +
 	"\rinvocation_id\x18\n" +
-	" \x01(\tR\finvocationId\"|\n" +
+	" \x01(\tR\finvocationId\x12\x16\n" +
+	"\x06caller\x18\v \x01(\tR\x06caller\x12\x1d\n" +
+	"\n" +
+	"refused_by\x18\f \x01(\tR\trefusedBy\"|\n" +
 	"\x10ExchangeResponse\x125\n" +
 	"\areplies\x18\x01 \x03(\v2\x1b.greenroom.v1.ExchangeReplyR\areplies\x121\n" +
 	"\x05hello\x18\x02 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\xe5\x01\n" +
@@ -683,10 +715,12 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05error\x18\x05 \x01(\v2\x19.greenroom.v1.StreamErrorR\x05error\x12\x12\n" +
 	"\x04fuel\x18\x06 \x01(\x04R\x04fuel\x12\x12\n" +
 	"\x04host\x18\a \x01(\tR\x04host\x12\x14\n" +
-	"\x05owner\x18\b \x01(\tR\x05owner\"x\n" +
+	"\x05owner\x18\b \x01(\tR\x05owner\"\x97\x01\n" +
 	"\x15ExchangeDeleteRequest\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12,\n" +
-	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\"\x18\n" +
+	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x1d\n" +
+	"\n" +
+	"refused_by\x18\x03 \x01(\tR\trefusedBy\"\x18\n" +
 	"\x16ExchangeDeleteResponse\"v\n" +
 	"\x13ExchangeViewRequest\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12,\n" +
