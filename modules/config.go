@@ -32,6 +32,9 @@ type Config struct {
 	// concurrently. Its ctx ends when the service stops, but may have been made for a
 	// caller of Deploy. Defaults to nothing.
 	Prepare func(ctx context.Context, app string, d actor.Digest) error
+	// Changed is called after anything that Known or Current returns has changed. It must
+	// be quick. Defaults to nothing.
+	Changed func()
 	// Logger gets changes of deployments and failures of the poll. Defaults to
 	// discarding.
 	Logger *slog.Logger
@@ -47,6 +50,9 @@ type Config struct {
 func (c Config) WithDefaults() Config {
 	if c.Prepare == nil {
 		c.Prepare = func(context.Context, string, actor.Digest) error { return nil }
+	}
+	if c.Changed == nil {
+		c.Changed = func() {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -209,6 +209,7 @@ func (s *Service) merge(entries map[typeName]served) {
 			changed = append(changed, t)
 		}
 		if s.current.CompareAndSwap(old, next) {
+			s.cfg.Changed()
 			for _, t := range changed {
 				if t.Deployment.Undeployed() {
 					s.log.Info("type is out of service", "app", t.Deployment.App, "actor_type", t.Deployment.Type, "generation", t.Deployment.Generation)

@@ -29,7 +29,8 @@ const (
 
 // Protocol versions that this code speaks between processes.
 //
-//	2  invocations that are passed on name their caller, and who has refused them
+//	2  invocations that are passed on name their caller, and who has refused them; the
+//	   leader tells hosts that their types are outdated
 const (
 	MinProtocol = 1
 	MaxProtocol = 2
@@ -50,6 +51,10 @@ type Config struct {
 	// Types returns the actor types that this process can run now, from memory. It is
 	// called often. Required for [RoleHost].
 	Types func() []Type
+	// ReadTypes reads the types of an app from the store, so that Types has the newest: it
+	// is called when another process has reported newer ones. Defaults to nothing: Types
+	// finds out by itself.
+	ReadTypes func(ctx context.Context, app string) error
 	// Actors is the host that runs them. Required for [RoleHost].
 	Actors Actors
 	// Dial opens a stream to the leader, which ends with ctx. Required unless there is only ever one

@@ -150,7 +150,9 @@
 //
 // A session is one stream (scheduler.proto). The host sends hello, types and claims, then
 // answers to orders, acquisitions, releases, changes of its types and heartbeats; the
-// leader sends members, orders, answers and heartbeats. A hand-over that is under way when
+// leader sends members, orders, answers and heartbeats. When a host reports a newer
+// deployment of a type, or none any more, the leader tells the others that their types are
+// outdated, so that they read them ([Config.ReadTypes]) before anybody asks for them. A hand-over that is under way when
 // the session ends is given up, and its ranges are held again.
 //
 // What is asked with each call ([Service.Find], [Service.Holds], [Service.Current]) reads a

@@ -311,7 +311,7 @@ func (s *Service) Peer(id actor.HostID) (address string, protocol int, ok bool) 
 }
 
 // TypesChanged tells that what Config.Types returns may have changed: the leader hears
-// of it at once, and otherwise within an eighth of a lease.
+// of it at once, and has the other hosts read theirs; otherwise it hears of it within an eighth of a lease.
 func (s *Service) TypesChanged() {
 	select {
 	case s.kick <- struct{}{}:

@@ -19,7 +19,7 @@ type session struct {
 	ctx  context.Context //nolint:containedctx // the session's life, for its hand-overs
 	end  context.CancelCauseFunc
 	out  *outbox[*greenroomv1.ReportActorTypesRequest]
-	work sync.WaitGroup // hand-overs
+	work sync.WaitGroup // hand-overs, and reads of types
 }
 
 // errNoLeader says that nobody leads now.
@@ -236,6 +236,15 @@ func (s *Service) reportTypes(ctx context.Context, ss *session) {
 	}
 }
 
+// readTypes reads what another host knows already of an app's types, and has it reported.
+func (s *Service) readTypes(ctx context.Context, app string) {
+	if err := s.cfg.ReadTypes(ctx, app); err != nil && ctx.Err() == nil {
+		s.cfg.Logger.Warn("newer deployments cannot be read now", "app", app, "error", err)
+		return
+	}
+	s.TypesChanged()
+}
+
 // heartbeats find out that the leader is there.
 func (s *Service) heartbeats(ctx context.Context, ss *session) {
 	for pause(ctx, RenewEvery(s.cfg.Lease)) {
@@ -262,6 +271,12 @@ func (s *Service) receive(ctx context.Context, ss *session, m *greenroomv1.Repor
 	case *greenroomv1.ReportActorTypesResponse_Drain:
 		life := s.drainContext // also when the session ends
 		s.loops.Go(func() { _ = s.Drain(life, m.Drain.GetReason()) })
+	case *greenroomv1.ReportActorTypesResponse_TypesOutdated:
+		if s.cfg.ReadTypes != nil {
+			for _, app := range m.TypesOutdated.GetApps() {
+				ss.work.Go(func() { s.readTypes(ctx, app) })
+			}
+		}
 	case *greenroomv1.ReportActorTypesResponse_Answer:
 		if to := s.queries[m.Answer.GetCorrelationId()]; to != nil {
 			delete(s.queries, m.Answer.GetCorrelationId())

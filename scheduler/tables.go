@@ -150,6 +150,14 @@ func (t *Tables) Reported(id placement.HostID, types []Type) {
 	}
 }
 
+// typesOf returns what a host has reported last; read-only.
+func (t *Tables) typesOf(id placement.HostID) map[typeName]Type {
+	if h := t.hosts[id]; h != nil {
+		return h.types
+	}
+	return nil
+}
+
 // Claim tells ranges of a type that a host holds as its session begins, under the policy
 // by which it does. Without ranges it tells that the host owns sticky actors of the type.
 func (t *Tables) Claim(id placement.HostID, app, typ, policy string, ranges []HeldRange) {

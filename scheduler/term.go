@@ -38,6 +38,7 @@ type term struct {
 	streams map[actor.HostID]*hostSession
 	members map[actor.HostID]actor.Host // the rows that were read last
 	pending []pendingAcquisition        // asked for before anything could be given
+	newest  deployments
 }
 
 // hostSession is the leader's end of a host's session.
@@ -57,7 +58,7 @@ type pendingAcquisition struct {
 func newTerm(s *Service, l actor.Lease, sent Instant) *term {
 	return &term{
 		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: NewLeader(l.Epoch, sent, s.cfg.Lease), tables: NewTables(),
-		streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{},
+		streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, newest: deployments{},
 	}
 }
 
@@ -371,7 +372,7 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 	}
 	switch m := m.GetMessage().(type) {
 	case *greenroomv1.ReportActorTypesRequest_Types:
-		t.tables.Reported(id, fromTypes(m.Types))
+		t.reported(h, fromTypes(m.Types))
 	case *greenroomv1.ReportActorTypesRequest_RangeClaims:
 		c := m.RangeClaims
 		t.tables.Claim(id, c.GetApp(), c.GetType(), c.GetPlacement(), fromRanges(c.GetRanges()))
@@ -401,6 +402,24 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 	}
 	t.plan()
 	return nil
+}
+
+// reported takes the types of a host, and tells who knows an older deployment.
+func (t *term) reported(h *hostSession, types []Type) {
+	id := h.session.Host
+	news, behind := t.newest.reported(t.tables.typesOf(id), types)
+	t.tables.Reported(id, types)
+	tell := func(h *hostSession, apps []string) {
+		if len(apps) > 0 {
+			h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_TypesOutdated{TypesOutdated: &greenroomv1.TypesOutdated{Apps: apps}}})
+		}
+	}
+	tell(h, behind)
+	for other, session := range t.streams {
+		if other != id {
+			tell(session, news)
+		}
+	}
 }
 
 // stickyClaims takes a part of a host's claims; with the last one they are complete.

@@ -104,6 +104,16 @@ func (o *held) Settled(key actor.Key) {
 	}
 }
 
+// typesChanged tells that this process serves other types, or newer ones.
+func (o *held) typesChanged() {
+	if o == nil {
+		return
+	}
+	if s := o.service.Load(); s != nil {
+		s.TypesChanged()
+	}
+}
+
 // credentials reads what the node proves with that it belongs to the cluster; nil for
 // none.
 func (c ClusterConfig) credentials() (*routing.Credentials, error) {
@@ -153,7 +163,7 @@ func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.S
 		c.client = routing.NewHTTPClient(nil, c.cfg.Lease)
 	}
 	c.service, err = scheduler.New(scheduler.Config{
-		Store: st, Actors: h, Types: c.types, Dial: c.dial, Lease: c.cfg.Lease, MaxOwned: c.cfg.MaxOwned, Logger: n.cfg.Logger,
+		Store: st, Actors: h, Types: c.types, ReadTypes: mods.Refresh, Dial: c.dial, Lease: c.cfg.Lease, MaxOwned: c.cfg.MaxOwned, Logger: n.cfg.Logger,
 		Events: n.metrics.ClusterEvents(),
 		Self:   actor.Host{Name: c.cfg.HostName, Cluster: c.cfg.Name, Address: advertise, Roles: c.cfg.Roles, Version: n.cfg.Version},
 	})

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
@@ -114,6 +117,34 @@ func TestNodeLeaves(t *testing.T) {
 	stop(t, second.Node)
 	close(stopped)
 	callers.Wait()
+}
+
+// TestDeployedEverywhere: what is deployed, or taken out of service, through one node is so
+// at all of them at once: none waits until it looks for it by itself.
+func TestDeployedEverywhere(t *testing.T) {
+	url := pgtest.URL(t)
+	var nodes []*running
+	for range 3 {
+		nodes = append(nodes, start(t, inCluster(url, nil).WithPoll(time.Hour)))
+	}
+	status := func(n *running) int {
+		return put(t, n.URL+"/v2.0/actors/default/Counter/c/method/Add", `{"amount":1}`).StatusCode
+	}
+	everywhere := func(what string, want int) {
+		t.Helper()
+		for i, n := range nodes {
+			until(t, fmt.Sprintf("%s, at node %d", what, i), func() bool { return status(n) == want })
+		}
+	}
+	everywhere("nothing is there", http.StatusNotFound)
+	nodes[0].deploy(t, "default", example(t, "counter", guestbuild.Go))
+	everywhere("deployed", http.StatusOK)
+	if _, err := nodes[1].modules.Undeploy(t.Context(), connect.NewRequest(&greenroomv1.UndeployRequest{App: "default", Types: []string{"Counter"}})); err != nil {
+		t.Fatal(err)
+	}
+	everywhere("undeployed", http.StatusNotFound)
+	nodes[2].deploy(t, "default", example(t, "counter", guestbuild.Go))
+	everywhere("deployed again", http.StatusOK)
 }
 
 // TestReleasedActors: sticky actors that their owner released, having too many, are found

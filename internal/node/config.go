@@ -71,6 +71,8 @@ type Config struct {
 	// Version is the binary's, for people who look at a cluster.
 	Version string
 
+	pollInterval time.Duration // as modules.Config has it; tests set it
+
 	// Logger defaults to [slog.Default].
 	Logger *slog.Logger
 }

@@ -70,6 +70,11 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.onStop("store", func(context.Context) error { return st.Close() })
 
+	// A process alone asks nobody: a nil test on its way is all that it pays.
+	var owned *held
+	if n.cfg.Cluster != nil {
+		owned = &held{}
+	}
 	var mods *modules.Service // serves nothing, and nothing is compiled, before it is there
 	engine, err := newEngines(ctx, n.cfg, func(d actor.Digest) bool { return mods.Serves(d) })
 	if err != nil {
@@ -79,6 +84,7 @@ func (n *Node) start(ctx context.Context) error {
 
 	mods, err = modules.New(modules.Config{
 		Store: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes,
+		Changed: owned.typesChanged, PollInterval: n.cfg.pollInterval,
 		Prepare: func(ctx context.Context, app string, d actor.Digest) error {
 			_, err := engine.Load(ctx, d, func(ctx context.Context) ([]byte, error) { return st.ModuleBytes(ctx, app, d) })
 			return err
@@ -108,11 +114,8 @@ func (n *Node) start(ctx context.Context) error {
 	metrics, logs := server.NewMetrics(), server.NewLogs()
 	n.metrics = metrics
 	events := newGuestLogs(logs, n.cfg).watch(metrics.HostEvents())
-	// A process alone asks nobody: a nil test on its way is all that it pays.
-	var owned *held
 	var ownership host.Ownership
-	if n.cfg.Cluster != nil {
-		owned = &held{}
+	if owned != nil {
 		ownership = owned
 	}
 	h, err := host.New(host.Config{

@@ -79,7 +79,7 @@ func (x PlacementOrder_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PlacementOrder_Kind.Descriptor instead.
 func (PlacementOrder_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{18, 0}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{19, 0}
 }
 
 type ReportActorTypesRequest struct {
@@ -320,6 +320,7 @@ type ReportActorTypesResponse struct {
 	//	*ReportActorTypesResponse_Drain
 	//	*ReportActorTypesResponse_Heartbeat
 	//	*ReportActorTypesResponse_Answer
+	//	*ReportActorTypesResponse_TypesOutdated
 	Message       isReportActorTypesResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -434,6 +435,15 @@ func (x *ReportActorTypesResponse) GetAnswer() *LeaderAnswer {
 	return nil
 }
 
+func (x *ReportActorTypesResponse) GetTypesOutdated() *TypesOutdated {
+	if x != nil {
+		if x, ok := x.Message.(*ReportActorTypesResponse_TypesOutdated); ok {
+			return x.TypesOutdated
+		}
+	}
+	return nil
+}
+
 type isReportActorTypesResponse_Message interface {
 	isReportActorTypesResponse_Message()
 }
@@ -470,6 +480,10 @@ type ReportActorTypesResponse_Answer struct {
 	Answer *LeaderAnswer `protobuf:"bytes,8,opt,name=answer,proto3,oneof"`
 }
 
+type ReportActorTypesResponse_TypesOutdated struct {
+	TypesOutdated *TypesOutdated `protobuf:"bytes,9,opt,name=types_outdated,json=typesOutdated,proto3,oneof"`
+}
+
 func (*ReportActorTypesResponse_Welcome) isReportActorTypesResponse_Message() {}
 
 func (*ReportActorTypesResponse_Members) isReportActorTypesResponse_Message() {}
@@ -485,6 +499,8 @@ func (*ReportActorTypesResponse_Drain) isReportActorTypesResponse_Message() {}
 func (*ReportActorTypesResponse_Heartbeat) isReportActorTypesResponse_Message() {}
 
 func (*ReportActorTypesResponse_Answer) isReportActorTypesResponse_Message() {}
+
+func (*ReportActorTypesResponse_TypesOutdated) isReportActorTypesResponse_Message() {}
 
 // SchedulerHello opens a session.
 type SchedulerHello struct {
@@ -742,6 +758,52 @@ func (x *HostedType) GetGeneration() uint64 {
 	return 0
 }
 
+// TypesOutdated says that another host has reported newer deployments: the host reads
+// those of these apps, and reports what it then has. From protocol 2 on.
+type TypesOutdated struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Apps          []string               `protobuf:"bytes,1,rep,name=apps,proto3" json:"apps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TypesOutdated) Reset() {
+	*x = TypesOutdated{}
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TypesOutdated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TypesOutdated) ProtoMessage() {}
+
+func (x *TypesOutdated) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TypesOutdated.ProtoReflect.Descriptor instead.
+func (*TypesOutdated) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TypesOutdated) GetApps() []string {
+	if x != nil {
+		return x.Apps
+	}
+	return nil
+}
+
 // PlacementRange is a part of the hash space.
 type PlacementRange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -758,7 +820,7 @@ type PlacementRange struct {
 
 func (x *PlacementRange) Reset() {
 	*x = PlacementRange{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[6]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +832,7 @@ func (x *PlacementRange) String() string {
 func (*PlacementRange) ProtoMessage() {}
 
 func (x *PlacementRange) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[6]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +845,7 @@ func (x *PlacementRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementRange.ProtoReflect.Descriptor instead.
 func (*PlacementRange) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PlacementRange) GetFirst() uint64 {
@@ -827,7 +889,7 @@ type RangeClaimsReport struct {
 
 func (x *RangeClaimsReport) Reset() {
 	*x = RangeClaimsReport{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[7]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +901,7 @@ func (x *RangeClaimsReport) String() string {
 func (*RangeClaimsReport) ProtoMessage() {}
 
 func (x *RangeClaimsReport) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[7]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +914,7 @@ func (x *RangeClaimsReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RangeClaimsReport.ProtoReflect.Descriptor instead.
 func (*RangeClaimsReport) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RangeClaimsReport) GetApp() string {
@@ -895,7 +957,7 @@ type StickyClaimsReport struct {
 
 func (x *StickyClaimsReport) Reset() {
 	*x = StickyClaimsReport{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[8]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +969,7 @@ func (x *StickyClaimsReport) String() string {
 func (*StickyClaimsReport) ProtoMessage() {}
 
 func (x *StickyClaimsReport) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[8]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +982,7 @@ func (x *StickyClaimsReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyClaimsReport.ProtoReflect.Descriptor instead.
 func (*StickyClaimsReport) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StickyClaimsReport) GetActors() []*StickyActors {
@@ -948,7 +1010,7 @@ type StickyActors struct {
 
 func (x *StickyActors) Reset() {
 	*x = StickyActors{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[9]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1022,7 @@ func (x *StickyActors) String() string {
 func (*StickyActors) ProtoMessage() {}
 
 func (x *StickyActors) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[9]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1035,7 @@ func (x *StickyActors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyActors.ProtoReflect.Descriptor instead.
 func (*StickyActors) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StickyActors) GetApp() string {
@@ -1011,7 +1073,7 @@ type RangesReleased struct {
 
 func (x *RangesReleased) Reset() {
 	*x = RangesReleased{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[10]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1023,7 +1085,7 @@ func (x *RangesReleased) String() string {
 func (*RangesReleased) ProtoMessage() {}
 
 func (x *RangesReleased) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[10]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1036,7 +1098,7 @@ func (x *RangesReleased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RangesReleased.ProtoReflect.Descriptor instead.
 func (*RangesReleased) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RangesReleased) GetApp() string {
@@ -1079,7 +1141,7 @@ type RangesUpdated struct {
 
 func (x *RangesUpdated) Reset() {
 	*x = RangesUpdated{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[11]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1153,7 @@ func (x *RangesUpdated) String() string {
 func (*RangesUpdated) ProtoMessage() {}
 
 func (x *RangesUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[11]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1166,7 @@ func (x *RangesUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RangesUpdated.ProtoReflect.Descriptor instead.
 func (*RangesUpdated) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RangesUpdated) GetApp() string {
@@ -1141,7 +1203,7 @@ type StickyAcquisition struct {
 
 func (x *StickyAcquisition) Reset() {
 	*x = StickyAcquisition{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[12]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1215,7 @@ func (x *StickyAcquisition) String() string {
 func (*StickyAcquisition) ProtoMessage() {}
 
 func (x *StickyAcquisition) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[12]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1228,7 @@ func (x *StickyAcquisition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyAcquisition.ProtoReflect.Descriptor instead.
 func (*StickyAcquisition) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StickyAcquisition) GetCorrelationId() uint64 {
@@ -1206,7 +1268,7 @@ type StickyRelease struct {
 
 func (x *StickyRelease) Reset() {
 	*x = StickyRelease{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[13]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1280,7 @@ func (x *StickyRelease) String() string {
 func (*StickyRelease) ProtoMessage() {}
 
 func (x *StickyRelease) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[13]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1293,7 @@ func (x *StickyRelease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyRelease.ProtoReflect.Descriptor instead.
 func (*StickyRelease) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StickyRelease) GetActors() []*StickyActors {
@@ -1252,7 +1314,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[14]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1264,7 +1326,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[14]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1277,7 +1339,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DrainRequest) GetHostId() string {
@@ -1295,7 +1357,7 @@ type SchedulerHeartbeat struct {
 
 func (x *SchedulerHeartbeat) Reset() {
 	*x = SchedulerHeartbeat{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[15]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1307,7 +1369,7 @@ func (x *SchedulerHeartbeat) String() string {
 func (*SchedulerHeartbeat) ProtoMessage() {}
 
 func (x *SchedulerHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[15]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1320,7 +1382,7 @@ func (x *SchedulerHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerHeartbeat.ProtoReflect.Descriptor instead.
 func (*SchedulerHeartbeat) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{16}
 }
 
 // ClusterMembers has all hosts that have a row, in the place of an earlier message.
@@ -1333,7 +1395,7 @@ type ClusterMembers struct {
 
 func (x *ClusterMembers) Reset() {
 	*x = ClusterMembers{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[16]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1345,7 +1407,7 @@ func (x *ClusterMembers) String() string {
 func (*ClusterMembers) ProtoMessage() {}
 
 func (x *ClusterMembers) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[16]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1358,7 +1420,7 @@ func (x *ClusterMembers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterMembers.ProtoReflect.Descriptor instead.
 func (*ClusterMembers) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ClusterMembers) GetMembers() []*ClusterMember {
@@ -1384,7 +1446,7 @@ type ClusterMember struct {
 
 func (x *ClusterMember) Reset() {
 	*x = ClusterMember{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[17]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1458,7 @@ func (x *ClusterMember) String() string {
 func (*ClusterMember) ProtoMessage() {}
 
 func (x *ClusterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[17]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +1471,7 @@ func (x *ClusterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterMember.ProtoReflect.Descriptor instead.
 func (*ClusterMember) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ClusterMember) GetHostId() string {
@@ -1487,7 +1549,7 @@ type PlacementOrder struct {
 
 func (x *PlacementOrder) Reset() {
 	*x = PlacementOrder{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[18]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +1561,7 @@ func (x *PlacementOrder) String() string {
 func (*PlacementOrder) ProtoMessage() {}
 
 func (x *PlacementOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[18]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +1574,7 @@ func (x *PlacementOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementOrder.ProtoReflect.Descriptor instead.
 func (*PlacementOrder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PlacementOrder) GetApp() string {
@@ -1576,7 +1638,7 @@ type StickyAcquisitionResponse struct {
 
 func (x *StickyAcquisitionResponse) Reset() {
 	*x = StickyAcquisitionResponse{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[19]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1650,7 @@ func (x *StickyAcquisitionResponse) String() string {
 func (*StickyAcquisitionResponse) ProtoMessage() {}
 
 func (x *StickyAcquisitionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[19]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1663,7 @@ func (x *StickyAcquisitionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyAcquisitionResponse.ProtoReflect.Descriptor instead.
 func (*StickyAcquisitionResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StickyAcquisitionResponse) GetCorrelationId() uint64 {
@@ -1635,7 +1697,7 @@ type StickyRefusal struct {
 
 func (x *StickyRefusal) Reset() {
 	*x = StickyRefusal{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[20]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1709,7 @@ func (x *StickyRefusal) String() string {
 func (*StickyRefusal) ProtoMessage() {}
 
 func (x *StickyRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[20]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1722,7 @@ func (x *StickyRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyRefusal.ProtoReflect.Descriptor instead.
 func (*StickyRefusal) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StickyRefusal) GetActors() []*StickyActors {
@@ -1680,7 +1742,7 @@ type DrainOrder struct {
 
 func (x *DrainOrder) Reset() {
 	*x = DrainOrder{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[21]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1692,7 +1754,7 @@ func (x *DrainOrder) String() string {
 func (*DrainOrder) ProtoMessage() {}
 
 func (x *DrainOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[21]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1705,7 +1767,7 @@ func (x *DrainOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainOrder.ProtoReflect.Descriptor instead.
 func (*DrainOrder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DrainOrder) GetReason() string {
@@ -1734,7 +1796,7 @@ type LeaderQuery struct {
 
 func (x *LeaderQuery) Reset() {
 	*x = LeaderQuery{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +1808,7 @@ func (x *LeaderQuery) String() string {
 func (*LeaderQuery) ProtoMessage() {}
 
 func (x *LeaderQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +1821,7 @@ func (x *LeaderQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderQuery.ProtoReflect.Descriptor instead.
 func (*LeaderQuery) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LeaderQuery) GetCorrelationId() uint64 {
@@ -1824,7 +1886,7 @@ type LeaderAnswer struct {
 
 func (x *LeaderAnswer) Reset() {
 	*x = LeaderAnswer{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1898,7 @@ func (x *LeaderAnswer) String() string {
 func (*LeaderAnswer) ProtoMessage() {}
 
 func (x *LeaderAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1911,7 @@ func (x *LeaderAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderAnswer.ProtoReflect.Descriptor instead.
 func (*LeaderAnswer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LeaderAnswer) GetCorrelationId() uint64 {
@@ -1891,7 +1953,7 @@ type StickyEntry struct {
 
 func (x *StickyEntry) Reset() {
 	*x = StickyEntry{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +1965,7 @@ func (x *StickyEntry) String() string {
 func (*StickyEntry) ProtoMessage() {}
 
 func (x *StickyEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +1978,7 @@ func (x *StickyEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyEntry.ProtoReflect.Descriptor instead.
 func (*StickyEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StickyEntry) GetType() string {
@@ -1955,7 +2017,7 @@ type HostShare struct {
 
 func (x *HostShare) Reset() {
 	*x = HostShare{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1967,7 +2029,7 @@ func (x *HostShare) String() string {
 func (*HostShare) ProtoMessage() {}
 
 func (x *HostShare) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1980,7 +2042,7 @@ func (x *HostShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostShare.ProtoReflect.Descriptor instead.
 func (*HostShare) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HostShare) GetHostId() string {
@@ -2036,7 +2098,7 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\theartbeat\x18\n" +
 	" \x01(\v2 .greenroom.v1.SchedulerHeartbeatH\x00R\theartbeat\x121\n" +
 	"\x05query\x18\v \x01(\v2\x19.greenroom.v1.LeaderQueryH\x00R\x05queryB\t\n" +
-	"\amessage\"\x81\x04\n" +
+	"\amessage\"\xc7\x04\n" +
 	"\x18ReportActorTypesResponse\x12:\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1e.greenroom.v1.SchedulerWelcomeH\x00R\awelcome\x128\n" +
 	"\amembers\x18\x02 \x01(\v2\x1c.greenroom.v1.ClusterMembersH\x00R\amembers\x124\n" +
@@ -2045,7 +2107,8 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\arefusal\x18\x05 \x01(\v2\x1b.greenroom.v1.StickyRefusalH\x00R\arefusal\x120\n" +
 	"\x05drain\x18\x06 \x01(\v2\x18.greenroom.v1.DrainOrderH\x00R\x05drain\x12@\n" +
 	"\theartbeat\x18\a \x01(\v2 .greenroom.v1.SchedulerHeartbeatH\x00R\theartbeat\x124\n" +
-	"\x06answer\x18\b \x01(\v2\x1a.greenroom.v1.LeaderAnswerH\x00R\x06answerB\t\n" +
+	"\x06answer\x18\b \x01(\v2\x1a.greenroom.v1.LeaderAnswerH\x00R\x06answer\x12D\n" +
+	"\x0etypes_outdated\x18\t \x01(\v2\x1b.greenroom.v1.TypesOutdatedH\x00R\rtypesOutdatedB\t\n" +
 	"\amessage\"\xd5\x01\n" +
 	"\x0eSchedulerHello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x17\n" +
@@ -2067,7 +2130,9 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\tplacement\x18\x03 \x01(\tR\tplacement\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x04R\n" +
-	"generation\"f\n" +
+	"generation\"#\n" +
+	"\rTypesOutdated\x12\x12\n" +
+	"\x04apps\x18\x01 \x03(\tR\x04apps\"f\n" +
 	"\x0ePlacementRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x06R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x06R\x04last\x12\x14\n" +
@@ -2178,7 +2243,7 @@ func file_greenroom_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_greenroom_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_greenroom_v1_scheduler_proto_goTypes = []any{
 	(PlacementOrder_Kind)(0),          // 0: greenroom.v1.PlacementOrder.Kind
 	(*ReportActorTypesRequest)(nil),   // 1: greenroom.v1.ReportActorTypesRequest
@@ -2187,66 +2252,68 @@ var file_greenroom_v1_scheduler_proto_goTypes = []any{
 	(*SchedulerWelcome)(nil),          // 4: greenroom.v1.SchedulerWelcome
 	(*ActorTypesReport)(nil),          // 5: greenroom.v1.ActorTypesReport
 	(*HostedType)(nil),                // 6: greenroom.v1.HostedType
-	(*PlacementRange)(nil),            // 7: greenroom.v1.PlacementRange
-	(*RangeClaimsReport)(nil),         // 8: greenroom.v1.RangeClaimsReport
-	(*StickyClaimsReport)(nil),        // 9: greenroom.v1.StickyClaimsReport
-	(*StickyActors)(nil),              // 10: greenroom.v1.StickyActors
-	(*RangesReleased)(nil),            // 11: greenroom.v1.RangesReleased
-	(*RangesUpdated)(nil),             // 12: greenroom.v1.RangesUpdated
-	(*StickyAcquisition)(nil),         // 13: greenroom.v1.StickyAcquisition
-	(*StickyRelease)(nil),             // 14: greenroom.v1.StickyRelease
-	(*DrainRequest)(nil),              // 15: greenroom.v1.DrainRequest
-	(*SchedulerHeartbeat)(nil),        // 16: greenroom.v1.SchedulerHeartbeat
-	(*ClusterMembers)(nil),            // 17: greenroom.v1.ClusterMembers
-	(*ClusterMember)(nil),             // 18: greenroom.v1.ClusterMember
-	(*PlacementOrder)(nil),            // 19: greenroom.v1.PlacementOrder
-	(*StickyAcquisitionResponse)(nil), // 20: greenroom.v1.StickyAcquisitionResponse
-	(*StickyRefusal)(nil),             // 21: greenroom.v1.StickyRefusal
-	(*DrainOrder)(nil),                // 22: greenroom.v1.DrainOrder
-	(*LeaderQuery)(nil),               // 23: greenroom.v1.LeaderQuery
-	(*LeaderAnswer)(nil),              // 24: greenroom.v1.LeaderAnswer
-	(*StickyEntry)(nil),               // 25: greenroom.v1.StickyEntry
-	(*HostShare)(nil),                 // 26: greenroom.v1.HostShare
+	(*TypesOutdated)(nil),             // 7: greenroom.v1.TypesOutdated
+	(*PlacementRange)(nil),            // 8: greenroom.v1.PlacementRange
+	(*RangeClaimsReport)(nil),         // 9: greenroom.v1.RangeClaimsReport
+	(*StickyClaimsReport)(nil),        // 10: greenroom.v1.StickyClaimsReport
+	(*StickyActors)(nil),              // 11: greenroom.v1.StickyActors
+	(*RangesReleased)(nil),            // 12: greenroom.v1.RangesReleased
+	(*RangesUpdated)(nil),             // 13: greenroom.v1.RangesUpdated
+	(*StickyAcquisition)(nil),         // 14: greenroom.v1.StickyAcquisition
+	(*StickyRelease)(nil),             // 15: greenroom.v1.StickyRelease
+	(*DrainRequest)(nil),              // 16: greenroom.v1.DrainRequest
+	(*SchedulerHeartbeat)(nil),        // 17: greenroom.v1.SchedulerHeartbeat
+	(*ClusterMembers)(nil),            // 18: greenroom.v1.ClusterMembers
+	(*ClusterMember)(nil),             // 19: greenroom.v1.ClusterMember
+	(*PlacementOrder)(nil),            // 20: greenroom.v1.PlacementOrder
+	(*StickyAcquisitionResponse)(nil), // 21: greenroom.v1.StickyAcquisitionResponse
+	(*StickyRefusal)(nil),             // 22: greenroom.v1.StickyRefusal
+	(*DrainOrder)(nil),                // 23: greenroom.v1.DrainOrder
+	(*LeaderQuery)(nil),               // 24: greenroom.v1.LeaderQuery
+	(*LeaderAnswer)(nil),              // 25: greenroom.v1.LeaderAnswer
+	(*StickyEntry)(nil),               // 26: greenroom.v1.StickyEntry
+	(*HostShare)(nil),                 // 27: greenroom.v1.HostShare
 }
 var file_greenroom_v1_scheduler_proto_depIdxs = []int32{
 	3,  // 0: greenroom.v1.ReportActorTypesRequest.hello:type_name -> greenroom.v1.SchedulerHello
 	5,  // 1: greenroom.v1.ReportActorTypesRequest.types:type_name -> greenroom.v1.ActorTypesReport
-	8,  // 2: greenroom.v1.ReportActorTypesRequest.range_claims:type_name -> greenroom.v1.RangeClaimsReport
-	9,  // 3: greenroom.v1.ReportActorTypesRequest.sticky_claims:type_name -> greenroom.v1.StickyClaimsReport
-	11, // 4: greenroom.v1.ReportActorTypesRequest.released:type_name -> greenroom.v1.RangesReleased
-	12, // 5: greenroom.v1.ReportActorTypesRequest.updated:type_name -> greenroom.v1.RangesUpdated
-	13, // 6: greenroom.v1.ReportActorTypesRequest.acquisition:type_name -> greenroom.v1.StickyAcquisition
-	14, // 7: greenroom.v1.ReportActorTypesRequest.release:type_name -> greenroom.v1.StickyRelease
-	15, // 8: greenroom.v1.ReportActorTypesRequest.drain:type_name -> greenroom.v1.DrainRequest
-	16, // 9: greenroom.v1.ReportActorTypesRequest.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
-	23, // 10: greenroom.v1.ReportActorTypesRequest.query:type_name -> greenroom.v1.LeaderQuery
+	9,  // 2: greenroom.v1.ReportActorTypesRequest.range_claims:type_name -> greenroom.v1.RangeClaimsReport
+	10, // 3: greenroom.v1.ReportActorTypesRequest.sticky_claims:type_name -> greenroom.v1.StickyClaimsReport
+	12, // 4: greenroom.v1.ReportActorTypesRequest.released:type_name -> greenroom.v1.RangesReleased
+	13, // 5: greenroom.v1.ReportActorTypesRequest.updated:type_name -> greenroom.v1.RangesUpdated
+	14, // 6: greenroom.v1.ReportActorTypesRequest.acquisition:type_name -> greenroom.v1.StickyAcquisition
+	15, // 7: greenroom.v1.ReportActorTypesRequest.release:type_name -> greenroom.v1.StickyRelease
+	16, // 8: greenroom.v1.ReportActorTypesRequest.drain:type_name -> greenroom.v1.DrainRequest
+	17, // 9: greenroom.v1.ReportActorTypesRequest.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
+	24, // 10: greenroom.v1.ReportActorTypesRequest.query:type_name -> greenroom.v1.LeaderQuery
 	4,  // 11: greenroom.v1.ReportActorTypesResponse.welcome:type_name -> greenroom.v1.SchedulerWelcome
-	17, // 12: greenroom.v1.ReportActorTypesResponse.members:type_name -> greenroom.v1.ClusterMembers
-	19, // 13: greenroom.v1.ReportActorTypesResponse.order:type_name -> greenroom.v1.PlacementOrder
-	20, // 14: greenroom.v1.ReportActorTypesResponse.acquisition:type_name -> greenroom.v1.StickyAcquisitionResponse
-	21, // 15: greenroom.v1.ReportActorTypesResponse.refusal:type_name -> greenroom.v1.StickyRefusal
-	22, // 16: greenroom.v1.ReportActorTypesResponse.drain:type_name -> greenroom.v1.DrainOrder
-	16, // 17: greenroom.v1.ReportActorTypesResponse.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
-	24, // 18: greenroom.v1.ReportActorTypesResponse.answer:type_name -> greenroom.v1.LeaderAnswer
-	6,  // 19: greenroom.v1.ActorTypesReport.types:type_name -> greenroom.v1.HostedType
-	7,  // 20: greenroom.v1.RangeClaimsReport.ranges:type_name -> greenroom.v1.PlacementRange
-	10, // 21: greenroom.v1.StickyClaimsReport.actors:type_name -> greenroom.v1.StickyActors
-	7,  // 22: greenroom.v1.RangesReleased.ranges:type_name -> greenroom.v1.PlacementRange
-	10, // 23: greenroom.v1.StickyRelease.actors:type_name -> greenroom.v1.StickyActors
-	18, // 24: greenroom.v1.ClusterMembers.members:type_name -> greenroom.v1.ClusterMember
-	0,  // 25: greenroom.v1.PlacementOrder.kind:type_name -> greenroom.v1.PlacementOrder.Kind
-	7,  // 26: greenroom.v1.PlacementOrder.ranges:type_name -> greenroom.v1.PlacementRange
-	10, // 27: greenroom.v1.StickyRefusal.actors:type_name -> greenroom.v1.StickyActors
-	25, // 28: greenroom.v1.LeaderQuery.after:type_name -> greenroom.v1.StickyEntry
-	25, // 29: greenroom.v1.LeaderAnswer.sticky:type_name -> greenroom.v1.StickyEntry
-	26, // 30: greenroom.v1.LeaderAnswer.hosts:type_name -> greenroom.v1.HostShare
-	1,  // 31: greenroom.v1.SchedulerService.ReportActorTypes:input_type -> greenroom.v1.ReportActorTypesRequest
-	2,  // 32: greenroom.v1.SchedulerService.ReportActorTypes:output_type -> greenroom.v1.ReportActorTypesResponse
-	32, // [32:33] is the sub-list for method output_type
-	31, // [31:32] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	18, // 12: greenroom.v1.ReportActorTypesResponse.members:type_name -> greenroom.v1.ClusterMembers
+	20, // 13: greenroom.v1.ReportActorTypesResponse.order:type_name -> greenroom.v1.PlacementOrder
+	21, // 14: greenroom.v1.ReportActorTypesResponse.acquisition:type_name -> greenroom.v1.StickyAcquisitionResponse
+	22, // 15: greenroom.v1.ReportActorTypesResponse.refusal:type_name -> greenroom.v1.StickyRefusal
+	23, // 16: greenroom.v1.ReportActorTypesResponse.drain:type_name -> greenroom.v1.DrainOrder
+	17, // 17: greenroom.v1.ReportActorTypesResponse.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
+	25, // 18: greenroom.v1.ReportActorTypesResponse.answer:type_name -> greenroom.v1.LeaderAnswer
+	7,  // 19: greenroom.v1.ReportActorTypesResponse.types_outdated:type_name -> greenroom.v1.TypesOutdated
+	6,  // 20: greenroom.v1.ActorTypesReport.types:type_name -> greenroom.v1.HostedType
+	8,  // 21: greenroom.v1.RangeClaimsReport.ranges:type_name -> greenroom.v1.PlacementRange
+	11, // 22: greenroom.v1.StickyClaimsReport.actors:type_name -> greenroom.v1.StickyActors
+	8,  // 23: greenroom.v1.RangesReleased.ranges:type_name -> greenroom.v1.PlacementRange
+	11, // 24: greenroom.v1.StickyRelease.actors:type_name -> greenroom.v1.StickyActors
+	19, // 25: greenroom.v1.ClusterMembers.members:type_name -> greenroom.v1.ClusterMember
+	0,  // 26: greenroom.v1.PlacementOrder.kind:type_name -> greenroom.v1.PlacementOrder.Kind
+	8,  // 27: greenroom.v1.PlacementOrder.ranges:type_name -> greenroom.v1.PlacementRange
+	11, // 28: greenroom.v1.StickyRefusal.actors:type_name -> greenroom.v1.StickyActors
+	26, // 29: greenroom.v1.LeaderQuery.after:type_name -> greenroom.v1.StickyEntry
+	26, // 30: greenroom.v1.LeaderAnswer.sticky:type_name -> greenroom.v1.StickyEntry
+	27, // 31: greenroom.v1.LeaderAnswer.hosts:type_name -> greenroom.v1.HostShare
+	1,  // 32: greenroom.v1.SchedulerService.ReportActorTypes:input_type -> greenroom.v1.ReportActorTypesRequest
+	2,  // 33: greenroom.v1.SchedulerService.ReportActorTypes:output_type -> greenroom.v1.ReportActorTypesResponse
+	33, // [33:34] is the sub-list for method output_type
+	32, // [32:33] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_scheduler_proto_init() }
@@ -2276,6 +2343,7 @@ func file_greenroom_v1_scheduler_proto_init() {
 		(*ReportActorTypesResponse_Drain)(nil),
 		(*ReportActorTypesResponse_Heartbeat)(nil),
 		(*ReportActorTypesResponse_Answer)(nil),
+		(*ReportActorTypesResponse_TypesOutdated)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2283,7 +2351,7 @@ func file_greenroom_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_scheduler_proto_rawDesc), len(file_greenroom_v1_scheduler_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,10 @@
+package node
+
+import "time"
+
+// WithPoll returns the configuration of a node that looks for deployments of others so
+// often.
+func (c Config) WithPoll(every time.Duration) Config {
+	c.pollInterval = every
+	return c
+}

@@ -1,0 +1,44 @@
+package scheduler
+
+import "slices"
+
+// deployments is what a leader knows of the newest deployment of each type, by what hosts
+// have reported: so that a host which knows an older one hears of it at once.
+type deployments map[typeName]deployed
+
+type deployed struct {
+	generation uint64
+	gone       bool // a host that ran it does not any more: it was undeployed
+}
+
+// reported takes the types that a host reports in the place of others. It returns the
+// apps of which the other hosts may know less than this one, and those of which this one
+// knows less.
+func (d deployments) reported(before map[typeName]Type, types []Type) (news, behind []string) {
+	now := make(map[typeName]struct{}, len(types))
+	add := func(apps *[]string, app string) {
+		if !slices.Contains(*apps, app) {
+			*apps = append(*apps, app)
+		}
+	}
+	for _, t := range types {
+		name := typeName{t.App, t.Name}
+		now[name] = struct{}{}
+		switch newest := d[name]; {
+		case t.Generation > newest.generation:
+			d[name] = deployed{generation: t.Generation}
+			add(&news, t.App)
+		case t.Generation < newest.generation || newest.gone:
+			add(&behind, t.App)
+		}
+	}
+	for name, t := range before {
+		if _, still := now[name]; !still && d[name] == (deployed{generation: t.Generation}) {
+			d[name] = deployed{t.Generation, true}
+			add(&news, t.App)
+		}
+	}
+	slices.Sort(news)
+	slices.Sort(behind)
+	return news, behind
+}
