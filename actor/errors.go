@@ -66,7 +66,8 @@ var (
 	// call has not begun. Whoever routes calls goes on with it; users never see it.
 	ErrNotOwner = &Condition{"not_owner", "another host holds the actor", true}
 
-	ErrReminderNotFound = &Condition{"reminder_not_found", "the actor has no reminder of this name", false}
+	ErrReminderNotFound   = &Condition{"reminder_not_found", "the actor has no reminder of this name", false}
+	ErrDeadLetterNotFound = &Condition{"dead_letter_not_found", "the app has no such dead letter", false}
 	// ErrFiringTaken is a store's answer to a commit with a step of a reminder that is
 	// not at its version any more: nothing was applied.
 	ErrFiringTaken = &Condition{"firing_taken", "the reminder has changed: its firing was committed before, or it was set anew, paused or removed", false}
@@ -226,6 +227,6 @@ func Conditions() []*Condition {
 		ErrModuleNotFound, ErrModuleInUse, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
-		ErrReminderNotFound, ErrFiringTaken, ErrNoTokens, ErrBucketMoved, ErrNoOwner,
+		ErrReminderNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrNoTokens, ErrBucketMoved, ErrNoOwner,
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/modules"
@@ -34,6 +35,8 @@ type Modules interface {
 	Rollback(ctx context.Context, req modules.RollbackRequest) (actor.Deployment, []string, error)
 	History(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error)
 	Types(ctx context.Context, app string) ([]modules.ServedType, error)
+	// Current is what serves a type as far as the process knows, from memory.
+	Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error)
 	Apps(ctx context.Context, after string, limit int) ([]store.AppInfo, error)
 }
 

@@ -55,6 +55,8 @@ type Config struct {
 	Actors Lister
 	// Settings keeps what apps were given. Without it there is no SettingsService.
 	Settings Settings
+	// Reminders sets and looks after reminders. Without it there is no ReminderService.
+	Reminders Reminders
 	// Cluster knows the servers that share the store. Without it there is no
 	// ClusterService.
 	Cluster Cluster

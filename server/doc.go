@@ -1,6 +1,7 @@
-// Package server is Greenroom's front door: ActorService and ModuleService over
-// Connect, gRPC and gRPC-Web, the plain HTTP form of actor calls, health,
-// reflection and metrics, on one port, HTTP/1.1 and HTTP/2, in plain text or TLS.
+// Package server is Greenroom's front door: ActorService, ModuleService,
+// ReminderService and others over Connect, gRPC and gRPC-Web, the plain HTTP form of
+// actor calls, health, reflection and metrics, on one port, HTTP/1.1 and HTTP/2, in plain
+// text or TLS.
 //
 // # What a request meets, in order
 //

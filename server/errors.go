@@ -32,6 +32,7 @@ const (
 	kindServiceNotFound  actor.Kind = "service_not_found"
 	kindMethodRefused    actor.Kind = "http_method_refused"
 	kindBodyTimeout      actor.Kind = "body_timeout"
+	kindNotImplemented   actor.Kind = "not_implemented"
 	kindStreamFull       actor.Kind = "stream_full"
 	kindInternal         actor.Kind = "internal"
 )
@@ -43,7 +44,7 @@ func serverKinds() []actor.Kind {
 		actor.Kind(actor.TrapUnreachable), actor.Kind(actor.TrapStack),
 		actor.Kind(actor.TrapMemory), actor.Kind(actor.TrapProtocol),
 		kindUnauthenticated, kindPermissionDenied, kindOriginRefused, kindHostRefused, kindPathNotFound,
-		kindServiceNotFound, kindMethodRefused, kindBodyTimeout, kindStreamFull, kindInternal,
+		kindServiceNotFound, kindMethodRefused, kindNotImplemented, kindBodyTimeout, kindStreamFull, kindInternal,
 	}
 }
 
@@ -72,12 +73,14 @@ func answerOf(kind actor.Kind) answer {
 		return answer{connect.CodeDeadlineExceeded, http.StatusRequestTimeout}
 	case actor.ErrTypeNotFound.Kind(), actor.ErrMethodNotFound.Kind(), actor.ErrActorNotFound.Kind(),
 		actor.ErrModuleNotFound.Kind(), actor.ErrNoGeneration.Kind(), actor.ErrSettingNotFound.Kind(), actor.ErrHostGone.Kind(),
-		actor.ErrReminderNotFound.Kind(), kindServiceNotFound:
+		actor.ErrReminderNotFound.Kind(), actor.ErrDeadLetterNotFound.Kind(), kindServiceNotFound:
 		return answer{connect.CodeNotFound, http.StatusNotFound}
 	case kindPathNotFound:
 		return answer{connect.CodeUnimplemented, http.StatusNotFound}
 	case kindMethodRefused:
 		return answer{connect.CodeUnimplemented, http.StatusMethodNotAllowed}
+	case kindNotImplemented:
+		return answer{connect.CodeUnimplemented, http.StatusNotImplemented}
 	case actor.ErrNotReadOnly.Kind():
 		return answer{connect.CodeFailedPrecondition, http.StatusMethodNotAllowed}
 	case kindStateTooLarge, kindOutOfFuel, actor.ErrSchemaNewer.Kind(), actor.ErrSchemaRollback.Kind(), actor.ErrModuleInUse.Kind(),

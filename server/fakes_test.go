@@ -312,3 +312,13 @@ func (f *fakeModules) Types(context.Context, string) ([]modules.ServedType, erro
 		Deployment: f.history[len(f.history)-1],
 	}}, nil
 }
+
+func (f *fakeModules) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error) {
+	ts, _ := f.Types(context.Background(), app)
+	for _, t := range ts {
+		if t.Spec.Name == typ {
+			return t.Deployment, t.Spec, nil
+		}
+	}
+	return actor.Deployment{}, nil, actor.ErrTypeNotFound
+}

@@ -111,6 +111,9 @@ func (s *Server) newRoutes() *routes {
 	if s.conf.Settings != nil {
 		services = append(services, s.newSettingsService())
 	}
+	if s.conf.Reminders != nil {
+		services = append(services, s.newReminderService())
+	}
 	if s.conf.Cluster != nil {
 		services = append(services, s.newClusterService())
 	}

@@ -88,6 +88,11 @@ func New(conf Config) (*Server, error) {
 			return nil, fmt.Errorf("server: register gauges: %w", err)
 		}
 	}
+	if conf.Reminders != nil {
+		if err := conf.Metrics.registerReminders(conf.Reminders); err != nil {
+			return nil, fmt.Errorf("server: register gauges: %w", err)
+		}
+	}
 	s := &Server{
 		conf:        conf,
 		log:         conf.Logger,

@@ -69,6 +69,16 @@ var rolesOf = map[string]Role{
 	"/greenroom.v1.ClusterService/Where":                             RoleRead,
 	"/greenroom.v1.ClusterService/ListSticky":                        RoleRead,
 	"/greenroom.v1.ClusterService/GetPlacement":                      RoleRead,
+	"/greenroom.v1.ReminderService/CreateReminder":                   RoleInvoke,
+	"/greenroom.v1.ReminderService/GetReminder":                      RoleRead,
+	"/greenroom.v1.ReminderService/ListReminders":                    RoleRead,
+	"/greenroom.v1.ReminderService/DeleteReminders":                  RoleInvoke,
+	"/greenroom.v1.ReminderService/PauseReminders":                   RoleInvoke,
+	"/greenroom.v1.ReminderService/ResumeReminders":                  RoleInvoke,
+	"/greenroom.v1.ReminderService/ListDeadLetters":                  RoleRead,
+	"/greenroom.v1.ReminderService/RetryDeadLetter":                  RoleInvoke,
+	"/greenroom.v1.ReminderService/DeleteDeadLetter":                 RoleDeploy,
+	"/greenroom.v1.ReminderService/ListBuckets":                      RoleRead,
 	"/grpc.health.v1.Health/Check":                                   0,
 	"/grpc.health.v1.Health/Watch":                                   0,
 	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      RoleRead,
@@ -107,7 +117,7 @@ func withRoles(c *Config) {
 			Token{Name: role.String(), Secret: role.String(), Role: role},
 			Token{Name: role.String() + ".mine", Secret: role.String() + "-mine", Role: role, App: "mine"})
 	}
-	c.Settings, c.Cluster = fakeSettings{}, fakeCluster{}
+	c.Settings, c.Cluster, c.Reminders = fakeSettings{}, fakeCluster{}, noReminders{}
 }
 
 // ask calls a procedure in JSON, and returns what came back.

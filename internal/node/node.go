@@ -19,6 +19,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/egress"
 	"github.com/greenroom-run/greenroom/host/pipeline"
 	"github.com/greenroom-run/greenroom/modules"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
@@ -168,6 +169,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	cfg.Reminders = reminder.NewAdmin(reminders, st)
 	srv, err := server.New(cfg)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func (n *Node) newReminders(st store.Store, to *firings, c *cluster) (*reminder.
 		longest = max(longest, l.TurnDeadline)
 	}
 	cfg := reminder.Config{
-		Store: st, Deliverer: to, Logger: n.cfg.Logger,
+		Store: st, Deliverer: to, Logger: n.cfg.Logger, Events: n.metrics.ReminderEvents(),
 		Host: actor.HostID(actor.NewCommitID().String()), ExecutionTimeout: max(minExecution, 2*longest),
 	}
 	if c != nil {

@@ -14,12 +14,16 @@ import (
 type delivery struct {
 	reminder *actor.Reminder
 	plan     Plan
+	late     time.Duration // how long after its time it began
 }
 
 // step is one to be committed alone.
 type step struct {
 	id   actor.ReminderID
 	step actor.ReminderStep
+	// missed are the occurrences that it passes over, under a policy.
+	missed uint32
+	policy actor.MissedKind
 }
 
 // deliverDue takes what is due from the wheel, reads it, and has it delivered.
@@ -108,14 +112,11 @@ func (s *Service) consider(ctx context.Context, id actor.ReminderID, r *actor.Re
 		s.again(id, time.Minute)
 		return
 	}
-	s.mu.Lock()
-	s.stats.Missed += uint64(plan.Firing.Missed)
-	s.mu.Unlock()
 	if !plan.Deliver {
-		s.commitAlone(ctx, step{id, plan.Firing.Step})
+		s.commitAlone(ctx, step{id: id, step: plan.Firing.Step, missed: plan.Firing.Missed, policy: r.Missed.Kind})
 		return
 	}
-	if !s.queue.add(&delivery{r, plan}) {
+	if !s.queue.add(&delivery{reminder: r, plan: plan}) {
 		s.again(id, retryAfter/2) // as many wait as may, of its type or its actor
 	}
 }
@@ -153,6 +154,7 @@ func (s *Service) again(id actor.ReminderID, after time.Duration) {
 
 // run delivers one firing; it is called on a goroutine of its own.
 func (s *Service) run(d *delivery) {
+	d.late = max(0, s.clock.now().Sub(d.reminder.FireAt))
 	ctx, cancel := context.WithTimeout(s.queue.ctx, s.cfg.ExecutionTimeout)
 	err := s.cfg.Deliverer.Deliver(ctx, d.plan.Firing)
 	timeout := ctx.Err() != nil
@@ -163,14 +165,18 @@ func (s *Service) run(d *delivery) {
 // ended goes on after a delivery, or after its time was out.
 func (s *Service) ended(d *delivery, err error, timeout bool) {
 	id := d.reminder.ID
-	count := func(n *uint64) {
+	count := func(n *uint64, outcome DeliveryOutcome) {
 		s.mu.Lock()
 		*n++
 		s.mu.Unlock()
+		if s.cfg.Events.Delivered != nil {
+			s.cfg.Events.Delivered(DeliveryEnd{d.reminder.Key, outcome, d.late})
+		}
 	}
 	switch cond := actor.AsCondition(err); {
 	case err == nil:
-		count(&s.stats.Fired)
+		count(&s.stats.Fired, DeliveryFired)
+		s.missed(d.reminder.Missed.Kind, d.plan.Firing.Missed)
 		if then := d.plan.Firing.Step.Then; then != nil {
 			s.doneUntil(id, then.FireAt)
 		} else {
@@ -179,21 +185,41 @@ func (s *Service) ended(d *delivery, err error, timeout bool) {
 	case s.queue.ctx.Err() != nil:
 		s.done(id) // the service ends, and the delivery with it; the next owner delivers
 	case errors.Is(err, actor.ErrFiringTaken):
-		count(&s.stats.Taken)
+		count(&s.stats.Taken, DeliveryTaken)
 		s.again(id, 0) // the row says how it goes on
 	case timeout, cond != nil && cond.Retryable(), errors.Is(err, actor.ErrAmbiguous), errors.Is(err, actor.ErrCanceled),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		// Not the actor's failure, or nobody knows whether it was committed: the same
 		// firing goes again, and is found taken if it was.
-		count(&s.stats.Retried)
+		count(&s.stats.Retried, DeliveryRetried)
 		s.again(id, retryAfter)
 	default:
-		count(&s.stats.Failed)
-		st := s.planner.Failed(d.reminder, &d.plan, s.clock.now(), err.Error())
-		if st.DeadLetter != "" {
-			count(&s.stats.Dead)
+		st := step{id: id, step: s.planner.Failed(d.reminder, &d.plan, s.clock.now(), err.Error())}
+		if st.step.Then == nil || st.step.Then.Failures == 0 { // the firing is given up, with what it stood for
+			st.missed, st.policy = d.plan.Firing.Missed, d.reminder.Missed.Kind
 		}
-		s.commitAlone(s.queue.ctx, step{id, st})
+		outcome := DeliveryFailed
+		if st.step.DeadLetter != "" {
+			outcome = DeliveryDead
+			s.mu.Lock()
+			s.stats.Dead++
+			s.mu.Unlock()
+		}
+		count(&s.stats.Failed, outcome)
+		s.commitAlone(s.queue.ctx, st)
+	}
+}
+
+// missed counts occurrences that were missed, once that is committed.
+func (s *Service) missed(kind actor.MissedKind, n uint32) {
+	if n == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.stats.Missed += uint64(n)
+	s.mu.Unlock()
+	if s.cfg.Events.Missed != nil {
+		s.cfg.Events.Missed(kind, n)
 	}
 }
 
@@ -231,6 +257,9 @@ func (s *Service) commitSteps(ctx context.Context) {
 		}
 		for i, err := range s.cfg.Store.Commit(ctx, commits) {
 			id, then := group[i].id, group[i].step.Then
+			if err == nil {
+				s.missed(group[i].policy, group[i].missed)
+			}
 			switch {
 			case err == nil && then == nil:
 				s.done(id)

@@ -8,7 +8,8 @@
 // time, and that no neighbour is held up.
 //
 // What decides is pure: [Planner] for schedules, [Wheel] for time, [Allocate] and
-// [Surplus] for buckets. They neither read a clock nor send. [Service] performs it.
+// [Surplus] for buckets. They neither read a clock nor send. [Service] performs it, and
+// [Admin] is for those who set and look after reminders from outside of turns.
 //
 // # Words
 //

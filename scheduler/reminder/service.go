@@ -67,8 +67,52 @@ type Config struct {
 	MaxRunning, MaxOfApp, MaxOfType, MaxOfActor int
 	// ExecutionTimeout ends a delivery. Defaults to 60 s.
 	ExecutionTimeout time.Duration
+	// Events are told what happens. Defaults to none.
+	Events Events
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
+}
+
+// Events are called when something happens, on any goroutine: they must not block. Those
+// that are nil are left out.
+type Events struct {
+	// Set: reminders of an app were set, so many, by a commit that this process was told
+	// of.
+	Set func(app string, n int)
+	// Delivered: a delivery has ended.
+	Delivered func(DeliveryEnd)
+	// Missed: occurrences were passed over, or stood for by another one's firing, so many,
+	// under this policy.
+	Missed func(kind actor.MissedKind, n uint32)
+}
+
+// DeliveryEnd is how a delivery ended.
+type DeliveryEnd struct {
+	Key     actor.Key
+	Outcome DeliveryOutcome
+	// Late is how long after its time the delivery began.
+	Late time.Duration
+}
+
+// DeliveryOutcome is how a delivery ended.
+type DeliveryOutcome uint8
+
+const (
+	// DeliveryFired says that its turn was committed.
+	DeliveryFired DeliveryOutcome = iota
+	// DeliveryTaken says that another had been committed, or the reminder was changed or removed.
+	DeliveryTaken
+	// DeliveryRetried says that it is delivered again, for reasons that are not the actor's.
+	DeliveryRetried
+	// DeliveryFailed says that the turn failed.
+	DeliveryFailed
+	// DeliveryDead says that the turn failed for the last time, and there is a dead letter.
+	DeliveryDead
+)
+
+// String returns the outcome's name.
+func (o DeliveryOutcome) String() string {
+	return [...]string{"fired", "taken", "retried", "failed", "dead_letter"}[o]
 }
 
 // WithDefaults returns c with its zero values filled in.
@@ -321,7 +365,7 @@ func (s *Service) giveUp(ctx context.Context) error {
 func (s *Service) Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error) {
 	now := s.clock.now()
 	if now.IsZero() {
-		return actor.Reminder{}, fmt.Errorf("reminders have not started: %w", actor.ErrNoTokens)
+		return actor.Reminder{}, errNotStarted()
 	}
 	// A spec that is refused uses no token up.
 	if _, err := s.planner.Prepare(spec, actor.ReminderID{Prefix: 1}, now); err != nil {
@@ -348,6 +392,8 @@ func (s *Service) createsFrom() *creator {
 	defer s.mu.Unlock()
 	return s.creator
 }
+
+func errNotStarted() error { return fmt.Errorf("reminders have not started: %w", actor.ErrNoTokens) }
 
 func (s *Service) background(do func()) {
 	s.mu.Lock()
@@ -381,6 +427,9 @@ func (s *Service) allocate(ctx context.Context, app string) (actor.BucketRow, er
 func (s *Service) Committed(e *actor.ReminderEffects) {
 	if len(e.Set) == 0 && len(e.Steps) == 0 {
 		return
+	}
+	if set := s.cfg.Events.Set; set != nil && len(e.Set) > 0 {
+		set(e.Set[0].Key.App, len(e.Set)) // a commit is of one app
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,62 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
+)
+
+// ReminderEvents returns the callbacks that count what becomes of reminders in this
+// process. They are registered by the first call, of which there is one for a process.
+func (m *Metrics) ReminderEvents() reminder.Events {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	created := counter("greenroom_reminders_set_total", "Reminders that were set, by turns and callers of this process.", "app")
+	firings := counter("greenroom_reminder_firings_total", "Deliveries by outcome: fired (its turn was committed), taken (it had been, or the reminder was changed), "+
+		"retried (the host, the store or the time did not allow it), failed (its turn failed), dead_letter (for the last time).", "app", "type", "outcome")
+	// Of 20 and 100 ms, which most firings are to keep, each has a bucket.
+	seconds := []float64{.001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 60, 600, 3600}
+	late := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "greenroom_reminder_lateness_seconds", Help: "How long after their time deliveries began.", Buckets: seconds,
+	})
+	missed := counter("greenroom_reminders_missed_total", "Occurrences that were not delivered in time, and were passed over or stood for by another, by policy.", "policy")
+	m.registry.MustRegister(late)
+	policies := map[actor.MissedKind]prometheus.Counter{}
+	for kind, name := range missedNames {
+		policies[kind] = missed.WithLabelValues(name)
+	}
+	return reminder.Events{
+		Set: func(app string, n int) { created.WithLabelValues(app).Add(float64(n)) },
+		Delivered: func(e reminder.DeliveryEnd) {
+			firings.WithLabelValues(e.Key.App, e.Key.Type, e.Outcome.String()).Inc()
+			late.Observe(e.Late.Seconds())
+		},
+		Missed: func(kind actor.MissedKind, n uint32) { policies[kind].Add(float64(n)) },
+	}
+}
+
+// missedNames are the missed policies as people write them.
+var missedNames = map[actor.MissedKind]string{actor.MissedCollapse: "collapse", actor.MissedSkip: "skip", actor.MissedCatchUp: "catchup"}
+
+// registerReminders adds the gauges of reminders.
+func (m *Metrics) registerReminders(r Reminders) error {
+	for _, g := range []struct {
+		name, help string
+		value      func(reminder.Stats) int
+	}{
+		{"greenroom_reminders_in_memory", "Reminders that are due soon, in memory.", func(s reminder.Stats) int { return s.InMemory }},
+		{"greenroom_reminders_running", "Deliveries under way.", func(s reminder.Stats) int { return s.Running }},
+		{"greenroom_reminders_waiting", "Due reminders that wait for others of their actor, type or app.", func(s reminder.Stats) int { return s.Waiting }},
+		{"greenroom_reminder_buckets", "Buckets of reminders that this process delivers.", func(s reminder.Stats) int { return s.Buckets }},
+	} {
+		value := func() float64 { return float64(g.value(r.Stats())) }
+		if err := m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help}, value)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,563 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// Reminders sets and looks after reminders. [*reminder.Admin] does.
+type Reminders interface {
+	// Now is database time; zero before there are reminders.
+	Now() time.Time
+	Set(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, reminder.Outcome, error)
+	Get(ctx context.Context, name actor.ReminderName) (actor.Reminder, error)
+	List(ctx context.Context, q store.ReminderQuery) ([]actor.Reminder, error)
+	Cancel(ctx context.Context, names []actor.ReminderName) error
+	SetPaused(ctx context.Context, names []actor.ReminderName, paused bool) (found, changed int, err error)
+	DeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error)
+	Retry(ctx context.Context, app string, id reminder.DeadLetterID) (actor.Reminder, error)
+	RemoveDeadLetter(ctx context.Context, app string, id reminder.DeadLetterID) (existed bool, err error)
+	Buckets(ctx context.Context, app string, after actor.Bucket, limit int) ([]actor.BucketRow, error)
+	// Stats is for metrics.
+	Stats() reminder.Stats
+}
+
+// reminderService is ReminderService over package scheduler/reminder.
+type reminderService struct{ s *Server }
+
+var _ greenroomv1connect.ReminderServiceHandler = reminderService{}
+
+const (
+	// reminderBody holds the largest payload and metadata, escaped as JSON, in bytes.
+	reminderBody = 512 << 10
+	// readReminders is how many reminders are read at once, and payloadPage how many of a
+	// page come with payloads: each may have some 70 KiB.
+	readReminders = 100
+	payloadPage   = 50
+	// changedAtOnce is how many reminders a request about all of them changes.
+	changedAtOnce = 1000
+)
+
+func (s *Server) newReminderService() service {
+	sv := service{name: greenroomv1connect.ReminderServiceName}
+	requests := route{maxBody: reminderBody, bodyErr: errPayloadTooLarge(reminderBody)}
+	_, h := greenroomv1connect.NewReminderServiceHandler(reminderService{s}, s.handlerOptions(requests)...)
+	sv.serve(RoleRead, requests, h,
+		greenroomv1connect.ReminderServiceGetReminderProcedure,
+		greenroomv1connect.ReminderServiceListRemindersProcedure,
+		greenroomv1connect.ReminderServiceListDeadLettersProcedure,
+		greenroomv1connect.ReminderServiceListBucketsProcedure)
+	sv.serve(RoleInvoke, requests, h,
+		greenroomv1connect.ReminderServiceCreateReminderProcedure,
+		greenroomv1connect.ReminderServiceDeleteRemindersProcedure,
+		greenroomv1connect.ReminderServicePauseRemindersProcedure,
+		greenroomv1connect.ReminderServiceResumeRemindersProcedure,
+		greenroomv1connect.ReminderServiceRetryDeadLetterProcedure)
+	sv.serve(RoleDeploy, requests, h, greenroomv1connect.ReminderServiceDeleteDeadLetterProcedure)
+	return sv
+}
+
+// CreateReminder implements ReminderService.
+func (rs reminderService) CreateReminder(ctx context.Context, req *connect.Request[greenroomv1.CreateReminderRequest]) (*connect.Response[greenroomv1.CreateReminderResponse], error) {
+	now := rs.s.conf.Reminders.Now()
+	if now.IsZero() {
+		return nil, fmt.Errorf("%w: reminders have not started", actor.ErrNoTokens)
+	}
+	spec, err := specOf(req.Msg.GetSpec(), now)
+	if err != nil {
+		return nil, err
+	}
+	spec.Key, spec.Name, spec.Keep = keyOf(req.Msg.GetActor()), req.Msg.GetName(), req.Msg.GetKeep()
+	r, outcome, err := rs.s.setReminder(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&greenroomv1.CreateReminderResponse{Reminder: reminderToProto(&r, true), Outcome: outcomes[outcome]}), nil
+}
+
+var outcomes = map[reminder.Outcome]greenroomv1.CreateOutcome{
+	reminder.Created:  greenroomv1.CreateOutcome_CREATE_OUTCOME_CREATED,
+	reminder.Replaced: greenroomv1.CreateOutcome_CREATE_OUTCOME_REPLACED,
+	reminder.Kept:     greenroomv1.CreateOutcome_CREATE_OUTCOME_KEPT,
+}
+
+// setReminder sets a reminder whose type is served and has its method.
+func (s *Server) setReminder(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, reminder.Outcome, error) {
+	if err := spec.Validate(); err != nil {
+		return actor.Reminder{}, 0, err
+	}
+	if err := s.checkMethod(ctx, spec.Key, spec.Method); err != nil {
+		return actor.Reminder{}, 0, err
+	}
+	return s.conf.Reminders.Set(ctx, spec)
+}
+
+// checkMethod reports a type that is not served, or that has no such method.
+func (s *Server) checkMethod(ctx context.Context, key actor.Key, method string) error {
+	if _, spec, err := s.conf.Modules.Current(key.App, key.Type); err == nil &&
+		slices.ContainsFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == method }) {
+		return nil
+	}
+	types, err := s.conf.Modules.Types(ctx, key.App) // it may have been deployed elsewhere a moment ago
+	if err != nil {
+		return err
+	}
+	fails := func(err error) error { return &actor.TurnError{Key: key, Method: method, Err: err} }
+	for _, t := range types {
+		if t.Spec.Name != key.Type {
+			continue
+		}
+		names := make([]string, len(t.Spec.Methods))
+		for i, m := range t.Spec.Methods {
+			if names[i] = m.Name; m.Name == method {
+				return nil
+			}
+		}
+		return fails(fmt.Errorf("%w: type %s has no method %s; its methods are %s", actor.ErrMethodNotFound, key.Type, method, strings.Join(names, ", ")))
+	}
+	return fails(fmt.Errorf("%w: app %s has no type %s; deploy a module that declares it, or check the name", actor.ErrTypeNotFound, key.App, key.Type))
+}
+
+// GetReminder implements ReminderService.
+func (rs reminderService) GetReminder(ctx context.Context, req *connect.Request[greenroomv1.GetReminderRequest]) (*connect.Response[greenroomv1.GetReminderResponse], error) {
+	r, err := rs.s.conf.Reminders.Get(ctx, actor.ReminderName{Key: keyOf(req.Msg.GetActor()), Name: req.Msg.GetName()})
+	if err != nil {
+		return nil, err
+	}
+	return uncached(&greenroomv1.GetReminderResponse{Reminder: reminderToProto(&r, true)}), nil
+}
+
+// ListReminders implements ReminderService.
+func (rs reminderService) ListReminders(ctx context.Context, req *connect.Request[greenroomv1.ListRemindersRequest]) (*connect.Response[greenroomv1.ListRemindersResponse], error) {
+	list := pageList{greenroomv1connect.ReminderServiceListRemindersProcedure, appOf(req.Msg.GetApp()), req.Msg.GetType()}
+	q := store.ReminderQuery{App: list.app, Type: list.typ, ID: req.Msg.GetId(), Prefix: req.Msg.GetPrefix()}
+	var err error
+	if q.DueFrom, err = timeOf("due_from", req.Msg.GetDueFrom()); err != nil {
+		return nil, err
+	}
+	if q.DueBefore, err = timeOf("due_before", req.Msg.GetDueBefore()); err != nil {
+		return nil, err
+	}
+	size := pageSize(req.Msg.GetPageSize())
+	if req.Msg.GetPayloads() {
+		size = min(size, payloadPage)
+	}
+	msg := &greenroomv1.ListRemindersResponse{}
+	msg.NextPageToken, err = rs.pages(ctx, list, q, req.Msg.GetPageToken(), size, func(part []actor.Reminder) error {
+		for i := range part {
+			msg.Reminders = append(msg.Reminders, reminderToProto(&part[i], req.Msg.GetPayloads()))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return uncached(msg), nil
+}
+
+// pages calls do with the size reminders behind a page token, or as many as there are, in
+// parts that are small in memory, and returns the token of the next page.
+func (rs reminderService) pages(ctx context.Context, list pageList, q store.ReminderQuery, token string, size int, do func(part []actor.Reminder) error) (next string, err error) {
+	after, err := parsePageToken(list, token)
+	if err != nil {
+		return "", err
+	}
+	if after != "" {
+		part := strings.SplitN(after, pageSeparator, 3) // names have no control characters
+		q.After = actor.ReminderName{Key: actor.Key{App: q.App, Type: part[0], ID: part[1]}, Name: part[2]}
+	}
+	for size > 0 {
+		q.Limit = min(size, readReminders)
+		part, err := rs.s.conf.Reminders.List(ctx, q)
+		if err != nil {
+			return "", err
+		}
+		if err := do(part); err != nil {
+			return "", err
+		}
+		if len(part) < q.Limit {
+			return "", nil
+		}
+		last := &part[len(part)-1]
+		q.After = actor.ReminderName{Key: last.Key, Name: last.Name}
+		size -= len(part)
+	}
+	return pageToken(list, strings.Join([]string{q.After.Key.Type, q.After.Key.ID, q.After.Name}, pageSeparator)), nil
+}
+
+const pageSeparator = "\x00"
+
+// selector is which reminders a request is about.
+type selector interface {
+	GetApp() string
+	GetType() string
+	GetId() string
+	GetName() string
+	GetPageToken() string
+}
+
+// named returns the name of the one reminder that a request is about, and false if it is
+// about all of an actor, a type or an app.
+func named(m selector) (actor.ReminderName, bool, error) {
+	name := actor.ReminderName{Key: actor.Key{App: appOf(m.GetApp()), Type: m.GetType(), ID: m.GetId()}, Name: m.GetName()}
+	if name.Name == "" {
+		return name, false, nil
+	}
+	return name, true, name.Key.Validate()
+}
+
+// each calls do with the names of a page of the reminders that a request is about.
+func (rs reminderService) each(ctx context.Context, procedure string, m selector, do func(names []actor.ReminderName) error) (next string, err error) {
+	list := pageList{procedure, appOf(m.GetApp()), m.GetType()}
+	q := store.ReminderQuery{App: list.app, Type: list.typ, ID: m.GetId()}
+	return rs.pages(ctx, list, q, m.GetPageToken(), changedAtOnce, func(part []actor.Reminder) error {
+		names := make([]actor.ReminderName, len(part))
+		for i := range part {
+			names[i] = actor.ReminderName{Key: part[i].Key, Name: part[i].Name}
+		}
+		return do(names)
+	})
+}
+
+// DeleteReminders implements ReminderService.
+func (rs reminderService) DeleteReminders(ctx context.Context, req *connect.Request[greenroomv1.DeleteRemindersRequest]) (*connect.Response[greenroomv1.DeleteRemindersResponse], error) {
+	name, one, err := named(req.Msg)
+	msg := &greenroomv1.DeleteRemindersResponse{}
+	switch {
+	case err != nil:
+		return nil, err
+	case one && req.Msg.GetAll():
+		return nil, &actor.ArgumentError{Field: "all", Problem: "is set, and so is a name; set one of them"}
+	case one:
+		existed, err := rs.s.deleteReminder(ctx, name)
+		if existed {
+			msg.Deleted = 1
+		}
+		return done(msg, err)
+	case !req.Msg.GetAll():
+		return nil, &actor.ArgumentError{Field: "reminder name", Problem: "is empty; name one, or set all to delete all reminders of the actor, the type or the app"}
+	}
+	msg.NextPageToken, err = rs.each(ctx, greenroomv1connect.ReminderServiceDeleteRemindersProcedure, req.Msg, func(names []actor.ReminderName) error {
+		msg.Deleted += uint32(len(names)) //nolint:gosec // a page
+		return rs.s.conf.Reminders.Cancel(ctx, names)
+	})
+	return done(msg, err)
+}
+
+// deleteReminder removes one reminder, and reports whether it was there.
+func (s *Server) deleteReminder(ctx context.Context, name actor.ReminderName) (existed bool, err error) {
+	if _, err := s.conf.Reminders.Get(ctx, name); err != nil {
+		if cond := actor.AsCondition(err); cond == actor.ErrReminderNotFound {
+			return false, nil
+		} else if cond != actor.ErrStateDamaged {
+			return false, err
+		}
+	}
+	return true, s.conf.Reminders.Cancel(ctx, []actor.ReminderName{name})
+}
+
+// PauseReminders implements ReminderService.
+func (rs reminderService) PauseReminders(ctx context.Context, req *connect.Request[greenroomv1.PauseRemindersRequest]) (*connect.Response[greenroomv1.PauseRemindersResponse], error) {
+	changed, next, err := rs.setPaused(ctx, greenroomv1connect.ReminderServicePauseRemindersProcedure, req.Msg, true)
+	return done(&greenroomv1.PauseRemindersResponse{Changed: changed, NextPageToken: next}, err)
+}
+
+// ResumeReminders implements ReminderService.
+func (rs reminderService) ResumeReminders(ctx context.Context, req *connect.Request[greenroomv1.ResumeRemindersRequest]) (*connect.Response[greenroomv1.ResumeRemindersResponse], error) {
+	changed, next, err := rs.setPaused(ctx, greenroomv1connect.ReminderServiceResumeRemindersProcedure, req.Msg, false)
+	return done(&greenroomv1.ResumeRemindersResponse{Changed: changed, NextPageToken: next}, err)
+}
+
+func (rs reminderService) setPaused(ctx context.Context, procedure string, m selector, paused bool) (changed uint32, next string, err error) {
+	name, one, err := named(m)
+	if err != nil {
+		return 0, "", err
+	}
+	if one {
+		found, n, err := rs.s.conf.Reminders.SetPaused(ctx, []actor.ReminderName{name}, paused)
+		if err == nil && found == 0 {
+			err = fmt.Errorf("%w: %s has none that is called %q", actor.ErrReminderNotFound, name.Key, name.Name)
+		}
+		return uint32(n), "", err //nolint:gosec // 0 or 1
+	}
+	next, err = rs.each(ctx, procedure, m, func(names []actor.ReminderName) error {
+		_, n, err := rs.s.conf.Reminders.SetPaused(ctx, names, paused)
+		changed += uint32(n) //nolint:gosec // a page
+		return err
+	})
+	return changed, next, err
+}
+
+// ListDeadLetters implements ReminderService.
+func (rs reminderService) ListDeadLetters(ctx context.Context, req *connect.Request[greenroomv1.ListDeadLettersRequest]) (*connect.Response[greenroomv1.ListDeadLettersResponse], error) {
+	list := pageList{greenroomv1connect.ReminderServiceListDeadLettersProcedure, appOf(req.Msg.GetApp()), req.Msg.GetType()}
+	after, err := parsePageToken(list, req.Msg.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	q := store.DeadLetterQuery{App: list.app, Type: list.typ}
+	if after != "" {
+		id, err := reminder.ParseDeadLetterID(after)
+		if err != nil {
+			return nil, err
+		}
+		q.AfterID, q.AfterDue = id.Reminder, id.Due
+	}
+	msg := &greenroomv1.ListDeadLettersResponse{}
+	for size := pageSize(req.Msg.GetPageSize()); size > 0; {
+		q.Limit = min(size, readReminders)
+		part, err := rs.s.conf.Reminders.DeadLetters(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range part {
+			d := &part[i]
+			msg.DeadLetters = append(msg.DeadLetters, &greenroomv1.DeadLetter{
+				Id: reminder.DeadLetterIDOf(d).String(), Reminder: reminderToProto(&d.Reminder, false), Reason: d.Reason, FailedAt: timestamppb.New(d.FailedAt),
+			})
+		}
+		if len(part) < q.Limit {
+			return uncached(msg), nil
+		}
+		last := &part[len(part)-1]
+		q.AfterID, q.AfterDue = last.Reminder.ID, last.Reminder.Due
+		size -= len(part)
+	}
+	msg.NextPageToken = pageToken(list, reminder.DeadLetterID{Reminder: q.AfterID, Due: q.AfterDue}.String())
+	return uncached(msg), nil
+}
+
+// RetryDeadLetter implements ReminderService.
+func (rs reminderService) RetryDeadLetter(ctx context.Context, req *connect.Request[greenroomv1.RetryDeadLetterRequest]) (*connect.Response[greenroomv1.RetryDeadLetterResponse], error) {
+	id, err := reminder.ParseDeadLetterID(req.Msg.GetId())
+	if err != nil {
+		return nil, err
+	}
+	r, err := rs.s.conf.Reminders.Retry(ctx, appOf(req.Msg.GetApp()), id)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&greenroomv1.RetryDeadLetterResponse{Reminder: reminderToProto(&r, true)}), nil
+}
+
+// DeleteDeadLetter implements ReminderService.
+func (rs reminderService) DeleteDeadLetter(ctx context.Context, req *connect.Request[greenroomv1.DeleteDeadLetterRequest]) (*connect.Response[greenroomv1.DeleteDeadLetterResponse], error) {
+	id, err := reminder.ParseDeadLetterID(req.Msg.GetId())
+	if err != nil {
+		return nil, err
+	}
+	existed, err := rs.s.conf.Reminders.RemoveDeadLetter(ctx, appOf(req.Msg.GetApp()), id)
+	return done(&greenroomv1.DeleteDeadLetterResponse{Existed: existed}, err)
+}
+
+// ListBuckets implements ReminderService.
+func (rs reminderService) ListBuckets(ctx context.Context, req *connect.Request[greenroomv1.ListBucketsRequest]) (*connect.Response[greenroomv1.ListBucketsResponse], error) {
+	app := req.Msg.GetApp()
+	if app == "" {
+		if x := exchangeOf(ctx); x != nil {
+			if err := x.caller.requireEverywhere(); err != nil {
+				return nil, err
+			}
+		}
+	} else if err := actor.ValidateName("app", app); err != nil {
+		return nil, err
+	}
+	list := pageList{greenroomv1connect.ReminderServiceListBucketsProcedure, app, ""}
+	token, err := parsePageToken(list, req.Msg.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	var after actor.Bucket
+	if token != "" {
+		id, err := actor.ParseReminderID(token) // of its first token
+		if err != nil {
+			return nil, err
+		}
+		after = id.Bucket()
+	}
+	size := pageSize(req.Msg.GetPageSize())
+	rows, err := rs.s.conf.Reminders.Buckets(ctx, app, after, size)
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.ListBucketsResponse{Buckets: make([]*greenroomv1.Bucket, len(rows))}
+	for i := range rows {
+		msg.Buckets[i] = bucketToProto(&rows[i])
+	}
+	if len(rows) == size {
+		msg.NextPageToken = pageToken(list, rows[size-1].Bucket.Token(0).String())
+	}
+	return uncached(msg), nil
+}
+
+func bucketToProto(r *actor.BucketRow) *greenroomv1.Bucket {
+	return &greenroomv1.Bucket{
+		App: r.App, Prefix: r.Bucket.Prefix.String(), Vector: r.Bucket.Vector.String(), FirstToken: r.Bucket.First(),
+		Creator: string(r.Creator), Closed: r.Closed, Owner: string(r.Owner), Epoch: r.Epoch, Used: r.Used,
+		DeliveredTill: timeToProto(r.DeliveredTill), CreatedAt: timeToProto(r.CreatedAt), ClosedAt: timeToProto(r.ClosedAt),
+	}
+}
+
+// specOf reads a spec, without what it is for. A time to live counts from now.
+func specOf(m *greenroomv1.ReminderSpec, now time.Time) (actor.ReminderSpec, error) {
+	spec := actor.ReminderSpec{
+		Method:   m.GetMethod(),
+		Payload:  actor.Payload{ContentType: m.GetContentType(), Data: m.GetPayload()},
+		Metadata: m.GetMetadata(),
+		Missed:   actor.MissedPolicy{Limit: m.GetMissed().GetLimit()},
+		Failure:  actor.FailurePolicy{Attempts: m.GetFailure().GetAttempts()},
+	}
+	kind, ok := missedKinds[m.GetMissed().GetKind()]
+	if !ok {
+		return spec, &actor.ArgumentError{Field: "reminder missed policy", Problem: fmt.Sprintf("is the unknown number %d; give collapse, skip or catch up", m.GetMissed().GetKind())}
+	}
+	spec.Missed.Kind = kind
+	failure, ok := failureKinds[m.GetFailure().GetKind()]
+	if !ok {
+		return spec, &actor.ArgumentError{Field: "reminder failure policy", Problem: fmt.Sprintf("is the unknown number %d; give constant, exponential or drop", m.GetFailure().GetKind())}
+	}
+	spec.Failure.Kind = failure
+
+	in := m.GetSchedule()
+	s := &spec.Schedule
+	s.Cron, s.Zone, s.Times = in.GetCron(), in.GetZone(), in.GetTimes()
+	var ttl time.Duration
+	for _, d := range []struct {
+		field string
+		from  *durationpb.Duration
+		to    *time.Duration
+	}{
+		{"reminder delay", in.GetAfter(), &s.After},
+		{"reminder period", in.GetEvery(), &s.Every},
+		{"reminder time to live", in.GetTtl(), &ttl},
+		{"reminder jitter", in.GetJitter(), &s.Jitter},
+		{"reminder missed after", m.GetMissed().GetAfter(), &spec.Missed.After},
+		{"reminder retry interval", m.GetFailure().GetInterval(), &spec.Failure.Interval},
+		{"reminder longest retry interval", m.GetFailure().GetMaxInterval(), &spec.Failure.Max},
+	} {
+		var err error
+		if *d.to, err = durationOf(d.field, d.from); err != nil {
+			return spec, err
+		}
+	}
+	if in.GetEvery() != nil && s.Every == 0 {
+		return spec, errNoPeriod
+	}
+	var err error
+	if s.At, err = timeOf("reminder due time", in.GetAt()); err != nil {
+		return spec, err
+	}
+	if s.Until, err = timeOf("reminder end", in.GetUntil()); err != nil {
+		return spec, err
+	}
+	if in.GetTtl() != nil {
+		s.Until, err = endAfter(ttl, now)
+	}
+	return spec, err
+}
+
+var errNoPeriod = &actor.ArgumentError{Field: "reminder period", Problem: fmt.Sprintf("is 0; give at least %v, or leave it out for a reminder that fires once", actor.MinPeriod)}
+
+// endAfter is the end of a reminder that lives for so long from now on.
+func endAfter(ttl time.Duration, now time.Time) (time.Time, error) {
+	if ttl <= 0 {
+		return time.Time{}, &actor.ArgumentError{Field: "reminder time to live", Problem: fmt.Sprintf("is %v; give more than 0, or leave it out", ttl)}
+	}
+	return now.Add(ttl), nil
+}
+
+var missedKinds = map[greenroomv1.MissedKind]actor.MissedKind{
+	greenroomv1.MissedKind_MISSED_KIND_UNSPECIFIED: actor.MissedCollapse,
+	greenroomv1.MissedKind_MISSED_KIND_COLLAPSE:    actor.MissedCollapse,
+	greenroomv1.MissedKind_MISSED_KIND_SKIP:        actor.MissedSkip,
+	greenroomv1.MissedKind_MISSED_KIND_CATCH_UP:    actor.MissedCatchUp,
+}
+
+var failureKinds = map[greenroomv1.FailureKind]actor.FailureKind{
+	greenroomv1.FailureKind_FAILURE_KIND_UNSPECIFIED: actor.FailureConstant,
+	greenroomv1.FailureKind_FAILURE_KIND_CONSTANT:    actor.FailureConstant,
+	greenroomv1.FailureKind_FAILURE_KIND_EXPONENTIAL: actor.FailureExponential,
+	greenroomv1.FailureKind_FAILURE_KIND_DROP:        actor.FailureDrop,
+}
+
+// timeOf reads a time that may be absent. The zero time stands for that here, and so
+// must not be given.
+func timeOf(field string, t *timestamppb.Timestamp) (time.Time, error) {
+	if t == nil {
+		return time.Time{}, nil
+	}
+	at := t.AsTime()
+	if t.CheckValid() != nil || at.IsZero() {
+		return at, &actor.ArgumentError{Field: field, Problem: "is no time after the beginning of the year 1 and before the year 10000; give one"}
+	}
+	return at, nil
+}
+
+func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
+	const longest = 290 * 365 * 24 * time.Hour // about what a [time.Duration] holds
+	if d != nil && (d.CheckValid() != nil || d.GetSeconds() > int64(longest/time.Second) || d.GetSeconds() < -int64(longest/time.Second)) {
+		return 0, &actor.ArgumentError{Field: field, Problem: "is no duration of up to 290 years; give one, or for a due time further away the time itself"}
+	}
+	return d.AsDuration(), nil
+}
+
+// reminderToProto returns what callers see of a reminder.
+func reminderToProto(r *actor.Reminder, payload bool) *greenroomv1.Reminder {
+	spec := &greenroomv1.ReminderSpec{
+		Method: r.Method, ContentType: r.Payload.ContentType, Metadata: r.Metadata,
+		Schedule: &greenroomv1.ReminderSchedule{
+			First: &greenroomv1.ReminderSchedule_At{At: timestamppb.New(r.Schedule.At)},
+			Every: durationToProto(r.Schedule.Every), Cron: r.Schedule.Cron, Zone: r.Schedule.Zone, Times: r.Schedule.Times,
+			Jitter: durationToProto(r.Schedule.Jitter),
+		},
+		Missed: &greenroomv1.MissedPolicy{
+			Kind: greenroomv1.MissedKind(r.Missed.Kind) + greenroomv1.MissedKind_MISSED_KIND_COLLAPSE, Limit: r.Missed.Limit, After: durationToProto(r.Missed.After),
+		},
+		Failure: &greenroomv1.FailurePolicy{
+			Kind:     greenroomv1.FailureKind(r.Failure.Kind) + greenroomv1.FailureKind_FAILURE_KIND_CONSTANT,
+			Attempts: r.Failure.Attempts, Interval: durationToProto(r.Failure.Interval), MaxInterval: durationToProto(r.Failure.Max),
+		},
+	}
+	if !r.Schedule.Until.IsZero() {
+		spec.Schedule.End = &greenroomv1.ReminderSchedule_Until{Until: timestamppb.New(r.Schedule.Until)}
+	}
+	m := &greenroomv1.Reminder{
+		Actor: keyToProto(r.Key), Name: r.Name, Id: r.ID.String(), Version: r.Version, Spec: spec,
+		Due: timeToProto(r.Due), FireAt: timeToProto(r.FireAt), Left: r.Left, Failures: r.Failures, Paused: r.Paused, LastError: r.LastError,
+		CreatedAt: timeToProto(r.CreatedAt), UpdatedAt: timeToProto(r.UpdatedAt),
+	}
+	if payload {
+		spec.Payload = r.Payload.Data
+	} else {
+		m.PayloadSize = uint32(len(r.Payload.Data)) //nolint:gosec // at most 64 KiB
+	}
+	return m
+}
+
+func durationToProto(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+func timeToProto(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
