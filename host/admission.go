@@ -89,7 +89,8 @@ func (ad *admission) admit(c *call) result {
 	case !errors.Is(r.err, errMoved):
 		return r
 	}
-	c.stats = turnStats{} // another lane's turn by now
+	// Another lane's turn by now, which is to begin.
+	c.stats = turnStats{runs: c.stats.runs, fuel: c.stats.fuel}
 	return ad.admit(c)
 }
 
@@ -241,9 +242,7 @@ func (ad *admission) lookUpFirst(c *call, lane Lane, admit func() result) result
 	if c.receiver != nil {
 		ad.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
 			defer s.work.Done()
-			if !s.endLookUp(c) {
-				return // given up, and told so
-			}
+			s.endLookUp(c) // one that was given up meanwhile has its answer, and gets no other
 			r, ok := ad.records.asRecorded(c, found, err)
 			if !ok {
 				if c.ctx.Err() != nil {
@@ -271,7 +270,6 @@ func (ad *admission) lookUpFirst(c *call, lane Lane, admit func() result) result
 	case <-c.ctx.Done():
 		return result{err: contextError(c.ctx), stats: c.stats}
 	}
-	c.stats = turnStats{}
 	return admit()
 }
 

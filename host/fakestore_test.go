@@ -311,6 +311,14 @@ func (s *fakeStore) takeVersions() int {
 	return n
 }
 
+func (s *fakeStore) takeLoads() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.loads
+	s.loads = 0
+	return n
+}
+
 func (s *fakeStore) takeLookups() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,6 +24,7 @@ func small(t *testing.T) *stage {
 	s.world.Deploy("app", "T", hosttest.Actor{
 		Methods: map[string]hosttest.Func{
 			"Add":   add,
+			"Touch": view,
 			"Large": func(turn *hosttest.Turn) error { return errors.Join(add(turn), turn.Reply(large)) },
 			"Grow":  func(turn *hosttest.Turn) error { return errors.Join(add(turn), turn.Set("large", large)) },
 		},

@@ -90,7 +90,7 @@ func (s *shard) show(a *activation, l *loaded, asked time.Time, forgets uint64) 
 	case known != nil && l.version == known.version:
 		a.confirmed(asked)
 	case known != nil && l.version < known.version:
-	case known == nil && s.forgets != forgets && (a.newest == someNewer || l.version < a.newest):
+	case known == nil && s.forgets != forgets && l.version < a.newest:
 		// Something newer was heard of after it was asked for.
 	case l.version == a.loaded.version:
 		a.shown, a.newest, a.current = nil, 0, asked
