@@ -149,7 +149,7 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 		if err.Kind == KindDeadline && err.cause == nil && isOver(ctx) {
 			err.cause = context.DeadlineExceeded // as the caller would be told here
 		}
-		retry := err.Retryable || err.OutcomeUnknown && repeatable && c.ctx.Err() == nil
+		retry := err.Retryable || err.OutcomeUnknown && repeatable
 		if inv.ReadOnly {
 			err.settleQuery()
 		}
@@ -205,11 +205,8 @@ func (s *target) unaryForNow() bool {
 // backoff is the pause after the n-th attempt, from 1.
 func (c *Client) backoff(n int) time.Duration {
 	d := c.conf.MaxBackoff
-	if n < 32 {
-		d = min(d, c.conf.MinBackoff<<(n-1))
-	}
-	if d <= 0 { // shifted out
-		d = c.conf.MaxBackoff
+	if doubled := c.conf.MinBackoff << (n - 1); doubled>>(n-1) == c.conf.MinBackoff { // otherwise it is past every bound
+		d = min(d, doubled)
 	}
 	return d/2 + mathrand.N(d/2+1)
 }
@@ -227,6 +224,6 @@ func (c *Client) pause(ctx context.Context, wait time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-c.ctx.Done():
-		return c.ctx.Err()
+		return errClosed()
 	}
 }

@@ -76,8 +76,8 @@ type Guest struct {
 // Error returns the code and the message.
 func (e *Error) Error() string { return e.Code.String() + ": " + e.Message }
 
-// Unwrap returns the context's error, or that of the connection, if one is the
-// cause.
+// Unwrap returns the context's error, that of the connection, or that the client was
+// closed, if one is the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
 // errorOf makes an Error of an answer.
