@@ -105,10 +105,10 @@ WebAssembly. This binary is the server and the tool to work with it.`,
 	root.AddCommand(
 		inGroup(groupDevelop, c.newCommand(), c.devCommand(), c.buildCommand(), c.deployCommand(), c.callCommand(), c.protoCommand())...)
 	root.AddCommand(
-		inGroup(groupInspect, c.actorsCommand(), c.appsCommand(), c.typesCommand(), c.modulesCommand(), c.historyCommand(), c.rollbackCommand(), c.undeployCommand(), c.logsCommand(),
+		inGroup(groupInspect, c.actorsCommand(), c.remindersCommand(), c.appsCommand(), c.typesCommand(), c.modulesCommand(), c.historyCommand(), c.rollbackCommand(), c.undeployCommand(), c.logsCommand(),
 			c.configCommand(), c.secretsCommand(), c.grantsCommand())...)
 	root.AddCommand(
-		inGroup(groupOperate, c.serveCommand(), c.hostsCommand(), c.whereCommand(), c.stickyCommand(), c.placementCommand(), c.doctorCommand(), c.versionCommand())...)
+		inGroup(groupOperate, c.serveCommand(), c.hostsCommand(), c.whereCommand(), c.stickyCommand(), c.placementCommand(), c.bucketsCommand(), c.doctorCommand(), c.versionCommand())...)
 	root.AddCommand(c.referenceCommand())
 	root.SetCompletionCommandGroupID(groupOperate)
 	return root

@@ -25,10 +25,11 @@ type api struct {
 	modules greenroomv1connect.ModuleServiceClient
 	// uploads is modules over HTTP/2: Upload streams both ways, which HTTP/1.1
 	// cannot do.
-	uploads  greenroomv1connect.ModuleServiceClient
-	logs     greenroomv1connect.LogServiceClient
-	settings greenroomv1connect.SettingsServiceClient
-	cluster  greenroomv1connect.ClusterServiceClient
+	uploads   greenroomv1connect.ModuleServiceClient
+	logs      greenroomv1connect.LogServiceClient
+	settings  greenroomv1connect.SettingsServiceClient
+	cluster   greenroomv1connect.ClusterServiceClient
+	reminders greenroomv1connect.ReminderServiceClient
 	// http and url are for what is not Connect: health.
 	http *http.Client
 	url  string
@@ -56,14 +57,15 @@ func (c *cli) api() (*api, error) {
 	auth := connect.WithInterceptors(bearer(c.token))
 	client := &http.Client{Transport: plain}
 	return &api{
-		actors:   greenroomv1connect.NewActorServiceClient(client, base, auth),
-		modules:  greenroomv1connect.NewModuleServiceClient(client, base, auth),
-		uploads:  greenroomv1connect.NewModuleServiceClient(&http.Client{Transport: h2}, base, auth),
-		logs:     greenroomv1connect.NewLogServiceClient(client, base, auth),
-		settings: greenroomv1connect.NewSettingsServiceClient(client, base, auth),
-		cluster:  greenroomv1connect.NewClusterServiceClient(client, base, auth),
-		http:     client,
-		url:      base,
+		actors:    greenroomv1connect.NewActorServiceClient(client, base, auth),
+		modules:   greenroomv1connect.NewModuleServiceClient(client, base, auth),
+		uploads:   greenroomv1connect.NewModuleServiceClient(&http.Client{Transport: h2}, base, auth),
+		logs:      greenroomv1connect.NewLogServiceClient(client, base, auth),
+		settings:  greenroomv1connect.NewSettingsServiceClient(client, base, auth),
+		cluster:   greenroomv1connect.NewClusterServiceClient(client, base, auth),
+		reminders: greenroomv1connect.NewReminderServiceClient(client, base, auth),
+		http:      client,
+		url:       base,
 	}, nil
 }
 

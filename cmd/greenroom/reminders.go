@@ -1,0 +1,651 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+func (c *cli) remindersCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:     "reminders",
+		Aliases: []string{"reminder"},
+		Short:   "Methods of actors that are to run later",
+		Long: `Look after reminders: durable invocations of a method of an actor at a time, by a
+period or by a cron expression. Actors set reminders of their own; these commands
+show them all, and set, pause and delete them from outside.`,
+		Example: `  greenroom reminders list
+  greenroom reminders create Cart alice expire Expire --after 30m
+  greenroom reminders create Report eu weekly Send --cron '0 9 * * MON' --zone Europe/Berlin
+  greenroom reminders deadletters list`,
+	}, c.remindersListCommand(), c.remindersGetCommand(), c.remindersCreateCommand(), c.remindersDeleteCommand(),
+		c.remindersPauseCommand(true), c.remindersPauseCommand(false), c.deadLettersCommand())
+}
+
+func (c *cli) remindersListCommand() *cobra.Command {
+	var page pageFlags
+	var prefix, from, before string
+	var within time.Duration
+	cmd := &cobra.Command{
+		Use:   "list [TYPE] [ID]",
+		Short: "List the reminders of the app, a type or an actor",
+		Long: `List the reminders of the app, of the actors of a type, or of one actor, in byte
+order of type, ID and name. DUE is the occurrence that is next.
+
+Times are given as 2026-12-24T18:00:00Z (RFC 3339), or as "2026-12-24 18:00" in the
+zone of this machine.`,
+		Example: `  greenroom reminders list
+  greenroom reminders list Cart alice
+  greenroom reminders list --due-within 1h --all -o json | jq -r '.reminders[].name'`,
+		Args:              takes("[TYPE]", "[ID]"),
+		ValidArgsFunction: c.completeActor,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := &greenroomv1.ListRemindersRequest{App: c.app, Prefix: prefix}
+			if len(args) > 0 {
+				req.Type = args[0]
+			}
+			if len(args) > 1 {
+				req.Id = args[1]
+			}
+			if prefix != "" && req.Id == "" {
+				return usagef("--prefix is for the reminders of one actor; give TYPE and ID, too")
+			}
+			var err error
+			if req.DueFrom, err = timeFlag("due-from", from); err != nil {
+				return err
+			}
+			if req.DueBefore, err = timeFlag("due-before", before); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("due-within") {
+				if within <= 0 || before != "" {
+					return usagef("--due-within is a time above 0, and not for --due-before")
+				}
+				req.DueBefore = timestamppb.New(time.Now().Add(within))
+			}
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			var list []*greenroomv1.Reminder
+			next, err := page.collect(func(size int32, token string) (string, error) {
+				ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+				defer cancel()
+				req.PageSize, req.PageToken = size, token
+				resp, err := a.reminders.ListReminders(ctx, connect.NewRequest(req))
+				if err != nil {
+					return "", err
+				}
+				list = append(list, resp.Msg.Reminders...)
+				return resp.Msg.NextPageToken, nil
+			})
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(&greenroomv1.ListRemindersResponse{Reminders: list, NextPageToken: next})
+			}
+			if len(list) == 0 {
+				c.printf(c.stderr, "no reminder of app %s is set that was asked for\n", c.app)
+				return nil
+			}
+			rows := make([][]string, len(list))
+			for i, r := range list {
+				rows[i] = []string{r.Actor.GetType(), r.Actor.GetId(), r.Name, r.Spec.GetMethod(), when(r.Due), scheduleText(r), reminderState(r)}
+			}
+			c.table([]string{"TYPE", "ID", "NAME", "METHOD", "DUE", "SCHEDULE", "STATE"}, rows)
+			c.more(cmd, next)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&prefix, "prefix", "", "only names that begin with this `text`; with TYPE and ID")
+	cmd.Flags().StringVar(&from, "due-from", "", "only those that are due at this `time` or later")
+	cmd.Flags().StringVar(&before, "due-before", "", "only those that are due before this `time`")
+	cmd.Flags().DurationVar(&within, "due-within", 0, "only those that are due within this `time` from now, or are overdue")
+	page.register(cmd)
+	return cmd
+}
+
+// scheduleText says in a few words when a reminder comes.
+func scheduleText(r *greenroomv1.Reminder) string {
+	s := r.Spec.GetSchedule()
+	text := "once"
+	switch {
+	case s.GetCron() != "":
+		if text = s.GetCron(); s.GetZone() != "" {
+			text += " " + s.GetZone()
+		}
+	case s.GetEvery() != nil:
+		text = "every " + s.GetEvery().AsDuration().String()
+	default:
+		return text
+	}
+	if r.Left > 0 {
+		text += fmt.Sprintf(", %d left", r.Left)
+	}
+	return text
+}
+
+func reminderState(r *greenroomv1.Reminder) string {
+	var words []string
+	if r.Paused {
+		words = append(words, "paused")
+	}
+	if r.Failures > 0 {
+		words = append(words, fmt.Sprintf("failed %d×", r.Failures))
+	}
+	return strings.Join(words, ", ")
+}
+
+func (c *cli) remindersGetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "get TYPE ID NAME",
+		Short:             "Describe a reminder",
+		Long:              "Describe a reminder. Its payload is shown as it is with -o json, in base64.",
+		Example:           `  greenroom reminders get Cart alice expire`,
+		Args:              takes("TYPE", "ID", "NAME"),
+		ValidArgsFunction: c.completeReminder,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := c.actorKey(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+			defer cancel()
+			resp, err := a.reminders.GetReminder(ctx, connect.NewRequest(&greenroomv1.GetReminderRequest{Actor: key, Name: args[2]}))
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(resp.Msg.Reminder)
+			}
+			c.describeReminder(resp.Msg.Reminder)
+			return nil
+		},
+	}
+}
+
+func (c *cli) describeReminder(r *greenroomv1.Reminder) {
+	spec := r.Spec
+	payload := ""
+	if n := len(spec.GetPayload()); n > 0 {
+		if payload = size(int64(n)); isJSONType(spec.GetContentType()) && n <= 200 {
+			payload = string(spec.GetPayload())
+		}
+	}
+	var metadata []string
+	for k, v := range spec.GetMetadata() {
+		metadata = append(metadata, k+"="+v)
+	}
+	state := reminderState(r)
+	if state == "" {
+		state = "waiting"
+	}
+	late := ""
+	if !r.FireAt.AsTime().Equal(r.Due.AsTime()) {
+		late = when(r.FireAt)
+	}
+	c.facts(c.stdout, "",
+		"app", r.Actor.GetApp(), "type", r.Actor.GetType(), "id", r.Actor.GetId(),
+		"name", r.Name, "method", spec.GetMethod(), "payload", payload, "metadata", strings.Join(sorted(metadata), " "),
+		"schedule", scheduleText(r), "due", when(r.Due), "delivered", late, "until", when(spec.GetSchedule().GetUntil()),
+		"missed", missedText(spec.GetMissed()), "failure", failureText(spec.GetFailure()),
+		"state", state, "last error", r.LastError, "reminder", r.Id, "changed", when(r.UpdatedAt))
+}
+
+func missedText(p *greenroomv1.MissedPolicy) string {
+	text := missedWords[p.GetKind()]
+	switch {
+	case p.GetLimit() > 0:
+		text += fmt.Sprintf(", at most %d", p.GetLimit())
+	case p.GetAfter() != nil:
+		text += " after " + p.GetAfter().AsDuration().String()
+	}
+	return text
+}
+
+func failureText(p *greenroomv1.FailurePolicy) string {
+	text := failureWords[p.GetKind()]
+	if p.GetKind() == greenroomv1.FailureKind_FAILURE_KIND_DROP {
+		return text
+	}
+	attempts := p.GetAttempts()
+	if attempts == 0 {
+		attempts = actor.DefaultAttempts
+	}
+	text += fmt.Sprintf(", %d attempts", attempts)
+	if p.GetInterval() != nil {
+		text += ", " + p.GetInterval().AsDuration().String()
+	}
+	if p.GetMaxInterval() != nil {
+		text += " up to " + p.GetMaxInterval().AsDuration().String()
+	}
+	return text
+}
+
+var missedWords = map[greenroomv1.MissedKind]string{
+	greenroomv1.MissedKind_MISSED_KIND_COLLAPSE: "collapse",
+	greenroomv1.MissedKind_MISSED_KIND_SKIP:     "skip",
+	greenroomv1.MissedKind_MISSED_KIND_CATCH_UP: "catchup",
+}
+
+var failureWords = map[greenroomv1.FailureKind]string{
+	greenroomv1.FailureKind_FAILURE_KIND_CONSTANT:    "constant",
+	greenroomv1.FailureKind_FAILURE_KIND_EXPONENTIAL: "exponential",
+	greenroomv1.FailureKind_FAILURE_KIND_DROP:        "drop",
+}
+
+// selection is which reminders a command is about: those that its arguments name.
+type selection struct{ typ, id, name string }
+
+// selected reads TYPE ID NAME, or, with --all, as many of them as are given.
+func selected(args []string, all bool) (selection, error) {
+	if len(args) < 3 && !all {
+		return selection{}, usagef("NAME is missing; give TYPE ID NAME, or --all for all reminders of the actor, the type or the app")
+	}
+	if len(args) == 3 && all {
+		return selection{}, usagef("--all is for more than the one reminder %s; leave out one of them", args[2])
+	}
+	var part [3]string
+	copy(part[:], args)
+	return selection{part[0], part[1], part[2]}, nil
+}
+
+// what says which they are.
+func (s selection) what(app string) string {
+	switch {
+	case s.typ == "":
+		return "all reminders of app " + app
+	case s.id == "":
+		return fmt.Sprintf("all reminders of type %s in app %s", s.typ, app)
+	case s.name == "":
+		return fmt.Sprintf("all reminders of %s %s in app %s", s.typ, strconv.Quote(s.id), app)
+	}
+	return fmt.Sprintf("the reminder %s of %s %s in app %s", s.name, s.typ, strconv.Quote(s.id), app)
+}
+
+// pages calls change for each page until there is none, and returns the sum.
+func (c *cli) pages(ctx context.Context, change func(ctx context.Context, token string) (n uint32, next string, err error)) (uint32, error) {
+	sum, token := uint32(0), ""
+	for {
+		n, next, err := func() (uint32, string, error) {
+			ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+			defer cancel()
+			return change(ctx, token)
+		}()
+		sum += n
+		if err != nil || next == "" {
+			return sum, err
+		}
+		token = next
+	}
+}
+
+// changed says how many reminders were changed.
+func (c *cli) changed(n uint32, done string) error {
+	if c.wantsJSON() {
+		return writeJSON(c.stdout, map[string]uint32{done: n})
+	}
+	if n == 1 {
+		c.printf(c.stderr, "%s 1 reminder\n", done)
+	} else {
+		c.printf(c.stderr, "%s %d reminders\n", done, n)
+	}
+	return nil
+}
+
+func (c *cli) remindersDeleteCommand() *cobra.Command {
+	var yes, all bool
+	cmd := &cobra.Command{
+		Use:   "delete [TYPE] [ID] [NAME]",
+		Short: "Delete a reminder, or all of an actor, a type or the app",
+		Long: `Delete a reminder: it does not fire any more. One that is not there is no error.
+With --all, all reminders of the actor, the type or the app are deleted, after a
+question.`,
+		Example: `  greenroom reminders delete Cart alice expire
+  greenroom reminders delete Cart alice --all
+  greenroom reminders delete Cart --all --yes`,
+		Args:              takes("[TYPE]", "[ID]", "[NAME]"),
+		ValidArgsFunction: c.completeReminder,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := selected(args, all)
+			if err != nil {
+				return err
+			}
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			if all {
+				if err := c.confirm(cmd.Context(), yes, "Delete "+s.what(c.app)+"?"); err != nil {
+					return err
+				}
+			}
+			n, err := c.pages(cmd.Context(), func(ctx context.Context, token string) (uint32, string, error) {
+				resp, err := a.reminders.DeleteReminders(ctx, connect.NewRequest(&greenroomv1.DeleteRemindersRequest{
+					App: c.app, Type: s.typ, Id: s.id, Name: s.name, All: all, PageToken: token,
+				}))
+				if err != nil {
+					return 0, "", err
+				}
+				return resp.Msg.Deleted, resp.Msg.NextPageToken, nil
+			})
+			if err != nil {
+				return err
+			}
+			return c.changed(n, "deleted")
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "all of the actor, of the type, or of the app")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func (c *cli) remindersPauseCommand(pause bool) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "pause [TYPE] [ID] [NAME]",
+		Short: "Keep a reminder from firing, or all of an actor, a type or the app",
+		Long: `Keep a reminder from firing until it is resumed. With --all, all reminders of the
+actor, the type or the app that there are; those that are set later fire.`,
+		Example: `  greenroom reminders pause Cart alice expire
+  greenroom reminders pause Cart --all`,
+		Args:              takes("[TYPE]", "[ID]", "[NAME]"),
+		ValidArgsFunction: c.completeReminder,
+	}
+	if !pause {
+		cmd.Use, cmd.Short = "resume [TYPE] [ID] [NAME]", "Let a paused reminder fire again, or all of an actor, a type or the app"
+		cmd.Long = `Let a paused reminder fire again. What came due while it was paused was missed: by
+default there is one firing for all of it, at once. With --all, all reminders of the
+actor, the type or the app.`
+		cmd.Example = strings.ReplaceAll(cmd.Example, "pause", "resume")
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := selected(args, all)
+		if err != nil {
+			return err
+		}
+		a, err := c.api()
+		if err != nil {
+			return err
+		}
+		n, err := c.pages(cmd.Context(), func(ctx context.Context, token string) (uint32, string, error) {
+			if pause {
+				resp, err := a.reminders.PauseReminders(ctx, connect.NewRequest(&greenroomv1.PauseRemindersRequest{
+					App: c.app, Type: s.typ, Id: s.id, Name: s.name, PageToken: token,
+				}))
+				if err != nil {
+					return 0, "", err
+				}
+				return resp.Msg.Changed, resp.Msg.NextPageToken, nil
+			}
+			resp, err := a.reminders.ResumeReminders(ctx, connect.NewRequest(&greenroomv1.ResumeRemindersRequest{
+				App: c.app, Type: s.typ, Id: s.id, Name: s.name, PageToken: token,
+			}))
+			if err != nil {
+				return 0, "", err
+			}
+			return resp.Msg.Changed, resp.Msg.NextPageToken, nil
+		})
+		if err != nil {
+			return err
+		}
+		if pause {
+			return c.changed(n, "paused")
+		}
+		return c.changed(n, "resumed")
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "all of the actor, of the type, or of the app")
+	return cmd
+}
+
+// completeReminder completes TYPE ID NAME.
+func (c *cli) completeReminder(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) != 2 {
+		return c.completeActor(cmd, args, toComplete)
+	}
+	return c.ask(cmd, func(ctx context.Context, a *api) ([]cobra.Completion, error) {
+		resp, err := a.reminders.ListReminders(ctx, connect.NewRequest(&greenroomv1.ListRemindersRequest{App: c.app, Type: args[0], Id: args[1]}))
+		if err != nil {
+			return nil, err
+		}
+		var found []cobra.Completion
+		for _, r := range resp.Msg.Reminders {
+			found = append(found, cobra.CompletionWithDesc(r.Name, r.Spec.GetMethod()+", "+scheduleText(r)))
+		}
+		return found, nil
+	})
+}
+
+func (c *cli) deadLettersCommand() *cobra.Command {
+	var page pageFlags
+	list := &cobra.Command{
+		Use:   "list [TYPE]",
+		Short: "List the dead letters of the app",
+		Long:  "List firings that failed as often as their reminders' policies allow, with why.",
+		Example: `  greenroom reminders deadletters list
+  greenroom reminders deadletters list Cart --all -o json`,
+		Args:              takes("[TYPE]"),
+		ValidArgsFunction: c.completeTypes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			letters, next, err := c.deadLetters(cmd.Context(), a, args, &page)
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(&greenroomv1.ListDeadLettersResponse{DeadLetters: letters, NextPageToken: next})
+			}
+			if len(letters) == 0 {
+				c.printf(c.stderr, "app %s has no dead letters\n", c.app)
+				return nil
+			}
+			rows := make([][]string, len(letters))
+			for i, l := range letters {
+				r := l.Reminder
+				rows[i] = []string{l.Id, r.Actor.GetType(), r.Actor.GetId(), r.Name, r.Spec.GetMethod(), when(r.Due), when(l.FailedAt), l.Reason}
+			}
+			c.table([]string{"DEAD LETTER", "TYPE", "ID", "NAME", "METHOD", "DUE", "FAILED", "REASON"}, rows)
+			c.more(cmd, next)
+			return nil
+		},
+	}
+	page.register(list)
+	return group(&cobra.Command{
+		Use: "deadletters", Short: "Firings that failed for good",
+		Long: `A firing whose turn fails is delivered again as its reminder's policy says. When it
+was delivered as often as it may be, it is kept as a dead letter, and the reminder
+goes on with its next occurrence. A dead letter stays until it is retried or deleted.`,
+		Example: `  greenroom reminders deadletters list
+  greenroom reminders deadletters retry A-17-xkcdabcd-1792226400000000`,
+	}, list, c.deadLetterCommand(true), c.deadLetterCommand(false))
+}
+
+// deadLetters lists those of the type that args may name.
+func (c *cli) deadLetters(ctx context.Context, a *api, args []string, page *pageFlags) ([]*greenroomv1.DeadLetter, string, error) {
+	typ := strings.Join(args, "")
+	var letters []*greenroomv1.DeadLetter
+	next, err := page.collect(func(size int32, token string) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+		defer cancel()
+		resp, err := a.reminders.ListDeadLetters(ctx, connect.NewRequest(&greenroomv1.ListDeadLettersRequest{App: c.app, Type: typ, PageSize: size, PageToken: token}))
+		if err != nil {
+			return "", err
+		}
+		letters = append(letters, resp.Msg.DeadLetters...)
+		return resp.Msg.NextPageToken, nil
+	})
+	return letters, next, err
+}
+
+func (c *cli) deadLetterCommand(retry bool) *cobra.Command {
+	var all, yes bool
+	var typ string
+	cmd := &cobra.Command{
+		Use:   "delete DEADLETTER…",
+		Short: "Delete dead letters",
+		Long:  "Delete dead letters: what they were to do is not done. There is no way back.",
+		Example: `  greenroom reminders deadletters delete A-17-xkcdabcd-1792226400000000
+  greenroom reminders deadletters delete --all --type Cart`,
+	}
+	if retry {
+		cmd.Use, cmd.Short = "retry DEADLETTER…", "Deliver dead letters again"
+		cmd.Long = `Deliver dead letters again, at once: each becomes a reminder that fires once, with as
+many attempts as before, and is no dead letter any more.`
+		cmd.Example = strings.ReplaceAll(cmd.Example, "deadletters delete", "deadletters retry")
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if (len(args) == 0) != all {
+			return usagef("give the dead letters, as `greenroom reminders deadletters list` shows them, or --all")
+		}
+		if typ != "" && !all {
+			return usagef("--type is for --all; leave it out")
+		}
+		a, err := c.api()
+		if err != nil {
+			return err
+		}
+		ids := args
+		if all {
+			var letters []*greenroomv1.DeadLetter
+			if letters, _, err = c.deadLetters(cmd.Context(), a, []string{typ}, &pageFlags{limit: 1000, all: true}); err != nil {
+				return err
+			}
+			for _, l := range letters {
+				ids = append(ids, l.Id)
+			}
+			if !retry && len(ids) > 0 {
+				if err := c.confirm(cmd.Context(), yes, fmt.Sprintf("Delete %d dead letters of app %s?", len(ids), c.app)); err != nil {
+					return err
+				}
+			}
+		}
+		return c.eachDeadLetter(cmd.Context(), a, ids, retry)
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "all dead letters of the app")
+	cmd.Flags().StringVar(&typ, "type", "", "with --all: of this actor `type` alone")
+	if !retry {
+		cmd.Flags().BoolVarP(&yes, "yes", "y", false, "with --all: do not ask")
+	}
+	return cmd
+}
+
+func (c *cli) eachDeadLetter(ctx context.Context, a *api, ids []string, retry bool) error {
+	done := "deleted"
+	if retry {
+		done = "retried"
+	}
+	n := uint32(0)
+	for _, id := range ids {
+		err := func() error {
+			ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+			defer cancel()
+			if retry {
+				_, err := a.reminders.RetryDeadLetter(ctx, connect.NewRequest(&greenroomv1.RetryDeadLetterRequest{App: c.app, Id: id}))
+				if err == nil {
+					n++
+				}
+				return err
+			}
+			resp, err := a.reminders.DeleteDeadLetter(ctx, connect.NewRequest(&greenroomv1.DeleteDeadLetterRequest{App: c.app, Id: id}))
+			if err == nil && resp.Msg.Existed {
+				n++
+			}
+			return err
+		}()
+		if err != nil {
+			return fmt.Errorf("%s after %d were %s: %w", id, n, done, err)
+		}
+	}
+	if c.wantsJSON() {
+		return writeJSON(c.stdout, map[string]uint32{done: n})
+	}
+	c.printf(c.stderr, "%s %d of %d dead letters\n", done, n, len(ids))
+	return nil
+}
+
+func (c *cli) bucketsCommand() *cobra.Command {
+	var page pageFlags
+	var every bool
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List buckets of reminders, and who creates from and delivers them",
+		Long: `List the buckets of the app, or of all apps. Reminders are named by tokens, which
+come in buckets of 100,000. One server creates from a bucket, and no other ever
+does; one delivers its reminders. USED is how many of its tokens were handed out.`,
+		Example: "  greenroom buckets list --every-app",
+		Args:    takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a, err := c.api()
+			if err != nil {
+				return err
+			}
+			app := c.app
+			if every {
+				app = ""
+			}
+			var list []*greenroomv1.Bucket
+			next, err := page.collect(func(size int32, token string) (string, error) {
+				ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
+				defer cancel()
+				resp, err := a.reminders.ListBuckets(ctx, connect.NewRequest(&greenroomv1.ListBucketsRequest{App: app, PageSize: size, PageToken: token}))
+				if err != nil {
+					return "", err
+				}
+				list = append(list, resp.Msg.Buckets...)
+				return resp.Msg.NextPageToken, nil
+			})
+			if err != nil {
+				return err
+			}
+			if c.wantsJSON() {
+				return c.writeMessage(&greenroomv1.ListBucketsResponse{Buckets: list, NextPageToken: next})
+			}
+			if len(list) == 0 {
+				c.printf(c.stderr, "app %s has no buckets: it never had a reminder\n", c.app)
+				return nil
+			}
+			rows := make([][]string, len(list))
+			for i, b := range list {
+				state := "open"
+				if b.Closed {
+					state = "closed"
+				}
+				owner := b.Owner
+				if owner == "" {
+					owner = "nobody"
+				}
+				rows[i] = []string{
+					b.App, fmt.Sprintf("%s||%s||%d", b.Prefix, b.Vector, b.FirstToken/actor.BucketSize), strconv.FormatUint(uint64(b.Used), 10), state,
+					b.Creator, owner, strconv.FormatUint(b.Epoch, 10), when(b.DeliveredTill),
+				}
+			}
+			c.table([]string{"APP", "BUCKET", "USED", "STATE", "CREATOR", "OWNER", "EPOCH", "DELIVERED TILL"}, rows)
+			c.more(cmd, next)
+			return nil
+		},
+	}
+	page.register(list)
+	list.Flags().BoolVar(&every, "every-app", false, "of all apps, not only of --app")
+	return group(&cobra.Command{
+		Use: "buckets", Short: "The buckets of tokens that reminders come from",
+		Long:    "Show how the reminders of apps are divided among the servers of a cluster.",
+		Example: "  greenroom buckets list",
+	}, list)
+}
