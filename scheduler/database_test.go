@@ -22,6 +22,9 @@ type database struct {
 type link struct {
 	db   *database
 	down bool // for this process
+	// registers: the database goes down for this process as it registers next, before it
+	// is answered.
+	registers bool
 }
 
 var errDown = errors.New("the database is down")
@@ -45,6 +48,22 @@ func (k *link) setDown(down bool) {
 	k.down = down
 }
 
+func (k *link) isDown() bool {
+	k.db.mu.Lock()
+	defer k.db.mu.Unlock()
+	return k.down
+}
+
+// rows returns the names of the hosts that have a row.
+func (c *testCluster) rows() (names []string) {
+	c.db.mu.Lock()
+	defer c.db.mu.Unlock()
+	for _, h := range c.db.hosts {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
 func (k *link) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
 	err := k.do(ctx, func(now time.Time) error {
 		if k.db.name == "" {
@@ -55,6 +74,10 @@ func (k *link) RegisterHost(ctx context.Context, h actor.Host, length time.Durat
 		}
 		h.StartedAt, h.ExpiresAt = now, now.Add(length)
 		k.db.hosts[h.ID] = h
+		if k.registers {
+			k.registers, k.down = false, true
+			return errDown
+		}
 		return nil
 	})
 	return h, err

@@ -19,7 +19,9 @@ func (s *Service) incarnate() {
 	s.member, s.holdings = NewMember(s.self.ID), NewHoldings(s.self.ID)
 }
 
-// register inserts the host's row.
+// register inserts the host's row. If it fails the next try is another incarnation's: the
+// row may be there all the same, and be cleared before that, and a host that was cleared
+// never comes back.
 func (s *Service) register(ctx context.Context) error {
 	s.mu.Lock()
 	self := s.self
@@ -27,6 +29,7 @@ func (s *Service) register(ctx context.Context) error {
 	sent := s.now()
 	registered, err := s.cfg.Store.RegisterHost(ctx, self, s.cfg.Lease)
 	if err != nil {
+		s.end()
 		return err
 	}
 	s.mu.Lock()
@@ -93,8 +96,9 @@ func (s *Service) renew(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// begunAnew ends this incarnation, whose row is gone, and registers another.
-func (s *Service) begunAnew(ctx context.Context) {
+// end ends this incarnation: nothing is held from now on, and nothing of it is left when
+// end returns. The next one is not registered.
+func (s *Service) end() {
 	s.mu.Lock()
 	old := s.self.ID
 	s.member.End()
@@ -106,15 +110,19 @@ func (s *Service) begunAnew(ctx context.Context) {
 	s.incarnate()
 	s.publish(true)
 	s.mu.Unlock()
-	s.cfg.Logger.Error("the lease of this host ran out, and what it held was given away: it begins anew", "host", old, "as", s.Self())
+	s.resignOthers()
 	if s.cfg.Actors != nil {
 		s.cfg.Actors.DropAll()
 	}
+}
+
+// begunAnew begins another incarnation in the place of this one, whose row is gone.
+func (s *Service) begunAnew(ctx context.Context) {
+	old := s.Self()
+	s.end()
+	s.cfg.Logger.Error("the lease of this host ran out, and what it held was given away: it begins anew", "host", old, "as", s.Self())
 	if s.cfg.Events.Ended != nil {
 		s.cfg.Events.Ended(old)
-	}
-	if t := s.term.Load(); t != nil {
-		t.resign()
 	}
 	for wait := RenewEvery(s.cfg.Lease) / 8; ; wait = min(2*wait, s.cfg.Lease) {
 		try, cancel := context.WithTimeout(ctx, s.cfg.Lease)
@@ -127,6 +135,14 @@ func (s *Service) begunAnew(ctx context.Context) {
 		if !pause(ctx, wait) {
 			return
 		}
+	}
+}
+
+// resignOthers ends a term that was begun as another incarnation: its leader could not be
+// found any more, once that one's row is gone.
+func (s *Service) resignOthers() {
+	if t := s.term.Load(); t != nil && t.lease.Holder != s.Self() {
+		t.resign()
 	}
 }
 
@@ -181,6 +197,7 @@ func (s *Service) lead(ctx context.Context) bool {
 	t.resign = resign
 	s.term.Store(t)
 	defer s.term.Store(nil)
+	s.resignOthers() // which may have begun meanwhile
 	select {
 	case s.elected <- struct{}{}:
 	default:

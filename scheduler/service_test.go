@@ -201,6 +201,35 @@ func TestFrozenHost(t *testing.T) {
 	})
 }
 
+// TestRegistrationUnknown: a process that registers anew, and hears of it when the leader
+// has cleared that row already, is a member all the same: as yet another host.
+func TestRegistrationUnknown(t *testing.T) {
+	run(t, func(c *testCluster) {
+		a := c.start("a")[0]
+		c.settled(testLease)
+		b := c.start("b")[0]
+		c.settled(testLease)
+		away := func() { // until its row is gone, whichever that is
+			for b.isRegistered() {
+				<-time.After(testLease / 8)
+			}
+		}
+		b.db.setDown(true)
+		away()
+		c.db.mu.Lock()
+		b.db.down, b.db.registers = false, true
+		c.db.mu.Unlock()
+		for !b.db.isDown() || len(c.rows()) < 2 {
+			<-time.After(testLease / 64)
+		}
+		away()
+		b.db.setDown(false)
+		if counts := c.settled(2 * testLease); counts["b"] == 0 || !a.Leadership().Here {
+			t.Errorf("they hold %v", counts)
+		}
+	})
+}
+
 // TestDatabaseDown: all pause when their counts run out, and go on as they were.
 func TestDatabaseDown(t *testing.T) {
 	run(t, func(c *testCluster) {

@@ -327,3 +327,6 @@ func wait(on <-chan struct{}) {
 	case <-time.After(50 * time.Millisecond):
 	}
 }
+
+// isRegistered reports whether the process has a row, as whichever host.
+func (p *process) isRegistered() bool { return slices.Contains(p.c.rows(), p.name) }
