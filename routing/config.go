@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -66,6 +67,9 @@ type Config struct {
 	MinProtocol, MaxProtocol int
 	// TLS is for connections to peers: see [Credentials.Client]. Nil: plain text.
 	TLS *tls.Config
+
+	// DialContext opens connections to peers. Defaults to that of a [net.Dialer].
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Token is sent to peers that are spoken to in plain text: that of an admin, where
 	// they ask for one. Empty: none.

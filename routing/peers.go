@@ -43,14 +43,18 @@ const (
 )
 
 func newPeers(r *Router) *peers {
-	return &peers{r: r, client: NewHTTPClient(r.cfg.TLS, r.cfg.PeerTimeout), seed: maphash.MakeSeed(), all: map[actor.HostID]*peer{}}
+	return &peers{r: r, client: NewHTTPClient(r.cfg.TLS, r.cfg.DialContext, r.cfg.PeerTimeout), seed: maphash.MakeSeed(), all: map[actor.HostID]*peer{}}
 }
 
 // NewHTTPClient returns a client for streams between hosts over HTTP/2: in plain text
-// without conf. A peer that answers nothing for timeout, not even pings, is given up.
-func NewHTTPClient(conf *tls.Config, timeout time.Duration) *http.Client {
+// without conf. dial opens its connections; nil: a [net.Dialer] does. A peer that answers
+// nothing for timeout, not even pings, is given up.
+func NewHTTPClient(conf *tls.Config, dial func(ctx context.Context, network, address string) (net.Conn, error), timeout time.Duration) *http.Client {
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: timeout}).DialContext
+	}
 	t := &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: timeout}).DialContext,
+		DialContext:         dial,
 		TLSHandshakeTimeout: timeout,
 		TLSClientConfig:     conf,
 		IdleConnTimeout:     90 * time.Second,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -60,6 +61,9 @@ type Config struct {
 	// Dial opens a stream to the leader, which ends with ctx. Required unless there is only ever one
 	// process.
 	Dial func(ctx context.Context, leader actor.Host) (Stream, error)
+	// Ranges is how many ranges the table of a type begins with, where this process leads.
+	// Defaults to [placement.DefaultRanges].
+	Ranges int
 	// MaxOwned is how many sticky actors this host owns before it releases the least
 	// recently used. Defaults to [DefaultMaxOwned].
 	MaxOwned int
@@ -123,6 +127,9 @@ func (c Config) WithDefaults() Config {
 	if c.Self.MaxProtocol == 0 {
 		c.Self.MinProtocol, c.Self.MaxProtocol = MinProtocol, MaxProtocol
 	}
+	if c.Ranges == 0 {
+		c.Ranges = placement.DefaultRanges
+	}
 	if c.MaxOwned == 0 {
 		c.MaxOwned = DefaultMaxOwned
 	}
@@ -140,6 +147,8 @@ func (c Config) validate() error {
 		return errors.New("scheduler config: Self.Cluster is empty; give the cluster a name")
 	case c.Lease < MinLease:
 		return fmt.Errorf("scheduler config: Lease is %v; give at least %v", c.Lease, MinLease)
+	case c.Ranges < 1:
+		return fmt.Errorf("scheduler config: Ranges is %d; give at least 1", c.Ranges)
 	case c.MaxOwned < 1:
 		return fmt.Errorf("scheduler config: MaxOwned is %d; give at least 1", c.MaxOwned)
 	case len(c.Self.Roles) == 0:

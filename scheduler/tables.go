@@ -99,11 +99,12 @@ type tableRange struct {
 	waits        []placement.HostID // in releasing and updating: who has not answered
 }
 
-// NewTables returns the tables of a term that begins: nothing is known.
-func NewTables() *Tables {
+// NewTables returns the tables of a term that begins: nothing is known. The table of a
+// new type has so many ranges.
+func NewTables(ranges int) *Tables {
 	return &Tables{
 		hosts: map[placement.HostID]*tableHost{}, types: map[typeName]*rangeTable{},
-		dirty: map[typeName]struct{}{}, rings: map[string]*placement.Table{}, even: placement.DefaultRanges,
+		dirty: map[typeName]struct{}{}, rings: map[string]*placement.Table{}, even: ranges,
 	}
 }
 

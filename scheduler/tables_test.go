@@ -160,8 +160,7 @@ func (h *tablesHost) breakStream() {
 func (w *tablesWorld) elect() {
 	w.leader.epoch++
 	w.leader.until = w.now + tablesLease
-	l := &tablesLeader{leader: NewLeader(w.leader.epoch, w.now, tablesLease), tables: NewTables(), streams: map[placement.HostID]*tablesStream{}}
-	l.tables.even = 8
+	l := &tablesLeader{leader: NewLeader(w.leader.epoch, w.now, tablesLease), tables: NewTables(8), streams: map[placement.HostID]*tablesStream{}}
 	var there []placement.HostID
 	for id := range w.rows {
 		there = append(there, id)

@@ -57,7 +57,7 @@ type pendingAcquisition struct {
 
 func newTerm(s *Service, l actor.Lease, sent Instant) *term {
 	return &term{
-		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: NewLeader(l.Epoch, sent, s.cfg.Lease), tables: NewTables(),
+		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: NewLeader(l.Epoch, sent, s.cfg.Lease), tables: NewTables(s.cfg.Ranges),
 		streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, newest: deployments{},
 	}
 }

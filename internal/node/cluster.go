@@ -5,18 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"slices"
 	"sync/atomic"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
-	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/modules"
@@ -70,7 +66,6 @@ type cluster struct {
 	log      func(msg string, args ...any)
 	tls      *routing.Credentials // nil: plain text
 	token    string
-	client   *http.Client
 	service  *scheduler.Service
 	router   *routing.Router
 	mods     *modules.Service
@@ -157,13 +152,14 @@ func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.S
 	if err != nil {
 		return nil, err
 	}
+	dialer := scheduler.Dialer{Token: c.token}
 	if c.tls != nil {
-		c.client = routing.NewHTTPClient(c.tls.Client(), c.cfg.Lease)
+		dialer.TLS, dialer.Client = true, routing.NewHTTPClient(c.tls.Client(), nil, c.cfg.Lease)
 	} else {
-		c.client = routing.NewHTTPClient(nil, c.cfg.Lease)
+		dialer.Client = routing.NewHTTPClient(nil, nil, c.cfg.Lease)
 	}
 	c.service, err = scheduler.New(scheduler.Config{
-		Store: st, Actors: h, Types: c.types, ReadTypes: mods.Refresh, Dial: c.dial, Lease: c.cfg.Lease, MaxOwned: c.cfg.MaxOwned, Logger: n.cfg.Logger,
+		Store: st, Actors: h, Types: c.types, ReadTypes: mods.Refresh, Dial: dialer.Dial, Lease: c.cfg.Lease, MaxOwned: c.cfg.MaxOwned, Logger: n.cfg.Logger,
 		Events: n.metrics.ClusterEvents(),
 		Self:   actor.Host{Name: c.cfg.HostName, Cluster: c.cfg.Name, Address: advertise, Roles: c.cfg.Roles, Version: n.cfg.Version},
 	})
@@ -307,46 +303,8 @@ func (c *cluster) types() []scheduler.Type {
 
 // peersConfig is the server's part.
 func (c *cluster) peersConfig() *server.Peers {
-	path, h := greenroomv1connect.NewSchedulerServiceHandler(sessions{c.service})
-	_ = path
 	return &server.Peers{
 		Addr: c.cfg.Listen, Listener: c.peers, Credentials: c.tls, Cluster: c.cfg.Name, Interconnect: c.router,
-		Services: []server.PeerService{{Handler: h, Procedures: []string{greenroomv1connect.SchedulerServiceReportActorTypesProcedure}}},
+		Services: []server.PeerService{{Handler: c.service.Handler(), Procedures: []string{greenroomv1connect.SchedulerServiceReportActorTypesProcedure}}},
 	}
-}
-
-// sessions serves the sessions of hosts where this process leads.
-type sessions struct{ service *scheduler.Service }
-
-// ReportActorTypes implements SchedulerService.
-func (s sessions) ReportActorTypes(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ReportActorTypesRequest, greenroomv1.ReportActorTypesResponse]) error {
-	return s.service.Serve(ctx, bidi)
-}
-
-// dial opens a session with the leader.
-func (c *cluster) dial(ctx context.Context, leader actor.Host) (scheduler.Stream, error) {
-	scheme := "http://"
-	if c.tls != nil {
-		scheme = "https://"
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	bidi := greenroomv1connect.NewSchedulerServiceClient(c.client, scheme+leader.Address).ReportActorTypes(ctx)
-	if c.token != "" {
-		bidi.RequestHeader().Set("Authorization", "Bearer "+c.token)
-	}
-	return &session{bidi, cancel}, nil
-}
-
-// session is the host's end of a session.
-type session struct {
-	*connect.BidiStreamForClient[greenroomv1.ReportActorTypesRequest, greenroomv1.ReportActorTypesResponse]
-	cancel context.CancelFunc
-}
-
-// Close implements [scheduler.Stream].
-func (s *session) Close() error {
-	s.cancel()
-	_ = s.CloseRequest() // the stream is over whatever they say
-	_ = s.CloseResponse()
-	return nil
 }
