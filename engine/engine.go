@@ -95,6 +95,16 @@ type Calls interface {
 	// HTTP sends a request, which must not alias the guest's memory, and waits for
 	// the answer. An error ends the guest: Run returns it, wrapped.
 	HTTP(r *abi.HTTPRequest) (abi.HTTPResponse, error)
+	// ReminderSet takes a reminder, which must not alias the guest's memory.
+	ReminderSet(r *abi.Reminder) abi.Code
+	ReminderCancel(name []byte) abi.Code
+	// ReminderGet and ReminderNames may wait for the store: the latter returns the
+	// encoded key list. An error ends the guest: Run returns it, wrapped.
+	ReminderGet(name []byte) (r *abi.Reminder, code abi.Code, err error)
+	ReminderNames(prefix []byte) (list []byte, code abi.Code, err error)
+	// Problem is why the last of these four that was refused was; empty if there is
+	// nothing to say.
+	Problem() string
 	// Fuel is the turn's account; it is the same during all of the turn.
 	Fuel() *Fuel
 }

@@ -72,6 +72,8 @@ func (ad *admission) admit(c *call) result {
 	}
 	run := ad.reads.turn
 	switch {
+	case c.inv.Firing != nil: // something is committed, whatever the method does
+		return ad.queued(c, s, here)
 	case s.lane == LaneStateless && (m.readOnly || !c.keyed()):
 		run = ad.stateless.turn
 	case m.readOnly:

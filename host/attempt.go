@@ -19,6 +19,7 @@ type turns struct {
 	ownership   *ownership
 	records     *recordings
 	runs        *runs
+	reminders   *reminders
 	locked      *lockedLane
 	stateless   *statelessLane
 }
@@ -122,6 +123,11 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 		return failed(err)
 	}
 	c.stats.lane = s.lane
+	if c.inv.Firing != nil {
+		if o, over := ts.reminders.look(ctx, a, c); over {
+			return o
+		}
+	}
 	var r result
 	switch s.lane {
 	case LaneLocked:
@@ -130,6 +136,10 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 		r = ts.records.orRecorded(ctx, c, r)
 	case LaneStateless:
 		a.dropAll()
+		if c.inv.Firing != nil {
+			r.reply, r.err = ts.stateless.firingTurn(ctx, c, s)
+			break
+		}
 		if !c.keyed() {
 			r.reply, r.err = ts.stateless.turn(ctx, c, s, nil)
 			break

@@ -29,7 +29,8 @@ type batch struct {
 	encoded     actor.EncodedState
 	buffer      *[]byte // of workers.buffers, that encoded is in; nil: none
 	records     []actor.IdempotencyRecord
-	replies     int   // bytes of the records
+	reminders   actor.ReminderEffects
+	replies     int   // bytes of the records and reminders
 	most        int   // how many of them there may be before the commit has to go
 	replyMemory int64 // what the replies of calls count for in Config.CallMemory
 	after       *loaded
@@ -38,9 +39,9 @@ type batch struct {
 	commit actor.Commit // made when the batch is sent
 }
 
-// maxReplies is how many bytes of recorded replies a batch gathers at most before
+// maxReplies is how many bytes of recorded replies and reminders a batch gathers at most before
 // its actor waits for the flight. Where large states and payloads are allowed it
-// is less: with one more reply and the state, a commit stays within
+// is less: with one more turn's and the state, a commit stays within
 // actor.MaxCommitBytes.
 const maxReplies = 2 << 20
 
@@ -84,10 +85,10 @@ func (b *batch) Commit() actor.Commit {
 		b.row.State = &b.encoded
 	}
 	b.row.Bump = b.bump && b.state == nil
-	b.commit = actor.Commit{ID: actor.NewCommitID(), Records: b.records}
+	b.commit = actor.Commit{ID: actor.NewCommitID(), Records: b.records, Reminders: b.reminders}
 	if b.writes() {
 		b.commit.Rows = []actor.RowWrite{b.row}
-	} else { // records alone
+	} else { // records and steps of reminders alone
 		b.commit.Fences = []actor.RowFence{b.row.Fence()}
 	}
 	return b.commit

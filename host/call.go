@@ -28,6 +28,9 @@ type call struct {
 	// found is the method of the invocation in what serves its type, by.
 	found method
 	by    *served
+	// fired is the reminder whose firing asks for the call, as it was when the run
+	// began.
+	fired *actor.Reminder
 
 	// prev, next and home are guarded by the shard's lock: the list that the
 	// call is in: a mailbox, the shard's running calls, the calls of a batch.

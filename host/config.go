@@ -27,6 +27,8 @@ type Config struct {
 	Ownership Ownership
 	// Grants gives guests configuration and secrets. Defaults to none.
 	Grants Grants
+	// Reminders keeps and delivers what guests set. Defaults to none: they cannot.
+	Reminders Reminders
 	// Egress sends the HTTP requests of guests. Defaults to denying all.
 	Egress Egress
 

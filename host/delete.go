@@ -7,7 +7,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// deleteTurn leaves a tombstone in place of the actor's state. Only the row's
+// delete leaves a tombstone in place of the actor's state, and removes its reminders. Only the row's
 // version matters: a state that cannot be decoded is removed like any other.
 func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, began time.Time) error {
 	c.stats.lane = s.lane
@@ -22,7 +22,9 @@ func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, 
 	defer place()
 	err = ts.locked.inTransaction(ctx, a.key, func(row actor.Row) (*actor.Commit, error) {
 		if row.Version == 0 || row.Deleted {
-			return nil, actor.ErrActorNotFound
+			if err := ts.reminders.some(ctx, a.key); err != nil {
+				return nil, err
+			}
 		}
 		commit := actor.CommitOf(tombstone(a.key, newLoaded(row), s))
 		return &commit, nil
@@ -52,7 +54,9 @@ func (ts *turns) warmDelete(ctx context.Context, a *activation, s *served, began
 		}
 	}
 	if !l.exists { // drained, so it is not nil
-		return actor.ErrActorNotFound
+		if err := ts.reminders.some(ctx, a.key); err != nil {
+			return err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err

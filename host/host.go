@@ -43,16 +43,23 @@ func New(cfg Config) (*Host, error) {
 	})
 	served := newDeployments(&h.cfg, h.pools)
 	records := newRecordings(h.store, &h.table)
-	runs := newRuns(turn.Env{
+	env := turn.Env{
 		Revisions: &h.table.revisions, Logger: cfg.Logger, Grants: cfg.Grants, Egress: cfg.Egress,
 		Logged: h.events.GuestLog, Sent: h.events.Egress,
-	}, &h.ownership, records)
+	}
+	var rems *reminders
+	if cfg.Reminders != nil {
+		rems = &reminders{cfg.Reminders, h.store}
+		env.Reminders = rems
+	}
+	runs := newRuns(env, &h.ownership, records, rems)
 	h.reads = reads{
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
 	}
 	stateless := &statelessLane{store: h.store, runs: runs}
 	workers := newWorkers(&h.cfg, &turns{
-		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership,
+		reminders: rems,
+		memory:    &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership,
 		records: records, runs: runs, stateless: stateless,
 		locked: &lockedLane{
 			places: make(chan struct{}, cfg.LockedTurns), table: &h.table, store: h.store, deployments: served, runs: runs,

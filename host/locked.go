@@ -40,7 +40,7 @@ func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly boo
 			// The transaction failed after something left the host.
 			return nil, actor.ErrLeft
 		}
-		failure = nil
+		failure, made = nil, actor.Commit{}
 		l := newLoaded(row)
 		if l.damage != nil {
 			return nil, l.damage
@@ -70,8 +70,12 @@ func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly boo
 			failure, made = err, bumpOf(c.inv.Key, l)
 			return &made, nil
 		}
-		if err != nil || !done.changed && !c.keyed() {
+		if err != nil || !done.changed && !c.keyed() && c.inv.Firing == nil {
 			return nil, err
+		}
+		if !done.changed && c.inv.Firing != nil {
+			made = stepAlone(c.inv.Key, l, done.reminders)
+			return &made, nil
 		}
 		if !done.changed {
 			made = recordAlone(l, c.record(done.reply, s.limits.IdempotencyTTL))
@@ -80,6 +84,7 @@ func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly boo
 		w, encoded := nextRow(c.inv.Key, l), done.state.Encoded()
 		w.Generation, w.StateSchema, w.State = s.deployment.Generation, s.stateSchema, &encoded
 		made = actor.CommitOf(w)
+		made.Reminders = done.reminders
 		done.reply.Version = w.NewVersion
 		if c.keyed() {
 			made.Records = []actor.IdempotencyRecord{c.record(done.reply, s.limits.IdempotencyTTL)}
@@ -115,6 +120,7 @@ func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly boo
 	if err != nil {
 		return actor.Reply{}, err
 	}
+	ll.runs.reminders.committed(&made.Reminders)
 	return done.reply, nil
 }
 

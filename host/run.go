@@ -48,11 +48,12 @@ type runs struct {
 	env       turn.Env
 	ownership *ownership
 	records   *recordings
+	reminders *reminders
 	spare     sync.Pool // of *run
 }
 
-func newRuns(env turn.Env, o *ownership, records *recordings) *runs {
-	rs := &runs{env: env, ownership: o, records: records}
+func newRuns(env turn.Env, o *ownership, records *recordings, rems *reminders) *runs {
+	rs := &runs{env: env, ownership: o, records: records, reminders: rems}
 	rs.spare.New = func() any { return new(run) }
 	return rs
 }
@@ -81,6 +82,7 @@ func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.
 		State: l.state, Revision: rev, Version: l.visibleVersion(),
 		StateBytes: s.limits.StateBytes, PayloadBytes: s.limits.PayloadBytes, Fuel: s.limits.Fuel,
 		Uses: s.uses, Leaver: t,
+		Methods: s, ReminderBytes: s.reminderBytes, Firing: inv.Firing, Fired: t.call.fired,
 	})
 }
 
@@ -100,6 +102,9 @@ type sealed struct {
 	state   *overlay.State // after the turn
 	rev     uint64
 	reply   actor.Reply
+	// reminders is what the turn does to its actor's reminders, the step of its own
+	// among it.
+	reminders actor.ReminderEffects
 }
 
 // seal closes the turn, whose time is not up. It fails for a state above the limit;
@@ -109,6 +114,8 @@ func (t *run) seal(s *served, l *loaded) (sealed, error) {
 		state: l.state,
 		rev:   t.StateRevision(),
 		reply: actor.Reply{Payload: t.Payload(), Version: l.visibleVersion(), Fuel: t.Fuel().Used},
+
+		reminders: t.Effects(),
 	}
 	if t.readOnly || s.lane == LaneStateless {
 		return done, nil
@@ -118,8 +125,10 @@ func (t *run) seal(s *served, l *loaded) (sealed, error) {
 		return sealed{}, err
 	}
 	// A migration that changed nothing is committed as well, so that it is not
-	// run again each time.
-	if !changed && s.migration(l) == nil {
+	// run again each time. An actor that has reminders is there, and what was set or
+	// cancelled moves its version on.
+	sets := len(done.reminders.Set)+len(done.reminders.Cancel) > 0
+	if !changed && s.migration(l) == nil && !sets {
 		return done, nil
 	}
 	done.changed, done.state = true, state
@@ -140,20 +149,15 @@ var errDropped = errors.New("the state that the turn ran on was dropped")
 // A call with a key is looked up first: one that is recorded sends nothing, and is
 // answered with its record.
 func (t *run) Leave() error {
-	if t.activation != nil {
-		dropped, err := t.activation.awaitCommits(t.Context())
-		if err == nil && !dropped {
-			dropped, err = t.by.ownership.confirmTip(t.Context(), t.activation, t.began)
-		}
-		switch {
-		case errors.Is(err, context.DeadlineExceeded):
-			return actor.ErrDeadline
-		case errors.Is(err, context.Canceled):
-			return actor.ErrCanceled
-		case err != nil:
-			return err
-		case dropped:
-			return errDropped
+	if err := t.settled(true); err != nil {
+		return err
+	}
+	if t.call.inv.Firing != nil && !t.sent {
+		if err := t.by.reminders.confirm(t.Context(), t.call); errors.Is(err, actor.ErrFiringTaken) {
+			t.recorded = &result{err: err, stats: t.call.stats}
+			return errRecorded
+		} else if err != nil {
+			return ofTurn(err)
 		}
 	}
 	if t.call.keyed() && !t.readOnly && !t.sent {
@@ -163,9 +167,43 @@ func (t *run) Leave() error {
 		}
 	}
 	t.sent = true
-	// With an idempotency key the caller has said that it may be sent again.
-	t.call.stats.sent = !t.call.keyed()
+	// With an idempotency key the caller has said that it may be sent again, and a
+	// reminder is delivered until a turn of it was committed.
+	t.call.stats.sent = !t.call.keyed() && t.call.inv.Firing == nil
 	return nil
+}
+
+// Await implements [turn.Leaver].
+func (t *run) Await() error { return t.settled(false) }
+
+// settled waits until all that the turn could have observed is durable, and, to show it
+// to others, known to be the newest.
+func (t *run) settled(show bool) error {
+	if t.activation == nil {
+		return nil
+	}
+	dropped, err := t.activation.awaitCommits(t.Context())
+	if err == nil && !dropped && show {
+		dropped, err = t.by.ownership.confirmTip(t.Context(), t.activation, t.began)
+	}
+	switch {
+	case err != nil:
+		return ofTurn(err)
+	case dropped:
+		return errDropped
+	}
+	return nil
+}
+
+// ofTurn is an error that ends a guest, which may be the end of the turn's context.
+func ofTurn(err error) error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return actor.ErrDeadline
+	case errors.Is(err, context.Canceled):
+		return actor.ErrCanceled
+	}
+	return err
 }
 
 // apart runs a method on a spare instance, over l; it never commits.
@@ -183,6 +221,9 @@ func (rs *runs) apart(ctx *turnContext, c *call, s *served, l *loaded, readOnly 
 	in.GiveBack(err, ran)
 	if err == nil {
 		err = ctx.errAt(ran)
+	}
+	if err != nil && t.recorded != nil {
+		return t.recorded.reply, t.recorded.err
 	}
 	if err != nil {
 		return actor.Reply{}, err

@@ -15,6 +15,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/turn"
 )
 
 // served is what serves an actor type from one deployment to the next, worked
@@ -29,8 +30,10 @@ type served struct {
 	stateSchema uint32
 	methods     map[string]method
 	uses        abi.Capabilities
-	limits      Limits
-	pool        *instance.Pool
+	// reminderBytes is what a turn's reminders may take.
+	reminderBytes int64
+	limits        Limits
+	pool          *instance.Pool
 }
 
 type method struct {
@@ -162,6 +165,8 @@ func (ds *deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *served
 		methods:     make(map[string]method, len(spec.Methods)),
 		limits:      ds.limits(d.App, d.Type).lowered(spec.Limits),
 	}
+	// What is left in a commit.
+	s.reminderBytes = min(turn.MaxReminderBytes, actor.MaxCommitBytes-s.limits.StateBytes-s.limits.PayloadBytes)
 	switch spec.Placement {
 	case abi.PlacementAny:
 		s.lane = LaneLocked
@@ -187,6 +192,17 @@ func (s *served) method(inv *actor.Invocation) (method, error) {
 		return m, fmt.Errorf("%w: it has %d bytes; at most %d are allowed", actor.ErrPayloadTooLarge, len(inv.Payload.Data), s.limits.PayloadBytes)
 	}
 	return m, nil
+}
+
+// ReminderProblem implements [turn.Methods].
+func (s *served) ReminderProblem(name string) string {
+	switch m, ok := s.methods[name]; {
+	case !ok:
+		return fmt.Sprintf("the type %s has no method %q; its methods are %s", s.deployment.Type, name, s.methodNames())
+	case m.readOnly:
+		return fmt.Sprintf("the method %s is read-only; a reminder runs one that may change the actor", name)
+	}
+	return ""
 }
 
 // methodNames lists the type's methods, the first few of many, for an error.

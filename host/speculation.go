@@ -52,8 +52,15 @@ func (a *activation) fold(w *workers, c *call, s *served, done *sealed) {
 	if c.keyed() {
 		b.records = append(b.records, c.record(done.reply, s.limits.IdempotencyTTL))
 		b.replies += len(done.reply.Payload.Data) + recordCost
-		b.most = int(min(maxReplies, MaxStateAndPayload-s.limits.StateBytes-s.limits.PayloadBytes))
 	}
+	if !done.reminders.Empty() {
+		b.reminders.Add(&done.reminders)
+		size := done.reminders.Size()
+		b.replies += size
+		b.replyMemory += int64(size)
+		w.memory.add(int64(size))
+	}
+	b.most = int(min(maxReplies, MaxStateAndPayload-s.limits.StateBytes-s.limits.PayloadBytes-s.reminderBytes))
 	c.result = result{reply: done.reply, stats: c.stats}
 	b.countReply(&done.reply)
 }
@@ -104,6 +111,9 @@ func (w *workers) landed(b *batch, err error, now time.Time) {
 		w.events.Commit(CommitEnd{
 			Key: b.row.Key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
 		})
+		if err == nil {
+			w.turns.reminders.committed(&b.reminders)
+		}
 	}
 	then := w.land(b, err, now)
 	if errors.Is(err, actor.ErrKeyExists) {

@@ -22,6 +22,21 @@ func (sl *statelessLane) turn(ctx *turnContext, c *call, s *served, _ *loaded) (
 	return sl.runs.apart(ctx, c, s, &loaded{state: noState}, m.readOnly)
 }
 
+// firingTurn runs a turn that a reminder asks for, and commits the step alone: no row is
+// read, and none keeps it from applying.
+func (sl *statelessLane) firingTurn(ctx *turnContext, c *call, s *served) (actor.Reply, error) {
+	reply, err := sl.turn(ctx, c, s, nil)
+	if err != nil {
+		return reply, err
+	}
+	commit := actor.CommitOf()
+	commit.Reminders.Steps = []actor.ReminderStep{c.inv.Firing.Step}
+	if err = sl.store.commit(commit, LaneStateless); err == nil {
+		sl.runs.reminders.committed(&commit.Reminders)
+	}
+	return reply, err
+}
+
 // keyedTurn runs a call with a key of a type that has no state, and commits its
 // record alone: under the version that the row, which the actor may have all the
 // same, had before the run, so that a fence of a later attempt keeps it out.

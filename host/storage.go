@@ -25,6 +25,8 @@ type storage struct {
 	loads    *pipeline.Loads
 	versions *pipeline.Asks[actor.Key, actor.RowVersion]
 	records  *pipeline.Asks[actor.KeyedCall, actor.Recorded]
+	// reminders is nil where there are none.
+	reminders *pipeline.Asks[actor.ReminderName, actor.Reminder]
 }
 
 func newStorage(cfg *Config, events *Events) *storage {
@@ -35,6 +37,10 @@ func newStorage(cfg *Config, events *Events) *storage {
 	st.versions = pipeline.NewAsks(st.ctx, cfg.Pipeline, cfg.Committer.Versions, func(actor.RowVersion) int64 { return 0 })
 	st.records = pipeline.NewAsks(st.ctx, cfg.Pipeline, cfg.Committer.LoadIdempotency,
 		func(r actor.Recorded) int64 { return int64(len(r.Record.Reply.Data)) })
+	if cfg.Reminders != nil {
+		st.reminders = pipeline.NewAsks(st.ctx, cfg.Pipeline, cfg.Reminders.FindReminders,
+			func(r actor.Reminder) int64 { return int64(r.Size()) })
+	}
 	return st
 }
 
@@ -44,6 +50,9 @@ func (st *storage) wait() {
 	st.loads.Wait()
 	st.versions.Wait()
 	st.records.Wait()
+	if st.reminders != nil {
+		st.reminders.Wait()
+	}
 }
 
 // soleCommit is a commit that one goroutine waits for.
@@ -148,5 +157,5 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // refusal reports whether a commit was refused because another one came first.
 func refusal(err error) bool {
-	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrKeyExists)
+	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrFiringTaken)
 }

@@ -65,7 +65,7 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	}
 	a.rev = o.sealed.rev
 	o.reply = o.sealed.reply
-	o.commits, o.since = o.sealed.changed || c.keyed(), ts.ownership.since(now, nil)
+	o.commits, o.since = o.sealed.changed || c.keyed() || c.inv.Firing != nil, ts.ownership.since(now, nil)
 	return o
 }
 

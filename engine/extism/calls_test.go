@@ -11,10 +11,12 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 )
 
 // fakeCalls is a turn of one actor with its state in a map.
 type fakeCalls struct {
+	enginetest.Reminders
 	state    map[string]string
 	formats  map[string]abi.Format
 	reply    *actor.Payload

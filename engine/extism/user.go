@@ -37,6 +37,10 @@ func userFuncs() []hostFunc {
 		user("fail", one, none, fail),
 		user("config_get", one, one, ownConfigGet),
 		user("secret_get", one, one, ownSecretGet),
+		user("reminder_set", one, none, reminderSet),
+		user("reminder_cancel", one, none, reminderCancel),
+		user("reminder_get", one, one, reminderGet),
+		user("reminder_names", one, one, reminderNames),
 		user("now", none, one, now),
 		user("random", one, one, random),
 		user("log", two, none, logLevel),
@@ -123,7 +127,8 @@ func self(c *call, s []uint64) {
 		Invocation  string `json:"invocation_id"`
 		ContentType string `json:"content_type"`
 		ReadOnly    bool   `json:"read_only"`
-	}{f.App, f.Type, f.ID, f.Method, f.InvocationID, contentType(f.ContentType), f.Flags&abi.FlagReadOnly != 0}))
+		Reminder    *fired `json:"reminder,omitempty"`
+	}{f.App, f.Type, f.ID, f.Method, f.InvocationID, contentType(f.ContentType), f.Flags&abi.FlagReadOnly != 0, firedBy(f)}))
 }
 
 func contentType(s string) string {
@@ -252,6 +257,8 @@ func refused(function string, code abi.Code) *actor.GuestError {
 		e.Status, e.Code, e.Message = actor.Status(abi.StatusPermissionDenied), "denied", "the type's manifest does not declare it; name it in \"capabilities\""
 	case abi.CodeNotReady:
 		e.Status, e.Code, e.Message, e.Retryable = actor.Status(abi.StatusUnavailable), "not_ready", "the host cannot give it now", true
+	case abi.CodeTooMany:
+		e.Status, e.Code, e.Message = statusResourceExhausted, "too_many", "the turn has done that as often as it may"
 	case abi.CodeTooLarge:
 		e.Status, e.Code, e.Message = statusResourceExhausted, "too_large", "larger than the host's limit"
 	default:

@@ -26,8 +26,10 @@ const (
 	fuelMap   = 300   // a look-up, a change
 	fuelLog   = 2_000 // a line to the host's log
 	fuelHTTP  = 50_000
-	byteUnits = 4 // bytes copied for one unit
-	jsonUnits = 8 // per byte of JSON, taken apart and compared
+	fuelSet   = 5_000  // a reminder, checked and given a token
+	fuelFind  = 20_000 // a question to the store
+	byteUnits = 4      // bytes copied for one unit
+	jsonUnits = 8      // per byte of JSON, taken apart and compared
 )
 
 const (
@@ -57,6 +59,11 @@ func hostFuncs() []hostFunc {
 		{abi.FuncNow, none, wide, fuelCall, now},
 		{abi.FuncRandom, args(2), one, fuelCall, random},
 		{abi.FuncLog, args(3), one, fuelLog, logText},
+		{abi.FuncReminderSet, args(2), one, fuelSet, reminderSet},
+		{abi.FuncReminderCancel, args(2), one, fuelMap, reminderCancel},
+		{abi.FuncReminderGet, args(4), wide, fuelFind, reminderGet},
+		{abi.FuncReminderNames, args(4), wide, fuelFind, reminderNames},
+		{abi.FuncProblem, args(2), wide, fuelCall, problem},
 		{abi.FuncConfigGet, args(4), wide, fuelMap, configGet},
 		{abi.FuncSecretGet, args(4), wide, fuelMap, secretGet},
 		{abi.FuncHTTPRequest, args(2), wide, fuelHTTP, httpRequest},

@@ -63,7 +63,9 @@ type run struct {
 	slept    int64 // nanoseconds
 	tank     confine.Tank
 	response []byte // the frame of the last HTTP request, nil before one
-	work     uint64 // fuel that the host function which runs is to charge
+	// malformed is what was wrong with the frame of the last function of reminders.
+	malformed string
+	work      uint64 // fuel that the host function which runs is to charge
 }
 
 type owner struct{ app, typ, id string }

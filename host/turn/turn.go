@@ -23,6 +23,8 @@ type Env struct {
 	// Grants and Egress may be nil: then nothing was given, and nothing is sent.
 	Grants Grants
 	Egress Egress
+	// Reminders may be nil: then there are none.
+	Reminders Reminders
 	// Logged gets the lines that guests log; nil: they go to Logger. Sent gets each
 	// request when it is answered.
 	Logged func(Log)
@@ -53,11 +55,30 @@ type Spec struct {
 	Uses                     abi.Capabilities
 	// Leaver is asked before anything leaves the host.
 	Leaver Leaver
+	// Methods says what reminders may run.
+	Methods Methods
+	// ReminderBytes bounds what the turn's reminders take, together.
+	ReminderBytes int64
+	// Firing is the delivery of a reminder that asks for the turn, and Fired that
+	// reminder as it was found; nil for a call.
+	Firing *actor.Firing
+	Fired  *actor.Reminder
 }
 
-// Leaver readies a turn for something that leaves the host. Its error ends the
-// guest: then nothing has left.
-type Leaver interface{ Leave() error }
+// Leaver readies a turn for something that leaves the host, or that rests on more than
+// its own state. An error ends the guest: then nothing has left.
+type Leaver interface {
+	Leave() error
+	// Await waits until all that the turn could have observed is durable.
+	Await() error
+}
+
+// Methods are those of an actor type.
+type Methods interface {
+	// ReminderProblem says why a reminder cannot run a method, for people; empty if it
+	// can.
+	ReminderProblem(method string) string
+}
 
 // Turn is one run of a guest: it is what the guest calls, [engine.Calls]. The zero
 // value is ready for Prepare.
@@ -74,6 +95,7 @@ type Turn struct {
 	seeded    bool
 	buf       []byte // what StateKeys and StateJSON return
 	frame     abi.Turn
+	reminders reminders
 }
 
 var _ engine.Calls = (*Turn)(nil)
@@ -83,6 +105,7 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	t.env, t.spec = env, *spec
 	t.migrating, t.reply, t.logLines, t.seeded = false, actor.Payload{}, 0, false
 	t.fuel = engine.Fuel{Limit: spec.Fuel}
+	t.reminders = reminders{}
 	t.state.Reset(spec.State, env.Revisions, spec.Revision, spec.StateBytes)
 	t.frame = abi.Turn{
 		What:         abi.WhatMethod,
@@ -97,6 +120,10 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	}
 	if spec.ReadOnly {
 		t.frame.Flags = abi.FlagReadOnly
+	}
+	if f := spec.Firing; f != nil {
+		t.frame.Cause, t.frame.CauseName, t.frame.DueUnixNano = abi.CauseReminder, f.Name, nano(f.Due)
+		t.frame.Attempt, t.frame.Missed, t.frame.Metadata = f.Attempt, f.Missed, headersOf(f.Metadata)
 	}
 }
 
@@ -176,6 +203,7 @@ func (t *Turn) Payload() actor.Payload { return t.reply }
 // Forget drops everything that must not outlive the run.
 func (t *Turn) Forget() {
 	t.spec, t.frame, t.reply, t.ctx, t.env = Spec{}, abi.Turn{}, actor.Payload{}, nil, nil
+	t.reminders = reminders{}
 	t.state.Reset(noState, nil, 0, 0)
 	if cap(t.buf) > 64<<10 {
 		t.buf = nil

@@ -119,8 +119,10 @@ func (n *Node) start(ctx context.Context) error {
 	if owned != nil {
 		ownership = owned
 	}
+	guests := &guestReminders{store: st, log: n.cfg.Logger}
 	h, err := host.New(host.Config{
 		Ownership: ownership,
+		Reminders: guests,
 		Committer: st, Modules: mods, Engine: engine, Grants: settings, Egress: requests,
 		Logger: n.cfg.Logger, Events: events,
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
@@ -169,7 +171,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.Reminders = reminder.NewAdmin(reminders, st)
+	cfg.Reminders, guests.Service = reminder.NewAdmin(reminders, st), reminders
 	srv, err := server.New(cfg)
 	if err != nil {
 		return err

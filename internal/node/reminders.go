@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -33,6 +35,51 @@ func (n *Node) newReminders(st store.Store, to *firings, c *cluster) (*reminder.
 
 // minExecution is how long a delivery may take at least, waiting for its actor included.
 const minExecution = time.Minute
+
+// guestReminders is what the host knows of reminders.
+type guestReminders struct {
+	*reminder.Service // there before the first call comes
+	store             store.Reminders
+	log               *slog.Logger
+}
+
+// FindReminders implements [host.Reminders]. One that cannot be read is none: it can be set
+// anew, and is not delivered.
+func (g *guestReminders) FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
+	found, err := g.store.FindReminders(ctx, names)
+	var damaged *store.DamagedReminders
+	if errors.As(err, &damaged) {
+		for _, d := range damaged.Reminders {
+			g.log.Error("a reminder cannot be read", "reminder", d.ID.String(), "reason", d.Reason)
+		}
+		err = nil
+	}
+	return found, err
+}
+
+// namesPage is how many reminders are read at once for their names: their payloads come
+// with them.
+const namesPage = 100
+
+// ReminderNames implements [host.Reminders].
+func (g *guestReminders) ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error) {
+	var names []string
+	q := store.ReminderQuery{App: key.App, Type: key.Type, ID: key.ID, Prefix: prefix}
+	for {
+		q.Limit = min(limit-len(names), namesPage)
+		page, err := g.store.ListReminders(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page {
+			names = append(names, r.Name)
+		}
+		if len(page) < q.Limit || len(names) == limit {
+			return names, nil
+		}
+		q.After = actor.ReminderName{Key: key, Name: names[len(names)-1]}
+	}
+}
 
 // firings delivers what is due to whoever runs its actor.
 type firings struct{ host server.Host }

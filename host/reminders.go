@@ -1,0 +1,128 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Reminders is what the host needs of who keeps and delivers reminders.
+type Reminders interface {
+	// Prepare returns the reminder that a spec asks for, with a token of its own: what a
+	// commit sets. Errors are [*actor.ArgumentError], and others for what cannot be said
+	// now.
+	Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error)
+	// Committed tells of what a commit that was applied did to reminders. It must not
+	// block.
+	Committed(e *actor.ReminderEffects)
+	// FindReminders reads reminders by name; one that is not there is the zero Reminder.
+	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
+	// ReminderNames returns the names of an actor's reminders with a prefix in byte order,
+	// the first limit of them.
+	ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error)
+}
+
+// reminders is what turns do with reminders, and the firings that ask for them. It is a
+// [turn.Reminders]. Nil: the host has none.
+type reminders struct {
+	Reminders
+	store *storage
+}
+
+// Find implements [turn.Reminders]: in groups with others.
+func (rs *reminders) Find(ctx context.Context, name actor.ReminderName) (actor.Reminder, error) {
+	type answer struct {
+		found actor.Reminder
+		err   error
+	}
+	got := make(chan answer, 1)
+	rs.store.reminders.Ask(name, func(found actor.Reminder, err error) { got <- answer{found, err} })
+	select {
+	case a := <-got:
+		if a.err != nil {
+			a.err = fmt.Errorf("find reminder: %w", a.err)
+		}
+		return a.found, a.err
+	case <-ctx.Done():
+		return actor.Reminder{}, ctx.Err()
+	}
+}
+
+// Names implements [turn.Reminders].
+func (rs *reminders) Names(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error) {
+	return rs.ReminderNames(ctx, key, prefix, limit)
+}
+
+// some reports whether an actor without a row has reminders all the same, so that it can
+// be deleted: actor.ErrActorNotFound if it has none.
+func (rs *reminders) some(ctx context.Context, key actor.Key) error {
+	if rs == nil {
+		return actor.ErrActorNotFound
+	}
+	names, err := rs.ReminderNames(ctx, key, "", 1)
+	if err == nil && len(names) == 0 {
+		err = actor.ErrActorNotFound
+	}
+	return err
+}
+
+// committed tells of a commit that was applied.
+func (rs *reminders) committed(e *actor.ReminderEffects) {
+	if rs != nil && !e.Empty() {
+		rs.Committed(e)
+	}
+}
+
+// look sees to it that the firing which asks for a call was not taken before, by what is
+// committed and by what the activation is about to commit. over tells that it was, or
+// that nothing can be said: then o is the outcome.
+func (rs *reminders) look(ctx context.Context, a *activation, c *call) (o outcome, over bool) {
+	if rs == nil {
+		return failed(fmt.Errorf("%w: this host has no reminders", actor.ErrUnavailable)), true
+	}
+	if a.touches(c.inv.Firing.Step.ReminderName) {
+		if dropped, err := a.awaitCommits(ctx); err != nil || dropped {
+			return outcome{result: result{err: err}, retry: dropped}, true
+		}
+	}
+	if err := rs.confirm(ctx, c); err != nil {
+		return failed(err), true
+	}
+	return outcome{}, false
+}
+
+// confirm reads the reminder of the firing that asks for a call; actor.ErrFiringTaken if
+// it has changed.
+func (rs *reminders) confirm(ctx context.Context, c *call) error {
+	f := c.inv.Firing
+	found, err := rs.Find(ctx, f.Step.ReminderName)
+	switch {
+	case err != nil:
+		return err
+	case found.ID != f.Step.ID || found.Version != f.Step.Version:
+		return actor.ErrFiringTaken
+	}
+	c.fired = &found
+	return nil
+}
+
+// touches reports whether what the activation has not committed yet does anything to a
+// reminder.
+func (a *activation) touches(n actor.ReminderName) bool {
+	s := a.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range []*flight{a.member.Pending(), a.member.Flight()} {
+		if f != nil && f.Payload.reminders.Names(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// stepAlone returns the commit that steps the reminder of a firing on, and leaves l as it
+// is.
+func stepAlone(key actor.Key, l *loaded, e actor.ReminderEffects) actor.Commit {
+	return actor.Commit{ID: actor.NewCommitID(), Fences: []actor.RowFence{{Key: key, Version: l.version}}, Reminders: e}
+}
