@@ -8,9 +8,6 @@ type Config struct {
 	// MaxInstances defaults to 500,000: 32 TiB of the 128 TiB of addresses that a
 	// process has, at the default limit of 64 MiB each.
 	compile.EngineConfig
-	// AllowInterpreter permits running where wazero has no compiler, about a
-	// hundred times slower. Defaults to false: [New] fails there.
-	AllowInterpreter bool
 }
 
 // WithDefaults returns a copy with defaults filled in.

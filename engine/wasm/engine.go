@@ -48,15 +48,14 @@ type Stats struct {
 	ProgramBytes int64
 }
 
-// New makes an engine. It fails where wazero has no compiler for the machine,
-// unless cfg allows the interpreter.
+// New makes an engine. It fails where wazero has no compiler for the machine.
 func New(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.Validate("wasm"); err != nil {
 		return nil, err
 	}
 	cfg = cfg.WithDefaults()
-	if !compilerSupported() && !cfg.AllowInterpreter {
-		return nil, errors.New("wasm engine: this machine's processor has no Wasm compiler (amd64 with SSE4.1 and arm64 have one); allow the interpreter to run guests about a hundred times slower")
+	if !compilerSupported() {
+		return nil, errors.New("wasm engine: this machine's processor has no Wasm compiler ; run the server on amd64 with SSE4.1, or on arm64")
 	}
 	e := &Engine{cfg: cfg, log: cfg.Logger, compiler: cfg.Compiler, closeGrace: time.Second}
 	e.pool.Max, e.pool.pages = int64(cfg.MaxInstances), newPagemap()

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -92,58 +91,4 @@ func TestSharedRange(t *testing.T) {
 			t.Errorf("host %s has %d of 3,000 actors", h, counts[h])
 		}
 	}
-}
-
-func TestMoves(t *testing.T) {
-	end := ^Point(0)
-	for name, tt := range map[string]struct {
-		from, to []Range
-		want     []Move
-	}{
-		"nothing":        {[]Range{on(0, "a"), on(9, "b")}, []Range{on(0, "a"), on(9, "b")}, nil},
-		"a split":        {[]Range{on(0, "a")}, []Range{on(0, "a"), on(9, "a")}, nil},
-		"another order":  {[]Range{on(0, "a", "b")}, []Range{on(0, "b", "a")}, nil},
-		"all":            {[]Range{on(0, "a")}, []Range{on(0, "b")}, []Move{{0, end, []HostID{"a"}, []HostID{"b"}}}},
-		"the second":     {[]Range{on(0, "a"), on(9, "a")}, []Range{on(0, "a"), on(9, "b")}, []Move{{9, end, []HostID{"a"}, []HostID{"b"}}}},
-		"a part":         {[]Range{on(0, "a")}, []Range{on(0, "a"), on(5, "b"), on(9, "a")}, []Move{{5, 8, []HostID{"a"}, []HostID{"b"}}}},
-		"merged":         {[]Range{on(0, "a"), on(4, "a"), on(6, "a")}, []Range{on(0, "b"), on(5, "b"), on(9, "a")}, []Move{{0, 8, []HostID{"a"}, []HostID{"b"}}}},
-		"spread":         {[]Range{on(0, "a"), on(9, "b")}, []Range{on(0, "a"), on(9, "b", "a")}, []Move{{9, end, []HostID{"b"}, []HostID{"b", "a"}}}},
-		"different ways": {[]Range{on(0, "a"), on(9, "b")}, []Range{on(0, "b"), on(9, "a")}, []Move{{0, 8, []HostID{"a"}, []HostID{"b"}}, {9, end, []HostID{"b"}, []HostID{"a"}}}},
-	} {
-		got := Moves(mustTable(t, tt.from...), mustTable(t, tt.to...))
-		if !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: %v, want %v", name, got, tt.want)
-		}
-	}
-}
-
-// TestMovesAreWhatDiffers: a point is in a move if and only if its hosts differ.
-func TestMovesAreWhatDiffers(t *testing.T) {
-	hosts := []HostID{"a", "b", "c"}
-	rapid.Check(t, func(t *rapid.T) {
-		table := func(name string) *Table {
-			ranges := []Range{on(0, rapid.SampledFrom(hosts).Draw(t, name))}
-			for _, p := range rapid.SliceOfNDistinct(rapid.Uint64Range(1, 40), 0, 8, rapid.ID[uint64]).Draw(t, name) {
-				ranges = append(ranges, on(Point(p), rapid.SliceOfNDistinct(rapid.SampledFrom(hosts), 1, 3, rapid.ID[HostID]).Draw(t, name)...))
-			}
-			return mustTable(t, ranges...)
-		}
-		from, to := table("from"), table("to")
-		moves := Moves(from, to)
-		for p := Point(0); p < 45; p++ {
-			moved := 0
-			for _, m := range moves {
-				if m.Contains(p) {
-					moved++
-				}
-			}
-			want := 0
-			if !sameHosts(from.Find(p).Hosts, to.Find(p).Hosts) {
-				want = 1
-			}
-			if moved != want {
-				t.Fatalf("point %d is in %d moves, want %d", p, moved, want)
-			}
-		}
-	})
 }

@@ -79,9 +79,6 @@ func NewWheel(now time.Time) *Wheel {
 // Len returns how many reminders there are.
 func (w *Wheel) Len() int { return w.count }
 
-// Now returns up to when reminders were given out.
-func (w *Wheel) Now() time.Time { return time.UnixMicro(w.now).UTC() }
-
 // Insert adds a reminder to be given out once Advance comes to at. The caller does not
 // insert one that is there.
 func (w *Wheel) Insert(id actor.ReminderID, at time.Time) Entry {

@@ -110,7 +110,6 @@ type Proxy struct {
 	gone   *sync.Cond // a connection was dropped
 	// stranded has the cancel keys of the sessions that Strand struck.
 	stranded map[string]struct{}
-	blocked  bool
 	closed   bool
 }
 
@@ -186,27 +185,6 @@ func (p *Proxy) Wait() {
 	}
 }
 
-// Block cuts every connection and refuses new ones, until [Proxy.Unblock].
-func (p *Proxy) Block() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.blocked = true
-	p.cut()
-}
-
-// Unblock ends [Proxy.Block].
-func (p *Proxy) Unblock() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.blocked = false
-}
-
-func (p *Proxy) cut() {
-	for c := range p.conns {
-		_ = c.Close()
-	}
-}
-
 // strike returns the fault for a unit, nil for none.
 func (p *Proxy) strike(u Unit) *Planned {
 	p.mu.Lock()
@@ -269,7 +247,7 @@ func (p *Proxy) accept() {
 func (p *Proxy) hold(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.blocked {
+	if p.closed {
 		_ = c.Close()
 		return false
 	}
@@ -292,7 +270,9 @@ func (p *Proxy) close() {
 	for _, planned := range p.plans {
 		planned.Release()
 	}
-	p.cut()
+	for c := range p.conns {
+		_ = c.Close()
+	}
 	p.mu.Unlock()
 	p.work.Wait()
 }
