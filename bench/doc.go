@@ -19,7 +19,8 @@
 //
 //	internal/bar       what a bar is, how runs are judged and shown
 //	internal/rig       binary, guest, servers, databases
-//	internal/load      the closed and the open loop, and what is measured of them
+//	internal/load      the closed and the open loop, and what is measured of them; a
+//	                   trace of calls that may fail
 //	internal/usage     processor time and memory of processes
 //	internal/role      parts of this program in processes of their own
 //	internal/wire      role: calls over the network; role: a server of no work
@@ -30,6 +31,7 @@
 //	internal/plot      the pictures of the documents
 //	internal/pipeline  the bars of the area pipeline
 //	internal/metering  the bars of the area metering
+//	internal/cluster   the bars of the area cluster
 //	guest              the guest: a counter in Rust
 //	goguest            the same in Go
 //	smallguest         the same without the SDK, for what an instance takes

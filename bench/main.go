@@ -18,6 +18,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
 	"github.com/greenroom-run/greenroom/bench/internal/bare"
+	"github.com/greenroom-run/greenroom/bench/internal/cluster"
 	"github.com/greenroom-run/greenroom/bench/internal/inhost"
 	"github.com/greenroom-run/greenroom/bench/internal/load"
 	"github.com/greenroom-run/greenroom/bench/internal/metering"
@@ -32,6 +33,8 @@ func roles() role.Roles {
 	all := role.Roles{
 		wire.Role:            role.Of(wire.Load),
 		wire.HollowRole:      wire.Hollow,
+		wire.TraceRole:       wire.Trace,
+		wire.OwnersRole:      role.Of(wire.Owners),
 		inhost.Role:          role.Of(inhost.Load),
 		inhost.ColdRole:      role.Of(inhost.Cold),
 		inhost.GuestRole:     role.Of(inhost.Guest),
@@ -42,11 +45,12 @@ func roles() role.Roles {
 		bare.PebbleRole:      role.Of(bare.Commits),
 	}
 	maps.Copy(all, metering.Roles())
+	maps.Copy(all, cluster.Roles())
 	return all
 }
 
 // bars are all there are, area by area.
-func bars() []bar.Bar { return slices.Concat(pipeline.Bars(), metering.Bars()) }
+func bars() []bar.Bar { return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars()) }
 
 // The exit statuses.
 const (

@@ -76,6 +76,9 @@ func drawCheck(b *bytes.Buffer, y int, name string, c bar.NamedOutcome) {
 
 // score is 1 where a ratio just keeps its promise, and more where it is better.
 func score(o bar.Outcome, ratio float64) float64 {
+	if ratio == o.Target { // 0 of both, too
+		return 1
+	}
 	if o.Want == bar.AtMost {
 		return o.Target / ratio
 	}

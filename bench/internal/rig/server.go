@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/greenroom-run/greenroom/internal/crash"
@@ -22,6 +22,7 @@ type Server struct {
 	URL string
 	PID int
 
+	options crash.Options
 	process *crash.Process
 	log     *os.File
 }
@@ -38,6 +39,18 @@ func (r *Rig) Serve(ctx context.Context, args ...string) (*Server, error) {
 
 // ServeModule is [Rig.Serve] with another guest, by the path of its module.
 func (r *Rig) ServeModule(ctx context.Context, module string, args ...string) (*Server, error) {
+	s, err := r.start(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.deploy(ctx, s.URL, module); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// start starts greenroom serve with args.
+func (r *Rig) start(ctx context.Context, args ...string) (*Server, error) {
 	binary, err := r.Binary(ctx)
 	if err != nil {
 		return nil, err
@@ -51,23 +64,48 @@ func (r *Rig) ServeModule(ctx context.Context, module string, args ...string) (*
 		r.servers++
 		args = append(args, "--cpu-profile", filepath.Join(r.Profile, fmt.Sprintf("server-%d.pprof", r.servers)))
 	}
-	process, err := crash.Start(ctx, crash.Options{Binary: binary, Args: args, Log: log})
-	if err != nil {
-		_, _ = log.Seek(0, io.SeekStart)
-		text, _ := io.ReadAll(log)
-		return nil, errors.Join(fmt.Errorf("start greenroom: %w\n%s", err, text), log.Close())
+	s := &Server{options: crash.Options{Binary: binary, Args: args, Log: log}, log: log}
+	if err := s.Start(ctx); err != nil {
+		return nil, errors.Join(err, log.Close())
 	}
-	s := &Server{URL: process.URL, PID: process.PID(), process: process, log: log}
-	out, err := exec.CommandContext(ctx, binary, "deploy", module, "--server", s.URL).CombinedOutput()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("deploy the guest: %w\n%s", err, bytes.TrimSpace(out)), s.Close())
-	}
+	s.options.Listen = strings.TrimPrefix(s.URL, "http://")
 	return s, nil
 }
 
-// Close stops the server.
-func (s *Server) Close() error {
+// deploy deploys a guest, by the path of its module.
+func (r *Rig) deploy(ctx context.Context, url, module string) error {
+	out, err := exec.CommandContext(ctx, r.binary, "deploy", module, "--server", url).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("deploy the guest: %w\n%s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// Start starts the server again, where it listened before, after Kill or Stop.
+func (s *Server) Start(ctx context.Context) error {
+	process, err := crash.Start(ctx, s.options)
+	if err != nil {
+		text, _ := os.ReadFile(s.log.Name())
+		return fmt.Errorf("start greenroom: %w\n%s", err, text)
+	}
+	s.URL, s.PID, s.process = process.URL, process.PID(), process
+	return nil
+}
+
+// Kill ends the server as a crash does.
+func (s *Server) Kill() error { return s.process.Kill() }
+
+// Stop has the server end in order.
+func (s *Server) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	return errors.Join(s.process.Stop(ctx), s.log.Close())
+	return s.process.Stop(ctx)
+}
+
+// Close stops the server, unless it has ended.
+func (s *Server) Close() error {
+	if s.process.State() != nil {
+		return s.log.Close()
+	}
+	return errors.Join(s.Stop(), s.log.Close())
 }

@@ -26,7 +26,7 @@ import (
 // the role's name.
 const Verb = "role"
 
-// Func plays a role. It reads its specification, and says its answer once; a
+// Func plays a role. It reads its specification, and says its answer, or several; a
 // role that serves goes on until ctx ends.
 type Func func(ctx context.Context, spec json.RawMessage, say func(answer any) error) error
 
@@ -74,7 +74,7 @@ type Process struct {
 	name   string
 	cmd    *exec.Cmd
 	input  io.Closer
-	output *bufio.Reader
+	output *json.Decoder
 	close  sync.Once
 	err    error // of close
 }
@@ -103,7 +103,7 @@ func Start(ctx context.Context, name string, spec any) (*Process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start role %s: %w", name, err)
 	}
-	p := &Process{name: name, cmd: cmd, input: input, output: bufio.NewReader(output)}
+	p := &Process{name: name, cmd: cmd, input: input, output: json.NewDecoder(output)}
 	if _, err := input.Write(append(text, '\n')); err != nil {
 		return nil, errors.Join(fmt.Errorf("start role %s: %w", name, err), p.Close())
 	}
@@ -112,12 +112,15 @@ func Start(ctx context.Context, name string, spec any) (*Process, error) {
 
 // Answer waits for what the role says.
 func (p *Process) Answer(answer any) error {
-	if err := json.NewDecoder(p.output).Decode(answer); err != nil {
+	if err := p.output.Decode(answer); err != nil {
 		// It ended without an answer, and has said why on standard error.
 		return errors.Join(fmt.Errorf("role %s gave no answer: %w", p.name, err), p.Close())
 	}
 	return nil
 }
+
+// End tells a role that serves to end, which may have something to say then.
+func (p *Process) End() { p.input.Close() }
 
 // PID is the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }

@@ -11,13 +11,20 @@ import (
 // client makes the calls of package client, over its stream or each as a request
 // of its own.
 func (s Spec) client() (load.Call, func() error, error) {
-	c, err := client.New(client.Config{URL: s.URL, Unary: s.Protocol == Unary, StreamOnly: s.Protocol == Stream})
+	conf := client.Config{URL: s.URL, URLs: s.URLs, Unary: s.Protocol == Unary, StreamOnly: s.Protocol == Stream}
+	if s.Forget {
+		conf.MaxOwners = -1
+	}
+	c, err := client.New(conf)
 	if err != nil {
 		return nil, nil, err
 	}
 	run := runID()
 	payload := []byte(s.Payload)
 	return func(ctx context.Context, worker, target, n int) error {
+		if len(s.Pick) > 0 {
+			target = s.Pick[target]
+		}
 		req := client.Request{Type: s.actorType(), ID: id(target), Method: s.Method, Payload: payload, ReadOnly: s.ReadOnly}
 		if s.Keys {
 			req.IdempotencyKey = key(run, worker, n)

@@ -40,7 +40,9 @@ const (
 
 // Spec says how to load a server.
 type Spec struct {
-	URL      string
+	URL string
+	// URLs are further servers of its cluster; for Stream and Unary, as is Forget.
+	URLs     []string
 	Protocol Protocol
 	Plan     load.Plan
 	Type     string // "Counter" if empty
@@ -50,6 +52,10 @@ type Spec struct {
 	ReadOnly bool
 	// Keys gives every call an idempotency key of its own.
 	Keys bool
+	// Forget calls the first server for every actor, whichever holds it.
+	Forget bool
+	// Pick are the actors of the plan, by number; empty: the plan's own numbers.
+	Pick []int
 }
 
 // Load plays [Role].
@@ -68,6 +74,9 @@ func Load(ctx context.Context, s Spec) (load.Result, error) {
 		call, closeClient, err := s.client()
 		if err != nil {
 			return load.Result{}, err
+		}
+		if len(s.Pick) > 0 {
+			s.Plan.First, s.Plan.Actors = 0, len(s.Pick)
 		}
 		res, err := load.Drive(ctx, s.Plan, call)
 		return res, errors.Join(err, closeClient())

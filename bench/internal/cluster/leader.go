@@ -1,0 +1,145 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/bench/internal/bar"
+	"github.com/greenroom-run/greenroom/bench/internal/rig"
+	"github.com/greenroom-run/greenroom/bench/internal/role"
+	"github.com/greenroom-run/greenroom/bench/internal/usage"
+	"github.com/greenroom-run/greenroom/scheduler"
+	"github.com/greenroom-run/greenroom/store/embedded"
+)
+
+const (
+	// leaderRole has a leader grant sticky actors to one host.
+	leaderRole    = "leader"
+	leaderEntries = 1_000_000
+	entryLimit    = 100    // B
+	grantRate     = 50_000 // acquisitions in a second
+)
+
+// leaderSpec says how many actors to grant, and what their IDs look like.
+type leaderSpec struct {
+	Entries  int
+	IDFormat string // of one number
+}
+
+// leaderResult has the leader's memory for an entry in bytes, and its processor time for
+// an acquisition.
+type leaderResult struct {
+	Bytes float64
+	CPU   time.Duration
+}
+
+// leaderCosts is the leader's part of cluster.5.
+func leaderCosts(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
+	for run := range r.Runs {
+		res, err := role.Call[leaderResult](ctx, leaderRole, leaderSpec{r.Count(leaderEntries), "customer-%08d"})
+		if err != nil {
+			return err
+		}
+		rec.Compare("an entry in the leader", res.Bytes, entryLimit)
+		rec.Compare("acquisitions on one processor", float64(time.Second)/float64(res.CPU), grantRate)
+		rec.Note("run %d, %d sticky actors with IDs of 17 bytes: %.1f B each in the leader; %v of processor time for an acquisition, encoding and decoding of both messages included",
+			run+1, r.Count(leaderEntries), res.Bytes, res.CPU)
+	}
+	res, err := role.Call[leaderResult](ctx, leaderRole, leaderSpec{r.Count(leaderEntries), "0f8fad5b-d9cb-469f-a165-%012d"})
+	if err == nil {
+		rec.Note("with IDs of 36 bytes: %.1f B and %v", res.Bytes, res.CPU)
+	}
+	return err
+}
+
+// runLeader plays [leaderRole]: a leader, and the messages of one host, on one processor.
+func runLeader(ctx context.Context, s leaderSpec) (res leaderResult, err error) {
+	runtime.GOMAXPROCS(1)
+	const length = time.Hour // nothing is to be renewed
+	db, remove, err := openStore(ctx)
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	led := make(chan uint64, 1)
+	leader, err := scheduler.New(scheduler.Config{
+		Store: db, Lease: length, Logger: slog.New(slog.DiscardHandler),
+		Self: actor.Host{Name: "leader", Cluster: clusterName, Address: "127.0.0.1:1", Roles: []string{scheduler.RoleScheduler}},
+		Events: scheduler.Events{Led: func(epoch uint64, leads bool) {
+			if leads {
+				led <- epoch
+			}
+		}},
+	})
+	if err != nil {
+		return res, err
+	}
+	if err := leader.Start(ctx); err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, leader.Stop(context.WithoutCancel(ctx))) }()
+	self, err := db.RegisterHost(ctx, actor.Host{ID: "host", Name: "host", Cluster: clusterName, Address: "127.0.0.1:2", MinProtocol: scheduler.MinProtocol, MaxProtocol: scheduler.MaxProtocol}, length)
+	if err != nil {
+		return res, err
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	h := newAsking(ctx, s)
+	select {
+	case epoch := <-led:
+		h.greet(self, epoch)
+	case <-ctx.Done():
+		return res, context.Cause(ctx)
+	}
+	served := make(chan error, 1)
+	go func() { served <- leader.Serve(ctx, h) }()
+	wait := func(outcome <-chan error) error {
+		select {
+		case err := <-outcome:
+			return err
+		case err := <-served:
+			return fmt.Errorf("the leader ended the session: %w", err)
+		}
+	}
+	if err := wait(h.ready); err != nil {
+		return res, err
+	}
+	before, cpu := heap(), usage.Self()
+	close(h.begin)
+	if err := wait(h.done); err != nil {
+		return res, err
+	}
+	cpu = usage.Self() - cpu
+	res = leaderResult{Bytes: (heap() - before) / float64(s.Entries), CPU: cpu / time.Duration(s.Entries)}
+	runtime.KeepAlive(leader)
+	return res, nil
+}
+
+const clusterName = "bench"
+
+// openStore opens a store in a new folder, which remove removes.
+func openStore(ctx context.Context) (db *embedded.Store, remove func() error, err error) {
+	dir, err := os.MkdirTemp("", "greenroom-bench-")
+	if err != nil {
+		return nil, nil, err
+	}
+	if db, err = embedded.Open(ctx, embedded.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return db, func() error { return errors.Join(db.Close(), os.RemoveAll(dir)) }, nil
+}
+
+// heap returns the bytes that are in use.
+func heap() float64 {
+	runtime.GC()
+	runtime.GC() // the first one leaves what it swept to the second
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
