@@ -129,6 +129,9 @@ func (ch *channel) open() (*link, error) {
 // them.
 const protocolCaller = 2
 
+// protocolReach is the first protocol with InterconnectService.Reach.
+const protocolReach = 2
+
 // forwardedInvocation is a call as a peer of any protocol is told it.
 func forwardedInvocation(inv *actor.Invocation) invokestream.Invocation {
 	f := invokestream.Invocation{

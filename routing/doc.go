@@ -74,7 +74,8 @@
 // speaks its own and the one before it.
 //
 // Delete and View, which are rare, are unary calls of the same service. A View that its
-// owner cannot answer is answered here: it reads the store.
+// owner cannot answer is answered here: it reads the store. So is Reach, by which people
+// learn which host cannot reach which ([Router.Reach]).
 //
 // # Who may speak
 //

@@ -273,3 +273,45 @@ func TestManyCalls(t *testing.T) {
 		t.Errorf("%d turns", n)
 	}
 }
+
+// TestReach: each host is asked which of the others it cannot reach, and says why.
+func TestReach(t *testing.T) {
+	tb, a, b := pair(t, setup{})
+	away := freeAddr(t)
+	tb.update(func() { tb.members["away"], tb.members["old"], tb.speaks["old"] = away, b.addr, 1 })
+	hosts := []actor.HostID{a.id, b.id, "away", "stranger"}
+	got := a.router.Reach(t.Context(), hosts)
+	if len(got) != len(hosts) {
+		t.Fatalf("%+v", got)
+	}
+	for i, r := range got {
+		if r.Host != hosts[i] || r.Answered != (i < 2) {
+			t.Errorf("of %s: %+v", hosts[i], r)
+		}
+		if i >= 2 {
+			continue
+		}
+		if len(r.Unreachable) != 2 || r.Unreachable[0].Host != "stranger" || r.Unreachable[1].Host != "away" || r.Unreachable[1].Address != away || !strings.Contains(r.Unreachable[1].Why, "connection refused") {
+			t.Errorf("%s cannot reach %+v", r.Host, r.Unreachable)
+		}
+		if r.ClockAhead.Abs() > time.Minute {
+			t.Errorf("the clock of %s is %v ahead of itself", r.Host, r.ClockAhead)
+		}
+	}
+	// A frozen host takes connections, and does not answer.
+	frozen, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	c := tb.join(t, "host-c", setup{router: func(c *routing.Config) { c.PeerTimeout = 300 * time.Millisecond }})
+	tb.update(func() { tb.members["frozen"] = frozen.Addr().String() })
+	if got := c.router.Reach(t.Context(), []actor.HostID{c.id, "frozen"}); len(got[0].Unreachable) != 1 || got[0].Unreachable[0].Host != "frozen" || got[1].Answered {
+		t.Errorf("a frozen host: %+v", got)
+	}
+	// Another host has its address, or an older incarnation had.
+	tb.update(func() { tb.members["earlier"] = b.addr })
+	if got := a.router.Reach(t.Context(), []actor.HostID{a.id, "earlier"}); len(got[0].Unreachable) != 1 || !strings.Contains(got[0].Unreachable[0].Why, "host-b") {
+		t.Errorf("an incarnation that is gone: %+v", got)
+	}
+}

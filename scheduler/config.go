@@ -31,7 +31,7 @@ const (
 // Protocol versions that this code speaks between processes.
 //
 //	2  invocations that are passed on name their caller, and who has refused them; the
-//	   leader tells hosts that their types are outdated
+//	   leader tells hosts that their types are outdated; hosts say whom they cannot reach
 const (
 	MinProtocol = 1
 	MaxProtocol = 2

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/scheduler"
 )
 
@@ -29,14 +30,22 @@ type Cluster interface {
 }
 
 // clusterService is ClusterService over package scheduler.
-type clusterService struct{ cluster Cluster }
+type clusterService struct {
+	cluster Cluster
+	// reach asks hosts which of them they cannot reach.
+	reach func(ctx context.Context, hosts []actor.HostID) []routing.Reach
+}
 
 var _ greenroomv1connect.ClusterServiceHandler = clusterService{}
 
 func (s *Server) newClusterService() service {
 	sv := service{name: greenroomv1connect.ClusterServiceName}
 	requests := route{maxBody: settingBody, bodyErr: errPayloadTooLarge(settingBody)}
-	_, h := greenroomv1connect.NewClusterServiceHandler(clusterService{s.conf.Cluster}, s.handlerOptions(requests)...)
+	cs := clusterService{cluster: s.conf.Cluster, reach: func(context.Context, []actor.HostID) []routing.Reach { return nil }}
+	if s.conf.Peers != nil {
+		cs.reach = s.conf.Peers.Interconnect.Reach
+	}
+	_, h := greenroomv1connect.NewClusterServiceHandler(cs, s.handlerOptions(requests)...)
 	sv.serve(RoleRead, requests, h,
 		greenroomv1connect.ClusterServiceListHostsProcedure,
 		greenroomv1connect.ClusterServiceWhereProcedure,
@@ -47,7 +56,7 @@ func (s *Server) newClusterService() service {
 }
 
 // ListHosts implements ClusterService.
-func (s clusterService) ListHosts(ctx context.Context, _ *connect.Request[greenroomv1.ListHostsRequest]) (*connect.Response[greenroomv1.ListHostsResponse], error) {
+func (s clusterService) ListHosts(ctx context.Context, req *connect.Request[greenroomv1.ListHostsRequest]) (*connect.Response[greenroomv1.ListHostsResponse], error) {
 	list, err := s.cluster.Hosts(ctx)
 	if err != nil {
 		return nil, err
@@ -67,7 +76,29 @@ func (s clusterService) ListHosts(ctx context.Context, _ *connect.Request[greenr
 			Ranges: uint64(h.Ranges), StickyActors: uint64(h.Sticky), //nolint:gosec // counts
 		})
 	}
+	if req.Msg.GetReach() {
+		msg.Reach = s.mesh(ctx, list)
+	}
 	return uncached(msg), nil
+}
+
+// mesh is what hosts say of each other.
+func (s clusterService) mesh(ctx context.Context, list scheduler.HostList) []*greenroomv1.HostReach {
+	var ids []actor.HostID
+	for _, h := range list.Hosts {
+		if list.Now.Before(h.ExpiresAt) { // the others are gone, or about to be
+			ids = append(ids, h.ID)
+		}
+	}
+	var all []*greenroomv1.HostReach
+	for _, r := range s.reach(ctx, ids) {
+		on := &greenroomv1.HostReach{HostId: string(r.Host), Answered: r.Answered, Unreachable: unreachable(r.Unreachable)}
+		if r.Answered {
+			on.ClockAheadMs = (list.ClockAhead + r.ClockAhead).Milliseconds()
+		}
+		all = append(all, on)
+	}
+	return all
 }
 
 // DrainHost implements ClusterService.

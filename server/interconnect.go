@@ -49,7 +49,7 @@ func (s *Server) peerServices() []service {
 	unary := smallRoute()
 	unary.peer = true
 	_, h = greenroomv1connect.NewInterconnectServiceHandler(&interconnect{s, conf}, s.handlerOptions(s.payloadRoute())...)
-	sv.serve(RoleAdmin, unary, h, greenroomv1connect.InterconnectServiceDeleteProcedure, greenroomv1connect.InterconnectServiceViewProcedure)
+	sv.serve(RoleAdmin, unary, h, greenroomv1connect.InterconnectServiceDeleteProcedure, greenroomv1connect.InterconnectServiceViewProcedure, greenroomv1connect.InterconnectServiceReachProcedure)
 	for _, ps := range peers.Services {
 		sv.serve(RoleAdmin, channel, ps.Handler, ps.Procedures...)
 	}
@@ -114,6 +114,35 @@ func (i *interconnect) View(ctx context.Context, req *connect.Request[greenroomv
 		msg.Entries = append(msg.Entries, &greenroomv1.StateEntry{Key: e.Key, Value: e.Value, Json: e.Format == abi.FormatJSON})
 	}
 	return connect.NewResponse(msg), nil
+}
+
+// Reach implements InterconnectService.
+func (i *interconnect) Reach(ctx context.Context, req *connect.Request[greenroomv1.ExchangeReachRequest]) (*connect.Response[greenroomv1.ExchangeReachResponse], error) {
+	accepted, _, err := i.s.conf.Peers.Interconnect.Accept(req.Msg.GetHello())
+	if err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.ExchangeReachResponse{Now: timestamppb.Now()}
+	if ids := req.Msg.GetHostIds(); len(ids) > 0 {
+		msg.Unreachable = unreachable(accepted.Unreached(ctx, hostIDs(ids)))
+	}
+	return connect.NewResponse(msg), nil
+}
+
+func hostIDs(ids []string) []actor.HostID {
+	hosts := make([]actor.HostID, len(ids))
+	for i, id := range ids {
+		hosts[i] = actor.HostID(id)
+	}
+	return hosts
+}
+
+func unreachable(hosts []routing.Unreachable) []*greenroomv1.UnreachableHost {
+	var all []*greenroomv1.UnreachableHost
+	for _, u := range hosts {
+		all = append(all, &greenroomv1.UnreachableHost{HostId: string(u.Host), Address: u.Address, Why: u.Why})
+	}
+	return all
 }
 
 // withOwner says who holds the actor, if that is why the error is.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/routing"
 )
@@ -35,6 +37,8 @@ type Peers struct {
 // Interconnect takes the calls that other hosts send; [*routing.Router] does.
 type Interconnect interface {
 	Accept(hello *greenroomv1.ExchangeHello) (*routing.Accepted, *greenroomv1.ExchangeHello, error)
+	// Reach asks hosts which of them they cannot reach.
+	Reach(ctx context.Context, hosts []actor.HostID) []routing.Reach
 }
 
 // PeerService is a service between hosts. Its streams are not bounded here.

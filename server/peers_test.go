@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/routing"
@@ -24,6 +25,8 @@ type noCalls struct{}
 func (noCalls) Accept(*greenroomv1.ExchangeHello) (*routing.Accepted, *greenroomv1.ExchangeHello, error) {
 	return nil, nil, errors.New("reached")
 }
+
+func (noCalls) Reach(context.Context, []actor.HostID) []routing.Reach { return nil }
 
 func clusterCredentials(tb testing.TB, key string) *routing.Credentials {
 	tb.Helper()

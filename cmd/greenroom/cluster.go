@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,9 +20,9 @@ func (c *cli) hostsCommand() *cobra.Command {
 		Long:    "List the servers that share the store: which leads, how many ranges of types each\nholds, and how many sticky actors it owns.",
 		Example: "  greenroom hosts list",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			resp, err := c.listHosts(cmd.Context())
+			resp, err := c.listHosts(cmd.Context(), &greenroomv1.ListHostsRequest{})
 			if err != nil {
-				return err
+				return clusterError(err)
 			}
 			if c.wantsJSON() {
 				return c.writeMessage(resp)
@@ -52,7 +53,7 @@ sent on to the others. Stopping a server does the same by itself.`,
 			defer cancel()
 			resp, err := a.cluster.DrainHost(ctx, connect.NewRequest(&greenroomv1.DrainHostRequest{Host: args[0]}))
 			if err != nil {
-				return err
+				return clusterError(err)
 			}
 			if c.wantsJSON() {
 				return c.writeMessage(resp.Msg)
@@ -91,14 +92,14 @@ func hostState(h *greenroomv1.ClusterHost, all *greenroomv1.ListHostsResponse) s
 	return strings.Join(words, ", ")
 }
 
-func (c *cli) listHosts(ctx context.Context) (*greenroomv1.ListHostsResponse, error) {
+func (c *cli) listHosts(ctx context.Context, req *greenroomv1.ListHostsRequest) (*greenroomv1.ListHostsResponse, error) {
 	a, err := c.api()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	resp, err := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+	resp, err := a.cluster.ListHosts(ctx, connect.NewRequest(req))
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func (c *cli) whereCommand() *cobra.Command {
 			defer cancel()
 			resp, err := a.cluster.Where(ctx, connect.NewRequest(&greenroomv1.WhereRequest{App: c.app, Type: args[0], Id: args[1]}))
 			if err != nil {
-				return err
+				return clusterError(err)
 			}
 			if c.wantsJSON() {
 				return c.writeMessage(resp.Msg)
@@ -156,7 +157,7 @@ func (c *cli) stickyCommand() *cobra.Command {
 			for {
 				resp, err := a.cluster.ListSticky(ctx, connect.NewRequest(req))
 				if err != nil {
-					return err
+					return clusterError(err)
 				}
 				found.Actors = append(found.Actors, resp.Msg.Actors...)
 				found.NextPageToken = resp.Msg.NextPageToken
@@ -204,7 +205,7 @@ func (c *cli) placementCommand() *cobra.Command {
 			defer cancel()
 			resp, err := a.cluster.GetPlacement(ctx, connect.NewRequest(&greenroomv1.GetPlacementRequest{App: c.app, Type: args[0]}))
 			if err != nil {
-				return err
+				return clusterError(err)
 			}
 			if c.wantsJSON() {
 				return c.writeMessage(resp.Msg)
@@ -229,48 +230,10 @@ func (c *cli) placementCommand() *cobra.Command {
 	}, show)
 }
 
-// clusterFindings judge the cluster of the server, if it has one.
-func (c *cli) clusterFindings(ctx context.Context) []finding {
-	resp, err := c.listHosts(ctx)
-	switch connect.CodeOf(err) {
-	case connect.CodeUnimplemented, connect.CodeNotFound:
-		return nil // on an embedded store, or older
-	case connect.CodeUnauthenticated, connect.CodePermissionDenied:
-		return nil // the check of the token says so, or it is for something else
+// clusterError says what a server means that has no service for clusters.
+func clusterError(err error) error {
+	if connect.CodeOf(err) == connect.CodeUnimplemented {
+		return errors.New("the server forms no cluster: it has a store of its own; servers that are started with --store and the URL of one database form one")
 	}
-	if err != nil {
-		return []finding{{Check: "cluster", Verdict: verdictFail, Found: err.Error(), Remedy: "ask the server's log"}}
-	}
-	f := finding{Check: "cluster", Verdict: verdictOK, Found: fmt.Sprintf("%d server(s), leader epoch %d", len(resp.Hosts), resp.LeaderEpoch)}
-	switch {
-	case !resp.LeaderAnswered:
-		f.Verdict, f.Found = verdictFail, f.Found+"; the leader does not answer this server"
-		f.Remedy = "a new leader is there within the lease and a second; if this stays, see which addresses the servers cannot reach"
-	case len(resp.Missing) > 0:
-		f.Verdict, f.Found = verdictWarn, f.Found+"; the leader waits for "+strings.Join(resp.Missing, ", ")
-		f.Remedy = "these servers keep their leases and do not reach the leader: see that they can, or stop them"
-	}
-	findings := []finding{f}
-	leader := ""
-	for _, h := range resp.Hosts {
-		if h.Leader {
-			leader = h.Address
-		}
-	}
-	for _, h := range resp.Hosts {
-		if over := !resp.Now.AsTime().Before(h.ExpiresAt.AsTime()); over || resp.LeaderAnswered && !h.Connected {
-			f := finding{Check: "host " + h.Name, Verdict: verdictFail, Found: fmt.Sprintf("%s at %s does not reach the leader at %s", h.HostId, h.Address, leader), Remedy: "let servers reach each other's --advertise addresses; its log says what is in the way"}
-			if over {
-				f.Found, f.Remedy = fmt.Sprintf("the lease of %s at %s is over", h.HostId, h.Address), "it has crashed, is frozen, or does not reach the database; what it held goes to the others"
-			}
-			findings = append(findings, f)
-		}
-	}
-	if ahead := resp.ClockAheadMs; ahead > clockWarn.Milliseconds() || ahead < -clockWarn.Milliseconds() {
-		findings = append(findings, finding{
-			Check: "cluster clock", Verdict: verdictWarn, Found: fmt.Sprintf("the server's clock is %d s ahead of the database's: harmless for the cluster, which counts on no clock but the database's", ahead/1000),
-			Remedy: "set it by NTP all the same, for the times in logs",
-		})
-	}
-	return findings
+	return err
 }

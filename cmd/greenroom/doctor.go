@@ -48,8 +48,8 @@ func (c *cli) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the toolchains and the server",
 		Long: `Check that guests can be built here, and that the server is there, lets you in,
-can reach its store and has the time right; of a cluster, that all servers reach
-the leader and keep their leases. FAIL means that something you need
+can reach its store and has the time right; of a cluster, that all servers keep
+their leases and reach the leader and each other. FAIL means that something you need
 does not work; WARN what not everybody needs. The exit status is 1 if anything
 failed.`,
 		Example: `  greenroom doctor

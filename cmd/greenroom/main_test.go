@@ -19,6 +19,7 @@ import (
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
+	"github.com/greenroom-run/greenroom/internal/pgtest"
 	"github.com/greenroom-run/greenroom/server"
 )
 
@@ -85,6 +86,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"server":     cmdServer,
+			"cluster":    cmdCluster,
 			"address":    cmdAddress,
 			"capture":    cmdCapture,
 			"eventually": cmdEventually,
@@ -130,6 +132,41 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("GREENROOM_SERVER", "http://"+n.Addr().String())
 }
 
+// cmdCluster starts servers with these names on a database of their own, and names the
+// first one in GREENROOM_SERVER. NAME=HOST:PORT advertises that address.
+func cmdCluster(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: cluster NAME[=ADVERTISE]...")
+	}
+	db, err := pgtest.Open()
+	ts.Check(err)
+	ts.Defer(db.Close)
+	url, err := db.CreateDatabase(context.Background())
+	ts.Check(err)
+	for i, arg := range args {
+		name, advertise, _ := strings.Cut(arg, "=")
+		n, err := node.New(node.Config{
+			StoreURL: url, CacheDir: ts.Getenv("GREENROOM_CACHE_DIR"), Version: "v1.2.3",
+			Server: server.Config{Addr: "127.0.0.1:0"},
+			Limits: host.Limits{TurnDeadline: patience}, CompileTime: patience,
+			Logger:  slog.New(slog.DiscardHandler),
+			Cluster: &node.ClusterConfig{HostName: name, Advertise: advertise, Lease: time.Second},
+		})
+		ts.Check(err)
+		ts.Check(n.Start(context.Background()))
+		ts.Defer(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			if err := n.Stop(ctx); err != nil {
+				ts.Logf("stop %s: %v", name, err) // what is broken on purpose may not stop in order
+			}
+		})
+		if i == 0 {
+			ts.Setenv("GREENROOM_SERVER", "http://"+n.Addr().String())
+		}
+	}
+}
+
 // cmdCapture keeps what the last command wrote in a variable.
 func cmdCapture(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
@@ -149,22 +186,22 @@ func cmdAddress(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(l.Close())
 }
 
-// cmdEventually runs a command until it succeeds and its output matches.
+// cmdEventually runs a command until it succeeds, or with ! fails, and its output matches.
 func cmdEventually(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: eventually PATTERN COMMAND...")
+	if len(args) < 2 {
+		ts.Fatalf("usage: [!] eventually PATTERN COMMAND...")
 	}
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	deadline := time.After(patience)
 	for {
 		err := ts.Exec(args[1], args[2:]...)
-		if err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
+		if (err != nil) == neg && pattern.MatchString(ts.ReadFile("stdout")) {
 			return
 		}
 		select {
 		case <-deadline:
-			ts.Fatalf("%q never succeeded with output like %q", args[1:], args[0])
+			ts.Fatalf("%q never ended so with output like %q", args[1:], args[0])
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -189,7 +189,10 @@ func (x *ClusterHost) GetStickyActors() uint64 {
 }
 
 type ListHostsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether every server is asked which of the others it cannot reach. That takes as long
+	// as a lease, where one does not answer.
+	Reach         bool `protobuf:"varint,1,opt,name=reach,proto3" json:"reach,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -224,6 +227,13 @@ func (*ListHostsRequest) Descriptor() ([]byte, []int) {
 	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{1}
 }
 
+func (x *ListHostsRequest) GetReach() bool {
+	if x != nil {
+		return x.Reach
+	}
+	return false
+}
+
 type ListHostsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hosts []*ClusterHost         `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
@@ -237,7 +247,9 @@ type ListHostsResponse struct {
 	Missing []string `protobuf:"bytes,5,rep,name=missing,proto3" json:"missing,omitempty"`
 	// How far the answering server's clock is ahead of the database's, in milliseconds.
 	// Nothing rests on it.
-	ClockAheadMs  int64 `protobuf:"varint,6,opt,name=clock_ahead_ms,json=clockAheadMs,proto3" json:"clock_ahead_ms,omitempty"`
+	ClockAheadMs int64 `protobuf:"varint,6,opt,name=clock_ahead_ms,json=clockAheadMs,proto3" json:"clock_ahead_ms,omitempty"`
+	// What each server says of the others, if that was asked for.
+	Reach         []*HostReach `protobuf:"bytes,7,rep,name=reach,proto3" json:"reach,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -314,6 +326,85 @@ func (x *ListHostsResponse) GetClockAheadMs() int64 {
 	return 0
 }
 
+func (x *ListHostsResponse) GetReach() []*HostReach {
+	if x != nil {
+		return x.Reach
+	}
+	return nil
+}
+
+// HostReach is what a server says of the others.
+type HostReach struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	HostId string                 `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
+	// Whether the server that was asked reaches this one, and it answered; otherwise what
+	// follows is not known.
+	Answered    bool               `protobuf:"varint,2,opt,name=answered,proto3" json:"answered,omitempty"`
+	Unreachable []*UnreachableHost `protobuf:"bytes,3,rep,name=unreachable,proto3" json:"unreachable,omitempty"`
+	// How far its clock is ahead of the database's, in milliseconds.
+	ClockAheadMs  int64 `protobuf:"varint,4,opt,name=clock_ahead_ms,json=clockAheadMs,proto3" json:"clock_ahead_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostReach) Reset() {
+	*x = HostReach{}
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostReach) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostReach) ProtoMessage() {}
+
+func (x *HostReach) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostReach.ProtoReflect.Descriptor instead.
+func (*HostReach) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *HostReach) GetHostId() string {
+	if x != nil {
+		return x.HostId
+	}
+	return ""
+}
+
+func (x *HostReach) GetAnswered() bool {
+	if x != nil {
+		return x.Answered
+	}
+	return false
+}
+
+func (x *HostReach) GetUnreachable() []*UnreachableHost {
+	if x != nil {
+		return x.Unreachable
+	}
+	return nil
+}
+
+func (x *HostReach) GetClockAheadMs() int64 {
+	if x != nil {
+		return x.ClockAheadMs
+	}
+	return 0
+}
+
 type DrainHostRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The ID of a host, or the beginning of one, or a name that one host has.
@@ -324,7 +415,7 @@ type DrainHostRequest struct {
 
 func (x *DrainHostRequest) Reset() {
 	*x = DrainHostRequest{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[3]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -336,7 +427,7 @@ func (x *DrainHostRequest) String() string {
 func (*DrainHostRequest) ProtoMessage() {}
 
 func (x *DrainHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[3]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -349,7 +440,7 @@ func (x *DrainHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainHostRequest.ProtoReflect.Descriptor instead.
 func (*DrainHostRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{3}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DrainHostRequest) GetHost() string {
@@ -368,7 +459,7 @@ type DrainHostResponse struct {
 
 func (x *DrainHostResponse) Reset() {
 	*x = DrainHostResponse{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[4]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -380,7 +471,7 @@ func (x *DrainHostResponse) String() string {
 func (*DrainHostResponse) ProtoMessage() {}
 
 func (x *DrainHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[4]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -393,7 +484,7 @@ func (x *DrainHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainHostResponse.ProtoReflect.Descriptor instead.
 func (*DrainHostResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *DrainHostResponse) GetHostId() string {
@@ -414,7 +505,7 @@ type WhereRequest struct {
 
 func (x *WhereRequest) Reset() {
 	*x = WhereRequest{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[5]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -426,7 +517,7 @@ func (x *WhereRequest) String() string {
 func (*WhereRequest) ProtoMessage() {}
 
 func (x *WhereRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[5]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -439,7 +530,7 @@ func (x *WhereRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhereRequest.ProtoReflect.Descriptor instead.
 func (*WhereRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{5}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WhereRequest) GetApp() string {
@@ -480,7 +571,7 @@ type WhereResponse struct {
 
 func (x *WhereResponse) Reset() {
 	*x = WhereResponse{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[6]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -492,7 +583,7 @@ func (x *WhereResponse) String() string {
 func (*WhereResponse) ProtoMessage() {}
 
 func (x *WhereResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[6]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -505,7 +596,7 @@ func (x *WhereResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhereResponse.ProtoReflect.Descriptor instead.
 func (*WhereResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WhereResponse) GetPlacement() string {
@@ -567,7 +658,7 @@ type ListStickyRequest struct {
 
 func (x *ListStickyRequest) Reset() {
 	*x = ListStickyRequest{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[7]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +670,7 @@ func (x *ListStickyRequest) String() string {
 func (*ListStickyRequest) ProtoMessage() {}
 
 func (x *ListStickyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[7]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +683,7 @@ func (x *ListStickyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStickyRequest.ProtoReflect.Descriptor instead.
 func (*ListStickyRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListStickyRequest) GetApp() string {
@@ -642,7 +733,7 @@ type StickyActor struct {
 
 func (x *StickyActor) Reset() {
 	*x = StickyActor{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[8]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -654,7 +745,7 @@ func (x *StickyActor) String() string {
 func (*StickyActor) ProtoMessage() {}
 
 func (x *StickyActor) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[8]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -667,7 +758,7 @@ func (x *StickyActor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyActor.ProtoReflect.Descriptor instead.
 func (*StickyActor) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StickyActor) GetType() string {
@@ -702,7 +793,7 @@ type ListStickyResponse struct {
 
 func (x *ListStickyResponse) Reset() {
 	*x = ListStickyResponse{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[9]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -714,7 +805,7 @@ func (x *ListStickyResponse) String() string {
 func (*ListStickyResponse) ProtoMessage() {}
 
 func (x *ListStickyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[9]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,7 +818,7 @@ func (x *ListStickyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStickyResponse.ProtoReflect.Descriptor instead.
 func (*ListStickyResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListStickyResponse) GetActors() []*StickyActor {
@@ -754,7 +845,7 @@ type GetPlacementRequest struct {
 
 func (x *GetPlacementRequest) Reset() {
 	*x = GetPlacementRequest{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[10]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +857,7 @@ func (x *GetPlacementRequest) String() string {
 func (*GetPlacementRequest) ProtoMessage() {}
 
 func (x *GetPlacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[10]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +870,7 @@ func (x *GetPlacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlacementRequest.ProtoReflect.Descriptor instead.
 func (*GetPlacementRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetPlacementRequest) GetApp() string {
@@ -807,7 +898,7 @@ type GetPlacementResponse struct {
 
 func (x *GetPlacementResponse) Reset() {
 	*x = GetPlacementResponse{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[11]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -819,7 +910,7 @@ func (x *GetPlacementResponse) String() string {
 func (*GetPlacementResponse) ProtoMessage() {}
 
 func (x *GetPlacementResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[11]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -832,7 +923,7 @@ func (x *GetPlacementResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlacementResponse.ProtoReflect.Descriptor instead.
 func (*GetPlacementResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetPlacementResponse) GetPlacement() string {
@@ -864,7 +955,7 @@ type TableRange struct {
 
 func (x *TableRange) Reset() {
 	*x = TableRange{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[12]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +967,7 @@ func (x *TableRange) String() string {
 func (*TableRange) ProtoMessage() {}
 
 func (x *TableRange) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[12]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +980,7 @@ func (x *TableRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TableRange.ProtoReflect.Descriptor instead.
 func (*TableRange) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TableRange) GetFirst() uint64 {
@@ -917,7 +1008,7 @@ var File_greenroom_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x1agreenroom/v1/cluster.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xed\x03\n" +
+	"\x1agreenroom/v1/cluster.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fgreenroom/v1/interconnect.proto\"\xed\x03\n" +
 	"\vClusterHost\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -936,15 +1027,22 @@ const file_greenroom_v1_cluster_proto_rawDesc = "" +
 	"\bdraining\x18\f \x01(\bR\bdraining\x12\x1c\n" +
 	"\tconnected\x18\r \x01(\bR\tconnected\x12\x16\n" +
 	"\x06ranges\x18\x0e \x01(\x04R\x06ranges\x12#\n" +
-	"\rsticky_actors\x18\x0f \x01(\x04R\fstickyActors\"\x12\n" +
-	"\x10ListHostsRequest\"\xfe\x01\n" +
+	"\rsticky_actors\x18\x0f \x01(\x04R\fstickyActors\"(\n" +
+	"\x10ListHostsRequest\x12\x14\n" +
+	"\x05reach\x18\x01 \x01(\bR\x05reach\"\xad\x02\n" +
 	"\x11ListHostsResponse\x12/\n" +
 	"\x05hosts\x18\x01 \x03(\v2\x19.greenroom.v1.ClusterHostR\x05hosts\x12,\n" +
 	"\x03now\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12!\n" +
 	"\fleader_epoch\x18\x03 \x01(\x04R\vleaderEpoch\x12'\n" +
 	"\x0fleader_answered\x18\x04 \x01(\bR\x0eleaderAnswered\x12\x18\n" +
 	"\amissing\x18\x05 \x03(\tR\amissing\x12$\n" +
-	"\x0eclock_ahead_ms\x18\x06 \x01(\x03R\fclockAheadMs\"2\n" +
+	"\x0eclock_ahead_ms\x18\x06 \x01(\x03R\fclockAheadMs\x12-\n" +
+	"\x05reach\x18\a \x03(\v2\x17.greenroom.v1.HostReachR\x05reach\"\xa7\x01\n" +
+	"\tHostReach\x12\x17\n" +
+	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x1a\n" +
+	"\banswered\x18\x02 \x01(\bR\banswered\x12?\n" +
+	"\vunreachable\x18\x03 \x03(\v2\x1d.greenroom.v1.UnreachableHostR\vunreachable\x12$\n" +
+	"\x0eclock_ahead_ms\x18\x04 \x01(\x03R\fclockAheadMs\"2\n" +
 	"\x10DrainHostRequest\x12\x1e\n" +
 	"\x04host\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x04host\",\n" +
@@ -1006,45 +1104,49 @@ func file_greenroom_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_cluster_proto_rawDescData
 }
 
-var file_greenroom_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_greenroom_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_greenroom_v1_cluster_proto_goTypes = []any{
 	(*ClusterHost)(nil),           // 0: greenroom.v1.ClusterHost
 	(*ListHostsRequest)(nil),      // 1: greenroom.v1.ListHostsRequest
 	(*ListHostsResponse)(nil),     // 2: greenroom.v1.ListHostsResponse
-	(*DrainHostRequest)(nil),      // 3: greenroom.v1.DrainHostRequest
-	(*DrainHostResponse)(nil),     // 4: greenroom.v1.DrainHostResponse
-	(*WhereRequest)(nil),          // 5: greenroom.v1.WhereRequest
-	(*WhereResponse)(nil),         // 6: greenroom.v1.WhereResponse
-	(*ListStickyRequest)(nil),     // 7: greenroom.v1.ListStickyRequest
-	(*StickyActor)(nil),           // 8: greenroom.v1.StickyActor
-	(*ListStickyResponse)(nil),    // 9: greenroom.v1.ListStickyResponse
-	(*GetPlacementRequest)(nil),   // 10: greenroom.v1.GetPlacementRequest
-	(*GetPlacementResponse)(nil),  // 11: greenroom.v1.GetPlacementResponse
-	(*TableRange)(nil),            // 12: greenroom.v1.TableRange
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(*HostReach)(nil),             // 3: greenroom.v1.HostReach
+	(*DrainHostRequest)(nil),      // 4: greenroom.v1.DrainHostRequest
+	(*DrainHostResponse)(nil),     // 5: greenroom.v1.DrainHostResponse
+	(*WhereRequest)(nil),          // 6: greenroom.v1.WhereRequest
+	(*WhereResponse)(nil),         // 7: greenroom.v1.WhereResponse
+	(*ListStickyRequest)(nil),     // 8: greenroom.v1.ListStickyRequest
+	(*StickyActor)(nil),           // 9: greenroom.v1.StickyActor
+	(*ListStickyResponse)(nil),    // 10: greenroom.v1.ListStickyResponse
+	(*GetPlacementRequest)(nil),   // 11: greenroom.v1.GetPlacementRequest
+	(*GetPlacementResponse)(nil),  // 12: greenroom.v1.GetPlacementResponse
+	(*TableRange)(nil),            // 13: greenroom.v1.TableRange
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*UnreachableHost)(nil),       // 15: greenroom.v1.UnreachableHost
 }
 var file_greenroom_v1_cluster_proto_depIdxs = []int32{
-	13, // 0: greenroom.v1.ClusterHost.started_at:type_name -> google.protobuf.Timestamp
-	13, // 1: greenroom.v1.ClusterHost.expires_at:type_name -> google.protobuf.Timestamp
+	14, // 0: greenroom.v1.ClusterHost.started_at:type_name -> google.protobuf.Timestamp
+	14, // 1: greenroom.v1.ClusterHost.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 2: greenroom.v1.ListHostsResponse.hosts:type_name -> greenroom.v1.ClusterHost
-	13, // 3: greenroom.v1.ListHostsResponse.now:type_name -> google.protobuf.Timestamp
-	8,  // 4: greenroom.v1.ListStickyResponse.actors:type_name -> greenroom.v1.StickyActor
-	12, // 5: greenroom.v1.GetPlacementResponse.ranges:type_name -> greenroom.v1.TableRange
-	1,  // 6: greenroom.v1.ClusterService.ListHosts:input_type -> greenroom.v1.ListHostsRequest
-	3,  // 7: greenroom.v1.ClusterService.DrainHost:input_type -> greenroom.v1.DrainHostRequest
-	5,  // 8: greenroom.v1.ClusterService.Where:input_type -> greenroom.v1.WhereRequest
-	7,  // 9: greenroom.v1.ClusterService.ListSticky:input_type -> greenroom.v1.ListStickyRequest
-	10, // 10: greenroom.v1.ClusterService.GetPlacement:input_type -> greenroom.v1.GetPlacementRequest
-	2,  // 11: greenroom.v1.ClusterService.ListHosts:output_type -> greenroom.v1.ListHostsResponse
-	4,  // 12: greenroom.v1.ClusterService.DrainHost:output_type -> greenroom.v1.DrainHostResponse
-	6,  // 13: greenroom.v1.ClusterService.Where:output_type -> greenroom.v1.WhereResponse
-	9,  // 14: greenroom.v1.ClusterService.ListSticky:output_type -> greenroom.v1.ListStickyResponse
-	11, // 15: greenroom.v1.ClusterService.GetPlacement:output_type -> greenroom.v1.GetPlacementResponse
-	11, // [11:16] is the sub-list for method output_type
-	6,  // [6:11] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	14, // 3: greenroom.v1.ListHostsResponse.now:type_name -> google.protobuf.Timestamp
+	3,  // 4: greenroom.v1.ListHostsResponse.reach:type_name -> greenroom.v1.HostReach
+	15, // 5: greenroom.v1.HostReach.unreachable:type_name -> greenroom.v1.UnreachableHost
+	9,  // 6: greenroom.v1.ListStickyResponse.actors:type_name -> greenroom.v1.StickyActor
+	13, // 7: greenroom.v1.GetPlacementResponse.ranges:type_name -> greenroom.v1.TableRange
+	1,  // 8: greenroom.v1.ClusterService.ListHosts:input_type -> greenroom.v1.ListHostsRequest
+	4,  // 9: greenroom.v1.ClusterService.DrainHost:input_type -> greenroom.v1.DrainHostRequest
+	6,  // 10: greenroom.v1.ClusterService.Where:input_type -> greenroom.v1.WhereRequest
+	8,  // 11: greenroom.v1.ClusterService.ListSticky:input_type -> greenroom.v1.ListStickyRequest
+	11, // 12: greenroom.v1.ClusterService.GetPlacement:input_type -> greenroom.v1.GetPlacementRequest
+	2,  // 13: greenroom.v1.ClusterService.ListHosts:output_type -> greenroom.v1.ListHostsResponse
+	5,  // 14: greenroom.v1.ClusterService.DrainHost:output_type -> greenroom.v1.DrainHostResponse
+	7,  // 15: greenroom.v1.ClusterService.Where:output_type -> greenroom.v1.WhereResponse
+	10, // 16: greenroom.v1.ClusterService.ListSticky:output_type -> greenroom.v1.ListStickyResponse
+	12, // 17: greenroom.v1.ClusterService.GetPlacement:output_type -> greenroom.v1.GetPlacementResponse
+	13, // [13:18] is the sub-list for method output_type
+	8,  // [8:13] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_cluster_proto_init() }
@@ -1052,13 +1154,14 @@ func file_greenroom_v1_cluster_proto_init() {
 	if File_greenroom_v1_cluster_proto != nil {
 		return
 	}
+	file_greenroom_v1_interconnect_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_cluster_proto_rawDesc), len(file_greenroom_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

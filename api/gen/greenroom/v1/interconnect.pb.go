@@ -9,6 +9,7 @@ package greenroomv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -671,11 +672,180 @@ func (x *ExchangeViewResponse) GetEntries() []*StateEntry {
 	return nil
 }
 
+type ExchangeReachRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hello *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
+	// The incarnations that the receiver tries to reach.
+	HostIds       []string `protobuf:"bytes,2,rep,name=host_ids,json=hostIds,proto3" json:"host_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeReachRequest) Reset() {
+	*x = ExchangeReachRequest{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeReachRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeReachRequest) ProtoMessage() {}
+
+func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeReachRequest.ProtoReflect.Descriptor instead.
+func (*ExchangeReachRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ExchangeReachRequest) GetHello() *ExchangeHello {
+	if x != nil {
+		return x.Hello
+	}
+	return nil
+}
+
+func (x *ExchangeReachRequest) GetHostIds() []string {
+	if x != nil {
+		return x.HostIds
+	}
+	return nil
+}
+
+type ExchangeReachResponse struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Unreachable []*UnreachableHost     `protobuf:"bytes,1,rep,name=unreachable,proto3" json:"unreachable,omitempty"`
+	// The receiver's clock.
+	Now           *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=now,proto3" json:"now,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeReachResponse) Reset() {
+	*x = ExchangeReachResponse{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeReachResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeReachResponse) ProtoMessage() {}
+
+func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeReachResponse.ProtoReflect.Descriptor instead.
+func (*ExchangeReachResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ExchangeReachResponse) GetUnreachable() []*UnreachableHost {
+	if x != nil {
+		return x.Unreachable
+	}
+	return nil
+}
+
+func (x *ExchangeReachResponse) GetNow() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Now
+	}
+	return nil
+}
+
+// UnreachableHost is a host that another one cannot talk to.
+type UnreachableHost struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	HostId string                 `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
+	// Where it was tried; empty: the host that tried does not know it.
+	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	// For people: what happened, and what to change if that is known.
+	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnreachableHost) Reset() {
+	*x = UnreachableHost{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnreachableHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnreachableHost) ProtoMessage() {}
+
+func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnreachableHost.ProtoReflect.Descriptor instead.
+func (*UnreachableHost) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *UnreachableHost) GetHostId() string {
+	if x != nil {
+		return x.HostId
+	}
+	return ""
+}
+
+func (x *UnreachableHost) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *UnreachableHost) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 var File_greenroom_v1_interconnect_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgreenroom/v1/interconnect.proto\x12\fgreenroom.v1\x1a\x18greenroom/v1/actor.proto\"\xb4\x01\n" +
+	"\x1fgreenroom/v1/interconnect.proto\x12\fgreenroom.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/actor.proto\"\xb4\x01\n" +
 	"\rExchangeHello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
@@ -727,11 +897,22 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\"u\n" +
 	"\x14ExchangeViewResponse\x12)\n" +
 	"\x05actor\x18\x01 \x01(\v2\x13.greenroom.v1.ActorR\x05actor\x122\n" +
-	"\aentries\x18\x02 \x03(\v2\x18.greenroom.v1.StateEntryR\aentries2\x88\x02\n" +
+	"\aentries\x18\x02 \x03(\v2\x18.greenroom.v1.StateEntryR\aentries\"d\n" +
+	"\x14ExchangeReachRequest\x121\n" +
+	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12\x19\n" +
+	"\bhost_ids\x18\x02 \x03(\tR\ahostIds\"\x86\x01\n" +
+	"\x15ExchangeReachResponse\x12?\n" +
+	"\vunreachable\x18\x01 \x03(\v2\x1d.greenroom.v1.UnreachableHostR\vunreachable\x12,\n" +
+	"\x03now\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"V\n" +
+	"\x0fUnreachableHost\x12\x17\n" +
+	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why2\xda\x02\n" +
 	"\x13InterconnectService\x12M\n" +
 	"\bExchange\x12\x1d.greenroom.v1.ExchangeRequest\x1a\x1e.greenroom.v1.ExchangeResponse(\x010\x01\x12S\n" +
 	"\x06Delete\x12#.greenroom.v1.ExchangeDeleteRequest\x1a$.greenroom.v1.ExchangeDeleteResponse\x12M\n" +
-	"\x04View\x12!.greenroom.v1.ExchangeViewRequest\x1a\".greenroom.v1.ExchangeViewResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
+	"\x04View\x12!.greenroom.v1.ExchangeViewRequest\x1a\".greenroom.v1.ExchangeViewResponse\x12P\n" +
+	"\x05Reach\x12\".greenroom.v1.ExchangeReachRequest\x1a#.greenroom.v1.ExchangeReachResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
 var (
 	file_greenroom_v1_interconnect_proto_rawDescOnce sync.Once
@@ -745,7 +926,7 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ExchangeHello)(nil),          // 0: greenroom.v1.ExchangeHello
 	(*ExchangeRequest)(nil),        // 1: greenroom.v1.ExchangeRequest
@@ -756,37 +937,46 @@ var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ExchangeDeleteResponse)(nil), // 6: greenroom.v1.ExchangeDeleteResponse
 	(*ExchangeViewRequest)(nil),    // 7: greenroom.v1.ExchangeViewRequest
 	(*ExchangeViewResponse)(nil),   // 8: greenroom.v1.ExchangeViewResponse
-	(*ActorKey)(nil),               // 9: greenroom.v1.ActorKey
-	(Consistency)(0),               // 10: greenroom.v1.Consistency
-	(*StreamError)(nil),            // 11: greenroom.v1.StreamError
-	(*Actor)(nil),                  // 12: greenroom.v1.Actor
-	(*StateEntry)(nil),             // 13: greenroom.v1.StateEntry
+	(*ExchangeReachRequest)(nil),   // 9: greenroom.v1.ExchangeReachRequest
+	(*ExchangeReachResponse)(nil),  // 10: greenroom.v1.ExchangeReachResponse
+	(*UnreachableHost)(nil),        // 11: greenroom.v1.UnreachableHost
+	(*ActorKey)(nil),               // 12: greenroom.v1.ActorKey
+	(Consistency)(0),               // 13: greenroom.v1.Consistency
+	(*StreamError)(nil),            // 14: greenroom.v1.StreamError
+	(*Actor)(nil),                  // 15: greenroom.v1.Actor
+	(*StateEntry)(nil),             // 16: greenroom.v1.StateEntry
+	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
 	2,  // 0: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
 	0,  // 1: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	9,  // 2: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	10, // 3: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	12, // 2: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	13, // 3: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
 	4,  // 4: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
 	0,  // 5: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	11, // 6: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	14, // 6: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
 	0,  // 7: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	9,  // 8: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	12, // 8: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 9: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	9,  // 10: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	12, // 11: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	13, // 12: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	1,  // 13: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	5,  // 14: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	7,  // 15: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	3,  // 16: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	6,  // 17: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	8,  // 18: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	16, // [16:19] is the sub-list for method output_type
-	13, // [13:16] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	12, // 10: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	15, // 11: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	16, // 12: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	0,  // 13: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	11, // 14: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	17, // 15: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	1,  // 16: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	5,  // 17: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	7,  // 18: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	9,  // 19: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	3,  // 20: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	6,  // 21: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	8,  // 22: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	10, // 23: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	20, // [20:24] is the sub-list for method output_type
+	16, // [16:20] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -801,7 +991,7 @@ func file_greenroom_v1_interconnect_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

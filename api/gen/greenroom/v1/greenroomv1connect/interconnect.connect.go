@@ -42,6 +42,9 @@ const (
 	// InterconnectServiceViewProcedure is the fully-qualified name of the InterconnectService's View
 	// RPC.
 	InterconnectServiceViewProcedure = "/greenroom.v1.InterconnectService/View"
+	// InterconnectServiceReachProcedure is the fully-qualified name of the InterconnectService's Reach
+	// RPC.
+	InterconnectServiceReachProcedure = "/greenroom.v1.InterconnectService/Reach"
 )
 
 // InterconnectServiceClient is a client for the greenroom.v1.InterconnectService service.
@@ -56,6 +59,9 @@ type InterconnectServiceClient interface {
 	// View is ActorService.GetActor and GetState together, at the host that holds the
 	// actor.
 	View(context.Context, *connect.Request[v1.ExchangeViewRequest]) (*connect.Response[v1.ExchangeViewResponse], error)
+	// Reach says which of some hosts the receiver cannot reach; asked about none, that it
+	// is reached itself. From protocol 2 on.
+	Reach(context.Context, *connect.Request[v1.ExchangeReachRequest]) (*connect.Response[v1.ExchangeReachResponse], error)
 }
 
 // NewInterconnectServiceClient constructs a client for the greenroom.v1.InterconnectService
@@ -87,6 +93,12 @@ func NewInterconnectServiceClient(httpClient connect.HTTPClient, baseURL string,
 			connect.WithSchema(interconnectServiceMethods.ByName("View")),
 			connect.WithClientOptions(opts...),
 		),
+		reach: connect.NewClient[v1.ExchangeReachRequest, v1.ExchangeReachResponse](
+			httpClient,
+			baseURL+InterconnectServiceReachProcedure,
+			connect.WithSchema(interconnectServiceMethods.ByName("Reach")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -95,6 +107,7 @@ type interconnectServiceClient struct {
 	exchange *connect.Client[v1.ExchangeRequest, v1.ExchangeResponse]
 	delete   *connect.Client[v1.ExchangeDeleteRequest, v1.ExchangeDeleteResponse]
 	view     *connect.Client[v1.ExchangeViewRequest, v1.ExchangeViewResponse]
+	reach    *connect.Client[v1.ExchangeReachRequest, v1.ExchangeReachResponse]
 }
 
 // Exchange calls greenroom.v1.InterconnectService.Exchange.
@@ -112,6 +125,11 @@ func (c *interconnectServiceClient) View(ctx context.Context, req *connect.Reque
 	return c.view.CallUnary(ctx, req)
 }
 
+// Reach calls greenroom.v1.InterconnectService.Reach.
+func (c *interconnectServiceClient) Reach(ctx context.Context, req *connect.Request[v1.ExchangeReachRequest]) (*connect.Response[v1.ExchangeReachResponse], error) {
+	return c.reach.CallUnary(ctx, req)
+}
+
 // InterconnectServiceHandler is an implementation of the greenroom.v1.InterconnectService service.
 type InterconnectServiceHandler interface {
 	// Exchange is one channel of a session. The caller's first message has the hello,
@@ -124,6 +142,9 @@ type InterconnectServiceHandler interface {
 	// View is ActorService.GetActor and GetState together, at the host that holds the
 	// actor.
 	View(context.Context, *connect.Request[v1.ExchangeViewRequest]) (*connect.Response[v1.ExchangeViewResponse], error)
+	// Reach says which of some hosts the receiver cannot reach; asked about none, that it
+	// is reached itself. From protocol 2 on.
+	Reach(context.Context, *connect.Request[v1.ExchangeReachRequest]) (*connect.Response[v1.ExchangeReachResponse], error)
 }
 
 // NewInterconnectServiceHandler builds an HTTP handler from the service implementation. It returns
@@ -151,6 +172,12 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 		connect.WithSchema(interconnectServiceMethods.ByName("View")),
 		connect.WithHandlerOptions(opts...),
 	)
+	interconnectServiceReachHandler := connect.NewUnaryHandler(
+		InterconnectServiceReachProcedure,
+		svc.Reach,
+		connect.WithSchema(interconnectServiceMethods.ByName("Reach")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/greenroom.v1.InterconnectService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case InterconnectServiceExchangeProcedure:
@@ -159,6 +186,8 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 			interconnectServiceDeleteHandler.ServeHTTP(w, r)
 		case InterconnectServiceViewProcedure:
 			interconnectServiceViewHandler.ServeHTTP(w, r)
+		case InterconnectServiceReachProcedure:
+			interconnectServiceReachHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -178,4 +207,8 @@ func (UnimplementedInterconnectServiceHandler) Delete(context.Context, *connect.
 
 func (UnimplementedInterconnectServiceHandler) View(context.Context, *connect.Request[v1.ExchangeViewRequest]) (*connect.Response[v1.ExchangeViewResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.View is not implemented"))
+}
+
+func (UnimplementedInterconnectServiceHandler) Reach(context.Context, *connect.Request[v1.ExchangeReachRequest]) (*connect.Response[v1.ExchangeReachResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.Reach is not implemented"))
 }

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+// clusterFindings judge the cluster of the server, if it has one.
+func (c *cli) clusterFindings(ctx context.Context) []finding {
+	resp, err := c.listHosts(ctx, &greenroomv1.ListHostsRequest{Reach: true})
+	switch connect.CodeOf(err) {
+	case connect.CodeUnimplemented, connect.CodeNotFound:
+		return nil // on an embedded store, or older
+	case connect.CodeUnauthenticated, connect.CodePermissionDenied:
+		return nil // the check of the token says so, or it is for something else
+	}
+	if err != nil {
+		return []finding{{Check: "cluster", Verdict: verdictFail, Found: err.Error(), Remedy: "ask the server's log"}}
+	}
+	return judgeCluster(resp)
+}
+
+// judgeCluster says what is wrong in a cluster: of the whole, and then of each server.
+func judgeCluster(resp *greenroomv1.ListHostsResponse) []finding {
+	f := finding{Check: "cluster", Verdict: verdictOK, Found: fmt.Sprintf("%d server(s), leader epoch %d", len(resp.Hosts), resp.LeaderEpoch)}
+	switch {
+	case !resp.LeaderAnswered:
+		f.Verdict, f.Found = verdictFail, f.Found+"; the leader does not answer this server"
+		f.Remedy = "a new leader is there within the lease and a second; if this stays, see which addresses the servers cannot reach"
+	case len(resp.Missing) > 0:
+		f.Verdict, f.Found = verdictWarn, f.Found+"; the leader waits for "+strings.Join(resp.Missing, ", ")
+		f.Remedy = "these servers keep their leases and do not reach the leader: see that they can, or stop them"
+	case len(resp.Hosts) > 1 && len(resp.Reach) == len(resp.Hosts) && !slices.ContainsFunc(resp.Reach, func(r *greenroomv1.HostReach) bool { return !r.Answered || len(r.Unreachable) > 0 }):
+		f.Found += "; each reaches all others"
+	}
+	findings := []finding{f}
+	leader := ""
+	for _, h := range resp.Hosts {
+		if h.Leader {
+			leader = h.Address
+		}
+	}
+	for _, h := range resp.Hosts {
+		if !resp.Now.AsTime().Before(h.ExpiresAt.AsTime()) {
+			findings = append(findings, finding{
+				Check: "host " + h.Name, Verdict: verdictFail, Found: fmt.Sprintf("the lease of %s at %s is over", h.HostId, h.Address),
+				Remedy: "it has crashed, is frozen, or does not reach the database; what it held goes to the others",
+			})
+			continue
+		}
+		if resp.LeaderAnswered && !h.Connected {
+			findings = append(findings, finding{
+				Check: "host " + h.Name, Verdict: verdictFail, Found: fmt.Sprintf("%s at %s does not reach the leader at %s", h.HostId, h.Address, leader),
+				Remedy: "let servers reach each other's --advertise addresses; its log says what is in the way",
+			})
+		}
+		findings = append(findings, reachFindings(h, resp)...)
+		findings = append(findings, hostClockFindings(h, resp)...)
+	}
+	return findings
+}
+
+// reachFindings say which servers cannot reach a server, and whether it says whom it
+// cannot reach itself.
+func reachFindings(h *greenroomv1.ClusterHost, resp *greenroomv1.ListHostsResponse) []finding {
+	var findings []finding
+	var by []string // who cannot reach it
+	var why string  // the first one's
+	for _, r := range resp.Reach {
+		for _, u := range r.Unreachable {
+			if u.HostId == h.HostId {
+				by = append(by, hostName(r.HostId, resp))
+				why = u.Why
+			}
+		}
+		if r.HostId == h.HostId && !r.Answered {
+			findings = append(findings, finding{
+				Check: "host " + h.Name, Verdict: verdictWarn, Found: fmt.Sprintf("%s at %s does not say which others it reaches", h.HostId, h.Address),
+				Remedy: "the server that was asked cannot reach it, or it is of an older version; ask it itself with --server",
+			})
+		}
+	}
+	if len(by) > 0 {
+		slices.Sort(by)
+		findings = append(findings, finding{
+			Check: "host " + h.Name, Verdict: verdictFail, Found: fmt.Sprintf("%s is not reached at %s by %s: %s", h.HostId, h.Address, strings.Join(by, ", "), why),
+			Remedy: "start it with an --advertise at which the others reach it, and see that no firewall is between them",
+		})
+	}
+	return findings
+}
+
+// hostClockFindings judge a server's clock by the database's.
+func hostClockFindings(h *greenroomv1.ClusterHost, resp *greenroomv1.ListHostsResponse) []finding {
+	var ahead time.Duration
+	if h.Answering {
+		ahead = time.Duration(resp.ClockAheadMs) * time.Millisecond
+	}
+	for _, r := range resp.Reach {
+		if r.HostId == h.HostId && r.Answered {
+			ahead = time.Duration(r.ClockAheadMs) * time.Millisecond
+		}
+	}
+	if ahead.Abs() <= clockWarn {
+		return nil
+	}
+	word := "ahead of"
+	if ahead < 0 {
+		word = "behind"
+	}
+	return []finding{{
+		Check: "host " + h.Name, Verdict: verdictWarn,
+		Found:  fmt.Sprintf("the clock of %s is %v %s the database's: harmless for the cluster, which counts on no clock but the database's", h.HostId, ahead.Abs().Round(time.Second), word),
+		Remedy: "set it by NTP all the same, for the times in logs and the validity of certificates",
+	}}
+}
+
+// hostName is what people call a server.
+func hostName(id string, resp *greenroomv1.ListHostsResponse) string {
+	for _, h := range resp.Hosts {
+		if h.HostId == id && h.Name != "" {
+			return h.Name
+		}
+	}
+	return id
+}
