@@ -164,6 +164,17 @@ func (e *SpaceError) Error() string {
 // Is makes it [ErrUnavailable].
 func (e *SpaceError) Is(target error) bool { return target == ErrUnavailable }
 
+// HostAwayError is a call of an actor that one host alone may hold, which is not there. It
+// is [ErrNoOwner] as well, and its text is safe to show to users.
+type HostAwayError struct{ Name string }
+
+func (e *HostAwayError) Error() string {
+	return fmt.Sprintf("the actor belongs to the server that is named %q, which is away; try again when it is back, or place the type elsewhere", e.Name)
+}
+
+// Is makes it [ErrNoOwner].
+func (e *HostAwayError) Is(target error) bool { return target == ErrNoOwner }
+
 // FuelError is a turn that needed more fuel than its limit; it left no trace.
 type FuelError struct{ Used, Limit uint64 }
 

@@ -100,6 +100,8 @@
 //   - The owner is not known, or its actors are moving: the call waits, for its
 //     deadline and Config.MaxWait at most. Nothing was begun: actor.ErrNoOwner,
 //     retryable.
+//   - The one host that may hold the actor is away (Find: Away): the same error at once,
+//     with its name. Nothing waits, since it may be away for days.
 //   - The peer cannot be reached: nothing was sent. The call waits with growing pauses
 //     and asks Placement each time, until the peer is back or another host holds the
 //     actor.

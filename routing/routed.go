@@ -59,6 +59,8 @@ func (c *routed) route() {
 		c.answer(actor.Reply{}, &NotOwnerError{Owner: w.host})
 	case w.host != "":
 		c.send(w.host)
+	case w.away != "":
+		c.fail(&actor.HostAwayError{Name: w.away})
 	default:
 		c.wait(w.wait)
 	}

@@ -79,7 +79,7 @@ func (r *Router) find(key actor.Key) whereTo {
 		return whereTo{here: true}
 	}
 	w := r.cfg.Placement.Find(key, policy)
-	return whereTo{here: w.Here, host: w.Host, wait: w.Wait}
+	return whereTo{here: w.Here, host: w.Host, wait: w.Wait, away: w.Away}
 }
 
 // whereTo is a [placement.Where].
@@ -87,6 +87,7 @@ type whereTo struct {
 	here bool
 	host actor.HostID
 	wait <-chan struct{}
+	away string
 }
 
 // here stands for the local host among the IDs of hosts.
@@ -193,6 +194,8 @@ func (r *Router) alone(ctx context.Context, key actor.Key, from actor.HostID, lo
 	for {
 		w := r.find(key)
 		switch {
+		case w.away != "":
+			return &actor.TurnError{Key: key, Err: &actor.HostAwayError{Name: w.away}}
 		case !w.here && t.redirects >= maxRedirects:
 			return &actor.TurnError{Key: key, Err: t.gaveUp()}
 		case w.wait == nil && !t.mayTry(w.id()):

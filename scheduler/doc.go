@@ -96,7 +96,13 @@
 // told apart. A range that nobody holds is given at once. A range may have several
 // hosts: each holds the points that rendezvous hashing gives it, and the range moves as
 // a whole. Before a type's policy changes everything of it is handed over, sticky actors
-// too ([Order.WithSticky]).
+// too ([Order.WithSticky]); from ring to static, back, and from one list of static hosts
+// to another, only what moves.
+//
+// The ranges of a static type are the parts that its formula gives its hosts, which are
+// known by name. The part of a host that is away, or drains, is held by nobody, and calls
+// of it are told so ([placement.Where]). A host that is there under a name gets the part
+// once no other holds it.
 //
 // A new leader gathers what each host holds from its claims, as for sticky actors, before
 // it orders anything. A host whose session ends goes on with what it holds, also if it

@@ -222,7 +222,7 @@ func (h *Holdings) views(old map[typeName]*typeView, now Instant, all bool) map[
 
 // view returns the table with neighbours that are alike as one range.
 func (t *heldTable) view(now Instant) *typeView {
-	v := &typeView{policy: t.policy, handing: t.handing}
+	v := &typeView{policy: t.policy, handing: t.handing, static: staticHosts(t.policy)}
 	for i := range t.ranges {
 		r := &t.ranges[i]
 		next := rangeView{first: r.first, hosts: r.hosts}

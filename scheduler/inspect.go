@@ -93,7 +93,8 @@ func (s *Service) FindHost(name string) (actor.HostID, error) {
 // Location is where an actor is.
 type Location struct {
 	Policy string
-	// Host holds the actor; its ID is empty if nobody does.
+	// Host holds the actor; its ID is empty if nobody does. It has a name alone where the
+	// host of that name is the only one that may, and is away.
 	Host actor.Host
 	// Moving: it is between two holders.
 	Moving bool
@@ -124,6 +125,12 @@ func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
 	default:
 		owner = t.owner(key)
 		l.Moving = owner == ""
+		if _, there := v.members[owner]; !there {
+			if away := t.away(v, key); away != "" {
+				l.Host.Name, l.Moving = away, false
+				return l, nil
+			}
+		}
 	}
 	if h, there := v.members[owner]; there {
 		l.Host = h
@@ -150,20 +157,44 @@ func (s *Service) Sticky(ctx context.Context, app, typ string, owner actor.HostI
 	return list, nil
 }
 
+// Part is a part of the hash space as people see it. Without hosts it moves, or is away.
+type Part struct {
+	First, Last placement.Point // inclusive
+	Hosts       []actor.HostID
+	// Name is that of the one host that may hold it, of static types; Away: it is not
+	// there.
+	Name string
+	Away bool
+}
+
 // Placement returns the table of a type as this process knows it; neighbours that are
-// alike are one range, and one without hosts moves. [actor.ErrTypeNotFound] for a type
+// alike are one range, but for those of static types. [actor.ErrTypeNotFound] for a type
 // that no host runs.
-func (s *Service) Placement(app, typ string) (policy string, ranges []HeldRange, err error) {
-	t := s.view.Load().types[typeName{app, typ}]
+func (s *Service) Placement(app, typ string) (policy string, parts []Part, err error) {
+	v := s.view.Load()
+	t := v.types[typeName{app, typ}]
 	if t == nil {
 		return "", nil, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", typ, app, actor.ErrTypeNotFound)
 	}
-	for i, r := range t.ranges {
-		last := ^placement.Point(0)
-		if i+1 < len(t.ranges) {
-			last = t.ranges[i+1].first - 1
-		}
-		ranges = append(ranges, HeldRange{First: r.first, Last: last, Hosts: r.hosts})
+	for _, r := range t.ranges {
+		parts = append(parts, Part{First: r.first, Hosts: r.hosts})
 	}
-	return t.policy, ranges, nil
+	if n := len(t.static); n > 0 {
+		parts = parts[:0]
+		for i, r := range placement.StaticTable(make([]actor.HostID, n)).Ranges() {
+			p := Part{First: r.First, Hosts: t.find(r.First).hosts, Name: t.static[i], Away: !v.there(t.static[i])}
+			if len(p.Hosts) > 0 {
+				_, there := v.members[p.Hosts[0]]
+				p.Away = !there
+			}
+			parts = append(parts, p)
+		}
+	}
+	for i := range parts {
+		parts[i].Last = ^placement.Point(0)
+		if i+1 < len(parts) {
+			parts[i].Last = parts[i+1].First - 1
+		}
+	}
+	return t.policy, parts, nil
 }

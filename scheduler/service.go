@@ -10,12 +10,9 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
-
-const stickyPolicy = abi.PlacementSticky
 
 // ownerCache is how many owners of sticky actors a host remembers.
 const ownerCache = 1 << 16
@@ -215,6 +212,8 @@ func (s *Service) Find(key actor.Key, policy string) placement.Where {
 	owner := t.owner(key)
 	_, there := v.members[owner]
 	switch {
+	case (owner == "" || !there) && t.away(v, key) != "":
+		return placement.Where{Away: t.away(v, key)}
 	case owner == v.self && s.Current(time.Now()) && t.holds(v.self, key) != actor.NotHeld:
 		return placement.Where{Here: true}
 	case owner == "" || owner == v.self || !there:
@@ -340,12 +339,7 @@ func (s *Service) publish(all bool) {
 	old := s.view.Load()
 	s.view.Store(&view{
 		self: s.self.ID, types: s.holdings.views(old.types, s.now(), all || old.self != s.self.ID),
-		members: s.members, changed: make(chan struct{}),
+		members: s.members, drains: s.drains, draining: s.draining != "", changed: make(chan struct{}),
 	})
 	close(old.changed)
-}
-
-// held reports whether the actors of a policy have one place each.
-func held(policy string) bool {
-	return policy != abi.PlacementAny && policy != abi.PlacementStateless
 }

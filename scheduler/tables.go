@@ -59,6 +59,7 @@ type Tables struct {
 
 // tableHost is what is known of a host beside its ranges.
 type tableHost struct {
+	name      string
 	connected bool // its claims are complete
 	draining  bool
 	types     map[typeName]Type // that it can run
@@ -112,15 +113,15 @@ func (t *Tables) newTable() *rangeTable {
 	return &rangeTable{splits: placement.EvenSplits(t.even), ranges: []tableRange{{}}}
 }
 
-// Begin opens a session of a host: [Tables.Claim] tells what it holds, and
+// Begin opens a session of a host, which people call name: [Tables.Claim] tells what it holds, and
 // [Tables.Claimed] that this was all.
-func (t *Tables) Begin(id placement.HostID, draining bool) {
+func (t *Tables) Begin(id placement.HostID, name string, draining bool) {
 	h := t.hosts[id]
 	if h == nil {
 		h = &tableHost{}
 		t.hosts[id] = h
 	}
-	h.connected, h.claims = false, map[typeName][]HeldRange{}
+	h.name, h.connected, h.claims = name, false, map[typeName][]HeldRange{}
 	h.draining = h.draining || draining
 }
 
@@ -356,20 +357,14 @@ func (t *Tables) Plan(granting bool) []Order {
 // sync tells a host whose session has begun where everything is. What it was asked for
 // in an earlier session it is asked again.
 func (t *Tables) sync(name typeName, table *rangeTable, id placement.HostID) {
-	var routes []HeldRange
 	locks := map[uint64][]HeldRange{}
 	for i := range table.ranges {
 		r := &table.ranges[i]
-		switch {
-		case r.phase == releasing && slices.Contains(r.waits, id):
+		if r.phase == releasing && slices.Contains(r.waits, id) {
 			locks[r.version] = append(locks[r.version], table.at(i, nil))
-		case held(table.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)):
-			routes = append(routes, table.at(i, nil))
-		default:
-			routes = append(routes, table.at(i, r.hosts))
 		}
 	}
-	t.order(Order{To: id, Kind: Unlock, Ranges: routes}, name, table)
+	t.order(Order{To: id, Kind: Unlock, Ranges: table.routes()}, name, table)
 	if table.switching && slices.Contains(table.waits, id) && locks[table.version] == nil {
 		locks[table.version] = []HeldRange{}
 	}
@@ -379,6 +374,20 @@ func (t *Tables) sync(name typeName, table *rangeTable, id placement.HostID) {
 			Ranges: ranges, WithSticky: table.switching,
 		})
 	}
+}
+
+// routes returns where everything is, as hosts are told; what moves is nowhere.
+func (t *rangeTable) routes() []HeldRange {
+	routes := make([]HeldRange, len(t.ranges))
+	for i := range t.ranges {
+		r := &t.ranges[i]
+		if held(t.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)) {
+			routes[i] = t.at(i, nil)
+		} else {
+			routes[i] = t.at(i, r.hosts)
+		}
+	}
+	return routes
 }
 
 // order adds an order about a type, at its present version.
@@ -444,6 +453,11 @@ func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) b
 	switch {
 	case table.policy == "" || !held(table.policy):
 		// Nobody holds anything.
+	case !table.switching && byRanges(table.policy) && byRanges(policy):
+		table.policy = policy
+		table.version++
+		t.broadcast(Order{Kind: Unlock, Ranges: table.routes()}, name, table)
+		return true
 	case !table.switching:
 		t.settle(name, table)
 		if slices.ContainsFunc(table.ranges, func(r tableRange) bool { return len(r.waits) > 0 }) {
@@ -520,7 +534,10 @@ func (t *Tables) move(name typeName, table *rangeTable, serving []placement.Host
 	}
 	moving := 0
 	for i := range table.ranges {
-		if r := &table.ranges[i]; r.phase != settled {
+		r := &table.ranges[i]
+		// What goes to nobody has arrived, and nothing will be heard of it.
+		nowhere := r.phase == releasing && len(r.waits) == 0 && len(t.takers(all, connected, r.first)) == 0
+		if r.phase != settled && !nowhere {
 			moving++
 		}
 	}
@@ -549,9 +566,7 @@ func (t *Tables) move(name typeName, table *rangeTable, serving []placement.Host
 		if r.phase == releasing {
 			r.clean = r.clean || r.ripe
 		}
-		if !t.reachable(want) {
-			want = wanted(connected, r.first)
-		}
+		want = t.takers(all, connected, r.first)
 		r.hosts, r.holds, r.waits, r.phase = want, want, want, updating
 		r.version = table.version
 		if len(want) == 0 {
@@ -578,7 +593,26 @@ func (t *Tables) move(name typeName, table *rangeTable, serving []placement.Host
 // connected; nil if there are none.
 func (t *Tables) target(table *rangeTable, serving []placement.HostID) (all, connected *placement.Table) {
 	there := slices.DeleteFunc(slices.Clone(serving), func(id placement.HostID) bool { return !t.hosts[id].connected })
+	if names := staticHosts(table.policy); len(names) > 0 {
+		return t.static(table, names, serving), t.static(table, names, there)
+	}
 	return t.ring(table.splits, serving), t.ring(table.splits, there)
+}
+
+// static computes the table of a static type. Of several hosts of one name that which
+// holds the part goes first, so that nothing moves by itself.
+func (t *Tables) static(table *rangeTable, names []string, hosts []placement.HostID) *placement.Table {
+	parts := make([]placement.HostID, len(names))
+	bounds := placement.StaticTable(parts).Ranges()
+	for i, name := range names {
+		holds := table.find(bounds[i].First).holds
+		for _, id := range hosts { // in order
+			if t.hosts[id].name == name && (parts[i] == "" || slices.Contains(holds, id)) {
+				parts[i] = id
+			}
+		}
+	}
+	return placement.StaticTable(parts)
 }
 
 // ring computes a table, which is remembered if its ranges are the usual ones.
@@ -606,6 +640,15 @@ func (t *Tables) ring(splits []placement.Split, hosts []placement.HostID) *place
 	return table
 }
 
+// takers returns the hosts that a point goes to now: those that are to have it, or else
+// those that would if only connected hosts were there.
+func (t *Tables) takers(all, connected *placement.Table, p placement.Point) []placement.HostID {
+	if want := wanted(all, p); t.reachable(want) {
+		return want
+	}
+	return wanted(connected, p)
+}
+
 // reachable reports whether hosts can be told now.
 func (t *Tables) reachable(hosts []placement.HostID) bool {
 	return !slices.ContainsFunc(hosts, func(id placement.HostID) bool { return !t.hosts[id].connected })
@@ -629,6 +672,15 @@ func (t *rangeTable) lock(i int) {
 	whole := len(r.holds) == len(r.hosts) // otherwise nobody answers for a share of it
 	r.phase, r.waits, r.version = releasing, r.holds, t.version
 	r.clean, r.ripe = r.clean && whole, len(r.holds) > 0 && whole
+}
+
+// find returns the range of a point.
+func (t *rangeTable) find(p placement.Point) *tableRange {
+	i, found := slices.BinarySearchFunc(t.ranges, p, func(r tableRange, p placement.Point) int { return cmp.Compare(r.first, p) })
+	if !found {
+		i--
+	}
+	return &t.ranges[i]
 }
 
 // at returns the i-th range, with the hosts that an order names.

@@ -61,7 +61,12 @@ var (
 	}()
 )
 
+// tablesPolicies are those that are deployed. The fourth host of a history has no part of
+// static types.
+var tablesPolicies = []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny, "static:n0,n1", "static:n2,n0,n1"}
+
 type tablesHost struct {
+	name     string // stays when it registers anew
 	id       placement.HostID
 	member   *Member
 	holdings *Holdings
@@ -206,14 +211,14 @@ func (w *tablesWorld) connect(h *tablesHost, l *tablesLeader) {
 		return
 	}
 	s := &tablesStream{session: session, host: h, leader: l}
-	claims, id, draining := h.holdings.Claims(w.now), h.id, h.draining
+	claims, id, name, draining := h.holdings.Claims(w.now), h.id, h.name, h.draining
 	types := h.types()
 	s.up = append(s.up, func(l *tablesLeader) {
 		if !l.leader.Begin(session) {
 			return
 		}
 		l.streams[id] = s
-		l.tables.Begin(id, draining)
+		l.tables.Begin(id, name, draining)
 		l.tables.Reported(id, types)
 		for _, c := range claims {
 			l.tables.Claim(id, c.App, c.Type, c.Policy, c.Ranges)
@@ -369,6 +374,18 @@ func (w *tablesWorld) settle() (fault string) {
 				return fmt.Sprintf("%s has no table", h.id)
 			}
 			r := table.find(p)
+			if names := staticHosts(w.policy); len(names) > 0 {
+				name := names[placement.Static(p, len(names))]
+				i := slices.IndexFunc(serving, func(h *tablesHost) bool { return h.name == name })
+				if i < 0 && len(r.hosts) == 0 {
+					w.stats["static host away"]++
+					continue
+				}
+				if i < 0 || len(r.hosts) == 0 || r.hosts[0] != serving[i].id {
+					return fmt.Sprintf("%s sends point %#x to %v, which is %s's", h.id, uint64(p), r.hosts, name)
+				}
+				w.stats["static host there"]++
+			}
 			if len(r.hosts) == 0 {
 				return fmt.Sprintf("%s knows nobody for point %#x", h.id, uint64(p))
 			}
@@ -474,7 +491,7 @@ type tablesStep struct {
 var tablesSteps = []tablesStep{
 	{2, "a host registers", func(c chance) {
 		if len(c.w.hosts) < 4 {
-			h := &tablesHost{policy: c.w.policy, deploy: c.w.deploy}
+			h := &tablesHost{name: fmt.Sprint("n", len(c.w.hosts)), policy: c.w.policy, deploy: c.w.deploy}
 			c.w.register(h)
 			c.w.hosts = append(c.w.hosts, h)
 		}
@@ -551,7 +568,7 @@ var tablesSteps = []tablesStep{
 		}
 	}},
 	{1, "a deployment", func(c chance) {
-		c.w.policy = []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny}[c.IntN(3)]
+		c.w.policy = tablesPolicies[c.IntN(len(tablesPolicies))]
 		c.w.deploy++
 	}},
 	{3, "a host reports types", func(c chance) {
@@ -585,7 +602,7 @@ func TestTablesOneHolder(t *testing.T) {
 			t.Fatalf("seed %d: %s, after\n%s", seed, fault, strings.Join(history, "\n"))
 		}
 	}
-	for _, what := range []string{"order 1", "order 2", "order 3", "host ended", "host cleared", "sticky granted", "policy switched"} {
+	for _, what := range []string{"order 1", "order 2", "order 3", "host ended", "host cleared", "sticky granted", "policy switched", "static host away", "static host there"} {
 		if seen[what] == 0 {
 			t.Errorf("in no history: %s", what)
 		}

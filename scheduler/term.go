@@ -344,7 +344,7 @@ func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
 		old.end(errors.New("the host has begun another session"))
 	}
 	t.streams[h.session.Host] = h
-	t.tables.Begin(h.session.Host, hello.GetDraining())
+	t.tables.Begin(h.session.Host, t.members[h.session.Host].Name, hello.GetDraining())
 	protocol := min(int(hello.GetMaxProtocol()), t.s.cfg.Self.MaxProtocol)
 	h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Welcome{Welcome: &greenroomv1.SchedulerWelcome{Protocol: uint32(protocol)}}}) //nolint:gosec // small
 	h.out.put(t.membership())

@@ -13,6 +13,9 @@ type view struct {
 	self    actor.HostID
 	types   map[typeName]*typeView
 	members map[actor.HostID]actor.Host
+	// drains has those of the others that are draining; draining: this host is.
+	drains   map[actor.HostID]bool
+	draining bool
 	// changed is closed when another view is in force.
 	changed chan struct{}
 }
@@ -22,6 +25,8 @@ type typeView struct {
 	policy string
 	// handing: the policy changes, and the sticky actors of the type are handed over.
 	handing bool
+	// static has the names of the hosts of a static type, in the order of its formula.
+	static []string
 	// ranges are in order and cover the hash space.
 	ranges []rangeView
 }
@@ -69,6 +74,30 @@ func (t *typeView) holds(self actor.HostID, key actor.Key) actor.Hold {
 		return actor.NotHeld
 	}
 	return r.held
+}
+
+// there reports whether a host of a name can run actors, or is about to: it is a member,
+// and does not drain.
+func (v *view) there(name string) bool {
+	for id, h := range v.members {
+		draining := v.drains[id] || id == v.self && v.draining
+		if h.Name == name && !draining && slices.Contains(h.Roles, RoleHost) {
+			return true
+		}
+	}
+	return false
+}
+
+// away returns the name of the host that an actor of a static type belongs to if it is
+// not there; otherwise, and of other types, nothing.
+func (t *typeView) away(v *view, key actor.Key) string {
+	if len(t.static) == 0 {
+		return ""
+	}
+	if name := t.static[placement.Static(placement.PointOf(key), len(t.static))]; !v.there(name) {
+		return name
+	}
+	return ""
 }
 
 // owner returns the host that the table names for an actor; empty if it moves or nobody

@@ -22,7 +22,7 @@ type Cluster interface {
 	DrainHost(id actor.HostID) error
 	Where(ctx context.Context, key actor.Key) (scheduler.Location, error)
 	Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]scheduler.StickyEntry, error)
-	Placement(app, typ string) (policy string, ranges []scheduler.HeldRange, err error)
+	Placement(app, typ string) (policy string, parts []scheduler.Part, err error)
 	// Leadership, LeaseSeconds and Owned are for metrics.
 	Leadership() scheduler.Leadership
 	LeaseSeconds() float64
@@ -167,13 +167,13 @@ func (s clusterService) GetPlacement(_ context.Context, req *connect.Request[gre
 	if err := (actor.Key{App: app, Type: typ, ID: "any"}).Validate(); err != nil {
 		return nil, err
 	}
-	policy, ranges, err := s.cluster.Placement(app, typ)
+	policy, parts, err := s.cluster.Placement(app, typ)
 	if err != nil {
 		return nil, err
 	}
 	msg := &greenroomv1.GetPlacementResponse{Placement: policy}
-	for _, r := range ranges {
-		on := &greenroomv1.TableRange{First: uint64(r.First), Last: uint64(r.Last)}
+	for _, r := range parts {
+		on := &greenroomv1.TableRange{First: uint64(r.First), Last: uint64(r.Last), Name: r.Name, Away: r.Away}
 		for _, id := range r.Hosts {
 			on.Hosts = append(on.Hosts, string(id))
 		}

@@ -58,8 +58,8 @@ func (fakeCluster) Sticky(_ context.Context, app, typ string, owner actor.HostID
 	return list, nil
 }
 
-func (fakeCluster) Placement(string, string) (string, []scheduler.HeldRange, error) {
-	return abi.PlacementRing, []scheduler.HeldRange{{Last: 9, Hosts: []actor.HostID{"one", "two"}}, {First: 10, Last: 1<<64 - 1}}, nil
+func (fakeCluster) Placement(string, string) (string, []scheduler.Part, error) {
+	return abi.PlacementRing, []scheduler.Part{{Last: 9, Hosts: []actor.HostID{"one", "two"}}, {First: 10, Last: 1<<64 - 1}}, nil
 }
 
 func (fakeCluster) Leadership() scheduler.Leadership {

@@ -223,6 +223,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		tooLarge *actor.StateTooLargeError
 		fuel     *actor.FuelError
 		space    *actor.SpaceError
+		away     *actor.HostAwayError
 		invalid  *actor.InvalidModuleError
 		full     *stream.FullError
 		remote   *routing.RemoteError
@@ -259,6 +260,9 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 	case errors.As(err, &space):
 		detail.Retryable = true
 		return of(actor.ErrUnavailable.Kind(), space.Error())
+	case errors.As(err, &away):
+		detail.Retryable = true
+		return of(actor.ErrNoOwner.Kind(), away.Error())
 	case errors.As(err, &invalid):
 		said := &actor.InvalidModuleError{}
 		for _, fault := range invalid.Faults[:min(len(invalid.Faults), maxFaults)] {

@@ -128,6 +128,8 @@ func (c *cli) whereCommand() *cobra.Command {
 			switch m := resp.Msg; {
 			case m.Moving:
 				c.printf(c.stdout, "moving (%s)\n", m.Placement)
+			case m.HostId == "" && m.Name != "":
+				c.printf(c.stdout, "away: %s (%s)\n", m.Name, m.Placement)
 			case m.HostId == "":
 				c.printf(c.stdout, "nowhere (%s)\n", m.Placement)
 			default:
@@ -194,7 +196,7 @@ func (c *cli) stickyCommand() *cobra.Command {
 func (c *cli) placementCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use: "show TYPE", Short: "Show which server holds which part of a type", Args: takes("TYPE"),
-		Long:    "Show the table of an actor type: each range of the hash space, with the server that\nholds it, or those that share it.",
+		Long:    "Show the table of an actor type: each range of the hash space, with the server that\nholds it, or those that share it, and of a static type the name of its server.",
 		Example: "  greenroom placement show Cart --app shop",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := c.api()
@@ -210,16 +212,24 @@ func (c *cli) placementCommand() *cobra.Command {
 			if c.wantsJSON() {
 				return c.writeMessage(resp.Msg)
 			}
+			header := []string{"FIRST", "LAST", "HOSTS"}
 			rows := make([][]string, len(resp.Msg.Ranges))
 			for i, r := range resp.Msg.Ranges {
 				hosts := strings.Join(r.Hosts, " ")
-				if hosts == "" {
+				switch {
+				case r.Away:
+					hosts = "away"
+				case hosts == "":
 					hosts = "moving"
 				}
 				rows[i] = []string{fmt.Sprintf("%016x", r.First), fmt.Sprintf("%016x", r.Last), hosts}
+				if r.Name != "" {
+					rows[i] = append(rows[i], r.Name)
+					header = append(header[:3], "NAME")
+				}
 			}
 			c.printf(c.stderr, "placement %s\n", resp.Msg.Placement)
-			c.table([]string{"FIRST", "LAST", "HOSTS"}, rows)
+			c.table(header, rows)
 			return nil
 		},
 	}

@@ -11,10 +11,13 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
+	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
 // place deploys a module again with a placement of a type.
@@ -42,6 +45,11 @@ func (r *running) placement(t *testing.T, typ string) *greenroomv1.GetPlacementR
 	return resp.Msg
 }
 
+// named names a node.
+func named(name string) func(*node.Config) {
+	return func(c *node.Config) { c.Cluster.HostName = name }
+}
+
 // until asks again and again whether something has come about.
 func until(t *testing.T, what string, fits func() bool) {
 	t.Helper()
@@ -58,9 +66,9 @@ func until(t *testing.T, what string, fits func() bool) {
 // twice or lost.
 func TestPlacementChangesUnderLoad(t *testing.T) {
 	url := pgtest.URL(t)
-	first := start(t, inCluster(url, nil))
+	first := start(t, inCluster(url, named("n1")))
 	m := first.deploy(t, "default", example(t, "counter", guestbuild.Go))
-	nodes := []*running{first, start(t, inCluster(url, nil)), start(t, inCluster(url, nil))}
+	nodes := []*running{first, start(t, inCluster(url, named("n2"))), start(t, inCluster(url, named("n3")))}
 	var callers sync.WaitGroup
 	var calls atomic.Int64
 	done := make(chan struct{})
@@ -82,7 +90,7 @@ func TestPlacementChangesUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for i, policy := range []string{"any", "ring", "sticky", "any", "sticky", "ring"} {
+	for i, policy := range []string{"any", "static:n2,n3", "ring", "static:n3", "sticky", "any", "sticky", "static:n3,n1,n2", "any", "ring"} {
 		if d := nodes[i%len(nodes)].place(t, m, "Counter", policy); d.Placement != policy || d.Generation != uint64(i+2) {
 			t.Errorf("deployed %v, want %s as generation %d", d, policy, i+2)
 		}
@@ -115,5 +123,72 @@ func TestPlacementRefused(t *testing.T) {
 	}))
 	if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "twice") {
 		t.Errorf("twice: %v", err)
+	}
+}
+
+// TestStaticPlacement: actors of a static type are at the nodes that the formula names.
+// Calls of those whose node is away fail at once, name it and may be repeated; when it is
+// back under its name it has them again, with what they had stored.
+func TestStaticPlacement(t *testing.T) {
+	url := pgtest.URL(t)
+	first := start(t, inCluster(url, named("till-1")))
+	m := first.deploy(t, "default", example(t, "counter", guestbuild.Go))
+	second := start(t, inCluster(url, named("till-2")))
+	first.place(t, m, "Counter", "static:till-1,till-2")
+	at := map[string]*running{"till-1": first, "till-2": second}
+	nameOf := func(i int) string {
+		p := placement.PointOf(actor.Key{App: "default", Type: "Counter", ID: fmt.Sprint("c", i)})
+		return []string{"till-1", "till-2"}[placement.Static(p, 2)]
+	}
+	until(t, "both have their parts", func() bool {
+		for _, n := range at {
+			parts := n.placement(t, "Counter").Ranges
+			if len(parts) != 2 || len(parts[0].Hosts) == 0 || len(parts[1].Hosts) == 0 || parts[0].Name != "till-1" || parts[1].Away {
+				return false
+			}
+		}
+		return true
+	})
+	add := func(n *running, i int) answer {
+		return put(t, n.URL+fmt.Sprintf("/v2.0/actors/default/Counter/c%d/method/Add", i), `{"amount":1}`)
+	}
+	const actors = 12
+	for i := range actors {
+		for _, n := range at {
+			res := add(n, i)
+			elsewhere := n != at[nameOf(i)]
+			if host := res.Header.Get("Greenroom-Host"); res.StatusCode != http.StatusOK || elsewhere != (host != "") || elsewhere && "http://"+host != at[nameOf(i)].URL {
+				t.Errorf("c%d, of %s: %s %s from %q", i, nameOf(i), res.Status, res.body, host)
+			}
+		}
+	}
+
+	stop(t, second.Node)
+	until(t, "it is away", func() bool { return first.placement(t, "Counter").Ranges[1].Away })
+	for i := range actors {
+		_, err := first.call(t.Context(), "default", "Counter", fmt.Sprint("c", i), "Add", `{"amount":1}`)
+		d := detail(err)
+		switch away := nameOf(i) == "till-2"; {
+		case !away && err != nil:
+			t.Errorf("c%d of till-1: %v", i, err)
+		case away && (connect.CodeOf(err) != connect.CodeUnavailable || d.GetKind() != "no_owner" || !d.GetRetryable() || !strings.Contains(err.Error(), `"till-2", which is away; try again when it is back`)):
+			t.Errorf("c%d of till-2, which is away: %v %v", i, err, d)
+		}
+	}
+	back := start(t, inCluster(url, named("till-2")))
+	until(t, "it is back", func() bool { return !first.placement(t, "Counter").Ranges[1].Away })
+	for i := range actors {
+		want := ":4}"
+		if nameOf(i) == "till-2" {
+			want = ":3}"
+		}
+		until(t, "its actors go on", func() bool {
+			res := add(first, i)
+			if res.StatusCode == http.StatusOK && !strings.Contains(res.body, want) {
+				t.Errorf("c%d of %s: %s, want %s", i, nameOf(i), res.body, want)
+			}
+			host := res.Header.Get("Greenroom-Host")
+			return res.StatusCode == http.StatusOK && (nameOf(i) == "till-1" || "http://"+host == back.URL)
+		})
 	}
 }

@@ -22,7 +22,8 @@
 // # Invariants
 //
 //   - A table's ranges cover the hash space: the first begins at 0, each later one
-//     above the one before it, and none is without a host.
+//     above the one before it, and none is without a host but where the one host of a
+//     static type is away.
 //   - A point has one owner, also in a range of several hosts.
 //   - [Ring] gives no host more than its load factor times the mean number of ranges.
 //   - A host that joins or leaves moves the ranges that it gets or had, and the few

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -19,6 +20,28 @@ func TestStatic(t *testing.T) {
 	} {
 		if got := Static(tt.p, tt.n); got != tt.want {
 			t.Errorf("Static(%#x, %d) = %d, want %d", uint64(tt.p), tt.n, got, tt.want)
+		}
+	}
+}
+
+// TestStaticTable: the table is the formula, at and around each bound.
+func TestStaticTable(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 5, 7, 64, 255, 256} {
+		hosts := make([]HostID, n)
+		for i := range hosts {
+			hosts[i] = HostID(fmt.Sprint("h", i))
+		}
+		hosts[n/2] = "" // away
+		table := StaticTable(hosts)
+		if got := len(table.Ranges()); got != n {
+			t.Fatalf("%d hosts: %d ranges", n, got)
+		}
+		for _, r := range table.Ranges() {
+			for _, p := range []Point{r.First - 1, r.First, r.First + 1} {
+				if got, want := table.Owner(p), hosts[Static(p, n)]; got != want {
+					t.Errorf("%d hosts: %#x is %q's by the table, %q's by the formula", n, uint64(p), got, want)
+				}
+			}
 		}
 	}
 }

@@ -1,6 +1,6 @@
 package placement
 
-// Where says where a call of an actor goes. Exactly one of its fields is set.
+// Where says where a call of an actor goes. One of its fields is set.
 type Where struct {
 	// Here: this host holds the actor.
 	Here bool
@@ -8,4 +8,7 @@ type Where struct {
 	Host HostID
 	// Wait: nobody is known to hold the actor now. Ask again when it is closed.
 	Wait <-chan struct{}
+	// Away is the name of the host that alone may hold the actor, and is not there: the
+	// call fails, since nobody knows when it comes.
+	Away string
 }

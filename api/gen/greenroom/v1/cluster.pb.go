@@ -558,7 +558,8 @@ type WhereResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Placement string                 `protobuf:"bytes,1,opt,name=placement,proto3" json:"placement,omitempty"`
 	// Empty: nobody holds it now.
-	HostId  string `protobuf:"bytes,2,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
+	HostId string `protobuf:"bytes,2,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
+	// Without an ID: the one host that may hold it is away.
 	Name    string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Address string `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
 	// Whether it is between two holders, or nobody has been given its range yet.
@@ -947,8 +948,12 @@ type TableRange struct {
 	// Inclusive.
 	Last uint64 `protobuf:"fixed64,2,opt,name=last,proto3" json:"last,omitempty"`
 	// The IDs of the hosts that share it; each actor in it is at one of them, by
-	// rendezvous hashing. None: it moves.
-	Hosts         []string `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// rendezvous hashing. None: it moves, or is away.
+	Hosts []string `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	// Of static types the name of the host whose part it is.
+	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// That host is not there: calls fail until it is.
+	Away          bool `protobuf:"varint,5,opt,name=away,proto3" json:"away,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1002,6 +1007,20 @@ func (x *TableRange) GetHosts() []string {
 		return x.Hosts
 	}
 	return nil
+}
+
+func (x *TableRange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TableRange) GetAway() bool {
+	if x != nil {
+		return x.Away
+	}
+	return false
 }
 
 var File_greenroom_v1_cluster_proto protoreflect.FileDescriptor
@@ -1078,12 +1097,14 @@ const file_greenroom_v1_cluster_proto_rawDesc = "" +
 	"\x04type\x18\x02 \x01(\tR\x04type\"f\n" +
 	"\x14GetPlacementResponse\x12\x1c\n" +
 	"\tplacement\x18\x01 \x01(\tR\tplacement\x120\n" +
-	"\x06ranges\x18\x02 \x03(\v2\x18.greenroom.v1.TableRangeR\x06ranges\"L\n" +
+	"\x06ranges\x18\x02 \x03(\v2\x18.greenroom.v1.TableRangeR\x06ranges\"t\n" +
 	"\n" +
 	"TableRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x06R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x06R\x04last\x12\x14\n" +
-	"\x05hosts\x18\x03 \x03(\tR\x05hosts2\xaf\x03\n" +
+	"\x05hosts\x18\x03 \x03(\tR\x05hosts\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x12\n" +
+	"\x04away\x18\x05 \x01(\bR\x04away2\xaf\x03\n" +
 	"\x0eClusterService\x12Q\n" +
 	"\tListHosts\x12\x1e.greenroom.v1.ListHostsRequest\x1a\x1f.greenroom.v1.ListHostsResponse\"\x03\x90\x02\x01\x12Q\n" +
 	"\tDrainHost\x12\x1e.greenroom.v1.DrainHostRequest\x1a\x1f.greenroom.v1.DrainHostResponse\"\x03\x90\x02\x02\x12E\n" +

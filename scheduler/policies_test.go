@@ -1,0 +1,190 @@
+package scheduler
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+)
+
+// placedType is a type of an app with a policy, by its n-th deployment.
+func placedType(name, policy string, n uint64) Type {
+	return Type{App: "a", Name: name, Placement: policy, Generation: n}
+}
+
+// eventually waits for something, in the bubble's time.
+func (c *testCluster) eventually(what string, fits func() bool) {
+	c.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !fits() {
+		if time.Now().After(deadline) {
+			c.t.Fatalf("not in time: %s", what)
+		}
+		<-time.After(25 * time.Millisecond)
+	}
+}
+
+// static checks that all actors are at the hosts that the formula names, and that those
+// of hosts that are away are found away by everybody.
+func (c *testCluster) static(policy string, away ...string) (problem string) {
+	c.t.Helper()
+	names := staticHosts(policy)
+	for i := range lookedAt {
+		k := key("T", i)
+		name := names[placement.Static(placement.PointOf(k), len(names))]
+		holders := c.holders(k, policy)
+		if len(holders) > 1 {
+			c.t.Fatalf("%v is held by %v", k, holders)
+		}
+		gone := slices.Contains(away, name)
+		if gone != (len(holders) == 0) || !gone && holders[0] != name {
+			return "an actor of " + name + " is held elsewhere"
+		}
+		for _, p := range c.processes {
+			if !p.alive.Load() {
+				continue
+			}
+			w := p.Find(k, policy)
+			addr, _, _ := p.Peer(w.Host)
+			switch {
+			case gone && w.Away != name:
+				return p.name + " does not find " + name + " away"
+			case !gone && (w.Away != "" || w.Here != (p.name == name) || !w.Here && addr != name+":1"):
+				return p.name + " does not find an actor of " + name
+			}
+			at, err := p.Where(c.t.Context(), k)
+			if err != nil || at.Host.Name != name || (at.Host.ID == "") != gone || at.Moving {
+				return p.name + " says that an actor of " + name + " is elsewhere"
+			}
+		}
+	}
+	return ""
+}
+
+// TestStaticHosts: actors are at the hosts that the formula names, whoever else is there;
+// those of a host that is away are held by nobody, and found away by its name at once.
+// When it is back under its name it has them again.
+func TestStaticHosts(t *testing.T) {
+	run(t, func(c *testCluster) {
+		const policy = "static:b,a"
+		ps := c.start("a", "b", "c")
+		for _, p := range ps {
+			p.setTypes(placedType("T", policy, 1))
+		}
+		is := func(away ...string) {
+			t.Helper()
+			problem := ""
+			c.eventually("the formula", func() bool { problem = c.static(policy, away...); return problem == "" })
+		}
+		is()
+		// A host that drains gives its part up, to nobody.
+		ctx := c.t.Context()
+		if err := ps[1].Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+		ps[1].alive.Store(false)
+		is("b")
+		_, parts, err := ps[0].Placement("a", "T")
+		if err != nil || len(parts) != 2 || parts[0].Name != "b" || !parts[0].Away || len(parts[0].Hosts) != 0 || parts[1].Name != "a" || parts[1].Away || parts[1].Hosts[0] != ps[0].Self() {
+			t.Errorf("parts are %+v, %v", parts, err)
+		}
+		back := c.start("b")[0]
+		back.setTypes(placedType("T", policy, 1))
+		is()
+		// One that crashes is away once its row is cleared; until then its calls are sent there.
+		ps[0].kill()
+		is("a")
+		// A second process of a name waits for the first to be gone: nothing moves to it.
+		second := c.process("b2", func(cfg *Config) { cfg.Self.Name = "b" })
+		second.types = []Type{placedType("T", policy, 1)}
+		if err := second.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		second.alive.Store(true)
+		<-time.After(2 * testLease)
+		if held := second.holdsAny(policy); held != 0 {
+			t.Errorf("the second host of a name holds %d actors", held)
+		}
+		if err := back.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+		back.alive.Store(false)
+		c.eventually("it takes over", func() bool { return second.holdsAny(policy) > 0 })
+	})
+}
+
+// holdsAny counts the actors that are looked at which a process holds.
+func (p *process) holdsAny(policy string) (n int) {
+	for i := range lookedAt {
+		if p.Holds(key("T", i), policy) != actor.NotHeld {
+			n++
+		}
+	}
+	return n
+}
+
+// TestRangesStayWhenThePolicyChanges: from ring to static and back, only actors that have
+// another host then pause: the others are held all the time.
+func TestRangesStayWhenThePolicyChanges(t *testing.T) {
+	run(t, func(c *testCluster) {
+		const policy = "static:a,b"
+		ps := c.start("a", "b")
+		place := func(policy string, n uint64) {
+			for _, p := range ps {
+				p.setTypes(placedType("T", policy, n))
+			}
+		}
+		holders := func() (all []string) {
+			for i := range lookedAt {
+				h := c.holders(key("T", i), policy)
+				if len(h) != 1 {
+					return nil
+				}
+				all = append(all, h[0])
+			}
+			return all
+		}
+		place("ring", 1)
+		var before []string
+		c.eventually("all are held", func() bool { before = holders(); return before != nil })
+		ps[0].mu.Lock()
+		busy := make(chan struct{}) // nothing is handed over
+		ps[0].busy = busy
+		ps[0].mu.Unlock()
+		ps[1].mu.Lock()
+		ps[1].busy = busy
+		ps[1].mu.Unlock()
+		place(policy, 2)
+		names := staticHosts(policy)
+		stays := func(i int) bool {
+			return names[placement.Static(placement.PointOf(key("T", i)), 2)] == before[i]
+		}
+		<-time.After(testLease)
+		stayed := 0
+		for i := range lookedAt {
+			if k := key("T", i); stays(i) {
+				stayed++
+				if p := c.named(before[i]); !p.Find(k, policy).Here || p.Holds(k, policy) == actor.NotHeld {
+					t.Errorf("%v pauses at %s, where it stays", k, before[i])
+				}
+			}
+		}
+		if stayed == 0 || stayed == lookedAt {
+			t.Errorf("%d of %d actors stay", stayed, lookedAt)
+		}
+		close(busy)
+		c.eventually("the formula", func() bool { return c.static(policy) == "" })
+		place("ring", 3)
+		c.eventually("the ring", func() bool { return slices.Equal(holders(), before) })
+		// All of the many ranges are given up by one that leaves, with nobody to take them.
+		place(policy, 4)
+		c.eventually("the formula", func() bool { return c.static(policy) == "" })
+		if err := ps[1].Stop(c.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ps[1].alive.Store(false)
+		c.eventually("its part is away", func() bool { return c.static(policy, "b") == "" })
+	})
+}
