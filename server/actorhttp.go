@@ -29,13 +29,25 @@ const (
 // of ours pass quickly or not at all; a guest may know better.
 const minRetryAfter = 1
 
-// serveActor is the plain HTTP form of the Dapr Actors V2 proposal:
+// serveActor serves everything below an actor's path.
+func (s *Server) serveActor(w http.ResponseWriter, r *http.Request) {
+	switch resourceOf(r.URL.EscapedPath()) {
+	case resourceReminders:
+		s.serveReminder(w, r)
+	case resourceTimers:
+		s.serveTimer(w, r)
+	default:
+		s.serveMethod(w, r)
+	}
+}
+
+// serveMethod is the plain HTTP form of the Dapr Actors V2 proposal:
 //
 //	PUT|POST|GET /v2.0/actors/APP/TYPE/ID/method/METHOD
 //
 // The body is the payload. GET is for read-only methods; its payload, if the
 // method takes one, is the query parameter "payload".
-func (s *Server) serveActor(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveMethod(w http.ResponseWriter, r *http.Request) {
 	inv, err := s.invocationOf(r)
 	if err != nil {
 		s.refuseActor(w, r, inv, err)
@@ -185,7 +197,7 @@ func safeMediaType(s string) string {
 // refuseActor answers an error of the plain HTTP form.
 func (s *Server) refuseActor(w http.ResponseWriter, r *http.Request, inv actor.Invocation, err error) {
 	f := s.failTurn(r.Context(), requestID(r.Context()), err, &inv)
-	if f.status == http.StatusMethodNotAllowed {
+	if f.status == http.StatusMethodNotAllowed && w.Header().Get("Allow") == "" {
 		allow := "GET, POST, PUT"
 		if r.Method == http.MethodGet {
 			allow = "POST, PUT" // the method exists, but is not read-only

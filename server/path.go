@@ -13,6 +13,23 @@ const (
 	actorsShape  = actorsPrefix + "APP/TYPE/ID/method/METHOD"
 )
 
+// What there is below an actor's path.
+const (
+	resourceMethod    = "method"
+	resourceReminders = "reminders"
+	resourceTimers    = "timers"
+)
+
+// resourceOf returns the segment that says what of an actor a path is about; empty for
+// a path that is about none.
+func resourceOf(escaped string) string {
+	rest, _ := strings.CutPrefix(escaped, actorsPrefix)
+	if parts := strings.SplitN(rest, "/", 5); len(parts) == 5 {
+		return parts[3]
+	}
+	return ""
+}
+
 // parseActorPath reads /v2.0/actors/APP/TYPE/ID/method/METHOD from a path as it
 // was sent, each segment percent-encoded on its own. Nothing is cleaned: a dot,
 // a slash in an ID (%2F) and an empty segment are what they are. An app cannot be
@@ -21,6 +38,14 @@ const (
 // A path of another shape is a [*requestError] of kind path_not_found, a segment
 // that breaks its grammar an [*actor.ArgumentError].
 func parseActorPath(escaped string) (key actor.Key, method string, err error) {
+	if key, method, err = parsePath(escaped, resourceMethod); err != nil {
+		return key, "", err
+	}
+	return key, method, actor.ValidateName("method", method)
+}
+
+// parsePath does the same for a resource of an actor, with its name.
+func parsePath(escaped, resource string) (key actor.Key, name string, err error) {
 	rest, ok := strings.CutPrefix(escaped, actorsPrefix)
 	if !ok {
 		return key, "", errNoPath(escaped)
@@ -34,7 +59,7 @@ func parseActorPath(escaped string) (key actor.Key, method string, err error) {
 		}
 		segments[n], rest, more = strings.Cut(rest, "/")
 	}
-	if n < len(segments) || segments[3] != "method" {
+	if n < len(segments) || segments[3] != resource {
 		return key, "", &requestError{kindPathNotFound, "the path is not of the form " + actorsShape}
 	}
 	for i, s := range segments {
@@ -43,11 +68,7 @@ func parseActorPath(escaped string) (key actor.Key, method string, err error) {
 		}
 	}
 	key = actor.Key{App: segments[0], Type: segments[1], ID: segments[2]}
-	method = segments[4]
-	if err := key.Validate(); err != nil {
-		return key, "", err
-	}
-	return key, method, actor.ValidateName("method", method)
+	return key, segments[4], key.Validate()
 }
 
 // actorPath is the inverse of parseActorPath.

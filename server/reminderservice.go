@@ -106,10 +106,10 @@ func (s *Server) setReminder(ctx context.Context, spec actor.ReminderSpec) (acto
 	return s.conf.Reminders.Set(ctx, spec)
 }
 
-// checkMethod reports a type that is not served, or that has no such method.
+// checkMethod reports a type that is not served, or that has no such method for firings.
 func (s *Server) checkMethod(ctx context.Context, key actor.Key, method string) error {
 	if _, spec, err := s.conf.Modules.Current(key.App, key.Type); err == nil &&
-		slices.ContainsFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == method }) {
+		slices.ContainsFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == method && !m.ReadOnly }) {
 		return nil
 	}
 	types, err := s.conf.Modules.Types(ctx, key.App) // it may have been deployed elsewhere a moment ago
@@ -123,7 +123,12 @@ func (s *Server) checkMethod(ctx context.Context, key actor.Key, method string) 
 		}
 		names := make([]string, len(t.Spec.Methods))
 		for i, m := range t.Spec.Methods {
-			if names[i] = m.Name; m.Name == method {
+			names[i] = m.Name
+			switch {
+			case m.Name != method:
+			case m.ReadOnly:
+				return fails(&actor.ArgumentError{Field: "reminder method", Problem: method + " is read-only, and a firing changes its actor; name another method"})
+			default:
 				return nil
 			}
 		}

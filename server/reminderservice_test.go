@@ -16,9 +16,11 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
@@ -76,8 +78,25 @@ func (d *deliverer) Deliver(ctx context.Context, f actor.Firing) error {
 	return err
 }
 
-// remindersFixture is a server whose reminders are real, of the app default with the
-// type Counter, whose method is Get.
+// remindersModules serve the type Counter of the app default, whose methods are Get and,
+// read-only, View.
+type remindersModules struct{ *fakeModules }
+
+func (remindersModules) Types(_ context.Context, app string) ([]modules.ServedType, error) {
+	if app != actor.DefaultApp {
+		return nil, nil
+	}
+	return []modules.ServedType{{Spec: &abi.TypeSpec{Name: "Counter", Methods: []abi.MethodSpec{{Name: "Get"}, {Name: "View", ReadOnly: true}}}}}, nil
+}
+
+func (m remindersModules) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error) {
+	if ts, err := m.Types(context.Background(), app); err == nil && len(ts) > 0 && typ == "Counter" {
+		return actor.Deployment{}, ts[0].Spec, nil
+	}
+	return actor.Deployment{}, nil, actor.ErrTypeNotFound
+}
+
+// remindersFixture is a server whose reminders are real.
 type remindersFixture struct {
 	*fixture
 	*deliverer
@@ -114,12 +133,11 @@ func startReminders(t *testing.T, refuse func(f actor.Firing) error, change func
 		}
 	})
 	f := start(t, func(c *Config) {
-		c.Reminders, c.Metrics = reminder.NewAdmin(svc, st), metrics
+		c.Reminders, c.Metrics, c.Modules = reminder.NewAdmin(svc, st), metrics, remindersModules{newFakeModules()}
 		if change != nil {
 			change(c)
 		}
 	})
-	f.modules.history = []actor.Deployment{{App: "default", Type: "Counter", Generation: 1}}
 	return &remindersFixture{f, d, greenroomv1connect.NewReminderServiceClient(client(t, false), f.url)}
 }
 
@@ -267,7 +285,8 @@ func TestReminderThatCannotBe(t *testing.T) {
 		"no name":             {change: func(req *greenroomv1.CreateReminderRequest) { req.Name = "" }, says: "name"},
 		"no spec":             {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec = nil }, says: "spec"},
 		"unknown type":        {change: func(req *greenroomv1.CreateReminderRequest) { req.Actor.Type = "Nothing" }, kind: actor.ErrTypeNotFound.Kind(), code: connect.CodeNotFound, says: "Nothing"},
-		"unknown method":      {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Method = "Nothing" }, kind: actor.ErrMethodNotFound.Kind(), code: connect.CodeNotFound, says: "its methods are Get"},
+		"unknown method":      {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Method = "Nothing" }, kind: actor.ErrMethodNotFound.Kind(), code: connect.CodeNotFound, says: "its methods are Get, View"},
+		"read-only method":    {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Method = "View" }, says: "View is read-only"},
 		"unknown missed":      {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Missed = &greenroomv1.MissedPolicy{Kind: 77} }, says: "missed policy"},
 		"unknown failure":     {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Failure = &greenroomv1.FailurePolicy{Kind: 77} }, says: "failure policy"},
 	} {
@@ -296,8 +315,7 @@ func TestReminderOfThePastFiresAtOnce(t *testing.T) {
 		req.Spec.Payload = []byte(`"x"`)
 		req.Spec.Schedule = &greenroomv1.ReminderSchedule{First: &greenroomv1.ReminderSchedule_At{At: timestamppb.New(long)}}
 	})
-	if got := <-f.fired; got.Name != "n" || got.Method != "Get" || //nolint:usestdlibvars // of an actor
-		string(got.Payload.Data) != `"x"` || !got.Due.Equal(long) {
+	if got := <-f.fired; got.Name != "n" || got.Method != firedMethod || string(got.Payload.Data) != `"x"` || !got.Due.Equal(long) {
 		t.Errorf("%+v", got)
 	}
 	_, err := f.get(t, "n")

@@ -238,7 +238,7 @@ func newCORS(c Config) *cors.Cors {
 	}
 	return cors.New(cors.Options{
 		AllowedOrigins: c.AllowedOrigins,
-		AllowedMethods: append(connectcors.AllowedMethods(), http.MethodPut),
+		AllowedMethods: append(connectcors.AllowedMethods(), http.MethodPut, http.MethodDelete),
 		AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", headerConsistency, headerIdempotencyKey),
 		ExposedHeaders: append(connectcors.ExposedHeaders(), headerVersion, headerFuel, headerHost, headerRequestID, "Retry-After"),
 		// Chrome asks before a public page may call a private address.

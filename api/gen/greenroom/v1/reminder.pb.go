@@ -513,7 +513,8 @@ func (x *FailurePolicy) GetMaxInterval() *durationpb.Duration {
 // ReminderSpec is what somebody asks of a reminder.
 type ReminderSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The method that a firing runs. The actor's type must have it.
+	// The method that a firing runs. The actor's type must have it, and it must not be
+	// read-only.
 	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
 	// What the method gets, at most 64 KiB.
 	Payload []byte `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
