@@ -135,9 +135,12 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 	repeatable := inv.ReadOnly || inv.IdempotencyKey != ""
 	unknown := false // an earlier attempt may have taken effect
 	for attempt := 1; ; attempt++ {
-		s := c.servers.choose(inv.Key)
-		reply, err := c.attempt(ctx, s, &inv)
+		s, known := c.servers.choose(inv.Key)
+		reply, err := c.attempt(ctx, s, known, &inv)
 		if err == nil {
+			if reply.Host == "" && !known {
+				c.servers.answered(inv.Key, s)
+			}
 			c.servers.learn(inv.Key, s, reply.Host)
 			return reply, nil
 		}
@@ -178,15 +181,16 @@ func isOver(ctx context.Context) bool {
 	return ok && time.Until(deadline) < time.Millisecond
 }
 
-// attempt makes a call once. The reply to a call that failed may still name its host.
-func (c *Client) attempt(ctx context.Context, s *target, inv *invokestream.Invocation) (Reply, *Error) {
+// attempt makes a call once, of an actor that s is known to hold or not. The reply to a
+// call that failed may still name its host.
+func (c *Client) attempt(ctx context.Context, s *target, known bool, inv *invokestream.Invocation) (Reply, *Error) {
 	if err := ctx.Err(); err != nil {
 		return Reply{}, errContext(err, false)
 	}
 	if c.conf.Unary || len(inv.Payload.Data) > maxStreamed || s.unaryForNow() {
 		return s.request(ctx, inv)
 	}
-	reply, err := s.stream().call(ctx, inv)
+	reply, err := s.stream(known).call(ctx, inv)
 	if err == errNoStreams {
 		if c.conf.StreamOnly {
 			return Reply{}, errStreamOnly()

@@ -45,7 +45,9 @@
 // directly from then on ([Config.MaxOwners]); when it cannot be reached, or says that
 // another one holds the actor, the call goes on from there. Give the client several
 // addresses ([Config.URLs]), or one that stands for all, like that of a load balancer.
-// Calls that go directly carry the same token.
+// Calls that go directly carry the same token. Those of actors that nobody has been
+// heard to hold have a stream of their own: after a server was lost, the calls of its
+// actors wait on it until another one holds them, and keep no others waiting.
 //
 // # Order
 //

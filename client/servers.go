@@ -31,6 +31,9 @@ type target struct {
 	base    string // its URL, without a slash at the end
 	streams []*stream
 	next    atomic.Uint32 // counts calls, to choose a stream for each
+	// seeking has the calls of actors of which nobody has said where they are. Those of a
+	// server that was lost wait there for another one, and hold up no others.
+	seeking *stream
 
 	rpc   *connect.Client[invokestream.Request, invokestream.Response]
 	unary greenroomv1connect.ActorServiceClient
@@ -48,6 +51,8 @@ type servers struct {
 	current    atomic.Uint32 // of the configured ones, who is called for what nobody is known to hold
 	// owners says where an actor is, as far as it was told; nil: nobody asks.
 	owners *lru.Cache[actor.Key, *target]
+	// several: there is more than one server, as far as it was told.
+	several atomic.Bool
 
 	mu     sync.Mutex
 	byBase map[string]*target
@@ -59,6 +64,7 @@ func (ss *servers) init(c *Client) {
 		s := ss.get(strings.TrimSuffix(url, "/"))
 		ss.configured = append(ss.configured, s)
 	}
+	ss.several.Store(len(ss.configured) > 1)
 	if c.conf.MaxOwners > 0 {
 		ss.owners, _ = lru.New[actor.Key, *target](c.conf.MaxOwners) // fails only for sizes below 1
 	}
@@ -91,15 +97,21 @@ func (c *Client) newServer(base string) *target {
 		connect.WithCodec(invokestream.Codec{}), connect.WithAcceptCompression("gzip", nil, nil))
 	s.unary = greenroomv1connect.NewActorServiceClient(requests, base, connect.WithAcceptCompression("gzip", nil, nil))
 	for range c.conf.Streams {
-		st := newStream(s)
-		s.streams = append(s.streams, st)
+		s.streams = append(s.streams, newStream(s))
+	}
+	s.seeking = newStream(s)
+	for _, st := range append(s.streams[:len(s.streams):len(s.streams)], s.seeking) {
 		c.running.Go(st.run)
 	}
 	return s
 }
 
-// stream returns the stream for the next call.
-func (s *target) stream() *stream {
+// stream returns the stream for the next call, of an actor that the server is known to
+// hold or not.
+func (s *target) stream(known bool) *stream {
+	if !known && s.c.servers.owners != nil && s.c.servers.several.Load() {
+		return s.seeking
+	}
 	if n := uint32(len(s.streams)); n > 1 { //nolint:gosec // a handful
 		return s.streams[s.next.Add(1)%n]
 	}
@@ -119,10 +131,10 @@ func (s *target) avoided() bool {
 
 // choose returns the server to call for an actor: the one that is known to hold it, or
 // one of the configured ones.
-func (ss *servers) choose(key actor.Key) *target {
+func (ss *servers) choose(key actor.Key) (s *target, known bool) {
 	if ss.owners != nil {
 		if s, ok := ss.owners.Get(key); ok && !s.avoided() {
-			return s
+			return s, true
 		}
 	}
 	n := uint32(len(ss.configured)) //nolint:gosec // a handful
@@ -132,10 +144,17 @@ func (ss *servers) choose(key actor.Key) *target {
 			if i > 0 {
 				ss.current.CompareAndSwap(at, at+i)
 			}
-			return s
+			return s, false
 		}
 	}
-	return ss.configured[at%n] // all were tried a moment ago
+	return ss.configured[at%n], false // all were tried a moment ago
+}
+
+// answered notes that s held an actor, as it named no other server.
+func (ss *servers) answered(key actor.Key, s *target) {
+	if ss.owners != nil && ss.several.Load() {
+		ss.owners.Add(key, s)
+	}
 }
 
 // learn notes what an answer of s said of who holds an actor.
@@ -148,6 +167,7 @@ func (ss *servers) learn(key actor.Key, s *target, host string) {
 	}
 	scheme, _, _ := strings.Cut(s.base, "://")
 	if owner := ss.get(scheme + "://" + host); owner != nil {
+		ss.several.Store(true)
 		ss.owners.Add(key, owner)
 	}
 }

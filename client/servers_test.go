@@ -4,7 +4,9 @@ import (
 	"context"
 	"net"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/server"
@@ -113,4 +115,44 @@ func TestOwnersAreBounded(t *testing.T) {
 	if n, targets := c.servers.owners.Len(), len(c.servers.byBase); n != 2 || targets != 2 {
 		t.Errorf("%d owners, %d servers", n, targets)
 	}
+}
+
+// TestSeekingHoldsUpNobody: calls of actors that nobody holds now wait at a server, and
+// keep no call waiting of an actor that it is known to hold.
+func TestSeekingHoldsUpNobody(t *testing.T) {
+	const inFlight = 2
+	waiting := make(chan struct{}, inFlight)
+	h := &fakeHost{}
+	h.does(func(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
+		if inv.Key.ID != "held" { // its server was lost
+			waiting <- struct{}{}
+			<-ctx.Done()
+			return actor.Reply{}, ctx.Err()
+		}
+		return actor.Reply{Payload: actor.Payload{Data: []byte("here")}}, nil
+	})
+	s, other := startServer(t, h, "127.0.0.1:0", nil), startServer(t, named("other", ""), "127.0.0.1:0", nil)
+	c := newClient(t, urlOf(s), func(c *Config) { c.URLs, c.MaxInFlight = []string{urlOf(other)}, inFlight })
+	if _, err := c.Invoke(t.Context(), "T", "held", "M", nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	for _, id := range []string{"a", "b", "c"} { // more than a stream has under way
+		calls.Go(func() {
+			if _, err := c.Query(ctx, "T", id, "M", nil); err == nil {
+				t.Errorf("%s was answered", id)
+			}
+		})
+	}
+	for range inFlight {
+		<-waiting
+	}
+	within, end := context.WithTimeout(t.Context(), time.Minute) // far more than it takes
+	defer end()
+	if reply, err := c.Invoke(within, "T", "held", "M", nil); err != nil || string(reply.Payload) != "here" {
+		t.Errorf("%s, %v", reply.Payload, err)
+	}
+	cancel()
+	calls.Wait()
 }

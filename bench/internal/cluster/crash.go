@@ -80,12 +80,12 @@ func hostCrash(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 		}
 		s := calls(c)
 		s.Keys = true // what was under way at the server is made again
-		load, err := begin(ctx, s, load.TracePlan{Actors: actors, Rate: rate})
+		steady, err := begin(ctx, s, load.TracePlan{Actors: actors, Rate: rate})
 		if err != nil {
 			return err
 		}
 		defer func() {
-			_, endErr := load.end()
+			_, endErr := steady.end()
 			err = errors.Join(err, endErr)
 		}()
 		type crashed struct {
@@ -118,7 +118,7 @@ func hostCrash(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			}
 			crashes = append(crashes, crashed{h, quiet, died})
 		}
-		all, err := load.end()
+		all, err := steady.end()
 		if err != nil {
 			return err
 		}
@@ -131,11 +131,12 @@ func hostCrash(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 				back = max(back, after)
 			}
 			others := all.within(window).of(k.others)
+			before := all.within(k.quiet).those(func(c load.Traced) bool { return c.Ended().Before(k.died) })
 			last := its.last().Sub(k.died)
 			back, pause = max(back, last), max(pause, others.quantile(1))
 			rec.Note("run %d: its %d actors answered again within %.0f ms; calls of the others' %d: p99 %.1f ms, longest %s; in the second before: p99 %.1f ms, longest %.1f ms", i+1,
 				len(k.its), millis(last), len(k.others), millis(others.quantile(0.99)), others.slowest(k.died),
-				millis(all.within(k.quiet).quantile(0.99)), millis(all.within(k.quiet).quantile(1)))
+				millis(before.quantile(0.99)), millis(before.quantile(1)))
 		}
 		rec.Compare("its actors answer elsewhere", millis(back), millis(elsewhere))
 		rec.Compare("longest pause of others' actors", millis(pause), millis(unmoved))
