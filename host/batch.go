@@ -24,8 +24,8 @@ type batch struct {
 	in *flight
 
 	// These do not change once the batch is a flight.
-	row         actor.RowWrite // the actor's next version, if it is written
-	state       *overlay.State // what the row gets, encoded when the batch is sent; nil: it keeps its own
+	rows        [1]actor.RowWrite // the actor's next version, if it is written
+	state       *overlay.State    // what the row gets, encoded when the batch is sent; nil: it keeps its own
 	encoded     actor.EncodedState
 	buffer      *[]byte // of workers.buffers, that encoded is in; nil: none
 	records     []actor.IdempotencyRecord
@@ -73,6 +73,8 @@ func (b *batch) Size() int64 {
 	return int64(size)
 }
 
+func (b *batch) row() *actor.RowWrite { return &b.rows[0] }
+
 // writes reports whether the commit moves the row's version on.
 func (b *batch) writes() bool { return b.state != nil || b.bump }
 
@@ -82,14 +84,14 @@ func (b *batch) Commit() actor.Commit {
 		b.buffer = b.by.buffers.Get().(*[]byte)
 		*b.buffer = b.state.AppendEncoded((*b.buffer)[:0])
 		b.encoded = actor.EncodedState{Format: b.state.Format(), Data: *b.buffer}
-		b.row.State = &b.encoded
+		b.row().State = &b.encoded
 	}
-	b.row.Bump = b.bump && b.state == nil
+	b.row().Bump = b.bump && b.state == nil
 	b.commit = actor.Commit{ID: actor.NewCommitID(), Records: b.records, Reminders: b.reminders}
 	if b.writes() {
-		b.commit.Rows = []actor.RowWrite{b.row}
+		b.commit.Rows = b.rows[:]
 	} else { // records and steps of reminders alone
-		b.commit.Fences = []actor.RowFence{b.row.Fence()}
+		b.commit.Fences = []actor.RowFence{b.row().Fence()}
 	}
 	return b.commit
 }

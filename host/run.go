@@ -30,6 +30,11 @@ type (
 // run is one attempt of a call. It is used again; nothing in it survives prepare.
 type run struct {
 	turn.Turn
+	attempt
+}
+
+// attempt is what a run has besides the guest's side of it.
+type attempt struct {
 	by   *runs
 	call *call
 	// activation is nil in lanes that run on committed state alone.
@@ -67,7 +72,7 @@ func (rs *runs) get(c *call) *run {
 
 func (rs *runs) put(t *run) {
 	t.Forget()
-	*t = run{Turn: t.Turn}
+	t.attempt = attempt{}
 	rs.spare.Put(t)
 }
 

@@ -43,11 +43,11 @@ func (a *activation) fold(w *workers, c *call, s *served, done *sealed) {
 	b := a.join(c, result{}, speculation.Effect, func() *batch { return w.newBatch(a) })
 	if done.changed {
 		b.state = done.state
-		b.row.Generation, b.row.StateSchema = s.deployment.Generation, s.stateSchema
-		b.after = a.tip.after(&b.row, done.state)
+		b.row().Generation, b.row().StateSchema = s.deployment.Generation, s.stateSchema
+		b.after = a.tip.after(b.row(), done.state)
 		a.tip = b.after
 		a.weigh()
-		done.reply.Version = b.row.NewVersion
+		done.reply.Version = b.row().NewVersion
 	}
 	if c.keyed() {
 		b.records = append(b.records, c.record(done.reply, s.limits.IdempotencyTTL))
@@ -76,7 +76,7 @@ func (a *activation) foldFailure(w *workers, c *call, r result) {
 	}
 	b.bump = true
 	if b.state == nil {
-		b.after = a.tip.bumped(&b.row)
+		b.after = a.tip.bumped(b.row())
 		a.tip = b.after
 		a.weigh()
 	}
@@ -85,7 +85,7 @@ func (a *activation) foldFailure(w *workers, c *call, r result) {
 // ask puts a call that shows what no commit proves into a check. There is no batch.
 // The caller has the shard's lock.
 func (a *activation) ask(w *workers, c *call, r result) {
-	a.join(c, r, speculation.Question, func() *batch { return w.newCheck(a) })
+	a.join(c, r, speculation.Question, func() *batch { return w.newBatch(a) })
 }
 
 // launch makes the pending batch the flight, if there is one and the last has
@@ -109,7 +109,7 @@ func (w *workers) landed(b *batch, err error, now time.Time) {
 	if !check {
 		// Before anything that follows from it is done, and told.
 		w.events.Commit(CommitEnd{
-			Key: b.row.Key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
+			Key: b.row().Key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
 		})
 		if err == nil {
 			w.turns.reminders.committed(&b.reminders)
@@ -176,11 +176,13 @@ func (a *activation) perform(w *workers, s *shard, did *speculation.Actions[*cal
 		c.result = result{err: cutShort(err), stats: c.stats}
 		then.answered.add(c)
 	}
-	var rerun callList
-	for _, d := range did.Rerun {
-		a.runAgain(d.Call, err, &rerun, &then.answered)
+	if len(did.Rerun) > 0 {
+		var rerun callList
+		for _, d := range did.Rerun {
+			a.runAgain(d.Call, err, &rerun, &then.answered)
+		}
+		a.retries.prepend(&rerun)
 	}
-	a.retries.prepend(&rerun)
 	for _, c := range did.Answer {
 		c.result.stats.ended = now
 		then.answered.add(c)
@@ -266,11 +268,11 @@ func cutShort(err error) error {
 
 // sendCheck asks whether the version that a check rests on is still the row's.
 func (w *workers) sendCheck(b *batch) {
-	w.store.versions.Ask(b.row.Key, func(v actor.RowVersion, err error) {
+	w.store.versions.Ask(b.row().Key, func(v actor.RowVersion, err error) {
 		switch {
 		case err != nil:
 			err = fmt.Errorf("confirm version: %w", err)
-		case v.Version != b.row.ReadVersion:
+		case v.Version != b.row().ReadVersion:
 			err = actor.ErrStale
 		}
 		w.landed(b, err, time.Now())
@@ -301,14 +303,10 @@ func (w *workers) submitted(b *batch, err error) {
 	}
 }
 
-// newBatch returns what commits the turns of a from its tip on.
+// newBatch returns what commits the turns of a from its tip on; without any it confirms
+// the tip.
 func (w *workers) newBatch(a *activation) *batch {
-	return &batch{by: w, a: a, row: nextRow(a.key, a.tip), after: a.tip}
-}
-
-// newCheck returns a batch that commits nothing and confirms the tip.
-func (w *workers) newCheck(a *activation) *batch {
-	return &batch{by: w, a: a, row: nextRow(a.key, a.tip), after: a.tip}
+	return &batch{by: w, a: a, rows: [1]actor.RowWrite{nextRow(a.key, a.tip)}, after: a.tip}
 }
 
 // release gives back the memory of a batch that has landed with err. Whether

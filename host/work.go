@@ -165,11 +165,13 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		c.result.stats.ended = now
 		then.answered.add(c)
 	}
-	var rerun callList
-	for _, earlier := range behind {
-		a.runAgain(earlier, dropped, &rerun, &then.answered)
+	if len(behind) > 0 {
+		var rerun callList
+		for _, earlier := range behind {
+			a.runAgain(earlier, dropped, &rerun, &then.answered)
+		}
+		a.retries.prepend(&rerun)
 	}
-	a.retries.prepend(&rerun)
 	if a.leaving {
 		a.giveBackCalls(&then.answered)
 	}

@@ -27,6 +27,10 @@ type Batch[C, P any] struct {
 	dependents []Dependent[C, P]
 	effects    int // calls whose effects it carries
 	began      time.Time
+
+	// What members and dependents are made in, which are one each most of the time.
+	member    [1]*Member[C, P]
+	dependent [1]Dependent[C, P]
 }
 
 // Dependent is a call whose answer rests on a batch.
@@ -152,6 +156,7 @@ func Fold[C, P any](members []*Member[C, P], h Dependent[C, P], payload func() P
 	}
 	if b == nil {
 		b = &Batch[C, P]{Payload: payload()}
+		b.members, b.dependents = b.member[:0], b.dependent[:0]
 	}
 	for _, m := range members {
 		if m.pending == nil {
