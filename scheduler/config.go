@@ -35,6 +35,8 @@ const (
 const (
 	MinProtocol = 1
 	MaxProtocol = 2
+
+	protocolOutdated = 2 // the first with TypesOutdated
 )
 
 // Config is what a [Service] is made of.

@@ -43,10 +43,11 @@ type term struct {
 
 // hostSession is the leader's end of a host's session.
 type hostSession struct {
-	session Session
-	end     context.CancelCauseFunc
-	claims  []actor.Key // those that have come
-	out     *outbox[*greenroomv1.ReportActorTypesResponse]
+	session  Session
+	protocol int // the newest that both speak
+	end      context.CancelCauseFunc
+	claims   []actor.Key // those that have come
+	out      *outbox[*greenroomv1.ReportActorTypesResponse]
 }
 
 type pendingAcquisition struct {
@@ -345,8 +346,8 @@ func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
 	}
 	t.streams[h.session.Host] = h
 	t.tables.Begin(h.session.Host, t.members[h.session.Host].Name, hello.GetDraining())
-	protocol := min(int(hello.GetMaxProtocol()), t.s.cfg.Self.MaxProtocol)
-	h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Welcome{Welcome: &greenroomv1.SchedulerWelcome{Protocol: uint32(protocol)}}}) //nolint:gosec // small
+	h.protocol = min(int(hello.GetMaxProtocol()), t.s.cfg.Self.MaxProtocol)
+	h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Welcome{Welcome: &greenroomv1.SchedulerWelcome{Protocol: uint32(h.protocol)}}}) //nolint:gosec // small
 	h.out.put(t.membership())
 	return nil
 }
@@ -410,7 +411,7 @@ func (t *term) reported(h *hostSession, types []Type) {
 	news, behind := t.newest.reported(t.tables.typesOf(id), types)
 	t.tables.Reported(id, types)
 	tell := func(h *hostSession, apps []string) {
-		if len(apps) > 0 {
+		if len(apps) > 0 && h.protocol >= protocolOutdated {
 			h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_TypesOutdated{TypesOutdated: &greenroomv1.TypesOutdated{Apps: apps}}})
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/spf13/pflag"
 
@@ -48,6 +49,14 @@ func (c *cli) clusterConfig(flags *pflag.FlagSet, f serveFlags) (*node.ClusterCo
 	c.fromEnv(flags, "advertise", "GREENROOM_ADVERTISE", &cfg.Advertise)
 	c.fromEnv(flags, "advertise-api", "GREENROOM_ADVERTISE_API", &cfg.AdvertiseAPI)
 	c.fromEnv(flags, "cluster-key-file", "GREENROOM_CLUSTER_KEY_FILE", &cfg.KeyFile)
+	// What a server of an earlier version speaks: for tests of upgrades, and no flag.
+	if v := c.getenv("GREENROOM_CLUSTER_PROTOCOL"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return nil, usagef("GREENROOM_CLUSTER_PROTOCOL is %q; give a number, or leave it unset", v)
+		}
+		cfg.MaxProtocol = n
+	}
 	files := []string{cfg.Files.Cert, cfg.Files.Key, cfg.Files.CA}
 	given := slices.ContainsFunc(files, func(s string) bool { return s != "" })
 	switch {

@@ -12,6 +12,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,16 +24,23 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/client"
 	"github.com/greenroom-run/greenroom/internal/crash"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/history"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
+	"github.com/greenroom-run/greenroom/scheduler"
 )
 
 const (
-	// rounds of faults in CI; GREENROOM_KILL_ROUNDS changes it (make soak).
-	defaultRounds = 15
+	// rounds of faults in CI, of each kind of placement; GREENROOM_KILL_ROUNDS changes it
+	// (make soak).
+	defaultRounds = 8
 	callers       = 12
 	counters      = 12
 	// lease of the servers: short, so that what waits for it does not wait long.
@@ -169,8 +177,9 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// startCluster starts three servers that reach each other through proxies.
-func startCluster(t *testing.T, url string, args ...string) []*member {
+// startCluster starts three servers that reach each other through proxies, and deploys
+// the counter. change may change how each is started; nil: nothing.
+func startCluster(t *testing.T, url string, change func(i int, o *crash.Options), args ...string) []*member {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "servers.log"))
 	if err != nil {
@@ -191,6 +200,9 @@ func startCluster(t *testing.T, url string, args ...string) []*member {
 			"--store", url, "--name", fmt.Sprint("host-", i), "--advertise", m.proxy.Addr().String(), "--advertise-api", addr,
 			"--lease", lease.String(),
 		}, args...)}
+		if change != nil {
+			change(i, &m.options)
+		}
 		m.start(t)
 		t.Cleanup(func() { _ = m.process.Kill() })
 		all[i] = m
@@ -256,8 +268,8 @@ func faults(db *pgtest.Server) []fault {
 }
 
 // TestThreeHosts: whatever breaks, every call ends, no increment that was answered is
-// lost or counted twice, strong reads are of the present, and default ones not older
-// than a lease.
+// lost or counted twice, strong reads are of the present, turns that change nothing rest on
+// what was the newest a moment before, and default reads are not older than a lease.
 func TestThreeHosts(t *testing.T) {
 	for _, args := range [][]string{nil, {"--sticky"}} {
 		t.Run(strings.Join(append([]string{"servers"}, args...), " "), func(t *testing.T) { threeHosts(t, args...) })
@@ -273,25 +285,8 @@ func threeHosts(t *testing.T, args ...string) {
 			t.Fatalf("GREENROOM_KILL_ROUNDS: %v", err)
 		}
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
 	db := pgtest.Start(t)
-	members := startCluster(t, db.Database(t), args...)
-	c, err := client.New(client.Config{URL: members[0].process.URL, URLs: []string{members[1].process.URL, members[2].process.URL}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	r := &run{members: members, client: c, acks: make(chan string, 1<<16), stop: make(chan struct{}), acked: map[string][]ack{}}
-	var group sync.WaitGroup
-	for caller := range callers {
-		group.Go(func() { r.call(ctx, t, caller, rand.New(rand.NewPCG(seed, uint64(caller)+1))) })
-	}
-	r.everyCounter(t)
+	r, random := load(t, startCluster(t, db.Database(t), nil, args...))
 	all, fired := faults(db), map[string]int{}
 	for n := range rounds {
 		f := all[random.IntN(len(all))]
@@ -303,13 +298,66 @@ func threeHosts(t *testing.T, args ...string) {
 		fired[f.name]++
 		r.everyCounter(t) // the cluster settles
 	}
-	close(r.stop)
-	group.Wait()
-	if t.Failed() {
-		return
-	}
-	r.calls.Check(t)
+	r.end(t)
 	t.Logf("%d rounds %v, %d calls, %d attempts", rounds, fired, r.calls.Len(), r.attempts.Load())
+}
+
+// TestMixedVersions: servers of two versions are one cluster. They speak the older's
+// protocol, and are upgraded one after the other under load; the history is as without.
+func TestMixedVersions(t *testing.T) {
+	older := []string{"GREENROOM_CLUSTER_PROTOCOL=" + strconv.Itoa(scheduler.MaxProtocol-1)}
+	members := startCluster(t, pgtest.URL(t), func(i int, o *crash.Options) {
+		if i < 2 {
+			o.Env = older
+		}
+	})
+	r, _ := load(t, members)
+	r.speak(t, scheduler.MaxProtocol-1, scheduler.MaxProtocol-1, scheduler.MaxProtocol)
+	for i, want := range [][]int{
+		{scheduler.MaxProtocol, scheduler.MaxProtocol - 1, scheduler.MaxProtocol},
+		{scheduler.MaxProtocol, scheduler.MaxProtocol, scheduler.MaxProtocol},
+		{scheduler.MaxProtocol, scheduler.MaxProtocol, scheduler.MaxProtocol - 1}, // and back
+	} {
+		m := members[i]
+		if err := m.process.Stop(t.Context()); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+		m.options.Env = nil
+		if i == 2 {
+			m.options.Env = older
+		}
+		m.start(t)
+		r.everyCounter(t)
+		r.speak(t, want...)
+	}
+	r.end(t)
+}
+
+// speak waits until the cluster's servers are these, by the newest protocols that they
+// speak, and each has a session with the leader.
+func (r *run) speak(t *testing.T, protocols ...int) {
+	t.Helper()
+	conn := &http.Client{Timeout: attemptTime}
+	defer conn.CloseIdleConnections()
+	c := greenroomv1connect.NewClusterServiceClient(conn, r.members[0].process.URL)
+	var found string
+	for deadline := time.Now().Add(stalled); time.Now().Before(deadline); <-time.After(50 * time.Millisecond) {
+		resp, err := c.ListHosts(t.Context(), connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+		if err != nil {
+			found = err.Error()
+			continue
+		}
+		found = fmt.Sprint(resp.Msg.Hosts)
+		fits := len(resp.Msg.Hosts) == len(protocols)
+		for _, h := range resp.Msg.Hosts {
+			i, err := strconv.Atoi(strings.TrimPrefix(h.Name, "host-"))
+			fits = fits && err == nil && h.Connected && int(h.MaxProtocol) == protocols[i] && h.MinProtocol == scheduler.MinProtocol
+		}
+		if fits {
+			return
+		}
+	}
+	t.Fatalf("no cluster of servers that speak %v: %s", protocols, found)
 }
 
 // run is the calls of a test and their history.
@@ -320,15 +368,41 @@ type run struct {
 	stop     chan struct{}
 	calls    history.History
 	attempts atomic.Int64
-
-	mu    sync.Mutex
-	acked map[string][]ack // by counter
+	callers  sync.WaitGroup
 }
 
-// ack is the highest value that was answered until a moment.
-type ack struct {
-	at    time.Time
-	value int64
+// load has callers call all counters until [run.end]. It returns the randomness of the
+// test as well, whose seed it logs.
+func load(t *testing.T, members []*member) (*run, *rand.Rand) {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	c, err := client.New(client.Config{URL: members[0].process.URL, URLs: []string{members[1].process.URL, members[2].process.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &run{members: members, client: c, acks: make(chan string, 1<<16), stop: make(chan struct{})}
+	t.Cleanup(func() {
+		cancel()
+		r.callers.Wait()
+		_ = c.Close()
+	})
+	for caller := range callers {
+		r.callers.Go(func() { r.call(ctx, t, caller, rand.New(rand.NewPCG(seed, uint64(caller)+1))) })
+	}
+	r.everyCounter(t)
+	return r, rand.New(rand.NewPCG(seed, 0))
+}
+
+// end lets the callers finish, and checks what they saw.
+func (r *run) end(t *testing.T) {
+	t.Helper()
+	close(r.stop)
+	r.callers.Wait()
+	if !t.Failed() {
+		r.calls.Check(t)
+	}
 }
 
 // await waits for so many answers.
@@ -365,28 +439,6 @@ func (r *run) everyCounter(t *testing.T) {
 	}
 }
 
-// note keeps that a value was answered.
-func (r *run) note(counter string, value int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if all := r.acked[counter]; len(all) == 0 || all[len(all)-1].value < value {
-		r.acked[counter] = append(all, ack{time.Now(), value})
-	}
-}
-
-// least is what a default read may not fall below that begins at a moment.
-func (r *run) least(counter string, at time.Time) int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all := r.acked[counter]
-	for i := len(all) - 1; i >= 0; i-- {
-		if at.Sub(all[i].at) > stale {
-			return all[i].value
-		}
-	}
-	return 0
-}
-
 // call makes calls, one after the other, until the run stops.
 func (r *run) call(ctx context.Context, t *testing.T, caller int, random *rand.Rand) {
 	for n := 0; ; n++ {
@@ -396,30 +448,27 @@ func (r *run) call(ctx context.Context, t *testing.T, caller int, random *rand.R
 		default:
 		}
 		counter := fmt.Sprint("c", random.IntN(counters))
-		var err error
-		switch kind := random.IntN(6); kind {
+		in := history.Call{Counter: counter}
+		req := client.Request{Type: "Counter", ID: counter, Method: "Get", ReadOnly: true}
+		var call *history.Pending
+		switch kind := random.IntN(7); kind {
 		case 0: // a default read
-			began := time.Now()
-			var value int64
-			if value, err = r.ask(ctx, client.Request{Type: "Counter", ID: counter, Method: "Get", ReadOnly: true}); err != nil {
-				break
-			}
-			if least := r.least(counter, began); value < least {
-				t.Errorf("a default read of %s answered %d; %d was answered more than %v before", counter, value, least, stale)
-			}
+			call = r.calls.BeginStale(caller, in, stale)
+		case 1: // a turn that changes nothing, and commits nothing
+			req.Method, req.ReadOnly, req.Payload = "Add", false, []byte(`{"amount":0}`)
+			call = r.calls.BeginStale(caller, in, actor.MaxReadAge)
+		case 2:
+			req.Strong = true
+			call = r.calls.Begin(caller, in)
 		default:
-			in := history.Call{Counter: counter, Add: int64(kind - 1)} // 0: a strong read
-			req := client.Request{Type: "Counter", ID: counter, Method: "Get", ReadOnly: true, Strong: true}
-			if in.Add > 0 {
-				req = client.Request{Type: "Counter", ID: counter, Method: "Add", Payload: fmt.Appendf(nil, `{"amount":%d}`, in.Add), IdempotencyKey: fmt.Sprint(caller, "-", n)}
-			}
-			call := r.calls.Begin(caller, in)
-			var value int64
-			if value, err = r.ask(ctx, req); err != nil {
-				break
-			}
+			in.Add = int64(kind - 2)
+			req.Method, req.ReadOnly = "Add", false
+			req.Payload, req.IdempotencyKey = fmt.Appendf(nil, `{"amount":%d}`, in.Add), fmt.Sprint(caller, "-", n)
+			call = r.calls.Begin(caller, in)
+		}
+		value, err := r.ask(ctx, req)
+		if err == nil {
 			call.Answered(value)
-			r.note(counter, value)
 		}
 		if err != nil {
 			if ctx.Err() == nil {

@@ -35,6 +35,7 @@ type Process struct {
 type Options struct {
 	Binary string   // path of the greenroom binary
 	Args   []string // of greenroom serve, without --listen: the store, mostly
+	Env    []string // beside that of this process, NAME=VALUE
 	Log    io.Writer
 	// Listen is host:port; empty means a free port on loopback.
 	Listen string
@@ -78,7 +79,7 @@ func taken(addr string) bool {
 
 func startOnce(ctx context.Context, o Options) (*Process, error) {
 	cmd := exec.Command(o.Binary, append([]string{"serve", "--listen", o.Listen}, o.Args...)...) //nolint:noctx // its end is Kill or Stop, not a context's
-	cmd.Stdout, cmd.Stderr = o.Log, o.Log
+	cmd.Stdout, cmd.Stderr, cmd.Env = o.Log, o.Log, append(os.Environ(), o.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: o.Detach}
 	if o.Inherit != nil {
 		cmd.ExtraFiles = []*os.File{o.Inherit}

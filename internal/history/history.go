@@ -10,9 +10,11 @@ package history
 import (
 	"fmt"
 	"math"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -29,8 +31,18 @@ type Call struct {
 type History struct {
 	clock atomic.Int64
 
-	mu  sync.Mutex
-	ops []porcupine.Operation
+	mu    sync.Mutex
+	ops   []porcupine.Operation
+	marks []mark // in order
+}
+
+// tick is how far two readings of the clock are apart, so that there is one between.
+const tick = 2
+
+// mark says what the history's clock was at a moment.
+type mark struct {
+	at    time.Time
+	clock int64
 }
 
 // Pending is a call under way. One that is neither answered nor unknown is not in
@@ -42,19 +54,42 @@ type Pending struct {
 
 // Begin notes that a caller, who has one call at a time, begins one.
 func (h *History) Begin(caller int, c Call) *Pending {
-	return &Pending{h, porcupine.Operation{ClientId: caller, Input: c, Call: h.clock.Add(1)}}
+	return &Pending{h, porcupine.Operation{ClientId: caller, Input: c, Call: h.clock.Add(tick)}}
+}
+
+// BeginStale notes that a caller begins a call that changes nothing, and that may answer
+// what was the newest at some moment since age before now.
+func (h *History) BeginStale(caller int, c Call, age time.Duration) *Pending {
+	return &Pending{h, porcupine.Operation{ClientId: caller, Input: c, Call: h.clockAt(time.Now().Add(-age))}}
+}
+
+// clockAt returns a reading of the history's clock that is after all answers until a
+// moment, and before all others; 0 if there were none.
+func (h *History) clockAt(at time.Time) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := sort.Search(len(h.marks), func(i int) bool { return h.marks[i].at.After(at) })
+	if i == 0 {
+		return 0
+	}
+	return h.marks[i-1].clock + 1
 }
 
 // Answered ends a call with the value that it got.
-func (p *Pending) Answered(value int64) { p.end(value, p.history.clock.Add(1)) }
+func (p *Pending) Answered(value int64) { p.end(value, 0) }
 
 // Unknown ends a call of which nobody knows whether it took effect, or will.
 func (p *Pending) Unknown() { p.end(nil, math.MaxInt64) }
 
+// end ends a call at a reading of the clock; 0 for now.
 func (p *Pending) end(output any, at int64) {
-	p.op.Output, p.op.Return = output, at
 	p.history.mu.Lock()
 	defer p.history.mu.Unlock()
+	if at == 0 {
+		at = p.history.clock.Add(tick)
+		p.history.marks = append(p.history.marks, mark{time.Now(), at})
+	}
+	p.op.Output, p.op.Return = output, at
 	p.history.ops = append(p.history.ops, p.op)
 }
 

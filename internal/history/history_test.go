@@ -1,6 +1,9 @@
 package history
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // failed runs Check on a history and reports whether it fails.
 func failed(t *testing.T, h *History) bool {
@@ -42,6 +45,20 @@ func TestCheck(t *testing.T) {
 			h.Begin(1, add).Answered(1)
 			h.Begin(1, add).Answered(2)
 			h.Begin(2, read).Answered(1)
+		}, false},
+		"the past, as old as it may be": {func(h *History) {
+			h.Begin(1, add).Answered(1)
+			h.Begin(1, add).Answered(2)
+			h.BeginStale(2, read, time.Hour).Answered(1)
+		}, true},
+		"no more than that": {func(h *History) {
+			h.Begin(1, add).Answered(1)
+			h.Begin(1, add).Answered(2)
+			h.BeginStale(2, read, 0).Answered(1)
+		}, false},
+		"what never was": {func(h *History) {
+			h.Begin(1, Call{"a", 2}).Answered(2)
+			h.BeginStale(2, read, time.Hour).Answered(1)
 		}, false},
 		"what is unknown took effect":   {func(h *History) { h.Begin(1, add).Unknown(); h.Begin(2, read).Answered(1) }, true},
 		"what is unknown had no effect": {func(h *History) { h.Begin(1, add).Unknown(); h.Begin(2, read).Answered(0) }, true},

@@ -56,6 +56,10 @@ type ClusterConfig struct {
 	// Sticky makes ring types sticky: those of StickyTypes, or all if it is empty.
 	Sticky      bool
 	StickyTypes []string
+	// MaxProtocol is the newest protocol between processes that this one speaks. Defaults
+	// to [scheduler.MaxProtocol]; an older one, from [scheduler.MinProtocol] on, is what a
+	// process of an earlier version speaks.
+	MaxProtocol int
 	// MaxOwned is as in [scheduler.Config].
 	MaxOwned int
 }
@@ -131,6 +135,9 @@ func (c ClusterConfig) withDefaults() ClusterConfig {
 	if c.HostName == "" {
 		c.HostName, _ = os.Hostname() // for people
 	}
+	if c.MaxProtocol == 0 {
+		c.MaxProtocol = scheduler.MaxProtocol
+	}
 	if c.Lease == 0 {
 		c.Lease = scheduler.DefaultLease
 	}
@@ -141,6 +148,9 @@ func (c ClusterConfig) withDefaults() ClusterConfig {
 // the cluster. What it returns is closed by the node's stop.
 func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.Service, h *host.Host, own *held) (*cluster, error) {
 	c := &cluster{cfg: n.cfg.Cluster.withDefaults(), mods: mods, token: n.cfg.Server.Token, log: n.cfg.Logger.Info}
+	if p := c.cfg.MaxProtocol; p < scheduler.MinProtocol || p > scheduler.MaxProtocol {
+		return nil, fmt.Errorf("node config: Cluster.MaxProtocol is %d; give one from %d to %d", p, scheduler.MinProtocol, scheduler.MaxProtocol)
+	}
 	var err error
 	if c.tls, err = c.cfg.credentials(); err != nil {
 		return nil, err
@@ -161,7 +171,8 @@ func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.S
 	c.service, err = scheduler.New(scheduler.Config{
 		Store: st, Actors: h, Types: c.types, ReadTypes: mods.Refresh, Dial: dialer.Dial, Lease: c.cfg.Lease, MaxOwned: c.cfg.MaxOwned, Logger: n.cfg.Logger,
 		Events: n.metrics.ClusterEvents(),
-		Self:   actor.Host{Name: c.cfg.HostName, Cluster: c.cfg.Name, Address: advertise, Roles: c.cfg.Roles, Version: n.cfg.Version},
+		Self: actor.Host{Name: c.cfg.HostName, Cluster: c.cfg.Name, Address: advertise, Roles: c.cfg.Roles, Version: n.cfg.Version,
+			MinProtocol: scheduler.MinProtocol, MaxProtocol: c.cfg.MaxProtocol},
 	})
 	if err != nil {
 		return nil, err
@@ -169,7 +180,7 @@ func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.S
 	own.service.Store(c.service)
 	conf := routing.Config{
 		Local: h, Placement: c.service, Policy: c.policy, Cluster: c.cfg.Name, APIAddress: c.apiAddress(n, advertise), Token: c.token,
-		MinProtocol: scheduler.MinProtocol, MaxProtocol: scheduler.MaxProtocol, PeerTimeout: c.cfg.Lease, Logger: n.cfg.Logger,
+		MinProtocol: scheduler.MinProtocol, MaxProtocol: c.cfg.MaxProtocol, PeerTimeout: c.cfg.Lease, Logger: n.cfg.Logger,
 		Events: n.metrics.RoutingEvents(),
 	}
 	if c.tls != nil {

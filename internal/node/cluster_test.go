@@ -210,6 +210,7 @@ func TestClusterConfig(t *testing.T) {
 	}{
 		"another cluster's name": {func(c *node.Config) { c.Cluster.Name = "other" }, "cluster"},
 		"no key file":            {func(c *node.Config) { c.Cluster.KeyFile = filepath.Join(t.TempDir(), "none") }, "cluster key"},
+		"a newer protocol":       {func(c *node.Config) { c.Cluster.MaxProtocol = 1000 }, "from 1 to"},
 		"no address":             {func(c *node.Config) { c.Cluster.Advertise = "nowhere" }, "HOST:PORT"},
 		"beyond loopback":        {func(c *node.Config) { c.Server = server.Config{Addr: "0.0.0.0:0", Token: "a-token-that-is-long"} }, "--cluster-key-file"},
 	} {
