@@ -33,6 +33,9 @@ type fakeStore struct {
 	// every new record, under the lock.
 	wrote    func(key actor.Key, before, after actor.Row)
 	recorded func(actor.Key, actor.IdempotencyRecord)
+	// reminders are those that are there; looks counts how many were read by name.
+	reminders map[actor.ReminderName]actor.Reminder
+	looks     int
 }
 
 // fakeRecord is a recorded call, and the commit that it came with.
@@ -126,6 +129,12 @@ func (s *fakeStore) apply(c *actor.Commit) error {
 			return actor.ErrKeyExists
 		}
 	}
+	for i := range c.Reminders.Steps {
+		step := &c.Reminders.Steps[i]
+		if there := s.reminders[step.ReminderName]; there.ID != step.ID || there.Version != step.Version {
+			return actor.ErrFiringTaken
+		}
+	}
 	fences := slices.Clone(c.Fences)
 	for i := range c.Rows {
 		fences = append(fences, c.Rows[i].Fence())
@@ -141,6 +150,7 @@ func (s *fakeStore) apply(c *actor.Commit) error {
 			s.recorded(r.Actor, r)
 		}
 	}
+	s.applyReminders(c)
 	for i := range c.Rows {
 		w := &c.Rows[i]
 		s.put(w.Key, after(s.rows[w.Key], c.ID, w))

@@ -126,7 +126,7 @@ func (ch *channel) open() (*link, error) {
 }
 
 // protocolCaller is the first protocol whose invocations have callers and who refused
-// them.
+// them, or are firings of reminders.
 const protocolCaller = 2
 
 // protocolReach is the first protocol with InterconnectService.Reach.

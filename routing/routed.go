@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/api/invokestream"
 	"github.com/greenroom-run/greenroom/api/invokestream/caller"
 	"github.com/greenroom-run/greenroom/host"
 )
@@ -183,6 +184,10 @@ func (c *routed) send(id actor.HostID) {
 	if p.protocol >= protocolCaller {
 		s.Inv.Caller, s.Inv.RefusedBy = c.inv.Caller, string(c.trip.refusedBy)
 	}
+	if err := c.addFiring(s, p); err != nil {
+		c.fail(err)
+		return
+	}
 	if !p.reserve(s) {
 		c.trip.unreachable(id, "its host has as many calls of this one's under way as it may")
 		c.wait(nil)
@@ -201,6 +206,19 @@ func (c *routed) send(id actor.HostID) {
 		s.Err = &unsentError{"its host has left the cluster"}
 		s.Finished(&s.Call)
 	}
+}
+
+// addFiring adds the firing that asks for the call, if one does: a peer that does not know
+// of any would run a call that takes none.
+func (c *routed) addFiring(s *sentCall, p *peer) (err error) {
+	if c.inv.Firing == nil {
+		return nil
+	}
+	if p.protocol < protocolCaller {
+		return noOwner("its host speaks a protocol without reminders")
+	}
+	s.Inv.Firing, err = invokestream.EncodeFiring(c.inv.Firing)
+	return err
 }
 
 // sentCall is a call that a peer has, or is to have.
@@ -230,7 +248,7 @@ func (s *sentCall) Finished(*caller.Call) {
 	switch {
 	case errors.As(s.Err, &unsent):
 		c.trip.unreachable(s.peer.id, unsent.Error())
-	case s.Err != nil && (c.inv.ReadOnly || c.inv.IdempotencyKey != ""):
+	case s.Err != nil && (c.inv.ReadOnly || c.inv.IdempotencyKey != "" || c.inv.Firing != nil): // may be sent twice
 		events.Forwarded("lost")
 		c.trip.unreachable(s.peer.id, s.Err.Error())
 	case s.Err != nil:

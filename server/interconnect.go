@@ -191,6 +191,10 @@ func (e *peerEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) 
 	if limit := e.x.server.conf.MaxPayloadBytes; int64(len(in.Payload.Data)) > limit {
 		return inv, errPayloadTooLarge(limit)
 	}
+	var err error
+	if inv.Firing, err = invokestream.DecodeFiring(in); err != nil {
+		return inv, err
+	}
 	e.accepted.NotHeldBy(inv.Key, actor.HostID(in.RefusedBy))
 	if in.IdempotencyKey == "" {
 		return inv, nil

@@ -17,11 +17,18 @@ import (
 func generatedRequest(r *Request) *greenroomv1.ExchangeRequest {
 	g := &greenroomv1.ExchangeRequest{Cancels: r.Cancels, Hello: r.Hello}
 	for _, i := range r.Invocations {
+		var firing *greenroomv1.ForwardedFiring
+		if len(i.Firing) > 0 {
+			firing = &greenroomv1.ForwardedFiring{}
+			if err := proto.Unmarshal(i.Firing, firing); err != nil {
+				panic(err)
+			}
+		}
 		g.Invocations = append(g.Invocations, &greenroomv1.ForwardedInvocation{
 			Id: i.ID, Actor: &greenroomv1.ActorKey{App: i.Key.App, Type: i.Key.Type, Id: i.Key.ID}, Method: i.Method,
 			Payload: i.Payload.Data, ContentType: i.Payload.ContentType, TimeoutMs: i.TimeoutMS,
 			IdempotencyKey: i.IdempotencyKey, ReadOnly: i.ReadOnly, Consistency: i.Consistency,
-			InvocationId: i.InvocationID, Caller: i.Caller, RefusedBy: i.RefusedBy,
+			InvocationId: i.InvocationID, Caller: i.Caller, RefusedBy: i.RefusedBy, Firing: firing,
 		})
 	}
 	return g
@@ -48,6 +55,7 @@ func requests() []*Request {
 			{ID: 1 << 63, Key: actor.Key{ID: "only"}, TimeoutMS: 1<<32 - 1, IdempotencyKey: "k k", ReadOnly: true, Consistency: greenroomv1.Consistency_CONSISTENCY_STRONG},
 			{Consistency: -7},
 			{ID: 4, InvocationID: "0123456789abcdef", Caller: "ci", RefusedBy: "host-b"},
+			{ID: 5, Firing: encodedFiring(firing())},
 		}, Cancels: []uint64{300}},
 		{Hello: &greenroomv1.ExchangeHello{}},
 		{Hello: &greenroomv1.ExchangeHello{Cluster: "c", From: "a", To: "b", MinProtocol: 1, MaxProtocol: 2}},
@@ -109,6 +117,7 @@ func TestClientsHaveTheFirstFields(t *testing.T) {
 		r.Hello = nil
 		for i := range r.Invocations {
 			r.Invocations[i].InvocationID, r.Invocations[i].Caller, r.Invocations[i].RefusedBy = "", "", ""
+			r.Invocations[i].Firing = nil
 		}
 		frames = append(frames, r)
 	}

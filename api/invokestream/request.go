@@ -34,6 +34,7 @@ type Invocation struct {
 	InvocationID   string // this and what follows: between hosts
 	Caller         string
 	RefusedBy      string
+	Firing         []byte // as EncodeFiring has it; not looked at
 }
 
 // The numbers of the fields in actor.proto.
@@ -54,6 +55,7 @@ const (
 	fieldInvocationID   protowire.Number = 10
 	fieldCaller         protowire.Number = 11
 	fieldRefusedBy      protowire.Number = 12
+	fieldFiring         protowire.Number = 13
 
 	fieldApp  protowire.Number = 1
 	fieldType protowire.Number = 2
@@ -79,7 +81,7 @@ func (i *Invocation) size() int {
 		sizeBytes(len(i.Payload.Data)) + sizeBytes(len(i.Payload.ContentType)) +
 		sizeVarint(uint64(i.TimeoutMS)) + sizeBytes(len(i.IdempotencyKey)) +
 		sizeVarint(protowire.EncodeBool(i.ReadOnly)) + sizeVarint(uint64(i.Consistency)) +
-		sizeBytes(len(i.InvocationID)) + sizeBytes(len(i.Caller)) + sizeBytes(len(i.RefusedBy))
+		sizeBytes(len(i.InvocationID)) + sizeBytes(len(i.Caller)) + sizeBytes(len(i.RefusedBy)) + sizeBytes(len(i.Firing))
 }
 
 func sizeKey(k actor.Key) int {
@@ -106,6 +108,7 @@ func (r *Request) Append(dst []byte) ([]byte, error) {
 		dst = appendBytes(dst, fieldInvocationID, i.InvocationID)
 		dst = appendBytes(dst, fieldCaller, i.Caller)
 		dst = appendBytes(dst, fieldRefusedBy, i.RefusedBy)
+		dst = appendBytes(dst, fieldFiring, i.Firing)
 	}
 	return appendHello(r.appendCancels(dst), fieldHello, r.Hello)
 }
@@ -205,6 +208,8 @@ func (r *Request) decodeInvocation(data []byte, i *Invocation) error {
 			i.Caller, err = r.names.text(f.bytes)
 		case f.is(fieldRefusedBy, protowire.BytesType):
 			i.RefusedBy, err = text(f.bytes)
+		case f.is(fieldFiring, protowire.BytesType):
+			i.Firing = clone(f.bytes)
 		}
 		return err
 	})

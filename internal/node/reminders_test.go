@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
@@ -238,5 +239,72 @@ func TestRustReminders(t *testing.T) {
 	r.mustCall(t, "", "Clock", "d", "Stop", ``, `null`)
 	if got, err := r.call(t.Context(), "", "Clock", "d", "View", ""); err != nil || !strings.HasSuffix(got, ",[]]") {
 		t.Errorf("%s %v", got, err)
+	}
+}
+
+// create makes a reminder that fires at once, over the API.
+func (r *running) create(t *testing.T, typ, id, method string) {
+	t.Helper()
+	client := h2c()
+	defer client.CloseIdleConnections()
+	_, err := greenroomv1connect.NewReminderServiceClient(client, r.URL).CreateReminder(t.Context(), connect.NewRequest(&greenroomv1.CreateReminderRequest{
+		Actor: &greenroomv1.ActorKey{Type: typ, Id: id}, Name: "n",
+		Spec: &greenroomv1.ReminderSpec{Method: method, Payload: []byte(`"hello"`), Metadata: map[string]string{"over": "api"}},
+	}))
+	if err != nil {
+		t.Fatalf("%v %v", err, detail(err))
+	}
+}
+
+// TestStatelessReminder: a type without state runs what a reminder asks for, once.
+func TestStatelessReminder(t *testing.T) {
+	onStores(t, func(t *testing.T, r *running, turns *turnEnds) {
+		r.create(t, "Bell", "b", "Wake")
+		turns.await(t, "b", "Wake", 1)
+		client := h2c()
+		defer client.CloseIdleConnections()
+		list, err := greenroomv1connect.NewReminderServiceClient(client, r.URL).ListReminders(t.Context(), connect.NewRequest(&greenroomv1.ListRemindersRequest{}))
+		if err != nil || len(list.Msg.Reminders) != 0 {
+			t.Errorf("%v, %v are left", err, list)
+		}
+	})
+}
+
+// TestForwardedFirings: what one node delivers is run by the one that holds the actor.
+func TestForwardedFirings(t *testing.T) {
+	url := pgtest.URL(t)
+	const actors = 16
+	var turns [2]*turnEnds
+	var nodes []*running
+	for i := range turns {
+		turns[i] = watchTurns()
+		nodes = append(nodes, start(t, inCluster(url, func(c *node.Config) { c.TurnEnd = turns[i].add })))
+		if i == 0 {
+			nodes[0].deploy(t, "", build(t, filepath.Join("testdata", "alarm"), guestbuild.Go))
+		}
+	}
+	held := map[string]int{}
+	for i := range actors {
+		id := fmt.Sprint("a", i)
+		nodes[0].create(t, "Alarm", id, "Ring")
+		want := alarm{1, `reminder n "hello" attempt 1 missed 0 map[over:api] early false`}
+		var got alarm
+		for got = nodes[0].alarm(t, "Alarm", id); got.Rung == 0; got = nodes[0].alarm(t, "Alarm", id) {
+		}
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", id, got, want)
+		}
+		for n, w := range turns {
+			w.mu.Lock()
+			for _, e := range w.all {
+				if e.Key.ID == id && e.Method == "Ring" && e.Err == nil {
+					held[fmt.Sprint("node ", n)]++
+				}
+			}
+			w.mu.Unlock()
+		}
+	}
+	if len(held) != len(nodes) {
+		t.Errorf("the firings ran on %v; some on each were to", held)
 	}
 }

@@ -195,7 +195,10 @@ type ForwardedInvocation struct {
 	Caller string `protobuf:"bytes,11,opt,name=caller,proto3" json:"caller,omitempty"`
 	// A host that the sender has asked before, and that does not hold the actor: a
 	// receiver that would name it knows something older. From protocol 2 on.
-	RefusedBy     string `protobuf:"bytes,12,opt,name=refused_by,json=refusedBy,proto3" json:"refused_by,omitempty"`
+	RefusedBy string `protobuf:"bytes,12,opt,name=refused_by,json=refusedBy,proto3" json:"refused_by,omitempty"`
+	// Set if a reminder asks for the turn, and nobody calls. From protocol 2 on: a host
+	// that speaks less is sent none.
+	Firing        *ForwardedFiring `protobuf:"bytes,13,opt,name=firing,proto3" json:"firing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -314,6 +317,203 @@ func (x *ForwardedInvocation) GetRefusedBy() string {
 	return ""
 }
 
+func (x *ForwardedInvocation) GetFiring() *ForwardedFiring {
+	if x != nil {
+		return x.Firing
+	}
+	return nil
+}
+
+// ForwardedFiring is the delivery of a reminder that a ForwardedInvocation is. Its actor,
+// method and payload are the invocation's.
+type ForwardedFiring struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// reminder||prefix||token||vector
+	ReminderId string                 `protobuf:"bytes,1,opt,name=reminder_id,json=reminderId,proto3" json:"reminder_id,omitempty"`
+	Name       string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Metadata   map[string]string      `protobuf:"bytes,3,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Due        *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=due,proto3" json:"due,omitempty"`
+	Missed     uint32                 `protobuf:"varint,5,opt,name=missed,proto3" json:"missed,omitempty"`
+	Attempt    uint32                 `protobuf:"varint,6,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The commit of the turn steps the reminder on from this version.
+	Version uint64 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
+	// How it goes on; absent: it is over.
+	Then          *FiringProgress `protobuf:"bytes,8,opt,name=then,proto3" json:"then,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardedFiring) Reset() {
+	*x = ForwardedFiring{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardedFiring) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardedFiring) ProtoMessage() {}
+
+func (x *ForwardedFiring) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardedFiring.ProtoReflect.Descriptor instead.
+func (*ForwardedFiring) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ForwardedFiring) GetReminderId() string {
+	if x != nil {
+		return x.ReminderId
+	}
+	return ""
+}
+
+func (x *ForwardedFiring) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ForwardedFiring) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *ForwardedFiring) GetDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
+func (x *ForwardedFiring) GetMissed() uint32 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+func (x *ForwardedFiring) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ForwardedFiring) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ForwardedFiring) GetThen() *FiringProgress {
+	if x != nil {
+		return x.Then
+	}
+	return nil
+}
+
+// FiringProgress is what changes of a reminder while it lives.
+type FiringProgress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Due           *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=due,proto3" json:"due,omitempty"`
+	FireAt        *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=fire_at,json=fireAt,proto3" json:"fire_at,omitempty"`
+	Left          uint32                 `protobuf:"varint,3,opt,name=left,proto3" json:"left,omitempty"`
+	Failures      uint32                 `protobuf:"varint,4,opt,name=failures,proto3" json:"failures,omitempty"`
+	Paused        bool                   `protobuf:"varint,5,opt,name=paused,proto3" json:"paused,omitempty"`
+	LastError     string                 `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FiringProgress) Reset() {
+	*x = FiringProgress{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FiringProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FiringProgress) ProtoMessage() {}
+
+func (x *FiringProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FiringProgress.ProtoReflect.Descriptor instead.
+func (*FiringProgress) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *FiringProgress) GetDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
+func (x *FiringProgress) GetFireAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FireAt
+	}
+	return nil
+}
+
+func (x *FiringProgress) GetLeft() uint32 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+func (x *FiringProgress) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *FiringProgress) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *FiringProgress) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
 type ExchangeResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Replies []*ExchangeReply       `protobuf:"bytes,1,rep,name=replies,proto3" json:"replies,omitempty"`
@@ -325,7 +525,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -337,7 +537,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -350,7 +550,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{3}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ExchangeResponse) GetReplies() []*ExchangeReply {
@@ -386,7 +586,7 @@ type ExchangeReply struct {
 
 func (x *ExchangeReply) Reset() {
 	*x = ExchangeReply{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +598,7 @@ func (x *ExchangeReply) String() string {
 func (*ExchangeReply) ProtoMessage() {}
 
 func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +611,7 @@ func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReply.ProtoReflect.Descriptor instead.
 func (*ExchangeReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{4}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ExchangeReply) GetId() uint64 {
@@ -482,7 +682,7 @@ type ExchangeDeleteRequest struct {
 
 func (x *ExchangeDeleteRequest) Reset() {
 	*x = ExchangeDeleteRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -494,7 +694,7 @@ func (x *ExchangeDeleteRequest) String() string {
 func (*ExchangeDeleteRequest) ProtoMessage() {}
 
 func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -507,7 +707,7 @@ func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{5}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExchangeDeleteRequest) GetHello() *ExchangeHello {
@@ -539,7 +739,7 @@ type ExchangeDeleteResponse struct {
 
 func (x *ExchangeDeleteResponse) Reset() {
 	*x = ExchangeDeleteResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +751,7 @@ func (x *ExchangeDeleteResponse) String() string {
 func (*ExchangeDeleteResponse) ProtoMessage() {}
 
 func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +764,7 @@ func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
 }
 
 type ExchangeViewRequest struct {
@@ -577,7 +777,7 @@ type ExchangeViewRequest struct {
 
 func (x *ExchangeViewRequest) Reset() {
 	*x = ExchangeViewRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +789,7 @@ func (x *ExchangeViewRequest) String() string {
 func (*ExchangeViewRequest) ProtoMessage() {}
 
 func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +802,7 @@ func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeViewRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExchangeViewRequest) GetHello() *ExchangeHello {
@@ -630,7 +830,7 @@ type ExchangeViewResponse struct {
 
 func (x *ExchangeViewResponse) Reset() {
 	*x = ExchangeViewResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -642,7 +842,7 @@ func (x *ExchangeViewResponse) String() string {
 func (*ExchangeViewResponse) ProtoMessage() {}
 
 func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -655,7 +855,7 @@ func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeViewResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExchangeViewResponse) GetActor() *Actor {
@@ -683,7 +883,7 @@ type ExchangeReachRequest struct {
 
 func (x *ExchangeReachRequest) Reset() {
 	*x = ExchangeReachRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +895,7 @@ func (x *ExchangeReachRequest) String() string {
 func (*ExchangeReachRequest) ProtoMessage() {}
 
 func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +908,7 @@ func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReachRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExchangeReachRequest) GetHello() *ExchangeHello {
@@ -736,7 +936,7 @@ type ExchangeReachResponse struct {
 
 func (x *ExchangeReachResponse) Reset() {
 	*x = ExchangeReachResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +948,7 @@ func (x *ExchangeReachResponse) String() string {
 func (*ExchangeReachResponse) ProtoMessage() {}
 
 func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +961,7 @@ func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReachResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExchangeReachResponse) GetUnreachable() []*UnreachableHost {
@@ -792,7 +992,7 @@ type UnreachableHost struct {
 
 func (x *UnreachableHost) Reset() {
 	*x = UnreachableHost{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -804,7 +1004,7 @@ func (x *UnreachableHost) String() string {
 func (*UnreachableHost) ProtoMessage() {}
 
 func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -817,7 +1017,7 @@ func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreachableHost.ProtoReflect.Descriptor instead.
 func (*UnreachableHost) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UnreachableHost) GetHostId() string {
@@ -857,7 +1057,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x0fExchangeRequest\x12C\n" +
 	"\vinvocations\x18\x01 \x03(\v2!.greenroom.v1.ForwardedInvocationR\vinvocations\x12\x18\n" +
 	"\acancels\x18\x02 \x03(\x04R\acancels\x121\n" +
-	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\xa6\x03\n" +
+	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\xdd\x03\n" +
 	"\x13ForwardedInvocation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x16\n" +
@@ -873,7 +1073,29 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	" \x01(\tR\finvocationId\x12\x16\n" +
 	"\x06caller\x18\v \x01(\tR\x06caller\x12\x1d\n" +
 	"\n" +
-	"refused_by\x18\f \x01(\tR\trefusedBy\"|\n" +
+	"refused_by\x18\f \x01(\tR\trefusedBy\x125\n" +
+	"\x06firing\x18\r \x01(\v2\x1d.greenroom.v1.ForwardedFiringR\x06firing\"\xf8\x02\n" +
+	"\x0fForwardedFiring\x12\x1f\n" +
+	"\vreminder_id\x18\x01 \x01(\tR\n" +
+	"reminderId\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12G\n" +
+	"\bmetadata\x18\x03 \x03(\v2+.greenroom.v1.ForwardedFiring.MetadataEntryR\bmetadata\x12,\n" +
+	"\x03due\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x12\x16\n" +
+	"\x06missed\x18\x05 \x01(\rR\x06missed\x12\x18\n" +
+	"\aattempt\x18\x06 \x01(\rR\aattempt\x12\x18\n" +
+	"\aversion\x18\a \x01(\x04R\aversion\x120\n" +
+	"\x04then\x18\b \x01(\v2\x1c.greenroom.v1.FiringProgressR\x04then\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xda\x01\n" +
+	"\x0eFiringProgress\x12,\n" +
+	"\x03due\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x123\n" +
+	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\x12\x12\n" +
+	"\x04left\x18\x03 \x01(\rR\x04left\x12\x1a\n" +
+	"\bfailures\x18\x04 \x01(\rR\bfailures\x12\x16\n" +
+	"\x06paused\x18\x05 \x01(\bR\x06paused\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x06 \x01(\tR\tlastError\"|\n" +
 	"\x10ExchangeResponse\x125\n" +
 	"\areplies\x18\x01 \x03(\v2\x1b.greenroom.v1.ExchangeReplyR\areplies\x121\n" +
 	"\x05hello\x18\x02 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\xe5\x01\n" +
@@ -926,57 +1148,66 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ExchangeHello)(nil),          // 0: greenroom.v1.ExchangeHello
 	(*ExchangeRequest)(nil),        // 1: greenroom.v1.ExchangeRequest
 	(*ForwardedInvocation)(nil),    // 2: greenroom.v1.ForwardedInvocation
-	(*ExchangeResponse)(nil),       // 3: greenroom.v1.ExchangeResponse
-	(*ExchangeReply)(nil),          // 4: greenroom.v1.ExchangeReply
-	(*ExchangeDeleteRequest)(nil),  // 5: greenroom.v1.ExchangeDeleteRequest
-	(*ExchangeDeleteResponse)(nil), // 6: greenroom.v1.ExchangeDeleteResponse
-	(*ExchangeViewRequest)(nil),    // 7: greenroom.v1.ExchangeViewRequest
-	(*ExchangeViewResponse)(nil),   // 8: greenroom.v1.ExchangeViewResponse
-	(*ExchangeReachRequest)(nil),   // 9: greenroom.v1.ExchangeReachRequest
-	(*ExchangeReachResponse)(nil),  // 10: greenroom.v1.ExchangeReachResponse
-	(*UnreachableHost)(nil),        // 11: greenroom.v1.UnreachableHost
-	(*ActorKey)(nil),               // 12: greenroom.v1.ActorKey
-	(Consistency)(0),               // 13: greenroom.v1.Consistency
-	(*StreamError)(nil),            // 14: greenroom.v1.StreamError
-	(*Actor)(nil),                  // 15: greenroom.v1.Actor
-	(*StateEntry)(nil),             // 16: greenroom.v1.StateEntry
+	(*ForwardedFiring)(nil),        // 3: greenroom.v1.ForwardedFiring
+	(*FiringProgress)(nil),         // 4: greenroom.v1.FiringProgress
+	(*ExchangeResponse)(nil),       // 5: greenroom.v1.ExchangeResponse
+	(*ExchangeReply)(nil),          // 6: greenroom.v1.ExchangeReply
+	(*ExchangeDeleteRequest)(nil),  // 7: greenroom.v1.ExchangeDeleteRequest
+	(*ExchangeDeleteResponse)(nil), // 8: greenroom.v1.ExchangeDeleteResponse
+	(*ExchangeViewRequest)(nil),    // 9: greenroom.v1.ExchangeViewRequest
+	(*ExchangeViewResponse)(nil),   // 10: greenroom.v1.ExchangeViewResponse
+	(*ExchangeReachRequest)(nil),   // 11: greenroom.v1.ExchangeReachRequest
+	(*ExchangeReachResponse)(nil),  // 12: greenroom.v1.ExchangeReachResponse
+	(*UnreachableHost)(nil),        // 13: greenroom.v1.UnreachableHost
+	nil,                            // 14: greenroom.v1.ForwardedFiring.MetadataEntry
+	(*ActorKey)(nil),               // 15: greenroom.v1.ActorKey
+	(Consistency)(0),               // 16: greenroom.v1.Consistency
 	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
+	(*StreamError)(nil),            // 18: greenroom.v1.StreamError
+	(*Actor)(nil),                  // 19: greenroom.v1.Actor
+	(*StateEntry)(nil),             // 20: greenroom.v1.StateEntry
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
 	2,  // 0: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
 	0,  // 1: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	12, // 2: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	13, // 3: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
-	4,  // 4: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
-	0,  // 5: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	14, // 6: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
-	0,  // 7: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	12, // 8: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 9: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	12, // 10: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	15, // 11: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	16, // 12: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	0,  // 13: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	11, // 14: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	17, // 15: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	1,  // 16: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	5,  // 17: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	7,  // 18: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	9,  // 19: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	3,  // 20: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	6,  // 21: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	8,  // 22: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	10, // 23: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	20, // [20:24] is the sub-list for method output_type
-	16, // [16:20] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	15, // 2: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	16, // 3: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	3,  // 4: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
+	14, // 5: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	17, // 6: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	4,  // 7: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
+	17, // 8: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	17, // 9: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	6,  // 10: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
+	0,  // 11: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
+	18, // 12: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	0,  // 13: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	15, // 14: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 15: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	15, // 16: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	19, // 17: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	20, // 18: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	0,  // 19: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	13, // 20: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	17, // 21: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	1,  // 22: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	7,  // 23: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	9,  // 24: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	11, // 25: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	5,  // 26: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	8,  // 27: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	10, // 28: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	12, // 29: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	26, // [26:30] is the sub-list for method output_type
+	22, // [22:26] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -991,7 +1222,7 @@ func file_greenroom_v1_interconnect_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,59 @@
+package invokestream
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+)
+
+// EncodeFiring returns f as [Invocation].Firing, whose invocation has the rest.
+func EncodeFiring(f *actor.Firing) ([]byte, error) {
+	m := &greenroomv1.ForwardedFiring{
+		ReminderId: f.Reminder.String(), Name: f.Name, Metadata: f.Metadata,
+		Due: timestamppb.New(f.Due), Missed: f.Missed, Attempt: f.Attempt, Version: f.Step.Version,
+	}
+	if t := f.Step.Then; t != nil {
+		m.Then = &greenroomv1.FiringProgress{
+			Due: timestamppb.New(t.Due), FireAt: timestamppb.New(t.FireAt), Left: t.Left, Failures: t.Failures,
+			Paused: t.Paused, LastError: t.LastError,
+		}
+	}
+	data, err := proto.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode firing: %w", err)
+	}
+	return data, nil
+}
+
+// DecodeFiring returns the firing that an invocation is; nil if it is a call.
+func DecodeFiring(i *Invocation) (*actor.Firing, error) {
+	if len(i.Firing) == 0 {
+		return nil, nil //nolint:nilnil // a call is none
+	}
+	var m greenroomv1.ForwardedFiring
+	if err := proto.Unmarshal(i.Firing, &m); err != nil {
+		return nil, fmt.Errorf("decode firing: %w", err)
+	}
+	id, err := actor.ParseReminderID(m.ReminderId)
+	if err != nil {
+		return nil, err
+	}
+	if err := actor.ValidateReminderName(m.Name); err != nil {
+		return nil, err
+	}
+	f := &actor.Firing{
+		Reminder: id, Key: i.Key, Name: m.Name, Method: i.Method, Payload: i.Payload, Metadata: m.Metadata,
+		Due: m.Due.AsTime(), Missed: m.Missed, Attempt: m.Attempt,
+		Step: actor.ReminderStep{ReminderName: actor.ReminderName{Key: i.Key, Name: m.Name}, ID: id, Version: m.Version},
+	}
+	if t := m.Then; t != nil {
+		f.Step.Then = &actor.ReminderProgress{
+			Due: t.Due.AsTime(), FireAt: t.FireAt.AsTime(), Left: t.Left, Failures: t.Failures, Paused: t.Paused, LastError: t.LastError,
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,54 @@
+package invokestream
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// firing is one with everything.
+func firing() *actor.Firing {
+	key := actor.Key{App: "a", Type: "T", ID: "x"}
+	id := actor.ReminderID{Prefix: 7, Token: 123_456, Vector: actor.Vector{'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'}}
+	due := time.Date(2026, 3, 29, 9, 0, 0, 1000, time.UTC)
+	return &actor.Firing{
+		Reminder: id, Key: key, Name: "monday", Method: "Ring", Payload: actor.Payload{ContentType: "text/plain", Data: []byte("hi")},
+		Metadata: map[string]string{"room": "7"}, Due: due, Missed: 2, Attempt: 3,
+		Step: actor.ReminderStep{ReminderName: actor.ReminderName{Key: key, Name: "monday"}, ID: id, Version: 9, Then: &actor.ReminderProgress{
+			Due: due.Add(time.Hour), FireAt: due.Add(2 * time.Hour), Left: 4, Failures: 5, Paused: true, LastError: "no",
+		}},
+	}
+}
+
+func encodedFiring(f *actor.Firing) []byte {
+	data, err := EncodeFiring(f)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// TestFirings shows that a firing which another host runs is the one that was delivered.
+func TestFirings(t *testing.T) {
+	last := firing()
+	last.Step.Then = nil
+	for _, f := range []*actor.Firing{firing(), last} {
+		got, err := DecodeFiring(&Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: encodedFiring(f)})
+		if diff := cmp.Diff(f, got); err != nil || diff != "" {
+			t.Errorf("%v\n%s", err, diff)
+		}
+	}
+	if got, err := DecodeFiring(&Invocation{}); got != nil || err != nil {
+		t.Errorf("a call is the firing %v, %v", got, err)
+	}
+	noName := firing()
+	noName.Name = ""
+	for _, bad := range [][]byte{{1}, {0x12, 1, 'n'}, encodedFiring(noName)} {
+		if got, err := DecodeFiring(&Invocation{Firing: bad}); err == nil {
+			t.Errorf("%x is the firing %v", bad, got)
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// applyReminders does what a commit does to reminders. The caller has the lock.
+func (s *fakeStore) applyReminders(c *actor.Commit) {
+	for i := range c.Rows {
+		for n := range s.reminders {
+			if c.Rows[i].Delete && n.Key == c.Rows[i].Key {
+				delete(s.reminders, n)
+			}
+		}
+	}
+	for _, op := range store.ReminderOps(c) {
+		there, found := s.reminders[op.ReminderName]
+		switch {
+		case op.IfAbsent && found:
+		case op.Set != nil:
+			r := *op.Set
+			r.Version = 1
+			s.setReminder(r)
+		case op.Then != nil && found:
+			there.Version++
+			there.ReminderProgress = *op.Then
+			s.setReminder(there)
+		default:
+			delete(s.reminders, op.ReminderName)
+		}
+	}
+}
+
+func (s *fakeStore) setReminder(r actor.Reminder) {
+	if s.reminders == nil {
+		s.reminders = map[actor.ReminderName]actor.Reminder{}
+	}
+	s.reminders[actor.ReminderName{Key: r.Key, Name: r.Name}] = r
+}
+
+// fakeReminders is [host.Reminders] over a fake store.
+type fakeReminders struct {
+	*fakeStore
+	tokens    atomic.Uint32
+	committed chan actor.ReminderEffects
+}
+
+func newReminders(s *fakeStore) *fakeReminders {
+	return &fakeReminders{fakeStore: s, committed: make(chan actor.ReminderEffects, 100)}
+}
+
+func (f *fakeReminders) Prepare(_ context.Context, spec actor.ReminderSpec) (actor.Reminder, error) {
+	if err := spec.Validate(); err != nil {
+		return actor.Reminder{}, err
+	}
+	due := time.Now().Add(spec.Schedule.After)
+	return actor.Reminder{
+		ID: actor.ReminderID{Prefix: 1, Token: f.tokens.Add(1)}, Version: 1, ReminderSpec: spec,
+		ReminderProgress: actor.ReminderProgress{Due: due, FireAt: due, Left: 1},
+	}, nil
+}
+
+func (f *fakeReminders) Committed(e *actor.ReminderEffects) { f.committed <- *e }
+
+func (f *fakeReminders) FindReminders(_ context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var found []actor.Reminder
+	for _, n := range names {
+		f.looks++
+		found = append(found, f.reminders[n])
+	}
+	return found, nil
+}
+
+func (f *fakeReminders) ReminderNames(_ context.Context, key actor.Key, prefix string, limit int) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for n := range f.reminders {
+		if n.Key == key && strings.HasPrefix(n.Name, prefix) {
+			names = append(names, n.Name)
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), limit)], nil
+}
+
+// change is another commit that steps a reminder on.
+func (f *fakeReminders) change(n actor.ReminderName) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.reminders[n]
+	r.Version++
+	f.setReminder(r)
+}
+
+// place puts a reminder into the store, and returns its firing, which is the last.
+func (f *fakeReminders) place(t *testing.T, id, method string) *actor.Firing {
+	t.Helper()
+	r, err := f.Prepare(t.Context(), actor.ReminderSpec{Key: key(id), Name: "n", Method: method})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.setReminder(r)
+	n := actor.ReminderName{Key: r.Key, Name: r.Name}
+	return &actor.Firing{Reminder: r.ID, Key: r.Key, Name: r.Name, Method: method, Due: r.Due, Attempt: 1,
+		Step: actor.ReminderStep{ReminderName: n, ID: r.ID, Version: r.Version}}
+}
+
+func (s *stage) fire(ctx context.Context, f *actor.Firing) error {
+	_, err := s.Invoke(ctx, actor.Invocation{Key: f.Key, Method: f.Method, Firing: f})
+	return err
+}
+
+// remind is a stage with reminders.
+func remind(t *testing.T, cfg host.Config) (*stage, *fakeReminders) {
+	t.Helper()
+	fake := newFakeStore()
+	rems := newReminders(fake)
+	cfg.Committer, cfg.Reminders = fake, rems
+	s := newStage(t, cfg)
+	s.store = fake
+	return s, rems
+}
+
+func set(name, method string) hosttest.Func {
+	return func(t *hosttest.Turn) error {
+		if code := t.Calls.ReminderSet(&abi.Reminder{Name: name, Method: method, DelayNano: int64(time.Hour)}); code != 0 {
+			return errors.New(t.Calls.Problem())
+		}
+		return nil
+	}
+}
+
+// A firing is committed once, of a method that changes its actor and of one that changes
+// nothing, in every lane; what comes again is found taken before its guest runs.
+func TestFiringIsTakenOnce(t *testing.T) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementAny, abi.PlacementStateless, abi.PlacementSticky} {
+		for _, method := range []string{"Add", "Idle", "View"} {
+			if placement == abi.PlacementStateless && method == "Add" {
+				continue
+			}
+			t.Run(placement+method, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s, rems := remind(t, host.Config{})
+					runs := 0
+					counted := func(f hosttest.Func) hosttest.Func {
+						return func(t *hosttest.Turn) error {
+							runs++
+							if c := t.Frame; c.Cause != abi.CauseReminder || c.CauseName != "n" || c.Attempt != 1 {
+								return errors.New("the turn does not know that it is a firing")
+							}
+							return f(t)
+						}
+					}
+					idle := func(*hosttest.Turn) error { return nil }
+					s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Add": counted(add), "Idle": counted(idle)},
+						ReadOnly: map[string]hosttest.Func{"View": counted(idle)}})
+					f := rems.place(t, "a", method)
+					if err := s.fire(t.Context(), f); err != nil {
+						t.Fatal(err)
+					}
+					if e := <-rems.committed; len(e.Steps) != 1 {
+						t.Errorf("told of %+v", e)
+					}
+					if len(rems.reminders) != 0 {
+						t.Error("the firing was not taken")
+					}
+					wantCondition(t, s.fire(t.Context(), f), actor.ErrFiringTaken)
+					if runs != 1 {
+						t.Errorf("the guest ran %d times", runs)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A reminder that changes while its guest runs refuses the commit; the calls that share it
+// are answered all the same, and nothing of the firing is left.
+func TestRefusedFiring(t *testing.T) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementAny} {
+		synctest.Test(t, func(t *testing.T) {
+			s, rems := remind(t, host.Config{})
+			g := newGate()
+			s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Add": add, "Slow": g.addAfter}})
+			f := rems.place(t, "a", "Slow")
+			fired := make(chan error, 1)
+			go func() { fired <- s.fire(t.Context(), f) }()
+			<-g.entered
+			other := s.start(t.Context(), "a", "Add")
+			rems.change(f.Step.ReminderName)
+			close(g.leave)
+			wantCondition(t, <-fired, actor.ErrFiringTaken)
+			if a := <-other; a.err != nil || a.reply != "1" {
+				t.Errorf("%s: the other call got %s, %v", placement, a.reply, a.err)
+			}
+		})
+	}
+}
+
+// A firing of a reminder that an earlier turn is about to replace waits for that one's
+// commit, and is taken then.
+func TestFiringWaitsForWhatTouchesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rems := remind(t, host.Config{})
+		runs := 0
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{
+			"Replace": set("n", "Fire"), "Fire": func(t *hosttest.Turn) error { runs++; return add(t) },
+		}})
+		f := rems.place(t, "a", "Fire")
+		hold := make(chan struct{})
+		s.store.setHold(hold)
+		replaced := s.start(t.Context(), "a", "Replace")
+		synctest.Wait() // its commit is under way
+		fired := make(chan error, 1)
+		go func() { fired <- s.fire(t.Context(), f) }()
+		synctest.Wait()
+		if runs != 0 {
+			t.Error("the guest of a firing ran that is about to be replaced")
+		}
+		close(hold)
+		if a := <-replaced; a.err != nil {
+			t.Error(a.err)
+		}
+		wantCondition(t, <-fired, actor.ErrFiringTaken)
+		if runs != 0 {
+			t.Error("the guest of a firing ran that was replaced")
+		}
+	})
+}
+
+// What a turn does to reminders goes with its commit: not with one that fails, and of turns
+// that share a commit in their order.
+func TestRemindersGoWithTheCommit(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s, rems := remind(t, host.Config{})
+		cancel := func(t *hosttest.Turn) error {
+			t.Calls.ReminderCancel([]byte("n"))
+			return nil
+		}
+		fails := func(t *hosttest.Turn) error {
+			if err := set("n", "Add")(t); err != nil {
+				return err
+			}
+			return hosttest.Fail("no")
+		}
+		names := func(t *hosttest.Turn) error {
+			list, _, err := t.Calls.ReminderNames(nil)
+			if err != nil {
+				return err
+			}
+			keys, err := abi.DecodeKeyList(list)
+			if err != nil {
+				return err
+			}
+			return t.Reply(strings.Join(keys, " "))
+		}
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{
+			"Add": add, "Set": set("n", "Add"), "Other": set("m", "Add"), "Cancel": cancel, "Fail": fails, "Names": names, "Bad": set("n", "Names2"),
+		}})
+		call := func(method, want string) {
+			t.Helper()
+			if got, err := s.call(t.Context(), "a", method); err != nil || got != want {
+				t.Fatalf("%s: %q, %v, want %q", method, got, err, want)
+			}
+		}
+		if _, err := s.call(t.Context(), "a", "Fail"); err == nil {
+			t.Error("Fail did not fail")
+		}
+		if _, err := s.call(t.Context(), "a", "Bad"); err == nil || !strings.Contains(err.Error(), "has no method") {
+			t.Errorf("a reminder of no method: %v", err)
+		}
+		s.store.plan("commit", "unavailable")
+		if _, err := s.call(t.Context(), "a", "Set"); !errors.Is(err, actor.ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
+		call("Names", "")
+		if v := s.store.row(key("a")).Version; v != 0 {
+			t.Errorf("the actor has the version %d", v)
+		}
+		call("Set", "")
+		call("Other", "")
+		call("Names", "m n")
+		if v := s.store.row(key("a")).Version; v == 0 {
+			t.Error("an actor with reminders has no row")
+		}
+		call("Cancel", "")
+		call("Names", "m")
+		// Turns that come while a commit is under way share the next one.
+		hold := make(chan struct{})
+		s.store.setHold(hold)
+		var calls []<-chan answer
+		for _, method := range []string{"Add", "Set", "Cancel", "Set", "Add", "Names"} {
+			calls = append(calls, s.start(t.Context(), "a", method))
+			synctest.Wait()
+		}
+		close(hold)
+		for i, c := range calls {
+			if a := <-c; a.err != nil || i == 5 && a.reply != "m n" {
+				t.Errorf("call %d: %q, %v", i, a.reply, a.err)
+			}
+		}
+		if err := s.Delete(t.Context(), key("a")); err != nil {
+			t.Error(err)
+		}
+		if len(rems.reminders) != 0 {
+			t.Errorf("%d reminders are left of an actor that was deleted", len(rems.reminders))
+		}
+		// One that has reminders alone can be deleted as well.
+		rems.place(t, "b", "Add")
+		if err := s.Delete(t.Context(), key("b")); err != nil || len(rems.reminders) != 0 {
+			t.Errorf("%v, and %d reminders are left", err, len(rems.reminders))
+		}
+		wantCondition(t, s.Delete(t.Context(), key("c")), actor.ErrActorNotFound)
+	})
+}
+
+// A firing sends nothing to the outside if it was taken since its guest began.
+func TestTakenFiringSendsNothing(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		out := &asked{}
+		s, rems := remind(t, host.Config{Egress: out})
+		var f *actor.Firing
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Send": func(t *hosttest.Turn) error {
+			rems.change(f.Step.ReminderName)
+			t.HTTP(abi.HTTPRequest{URL: "https://example.com"})
+			return add(t)
+		}}})
+		f = rems.place(t, "a", "Send")
+		wantCondition(t, s.fire(t.Context(), f), actor.ErrFiringTaken)
+		if len(out.bodies) != 0 {
+			t.Errorf("%d requests were sent", len(out.bodies))
+		}
+	})
+}
