@@ -18,6 +18,7 @@
 //	reads          read-only methods, and looks at actors
 //	runs           a guest on an instance
 //	recordings     calls with idempotency keys that were made before
+//	reminders      what turns do with reminders, and firings that were taken before
 //	deployments    what serves a type
 //	table          activations, in shards; ownership has which there are, and what is current
 //	storage        what is asked of the store
@@ -220,6 +221,26 @@
 // mailbox like the others, and is recorded under the version that the row had
 // before it ran.
 //
+// # Reminders
+//
+// What a turn sets and cancels is part of its commit (actor.ReminderEffects). Turns that
+// share a commit fold theirs, in their order; a turn that does either writes its actor's
+// row, so that an actor with reminders is there. Config.Reminders gives tokens, and is told
+// of what was applied.
+//
+// An invocation with a Firing is a delivery of a reminder. It goes through a mailbox in
+// every lane, and its commit has the firing's step, also of a turn that changes nothing and
+// of a read-only method:
+//
+//	queued ─▶ something not committed touches the reminder: awaited
+//	       ─▶ looked up: it has changed ─▶ actor.ErrFiringTaken, the guest does not run
+//	       ─▶ run ─▶ to the outside: looked up again
+//	       ─▶ commit with the step: refused, it has changed ─▶ the calls of the commit go
+//	          again, and the firing is looked up
+//
+// A firing that has sent something to the outside is run again, like a call with a key: its
+// reminder is delivered until a turn was committed.
+//
 // # Invariants
 //
 //   - One worker per activation, one activation per actor: turns of the first
@@ -277,8 +298,9 @@
 //     while other actors go on. Applied: the replies are released. Never: as
 //     stale. Unknown: actor.ErrAmbiguous, the state is dropped and the turns of
 //     the commit are never run again.
-//   - The idempotency key is recorded already: the state is dropped, the calls of
-//     the commit go again, and those with keys are looked up first.
+//   - The idempotency key is recorded already, or the reminder of a firing has changed:
+//     the state is dropped, the calls of the commit go again, and those with keys and
+//     firings are looked up first.
 //   - Store cannot be reached, or is so slow that Config.Pipeline's queue is
 //     full: actor.ErrUnavailable, state dropped, nothing applied. Turns that were
 //     not part of that commit run again, and find out for themselves.

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
+	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/host"
@@ -306,5 +308,49 @@ func TestForwardedFirings(t *testing.T) {
 	}
 	if len(held) != len(nodes) {
 		t.Errorf("the firings ran on %v; some on each were to", held)
+	}
+}
+
+// TestSubscriptionExample runs the example on a server: what it starts is billed at once,
+// which fails without a provider and is tried again a day later, until it is cancelled.
+func TestSubscriptionExample(t *testing.T) {
+	turns := watchTurns()
+	r := start(t, node.Config{TurnEnd: turns.add})
+	r.deploy(t, "", example(t, "subscription", guestbuild.Go))
+	if _, err := r.call(t.Context(), "", "Subscription", "ann", "Start", `{"plan":"gold","cents":900}`); err != nil {
+		t.Fatal(err, detail(err))
+	}
+	turns.awaitAll(t, 1, func(e *host.TurnEnd) bool { return e.Method == "Bill" && e.Err != nil })
+	client := h2c()
+	defer client.CloseIdleConnections()
+	reminders := greenroomv1connect.NewReminderServiceClient(client, r.URL)
+	get := func() (*greenroomv1.Reminder, error) {
+		res, err := reminders.GetReminder(t.Context(), connect.NewRequest(&greenroomv1.GetReminderRequest{
+			Actor: &greenroomv1.ActorKey{Type: "Subscription", Id: "ann"}, Name: "bill",
+		}))
+		if err != nil {
+			return nil, err
+		}
+		return res.Msg.Reminder, nil
+	}
+	for {
+		bill, err := get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bill.Failures == 0 {
+			continue // the failure is being written down
+		}
+		if wait := bill.FireAt.AsTime().Sub(bill.Due.AsTime()); bill.Failures != 1 || wait < 23*time.Hour {
+			t.Errorf("%v", bill)
+		}
+		break
+	}
+	reply, err := r.call(t.Context(), "", "Subscription", "ann", "Cancel", "")
+	if err != nil || !strings.Contains(reply, `"cancelled"`) {
+		t.Error(reply, err)
+	}
+	if bill, err := get(); detail(err).GetKind() != string(actor.ErrReminderNotFound.Kind()) {
+		t.Errorf("the reminder is left: %v %v", bill, err)
 	}
 }
