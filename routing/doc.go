@@ -107,7 +107,8 @@
 //     actor.
 //   - A session breaks: calls that were not sent go again. Of those that were sent the
 //     outcome is unknown: read-only and keyed ones go again, the others get
-//     actor.ErrAmbiguous. Who asked ([Router.Broken]) is told.
+//     actor.ErrAmbiguous, and so do keyed ones whose later tries come to an error that
+//     says nothing of the first. Who asked ([Router.Broken]) is told.
 //   - The peer stops: it answers what it took and says so; the rest has not begun, and
 //     goes again.
 //   - The peer is frozen, or the network swallows what is sent: pings find out, within

@@ -135,6 +135,54 @@ func TestBrokenSession(t *testing.T) {
 	}
 }
 
+// TestLostThenRefused: a keyed call that was lost and then comes to an end for a reason
+// of its last try alone may have taken effect. What a guest answers is the answer.
+func TestLostThenRefused(t *testing.T) {
+	says := func(m *member, err error) {
+		m.host.set(func(context.Context, actor.Invocation) (actor.Reply, error) { return actor.Reply{}, err })
+	}
+	ambiguous := func(err error) bool { return errors.Is(err, actor.ErrAmbiguous) }
+	for _, c := range []struct {
+		name string
+		// lose breaks the session that the call was sent on.
+		lose func(tb *table, a, b *member, cut func())
+		want func(error) bool
+	}{
+		{"stopping", func(tb *table, a, _ *member, cut func()) {
+			tb.update(func() { delete(tb.owners, "b") })
+			cut()
+			eventually(t, "it waits", func() bool { n, _ := a.router.Waiting(); return n == 1 })
+			a.router.Drain()
+		}, ambiguous},
+		{"refused", func(_ *table, _, b *member, cut func()) { says(b, actor.ErrUnavailable); cut() }, ambiguous},
+		{"refused here", func(tb *table, a, _ *member, cut func()) {
+			says(a, actor.ErrMailboxFull)
+			tb.update(func() { tb.owners["b"] = a.id })
+			cut()
+		}, ambiguous},
+		{"failed", func(_ *table, _, b *member, cut func()) {
+			says(b, &actor.GuestError{Status: 9, Code: "empty", Message: "none left"})
+			cut()
+		}, func(err error) bool { return err != nil && !ambiguous(err) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tb, a, b := pair(t, setup{})
+			p := newProxy(t, b.addr)
+			tb.update(func() { tb.members[b.id] = p.Addr().String() })
+			entered, release := blocking(b.host)
+			defer close(release)
+			keyed := call("b")
+			keyed.IdempotencyKey = "k"
+			got := async(t.Context(), a, keyed)
+			<-entered
+			c.lose(tb, a, b, p.cut)
+			if g := <-got; !c.want(g.err) {
+				t.Errorf("it is answered %+v", g)
+			}
+		})
+	}
+}
+
 // TestStoppingPeer answers what it took, and what it did not take goes where the actors
 // are by then.
 func TestStoppingPeer(t *testing.T) {

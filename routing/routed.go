@@ -3,6 +3,7 @@ package routing
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,7 @@ type routed struct {
 	sent    *sentCall  // while remote
 	waiter  *waiter    // while waiting
 	grace   *time.Timer
+	lost    bool // a host that had it did not answer, so that it may have taken effect
 }
 
 // stage is where a call is.
@@ -251,6 +253,9 @@ func (s *sentCall) Finished(*caller.Call) {
 	case s.Err != nil && (c.inv.ReadOnly || c.inv.IdempotencyKey != "" || c.inv.Firing != nil): // may be sent twice
 		events.Forwarded("lost")
 		c.trip.unreachable(s.peer.id, s.Err.Error())
+		c.mu.Lock()
+		c.lost = !c.inv.ReadOnly
+		c.mu.Unlock()
 	case s.Err != nil:
 		events.Forwarded("lost")
 		c.fail(actor.ErrAmbiguous)
@@ -338,7 +343,7 @@ func (c *routed) answer(reply actor.Reply, err error) {
 		c.mu.Unlock()
 		return
 	}
-	sent := c.sent
+	sent, lost := c.sent, c.lost
 	c.stage, c.begun, c.sent, c.waiter = stageAnswered, nil, nil, nil
 	if c.grace != nil {
 		c.grace.Stop()
@@ -347,5 +352,20 @@ func (c *routed) answer(reply actor.Reply, err error) {
 	if sent != nil { // its slot stays taken until the peer's reply
 		sent.peer.release(sent)
 	}
+	if lost {
+		err = afterLost(&c.inv, err)
+	}
 	c.to.Answer(reply, err)
+}
+
+// afterLost is what a call with an idempotency key gets whose last try came to err, when
+// an earlier one may have taken effect. A reply is that one's where it has, and what a
+// guest says is answered behind a commit that keeps it out; all other errors tell of the
+// last try alone.
+func afterLost(inv *actor.Invocation, err error) error {
+	cond := actor.AsCondition(err)
+	if cond == nil || cond == actor.ErrAmbiguous || cond == actor.ErrKeyReused {
+		return err
+	}
+	return &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: fmt.Errorf("%w: the host that had it did not answer, and then: %v", actor.ErrAmbiguous, err)} //nolint:errorlint // it is not that error
 }
