@@ -451,6 +451,32 @@ func TestMaxOwned(t *testing.T) {
 	})
 }
 
+// TestTooManyLeave: nothing is handed over for there being too many sticky actors that
+// leave already: what has begun there may take long, and would be asked for without end.
+func TestTooManyLeave(t *testing.T) {
+	run(t, func(c *testCluster) {
+		p := c.process("a", func(cfg *Config) { cfg.MaxOwned = 1 })
+		if err := p.Start(c.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.alive.Store(true)
+		_, _ = c.acquired(p, key("S", 0))
+		synctest.Wait()
+		p.Service.mu.Lock()
+		p.owned.add(key("S", 1))
+		p.owned.leave(2, func(actor.Key, *ownedActor) bool { return true }) // as a drain does
+		p.busy = make(chan struct{})
+		p.releaseSome()
+		p.Service.mu.Unlock()
+		synctest.Wait()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.handOvers != 0 {
+			t.Errorf("%d hand-overs", p.handOvers)
+		}
+	})
+}
+
 // TestInspect: what people ask is answered alike by each process.
 func TestInspect(t *testing.T) {
 	run(t, func(c *testCluster) {

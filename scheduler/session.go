@@ -437,9 +437,13 @@ func (s *Service) releaseSome() {
 	if ss == nil || s.releasing {
 		return
 	}
-	s.releasing = true
 	excess := max(0, int(s.owned.count.Load())-s.cfg.MaxOwned)
-	s.giveUp(ss, s.owned.leastUsed(excess+s.cfg.MaxOwned/64), func() {
+	leaving := s.owned.leastUsed(excess + s.cfg.MaxOwned/64)
+	if len(leaving) == 0 {
+		return // all of them leave already, for another reason
+	}
+	s.releasing = true
+	s.giveUp(ss, leaving, func() {
 		s.releasing = false
 		if s.session == ss && s.owned.count.Load() > int64(s.cfg.MaxOwned) {
 			s.releaseSome() // more have come meanwhile
