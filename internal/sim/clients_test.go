@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// knowledge is what callers know of an actor, which counts.
+type knowledge struct {
+	answered map[int64]string // by count: the call that was answered it, of those that add
+	unknown  int64            // calls that add of which nobody knows
+	highest  []answered       // each higher than those before
+}
+
+type answered struct {
+	at time.Time
+	n  int64
+}
+
+func newKnowledge() *knowledge { return &knowledge{answered: map[int64]string{}} }
+
+// before returns the highest count that was answered before a time.
+func (k *knowledge) before(t time.Time) int64 {
+	for _, a := range slices.Backward(k.highest) {
+		if !a.at.After(t) {
+			return a.n
+		}
+	}
+	return 0
+}
+
+func (k *knowledge) learn(n int64) {
+	if len(k.highest) == 0 || n > k.highest[len(k.highest)-1].n {
+		k.highest = append(k.highest, answered{time.Now(), n})
+	}
+}
+
+// valueOf is the count in a reply: that of an actor that is not there is 0.
+func valueOf(r actor.Reply, err error) (int64, bool) {
+	if errors.Is(err, actor.ErrActorNotFound) {
+		return 0, true
+	}
+	n, parseErr := strconv.ParseInt(string(r.Payload.Data), 10, 64)
+	return n, err == nil && parseErr == nil
+}
+
+// client calls, one call at a time, as long as faults happen.
+func (w *world) client(number int) {
+	rng := rand.New(rand.NewPCG(w.seed, uint64(10+number))) //nolint:gosec // small
+	seen := map[actor.Key]int64{}
+	for call := 0; until(w.faults, time.Duration(rng.Int64N(int64(lease/4)))); call++ {
+		inv := actor.Invocation{
+			Key: keyOf([]string{"Sticky", "Ring"}[rng.IntN(2)], rng.IntN(perType)), ID: fmt.Sprintf("c%d-%d", number, call),
+			Method: []string{"Add", "Add", "Touch", "Get", "Get"}[rng.IntN(5)],
+		}
+		switch {
+		case inv.Method == "Get":
+			inv.ReadOnly = true
+			if rng.IntN(3) == 0 {
+				inv.Consistency = actor.ConsistencyStrong
+			}
+		case inv.Method == "Add" && rng.IntN(2) == 0:
+			inv.IdempotencyKey = inv.ID
+		}
+		w.call(inv, seen, rng)
+	}
+}
+
+// outcome is what the attempts of a call came to.
+type outcome struct {
+	n       int64
+	known   bool // n is the answer
+	unknown bool // an attempt may have taken effect
+}
+
+// call makes a call, and judges its answer. One with an idempotency key goes again as
+// long as nobody knows what became of it, and now and then twice at once.
+func (w *world) call(inv actor.Invocation, seen map[actor.Key]int64, rng *rand.Rand) {
+	began := time.Now()
+	var got outcome
+	if inv.IdempotencyKey == "" {
+		got = w.attempt(inv, rng.IntN(processes))
+	} else {
+		var twin outcome
+		var twins sync.WaitGroup
+		if rng.IntN(4) == 0 {
+			w.happened("call sent twice")
+			other := rng.IntN(processes)
+			twins.Go(func() { twin = w.attempt(inv, other) })
+		}
+		unknown := false
+		for tries := 0; tries < 4 && !got.known; tries++ {
+			if tries > 0 {
+				w.happened("call with a key sent again")
+			}
+			got = w.attempt(inv, rng.IntN(processes))
+			unknown = unknown || got.unknown
+		}
+		twins.Wait()
+		if twin.known && got.known && twin.n != got.n {
+			w.judge.Lock()
+			w.fail("%s, Add of %v with a key, answers both %d and %d", inv.ID, inv.Key, twin.n, got.n)
+			w.judge.Unlock()
+		}
+		if !got.known {
+			got.n, got.known = twin.n, twin.known
+		}
+		got.unknown = unknown || twin.unknown
+	}
+	w.judge.Lock()
+	defer w.judge.Unlock()
+	k := w.known[inv.Key]
+	adds := inv.Method == "Add"
+	if !got.known {
+		if adds && got.unknown {
+			k.unknown++
+			w.total.add("unknown outcome", 1)
+		}
+		return
+	}
+	w.total.add("answered", 1)
+	since := began
+	if !adds && inv.Consistency != actor.ConsistencyStrong {
+		since = began.Add(-actor.MaxReadAge)
+	}
+	least := k.before(since)
+	switch {
+	case adds && k.answered[got.n] != "":
+		w.fail("%s, Add of %v, answers %d, as %s did", inv.ID, inv.Key, got.n, k.answered[got.n])
+	case adds && got.n <= least, got.n < least:
+		w.fail("%s, %s of %v (%v), answers %d, after %d", inv.ID, inv.Method, inv.Key, inv.Consistency, got.n, least)
+	case got.n < seen[inv.Key]:
+		w.fail("%s, %s of %v: its caller is shown %d after %d", inv.ID, inv.Method, inv.Key, got.n, seen[inv.Key])
+	}
+	seen[inv.Key] = got.n
+	k.learn(got.n)
+	if adds {
+		k.answered[got.n] = inv.ID
+	}
+}
+
+// attempt sends a call to a process, if that is alive.
+func (w *world) attempt(inv actor.Invocation, n int) outcome {
+	w.mu.Lock()
+	p := w.processes[n]
+	w.mu.Unlock()
+	if p == nil || !p.alive() {
+		time.Sleep(lease / 16)
+		return outcome{}
+	}
+	reply, err := w.ask(p, inv, 3*lease)
+	if w.note("%s %s of %v at %s: %s %v", inv.ID, inv.Method, inv.Key, p.name, reply.Payload.Data, err); err != nil {
+		w.total.add("refused: "+kindOf(err), 1)
+	}
+	n64, ok := valueOf(reply, err)
+	return outcome{n: n64, known: ok, unknown: errors.Is(err, errLost) || errors.Is(err, actor.ErrAmbiguous)}
+}

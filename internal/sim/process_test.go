@@ -1,0 +1,475 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/host/hosttest"
+	"github.com/greenroom-run/greenroom/host/pipeline"
+	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/scheduler"
+	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// lease is that of every process.
+const lease = time.Second
+
+// errCut is what a process gets of a database that it cannot reach.
+var errCut = fmt.Errorf("cut off: %w", actor.ErrUnavailable)
+
+// process is one life of a process of the cluster, wired as package node does it.
+type process struct {
+	w             *world
+	name, address string
+
+	service *scheduler.Service
+	router  *routing.Router
+	host    *host.Host
+	server  *server.Server
+
+	joined chan struct{} // closed when it has registered, or died before
+	died   atomic.Bool
+	dead   chan struct{} // closed when it crashes, or has left
+	frozen gate
+	cut    gate // from the database
+}
+
+// gate is open, or lets nobody pass.
+type gate struct {
+	mu     sync.Mutex
+	closed chan struct{} // nil: open; closed when it opens
+}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed == nil {
+		g.closed = make(chan struct{})
+	}
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed != nil {
+		close(g.closed)
+		g.closed = nil
+	}
+}
+
+// waits returns what is closed when it opens; nil if it is open.
+func (g *gate) waits() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
+}
+
+// alive reports whether the process has neither crashed nor left.
+func (p *process) alive() bool { return !p.died.Load() }
+
+// pass waits while the process is frozen, and reports whether it is alive then.
+func (p *process) pass() bool {
+	for p.alive() {
+		wait := p.frozen.waits()
+		if wait == nil {
+			return true
+		}
+		select {
+		case <-wait:
+		case <-p.dead:
+		}
+	}
+	return false
+}
+
+// addressOf is where a process is reached, in all its lives; nameAt tells whose an
+// address is.
+func addressOf(n int) string { return fmt.Sprintf("127.0.0.1:%d", 7000+n) }
+
+func nameOf(n int) string { return fmt.Sprintf("p%d", n) }
+
+func nameAt(address string) string {
+	for n := range processes {
+		if addressOf(n) == address {
+			return nameOf(n)
+		}
+	}
+	panic("sim: nobody has the address " + address)
+}
+
+// start begins a life of a process.
+func (w *world) start(n int) *process {
+	p := &process{w: w, name: nameOf(n), address: addressOf(n), joined: make(chan struct{}), dead: make(chan struct{})}
+	quiet := w.logger(p)
+	db := &access{p: p}
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return w.net.dial(ctx, p, address) }
+	client := routing.NewHTTPClient(nil, dial, lease)
+	guests := hosttest.New()
+	for typ, placement := range types {
+		guests.Deploy(app, typ, w.counter(p, typ, placement))
+	}
+	p.service = must(scheduler.New(scheduler.Config{
+		Store: db, Self: actor.Host{Name: p.name, Cluster: app, Address: p.address, Version: "sim"}, Lease: lease,
+		Types: func() (all []scheduler.Type) {
+			for typ, placement := range types {
+				all = append(all, scheduler.Type{App: app, Name: typ, Placement: placement, Generation: 1})
+			}
+			return all
+		},
+		Actors: (*actors)(p), Dial: scheduler.Dialer{Client: client}.Dial, Logger: quiet, MaxOwned: w.maxOwned, Ranges: w.ranges,
+		Events: scheduler.Events{
+			Ended: func(actor.HostID) { w.happened("host began anew") },
+			Led: func(_ uint64, leads bool) {
+				if leads {
+					w.happened("leader elected")
+				}
+			},
+		},
+	}))
+	p.host = must(host.New(host.Config{
+		Committer: db, Modules: guests, Engine: guests, Ownership: w.sabotage.ownership(p.service), SettleGrace: 2 * lease,
+		Pipeline: pipeline.Config{StallAfter: 4 * lease},
+		Limits:   host.Limits{IdleTimeout: 3 * lease},
+	}))
+	p.router = must(routing.New(routing.Config{
+		Local: p.host, Placement: p.service, Policy: func(_, typ string) (string, bool) { return types[typ], true },
+		Cluster: app, MinProtocol: scheduler.MinProtocol, MaxProtocol: scheduler.MaxProtocol, PeerTimeout: lease, SettleGrace: 2 * lease,
+		DialContext: dial, Logger: quiet,
+		Events: routing.Events{Forwarded: func(outcome string) { w.happened("call forwarded: " + outcome) }},
+	}))
+	p.server = must(server.New(server.Config{
+		Addr: p.address, Listener: w.net.listen(p), Host: p.router, Modules: nothing{}, Actors: nothing{}, Logger: quiet,
+		Peers: &server.Peers{Cluster: app, Interconnect: p.router, Services: []server.PeerService{{
+			Handler: p.service.Handler(), Procedures: []string{greenroomv1connect.SchedulerServiceReportActorTypesProcedure},
+		}}},
+	}))
+	for _, part := range []interface{ Start(context.Context) error }{p.host, p.router, p.server} {
+		if err := part.Start(context.Background()); err != nil {
+			panic(err)
+		}
+	}
+	w.mu.Lock()
+	w.processes[n] = p
+	w.mu.Unlock()
+	w.running.Go(func() {
+		p.join()
+		<-p.dead
+		client.CloseIdleConnections()
+	})
+	return p
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// join registers the process, however often that takes.
+func (p *process) join() {
+	defer close(p.joined)
+	for p.pass() {
+		ctx, cancel := context.WithTimeout(context.Background(), lease)
+		err := p.service.Start(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		time.Sleep(lease / 8)
+	}
+}
+
+// nothing stands for the parts of the server that nobody calls.
+type nothing struct{ server.Modules }
+
+func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, error) {
+	return nil, nil
+}
+
+// actors is the process's host, which is made after its service.
+type actors process
+
+// HandOver implements [scheduler.Actors].
+func (a *actors) HandOver(ctx context.Context, moving func(actor.Key) bool) error {
+	a.w.happened("hand-over")
+	if a.w.sabotage.handOver {
+		return nil
+	}
+	return a.host.HandOver(ctx, moving)
+}
+
+// DropAll implements [scheduler.Actors].
+func (a *actors) DropAll() {
+	if !a.w.sabotage.dropAll {
+		a.host.DropAll()
+	}
+}
+
+// crash ends a process in the middle of everything, alone or with its machine.
+func (p *process) crash(machine bool) {
+	p.died.Store(true)
+	close(p.dead)
+	p.w.net.died(p, machine)
+	p.stop()
+}
+
+// leave ends a process in order, as package node does, and reports whether that went
+// well.
+func (p *process) leave() bool {
+	<-p.joined
+	ctx, cancel := context.WithTimeout(context.Background(), 5*lease)
+	defer cancel()
+	p.server.Drain()
+	err := p.service.Stop(ctx)
+	p.router.Drain()
+	err = errors.Join(err, p.server.Stop(ctx), p.router.Stop(ctx), p.host.Stop(ctx))
+	if err == nil {
+		p.w.happened("left in order")
+	}
+	p.died.Store(true)
+	close(p.dead)
+	p.w.net.died(p, false)
+	p.stop()
+	return err == nil
+}
+
+// stop ends what runs of a process that is dead for everybody else.
+func (p *process) stop() {
+	p.w.running.Go(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = p.service.Stop(ended)
+		_ = p.server.Stop(ended)
+		_ = p.router.Stop(ended)
+		_ = p.host.Stop(ended)
+	})
+}
+
+// access is a process's way to the database.
+type access struct{ p *process }
+
+// run does a statement, both ways of which take a while. It fails when the process is
+// cut off, or dies; lost tells that the statement was done all the same, or may be.
+func (a *access) run(ctx context.Context, do func(ctx context.Context)) (lost bool, err error) {
+	way := func() error {
+		if !a.p.pass() {
+			return errCut
+		}
+		d := a.p.w.noise.delay()
+		if cut := a.p.cut.waits(); cut != nil {
+			a.p.w.happened("statement of a process that is cut off")
+			select {
+			case <-cut:
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-a.p.dead:
+				return errCut
+			case <-time.After(lease):
+				return errCut
+			}
+		}
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-a.p.dead:
+			return errCut
+		}
+		if !a.p.pass() {
+			return errCut
+		}
+		return nil
+	}
+	if err := way(); err != nil {
+		return false, err
+	}
+	do(context.WithoutCancel(ctx))
+	return true, way()
+}
+
+// ask is run for statements that may be repeated.
+func ask[T any](a *access, ctx context.Context, do func(ctx context.Context) (T, error)) (T, error) {
+	var (
+		result T
+		err    error
+	)
+	if _, broken := a.run(ctx, func(ctx context.Context) { result, err = do(ctx) }); broken != nil {
+		var nothing T
+		return nothing, broken
+	}
+	return result, err
+}
+
+func (a *access) Shared() bool { return true }
+
+func (a *access) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
+	return ask(a, ctx, func(ctx context.Context) ([]actor.Row, error) { return a.p.w.store.LoadActors(ctx, keys, opts) })
+}
+
+func (a *access) Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error) {
+	return ask(a, ctx, func(ctx context.Context) ([]actor.RowVersion, error) { return a.p.w.store.Versions(ctx, keys) })
+}
+
+func (a *access) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error) {
+	return ask(a, ctx, func(ctx context.Context) ([]actor.Recorded, error) {
+		return a.p.w.store.LoadIdempotency(ctx, calls)
+	})
+}
+
+func (a *access) Settle(ctx context.Context, c actor.Commit) error {
+	_, err := ask(a, ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.p.w.store.Settle(ctx, c) })
+	return err
+}
+
+func (a *access) LockedTurn(context.Context, actor.Key, func(context.Context, actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
+	panic("sim: no actor is of placement any")
+}
+
+// Commit may be applied long after its sender has given it up, or has died.
+func (a *access) Commit(ctx context.Context, commits []actor.Commit) []error {
+	all := func(err error) []error {
+		errs := make([]error, len(commits))
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	if !a.p.pass() || a.p.cut.waits() != nil {
+		return all(errCut)
+	}
+	if a.p.w.faulty(0.08) { // it lingers somewhere on its way
+		own := make([]actor.Commit, len(commits)) // the host may use its buffers again
+		for i, c := range commits {
+			own[i] = copied(c)
+		}
+		late := 3 * lease
+		if a.p.w.noise.chance(0.5) {
+			late = lease / 32 // so that it may be there before it is settled
+		}
+		wait := a.p.w.noise.below(late)
+		a.p.w.late.Go(func() {
+			time.Sleep(wait)
+			a.p.w.commit(a.p, own, true)
+		})
+		return all(fmt.Errorf("connection lost: %w", actor.ErrAmbiguous))
+	}
+	var errs []error
+	done, err := a.run(ctx, func(context.Context) { errs = a.p.w.commit(a.p, commits, false) })
+	switch {
+	case err == nil:
+		return errs
+	case done:
+		a.p.w.happened("answer to a commit lost")
+		return all(fmt.Errorf("%v: %w", err, actor.ErrAmbiguous))
+	default:
+		return all(errCut)
+	}
+}
+
+func copied(c actor.Commit) actor.Commit {
+	rows := c.Rows
+	c.Rows = nil
+	for _, r := range rows {
+		if r.State != nil {
+			state := *r.State
+			state.Data = append([]byte(nil), state.Data...)
+			r.State = &state
+		}
+		c.Rows = append(c.Rows, r)
+	}
+	return c
+}
+
+func (a *access) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
+	return ask(a, ctx, func(ctx context.Context) (actor.Host, error) { return a.p.w.store.RegisterHost(ctx, h, length) })
+}
+
+func (a *access) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (time.Time, error) {
+	return ask(a, ctx, func(ctx context.Context) (time.Time, error) { return a.p.w.store.RenewHost(ctx, id, length) })
+}
+
+func (a *access) RemoveHost(ctx context.Context, id actor.HostID) error {
+	_, err := ask(a, ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.p.w.store.RemoveHost(ctx, id) })
+	return err
+}
+
+func (a *access) ClearHost(ctx context.Context, id actor.HostID, name string, epoch uint64) (bool, error) {
+	gone, err := ask(a, ctx, func(ctx context.Context) (bool, error) { return a.p.w.store.ClearHost(ctx, id, name, epoch) })
+	return gone, err
+}
+
+func (a *access) Hosts(ctx context.Context) ([]actor.Host, time.Time, error) {
+	var now time.Time
+	hosts, err := ask(a, ctx, func(ctx context.Context) (hosts []actor.Host, err error) {
+		hosts, now, err = a.p.w.store.Hosts(ctx)
+		return hosts, err
+	})
+	return hosts, now, err
+}
+
+func (a *access) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (actor.Lease, bool, error) {
+	var taken bool
+	l, err := ask(a, ctx, func(ctx context.Context) (l actor.Lease, err error) {
+		l, taken, err = a.p.w.store.AcquireLease(ctx, name, holder, length)
+		return l, err
+	})
+	return l, taken && err == nil, err
+}
+
+func (a *access) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (bool, error) {
+	return ask(a, ctx, func(ctx context.Context) (bool, error) { return a.p.w.store.RenewLease(ctx, l, length) })
+}
+
+func (a *access) ReleaseLease(ctx context.Context, l actor.Lease) error {
+	_, err := ask(a, ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.p.w.store.ReleaseLease(ctx, l) })
+	return err
+}
+
+func (a *access) Lease(ctx context.Context, name string) (actor.Lease, bool, error) {
+	var found bool
+	l, err := ask(a, ctx, func(ctx context.Context) (l actor.Lease, err error) {
+		l, found, err = a.p.w.store.Lease(ctx, name)
+		return l, err
+	})
+	return l, found, err
+}
+
+// counter is the actor of every type: it tells who runs it.
+func (w *world) counter(p *process, typ, placement string) hosttest.Actor {
+	count := func(add int64, writes bool) hosttest.Func {
+		return func(t *hosttest.Turn) error {
+			if writes {
+				w.begins(p, actor.Key{App: app, Type: typ, ID: t.Frame.ID})
+			}
+			if w.faulty(0.2) { // the guest takes its time
+				select {
+				case <-time.After(w.noise.delay()):
+				case <-t.Context.Done():
+				}
+			}
+			if !p.pass() {
+				return hosttest.Fail("dead")
+			}
+			n, err := t.Number("n")
+			if err == nil && add != 0 {
+				n, err = t.Add("n", add)
+			}
+			return errors.Join(err, t.ReplyNumber(n))
+		}
+	}
+	return hosttest.Actor{
+		Placement: placement, Instance: "shared",
+		Methods:  map[string]hosttest.Func{"Add": count(1, true), "Touch": count(0, true)},
+		ReadOnly: map[string]hosttest.Func{"Get": count(0, false)},
+	}
+}
