@@ -367,5 +367,5 @@ func afterLost(inv *actor.Invocation, err error) error {
 	if cond == nil || cond == actor.ErrAmbiguous || cond == actor.ErrKeyReused {
 		return err
 	}
-	return &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: fmt.Errorf("%w: the host that had it did not answer, and then: %v", actor.ErrAmbiguous, err)} //nolint:errorlint // it is not that error
+	return &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: fmt.Errorf("%w: the host that had it did not answer, and then: %v", actor.ErrAmbiguous, err)}
 }

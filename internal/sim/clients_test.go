@@ -58,10 +58,10 @@ func (w *world) client(number int) {
 	for call := 0; until(w.faults, time.Duration(rng.Int64N(int64(lease/4)))); call++ {
 		inv := actor.Invocation{
 			Key: keyOf([]string{"Sticky", "Ring"}[rng.IntN(2)], rng.IntN(perType)), ID: fmt.Sprintf("c%d-%d", number, call),
-			Method: []string{"Add", "Add", "Touch", "Get", "Get"}[rng.IntN(5)],
+			Method: []string{"Add", "Add", "Touch", "Read", "Read"}[rng.IntN(5)],
 		}
 		switch {
-		case inv.Method == "Get":
+		case inv.Method == "Read":
 			inv.ReadOnly = true
 			if rng.IntN(3) == 0 {
 				inv.Consistency = actor.ConsistencyStrong
@@ -152,7 +152,7 @@ func (w *world) attempt(inv actor.Invocation, n int) outcome {
 	p := w.processes[n]
 	w.mu.Unlock()
 	if p == nil || !p.alive() {
-		time.Sleep(lease / 16)
+		<-time.After(lease / 16)
 		return outcome{}
 	}
 	reply, err := w.ask(p, inv, 3*lease)

@@ -30,7 +30,7 @@ func (w *world) plague() {
 	later := func(most time.Duration, heal func()) {
 		wait := time.Duration(w.plan.Int64N(int64(most)))
 		healing.Go(func() {
-			time.Sleep(wait)
+			<-time.After(wait)
 			heal()
 		})
 	}
@@ -51,10 +51,10 @@ func (w *world) plague() {
 		defer mu.Unlock()
 		busy[n] = false
 	}
-	time.Sleep(lease) // a cluster, first
+	<-time.After(lease) // a cluster, first
 	pace := lease/2 + time.Duration(w.plan.Int64N(int64(2*lease)))
 	for time.Since(w.begun) < end {
-		time.Sleep(time.Duration(w.plan.Int64N(int64(pace))))
+		<-time.After(time.Duration(w.plan.Int64N(int64(pace))))
 		n, what, whom := w.plan.IntN(processes), w.plan.IntN(10), ""
 		if w.plan.IntN(3) == 0 {
 			if leader := w.leader(); leader >= 0 {

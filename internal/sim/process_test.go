@@ -185,7 +185,7 @@ func (p *process) join() {
 		if err == nil {
 			return
 		}
-		time.Sleep(lease / 8)
+		<-time.After(lease / 8)
 	}
 }
 
@@ -298,7 +298,7 @@ func (a *access) run(ctx context.Context, do func(ctx context.Context)) (lost bo
 }
 
 // ask is run for statements that may be repeated.
-func ask[T any](a *access, ctx context.Context, do func(ctx context.Context) (T, error)) (T, error) {
+func ask[T any](ctx context.Context, a *access, do func(ctx context.Context) (T, error)) (T, error) {
 	var (
 		result T
 		err    error
@@ -313,21 +313,21 @@ func ask[T any](a *access, ctx context.Context, do func(ctx context.Context) (T,
 func (a *access) Shared() bool { return true }
 
 func (a *access) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
-	return ask(a, ctx, func(ctx context.Context) ([]actor.Row, error) { return a.p.w.store.LoadActors(ctx, keys, opts) })
+	return ask(ctx, a, func(ctx context.Context) ([]actor.Row, error) { return a.p.w.store.LoadActors(ctx, keys, opts) })
 }
 
 func (a *access) Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error) {
-	return ask(a, ctx, func(ctx context.Context) ([]actor.RowVersion, error) { return a.p.w.store.Versions(ctx, keys) })
+	return ask(ctx, a, func(ctx context.Context) ([]actor.RowVersion, error) { return a.p.w.store.Versions(ctx, keys) })
 }
 
 func (a *access) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error) {
-	return ask(a, ctx, func(ctx context.Context) ([]actor.Recorded, error) {
+	return ask(ctx, a, func(ctx context.Context) ([]actor.Recorded, error) {
 		return a.p.w.store.LoadIdempotency(ctx, calls)
 	})
 }
 
 func (a *access) Settle(ctx context.Context, c actor.Commit) error {
-	_, err := ask(a, ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.p.w.store.Settle(ctx, c) })
+	_, err := ask(ctx, a, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.p.w.store.Settle(ctx, c) })
 	return err
 }
 
@@ -358,7 +358,7 @@ func (a *access) Commit(ctx context.Context, commits []actor.Commit) []error {
 		}
 		wait := a.p.w.noise.below(late)
 		a.p.w.late.Go(func() {
-			time.Sleep(wait)
+			<-time.After(wait)
 			a.p.w.commit(a.p, own, true)
 		})
 		return all(fmt.Errorf("connection lost: %w", actor.ErrAmbiguous))
@@ -391,26 +391,26 @@ func copied(c actor.Commit) actor.Commit {
 }
 
 func (a *access) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
-	return ask(a, ctx, func(ctx context.Context) (actor.Host, error) { return a.p.w.store.RegisterHost(ctx, h, length) })
+	return ask(ctx, a, func(ctx context.Context) (actor.Host, error) { return a.p.w.store.RegisterHost(ctx, h, length) })
 }
 
 func (a *access) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (time.Time, error) {
-	return ask(a, ctx, func(ctx context.Context) (time.Time, error) { return a.p.w.store.RenewHost(ctx, id, length) })
+	return ask(ctx, a, func(ctx context.Context) (time.Time, error) { return a.p.w.store.RenewHost(ctx, id, length) })
 }
 
 func (a *access) RemoveHost(ctx context.Context, id actor.HostID) error {
-	_, err := ask(a, ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.p.w.store.RemoveHost(ctx, id) })
+	_, err := ask(ctx, a, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.p.w.store.RemoveHost(ctx, id) })
 	return err
 }
 
 func (a *access) ClearHost(ctx context.Context, id actor.HostID, name string, epoch uint64) (bool, error) {
-	gone, err := ask(a, ctx, func(ctx context.Context) (bool, error) { return a.p.w.store.ClearHost(ctx, id, name, epoch) })
+	gone, err := ask(ctx, a, func(ctx context.Context) (bool, error) { return a.p.w.store.ClearHost(ctx, id, name, epoch) })
 	return gone, err
 }
 
 func (a *access) Hosts(ctx context.Context) ([]actor.Host, time.Time, error) {
 	var now time.Time
-	hosts, err := ask(a, ctx, func(ctx context.Context) (hosts []actor.Host, err error) {
+	hosts, err := ask(ctx, a, func(ctx context.Context) (hosts []actor.Host, err error) {
 		hosts, now, err = a.p.w.store.Hosts(ctx)
 		return hosts, err
 	})
@@ -419,7 +419,7 @@ func (a *access) Hosts(ctx context.Context) ([]actor.Host, time.Time, error) {
 
 func (a *access) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (actor.Lease, bool, error) {
 	var taken bool
-	l, err := ask(a, ctx, func(ctx context.Context) (l actor.Lease, err error) {
+	l, err := ask(ctx, a, func(ctx context.Context) (l actor.Lease, err error) {
 		l, taken, err = a.p.w.store.AcquireLease(ctx, name, holder, length)
 		return l, err
 	})
@@ -427,17 +427,17 @@ func (a *access) AcquireLease(ctx context.Context, name string, holder actor.Hos
 }
 
 func (a *access) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (bool, error) {
-	return ask(a, ctx, func(ctx context.Context) (bool, error) { return a.p.w.store.RenewLease(ctx, l, length) })
+	return ask(ctx, a, func(ctx context.Context) (bool, error) { return a.p.w.store.RenewLease(ctx, l, length) })
 }
 
 func (a *access) ReleaseLease(ctx context.Context, l actor.Lease) error {
-	_, err := ask(a, ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.p.w.store.ReleaseLease(ctx, l) })
+	_, err := ask(ctx, a, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.p.w.store.ReleaseLease(ctx, l) })
 	return err
 }
 
 func (a *access) Lease(ctx context.Context, name string) (actor.Lease, bool, error) {
 	var found bool
-	l, err := ask(a, ctx, func(ctx context.Context) (l actor.Lease, err error) {
+	l, err := ask(ctx, a, func(ctx context.Context) (l actor.Lease, err error) {
 		l, found, err = a.p.w.store.Lease(ctx, name)
 		return l, err
 	})
@@ -470,6 +470,6 @@ func (w *world) counter(p *process, typ, placement string) hosttest.Actor {
 	return hosttest.Actor{
 		Placement: placement, Instance: "shared",
 		Methods:  map[string]hosttest.Func{"Add": count(1, true), "Touch": count(0, true)},
-		ReadOnly: map[string]hosttest.Func{"Get": count(0, false)},
+		ReadOnly: map[string]hosttest.Func{"Read": count(0, false)},
 	}
 }

@@ -119,7 +119,7 @@ func (w *world) run() {
 	for fault := range storeFaults {
 		w.total.add(string(fault), w.store.Fired(fault))
 	}
-	time.Sleep(10 * lease) // the clock stops with this goroutine: whoever waits for it must be done
+	<-time.After(10 * lease) // the clock stops with this goroutine: whoever waits for it must be done
 }
 
 func (w *world) happened(kind string) {
@@ -260,7 +260,7 @@ func (w *world) ask(p *process, inv actor.Invocation, limit time.Duration) (acto
 	if !p.pass() {
 		return actor.Reply{}, errLost
 	}
-	time.Sleep(w.noise.delay())
+	<-time.After(w.noise.delay())
 	return reply, err
 }
 
@@ -288,7 +288,7 @@ func (w *world) settles() {
 		for _, p := range w.alive() {
 			for {
 				began := time.Now()
-				reply, err := w.ask(p, actor.Invocation{Key: key, ID: "last", Method: "Get", ReadOnly: true, Consistency: actor.ConsistencyStrong}, lease)
+				reply, err := w.ask(p, actor.Invocation{Key: key, ID: "last", Method: "Read", ReadOnly: true, Consistency: actor.ConsistencyStrong}, lease)
 				if n, ok := valueOf(reply, err); ok {
 					w.judge.Lock()
 					if least := k.before(began); n < least {
@@ -307,7 +307,7 @@ func (w *world) settles() {
 					w.fail("%v does not answer through %s: %v\n%s", key, p.name, err, w.standing(key))
 					return
 				}
-				time.Sleep(lease / 20)
+				<-time.After(lease / 20)
 			}
 		}
 	}
