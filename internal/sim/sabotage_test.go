@@ -36,6 +36,9 @@ const patience = 100
 
 // TestSabotage: a product without one of its precautions is found out.
 func TestSabotage(t *testing.T) {
+	if raceEnabled {
+		t.Skip("needs many seeds; run without -race")
+	}
 	for _, c := range []struct {
 		name string
 		sabotage

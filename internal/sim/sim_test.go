@@ -28,7 +28,7 @@ var (
 
 const (
 	// fewSeeds is how many seeds TestSimulation runs that is told nothing else.
-	fewSeeds = 20
+	fewSeeds = 10
 	// manySeeds are so many that everything has happened that may.
 	manySeeds = 300
 )
