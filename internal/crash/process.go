@@ -118,7 +118,7 @@ func (p *Process) waitReady(ctx context.Context) error {
 		}
 		if resp, err := http.DefaultClient.Do(req); err == nil {
 			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK && !p.ended() { // or it was another program's answer
+			if resp.StatusCode == http.StatusOK && !p.Ended() { // or it was another program's answer
 				return nil
 			}
 		}
@@ -132,7 +132,8 @@ func (p *Process) waitReady(ctx context.Context) error {
 	}
 }
 
-func (p *Process) ended() bool {
+// Ended reports whether the process has ended, whoever ended it.
+func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
 		return true

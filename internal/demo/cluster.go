@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/greenroom-run/greenroom/internal/crash"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
@@ -15,9 +16,9 @@ import (
 // clusterAddresses are where the servers of -cluster listen.
 var clusterAddresses = []string{"127.0.0.1:8081", "127.0.0.1:8082", "127.0.0.1:8083"}
 
-// cluster runs a database and three servers until ctx ends. A store that is given is
-// used instead of a database of its own.
-func (d *demo) cluster(ctx context.Context, store string) (err error) {
+// cluster runs a database and three servers, which listen at addresses, until ctx ends. A
+// store that is given is used instead of a database of its own.
+func (d *demo) cluster(ctx context.Context, store string, addresses []string) (err error) {
 	folder, err := os.MkdirTemp("", "greenroom-cluster-")
 	if err != nil {
 		return err
@@ -33,7 +34,7 @@ func (d *demo) cluster(ctx context.Context, store string) (err error) {
 			showLog(log.Name())
 		}
 	}()
-	for _, addr := range clusterAddresses {
+	for _, addr := range addresses {
 		if err := free(addr); err != nil {
 			return err
 		}
@@ -55,37 +56,56 @@ func (d *demo) cluster(ctx context.Context, store string) (err error) {
 		return err
 	}
 	d.say("Start three servers")
-	for i, addr := range clusterAddresses {
+	for i, addr := range addresses {
 		p, err := crash.Start(ctx, crash.Options{
 			Binary: d.binary, Listen: addr, Log: log, Args: []string{"--store", store, "--name", fmt.Sprint("server-", i+1)},
+			Detach: true, // Ctrl-C is for this program, which then stops them in order
 		})
 		if err != nil {
 			return err
 		}
-		defer func() {
-			stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-			defer cancel()
-			err = errors.Join(err, p.Stop(stopCtx))
-		}()
+		defer func() { err = errors.Join(err, stopAnyway(p)) }()
 		d.say("   %s, process %d", p.URL, p.PID())
 	}
-	first := "http://" + clusterAddresses[0]
+	first := "http://" + addresses[0]
 	for _, g := range guests {
 		if err := d.greenroom(ctx, first, "deploy", g); err != nil {
 			return err
 		}
 	}
 	d.say(`
-Call any of the servers; each passes on what another one holds, and the header
-Greenroom-Host says which:
+Call any of the servers. One that does not hold the actor passes the call on, and the
+header Greenroom-Host says where to:
 
    curl -i -X PUT %[1]s/v2.0/actors/default/Counter/alice/method/Add -d '{"amount":1}'
    %[2]s call --server http://%[3]s Counter alice Add '{"amount":1}'
+   %[2]s where --server %[1]s Counter alice
+   %[2]s hosts list --server %[1]s
 
 Kill one (kill -9 PROCESS), freeze one (kill -STOP PROCESS), or stop one in order
-(kill PROCESS), and go on calling the others. The servers log to
-%[4]s. Ctrl-C ends everything.`, first, d.binary, clusterAddresses[1], log.Name())
+(kill PROCESS), and go on calling the others. A change that was under way at one that
+is lost is "ambiguous"; with --idempotency-key KEY it is made again, once. Start one
+of your own with
+
+   %[2]s serve --listen 127.0.0.1:8084 --store '%[5]s'
+
+The servers log to %[4]s.
+Ctrl-C ends everything.`, first, d.binary, addresses[1], log.Name(), store)
 	<-ctx.Done()
-	d.say("\nstopping %s", strings.Join(clusterAddresses, ", "))
+	d.say("\nStopping %s", strings.Join(addresses, ", "))
 	return nil
+}
+
+// stopAnyway stops a server, whatever was done to it: one that was ended is no failure,
+// and one that was frozen goes on.
+func stopAnyway(p *crash.Process) error {
+	if p.Ended() {
+		return nil
+	}
+	if err := syscall.Kill(p.PID(), syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("continue process %d: %w", p.PID(), err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return p.Stop(ctx)
 }

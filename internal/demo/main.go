@@ -56,7 +56,7 @@ func main() {
 	case *down:
 		err = takeDown(ctx, b, os.Stdout)
 	case *cluster:
-		err = d.cluster(ctx, *store)
+		err = d.cluster(ctx, *store, clusterAddresses)
 	case *up:
 		err = d.bringUp(ctx, b)
 	default:
