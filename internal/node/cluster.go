@@ -301,6 +301,48 @@ func (c ClusterConfig) policyOf(spec *abi.TypeSpec) string {
 	return spec.Placement
 }
 
+// stickyModules are the modules of a process that was started with --sticky: its host
+// sees the placement that routing and scheduling see.
+type stickyModules struct {
+	modules host.ModuleSource
+	cluster ClusterConfig
+}
+
+// hostModules returns what the host is told of modules.
+func (n *Node) hostModules(mods host.ModuleSource) host.ModuleSource {
+	if c := n.cfg.Cluster; c != nil && c.Sticky {
+		return stickyModules{mods, *c}
+	}
+	return mods
+}
+
+// Current implements [host.ModuleSource].
+func (s stickyModules) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error) {
+	d, spec, err := s.modules.Current(app, typ)
+	if err != nil {
+		return d, spec, err
+	}
+	if policy := s.cluster.policyOf(spec); policy != spec.Placement {
+		changed := *spec // which is shared
+		changed.Placement = policy
+		spec = &changed
+	}
+	return d, spec, nil
+}
+
+// Changes implements [host.ModuleSource].
+func (s stickyModules) Changes() uint64 { return s.modules.Changes() }
+
+// Refresh implements [host.ModuleSource].
+func (s stickyModules) Refresh(ctx context.Context, app string) error {
+	return s.modules.Refresh(ctx, app)
+}
+
+// ModuleBytes implements [host.ModuleSource].
+func (s stickyModules) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
+	return s.modules.ModuleBytes(ctx, app, d)
+}
+
 // types are those that this process can run.
 func (c *cluster) types() []scheduler.Type {
 	var all []scheduler.Type

@@ -88,6 +88,24 @@ func TestClusterOfThree(t *testing.T) {
 	}
 }
 
+// TestStickySwitch: with --sticky the host runs ring types as sticky ones, too: what an
+// earlier owner of an actor may have under way is fenced out before its first turn.
+func TestStickySwitch(t *testing.T) {
+	for types, commits := range map[string]int{"Counter": 3, "Other": 2} {
+		n := start(t, inCluster(pgtest.URL(t), func(c *node.Config) { c.Cluster.Sticky, c.Cluster.StickyTypes = true, []string{types} }))
+		n.deploy(t, "default", example(t, "counter", guestbuild.Go))
+		for range 2 {
+			if res := put(t, n.URL+"/v2.0/actors/default/Counter/a/method/Add", `{"amount":1}`); res.StatusCode != http.StatusOK {
+				t.Fatal(res.Status, res.body)
+			}
+		}
+		want := fmt.Sprintf(`greenroom_commits_total{lane="warm",outcome="ok"} %d`, commits)
+		if _, metrics := n.http(t, http.MethodGet, "/metrics", ""); !strings.Contains(metrics, want) {
+			t.Errorf("with --sticky for %s: not %s", types, want)
+		}
+	}
+}
+
 // TestNodeLeaves: a node that is stopped hands its actors over, and no call of a client
 // of another one fails.
 func TestNodeLeaves(t *testing.T) {

@@ -123,7 +123,7 @@ func (n *Node) start(ctx context.Context) error {
 	h, err := host.New(host.Config{
 		Ownership: ownership,
 		Reminders: guests,
-		Committer: st, Modules: mods, Engine: engine, Grants: settings, Egress: requests,
+		Committer: st, Modules: n.hostModules(mods), Engine: engine, Grants: settings, Egress: requests,
 		Logger: n.cfg.Logger, Events: events,
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
 		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory,
