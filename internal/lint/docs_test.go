@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -54,5 +55,51 @@ func TestLinksLead(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+var (
+	testName   = regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz)[A-Z]\w+`)
+	testFunc   = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)[A-Z]\w+)\(`)
+	codeBlocks = regexp.MustCompile("(?ms)^```.*?^```")
+)
+
+// The tests that pages and package comments name exist.
+func TestNamedTestsExist(t *testing.T) {
+	names, texts := map[string]bool{}, map[string]string{}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || d.Name() == "node_modules" || d.Name() == "target"):
+			return filepath.SkipDir
+		case strings.HasSuffix(path, "_test.go"), d.Name() == "doc.go", strings.HasSuffix(path, ".md"):
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for _, f := range testFunc.FindAllSubmatch(text, -1) {
+				names[string(f[1])] = true
+			}
+			if !strings.HasSuffix(path, "_test.go") {
+				texts[path] = codeBlocks.ReplaceAllString(string(text), "")
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for path, text := range texts {
+		for _, name := range testName.FindAllString(text, -1) {
+			named++
+			if !names[name] {
+				t.Errorf("%s names %s, and there is no such test", path, name)
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("%d names of tests were found", named)
 	}
 }
