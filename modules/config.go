@@ -32,6 +32,9 @@ type Config struct {
 	// concurrently. Its ctx ends when the service stops, but may have been made for a
 	// caller of Deploy. Defaults to nothing.
 	Prepare func(ctx context.Context, app string, d actor.Digest) error
+	// Reminders are looked at when a deployment takes methods away: those that name one
+	// are warned of. Defaults to none.
+	Reminders Reminders
 	// Changed is called after anything that Known or Current returns has changed. It must
 	// be quick. Defaults to nothing.
 	Changed func()
@@ -44,6 +47,11 @@ type Config struct {
 	// PollInterval is how often deployments made by other processes are looked
 	// for. Defaults to 5 s.
 	PollInterval time.Duration
+}
+
+// Reminders lists reminders. Every store does.
+type Reminders interface {
+	ListReminders(ctx context.Context, q store.ReminderQuery) ([]actor.Reminder, error)
 }
 
 // WithDefaults returns a copy with defaults filled in.

@@ -248,16 +248,21 @@ func (s *Service) change(ctx context.Context, c change) ([]actor.Deployment, []s
 	// Before the deployment is stored, so that it serves as soon as others see it.
 	s.prepare(ctx, module{c.app, c.digest})
 	var warnings []string
+	var removed []removedMethod
 	ds, err := s.deploy(ctx, c.app, func(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
 		wanted, result, err = c.plan(current)
 		if err == nil && len(wanted) > 0 {
 			var old map[actor.Digest]*abi.Manifest
 			if old, err = s.replaced(ctx, c, current); err == nil {
 				warnings = warn(c, current, old)
+				removed = c.removed(current, old)
 			}
 		}
 		return wanted, result, err
 	})
+	if err == nil {
+		warnings = append(warnings, s.warnOfReminders(ctx, c.app, removed)...)
+	}
 	return ds, warnings, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -114,9 +115,13 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 	c.printf(c.stderr, "%s deployed to app %s\n", c.paint(c.stderr, green, "✓"), c.app)
 	c.deploymentTable(resp.Msg.Deployments)
 	c.showCapabilities(resp.Msg.Deployments)
-	if len(change.warnings) == 0 { // the server's are of the same changes
-		c.warnings(resp.Msg.Warnings)
+	warnings := resp.Msg.Warnings
+	if len(change.warnings) > 0 {
+		// The server's are of the same changes, but for what it alone knows: reminders. At
+		// worst something is said twice.
+		warnings = slices.DeleteFunc(warnings, func(w string) bool { return !strings.Contains(w, "reminder") })
 	}
+	c.warnings(warnings)
 	return nil
 }
 

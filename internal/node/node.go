@@ -84,7 +84,7 @@ func (n *Node) start(ctx context.Context) error {
 	n.onStop("engine", engine.Close)
 
 	mods, err = modules.New(modules.Config{
-		Store: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes,
+		Store: st, Reminders: st, Inspector: engine, Logger: n.cfg.Logger, MaxBytes: n.cfg.Server.MaxModuleBytes,
 		Changed: owned.typesChanged, PollInterval: n.cfg.pollInterval,
 		Prepare: func(ctx context.Context, app string, d actor.Digest) error {
 			_, err := engine.Load(ctx, d, func(ctx context.Context) ([]byte, error) { return st.ModuleBytes(ctx, app, d) })

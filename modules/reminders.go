@@ -1,0 +1,102 @@
+package modules
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// removedMethod is a method that a change takes away from a type.
+type removedMethod struct{ typ, method string }
+
+// removed returns the methods that c takes away from the types that it switches, in
+// their order. old has the manifests of the modules that types are taken from.
+func (c change) removed(current map[string]actor.Deployment, old map[actor.Digest]*abi.Manifest) []removedMethod {
+	var gone []removedMethod
+	for _, spec := range c.specs {
+		m := old[current[spec.Name].Digest]
+		if m == nil {
+			continue
+		}
+		before := typeSpec(m, spec.Name)
+		if before == nil {
+			continue
+		}
+		for _, was := range before.Methods {
+			if !slices.ContainsFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == was.Name }) {
+				gone = append(gone, removedMethod{spec.Name, was.Name})
+			}
+		}
+	}
+	return gone
+}
+
+// Of each type at most so many reminders are looked at for a warning, so many at once
+// since their payloads come with them, and for so long.
+const (
+	remindersLooked = 10_000
+	remindersPage   = 100
+	remindersTime   = 5 * time.Second
+)
+
+// warnOfReminders says which reminders name methods that were taken away. What cannot be
+// found out is said as well: the deployment has taken place.
+func (s *Service) warnOfReminders(ctx context.Context, app string, removed []removedMethod) []string {
+	if s.cfg.Reminders == nil || len(removed) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, remindersTime)
+	defer cancel()
+	var warnings []string
+	for i, r := range removed {
+		if i > 0 && removed[i-1].typ == r.typ {
+			continue // those of a type are together
+		}
+		named, all, err := s.methodsOfReminders(ctx, app, r.typ)
+		if err != nil {
+			s.log.Warn("reminders were not looked at for methods that are gone", "app", app, "actor_type", r.typ, "error", err)
+		}
+		for _, m := range removed[i:] {
+			if m.typ != r.typ || named[m.method] == 0 {
+				continue
+			}
+			number := fmt.Sprint(named[m.method])
+			if !all {
+				number = "at least " + number
+			}
+			warnings = append(warnings, fmt.Sprintf("%s: %s reminder(s) name the method %s, which is gone; their firings fail and become dead letters: delete them, or deploy the method again",
+				m.typ, number, m.method))
+		}
+		if !all {
+			warnings = append(warnings, fmt.Sprintf("%s: not all of its reminders were looked at; others may name methods that are gone", r.typ))
+		}
+	}
+	return warnings
+}
+
+// methodsOfReminders counts the reminders of a type by the methods that they name, and
+// reports whether it saw all of them.
+func (s *Service) methodsOfReminders(ctx context.Context, app, typ string) (named map[string]int, all bool, err error) {
+	named = map[string]int{}
+	q := store.ReminderQuery{App: app, Type: typ, Limit: remindersPage}
+	for range remindersLooked / remindersPage {
+		page, err := s.cfg.Reminders.ListReminders(ctx, q)
+		if err != nil {
+			return named, false, err
+		}
+		for i := range page {
+			named[page[i].Method]++
+		}
+		if len(page) < q.Limit {
+			return named, true, nil
+		}
+		last := &page[len(page)-1]
+		q.After = actor.ReminderName{Key: last.Key, Name: last.Name}
+	}
+	return named, false, nil
+}
