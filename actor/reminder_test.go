@@ -3,6 +3,7 @@ package actor
 import (
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -154,5 +155,49 @@ func TestFailurePolicyWait(t *testing.T) {
 	}
 	if got, again := (FailurePolicy{Kind: FailureExponential, Attempts: MaxAttempts}).Wait(MaxAttempts - 1); got != time.Hour || !again {
 		t.Errorf("after many failures %v, %v", got, again)
+	}
+}
+
+// TestReminderEffectsAdd folds what one turn does and what a later one does.
+func TestReminderEffectsAdd(t *testing.T) {
+	key := Key{App: "a", Type: "T", ID: "x"}
+	name := ReminderName{Key: key, Name: "n"}
+	set := func(token uint32, keep bool) ReminderEffects {
+		r := Reminder{ID: ReminderID{Prefix: 1, Token: token}, ReminderSpec: ReminderSpec{Key: key, Name: "n", Keep: keep}}
+		return ReminderEffects{Set: []Reminder{r}}
+	}
+	cancel := ReminderEffects{Cancel: []ReminderName{name}}
+	step := ReminderEffects{Steps: []ReminderStep{{ReminderName: name, Version: 7}}}
+	with := func(effects ...ReminderEffects) (all ReminderEffects) {
+		for _, e := range effects {
+			all.Steps, all.Cancel, all.Set = append(all.Steps, e.Steps...), append(all.Cancel, e.Cancel...), append(all.Set, e.Set...)
+		}
+		return all
+	}
+	for what, tt := range map[string]struct{ turns, want []ReminderEffects }{
+		"set anew":                   {[]ReminderEffects{set(1, false), set(2, false)}, []ReminderEffects{set(2, false)}},
+		"kept as it was set":         {[]ReminderEffects{set(1, false), set(2, true)}, []ReminderEffects{set(1, false)}},
+		"kept twice":                 {[]ReminderEffects{set(1, true), set(2, true)}, []ReminderEffects{set(1, true)}},
+		"kept, then set":             {[]ReminderEffects{set(1, true), set(2, false)}, []ReminderEffects{set(2, false)}},
+		"set, then cancelled":        {[]ReminderEffects{set(1, false), cancel}, []ReminderEffects{cancel}},
+		"cancelled twice":            {[]ReminderEffects{cancel, cancel}, []ReminderEffects{cancel}},
+		"cancelled, then set":        {[]ReminderEffects{cancel, set(1, false)}, []ReminderEffects{set(1, false)}},
+		"cancelled, so none to keep": {[]ReminderEffects{cancel, set(1, true)}, []ReminderEffects{set(1, false)}},
+		"stepped, then cancelled":    {[]ReminderEffects{step, cancel}, []ReminderEffects{step, cancel}},
+		"stepped, then kept":         {[]ReminderEffects{step, set(1, true)}, []ReminderEffects{step, set(1, true)}},
+	} {
+		var got ReminderEffects
+		for i := range tt.turns {
+			got.Add(&tt.turns[i])
+		}
+		want := with(tt.want...)
+		if !slices.Equal(got.Cancel, want.Cancel) || len(got.Steps) != len(want.Steps) || !slices.EqualFunc(got.Set, want.Set, func(a, b Reminder) bool {
+			return a.ID == b.ID && a.Keep == b.Keep
+		}) {
+			t.Errorf("%s: %+v, want %+v", what, got, want)
+		}
+		if !got.Names(name) || got.Names(ReminderName{Key: key, Name: "m"}) || got.Size() == 0 {
+			t.Errorf("%s: it does not know its names", what)
+		}
 	}
 }

@@ -33,8 +33,9 @@ func (n *Node) newReminders(st store.Store, to *firings, c *cluster) (*reminder.
 	return reminder.New(cfg)
 }
 
-// minExecution is how long a delivery may take at least, waiting for its actor included.
-const minExecution = time.Minute
+// minExecution is how long a delivery may take at least, waiting for its actor included:
+// for so long the reminders of a server that was lost wait for another one.
+const minExecution = 20 * time.Second
 
 // guestReminders is what the host knows of reminders.
 type guestReminders struct {

@@ -14,6 +14,8 @@ type Alarm struct {
 	Rung int `json:"rung"`
 	// Last is what the last firing said of itself.
 	Last string `json:"last"`
+	// Occurrences counts, for each reminder, the times that its firings stood for.
+	Occurrences map[string]int `json:"occurrences"`
 }
 
 // Order is what is to be done to reminders, in this order.
@@ -80,6 +82,10 @@ func (a *Alarm) describe(ctx *actor.Context, name string) (string, error) {
 func (a *Alarm) Ring(ctx *actor.Context, in string) (int, error) {
 	c := ctx.Cause()
 	a.Rung++
+	if a.Occurrences == nil {
+		a.Occurrences = map[string]int{}
+	}
+	a.Occurrences[c.Name] += 1 + c.Missed
 	a.Last = fmt.Sprintf("%s %s %q attempt %d missed %d %v early %t", c.Kind, c.Name, in, c.Attempt, c.Missed, c.Metadata, ctx.Now().Before(c.Due.Add(-time.Second)))
 	return a.Rung, nil
 }
