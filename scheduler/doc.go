@@ -137,7 +137,8 @@
 // The model in model_test.go holds [Leader] and [Member] to one owner over every history
 // of two hosts and two leaders within its bounds; random histories in tables_test.go hold
 // [Tables] and [Holdings] to one holder, and to settling. docs/scheduler-model.md says
-// what they explored.
+// what they explored. Package internal/sim runs the service itself, with all that uses it,
+// in clusters whose network and database fail.
 //
 // # The service
 //
@@ -177,6 +178,9 @@
 //     before it has renewed, and finds its row gone.
 //   - Host cut off from the database alone: it pauses when its count runs out, and is
 //     cleared like a crashed one.
+//   - Registration whose outcome is unknown: the next try is another host's. The row may
+//     be there, and be cleared before that try, and a host that was cleared is never
+//     let in again by the leader that cleared it.
 //   - Host cut off from the leader alone: it keeps what it holds and acquires nothing; what
 //     would move to it goes elsewhere, and what it was asked to hand over stays. A new
 //     leader waits for its claims for as long as it renews its row: [Leader.Missing] names it.
