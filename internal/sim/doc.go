@@ -5,16 +5,16 @@
 // # What is real, and what is not
 //
 //	process    a scheduler.Service, a routing.Router, a server.Server and a host.Host,
-//	           wired as package node does. It crashes, alone or with its machine, starts
-//	           again as another incarnation, leaves in order, and freezes
+//	           wired as package node does. It crashes, alone, with its machine or with
+//	           all others, starts again as another incarnation, leaves in order, and freezes
 //	network    connections between processes that carry HTTP/2: sessions with the
 //	           leader and calls between hosts are all that they are elsewhere, but for TLS.
 //	           Each part of what is sent has a delay. Processes are cut off from each
 //	           other, both ways or one; connections break, and what was sent on them is
 //	           lost, or arrives later than what is sent on the next one
 //	database   the contract of package store as far as hosts and schedulers use it, in
-//	           memory, behind store/faultstore. It is slow, out of reach of a process,
-//	           loses answers, and applies commits late whose sender has given up. Its clock
+//	           memory, behind store/faultstore. It is slow, out of reach of a process or
+//	           of all, loses answers, and applies commits late whose sender has given up. Its clock
 //	           is up to an hour ahead and runs up to 1 % faster or slower than the
 //	           processes'
 //	guests     native counters (host/hosttest)

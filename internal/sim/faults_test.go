@@ -12,7 +12,7 @@ var kinds = []string{
 	"crash", "crash of a machine", "leader crashed", "freeze", "leader frozen", "cut off from the database", "statement of a process that is cut off",
 	"processes cut off from each other", "process cut off one way", "connections reset", "message arrives after its connection broke", "left in order", "leader left in order",
 	"commit applied late", "late commit refused", "answer to a commit lost",
-	"host began anew", "leader elected", "hand-over", "call sent twice", "call with a key sent again", "unknown outcome", "answered",
+	"database down", "all crash", "host began anew", "leader elected", "hand-over", "call sent twice", "call with a key sent again", "unknown outcome", "answered",
 	"call forwarded: reply", "call forwarded: redirect", "call forwarded: lost",
 }
 
@@ -55,7 +55,7 @@ func (w *world) plague() {
 	pace := lease/2 + time.Duration(w.plan.Int64N(int64(2*lease)))
 	for time.Since(w.begun) < end {
 		<-time.After(time.Duration(w.plan.Int64N(int64(pace))))
-		n, what, whom := w.plan.IntN(processes), w.plan.IntN(10), ""
+		n, what, whom := w.plan.IntN(processes), w.plan.IntN(12), ""
 		if w.plan.IntN(3) == 0 {
 			if leader := w.leader(); leader >= 0 {
 				n, whom = leader, "leader"
@@ -120,6 +120,23 @@ func (w *world) plague() {
 			w.note("  %v", ways)
 			w.net.cuts(true, ways...)
 			later(4*lease, func() { w.net.cuts(false, ways...); w.note("healed: %v", ways) })
+		case 8: // the database is down, for all that nothing else happens to
+			w.happened("database down")
+			took := time.Duration(w.plan.Int64N(int64(3 * lease)))
+			for n := range processes {
+				if p := take(n); p != nil {
+					p.cut.close()
+					healing.Go(func() { <-time.After(took); p.cut.open(); free(n) })
+				}
+			}
+		case 9: // all at once, as for lack of power
+			w.happened("all crash")
+			for n := range processes {
+				if p := take(n); p != nil {
+					p.crash(true)
+					later(lease, func() { w.start(n); free(n) })
+				}
+			}
 		default:
 			if w.net.resets() > 0 {
 				w.happened("connections reset")
