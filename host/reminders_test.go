@@ -215,6 +215,32 @@ func TestRefusedFiring(t *testing.T) {
 	}
 }
 
+// A firing that is refused in a commit with others costs those another run, no more.
+func TestRefusedFiringAmongOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rems := remind(t, host.Config{})
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{"Add": add}})
+		f := rems.place(t, "a", "Add")
+		hold := make(chan struct{})
+		s.store.setHold(hold)
+		first := s.start(t.Context(), "a", "Add")
+		synctest.Wait() // its commit is under way, and what comes now shares the next one
+		fired := make(chan error, 1)
+		go func() { fired <- s.fire(t.Context(), f) }()
+		synctest.Wait()
+		last := s.start(t.Context(), "a", "Add")
+		synctest.Wait()
+		rems.change(f.Step.ReminderName)
+		close(hold)
+		wantCondition(t, <-fired, actor.ErrFiringTaken)
+		for i, c := range []<-chan answer{first, last} {
+			if a := <-c; a.err != nil || a.reply != []string{"1", "2"}[i] {
+				t.Errorf("call %d: %s, %v", i, a.reply, a.err)
+			}
+		}
+	})
+}
+
 // A firing of a reminder that an earlier turn is about to replace waits for that one's
 // commit, and is taken then.
 func TestFiringWaitsForWhatTouchesIt(t *testing.T) {
