@@ -3,6 +3,9 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -163,4 +166,17 @@ func (k *link) ReleaseLease(ctx context.Context, l actor.Lease) error {
 func (k *link) Lease(ctx context.Context, name string) (l actor.Lease, found bool, err error) {
 	err = k.do(ctx, func(time.Time) error { l, found = k.db.leases[name]; return nil })
 	return l, found, err
+}
+
+func (k *link) Leases(ctx context.Context, prefix string) (leases []actor.Lease, now time.Time, err error) {
+	err = k.do(ctx, func(at time.Time) error {
+		now = at
+		for _, name := range slices.Sorted(maps.Keys(k.db.leases)) {
+			if strings.HasPrefix(name, prefix) {
+				leases = append(leases, k.db.leases[name])
+			}
+		}
+		return nil
+	})
+	return leases, now, err
 }

@@ -99,6 +99,12 @@
 // too ([Order.WithSticky]); from ring to static, back, and from one list of static hosts
 // to another, only what moves.
 //
+// A checkout type's partitions are leased from the store (checkout.go). The leader says
+// only when that may begin, by an UNLOCK with the policy, and has all partitions checked in,
+// by a LOCK, before another policy is in force; a host's claims name the types for whose
+// partitions it competes, with or without any, so that a new leader knows the policy. A
+// host's count of its lease ends with the first count of a partition's.
+//
 // The ranges of a static type are the parts that its formula gives its hosts, which are
 // known by name. The part of a host that is away, or drains, is held by nobody, and calls
 // of it are told so ([placement.Where]). A host that is there under a name gets the part
@@ -190,6 +196,10 @@
 //   - LOCK lost, or its answer: the stream broke. The host's next claims say what it still
 //     holds, and it is asked again.
 //   - UPDATE lost: the next claims do not have it, and it is given again.
+//   - A partition's lease cannot be renewed, and its host's row can: the host pauses when
+//     the count of that lease is over, until it is renewed or the partition is given up.
+//   - Host with partitions crashes: once its row is cleared the others release its leases
+//     in its name. A host without a row runs nothing, and its ID does not come back.
 //   - Hand-over that takes long, since a turn does: its ranges wait, and nothing else.
 //   - Grant lost: the leader holds the host for the owner; the host asks again, and the
 //     answer is the same. If the stream broke, the next claims free the actor.

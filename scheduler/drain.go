@@ -17,6 +17,7 @@ func (s *Service) Drain(ctx context.Context, reason string) error {
 	s.mu.Lock()
 	if s.draining == "" {
 		s.draining = reason
+		s.kickCheckout()
 		s.cfg.Logger.Info("draining", "host", s.self.ID, "reason", reason)
 		if s.session != nil {
 			s.session.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Drain{Drain: &greenroomv1.DrainRequest{}}})
@@ -26,7 +27,7 @@ func (s *Service) Drain(ctx context.Context, reason string) error {
 	for {
 		s.mu.Lock()
 		changed := s.view.Load().changed
-		alone, holding, owns := s.alone(), s.holdings.Holding(), s.owned.count.Load() > 0
+		alone, holding, owns := s.alone(), s.holdings.Holding() || s.partitions() > 0, s.owned.count.Load() > 0
 		if !alone && !holding && owns && s.session != nil && !s.releasing {
 			s.releasing = true
 			leaving := s.owned.leave(maxDrained, func(actor.Key, *ownedActor) bool { return true })

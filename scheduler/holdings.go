@@ -30,7 +30,10 @@ type heldTable struct {
 	policy string
 	// handing: the policy changes, and the sticky actors of the type are handed over.
 	handing bool
-	ranges  []heldRange // in order; they cover the hash space
+	// competes: the type is a checkout type, and this host may lease its partitions.
+	// resumes: it did before everything was to be handed over, which is not done yet.
+	competes, resumes bool
+	ranges            []heldRange // in order; they cover the hash space
 }
 
 type heldRange struct {
@@ -86,6 +89,8 @@ func (h *Holdings) Order(o Order, now Instant) (moving Moving) {
 	}
 	t := h.change(name)
 	t.policy, t.handing = o.Policy, o.Kind == Lock && o.WithSticky
+	t.resumes = t.handing && (t.competes || t.resumes)
+	t.competes = o.Kind == Unlock && isCheckout(o.Policy)
 	moving = Moving{App: o.App, Type: o.Type, Version: o.Version, WithSticky: o.WithSticky}
 	t.cut(bounds(o.Ranges))
 	for _, r := range o.Ranges {
@@ -121,6 +126,7 @@ func (h *Holdings) HandedOver(m Moving) Moving {
 		return m
 	}
 	t := h.change(name)
+	t.resumes = t.resumes && !m.WithSticky
 	for i := range t.ranges {
 		r := &t.ranges[i]
 		if r.leaving && slices.ContainsFunc(m.Ranges, func(c HeldRange) bool { return c.First <= r.first && r.first <= c.Last }) {
@@ -138,6 +144,7 @@ func (h *Holdings) Resume() {
 		if t.handing || slices.ContainsFunc(t.ranges, func(r heldRange) bool { return r.leaving }) {
 			t = h.change(name)
 			t.handing = false
+			t.competes, t.resumes = t.competes || t.resumes, false
 			for i := range t.ranges {
 				t.ranges[i].leaving = false
 			}
@@ -145,7 +152,20 @@ func (h *Holdings) Resume() {
 	}
 }
 
-// Claims returns all that the host holds, by type.
+// competing returns the checkout types whose partitions this host may lease, with their
+// policies.
+func (h *Holdings) competing() map[typeName]string {
+	competing := map[typeName]string{}
+	for name, t := range h.types {
+		if t.competes {
+			competing[name] = t.policy
+		}
+	}
+	return competing
+}
+
+// Claims returns all that the host holds, by type. A type in which it competes is among
+// them, whether it holds partitions or not: it may be about to.
 func (h *Holdings) Claims(now Instant) []Order {
 	var claims []Order
 	for name, t := range h.types {
@@ -155,7 +175,7 @@ func (h *Holdings) Claims(now Instant) []Order {
 				c.Ranges = append(c.Ranges, t.at(i, now))
 			}
 		}
-		if len(c.Ranges) > 0 {
+		if len(c.Ranges) > 0 || t.competes {
 			claims = append(claims, c)
 		}
 	}

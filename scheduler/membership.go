@@ -17,6 +17,7 @@ func (s *Service) incarnate() {
 	s.self = s.cfg.Self
 	s.self.ID = actor.HostID(rand.Text())
 	s.member, s.holdings = NewMember(s.self.ID), NewHoldings(s.self.ID)
+	s.checkouts.types = map[typeName]*checkoutType{}
 }
 
 // register inserts the host's row. If it fails the next try is another incarnation's: the
@@ -46,8 +47,11 @@ func (s *Service) register(ctx context.Context) error {
 // caller has the lock.
 func (s *Service) renewed(sent Instant) {
 	s.member.Renewed(sent, s.cfg.Lease)
-	s.until.Store(int64(s.member.Until()))
+	s.setUntil()
 }
+
+// setUntil counts the row's lease and those of partitions together. The caller has the lock.
+func (s *Service) setUntil() { s.until.Store(int64(min(s.member.Until(), s.checkoutUntil()))) }
 
 // renewLoop keeps the host's row, and begins another incarnation when it is gone.
 func (s *Service) renewLoop(ctx context.Context) {

@@ -188,3 +188,182 @@ func TestRangesStayWhenThePolicyChanges(t *testing.T) {
 		c.eventually("its part is away", func() bool { return c.static(policy, "b") == "" })
 	})
 }
+
+// shared waits until all actors of a checkout type are found by everybody where they are
+// held, and nobody holds more than so many partitions; it returns who holds how many actors.
+func (c *testCluster) shared(policy string, most int) map[string]int {
+	c.t.Helper()
+	var counts map[string]int
+	c.eventually("the partitions are shared", func() bool {
+		counts = map[string]int{}
+		for _, p := range c.processes {
+			if now, _, err := p.Placement("a", "T"); p.alive.Load() && (err != nil || now != policy) {
+				return false
+			}
+		}
+		for i := range lookedAt {
+			k := key("T", i)
+			holders := c.holders(k, policy)
+			if len(holders) > 1 {
+				c.t.Fatalf("%v is held by %v", k, holders)
+			}
+			if len(holders) == 0 {
+				return false
+			}
+			counts[holders[0]]++
+			for _, p := range c.processes {
+				if !p.alive.Load() {
+					continue
+				}
+				w := p.Find(k, policy)
+				if addr, _, _ := p.Peer(w.Host); w.Here != (p.name == holders[0]) || !w.Here && addr != holders[0]+":1" {
+					return false
+				}
+			}
+		}
+		for _, p := range c.processes {
+			p.Service.mu.Lock()
+			n := p.partitions()
+			p.Service.mu.Unlock()
+			if p.alive.Load() && n > most {
+				return false
+			}
+		}
+		return true
+	})
+	return counts
+}
+
+// TestCheckout: hosts share the partitions, nothing is held twice whoever comes and goes,
+// one that leaves checks its partitions in, and those of one that crashed are taken once
+// its row is cleared, long before their leases end.
+func TestCheckout(t *testing.T) {
+	run(t, func(c *testCluster) {
+		const policy = "checkout:12"
+		ps := c.start("a")
+		ps[0].setTypes(placedType("T", policy, 1))
+		if counts := c.shared(policy, 12); counts["a"] != lookedAt {
+			t.Errorf("alone it holds %v", counts)
+		}
+		for _, p := range c.start("b", "c") {
+			p.setTypes(placedType("T", policy, 1))
+			ps = append(ps, p)
+		}
+		if counts := c.shared(policy, 4); len(counts) != 3 {
+			t.Errorf("three hold %v", counts)
+		}
+		began := time.Now()
+		ps[1].kill()
+		c.shared(policy, 6)
+		if took := time.Since(began); took > 2*testLease {
+			t.Errorf("partitions of a host that crashed were taken after %v, their leases are %v", took, ps[0].checkoutLength())
+		}
+		began = time.Now()
+		handed := ps[2].handOvers
+		if err := ps[2].Stop(c.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ps[2].alive.Store(false)
+		if ps[2].handOvers == handed {
+			t.Error("nothing was handed over")
+		}
+		if counts := c.shared(policy, 12); counts["a"] != lookedAt {
+			t.Errorf("the last one holds %v", counts)
+		}
+		if took := time.Since(began); took > testLease {
+			t.Errorf("partitions that were checked in were taken after %v", took)
+		}
+	})
+}
+
+// TestCheckoutPolicyChanges: partitions are checked in before another policy is in force,
+// and leased when all else was handed over; no actor is held twice on the way.
+func TestCheckoutPolicyChanges(t *testing.T) {
+	run(t, func(c *testCluster) {
+		ps := c.start("a", "b", "c")
+		for n, policy := range []string{"ring", "checkout:8", "checkout:6", "any", "checkout:8", "sticky", "checkout:8", "static:a,b", "checkout:6", "ring"} {
+			for _, p := range ps {
+				p.setTypes(placedType("T", policy, uint64(n+1)))
+			}
+			switch {
+			case isCheckout(policy):
+				c.shared(policy, 4)
+			case policy == "ring":
+				c.eventually(policy, func() bool {
+					for _, p := range ps {
+						if now, _, err := p.Placement("a", "T"); err != nil || now != policy {
+							return false
+						}
+					}
+					for i := range lookedAt {
+						if len(c.holders(key("T", i), policy)) != 1 {
+							return false
+						}
+					}
+					return true
+				})
+			default:
+				c.eventually(policy, func() bool {
+					for _, p := range ps {
+						if now, _, err := p.Placement("a", "T"); err != nil || now != policy {
+							return false
+						}
+					}
+					return true
+				})
+			}
+		}
+		ps[0].Service.mu.Lock()
+		defer ps[0].Service.mu.Unlock()
+		if n := ps[0].partitions(); n != 0 {
+			t.Errorf("%d partitions are left", n)
+		}
+	})
+}
+
+// TestCheckoutFrozenLeases: a host whose partitions' leases cannot be renewed runs nothing
+// from the end of its count on, though its row is leased; those that others took meanwhile
+// it has lost when it goes on.
+func TestCheckoutFrozenLeases(t *testing.T) {
+	run(t, func(c *testCluster) {
+		const policy = "checkout:2"
+		ps := c.start("a")
+		ps[0].setTypes(placedType("T", policy, 1))
+		c.shared(policy, 2)
+		p := ps[0].Service
+		p.mu.Lock()
+		var lease actor.Lease
+		for _, ct := range p.checkouts.types {
+			for i := range ct.owns {
+				ct.owns[i].until, ct.owns[i].renewAt = p.now()+10*time.Millisecond, p.now()+time.Hour // no renewal
+				lease = ct.owns[i].lease
+			}
+		}
+		p.setUntil()
+		p.mu.Unlock()
+		<-time.After(20 * time.Millisecond)
+		if p.Current(time.Now()) {
+			t.Error("it goes on after the end of a partition's count")
+		}
+		// Another one takes a partition, whose lease is over by then.
+		c.db.mu.Lock()
+		stolen := c.db.leases[lease.Name]
+		stolen.Holder, stolen.Epoch, stolen.ExpiresAt = "x", stolen.Epoch+1, time.Now().Add(time.Hour)
+		c.db.leases[lease.Name] = stolen
+		c.db.hosts["x"] = actor.Host{ID: "x", Name: "x", Roles: []string{RoleHost}, ExpiresAt: time.Now().Add(time.Hour)}
+		c.db.mu.Unlock()
+		p.mu.Lock()
+		for _, ct := range p.checkouts.types {
+			for i := range ct.owns {
+				ct.owns[i].renewAt = 0
+			}
+		}
+		p.mu.Unlock()
+		c.eventually("it goes on with what is left", func() bool {
+			p.mu.Lock()
+			n := p.partitions()
+			p.mu.Unlock()
+			return p.Current(time.Now()) && n == 1
+		})
+	})
+}

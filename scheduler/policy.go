@@ -15,10 +15,14 @@ func held(policy string) bool {
 	return policy != abi.PlacementAny && policy != abi.PlacementStateless
 }
 
+// tabled reports whether the leader gives the hosts of a policy what they hold: it does
+// for all that are held but checkout.
+func tabled(policy string) bool { return held(policy) && !isCheckout(policy) }
+
 // byRanges reports whether the hosts of a policy hold ranges that the leader gives them,
 // and nothing else: from one such policy to another, only what moves is handed over.
 func byRanges(policy string) bool {
-	return held(policy) && policy != "" && policy != stickyPolicy
+	return tabled(policy) && policy != "" && policy != stickyPolicy
 }
 
 // parsed returns a policy with what it is given. What cannot be read, which only a

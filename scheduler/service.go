@@ -34,11 +34,13 @@ type Service struct {
 	self     actor.Host // this incarnation
 	member   *Member
 	holdings *Holdings
-	members  map[actor.HostID]actor.Host
-	drains   map[actor.HostID]bool // who is draining
-	session  *session              // nil: none
-	asked    map[actor.Key]*acquisition
-	asking   map[uint64]actor.Key // by the acquisition's ID
+	// checkouts are the partitions of this host.
+	checkouts checkouts
+	members   map[actor.HostID]actor.Host
+	drains    map[actor.HostID]bool // who is draining
+	session   *session              // nil: none
+	asked     map[actor.Key]*acquisition
+	asking    map[uint64]actor.Key // by the acquisition's ID
 	// releasing: some of the sticky actors are being given up, for there are too many.
 	releasing    bool
 	leader       Leadership
@@ -48,11 +50,13 @@ type Service struct {
 	queries      map[uint64]chan<- answerOrEnd
 	ids          uint64 // of acquisitions and queries
 
-	kick    chan struct{} // the types may have changed
-	elected chan struct{} // this process leads
-	life    sync.Mutex    // held by Start and Stop
-	cancel  context.CancelFunc
-	loops   sync.WaitGroup
+	kick chan struct{} // the types may have changed
+	// checkoutKick: there may be something to do about partitions.
+	checkoutKick chan struct{}
+	elected      chan struct{} // this process leads
+	life         sync.Mutex    // held by Start and Stop
+	cancel       context.CancelFunc
+	loops        sync.WaitGroup
 }
 
 // acquisition is a sticky actor that this host wants.
@@ -85,6 +89,7 @@ func New(cfg Config) (*Service, error) {
 		cfg: cfg, began: time.Now(), owned: newOwnedActors(), owners: owners,
 		members: map[actor.HostID]actor.Host{}, drains: map[actor.HostID]bool{}, asked: map[actor.Key]*acquisition{}, asking: map[uint64]actor.Key{},
 		queries: map[uint64]chan<- answerOrEnd{}, kick: make(chan struct{}, 1), elected: make(chan struct{}, 1),
+		checkoutKick: make(chan struct{}, 1),
 	}
 	s.incarnate()
 	s.view.Store(&view{self: s.self.ID, types: map[typeName]*typeView{}, members: s.members, changed: make(chan struct{})})
@@ -110,6 +115,9 @@ func (s *Service) Start(ctx context.Context) error {
 	s.drainContext = ctx
 	s.mu.Unlock()
 	loops := []func(context.Context){s.renewLoop, s.sessionLoop}
+	if s.cfg.hosts() {
+		loops = append(loops, s.checkoutLoop)
+	}
 	if s.cfg.leads() {
 		loops = append(loops, s.electLoop)
 	}
@@ -138,6 +146,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	s.owned.clear()
 	id := s.self.ID
 	s.holdings = NewHoldings(id)
+	s.checkouts.types = map[typeName]*checkoutType{}
 	s.publish(true)
 	s.mu.Unlock()
 	if err == nil && !s.ended(ctx, func(actor.Key) bool { return true }) {
@@ -337,8 +346,16 @@ func (s *Service) Owned() int { return int(s.owned.count.Load()) }
 // has the lock.
 func (s *Service) publish(all bool) {
 	old := s.view.Load()
+	types := s.holdings.views(old.types, s.now(), all || old.self != s.self.ID)
+	for name, policy := range s.holdings.competing() {
+		if t := s.checkouts.types[name]; t != nil && t.policy == policy {
+			types[name] = t.view(s.self.ID, s.now())
+		} else {
+			types[name] = &typeView{policy: policy, ranges: []rangeView{{}}} // nothing has been read yet
+		}
+	}
 	s.view.Store(&view{
-		self: s.self.ID, types: s.holdings.views(old.types, s.now(), all || old.self != s.self.ID),
+		self: s.self.ID, types: types,
 		members: s.members, drains: s.drains, draining: s.draining != "", changed: make(chan struct{}),
 	})
 	close(old.changed)

@@ -308,6 +308,10 @@ func (s *Service) order(ctx context.Context, ss *session, o Order) {
 	moving := s.holdings.Order(o, s.now())
 	s.publish(false)
 	switch o.Kind {
+	case Unlock:
+		if isCheckout(o.Policy) {
+			s.kickCheckout()
+		}
 	case Update:
 		ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Updated{Updated: &greenroomv1.RangesUpdated{
 			App: o.App, Type: o.Type, Version: o.Version,
@@ -333,9 +337,13 @@ func (s *Service) handOver(ctx context.Context, ss *session, moving Moving) {
 		}
 		return
 	}
+	// A step that began before may still take partitions, and then finds that it must not.
+	s.checkouts.step.Lock()
+	s.checkouts.step.Unlock() //nolint:staticcheck // to have waited is all
 	if !s.ended(ctx, func(key actor.Key) bool { return key.App == moving.App && key.Type == moving.Type }) {
 		return
 	}
+	s.checkInAll(ctx, typeName{moving.App, moving.Type})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.session != ss {

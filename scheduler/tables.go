@@ -365,6 +365,9 @@ func (t *Tables) sync(name typeName, table *rangeTable, id placement.HostID) {
 		}
 	}
 	t.order(Order{To: id, Kind: Unlock, Ranges: table.routes()}, name, table)
+	if table.switching && !slices.Contains(table.waits, id) {
+		t.orders[len(t.orders)-1].Policy = "" // what it has given up it does not begin again
+	}
 	if table.switching && slices.Contains(table.waits, id) && locks[table.version] == nil {
 		locks[table.version] = []HeldRange{}
 	}
@@ -381,7 +384,7 @@ func (t *rangeTable) routes() []HeldRange {
 	routes := make([]HeldRange, len(t.ranges))
 	for i := range t.ranges {
 		r := &t.ranges[i]
-		if held(t.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)) {
+		if tabled(t.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)) {
 			routes[i] = t.at(i, nil)
 		} else {
 			routes[i] = t.at(i, r.hosts)
@@ -419,7 +422,7 @@ func (t *Tables) plan(name typeName, table *rangeTable) {
 	case policy == "": // nobody can run it
 		delete(t.types, name)
 		t.broadcast(Order{Kind: Remove}, name, table)
-	case !held(policy):
+	case !tabled(policy):
 		t.spreadAll(name, table, serving)
 	default:
 		t.move(name, table, serving)
@@ -477,7 +480,7 @@ func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) b
 	case len(table.waits) > 0 || slices.ContainsFunc(table.ranges, func(r tableRange) bool { return len(r.waits) > 0 }):
 		return false
 	}
-	if !held(table.policy) || !held(policy) {
+	if !tabled(table.policy) || !tabled(policy) {
 		table.ranges, table.cutFor = []tableRange{{}}, [2]*placement.Table{}
 	}
 	table.switching, table.policy = false, policy
@@ -485,10 +488,16 @@ func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) b
 		r := &table.ranges[i]
 		r.phase, r.clean = settled, r.clean || r.ripe
 	}
+	if tabled(policy) && policy != "" {
+		// What nobody will be given is to be known as well.
+		table.version++
+		t.broadcast(Order{Kind: Unlock, Ranges: table.routes()}, name, table)
+	}
 	return true
 }
 
-// spreadAll tells where a type is run that nobody holds: wherever there is a host.
+// spreadAll tells where a type is run of which the leader gives nothing: wherever there is
+// a host, or where one checks it out.
 func (t *Tables) spreadAll(name typeName, table *rangeTable, serving []placement.HostID) {
 	r := tableRange{hosts: serving}
 	if len(table.ranges) == 1 && sameSet(table.ranges[0].hosts, serving) {
@@ -722,7 +731,7 @@ func (t *Tables) Table(app, typ string) (TypeTable, bool) {
 	for i := range table.ranges {
 		r := &table.ranges[i]
 		at := table.at(i, r.holds)
-		if !held(table.policy) {
+		if !tabled(table.policy) {
 			out.Ranges = append(out.Ranges, TableRange{HeldRange: table.at(i, r.hosts)})
 			continue
 		}
@@ -736,7 +745,7 @@ func (t *Tables) Table(app, typ string) (TypeTable, bool) {
 func (t *Tables) Shares() map[placement.HostID]int {
 	shares := map[placement.HostID]int{}
 	for _, table := range t.types {
-		if !held(table.policy) {
+		if !tabled(table.policy) {
 			continue
 		}
 		for i := range table.ranges {

@@ -22,6 +22,7 @@ type tablesWorld struct {
 		until Instant
 	}
 	rows    map[placement.HostID]Instant // until when each is leased
+	parts   [2]placement.HostID          // who has leased each partition
 	hosts   []*tablesHost
 	leaders []*tablesLeader // of all terms
 	next    int             // numbers hosts
@@ -44,6 +45,7 @@ const (
 	answersAfterward            // a host answers a LOCK when the hand-over is done
 	clearsWhenOver              // a row is cleared when its lease is over
 	countsUnclean               // what a cleared host held is not clean
+	competesAlways              // a host leases partitions while the policy in force is checkout alone
 )
 
 const tablesLease Instant = 100
@@ -63,7 +65,7 @@ var (
 
 // tablesPolicies are those that are deployed. The fourth host of a history has no part of
 // static types.
-var tablesPolicies = []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny, "static:n0,n1", "static:n2,n0,n1"}
+var tablesPolicies = []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny, "static:n0,n1", "static:n2,n0,n1", "checkout:2"}
 
 type tablesHost struct {
 	name     string // stays when it registers anew
@@ -74,7 +76,9 @@ type tablesHost struct {
 	old      []*tablesStream
 	handing  []Moving
 	draining bool
-	policy   string // by which it would run the type; empty: it cannot
+	policy   string  // by which it would run the type; empty: it cannot
+	parts    [2]bool // partitions that it holds
+	asked    int     // the partition of a lease that it was given and does not know of yet, plus 1
 	deploy   uint64
 	frozen   bool
 }
@@ -110,6 +114,7 @@ func (w *tablesWorld) register(h *tablesHost) {
 	h.id = placement.HostID(fmt.Sprintf("h%d", w.next))
 	h.member, h.holdings = NewMember(h.id), NewHoldings(h.id)
 	h.stream, h.handing = nil, nil
+	h.parts, h.asked = [2]bool{}, 0
 	w.rows[h.id] = w.now + tablesLease
 	h.member.Renewed(w.now, tablesLease)
 }
@@ -121,7 +126,7 @@ func (h *tablesHost) runs(p placement.Point, now Instant) bool {
 		return false
 	}
 	t := h.holdings.types[typeName{"a", "T"}]
-	owns := p == tablesPoints[0] && len(h.member.owned) > 0
+	owns := p == tablesPoints[0] && len(h.member.owned) > 0 || h.parts[placement.PartitionOf(p, 2)]
 	if t == nil || t.policy == abi.PlacementSticky {
 		return owns
 	}
@@ -214,8 +219,8 @@ func (w *tablesWorld) connect(h *tablesHost, l *tablesLeader) {
 	claims, id, name, draining := h.holdings.Claims(w.now), h.id, h.name, h.draining
 	types := h.types()
 	s.up = append(s.up, func(l *tablesLeader) {
-		if !l.leader.Begin(session) {
-			return
+		if _, there := w.rows[id]; !there || !l.leader.Begin(session) {
+			return // a leader serves those alone that have a row
 		}
 		l.streams[id] = s
 		l.tables.Begin(id, name, draining)
@@ -247,6 +252,13 @@ func (w *tablesWorld) handedOver(h *tablesHost) {
 	h.handing = h.handing[1:]
 	s := h.stream
 	if m.WithSticky {
+		w.answered(h) // it has waited for that
+		h.parts = [2]bool{}
+		for i := range w.parts {
+			if w.parts[i] == h.id {
+				w.parts[i] = ""
+			}
+		}
 		for _, key := range h.member.Owned() {
 			if session, ok := h.member.Release(key); ok {
 				s.up = append(s.up, func(l *tablesLeader) { l.leader.Release(session, key) })
@@ -272,6 +284,32 @@ func (w *tablesWorld) down(s *tablesStream) {
 	if s.host.stream == s || w.broken == newestSession && s.host.id == s.session.Host && s.host.stream != nil {
 		m(s.host)
 	}
+}
+
+// compete has a host lease a partition if it may; it does not know yet that it has.
+func (w *tablesWorld) compete(h *tablesHost, part int) {
+	if len(h.holdings.competing()) == 0 && w.broken != competesAlways || h.asked != 0 {
+		return
+	}
+	if _, there := w.rows[w.parts[part]]; !there { // who had it has ended
+		w.parts[part], h.asked = h.id, part+1
+	}
+}
+
+// answered tells a host of a partition that it leased, which it gives back if it may not
+// have it any more.
+func (w *tablesWorld) answered(h *tablesHost) {
+	switch {
+	case h.asked == 0:
+		return
+	case len(h.holdings.competing()) > 0 || w.broken == competesAlways:
+		h.parts[h.asked-1] = true
+		w.stats["partition leased"]++
+	default:
+		w.parts[h.asked-1] = ""
+		w.stats["partition given back"]++
+	}
+	h.asked = 0
 }
 
 // acquire has a host ask for the sticky actor.
@@ -394,7 +432,9 @@ func (w *tablesWorld) settle() (fault string) {
 			switch {
 			case i < 0 || w.hosts[i].draining:
 				return fmt.Sprintf("%s sends point %#x to %s", h.id, uint64(p), owner)
-			case held(w.policy) && w.hosts[i].holdings.Held("a", "T", p, w.now) == actor.NotHeld:
+			case isCheckout(w.policy) && len(w.hosts[i].holdings.competing()) == 0:
+				return fmt.Sprintf("%s does not compete for partitions", owner)
+			case tabled(w.policy) && w.hosts[i].holdings.Held("a", "T", p, w.now) == actor.NotHeld:
 				return fmt.Sprintf("%s does not hold point %#x, which calls are sent for to it", owner, uint64(p))
 			}
 		}
@@ -583,6 +623,16 @@ var tablesSteps = []tablesStep{
 			c.w.acquire(h)
 		}
 	}},
+	{8, "a host leases a partition", func(c chance) {
+		if h := c.host(awake); h != nil && h.member.Current(c.w.now) {
+			c.w.compete(h, c.IntN(2))
+		}
+	}},
+	{6, "a host hears of its partition", func(c chance) {
+		if h := c.host(func(h *tablesHost) bool { return awake(h) && h.asked > 0 }); h != nil {
+			c.w.answered(h)
+		}
+	}},
 	{1, "ranges are split and spread", func(c chance) {
 		if l := c.leader(); l != nil {
 			splits := placement.SplitRange(placement.EvenSplits(8), tablesPoints[0])
@@ -602,7 +652,7 @@ func TestTablesOneHolder(t *testing.T) {
 			t.Fatalf("seed %d: %s, after\n%s", seed, fault, strings.Join(history, "\n"))
 		}
 	}
-	for _, what := range []string{"order 1", "order 2", "order 3", "host ended", "host cleared", "sticky granted", "policy switched", "static host away", "static host there"} {
+	for _, what := range []string{"order 1", "order 2", "order 3", "host ended", "host cleared", "sticky granted", "policy switched", "static host away", "static host there", "partition leased", "partition given back"} {
 		if seen[what] == 0 {
 			t.Errorf("in no history: %s", what)
 		}
@@ -620,6 +670,7 @@ func TestTablesFindFaults(t *testing.T) {
 		answersAfterward: "a LOCK is answered after the hand-over",
 		clearsWhenOver:   "a row is cleared when its lease is over",
 		countsUnclean:    "what a cleared host held is not clean",
+		competesAlways:   "partitions are leased under their policy alone",
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(5000) {

@@ -42,4 +42,7 @@ type Cluster interface {
 	ReleaseLease(ctx context.Context, l actor.Lease) error
 	// Lease returns who holds a lease, or held it last; false if nobody ever did.
 	Lease(ctx context.Context, name string) (actor.Lease, bool, error)
+	// Leases returns those whose names begin with a prefix, in byte order, also those
+	// that nobody holds any more, and the database's time.
+	Leases(ctx context.Context, prefix string) (leases []actor.Lease, now time.Time, err error)
 }

@@ -90,7 +90,7 @@ func TestPlacementChangesUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for i, policy := range []string{"any", "static:n2,n3", "ring", "static:n3", "sticky", "any", "sticky", "static:n3,n1,n2", "any", "ring"} {
+	for i, policy := range []string{"any", "static:n2,n3", "checkout:6", "ring", "static:n3", "sticky", "checkout:6", "any", "checkout:4", "static:n3,n1,n2", "any", "ring"} {
 		if d := nodes[i%len(nodes)].place(t, m, "Counter", policy); d.Placement != policy || d.Generation != uint64(i+2) {
 			t.Errorf("deployed %v, want %s as generation %d", d, policy, i+2)
 		}

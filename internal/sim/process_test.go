@@ -444,6 +444,15 @@ func (a *access) Lease(ctx context.Context, name string) (actor.Lease, bool, err
 	return l, found, err
 }
 
+func (a *access) Leases(ctx context.Context, prefix string) ([]actor.Lease, time.Time, error) {
+	var now time.Time
+	leases, err := ask(ctx, a, func(ctx context.Context) (leases []actor.Lease, err error) {
+		leases, now, err = a.p.w.store.Leases(ctx, prefix)
+		return leases, err
+	})
+	return leases, now, err
+}
+
 // counter is the actor of every type: it tells who runs it.
 func (w *world) counter(p *process, typ, placement string) hosttest.Actor {
 	count := func(add int64, writes bool) hosttest.Func {

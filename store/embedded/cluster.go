@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -151,4 +152,18 @@ func (s *Store) Lease(ctx context.Context, name string) (l actor.Lease, found bo
 		return nil
 	})
 	return l, found, err
+}
+
+// Leases implements [store.Cluster].
+func (s *Store) Leases(ctx context.Context, prefix string) (leases []actor.Lease, at time.Time, err error) {
+	err = s.withCluster(ctx, func(c *cluster, now time.Time) error {
+		at = now
+		for _, name := range slices.Sorted(maps.Keys(c.leases)) {
+			if strings.HasPrefix(name, prefix) {
+				leases = append(leases, c.leases[name])
+			}
+		}
+		return nil
+	})
+	return leases, at, err
 }

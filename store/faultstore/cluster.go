@@ -93,3 +93,12 @@ func (s *Store) Lease(ctx context.Context, name string) (held actor.Lease, found
 	})
 	return held, found, err
 }
+
+// Leases implements [store.Cluster].
+func (s *Store) Leases(ctx context.Context, prefix string) (leases []actor.Lease, now time.Time, err error) {
+	err = s.leases(func() error {
+		leases, now, err = s.inner.Leases(ctx, prefix)
+		return err
+	})
+	return leases, now, err
+}

@@ -162,3 +162,26 @@ func (s *Store) Lease(ctx context.Context, name string) (l actor.Lease, found bo
 	l.ExpiresAt = l.ExpiresAt.UTC()
 	return l, true, nil
 }
+
+// Leases implements [store.Cluster].
+func (s *Store) Leases(ctx context.Context, prefix string) (leases []actor.Lease, now time.Time, err error) {
+	err = s.read(ctx, "read leases", func(ctx context.Context) error {
+		// A bound above, not LIKE: the names are in byte order, and so is the index.
+		rows, err := s.general.Query(ctx, `SELECT now(), name, holder, epoch, expires_at FROM greenroom_lease WHERE name >= $1 AND name < $2 ORDER BY name`,
+			prefix, prefix+"\U0010ffff")
+		if err != nil {
+			return err
+		}
+		leases, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (actor.Lease, error) {
+			var l actor.Lease
+			err := row.Scan(&now, &l.Name, &l.Holder, &l.Epoch, &l.ExpiresAt)
+			l.ExpiresAt = l.ExpiresAt.UTC()
+			return l, err
+		})
+		if err != nil || len(leases) > 0 {
+			return err
+		}
+		return s.general.QueryRow(ctx, `SELECT now()`).Scan(&now)
+	})
+	return leases, now.UTC(), err
+}

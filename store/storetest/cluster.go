@@ -167,6 +167,21 @@ var leases = suite{"Leases", []testCase{
 		f.take("l", "a", time.Minute)
 		f.take("m", "b", time.Minute)
 	}},
+	{"those of a prefix are listed in order, with the store's time", func(f *fixture) {
+		before := f.now()
+		f.take("list", "z", time.Minute)
+		b, a := f.take("list/b", "x", time.Minute), f.take("list/a", "y", time.Minute)
+		f.take("lisu", "z", time.Minute)
+		f.ok(f.s.ReleaseLease(f.ctx(), a))
+		got, now, err := f.s.Leases(f.ctx(), f.app+".list/")
+		f.ok(err)
+		if now.Before(before) || len(got) != 2 || got[0].Name != a.Name || got[0].Holder != a.Holder || got[0].Epoch != a.Epoch || got[0].ExpiresAt.After(now) || got[1] != b {
+			f.Fatalf("leases at %v are %+v", now, got)
+		}
+		if got, now, err = f.s.Leases(f.ctx(), f.app+".none/"); err != nil || len(got) != 0 || now.Before(before) {
+			f.Fatalf("leases at %v are %+v, %v", now, got, err)
+		}
+	}},
 	{"of many that want it one gets it", func(f *fixture) {
 		var got atomic.Int32
 		f.inParallel(8, func(i int) error {

@@ -46,6 +46,25 @@ func TestManifest(t *testing.T) {
 	}
 }
 
+// TestManifestPlacements: what a placement is given is in the manifest, as hosts read it.
+func TestManifestPlacements(t *testing.T) {
+	for placement, want := range map[Placement]string{
+		PlacementStatic("a", "b.c-1"): "static:a,b.c-1", PlacementStatic("a"): "static:a", PlacementCheckout: "checkout:32",
+	} {
+		r := newRegistry()
+		add(r, "Basket", placement, Method("Add", (*basket).Add))
+		m, faults := manifest.Parse(r.manifest())
+		if m == nil || m.Types[0].Placement != want {
+			t.Errorf("%s: %+v %v, want %s", placement, m, faults, want)
+		}
+	}
+	r := newRegistry()
+	add(r, "Basket", PlacementStatic(), Method("Add", (*basket).Add))
+	if _, faults := manifest.Parse(r.manifest()); len(faults) != 1 || !strings.Contains(faults[0].Message, "static:a,b,c") {
+		t.Errorf("no hosts: %v", faults)
+	}
+}
+
 func TestManifestOfNothingSaysSo(t *testing.T) {
 	_, faults := manifest.Parse(newRegistry().manifest())
 	if len(faults) != 1 || !strings.Contains(faults[0].Message, "register at least one actor type") {

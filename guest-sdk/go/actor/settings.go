@@ -22,7 +22,21 @@ const (
 	PlacementSticky Placement = abi.PlacementSticky
 	// PlacementStateless actors have no state and run anywhere.
 	PlacementStateless Placement = abi.PlacementStateless
+	// PlacementCheckout divides the actors into partitions that hosts lease, in the
+	// database; whoever deploys may choose how many.
+	PlacementCheckout Placement = abi.PlacementCheckout
 )
+
+// PlacementStatic gives each actor by a fixed formula to one of the hosts with these
+// names, and to no other. Whoever deploys may name others.
+func PlacementStatic(hosts ...string) Placement {
+	placement, before := abi.PlacementStatic, ":"
+	for _, name := range hosts {
+		placement += before + name
+		before = ","
+	}
+	return Placement(placement)
+}
 
 // Instance says how actors of the type share Wasm instances. A type that says
 // nothing is [InstanceShared], or [InstanceDedicated] if it is [PlacementSticky].
