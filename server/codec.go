@@ -91,8 +91,11 @@ func (binaryCodec) Unmarshal(data []byte, msg any) error {
 }
 
 // jsonCodec is Protobuf's JSON form. Unknown members are passed over, so that a
-// newer client can speak to an older server.
-type jsonCodec struct{ name string }
+// newer client can speak to an older server, unless it is strict.
+type jsonCodec struct {
+	name   string
+	strict bool
+}
 
 func (c jsonCodec) Name() string { return c.name }
 
@@ -113,7 +116,7 @@ func (jsonCodec) MarshalAppend(dst []byte, msg any) ([]byte, error) {
 	return protojson.MarshalOptions{}.MarshalAppend(dst, m)
 }
 
-func (jsonCodec) Unmarshal(data []byte, msg any) error {
+func (c jsonCodec) Unmarshal(data []byte, msg any) error {
 	if f, ok := msg.(invokestream.Frame); ok {
 		return decodeFrameJSON(data, f)
 	}
@@ -125,7 +128,7 @@ func (jsonCodec) Unmarshal(data []byte, msg any) error {
 		carryError(m, errors.New("the body is empty; the smallest message is {}"))
 		return nil
 	}
-	err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, m)
+	err = protojson.UnmarshalOptions{DiscardUnknown: !c.strict}.Unmarshal(data, m)
 	if err == nil {
 		err = takeJSON(m, data)
 	}
@@ -237,7 +240,7 @@ func (s *Server) handlerOptions(shape route) []connect.HandlerOption {
 	return []connect.HandlerOption{
 		connect.WithInterceptors(&errorInterceptor{s}, s.validator),
 		connect.WithCompressMinBytes(compressAbove),
-		connect.WithHandlerOptions(s.codecs(shape.maxBody, shape.bodyErr)...),
+		connect.WithHandlerOptions(s.codecs(shape.maxBody, shape.bodyErr, shape.strict)...),
 	}
 }
 
@@ -248,16 +251,16 @@ func (s *Server) streamOptions(maxMessage int64, tooLarge error) []connect.Handl
 		connect.WithInterceptors(&errorInterceptor{s}),
 		connect.WithReadMaxBytes(int(maxMessage)),
 		connect.WithCompressMinBytes(math.MaxInt),
-		connect.WithHandlerOptions(s.codecs(maxMessage, tooLarge)...),
+		connect.WithHandlerOptions(s.codecs(maxMessage, tooLarge, false)...),
 	}
 }
 
 // codecs are the encodings that every handler reads and writes.
-func (s *Server) codecs(maxMessage int64, tooLarge error) []connect.HandlerOption {
+func (s *Server) codecs(maxMessage int64, tooLarge error, strict bool) []connect.HandlerOption {
 	return []connect.HandlerOption{
 		connect.WithCodec(binaryCodec{}),
-		connect.WithCodec(jsonCodec{"json"}),
-		connect.WithCodec(jsonCodec{"json; charset=utf-8"}),
+		connect.WithCodec(jsonCodec{"json", strict}),
+		connect.WithCodec(jsonCodec{"json; charset=utf-8", strict}),
 		connect.WithCompression("gzip", s.newBoundedGzip(maxMessage, tooLarge), newGzip),
 	}
 }

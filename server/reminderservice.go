@@ -54,7 +54,7 @@ const (
 
 func (s *Server) newReminderService() service {
 	sv := service{name: greenroomv1connect.ReminderServiceName}
-	requests := route{maxBody: reminderBody, bodyErr: errPayloadTooLarge(reminderBody)}
+	requests := route{maxBody: reminderBody, bodyErr: errPayloadTooLarge(reminderBody), strict: true}
 	_, h := greenroomv1connect.NewReminderServiceHandler(reminderService{s}, s.handlerOptions(requests)...)
 	sv.serve(RoleRead, requests, h,
 		greenroomv1connect.ReminderServiceGetReminderProcedure,

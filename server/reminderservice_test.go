@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -320,6 +322,33 @@ func TestReminderOfThePastFiresAtOnce(t *testing.T) {
 	}
 	_, err := f.get(t, "n")
 	wantError(t, err, connect.CodeNotFound, actor.ErrReminderNotFound.Kind())
+}
+
+// TestRemindersOfAMisspeltRequest: a member that the message does not have is an error,
+// and not a request about all reminders of the app.
+func TestRemindersOfAMisspeltRequest(t *testing.T) {
+	f := startReminders(t, nil, nil)
+	f.mustCreate(t, "n", func(req *greenroomv1.CreateReminderRequest) {
+		req.Spec.Schedule.First = &greenroomv1.ReminderSchedule_After{After: durationpb.New(time.Hour)}
+	})
+	for procedure, body := range map[string]string{
+		greenroomv1connect.ReminderServicePauseRemindersProcedure:  `{"actor":{"type":"Counter","id":"eve"}}`,
+		greenroomv1connect.ReminderServiceDeleteRemindersProcedure: `{"actor":{"type":"Counter","id":"eve"},"all":true}`,
+		greenroomv1connect.ReminderServiceCreateReminderProcedure:  `{"actor":{"type":"Counter","id":"a"},"spec":{"name":"m","method":"Fire","schedule":{"evry":"60s"}}}`,
+	} {
+		res, err := http.Post(f.url+procedure, "application/json", strings.NewReader(body)) //nolint:noctx // the test's own time bounds it
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "unknown field") {
+			t.Errorf("%s: %d %s", procedure, res.StatusCode, text)
+		}
+	}
+	if r, err := f.get(t, "n"); err != nil || r.GetPaused() {
+		t.Errorf("%v %v", r, err)
+	}
 }
 
 // TestRemindersAreListed by actor, type and due range, in pages.

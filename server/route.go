@@ -28,6 +28,9 @@ type route struct {
 	// (maxMessage, in bytes) and time, since the body has no end.
 	longLived  bool
 	maxMessage int64
+	// strict says that a request in JSON has no members that its message does not: where
+	// one that is misspelt would widen what the request is about.
+	strict bool
 	// rpc says that errors are told in the RPC protocol of the request.
 	rpc bool
 	// open says that anybody may ask. Others need role; getRole instead, if it is
