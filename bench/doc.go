@@ -5,6 +5,7 @@
 //	go run ./bench -bar pipeline.1     one bar
 //	go run ./bench -record FILE        all bars, and their figures in a document
 //	go run ./bench -table FILE         no bar: what users may expect, into a document
+//	go run ./bench -scale FILE         no bar: what larger clusters say, into a document
 //
 // Every promise is a bar: a value over a baseline that is measured in the same
 // run, held against a target. For each the program prints a table for people and

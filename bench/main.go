@@ -113,12 +113,13 @@ func run(ctx context.Context, args []string, out, log io.Writer) (status int, er
 	flags.IntVar(&cfg.Actors, "actors", 0, "use at most so many actors, for a quick look; 0: as many as the bars say")
 	flags.StringVar(&cfg.Profile, "profile", "", "`folder` for processor profiles of the measured part of callers, baselines and what runs inside the host, and of whole servers")
 	table := flags.String("table", "", "measure what users may expect instead of bars, and write it into this `document`, and its picture beside")
+	scale := flags.String("scale", "", "measure no bars, but what the hosts of larger clusters say to each other and to the database, and write it into this `document`")
 	record := flags.String("record", "", "write the bars of each area that is measured into this `document`, and a picture beside")
 	list := flags.Bool("list", false, "list the bars and end")
 	if err := flags.Parse(args); err != nil {
 		return exitFailed, nil // it has said why
 	}
-	if err := writable(*table, *record, area, name); err != nil {
+	if err := writable(*table, *scale, *record, area, name); err != nil {
 		return exitFailed, err
 	}
 	chosen, err := bar.Select(bars(), area, name)
@@ -148,6 +149,12 @@ func run(ctx context.Context, args []string, out, log io.Writer) (status int, er
 	command := "go run ./bench " + strings.Join(args, " ")
 	if *table != "" {
 		if err := writeSurvey(ctx, r, *table, command); err != nil {
+			return exitFailed, err
+		}
+		return exitPass, nil
+	}
+	if *scale != "" {
+		if err := writeScale(ctx, r, *scale, command); err != nil {
 			return exitFailed, err
 		}
 		return exitPass, nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/greenroom-run/greenroom/bench/internal/bar"
+	"github.com/greenroom-run/greenroom/bench/internal/cluster"
 	"github.com/greenroom-run/greenroom/bench/internal/plot"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/section"
@@ -17,13 +18,22 @@ import (
 )
 
 // surveySection is the part of a document that -table writes; that of an area's
-// bars, which -record writes, is "bars AREA".
-const surveySection = "survey"
+// bars, which -record writes, is "bars AREA". scaleSection is what -scale writes.
+const (
+	surveySection = "survey"
+	scaleSection  = "scale"
+)
 
 func barsSection(area string) string { return "bars " + area }
 
 // writable finds out, before anything is measured, whether it could be written.
-func writable(table, record, area, name string) error {
+func writable(table, scale, record, area, name string) error {
+	if scale != "" {
+		if table != "" || record != "" || area != "" || name != "" {
+			return errors.New("-scale measures nothing else; leave out -table, -record, -area and -bar")
+		}
+		return section.Check(scale, scaleSection)
+	}
 	if table != "" {
 		if record != "" || area != "" || name != "" {
 			return errors.New("-table measures no bars; leave out -record, -area and -bar")
@@ -65,6 +75,15 @@ func writeSurvey(ctx context.Context, r *rig.Rig, document, command string) erro
 		return err
 	}
 	return section.Replace(document, surveySection, report.Markdown(filepath.Base(picture), command))
+}
+
+// writeScale measures what larger clusters say and writes it into a document.
+func writeScale(ctx context.Context, r *rig.Rig, document, command string) error {
+	text, err := cluster.Scale(ctx, r, command)
+	if err != nil {
+		return err
+	}
+	return section.Replace(document, scaleSection, text)
 }
 
 // writeBars writes the results of each area into a document.

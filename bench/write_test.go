@@ -11,16 +11,17 @@ import (
 
 // The documents of the repository have the places that the flags write into.
 func TestDocumentsHavePlacesForFigures(t *testing.T) {
-	if err := writable(filepath.Join("..", "docs", "performance.md"), "", "", ""); err != nil {
+	if err := writable(filepath.Join("..", "docs", "performance.md"), "", "", "", ""); err != nil {
 		t.Error(err)
 	}
-	if err := writable("", "README.md", "", ""); err != nil {
+	if err := writable("", "", "README.md", "", ""); err != nil {
 		t.Error(err)
 	}
 	for name, err := range map[string]error{
-		"a part of an area": writable("", "README.md", "", "pipeline.1"),
-		"table and bars":    writable("README.md", "", "pipeline", ""),
-		"no place":          writable("README.md", "", "", ""),
+		"a part of an area": writable("", "", "README.md", "", "pipeline.1"),
+		"table and bars":    writable("README.md", "", "", "pipeline", ""),
+		"no place":          writable("README.md", "", "", "", ""),
+		"hosts and bars":    writable("", "README.md", "", "pipeline", ""),
 	} {
 		if err == nil {
 			t.Errorf("%s: would be written", name)

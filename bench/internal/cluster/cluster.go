@@ -25,7 +25,7 @@ import (
 
 // Roles are the parts that run in processes of their own.
 func Roles() role.Roles {
-	return role.Roles{leaderRole: role.Of(runLeader)}
+	return role.Roles{leaderRole: role.Of(runLeader), scaleRole: role.Of(runScale)}
 }
 
 // Bars returns the bars of this area in order. What cluster.1 promises, that nothing
