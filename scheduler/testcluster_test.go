@@ -125,11 +125,14 @@ func (c *testCluster) start(names ...string) []*process {
 func (p *process) dial(ctx context.Context, leader actor.Host) (Stream, error) {
 	p.c.mu.Lock()
 	i := slices.IndexFunc(p.c.processes, func(q *process) bool { return q.name+":1" == leader.Address && q.alive.Load() })
+	var q *process
+	if i >= 0 {
+		q = p.c.processes[i]
+	}
 	p.c.mu.Unlock()
-	if i < 0 || p.isCutOff() {
+	if q == nil || p.isCutOff() {
 		return nil, errors.New("connection refused")
 	}
-	q := p.c.processes[i]
 	stream := pipe(ctx, func(ctx context.Context, s ServerStream) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
