@@ -33,13 +33,16 @@ func TestSpecification(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	total := 0
+	total, least := 0, 20_000
+	if meter.RaceEnabled { // which has nothing to find in one goroutine
+		files, least = files[:len(files)/8], 500
+	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
 			total += runScript(t, file, host)
 		})
 	}
-	if total < 20_000 {
+	if total < least {
 		t.Errorf("only %d actions were compared", total)
 	}
 	t.Logf("%d actions, all alike", total)

@@ -18,7 +18,7 @@ import (
 )
 
 // rounds of SIGKILL per store; GREENROOM_KILL_ROUNDS changes it (make soak).
-const defaultRounds = 40
+const defaultRounds = 24
 
 const (
 	counters = 8
