@@ -24,6 +24,9 @@ func runChild(ctx context.Context, req request, code []byte) error {
 	if err != nil {
 		return fmt.Errorf("find the program to compile with: %w", err)
 	}
+	if other := testCompiler(); other != "" {
+		self = other
+	}
 	line, err := json.Marshal(req)
 	if err != nil {
 		return err
