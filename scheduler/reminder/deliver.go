@@ -62,6 +62,7 @@ func (s *Service) load(ctx context.Context, due []Due) {
 	ids := make([]actor.ReminderID, 0, len(due))
 	s.mu.Lock()
 	for _, d := range due {
+		delete(s.retried, d.ID)
 		b := s.owned[d.ID.Bucket()]
 		_, under := s.running[d.ID]
 		if b == nil || b.leaving || under || s.stopping {
@@ -148,6 +149,7 @@ func (s *Service) again(id actor.ReminderID, after time.Duration) {
 	s.forget(id)
 	if s.owned[id.Bucket()] != nil {
 		s.wheel.Insert(id, s.clock.now().Add(after))
+		s.retried[id] = struct{}{}
 		s.rouse()
 	}
 }

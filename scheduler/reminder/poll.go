@@ -268,7 +268,8 @@ func (s *Service) readAhead(ctx context.Context, b *ownedBucket, now time.Time) 
 // insert takes a head that was read into memory; s.mu is held.
 func (s *Service) insert(b *ownedBucket, h store.ReminderHead) {
 	b.saw(h.ID)
-	if _, under := s.running[h.ID]; !under {
+	_, under := s.running[h.ID]
+	if _, retried := s.retried[h.ID]; !under && !retried {
 		s.wheel.Insert(h.ID, h.FireAt)
 	}
 }

@@ -196,6 +196,7 @@ type Service struct {
 	owned    map[actor.Bucket]*ownedBucket
 	gone     map[actor.HostID]time.Time
 	running  map[actor.ReminderID]*ownedBucket // loaded and not yet done with
+	retried  map[actor.ReminderID]struct{}     // in the wheel to be read again, after their time
 	queue    *dispatch
 	stats    Stats
 	stopping bool
@@ -283,6 +284,7 @@ func New(cfg Config) (*Service, error) {
 		cfg: cfg, planner: NewPlanner(), members: cfg.Members,
 		steps: make(chan step, 4*loadGroup), wake: make(chan struct{}, 1),
 		owned: map[actor.Bucket]*ownedBucket{}, gone: map[actor.HostID]time.Time{}, running: map[actor.ReminderID]*ownedBucket{},
+		retried: map[actor.ReminderID]struct{}{},
 	}
 	s.queue = newDispatch(&s.cfg)
 	if s.members == nil {

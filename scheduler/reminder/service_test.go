@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -477,6 +478,31 @@ func TestEveryOccurrenceOnceUnderFaults(t *testing.T) {
 			t.Errorf("the fault %q was planned and never happened", name)
 		}
 	}
+}
+
+// A firing that nobody can take for a long time is tried about once a second all along,
+// however often the store is looked at meanwhile.
+func TestUnavailableIsNotTriedMoreAndMoreOften(t *testing.T) {
+	inBubble(t, func(w *world) {
+		var tries atomic.Int64
+		random := rand.New(rand.NewPCG(1, 2))
+		w.host.turn = func(actor.Firing) error {
+			tries.Add(1)
+			time.Sleep(time.Duration(random.IntN(20_000)) * time.Microsecond)
+			return actor.ErrUnavailable
+		}
+		s := w.start(w.config())
+		w.set(s, "a", true, once(time.Second))
+		after(time.Hour)
+		before := tries.Load()
+		after(time.Minute)
+		if n := tries.Load() - before; n > 62 {
+			t.Errorf("%d tries within a minute, an hour later", n)
+		}
+		if n := s.Stats().InMemory; n > 1 {
+			t.Errorf("one reminder is in memory %d times", n)
+		}
+	})
 }
 
 func TestConfigIsChecked(t *testing.T) {
