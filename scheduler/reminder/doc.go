@@ -105,6 +105,8 @@
 //     guest runs.
 //   - A notice is lost: a look at recent tokens, every 2 s, finds what was set; what was
 //     removed is met when it is to be delivered, and is then dropped.
+//   - A commit is held up, and its notice lost: a look at what is due goes back further
+//     than a turn takes, and every hour to the beginning of the bucket.
 //   - An instance is lost: its buckets get other owners, which read the rows.
 //   - The leader is lost: nothing moves until there is another. Creators go on with the
 //     buckets that they have.

@@ -337,7 +337,8 @@ func (s *Service) sweep(ctx context.Context, b *ownedBucket, now time.Time) erro
 		return nil // it has just been read
 	}
 	q := store.DueQuery{Bucket: b.bucket, Before: now.Add(-pollEvery), Limit: pageSize}
-	if !b.deliveredTill.IsZero() {
+	all := now.Sub(b.sweptAll) >= sweepAllEvery
+	if !all {
 		q.AfterTime = b.deliveredTill
 	}
 	heads, err := s.cfg.Store.DueReminders(ctx, q)
@@ -346,7 +347,11 @@ func (s *Service) sweep(ctx context.Context, b *ownedBucket, now time.Time) erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	till := now.Add(-startMargin)
+	if all {
+		b.sweptAll = now
+	}
+	// What a turn sets is due from the moment it asked for it, and committed when it ends.
+	till := now.Add(-startMargin - s.cfg.ExecutionTimeout)
 	if len(heads) > 0 && heads[0].FireAt.Before(till) {
 		till = heads[0].FireAt
 	}

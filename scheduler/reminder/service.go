@@ -166,13 +166,17 @@ func (c *Config) validate() error {
 }
 
 const (
-	pollEvery   = 2 * time.Second  // buckets, recent tokens, progress
-	recentFor   = time.Minute      // for how long a token that was handed out may still be committed
-	sweepEvery  = 30 * time.Second // a look at what is due in the store
-	startMargin = 2 * time.Minute  // reading begins so much before what was delivered
-	loadGroup   = 256              // reminders read, and steps committed, at once
-	pageSize    = 5000             // heads read at once
-	retryAfter  = time.Second      // after a failure that is not the actor's
+	pollEvery  = 2 * time.Second  // buckets, recent tokens, progress
+	recentFor  = time.Minute      // for how long a token that was handed out may still be committed
+	sweepEvery = 30 * time.Second // a look at what is due in the store
+	// Such a look begins where nothing was left to deliver, and so often, and first of all,
+	// at the beginning: a commit may have landed that was held up for longer than anybody
+	// waits, such as that of a process that was frozen.
+	sweepAllEvery = time.Hour
+	startMargin   = 2 * time.Minute // reading begins so much before what was delivered
+	loadGroup     = 256             // reminders read, and steps committed, at once
+	pageSize      = 5000            // heads read at once
+	retryAfter    = time.Second     // after a failure that is not the actor's
 )
 
 // Service is one process's part in reminders: it creates from its buckets and delivers
@@ -226,6 +230,7 @@ type ownedBucket struct {
 	// has found.
 	deliveredTill time.Time
 	swept         time.Time
+	sweptAll      time.Time // when it was, from the beginning
 	saved         time.Time // deliveredTill as it was saved
 	adopted       time.Time
 	under         int // loaded and not yet done with

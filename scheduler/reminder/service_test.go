@@ -505,6 +505,38 @@ func TestUnavailableIsNotTriedMoreAndMoreOften(t *testing.T) {
 	})
 }
 
+// A reminder whose commit lands long after it was prepared, without notice, is delivered:
+// with the next sweep after a turn that took as long as one may, and within the hour after
+// one that was held up for longer.
+func TestLateCommitIsDelivered(t *testing.T) {
+	for _, late := range []struct{ commit, within time.Duration }{
+		{startMargin + 55*time.Second, sweepEvery + 2*pollEvery}, {30 * time.Minute, sweepAllEvery + sweepEvery},
+	} {
+		inBubble(t, func(w *world) {
+			s := w.start(w.config())
+			what := actor.ReminderSpec{Key: actor.Key{App: "default", Type: "T", ID: "a"}, Name: "a", Method: "M", Schedule: actor.Schedule{After: time.Second}}
+			r, err := s.Prepare(t.Context(), what)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range late.commit / (15 * time.Second) { // others are set and fire meanwhile
+				after(15 * time.Second)
+				w.set(s, "other", true, once(time.Second))
+			}
+			after(late.commit % (15 * time.Second))
+			c := actor.CommitOf()
+			c.Reminders.Set = []actor.Reminder{r}
+			if err := w.store.commit(&c); err != nil {
+				t.Fatal(err)
+			}
+			after(late.within)
+			if _, left := w.store.reminders[actor.ReminderName{Key: r.Key, Name: r.Name}]; left {
+				t.Errorf("what was committed %v late is not delivered %v after that", late.commit, late.within)
+			}
+		})
+	}
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	good := Config{Store: newMemory(), Deliverer: &host{}, Host: "h"}
 	if _, err := New(good); err != nil {
