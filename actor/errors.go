@@ -161,8 +161,8 @@ func (e *SpaceError) Error() string {
 		e.Free>>20, e.Minimum>>20)
 }
 
-// Is makes it [ErrUnavailable].
-func (e *SpaceError) Is(target error) bool { return target == ErrUnavailable }
+// Unwrap makes it [ErrUnavailable].
+func (e *SpaceError) Unwrap() error { return ErrUnavailable }
 
 // HostAwayError is a call of an actor that one host alone may hold, which is not there. It
 // is [ErrNoOwner] as well, and its text is safe to show to users.
@@ -172,8 +172,8 @@ func (e *HostAwayError) Error() string {
 	return fmt.Sprintf("the actor belongs to the server that is named %q, which is away; try again when it is back, or place the type elsewhere", e.Name)
 }
 
-// Is makes it [ErrNoOwner].
-func (e *HostAwayError) Is(target error) bool { return target == ErrNoOwner }
+// Unwrap makes it [ErrNoOwner].
+func (e *HostAwayError) Unwrap() error { return ErrNoOwner }
 
 // FuelError is a turn that needed more fuel than its limit; it left no trace.
 type FuelError struct{ Used, Limit uint64 }

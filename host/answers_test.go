@@ -224,3 +224,18 @@ func TestStaleReadConfirmsNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestFullDiskAfterARequest: of a turn that has sent something nobody is told to repeat it,
+// also when it was not committed because the disk is full.
+func TestFullDiskAfterARequest(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s := newStage(t, host.Config{Egress: &asked{}})
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Tell": func(t *hosttest.Turn) error {
+			t.HTTP(abi.HTTPRequest{Method: "POST", URL: "https://outside.example/"})
+			return add(t)
+		}}})
+		s.store.plan("commit", "full")
+		_, err := s.call(t.Context(), "a", "Tell")
+		wantCondition(t, err, actor.ErrLeft)
+	})
+}

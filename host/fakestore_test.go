@@ -121,6 +121,8 @@ func (s *fakeStore) apply(c *actor.Commit) error {
 	switch f {
 	case "unavailable":
 		return fmt.Errorf("commit: %w", actor.ErrUnavailable)
+	case "full":
+		return fmt.Errorf("commit: %w", &actor.SpaceError{Free: 1, Minimum: 2})
 	case "lost": // never applied, but nobody knows
 		return fmt.Errorf("commit: %w", actor.ErrAmbiguous)
 	}

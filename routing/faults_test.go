@@ -160,6 +160,10 @@ func TestLostThenRefused(t *testing.T) {
 			tb.update(func() { tb.owners["b"] = a.id })
 			cut()
 		}, ambiguous},
+		{"away", func(tb *table, _, _ *member, cut func()) {
+			tb.update(func() { tb.away["b"] = "till-1" })
+			cut()
+		}, ambiguous},
 		{"failed", func(_ *table, _, b *member, cut func()) {
 			says(b, &actor.GuestError{Status: 9, Code: "empty", Message: "none left"})
 			cut()

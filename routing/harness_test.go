@@ -32,11 +32,12 @@ type table struct {
 	owners  map[string]actor.HostID // by actor ID; missing: nobody
 	members map[actor.HostID]string // addresses
 	speaks  map[actor.HostID]int    // the newest protocol; missing: newest
+	away    map[string]string       // by actor ID: the name of the one server that may hold it
 	changed chan struct{}
 }
 
 func newTable() *table {
-	return &table{owners: map[string]actor.HostID{}, members: map[actor.HostID]string{}, speaks: map[actor.HostID]int{}, changed: make(chan struct{})}
+	return &table{owners: map[string]actor.HostID{}, members: map[actor.HostID]string{}, speaks: map[actor.HostID]int{}, away: map[string]string{}, changed: make(chan struct{})}
 }
 
 // update changes the table, and wakes what waits for it.
@@ -73,6 +74,9 @@ func (v *view) Find(key actor.Key, _ string) placement.Where {
 	defer v.table.mu.Unlock()
 	if !believes {
 		owner = v.owners[key.ID]
+	}
+	if name := v.away[key.ID]; name != "" {
+		return placement.Where{Away: name}
 	}
 	switch owner {
 	case "":

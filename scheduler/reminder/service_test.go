@@ -537,6 +537,33 @@ func TestLateCommitIsDelivered(t *testing.T) {
 	}
 }
 
+// What keeps a firing from its actor is no failure of the actor's: it fires, for the first
+// time, once that is over.
+func TestNotTheActorsFailure(t *testing.T) {
+	for name, why := range map[string]error{
+		"its server is away": &actor.HostAwayError{Name: "till-1"},
+		"the disk is full":   fmt.Errorf("commit turn: %w", &actor.SpaceError{Free: 1, Minimum: 2}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				over := time.Now().Add(time.Hour)
+				w.host.turn = func(f actor.Firing) error {
+					if time.Now().Before(over) {
+						return &actor.TurnError{Key: f.Key, Method: f.Method, Err: why}
+					}
+					return nil
+				}
+				s := w.start(w.config())
+				w.set(s, "a", true, once(time.Second))
+				after(time.Hour + 10*time.Second)
+				if got := w.host.list(); len(got) != 1 || got[0].attempt != 1 || len(w.store.dead) != 0 {
+					t.Errorf("%+v, dead letters %+v", got, w.store.dead)
+				}
+			})
+		})
+	}
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	good := Config{Store: newMemory(), Deliverer: &host{}, Host: "h"}
 	if _, err := New(good); err != nil {
