@@ -488,7 +488,7 @@ func TestUnavailableIsNotTriedMoreAndMoreOften(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		w.host.turn = func(actor.Firing) error {
 			tries.Add(1)
-			time.Sleep(time.Duration(random.IntN(20_000)) * time.Microsecond)
+			<-time.After(time.Duration(random.IntN(20_000)) * time.Microsecond)
 			return actor.ErrUnavailable
 		}
 		s := w.start(w.config())
