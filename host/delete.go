@@ -7,8 +7,9 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// delete leaves a tombstone in place of the actor's state, and removes its reminders. Only the row's
-// version matters: a state that cannot be decoded is removed like any other.
+// delete leaves a tombstone in place of the actor's state, and removes its reminders.
+// Only the row's version matters: a state that cannot be decoded is removed like any
+// other.
 func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, began time.Time) error {
 	c.stats.lane = s.lane
 	if s.lane != LaneLocked {

@@ -55,7 +55,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	cfg = cfg.WithDefaults()
 	if !compilerSupported() {
-		return nil, errors.New("wasm engine: this machine's processor has no Wasm compiler ; run the server on amd64 with SSE4.1, or on arm64")
+		return nil, errors.New("wasm engine: this machine's processor has no Wasm compiler; run the server on amd64 with SSE4.1, or on arm64")
 	}
 	e := &Engine{cfg: cfg, log: cfg.Logger, compiler: cfg.Compiler, closeGrace: time.Second}
 	e.pool.Max, e.pool.pages = int64(cfg.MaxInstances), newPagemap()
