@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -103,18 +104,27 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// logOf returns a log whose warnings and errors are shown with a script that failed.
+// They are there when the servers that are started after it have stopped.
+func logOf(ts *testscript.TestScript) *slog.Logger {
+	var text bytes.Buffer
+	ts.Defer(func() { ts.Logf("[the servers' log]\n%s", text.String()) })
+	return slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
 // cmdServer starts a server on the embedded store in the script's folder, and
 // names it in GREENROOM_SERVER. With a token, callers must send it.
 func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 1 {
 		ts.Fatalf("usage: server [TOKEN]")
 	}
+	log := logOf(ts)
 	cfg := node.Config{
 		DataDir:  ts.MkAbs("server-data"),
 		CacheDir: ts.Getenv("GREENROOM_CACHE_DIR"),
 		Server:   server.Config{Addr: "127.0.0.1:0"},
 		Limits:   host.Limits{TurnDeadline: patience}, CompileTime: patience,
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: log,
 	}
 	if len(args) == 1 {
 		cfg.Server.Token = args[0]
@@ -143,13 +153,14 @@ func cmdCluster(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(db.Close)
 	url, err := db.CreateDatabase(context.Background())
 	ts.Check(err)
+	log := logOf(ts)
 	for i, arg := range args {
 		name, advertise, _ := strings.Cut(arg, "=")
 		n, err := node.New(node.Config{
 			StoreURL: url, CacheDir: ts.Getenv("GREENROOM_CACHE_DIR"), Version: "v1.2.3",
 			Server: server.Config{Addr: "127.0.0.1:0"},
 			Limits: host.Limits{TurnDeadline: patience}, CompileTime: patience,
-			Logger:  slog.New(slog.DiscardHandler),
+			Logger:  log.With("server", name),
 			Cluster: &node.ClusterConfig{HostName: name, Advertise: advertise, Lease: time.Second},
 		})
 		ts.Check(err)
