@@ -261,6 +261,9 @@ func (s *Service) checkOut(ctx context.Context, name typeName, p placement.Parti
 	s.mu.Lock()
 	t := s.checkouts.types[name]
 	s.mu.Unlock()
+	if t == nil {
+		return // this incarnation has ended meanwhile
+	}
 	sent := s.now()
 	lease, taken, err := s.cfg.Store.AcquireLease(ctx, checkoutName(name, p, len(t.owns)), self, s.checkoutLength())
 	if err != nil || !taken {

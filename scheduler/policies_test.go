@@ -321,6 +321,19 @@ func TestCheckoutPolicyChanges(t *testing.T) {
 	})
 }
 
+// TestCheckoutOfAHostThatEnds: an incarnation may end between two steps of a checkout.
+func TestCheckoutOfAHostThatEnds(t *testing.T) {
+	run(t, func(c *testCluster) {
+		const policy = "checkout:2"
+		p := c.start("a")[0]
+		p.setTypes(placedType("T", policy, 1))
+		c.shared(policy, 2)
+		self := p.Self()
+		p.end()
+		p.checkOut(t.Context(), typeName{"a", "T"}, 0, self, actor.Lease{}, nil)
+	})
+}
+
 // TestCheckoutFrozenLeases: a host whose partitions' leases cannot be renewed runs nothing
 // from the end of its count on, though its row is leased; those that others took meanwhile
 // it has lost when it goes on.
