@@ -49,6 +49,9 @@ type Invocation struct {
 	// Caller is the name of the token with which the call was admitted, at whichever
 	// host it entered the cluster; for logs. Empty: none was asked for.
 	Caller string
+	// Trace is the trace that the call belongs to, with the span of this host's part in
+	// it. Nil: none.
+	Trace *Trace
 }
 
 // Reply is a turn's answer.

@@ -114,7 +114,8 @@ func (c *Client) Query(ctx context.Context, typ, id, method string, payload []by
 	return c.Do(ctx, Request{Type: typ, ID: id, Method: method, Payload: payload, ReadOnly: true})
 }
 
-// Do makes the call that req describes. An error is an [*Error].
+// Do makes the call that req describes. The call belongs to the trace of the current span
+// of ctx, as package go.opentelemetry.io/otel/trace has it. An error is an [*Error].
 func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 	inv := invokestream.Invocation{
 		Key:            actor.Key{App: req.App, Type: req.Type, ID: req.ID},
@@ -132,6 +133,7 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 	if inv.IdempotencyKey == "" && c.conf.IdempotencyKeys && !req.ReadOnly {
 		inv.IdempotencyKey = c.keyPrefix + strconv.FormatUint(c.keys.Add(1), 36)
 	}
+	inv.Traceparent, inv.Tracestate = actor.TraceOf(ctx).Headers()
 	repeatable := inv.ReadOnly || inv.IdempotencyKey != ""
 	unknown := false // an earlier attempt may have taken effect
 	for attempt := 1; ; attempt++ {

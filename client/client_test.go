@@ -512,3 +512,36 @@ func TestFuel(t *testing.T) {
 		}
 	}
 }
+
+// TestTrace: a call belongs to the trace of its context's span, over streams and in
+// requests of its own; without one it belongs to none.
+func TestTrace(t *testing.T) {
+	for name, unary := range map[string]bool{"stream": false, "unary": true} {
+		t.Run(name, func(t *testing.T) {
+			h := &fakeHost{}
+			got := make(chan *actor.Trace, 1)
+			h.does(func(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
+				got <- inv.Trace
+				return actor.Reply{}, nil
+			})
+			s := startServer(t, h, "127.0.0.1:0", nil)
+			c := newClient(t, "http://"+s.Addr().String(), func(conf *Config) { conf.Unary = unary })
+			span := actor.ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=1")
+			for _, readOnly := range []bool{false, true} {
+				req := Request{Type: "T", ID: "a", Method: "M", ReadOnly: readOnly}
+				if _, err := c.Do(span.Context(t.Context()), req); err != nil {
+					t.Fatal(err)
+				}
+				if tr := <-got; tr == nil || tr.TraceID() != span.TraceID() || tr.SpanID() == span.SpanID() || tr.TraceState().String() != "a=1" {
+					t.Errorf("the host got %v", tr)
+				}
+				if _, err := c.Do(t.Context(), req); err != nil {
+					t.Fatal(err)
+				}
+				if tr := <-got; tr != nil {
+					t.Errorf("without a span the host got %v", tr)
+				}
+			}
+		})
+	}
+}

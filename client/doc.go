@@ -59,4 +59,7 @@
 // The server learns a call's deadline and ends the turn with it. When a context
 // is cancelled or its deadline passes, the call returns at once, and the server is
 // told; a turn that was asked for already may still take effect.
+//
+// A call belongs to the trace of its context's span, as package
+// go.opentelemetry.io/otel/trace has it.
 package client

@@ -167,6 +167,7 @@ func (s *target) request(ctx context.Context, inv *invokestream.Invocation) (Rep
 			Actor: key, Method: inv.Method, Payload: inv.Payload.Data, ContentType: inv.Payload.ContentType, Consistency: inv.Consistency,
 		})
 		s.c.authorize(req.Header())
+		setTrace(req.Header(), inv)
 		res, err := s.unary.Query(ctx, req)
 		if err != nil {
 			return Reply{Host: hostOf(err)}, s.requestError(ctx, err, &t)
@@ -177,6 +178,7 @@ func (s *target) request(ctx context.Context, inv *invokestream.Invocation) (Rep
 		Actor: key, Method: inv.Method, Payload: inv.Payload.Data, ContentType: inv.Payload.ContentType,
 	})
 	s.c.authorize(req.Header())
+	setTrace(req.Header(), inv)
 	if inv.IdempotencyKey != "" {
 		req.Header().Set("Idempotency-Key", quote(inv.IdempotencyKey))
 	}
@@ -185,6 +187,16 @@ func (s *target) request(ctx context.Context, inv *invokestream.Invocation) (Rep
 		return Reply{Host: hostOf(err)}, s.requestError(ctx, err, &t)
 	}
 	return Reply{Payload: res.Msg.GetPayload(), ContentType: res.Msg.GetContentType(), Version: res.Msg.GetVersion(), Fuel: fuel(res), Host: res.Header().Get(headerHost)}, nil
+}
+
+// setTrace adds the trace that a call belongs to.
+func setTrace(h http.Header, inv *invokestream.Invocation) {
+	if inv.Traceparent != "" {
+		h.Set("Traceparent", inv.Traceparent)
+	}
+	if inv.Tracestate != "" {
+		h.Set("Tracestate", inv.Tracestate)
+	}
 }
 
 // fuel is what the header of an answer says; 0 of a server that does not.

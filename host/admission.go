@@ -40,7 +40,7 @@ func (ad *admission) conclude(c *call, r result) (actor.Reply, error) {
 		r.err = &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: r.err}
 	}
 	end := TurnEnd{
-		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID,
+		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID, Trace: c.inv.Trace,
 		Lane: r.stats.lane, Runs: r.stats.runs, Fuel: r.stats.fuel, Err: r.err,
 	}
 	now := r.stats.ended

@@ -69,6 +69,7 @@ type TurnEnd struct {
 	// InvocationID is that of the invocation, which the lines of its guest's log
 	// have as well; empty for Delete.
 	InvocationID string
+	Trace        *actor.Trace // that of the invocation; nil: none
 	Lane         Lane
 	// Duration is from the invocation's arrival to its answer; QueueWait is the
 	// part of it before the turn began.

@@ -95,7 +95,7 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 // nothing serves any more. Errors are as those of Invoke.
 func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	arrived := time.Now()
-	c := &call{ctx: ctx, op: opDelete, inv: actor.Invocation{Key: key}, arrived: arrived}
+	c := &call{ctx: ctx, op: opDelete, inv: actor.Invocation{Key: key, Trace: actor.TraceOf(ctx)}, arrived: arrived}
 	_, err := h.admission.conclude(c, h.admission.counted(c, h.admission.admitDelete))
 	return err
 }

@@ -81,7 +81,7 @@ func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.
 	t.readOnly, t.now, t.recorded, t.sent = readOnly, now, nil, false
 	inv := &t.call.inv
 	t.Prepare(&t.by.env, &turn.Spec{
-		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Run: t.call.stats.runs + 1, Discarded: t.call.logged,
+		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.call.stats.runs + 1, Discarded: t.call.logged,
 		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.lane == LaneStateless,
 		State: l.state, Revision: rev, Version: l.visibleVersion(),

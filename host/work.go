@@ -85,7 +85,7 @@ func (w *workers) runHere(a *activation, c *call) {
 func (w *workers) run(a *activation, c *call, now time.Time) (o outcome) {
 	defer func() {
 		if v := recover(); v != nil {
-			o = failed(turn.Panicked(w.logger, c.inv.Key, v))
+			o = failed(turn.Panicked(w.logger, c.inv.Key, c.inv.Trace, v))
 		}
 	}()
 	return w.turns.run(a, c, now)

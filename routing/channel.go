@@ -125,12 +125,13 @@ func (ch *channel) open() (*link, error) {
 	return k, nil
 }
 
-// protocolCaller is the first protocol whose invocations have callers and who refused
-// them, or are firings of reminders.
-const protocolCaller = 2
-
-// protocolReach is the first protocol with InterconnectService.Reach.
-const protocolReach = 2
+const (
+	// protocolCaller is the first protocol whose invocations have callers and who refused
+	// them, or are firings of reminders; and with InterconnectService.Reach.
+	protocolCaller = 2
+	// protocolTrace is the first one whose invocations have a trace context.
+	protocolTrace = 3
+)
 
 // forwardedInvocation is a call as a peer of any protocol is told it.
 func forwardedInvocation(inv *actor.Invocation) invokestream.Invocation {

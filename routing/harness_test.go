@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 // newest is the newest protocol between hosts.
-const newest = 2
+const newest = 3
 
 // table is the truth about who holds what in a test, and each host's view of it.
 type table struct {
@@ -124,6 +124,14 @@ type fakeHost struct {
 	mu   sync.Mutex
 	does func(ctx context.Context, inv actor.Invocation) (actor.Reply, error)
 	last actor.Invocation
+	// deleted is the trace of the last delete.
+	deleted *actor.Trace
+}
+
+func (h *fakeHost) deletedIn() *actor.Trace {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.deleted
 }
 
 func (h *fakeHost) set(does func(ctx context.Context, inv actor.Invocation) (actor.Reply, error)) {
@@ -166,10 +174,13 @@ type givenUp func()
 
 func (f givenUp) GiveUp() { f() }
 
-func (h *fakeHost) Delete(_ context.Context, key actor.Key) error {
+func (h *fakeHost) Delete(ctx context.Context, key actor.Key) error {
 	if h.table.owner(key.ID) != h.name {
 		return &actor.TurnError{Key: key, Err: actor.ErrNotOwner}
 	}
+	h.mu.Lock()
+	h.deleted = actor.TraceOf(ctx)
+	h.mu.Unlock()
 	h.turns.Add(1)
 	return nil
 }

@@ -43,7 +43,7 @@ func (r *Router) Reach(ctx context.Context, hosts []actor.HostID) []Reach {
 		ctx, cancel := context.WithTimeout(ctx, 3*r.cfg.PeerTimeout)
 		defer cancel()
 		p := r.peers.get(hosts[i])
-		if p == nil || p.protocol < protocolReach {
+		if p == nil || p.protocol < protocolCaller {
 			return
 		}
 		asked := time.Now()

@@ -186,6 +186,9 @@ func (c *routed) send(id actor.HostID) {
 	if p.protocol >= protocolCaller {
 		s.Inv.Caller, s.Inv.RefusedBy = c.inv.Caller, string(c.trip.refusedBy)
 	}
+	if p.protocol >= protocolTrace {
+		s.Inv.Traceparent, s.Inv.Tracestate = c.inv.Trace.Headers()
+	}
 	if err := c.addFiring(s, p); err != nil {
 		c.fail(err)
 		return

@@ -244,6 +244,46 @@ func TestCallersName(t *testing.T) {
 	}
 }
 
+// TestTraceIsForwarded: a call that is passed on stays in its trace, and the span of the
+// host that passes it on is the parent of the other one's. A host of an older protocol gets
+// calls without it.
+func TestTraceIsForwarded(t *testing.T) {
+	logs := &lockedBuffer{}
+	tb, a, b := pair(t, setup{server: func(c *server.Config) { c.Logger = slog.New(slog.NewTextHandler(logs, nil)) }})
+	old := tb.join(t, "host-old", setup{router: func(c *routing.Config) { c.MaxProtocol = 2 }})
+	tb.update(func() { tb.speaks[old.id], tb.owners["o"] = 2, old.id })
+	in := call("b")
+	in.Trace = actor.ParseTrace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=1")
+	b.host.set(func(context.Context, actor.Invocation) (actor.Reply, error) {
+		return actor.Reply{}, errors.New("no error that callers are told")
+	})
+	if _, err := a.router.Invoke(t.Context(), in); err == nil {
+		t.Error("no error")
+	}
+	got := b.host.seen().Trace
+	if got == nil || got.TraceID() != in.Trace.TraceID() || got.SpanID() == in.Trace.SpanID() || !got.IsSampled() || got.TraceState().String() != "a=1" {
+		t.Fatalf("the host got %v", got)
+	}
+	if want := fmt.Sprintf("trace_id=%v span_id=%v parent_span_id=%v", got.TraceID(), got.SpanID(), in.Trace.SpanID()); !strings.Contains(logs.String(), want) {
+		t.Errorf("no %q in the logs:\n%s", want, logs.String())
+	}
+	b.host.set(nil)
+	if _, err := a.router.Invoke(t.Context(), call("b")); err != nil || b.host.seen().Trace != nil {
+		t.Errorf("of no trace: %v, %v", b.host.seen().Trace, err)
+	}
+	in.Key.ID = "o"
+	if _, err := a.router.Invoke(t.Context(), in); err != nil || old.host.seen().Trace != nil {
+		t.Errorf("an older host got %v, %v", old.host.seen().Trace, err)
+	}
+	ctx := in.Trace.Context(t.Context())
+	if err := a.router.Delete(ctx, call("b").Key); err != nil {
+		t.Error(err)
+	}
+	if got := b.host.deletedIn(); got == nil || got.TraceID() != in.Trace.TraceID() {
+		t.Errorf("a delete was passed on in %v", got)
+	}
+}
+
 // lockedBuffer is a buffer for several goroutines.
 type lockedBuffer struct {
 	mu sync.Mutex

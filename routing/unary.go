@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 
 	"connectrpc.com/connect"
 
@@ -23,6 +24,7 @@ func (p *peer) delete(ctx context.Context, key actor.Key, refusedBy actor.HostID
 		req.Msg.RefusedBy = string(refusedBy)
 	}
 	p.authorize(req.Header())
+	setTrace(ctx, req.Header())
 	_, err := p.unary.Delete(ctx, req)
 	if err = p.unaryError(ctx, key, err); errors.As(err, new(*lostError)) {
 		err = &actor.TurnError{Key: key, Err: actor.ErrAmbiguous}
@@ -33,6 +35,7 @@ func (p *peer) delete(ctx context.Context, key actor.Key, refusedBy actor.HostID
 func (p *peer) view(ctx context.Context, key actor.Key) (host.View, error) {
 	req := connect.NewRequest(&greenroomv1.ExchangeViewRequest{Hello: p.hello(), Actor: protoKey(key)})
 	p.authorize(req.Header())
+	setTrace(ctx, req.Header())
 	res, err := p.unary.View(ctx, req)
 	if err != nil {
 		return host.View{}, p.unaryError(ctx, key, err)
@@ -50,6 +53,16 @@ func (p *peer) view(ctx context.Context, key actor.Key) (host.View, error) {
 		v.Entries = append(v.Entries, envelope.Entry{Key: e.GetKey(), Value: e.GetValue(), Format: format})
 	}
 	return v, nil
+}
+
+// setTrace adds the trace of an operation to the headers of a unary call.
+func setTrace(ctx context.Context, h http.Header) {
+	if parent, state := actor.TraceOf(ctx).Headers(); parent != "" {
+		h.Set("Traceparent", parent)
+		if state != "" {
+			h.Set("Tracestate", state)
+		}
+	}
 }
 
 func protoKey(k actor.Key) *greenroomv1.ActorKey {

@@ -32,9 +32,10 @@ const (
 //
 //	2  invocations that are passed on name their caller, and who has refused them; the
 //	   leader tells hosts that their types are outdated; hosts say whom they cannot reach
+//	3  invocations that are passed on have a trace context
 const (
 	MinProtocol = 1
-	MaxProtocol = 2
+	MaxProtocol = 3
 
 	protocolOutdated = 2 // the first with TypesOutdated
 )

@@ -80,7 +80,7 @@ func (s *Server) serveMethod(w http.ResponseWriter, r *http.Request) {
 // invocationOf reads everything of a request but its deadline. With an error,
 // the invocation has what is known by then.
 func (s *Server) invocationOf(r *http.Request) (actor.Invocation, error) {
-	inv := actor.Invocation{ID: requestID(r.Context()), Caller: callerName(r.Context())}
+	inv := actor.Invocation{ID: requestID(r.Context()), Caller: callerName(r.Context()), Trace: traceOf(r.Context())}
 	var err error
 	if inv.Key, inv.Method, err = parseActorPath(r.URL.EscapedPath()); err != nil {
 		return inv, err

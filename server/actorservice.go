@@ -103,7 +103,7 @@ func (a *actorService) invoke(ctx context.Context, inv actor.Invocation) (actor.
 			return actor.Reply{}, err
 		}
 	}
-	inv.ID, inv.Caller = requestID(ctx), callerName(ctx)
+	inv.ID, inv.Caller, inv.Trace = requestID(ctx), callerName(ctx), traceOf(ctx)
 	reply, err := a.s.conf.Host.Invoke(ctx, inv)
 	if x := exchangeOf(ctx); x != nil {
 		setHost(x.Header(), reply)

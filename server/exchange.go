@@ -30,9 +30,10 @@ type exchange struct {
 	route   *route
 	control *http.ResponseController
 	id      string
-	caller  caller // once it is admitted
-	peers   bool   // it came where only hosts of the cluster are listened to
-	status  int    // as sent; 0 until then
+	trace   *actor.Trace // of the request; nil: it came with none
+	caller  caller       // once it is admitted
+	peers   bool         // it came where only hosts of the cluster are listened to
+	status  int          // as sent; 0 until then
 
 	// joined is the first part of a message that waits for the rest, on
 	// long-lived routes: HTTP/2 would make a frame of each part.
@@ -75,6 +76,30 @@ func callerName(ctx context.Context) string {
 	return ""
 }
 
+// traceOf returns the trace of the request that ctx belongs to; nil for none.
+func traceOf(ctx context.Context) *actor.Trace {
+	if x := exchangeOf(ctx); x != nil {
+		return x.trace
+	}
+	return nil
+}
+
+// The headers of W3C Trace Context, in the form of the keys of [http.Header].
+const (
+	headerTraceparent = "Traceparent"
+	headerTracestate  = "Tracestate"
+)
+
+// traceOfRequest is the trace that a request belongs to, with a span of its own; nil for
+// none. One that is named twice is none.
+func traceOfRequest(h http.Header) *actor.Trace {
+	parents := h[headerTraceparent]
+	if len(parents) != 1 {
+		return nil
+	}
+	return actor.ParseTrace(parents[0], h[headerTracestate]...).Child()
+}
+
 func newRequestID() string {
 	var b [12]byte
 	rand.Read(b[:]) // never fails: see crypto/rand
@@ -95,6 +120,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		route:          route,
 		control:        http.NewResponseController(w),
 		id:             newRequestID(),
+		trace:          traceOfRequest(r.Header),
 		peers:          peers,
 		body:           r.Body,
 		bodyLeft:       route.maxBody,
@@ -106,7 +132,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	began := time.Now()
-	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	r = r.WithContext(x.trace.Context(context.WithValue(r.Context(), exchangeKey{}, x)))
 	if route.upload {
 		x.bodyEnd = began.Add(s.conf.bounds.uploadTimeout)
 	}
@@ -121,10 +147,11 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 			level = slog.LevelInfo // who changes what runs is on record
 		}
 		if s.log.Enabled(r.Context(), level) {
-			s.log.LogAttrs(r.Context(), level, "request served",
+			s.log.LogAttrs(r.Context(), level, "request served", x.trace.AppendLog([]slog.Attr{
 				slog.String("request_id", x.id), slog.String("token", x.caller.name), slog.String("method", r.Method), slog.String("route", route.name),
 				slog.String("protocol", r.Proto), slog.String("remote", r.RemoteAddr),
-				slog.Int("status", x.status), slog.Duration("took", took))
+				slog.Int("status", x.status), slog.Duration("took", took),
+			})...)
 		}
 	}()
 	defer x.releaseBody()
@@ -143,9 +170,10 @@ func (s *Server) recoverPanic(route *route, x *exchange, r *http.Request) {
 	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(v) // net/http's own way to cut a connection
 	}
-	s.log.LogAttrs(r.Context(), slog.LevelError, "handler panicked",
+	s.log.LogAttrs(r.Context(), slog.LevelError, "handler panicked", x.trace.AppendLog([]slog.Attr{
 		slog.String("request_id", x.id), slog.String("path", r.URL.Path),
-		slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())))
+		slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())),
+	})...)
 	if x.status != 0 {
 		panic(http.ErrAbortHandler)
 	}

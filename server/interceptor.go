@@ -95,7 +95,7 @@ func requireApp(ctx context.Context, msg any) error {
 func (s *Server) rpcError(ctx context.Context, err error) *connect.Error {
 	var wire *connect.Error
 	if !errors.As(err, &wire) {
-		return s.fail(ctx, requestID(ctx), callerName(ctx), err).rpc()
+		return s.fail(ctx, requesterOf(ctx), err).rpc()
 	}
 	if mapped(wire) {
 		return wire
@@ -124,9 +124,20 @@ func mapped(err *connect.Error) bool {
 
 var errorDetailName = string((&greenroomv1.ErrorDetail{}).ProtoReflect().Descriptor().FullName())
 
-// fail is the failure that the caller of the request id is answered with. It
-// counts it, and logs what the caller is not told; token is the name of the caller's.
-func (s *Server) fail(ctx context.Context, id, token string, err error) failure {
+// requester is how logs name a request.
+type requester struct {
+	id, token string // token is the name of the caller's
+	trace     *actor.Trace
+}
+
+// requesterOf names the request that ctx belongs to.
+func requesterOf(ctx context.Context) requester {
+	return requester{requestID(ctx), callerName(ctx), traceOf(ctx)}
+}
+
+// fail is the failure that the caller of the request is answered with. It counts it, and
+// logs what the caller is not told.
+func (s *Server) fail(ctx context.Context, r requester, err error) failure {
 	f := failureOf(err, s.conf.ShowStacks)
 	kind := actor.Kind(f.detail.GetKind())
 	s.metrics.failed(kind)
@@ -137,19 +148,20 @@ func (s *Server) fail(ctx context.Context, id, token string, err error) failure 
 	if kind == actor.ErrDeadline.Kind() || kind == actor.ErrStopping.Kind() || kind == actor.ErrOverloaded.Kind() {
 		level = slog.LevelDebug // nothing is broken
 	}
-	s.log.LogAttrs(ctx, level, "request failed",
-		slog.String("request_id", id), slog.String("token", token), slog.String("kind", string(kind)), slog.Any("error", f.hidden),
+	s.log.LogAttrs(ctx, level, "request failed", r.trace.AppendLog([]slog.Attr{
+		slog.String("request_id", r.id), slog.String("token", r.token), slog.String("kind", string(kind)), slog.Any("error", f.hidden),
 		slog.String("app", f.detail.GetApp()), slog.String("actor_type", f.detail.GetActorType()),
-		slog.String("actor_id", f.detail.GetActorId()), slog.String("method", f.detail.GetMethod()))
+		slog.String("actor_id", f.detail.GetActorId()), slog.String("method", f.detail.GetMethod()),
+	})...)
 	if kind == kindInternal {
-		f.message = fmt.Sprintf("an internal error; the server's log has the details under %s", id)
+		f.message = fmt.Sprintf("an internal error; the server's log has the details under %s", r.id)
 	}
 	return f
 }
 
 // failTurn is fail for an error that may not say whose it is.
 func (s *Server) failTurn(ctx context.Context, id string, err error, inv *actor.Invocation) failure {
-	f := s.fail(ctx, id, inv.Caller, err)
+	f := s.fail(ctx, requester{id, inv.Caller, inv.Trace}, err)
 	if f.detail.ActorType == "" {
 		f.detail.App, f.detail.ActorType, f.detail.ActorId, f.detail.Method = inv.Key.App, inv.Key.Type, inv.Key.ID, inv.Method
 	}

@@ -90,7 +90,10 @@ const maxContentType = 255
 // Admit implements [stream.Edge]: it checks what protovalidate checks of unary calls,
 // and what the route of a unary call needs.
 func (e *streamEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error) {
-	inv := actor.Invocation{Key: in.Key, Method: in.Method, Payload: in.Payload, ReadOnly: in.ReadOnly, Caller: e.x.caller.name}
+	inv := actor.Invocation{Key: in.Key, Method: in.Method, Payload: in.Payload, ReadOnly: in.ReadOnly, Caller: e.x.caller.name, Trace: e.x.trace}
+	if in.Traceparent != "" {
+		inv.Trace = actor.ParseTrace(in.Traceparent, in.Tracestate).Child()
+	}
 	inv.Key.App = appOf(in.Key.App)
 	if err := inv.Key.Validate(); err != nil {
 		return inv, err

@@ -181,6 +181,7 @@ func logsToProto(lines []logLine, dropped uint64) *greenroomv1.TailResponse {
 	msg := &greenroomv1.TailResponse{Lines: make([]*greenroomv1.LogLine, len(lines)), Dropped: dropped}
 	for i, l := range lines {
 		key := l.line.Key
+		traceID, spanID := l.line.Trace.IDs()
 		msg.Lines[i] = &greenroomv1.LogLine{
 			Time:         timestamppb.New(l.at),
 			Actor:        &greenroomv1.ActorKey{App: key.App, Type: key.Type, Id: key.ID},
@@ -189,6 +190,8 @@ func logsToProto(lines []logLine, dropped uint64) *greenroomv1.TailResponse {
 			Level:        l.line.Level,
 			Text:         l.line.Text,
 			Run:          int32(l.line.Run),
+			TraceId:      traceID,
+			SpanId:       spanID,
 		}
 	}
 	return msg

@@ -221,7 +221,7 @@ func (s *Server) enter(route *route, w *exchange, r *http.Request) {
 
 // refuse answers err in the protocol of the request, without a handler.
 func (s *Server) refuse(route *route, w http.ResponseWriter, r *http.Request, err error) {
-	f := s.fail(r.Context(), requestID(r.Context()), callerName(r.Context()), err)
+	f := s.fail(r.Context(), requesterOf(r.Context()), err)
 	if route.rpc && s.errorWriter.IsSupported(r) {
 		_ = s.errorWriter.Write(w, r, f.rpc()) // fails only with the connection
 		return
@@ -242,7 +242,7 @@ func newCORS(c Config) *cors.Cors {
 	return cors.New(cors.Options{
 		AllowedOrigins: c.AllowedOrigins,
 		AllowedMethods: append(connectcors.AllowedMethods(), http.MethodPut, http.MethodDelete),
-		AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", headerConsistency, headerIdempotencyKey),
+		AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", headerConsistency, headerIdempotencyKey, headerTraceparent, headerTracestate),
 		ExposedHeaders: append(connectcors.ExposedHeaders(), headerVersion, headerFuel, headerHost, headerRequestID, "Retry-After"),
 		// Chrome asks before a public page may call a private address.
 		AllowPrivateNetwork: true,

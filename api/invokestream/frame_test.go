@@ -29,6 +29,7 @@ func generatedRequest(r *Request) *greenroomv1.ExchangeRequest {
 			Payload: i.Payload.Data, ContentType: i.Payload.ContentType, TimeoutMs: i.TimeoutMS,
 			IdempotencyKey: i.IdempotencyKey, ReadOnly: i.ReadOnly, Consistency: i.Consistency,
 			InvocationId: i.InvocationID, Caller: i.Caller, RefusedBy: i.RefusedBy, Firing: firing,
+			Traceparent: i.Traceparent, Tracestate: i.Tracestate,
 		})
 	}
 	return g
@@ -56,6 +57,7 @@ func requests() []*Request {
 			{Consistency: -7},
 			{ID: 4, InvocationID: "0123456789abcdef", Caller: "ci", RefusedBy: "host-b"},
 			{ID: 5, Firing: encodedFiring(firing())},
+			{ID: 6, Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Tracestate: "a=1,b=2"},
 		}, Cancels: []uint64{300}},
 		{Hello: &greenroomv1.ExchangeHello{}},
 		{Hello: &greenroomv1.ExchangeHello{Cluster: "c", From: "a", To: "b", MinProtocol: 1, MaxProtocol: 2}},

@@ -31,6 +31,8 @@ type Invocation struct {
 	IdempotencyKey string
 	ReadOnly       bool
 	Consistency    greenroomv1.Consistency
+	Traceparent    string
+	Tracestate     string
 	InvocationID   string // this and what follows: between hosts
 	Caller         string
 	RefusedBy      string
@@ -56,6 +58,8 @@ const (
 	fieldCaller         protowire.Number = 11
 	fieldRefusedBy      protowire.Number = 12
 	fieldFiring         protowire.Number = 13
+	fieldTraceparent    protowire.Number = 14
+	fieldTracestate     protowire.Number = 15
 
 	fieldApp  protowire.Number = 1
 	fieldType protowire.Number = 2
@@ -81,7 +85,8 @@ func (i *Invocation) size() int {
 		sizeBytes(len(i.Payload.Data)) + sizeBytes(len(i.Payload.ContentType)) +
 		sizeVarint(uint64(i.TimeoutMS)) + sizeBytes(len(i.IdempotencyKey)) +
 		sizeVarint(protowire.EncodeBool(i.ReadOnly)) + sizeVarint(uint64(i.Consistency)) +
-		sizeBytes(len(i.InvocationID)) + sizeBytes(len(i.Caller)) + sizeBytes(len(i.RefusedBy)) + sizeBytes(len(i.Firing))
+		sizeBytes(len(i.InvocationID)) + sizeBytes(len(i.Caller)) + sizeBytes(len(i.RefusedBy)) + sizeBytes(len(i.Firing)) +
+		sizeBytes(len(i.Traceparent)) + sizeBytes(len(i.Tracestate))
 }
 
 func sizeKey(k actor.Key) int {
@@ -109,6 +114,8 @@ func (r *Request) Append(dst []byte) ([]byte, error) {
 		dst = appendBytes(dst, fieldCaller, i.Caller)
 		dst = appendBytes(dst, fieldRefusedBy, i.RefusedBy)
 		dst = appendBytes(dst, fieldFiring, i.Firing)
+		dst = appendBytes(dst, fieldTraceparent, i.Traceparent)
+		dst = appendBytes(dst, fieldTracestate, i.Tracestate)
 	}
 	return appendHello(r.appendCancels(dst), fieldHello, r.Hello)
 }
@@ -210,6 +217,10 @@ func (r *Request) decodeInvocation(data []byte, i *Invocation) error {
 			i.RefusedBy, err = text(f.bytes)
 		case f.is(fieldFiring, protowire.BytesType):
 			i.Firing = clone(f.bytes)
+		case f.is(fieldTraceparent, protowire.BytesType):
+			i.Traceparent, err = text(f.bytes)
+		case f.is(fieldTracestate, protowire.BytesType):
+			i.Tracestate, err = text(f.bytes)
 		}
 		return err
 	})

@@ -588,3 +588,38 @@ func target(t *testing.T, raw string) manifest.HostRule {
 	}
 	return rule
 }
+
+// TestTraceHeaders: a request says which trace it belongs to, unless the guest does.
+func TestTraceHeaders(t *testing.T) {
+	c, err := New(Config{Grants: fakeGrants{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	parent := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for _, tt := range []struct {
+		guest, state string
+		trace        *actor.Trace
+		want, states string
+	}{
+		{"", "", actor.ParseTrace(parent, "a=1"), parent, "a=1"},
+		{"", "g=1", actor.ParseTrace(parent), parent, ""},
+		{"mine", "g=1", actor.ParseTrace(parent, "a=1"), "mine", "g=1"},
+		{"mine", "", nil, "mine", ""},
+		{"", "", nil, "", ""},
+	} {
+		q := abi.HTTPRequest{URL: "https://example.com"}
+		for name, value := range map[string]string{"traceparent": tt.guest, "TraceState": tt.state} {
+			if value != "" {
+				q.Headers = append(q.Headers, abi.Header{Name: name, Value: value})
+			}
+		}
+		h, err := c.prepare(host.EgressRequest{Request: &q, Trace: tt.trace})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, states := h.headers.Get("Traceparent"), h.headers.Get("Tracestate"); got != tt.want || states != tt.states {
+			t.Errorf("%+v: sent %q, %q", tt, got, states)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/abi/manifest"
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 )
 
@@ -47,7 +48,20 @@ func (c *Client) prepare(r host.EgressRequest) (*hop, error) {
 	if h.headers, err = requestHeaders(q.Headers); err != nil {
 		return nil, err
 	}
+	setTrace(h.headers, r.Trace)
 	return h, nil
+}
+
+// setTrace adds the headers of W3C Trace Context, unless the guest has set them.
+func setTrace(h http.Header, t *actor.Trace) {
+	if t == nil || h["Traceparent"] != nil {
+		return
+	}
+	parent, state := t.Headers()
+	h["Traceparent"] = []string{parent}
+	if delete(h, "Tracestate"); state != "" {
+		h["Tracestate"] = []string{state}
+	}
 }
 
 func requestHeaders(list []abi.Header) (http.Header, error) {

@@ -168,6 +168,7 @@ type Log struct {
 	Key          actor.Key
 	Method       string
 	InvocationID string
+	Trace        *actor.Trace // of the call; nil: none
 	// Run is which run of the turn logged it, from 1 on. A turn whose commit was
 	// refused runs again, and what its earlier runs logged has not happened.
 	Run   int
@@ -184,12 +185,13 @@ func (t *Turn) Log(level int32, text string) {
 	if t.logLines == maxLogLines {
 		level, text = int32(slog.LevelWarn), "this turn has logged its last line: more are dropped"
 	}
-	line := Log{Key: t.spec.Key, Method: t.spec.Method, InvocationID: t.spec.InvocationID, Run: t.spec.Run, Level: level, Text: strings.Clone(cut(text, maxLogText))}
+	line := Log{Key: t.spec.Key, Method: t.spec.Method, InvocationID: t.spec.InvocationID, Trace: t.spec.Trace, Run: t.spec.Run, Level: level, Text: strings.Clone(cut(text, maxLogText))}
 	if t.env.Logged != nil {
 		t.env.Logged(line)
 		return
 	}
-	t.env.Logger.Log(context.Background(), slog.Level(level), "guest log",
-		"app", t.spec.Key.App, "actor_type", t.spec.Key.Type, "actor_id", t.spec.Key.ID,
-		"method", t.spec.Method, "invocation", t.spec.InvocationID, "text", line.Text)
+	t.env.Logger.LogAttrs(context.Background(), slog.Level(level), "guest log", t.spec.Trace.AppendLog([]slog.Attr{
+		slog.String("app", t.spec.Key.App), slog.String("actor_type", t.spec.Key.Type), slog.String("actor_id", t.spec.Key.ID),
+		slog.String("method", t.spec.Method), slog.String("invocation", t.spec.InvocationID), slog.String("text", line.Text),
+	})...)
 }

@@ -38,6 +38,9 @@ type EgressRequest struct {
 	// Request is the egress's to keep.
 	Request *abi.HTTPRequest
 	Leave   func() error
+	// Trace is the span of the request, which its headers name unless the guest sets them
+	// itself. Nil: none.
+	Trace *actor.Trace
 }
 
 // EgressEnd is one finished request.
@@ -107,5 +110,6 @@ func (t *Turn) request(r *abi.HTTPRequest) (abi.HTTPResponse, error) {
 	}
 	return t.env.Egress.Do(t.ctx, EgressRequest{
 		App: t.spec.Key.App, Declared: t.spec.Uses.HTTP, ReadOnly: t.spec.ReadOnly, Request: r, Leave: t.spec.Leaver.Leave,
+		Trace: t.spec.Trace.Child(),
 	})
 }

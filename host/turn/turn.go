@@ -36,6 +36,7 @@ type Spec struct {
 	Key          actor.Key
 	Method       string
 	InvocationID string
+	Trace        *actor.Trace // of the call; nil: none
 	// Run counts the runs of the turn, from 1 on. Discarded tells that an earlier
 	// one logged something, which has not happened: this one says so first.
 	Run       int
@@ -176,17 +177,19 @@ func (t *Turn) runFrame(ctx context.Context, guest engine.Instance) error {
 func (t *Turn) runGuest(ctx context.Context, guest engine.Instance) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = Panicked(t.env.Logger, t.spec.Key, v)
+			err = Panicked(t.env.Logger, t.spec.Key, t.spec.Trace, v)
 		}
 	}()
 	return guest.Run(ctx, &t.frame, t)
 }
 
 // Panicked logs a panic of ours that met a turn of an actor, and returns the turn's
-// error.
-func Panicked(log *slog.Logger, key actor.Key, v any) error {
-	log.Error("turn panicked", "app", key.App, "actor_type", key.Type, "actor_id", key.ID,
-		"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+// error. The turn's trace may be nil.
+func Panicked(log *slog.Logger, key actor.Key, tr *actor.Trace, v any) error {
+	log.LogAttrs(context.Background(), slog.LevelError, "turn panicked", tr.AppendLog([]slog.Attr{
+		slog.String("app", key.App), slog.String("actor_type", key.Type), slog.String("actor_id", key.ID),
+		slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())),
+	})...)
 	return ErrPanicked
 }
 

@@ -61,29 +61,30 @@ func (g *guestLogs) failed(e host.TurnEnd) {
 		return
 	}
 	g.add(host.GuestLog{
-		Key: e.Key, Method: e.Method, InvocationID: e.InvocationID, Run: e.Runs, Level: int32(slog.LevelWarn), Text: failureText(e),
+		Key: e.Key, Method: e.Method, InvocationID: e.InvocationID, Trace: e.Trace, Run: e.Runs, Level: int32(slog.LevelWarn), Text: failureText(e),
 	}, func() {
 		kind, message := server.KindOf(e.Err)
-		attrs := []any{
-			"app", e.Key.App, "actor_type", e.Key.Type, "actor_id", e.Key.ID, "method", e.Method, "request", e.InvocationID,
-			"kind", kind, "error", message,
-		}
+		attrs := e.Trace.AppendLog([]slog.Attr{
+			slog.String("app", e.Key.App), slog.String("actor_type", e.Key.Type), slog.String("actor_id", e.Key.ID),
+			slog.String("method", e.Method), slog.String("request", e.InvocationID), slog.String("kind", kind), slog.String("error", message),
+		})
 		if fix := remedy(e); fix != "" {
-			attrs = append(attrs, "remedy", fix)
+			attrs = append(attrs, slog.String("remedy", fix))
 		}
 		var trap *actor.TrapError
 		if errors.As(e.Err, &trap) && trap.Stack != "" {
-			attrs = append(attrs, "stack", trap.Stack)
+			attrs = append(attrs, slog.String("stack", trap.Stack))
 		}
-		g.logger.Warn("turn failed", attrs...)
+		g.logger.LogAttrs(context.Background(), slog.LevelWarn, "turn failed", attrs...)
 	})
 }
 
 func (g *guestLogs) line(l host.GuestLog) {
 	g.add(l, func() {
-		g.logger.Log(context.Background(), slog.Level(l.Level), "guest log",
-			"app", l.Key.App, "actor_type", l.Key.Type, "actor_id", l.Key.ID,
-			"method", l.Method, "request", l.InvocationID, "run", l.Run, "text", l.Text)
+		g.logger.LogAttrs(context.Background(), slog.Level(l.Level), "guest log", l.Trace.AppendLog([]slog.Attr{
+			slog.String("app", l.Key.App), slog.String("actor_type", l.Key.Type), slog.String("actor_id", l.Key.ID),
+			slog.String("method", l.Method), slog.String("request", l.InvocationID), slog.Int("run", l.Run), slog.String("text", l.Text),
+		})...)
 	})
 }
 

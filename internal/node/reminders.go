@@ -82,12 +82,12 @@ func (g *guestReminders) ReminderNames(ctx context.Context, key actor.Key, prefi
 	}
 }
 
-// firings delivers what is due to whoever runs its actor.
+// firings delivers what is due to whoever runs its actor, each in a trace of its own.
 type firings struct{ host server.Host }
 
 // Deliver implements [reminder.Deliverer].
 func (d *firings) Deliver(ctx context.Context, f actor.Firing) error {
-	_, err := d.host.Invoke(ctx, actor.Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: &f})
+	_, err := d.host.Invoke(ctx, actor.Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: &f, Trace: actor.NewTrace()})
 	return err
 }
 

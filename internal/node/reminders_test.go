@@ -272,7 +272,8 @@ func TestStatelessReminder(t *testing.T) {
 	})
 }
 
-// TestForwardedFirings: what one node delivers is run by the one that holds the actor.
+// TestForwardedFirings: what one node delivers is run by the one that holds the actor, each
+// firing in a trace of its own.
 func TestForwardedFirings(t *testing.T) {
 	url := pgtest.URL(t)
 	const actors = 16
@@ -285,7 +286,7 @@ func TestForwardedFirings(t *testing.T) {
 			nodes[0].deploy(t, "", build(t, filepath.Join("testdata", "alarm"), guestbuild.Go))
 		}
 	}
-	held := map[string]int{}
+	held, traces := map[string]int{}, map[string]bool{}
 	for i := range actors {
 		id := fmt.Sprint("a", i)
 		nodes[0].create(t, "Alarm", id, "Ring")
@@ -300,11 +301,18 @@ func TestForwardedFirings(t *testing.T) {
 			w.mu.Lock()
 			for _, e := range w.all {
 				if e.Key.ID == id && e.Method == "Ring" && e.Err == nil {
+					traceID, _ := e.Trace.IDs()
+					if traces[traceID] = true; traceID == "" {
+						t.Errorf("%s fired in no trace", id)
+					}
 					held[fmt.Sprint("node ", n)]++
 				}
 			}
 			w.mu.Unlock()
 		}
+	}
+	if len(traces) != actors {
+		t.Errorf("%d firings were in %d traces", actors, len(traces))
 	}
 	if len(held) != len(nodes) {
 		t.Errorf("the firings ran on %v; some on each were to", held)

@@ -83,8 +83,9 @@ func (t *task) begin() (begun host.Begun) {
 	t.inv.ID = t.requestID()
 	defer func() {
 		if v := recover(); v != nil {
-			t.stream.conf.Logger.LogAttrs(t.stream.ctx, slog.LevelError, "handler panicked",
-				slog.String("request_id", t.inv.ID), slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())))
+			t.stream.conf.Logger.LogAttrs(t.stream.ctx, slog.LevelError, "handler panicked", t.inv.Trace.AppendLog([]slog.Attr{
+				slog.String("request_id", t.inv.ID), slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())),
+			})...)
 			t.Answer(actor.Reply{}, errPanicked)
 			begun = nil
 		}

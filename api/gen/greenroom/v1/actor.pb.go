@@ -544,7 +544,12 @@ type StreamInvocation struct {
 	// failed_precondition.
 	ReadOnly bool `protobuf:"varint,8,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	// What a read-only method may read. Passed over for others.
-	Consistency   Consistency `protobuf:"varint,9,opt,name=consistency,proto3,enum=greenroom.v1.Consistency" json:"consistency,omitempty"`
+	Consistency Consistency `protobuf:"varint,9,opt,name=consistency,proto3,enum=greenroom.v1.Consistency" json:"consistency,omitempty"`
+	// The headers traceparent and tracestate of W3C Trace Context, for this call. Empty:
+	// those of the request that opened the stream. Passed over if they are not as the
+	// standard has them.
+	Traceparent   string `protobuf:"bytes,14,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Tracestate    string `protobuf:"bytes,15,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -640,6 +645,20 @@ func (x *StreamInvocation) GetConsistency() Consistency {
 		return x.Consistency
 	}
 	return Consistency_CONSISTENCY_UNSPECIFIED
+}
+
+func (x *StreamInvocation) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *StreamInvocation) GetTracestate() string {
+	if x != nil {
+		return x.Tracestate
+	}
+	return ""
 }
 
 type InvokeStreamResponse struct {
@@ -1455,7 +1474,7 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"\x04json\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\x04json\"q\n" +
 	"\x13InvokeStreamRequest\x12@\n" +
 	"\vinvocations\x18\x01 \x03(\v2\x1e.greenroom.v1.StreamInvocationR\vinvocations\x12\x18\n" +
-	"\acancels\x18\x02 \x03(\x04R\acancels\"\x99\x03\n" +
+	"\acancels\x18\x02 \x03(\x04R\acancels\"\xe1\x03\n" +
 	"\x10StreamInvocation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x124\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x125\n" +
@@ -1466,7 +1485,12 @@ const file_greenroom_v1_actor_proto_rawDesc = "" +
 	"timeout_ms\x18\x06 \x01(\rR\ttimeoutMs\x12>\n" +
 	"\x0fidempotency_key\x18\a \x01(\tB\x15\xbaH\x12r\x102\x0e^[ -~]{0,255}$R\x0eidempotencyKey\x12\x1b\n" +
 	"\tread_only\x18\b \x01(\bR\breadOnly\x12E\n" +
-	"\vconsistency\x18\t \x01(\x0e2\x19.greenroom.v1.ConsistencyB\b\xbaH\x05\x82\x01\x02\x10\x01R\vconsistency\"K\n" +
+	"\vconsistency\x18\t \x01(\x0e2\x19.greenroom.v1.ConsistencyB\b\xbaH\x05\x82\x01\x02\x10\x01R\vconsistency\x12 \n" +
+	"\vtraceparent\x18\x0e \x01(\tR\vtraceparent\x12\x1e\n" +
+	"\n" +
+	"tracestate\x18\x0f \x01(\tR\n" +
+	"tracestateJ\x04\b\n" +
+	"\x10\x0e\"K\n" +
 	"\x14InvokeStreamResponse\x123\n" +
 	"\areplies\x18\x01 \x03(\v2\x19.greenroom.v1.StreamReplyR\areplies\"\xcd\x01\n" +
 	"\vStreamReply\x12\x0e\n" +

@@ -198,7 +198,11 @@ type ForwardedInvocation struct {
 	RefusedBy string `protobuf:"bytes,12,opt,name=refused_by,json=refusedBy,proto3" json:"refused_by,omitempty"`
 	// Set if a reminder asks for the turn, and nobody calls. From protocol 2 on: a host
 	// that speaks less is sent none.
-	Firing        *ForwardedFiring `protobuf:"bytes,13,opt,name=firing,proto3" json:"firing,omitempty"`
+	Firing *ForwardedFiring `protobuf:"bytes,13,opt,name=firing,proto3" json:"firing,omitempty"`
+	// As in StreamInvocation: the trace of the call, and the span of the sending host's part
+	// in it. From protocol 3 on.
+	Traceparent   string `protobuf:"bytes,14,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Tracestate    string `protobuf:"bytes,15,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -322,6 +326,20 @@ func (x *ForwardedInvocation) GetFiring() *ForwardedFiring {
 		return x.Firing
 	}
 	return nil
+}
+
+func (x *ForwardedInvocation) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *ForwardedInvocation) GetTracestate() string {
+	if x != nil {
+		return x.Tracestate
+	}
+	return ""
 }
 
 // ForwardedFiring is the delivery of a reminder that a ForwardedInvocation is. Its actor,
@@ -1057,7 +1075,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x0fExchangeRequest\x12C\n" +
 	"\vinvocations\x18\x01 \x03(\v2!.greenroom.v1.ForwardedInvocationR\vinvocations\x12\x18\n" +
 	"\acancels\x18\x02 \x03(\x04R\acancels\x121\n" +
-	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\xdd\x03\n" +
+	"\x05hello\x18\x03 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\"\x9f\x04\n" +
 	"\x13ForwardedInvocation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x16\n" +
@@ -1074,7 +1092,11 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x06caller\x18\v \x01(\tR\x06caller\x12\x1d\n" +
 	"\n" +
 	"refused_by\x18\f \x01(\tR\trefusedBy\x125\n" +
-	"\x06firing\x18\r \x01(\v2\x1d.greenroom.v1.ForwardedFiringR\x06firing\"\xf8\x02\n" +
+	"\x06firing\x18\r \x01(\v2\x1d.greenroom.v1.ForwardedFiringR\x06firing\x12 \n" +
+	"\vtraceparent\x18\x0e \x01(\tR\vtraceparent\x12\x1e\n" +
+	"\n" +
+	"tracestate\x18\x0f \x01(\tR\n" +
+	"tracestate\"\xf8\x02\n" +
 	"\x0fForwardedFiring\x12\x1f\n" +
 	"\vreminder_id\x18\x01 \x01(\tR\n" +
 	"reminderId\x12\x12\n" +

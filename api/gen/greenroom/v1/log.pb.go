@@ -185,7 +185,11 @@ type LogLine struct {
 	Text         string                 `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
 	// Which run of the turn logged it, from 1 on; 0: none. A turn whose commit was
 	// refused runs again, and what its earlier runs logged has not happened.
-	Run           int32 `protobuf:"varint,7,opt,name=run,proto3" json:"run,omitempty"`
+	Run int32 `protobuf:"varint,7,opt,name=run,proto3" json:"run,omitempty"`
+	// The trace that the call belongs to, and the span of the turn's part in it, in hex as
+	// in W3C Trace Context; empty: none.
+	TraceId       string `protobuf:"bytes,8,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	SpanId        string `protobuf:"bytes,9,opt,name=span_id,json=spanId,proto3" json:"span_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -269,6 +273,20 @@ func (x *LogLine) GetRun() int32 {
 	return 0
 }
 
+func (x *LogLine) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
+}
+
+func (x *LogLine) GetSpanId() string {
+	if x != nil {
+		return x.SpanId
+	}
+	return ""
+}
+
 var File_greenroom_v1_log_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_log_proto_rawDesc = "" +
@@ -286,7 +304,7 @@ const file_greenroom_v1_log_proto_rawDesc = "" +
 	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"U\n" +
 	"\fTailResponse\x12+\n" +
 	"\x05lines\x18\x01 \x03(\v2\x15.greenroom.v1.LogLineR\x05lines\x12\x18\n" +
-	"\adropped\x18\x02 \x01(\x04R\adropped\"\xe0\x01\n" +
+	"\adropped\x18\x02 \x01(\x04R\adropped\"\x94\x02\n" +
 	"\aLogLine\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x16\n" +
@@ -294,7 +312,9 @@ const file_greenroom_v1_log_proto_rawDesc = "" +
 	"\rinvocation_id\x18\x04 \x01(\tR\finvocationId\x12\x14\n" +
 	"\x05level\x18\x05 \x01(\x11R\x05level\x12\x12\n" +
 	"\x04text\x18\x06 \x01(\tR\x04text\x12\x10\n" +
-	"\x03run\x18\a \x01(\x05R\x03run2M\n" +
+	"\x03run\x18\a \x01(\x05R\x03run\x12\x19\n" +
+	"\btrace_id\x18\b \x01(\tR\atraceId\x12\x17\n" +
+	"\aspan_id\x18\t \x01(\tR\x06spanId2M\n" +
 	"\n" +
 	"LogService\x12?\n" +
 	"\x04Tail\x12\x19.greenroom.v1.TailRequest\x1a\x1a.greenroom.v1.TailResponse0\x01BEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
