@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -70,6 +71,9 @@ type Config struct {
 
 	// DialContext opens connections to peers. Defaults to that of a [net.Dialer].
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+	// HTTPClient makes the requests to peers. Defaults to [NewHTTPClient] with TLS,
+	// DialContext and PeerTimeout.
+	HTTPClient *http.Client
 
 	// Token is sent to peers that are spoken to in plain text: that of an admin, where
 	// they ask for one. Empty: none.
@@ -129,6 +133,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Events.SessionBroken == nil {
 		c.Events.SessionBroken = func(actor.HostID) {}
+	}
+	if c.HTTPClient == nil {
+		c.HTTPClient = NewHTTPClient(c.TLS, c.DialContext, c.PeerTimeout)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -43,7 +43,7 @@ const (
 )
 
 func newPeers(r *Router) *peers {
-	return &peers{r: r, client: NewHTTPClient(r.cfg.TLS, r.cfg.DialContext, r.cfg.PeerTimeout), seed: maphash.MakeSeed(), all: map[actor.HostID]*peer{}}
+	return &peers{r: r, client: r.cfg.HTTPClient, seed: maphash.MakeSeed(), all: map[actor.HostID]*peer{}}
 }
 
 // NewHTTPClient returns a client for streams between hosts over HTTP/2: in plain text

@@ -55,7 +55,7 @@ func valueOf(r actor.Reply, err error) (int64, bool) {
 func (w *world) client(number int) {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(10+number))) //nolint:gosec // small
 	seen := map[actor.Key]int64{}
-	for call := 0; until(w.faults, time.Duration(rng.Int64N(int64(lease/4)))); call++ {
+	for call := 0; until(w.faults, time.Duration(rng.Int64N(int64(lease/5)))); call++ {
 		inv := actor.Invocation{
 			Key: keyOf([]string{"Sticky", "Ring"}[rng.IntN(2)], rng.IntN(perType)), ID: fmt.Sprintf("c%d-%d", number, call),
 			Method: []string{"Add", "Add", "Touch", "Read", "Read"}[rng.IntN(5)],

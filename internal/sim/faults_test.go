@@ -52,7 +52,7 @@ func (w *world) plague() {
 		busy[n] = false
 	}
 	<-time.After(lease) // a cluster, first
-	pace := lease/2 + time.Duration(w.plan.Int64N(int64(2*lease)))
+	pace := lease/4 + time.Duration(w.plan.Int64N(int64(3*lease/2)))
 	for time.Since(w.begun) < end {
 		<-time.After(time.Duration(w.plan.Int64N(int64(pace))))
 		n, what, whom := w.plan.IntN(processes), w.plan.IntN(12), ""
@@ -85,6 +85,7 @@ func (w *world) plague() {
 			}
 			say("freeze", "leader frozen")
 			p.frozen.close()
+			w.net.changed()
 			later(3*lease, func() { p.frozen.open(); w.net.thawed(p); w.note("thaws: %s", p.name); free(n) })
 		case 4:
 			p := take(n)

@@ -53,6 +53,7 @@ func (n *network) isCut(from, to string) bool {
 func (n *network) changed() {
 	for _, c := range n.all() {
 		c.wake()
+		n.watch(c)
 	}
 }
 
@@ -89,6 +90,8 @@ func (n *network) died(p *process, silent bool) {
 			c.reset(net.ErrClosed, true)
 		case c.other == p && !silent:
 			c.arrives(chunk{err: syscall.ECONNRESET})
+		case c.other == p:
+			n.watch(c)
 		}
 	}
 }
@@ -102,42 +105,59 @@ func (n *network) listen(p *process) *listener {
 	return l
 }
 
-// dial connects a process with whoever listens at an address.
-func (n *network) dial(ctx context.Context, p *process, address string) (net.Conn, error) {
-	timeout := time.NewTimer(lease)
-	defer timeout.Stop()
+// find waits for as long as it takes to reach who listens at an address.
+func (n *network) find(ctx context.Context, p *process, address string) (*listener, error) {
 	if !p.pass() {
 		return nil, net.ErrClosed
 	}
-	select {
-	case <-time.After(2 * n.w.noise.delay()):
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-p.dead:
-		return nil, net.ErrClosed
+	wait := func(d time.Duration) error {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.dead:
+			return net.ErrClosed
+		}
+	}
+	if err := wait(2 * n.w.noise.delay()); err != nil {
+		return nil, err
 	}
 	n.mu.Lock()
 	l := n.at[address]
 	n.mu.Unlock()
 	name := nameAt(address)
 	if n.isCut(p.name, name) || n.isCut(name, p.name) || l != nil && l.p.frozen.waits() != nil && n.w.noise.chance(0.5) {
-		select { // nobody answers
-		case <-timeout.C:
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-p.dead:
-			return nil, net.ErrClosed
+		if err := wait(lease); err != nil { // nobody answers
+			return nil, err
 		}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
 	}
 	if l == nil {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
-	ours, theirs := newConn(n, p, l.p), newConn(n, l.p, p)
-	ours.peer, theirs.peer = theirs, ours
+	return l, nil
+}
+
+// connect makes a connection of two processes.
+func (n *network) connect(from, to *process) (ours, theirs *conn) {
+	ours, theirs = newConn(n, from, to), newConn(n, to, from)
+	ours.peer, theirs.peer, theirs.server = theirs, ours, true
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.conns[ours], n.conns[theirs] = struct{}{}, struct{}{}
-	n.mu.Unlock()
+	return ours, theirs
+}
+
+// dial connects a process with whoever listens at an address.
+func (n *network) dial(ctx context.Context, p *process, address string) (net.Conn, error) {
+	l, err := n.find(ctx, p, address)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := n.connect(p, l.p)
 	select {
 	case l.accept <- theirs:
 		return ours, nil
@@ -206,7 +226,10 @@ type conn struct {
 	n          *network
 	own, other *process
 	peer       *conn
+	server     bool          // the end of who was connected to
 	changed    chan struct{} // of capacity 1: reading is to look again
+	over       func()        // called when the stream breaks, perhaps more than once; nil: see streams
+	watched    bool          // under the network's lock
 
 	mu     sync.Mutex
 	in     []chunk
@@ -217,6 +240,7 @@ type conn struct {
 // chunk is what one write has sent, or how the connection ends.
 type chunk struct {
 	data []byte
+	head *head     // of a response, without data
 	at   time.Time // when it arrives
 	err  error
 	// held: its sender was frozen as it sent it, so that it has not yet.
@@ -244,6 +268,9 @@ func (c *conn) arrives(ch chunk) {
 	c.in = append(c.in, ch)
 	c.mu.Unlock()
 	c.wake()
+	if ch.err != nil && !errors.Is(ch.err, io.EOF) {
+		c.tell(time.Until(ch.at))
+	}
 }
 
 // thawed sends what a process has held while it was frozen.
@@ -267,6 +294,7 @@ func (n *network) thawed(p *process) {
 // reset ends the connection for this end: at once for its writes, and for its reads
 // after what is under way, which comes late, or is lost.
 func (c *conn) reset(err error, lost bool) {
+	var late time.Duration
 	c.mu.Lock()
 	if c.closed != nil {
 		c.mu.Unlock()
@@ -275,7 +303,7 @@ func (c *conn) reset(err error, lost bool) {
 	if lost {
 		c.in, c.closed = nil, err
 	} else {
-		late := c.n.w.noise.below(lease / 2)
+		late = c.n.w.noise.below(lease / 2)
 		for i := range c.in {
 			c.in[i].at = c.in[i].at.Add(late)
 		}
@@ -288,6 +316,9 @@ func (c *conn) reset(err error, lost bool) {
 	c.wake()
 	if lost {
 		c.forget()
+		c.ended()
+	} else {
+		c.tell(late)
 	}
 }
 
@@ -329,7 +360,7 @@ func (c *conn) Read(p []byte) (int, error) {
 // take reads from what has arrived. The caller has the lock.
 func (c *conn) take(p []byte) (int, error) {
 	first := &c.in[0]
-	if first.err != nil {
+	if first.err != nil || first.head != nil {
 		return 0, first.err // and so on
 	}
 	n := copy(p, first.data)
@@ -356,6 +387,14 @@ func await(changed <-chan struct{}, wait time.Duration) {
 // Write implements [net.Conn]. It never blocks, since net/http holds a lock meanwhile,
 // which would keep the time of a bubble from passing.
 func (c *conn) Write(p []byte) (int, error) {
+	if err := c.send(chunk{data: append([]byte(nil), p...)}); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// send sends a chunk, which is the receiver's then.
+func (c *conn) send(ch chunk) error {
 	c.mu.Lock()
 	closed := c.closed
 	if n := len(c.in); n > 0 && c.in[n-1].err != nil && !errors.Is(c.in[n-1].err, io.EOF) {
@@ -363,10 +402,10 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 	c.mu.Unlock()
 	if closed != nil {
-		return 0, closed
+		return closed
 	}
-	c.peer.arrives(chunk{data: append([]byte(nil), p...)})
-	return len(p), nil
+	c.peer.arrives(ch)
+	return nil
 }
 
 // Close implements [net.Conn].

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,13 @@ type process struct {
 	dead   chan struct{} // closed when it crashes, or has left
 	frozen gate
 	cut    gate // from the database
+
+	// What is served without HTTP/2: see streams.
+	serving    sync.Mutex
+	closing    bool
+	served     context.Context //nolint:containedctx // of all requests
+	endServing context.CancelFunc
+	requests   sync.WaitGroup
 }
 
 // gate is open, or lets nobody pass.
@@ -113,6 +121,10 @@ func (w *world) start(n int) *process {
 	db := &access{p: p}
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return w.net.dial(ctx, p, address) }
 	client := routing.NewHTTPClient(nil, dial, lease)
+	if w.direct {
+		client = &http.Client{Transport: streams{p}}
+	}
+	p.served, p.endServing = context.WithCancel(context.Background())
 	guests := hosttest.New()
 	for typ, placement := range types {
 		guests.Deploy(app, typ, w.counter(p, typ, placement))
@@ -143,11 +155,11 @@ func (w *world) start(n int) *process {
 	p.router = must(routing.New(routing.Config{
 		Local: p.host, Placement: p.service, Policy: func(_, typ string) (string, bool) { return types[typ], true },
 		Cluster: app, MinProtocol: scheduler.MinProtocol, MaxProtocol: scheduler.MaxProtocol, PeerTimeout: lease, SettleGrace: 2 * lease,
-		DialContext: dial, Logger: quiet,
+		HTTPClient: client, Logger: quiet,
 		Events: routing.Events{Forwarded: func(outcome string) { w.happened("call forwarded: " + outcome) }},
 	}))
 	p.server = must(server.New(server.Config{
-		Addr: p.address, Listener: w.net.listen(p), Host: p.router, Modules: nothing{}, Actors: nothing{}, Logger: quiet,
+		Addr: p.address, Listener: w.net.listen(p), Host: p.router, Modules: nothing{}, Actors: nothing{}, Logger: quiet, Metrics: w.metrics,
 		Peers: &server.Peers{Cluster: app, Interconnect: p.router, Services: []server.PeerService{{
 			Handler: p.service.Handler(), Procedures: []string{greenroomv1connect.SchedulerServiceReportActorTypesProcedure},
 		}}},
@@ -232,7 +244,9 @@ func (p *process) leave() bool {
 	p.server.Drain()
 	err := p.service.Stop(ctx)
 	p.router.Drain()
-	err = errors.Join(err, p.server.Stop(ctx), p.router.Stop(ctx), p.host.Stop(ctx))
+	err = errors.Join(err, p.server.Stop(ctx))
+	p.stopServing(ctx)
+	err = errors.Join(err, p.router.Stop(ctx), p.host.Stop(ctx))
 	if err == nil {
 		p.w.happened("left in order")
 	}
@@ -250,6 +264,7 @@ func (p *process) stop() {
 		cancel()
 		_ = p.service.Stop(ended)
 		_ = p.server.Stop(ended)
+		p.stopServing(ended)
 		_ = p.router.Stop(ended)
 		_ = p.host.Stop(ended)
 	})

@@ -32,7 +32,7 @@ type endless struct{ *scheduler.Service }
 func (endless) Current(time.Time) bool { return true }
 
 // patience is how many seeds may pass before a sabotage is noticed.
-const patience = 1000
+const patience = 5000
 
 // TestSabotage: a product without one of its precautions is found out.
 func TestSabotage(t *testing.T) {

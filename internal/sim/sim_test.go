@@ -6,10 +6,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,14 +22,14 @@ import (
 )
 
 var (
-	runFor   = flag.Duration("for", 0, "how long TestSimulation runs seeds, instead of a number of them")
-	seedList = flag.String("seeds", "", "the seeds that TestSimulation runs, separated by commas, instead of random ones")
-	repeat   = flag.Int("repeat", 1, "how often TestSimulation runs each seed of -seeds")
-	traced   = flag.Bool("trace", false, "print what happens in each seed of -seeds, or that fails")
+	seedCount = flag.Int("seeds", fewSeeds, "how many random seeds TestSimulation runs")
+	runFor    = flag.Duration("for", 0, "how long TestSimulation runs random seeds, instead of a number of them")
+	seedList  = flag.String("seed", "", "the seeds that TestSimulation runs, separated by commas, instead of random ones")
+	repeat    = flag.Int("repeat", 1, "how often TestSimulation runs each seed of -seed")
+	traced    = flag.Bool("trace", false, "print what happens in each seed of -seed, or that fails")
 )
 
 const (
-	// fewSeeds is how many seeds TestSimulation runs that is told nothing else.
 	fewSeeds = 10
 	// manySeeds are so many that everything has happened that may.
 	manySeeds = 300
@@ -35,13 +37,14 @@ const (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if *runFor > 0 { // not for a few: goleak takes its time
+	debug.SetGCPercent(800) // a seed has little to keep
+	if *runFor > 0 {        // not for a few: goleak takes its time
 		os.Exit(m.Run())
 	}
 	goleak.VerifyTestMain(leaktest.Patient(m))
 }
 
-// TestSimulation runs random seeds. One that fails is run again with -seeds.
+// TestSimulation runs random seeds. One that fails is run again with -seed.
 func TestSimulation(t *testing.T) {
 	var seeds []uint64
 	for text := range strings.SplitSeq(*seedList, ",") {
@@ -55,7 +58,7 @@ func TestSimulation(t *testing.T) {
 	}
 	var total counts
 	var next, done atomic.Int64
-	began := time.Now()
+	began, used := time.Now(), processorTime()
 	more := func() (seed uint64, ok bool) {
 		n := int(next.Add(1)) - 1
 		switch {
@@ -67,7 +70,7 @@ func TestSimulation(t *testing.T) {
 		case *runFor > 0:
 			return rand.Uint64(), time.Since(began) < *runFor
 		default:
-			return rand.Uint64(), n < fewSeeds
+			return rand.Uint64(), n < *seedCount
 		}
 	}
 	t.Run("seeds", func(t *testing.T) {
@@ -82,7 +85,10 @@ func TestSimulation(t *testing.T) {
 		}
 	})
 	n, took := done.Load(), time.Since(began)
-	t.Logf("%d seeds, %v each on %d processors", n, (took * time.Duration(runtime.GOMAXPROCS(0)) / time.Duration(max(n, 1))).Round(time.Millisecond/10), runtime.GOMAXPROCS(0))
+	each := func(d time.Duration) time.Duration {
+		return (d / time.Duration(max(n, 1))).Round(time.Millisecond / 10)
+	}
+	t.Logf("%d seeds in %v: %.1f a second, %v of processor time each", n, took.Round(time.Second/10), float64(n)/took.Seconds(), each(processorTime()-used))
 	for fault := range storeFaults {
 		kinds = append(kinds, string(fault))
 	}
@@ -93,6 +99,15 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("also: %v", total.others())
+}
+
+// processorTime is what this process has used.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // simulate runs one seed, and reports what it violates.

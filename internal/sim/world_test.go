@@ -16,6 +16,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/store/faultstore"
 )
 
@@ -25,8 +26,8 @@ const (
 	callers   = 3
 	perType   = 2 // actors
 	// fewLeases and manyLeases are between which times faults happen.
-	fewLeases  = 4
-	manyLeases = 14
+	fewLeases  = 3
+	manyLeases = 9
 )
 
 // types are the actor types, with their placement.
@@ -38,10 +39,12 @@ type world struct {
 	seed     uint64
 	sabotage sabotage
 	maxOwned int
-	ranges   int // of a type
+	ranges   int  // of a type
+	direct   bool // streams are carried without HTTP/2
 	total    *counts
 	db       *database
 	store    *faultstore.Store
+	metrics  *server.Metrics // of all processes: nobody reads them
 	net      *network
 	begun    time.Time
 	faults   context.Context // ends when no fault happens any more
@@ -65,12 +68,12 @@ func newWorld(t *testing.T, seed uint64, s sabotage, total *counts) *world {
 	t.Helper()
 	plan := rand.New(rand.NewPCG(seed, 1))
 	w := &world{
-		t: t, seed: seed, sabotage: s, total: total, maxOwned: []int{1, 2, 1000}[plan.IntN(3)], ranges: []int{4, 8, 16, 100}[plan.IntN(4)],
+		t: t, seed: seed, sabotage: s, total: total, maxOwned: []int{1, 2, 1000}[plan.IntN(3)], ranges: []int{4, 8, 16, 100}[plan.IntN(4)], direct: plan.IntN(8) != 0,
 		begun: time.Now(), plan: plan, noise: &noise{rng: rand.New(rand.NewPCG(seed, 2))},
 		runner: map[actor.Key]*process{}, known: map[actor.Key]*knowledge{},
 	}
 	w.faults, w.calm = context.WithCancel(context.Background())
-	w.net = newNetwork(w)
+	w.net, w.metrics = newNetwork(w), server.NewMetrics()
 	w.db = newDatabase(0.99+plan.Float64()*0.02, time.Duration(plan.Int64N(int64(time.Hour))), s.fence)
 	w.store = faultstore.New(whole{database: w.db}, faultstore.Config{Seed: seed, Rates: storeFaults})
 	for typ := range types {
@@ -97,7 +100,7 @@ func (w *world) run() {
 	watching, stop := context.WithCancel(context.Background())
 	var watcher sync.WaitGroup
 	watcher.Go(func() { // one holder, all the time
-		for until(watching, w.noise.below(20*time.Millisecond)) {
+		for until(watching, w.noise.below(lease / 25)) {
 			for key := range w.known {
 				w.oneHolder(key)
 			}
