@@ -100,7 +100,7 @@ func (w *world) run() {
 	watching, stop := context.WithCancel(context.Background())
 	var watcher sync.WaitGroup
 	watcher.Go(func() { // one holder, all the time
-		for until(watching, w.noise.below(lease / 25)) {
+		for until(watching, w.noise.below(lease/25)) {
 			for key := range w.known {
 				w.oneHolder(key)
 			}
