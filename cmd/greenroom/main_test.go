@@ -161,7 +161,7 @@ func cmdCluster(ts *testscript.TestScript, neg bool, args []string) {
 			Server: server.Config{Addr: "127.0.0.1:0"},
 			Limits: host.Limits{TurnDeadline: patience}, CompileTime: patience,
 			Logger:  log.With("server", name),
-			Cluster: &node.ClusterConfig{HostName: name, Advertise: advertise, Lease: time.Second},
+			Cluster: &node.ClusterConfig{HostName: name, Advertise: advertise},
 		})
 		ts.Check(err)
 		ts.Check(n.Start(context.Background()))
