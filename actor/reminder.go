@@ -102,7 +102,7 @@ const (
 	// FailureConstant delivers it again after Interval.
 	FailureConstant FailureKind = iota
 	// FailureExponential delivers it again after Interval, and each time after twice as
-	// long, up to Max.
+	// long, up to Max; each wait is up to a quarter shorter, not the same for all.
 	FailureExponential
 	// FailureDrop goes on with the next occurrence.
 	FailureDrop

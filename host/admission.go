@@ -34,6 +34,11 @@ func (ad *admission) counted(c *call, admit func(*call) result) result {
 func (ad *admission) conclude(c *call, r result) (actor.Reply, error) {
 	if r.err != nil {
 		r.reply = actor.Reply{}
+		if c.inv.Firing != nil && r.stats.runs == 0 && errors.Is(r.err, actor.ErrDeadline) {
+			// Who delivers firings counts what their guests take too long for, and may not
+			// count a wait for a place.
+			r.err = fmt.Errorf("%w: the turn of the firing could not begin before its time was up", actor.ErrOverloaded)
+		}
 		if r.stats.sent {
 			r.err = finalError(r.err)
 		}

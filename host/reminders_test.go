@@ -376,3 +376,30 @@ func TestTakenFiringSendsNothing(t *testing.T) {
 		}
 	})
 }
+
+// A firing that waits for its actor until its time is up has not begun: that is none of its
+// actor's failures. One that begins and takes too long is.
+func TestFiringThatCouldNotBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rems := remind(t, host.Config{})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{
+			"Add": add, "Slow": g.addAfter, "Stuck": func(t *hosttest.Turn) error { <-t.Context.Done(); return t.Context.Err() },
+		}})
+		slow := s.start(t.Context(), "a", "Slow")
+		<-g.entered
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		f := rems.place(t, "a", "Add")
+		err := s.fire(ctx, f)
+		wantCondition(t, err, actor.ErrOverloaded)
+		close(g.leave)
+		if a := <-slow; a.err != nil || a.reply != "1" {
+			t.Errorf("the call before it: %s, %v", a.reply, a.err)
+		}
+		if err := s.fire(t.Context(), f); err != nil {
+			t.Errorf("delivered again: %v", err)
+		}
+		wantCondition(t, s.fire(t.Context(), rems.place(t, "a", "Stuck")), actor.ErrDeadline)
+	})
+}

@@ -17,7 +17,7 @@ func (m *Metrics) ReminderEvents() reminder.Events {
 	}
 	created := counter("greenroom_reminders_set_total", "Reminders that were set, by turns and callers of this process.", "app")
 	firings := counter("greenroom_reminder_firings_total", "Deliveries by outcome: fired (its turn was committed), taken (it had been, or the reminder was changed), "+
-		"retried (the host, the store or the time did not allow it), failed (its turn failed), dead_letter (for the last time).", "app", "type", "outcome")
+		"retried (the host, the store or the time did not allow it), unserved (nothing serves its type or has its method), failed (its turn failed), dead_letter (for the last time).", "app", "type", "outcome")
 	// Of 20 and 100 ms, which most firings are to keep, each has a bucket.
 	seconds := []float64{.001, .0025, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 60, 600, 3600}
 	late := prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -117,13 +117,15 @@ func ReminderOps(c *actor.Commit) []ReminderOp {
 		return nil
 	}
 	ops := make([]ReminderOp, 0, len(e.Steps)+len(e.Cancel)+len(e.Set))
-	for i := range e.Steps {
-		s := &e.Steps[i]
-		op := ReminderOp{ReminderName: s.ReminderName, Step: s, Then: s.Then}
+	add := func(op ReminderOp) {
 		for j := range c.Rows {
-			op.Deleted = op.Deleted || c.Rows[j].Delete && c.Rows[j].Key == s.Key
+			op.Deleted = op.Deleted || c.Rows[j].Delete && c.Rows[j].Key == op.Key
 		}
 		ops = append(ops, op)
+	}
+	for i := range e.Steps {
+		s := &e.Steps[i]
+		add(ReminderOp{ReminderName: s.ReminderName, Step: s, Then: s.Then})
 	}
 	steps := ops
 	at := func(n actor.ReminderName) *ReminderOp {
@@ -132,7 +134,7 @@ func ReminderOps(c *actor.Commit) []ReminderOp {
 				return &steps[i]
 			}
 		}
-		ops = append(ops, ReminderOp{ReminderName: n})
+		add(ReminderOp{ReminderName: n})
 		return &ops[len(ops)-1]
 	}
 	for _, n := range e.Cancel {
@@ -178,6 +180,14 @@ func ValidateReminderQuery(q *ReminderQuery) error {
 		return &actor.ArgumentError{Field: "actor id", Problem: "is empty, and the beginning of a name is given; give both"}
 	}
 	if err := actor.ValidateName("app", q.App); err != nil {
+		return err
+	}
+	return ValidateLimit(q.Limit)
+}
+
+// ValidateReminderNameQuery checks a query, for drivers.
+func ValidateReminderNameQuery(q *ReminderNameQuery) error {
+	if err := q.Key.Validate(); err != nil {
 		return err
 	}
 	return ValidateLimit(q.Limit)

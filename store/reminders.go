@@ -49,6 +49,10 @@ type Reminders interface {
 	// people, tools and turns that list their own.
 	ListReminders(ctx context.Context, q ReminderQuery) ([]actor.Reminder, error)
 
+	// ReminderNames returns the names of an actor's reminders in byte order. Of those that
+	// cannot be decoded the names are among them.
+	ReminderNames(ctx context.Context, q ReminderNameQuery) ([]string, error)
+
 	// ListDeadLetters returns dead letters of an app in the order of reminder ID and
 	// occurrence.
 	ListDeadLetters(ctx context.Context, q DeadLetterQuery) ([]actor.DeadLetter, error)
@@ -102,6 +106,14 @@ type ReminderQuery struct {
 	// After is exclusive; its App is not looked at. The zero value: from the first.
 	After actor.ReminderName
 	Limit int // 1 to [MaxList]
+}
+
+// ReminderNameQuery selects names of one actor's reminders.
+type ReminderNameQuery struct {
+	Key    actor.Key
+	Prefix string // empty: all
+	After  string // exclusive; empty: from the first
+	Limit  int    // 1 to [MaxList]
 }
 
 // DeadLetterQuery selects dead letters.

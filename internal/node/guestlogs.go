@@ -55,9 +55,14 @@ func (g *guestLogs) watch(events host.Events) host.Events {
 
 // failed says that a turn failed, and a trap with its stack, as if the guest had
 // logged it. What was refused before anything that is deployed was found is no
-// turn: anybody can ask for what there is not.
+// turn: anybody can ask for what there is not. A firing that was taken before is no failure.
 func (g *guestLogs) failed(e host.TurnEnd) {
 	if e.Lane == host.LaneNone {
+		return
+	}
+	if errors.Is(e.Err, actor.ErrFiringTaken) {
+		// Ordinary: a firing that was delivered twice, or whose reminder was changed meanwhile.
+		g.logger.Debug("a firing was taken before", "app", e.Key.App, "actor_type", e.Key.Type, "actor_id", e.Key.ID, "method", e.Method, "request", e.InvocationID)
 		return
 	}
 	g.add(host.GuestLog{

@@ -58,27 +58,21 @@ func (g *guestReminders) FindReminders(ctx context.Context, names []actor.Remind
 	return found, err
 }
 
-// namesPage is how many reminders are read at once for their names: their payloads come
-// with them.
-const namesPage = 100
-
 // ReminderNames implements [host.Reminders].
 func (g *guestReminders) ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error) {
 	var names []string
-	q := store.ReminderQuery{App: key.App, Type: key.Type, ID: key.ID, Prefix: prefix}
+	q := store.ReminderNameQuery{Key: key, Prefix: prefix}
 	for {
-		q.Limit = min(limit-len(names), namesPage)
-		page, err := g.store.ListReminders(ctx, q)
+		q.Limit = min(limit-len(names), store.MaxList)
+		page, err := g.store.ReminderNames(ctx, q)
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range page {
-			names = append(names, r.Name)
-		}
+		names = append(names, page...)
 		if len(page) < q.Limit || len(names) == limit {
 			return names, nil
 		}
-		q.After = actor.ReminderName{Key: key, Name: names[len(names)-1]}
+		q.After = names[len(names)-1]
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 type adminStore struct {
 	*memory
 	before func()
+	// keepsDead, if it is there, fails the removal of dead letters.
+	keepsDead error
 }
 
 func (m *adminStore) Commit(ctx context.Context, commits []actor.Commit) []error {
@@ -57,6 +59,9 @@ func (m *adminStore) ListDeadLetters(_ context.Context, q store.DeadLetterQuery)
 func (m *adminStore) RemoveDeadLetter(_ context.Context, id actor.ReminderID, due time.Time) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.keepsDead != nil {
+		return false, m.keepsDead
+	}
 	for i, d := range m.dead {
 		if d.Reminder.ID == id && d.Reminder.Due.Equal(due) {
 			m.dead = append(m.dead[:i], m.dead[i+1:]...)
@@ -64,6 +69,16 @@ func (m *adminStore) RemoveDeadLetter(_ context.Context, id actor.ReminderID, du
 		}
 	}
 	return false, nil
+}
+
+func (m *adminStore) LoadIdempotency(_ context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := make([]actor.Recorded, len(calls))
+	for i, c := range calls {
+		found[i].Record, found[i].Found = m.records[c]
+	}
+	return found, nil
 }
 
 // withAdmin runs a test of an Admin whose service has started.
@@ -274,6 +289,62 @@ func TestAdminRetriesADeadLetter(t *testing.T) {
 		}
 		if len(s.dead) != 0 {
 			t.Errorf("%d dead letters are left", len(s.dead))
+		}
+	})
+}
+
+// A retry whose answer was lost is repeated, after its reminder has fired as well: it fires
+// once, and the dead letter goes.
+func TestRetryOfADeadLetterIsRepeated(t *testing.T) {
+	withAdmin(t, func(w *world, a *Admin, s *adminStore) {
+		r, _, err := a.Set(w.Context(), asked("n", once(time.Hour)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(s.reminders, named("n"))
+		after(3 * time.Hour)
+		letter := actor.DeadLetter{Reminder: r, Reason: "test"}
+		s.dead = append(s.dead, letter)
+		id := DeadLetterIDOf(&letter)
+		s.keepsDead = actor.ErrUnavailable
+		if _, err := a.Retry(w.Context(), "default", id); !errors.Is(err, actor.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		after(time.Minute)
+		if got := w.host.list(); len(got) != 1 {
+			t.Fatalf("the first retry: %+v", got)
+		}
+		s.keepsDead = nil
+		again, err := a.Retry(w.Context(), "default", id)
+		if err != nil || again.Name != "n" || !again.Due.Equal(r.Due) {
+			t.Errorf("again: %+v, %v", again, err)
+		}
+		after(time.Minute)
+		if got := w.host.list(); len(got) != 1 || len(s.dead) != 0 {
+			t.Errorf("repeated: %+v, dead letters %+v", got, s.dead)
+		}
+		if _, err := a.Retry(w.Context(), "default", id); !errors.Is(err, actor.ErrDeadLetterNotFound) {
+			t.Errorf("once more: %v", err)
+		}
+		// While another reminder has the name, and by many at the same time.
+		letter.Reminder.Due = r.Due.Add(time.Hour)
+		s.dead = append(s.dead, letter)
+		id = DeadLetterIDOf(&letter)
+		if _, _, err := a.Set(w.Context(), asked("n", once(100*time.Hour))); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				if _, err := a.Retry(w.Context(), "default", id); err != nil && !errors.Is(err, actor.ErrDeadLetterNotFound) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		after(time.Minute)
+		if got := w.host.list(); len(got) != 2 {
+			t.Errorf("eight retries at once: %+v", got)
 		}
 	})
 }

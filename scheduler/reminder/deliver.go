@@ -65,6 +65,9 @@ func (s *Service) load(ctx context.Context, due []Due) {
 		delete(s.retried, d.ID)
 		b := s.owned[d.ID.Bucket()]
 		_, under := s.running[d.ID]
+		if b == nil || b.leaving {
+			delete(s.tries, d.ID)
+		}
 		if b == nil || b.leaving || under || s.stopping {
 			continue // the owner reads it, or whoever is at it sees how it goes on
 		}
@@ -85,7 +88,7 @@ func (s *Service) load(ctx context.Context, due []Due) {
 	} else if err != nil {
 		s.cfg.Logger.Warn("due reminders were not read", "error", err)
 		for _, id := range ids {
-			s.again(id, retryAfter)
+			s.postpone(id, longestWait)
 		}
 		return
 	}
@@ -110,7 +113,7 @@ func (s *Service) consider(ctx context.Context, id actor.ReminderID, r *actor.Re
 	if err != nil {
 		// It was valid when it was set: a time zone that this binary does not know.
 		s.cfg.Logger.Error("a reminder cannot be planned", "reminder", id.String(), "error", err)
-		s.again(id, time.Minute)
+		s.postpone(id, longestWaitUnserved)
 		return
 	}
 	if !plan.Deliver {
@@ -118,7 +121,7 @@ func (s *Service) consider(ctx context.Context, id actor.ReminderID, r *actor.Re
 		return
 	}
 	if !s.queue.add(&delivery{reminder: r, plan: plan}) {
-		s.again(id, retryAfter/2) // as many wait as may, of its type or its actor
+		s.again(id, firstWait/2) // as many wait as may, of its type or its actor
 	}
 }
 
@@ -132,6 +135,7 @@ func (s *Service) done(id actor.ReminderID) {
 func (s *Service) forget(id actor.ReminderID) {
 	s.running[id].under--
 	delete(s.running, id)
+	delete(s.tries, id)
 }
 
 // doneUntil is done, for one that is due again.
@@ -146,12 +150,38 @@ func (s *Service) doneUntil(id actor.ReminderID, at time.Time) {
 func (s *Service) again(id actor.ReminderID, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.delay(id, after, s.tries[id])
+}
+
+// postpone has a reminder read again that could not be delivered, for reasons that are
+// none of its actor's: each time after twice as long, up to longest, and for as long as
+// it takes. It counts against no policy for failures.
+func (s *Service) postpone(id actor.ReminderID, longest time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.tries[id]
+	s.delay(id, backoff(id, n, longest), n+1)
+}
+
+// delay has a reminder read again after a while; s.mu is held.
+func (s *Service) delay(id actor.ReminderID, after time.Duration, tries uint32) {
 	s.forget(id)
-	if s.owned[id.Bucket()] != nil {
-		s.wheel.Insert(id, s.clock.now().Add(after))
-		s.retried[id] = struct{}{}
-		s.rouse()
+	if s.owned[id.Bucket()] == nil {
+		return
 	}
+	s.wheel.Insert(id, s.clock.now().Add(after))
+	s.retried[id] = struct{}{}
+	if tries > 0 {
+		s.tries[id] = tries
+	}
+	s.rouse()
+}
+
+// backoff is how long to wait after so many waits: twice as long each time, up to
+// longest, and up to a quarter less.
+func backoff(id actor.ReminderID, waits uint32, longest time.Duration) time.Duration {
+	wait := min(firstWait<<min(waits, 16), longest)
+	return wait - spread(id, waits, wait/4)
 }
 
 // run delivers one firing; it is called on a goroutine of its own.
@@ -194,7 +224,10 @@ func (s *Service) ended(d *delivery, err error, timeout bool) {
 		// Not the actor's failure, or nobody knows whether it was committed: the same
 		// firing goes again, and is found taken if it was.
 		count(&s.stats.Retried, DeliveryRetried)
-		s.again(id, retryAfter)
+		s.postpone(id, longestWait)
+	case cond == actor.ErrTypeNotFound, cond == actor.ErrMethodNotFound:
+		count(&s.stats.Unserved, DeliveryUnserved)
+		s.waitForDeployment(d.reminder, err)
 	default:
 		st := step{id: id, step: s.planner.Failed(d.reminder, &d.plan, s.clock.now(), err.Error())}
 		if st.step.Then == nil || st.step.Then.Failures == 0 { // the firing is given up, with what it stood for
@@ -210,6 +243,28 @@ func (s *Service) ended(d *delivery, err error, timeout bool) {
 		count(&s.stats.Failed, outcome)
 		s.commitAlone(s.queue.ctx, st)
 	}
+}
+
+// waitForDeployment keeps a reminder whose type or method nothing serves: what was
+// undeployed by mistake, or is not deployed yet, loses no firing. Why it waits is written
+// down the first time, for those who look at it.
+func (s *Service) waitForDeployment(r *actor.Reminder, why error) {
+	then := r.ReminderProgress
+	if then.LastError = shorten(reasonOf(why)); then.LastError == r.LastError {
+		s.postpone(r.ID, longestWaitUnserved)
+		return
+	}
+	then.FireAt = ceil(s.clock.now().Add(backoff(r.ID, 0, longestWaitUnserved)))
+	s.commitAlone(s.queue.ctx, step{id: r.ID, step: actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &then}})
+}
+
+// reasonOf is what an error of a turn says, without whose turn it was.
+func reasonOf(err error) string {
+	var turn *actor.TurnError
+	if errors.As(err, &turn) {
+		return turn.Err.Error()
+	}
+	return err.Error()
 }
 
 // missed counts occurrences that were missed, once that is committed.
@@ -273,7 +328,7 @@ func (s *Service) commitSteps(ctx context.Context) {
 				s.again(id, 0)
 			default:
 				s.cfg.Logger.Warn("a reminder was not stepped on", "reminder", id.String(), "error", err)
-				s.again(id, retryAfter)
+				s.postpone(id, longestWait)
 			}
 		}
 	}

@@ -100,6 +100,9 @@
 //
 //   - A turn fails: the reminder is stepped on by a commit of its own to its next
 //     attempt, or past the occurrence, which then is a dead letter.
+//   - Its type or its method is not deployed: the firing waits, without using up an attempt
+//     and however long that is; why it waits is written into its row, once.
+//   - A host has no capacity, or no store: likewise, at shorter intervals.
 //   - A host does not answer: the firing is delivered again when its time is out. If the
 //     first delivery was committed, the second finds the reminder stepped on, before its
 //     guest runs.

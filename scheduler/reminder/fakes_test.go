@@ -31,12 +31,13 @@ type memory struct {
 	vector    actor.Vector
 	hosts     map[actor.HostID]actor.Host
 	lease     actor.Lease
+	records   map[actor.KeyedCall]actor.IdempotencyRecord
 }
 
 func newMemory() *memory {
 	return &memory{
 		reminders: map[actor.ReminderName]actor.Reminder{}, buckets: map[actor.Bucket]actor.BucketRow{},
-		prefixes: map[string]actor.Prefix{}, next: map[string]uint32{}, hosts: map[actor.HostID]actor.Host{},
+		prefixes: map[string]actor.Prefix{}, next: map[string]uint32{}, hosts: map[actor.HostID]actor.Host{}, records: map[actor.KeyedCall]actor.IdempotencyRecord{},
 	}
 }
 
@@ -78,11 +79,19 @@ func (m *memory) apply(c *actor.Commit) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for i := range c.Records {
+		if _, there := m.records[c.Records[i].Call()]; there {
+			return actor.ErrKeyExists
+		}
+	}
 	ops := store.ReminderOps(c)
 	for _, op := range ops {
 		if there := m.reminders[op.ReminderName]; op.Step != nil && (there.ID != op.Step.ID || there.Version != op.Step.Version) {
 			return actor.ErrFiringTaken
 		}
+	}
+	for i := range c.Records {
+		m.records[c.Records[i].Call()] = c.Records[i]
 	}
 	for _, op := range ops {
 		there, found := m.reminders[op.ReminderName]

@@ -115,10 +115,14 @@ func (p *Planner) Plan(r *actor.Reminder, now time.Time) (Plan, error) {
 
 // Failed returns the step of a reminder whose planned delivery failed, known at now: to
 // the next attempt, or past what the firing stood for; the firing then becomes a dead
-// letter, unless the policy is to drop it.
+// letter, unless the policy is to drop it. Exponential waits are up to a quarter shorter
+// than the policy has them, so that what failed together does not come again together.
 func (p *Planner) Failed(r *actor.Reminder, plan *Plan, now time.Time, reason string) actor.ReminderStep {
 	reason = shorten(reason)
 	if wait, again := r.Failure.Wait(plan.Firing.Attempt); again {
+		if r.Failure.Kind == actor.FailureExponential {
+			wait -= spread(r.ID, plan.Firing.Attempt, wait/4)
+		}
 		return actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &actor.ReminderProgress{
 			Due: plan.here.at, Left: plan.here.left, FireAt: ceil(now.Add(wait)),
 			Failures: plan.Firing.Attempt, LastError: reason,
@@ -169,11 +173,7 @@ type occurrence struct {
 func (p *Planner) timetable(s *actor.Schedule, id actor.ReminderID) (timetable, error) {
 	t := timetable{every: s.Every, until: s.Until}
 	if s.Jitter > 0 {
-		var b [16]byte
-		binary.BigEndian.PutUint32(b[:], uint32(id.Prefix))
-		binary.BigEndian.PutUint32(b[4:], id.Token)
-		copy(b[8:], id.Vector[:])
-		t.jitter = time.Duration(xxhash.Sum64(b[:])%uint64(s.Jitter/time.Microsecond+1)) * time.Microsecond
+		t.jitter = spread(id, 0, s.Jitter)
 	}
 	if s.Cron == "" {
 		return t, nil
@@ -192,6 +192,20 @@ func (p *Planner) timetable(s *actor.Schedule, id actor.ReminderID) (timetable, 
 	}
 	p.parsed.Add(text, t.cron)
 	return t, nil
+}
+
+// spread is a time from 0 to most that is the same each time for a reminder and a number,
+// and for others another one.
+func spread(id actor.ReminderID, number uint32, most time.Duration) time.Duration {
+	var b [20]byte
+	binary.BigEndian.PutUint32(b[:], uint32(id.Prefix))
+	binary.BigEndian.PutUint32(b[4:], id.Token)
+	copy(b[8:], id.Vector[:])
+	sum := b[:16]
+	if number > 0 {
+		sum = binary.BigEndian.AppendUint32(sum, number)
+	}
+	return time.Duration(xxhash.Sum64(sum)%uint64(most/time.Microsecond+1)) * time.Microsecond
 }
 
 func (p *Planner) zone(name string) (*time.Location, error) {

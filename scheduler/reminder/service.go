@@ -104,6 +104,9 @@ const (
 	DeliveryTaken
 	// DeliveryRetried says that it is delivered again, for reasons that are not the actor's.
 	DeliveryRetried
+	// DeliveryUnserved says that nothing serves its type or has its method, and that it is
+	// delivered again.
+	DeliveryUnserved
 	// DeliveryFailed says that the turn failed.
 	DeliveryFailed
 	// DeliveryDead says that the turn failed for the last time, and there is a dead letter.
@@ -112,7 +115,7 @@ const (
 
 // String returns the outcome's name.
 func (o DeliveryOutcome) String() string {
-	return [...]string{"fired", "taken", "retried", "failed", "dead_letter"}[o]
+	return [...]string{"fired", "taken", "retried", "unserved", "failed", "dead_letter"}[o]
 }
 
 // WithDefaults returns c with its zero values filled in.
@@ -176,7 +179,12 @@ const (
 	startMargin   = 2 * time.Minute // reading begins so much before what was delivered
 	loadGroup     = 256             // reminders read, and steps committed, at once
 	pageSize      = 5000            // heads read at once
-	retryAfter    = time.Second     // after a failure that is not the actor's
+
+	// After what is not the actor's failure: the first wait, which doubles each time, and
+	// the longest, of what goes by itself and of what somebody has to deploy.
+	firstWait           = time.Second
+	longestWait         = 8 * time.Second
+	longestWaitUnserved = time.Minute
 )
 
 // Service is one process's part in reminders: it creates from its buckets and delivers
@@ -201,6 +209,7 @@ type Service struct {
 	gone     map[actor.HostID]time.Time
 	running  map[actor.ReminderID]*ownedBucket // loaded and not yet done with
 	retried  map[actor.ReminderID]struct{}     // in the wheel to be read again, after their time
+	tries    map[actor.ReminderID]uint32       // how often one was postponed in a row
 	queue    *dispatch
 	stats    Stats
 	stopping bool
@@ -208,8 +217,8 @@ type Service struct {
 
 // Stats counts what a service has done since it started.
 type Stats struct {
-	Fired, Failed, Retried, Missed, Dead, Taken uint64
-	InMemory, Running, Waiting, Buckets         int
+	Fired, Failed, Retried, Unserved, Missed, Dead, Taken uint64
+	InMemory, Running, Waiting, Buckets                   int
 }
 
 // ownedBucket is a bucket that this instance delivers.
@@ -289,7 +298,7 @@ func New(cfg Config) (*Service, error) {
 		cfg: cfg, planner: NewPlanner(), members: cfg.Members,
 		steps: make(chan step, 4*loadGroup), wake: make(chan struct{}, 1),
 		owned: map[actor.Bucket]*ownedBucket{}, gone: map[actor.HostID]time.Time{}, running: map[actor.ReminderID]*ownedBucket{},
-		retried: map[actor.ReminderID]struct{}{},
+		retried: map[actor.ReminderID]struct{}{}, tries: map[actor.ReminderID]uint32{},
 	}
 	s.queue = newDispatch(&s.cfg)
 	if s.members == nil {

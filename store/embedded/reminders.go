@@ -443,6 +443,34 @@ func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) ([]act
 	return list, err
 }
 
+// ReminderNames implements [store.Reminders].
+func (s *Store) ReminderNames(ctx context.Context, q store.ReminderNameQuery) ([]string, error) {
+	if err := store.ValidateReminderNameQuery(&q); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	of := remindersOf(q.Key)
+	prefix := append(bytes.Clone(of), q.Prefix...)
+	from, to := prefix, prefixEnd(prefix)
+	if q.After != "" {
+		if above := append(reminderKey(actor.ReminderName{Key: q.Key, Name: q.After}), 0); bytes.Compare(above, from) > 0 {
+			from = above
+		}
+	}
+	if bytes.Compare(from, to) >= 0 {
+		return nil, nil
+	}
+	var names []string
+	err := s.scan(ctx, from, to, func(key, _ []byte) (more bool, err error) {
+		names = append(names, string(key[len(of):]))
+		return len(names) < q.Limit, nil
+	})
+	return names, err
+}
+
 // ListDeadLetters implements [store.Reminders].
 func (s *Store) ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error) {
 	if err := store.ValidateLimit(q.Limit); err != nil {

@@ -103,6 +103,11 @@ func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) ([]act
 	return readReminders(s, func() ([]actor.Reminder, error) { return s.inner.ListReminders(ctx, q) })
 }
 
+// ReminderNames implements [store.Reminders].
+func (s *Store) ReminderNames(ctx context.Context, q store.ReminderNameQuery) ([]string, error) {
+	return readReminders(s, func() ([]string, error) { return s.inner.ReminderNames(ctx, q) })
+}
+
 // ListDeadLetters implements [store.Reminders].
 func (s *Store) ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error) {
 	return readReminders(s, func() ([]actor.DeadLetter, error) { return s.inner.ListDeadLetters(ctx, q) })

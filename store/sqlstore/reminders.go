@@ -267,36 +267,56 @@ func stepsTaken(ctx context.Context, q querier, commits []*actor.Commit) (map[ac
 	return taken, nil
 }
 
-// disjoint cuts a group into groups of which none names a reminder twice, since one
-// statement cannot write a row twice.
+// disjoint cuts a group into groups of which none names a reminder twice, or one beside the
+// deletion of its actor, since one statement cannot write a row twice.
 func disjoint(group []*attempt) [][]*attempt {
 	var groups [][]*attempt
 	for len(group) > 0 {
-		seen := make(map[actor.ReminderName]struct{})
+		w := writtenReminders{names: map[actor.ReminderName]struct{}{}, actors: map[actor.Key]struct{}{}, deleted: map[actor.Key]struct{}{}}
 		var now, later []*attempt
 		for _, a := range group {
-			if a.commit.Reminders.Empty() {
+			if w.add(a.commit) {
 				now = append(now, a)
-				continue
-			}
-			ops := store.ReminderOps(a.commit)
-			clash := false
-			for i := range ops {
-				_, twice := seen[ops[i].ReminderName]
-				clash = clash || twice
-			}
-			if clash {
+			} else {
 				later = append(later, a)
-				continue
 			}
-			for i := range ops {
-				seen[ops[i].ReminderName] = struct{}{}
-			}
-			now = append(now, a)
 		}
 		groups, group = append(groups, now), later
 	}
 	return groups
+}
+
+// writtenReminders is what a group does to reminders: to those of these names, of these
+// actors, and to all of those that are deleted.
+type writtenReminders struct {
+	names           map[actor.ReminderName]struct{}
+	actors, deleted map[actor.Key]struct{}
+}
+
+// add adds a commit, and reports false if it cannot be in one group with the others.
+func (w *writtenReminders) add(c *actor.Commit) bool {
+	ops := store.ReminderOps(c)
+	for i := range ops {
+		_, twice := w.names[ops[i].ReminderName]
+		_, deleted := w.deleted[ops[i].Key]
+		if twice || deleted {
+			return false
+		}
+	}
+	for i := range c.Rows {
+		if _, named := w.actors[c.Rows[i].Key]; named && c.Rows[i].Delete {
+			return false
+		}
+	}
+	for i := range ops {
+		w.names[ops[i].ReminderName], w.actors[ops[i].Key] = struct{}{}, struct{}{}
+	}
+	for i := range c.Rows {
+		if c.Rows[i].Delete {
+			w.deleted[c.Rows[i].Key] = struct{}{}
+		}
+	}
+	return true
 }
 
 // reminderFields are the columns of a row, in the order in which scannedReminder has them.
@@ -521,6 +541,25 @@ func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) ([]act
 		return err
 	})
 	return list, err
+}
+
+// ReminderNames implements [store.Reminders].
+func (s *Store) ReminderNames(ctx context.Context, q store.ReminderNameQuery) ([]string, error) {
+	if err := store.ValidateReminderNameQuery(&q); err != nil {
+		return nil, err
+	}
+	var names []string
+	err := s.read(ctx, "list the names of reminders", func(ctx context.Context) error {
+		rows, err := s.general.Query(ctx, `SELECT r.name FROM greenroom_reminder AS r
+			WHERE r.app = $1 AND r.type = $2 AND r.id = $3 AND r.name >= $4 AND r.name > $5 AND left(r.name, length($4)) = $4
+			ORDER BY r.name LIMIT $6`, q.Key.App, q.Key.Type, q.Key.ID, q.Prefix, q.After, q.Limit)
+		if err != nil {
+			return err
+		}
+		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	return names, err
 }
 
 // ListDeadLetters implements [store.Reminders].

@@ -32,6 +32,12 @@ func stepping(c actor.Commit, r actor.Reminder, then *actor.ReminderProgress) ac
 	return c
 }
 
+// canceling adds the cancellation of reminders to a commit.
+func canceling(c actor.Commit, names ...actor.ReminderName) actor.Commit {
+	c.Reminders.Cancel = append(slices.Clone(c.Reminders.Cancel), names...)
+	return c
+}
+
 func errorOf(errs []error) error {
 	for _, err := range errs {
 		if err != nil {

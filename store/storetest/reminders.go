@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -275,6 +276,69 @@ var reminders = suite{"Reminders", []testCase{
 			setting(actor.CommitOf(), f.reminder(b, 1, "b", "n")), setting(actor.CommitOf(), f.reminder(b, 2, "b", "n")),
 		})))
 		f.heads(f.due(b, f.far())[len(f.due(b, f.far()))-1:], f.found("b", "n"))
+	}},
+	{"a commit may be about a reminder whose actor another of its group deletes, or it itself", func(f *fixture) {
+		b := f.bucket()
+		for i, beside := range []func(r, next actor.Reminder) actor.Commit{
+			func(_, next actor.Reminder) actor.Commit { return setting(actor.CommitOf(), next) },
+			func(r, _ actor.Reminder) actor.Commit { return stepping(actor.CommitOf(), r, &r.ReminderProgress) },
+			func(r, _ actor.Reminder) actor.Commit {
+				return canceling(actor.CommitOf(), actor.ReminderName{Key: r.Key, Name: r.Name})
+			},
+		} {
+			for j := range 2 {
+				id, token := fmt.Sprint(i, j), uint32(10*i+5*j)
+				row := f.apply(setting(write(f.key(id), actor.Row{}, `{}`), f.reminder(b, token, id, "x"), f.reminder(b, token+1, id, "y")))
+				group := []actor.Commit{beside(f.found(id, "x"), f.reminder(b, token+2, id, "x")), remove(f.key(id), row)}
+				if j == 1 {
+					group[0], group[1] = group[1], group[0]
+				}
+				for _, err := range f.s.Commit(f.ctx(), group) {
+					if err != nil && !errors.Is(err, actor.ErrFiringTaken) { // the step, after the deletion
+						f.Fatalf("%d.%d: %v", i, j, err)
+					}
+				}
+				f.none(id, "y")
+				if i > 0 {
+					f.none(id, "x")
+				} else if r := f.lookFor(id, "x"); r.Version != 0 && r.ID.Token != token+2 {
+					f.Fatalf("a reminder of the deleted actor is left: %+v", r)
+				}
+			}
+		}
+		row := f.apply(setting(write(f.key("a"), actor.Row{}, `{}`), f.reminder(b, 90, "a", "x"), f.reminder(b, 91, "a", "y")))
+		f.apply(canceling(remove(f.key("a"), row), actor.ReminderName{Key: f.key("a"), Name: "x"}))
+		f.none("a", "x")
+		f.none("a", "y")
+	}},
+	{"the names of an actor's reminders are read alone", func(f *fixture) {
+		b := f.bucket()
+		for i, name := range []string{"b", "ab", "a%", "a", "ä", "a_b"} {
+			f.place(f.reminder(b, uint32(i), "a", name))
+		}
+		f.place(f.reminder(b, 90, "ab", "a"))
+		for _, c := range []struct {
+			prefix, after string
+			limit         int
+			want          []string
+		}{
+			{"", "", 100, []string{"a", "a%", "a_b", "ab", "b", "ä"}},
+			{"", "", 2, []string{"a", "a%"}},
+			{"", "a%", 2, []string{"a_b", "ab"}},
+			{"a", "a_b", 100, []string{"ab"}},
+			{"a%", "", 100, []string{"a%"}},
+			{"ä", "", 100, []string{"ä"}},
+			{"b", "c", 100, nil},
+			{"c", "", 100, nil},
+			{"b", "a", 100, []string{"b"}},
+		} {
+			got, err := f.s.ReminderNames(f.ctx(), store.ReminderNameQuery{Key: f.key("a"), Prefix: c.prefix, After: c.after, Limit: c.limit})
+			if f.ok(err); !slices.Equal(got, c.want) {
+				f.Fatalf("%+v: %q", c, got)
+			}
+		}
+		_, err := f.s.ReminderNames(f.ctx(), store.ReminderNameQuery{Key: f.key("a")})
+		f.argument(err)
 	}},
 	{"of many concurrent commits with the same step one is applied", func(f *fixture) {
 		b := f.bucket()
