@@ -125,7 +125,7 @@ type FailurePolicy struct {
 type ReminderSpec struct {
 	Key      Key
 	Name     string // one reminder of an actor has it; 1 to [MaxReminderName] bytes of UTF-8 without control characters
-	Method   string // what a firing runs
+	Method   string // what a firing runs; empty for a subscription
 	Payload  Payload
 	Schedule Schedule
 	Missed   MissedPolicy
@@ -220,7 +220,7 @@ func (s *ReminderSpec) Validate() error {
 	if err := ValidateReminderName(s.Name); err != nil {
 		return err
 	}
-	if err := ValidateName("reminder method", s.Method); err != nil {
+	if err := s.validateTarget(); err != nil {
 		return err
 	}
 	if n := len(s.Payload.Data); n > MaxReminderPayload {

@@ -432,6 +432,9 @@ func selectTypes(m *abi.Manifest, digest actor.Digest, names []string) ([]*abi.T
 			}
 			return nil, &actor.ArgumentError{Field: "actor type", Problem: fmt.Sprintf("%q is not in module %s; it has %s", name, digest.Short(), strings.Join(have, ", "))}
 		}
+		if name == actor.SubscriptionType {
+			return nil, &actor.ArgumentError{Field: "actor type", Problem: name + " is the type of reminders that are for no actor; give the type another name"}
+		}
 		if !slices.Contains(specs, spec) {
 			specs = append(specs, spec)
 		}

@@ -82,6 +82,11 @@ func requireApp(ctx context.Context, msg any) error {
 			return x.caller.requireApp(appOf(h.GetApp()))
 		}
 		return nil
+	case *greenroomv1.ConnectRequest:
+		if h := m.GetHello(); h != nil { // before which there is no other frame
+			return x.caller.requireApp(appOf(h.GetApp()))
+		}
+		return nil
 	case invokestream.Frame:
 		return nil // each invocation is looked at on its own
 	}

@@ -49,7 +49,8 @@ func (s *Server) peerServices() []service {
 	unary := smallRoute()
 	unary.peer = true
 	_, h = greenroomv1connect.NewInterconnectServiceHandler(&interconnect{s, conf}, s.handlerOptions(s.payloadRoute())...)
-	sv.serve(RoleAdmin, unary, h, greenroomv1connect.InterconnectServiceDeleteProcedure, greenroomv1connect.InterconnectServiceViewProcedure, greenroomv1connect.InterconnectServiceReachProcedure)
+	sv.serve(RoleAdmin, unary, h, greenroomv1connect.InterconnectServiceDeleteProcedure, greenroomv1connect.InterconnectServiceViewProcedure, greenroomv1connect.InterconnectServiceReachProcedure,
+		greenroomv1connect.InterconnectServiceReleaseRemindersProcedure)
 	for _, ps := range peers.Services {
 		sv.serve(RoleAdmin, channel, ps.Handler, ps.Procedures...)
 	}

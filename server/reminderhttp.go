@@ -87,7 +87,7 @@ func (s *Server) putReminder(ctx context.Context, r *http.Request, name actor.Re
 	if len(body) > reminderBody {
 		return errPayloadTooLarge(reminderBody)
 	}
-	spec, err := decodeReminder(body, name.Name, now)
+	spec, err := decodeReminder(body, name, now)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ type wireRetry struct {
 }
 
 // decodeReminder reads a reminder, without what it is for.
-func decodeReminder(body []byte, name string, now time.Time) (actor.ReminderSpec, error) {
+func decodeReminder(body []byte, name actor.ReminderName, now time.Time) (actor.ReminderSpec, error) {
 	var in wireReminder
 	if len(bytes.TrimSpace(body)) > 0 {
 		d := json.NewDecoder(bytes.NewReader(body))
@@ -170,9 +170,9 @@ func decodeReminder(body []byte, name string, now time.Time) (actor.ReminderSpec
 		Schedule: actor.Schedule{Cron: in.Cron, Zone: in.Zone},
 		Missed:   actor.MissedPolicy{Limit: in.MissedLimit},
 	}
-	if spec.Method == "" {
-		spec.Method = name
-		if actor.ValidateName("method", name) != nil {
+	if spec.Method == "" && !name.Key.IsSubscription() {
+		spec.Method = name.Name
+		if actor.ValidateName("method", name.Name) != nil {
 			return spec, &actor.ArgumentError{Field: "method", Problem: "is missing, and the reminder's name is no name of a method; say which method a firing runs"}
 		}
 	}

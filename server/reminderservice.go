@@ -32,6 +32,12 @@ type Reminders interface {
 	Retry(ctx context.Context, app string, id reminder.DeadLetterID) (actor.Reminder, error)
 	RemoveDeadLetter(ctx context.Context, app string, id reminder.DeadLetterID) (existed bool, err error)
 	Buckets(ctx context.Context, app string, after actor.Bucket, limit int) ([]actor.BucketRow, error)
+	// Subscribe makes a subscriber of subscriptions of an app.
+	Subscribe(app string, names []string, limit int) (*reminder.Subscriber, error)
+	// Release gives reminders that wait for subscribers to another host.
+	Release(ctx context.Context, r reminder.ReleaseRequest) ([]actor.ReminderID, error)
+	// Table returns who delivers which buckets of an app, and what is closed when that changes.
+	Table(app string) (rows []actor.BucketRow, changed <-chan struct{})
 	// Stats is for metrics.
 	Stats() reminder.Stats
 }
@@ -68,6 +74,11 @@ func (s *Server) newReminderService() service {
 		greenroomv1connect.ReminderServiceResumeRemindersProcedure,
 		greenroomv1connect.ReminderServiceRetryDeadLetterProcedure)
 	sv.serve(RoleDeploy, requests, h, greenroomv1connect.ReminderServiceDeleteDeadLetterProcedure)
+
+	// Subscribers do what reminders are for, and so move them on.
+	frames := route{maxBody: unbounded, longLived: true, maxMessage: subscriberFrame}
+	_, h = greenroomv1connect.NewReminderServiceHandler(reminderService{s}, s.streamOptions(frames.maxMessage, errPayloadTooLarge(frames.maxMessage))...)
+	sv.serve(RoleInvoke, frames, h, greenroomv1connect.ReminderServiceConnectProcedure)
 	return sv
 }
 
@@ -95,13 +106,16 @@ var outcomes = map[reminder.Outcome]greenroomv1.CreateOutcome{
 	reminder.Kept:     greenroomv1.CreateOutcome_CREATE_OUTCOME_KEPT,
 }
 
-// setReminder sets a reminder whose type is served and has its method.
+// setReminder sets a reminder whose type is served and has its method, or that is for
+// subscribers.
 func (s *Server) setReminder(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, reminder.Outcome, error) {
 	if err := spec.Validate(); err != nil {
 		return actor.Reminder{}, 0, err
 	}
-	if err := s.checkMethod(ctx, spec.Key, spec.Method); err != nil {
-		return actor.Reminder{}, 0, err
+	if !spec.Key.IsSubscription() {
+		if err := s.checkMethod(ctx, spec.Key, spec.Method); err != nil {
+			return actor.Reminder{}, 0, err
+		}
 	}
 	return s.conf.Reminders.Set(ctx, spec)
 }

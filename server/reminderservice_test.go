@@ -57,7 +57,14 @@ func (noReminders) RemoveDeadLetter(context.Context, string, reminder.DeadLetter
 func (noReminders) Buckets(context.Context, string, actor.Bucket, int) ([]actor.BucketRow, error) {
 	return nil, actor.ErrUnavailable
 }
-func (noReminders) Stats() reminder.Stats { return reminder.Stats{InMemory: 5, Buckets: 2} }
+func (noReminders) Subscribe(string, []string, int) (*reminder.Subscriber, error) {
+	return nil, actor.ErrUnavailable
+}
+func (noReminders) Release(context.Context, reminder.ReleaseRequest) ([]actor.ReminderID, error) {
+	return nil, actor.ErrUnavailable
+}
+func (noReminders) Table(string) ([]actor.BucketRow, <-chan struct{}) { return nil, nil }
+func (noReminders) Stats() reminder.Stats                             { return reminder.Stats{InMemory: 5, Buckets: 2} }
 
 // deliverer commits the step of each firing, unless refuse says why not.
 type deliverer struct {

@@ -32,6 +32,7 @@ type Server struct {
 	health      *health
 	routes      *routes
 	streams     places // for InvokeStreams
+	subscribers places // for ReminderService.Connect
 	streamConf  *stream.Config
 	requests    requestsUse
 	// draining ends when Stop begins: long-lived streams end by themselves then.
@@ -107,6 +108,7 @@ func New(conf Config) (*Server, error) {
 	s.requests.init(conf)
 	s.draining, s.drain = context.WithCancel(context.Background())
 	s.streams.limit, s.streams.what, s.streams.remedy = int64(conf.bounds.streams), "streams open", "put more calls on each, or use another server"
+	s.subscribers.limit, s.subscribers.what, s.subscribers.remedy = int64(conf.bounds.streams), "subscribers", "have each subscribe to more, or use another server"
 	s.streamConf = s.newStreamConfig()
 	s.routes = s.newRoutes()
 	return s, nil

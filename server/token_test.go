@@ -82,6 +82,7 @@ var rolesOf = map[string]Role{
 	"/greenroom.v1.ReminderService/DeleteDeadLetter":                 RoleDeploy,
 	"/greenroom.v1.ReminderService/ListBuckets":                      RoleRead,
 	"/grpc.health.v1.Health/Check":                                   0,
+	"/greenroom.v1.ReminderService/Connect":                          RoleInvoke,
 	"/grpc.health.v1.Health/Watch":                                   0,
 	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      RoleRead,
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": RoleRead,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/scheduler"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/server"
@@ -28,6 +29,7 @@ func (n *Node) newReminders(st store.Store, to *firings, c *cluster) (*reminder.
 		Host: actor.HostID(actor.NewCommitID().String()), ExecutionTimeout: max(minExecution, 2*longest),
 	}
 	if c != nil {
+		cfg.Peers = remindersOfPeers{c.router}
 		cfg.Host, cfg.Cluster, cfg.Members = "", c.cfg.Name, &clusterMembers{store: st, service: c.service}
 	}
 	return reminder.New(cfg)
@@ -83,6 +85,14 @@ type firings struct{ host server.Host }
 func (d *firings) Deliver(ctx context.Context, f actor.Firing) error {
 	_, err := d.host.Invoke(ctx, actor.Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: &f, Trace: actor.NewTrace()})
 	return err
+}
+
+// remindersOfPeers asks the other hosts of the cluster.
+type remindersOfPeers struct{ router *routing.Router }
+
+// Release implements [reminder.Peers].
+func (p remindersOfPeers) Release(ctx context.Context, host actor.HostID, r reminder.ReleaseRequest) ([]actor.ReminderID, error) {
+	return p.router.ReleaseReminders(ctx, host, r.Subscriptions, r.Limit, r.Wait)
 }
 
 // clusterMembers are the hosts of the cluster: all of them create and deliver reminders,

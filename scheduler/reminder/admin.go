@@ -372,3 +372,18 @@ func (a *Admin) Buckets(ctx context.Context, app string, after actor.Bucket, lim
 		after = page[len(page)-1].Bucket
 	}
 }
+
+// Subscribe is [Service.Subscribe].
+func (a *Admin) Subscribe(app string, names []string, limit int) (*Subscriber, error) {
+	return a.service.Subscribe(app, names, limit)
+}
+
+// Release is [Service.Release].
+func (a *Admin) Release(ctx context.Context, r ReleaseRequest) ([]actor.ReminderID, error) {
+	return a.service.Release(ctx, r)
+}
+
+// Table is [Service.Table].
+func (a *Admin) Table(app string) (rows []actor.BucketRow, changed <-chan struct{}) {
+	return a.service.Table(app)
+}

@@ -24,6 +24,8 @@ type step struct {
 	// missed are the occurrences that it passes over, under a policy.
 	missed uint32
 	policy actor.MissedKind
+	// executed is what a subscriber has done; nil: it is no subscriber's.
+	executed *delivery
 }
 
 // deliverDue takes what is due from the wheel, reads it, and has it delivered.
@@ -118,6 +120,10 @@ func (s *Service) consider(ctx context.Context, id actor.ReminderID, r *actor.Re
 	}
 	if !plan.Deliver {
 		s.commitAlone(ctx, step{id: id, step: plan.Firing.Step, missed: plan.Firing.Missed, policy: r.Missed.Kind})
+		return
+	}
+	if r.Key.IsSubscription() {
+		s.offer(&delivery{reminder: r, plan: plan})
 		return
 	}
 	if !s.queue.add(&delivery{reminder: r, plan: plan}) {
@@ -285,6 +291,9 @@ func (s *Service) commitAlone(ctx context.Context, st step) {
 	case s.steps <- st:
 	case <-ctx.Done():
 		s.done(st.id)
+		if st.executed != nil {
+			s.settle()
+		}
 	}
 }
 
@@ -317,6 +326,16 @@ func (s *Service) commitSteps(ctx context.Context) {
 			if err == nil {
 				s.missed(group[i].policy, group[i].missed)
 			}
+			taken := errors.Is(err, actor.ErrFiringTaken)
+			if st := group[i]; st.executed != nil && s.executed(&st, taken, err) {
+				// Done is done: the subscriber is not asked again.
+				s.cfg.Logger.Warn("a reminder that was executed was not stepped on yet", "reminder", id.String(), "error", err)
+				go func() {
+					sleep(s.queue.ctx, retryAfter)
+					s.commitAlone(s.queue.ctx, st)
+				}()
+				continue
+			}
 			switch {
 			case err == nil && then == nil:
 				s.done(id)
@@ -324,7 +343,7 @@ func (s *Service) commitSteps(ctx context.Context) {
 				s.doneUntil(id, then.FireAt)
 			case err == nil:
 				s.done(id)
-			case errors.Is(err, actor.ErrFiringTaken):
+			case taken:
 				s.again(id, 0)
 			default:
 				s.cfg.Logger.Warn("a reminder was not stepped on", "reminder", id.String(), "error", err)

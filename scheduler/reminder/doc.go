@@ -82,6 +82,40 @@
 // All of that is conditional in the store on the row's epoch. The leader's lease keeps
 // instances out of each other's way; nothing rests on it.
 //
+// # Subscribers
+//
+// A reminder whose key is [actor.SubscriptionKey] is for no actor: it waits for a
+// subscriber of that name, which is a client that holds a stream open at any instance
+// ([Service.Subscribe]).
+//
+//	       its time comes            a subscriber has capacity             done: its step is committed
+//	(wheel) ───────────▶ waiting ─────────────────────────▶ executing ─────────────────────────────▶ (gone, or wheel)
+//	                        ▲  │                                │ failed: to its next attempt, or a dead letter
+//	                        │  │ released to an instance        │
+//	                        │  │ that has a subscriber          │
+//	                        │  ▼                                │
+//	                        │ (stopped for 10 s) ──▶ moved      │
+//	                        └───────────────────────────────────┘ no answer in time, or the stream has ended
+//
+// What waits is an ID in memory, read anew and planned when it is executed: so the missed
+// policy is that of the moment. There is no limit to how long it waits, and no attempt is
+// counted. Subscribers of one name are asked in turn, each for no more at a time than it
+// said.
+//
+// The subscriber may be at another instance than the bucket. An instance that has
+// subscribers with capacity asks every other one to release what waits for them
+// ([Service.Release]); each answers as soon as there is something. The old instance stops
+// what it releases, and its answer is the acknowledgement. The new one takes the reminder
+// over: one commit removes it under its ID and version and sets it with a token of the new
+// instance's own bucket. From then on it fires there, with a new ID. If the new instance
+// does not own the bucket that it creates from, it borrows: it executes the firing where it
+// is, and the reminder stays.
+//
+// The fence is the version, not the acknowledgement: of a take-over and a firing under way
+// that was committed, one finds the other done, and does nothing. If the answer is lost, or
+// the new instance, the old one reads the reminder again after 10 s: it is gone, or goes
+// on as before. A token is taken by its creator alone, for a take-over as for a creation.
+//
 // # Invariants
 //
 //   - No token is handed out twice: a bucket has one creator for ever, which counts
@@ -110,6 +144,12 @@
 //     removed is met when it is to be delivered, and is then dropped.
 //   - A commit is held up, and its notice lost: a look at what is due goes back further
 //     than a turn takes, and every hour to the beginning of the bucket.
+//   - A subscriber does not answer in time, or its stream ends: the firing is executed
+//     again, by any subscriber. An answer that comes later is ignored.
+//   - A subscriber's answer is there, and the store is not: the step is committed when it
+//     is back, and the subscriber is not asked again, unless the instance is lost before.
+//   - More wait for subscribers than memory is there for: those above it are left in the
+//     store, and read when a subscriber comes.
 //   - An instance is lost: its buckets get other owners, which read the rows.
 //   - The leader is lost: nothing moves until there is another. Creators go on with the
 //     buckets that they have.

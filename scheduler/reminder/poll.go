@@ -47,6 +47,7 @@ func (s *Service) look(ctx context.Context) error {
 		}
 	}
 	s.reconcile(rows, now)
+	s.publish(rows, live)
 	if err := s.leave(ctx, Surplus(rows, live, self)); err != nil {
 		return err
 	}
@@ -157,6 +158,8 @@ func (s *Service) reconcile(rows []actor.BucketRow, now time.Time) {
 	for _, r := range mine {
 		s.adopt(r)
 	}
+	s.dropWaiting()
+	s.readOverflowed(now)
 }
 
 // adopt begins to deliver a bucket, or takes its row's news; s.mu is held.
@@ -269,7 +272,8 @@ func (s *Service) readAhead(ctx context.Context, b *ownedBucket, now time.Time) 
 func (s *Service) insert(b *ownedBucket, h store.ReminderHead) {
 	b.saw(h.ID)
 	_, under := s.running[h.ID]
-	if _, retried := s.retried[h.ID]; !under && !retried {
+	_, waiting := s.subs.waiting[h.ID]
+	if _, retried := s.retried[h.ID]; !under && !retried && !waiting {
 		s.wheel.Insert(h.ID, h.FireAt)
 	}
 }

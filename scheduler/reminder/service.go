@@ -54,6 +54,9 @@ type Config struct {
 	Host actor.HostID
 	// Cluster is the cluster's name, for a store that is shared. Defaults to "greenroom".
 	Cluster string
+	// Peers reaches the other instances, for reminders of which the subscribers are here.
+	// Defaults to none: they are executed where their buckets are.
+	Peers Peers
 	// Members says who is there. Defaults to this process alone, or, if the store is
 	// shared, to the processes that have rows for this in it.
 	Members Members
@@ -211,6 +214,9 @@ type Service struct {
 	retried  map[actor.ReminderID]struct{}     // in the wheel to be read again, after their time
 	tries    map[actor.ReminderID]uint32       // how often one was postponed in a row
 	queue    *dispatch
+	subs     subscriptions
+	table    bucketTable
+	live     []actor.HostID // as of the last look
 	stats    Stats
 	stopping bool
 }
@@ -218,7 +224,11 @@ type Service struct {
 // Stats counts what a service has done since it started.
 type Stats struct {
 	Fired, Failed, Retried, Unserved, Missed, Dead, Taken uint64
-	InMemory, Running, Waiting, Buckets                   int
+	// TakenOver counts reminders that came from other instances, for subscribers here;
+	// WaitingForSubscribers are in memory, and nobody executes them.
+	TakenOver                           uint64
+	WaitingForSubscribers               int
+	InMemory, Running, Waiting, Buckets int
 }
 
 // ownedBucket is a bucket that this instance delivers.
@@ -300,7 +310,7 @@ func New(cfg Config) (*Service, error) {
 		owned: map[actor.Bucket]*ownedBucket{}, gone: map[actor.HostID]time.Time{}, running: map[actor.ReminderID]*ownedBucket{},
 		retried: map[actor.ReminderID]struct{}{}, tries: map[actor.ReminderID]uint32{},
 	}
-	s.queue = newDispatch(&s.cfg)
+	s.queue, s.subs, s.table = newDispatch(&s.cfg), newSubscriptions(), newBucketTable()
 	if s.members == nil {
 		s.members = alone{cfg.Host}
 		if cfg.Store.Shared() {
@@ -324,6 +334,9 @@ func (s *Service) Start(ctx context.Context) error {
 	s.wg.Go(func() { s.poll(run) })
 	s.wg.Go(func() { s.deliverDue(run) })
 	s.wg.Go(func() { s.commitSteps(run) })
+	if s.cfg.Peers != nil {
+		s.wg.Go(func() { s.takeOvers(run) })
+	}
 	return nil
 }
 
@@ -342,6 +355,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	idle := make(chan struct{})
 	go func() {
 		s.queue.wait()
+		s.awaitExecutions()
 		close(idle)
 	}()
 	select {
@@ -349,6 +363,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.queue.cancel()
+	s.endSubscribers()
 	<-idle
 	stop()
 	s.wg.Wait()
@@ -387,9 +402,18 @@ func (s *Service) Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.R
 	if _, err := s.planner.Prepare(spec, actor.ReminderID{Prefix: 1}, now); err != nil {
 		return actor.Reminder{}, err
 	}
-	id, spent, err := s.createsFrom().take(ctx, spec.Key.App, s.background)
+	id, err := s.token(ctx, spec.Key.App)
 	if err != nil {
 		return actor.Reminder{}, err
+	}
+	return s.planner.Prepare(spec, id, now)
+}
+
+// token returns an ID of this process's own bucket that was never given out before.
+func (s *Service) token(ctx context.Context, app string) (actor.ReminderID, error) {
+	id, spent, err := s.createsFrom().take(ctx, app, s.background)
+	if err != nil {
+		return id, err
 	}
 	if spent != nil {
 		s.background(func() {
@@ -398,7 +422,7 @@ func (s *Service) Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.R
 			}
 		})
 	}
-	return s.planner.Prepare(spec, id, now)
+	return id, nil
 }
 
 // createsFrom returns the creator of now. Its methods may wait for the store, which may
@@ -496,5 +520,6 @@ func (s *Service) Stats() Stats {
 	}
 	st.Running, st.Waiting = s.queue.counts()
 	st.Buckets = len(s.owned)
+	st.WaitingForSubscribers = len(s.subs.waiting)
 	return st
 }

@@ -1059,6 +1059,122 @@ func (x *UnreachableHost) GetWhy() string {
 	return ""
 }
 
+type ExchangeReleaseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hello *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
+	// The keys that the reminders have, at most 256.
+	Subscriptions []*ActorKey `protobuf:"bytes,2,rep,name=subscriptions,proto3" json:"subscriptions,omitempty"`
+	// How many the sender takes, 1 to 256.
+	Limit uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// How long the receiver waits for the first, at most 10,000 ms.
+	WaitMs        uint32 `protobuf:"varint,4,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeReleaseRequest) Reset() {
+	*x = ExchangeReleaseRequest{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeReleaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeReleaseRequest) ProtoMessage() {}
+
+func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeReleaseRequest.ProtoReflect.Descriptor instead.
+func (*ExchangeReleaseRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ExchangeReleaseRequest) GetHello() *ExchangeHello {
+	if x != nil {
+		return x.Hello
+	}
+	return nil
+}
+
+func (x *ExchangeReleaseRequest) GetSubscriptions() []*ActorKey {
+	if x != nil {
+		return x.Subscriptions
+	}
+	return nil
+}
+
+func (x *ExchangeReleaseRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ExchangeReleaseRequest) GetWaitMs() uint32 {
+	if x != nil {
+		return x.WaitMs
+	}
+	return 0
+}
+
+type ExchangeReleaseResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// reminder||prefix||token||vector
+	ReminderIds   []string `protobuf:"bytes,1,rep,name=reminder_ids,json=reminderIds,proto3" json:"reminder_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeReleaseResponse) Reset() {
+	*x = ExchangeReleaseResponse{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeReleaseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeReleaseResponse) ProtoMessage() {}
+
+func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeReleaseResponse.ProtoReflect.Descriptor instead.
+func (*ExchangeReleaseResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ExchangeReleaseResponse) GetReminderIds() []string {
+	if x != nil {
+		return x.ReminderIds
+	}
+	return nil
+}
+
 var File_greenroom_v1_interconnect_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_interconnect_proto_rawDesc = "" +
@@ -1151,12 +1267,20 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x0fUnreachableHost\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why2\xda\x02\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"\xb8\x01\n" +
+	"\x16ExchangeReleaseRequest\x121\n" +
+	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12<\n" +
+	"\rsubscriptions\x18\x02 \x03(\v2\x16.greenroom.v1.ActorKeyR\rsubscriptions\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x17\n" +
+	"\await_ms\x18\x04 \x01(\rR\x06waitMs\"<\n" +
+	"\x17ExchangeReleaseResponse\x12!\n" +
+	"\freminder_ids\x18\x01 \x03(\tR\vreminderIds2\xbb\x03\n" +
 	"\x13InterconnectService\x12M\n" +
 	"\bExchange\x12\x1d.greenroom.v1.ExchangeRequest\x1a\x1e.greenroom.v1.ExchangeResponse(\x010\x01\x12S\n" +
 	"\x06Delete\x12#.greenroom.v1.ExchangeDeleteRequest\x1a$.greenroom.v1.ExchangeDeleteResponse\x12M\n" +
 	"\x04View\x12!.greenroom.v1.ExchangeViewRequest\x1a\".greenroom.v1.ExchangeViewResponse\x12P\n" +
-	"\x05Reach\x12\".greenroom.v1.ExchangeReachRequest\x1a#.greenroom.v1.ExchangeReachResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
+	"\x05Reach\x12\".greenroom.v1.ExchangeReachRequest\x1a#.greenroom.v1.ExchangeReachResponse\x12_\n" +
+	"\x10ReleaseReminders\x12$.greenroom.v1.ExchangeReleaseRequest\x1a%.greenroom.v1.ExchangeReleaseResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
 var (
 	file_greenroom_v1_interconnect_proto_rawDescOnce sync.Once
@@ -1170,66 +1294,72 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
-	(*ExchangeHello)(nil),          // 0: greenroom.v1.ExchangeHello
-	(*ExchangeRequest)(nil),        // 1: greenroom.v1.ExchangeRequest
-	(*ForwardedInvocation)(nil),    // 2: greenroom.v1.ForwardedInvocation
-	(*ForwardedFiring)(nil),        // 3: greenroom.v1.ForwardedFiring
-	(*FiringProgress)(nil),         // 4: greenroom.v1.FiringProgress
-	(*ExchangeResponse)(nil),       // 5: greenroom.v1.ExchangeResponse
-	(*ExchangeReply)(nil),          // 6: greenroom.v1.ExchangeReply
-	(*ExchangeDeleteRequest)(nil),  // 7: greenroom.v1.ExchangeDeleteRequest
-	(*ExchangeDeleteResponse)(nil), // 8: greenroom.v1.ExchangeDeleteResponse
-	(*ExchangeViewRequest)(nil),    // 9: greenroom.v1.ExchangeViewRequest
-	(*ExchangeViewResponse)(nil),   // 10: greenroom.v1.ExchangeViewResponse
-	(*ExchangeReachRequest)(nil),   // 11: greenroom.v1.ExchangeReachRequest
-	(*ExchangeReachResponse)(nil),  // 12: greenroom.v1.ExchangeReachResponse
-	(*UnreachableHost)(nil),        // 13: greenroom.v1.UnreachableHost
-	nil,                            // 14: greenroom.v1.ForwardedFiring.MetadataEntry
-	(*ActorKey)(nil),               // 15: greenroom.v1.ActorKey
-	(Consistency)(0),               // 16: greenroom.v1.Consistency
-	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
-	(*StreamError)(nil),            // 18: greenroom.v1.StreamError
-	(*Actor)(nil),                  // 19: greenroom.v1.Actor
-	(*StateEntry)(nil),             // 20: greenroom.v1.StateEntry
+	(*ExchangeHello)(nil),           // 0: greenroom.v1.ExchangeHello
+	(*ExchangeRequest)(nil),         // 1: greenroom.v1.ExchangeRequest
+	(*ForwardedInvocation)(nil),     // 2: greenroom.v1.ForwardedInvocation
+	(*ForwardedFiring)(nil),         // 3: greenroom.v1.ForwardedFiring
+	(*FiringProgress)(nil),          // 4: greenroom.v1.FiringProgress
+	(*ExchangeResponse)(nil),        // 5: greenroom.v1.ExchangeResponse
+	(*ExchangeReply)(nil),           // 6: greenroom.v1.ExchangeReply
+	(*ExchangeDeleteRequest)(nil),   // 7: greenroom.v1.ExchangeDeleteRequest
+	(*ExchangeDeleteResponse)(nil),  // 8: greenroom.v1.ExchangeDeleteResponse
+	(*ExchangeViewRequest)(nil),     // 9: greenroom.v1.ExchangeViewRequest
+	(*ExchangeViewResponse)(nil),    // 10: greenroom.v1.ExchangeViewResponse
+	(*ExchangeReachRequest)(nil),    // 11: greenroom.v1.ExchangeReachRequest
+	(*ExchangeReachResponse)(nil),   // 12: greenroom.v1.ExchangeReachResponse
+	(*UnreachableHost)(nil),         // 13: greenroom.v1.UnreachableHost
+	(*ExchangeReleaseRequest)(nil),  // 14: greenroom.v1.ExchangeReleaseRequest
+	(*ExchangeReleaseResponse)(nil), // 15: greenroom.v1.ExchangeReleaseResponse
+	nil,                             // 16: greenroom.v1.ForwardedFiring.MetadataEntry
+	(*ActorKey)(nil),                // 17: greenroom.v1.ActorKey
+	(Consistency)(0),                // 18: greenroom.v1.Consistency
+	(*timestamppb.Timestamp)(nil),   // 19: google.protobuf.Timestamp
+	(*StreamError)(nil),             // 20: greenroom.v1.StreamError
+	(*Actor)(nil),                   // 21: greenroom.v1.Actor
+	(*StateEntry)(nil),              // 22: greenroom.v1.StateEntry
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
 	2,  // 0: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
 	0,  // 1: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	15, // 2: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	16, // 3: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	17, // 2: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	18, // 3: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
 	3,  // 4: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
-	14, // 5: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
-	17, // 6: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	16, // 5: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	19, // 6: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
 	4,  // 7: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
-	17, // 8: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
-	17, // 9: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	19, // 8: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	19, // 9: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
 	6,  // 10: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
 	0,  // 11: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	18, // 12: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	20, // 12: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
 	0,  // 13: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	15, // 14: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	17, // 14: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 15: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	15, // 16: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	19, // 17: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	20, // 18: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	17, // 16: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	21, // 17: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	22, // 18: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
 	0,  // 19: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
 	13, // 20: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	17, // 21: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	1,  // 22: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	7,  // 23: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	9,  // 24: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	11, // 25: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	5,  // 26: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	8,  // 27: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	10, // 28: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	12, // 29: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	26, // [26:30] is the sub-list for method output_type
-	22, // [22:26] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	19, // 21: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	0,  // 22: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	17, // 23: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
+	1,  // 24: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	7,  // 25: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	9,  // 26: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	11, // 27: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	14, // 28: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
+	5,  // 29: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	8,  // 30: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	10, // 31: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	12, // 32: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	15, // 33: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
+	29, // [29:34] is the sub-list for method output_type
+	24, // [24:29] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -1244,7 +1374,7 @@ func file_greenroom_v1_interconnect_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

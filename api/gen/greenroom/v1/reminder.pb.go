@@ -514,7 +514,7 @@ func (x *FailurePolicy) GetMaxInterval() *durationpb.Duration {
 type ReminderSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The method that a firing runs. The actor's type must have it, and it must not be
-	// read-only.
+	// read-only. Empty for a subscription: see Connect.
 	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
 	// What the method gets, at most 64 KiB.
 	Payload []byte `protobuf:"bytes,2,opt,name=payload,proto3" json:"payload,omitempty"`
@@ -2223,6 +2223,703 @@ func (x *ListBucketsResponse) GetNextPageToken() string {
 	return ""
 }
 
+type ConnectRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Frame:
+	//
+	//	*ConnectRequest_Hello
+	//	*ConnectRequest_Heartbeat
+	//	*ConnectRequest_Executed
+	Frame         isConnectRequest_Frame `protobuf_oneof:"frame"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectRequest) Reset() {
+	*x = ConnectRequest{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectRequest) ProtoMessage() {}
+
+func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectRequest.ProtoReflect.Descriptor instead.
+func (*ConnectRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ConnectRequest) GetFrame() isConnectRequest_Frame {
+	if x != nil {
+		return x.Frame
+	}
+	return nil
+}
+
+func (x *ConnectRequest) GetHello() *SubscriberHello {
+	if x != nil {
+		if x, ok := x.Frame.(*ConnectRequest_Hello); ok {
+			return x.Hello
+		}
+	}
+	return nil
+}
+
+func (x *ConnectRequest) GetHeartbeat() *Heartbeat {
+	if x != nil {
+		if x, ok := x.Frame.(*ConnectRequest_Heartbeat); ok {
+			return x.Heartbeat
+		}
+	}
+	return nil
+}
+
+func (x *ConnectRequest) GetExecuted() *ReminderExecuted {
+	if x != nil {
+		if x, ok := x.Frame.(*ConnectRequest_Executed); ok {
+			return x.Executed
+		}
+	}
+	return nil
+}
+
+type isConnectRequest_Frame interface {
+	isConnectRequest_Frame()
+}
+
+type ConnectRequest_Hello struct {
+	Hello *SubscriberHello `protobuf:"bytes,1,opt,name=hello,proto3,oneof"`
+}
+
+type ConnectRequest_Heartbeat struct {
+	// Nothing to say.
+	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
+}
+
+type ConnectRequest_Executed struct {
+	Executed *ReminderExecuted `protobuf:"bytes,3,opt,name=executed,proto3,oneof"`
+}
+
+func (*ConnectRequest_Hello) isConnectRequest_Frame() {}
+
+func (*ConnectRequest_Heartbeat) isConnectRequest_Frame() {}
+
+func (*ConnectRequest_Executed) isConnectRequest_Frame() {}
+
+type ConnectResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Frame:
+	//
+	//	*ConnectResponse_Welcome
+	//	*ConnectResponse_Heartbeat
+	//	*ConnectResponse_Execute
+	//	*ConnectResponse_Buckets
+	Frame         isConnectResponse_Frame `protobuf_oneof:"frame"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectResponse) Reset() {
+	*x = ConnectResponse{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectResponse) ProtoMessage() {}
+
+func (x *ConnectResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectResponse.ProtoReflect.Descriptor instead.
+func (*ConnectResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ConnectResponse) GetFrame() isConnectResponse_Frame {
+	if x != nil {
+		return x.Frame
+	}
+	return nil
+}
+
+func (x *ConnectResponse) GetWelcome() *SubscriberWelcome {
+	if x != nil {
+		if x, ok := x.Frame.(*ConnectResponse_Welcome); ok {
+			return x.Welcome
+		}
+	}
+	return nil
+}
+
+func (x *ConnectResponse) GetHeartbeat() *Heartbeat {
+	if x != nil {
+		if x, ok := x.Frame.(*ConnectResponse_Heartbeat); ok {
+			return x.Heartbeat
+		}
+	}
+	return nil
+}
+
+func (x *ConnectResponse) GetExecute() *ExecuteReminder {
+	if x != nil {
+		if x, ok := x.Frame.(*ConnectResponse_Execute); ok {
+			return x.Execute
+		}
+	}
+	return nil
+}
+
+func (x *ConnectResponse) GetBuckets() *BucketTable {
+	if x != nil {
+		if x, ok := x.Frame.(*ConnectResponse_Buckets); ok {
+			return x.Buckets
+		}
+	}
+	return nil
+}
+
+type isConnectResponse_Frame interface {
+	isConnectResponse_Frame()
+}
+
+type ConnectResponse_Welcome struct {
+	Welcome *SubscriberWelcome `protobuf:"bytes,1,opt,name=welcome,proto3,oneof"`
+}
+
+type ConnectResponse_Heartbeat struct {
+	// Nothing to say.
+	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
+}
+
+type ConnectResponse_Execute struct {
+	Execute *ExecuteReminder `protobuf:"bytes,3,opt,name=execute,proto3,oneof"`
+}
+
+type ConnectResponse_Buckets struct {
+	Buckets *BucketTable `protobuf:"bytes,4,opt,name=buckets,proto3,oneof"`
+}
+
+func (*ConnectResponse_Welcome) isConnectResponse_Frame() {}
+
+func (*ConnectResponse_Heartbeat) isConnectResponse_Frame() {}
+
+func (*ConnectResponse_Execute) isConnectResponse_Frame() {}
+
+func (*ConnectResponse_Buckets) isConnectResponse_Frame() {}
+
+type SubscriberHello struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of this stream's frames: 1.
+	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// Empty means "default".
+	App string `protobuf:"bytes,2,opt,name=app,proto3" json:"app,omitempty"`
+	// 1 to 64 names of 1 to 64 of the characters A-Z a-z 0-9 . _ -
+	Subscriptions []string `protobuf:"bytes,3,rep,name=subscriptions,proto3" json:"subscriptions,omitempty"`
+	// How many executions may be sent and not answered, at most 1000; 0: 16.
+	MaxExecutions uint32 `protobuf:"varint,4,opt,name=max_executions,json=maxExecutions,proto3" json:"max_executions,omitempty"`
+	// Asks for the app's buckets, and then for what changes of them.
+	BucketTable   bool `protobuf:"varint,5,opt,name=bucket_table,json=bucketTable,proto3" json:"bucket_table,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubscriberHello) Reset() {
+	*x = SubscriberHello{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscriberHello) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscriberHello) ProtoMessage() {}
+
+func (x *SubscriberHello) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscriberHello.ProtoReflect.Descriptor instead.
+func (*SubscriberHello) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *SubscriberHello) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *SubscriberHello) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *SubscriberHello) GetSubscriptions() []string {
+	if x != nil {
+		return x.Subscriptions
+	}
+	return nil
+}
+
+func (x *SubscriberHello) GetMaxExecutions() uint32 {
+	if x != nil {
+		return x.MaxExecutions
+	}
+	return 0
+}
+
+func (x *SubscriberHello) GetBucketTable() bool {
+	if x != nil {
+		return x.BucketTable
+	}
+	return false
+}
+
+type SubscriberWelcome struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Protocol          uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	MaxExecutions     uint32                 `protobuf:"varint,2,opt,name=max_executions,json=maxExecutions,proto3" json:"max_executions,omitempty"`
+	HeartbeatInterval *durationpb.Duration   `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *SubscriberWelcome) Reset() {
+	*x = SubscriberWelcome{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscriberWelcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscriberWelcome) ProtoMessage() {}
+
+func (x *SubscriberWelcome) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscriberWelcome.ProtoReflect.Descriptor instead.
+func (*SubscriberWelcome) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SubscriberWelcome) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *SubscriberWelcome) GetMaxExecutions() uint32 {
+	if x != nil {
+		return x.MaxExecutions
+	}
+	return 0
+}
+
+func (x *SubscriberWelcome) GetHeartbeatInterval() *durationpb.Duration {
+	if x != nil {
+		return x.HeartbeatInterval
+	}
+	return nil
+}
+
+type Heartbeat struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Heartbeat) Reset() {
+	*x = Heartbeat{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Heartbeat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Heartbeat) ProtoMessage() {}
+
+func (x *Heartbeat) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
+func (*Heartbeat) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{31}
+}
+
+// ExecuteReminder asks a subscriber to do what a reminder is for.
+type ExecuteReminder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names it in the answer; counts up from 1 on each stream.
+	Execution    uint64 `protobuf:"varint,1,opt,name=execution,proto3" json:"execution,omitempty"`
+	Subscription string `protobuf:"bytes,2,opt,name=subscription,proto3" json:"subscription,omitempty"`
+	// The reminder's.
+	Name        string            `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	ReminderId  string            `protobuf:"bytes,4,opt,name=reminder_id,json=reminderId,proto3" json:"reminder_id,omitempty"`
+	Payload     []byte            `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
+	ContentType string            `protobuf:"bytes,6,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	Metadata    map[string]string `protobuf:"bytes,7,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The occurrence; where it stands for several, the first of them.
+	Due *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=due,proto3" json:"due,omitempty"`
+	// For how many further occurrences it stands, and how many were passed over before it.
+	Missed uint32 `protobuf:"varint,9,opt,name=missed,proto3" json:"missed,omitempty"`
+	// 1 for the first delivery of the occurrence; failures count it up.
+	Attempt uint32 `protobuf:"varint,10,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// How long the answer may take.
+	Timeout       *durationpb.Duration `protobuf:"bytes,11,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecuteReminder) Reset() {
+	*x = ExecuteReminder{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecuteReminder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecuteReminder) ProtoMessage() {}
+
+func (x *ExecuteReminder) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecuteReminder.ProtoReflect.Descriptor instead.
+func (*ExecuteReminder) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ExecuteReminder) GetExecution() uint64 {
+	if x != nil {
+		return x.Execution
+	}
+	return 0
+}
+
+func (x *ExecuteReminder) GetSubscription() string {
+	if x != nil {
+		return x.Subscription
+	}
+	return ""
+}
+
+func (x *ExecuteReminder) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ExecuteReminder) GetReminderId() string {
+	if x != nil {
+		return x.ReminderId
+	}
+	return ""
+}
+
+func (x *ExecuteReminder) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *ExecuteReminder) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+func (x *ExecuteReminder) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *ExecuteReminder) GetDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
+func (x *ExecuteReminder) GetMissed() uint32 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+func (x *ExecuteReminder) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ExecuteReminder) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+// ReminderExecuted is the answer to an ExecuteReminder. One that comes too late is passed
+// over.
+type ReminderExecuted struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Execution uint64                 `protobuf:"varint,1,opt,name=execution,proto3" json:"execution,omitempty"`
+	// Absent: it is done, and the reminder goes on.
+	Failure       *ExecutionFailure `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReminderExecuted) Reset() {
+	*x = ReminderExecuted{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReminderExecuted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReminderExecuted) ProtoMessage() {}
+
+func (x *ReminderExecuted) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReminderExecuted.ProtoReflect.Descriptor instead.
+func (*ReminderExecuted) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ReminderExecuted) GetExecution() uint64 {
+	if x != nil {
+		return x.Execution
+	}
+	return 0
+}
+
+func (x *ReminderExecuted) GetFailure() *ExecutionFailure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
+// ExecutionFailure says why an execution failed; the reminder's failure policy says what
+// becomes of it.
+type ExecutionFailure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The application's name for it.
+	Code          string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecutionFailure) Reset() {
+	*x = ExecutionFailure{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecutionFailure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecutionFailure) ProtoMessage() {}
+
+func (x *ExecutionFailure) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecutionFailure.ProtoReflect.Descriptor instead.
+func (*ExecutionFailure) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ExecutionFailure) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *ExecutionFailure) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// BucketTable says which server delivers which buckets of the app.
+type BucketTable struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first tables of a stream, up to the one that is complete, have all buckets; those
+	// after it what has changed since. At most 1000 buckets each.
+	Changed []*Bucket `protobuf:"bytes,1,rep,name=changed,proto3" json:"changed,omitempty"`
+	// Buckets that are gone.
+	Removed []*Bucket `protobuf:"bytes,2,rep,name=removed,proto3" json:"removed,omitempty"`
+	// The table is complete with this one.
+	Complete      bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BucketTable) Reset() {
+	*x = BucketTable{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BucketTable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BucketTable) ProtoMessage() {}
+
+func (x *BucketTable) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BucketTable.ProtoReflect.Descriptor instead.
+func (*BucketTable) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *BucketTable) GetChanged() []*Bucket {
+	if x != nil {
+		return x.Changed
+	}
+	return nil
+}
+
+func (x *BucketTable) GetRemoved() []*Bucket {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+func (x *BucketTable) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
 var File_greenroom_v1_reminder_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_reminder_proto_rawDesc = "" +
@@ -2392,7 +3089,56 @@ const file_greenroom_v1_reminder_proto_rawDesc = "" +
 	"\tclosed_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\bclosedAt\"m\n" +
 	"\x13ListBucketsResponse\x12.\n" +
 	"\abuckets\x18\x01 \x03(\v2\x14.greenroom.v1.BucketR\abuckets\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*s\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc7\x01\n" +
+	"\x0eConnectRequest\x125\n" +
+	"\x05hello\x18\x01 \x01(\v2\x1d.greenroom.v1.SubscriberHelloH\x00R\x05hello\x127\n" +
+	"\theartbeat\x18\x02 \x01(\v2\x17.greenroom.v1.HeartbeatH\x00R\theartbeat\x12<\n" +
+	"\bexecuted\x18\x03 \x01(\v2\x1e.greenroom.v1.ReminderExecutedH\x00R\bexecutedB\a\n" +
+	"\x05frame\"\x82\x02\n" +
+	"\x0fConnectResponse\x12;\n" +
+	"\awelcome\x18\x01 \x01(\v2\x1f.greenroom.v1.SubscriberWelcomeH\x00R\awelcome\x127\n" +
+	"\theartbeat\x18\x02 \x01(\v2\x17.greenroom.v1.HeartbeatH\x00R\theartbeat\x129\n" +
+	"\aexecute\x18\x03 \x01(\v2\x1d.greenroom.v1.ExecuteReminderH\x00R\aexecute\x125\n" +
+	"\abuckets\x18\x04 \x01(\v2\x19.greenroom.v1.BucketTableH\x00R\abucketsB\a\n" +
+	"\x05frame\"\xaf\x01\n" +
+	"\x0fSubscriberHello\x12\x1a\n" +
+	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x10\n" +
+	"\x03app\x18\x02 \x01(\tR\x03app\x12$\n" +
+	"\rsubscriptions\x18\x03 \x03(\tR\rsubscriptions\x12%\n" +
+	"\x0emax_executions\x18\x04 \x01(\rR\rmaxExecutions\x12!\n" +
+	"\fbucket_table\x18\x05 \x01(\bR\vbucketTable\"\xa0\x01\n" +
+	"\x11SubscriberWelcome\x12\x1a\n" +
+	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12%\n" +
+	"\x0emax_executions\x18\x02 \x01(\rR\rmaxExecutions\x12H\n" +
+	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\"\v\n" +
+	"\tHeartbeat\"\xe0\x03\n" +
+	"\x0fExecuteReminder\x12\x1c\n" +
+	"\texecution\x18\x01 \x01(\x04R\texecution\x12\"\n" +
+	"\fsubscription\x18\x02 \x01(\tR\fsubscription\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1f\n" +
+	"\vreminder_id\x18\x04 \x01(\tR\n" +
+	"reminderId\x12\x18\n" +
+	"\apayload\x18\x05 \x01(\fR\apayload\x12!\n" +
+	"\fcontent_type\x18\x06 \x01(\tR\vcontentType\x12G\n" +
+	"\bmetadata\x18\a \x03(\v2+.greenroom.v1.ExecuteReminder.MetadataEntryR\bmetadata\x12,\n" +
+	"\x03due\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x12\x16\n" +
+	"\x06missed\x18\t \x01(\rR\x06missed\x12\x18\n" +
+	"\aattempt\x18\n" +
+	" \x01(\rR\aattempt\x123\n" +
+	"\atimeout\x18\v \x01(\v2\x19.google.protobuf.DurationR\atimeout\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
+	"\x10ReminderExecuted\x12\x1c\n" +
+	"\texecution\x18\x01 \x01(\x04R\texecution\x128\n" +
+	"\afailure\x18\x02 \x01(\v2\x1e.greenroom.v1.ExecutionFailureR\afailure\"@\n" +
+	"\x10ExecutionFailure\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x89\x01\n" +
+	"\vBucketTable\x12.\n" +
+	"\achanged\x18\x01 \x03(\v2\x14.greenroom.v1.BucketR\achanged\x12.\n" +
+	"\aremoved\x18\x02 \x03(\v2\x14.greenroom.v1.BucketR\aremoved\x12\x1a\n" +
+	"\bcomplete\x18\x03 \x01(\bR\bcomplete*s\n" +
 	"\n" +
 	"MissedKind\x12\x1b\n" +
 	"\x17MISSED_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
@@ -2408,7 +3154,7 @@ const file_greenroom_v1_reminder_proto_rawDesc = "" +
 	"\x1aCREATE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16CREATE_OUTCOME_CREATED\x10\x01\x12\x1b\n" +
 	"\x17CREATE_OUTCOME_REPLACED\x10\x02\x12\x17\n" +
-	"\x13CREATE_OUTCOME_KEPT\x10\x032\xdd\a\n" +
+	"\x13CREATE_OUTCOME_KEPT\x10\x032\xa9\b\n" +
 	"\x0fReminderService\x12`\n" +
 	"\x0eCreateReminder\x12#.greenroom.v1.CreateReminderRequest\x1a$.greenroom.v1.CreateReminderResponse\"\x03\x90\x02\x02\x12W\n" +
 	"\vGetReminder\x12 .greenroom.v1.GetReminderRequest\x1a!.greenroom.v1.GetReminderResponse\"\x03\x90\x02\x01\x12]\n" +
@@ -2419,7 +3165,8 @@ const file_greenroom_v1_reminder_proto_rawDesc = "" +
 	"\x0fListDeadLetters\x12$.greenroom.v1.ListDeadLettersRequest\x1a%.greenroom.v1.ListDeadLettersResponse\"\x03\x90\x02\x01\x12^\n" +
 	"\x0fRetryDeadLetter\x12$.greenroom.v1.RetryDeadLetterRequest\x1a%.greenroom.v1.RetryDeadLetterResponse\x12f\n" +
 	"\x10DeleteDeadLetter\x12%.greenroom.v1.DeleteDeadLetterRequest\x1a&.greenroom.v1.DeleteDeadLetterResponse\"\x03\x90\x02\x02\x12W\n" +
-	"\vListBuckets\x12 .greenroom.v1.ListBucketsRequest\x1a!.greenroom.v1.ListBucketsResponse\"\x03\x90\x02\x01BEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
+	"\vListBuckets\x12 .greenroom.v1.ListBucketsRequest\x1a!.greenroom.v1.ListBucketsResponse\"\x03\x90\x02\x01\x12J\n" +
+	"\aConnect\x12\x1c.greenroom.v1.ConnectRequest\x1a\x1d.greenroom.v1.ConnectResponse(\x010\x01BEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
 var (
 	file_greenroom_v1_reminder_proto_rawDescOnce sync.Once
@@ -2434,7 +3181,7 @@ func file_greenroom_v1_reminder_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_reminder_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_greenroom_v1_reminder_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_greenroom_v1_reminder_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_greenroom_v1_reminder_proto_goTypes = []any{
 	(MissedKind)(0),                  // 0: greenroom.v1.MissedKind
 	(FailureKind)(0),                 // 1: greenroom.v1.FailureKind
@@ -2466,75 +3213,101 @@ var file_greenroom_v1_reminder_proto_goTypes = []any{
 	(*ListBucketsRequest)(nil),       // 27: greenroom.v1.ListBucketsRequest
 	(*Bucket)(nil),                   // 28: greenroom.v1.Bucket
 	(*ListBucketsResponse)(nil),      // 29: greenroom.v1.ListBucketsResponse
-	nil,                              // 30: greenroom.v1.ReminderSpec.MetadataEntry
-	(*timestamppb.Timestamp)(nil),    // 31: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),      // 32: google.protobuf.Duration
-	(*ActorKey)(nil),                 // 33: greenroom.v1.ActorKey
+	(*ConnectRequest)(nil),           // 30: greenroom.v1.ConnectRequest
+	(*ConnectResponse)(nil),          // 31: greenroom.v1.ConnectResponse
+	(*SubscriberHello)(nil),          // 32: greenroom.v1.SubscriberHello
+	(*SubscriberWelcome)(nil),        // 33: greenroom.v1.SubscriberWelcome
+	(*Heartbeat)(nil),                // 34: greenroom.v1.Heartbeat
+	(*ExecuteReminder)(nil),          // 35: greenroom.v1.ExecuteReminder
+	(*ReminderExecuted)(nil),         // 36: greenroom.v1.ReminderExecuted
+	(*ExecutionFailure)(nil),         // 37: greenroom.v1.ExecutionFailure
+	(*BucketTable)(nil),              // 38: greenroom.v1.BucketTable
+	nil,                              // 39: greenroom.v1.ReminderSpec.MetadataEntry
+	nil,                              // 40: greenroom.v1.ExecuteReminder.MetadataEntry
+	(*timestamppb.Timestamp)(nil),    // 41: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 42: google.protobuf.Duration
+	(*ActorKey)(nil),                 // 43: greenroom.v1.ActorKey
 }
 var file_greenroom_v1_reminder_proto_depIdxs = []int32{
-	31, // 0: greenroom.v1.ReminderSchedule.at:type_name -> google.protobuf.Timestamp
-	32, // 1: greenroom.v1.ReminderSchedule.after:type_name -> google.protobuf.Duration
-	32, // 2: greenroom.v1.ReminderSchedule.every:type_name -> google.protobuf.Duration
-	31, // 3: greenroom.v1.ReminderSchedule.until:type_name -> google.protobuf.Timestamp
-	32, // 4: greenroom.v1.ReminderSchedule.ttl:type_name -> google.protobuf.Duration
-	32, // 5: greenroom.v1.ReminderSchedule.jitter:type_name -> google.protobuf.Duration
+	41, // 0: greenroom.v1.ReminderSchedule.at:type_name -> google.protobuf.Timestamp
+	42, // 1: greenroom.v1.ReminderSchedule.after:type_name -> google.protobuf.Duration
+	42, // 2: greenroom.v1.ReminderSchedule.every:type_name -> google.protobuf.Duration
+	41, // 3: greenroom.v1.ReminderSchedule.until:type_name -> google.protobuf.Timestamp
+	42, // 4: greenroom.v1.ReminderSchedule.ttl:type_name -> google.protobuf.Duration
+	42, // 5: greenroom.v1.ReminderSchedule.jitter:type_name -> google.protobuf.Duration
 	0,  // 6: greenroom.v1.MissedPolicy.kind:type_name -> greenroom.v1.MissedKind
-	32, // 7: greenroom.v1.MissedPolicy.after:type_name -> google.protobuf.Duration
+	42, // 7: greenroom.v1.MissedPolicy.after:type_name -> google.protobuf.Duration
 	1,  // 8: greenroom.v1.FailurePolicy.kind:type_name -> greenroom.v1.FailureKind
-	32, // 9: greenroom.v1.FailurePolicy.interval:type_name -> google.protobuf.Duration
-	32, // 10: greenroom.v1.FailurePolicy.max_interval:type_name -> google.protobuf.Duration
+	42, // 9: greenroom.v1.FailurePolicy.interval:type_name -> google.protobuf.Duration
+	42, // 10: greenroom.v1.FailurePolicy.max_interval:type_name -> google.protobuf.Duration
 	3,  // 11: greenroom.v1.ReminderSpec.schedule:type_name -> greenroom.v1.ReminderSchedule
 	4,  // 12: greenroom.v1.ReminderSpec.missed:type_name -> greenroom.v1.MissedPolicy
 	5,  // 13: greenroom.v1.ReminderSpec.failure:type_name -> greenroom.v1.FailurePolicy
-	30, // 14: greenroom.v1.ReminderSpec.metadata:type_name -> greenroom.v1.ReminderSpec.MetadataEntry
-	33, // 15: greenroom.v1.Reminder.actor:type_name -> greenroom.v1.ActorKey
+	39, // 14: greenroom.v1.ReminderSpec.metadata:type_name -> greenroom.v1.ReminderSpec.MetadataEntry
+	43, // 15: greenroom.v1.Reminder.actor:type_name -> greenroom.v1.ActorKey
 	6,  // 16: greenroom.v1.Reminder.spec:type_name -> greenroom.v1.ReminderSpec
-	31, // 17: greenroom.v1.Reminder.due:type_name -> google.protobuf.Timestamp
-	31, // 18: greenroom.v1.Reminder.fire_at:type_name -> google.protobuf.Timestamp
-	31, // 19: greenroom.v1.Reminder.created_at:type_name -> google.protobuf.Timestamp
-	31, // 20: greenroom.v1.Reminder.updated_at:type_name -> google.protobuf.Timestamp
-	33, // 21: greenroom.v1.CreateReminderRequest.actor:type_name -> greenroom.v1.ActorKey
+	41, // 17: greenroom.v1.Reminder.due:type_name -> google.protobuf.Timestamp
+	41, // 18: greenroom.v1.Reminder.fire_at:type_name -> google.protobuf.Timestamp
+	41, // 19: greenroom.v1.Reminder.created_at:type_name -> google.protobuf.Timestamp
+	41, // 20: greenroom.v1.Reminder.updated_at:type_name -> google.protobuf.Timestamp
+	43, // 21: greenroom.v1.CreateReminderRequest.actor:type_name -> greenroom.v1.ActorKey
 	6,  // 22: greenroom.v1.CreateReminderRequest.spec:type_name -> greenroom.v1.ReminderSpec
 	7,  // 23: greenroom.v1.CreateReminderResponse.reminder:type_name -> greenroom.v1.Reminder
 	2,  // 24: greenroom.v1.CreateReminderResponse.outcome:type_name -> greenroom.v1.CreateOutcome
-	33, // 25: greenroom.v1.GetReminderRequest.actor:type_name -> greenroom.v1.ActorKey
+	43, // 25: greenroom.v1.GetReminderRequest.actor:type_name -> greenroom.v1.ActorKey
 	7,  // 26: greenroom.v1.GetReminderResponse.reminder:type_name -> greenroom.v1.Reminder
-	31, // 27: greenroom.v1.ListRemindersRequest.due_from:type_name -> google.protobuf.Timestamp
-	31, // 28: greenroom.v1.ListRemindersRequest.due_before:type_name -> google.protobuf.Timestamp
+	41, // 27: greenroom.v1.ListRemindersRequest.due_from:type_name -> google.protobuf.Timestamp
+	41, // 28: greenroom.v1.ListRemindersRequest.due_before:type_name -> google.protobuf.Timestamp
 	7,  // 29: greenroom.v1.ListRemindersResponse.reminders:type_name -> greenroom.v1.Reminder
 	7,  // 30: greenroom.v1.DeadLetter.reminder:type_name -> greenroom.v1.Reminder
-	31, // 31: greenroom.v1.DeadLetter.failed_at:type_name -> google.protobuf.Timestamp
+	41, // 31: greenroom.v1.DeadLetter.failed_at:type_name -> google.protobuf.Timestamp
 	20, // 32: greenroom.v1.ListDeadLettersResponse.dead_letters:type_name -> greenroom.v1.DeadLetter
 	7,  // 33: greenroom.v1.RetryDeadLetterResponse.reminder:type_name -> greenroom.v1.Reminder
-	31, // 34: greenroom.v1.Bucket.delivered_till:type_name -> google.protobuf.Timestamp
-	31, // 35: greenroom.v1.Bucket.created_at:type_name -> google.protobuf.Timestamp
-	31, // 36: greenroom.v1.Bucket.closed_at:type_name -> google.protobuf.Timestamp
+	41, // 34: greenroom.v1.Bucket.delivered_till:type_name -> google.protobuf.Timestamp
+	41, // 35: greenroom.v1.Bucket.created_at:type_name -> google.protobuf.Timestamp
+	41, // 36: greenroom.v1.Bucket.closed_at:type_name -> google.protobuf.Timestamp
 	28, // 37: greenroom.v1.ListBucketsResponse.buckets:type_name -> greenroom.v1.Bucket
-	8,  // 38: greenroom.v1.ReminderService.CreateReminder:input_type -> greenroom.v1.CreateReminderRequest
-	10, // 39: greenroom.v1.ReminderService.GetReminder:input_type -> greenroom.v1.GetReminderRequest
-	12, // 40: greenroom.v1.ReminderService.ListReminders:input_type -> greenroom.v1.ListRemindersRequest
-	14, // 41: greenroom.v1.ReminderService.DeleteReminders:input_type -> greenroom.v1.DeleteRemindersRequest
-	16, // 42: greenroom.v1.ReminderService.PauseReminders:input_type -> greenroom.v1.PauseRemindersRequest
-	18, // 43: greenroom.v1.ReminderService.ResumeReminders:input_type -> greenroom.v1.ResumeRemindersRequest
-	21, // 44: greenroom.v1.ReminderService.ListDeadLetters:input_type -> greenroom.v1.ListDeadLettersRequest
-	23, // 45: greenroom.v1.ReminderService.RetryDeadLetter:input_type -> greenroom.v1.RetryDeadLetterRequest
-	25, // 46: greenroom.v1.ReminderService.DeleteDeadLetter:input_type -> greenroom.v1.DeleteDeadLetterRequest
-	27, // 47: greenroom.v1.ReminderService.ListBuckets:input_type -> greenroom.v1.ListBucketsRequest
-	9,  // 48: greenroom.v1.ReminderService.CreateReminder:output_type -> greenroom.v1.CreateReminderResponse
-	11, // 49: greenroom.v1.ReminderService.GetReminder:output_type -> greenroom.v1.GetReminderResponse
-	13, // 50: greenroom.v1.ReminderService.ListReminders:output_type -> greenroom.v1.ListRemindersResponse
-	15, // 51: greenroom.v1.ReminderService.DeleteReminders:output_type -> greenroom.v1.DeleteRemindersResponse
-	17, // 52: greenroom.v1.ReminderService.PauseReminders:output_type -> greenroom.v1.PauseRemindersResponse
-	19, // 53: greenroom.v1.ReminderService.ResumeReminders:output_type -> greenroom.v1.ResumeRemindersResponse
-	22, // 54: greenroom.v1.ReminderService.ListDeadLetters:output_type -> greenroom.v1.ListDeadLettersResponse
-	24, // 55: greenroom.v1.ReminderService.RetryDeadLetter:output_type -> greenroom.v1.RetryDeadLetterResponse
-	26, // 56: greenroom.v1.ReminderService.DeleteDeadLetter:output_type -> greenroom.v1.DeleteDeadLetterResponse
-	29, // 57: greenroom.v1.ReminderService.ListBuckets:output_type -> greenroom.v1.ListBucketsResponse
-	48, // [48:58] is the sub-list for method output_type
-	38, // [38:48] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	32, // 38: greenroom.v1.ConnectRequest.hello:type_name -> greenroom.v1.SubscriberHello
+	34, // 39: greenroom.v1.ConnectRequest.heartbeat:type_name -> greenroom.v1.Heartbeat
+	36, // 40: greenroom.v1.ConnectRequest.executed:type_name -> greenroom.v1.ReminderExecuted
+	33, // 41: greenroom.v1.ConnectResponse.welcome:type_name -> greenroom.v1.SubscriberWelcome
+	34, // 42: greenroom.v1.ConnectResponse.heartbeat:type_name -> greenroom.v1.Heartbeat
+	35, // 43: greenroom.v1.ConnectResponse.execute:type_name -> greenroom.v1.ExecuteReminder
+	38, // 44: greenroom.v1.ConnectResponse.buckets:type_name -> greenroom.v1.BucketTable
+	42, // 45: greenroom.v1.SubscriberWelcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	40, // 46: greenroom.v1.ExecuteReminder.metadata:type_name -> greenroom.v1.ExecuteReminder.MetadataEntry
+	41, // 47: greenroom.v1.ExecuteReminder.due:type_name -> google.protobuf.Timestamp
+	42, // 48: greenroom.v1.ExecuteReminder.timeout:type_name -> google.protobuf.Duration
+	37, // 49: greenroom.v1.ReminderExecuted.failure:type_name -> greenroom.v1.ExecutionFailure
+	28, // 50: greenroom.v1.BucketTable.changed:type_name -> greenroom.v1.Bucket
+	28, // 51: greenroom.v1.BucketTable.removed:type_name -> greenroom.v1.Bucket
+	8,  // 52: greenroom.v1.ReminderService.CreateReminder:input_type -> greenroom.v1.CreateReminderRequest
+	10, // 53: greenroom.v1.ReminderService.GetReminder:input_type -> greenroom.v1.GetReminderRequest
+	12, // 54: greenroom.v1.ReminderService.ListReminders:input_type -> greenroom.v1.ListRemindersRequest
+	14, // 55: greenroom.v1.ReminderService.DeleteReminders:input_type -> greenroom.v1.DeleteRemindersRequest
+	16, // 56: greenroom.v1.ReminderService.PauseReminders:input_type -> greenroom.v1.PauseRemindersRequest
+	18, // 57: greenroom.v1.ReminderService.ResumeReminders:input_type -> greenroom.v1.ResumeRemindersRequest
+	21, // 58: greenroom.v1.ReminderService.ListDeadLetters:input_type -> greenroom.v1.ListDeadLettersRequest
+	23, // 59: greenroom.v1.ReminderService.RetryDeadLetter:input_type -> greenroom.v1.RetryDeadLetterRequest
+	25, // 60: greenroom.v1.ReminderService.DeleteDeadLetter:input_type -> greenroom.v1.DeleteDeadLetterRequest
+	27, // 61: greenroom.v1.ReminderService.ListBuckets:input_type -> greenroom.v1.ListBucketsRequest
+	30, // 62: greenroom.v1.ReminderService.Connect:input_type -> greenroom.v1.ConnectRequest
+	9,  // 63: greenroom.v1.ReminderService.CreateReminder:output_type -> greenroom.v1.CreateReminderResponse
+	11, // 64: greenroom.v1.ReminderService.GetReminder:output_type -> greenroom.v1.GetReminderResponse
+	13, // 65: greenroom.v1.ReminderService.ListReminders:output_type -> greenroom.v1.ListRemindersResponse
+	15, // 66: greenroom.v1.ReminderService.DeleteReminders:output_type -> greenroom.v1.DeleteRemindersResponse
+	17, // 67: greenroom.v1.ReminderService.PauseReminders:output_type -> greenroom.v1.PauseRemindersResponse
+	19, // 68: greenroom.v1.ReminderService.ResumeReminders:output_type -> greenroom.v1.ResumeRemindersResponse
+	22, // 69: greenroom.v1.ReminderService.ListDeadLetters:output_type -> greenroom.v1.ListDeadLettersResponse
+	24, // 70: greenroom.v1.ReminderService.RetryDeadLetter:output_type -> greenroom.v1.RetryDeadLetterResponse
+	26, // 71: greenroom.v1.ReminderService.DeleteDeadLetter:output_type -> greenroom.v1.DeleteDeadLetterResponse
+	29, // 72: greenroom.v1.ReminderService.ListBuckets:output_type -> greenroom.v1.ListBucketsResponse
+	31, // 73: greenroom.v1.ReminderService.Connect:output_type -> greenroom.v1.ConnectResponse
+	63, // [63:74] is the sub-list for method output_type
+	52, // [52:63] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_reminder_proto_init() }
@@ -2549,13 +3322,24 @@ func file_greenroom_v1_reminder_proto_init() {
 		(*ReminderSchedule_Until)(nil),
 		(*ReminderSchedule_Ttl)(nil),
 	}
+	file_greenroom_v1_reminder_proto_msgTypes[27].OneofWrappers = []any{
+		(*ConnectRequest_Hello)(nil),
+		(*ConnectRequest_Heartbeat)(nil),
+		(*ConnectRequest_Executed)(nil),
+	}
+	file_greenroom_v1_reminder_proto_msgTypes[28].OneofWrappers = []any{
+		(*ConnectResponse_Welcome)(nil),
+		(*ConnectResponse_Heartbeat)(nil),
+		(*ConnectResponse_Execute)(nil),
+		(*ConnectResponse_Buckets)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_reminder_proto_rawDesc), len(file_greenroom_v1_reminder_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   28,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -45,6 +45,9 @@ const (
 	// InterconnectServiceReachProcedure is the fully-qualified name of the InterconnectService's Reach
 	// RPC.
 	InterconnectServiceReachProcedure = "/greenroom.v1.InterconnectService/Reach"
+	// InterconnectServiceReleaseRemindersProcedure is the fully-qualified name of the
+	// InterconnectService's ReleaseReminders RPC.
+	InterconnectServiceReleaseRemindersProcedure = "/greenroom.v1.InterconnectService/ReleaseReminders"
 )
 
 // InterconnectServiceClient is a client for the greenroom.v1.InterconnectService service.
@@ -62,6 +65,10 @@ type InterconnectServiceClient interface {
 	// Reach says which of some hosts the receiver cannot reach; asked about none, that it
 	// is reached itself. From protocol 2 on.
 	Reach(context.Context, *connect.Request[v1.ExchangeReachRequest]) (*connect.Response[v1.ExchangeReachResponse], error)
+	// ReleaseReminders asks for reminders that wait at the receiver for subscribers, whom the
+	// sender has. The receiver stops delivering those that it answers with, for 10 s; the
+	// sender gives them IDs of its own. From protocol 2 on.
+	ReleaseReminders(context.Context, *connect.Request[v1.ExchangeReleaseRequest]) (*connect.Response[v1.ExchangeReleaseResponse], error)
 }
 
 // NewInterconnectServiceClient constructs a client for the greenroom.v1.InterconnectService
@@ -99,15 +106,22 @@ func NewInterconnectServiceClient(httpClient connect.HTTPClient, baseURL string,
 			connect.WithSchema(interconnectServiceMethods.ByName("Reach")),
 			connect.WithClientOptions(opts...),
 		),
+		releaseReminders: connect.NewClient[v1.ExchangeReleaseRequest, v1.ExchangeReleaseResponse](
+			httpClient,
+			baseURL+InterconnectServiceReleaseRemindersProcedure,
+			connect.WithSchema(interconnectServiceMethods.ByName("ReleaseReminders")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // interconnectServiceClient implements InterconnectServiceClient.
 type interconnectServiceClient struct {
-	exchange *connect.Client[v1.ExchangeRequest, v1.ExchangeResponse]
-	delete   *connect.Client[v1.ExchangeDeleteRequest, v1.ExchangeDeleteResponse]
-	view     *connect.Client[v1.ExchangeViewRequest, v1.ExchangeViewResponse]
-	reach    *connect.Client[v1.ExchangeReachRequest, v1.ExchangeReachResponse]
+	exchange         *connect.Client[v1.ExchangeRequest, v1.ExchangeResponse]
+	delete           *connect.Client[v1.ExchangeDeleteRequest, v1.ExchangeDeleteResponse]
+	view             *connect.Client[v1.ExchangeViewRequest, v1.ExchangeViewResponse]
+	reach            *connect.Client[v1.ExchangeReachRequest, v1.ExchangeReachResponse]
+	releaseReminders *connect.Client[v1.ExchangeReleaseRequest, v1.ExchangeReleaseResponse]
 }
 
 // Exchange calls greenroom.v1.InterconnectService.Exchange.
@@ -130,6 +144,11 @@ func (c *interconnectServiceClient) Reach(ctx context.Context, req *connect.Requ
 	return c.reach.CallUnary(ctx, req)
 }
 
+// ReleaseReminders calls greenroom.v1.InterconnectService.ReleaseReminders.
+func (c *interconnectServiceClient) ReleaseReminders(ctx context.Context, req *connect.Request[v1.ExchangeReleaseRequest]) (*connect.Response[v1.ExchangeReleaseResponse], error) {
+	return c.releaseReminders.CallUnary(ctx, req)
+}
+
 // InterconnectServiceHandler is an implementation of the greenroom.v1.InterconnectService service.
 type InterconnectServiceHandler interface {
 	// Exchange is one channel of a session. The caller's first message has the hello,
@@ -145,6 +164,10 @@ type InterconnectServiceHandler interface {
 	// Reach says which of some hosts the receiver cannot reach; asked about none, that it
 	// is reached itself. From protocol 2 on.
 	Reach(context.Context, *connect.Request[v1.ExchangeReachRequest]) (*connect.Response[v1.ExchangeReachResponse], error)
+	// ReleaseReminders asks for reminders that wait at the receiver for subscribers, whom the
+	// sender has. The receiver stops delivering those that it answers with, for 10 s; the
+	// sender gives them IDs of its own. From protocol 2 on.
+	ReleaseReminders(context.Context, *connect.Request[v1.ExchangeReleaseRequest]) (*connect.Response[v1.ExchangeReleaseResponse], error)
 }
 
 // NewInterconnectServiceHandler builds an HTTP handler from the service implementation. It returns
@@ -178,6 +201,12 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 		connect.WithSchema(interconnectServiceMethods.ByName("Reach")),
 		connect.WithHandlerOptions(opts...),
 	)
+	interconnectServiceReleaseRemindersHandler := connect.NewUnaryHandler(
+		InterconnectServiceReleaseRemindersProcedure,
+		svc.ReleaseReminders,
+		connect.WithSchema(interconnectServiceMethods.ByName("ReleaseReminders")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/greenroom.v1.InterconnectService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case InterconnectServiceExchangeProcedure:
@@ -188,6 +217,8 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 			interconnectServiceViewHandler.ServeHTTP(w, r)
 		case InterconnectServiceReachProcedure:
 			interconnectServiceReachHandler.ServeHTTP(w, r)
+		case InterconnectServiceReleaseRemindersProcedure:
+			interconnectServiceReleaseRemindersHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -211,4 +242,8 @@ func (UnimplementedInterconnectServiceHandler) View(context.Context, *connect.Re
 
 func (UnimplementedInterconnectServiceHandler) Reach(context.Context, *connect.Request[v1.ExchangeReachRequest]) (*connect.Response[v1.ExchangeReachResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.Reach is not implemented"))
+}
+
+func (UnimplementedInterconnectServiceHandler) ReleaseReminders(context.Context, *connect.Request[v1.ExchangeReleaseRequest]) (*connect.Response[v1.ExchangeReleaseResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.ReleaseReminders is not implemented"))
 }

@@ -63,6 +63,8 @@ const (
 	// ReminderServiceListBucketsProcedure is the fully-qualified name of the ReminderService's
 	// ListBuckets RPC.
 	ReminderServiceListBucketsProcedure = "/greenroom.v1.ReminderService/ListBuckets"
+	// ReminderServiceConnectProcedure is the fully-qualified name of the ReminderService's Connect RPC.
+	ReminderServiceConnectProcedure = "/greenroom.v1.ReminderService/Connect"
 )
 
 // ReminderServiceClient is a client for the greenroom.v1.ReminderService service.
@@ -97,6 +99,17 @@ type ReminderServiceClient interface {
 	// ListBuckets lists the buckets of tokens that reminders are named by, with who creates
 	// from each and who delivers it.
 	ListBuckets(context.Context, *connect.Request[v1.ListBucketsRequest]) (*connect.Response[v1.ListBucketsResponse], error)
+	// Connect makes its caller a subscriber, for as long as the stream is open. Reminders
+	// whose actor has the type "greenroom.subscription" are for no actor: its ID is the name
+	// of a subscription, and what is due is sent to one of those who subscribed to it, at
+	// whatever server, in turn. Without any it waits.
+	//
+	// The first frame is the hello, and the server's first one its answer. From then on each
+	// side sends a frame at least every heartbeat interval, and gives the stream up when
+	// three of them have passed without one. What was not answered when the stream ends, or
+	// by its deadline, is sent again, to any subscriber: a firing takes effect on its
+	// reminder once, and may be executed more than once. Name and due tell it again.
+	Connect(context.Context) *connect.BidiStreamForClient[v1.ConnectRequest, v1.ConnectResponse]
 }
 
 // NewReminderServiceClient constructs a client for the greenroom.v1.ReminderService service. By
@@ -179,6 +192,12 @@ func NewReminderServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		connect: connect.NewClient[v1.ConnectRequest, v1.ConnectResponse](
+			httpClient,
+			baseURL+ReminderServiceConnectProcedure,
+			connect.WithSchema(reminderServiceMethods.ByName("Connect")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -194,6 +213,7 @@ type reminderServiceClient struct {
 	retryDeadLetter  *connect.Client[v1.RetryDeadLetterRequest, v1.RetryDeadLetterResponse]
 	deleteDeadLetter *connect.Client[v1.DeleteDeadLetterRequest, v1.DeleteDeadLetterResponse]
 	listBuckets      *connect.Client[v1.ListBucketsRequest, v1.ListBucketsResponse]
+	connect          *connect.Client[v1.ConnectRequest, v1.ConnectResponse]
 }
 
 // CreateReminder calls greenroom.v1.ReminderService.CreateReminder.
@@ -246,6 +266,11 @@ func (c *reminderServiceClient) ListBuckets(ctx context.Context, req *connect.Re
 	return c.listBuckets.CallUnary(ctx, req)
 }
 
+// Connect calls greenroom.v1.ReminderService.Connect.
+func (c *reminderServiceClient) Connect(ctx context.Context) *connect.BidiStreamForClient[v1.ConnectRequest, v1.ConnectResponse] {
+	return c.connect.CallBidiStream(ctx)
+}
+
 // ReminderServiceHandler is an implementation of the greenroom.v1.ReminderService service.
 type ReminderServiceHandler interface {
 	// CreateReminder sets a reminder. One of the same actor and name is replaced, or kept
@@ -278,6 +303,17 @@ type ReminderServiceHandler interface {
 	// ListBuckets lists the buckets of tokens that reminders are named by, with who creates
 	// from each and who delivers it.
 	ListBuckets(context.Context, *connect.Request[v1.ListBucketsRequest]) (*connect.Response[v1.ListBucketsResponse], error)
+	// Connect makes its caller a subscriber, for as long as the stream is open. Reminders
+	// whose actor has the type "greenroom.subscription" are for no actor: its ID is the name
+	// of a subscription, and what is due is sent to one of those who subscribed to it, at
+	// whatever server, in turn. Without any it waits.
+	//
+	// The first frame is the hello, and the server's first one its answer. From then on each
+	// side sends a frame at least every heartbeat interval, and gives the stream up when
+	// three of them have passed without one. What was not answered when the stream ends, or
+	// by its deadline, is sent again, to any subscriber: a firing takes effect on its
+	// reminder once, and may be executed more than once. Name and due tell it again.
+	Connect(context.Context, *connect.BidiStream[v1.ConnectRequest, v1.ConnectResponse]) error
 }
 
 // NewReminderServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -356,6 +392,12 @@ func NewReminderServiceHandler(svc ReminderServiceHandler, opts ...connect.Handl
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	reminderServiceConnectHandler := connect.NewBidiStreamHandler(
+		ReminderServiceConnectProcedure,
+		svc.Connect,
+		connect.WithSchema(reminderServiceMethods.ByName("Connect")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/greenroom.v1.ReminderService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ReminderServiceCreateReminderProcedure:
@@ -378,6 +420,8 @@ func NewReminderServiceHandler(svc ReminderServiceHandler, opts ...connect.Handl
 			reminderServiceDeleteDeadLetterHandler.ServeHTTP(w, r)
 		case ReminderServiceListBucketsProcedure:
 			reminderServiceListBucketsHandler.ServeHTTP(w, r)
+		case ReminderServiceConnectProcedure:
+			reminderServiceConnectHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -425,4 +469,8 @@ func (UnimplementedReminderServiceHandler) DeleteDeadLetter(context.Context, *co
 
 func (UnimplementedReminderServiceHandler) ListBuckets(context.Context, *connect.Request[v1.ListBucketsRequest]) (*connect.Response[v1.ListBucketsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ReminderService.ListBuckets is not implemented"))
+}
+
+func (UnimplementedReminderServiceHandler) Connect(context.Context, *connect.BidiStream[v1.ConnectRequest, v1.ConnectResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.ReminderService.Connect is not implemented"))
 }

@@ -1,0 +1,29 @@
+package actor
+
+// SubscriptionType is the type in the keys of reminders that are for no actor: their IDs
+// are the names of subscriptions. It is not deployed.
+const SubscriptionType = "greenroom.subscription"
+
+// SubscriptionKey returns the key of the reminders of an app that wait for a subscriber of
+// a name.
+func SubscriptionKey(app, name string) Key {
+	return Key{App: app, Type: SubscriptionType, ID: name}
+}
+
+// IsSubscription reports whether k is of a subscription.
+func (k Key) IsSubscription() bool { return k.Type == SubscriptionType }
+
+// validateTarget checks what a reminder runs: a method of an actor, or nothing of a
+// subscription.
+func (s *ReminderSpec) validateTarget() error {
+	if !s.Key.IsSubscription() {
+		return ValidateName("reminder method", s.Method)
+	}
+	if s.Method != "" {
+		return argument("reminder method", "is %q, and the reminder is for a subscription, which has none; leave it out", shown(s.Method))
+	}
+	return ValidateName("subscription", s.Key.ID)
+}
+
+// shown is a text of a caller's in an error, shortened.
+func shown(text string) string { return text[:min(len(text), MaxNameLen)] }

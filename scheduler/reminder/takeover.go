@@ -1,0 +1,289 @@
+package reminder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// Peers reaches the other instances.
+type Peers interface {
+	// Release is [Service.Release] of another instance.
+	Release(ctx context.Context, host actor.HostID, r ReleaseRequest) ([]actor.ReminderID, error)
+}
+
+// ReleaseRequest asks an instance for reminders that wait for subscribers.
+type ReleaseRequest struct {
+	// Subscriptions are those that the asking instance has subscribers of, at most
+	// [MaxReleaseSubscriptions].
+	Subscriptions []actor.Key
+	// Limit is how many it takes, 1 to [MaxRelease].
+	Limit int
+	// Wait is how long it waits for the first, at most [MaxReleaseWait].
+	Wait time.Duration
+}
+
+// Bounds of a [ReleaseRequest].
+const (
+	MaxReleaseSubscriptions = 256
+	MaxRelease              = loadGroup
+	MaxReleaseWait          = 10 * time.Second
+)
+
+const (
+	releaseWait = 2 * time.Second
+	// releasedFor is how long who released a reminder leaves it alone: enough for the
+	// other one's commit.
+	releasedFor = 10 * time.Second
+)
+
+// Release gives reminders that wait here, and that nobody here can execute, to another
+// instance: it stops delivering them, and returns their IDs. It waits until there are some.
+// After [releasedFor] those that are still there are delivered again.
+func (s *Service) Release(ctx context.Context, r ReleaseRequest) ([]actor.ReminderID, error) {
+	bad := func(problem string, args ...any) error {
+		return &actor.ArgumentError{Field: "release of reminders", Problem: fmt.Sprintf(problem, args...)}
+	}
+	switch {
+	case len(r.Subscriptions) > MaxReleaseSubscriptions:
+		return nil, bad("has %d subscriptions; at most %d are allowed", len(r.Subscriptions), MaxReleaseSubscriptions)
+	case r.Limit < 1 || r.Limit > MaxRelease:
+		return nil, bad("has the limit %d; give 1 to %d", r.Limit, MaxRelease)
+	case r.Wait < 0 || r.Wait > MaxReleaseWait:
+		return nil, bad("waits for %v; give 0 to %v", r.Wait, MaxReleaseWait)
+	}
+	timer := time.NewTimer(r.Wait)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		ids, changed, stopping := s.release(r), s.subs.changed, s.stopping
+		s.mu.Unlock()
+		if len(ids) > 0 || stopping {
+			return ids, nil
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return nil, nil
+		case <-s.queue.ctx.Done():
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// release takes what waits off the memory; s.mu is held.
+func (s *Service) release(r ReleaseRequest) []actor.ReminderID {
+	if s.wheel == nil || s.stopping {
+		return nil
+	}
+	now := s.clock.now()
+	var ids []actor.ReminderID
+	for _, key := range r.Subscriptions {
+		sub := s.subs.byKey[key]
+		if sub == nil {
+			continue
+		}
+		sub.asked = now
+		if sub.capacity() > 0 {
+			continue // it is about to be executed here
+		}
+		for _, w := range s.pop(sub, r.Limit-len(ids)) {
+			s.wheel.Insert(w.id, now.Add(releasedFor))
+			s.retried[w.id] = struct{}{}
+			ids = append(ids, w.id)
+		}
+		s.subs.tidy(sub)
+	}
+	return ids
+}
+
+// takeOvers keeps asking every other instance for what waits there for subscribers that
+// are here.
+func (s *Service) takeOvers(ctx context.Context) {
+	asked := map[actor.HostID]context.CancelFunc{}
+	for {
+		s.mu.Lock()
+		live, self := s.live, s.self
+		s.mu.Unlock()
+		for host, cancel := range asked {
+			if !slices.Contains(live, host) {
+				cancel()
+				delete(asked, host)
+			}
+		}
+		for _, host := range live {
+			if _, already := asked[host]; already || host == self {
+				continue
+			}
+			its, cancel := context.WithCancel(ctx)
+			asked[host] = cancel
+			s.wg.Go(func() { s.takeOverFrom(its, host) })
+		}
+		if !sleep(ctx, pollEvery) {
+			for _, cancel := range asked {
+				cancel()
+			}
+			return
+		}
+	}
+}
+
+func (s *Service) takeOverFrom(ctx context.Context, host actor.HostID) {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		keys, limit := s.capacity()
+		changed := s.subs.changed
+		s.mu.Unlock()
+		if limit == 0 {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		ids, err := s.cfg.Peers.Release(ctx, host, ReleaseRequest{keys, limit, releaseWait})
+		if err == nil && len(ids) > 0 {
+			err = s.takeOver(ctx, keys, ids)
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				s.cfg.Logger.Warn("reminders that subscribers here wait for were not taken over", "from", host, "error", err)
+			}
+			sleep(ctx, pollEvery)
+		}
+	}
+}
+
+// capacity returns the subscriptions that have subscribers with capacity here, and how many
+// executions these take; s.mu is held.
+func (s *Service) capacity() (keys []actor.Key, n int) {
+	if s.stopping {
+		return nil, 0
+	}
+	for key, sub := range s.subs.byKey {
+		if free := sub.capacity() - len(sub.waiting); free > 0 && len(keys) < MaxReleaseSubscriptions {
+			keys, n = append(keys, key), n+free
+		}
+	}
+	return keys, min(n, MaxRelease)
+}
+
+// takeOver gives reminders that another instance has released tokens of this one's bucket,
+// each in a commit that rests on its ID and version.
+func (s *Service) takeOver(ctx context.Context, keys []actor.Key, ids []actor.ReminderID) error {
+	rows, err := s.cfg.Store.LoadReminders(ctx, ids)
+	var damaged *store.DamagedReminders
+	if err != nil && !errors.As(err, &damaged) { // which their owner tells of
+		return err
+	}
+	var commits []actor.Commit
+	for i := range rows {
+		r := &rows[i]
+		if r.Version == 0 || r.Paused || !slices.Contains(keys, r.Key) {
+			continue
+		}
+		id, err := s.token(ctx, r.Key.App)
+		if err != nil {
+			return err
+		}
+		if !s.owns(id.Bucket()) {
+			s.borrow(ctx, r)
+			continue
+		}
+		commits = append(commits, moved(r, id))
+	}
+	if len(commits) == 0 {
+		return nil
+	}
+	for i, err := range s.cfg.Store.Commit(ctx, commits) {
+		r := &commits[i].Reminders.Set[0]
+		switch {
+		case err == nil:
+			s.mu.Lock()
+			s.stats.TakenOver++
+			s.note(r.ID, r.FireAt)
+			s.mu.Unlock()
+		case errors.Is(err, actor.ErrFiringTaken): // it fired, or was changed, meanwhile
+		default:
+			s.cfg.Logger.Warn("a reminder was not taken over", "reminder", commits[i].Reminders.Steps[0].ID.String(), "error", err)
+		}
+	}
+	return nil
+}
+
+// moved is the commit that gives a reminder another ID.
+func moved(r *actor.Reminder, id actor.ReminderID) actor.Commit {
+	c := actor.CommitOf()
+	c.Reminders.Steps = []actor.ReminderStep{{ReminderName: nameOf(r), ID: r.ID, Version: r.Version}}
+	then := *r
+	then.ID, then.Version, then.Keep = id, 1, false
+	c.Reminders.Set = []actor.Reminder{then}
+	return c
+}
+
+func (s *Service) owns(b actor.Bucket) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owned[b] != nil
+}
+
+// borrow has a reminder executed once that another instance owns, and goes on owning.
+func (s *Service) borrow(ctx context.Context, r *actor.Reminder) {
+	s.mu.Lock()
+	if _, under := s.running[r.ID]; under {
+		s.mu.Unlock()
+		return
+	}
+	b := s.owned[r.ID.Bucket()]
+	if b == nil {
+		b = &ownedBucket{bucket: r.ID.Bucket()} // counts it alone
+	}
+	s.running[r.ID] = b
+	b.under++
+	s.mu.Unlock()
+	s.consider(ctx, r.ID, r)
+}
+
+// bucketTable is who has which bucket, as of the last look.
+type bucketTable struct {
+	rows    []actor.BucketRow
+	changed chan struct{} // closed, and made anew, with a change
+}
+
+func newBucketTable() bucketTable { return bucketTable{changed: make(chan struct{})} }
+
+// publish notes the rows and the instances that there are.
+func (s *Service) publish(rows []actor.BucketRow, live []actor.HostID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live = live
+	same := slices.EqualFunc(s.table.rows, rows, func(a, b actor.BucketRow) bool {
+		return a.Bucket == b.Bucket && a.Epoch == b.Epoch && a.Closed == b.Closed
+	})
+	s.table.rows = slices.Clone(rows)
+	if !same {
+		close(s.table.changed)
+		s.table.changed = make(chan struct{})
+	}
+}
+
+// Table returns the buckets of an app as they were when the store was read last, within
+// some 2 s, and a channel that is closed when one of them gets another owner, is closed,
+// or comes or goes.
+func (s *Service) Table(app string) (rows []actor.BucketRow, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.table.rows {
+		if r.App == app {
+			rows = append(rows, r)
+		}
+	}
+	return rows, s.table.changed
+}

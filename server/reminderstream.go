@@ -1,0 +1,266 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
+)
+
+const (
+	// subscriberProtocol is that of the frames of ReminderService.Connect.
+	subscriberProtocol = 1
+	// missedHeartbeats is after how many intervals without a frame a stream is given up.
+	missedHeartbeats = 3
+	// subscriberFrame bounds what a subscriber sends at once, in bytes.
+	subscriberFrame = 64 << 10
+	// bucketsAtOnce is how many buckets one frame has at most.
+	bucketsAtOnce = 1000
+	// maxFailureCode is the longest code of a failure, in bytes.
+	maxFailureCode = 256
+)
+
+// subscriberStream is one stream of ReminderService.Connect.
+type subscriberStream struct {
+	s          *Server
+	x          *exchange
+	bidi       *connect.BidiStream[greenroomv1.ConnectRequest, greenroomv1.ConnectResponse]
+	app        string
+	subscriber *reminder.Subscriber
+	tables     bool                    // the client asked for them
+	known      map[actor.Bucket]uint64 // the epochs that it was sent
+}
+
+// Connect implements ReminderService.
+func (rs reminderService) Connect(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ConnectRequest, greenroomv1.ConnectResponse]) error {
+	if err := rs.s.subscribers.enter(); err != nil {
+		return err
+	}
+	defer rs.s.subscribers.leave()
+	st := &subscriberStream{s: rs.s, x: exchangeOf(ctx), bidi: bidi, known: map[actor.Bucket]uint64{}}
+	frames, failed, over := make(chan *greenroomv1.ConnectRequest), make(chan error, 1), make(chan struct{})
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		failed <- st.read(frames, over)
+	}()
+	err := st.serve(ctx, frames, failed)
+	if st.subscriber != nil {
+		st.subscriber.Close()
+	}
+	close(over)
+	_ = st.x.control.SetReadDeadline(time.Unix(1, 0)) // HTTP/2 always can
+	<-read
+	_ = st.x.control.SetWriteDeadline(rs.s.bodyDeadline()) // of how the stream ended
+	return err
+}
+
+// read hands on what the client sends, until the stream is over.
+func (st *subscriberStream) read(frames chan<- *greenroomv1.ConnectRequest, over <-chan struct{}) error {
+	for {
+		m, err := st.bidi.Receive()
+		st.x.messageReceived()
+		switch {
+		case tooLarge(err):
+			return errPayloadTooLarge(st.x.route.maxMessage)
+		case err != nil:
+			return err
+		}
+		select {
+		case frames <- m:
+		case <-over:
+			return nil
+		}
+	}
+}
+
+func (st *subscriberStream) serve(ctx context.Context, frames <-chan *greenroomv1.ConnectRequest, failed <-chan error) error {
+	interval := st.s.conf.bounds.heartbeat
+	silence := time.NewTimer(missedHeartbeats * interval)
+	defer silence.Stop()
+	beat := time.NewTicker(interval)
+	defer beat.Stop()
+	var ready, over, changed <-chan struct{}
+	for {
+		var err error
+		select {
+		case m := <-frames:
+			silence.Reset(missedHeartbeats * interval)
+			if st.subscriber != nil {
+				err = st.handle(m)
+				break
+			}
+			if err = st.begin(m); err == nil {
+				ready, over = st.subscriber.Ready(), st.subscriber.Ended()
+				changed, err = st.sendTable()
+			}
+		case err = <-failed:
+			if ended(err) {
+				return nil
+			}
+		case <-ready:
+			err = st.sendExecutions()
+		case <-changed:
+			changed, err = st.sendTable()
+		case <-beat.C:
+			if st.subscriber != nil {
+				err = st.send(&greenroomv1.ConnectResponse{Frame: &greenroomv1.ConnectResponse_Heartbeat{Heartbeat: &greenroomv1.Heartbeat{}}})
+			}
+		case <-silence.C:
+			return &requestError{kindBodyTimeout, fmt.Sprintf("no frame came for %v; send a heartbeat every %v", missedHeartbeats*interval, interval)}
+		case <-over:
+			return errStopping
+		case <-st.s.draining.Done():
+			return errStopping
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// begin takes the hello and answers it.
+func (st *subscriberStream) begin(m *greenroomv1.ConnectRequest) error {
+	hello := m.GetHello()
+	if hello == nil {
+		return &actor.ArgumentError{Field: "frame", Problem: "is no hello, and the first one must be"}
+	}
+	if hello.GetProtocol() != subscriberProtocol {
+		return &actor.ArgumentError{Field: "protocol", Problem: fmt.Sprintf("is %d; this server speaks %d", hello.GetProtocol(), subscriberProtocol)}
+	}
+	limit := int(min(hello.GetMaxExecutions(), reminder.MaxExecutions+1))
+	st.app, st.tables = appOf(hello.GetApp()), hello.GetBucketTable()
+	var err error
+	if st.subscriber, err = st.s.conf.Reminders.Subscribe(st.app, hello.GetSubscriptions(), limit); err != nil {
+		return err
+	}
+	if limit == 0 {
+		limit = reminder.DefaultExecutions
+	}
+	return st.send(&greenroomv1.ConnectResponse{Frame: &greenroomv1.ConnectResponse_Welcome{Welcome: &greenroomv1.SubscriberWelcome{
+		Protocol: subscriberProtocol, MaxExecutions: uint32(limit), HeartbeatInterval: durationpb.New(st.s.conf.bounds.heartbeat), //nolint:gosec // at most MaxExecutions
+	}}})
+}
+
+// handle takes any other frame.
+func (st *subscriberStream) handle(m *greenroomv1.ConnectRequest) error {
+	switch f := m.GetFrame().(type) {
+	case *greenroomv1.ConnectRequest_Heartbeat:
+		return nil
+	case *greenroomv1.ConnectRequest_Executed:
+		return st.subscriber.Answer(f.Executed.GetExecution(), failureOfExecution(f.Executed.GetFailure()))
+	case *greenroomv1.ConnectRequest_Hello:
+		return &actor.ArgumentError{Field: "frame", Problem: "is a second hello; open another stream for other subscriptions"}
+	}
+	return &actor.ArgumentError{Field: "frame", Problem: "is empty, or of a kind that this server does not know"}
+}
+
+func failureOfExecution(f *greenroomv1.ExecutionFailure) error {
+	if f == nil {
+		return nil
+	}
+	said := &actor.GuestError{Code: bounded(f.GetCode(), maxFailureCode), Message: bounded(f.GetMessage(), maxMessage)}
+	if said.Code == "" && said.Message == "" {
+		said.Message = "the subscriber says that it failed, and not why"
+	}
+	return said
+}
+
+// send writes a frame, which the client has the body timeout to accept.
+func (st *subscriberStream) send(m *greenroomv1.ConnectResponse) error {
+	_ = st.x.control.SetWriteDeadline(st.s.bodyDeadline())
+	return st.bidi.Send(m)
+}
+
+func (st *subscriberStream) sendExecutions() error {
+	for _, x := range st.subscriber.Take() {
+		f := &x.Firing
+		if err := st.send(&greenroomv1.ConnectResponse{Frame: &greenroomv1.ConnectResponse_Execute{Execute: &greenroomv1.ExecuteReminder{
+			Execution: x.ID, Subscription: f.Key.ID, Name: f.Name, ReminderId: f.Reminder.String(),
+			Payload: f.Payload.Data, ContentType: f.Payload.ContentType, Metadata: f.Metadata,
+			Due: timestamppb.New(f.Due), Missed: f.Missed, Attempt: f.Attempt, Timeout: durationpb.New(time.Until(x.Deadline)),
+		}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendTable sends what the client does not know of the buckets, and returns what is closed
+// when there is more.
+func (st *subscriberStream) sendTable() (changed <-chan struct{}, err error) {
+	if !st.tables {
+		return nil, nil
+	}
+	rows, changed := st.s.conf.Reminders.Table(st.app)
+	first := len(st.known) == 0
+	table := &greenroomv1.BucketTable{}
+	flush := func() error {
+		err := st.send(&greenroomv1.ConnectResponse{Frame: &greenroomv1.ConnectResponse_Buckets{Buckets: table}})
+		table = &greenroomv1.BucketTable{}
+		return err
+	}
+	there := make(map[actor.Bucket]struct{}, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		there[r.Bucket] = struct{}{}
+		if st.known[r.Bucket] == r.Epoch {
+			continue
+		}
+		st.known[r.Bucket] = r.Epoch
+		if table.Changed = append(table.Changed, bucketToProto(r)); len(table.Changed) == bucketsAtOnce {
+			if err := flush(); err != nil {
+				return changed, err
+			}
+		}
+	}
+	for b := range st.known {
+		if _, still := there[b]; !still {
+			delete(st.known, b)
+			table.Removed = append(table.Removed, &greenroomv1.Bucket{
+				App: st.app, Prefix: b.Prefix.String(), Vector: b.Vector.String(), FirstToken: b.First(),
+			})
+		}
+	}
+	if !first && len(table.Changed)+len(table.Removed) == 0 {
+		return changed, nil // another app's
+	}
+	table.Complete = true
+	return changed, flush()
+}
+
+// ReleaseReminders implements InterconnectService.
+func (i *interconnect) ReleaseReminders(ctx context.Context, req *connect.Request[greenroomv1.ExchangeReleaseRequest]) (*connect.Response[greenroomv1.ExchangeReleaseResponse], error) {
+	if _, _, err := i.s.conf.Peers.Interconnect.Accept(req.Msg.GetHello()); err != nil {
+		return nil, err
+	}
+	msg := &greenroomv1.ExchangeReleaseResponse{}
+	if i.s.conf.Reminders == nil {
+		return connect.NewResponse(msg), nil
+	}
+	r := reminder.ReleaseRequest{Limit: int(req.Msg.GetLimit()), Wait: time.Duration(req.Msg.GetWaitMs()) * time.Millisecond}
+	for _, key := range req.Msg.GetSubscriptions() {
+		r.Subscriptions = append(r.Subscriptions, keyOf(key))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(i.s.draining, cancel)()
+	ids, err := i.s.conf.Reminders.Release(ctx, r)
+	if errors.Is(err, context.Canceled) && i.s.draining.Err() != nil {
+		err = errStopping
+	}
+	for _, id := range ids {
+		msg.ReminderIds = append(msg.ReminderIds, id.String())
+	}
+	return connect.NewResponse(msg), err
+}
