@@ -5,14 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"os"
+	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/client"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/store"
+	"github.com/greenroom-run/greenroom/store/embedded"
 )
 
 // counters stands for a host with a deployed actor type.
@@ -43,9 +51,11 @@ func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo,
 }
 
 // serve runs a server and returns its URL.
-func serve() (url string, stop func()) {
+func serve() (url string, stop func()) { return serveWith(nil) }
+
+func serveWith(reminders server.Reminders) (url string, stop func()) {
 	s, err := server.New(server.Config{
-		Addr: "127.0.0.1:0", Host: counters{}, Modules: nothing{}, Actors: nothing{}, Logger: slog.New(slog.DiscardHandler),
+		Addr: "127.0.0.1:0", Host: counters{}, Modules: nothing{}, Actors: nothing{}, Logger: slog.New(slog.DiscardHandler), Reminders: reminders,
 	})
 	if err != nil {
 		panic(err)
@@ -94,4 +104,75 @@ func ExampleError() {
 		fmt.Println(failure.Code, failure.Guest.Code, failure.Message)
 	}
 	// Output: failed_precondition too_few there are only 2
+}
+
+// Deliver runs no turn: these reminders are for subscribers.
+func (counters) Deliver(context.Context, actor.Firing) error { return actor.ErrTypeNotFound }
+
+// serveReminders runs a server with reminders, whose URL it returns.
+func serveReminders() (url string, stop func()) {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "reminders")
+	if err != nil {
+		panic(err)
+	}
+	st, err := embedded.Open(ctx, embedded.Config{Dir: dir})
+	if err != nil {
+		panic(err)
+	}
+	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: counters{}, Host: "here"})
+	if err != nil {
+		panic(err)
+	}
+	if err := svc.Start(ctx); err != nil {
+		panic(err)
+	}
+	url, stopServer := serveWith(reminder.NewAdmin(svc, st))
+	return url, func() {
+		_ = svc.Stop(ctx)
+		stopServer()
+		_, _ = st.Close(), os.RemoveAll(dir)
+	}
+}
+
+// A reminder without an actor: it waits for whoever subscribes to its name.
+func ExampleClient_SubscribeReminders() {
+	url, stop := serveReminders()
+	defer stop()
+
+	// From anywhere, in Go or with curl:
+	reminders := greenroomv1connect.NewReminderServiceClient(http.DefaultClient, url)
+	_, err := reminders.CreateReminder(context.Background(), connect.NewRequest(&greenroomv1.CreateReminderRequest{
+		Actor: &greenroomv1.ActorKey{Type: "greenroom.subscription", Id: "invoices"},
+		Name:  "eu",
+		Spec: &greenroomv1.ReminderSpec{
+			Payload:  []byte(`{"region":"eu"}`),
+			Schedule: &greenroomv1.ReminderSchedule{First: &greenroomv1.ReminderSchedule_After{After: durationpb.New(10 * time.Millisecond)}},
+		},
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	// The program that does it:
+	c, err := client.New(client.Config{URL: url})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	ctx, done := context.WithCancel(context.Background())
+	err = c.SubscribeReminders(ctx, client.Subscription{
+		Names: []string{"invoices"},
+		Do: func(_ context.Context, f client.Firing) error {
+			fmt.Printf("%s %s %s, attempt %d\n", f.Subscription, f.Name, f.Payload, f.Attempt)
+			done() // of this example; a program goes on
+			return nil
+		},
+	})
+	fmt.Println(err)
+	// Output:
+	// invoices eu {"region":"eu"}, attempt 1
+	// context canceled
 }

@@ -131,6 +131,8 @@ const (
 	protocolCaller = 2
 	// protocolTrace is the first one whose invocations have a trace context.
 	protocolTrace = 3
+	// protocolRelease is the first one with InterconnectService.ReleaseReminders.
+	protocolRelease = 3
 )
 
 // forwardedInvocation is a call as a peer of any protocol is told it.

@@ -19,7 +19,7 @@ func (r *Router) ReleaseReminders(ctx context.Context, host actor.HostID, keys [
 		return fmt.Errorf("%w: host %s releases no reminders: %v", actor.ErrUnavailable, host, why)
 	}
 	p := r.peers.get(host)
-	if p == nil || p.protocol < protocolReach {
+	if p == nil || p.protocol < protocolRelease {
 		return nil, unavailable("it is not known as a member, or is of an older version")
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait+3*r.cfg.PeerTimeout)

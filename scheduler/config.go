@@ -32,7 +32,8 @@ const (
 //
 //	2  invocations that are passed on name their caller, and who has refused them; the
 //	   leader tells hosts that their types are outdated; hosts say whom they cannot reach
-//	3  invocations that are passed on have a trace context
+//	3  invocations that are passed on have a trace context; reminders are released to
+//	   hosts that have subscribers
 const (
 	MinProtocol = 1
 	MaxProtocol = 3

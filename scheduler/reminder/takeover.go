@@ -136,6 +136,7 @@ func (s *Service) takeOvers(ctx context.Context) {
 }
 
 func (s *Service) takeOverFrom(ctx context.Context, host actor.HostID) {
+	failing := false // which is said once
 	for ctx.Err() == nil {
 		s.mu.Lock()
 		keys, limit := s.capacity()
@@ -152,12 +153,14 @@ func (s *Service) takeOverFrom(ctx context.Context, host actor.HostID) {
 		if err == nil && len(ids) > 0 {
 			err = s.takeOver(ctx, keys, ids)
 		}
-		if err != nil {
-			if ctx.Err() == nil {
+		failed := err != nil
+		if failed {
+			if ctx.Err() == nil && !failing {
 				s.cfg.Logger.Warn("reminders that subscribers here wait for were not taken over", "from", host, "error", err)
 			}
 			sleep(ctx, pollEvery)
 		}
+		failing = failed
 	}
 }
 

@@ -67,7 +67,7 @@ type InterconnectServiceClient interface {
 	Reach(context.Context, *connect.Request[v1.ExchangeReachRequest]) (*connect.Response[v1.ExchangeReachResponse], error)
 	// ReleaseReminders asks for reminders that wait at the receiver for subscribers, whom the
 	// sender has. The receiver stops delivering those that it answers with, for 10 s; the
-	// sender gives them IDs of its own. From protocol 2 on.
+	// sender gives them IDs of its own. From protocol 3 on.
 	ReleaseReminders(context.Context, *connect.Request[v1.ExchangeReleaseRequest]) (*connect.Response[v1.ExchangeReleaseResponse], error)
 }
 
@@ -166,7 +166,7 @@ type InterconnectServiceHandler interface {
 	Reach(context.Context, *connect.Request[v1.ExchangeReachRequest]) (*connect.Response[v1.ExchangeReachResponse], error)
 	// ReleaseReminders asks for reminders that wait at the receiver for subscribers, whom the
 	// sender has. The receiver stops delivering those that it answers with, for 10 s; the
-	// sender gives them IDs of its own. From protocol 2 on.
+	// sender gives them IDs of its own. From protocol 3 on.
 	ReleaseReminders(context.Context, *connect.Request[v1.ExchangeReleaseRequest]) (*connect.Response[v1.ExchangeReleaseResponse], error)
 }
 
