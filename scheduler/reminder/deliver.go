@@ -331,7 +331,7 @@ func (s *Service) commitSteps(ctx context.Context) {
 				// Done is done: the subscriber is not asked again.
 				s.cfg.Logger.Warn("a reminder that was executed was not stepped on yet", "reminder", id.String(), "error", err)
 				go func() {
-					sleep(s.queue.ctx, retryAfter)
+					sleep(s.queue.ctx, firstWait)
 					s.commitAlone(s.queue.ctx, st)
 				}()
 				continue
