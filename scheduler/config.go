@@ -15,8 +15,9 @@ import (
 
 // Defaults of [Config].
 const (
-	DefaultLease    = 3 * time.Second
-	DefaultMaxOwned = 1_000_000
+	DefaultLease     = 3 * time.Second
+	DefaultMaxOwned  = 1_000_000
+	DefaultHeatEvery = 5 * time.Second
 	// MinLease is the shortest lease: below it a slow answer of the database would
 	// end hosts.
 	MinLease = 200 * time.Millisecond
@@ -26,6 +27,13 @@ const (
 const (
 	RoleHost      = "host"      // runs actors
 	RoleScheduler = "scheduler" // may lead
+)
+
+// What becomes of a range that is moved because of heat.
+const (
+	HeatSplit = "split" // it is cut, and a side of it moves
+	HeatWhole = "whole" // it moves
+	HeatBack  = "back"  // it is cold, and goes back to where the ring has it
 )
 
 // Protocol versions that this code speaks between processes.
@@ -71,6 +79,12 @@ type Config struct {
 	// MaxOwned is how many sticky actors this host owns before it releases the least
 	// recently used. Defaults to [DefaultMaxOwned].
 	MaxOwned int
+	// HeatEvery is how often this host reports what it is asked for, and how often this
+	// process looks whether a host is hot, where it leads; the same in all processes.
+	// Defaults to [DefaultHeatEvery].
+	HeatEvery time.Duration
+	// Cooling says when a host is hot. Defaults to what package placement says.
+	Cooling placement.Cooling
 	// Events are told what happens. Defaults to nobody.
 	Events Events
 	// Logger defaults to [slog.Default].
@@ -116,6 +130,9 @@ type Events struct {
 	// Led is called when this process begins a term as leader, and with leads false
 	// when it ends.
 	Led func(epoch uint64, leads bool)
+	// HeatMoved is called at the leader when it has a range moved because of heat, with
+	// [HeatSplit], [HeatWhole] or [HeatBack].
+	HeatMoved func(kind string)
 	// Ended is called when the host's row was gone, so that it began anew.
 	Ended func(actor.HostID)
 }
@@ -137,6 +154,9 @@ func (c Config) WithDefaults() Config {
 	if c.MaxOwned == 0 {
 		c.MaxOwned = DefaultMaxOwned
 	}
+	if c.HeatEvery == 0 {
+		c.HeatEvery = DefaultHeatEvery
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -155,6 +175,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("scheduler config: Ranges is %d; give at least 1", c.Ranges)
 	case c.MaxOwned < 1:
 		return fmt.Errorf("scheduler config: MaxOwned is %d; give at least 1", c.MaxOwned)
+	case c.HeatEvery < 0:
+		return fmt.Errorf("scheduler config: HeatEvery is %v; give a time above 0", c.HeatEvery)
 	case len(c.Self.Roles) == 0:
 		return fmt.Errorf("scheduler config: Self.Roles is empty; give %s, %s or both", RoleHost, RoleScheduler)
 	case c.hosts() && (c.Types == nil || c.Actors == nil):

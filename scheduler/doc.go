@@ -114,6 +114,18 @@
 // it orders anything. A host whose session ends goes on with what it holds, also if it
 // was about to hand it over: nobody else can have been given it.
 //
+// # Heat
+//
+// Each host counts the calls that it answers, a sample of them, by type and cell: one of
+// 16,384 equal parts of the hash space. It reports the cells that stand out every
+// [Config.HeatEvery], and the leader smooths that. When nothing moves and all hosts have
+// reported lately, [placement.Cooling] may name one step: a range of the hottest host, or
+// a side of a cut through it, goes to the one that has least to do; without a hot host,
+// what is cold goes back. Parts that were moved lie over the ring's table
+// ([placement.Table.WithMoved]) for as long as their host is there, and move like any other
+// range. Orders and claims mark what they hold so, and a new leader learns it from them;
+// what it does not know is the heat, so that it decides nothing for some reports.
+//
 // # Clean or not
 //
 // A host that was cleared may have sent commits that land later, when it was frozen: the

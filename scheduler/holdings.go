@@ -45,6 +45,7 @@ type heldRange struct {
 	// what has begun is still here.
 	leaving bool
 	ripe    Instant // from when on what it holds is clean
+	moved   bool    // it is where it is because of its heat
 }
 
 // NewHoldings returns the state of a host that has just registered.
@@ -102,7 +103,23 @@ func (h *Holdings) Order(o Order, now Instant) (moving Moving) {
 			}
 		}
 	}
+	t.merge(now)
 	return moving
+}
+
+// merge makes one of neighbours that are alike.
+func (t *heldTable) merge(now Instant) {
+	kept := t.ranges[:1]
+	for _, r := range t.ranges[1:] {
+		last := &kept[len(kept)-1]
+		// What leaves is kept apart by the orders that it leaves for.
+		if !last.leaving && !r.leaving && last.moved == r.moved && slices.Equal(last.hosts, r.hosts) && slices.Equal(last.among, r.among) &&
+			(last.ripe == r.ripe || last.ripe <= now && r.ripe <= now) {
+			continue
+		}
+		kept = append(kept, r)
+	}
+	t.ranges = kept
 }
 
 func (h *Holdings) apply(kind OrderKind, r *heldRange, o HeldRange, now Instant) {
@@ -110,12 +127,15 @@ func (h *Holdings) apply(kind OrderKind, r *heldRange, o HeldRange, now Instant)
 	case Lock:
 		r.hosts, r.leaving = nil, len(r.among) > 0
 	case Update:
-		r.hosts, r.among, r.leaving, r.ripe = o.Hosts, o.Hosts, false, now
+		r.hosts, r.among, r.leaving, r.ripe, r.moved = o.Hosts, o.Hosts, false, now, o.Moved
 		if !o.Clean {
 			r.ripe = now + ripeAfter
 		}
 	case Unlock, Remove:
 		r.hosts = o.Hosts
+		if len(r.among) == 0 {
+			r.moved = o.Moved
+		}
 	}
 }
 
@@ -245,12 +265,12 @@ func (t *heldTable) view(now Instant) *typeView {
 	v := &typeView{policy: t.policy, handing: t.handing, static: staticHosts(t.policy)}
 	for i := range t.ranges {
 		r := &t.ranges[i]
-		next := rangeView{first: r.first, hosts: r.hosts}
+		next := rangeView{first: r.first, hosts: r.hosts, moved: r.moved}
 		if len(r.among) > 0 && !r.leaving {
 			next.held, next.formula = r.hold(now), r.among
 		}
 		if n := len(v.ranges); n > 0 {
-			if last := &v.ranges[n-1]; last.held == next.held && slices.Equal(last.hosts, next.hosts) && slices.Equal(last.formula, next.formula) {
+			if last := &v.ranges[n-1]; last.held == next.held && last.moved == next.moved && slices.Equal(last.hosts, next.hosts) && slices.Equal(last.formula, next.formula) {
 				continue
 			}
 		}
@@ -291,7 +311,7 @@ func (t *heldTable) at(i int, now Instant) HeldRange {
 		last = t.ranges[i+1].first - 1
 	}
 	r := &t.ranges[i]
-	return HeldRange{First: r.first, Last: last, Hosts: r.among, Clean: now >= r.ripe}
+	return HeldRange{First: r.first, Last: last, Hosts: r.among, Clean: now >= r.ripe, Moved: r.moved}
 }
 
 // bounds returns where ranges begin, and what comes after them begins, in order.

@@ -123,7 +123,7 @@ func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
 			owner = actor.HostID(a.GetSticky()[0].GetOwner())
 		}
 	default:
-		owner = t.owner(key)
+		owner = t.owner(l.Point)
 		l.Moving = owner == ""
 		if _, there := v.members[owner]; !there {
 			if away := t.away(v, key); away != "" {
@@ -165,6 +165,8 @@ type Part struct {
 	// there.
 	Name string
 	Away bool
+	// Moved: it is there because of its heat, not by the ring.
+	Moved bool
 }
 
 // Placement returns the table of a type as this process knows it; neighbours that are
@@ -177,7 +179,7 @@ func (s *Service) Placement(app, typ string) (policy string, parts []Part, err e
 		return "", nil, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", typ, app, actor.ErrTypeNotFound)
 	}
 	for _, r := range t.ranges {
-		parts = append(parts, Part{First: r.first, Hosts: r.hosts})
+		parts = append(parts, Part{First: r.first, Hosts: r.hosts, Moved: r.moved})
 	}
 	if n := len(t.static); n > 0 {
 		parts = parts[:0]

@@ -30,6 +30,9 @@ type Leader struct {
 // typeName is an actor type of an app.
 type typeName struct{ app, typ string }
 
+// String returns the name as one text.
+func (n typeName) String() string { return n.app + "||" + n.typ }
+
 // tenure numbers what one host owns by one session's claims and grants. They are not
 // used again within a term, which would have to see 4 billion sessions.
 type tenure uint32

@@ -38,3 +38,6 @@ func parsed(policy string) manifest.Placement {
 // staticHosts returns the names of the hosts of a static policy, in order; none of
 // another one.
 func staticHosts(policy string) []string { return slices.Clone(parsed(policy).Hosts) }
+
+// isRing reports whether a policy is ring.
+func isRing(policy string) bool { return parsed(policy).Policy == abi.PlacementRing }

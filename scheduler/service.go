@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,7 @@ type Service struct {
 	drainOnce    sync.Once       // tells that it has drained
 	drainContext context.Context //nolint:containedctx // the service's life, for a drain that an operator asked for
 	queries      map[uint64]chan<- answerOrEnd
+	counts       map[typeName]*callCounts
 	ids          uint64 // of acquisitions and queries
 
 	kick chan struct{} // the types may have changed
@@ -89,7 +91,7 @@ func New(cfg Config) (*Service, error) {
 		cfg: cfg, began: time.Now(), owned: newOwnedActors(), owners: owners,
 		members: map[actor.HostID]actor.Host{}, drains: map[actor.HostID]bool{}, asked: map[actor.Key]*acquisition{}, asking: map[uint64]actor.Key{},
 		queries: map[uint64]chan<- answerOrEnd{}, kick: make(chan struct{}, 1), elected: make(chan struct{}, 1),
-		checkoutKick: make(chan struct{}, 1),
+		checkoutKick: make(chan struct{}, 1), counts: map[typeName]*callCounts{},
 	}
 	s.incarnate()
 	s.view.Store(&view{self: s.self.ID, types: map[typeName]*typeView{}, members: s.members, changed: make(chan struct{})})
@@ -218,13 +220,14 @@ func (s *Service) Find(key actor.Key, policy string) placement.Where {
 	case t.policy == stickyPolicy:
 		return s.findSticky(v, t, key)
 	}
-	owner := t.owner(key)
+	p := placement.PointOf(key)
+	owner := t.owner(p)
 	_, there := v.members[owner]
 	switch {
 	case (owner == "" || !there) && t.away(v, key) != "":
 		return placement.Where{Away: t.away(v, key)}
-	case owner == v.self && s.Current(time.Now()) && t.holds(v.self, key) != actor.NotHeld:
-		return placement.Where{Here: true}
+	case owner == v.self && s.Current(time.Now()) && t.holdsAt(v.self, p) != actor.NotHeld:
+		return v.here(t, key)
 	case owner == "" || owner == v.self || !there:
 		return placement.Where{Wait: v.changed}
 	default:
@@ -239,7 +242,7 @@ func (s *Service) findAnywhere(v *view, t *typeView, key actor.Key) placement.Wh
 	case "":
 		return placement.Where{Wait: v.changed}
 	case v.self:
-		return placement.Where{Here: true}
+		return v.here(t, key)
 	default:
 		return placement.Where{Host: host}
 	}
@@ -253,7 +256,7 @@ func (s *Service) findSticky(v *view, t *typeView, key actor.Key) placement.Wher
 	}
 	if s.owned.hold(key) != actor.NotHeld {
 		if s.Current(time.Now()) {
-			return placement.Where{Here: true}
+			return v.here(t, key)
 		}
 		return placement.Where{Wait: v.changed}
 	}
@@ -263,11 +266,12 @@ func (s *Service) findSticky(v *view, t *typeView, key actor.Key) placement.Wher
 		}
 		s.owners.Remove(key)
 	}
-	owner := t.owner(key)
+	p := placement.PointOf(key)
+	owner := t.owner(p)
 	if _, there := v.members[owner]; there && owner != v.self {
 		return placement.Where{Host: owner}
 	}
-	if owner != v.self || t.holds(v.self, key) == actor.NotHeld {
+	if owner != v.self || t.holdsAt(v.self, p) == actor.NotHeld {
 		return placement.Where{Wait: v.changed}
 	}
 	return s.acquire(key)
@@ -354,6 +358,12 @@ func (s *Service) publish(all bool) {
 			types[name] = &typeView{policy: policy, ranges: []rangeView{{}}} // nothing has been read yet
 		}
 	}
+	for name, t := range types {
+		if t.counts == nil { // it is new
+			t.counts = s.countsOf(name)
+		}
+	}
+	maps.DeleteFunc(s.counts, func(name typeName, _ *callCounts) bool { return types[name] == nil })
 	s.view.Store(&view{
 		self: s.self.ID, types: types,
 		members: s.members, drains: s.drains, draining: s.draining != "", changed: make(chan struct{}),

@@ -91,6 +91,9 @@ func (s *Service) converse(ctx context.Context) error {
 	defer s.disconnected(ss)
 	sending.Go(func() { s.reportTypes(ctx, ss) })
 	sending.Go(func() { s.heartbeats(ctx, ss) })
+	if s.cfg.hosts() {
+		sending.Go(func() { s.reportHeat(ctx, ss) })
+	}
 	silent := time.AfterFunc(s.cfg.Lease, func() { end(errors.New("the leader is silent")) })
 	defer silent.Stop()
 	for {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
@@ -14,6 +15,8 @@ type HeldRange struct {
 	Hosts       []placement.HostID
 	// Clean: all that earlier holders sent to the store is settled.
 	Clean bool
+	// Moved: it is there because of its heat.
+	Moved bool
 }
 
 // OrderKind says what an [Order] asks for.
@@ -68,16 +71,20 @@ type tableHost struct {
 
 // rangeTable is the table of one type.
 type rangeTable struct {
-	policy  string // in force; empty: nobody has been given anything
-	version uint64 // of the newest order
-	splits  []placement.Split
+	policy  string              // in force; empty: nobody has been given anything
+	version uint64              // of the newest order
+	moved   []placement.Moved   // by heat, of a ring type
 	ranges  []tableRange        // in order; they cover the hash space
+	targets [2]target           // those that were computed last
 	cutFor  [2]*placement.Table // the targets whose ranges these have
 	// switching: everything is handed over, because the policy changes; waits has the
 	// hosts that have not answered.
 	switching bool
 	waits     []placement.HostID
 }
+
+// target is the table of a ring type with what was moved, and the one without.
+type target struct{ ring, moved *placement.Table }
 
 // phase is how far the move of a range is.
 type phase uint8
@@ -93,6 +100,7 @@ type tableRange struct {
 	// hosts share the range, each its part of the points; holds are those of them that
 	// may hold theirs. Both are read-only.
 	hosts, holds []placement.HostID
+	moved        bool // by heat, to where it is
 	clean        bool // what its holders were told
 	ripe         bool // in releasing: all that released it say that it is clean by now
 	phase        phase
@@ -109,8 +117,8 @@ func NewTables(ranges int) *Tables {
 	}
 }
 
-func (t *Tables) newTable() *rangeTable {
-	return &rangeTable{splits: placement.EvenSplits(t.even), ranges: []tableRange{{}}}
+func newRangeTable() *rangeTable {
+	return &rangeTable{ranges: []tableRange{{}}}
 }
 
 // Begin opens a session of a host, which people call name: [Tables.Claim] tells what it holds, and
@@ -147,7 +155,7 @@ func (t *Tables) Reported(id placement.HostID, types []Type) {
 		h.types[name] = typ
 		t.dirty[name] = struct{}{}
 		if t.types[name] == nil {
-			t.types[name] = t.newTable()
+			t.types[name] = newRangeTable()
 		}
 	}
 }
@@ -169,7 +177,7 @@ func (t *Tables) Claim(id placement.HostID, app, typ, policy string, ranges []He
 	}
 	table := t.types[name]
 	if table == nil {
-		table = t.newTable()
+		table = newRangeTable()
 		t.types[name] = table
 	}
 	if table.policy == "" {
@@ -201,10 +209,8 @@ func (t *Tables) Claimed(id placement.HostID) {
 func (t *rangeTable) adopt(id placement.HostID, claims []HeldRange) {
 	t.cut(bounds(claims))
 	for _, c := range claims {
-		if len(c.Hosts) > 1 {
-			t.splits = placement.SpreadRange(t.cutSplits(c.First), c.First, len(c.Hosts))
-		} else {
-			t.splits = t.cutSplits(c.First)
+		if c.Moved && isRing(t.policy) {
+			t.setMoved(placement.AddMoved(t.moved, placement.Moved{First: c.First, Last: c.Last, Host: id}))
 		}
 	}
 	for i := range t.ranges {
@@ -221,18 +227,14 @@ func (t *rangeTable) adopt(id placement.HostID, claims []HeldRange) {
 		case holds:
 		case r.phase == settled && (len(r.holds) == 0 || sameSet(r.hosts, claims[claimed].Hosts)):
 			r.clean = claims[claimed].Clean && (r.clean || len(r.holds) == 0)
-			r.hosts, r.holds = claims[claimed].Hosts, with(r.holds, id)
+			r.hosts, r.holds, r.moved = claims[claimed].Hosts, with(r.holds, id), claims[claimed].Moved
 		}
 	}
 }
 
-// cutSplits returns the splits with one at first.
-func (t *rangeTable) cutSplits(first placement.Point) []placement.Split {
-	i, found := slices.BinarySearchFunc(t.splits, first, func(s placement.Split, p placement.Point) int { return cmp.Compare(s.First, p) })
-	if found {
-		return t.splits
-	}
-	return slices.Insert(slices.Clone(t.splits), i, placement.Split{First: first})
+// setMoved says what is elsewhere than by the ring.
+func (t *rangeTable) setMoved(moved []placement.Moved) {
+	t.moved, t.targets = moved, [2]target{}
 }
 
 // Released tells that nothing of what a LOCK named is left at a host.
@@ -280,6 +282,9 @@ func (t *Tables) Cleared(id placement.HostID) {
 	for name, table := range t.types {
 		t.dirty[name] = struct{}{}
 		table.waits = without(table.waits, id)
+		if there := slices.DeleteFunc(slices.Clone(table.moved), func(m placement.Moved) bool { return m.Host == id }); len(there) < len(table.moved) {
+			table.setMoved(there)
+		}
 		for i := range table.ranges {
 			r := &table.ranges[i]
 			r.waits = without(r.waits, id)
@@ -303,10 +308,11 @@ func (t *Tables) Drain(id placement.HostID) {
 // Draining reports whether a host is draining.
 func (t *Tables) Draining(id placement.HostID) bool { h := t.hosts[id]; return h != nil && h.draining }
 
-// Split replaces the ranges by which a type's table is computed.
-func (t *Tables) Split(app, typ string, splits []placement.Split) {
+// Move says which parts of a ring type are elsewhere than by the ring: in order, without
+// overlaps.
+func (t *Tables) Move(app, typ string, moved []placement.Moved) {
 	if table := t.types[typeName{app, typ}]; table != nil {
-		table.splits, table.cutFor = splits, [2]*placement.Table{}
+		table.setMoved(moved)
 		t.dirty[typeName{app, typ}] = struct{}{}
 	}
 }
@@ -458,6 +464,7 @@ func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) b
 		// Nobody holds anything.
 	case !table.switching && byRanges(table.policy) && byRanges(policy):
 		table.policy = policy
+		table.setMoved(nil)
 		table.version++
 		t.broadcast(Order{Kind: Unlock, Ranges: table.routes()}, name, table)
 		return true
@@ -484,6 +491,7 @@ func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) b
 		table.ranges, table.cutFor = []tableRange{{}}, [2]*placement.Table{}
 	}
 	table.switching, table.policy = false, policy
+	table.setMoved(nil)
 	for i := range table.ranges {
 		r := &table.ranges[i]
 		r.phase, r.clean = settled, r.clean || r.ripe
@@ -576,6 +584,7 @@ func (t *Tables) move(name typeName, table *rangeTable, serving []placement.Host
 			r.clean = r.clean || r.ripe
 		}
 		want = t.takers(all, connected, r.first)
+		r.moved = isMoved(all, r.first, want) || isMoved(connected, r.first, want)
 		r.hosts, r.holds, r.waits, r.phase = want, want, want, updating
 		r.version = table.version
 		if len(want) == 0 {
@@ -596,6 +605,7 @@ func (t *Tables) move(name typeName, table *rangeTable, serving []placement.Host
 	if len(locked)+len(grants) == 0 {
 		table.version-- // nobody was told of it
 	}
+	table.merge(all, connected)
 }
 
 // target returns the table of all hosts that serve a type, and of those that are
@@ -605,7 +615,14 @@ func (t *Tables) target(table *rangeTable, serving []placement.HostID) (all, con
 	if names := staticHosts(table.policy); len(names) > 0 {
 		return t.static(table, names, serving), t.static(table, names, there)
 	}
-	return t.ring(table.splits, serving), t.ring(table.splits, there)
+	for i, hosts := range [...][]placement.HostID{serving, there} {
+		if ring := t.ring(hosts); ring == nil {
+			table.targets[i] = target{}
+		} else if ring != table.targets[i].ring {
+			table.targets[i] = target{ring, ring.WithMoved(table.moved, hosts)}
+		}
+	}
+	return table.targets[0].moved, table.targets[1].moved
 }
 
 // static computes the table of a static type. Of several hosts of one name that which
@@ -624,28 +641,23 @@ func (t *Tables) static(table *rangeTable, names []string, hosts []placement.Hos
 	return placement.StaticTable(parts)
 }
 
-// ring computes a table, which is remembered if its ranges are the usual ones.
-func (t *Tables) ring(splits []placement.Split, hosts []placement.HostID) *placement.Table {
-	usual := len(splits) == t.even && !slices.ContainsFunc(splits, func(s placement.Split) bool { return s.Hosts > 1 })
-	var key string
-	if usual {
-		for _, id := range hosts {
-			key += string(id) + "|"
-		}
-		if table, found := t.rings[key]; found {
-			return table
-		}
+// ring computes a table, which is remembered.
+func (t *Tables) ring(hosts []placement.HostID) *placement.Table {
+	var key strings.Builder
+	for _, id := range hosts {
+		key.WriteString(string(id) + "|")
 	}
-	table, err := placement.Ring{Splits: splits}.Table(hosts)
+	if table, found := t.rings[key.String()]; found {
+		return table
+	}
+	table, err := placement.Ring{Ranges: t.even}.Table(hosts)
 	if err != nil {
-		panic("scheduler: " + err.Error()) // splits begin at 0 and are distinct
+		panic("scheduler: " + err.Error()) // Config was checked
 	}
-	if usual {
-		if len(t.rings) >= 16 {
-			clear(t.rings)
-		}
-		t.rings[key] = table
+	if len(t.rings) >= 16 {
+		clear(t.rings)
 	}
+	t.rings[key.String()] = table
 	return table
 }
 
@@ -675,6 +687,11 @@ func wanted(target *placement.Table, p placement.Point) []placement.HostID {
 	return hosts
 }
 
+// isMoved reports whether a target gives hosts a point because of its heat.
+func isMoved(target *placement.Table, p placement.Point, hosts []placement.HostID) bool {
+	return target != nil && len(hosts) > 0 && target.Find(p).Moved && slices.Equal(target.Find(p).Hosts, hosts)
+}
+
 // lock begins the move of the i-th range, which is settled.
 func (t *rangeTable) lock(i int) {
 	r := &t.ranges[i]
@@ -698,7 +715,33 @@ func (t *rangeTable) at(i int, hosts []placement.HostID) HeldRange {
 	if i+1 < len(t.ranges) {
 		last = t.ranges[i+1].first - 1
 	}
-	return HeldRange{First: t.ranges[i].first, Last: last, Hosts: hosts}
+	return HeldRange{First: t.ranges[i].first, Last: last, Hosts: hosts, Moved: t.ranges[i].moved}
+}
+
+// merge makes one of neighbours that are alike and settled, where no target cuts them.
+func (t *rangeTable) merge(targets ...*placement.Table) {
+	bounds := 0
+	for _, target := range targets {
+		if target != nil {
+			bounds = max(bounds, len(target.Ranges()))
+		}
+	}
+	if len(t.ranges) <= bounds {
+		return
+	}
+	cuts := func(p placement.Point) bool {
+		return slices.ContainsFunc(targets, func(t *placement.Table) bool { return t != nil && t.Find(p).First == p })
+	}
+	kept := t.ranges[:1]
+	for _, r := range t.ranges[1:] {
+		last := &kept[len(kept)-1]
+		if last.phase == settled && r.phase == settled && last.clean == r.clean && last.moved == r.moved &&
+			slices.Equal(last.hosts, r.hosts) && slices.Equal(last.holds, r.holds) && !cuts(r.first) {
+			continue
+		}
+		kept = append(kept, r)
+	}
+	t.ranges = kept
 }
 
 // cut makes ranges begin at points, which are in order. Both parts of one are as far as

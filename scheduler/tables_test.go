@@ -436,7 +436,24 @@ func (w *tablesWorld) settle() (fault string) {
 				return fmt.Sprintf("%s does not compete for partitions", owner)
 			case tabled(w.policy) && w.hosts[i].holdings.Held("a", "T", p, w.now) == actor.NotHeld:
 				return fmt.Sprintf("%s does not hold point %#x, which calls are sent for to it", owner, uint64(p))
+			case w.policy == abi.PlacementRing:
+				if to := w.movedTo(p); to != "" && to != owner && slices.ContainsFunc(serving, func(h *tablesHost) bool { return h.id == to }) {
+					return fmt.Sprintf("point %#x was moved to %s, and is at %s", uint64(p), to, owner)
+				} else if to == owner {
+					w.stats["held where it was moved"]++
+				}
 			}
+		}
+	}
+	return ""
+}
+
+// movedTo returns the host that a point was moved to because of its heat, as the newest
+// leader knows; empty: none.
+func (w *tablesWorld) movedTo(p placement.Point) placement.HostID {
+	for _, m := range w.leaders[len(w.leaders)-1].tables.types[typeName{"a", "T"}].moved {
+		if m.First <= p && p <= m.Last {
+			return m.Host
 		}
 	}
 	return ""
@@ -633,12 +650,26 @@ var tablesSteps = []tablesStep{
 			c.w.answered(h)
 		}
 	}},
-	{1, "ranges are split and spread", func(c chance) {
-		if l := c.leader(); l != nil {
-			splits := placement.SplitRange(placement.EvenSplits(8), tablesPoints[0])
-			l.tables.Split("a", "T", placement.SpreadRange(splits, tablesPoints[c.IntN(4)], 2))
-			c.w.plan(l)
+	{2, "ranges are moved by heat", func(c chance) {
+		l, h := c.leader(), c.host(awake)
+		if l == nil || h == nil {
+			return
 		}
+		table := l.tables.types[typeName{"a", "T"}]
+		if table == nil || !isRing(table.policy) {
+			return
+		}
+		var moved []placement.Moved // and otherwise all goes back
+		if !c.rarely() {
+			first, last := placement.Cell(c.IntN(placement.Cells)), placement.Cell(c.IntN(placement.Cells))
+			if p := placement.CellOf(tablesPoints[c.IntN(len(tablesPoints))]); c.IntN(2) == 0 {
+				first, last = p, p
+			}
+			moved = placement.AddMoved(table.moved, placement.Moved{First: min(first, last).First(), Last: max(first, last).Last(), Host: h.id})
+		}
+		l.tables.Move("a", "T", moved)
+		c.w.stats["moved by heat"]++
+		c.w.plan(l)
 	}},
 }
 
@@ -652,7 +683,7 @@ func TestTablesOneHolder(t *testing.T) {
 			t.Fatalf("seed %d: %s, after\n%s", seed, fault, strings.Join(history, "\n"))
 		}
 	}
-	for _, what := range []string{"order 1", "order 2", "order 3", "host ended", "host cleared", "sticky granted", "policy switched", "static host away", "static host there", "partition leased", "partition given back"} {
+	for _, what := range []string{"order 1", "order 2", "order 3", "host ended", "host cleared", "sticky granted", "policy switched", "static host away", "static host there", "partition leased", "partition given back", "moved by heat", "held where it was moved"} {
 		if seen[what] == 0 {
 			t.Errorf("in no history: %s", what)
 		}

@@ -39,6 +39,7 @@ type term struct {
 	members map[actor.HostID]actor.Host // the rows that were read last
 	pending []pendingAcquisition        // asked for before anything could be given
 	newest  deployments
+	heat    *Heat
 }
 
 // hostSession is the leader's end of a host's session.
@@ -60,6 +61,7 @@ func newTerm(s *Service, l actor.Lease, sent Instant) *term {
 	return &term{
 		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: NewLeader(l.Epoch, sent, s.cfg.Lease), tables: NewTables(s.cfg.Ranges),
 		streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, newest: deployments{},
+		heat: NewHeat(s.cfg.HeatEvery),
 	}
 }
 
@@ -219,6 +221,7 @@ func (t *term) cleared(id actor.HostID) {
 	}
 	t.leader.Cleared(id)
 	t.tables.Cleared(id)
+	t.heat.Gone(id)
 	if h := t.streams[id]; h != nil {
 		h.end(fmt.Errorf("host %s: %w", id, actor.ErrHostGone))
 		delete(t.streams, id)
@@ -392,6 +395,9 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 		for _, key := range fromSticky(m.Release.GetActors()) {
 			t.leader.Release(h.session, key)
 		}
+	case *greenroomv1.ReportActorTypesRequest_Heat:
+		t.heat.Reported(id, m.Heat, t.s.now())
+		t.cool()
 	case *greenroomv1.ReportActorTypesRequest_Drain:
 		t.drain(id, actor.HostID(m.Drain.GetHostId()))
 	case *greenroomv1.ReportActorTypesRequest_Query:
@@ -463,6 +469,8 @@ func (t *term) drain(from, id actor.HostID) {
 func (t *term) answer(q *greenroomv1.LeaderQuery) *greenroomv1.ReportActorTypesResponse {
 	a := &greenroomv1.LeaderAnswer{CorrelationId: q.GetCorrelationId(), Missing: toIDs(t.leader.Missing())}
 	switch {
+	case q.GetHeat():
+		a.Heat = t.heat.answer(typeName{q.GetApp(), q.GetType()})
 	case q.GetId() != "":
 		if owner := t.leader.Owner(actor.Key{App: q.GetApp(), Type: q.GetType(), ID: q.GetId()}); owner != "" {
 			a.Sticky = append(a.Sticky, &greenroomv1.StickyEntry{Type: q.GetType(), Id: q.GetId(), Owner: string(owner)})

@@ -20,6 +20,14 @@ type view struct {
 	changed chan struct{}
 }
 
+// here is the answer for a call that is run here.
+func (v *view) here(t *typeView, key actor.Key) placement.Where {
+	if len(v.members) > 1 {
+		t.counts.count(key)
+	}
+	return placement.Where{Here: true}
+}
+
 // typeView is the table of one type.
 type typeView struct {
 	policy string
@@ -29,6 +37,8 @@ type typeView struct {
 	static []string
 	// ranges are in order and cover the hash space.
 	ranges []rangeView
+	// counts has the calls that are answered here; nil where nobody asks.
+	counts *callCounts
 }
 
 // rangeView is a range of the table as this host sees it.
@@ -40,6 +50,7 @@ type rangeView struct {
 	// formula has the hosts among whom the share is held, which are not those that
 	// calls are sent to while the range moves.
 	formula []actor.HostID
+	moved   bool // by its heat
 }
 
 // find returns the range of a point.
@@ -68,7 +79,11 @@ func (t *typeView) holds(self actor.HostID, key actor.Key) actor.Hold {
 	if len(t.ranges) == 1 && len(t.ranges[0].formula) < 2 {
 		return t.ranges[0].held // alone: the point does not matter
 	}
-	p := placement.PointOf(key)
+	return t.holdsAt(self, placement.PointOf(key))
+}
+
+// holdsAt is holds for a point.
+func (t *typeView) holdsAt(self actor.HostID, p placement.Point) actor.Hold {
 	r := t.find(p)
 	if r.held == actor.NotHeld || len(r.formula) > 1 && placement.OwnerAmong(p, r.formula) != self {
 		return actor.NotHeld
@@ -100,10 +115,9 @@ func (t *typeView) away(v *view, key actor.Key) string {
 	return ""
 }
 
-// owner returns the host that the table names for an actor; empty if it moves or nobody
+// owner returns the host that the table names for a point; empty if it moves or nobody
 // has it.
-func (t *typeView) owner(key actor.Key) actor.HostID {
-	p := placement.PointOf(key)
+func (t *typeView) owner(p placement.Point) actor.HostID {
 	switch r := t.find(p); len(r.hosts) {
 	case 0:
 		return ""

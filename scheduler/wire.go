@@ -16,7 +16,7 @@ const stickyBatch = 4096
 func toRanges(ranges []HeldRange) []*greenroomv1.PlacementRange {
 	out := make([]*greenroomv1.PlacementRange, len(ranges))
 	for i, r := range ranges {
-		out[i] = &greenroomv1.PlacementRange{First: uint64(r.First), Last: uint64(r.Last), Hosts: toIDs(r.Hosts), Clean: r.Clean}
+		out[i] = &greenroomv1.PlacementRange{First: uint64(r.First), Last: uint64(r.Last), Hosts: toIDs(r.Hosts), Clean: r.Clean, Moved: r.Moved}
 	}
 	return out
 }
@@ -25,7 +25,7 @@ func toRanges(ranges []HeldRange) []*greenroomv1.PlacementRange {
 func fromRanges(ranges []*greenroomv1.PlacementRange) []HeldRange {
 	out := make([]HeldRange, 0, len(ranges))
 	for _, r := range ranges {
-		out = append(out, HeldRange{First: placement.Point(r.GetFirst()), Last: placement.Point(r.GetLast()), Hosts: fromIDs(r.GetHosts()), Clean: r.GetClean()})
+		out = append(out, HeldRange{First: placement.Point(r.GetFirst()), Last: placement.Point(r.GetLast()), Hosts: fromIDs(r.GetHosts()), Clean: r.GetClean(), Moved: r.GetMoved()})
 	}
 	slices.SortFunc(out, func(a, b HeldRange) int {
 		if a.First < b.First {

@@ -21,6 +21,7 @@ func (m *Metrics) ClusterEvents() scheduler.Events {
 	cleared := counter("greenroom_sticky_clears_total", "Sticky actors of hosts whose leases ran out, counted by the leader.").WithLabelValues()
 	drains := counter("greenroom_drains_total", "Drains that ended, by reason: stop, or asked.", "reason")
 	terms := counter("greenroom_leader_terms_total", "Terms in which this process led the cluster.").WithLabelValues()
+	heat := counter("greenroom_heat_moves_total", "Ranges that the leader moved because of their heat, by kind: split (a part of one), whole, or back (it was cold).", "kind")
 	ended := counter("greenroom_host_restarts_total", "Times that the host began anew, because its lease had run out and it was cleared.").WithLabelValues()
 	return scheduler.Events{
 		StickyAcquired: func(ok bool) {
@@ -38,7 +39,8 @@ func (m *Metrics) ClusterEvents() scheduler.Events {
 				terms.Inc()
 			}
 		},
-		Ended: func(actor.HostID) { ended.Inc() },
+		HeatMoved: func(kind string) { heat.WithLabelValues(kind).Inc() },
+		Ended:     func(actor.HostID) { ended.Inc() },
 	}
 }
 

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -23,6 +25,7 @@ type Cluster interface {
 	Where(ctx context.Context, key actor.Key) (scheduler.Location, error)
 	Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]scheduler.StickyEntry, error)
 	Placement(app, typ string) (policy string, parts []scheduler.Part, err error)
+	Heat(ctx context.Context, app, typ string) ([]scheduler.HostHeat, error)
 	// Leadership, LeaseSeconds and Owned are for metrics.
 	Leadership() scheduler.Leadership
 	LeaseSeconds() float64
@@ -162,7 +165,7 @@ func (s clusterService) ListSticky(ctx context.Context, req *connect.Request[gre
 }
 
 // GetPlacement implements ClusterService.
-func (s clusterService) GetPlacement(_ context.Context, req *connect.Request[greenroomv1.GetPlacementRequest]) (*connect.Response[greenroomv1.GetPlacementResponse], error) {
+func (s clusterService) GetPlacement(ctx context.Context, req *connect.Request[greenroomv1.GetPlacementRequest]) (*connect.Response[greenroomv1.GetPlacementResponse], error) {
 	app, typ := appOf(req.Msg.GetApp()), req.Msg.GetType()
 	if err := (actor.Key{App: app, Type: typ, ID: "any"}).Validate(); err != nil {
 		return nil, err
@@ -173,11 +176,24 @@ func (s clusterService) GetPlacement(_ context.Context, req *connect.Request[gre
 	}
 	msg := &greenroomv1.GetPlacementResponse{Placement: policy}
 	for _, r := range parts {
-		on := &greenroomv1.TableRange{First: uint64(r.First), Last: uint64(r.Last), Name: r.Name, Away: r.Away}
+		on := &greenroomv1.TableRange{First: uint64(r.First), Last: uint64(r.Last), Name: r.Name, Away: r.Away, Moved: r.Moved}
 		for _, id := range r.Hosts {
 			on.Hosts = append(on.Hosts, string(id))
 		}
 		msg.Ranges = append(msg.Ranges, on)
+	}
+	heat, err := s.cluster.Heat(ctx, app, typ)
+	if err != nil {
+		return uncached(msg), nil //nolint:nilerr // the leader does not answer: the table is known all the same
+	}
+	for _, h := range heat {
+		msg.Heat = append(msg.Heat, &greenroomv1.HostHeat{HostId: string(h.Host), CallsPerSecond: h.Total})
+		for cell, rate := range h.Cells {
+			i, _ := slices.BinarySearchFunc(msg.Ranges, uint64(cell.First()), func(r *greenroomv1.TableRange, p uint64) int { return cmp.Compare(r.GetLast(), p) })
+			if i < len(msg.Ranges) {
+				msg.Ranges[i].CallsPerSecond += rate
+			}
+		}
 	}
 	return uncached(msg), nil
 }

@@ -15,6 +15,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/scheduler"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
 // fakeCluster is two hosts and twelve sticky actors.
@@ -59,7 +60,16 @@ func (fakeCluster) Sticky(_ context.Context, app, typ string, owner actor.HostID
 }
 
 func (fakeCluster) Placement(string, string) (string, []scheduler.Part, error) {
-	return abi.PlacementRing, []scheduler.Part{{Last: 9, Hosts: []actor.HostID{"one", "two"}}, {First: 10, Last: 1<<64 - 1}}, nil
+	return abi.PlacementRing, []scheduler.Part{{Last: 9, Hosts: []actor.HostID{"one", "two"}, Moved: true}, {First: 10, Last: 1<<64 - 1}}, nil
+}
+
+func (fakeCluster) Heat(_ context.Context, _, typ string) ([]scheduler.HostHeat, error) {
+	if typ != "T" {
+		return nil, actor.ErrUnavailable
+	}
+	return []scheduler.HostHeat{
+		{Host: "one", Total: 70, Cells: map[placement.Cell]float64{0: 30, placement.Cells - 1: 25}}, {Host: "two", Total: 9, Cells: map[placement.Cell]float64{placement.Cells - 1: 5}},
+	}, nil
 }
 
 func (fakeCluster) Leadership() scheduler.Leadership {
@@ -80,6 +90,7 @@ func TestClusterMetrics(t *testing.T) {
 		e.Drained("stop")
 		e.Led(7, true)
 		e.Led(7, false)
+		e.HeatMoved(scheduler.HeatSplit)
 		e.Ended("old")
 	})
 	text := do(t, client(t, false), "GET", f.url+"/metrics", "").body
@@ -87,6 +98,7 @@ func TestClusterMetrics(t *testing.T) {
 		`greenroom_sticky_acquire_total{outcome="granted"} 1`, `greenroom_sticky_acquire_total{outcome="refused"} 1`,
 		"greenroom_sticky_release_total 3", "greenroom_sticky_clears_total 4", "greenroom_sticky_activations 12",
 		`greenroom_drains_total{reason="stop"} 1`, "greenroom_leader_terms_total 1", "greenroom_host_restarts_total 1",
+		`greenroom_heat_moves_total{kind="split"} 1`,
 		"greenroom_leader 1", "greenroom_leader_epoch 7", "greenroom_lease_age_seconds 0.5",
 	} {
 		if !strings.Contains(text, line+"\n") {
@@ -147,5 +159,11 @@ func TestClusterService(t *testing.T) {
 	table, err := c.GetPlacement(t.Context(), connect.NewRequest(&greenroomv1.GetPlacementRequest{Type: "T"}))
 	if err != nil || len(table.Msg.Ranges) != 2 || len(table.Msg.Ranges[0].Hosts) != 2 || table.Msg.Ranges[1].First != 10 || len(table.Msg.Ranges[1].Hosts) != 0 {
 		t.Errorf("placement: %v, %v", table, err)
+	} else if r := table.Msg.Ranges; len(table.Msg.Heat) != 2 || table.Msg.Heat[0].HostId != "one" || table.Msg.Heat[0].CallsPerSecond != 70 ||
+		!r[0].Moved || r[1].Moved || r[0].CallsPerSecond != 30 || r[1].CallsPerSecond != 30 {
+		t.Errorf("heat: %v", table.Msg)
+	}
+	if table, err = c.GetPlacement(t.Context(), connect.NewRequest(&greenroomv1.GetPlacementRequest{Type: "U"})); err != nil || len(table.Msg.Ranges) != 2 || len(table.Msg.Heat) != 0 {
+		t.Errorf("placement without a leader: %v, %v", table, err)
 	}
 }

@@ -196,7 +196,7 @@ func (c *cli) stickyCommand() *cobra.Command {
 func (c *cli) placementCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use: "show TYPE", Short: "Show which server holds which part of a type", Args: takes("TYPE"),
-		Long:    "Show the table of an actor type: each range of the hash space, with the server that\nholds it, or those that share it, and of a static type the name of its server.",
+		Long:    "Show the table of an actor type: each range of the hash space, with the server that\nholds it, or those that share it, and of a static type the name of its server. Where\nparts of a type are called much more than others, their calls per second are shown, and\nwhat was moved to another server because of them.",
 		Example: "  greenroom placement show Cart --app shop",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := c.api()
@@ -223,9 +223,17 @@ func (c *cli) placementCommand() *cobra.Command {
 					hosts = "moving"
 				}
 				rows[i] = []string{fmt.Sprintf("%016x", r.First), fmt.Sprintf("%016x", r.Last), hosts}
-				if r.Name != "" {
+				switch {
+				case r.Name != "":
 					rows[i] = append(rows[i], r.Name)
 					header = append(header[:3], "NAME")
+				case r.Moved || r.CallsPerSecond > 0:
+					why := ""
+					if r.Moved {
+						why = " (moved)"
+					}
+					rows[i] = append(rows[i], fmt.Sprintf("%.0f%s", r.CallsPerSecond, why))
+					header = append(header[:3], "CALLS/S")
 				}
 			}
 			c.printf(c.stderr, "placement %s\n", resp.Msg.Placement)

@@ -8,6 +8,8 @@
 //	range   the points from one to the next range's first; the unit that moves
 //	table   the ranges of one actor type, with the host or hosts of each
 //	owner   the one host that may hold an actor
+//	cell    one of the equal parts of the hash space whose calls are counted
+//	heat    the calls of a cell, or of a host, per second
 //
 // # Policies
 //
@@ -18,6 +20,9 @@
 //	sticky      the first host that acquired it           the leader's memory, per actor
 //	static      a fixed formula over known hosts          the configuration
 //	checkout    the host that leased its partition        the store, a lease per partition
+//
+// Parts of a ring type that are hot lie over its table at other hosts ([Moved]);
+// [Cooling] says when and which.
 //
 // # Invariants
 //

@@ -2,63 +2,288 @@ package placement
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"time"
 )
 
-// Heat is what a range was asked for lately.
-type Heat struct {
-	First Point
-	// Writes and Reads are turns per second, read-only ones apart.
-	Writes, Reads float64
+// Cell is one of the equal parts of the hash space whose calls are counted.
+type Cell uint16
+
+const (
+	// Cells is how many there are: a range of [DefaultRanges] has 16.
+	Cells    = 1 << cellBits
+	cellBits = 14
+)
+
+// CellOf returns the cell that a point lies in.
+func CellOf(p Point) Cell { return Cell(p >> (64 - cellBits)) }
+
+// First returns the first point of a cell.
+func (c Cell) First() Point { return Point(c) << (64 - cellBits) }
+
+// Last returns the last point of a cell.
+func (c Cell) Last() Point { return c.First() + 1<<(64-cellBits) - 1 }
+
+// Moved is a part of the hash space of a ring type that was moved because of its heat:
+// it goes to Host rather than to where the ring has it, as long as Host is there.
+type Moved struct {
+	First, Last Point // inclusive
+	Host        HostID
+	// Since is when it was moved, on the clock of who decides.
+	Since time.Duration
 }
 
-// Cooling says when a range is hot, and what may be done about it.
+// Load is what one host was asked for lately, in calls per second.
+type Load struct {
+	Host  HostID
+	Total float64 // of all types
+	// Cells has for some ring types the rates of the cells that stand out.
+	Cells map[string]map[Cell]float64
+}
+
+// RingState is where the actors of a ring type are, in ranges of one host each.
+type RingState struct {
+	Type  string // by which [Load.Cells] names it
+	Base  *Table // by the ring alone
+	Table *Table // with what was moved
+	Moved []Moved
+}
+
+// Cooling says when a host is hot, and what may be done about it. Zero values mean the
+// defaults.
 type Cooling struct {
-	// Share is the part of one host's mean load above which a range is hot. Defaults
-	// to 0.5: two such ranges would fill a host.
-	Share float64
-	// MaxRanges bounds the table. Defaults to 4 times [DefaultRanges].
-	MaxRanges int
-	// MaxSpread bounds the hosts of one range. Defaults to 4.
-	MaxSpread int
+	// Rate is the least calls per second of a hot host. Defaults to 100.
+	Rate float64
+	// Factor is how many times the mean of all hosts a hot one has at least. Defaults
+	// to 1.4: above what the bound on a ring's ranges allows.
+	Factor float64
+	// Settle is for how long a part that was moved stays. Defaults to a minute.
+	Settle time.Duration
+	// MaxMoved bounds the parts of a type that are not where the ring has them. Defaults
+	// to 256.
+	MaxMoved int
 }
 
-// Cool returns splits in which the hottest range is split, or spread over one host
-// more if most of what it is asked for is read-only; and whether anything changed.
-// One range at a time: the next measurement shows what it helped. splits are in
-// order, and each of heat is the first point of one of them.
-func (c Cooling) Cool(splits []Split, heat []Heat, hosts int) ([]Split, bool) {
-	share, most, spread := c.Share, c.MaxRanges, c.MaxSpread
-	if share == 0 {
-		share = 0.5
+func (c Cooling) withDefaults() Cooling {
+	c.Rate = cmp.Or(c.Rate, 100)
+	c.Factor = cmp.Or(c.Factor, 1.4)
+	c.Settle = cmp.Or(c.Settle, time.Minute)
+	c.MaxMoved = cmp.Or(c.MaxMoved, 256)
+	return c
+}
+
+const (
+	// leastPart is the least part of a hot host's load that is worth a move, or that
+	// either side of a cut has.
+	leastPart = 0.05
+	// splitCost is what a cut is worth less than to move a whole range.
+	splitCost = 0.9
+	// coldPart is the part of Cooling.Rate below which a part goes back.
+	coldPart = 1.0 / 16
+)
+
+// Step is one change of a ring type's table.
+type Step struct {
+	Type  string
+	Moved []Moved // in the place of those that were
+	// First to Last go From one host To another; nowhere if they are there already.
+	First, Last Point
+	From, To    HostID
+	// Split: the range was cut, and a part of it goes. Back: the part was cold, and is
+	// where the ring has it again.
+	Split, Back bool
+}
+
+// Next returns the one change that helps most, and false if there is none: a range of the
+// hottest host goes to the one that has least to do, or the side of a cut through it, if
+// that does not make the other the hottest; without a hot host, the part that was moved
+// first of those that are cold goes back. loads are of all hosts that may be given ranges;
+// now is on the clock of [Moved.Since]. A range whose calls are all of one cell stays whole:
+// mostly they are of one actor, which has one place.
+func (c Cooling) Next(loads []Load, types []RingState, now time.Duration) (Step, bool) {
+	c = c.withDefaults()
+	if len(loads) < 2 {
+		return Step{}, false
 	}
-	if most == 0 {
-		most = 4 * DefaultRanges
+	sum := 0.0
+	for _, l := range loads {
+		sum += l.Total
 	}
-	if spread == 0 {
-		spread = 4
+	order := func(a, b Load) int { return cmp.Or(cmp.Compare(a.Total, b.Total), cmp.Compare(a.Host, b.Host)) }
+	hot, idle := slices.MaxFunc(loads, order), slices.MinFunc(loads, order)
+	if hot.Total < c.Rate || hot.Total < c.Factor*sum/float64(len(loads)) {
+		return c.forget(loads, types, now)
 	}
-	if hosts < 2 || len(heat) == 0 {
-		return splits, false
+	var (
+		best  Step
+		worth float64
+	)
+	for _, t := range types {
+		step, gain := c.part(t, hot, idle, now)
+		if gain > worth {
+			best, worth = step, gain
+		}
 	}
-	total := 0.0
-	for _, h := range heat {
-		total += h.Writes + h.Reads
+	return best, worth > 0
+}
+
+// part returns the best part of a type to move from one host to another, and what that
+// is worth; 0: there is none.
+func (c Cooling) part(t RingState, from, to Load, now time.Duration) (best Step, worth float64) {
+	goal, least := (from.Total-to.Total)/2, leastPart*from.Total
+	rates := from.Cells[t.Type]
+	cells := slices.Sorted(maps.Keys(rates))
+	ranges := t.Table.Ranges()
+	for i, r := range ranges {
+		last := ^Point(0)
+		if i+1 < len(ranges) {
+			last = ranges[i+1].First - 1
+		}
+		for len(cells) > 0 && cells[0].First() < r.First {
+			cells = cells[1:] // it began in a range before
+		}
+		n, _ := slices.BinarySearchFunc(cells, last, func(c Cell, p Point) int {
+			if c.First() <= p {
+				return -1
+			}
+			return 1
+		})
+		in := cells[:n]
+		cells = cells[n:]
+		if n == 0 || len(r.Hosts) != 1 || r.Hosts[0] != from.Host || c.stays(t.Moved, r.First, last, now) {
+			continue
+		}
+		sum := 0.0
+		for _, cell := range in {
+			sum += rates[cell]
+		}
+		consider := func(first, end Point, rate float64) {
+			split := first != r.First || end != last
+			gain := rate
+			if split {
+				gain *= splitCost
+			}
+			if rate > goal || rate < least || split && sum-rate < least || gain <= worth {
+				return
+			}
+			moved := place(t, Moved{first, end, to.Host, now})
+			if len(moved) > c.MaxMoved {
+				return
+			}
+			best, worth = Step{Type: t.Type, Moved: moved, First: first, Last: end, From: from.Host, To: to.Host, Split: split}, gain
+		}
+		consider(r.First, last, sum)
+		before := 0.0
+		for j, cell := range in {
+			if j > 0 {
+				consider(r.First, cell.First()-1, before)
+				consider(cell.First(), last, sum-before)
+			}
+			before += rates[cell]
+		}
 	}
-	hottest := slices.MaxFunc(heat, func(a, b Heat) int { return cmp.Compare(a.Writes+a.Reads, b.Writes+b.Reads) })
-	if hottest.Writes+hottest.Reads <= share*total/float64(hosts) {
-		return splits, false
+	return best, worth
+}
+
+// stays reports whether something of a range was moved too short a time ago.
+func (c Cooling) stays(moved []Moved, first, last Point, now time.Duration) bool {
+	return slices.ContainsFunc(moved, func(m Moved) bool { return m.First <= last && first <= m.Last && now-m.Since < c.Settle })
+}
+
+// forget returns the step by which a part that is cold goes back.
+func (c Cooling) forget(loads []Load, types []RingState, now time.Duration) (best Step, found bool) {
+	oldest := now
+	for _, t := range types {
+		for i, m := range t.Moved {
+			if now-m.Since < c.Settle || m.Since >= oldest {
+				continue
+			}
+			rate := 0.0
+			for _, l := range loads {
+				for cell, r := range l.Cells[t.Type] {
+					if m.First <= cell.Last() && cell.First() <= m.Last {
+						rate += r
+					}
+				}
+			}
+			if rate >= c.Rate*coldPart {
+				continue
+			}
+			step := Step{Type: t.Type, Moved: slices.Delete(slices.Clone(t.Moved), i, i+1), First: m.First, Last: m.Last, From: m.Host, Back: true}
+			if home := t.Base.Find(m.First).Hosts; len(home) == 1 {
+				step.To = home[0]
+			}
+			best, found, oldest = step, true, m.Since
+		}
 	}
-	i, found := slices.BinarySearchFunc(splits, hottest.First, func(s Split, p Point) int { return cmp.Compare(s.First, p) })
-	if !found {
-		return splits, false
+	return best, found
+}
+
+// place returns what was moved of a type, with a part that is moved now.
+func place(t RingState, part Moved) []Moved {
+	moved := AddMoved(t.Moved, part)
+	if home := t.Base.Find(part.First).Hosts; len(home) == 1 && home[0] == part.Host {
+		moved = slices.DeleteFunc(moved, func(m Moved) bool { return m == part })
 	}
-	if now := max(splits[i].Hosts, 1); hottest.Reads > hottest.Writes && now < min(spread, hosts) {
-		return SpreadRange(splits, hottest.First, now+1), true
+	return moved
+}
+
+// AddMoved returns parts that were moved with one more, which goes before what they say
+// of its points. They are in order and do not overlap.
+func AddMoved(moved []Moved, part Moved) []Moved {
+	next := make([]Moved, 0, len(moved)+2)
+	for _, m := range moved {
+		if m.Last < part.First || m.First > part.Last {
+			next = append(next, m)
+			continue
+		}
+		if m.First < part.First {
+			next = append(next, Moved{m.First, part.First - 1, m.Host, m.Since})
+		}
+		if m.Last > part.Last {
+			next = append(next, Moved{part.Last + 1, m.Last, m.Host, m.Since})
+		}
 	}
-	if len(splits) >= most {
-		return splits, false
+	next = append(next, part)
+	slices.SortFunc(next, func(a, b Moved) int { return cmp.Compare(a.First, b.First) })
+	return next
+}
+
+// WithMoved returns the table with parts at the hosts that they were moved to, of those
+// hosts that are among some. The parts are in order and do not overlap.
+func (t *Table) WithMoved(moved []Moved, hosts []HostID) *Table {
+	moved = slices.DeleteFunc(slices.Clone(moved), func(m Moved) bool { return !slices.Contains(hosts, m.Host) })
+	if len(moved) == 0 {
+		return t
 	}
-	cut := SplitRange(splits, hottest.First)
-	return cut, len(cut) > len(splits)
+	out := &Table{ranges: make([]Range, 0, len(t.ranges)+2*len(moved))}
+	for i, r := range t.ranges {
+		last := ^Point(0)
+		if i+1 < len(t.ranges) {
+			last = t.ranges[i+1].First - 1
+		}
+		for len(moved) > 0 && moved[0].Last < r.First {
+			moved = moved[1:]
+		}
+		rest := true
+		for _, m := range moved {
+			if m.First > last {
+				break
+			}
+			if m.First > r.First {
+				out.ranges = append(out.ranges, r)
+				r.First = m.First
+			}
+			out.ranges = append(out.ranges, Range{First: r.First, Hosts: []HostID{m.Host}, Moved: true})
+			if rest = m.Last < last; !rest {
+				break
+			}
+			r.First = m.Last + 1
+		}
+		if rest {
+			out.ranges = append(out.ranges, r)
+		}
+	}
+	return out
 }

@@ -25,32 +25,17 @@ const (
 // Zadimoghaddam, "Consistent Hashing with Bounded Loads", 2018): a range goes to the
 // first host clockwise of its place on the ring that has not had its share.
 type Ring struct {
-	// Splits are the first points of the ranges; see [EvenSplits]. Not empty.
-	Splits []Split
+	// Ranges is how many there are, of equal size; at least 1.
+	Ranges int
+	// Hosts is how many hosts share each range; 0 is 1. Fewer if there are fewer.
+	Hosts int
 	// Load is the most ranges of a host, in units of the mean. Defaults to
 	// [DefaultLoad]; at least 1.
 	Load float64
 }
 
-// Split is where a range begins, and on how many hosts it is spread.
-type Split struct {
-	First Point
-	// Hosts is how many hosts share the range; 0 is 1. Fewer if there are fewer.
-	Hosts int
-}
-
-// EvenSplits returns n ranges of equal size, n at least 1.
-func EvenSplits(n int) []Split {
-	splits := make([]Split, n)
-	size := math.MaxUint64/uint64(n) + 1
-	for i := range splits {
-		splits[i].First = Point(uint64(i) * size)
-	}
-	return splits
-}
-
 // Table returns the table for some hosts, in any order; nil without hosts. It is the
-// same for the same ranges and hosts, whoever computes it.
+// same for the same ring and hosts, whoever computes it.
 func (r Ring) Table(hosts []HostID) (*Table, error) {
 	if len(hosts) == 0 {
 		return nil, nil
@@ -59,17 +44,16 @@ func (r Ring) Table(hosts []HostID) (*Table, error) {
 	if load == 0 {
 		load = DefaultLoad
 	}
-	if load < 1 {
-		return nil, fmt.Errorf("placement ring: Load is %v; give at least 1", load)
+	if load < 1 || r.Ranges < 1 {
+		return nil, fmt.Errorf("placement ring: Load is %v and Ranges is %d; give at least 1 of each", load, r.Ranges)
 	}
-	wanted := 0
-	for _, s := range r.Splits {
-		wanted += min(max(s.Hosts, 1), len(hosts))
-	}
-	ring := newCircle(hosts, int(math.Ceil(load*float64(wanted)/float64(len(hosts)))))
-	ranges := make([]Range, len(r.Splits))
-	for i, s := range r.Splits {
-		ranges[i] = Range{First: s.First, Hosts: ring.take(s.First, min(max(s.Hosts, 1), len(hosts)))}
+	each := min(max(r.Hosts, 1), len(hosts))
+	ring := newCircle(hosts, int(math.Ceil(load*float64(each*r.Ranges)/float64(len(hosts)))))
+	ranges := make([]Range, r.Ranges)
+	size := math.MaxUint64/uint64(r.Ranges) + 1 //nolint:gosec // checked
+	for i := range ranges {
+		first := Point(uint64(i) * size) //nolint:gosec // an index
+		ranges[i] = Range{First: first, Hosts: ring.take(first, each)}
 	}
 	return NewTable(ranges)
 }
@@ -129,35 +113,4 @@ func (c *circle) take(first Point, n int) []HostID {
 		c.given[h]++
 	}
 	return taken
-}
-
-// SplitRange returns splits with the range that contains p cut at its middle, both
-// halves spread as the whole was; the same splits if it is a single point. splits are
-// in order.
-func SplitRange(splits []Split, p Point) []Split {
-	i, found := slices.BinarySearchFunc(splits, p, func(s Split, p Point) int { return cmp.Compare(s.First, p) })
-	if !found {
-		i--
-	}
-	last := ^Point(0)
-	if i+1 < len(splits) {
-		last = splits[i+1].First - 1
-	}
-	half := splits[i].First + (last-splits[i].First)/2 + 1
-	if half > last || half == 0 {
-		return splits
-	}
-	return slices.Insert(slices.Clone(splits), i+1, Split{First: half, Hosts: splits[i].Hosts})
-}
-
-// SpreadRange returns splits with the range that contains p on n hosts. splits are in
-// order.
-func SpreadRange(splits []Split, p Point, n int) []Split {
-	i, found := slices.BinarySearchFunc(splits, p, func(s Split, p Point) int { return cmp.Compare(s.First, p) })
-	if !found {
-		i--
-	}
-	splits = slices.Clone(splits)
-	splits[i].Hosts = n
-	return splits
 }

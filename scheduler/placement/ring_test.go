@@ -39,7 +39,7 @@ func share(table *Table) map[HostID]int {
 // TestRingIsBalanced: no host has more than its bound, and none has nothing.
 func TestRingIsBalanced(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 10, 100} {
-		shares := share(ringTable(t, Ring{Splits: EvenSplits(DefaultRanges)}, named(n)))
+		shares := share(ringTable(t, Ring{Ranges: DefaultRanges}, named(n)))
 		most := int(math.Ceil(DefaultLoad * DefaultRanges / float64(n)))
 		for _, h := range named(n) {
 			if shares[h] == 0 || shares[h] > most {
@@ -52,7 +52,7 @@ func TestRingIsBalanced(t *testing.T) {
 // TestRingMovesLittle: a host that leaves moves what it had and what the bound pushes
 // on, together at most twice its share; the same backwards.
 func TestRingMovesLittle(t *testing.T) {
-	r := Ring{Splits: EvenSplits(DefaultRanges)}
+	r := Ring{Ranges: DefaultRanges}
 	for _, n := range []int{3, 10, 50} {
 		all := ringTable(t, r, named(n))
 		for _, gone := range []int{0, n / 2, n - 1} {
@@ -71,7 +71,7 @@ func TestRingMovesLittle(t *testing.T) {
 }
 
 func TestRingIsTheSameForAll(t *testing.T) {
-	r := Ring{Splits: EvenSplits(64)}
+	r := Ring{Ranges: 64}
 	hosts := named(7)
 	want := ringTable(t, r, hosts)
 	slices.Reverse(hosts)
@@ -81,78 +81,21 @@ func TestRingIsTheSameForAll(t *testing.T) {
 	if table := ringTable(t, r, nil); table != nil {
 		t.Errorf("without hosts: %v", table.Ranges())
 	}
-	if _, err := (Ring{Splits: EvenSplits(1), Load: 0.5}).Table(hosts); err == nil {
+	if _, err := (Ring{Ranges: 1, Load: 0.5}).Table(hosts); err == nil {
 		t.Error("a load factor below 1 is accepted")
 	}
 }
 
-// TestSplitKeepsItsPlace: splitting a range moves at most its second half.
-func TestSplitKeepsItsPlace(t *testing.T) {
-	r := Ring{Splits: EvenSplits(16), Load: 2}
-	before := ringTable(t, r, named(4))
-	p := Point(0x3456_0000_0000_0000)
-	r.Splits = SplitRange(r.Splits, p)
-	if len(r.Splits) != 17 {
-		t.Fatalf("%d ranges", len(r.Splits))
-	}
-	for _, after := range ringTable(t, r, named(4)).Ranges() {
-		if after.First != 0x3800_0000_0000_0000 && !slices.Equal(after.Hosts, before.Find(after.First).Hosts) {
-			t.Errorf("the range at %#x moved", uint64(after.First))
-		}
-	}
-}
-
-func TestSplitRange(t *testing.T) {
-	for name, tt := range map[string]struct {
-		splits []Split
-		at     Point
-		want   []Split
-	}{
-		"whole":        {[]Split{{0, 0}}, 77, []Split{{0, 0}, {1 << 63, 0}}},
-		"last, spread": {[]Split{{0, 0}, {1 << 63, 3}}, 1 << 63, []Split{{0, 0}, {1 << 63, 3}, {3 << 62, 3}}},
-		"two points":   {[]Split{{0, 0}, {8, 2}, {10, 0}}, 9, []Split{{0, 0}, {8, 2}, {9, 2}, {10, 0}}},
-		"one point":    {[]Split{{0, 0}, {8, 0}, {9, 0}}, 8, []Split{{0, 0}, {8, 0}, {9, 0}}},
-		"one at end":   {[]Split{{0, 0}, {^Point(0), 0}}, ^Point(0), []Split{{0, 0}, {^Point(0), 0}}},
-	} {
-		if got := SplitRange(tt.splits, tt.at); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %v, want %v", name, got, tt.want)
-		}
-	}
-}
-
-// TestSpreadRange: a range on several hosts names different ones, as many as there are.
-func TestSpreadRange(t *testing.T) {
-	splits := SpreadRange(EvenSplits(8), 1, 5)
+// TestRingSpreads: a range on several hosts names different ones, as many as there are.
+func TestRingSpreads(t *testing.T) {
 	for _, n := range []int{1, 2, 9} {
-		got := ringTable(t, Ring{Splits: splits, Load: 1}, named(n)).Find(0).Hosts
-		if len(got) != min(n, 5) {
-			t.Errorf("on %d hosts: %v", n, got)
+		for _, r := range ringTable(t, Ring{Ranges: 8, Hosts: 5, Load: 1}, named(n)).Ranges() {
+			if len(r.Hosts) != min(n, 5) {
+				t.Errorf("on %d hosts: %v", n, r.Hosts)
+			}
 		}
 	}
-}
-
-func TestCool(t *testing.T) {
-	even := EvenSplits(4)
-	const q = Point(1 << 62) // the second quarter
-	for name, tt := range map[string]struct {
-		cooling Cooling
-		heat    []Heat
-		hosts   int
-		want    []Split
-	}{
-		"even":            {Cooling{}, []Heat{{0, 10, 0}, {q, 10, 0}, {2 * q, 10, 0}, {3 * q, 10, 0}}, 2, nil},
-		"hot with writes": {Cooling{}, []Heat{{0, 10, 0}, {q, 90, 5}, {2 * q, 10, 0}}, 4, SplitRange(even, q)},
-		"hot with reads":  {Cooling{}, []Heat{{0, 10, 0}, {q, 9, 900}}, 4, SpreadRange(even, q, 2)},
-		"spread enough":   {Cooling{MaxSpread: 1}, []Heat{{0, 10, 0}, {q, 9, 900}}, 4, SplitRange(even, q)},
-		"split enough":    {Cooling{MaxRanges: 4}, []Heat{{0, 10, 0}, {q, 90, 5}}, 4, nil},
-		"one host":        {Cooling{}, []Heat{{0, 10, 0}, {q, 90, 5}}, 1, nil},
-		"nothing to do":   {Cooling{}, nil, 4, nil},
-		"idle":            {Cooling{}, []Heat{{0, 0, 0}}, 4, nil},
-		"no such range":   {Cooling{}, []Heat{{5, 9, 0}}, 4, nil},
-	} {
-		got, changed := tt.cooling.Cool(even, tt.heat, tt.hosts)
-		if want := tt.want != nil; changed != want || want && !slices.Equal(got, tt.want) || !want && !slices.Equal(got, even) {
-			t.Errorf("%s: %v (%v), want %v", name, got, changed, tt.want)
-		}
+	if _, err := (Ring{}).Table(named(1)); err == nil {
+		t.Error("a ring without ranges is accepted")
 	}
 }

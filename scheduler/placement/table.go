@@ -42,6 +42,8 @@ type Range struct {
 	// Hosts has the host of the range, or several, without repetition. Each actor
 	// belongs to one of them; the others may serve its read-only methods.
 	Hosts []HostID
+	// Moved: it is there because of its heat, not by the policy.
+	Moved bool
 }
 
 // Table says where the actors of one type are. It is read-only once made, and then

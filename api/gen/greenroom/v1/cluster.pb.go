@@ -892,7 +892,10 @@ type GetPlacementResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Placement string                 `protobuf:"bytes,1,opt,name=placement,proto3" json:"placement,omitempty"`
 	// In order; they cover the hash space. Neighbours that are alike are one.
-	Ranges        []*TableRange `protobuf:"bytes,2,rep,name=ranges,proto3" json:"ranges,omitempty"`
+	Ranges []*TableRange `protobuf:"bytes,2,rep,name=ranges,proto3" json:"ranges,omitempty"`
+	// What the hosts are asked for, where the leader knows: sampled, and smoothed over about
+	// ten seconds.
+	Heat          []*HostHeat `protobuf:"bytes,3,rep,name=heat,proto3" json:"heat,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -941,6 +944,66 @@ func (x *GetPlacementResponse) GetRanges() []*TableRange {
 	return nil
 }
 
+func (x *GetPlacementResponse) GetHeat() []*HostHeat {
+	if x != nil {
+		return x.Heat
+	}
+	return nil
+}
+
+// HostHeat is what actors of the type are asked for at a host.
+type HostHeat struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	HostId         string                 `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
+	CallsPerSecond float64                `protobuf:"fixed64,2,opt,name=calls_per_second,json=callsPerSecond,proto3" json:"calls_per_second,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *HostHeat) Reset() {
+	*x = HostHeat{}
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostHeat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostHeat) ProtoMessage() {}
+
+func (x *HostHeat) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostHeat.ProtoReflect.Descriptor instead.
+func (*HostHeat) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *HostHeat) GetHostId() string {
+	if x != nil {
+		return x.HostId
+	}
+	return ""
+}
+
+func (x *HostHeat) GetCallsPerSecond() float64 {
+	if x != nil {
+		return x.CallsPerSecond
+	}
+	return 0
+}
+
 // TableRange is a part of the hash space.
 type TableRange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -953,14 +1016,18 @@ type TableRange struct {
 	// Of static types the name of the host whose part it is.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	// That host is not there: calls fail until it is.
-	Away          bool `protobuf:"varint,5,opt,name=away,proto3" json:"away,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Away bool `protobuf:"varint,5,opt,name=away,proto3" json:"away,omitempty"`
+	// It is there because it is hot, not by the ring.
+	Moved bool `protobuf:"varint,6,opt,name=moved,proto3" json:"moved,omitempty"`
+	// What its parts that stand out are asked for; 0 where none does.
+	CallsPerSecond float64 `protobuf:"fixed64,7,opt,name=calls_per_second,json=callsPerSecond,proto3" json:"calls_per_second,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *TableRange) Reset() {
 	*x = TableRange{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[13]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +1039,7 @@ func (x *TableRange) String() string {
 func (*TableRange) ProtoMessage() {}
 
 func (x *TableRange) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[13]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -985,7 +1052,7 @@ func (x *TableRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TableRange.ProtoReflect.Descriptor instead.
 func (*TableRange) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TableRange) GetFirst() uint64 {
@@ -1021,6 +1088,20 @@ func (x *TableRange) GetAway() bool {
 		return x.Away
 	}
 	return false
+}
+
+func (x *TableRange) GetMoved() bool {
+	if x != nil {
+		return x.Moved
+	}
+	return false
+}
+
+func (x *TableRange) GetCallsPerSecond() float64 {
+	if x != nil {
+		return x.CallsPerSecond
+	}
+	return 0
 }
 
 var File_greenroom_v1_cluster_proto protoreflect.FileDescriptor
@@ -1094,17 +1175,23 @@ const file_greenroom_v1_cluster_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\";\n" +
 	"\x13GetPlacementRequest\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
-	"\x04type\x18\x02 \x01(\tR\x04type\"f\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\"\x92\x01\n" +
 	"\x14GetPlacementResponse\x12\x1c\n" +
 	"\tplacement\x18\x01 \x01(\tR\tplacement\x120\n" +
-	"\x06ranges\x18\x02 \x03(\v2\x18.greenroom.v1.TableRangeR\x06ranges\"t\n" +
+	"\x06ranges\x18\x02 \x03(\v2\x18.greenroom.v1.TableRangeR\x06ranges\x12*\n" +
+	"\x04heat\x18\x03 \x03(\v2\x16.greenroom.v1.HostHeatR\x04heat\"M\n" +
+	"\bHostHeat\x12\x17\n" +
+	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12(\n" +
+	"\x10calls_per_second\x18\x02 \x01(\x01R\x0ecallsPerSecond\"\xb4\x01\n" +
 	"\n" +
 	"TableRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x06R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x06R\x04last\x12\x14\n" +
 	"\x05hosts\x18\x03 \x03(\tR\x05hosts\x12\x12\n" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\x12\n" +
-	"\x04away\x18\x05 \x01(\bR\x04away2\xaf\x03\n" +
+	"\x04away\x18\x05 \x01(\bR\x04away\x12\x14\n" +
+	"\x05moved\x18\x06 \x01(\bR\x05moved\x12(\n" +
+	"\x10calls_per_second\x18\a \x01(\x01R\x0ecallsPerSecond2\xaf\x03\n" +
 	"\x0eClusterService\x12Q\n" +
 	"\tListHosts\x12\x1e.greenroom.v1.ListHostsRequest\x1a\x1f.greenroom.v1.ListHostsResponse\"\x03\x90\x02\x01\x12Q\n" +
 	"\tDrainHost\x12\x1e.greenroom.v1.DrainHostRequest\x1a\x1f.greenroom.v1.DrainHostResponse\"\x03\x90\x02\x02\x12E\n" +
@@ -1125,7 +1212,7 @@ func file_greenroom_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_cluster_proto_rawDescData
 }
 
-var file_greenroom_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_greenroom_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_greenroom_v1_cluster_proto_goTypes = []any{
 	(*ClusterHost)(nil),           // 0: greenroom.v1.ClusterHost
 	(*ListHostsRequest)(nil),      // 1: greenroom.v1.ListHostsRequest
@@ -1140,34 +1227,36 @@ var file_greenroom_v1_cluster_proto_goTypes = []any{
 	(*ListStickyResponse)(nil),    // 10: greenroom.v1.ListStickyResponse
 	(*GetPlacementRequest)(nil),   // 11: greenroom.v1.GetPlacementRequest
 	(*GetPlacementResponse)(nil),  // 12: greenroom.v1.GetPlacementResponse
-	(*TableRange)(nil),            // 13: greenroom.v1.TableRange
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
-	(*UnreachableHost)(nil),       // 15: greenroom.v1.UnreachableHost
+	(*HostHeat)(nil),              // 13: greenroom.v1.HostHeat
+	(*TableRange)(nil),            // 14: greenroom.v1.TableRange
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*UnreachableHost)(nil),       // 16: greenroom.v1.UnreachableHost
 }
 var file_greenroom_v1_cluster_proto_depIdxs = []int32{
-	14, // 0: greenroom.v1.ClusterHost.started_at:type_name -> google.protobuf.Timestamp
-	14, // 1: greenroom.v1.ClusterHost.expires_at:type_name -> google.protobuf.Timestamp
+	15, // 0: greenroom.v1.ClusterHost.started_at:type_name -> google.protobuf.Timestamp
+	15, // 1: greenroom.v1.ClusterHost.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 2: greenroom.v1.ListHostsResponse.hosts:type_name -> greenroom.v1.ClusterHost
-	14, // 3: greenroom.v1.ListHostsResponse.now:type_name -> google.protobuf.Timestamp
+	15, // 3: greenroom.v1.ListHostsResponse.now:type_name -> google.protobuf.Timestamp
 	3,  // 4: greenroom.v1.ListHostsResponse.reach:type_name -> greenroom.v1.HostReach
-	15, // 5: greenroom.v1.HostReach.unreachable:type_name -> greenroom.v1.UnreachableHost
+	16, // 5: greenroom.v1.HostReach.unreachable:type_name -> greenroom.v1.UnreachableHost
 	9,  // 6: greenroom.v1.ListStickyResponse.actors:type_name -> greenroom.v1.StickyActor
-	13, // 7: greenroom.v1.GetPlacementResponse.ranges:type_name -> greenroom.v1.TableRange
-	1,  // 8: greenroom.v1.ClusterService.ListHosts:input_type -> greenroom.v1.ListHostsRequest
-	4,  // 9: greenroom.v1.ClusterService.DrainHost:input_type -> greenroom.v1.DrainHostRequest
-	6,  // 10: greenroom.v1.ClusterService.Where:input_type -> greenroom.v1.WhereRequest
-	8,  // 11: greenroom.v1.ClusterService.ListSticky:input_type -> greenroom.v1.ListStickyRequest
-	11, // 12: greenroom.v1.ClusterService.GetPlacement:input_type -> greenroom.v1.GetPlacementRequest
-	2,  // 13: greenroom.v1.ClusterService.ListHosts:output_type -> greenroom.v1.ListHostsResponse
-	5,  // 14: greenroom.v1.ClusterService.DrainHost:output_type -> greenroom.v1.DrainHostResponse
-	7,  // 15: greenroom.v1.ClusterService.Where:output_type -> greenroom.v1.WhereResponse
-	10, // 16: greenroom.v1.ClusterService.ListSticky:output_type -> greenroom.v1.ListStickyResponse
-	12, // 17: greenroom.v1.ClusterService.GetPlacement:output_type -> greenroom.v1.GetPlacementResponse
-	13, // [13:18] is the sub-list for method output_type
-	8,  // [8:13] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	14, // 7: greenroom.v1.GetPlacementResponse.ranges:type_name -> greenroom.v1.TableRange
+	13, // 8: greenroom.v1.GetPlacementResponse.heat:type_name -> greenroom.v1.HostHeat
+	1,  // 9: greenroom.v1.ClusterService.ListHosts:input_type -> greenroom.v1.ListHostsRequest
+	4,  // 10: greenroom.v1.ClusterService.DrainHost:input_type -> greenroom.v1.DrainHostRequest
+	6,  // 11: greenroom.v1.ClusterService.Where:input_type -> greenroom.v1.WhereRequest
+	8,  // 12: greenroom.v1.ClusterService.ListSticky:input_type -> greenroom.v1.ListStickyRequest
+	11, // 13: greenroom.v1.ClusterService.GetPlacement:input_type -> greenroom.v1.GetPlacementRequest
+	2,  // 14: greenroom.v1.ClusterService.ListHosts:output_type -> greenroom.v1.ListHostsResponse
+	5,  // 15: greenroom.v1.ClusterService.DrainHost:output_type -> greenroom.v1.DrainHostResponse
+	7,  // 16: greenroom.v1.ClusterService.Where:output_type -> greenroom.v1.WhereResponse
+	10, // 17: greenroom.v1.ClusterService.ListSticky:output_type -> greenroom.v1.ListStickyResponse
+	12, // 18: greenroom.v1.ClusterService.GetPlacement:output_type -> greenroom.v1.GetPlacementResponse
+	14, // [14:19] is the sub-list for method output_type
+	9,  // [9:14] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_cluster_proto_init() }
@@ -1182,7 +1271,7 @@ func file_greenroom_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_cluster_proto_rawDesc), len(file_greenroom_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -79,7 +79,7 @@ func (x PlacementOrder_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PlacementOrder_Kind.Descriptor instead.
 func (PlacementOrder_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{19, 0}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{21, 0}
 }
 
 type ReportActorTypesRequest struct {
@@ -97,6 +97,7 @@ type ReportActorTypesRequest struct {
 	//	*ReportActorTypesRequest_Drain
 	//	*ReportActorTypesRequest_Heartbeat
 	//	*ReportActorTypesRequest_Query
+	//	*ReportActorTypesRequest_Heat
 	Message       isReportActorTypesRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -238,6 +239,15 @@ func (x *ReportActorTypesRequest) GetQuery() *LeaderQuery {
 	return nil
 }
 
+func (x *ReportActorTypesRequest) GetHeat() *HeatReport {
+	if x != nil {
+		if x, ok := x.Message.(*ReportActorTypesRequest_Heat); ok {
+			return x.Heat
+		}
+	}
+	return nil
+}
+
 type isReportActorTypesRequest_Message interface {
 	isReportActorTypesRequest_Message()
 }
@@ -286,6 +296,10 @@ type ReportActorTypesRequest_Query struct {
 	Query *LeaderQuery `protobuf:"bytes,11,opt,name=query,proto3,oneof"`
 }
 
+type ReportActorTypesRequest_Heat struct {
+	Heat *HeatReport `protobuf:"bytes,12,opt,name=heat,proto3,oneof"`
+}
+
 func (*ReportActorTypesRequest_Hello) isReportActorTypesRequest_Message() {}
 
 func (*ReportActorTypesRequest_Types) isReportActorTypesRequest_Message() {}
@@ -307,6 +321,8 @@ func (*ReportActorTypesRequest_Drain) isReportActorTypesRequest_Message() {}
 func (*ReportActorTypesRequest_Heartbeat) isReportActorTypesRequest_Message() {}
 
 func (*ReportActorTypesRequest_Query) isReportActorTypesRequest_Message() {}
+
+func (*ReportActorTypesRequest_Heat) isReportActorTypesRequest_Message() {}
 
 type ReportActorTypesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -813,7 +829,9 @@ type PlacementRange struct {
 	// Who shares it; each actor in it belongs to one of them by rendezvous hashing.
 	Hosts []string `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	// Whether all that earlier holders sent to the store is settled.
-	Clean         bool `protobuf:"varint,4,opt,name=clean,proto3" json:"clean,omitempty"`
+	Clean bool `protobuf:"varint,4,opt,name=clean,proto3" json:"clean,omitempty"`
+	// Whether it is there because of its heat.
+	Moved         bool `protobuf:"varint,5,opt,name=moved,proto3" json:"moved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -872,6 +890,13 @@ func (x *PlacementRange) GetHosts() []string {
 func (x *PlacementRange) GetClean() bool {
 	if x != nil {
 		return x.Clean
+	}
+	return false
+}
+
+func (x *PlacementRange) GetMoved() bool {
+	if x != nil {
+		return x.Moved
 	}
 	return false
 }
@@ -1385,6 +1410,139 @@ func (*SchedulerHeartbeat) Descriptor() ([]byte, []int) {
 	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{16}
 }
 
+// HeatReport says what the host was asked for since its last report: types without calls
+// are left out. A leader of an earlier version ignores it.
+type HeatReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Types         []*TypeHeat            `protobuf:"bytes,1,rep,name=types,proto3" json:"types,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeatReport) Reset() {
+	*x = HeatReport{}
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeatReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeatReport) ProtoMessage() {}
+
+func (x *HeatReport) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeatReport.ProtoReflect.Descriptor instead.
+func (*HeatReport) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *HeatReport) GetTypes() []*TypeHeat {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+// TypeHeat is what actors of a type are asked for at a host.
+type TypeHeat struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	App            string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Type           string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	CallsPerSecond float64                `protobuf:"fixed64,3,opt,name=calls_per_second,json=callsPerSecond,proto3" json:"calls_per_second,omitempty"`
+	// The cells that stand out, of 16,384 equal parts of the hash space, with their rates.
+	Cells              []uint32  `protobuf:"varint,4,rep,packed,name=cells,proto3" json:"cells,omitempty"`
+	CellCallsPerSecond []float32 `protobuf:"fixed32,5,rep,packed,name=cell_calls_per_second,json=cellCallsPerSecond,proto3" json:"cell_calls_per_second,omitempty"`
+	// In an answer: whose it is.
+	HostId        string `protobuf:"bytes,6,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TypeHeat) Reset() {
+	*x = TypeHeat{}
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TypeHeat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TypeHeat) ProtoMessage() {}
+
+func (x *TypeHeat) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TypeHeat.ProtoReflect.Descriptor instead.
+func (*TypeHeat) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *TypeHeat) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *TypeHeat) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *TypeHeat) GetCallsPerSecond() float64 {
+	if x != nil {
+		return x.CallsPerSecond
+	}
+	return 0
+}
+
+func (x *TypeHeat) GetCells() []uint32 {
+	if x != nil {
+		return x.Cells
+	}
+	return nil
+}
+
+func (x *TypeHeat) GetCellCallsPerSecond() []float32 {
+	if x != nil {
+		return x.CellCallsPerSecond
+	}
+	return nil
+}
+
+func (x *TypeHeat) GetHostId() string {
+	if x != nil {
+		return x.HostId
+	}
+	return ""
+}
+
 // ClusterMembers has all hosts that have a row, in the place of an earlier message.
 type ClusterMembers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1395,7 +1553,7 @@ type ClusterMembers struct {
 
 func (x *ClusterMembers) Reset() {
 	*x = ClusterMembers{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[17]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1407,7 +1565,7 @@ func (x *ClusterMembers) String() string {
 func (*ClusterMembers) ProtoMessage() {}
 
 func (x *ClusterMembers) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[17]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1420,7 +1578,7 @@ func (x *ClusterMembers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterMembers.ProtoReflect.Descriptor instead.
 func (*ClusterMembers) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ClusterMembers) GetMembers() []*ClusterMember {
@@ -1446,7 +1604,7 @@ type ClusterMember struct {
 
 func (x *ClusterMember) Reset() {
 	*x = ClusterMember{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[18]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1616,7 @@ func (x *ClusterMember) String() string {
 func (*ClusterMember) ProtoMessage() {}
 
 func (x *ClusterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[18]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1629,7 @@ func (x *ClusterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterMember.ProtoReflect.Descriptor instead.
 func (*ClusterMember) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClusterMember) GetHostId() string {
@@ -1549,7 +1707,7 @@ type PlacementOrder struct {
 
 func (x *PlacementOrder) Reset() {
 	*x = PlacementOrder{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[19]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1719,7 @@ func (x *PlacementOrder) String() string {
 func (*PlacementOrder) ProtoMessage() {}
 
 func (x *PlacementOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[19]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1732,7 @@ func (x *PlacementOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementOrder.ProtoReflect.Descriptor instead.
 func (*PlacementOrder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PlacementOrder) GetApp() string {
@@ -1638,7 +1796,7 @@ type StickyAcquisitionResponse struct {
 
 func (x *StickyAcquisitionResponse) Reset() {
 	*x = StickyAcquisitionResponse{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[20]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1808,7 @@ func (x *StickyAcquisitionResponse) String() string {
 func (*StickyAcquisitionResponse) ProtoMessage() {}
 
 func (x *StickyAcquisitionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[20]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1821,7 @@ func (x *StickyAcquisitionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyAcquisitionResponse.ProtoReflect.Descriptor instead.
 func (*StickyAcquisitionResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StickyAcquisitionResponse) GetCorrelationId() uint64 {
@@ -1697,7 +1855,7 @@ type StickyRefusal struct {
 
 func (x *StickyRefusal) Reset() {
 	*x = StickyRefusal{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[21]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1709,7 +1867,7 @@ func (x *StickyRefusal) String() string {
 func (*StickyRefusal) ProtoMessage() {}
 
 func (x *StickyRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[21]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1722,7 +1880,7 @@ func (x *StickyRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyRefusal.ProtoReflect.Descriptor instead.
 func (*StickyRefusal) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StickyRefusal) GetActors() []*StickyActors {
@@ -1742,7 +1900,7 @@ type DrainOrder struct {
 
 func (x *DrainOrder) Reset() {
 	*x = DrainOrder{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +1912,7 @@ func (x *DrainOrder) String() string {
 func (*DrainOrder) ProtoMessage() {}
 
 func (x *DrainOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +1925,7 @@ func (x *DrainOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainOrder.ProtoReflect.Descriptor instead.
 func (*DrainOrder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DrainOrder) GetReason() string {
@@ -1789,14 +1947,16 @@ type LeaderQuery struct {
 	After *StickyEntry `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
 	Limit uint32       `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Of a type: this one alone.
-	Id            string `protobuf:"bytes,7,opt,name=id,proto3" json:"id,omitempty"`
+	Id string `protobuf:"bytes,7,opt,name=id,proto3" json:"id,omitempty"`
+	// How hot the type is at each host, instead of sticky actors.
+	Heat          bool `protobuf:"varint,8,opt,name=heat,proto3" json:"heat,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LeaderQuery) Reset() {
 	*x = LeaderQuery{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +1968,7 @@ func (x *LeaderQuery) String() string {
 func (*LeaderQuery) ProtoMessage() {}
 
 func (x *LeaderQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +1981,7 @@ func (x *LeaderQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderQuery.ProtoReflect.Descriptor instead.
 func (*LeaderQuery) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LeaderQuery) GetCorrelationId() uint64 {
@@ -1873,20 +2033,29 @@ func (x *LeaderQuery) GetId() string {
 	return ""
 }
 
+func (x *LeaderQuery) GetHeat() bool {
+	if x != nil {
+		return x.Heat
+	}
+	return false
+}
+
 type LeaderAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CorrelationId uint64                 `protobuf:"varint,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
 	Sticky        []*StickyEntry         `protobuf:"bytes,2,rep,name=sticky,proto3" json:"sticky,omitempty"`
 	Hosts         []*HostShare           `protobuf:"bytes,3,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	// Hosts that a new leader waits for, before it gives anything.
-	Missing       []string `protobuf:"bytes,4,rep,name=missing,proto3" json:"missing,omitempty"`
+	Missing []string `protobuf:"bytes,4,rep,name=missing,proto3" json:"missing,omitempty"`
+	// As far as it is known by now.
+	Heat          []*TypeHeat `protobuf:"bytes,5,rep,name=heat,proto3" json:"heat,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LeaderAnswer) Reset() {
 	*x = LeaderAnswer{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +2067,7 @@ func (x *LeaderAnswer) String() string {
 func (*LeaderAnswer) ProtoMessage() {}
 
 func (x *LeaderAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2080,7 @@ func (x *LeaderAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderAnswer.ProtoReflect.Descriptor instead.
 func (*LeaderAnswer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LeaderAnswer) GetCorrelationId() uint64 {
@@ -1942,6 +2111,13 @@ func (x *LeaderAnswer) GetMissing() []string {
 	return nil
 }
 
+func (x *LeaderAnswer) GetHeat() []*TypeHeat {
+	if x != nil {
+		return x.Heat
+	}
+	return nil
+}
+
 type StickyEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
@@ -1953,7 +2129,7 @@ type StickyEntry struct {
 
 func (x *StickyEntry) Reset() {
 	*x = StickyEntry{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2141,7 @@ func (x *StickyEntry) String() string {
 func (*StickyEntry) ProtoMessage() {}
 
 func (x *StickyEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2154,7 @@ func (x *StickyEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyEntry.ProtoReflect.Descriptor instead.
 func (*StickyEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StickyEntry) GetType() string {
@@ -2017,7 +2193,7 @@ type HostShare struct {
 
 func (x *HostShare) Reset() {
 	*x = HostShare{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[26]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2205,7 @@ func (x *HostShare) String() string {
 func (*HostShare) ProtoMessage() {}
 
 func (x *HostShare) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[26]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2218,7 @@ func (x *HostShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostShare.ProtoReflect.Descriptor instead.
 func (*HostShare) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *HostShare) GetHostId() string {
@@ -2084,7 +2260,7 @@ var File_greenroom_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cgreenroom/v1/scheduler.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\"\xbd\x05\n" +
+	"\x1cgreenroom/v1/scheduler.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\"\xed\x05\n" +
 	"\x17ReportActorTypesRequest\x124\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1c.greenroom.v1.SchedulerHelloH\x00R\x05hello\x126\n" +
 	"\x05types\x18\x02 \x01(\v2\x1e.greenroom.v1.ActorTypesReportH\x00R\x05types\x12D\n" +
@@ -2097,7 +2273,8 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\x05drain\x18\t \x01(\v2\x1a.greenroom.v1.DrainRequestH\x00R\x05drain\x12@\n" +
 	"\theartbeat\x18\n" +
 	" \x01(\v2 .greenroom.v1.SchedulerHeartbeatH\x00R\theartbeat\x121\n" +
-	"\x05query\x18\v \x01(\v2\x19.greenroom.v1.LeaderQueryH\x00R\x05queryB\t\n" +
+	"\x05query\x18\v \x01(\v2\x19.greenroom.v1.LeaderQueryH\x00R\x05query\x12.\n" +
+	"\x04heat\x18\f \x01(\v2\x18.greenroom.v1.HeatReportH\x00R\x04heatB\t\n" +
 	"\amessage\"\xc7\x04\n" +
 	"\x18ReportActorTypesResponse\x12:\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1e.greenroom.v1.SchedulerWelcomeH\x00R\awelcome\x128\n" +
@@ -2132,12 +2309,13 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"generation\x18\x04 \x01(\x04R\n" +
 	"generation\"#\n" +
 	"\rTypesOutdated\x12\x12\n" +
-	"\x04apps\x18\x01 \x03(\tR\x04apps\"f\n" +
+	"\x04apps\x18\x01 \x03(\tR\x04apps\"|\n" +
 	"\x0ePlacementRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x06R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x06R\x04last\x12\x14\n" +
 	"\x05hosts\x18\x03 \x03(\tR\x05hosts\x12\x14\n" +
-	"\x05clean\x18\x04 \x01(\bR\x05clean\"\x8d\x01\n" +
+	"\x05clean\x18\x04 \x01(\bR\x05clean\x12\x14\n" +
+	"\x05moved\x18\x05 \x01(\bR\x05moved\"\x8d\x01\n" +
 	"\x11RangeClaimsReport\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1c\n" +
@@ -2168,7 +2346,17 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\x06actors\x18\x01 \x03(\v2\x1a.greenroom.v1.StickyActorsR\x06actors\"'\n" +
 	"\fDrainRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\"\x14\n" +
-	"\x12SchedulerHeartbeat\"G\n" +
+	"\x12SchedulerHeartbeat\":\n" +
+	"\n" +
+	"HeatReport\x12,\n" +
+	"\x05types\x18\x01 \x03(\v2\x16.greenroom.v1.TypeHeatR\x05types\"\xbc\x01\n" +
+	"\bTypeHeat\x12\x10\n" +
+	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12(\n" +
+	"\x10calls_per_second\x18\x03 \x01(\x01R\x0ecallsPerSecond\x12\x14\n" +
+	"\x05cells\x18\x04 \x03(\rR\x05cells\x121\n" +
+	"\x15cell_calls_per_second\x18\x05 \x03(\x02R\x12cellCallsPerSecond\x12\x17\n" +
+	"\ahost_id\x18\x06 \x01(\tR\x06hostId\"G\n" +
 	"\x0eClusterMembers\x125\n" +
 	"\amembers\x18\x01 \x03(\v2\x1b.greenroom.v1.ClusterMemberR\amembers\"\xe8\x01\n" +
 	"\rClusterMember\x12\x17\n" +
@@ -2203,7 +2391,7 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\x06actors\x18\x01 \x03(\v2\x1a.greenroom.v1.StickyActorsR\x06actors\"$\n" +
 	"\n" +
 	"DrainOrder\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xc7\x01\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xdb\x01\n" +
 	"\vLeaderQuery\x12%\n" +
 	"\x0ecorrelation_id\x18\x01 \x01(\x04R\rcorrelationId\x12\x10\n" +
 	"\x03app\x18\x02 \x01(\tR\x03app\x12\x12\n" +
@@ -2211,12 +2399,14 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\x05owner\x18\x04 \x01(\tR\x05owner\x12/\n" +
 	"\x05after\x18\x05 \x01(\v2\x19.greenroom.v1.StickyEntryR\x05after\x12\x14\n" +
 	"\x05limit\x18\x06 \x01(\rR\x05limit\x12\x0e\n" +
-	"\x02id\x18\a \x01(\tR\x02id\"\xb1\x01\n" +
+	"\x02id\x18\a \x01(\tR\x02id\x12\x12\n" +
+	"\x04heat\x18\b \x01(\bR\x04heat\"\xdd\x01\n" +
 	"\fLeaderAnswer\x12%\n" +
 	"\x0ecorrelation_id\x18\x01 \x01(\x04R\rcorrelationId\x121\n" +
 	"\x06sticky\x18\x02 \x03(\v2\x19.greenroom.v1.StickyEntryR\x06sticky\x12-\n" +
 	"\x05hosts\x18\x03 \x03(\v2\x17.greenroom.v1.HostShareR\x05hosts\x12\x18\n" +
-	"\amissing\x18\x04 \x03(\tR\amissing\"G\n" +
+	"\amissing\x18\x04 \x03(\tR\amissing\x12*\n" +
+	"\x04heat\x18\x05 \x03(\v2\x16.greenroom.v1.TypeHeatR\x04heat\"G\n" +
 	"\vStickyEntry\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -2243,7 +2433,7 @@ func file_greenroom_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_greenroom_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_greenroom_v1_scheduler_proto_goTypes = []any{
 	(PlacementOrder_Kind)(0),          // 0: greenroom.v1.PlacementOrder.Kind
 	(*ReportActorTypesRequest)(nil),   // 1: greenroom.v1.ReportActorTypesRequest
@@ -2263,16 +2453,18 @@ var file_greenroom_v1_scheduler_proto_goTypes = []any{
 	(*StickyRelease)(nil),             // 15: greenroom.v1.StickyRelease
 	(*DrainRequest)(nil),              // 16: greenroom.v1.DrainRequest
 	(*SchedulerHeartbeat)(nil),        // 17: greenroom.v1.SchedulerHeartbeat
-	(*ClusterMembers)(nil),            // 18: greenroom.v1.ClusterMembers
-	(*ClusterMember)(nil),             // 19: greenroom.v1.ClusterMember
-	(*PlacementOrder)(nil),            // 20: greenroom.v1.PlacementOrder
-	(*StickyAcquisitionResponse)(nil), // 21: greenroom.v1.StickyAcquisitionResponse
-	(*StickyRefusal)(nil),             // 22: greenroom.v1.StickyRefusal
-	(*DrainOrder)(nil),                // 23: greenroom.v1.DrainOrder
-	(*LeaderQuery)(nil),               // 24: greenroom.v1.LeaderQuery
-	(*LeaderAnswer)(nil),              // 25: greenroom.v1.LeaderAnswer
-	(*StickyEntry)(nil),               // 26: greenroom.v1.StickyEntry
-	(*HostShare)(nil),                 // 27: greenroom.v1.HostShare
+	(*HeatReport)(nil),                // 18: greenroom.v1.HeatReport
+	(*TypeHeat)(nil),                  // 19: greenroom.v1.TypeHeat
+	(*ClusterMembers)(nil),            // 20: greenroom.v1.ClusterMembers
+	(*ClusterMember)(nil),             // 21: greenroom.v1.ClusterMember
+	(*PlacementOrder)(nil),            // 22: greenroom.v1.PlacementOrder
+	(*StickyAcquisitionResponse)(nil), // 23: greenroom.v1.StickyAcquisitionResponse
+	(*StickyRefusal)(nil),             // 24: greenroom.v1.StickyRefusal
+	(*DrainOrder)(nil),                // 25: greenroom.v1.DrainOrder
+	(*LeaderQuery)(nil),               // 26: greenroom.v1.LeaderQuery
+	(*LeaderAnswer)(nil),              // 27: greenroom.v1.LeaderAnswer
+	(*StickyEntry)(nil),               // 28: greenroom.v1.StickyEntry
+	(*HostShare)(nil),                 // 29: greenroom.v1.HostShare
 }
 var file_greenroom_v1_scheduler_proto_depIdxs = []int32{
 	3,  // 0: greenroom.v1.ReportActorTypesRequest.hello:type_name -> greenroom.v1.SchedulerHello
@@ -2285,35 +2477,38 @@ var file_greenroom_v1_scheduler_proto_depIdxs = []int32{
 	15, // 7: greenroom.v1.ReportActorTypesRequest.release:type_name -> greenroom.v1.StickyRelease
 	16, // 8: greenroom.v1.ReportActorTypesRequest.drain:type_name -> greenroom.v1.DrainRequest
 	17, // 9: greenroom.v1.ReportActorTypesRequest.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
-	24, // 10: greenroom.v1.ReportActorTypesRequest.query:type_name -> greenroom.v1.LeaderQuery
-	4,  // 11: greenroom.v1.ReportActorTypesResponse.welcome:type_name -> greenroom.v1.SchedulerWelcome
-	18, // 12: greenroom.v1.ReportActorTypesResponse.members:type_name -> greenroom.v1.ClusterMembers
-	20, // 13: greenroom.v1.ReportActorTypesResponse.order:type_name -> greenroom.v1.PlacementOrder
-	21, // 14: greenroom.v1.ReportActorTypesResponse.acquisition:type_name -> greenroom.v1.StickyAcquisitionResponse
-	22, // 15: greenroom.v1.ReportActorTypesResponse.refusal:type_name -> greenroom.v1.StickyRefusal
-	23, // 16: greenroom.v1.ReportActorTypesResponse.drain:type_name -> greenroom.v1.DrainOrder
-	17, // 17: greenroom.v1.ReportActorTypesResponse.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
-	25, // 18: greenroom.v1.ReportActorTypesResponse.answer:type_name -> greenroom.v1.LeaderAnswer
-	7,  // 19: greenroom.v1.ReportActorTypesResponse.types_outdated:type_name -> greenroom.v1.TypesOutdated
-	6,  // 20: greenroom.v1.ActorTypesReport.types:type_name -> greenroom.v1.HostedType
-	8,  // 21: greenroom.v1.RangeClaimsReport.ranges:type_name -> greenroom.v1.PlacementRange
-	11, // 22: greenroom.v1.StickyClaimsReport.actors:type_name -> greenroom.v1.StickyActors
-	8,  // 23: greenroom.v1.RangesReleased.ranges:type_name -> greenroom.v1.PlacementRange
-	11, // 24: greenroom.v1.StickyRelease.actors:type_name -> greenroom.v1.StickyActors
-	19, // 25: greenroom.v1.ClusterMembers.members:type_name -> greenroom.v1.ClusterMember
-	0,  // 26: greenroom.v1.PlacementOrder.kind:type_name -> greenroom.v1.PlacementOrder.Kind
-	8,  // 27: greenroom.v1.PlacementOrder.ranges:type_name -> greenroom.v1.PlacementRange
-	11, // 28: greenroom.v1.StickyRefusal.actors:type_name -> greenroom.v1.StickyActors
-	26, // 29: greenroom.v1.LeaderQuery.after:type_name -> greenroom.v1.StickyEntry
-	26, // 30: greenroom.v1.LeaderAnswer.sticky:type_name -> greenroom.v1.StickyEntry
-	27, // 31: greenroom.v1.LeaderAnswer.hosts:type_name -> greenroom.v1.HostShare
-	1,  // 32: greenroom.v1.SchedulerService.ReportActorTypes:input_type -> greenroom.v1.ReportActorTypesRequest
-	2,  // 33: greenroom.v1.SchedulerService.ReportActorTypes:output_type -> greenroom.v1.ReportActorTypesResponse
-	33, // [33:34] is the sub-list for method output_type
-	32, // [32:33] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	26, // 10: greenroom.v1.ReportActorTypesRequest.query:type_name -> greenroom.v1.LeaderQuery
+	18, // 11: greenroom.v1.ReportActorTypesRequest.heat:type_name -> greenroom.v1.HeatReport
+	4,  // 12: greenroom.v1.ReportActorTypesResponse.welcome:type_name -> greenroom.v1.SchedulerWelcome
+	20, // 13: greenroom.v1.ReportActorTypesResponse.members:type_name -> greenroom.v1.ClusterMembers
+	22, // 14: greenroom.v1.ReportActorTypesResponse.order:type_name -> greenroom.v1.PlacementOrder
+	23, // 15: greenroom.v1.ReportActorTypesResponse.acquisition:type_name -> greenroom.v1.StickyAcquisitionResponse
+	24, // 16: greenroom.v1.ReportActorTypesResponse.refusal:type_name -> greenroom.v1.StickyRefusal
+	25, // 17: greenroom.v1.ReportActorTypesResponse.drain:type_name -> greenroom.v1.DrainOrder
+	17, // 18: greenroom.v1.ReportActorTypesResponse.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
+	27, // 19: greenroom.v1.ReportActorTypesResponse.answer:type_name -> greenroom.v1.LeaderAnswer
+	7,  // 20: greenroom.v1.ReportActorTypesResponse.types_outdated:type_name -> greenroom.v1.TypesOutdated
+	6,  // 21: greenroom.v1.ActorTypesReport.types:type_name -> greenroom.v1.HostedType
+	8,  // 22: greenroom.v1.RangeClaimsReport.ranges:type_name -> greenroom.v1.PlacementRange
+	11, // 23: greenroom.v1.StickyClaimsReport.actors:type_name -> greenroom.v1.StickyActors
+	8,  // 24: greenroom.v1.RangesReleased.ranges:type_name -> greenroom.v1.PlacementRange
+	11, // 25: greenroom.v1.StickyRelease.actors:type_name -> greenroom.v1.StickyActors
+	19, // 26: greenroom.v1.HeatReport.types:type_name -> greenroom.v1.TypeHeat
+	21, // 27: greenroom.v1.ClusterMembers.members:type_name -> greenroom.v1.ClusterMember
+	0,  // 28: greenroom.v1.PlacementOrder.kind:type_name -> greenroom.v1.PlacementOrder.Kind
+	8,  // 29: greenroom.v1.PlacementOrder.ranges:type_name -> greenroom.v1.PlacementRange
+	11, // 30: greenroom.v1.StickyRefusal.actors:type_name -> greenroom.v1.StickyActors
+	28, // 31: greenroom.v1.LeaderQuery.after:type_name -> greenroom.v1.StickyEntry
+	28, // 32: greenroom.v1.LeaderAnswer.sticky:type_name -> greenroom.v1.StickyEntry
+	29, // 33: greenroom.v1.LeaderAnswer.hosts:type_name -> greenroom.v1.HostShare
+	19, // 34: greenroom.v1.LeaderAnswer.heat:type_name -> greenroom.v1.TypeHeat
+	1,  // 35: greenroom.v1.SchedulerService.ReportActorTypes:input_type -> greenroom.v1.ReportActorTypesRequest
+	2,  // 36: greenroom.v1.SchedulerService.ReportActorTypes:output_type -> greenroom.v1.ReportActorTypesResponse
+	36, // [36:37] is the sub-list for method output_type
+	35, // [35:36] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_scheduler_proto_init() }
@@ -2333,6 +2528,7 @@ func file_greenroom_v1_scheduler_proto_init() {
 		(*ReportActorTypesRequest_Drain)(nil),
 		(*ReportActorTypesRequest_Heartbeat)(nil),
 		(*ReportActorTypesRequest_Query)(nil),
+		(*ReportActorTypesRequest_Heat)(nil),
 	}
 	file_greenroom_v1_scheduler_proto_msgTypes[1].OneofWrappers = []any{
 		(*ReportActorTypesResponse_Welcome)(nil),
@@ -2351,7 +2547,7 @@ func file_greenroom_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_scheduler_proto_rawDesc), len(file_greenroom_v1_scheduler_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
