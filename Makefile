@@ -105,9 +105,10 @@ release: ## Build dist/greenroom-OS-ARCH for every platform.
 fuzz: ## Run every fuzz target for FUZZTIME each.
 	FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
-soak: build ## Kill and freeze servers under load ROUNDS times, upload every bomb, simulate clusters and fuzz upload and metering for SOAKTIME each.
+soak: build ## Kill and freeze servers under load ROUNDS times, upload every bomb, simulate clusters and reminders, and fuzz upload and metering for SOAKTIME each.
 	GREENROOM_KILL_ROUNDS=$(ROUNDS) GREENROOM_BOMBS=all go test -count=1 -timeout 0 -v -run 'TestKill|TestFrozen|TestBombs|TestThreeHosts' ./internal/crash ./internal/cluster
 	go test -count=1 -timeout 0 -v -run TestSimulation ./internal/sim -for $(SOAKTIME)
+	go test -count=1 -timeout 0 -v -run TestSimulation ./scheduler/reminder -for $(SOAKTIME)
 	FUZZTIME=$(SOAKTIME) scripts/fuzz.sh guests
 
 bench: ## Measure what is promised about speed: all of it, AREA=pipeline, or BAR=pipeline.1; RUNS times; RECORD=bench/README.md writes it down.

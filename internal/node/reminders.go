@@ -123,3 +123,6 @@ func (m *clusterMembers) Live(ctx context.Context) ([]actor.HostID, bool, error)
 
 // Leave implements [reminder.Members]: the cluster has its own way.
 func (m *clusterMembers) Leave(context.Context) error { return nil }
+
+// Current implements [reminder.Members].
+func (m *clusterMembers) Current() bool { return m.service.Current(time.Now()) }

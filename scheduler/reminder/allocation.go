@@ -12,8 +12,8 @@ type View struct {
 	Now time.Time // database time
 	// Live are the processes that are there: each creates, and each delivers.
 	Live []actor.HostID
-	// Gone says since when, at the latest, an owner that is not live is gone.
-	Gone map[actor.HostID]time.Time
+	// Gone says for how long, at least, an owner that is not live has been gone.
+	Gone map[actor.HostID]time.Duration
 	// ExecutionTimeout is after which time nothing that an owner had under way runs.
 	ExecutionTimeout time.Duration
 	// Alone: owners that are not live were processes before this one, and had their
@@ -63,7 +63,7 @@ func Allocate(rows []actor.BucketRow, v View) []Action {
 		if slices.Contains(v.Live, r.Owner) {
 			continue
 		}
-		if gone, known := v.Gone[r.Owner]; r.Owner != "" && !v.Alone && (!known || v.Now.Before(gone.Add(v.ExecutionTimeout))) {
+		if gone, known := v.Gone[r.Owner]; r.Owner != "" && !v.Alone && (!known || gone < v.ExecutionTimeout) {
 			continue // what it had under way may still run
 		}
 		owner := v.Live[0]

@@ -23,7 +23,7 @@ func TestAllocate(t *testing.T) {
 		return r
 	}
 	view := View{Now: now, Live: []actor.HostID{"a", "b"}, ExecutionTimeout: time.Minute,
-		Gone: map[actor.HostID]time.Time{"old": now.Add(-time.Minute), "fresh": now.Add(-time.Second)}}
+		Gone: map[actor.HostID]time.Duration{"old": time.Minute, "fresh": time.Second}}
 	for _, tt := range []struct {
 		name string
 		rows []actor.BucketRow
@@ -144,7 +144,11 @@ func TestAllocationModel(t *testing.T) {
 					gone[id][r.Owner] = now
 				}
 			}
-			perform(Allocate(seen, View{Now: now, Live: alive, Gone: gone[id], ExecutionTimeout: timeout}))
+			since := map[actor.HostID]time.Duration{}
+			for owner, at := range gone[id] {
+				since[owner] = now.Sub(at)
+			}
+			perform(Allocate(seen, View{Now: now, Live: alive, Gone: since, ExecutionTimeout: timeout}))
 		}
 		var stale []actor.BucketRow
 		join()

@@ -24,6 +24,7 @@ func (m *incarnations) Self() actor.HostID {
 func (m *incarnations) Live(context.Context) ([]actor.HostID, bool, error) {
 	return []actor.HostID{m.Self()}, true, nil
 }
+func (m *incarnations) Current() bool               { return true }
 func (m *incarnations) Leave(context.Context) error { return nil }
 
 // A process that was taken for gone is another member of its cluster from then on: it

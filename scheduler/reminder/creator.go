@@ -24,11 +24,13 @@ type creator struct {
 
 // tokens are those of one app.
 type tokens struct {
-	mu      sync.Mutex // held while there is none to give, by whoever gets the next bucket
-	bucket  actor.Bucket
-	used    uint32 // BucketSize: no bucket yet, or all of it
-	next    *actor.Bucket
-	fetches bool // next is being got
+	mu     sync.Mutex // never held while the store is waited for
+	bucket actor.Bucket
+	used   uint32 // BucketSize: no bucket yet, or all of it
+	next   *actor.Bucket
+	// fetched is closed when whoever gets the next bucket has it, or has failed; nil: nobody
+	// gets one.
+	fetched chan struct{}
 }
 
 func newCreator(allocate func(ctx context.Context, app string) (actor.BucketRow, error)) *creator {
@@ -48,14 +50,12 @@ func (c *creator) take(ctx context.Context, app string, background func(func()))
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.used == actor.BucketSize {
-		if t.next == nil {
-			row, err := c.allocate(ctx, app)
-			if err != nil {
-				return id, nil, fmt.Errorf("get a bucket of reminders for %s: %w", app, err)
-			}
-			t.next = &row.Bucket
+	for t.used == actor.BucketSize && t.next == nil {
+		if err := c.await(ctx, app, t); err != nil {
+			return id, nil, fmt.Errorf("get a bucket of reminders for %s: %w", app, err)
 		}
+	}
+	if t.used == actor.BucketSize {
 		if t.bucket != (actor.Bucket{}) {
 			old := t.bucket
 			spent = &old
@@ -64,19 +64,47 @@ func (c *creator) take(ctx context.Context, app string, background func(func()))
 	}
 	id = t.bucket.Token(t.used)
 	t.used++
-	if t.used >= nearlyUsed && t.next == nil && !t.fetches {
-		t.fetches = true
+	if t.used >= nearlyUsed && t.next == nil && t.fetched == nil {
 		background(func() {
-			row, err := c.allocate(context.WithoutCancel(ctx), app)
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			t.fetches = false
-			if err == nil && t.next == nil {
-				t.next = &row.Bucket
+			if t.next == nil && t.fetched == nil {
+				_ = c.fetch(context.WithoutCancel(ctx), app, t) // whoever needs it tries again
 			}
 		})
 	}
 	return id, spent, nil
+}
+
+// await gets the next bucket, or waits until another has tried to; t.mu is held, and let
+// go meanwhile.
+func (c *creator) await(ctx context.Context, app string, t *tokens) error {
+	if t.fetched == nil {
+		return c.fetch(ctx, app, t)
+	}
+	fetched := t.fetched
+	t.mu.Unlock()
+	defer t.mu.Lock()
+	select {
+	case <-fetched:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// fetch gets the next bucket; t.mu is held, and let go meanwhile.
+func (c *creator) fetch(ctx context.Context, app string, t *tokens) error {
+	t.fetched = make(chan struct{})
+	t.mu.Unlock()
+	row, err := c.allocate(ctx, app)
+	t.mu.Lock()
+	close(t.fetched)
+	t.fetched = nil
+	if err == nil {
+		t.next = &row.Bucket
+	}
+	return err
 }
 
 // used returns how far each bucket is used.

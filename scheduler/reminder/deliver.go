@@ -3,6 +3,7 @@ package reminder
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,14 @@ func (s *Service) deliverDue(ctx context.Context) {
 	defer timer.Stop()
 	var due []Due
 	for ctx.Err() == nil {
+		if !s.mayDeliver() { // others may deliver what is this process's
+			timer.Reset(mayDeliverEvery)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			continue
+		}
 		s.mu.Lock()
 		now := s.clock.now()
 		due = s.wheel.Advance(now, due[:0], loadGroup)
@@ -59,6 +68,19 @@ func (s *Service) deliverDue(ctx context.Context) {
 	}
 }
 
+// mayDeliverEvery is how often a process asks whether it may deliver that may not.
+const mayDeliverEvery = 250 * time.Millisecond
+
+// mayDeliver reports whether what this process takes for its buckets is: it has not been
+// taken for gone since it read whose they are.
+func (s *Service) mayDeliver() bool {
+	current := s.members.Current()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lapsed = s.lapsed || !current
+	return !s.lapsed
+}
+
 // load reads reminders whose time has come and plans what becomes of them.
 func (s *Service) load(ctx context.Context, due []Due) {
 	ids := make([]actor.ReminderID, 0, len(due))
@@ -73,8 +95,8 @@ func (s *Service) load(ctx context.Context, due []Due) {
 		if b == nil || b.leaving || under || s.stopping {
 			continue // the owner reads it, or whoever is at it sees how it goes on
 		}
-		s.running[d.ID] = b
-		b.under++
+		s.running[d.ID] = struct{}{}
+		s.under[d.ID.Bucket()]++
 		ids = append(ids, d.ID)
 	}
 	s.mu.Unlock()
@@ -139,9 +161,12 @@ func (s *Service) done(id actor.ReminderID) {
 }
 
 func (s *Service) forget(id actor.ReminderID) {
-	s.running[id].under--
 	delete(s.running, id)
 	delete(s.tries, id)
+	b := id.Bucket()
+	if s.under[b]--; s.under[b] == 0 {
+		delete(s.under, b)
+	}
 }
 
 // doneUntil is done, for one that is due again.
@@ -192,6 +217,19 @@ func backoff(id actor.ReminderID, waits uint32, longest time.Duration) time.Dura
 
 // run delivers one firing; it is called on a goroutine of its own.
 func (s *Service) run(d *delivery) {
+	id := d.reminder.ID
+	s.mu.Lock()
+	b := s.owned[id.Bucket()]
+	leaves := b != nil && b.leaving
+	s.mu.Unlock()
+	switch { // it may have waited for long
+	case leaves:
+		s.done(id)
+		return
+	case !s.mayDeliver():
+		s.again(id, firstWait)
+		return
+	}
 	d.late = max(0, s.clock.now().Sub(d.reminder.FireAt))
 	ctx, cancel := context.WithTimeout(s.queue.ctx, s.cfg.ExecutionTimeout)
 	err := s.cfg.Deliverer.Deliver(ctx, d.plan.Firing)
@@ -421,6 +459,31 @@ func (d *dispatch) add(x *delivery) bool {
 	q.waiting = append(q.waiting, x)
 	d.enter(q)
 	return true
+}
+
+// drop forgets the deliveries of a bucket that wait, and returns their reminders.
+func (d *dispatch) drop(b actor.Bucket) (dropped []actor.ReminderID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, q := range d.types {
+		q.waiting = slices.DeleteFunc(q.waiting, func(x *delivery) bool {
+			if x.reminder.ID.Bucket() != b {
+				return false
+			}
+			dropped = append(dropped, x.reminder.ID)
+			l := d.actors[x.reminder.Key]
+			l.waiting--
+			d.waiting--
+			if l.running+l.waiting == 0 {
+				delete(d.actors, x.reminder.Key)
+			}
+			return true
+		})
+		if q.running+len(q.waiting) == 0 {
+			delete(d.types, q.name)
+		}
+	}
+	return dropped
 }
 
 func (d *dispatch) enter(q *typeQueue) {

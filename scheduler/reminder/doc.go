@@ -121,6 +121,9 @@
 //   - No token is handed out twice: a bucket has one creator for ever, which counts
 //     upwards and forgets the bucket when it ends.
 //   - A bucket has one owner per epoch, and the row decides which.
+//   - A process begins a delivery only while it cannot have been taken for gone; so nothing
+//     of a lost owner's is under way when its lease has run out for as long as an execution
+//     takes, and then its buckets get another.
 //   - An owner delivers no firing before its FireAt by database time, and none of one
 //     reminder while another of it is under way.
 //   - Every reminder of an owned bucket whose FireAt is inside of the window is in the
@@ -150,7 +153,10 @@
 //     is back, and the subscriber is not asked again, unless the instance is lost before.
 //   - More wait for subscribers than memory is there for: those above it are left in the
 //     store, and read when a subscriber comes.
-//   - An instance is lost: its buckets get other owners, which read the rows.
+//   - An instance is lost: its buckets get other owners, which read the rows. One that
+//     stood still delivers nothing until it has read whose they are.
+//   - A reminder is paused or resumed by another process than its bucket's owner: the owner
+//     finds it with the next look at what is due.
 //   - The leader is lost: nothing moves until there is another. Creators go on with the
 //     buckets that they have.
 //   - A creator is lost: its bucket is closed; its reminders stay.
@@ -161,5 +167,15 @@
 //     missed policies say what becomes of it.
 //   - An instance's clock is set: nothing. Times are the database's, counted on by the
 //     monotonic clock, and measured again every 2 s. The database's clock set forward:
-//     reminders are due earlier by as much; set back: later.
+//     reminders are due earlier by as much, and leases end early; set back: later, and
+//     who is lost is missed later by as much. How long something has been so (an owner
+//     gone, a bucket closed) is counted by the local clock.
+//   - The store is slow to give a bucket: only who sets a reminder of that app waits.
+//
+// # Proof
+//
+// TestSimulation runs several processes over a database, hosts and a network that fail, on
+// a virtual clock, and follows every occurrence of every reminder by a model of its own.
+// TestSimulationFindsSabotage shows that it finds what it looks for. On real processes,
+// package internal/crash kills servers while reminders fire (TestKillReminders).
 package reminder

@@ -13,7 +13,8 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// memory is a store of reminders in memory, whose time is that of the test's bubble.
+// memory is a store of reminders in memory, whose time is that of the test's bubble, or
+// ahead of it.
 // What storetest holds the drivers to holds of it as far as the service uses it.
 type memory struct {
 	shared bool
@@ -21,6 +22,8 @@ type memory struct {
 	// commit was applied, may lose the answer.
 	fail func(op string) error
 	lose func() error
+	// applied, if it is there, is told of what a commit does, when it does it.
+	applied func(c *actor.Commit, ops []store.ReminderOp)
 
 	mu        sync.Mutex
 	reminders map[actor.ReminderName]actor.Reminder
@@ -32,6 +35,8 @@ type memory struct {
 	hosts     map[actor.HostID]actor.Host
 	lease     actor.Lease
 	records   map[actor.KeyedCall]actor.IdempotencyRecord
+	ahead     time.Duration
+	fenceless bool // steps apply whatever the version
 }
 
 func newMemory() *memory {
@@ -48,8 +53,19 @@ func (m *memory) enter(op string) error {
 	return nil
 }
 
-func (m *memory) Now(context.Context) (time.Time, error) { return time.Now(), m.enter("now") }
-func (m *memory) Shared() bool                           { return m.shared }
+// now is database time; m.mu is held, or nobody changes it.
+func (m *memory) now() time.Time { return time.Now().Add(m.ahead) }
+
+func (m *memory) Now(context.Context) (time.Time, error) {
+	if err := m.enter("now"); err != nil {
+		return time.Time{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now(), nil
+}
+
+func (m *memory) Shared() bool { return m.shared }
 
 func (m *memory) Commit(_ context.Context, commits []actor.Commit) []error {
 	errs := make([]error, len(commits))
@@ -86,17 +102,20 @@ func (m *memory) apply(c *actor.Commit) error {
 	}
 	ops := store.ReminderOps(c)
 	for _, op := range ops {
-		if there := m.reminders[op.ReminderName]; op.Step != nil && (there.ID != op.Step.ID || there.Version != op.Step.Version) {
+		if there := m.reminders[op.ReminderName]; op.Step != nil && !m.fenceless && (there.ID != op.Step.ID || there.Version != op.Step.Version) {
 			return actor.ErrFiringTaken
 		}
 	}
 	for i := range c.Records {
 		m.records[c.Records[i].Call()] = c.Records[i]
 	}
+	if m.applied != nil {
+		m.applied(c, ops)
+	}
 	for _, op := range ops {
 		there, found := m.reminders[op.ReminderName]
 		if op.Step != nil && op.Step.DeadLetter != "" {
-			m.dead = append(m.dead, actor.DeadLetter{Reminder: there, Reason: op.Step.DeadLetter, FailedAt: time.Now()})
+			m.dead = append(m.dead, actor.DeadLetter{Reminder: there, Reason: op.Step.DeadLetter, FailedAt: m.now()})
 		}
 		switch {
 		case op.IfAbsent && found:
@@ -126,7 +145,7 @@ func (m *memory) AllocateBucket(_ context.Context, app string, creator actor.Hos
 	}
 	b := actor.Bucket{Prefix: m.prefixes[app], Vector: m.vector, Index: m.next[app]}
 	m.next[app]++
-	m.buckets[b] = actor.BucketRow{Bucket: b, App: app, Creator: creator, Epoch: 1, CreatedAt: time.Now()}
+	m.buckets[b] = actor.BucketRow{Bucket: b, App: app, Creator: creator, Epoch: 1, CreatedAt: m.now()}
 	return m.buckets[b], nil
 }
 
@@ -149,7 +168,7 @@ func (m *memory) CloseBucket(_ context.Context, b actor.Bucket) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r, ok := m.buckets[b]; ok && !r.Closed {
-		r.Closed, r.ClosedAt = true, time.Now()
+		r.Closed, r.ClosedAt = true, m.now()
 		m.buckets[b] = r
 	}
 	return nil
@@ -261,7 +280,7 @@ func (m *memory) LoadReminders(_ context.Context, ids []actor.ReminderID) ([]act
 func (m *memory) RegisterHost(_ context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	h.ExpiresAt = time.Now().Add(length)
+	h.ExpiresAt = m.now().Add(length)
 	m.hosts[h.ID] = h
 	return h, nil
 }
@@ -273,9 +292,9 @@ func (m *memory) RenewHost(_ context.Context, id actor.HostID, length time.Durat
 	if !ok {
 		return time.Time{}, fmt.Errorf("host %s: %w", id, actor.ErrHostGone)
 	}
-	h.ExpiresAt = time.Now().Add(length)
+	h.ExpiresAt = m.now().Add(length)
 	m.hosts[id] = h
-	return time.Now(), nil
+	return m.now(), nil
 }
 
 func (m *memory) RemoveHost(_ context.Context, id actor.HostID) error {
@@ -288,7 +307,7 @@ func (m *memory) RemoveHost(_ context.Context, id actor.HostID) error {
 func (m *memory) ClearHost(_ context.Context, id actor.HostID, _ string, epoch uint64) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if h, ok := m.hosts[id]; ok && !h.ExpiresAt.After(time.Now()) && m.lease.Epoch == epoch {
+	if h, ok := m.hosts[id]; ok && !h.ExpiresAt.After(m.now()) && m.lease.Epoch == epoch {
 		delete(m.hosts, id)
 	}
 	_, there := m.hosts[id]
@@ -302,16 +321,16 @@ func (m *memory) Hosts(context.Context) ([]actor.Host, time.Time, error) {
 	for _, id := range slices.Sorted(maps.Keys(m.hosts)) {
 		hosts = append(hosts, m.hosts[id])
 	}
-	return hosts, time.Now(), nil
+	return hosts, m.now(), nil
 }
 
 func (m *memory) AcquireLease(_ context.Context, name string, holder actor.HostID, length time.Duration) (actor.Lease, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.lease.ExpiresAt.After(time.Now()) && m.lease.Holder != holder {
+	if m.lease.ExpiresAt.After(m.now()) && m.lease.Holder != holder {
 		return actor.Lease{}, false, nil
 	}
-	m.lease = actor.Lease{Name: name, Holder: holder, Epoch: m.lease.Epoch + 1, ExpiresAt: time.Now().Add(length)}
+	m.lease = actor.Lease{Name: name, Holder: holder, Epoch: m.lease.Epoch + 1, ExpiresAt: m.now().Add(length)}
 	return m.lease, true, nil
 }
 
@@ -321,7 +340,7 @@ func (m *memory) RenewLease(_ context.Context, l actor.Lease, length time.Durati
 	if m.lease.Holder != l.Holder || m.lease.Epoch != l.Epoch {
 		return false, nil
 	}
-	m.lease.ExpiresAt = time.Now().Add(length)
+	m.lease.ExpiresAt = m.now().Add(length)
 	return true, nil
 }
 
@@ -329,7 +348,7 @@ func (m *memory) ReleaseLease(_ context.Context, l actor.Lease) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.lease.Holder == l.Holder {
-		m.lease.ExpiresAt = time.Now()
+		m.lease.ExpiresAt = m.now()
 	}
 	return nil
 }

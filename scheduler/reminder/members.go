@@ -3,6 +3,7 @@ package reminder
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -16,6 +17,9 @@ type Members interface {
 	// Live returns the processes that create and deliver, in one order everywhere, and
 	// whether this one is to allocate. It is asked every two seconds.
 	Live(ctx context.Context) (live []actor.HostID, leading bool, err error)
+	// Current reports whether no other process can take this one for gone by now. It is
+	// asked before each delivery.
+	Current() bool
 	// Leave ends this process's part.
 	Leave(ctx context.Context) error
 }
@@ -27,6 +31,7 @@ func (a alone) Self() actor.HostID { return a.self }
 func (a alone) Live(context.Context) ([]actor.HostID, bool, error) {
 	return []actor.HostID{a.self}, true, nil
 }
+func (a alone) Current() bool               { return true }
 func (a alone) Leave(context.Context) error { return nil }
 
 // Names of what processes that share a store know each other by, where nothing else
@@ -44,11 +49,27 @@ type leased struct {
 	self    actor.Host
 	listed  bool
 	leading *actor.Lease
+
+	mu    sync.Mutex
+	until time.Time // when the row may have run out, by the local clock
 }
 
 func (l *leased) Self() actor.HostID { return l.self.ID }
 
+func (l *leased) Current() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.until)
+}
+
+func (l *leased) renewed(sent time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = sent.Add(memberLease)
+}
+
 func (l *leased) Live(ctx context.Context) ([]actor.HostID, bool, error) {
+	sent := time.Now()
 	if !l.listed {
 		if _, err := l.store.RegisterHost(ctx, l.self, memberLease); err != nil {
 			return nil, false, err
@@ -58,6 +79,7 @@ func (l *leased) Live(ctx context.Context) ([]actor.HostID, bool, error) {
 		l.listed = false
 		return nil, false, err
 	}
+	l.renewed(sent)
 	leading, err := l.lead(ctx)
 	if err != nil {
 		return nil, false, err

@@ -26,6 +26,10 @@ func (s *Service) poll(ctx context.Context) {
 }
 
 func (s *Service) look(ctx context.Context) error {
+	s.mayDeliver()
+	s.mu.Lock()
+	s.looks++
+	s.mu.Unlock()
 	now, err := s.cfg.Store.Now(ctx)
 	if err != nil {
 		return err
@@ -45,6 +49,9 @@ func (s *Service) look(ctx context.Context) error {
 		if rows, err = s.lead(ctx, rows, live, now); err != nil {
 			return err
 		}
+	} else { // what was seen then says nothing about later
+		clear(s.gone)
+		clear(s.closed)
 	}
 	s.reconcile(rows, now)
 	s.publish(rows, live)
@@ -97,16 +104,9 @@ func (s *Service) bucketRows(ctx context.Context) ([]actor.BucketRow, error) {
 
 // lead performs what [Allocate] says, and returns the rows as they are then.
 func (s *Service) lead(ctx context.Context, rows []actor.BucketRow, live []actor.HostID, now time.Time) ([]actor.BucketRow, error) {
-	for _, r := range rows {
-		switch _, known := s.gone[r.Owner]; {
-		case slices.Contains(live, r.Owner):
-			delete(s.gone, r.Owner)
-		case !known:
-			s.gone[r.Owner] = now
-		}
-	}
+	gone := s.watch(rows, live)
 	removals := 0
-	for _, a := range Allocate(rows, View{Now: now, Live: live, Gone: s.gone, ExecutionTimeout: s.cfg.ExecutionTimeout, Alone: !s.cfg.Store.Shared()}) {
+	for _, a := range Allocate(rows, View{Now: now, Live: live, Gone: gone, ExecutionTimeout: s.cfg.ExecutionTimeout, Alone: !s.cfg.Store.Shared()}) {
 		at := slices.IndexFunc(rows, func(r actor.BucketRow) bool { return r.Bucket == a.Row.Bucket })
 		var err error
 		switch a.Kind {
@@ -119,6 +119,9 @@ func (s *Service) lead(ctx context.Context, rows []actor.BucketRow, live []actor
 		case CloseBucket:
 			err = s.cfg.Store.CloseBucket(ctx, a.Row.Bucket)
 		case RemoveBucket:
+			if time.Since(s.closed[a.Row.Bucket]) < closedFor {
+				continue // the database's clock may have been set
+			}
 			if removals++; removals > 4 {
 				continue // the others later: it is a search each
 			}
@@ -134,8 +137,35 @@ func (s *Service) lead(ctx context.Context, rows []actor.BucketRow, live []actor
 	return rows, nil
 }
 
-// reconcile takes over what is this instance's by the rows, which were read after now,
-// and lets go of what is not.
+// closedFor is how long a leader has seen a bucket closed when it removes it.
+const closedFor = 5 * time.Minute
+
+// watch returns for how long owners that are not live have been gone, and remembers since
+// when buckets are closed, by the local clock: that of the database may be set.
+func (s *Service) watch(rows []actor.BucketRow, live []actor.HostID) map[actor.HostID]time.Duration {
+	now := time.Now()
+	gone, closed := map[actor.HostID]time.Time{}, map[actor.Bucket]time.Time{}
+	since := map[actor.HostID]time.Duration{}
+	for _, r := range rows {
+		if r.Closed {
+			if closed[r.Bucket] = now; !s.closed[r.Bucket].IsZero() {
+				closed[r.Bucket] = s.closed[r.Bucket]
+			}
+		}
+		if slices.Contains(live, r.Owner) {
+			continue
+		}
+		if gone[r.Owner] = now; !s.gone[r.Owner].IsZero() {
+			gone[r.Owner] = s.gone[r.Owner]
+		}
+		since[r.Owner] = now.Sub(gone[r.Owner])
+	}
+	s.gone, s.closed = gone, closed
+	return since
+}
+
+// reconcile takes over what is this instance's by the rows, which were read in the latest
+// look, after now, and lets go of what is not.
 func (s *Service) reconcile(rows []actor.BucketRow, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,16 +178,20 @@ func (s *Service) reconcile(rows []actor.BucketRow, now time.Time) {
 	for bucket, b := range s.owned {
 		// A bucket that was allocated since the rows were read is not among them.
 		r, still := mine[bucket]
-		if !still && !b.adopted.Before(now) {
+		if !still && b.adopted >= s.looks {
 			continue
 		}
 		if !still || r.Epoch > b.row.Epoch {
-			delete(s.owned, bucket) // what the wheel has of it is passed over
+			delete(s.owned, bucket)                   // what the wheel has of it is passed over
+			for _, id := range s.queue.drop(bucket) { // nor does what waits begin
+				s.forget(id)
+			}
 		}
 	}
 	for _, r := range mine {
 		s.adopt(r)
 	}
+	s.lapsed = false
 	s.dropWaiting()
 	s.readOverflowed(now)
 }
@@ -170,11 +204,12 @@ func (s *Service) adopt(r actor.BucketRow) {
 		}
 		return
 	}
-	b := &ownedBucket{bucket: r.Bucket, row: r, high: int64(r.Used) - 1, deliveredTill: r.DeliveredTill, adopted: s.clock.now()}
-	if !r.DeliveredTill.IsZero() {
-		b.at = r.DeliveredTill.Add(-startMargin)
+	b := &ownedBucket{bucket: r.Bucket, row: r, high: int64(r.Used) - 1, adopted: s.looks}
+	// If the database's clock was set back, it begins at the beginning.
+	if till := r.DeliveredTill; !till.IsZero() && !till.After(s.clock.now()) {
+		b.at, b.deliveredTill = till.Add(-startMargin), till
 	}
-	b.highest = []sample{{b.adopted, b.high}}
+	b.highest = []sample{{time.Now(), b.high}}
 	s.owned[r.Bucket] = b
 	s.rouse()
 }
@@ -200,7 +235,16 @@ func (s *Service) leave(ctx context.Context, rows []actor.BucketRow) error {
 		if b != nil {
 			b.leaving = true
 		}
-		ready := b != nil && b.under == 0
+		s.mu.Unlock()
+		if b != nil { // what waits does not begin
+			for _, id := range s.queue.drop(r.Bucket) {
+				s.done(id)
+			}
+		}
+		s.mu.Lock()
+		// Those are counted as well that it had under way as another one's, or before it
+		// was to stay after all.
+		ready := b != nil && s.under[r.Bucket] == 0
 		s.mu.Unlock()
 		if !ready {
 			continue
@@ -290,10 +334,10 @@ func (s *Service) readRecent(ctx context.Context, b *ownedBucket, now time.Time)
 		return nil // nothing comes any more
 	}
 	high := b.high
-	if now.Sub(b.highest[len(b.highest)-1].at) >= pollEvery {
-		b.highest = append(b.highest, sample{now, high})
+	if time.Since(b.highest[len(b.highest)-1].at) >= pollEvery {
+		b.highest = append(b.highest, sample{time.Now(), high})
 	}
-	for len(b.highest) > 1 && now.Sub(b.highest[1].at) >= recentFor {
+	for len(b.highest) > 1 && time.Since(b.highest[1].at) >= recentFor {
 		b.highest = b.highest[1:]
 	}
 	first := b.bucket.First()
@@ -332,16 +376,20 @@ func (s *Service) readRecent(ctx context.Context, b *ownedBucket, now time.Time)
 // sweep looks for what is due in the store and not in memory, from where nothing was left
 // to deliver, and finds that place anew.
 func (s *Service) sweep(ctx context.Context, b *ownedBucket, now time.Time) error {
-	if now.Sub(b.swept) < sweepEvery {
+	local := time.Now()
+	if local.Sub(b.swept) < sweepEvery {
 		return nil
 	}
 	first := b.swept.IsZero()
-	b.swept = now
+	b.swept = local
 	if first {
 		return nil // it has just been read
 	}
 	q := store.DueQuery{Bucket: b.bucket, Before: now.Add(-pollEvery), Limit: pageSize}
-	all := now.Sub(b.sweptAll) >= sweepAllEvery
+	all := local.Sub(b.sweptAll) >= sweepAllEvery
+	if b.deliveredTill.After(now) { // the database's clock was set back
+		b.deliveredTill = time.Time{}
+	}
 	if !all {
 		q.AfterTime = b.deliveredTill
 	}
@@ -352,7 +400,7 @@ func (s *Service) sweep(ctx context.Context, b *ownedBucket, now time.Time) erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if all {
-		b.sweptAll = now
+		b.sweptAll = local
 	}
 	// What a turn sets is due from the moment it asked for it, and committed when it ends.
 	till := now.Add(-startMargin - s.cfg.ExecutionTimeout)

@@ -204,15 +204,22 @@ type Service struct {
 
 	clock dbClock
 
+	// What a leader has seen, and since when by the local clock; for the goroutine that
+	// looks at the store.
+	gone   map[actor.HostID]time.Time // owners that are not live
+	closed map[actor.Bucket]time.Time
+
 	mu       sync.Mutex
 	self     actor.HostID // as it was when the store was read last
 	creator  *creator     // of self
 	wheel    *Wheel
 	owned    map[actor.Bucket]*ownedBucket
-	gone     map[actor.HostID]time.Time
-	running  map[actor.ReminderID]*ownedBucket // loaded and not yet done with
-	retried  map[actor.ReminderID]struct{}     // in the wheel to be read again, after their time
-	tries    map[actor.ReminderID]uint32       // how often one was postponed in a row
+	looks    uint64                        // how often the store was looked at
+	lapsed   bool                          // this process may have been taken for gone since its buckets were read
+	running  map[actor.ReminderID]struct{} // loaded and not yet done with
+	under    map[actor.Bucket]int          // how many of those there are of a bucket
+	retried  map[actor.ReminderID]struct{} // in the wheel to be read again, after their time
+	tries    map[actor.ReminderID]uint32   // how often one was postponed in a row
 	queue    *dispatch
 	subs     subscriptions
 	table    bucketTable
@@ -244,15 +251,14 @@ type ownedBucket struct {
 	// of meanwhile, which the page may have or not.
 	reading bool
 	noted   map[uint32]struct{}
-	highest []sample // high over the last minute
+	highest []sample // high over the last minute, by the local clock
 	// deliveredTill is a time before which nothing is left to deliver, as the last sweep
 	// has found.
 	deliveredTill time.Time
-	swept         time.Time
-	sweptAll      time.Time // when it was, from the beginning
+	swept         time.Time // when, by the local clock
+	sweptAll      time.Time // and when from the beginning
 	saved         time.Time // deliveredTill as it was saved
-	adopted       time.Time
-	under         int // loaded and not yet done with
+	adopted       uint64    // in which look at the store, or after it
 	leaving       bool
 }
 
@@ -307,7 +313,8 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{
 		cfg: cfg, planner: NewPlanner(), members: cfg.Members,
 		steps: make(chan step, 4*loadGroup), wake: make(chan struct{}, 1),
-		owned: map[actor.Bucket]*ownedBucket{}, gone: map[actor.HostID]time.Time{}, running: map[actor.ReminderID]*ownedBucket{},
+		owned: map[actor.Bucket]*ownedBucket{}, gone: map[actor.HostID]time.Time{}, closed: map[actor.Bucket]time.Time{},
+		running: map[actor.ReminderID]struct{}{}, under: map[actor.Bucket]int{},
 		retried: map[actor.ReminderID]struct{}{}, tries: map[actor.ReminderID]uint32{},
 	}
 	s.queue, s.subs, s.table = newDispatch(&s.cfg), newSubscriptions(), newBucketTable()

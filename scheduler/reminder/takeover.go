@@ -244,12 +244,8 @@ func (s *Service) borrow(ctx context.Context, r *actor.Reminder) {
 		s.mu.Unlock()
 		return
 	}
-	b := s.owned[r.ID.Bucket()]
-	if b == nil {
-		b = &ownedBucket{bucket: r.ID.Bucket()} // counts it alone
-	}
-	s.running[r.ID] = b
-	b.under++
+	s.running[r.ID] = struct{}{}
+	s.under[r.ID.Bucket()]++
 	s.mu.Unlock()
 	s.consider(ctx, r.ID, r)
 }

@@ -164,14 +164,18 @@ func (w *Wheel) unlink(e Entry) {
 }
 
 // Advance moves the wheel to now and appends to dst what is due by then, in the order of
-// time and token; what was overdue when it was inserted comes first. Once that is limit
+// time and token; what was overdue when it was inserted comes first. Now may be earlier
+// than it was. Once that is limit
 // or more the wheel stops, at the end of a tick, and the caller calls again.
 func (w *Wheel) Advance(now time.Time, dst []Due, limit int) []Due {
 	until := now.UnixMicro()
+	if until < w.now-rewindAfter {
+		w.rewind(until)
+	}
 	start := len(dst)
 	for len(dst)-start < limit {
 		slot := int(w.now/tick) & (wheelSlots - 1)
-		if w.levels[0].heads[slot] != 0 && w.now <= until {
+		if w.levels[0].heads[slot] != 0 {
 			dst = w.take(slot, until, dst)
 			if w.levels[0].heads[slot] != 0 {
 				break // the rest of this tick is not due yet
@@ -188,6 +192,21 @@ func (w *Wheel) Advance(now time.Time, dst []Due, limit int) []Due {
 		w.move(until)
 	}
 	return dst
+}
+
+// rewindAfter is how far a clock may go back, in microseconds, before the wheel follows it.
+// Until the clock has caught up, what is inserted meanwhile is in one list.
+const rewindAfter = 1_000_000
+
+// rewind sets the time back.
+func (w *Wheel) rewind(now int64) {
+	w.now = now
+	w.levels = [wheelLevels]level{}
+	for e := Entry(1); int(e) < len(w.entries); e++ {
+		if w.entries[e].slot != outside {
+			w.link(e)
+		}
+	}
 }
 
 // move sets the time where no slot lies between: what the slots of now on each level

@@ -137,3 +137,37 @@ func TestWheelEntrySize(t *testing.T) {
 		t.Errorf("an entry has %d bytes", size)
 	}
 }
+
+// A clock that goes back, by little or by much, holds up nothing that is inserted then, and
+// what was there comes at its time.
+func TestWheelWhenTheClockGoesBack(t *testing.T) {
+	for _, back := range []time.Duration{300 * time.Millisecond, time.Hour} {
+		t.Run(back.String(), func(t *testing.T) {
+			start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+			w := NewWheel(start)
+			before, after := actor.ReminderID{Prefix: 1, Token: 1}, actor.ReminderID{Prefix: 1, Token: 2}
+			w.Insert(before, start.Add(time.Minute))
+			if due := w.Advance(start, nil, 10); len(due) != 0 {
+				t.Fatal(due)
+			}
+			now := start.Add(-back)
+			w.Advance(now, nil, 10)
+			w.Insert(after, now.Add(100*time.Millisecond))
+			if next, ok := w.Next(); !ok || next.After(now.Add(100*time.Millisecond)) {
+				t.Errorf("the next is at %v, %t", next, ok)
+			}
+			if due := w.Advance(now.Add(99*time.Millisecond), nil, 10); len(due) != 0 {
+				t.Errorf("early: %v", due)
+			}
+			if due := w.Advance(now.Add(100*time.Millisecond), nil, 10); len(due) != 1 || due[0].ID != after {
+				t.Errorf("%v, want %v", due, after)
+			}
+			if due := w.Advance(start.Add(59*time.Second), nil, 10); len(due) != 0 {
+				t.Errorf("early: %v", due)
+			}
+			if due := w.Advance(start.Add(time.Minute), nil, 10); len(due) != 1 || due[0].ID != before || w.Len() != 0 {
+				t.Errorf("%v, want %v", due, before)
+			}
+		})
+	}
+}

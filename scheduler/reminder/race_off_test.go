@@ -1,0 +1,5 @@
+//go:build !race
+
+package reminder
+
+const raceEnabled = false
