@@ -169,7 +169,8 @@ func (t *Tables) typesOf(id placement.HostID) map[typeName]Type {
 }
 
 // Claim tells ranges of a type that a host holds as its session begins, under the policy
-// by which it does. Without ranges it tells that the host owns sticky actors of the type.
+// by which it does. Without ranges it tells that the host owns sticky actors of the type,
+// competes for partitions of it, or runs it without holding anything.
 func (t *Tables) Claim(id placement.HostID, app, typ, policy string, ranges []HeldRange) {
 	h, name := t.hosts[id], typeName{app, typ}
 	if h == nil || h.connected {
@@ -390,7 +391,7 @@ func (t *rangeTable) routes() []HeldRange {
 	routes := make([]HeldRange, len(t.ranges))
 	for i := range t.ranges {
 		r := &t.ranges[i]
-		if tabled(t.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)) {
+		if t.switching || tabled(t.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)) {
 			routes[i] = t.at(i, nil)
 		} else {
 			routes[i] = t.at(i, r.hosts)
@@ -460,8 +461,8 @@ func (t *Tables) serving(name typeName) (hosts []placement.HostID, policy string
 // force.
 func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) bool {
 	switch {
-	case table.policy == "" || !held(table.policy):
-		// Nobody holds anything.
+	case !table.switching && (table.policy == "" && !t.runsAnywhere(name) || !held(table.policy) && (policy == "" || !held(policy))):
+		// Nobody holds anything, or need stop to.
 	case !table.switching && byRanges(table.policy) && byRanges(policy):
 		table.policy = policy
 		table.setMoved(nil)
@@ -502,6 +503,16 @@ func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) b
 		t.broadcast(Order{Kind: Unlock, Ranges: table.routes()}, name, table)
 	}
 	return true
+}
+
+// runsAnywhere reports whether a host has told that it runs a type which nobody holds.
+func (t *Tables) runsAnywhere(name typeName) bool {
+	for _, h := range t.hosts {
+		if typ, runs := h.types[name]; runs && !held(typ.Placement) {
+			return true
+		}
+	}
+	return false
 }
 
 // spreadAll tells where a type is run of which the leader gives nothing: wherever there is
