@@ -2,6 +2,7 @@ package routing_test
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,44 @@ func TestClusterKey(t *testing.T) {
 			case tt.why != "" && !strings.Contains(u[0].Why, tt.why) && !strings.Contains(u[0].Why, "--cluster-key-file"):
 				t.Errorf("%s: %s does not say what to change", name, u[0].Why)
 			}
+		}
+	}
+}
+
+// TestWrongKeyIsLogged: a host that is asked by one with another key, or without any, says
+// so in its log, once, and what to change; on a listener that clients share and on its own.
+func TestWrongKeyIsLogged(t *testing.T) {
+	for name, own := range map[string]bool{"a listener with clients": false, "one for hosts": true} {
+		for key, other := range map[string]setup{
+			"another key": secured(credentials(t, otherKey, "test"), "test"),
+			"no key":      {router: func(r *routing.Config) { r.MaxWait = 300 * time.Millisecond }},
+		} {
+			if own && key == "no key" {
+				continue // no TLS at all: it is not even a request there
+			}
+			t.Run(name+", "+key, func(t *testing.T) {
+				logs := &lockedBuffer{}
+				right := secured(credentials(t, oneKey, "test"), "test")
+				change := right.server
+				right.server = func(s *server.Config) {
+					change(s)
+					if s.Logger = slog.New(slog.NewTextHandler(logs, nil)); own {
+						s.Addr, s.Peers.Addr = "127.0.0.1:0", s.Addr
+					}
+				}
+				tb := newTable()
+				a, b := tb.join(t, "host-a", right), tb.join(t, "host-b", other)
+				tb.update(func() { tb.owners["a"] = a.id })
+				for range 3 { // each of which connects several times
+					if _, err := b.router.Invoke(t.Context(), call("a")); !errors.Is(err, actor.ErrNoOwner) {
+						t.Error(err)
+					}
+				}
+				eventually(t, "it is logged", func() bool { return strings.Contains(logs.String(), "level=WARN") })
+				if n := strings.Count(logs.String(), "a host was not let into the cluster; give all hosts the same --cluster-name and --cluster-key-file"); n != 1 {
+					t.Errorf("%d warnings:\n%s", n, logs.String())
+				}
+			})
 		}
 	}
 }

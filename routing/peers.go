@@ -69,6 +69,33 @@ func NewHTTPClient(conf *tls.Config, dial func(ctx context.Context, network, add
 	return &http.Client{Transport: t}
 }
 
+// ExplainErrors returns a client whose errors of connecting say what to change, where that
+// is known, to make a host of the cluster of this name let this one in.
+func ExplainErrors(c *http.Client, cluster string) *http.Client {
+	return &http.Client{Transport: explained{c.Transport, cluster}}
+}
+
+type explained struct {
+	http.RoundTripper
+	cluster string
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (e explained) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := e.RoundTripper.RoundTrip(r)
+	if err != nil {
+		err = explain(err, e.cluster)
+	}
+	return res, err
+}
+
+// CloseIdleConnections is for [http.Client.CloseIdleConnections].
+func (e explained) CloseIdleConnections() {
+	if c, ok := e.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
 // scheme is that of the addresses of peers.
 func (ps *peers) scheme() string {
 	if ps.r.cfg.TLS != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
@@ -119,14 +120,13 @@ func (a *Accepted) Unreached(ctx context.Context, hosts []actor.HostID) []Unreac
 
 // each calls do with 0 to n-1, several at a time, and returns when all calls have.
 func each(n int, do func(i int)) {
-	var running sync.WaitGroup
-	places := make(chan struct{}, maxReach)
+	var running errgroup.Group
+	running.SetLimit(maxReach)
 	for i := range n {
-		places <- struct{}{}
-		running.Go(func() {
-			defer func() { <-places }()
+		running.Go(func() error {
 			do(i)
+			return nil
 		})
 	}
-	running.Wait()
+	_ = running.Wait() // no call has an error
 }

@@ -15,6 +15,9 @@ import (
 type HostInfo struct {
 	actor.Host
 	Leader, Self bool
+	// Partitions are those of checkout types that it has leased, also those that it is
+	// checking in.
+	Partitions int
 	// What follows is known by the leader.
 	Draining, Connected bool
 	Ranges, Sticky      int
@@ -57,12 +60,23 @@ func (s *Service) Hosts(ctx context.Context) (HostList, error) {
 			shares[actor.HostID(h.GetHostId())] = h
 		}
 	}
+	leases, at, err := s.cfg.Store.Leases(ctx, checkoutPrefix)
+	if err != nil {
+		return HostList{}, err
+	}
+	partitions := map[actor.HostID]int{}
+	for _, l := range leases {
+		if at.Before(l.ExpiresAt) {
+			partitions[l.Holder]++
+		}
+	}
 	self := s.Self()
 	for _, h := range hosts {
 		share := shares[h.ID]
 		list.Hosts = append(list.Hosts, HostInfo{
 			Host: h, Leader: leading.Connected && h.ID == leading.Leader, Self: h.ID == self,
-			Draining: share.GetDraining(), Connected: share.GetConnected(),
+			Partitions: partitions[h.ID],
+			Draining:   share.GetDraining(), Connected: share.GetConnected(),
 			Ranges: int(share.GetRanges()), Sticky: int(share.GetSticky()), //nolint:gosec // counts
 		})
 	}

@@ -253,6 +253,15 @@ func TestCheckout(t *testing.T) {
 		if counts := c.shared(policy, 4); len(counts) != 3 {
 			t.Errorf("three hold %v", counts)
 		}
+		if list, err := ps[1].Hosts(c.t.Context()); err != nil {
+			t.Error(err)
+		} else {
+			for _, h := range list.Hosts {
+				if h.Partitions != 4 {
+					t.Errorf("%s is said to have %d partitions", h.Name, h.Partitions)
+				}
+			}
+		}
 		began := time.Now()
 		ps[1].kill()
 		c.shared(policy, 6)

@@ -2,7 +2,10 @@ package scheduler
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -388,6 +391,55 @@ func TestProtocols(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAnotherLease: the leader warns of a host whose lease is not as long as its own, once
+// however often their sessions begin anew; not of one that does not say.
+func TestAnotherLease(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lease time.Duration
+		warns int
+	}{"the same": {testLease, 0}, "another": {2 * testLease, 1}} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(c *testCluster) {
+				var log syncLog
+				a := c.process("a", func(cfg *Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+				b := c.process("b", func(cfg *Config) { cfg.Lease = tt.lease })
+				for _, p := range []*process{a, b} {
+					if err := p.Start(c.t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					p.alive.Store(true)
+					c.settled(time.Second)
+				}
+				b.Service.mu.Lock()
+				b.endSession(errors.New("once more"))
+				b.Service.mu.Unlock()
+				c.settled(time.Second)
+				if n := strings.Count(log.String(), "--lease"); n != tt.warns || n > 0 && !strings.Contains(log.String(), "name=b lease="+tt.lease.String()) {
+					t.Errorf("%d warnings:\n%s", n, log.String())
+				}
+			})
+		})
+	}
+}
+
+// syncLog is a log that may be read while it is written.
+type syncLog struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *syncLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *syncLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // TestPolicyChanges: when a deployment makes a ring type sticky everything is handed

@@ -151,6 +151,7 @@ func (s *Service) connect(ss *session, leader actor.HostID, epoch uint64) bool {
 	send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Hello{Hello: &greenroomv1.SchedulerHello{
 		Cluster: s.self.Cluster, HostId: string(s.self.ID), Session: next.Number, Epoch: epoch,
 		MinProtocol: uint32(s.self.MinProtocol), MaxProtocol: uint32(s.self.MaxProtocol), Draining: s.draining != "", //nolint:gosec // small
+		LeaseMs: uint32(s.cfg.Lease.Milliseconds()), //nolint:gosec // seconds
 	}}})
 	send(toTypes(types))
 	for _, c := range s.holdings.Claims(s.now()) {

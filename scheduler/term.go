@@ -40,6 +40,8 @@ type term struct {
 	pending []pendingAcquisition        // asked for before anything could be given
 	newest  deployments
 	heat    *Heat
+	// otherLease are the hosts that were warned of since their leases are of another length.
+	otherLease map[actor.HostID]bool
 }
 
 // hostSession is the leader's end of a host's session.
@@ -61,7 +63,7 @@ func newTerm(s *Service, l actor.Lease, sent Instant) *term {
 	return &term{
 		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: NewLeader(l.Epoch, sent, s.cfg.Lease), tables: NewTables(s.cfg.Ranges),
 		streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, newest: deployments{},
-		heat: NewHeat(s.cfg.HeatEvery),
+		heat: NewHeat(s.cfg.HeatEvery), otherLease: map[actor.HostID]bool{},
 	}
 }
 
@@ -352,7 +354,19 @@ func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
 	h.protocol = min(int(hello.GetMaxProtocol()), t.s.cfg.Self.MaxProtocol)
 	h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Welcome{Welcome: &greenroomv1.SchedulerWelcome{Protocol: uint32(h.protocol)}}}) //nolint:gosec // small
 	h.out.put(t.membership())
+	t.checkLease(h.session.Host, time.Duration(hello.GetLeaseMs())*time.Millisecond)
 	return nil
+}
+
+// checkLease warns of a host whose lease is not as long as this one's, once: what it holds
+// waits for another time than others count on. The caller has the lock.
+func (t *term) checkLease(id actor.HostID, lease time.Duration) {
+	if lease == 0 || lease == t.s.cfg.Lease.Truncate(time.Millisecond) || t.otherLease[id] {
+		return
+	}
+	t.otherLease[id] = true
+	t.s.cfg.Logger.Warn("a host has another lease than the leader; start all servers of the cluster with the same --lease",
+		"host", id, "name", t.members[id].Name, "lease", lease.String(), "of_the_leader", t.s.cfg.Lease.String())
 }
 
 func (t *term) disconnect(h *hostSession) {

@@ -44,8 +44,9 @@ func (m *Metrics) ClusterEvents() scheduler.Events {
 	}
 }
 
-// registerCluster adds the gauges of a cluster.
-func (m *Metrics) registerCluster(c Cluster) error {
+// registerCluster adds the gauges of a cluster; peers is nil where other hosts are not
+// listened to.
+func (m *Metrics) registerCluster(c Cluster, peers *Peers) error {
 	for _, g := range []struct {
 		name, help string
 		value      func() float64
@@ -55,6 +56,12 @@ func (m *Metrics) registerCluster(c Cluster) error {
 		{"greenroom_leader_connected", "1 if this process has a session with the leader.", func() float64 { return number(c.Leadership().Connected) }},
 		{"greenroom_leader_epoch", "Number of the newest leader's term that this process has met.", func() float64 { return float64(c.Leadership().Epoch) }},
 		{"greenroom_lease_age_seconds", "Time since the host's lease was renewed.", c.LeaseSeconds},
+		{"greenroom_unreachable_hosts", "Hosts of the cluster for which this one has calls, or had, and could not connect to.", func() float64 {
+			if peers == nil {
+				return 0
+			}
+			return float64(len(peers.Interconnect.Unreachable()))
+		}},
 	} {
 		if err := m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help}, g.value)); err != nil {
 			return err

@@ -60,6 +60,11 @@ func (s *Server) newClusterService() service {
 
 // ListHosts implements ClusterService.
 func (s clusterService) ListHosts(ctx context.Context, req *connect.Request[greenroomv1.ListHostsRequest]) (*connect.Response[greenroomv1.ListHostsResponse], error) {
+	if x := exchangeOf(ctx); req.Msg.GetReach() && x != nil {
+		if err := x.caller.require(RoleAdmin); err != nil { // it makes all servers connect to all
+			return nil, err
+		}
+	}
 	list, err := s.cluster.Hosts(ctx)
 	if err != nil {
 		return nil, err
@@ -76,7 +81,7 @@ func (s clusterService) ListHosts(ctx context.Context, req *connect.Request[gree
 			MinProtocol: uint32(h.MinProtocol), MaxProtocol: uint32(h.MaxProtocol), //nolint:gosec // small
 			StartedAt: timestamppb.New(h.StartedAt), ExpiresAt: timestamppb.New(h.ExpiresAt),
 			Leader: h.Leader, Answering: h.Self, Draining: h.Draining, Connected: h.Connected,
-			Ranges: uint64(h.Ranges), StickyActors: uint64(h.Sticky), //nolint:gosec // counts
+			Ranges: uint64(h.Ranges), StickyActors: uint64(h.Sticky), Partitions: uint64(h.Partitions), //nolint:gosec // counts
 		})
 	}
 	if req.Msg.GetReach() {

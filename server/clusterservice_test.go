@@ -27,7 +27,7 @@ func (fakeCluster) Hosts(context.Context) (scheduler.HostList, error) {
 		return actor.Host{ID: id, Name: "web-" + string(id), Address: "10.0.0.1:8080", Roles: []string{"host"}, Version: "v1", MinProtocol: 1, MaxProtocol: 2, StartedAt: now, ExpiresAt: now.Add(time.Second)}
 	}
 	return scheduler.HostList{
-		Hosts: []scheduler.HostInfo{{Host: host("one"), Leader: true, Self: true, Connected: true, Ranges: 500, Sticky: 12}, {Host: host("two"), Draining: true}},
+		Hosts: []scheduler.HostInfo{{Host: host("one"), Leader: true, Self: true, Connected: true, Ranges: 500, Sticky: 12, Partitions: 3}, {Host: host("two"), Draining: true}},
 		Now:   now, ClockAhead: time.Hour, Epoch: 7, Answered: true, Missing: []actor.HostID{"two"},
 	}, nil
 }
@@ -99,7 +99,7 @@ func TestClusterMetrics(t *testing.T) {
 		"greenroom_sticky_release_total 3", "greenroom_sticky_clears_total 4", "greenroom_sticky_activations 12",
 		`greenroom_drains_total{reason="stop"} 1`, "greenroom_leader_terms_total 1", "greenroom_host_restarts_total 1",
 		`greenroom_heat_moves_total{kind="split"} 1`,
-		"greenroom_leader 1", "greenroom_leader_epoch 7", "greenroom_lease_age_seconds 0.5",
+		"greenroom_unreachable_hosts 0", "greenroom_leader 1", "greenroom_leader_epoch 7", "greenroom_lease_age_seconds 0.5",
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no line %s", line)
@@ -117,7 +117,7 @@ func TestClusterService(t *testing.T) {
 		t.Fatal(err)
 	}
 	one, two := hosts.Msg.Hosts[0], hosts.Msg.Hosts[1]
-	if !one.Leader || !one.Answering || !one.Connected || one.Ranges != 500 || one.StickyActors != 12 || one.MaxProtocol != 2 || !two.Draining || two.Leader ||
+	if !one.Leader || !one.Answering || !one.Connected || one.Ranges != 500 || one.StickyActors != 12 || one.Partitions != 3 || one.MaxProtocol != 2 || !two.Draining || two.Leader ||
 		hosts.Msg.LeaderEpoch != 7 || hosts.Msg.ClockAheadMs != 3_600_000 || !slices.Equal(hosts.Msg.Missing, []string{"two"}) {
 		t.Errorf("hosts: %v", hosts.Msg)
 	}
@@ -165,5 +165,27 @@ func TestClusterService(t *testing.T) {
 	}
 	if table, err = c.GetPlacement(t.Context(), connect.NewRequest(&greenroomv1.GetPlacementRequest{Type: "U"})); err != nil || len(table.Msg.Ranges) != 2 || len(table.Msg.Heat) != 0 {
 		t.Errorf("placement without a leader: %v, %v", table, err)
+	}
+}
+
+// TestReachIsForAdmins: what makes all servers connect to each other is not for everybody
+// who may read; the rest of the list is.
+func TestReachIsForAdmins(t *testing.T) {
+	const reader, admin = "the-secret-of-a-reader", "the-secret-of-an-admin"
+	f := start(t, func(c *Config) {
+		c.Cluster = fakeCluster{}
+		c.Tokens = []Token{{Name: "reader", Secret: reader, Role: RoleRead}, {Name: "admin", Secret: admin, Role: RoleAdmin}}
+	})
+	c := greenroomv1connect.NewClusterServiceClient(client(t, false), f.url)
+	for _, tt := range []struct {
+		secret string
+		reach  bool
+		want   connect.Code
+	}{{reader, false, 0}, {reader, true, connect.CodePermissionDenied}, {admin, true, 0}} {
+		req := connect.NewRequest(&greenroomv1.ListHostsRequest{Reach: tt.reach})
+		req.Header().Set("Authorization", "Bearer "+tt.secret)
+		if _, err := c.ListHosts(t.Context(), req); err != nil && connect.CodeOf(err) != tt.want || err == nil && tt.want != 0 {
+			t.Errorf("reach %v with %s: %v", tt.reach, tt.secret, err)
+		}
 	}
 }

@@ -39,6 +39,8 @@ type Interconnect interface {
 	Accept(hello *greenroomv1.ExchangeHello) (*routing.Accepted, *greenroomv1.ExchangeHello, error)
 	// Reach asks hosts which of them they cannot reach.
 	Reach(ctx context.Context, hosts []actor.HostID) []routing.Reach
+	// Unreachable are hosts that calls from here could not reach.
+	Unreachable() []routing.Unreachable
 }
 
 // PeerService is a service between hosts. Its streams are not bounded here.
@@ -73,15 +75,15 @@ func (p *Peers) validate(c Config) error {
 
 // tlsFor adds what peers are told to what clients are: the name that is asked for
 // tells who it is.
-func (p *Peers) tlsFor(clients *tls.Config) *tls.Config {
-	peers, name := p.Credentials.Server(), routing.ServerName(p.Cluster)
+func (p *Peers) tlsFor(clients, peers *tls.Config) *tls.Config {
+	name := routing.ServerName(p.Cluster)
 	if clients == nil {
 		return peers
 	}
 	conf := clients.Clone()
 	conf.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		if h.ServerName == name {
-			return peers, nil
+			return peers.GetConfigForClient(h)
 		}
 		return nil, nil //nolint:nilnil // as crypto/tls has it: the configuration itself
 	}

@@ -22,6 +22,8 @@ import (
 // noCalls refuses every hello.
 type noCalls struct{}
 
+func (noCalls) Unreachable() []routing.Unreachable { return make([]routing.Unreachable, 2) }
+
 func (noCalls) Accept(*greenroomv1.ExchangeHello) (*routing.Accepted, *greenroomv1.ExchangeHello, error) {
 	return nil, nil, errors.New("reached")
 }

@@ -184,6 +184,7 @@ func (s *Server) enter(route *route, w *exchange, r *http.Request) {
 		return
 	case route.peer:
 		if refused := s.admitPeer(r); refused != nil {
+			s.strangers.refused(r.RemoteAddr, refused)
 			s.refuse(route, w, r, refused)
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -35,6 +36,7 @@ type Server struct {
 	subscribers places // for ReminderService.Connect
 	streamConf  *stream.Config
 	requests    requestsUse
+	strangers   strangers
 	// draining ends when Stop begins: long-lived streams end by themselves then.
 	draining context.Context
 	drain    context.CancelFunc
@@ -85,7 +87,7 @@ func New(conf Config) (*Server, error) {
 		return nil, fmt.Errorf("server: register gauges: %w", err)
 	}
 	if conf.Cluster != nil {
-		if err := conf.Metrics.registerCluster(conf.Cluster); err != nil {
+		if err := conf.Metrics.registerCluster(conf.Cluster, conf.Peers); err != nil {
 			return nil, fmt.Errorf("server: register gauges: %w", err)
 		}
 	}
@@ -106,6 +108,7 @@ func New(conf Config) (*Server, error) {
 		health:      newHealth(conf.Logger),
 	}
 	s.requests.init(conf)
+	s.strangers.init(conf.Logger)
 	s.draining, s.drain = context.WithCancel(context.Background())
 	s.streams.limit, s.streams.what, s.streams.remedy = int64(conf.bounds.streams), "streams open", "put more calls on each, or use another server"
 	s.subscribers.limit, s.subscribers.what, s.subscribers.remedy = int64(conf.bounds.streams), "subscribers", "have each subscribe to more, or use another server"
@@ -188,7 +191,7 @@ func (s *Server) begin(ctx context.Context, l net.Listener) {
 	s.peersHTTP = s.newHTTPServer(base, peerHandler{s})
 	peers := s.peers
 	if c := s.conf.Peers.Credentials; c != nil {
-		peers = tls.NewListener(peers, c.Server())
+		peers = tls.NewListener(peers, s.strangers.watch(c.Server()))
 	}
 	s.running.Go(func() {
 		if err := s.peersHTTP.Serve(peers); !errors.Is(err, http.ErrServerClosed) {
@@ -204,12 +207,12 @@ func (s *Server) serve(l net.Listener) error {
 	shared := peers != nil && peers.Addr == "" && peers.Credentials != nil
 	switch {
 	case s.tls != nil && shared:
-		s.http.TLSConfig = peers.tlsFor(s.tls)
+		s.http.TLSConfig = peers.tlsFor(s.tls, s.strangers.watch(peers.Credentials.Server()))
 		return s.http.ServeTLS(l, "", "")
 	case s.tls != nil:
 		return s.http.ServeTLS(l, "", "")
 	case shared:
-		return s.http.Serve(newSplitter(l, peers.tlsFor(nil), s.conf.bounds.readHeaderTimeout))
+		return s.http.Serve(newSplitter(l, peers.tlsFor(nil, s.strangers.watch(peers.Credentials.Server())), s.conf.bounds.readHeaderTimeout))
 	}
 	return s.http.Serve(l)
 }
@@ -233,8 +236,7 @@ func (s *Server) newHTTPServer(base context.Context, handler http.Handler) *http
 			WriteByteTimeout:     s.conf.bounds.bodyTimeout,
 		},
 		BaseContext: func(net.Listener) context.Context { return base },
-		// What it logs is what strangers' connections do.
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:    log.New(&s.strangers, "", 0),
 	}
 }
 

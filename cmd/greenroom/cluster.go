@@ -17,7 +17,7 @@ import (
 func (c *cli) hostsCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "List the servers of the cluster", Args: takes(),
-		Long:    "List the servers that share the store: which leads, how many ranges of types each\nholds, and how many sticky actors it owns.",
+		Long:    "List the servers that share the store: which leads, how many ranges of types each\nholds, how many sticky actors it owns, and how many partitions it has checked out.",
 		Example: "  greenroom hosts list",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			resp, err := c.listHosts(cmd.Context(), &greenroomv1.ListHostsRequest{})
@@ -29,9 +29,9 @@ func (c *cli) hostsCommand() *cobra.Command {
 			}
 			rows := make([][]string, len(resp.Hosts))
 			for i, h := range resp.Hosts {
-				rows[i] = []string{h.HostId, h.Name, h.Address, hostState(h, resp), strconv.FormatUint(h.Ranges, 10), strconv.FormatUint(h.StickyActors, 10), h.Version, when(h.StartedAt)}
+				rows[i] = []string{h.HostId, h.Name, h.Address, hostState(h, resp), strconv.FormatUint(h.Ranges, 10), strconv.FormatUint(h.StickyActors, 10), strconv.FormatUint(h.Partitions, 10), h.Version, when(h.StartedAt)}
 			}
-			c.table([]string{"HOST", "NAME", "ADDRESS", "STATE", "RANGES", "STICKY", "VERSION", "STARTED"}, rows)
+			c.table([]string{"HOST", "NAME", "ADDRESS", "STATE", "RANGES", "STICKY", "PARTITIONS", "VERSION", "STARTED"}, rows)
 			if !resp.LeaderAnswered {
 				c.printf(c.stderr, "%s the leader does not answer: ranges and sticky actors are not known now\n", c.paint(c.stderr, yellow, "note:"))
 			}
@@ -78,7 +78,7 @@ func hostState(h *greenroomv1.ClusterHost, all *greenroomv1.ListHostsResponse) s
 	switch {
 	case !all.Now.AsTime().Before(h.ExpiresAt.AsTime()):
 		words = append(words, "lease over")
-	case h.Draining && h.Ranges == 0 && h.StickyActors == 0:
+	case h.Draining && h.Ranges == 0 && h.StickyActors == 0 && h.Partitions == 0:
 		words = append(words, "drained")
 	case h.Draining:
 		words = append(words, "draining")

@@ -15,6 +15,10 @@ import (
 // clusterFindings judge the cluster of the server, if it has one.
 func (c *cli) clusterFindings(ctx context.Context) []finding {
 	resp, err := c.listHosts(ctx, &greenroomv1.ListHostsRequest{Reach: true})
+	refused := connect.CodeOf(err) == connect.CodePermissionDenied
+	if refused { // that is for admins; the rest is not
+		resp, err = c.listHosts(ctx, &greenroomv1.ListHostsRequest{})
+	}
 	switch connect.CodeOf(err) {
 	case connect.CodeUnimplemented, connect.CodeNotFound:
 		return nil // on an embedded store, or older
@@ -24,7 +28,11 @@ func (c *cli) clusterFindings(ctx context.Context) []finding {
 	if err != nil {
 		return []finding{{Check: "cluster", Verdict: verdictFail, Found: err.Error(), Remedy: "ask the server's log"}}
 	}
-	return judgeCluster(resp)
+	findings := judgeCluster(resp)
+	if refused && len(resp.Hosts) > 1 {
+		findings[0].Found += "; which of them reach which is said to the token of an admin"
+	}
+	return findings
 }
 
 // judgeCluster says what is wrong in a cluster: of the whole, and then of each server.

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -168,6 +169,7 @@ func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.S
 	} else {
 		dialer.Client = routing.NewHTTPClient(nil, nil, c.cfg.Lease)
 	}
+	dialer.Client = routing.ExplainErrors(dialer.Client, c.cfg.Name)
 	c.service, err = scheduler.New(scheduler.Config{
 		Store: st, Actors: h, Types: c.types, ReadTypes: mods.Refresh, Dial: dialer.Dial, Lease: c.cfg.Lease, MaxOwned: c.cfg.MaxOwned, Logger: n.cfg.Logger,
 		Events: n.metrics.ClusterEvents(),
@@ -248,25 +250,41 @@ func (c *cluster) advertise(storeURL string) (string, error) {
 	if ok && !addr.IP.IsUnspecified() {
 		return l.Addr().String(), nil
 	}
-	u, err := url.Parse(storeURL)
-	if err != nil || u.Host == "" {
-		return "", errors.New("node config: this host listens at all of its addresses, and which one leads to the others is not known; give it with --advertise HOST:PORT")
+	err = errors.New("the URL of the store names no host")
+	for _, db := range databaseAddresses(storeURL) {
+		var conn net.Conn
+		// No packet is sent: the machine's routes are asked.
+		if conn, err = net.Dial("udp", db); err != nil { //nolint:noctx // asks nobody but, perhaps, the resolver
+			continue
+		}
+		host, _, splitErr := net.SplitHostPort(conn.LocalAddr().String())
+		_ = conn.Close()
+		if err = splitErr; err == nil {
+			return net.JoinHostPort(host, port), nil
+		}
 	}
-	// No packet is sent: the machine's routes are asked.
-	dbPort := u.Port()
-	if dbPort == "" {
-		dbPort = "5432"
+	return "", fmt.Errorf("node config: this host listens at all of its addresses, and which one leads to the others is not known; give it with --advertise HOST:PORT: %w", err)
+}
+
+// databaseAddresses are those that a store's URL names, of which there may be several as
+// in libpq's.
+func databaseAddresses(storeURL string) (addresses []string) {
+	_, rest, _ := strings.Cut(storeURL, "://")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
 	}
-	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), dbPort)) //nolint:noctx // asks nobody but, perhaps, the resolver
-	if err != nil {
-		return "", fmt.Errorf("which address of this host leads to the others is not known; give it with --advertise HOST:PORT: %w", err)
+	for host := range strings.SplitSeq(rest[strings.LastIndexByte(rest, '@')+1:], ",") {
+		u := url.URL{Host: host}
+		if u.Hostname() == "" {
+			continue
+		}
+		port := u.Port()
+		if port == "" {
+			port = "5432"
+		}
+		addresses = append(addresses, net.JoinHostPort(u.Hostname(), port))
 	}
-	defer conn.Close()
-	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
-	if err != nil {
-		return "", fmt.Errorf("which address of this host leads to the others is not known; give it with --advertise HOST:PORT: %w", err)
-	}
-	return net.JoinHostPort(host, port), nil
+	return addresses
 }
 
 // apiAddress is where clients reach this host; empty if that is not known.

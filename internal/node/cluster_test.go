@@ -250,3 +250,19 @@ func TestClusterConfig(t *testing.T) {
 		t.Error("the embedded store in a cluster")
 	}
 }
+
+// TestDatabaseAddresses: a store's URL may name several hosts, which net/url does not read.
+func TestDatabaseAddresses(t *testing.T) {
+	for url, want := range map[string]string{
+		"postgresql://db/greenroom":                          "[db:5432]",
+		"postgresql://u:p%40w@db1:26257,db2:26257,db3/x?a=b": "[db1:26257 db2:26257 db3:5432]",
+		"postgres://u:p@ss@[::1]:5433,10.0.0.1":              "[[::1]:5433 10.0.0.1:5432]",
+		"postgres://db?sslmode=disable":                      "[db:5432]",
+		"postgres:///x?host=/var/run":                        "[]",
+		"":                                                   "[]",
+	} {
+		if got := fmt.Sprint(node.DatabaseAddresses(url)); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+}

@@ -8,3 +8,6 @@ func (c Config) WithPoll(every time.Duration) Config {
 	c.pollInterval = every
 	return c
 }
+
+// DatabaseAddresses is databaseAddresses.
+func DatabaseAddresses(storeURL string) []string { return databaseAddresses(storeURL) }

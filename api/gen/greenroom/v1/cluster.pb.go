@@ -48,7 +48,10 @@ type ClusterHost struct {
 	// How many ranges of types it holds.
 	Ranges uint64 `protobuf:"varint,14,opt,name=ranges,proto3" json:"ranges,omitempty"`
 	// How many sticky actors it owns.
-	StickyActors  uint64 `protobuf:"varint,15,opt,name=sticky_actors,json=stickyActors,proto3" json:"sticky_actors,omitempty"`
+	StickyActors uint64 `protobuf:"varint,15,opt,name=sticky_actors,json=stickyActors,proto3" json:"sticky_actors,omitempty"`
+	// How many partitions of checkout types it has leased, also those that it is checking
+	// in. Known without the leader.
+	Partitions    uint64 `protobuf:"varint,16,opt,name=partitions,proto3" json:"partitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -188,10 +191,18 @@ func (x *ClusterHost) GetStickyActors() uint64 {
 	return 0
 }
 
+func (x *ClusterHost) GetPartitions() uint64 {
+	if x != nil {
+		return x.Partitions
+	}
+	return 0
+}
+
 type ListHostsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether every server is asked which of the others it cannot reach. That takes as long
-	// as a lease, where one does not answer.
+	// as a lease, where one does not answer. Every server connects to every other one for
+	// it: for the role admin alone.
 	Reach         bool `protobuf:"varint,1,opt,name=reach,proto3" json:"reach,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1108,7 +1119,7 @@ var File_greenroom_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x1agreenroom/v1/cluster.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fgreenroom/v1/interconnect.proto\"\xed\x03\n" +
+	"\x1agreenroom/v1/cluster.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fgreenroom/v1/interconnect.proto\"\x8d\x04\n" +
 	"\vClusterHost\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -1127,7 +1138,10 @@ const file_greenroom_v1_cluster_proto_rawDesc = "" +
 	"\bdraining\x18\f \x01(\bR\bdraining\x12\x1c\n" +
 	"\tconnected\x18\r \x01(\bR\tconnected\x12\x16\n" +
 	"\x06ranges\x18\x0e \x01(\x04R\x06ranges\x12#\n" +
-	"\rsticky_actors\x18\x0f \x01(\x04R\fstickyActors\"(\n" +
+	"\rsticky_actors\x18\x0f \x01(\x04R\fstickyActors\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x10 \x01(\x04R\n" +
+	"partitions\"(\n" +
 	"\x10ListHostsRequest\x12\x14\n" +
 	"\x05reach\x18\x01 \x01(\bR\x05reach\"\xad\x02\n" +
 	"\x11ListHostsResponse\x12/\n" +

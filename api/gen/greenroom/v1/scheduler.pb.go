@@ -530,7 +530,10 @@ type SchedulerHello struct {
 	MinProtocol uint32 `protobuf:"varint,5,opt,name=min_protocol,json=minProtocol,proto3" json:"min_protocol,omitempty"`
 	MaxProtocol uint32 `protobuf:"varint,6,opt,name=max_protocol,json=maxProtocol,proto3" json:"max_protocol,omitempty"`
 	// Whether the host hands over what it holds and gets nothing new.
-	Draining      bool `protobuf:"varint,7,opt,name=draining,proto3" json:"draining,omitempty"`
+	Draining bool `protobuf:"varint,7,opt,name=draining,proto3" json:"draining,omitempty"`
+	// Length of the host's lease in milliseconds, which is to be the same everywhere; 0: it
+	// does not say. From protocol 3 on.
+	LeaseMs       uint32 `protobuf:"varint,8,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -612,6 +615,13 @@ func (x *SchedulerHello) GetDraining() bool {
 		return x.Draining
 	}
 	return false
+}
+
+func (x *SchedulerHello) GetLeaseMs() uint32 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
 }
 
 // SchedulerWelcome is the leader's first message.
@@ -2286,7 +2296,7 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\theartbeat\x18\a \x01(\v2 .greenroom.v1.SchedulerHeartbeatH\x00R\theartbeat\x124\n" +
 	"\x06answer\x18\b \x01(\v2\x1a.greenroom.v1.LeaderAnswerH\x00R\x06answer\x12D\n" +
 	"\x0etypes_outdated\x18\t \x01(\v2\x1b.greenroom.v1.TypesOutdatedH\x00R\rtypesOutdatedB\t\n" +
-	"\amessage\"\xd5\x01\n" +
+	"\amessage\"\xf0\x01\n" +
 	"\x0eSchedulerHello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x17\n" +
 	"\ahost_id\x18\x02 \x01(\tR\x06hostId\x12\x18\n" +
@@ -2294,7 +2304,8 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\x12!\n" +
 	"\fmin_protocol\x18\x05 \x01(\rR\vminProtocol\x12!\n" +
 	"\fmax_protocol\x18\x06 \x01(\rR\vmaxProtocol\x12\x1a\n" +
-	"\bdraining\x18\a \x01(\bR\bdraining\".\n" +
+	"\bdraining\x18\a \x01(\bR\bdraining\x12\x19\n" +
+	"\blease_ms\x18\b \x01(\rR\aleaseMs\".\n" +
 	"\x10SchedulerWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\"N\n" +
 	"\x10ActorTypesReport\x12:\n" +

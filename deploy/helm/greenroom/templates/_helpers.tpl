@@ -1,5 +1,5 @@
 {{- define "greenroom.name" -}}
-{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- .Release.Name | replace "." "-" | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "greenroom.labels" -}}
@@ -7,6 +7,7 @@ app.kubernetes.io/name: greenroom
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{- define "greenroom.selector" -}}
