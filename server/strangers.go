@@ -56,7 +56,7 @@ func (s *strangers) Write(line []byte) (int, error) {
 			return len(line), nil
 		}
 	}
-	s.log.Debug(text)
+	s.log.LogAttrs(context.Background(), slog.LevelDebug, "connection failed", slog.String("error", text))
 	return len(line), nil
 }
 
