@@ -133,6 +133,8 @@ type ReminderSpec struct {
 	Metadata map[string]string
 	// Keep leaves a reminder of that name as it is, if there is one.
 	Keep bool
+	// Hold sets it paused.
+	Hold bool
 }
 
 // ReminderProgress is what changes of a reminder while it lives.

@@ -96,16 +96,20 @@ func (s *Service) Deploy(ctx context.Context, req DeployRequest) ([]actor.Deploy
 // left as they are. Errors: [actor.ErrTypeNotFound] for a type that was never
 // deployed, an [*actor.ArgumentError] for no type, [actor.ErrDeployConflict] if
 // others kept deploying the same types.
-func (s *Service) Undeploy(ctx context.Context, req UndeployRequest) ([]actor.Deployment, error) {
+//
+// The warnings say which of the types have reminders.
+func (s *Service) Undeploy(ctx context.Context, req UndeployRequest) (ds []actor.Deployment, warnings []string, err error) {
 	if len(req.Types) == 0 {
-		return nil, &actor.ArgumentError{Field: "types", Problem: "is empty; name what to take out of service"}
+		return nil, nil, &actor.ArgumentError{Field: "types", Problem: "is empty; name what to take out of service"}
 	}
 	for _, typ := range req.Types {
 		if err := validateType(req.App, typ); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	ds, err := s.deploy(ctx, req.App, func(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
+	var gone []string
+	ds, err = s.deploy(ctx, req.App, func(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
+		gone = nil
 		planned := make(map[string]bool)
 		for _, typ := range req.Types {
 			cur, ok := current[typ]
@@ -121,15 +125,16 @@ func (s *Service) Undeploy(ctx context.Context, req UndeployRequest) ([]actor.De
 					App: req.App, Type: typ, Generation: cur.Generation + 1, StateSchema: cur.StateSchema, Placement: cur.Placement, Message: req.Message,
 				}
 				wanted = append(wanted, cur)
+				gone = append(gone, typ)
 			}
 			result = append(result, cur)
 		}
 		return wanted, result, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("undeploy: %w", err)
+		return nil, nil, fmt.Errorf("undeploy: %w", err)
 	}
-	return ds, nil
+	return ds, s.warnOfUndeployed(ctx, req.App, gone), nil
 }
 
 // Rollback makes an earlier generation's module serve a type again, with the placement

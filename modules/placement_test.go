@@ -76,7 +76,7 @@ func TestDeployPlacement(t *testing.T) {
 		t.Errorf("rolled back to %+v, %v", d, err)
 	}
 	placedDeploy(f, other, first, map[string]string{"A": "sticky"}, 8, "sticky", "sticky")
-	if _, err := f.Undeploy(ctx, modules.UndeployRequest{App: app, Types: []string{"A"}}); err != nil {
+	if _, _, err := f.Undeploy(ctx, modules.UndeployRequest{App: app, Types: []string{"A"}}); err != nil {
 		t.Fatal(err)
 	}
 	placedDeploy(f, other, first, nil, 10, "sticky", "sticky")

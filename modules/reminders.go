@@ -36,6 +36,36 @@ func (c change) removed(current map[string]actor.Deployment, old map[actor.Diges
 	return gone
 }
 
+// warnOfUndeployed says which reminders are of types that were taken out of service.
+func (s *Service) warnOfUndeployed(ctx context.Context, app string, types []string) []string {
+	if s.cfg.Reminders == nil || len(types) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, remindersTime)
+	defer cancel()
+	var warnings []string
+	for _, typ := range types {
+		named, all, err := s.methodsOfReminders(ctx, app, typ)
+		if err != nil {
+			s.log.Warn("reminders of a type that is out of service were not looked at", "app", app, "actor_type", typ, "error", err)
+		}
+		count := 0
+		for _, n := range named {
+			count += n
+		}
+		switch number := fmt.Sprint(count); {
+		case !all:
+			warnings = append(warnings, fmt.Sprintf("%s: at least %s reminder(s) are set, and not all of them were looked at; %s", typ, number, firingsWait))
+		case count > 0:
+			warnings = append(warnings, fmt.Sprintf("%s: %s reminder(s) are set; %s", typ, number, firingsWait))
+		}
+	}
+	return warnings
+}
+
+// firingsWait is what becomes of firings that nothing serves.
+const firingsWait = "their firings wait: delete them, or deploy it again"
+
 // Of each type at most so many reminders are looked at for a warning, so many at once
 // since their payloads come with them, and for so long.
 const (
@@ -69,8 +99,8 @@ func (s *Service) warnOfReminders(ctx context.Context, app string, removed []rem
 			if !all {
 				number = "at least " + number
 			}
-			warnings = append(warnings, fmt.Sprintf("%s: %s reminder(s) name the method %s, which is gone; their firings fail and become dead letters: delete them, or deploy the method again",
-				m.typ, number, m.method))
+			warnings = append(warnings, fmt.Sprintf("%s: %s reminder(s) name the method %s, which is gone; %s",
+				m.typ, number, m.method, firingsWait))
 		}
 		if !all {
 			warnings = append(warnings, fmt.Sprintf("%s: not all of its reminders were looked at; others may name methods that are gone", r.typ))

@@ -38,19 +38,22 @@ func (f fakeReminders) ListReminders(_ context.Context, q store.ReminderQuery) (
 }
 
 // A deployment that takes a method away warns of the reminders that name it; one that
-// takes none, or whose reminders name others, does not.
+// takes none, or whose reminders name others, does not. Taking the type out of service warns
+// of all of them, once.
 func TestDeployWarnsOfReminders(t *testing.T) {
 	const named = "reminder(s) name the method"
 	for name, tt := range map[string]struct {
 		reminders fakeReminders
 		want      []string
+		// undeployed is the warning of taking A out of service afterwards.
+		undeployed string
 	}{
-		"none":              {fakeReminders{app: app}, nil},
-		"of other methods":  {fakeReminders{app: app, n: []int{3, 4}, what: []string{"A.Do", "B.Old"}}, nil},
-		"of another app":    {fakeReminders{app: "other", n: []int{3}, what: []string{"A.Old"}}, nil},
-		"of two methods":    {fakeReminders{app: app, n: []int{5, 250, 1}, what: []string{"A.Do", "A.Old", "A.Older"}}, []string{"A: 250 " + named + " Old", "A: 1 " + named + " Older"}},
-		"too many":          {fakeReminders{app: app, n: []int{10_001}, what: []string{"A.Old"}}, []string{"A: at least 10000 " + named + " Old", "A: not all"}},
-		"that are not read": {fakeReminders{app: app, err: errors.New("no luck")}, []string{"A: not all"}},
+		"none":              {fakeReminders{app: app}, nil, ""},
+		"of other methods":  {fakeReminders{app: app, n: []int{3, 4}, what: []string{"A.Do", "B.Old"}}, nil, "A: 3 reminder(s) are set; their firings wait: delete them, or deploy it again"},
+		"of another app":    {fakeReminders{app: "other", n: []int{3}, what: []string{"A.Old"}}, nil, ""},
+		"of two methods":    {fakeReminders{app: app, n: []int{5, 250, 1}, what: []string{"A.Do", "A.Old", "A.Older"}}, []string{"A: 250 " + named + " Old", "A: 1 " + named + " Older"}, "A: 256 reminder(s) are set; their firings wait: delete them, or deploy it again"},
+		"too many":          {fakeReminders{app: app, n: []int{10_001}, what: []string{"A.Old"}}, []string{"A: at least 10000 " + named + " Old", "A: not all"}, "A: at least 10000 reminder(s) are set, and not all of them were looked at; their firings wait: delete them, or deploy it again"},
+		"that are not read": {fakeReminders{app: app, err: errors.New("no luck")}, []string{"A: not all"}, "A: at least 0 reminder(s) are set, and not all of them were looked at; their firings wait: delete them, or deploy it again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -72,6 +75,13 @@ func TestDeployWarnsOfReminders(t *testing.T) {
 			}
 			if len(got) != len(tt.want) {
 				t.Fatalf("got %q, want %q", got, tt.want)
+			}
+			_, warned, err := f.Undeploy(t.Context(), modules.UndeployRequest{App: app, Types: []string{"A"}})
+			if err != nil || strings.Join(warned, " ") != tt.undeployed {
+				t.Errorf("undeployed: %q, %v; want %q", warned, err, tt.undeployed)
+			}
+			if _, warned, err = f.Undeploy(t.Context(), modules.UndeployRequest{App: app, Types: []string{"A"}}); err != nil || len(warned) > 0 {
+				t.Errorf("undeployed again: %q, %v", warned, err)
 			}
 			for i := range got {
 				if !strings.HasPrefix(got[i], tt.want[i]) {

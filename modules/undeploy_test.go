@@ -14,7 +14,8 @@ import (
 )
 
 func (f *fixture) undeploy(types ...string) ([]actor.Deployment, error) {
-	return f.Undeploy(context.Background(), modules.UndeployRequest{App: app, Types: types, Message: "moved"})
+	ds, _, err := f.Undeploy(context.Background(), modules.UndeployRequest{App: app, Types: types, Message: "moved"})
+	return ds, err
 }
 
 func (f *fixture) rollback(to uint64) (actor.Deployment, error) {

@@ -31,7 +31,7 @@ type Modules interface {
 	Bytes(ctx context.Context, app string, digest actor.Digest) ([]byte, error)
 	Delete(ctx context.Context, app string, digest actor.Digest) error
 	Deploy(ctx context.Context, req modules.DeployRequest) ([]actor.Deployment, []string, error)
-	Undeploy(ctx context.Context, req modules.UndeployRequest) ([]actor.Deployment, error)
+	Undeploy(ctx context.Context, req modules.UndeployRequest) (ds []actor.Deployment, warnings []string, err error)
 	Rollback(ctx context.Context, req modules.RollbackRequest) (actor.Deployment, []string, error)
 	History(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error)
 	Types(ctx context.Context, app string) ([]modules.ServedType, error)

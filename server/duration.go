@@ -61,11 +61,24 @@ func parseDuration(field, text string) (time.Duration, error) {
 
 // isoDuration writes a duration as ISO 8601 does, in seconds.
 func isoDuration(d time.Duration) string {
-	text := strconv.FormatInt(int64(d/time.Second), 10)
+	text := "PT"
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{time.Hour, "H"}, {time.Minute, "M"}} {
+		if n := d / unit.size; n > 0 {
+			text += strconv.FormatInt(int64(n), 10) + unit.name
+			d %= unit.size
+		}
+	}
+	if d == 0 && len(text) > len("PT") {
+		return text
+	}
+	text += strconv.FormatInt(int64(d/time.Second), 10)
 	if part := d % time.Second; part != 0 {
 		text += "." + strings.TrimRight(fmt.Sprintf("%09d", part), "0")
 	}
-	return "PT" + text + "S"
+	return text + "S"
 }
 
 // parseMoment reads a time (RFC 3339), or how long it is until then.

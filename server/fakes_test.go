@@ -259,13 +259,13 @@ func (f *fakeModules) Deploy(_ context.Context, req modules.DeployRequest) ([]ac
 	return []actor.Deployment{f.deploy(actor.Deployment{App: req.App, Type: "Counter", Digest: d})}, []string{"method Old is gone"}, nil
 }
 
-func (f *fakeModules) Undeploy(_ context.Context, req modules.UndeployRequest) ([]actor.Deployment, error) {
+func (f *fakeModules) Undeploy(_ context.Context, req modules.UndeployRequest) ([]actor.Deployment, []string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.history) == 0 {
-		return nil, actor.ErrTypeNotFound
+		return nil, nil, actor.ErrTypeNotFound
 	}
-	return []actor.Deployment{f.deploy(actor.Deployment{App: req.App, Type: req.Types[0], Message: req.Message})}, nil
+	return []actor.Deployment{f.deploy(actor.Deployment{App: req.App, Type: req.Types[0], Message: req.Message})}, []string{"reminders"}, nil
 }
 
 // Apps are a, b and c, with as many types and modules as their place in the alphabet.

@@ -154,13 +154,13 @@ func (m *moduleService) Rollback(ctx context.Context, req *connect.Request[green
 
 // Undeploy implements ModuleService.
 func (m *moduleService) Undeploy(ctx context.Context, req *connect.Request[greenroomv1.UndeployRequest]) (*connect.Response[greenroomv1.UndeployResponse], error) {
-	ds, err := m.s.conf.Modules.Undeploy(ctx, modules.UndeployRequest{
+	ds, warnings, err := m.s.conf.Modules.Undeploy(ctx, modules.UndeployRequest{
 		App: appOf(req.Msg.GetApp()), Types: req.Msg.GetTypes(), Message: req.Msg.GetMessage(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	msg := &greenroomv1.UndeployResponse{}
+	msg := &greenroomv1.UndeployResponse{Warnings: warnings}
 	for _, d := range ds {
 		msg.Deployments = append(msg.Deployments, deploymentToProto(d))
 	}

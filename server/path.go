@@ -24,7 +24,8 @@ const (
 // a path that is about none.
 func resourceOf(escaped string) string {
 	rest, _ := strings.CutPrefix(escaped, actorsPrefix)
-	if parts := strings.SplitN(rest, "/", 5); len(parts) == 5 {
+	parts := strings.SplitN(rest, "/", 5)
+	if len(parts) == 5 || len(parts) == 4 && parts[3] == resourceReminders {
 		return parts[3]
 	}
 	return ""
@@ -59,7 +60,8 @@ func parsePath(escaped, resource string) (key actor.Key, name string, err error)
 		}
 		segments[n], rest, more = strings.Cut(rest, "/")
 	}
-	if n < len(segments) || segments[3] != resource {
+	all := resource == resourceReminders && n == len(segments)-1 // without a name
+	if n < len(segments) && !all || segments[3] != resource {
 		return key, "", &requestError{kindPathNotFound, "the path is not of the form " + actorsShape}
 	}
 	for i, s := range segments {

@@ -16,11 +16,13 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 // serveReminder is the plain HTTP form of reminders, which is that of Dapr:
 //
 //	POST|PUT|GET|DELETE /v2.0/actors/APP/TYPE/ID/reminders/NAME
+//	GET                 /v2.0/actors/APP/TYPE/ID/reminders
 func (s *Server) serveReminder(w http.ResponseWriter, r *http.Request) {
 	key, name, err := parsePath(r.URL.EscapedPath(), resourceReminders)
 	inv := actor.Invocation{Key: key} // whose the error is
@@ -30,7 +32,8 @@ func (s *Server) serveReminder(w http.ResponseWriter, r *http.Request) {
 	if err == nil && s.conf.Reminders == nil {
 		err = &requestError{kindNotImplemented, "this server has no reminders"}
 	}
-	if err == nil {
+	list := err == nil && name == "" && r.Method == http.MethodGet
+	if err == nil && !list {
 		err = actor.ValidateReminderName(name)
 	}
 	if err != nil {
@@ -45,16 +48,19 @@ func (s *Server) serveReminder(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	named := actor.ReminderName{Key: key, Name: name}
 	switch r.Method {
+	case http.MethodGet:
+		if list {
+			err = s.listReminders(ctx, w, r, key)
+		} else {
+			err = s.getReminder(ctx, w, named)
+		}
+		if err == nil {
+			return
+		}
 	case http.MethodPost, http.MethodPut:
 		err = s.putReminder(ctx, r, named)
 	case http.MethodDelete:
 		_, err = s.deleteReminder(ctx, named)
-	case http.MethodGet:
-		var found actor.Reminder
-		if found, err = s.conf.Reminders.Get(ctx, named); err == nil {
-			writeReminder(w, &found)
-			return
-		}
 	default:
 		w.Header().Set("Allow", "DELETE, GET, POST, PUT")
 		err = &requestError{kindMethodRefused, "reminders are set with POST or PUT, read with GET and removed with DELETE"}
@@ -64,6 +70,47 @@ func (s *Server) serveReminder(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// getReminder answers with one reminder.
+func (s *Server) getReminder(ctx context.Context, w http.ResponseWriter, name actor.ReminderName) error {
+	found, err := s.conf.Reminders.Get(ctx, name)
+	if err == nil {
+		writeReminders(w, encodeReminder(&found))
+	}
+	return err
+}
+
+// listedReminders is a page of an actor's reminders, in byte order of their names.
+type listedReminders struct {
+	Reminders []namedReminder `json:"reminders"`
+	// After is what the next page is asked for with, as ?after=; absent: this is the last.
+	After string `json:"after,omitempty"`
+}
+
+type namedReminder struct {
+	Name string `json:"name"`
+	wireReminder
+}
+
+// listReminders answers with a page of an actor's reminders, those after the name that the
+// request may have.
+func (s *Server) listReminders(ctx context.Context, w http.ResponseWriter, r *http.Request, key actor.Key) error {
+	q := store.ReminderQuery{App: key.App, Type: key.Type, ID: key.ID, Limit: payloadPage}
+	q.After = actor.ReminderName{Key: key, Name: r.URL.Query().Get("after")}
+	found, err := s.conf.Reminders.List(ctx, q)
+	if err != nil {
+		return err
+	}
+	out := listedReminders{Reminders: make([]namedReminder, len(found))}
+	for i := range found {
+		out.Reminders[i] = namedReminder{found[i].Name, encodeReminder(&found[i])}
+	}
+	if len(found) == q.Limit {
+		out.After = found[q.Limit-1].Name
+	}
+	writeReminders(w, out)
+	return nil
 }
 
 // serveTimer answers for what is not there.
@@ -300,17 +347,16 @@ func isJSON(contentType string) bool {
 	return err == nil && (media == actor.ContentTypeJSON || strings.HasSuffix(media, "+json"))
 }
 
-// writeReminder answers with a reminder, in members that could set it again.
-func writeReminder(w http.ResponseWriter, r *actor.Reminder) {
+// encodeReminder returns a reminder in members that could set it again.
+func encodeReminder(r *actor.Reminder) wireReminder {
 	out := wireReminder{
 		DueTime: r.Due.UTC().Format(time.RFC3339Nano), Method: r.Method, ContentType: r.Payload.ContentType,
 		Cron: r.Schedule.Cron, Zone: r.Schedule.Zone, Jitter: durationText(r.Schedule.Jitter),
 		Missed: missedNames[r.Missed.Kind], MissedLimit: r.Missed.Limit, MissedAfter: durationText(r.Missed.After), Metadata: r.Metadata,
-		FailurePolicy: &wireFailurePolicy{},
-		wireProgress:  wireProgress{ID: r.ID.String(), Paused: r.Paused, Failures: r.Failures, LastError: r.LastError},
+		wireProgress: wireProgress{ID: r.ID.String(), Paused: r.Paused, Failures: r.Failures, LastError: r.LastError},
 	}
 	if r.Schedule.Every > 0 {
-		if out.Period = r.Schedule.Every.String(); r.Left > 0 {
+		if out.Period = isoDuration(r.Schedule.Every); r.Left > 0 {
 			out.Period = "R" + strconv.FormatUint(uint64(r.Left), 10) + "/" + isoDuration(r.Schedule.Every)
 		}
 	}
@@ -329,15 +375,20 @@ func writeReminder(w http.ResponseWriter, r *actor.Reminder) {
 		retries := r.Failure.Attempts - 1
 		retry.MaxRetries = &retries
 	}
-	switch r.Failure.Kind {
-	case actor.FailureDrop:
-		out.FailurePolicy.Drop = &struct{}{}
-	case actor.FailureExponential:
-		out.FailurePolicy.Exponential = retry
-	default:
-		out.FailurePolicy.Constant = retry
+	switch {
+	case r.Failure.Kind == actor.FailureDrop:
+		out.FailurePolicy = &wireFailurePolicy{Drop: &struct{}{}}
+	case r.Failure.Kind == actor.FailureExponential:
+		out.FailurePolicy = &wireFailurePolicy{Exponential: retry}
+	case *retry != (wireRetry{}):
+		out.FailurePolicy = &wireFailurePolicy{Constant: retry}
 	}
-	body, _ := json.Marshal(&out) // strings and JSON that was checked
+	return out
+}
+
+// writeReminders answers with a reminder, or a page of them.
+func writeReminders(w http.ResponseWriter, out any) {
+	body, _ := json.Marshal(out) // strings and JSON that was checked
 	h := w.Header()
 	h.Set("Content-Type", actor.ContentTypeJSON)
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
@@ -349,5 +400,5 @@ func durationText(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return d.String()
+	return isoDuration(d)
 }

@@ -49,7 +49,7 @@ func TestDaprReminders(t *testing.T) {
 	// What is read sets the same again.
 	got := do(t, c, "GET", f.url+reminderAt+"n", "")
 	var m map[string]any
-	if err := json.Unmarshal([]byte(got.body), &m); err != nil || got.StatusCode != http.StatusOK || m["period"] != "R5/PT90.5S" || m["id"] != r.Id || got.Header.Get("Cache-Control") != "no-store" {
+	if err := json.Unmarshal([]byte(got.body), &m); err != nil || got.StatusCode != http.StatusOK || m["period"] != "R5/PT1M30.5S" || m["id"] != r.Id || got.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%s %s", got.Status, got.body)
 	}
 	delete(m, "id")
@@ -70,6 +70,26 @@ func TestDaprReminders(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	if a := do(t, c, "GET", f.url+reminderAt+"Get", ""); !strings.Contains(a.body, `"data":"aGk="`) || !strings.Contains(a.body, `"drop":{}`) || strings.Contains(a.body, "period") {
+		t.Error(a.body)
+	}
+	// Those of the actor, in pages; without a policy that says nothing.
+	var page struct {
+		Reminders []map[string]any `json:"reminders"`
+		After     string           `json:"after"`
+	}
+	list := do(t, c, "GET", f.url+strings.TrimSuffix(reminderAt, "/"), "")
+	if err := json.Unmarshal([]byte(list.body), &page); err != nil || list.StatusCode != http.StatusOK || len(page.Reminders) != 2 || page.After != "" ||
+		page.Reminders[0]["name"] != "Get" || page.Reminders[1]["name"] != "n" || page.Reminders[1]["period"] != "R5/PT1M30.5S" {
+		t.Errorf("%s %s", list.Status, list.body)
+	}
+	if a := do(t, c, "GET", f.url+strings.TrimSuffix(reminderAt, "/")+"?after=Get", ""); strings.Contains(a.body, `"name":"Get"`) || !strings.Contains(a.body, `"name":"n"`) {
+		t.Error(a.body)
+	}
+	if a := do(t, c, "DELETE", f.url+strings.TrimSuffix(reminderAt, "/"), ""); a.StatusCode != http.StatusBadRequest {
+		t.Errorf("deleted without a name: %s %s", a.Status, a.body)
+	}
+	put("plain", `{"dueTime": "2h", "period": "PT15M", "method": "Get"}`)
+	if a := do(t, c, "GET", f.url+reminderAt+"plain", ""); strings.Contains(a.body, "failurePolicy") || !strings.Contains(a.body, `"period":"PT15M"`) {
 		t.Error(a.body)
 	}
 	// A time; no due time with a period: at once, and then each period.

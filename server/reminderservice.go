@@ -92,7 +92,8 @@ func (rs reminderService) CreateReminder(ctx context.Context, req *connect.Reque
 	if err != nil {
 		return nil, err
 	}
-	spec.Key, spec.Name, spec.Keep = keyOf(req.Msg.GetActor()), req.Msg.GetName(), req.Msg.GetKeep()
+	spec.Key, spec.Name = keyOf(req.Msg.GetActor()), req.Msg.GetName()
+	spec.Keep, spec.Hold = req.Msg.GetKeep(), req.Msg.GetPaused()
 	r, outcome, err := rs.s.setReminder(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -137,7 +138,9 @@ func (s *Server) checkMethod(ctx context.Context, key actor.Key, method string) 
 		}
 		names := make([]string, len(t.Spec.Methods))
 		for i, m := range t.Spec.Methods {
-			names[i] = m.Name
+			if names[i] = m.Name; m.ReadOnly {
+				names[i] += " (read-only)"
+			}
 			switch {
 			case m.Name != method:
 			case m.ReadOnly:
@@ -348,6 +351,7 @@ func (rs reminderService) ListDeadLetters(ctx context.Context, req *connect.Requ
 			msg.DeadLetters = append(msg.DeadLetters, &greenroomv1.DeadLetter{
 				Id: reminder.DeadLetterIDOf(d).String(), Reminder: reminderToProto(&d.Reminder, false), Reason: d.Reason, FailedAt: timestamppb.New(d.FailedAt),
 			})
+			msg.DeadLetters[len(msg.DeadLetters)-1].Reminder.Failures++ // it is as it was read for the last delivery
 		}
 		if len(part) < q.Limit {
 			return uncached(msg), nil
@@ -550,6 +554,9 @@ func reminderToProto(r *actor.Reminder, payload bool) *greenroomv1.Reminder {
 			Kind:     greenroomv1.FailureKind(r.Failure.Kind) + greenroomv1.FailureKind_FAILURE_KIND_CONSTANT,
 			Attempts: r.Failure.Attempts, Interval: durationToProto(r.Failure.Interval), MaxInterval: durationToProto(r.Failure.Max),
 		},
+	}
+	if r.Failure.Attempts == 0 && r.Failure.Kind != actor.FailureDrop {
+		spec.Failure.Attempts = actor.DefaultAttempts
 	}
 	if !r.Schedule.Until.IsZero() {
 		spec.Schedule.End = &greenroomv1.ReminderSchedule_Until{Until: timestamppb.New(r.Schedule.Until)}

@@ -161,11 +161,32 @@ func flagError(_ *cobra.Command, err error) error {
 	if errors.Is(err, pflag.ErrHelp) {
 		return err
 	}
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		if want := valuesOf(value.GetFlag().Value.Type()); want != "" {
+			return usagef("--%s is %q; give %s", value.GetFlag().Name, value.GetValue(), want)
+		}
+	}
 	msg := err.Error()
 	if strings.HasPrefix(msg, "unknown") {
 		msg += "; if it is an argument, put -- before the arguments"
 	}
 	return usagef("%s", msg)
+}
+
+// valuesOf says which values a type of flag takes; empty if its own error says so.
+func valuesOf(typ string) string {
+	switch typ {
+	case "duration":
+		return "a duration such as 90s, 1h30m or 250ms"
+	case "uint", "uint16", "uint32", "uint64":
+		return "a whole number, 0 or more"
+	case "int", "int32", "int64", "count":
+		return "a whole number"
+	case "bool":
+		return "true or false"
+	}
+	return ""
 }
 
 // nearest returns the one of names that a person who typed word probably meant;

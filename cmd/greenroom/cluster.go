@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
+	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
@@ -52,6 +54,9 @@ sent on to the others. Stopping a server does the same by itself.`,
 			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
 			defer cancel()
 			resp, err := a.cluster.DrainHost(ctx, connect.NewRequest(&greenroomv1.DrainHostRequest{Host: args[0]}))
+			if err != nil && c.describe(err).Kind == string(actor.ErrHostGone.Kind()) {
+				return c.withHosts(ctx, a, err)
+			}
 			if err != nil {
 				return clusterError(err)
 			}
@@ -67,6 +72,50 @@ sent on to the others. Stopping a server does the same by itself.`,
 		Long:    "List the servers that share a store, and drain one before it is stopped.",
 		Example: "  greenroom hosts list\n  greenroom hosts drain web-2",
 	}, list, drain)
+}
+
+// withHosts adds to an error about a server that is not there which there are.
+func (c *cli) withHosts(ctx context.Context, a *api, err error) error {
+	all, listErr := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+	if listErr != nil {
+		return err // which says enough
+	}
+	var names []string
+	for _, h := range all.Msg.Hosts {
+		names = append(names, serverName(h))
+	}
+	return &hintedError{err, "the servers are " + strings.Join(sorted(names), ", ")}
+}
+
+// serverName is what people call a server: its name, or its ID if it has none.
+func serverName(h *greenroomv1.ClusterHost) string {
+	if h.Name != "" {
+		return h.Name
+	}
+	return h.HostId
+}
+
+// hostIDs returns the IDs of the servers that a person means by their ID, the beginning of
+// it, or their name, as drain does.
+func (c *cli) hostIDs(ctx context.Context, a *api, what string) ([]string, error) {
+	all, err := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+	if err != nil {
+		return nil, err
+	}
+	var ids, names []string
+	for _, h := range all.Msg.Hosts {
+		if h.HostId == what {
+			return []string{what}, nil
+		}
+		if h.Name == what || strings.HasPrefix(h.HostId, what) {
+			ids = append(ids, h.HostId)
+		}
+		names = append(names, serverName(h))
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("no server of the cluster is %q; the servers are %s", what, strings.Join(sorted(names), ", "))
+	}
+	return ids, nil
 }
 
 // hostState is what a host does, in words.
@@ -154,18 +203,29 @@ func (c *cli) stickyCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
 			defer cancel()
-			req := &greenroomv1.ListStickyRequest{App: c.app, Type: typ, Owner: owner}
-			found := &greenroomv1.ListStickyResponse{}
-			for {
-				resp, err := a.cluster.ListSticky(ctx, connect.NewRequest(req))
-				if err != nil {
+			owners := []string{""}
+			if owner != "" {
+				if owners, err = c.hostIDs(ctx, a, owner); err != nil {
 					return clusterError(err)
 				}
-				found.Actors = append(found.Actors, resp.Msg.Actors...)
-				found.NextPageToken = resp.Msg.NextPageToken
-				if req.PageToken = resp.Msg.NextPageToken; req.PageToken == "" || !all {
-					break
+			}
+			found := &greenroomv1.ListStickyResponse{}
+			for _, id := range owners { // several have one name while one takes the place of another
+				req := &greenroomv1.ListStickyRequest{App: c.app, Type: typ, Owner: id}
+				for {
+					resp, err := a.cluster.ListSticky(ctx, connect.NewRequest(req))
+					if err != nil {
+						return clusterError(err)
+					}
+					found.Actors = append(found.Actors, resp.Msg.Actors...)
+					found.NextPageToken = resp.Msg.NextPageToken
+					if req.PageToken = resp.Msg.NextPageToken; req.PageToken == "" || !all {
+						break
+					}
 				}
+			}
+			if typ != "" && len(found.Actors) == 0 {
+				c.noteUnknownType(ctx, a, typ)
 			}
 			if c.wantsJSON() {
 				return c.writeMessage(found)
@@ -184,7 +244,7 @@ func (c *cli) stickyCommand() *cobra.Command {
 		},
 	}
 	list.Flags().StringVar(&typ, "type", "", "of this actor `type` alone")
-	list.Flags().StringVar(&owner, "owner", "", "of the host with this `ID` alone")
+	list.Flags().StringVar(&owner, "owner", "", "of the server with this `name` or ID alone")
 	list.Flags().BoolVar(&all, "all", false, "all of them, not only the first 100")
 	return group(&cobra.Command{
 		Use: "sticky", Short: "Sticky actors and their owners",
@@ -194,10 +254,18 @@ func (c *cli) stickyCommand() *cobra.Command {
 }
 
 func (c *cli) placementCommand() *cobra.Command {
+	var ranges bool
 	show := &cobra.Command{
-		Use: "show TYPE", Short: "Show which server holds which part of a type", Args: takes("TYPE"),
-		Long:    "Show the table of an actor type: each range of the hash space, with the server that\nholds it, or those that share it, and of a static type the name of its server. Where\nparts of a type are called much more than others, their calls per second are shown, and\nwhat was moved to another server because of them.",
-		Example: "  greenroom placement show Cart --app shop",
+		Use: "show TYPE", Short: "Show which server holds how much of a type", Args: takes("TYPE"),
+		Long: `Show which servers hold an actor type, and how much of it: how many ranges of the hash
+space, and which part of it they are. A range that several servers share counts for
+each with an equal part. --ranges shows the table itself: each range, with the server
+that holds it, or those that share it, and of a static type the name of its server.
+
+Where parts of a type are called much more than others, their calls per second are
+shown, and what was moved to another server because of them.`,
+		Example:           "  greenroom placement show Cart --app shop\n  greenroom placement show Cart --ranges",
+		ValidArgsFunction: c.completeTypes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := c.api()
 			if err != nil {
@@ -212,40 +280,123 @@ func (c *cli) placementCommand() *cobra.Command {
 			if c.wantsJSON() {
 				return c.writeMessage(resp.Msg)
 			}
-			header := []string{"FIRST", "LAST", "HOSTS"}
-			rows := make([][]string, len(resp.Msg.Ranges))
-			for i, r := range resp.Msg.Ranges {
-				hosts := strings.Join(r.Hosts, " ")
-				switch {
-				case r.Away:
-					hosts = "away"
-				case hosts == "":
-					hosts = "moving"
-				}
-				rows[i] = []string{fmt.Sprintf("%016x", r.First), fmt.Sprintf("%016x", r.Last), hosts}
-				switch {
-				case r.Name != "":
-					rows[i] = append(rows[i], r.Name)
-					header = append(header[:3], "NAME")
-				case r.Moved || r.CallsPerSecond > 0:
-					why := ""
-					if r.Moved {
-						why = " (moved)"
-					}
-					rows[i] = append(rows[i], fmt.Sprintf("%.0f%s", r.CallsPerSecond, why))
-					header = append(header[:3], "CALLS/S")
-				}
+			names := make(map[string]string)
+			all, err := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+			if err != nil {
+				return clusterError(err)
+			}
+			for _, h := range all.Msg.Hosts {
+				names[h.HostId] = h.Name
 			}
 			c.printf(c.stderr, "placement %s\n", resp.Msg.Placement)
-			c.table(header, rows)
+			if ranges {
+				c.showRanges(resp.Msg, names)
+			} else {
+				c.showShares(resp.Msg, names)
+			}
 			return nil
 		},
 	}
+	show.Flags().BoolVar(&ranges, "ranges", false, "each range of the hash space, in order")
 	return group(&cobra.Command{
 		Use: "placement", Short: "Where the actors of a type are",
 		Long:    "Show how the actors of a type are divided among the servers of a cluster.",
 		Example: "  greenroom placement show Cart",
 	}, show)
+}
+
+// showRanges prints the table of a type as it is. names are those of servers, by ID.
+func (c *cli) showRanges(m *greenroomv1.GetPlacementResponse, names map[string]string) {
+	header := []string{"FIRST", "LAST", "SERVERS"}
+	rows := make([][]string, len(m.Ranges))
+	for i, r := range m.Ranges {
+		var hosts []string
+		for _, id := range r.Hosts {
+			if name := names[id]; name != "" {
+				id = name
+			}
+			hosts = append(hosts, id)
+		}
+		rows[i] = []string{fmt.Sprintf("%016x", r.First), fmt.Sprintf("%016x", r.Last), strings.Join(hosts, " ")}
+		if len(hosts) == 0 {
+			rows[i][2] = nobodyHolds(r)
+		}
+		switch {
+		case r.Name != "":
+			rows[i] = append(rows[i], r.Name)
+			header = append(header[:3], "NAME")
+		case r.Moved || r.CallsPerSecond > 0:
+			rows[i] = append(rows[i], heatText(r.CallsPerSecond, r.Moved))
+			header = append(header[:3], "CALLS/S")
+		}
+	}
+	c.table(header, rows)
+}
+
+func heatText(calls float64, moved bool) string {
+	if moved {
+		return fmt.Sprintf("%.0f (moved)", calls)
+	}
+	return fmt.Sprintf("%.0f", calls)
+}
+
+func nobodyHolds(r *greenroomv1.TableRange) string {
+	if r.Away {
+		return "away"
+	}
+	return "moving"
+}
+
+// showShares prints which servers hold how much of a type.
+func (c *cli) showShares(m *greenroomv1.GetPlacementResponse, names map[string]string) {
+	shares := sharesOf(m.Ranges, names)
+	header := []string{"SERVER", "HOST", "RANGES", "SHARE"}
+	rows := make([][]string, len(shares))
+	for i, s := range shares {
+		rows[i] = []string{s.server, s.id, strconv.Itoa(s.ranges), fmt.Sprintf("%.1f %%", 100*s.part)}
+		if s.moved || s.calls > 0 {
+			rows[i] = append(rows[i], heatText(s.calls, s.moved))
+			header = append(header[:4], "CALLS/S")
+		}
+	}
+	c.table(header, rows)
+}
+
+// share is how much of a type a server holds.
+type share struct {
+	server string // its name; of what nobody holds, why
+	id     string
+	ranges int
+	part   float64 // of the hash space
+	calls  float64 // a second, of what is hot in it
+	moved  bool    // some of it, because of them
+}
+
+// sharesOf adds up the ranges of a table by server, in the order of their names.
+func sharesOf(ranges []*greenroomv1.TableRange, names map[string]string) []share {
+	var shares []share
+	add := func(r *greenroomv1.TableRange, server, id string, part float64) {
+		at := slices.IndexFunc(shares, func(s share) bool { return s.server == server && s.id == id })
+		if at < 0 {
+			at = len(shares)
+			shares = append(shares, share{server: server, id: id})
+		}
+		shares[at].ranges++
+		shares[at].part += part
+		shares[at].calls += r.CallsPerSecond / float64(max(1, len(r.Hosts)))
+		shares[at].moved = shares[at].moved || r.Moved
+	}
+	for _, r := range ranges {
+		part := (float64(r.Last-r.First) + 1) / (1 << 64)
+		for _, id := range r.Hosts {
+			add(r, names[id], id, part/float64(len(r.Hosts)))
+		}
+		if len(r.Hosts) == 0 {
+			add(r, strings.TrimSpace(r.Name+" ("+nobodyHolds(r)+")"), "", part)
+		}
+	}
+	slices.SortFunc(shares, func(a, b share) int { return cmp.Or(cmp.Compare(a.server, b.server), cmp.Compare(a.id, b.id)) })
+	return shares
 }
 
 // clusterError says what a server means that has no service for clusters.

@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
+	"github.com/greenroom-run/greenroom/abi/manifest"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
@@ -125,6 +126,9 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 	return nil
 }
 
+// manifestPlacement is the policy that ends another one.
+const manifestPlacement = "manifest"
+
 // placementsOf reads the values of --placement.
 func placementsOf(values []string) ([]*greenroomv1.TypePlacement, error) {
 	placements := make([]*greenroomv1.TypePlacement, len(values))
@@ -132,6 +136,11 @@ func placementsOf(values []string) ([]*greenroomv1.TypePlacement, error) {
 		typ, policy, ok := strings.Cut(v, "=")
 		if !ok || typ == "" || policy == "" {
 			return nil, usagef("--placement %q is not of the form TYPE=POLICY; give a type and any, ring, sticky, stateless, static:HOST,HOST,…, checkout:PARTITIONS or manifest", v)
+		}
+		if policy != manifestPlacement {
+			if _, err := manifest.ParsePlacement(policy); err != nil {
+				return nil, usagef("--placement %q: the policy %v", v, err)
+			}
 		}
 		placements[i] = &greenroomv1.TypePlacement{Type: typ, Placement: policy}
 	}
@@ -164,6 +173,9 @@ func (c *cli) moduleFile(ctx context.Context, target string, f buildFlags) (stri
 	}
 	if !info.IsDir() {
 		return target, nil
+	}
+	if !c.wantsJSON() {
+		c.printf(c.stderr, "building %s\n", target)
 	}
 	r, err := c.build(ctx, target, "", f)
 	return r.Path, err

@@ -28,7 +28,8 @@ show them all, and set, pause and delete them from outside.`,
   greenroom reminders create Report eu weekly Send --cron '0 9 * * MON' --zone Europe/Berlin
   greenroom reminders deadletters list`,
 	}, c.remindersListCommand(), c.remindersGetCommand(), c.remindersCreateCommand(), c.remindersDeleteCommand(),
-		c.remindersPauseCommand(true), c.remindersPauseCommand(false), c.deadLettersCommand())
+		c.remindersPauseCommand(true), c.remindersPauseCommand(false), c.deadLettersCommand(),
+		c.remindersExportCommand(), c.remindersImportCommand())
 }
 
 func (c *cli) remindersListCommand() *cobra.Command {
@@ -39,7 +40,8 @@ func (c *cli) remindersListCommand() *cobra.Command {
 		Use:   "list [TYPE] [ID]",
 		Short: "List the reminders of the app, a type or an actor",
 		Long: `List the reminders of the app, of the actors of a type, or of one actor, in byte
-order of type, ID and name. DUE is the occurrence that is next.
+order of type, ID and name. NEXT is when it is delivered next: at its occurrence, or
+later, after an attempt that failed.
 
 Times are given as 2026-12-24T18:00:00Z (RFC 3339), or as "2026-12-24 18:00" in the
 zone of this machine.`,
@@ -100,9 +102,9 @@ zone of this machine.`,
 			}
 			rows := make([][]string, len(list))
 			for i, r := range list {
-				rows[i] = []string{r.Actor.GetType(), r.Actor.GetId(), r.Name, r.Spec.GetMethod(), when(r.Due), scheduleText(r), reminderState(r)}
+				rows[i] = []string{r.Actor.GetType(), r.Actor.GetId(), r.Name, r.Spec.GetMethod(), when(r.FireAt), scheduleText(r), reminderState(r, time.Now())}
 			}
-			c.table([]string{"TYPE", "ID", "NAME", "METHOD", "DUE", "SCHEDULE", "STATE"}, rows)
+			c.table([]string{"TYPE", "ID", "NAME", "METHOD", "NEXT", "SCHEDULE", "STATE"}, rows)
 			c.more(cmd, next)
 			return nil
 		},
@@ -135,15 +137,35 @@ func scheduleText(r *greenroomv1.Reminder) string {
 	return text
 }
 
-func reminderState(r *greenroomv1.Reminder) string {
+// overdueAfter is how late a delivery is that something holds up, beyond what clocks
+// differ by and a delivery takes.
+const overdueAfter = 5 * time.Second
+
+// reminderState says how a reminder fares; empty if it waits for its time.
+func reminderState(r *greenroomv1.Reminder, now time.Time) string {
 	var words []string
 	if r.Paused {
 		words = append(words, "paused")
 	}
 	if r.Failures > 0 {
-		words = append(words, fmt.Sprintf("failed %d×", r.Failures))
+		words = append(words, fmt.Sprintf("retrying (attempt %d of %d)", r.Failures+1, max(attemptsOf(r.Spec.GetFailure()), r.Failures+1)))
+	}
+	if late := now.Sub(r.FireAt.AsTime()) > overdueAfter; late && !r.Paused {
+		word := "overdue"
+		if r.LastError != "" && r.Failures == 0 {
+			word += ": " + r.LastError
+		}
+		words = append(words, word)
 	}
 	return strings.Join(words, ", ")
+}
+
+// attemptsOf is how often a firing is delivered at most.
+func attemptsOf(p *greenroomv1.FailurePolicy) uint32 {
+	if n := p.GetAttempts(); n > 0 {
+		return n
+	}
+	return actor.DefaultAttempts
 }
 
 func (c *cli) remindersGetCommand() *cobra.Command {
@@ -190,18 +212,18 @@ func (c *cli) describeReminder(r *greenroomv1.Reminder) {
 	for k, v := range spec.GetMetadata() {
 		metadata = append(metadata, k+"="+v)
 	}
-	state := reminderState(r)
+	state := reminderState(r, time.Now())
 	if state == "" {
 		state = "waiting"
 	}
-	late := ""
+	next := ""
 	if !r.FireAt.AsTime().Equal(r.Due.AsTime()) {
-		late = when(r.FireAt)
+		next = when(r.FireAt)
 	}
 	c.facts(c.stdout, "",
 		"app", r.Actor.GetApp(), "type", r.Actor.GetType(), "id", r.Actor.GetId(),
 		"name", r.Name, "method", spec.GetMethod(), "payload", payload, "metadata", strings.Join(sorted(metadata), " "),
-		"schedule", scheduleText(r), "due", when(r.Due), "delivered", late, "until", when(spec.GetSchedule().GetUntil()),
+		"schedule", scheduleText(r), "due", when(r.Due), "next", next, "until", when(spec.GetSchedule().GetUntil()),
 		"missed", missedText(spec.GetMissed()), "failure", failureText(spec.GetFailure()),
 		"state", state, "last error", r.LastError, "reminder", r.Id, "changed", when(r.UpdatedAt))
 }
@@ -222,11 +244,7 @@ func failureText(p *greenroomv1.FailurePolicy) string {
 	if p.GetKind() == greenroomv1.FailureKind_FAILURE_KIND_DROP {
 		return text
 	}
-	attempts := p.GetAttempts()
-	if attempts == 0 {
-		attempts = actor.DefaultAttempts
-	}
-	text += fmt.Sprintf(", %d attempts", attempts)
+	text += fmt.Sprintf(", %d attempts", attemptsOf(p))
 	if p.GetInterval() != nil {
 		text += ", " + p.GetInterval().AsDuration().String()
 	}
@@ -346,6 +364,9 @@ question.`,
 			if err != nil {
 				return err
 			}
+			if n == 0 && all && s.typ != "" {
+				c.noteUnknownType(cmd.Context(), a, s.typ)
+			}
 			return c.changed(n, "deleted")
 		},
 	}
@@ -402,6 +423,9 @@ actor, the type or the app.`
 		})
 		if err != nil {
 			return err
+		}
+		if n == 0 && s.typ != "" {
+			c.noteUnknownType(cmd.Context(), a, s.typ)
 		}
 		if pause {
 			return c.changed(n, "paused")

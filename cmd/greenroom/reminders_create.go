@@ -28,7 +28,7 @@ type reminderFlags struct {
 	retryInterval, retryLongest time.Duration
 	metadata                    []string
 	contentType                 string
-	keep                        bool
+	keep, paused                bool
 }
 
 func (c *cli) remindersCreateCommand() *cobra.Command {
@@ -62,7 +62,7 @@ zone of this machine. Durations are like 90s, 1h30m or 250ms.`,
 	flags.DurationVar(&f.every, "every", 0, "again and again, with this `period`; at least 1ms")
 	flags.StringVar(&f.cron, "cron", "", "again and again, as this `expression` says: minute, hour, day of the month, month, day of the week")
 	flags.StringVar(&f.zone, "zone", "", "time `zone` of --cron, such as Europe/Berlin (default UTC)")
-	flags.Uint32Var(&f.times, "times", 0, "this `number` of times (default no limit)")
+	flags.Uint32Var(&f.times, "times", 0, "this `number` of times; 0, the default: no limit")
 	flags.StringVar(&f.until, "until", "", "not after this `time`")
 	flags.DurationVar(&f.ttl, "ttl", 0, "not after this `time` from now")
 	flags.DurationVar(&f.jitter, "jitter", 0, "later by up to this `time`, as the reminder has it")
@@ -70,12 +70,13 @@ zone of this machine. Durations are like 90s, 1h30m or 250ms.`,
 	flags.Uint32Var(&f.missedLimit, "missed-limit", 0, "for catchup: at most this `number` (default 100)")
 	flags.DurationVar(&f.missedAfter, "missed-after", 0, "for skip: missed is what is later than this `time` (default 1m)")
 	flags.StringVar(&f.failure, "failure", "", "`policy` for turns that fail: constant (default), exponential or drop")
-	flags.Uint32Var(&f.attempts, "attempts", 0, "deliver at most this `number` of times (default 3), then it is a dead letter")
+	flags.Uint32Var(&f.attempts, "attempts", 0, "deliver at most this `number` of times, then it is a dead letter; 0: the default, 3")
 	flags.DurationVar(&f.retryInterval, "retry-interval", 0, "wait this `time` before the second attempt (default 1s)")
 	flags.DurationVar(&f.retryLongest, "retry-longest", 0, "for exponential: wait at most this `time` (default 1h)")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "`key=value` that the method finds beside the payload; may be repeated")
 	flags.StringVar(&f.contentType, "content-type", actor.ContentTypeJSON, "media `type` of the payload")
 	flags.BoolVar(&f.keep, "keep", false, "leave a reminder of that name as it is")
+	flags.BoolVar(&f.paused, "paused", false, "set it paused: it does not fire before it is resumed")
 	completeFlag(cmd, "missed", fixedCompletion("collapse", "skip", "catchup"))
 	completeFlag(cmd, "failure", fixedCompletion("constant", "exponential", "drop"))
 	return cmd
@@ -109,7 +110,7 @@ func (c *cli) createReminder(cmd *cobra.Command, args []string, f *reminderFlags
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
 	defer cancel()
-	resp, err := a.reminders.CreateReminder(ctx, connect.NewRequest(&greenroomv1.CreateReminderRequest{Actor: key, Name: args[2], Spec: spec, Keep: f.keep}))
+	resp, err := a.reminders.CreateReminder(ctx, connect.NewRequest(&greenroomv1.CreateReminderRequest{Actor: key, Name: args[2], Spec: spec, Keep: f.keep, Paused: f.paused}))
 	if err != nil {
 		return c.withNearest(ctx, a, err, args[:1], args[3])
 	}

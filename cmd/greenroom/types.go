@@ -82,7 +82,10 @@ func (c *cli) noteUnknownType(ctx context.Context, a *api, name string) {
 	if slices.Contains(names, name) {
 		return
 	}
-	meant := ""
+	meant := "; it has no types"
+	if len(names) > 0 {
+		meant = "; it has " + strings.Join(names, ", ")
+	}
 	if near := nearest(name, names); near != "" {
 		meant = "; did you mean " + near + "?"
 	}

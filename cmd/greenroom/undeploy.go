@@ -45,6 +45,7 @@ deleted then.`,
 				rows[i] = []string{d.Type, strconv.FormatUint(d.Generation, 10), when(d.CreatedAt)}
 			}
 			c.table([]string{"TYPE", "GENERATION", "UNDEPLOYED"}, rows)
+			c.warnings(resp.Msg.Warnings)
 			c.printf(c.stderr, "state is kept; `greenroom rollback TYPE` brings a type back\n")
 			return nil
 		},

@@ -1,6 +1,7 @@
 package reminder
 
 import (
+	"fmt"
 	"strings"
 	"time"
 	_ "time/tzdata" // the same zones wherever the binary runs
@@ -38,7 +39,12 @@ func parseCron(text string, zone *time.Location) (*expression, error) {
 	}
 	parsed, err := fields.Parse(text)
 	if err != nil {
-		return nil, bad("cannot be read: " + strings.ToValidUTF8(err.Error(), "?") + "; give minute, hour, day of the month, month and day of the week, such as 0 9 * * MON")
+		// The library's text has Go functions in it for what is neither a number nor a name.
+		problem := fmt.Sprintf("%q cannot be read", strings.ToValidUTF8(text, "?"))
+		if why := err.Error(); !strings.Contains(why, "strconv.") {
+			problem += ": " + strings.ToValidUTF8(why, "?")
+		}
+		return nil, bad(problem + "; give minute, hour, day of the month, month and day of the week, such as 0 9 * * MON")
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
 	if !ok {

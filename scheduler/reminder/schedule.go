@@ -81,7 +81,7 @@ func (p *Planner) Prepare(spec actor.ReminderSpec, id actor.ReminderID, now time
 	}
 	return actor.Reminder{
 		ID: id, Version: 1, ReminderSpec: spec,
-		ReminderProgress: actor.ReminderProgress{Due: first, FireAt: fireAt, Left: left},
+		ReminderProgress: actor.ReminderProgress{Due: first, FireAt: fireAt, Left: left, Paused: spec.Hold},
 	}, nil
 }
 

@@ -1627,7 +1627,9 @@ type UndeployResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the order of the request, each type once. A type that was out of service
 	// already has its former undeployment.
-	Deployments   []*Deployment `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
+	Deployments []*Deployment `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
+	// What the undeployment leaves behind: reminders that name the types.
+	Warnings      []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1665,6 +1667,13 @@ func (*UndeployResponse) Descriptor() ([]byte, []int) {
 func (x *UndeployResponse) GetDeployments() []*Deployment {
 	if x != nil {
 		return x.Deployments
+	}
+	return nil
+}
+
+func (x *UndeployResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
 	}
 	return nil
 }
@@ -2234,9 +2243,10 @@ const file_greenroom_v1_module_proto_rawDesc = "" +
 	"\x0fUndeployRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x12:\n" +
 	"\x05types\x18\x02 \x03(\tB$\xbaH!\x92\x01\x1e\b\x01\"\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x05types\x12\"\n" +
-	"\amessage\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\amessage\"N\n" +
+	"\amessage\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\amessage\"j\n" +
 	"\x10UndeployResponse\x12:\n" +
-	"\vdeployments\x18\x01 \x03(\v2\x18.greenroom.v1.DeploymentR\vdeployments\"\xc6\x01\n" +
+	"\vdeployments\x18\x01 \x03(\v2\x18.greenroom.v1.DeploymentR\vdeployments\x12\x1a\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xc6\x01\n" +
 	"\x0eHistoryRequest\x12/\n" +
 	"\x03app\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{0,64}$R\x03app\x121\n" +
 	"\x04type\x18\x02 \x01(\tB\x1d\xbaH\x1ar\x182\x16^[A-Za-z0-9._-]{1,64}$R\x04type\x12'\n" +

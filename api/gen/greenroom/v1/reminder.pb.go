@@ -774,7 +774,9 @@ type CreateReminderRequest struct {
 	Name string        `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Spec *ReminderSpec `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Leaves a reminder of that name as it is, if there is one.
-	Keep          bool `protobuf:"varint,4,opt,name=keep,proto3" json:"keep,omitempty"`
+	Keep bool `protobuf:"varint,4,opt,name=keep,proto3" json:"keep,omitempty"`
+	// It does not fire before it is resumed.
+	Paused        bool `protobuf:"varint,5,opt,name=paused,proto3" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -833,6 +835,13 @@ func (x *CreateReminderRequest) GetSpec() *ReminderSpec {
 func (x *CreateReminderRequest) GetKeep() bool {
 	if x != nil {
 		return x.Keep
+	}
+	return false
+}
+
+func (x *CreateReminderRequest) GetPaused() bool {
+	if x != nil {
+		return x.Paused
 	}
 	return false
 }
@@ -2975,13 +2984,14 @@ const file_greenroom_v1_reminder_proto_rawDesc = "" +
 	"created_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"updated_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12!\n" +
-	"\fpayload_size\x18\x0e \x01(\rR\vpayloadSize\"\xb9\x01\n" +
+	"\fpayload_size\x18\x0e \x01(\rR\vpayloadSize\"\xd1\x01\n" +
 	"\x15CreateReminderRequest\x124\n" +
 	"\x05actor\x18\x01 \x01(\v2\x16.greenroom.v1.ActorKeyB\x06\xbaH\x03\xc8\x01\x01R\x05actor\x12\x1e\n" +
 	"\x04name\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05 \x01(\x80\x02R\x04name\x126\n" +
 	"\x04spec\x18\x03 \x01(\v2\x1a.greenroom.v1.ReminderSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\x12\x12\n" +
-	"\x04keep\x18\x04 \x01(\bR\x04keep\"\x83\x01\n" +
+	"\x04keep\x18\x04 \x01(\bR\x04keep\x12\x16\n" +
+	"\x06paused\x18\x05 \x01(\bR\x06paused\"\x83\x01\n" +
 	"\x16CreateReminderResponse\x122\n" +
 	"\breminder\x18\x01 \x01(\v2\x16.greenroom.v1.ReminderR\breminder\x125\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x1b.greenroom.v1.CreateOutcomeR\aoutcome\"^\n" +
