@@ -5,11 +5,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
+	"github.com/greenroom-run/greenroom/guest-sdk/go/actor/config"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor/http"
 )
 
@@ -22,6 +24,13 @@ const (
 
 // charges is where the provider of payments takes them.
 const charges = "https://payments.example.com/v1/charges"
+
+// The app's configuration value payments may stand for the provider, to try this out:
+// each charge is paid, or each is refused.
+const (
+	pretend = "pretend"
+	refuse  = "refuse"
+)
 
 // attempts is how often one month is billed, a day apart.
 const (
@@ -100,6 +109,17 @@ func (s *Subscription) remind(ctx *actor.Context) error {
 // charge asks the provider for the money. A request is no part of the turn's
 // transaction, so that a month may be asked for again: the key says that it is the same.
 func (s *Subscription) charge(ctx *actor.Context) error {
+	switch instead, err := config.Get(ctx, "payments"); {
+	case errors.Is(err, config.ErrNotSet):
+	case err != nil:
+		return err
+	case instead == pretend:
+		return nil
+	case instead == refuse:
+		return actor.Errorf("declined", "the configuration value payments is %s", refuse)
+	default:
+		return actor.Errorf("bad_payments", "the configuration value payments is %q; give %s or %s, or unset it", instead, pretend, refuse)
+	}
 	body, err := json.Marshal(map[string]any{"customer": ctx.ID(), "cents": s.Cents})
 	if err != nil {
 		return err
@@ -130,7 +150,7 @@ func monthAfter(t time.Time, n int) time.Time {
 
 func init() {
 	actor.Register("Subscription",
-		actor.Capabilities{HTTP: []string{"payments.example.com"}},
+		actor.Capabilities{HTTP: []string{"payments.example.com"}, Config: []string{"payments"}},
 		actor.Method("Start", (*Subscription).Start),
 		actor.Method("Bill", (*Subscription).Bill),
 		actor.Method("Cancel", (*Subscription).Cancel),

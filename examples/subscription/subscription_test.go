@@ -153,3 +153,20 @@ func TestNobodyElseBills(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestWithoutAProvider: the configuration stands for one.
+func TestWithoutAProvider(t *testing.T) {
+	h := actortest.New(t)
+	p := newProvider(h)
+	h.SetConfig("payments", pretend)
+	start(t, h)
+	h.Advance(45 * day)
+	if s := view(t, h); s.Status != Active || s.Billed != 2 {
+		t.Errorf("pretended: %+v", s)
+	}
+	h.SetConfig("payments", refuse)
+	h.Advance(45 * day)
+	if s := view(t, h); s.Status != Unpaid || s.Billed != 2 || len(p.asked) != 0 {
+		t.Errorf("refused: %+v, asked %d times", s, len(p.asked))
+	}
+}
