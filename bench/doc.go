@@ -33,8 +33,10 @@
 //	internal/pipeline  the bars of the area pipeline
 //	internal/metering  the bars of the area metering
 //	internal/cluster   the bars of the area cluster
+//	internal/reminders the bars of the area reminders
 //	guest              the guest: a counter in Rust
 //	goguest            the same in Go
+//	reminderguest      the counter in Rust, with reminders
 //	smallguest         the same without the SDK, for what an instance takes
 //
 // README.md has the bars, their last figures and what was tried. A new area is a

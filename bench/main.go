@@ -23,6 +23,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/load"
 	"github.com/greenroom-run/greenroom/bench/internal/metering"
 	"github.com/greenroom-run/greenroom/bench/internal/pipeline"
+	"github.com/greenroom-run/greenroom/bench/internal/reminders"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
@@ -43,14 +44,24 @@ func roles() role.Roles {
 		bare.GroupRole:       role.Of(bare.Group),
 		bare.DatabaseRole:    bare.Database,
 		bare.PebbleRole:      role.Of(bare.Commits),
+		bare.InsertRole:      role.Of(bare.Insert),
+		bare.BulkRole:        role.Of(bare.Load),
+		inhost.SteadyRole:    role.Of(inhost.Steady),
+		inhost.FireRole:      role.Of(inhost.Fire),
+		inhost.StoreRole:     role.Of(inhost.Store),
+		inhost.WindowRole:    role.Of(inhost.Window),
+		inhost.TakeOverRole:  role.Of(inhost.TakeOver),
 	}
 	maps.Copy(all, metering.Roles())
 	maps.Copy(all, cluster.Roles())
+	maps.Copy(all, reminders.Roles())
 	return all
 }
 
 // bars are all there are, area by area.
-func bars() []bar.Bar { return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars()) }
+func bars() []bar.Bar {
+	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars())
+}
 
 // The exit statuses.
 const (
@@ -111,6 +122,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) (status int, er
 	flags.DurationVar(&cfg.Warmup, "warmup", time.Second, "how long each run goes before it is measured")
 	flags.DurationVar(&cfg.Duration, "duration", 3*time.Second, "how long each run is measured")
 	flags.IntVar(&cfg.Actors, "actors", 0, "use at most so many actors, for a quick look; 0: as many as the bars say")
+	flags.IntVar(&cfg.Reminders, "reminders", 1_000_000, "how many reminders are stored where a bar wants very many: 10000000 for all that reminders.4 promises, which takes ten times as long to write")
 	flags.StringVar(&cfg.Profile, "profile", "", "`folder` for processor profiles of the measured part of callers, baselines and what runs inside the host, and of whole servers")
 	table := flags.String("table", "", "measure what users may expect instead of bars, and write it into this `document`, and its picture beside")
 	scale := flags.String("scale", "", "measure no bars, but what the hosts of larger clusters say to each other and to the database, and write it into this `document`")

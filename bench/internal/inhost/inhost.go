@@ -29,29 +29,52 @@ type Spec struct {
 	Payload       string // JSON
 	ReadOnly      bool
 	Keys          bool // an idempotency key for every call
+	// Reminders has the process deliver reminders as well.
+	Reminders bool
 }
 
 // Load plays [Role]: it calls every actor once, which fills and activates it,
 // and then measures.
 func Load(ctx context.Context, s Spec) (res load.Result, err error) {
+	err = s.during(ctx, func(h *host.Host, r *reminderParts) error {
+		if err := r.begin(ctx); err != nil {
+			return err
+		}
+		res, err = s.drive(ctx, h)
+		return err
+	})
+	return res, err
+}
+
+// during hosts the actors, filled and activated, while f runs. Reminders have not begun;
+// r is nil without.
+func (s Spec) during(ctx context.Context, f func(h *host.Host, r *reminderParts) error) (err error) {
 	st, err := s.open(ctx)
 	if err != nil {
-		return res, err
+		return err
 	}
 	p, err := assemble(ctx, st, s.Wasm)
 	if err != nil {
-		return res, err
+		return err
 	}
 	defer func() { err = p.end(err) }()
 	cfg := p.host
 	cfg.MaxActivations = 2 * s.Plan.Actors
 	cfg.Pipeline.CallersCommit = s.StoreURL == "" // as package node has it
+	var reminders *reminderParts
+	if s.Reminders {
+		reminders = &reminderParts{store: st}
+		if err := reminders.renew(0); err != nil {
+			return err
+		}
+		cfg.Reminders = reminders
+	}
 	h, err := host.New(cfg)
 	if err != nil {
-		return res, err
+		return err
 	}
 	if err := h.Start(ctx); err != nil {
-		return res, err
+		return err
 	}
 	defer func() { err = errors.Join(err, h.Stop(ctx)) }()
 
@@ -60,8 +83,17 @@ func Load(ctx context.Context, s Spec) (res load.Result, err error) {
 		Method: "Fill", Payload: strconv.Itoa(s.StateBytes),
 	}
 	if _, err := load.Drive(ctx, fill.Plan, fill.call(h)); err != nil {
-		return res, err
+		return err
 	}
+	if reminders != nil {
+		reminders.host = h
+		defer func() { err = errors.Join(err, reminders.Stop(ctx)) }() // of the service that there is by then
+	}
+	return f(h, reminders)
+}
+
+// drive measures the calls.
+func (s Spec) drive(ctx context.Context, h *host.Host) (load.Result, error) {
 	if s.Plan.Outstanding == 1 {
 		return load.Drive(ctx, s.Plan, s.call(h))
 	}

@@ -25,7 +25,8 @@ func Observed(ctx context.Context, begin func() (end func())) context.Context {
 	return context.WithValue(ctx, observerKey{}, begin)
 }
 
-func observe(ctx context.Context) (end func()) {
+// Observe calls what observes a measured part that begins, and returns what ends it.
+func Observe(ctx context.Context) (end func()) {
 	if begin, ok := ctx.Value(observerKey{}).(func() func()); ok {
 		return begin()
 	}
@@ -158,7 +159,7 @@ func drive(ctx context.Context, p Plan, start func(ctx context.Context, d *drive
 	} else {
 		wait(ctx, p.Warmup)
 		d.measuring.Store(true)
-		end := observe(ctx)
+		end := Observe(ctx)
 		before = d.snap()
 		wait(ctx, p.Duration)
 		after = d.snap()

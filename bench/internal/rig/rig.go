@@ -26,6 +26,8 @@ type Config struct {
 	// Actors replaces the number of actors that bars ask for, if it is less:
 	// for a quick look. 0: as they ask.
 	Actors int
+	// Reminders is how many reminders are stored where a bar wants very many.
+	Reminders int
 	// Profile is the folder for the servers' processor profiles; empty: none.
 	Profile string
 	// Log gets what is being done.
@@ -38,6 +40,7 @@ type Rig struct {
 	dir      string
 	binary   string
 	guest    guestbuild.Result
+	built    map[string]string // modules by their folders
 	postgres *pgtest.Server
 	folders  int
 	servers  int // profiled ones
@@ -122,6 +125,20 @@ func (r *Rig) Build(ctx context.Context, folder, toolchain string) (path string,
 		return "", fmt.Errorf("build %s: %w", folder, err)
 	}
 	return path, nil
+}
+
+// BuildOnce is [Rig.Build] in Rust; asked again, it has the module.
+func (r *Rig) BuildOnce(ctx context.Context, folder string) (path string, err error) {
+	if path = r.built[folder]; path != "" {
+		return path, nil
+	}
+	if path, err = r.Build(ctx, folder, guestbuild.Cargo); err == nil {
+		if r.built == nil {
+			r.built = map[string]string{}
+		}
+		r.built[folder] = path
+	}
+	return path, err
 }
 
 // Postgres returns a fresh database on a PostgreSQL with fsync on, and the

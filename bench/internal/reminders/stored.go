@@ -1,0 +1,150 @@
+package reminders
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/bench/internal/bar"
+	"github.com/greenroom-run/greenroom/bench/internal/bare"
+	"github.com/greenroom-run/greenroom/bench/internal/inhost"
+	"github.com/greenroom-run/greenroom/bench/internal/rig"
+	"github.com/greenroom-run/greenroom/bench/internal/role"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
+)
+
+const (
+	// wheelRole fills a wheel.
+	wheelRole = "wheel"
+	// inWheel is how many reminders are in it, and wheelBytes what one may take.
+	inWheel    = 4_000_000
+	wheelBytes = 100
+	// window is how far ahead is read of what is due within day, and resident what the
+	// process may take, in MiB.
+	window   = time.Hour
+	day      = 24 * time.Hour
+	resident = 300
+	// taken is how many reminders are in the buckets that are taken over, due how many of
+	// them are due by then, and takeOverTime by when these are to have fired, in ms.
+	taken        = 1_000_000
+	due          = 1000
+	takeOverTime = 2000
+)
+
+type wheelSpec struct{ Entries int }
+
+// wheelResult is what an entry takes on the heap, in bytes, and how long it takes to
+// insert and to give out one.
+type wheelResult struct {
+	Bytes       float64
+	Insert, Due time.Duration
+}
+
+// runWheel plays wheelRole.
+func runWheel(_ context.Context, s wheelSpec) (res wheelResult, err error) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	now := time.Now()
+	w := reminder.NewWheel(now)
+	began := time.Now()
+	b := actor.Bucket{Prefix: 1, Vector: actor.Vector([]byte("benchmrk"))}
+	for i := range s.Entries {
+		at := now.Add(time.Duration(uint64(i) * 2654435761 % uint64(window)))
+		b.Index = uint32(i / actor.BucketSize)
+		w.Insert(b.Token(uint32(i%actor.BucketSize)), at)
+	}
+	res.Insert = time.Since(began) / time.Duration(s.Entries)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	res.Bytes = float64(after.HeapAlloc-before.HeapAlloc) / float64(s.Entries)
+	var list []reminder.Due
+	began = time.Now()
+	given := 0
+	for w.Len() > 0 {
+		now = now.Add(10 * time.Millisecond)
+		list = w.Advance(now, list[:0], s.Entries)
+		given += len(list)
+	}
+	res.Due = time.Since(began) / time.Duration(given)
+	return res, nil
+}
+
+// memory is reminders.4. It runs once: what is stored takes a while.
+func memory(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
+	wheel, err := role.Call[wheelResult](ctx, wheelRole, wheelSpec{inWheel})
+	if err != nil {
+		return err
+	}
+	rec.Compare("a reminder in the wheel", wheel.Bytes, wheelBytes)
+	rec.Note("of a reminder the wheel has the token, by which key and payload are read when it is due; one takes %v to insert, and %v to give out", wheel.Insert, wheel.Due)
+	return once(ctx, r, func(db database) error {
+		n := r.Reminders
+		s, took, err := stored(ctx, r, db, inhost.StoreSpec{Count: n, First: time.Now().Add(window / 6), Span: day})
+		if err != nil {
+			return err
+		}
+		res, err := role.Call[inhost.WindowResult](ctx, inhost.WindowRole, inhost.WindowSpec{Spec: s, Window: window, Expect: int(float64(n) * (window * 4 / 5).Hours() / day.Hours())})
+		if err != nil {
+			return err
+		}
+		rec.Compare(check(db.name, "resident"), mebi(res.Resident), resident)
+		rec.Note("%s: %d reminders, stored in %.0f s; %d of them in %d buckets were in memory %.1f s after the start; resident before %.0f MiB",
+			db.name, n, took.Seconds(), res.InMemory, res.Buckets, res.Took.Seconds(), mebi(res.Bare))
+		return nil
+	})
+}
+
+// takeOver is reminders.5. All that is not due is so within the window, so that an instance
+// reads all of it.
+func takeOver(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
+	return once(ctx, r, func(db database) error {
+		n := min(taken, r.Reminders)
+		s, _, err := stored(ctx, r, db, inhost.StoreSpec{Count: n, First: time.Now().Add(window / 4), Span: window / 2, Overdue: n / due})
+		if err != nil {
+			return err
+		}
+		res, err := role.Call[inhost.TakeOverResult](ctx, inhost.TakeOverRole, inhost.TakeOverSpec{Spec: s, Window: window, Due: due})
+		if err != nil {
+			return err
+		}
+		rec.Compare(check(db.name, "the last of 1,000 that are due"), millis(res.Last), takeOverTime)
+		rec.Note("%s: %d buckets with %d reminders, assigned within %.0f ms; the first of those that are due had fired after %.0f ms, when the last had, %d others had been read",
+			db.name, res.Buckets, n, millis(res.Assigned), millis(res.First), res.InMemory)
+		return nil
+	})
+}
+
+// once runs f on each store.
+func once(ctx context.Context, r *rig.Rig, f func(db database) error) error {
+	if err := onEmbedded(r, f); err != nil {
+		return err
+	}
+	return onPostgres(ctx, r, f)
+}
+
+// stored stores reminders, and returns what hosts their actors and how long it took.
+func stored(ctx context.Context, r *rig.Rig, db database, which inhost.StoreSpec) (s inhost.Spec, took time.Duration, err error) {
+	if s, err = spec(ctx, r, db, "Add"); err != nil {
+		return s, 0, err
+	}
+	which.Spec = s
+	began := time.Now()
+	buckets, err := role.Call[[]actor.Bucket](ctx, inhost.StoreRole, which)
+	if err != nil || db.url == "" {
+		return s, time.Since(began), err
+	}
+	bulk := bare.Bulk{
+		URL: db.url, Count: which.Count, First: which.First.UnixMicro(), Span: which.Span.Microseconds(),
+		Every: int64(which.Overdue), Past: which.First.Add(-inhost.Overdue).UnixMicro(),
+		App: actor.DefaultApp, Type: "Counter", Actors: s.Plan.Actors, Method: s.Method, Spec: `{"method":"Add","at":%s}`,
+	}
+	for _, b := range buckets {
+		bulk.Buckets = append(bulk.Buckets, bare.BulkBucket{
+			Prefix: int64(b.Prefix), Index: int64(b.Index), First: int64(b.First()), Vector: b.Vector.String(), Tokens: actor.BucketSize,
+		})
+	}
+	_, err = role.Call[int](ctx, bare.BulkRole, bulk)
+	return s, time.Since(began), err
+}
