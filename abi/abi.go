@@ -40,6 +40,8 @@ const (
 	FuncReminderCancel = "reminder_cancel"
 	FuncReminderGet    = "reminder_get"
 	FuncReminderNames  = "reminder_names"
+	FuncTimerSet       = "timer_set"
+	FuncTimerCancel    = "timer_cancel"
 	FuncProblem        = "problem"
 
 	// The capabilities; a module that imports one must declare it.

@@ -102,7 +102,11 @@ type Calls interface {
 	// encoded key list. An error ends the guest: Run returns it, wrapped.
 	ReminderGet(name []byte) (r *abi.Reminder, code abi.Code, err error)
 	ReminderNames(prefix []byte) (list []byte, code abi.Code, err error)
-	// Problem is why the last of these four that was refused was; empty if there is
+	// TimerSet takes a timer, which must not alias the guest's memory, and TimerCancel
+	// takes one back; both report whether there was one of that name.
+	TimerSet(r *abi.Reminder) (replaced bool, code abi.Code)
+	TimerCancel(name []byte) (existed bool, code abi.Code)
+	// Problem is why the last of these six that was refused was; empty if there is
 	// nothing to say.
 	Problem() string
 	// Fuel is the turn's account; it is the same during all of the turn.

@@ -194,13 +194,13 @@ func (s *served) method(inv *actor.Invocation) (method, error) {
 	return m, nil
 }
 
-// ReminderProblem implements [turn.Methods].
-func (s *served) ReminderProblem(name string) string {
+// MethodProblem implements [turn.Methods].
+func (s *served) MethodProblem(of, name string) string {
 	switch m, ok := s.methods[name]; {
 	case !ok:
 		return fmt.Sprintf("the type %s has no method %q; its methods are %s", s.deployment.Type, name, s.methodNames())
 	case m.readOnly:
-		return fmt.Sprintf("the method %s is read-only; a reminder runs one that may change the actor", name)
+		return fmt.Sprintf("the method %s is read-only; a %s runs one that may change the actor", name, of)
 	}
 	return ""
 }

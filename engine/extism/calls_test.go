@@ -17,6 +17,7 @@ import (
 // fakeCalls is a turn of one actor with its state in a map.
 type fakeCalls struct {
 	enginetest.Reminders
+	enginetest.Timers
 	state    map[string]string
 	formats  map[string]abi.Format
 	reply    *actor.Payload

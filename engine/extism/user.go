@@ -41,6 +41,8 @@ func userFuncs() []hostFunc {
 		user("reminder_cancel", one, none, reminderCancel),
 		user("reminder_get", one, one, reminderGet),
 		user("reminder_names", one, one, reminderNames),
+		user("timer_set", one, one, timerSet),
+		user("timer_cancel", one, one, timerCancel),
 		user("now", none, one, now),
 		user("random", one, one, random),
 		user("log", two, none, logLevel),
@@ -128,7 +130,8 @@ func self(c *call, s []uint64) {
 		ContentType string `json:"content_type"`
 		ReadOnly    bool   `json:"read_only"`
 		Reminder    *fired `json:"reminder,omitempty"`
-	}{f.App, f.Type, f.ID, f.Method, f.InvocationID, contentType(f.ContentType), f.Flags&abi.FlagReadOnly != 0, firedBy(f)}))
+		Timer       *timed `json:"timer,omitempty"`
+	}{f.App, f.Type, f.ID, f.Method, f.InvocationID, contentType(f.ContentType), f.Flags&abi.FlagReadOnly != 0, firedBy(f), timedBy(f)}))
 }
 
 func contentType(s string) string {

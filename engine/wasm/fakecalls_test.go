@@ -16,6 +16,7 @@ import (
 // fakeCalls is a turn of one actor with its state in a map.
 type fakeCalls struct {
 	enginetest.Reminders
+	enginetest.Timers
 	state    map[string][]byte
 	formats  map[string]abi.Format
 	revision uint64

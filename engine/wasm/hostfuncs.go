@@ -28,6 +28,7 @@ const (
 	fuelHTTP  = 50_000
 	fuelSet   = 5_000  // a reminder, checked and given a token
 	fuelFind  = 20_000 // a question to the store
+	fuelTimer = 1_000  // a timer, checked
 	byteUnits = 4      // bytes copied for one unit
 	jsonUnits = 8      // per byte of JSON, taken apart and compared
 )
@@ -63,6 +64,8 @@ func hostFuncs() []hostFunc {
 		{abi.FuncReminderCancel, args(2), one, fuelMap, reminderCancel},
 		{abi.FuncReminderGet, args(4), wide, fuelFind, reminderGet},
 		{abi.FuncReminderNames, args(4), wide, fuelFind, reminderNames},
+		{abi.FuncTimerSet, args(2), one, fuelTimer, timerSet},
+		{abi.FuncTimerCancel, args(2), one, fuelMap, timerCancel},
 		{abi.FuncProblem, args(2), wide, fuelCall, problem},
 		{abi.FuncConfigGet, args(4), wide, fuelMap, configGet},
 		{abi.FuncSecretGet, args(4), wide, fuelMap, secretGet},

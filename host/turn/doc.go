@@ -4,7 +4,8 @@
 // runs, and what becomes of what it asks for.
 //
 //	Prepare ─▶ Run (migrate, then the method) ─▶ Seal, Effects ─▶ state, reminders, reply
-//	             │ calls: state, reply, log, time, randomness, what was granted, HTTP, reminders
+//	             │ calls: state, reply, log, time, randomness, what was granted, HTTP, reminders,
+//	             │ timers
 //	             └─ error, trap, deadline: nothing of it remains
 //
 // # Adding an effect
@@ -12,7 +13,9 @@
 // What a turn asks for beside its state is a list of actor.Commit, gathered by a
 // method of [Turn] that the guest calls, checked against its bounds there, and
 // handed over by Effects: reminders are one. The host function that leads to the method is in
-// engine/wasm (abi/SPEC.md section 5 has them all). Each store has one writer for
+// engine/wasm (abi/SPEC.md section 5 has them all). Timers are no list of a commit: they
+// are kept in memory alone, and TimerEffects hands them to the host, which does them when
+// the turn is answered. Each store has one writer for
 // the list: a clause in sqlstore, a function of the writer's decision in embedded.
 //
 // # Invariants

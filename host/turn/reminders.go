@@ -61,7 +61,7 @@ func (t *Turn) Effects() actor.ReminderEffects {
 	return e
 }
 
-// refuse keeps why a function of reminders is refused.
+// refuse keeps why a function of reminders or timers is refused.
 func (t *Turn) refuse(code abi.Code, problem string) abi.Code {
 	t.reminders.problem = problem
 	return code
@@ -87,7 +87,7 @@ func (t *Turn) ReminderSet(r *abi.Reminder) abi.Code {
 	if err != nil {
 		return t.refuse(abi.CodeInvalid, err.Error())
 	}
-	if problem := t.spec.Methods.ReminderProblem(spec.Method); problem != "" {
+	if problem := t.spec.Methods.MethodProblem("reminder", spec.Method); problem != "" {
 		return t.refuse(abi.CodeInvalid, problem)
 	}
 	if code := t.mayChange(); code != 0 {

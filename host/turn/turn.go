@@ -23,8 +23,9 @@ type Env struct {
 	// Grants and Egress may be nil: then nothing was given, and nothing is sent.
 	Grants Grants
 	Egress Egress
-	// Reminders may be nil: then there are none.
+	// Reminders and Timers may be nil: then there are none.
 	Reminders Reminders
+	Timers    Timers
 	// Logged gets the lines that guests log; nil: they go to Logger. Sent gets each
 	// request when it is answered.
 	Logged func(Log)
@@ -56,7 +57,7 @@ type Spec struct {
 	Uses                     abi.Capabilities
 	// Leaver is asked before anything leaves the host.
 	Leaver Leaver
-	// Methods says what reminders may run.
+	// Methods says what reminders and timers may run.
 	Methods Methods
 	// ReminderBytes bounds what the turn's reminders take, together.
 	ReminderBytes int64
@@ -64,6 +65,14 @@ type Spec struct {
 	// reminder as it was found; nil for a call.
 	Firing *actor.Firing
 	Fired  *actor.Reminder
+	// Timer is the firing of a timer that asks for the turn; without a name: none does.
+	Timer TimerFiring
+}
+
+// TimerFiring is a timer that fires, and when it was due.
+type TimerFiring struct {
+	Name string
+	Due  time.Time
 }
 
 // Leaver readies a turn for something that leaves the host, or that rests on more than
@@ -76,9 +85,9 @@ type Leaver interface {
 
 // Methods are those of an actor type.
 type Methods interface {
-	// ReminderProblem says why a reminder cannot run a method, for people; empty if it
-	// can.
-	ReminderProblem(method string) string
+	// MethodProblem says why a "reminder" or "timer" cannot run a method, for people;
+	// empty if it can.
+	MethodProblem(of, method string) string
 }
 
 // Turn is one run of a guest: it is what the guest calls, [engine.Calls]. The zero
@@ -97,6 +106,7 @@ type Turn struct {
 	buf       []byte // what StateKeys and StateJSON return
 	frame     abi.Turn
 	reminders reminders
+	timers    TimerChanges
 }
 
 var _ engine.Calls = (*Turn)(nil)
@@ -106,7 +116,7 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	t.env, t.spec = env, *spec
 	t.migrating, t.reply, t.logLines, t.seeded = false, actor.Payload{}, 0, false
 	t.fuel = engine.Fuel{Limit: spec.Fuel}
-	t.reminders = reminders{}
+	t.reminders, t.timers = reminders{}, TimerChanges{}
 	t.state.Reset(spec.State, env.Revisions, spec.Revision, spec.StateBytes)
 	t.frame = abi.Turn{
 		What:         abi.WhatMethod,
@@ -125,6 +135,9 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	if f := spec.Firing; f != nil {
 		t.frame.Cause, t.frame.CauseName, t.frame.DueUnixNano = abi.CauseReminder, f.Name, nano(f.Due)
 		t.frame.Attempt, t.frame.Missed, t.frame.Metadata = f.Attempt, f.Missed, headersOf(f.Metadata)
+	}
+	if f := spec.Timer; f.Name != "" {
+		t.frame.Cause, t.frame.CauseName, t.frame.DueUnixNano, t.frame.Attempt = abi.CauseTimer, f.Name, nano(f.Due), 1
 	}
 }
 
@@ -206,7 +219,7 @@ func (t *Turn) Payload() actor.Payload { return t.reply }
 // Forget drops everything that must not outlive the run.
 func (t *Turn) Forget() {
 	t.spec, t.frame, t.reply, t.ctx, t.env = Spec{}, abi.Turn{}, actor.Payload{}, nil, nil
-	t.reminders = reminders{}
+	t.reminders, t.timers = reminders{}, TimerChanges{}
 	t.state.Reset(noState, nil, 0, 0)
 	if cap(t.buf) > 64<<10 {
 		t.buf = nil

@@ -1,0 +1,162 @@
+package turn
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Timers is what turns need of the timers that there are. Its methods may be called
+// concurrently.
+type Timers interface {
+	// Held returns the sizes of an actor's timers on this host by their names, with what
+	// its turns have done that are not committed. The caller owns the map.
+	Held(key actor.Key) map[string]int64
+	// Room reports whether the host has memory for another timer of that size.
+	Room(size int64) bool
+}
+
+// TimerEffect is what a turn does to one timer of its actor.
+type TimerEffect struct {
+	Name string
+	Set  *actor.TimerSpec // nil: it is cancelled
+}
+
+// TimerRefusal is a change of a timer that is refused, for a reason other than what is
+// asked for.
+type TimerRefusal struct {
+	Code    abi.Code
+	Problem string
+}
+
+func (e *TimerRefusal) Error() string { return e.Problem }
+
+// TimerChanges gathers what is done to the timers of an actor in one turn. The zero value
+// is ready.
+type TimerChanges struct {
+	effects []TimerEffect
+	held    map[string]int64 // nil: not asked yet
+}
+
+// Effects returns what is to be done, at most one thing to each timer.
+func (c *TimerChanges) Effects() []TimerEffect { return c.effects }
+
+func (c *TimerChanges) look(by Timers, key actor.Key) {
+	if c.held == nil {
+		c.held = by.Held(key)
+	}
+}
+
+// Set sets a timer, of which all but the bounds of its actor and host was checked, and
+// reports whether it replaces one. The error is a [*TimerRefusal].
+func (c *TimerChanges) Set(by Timers, s *actor.TimerSpec) (replaced bool, err error) {
+	c.look(by, s.Key)
+	size := s.Size()
+	old, replaced := c.held[s.Name]
+	bytes := size - old
+	for _, n := range c.held {
+		bytes += n
+	}
+	switch {
+	case !replaced && len(c.held) >= actor.MaxTimers:
+		return false, &TimerRefusal{abi.CodeTooMany, fmt.Sprintf("an actor has at most %d timers; cancel one, or use reminders", actor.MaxTimers)}
+	case bytes > actor.MaxTimerBytes:
+		return false, &TimerRefusal{abi.CodeTooLarge, fmt.Sprintf("the timers of this actor have more than %d bytes together; keep the data in the state, and name it in the timer", actor.MaxTimerBytes)}
+	case !by.Room(size):
+		return false, &TimerRefusal{abi.CodeNotReady, "the timers of this host take all of their memory; try again later, or use a reminder"}
+	}
+	c.held[s.Name] = size
+	c.put(TimerEffect{Name: s.Name, Set: s})
+	return replaced, nil
+}
+
+// Cancel cancels a timer, and reports whether it was there.
+func (c *TimerChanges) Cancel(by Timers, key actor.Key, name string) bool {
+	c.look(by, key)
+	if _, existed := c.held[name]; !existed {
+		return false
+	}
+	delete(c.held, name)
+	c.put(TimerEffect{Name: name})
+	return true
+}
+
+func (c *TimerChanges) put(e TimerEffect) {
+	same := func(o TimerEffect) bool { return o.Name == e.Name }
+	c.effects = append(slices.DeleteFunc(c.effects, same), e)
+}
+
+// TimerEffects returns what the run does to its actor's timers. The caller owns it.
+func (t *Turn) TimerEffects() []TimerEffect {
+	e := t.timers.effects
+	t.timers = TimerChanges{}
+	return e
+}
+
+// mayTime says why the turn may not change timers, 0 if it may.
+func (t *Turn) mayTime() abi.Code {
+	t.reminders.problem = ""
+	switch {
+	case t.spec.ReadOnly && !t.migrating:
+		return abi.CodeReadOnly
+	case t.env.Timers == nil:
+		return t.refuse(abi.CodeNotReady, "this host has no timers")
+	}
+	return 0
+}
+
+// TimerSet implements [engine.Calls].
+func (t *Turn) TimerSet(r *abi.Reminder) (replaced bool, code abi.Code) {
+	if code := t.mayTime(); code != 0 {
+		return false, code
+	}
+	if problem := beyondTimer(r); problem != "" {
+		return false, t.refuse(abi.CodeInvalid, problem)
+	}
+	spec := &actor.TimerSpec{
+		Key: t.spec.Key, Name: r.Name, Method: r.Method, Payload: actor.Payload{ContentType: r.ContentType, Data: r.Payload},
+		Schedule: actor.Schedule{At: instant(r.DueUnixNano), After: time.Duration(r.DelayNano), Every: time.Duration(r.PeriodNano)},
+	}
+	if err := spec.Validate(); err != nil {
+		return false, t.refuse(abi.CodeInvalid, err.Error())
+	}
+	if problem := t.spec.Methods.MethodProblem("timer", spec.Method); problem != "" {
+		return false, t.refuse(abi.CodeInvalid, problem)
+	}
+	replaced, err := t.timers.Set(t.env.Timers, spec)
+	var refused *TimerRefusal
+	if errors.As(err, &refused) {
+		if refused.Code == abi.CodeNotReady {
+			t.Log(int32(slog.LevelWarn), "cannot set the timer "+strconv.Quote(spec.Name)+" now: "+refused.Problem)
+		}
+		return false, t.refuse(refused.Code, refused.Problem)
+	}
+	return replaced, 0
+}
+
+// beyondTimer says what a frame has that timers have not, for people; empty for nothing.
+func beyondTimer(r *abi.Reminder) string {
+	if r.Cron == "" && r.Zone == "" && r.Count == 0 && r.UntilNano == 0 && r.JitterNano == 0 && len(r.Metadata) == 0 && r.Flags == 0 &&
+		r.Missed == 0 && r.MissedLimit == 0 && r.MissedAfter == 0 &&
+		r.Attempts == 0 && r.Failure == 0 && r.IntervalNano == 0 && r.LongestNano == 0 {
+		return ""
+	}
+	return "a timer has a name, a method, an input, a due time or a delay, and a period; for a cron expression, a count, an end, attempts and metadata set a reminder"
+}
+
+// TimerCancel implements [engine.Calls].
+func (t *Turn) TimerCancel(name []byte) (existed bool, code abi.Code) {
+	if code := t.mayTime(); code != 0 {
+		return false, code
+	}
+	if err := actor.ValidateTimerName(string(name)); err != nil {
+		return false, t.refuse(abi.CodeInvalid, err.Error())
+	}
+	return t.timers.Cancel(t.env.Timers, t.spec.Key, string(name)), 0
+}
