@@ -21,6 +21,7 @@ type activation struct {
 	weighed      int64    // what the activation counts for in table.states
 	busy         bool     // a worker or a commit exists; one of shard.work counts it
 	working      bool     // a worker exists; always, while a call can be run
+	called       bool     // since it was idle, by other than its timers
 	lastUsed     time.Time
 	skipped      time.Time // when it was last found to be idle and to stay
 	newer, older *activation

@@ -22,6 +22,7 @@ type admission struct {
 	reads       *reads
 	stateless   *statelessLane
 	workers     *workers
+	timers      *timers
 }
 
 // counted admits a call whose caller waits, and gives back what it counted for.
@@ -43,6 +44,9 @@ func (ad *admission) conclude(c *call, r result) (actor.Reply, error) {
 			r.err = finalError(r.err)
 		}
 		r.err = &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: r.err}
+	}
+	if c.op == opTimer {
+		return r.reply, r.err
 	}
 	end := TurnEnd{
 		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID, Trace: c.inv.Trace,
@@ -144,6 +148,11 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 		c.loaded = 0
 	}()
 	reply, err := run(ctx, c, s, warm)
+	if c.timers != nil {
+		sh.mu.Lock()
+		sh.timed(c, fateOf(err))
+		sh.mu.Unlock()
+	}
 	if err != nil {
 		if over := c.overdue(ctx); over != nil && isContextError(err) {
 			err = over

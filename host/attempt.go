@@ -20,6 +20,7 @@ type turns struct {
 	records     *recordings
 	runs        *runs
 	reminders   *reminders
+	timers      *timers
 	locked      *lockedLane
 	stateless   *statelessLane
 }
@@ -111,12 +112,18 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 	}
 	switch {
 	case c.op == opDelete:
-		return failed(ts.delete(ctx, a, c, s, now))
+		err := ts.delete(ctx, a, c, s, now)
+		if err == nil || errors.Is(err, actor.ErrActorNotFound) {
+			ts.timers.deleted(a.key)
+		}
+		return failed(err)
 	case c.op == opFence && s.lane == LaneWarm:
 		l, err := ts.ensureLoaded(ctx, a, s)
 		return outcome{result: result{err: err}, retry: l == nil && err == nil}
 	case c.op == opFence:
 		return failed(nil)
+	case c.op == opTimer:
+		return ts.timer(ctx, a, c, s)
 	}
 	m, err := s.methodOf(c)
 	if err != nil {
@@ -128,11 +135,17 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 			return o
 		}
 	}
+	if c.timer != nil {
+		if o, over := ts.timers.look(ctx, a, c); over {
+			return o
+		}
+	}
 	var r result
 	switch s.lane {
 	case LaneLocked:
 		a.dropAll()
 		r.reply, r.err = ts.locked.turn(ctx, c, s, m.readOnly)
+		c.notTimed(r.err)
 		r = ts.records.orRecorded(ctx, c, r)
 	case LaneStateless:
 		a.dropAll()
@@ -145,6 +158,7 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 			break
 		}
 		r.reply, r.err = ts.stateless.keyedTurn(ctx, c, s)
+		c.notTimed(r.err)
 		r = ts.records.orRecorded(ctx, c, r)
 	default:
 		return ts.warm(ctx, a, c, s, m.readOnly, now)

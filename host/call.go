@@ -17,6 +17,7 @@ type operation uint8
 const (
 	opInvoke operation = iota
 	opDelete
+	opTimer // set a timer, or cancel one
 	opFence // see to it that no commit of an earlier owner can land; nothing else
 )
 
@@ -31,6 +32,10 @@ type call struct {
 	// fired is the reminder whose firing asks for the call, as it was when the run
 	// began.
 	fired *actor.Reminder
+	// timer is the one whose firing asks for the call, nil for none. timers is what the
+	// call does to its actor's, nil for nothing.
+	timer  *timer
+	timers *timerChanges
 
 	// prev, next and home are guarded by the shard's lock: the list that the
 	// call is in: a mailbox, the shard's running calls, the calls of a batch.
@@ -236,6 +241,9 @@ type answers struct {
 
 // add takes a call that is in no list. The caller has the shard's lock.
 func (l *answers) add(c *call) {
+	if c.timers != nil {
+		c.at.shard.timed(c, fateOf(c.result.err))
+	}
 	if l.last != nil {
 		l.last.next = c
 	} else {
@@ -263,8 +271,10 @@ func (c *call) answer() {
 	c.answered <- struct{}{}
 }
 
-// goAgain readies a call whose run was for nothing, because of err, for the next.
+// goAgain readies a call whose run was for nothing, because of err, for the next. The
+// caller has the shard's lock.
 func (c *call) goAgain(err error) {
+	c.timeAgain()
 	c.doubtful, c.looked = c.keyed(), nil
 	if refusal(err) {
 		c.conflicts++

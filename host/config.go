@@ -68,6 +68,9 @@ type Config struct {
 	// InstanceIdle is how long an instance of a pool stays unused before it is
 	// closed. Defaults to 1 minute.
 	InstanceIdle time.Duration
+	// TimerMemory bounds the timers of all actors, in bytes; each counts for half a KiB
+	// beside its payload. Above it no more can be set. Defaults to 64 MiB.
+	TimerMemory int64
 	// LockedTurns bounds the locked turns that run at once, each of which holds
 	// a database connection. Defaults to 32.
 	LockedTurns int
@@ -92,6 +95,7 @@ const (
 	DefaultCallMemory     = 256 << 20
 	DefaultGuestMemory    = 2 << 30
 	DefaultInstanceIdle   = time.Minute
+	DefaultTimerMemory    = 64 << 20
 	DefaultLockedTurns    = 32
 	DefaultSettleGrace    = 15 * time.Second
 	DefaultSweepEvery     = 5 * time.Second
@@ -109,6 +113,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.CallMemory, DefaultCallMemory)
 	setDefault(&c.GuestMemory, DefaultGuestMemory)
 	setDefault(&c.InstanceIdle, DefaultInstanceIdle)
+	setDefault(&c.TimerMemory, DefaultTimerMemory)
 	setDefault(&c.LockedTurns, DefaultLockedTurns)
 	setDefault(&c.SettleGrace, DefaultSettleGrace)
 	setDefault(&c.SweepEvery, DefaultSweepEvery)
@@ -134,6 +139,7 @@ func (c Config) validate() error {
 		{"CallMemory", c.CallMemory},
 		{"GuestMemory", c.GuestMemory},
 		{"InstanceIdle", int64(c.InstanceIdle)},
+		{"TimerMemory", c.TimerMemory},
 		{"LockedTurns", int64(c.LockedTurns)},
 		{"SettleGrace", int64(c.SettleGrace)},
 		{"SweepEvery", int64(c.SweepEvery)},

@@ -19,6 +19,7 @@
 //	runs           a guest on an instance
 //	recordings     calls with idempotency keys that were made before
 //	reminders      what turns do with reminders, and firings that were taken before
+//	timers         what turns do with timers, and the turns that timers ask for
 //	deployments    what serves a type
 //	table          activations, in shards; ownership has which there are, and what is current
 //	storage        what is asked of the store
@@ -240,6 +241,30 @@
 //
 // A firing that has sent something to the outside is run again, like a call with a key: its
 // reminder is delivered until a turn was committed.
+//
+// # Timers
+//
+// A timer is kept here alone. An actor's are in its shard, beside its activation, and end
+// when that leaves memory because it is idle, others need the room, the actor moves or the
+// host stops; an activation that ends because it holds nothing (a failed load, the locked
+// lane) leaves them. Types without activations that stay have theirs until the host stops.
+// A deleted actor has none any more, on the host that deleted it.
+//
+// What a turn does to timers goes with its call: it is done when the call is answered
+// without an error, in the order of the turns, and dropped when the call fails, or goes
+// again. Turns in between see it. A turn whose outcome is not known has done nothing.
+//
+//	         set                    due                      its turn begins
+//	(absent) ───▶ waits, in Go's runtime ───▶ asked for, in the mailbox ───▶ its turn runs ─▶ (gone)
+//	                 ▲    │ cancelled, replaced       │ cancelled by a turn        │
+//	                 │    └──▶ (gone)                 │ before: (gone), no turn    │ has a period
+//	                 └────────────────────────────────┘ no room: a second later    │
+//	                 └─────────────────────────────────────────────────────────────┘
+//
+// A firing begins once: a turn that fails is logged, told to Events, and not repeated. The
+// period counts from the end of the turn, as in Orleans and Dapr, so a timer does not
+// overlap with itself. As in Orleans, a timer does not keep its actor in memory, and its
+// turns are no use of it: an actor that must be woken has reminders.
 //
 // # Invariants
 //

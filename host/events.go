@@ -58,6 +58,8 @@ type Events struct {
 	InstanceClosed func(InstanceEvent)
 	// Egress is called for each HTTP request of a guest, when it is answered.
 	Egress func(EgressEnd)
+	// TimerFired is called for each firing of a timer, when its turn is answered.
+	TimerFired func(TimerFired)
 	// GuestLog is called for each line that a guest logs.
 	GuestLog func(GuestLog)
 }
@@ -141,6 +143,7 @@ func (e Events) withDefaults(log *slog.Logger) Events {
 	}
 	e.InstanceMade, e.InstanceClosed = callback(log, e.InstanceMade), callback(log, e.InstanceClosed)
 	e.Egress = callback(log, e.Egress)
+	e.TimerFired = callback(log, e.TimerFired)
 	if e.GuestLog != nil {
 		e.GuestLog = callback(log, e.GuestLog)
 	}

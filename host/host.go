@@ -21,6 +21,7 @@ type Host struct {
 	table     table
 	pools     *instance.Pools
 	reads     reads
+	timers    timers
 	admission admission
 }
 
@@ -37,6 +38,8 @@ func New(cfg Config) (*Host, error) {
 	h.store = newStorage(&h.cfg, &h.events)
 	h.ownership = ownership{shared: cfg.Committer.Shared(), cluster: cfg.Ownership, store: h.store}
 	h.table.init(&h.cfg, &h.ownership, &h.events)
+	h.timers = timers{logger: cfg.Logger, events: &h.events, table: &h.table, admission: &h.admission, memory: budget{max: cfg.TimerMemory}}
+	h.table.timers = &h.timers
 	h.pools = instance.New(instance.Config{
 		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Memory: cfg.GuestMemory, Logger: cfg.Logger,
 		TakeIdle: h.table.takeInstance, Made: h.events.InstanceMade, Closed: h.events.InstanceClosed,
@@ -45,7 +48,7 @@ func New(cfg Config) (*Host, error) {
 	records := newRecordings(h.store, &h.table)
 	env := turn.Env{
 		Revisions: &h.table.revisions, Logger: cfg.Logger, Grants: cfg.Grants, Egress: cfg.Egress,
-		Logged: h.events.GuestLog, Sent: h.events.Egress,
+		Logged: h.events.GuestLog, Sent: h.events.Egress, Timers: &h.timers,
 	}
 	var rems *reminders
 	if cfg.Reminders != nil {
@@ -58,8 +61,8 @@ func New(cfg Config) (*Host, error) {
 	}
 	stateless := &statelessLane{store: h.store, runs: runs}
 	workers := newWorkers(&h.cfg, &turns{
-		reminders: rems,
-		memory:    &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership,
+		reminders: rems, timers: &h.timers,
+		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership,
 		records: records, runs: runs, stateless: stateless,
 		locked: &lockedLane{
 			places: make(chan struct{}, cfg.LockedTurns), table: &h.table, store: h.store, deployments: served, runs: runs,
@@ -68,6 +71,7 @@ func New(cfg Config) (*Host, error) {
 	h.admission = admission{
 		grace: cfg.SettleGrace, events: &h.events, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
+		timers: &h.timers,
 	}
 	return h, nil
 }

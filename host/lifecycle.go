@@ -119,6 +119,7 @@ func (h *Host) drain() {
 		h.table.shards[i].work.Wait()
 	}
 	h.store.wait()
+	h.timers.stop()
 	for a := h.table.evict(); a != nil; a = h.table.evict() {
 		h.table.deactivated(a, DeactivateStop)
 	}

@@ -79,6 +79,7 @@ func (rs *runs) put(t *run) {
 // prepare readies t for one attempt on l.
 func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.Time) {
 	t.readOnly, t.now, t.recorded, t.sent = readOnly, now, nil, false
+	t.call.timers = nil
 	inv := &t.call.inv
 	t.Prepare(&t.by.env, &turn.Spec{
 		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.call.stats.runs + 1, Discarded: t.call.logged,
@@ -88,6 +89,7 @@ func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.
 		StateBytes: s.limits.StateBytes, PayloadBytes: s.limits.PayloadBytes, Fuel: s.limits.Fuel,
 		Uses: s.uses, Leaver: t,
 		Methods: s, ReminderBytes: s.reminderBytes, Firing: inv.Firing, Fired: t.call.fired,
+		Timer: t.call.timer.firing(),
 	})
 }
 
@@ -121,6 +123,10 @@ func (t *run) seal(s *served, l *loaded) (sealed, error) {
 		reply: actor.Reply{Payload: t.Payload(), Version: l.visibleVersion(), Fuel: t.Fuel().Used},
 
 		reminders: t.Effects(),
+	}
+	if effects := t.TimerEffects(); len(effects) > 0 && !t.readOnly {
+		t.call.timers = &timerChanges{}
+		t.call.timers.changed(effects, s)
 	}
 	if t.readOnly || s.lane == LaneStateless {
 		return done, nil

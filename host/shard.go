@@ -20,6 +20,7 @@ type shard struct {
 	// newest and oldest are the ends of the order of use.
 	newest, oldest *activation
 	running        callList
+	timers         map[actor.Key]*timerSet // nil: there were none yet
 	// forgets counts the states that left memory, for readers that loaded one
 	// meanwhile.
 	forgets  uint64
@@ -138,6 +139,7 @@ func (t *table) evictFrom(s *shard) *activation {
 	for a := s.oldest; a != nil; a = a.newer {
 		if a.idle() {
 			t.remove(s, a)
+			s.dropTimers(a.key)
 			return a
 		}
 	}

@@ -17,6 +17,7 @@ func (w *workers) hold(f *flight, c *call, r result, role speculation.Role, sinc
 	c.result = r
 	f.Hold(dependent{Call: c, Home: &c.at.member, Role: role, Since: since})
 	f.Payload.countReply(&r.reply)
+	f.Payload.countTimers(c)
 }
 
 // countReply counts the reply of a call that is held.
@@ -24,6 +25,14 @@ func (b *batch) countReply(r *actor.Reply) {
 	if cost := replyCost(r); cost > 0 {
 		b.replyMemory += cost
 		b.by.memory.add(cost)
+	}
+}
+
+// countTimers counts the timers that a call sets which is held.
+func (b *batch) countTimers(c *call) {
+	if size := c.timers.size(); size > 0 {
+		b.replyMemory += size
+		b.by.memory.add(size)
 	}
 }
 
@@ -35,6 +44,7 @@ func (a *activation) join(c *call, r result, role speculation.Role, payload func
 	b := f.Payload
 	b.in = f
 	b.countReply(&r.reply)
+	b.countTimers(c)
 	return b
 }
 

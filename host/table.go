@@ -26,6 +26,7 @@ type table struct {
 	// revisions names states for what guests cache of them.
 	revisions overlay.Revisions
 	ownership *ownership
+	timers    *timers
 	events    *Events
 	hand      atomic.Uint32
 	shards    [shardCount]shard
@@ -82,6 +83,7 @@ func (t *table) expired(s *shard, now time.Time) (out []*activation, skipped []a
 		case !a.idle() || now.Sub(a.lastUsed) < a.idleTimeout:
 		case !a.sticky:
 			t.remove(s, a)
+			s.dropTimers(a.key)
 			out = append(out, a)
 		case a.skipped.Before(a.lastUsed):
 			a.skipped = now

@@ -127,6 +127,9 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		w.followThrough(s, a, &then)
 	}()
 	s.running.remove(c)
+	if c.timers != nil && o.err == nil {
+		s.wait(c)
+	}
 	behind, dropped := a.member.End()
 	switch {
 	case dropped != nil && (o.resting || o.retry):
@@ -200,11 +203,17 @@ func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp
 	if !a.member.Committed() {
 		return
 	}
-	a.busy, a.lastUsed = false, now
+	a.busy = false
+	if a.called {
+		a.called, a.lastUsed = false, now
+	}
 	then.idle = true
 	if a.leaving || a.empty() {
 		then.gone = true
 		w.table.remove(s, a)
+		if a.leaving {
+			s.dropTimers(a.key)
+		}
 	}
 }
 
@@ -253,7 +262,12 @@ func (w *workers) deliver(s *shard, a *activation, c *call, mailbox int, onCalle
 	c.at = a
 	a.admitted++
 	a.callBytes += cost
-	s.used(a)
+	if c.timer == nil {
+		a.called = true
+		s.used(a)
+	} else if a.lastUsed.IsZero() {
+		a.lastUsed = c.arrived
+	}
 	if !a.busy {
 		a.busy = true
 		s.work.Add(1)

@@ -31,6 +31,7 @@ type Metrics struct {
 	fuel        *prometheus.CounterVec
 	egress      *prometheus.CounterVec
 	egressBytes *prometheus.CounterVec
+	timers      *prometheus.CounterVec
 	commits     *prometheus.CounterVec
 	committed   [host.LaneStateless + 1]atomic.Pointer[commitMetrics]
 	commitTime  *prometheus.HistogramVec
@@ -68,6 +69,8 @@ type Gauges struct {
 	// StateMemory and CallMemory are what the states of actors and the calls under
 	// way count for, in bytes.
 	StateMemory, CallMemory func() int64
+	// Timers is how many timers are set.
+	Timers func() int
 }
 
 // turnSeries names what one set of turn metrics counts.
@@ -116,6 +119,7 @@ func NewMetrics() *Metrics {
 	m.fuel = counter("greenroom_fuel_total", "Fuel that guests used: about one unit for a simple instruction.", "app", "type")
 	m.egress = counter("greenroom_egress_requests_total", "HTTP requests of guests by outcome: ok, or why there was no answer.", "app", "type", "outcome")
 	m.egressBytes = counter("greenroom_egress_bytes_total", "Bytes of their bodies, by direction.", "app", "type", "direction")
+	m.timers = counter("greenroom_timer_firings_total", "Firings of timers by outcome: fired, or failed.", "app", "type", "outcome")
 	m.commits = counter("greenroom_commits_total", "Commits by outcome: ok, or the kind of the error.", "lane", "outcome")
 	m.commitTime = histogram("greenroom_commit_seconds", "Time until a commit's outcome was known.", seconds, "lane")
 	turns := []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
@@ -152,6 +156,7 @@ func (m *Metrics) HostEvents() host.Events {
 		},
 		IdleSkipped:    func(actor.Key) { m.idleSkipped.Inc() },
 		Egress:         m.egressEnd,
+		TimerFired:     m.timerFired,
 		InstanceMade:   func(host.InstanceEvent) { m.instances.WithLabelValues("made").Inc() },
 		InstanceClosed: func(host.InstanceEvent) { m.instances.WithLabelValues("closed").Inc() },
 	}
@@ -173,6 +178,14 @@ func (m *Metrics) RoutingEvents() routing.Events {
 		SessionOpened: func(actor.HostID) { opened.Inc() },
 		SessionBroken: func(actor.HostID) { broken.Inc() },
 	}
+}
+
+func (m *Metrics) timerFired(f host.TimerFired) {
+	outcome := "fired"
+	if f.Err != nil {
+		outcome = "failed"
+	}
+	m.timers.WithLabelValues(f.Key.App, f.Key.Type, outcome).Inc()
 }
 
 func (m *Metrics) egressEnd(e host.EgressEnd) {
@@ -291,6 +304,11 @@ func (m *Metrics) register(g Gauges) error {
 	}
 	if g.QueueDepth != nil {
 		if err := gauge("greenroom_queue_depth", "Invocations that wait in mailboxes.", func() float64 { return float64(g.QueueDepth()) }); err != nil {
+			return err
+		}
+	}
+	if g.Timers != nil {
+		if err := gauge("greenroom_timers", "Timers that are set.", func() float64 { return float64(g.Timers()) }); err != nil {
 			return err
 		}
 	}

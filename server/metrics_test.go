@@ -31,6 +31,8 @@ func TestMetrics(t *testing.T) {
 	ev.Deactivated(key("a"), host.DeactivateIdle)
 	ev.IdleSkipped(key("b"))
 	ev.InstanceMade(host.InstanceEvent{})
+	ev.TimerFired(host.TimerFired{Key: key("a"), Name: "t"})
+	ev.TimerFired(host.TimerFired{Key: key("a"), Name: "t", Err: actor.ErrMailboxFull})
 
 	c := client(t, false)
 	if a := do(t, c, "PUT", f.url+actorPath(key("a"), "Add"), "1"); a.StatusCode != http.StatusOK {
@@ -47,6 +49,8 @@ func TestMetrics(t *testing.T) {
 		`greenroom_turns_total{app="",lane="none",method="",outcome="type_not_found",type=""} 1`,
 		`greenroom_turn_seconds_count{app="default",lane="warm",type="Counter"} 3`,
 		`greenroom_turn_reruns_total 2`,
+		`greenroom_timer_firings_total{app="default",outcome="fired",type="Counter"} 1`,
+		`greenroom_timer_firings_total{app="default",outcome="failed",type="Counter"} 1`,
 		`greenroom_commits_total{lane="locked",outcome="ok"} 1`,
 		`greenroom_commits_total{lane="warm",outcome="conflict"} 1`,
 		`greenroom_commit_turns_sum 6`,

@@ -148,6 +148,7 @@ func (n *Node) start(ctx context.Context) error {
 	cfg.Metrics, cfg.Logs, cfg.Logger = metrics, logs, n.cfg.Logger
 	cfg.Gauges = server.Gauges{
 		QueueDepth:  h.QueueDepth,
+		Timers:      h.Timers,
 		Instances:   engine.Instances,
 		GuestMemory: engine.GuestMemory,
 		StateMemory: h.StateMemory,
