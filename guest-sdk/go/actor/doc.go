@@ -54,8 +54,9 @@
 // # Later
 //
 // [SetReminder] has a method of the actor run at a later time, or at many of them, also
-// if no server runs in between. It is part of the turn that sets it. [Context.Cause]
-// tells a firing from a call.
+// if no server runs in between. It is part of the turn that sets it. [SetTimer] does the
+// same while the actor is in memory, and costs next to nothing. [Context.Cause] tells a
+// firing from a call.
 //
 // # Determinism
 //

@@ -214,16 +214,18 @@ const (
 	CauseCall CauseKind = "call"
 	// CauseReminder is a firing of a [Reminder].
 	CauseReminder CauseKind = "reminder"
+	// CauseTimer is a firing of a [Timer].
+	CauseTimer CauseKind = "timer"
 )
 
 // Cause is what brought a turn about.
 type Cause struct {
 	Kind CauseKind
-	// The rest is of a reminder's firing. Name is the reminder's.
+	// The rest is of a firing. Name is the reminder's or the timer's.
 	Name string
 	// Due is when it was due; where the firing stands for several times, the first.
 	Due time.Time
-	// Attempt is 1 the first time that this firing is tried.
+	// Attempt is 1 the first time that this firing is tried, and always of a timer.
 	Attempt int
 	// Missed is for how many further times the firing stands, and how many were passed
 	// over before it.
@@ -239,9 +241,13 @@ func (c *Context) Cause() Cause {
 	switch f := &c.frame; f.Cause {
 	case abi.CauseOutside:
 		return Cause{Kind: CauseCall}
-	case abi.CauseReminder:
+	case abi.CauseReminder, abi.CauseTimer:
+		kind := CauseReminder
+		if f.Cause == abi.CauseTimer {
+			kind = CauseTimer
+		}
 		return Cause{
-			Kind: CauseReminder, Name: strings.Clone(f.CauseName), Due: time.Unix(0, f.DueUnixNano).UTC(),
+			Kind: kind, Name: strings.Clone(f.CauseName), Due: time.Unix(0, f.DueUnixNano).UTC(),
 			Attempt: int(f.Attempt), Missed: int(f.Missed), Metadata: metadata(f.Metadata),
 		}
 	default: // of a newer host
@@ -309,12 +315,14 @@ func reminderProblem(op, name, problem string) error {
 	return reminderFault(op, name, ErrInvalidReminder.Messagef("%s", or(problem, ErrInvalidReminder.Message)))
 }
 
-// reminderFault names the reminder, or how a name begins that is too long to be one.
-func reminderFault(op, name string, err error) error {
+func reminderFault(op, name string, err error) error { return fault(op, "reminder", name, err) }
+
+// fault names the reminder or timer, or how a name begins that is too long to be one.
+func fault(op, what, name string, err error) error {
 	if len(name) > 64 {
 		name = strings.ToValidUTF8(name[:64], "") + "…"
 	}
-	return fmt.Errorf("%s reminder %q: %w", op, name, err)
+	return fmt.Errorf("%s %s %q: %w", op, what, name, err)
 }
 
 func or(text, otherwise string) string {

@@ -64,7 +64,8 @@ type Harness struct {
 	logs     []LogLine
 
 	reminders map[actor.Ref]map[string]*reminder
-	reminded  uint64 // counts reminders that were set, for their order
+	timers    map[actor.Ref]map[string]*timer
+	reminded  uint64 // counts reminders and timers that were set, for their order
 	dead      []DeadLetter
 
 	config, secrets map[string]string
@@ -89,7 +90,7 @@ func New(t testing.TB) *Harness {
 	if len(faults) > 0 {
 		t.FailNow()
 	}
-	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Ref]*row{}, reminders: map[actor.Ref]map[string]*reminder{}, now: Start, config: map[string]string{}, secrets: map[string]string{}}
+	h := &Harness{t: t, types: map[string]abi.TypeSpec{}, actors: map[actor.Ref]*row{}, reminders: map[actor.Ref]map[string]*reminder{}, timers: map[actor.Ref]map[string]*timer{}, now: Start, config: map[string]string{}, secrets: map[string]string{}}
 	for _, spec := range m.Types {
 		h.types[spec.Name] = spec
 	}
@@ -168,10 +169,11 @@ func (h *Harness) SetState(typ, id string, schema uint32, state map[string]strin
 	h.commit(actor.Ref{Type: typ, ID: id}, schema, values, h.nextRevision())
 }
 
-// Delete removes an actor with its reminders, as its caller can from outside.
+// Delete removes an actor with its reminders and timers, as its caller can from outside.
 func (h *Harness) Delete(typ, id string) {
 	delete(h.actors, actor.Ref{Type: typ, ID: id})
 	delete(h.reminders, actor.Ref{Type: typ, ID: id})
+	delete(h.timers, actor.Ref{Type: typ, ID: id})
 }
 
 // Version is the version of an actor's stored state: another one after each turn

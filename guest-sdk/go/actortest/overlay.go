@@ -34,8 +34,9 @@ type overlay struct {
 
 	// reminders are those that the turn has changed, by name; nil is one that is gone.
 	reminders map[string]*reminder
-	operated  int    // how often it has set or cancelled one
-	problem   string // why that was refused last
+	operated  int // how often it has set or cancelled one
+	timers    []timerChange
+	problem   string // why the last function of reminders or timers was refused
 }
 
 func (o *overlay) move() { o.revision = o.harness.nextRevision() }

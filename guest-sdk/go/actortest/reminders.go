@@ -34,33 +34,45 @@ type DeadLetter struct {
 	At       time.Time
 }
 
-// Advance moves the clock on, and fires what is due until then, in order, each at its
-// own time: with what failed firings and new reminders add. What is due at once when it
+// Advance moves the clock on, and fires what is due until then, reminders and timers, in
+// order, each at its own time: with what failed firings and new reminders add. What is due at once when it
 // is set fires with the next Advance, also one of 0. The Jitter of an [actor.Reminder]
 // is none here.
 func (h *Harness) Advance(d time.Duration) {
 	h.t.Helper()
 	until := h.now.Add(d)
 	for fired := 0; ; fired++ {
-		r := h.nextReminder(until)
-		if r == nil {
+		r, t := h.nextReminder(until), h.nextTimer(until)
+		if r == nil && t == nil {
 			break
 		}
+		var at time.Time
+		var ref actor.Ref
+		var name string
+		if t == nil || r != nil && cmp.Or(r.FireAt.Compare(t.due), cmp.Compare(r.order, t.order)) < 0 {
+			t, at, ref, name = nil, r.FireAt, r.actor, r.Name
+		} else {
+			at, ref, name = t.due, t.actor, t.Name
+		}
 		if fired == maxFirings {
-			h.t.Fatalf("actortest: Advance(%v) has fired %d reminders and is at %v, last %q of %s; advance in shorter steps, or mend a reminder that sets itself anew without a delay",
-				d, fired, h.now, r.Name, r.actor)
+			h.t.Fatalf("actortest: Advance(%v) has fired %d reminders and timers and is at %v, last %q of %s; advance in shorter steps, or mend one that sets itself anew without a delay",
+				d, fired, h.now, name, ref)
 		}
-		if r.FireAt.After(h.now) {
-			h.now = r.FireAt
+		if at.After(h.now) {
+			h.now = at
 		}
-		h.fire(r)
+		if t == nil {
+			h.fire(r)
+		} else {
+			h.fireTimer(t)
+		}
 	}
 	if until.After(h.now) {
 		h.now = until
 	}
 }
 
-// maxFirings is how many reminders one Advance fires.
+// maxFirings is how many reminders and timers one Advance fires.
 const maxFirings = 1_000_000
 
 // Reminders returns all reminders that are set, in the order in which they fire.
@@ -145,7 +157,9 @@ func (h *Harness) fire(r *reminder) {
 		h.commitReminders(r.actor, map[string]*reminder{r.Name: f.then})
 		return
 	}
-	_, err := h.invoke(r.actor, r.Method, r.input(), f)
+	_, err := h.invoke(r.actor, r.Method, r.input(), &cause{
+		kind: abi.CauseReminder, name: r.Name, due: f.Due, attempt: f.Attempt, missed: f.Missed, metadata: r.Metadata, firing: f,
+	})
 	if err == nil {
 		return
 	}
@@ -206,6 +220,19 @@ func (h *turnHost) refuse(problem string) abi.Code {
 	return abi.CodeInvalid
 }
 
+// methodProblem says why a reminder or timer cannot run a method, empty if it can.
+func (h *turnHost) methodProblem(of, method string) string {
+	spec := h.harness.types[h.ref.Type]
+	at := slices.IndexFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == method })
+	switch {
+	case at < 0:
+		return "the type " + spec.Name + " has no method " + strconv.Quote(method)
+	case spec.Methods[at].ReadOnly:
+		return "the method " + method + " is read-only; a " + of + " runs one that may change the actor"
+	}
+	return ""
+}
+
 func (h *turnHost) ReminderSet(frame []byte) abi.Code {
 	h.overlay.problem = ""
 	if code := h.overlay.writable(); code < 0 {
@@ -215,13 +242,8 @@ func (h *turnHost) ReminderSet(frame []byte) abi.Code {
 	if err := abi.DecodeReminder(slices.Clone(frame), &r); err != nil {
 		return h.refuse(err.Error())
 	}
-	spec := h.harness.types[h.ref.Type]
-	at := slices.IndexFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == r.Method })
-	switch {
-	case at < 0:
-		return h.refuse("the type " + spec.Name + " has no method " + strconv.Quote(r.Method))
-	case spec.Methods[at].ReadOnly:
-		return h.refuse("the method " + r.Method + " is read-only; a reminder runs one that may change the actor")
+	if problem := h.methodProblem("reminder", r.Method); problem != "" {
+		return h.refuse(problem)
 	}
 	made, err := schedule.New(r, h.harness.now)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
@@ -24,11 +25,21 @@ type row struct {
 	state    map[string]value
 }
 
+// cause is the reminder or timer that asks for a turn.
+type cause struct {
+	kind            uint8
+	name            string
+	due             time.Time
+	attempt, missed uint32
+	metadata        []abi.Header
+	firing          *firing // of a reminder
+}
+
 // invoke runs one turn to its commit, as a host does: a migration first if the
 // stored schema is old, both on one overlay, all of it kept or none.
 //
-// fired is the reminder that asks for the turn, nil for a call.
-func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, fired *firing) (actor.Payload, error) {
+// by is what asks for the turn, nil for a call.
+func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, by *cause) (actor.Payload, error) {
 	spec, ok := h.types[ref.Type]
 	if !ok {
 		return actor.Payload{}, actor.NewError(actor.StatusNotFound, "type_not_found", fmt.Sprintf("no actor type %q is registered", ref.Type))
@@ -58,8 +69,8 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, fi
 		harness: h, revision: stored.revision, values: maps.Clone(stored.state),
 		limit: limitOr(spec.Limits.StateBytes, defaultStateBytes), none: spec.Placement == abi.PlacementStateless,
 	}
-	if fired != nil {
-		o.reminders = map[string]*reminder{fired.reminder.Name: fired.then}
+	if by != nil && by.firing != nil {
+		o.reminders = map[string]*reminder{by.name: by.firing.then}
 	}
 	turn := abi.Turn{
 		App: App, Type: ref.Type, ID: ref.ID, InvocationID: fmt.Sprintf("invocation-%d", h.turns+1),
@@ -73,9 +84,9 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, fi
 	}
 	turn.What, turn.Method, turn.StoredSchema = abi.WhatMethod, method, 0
 	turn.ContentType, turn.Payload = payload.ContentType, payload.Data
-	if fired != nil {
-		turn.Cause, turn.CauseName, turn.DueUnixNano = abi.CauseReminder, fired.reminder.Name, fired.Due.UnixNano()
-		turn.Attempt, turn.Missed, turn.Metadata = fired.Attempt, fired.Missed, fired.reminder.Metadata
+	if by != nil {
+		turn.Cause, turn.CauseName, turn.DueUnixNano = by.kind, by.name, by.due.UnixNano()
+		turn.Attempt, turn.Missed, turn.Metadata = by.attempt, by.missed, by.metadata
 	}
 	readOnly := spec.Methods[at].ReadOnly
 	if readOnly {
@@ -93,6 +104,7 @@ func (h *Harness) invoke(ref actor.Ref, method string, payload actor.Payload, fi
 		h.commit(ref, spec.StateSchema, o.values, o.revision)
 	}
 	h.commitReminders(ref, o.reminders)
+	h.commitTimers(ref, o.timers)
 	return reply, nil
 }
 

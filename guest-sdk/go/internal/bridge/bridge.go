@@ -48,6 +48,13 @@ type Reminders interface {
 	Problem() string
 }
 
+// Timers are the functions of timers where there is no Wasm, on a fake host which is one
+// beside [Host] and [Reminders]. They answer 1, 0 or an [abi.Code].
+type Timers interface {
+	TimerSet(frame []byte) int32
+	TimerCancel(name string) int32
+}
+
 // Instance is the memory of one guest instance. One turn runs at a time.
 type Instance interface {
 	// Turn runs the turn of a frame and returns abi.TurnDone or abi.TurnFailed.
