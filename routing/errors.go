@@ -114,6 +114,9 @@ func detailOf(err error) *greenroomv1.ErrorDetail {
 const (
 	kindStreamFull = "stream_full"
 	kindHostFull   = "host_full"
+
+	kindPermissionDenied = "permission_denied"
+	kindUnauthenticated  = "unauthenticated"
 )
 
 // hasNotBegun reports whether a kind says that a peer refused a call for a reason of

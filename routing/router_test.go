@@ -361,6 +361,9 @@ func TestAnotherIncarnation(t *testing.T) {
 	if _, err := a.router.Invoke(t.Context(), call("b")); !errors.Is(err, actor.ErrNoOwner) {
 		t.Errorf("the earlier incarnation answered: %v", err)
 	}
+	if err := a.router.Delete(t.Context(), call("b").Key); !errors.Is(err, actor.ErrNoOwner) {
+		t.Errorf("the earlier incarnation deleted: %v", err)
+	}
 	if b.host.turns.Load() != before {
 		t.Error("a turn ran that was for the earlier incarnation")
 	}

@@ -79,6 +79,11 @@ func (p *peer) unaryError(ctx context.Context, key actor.Key, err error) error {
 		if detail.GetKind() == string(actor.ErrNotOwner.Kind()) {
 			return &NotOwnerError{Owner: actor.HostID(wire.Meta().Get(HeaderOwner))}
 		}
+		if kind := detail.GetKind(); kind == kindPermissionDenied || kind == kindUnauthenticated {
+			// The peer does not let this host in, or is another incarnation than the one that
+			// was meant, as for a session that is not opened: what users may do was checked here.
+			return &unsentError{"its host cannot be reached: " + wire.Message()}
+		}
 		return &RemoteError{Code: uint32(wire.Code()), Message: wire.Message(), Detail: detail} //nolint:gosec // a code
 	}
 	if ctx.Err() != nil {
