@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -29,7 +28,7 @@ const (
 
 // checkouts are the partitions of this host. What is in types is guarded by Service.mu.
 type checkouts struct {
-	step  sync.Mutex // held while partitions are taken and renewed
+	step  chan struct{} // has one while partitions are taken and renewed, which asks the store
 	types map[typeName]*checkoutType
 }
 
@@ -131,8 +130,8 @@ func (s *Service) kickCheckout() {
 // checkoutStep brings the partitions nearer to where they should be, and returns when to
 // go on. It is called without the lock.
 func (s *Service) checkoutStep(ctx context.Context) time.Duration {
-	s.checkouts.step.Lock()
-	defer s.checkouts.step.Unlock()
+	s.checkouts.step <- struct{}{}
+	defer func() { <-s.checkouts.step }()
 	every := RenewEvery(s.cfg.Lease)
 	s.mu.Lock()
 	self := s.self.ID

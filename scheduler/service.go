@@ -91,7 +91,7 @@ func New(cfg Config) (*Service, error) {
 		cfg: cfg, began: time.Now(), owned: newOwnedActors(), owners: owners,
 		members: map[actor.HostID]actor.Host{}, drains: map[actor.HostID]bool{}, asked: map[actor.Key]*acquisition{}, asking: map[uint64]actor.Key{},
 		queries: map[uint64]chan<- answerOrEnd{}, kick: make(chan struct{}, 1), elected: make(chan struct{}, 1),
-		checkoutKick: make(chan struct{}, 1), counts: map[typeName]*callCounts{},
+		checkoutKick: make(chan struct{}, 1), checkouts: checkouts{step: make(chan struct{}, 1)}, counts: map[typeName]*callCounts{},
 	}
 	s.incarnate()
 	s.view.Store(&view{self: s.self.ID, types: map[typeName]*typeView{}, members: s.members, changed: make(chan struct{})})

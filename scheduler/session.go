@@ -342,8 +342,12 @@ func (s *Service) handOver(ctx context.Context, ss *session, moving Moving) {
 		return
 	}
 	// A step that began before may still take partitions, and then finds that it must not.
-	s.checkouts.step.Lock()
-	s.checkouts.step.Unlock() //nolint:staticcheck // to have waited is all
+	select {
+	case s.checkouts.step <- struct{}{}:
+		<-s.checkouts.step
+	case <-ctx.Done():
+		return // the session is over
+	}
 	if !s.ended(ctx, func(key actor.Key) bool { return key.App == moving.App && key.Type == moving.Type }) {
 		return
 	}
