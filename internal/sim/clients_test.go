@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -17,7 +18,43 @@ type knowledge struct {
 	answered map[int64]string // by count: the call that was answered it, of those that add
 	unknown  int64            // calls that add of which nobody knows
 	highest  []answered       // each higher than those before
+	adds     []span           // that were answered
+	deletes  []*span
 }
+
+// span is when something was under way; over is zero if nobody knows.
+type span struct{ began, over time.Time }
+
+// mayBeGone reports whether who asked at one time, and was answered at another, may be
+// told that there is no such actor: it was deleted, and not made anew before.
+func (k *knowledge) mayBeGone(asked, answered time.Time) bool {
+	var gone time.Time // not after this
+	found := false
+	for _, d := range k.deletes {
+		switch {
+		case d.began.After(answered):
+		case d.over.IsZero():
+			return true
+		default:
+			if found = true; d.over.After(gone) {
+				gone = d.over
+			}
+		}
+	}
+	for _, a := range k.adds {
+		if a.began.After(gone) && a.over.Before(asked) {
+			return false
+		}
+	}
+	return found
+}
+
+// lifetime is how high an actor counts that is deleted now and then, in one life.
+const lifetime = 10_000
+
+// lifeAt is where an actor begins to count that is made at a time: above all that it
+// counted before it was deleted.
+func (w *world) lifeAt(t time.Time) int64 { return t.Sub(w.begun).Milliseconds() * lifetime }
 
 type answered struct {
 	at time.Time
@@ -57,10 +94,18 @@ func (w *world) client(number int) {
 	seen := map[actor.Key]int64{}
 	for call := 0; until(w.faults, time.Duration(rng.Int64N(int64(lease/5)))); call++ {
 		inv := actor.Invocation{
-			Key: keyOf([]string{"Sticky", "Ring"}[rng.IntN(2)], rng.IntN(perType)), ID: fmt.Sprintf("c%d-%d", number, call),
+			ID:     fmt.Sprintf("c%d-%d", number, call),
 			Method: []string{"Add", "Add", "Touch", "Read", "Read"}[rng.IntN(5)],
 		}
+		typ := w.types[rng.IntN(len(w.types))]
+		inv.Key = keyOf(typ.name, rng.IntN(typ.actors))
+		if typ.stateless() {
+			inv.Payload.Data = strconv.AppendInt(nil, rng.Int64N(1e9), 10)
+		}
 		switch {
+		case typ.deletes && rng.IntN(6) == 0:
+			w.deletes(inv.Key, rng.IntN(processes))
+			continue
 		case inv.Method == "Read":
 			inv.ReadOnly = true
 			if rng.IntN(3) == 0 {
@@ -126,11 +171,24 @@ func (w *world) call(inv actor.Invocation, seen map[actor.Key]int64, rng *rand.R
 		return
 	}
 	w.total.add("answered", 1)
+	typ := w.typeOf(inv.Key)
+	if typ.stateless() {
+		if sent, _ := strconv.ParseInt(string(inv.Payload.Data), 10, 64); got.n != sent {
+			w.fail("%s of %v is answered %d, and sent %d", inv.ID, inv.Key, got.n, sent)
+		}
+		return
+	}
 	since := began
 	if !adds && inv.Consistency != actor.ConsistencyStrong {
 		since = began.Add(-actor.MaxReadAge)
 	}
 	least := k.before(since)
+	if typ.deletes && !adds && got.n == 0 {
+		if least != 0 && !k.mayBeGone(since, time.Now()) {
+			w.fail("%s, %s of %v (%v), answers that there is none, after %d", inv.ID, inv.Method, inv.Key, inv.Consistency, least)
+		}
+		return
+	}
 	switch {
 	case adds && k.answered[got.n] != "":
 		w.fail("%s, Add of %v, answers %d, as %s did", inv.ID, inv.Key, got.n, k.answered[got.n])
@@ -143,6 +201,35 @@ func (w *world) call(inv actor.Invocation, seen map[actor.Key]int64, rng *rand.R
 	k.learn(got.n)
 	if adds {
 		k.answered[got.n] = inv.ID
+		k.adds = append(k.adds, span{began, time.Now()})
+	}
+}
+
+// deletes deletes an actor, through a process.
+func (w *world) deletes(key actor.Key, n int) {
+	p := w.processAt(n)
+	if p == nil || !p.alive() {
+		<-time.After(lease / 16)
+		return
+	}
+	d := &span{began: time.Now()}
+	w.judge.Lock()
+	k := w.known[key]
+	k.deletes = append(k.deletes, d)
+	w.judge.Unlock()
+	err := w.through(p, 3*lease, func(ctx context.Context) error { return p.router.Delete(ctx, key) })
+	w.note("delete %v at %s: %v", key, p.name, err)
+	w.judge.Lock()
+	defer w.judge.Unlock()
+	switch {
+	case err == nil:
+		w.total.add("deleted", 1)
+		d.over = time.Now()
+		k.learn(w.lifeAt(d.began)) // what is shown from now on was made later
+	case errors.Is(err, errUnsent), errors.Is(err, actor.ErrActorNotFound):
+		k.deletes = slices.DeleteFunc(k.deletes, func(other *span) bool { return other == d })
+	default:
+		w.total.add("not deleted: "+kindOf(err), 1)
 	}
 }
 

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -126,7 +127,13 @@ func (d *database) apply(c *actor.Commit) error {
 		if w.Bump {
 			row.Deleted = row.Deleted || row.Version == 0
 		} else {
+			if w.Delete && row.Version != 0 && !row.Deleted {
+				row.Life++
+			}
 			row.Deleted, row.Generation, row.StateSchema = w.Delete, w.Generation, w.StateSchema
+			if w.Delete {
+				row.State = actor.EncodedState{}
+			}
 			if w.State != nil {
 				row.State = actor.EncodedState{Format: w.State.Format, Data: slices.Clone(w.State.Data)}
 			}
@@ -169,8 +176,29 @@ func (d *database) Settle(ctx context.Context, c actor.Commit) error {
 	}
 }
 
-func (d *database) LockedTurn(context.Context, actor.Key, func(context.Context, actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
-	panic("sim: no actor is of placement any")
+// LockedTurn locks nothing: who comes second begins again.
+func (d *database) LockedTurn(ctx context.Context, key actor.Key, fn func(context.Context, actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
+	for range 4 {
+		d.mu.Lock()
+		row := d.rows[key]
+		d.mu.Unlock()
+		commit, err := fn(ctx, row)
+		if err != nil || commit == nil {
+			return nil, err
+		}
+		d.mu.Lock()
+		if err = ctx.Err(); err == nil {
+			err = d.apply(commit)
+		}
+		d.mu.Unlock()
+		if !errors.Is(err, actor.ErrStale) {
+			if err != nil {
+				commit = nil
+			}
+			return commit, err
+		}
+	}
+	return nil, actor.ErrStale
 }
 
 func (d *database) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
@@ -260,6 +288,19 @@ func (d *database) Lease(ctx context.Context, name string) (actor.Lease, bool, e
 	defer d.mu.Unlock()
 	l, ok := d.leases[name]
 	return l, ok, ctx.Err()
+}
+
+func (d *database) Leases(ctx context.Context, prefix string) ([]actor.Lease, time.Time, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var leases []actor.Lease
+	for name, l := range d.leases {
+		if strings.HasPrefix(name, prefix) {
+			leases = append(leases, l)
+		}
+	}
+	slices.SortFunc(leases, func(a, b actor.Lease) int { return cmp.Compare(a.Name, b.Name) })
+	return leases, d.now(), ctx.Err()
 }
 
 // appliedBy reports whether a commit was the last to write an actor's row.

@@ -6,7 +6,8 @@
 //
 //	process    a scheduler.Service, a routing.Router, a server.Server and a host.Host,
 //	           wired as package node does. It crashes, alone, with its machine or with
-//	           all others, starts again as another incarnation, leaves in order, and freezes
+//	           all others, starts again as another incarnation, freezes, and leaves in order,
+//	           asked by another or not, also to crash or freeze meanwhile
 //	network    streams between processes: sessions with the leader and calls between hosts.
 //	           In one of eight seeds they are carried by HTTP/2 over connections, as they are
 //	           elsewhere but for TLS; in the others, which cost half as much, each stream
@@ -21,11 +22,13 @@
 //	           of all, loses answers, and applies commits late whose sender has given up. Its clock
 //	           is up to an hour ahead and runs up to 1 % faster or slower than the
 //	           processes'
-//	guests     native counters (host/hosttest)
+//	guests     native counters (host/hosttest) of three types, whose placement policies are
+//	           sticky, ring, static, checkout, any or stateless. Types are deployed
+//	           anew, some with another policy, which processes hear of later
 //	clients    one call at a time each, through any process; calls with idempotency keys
-//	           go again, and now and then twice at once
+//	           go again, and now and then twice at once. Actors of some types are deleted
 //
-// Time is testing/synctest's: the ten seconds of a seed take 30 to 40 ms of a processor.
+// Time is testing/synctest's: the ten seconds of a seed take about 40 ms of a processor.
 // What goes wrong,
 // and when, and what is called follow from the seed; delays do as well, but which message
 // gets which is up to the order in which goroutines get the processor. So a seed that
@@ -34,7 +37,10 @@
 //	go test -run TestSimulation ./internal/sim -v -seed 17 -repeat 100 -trace
 //
 // What seeds found became tests of the packages at fault: TestRegistrationUnknown and
-// TestTooManyLeave of scheduler, TestLostThenRefused of routing.
+// TestTooManyLeave of scheduler, TestLostThenRefused and TestAnotherIncarnation of routing.
+//
+// Not simulated: a change of policy to or from any or stateless, which locks nothing;
+// reminders, which package scheduler/reminder simulates; TLS.
 //
 // A process that is frozen goes on in its memory, and nothing of it gets in or out: no
 // call, no answer, no byte, no statement, and no turn begins or ends. To all others that
@@ -55,6 +61,8 @@
 //   - Answers are current: an increment and a strong read show what was answered before
 //     they began, other reads and unchanged turns what was answered actor.MaxReadAge before.
 //   - No caller is shown less than it was shown before.
+//   - An actor that was deleted is shown as it was before to nobody who asks later, and is
+//     missed by nobody who was answered since it was made anew.
 //   - After the last fault every actor is answered through every process, within a few
 //     leases.
 //   - Each kind of fault has happened, in all seeds together.

@@ -13,6 +13,8 @@ var kinds = []string{
 	"processes cut off from each other", "process cut off one way", "connections reset", "message arrives after its connection broke", "left in order", "leader left in order",
 	"commit applied late", "late commit refused", "answer to a commit lost",
 	"database down", "all crash", "host began anew", "leader elected", "hand-over", "call sent twice", "call with a key sent again", "unknown outcome", "answered",
+	"deployment", "policy changed", "deleted", "sticky actors released", "crash while leaving", "freeze while leaving", "drain asked for by another",
+	"type: sticky", "type: ring", "type: static", "type: checkout", "type: any", "type: stateless",
 	"call forwarded: reply", "call forwarded: redirect", "call forwarded: lost",
 }
 
@@ -20,6 +22,7 @@ var kinds = []string{
 var storeFaults = map[faultstore.Fault]float64{
 	faultstore.LoadFails: 0.02, faultstore.VersionsFail: 0.02, faultstore.RecordLoadFails: 0.02, faultstore.CommitFails: 0.02,
 	faultstore.CommitPartlyFails: 0.02, faultstore.CommitLost: 0.01, faultstore.CommitReplyLost: 0.02,
+	faultstore.TurnRetried: 0.02, faultstore.TurnFails: 0.02, faultstore.TurnLost: 0.01, faultstore.TurnReplyLost: 0.02,
 	faultstore.SettleFails: 0.1, faultstore.SettleReplyLost: 0.05, faultstore.LeaseFails: 0.03, faultstore.LeaseReplyLost: 0.02,
 }
 
@@ -55,7 +58,7 @@ func (w *world) plague() {
 	pace := lease/4 + time.Duration(w.plan.Int64N(int64(3*lease/2)))
 	for time.Since(w.begun) < end {
 		<-time.After(time.Duration(w.plan.Int64N(int64(pace))))
-		n, what, whom := w.plan.IntN(processes), w.plan.IntN(12), ""
+		n, what, whom := w.plan.IntN(processes), w.plan.IntN(14), ""
 		if w.plan.IntN(3) == 0 {
 			if leader := w.leader(); leader >= 0 {
 				n, whom = leader, "leader"
@@ -102,7 +105,34 @@ func (w *world) plague() {
 			}
 			w.note("%s is to leave", p.name)
 			leads := p.service.Leadership().Here
+			var asks *process
+			switch w.plan.IntN(6) {
+			case 0:
+				later(lease/2, func() {
+					if p.alive() {
+						w.happened("crash while leaving")
+						p.crash(false)
+					}
+				})
+			case 1:
+				later(lease/4, func() {
+					if p.alive() {
+						w.happened("freeze while leaving")
+						p.frozen.close()
+						w.net.changed()
+						<-time.After(w.noise.below(2 * lease))
+						p.frozen.open()
+						w.net.thawed(p)
+					}
+				})
+			case 2:
+				asks = w.processAt((n + 1) % processes)
+			}
 			healing.Go(func() {
+				if asks != nil && asks.alive() && asks.service.DrainHost(p.service.Self()) == nil {
+					w.happened("drain asked for by another")
+					<-time.After(w.noise.below(lease))
+				}
 				if p.leave() && leads {
 					w.happened("leader left in order")
 				}
@@ -137,6 +167,10 @@ func (w *world) plague() {
 					p.crash(true)
 					later(lease, func() { w.start(n); free(n) })
 				}
+			}
+		case 10, 11:
+			if p := w.processAt(n); p != nil && p.alive() {
+				w.deploys(p, w.types[w.plan.IntN(len(w.types))])
 			}
 		default:
 			if w.net.resets() > 0 {

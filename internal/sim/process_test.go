@@ -37,11 +37,16 @@ type process struct {
 	host    *host.Host
 	server  *server.Server
 
-	joined chan struct{} // closed when it has registered, or died before
-	died   atomic.Bool
-	dead   chan struct{} // closed when it crashes, or has left
-	frozen gate
-	cut    gate // from the database
+	guests   *hosttest.World
+	learning sync.Mutex
+	known    map[string]uint64 // the deployments that it serves, under learning
+
+	joined  chan struct{} // closed when it has registered, or died before
+	died    atomic.Bool
+	leaving atomic.Bool
+	dead    chan struct{} // closed when it crashes, or has left
+	frozen  gate
+	cut     gate // from the database
 
 	// What is served without HTTP/2: see streams.
 	serving    sync.Mutex
@@ -125,21 +130,15 @@ func (w *world) start(n int) *process {
 		client = &http.Client{Transport: streams{p}}
 	}
 	p.served, p.endServing = context.WithCancel(context.Background())
-	guests := hosttest.New()
-	for typ, placement := range types {
-		guests.Deploy(app, typ, w.counter(p, typ, placement))
-	}
+	p.guests, p.known = hosttest.New(), map[string]uint64{}
+	p.learn()
 	p.service = must(scheduler.New(scheduler.Config{
 		Store: db, Self: actor.Host{Name: p.name, Cluster: app, Address: p.address, Version: "sim"}, Lease: lease,
-		Types: func() (all []scheduler.Type) {
-			for typ, placement := range types {
-				all = append(all, scheduler.Type{App: app, Name: typ, Placement: placement, Generation: 1})
-			}
-			return all
-		},
+		Types: p.serves, ReadTypes: p.refresh,
 		Actors: (*actors)(p), Dial: scheduler.Dialer{Client: client}.Dial, Logger: quiet, MaxOwned: w.maxOwned, Ranges: w.ranges,
 		Events: scheduler.Events{
-			Ended: func(actor.HostID) { w.happened("host began anew") },
+			Ended:          func(actor.HostID) { w.happened("host began anew") },
+			StickyReleased: func(int) { w.happened("sticky actors released") },
 			Led: func(_ uint64, leads bool) {
 				if leads {
 					w.happened("leader elected")
@@ -148,12 +147,12 @@ func (w *world) start(n int) *process {
 		},
 	}))
 	p.host = must(host.New(host.Config{
-		Committer: db, Modules: guests, Engine: guests, Ownership: w.sabotage.ownership(p.service), SettleGrace: 2 * lease,
+		Committer: db, Modules: catalog{p.guests, p}, Engine: p.guests, Ownership: w.sabotage.ownership(p.service), SettleGrace: 2 * lease,
 		Pipeline: pipeline.Config{StallAfter: 4 * lease},
 		Limits:   host.Limits{IdleTimeout: 3 * lease},
 	}))
 	p.router = must(routing.New(routing.Config{
-		Local: p.host, Placement: p.service, Policy: func(_, typ string) (string, bool) { return types[typ], true },
+		Local: p.host, Placement: p.service, Policy: func(_, typ string) (string, bool) { return p.policy(typ), true },
 		Cluster: app, MinProtocol: scheduler.MinProtocol, MaxProtocol: scheduler.MaxProtocol, PeerTimeout: lease, SettleGrace: 2 * lease,
 		HTTPClient: client, Logger: quiet,
 		Events: routing.Events{Forwarded: func(outcome string) { w.happened("call forwarded: " + outcome) }},
@@ -174,7 +173,9 @@ func (w *world) start(n int) *process {
 	w.mu.Unlock()
 	w.running.Go(func() {
 		p.join()
-		<-p.dead
+		for p.waits(2 * lease) { // modules.Config.PollInterval
+			_ = p.refresh(context.Background(), app)
+		}
 		client.CloseIdleConnections()
 	})
 	return p
@@ -227,12 +228,31 @@ func (a *actors) DropAll() {
 	}
 }
 
+// waits waits for a while, and reports whether the process is alive then.
+func (p *process) waits(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return p.alive()
+	case <-p.dead:
+		return false
+	}
+}
+
 // crash ends a process in the middle of everything, alone or with its machine.
 func (p *process) crash(machine bool) {
-	p.died.Store(true)
+	if p.dies(machine) && !p.leaving.Load() {
+		p.stop()
+	}
+}
+
+// dies has it be dead for all others, and reports whether it was not.
+func (p *process) dies(silent bool) bool {
+	if !p.died.CompareAndSwap(false, true) {
+		return false
+	}
 	close(p.dead)
-	p.w.net.died(p, machine)
-	p.stop()
+	p.w.net.died(p, silent)
+	return true
 }
 
 // leave ends a process in order, as package node does, and reports whether that went
@@ -241,20 +261,26 @@ func (p *process) leave() bool {
 	<-p.joined
 	ctx, cancel := context.WithTimeout(context.Background(), 5*lease)
 	defer cancel()
+	p.leaving.Store(true)
+	go func() {
+		select {
+		case <-p.dead: // it crashes
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	p.server.Drain()
 	err := p.service.Stop(ctx)
 	p.router.Drain()
 	err = errors.Join(err, p.server.Stop(ctx))
 	p.stopServing(ctx)
 	err = errors.Join(err, p.router.Stop(ctx), p.host.Stop(ctx))
-	if err == nil {
+	left := p.dies(false) && err == nil
+	if left {
 		p.w.happened("left in order")
 	}
-	p.died.Store(true)
-	close(p.dead)
-	p.w.net.died(p, false)
 	p.stop()
-	return err == nil
+	return left
 }
 
 // stop ends what runs of a process that is dead for everybody else.
@@ -346,8 +372,28 @@ func (a *access) Settle(ctx context.Context, c actor.Commit) error {
 	return err
 }
 
-func (a *access) LockedTurn(context.Context, actor.Key, func(context.Context, actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
-	panic("sim: no actor is of placement any")
+// LockedTurn is a transaction, which ends with its process's connection.
+func (a *access) LockedTurn(ctx context.Context, key actor.Key, fn func(context.Context, actor.Row) (*actor.Commit, error)) (made *actor.Commit, err error) {
+	var began bool
+	done, broken := a.run(ctx, func(context.Context) {
+		made, err = a.p.w.store.LockedTurn(ctx, key, func(ctx context.Context, row actor.Row) (*actor.Commit, error) {
+			commit, err := fn(ctx, row)
+			began = began || commit != nil
+			if err == nil && (!a.p.pass() || a.p.cut.waits() != nil) {
+				return nil, errCut
+			}
+			return commit, err
+		})
+	})
+	switch {
+	case broken == nil:
+		return made, err
+	case done && made != nil:
+		a.p.w.happened("answer to a commit lost")
+		return made, fmt.Errorf("%v: %w", broken, actor.ErrAmbiguous)
+	default:
+		return nil, broken
+	}
 }
 
 // Commit may be applied long after its sender has given it up, or has died.
@@ -469,11 +515,21 @@ func (a *access) Leases(ctx context.Context, prefix string) ([]actor.Lease, time
 }
 
 // counter is the actor of every type: it tells who runs it.
-func (w *world) counter(p *process, typ, placement string) hosttest.Actor {
+func (w *world) counter(p *process, t *actorType, policy string) hosttest.Actor {
+	if t.stateless() {
+		echo := func(t *hosttest.Turn) error {
+			if !p.pass() {
+				return hosttest.Fail("dead")
+			}
+			return t.Reply(string(t.Frame.Payload))
+		}
+		return hosttest.Actor{Placement: policy, Methods: map[string]hosttest.Func{"Add": echo, "Touch": echo}, ReadOnly: map[string]hosttest.Func{"Read": echo}}
+	}
+	typ := t
 	count := func(add int64, writes bool) hosttest.Func {
 		return func(t *hosttest.Turn) error {
 			if writes {
-				w.begins(p, actor.Key{App: app, Type: typ, ID: t.Frame.ID})
+				w.begins(p, actor.Key{App: app, Type: typ.name, ID: t.Frame.ID})
 			}
 			if w.faulty(0.2) { // the guest takes its time
 				select {
@@ -485,6 +541,10 @@ func (w *world) counter(p *process, typ, placement string) hosttest.Actor {
 				return hosttest.Fail("dead")
 			}
 			n, err := t.Number("n")
+			if err == nil && add != 0 && n == 0 && typ.deletes {
+				n = w.lifeAt(time.Now())
+				err = t.SetNumber("n", n)
+			}
 			if err == nil && add != 0 {
 				n, err = t.Add("n", add)
 			}
@@ -492,7 +552,7 @@ func (w *world) counter(p *process, typ, placement string) hosttest.Actor {
 		}
 	}
 	return hosttest.Actor{
-		Placement: placement, Instance: "shared",
+		Placement: policy, Instance: "shared",
 		Methods:  map[string]hosttest.Func{"Add": count(1, true), "Touch": count(0, true)},
 		ReadOnly: map[string]hosttest.Func{"Read": count(0, false)},
 	}

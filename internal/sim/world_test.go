@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/store/faultstore"
@@ -24,20 +23,17 @@ const (
 	app       = "sim"
 	processes = 3
 	callers   = 3
-	perType   = 2 // actors
 	// fewLeases and manyLeases are between which times faults happen.
 	fewLeases  = 3
 	manyLeases = 9
 )
-
-// types are the actor types, with their placement.
-var types = map[string]string{"Sticky": abi.PlacementSticky, "Ring": abi.PlacementRing}
 
 // world is one run.
 type world struct {
 	t        *testing.T
 	seed     uint64
 	sabotage sabotage
+	types    []*actorType
 	maxOwned int
 	ranges   int  // of a type
 	direct   bool // streams are carried without HTTP/2
@@ -76,9 +72,11 @@ func newWorld(t *testing.T, seed uint64, s sabotage, total *counts) *world {
 	w.net, w.metrics = newNetwork(w), server.NewMetrics()
 	w.db = newDatabase(0.99+plan.Float64()*0.02, time.Duration(plan.Int64N(int64(time.Hour))), s.fence)
 	w.store = faultstore.New(whole{database: w.db}, faultstore.Config{Seed: seed, Rates: storeFaults})
-	for typ := range types {
-		for n := range perType {
-			w.known[keyOf(typ, n)] = newKnowledge()
+	w.types = newTypes(plan)
+	for _, typ := range w.types {
+		total.add("type: "+kindOfPolicy(typ.policies[0]), 1)
+		for n := range typ.actors {
+			w.known[keyOf(typ.name, n)] = newKnowledge()
 		}
 	}
 	return w
@@ -102,7 +100,9 @@ func (w *world) run() {
 	watcher.Go(func() { // one holder, all the time
 		for until(watching, w.noise.below(lease/25)) {
 			for key := range w.known {
-				w.oneHolder(key)
+				if w.typeOf(key).held() {
+					w.oneHolder(key)
+				}
 			}
 		}
 	})
@@ -196,7 +196,7 @@ func (w *world) holders(key actor.Key) []*process {
 	may := make([]*process, 0, processes)
 	for _, p := range w.alive() {
 		self := p.service.Self()
-		if p.service.Holds(key, types[key.Type]) != actor.NotHeld && p.service.Current(time.Now()) && p.service.Self() == self {
+		if p.service.Holds(key, p.policy(key.Type)) != actor.NotHeld && p.service.Current(time.Now()) && p.service.Self() == self {
 			may = append(may, p)
 		}
 	}
@@ -215,6 +215,9 @@ func (w *world) oneHolder(key actor.Key) {
 // begins notes that a process begins a turn that may write: no other one may run the
 // actor at this moment.
 func (w *world) begins(p *process, key actor.Key) {
+	if !w.typeOf(key).held() {
+		return
+	}
 	may := w.holders(key)
 	w.judge.Lock()
 	defer w.judge.Unlock()
@@ -236,7 +239,8 @@ func (w *world) commit(p *process, commits []actor.Commit, late bool) []error {
 		for _, row := range commits[i].Rows {
 			applied := w.db.appliedBy(row.Key, commits[i].ID)
 			switch other := w.runner[row.Key]; {
-			case types[row.Key.Type] != abi.PlacementSticky, row.Bump, other == nil || other == p:
+			case !w.typeOf(row.Key).sticky(), row.Bump, row.Delete, // what may be a new owner's first act
+				other == nil || other == p:
 			case applied:
 				w.fail("%s commits a turn of %v after one at %s has begun", p.name, row.Key, other.name)
 			default:
@@ -254,17 +258,30 @@ func (w *world) commit(p *process, commits []actor.Commit, late bool) []error {
 
 // ask calls an actor through a process, as a client of its API does.
 func (w *world) ask(p *process, inv actor.Invocation, limit time.Duration) (actor.Reply, error) {
+	var reply actor.Reply
+	err := w.through(p, limit, func(ctx context.Context) (err error) {
+		reply, err = p.router.Invoke(ctx, inv)
+		return err
+	})
+	if errors.Is(err, errLost) || errors.Is(err, errUnsent) {
+		return actor.Reply{}, err
+	}
+	return reply, err
+}
+
+// through does something at a process, as a client of its API has it done.
+func (w *world) through(p *process, limit time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if !until(ctx, w.noise.delay()) || !p.pass() {
-		return actor.Reply{}, errUnsent
+		return errUnsent
 	}
-	reply, err := p.router.Invoke(ctx, inv)
+	err := do(ctx)
 	if !p.pass() {
-		return actor.Reply{}, errLost
+		return errLost
 	}
 	<-time.After(w.noise.delay())
-	return reply, err
+	return err
 }
 
 // errLost is what became of a call: nobody knows. errUnsent: it has not begun.
@@ -292,9 +309,9 @@ func (w *world) settles() {
 			for {
 				began := time.Now()
 				reply, err := w.ask(p, actor.Invocation{Key: key, ID: "last", Method: "Read", ReadOnly: true, Consistency: actor.ConsistencyStrong}, lease)
-				if n, ok := valueOf(reply, err); ok {
+				if n, ok := valueOf(reply, err); ok || err == nil && w.typeOf(key).stateless() {
 					w.judge.Lock()
-					if least := k.before(began); n < least {
+					if least := k.before(began); n < least && (n != 0 || !k.mayBeGone(began, time.Now())) {
 						w.fail("in the end %v has %d, and %d was answered", key, n, least)
 					}
 					w.judge.Unlock()
@@ -322,7 +339,7 @@ func (w *world) standing(key actor.Key) string {
 	var text string
 	for _, q := range w.alive() {
 		text += fmt.Sprintf("  %s is %.4s: finds %+v, holds %d, current %t, leadership %+v, draining %t, owns %d\n",
-			q.name, q.service.Self(), q.service.Find(key, types[key.Type]), q.service.Holds(key, types[key.Type]),
+			q.name, q.service.Self(), q.service.Find(key, q.policy(key.Type)), q.service.Holds(key, q.policy(key.Type)),
 			q.service.Current(time.Now()), q.service.Leadership(), q.service.Draining(), q.service.Owned())
 	}
 	return text
@@ -335,6 +352,22 @@ func (w *world) countsAddUp() {
 	defer w.judge.Unlock()
 	for key, k := range w.known {
 		n, least := w.db.number(key), int64(len(k.answered))
+		switch t := w.typeOf(key); {
+		case t.stateless():
+			continue
+		case t.deletes:
+			if now := time.Now(); n == 0 && k.before(now) != 0 && !k.mayBeGone(now, now) || n != 0 && n < k.before(now) {
+				w.fail("%v counts %d, and %d was answered", key, n, k.before(now))
+			}
+			life := n - n%lifetime
+			least = 0
+			for m := range k.answered {
+				if m-m%lifetime == life {
+					least++
+				}
+			}
+			n %= lifetime
+		}
 		if n < least || n > least+k.unknown {
 			w.fail("%v counts %d: %d were acknowledged, and nobody knows of %d", key, n, least, k.unknown)
 		}
