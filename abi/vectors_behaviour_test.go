@@ -20,6 +20,7 @@ type behaviourStep struct {
 	Call       *behaviourCall    `json:"call,omitempty"`
 	AdvanceMS  *int64            `json:"advance_ms,omitempty"`
 	DropMemory bool              `json:"drop_memory,omitempty"`
+	Deactivate bool              `json:"deactivate,omitempty"`
 	SetState   map[string]string `json:"set_state,omitempty"`
 	Secret     *string           `json:"secret_hex,omitempty"`
 }
@@ -73,6 +74,10 @@ func behaviourVectors() []behaviourVector {
 	set := func(members string) behaviourStep { return ok("Remind", `{"name":"r",`+members+`}`, ``, nil) }
 	fired := func(count int, due int64, attempt, missed int) state {
 		return state{"count": fmt.Sprint(count), "label": fmt.Sprintf(`"reminder r %d %d %d"`, kitClockMS+due, attempt, missed)}
+	}
+	timer := func(members string) behaviourStep { return ok("Timer", `{"name":"t",`+members+`}`, ``, nil) }
+	ticked := func(count int, due int64) state {
+		return state{"count": fmt.Sprint(count), "label": fmt.Sprintf(`"timer t %d 1 0"`, kitClockMS+due)}
 	}
 	view := func(s state) behaviourStep {
 		return ok("View", ``, `{"count":`+s["count"]+`,"label":`+s["label"]+`}`, s)
@@ -294,6 +299,54 @@ func behaviourVectors() []behaviourVector {
 		}},
 		{"a read-only method sets none", []behaviourStep{
 			bad("RemindReadOnly", `{"name":"r","method":"Tick"}`, fault(9, "read_only"), nil),
+		}},
+		{"a timer fires when it is due, and not before", []behaviourStep{
+			timer(`"method":"Tick","amount":2,"after_ms":1000`),
+			after(999), untouched,
+			after(1), view(ticked(2, 1000)),
+			after(5000), view(ticked(2, 1000)),
+		}},
+		{"a timer with a period, until it is cancelled", []behaviourStep{
+			timer(`"method":"Tick","amount":1,"every_ms":1000`),
+			after(3500), view(ticked(3, 3000)),
+			ok("Stop", `"t"`, `true`, ticked(3, 3000)),
+			ok("Stop", `"t"`, `false`, ticked(3, 3000)),
+			after(60000), view(ticked(3, 3000)),
+		}},
+		{"the same name is another timer", []behaviourStep{
+			timer(`"method":"Tick","amount":1,"after_ms":1000`),
+			timer(`"method":"Tick","amount":5,"after_ms":2000`),
+			after(60000), view(ticked(5, 2000)),
+		}},
+		{"timers and reminders fire in order", []behaviourStep{
+			set(`"method":"Tick","amount":1,"after_ms":2000`),
+			timer(`"method":"Tick","amount":10,"after_ms":1000`),
+			after(1999), view(ticked(10, 1000)),
+			after(1), view(fired(11, 2000, 1, 0)),
+		}},
+		{"a turn that fails sets no timer", []behaviourStep{
+			bad("Timer", `{"name":"t","method":"Tick","amount":1,"refuse":true}`, fault(9, "refused"), nil),
+			after(60000), untouched,
+		}},
+		{"a timer whose turn fails comes again after its period, and no other one", []behaviourStep{
+			timer(`"method":"TickAt","amount":2,"every_ms":1000`),
+			ok("Timer", `{"name":"u","method":"TickAt","amount":2}`, ``, nil),
+			after(5000), untouched,
+			ok("Stop", `"t"`, `true`, nil),
+			ok("Stop", `"u"`, `false`, nil),
+		}},
+		{"a timer is lost with the activation, and a reminder is not", []behaviourStep{
+			timer(`"method":"Tick","amount":1,"after_ms":1000`),
+			set(`"method":"Tick","amount":10,"after_ms":1000`),
+			{Deactivate: true},
+			after(60000), view(fired(10, 1000, 1, 0)),
+		}},
+		{"timers that cannot be", []behaviourStep{
+			bad("Timer", `{"name":"","method":"Tick"}`, fault(3, "invalid_timer"), nil),
+			bad("Timer", `{"name":"a\u0000b","method":"Tick"}`, fault(3, "invalid_timer"), nil),
+			bad("Timer", `{"name":"t","method":"Nope"}`, fault(3, "invalid_timer"), nil),
+			bad("Timer", `{"name":"t","method":"View"}`, fault(3, "invalid_timer"), nil),
+			bad("Stop", `""`, fault(3, "invalid_timer"), nil),
 		}},
 		{"a secret is bytes, and a text if it is UTF-8", []behaviourStep{
 			bad("Secret", ``, fault(9, "not_set"), nil),

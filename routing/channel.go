@@ -129,7 +129,8 @@ const (
 	// protocolCaller is the first protocol whose invocations have callers and who refused
 	// them, or are firings of reminders; and with InterconnectService.Reach.
 	protocolCaller = 2
-	// protocolTrace is the first one whose invocations have a trace context.
+	// protocolTrace is the first one whose invocations have a trace context, and whose
+	// hosts know of timers.
 	protocolTrace = 3
 	// protocolRelease is the first one with InterconnectService.ReleaseReminders.
 	protocolRelease = 3

@@ -48,11 +48,19 @@ type Host interface {
 	View(ctx context.Context, key actor.Key) (host.View, error)
 }
 
+// Timers sets and cancels timers of the actors that a host holds. [host.Host] does.
+type Timers interface {
+	SetTimer(ctx context.Context, spec actor.TimerSpec) (replaced bool, err error)
+	CancelTimer(ctx context.Context, key actor.Key, name string) (existed bool, err error)
+}
+
 // Config is what a [Router] is made of. The zero value of an optional field means its
 // default.
 type Config struct {
 	// Local is the host of this process. Required.
 	Local Host
+	// Timers is the same host, for timers. Nil: it has none.
+	Timers Timers
 	// Placement says who holds what. Required.
 	Placement Placement
 	// Policy returns the placement policy of an actor type, from memory; false if

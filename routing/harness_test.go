@@ -126,6 +126,7 @@ type fakeHost struct {
 	last actor.Invocation
 	// deleted is the trace of the last delete.
 	deleted *actor.Trace
+	timer   *actor.TimerSpec // the last that was set
 }
 
 func (h *fakeHost) deletedIn() *actor.Trace {
@@ -185,6 +186,25 @@ func (h *fakeHost) Delete(ctx context.Context, key actor.Key) error {
 	return nil
 }
 
+func (h *fakeHost) SetTimer(ctx context.Context, spec actor.TimerSpec) (bool, error) {
+	err := h.Delete(ctx, spec.Key) // as for any operation
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		h.timer = &spec
+	}
+	return true, err
+}
+
+func (h *fakeHost) CancelTimer(ctx context.Context, key actor.Key, name string) (bool, error) {
+	err := h.Delete(ctx, key)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	existed := err == nil && h.timer != nil && h.timer.Name == name
+	h.timer = nil
+	return existed, err
+}
+
 func (h *fakeHost) View(_ context.Context, key actor.Key) (host.View, error) {
 	return host.View{Key: key, Version: 7, Active: h.table.owner(key.ID) == h.name}, nil
 }
@@ -232,7 +252,7 @@ func (t *table) join(tb testing.TB, id actor.HostID, s setup) *member {
 		s.addr = freeAddr(tb)
 	}
 	conf := routing.Config{
-		Local: m.host, Placement: m.view, Policy: func(string, string) (string, bool) { return "ring", true },
+		Local: m.host, Timers: m.host, Placement: m.view, Policy: func(string, string) (string, bool) { return "ring", true },
 		Cluster: "test", APIAddress: s.addr, MinProtocol: 1, MaxProtocol: newest, PeerTimeout: 2 * time.Second,
 		Logger: slog.New(slog.DiscardHandler),
 		Events: routing.Events{Forwarded: func(outcome string) {

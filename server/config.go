@@ -57,6 +57,8 @@ type Config struct {
 	Settings Settings
 	// Reminders sets and looks after reminders. Without it there is no ReminderService.
 	Reminders Reminders
+	// Timers sets timers over plain HTTP. Defaults to none: requests get 501.
+	Timers Timers
 	// Cluster knows the servers that share the store. Without it there is no
 	// ClusterService.
 	Cluster Cluster

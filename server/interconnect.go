@@ -51,6 +51,8 @@ func (s *Server) peerServices() []service {
 	_, h = greenroomv1connect.NewInterconnectServiceHandler(&interconnect{s, conf}, s.handlerOptions(s.payloadRoute())...)
 	sv.serve(RoleAdmin, unary, h, greenroomv1connect.InterconnectServiceDeleteProcedure, greenroomv1connect.InterconnectServiceViewProcedure, greenroomv1connect.InterconnectServiceReachProcedure,
 		greenroomv1connect.InterconnectServiceReleaseRemindersProcedure)
+	timer := route{maxBody: maxTimerMessage, bodyErr: errPayloadTooLarge(actor.MaxReminderPayload), peer: true}
+	sv.serve(RoleAdmin, timer, h, greenroomv1connect.InterconnectServiceTimerProcedure)
 	for _, ps := range peers.Services {
 		sv.serve(RoleAdmin, channel, ps.Handler, ps.Procedures...)
 	}
@@ -94,6 +96,27 @@ func (i *interconnect) Delete(ctx context.Context, req *connect.Request[greenroo
 		return nil, i.withOwner(ctx, err)
 	}
 	return connect.NewResponse(&greenroomv1.ExchangeDeleteResponse{}), nil
+}
+
+// maxTimerMessage is above any message with a timer: base64 of its payload, and the rest.
+const maxTimerMessage = 2 * actor.MaxReminderPayload
+
+// Timer implements InterconnectService.
+func (i *interconnect) Timer(ctx context.Context, req *connect.Request[greenroomv1.ExchangeTimerRequest]) (*connect.Response[greenroomv1.ExchangeTimerResponse], error) {
+	key := keyOf(req.Msg.GetActor())
+	accepted, _, err := i.s.conf.Peers.Interconnect.Accept(req.Msg.GetHello())
+	if err == nil {
+		err = key.Validate()
+	}
+	existed := false
+	if err == nil {
+		accepted.NotHeldBy(key, actor.HostID(req.Msg.GetRefusedBy()))
+		existed, err = accepted.Timer(ctx, key, req.Msg.GetName(), routing.DecodeTimer(key, req.Msg.GetName(), req.Msg.GetSet()))
+	}
+	if err != nil {
+		return nil, i.withOwner(ctx, err)
+	}
+	return connect.NewResponse(&greenroomv1.ExchangeTimerResponse{Existed: existed}), nil
 }
 
 // View implements InterconnectService.

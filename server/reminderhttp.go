@@ -113,15 +113,6 @@ func (s *Server) listReminders(ctx context.Context, w http.ResponseWriter, r *ht
 	return nil
 }
 
-// serveTimer answers for what is not there.
-func (s *Server) serveTimer(w http.ResponseWriter, r *http.Request) {
-	key, _, err := parsePath(r.URL.EscapedPath(), resourceTimers)
-	if err == nil {
-		err = &requestError{kindNotImplemented, "timers are not set over HTTP: use a reminder, which has the same form and is durable"}
-	}
-	s.refuseActor(w, r, actor.Invocation{Key: key}, err)
-}
-
 func (s *Server) putReminder(ctx context.Context, r *http.Request, name actor.ReminderName) error {
 	now := s.conf.Reminders.Now()
 	if now.IsZero() {

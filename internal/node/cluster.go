@@ -181,7 +181,7 @@ func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.S
 	}
 	own.service.Store(c.service)
 	conf := routing.Config{
-		Local: h, Placement: c.service, Policy: c.policy, Cluster: c.cfg.Name, APIAddress: c.apiAddress(n, advertise), Token: c.token,
+		Local: h, Timers: h, Placement: c.service, Policy: c.policy, Cluster: c.cfg.Name, APIAddress: c.apiAddress(n, advertise), Token: c.token,
 		MinProtocol: scheduler.MinProtocol, MaxProtocol: c.cfg.MaxProtocol, PeerTimeout: c.cfg.Lease, Logger: n.cfg.Logger,
 		Events: n.metrics.RoutingEvents(),
 	}

@@ -145,6 +145,7 @@ func (n *Node) start(ctx context.Context) error {
 	cfg := n.cfg.Server
 	cfg.Host, cfg.Modules, cfg.Actors, cfg.Check = h, mods, st, st.Check
 	cfg.Settings = settings
+	cfg.Timers = h
 	cfg.Metrics, cfg.Logs, cfg.Logger = metrics, logs, n.cfg.Logger
 	cfg.Gauges = server.Gauges{
 		QueueDepth:  h.QueueDepth,
@@ -165,6 +166,7 @@ func (n *Node) start(ctx context.Context) error {
 		}
 		n.onStop("router", c.router.Stop)
 		cfg.Host, cfg.Peers, cfg.Listener = c.router, c.peersConfig(), c.listener
+		cfg.Timers = c.router
 		cfg.Cluster = c.service
 		fires.host = c.router
 	}

@@ -185,11 +185,35 @@ func (*Subject) Reminders(ctx *actor.Context, prefix string) ([]string, error) {
 	return append([]string{}, names...), err
 }
 
+type TimerInput struct {
+	Name    string `json:"name"`
+	Method  string `json:"method"`
+	Amount  int64  `json:"amount"`
+	AfterMS int64  `json:"after_ms"`
+	EveryMS int64  `json:"every_ms"`
+	Refuse  bool   `json:"refuse"`
+}
+
+func (*Subject) Timer(ctx *actor.Context, in TimerInput) (actor.None, error) {
+	err := actor.SetTimer(ctx, actor.Timer{
+		Name: in.Name, Method: in.Method, In: AddInput{Amount: in.Amount},
+		After: time.Duration(in.AfterMS) * time.Millisecond, Every: time.Duration(in.EveryMS) * time.Millisecond,
+	})
+	if err == nil && in.Refuse {
+		err = actor.Errorf("refused", "not %s", in.Name)
+	}
+	return actor.None{}, err
+}
+
+func (*Subject) Stop(ctx *actor.Context, name string) (bool, error) {
+	return actor.CancelTimer(ctx, name)
+}
+
 func (s *Subject) Tick(ctx *actor.Context, in AddInput) (Subject, error) {
 	s.Count += in.Amount
 	c := ctx.Cause()
 	s.Label = string(c.Kind)
-	if c.Kind == actor.CauseReminder {
+	if c.Kind != actor.CauseCall {
 		s.Label = fmt.Sprintf("%s %s %d %d %d", c.Kind, c.Name, c.Due.UnixMilli(), c.Attempt, c.Missed)
 	}
 	return *s, nil
@@ -231,7 +255,7 @@ func init() {
 		actor.Method("Name", (*Subject).Name), actor.ReadOnly("NameReadOnly", (*Subject).Name), actor.ReadOnly("Clock", (*Subject).Clock),
 		actor.Method("Remind", (*Subject).Remind), actor.ReadOnly("RemindReadOnly", (*Subject).Remind), actor.Method("Cancel", (*Subject).Cancel),
 		actor.ReadOnly("Reminder", (*Subject).Reminder), actor.ReadOnly("Reminders", (*Subject).Reminders),
-		actor.Method("Tick", (*Subject).Tick), actor.Method("TickAt", (*Subject).TickAt),
+		actor.Method("Timer", (*Subject).Timer), actor.Method("Stop", (*Subject).Stop), actor.Method("Tick", (*Subject).Tick), actor.Method("TickAt", (*Subject).TickAt),
 		actor.ReadOnly("Secret", (*Subject).Secret), actor.ReadOnly("SecretText", (*Subject).SecretText), actor.ReadOnly("Undeclared", (*Subject).Undeclared),
 	)
 }
@@ -253,6 +277,7 @@ type behaviour struct {
 		}
 		AdvanceMS  *int64            `json:"advance_ms"`
 		DropMemory bool              `json:"drop_memory"`
+		Deactivate bool              `json:"deactivate"`
 		SetState   map[string]string `json:"set_state"`
 		Secret     *string           `json:"secret_hex"`
 	}
@@ -275,6 +300,8 @@ func TestBehaviourVectors(t *testing.T) {
 				switch {
 				case s.DropMemory:
 					h.DropInstance()
+				case s.Deactivate:
+					h.Deactivate("Subject", "s")
 				case s.SetState != nil:
 					h.SetState("Subject", "s", 0, s.SetState)
 				case s.Secret != nil:

@@ -82,7 +82,7 @@ pub(crate) trait Host {
     fn state_revision(&self) -> u64;
     fn reply(&self, content_type: &str, body: &[u8]) -> Result<(), Code>;
     fn fail(&self, frame: &[u8]) -> Result<(), Code>;
-    // In Wasm these are not part of it: see capability.rs and reminder.rs.
+    // In Wasm these are not part of it: see capability.rs, reminder.rs and timer.rs.
     #[cfg(not(target_arch = "wasm32"))]
     fn config_get(&self, name: &str) -> Result<Vec<u8>, Code>;
     #[cfg(not(target_arch = "wasm32"))]
@@ -100,7 +100,13 @@ pub(crate) trait Host {
     /// An encoded key list.
     #[cfg(not(target_arch = "wasm32"))]
     fn reminder_names(&self, prefix: &str) -> Result<Vec<u8>, Code>;
-    /// Why the last of these four was refused.
+    /// Whether it replaces one.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn timer_set(&self, frame: &[u8]) -> Result<bool, Code>;
+    /// Whether it was there.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn timer_cancel(&self, name: &str) -> Result<bool, Code>;
+    /// Why the last of these six was refused.
     #[cfg(not(target_arch = "wasm32"))]
     fn problem(&self) -> String;
     fn random(&self, buf: &mut [u8]);

@@ -45,7 +45,8 @@
 //! - [`Method`] is what a method looks like.
 //! - [`Context`] and [`ReadContext`] are the turn: the actor's ID, its keys, time,
 //!   randomness, the log.
-//! - [`Reminder`] calls a method of the actor at a later time.
+//! - [`Reminder`] calls a method of the actor at a later time; [`Timer`] does so while the
+//!   actor is in memory.
 //! - [`Error`] is a failure that reaches the caller as it is.
 //! - [`testing`] runs actors in `cargo test`, without Wasm.
 //! - [`convert`] is what arguments, results and states can be; [`record!`] makes
@@ -99,6 +100,7 @@ mod state;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod text;
+mod timer;
 mod turn;
 #[cfg(target_arch = "wasm32")]
 mod wasm;
@@ -112,6 +114,7 @@ pub use error::{Error, ResultExt, Status};
 pub use greenroom_macros::actor;
 pub use reminder::{Cause, CauseKind, Missed, Reminder, ReminderReader, ReminderWriter, Retry};
 pub use state::{Each, StateReader, StateWriter};
+pub use timer::{Timer, TimerWriter};
 pub use turn::Module;
 
 /// What an actor's file needs.

@@ -359,7 +359,7 @@ impl Reminder {
     }
 }
 
-fn nanos(what: &str, d: Duration) -> Result<i64, String> {
+pub(crate) fn nanos(what: &str, d: Duration) -> Result<i64, String> {
     i64::try_from(d.as_nanos()).map_err(|_| {
         format!(
             "the {what} is {} seconds; give less than 292 years",
@@ -390,6 +390,19 @@ fn time(nanos: i64) -> SystemTime {
     } else {
         UNIX_EPOCH + since
     }
+}
+
+/// Names what is done to a reminder or timer, or how a name begins that is too long.
+pub(crate) fn doing(op: &str, what: &str, name: &str) -> String {
+    match codec::cut(name, 64) {
+        all if all.len() == name.len() => format!("{op} {what} {name:?}"),
+        head => format!("{op} {what} \"{head}…\""),
+    }
+}
+
+/// Why the last function of reminders or timers was refused.
+pub(crate) fn problem(ctx: &ReadContext) -> String {
+    door::problem(ctx)
 }
 
 /// Reads the actor's reminders; from [`ReadContext::reminders`].
@@ -482,10 +495,7 @@ impl ReminderReader<'_> {
 
     #[cold]
     fn refused(&self, code: Code, doing: &str, name: &str) -> Error {
-        let doing = match codec::cut(name, 64) {
-            all if all.len() == name.len() => format!("{doing} reminder {name:?}"),
-            head => format!("{doing} reminder \"{head}…\""),
-        };
+        let doing = self::doing(doing, "reminder", name);
         let (status, name) = match code {
             Code::INVALID => (Status::InvalidArgument, "invalid_reminder"),
             Code::TOO_MANY => (Status::ResourceExhausted, "too_many"),
@@ -495,7 +505,7 @@ impl ReminderReader<'_> {
             }
             code => return code.error(&doing),
         };
-        let problem = door::problem(self.ctx);
+        let problem = problem(self.ctx);
         Error::new(status, name, format!("{doing}: {problem}"))
     }
 }
@@ -540,6 +550,8 @@ pub enum CauseKind {
     Call,
     /// A firing of a [`Reminder`].
     Reminder,
+    /// A firing of a [`Timer`](crate::Timer).
+    Timer,
     /// What this SDK does not know.
     Other,
 }
@@ -548,13 +560,13 @@ pub enum CauseKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cause {
-    /// What it was. The rest is of a reminder's firing.
+    /// What it was. The rest is of a firing.
     pub kind: CauseKind,
-    /// The reminder's name.
+    /// The name of the reminder or timer.
     pub name: String,
     /// When it was due; where the firing stands for several times, the first.
     pub due: SystemTime,
-    /// 1 the first time that this firing is tried.
+    /// 1 the first time that this firing is tried, and always of a timer.
     pub attempt: u32,
     /// For how many further times the firing stands, and how many were passed over
     /// before it.
@@ -573,6 +585,7 @@ impl Cause {
         Some(Box::new(Cause {
             kind: match turn.cause {
                 codec::CAUSE_REMINDER => CauseKind::Reminder,
+                codec::CAUSE_TIMER => CauseKind::Timer,
                 _ => CauseKind::Other,
             },
             name: turn.cause_name.to_string(),

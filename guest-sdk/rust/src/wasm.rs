@@ -58,6 +58,8 @@ mod import {
             buf: *mut u8,
             cap: usize,
         ) -> i64;
+        pub(super) fn timer_set(frame: *const u8, len: usize) -> i32;
+        pub(super) fn timer_cancel(name: *const u8, len: usize) -> i32;
         pub(super) fn problem(buf: *mut u8, cap: usize) -> i64;
     }
 }
@@ -131,6 +133,14 @@ pub(crate) fn reminder_get(name: &str) -> Result<Vec<u8>, Code> {
 pub(crate) fn reminder_names(prefix: &str) -> Result<Vec<u8>, Code> {
     let get = |buf, cap| unsafe { import::reminder_names(prefix.as_ptr(), prefix.len(), buf, cap) };
     fill(512, get).map(|(_, list)| list)
+}
+
+pub(crate) fn timer_set(frame: &[u8]) -> Result<bool, Code> {
+    check(unsafe { import::timer_set(frame.as_ptr(), frame.len()) }).map(|n| n == 1)
+}
+
+pub(crate) fn timer_cancel(name: &str) -> Result<bool, Code> {
+    check(unsafe { import::timer_cancel(name.as_ptr(), name.len()) }).map(|n| n == 1)
 }
 
 pub(crate) fn problem() -> String {

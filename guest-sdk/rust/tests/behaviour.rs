@@ -5,7 +5,7 @@
 
 use greenroom::prelude::*;
 use greenroom::testing::Host;
-use greenroom::{CauseKind, Missed, Reminder};
+use greenroom::{CauseKind, Missed, Reminder, Timer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -159,6 +159,24 @@ impl Subject {
         Ok(Payload::default())
     }
 
+    fn timer(&self, ctx: &Context, input: Value) -> Result<Payload, Error> {
+        let text = |k: &str| input[k].as_str().unwrap_or_default();
+        let span = |k: &str| Duration::from_millis(input[k].as_u64().unwrap_or_default());
+        let add = serde_json::json!({"amount": input["amount"].as_i64().unwrap_or_default()});
+        let timer =
+            Timer::once(text("name"), text("method"), span("after_ms")).every(span("every_ms"));
+        ctx.timers().set(timer.input(&add))?;
+        ensure!(
+            input["refuse"] != true,
+            Error::failed_precondition("refused", "not now")
+        );
+        Ok(Payload::default())
+    }
+
+    fn stop(&self, ctx: &Context, name: String) -> Result<bool, Error> {
+        ctx.timers().cancel(&name)
+    }
+
     fn cancel(&self, ctx: &Context, name: String) -> Result<Payload, Error> {
         ctx.reminders().cancel(&name)?;
         Ok(Payload::default())
@@ -188,8 +206,13 @@ impl Subject {
         let c = ctx.cause();
         self.label = match c.kind {
             CauseKind::Call => "call".to_string(),
-            _ => format!(
-                "reminder {} {} {} {}",
+            kind => format!(
+                "{} {} {} {} {}",
+                if kind == CauseKind::Timer {
+                    "timer"
+                } else {
+                    "reminder"
+                },
                 c.name,
                 millis(c.due),
                 c.attempt,
@@ -256,6 +279,8 @@ greenroom::actors! {
             "Clock" => read_only clock,
             "Remind" => remind,
             "Cancel" => cancel,
+            "Timer" => timer,
+            "Stop" => stop,
             "Reminder" => read_only reminder,
             "Reminders" => read_only reminders,
             "Tick" => tick,
@@ -313,6 +338,7 @@ fn play(name: &str, steps: &[Value]) {
             }
             "advance_ms" => host.advance(Duration::from_millis(value.as_u64().unwrap())),
             "drop_memory" => host.drop_memory(),
+            "deactivate" => subject.deactivate(),
             "set_state" => {
                 let members = value.as_object().unwrap().iter();
                 let members = members.map(|(k, v)| format!("{k:?}:{}", v.as_str().unwrap()));

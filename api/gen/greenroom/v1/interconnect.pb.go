@@ -9,6 +9,7 @@ package greenroomv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -785,6 +786,231 @@ func (*ExchangeDeleteResponse) Descriptor() ([]byte, []int) {
 	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
 }
 
+type ExchangeTimerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hello *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
+	Actor *ActorKey              `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	Name  string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Absent: the timer is cancelled.
+	Set *ForwardedTimer `protobuf:"bytes,4,opt,name=set,proto3" json:"set,omitempty"`
+	// As in ForwardedInvocation.
+	RefusedBy     string `protobuf:"bytes,5,opt,name=refused_by,json=refusedBy,proto3" json:"refused_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeTimerRequest) Reset() {
+	*x = ExchangeTimerRequest{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeTimerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeTimerRequest) ProtoMessage() {}
+
+func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeTimerRequest.ProtoReflect.Descriptor instead.
+func (*ExchangeTimerRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ExchangeTimerRequest) GetHello() *ExchangeHello {
+	if x != nil {
+		return x.Hello
+	}
+	return nil
+}
+
+func (x *ExchangeTimerRequest) GetActor() *ActorKey {
+	if x != nil {
+		return x.Actor
+	}
+	return nil
+}
+
+func (x *ExchangeTimerRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ExchangeTimerRequest) GetSet() *ForwardedTimer {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+func (x *ExchangeTimerRequest) GetRefusedBy() string {
+	if x != nil {
+		return x.RefusedBy
+	}
+	return ""
+}
+
+// ForwardedTimer is what is set, beside its actor and its name.
+type ForwardedTimer struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Method      string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	ContentType string                 `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	Payload     []byte                 `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
+	// When it fires first: a time, or after a while.
+	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	After         *durationpb.Duration   `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
+	Every         *durationpb.Duration   `protobuf:"bytes,6,opt,name=every,proto3" json:"every,omitempty"`
+	Times         uint32                 `protobuf:"varint,7,opt,name=times,proto3" json:"times,omitempty"`
+	Until         *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardedTimer) Reset() {
+	*x = ForwardedTimer{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardedTimer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardedTimer) ProtoMessage() {}
+
+func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardedTimer.ProtoReflect.Descriptor instead.
+func (*ForwardedTimer) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ForwardedTimer) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *ForwardedTimer) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+func (x *ForwardedTimer) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *ForwardedTimer) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ForwardedTimer) GetAfter() *durationpb.Duration {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *ForwardedTimer) GetEvery() *durationpb.Duration {
+	if x != nil {
+		return x.Every
+	}
+	return nil
+}
+
+func (x *ForwardedTimer) GetTimes() uint32 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+func (x *ForwardedTimer) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+type ExchangeTimerResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether there was a timer of that name.
+	Existed       bool `protobuf:"varint,1,opt,name=existed,proto3" json:"existed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeTimerResponse) Reset() {
+	*x = ExchangeTimerResponse{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeTimerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeTimerResponse) ProtoMessage() {}
+
+func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeTimerResponse.ProtoReflect.Descriptor instead.
+func (*ExchangeTimerResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ExchangeTimerResponse) GetExisted() bool {
+	if x != nil {
+		return x.Existed
+	}
+	return false
+}
+
 type ExchangeViewRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hello         *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
@@ -795,7 +1021,7 @@ type ExchangeViewRequest struct {
 
 func (x *ExchangeViewRequest) Reset() {
 	*x = ExchangeViewRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +1033,7 @@ func (x *ExchangeViewRequest) String() string {
 func (*ExchangeViewRequest) ProtoMessage() {}
 
 func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +1046,7 @@ func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeViewRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExchangeViewRequest) GetHello() *ExchangeHello {
@@ -848,7 +1074,7 @@ type ExchangeViewResponse struct {
 
 func (x *ExchangeViewResponse) Reset() {
 	*x = ExchangeViewResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +1086,7 @@ func (x *ExchangeViewResponse) String() string {
 func (*ExchangeViewResponse) ProtoMessage() {}
 
 func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +1099,7 @@ func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeViewResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExchangeViewResponse) GetActor() *Actor {
@@ -901,7 +1127,7 @@ type ExchangeReachRequest struct {
 
 func (x *ExchangeReachRequest) Reset() {
 	*x = ExchangeReachRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -913,7 +1139,7 @@ func (x *ExchangeReachRequest) String() string {
 func (*ExchangeReachRequest) ProtoMessage() {}
 
 func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -926,7 +1152,7 @@ func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReachRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExchangeReachRequest) GetHello() *ExchangeHello {
@@ -954,7 +1180,7 @@ type ExchangeReachResponse struct {
 
 func (x *ExchangeReachResponse) Reset() {
 	*x = ExchangeReachResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1192,7 @@ func (x *ExchangeReachResponse) String() string {
 func (*ExchangeReachResponse) ProtoMessage() {}
 
 func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1205,7 @@ func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReachResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExchangeReachResponse) GetUnreachable() []*UnreachableHost {
@@ -1010,7 +1236,7 @@ type UnreachableHost struct {
 
 func (x *UnreachableHost) Reset() {
 	*x = UnreachableHost{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1248,7 @@ func (x *UnreachableHost) String() string {
 func (*UnreachableHost) ProtoMessage() {}
 
 func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1261,7 @@ func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreachableHost.ProtoReflect.Descriptor instead.
 func (*UnreachableHost) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UnreachableHost) GetHostId() string {
@@ -1074,7 +1300,7 @@ type ExchangeReleaseRequest struct {
 
 func (x *ExchangeReleaseRequest) Reset() {
 	*x = ExchangeReleaseRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1312,7 @@ func (x *ExchangeReleaseRequest) String() string {
 func (*ExchangeReleaseRequest) ProtoMessage() {}
 
 func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1325,7 @@ func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExchangeReleaseRequest) GetHello() *ExchangeHello {
@@ -1140,7 +1366,7 @@ type ExchangeReleaseResponse struct {
 
 func (x *ExchangeReleaseResponse) Reset() {
 	*x = ExchangeReleaseResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1378,7 @@ func (x *ExchangeReleaseResponse) String() string {
 func (*ExchangeReleaseResponse) ProtoMessage() {}
 
 func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1391,7 @@ func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExchangeReleaseResponse) GetReminderIds() []string {
@@ -1179,7 +1405,7 @@ var File_greenroom_v1_interconnect_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgreenroom/v1/interconnect.proto\x12\fgreenroom.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/actor.proto\"\xb4\x01\n" +
+	"\x1fgreenroom/v1/interconnect.proto\x12\fgreenroom.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/actor.proto\"\xb4\x01\n" +
 	"\rExchangeHello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
@@ -1251,7 +1477,25 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x1d\n" +
 	"\n" +
 	"refused_by\x18\x03 \x01(\tR\trefusedBy\"\x18\n" +
-	"\x16ExchangeDeleteResponse\"v\n" +
+	"\x16ExchangeDeleteResponse\"\xda\x01\n" +
+	"\x14ExchangeTimerRequest\x121\n" +
+	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12,\n" +
+	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12.\n" +
+	"\x03set\x18\x04 \x01(\v2\x1c.greenroom.v1.ForwardedTimerR\x03set\x12\x1d\n" +
+	"\n" +
+	"refused_by\x18\x05 \x01(\tR\trefusedBy\"\xbb\x02\n" +
+	"\x0eForwardedTimer\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12!\n" +
+	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x18\n" +
+	"\apayload\x18\x03 \x01(\fR\apayload\x12*\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12/\n" +
+	"\x05after\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05after\x12/\n" +
+	"\x05every\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05every\x12\x14\n" +
+	"\x05times\x18\a \x01(\rR\x05times\x120\n" +
+	"\x05until\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"1\n" +
+	"\x15ExchangeTimerResponse\x12\x18\n" +
+	"\aexisted\x18\x01 \x01(\bR\aexisted\"v\n" +
 	"\x13ExchangeViewRequest\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\"u\n" +
@@ -1274,11 +1518,12 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x17\n" +
 	"\await_ms\x18\x04 \x01(\rR\x06waitMs\"<\n" +
 	"\x17ExchangeReleaseResponse\x12!\n" +
-	"\freminder_ids\x18\x01 \x03(\tR\vreminderIds2\xbb\x03\n" +
+	"\freminder_ids\x18\x01 \x03(\tR\vreminderIds2\x8d\x04\n" +
 	"\x13InterconnectService\x12M\n" +
 	"\bExchange\x12\x1d.greenroom.v1.ExchangeRequest\x1a\x1e.greenroom.v1.ExchangeResponse(\x010\x01\x12S\n" +
 	"\x06Delete\x12#.greenroom.v1.ExchangeDeleteRequest\x1a$.greenroom.v1.ExchangeDeleteResponse\x12M\n" +
 	"\x04View\x12!.greenroom.v1.ExchangeViewRequest\x1a\".greenroom.v1.ExchangeViewResponse\x12P\n" +
+	"\x05Timer\x12\".greenroom.v1.ExchangeTimerRequest\x1a#.greenroom.v1.ExchangeTimerResponse\x12P\n" +
 	"\x05Reach\x12\".greenroom.v1.ExchangeReachRequest\x1a#.greenroom.v1.ExchangeReachResponse\x12_\n" +
 	"\x10ReleaseReminders\x12$.greenroom.v1.ExchangeReleaseRequest\x1a%.greenroom.v1.ExchangeReleaseResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
@@ -1294,7 +1539,7 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ExchangeHello)(nil),           // 0: greenroom.v1.ExchangeHello
 	(*ExchangeRequest)(nil),         // 1: greenroom.v1.ExchangeRequest
@@ -1305,61 +1550,74 @@ var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ExchangeReply)(nil),           // 6: greenroom.v1.ExchangeReply
 	(*ExchangeDeleteRequest)(nil),   // 7: greenroom.v1.ExchangeDeleteRequest
 	(*ExchangeDeleteResponse)(nil),  // 8: greenroom.v1.ExchangeDeleteResponse
-	(*ExchangeViewRequest)(nil),     // 9: greenroom.v1.ExchangeViewRequest
-	(*ExchangeViewResponse)(nil),    // 10: greenroom.v1.ExchangeViewResponse
-	(*ExchangeReachRequest)(nil),    // 11: greenroom.v1.ExchangeReachRequest
-	(*ExchangeReachResponse)(nil),   // 12: greenroom.v1.ExchangeReachResponse
-	(*UnreachableHost)(nil),         // 13: greenroom.v1.UnreachableHost
-	(*ExchangeReleaseRequest)(nil),  // 14: greenroom.v1.ExchangeReleaseRequest
-	(*ExchangeReleaseResponse)(nil), // 15: greenroom.v1.ExchangeReleaseResponse
-	nil,                             // 16: greenroom.v1.ForwardedFiring.MetadataEntry
-	(*ActorKey)(nil),                // 17: greenroom.v1.ActorKey
-	(Consistency)(0),                // 18: greenroom.v1.Consistency
-	(*timestamppb.Timestamp)(nil),   // 19: google.protobuf.Timestamp
-	(*StreamError)(nil),             // 20: greenroom.v1.StreamError
-	(*Actor)(nil),                   // 21: greenroom.v1.Actor
-	(*StateEntry)(nil),              // 22: greenroom.v1.StateEntry
+	(*ExchangeTimerRequest)(nil),    // 9: greenroom.v1.ExchangeTimerRequest
+	(*ForwardedTimer)(nil),          // 10: greenroom.v1.ForwardedTimer
+	(*ExchangeTimerResponse)(nil),   // 11: greenroom.v1.ExchangeTimerResponse
+	(*ExchangeViewRequest)(nil),     // 12: greenroom.v1.ExchangeViewRequest
+	(*ExchangeViewResponse)(nil),    // 13: greenroom.v1.ExchangeViewResponse
+	(*ExchangeReachRequest)(nil),    // 14: greenroom.v1.ExchangeReachRequest
+	(*ExchangeReachResponse)(nil),   // 15: greenroom.v1.ExchangeReachResponse
+	(*UnreachableHost)(nil),         // 16: greenroom.v1.UnreachableHost
+	(*ExchangeReleaseRequest)(nil),  // 17: greenroom.v1.ExchangeReleaseRequest
+	(*ExchangeReleaseResponse)(nil), // 18: greenroom.v1.ExchangeReleaseResponse
+	nil,                             // 19: greenroom.v1.ForwardedFiring.MetadataEntry
+	(*ActorKey)(nil),                // 20: greenroom.v1.ActorKey
+	(Consistency)(0),                // 21: greenroom.v1.Consistency
+	(*timestamppb.Timestamp)(nil),   // 22: google.protobuf.Timestamp
+	(*StreamError)(nil),             // 23: greenroom.v1.StreamError
+	(*durationpb.Duration)(nil),     // 24: google.protobuf.Duration
+	(*Actor)(nil),                   // 25: greenroom.v1.Actor
+	(*StateEntry)(nil),              // 26: greenroom.v1.StateEntry
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
 	2,  // 0: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
 	0,  // 1: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	17, // 2: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	18, // 3: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	20, // 2: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	21, // 3: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
 	3,  // 4: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
-	16, // 5: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
-	19, // 6: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	19, // 5: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	22, // 6: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
 	4,  // 7: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
-	19, // 8: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
-	19, // 9: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	22, // 8: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	22, // 9: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
 	6,  // 10: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
 	0,  // 11: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	20, // 12: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	23, // 12: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
 	0,  // 13: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	17, // 14: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 15: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	17, // 16: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	21, // 17: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	22, // 18: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	0,  // 19: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	13, // 20: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	19, // 21: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	0,  // 22: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	17, // 23: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
-	1,  // 24: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	7,  // 25: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	9,  // 26: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	11, // 27: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	14, // 28: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
-	5,  // 29: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	8,  // 30: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	10, // 31: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	12, // 32: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	15, // 33: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
-	29, // [29:34] is the sub-list for method output_type
-	24, // [24:29] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	20, // 14: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	0,  // 15: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	20, // 16: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
+	10, // 17: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
+	22, // 18: greenroom.v1.ForwardedTimer.at:type_name -> google.protobuf.Timestamp
+	24, // 19: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
+	24, // 20: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
+	22, // 21: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Timestamp
+	0,  // 22: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	20, // 23: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	25, // 24: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	26, // 25: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	0,  // 26: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	16, // 27: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	22, // 28: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	0,  // 29: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	20, // 30: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
+	1,  // 31: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	7,  // 32: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	12, // 33: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	9,  // 34: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
+	14, // 35: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	17, // 36: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
+	5,  // 37: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	8,  // 38: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	13, // 39: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	11, // 40: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
+	15, // 41: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	18, // 42: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
+	37, // [37:43] is the sub-list for method output_type
+	31, // [31:37] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -1374,7 +1632,7 @@ func file_greenroom_v1_interconnect_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -166,7 +166,15 @@ impl<A> ActorRef<A> {
         self.host.put(&self.key, schema, entries.collect());
     }
 
-    /// Removes the stored state and the reminders, as an administrator would.
+    /// Throws away what a host has of the actor in memory, its timers among it, as one
+    /// does with an actor that is idle or moves, and one that ends with all of them.
+    /// Stored state and reminders stay.
+    pub fn deactivate(&self) {
+        self.host.lose_timers(&self.key);
+        self.host.drop_memory();
+    }
+
+    /// Removes the stored state, the reminders and the timers, as an administrator would.
     pub fn delete(&self) {
         self.host.remove_reminders(&self.key);
         self.host.put(&self.key, 0, Entries::new());

@@ -109,6 +109,14 @@ impl Host for TurnHost {
         self.reminders.names(prefix)
     }
 
+    fn timer_set(&self, frame: &[u8]) -> Result<bool, Code> {
+        self.reminders.set_timer(frame)
+    }
+
+    fn timer_cancel(&self, name: &str) -> Result<bool, Code> {
+        self.reminders.cancel_timer(name)
+    }
+
     fn problem(&self) -> String {
         self.reminders.problem.borrow().clone()
     }

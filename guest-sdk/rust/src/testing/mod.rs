@@ -50,6 +50,7 @@ mod outside;
 mod overlay;
 mod reminders;
 mod schedule;
+mod timers;
 
 use crate::actor::Actor;
 use crate::capability::{Request, Response};
@@ -70,9 +71,11 @@ use std::fmt;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use timers::Timed;
 
 pub use actor_ref::{ActorRef, ByName};
 pub use reminders::{DeadLetter, ReminderState};
+pub use timers::TimerState;
 
 /// The app that the actors of a [`Host`] belong to.
 pub const APP: &str = "default";
@@ -82,7 +85,7 @@ pub const APP: &str = "default";
 const EPOCH: i64 = 1_735_732_800_000_000_000;
 const STATE_BYTES: u64 = 1 << 20;
 const PAYLOAD_BYTES: u64 = 4 << 20;
-/// How many reminders one `advance` fires.
+/// How many reminders and timers one `advance` fires.
 const MAX_FIRINGS: u32 = 1_000_000;
 
 /// A line that an actor wrote to its log.
@@ -124,6 +127,13 @@ struct World {
     revisions: Rc<Cell<u64>>,
     outside: Rc<Outside>,
     reminders: Rc<Reminders>,
+}
+
+/// What asks for a turn that nobody calls.
+#[derive(Clone, Copy)]
+enum Asks<'a> {
+    Reminder(&'a Fired),
+    Timer(&'a Timed),
 }
 
 /// An actor as it is stored.
@@ -257,8 +267,8 @@ impl Host {
         *self.0.outside.http.borrow_mut() = Some(Box::new(handle));
     }
 
-    /// Moves the clock on, and fires the reminders that are due until then, in order,
-    /// each at its own time: with what failed firings and new reminders add. What is due
+    /// Moves the clock on, and fires what is due until then, reminders and timers, in
+    /// order, each at its own time: with what failed firings and new reminders add. What is due
     /// at once when it is set fires with the next `advance`, also one of zero. Jitter is
     /// none here, and UTC the only time zone.
     ///
@@ -272,15 +282,29 @@ impl Host {
         let until = by.and_then(|by| world.now.get().checked_add(by));
         let until = until.expect("the clock ends in the year 2262");
         let mut fired = 0;
-        while let Some((key, set)) = world.reminders.next(until) {
+        loop {
+            let reminder = world.reminders.next(until);
+            let timer = world.reminders.next_timer(until);
+            let (at, timer_first) = match (&reminder, &timer) {
+                (None, None) => break,
+                (Some((_, set)), None) => (set.1.fire_at, false),
+                (None, Some((_, timer))) => (timer.due, true),
+                (Some((_, set)), Some((_, timer))) => {
+                    let first = (timer.due, timer.order) < (set.1.fire_at, set.0);
+                    (timer.due.min(set.1.fire_at), first)
+                }
+            };
             assert!(
                 fired < MAX_FIRINGS,
-                "{fired} reminders have fired, and {:?} of {key} is due: advance in shorter steps, or mend a reminder that sets itself anew without a delay",
-                set.1.name
+                "{fired} reminders and timers have fired, and more are due: advance in shorter steps, or mend one that sets itself anew without a delay"
             );
             fired += 1;
-            world.now.set(world.now.get().max(set.1.fire_at));
-            self.fire(&key, set);
+            world.now.set(world.now.get().max(at));
+            match (reminder, timer) {
+                (_, Some((key, timer))) if timer_first => self.fire_timer(&key, &timer),
+                (Some((key, set)), _) => self.fire(&key, set),
+                _ => {}
+            }
         }
         world.now.set(world.now.get().max(until));
     }
@@ -298,18 +322,8 @@ impl Host {
         if !fired.firing.deliver {
             return over(fired.then());
         }
-        let entry = world.types.borrow().get(key.actor_type.as_str()).copied();
         let input = Payload::new(reminder.content_type.as_str(), reminder.payload.as_slice());
-        let result = entry
-            .and_then(|entry| Some((entry, entry.spec.method(&reminder.method)?)))
-            .ok_or_else(|| {
-                Error::new(
-                    Status::NotFound,
-                    "method_not_found",
-                    "there is no such method",
-                )
-            })
-            .and_then(|(entry, method)| self.invoke(&entry, key, method, &input, Some(&fired)));
+        let result = self.ask(key, &reminder.method, &input, Asks::Reminder(&fired));
         if let Err(error) = result {
             if let Some(again) = reminder.failed(&fired.firing, now) {
                 return over(Some(Rc::new((fired.set.0, again))));
@@ -321,6 +335,49 @@ impl Host {
             }
             over(fired.then());
         }
+    }
+
+    /// Runs the turn of a timer. One that fails leaves nothing, not even a dead letter.
+    fn fire_timer(&self, key: &Key, timer: &Timed) {
+        let reminders = &self.0.reminders;
+        reminders.begin_timer(key, timer, self.0.now.get());
+        let _ = self.ask(key, &timer.method, &timer.input, Asks::Timer(timer));
+    }
+
+    /// Runs a turn that nobody calls.
+    fn ask(
+        &self,
+        key: &Key,
+        method: &str,
+        input: &Payload,
+        by: Asks<'_>,
+    ) -> Result<Payload, Error> {
+        let entry = self.0.types.borrow().get(key.actor_type.as_str()).copied();
+        let found = entry.and_then(|entry| Some((entry, entry.spec.method(method)?)));
+        let (entry, method) = found.ok_or_else(|| {
+            Error::new(
+                Status::NotFound,
+                "method_not_found",
+                "there is no such method",
+            )
+        })?;
+        self.invoke(&entry, key, method, input, Some(by))
+    }
+
+    /// All timers that are set, in the order in which they fire.
+    #[must_use]
+    pub fn timers(&self) -> Vec<TimerState> {
+        let all = self.0.reminders.timers.borrow();
+        let mut sorted: Vec<_> = all.iter().collect();
+        sorted.sort_by_key(|(_, timer)| (timer.due, timer.order));
+        sorted
+            .into_iter()
+            .map(|((key, _), timer)| timer.state(key))
+            .collect()
+    }
+
+    fn lose_timers(&self, key: &Key) {
+        self.0.reminders.lose_timers(key);
     }
 
     /// All reminders that are set, in the order in which they fire.
@@ -364,7 +421,7 @@ impl Host {
         key: &Key,
         method: &MethodSpec,
         payload: &Payload,
-        fired: Option<&Fired>,
+        by: Option<Asks<'_>>,
     ) -> Result<Payload, Error> {
         let world = &self.0;
         let spec = &entry.spec;
@@ -409,11 +466,13 @@ impl Host {
             now: world.now.get(),
             may_write,
             stateless,
+            read_only: method.read_only,
             changes: RefCell::default(),
+            timers: RefCell::default(),
             operated: Cell::new(0),
             problem: RefCell::default(),
         });
-        if let Some(fired) = fired {
+        if let Some(Asks::Reminder(fired)) = by {
             let mut changes = reminders.changes.borrow_mut();
             changes.insert(fired.set.1.name.clone(), fired.then());
         }
@@ -436,7 +495,13 @@ impl Host {
         frame.method = method.name;
         frame.content_type = &payload.content_type;
         frame.payload = &payload.body;
-        if let Some(Fired { set, firing }) = fired {
+        if let Some(Asks::Timer(timer)) = by {
+            frame.cause = codec::CAUSE_TIMER;
+            frame.cause_name = &timer.name;
+            frame.due_unix_nano = timer.due;
+            frame.attempt = 1;
+        }
+        if let Some(Asks::Reminder(Fired { set, firing })) = by {
             frame.cause = codec::CAUSE_REMINDER;
             frame.cause_name = &set.1.name;
             frame.due_unix_nano = firing.due;
@@ -466,6 +531,8 @@ impl Host {
             world.rows.borrow_mut().insert(key.clone(), row);
         }
         world.reminders.commit(key, &reminders.changes.borrow());
+        let timers = reminders.timers.borrow();
+        world.reminders.commit_timers(key, &timers);
         Ok(reply)
     }
 

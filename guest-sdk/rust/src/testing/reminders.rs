@@ -1,6 +1,7 @@
 //! The reminders of a host in memory.
 
 use super::schedule::{check_name, Firing, Scheduled};
+use super::timers::{self, Timed};
 use crate::codec::{self, ReminderFrame};
 use crate::context::Key;
 use crate::convert::Payload;
@@ -51,11 +52,12 @@ pub struct DeadLetter {
 /// A reminder of an actor; the number says in which order they were set.
 pub(super) type Set = Rc<(u64, Scheduled)>;
 
-/// All reminders of a host.
+/// All reminders and timers of a host.
 #[derive(Default)]
 pub(super) struct Reminders {
     pub(super) of: RefCell<HashMap<(Key, String), Set>>,
     pub(super) dead: RefCell<Vec<DeadLetter>>,
+    pub(super) timers: RefCell<HashMap<(Key, String), Rc<Timed>>>,
     order: Cell<u64>,
 }
 
@@ -99,10 +101,16 @@ impl Reminders {
 
     pub(super) fn remove(&self, key: &Key) {
         self.of.borrow_mut().retain(|(of, _), _| of != key);
+        self.lose_timers(key);
+    }
+
+    pub(super) fn next_order(&self) -> u64 {
+        self.order.set(self.order.get() + 1);
+        self.order.get()
     }
 }
 
-/// The reminders as a turn sees them.
+/// The reminders and timers as a turn sees them.
 pub(super) struct TurnReminders {
     pub(super) all: Rc<Reminders>,
     pub(super) key: Key,
@@ -110,7 +118,9 @@ pub(super) struct TurnReminders {
     pub(super) now: i64,
     pub(super) may_write: Result<(), Code>,
     pub(super) stateless: bool,
+    pub(super) read_only: bool,
     pub(super) changes: RefCell<Changes>,
+    pub(super) timers: RefCell<timers::Changes>,
     pub(super) operated: Cell<u32>,
     pub(super) problem: RefCell<String>,
 }
@@ -124,7 +134,7 @@ impl TurnReminders {
         self.all.of.borrow().get(&at).cloned()
     }
 
-    fn refuse<T>(&self, problem: impl Into<String>) -> Result<T, Code> {
+    pub(super) fn refuse<T>(&self, problem: impl Into<String>) -> Result<T, Code> {
         *self.problem.borrow_mut() = problem.into();
         Err(Code::INVALID)
     }
@@ -149,20 +159,22 @@ impl TurnReminders {
         }
     }
 
-    fn set_decoded(&self, frame: &ReminderFrame<'_>) -> Result<(), Code> {
-        let method = frame.method;
+    /// Refuses a method that a reminder or timer cannot run.
+    pub(super) fn check_method(&self, of: &str, method: &str) -> Result<(), Code> {
         match self.spec.method(method) {
             None => {
                 let name = self.spec.name;
-                return self.refuse(format!("the type {name} has no method {method:?}"));
+                self.refuse(format!("the type {name} has no method {method:?}"))
             }
-            Some(spec) if spec.read_only => {
-                return self.refuse(format!(
-                    "the method {method} is read-only; a reminder runs one that may change the actor"
-                ));
-            }
-            Some(_) => {}
+            Some(spec) if spec.read_only => self.refuse(format!(
+                "the method {method} is read-only; a {of} runs one that may change the actor"
+            )),
+            Some(_) => Ok(()),
         }
+    }
+
+    fn set_decoded(&self, frame: &ReminderFrame<'_>) -> Result<(), Code> {
+        self.check_method("reminder", frame.method)?;
         let scheduled = match Scheduled::new(frame, self.now) {
             Ok(scheduled) => scheduled,
             Err(problem) => return self.refuse(problem),
@@ -170,8 +182,7 @@ impl TurnReminders {
         if frame.flags & codec::FLAG_KEEP != 0 && self.visible(frame.name).is_some() {
             return Ok(());
         }
-        self.all.order.set(self.all.order.get() + 1);
-        let set = Rc::new((self.all.order.get(), scheduled));
+        let set = Rc::new((self.all.next_order(), scheduled));
         self.change(frame.name, Some(set))
     }
 

@@ -1,5 +1,5 @@
-// Command alarm is a guest whose actors set reminders as they are told to, and count what
-// fires.
+// Command alarm is a guest whose actors set reminders and timers as they are told to, and
+// count what fires.
 package main
 
 import (
@@ -26,6 +26,8 @@ type Order struct {
 	Fail     bool              `json:"fail"`
 	Clear    bool              `json:"clear"` // delete all keys
 	Metadata map[string]string `json:"metadata"`
+	Timers   []Setting         `json:"timers"` // to set
+	Stop     string            `json:"stop"`   // a timer to cancel; the reply says whether it was there
 }
 
 // Setting is a reminder.
@@ -58,11 +60,24 @@ func (a *Alarm) Do(ctx *actor.Context, in Order) (string, error) {
 			return "", err
 		}
 	}
+	for _, s := range in.Timers {
+		ms := time.Millisecond
+		err := actor.SetTimer(ctx, actor.Timer{
+			Name: s.Name, Method: s.Method, In: s.In, After: time.Duration(s.AfterMS) * ms, Every: time.Duration(s.EveryMS) * ms,
+		})
+		if err != nil {
+			return "", err
+		}
+	}
 	if in.Fail {
 		return "", actor.Errorf("told_to", "as it was told")
 	}
 	if in.Clear {
 		*a = Alarm{}
+	}
+	if in.Stop != "" {
+		existed, err := actor.CancelTimer(ctx, in.Stop)
+		return fmt.Sprint(existed), err
 	}
 	return a.describe(ctx, in.Get)
 }

@@ -42,6 +42,9 @@ const (
 	// InterconnectServiceViewProcedure is the fully-qualified name of the InterconnectService's View
 	// RPC.
 	InterconnectServiceViewProcedure = "/greenroom.v1.InterconnectService/View"
+	// InterconnectServiceTimerProcedure is the fully-qualified name of the InterconnectService's Timer
+	// RPC.
+	InterconnectServiceTimerProcedure = "/greenroom.v1.InterconnectService/Timer"
 	// InterconnectServiceReachProcedure is the fully-qualified name of the InterconnectService's Reach
 	// RPC.
 	InterconnectServiceReachProcedure = "/greenroom.v1.InterconnectService/Reach"
@@ -62,6 +65,9 @@ type InterconnectServiceClient interface {
 	// View is ActorService.GetActor and GetState together, at the host that holds the
 	// actor.
 	View(context.Context, *connect.Request[v1.ExchangeViewRequest]) (*connect.Response[v1.ExchangeViewResponse], error)
+	// Timer sets a timer of an actor, or cancels one, at the host that holds the actor. From
+	// protocol 3 on.
+	Timer(context.Context, *connect.Request[v1.ExchangeTimerRequest]) (*connect.Response[v1.ExchangeTimerResponse], error)
 	// Reach says which of some hosts the receiver cannot reach; asked about none, that it
 	// is reached itself. From protocol 2 on.
 	Reach(context.Context, *connect.Request[v1.ExchangeReachRequest]) (*connect.Response[v1.ExchangeReachResponse], error)
@@ -100,6 +106,12 @@ func NewInterconnectServiceClient(httpClient connect.HTTPClient, baseURL string,
 			connect.WithSchema(interconnectServiceMethods.ByName("View")),
 			connect.WithClientOptions(opts...),
 		),
+		timer: connect.NewClient[v1.ExchangeTimerRequest, v1.ExchangeTimerResponse](
+			httpClient,
+			baseURL+InterconnectServiceTimerProcedure,
+			connect.WithSchema(interconnectServiceMethods.ByName("Timer")),
+			connect.WithClientOptions(opts...),
+		),
 		reach: connect.NewClient[v1.ExchangeReachRequest, v1.ExchangeReachResponse](
 			httpClient,
 			baseURL+InterconnectServiceReachProcedure,
@@ -120,6 +132,7 @@ type interconnectServiceClient struct {
 	exchange         *connect.Client[v1.ExchangeRequest, v1.ExchangeResponse]
 	delete           *connect.Client[v1.ExchangeDeleteRequest, v1.ExchangeDeleteResponse]
 	view             *connect.Client[v1.ExchangeViewRequest, v1.ExchangeViewResponse]
+	timer            *connect.Client[v1.ExchangeTimerRequest, v1.ExchangeTimerResponse]
 	reach            *connect.Client[v1.ExchangeReachRequest, v1.ExchangeReachResponse]
 	releaseReminders *connect.Client[v1.ExchangeReleaseRequest, v1.ExchangeReleaseResponse]
 }
@@ -137,6 +150,11 @@ func (c *interconnectServiceClient) Delete(ctx context.Context, req *connect.Req
 // View calls greenroom.v1.InterconnectService.View.
 func (c *interconnectServiceClient) View(ctx context.Context, req *connect.Request[v1.ExchangeViewRequest]) (*connect.Response[v1.ExchangeViewResponse], error) {
 	return c.view.CallUnary(ctx, req)
+}
+
+// Timer calls greenroom.v1.InterconnectService.Timer.
+func (c *interconnectServiceClient) Timer(ctx context.Context, req *connect.Request[v1.ExchangeTimerRequest]) (*connect.Response[v1.ExchangeTimerResponse], error) {
+	return c.timer.CallUnary(ctx, req)
 }
 
 // Reach calls greenroom.v1.InterconnectService.Reach.
@@ -161,6 +179,9 @@ type InterconnectServiceHandler interface {
 	// View is ActorService.GetActor and GetState together, at the host that holds the
 	// actor.
 	View(context.Context, *connect.Request[v1.ExchangeViewRequest]) (*connect.Response[v1.ExchangeViewResponse], error)
+	// Timer sets a timer of an actor, or cancels one, at the host that holds the actor. From
+	// protocol 3 on.
+	Timer(context.Context, *connect.Request[v1.ExchangeTimerRequest]) (*connect.Response[v1.ExchangeTimerResponse], error)
 	// Reach says which of some hosts the receiver cannot reach; asked about none, that it
 	// is reached itself. From protocol 2 on.
 	Reach(context.Context, *connect.Request[v1.ExchangeReachRequest]) (*connect.Response[v1.ExchangeReachResponse], error)
@@ -195,6 +216,12 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 		connect.WithSchema(interconnectServiceMethods.ByName("View")),
 		connect.WithHandlerOptions(opts...),
 	)
+	interconnectServiceTimerHandler := connect.NewUnaryHandler(
+		InterconnectServiceTimerProcedure,
+		svc.Timer,
+		connect.WithSchema(interconnectServiceMethods.ByName("Timer")),
+		connect.WithHandlerOptions(opts...),
+	)
 	interconnectServiceReachHandler := connect.NewUnaryHandler(
 		InterconnectServiceReachProcedure,
 		svc.Reach,
@@ -215,6 +242,8 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 			interconnectServiceDeleteHandler.ServeHTTP(w, r)
 		case InterconnectServiceViewProcedure:
 			interconnectServiceViewHandler.ServeHTTP(w, r)
+		case InterconnectServiceTimerProcedure:
+			interconnectServiceTimerHandler.ServeHTTP(w, r)
 		case InterconnectServiceReachProcedure:
 			interconnectServiceReachHandler.ServeHTTP(w, r)
 		case InterconnectServiceReleaseRemindersProcedure:
@@ -238,6 +267,10 @@ func (UnimplementedInterconnectServiceHandler) Delete(context.Context, *connect.
 
 func (UnimplementedInterconnectServiceHandler) View(context.Context, *connect.Request[v1.ExchangeViewRequest]) (*connect.Response[v1.ExchangeViewResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.View is not implemented"))
+}
+
+func (UnimplementedInterconnectServiceHandler) Timer(context.Context, *connect.Request[v1.ExchangeTimerRequest]) (*connect.Response[v1.ExchangeTimerResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.Timer is not implemented"))
 }
 
 func (UnimplementedInterconnectServiceHandler) Reach(context.Context, *connect.Request[v1.ExchangeReachRequest]) (*connect.Response[v1.ExchangeReachResponse], error) {

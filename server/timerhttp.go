@@ -1,0 +1,124 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// serveTimer is the plain HTTP form of timers, which is that of Dapr:
+//
+//	POST|PUT|DELETE /v2.0/actors/APP/TYPE/ID/timers/NAME
+func (s *Server) serveTimer(w http.ResponseWriter, r *http.Request) {
+	key, name, err := parsePath(r.URL.EscapedPath(), resourceTimers)
+	inv := actor.Invocation{Key: key} // whose the error is
+	if err == nil {
+		err = exchangeOf(r.Context()).caller.requireApp(key.App)
+	}
+	if err == nil && s.conf.Timers == nil {
+		err = &requestError{kindNotImplemented, "this server has no timers"}
+	}
+	if err == nil {
+		err = actor.ValidateTimerName(name)
+	}
+	if err != nil {
+		s.refuseActor(w, r, inv, err)
+		return
+	}
+	ctx, cancel, err := withTimeout(r)
+	if err != nil {
+		s.refuseActor(w, r, inv, err)
+		return
+	}
+	defer cancel()
+	switch r.Method {
+	case http.MethodPost, http.MethodPut:
+		err = s.putTimer(ctx, r, key, name)
+	case http.MethodDelete:
+		_, err = s.conf.Timers.CancelTimer(ctx, key, name)
+	default:
+		w.Header().Set("Allow", "DELETE, POST, PUT")
+		err = &requestError{kindMethodRefused, "timers are set with POST or PUT, and removed with DELETE"}
+	}
+	if err != nil {
+		s.refuseActor(w, r, inv, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *Server) putTimer(ctx context.Context, r *http.Request, key actor.Key, name string) error {
+	body, err := s.readPayload(r)
+	if err != nil {
+		return err
+	}
+	if len(body) > reminderBody {
+		return errPayloadTooLarge(reminderBody)
+	}
+	spec, err := decodeTimer(body, name, time.Now())
+	if err != nil {
+		return err
+	}
+	spec.Key, spec.Name = key, name
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	_, err = s.conf.Timers.SetTimer(ctx, spec)
+	return err
+}
+
+// wireTimer is a timer in JSON: the members that Dapr has, and then ours.
+type wireTimer struct {
+	DueTime  string          `json:"dueTime,omitempty"`
+	Period   string          `json:"period,omitempty"`
+	TTL      string          `json:"ttl,omitempty"`
+	Data     json.RawMessage `json:"data,omitempty"`
+	Callback string          `json:"callback,omitempty"` // what a firing runs
+
+	// Method is another name for Callback, as reminders have it. Without either it is
+	// the timer's name.
+	Method      string `json:"method,omitempty"`
+	ContentType string `json:"contentType,omitempty"`
+}
+
+// decodeTimer reads a timer, without what it is for.
+func decodeTimer(body []byte, name string, now time.Time) (spec actor.TimerSpec, err error) {
+	var in wireTimer
+	if len(bytes.TrimSpace(body)) > 0 {
+		d := json.NewDecoder(bytes.NewReader(body))
+		d.DisallowUnknownFields() // a misspelt period would fire once
+		err := d.Decode(&in)
+		if err == nil {
+			if _, more := d.Token(); !errors.Is(more, io.EOF) {
+				err = errors.New("something follows the object")
+			}
+		}
+		if err != nil {
+			return spec, &actor.ArgumentError{Field: "body", Problem: "is not a timer in JSON: " + err.Error()}
+		}
+	}
+	switch {
+	case in.Callback != "" && in.Method != "":
+		return spec, &actor.ArgumentError{Field: "body", Problem: "has both a callback and a method, which are the same; give one of them"}
+	case in.Callback != "":
+		spec.Method = in.Callback
+	case in.Method != "":
+		spec.Method = in.Method
+	case actor.ValidateName("method", name) == nil:
+		spec.Method = name
+	default:
+		return spec, &actor.ArgumentError{Field: "callback", Problem: "is missing, and the timer's name is no name of a method; say which method a firing runs"}
+	}
+	as := wireReminder{DueTime: in.DueTime, Period: in.Period, TTL: in.TTL, Data: in.Data, ContentType: in.ContentType}
+	err = errors.Join( // the first one counts: all are about the same request
+		as.decodeSchedule(&spec.Schedule, now),
+		as.decodeData(&spec.Payload),
+	)
+	return spec, err
+}
