@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,13 +94,24 @@ func (c *Client) SubscribeReminders(ctx context.Context, s Subscription) error {
 		if failures++; welcomed {
 			failures = 1
 		}
-		if answered && e.Kind == kindStopping && len(servers) > 1 {
+		if welcomed && answered && e.Kind == kindStopping && len(servers) > 1 {
 			continue
 		}
 		if c.pause(ctx, c.backoff(min(failures, 16))) != nil && c.ctx.Err() == nil {
 			return ctx.Err()
 		}
 	}
+}
+
+// What servers take of a failure, in bytes.
+const (
+	maxFailureCode    = 256
+	maxFailureMessage = 4 << 10
+)
+
+// sendable returns the beginning of s as text that can be sent.
+func sendable(s string, most int) string {
+	return strings.ToValidUTF8(s[:min(len(s), most)], "")
 }
 
 // subscriber is one stream of ReminderService.Connect.
@@ -207,6 +219,8 @@ func (st *subscriber) execute(ctx context.Context, x *greenroomv1.ExecuteReminde
 		if said := (*FiringError)(nil); errors.As(err, &said) {
 			done.Failure.Code, done.Failure.Message = said.Code, said.Message
 		}
+		// What cannot be sent would be no answer, and the reminder be executed again.
+		done.Failure.Code, done.Failure.Message = sendable(done.Failure.Code, maxFailureCode), sendable(done.Failure.Message, maxFailureMessage)
 	}
 	st.tell(&greenroomv1.ConnectRequest{Frame: &greenroomv1.ConnectRequest_Executed{Executed: done}})
 }

@@ -54,6 +54,8 @@ func (s *Service) warnOfUndeployed(ctx context.Context, app string, types []stri
 			count += n
 		}
 		switch number := fmt.Sprint(count); {
+		case !all && count == 0:
+			warnings = append(warnings, fmt.Sprintf("%s: its reminders were not looked at; if there are any, %s", typ, firingsWait))
 		case !all:
 			warnings = append(warnings, fmt.Sprintf("%s: at least %s reminder(s) are set, and not all of them were looked at; %s", typ, number, firingsWait))
 		case count > 0:

@@ -53,7 +53,7 @@ func TestDeployWarnsOfReminders(t *testing.T) {
 		"of another app":    {fakeReminders{app: "other", n: []int{3}, what: []string{"A.Old"}}, nil, ""},
 		"of two methods":    {fakeReminders{app: app, n: []int{5, 250, 1}, what: []string{"A.Do", "A.Old", "A.Older"}}, []string{"A: 250 " + named + " Old", "A: 1 " + named + " Older"}, "A: 256 reminder(s) are set; their firings wait: delete them, or deploy it again"},
 		"too many":          {fakeReminders{app: app, n: []int{10_001}, what: []string{"A.Old"}}, []string{"A: at least 10000 " + named + " Old", "A: not all"}, "A: at least 10000 reminder(s) are set, and not all of them were looked at; their firings wait: delete them, or deploy it again"},
-		"that are not read": {fakeReminders{app: app, err: errors.New("no luck")}, []string{"A: not all"}, "A: at least 0 reminder(s) are set, and not all of them were looked at; their firings wait: delete them, or deploy it again"},
+		"that are not read": {fakeReminders{app: app, err: errors.New("no luck")}, []string{"A: not all"}, "A: its reminders were not looked at; if there are any, their firings wait: delete them, or deploy it again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)

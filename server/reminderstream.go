@@ -35,8 +35,15 @@ type subscriberStream struct {
 	bidi       *connect.BidiStream[greenroomv1.ConnectRequest, greenroomv1.ConnectResponse]
 	app        string
 	subscriber *reminder.Subscriber
-	tables     bool                    // the client asked for them
-	known      map[actor.Bucket]uint64 // the epochs that it was sent
+	tables     bool                          // the client asked for them
+	complete   bool                          // it was sent a whole one
+	known      map[actor.Bucket]bucketStatus // what it was sent
+}
+
+// bucketStatus is what clients are told the changes of.
+type bucketStatus struct {
+	epoch  uint64
+	closed bool
 }
 
 // Connect implements ReminderService.
@@ -45,7 +52,7 @@ func (rs reminderService) Connect(ctx context.Context, bidi *connect.BidiStream[
 		return err
 	}
 	defer rs.s.subscribers.leave()
-	st := &subscriberStream{s: rs.s, x: exchangeOf(ctx), bidi: bidi, known: map[actor.Bucket]uint64{}}
+	st := &subscriberStream{s: rs.s, x: exchangeOf(ctx), bidi: bidi, known: map[actor.Bucket]bucketStatus{}}
 	frames, failed, over := make(chan *greenroomv1.ConnectRequest), make(chan error, 1), make(chan struct{})
 	read := make(chan struct{})
 	go func() {
@@ -203,7 +210,7 @@ func (st *subscriberStream) sendTable() (changed <-chan struct{}, err error) {
 		return nil, nil
 	}
 	rows, changed := st.s.conf.Reminders.Table(st.app)
-	first := len(st.known) == 0
+	first := !st.complete
 	table := &greenroomv1.BucketTable{}
 	flush := func() error {
 		err := st.send(&greenroomv1.ConnectResponse{Frame: &greenroomv1.ConnectResponse_Buckets{Buckets: table}})
@@ -214,10 +221,11 @@ func (st *subscriberStream) sendTable() (changed <-chan struct{}, err error) {
 	for i := range rows {
 		r := &rows[i]
 		there[r.Bucket] = struct{}{}
-		if st.known[r.Bucket] == r.Epoch {
+		status := bucketStatus{r.Epoch, r.Closed}
+		if known, sent := st.known[r.Bucket]; sent && known == status {
 			continue
 		}
-		st.known[r.Bucket] = r.Epoch
+		st.known[r.Bucket] = status
 		if table.Changed = append(table.Changed, bucketToProto(r)); len(table.Changed) == bucketsAtOnce {
 			if err := flush(); err != nil {
 				return changed, err

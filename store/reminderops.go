@@ -182,12 +182,31 @@ func ValidateReminderQuery(q *ReminderQuery) error {
 	if err := actor.ValidateName("app", q.App); err != nil {
 		return err
 	}
+	if err := validatePositions(q.Prefix, q.After.Name); err != nil {
+		return err
+	}
 	return ValidateLimit(q.Limit)
+}
+
+// validatePositions checks beginnings of names and names, which may be empty.
+func validatePositions(names ...string) error {
+	for _, n := range names {
+		if n == "" {
+			continue
+		}
+		if err := actor.ValidateReminderName(n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ValidateReminderNameQuery checks a query, for drivers.
 func ValidateReminderNameQuery(q *ReminderNameQuery) error {
 	if err := q.Key.Validate(); err != nil {
+		return err
+	}
+	if err := validatePositions(q.Prefix, q.After); err != nil {
 		return err
 	}
 	return ValidateLimit(q.Limit)

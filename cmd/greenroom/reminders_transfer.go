@@ -299,7 +299,11 @@ func (im *importing) set(ctx context.Context, text []byte) (greenroomv1.CreateOu
 	if r.Actor == nil || r.Spec == nil || r.Due == nil || r.Spec.Schedule == nil {
 		return none, lineError{errors.New("is no reminder: its actor, spec, schedule or due time is missing")}
 	}
-	if err := errors.Join(actor.ValidateReminderName(r.Name), actor.ValidateName("method", r.Spec.Method)); err != nil {
+	err := actor.ValidateReminderName(r.Name)
+	if err == nil && r.Actor.Type != actor.SubscriptionType { // whose reminders have no method
+		err = actor.ValidateName("method", r.Spec.Method)
+	}
+	if err != nil {
 		return none, lineError{err}
 	}
 	r.Actor.App = im.c.app

@@ -270,6 +270,10 @@ func (a *Admin) Retry(ctx context.Context, app string, id DeadLetterID) (actor.R
 	return r, nil
 }
 
+// retryMethod is the method of the records of retries. A reminder that is for subscribers has
+// none, and keys that callers give to methods are theirs.
+const retryMethod = "greenroom.retry"
+
 // retry sets the reminder of a retry, if no earlier attempt of it has: the commit that sets
 // it records the dead letter's ID, as one of a call records an idempotency key.
 func (a *Admin) retry(ctx context.Context, d *actor.DeadLetter, id DeadLetterID) (actor.Reminder, error) {
@@ -277,7 +281,7 @@ func (a *Admin) retry(ctx context.Context, d *actor.DeadLetter, id DeadLetterID)
 	spec.Schedule = actor.Schedule{At: id.Due}
 	spec.Missed = actor.MissedPolicy{}
 	spec.Keep = true
-	call := actor.KeyedCall{Actor: spec.Key, Method: spec.Method, Key: "dead letter " + id.String()}
+	call := actor.KeyedCall{Actor: spec.Key, Method: retryMethod, Key: "dead letter " + id.String()}
 	for {
 		switch set, found, err := a.retried(ctx, d, call); {
 		case err != nil:

@@ -74,11 +74,16 @@ const mayDeliverEvery = 250 * time.Millisecond
 // mayDeliver reports whether what this process takes for its buckets is: it has not been
 // taken for gone since it read whose they are.
 func (s *Service) mayDeliver() bool {
-	current := s.members.Current()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lapsed = s.lapsed || !current
-	return !s.lapsed
+	return !s.elsewhere()
+}
+
+// elsewhere reports whether the buckets that this process has read may be others' by now;
+// s.mu is held.
+func (s *Service) elsewhere() bool {
+	s.lapsed = s.lapsed || s.members.Self() != s.self || !s.members.Current()
+	return s.lapsed
 }
 
 // load reads reminders whose time has come and plans what becomes of them.
@@ -516,7 +521,9 @@ func (d *dispatch) pump(run func(*delivery)) {
 			q.inTurn = false
 		}
 		if x == nil {
-			stuck++
+			if q.inTurn {
+				stuck++
+			}
 			continue
 		}
 		stuck = 0

@@ -194,6 +194,9 @@ func (s *Service) reconcile(rows []actor.BucketRow, now time.Time) {
 	s.lapsed = false
 	s.dropWaiting()
 	s.readOverflowed(now)
+	for _, sub := range s.subs.byKey {
+		s.resume([]*subscription{sub}) // which may have stopped meanwhile
+	}
 }
 
 // adopt begins to deliver a bucket, or takes its row's news; s.mu is held.
@@ -386,11 +389,15 @@ func (s *Service) sweep(ctx context.Context, b *ownedBucket, now time.Time) erro
 		return nil // it has just been read
 	}
 	q := store.DueQuery{Bucket: b.bucket, Before: now.Add(-pollEvery), Limit: pageSize}
-	all := local.Sub(b.sweptAll) >= sweepAllEvery
+	from := b.sweepFrom
+	all := from == nil && local.Sub(b.sweptAll) >= sweepAllEvery
 	if b.deliveredTill.After(now) { // the database's clock was set back
 		b.deliveredTill = time.Time{}
 	}
-	if !all {
+	switch {
+	case from != nil:
+		q.AfterTime, q.AfterToken = from.FireAt, &from.ID.Token
+	case !all:
 		q.AfterTime = b.deliveredTill
 	}
 	heads, err := s.cfg.Store.DueReminders(ctx, q)
@@ -402,13 +409,19 @@ func (s *Service) sweep(ctx context.Context, b *ownedBucket, now time.Time) erro
 	if all {
 		b.sweptAll = local
 	}
-	// What a turn sets is due from the moment it asked for it, and committed when it ends.
-	till := now.Add(-startMargin - s.cfg.ExecutionTimeout)
-	if len(heads) > 0 && heads[0].FireAt.Before(till) {
-		till = heads[0].FireAt
+	b.sweepFrom = nil
+	if len(heads) == pageSize { // what waits may be more than that, and stay
+		b.sweepFrom = &heads[pageSize-1]
 	}
-	if till.After(b.deliveredTill) {
-		b.deliveredTill = till
+	if from == nil {
+		// What a turn sets is due from the moment it asked for it, and committed when it ends.
+		till := now.Add(-startMargin - s.cfg.ExecutionTimeout)
+		if len(heads) > 0 && heads[0].FireAt.Before(till) {
+			till = heads[0].FireAt
+		}
+		if till.After(b.deliveredTill) {
+			b.deliveredTill = till
+		}
 	}
 	for _, h := range heads {
 		// What is in the wheel as well is dropped by the second of the two to be loaded.

@@ -257,9 +257,11 @@ type ownedBucket struct {
 	deliveredTill time.Time
 	swept         time.Time // when, by the local clock
 	sweptAll      time.Time // and when from the beginning
-	saved         time.Time // deliveredTill as it was saved
-	adopted       uint64    // in which look at the store, or after it
-	leaving       bool
+	// sweepFrom is where the next look goes on; nil: where nothing was left to deliver.
+	sweepFrom *store.ReminderHead
+	saved     time.Time // deliveredTill as it was saved
+	adopted   uint64    // in which look at the store, or after it
+	leaving   bool
 }
 
 // sample is what high was at a time.
@@ -334,7 +336,9 @@ func (s *Service) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start reminders: %w", err)
 	}
+	s.mu.Lock() // callers are served already
 	s.wheel = NewWheel(now)
+	s.mu.Unlock()
 	s.clock.set(now)
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = cancel

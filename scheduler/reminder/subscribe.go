@@ -155,7 +155,6 @@ func (s *Service) Subscribe(app string, names []string, limit int) (*Subscriber,
 		sub.subscribers = append(sub.subscribers, c)
 		c.subscriptions = append(c.subscriptions, sub)
 	}
-	s.readOverflowed(s.clock.now())
 	s.subs.announce()
 	s.resume(c.subscriptions)
 	return c, nil
@@ -344,7 +343,7 @@ func (s *Service) park(sub *subscription, id actor.ReminderID, at time.Time) {
 	case there || s.owned[id.Bucket()] == nil:
 		s.subs.tidy(sub)
 		return // or its owner will see to it
-	case len(sub.waiting) >= maxWaiting, len(sub.subscribers) == 0 && len(s.subs.waiting) >= maxWaiting:
+	case len(sub.waiting) >= maxWaiting, !sub.wanted(s.clock.now()) && len(s.subs.waiting) >= maxWaiting:
 		sub.overflowed = true
 		return
 	}
@@ -370,7 +369,7 @@ func (s *Service) pop(sub *subscription, n int) []waitingReminder {
 // resume reads reminders that wait as far as there is capacity for them; s.mu is held.
 func (s *Service) resume(subs []*subscription) {
 	for _, sub := range subs {
-		if s.stopping || len(sub.waiting) == 0 || len(sub.resumed) > 0 {
+		if s.stopping || s.elsewhere() || len(sub.waiting) == 0 || len(sub.resumed) > 0 {
 			continue // if some are being read, it is called when they have been
 		}
 		list := s.pop(sub, min(sub.capacity(), loadGroup))
@@ -405,7 +404,7 @@ func (sub *subscription) capacity() int {
 // execute gives a firing to the subscriber whose turn it is, of those with capacity, and
 // reports false if there is none; s.mu is held.
 func (s *Service) execute(sub *subscription, d *delivery) bool {
-	if s.stopping {
+	if s.stopping || s.elsewhere() {
 		return false
 	}
 	at := slices.IndexFunc(sub.subscribers, func(c *Subscriber) bool { return len(c.open) < c.limit })
