@@ -129,8 +129,10 @@ func (h *Host) askTimer(ctx context.Context, key actor.Key, r *timerRequest) (bo
 	if r.set != nil {
 		c.inv.Method, c.inv.Payload = r.set.Method, r.set.Payload
 	}
-	_, err := h.admission.conclude(c, h.admission.counted(c, h.admission.admitTimer))
-	return r.existed, err
+	if _, err := h.admission.conclude(c, h.admission.counted(c, h.admission.admitTimer)); err != nil {
+		return false, err // what has begun may still write to r
+	}
+	return r.existed, nil
 }
 
 // admitTimer is admit for a call that sets or cancels a timer.
@@ -183,7 +185,11 @@ func (tc *timerChanges) changed(effects []turn.TimerEffect, s *served) {
 func (ts *turns) timer(ctx context.Context, a *activation, c *call, s *served) outcome {
 	c.stats.lane = s.lane
 	if s.lane == LaneWarm { // it is the activation that has it
-		if l, err := ts.ensureLoaded(ctx, a, s); err != nil || l == nil {
+		l, err := ts.ensureLoaded(ctx, a, s)
+		if err == nil && l != nil && l.damage != nil {
+			err = l.damage
+		}
+		if err != nil || l == nil {
 			return outcome{result: result{err: err}, retry: err == nil}
 		}
 	} else {
@@ -207,6 +213,9 @@ func (ts *timers) Held(key actor.Key) map[string]int64 {
 		held[name] = t.spec.Size()
 	}
 	for _, tc := range set.changes {
+		if tc.fate == fateDropped {
+			continue
+		}
 		for _, e := range tc.effects {
 			if e.Set == nil {
 				delete(held, e.Name)
@@ -339,12 +348,12 @@ func (s *shard) endTimers(set *timerSet) {
 	set.tidy()
 }
 
-// dropTimersOf does the same for all actors that are named.
-func (s *shard) dropTimersOf(named func(actor.Key) bool) {
+// dropTimersOf ends all timers of the actors that are named.
+func (s *shard) dropTimersOf(named func(*timerSet) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, set := range s.timers {
-		if set.placed && named(key) {
+	for _, set := range s.timers {
+		if named(set) {
 			s.endTimers(set)
 		}
 	}
@@ -404,10 +413,12 @@ func (ad *admission) admitFired(c *call) result {
 	if s.lane != LaneStateless {
 		return ad.queued(c, s, false)
 	}
-	if !c.timer.begin() {
-		return result{err: errTimerGone}
-	}
-	return ad.alone(c, s, ad.stateless.turn)
+	return ad.alone(c, s, func(ctx *turnContext, c *call, s *served, warm *loaded) (actor.Reply, error) {
+		if !c.timer.begin() {
+			return actor.Reply{}, errTimerGone
+		}
+		return ad.stateless.turn(ctx, c, s, warm)
+	})
 }
 
 // errTimerGone ends a firing of a timer that was cancelled or set anew before its turn
@@ -439,6 +450,9 @@ func (ts *timers) touched(t *timer) bool {
 		return false
 	}
 	for _, tc := range t.set.changes {
+		if tc.fate == fateDropped {
+			continue
+		}
 		for _, e := range tc.effects {
 			if e.Name == t.spec.Name {
 				return true
@@ -490,8 +504,8 @@ func (t *timer) Answer(_ actor.Reply, err error) {
 	again := now.Add(t.spec.Schedule.Every) // from the end of the turn
 	switch {
 	case gone || s.closed:
-	case errors.Is(err, actor.ErrNotOwner):
-		s.dropTimers(t.spec.Key)
+	case errors.Is(err, actor.ErrNotOwner) && t.set.placed && s.actors[t.spec.Key] == nil:
+		s.dropTimers(t.spec.Key) // otherwise the lease is only late
 	case unserved:
 		ts.remove(t)
 		t.set.tidy()

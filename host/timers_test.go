@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -259,15 +260,33 @@ func TestCancelledTimerThatWaits(t *testing.T) {
 	}
 }
 
+// lockedBuffer is what a log is written to that is read meanwhile.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
 // A turn that fails is logged and counted, and the next period fires all the same; a
 // timer that has one firing is gone.
 func TestTimerWhoseTurnFails(t *testing.T) {
 	both(t, func(t *testing.T, placement string) {
-		var log bytes.Buffer
-		failed := 0
+		var log lockedBuffer
+		var failed atomic.Int32
 		s := newStage(t, host.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Events: host.Events{TimerFired: func(f host.TimerFired) {
 			if f.Err != nil {
-				failed++
+				failed.Add(1)
 			}
 		}}})
 		k := newTicks()
@@ -281,8 +300,8 @@ func TestTimerWhoseTurnFails(t *testing.T) {
 		time.Sleep(21 * time.Second)
 		k.want(t, 5, 10, 20)
 		s.wantTimers(t, 1)
-		if failed != 3 || !strings.Contains(log.String(), "overdrawn") || !strings.Contains(log.String(), "timer=u") {
-			t.Errorf("%d failures, log %s", failed, log.String())
+		if n := failed.Load(); n != 3 || !strings.Contains(log.String(), "overdrawn") || !strings.Contains(log.String(), "timer=u") {
+			t.Errorf("%d failures, log %s", n, log.String())
 		}
 		// A store that is away ends no timer.
 		s.store.plan("load", "unavailable")

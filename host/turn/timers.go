@@ -1,11 +1,14 @@
 package turn
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -42,6 +45,7 @@ func (e *TimerRefusal) Error() string { return e.Problem }
 type TimerChanges struct {
 	effects []TimerEffect
 	held    map[string]int64 // nil: not asked yet
+	before  map[string]int64 // held, before the turn
 }
 
 // Effects returns what is to be done, at most one thing to each timer.
@@ -50,6 +54,7 @@ func (c *TimerChanges) Effects() []TimerEffect { return c.effects }
 func (c *TimerChanges) look(by Timers, key actor.Key) {
 	if c.held == nil {
 		c.held = by.Held(key)
+		c.before = maps.Clone(c.held)
 	}
 }
 
@@ -68,11 +73,12 @@ func (c *TimerChanges) Set(by Timers, s *actor.TimerSpec) (replaced bool, err er
 		return false, &TimerRefusal{abi.CodeTooMany, fmt.Sprintf("an actor has at most %d timers; cancel one, or use reminders", actor.MaxTimers)}
 	case bytes > actor.MaxTimerBytes:
 		return false, &TimerRefusal{abi.CodeTooLarge, fmt.Sprintf("the timers of this actor have more than %d bytes together; keep the data in the state, and name it in the timer", actor.MaxTimerBytes)}
-	case !by.Room(size):
+	case (!replaced || size > old) && !by.Room(size):
 		return false, &TimerRefusal{abi.CodeNotReady, "the timers of this host take all of their memory; try again later, or use a reminder"}
 	}
 	c.held[s.Name] = size
-	c.put(TimerEffect{Name: s.Name, Set: s})
+	c.drop(s.Name)
+	c.effects = append(c.effects, TimerEffect{Name: s.Name, Set: s})
 	return replaced, nil
 }
 
@@ -83,13 +89,16 @@ func (c *TimerChanges) Cancel(by Timers, key actor.Key, name string) bool {
 		return false
 	}
 	delete(c.held, name)
-	c.put(TimerEffect{Name: name})
+	c.drop(name)
+	if _, was := c.before[name]; was { // otherwise the turn has set it, and nothing is to be done
+		c.effects = append(c.effects, TimerEffect{Name: name})
+	}
 	return true
 }
 
-func (c *TimerChanges) put(e TimerEffect) {
-	same := func(o TimerEffect) bool { return o.Name == e.Name }
-	c.effects = append(slices.DeleteFunc(c.effects, same), e)
+// drop forgets what the turn has done to a timer.
+func (c *TimerChanges) drop(name string) {
+	c.effects = slices.DeleteFunc(c.effects, func(e TimerEffect) bool { return e.Name == name })
 }
 
 // TimerEffects returns what the run does to its actor's timers. The caller owns it.
@@ -126,6 +135,9 @@ func (t *Turn) TimerSet(r *abi.Reminder) (replaced bool, code abi.Code) {
 	if err := spec.Validate(); err != nil {
 		return false, t.refuse(abi.CodeInvalid, err.Error())
 	}
+	// The frame may be far larger than the timer, which counts for its own size alone.
+	spec.Name, spec.Method = strings.Clone(spec.Name), strings.Clone(spec.Method)
+	spec.Payload = actor.Payload{ContentType: strings.Clone(spec.Payload.ContentType), Data: bytes.Clone(spec.Payload.Data)}
 	if problem := t.spec.Methods.MethodProblem("timer", spec.Method); problem != "" {
 		return false, t.refuse(abi.CodeInvalid, problem)
 	}
