@@ -13,7 +13,4 @@ const (
 	Held
 	// HeldClean means that all that earlier hosts sent is settled as well.
 	HeldClean
-	// Anywhere means that no host holds the actor: it is run wherever a call of it is, under
-	// the lock or the fence of its row, and nothing of it is answered from memory alone.
-	Anywhere
 )

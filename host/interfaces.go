@@ -24,8 +24,8 @@ type ModuleSource interface {
 	ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error)
 }
 
-// Ownership says which actors this host may run in a cluster: those that it holds, of
-// types that give an actor one place, and of any types those that nobody holds. It is asked on the way of every
+// Ownership says which actors this host may run, of those that have one place in
+// a cluster: all but those of any and stateless types. It is asked on the way of every
 // call, mostly with a lock held: it never blocks, and does not allocate.
 //
 // The host relies on being told of what it loses: after Holds has begun to say

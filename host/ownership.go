@@ -99,18 +99,11 @@ func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, n
 	if a != nil && a.leaving {
 		return actor.NotHeld, actor.ErrNotOwner
 	}
-	locked := by.lane == LaneLocked
-	if !by.placed() && !locked {
+	if !by.placed() {
 		return actor.NotHeld, nil
 	}
 	if !o.cluster.Current(now) {
 		return actor.NotHeld, actor.ErrNotOwner
-	}
-	if locked { // nothing is answered from memory, but where another one holds it that does
-		if o.cluster.Holds(key, by.placement) == actor.NotHeld {
-			return actor.NotHeld, actor.ErrNotOwner
-		}
-		return actor.NotHeld, nil
 	}
 	if a != nil && a.hold != actor.NotHeld {
 		return a.hold, nil
@@ -119,8 +112,6 @@ func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, n
 	switch {
 	case hold == actor.NotHeld:
 		return hold, actor.ErrNotOwner
-	case hold == actor.Anywhere: // the type's placement is about to change, elsewhere not yet
-		return actor.NotHeld, nil
 	case a != nil && a.loaded != nil, s.unsettled.has(key, now): // what was loaded then may be old now
 		return actor.Held, nil
 	default:
@@ -130,7 +121,7 @@ func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, n
 
 // mayBegin says why no turn of a may begin under by now. It is for the worker.
 func (o *ownership) mayBegin(a *activation, by *served, now time.Time) error {
-	if o.cluster == nil || !by.placed() && by.lane != LaneLocked {
+	if o.cluster == nil || !by.placed() {
 		return nil
 	}
 	s := a.shard

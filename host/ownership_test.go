@@ -119,45 +119,19 @@ func TestNotOwnerHasNoEffect(t *testing.T) {
 	}
 }
 
-// TestPlacesOfOtherTypes: what may run anywhere needs the lease, and nobody that holds it;
-// the delete of what no deployment serves asks for nothing.
+// TestPlacesOfOtherTypes: what may run anywhere asks for nothing, nor does the delete of
+// what no deployment serves.
 func TestPlacesOfOtherTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOwned(t, abi.PlacementAny, actor.Anywhere, host.Config{})
+		o := newOwned(t, abi.PlacementAny, actor.NotHeld, host.Config{})
+		o.holdings.Pause()
 		o.must(t, "a", "Add", "1")
 		o.must(t, "a", "View", "1")
-		refused := func(why string) {
-			t.Helper()
-			for _, method := range []string{"Add", "View"} {
-				if _, err := o.call(t.Context(), "a", method); !errors.Is(err, actor.ErrNotOwner) {
-					t.Errorf("%s: %s: %v", why, method, err)
-				}
-			}
-		}
-		o.holdings.Pause()
-		refused("without a lease")
-		o.holdings.Resume()
-		o.holdings.Set(nothingHeld)
-		refused("another host may hold it")
-		o.holdings.Pause()
 		o.world.Remove("app", "T")
 		if err := o.Delete(t.Context(), key("a")); err != nil {
 			t.Error(err)
 		}
 		o.DropAll()
-	})
-}
-
-// TestHeldNowhere: a host that knows a type's next placement already, while actors of it
-// still run anywhere, answers nothing from memory alone, also after commits of its own.
-func TestHeldNowhere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOwned(t, abi.PlacementRing, actor.Anywhere, host.Config{})
-		o.must(t, "a", "Add", "1")
-		o.store.write(key("a"), setTo(5))
-		time.Sleep(2 * actor.MaxReadAge) // of the bubble's time
-		o.must(t, "a", "View", "5")
-		o.must(t, "a", "Add", "6")
 	})
 }
 

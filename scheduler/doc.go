@@ -99,13 +99,6 @@
 // too ([Order.WithSticky]); from ring to static, back, and from one list of static hosts
 // to another, only what moves.
 //
-// Actors of any and stateless types are run by every host, as long as its lease lasts. Such
-// a host claims the type by its policy alone, and before another policy is in force it is
-// asked with a LOCK as well: it runs nothing of the type any more until the leader says
-// so, and what is then given is not clean. A host that has never heard of the type's table
-// runs it by what its own deployments say: the leader asks all hosts where one has reported
-// the type so.
-//
 // A checkout type's partitions are leased from the store (checkout.go). The leader says
 // only when that may begin, by an UNLOCK with the policy, and has all partitions checked in,
 // by a LOCK, before another policy is in force; a host's claims name the types for whose

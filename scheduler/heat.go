@@ -34,9 +34,9 @@ const (
 
 // callCounts counts the calls of one type. It takes memory once there are any.
 type callCounts struct {
-	cells  atomic.Pointer[[placement.Cells]atomic.Uint32]
-	called atomic.Bool // while there are no cells
-	rests  int         // reports without a call; of the one that reports
+	cells  atomic.Pointer[[placement.Cells]atomic.Uint32] // of ring types that are called
+	others atomic.Uint32                                  // while there are no cells
+	rests  int                                            // reports without a call; of the one that reports
 }
 
 // count notes a call, if it is among those that are counted. It never blocks and does not
@@ -47,21 +47,22 @@ func (c *callCounts) count(key actor.Key) {
 	}
 	if cells := c.cells.Load(); cells != nil {
 		cells[placement.CellOf(placement.PointOf(key))].Add(1)
-	} else if !c.called.Load() {
-		c.called.Store(true)
+	} else {
+		c.others.Add(1)
 	}
 }
 
 // take returns the calls since it was called last, which is so long ago: the rate of all,
-// and those of the cells that stand out. It is for one goroutine at a time.
-func (c *callCounts) take(since Instant) (total float64, cells map[placement.Cell]float64) {
+// and, of a ring type, those of the cells that stand out. It is for one goroutine at a time.
+func (c *callCounts) take(since Instant, ring bool) (total float64, cells map[placement.Cell]float64) {
+	others := c.others.Swap(0)
 	counts := c.cells.Load()
 	if counts == nil {
-		if c.called.Load() {
+		if others > 0 && ring {
 			c.rests = 0
 			c.cells.Store(new([placement.Cells]atomic.Uint32))
 		}
-		return 0, nil
+		return float64(others) * heatSample / since.Seconds(), nil
 	}
 	cells = map[placement.Cell]float64{}
 	for i := range counts {
@@ -76,7 +77,6 @@ func (c *callCounts) take(since Instant) (total float64, cells map[placement.Cel
 	if c.rests++; total > 0 {
 		c.rests = 0
 	} else if c.rests >= heatRests {
-		c.called.Store(false)
 		c.cells.Store(nil)
 	}
 	return total, cells
@@ -89,10 +89,11 @@ func (s *Service) reportHeat(ctx context.Context, ss *session) {
 		s.mu.Lock()
 		counts := maps.Clone(s.counts)
 		s.mu.Unlock()
-		now := s.now()
+		now, view := s.now(), s.view.Load()
 		report := &greenroomv1.HeatReport{}
 		for name, c := range counts {
-			if total, cells := c.take(now - last); total > 0 {
+			t := view.types[name]
+			if total, cells := c.take(now-last, t != nil && isRing(t.policy)); total > 0 {
 				report.Types = append(report.Types, toHeat(name, "", total, cells))
 			}
 		}

@@ -147,9 +147,6 @@ func (h *Holdings) HandedOver(m Moving) Moving {
 	}
 	t := h.change(name)
 	t.resumes = t.resumes && !m.WithSticky
-	if m.WithSticky && t.handing && !held(t.policy) {
-		t.policy = "" // nothing of it is run here before the leader says so
-	}
 	for i := range t.ranges {
 		r := &t.ranges[i]
 		if r.leaving && slices.ContainsFunc(m.Ranges, func(c HeldRange) bool { return c.First <= r.first && r.first <= c.Last }) {
@@ -188,8 +185,7 @@ func (h *Holdings) competing() map[typeName]string {
 }
 
 // Claims returns all that the host holds, by type. A type in which it competes is among
-// them, whether it holds partitions or not: it may be about to; and so is one that it may
-// run without holding anything.
+// them, whether it holds partitions or not: it may be about to.
 func (h *Holdings) Claims(now Instant) []Order {
 	var claims []Order
 	for name, t := range h.types {
@@ -199,7 +195,7 @@ func (h *Holdings) Claims(now Instant) []Order {
 				c.Ranges = append(c.Ranges, t.at(i, now))
 			}
 		}
-		if len(c.Ranges) > 0 || t.competes || !held(t.policy) {
+		if len(c.Ranges) > 0 || t.competes {
 			claims = append(claims, c)
 		}
 	}

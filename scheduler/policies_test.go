@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
@@ -389,58 +388,4 @@ func TestCheckoutFrozenLeases(t *testing.T) {
 			return p.Current(time.Now()) && n == 1
 		})
 	})
-}
-
-// TestAnyIsHandedOver: when the placement any of a type changes, nobody holds its actors
-// before each host that ran them anywhere has ended them, or is gone; and what is then
-// held is not clean.
-func TestAnyIsHandedOver(t *testing.T) {
-	for _, gone := range []bool{false, true} {
-		run(t, func(c *testCluster) {
-			ps := c.start("a", "b", "c")
-			c.settled(20 * time.Second)
-			deploy := func(policy string, n uint64) {
-				for _, p := range ps {
-					p.setTypes(placedType("R", policy, n), stickyType("S"))
-				}
-			}
-			deploy(abi.PlacementAny, 2)
-			k := key("R", 1)
-			c.eventually("all run it", func() bool {
-				return !slices.ContainsFunc(ps, func(p *process) bool {
-					return !p.Find(k, abi.PlacementAny).Here || p.Holds(k, abi.PlacementAny) != actor.Anywhere
-				})
-			})
-			slow := ps[2]
-			slow.mu.Lock()
-			slow.busy, slow.handOvers = make(chan struct{}), 0
-			slow.mu.Unlock()
-			deploy(abi.PlacementRing, 3)
-			c.eventually("it hands over", func() bool { slow.mu.Lock(); defer slow.mu.Unlock(); return slow.handOvers > 0 })
-			<-time.After(10 * time.Second)
-			for i := range lookedAt {
-				if at := c.holders(key("R", i), abi.PlacementRing); len(at) > 0 {
-					t.Fatalf("%v is held by %v, and not handed over", key("R", i), at)
-				}
-			}
-			for _, p := range ps {
-				for _, policy := range []string{abi.PlacementAny, abi.PlacementRing} {
-					if p.Find(k, policy).Here || p.Holds(k, policy) != actor.NotHeld {
-						t.Errorf("%s goes on with it as %s", p.name, policy)
-					}
-				}
-			}
-			if gone {
-				slow.kill()
-			} else {
-				close(slow.busy)
-			}
-			c.settled(20 * time.Second)
-			for _, p := range ps {
-				if p.alive.Load() && p.Holds(k, abi.PlacementRing) == actor.HeldClean {
-					t.Error("it is held as clean")
-				}
-			}
-		})
-	}
 }

@@ -177,7 +177,7 @@ func (s *Service) Current(now time.Time) bool {
 }
 
 // Holds says whether this host holds an actor, by its type's table or, if it is sticky,
-// as its owner; [actor.Anywhere] if nobody does. It does not ask whether the lease holds: [Service.Current] does. It
+// as its owner. It does not ask whether the lease holds: [Service.Current] does. It
 // never blocks and does not allocate. policy is the placement by which the caller
 // would run the actor; the table's own goes before it, so that all hosts agree.
 func (s *Service) Holds(key actor.Key, policy string) actor.Hold {
@@ -186,12 +186,8 @@ func (s *Service) Holds(key actor.Key, policy string) actor.Hold {
 	switch {
 	case t == nil && held(policy):
 		return actor.NotHeld
-	case t == nil:
-		return actor.Anywhere
-	case !held(t.policy) && t.handing:
-		return actor.NotHeld
-	case !held(t.policy):
-		return actor.Anywhere
+	case t == nil || !held(t.policy):
+		return actor.Held // by nobody else either: it is run under the lock or the fence of its row
 	case t.policy != stickyPolicy:
 		return t.holds(v.self, key)
 	case t.handing:
@@ -214,7 +210,7 @@ func (s *Service) Find(key actor.Key, policy string) placement.Where {
 	v := s.view.Load()
 	t := v.types[typeName{key.App, key.Type}]
 	switch {
-	case t == nil && !held(policy) && s.cfg.hosts() && s.Current(time.Now()):
+	case t == nil && !held(policy) && s.cfg.hosts():
 		return placement.Where{Here: true}
 	case t == nil:
 		s.TypesChanged()
@@ -246,9 +242,6 @@ func (s *Service) findAnywhere(v *view, t *typeView, key actor.Key) placement.Wh
 	case "":
 		return placement.Where{Wait: v.changed}
 	case v.self:
-		if !s.Current(time.Now()) || t.handing {
-			return placement.Where{Wait: v.changed}
-		}
 		return v.here(t, key)
 	default:
 		return placement.Where{Host: host}

@@ -316,7 +316,10 @@ func TestStop(t *testing.T) {
 				if p.handOvers == 0 || p.Owned() != 0 {
 					t.Errorf("%d hand-overs, %d sticky actors left", p.handOvers, p.Owned())
 				}
-				if _, there := c.db.hosts[p.Self()]; there {
+				c.db.mu.Lock()
+				_, there := c.db.hosts[p.Self()]
+				c.db.mu.Unlock()
+				if there {
 					t.Error("its row is there")
 				}
 				c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })

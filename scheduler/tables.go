@@ -169,8 +169,7 @@ func (t *Tables) typesOf(id placement.HostID) map[typeName]Type {
 }
 
 // Claim tells ranges of a type that a host holds as its session begins, under the policy
-// by which it does. Without ranges it tells that the host owns sticky actors of the type,
-// competes for partitions of it, or runs it without holding anything.
+// by which it does. Without ranges it tells that the host owns sticky actors of the type.
 func (t *Tables) Claim(id placement.HostID, app, typ, policy string, ranges []HeldRange) {
 	h, name := t.hosts[id], typeName{app, typ}
 	if h == nil || h.connected {
@@ -197,6 +196,9 @@ func (t *Tables) Claimed(id placement.HostID) {
 	}
 	h.connected = true
 	for name, table := range t.types {
+		if !t.granting { // later this leader knows better
+			table.adoptMoved(id, h.claims[name])
+		}
 		table.adopt(id, h.claims[name])
 		t.dirty[name] = struct{}{}
 		if t.granting {
@@ -206,14 +208,18 @@ func (t *Tables) Claimed(id placement.HostID) {
 	h.claims = nil
 }
 
-// adopt brings the table to what a host says that it holds.
-func (t *rangeTable) adopt(id placement.HostID, claims []HeldRange) {
-	t.cut(bounds(claims))
+// adoptMoved takes over what an earlier leader has moved to a host because of its heat.
+func (t *rangeTable) adoptMoved(id placement.HostID, claims []HeldRange) {
 	for _, c := range claims {
 		if c.Moved && isRing(t.policy) {
 			t.setMoved(placement.AddMoved(t.moved, placement.Moved{First: c.First, Last: c.Last, Host: id}))
 		}
 	}
+}
+
+// adopt brings the table to what a host says that it holds.
+func (t *rangeTable) adopt(id placement.HostID, claims []HeldRange) {
+	t.cut(bounds(claims))
 	for i := range t.ranges {
 		r := &t.ranges[i]
 		claimed := slices.IndexFunc(claims, func(c HeldRange) bool { return c.First <= r.first && r.first <= c.Last })
@@ -391,7 +397,7 @@ func (t *rangeTable) routes() []HeldRange {
 	routes := make([]HeldRange, len(t.ranges))
 	for i := range t.ranges {
 		r := &t.ranges[i]
-		if t.switching || tabled(t.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)) {
+		if tabled(t.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)) {
 			routes[i] = t.at(i, nil)
 		} else {
 			routes[i] = t.at(i, r.hosts)
@@ -461,8 +467,8 @@ func (t *Tables) serving(name typeName) (hosts []placement.HostID, policy string
 // force.
 func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) bool {
 	switch {
-	case !table.switching && (table.policy == "" && !t.runsAnywhere(name) || !held(table.policy) && (policy == "" || !held(policy))):
-		// Nobody holds anything, or need stop to.
+	case table.policy == "" || !held(table.policy):
+		// Nobody holds anything.
 	case !table.switching && byRanges(table.policy) && byRanges(policy):
 		table.policy = policy
 		table.setMoved(nil)
@@ -503,16 +509,6 @@ func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) b
 		t.broadcast(Order{Kind: Unlock, Ranges: table.routes()}, name, table)
 	}
 	return true
-}
-
-// runsAnywhere reports whether a host has told that it runs a type which nobody holds.
-func (t *Tables) runsAnywhere(name typeName) bool {
-	for _, h := range t.hosts {
-		if typ, runs := h.types[name]; runs && !held(typ.Placement) {
-			return true
-		}
-	}
-	return false
 }
 
 // spreadAll tells where a type is run of which the leader gives nothing: wherever there is

@@ -134,12 +134,6 @@ func (h *tablesHost) runs(p placement.Point, now Instant) bool {
 	return owns || len(r.among) > 0 && placement.OwnerAmong(p, r.among) == h.id
 }
 
-// anywhere says whether the host may run actors without holding any.
-func (h *tablesHost) anywhere(now Instant) bool {
-	t := h.holdings.types[typeName{"a", "T"}]
-	return h.member.Current(now) && t != nil && !held(t.policy)
-}
-
 // ended notes that a host holds nothing any more, without having handed it over.
 func (w *tablesWorld) ended(h *tablesHost) {
 	for _, p := range tablesPoints {
@@ -359,11 +353,6 @@ func (w *tablesWorld) check() (fault string) {
 		}
 		if len(at) > 1 {
 			return fmt.Sprintf("point %d is at %v", i, at)
-		}
-		for _, h := range w.hosts {
-			if len(at) > 0 && h.anywhere(w.now) && at[0] != h.id {
-				return fmt.Sprintf("point %d is at %s, and %s runs it anywhere", i, at[0], h.id)
-			}
 		}
 	}
 	return ""
