@@ -73,6 +73,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("REPO", repo) // for what make setup built
 			env.Setenv("CARGO_NET_OFFLINE", "true")
 			env.Setenv("GREENROOM_CACHE_DIR", compiled)
+			env.Setenv("GREENROOM_TEST_COMPILER", os.Getenv("GREENROOM_TEST_COMPILER"))
 			env.Setenv("GOPROXY", "off")
 			env.Setenv("GOFLAGS", "-mod=mod")
 			env.Setenv("GOWORK", "off")

@@ -21,18 +21,22 @@ import (
 // older makes a server one of the version before this one: of the last commit whose
 // servers spoke the protocol before this one's.
 //
-// Where the history is not there, as in a shallow clone, it is this version, which is told
+// Where the history, or what it was built from, is not there, as in a shallow clone, it is
+// this version, which is told
 // to speak as that one did; the test's log says so.
 func older(t *testing.T) func(o *crash.Options) {
 	t.Helper()
 	commit, err := olderCommit(t)
+	var path string
+	if err == nil {
+		path, err = buildCommit(t, commit)
+	}
 	if err != nil {
 		t.Logf("the older servers are of the present source, and speak protocol %d: %v", scheduler.MaxProtocol-1, err)
 		return func(o *crash.Options) {
 			o.Env = []string{"GREENROOM_CLUSTER_PROTOCOL=" + strconv.Itoa(scheduler.MaxProtocol-1)}
 		}
 	}
-	path := buildCommit(t, commit)
 	t.Logf("the older servers are of %s", git(t, "log", "-1", "--format=%h, %cs, %s", commit))
 	return func(o *crash.Options) { o.Binary = path }
 }
@@ -71,7 +75,7 @@ func olderCommit(t *testing.T) (string, error) {
 
 // buildCommit builds the program as it was at a commit, over the present tree: what is the
 // same in both is not compiled again.
-func buildCommit(t *testing.T, commit string) (path string) {
+func buildCommit(t *testing.T, commit string) (path string, err error) {
 	t.Helper()
 	root, dir := git(t, "rev-parse", "--show-toplevel"), t.TempDir()
 	replaced := map[string]string{}
@@ -106,9 +110,9 @@ func buildCommit(t *testing.T, commit string) (path string) {
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-overlay", list, "-o", path, "./cmd/greenroom")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build greenroom of %s: %v\n%s", commit, err, out)
+		return "", fmt.Errorf("build greenroom of %s: %w\n%s", commit, err, out)
 	}
-	return path
+	return path, nil
 }
 
 // git returns what a command of git's prints.

@@ -278,10 +278,13 @@ func TestForwardedFirings(t *testing.T) {
 	url := pgtest.URL(t)
 	const actors = 16
 	var turns [2]*turnEnds
+	all := watchTurns()
 	var nodes []*running
 	for i := range turns {
 		turns[i] = watchTurns()
-		nodes = append(nodes, start(t, inCluster(url, func(c *node.Config) { c.TurnEnd = turns[i].add })))
+		nodes = append(nodes, start(t, inCluster(url, func(c *node.Config) {
+			c.TurnEnd = func(e host.TurnEnd) { turns[i].add(e); all.add(e) }
+		})))
 		if i == 0 {
 			nodes[0].deploy(t, "", build(t, filepath.Join("testdata", "alarm"), guestbuild.Go))
 		}
@@ -297,6 +300,7 @@ func TestForwardedFirings(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %+v, want %+v", id, got, want)
 		}
+		all.await(t, id, "Ring", 1) // it is told of after its answer
 		for n, w := range turns {
 			w.mu.Lock()
 			for _, e := range w.all {

@@ -301,10 +301,14 @@ func TestRetryOfADeadLetterIsRepeated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		s.mu.Lock()
 		delete(s.reminders, named("n"))
+		s.mu.Unlock()
 		after(3 * time.Hour)
 		letter := actor.DeadLetter{Reminder: r, Reason: "test"}
+		s.mu.Lock()
 		s.dead = append(s.dead, letter)
+		s.mu.Unlock()
 		id := DeadLetterIDOf(&letter)
 		s.keepsDead = actor.ErrUnavailable
 		if _, err := a.Retry(w.Context(), "default", id); !errors.Is(err, actor.ErrUnavailable) {

@@ -20,8 +20,9 @@ type memory struct {
 	shared bool
 	// fail, if it is there, is asked before each operation, and may fail it; lose, after a
 	// commit was applied, may lose the answer.
-	fail func(op string) error
-	lose func() error
+	failing sync.Mutex // of fail
+	fail    func(op string) error
+	lose    func() error
 	// applied, if it is there, is told of what a commit does, when it does it.
 	applied func(c *actor.Commit, ops []store.ReminderOp)
 
@@ -47,10 +48,27 @@ func newMemory() *memory {
 }
 
 func (m *memory) enter(op string) error {
-	if m.fail != nil {
-		return m.fail(op)
+	m.failing.Lock()
+	fail := m.fail
+	m.failing.Unlock()
+	if fail != nil {
+		return fail(op)
 	}
 	return nil
+}
+
+// fails sets what fails while the store is in use.
+func (m *memory) fails(fail func(op string) error) {
+	m.failing.Lock()
+	defer m.failing.Unlock()
+	m.fail = fail
+}
+
+// left is how many reminders there are.
+func (m *memory) left() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.reminders)
 }
 
 // now is database time; m.mu is held, or nobody changes it.

@@ -1,6 +1,8 @@
 package reminder
 
 import (
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -62,7 +64,11 @@ func (w *simulation) plague() {
 		case 9:
 			w.happened("bucket nearly used up")
 			s := p.service
-			for _, t := range s.createsFrom().apps {
+			c := s.createsFrom()
+			c.mu.Lock()
+			apps := slices.Collect(maps.Values(c.apps))
+			c.mu.Unlock()
+			for _, t := range apps {
 				t.mu.Lock()
 				if t.used < nearlyUsed-3 {
 					t.used = nearlyUsed - 3

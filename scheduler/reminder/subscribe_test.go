@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,18 +276,19 @@ func TestDoneWhileStoreIsAway(t *testing.T) {
 		w.set(s, "a", true, forSubscribers(once(0)))
 		after(time.Millisecond)
 		list, _ := take(c)
-		away := true
-		w.store.fail = func(op string) error {
-			if op == "commit" && away {
+		var away atomic.Bool
+		away.Store(true)
+		w.store.fails(func(op string) error {
+			if op == "commit" && away.Load() {
 				return actor.ErrUnavailable
 			}
 			return nil
-		}
+		})
 		answer(t, c, list[0].ID, nil)
 		after(5 * time.Minute)
-		away = false
+		away.Store(false)
 		after(2 * time.Second)
-		if list, _ := take(c); len(list) != 0 || len(w.store.reminders) != 0 || s.Stats().Fired != 1 {
+		if list, _ := take(c); len(list) != 0 || w.store.left() != 0 || s.Stats().Fired != 1 {
 			t.Errorf("asked again: %v, left %v, %+v", list, w.store.reminders, s.Stats())
 		}
 	})
@@ -511,17 +513,20 @@ func TestReleaseLost(t *testing.T) {
 func TestBorrowed(t *testing.T) {
 	inBubble(t, func(w *world) {
 		a, b, _ := w.startPair(nil)
-		w.store.fail = func(op string) error {
+		w.store.fails(func(op string) error {
 			if op == "assign" {
 				return actor.ErrUnavailable // whoever creates from a bucket does not own it
 			}
 			return nil
-		}
+		})
 		c := w.subscribe(b, 1, "jobs")
 		w.set(b, "makes a bucket", false, once(100*time.Hour))
-		w.store.fail = nil
+		w.store.fails(nil)
 		r := w.set(a, "a", true, forSubscribers(every(time.Minute, 2)))
-		if bucket := w.store.buckets[r.ID.Bucket()]; bucket.Owner != a.self {
+		w.store.mu.Lock()
+		bucket := w.store.buckets[r.ID.Bucket()]
+		w.store.mu.Unlock()
+		if bucket.Owner != a.self {
 			t.Fatal(bucket)
 		}
 		b.mu.Lock()
@@ -530,6 +535,7 @@ func TestBorrowed(t *testing.T) {
 		}
 		b.mu.Unlock()
 		// What b owns by the rows it would adopt at its next look: it gets none meanwhile.
+		w.store.mu.Lock()
 		for bucket, row := range w.store.buckets {
 			if row.Creator == b.self {
 				row.Owner = a.self
@@ -537,6 +543,7 @@ func TestBorrowed(t *testing.T) {
 				w.store.buckets[bucket] = row
 			}
 		}
+		w.store.mu.Unlock()
 		for range 40 {
 			after(5 * time.Second)
 			list, _ := take(c)
@@ -546,12 +553,12 @@ func TestBorrowed(t *testing.T) {
 				}
 				answer(t, c, x.ID, nil)
 			}
-			if len(w.store.reminders) == 1 {
+			if w.store.left() == 1 {
 				break
 			}
 		}
-		if len(w.store.reminders) != 1 || b.Stats().Fired != 2 || b.Stats().TakenOver != 0 {
-			t.Errorf("left %d, b %+v", len(w.store.reminders), b.Stats())
+		if w.store.left() != 1 || b.Stats().Fired != 2 || b.Stats().TakenOver != 0 {
+			t.Errorf("left %d, b %+v", w.store.left(), b.Stats())
 		}
 	})
 }
