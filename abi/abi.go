@@ -205,7 +205,7 @@ type Limits struct {
 // The values of TypeSpec's enumerations.
 const (
 	PlacementAny       = "any"
-	PlacementRing      = "ring"
+	PlacementRing      = "ring" // perhaps with a colon and how many hosts share each range
 	PlacementSticky    = "sticky"
 	PlacementStateless = "stateless"
 	PlacementStatic    = "static"   // and behind a colon the names of its hosts

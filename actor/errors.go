@@ -67,12 +67,12 @@ var (
 	ErrNotOwner = &Condition{"not_owner", "another host holds the actor", true}
 
 	ErrReminderNotFound   = &Condition{"reminder_not_found", "the actor has no reminder of this name", false}
+	ErrTimerNotFound      = &Condition{"timer_not_found", "the actor has no timer of this name", false}
 	ErrDeadLetterNotFound = &Condition{"dead_letter_not_found", "the app has no such dead letter", false}
 	// ErrFiringTaken is a store's answer to a commit with a step of a reminder that is
 	// not at its version any more: nothing was applied.
 	ErrFiringTaken = &Condition{"firing_taken", "the reminder has changed: its firing was committed before, or it was set anew, paused or removed", false}
-	ErrNoTokens    = &Condition{"no_reminder_tokens", "the host has no bucket to create reminders from yet; the scheduler gives it one", true}
-	ErrBucketMoved = &Condition{"bucket_moved", "the bucket of reminders belongs to another scheduler instance", true}
+	ErrNoTokens    = &Condition{"no_reminder_tokens", "the host does not create reminders yet: it has just started", true}
 
 	// ErrKeyExists is a store's answer to a commit of which an idempotency key
 	// is recorded already: nothing was applied. Whoever sent the commit answers
@@ -164,6 +164,15 @@ func (e *SpaceError) Error() string {
 // Unwrap makes it [ErrUnavailable].
 func (e *SpaceError) Unwrap() error { return ErrUnavailable }
 
+// UnwritableError is a store whose database takes no writes now. It is [ErrUnavailable] as
+// well, and its text is safe to show to users.
+type UnwritableError struct{ Reason string } // what is the matter, and what to do
+
+func (e *UnwritableError) Error() string { return "the database takes no writes: " + e.Reason }
+
+// Unwrap makes it [ErrUnavailable].
+func (e *UnwritableError) Unwrap() error { return ErrUnavailable }
+
 // HostAwayError is a call of an actor that one host alone may hold, which is not there. It
 // is [ErrNoOwner] as well, and its text is safe to show to users.
 type HostAwayError struct{ Name string }
@@ -238,6 +247,6 @@ func Conditions() []*Condition {
 		ErrModuleNotFound, ErrModuleInUse, ErrNoGeneration, ErrDeployConflict,
 		ErrSchemaRollback, ErrModuleTooLarge, ErrPayloadTooLarge,
 		ErrLeft, ErrNoSecretsKey, ErrSettingNotFound, ErrHostGone,
-		ErrReminderNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrNoTokens, ErrBucketMoved, ErrNoOwner,
+		ErrReminderNotFound, ErrTimerNotFound, ErrDeadLetterNotFound, ErrFiringTaken, ErrNoTokens, ErrNoOwner,
 	}
 }

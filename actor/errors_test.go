@@ -14,6 +14,7 @@ func TestErrorsAreConditions(t *testing.T) {
 		want *Condition
 	}{
 		{&SpaceError{Free: 1, Minimum: 2}, ErrUnavailable},
+		{&UnwritableError{Reason: "it is read-only"}, ErrUnavailable},
 		{&HostAwayError{Name: "till-1"}, ErrNoOwner},
 	} {
 		err := &TurnError{Err: fmt.Errorf("commit: %w", c.err)}

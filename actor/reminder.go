@@ -203,6 +203,10 @@ type Firing struct {
 	// Attempt is 1 for the first delivery of the occurrence.
 	Attempt uint32
 	Step    ReminderStep
+	// Fresh says that nobody can have delivered it before, so that whoever runs its turn need
+	// not look whether it was taken: the commit finds out. Where that is not known it is
+	// false.
+	Fresh bool
 }
 
 // DeadLetter is a firing that failed as often as its policy allows.
@@ -461,7 +465,12 @@ func (e *ReminderEffects) Sets(r *Reminder) {
 }
 
 func (e *ReminderEffects) setAt(n ReminderName) int {
-	return slices.IndexFunc(e.Set, func(r Reminder) bool { return r.Name == n.Name && r.Key == n.Key })
+	for i := range e.Set { // a reminder is much to copy
+		if r := &e.Set[i]; r.Name == n.Name && r.Key == n.Key {
+			return i
+		}
+	}
+	return -1
 }
 
 // Names reports whether e steps, cancels or sets a reminder.

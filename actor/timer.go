@@ -2,6 +2,7 @@ package actor
 
 import (
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -24,6 +25,14 @@ type TimerSpec struct {
 	// Schedule says when it fires first, and from then on how long after the end of its
 	// last turn. It has no Cron, Zone and Jitter.
 	Schedule Schedule
+}
+
+// Timer is one that is set.
+type Timer struct {
+	TimerSpec
+	// Due is when it fires next, and Left how often it does from then on; 0: no limit.
+	Due  time.Time
+	Left uint32
 }
 
 // Size is what the timer counts for in [MaxTimerBytes].

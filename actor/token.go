@@ -153,6 +153,10 @@ type BucketRow struct {
 	// DeliveredTill is a time before which the owner found no reminder of it left to
 	// deliver; zero: it has not said. Reading may begin there.
 	DeliveredTill time.Time
+	// Rate is how many deliveries of its reminders begin a second, averaged over about half
+	// a minute, as its owner wrote it down last: it may be off by a quarter, or by 10 if
+	// that is more.
+	Rate uint32
 	// CreatedAt and ClosedAt are database times, set by the store; zero while open.
 	CreatedAt, ClosedAt time.Time
 }

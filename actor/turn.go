@@ -1,6 +1,10 @@
 package actor
 
-import "time"
+import (
+	"mime"
+	"strings"
+	"time"
+)
 
 // Payload is an opaque body and what it claims to be.
 type Payload struct {
@@ -10,6 +14,16 @@ type Payload struct {
 
 // ContentTypeJSON is the content type of a [Payload] that names none.
 const ContentTypeJSON = "application/json"
+
+// IsJSON reports whether a content type is that of JSON: none, [ContentTypeJSON], or one
+// that ends in +json, whatever parameters it has.
+func IsJSON(contentType string) bool {
+	if contentType == "" || contentType == ContentTypeJSON {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == ContentTypeJSON || strings.HasSuffix(media, "+json"))
+}
 
 // Consistency is what a read-only method may read.
 type Consistency uint8

@@ -21,7 +21,7 @@ func TestMessagesSayWhereAndWhatToChange(t *testing.T) {
 	]}`
 	want := []string{
 		`abi: is 2; this host speaks version 1, build the module with an SDK of that version`,
-		`type Cart.placement: "moon" is no placement policy; choose one of any, ring, sticky, stateless, static:HOST,HOST,… or checkout:PARTITIONS`,
+		`type Cart.placement: "moon" is no placement policy; choose one of any, ring, ring:SERVERS, sticky, stateless, static:HOST,HOST,… or checkout:PARTITIONS`,
 		`type Cart.methods[2].name: "a b" has the character ' ' at byte 1; only A-Z a-z 0-9 . _ - are allowed`,
 		`type Cart.methods[3]: lacks the member "name"`,
 		`type Cart.methods[3].read_only: is 1; it must be true or false`,

@@ -16,6 +16,8 @@ const (
 	DefaultPartitions = 32
 	MaxPartitions     = 1024
 	MaxStaticHosts    = 256
+	// MaxRingHosts is how many hosts may share each range of a ring type.
+	MaxRingHosts = 16
 	// MaxPlacementLen bounds the text, in bytes.
 	MaxPlacementLen = 4096
 	// MaxHostNameLen is that of a DNS name.
@@ -29,10 +31,13 @@ type Placement struct {
 	Hosts []string
 	// Partitions is how many a checkout type has.
 	Partitions int
+	// RingHosts is how many hosts share each range of a ring type: each of its actors is
+	// at one of them, and the others may serve its read-only methods.
+	RingHosts int
 }
 
 // placements names the policies as people write them.
-const placements = "any, ring, sticky, stateless, static:HOST,HOST,… or checkout:PARTITIONS"
+const placements = "any, ring, ring:SERVERS, sticky, stateless, static:HOST,HOST,… or checkout:PARTITIONS"
 
 // ParsePlacement reads a policy: its name, and behind a colon what it is given. The
 // error is the rest of a sentence that begins with the text.
@@ -43,9 +48,18 @@ func ParsePlacement(text string) (Placement, error) {
 	policy, given, hasGiven := strings.Cut(text, ":")
 	p := Placement{Policy: policy}
 	switch policy {
-	case abi.PlacementAny, abi.PlacementRing, abi.PlacementSticky, abi.PlacementStateless:
+	case abi.PlacementAny, abi.PlacementSticky, abi.PlacementStateless:
 		if hasGiven {
 			return Placement{}, fmt.Errorf("gives the policy %s something behind a colon; write %s alone", policy, policy)
+		}
+	case abi.PlacementRing:
+		p.RingHosts = 1
+		if hasGiven {
+			n, err := strconv.Atoi(given)
+			if err != nil || n < 1 || n > MaxRingHosts || strconv.Itoa(n) != given {
+				return Placement{}, fmt.Errorf("has %q for how many servers share a range; give a number from 1 to %d, ring:2, or ring alone for one", shorten(given), MaxRingHosts)
+			}
+			p.RingHosts = n
 		}
 	case abi.PlacementStatic:
 		p.Hosts = strings.Split(given, ",")
@@ -91,6 +105,10 @@ func (p Placement) String() string {
 		return p.Policy + ":" + strings.Join(p.Hosts, ",")
 	case abi.PlacementCheckout:
 		return p.Policy + ":" + strconv.Itoa(p.Partitions)
+	case abi.PlacementRing:
+		if p.RingHosts > 1 {
+			return p.Policy + ":" + strconv.Itoa(p.RingHosts)
+		}
 	}
 	return p.Policy
 }

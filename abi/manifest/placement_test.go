@@ -12,7 +12,9 @@ import (
 func TestParsePlacement(t *testing.T) {
 	for text, want := range map[string]Placement{
 		"any":            {Policy: abi.PlacementAny},
-		"ring":           {Policy: abi.PlacementRing},
+		"ring":           {Policy: abi.PlacementRing, RingHosts: 1},
+		"ring:2":         {Policy: abi.PlacementRing, RingHosts: 2},
+		"ring:16":        {Policy: abi.PlacementRing, RingHosts: 16},
 		"sticky":         {Policy: abi.PlacementSticky},
 		"stateless":      {Policy: abi.PlacementStateless},
 		"static:a":       {Policy: abi.PlacementStatic, Hosts: []string{"a"}},
@@ -28,11 +30,19 @@ func TestParsePlacement(t *testing.T) {
 	if got, err := ParsePlacement("checkout"); err != nil || got.String() != fmt.Sprintf("checkout:%d", DefaultPartitions) {
 		t.Errorf("checkout: %s, %v", got, err)
 	}
+	if got, err := ParsePlacement("ring:1"); err != nil || got.String() != abi.PlacementRing {
+		t.Errorf("ring:1: %s, %v", got, err)
+	}
 	for text, want := range map[string]string{
-		"":                     "choose one of any, ring, sticky, stateless, static:HOST,HOST,… or checkout:PARTITIONS",
+		"":                     "choose one of any, ring, ring:SERVERS, sticky, stateless, static:HOST,HOST,… or checkout:PARTITIONS",
 		"everywhere":           "choose one of any",
 		"Ring":                 "choose one of any",
-		"ring:a":               "write ring alone",
+		"sticky:2":             "write sticky alone",
+		"ring:":                "from 1 to 16, ring:2, or ring alone",
+		"ring:a":               "from 1 to 16",
+		"ring:0":               "from 1 to 16",
+		"ring:17":              "from 1 to 16",
+		"ring:02":              "from 1 to 16",
 		"static":               "static:a,b,c",
 		"static:":              "static:a,b,c",
 		"static:a,,b":          "static:a,b,c",

@@ -28,11 +28,24 @@ func Config(tb testing.TB, cfg compile.EngineConfig) compile.EngineConfig {
 	return cfg
 }
 
-// InProcess makes a compiler for modules that the tests made themselves; those of
-// package compile, and of hostile modules, have a real one.
+// InProcess makes a compiler for modules that the tests made themselves.
 func InProcess(tb testing.TB, cfg compile.Config) *compile.Compiler {
 	tb.Helper()
 	cfg.InProcess = true
+	return newCompiler(tb, cfg)
+}
+
+// InChildren makes a compiler as hosts have it, for hostile modules, and for those of real
+// languages, which take very long under the race detector where children do not have it
+// (GREENROOM_TEST_COMPILER).
+func InChildren(tb testing.TB, cfg compile.Config) *compile.Compiler {
+	tb.Helper()
+	cfg.Time, cfg.Processes = 5*time.Minute, 2
+	return newCompiler(tb, cfg)
+}
+
+func newCompiler(tb testing.TB, cfg compile.Config) *compile.Compiler {
+	tb.Helper()
 	c, err := compile.New(cfg)
 	if err != nil {
 		tb.Fatal(err)

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/compile"
+	"github.com/greenroom-run/greenroom/engine/enginetest"
 	"github.com/greenroom-run/greenroom/engine/judge"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 )
@@ -19,15 +19,7 @@ import (
 // take this much memory.
 func inChildren(t *testing.T, memory int64) (*Engine, *compile.Compiler) {
 	t.Helper()
-	c, err := compile.New(compile.Config{Memory: memory, Time: 5 * time.Minute, Processes: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := enginetest.InChildren(t, compile.Config{Memory: memory})
 	return newEngine(t, Config{EngineConfig: compile.EngineConfig{Compiler: c}}), c
 }
 

@@ -2,6 +2,7 @@ package extism
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,9 +18,9 @@ import (
 // reminder is one as greenroom_reminder_set takes it and greenroom_reminder_get gives
 // it: docs/extism.md has the members.
 type reminder struct {
-	Name        string            `json:"name"`
-	Method      string            `json:"method"`
-	Input       json.RawMessage   `json:"input,omitempty"`
+	Name   string `json:"name"`
+	Method string `json:"method"`
+	input
 	Due         *time.Time        `json:"due,omitempty"`
 	Delay       span              `json:"delay,omitempty"`
 	Every       span              `json:"every,omitempty"`
@@ -37,6 +38,40 @@ type reminder struct {
 	MaxInterval span              `json:"max_interval,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"`
 	Keep        bool              `json:"keep,omitempty"`
+}
+
+// input is the payload that a reminder or a timer gives to its method.
+type input struct {
+	ContentType string `json:"content_type,omitempty"`
+	// Input is any JSON; of another content type, base64 in a string.
+	Input json.RawMessage `json:"input,omitempty"`
+}
+
+func (in *input) decode() ([]byte, error) {
+	if actor.IsJSON(in.ContentType) || len(in.Input) == 0 {
+		return in.Input, nil
+	}
+	var text string
+	if json.Unmarshal(in.Input, &text) != nil {
+		return nil, fmt.Errorf("its input is not a string; give what has the content type %q in base64", in.ContentType)
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("its input has the content type %q, and is not base64: %w", in.ContentType, err)
+	}
+	return data, nil
+}
+
+func encodeInput(contentType string, data []byte) input {
+	in := input{ContentType: contentType}
+	switch {
+	case len(data) == 0:
+	case actor.IsJSON(contentType) && json.Valid(data):
+		in.Input = data
+	default:
+		in.Input = mustJSON(data) // base64
+	}
+	return in
 }
 
 // span is a duration as Go writes it: "1h30m".
@@ -99,9 +134,10 @@ func decodeReminder(text []byte) (*abi.Reminder, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(&in)
+	payload, unread := in.decode()
 	r := &abi.Reminder{
-		Name: in.Name, Method: in.Method, Payload: in.Input, DueUnixNano: nanoOf(in.Due), DelayNano: int64(in.Delay),
-		PeriodNano: int64(in.Every), Cron: in.Cron, Zone: in.Zone, Count: in.Times, UntilNano: nanoOf(in.Until), JitterNano: int64(in.Jitter),
+		Name: in.Name, Method: in.Method, ContentType: in.ContentType, Payload: payload,
+		DueUnixNano: nanoOf(in.Due), DelayNano: int64(in.Delay), PeriodNano: int64(in.Every), Cron: in.Cron, Zone: in.Zone, Count: in.Times, UntilNano: nanoOf(in.Until), JitterNano: int64(in.Jitter),
 		MissedLimit: in.MissedLimit, MissedAfter: int64(in.MissedAfter), Attempts: in.Attempts,
 		IntervalNano: int64(in.Interval), LongestNano: int64(in.MaxInterval),
 	}
@@ -114,21 +150,18 @@ func decodeReminder(text []byte) (*abi.Reminder, error) {
 	for _, name := range slices.Sorted(maps.Keys(in.Metadata)) {
 		r.Metadata = append(r.Metadata, abi.Header{Name: name, Value: in.Metadata[name]})
 	}
-	return r, errors.Join(err, missed, failure)
+	return r, errors.Join(err, unread, missed, failure)
 }
 
 func encodeReminder(r *abi.Reminder) []byte {
 	out := reminder{
-		Name: r.Name, Method: r.Method, Due: timeOf(r.DueUnixNano), Every: span(r.PeriodNano), Cron: r.Cron, Zone: r.Zone,
+		Name: r.Name, Method: r.Method, input: encodeInput(r.ContentType, r.Payload), Due: timeOf(r.DueUnixNano), Every: span(r.PeriodNano), Cron: r.Cron, Zone: r.Zone,
 		Times: r.Count, Until: timeOf(r.UntilNano), Jitter: span(r.JitterNano),
 		MissedLimit: r.MissedLimit, MissedAfter: span(r.MissedAfter), Attempts: r.Attempts,
 		Interval: span(r.IntervalNano), MaxInterval: span(r.LongestNano),
 	}
 	out.Missed = out.Missed.of(r.Missed, missedChoices)
 	out.Failure = out.Failure.of(r.Failure, failureChoices)
-	if json.Valid(r.Payload) {
-		out.Input = r.Payload
-	}
 	for _, h := range r.Metadata {
 		if out.Metadata == nil {
 			out.Metadata = map[string]string{}

@@ -3,6 +3,7 @@ package extism
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -11,12 +12,12 @@ import (
 
 // timer is one as greenroom_timer_set takes it: docs/extism.md has the members.
 type timer struct {
-	Name   string          `json:"name"`
-	Method string          `json:"method"`
-	Input  json.RawMessage `json:"input"`
-	Due    *time.Time      `json:"due"`
-	Delay  span            `json:"delay"`
-	Every  span            `json:"every"`
+	Name   string `json:"name"`
+	Method string `json:"method"`
+	input
+	Due   *time.Time `json:"due"`
+	Delay span       `json:"delay"`
+	Every span       `json:"every"`
 }
 
 func decodeTimer(text []byte) (*abi.Reminder, error) {
@@ -24,10 +25,11 @@ func decodeTimer(text []byte) (*abi.Reminder, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(&in)
+	payload, unread := in.decode()
 	return &abi.Reminder{
-		Name: in.Name, Method: in.Method, Payload: in.Input,
+		Name: in.Name, Method: in.Method, ContentType: in.ContentType, Payload: payload,
 		DueUnixNano: nanoOf(in.Due), DelayNano: int64(in.Delay), PeriodNano: int64(in.Every),
-	}, err
+	}, errors.Join(err, unread)
 }
 
 // invalidTimer ends the turn with why a timer cannot be.

@@ -54,7 +54,7 @@ const (
 
 func guestEngine(tb testing.TB) *Engine {
 	tb.Helper()
-	return newEngine(tb, Config{EngineConfig: compile.EngineConfig{Compiler: enginetest.InProcess(tb, compile.Config{Dir: compiledGuests})}})
+	return newEngine(tb, Config{EngineConfig: compile.EngineConfig{Compiler: enginetest.InChildren(tb, compile.Config{Dir: compiledGuests})}})
 }
 
 func call(id, method, payload string) *abi.Turn {

@@ -8,20 +8,27 @@ import (
 )
 
 func reminderSet(i *instance, g guestBytes, s []uint64) {
+	if r := reminderFrame(i, g, s); r != nil {
+		s[0] = code32(i.calls.ReminderSet(r))
+	}
+}
+
+// reminderFrame reads what a guest wants to set. With nil the result is there.
+func reminderFrame(i *instance, g guestBytes, s []uint64) *abi.Reminder {
 	// A copy: what the host keeps of it must not alias the guest's memory.
 	frame := bytes.Clone(g.at(s[0], s[1]))
 	if i.calls == nil {
 		s[0] = code32(abi.CodeNoTurn)
-		return
+		return nil
 	}
-	var r abi.Reminder
+	r := &abi.Reminder{}
 	i.malformed = ""
-	if err := abi.DecodeReminder(frame, &r); err != nil {
+	if err := abi.DecodeReminder(frame, r); err != nil {
 		i.malformed = err.Error()
 		s[0] = code32(abi.CodeInvalid)
-		return
+		return nil
 	}
-	s[0] = code32(i.calls.ReminderSet(&r))
+	return r
 }
 
 func reminderCancel(i *instance, g guestBytes, s []uint64) {

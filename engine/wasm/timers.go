@@ -1,26 +1,11 @@
 package wasm
 
-import (
-	"bytes"
-
-	"github.com/greenroom-run/greenroom/abi"
-)
+import "github.com/greenroom-run/greenroom/abi"
 
 func timerSet(i *instance, g guestBytes, s []uint64) {
-	// A copy: what the host keeps of it must not alias the guest's memory.
-	frame := bytes.Clone(g.at(s[0], s[1]))
-	if i.calls == nil {
-		s[0] = code32(abi.CodeNoTurn)
-		return
+	if r := reminderFrame(i, g, s); r != nil {
+		s[0] = wasThere(i.calls.TimerSet(r))
 	}
-	var r abi.Reminder
-	i.malformed = ""
-	if err := abi.DecodeReminder(frame, &r); err != nil {
-		i.malformed = err.Error()
-		s[0] = code32(abi.CodeInvalid)
-		return
-	}
-	s[0] = wasThere(i.calls.TimerSet(&r))
 }
 
 func timerCancel(i *instance, g guestBytes, s []uint64) {

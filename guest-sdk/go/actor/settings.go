@@ -38,6 +38,13 @@ func PlacementStatic(hosts ...string) Placement {
 	return Placement(placement)
 }
 
+// PlacementRingOf is [PlacementRing] with so many hosts for each range of actors, from 1
+// to 16: each actor is kept warm on one of them, and the others may answer its read-only
+// methods, which are confirmed in the database. Whoever deploys may choose another number.
+func PlacementRingOf(hosts int) Placement {
+	return PlacementRing + Placement(":"+strconv.Itoa(hosts))
+}
+
 // Instance says how actors of the type share Wasm instances. A type that says
 // nothing is [InstanceShared], or [InstanceDedicated] if it is [PlacementSticky].
 type Instance string

@@ -61,7 +61,8 @@
 ///   form is that of [`Method`](crate::Method). One that takes `&self` and
 ///   [`&ReadContext`](crate::ReadContext) is read-only, said or not; to say
 ///   `read_only` of any other does not compile.
-/// - **`placement`**: `any`, `ring` (the default), `sticky` or `stateless`.
+/// - **`placement`**: `any`, `ring` (the default), `sticky` or `stateless`, or a policy
+///   in quotes: `"ring:2"`, `"static:a,b"`, `"checkout:32"`.
 /// - **`instance`**: `shared` or `dedicated`; **`pool`**: `user` (the default)
 ///   or `batch`.
 /// - **`state_schema`**: the version of the state's form, 0 at first.
@@ -189,8 +190,9 @@ macro_rules! __option {
     ($spec:ident, $actor:path, placement: ring) => { $spec.placement = $crate::__private::Placement::Ring; };
     ($spec:ident, $actor:path, placement: sticky) => { $spec.placement = $crate::__private::Placement::Sticky; };
     ($spec:ident, $actor:path, placement: stateless) => { $spec.placement = $crate::__private::Placement::Stateless; };
+    ($spec:ident, $actor:path, placement: $policy:literal) => { $spec.placement = $crate::__private::Placement::Policy($policy); };
     ($spec:ident, $actor:path, placement: $other:tt) => {
-        compile_error!("placement is one of: any, ring, sticky, stateless");
+        compile_error!("placement is one of: any, ring, sticky, stateless, or a policy in quotes, as \"ring:2\"");
     };
     ($spec:ident, $actor:path, instance: shared) => {
         $spec.instance = ::core::option::Option::Some($crate::__private::Instance::Shared);

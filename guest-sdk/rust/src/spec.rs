@@ -16,6 +16,8 @@ pub enum Placement {
     Sticky,
     /// Any host, and there is no state.
     Stateless,
+    /// A policy as the server writes it: `ring:N`, `static:a,b,c`, `checkout:N`.
+    Policy(&'static str),
 }
 
 /// Whether an actor has an instance of its own.
@@ -277,14 +279,17 @@ fn write_name(out: &mut String, name: &str) {
 
 fn write_type(out: &mut String, spec: &TypeSpec) {
     write_name(out, spec.name);
-    out.push_str(",\"placement\":\"");
-    out.push_str(match spec.placement {
+    out.push_str(",\"placement\":");
+    let mut policy = Vec::new();
+    let name = match spec.placement {
         Placement::Any => "any",
         Placement::Ring => "ring",
         Placement::Sticky => "sticky",
         Placement::Stateless => "stateless",
-    });
-    out.push('"');
+        Placement::Policy(policy) => policy,
+    };
+    json::write_string(&mut policy, name);
+    out.push_str(&String::from_utf8_lossy(&policy));
     match spec.instance {
         Some(Instance::Shared) => out.push_str(",\"instance\":\"shared\""),
         Some(Instance::Dedicated) => out.push_str(",\"instance\":\"dedicated\""),
@@ -373,6 +378,10 @@ mod tests {
     #[test]
     fn a_manifest_says_only_what_differs_from_the_defaults() {
         const PLAIN: TypeSpec = TypeSpec::new("Plain", &[MethodSpec::new("Do")]);
+        const READ: TypeSpec = TypeSpec {
+            placement: Placement::Policy("ring:3"),
+            ..TypeSpec::new("Read", &[MethodSpec::new("Do")])
+        };
         const FULL: TypeSpec = TypeSpec {
             placement: Placement::Sticky,
             instance: Some(Instance::Shared),
@@ -400,12 +409,13 @@ mod tests {
             )
         };
         assert_eq!(
-            manifest(&[PLAIN, FULL]),
+            manifest(&[PLAIN, READ, FULL]),
             concat!(
                 r#"{"abi":1,"sdk":"greenroom-rust/"#,
                 env!("CARGO_PKG_VERSION"),
                 r#"","types":["#,
                 r#"{"name":"Plain","placement":"ring","methods":[{"name":"Do"}]},"#,
+                r#"{"name":"Read","placement":"ring:3","methods":[{"name":"Do"}]},"#,
                 r#"{"name":"Full","placement":"sticky","instance":"shared","pool":"batch","#,
                 r#""state_schema":3,"migrate":true,"methods":["#,
                 r#"{"name":"A","read_only":true,"idempotent":true,"reentrant":true},{"name":"B"}],"#,

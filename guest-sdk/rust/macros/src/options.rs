@@ -45,6 +45,11 @@ impl Options {
                 input.parse::<Token![=]>()?;
                 self.name = Some(input.parse()?);
             }
+            "placement" if input.peek2(LitStr) => {
+                input.parse::<Token![=]>()?;
+                let policy: LitStr = input.parse()?;
+                self.assign(quote!(spec.placement = ::greenroom::__private::Placement::Policy(#policy)));
+            }
             "placement" => {
                 let values = [
                     ("any", "Any"),
