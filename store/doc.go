@@ -101,7 +101,8 @@
 // without. A step is a fence: a reminder that is not there at that version refuses the
 // commit whole with actor.ErrFiringTaken, whatever the versions of its rows; only a key
 // that is recorded goes first. So of two commits with the same step one applies.
-// A commit that deletes an actor removes its reminders with it, and sets none.
+// A commit that deletes an actor removes its reminders with it, and sets none. Of an actor
+// with very many the caller removes most beforehand ([ThinReminders]).
 //
 // Settling takes a row that the commit writes: one with reminders and neither rows to write
 // nor records is [actor.ErrAmbiguous]. A turn with reminders and nothing else therefore

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"time"
@@ -280,4 +281,33 @@ func (r *SpecRecord) Spec(key actor.Key, name string, payload actor.Payload) act
 		s.Schedule.Until = time.UnixMicro(*r.Until).UTC()
 	}
 	return s
+}
+
+// ThinReminders removes reminders of an actor until fewer than [MaxList] are left, so that
+// the commit which deletes the actor, and removes those, is bounded. Each page of them is a
+// commit that rests on the actor's row as it was read, or, if that is damaged, on nothing.
+// [actor.ErrStale] if the row has moved on. After an error some of them are removed: the
+// caller deletes the actor all the same, or has its own caller repeat the deletion.
+func ThinReminders(ctx context.Context, s interface {
+	Commit(ctx context.Context, commits []actor.Commit) []error
+	ReminderNames(ctx context.Context, q ReminderNameQuery) ([]string, error)
+}, row actor.RowFence, damaged bool) error {
+	q := ReminderNameQuery{Key: row.Key, Limit: MaxList}
+	for {
+		names, err := s.ReminderNames(ctx, q)
+		if err != nil || len(names) < MaxList {
+			return err
+		}
+		c := actor.CommitOf()
+		if !damaged {
+			c.Fences = []actor.RowFence{row}
+		}
+		for _, n := range names {
+			c.Reminders.Cancel = append(c.Reminders.Cancel, actor.ReminderName{Key: row.Key, Name: n})
+		}
+		if err := s.Commit(ctx, []actor.Commit{c})[0]; err != nil {
+			return err
+		}
+		q.After = names[len(names)-1] // reading does not meet those that are gone
+	}
 }

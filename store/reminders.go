@@ -22,8 +22,8 @@ type Reminders interface {
 	// CloseBucket marks a bucket that its creator will never create from again.
 	CloseBucket(ctx context.Context, b actor.Bucket) error
 	// SaveBuckets writes down how far buckets are used and delivered. One whose epoch
-	// has moved on keeps its DeliveredTill; Used and DeliveredTill never go back; a bucket
-	// that is gone is none.
+	// has moved on keeps its DeliveredTill and Rate; Used and DeliveredTill never go back; a
+	// bucket that is gone is none.
 	SaveBuckets(ctx context.Context, progress []BucketProgress) error
 	// RemoveBucket removes a bucket that was closed before a database time and has no
 	// reminders, and reports whether it is gone. Its range is free for the next lap. The
@@ -45,9 +45,11 @@ type Reminders interface {
 	LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error)
 	// FindReminders reads whole reminders by name, likewise.
 	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
-	// ListReminders returns reminders in byte order of type, actor ID and name. It is for
-	// people, tools and turns that list their own.
-	ListReminders(ctx context.Context, q ReminderQuery) ([]actor.Reminder, error)
+	// ListReminders returns reminders in byte order of type, actor ID and name, and the
+	// position after which the list goes on: the zero name if that was all. Of a query by
+	// due times no more than [MaxExamined] reminders are looked at, so that fewer than Limit,
+	// or none, may be returned where there are others. It is for people and tools.
+	ListReminders(ctx context.Context, q ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error)
 
 	// ReminderNames returns the names of an actor's reminders in byte order. Of those that
 	// cannot be decoded the names are among them.
@@ -63,6 +65,10 @@ type Reminders interface {
 // MaxHeads is the highest limit of [Reminders].DueReminders and RecentReminders.
 const MaxHeads = 10_000
 
+// MaxExamined is how many reminders a list by due times looks at: there is no index of
+// these.
+const MaxExamined = 5000
+
 // BucketProgress is what a creator or an owner writes down of a bucket.
 type BucketProgress struct {
 	Bucket actor.Bucket
@@ -70,7 +76,9 @@ type BucketProgress struct {
 	Used uint32
 	// DeliveredTill counts if the bucket is still at Epoch; zero: not said.
 	DeliveredTill time.Time
-	Epoch         uint64
+	// Rate is [actor.BucketRow].Rate from now on, if the bucket is still at Epoch.
+	Rate  uint32
+	Epoch uint64 // 0: no owner's, who alone says the two above; epochs begin at 1
 }
 
 // ReminderHead is what a scheduler keeps in memory of a reminder.
@@ -106,6 +114,14 @@ type ReminderQuery struct {
 	// After is exclusive; its App is not looked at. The zero value: from the first.
 	After actor.ReminderName
 	Limit int // 1 to [MaxList]
+}
+
+// ByDue reports whether due times select.
+func (q *ReminderQuery) ByDue() bool { return !q.DueFrom.IsZero() || !q.DueBefore.IsZero() }
+
+// Due reports whether a due time is one that the query asks for.
+func (q *ReminderQuery) Due(t time.Time) bool {
+	return !t.Before(q.DueFrom) && (q.DueBefore.IsZero() || t.Before(q.DueBefore))
 }
 
 // ReminderNameQuery selects names of one actor's reminders.

@@ -153,7 +153,8 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	return errs
 }
 
-// rowOverhead is about what a row takes beside its state: key, header, lengths.
+// rowOverhead is about what a row takes beside its state: key, header, lengths. A reminder
+// takes as much, and so do the keys of its indexes.
 const rowOverhead = 160
 
 // groupBytes is about what a group writes.
@@ -169,6 +170,9 @@ func groupBytes(commits []actor.Commit) int {
 		}
 		for j := range c.Records {
 			n += rowOverhead + store.RecordSize(&c.Records[j])
+		}
+		for j := range c.Reminders.Set {
+			n += 3*rowOverhead + len(c.Reminders.Set[j].Payload.Data)
 		}
 	}
 	return n

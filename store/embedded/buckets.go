@@ -29,6 +29,7 @@ type bucketRecord struct {
 	Epoch         uint64       `json:"epoch"`
 	Used          uint32       `json:"used"`
 	DeliveredTill *int64       `json:"delivered_till,omitempty"`
+	Rate          uint32       `json:"rate,omitempty"`
 	CreatedAt     int64        `json:"created_at"`
 	ClosedAt      *int64       `json:"closed_at,omitempty"`
 }
@@ -42,7 +43,7 @@ func (r *bucketRecord) row() actor.BucketRow {
 	}
 	row := actor.BucketRow{
 		Bucket: actor.Bucket{Prefix: r.Prefix, Index: r.Index}, App: r.App, Creator: r.Creator, Closed: r.ClosedAt != nil,
-		Owner: r.Owner, Epoch: r.Epoch, Used: r.Used, DeliveredTill: at(r.DeliveredTill), CreatedAt: at(&r.CreatedAt), ClosedAt: at(r.ClosedAt),
+		Owner: r.Owner, Epoch: r.Epoch, Used: r.Used, Rate: r.Rate, DeliveredTill: at(r.DeliveredTill), CreatedAt: at(&r.CreatedAt), ClosedAt: at(r.ClosedAt),
 	}
 	copy(row.Bucket.Vector[:], r.Vector)
 	return row
@@ -195,6 +196,9 @@ func (s *Store) SaveBuckets(ctx context.Context, progress []store.BucketProgress
 				till := p.DeliveredTill.UnixMicro()
 				if !p.DeliveredTill.IsZero() && p.Epoch == r.Epoch && (r.DeliveredTill == nil || till > *r.DeliveredTill) {
 					r.DeliveredTill, changed = &till, true
+				}
+				if p.Epoch == r.Epoch && p.Rate != r.Rate {
+					r.Rate, changed = p.Rate, true
 				}
 				return changed
 			})

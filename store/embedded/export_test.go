@@ -116,3 +116,15 @@ func (s *Store) SetFilters(on bool) {
 		return nil
 	})
 }
+
+// SetNextBucket makes next the index of the bucket that an app is given next.
+func (s *Store) SetNextBucket(ctx context.Context, app string, next uint32) error {
+	return s.write(ctx, writeOptions{}, func(tx *tx) error {
+		l, err := s.lap(app)
+		if err != nil {
+			return err
+		}
+		l.Next = next
+		return tx.setRecord(lapKey(app), l)
+	})
+}

@@ -16,6 +16,9 @@ type finder struct {
 var (
 	actorKeys  = keysOf(actorSpace)
 	recordKeys = keysOf(recordSpace)
+
+	reminderKeys = keysOf(reminderSpace)
+	tokenKeys    = keysOf(tokenSpace)
 )
 
 func keysOf(space string) pebble.IterOptions {

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"encoding/binary"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -138,6 +139,15 @@ func reminderKey(n actor.ReminderName) []byte {
 // remindersOf is what the keys of all reminders of an actor begin with.
 func remindersOf(k actor.Key) []byte {
 	return []byte(reminderSpace + k.App + "\x00" + k.Type + "\x00" + k.ID + "\x00")
+}
+
+// parseReminderKey reads what reminderKey wrote.
+func parseReminderKey(b []byte) (n actor.ReminderName, err error) {
+	part := strings.SplitN(string(b[len(reminderSpace):]), "\x00", 4)
+	if len(part) != 4 {
+		return n, errShortKey
+	}
+	return actor.ReminderName{Key: actor.Key{App: part[0], Type: part[1], ID: part[2]}, Name: part[3]}, nil
 }
 
 // appendLap appends what the tokens of one lap have in common.

@@ -2,9 +2,11 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -89,11 +91,12 @@ type knownReminder struct {
 
 // reminder returns the reminder of a name, as this decision has it so far.
 func (t *tx) reminder(n actor.ReminderName) (*knownReminder, error) {
-	if k := t.reminders[n]; k != nil {
+	key := reminderKey(n)
+	if k := t.reminders[string(key)]; k != nil {
 		return k, nil
 	}
-	k := &knownReminder{key: reminderKey(n)}
-	value, err := t.get(k.key)
+	k := &knownReminder{key: key}
+	value, err := t.findReminder(k.key)
 	switch {
 	case pebble.IsCorruptionError(err):
 		k.damage = "its block of the data file is damaged: " + err.Error()
@@ -101,17 +104,30 @@ func (t *tx) reminder(n actor.ReminderName) (*knownReminder, error) {
 		return nil, err
 	case value != nil:
 		var r reminderRecord
-		if err := decodeRecord(k.key, value, &r); err != nil {
+		if err := decodeReminder(k.key, value, &r); err != nil {
 			k.damage = err.Error()
 			break
 		}
 		k.found, k.now = &r, &r
 	}
 	if t.reminders == nil {
-		t.reminders = make(map[actor.ReminderName]*knownReminder)
+		t.reminders = make(map[string]*knownReminder)
 	}
-	t.reminders[n] = k
+	t.reminders[string(key)] = k
 	return k, nil
+}
+
+// findReminder returns a copy of what is stored under the key of a reminder, nil if nothing
+// is: as this decision found it.
+func (t *tx) findReminder(key []byte) ([]byte, error) {
+	if t.finder == nil {
+		f, err := t.s.find(&reminderKeys)
+		if err != nil {
+			return nil, err
+		}
+		t.finder = f
+	}
+	return t.finder.get(key)
 }
 
 // checkSteps says why a commit is refused for its steps.
@@ -187,8 +203,8 @@ func (t *tx) removeReminders(key actor.Key) error {
 		}
 		k.now = nil
 	}
-	for n, k := range t.reminders { // those that the decision has set itself
-		if n.Key == key {
+	for _, k := range t.reminders { // those that the decision has set itself
+		if bytes.HasPrefix(k.key, prefix) {
 			k.now = nil
 		}
 	}
@@ -214,34 +230,57 @@ type deadRecord struct {
 	FailedAt int64          `json:"failed_at"`
 }
 
-// writeReminders writes what the decision has made of reminders, each once.
+// writeReminders writes what the decision has made of reminders, each once, and each kind of
+// key in its order: beside the key before it one takes a fraction of the time to be put
+// into the write buffer, and the tokens and times of what was set together are neighbors.
 func (t *tx) writeReminders() {
+	changed := make([]*knownReminder, 0, len(t.reminders))
 	for _, k := range t.reminders {
-		if k.now == k.found && k.damage == "" {
-			continue
-		}
-		moved := k.found != nil && (k.now == nil || k.now.id() != k.found.id())
-		if moved {
-			t.delete(tokenKey(k.found.id()))
-		}
-		if k.found != nil && !k.found.Paused && (moved || k.now.Paused || k.now.FireAt != k.found.FireAt) {
-			t.delete(k.found.dueKey())
-		}
-		t.wrote(k.key)
-		t.stamp()
-		if k.now == nil {
-			t.delete(k.key)
-			continue
-		}
-		value, err := encodeRecord(k.key, k.now)
-		t.must(err)
-		t.set(k.key, value)
-		t.set(tokenKey(k.now.id()), k.key)
-		if !k.now.Paused {
-			t.set(k.now.dueKey(), nil)
+		if k.now != k.found || k.damage != "" {
+			changed = append(changed, k)
+			t.wrote(k.key)
+			t.stamp()
 		}
 	}
 	t.reminders = nil
+	slices.SortFunc(changed, func(a, b *knownReminder) int { return bytes.Compare(a.key, b.key) })
+	for _, k := range changed {
+		if k.now == nil {
+			t.delete(k.key)
+		} else {
+			t.set(k.key, encodeReminder(k.key, k.now))
+		}
+	}
+	for _, k := range changed {
+		if k.found != nil && k.moves() {
+			t.delete(tokenKey(k.found.id()))
+		}
+		if k.found != nil && !k.found.Paused && k.reschedules() {
+			t.delete(k.found.dueKey())
+		}
+	}
+	changed = slices.DeleteFunc(changed, func(k *knownReminder) bool { return k.now == nil })
+	slices.SortFunc(changed, func(a, b *knownReminder) int { return cmp.Compare(a.now.Token, b.now.Token) })
+	for _, k := range changed {
+		if k.moves() {
+			t.set(tokenKey(k.now.id()), k.key)
+		}
+	}
+	for _, k := range changed {
+		if !k.now.Paused && k.reschedules() {
+			t.set(k.now.dueKey(), nil)
+		}
+	}
+}
+
+// moves reports whether the ID is not as it was found.
+func (k *knownReminder) moves() bool {
+	return k.found == nil || k.now == nil || k.now.id() != k.found.id()
+}
+
+// reschedules reports whether its place among those that are due is not as it was found.
+func (k *knownReminder) reschedules() bool {
+	return k.moves() || k.now.Paused != k.found.Paused || k.now.FireAt != k.found.FireAt
 }
 
 // DueReminders implements [store.Reminders].
@@ -289,6 +328,11 @@ func (s *Store) RecentReminders(ctx context.Context, b actor.Bucket, ranges []st
 		return nil, err
 	}
 	defer s.leave()
+	f, err := s.find(&reminderKeys)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer f.close()
 	var heads []store.ReminderHead
 	for _, r := range ranges {
 		id := actor.ReminderID{Prefix: b.Prefix, Vector: b.Vector, Token: r.From}
@@ -299,7 +343,7 @@ func (s *Store) RecentReminders(ctx context.Context, b actor.Bucket, ranges []st
 			continue
 		}
 		err := s.scan(ctx, from, to, func(key, at []byte) (more bool, err error) {
-			found, err := s.readReminder(bytes.Clone(at))
+			found, err := readReminder(f, at)
 			if err != nil {
 				return false, err
 			}
@@ -321,8 +365,8 @@ type foundReminder struct {
 	damage string
 }
 
-func (s *Store) readReminder(key []byte) (foundReminder, error) {
-	value, err := get(s.db, key)
+func readReminder(from reader, key []byte) (foundReminder, error) {
+	value, err := from.get(key)
 	switch {
 	case pebble.IsCorruptionError(err):
 		return foundReminder{damage: "its block of the data file is damaged: " + err.Error()}, nil
@@ -332,7 +376,7 @@ func (s *Store) readReminder(key []byte) (foundReminder, error) {
 		return foundReminder{}, nil
 	}
 	var r reminderRecord
-	if err := decodeRecord(key, value, &r); err != nil {
+	if err := decodeReminder(key, value, &r); err != nil {
 		return foundReminder{damage: err.Error()}, nil //nolint:nilerr // damage is an answer
 	}
 	return foundReminder{record: &r}, nil
@@ -344,7 +388,12 @@ func (s *Store) LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]ac
 		return nil, err
 	}
 	defer s.leave()
-	return s.reminders(ctx, len(ids), func(i int) ([]byte, error) { return get(s.db, tokenKey(ids[i])) },
+	tokens, err := s.find(&tokenKeys)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer tokens.close()
+	return s.reminders(ctx, len(ids), func(i int) ([]byte, error) { return tokens.get(tokenKey(ids[i])) },
 		func(i int, r *reminderRecord) bool { return r.id() == ids[i] },
 		func(i int) actor.ReminderID { return ids[i] })
 }
@@ -370,17 +419,24 @@ func (s *Store) FindReminders(ctx context.Context, names []actor.ReminderName) (
 
 // reminders reads n reminders and waits until what it read is durable.
 func (s *Store) reminders(ctx context.Context, n int, keyOf func(int) ([]byte, error), right func(int, *reminderRecord) bool, idOf func(int) actor.ReminderID) ([]actor.Reminder, error) {
+	f, err := s.find(&reminderKeys)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer f.close()
 	found := make([]actor.Reminder, n)
 	var damaged []store.DamagedReminder
+	missing := false // of which it is not known what took it away
 	for i := range found {
 		key, err := keyOf(i)
 		if err != nil {
 			return nil, unavailable(err)
 		}
 		if key == nil {
+			missing = true
 			continue
 		}
-		r, err := s.readReminder(key)
+		r, err := readReminder(f, key)
 		switch {
 		case err != nil:
 			return nil, err
@@ -388,10 +444,17 @@ func (s *Store) reminders(ctx context.Context, n int, keyOf func(int) ([]byte, e
 			damaged = append(damaged, store.DamagedReminder{ID: idOf(i), Reason: r.damage})
 		case r.record != nil && right(i, r.record):
 			found[i] = r.record.reminder()
+			if err := s.await(ctx, s.flights.over(key)); err != nil {
+				return nil, err
+			}
+			continue
 		}
+		missing = true
 	}
-	if err := s.await(ctx, s.flights.latest.Load()); err != nil {
-		return nil, err
+	if missing {
+		if err := s.await(ctx, s.flights.latest.Load()); err != nil {
+			return nil, err
+		}
 	}
 	if damaged != nil {
 		return found, &store.DamagedReminders{Reminders: damaged}
@@ -400,12 +463,12 @@ func (s *Store) reminders(ctx context.Context, n int, keyOf func(int) ([]byte, e
 }
 
 // ListReminders implements [store.Reminders].
-func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) ([]actor.Reminder, error) {
+func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error) {
 	if err := store.ValidateReminderQuery(&q); err != nil {
-		return nil, err
+		return nil, next, err
 	}
 	if err := s.enter(ctx); err != nil {
-		return nil, err
+		return nil, next, err
 	}
 	defer s.leave()
 	prefix := []byte(reminderSpace + q.App + "\x00")
@@ -425,22 +488,27 @@ func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) ([]act
 	}
 	to := prefixEnd(prefix)
 	if bytes.Compare(from, to) >= 0 {
-		return nil, nil
+		return nil, next, nil
 	}
-	var list []actor.Reminder
-	err := s.scan(ctx, from, to, func(key, value []byte) (more bool, err error) {
+	examined, most := 0, q.Limit
+	if q.ByDue() {
+		most = store.MaxExamined
+	}
+	err = s.scan(ctx, from, to, func(key, value []byte) (more bool, err error) {
+		examined++
 		var r reminderRecord
-		if err := decodeRecord(key, value, &r); err != nil {
-			return true, nil //nolint:nilerr // who reads it by name is told
+		if err := decodeReminder(key, value, &r); err == nil && q.Due(time.UnixMicro(r.Due)) { // else who reads it by name is told
+			list = append(list, r.reminder())
 		}
-		due := time.UnixMicro(r.Due)
-		if due.Before(q.DueFrom) || !q.DueBefore.IsZero() && !due.Before(q.DueBefore) {
-			return true, nil
+		if more = len(list) < q.Limit && examined < most; !more {
+			next, err = parseReminderKey(key)
 		}
-		list = append(list, r.reminder())
-		return len(list) < q.Limit, nil
+		return more, err
 	})
-	return list, err
+	if err != nil {
+		return nil, actor.ReminderName{}, err
+	}
+	return list, next, nil
 }
 
 // ReminderNames implements [store.Reminders].

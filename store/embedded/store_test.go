@@ -18,6 +18,17 @@ func TestStore(t *testing.T) {
 	})
 }
 
+func TestLap(t *testing.T) {
+	storetest.RunLap(t, storetest.Lap{
+		Open: openMemory,
+		Spend: func(t *testing.T, s store.Store, app string, next uint32) {
+			if err := s.(*embedded.Store).SetNextBucket(t.Context(), app, next); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
+}
+
 func TestModel(t *testing.T) {
 	t.Run("Open", func(t *testing.T) { storetest.RunModel(t, openMemory) })
 	t.Run("Reopen", func(t *testing.T) {

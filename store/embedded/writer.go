@@ -56,8 +56,9 @@ type tx struct {
 	calls []*call
 	// expiring are the IDs of the records written, by when they expire.
 	expiring map[int64][]byte
-	// reminders are those that the decision has looked at.
-	reminders map[actor.ReminderName]*knownReminder
+	// reminders are those that the decision has looked at, by key.
+	reminders map[string]*knownReminder
+	finder    *finder // of reminders; nil: none was looked for
 }
 
 // writtenHead is what a row has become. known is what was remembered of it; if
@@ -239,6 +240,11 @@ func (s *Store) decide(t *task) (*tx, error) {
 	clear(d.heads)
 	clear(d.checked[:cap(d.checked)])
 	*d = tx{s: s, now: s.clock.read(), batch: s.db.NewBatchWithSize(t.opts.bytes, retained), heads: d.heads[:0], checked: d.checked[:0], keys: d.keys[:0]}
+	defer func() {
+		if d.finder != nil {
+			d.finder.close()
+		}
+	}()
 	if err := t.decide(d); err != nil {
 		d.must(d.batch.Close())
 		return nil, err

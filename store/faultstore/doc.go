@@ -42,7 +42,8 @@
 //
 // CommitPartlyFails and TurnRetried are serialization failures (40001, 40P01): a
 // driver that gives up on one answers actor.ErrUnavailable, and a locked turn
-// runs again. A locked turn that commits nothing has nothing to lose: its faults
+// runs again. CommitPartlyFails happens to groups of which nothing is refused on sight: a
+// commit is refused for another one of its group. A locked turn that commits nothing has nothing to lose: its faults
 // happen to commits alone.
 //
 // # Delays

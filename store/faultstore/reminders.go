@@ -99,8 +99,12 @@ func (s *Store) FindReminders(ctx context.Context, names []actor.ReminderName) (
 }
 
 // ListReminders implements [store.Reminders].
-func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) ([]actor.Reminder, error) {
-	return readReminders(s, func() ([]actor.Reminder, error) { return s.inner.ListReminders(ctx, q) })
+func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error) {
+	list, err = readReminders(s, func() (list []actor.Reminder, err error) {
+		list, next, err = s.inner.ListReminders(ctx, q)
+		return list, err
+	})
+	return list, next, err
 }
 
 // ReminderNames implements [store.Reminders].

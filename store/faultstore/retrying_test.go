@@ -3,6 +3,7 @@ package faultstore_test
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -121,4 +122,116 @@ func (r retrying) Settings(ctx context.Context, app string) (list []actor.Settin
 		return err
 	})
 	return list, err
+}
+
+func (r retrying) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) (found []actor.Recorded, err error) {
+	err = retry(func() error {
+		found, err = r.Store.LoadIdempotency(ctx, calls)
+		return err
+	})
+	return found, err
+}
+
+func (r retrying) AllocateBucket(ctx context.Context, app string, creator actor.HostID, fresh actor.Vector) (row actor.BucketRow, err error) {
+	err = retry(func() error {
+		row, err = r.Store.AllocateBucket(ctx, app, creator, fresh)
+		return err
+	})
+	return row, err
+}
+
+func (r retrying) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, owner actor.HostID) (row actor.BucketRow, done bool, err error) {
+	err = retry(func() error {
+		row, done, err = r.Store.AssignBucket(ctx, b, epoch, owner)
+		return err
+	})
+	return row, done, err
+}
+
+func (r retrying) CloseBucket(ctx context.Context, b actor.Bucket) error {
+	return retry(func() error { return r.Store.CloseBucket(ctx, b) })
+}
+
+func (r retrying) SaveBuckets(ctx context.Context, progress []store.BucketProgress) error {
+	return retry(func() error { return r.Store.SaveBuckets(ctx, progress) })
+}
+
+func (r retrying) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore time.Time) (gone bool, err error) {
+	err = retry(func() error {
+		gone, err = r.Store.RemoveBucket(ctx, b, closedBefore)
+		return err
+	})
+	return gone, err
+}
+
+func (r retrying) Buckets(ctx context.Context, after actor.Bucket, limit int) (rows []actor.BucketRow, err error) {
+	err = retry(func() error {
+		rows, err = r.Store.Buckets(ctx, after, limit)
+		return err
+	})
+	return rows, err
+}
+
+func (r retrying) DueReminders(ctx context.Context, q store.DueQuery) (heads []store.ReminderHead, err error) {
+	err = retry(func() error {
+		heads, err = r.Store.DueReminders(ctx, q)
+		return err
+	})
+	return heads, err
+}
+
+func (r retrying) RecentReminders(ctx context.Context, b actor.Bucket, ranges []store.TokenRange, limit int) (heads []store.ReminderHead, err error) {
+	err = retry(func() error {
+		heads, err = r.Store.RecentReminders(ctx, b, ranges, limit)
+		return err
+	})
+	return heads, err
+}
+
+func (r retrying) LoadReminders(ctx context.Context, ids []actor.ReminderID) (found []actor.Reminder, err error) {
+	err = retry(func() error {
+		found, err = r.Store.LoadReminders(ctx, ids)
+		return err
+	})
+	return found, err
+}
+
+func (r retrying) FindReminders(ctx context.Context, names []actor.ReminderName) (found []actor.Reminder, err error) {
+	err = retry(func() error {
+		found, err = r.Store.FindReminders(ctx, names)
+		return err
+	})
+	return found, err
+}
+
+func (r retrying) ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error) {
+	err = retry(func() error {
+		list, next, err = r.Store.ListReminders(ctx, q)
+		return err
+	})
+	return list, next, err
+}
+
+func (r retrying) ReminderNames(ctx context.Context, q store.ReminderNameQuery) (names []string, err error) {
+	err = retry(func() error {
+		names, err = r.Store.ReminderNames(ctx, q)
+		return err
+	})
+	return names, err
+}
+
+func (r retrying) ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) (letters []actor.DeadLetter, err error) {
+	err = retry(func() error {
+		letters, err = r.Store.ListDeadLetters(ctx, q)
+		return err
+	})
+	return letters, err
+}
+
+func (r retrying) RemoveDeadLetter(ctx context.Context, id actor.ReminderID, due time.Time) (was bool, err error) {
+	err = retry(func() error {
+		was, err = r.Store.RemoveDeadLetter(ctx, id, due)
+		return err
+	})
+	return was, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -113,7 +114,13 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 	if len(commits) == 0 {
 		return nil // nothing for a fault to happen to
 	}
-	switch f := s.plan.first(CommitFails, CommitLost, CommitPartlyFails); f {
+	faults := []Fault{CommitFails, CommitLost, CommitPartlyFails}
+	if slices.ContainsFunc(store.ValidateGroup(commits), func(err error) bool { return err != nil }) {
+		// What is refused may be so because of others of the group: without one of them it
+		// would not be.
+		faults = faults[:2]
+	}
+	switch f := s.plan.first(faults...); f {
 	case CommitFails:
 		return all(commits, f.unavailable())
 	case CommitLost:

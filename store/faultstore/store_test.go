@@ -27,7 +27,8 @@ func TestContractHoldsUnderRetries(t *testing.T) {
 	faults := faultstore.Config{Seed: 7, Rates: map[faultstore.Fault]float64{
 		faultstore.LoadFails: 0.2, faultstore.CommitFails: 0.2, faultstore.CommitPartlyFails: 0.2,
 		faultstore.TurnRetried: 0.3, faultstore.TurnFails: 0.1, faultstore.SettleFails: 0.2,
-		faultstore.ModuleWriteFails: 0.2, faultstore.SettingFails: 0.2, faultstore.VersionsFail: 0.2,
+		faultstore.ModuleWriteFails: 0.2, faultstore.SettingFails: 0.2, faultstore.VersionsFail: 0.2, faultstore.RecordLoadFails: 0.2,
+		faultstore.ReminderReadFails: 0.2, faultstore.BucketFails: 0.2,
 	}}
 	storetest.Run(t, func(t *testing.T) store.Store {
 		s := open(t, faults)
@@ -139,8 +140,10 @@ func settled(ctx context.Context, s store.Store, c actor.Commit, err error) erro
 	return err
 }
 
+// TestEachFault has each fault there is happen once.
 func TestEachFault(t *testing.T) {
 	k := key("a")
+	untested := faultstore.Faults()
 	for _, c := range []struct {
 		fault   faultstore.Fault
 		answer  error
@@ -180,7 +183,24 @@ func TestEachFault(t *testing.T) {
 			_, _, err := s.AcquireLease(t.Context(), "l", "h", time.Minute)
 			return err
 		}},
+		{faultstore.LeaseReplyLost, actor.ErrUnavailable, false, func(t *testing.T, s store.Store, _ actor.Commit) error {
+			_, _, err := s.AcquireLease(t.Context(), "l", "h", time.Minute)
+			return err
+		}},
+		{faultstore.ReminderReadFails, actor.ErrUnavailable, false, func(t *testing.T, s store.Store, _ actor.Commit) error {
+			_, err := s.FindReminders(t.Context(), []actor.ReminderName{{Key: k, Name: "n"}})
+			return err
+		}},
+		{faultstore.BucketFails, actor.ErrUnavailable, false, func(t *testing.T, s store.Store, _ actor.Commit) error {
+			_, err := s.AllocateBucket(t.Context(), "app", "h", vector)
+			return err
+		}},
+		{faultstore.BucketReplyLost, actor.ErrUnavailable, false, func(t *testing.T, s store.Store, _ actor.Commit) error {
+			_, err := s.AllocateBucket(t.Context(), "app", "h", vector)
+			return err
+		}},
 	} {
+		untested = slices.DeleteFunc(untested, func(f faultstore.Fault) bool { return f == c.fault })
 		t.Run(string(c.fault), func(t *testing.T) {
 			s := open(t, faultstore.Config{})
 			s.Arm(c.fault, 1)
@@ -203,7 +223,12 @@ func TestEachFault(t *testing.T) {
 			}
 		})
 	}
+	if len(untested) > 0 {
+		t.Errorf("no case for %q", untested)
+	}
 }
+
+var vector = actor.Vector([]byte("abcdefgh"))
 
 func commit(t *testing.T, s store.Store, c actor.Commit) error {
 	t.Helper()
@@ -365,5 +390,49 @@ func TestLeaseReplyLost(t *testing.T) {
 	}
 	if _, taken, err := s.AcquireLease(t.Context(), "l", "b", time.Minute); taken || err != nil {
 		t.Fatalf("another takes it: %t, %v", taken, err)
+	}
+}
+
+// TestBucketReplyLost: what was done to a bucket is done, though the answer was lost.
+func TestBucketReplyLost(t *testing.T) {
+	s := open(t, faultstore.Config{})
+	lost := func(err error) {
+		t.Helper()
+		if !errors.Is(err, actor.ErrUnavailable) {
+			t.Fatalf("the answer is not lost: %v", err)
+		}
+		s.Arm(faultstore.BucketReplyLost, 1)
+	}
+	only := func() actor.BucketRow {
+		t.Helper()
+		rows, err := s.Buckets(t.Context(), actor.Bucket{}, 10)
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%+v, %v", rows, err)
+		}
+		return rows[0]
+	}
+	lost(actor.ErrUnavailable)
+	_, err := s.AllocateBucket(t.Context(), "app", "h", vector)
+	lost(err)
+	b := only()
+	_, done, err := s.AssignBucket(t.Context(), b.Bucket, b.Epoch, "h")
+	if lost(err); done || only().Owner != "h" {
+		t.Errorf("answered %t, and the owner is %q", done, only().Owner)
+	}
+	lost(s.SaveBuckets(t.Context(), []store.BucketProgress{{Bucket: b.Bucket, Used: 7}}))
+	lost(s.CloseBucket(t.Context(), b.Bucket))
+	if b := only(); !b.Closed || b.Used != 7 {
+		t.Errorf("%+v", b)
+	}
+	now, err := s.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := s.RemoveBucket(t.Context(), b.Bucket, now.Add(time.Hour))
+	if !errors.Is(err, actor.ErrUnavailable) || gone {
+		t.Fatalf("%t, %v", gone, err)
+	}
+	if rows, err := s.Buckets(t.Context(), actor.Bucket{}, 10); err != nil || len(rows) > 0 {
+		t.Errorf("left: %+v, %v", rows, err)
 	}
 }

@@ -14,18 +14,18 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-const bucketFields = `prefix, vector, idx, app, creator, closed_at, owner, epoch, used, delivered_till, created_at`
+const bucketFields = `prefix, vector, idx, app, creator, closed_at, owner, epoch, used, delivered_till, created_at, rate`
 
 func scanBucket(row pgx.CollectableRow) (actor.BucketRow, error) {
 	var b actor.BucketRow
 	var vector string
-	var prefix, index, epoch, used int64
+	var prefix, index, epoch, used, rate int64
 	var closed *time.Time
 	var till *int64
-	err := row.Scan(&prefix, &vector, &index, &b.App, &b.Creator, &closed, &b.Owner, &epoch, &used, &till, &b.CreatedAt)
+	err := row.Scan(&prefix, &vector, &index, &b.App, &b.Creator, &closed, &b.Owner, &epoch, &used, &till, &b.CreatedAt, &rate)
 	b.Bucket = actor.Bucket{Prefix: actor.Prefix(prefix), Index: uint32(index)}
 	copy(b.Bucket.Vector[:], vector)
-	b.Epoch, b.Used, b.CreatedAt = uint64(epoch), uint32(used), b.CreatedAt.UTC()
+	b.Epoch, b.Used, b.Rate, b.CreatedAt = uint64(epoch), uint32(used), uint32(rate), b.CreatedAt.UTC()
 	if closed != nil {
 		b.Closed, b.ClosedAt = true, closed.UTC()
 	}
@@ -105,7 +105,7 @@ func (s *Store) CloseBucket(ctx context.Context, b actor.Bucket) error {
 
 // SaveBuckets implements [store.Reminders].
 func (s *Store) SaveBuckets(ctx context.Context, progress []store.BucketProgress) error {
-	var prefixes, indexes, used, epochs, tills int8s
+	var prefixes, indexes, used, epochs, tills, rates int8s
 	var vectors texts
 	for _, p := range progress {
 		prefixes, vectors, indexes = append(prefixes, int64(p.Bucket.Prefix)), append(vectors, p.Bucket.Vector.String()), append(indexes, int64(p.Bucket.Index))
@@ -113,13 +113,14 @@ func (s *Store) SaveBuckets(ctx context.Context, progress []store.BucketProgress
 		if !p.DeliveredTill.IsZero() {
 			till = p.DeliveredTill.UnixMicro()
 		}
-		used, epochs, tills = append(used, int64(p.Used)), append(epochs, int64(p.Epoch)), append(tills, till)
+		used, epochs, tills, rates = append(used, int64(p.Used)), append(epochs, int64(p.Epoch)), append(tills, till), append(rates, int64(p.Rate))
 	}
 	return s.read(ctx, "save buckets", func(ctx context.Context) error {
 		_, err := s.general.Exec(ctx, `UPDATE greenroom_bucket AS b SET used = GREATEST(b.used, c.used),
-			delivered_till = CASE WHEN c.epoch = b.epoch AND c.till > -9223372036854775808 THEN GREATEST(b.delivered_till, c.till) ELSE b.delivered_till END
-			FROM unnest($1::int8[], $2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[]) AS c (prefix, vector, idx, used, epoch, till)
-			WHERE b.prefix = c.prefix AND b.vector = c.vector AND b.idx = c.idx`, prefixes, vectors, indexes, used, epochs, tills)
+			delivered_till = CASE WHEN c.epoch = b.epoch AND c.till > -9223372036854775808 THEN GREATEST(b.delivered_till, c.till) ELSE b.delivered_till END,
+			rate = CASE WHEN c.epoch = b.epoch THEN c.rate ELSE b.rate END
+			FROM unnest($1::int8[], $2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[]) AS c (prefix, vector, idx, used, epoch, till, rate)
+			WHERE b.prefix = c.prefix AND b.vector = c.vector AND b.idx = c.idx`, prefixes, vectors, indexes, used, epochs, tills, rates)
 		return err
 	})
 }

@@ -54,6 +54,10 @@
 //	           written once in a statement; a DELETE behind it, in the same
 //	           transaction, takes what is marked
 //
+// Commits that do no more to reminders than to remove some, as firings of those that fire
+// once, are decided and written by a statement of their own in the same batch, whose writer
+// of reminders is a DELETE.
+//
 // Commits that name the same reminder go one after the other.
 //
 // A new kind of effect adds a writer behind recorded, and its columns to changes:

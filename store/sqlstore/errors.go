@@ -134,6 +134,15 @@ func asStoreError(ctx context.Context, op string, err error) error {
 // unavailable wraps [actor.ErrUnavailable] and keeps of the cause its text only,
 // so that nobody branches on a driver's error.
 func unavailable(op string, cause error) error {
+	var server *pgconn.PgError
+	if errors.As(cause, &server) {
+		switch server.Code {
+		case "25006": // read_only_sql_transaction
+			return fmt.Errorf("%s: %w: %v", op, &actor.UnwritableError{Reason: "it is read-only, as a standby is, or was set so (default_transaction_read_only)"}, cause)
+		case "53100": // disk_full
+			return fmt.Errorf("%s: %w: %v", op, &actor.UnwritableError{Reason: "its disk is full"}, cause)
+		}
+	}
 	return fmt.Errorf("%s: %w: %v", op, actor.ErrUnavailable, cause)
 }
 

@@ -144,20 +144,24 @@ func whatOf(r *actor.RowWrite) int16 {
 }
 
 // groupParts are the commits of a group, each where its statement is made from:
-// those of one row and nothing else, and the others. [newGroupParts] makes them.
+// those of one row and nothing else, those that beside that only remove or only set
+// reminders, and the others. [newGroupParts] makes them.
 type groupParts struct {
-	updates, inserts columns
-	changes          changes
+	updates, inserts        columns
+	removals, sets, changes changes
 }
 
 func newGroupParts(d dialect) *groupParts {
-	return &groupParts{changes: changes{records: records{dialect: d}}}
+	empty := changes{records: records{dialect: d}}
+	return &groupParts{removals: empty, sets: empty, changes: empty}
 }
 
 // reset empties everything, and keeps the memory.
 func (g *groupParts) reset() {
 	g.updates.reset()
 	g.inserts.reset()
+	g.removals.reset()
+	g.sets.reset()
 	g.changes.reset()
 }
 
@@ -167,6 +171,10 @@ func (g *groupParts) reset() {
 func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	for _, c := range commits {
 		switch {
+		case removesReminders(c):
+			g.removals.add(c)
+		case setsReminders(c):
+			g.sets.add(c)
 		case !c.OneRow() || c.Rows[0].Delete: // an actor that is deleted may have reminders
 			g.changes.add(c)
 		case c.Rows[0].ReadVersion == 0:
@@ -177,7 +185,9 @@ func queueGroup(b *pgx.Batch, commits []*actor.Commit, g *groupParts) int {
 	}
 	g.updates.queueUpdate(b)
 	g.inserts.queueInsert(b)
-	g.changes.queue(b)
+	g.removals.queue(b, writeCommitsAndRemovals)
+	g.sets.queue(b, writeCommitsAndSets)
+	g.changes.queue(b, writeCommitsAndReminders)
 	queries := b.Len()
 	g.changes.reminders.queueRemovals(b)
 	return queries

@@ -243,6 +243,8 @@ var migrations = []string{
 	`COMMENT ON TABLE greenroom_bucket IS 'Ranges of 100,000 reminder tokens: the host that creates from each, and the scheduler instance that delivers it.'`,
 	`ALTER TABLE greenroom_deployment ADD COLUMN IF NOT EXISTS placement text NOT NULL DEFAULT ''`,
 	`COMMENT ON COLUMN greenroom_deployment.placement IS 'The placement policy that goes before the module''s; empty: there is none.'`,
+	`ALTER TABLE greenroom_bucket ADD COLUMN IF NOT EXISTS rate int8 NOT NULL DEFAULT 0`,
+	`COMMENT ON COLUMN greenroom_bucket.rate IS 'How many deliveries of its reminders begin a second, as its owner wrote it down last.'`,
 }
 
 func (d dialect) ddl(step string) string {

@@ -2,6 +2,7 @@ package sqlstore_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
+	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/sqlstore"
 	"github.com/greenroom-run/greenroom/store/sqlstore/internal/pgproxy"
 )
@@ -85,5 +87,28 @@ func TestMigrationMeetsAStranger(t *testing.T) {
 	b.exec(`CREATE TYPE greenroom_module AS ENUM ('x')`)
 	if _, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: b.database, Logger: slog.New(slog.DiscardHandler)}); err == nil {
 		t.Error("opened")
+	}
+}
+
+// The buckets of a database from before they had rates are there, and get them.
+func TestBucketsOfAnEarlierSchema(t *testing.T) {
+	b := &broken{T: t, database: pgtest.URL(t)}
+	s := open(t, b.database)
+	old, err := s.AllocateBucket(t.Context(), "shop", "h1", actor.Vector([]byte("abcdefgh")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.exec(`ALTER TABLE greenroom_bucket DROP COLUMN rate`)
+	b.exec(fmt.Sprintf(`UPDATE greenroom_schema SET version = %d`, sqlstore.StepsBefore("greenroom_bucket ADD COLUMN IF NOT EXISTS rate")))
+	s = open(t, b.database)
+	rows, err := s.Buckets(t.Context(), actor.Bucket{}, 10)
+	if err != nil || len(rows) != 1 || rows[0] != old {
+		t.Fatalf("%+v, %v, want %+v", rows, err, old)
+	}
+	if err := s.SaveBuckets(t.Context(), []store.BucketProgress{{Bucket: old.Bucket, Epoch: old.Epoch, Rate: 7}}); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err = s.Buckets(t.Context(), actor.Bucket{}, 10); err != nil || rows[0].Rate != 7 {
+		t.Errorf("%+v, %v", rows, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,10 +76,42 @@ const writeReminders = `, buried AS (
 		content_type = CASE WHEN excluded.written >= 2 THEN excluded.content_type ELSE r.content_type END,
 		payload = CASE WHEN excluded.written >= 2 THEN excluded.payload ELSE r.payload END,
 		created_at = CASE WHEN excluded.written >= 2 THEN excluded.created_at ELSE r.created_at END,
-		due = excluded.due, fire_at = excluded.fire_at, remaining = excluded.remaining, failures = excluded.failures,
-		paused = excluded.paused, last_error = excluded.last_error, updated_at = excluded.updated_at
+		due = excluded.due, remaining = excluded.remaining, failures = excluded.failures,
+		fire_at = CASE WHEN excluded.written = 1 THEN r.fire_at ELSE excluded.fire_at END,
+		paused = CASE WHEN excluded.written = 1 THEN r.paused ELSE excluded.paused END, last_error = excluded.last_error, updated_at = excluded.updated_at
 	WHERE excluded.written <> 3
 	RETURNING token
+)`
+
+// removeAtOnce is writeReminders for commits that do no more to reminders than to remove
+// them, as firings of those that fire once: it removes them itself, which is much less than
+// to mark them first.
+const removeAtOnce = `, removed AS (
+	DELETE FROM greenroom_reminder AS r USING unnest($37::uuid[], $38::text[], $39::text[], $40::text[], $41::text[])
+		AS c (commit_id, app, type, id, name)
+	WHERE r.app = c.app AND r.type = c.type AND r.id = c.id AND r.name = c.name
+		AND (c.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
+	RETURNING r.token
+)`
+
+// setAtOnce is writeReminders for commits that do no more to reminders than to set them: a
+// reminder of that name is replaced, or kept, and nothing of it goes on.
+const setAtOnce = `, reminded AS (
+	INSERT INTO greenroom_reminder AS r (app, type, id, name, written, prefix, vector, token, bucket, version, spec, content_type, payload,
+		due, fire_at, remaining, failures, paused, last_error, created_at, updated_at)
+	SELECT c.app, c.type, c.id, c.name, c.written, c.prefix, c.vector, c.token, c.token / 100000, 1, c.spec, c.content_type, c.payload,
+		c.due, c.fire_at, c.remaining, c.failures, c.paused = 1, c.last_error, clock_timestamp(), clock_timestamp()
+	FROM unnest($27::uuid[], $28::text[], $29::text[], $30::text[], $31::text[], $32::int2[], $33::int8[], $34::text[], $35::int8[],
+		$36::text[], $37::text[], $38::bytea[], $39::int8[], $40::int8[], $41::int8[], $42::int8[], $43::int2[], $44::text[])
+		AS c (commit_id, app, type, id, name, written, prefix, vector, token, spec, content_type, payload, due, fire_at, remaining, failures, paused, last_error)
+	WHERE (c.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
+	ON CONFLICT (app, type, id, name) DO UPDATE SET
+		written = excluded.written, prefix = excluded.prefix, vector = excluded.vector, token = excluded.token, bucket = excluded.bucket,
+		version = 1, spec = excluded.spec, content_type = excluded.content_type, payload = excluded.payload,
+		due = excluded.due, fire_at = excluded.fire_at, remaining = excluded.remaining, failures = excluded.failures,
+		paused = excluded.paused, last_error = excluded.last_error, created_at = excluded.created_at, updated_at = excluded.updated_at
+	WHERE excluded.written <> 3
+	RETURNING r.token
 )`
 
 // removeReminders removes what writeReminders has marked, by name and by actor.
@@ -140,7 +173,29 @@ type reminderEffects struct {
 func (e *reminderEffects) reset() { *e = reminderEffects{} }
 
 func (e *reminderEffects) empty() bool {
-	return len(e.steps.ns)+len(e.rows.written)+len(e.deleted.apps) == 0
+	return len(e.steps.ns)+len(e.rows.written)+len(e.removed.apps)+len(e.deleted.apps) == 0
+}
+
+// removesReminders reports whether all that a commit does to reminders is to remove some, by
+// name, and it does that.
+func removesReminders(c *actor.Commit) bool {
+	e := &c.Reminders
+	if len(e.Set) > 0 || len(e.Steps)+len(e.Cancel) == 0 {
+		return false
+	}
+	for i := range e.Steps {
+		if s := &e.Steps[i]; s.Then != nil || s.DeadLetter != "" {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(c.Rows, func(r actor.RowWrite) bool { return r.Delete })
+}
+
+// setsReminders reports whether all that a commit does to reminders is to set some, and it
+// does that.
+func setsReminders(c *actor.Commit) bool {
+	e := &c.Reminders
+	return len(e.Set) > 0 && len(e.Steps)+len(e.Cancel) == 0 && !slices.ContainsFunc(c.Rows, func(r actor.RowWrite) bool { return r.Delete })
 }
 
 func (e *reminderEffects) add(c *actor.Commit) {
@@ -149,6 +204,7 @@ func (e *reminderEffects) add(c *actor.Commit) {
 			e.deleted.add(c, actor.ReminderName{Key: c.Rows[i].Key})
 		}
 	}
+	alone := removesReminders(c)
 	for _, op := range store.ReminderOps(c) {
 		if s := op.Step; s != nil {
 			e.steps.reminderColumns.add(c, s.ReminderName)
@@ -160,7 +216,10 @@ func (e *reminderEffects) add(c *actor.Commit) {
 				e.dead.reasons = append(e.dead.reasons, s.DeadLetter)
 			}
 		}
-		if !op.Deleted {
+		switch {
+		case alone:
+			e.removed.add(c, op.ReminderName)
+		case !op.Deleted:
 			e.write(c, &op)
 		}
 	}
@@ -206,16 +265,30 @@ func (e *reminderEffects) write(c *actor.Commit, op *store.ReminderOp) {
 	k.left, k.failures = append(k.left, int64(r.Left)), append(k.failures, int64(r.Failures))
 }
 
-// columns are the parameters of checkSteps and writeReminders, in their order.
+// stepColumns are the parameters of checkSteps, in their order.
+func (e *reminderEffects) stepColumns() []column {
+	s := &e.steps
+	return []column{s.commitIDs, s.ns, s.apps, s.types, s.ids, s.name, s.prefixes, s.vectors, s.tokens, s.versions}
+}
+
+// rowColumns are those of setAtOnce.
+func (e *reminderEffects) rowColumns() []column {
+	r := &e.rows
+	return []column{r.commitIDs, r.apps, r.types, r.ids, r.name, r.written, r.prefixes, r.vectors, r.tokens,
+		r.specs, r.contentTypes, r.payloads, r.due, r.fireAt, r.left, r.failures, r.paused, r.lastErrors}
+}
+
+// removalColumns are those of checkSteps and removeAtOnce.
+func (e *reminderEffects) removalColumns() []column {
+	k := &e.removed
+	return append(e.stepColumns(), k.commitIDs, k.apps, k.types, k.ids, k.name)
+}
+
+// columns are those of checkSteps and writeReminders.
 func (e *reminderEffects) columns() []column {
-	s, d, r, x := &e.steps, &e.dead, &e.rows, &e.deleted
-	return []column{
-		s.commitIDs, s.ns, s.apps, s.types, s.ids, s.name, s.prefixes, s.vectors, s.tokens, s.versions,
-		d.commitIDs, d.apps, d.types, d.ids, d.name, d.reasons,
-		r.commitIDs, r.apps, r.types, r.ids, r.name, r.written, r.prefixes, r.vectors, r.tokens,
-		r.specs, r.contentTypes, r.payloads, r.due, r.fireAt, r.left, r.failures, r.paused, r.lastErrors,
-		x.commitIDs, x.apps, x.types, x.ids,
-	}
+	d, x := &e.dead, &e.deleted
+	all := append(e.stepColumns(), d.commitIDs, d.apps, d.types, d.ids, d.name, d.reasons)
+	return append(append(all, e.rowColumns()...), x.commitIDs, x.apps, x.types, x.ids)
 }
 
 // queueRemovals adds the statements that remove what was marked.
@@ -385,6 +458,21 @@ func (s *Store) DueReminders(ctx context.Context, q store.DueQuery) ([]store.Rem
 		int64(q.Bucket.Prefix), q.Bucket.Vector.String(), int64(q.Bucket.Index), from, token, q.Before.UnixMicro(), q.Limit)
 }
 
+// recentReminders reads each range in the index of tokens.
+const recentReminders = `SELECT r.token, r.fire_at FROM unnest($3::int8[], $4::int8[]) AS t (low, high)
+	JOIN greenroom_reminder AS r ON r.prefix = $1 AND r.vector = $2 AND r.token BETWEEN t.low AND t.high
+	WHERE NOT r.paused LIMIT $5`
+
+// recentRemindersInRanges is recentReminders for PostgreSQL, which would otherwise, with a
+// plan that was made while the table was empty, read all reminders of the app, those that
+// are gone included, and with a later one the index of due times, all of it for each range.
+// OFFSET 0 keeps the ranges on the outside, and that index, which is of those that are not
+// paused, from being asked.
+const recentRemindersInRanges = `SELECT r.token, r.fire_at FROM unnest($3::int8[], $4::int8[]) AS t (low, high)
+	CROSS JOIN LATERAL (SELECT o.token, o.fire_at, o.paused FROM greenroom_reminder AS o
+		WHERE o.prefix = $1 AND o.vector = $2 AND o.token BETWEEN t.low AND t.high OFFSET 0) AS r
+	WHERE NOT r.paused LIMIT $5`
+
 // RecentReminders implements [store.Reminders].
 func (s *Store) RecentReminders(ctx context.Context, b actor.Bucket, ranges []store.TokenRange, limit int) ([]store.ReminderHead, error) {
 	if err := store.ValidateRanges(b, limit); err != nil {
@@ -394,10 +482,11 @@ func (s *Store) RecentReminders(ctx context.Context, b actor.Bucket, ranges []st
 	for _, r := range ranges {
 		from, to = append(from, int64(r.From)), append(to, int64(r.To))
 	}
-	return s.heads(ctx, "read recent reminders", b, `SELECT r.token, r.fire_at FROM unnest($3::int8[], $4::int8[]) AS t (low, high)
-		JOIN greenroom_reminder AS r ON r.prefix = $1 AND r.vector = $2 AND r.token BETWEEN t.low AND t.high
-		WHERE NOT r.paused LIMIT $5`,
-		int64(b.Prefix), b.Vector.String(), from, to, limit)
+	query := recentReminders
+	if s.dialect == postgres {
+		query = recentRemindersInRanges
+	}
+	return s.heads(ctx, "read recent reminders", b, query, int64(b.Prefix), b.Vector.String(), from, to, limit)
 }
 
 func (s *Store) heads(ctx context.Context, name string, b actor.Bucket, query string, args ...any) ([]store.ReminderHead, error) {
@@ -490,57 +579,80 @@ func (s *Store) readReminders(ctx context.Context, n int, query func(from, to in
 	return found, nil
 }
 
-// ListReminders implements [store.Reminders].
-func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) ([]actor.Reminder, error) {
+// ListReminders implements [store.Reminders]. A list by due times finds out first how far
+// it may look, and then looks no further.
+func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error) {
 	if err := store.ValidateReminderQuery(&q); err != nil {
-		return nil, err
+		return nil, next, err
 	}
-	query := `SELECT r.paused, ` + reminderFields + ` FROM greenroom_reminder AS r WHERE r.app = $1`
-	args := []any{q.App}
-	where := func(clause string, values ...any) {
+	where, args := "r.app = $1", []any{q.App}
+	and := func(clause string, values ...any) {
 		for _, v := range values {
 			args = append(args, v)
 			clause = strings.Replace(clause, "?", "$"+itoa(len(args)), 1)
 		}
-		query += " AND " + clause
+		where += " AND " + clause
 	}
 	if q.Type != "" {
-		where("r.type = ?", q.Type)
+		and("r.type = ?", q.Type)
 	}
 	if q.ID != "" {
-		where("r.id = ?", q.ID)
+		and("r.id = ?", q.ID)
 	}
 	if q.Prefix != "" {
-		where("left(r.name, length(?)) = ?", q.Prefix, q.Prefix)
-	}
-	if !q.DueFrom.IsZero() {
-		where("r.due >= ?", q.DueFrom.UnixMicro())
-	}
-	if !q.DueBefore.IsZero() {
-		where("r.due < ?", q.DueBefore.UnixMicro())
+		and("r.name >= ?", q.Prefix)
+		and("left(r.name, length(?)) = ?", q.Prefix, q.Prefix)
 	}
 	if q.After.Name != "" {
-		where("(r.type, r.id, r.name) > (?, ?, ?)", q.After.Key.Type, q.After.Key.ID, q.After.Name)
+		and("(r.type, r.id, r.name) > (?, ?, ?)", q.After.Key.Type, q.After.Key.ID, q.After.Name)
 	}
-	args = append(args, q.Limit)
-	query += ` ORDER BY r.type, r.id, r.name LIMIT $` + itoa(len(args))
-	var list []actor.Reminder
-	err := s.read(ctx, "list reminders", func(ctx context.Context) error {
-		list = nil
-		rows, err := s.general.Query(ctx, query, args...)
+	const order = " ORDER BY r.type, r.id, r.name LIMIT "
+	err = s.read(ctx, "list reminders", func(ctx context.Context) error {
+		list, next = nil, actor.ReminderName{}
+		where, args := where, args[:len(args):len(args)]
+		if q.ByDue() {
+			last := actor.ReminderName{Key: actor.Key{App: q.App}}
+			err := s.general.QueryRow(ctx, `SELECT r.type, r.id, r.name FROM greenroom_reminder AS r WHERE `+where+order+`1 OFFSET `+itoa(store.MaxExamined-1), args...).
+				Scan(&last.Key.Type, &last.Key.ID, &last.Name)
+			switch {
+			case err == nil:
+				next = last
+				n := len(args)
+				where += " AND (r.type, r.id, r.name) <= ($" + itoa(n+1) + ", $" + itoa(n+2) + ", $" + itoa(n+3) + ")"
+				args = append(args, last.Key.Type, last.Key.ID, last.Name)
+			case !errors.Is(err, pgx.ErrNoRows):
+				return err
+			}
+			if !q.DueFrom.IsZero() {
+				args = append(args, q.DueFrom.UnixMicro())
+				where += " AND r.due >= $" + itoa(len(args))
+			}
+			if !q.DueBefore.IsZero() {
+				args = append(args, q.DueBefore.UnixMicro())
+				where += " AND r.due < $" + itoa(len(args))
+			}
+		}
+		rows, err := s.general.Query(ctx, `SELECT r.paused, `+reminderFields+` FROM greenroom_reminder AS r WHERE `+where+order+itoa(q.Limit), args...)
 		if err != nil {
 			return err
 		}
+		n := 0
 		var r scannedReminder
 		_, err = pgx.ForEachRow(rows, append([]any{&r.paused}, r.targets()...), func() error {
 			if found, damage := r.reminder(); damage == "" { // who reads it by name is told
 				list = append(list, found)
 			}
+			if n++; n == q.Limit {
+				next = actor.ReminderName{Key: r.key, Name: r.name}
+			}
 			return nil
 		})
 		return err
 	})
-	return list, err
+	if err != nil {
+		return nil, actor.ReminderName{}, err
+	}
+	return list, next, nil
 }
 
 // ReminderNames implements [store.Reminders].

@@ -98,6 +98,20 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+func TestLap(t *testing.T) {
+	for name, url := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			database := url(t)
+			storetest.RunLap(t, storetest.Lap{
+				Open: func(t *testing.T) store.Store { return openPatient(t, database) },
+				Spend: func(t *testing.T, _ store.Store, app string, next uint32) {
+					execute(t, database, `UPDATE greenroom_lap SET next = $2 WHERE app = $1`, app, int64(next))
+				},
+			})
+		})
+	}
+}
+
 func TestModel(t *testing.T) {
 	for name, url := range engines(t) {
 		t.Run(name, func(t *testing.T) {

@@ -30,6 +30,13 @@ const writeCommits = decideHead + decideTaken + writeRecords + writeTail
 // sets of reminders, or with actors to delete, whose reminders go with them.
 const writeCommitsAndReminders = decideHead + checkSteps + decideUnmet + writeRecords + writeReminders + writeTail
 
+// writeCommitsAndRemovals is that for the commits which only remove reminders, and
+// writeCommitsAndSets for those which only set some.
+const (
+	writeCommitsAndRemovals = decideHead + checkSteps + decideUnmet + writeRecords + removeAtOnce + writeTail
+	writeCommitsAndSets     = decideHead + decideTaken + writeRecords + setAtOnce + writeTail
+)
+
 const writeTail = ` SELECT h.commit_id FROM held AS h`
 
 const decideHead = `WITH taken AS MATERIALIZED (` + takenRecords
@@ -149,8 +156,9 @@ func (f *fences) add(c *actor.Commit, r actor.RowFence, what int16) {
 // rowsOf returns how many rows a commit names.
 func rowsOf(c *actor.Commit) int { return len(c.Rows) + len(c.Fences) }
 
-// queue adds the statements for the commits to a batch.
-func (w *changes) queue(b *pgx.Batch) {
+// queue adds the statements for the commits to a batch: withReminders, if any of them does
+// anything to reminders.
+func (w *changes) queue(b *pgx.Batch, withReminders string) {
 	k, f, r := &w.rows, &w.fences, &w.records
 	if len(k.ids) == 0 && len(f.versions) == 0 && len(w.rowless) == 0 {
 		return
@@ -160,8 +168,15 @@ func (w *changes) queue(b *pgx.Batch) {
 		r.commitIDs, r.ids, r.shards, r.ttls, r.values, w.rowless}
 	statement := writeCommits
 	if !w.reminders.empty() {
-		statement = writeCommitsAndReminders
-		rest = append(rest, w.reminders.columns()...)
+		statement = withReminders
+		switch withReminders {
+		case writeCommitsAndRemovals:
+			rest = append(rest, w.reminders.removalColumns()...)
+		case writeCommitsAndSets:
+			rest = append(rest, w.reminders.rowColumns()...)
+		default:
+			rest = append(rest, w.reminders.columns()...)
+		}
 	}
 	more := 0
 	for _, c := range rest {

@@ -96,6 +96,41 @@ var buckets = suite{"Buckets", []testCase{
 			f.Fatalf("of another epoch: %+v", got)
 		}
 	}},
+	{"the rate of a bucket is what its owner said last", func(f *fixture) {
+		row := f.bucketRow()
+		save := func(p store.BucketProgress) uint32 {
+			f.Helper()
+			p.Bucket = row.Bucket
+			f.ok(f.s.SaveBuckets(f.ctx(), []store.BucketProgress{p}))
+			return f.bucketOf(row.Bucket).Rate
+		}
+		if row.Rate != 0 {
+			f.Fatalf("of a new bucket: %d", row.Rate)
+		}
+		if got := save(store.BucketProgress{Rate: 1<<32 - 1, Epoch: row.Epoch}); got != 1<<32-1 {
+			f.Fatalf("the highest: %d", got)
+		}
+		if got := save(store.BucketProgress{Rate: 70, Epoch: row.Epoch}); got != 70 {
+			f.Fatalf("lower: %d", got)
+		}
+		if got := save(store.BucketProgress{Used: 10}); got != 70 {
+			f.Fatalf("of its creator: %d", got)
+		}
+		if got := save(store.BucketProgress{Rate: 5, Epoch: row.Epoch + 1}); got != 70 {
+			f.Fatalf("of another epoch: %d", got)
+		}
+		free, done, err := f.s.AssignBucket(f.ctx(), row.Bucket, row.Epoch, "")
+		f.ok(err)
+		if !done || free.Rate != 70 {
+			f.Fatalf("freed, it is %d: the next owner goes on from there", free.Rate)
+		}
+		if got := save(store.BucketProgress{Rate: 5, Epoch: row.Epoch}); got != 70 {
+			f.Fatalf("of the epoch before: %d", got)
+		}
+		if got := save(store.BucketProgress{Epoch: free.Epoch}); got != 0 {
+			f.Fatalf("at rest: %d", got)
+		}
+	}},
 	{"a bucket goes when it was closed long enough and is empty", func(f *fixture) {
 		b := f.bucket()
 		later := func() time.Time { return f.now().Add(time.Hour) }

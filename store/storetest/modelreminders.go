@@ -11,15 +11,32 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// reminderModel compares a store with a map after random commits.
+// letter names a dead letter.
+type letter struct {
+	id  actor.ReminderID
+	due time.Time
+}
+
+// reminderModel compares a store with maps after random commits.
 func (f *fixture) reminderModel() {
 	rng := rand.New(rand.NewPCG(13, uint64(len(f.app))))
 	b := f.bucket()
 	model := map[actor.ReminderName]actor.Reminder{}
+	dead := map[letter]actor.DeadLetter{}
+	rows := map[string]actor.Row{}
 	token := uint32(0)
-	for range 150 {
+	deleted := 0
+	for i := range 150 {
+		if rng.IntN(8) == 0 {
+			id := fmt.Sprint(rng.IntN(3))
+			if f.toggle(rows, id, model, rng.IntN(2) == 0) {
+				deleted++
+			}
+			f.compare(b, model, dead, token)
+			continue
+		}
 		c := actor.CommitOf()
-		next := maps.Clone(model)
+		next, letters := maps.Clone(model), maps.Clone(dead)
 		named := map[actor.ReminderName]bool{}
 		taken := false
 		for range 1 + rng.IntN(3) {
@@ -36,9 +53,17 @@ func (f *fixture) reminderModel() {
 				}
 				taken = taken || stale
 				var then *actor.ReminderProgress
+				reason := ""
+				if rng.IntN(3) == 0 && !there.Paused { // one that is paused does not fire, and cannot fail
+					reason = fmt.Sprint("failed in round ", i)
+					letters[letter{there.ID, there.Due}] = actor.DeadLetter{Reminder: there, Reason: reason}
+				}
 				delete(next, n)
 				if rng.IntN(2) == 0 {
 					p := there.ReminderProgress
+					if reason != "" {
+						p.Due = p.Due.Add(time.Second) // the next occurrence
+					}
 					p.FireAt, p.Paused = p.FireAt.Add(time.Duration(rng.IntN(1000))*time.Millisecond), rng.IntN(3) == 0
 					then = &p
 					moved := there
@@ -46,6 +71,7 @@ func (f *fixture) reminderModel() {
 					next[n] = moved
 				}
 				c = stepping(c, there, then)
+				c.Reminders.Steps[len(c.Reminders.Steps)-1].DeadLetter = reason
 			}
 			switch rng.IntN(4) {
 			case 0:
@@ -69,28 +95,73 @@ func (f *fixture) reminderModel() {
 			f.is(err, actor.ErrFiringTaken)
 		} else {
 			f.ok(err)
-			model = next
+			model, dead = next, letters
 		}
-		var waiting []actor.Reminder
-		for n := range model {
-			got := f.found(n.Key.ID, n.Name)
-			f.sameReminder(got, model[n])
-			model[n] = got
-			if !got.Paused {
-				waiting = append(waiting, got)
-			}
+		f.compare(b, model, dead, token)
+	}
+	if deleted == 0 || len(dead) == 0 {
+		f.Errorf("%d actors were deleted, %d firings were given up: the seed is a bad one", deleted, len(dead))
+	}
+}
+
+// toggle deletes an actor that is there, with its reminders, perhaps in the commit that
+// takes a firing of one of them; or gives it a state. It reports whether it deleted
+// reminders.
+func (f *fixture) toggle(rows map[string]actor.Row, id string, model map[actor.ReminderName]actor.Reminder, fires bool) (some bool) {
+	f.Helper()
+	key, row := f.key(id), rows[id]
+	if row.Version == 0 || row.Deleted {
+		rows[id] = f.apply(write(key, row, `{}`))
+		return false
+	}
+	c := remove(key, row)
+	for n, r := range model {
+		if n.Key != key {
+			continue
 		}
-		if all := f.listReminders(store.ReminderQuery{}); len(all) != len(model) {
-			f.Fatalf("%d reminders, want %d", len(all), len(model))
+		if some = true; fires {
+			c, fires = stepping(c, r, &r.ReminderProgress), false
 		}
-		slices.SortFunc(waiting, func(a, b actor.Reminder) int {
-			if c := a.FireAt.Compare(b.FireAt); c != 0 {
-				return c
-			}
-			return int(a.ID.Token) - int(b.ID.Token)
-		})
-		f.heads(f.due(b, f.far()), waiting...)
-		slices.SortFunc(waiting, func(a, b actor.Reminder) int { return int(a.ID.Token) - int(b.ID.Token) })
-		f.heads(f.recent(b, 0, token), waiting...)
+		delete(model, n)
+	}
+	rows[id] = f.apply(c)
+	return some
+}
+
+// compare compares what the store has with a model, whose reminders get the versions that
+// the store gave them.
+func (f *fixture) compare(b actor.Bucket, model map[actor.ReminderName]actor.Reminder, dead map[letter]actor.DeadLetter, token uint32) {
+	f.Helper()
+	var waiting []actor.Reminder
+	for n := range model {
+		got := f.found(n.Key.ID, n.Name)
+		f.sameReminder(got, model[n])
+		model[n] = got
+		if !got.Paused {
+			waiting = append(waiting, got)
+		}
+	}
+	if all := f.listReminders(store.ReminderQuery{}); len(all) != len(model) {
+		f.Fatalf("%d reminders, want %d", len(all), len(model))
+	}
+	slices.SortFunc(waiting, func(a, b actor.Reminder) int {
+		if c := a.FireAt.Compare(b.FireAt); c != 0 {
+			return c
+		}
+		return int(a.ID.Token) - int(b.ID.Token)
+	})
+	f.heads(f.due(b, f.far()), waiting...)
+	slices.SortFunc(waiting, func(a, b actor.Reminder) int { return int(a.ID.Token) - int(b.ID.Token) })
+	f.heads(f.recent(b, 0, token), waiting...)
+	letters := f.deadLetters(store.DeadLetterQuery{})
+	if len(letters) != len(dead) {
+		f.Fatalf("%d dead letters, want %d", len(letters), len(dead))
+	}
+	for _, l := range letters {
+		want := dead[letter{l.Reminder.ID, l.Reminder.Due}]
+		f.sameReminder(l.Reminder, want.Reminder)
+		if l.Reason != want.Reason {
+			f.Fatalf("given up for %q, want %q", l.Reason, want.Reason)
+		}
 	}
 }

@@ -185,7 +185,7 @@ func (f *fixture) listReminders(q store.ReminderQuery) []actor.Reminder {
 	if q.Limit == 0 {
 		q.Limit = 100
 	}
-	rs, err := f.s.ListReminders(f.ctx(), q)
+	rs, _, err := f.s.ListReminders(f.ctx(), q)
 	f.ok(err)
 	return rs
 }

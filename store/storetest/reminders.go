@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,6 +12,10 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
 )
+
+// manyReminders is how many reminders an actor with very many has in a test: more than one
+// page of what is examined for a list, and than one commit deletes.
+var manyReminders = flag.Int("many-reminders", 6000, "how many reminders one actor of the tests has, up to 99,000")
 
 var reminders = suite{"Reminders", []testCase{
 	{"what is set is found by name, by ID, by time, by token and in a list", func(f *fixture) {
@@ -43,6 +48,61 @@ var reminders = suite{"Reminders", []testCase{
 		f.ok(f.commit(setting(actor.CommitOf(), r)))
 		f.sameReminder(f.found("a", "n"), r)
 		f.same(f.load(f.key("a")), actor.Row{})
+	}},
+	{"an actor with very many reminders is listed by due times and deleted in bounded steps", func(f *fixture) {
+		const part = 1000
+		n := uint32(*manyReminders) / part * part
+		b, key := f.bucket(), f.key("many")
+		other := f.place(f.reminder(b, n, "other", "stays"))
+		row := f.apply(write(key, actor.Row{}, `{}`))
+		for token := uint32(0); token < n; {
+			c := actor.CommitOf()
+			for range part {
+				c.Reminders.Set = append(c.Reminders.Set, f.reminder(b, token, "many", fmt.Sprintf("%05d", token)))
+				token++
+			}
+			f.ok(f.commit(c))
+		}
+		q := store.ReminderQuery{App: f.app, DueFrom: other.Due.Add(-2 * time.Second), Limit: 100}
+		var list []actor.Reminder
+		pages := 0
+		for more := true; more; pages++ {
+			page, next, err := f.s.ListReminders(f.ctx(), q)
+			f.ok(err)
+			list = append(list, page...)
+			q.After, more = next, next.Name != ""
+		}
+		f.names(list, fmt.Sprintf("many/%05d", n-2), fmt.Sprintf("many/%05d", n-1), "other/stays")
+		if want := int(n)/store.MaxExamined + 1; pages != want {
+			f.Fatalf("a list by due times of %d reminders has %d pages, want %d", n, pages, want)
+		}
+
+		moved := f.apply(touch(key, row))
+		f.is(store.ThinReminders(f.ctx(), f.s, actor.RowFence{Key: key, Version: row.Version}, false), actor.ErrStale)
+		left := func() int {
+			names, err := f.s.ReminderNames(f.ctx(), store.ReminderNameQuery{Key: key, Limit: store.MaxList})
+			f.ok(err)
+			return len(names)
+		}
+		f.found("many", "00000")
+		for {
+			err := store.ThinReminders(f.ctx(), f.s, actor.RowFence{Key: key, Version: moved.Version}, false)
+			if !errors.Is(err, actor.ErrStale) {
+				f.ok(err)
+				break
+			}
+			moved = f.load(key) // a part was lost, and fenced out when it was settled
+		}
+		if left() >= store.MaxList {
+			f.Fatal("as many as before are left to the commit that deletes")
+		}
+		f.place(f.reminder(b, n+1, "many", "since"))
+		f.ok(f.commit(remove(key, moved)))
+		if n := left(); n != 0 {
+			f.Fatalf("%d reminders of an actor that was deleted are left", n)
+		}
+		f.heads(f.due(b, f.far()), other)
+		f.names(f.listReminders(store.ReminderQuery{}), "other/stays")
 	}},
 	{"far times, past times and years are kept", func(f *fixture) {
 		b := f.bucket()

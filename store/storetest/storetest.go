@@ -6,6 +6,7 @@
 //   - [RunReopen]: what is still there after Close and after a crash.
 //   - [RunDamage]: what becomes of damaged rows and modules, for drivers whose
 //     data a test can damage.
+//   - [RunLap]: what becomes of tokens when their range is spent.
 //   - [RunModel] and [RunReopenModel]: random operations, compared with a model
 //     in memory.
 //
