@@ -5,6 +5,8 @@ PROTOC_GO_VERSION   := v1.36.12
 CONNECT_GO_VERSION  := v1.21.1
 GOLANGCI_VERSION    := v2.15.0
 GRPCURL_VERSION     := v1.9.4
+HELM_VERSION        := v3.18.6
+COMPOSE_VERSION     := v2.9.0
 
 TOOLS   := $(CURDIR)/.cache/bin
 BIN     := bin/greenroom
@@ -27,7 +29,7 @@ export PATH := $(TOOLS):$(PATH)
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo up cluster down test test-go test-rust setup check fmt vet lint generate generated tidy \
-        cross fuzz soak bench survey release clean tools
+        cross deploy-check fuzz soak bench survey release clean tools
 
 help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,9 +63,19 @@ test: setup ## Run all tests; installs what they need.
 	  $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
+# It waits more than it works, so it is begun first.
+LONGEST := /greenroom/internal/node$$
+# What these test are processes that they start, in which the race detector sees nothing, or
+# what others test with it. They wait as well, and run beside the others.
+PROCESSES := /greenroom/(cmd/greenroom|internal/(cluster|crash|demo))$$
+
 test-go:
-	@failed=; for m in $(MODULES); do echo "== $$m"; \
-	  (cd $$m && go test $(TESTFLAGS) $(PKG)) || failed="$$failed $$m"; done; \
+	@failed=; log=$$(mktemp); \
+	go list $(PKG) | grep -E '$(PROCESSES)' | xargs -r go test $(filter-out -race,$(TESTFLAGS)) -p 1 >$$log 2>&1 & processes=$$!; \
+	for m in $(MODULES); do echo "== $$m"; \
+	  (cd $$m && all=$$(go list $(PKG)) && \
+	    { echo "$$all" | grep -E '$(LONGEST)'; echo "$$all" | grep -vE '$(LONGEST)|$(PROCESSES)'; } | xargs -r go test $(TESTFLAGS)) || failed="$$failed $$m"; done; \
+	echo "== processes"; wait $$processes || failed="$$failed processes"; cat $$log; rm $$log; \
 	test -z "$$failed" || { echo "tests failed in the modules:$$failed"; exit 1; }
 
 test-rust:
@@ -98,6 +110,9 @@ cross: ## Compile for the other systems and processors.
 	@set -e; for p in $(CROSS); do echo "compile $$p"; \
 	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build -o /dev/null ./cmd/greenroom; done
 
+deploy-check: build $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/compose-$(COMPOSE_VERSION) ## Validate deploy/: the compose file, the Helm chart, the systemd unit, and the flags that they name.
+	scripts/deploy/check.sh $(BIN) $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/compose-$(COMPOSE_VERSION)
+
 release: ## Build dist/greenroom-OS-ARCH for every platform.
 	@set -e; for p in $(PLATFORMS); do \
 	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build -trimpath -ldflags '$(LDFLAGS)' -o dist/greenroom-$${p%/*}-$${p#*/} ./cmd/greenroom; done
@@ -105,7 +120,7 @@ release: ## Build dist/greenroom-OS-ARCH for every platform.
 fuzz: ## Run every fuzz target for FUZZTIME each.
 	FUZZTIME=$(FUZZTIME) scripts/fuzz.sh
 
-soak: build ## Kill and freeze servers under load ROUNDS times, upload every bomb, simulate clusters and reminders, and fuzz upload and metering for SOAKTIME each.
+soak: build ## Kill and freeze servers under load, and with reminders, ROUNDS times, upload every bomb, simulate clusters and reminders, and fuzz upload and metering for SOAKTIME each.
 	GREENROOM_KILL_ROUNDS=$(ROUNDS) GREENROOM_BOMBS=all go test -count=1 -timeout 0 -v -run 'TestKill|TestFrozen|TestBombs|TestThreeHosts' ./internal/crash ./internal/cluster
 	go test -count=1 -timeout 0 -v -run TestSimulation ./internal/sim -for $(SOAKTIME)
 	go test -count=1 -timeout 0 -v -run TestSimulation ./scheduler/reminder -for $(SOAKTIME)
@@ -135,6 +150,11 @@ $(TOOLS)/protoc-gen-connect-go-$(CONNECT_GO_VERSION):
 	$(call install,protoc-gen-connect-go,connectrpc.com/connect/cmd/protoc-gen-connect-go@$(CONNECT_GO_VERSION))
 $(TOOLS)/grpcurl-$(GRPCURL_VERSION):
 	$(call install,grpcurl,github.com/fullstorydev/grpcurl/cmd/grpcurl@$(GRPCURL_VERSION))
+$(TOOLS)/compose-$(COMPOSE_VERSION):
+	@mkdir -p $(TOOLS)
+	scripts/deploy/compose.sh $(COMPOSE_VERSION) $@
+$(TOOLS)/helm-$(HELM_VERSION):
+	$(call install,helm,helm.sh/helm/v3/cmd/helm@$(HELM_VERSION))
 $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
 	$(call install,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION))
 

@@ -52,7 +52,7 @@ func Bars() []bar.Bar {
 		{
 			Name: "cluster.4", Title: "kill -9 of the server that leads, all actors sticky, under a third of the load that they can take",
 			Checks: []bar.Check{
-				{Name: "failed calls of others' active actors", Unit: "calls", Want: bar.AtMost, Target: 0},
+				{Name: "failed calls of active actors", Unit: "calls", Want: bar.AtMost, Target: 0},
 				{Name: "acquisitions of new actors resume", Unit: "ms", Want: bar.AtMost, Target: 1},
 			},
 			Run: leaderCrash,

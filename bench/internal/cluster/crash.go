@@ -178,12 +178,12 @@ func leaderCrash(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 		if err != nil {
 			return err
 		}
-		active, err := begin(ctx, calls(c), load.TracePlan{Actors: actors, Rate: rate})
+		s := calls(c)
+		s.Keys = true // what was under way at the server is made again
+		active, err := begin(ctx, s, load.TracePlan{Actors: actors, Rate: rate})
 		if err != nil {
 			return err
 		}
-		s := calls(c)
-		s.Keys = true // what was under way at the server is made again
 		acquired, err := begin(ctx, s, load.TracePlan{First: fresh, Actors: fresh, Rate: freshRate})
 		defer func() {
 			_, activeErr := active.end()
@@ -231,8 +231,9 @@ func leaderCrash(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 		for i, k := range crashes {
 			window := window{k.died.Add(-time.Second), k.died.Add(after)}
 			others, its := calls.within(window).of(k.others), calls.within(window).of(k.its)
-			failed, made = failed+len(others.failed()), made+len(others)
-			if why := others.why(); why != "" {
+			both := calls.within(window)
+			failed, made = failed+len(both.failed()), made+len(both)
+			if why := both.why(); why != "" {
 				rec.Note("run %d: failed: %s", i+1, why)
 			}
 			// Those that had to wait: all that began in the second after.
@@ -243,7 +244,7 @@ func leaderCrash(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 			}
 			last := waited.last().Sub(k.died)
 			resumed = max(resumed, last)
-			rec.Note("run %d: %d calls of others' actors, p99 %.1f ms, longest %s, %d failed; %d calls of its own, longest %.0f ms, %d were lost with it", i+1,
+			rec.Note("run %d: %d calls of others' actors, p99 %.1f ms, longest %s, %d failed; %d calls of its own, longest %.0f ms, %d failed", i+1,
 				len(others), millis(others.quantile(0.99)), others.slowest(k.died), len(others.failed()), len(its), millis(its.quantile(1)), len(its.failed()))
 			rec.Note("run %d: %d acquisitions were begun in the second after, %d of them failed; the first was answered after %.0f ms, the last after %.0f ms", i+1,
 				len(waited), len(waited.failed()), millis(first(waited).Sub(k.died)), millis(last))
@@ -252,7 +253,7 @@ func leaderCrash(ctx context.Context, r *rig.Rig, rec *bar.Record) error {
 				resumed = max(resumed, after)
 			}
 		}
-		rec.Compare("failed calls of others' active actors", float64(failed), float64(made))
+		rec.Compare("failed calls of active actors", float64(failed), float64(made))
 		rec.Compare("acquisitions of new actors resume", millis(resumed), millis(elsewhere))
 		return nil
 	}, "--sticky")

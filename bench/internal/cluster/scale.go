@@ -33,7 +33,7 @@ const (
 )
 
 // scaleSizes are the clusters that are looked at.
-var scaleSizes = []scaleSpec{{3, 1}, {10, 1}, {30, 1}, {100, 1}, {10, 10}}
+var scaleSizes = []scaleSpec{{3, 1}, {10, 1}, {30, 1}, {100, 1}, {10, 10}, {100, 10}}
 
 type scaleSpec struct{ Hosts, Types int }
 

@@ -30,7 +30,7 @@ type reminderParts struct {
 	*reminder.Service
 	store store.Store
 	host  *host.Host // there before reminders start
-	// delivered is told of each delivery, on the goroutine that made it. Nil: nobody is.
+	// delivered is told of each delivery, on the goroutine that it ends on. Nil: nobody is.
 	delivered func(f actor.Firing, began time.Time, err error)
 }
 
@@ -51,13 +51,15 @@ func (p *reminderParts) begin(ctx context.Context) error {
 }
 
 // Deliver implements [reminder.Deliverer], as package node does.
-func (p *reminderParts) Deliver(ctx context.Context, f actor.Firing) error {
+func (p *reminderParts) Deliver(ctx context.Context, f actor.Firing, ended func(error)) (giveUp func()) {
 	began := time.Now()
-	_, err := p.host.Invoke(ctx, actor.Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: &f})
-	if p.delivered != nil {
-		p.delivered(f, began, err)
-	}
-	return err
+	inv := actor.Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: &f}
+	return p.host.Begin(ctx, inv, receiver(func(err error) {
+		if p.delivered != nil {
+			p.delivered(f, began, err)
+		}
+		ended(err)
+	})).GiveUp
 }
 
 // FindReminders implements [host.Reminders].
@@ -67,12 +69,17 @@ func (p *reminderParts) FindReminders(ctx context.Context, names []actor.Reminde
 
 // ReminderNames implements [host.Reminders].
 func (p *reminderParts) ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error) {
-	list, err := p.store.ListReminders(ctx, store.ReminderQuery{App: key.App, Type: key.Type, ID: key.ID, Prefix: prefix, Limit: min(limit, store.MaxList)})
+	list, _, err := p.store.ListReminders(ctx, store.ReminderQuery{App: key.App, Type: key.Type, ID: key.ID, Prefix: prefix, Limit: min(limit, store.MaxList)})
 	names := make([]string, len(list))
 	for i := range list {
 		names[i] = list[i].Name
 	}
 	return names, err
+}
+
+// ThinReminders implements [host.Reminders].
+func (p *reminderParts) ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error {
+	return store.ThinReminders(ctx, p.store, row, damaged)
 }
 
 // SteadySpec is a plan that is measured several times, one after the other.
@@ -135,7 +142,9 @@ func Fire(ctx context.Context, s FireSpec) (res FireResult, err error) {
 	s.Reminders = true
 	err = s.during(ctx, func(h *host.Host, r *reminderParts) error {
 		if s.Plan.Duration > 0 {
-			if res.Turns, err = s.drive(ctx, h); err != nil {
+			// What is observed are the firings.
+			unobserved := load.Observed(ctx, func() (end func()) { return func() {} })
+			if res.Turns, err = s.drive(unobserved, h); err != nil {
 				return err
 			}
 		}
@@ -213,9 +222,7 @@ func (s FireSpec) fire(ctx context.Context, r *reminderParts, n int, due func(i 
 			close(all)
 		}
 	}
-	if s.Plan.Duration == 0 { // otherwise the calls are observed
-		defer load.Observe(ctx)()
-	}
+	defer load.Observe(ctx)()
 	if err := r.Start(ctx); err != nil {
 		return res, err
 	}
