@@ -69,9 +69,9 @@ type Reply struct {
 	// Fuel that the turn used; 0 if none ran for this call, since the reply was
 	// recorded by an earlier one with its idempotency key.
 	Fuel uint64
-	// Host is where the server listens that holds the actor, host:port, if the call was
-	// passed on to it; the next call of the actor goes there. Empty: the server that was
-	// called holds it, or is alone.
+	// Host is where the server listens that has answered, host:port, if the call was passed
+	// on to it: the one that holds the actor, or a reader of it; the next call of the actor
+	// goes there. Empty: the server that was called has answered itself.
 	Host string
 }
 
@@ -146,9 +146,12 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 			c.servers.learn(inv.Key, s, reply.Host)
 			return reply, nil
 		}
-		if err.Kind == KindUnreachable || err.Kind == KindConnectionLost {
+		switch {
+		case err.Kind == KindUnreachable || err.Kind == KindConnectionLost || err.Kind == kindStopping:
 			c.servers.failed(inv.Key, s)
-		} else {
+		case mayBeLost(err.Kind):
+			c.servers.doubted(inv.Key, s)
+		default:
 			c.servers.learn(inv.Key, s, reply.Host)
 		}
 		if err.Kind == KindDeadline && err.cause == nil && isOver(ctx) {
@@ -167,6 +170,12 @@ func (c *Client) Do(ctx context.Context, req Request) (Reply, error) {
 		}
 		unknown = unknown || err.OutcomeUnknown
 	}
+}
+
+// mayBeLost reports whether a failure may come from a server that the others and its database
+// have lost: it does not find the actor, cannot store anything, or does not answer in time.
+func mayBeLost(kind string) bool {
+	return kind == string(actor.ErrNoOwner.Kind()) || kind == string(actor.ErrUnavailable.Kind()) || kind == KindDeadline
 }
 
 // isTooLong reports whether a context ends before a wait does: then there is no

@@ -20,7 +20,7 @@
 // is repeated, with growing pauses, until it succeeds, its context ends or its
 // attempts are used up. While no server can be reached, calls wait in the same
 // way. Calls that a stopping server left unanswered have not begun, and move to
-// the next connection.
+// the next connection; where there are other servers, such a one is left for them.
 //
 // When a connection breaks, whether a call took effect that was sent and not
 // answered is unknown. Such a call is repeated only where that is harmless:
@@ -43,7 +43,8 @@
 // Where servers form a cluster, any of them takes every call, and passes it on to the
 // one that holds the actor. Its replies name that one, and the client goes there
 // directly from then on ([Config.MaxOwners]); when it cannot be reached, or says that
-// another one holds the actor, the call goes on from there. Give the client several
+// another one holds the actor, the call goes on from there; and when it does not answer in
+// time, finds nobody who holds the actor or has lost its database. Give the client several
 // addresses ([Config.URLs]), or one that stands for all, like that of a load balancer.
 // Calls that go directly carry the same token. Those of actors that nobody has been
 // heard to hold have a stream of their own: after a server was lost, the calls of its

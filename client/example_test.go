@@ -106,8 +106,8 @@ func ExampleError() {
 	// Output: failed_precondition too_few there are only 2
 }
 
-// Deliver runs no turn: these reminders are for subscribers.
-func (counters) Deliver(context.Context, actor.Firing) error { return actor.ErrTypeNotFound }
+// noTurns runs none: these reminders are for subscribers.
+func noTurns(context.Context, actor.Firing) error { return actor.ErrTypeNotFound }
 
 // serveReminders runs a server with reminders, whose URL it returns.
 func serveReminders() (url string, stop func()) {
@@ -120,7 +120,7 @@ func serveReminders() (url string, stop func()) {
 	if err != nil {
 		panic(err)
 	}
-	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: counters{}, Host: "here"})
+	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: reminder.DeliverFunc(noTurns), Host: "here"})
 	if err != nil {
 		panic(err)
 	}

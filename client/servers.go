@@ -150,7 +150,7 @@ func (ss *servers) choose(key actor.Key) (s *target, known bool) {
 	return ss.configured[at%n], false // all were tried a moment ago
 }
 
-// answered notes that s held an actor, as it named no other server.
+// answered notes that s answered for an actor itself, as it named no other server.
 func (ss *servers) answered(key actor.Key, s *target) {
 	if ss.owners != nil && ss.several.Load() {
 		ss.owners.Add(key, s)
@@ -172,7 +172,19 @@ func (ss *servers) learn(key actor.Key, s *target, host string) {
 	}
 }
 
-// failed notes that a server could not be reached, or lost a call.
+// doubted notes that a server may be of no use for an actor, while others are: those are
+// asked next.
+func (ss *servers) doubted(key actor.Key, s *target) {
+	if ss.owners != nil {
+		ss.owners.Remove(key)
+	}
+	n := uint32(len(ss.configured)) //nolint:gosec // a handful
+	if at := ss.current.Load(); ss.configured[at%n] == s {
+		ss.current.CompareAndSwap(at, at+1)
+	}
+}
+
+// failed notes that a server could not be reached, lost a call, or is about to stop.
 func (ss *servers) failed(key actor.Key, s *target) {
 	s.avoidUntil.Store(time.Now().Add(avoidFor).UnixNano())
 	if ss.owners != nil {

@@ -98,6 +98,72 @@ func TestSeveralServers(t *testing.T) {
 	}
 }
 
+// TestStoppingServerIsLeft: a server that says that it stops is left at once, also by calls
+// of actors that it is known to hold, instead of being asked until it is gone.
+func TestStoppingServerIsLeft(t *testing.T) {
+	asked := 0
+	stopping := &fakeHost{}
+	stopping.does(func(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
+		if asked++; asked == 1 {
+			return actor.Reply{Payload: actor.Payload{Data: []byte("first")}}, nil
+		}
+		return actor.Reply{}, &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: actor.ErrStopping}
+	})
+	first, second := startServer(t, stopping, "127.0.0.1:0", nil), startServer(t, named("second", ""), "127.0.0.1:0", nil)
+	c := newClient(t, urlOf(first), func(c *Config) { c.URLs = []string{urlOf(second)} })
+	for _, want := range []string{"first", "second", "second"} {
+		if reply, err := c.Invoke(t.Context(), "T", "x", "M", nil); err != nil || string(reply.Payload) != want {
+			t.Errorf("%s answered, %v; want %s", reply.Payload, err, want)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("the server that stops was asked %d times", asked)
+	}
+}
+
+// TestLostServerIsLeft: a server that has lost its database, or knows nobody who holds the
+// actor, or does not answer, is not asked again before the others were, also for actors that
+// it is known to hold.
+func TestLostServerIsLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		err     error
+		repeats bool // in the same call
+	}{
+		"lost its database": {actor.ErrUnavailable, true}, "knows nobody": {actor.ErrNoOwner, true}, "too late": {actor.ErrDeadline, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			asked := 0
+			lost := &fakeHost{}
+			lost.does(func(_ context.Context, inv actor.Invocation) (actor.Reply, error) {
+				if asked++; asked == 1 {
+					return actor.Reply{Payload: actor.Payload{Data: []byte("first")}}, nil
+				}
+				return actor.Reply{}, &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: c.err}
+			})
+			first, second := startServer(t, lost, "127.0.0.1:0", nil), startServer(t, named("second", ""), "127.0.0.1:0", nil)
+			cl := newClient(t, urlOf(first), func(c *Config) { c.URLs = []string{urlOf(second)} })
+			if reply, err := cl.Invoke(ctx, "T", "x", "M", nil); err != nil || string(reply.Payload) != "first" {
+				t.Errorf("%s answered, %v", reply.Payload, err)
+			}
+			if !c.repeats {
+				if _, err := cl.Invoke(ctx, "T", "x", "M", nil); err == nil {
+					t.Error("no error")
+				}
+			}
+			for _, id := range []string{"x", "x", "y"} {
+				if reply, err := cl.Invoke(ctx, "T", id, "M", nil); err != nil || string(reply.Payload) != "second" {
+					t.Errorf("%s: %s answered, %v", id, reply.Payload, err)
+				}
+			}
+			if asked != 2 {
+				t.Errorf("the server that is lost was asked %d times", asked)
+			}
+		})
+	}
+}
+
 // TestOwnersAreBounded, and what is no address is not called.
 func TestOwnersAreBounded(t *testing.T) {
 	s := startServer(t, named("front", ""), "127.0.0.1:0", nil)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,10 +18,8 @@ import (
 	"github.com/greenroom-run/greenroom/store/embedded"
 )
 
-// noActors runs none.
-type noActors struct{}
-
-func (noActors) Deliver(context.Context, actor.Firing) error { return actor.ErrTypeNotFound }
+// noActors runs no turns.
+func noActors(context.Context, actor.Firing) error { return actor.ErrTypeNotFound }
 
 // newReminders starts reminders on a store of their own.
 func newReminders(t *testing.T) *reminder.Admin {
@@ -28,7 +28,7 @@ func newReminders(t *testing.T) *reminder.Admin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: noActors{}, Host: "here"})
+	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: reminder.DeliverFunc(noActors), Host: "here"})
 	if err == nil {
 		err = svc.Start(t.Context())
 	}
@@ -88,6 +88,52 @@ func TestSubscribeReminders(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+}
+
+// TestFailureThatCannotBeSent is told all the same, as far as it can be: otherwise there was
+// no answer, and the reminder would be executed for ever. The dead letter that it ends as
+// can be delivered again, once.
+func TestFailureThatCannotBeSent(t *testing.T) {
+	reminders := newReminders(t)
+	s := startServer(t, &fakeHost{}, "127.0.0.1:0", func(c *server.Config) { c.Reminders = reminders })
+	c := newClient(t, "http://"+s.Addr().String(), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	firings, ended := make(chan Firing, 10), make(chan error)
+	var good atomic.Bool
+	go func() {
+		ended <- c.SubscribeReminders(ctx, Subscription{Names: []string{"jobs"}, Do: func(_ context.Context, f Firing) error {
+			firings <- f
+			if good.Load() {
+				return nil
+			}
+			return errors.New("\xff" + strings.Repeat("no ", 100_000))
+		}})
+	}()
+	setForSubscribers(t, reminders, "a")
+	for attempt := uint32(1); attempt <= 2; attempt++ {
+		if f := <-firings; f.Attempt != attempt {
+			t.Errorf("%+v", f)
+		}
+	}
+	var dead []actor.DeadLetter
+	for len(dead) == 0 { // it is written after the answer
+		var err error
+		if dead, err = reminders.DeadLetters(t.Context(), store.DeadLetterQuery{App: "default", Limit: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.HasPrefix(dead[0].Reason, "no no") {
+		t.Errorf("%.40q", dead[0].Reason)
+	}
+	good.Store(true)
+	if _, err := reminders.Retry(t.Context(), "default", reminder.DeadLetterIDOf(&dead[0])); err != nil {
+		t.Error(err)
+	}
+	if f := <-firings; f.Name != "a" || f.Attempt != 1 {
+		t.Errorf("%+v", f)
+	}
+	cancel()
+	<-ended
 }
 
 // TestSubscribeRemindersRefused returns what will not pass.

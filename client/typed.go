@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"mime"
-	"strings"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -32,19 +30,11 @@ func do[Out any](ctx context.Context, c *Client, req Request, in any) (out Out, 
 	if err != nil || len(reply.Payload) == 0 {
 		return out, err
 	}
-	if !isJSON(reply.ContentType) {
+	if !actor.IsJSON(reply.ContentType) {
 		return out, fmt.Errorf("client: the reply of %s.%s is %s, not JSON; use Invoke and decode it", req.Type, req.Method, reply.ContentType)
 	}
 	if err := json.Unmarshal(reply.Payload, &out); err != nil {
 		return out, fmt.Errorf("client: decode the reply of %s.%s, which took effect: %w", req.Type, req.Method, err)
 	}
 	return out, nil
-}
-
-func isJSON(contentType string) bool {
-	if contentType == "" || contentType == actor.ContentTypeJSON {
-		return true
-	}
-	mediaType, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (mediaType == actor.ContentTypeJSON || strings.HasSuffix(mediaType, "+json"))
 }

@@ -108,6 +108,16 @@ func (ad *admission) admit(c *call) result {
 // admitDelete is admit for a delete.
 func (ad *admission) admitDelete(c *call) result {
 	s, err := ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type)
+	if err != nil && ad.ownership.cluster != nil {
+		// Another host may hold the actor: its type may have been deployed a moment ago.
+		if err := ad.deployments.modules.Refresh(c.ctx, c.inv.Key.App); err != nil {
+			if c.ctx.Err() != nil {
+				err = contextError(c.ctx)
+			}
+			return result{err: fmt.Errorf("refresh deployments: %w", err)}
+		}
+		s, err = ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type)
+	}
 	if err == nil {
 		return ad.queued(c, s, false)
 	}

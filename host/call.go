@@ -30,7 +30,7 @@ type call struct {
 	found method
 	by    *served
 	// fired is the reminder whose firing asks for the call, as it was when the run
-	// began.
+	// began; nil if it was not looked up.
 	fired *actor.Reminder
 	// timer is the one whose firing asks for the call, nil for none. timers is what the
 	// call does to its actor's, nil for nothing.
@@ -78,6 +78,9 @@ type call struct {
 	// admitted; the shard's lock guards it.
 	looked  *actor.Recorded
 	looking bool
+	// copied tells that the call is answered from a copy of its actor's state, which
+	// another host holds.
+	copied bool
 	// losses is what the shard counted when the call entered, of a call without a mailbox.
 	// left, if not nil, is closed when it has left; the shard's lock guards it.
 	losses uint64

@@ -21,7 +21,19 @@ func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, 
 		return err
 	}
 	defer place()
+	if ts.reminders != nil { // they go before the row is locked
+		l, err := ts.store.load(ctx, a.key, actor.LoadOptions{})
+		if err == nil {
+			err = ts.reminders.thin(ctx, a.key, l)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	err = ts.locked.inTransaction(ctx, a.key, func(row actor.Row) (*actor.Commit, error) {
+		if err := ts.locked.lockedHere(a.key, s); err != nil {
+			return nil, err
+		}
 		if row.Version == 0 || row.Deleted {
 			if err := ts.reminders.some(ctx, a.key); err != nil {
 				return nil, err
@@ -32,6 +44,9 @@ func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, 
 	})
 	if version, ok := damagedVersion(err, a.key); ok {
 		// The store cannot even hand the row over. Its version fences all the same.
+		if err := ts.locked.lockedHere(a.key, s); err != nil {
+			return err
+		}
 		return ts.store.commit(actor.CommitOf(tombstone(a.key, &loaded{version: version}, s)), LaneLocked)
 	}
 	return err
@@ -40,6 +55,9 @@ func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, 
 // warmDelete deletes under the version, for every lane that takes no lock.
 func (ts *turns) warmDelete(ctx context.Context, a *activation, s *served, began time.Time) error {
 	l, err := ts.ensureLoaded(ctx, a, s)
+	if err == nil && s.lane == LaneStateless {
+		err = ts.ownership.mayRun(a.key, s, time.Now())
+	}
 	if err != nil {
 		return err
 	}
@@ -60,6 +78,10 @@ func (ts *turns) warmDelete(ctx context.Context, a *activation, s *served, began
 		}
 	}
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := ts.reminders.thin(ctx, a.key, l); err != nil {
+		a.dropState()
 		return err
 	}
 	w := tombstone(a.key, l, s)

@@ -165,6 +165,12 @@
 // after its lease was over is not built on: a row is run on only if the lease is found to
 // last when it has been read. So a host that was frozen writes behind nobody's fence.
 //
+// Actors of any types are held by nobody. Their turns need the lease, and that [Ownership]
+// does not say NotHeld of them: under the shard's lock, when they begin, and again when
+// they are given their row, for which they may have waited until the actor had an owner.
+// That owner asks the store until a commit of its own was applied, so what was read before
+// may be written. Reads of any types are the store's, and need nothing.
+//
 // Moving an actor is the owner's business alone: [Host.HandOver] gives it up in order,
 // [Host.DropAll] is for a host that was taken for dead.
 //
@@ -234,10 +240,15 @@
 // of a read-only method:
 //
 //	queued ─▶ something not committed touches the reminder: awaited
-//	       ─▶ looked up: it has changed ─▶ actor.ErrFiringTaken, the guest does not run
+//	       ─▶ looked up, unless it is fresh: it has changed ─▶ actor.ErrFiringTaken, the
+//	          guest does not run
 //	       ─▶ run ─▶ to the outside: looked up again
 //	       ─▶ commit with the step: refused, it has changed ─▶ the calls of the commit go
 //	          again, and the firing is looked up
+//
+// A firing is fresh if nobody can have delivered it before (actor.Firing.Fresh), and then
+// the reminder has just been read by who delivers it: what remains is that it was changed
+// since. As for a new call with a key, the commit finds that out, and the look is saved.
 //
 // A firing that has sent something to the outside is run again, like a call with a key: its
 // reminder is delivered until a turn was committed.
@@ -297,6 +308,15 @@
 //     either is ever taken for current.
 //   - After Stop has begun no call is admitted; when it has returned nil no
 //     goroutine and no instance of the host is left.
+//
+// A host may also be reader of an actor that another one holds. It answers read-only
+// methods from a copy of the state, which is no activation, and each time from one that was
+// the newest after the call came: the store is asked, once for all calls that wait. So
+// the holder of an actor of such a type (placement ring:N) must not answer what is older
+// than what the store shows: while an activation works, whose commit may be in the store
+// before its outcome is known here, reads of it ask the store as well. Its turns need not: they
+// run on what it commits. A type that is not shared any more is treated so for a
+// minute longer.
 //
 // # Failures
 //

@@ -19,6 +19,7 @@ const (
 	LaneLocked                // any types
 	LaneReadOnly              // read-only methods
 	LaneStateless             // stateless types
+	LaneCopy                  // read-only methods of actors that another host holds
 )
 
 // String returns the name that metrics use.
@@ -32,6 +33,8 @@ func (l Lane) String() string {
 		return "read_only"
 	case LaneStateless:
 		return "stateless"
+	case LaneCopy:
+		return "copy"
 	default:
 		return "none"
 	}

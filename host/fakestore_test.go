@@ -33,6 +33,10 @@ type fakeStore struct {
 	// every new record, under the lock.
 	wrote    func(key actor.Key, before, after actor.Row)
 	recorded func(actor.Key, actor.IdempotencyRecord)
+	// applying and applied, if not nil, are told of every commit before its first change
+	// and after its last, under the lock.
+	applying func(*actor.Commit)
+	applied  func(map[actor.ReminderName]actor.Reminder)
 	// reminders are those that are there; looks counts how many were read by name.
 	reminders map[actor.ReminderName]actor.Reminder
 	looks     int
@@ -146,6 +150,9 @@ func (s *fakeStore) apply(c *actor.Commit) error {
 			return actor.ErrStale
 		}
 	}
+	if s.applying != nil {
+		s.applying(c)
+	}
 	for _, r := range c.Records {
 		s.calls[recordName(r.Actor, r.Method, r.Key)] = fakeRecord{r, c.ID}
 		if s.recorded != nil {
@@ -156,6 +163,9 @@ func (s *fakeStore) apply(c *actor.Commit) error {
 	for i := range c.Rows {
 		w := &c.Rows[i]
 		s.put(w.Key, after(s.rows[w.Key], c.ID, w))
+	}
+	if s.applied != nil {
+		s.applied(s.reminders)
 	}
 	switch f {
 	case "applied": // applied, but nobody knows
@@ -249,6 +259,16 @@ func after(row actor.Row, id actor.CommitID, w *actor.RowWrite) actor.Row {
 		row.State.Data = bytes.Clone(row.State.Data) // it does not keep the commit
 	}
 	return row
+}
+
+// lock has another host have a row's lock until something is taken out of the result.
+func (s *fakeStore) lock(key actor.Key) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lock := make(chan struct{}, 1)
+	lock <- struct{}{}
+	s.locks[key] = lock
+	return lock
 }
 
 func (s *fakeStore) LockedTurn(ctx context.Context, key actor.Key, fn func(context.Context, actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {

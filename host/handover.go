@@ -138,7 +138,7 @@ func (s *shard) alone(moving func(actor.Key) bool, wait []<-chan struct{}) []<-c
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := s.running.head; c != nil; c = c.next {
-		if c.at != nil || !moving(c.inv.Key) {
+		if c.at != nil || c.copied || !moving(c.inv.Key) {
 			continue
 		}
 		if c.left == nil {

@@ -58,6 +58,7 @@ func New(cfg Config) (*Host, error) {
 	runs := newRuns(env, &h.ownership, records, rems)
 	h.reads = reads{
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
+		copies: &copies{memory: &h.memory, store: h.store, table: &h.table},
 	}
 	stateless := &statelessLane{store: h.store, runs: runs}
 	workers := newWorkers(&h.cfg, &turns{
@@ -65,7 +66,7 @@ func New(cfg Config) (*Host, error) {
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership,
 		records: records, runs: runs, stateless: stateless,
 		locked: &lockedLane{
-			places: make(chan struct{}, cfg.LockedTurns), table: &h.table, store: h.store, deployments: served, runs: runs,
+			places: make(chan struct{}, cfg.LockedTurns), table: &h.table, store: h.store, deployments: served, ownership: &h.ownership, runs: runs,
 		},
 	})
 	h.admission = admission{
@@ -95,7 +96,8 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 }
 
 // Delete removes an actor's state, as one turn of that actor; actor.ErrActorNotFound
-// when nothing is stored. It works for damaged states as well, and for types that
+// when nothing is stored. Its reminders go with it; of very many most go before, and after
+// an error some of them may be gone: repeat it. It works for damaged states as well, and for types that
 // nothing serves any more. Errors are as those of Invoke.
 func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	arrived := time.Now()

@@ -24,17 +24,22 @@ type ModuleSource interface {
 	ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error)
 }
 
-// Ownership says which actors this host may run, of those that have one place in
-// a cluster: all but those of any and stateless types. It is asked on the way of every
-// call, mostly with a lock held: it never blocks, and does not allocate.
+// Ownership says which actors this host may run in a cluster: those that it holds, and
+// of any types those that nobody does. It is not asked for what writes nothing of actors
+// without a place: reads of any types, and turns of stateless ones. It is asked on the way
+// of every other call, mostly with a lock held: it never blocks, and does not allocate.
 //
 // The host relies on being told of what it loses: after Holds has begun to say
 // actor.NotHeld of an actor, nobody else runs it before [Host.HandOver] has returned, or
 // before Current was false and [Host.DropAll] has returned; and Current is not true
 // again before that.
 type Ownership interface {
-	// Holds says what this host holds of an actor, which it would run by a placement.
+	// Holds says what this host holds of an actor, which it would run by a placement. Of one
+	// that nobody holds it says actor.Held, to all hosts that would run it so.
 	Holds(key actor.Key, placement string) actor.Hold
+	// Reads reports whether this host may answer read-only methods of an actor of which
+	// Holds says actor.NotHeld: another host holds it.
+	Reads(key actor.Key) bool
 	// Settled tells that a commit of this host has moved the version of a sticky actor on,
 	// of which Holds said actor.Held: nothing of an earlier owner can land any more, and
 	// Holds may say actor.HeldClean from now on.

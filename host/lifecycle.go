@@ -123,6 +123,8 @@ func (h *Host) drain() {
 	for a := h.table.evict(); a != nil; a = h.table.evict() {
 		h.table.deactivated(a, DeactivateStop)
 	}
+	for h.table.dropCopy() {
+	}
 	for _, p := range h.pools.All() {
 		for in := p.TakeOldest(); in != nil; in = p.TakeOldest() {
 			in.Discard()
@@ -165,6 +167,7 @@ func (h *Host) sweep(ctx context.Context) {
 			for _, key := range skipped {
 				h.events.IdleSkipped(key)
 			}
+			h.table.shards[i].dropCopies(now.Add(-copyIdle))
 		}
 		h.table.evictToBudget()
 		h.pools.CloseIdle(now.Add(-h.cfg.InstanceIdle))

@@ -16,6 +16,7 @@ type lockedLane struct {
 	table       *table
 	store       *storage
 	deployments *deployments
+	ownership   *ownership
 	runs        *runs
 }
 
@@ -39,6 +40,9 @@ func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly boo
 		if c.stats.sent {
 			// The transaction failed after something left the host.
 			return nil, actor.ErrLeft
+		}
+		if err := ll.lockedHere(c.inv.Key, s); err != nil {
+			return nil, err
 		}
 		failure, made = nil, actor.Commit{}
 		l := newLoaded(row)
@@ -133,6 +137,19 @@ func (ll *lockedLane) place(ctx context.Context) (leave func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// lockedHere says why a row that was just given to a transaction may not be written under
+// s any more: it may have been waited for until long after the turn was admitted, and
+// another host have been given the actor.
+func (ll *lockedLane) lockedHere(key actor.Key, s *served) error {
+	if ll.ownership.cluster == nil {
+		return nil
+	}
+	if now, err := ll.deployments.serving(key.App, key.Type); err != nil || now != s {
+		return errMoved
+	}
+	return ll.ownership.mayRun(key, s, time.Now())
 }
 
 // inTransaction runs fn in a locked turn of the store and settles its commit.

@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/hosttest"
 )
@@ -18,7 +20,10 @@ import (
 // it. So whatever a caller sees tells which turns it rests on.
 //
 // A name begins with what the turn did besides: 'a' adds to n, 's' sets last to the
-// name, 'u' removes last, 'f' is another writer's. n and last follow from the log.
+// name, 'u' removes last, 'm' sets a reminder, 'x' cancels one, 'f' is another writer's. n
+// and last follow from the log, and so does which reminders there are, but for those that
+// are set from outside. The turn of a firing has the reminder's payload for a name, and the
+// version that the reminder had, so that all deliveries of one firing have the same name.
 
 // modelActor is the actor type that programs call.
 func modelActor(placement string) hosttest.Actor {
@@ -27,7 +32,7 @@ func modelActor(placement string) hosttest.Actor {
 		Methods: map[string]hosttest.Func{
 			"Add":   logged(nil),
 			"Set":   logged(nil),
-			"Unset": logged(nil),
+			"Unset": logged(nil), "Remind": logged(nil), "Cancel": logged(nil),
 			"Fail": logged(func(_ *hosttest.Turn, log string) error {
 				return &actor.GuestError{Status: 9, Code: "on_purpose", Message: log}
 			}),
@@ -61,6 +66,9 @@ func logged(fail func(t *hosttest.Turn, log string) error) hosttest.Func {
 			return err
 		}
 		name := string(t.Frame.Payload)
+		if t.Frame.Cause == abi.CauseReminder {
+			name = firingName(name, uint64(t.Frame.Missed)) // as the program has it
+		}
 		switch name[0] {
 		case 'a':
 			_, err = t.Add("n", 1)
@@ -68,6 +76,15 @@ func logged(fail func(t *hosttest.Turn, log string) error) hosttest.Func {
 			err = t.SetJSON("last", strconv.Quote(name))
 		case 'u':
 			t.Calls.StateDelete([]byte("last"))
+		case 'm':
+			r := reminderOf(name)
+			if code := t.Calls.ReminderSet(&abi.Reminder{Name: slotOf(name), Method: r.method, Payload: []byte(r.payload), PeriodNano: int64(r.every)}); code != 0 {
+				err = fmt.Errorf("set a reminder: code %d, %s", code, t.Calls.Problem())
+			}
+		case 'x':
+			if code := t.Calls.ReminderCancel([]byte(slotOf(name))); code != 0 {
+				err = fmt.Errorf("cancel a reminder: code %d, %s", code, t.Calls.Problem())
+			}
 		}
 		after := strings.TrimPrefix(log+" "+name, " ")
 		if err = errors.Join(err, setLog(t, after)); err == nil && fail != nil {
@@ -75,6 +92,43 @@ func logged(fail func(t *hosttest.Turn, log string) error) hosttest.Func {
 		}
 		return errors.Join(err, t.Reply(after))
 	}
+}
+
+// modelReminder is a reminder that is there.
+type modelReminder struct {
+	payload, method string
+	every           time.Duration
+	version         uint64
+}
+
+func firingName(payload string, version uint64) string {
+	return fmt.Sprintf("%s.%d", payload, version)
+}
+
+// digits returns the number in a name.
+func digits(name string) int {
+	n := 0
+	for _, r := range name {
+		if '0' <= r && r <= '9' {
+			n = 10*n + int(r-'0')
+		}
+	}
+	return n
+}
+
+// slotOf returns the reminder that a turn of a name sets or cancels: an actor has two, so
+// that turns meet each other's.
+func slotOf(name string) string { return fmt.Sprint("r", digits(name)%2) }
+
+// reminderOf returns the reminder that a turn of a name sets.
+func reminderOf(name string) modelReminder {
+	methods := []string{"Add", "Touch", "Add", "Fail", "Set", "Add", "Trap"}
+	n := digits(name) / 2
+	r := modelReminder{payload: "a" + name, method: methods[n%len(methods)], version: 1}
+	if n/len(methods)%2 == 0 {
+		r.every = time.Hour
+	}
+	return r
 }
 
 func readLog(t *hosttest.Turn) (string, error) {
@@ -135,6 +189,10 @@ type model struct {
 	actors map[string]*modelHistory
 	keyed  map[string]*modelOutcome // by actor, method and idempotency key
 	seen   map[string]int           // what happened, over all programs
+	// commit is the one that is being applied, nil between commits; firing has the steps
+	// whose turns are to be among what it stores, by the actor and the name of the turn.
+	commit *actor.Commit
+	firing map[string]actor.ReminderStep
 	broken []string
 	trail  []string // all that happened, until something was wrong
 }
@@ -146,7 +204,10 @@ type modelHistory struct {
 	turns  []string // the name of the turn before states[i+1]; "" for a delete
 	at     map[string]int
 	// versions tells which of states the commit of a version stored.
-	versions map[uint64]span
+	versions   map[uint64]span
+	reminders  map[string]modelReminder // that are there, by name
+	emptied    int                      // how often the last of them went
+	deliveries map[string]int           // by the name of the firing's turn
 	// known is up to where answers have told of what the host did.
 	known   int
 	refused map[string]bool // turns that must not happen any more
@@ -174,11 +235,15 @@ type modelCall struct {
 	key     string
 	payload string
 	strong  bool
+	firing  *actor.Firing // what asks for it, nil for a call
 	// Set when it begins: how much of its actor was known, and stored, and how many
 	// calls of it there were together with this one until it was answered.
 	known, stored, company int
 	answers                int
+	reminded               bool // its actor had reminders when it began
+	emptied                int
 	happened               bool // as far as its caller knows, or may have
+	acknowledged           bool
 }
 
 func (c *modelCall) writes() bool {
@@ -193,11 +258,14 @@ func (c *modelCall) String() string {
 	if c.strong {
 		method += " (strong)"
 	}
+	if c.firing != nil {
+		method += " (fired by " + c.firing.Name + ")"
+	}
 	return fmt.Sprintf("%s.%s(%s) key %q of caller %d", c.id, method, c.payload, c.key, c.caller)
 }
 
 func newModel(seen map[string]int) *model {
-	return &model{actors: make(map[string]*modelHistory), keyed: make(map[string]*modelOutcome), seen: seen}
+	return &model{actors: make(map[string]*modelHistory), keyed: make(map[string]*modelOutcome), firing: make(map[string]actor.ReminderStep), seen: seen}
 }
 
 func (m *model) history(id string) *modelHistory {
@@ -206,6 +274,7 @@ func (m *model) history(id string) *modelHistory {
 		h = &modelHistory{
 			states: make([]modelState, 1), at: make(map[string]int), versions: make(map[uint64]span),
 			refused: make(map[string]bool), open: make(map[*modelCall]bool),
+			reminders: make(map[string]modelReminder), deliveries: make(map[string]int),
 		}
 		m.actors[id] = h
 	}
@@ -242,8 +311,14 @@ func (m *model) wrote(key actor.Key, before, after actor.Row) {
 	}
 	defer func() { h.versions[after.Version] = span{from, len(h.turns)} }()
 	if after.Deleted {
-		if !before.Deleted && before.Version != 0 {
+		deletes := m.commit != nil && slices.ContainsFunc(m.commit.Rows, func(w actor.RowWrite) bool { return w.Key == key && w.Delete })
+		if !before.Deleted && before.Version != 0 || deletes && len(h.reminders) > 0 {
 			h.append("", modelState{})
+		}
+		if deletes && len(h.reminders) > 0 {
+			m.seen["reminders deleted"]++
+			clear(h.reminders)
+			h.emptied++
 		}
 		return
 	}
@@ -259,10 +334,117 @@ func (m *model) wrote(key actor.Key, before, after actor.Row) {
 			m.fail("%s: %s is stored; before: %t, refused: %t", key.ID, name, twice, h.refused[name])
 		}
 		h.append(name, h.states[len(h.turns)].appended(name))
+		m.reminds(key.ID, h, name)
 	}
 	if want := h.states[len(h.turns)]; is != want {
 		m.fail("%s: %+v is stored, want %+v", key.ID, is, want)
 	}
+}
+
+// reminds does what a turn that is stored does to reminders.
+func (m *model) reminds(id string, h *modelHistory, name string) {
+	switch {
+	case name[0] == 'm':
+		if _, anew := h.reminders[slotOf(name)]; anew {
+			m.seen["reminder set anew"]++
+		}
+		h.reminders[slotOf(name)] = reminderOf(name)
+	case name[0] == 'x':
+		if _, there := h.reminders[slotOf(name)]; there {
+			m.seen["reminder canceled"]++
+		}
+		h.remove(slotOf(name))
+	case strings.Contains(name, "."):
+		step, with := m.firing[id+" "+name]
+		if !with {
+			m.fail("%s: the turn of the firing %s is stored without its step", id, name)
+			return
+		}
+		delete(m.firing, id+" "+name)
+		m.steps(h, &step)
+	}
+}
+
+// steps does what the step of a firing does to its reminder.
+func (m *model) steps(h *modelHistory, step *actor.ReminderStep) {
+	r, there := h.reminders[step.Name]
+	if !there || r.version != step.Version {
+		m.fail("%s: a step of %s at version %d, there is %+v", step.Key.ID, step.Name, step.Version, r)
+		return
+	}
+	m.seen["fired "+r.method]++
+	if step.Then == nil {
+		h.remove(step.Name)
+		return
+	}
+	r.version++
+	h.reminders[step.Name] = r
+}
+
+func (h *modelHistory) remove(reminder string) {
+	if _, there := h.reminders[reminder]; !there {
+		return
+	}
+	if delete(h.reminders, reminder); len(h.reminders) == 0 {
+		h.emptied++
+	}
+}
+
+// applying is told of a commit before its first change: what the turns of its firings
+// append must be among what it stores, and a method that appends nothing has its step alone.
+func (m *model) applying(c *actor.Commit) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.commit = c
+	for i := range c.Reminders.Steps {
+		step := &c.Reminders.Steps[i]
+		h := m.history(step.Key.ID)
+		r := h.reminders[step.Name]
+		m.happened("steps: %s of %s at version %d, over: %t", step.Name, step.Key.ID, step.Version, step.Then == nil)
+		if (&modelCall{method: r.method}).writes() {
+			m.firing[step.Key.ID+" "+firingName(r.payload, step.Version)] = *step
+			continue
+		}
+		m.steps(h, step)
+	}
+}
+
+// applied is told of the reminders that there are when a commit was applied.
+func (m *model) applied(stored map[actor.ReminderName]actor.Reminder) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range m.firing {
+		m.fail("a commit has the step of the firing %s without its turn", name)
+	}
+	clear(m.firing)
+	m.commit = nil
+	n := 0
+	for id, h := range m.actors {
+		for name, want := range h.reminders {
+			n++
+			r, there := stored[actor.ReminderName{Key: key(id), Name: name}]
+			if !there || string(r.Payload.Data) != want.payload || r.Method != want.method || r.Version != want.version || r.Schedule.Every != want.every {
+				m.fail("%s: the reminder %s is %+v, want %+v", id, name, r, want)
+			}
+		}
+	}
+	if n != len(stored) {
+		m.fail("%d reminders are stored, want %d", len(stored), n)
+	}
+}
+
+// placed is told of a reminder that is set from outside.
+func (m *model) placed(id, name string, r modelReminder) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.happened("placed: %s of %s, %+v", name, id, r)
+	m.history(id).reminders[name] = r
+}
+
+// is reports whether the reminder of a firing is as it was when that was made.
+func (h *modelHistory) is(f *actor.Firing) bool {
+	r, there := h.reminders[f.Name]
+	return there && r.version == f.Step.Version && r.payload == string(f.Payload.Data)
 }
 
 func (h *modelHistory) append(name string, after modelState) {
@@ -282,6 +464,12 @@ func (m *model) begins(c *modelCall) {
 	c.known, c.stored, c.company = h.known, len(h.turns), len(h.open)
 	for other := range h.open {
 		other.company++
+	}
+	c.reminded, c.emptied = len(h.reminders) > 0, h.emptied
+	if c.firing != nil {
+		if h.deliveries[c.payload]++; h.deliveries[c.payload] > 1 {
+			m.seen["delivered again"]++
+		}
 	}
 	h.open[c] = true
 	h.calls = append(h.calls, c)
@@ -319,8 +507,13 @@ func (m *model) answered(c *modelCall, mailbox int, reply actor.Reply, err error
 	var trap *actor.TrapError
 	switch {
 	case err == nil:
-		m.seen["ok "+c.method]++
-		c.happened = true
+		if m.seen["ok "+c.method]++; c.firing != nil {
+			m.seen["ok firing"]++
+			if h.is(c.firing) {
+				m.fail("%v: answered, and the reminder is as it was", c)
+			}
+		}
+		c.happened, c.acknowledged = true, true
 		m.acknowledged(h, c, reply)
 		return
 	case errors.As(err, &guest):
@@ -344,10 +537,10 @@ func (m *model) answered(c *modelCall, mailbox int, reply actor.Reply, err error
 	if c.key != "" || !c.writes() {
 		return
 	}
-	if at, stored := h.at[c.payload]; stored {
+	if at, stored := h.at[c.payload]; stored && h.deliveries[c.payload] <= 1 {
 		m.fail("%v: answered %v, but it is turn %d of %v", c, err, at, h.turns)
 	}
-	h.refused[c.payload] = true
+	h.refused[c.payload] = c.firing == nil // a firing may be delivered again
 }
 
 // refused judges an answer that no guest gave.
@@ -372,8 +565,12 @@ func (m *model) refused(h *modelHistory, c *modelCall, mailbox int, err error) {
 		if m.shared {
 			least = c.stored
 		}
-		if c.method != "" || !slices.Contains(h.states[least:], modelState{}) {
-			m.fail("%v: %v, of what is %+v", c, err, h.states[least:])
+		if c.method != "" || !slices.Contains(h.states[least:], modelState{}) || c.reminded && c.emptied == h.emptied {
+			m.fail("%v: %v, of what is %+v with the reminders %+v", c, err, h.states[least:], h.reminders)
+		}
+	case actor.ErrFiringTaken:
+		if c.firing == nil || h.is(c.firing) {
+			m.fail("%v: %v, the reminders are %+v", c, err, h.reminders)
 		}
 	case actor.ErrOverloaded, actor.ErrUnavailable, actor.ErrAmbiguous, actor.ErrDeadline, actor.ErrCanceled, actor.ErrStale:
 	default:
@@ -416,6 +613,8 @@ func (m *model) acknowledged(h *modelHistory, c *modelCall, reply actor.Reply) {
 		h.learn(at)
 	case c.key != "" && c.method == "Touch":
 		m.seen["recorded alone"]++
+	case c.firing != nil && c.method == "Read": // in a turn of the mailbox, like any firing
+		m.shown(h, c, "Read", log)
 	case c.method == "Read":
 		m.read(h, c, log, reply.Version)
 	default:
@@ -504,7 +703,7 @@ func (m *model) ends() {
 				told[c.payload] = true
 			}
 			at, stored := h.at[c.payload]
-			if c.key != "" || !stored {
+			if c.key != "" || !stored || c.firing != nil && !c.acknowledged {
 				continue
 			}
 			if at < last[c.caller] {

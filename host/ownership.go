@@ -99,6 +99,9 @@ func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, n
 	if a != nil && a.leaving {
 		return actor.NotHeld, actor.ErrNotOwner
 	}
+	if by.lane == LaneLocked {
+		return actor.NotHeld, o.mayRun(key, by, now)
+	}
 	if !by.placed() {
 		return actor.NotHeld, nil
 	}
@@ -119,9 +122,19 @@ func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, n
 	}
 }
 
+// mayRun says why nothing may be written to an actor under by now, which gives it no place.
+// What was read before is not built on by anybody else: who is given the actor later
+// fences out what was read before that.
+func (o *ownership) mayRun(key actor.Key, by *served, now time.Time) error {
+	if o.cluster == nil || o.cluster.Current(now) && o.cluster.Holds(key, by.placement) != actor.NotHeld {
+		return nil
+	}
+	return actor.ErrNotOwner
+}
+
 // mayBegin says why no turn of a may begin under by now. It is for the worker.
 func (o *ownership) mayBegin(a *activation, by *served, now time.Time) error {
-	if o.cluster == nil || !by.placed() {
+	if o.cluster == nil || !by.placed() && by.lane != LaneLocked {
 		return nil
 	}
 	s := a.shard
@@ -315,11 +328,11 @@ func (o *ownership) confirmTip(ctx context.Context, a *activation, since time.Ti
 
 // since is the moment after which the state must have been the newest that an
 // outcome shows, if no commit proves it: zero if that does not matter.
-func (o *ownership) since(began time.Time, err error) time.Time {
+func (o *ownership) since(s *served, began time.Time, err error) time.Time {
 	if !o.shared {
 		return time.Time{}
 	}
-	if err == nil {
+	if err == nil && !s.readElsewhere(began) {
 		return began.Add(-actor.MaxReadAge)
 	}
 	return began

@@ -69,7 +69,7 @@ func (o *owned) actor(placement string) hosttest.Actor {
 	return hosttest.Actor{
 		Placement: placement,
 		Methods: map[string]hosttest.Func{
-			"Add": counts(add), "Touch": counts(view), "Fail": counts(fail),
+			"Add": counts(add), "Set1": counts(func(t *hosttest.Turn) error { return errors.Join(t.SetNumber("n", 1), t.ReplyNumber(1)) }), "Touch": counts(view), "Fail": counts(fail),
 			"GateAdd": counts(gated(add)), "GateTouch": counts(gated(view)), "GateFail": counts(gated(fail)),
 		},
 		ReadOnly: map[string]hosttest.Func{"View": counts(view), "GateView": counts(gated(view))},
@@ -119,19 +119,109 @@ func TestNotOwnerHasNoEffect(t *testing.T) {
 	}
 }
 
-// TestPlacesOfOtherTypes: what may run anywhere asks for nothing, nor does the delete of
-// what no deployment serves.
+// TestPlacesOfOtherTypes: turns of any types need the lease, and nobody that holds the
+// actor; what reads of them asks for nothing, nor do turns of stateless types, nor does the
+// delete of what no deployment serves.
 func TestPlacesOfOtherTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOwned(t, abi.PlacementAny, actor.NotHeld, host.Config{})
-		o.holdings.Pause()
+		o := newOwned(t, abi.PlacementAny, actor.Held, host.Config{})
+		o.world.Deploy("app", "S", hosttest.Actor{Placement: abi.PlacementStateless, Methods: map[string]hosttest.Func{"Echo": func(t *hosttest.Turn) error { return t.Reply("ok") }}})
 		o.must(t, "a", "Add", "1")
-		o.must(t, "a", "View", "1")
+		refused := func(why string) {
+			t.Helper()
+			_, err := o.call(t.Context(), "a", "Add")
+			wantCondition(t, err, actor.ErrNotOwner)
+			_, err = o.Invoke(t.Context(), actor.Invocation{Key: key("a"), Method: "Add", IdempotencyKey: "K"})
+			wantCondition(t, err, actor.ErrNotOwner)
+			wantCondition(t, o.Delete(t.Context(), key("a")), actor.ErrNotOwner)
+			o.must(t, "a", "View", "1")
+			stateless := actor.Key{App: "app", Type: "S", ID: "a"}
+			for _, idempotencyKey := range []string{"", why} {
+				if _, err := o.Invoke(t.Context(), actor.Invocation{Key: stateless, Method: "Echo", IdempotencyKey: idempotencyKey}); err != nil {
+					t.Errorf("stateless, %s: %v", why, err)
+				}
+			}
+			wantCondition(t, o.Delete(t.Context(), stateless), actor.ErrNotOwner)
+		}
+		o.holdings.Pause()
+		refused("without a lease")
+		o.holdings.Resume()
+		o.must(t, "a", "Add", "2")
+		o.must(t, "a", "Set1", "1")
+		o.holdings.Set(nothingHeld)
+		refused("another host may hold it")
 		o.world.Remove("app", "T")
 		if err := o.Delete(t.Context(), key("a")); err != nil {
 			t.Error(err)
 		}
 		o.DropAll()
+	})
+}
+
+// TestRowGivenLate: a turn of an any type that waited for its row has no effect when
+// another host may have been given the actor meanwhile, and begins anew when another
+// deployment serves the type.
+func TestRowGivenLate(t *testing.T) {
+	for name, meanwhile := range map[string]func(o *owned){
+		"the lease is over":           func(o *owned) { o.holdings.Pause() },
+		"another may hold it":         func(o *owned) { o.holdings.Set(nothingHeld) },
+		"the placement is another":    func(o *owned) { o.holdings.Set(nothingHeld); o.world.Deploy("app", "T", o.actor(abi.PlacementRing)) },
+		"it is held here by now":      func(o *owned) { o.world.Deploy("app", "T", o.actor(abi.PlacementRing)) },
+		"the host hands the actor on": func(o *owned) { o.holdings.Set(nothingHeld); go o.HandOver(context.Background(), all) },
+	} {
+		for _, op := range []string{"turn", "call with a key", "delete"} {
+			t.Run(name+", "+op, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					o := newOwned(t, abi.PlacementAny, actor.Held, host.Config{})
+					o.must(t, "a", "Add", "1")
+					o.ran.Store(0)
+					row := o.store.lock(key("a"))
+					done := make(chan error, 1)
+					go func() {
+						inv := actor.Invocation{Key: key("a"), Method: "Add"}
+						switch op {
+						case "delete":
+							done <- o.Delete(t.Context(), key("a"))
+							return
+						case "call with a key":
+							inv.IdempotencyKey = "K"
+						}
+						_, err := o.Invoke(t.Context(), inv)
+						done <- err
+					}()
+					synctest.Wait() // it waits for the row
+					meanwhile(o)
+					synctest.Wait()
+					<-row
+					err := <-done
+					if name == "it is held here by now" {
+						if err != nil {
+							t.Error(err)
+						}
+						return
+					}
+					wantCondition(t, err, actor.ErrNotOwner)
+					if row := o.store.row(key("a")); o.ran.Load() != 0 || row.Deleted || string(row.State.Data) != `{"n":1}` {
+						t.Errorf("%d turns ran, and the row is %+v", o.ran.Load(), row)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestDeleteOfUnknownType: the delete of an actor whose type was deployed elsewhere a
+// moment ago is for the host that holds the actor.
+func TestDeleteOfUnknownType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOwned(t, abi.PlacementRing, actor.NotHeld, host.Config{})
+		elsewhere := actor.Key{App: "app", Type: "New", ID: "a"}
+		o.store.write(elsewhere, setTo(5))
+		o.world.DeployElsewhere("app", "New", o.actor(abi.PlacementRing))
+		wantCondition(t, o.Delete(t.Context(), elsewhere), actor.ErrNotOwner)
+		if row := o.store.row(elsewhere); row.Deleted {
+			t.Error("it is deleted, and its holder does not know")
+		}
 	})
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/greenroom-run/greenroom/store/faultstore"
 )
 
-// TestHostAgainstModel runs random programs of calls, faults, other writers, given
-// up callers and passing time on a host with hardly any room, and compares the
+// TestHostAgainstModel runs random programs of calls, deliveries of reminders, faults, other
+// writers, given up callers and passing time on a host with hardly any room, and compares the
 // store and every answer with a model in which one turn follows the other.
 func TestHostAgainstModel(t *testing.T) {
 	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny, moving} {
@@ -59,6 +59,8 @@ func mustMeet(placement string) []string {
 	what := []string{
 		"ok Add", "ok Set", "ok Unset", "ok Touch", "ok Read", "ok ", "strong", "guest error", "trap", "recorded alone",
 		"mailbox_full", "overloaded", "deadline", "canceled", "ambiguous", "store_unavailable", "idempotency_key_reused", "actor_not_found",
+		"ok Remind", "ok Cancel", "ok firing", "fired Add", "fired Touch", "fired Set", "delivered again", "firing_taken",
+		"reminder set anew", "reminder canceled", "reminders deleted",
 		"run again", "refused commit", "other writer", "held " + string(faultstore.BeforeLoad), "held " + string(faultstore.BeforeSettle),
 	}
 	if placement == abi.PlacementAny || placement == moving {
@@ -76,7 +78,8 @@ func mustMeet(placement string) []string {
 
 // faultsOf returns the faults that turns of a placement can meet.
 func faultsOf(placement string) []faultstore.Fault {
-	faults := []faultstore.Fault{faultstore.LoadFails, faultstore.VersionsFail, faultstore.RecordLoadFails, faultstore.SettleFails, faultstore.SettleReplyLost}
+	faults := []faultstore.Fault{faultstore.LoadFails, faultstore.VersionsFail, faultstore.RecordLoadFails, faultstore.SettleFails, faultstore.SettleReplyLost,
+		faultstore.ReminderReadFails}
 	if placement == abi.PlacementAny || placement == moving {
 		faults = append(faults, faultstore.TurnRetried, faultstore.TurnFails, faultstore.TurnLost, faultstore.TurnReplyLost)
 	}
@@ -98,13 +101,14 @@ type program struct {
 
 // step is one thing that a program does.
 type step struct {
-	do      string // "call", "fault", "hold", "release", "cancel", "write", "sleep" or "deploy"
+	do      string // "call", "fire", "place", "fault", "hold", "release", "cancel", "write", "sleep" or "deploy"
 	call    modelCall
 	begin   bool          // by Begin, otherwise by Invoke
 	timeout time.Duration // of the call, 0: none; or how long to sleep
 	fault   faultstore.Fault
 	point   faultstore.Point
-	which   int    // of the calls or holds
+	which   int    // of the calls, reminders, firings or holds
+	again   bool   // a firing that was delivered before
 	place   string // of a deployment
 	settle  bool   // until nothing moves any more
 	// Set for a call when it is asked for.
@@ -122,6 +126,10 @@ func (s step) GoString() string {
 		}
 		if s.timeout > 0 {
 			text += ", for " + s.timeout.String()
+		}
+	case "fire", "place":
+		if text += fmt.Sprint(" ", s.call.id, " ", s.which); s.again {
+			text += " again"
 		}
 	case "fault":
 		text += " " + string(s.fault)
@@ -146,6 +154,7 @@ const modelCallers = 4
 
 var modelMethods = []string{
 	"Add", "Add", "Add", "Add", "Set", "Set", "Unset", "Touch", "Touch", "Fail", "Trap", "Hang", "Read", "Read", "",
+	"Remind", "Remind", "Cancel",
 }
 
 func drawProgram(r *rapid.T, placement string) *program {
@@ -170,6 +179,7 @@ func drawProgram(r *rapid.T, placement string) *program {
 	}
 	things := []string{
 		"call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call", "call",
+		"fire", "fire", "fire", "fire", "place",
 		"fault", "fault", "hold", "hold", "release", "release", "release", "cancel", "write", "sleep",
 	}
 	if placement == moving {
@@ -185,6 +195,12 @@ func drawProgram(r *rapid.T, placement string) *program {
 		case "call":
 			number++
 			drawCall(r, &s, number)
+		case "fire", "place":
+			s.call.caller, s.call.id = rapid.IntRange(0, modelCallers-1).Draw(r, "caller"), drawActor(r)
+			s.begin = rapid.Bool().Draw(r, "begin")
+			s.which = rapid.IntRange(0, 20).Draw(r, "which")
+			s.again = rapid.IntRange(0, 2).Draw(r, "again") == 0
+			drawPatience(r, &s)
 		case "fault":
 			s.fault = rapid.SampledFrom(faults).Draw(r, "fault")
 		case "hold":
@@ -207,17 +223,24 @@ func drawActor(r *rapid.T) string {
 	return rapid.SampledFrom([]string{"a", "a", "b", "c"}).Draw(r, "actor")
 }
 
+func drawPatience(r *rapid.T, s *step) {
+	if rapid.IntRange(0, 7).Draw(r, "impatient") == 0 {
+		s.timeout = time.Duration(rapid.IntRange(1, 300).Draw(r, "timeout")) * time.Millisecond
+	}
+}
+
 func drawCall(r *rapid.T, s *step, number int) {
 	c := &s.call
 	c.caller = rapid.IntRange(0, modelCallers-1).Draw(r, "caller")
 	c.id = drawActor(r)
 	c.method = rapid.SampledFrom(modelMethods).Draw(r, "method")
 	s.begin = c.method != "" && rapid.Bool().Draw(r, "begin")
-	if rapid.IntRange(0, 7).Draw(r, "impatient") == 0 {
-		s.timeout = time.Duration(rapid.IntRange(1, 300).Draw(r, "timeout")) * time.Millisecond
-	}
-	letter := map[string]string{"Set": "s", "Unset": "u"}[c.method]
-	if letter == "" {
+	drawPatience(r, s)
+	letter := map[string]string{"Set": "s", "Unset": "u", "Remind": "m", "Cancel": "x"}[c.method]
+	switch {
+	case c.method == "Fail" || c.method == "Trap" || c.method == "Hang": // what it does besides is undone
+		letter = rapid.SampledFrom([]string{"a", "m", "x"}).Draw(r, "besides")
+	case letter == "":
 		letter = "a"
 	}
 	c.payload = fmt.Sprintf("%s%d", letter, number)
@@ -243,6 +266,10 @@ type theater struct {
 	points []faultstore.Point
 	writes int
 	now    string // the placement
+
+	reminders *modelReminders
+	places    int
+	firings   []*actor.Firing // that were delivered
 }
 
 // tell adds a step to the trail.
@@ -258,9 +285,11 @@ func (p *program) run(t *testing.T, seen map[string]int) []string {
 	fake := newFakeStore()
 	fake.shared, th.model.shared = p.shared, p.shared
 	fake.wrote, fake.recorded = th.wrote, func(key actor.Key, r actor.IdempotencyRecord) { th.model.recorded(key, r, p.payloads()) }
+	fake.applying, fake.applied = th.model.applying, th.model.applied
 	th.faults = faultstore.New(committer{fakeStore: fake}, faultstore.Config{Seed: p.seed})
+	th.reminders = &modelReminders{newReminders(fake), th.faults}
 	th.stage = newStage(t, host.Config{
-		Committer: th.faults, MaxActivations: p.activations, SettleGrace: p.grace,
+		Committer: th.faults, Reminders: th.reminders, MaxActivations: p.activations, SettleGrace: p.grace,
 		Limits:   host.Limits{Mailbox: p.mailbox, Instances: p.instances, TurnDeadline: time.Second},
 		Pipeline: pipeline.Config{Workers: p.workers, GroupRows: p.rows, CallersCommit: p.callersCommit},
 		Events: host.Events{
@@ -344,12 +373,12 @@ func (th *theater) perform(t *testing.T, s step) {
 	}
 	switch s.do {
 	case "call":
-		ctx, cancel := context.WithCancel(t.Context())
-		if s.timeout > 0 {
-			ctx, cancel = context.WithTimeout(t.Context(), s.timeout)
-		}
-		s.ctx, th.cancel = ctx, append(th.cancel, cancel)
-		th.queues[s.call.caller] <- s
+		th.queue(t, s)
+	case "fire":
+		th.aim(t, &s)
+		th.queue(t, s)
+	case "place":
+		th.place(t, s.call.id)
 	case "cancel": // one of the latest
 		if n := len(th.cancel); n > 0 {
 			th.cancel[max(0, n-1-s.which%5)]()
@@ -378,6 +407,91 @@ func (th *theater) perform(t *testing.T, s step) {
 	case "sleep":
 		time.Sleep(s.timeout)
 	}
+}
+
+// queue has the caller of a call make it.
+func (th *theater) queue(t *testing.T, s step) {
+	ctx, cancel := context.WithCancel(t.Context())
+	if s.timeout > 0 {
+		ctx, cancel = context.WithTimeout(t.Context(), s.timeout)
+	}
+	s.ctx, th.cancel = ctx, append(th.cancel, cancel)
+	th.queues[s.call.caller] <- s
+}
+
+// modelReminders are fake reminders whose reads meet faults.
+type modelReminders struct {
+	*fakeReminders
+	faults *faultstore.Store
+}
+
+func (mr *modelReminders) FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
+	return mr.faults.FindReminders(ctx, names)
+}
+
+// Committed tells nobody: deliveries are the program's.
+func (*modelReminders) Committed(*actor.ReminderEffects) {}
+
+// place sets a reminder from outside.
+func (th *theater) place(t *testing.T, id string) {
+	th.places++
+	name := fmt.Sprint("p", th.places)
+	want := reminderOf(name)
+	r, err := th.reminders.Prepare(t.Context(), actor.ReminderSpec{Key: key(id), Name: slotOf(name), Method: want.method,
+		Payload: actor.Payload{Data: []byte(want.payload)}, Schedule: actor.Schedule{Every: want.every}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake := th.stage.store
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
+	fake.setReminder(r)
+	th.placed(id, r.Name, want)
+}
+
+// aim makes of a step the delivery of a reminder of its actor, which is set first if there
+// is none, or of a firing that was delivered before.
+func (th *theater) aim(t *testing.T, s *step) {
+	var f *actor.Firing
+	if n := len(th.firings); s.again && n > 0 { // one of the latest
+		f = th.firings[max(0, n-1-s.which%5)]
+	} else {
+		found := th.found(s.call.id)
+		if len(found) == 0 {
+			th.place(t, s.call.id)
+			found = th.found(s.call.id)
+		}
+		r := &found[s.which%len(found)]
+		f = &actor.Firing{
+			Reminder: r.ID, Key: r.Key, Name: r.Name, Method: r.Method, Payload: r.Payload, Due: r.Due, Attempt: 1,
+			Missed: uint32(r.Version), // the turn's name is made of it
+			Step:   actor.ReminderStep{ReminderName: actor.ReminderName{Key: r.Key, Name: r.Name}, ID: r.ID, Version: r.Version},
+		}
+		if every := r.Schedule.Every; every > 0 {
+			next := r.ReminderProgress
+			next.Due = next.Due.Add(every)
+			next.FireAt = next.Due
+			f.Step.Then = &next
+		}
+		th.firings = append(th.firings, f)
+	}
+	c := &s.call
+	c.id, c.method, c.firing, c.payload = f.Key.ID, f.Method, f, firingName(string(f.Payload.Data), f.Step.Version)
+}
+
+// found returns the reminders of an actor in the order of their names.
+func (th *theater) found(id string) []actor.Reminder {
+	fake := th.stage.store
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
+	var found []actor.Reminder
+	for n, r := range fake.reminders {
+		if n.Key == key(id) {
+			found = append(found, r)
+		}
+	}
+	slices.SortFunc(found, func(a, b actor.Reminder) int { return strings.Compare(a.Name, b.Name) })
+	return found
 }
 
 func (th *theater) deploy(placement string) {
@@ -437,6 +551,8 @@ func (th *theater) drain(t *testing.T) {
 			th.perform(t, step{do: "call", call: c})
 			time.Sleep(5 * time.Second)
 		}
+		th.perform(t, step{do: "fire", call: modelCall{id: fmt.Sprint("drain", round)}})
+		time.Sleep(5 * time.Second)
 	}
 }
 
@@ -444,6 +560,9 @@ func (th *theater) drain(t *testing.T) {
 func (th *theater) ask(s step, callers *sync.WaitGroup) {
 	c := &s.call
 	inv := actor.Invocation{Key: key(c.id), Method: c.method, IdempotencyKey: c.key, Payload: actor.Payload{Data: []byte(c.payload)}}
+	if c.firing != nil {
+		inv.Firing, inv.Payload = c.firing, c.firing.Payload
+	}
 	if c.strong {
 		inv.Consistency = actor.ConsistencyStrong
 	}

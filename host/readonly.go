@@ -15,11 +15,15 @@ type reads struct {
 	deployments *deployments
 	ownership   *ownership
 	runs        *runs
+	copies      *copies
 }
 
 // turn runs a read-only method over committed state, beside everything else.
 func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *loaded) (actor.Reply, error) {
 	c.stats.lane = LaneReadOnly
+	if c.copied {
+		c.stats.lane = LaneCopy
+	}
 	strong := c.inv.Consistency == actor.ConsistencyStrong
 	l := warm
 	if s.lane == LaneLocked {
@@ -40,10 +44,13 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *loaded) (actor
 		} else if !m.readOnly { // no more, since the call came
 			return actor.Reply{}, errMoved
 		}
-		if l == nil {
-			if l, err = rd.committed(ctx, c, s, strong); err != nil {
-				return actor.Reply{}, err
-			}
+		if l == nil && c.copied {
+			l, err = rd.copies.read(ctx, c)
+		} else if l == nil {
+			l, err = rd.committed(ctx, c, s, strong)
+		}
+		if err != nil {
+			return actor.Reply{}, err
 		}
 		if l.damage != nil {
 			return actor.Reply{}, l.damage
@@ -56,7 +63,7 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *loaded) (actor
 		if err == nil {
 			reply, err = rd.runs.apart(ctx, c, s, l, true)
 		}
-		if isContextError(err) {
+		if isContextError(err) || c.copied {
 			return reply, err
 		}
 		if !strong && s.placed() {
@@ -113,7 +120,7 @@ func (rd *reads) committed(ctx context.Context, c *call, s *served, strong bool)
 	}
 	for {
 		sh.mu.Lock()
-		forgets, l, a := sh.forgets, sh.look(key, c.arrived), sh.actors[key]
+		forgets, l, a := sh.forgets, sh.look(key, s, c.arrived), sh.actors[key]
 		old := a != nil && a.committed() != nil // what there is was not confirmed lately
 		sh.mu.Unlock()
 		if l != nil {

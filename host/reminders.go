@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -21,6 +22,10 @@ type Reminders interface {
 	// ReminderNames returns the names of an actor's reminders with a prefix in byte order,
 	// the first limit of them.
 	ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error)
+	// ThinReminders removes reminders of an actor that is about to be deleted, in commits
+	// that rest on its row, or, if that is damaged, on nothing: until there are few enough to
+	// be removed by the commit that deletes it. actor.ErrStale if the row has moved on.
+	ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error
 }
 
 // reminders is what turns do with reminders, and the firings that ask for them. It is a
@@ -67,6 +72,22 @@ func (rs *reminders) some(ctx context.Context, key actor.Key) error {
 	return err
 }
 
+// thin leaves few reminders to the commit that deletes an actor. After an error some of
+// them are gone: the deletion, repeated, goes on from there.
+func (rs *reminders) thin(ctx context.Context, key actor.Key, l *loaded) error {
+	if rs == nil {
+		return nil
+	}
+	err := rs.ThinReminders(ctx, actor.RowFence{Key: key, Version: l.version}, l.damage != nil)
+	if errors.Is(err, actor.ErrAmbiguous) { // of a part: nothing is deleted yet
+		err = fmt.Errorf("%w: %v", actor.ErrUnavailable, err)
+	}
+	if err != nil {
+		return fmt.Errorf("remove the reminders of an actor that is deleted: %w", err)
+	}
+	return nil
+}
+
 // committed tells of a commit that was applied.
 func (rs *reminders) committed(e *actor.ReminderEffects) {
 	if rs != nil && !e.Empty() {
@@ -76,15 +97,21 @@ func (rs *reminders) committed(e *actor.ReminderEffects) {
 
 // look sees to it that the firing which asks for a call was not taken before, by what is
 // committed and by what the activation is about to commit. over tells that it was, or
-// that nothing can be said: then o is the outcome.
+// that nothing can be said: then o is the outcome. One that is delivered for the first time
+// it leaves to the commit, which has to decide in any case.
 func (rs *reminders) look(ctx context.Context, a *activation, c *call) (o outcome, over bool) {
 	if rs == nil {
 		return failed(fmt.Errorf("%w: this host has no reminders", actor.ErrUnavailable)), true
 	}
-	if a.touches(c.inv.Firing.Step.ReminderName) {
+	touched := a.touches(c.inv.Firing.Step.ReminderName)
+	if touched {
 		if dropped, err := a.awaitCommits(ctx); err != nil || dropped {
 			return outcome{result: result{err: err}, retry: dropped}, true
 		}
+	}
+	c.fired = nil
+	if !touched && c.inv.Firing.Fresh && c.stats.runs == 0 {
+		return outcome{}, false
 	}
 	if err := rs.confirm(ctx, c); err != nil {
 		return failed(err), true

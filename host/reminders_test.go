@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -54,12 +55,13 @@ func (s *fakeStore) setReminder(r actor.Reminder) {
 // fakeReminders is [host.Reminders] over a fake store.
 type fakeReminders struct {
 	*fakeStore
+	few       int // so many reminders of an actor go with the commit that deletes it
 	tokens    atomic.Uint32
 	committed chan actor.ReminderEffects
 }
 
 func newReminders(s *fakeStore) *fakeReminders {
-	return &fakeReminders{fakeStore: s, committed: make(chan actor.ReminderEffects, 100)}
+	return &fakeReminders{fakeStore: s, few: 1000, committed: make(chan actor.ReminderEffects, 100)}
 }
 
 func (f *fakeReminders) Prepare(_ context.Context, spec actor.ReminderSpec) (actor.Reminder, error) {
@@ -75,13 +77,14 @@ func (f *fakeReminders) Prepare(_ context.Context, spec actor.ReminderSpec) (act
 
 func (f *fakeReminders) Committed(e *actor.ReminderEffects) { f.committed <- *e }
 
-func (f *fakeReminders) FindReminders(_ context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// FindReminders is [host.Reminders]' and [store.Reminders]' own.
+func (s *fakeStore) FindReminders(_ context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var found []actor.Reminder
 	for _, n := range names {
-		f.looks++
-		found = append(found, f.reminders[n])
+		s.looks++
+		found = append(found, s.reminders[n])
 	}
 	return found, nil
 }
@@ -97,6 +100,24 @@ func (f *fakeReminders) ReminderNames(_ context.Context, key actor.Key, prefix s
 	}
 	slices.Sort(names)
 	return names[:min(len(names), limit)], nil
+}
+
+// ThinReminders removes all but few, one at a time.
+func (f *fakeReminders) ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error {
+	for {
+		names, err := f.ReminderNames(ctx, row.Key, "", f.few+1)
+		if err != nil || len(names) <= f.few {
+			return err
+		}
+		c := actor.CommitOf()
+		if !damaged {
+			c.Fences = []actor.RowFence{row}
+		}
+		c.Reminders.Cancel = []actor.ReminderName{{Key: row.Key, Name: names[0]}}
+		if err := f.Commit(ctx, []actor.Commit{c})[0]; err != nil {
+			return err
+		}
+	}
 }
 
 // change is another commit that steps a reminder on.
@@ -358,6 +379,41 @@ func TestRemindersGoWithTheCommit(t *testing.T) {
 	})
 }
 
+// An actor with very many reminders is deleted in several commits. If one of them fails the
+// actor stays, without some of its reminders, and the deletion, repeated, ends what it began.
+func TestDeleteOfManyReminders(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s, rems := remind(t, host.Config{})
+		rems.few = 1
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{"Add": add}})
+		if _, err := s.call(t.Context(), "a", "Add"); err != nil {
+			t.Fatal(err)
+		}
+		stays := rems.place(t, "b", "Add").Step.ReminderName
+		const n = 5
+		for i := range n {
+			rems.place(t, "a", "Add")
+			of := actor.ReminderName{Key: key("a"), Name: "n"}
+			r := rems.reminders[of]
+			delete(rems.reminders, of)
+			r.Name = fmt.Sprint(i)
+			rems.setReminder(r)
+		}
+		row := s.store.row(key("a"))
+		s.store.plan("commit", "", "", "lost")
+		wantCondition(t, s.Delete(t.Context(), key("a")), actor.ErrUnavailable)
+		if now := s.store.row(key("a")); now.Deleted || now.Version != row.Version || len(rems.reminders) != 1+n-2 {
+			t.Fatalf("the row is %+v, was %+v; %d reminders are left", now, row, len(rems.reminders))
+		}
+		if err := s.Delete(t.Context(), key("a")); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := rems.reminders[stays]; !ok || len(rems.reminders) != 1 || !s.store.row(key("a")).Deleted {
+			t.Errorf("left: %v, and the row %+v", rems.reminders, s.store.row(key("a")))
+		}
+	})
+}
+
 // A firing sends nothing to the outside if it was taken since its guest began.
 func TestTakenFiringSendsNothing(t *testing.T) {
 	both(t, func(t *testing.T, placement string) {
@@ -401,5 +457,80 @@ func TestFiringThatCouldNotBegin(t *testing.T) {
 			t.Errorf("delivered again: %v", err)
 		}
 		wantCondition(t, s.fire(t.Context(), rems.place(t, "a", "Stuck")), actor.ErrDeadline)
+	})
+}
+
+// A firing that nobody delivered before is not looked up: the commit decides. One whose
+// reminder has changed runs for nothing, is found taken, and leaves nothing.
+func TestFreshFiring(t *testing.T) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementAny, abi.PlacementStateless} {
+		synctest.Test(t, func(t *testing.T) {
+			s, rems := remind(t, host.Config{})
+			runs := 0
+			s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{
+				"Run": func(*hosttest.Turn) error { runs++; return nil },
+			}})
+			f := rems.place(t, "a", "Run")
+			f.Fresh = true
+			if err := s.fire(t.Context(), f); err != nil || rems.looks != 0 || runs != 1 {
+				t.Errorf("%s: %v, looked up %d times, ran %d times", placement, err, rems.looks, runs)
+			}
+			wantCondition(t, s.fire(t.Context(), f), actor.ErrFiringTaken)
+			f = rems.place(t, "a", "Run")
+			f.Fresh = true
+			rems.change(f.Step.ReminderName)
+			before := s.store.row(key("a")).Version
+			runs = 0
+			wantCondition(t, s.fire(t.Context(), f), actor.ErrFiringTaken)
+			if after := s.store.row(key("a")).Version; runs != 1 || after != before {
+				t.Errorf("%s: ran %d times, and the actor is at version %d, was at %d", placement, runs, after, before)
+			}
+		})
+	}
+}
+
+// The turn of a firing that was not looked up sees its reminder as it goes on; if it has
+// changed, the guest ends, since the turn cannot be committed.
+func TestFreshFiringSeesItsReminder(t *testing.T) {
+	both(t, func(t *testing.T, placement string) {
+		s, rems := remind(t, host.Config{})
+		g := newGate()
+		var next actor.ReminderProgress
+		s.world.Deploy("app", "T", hosttest.Actor{Placement: placement, Methods: map[string]hosttest.Func{
+			"Look": func(t *hosttest.Turn) error {
+				if t.Frame.Attempt > 1 {
+					g.entered <- struct{}{}
+					<-g.leave
+				}
+				for range 2 {
+					r, code, err := t.Calls.ReminderGet([]byte("n"))
+					if err != nil {
+						t.End(err)
+					}
+					if code != 0 || r.DueUnixNano != next.Due.UnixNano() {
+						return fmt.Errorf("code %d, %+v", code, r)
+					}
+				}
+				return nil
+			},
+		}})
+		place := func() *actor.Firing {
+			f := rems.place(t, "a", "Look")
+			next = rems.reminders[f.Step.ReminderName].ReminderProgress
+			next.Due = next.Due.Add(time.Hour)
+			f.Step.Then, f.Fresh = &next, true
+			return f
+		}
+		if err := s.fire(t.Context(), place()); err != nil || rems.looks != 1 {
+			t.Errorf("%v, looked up %d times", err, rems.looks)
+		}
+		f := place()
+		f.Attempt = 2
+		fired := make(chan error, 1)
+		go func() { fired <- s.fire(t.Context(), f) }()
+		<-g.entered
+		rems.change(f.Step.ReminderName)
+		close(g.leave)
+		wantCondition(t, <-fired, actor.ErrFiringTaken)
 	})
 }

@@ -21,11 +21,15 @@ import (
 // served is what serves an actor type from one deployment to the next, worked
 // out once. It is immutable.
 type served struct {
-	deployment  actor.Deployment
-	lane        Lane   // of methods that are not read-only
-	placement   string // empty: nothing serves the type, of which an actor is deleted
-	dedicated   bool
-	sticky      bool
+	deployment actor.Deployment
+	lane       Lane   // of methods that are not read-only
+	placement  string // empty: nothing serves the type, of which an actor is deleted
+	dedicated  bool
+	sticky     bool
+	// shared: other hosts may answer read-only methods, from copies. It was so until
+	// sharedUntil, if that is not zero.
+	shared      bool
+	sharedUntil time.Time
 	migrate     bool
 	stateSchema uint32
 	methods     map[string]method
@@ -76,7 +80,10 @@ func (ds *deployments) serving(app, typ string) (*served, error) {
 	next := maps.Clone(old)
 	s := old[scope].served
 	if s == nil || !s.serves(deployment) {
-		s = ds.newServed(deployment, spec)
+		before := s
+		if s = ds.newServed(deployment, spec); before != nil && before.readElsewhere(time.Now()) {
+			s.sharedUntil = time.Now().Add(sharedAfter)
+		}
 	}
 	next[scope] = knownServed{s, changes}
 	ds.served.Store(&next)
@@ -141,6 +148,16 @@ func (ds *deployments) next(a *activation) (*served, error) {
 // placed reports whether the type's actors have one place each in a cluster.
 func (s *served) placed() bool { return s.lane == LaneWarm && s.placement != "" }
 
+// sharedAfter is for how long after a type was shared some host may not know yet that it
+// is not any more: far above what it takes to hear of a deployment.
+const sharedAfter = time.Minute
+
+// readElsewhere reports whether other hosts may answer read-only methods of the type, from
+// copies.
+func (s *served) readElsewhere(now time.Time) bool {
+	return s.shared || !s.sharedUntil.IsZero() && now.Before(s.sharedUntil)
+}
+
 // unserved stands for what serves a type that nothing serves: its actors can still be
 // deleted.
 func (ds *deployments) unserved(app, typ string) *served {
@@ -159,6 +176,7 @@ func (ds *deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *served
 		placement:   spec.Placement,
 		dedicated:   spec.Instance == abi.InstanceDedicated,
 		sticky:      spec.Placement == abi.PlacementSticky,
+		shared:      strings.HasPrefix(spec.Placement, abi.PlacementRing+":"),
 		migrate:     spec.Migrate,
 		stateSchema: spec.StateSchema,
 		uses:        spec.Capabilities,

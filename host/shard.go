@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
 )
@@ -25,6 +27,7 @@ type shard struct {
 	// meanwhile.
 	forgets  uint64
 	answered answered
+	copies   *simplelru.LRU[actor.Key, *stateCopy] // nil: there were none yet
 	// losses counts how often the host lost all that it held: what was in memory before
 	// proves nothing after. It grows with the lock held.
 	losses atomic.Uint64
@@ -36,7 +39,8 @@ type shard struct {
 }
 
 // enter admits a call under by that runs on its caller's goroutine. warm is what its
-// actor's activation holds for readers, nil if there is nothing or it is not current.
+// actor's activation holds for readers, nil if there is nothing or it is not current, or
+// if the call is to be answered from a copy, which call.copied tells.
 // errUnfenced tells that earlier owners of the actor have to be fenced out first.
 func (s *shard) enter(c *call, by *served) (warm *loaded, err error) {
 	s.mu.Lock()
@@ -45,8 +49,13 @@ func (s *shard) enter(c *call, by *served) (warm *loaded, err error) {
 		return nil, actor.ErrStopping
 	}
 	a := s.actors[c.inv.Key]
-	hold, err := s.table.ownership.admits(s, c.inv.Key, a, by, c.arrived)
+	hold := actor.NotHeld
+	if by.lane != LaneLocked || a != nil && a.leaving { // otherwise it reads what the store has
+		hold, err = s.table.ownership.admits(s, c.inv.Key, a, by, c.arrived)
+	}
+	c.copied = err != nil && s.table.ownership.mayRead(c, by)
 	switch {
+	case c.copied:
 	case err != nil:
 		return nil, err
 	case hold == actor.Held && by.sticky:
@@ -57,19 +66,30 @@ func (s *shard) enter(c *call, by *served) (warm *loaded, err error) {
 	c.losses = s.losses.Load()
 	s.work.Add(1)
 	s.running.push(c)
-	return s.look(c.inv.Key, c.arrived), nil
+	if c.copied {
+		return nil, nil //nolint:nilnil // the call is in
+	}
+	return s.look(c.inv.Key, by, c.arrived), nil
 }
 
 // look returns the committed state that an actor's activation has for readers, nil
 // if it has none that is current, and counts as a use of it. The caller has the lock.
-func (s *shard) look(key actor.Key, now time.Time) *loaded {
+//
+// Where other hosts answer from copies, what is in memory may be older than what they
+// have answered as long as a commit is under way, which they see in the store before its
+// outcome is known here: then a state is current that was the newest after the call came.
+func (s *shard) look(key actor.Key, by *served, now time.Time) *loaded {
 	a := s.actors[key]
 	if a == nil || a.loaded == nil {
 		return nil
 	}
 	s.used(a)
 	a.lastUsed = now
-	if o := s.table.ownership; !o.newest(a) && !a.current.After(now.Add(-actor.MaxReadAge)) {
+	newest, current := s.table.ownership.newest(a), a.current.After(now.Add(-actor.MaxReadAge))
+	if by.readElsewhere(now) {
+		newest, current = newest && !a.busy, !a.current.Before(now)
+	}
+	if !newest && !current {
 		return nil
 	}
 	return a.committed()

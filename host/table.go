@@ -22,7 +22,8 @@ type table struct {
 	seed   maphash.Seed
 	max    int64        // activations
 	count  atomic.Int64 // activations
-	states budget       // bytes of the activations
+	copied atomic.Int64 // copies of states of actors that are held elsewhere
+	states budget       // bytes of the activations and copies
 	// revisions names states for what guests cache of them.
 	revisions overlay.Revisions
 	ownership *ownership
@@ -108,10 +109,13 @@ func (t *table) deactivated(a *activation, reason DeactivateReason) {
 	}
 }
 
-// evictToBudget evicts idle activations until the states in memory are within their
-// bound, and reports whether that was enough.
+// evictToBudget drops copies, and then evicts idle activations, until the states in
+// memory are within their bound, and reports whether that was enough.
 func (t *table) evictToBudget() bool {
 	for t.states.over() {
+		if t.dropCopy() {
+			continue
+		}
 		victim := t.evict()
 		if victim == nil {
 			return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	cryptorand "crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -124,6 +125,24 @@ func (h *Host) CancelTimer(ctx context.Context, key actor.Key, name string) (exi
 	return h.askTimer(ctx, key, &timerRequest{name: name})
 }
 
+// GetTimer returns a timer that an actor has here, as turns that were answered have left
+// it; actor.ErrTimerNotFound if there is none of that name. It is no turn, and takes no
+// actor into memory. Errors are [*actor.TurnError]s.
+func (h *Host) GetTimer(_ context.Context, key actor.Key, name string) (actor.Timer, error) {
+	if err := errors.Join(key.Validate(), actor.ValidateTimerName(name)); err != nil {
+		return actor.Timer{}, &actor.TurnError{Key: key, Err: err}
+	}
+	s := h.timers.table.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if set := s.timers[key]; set != nil {
+		if t := set.byName[name]; t != nil {
+			return actor.Timer{TimerSpec: *t.spec, Due: t.due, Left: t.left}, nil
+		}
+	}
+	return actor.Timer{}, &actor.TurnError{Key: key, Err: fmt.Errorf("%w: it has none that is called %q", actor.ErrTimerNotFound, name)}
+}
+
 func (h *Host) askTimer(ctx context.Context, key actor.Key, r *timerRequest) (bool, error) {
 	c := &call{ctx: ctx, op: opTimer, inv: actor.Invocation{Key: key}, arrived: time.Now(), timers: &timerChanges{request: r}}
 	if r.set != nil {
@@ -228,7 +247,9 @@ func (ts *timers) Held(key actor.Key) map[string]int64 {
 }
 
 // Room implements [turn.Timers].
-func (ts *timers) Room(size int64) bool { return ts.memory.used.Load()+size+timerCost <= ts.memory.max }
+func (ts *timers) Room(timers int, bytes int64) bool {
+	return ts.memory.used.Load()+bytes+int64(timers)*timerCost <= ts.memory.max
+}
 
 // wait puts what a call did to timers behind what others did, until it is answered. The
 // caller has the shard's lock.

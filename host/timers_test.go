@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -390,6 +391,61 @@ func TestWhatEndsTimers(t *testing.T) {
 	}
 }
 
+// A lease that is late ends no timer of an actor that stays: it fires a second later.
+func TestTimerOutlivesALateLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		holds := hosttest.NewHoldings(actor.HeldClean)
+		s, k := newStage(t, host.Config{Ownership: holds}), newTicks()
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{
+			"Set": timerSet(abi.Reminder{Name: "t", Method: "Tick", DelayNano: seconds(1)}), "Tick": k.method(0, idle),
+		}})
+		s.mustCall(t, "a", "Set", "false")
+		holds.Pause()
+		time.Sleep(1500 * time.Millisecond)
+		s.wantTimers(t, 1)
+		holds.Resume()
+		time.Sleep(time.Second)
+		k.want(t, 2)
+		s.wantTimers(t, 0)
+	})
+}
+
+// A timer keeps what it has, and not the frame that it came in; nor does what a turn sets
+// and cancels add up.
+func TestTimerKeepsItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		frame := []byte(`{"amount":3}`)
+		var got []string
+		s.world.Deploy("app", "T", hosttest.Actor{Methods: map[string]hosttest.Func{
+			"Set": func(t *hosttest.Turn) error {
+				for i := range 10 * actor.MaxTimers {
+					name := fmt.Sprint("gone ", i)
+					if _, code := t.Calls.TimerSet(&abi.Reminder{Name: name, Method: "Tick", Payload: frame}); code != 0 {
+						return fmt.Errorf("timer %d: %d", i, code)
+					}
+					if existed, code := t.Calls.TimerCancel([]byte(name)); !existed || code != 0 {
+						return fmt.Errorf("cancel %d: %t, %d", i, existed, code)
+					}
+				}
+				if _, code := t.Calls.TimerSet(&abi.Reminder{Name: "t", Method: "Tick", Payload: frame, DelayNano: seconds(1)}); code != 0 {
+					return fmt.Errorf("%d", code)
+				}
+				clear(frame)
+				return nil
+			},
+			"Tick": func(t *hosttest.Turn) error { got = append(got, string(t.Frame.Payload)); return nil },
+		}})
+		s.mustCall(t, "a", "Set", "")
+		s.wantTimers(t, 1)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if len(got) != 1 || got[0] != `{"amount":3}` {
+			t.Errorf("fired with %q", got)
+		}
+	})
+}
+
 // A firing that finds no room comes again a second later.
 func TestTimerFindsNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -417,7 +473,7 @@ func TestTimerFindsNoRoom(t *testing.T) {
 // What cannot be is refused, with why, and nothing is set.
 func TestTimersThatCannotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, host.Config{TimerMemory: 200 << 10})
+		s := newStage(t, host.Config{TimerMemory: 300 << 10})
 		many := func(t *hosttest.Turn) error {
 			for i := range actor.MaxTimers {
 				if _, code := t.Calls.TimerSet(&abi.Reminder{Name: fmt.Sprint(i), Method: "Add", DelayNano: seconds(1)}); code != 0 {
@@ -473,13 +529,13 @@ func TestTimersThatCannotBe(t *testing.T) {
 		s.wantTimers(t, 0)
 		// Another actor may not have what the host has no memory for.
 		fat := actor.TimerSpec{Name: "t", Method: "Add", Payload: actor.Payload{Data: make([]byte, 60<<10)}, Schedule: actor.Schedule{After: time.Hour}}
-		for i, ok := range []bool{true, true, true, false} {
+		for i, ok := range []bool{true, true, true, true, false} {
 			fat.Key = key(fmt.Sprint("fat", i))
 			if _, err := s.SetTimer(t.Context(), fat); (err == nil) != ok {
 				t.Errorf("timer %d: %v", i, err)
 			}
 		}
-		s.wantTimers(t, 3)
+		s.wantTimers(t, 4)
 	})
 }
 
@@ -501,6 +557,15 @@ func TestTimersFromOutside(t *testing.T) {
 				if placement == abi.PlacementRing && activated != 1 {
 					t.Error("its actor is not in memory")
 				}
+				got, err := s.GetTimer(t.Context(), key("a"), "t")
+				if want := (actor.Timer{TimerSpec: spec, Due: time.Now().Add(time.Second), Left: 3}); err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("read: %+v, %v, want %+v", got, err, want)
+				}
+				_, err = s.GetTimer(t.Context(), key("nobody"), "t")
+				wantCondition(t, err, actor.ErrTimerNotFound)
+				if placement == abi.PlacementRing && activated != 1 {
+					t.Error("reading took an actor into memory")
+				}
 				spec.Name, spec.Schedule = "until", actor.Schedule{Every: 15 * time.Second, Until: time.Now().Add(40 * time.Second)}
 				if _, err := s.SetTimer(t.Context(), spec); err != nil {
 					t.Error(err)
@@ -518,7 +583,7 @@ func TestTimersFromOutside(t *testing.T) {
 					}
 				}
 				spec.Method = "Nope"
-				_, err := s.SetTimer(t.Context(), spec)
+				_, err = s.SetTimer(t.Context(), spec)
 				wantCondition(t, err, actor.ErrMethodNotFound)
 				spec.Method, spec.Name = "Tick", ""
 				if _, err := s.SetTimer(t.Context(), spec); !errors.As(err, new(*actor.ArgumentError)) {

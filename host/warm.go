@@ -31,7 +31,7 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	}
 	if changed, err := ts.deployments.fits(ctx, l, s); err != nil {
 		o := failed(err) // of the tip, which need not be the newest
-		o.resting, o.since = !isContextError(err), ts.ownership.since(now, err)
+		o.resting, o.since = !isContextError(err), ts.ownership.since(s, now, err)
 		return o
 	} else if changed {
 		return failed(errMoved)
@@ -60,12 +60,12 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 			return outcome{result: *t.recorded, ended: ran}
 		}
 		o := outcome{result: result{err: err}, resting: !isContextError(err), ended: ran}
-		o.fails, o.since = c.keyed() && unrecorded(err) && !errors.Is(err, errDropped), ts.ownership.since(now, err)
+		o.fails, o.since = c.keyed() && unrecorded(err) && !errors.Is(err, errDropped), ts.ownership.since(s, now, err)
 		return o
 	}
 	a.rev = o.sealed.rev
 	o.reply = o.sealed.reply
-	o.commits, o.since = o.sealed.changed || c.keyed() || c.inv.Firing != nil, ts.ownership.since(now, nil)
+	o.commits, o.since = o.sealed.changed || c.keyed() || c.inv.Firing != nil, ts.ownership.since(s, now, nil)
 	return o
 }
 

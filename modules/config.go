@@ -51,7 +51,7 @@ type Config struct {
 
 // Reminders lists reminders. Every store does.
 type Reminders interface {
-	ListReminders(ctx context.Context, q store.ReminderQuery) ([]actor.Reminder, error)
+	ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error)
 }
 
 // WithDefaults returns a copy with defaults filled in.

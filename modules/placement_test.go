@@ -95,7 +95,7 @@ func TestDeployPlacementRefused(t *testing.T) {
 		types      []string
 		want       string
 	}{
-		"no policy":         {map[string]string{"A": "everywhere"}, nil, "choose one of any, ring, sticky, stateless, static:HOST,HOST,… or checkout:PARTITIONS, or manifest"},
+		"no policy":         {map[string]string{"A": "everywhere"}, nil, "choose one of any, ring, ring:SERVERS, sticky, stateless, static:HOST,HOST,… or checkout:PARTITIONS, or manifest"},
 		"no hosts":          {map[string]string{"A": "static"}, nil, "static:a,b,c"},
 		"no such type":      {map[string]string{"Z": "any"}, nil, `"Z"`},
 		"not deployed now":  {map[string]string{"S": "stateless"}, []string{"A"}, `"S"`},

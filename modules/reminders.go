@@ -117,18 +117,17 @@ func (s *Service) methodsOfReminders(ctx context.Context, app, typ string) (name
 	named = map[string]int{}
 	q := store.ReminderQuery{App: app, Type: typ, Limit: remindersPage}
 	for range remindersLooked / remindersPage {
-		page, err := s.cfg.Reminders.ListReminders(ctx, q)
+		page, next, err := s.cfg.Reminders.ListReminders(ctx, q)
 		if err != nil {
 			return named, false, err
 		}
 		for i := range page {
 			named[page[i].Method]++
 		}
-		if len(page) < q.Limit {
+		if next.Name == "" {
 			return named, true, nil
 		}
-		last := &page[len(page)-1]
-		q.After = actor.ReminderName{Key: last.Key, Name: last.Name}
+		q.After = next
 	}
 	return named, false, nil
 }

@@ -22,8 +22,7 @@ type fakeReminders struct {
 	err  error
 }
 
-func (f fakeReminders) ListReminders(_ context.Context, q store.ReminderQuery) ([]actor.Reminder, error) {
-	var list []actor.Reminder
+func (f fakeReminders) ListReminders(_ context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error) {
 	for i, what := range f.what {
 		typ, method, _ := strings.Cut(what, ".")
 		for j := range f.n[i] {
@@ -34,7 +33,10 @@ func (f fakeReminders) ListReminders(_ context.Context, q store.ReminderQuery) (
 			}
 		}
 	}
-	return list, f.err
+	if len(list) == q.Limit {
+		next = actor.ReminderName{Key: list[q.Limit-1].Key, Name: list[q.Limit-1].Name}
+	}
+	return list, next, f.err
 }
 
 // A deployment that takes a method away warns of the reminders that name it; one that

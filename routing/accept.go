@@ -54,7 +54,7 @@ func (a *Accepted) Begin(ctx context.Context, inv actor.Invocation, to host.Rece
 		to.Answer(actor.Reply{}, err)
 		return over{}
 	}
-	return a.r.begin(ctx, inv, to, a.Peer)
+	return a.r.begin(ctx, inv, to, a.Peer, true)
 }
 
 // NotHeldBy tells that the sender has asked a host that does not hold an actor: if that

@@ -132,7 +132,8 @@ const (
 	// protocolTrace is the first one whose invocations have a trace context, and whose
 	// hosts know of timers.
 	protocolTrace = 3
-	// protocolRelease is the first one with InterconnectService.ReleaseReminders.
+	// protocolRelease is the first one with InterconnectService.ReleaseReminders, and
+	// NoticeReminders.
 	protocolRelease = 3
 )
 

@@ -48,10 +48,11 @@ type Host interface {
 	View(ctx context.Context, key actor.Key) (host.View, error)
 }
 
-// Timers sets and cancels timers of the actors that a host holds. [host.Host] does.
+// Timers sets, cancels and reads timers of the actors that a host holds. [host.Host] does.
 type Timers interface {
 	SetTimer(ctx context.Context, spec actor.TimerSpec) (replaced bool, err error)
 	CancelTimer(ctx context.Context, key actor.Key, name string) (existed bool, err error)
+	GetTimer(ctx context.Context, key actor.Key, name string) (actor.Timer, error)
 }
 
 // Config is what a [Router] is made of. The zero value of an optional field means its
@@ -66,6 +67,11 @@ type Config struct {
 	// Policy returns the placement policy of an actor type, from memory; false if
 	// nothing is known of the type. Required.
 	Policy func(app, typ string) (policy string, ok bool)
+
+	// Readers returns the hosts that may answer a call beside the one that holds its actor,
+	// since it only reads, and whether the local host is one. It never blocks. Nil: there
+	// are none.
+	Readers func(inv *actor.Invocation) (hosts []actor.HostID, here bool)
 
 	// Cluster is the cluster's name: hosts of others are refused. Required.
 	Cluster string
@@ -133,6 +139,9 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.MaxWait, DefaultMaxWait)
 	setDefault(&c.PeerTimeout, DefaultPeerTimeout)
 	setDefault(&c.SettleGrace, DefaultSettleGrace)
+	if c.Readers == nil {
+		c.Readers = func(*actor.Invocation) ([]actor.HostID, bool) { return nil, false }
+	}
 	if c.Events.Forwarded == nil {
 		c.Events.Forwarded = func(string) {}
 	}

@@ -33,6 +33,13 @@
 //	                                                             ▼ Config.MaxWait, sent twice
 //	                                                         unavailable
 //
+// A call that only reads may be answered by others than the host of its actor, where
+// there are readers ([Config.Readers]): here, if the local host is one, and otherwise by
+// one of them or the actor's host, at random. It is tried so once. A reader is told that it
+// only reads, whatever its caller said: one that refuses it, since it is no reader any more
+// or has a newer deployment in which the method may change the actor, sends it to the
+// actor's host.
+//
 // A call that a peer sent never goes on to a third host: what its receiver does not
 // hold is redirected, to the host that sent it, which learns from that. So a call is
 // sent twice at most, there is no cycle of hosts that wait for each other, and the
@@ -86,11 +93,12 @@
 //
 // # Invariants
 //
-//   - A call is run here only while Placement says Here; what the local host then
+//   - A call is run here only while Placement says Here, or that this host is a reader
+//     of its actor and the call reads; what the local host then
 //     refuses with actor.ErrNotOwner was not begun and is routed anew.
 //   - A call is answered once, whatever its sessions do.
 //   - A call that may have begun is sent again only if that is harmless: it is
-//     read-only, or has an idempotency key.
+//     read-only, went to a reader, or has an idempotency key.
 //   - A peer admits a call only as the incarnation that it was sent to.
 //   - Nothing here grows without bound: waiting calls, calls in flight on a channel,
 //     the bytes of both; [Begin] blocks for none of them.
@@ -102,13 +110,19 @@
 //     retryable.
 //   - The one host that may hold the actor is away (Find: Away): the same error at once,
 //     with its name. Nothing waits, since it may be away for days.
+//   - This host has lost the database for longer than its lease (Find: Lost): others may
+//     hold what it held, and it is not told who. A call of its own callers gets
+//     actor.ErrUnavailable, retryable, so that they ask another host; one that waits for a
+//     sticky actor that was asked for before does so once it has waited for
+//     Config.MaxWait. One that a peer sent goes back, and is routed anew there. Those of
+//     what others held go on to them.
 //   - The peer cannot be reached: nothing was sent. The call waits with growing pauses
 //     and asks Placement each time, until the peer is back or another host holds the
 //     actor.
 //   - A session breaks: calls that were not sent go again. Of those that were sent the
-//     outcome is unknown: read-only and keyed ones go again, the others get
-//     actor.ErrAmbiguous, and so do keyed ones whose later tries come to an error that
-//     says nothing of the first. Who asked ([Router.Broken]) is told.
+//     outcome is unknown: read-only ones, those that a reader has, and keyed ones go
+//     again, the others get actor.ErrAmbiguous, and so do keyed ones whose later tries
+//     come to an error that says nothing of the first. Who asked ([Router.Broken]) is told.
 //   - The peer stops: it answers what it took and says so; the rest has not begun, and
 //     goes again.
 //   - The peer is frozen, or the network swallows what is sent: pings find out, within

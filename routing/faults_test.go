@@ -135,6 +135,32 @@ func TestBrokenSession(t *testing.T) {
 	}
 }
 
+// TestLostFiring is sent again, and not as one that nobody can have delivered.
+func TestLostFiring(t *testing.T) {
+	tb, a, b := pair(t, setup{})
+	p := newProxy(t, b.addr)
+	tb.update(func() { tb.members[b.id] = p.Addr().String() })
+	entered, release := blocking(b.host)
+	fires := call("b")
+	id := actor.ReminderID{Prefix: 1, Token: 1, Vector: actor.Vector([]byte("abcdefgh"))}
+	fires.Firing = &actor.Firing{
+		Reminder: id, Key: fires.Key, Name: "n", Method: fires.Method, Attempt: 1, Fresh: true,
+		Step: actor.ReminderStep{ReminderName: actor.ReminderName{Key: fires.Key, Name: "n"}, ID: id, Version: 1},
+	}
+	got := async(t.Context(), a, fires)
+	if inv := <-entered; !inv.Firing.Fresh {
+		t.Error("the first delivery is not fresh")
+	}
+	p.cut()
+	if inv := <-entered; inv.Firing.Fresh {
+		t.Error("the second delivery is fresh")
+	}
+	close(release)
+	if g := <-got; g.err != nil {
+		t.Error(g.err)
+	}
+}
+
 // TestLostThenRefused: a keyed call that was lost and then comes to an end for a reason
 // of its last try alone may have taken effect. What a guest answers is the answer.
 func TestLostThenRefused(t *testing.T) {
@@ -248,6 +274,29 @@ func TestUnreachablePeer(t *testing.T) {
 	defer cancel()
 	if _, err := a.router.Invoke(ctx, call("x")); !errors.Is(err, actor.ErrDeadline) {
 		t.Errorf("until its deadline: %v", err)
+	}
+}
+
+// TestLostHost: a host that has lost the database fails the calls of its own callers at
+// once, and gives back those that a peer sent, which go to whoever has the actor by then.
+func TestLostHost(t *testing.T) {
+	tb, a, b := pair(t, setup{})
+	tb.update(func() { tb.lost[b.id] = true })
+	if _, err := b.router.Invoke(t.Context(), call("b")); !errors.Is(err, actor.ErrUnavailable) {
+		t.Errorf("its own call: %v", err)
+	}
+	if err := b.router.Delete(t.Context(), call("b").Key); !errors.Is(err, actor.ErrUnavailable) {
+		t.Errorf("its own deletion: %v", err)
+	}
+	sent, deleted := async(t.Context(), a, call("b")), make(chan error, 1)
+	go func() { deleted <- a.router.Delete(t.Context(), call("b").Key) }()
+	eventually(t, "they wait", func() bool { n, _ := a.router.Waiting(); return n >= 1 })
+	tb.update(func() { tb.owners["b"] = a.id })
+	if got := <-sent; got.err != nil || string(got.reply.Payload.Data) != "host-a" {
+		t.Errorf("a call that was sent to it: %+v", got)
+	}
+	if err := <-deleted; err != nil {
+		t.Errorf("a deletion that was sent to it: %v", err)
 	}
 }
 

@@ -32,12 +32,13 @@ type table struct {
 	owners  map[string]actor.HostID // by actor ID; missing: nobody
 	members map[actor.HostID]string // addresses
 	speaks  map[actor.HostID]int    // the newest protocol; missing: newest
+	lost    map[actor.HostID]bool   // hosts that have lost the database
 	away    map[string]string       // by actor ID: the name of the one server that may hold it
 	changed chan struct{}
 }
 
 func newTable() *table {
-	return &table{owners: map[string]actor.HostID{}, members: map[actor.HostID]string{}, speaks: map[actor.HostID]int{}, away: map[string]string{}, changed: make(chan struct{})}
+	return &table{owners: map[string]actor.HostID{}, members: map[actor.HostID]string{}, speaks: map[actor.HostID]int{}, lost: map[actor.HostID]bool{}, away: map[string]string{}, changed: make(chan struct{})}
 }
 
 // update changes the table, and wakes what waits for it.
@@ -74,6 +75,9 @@ func (v *view) Find(key actor.Key, _ string) placement.Where {
 	defer v.table.mu.Unlock()
 	if !believes {
 		owner = v.owners[key.ID]
+	}
+	if v.lost[v.Self()] {
+		return placement.Where{Lost: true}
 	}
 	if name := v.away[key.ID]; name != "" {
 		return placement.Where{Away: name}
@@ -120,6 +124,7 @@ type fakeHost struct {
 	name  actor.HostID
 	table *table
 	turns atomic.Int64
+	reads atomic.Bool // it answers what is read-only, as the method Read is, of all actors
 
 	mu   sync.Mutex
 	does func(ctx context.Context, inv actor.Invocation) (actor.Reply, error)
@@ -142,7 +147,7 @@ func (h *fakeHost) set(does func(ctx context.Context, inv actor.Invocation) (act
 }
 
 func (h *fakeHost) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
-	if h.table.owner(inv.Key.ID) != h.name {
+	if h.table.owner(inv.Key.ID) != h.name && (!inv.ReadOnly && inv.Method != "Read" || !h.reads.Load()) {
 		return actor.Reply{}, &actor.TurnError{Key: inv.Key, Method: inv.Method, Err: actor.ErrNotOwner}
 	}
 	h.turns.Add(1)
@@ -203,6 +208,19 @@ func (h *fakeHost) CancelTimer(ctx context.Context, key actor.Key, name string) 
 	existed := err == nil && h.timer != nil && h.timer.Name == name
 	h.timer = nil
 	return existed, err
+}
+
+func (h *fakeHost) GetTimer(ctx context.Context, key actor.Key, name string) (actor.Timer, error) {
+	err := h.Delete(ctx, key)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil && (h.timer == nil || h.timer.Name != name) {
+		err = &actor.TurnError{Key: key, Err: actor.ErrTimerNotFound}
+	}
+	if err != nil {
+		return actor.Timer{}, err
+	}
+	return actor.Timer{TimerSpec: *h.timer, Due: time.Unix(3e9, 11).UTC(), Left: 2}, nil
 }
 
 func (h *fakeHost) View(_ context.Context, key actor.Key) (host.View, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"hash/maphash"
 	"net"
 	"net/http"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
@@ -26,7 +26,6 @@ import (
 type peers struct {
 	r      *Router
 	client *http.Client
-	seed   maphash.Seed
 
 	mu      sync.RWMutex
 	all     map[actor.HostID]*peer
@@ -43,7 +42,7 @@ const (
 )
 
 func newPeers(r *Router) *peers {
-	return &peers{r: r, client: r.cfg.HTTPClient, seed: maphash.MakeSeed(), all: map[actor.HostID]*peer{}}
+	return &peers{r: r, client: r.cfg.HTTPClient, all: map[actor.HostID]*peer{}}
 }
 
 // NewHTTPClient returns a client for streams between hosts over HTTP/2: in plain text
@@ -219,7 +218,7 @@ type peer struct {
 
 // channel returns the channel of an actor.
 func (p *peer) channel(key actor.Key) *channel {
-	return p.channels[maphash.String(p.ps.seed, key.ID)%uint64(len(p.channels))]
+	return p.channels[xxhash.Sum64String(key.ID)%uint64(len(p.channels))]
 }
 
 // reserve counts a call as one that the peer has or is to have, unless there are too

@@ -6,10 +6,35 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/store"
 )
+
+// NoticeReminders tells another host of reminders of its buckets. An error wraps
+// [actor.ErrUnavailable].
+func (r *Router) NoticeReminders(ctx context.Context, host actor.HostID, heads []store.ReminderHead) error {
+	unavailable := func(why any) error {
+		return fmt.Errorf("%w: host %s takes no notice of reminders: %v", actor.ErrUnavailable, host, why)
+	}
+	p := r.peers.get(host)
+	if p == nil || p.protocol < protocolRelease {
+		return unavailable("it is not known as a member, or is of an older version")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*r.cfg.PeerTimeout)
+	defer cancel()
+	req := connect.NewRequest(&greenroomv1.ExchangeNoticeRequest{Hello: p.hello()})
+	for _, h := range heads {
+		req.Msg.Reminders = append(req.Msg.Reminders, &greenroomv1.NoticedReminder{Id: h.ID.String(), FireAt: timestamppb.New(h.FireAt)})
+	}
+	p.authorize(req.Header())
+	if _, err := p.unary.NoticeReminders(ctx, req); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
 
 // ReleaseReminders asks another host for reminders that wait there for subscribers of these
 // keys, at most limit of them; it waits for the first for so long. An error wraps

@@ -22,6 +22,9 @@ type routed struct {
 	to     host.Receiver
 	from   actor.HostID // the host that sent it, if one did: it does not go on to a third
 	forgot bool         // what was known of its owner, since that is who sent it
+	// byReaders: it may be tried once where the actor is not held, if it only reads. It is
+	// used by who moves the call.
+	byReaders bool
 
 	trip trip // used by who moves the call, one at a time
 
@@ -49,6 +52,16 @@ const (
 
 // route moves a call to where it belongs now. Only one goroutine at a time does.
 func (c *routed) route() {
+	if c.byReaders {
+		c.byReaders = false
+		if w, ok := c.router.findReader(&c.inv, c.from != ""); ok && w.here {
+			c.beginHere()
+			return
+		} else if ok {
+			c.send(w.host, w.reader)
+			return
+		}
+	}
 	switch w := c.router.find(c.inv.Key); {
 	case w.here:
 		c.beginHere()
@@ -61,9 +74,13 @@ func (c *routed) route() {
 	case w.host != "" && c.from != "":
 		c.answer(actor.Reply{}, &NotOwnerError{Owner: w.host})
 	case w.host != "":
-		c.send(w.host)
+		c.send(w.host, false)
 	case w.away != "":
 		c.fail(&actor.HostAwayError{Name: w.away})
+	case w.lost && c.from != "":
+		c.answer(actor.Reply{}, &NotOwnerError{}) // who sent it may find who has it by now
+	case w.lost:
+		c.fail(actor.ErrUnavailable)
 	default:
 		c.wait(w.wait)
 	}
@@ -171,18 +188,19 @@ func (c *routed) woken() {
 	c.again()
 }
 
-// send hands the call to a peer.
-func (c *routed) send(id actor.HostID) {
+// send hands the call to a peer, or to a reader of its actor.
+func (c *routed) send(id actor.HostID, reader bool) {
 	p := c.router.peers.get(id)
 	if p == nil {
 		c.trip.unreachable(id, "its host is not a member of the cluster any more")
 		c.wait(nil)
 		return
 	}
-	s := &sentCall{c: c, peer: p, channel: p.channel(c.inv.Key)}
+	s := &sentCall{c: c, peer: p, channel: p.channel(c.inv.Key), reads: reader || c.inv.ReadOnly}
 	s.Waiter = s
 	s.Deadline, _ = c.ctx.Deadline()
 	s.Inv = forwardedInvocation(&c.inv)
+	s.Inv.ReadOnly = s.reads // a reader that holds the actor by now may have a newer deployment
 	if p.protocol >= protocolCaller {
 		s.Inv.Caller, s.Inv.RefusedBy = c.inv.Caller, string(c.trip.refusedBy)
 	}
@@ -232,6 +250,8 @@ type sentCall struct {
 	c       *routed
 	peer    *peer
 	channel *channel
+	// reads: it is run as one that only reads, so that it may be sent again.
+	reads bool
 
 	released atomic.Bool
 }
@@ -253,11 +273,16 @@ func (s *sentCall) Finished(*caller.Call) {
 	switch {
 	case errors.As(s.Err, &unsent):
 		c.trip.unreachable(s.peer.id, unsent.Error())
-	case s.Err != nil && (c.inv.ReadOnly || c.inv.IdempotencyKey != "" || c.inv.Firing != nil): // may be sent twice
+	case s.Err != nil && (s.reads || c.inv.IdempotencyKey != "" || c.inv.Firing != nil): // may be sent twice
 		events.Forwarded("lost")
 		c.trip.unreachable(s.peer.id, s.Err.Error())
 		c.mu.Lock()
-		c.lost = !c.inv.ReadOnly
+		if c.inv.Firing != nil { // it may have been delivered
+			again := *c.inv.Firing
+			again.Fresh = false
+			c.inv.Firing = &again
+		}
+		c.lost = !s.reads
 		c.mu.Unlock()
 	case s.Err != nil:
 		events.Forwarded("lost")
@@ -272,6 +297,9 @@ func (s *sentCall) Finished(*caller.Call) {
 		events.Forwarded("redirect")
 		c.trip.refused(s.peer.id, actor.HostID(s.Reply.Owner))
 		c.router.cfg.Placement.Learned(c.inv.Key, actor.HostID(s.Reply.Owner))
+	case s.reads && !c.inv.ReadOnly && kind == string(actor.ErrNotReadOnly.Kind()): // it has not begun
+		events.Forwarded("refused")
+		c.trip.unreachable(s.peer.id, "a reader's newer deployment has a method that may change the actor")
 	case hasNotBegun(kind):
 		events.Forwarded("refused")
 		c.trip.unreachable(s.peer.id, "its host refused it: "+wire.GetMessage())
@@ -324,7 +352,7 @@ func (c *routed) awaitOutcome() {
 	sent := c.sent
 	c.grace = time.AfterFunc(c.router.cfg.SettleGrace, func() {
 		err := error(actor.ErrAmbiguous)
-		if c.inv.ReadOnly {
+		if sent.reads {
 			err = contextError(c.ctx)
 		}
 		if was, abandoned := sent.channel.Abandon(&sent.Call, false); abandoned && !was {

@@ -4,6 +4,7 @@ import (
 	"context"
 	cryptorand "crypto/rand"
 	"errors"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -79,15 +80,53 @@ func (r *Router) find(key actor.Key) whereTo {
 		return whereTo{here: true}
 	}
 	w := r.cfg.Placement.Find(key, policy)
-	return whereTo{here: w.Here, host: w.Host, wait: w.Wait, away: w.Away}
+	return whereTo{here: w.Here, host: w.Host, wait: w.Wait, away: w.Away, lost: w.Lost}
 }
 
-// whereTo is a [placement.Where].
+// findReader says where a call goes that may be answered by others than the host of its
+// actor; false: to that one. A call that is passed on is answered here or by that one.
+func (r *Router) findReader(inv *actor.Invocation, passedOn bool) (whereTo, bool) {
+	readers, reads := r.cfg.Readers(inv)
+	if reads {
+		return whereTo{here: true}, true
+	}
+	if len(readers) == 0 || passedOn {
+		return whereTo{}, false
+	}
+	owner := r.find(inv.Key)
+	if owner.here {
+		return owner, true
+	}
+	// All that can answer have an equal part; where the owner is not known, the readers.
+	n := len(readers)
+	if owner.host != "" {
+		n++
+	}
+	id, reader := owner.host, false
+	if i := rand.IntN(n); i < len(readers) { //nolint:gosec // to spread calls
+		id, reader = readers[i], true
+	}
+	if _, _, ok := r.cfg.Placement.Peer(id); !ok || id == r.cfg.Placement.Self() {
+		return whereTo{}, false
+	}
+	return whereTo{host: id, reader: reader}, true
+}
+
+// reads reports whether the local host may answer a call as a reader. It has a copy, which
+// is on the heap, since the call itself need not be.
+func (r *Router) reads(inv actor.Invocation) bool {
+	_, here := r.cfg.Readers(&inv)
+	return here
+}
+
+// whereTo is a [placement.Where], or a reader of the actor.
 type whereTo struct {
-	here bool
-	host actor.HostID
-	wait <-chan struct{}
-	away string
+	here   bool
+	host   actor.HostID
+	wait   <-chan struct{}
+	away   string
+	lost   bool
+	reader bool // host is one, and does not hold the actor as far as is known
 }
 
 // here stands for the local host among the IDs of hosts.
@@ -107,14 +146,18 @@ func (r *Router) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply,
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
 	}
-	if r.find(inv.Key).here { // the hot path: nothing is allocated
+	here, asReader := r.find(inv.Key).here, false
+	if !here {
+		asReader = r.reads(inv)
+	}
+	if here || asReader { // the hot path: nothing is allocated for what is held here
 		reply, err := r.cfg.Local.Invoke(ctx, inv)
 		if err == nil || !errors.Is(err, actor.ErrNotOwner) {
 			return reply, err
 		}
 	}
 	to := awaited{make(chan answer, 1)}
-	b := r.begin(ctx, inv, to, "")
+	b := r.begin(ctx, inv, to, "", !asReader)
 	select {
 	case a := <-to.answered:
 		return a.reply, a.err
@@ -143,11 +186,12 @@ func (r *Router) Begin(ctx context.Context, inv actor.Invocation, to host.Receiv
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
 	}
-	return r.begin(ctx, inv, to, "")
+	return r.begin(ctx, inv, to, "", true)
 }
 
-func (r *Router) begin(ctx context.Context, inv actor.Invocation, to host.Receiver, from actor.HostID) host.Begun {
-	c := &routed{router: r, ctx: ctx, inv: inv, to: to, from: from}
+// begin begins a call; readers may answer it if that is allowed.
+func (r *Router) begin(ctx context.Context, inv actor.Invocation, to host.Receiver, from actor.HostID, byReaders bool) host.Begun {
+	c := &routed{router: r, ctx: ctx, inv: inv, to: to, from: from, byReaders: byReaders}
 	c.route()
 	return c
 }
@@ -196,6 +240,10 @@ func (r *Router) alone(ctx context.Context, key actor.Key, from actor.HostID, lo
 		switch {
 		case w.away != "":
 			return &actor.TurnError{Key: key, Err: &actor.HostAwayError{Name: w.away}}
+		case w.lost && from != "":
+			return &NotOwnerError{}
+		case w.lost:
+			return &actor.TurnError{Key: key, Err: actor.ErrUnavailable}
 		case !w.here && t.redirects >= maxRedirects:
 			return &actor.TurnError{Key: key, Err: t.gaveUp()}
 		case w.wait == nil && !t.mayTry(w.id()):

@@ -17,6 +17,32 @@ import (
 	"github.com/greenroom-run/greenroom/server"
 )
 
+// TestHotPathDoesNotAllocate: a call of an actor that is held here costs no memory.
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	table := newTable()
+	h := &fakeHost{name: "host-a", table: table}
+	h.set(func(context.Context, actor.Invocation) (actor.Reply, error) { return actor.Reply{Version: 1}, nil })
+	table.update(func() { table.owners["a"] = h.name })
+	r, err := routing.New(routing.Config{
+		Local: h, Placement: &view{table: table, self: func() actor.HostID { return h.name }, belief: map[string]actor.HostID{}},
+		Policy: func(string, string) (string, bool) { return "ring", true }, Cluster: "test", MinProtocol: 1, MaxProtocol: newest,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Stop(t.Context()) }()
+	inv := call("a")
+	inv.ID = "the-id"
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := r.Invoke(t.Context(), inv); err != nil {
+			t.Error(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // TestCallsReachTheirHosts: those of local actors stay, the others are passed on with
 // all that they carry, and their replies name the host.
 func TestCallsReachTheirHosts(t *testing.T) {

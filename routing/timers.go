@@ -8,7 +8,6 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
@@ -46,6 +45,47 @@ func (r *Router) timer(ctx context.Context, key actor.Key, name string, set *act
 	return existed, err
 }
 
+// GetTimer reads a timer at the host that holds its actor: see [host.Host.GetTimer].
+func (r *Router) GetTimer(ctx context.Context, key actor.Key, name string) (actor.Timer, error) {
+	return r.getTimer(ctx, key, name, "")
+}
+
+func (r *Router) getTimer(ctx context.Context, key actor.Key, name string, from actor.HostID) (t actor.Timer, err error) {
+	local := func(ctx context.Context) (err error) {
+		if r.cfg.Timers == nil {
+			return &actor.TurnError{Key: key, Err: fmt.Errorf("%w: this host has no timers", actor.ErrUnavailable)}
+		}
+		t, err = r.cfg.Timers.GetTimer(ctx, key, name)
+		return err
+	}
+	err = r.alone(ctx, key, from, local, func(ctx context.Context, p *peer, refusedBy actor.HostID) (err error) {
+		t, err = p.getTimer(ctx, key, name, refusedBy)
+		return err
+	})
+	return t, err
+}
+
+// GetTimer is [host.Host.GetTimer].
+func (a *Accepted) GetTimer(ctx context.Context, key actor.Key, name string) (actor.Timer, error) {
+	if err := a.refused(); err != nil {
+		return actor.Timer{}, err
+	}
+	return a.r.getTimer(ctx, key, name, a.Peer)
+}
+
+func (p *peer) getTimer(ctx context.Context, key actor.Key, name string, refusedBy actor.HostID) (actor.Timer, error) {
+	res, err := p.askTimer(ctx, key, &greenroomv1.ExchangeTimerRequest{Name: name, Read: true, RefusedBy: string(refusedBy)})
+	if err != nil {
+		return actor.Timer{}, err
+	}
+	now := time.Now()
+	spec := DecodeTimer(key, name, res.GetTimer(), now)
+	if spec == nil {
+		return actor.Timer{}, &actor.TurnError{Key: key, Err: fmt.Errorf("%w: its host has answered without the timer", actor.ErrUnavailable)}
+	}
+	return actor.Timer{TimerSpec: *spec, Due: now.Add(res.GetDue().AsDuration()), Left: res.GetLeft()}, nil
+}
+
 // Timer is [host.Host.SetTimer], and [host.Host.CancelTimer] if set is nil.
 func (a *Accepted) Timer(ctx context.Context, key actor.Key, name string, set *actor.TimerSpec) (existed bool, err error) {
 	if err := a.refused(); err != nil {
@@ -55,45 +95,57 @@ func (a *Accepted) Timer(ctx context.Context, key actor.Key, name string, set *a
 }
 
 func (p *peer) timer(ctx context.Context, key actor.Key, name string, set *actor.TimerSpec, refusedBy actor.HostID) (existed bool, err error) {
+	res, err := p.askTimer(ctx, key, &greenroomv1.ExchangeTimerRequest{Name: name, Set: EncodeTimer(set, time.Now()), RefusedBy: string(refusedBy)})
+	return res.GetExisted(), err
+}
+
+// askTimer asks about a timer of an actor.
+func (p *peer) askTimer(ctx context.Context, key actor.Key, ask *greenroomv1.ExchangeTimerRequest) (*greenroomv1.ExchangeTimerResponse, error) {
 	if p.protocol < protocolTrace {
-		return false, &actor.TurnError{Key: key, Err: noOwner("its host speaks a protocol without timers")}
+		return nil, &actor.TurnError{Key: key, Err: noOwner("its host speaks a protocol without timers")}
 	}
-	req := connect.NewRequest(&greenroomv1.ExchangeTimerRequest{
-		Hello: p.hello(), Actor: protoKey(key), Name: name, Set: EncodeTimer(set), RefusedBy: string(refusedBy),
-	})
+	ask.Hello, ask.Actor = p.hello(), protoKey(key)
+	req := connect.NewRequest(ask)
 	p.authorize(req.Header())
 	setTrace(ctx, req.Header())
 	res, err := p.unary.Timer(ctx, req)
 	if err = p.unaryError(ctx, key, err); errors.As(err, new(*lostError)) {
-		err = &actor.TurnError{Key: key, Err: actor.ErrAmbiguous}
+		cond := actor.ErrAmbiguous
+		if ask.GetRead() {
+			cond = actor.ErrUnavailable
+		}
+		err = &actor.TurnError{Key: key, Err: cond}
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	return res.Msg.GetExisted(), nil
+	return res.Msg, nil
 }
 
-// EncodeTimer returns a timer as hosts tell each other, without its actor and its name;
-// nil for none.
-func EncodeTimer(s *actor.TimerSpec) *greenroomv1.ForwardedTimer {
+// EncodeTimer returns a timer as hosts tell each other at a time, without its actor and its
+// name; nil for none. It has no times of this host's clock, only how long it is until then.
+func EncodeTimer(s *actor.TimerSpec, now time.Time) *greenroomv1.ForwardedTimer {
 	if s == nil {
 		return nil
 	}
 	m := &greenroomv1.ForwardedTimer{
 		Method: s.Method, ContentType: s.Payload.ContentType, Payload: s.Payload.Data,
-		After: durationpb.New(s.Schedule.After), Every: durationpb.New(s.Schedule.Every), Times: s.Schedule.Times,
+		Every: durationpb.New(s.Schedule.Every), Times: s.Schedule.Times,
 	}
-	if at := s.Schedule.At; !at.IsZero() {
-		m.At = timestamppb.New(at)
+	switch {
+	case !s.Schedule.At.IsZero():
+		m.After = durationpb.New(max(1, s.Schedule.At.Sub(now))) // 0 would be after Every
+	case s.Schedule.After > 0:
+		m.After = durationpb.New(s.Schedule.After)
 	}
 	if until := s.Schedule.Until; !until.IsZero() {
-		m.Until = timestamppb.New(until)
+		m.Until = durationpb.New(until.Sub(now))
 	}
 	return m
 }
 
-// DecodeTimer is the inverse of [EncodeTimer].
-func DecodeTimer(key actor.Key, name string, m *greenroomv1.ForwardedTimer) *actor.TimerSpec {
+// DecodeTimer returns the timer that [EncodeTimer] was given, by this host's clock.
+func DecodeTimer(key actor.Key, name string, m *greenroomv1.ForwardedTimer, now time.Time) *actor.TimerSpec {
 	if m == nil {
 		return nil
 	}
@@ -101,12 +153,8 @@ func DecodeTimer(key actor.Key, name string, m *greenroomv1.ForwardedTimer) *act
 		Key: key, Name: name, Method: m.GetMethod(), Payload: actor.Payload{ContentType: m.GetContentType(), Data: m.GetPayload()},
 		Schedule: actor.Schedule{After: m.GetAfter().AsDuration(), Every: m.GetEvery().AsDuration(), Times: m.GetTimes()},
 	}
-	moment := func(t *timestamppb.Timestamp) time.Time {
-		if t == nil {
-			return time.Time{}
-		}
-		return t.AsTime()
+	if m.Until != nil {
+		s.Schedule.Until = now.Add(m.GetUntil().AsDuration())
 	}
-	s.Schedule.At, s.Schedule.Until = moment(m.GetAt()), moment(m.GetUntil())
 	return s
 }

@@ -104,7 +104,8 @@ func (t *checkoutType) view(self actor.HostID, now Instant) *typeView {
 	return v
 }
 
-// checkoutLoop takes, renews and checks in partitions.
+// checkoutLoop takes, renews and checks in partitions. A process that runs no actors only
+// reads who has them.
 func (s *Service) checkoutLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,9 +16,10 @@ import (
 
 // Defaults of [Config].
 const (
-	DefaultLease     = 3 * time.Second
-	DefaultMaxOwned  = 1_000_000
-	DefaultHeatEvery = 5 * time.Second
+	DefaultLease      = 3 * time.Second
+	DefaultMaxOwned   = 1_000_000
+	DefaultOwnerCache = 1 << 18
+	DefaultHeatEvery  = 5 * time.Second
 	// MinLease is the shortest lease: below it a slow answer of the database would
 	// end hosts.
 	MinLease = 200 * time.Millisecond
@@ -57,12 +59,15 @@ type Config struct {
 	// and Version. Its ID is not looked at, since each incarnation gets its own; the
 	// protocol versions default to [MinProtocol] and [MaxProtocol], Roles to both.
 	Self actor.Host
+	// NewID names an incarnation of the process, never twice the same. Defaults to a random
+	// name.
+	NewID func() actor.HostID
 	// Lease is how long a host's row and the leader's lease last without renewal: what
 	// the actors of a host that crashed wait for. The same in all processes. Defaults
 	// to [DefaultLease].
 	Lease time.Duration
-	// Types returns the actor types that this process can run now, from memory. It is
-	// called often. Required for [RoleHost].
+	// Types returns the actor types that this process can run now, or could if it had
+	// [RoleHost], from memory. It is called often. Required for [RoleHost].
 	Types func() []Type
 	// ReadTypes reads the types of an app from the store, so that Types has the newest: it
 	// is called when another process has reported newer ones. Defaults to nothing: Types
@@ -79,12 +84,18 @@ type Config struct {
 	// MaxOwned is how many sticky actors this host owns before it releases the least
 	// recently used. Defaults to [DefaultMaxOwned].
 	MaxOwned int
+	// OwnerCache is how many owners of sticky actors, others included, this host remembers;
+	// about 300 B each. A call of any other asks a host of the cluster first. Defaults to
+	// [DefaultOwnerCache].
+	OwnerCache int
 	// HeatEvery is how often this host reports what it is asked for, and how often this
 	// process looks whether a host is hot, where it leads; the same in all processes.
 	// Defaults to [DefaultHeatEvery].
 	HeatEvery time.Duration
 	// Cooling says when a host is hot. Defaults to what package placement says.
 	Cooling placement.Cooling
+	// Clocks are beside the monotonic one.
+	Clocks Clocks
 	// Events are told what happens. Defaults to nobody.
 	Events Events
 	// Logger defaults to [slog.Default].
@@ -100,6 +111,9 @@ type Type struct {
 	// Generation is the deployment's. Where processes differ on the placement, the
 	// newest deployment decides.
 	Generation uint64
+	// Readers: the host knows that others may be readers of what it holds. A [Service]
+	// says so of all its types.
+	Readers bool
 }
 
 // Actors is what runs actors. Methods are called by several goroutines.
@@ -125,6 +139,12 @@ type Events struct {
 	// StickyCleared is called at the leader with how many actors a host owned whose row
 	// is gone.
 	StickyCleared func(n int)
+	// HandedOver is called when nothing is left here of ranges that a LOCK named, with how
+	// long that took.
+	HandedOver func(took time.Duration)
+	// RangesMoved is called when others have ranges that this host handed over, with how
+	// long actors of them were paused at most: from the LOCK to the UNLOCK.
+	RangesMoved func(ranges int, paused time.Duration)
 	// Drained is called when this host has handed over all that it held.
 	Drained func(reason string)
 	// Led is called when this process begins a term as leader, and with leads false
@@ -148,11 +168,17 @@ func (c Config) WithDefaults() Config {
 	if c.Self.MaxProtocol == 0 {
 		c.Self.MinProtocol, c.Self.MaxProtocol = MinProtocol, MaxProtocol
 	}
+	if c.NewID == nil {
+		c.NewID = func() actor.HostID { return actor.HostID(rand.Text()) }
+	}
 	if c.Ranges == 0 {
 		c.Ranges = placement.DefaultRanges
 	}
 	if c.MaxOwned == 0 {
 		c.MaxOwned = DefaultMaxOwned
+	}
+	if c.OwnerCache == 0 {
+		c.OwnerCache = DefaultOwnerCache
 	}
 	if c.HeatEvery == 0 {
 		c.HeatEvery = DefaultHeatEvery
@@ -173,6 +199,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("scheduler config: Lease is %v; give at least %v", c.Lease, MinLease)
 	case c.Ranges < 1:
 		return fmt.Errorf("scheduler config: Ranges is %d; give at least 1", c.Ranges)
+	case c.OwnerCache < 1:
+		return fmt.Errorf("scheduler config: OwnerCache is %d; give at least 1", c.OwnerCache)
 	case c.MaxOwned < 1:
 		return fmt.Errorf("scheduler config: MaxOwned is %d; give at least 1", c.MaxOwned)
 	case c.HeatEvery < 0:

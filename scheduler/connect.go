@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"connectrpc.com/connect"
@@ -21,8 +22,15 @@ type handler struct{ s *Service }
 
 // ReportActorTypes implements SchedulerService.
 func (h handler) ReportActorTypes(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ReportActorTypesRequest, greenroomv1.ReportActorTypesResponse]) error {
-	return h.s.Serve(ctx, bidi)
+	err := h.s.Serve(ctx, bidi)
+	if errors.Is(err, errNotLeader) {
+		return connect.NewError(codeNotLeader, err)
+	}
+	return err
 }
+
+// codeNotLeader is that of errNotLeader, and of nothing else that a session ends with.
+const codeNotLeader = connect.CodeAborted
 
 // Dialer opens sessions over HTTP/2.
 type Dialer struct {
@@ -46,13 +54,23 @@ func (d Dialer) Dial(ctx context.Context, leader actor.Host) (Stream, error) {
 	if d.Token != "" {
 		bidi.RequestHeader().Set("Authorization", "Bearer "+d.Token)
 	}
-	return &dialed{bidi, cancel}, nil
+	return &dialed{bidi, cancel, d.Client}, nil
 }
 
 // dialed is the host's end of a session.
 type dialed struct {
 	*connect.BidiStreamForClient[greenroomv1.ReportActorTypesRequest, greenroomv1.ReportActorTypesResponse]
 	cancel context.CancelFunc
+	client *http.Client
+}
+
+// Receive implements [Stream].
+func (s *dialed) Receive() (*greenroomv1.ReportActorTypesResponse, error) {
+	m, err := s.BidiStreamForClient.Receive()
+	if connect.CodeOf(err) == codeNotLeader {
+		err = errNotLeader
+	}
+	return m, err
 }
 
 // Close implements [Stream].
@@ -60,5 +78,6 @@ func (s *dialed) Close() error {
 	s.cancel()
 	_ = s.CloseRequest() // the stream is over whatever they say
 	_ = s.CloseResponse()
+	s.client.CloseIdleConnections() // who leads no more may be about to stop, which waits for them
 	return nil
 }

@@ -28,6 +28,8 @@ type link struct {
 	// registers: the database goes down for this process as it registers next, before it
 	// is answered.
 	registers bool
+	// answers: not nil, the next reading of the hosts takes until it is closed.
+	answers chan struct{}
 }
 
 var errDown = errors.New("the database is down")
@@ -125,6 +127,10 @@ func (k *link) Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, er
 		}
 		return nil
 	})
+	if answers := k.answers; answers != nil {
+		k.answers = nil
+		<-answers
+	}
 	return hosts, now, err
 }
 

@@ -4,16 +4,21 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
 // Drain hands over all that this host holds, to hosts that are not draining, and gets
-// nothing new until the process ends. It returns when nothing is left here; at once if
-// there is no other host to take it. Calls go on to be routed. It is safe to call twice:
-// both wait.
+// nothing new until the process ends. It returns when nothing is left here and others have
+// it, by the leader's word, for which it waits as long as a lease at most; at once if there
+// is no other host to take it. Calls go on to be routed. It is safe to call twice: both
+// wait.
 func (s *Service) Drain(ctx context.Context, reason string) error {
+	began := s.now()
+	var late <-chan time.Time // has a value a lease after nothing was left here
+	tooLate := false
 	s.mu.Lock()
 	if s.draining == "" {
 		s.draining = reason
@@ -28,15 +33,24 @@ func (s *Service) Drain(ctx context.Context, reason string) error {
 		s.mu.Lock()
 		changed := s.view.Load().changed
 		alone, holding, owns := s.alone(), s.holdings.Holding() || s.partitions() > 0, s.owned.count.Load() > 0
+		underWay := s.holdings.UnderWay()
 		if !alone && !holding && owns && s.session != nil && !s.releasing {
 			s.releasing = true
 			leaving := s.owned.leave(maxDrained, func(actor.Key, *ownedActor) bool { return true })
 			s.giveUp(s.session, leaving, func() { s.releasing = false })
 		}
 		s.mu.Unlock()
-		if alone || !holding && !owns {
+		if !holding && !owns && late == nil {
+			timer := time.NewTimer(s.cfg.Lease)
+			defer timer.Stop()
+			late = timer.C
+		}
+		if alone || !holding && !owns && (!underWay || tooLate || ctx.Err() != nil) {
 			s.drainOnce.Do(func() {
-				s.cfg.Logger.Info("drained", "reason", reason, "alone", alone)
+				s.cfg.Logger.Info("drained", "host", s.Self(), "reason", reason, "alone", alone, "took", (s.now() - began).Round(time.Millisecond).String())
+				if !alone && underWay {
+					s.cfg.Logger.Warn("the leader did not say who has all that this host handed over", "waited", s.cfg.Lease.String())
+				}
 				if s.cfg.Events.Drained != nil {
 					s.cfg.Events.Drained(reason)
 				}
@@ -45,6 +59,8 @@ func (s *Service) Drain(ctx context.Context, reason string) error {
 		}
 		select {
 		case <-changed:
+		case <-late:
+			tooLate = true
 		case <-ctx.Done():
 			return fmt.Errorf("drain: not all was handed over: %w", ctx.Err())
 		}

@@ -245,7 +245,7 @@ func (t *Tables) Cool(c placement.Cooling, h *Heat, now Instant) (step placement
 // known of all.
 func (t *Tables) loads(h *Heat, now Instant) (loads []placement.Load, known bool) {
 	for _, id := range slices.Sorted(maps.Keys(t.hosts)) {
-		if host := t.hosts[id]; host.draining || len(host.types) == 0 {
+		if host := t.hosts[id]; host.draining || host.leadsOnly || len(host.types) == 0 {
 			continue
 		}
 		heat := h.hosts[id]

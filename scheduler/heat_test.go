@@ -27,7 +27,7 @@ func newHotCluster(c *testCluster, ranges, n int) *hotCluster {
 	for _, name := range []string{"leader", "a", "b"} {
 		p := c.process(name, func(cfg *Config) {
 			if name == "leader" {
-				cfg.Self.Roles, cfg.Types, cfg.Actors = []string{RoleScheduler}, nil, nil
+				cfg.Self.Roles, cfg.Actors = []string{RoleScheduler}, nil // it knows the types
 			}
 			cfg.Events.HeatMoved = func(kind string) {
 				h.mu.Lock()

@@ -23,6 +23,9 @@ type Holdings struct {
 	types map[typeName]*heldTable
 	// viewed has the types whose newest view is up to date.
 	viewed map[typeName]bool
+	// untold are the types of which no leader has told where they are, of those with which
+	// the host has begun a session: nil before the first.
+	untold map[typeName]struct{}
 }
 
 // heldTable is the table of one type as a host knows it.
@@ -39,13 +42,18 @@ type heldTable struct {
 type heldRange struct {
 	first placement.Point
 	hosts []placement.HostID // where calls go; empty: nowhere now
+	// readers may answer read-only methods, also while calls go nowhere.
+	readers []placement.HostID
 	// among are the hosts that share what this one holds; empty: it holds nothing.
 	among []placement.HostID
 	// leaving: it was locked, and is handed over. Nothing of it may begin any more, but
 	// what has begun is still here.
 	leaving bool
-	ripe    Instant // from when on what it holds is clean
-	moved   bool    // it is where it is because of its heat
+	// underWay: it was handed over, and the leader has not said yet who has it now.
+	underWay bool
+	locked   Instant // of what is leaving or under way: when the LOCK came
+	ripe     Instant // from when on what it holds is clean
+	moved    bool    // it is where it is because of its heat
 }
 
 // NewHoldings returns the state of a host that has just registered.
@@ -60,6 +68,12 @@ type Moving struct {
 	Ranges    []HeldRange
 	// WithSticky: sticky actors of the type as well.
 	WithSticky bool
+	// Since is when the order came.
+	Since Instant
+	// Arrived is how many ranges that were handed over before have arrived, by an UNLOCK,
+	// and Paused how long after their LOCK, of the one that took longest.
+	Arrived int
+	Paused  time.Duration
 }
 
 // Contains reports whether an actor moves by its point.
@@ -75,11 +89,38 @@ func (m Moving) Contains(self placement.HostID, key actor.Key) bool {
 	return i >= 0 && p <= m.Ranges[i].Last && placement.OwnerAmong(p, m.Ranges[i].Hosts) == self
 }
 
+// Connect begins a session in which the host reports types.
+func (h *Holdings) Connect(types []Type) {
+	if h.Told() {
+		return
+	}
+	h.untold = make(map[typeName]struct{}, len(types))
+	for _, t := range types {
+		h.untold[typeName{t.App, t.Name}] = struct{}{}
+	}
+}
+
+// Reports notes that the host reports types in the place of others: of those that it does not
+// run any more a leader may tell nothing.
+func (h *Holdings) Reports(types map[typeName]Type) {
+	for name := range h.untold {
+		if _, still := types[name]; !still {
+			delete(h.untold, name)
+		}
+	}
+}
+
+// Told reports whether a leader has told where everything is. From then on no type without
+// a table is held by anybody; before, any may be, whatever this host knows of it.
+func (h *Holdings) Told() bool { return h.untold != nil && len(h.untold) == 0 }
+
 // Order takes an order of the newest session. What a LOCK makes the host hand over is
 // returned: it is not held from now on, and still claimed until [Holdings.HandedOver].
-// Ranges without holdings are among it, for the answer.
+// Ranges without holdings are among it, for the answer. Of an UNLOCK it is returned what
+// has arrived.
 func (h *Holdings) Order(o Order, now Instant) (moving Moving) {
 	name := typeName{o.App, o.Type}
+	delete(h.untold, name)
 	if o.Kind == Remove {
 		if t := h.types[name]; t != nil && !slices.ContainsFunc(t.ranges, func(r heldRange) bool { return len(r.among) > 0 }) {
 			delete(h.types, name)
@@ -92,11 +133,15 @@ func (h *Holdings) Order(o Order, now Instant) (moving Moving) {
 	t.policy, t.handing = o.Policy, o.Kind == Lock && o.WithSticky
 	t.resumes = t.handing && (t.competes || t.resumes)
 	t.competes = o.Kind == Unlock && isCheckout(o.Policy)
-	moving = Moving{App: o.App, Type: o.Type, Version: o.Version, WithSticky: o.WithSticky}
+	moving = Moving{App: o.App, Type: o.Type, Version: o.Version, WithSticky: o.WithSticky, Since: now}
 	t.cut(bounds(o.Ranges))
 	for _, r := range o.Ranges {
 		i, _ := slices.BinarySearchFunc(t.ranges, r.First, func(r heldRange, p placement.Point) int { return cmp.Compare(r.first, p) })
 		for ; i < len(t.ranges) && t.ranges[i].first <= r.Last; i++ {
+			if o.Kind == Unlock && t.ranges[i].underWay && len(r.Hosts) > 0 {
+				moving.Arrived++
+				moving.Paused = max(moving.Paused, now-t.ranges[i].locked)
+			}
 			h.apply(o.Kind, &t.ranges[i], r, now)
 			if o.Kind == Lock && len(t.ranges[i].among) > 0 {
 				moving.Ranges = append(moving.Ranges, t.at(i, now))
@@ -113,7 +158,7 @@ func (t *heldTable) merge(now Instant) {
 	for _, r := range t.ranges[1:] {
 		last := &kept[len(kept)-1]
 		// What leaves is kept apart by the orders that it leaves for.
-		if !last.leaving && !r.leaving && last.moved == r.moved && slices.Equal(last.hosts, r.hosts) && slices.Equal(last.among, r.among) &&
+		if !last.leaving && !r.leaving && !last.underWay && !r.underWay && last.moved == r.moved && slices.Equal(last.hosts, r.hosts) && slices.Equal(last.readers, r.readers) && slices.Equal(last.among, r.among) &&
 			(last.ripe == r.ripe || last.ripe <= now && r.ripe <= now) {
 			continue
 		}
@@ -126,13 +171,16 @@ func (h *Holdings) apply(kind OrderKind, r *heldRange, o HeldRange, now Instant)
 	switch kind {
 	case Lock:
 		r.hosts, r.leaving = nil, len(r.among) > 0
+		if r.leaving {
+			r.locked = now
+		}
 	case Update:
-		r.hosts, r.among, r.leaving, r.ripe, r.moved = o.Hosts, o.Hosts, false, now, o.Moved
+		r.hosts, r.among, r.leaving, r.underWay, r.ripe, r.moved = o.Hosts, o.Hosts, false, false, now, o.Moved
 		if !o.Clean {
 			r.ripe = now + ripeAfter
 		}
 	case Unlock, Remove:
-		r.hosts = o.Hosts
+		r.hosts, r.readers, r.underWay = o.Hosts, o.Readers, false
 		if len(r.among) == 0 {
 			r.moved = o.Moved
 		}
@@ -147,13 +195,38 @@ func (h *Holdings) HandedOver(m Moving) Moving {
 	}
 	t := h.change(name)
 	t.resumes = t.resumes && !m.WithSticky
+	if m.WithSticky && t.handing && !held(t.policy) {
+		t.policy = "" // nothing of it is run here before the leader says so
+	}
 	for i := range t.ranges {
 		r := &t.ranges[i]
 		if r.leaving && slices.ContainsFunc(m.Ranges, func(c HeldRange) bool { return c.First <= r.first && r.first <= c.Last }) {
-			r.among, r.leaving = nil, false
+			r.among, r.leaving, r.underWay = nil, false, true
 		}
 	}
 	return m
+}
+
+// UnderWay reports whether anything that was handed over is nobody's yet, as far as the
+// leader has said.
+func (h *Holdings) UnderWay() bool {
+	for _, t := range h.types {
+		if slices.ContainsFunc(t.ranges, func(r heldRange) bool { return r.underWay }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Leave notes that the host has left: it holds nothing any more, and goes on knowing
+// where the rest is.
+func (h *Holdings) Leave() {
+	for name := range h.types {
+		t := h.change(name)
+		for i := range t.ranges {
+			t.ranges[i].among, t.ranges[i].leaving, t.ranges[i].underWay = nil, false, false
+		}
+	}
 }
 
 // Resume notes that the session in which ranges were locked is over, and that they are
@@ -255,22 +328,23 @@ func (h *Holdings) views(old map[typeName]*typeView, now Instant, all bool) map[
 			continue
 		}
 		h.viewed[name] = true
-		views[name] = t.view(now)
+		views[name] = t.view(h.self, now)
 	}
 	return views
 }
 
 // view returns the table with neighbours that are alike as one range.
-func (t *heldTable) view(now Instant) *typeView {
+func (t *heldTable) view(self placement.HostID, now Instant) *typeView {
 	v := &typeView{policy: t.policy, handing: t.handing, static: staticHosts(t.policy)}
 	for i := range t.ranges {
 		r := &t.ranges[i]
-		next := rangeView{first: r.first, hosts: r.hosts, moved: r.moved}
+		next := rangeView{first: r.first, hosts: r.hosts, readers: r.readers, reads: slices.Contains(r.readers, self), moved: r.moved}
+		v.shared = v.shared || len(r.readers) > 0
 		if len(r.among) > 0 && !r.leaving {
 			next.held, next.formula = r.hold(now), r.among
 		}
 		if n := len(v.ranges); n > 0 {
-			if last := &v.ranges[n-1]; last.held == next.held && last.moved == next.moved && slices.Equal(last.hosts, next.hosts) && slices.Equal(last.formula, next.formula) {
+			if last := &v.ranges[n-1]; last.held == next.held && last.moved == next.moved && slices.Equal(last.hosts, next.hosts) && slices.Equal(last.readers, next.readers) && slices.Equal(last.formula, next.formula) {
 				continue
 			}
 		}

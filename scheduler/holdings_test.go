@@ -91,3 +91,36 @@ func TestMovingContains(t *testing.T) {
 		t.Error("an actor of another type moves")
 	}
 }
+
+// TestTold: a host knows where everything is when it was told of each type with which its
+// first session began, or does not run it any more; a session that broke before counts for
+// nothing, and what breaks later takes nothing back.
+func TestTold(t *testing.T) {
+	h := NewHoldings("a")
+	told := func(when string, want bool) {
+		t.Helper()
+		if h.Told() != want {
+			t.Errorf("%s: told: %t", when, h.Told())
+		}
+	}
+	about := func(names ...string) {
+		for _, name := range names {
+			h.Order(Order{App: "a", Type: name, Kind: Unlock, Ranges: []HeldRange{{Last: ^placement.Point(0)}}}, 0)
+		}
+	}
+	told("before a session", false)
+	about("T1")
+	told("before a session, and told of a type", false)
+	h.Connect([]Type{{App: "a", Name: "T1"}, {App: "a", Name: "T2"}})
+	about("T1", "T3")
+	told("not of all types", false)
+	h.Connect([]Type{{App: "a", Name: "T1"}, {App: "a", Name: "T2"}, {App: "a", Name: "T4"}})
+	about("T2")
+	told("not in this session", false)
+	h.Reports(map[typeName]Type{{"a", "T1"}: {}, {"a", "T5"}: {}})
+	told("not of all that it runs", false)
+	h.Order(Order{App: "a", Type: "T1", Kind: Remove}, 0)
+	told("of all that it runs", true)
+	h.Connect([]Type{{App: "a", Name: "T6"}})
+	told("in another session", true)
+}

@@ -83,6 +83,24 @@ func (s *Service) Hosts(ctx context.Context) (HostList, error) {
 	return list, nil
 }
 
+// Connected returns the hosts that have a session with the leader; [actor.ErrUnavailable]
+// if there is none, or it does not answer within the lease.
+func (s *Service) Connected(ctx context.Context) ([]actor.HostID, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease)
+	defer cancel()
+	a, err := s.query(ctx, &greenroomv1.LeaderQuery{})
+	if err != nil {
+		return nil, err
+	}
+	var hosts []actor.HostID
+	for _, h := range a.GetHosts() {
+		if h.GetConnected() {
+			hosts = append(hosts, actor.HostID(h.GetHostId()))
+		}
+	}
+	return hosts, nil
+}
+
 // FindHost returns the one member with an ID, the beginning of one, or a name.
 // [actor.ErrHostGone] without one; an [*actor.ArgumentError] if there are several.
 func (s *Service) FindHost(name string) (actor.HostID, error) {
@@ -113,6 +131,8 @@ type Location struct {
 	// Moving: it is between two holders.
 	Moving bool
 	Point  placement.Point
+	// Readers are the other hosts that may answer its read-only methods.
+	Readers []actor.Host
 }
 
 // Where says where an actor is, without acquiring it. [actor.ErrTypeNotFound] for a type
@@ -139,6 +159,11 @@ func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
 	default:
 		owner = t.owner(l.Point)
 		l.Moving = owner == ""
+		for _, id := range t.find(l.Point).readers {
+			if h, there := v.members[id]; there && id != owner {
+				l.Readers = append(l.Readers, h)
+			}
+		}
 		if _, there := v.members[owner]; !there {
 			if away := t.away(v, key); away != "" {
 				l.Host.Name, l.Moving = away, false
@@ -175,6 +200,8 @@ func (s *Service) Sticky(ctx context.Context, app, typ string, owner actor.HostI
 type Part struct {
 	First, Last placement.Point // inclusive
 	Hosts       []actor.HostID
+	// Readers are the other hosts that may answer read-only methods of its actors.
+	Readers []actor.HostID
 	// Name is that of the one host that may hold it, of static types; Away: it is not
 	// there.
 	Name string
@@ -193,7 +220,7 @@ func (s *Service) Placement(app, typ string) (policy string, parts []Part, err e
 		return "", nil, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", typ, app, actor.ErrTypeNotFound)
 	}
 	for _, r := range t.ranges {
-		parts = append(parts, Part{First: r.first, Hosts: r.hosts, Moved: r.moved})
+		parts = append(parts, Part{First: r.first, Hosts: r.hosts, Readers: r.readers, Moved: r.moved})
 	}
 	if n := len(t.static); n > 0 {
 		parts = parts[:0]

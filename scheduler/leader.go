@@ -62,6 +62,9 @@ func (l *Leader) Renewed(sent, lease Instant) { l.until = max(l.until, sent+Usab
 // nothing may be granted or cleared.
 func (l *Leader) Leading(now Instant) bool { return now < l.until }
 
+// Resign ends the term before its lease is given back.
+func (l *Leader) Resign() { l.until = 0 }
+
 // Epoch returns the term's number.
 func (l *Leader) Epoch() uint64 { return l.epoch }
 
@@ -155,6 +158,9 @@ func (l *Leader) Cleared(id placement.HostID) {
 	l.vacate(h)
 	*h = member{gone: true}
 }
+
+// Gone reports whether a host was cleared: no session of it begins in this term any more.
+func (l *Leader) Gone(id placement.HostID) bool { h := l.hosts[id]; return h != nil && h.gone }
 
 // Answer is what an acquisition comes to.
 type Answer struct {

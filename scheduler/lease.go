@@ -2,8 +2,8 @@ package scheduler
 
 import "time"
 
-// Instant is a time on one process's monotonic clock, since an arbitrary start. Those
-// of two processes cannot be compared.
+// Instant is a time on one process's own clock, since an arbitrary start: it goes with the
+// monotonic one, and never back. Those of two processes cannot be compared.
 type Instant = time.Duration
 
 // Usable is how long the holder of a lease of some length may rely on it, counted on

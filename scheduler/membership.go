@@ -2,11 +2,12 @@ package scheduler
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"maps"
 	mathrand "math/rand/v2"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -15,9 +16,10 @@ import (
 // caller has the lock.
 func (s *Service) incarnate() {
 	s.self = s.cfg.Self
-	s.self.ID = actor.HostID(rand.Text())
+	s.self.ID = s.cfg.NewID()
 	s.member, s.holdings = NewMember(s.self.ID), NewHoldings(s.self.ID)
 	s.checkouts.types = map[typeName]*checkoutType{}
+	s.informed = false
 }
 
 // register inserts the host's row. If it fails the next try is another incarnation's: the
@@ -30,6 +32,7 @@ func (s *Service) register(ctx context.Context) error {
 	sent := s.now()
 	registered, err := s.cfg.Store.RegisterHost(ctx, self, s.cfg.Lease)
 	if err != nil {
+		s.notRenewed(err)
 		s.end()
 		return err
 	}
@@ -46,8 +49,30 @@ func (s *Service) register(ctx context.Context) error {
 // renewed notes that the row was renewed by a statement that was sent at sent. The
 // caller has the lock.
 func (s *Service) renewed(sent Instant) {
+	s.failing.Store(0)
 	s.member.Renewed(sent, s.cfg.Lease)
 	s.setUntil()
+}
+
+// notRenewed notes that the row could not be renewed or inserted, and why.
+func (s *Service) notRenewed(err error) {
+	if errors.Is(err, actor.ErrHostGone) { // the store works
+		s.failing.Store(0)
+		return
+	}
+	s.failing.CompareAndSwap(0, int64(s.now()))
+	if s.lost() {
+		s.mu.Lock()
+		s.publish(false) // calls wait
+		s.mu.Unlock()
+	}
+}
+
+// lost reports whether this host has no lease, and has not been able to renew it for the
+// length of one: by then another host may have what it held, and it is not told.
+func (s *Service) lost() bool {
+	since := Instant(s.failing.Load())
+	return since != 0 && s.now()-since >= s.cfg.Lease && !s.Current(time.Now())
 }
 
 // setUntil counts the row's lease and those of partitions together. The caller has the lock.
@@ -62,6 +87,9 @@ func (s *Service) renewLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-s.unwanted:
+			s.giveUpRow(ctx)
+			continue
 		case <-timer.C:
 		}
 		timer.Reset(every)
@@ -84,6 +112,7 @@ func (s *Service) renew(ctx context.Context) (now time.Time, err error) {
 	id := s.Self()
 	now, err = s.cfg.Store.RenewHost(ctx, id, s.cfg.Lease)
 	if err != nil {
+		s.notRenewed(err)
 		return now, err
 	}
 	s.mu.Lock()
@@ -102,8 +131,15 @@ func (s *Service) renew(ctx context.Context) (now time.Time, err error) {
 
 // end ends this incarnation: nothing is held from now on, and nothing of it is left when
 // end returns. The next one is not registered.
-func (s *Service) end() {
+func (s *Service) end() { s.endIf(func() bool { return true }) }
+
+// endIf is end, unless fits says with the lock held that nothing is to end.
+func (s *Service) endIf(fits func() bool) bool {
 	s.mu.Lock()
+	if !fits() {
+		s.mu.Unlock()
+		return false
+	}
 	old := s.self.ID
 	s.member.End()
 	s.until.Store(0)
@@ -118,6 +154,7 @@ func (s *Service) end() {
 	if s.cfg.Actors != nil {
 		s.cfg.Actors.DropAll()
 	}
+	return true
 }
 
 // begunAnew begins another incarnation in the place of this one, whose row is gone.
@@ -128,18 +165,7 @@ func (s *Service) begunAnew(ctx context.Context) {
 	if s.cfg.Events.Ended != nil {
 		s.cfg.Events.Ended(old)
 	}
-	for wait := RenewEvery(s.cfg.Lease) / 8; ; wait = min(2*wait, s.cfg.Lease) {
-		try, cancel := context.WithTimeout(ctx, s.cfg.Lease)
-		err := s.register(try)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		s.cfg.Logger.Warn("this host could not register again", "host", s.Self(), "error", err)
-		if !pause(ctx, wait) {
-			return
-		}
-	}
+	s.registerAgain(ctx)
 }
 
 // resignOthers ends a term that was begun as another incarnation: its leader could not be
@@ -150,27 +176,40 @@ func (s *Service) resignOthers() {
 	}
 }
 
-// electLoop leads whenever the lease can be had.
+// electLoop leads whenever the lease can be had; after a term in which no other host
+// reached this one, only if nobody else wants it.
 func (s *Service) electLoop(ctx context.Context) {
-	every := RenewEvery(s.cfg.Lease)
+	every, jitter := RenewEvery(s.cfg.Lease), newJitter("elect", s.Self())
+	var backUntil Instant // until when it stands back
 	for ctx.Err() == nil {
 		var wait time.Duration
 		lease, found, now, err := s.leaderLease(ctx)
 		switch {
 		case err != nil:
 			wait = every / 4
+		case found && s.now() < backUntil && goesFirst(lease.ExpiresAt, now, s.cfg.Lease) > 0:
+			wait = min(every, goesFirst(lease.ExpiresAt, now, s.cfg.Lease)+time.Millisecond)
 		case found && lease.Holder != s.Self() && lease.ExpiresAt.After(now):
 			// One that is renewed is still there when this is over.
 			wait = min(every, lease.ExpiresAt.Sub(now)+time.Millisecond)
 		default:
-			if s.lead(ctx) {
+			led, reached := s.lead(ctx)
+			if led && !reached {
+				backUntil = s.now() + standsBack*s.cfg.Lease
+			}
+			if led {
 				continue
 			}
 			wait = every / 8
 		}
-		if !pause(ctx, wait+jitter(every/16)) {
-			return
+		timer := time.NewTimer(wait + jitter.below(every/16))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-s.leaderless: // all that may lead notice it at once
+			pause(ctx, jitter.below(every/16))
 		}
+		timer.Stop()
 	}
 }
 
@@ -186,14 +225,15 @@ func (s *Service) leaderLease(ctx context.Context) (l actor.Lease, found bool, n
 	return l, found, now, err
 }
 
-// lead tries to take the lease, leads while it lasts, and reports whether it did.
-func (s *Service) lead(ctx context.Context) bool {
+// lead tries to take the lease, leads while it lasts, and reports whether it did, and
+// whether other hosts reached it.
+func (s *Service) lead(ctx context.Context) (led, reached bool) {
 	try, cancel := context.WithTimeout(ctx, s.cfg.Lease/2)
 	sent := s.now()
 	lease, taken, err := s.cfg.Store.AcquireLease(try, leaderLease, s.Self(), s.cfg.Lease)
 	cancel()
 	if err != nil || !taken {
-		return false
+		return false, false
 	}
 	ctx, resign := context.WithCancel(ctx)
 	defer resign()
@@ -206,8 +246,7 @@ func (s *Service) lead(ctx context.Context) bool {
 	case s.elected <- struct{}{}:
 	default:
 	}
-	t.run(ctx)
-	return true
+	return true, t.run(ctx)
 }
 
 // led tells that this process begins or ends a term.
@@ -229,7 +268,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// jitter is a random time below most, so that processes do not ask together.
-func jitter(most time.Duration) time.Duration {
-	return mathrand.N(most + 1)
+// jitter gives random times, so that processes do not ask together. They follow from the
+// host's ID, which is random. It is for one goroutine at a time.
+type jitter struct{ rng *mathrand.Rand }
+
+func newJitter(loop string, id actor.HostID) jitter {
+	return jitter{mathrand.New(mathrand.NewPCG(xxhash.Sum64String(loop), xxhash.Sum64String(string(id))))} //nolint:gosec // no secret
+}
+
+// below returns a time of most at most.
+func (j jitter) below(most time.Duration) time.Duration {
+	return time.Duration(j.rng.Int64N(int64(most) + 1))
 }

@@ -29,7 +29,10 @@ const (
 	modelTerms         = 2
 )
 
-var modelSessions = flag.Int("model.sessions", 2, "how many sessions the hosts of the model open together")
+var (
+	modelSessions = flag.Int("model.sessions", 2, "how many sessions the hosts of the model open together")
+	modelLeaves   = flag.Bool("model.leaves", false, "let the hosts of the model give up their rows")
+)
 
 var (
 	modelActor = actor.Key{App: "a", Type: "T", ID: "x"}
@@ -213,6 +216,12 @@ func (w *world) hostSteps(may mayFunc, i int, broken sabotage, sessions int) {
 			w.send(i, s, acquire)
 		}
 	})
+	// As one that leaves does.
+	idle := !row.gone && !w.hosts[i].ended && len(w.hosts[i].owned) == 0
+	may(*modelLeaves && idle, "host %d gives its row up", i, 0, func(w *world) {
+		w.hosts[i].End()
+		w.rows[i].gone = true
+	})
 	may(len(w.hosts[i].owned) > 0, "host %d releases the actor", i, 0, func(w *world) {
 		if s, ok := w.hosts[i].Release(modelActor); ok {
 			w.send(i, s, release)
@@ -256,6 +265,10 @@ func (w *world) leaderSteps(may mayFunc, i int, broken sabotage) {
 		over := w.now >= row.until || broken == clearsEarly
 		may(!row.gone && !row.later && over && inForce && l.Leading(w.now), "leader %d clears host %d", i, j, func(w *world) {
 			w.rows[j].gone = true
+			w.leaders[i].Cleared(modelHosts[j])
+		})
+		known := l.hosts[modelHosts[j]]
+		may(*modelLeaves && row.gone && known != nil && !known.gone, "leader %d reads that the row of host %d is gone", i, j, func(w *world) {
 			w.leaders[i].Cleared(modelHosts[j])
 		})
 	}

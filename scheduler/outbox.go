@@ -10,6 +10,8 @@ import (
 type outbox[M any] struct {
 	mu     sync.Mutex
 	queue  []M
+	unsent int           // what is in the queue, or being sent
+	empty  chan struct{} // not nil: closed when unsent is 0
 	signal chan struct{} // has a value when the queue is not empty
 }
 
@@ -18,6 +20,7 @@ func newOutbox[M any]() *outbox[M] { return &outbox[M]{signal: make(chan struct{
 func (o *outbox[M]) put(m M) {
 	o.mu.Lock()
 	o.queue = append(o.queue, m)
+	o.unsent++
 	o.mu.Unlock()
 	select {
 	case o.signal <- struct{}{}:
@@ -29,6 +32,26 @@ func (o *outbox[M]) len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.queue)
+}
+
+// flushed returns what is closed when all that was put has been sent.
+func (o *outbox[M]) flushed() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.empty == nil {
+		o.empty = make(chan struct{})
+	}
+	empty := o.empty
+	o.sent(0)
+	return empty
+}
+
+// sent notes that so many were sent. The caller has the lock.
+func (o *outbox[M]) sent(n int) {
+	if o.unsent -= n; o.unsent == 0 && o.empty != nil {
+		close(o.empty)
+		o.empty = nil
+	}
 }
 
 // send sends what is put, until ctx ends or sending fails.
@@ -48,5 +71,8 @@ func (o *outbox[M]) send(ctx context.Context, send func(M) error) error {
 				return err
 			}
 		}
+		o.mu.Lock()
+		o.sent(len(queue))
+		o.mu.Unlock()
 	}
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -388,4 +389,193 @@ func TestCheckoutFrozenLeases(t *testing.T) {
 			return p.Current(time.Now()) && n == 1
 		})
 	})
+}
+
+// readsAt returns the names of the processes that are readers of an actor, and checks that
+// everybody knows those, and that they do not hold it.
+func (c *testCluster) readsAt(k actor.Key) (names []string, problem string) {
+	c.t.Helper()
+	holders := c.holders(k, "ring:2")
+	var ids []actor.HostID
+	for _, p := range c.processes {
+		if !p.alive.Load() || !p.Reads(k) {
+			continue
+		}
+		names, ids = append(names, p.name), append(ids, p.Self())
+		if slices.Contains(holders, p.name) {
+			return nil, p.name + " is a reader of what it holds"
+		}
+	}
+	for _, p := range c.processes {
+		if !p.alive.Load() {
+			continue
+		}
+		hosts, here := p.Readers(k)
+		if !slices.Equal(slices.Sorted(slices.Values(hosts)), slices.Sorted(slices.Values(ids))) || here != slices.Contains(names, p.name) {
+			return nil, p.name + " knows other readers"
+		}
+		at, err := p.Where(c.t.Context(), k)
+		if err != nil || len(at.Readers) != len(names) || len(names) == 1 && at.Readers[0].Name != names[0] {
+			return nil, p.name + " says others are readers"
+		}
+	}
+	return names, ""
+}
+
+// TestReaders: of a ring:2 type each actor has one holder and one reader, another host,
+// as all hosts know. From ring to ring:2 and back those that stay with their host do not
+// pause. A host that drains reads nothing; the readers of a host that crashed go on; and
+// while a host knows of no readers there are none.
+func TestReaders(t *testing.T) {
+	run(t, func(c *testCluster) {
+		start := func(name string) *process {
+			p := c.process(name, func(cfg *Config) { cfg.Ranges = 64 })
+			if err := p.Start(c.t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			p.alive.Store(true)
+			return p
+		}
+		ps := []*process{start("a"), start("b"), start("c")}
+		place := func(policy string, n uint64) {
+			for _, p := range c.processes {
+				if p.alive.Load() {
+					p.setTypes(placedType("T", policy, n))
+				}
+			}
+		}
+		// each is who holds and who reads every actor, once all are held.
+		each := func(readers int) (holders, readAt []string, problem string) {
+			for i := range lookedAt {
+				k := key("T", i)
+				h := c.holders(k, "ring:2")
+				if len(h) > 1 {
+					t.Fatalf("%v is held by %v", k, h)
+				}
+				r, problem := c.readsAt(k)
+				if problem != "" || len(h) != 1 || len(r) != readers {
+					return nil, nil, fmt.Sprintf("%v is held by %v, read by %v: %s", k, h, r, problem)
+				}
+				holders, readAt = append(holders, h[0]), append(readAt, r...)
+			}
+			return holders, readAt, ""
+		}
+		settles := func(readers int) (holders, readAt []string) {
+			t.Helper()
+			problem := ""
+			c.eventually("readers", func() bool { holders, readAt, problem = each(readers); return problem == "" })
+			return holders, readAt
+		}
+		place("ring", 1)
+		ring, _ := settles(0)
+		busy := make(chan struct{}) // nothing is handed over
+		for _, p := range ps {
+			p.mu.Lock()
+			p.busy = busy
+			p.mu.Unlock()
+		}
+		place("ring:2", 2)
+		<-time.After(testLease)
+		stay := 0
+		for i, name := range ring {
+			if k := key("T", i); c.named(name).Holds(k, "ring:2") != actor.NotHeld {
+				stay++
+			}
+		}
+		if stay == 0 {
+			t.Error("all actors pause")
+		}
+		close(busy)
+		shared, readAt := settles(1)
+		if counts := share(append(slices.Clone(shared), readAt...)); counts["a"] == 0 || counts["b"] == 0 || counts["c"] == 0 {
+			t.Errorf("actors are held and read by %v", counts)
+		}
+		if _, parts, err := ps[1].Placement("a", "T"); err != nil || len(parts[0].Hosts) != 1 || len(parts[0].Readers) != 1 || parts[0].Hosts[0] == parts[0].Readers[0] {
+			t.Errorf("parts begin with %+v, %v", parts[0], err)
+		}
+		place("ring", 3)
+		if back, _ := settles(0); !slices.Equal(back, ring) {
+			t.Error("actors are elsewhere than before ring:2")
+		}
+		place("ring:2", 4)
+		settles(1)
+
+		// A host crashes: those whose reader is another one are read all the time.
+		dead := ps[2]
+		if dead == c.leads() {
+			dead = ps[1]
+		}
+		dead.kill()
+		for i, name := range shared {
+			if r := c.named(readAt[i]); name == dead.name && r != dead && !r.Reads(key("T", i)) {
+				t.Errorf("%v is not read by %s when its holder has crashed", key("T", i), r.name)
+			}
+		}
+		settles(1)
+		d := start("d")
+		d.setTypes(placedType("T", "ring:2", 4))
+		settles(1)
+		if err := d.Drain(c.t.Context(), "test"); err != nil {
+			t.Fatal(err)
+		}
+		for i := range lookedAt {
+			if d.Reads(key("T", i)) {
+				t.Errorf("a host that drains reads %v", key("T", i))
+			}
+		}
+		settles(1)
+	})
+}
+
+// share counts names.
+func share(names []string) map[string]int {
+	counts := map[string]int{}
+	for _, n := range names {
+		counts[n]++
+	}
+	return counts
+}
+
+// TestNoReadersBesideOlderHosts: readers are named once all hosts that can run a type know
+// of them and of its policy, and not any more when another one comes.
+func TestNoReadersBesideOlderHosts(t *testing.T) {
+	tables := NewTables(8)
+	name := typeName{"a", "T"}
+	report := func(id placement.HostID, typ Type) {
+		tables.Begin(id, string(id), false)
+		tables.Reported(id, []Type{typ})
+		tables.Claimed(id)
+		for range 3 { // what is given is taken at once
+			for _, o := range tables.Plan(true) {
+				switch o.Kind {
+				case Lock:
+					tables.Released(o.To, o.App, o.Type, o.Version, o.Ranges)
+				case Update:
+					tables.Updated(o.To, o.App, o.Type, o.Version)
+				case Unlock, Remove:
+				}
+			}
+		}
+	}
+	read := func() (n int) {
+		for _, r := range tables.types[name].routes() {
+			n += len(r.Readers)
+		}
+		return n
+	}
+	knows, old := placedType("T", "ring:2", 1), placedType("T", "ring:2", 1)
+	knows.Readers = true
+	for _, step := range []struct {
+		id   placement.HostID
+		typ  Type
+		read bool
+	}{
+		{"h1", knows, false}, {"h2", knows, true}, {"h3", old, false}, {"h3", knows, true},
+		{"h1", Type{App: "a", Name: "T", Placement: "ring:3", Generation: 2, Readers: true}, false}, // the others have not heard of it
+	} {
+		report(step.id, step.typ)
+		if n := read(); (n > 0) != step.read {
+			t.Errorf("after %s reported %+v there are %d readers", step.id, step.typ, n)
+		}
+	}
 }

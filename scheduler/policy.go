@@ -39,5 +39,8 @@ func parsed(policy string) manifest.Placement {
 // another one.
 func staticHosts(policy string) []string { return slices.Clone(parsed(policy).Hosts) }
 
-// isRing reports whether a policy is ring.
+// ringHosts returns how many hosts share each range of a policy's ring.
+func ringHosts(policy string) int { return max(1, parsed(policy).RingHosts) }
+
+// isRing reports whether a policy is ring, of any number of hosts.
 func isRing(policy string) bool { return parsed(policy).Policy == abi.PlacementRing }

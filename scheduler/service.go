@@ -11,25 +11,26 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
-
-// ownerCache is how many owners of sticky actors a host remembers.
-const ownerCache = 1 << 16
 
 // Service is a process's part in a cluster: it keeps the host's row, leads or is ready
 // to, and knows who holds what. Its methods are safe for concurrent use.
 type Service struct {
 	cfg   Config
-	began time.Time // where [Instant] counts from
+	clock *clock // of each [Instant]
 
 	view atomic.Pointer[view]
 	// until is the end of the host's count of its lease, an [Instant].
-	until  atomic.Int64
-	owned  *ownedActors
-	owners *lru.Cache[actor.Key, actor.HostID] // of sticky actors of others
-	term   atomic.Pointer[term]                // while this process leads
+	until atomic.Int64
+	// failing is since when the row is not renewed, or not inserted, for all trying, an
+	// [Instant]; 0: it is.
+	failing atomic.Int64
+	owned   *ownedActors
+	owners  *lru.Cache[actor.Key, actor.HostID] // of sticky actors of others
+	term    atomic.Pointer[term]                // while this process leads
 
 	mu       sync.Mutex
 	self     actor.Host // this incarnation
@@ -42,9 +43,12 @@ type Service struct {
 	session   *session              // nil: none
 	asked     map[actor.Key]*acquisition
 	asking    map[uint64]actor.Key // by the acquisition's ID
+	mayAsk    chan struct{}        // not nil: too many are asked for; closed when more may be
 	// releasing: some of the sticky actors are being given up, for there are too many.
 	releasing    bool
 	leader       Leadership
+	search       search          // for a session
+	informed     bool            // this incarnation has had the tables of its types: see Ready
 	draining     string          // why; empty: it is not
 	drainOnce    sync.Once       // tells that it has drained
 	drainContext context.Context //nolint:containedctx // the service's life, for a drain that an operator asked for
@@ -52,10 +56,12 @@ type Service struct {
 	counts       map[typeName]*callCounts
 	ids          uint64 // of acquisitions and queries
 
-	kick chan struct{} // the types may have changed
+	kick     chan struct{} // the types may have changed
+	unwanted chan struct{} // no leader gets to know this host: see giveUpRow
 	// checkoutKick: there may be something to do about partitions.
 	checkoutKick chan struct{}
 	elected      chan struct{} // this process leads
+	leaderless   chan struct{} // perhaps nobody leads: a session with the leader has ended
 	life         sync.Mutex    // held by Start and Stop
 	cancel       context.CancelFunc
 	loops        sync.WaitGroup
@@ -66,6 +72,10 @@ type acquisition struct {
 	id   uint64
 	done chan struct{} // closed when it was answered
 }
+
+// maxAsked bounds the sticky actors that this host asks for at once, which grow while no
+// leader answers: far above the calls that may wait for one.
+const maxAsked = 1 << 16
 
 // Leadership says who leads, as far as a process knows.
 type Leadership struct {
@@ -83,14 +93,14 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	owners, err := lru.New[actor.Key, actor.HostID](ownerCache)
+	owners, err := lru.New[actor.Key, actor.HostID](cfg.OwnerCache)
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
 	s := &Service{
-		cfg: cfg, began: time.Now(), owned: newOwnedActors(), owners: owners,
+		cfg: cfg, clock: newClock(cfg.Clocks, cfg.Lease), owned: newOwnedActors(), owners: owners,
 		members: map[actor.HostID]actor.Host{}, drains: map[actor.HostID]bool{}, asked: map[actor.Key]*acquisition{}, asking: map[uint64]actor.Key{},
-		queries: map[uint64]chan<- answerOrEnd{}, kick: make(chan struct{}, 1), elected: make(chan struct{}, 1),
+		queries: map[uint64]chan<- answerOrEnd{}, kick: make(chan struct{}, 1), unwanted: make(chan struct{}, 1), elected: make(chan struct{}, 1), leaderless: make(chan struct{}, 1),
 		checkoutKick: make(chan struct{}, 1), checkouts: checkouts{step: make(chan struct{}, 1)}, counts: map[typeName]*callCounts{},
 	}
 	s.incarnate()
@@ -99,7 +109,7 @@ func New(cfg Config) (*Service, error) {
 }
 
 // now is the time on this process's clock.
-func (s *Service) now() Instant { return time.Since(s.began) }
+func (s *Service) now() Instant { return s.clock.now() }
 
 // Start registers the host and begins to take part, in the background.
 // [actor.ErrClusterName] when the store belongs to another cluster.
@@ -116,10 +126,7 @@ func (s *Service) Start(ctx context.Context) error {
 	s.mu.Lock()
 	s.drainContext = ctx
 	s.mu.Unlock()
-	loops := []func(context.Context){s.renewLoop, s.sessionLoop}
-	if s.cfg.hosts() {
-		loops = append(loops, s.checkoutLoop)
-	}
+	loops := []func(context.Context){s.renewLoop, s.sessionLoop, s.checkoutLoop}
 	if s.cfg.leads() {
 		loops = append(loops, s.electLoop)
 	}
@@ -147,8 +154,10 @@ func (s *Service) Stop(ctx context.Context) error {
 	s.until.Store(0)
 	s.owned.clear()
 	id := s.self.ID
-	s.holdings = NewHoldings(id)
-	s.checkouts.types = map[typeName]*checkoutType{}
+	s.holdings.Leave() // calls that are under way are passed on to who has it now
+	for _, t := range s.checkouts.types {
+		clear(t.owns)
+	}
 	s.publish(true)
 	s.mu.Unlock()
 	if err == nil && !s.ended(ctx, func(actor.Key) bool { return true }) {
@@ -171,23 +180,28 @@ func (s *Service) Self() actor.HostID { return s.view.Load().self }
 
 // Current reports whether the host's lease is known to hold at now, a time with a
 // monotonic reading: whether the host may run what it holds, and answer without a
-// commit.
+// commit. It is not when the wall clock has jumped ahead beyond the lease; see [Clocks].
 func (s *Service) Current(now time.Time) bool {
-	return int64(now.Sub(s.began)) < s.until.Load()
+	return int64(s.clock.at(now)) < s.until.Load()
 }
 
 // Holds says whether this host holds an actor, by its type's table or, if it is sticky,
 // as its owner. It does not ask whether the lease holds: [Service.Current] does. It
 // never blocks and does not allocate. policy is the placement by which the caller
-// would run the actor; the table's own goes before it, so that all hosts agree.
+// would run the actor; the table's own goes before it, so that all hosts agree. An actor
+// that nobody holds is [actor.Held] by every host that would run it so.
 func (s *Service) Holds(key actor.Key, policy string) actor.Hold {
 	v := s.view.Load()
 	t := v.types[typeName{key.App, key.Type}]
 	switch {
-	case t == nil && held(policy):
+	case t == nil && (held(policy) || !v.told):
 		return actor.NotHeld
-	case t == nil || !held(t.policy):
-		return actor.Held // by nobody else either: it is run under the lock or the fence of its row
+	case t == nil:
+		return actor.Held
+	case !held(t.policy) && (t.handing || held(policy)): // its placement changes
+		return actor.NotHeld
+	case !held(t.policy):
+		return actor.Held
 	case t.policy != stickyPolicy:
 		return t.holds(v.self, key)
 	case t.handing:
@@ -207,16 +221,24 @@ func (s *Service) Settled(key actor.Key) {
 
 // Find says where a call of an actor goes. It never blocks.
 func (s *Service) Find(key actor.Key, policy string) placement.Where {
+	w := s.find(key, policy)
+	if w.Wait != nil && s.lost() {
+		return placement.Where{Lost: true}
+	}
+	return w
+}
+
+func (s *Service) find(key actor.Key, policy string) placement.Where {
 	v := s.view.Load()
 	t := v.types[typeName{key.App, key.Type}]
 	switch {
-	case t == nil && !held(policy) && s.cfg.hosts():
-		return placement.Where{Here: true}
+	case t == nil && !held(policy) && s.cfg.hosts() && (v.told || policy != abi.PlacementAny):
+		return s.anywhere(v, policy, placement.Where{Here: true})
 	case t == nil:
 		s.TypesChanged()
 		return placement.Where{Wait: v.changed}
 	case !held(t.policy):
-		return s.findAnywhere(v, t, key)
+		return s.findAnywhere(v, t, key, policy)
 	case t.policy == stickyPolicy:
 		return s.findSticky(v, t, key)
 	}
@@ -235,49 +257,99 @@ func (s *Service) Find(key actor.Key, policy string) placement.Where {
 	}
 }
 
+// Readers returns the hosts that may answer read-only methods of an actor beside the one
+// that holds it, and whether this host is one. What they answer is to be confirmed in the
+// store. It never blocks and does not allocate; the hosts are read-only.
+func (s *Service) Readers(key actor.Key) (hosts []actor.HostID, here bool) {
+	v := s.view.Load()
+	r := v.readers(key)
+	if r == nil {
+		return nil, false
+	}
+	return r.readers, v.reads(r) && s.Current(time.Now())
+}
+
+// Reads reports whether this host may answer a read-only method of an actor that another
+// one holds.
+func (s *Service) Reads(key actor.Key) bool {
+	v := s.view.Load()
+	r := v.readers(key)
+	return r != nil && v.reads(r) && s.Current(time.Now())
+}
+
+// CountRead counts a call that this host answers as a reader among those that it is asked.
+func (s *Service) CountRead(key actor.Key) {
+	v := s.view.Load()
+	if t := v.types[typeName{key.App, key.Type}]; t != nil {
+		v.here(t, key)
+	}
+}
+
 // findAnywhere is for actors that nobody holds: they are run where the call is, if that
 // can run them.
-func (s *Service) findAnywhere(v *view, t *typeView, key actor.Key) placement.Where {
-	switch host := placement.Anywhere(v.self, placement.PointOf(key), t.ranges[0].hosts); host {
-	case "":
+func (s *Service) findAnywhere(v *view, t *typeView, key actor.Key, policy string) placement.Where {
+	switch host := placement.Anywhere(v.self, placement.PointOf(key), t.ranges[0].hosts); {
+	case host == "":
 		return placement.Where{Wait: v.changed}
-	case v.self:
-		return v.here(t, key)
-	default:
+	case host != v.self:
 		return placement.Where{Host: host}
+	case held(policy): // of another deployment than the leader knows, for now
+		s.TypesChanged()
+		return placement.Where{Wait: v.changed}
+	default:
+		return s.anywhere(v, policy, v.here(t, key))
 	}
 }
 
-// findSticky finds the owner of a sticky actor: this host, one that is remembered, or
-// the one that the ring names, which acquires it.
+// anywhere is for an actor that nobody holds, and that is run here: any types have turns as
+// long as the host's lease lasts.
+func (s *Service) anywhere(v *view, policy string, here placement.Where) placement.Where {
+	if policy == abi.PlacementAny && !s.Current(time.Now()) {
+		return placement.Where{Wait: v.changed}
+	}
+	return here
+}
+
+// findSticky gathers what [placement.Sticky] decides by: no more than that needs, since what
+// is asked for counts as used.
 func (s *Service) findSticky(v *view, t *typeView, key actor.Key) placement.Where {
-	if t.handing {
-		return placement.Where{Wait: v.changed}
+	knows := placement.Sticky{Self: v.self, Handing: t.handing}
+	if !t.handing {
+		knows.Owns = s.owned.hold(key) != actor.NotHeld
 	}
-	if s.owned.hold(key) != actor.NotHeld {
-		if s.Current(time.Now()) {
-			return v.here(t, key)
+	switch {
+	case t.handing:
+	case knows.Owns:
+		knows.Current = s.Current(time.Now())
+	default:
+		if owner, known := s.owners.Get(key); known {
+			if _, there := v.members[owner]; there && owner != v.self {
+				knows.Owner = owner
+			} else {
+				s.owners.Remove(key)
+			}
 		}
-		return placement.Where{Wait: v.changed}
-	}
-	if owner, known := s.owners.Get(key); known {
-		if _, there := v.members[owner]; there && owner != v.self {
-			return placement.Where{Host: owner}
+		p := placement.PointOf(key)
+		if ring := t.owner(p); ring == v.self {
+			knows.Ring, knows.Holds = ring, t.holdsAt(v.self, p) != actor.NotHeld
+		} else if _, there := v.members[ring]; there {
+			knows.Ring = ring
 		}
-		s.owners.Remove(key)
 	}
-	p := placement.PointOf(key)
-	owner := t.owner(p)
-	if _, there := v.members[owner]; there && owner != v.self {
-		return placement.Where{Host: owner}
-	}
-	if owner != v.self || t.holdsAt(v.self, p) == actor.NotHeld {
+	switch next := knows.Next(); {
+	case next.Here:
+		return v.here(t, key)
+	case next.Acquire:
+		return s.acquire(key)
+	case next.Host != "":
+		return placement.Where{Host: next.Host}
+	default:
 		return placement.Where{Wait: v.changed}
 	}
-	return s.acquire(key)
 }
 
-// acquire asks the leader for a sticky actor, unless that is under way.
+// acquire asks the leader for a sticky actor, unless that is under way, or too many are
+// asked for.
 func (s *Service) acquire(key actor.Key) placement.Where {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,6 +360,12 @@ func (s *Service) acquire(key actor.Key) placement.Where {
 	}
 	a := s.asked[key]
 	if a == nil {
+		if s.mayAsk == nil && len(s.asked) >= maxAsked {
+			s.mayAsk = make(chan struct{})
+		}
+		if s.mayAsk != nil {
+			return placement.Where{Wait: s.mayAsk}
+		}
 		s.ids++
 		a = &acquisition{id: s.ids, done: make(chan struct{})}
 		s.asked[key], s.asking[a.id] = a, key
@@ -346,6 +424,9 @@ func (s *Service) LeaseSeconds() float64 {
 // Owned returns how many sticky actors this host owns.
 func (s *Service) Owned() int { return int(s.owned.count.Load()) }
 
+// KnownOwners returns of how many sticky actors this host remembers the owner.
+func (s *Service) KnownOwners() int { return s.owners.Len() }
+
 // publish puts a new view in force, all of it anew or what has changed of it. The caller
 // has the lock.
 func (s *Service) publish(all bool) {
@@ -366,7 +447,7 @@ func (s *Service) publish(all bool) {
 	maps.DeleteFunc(s.counts, func(name typeName, _ *callCounts) bool { return types[name] == nil })
 	s.view.Store(&view{
 		self: s.self.ID, types: types,
-		members: s.members, drains: s.drains, draining: s.draining != "", changed: make(chan struct{}),
+		members: s.members, drains: s.drains, draining: s.draining != "", told: s.holdings.Told(), changed: make(chan struct{}),
 	})
 	close(old.changed)
 }

@@ -204,6 +204,42 @@ func TestFrozenHost(t *testing.T) {
 	})
 }
 
+// TestLostDatabase: a host that loses the database alone waits for it with its calls for a
+// lease, and then has those fail that it cannot pass on, until it is back. The others have
+// its actors meanwhile.
+func TestLostDatabase(t *testing.T) {
+	run(t, func(c *testCluster) {
+		ps := c.start("a", "b", "c")
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
+		for _, victim := range ps { // one of them leads
+			var own actor.Key
+			for i := 0; !victim.Find(key("R", i), abi.PlacementRing).Here; i++ {
+				own = key("R", i+1)
+			}
+			victim.db.setDown(true)
+			c.eventually("its lease is over", func() bool { return !victim.Current(time.Now()) })
+			paused := victim.Find(own, abi.PlacementRing)
+			if paused.Wait == nil {
+				t.Errorf("as its lease is over: %+v", paused)
+			}
+			<-time.After(testLease + RenewEvery(testLease))
+			select {
+			case <-paused.Wait:
+			default:
+				t.Error("who waits is not told")
+			}
+			if w := victim.Find(own, abi.PlacementRing); !w.Lost {
+				t.Errorf("a lease later: %+v", w)
+			}
+			victim.alive.Store(false) // for the others' sake: what it knows is of the past
+			c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
+			victim.alive.Store(true)
+			victim.db.setDown(false)
+			c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
+		}
+	})
+}
+
 // TestRegistrationUnknown: a process that registers anew, and hears of it when the leader
 // has cleared that row already, is a member all the same: as yet another host.
 func TestRegistrationUnknown(t *testing.T) {
@@ -290,11 +326,14 @@ func TestStreamLost(t *testing.T) {
 	})
 }
 
-// TestStop: a host that stops hands over first; the others hold all, and its row is gone.
+// TestStop: a host that stops hands over first, and ends when the others hold all and know
+// it; until its process ends it says where calls go. Its row is gone, and where it led
+// another one does.
 func TestStop(t *testing.T) {
 	for _, which := range []string{"the leader", "another"} {
 		t.Run(which, func(t *testing.T) {
 			run(t, func(c *testCluster) {
+				c.takes = time.Millisecond
 				ps := c.start("a", "b", "c")
 				c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
 				p := c.leads()
@@ -313,6 +352,19 @@ func TestStop(t *testing.T) {
 					t.Errorf("it took %v", took)
 				}
 				p.alive.Store(false)
+				synctest.Wait()
+				if _, problem := c.look(); problem != "" {
+					t.Errorf("when it has left: %s", problem)
+				}
+				for n := range lookedAt {
+					if to := p.Find(key("R", n), abi.PlacementRing).Host; to == "" || to == p.Self() {
+						t.Fatalf("it sends calls of %v to %q", key("R", n), to)
+					}
+				}
+				<-time.After(RenewEvery(testLease) / 2)
+				if c.leads() == nil {
+					t.Error("nobody leads")
+				}
 				if p.handOvers == 0 || p.Owned() != 0 {
 					t.Errorf("%d hand-overs, %d sticky actors left", p.handOvers, p.Owned())
 				}
@@ -611,6 +663,53 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 			_, _, _ = p.Find(k, abi.PlacementRing), p.Holds(k, abi.PlacementRing), p.Current(now)
 		}); n != 0 {
 			t.Errorf("%v allocations", n)
+		}
+	})
+}
+
+// TestMaxAsked: a host asks for a bounded number of sticky actors while no leader answers;
+// calls of the others wait, and find theirs once answers come.
+func TestMaxAsked(t *testing.T) {
+	run(t, func(c *testCluster) {
+		ps := c.start("a", "b")
+		c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
+		p := ps[0]
+		if p == c.leads() {
+			p = ps[1]
+		}
+		p.cut(true)
+		c.eventually("it has no session", func() bool { return !p.Leadership().Connected })
+		var waits []<-chan struct{}
+		var keys []actor.Key
+		for n := 0; len(keys) < maxAsked+1000; n++ {
+			k := key("S", n)
+			where := p.Find(k, abi.PlacementSticky)
+			if where.Host != "" {
+				continue // the other one is to own it
+			}
+			if where.Here || where.Wait == nil {
+				c.t.Fatalf("%v without a leader: %+v", k, where)
+			}
+			keys, waits = append(keys, k), append(waits, where.Wait)
+		}
+		p.Service.mu.Lock()
+		asked, asking := len(p.asked), len(p.asking)
+		p.Service.mu.Unlock()
+		if asked > maxAsked || asking > maxAsked {
+			c.t.Errorf("%d actors are asked for at once", asked)
+		}
+		p.cut(false)
+		for _, wait := range waits {
+			select {
+			case <-wait:
+			case <-time.After(time.Minute): // of the bubble's time
+				c.t.Fatal("who waits is not woken when answers come")
+			}
+		}
+		for _, k := range keys[maxAsked:] {
+			if name, _ := c.acquired(p, k); name != p.name {
+				c.t.Fatalf("%v is owned by %s", k, name)
+			}
 		}
 	})
 }

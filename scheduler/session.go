@@ -20,6 +20,7 @@ type session struct {
 	end  context.CancelCauseFunc
 	out  *outbox[*greenroomv1.ReportActorTypesRequest]
 	work sync.WaitGroup // hand-overs, and reads of types
+	met  bool           // the leader has answered
 }
 
 // errNoLeader says that nobody leads now.
@@ -28,7 +29,7 @@ var errNoLeader = errors.New("nobody leads the cluster now")
 // sessionLoop keeps a session with the leader.
 func (s *Service) sessionLoop(ctx context.Context) {
 	first := RenewEvery(s.cfg.Lease) / 16
-	wait, said := first, ""
+	wait, said, jitter := first, "", newJitter("session", s.Self())
 	for ctx.Err() == nil {
 		began := s.now()
 		err := s.converse(ctx)
@@ -43,7 +44,7 @@ func (s *Service) sessionLoop(ctx context.Context) {
 			said = err.Error()
 			s.cfg.Logger.Warn("no session with the leader of the cluster; what this host holds stays", "host", s.Self(), "error", err)
 		}
-		timer := time.NewTimer(wait + jitter(wait))
+		timer := time.NewTimer(wait + jitter.below(wait))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
@@ -60,6 +61,7 @@ func (s *Service) converse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.seek(epoch)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var stream Stream
@@ -154,6 +156,7 @@ func (s *Service) connect(ss *session, leader actor.HostID, epoch uint64) bool {
 		LeaseMs: uint32(s.cfg.Lease.Milliseconds()), //nolint:gosec // seconds
 	}}})
 	send(toTypes(types))
+	s.holdings.Connect(types)
 	for _, c := range s.holdings.Claims(s.now()) {
 		send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_RangeClaims{RangeClaims: &greenroomv1.RangeClaimsReport{
 			App: c.App, Type: c.Type, Placement: c.Policy, Ranges: toRanges(c.Ranges),
@@ -179,8 +182,17 @@ func (s *Service) endSession(why error) {
 // disconnected ends a session. What was being handed over is held again.
 func (s *Service) disconnected(ss *session) {
 	ss.end(errors.New("the session is over"))
+	select {
+	case s.leaderless <- struct{}{}: // perhaps: whoever may lead looks
+	default:
+	}
 	s.mu.Lock()
 	s.session = nil // nothing new is handed over
+	if ss.met {
+		s.search.ended(s.now())
+	} else {
+		s.search.looked(s.now())
+	}
 	s.leader.Connected = false
 	s.member.Disconnect(ss.Session)
 	for id, to := range s.queries {
@@ -227,6 +239,12 @@ func (s *Service) reportTypes(ctx context.Context, ss *session) {
 		if !maps.Equal(now, known) {
 			ss.out.put(toTypes(types))
 			known = now
+			s.mu.Lock()
+			if s.session == ss {
+				s.holdings.Reports(now)
+			}
+			s.publish(false) // calls may wait for another deployment
+			s.mu.Unlock()
 		}
 		select {
 		case <-ctx.Done():
@@ -263,6 +281,7 @@ func (s *Service) receive(ctx context.Context, ss *session, m *greenroomv1.Repor
 	if s.session != ss || s.member.host != ss.Host {
 		return
 	}
+	ss.met = true
 	switch m := m.GetMessage().(type) {
 	case *greenroomv1.ReportActorTypesResponse_Members:
 		s.newMembers(m.Members)
@@ -315,6 +334,12 @@ func (s *Service) order(ctx context.Context, ss *session, o Order) {
 	case Unlock:
 		if isCheckout(o.Policy) {
 			s.kickCheckout()
+		}
+		if moving.Arrived > 0 {
+			s.cfg.Logger.Debug("ranges have arrived at other hosts", "app", o.App, "type", o.Type, "ranges", moving.Arrived, "paused", moving.Paused.Round(time.Microsecond).String())
+			if s.cfg.Events.RangesMoved != nil {
+				s.cfg.Events.RangesMoved(moving.Arrived, moving.Paused)
+			}
 		}
 	case Update:
 		ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Updated{Updated: &greenroomv1.RangesUpdated{
@@ -394,6 +419,13 @@ func (s *Service) released(ss *session, moving Moving) {
 	}
 	moving = s.holdings.HandedOver(moving)
 	s.publish(false)
+	if len(moving.Ranges) > 0 {
+		took := s.now() - moving.Since
+		s.cfg.Logger.Debug("ranges were handed over", "app", moving.App, "type", moving.Type, "version", moving.Version, "ranges", len(moving.Ranges), "took", took.Round(time.Microsecond).String())
+		if s.cfg.Events.HandedOver != nil {
+			s.cfg.Events.HandedOver(took)
+		}
+	}
 	ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Released{Released: &greenroomv1.RangesReleased{
 		App: moving.App, Type: moving.Type, Version: moving.Version, Ranges: toRanges(moving.Ranges),
 	}}})
@@ -428,6 +460,10 @@ func (s *Service) answered(ss *session, m *greenroomv1.StickyAcquisitionResponse
 	delete(s.asking, a.id)
 	delete(s.asked, key)
 	defer close(a.done)
+	if s.mayAsk != nil && len(s.asked) <= maxAsked*3/4 { // not one by one: all that wait look again
+		close(s.mayAsk)
+		s.mayAsk = nil
+	}
 	if m.GetGranted() {
 		if s.member.Granted(ss.Session, key, s.now()) {
 			s.owned.add(key)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
@@ -13,6 +12,8 @@ import (
 type HeldRange struct {
 	First, Last placement.Point // inclusive
 	Hosts       []placement.HostID
+	// Readers may answer read-only methods of it; an UNLOCK names them.
+	Readers []placement.HostID
 	// Clean: all that earlier holders sent to the store is settled.
 	Clean bool
 	// Moved: it is there because of its heat.
@@ -42,9 +43,18 @@ type Order struct {
 	WithSticky bool
 }
 
-// maxMoving bounds the ranges of a type that move at once and are held, so that the
-// actors of a range pause for the hand-over of few others.
-const maxMoving = 64
+// What bounds the ranges of a type that move at once and are held, so that few actors
+// pause at a time, and each for the hand-over of few others.
+const (
+	// maxTogether is how many ranges one LOCK names. They are handed over together: the
+	// slowest turn of their actors is what all of them wait for.
+	maxTogether = 8
+	// maxMoving is how many move, of those that have not taken long.
+	maxMoving = 2 * maxTogether
+	// maxSlow is how many move with those that have: turns that take seconds would hold up
+	// all others.
+	maxSlow = 64
+)
 
 // Tables is what the leader of one term knows of the tables of all types: who holds
 // what, and what moves. It stands beside the term's [Leader], which knows the sessions:
@@ -65,7 +75,8 @@ type tableHost struct {
 	name      string
 	connected bool // its claims are complete
 	draining  bool
-	types     map[typeName]Type // that it can run
+	leadsOnly bool              // it is to run nothing
+	types     map[typeName]Type // that it can run, or would
 	claims    map[typeName][]HeldRange
 }
 
@@ -77,6 +88,8 @@ type rangeTable struct {
 	ranges  []tableRange        // in order; they cover the hash space
 	targets [2]target           // those that were computed last
 	cutFor  [2]*placement.Table // the targets whose ranges these have
+	// readable: ranges may have readers. shared: some may have one.
+	readable, shared bool
 	// switching: everything is handed over, because the policy changes; waits has the
 	// hosts that have not answered.
 	switching bool
@@ -100,10 +113,12 @@ type tableRange struct {
 	// hosts share the range, each its part of the points; holds are those of them that
 	// may hold theirs. Both are read-only.
 	hosts, holds []placement.HostID
-	moved        bool // by heat, to where it is
-	clean        bool // what its holders were told
-	ripe         bool // in releasing: all that released it say that it is clean by now
+	readers      []placement.HostID // read-only as well
+	moved        bool               // by heat, to where it is
+	clean        bool               // what its holders were told
+	ripe         bool               // in releasing: all that released it say that it is clean by now
 	phase        phase
+	slow         bool               // it has been on the move for long
 	version      uint64             // of the newest LOCK or UPDATE
 	waits        []placement.HostID // in releasing and updating: who has not answered
 }
@@ -131,6 +146,14 @@ func (t *Tables) Begin(id placement.HostID, name string, draining bool) {
 	}
 	h.name, h.connected, h.claims = name, false, map[typeName][]HeldRange{}
 	h.draining = h.draining || draining
+}
+
+// LeadsOnly tells of a host whose session has begun that it is to run nothing. What it
+// reports of types says which deployments there are.
+func (t *Tables) LeadsOnly(id placement.HostID) {
+	if h := t.hosts[id]; h != nil {
+		h.leadsOnly = true
+	}
 }
 
 // Disconnected tells that a session is over and no other has begun.
@@ -169,7 +192,8 @@ func (t *Tables) typesOf(id placement.HostID) map[typeName]Type {
 }
 
 // Claim tells ranges of a type that a host holds as its session begins, under the policy
-// by which it does. Without ranges it tells that the host owns sticky actors of the type.
+// by which it does. Without ranges it tells that the host owns sticky actors of the type,
+// or competes for partitions of it.
 func (t *Tables) Claim(id placement.HostID, app, typ, policy string, ranges []HeldRange) {
 	h, name := t.hosts[id], typeName{app, typ}
 	if h == nil || h.connected {
@@ -315,6 +339,18 @@ func (t *Tables) Drain(id placement.HostID) {
 // Draining reports whether a host is draining.
 func (t *Tables) Draining(id placement.HostID) bool { h := t.hosts[id]; return h != nil && h.draining }
 
+// Slow tells that what moves now has been moving for a while: others need not wait for it.
+func (t *Tables) Slow() {
+	for name, table := range t.types {
+		for i := range table.ranges {
+			if r := &table.ranges[i]; r.phase != settled && !r.slow {
+				r.slow = true
+				t.dirty[name] = struct{}{}
+			}
+		}
+	}
+}
+
 // Move says which parts of a ring type are elsewhere than by the ring: in order, without
 // overlaps.
 func (t *Tables) Move(app, typ string, moved []placement.Moved) {
@@ -322,13 +358,6 @@ func (t *Tables) Move(app, typ string, moved []placement.Moved) {
 		table.setMoved(moved)
 		t.dirty[typeName{app, typ}] = struct{}{}
 	}
-}
-
-// Acquirable reports whether sticky actors of a type may be given to hosts now: not
-// while the policy of the type is another, or changes.
-func (t *Tables) Acquirable(app, typ string) bool {
-	policy, switching := t.Policy(app, typ)
-	return policy == stickyPolicy && !switching
 }
 
 // Policy returns the policy of a type that is in force, and whether it is about to
@@ -397,7 +426,7 @@ func (t *rangeTable) routes() []HeldRange {
 	routes := make([]HeldRange, len(t.ranges))
 	for i := range t.ranges {
 		r := &t.ranges[i]
-		if tabled(t.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)) {
+		if t.switching || tabled(t.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)) {
 			routes[i] = t.at(i, nil)
 		} else {
 			routes[i] = t.at(i, r.hosts)
@@ -432,7 +461,7 @@ func (t *Tables) plan(name typeName, table *rangeTable) {
 		return
 	}
 	switch {
-	case policy == "": // nobody can run it
+	case policy == "": // nobody knows it any more
 		delete(t.types, name)
 		t.broadcast(Order{Kind: Remove}, name, table)
 	case !tabled(policy):
@@ -444,7 +473,7 @@ func (t *Tables) plan(name typeName, table *rangeTable) {
 
 // serving returns the hosts that a type's table is computed from, in order, and the
 // policy by which they run it: where they differ, that of the newest deployment. The
-// policy is empty if no host can run the type.
+// policy is empty if no host knows the type.
 func (t *Tables) serving(name typeName) (hosts []placement.HostID, policy string) {
 	var newest Type
 	for id, h := range t.hosts {
@@ -455,7 +484,7 @@ func (t *Tables) serving(name typeName) (hosts []placement.HostID, policy string
 		if policy == "" || typ.Generation > newest.Generation || typ.Generation == newest.Generation && typ.Placement > policy {
 			newest, policy = typ, typ.Placement
 		}
-		if !h.draining {
+		if !h.draining && !h.leadsOnly {
 			hosts = append(hosts, id)
 		}
 	}
@@ -467,8 +496,8 @@ func (t *Tables) serving(name typeName) (hosts []placement.HostID, policy string
 // force.
 func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) bool {
 	switch {
-	case table.policy == "" || !held(table.policy):
-		// Nobody holds anything.
+	case !table.switching && (table.policy == "" || !held(table.policy)) && !t.stops(name, table, policy):
+		// Nobody holds anything, and nobody has to stop.
 	case !table.switching && byRanges(table.policy) && byRanges(policy):
 		table.policy = policy
 		table.setMoved(nil)
@@ -511,6 +540,25 @@ func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) b
 	return true
 }
 
+// stops reports whether hosts that hold nothing of a type have to stop running it before a
+// policy is in force: they may run it anywhere by the policy that is, or by a deployment
+// of which this leader does not know, but not of a type's first one.
+func (t *Tables) stops(name typeName, table *rangeTable, policy string) bool {
+	if policy == "" || !held(policy) || table.policy != "" {
+		return policy != "" && held(policy)
+	}
+	newest := uint64(0)
+	for _, h := range t.hosts {
+		newest = max(newest, h.types[name].Generation)
+	}
+	for _, h := range t.hosts {
+		if h.types[name].Generation < newest && newest > 1 {
+			return true
+		}
+	}
+	return false
+}
+
 // spreadAll tells where a type is run of which the leader gives nothing: wherever there is
 // a host, or where one checks it out.
 func (t *Tables) spreadAll(name typeName, table *rangeTable, serving []placement.HostID) {
@@ -544,6 +592,7 @@ func (t *Tables) settle(name typeName, table *rangeTable) {
 
 // move locks what should be elsewhere, and gives what is free.
 func (t *Tables) move(name typeName, table *rangeTable, serving []placement.HostID) {
+	table.readable = t.readable(name, table.policy)
 	t.settle(name, table)
 	all, connected := t.target(table, serving)
 	for i, target := range [...]*placement.Table{all, connected} {
@@ -556,17 +605,26 @@ func (t *Tables) move(name typeName, table *rangeTable, serving []placement.Host
 			table.cut(points)
 		}
 	}
-	moving := 0
+	moving, slow := 0, 0
 	for i := range table.ranges {
 		r := &table.ranges[i]
 		// What goes to nobody has arrived, and nothing will be heard of it.
 		nowhere := r.phase == releasing && len(r.waits) == 0 && len(t.takers(all, connected, r.first)) == 0
-		if r.phase != settled && !nowhere {
+		switch {
+		case r.phase == settled || nowhere:
+		case r.slow:
+			slow++
+		default:
 			moving++
 		}
 	}
+	room := min(maxMoving-moving, maxSlow-moving-slow) / maxTogether * maxTogether
 	table.version++
-	var locked []HeldRange
+	var (
+		urgent  []int // to be locked, from hosts that leave
+		others  []int
+		nobodys []HeldRange
+	)
 	grants := map[placement.HostID][]HeldRange{}
 	for i := range table.ranges {
 		r := &table.ranges[i]
@@ -579,20 +637,28 @@ func (t *Tables) move(name typeName, table *rangeTable, serving []placement.Host
 		case r.phase == settled && len(r.holds) == len(r.hosts) && len(r.hosts) > 0 && !t.reachable(want) && sameSet(r.hosts, wanted(connected, r.first)):
 			continue // whom it is meant for is not there to take it
 		case r.phase == settled && len(r.holds) > 0:
-			if moving < maxMoving {
-				moving++
-				table.lock(i)
-				locked = append(locked, table.at(i, nil))
+			if !t.reachable(r.holds) {
+				continue // who cannot be asked keeps it; its claims, or its end, bring it here again
+			}
+			if slices.ContainsFunc(r.holds, t.Draining) {
+				urgent = append(urgent, i)
+			} else {
+				others = append(others, i)
 			}
 			continue
 		}
 		// Nobody holds it.
+		want = t.takers(all, connected, r.first)
 		if r.phase == releasing {
 			r.clean = r.clean || r.ripe
+			if len(want) == 0 {
+				r.readers = nil
+				nobodys = append(nobodys, table.at(i, nil))
+			}
 		}
-		want = t.takers(all, connected, r.first)
 		r.moved = isMoved(all, r.first, want) || isMoved(connected, r.first, want)
 		r.hosts, r.holds, r.waits, r.phase = want, want, want, updating
+		r.readers = table.readers(nil, r.first, want, all, connected)
 		r.version = table.version
 		if len(want) == 0 {
 			r.phase = settled
@@ -603,107 +669,58 @@ func (t *Tables) move(name typeName, table *rangeTable, serving []placement.Host
 			grants[id] = append(grants[id], g)
 		}
 	}
-	if len(locked) > 0 {
-		t.broadcast(Order{Kind: Lock, Ranges: locked}, name, table)
+	read := table.reread(all, connected)
+	if len(read) > 0 {
+		t.broadcast(Order{Kind: Unlock, Ranges: read}, name, table)
 	}
 	for _, id := range slices.Sorted(maps.Keys(grants)) {
 		t.order(Order{To: id, Kind: Update, Ranges: grants[id]}, name, table)
 	}
-	if len(locked)+len(grants) == 0 {
+	if len(nobodys) > 0 { // who had it may wait for news
+		t.broadcast(Order{Kind: Unlock, Ranges: nobodys}, name, table)
+	}
+	if len(nobodys)+len(grants)+len(read) == 0 {
 		table.version-- // nobody was told of it
+	}
+	locks := slices.Concat(urgent, others)
+	for together := range slices.Chunk(locks[:max(0, min(room, len(locks)))], maxTogether) {
+		table.version++
+		locked := make([]HeldRange, 0, maxTogether)
+		slices.Sort(together) // as orders have ranges
+		for _, i := range together {
+			table.lock(i)
+			locked = append(locked, table.at(i, nil))
+		}
+		t.broadcast(Order{Kind: Lock, Ranges: locked}, name, table)
 	}
 	table.merge(all, connected)
 }
 
-// target returns the table of all hosts that serve a type, and of those that are
-// connected; nil if there are none.
-func (t *Tables) target(table *rangeTable, serving []placement.HostID) (all, connected *placement.Table) {
-	there := slices.DeleteFunc(slices.Clone(serving), func(id placement.HostID) bool { return !t.hosts[id].connected })
-	if names := staticHosts(table.policy); len(names) > 0 {
-		return t.static(table, names, serving), t.static(table, names, there)
-	}
-	for i, hosts := range [...][]placement.HostID{serving, there} {
-		if ring := t.ring(hosts); ring == nil {
-			table.targets[i] = target{}
-		} else if ring != table.targets[i].ring {
-			table.targets[i] = target{ring, ring.WithMoved(table.moved, hosts)}
-		}
-	}
-	return table.targets[0].moved, table.targets[1].moved
-}
-
-// static computes the table of a static type. Of several hosts of one name that which
-// holds the part goes first, so that nothing moves by itself.
-func (t *Tables) static(table *rangeTable, names []string, hosts []placement.HostID) *placement.Table {
-	parts := make([]placement.HostID, len(names))
-	bounds := placement.StaticTable(parts).Ranges()
-	for i, name := range names {
-		holds := table.find(bounds[i].First).holds
-		for _, id := range hosts { // in order
-			if t.hosts[id].name == name && (parts[i] == "" || slices.Contains(holds, id)) {
-				parts[i] = id
-			}
-		}
-	}
-	return placement.StaticTable(parts)
-}
-
-// ring computes a table, which is remembered.
-func (t *Tables) ring(hosts []placement.HostID) *placement.Table {
-	var key strings.Builder
-	for _, id := range hosts {
-		key.WriteString(string(id) + "|")
-	}
-	if table, found := t.rings[key.String()]; found {
-		return table
-	}
-	table, err := placement.Ring{Ranges: t.even}.Table(hosts)
-	if err != nil {
-		panic("scheduler: " + err.Error()) // Config was checked
-	}
-	if len(t.rings) >= 16 {
-		clear(t.rings)
-	}
-	t.rings[key.String()] = table
-	return table
-}
-
-// takers returns the hosts that a point goes to now: those that are to have it, or else
-// those that would if only connected hosts were there.
-func (t *Tables) takers(all, connected *placement.Table, p placement.Point) []placement.HostID {
-	if want := wanted(all, p); t.reachable(want) {
-		return want
-	}
-	return wanted(connected, p)
-}
-
-// reachable reports whether hosts can be told now.
-func (t *Tables) reachable(hosts []placement.HostID) bool {
-	return !slices.ContainsFunc(hosts, func(id placement.HostID) bool { return !t.hosts[id].connected })
-}
-
-// wanted returns the hosts that a target gives a point, in order; none without a target.
-func wanted(target *placement.Table, p placement.Point) []placement.HostID {
-	if target == nil {
+// reread brings the readers of what is settled to what targets say, and returns the ranges
+// where that changes something.
+func (t *rangeTable) reread(targets ...*placement.Table) (changed []HeldRange) {
+	if !t.readable && !t.shared {
 		return nil
 	}
-	hosts := target.Find(p).Hosts
-	if len(hosts) > 1 {
-		hosts = slices.Sorted(slices.Values(hosts))
+	t.shared = false
+	for i := range t.ranges {
+		r := &t.ranges[i]
+		if r.phase == settled && len(r.holds) == len(r.hosts) {
+			if by := t.readers(r.readers, r.first, r.hosts, targets...); !slices.Equal(r.readers, by) {
+				r.readers = by
+				changed = append(changed, t.at(i, r.hosts))
+			}
+		}
+		t.shared = t.shared || len(r.readers) > 0
 	}
-	return hosts
-}
-
-// isMoved reports whether a target gives hosts a point because of its heat.
-func isMoved(target *placement.Table, p placement.Point, hosts []placement.HostID) bool {
-	return target != nil && len(hosts) > 0 && target.Find(p).Moved && slices.Equal(target.Find(p).Hosts, hosts)
+	return changed
 }
 
 // lock begins the move of the i-th range, which is settled.
 func (t *rangeTable) lock(i int) {
 	r := &t.ranges[i]
 	whole := len(r.holds) == len(r.hosts) // otherwise nobody answers for a share of it
-	r.phase, r.waits, r.version = releasing, r.holds, t.version
+	r.phase, r.slow, r.waits, r.version = releasing, false, r.holds, t.version
 	r.clean, r.ripe = r.clean && whole, len(r.holds) > 0 && whole
 }
 
@@ -722,7 +739,7 @@ func (t *rangeTable) at(i int, hosts []placement.HostID) HeldRange {
 	if i+1 < len(t.ranges) {
 		last = t.ranges[i+1].first - 1
 	}
-	return HeldRange{First: t.ranges[i].first, Last: last, Hosts: hosts, Moved: t.ranges[i].moved}
+	return HeldRange{First: t.ranges[i].first, Last: last, Hosts: hosts, Readers: t.ranges[i].readers, Moved: t.ranges[i].moved}
 }
 
 // merge makes one of neighbours that are alike and settled, where no target cuts them.
@@ -743,7 +760,7 @@ func (t *rangeTable) merge(targets ...*placement.Table) {
 	for _, r := range t.ranges[1:] {
 		last := &kept[len(kept)-1]
 		if last.phase == settled && r.phase == settled && last.clean == r.clean && last.moved == r.moved &&
-			slices.Equal(last.hosts, r.hosts) && slices.Equal(last.holds, r.holds) && !cuts(r.first) {
+			slices.Equal(last.hosts, r.hosts) && slices.Equal(last.holds, r.holds) && slices.Equal(last.readers, r.readers) && !cuts(r.first) {
 			continue
 		}
 		kept = append(kept, r)

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -64,5 +65,108 @@ func TestTablesHostAway(t *testing.T) {
 	away["there"] = true
 	if n := settle(); n != 0 || tables.Shares()["here"] != before["here"] {
 		t.Errorf("%d ranges were locked when a session ended: %v, before %v", n, tables.Shares(), before)
+	}
+	// What it holds it cannot be asked to hand over: that stays, whoever joins, and holds up
+	// nothing of the others.
+	join("third")
+	settle()
+	if share := tables.Shares(); share["third"] == 0 || share["there"] != before["there"] {
+		t.Errorf("of what a host is not there to hand over: %v, before %v", share, before)
+	}
+	for _, r := range tables.types[typeName{"a", "T"}].ranges {
+		if slices.Contains(r.holds, "there") && r.phase != settled {
+			t.Errorf("the range at %#x of a host that is not there is locked", uint64(r.first))
+		}
+	}
+	tables.Drain("here")
+	settle()
+	if left := tables.Shares()["here"]; left != 0 {
+		t.Errorf("a host that drains has %d ranges", left)
+	}
+	tables.Cleared("there")
+	settle()
+	if share := tables.Shares(); share["third"] < all {
+		t.Errorf("when its lease is over: %v of %d", share, all)
+	}
+}
+
+// TestTablesMoveFewAtATime: a few ranges of a host that drains are locked at a time, and
+// others follow as they arrive; those that take long hold up others no more, up to a bound.
+// What nobody else can run is told to be nobody's.
+func TestTablesMoveFewAtATime(t *testing.T) {
+	tables := NewTables(placement.DefaultRanges)
+	types := []Type{{App: "a", Name: "T", Placement: abi.PlacementRing, Generation: 1}}
+	join := func(id placement.HostID, types []Type) {
+		tables.Begin(id, string(id), false)
+		tables.Reported(id, types)
+		tables.Claimed(id)
+	}
+	join("leaves", types)
+	holdings := NewHoldings("leaves")
+	obey := func() {
+		for orders := tables.Plan(true); len(orders) > 0; orders = tables.Plan(true) {
+			for _, o := range orders {
+				moving := holdings.Order(o, 0)
+				switch o.Kind {
+				case Lock:
+					holdings.HandedOver(moving)
+					tables.Released(o.To, o.App, o.Type, o.Version, moving.Ranges)
+				case Update:
+					tables.Updated(o.To, o.App, o.Type, o.Version)
+				case Unlock, Remove:
+				}
+			}
+		}
+	}
+	obey()
+	if !holdings.Holding() {
+		t.Error("a host alone holds nothing")
+	}
+	tables.Drain("leaves")
+	obey()
+	if holdings.Holding() || holdings.UnderWay() {
+		t.Errorf("what nobody else can run is held: %v, under way: %v", holdings.Holding(), holdings.UnderWay())
+	}
+	tables = NewTables(placement.DefaultRanges)
+	join("leaves", types)
+	settleOrders(t, tables)
+	join("stays", types)
+	settleOrders(t, tables)
+	tables.Drain("leaves")
+	moving := 0
+	locks := func() (locks []Order) {
+		for _, o := range tables.Plan(true) {
+			switch {
+			case o.Kind == Update:
+				tables.Updated(o.To, o.App, o.Type, o.Version)
+			case o.Kind == Unlock && o.To == "leaves":
+				moving -= len(o.Ranges)
+			case o.Kind == Lock && o.To == "leaves":
+				locks = append(locks, o)
+				moving += len(o.Ranges)
+				if len(o.Ranges) > maxTogether {
+					t.Errorf("%d ranges are handed over together", len(o.Ranges))
+				}
+			}
+		}
+		return locks
+	}
+	first := locks()
+	if moving != maxMoving || len(locks()) != 0 {
+		t.Fatalf("%d ranges move", moving)
+	}
+	tables.Released("leaves", "a", "T", first[0].Version, first[0].Ranges)
+	for range 3 { // UPDATE; UNLOCK, and the next LOCK
+		locks()
+	}
+	if moving != maxMoving {
+		t.Errorf("%d ranges move once some have arrived", moving)
+	}
+	for range 10 {
+		tables.Slow()
+		locks()
+	}
+	if moving != maxSlow {
+		t.Errorf("%d ranges move when all take long", moving)
 	}
 }

@@ -46,6 +46,8 @@ const (
 	clearsWhenOver              // a row is cleared when its lease is over
 	countsUnclean               // what a cleared host held is not clean
 	competesAlways              // a host leases partitions while the policy in force is checkout alone
+	toldFirst                   // a host runs nothing anywhere before a leader has told what is held
+	stopsFirst                  // what is run anywhere is handed over before it is held
 )
 
 const tablesLease Instant = 100
@@ -65,7 +67,7 @@ var (
 
 // tablesPolicies are those that are deployed. The fourth host of a history has no part of
 // static types.
-var tablesPolicies = []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny, "static:n0,n1", "static:n2,n0,n1", "checkout:2"}
+var tablesPolicies = []string{abi.PlacementRing, "ring:2", abi.PlacementSticky, abi.PlacementAny, "static:n0,n1", "static:n2,n0,n1", "checkout:2"}
 
 type tablesHost struct {
 	name     string // stays when it registers anew
@@ -117,6 +119,19 @@ func (w *tablesWorld) register(h *tablesHost) {
 	h.parts, h.asked = [2]bool{}, 0
 	w.rows[h.id] = w.now + tablesLease
 	h.member.Renewed(w.now, tablesLease)
+}
+
+// anywhere says whether the host may begin turns of actors that it does not hold.
+func (h *tablesHost) anywhere(w *tablesWorld) bool {
+	t := h.holdings.types[typeName{"a", "T"}]
+	switch {
+	case !h.member.Current(w.now), h.policy == "", held(h.policy):
+		return false
+	case t == nil:
+		return h.holdings.Told() || w.broken == toldFirst
+	default:
+		return !held(t.policy)
+	}
 }
 
 // runs says whether the host may have turns under way at a point: it holds it, or hands
@@ -184,6 +199,13 @@ func (w *tablesWorld) plan(l *tablesLeader) {
 	if !l.leader.Leading(w.now) {
 		return
 	}
+	if w.broken == stopsFirst {
+		name := typeName{"a", "T"}
+		_, policy := l.tables.serving(name)
+		if table := l.tables.types[name]; table != nil && !held(table.policy) && policy != "" && held(policy) {
+			table.policy, table.ranges = policy, []tableRange{{}}
+		}
+	}
 	for _, o := range l.tables.Plan(l.leader.Granting(w.now) || w.broken == waitsForClaims) {
 		w.stats[fmt.Sprint("order ", o.Kind)]++
 		if o.WithSticky {
@@ -218,6 +240,7 @@ func (w *tablesWorld) connect(h *tablesHost, l *tablesLeader) {
 	s := &tablesStream{session: session, host: h, leader: l}
 	claims, id, name, draining := h.holdings.Claims(w.now), h.id, h.name, h.draining
 	types := h.types()
+	h.holdings.Connect(types)
 	s.up = append(s.up, func(l *tablesLeader) {
 		if _, there := w.rows[id]; !there || !l.leader.Begin(session) {
 			return // a leader serves those alone that have a row
@@ -243,7 +266,7 @@ func (h *tablesHost) types() []Type {
 	if h.policy == "" {
 		return nil
 	}
-	return []Type{{App: "a", Name: "T", Placement: h.policy, Generation: h.deploy}}
+	return []Type{{App: "a", Name: "T", Placement: h.policy, Generation: h.deploy, Readers: true}}
 }
 
 // handedOver ends the first hand-over of a host.
@@ -321,7 +344,7 @@ func (w *tablesWorld) acquire(h *tablesHost) {
 	s := h.stream
 	s.up = append(s.up, func(l *tablesLeader) {
 		answer, ok := Answer{}, true
-		if l.tables.Acquirable("a", "T") {
+		if policy, switching := l.tables.Policy("a", "T"); policy == stickyPolicy && !switching {
 			answer, ok = l.leader.Acquire(w.now, session, tablesActor)
 		}
 		if ok {
@@ -353,6 +376,11 @@ func (w *tablesWorld) check() (fault string) {
 		}
 		if len(at) > 1 {
 			return fmt.Sprintf("point %d is at %v", i, at)
+		}
+		for _, h := range w.hosts {
+			if len(at) > 0 && at[0] != h.id && h.anywhere(w) {
+				return fmt.Sprintf("point %d is at %s, and %s runs it anywhere", i, at[0], h.id)
+			}
 		}
 	}
 	return ""
@@ -436,7 +464,13 @@ func (w *tablesWorld) settle() (fault string) {
 				return fmt.Sprintf("%s does not compete for partitions", owner)
 			case tabled(w.policy) && w.hosts[i].holdings.Held("a", "T", p, w.now) == actor.NotHeld:
 				return fmt.Sprintf("%s does not hold point %#x, which calls are sent for to it", owner, uint64(p))
-			case w.policy == abi.PlacementRing:
+			case isRing(w.policy):
+				others := slices.DeleteFunc(slices.Clone(serving), func(h *tablesHost) bool { return h.id == owner || !slices.Contains(r.readers, h.id) })
+				if n := len(r.readers); n != len(others) || n == 0 && w.policy == "ring:2" && len(serving) > 1 || n > 0 && w.policy == abi.PlacementRing {
+					return fmt.Sprintf("%s knows the readers %v for point %#x of %s", h.id, r.readers, uint64(p), owner)
+				} else if n > 0 {
+					w.stats["read elsewhere"]++
+				}
 				if to := w.movedTo(p); to != "" && to != owner && slices.ContainsFunc(serving, func(h *tablesHost) bool { return h.id == to }) {
 					return fmt.Sprintf("point %#x was moved to %s, and is at %s", uint64(p), to, owner)
 				} else if to == owner {
@@ -683,7 +717,7 @@ func TestTablesOneHolder(t *testing.T) {
 			t.Fatalf("seed %d: %s, after\n%s", seed, fault, strings.Join(history, "\n"))
 		}
 	}
-	for _, what := range []string{"order 1", "order 2", "order 3", "host ended", "host cleared", "sticky granted", "policy switched", "static host away", "static host there", "partition leased", "partition given back", "moved by heat", "held where it was moved"} {
+	for _, what := range []string{"order 1", "order 2", "order 3", "host ended", "host cleared", "sticky granted", "policy switched", "static host away", "static host there", "partition leased", "partition given back", "moved by heat", "held where it was moved", "read elsewhere"} {
 		if seen[what] == 0 {
 			t.Errorf("in no history: %s", what)
 		}
@@ -702,6 +736,8 @@ func TestTablesFindFaults(t *testing.T) {
 		clearsWhenOver:   "a row is cleared when its lease is over",
 		countsUnclean:    "what a cleared host held is not clean",
 		competesAlways:   "partitions are leased under their policy alone",
+		toldFirst:        "nothing is run anywhere before a leader has told what is held",
+		stopsFirst:       "what is run anywhere is handed over before it is held",
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(5000) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -31,6 +32,11 @@ type term struct {
 	began Instant
 	// resign ends the term.
 	resign context.CancelFunc
+	// look: a host that drained has gone, and its row is about to.
+	look chan struct{}
+	// reading has one while hosts are read: one after the other, so that what is known of
+	// them only becomes newer.
+	reading chan struct{}
 
 	mu      sync.Mutex
 	leader  *Leader
@@ -40,6 +46,7 @@ type term struct {
 	pending []pendingAcquisition        // asked for before anything could be given
 	newest  deployments
 	heat    *Heat
+	reach   reach
 	// otherLease are the hosts that were warned of since their leases are of another length.
 	otherLease map[actor.HostID]bool
 }
@@ -62,34 +69,23 @@ type pendingAcquisition struct {
 func newTerm(s *Service, l actor.Lease, sent Instant) *term {
 	return &term{
 		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: NewLeader(l.Epoch, sent, s.cfg.Lease), tables: NewTables(s.cfg.Ranges),
-		streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, newest: deployments{},
+		look: make(chan struct{}, 1), reading: make(chan struct{}, 1), streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, newest: deployments{},
 		heat: NewHeat(s.cfg.HeatEvery), otherLease: map[actor.HostID]bool{},
 	}
 }
 
-// run leads until the lease cannot be renewed in time, or ctx ends. It then gives the
-// lease back.
-func (t *term) run(ctx context.Context) {
+// run leads until the lease cannot be renewed in time, no other host reaches this one, which
+// it reports, or ctx ends. It then gives the lease back.
+func (t *term) run(ctx context.Context) (reached bool) {
 	log := t.s.cfg.Logger.With("epoch", t.lease.Epoch)
 	log.Info("leading the cluster")
 	t.s.led(t.lease.Epoch, true)
 	defer func() {
-		close(t.ended)
-		t.mu.Lock()
-		for _, h := range t.streams {
-			h.end(errNotLeader)
-		}
-		t.mu.Unlock()
-		// If this fails the next leader waits for the lease's end.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.s.cfg.Lease)
-		defer cancel()
-		if err := t.s.cfg.Store.ReleaseLease(ctx, t.lease); err != nil {
-			log.Warn("the leader's lease was not released", "error", err)
-		}
+		t.end(context.WithoutCancel(ctx), log)
 		log.Info("not leading the cluster any more")
 		t.s.led(t.lease.Epoch, false)
 	}()
-	renew := time.NewTimer(0)
+	renew := time.NewTimer(RenewEvery(t.s.cfg.Lease)) // it has just been taken
 	defer renew.Stop()
 	read := time.NewTimer(0)
 	defer read.Stop()
@@ -99,25 +95,74 @@ func (t *term) run(ctx context.Context) {
 		t.mu.Unlock()
 		if left <= 0 {
 			log.Warn("the leader's lease could not be renewed in time")
-			return
+			return true
 		}
 		over := time.NewTimer(left)
 		select {
 		case <-ctx.Done():
 			over.Stop()
-			return
+			return true
 		case <-over.C:
 		case <-renew.C:
 			if !t.renew(ctx) {
 				over.Stop()
-				return
+				return true
 			}
 			renew.Reset(RenewEvery(t.s.cfg.Lease))
 		case <-read.C:
-			read.Reset(t.readHosts(ctx))
+			read.Reset(t.readHosts(ctx, ""))
+			if others := t.unreached(); others > 0 {
+				log.Warn("none of the other hosts has a session with this leader: it lets another lead; see that they reach the address that this one advertises, and that all have the same cluster key",
+					"advertised", t.s.cfg.Self.Address, "others", others)
+				over.Stop()
+				return false
+			}
+		case <-t.look:
+			read.Reset(t.readHosts(ctx, ""))
 		}
 		over.Stop()
 	}
+}
+
+// end ends the term. The hosts are told first what was decided, and that it is over once
+// the lease is there for another one, or it takes long to give it back.
+func (t *term) end(ctx context.Context, log *slog.Logger) {
+	patience := time.NewTimer(RenewEvery(t.s.cfg.Lease) / 4)
+	defer patience.Stop()
+	t.mu.Lock()
+	t.leader.Resign()
+	var flushed []<-chan struct{}
+	for id, h := range t.streams {
+		if id != t.lease.Holder { // which knows
+			flushed = append(flushed, h.out.flushed())
+		}
+	}
+	t.mu.Unlock()
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		// If this fails the next leader waits for the lease's end.
+		ctx, cancel := context.WithTimeout(ctx, t.s.cfg.Lease)
+		defer cancel()
+		if err := t.s.cfg.Store.ReleaseLease(ctx, t.lease); err != nil {
+			log.Warn("the leader's lease was not released", "error", err)
+		}
+	}()
+	for _, done := range append(flushed, released) {
+		select {
+		case <-done:
+			continue
+		case <-patience.C:
+		}
+		break
+	}
+	close(t.ended)
+	t.mu.Lock()
+	for _, h := range t.streams {
+		h.end(errNotLeader)
+	}
+	t.mu.Unlock()
+	<-released
 }
 
 // renew reports false if another leads.
@@ -134,6 +179,7 @@ func (t *term) renew(ctx context.Context) bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.leader.Renewed(sent, t.s.cfg.Lease)
+		t.tables.Slow()
 		t.plan()
 	}
 	return held
@@ -143,11 +189,21 @@ func (t *term) renew(ctx context.Context) bool {
 const soon = 20 * time.Millisecond
 
 // readHosts reads the hosts' rows, removes those that are over, and returns when to do
-// so again.
-func (t *term) readHosts(ctx context.Context) time.Duration {
+// so again. Where it is for the sake of one host, it does nothing if a reading that it
+// waited for has found that one: so many hosts may come at once.
+func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 	next := RenewEvery(t.s.cfg.Lease)
-	ctx, cancel := context.WithTimeout(ctx, t.s.cfg.Lease/2)
+	ctx, cancel := context.WithTimeout(ctx, t.s.cfg.Lease/2) // with the wait: the term's loop renews its lease as well
 	defer cancel()
+	select {
+	case t.reading <- struct{}{}:
+		defer func() { <-t.reading }()
+	case <-ctx.Done():
+		return next / 4
+	}
+	if sake != "" && t.knows(sake) {
+		return next
+	}
 	t.mu.Lock()
 	known := slices.Collect(maps.Keys(t.tables.hosts)) // whose rows were there before
 	t.mu.Unlock()
@@ -195,6 +251,16 @@ func (t *term) readHosts(ctx context.Context) time.Duration {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	others, sessions := 0, 0
+	for id, h := range rows {
+		if id != t.lease.Holder && h.ExpiresAt.After(now) {
+			others++
+			if t.streams[id] != nil {
+				sessions++
+			}
+		}
+	}
+	t.reach.saw(t.s.now(), others, sessions)
 	for _, id := range known {
 		if _, there := rows[id]; !there {
 			t.cleared(id)
@@ -213,8 +279,33 @@ func (t *term) readHosts(ctx context.Context) time.Duration {
 		}
 	}
 	t.plan()
+	if len(t.leader.Missing()) > 0 || slices.ContainsFunc(ids, t.isLeaving) { // something waits for a row's end
+		next = min(next, RenewEvery(t.s.cfg.Lease)/8)
+	}
 	return max(next, soon)
 }
+
+// isLeaving reports whether a host has drained and gone, so that its row is about to. The
+// caller has the lock.
+func (t *term) isLeaving(id actor.HostID) bool {
+	_, there := t.members[id]
+	return there && t.streams[id] == nil && t.tables.Draining(id)
+}
+
+// unreached returns how many other hosts there are if none of them has reached this
+// leader for long.
+func (t *term) unreached() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.s.now()
+	if !t.reach.lost(now, t.s.cfg.Lease, t.leader.Granting(now)) {
+		return 0
+	}
+	return t.reach.others
+}
+
+// granting reports whether the term may give anything away. The caller has the lock.
+func (t *term) granting(now Instant) bool { return t.leader.Granting(now) && t.reach.mayGrant() }
 
 // cleared notes that a host's row is gone. The caller has the lock, as everywhere below.
 func (t *term) cleared(id actor.HostID) {
@@ -245,7 +336,7 @@ func (t *term) plan() {
 	if !t.leader.Leading(now) {
 		return
 	}
-	granting := t.leader.Granting(now)
+	granting := t.granting(now)
 	for _, o := range t.tables.Plan(granting) {
 		if h := t.streams[o.To]; h != nil {
 			h.out.put(toOrder(o))
@@ -270,7 +361,7 @@ func (t *term) acquire(p pendingAcquisition) {
 	policy, switching := t.tables.Policy(p.key.App, p.key.Type)
 	answer, ok := Answer{}, true
 	switch {
-	case switching, !t.leader.Granting(t.s.now()):
+	case switching, !t.granting(t.s.now()):
 		t.pending = append(t.pending, p)
 		return
 	case policy == stickyPolicy:
@@ -291,7 +382,7 @@ func (t *term) serve(ctx context.Context, stream ServerStream, hello *greenroomv
 		end:     end, out: newOutbox[*greenroomv1.ReportActorTypesResponse](),
 	}
 	if !t.knows(h.session.Host) {
-		t.readHosts(ctx) // it has registered since: what it gets, all have to find
+		t.readHosts(ctx, h.session.Host) // it has registered since: what it gets, all have to find
 	}
 	if err := t.begin(h, hello); err != nil {
 		return err
@@ -340,7 +431,7 @@ func (t *term) knows(id actor.HostID) bool {
 func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, there := t.members[h.session.Host]; !there {
+	if _, there := t.members[h.session.Host]; !there || t.leader.Gone(h.session.Host) {
 		return fmt.Errorf("host %s: %w", h.session.Host, actor.ErrHostGone)
 	}
 	if !t.leader.Leading(t.s.now()) || !t.leader.Begin(h.session) {
@@ -350,7 +441,13 @@ func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
 		old.end(errors.New("the host has begun another session"))
 	}
 	t.streams[h.session.Host] = h
+	if h.session.Host != t.lease.Holder {
+		t.reach.connected()
+	}
 	t.tables.Begin(h.session.Host, t.members[h.session.Host].Name, hello.GetDraining())
+	if !slices.Contains(t.members[h.session.Host].Roles, RoleHost) {
+		t.tables.LeadsOnly(h.session.Host)
+	}
 	h.protocol = min(int(hello.GetMaxProtocol()), t.s.cfg.Self.MaxProtocol)
 	h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Welcome{Welcome: &greenroomv1.SchedulerWelcome{Protocol: uint32(h.protocol)}}}) //nolint:gosec // small
 	h.out.put(t.membership())
@@ -377,6 +474,12 @@ func (t *term) disconnect(h *hostSession) {
 		delete(t.streams, h.session.Host)
 		t.tables.Disconnected(h.session.Host)
 		t.plan()
+		if t.isLeaving(h.session.Host) {
+			select {
+			case t.look <- struct{}{}:
+			default:
+			}
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
 // process is one of a cluster of the test's.
@@ -29,9 +30,11 @@ type process struct {
 	dials  []Stream // that it opened
 	served []context.CancelFunc
 	cutOff bool // from other processes
+	deaf   bool // what it sends to other processes is lost, and so are their answers
 
 	handOvers, drops int
-	busy             chan struct{} // not nil: hand-overs wait for its end
+	moved            []func(actor.Key) bool // by hand-overs
+	busy             chan struct{}          // not nil: hand-overs wait for its end
 }
 
 // testCluster is processes that share a database and a network.
@@ -40,6 +43,19 @@ type testCluster struct {
 	db        *database
 	mu        sync.Mutex
 	processes []*process
+	// takes is how long a message to another process takes.
+	takes time.Duration
+}
+
+// slowStream is one whose messages to the leader take a while.
+type slowStream struct {
+	Stream
+	takes time.Duration
+}
+
+func (s slowStream) Send(m *greenroomv1.ReportActorTypesRequest) error {
+	<-time.After(s.takes)
+	return s.Stream.Send(m)
 }
 
 const testLease = 3 * time.Second
@@ -48,9 +64,10 @@ func newTestCluster(t *testing.T) *testCluster {
 	return &testCluster{t: t, db: &database{hosts: map[actor.HostID]actor.Host{}, leases: map[string]actor.Lease{}}}
 }
 
-func (p *process) HandOver(ctx context.Context, _ func(actor.Key) bool) error {
+func (p *process) HandOver(ctx context.Context, moving func(actor.Key) bool) error {
 	p.mu.Lock()
 	p.handOvers++
+	p.moved = append(p.moved, moving)
 	busy := p.busy
 	p.mu.Unlock()
 	if busy != nil {
@@ -123,6 +140,9 @@ func (c *testCluster) start(names ...string) []*process {
 }
 
 func (p *process) dial(ctx context.Context, leader actor.Host) (Stream, error) {
+	if stream := p.dialDeaf(ctx); stream != nil {
+		return stream, nil
+	}
 	p.c.mu.Lock()
 	i := slices.IndexFunc(p.c.processes, func(q *process) bool { return q.name+":1" == leader.Address && q.alive.Load() })
 	var q *process
@@ -130,7 +150,7 @@ func (p *process) dial(ctx context.Context, leader actor.Host) (Stream, error) {
 		q = p.c.processes[i]
 	}
 	p.c.mu.Unlock()
-	if q == nil || p.isCutOff() {
+	if q == nil || p.isCutOff() || q.isCutOff() {
 		return nil, errors.New("connection refused")
 	}
 	stream := pipe(ctx, func(ctx context.Context, s ServerStream) error {
@@ -144,7 +164,35 @@ func (p *process) dial(ctx context.Context, leader actor.Host) (Stream, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dials = append(p.dials, stream)
+	if p.c.takes > 0 {
+		return slowStream{stream, p.c.takes}, nil
+	}
 	return stream, nil
+}
+
+// dialDeaf returns a stream on which nothing comes, as where a network drops what is sent;
+// nil if the process is not deaf.
+func (p *process) dialDeaf(ctx context.Context) Stream {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.deaf {
+		return nil
+	}
+	stream := pipe(ctx, func(ctx context.Context, _ ServerStream) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	p.dials = append(p.dials, stream)
+	return stream
+}
+
+// deafen breaks the streams of a process; those that it opens while it is deaf stay open,
+// and nothing comes on them.
+func (p *process) deafen(deaf bool) {
+	p.mu.Lock()
+	p.deaf = deaf
+	p.mu.Unlock()
+	p.cut(deaf)
 }
 
 func (p *process) isCutOff() bool {

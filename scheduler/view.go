@@ -16,6 +16,8 @@ type view struct {
 	// drains has those of the others that are draining; draining: this host is.
 	drains   map[actor.HostID]bool
 	draining bool
+	// told: what is in no table is held by nobody.
+	told bool
 	// changed is closed when another view is in force.
 	changed chan struct{}
 }
@@ -28,6 +30,18 @@ func (v *view) here(t *typeView, key actor.Key) placement.Where {
 	return placement.Where{Here: true}
 }
 
+// readers returns the range of an actor if it may have readers; otherwise nil.
+func (v *view) readers(key actor.Key) *rangeView {
+	t := v.types[typeName{key.App, key.Type}]
+	if t == nil || !t.shared {
+		return nil
+	}
+	return t.find(placement.PointOf(key))
+}
+
+// reads reports whether this host is a reader of a range.
+func (v *view) reads(r *rangeView) bool { return r.reads && !v.draining }
+
 // typeView is the table of one type.
 type typeView struct {
 	policy string
@@ -37,6 +51,8 @@ type typeView struct {
 	static []string
 	// ranges are in order and cover the hash space.
 	ranges []rangeView
+	// shared: some range has readers.
+	shared bool
 	// counts has the calls that are answered here; nil where nobody asks.
 	counts *callCounts
 }
@@ -51,6 +67,9 @@ type rangeView struct {
 	// calls are sent to while the range moves.
 	formula []actor.HostID
 	moved   bool // by its heat
+	// readers may answer read-only methods of its actors; reads: this host is one.
+	readers []actor.HostID
+	reads   bool
 }
 
 // find returns the range of a point.

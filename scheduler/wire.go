@@ -16,7 +16,7 @@ const stickyBatch = 4096
 func toRanges(ranges []HeldRange) []*greenroomv1.PlacementRange {
 	out := make([]*greenroomv1.PlacementRange, len(ranges))
 	for i, r := range ranges {
-		out[i] = &greenroomv1.PlacementRange{First: uint64(r.First), Last: uint64(r.Last), Hosts: toIDs(r.Hosts), Clean: r.Clean, Moved: r.Moved}
+		out[i] = &greenroomv1.PlacementRange{First: uint64(r.First), Last: uint64(r.Last), Hosts: toIDs(r.Hosts), Readers: toIDs(r.Readers), Clean: r.Clean, Moved: r.Moved}
 	}
 	return out
 }
@@ -25,7 +25,7 @@ func toRanges(ranges []HeldRange) []*greenroomv1.PlacementRange {
 func fromRanges(ranges []*greenroomv1.PlacementRange) []HeldRange {
 	out := make([]HeldRange, 0, len(ranges))
 	for _, r := range ranges {
-		out = append(out, HeldRange{First: placement.Point(r.GetFirst()), Last: placement.Point(r.GetLast()), Hosts: fromIDs(r.GetHosts()), Clean: r.GetClean(), Moved: r.GetMoved()})
+		out = append(out, HeldRange{First: placement.Point(r.GetFirst()), Last: placement.Point(r.GetLast()), Hosts: fromIDs(r.GetHosts()), Readers: fromIDs(r.GetReaders()), Clean: r.GetClean(), Moved: r.GetMoved()})
 	}
 	slices.SortFunc(out, func(a, b HeldRange) int {
 		if a.First < b.First {
@@ -134,7 +134,7 @@ func fromMember(m *greenroomv1.ClusterMember) actor.Host {
 func toTypes(types []Type) *greenroomv1.ReportActorTypesRequest {
 	report := &greenroomv1.ActorTypesReport{Types: make([]*greenroomv1.HostedType, len(types))}
 	for i, t := range types {
-		report.Types[i] = &greenroomv1.HostedType{App: t.App, Type: t.Name, Placement: t.Placement, Generation: t.Generation}
+		report.Types[i] = &greenroomv1.HostedType{App: t.App, Type: t.Name, Placement: t.Placement, Generation: t.Generation, Readers: true}
 	}
 	return &greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Types{Types: report}}
 }
@@ -142,7 +142,7 @@ func toTypes(types []Type) *greenroomv1.ReportActorTypesRequest {
 func fromTypes(report *greenroomv1.ActorTypesReport) []Type {
 	types := make([]Type, len(report.GetTypes()))
 	for i, t := range report.GetTypes() {
-		types[i] = Type{App: t.GetApp(), Name: t.GetType(), Placement: t.GetPlacement(), Generation: t.GetGeneration()}
+		types[i] = Type{App: t.GetApp(), Name: t.GetType(), Placement: t.GetPlacement(), Generation: t.GetGeneration(), Readers: t.GetReaders()}
 	}
 	return types
 }

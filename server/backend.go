@@ -22,10 +22,11 @@ type Host interface {
 	View(ctx context.Context, key actor.Key) (host.View, error)
 }
 
-// Timers sets and cancels timers of actors, wherever they are: see [host.Host.SetTimer].
+// Timers sets, cancels and reads timers of actors, wherever they are: see [host.Host.SetTimer].
 type Timers interface {
 	SetTimer(ctx context.Context, spec actor.TimerSpec) (replaced bool, err error)
 	CancelTimer(ctx context.Context, key actor.Key, name string) (existed bool, err error)
+	GetTimer(ctx context.Context, key actor.Key, name string) (actor.Timer, error)
 }
 
 // Modules keeps modules and says what serves each type. [*modules.Service] does.

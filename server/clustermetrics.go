@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -23,7 +25,16 @@ func (m *Metrics) ClusterEvents() scheduler.Events {
 	terms := counter("greenroom_leader_terms_total", "Terms in which this process led the cluster.").WithLabelValues()
 	heat := counter("greenroom_heat_moves_total", "Ranges that the leader moved because of their heat, by kind: split (a part of one), whole, or back (it was cold).", "kind")
 	ended := counter("greenroom_host_restarts_total", "Times that the host began anew, because its lease had run out and it was cleared.").WithLabelValues()
+	histogram := func(name, help string) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: []float64{.0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}})
+		m.registry.MustRegister(h)
+		return h
+	}
+	handed := histogram("greenroom_hand_over_seconds", "Time in which this host ended what it had begun of ranges that moved to other hosts.")
+	paused := histogram("greenroom_range_pause_seconds", "Time in which nobody had ranges that moved from this host to others: what calls of their actors waited for, each at most.")
 	return scheduler.Events{
+		HandedOver:  func(took time.Duration) { handed.Observe(took.Seconds()) },
+		RangesMoved: func(_ int, pause time.Duration) { paused.Observe(pause.Seconds()) },
 		StickyAcquired: func(ok bool) {
 			if ok {
 				granted.Inc()
@@ -52,6 +63,7 @@ func (m *Metrics) registerCluster(c Cluster, peers *Peers) error {
 		value      func() float64
 	}{
 		{"greenroom_sticky_activations", "Sticky actors that this host owns.", func() float64 { return float64(c.Owned()) }},
+		{"greenroom_sticky_owners_known", "Owners of sticky actors that this host remembers.", func() float64 { return float64(c.KnownOwners()) }},
 		{"greenroom_leader", "1 if this process leads the cluster.", func() float64 { return number(c.Leadership().Here && c.Leadership().Connected) }},
 		{"greenroom_leader_connected", "1 if this process has a session with the leader.", func() float64 { return number(c.Leadership().Connected) }},
 		{"greenroom_leader_epoch", "Number of the newest leader's term that this process has met.", func() float64 { return float64(c.Leadership().Epoch) }},

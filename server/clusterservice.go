@@ -26,10 +26,11 @@ type Cluster interface {
 	Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]scheduler.StickyEntry, error)
 	Placement(app, typ string) (policy string, parts []scheduler.Part, err error)
 	Heat(ctx context.Context, app, typ string) ([]scheduler.HostHeat, error)
-	// Leadership, LeaseSeconds and Owned are for metrics.
+	// Leadership, LeaseSeconds, Owned and KnownOwners are for metrics.
 	Leadership() scheduler.Leadership
 	LeaseSeconds() float64
 	Owned() int
+	KnownOwners() int
 }
 
 // clusterService is ClusterService over package scheduler.
@@ -128,9 +129,13 @@ func (s clusterService) Where(ctx context.Context, req *connect.Request[greenroo
 	if err != nil {
 		return nil, err
 	}
-	return uncached(&greenroomv1.WhereResponse{
+	msg := &greenroomv1.WhereResponse{
 		Placement: at.Policy, HostId: string(at.Host.ID), Name: at.Host.Name, Address: at.Host.Address, Moving: at.Moving, Point: uint64(at.Point),
-	}), nil
+	}
+	for _, h := range at.Readers {
+		msg.Readers = append(msg.Readers, &greenroomv1.ReaderHost{HostId: string(h.ID), Name: h.Name, Address: h.Address})
+	}
+	return uncached(msg), nil
 }
 
 // stickyPage is how many actors a page has unless the request says.
@@ -184,6 +189,9 @@ func (s clusterService) GetPlacement(ctx context.Context, req *connect.Request[g
 		on := &greenroomv1.TableRange{First: uint64(r.First), Last: uint64(r.Last), Name: r.Name, Away: r.Away, Moved: r.Moved}
 		for _, id := range r.Hosts {
 			on.Hosts = append(on.Hosts, string(id))
+		}
+		for _, id := range r.Readers {
+			on.Readers = append(on.Readers, string(id))
 		}
 		msg.Ranges = append(msg.Ranges, on)
 	}

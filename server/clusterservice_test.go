@@ -77,6 +77,7 @@ func (fakeCluster) Leadership() scheduler.Leadership {
 }
 func (fakeCluster) LeaseSeconds() float64 { return 0.5 }
 func (fakeCluster) Owned() int            { return 12 }
+func (fakeCluster) KnownOwners() int      { return 34 }
 
 // TestClusterMetrics: what happens in the cluster is counted, and asked when it is read.
 func TestClusterMetrics(t *testing.T) {

@@ -73,7 +73,7 @@ func answerOf(kind actor.Kind) answer {
 		return answer{connect.CodeDeadlineExceeded, http.StatusRequestTimeout}
 	case actor.ErrTypeNotFound.Kind(), actor.ErrMethodNotFound.Kind(), actor.ErrActorNotFound.Kind(),
 		actor.ErrModuleNotFound.Kind(), actor.ErrNoGeneration.Kind(), actor.ErrSettingNotFound.Kind(), actor.ErrHostGone.Kind(),
-		actor.ErrReminderNotFound.Kind(), actor.ErrDeadLetterNotFound.Kind(), kindServiceNotFound:
+		actor.ErrReminderNotFound.Kind(), actor.ErrTimerNotFound.Kind(), actor.ErrDeadLetterNotFound.Kind(), kindServiceNotFound:
 		return answer{connect.CodeNotFound, http.StatusNotFound}
 	case kindPathNotFound:
 		return answer{connect.CodeUnimplemented, http.StatusNotFound}
@@ -89,7 +89,7 @@ func answerOf(kind actor.Kind) answer {
 	case actor.ErrKeyReused.Kind():
 		return answer{connect.CodeFailedPrecondition, http.StatusUnprocessableEntity}
 	case actor.ErrStale.Kind(), actor.ErrLeft.Kind(), actor.ErrKeyExists.Kind(), actor.ErrDeployConflict.Kind(),
-		actor.ErrFiringTaken.Kind(), actor.ErrBucketMoved.Kind():
+		actor.ErrFiringTaken.Kind():
 		return answer{connect.CodeAborted, http.StatusConflict}
 	case actor.ErrMailboxFull.Kind(), actor.ErrHostFull.Kind(), kindStreamFull:
 		return answer{connect.CodeResourceExhausted, http.StatusTooManyRequests}
@@ -223,6 +223,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		tooLarge *actor.StateTooLargeError
 		fuel     *actor.FuelError
 		space    *actor.SpaceError
+		readOnly *actor.UnwritableError
 		away     *actor.HostAwayError
 		invalid  *actor.InvalidModuleError
 		full     *stream.FullError
@@ -260,6 +261,9 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 	case errors.As(err, &space):
 		detail.Retryable = true
 		return of(actor.ErrUnavailable.Kind(), space.Error())
+	case errors.As(err, &readOnly):
+		detail.Retryable = true
+		return of(actor.ErrUnavailable.Kind(), readOnly.Error())
 	case errors.As(err, &away):
 		detail.Retryable = true
 		return of(actor.ErrNoOwner.Kind(), away.Error())

@@ -61,19 +61,29 @@ var (
 	errStopping   = &requestError{actor.ErrStopping.Kind(), "the server is stopping"}
 )
 
-// run checks at once and then every interval, until ctx ends.
+// NotReady is an error for [Config.Check] whose reason anybody may be shown.
+func NotReady(reason string) error { return &requestError{actor.ErrUnavailable.Kind(), reason} }
+
+// run checks at once and then every interval, more often while the server is not ready,
+// until ctx ends.
 func (h *health) run(ctx context.Context, interval time.Duration, check func(context.Context) error) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	for {
-		// A store that does not answer for so long is not ready either.
-		checkCtx, cancel := context.WithTimeout(ctx, 5*interval)
-		h.set(check(checkCtx), false)
-		cancel()
 		select {
-		case <-tick.C:
+		case <-next.C:
 		case <-ctx.Done():
 			return
+		}
+		// A store that does not answer for so long is not ready either.
+		checkCtx, cancel := context.WithTimeout(ctx, 5*interval)
+		err := check(checkCtx)
+		cancel()
+		h.set(err, false)
+		if err == nil {
+			next.Reset(interval)
+		} else {
+			next.Reset(interval / 8)
 		}
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -50,7 +52,7 @@ func (s *Server) peerServices() []service {
 	unary.peer = true
 	_, h = greenroomv1connect.NewInterconnectServiceHandler(&interconnect{s, conf}, s.handlerOptions(s.payloadRoute())...)
 	sv.serve(RoleAdmin, unary, h, greenroomv1connect.InterconnectServiceDeleteProcedure, greenroomv1connect.InterconnectServiceViewProcedure, greenroomv1connect.InterconnectServiceReachProcedure,
-		greenroomv1connect.InterconnectServiceReleaseRemindersProcedure)
+		greenroomv1connect.InterconnectServiceReleaseRemindersProcedure, greenroomv1connect.InterconnectServiceNoticeRemindersProcedure)
 	timer := route{maxBody: maxTimerMessage, bodyErr: errPayloadTooLarge(actor.MaxReminderPayload), peer: true}
 	sv.serve(RoleAdmin, timer, h, greenroomv1connect.InterconnectServiceTimerProcedure)
 	for _, ps := range peers.Services {
@@ -108,15 +110,23 @@ func (i *interconnect) Timer(ctx context.Context, req *connect.Request[greenroom
 	if err == nil {
 		err = key.Validate()
 	}
-	existed := false
+	msg := &greenroomv1.ExchangeTimerResponse{}
 	if err == nil {
 		accepted.NotHeldBy(key, actor.HostID(req.Msg.GetRefusedBy()))
-		existed, err = accepted.Timer(ctx, key, req.Msg.GetName(), routing.DecodeTimer(key, req.Msg.GetName(), req.Msg.GetSet()))
+		if name := req.Msg.GetName(); req.Msg.GetRead() {
+			var t actor.Timer
+			if t, err = accepted.GetTimer(ctx, key, name); err == nil {
+				now := time.Now()
+				msg.Existed, msg.Timer, msg.Due, msg.Left = true, routing.EncodeTimer(&t.TimerSpec, now), durationpb.New(t.Due.Sub(now)), t.Left
+			}
+		} else {
+			msg.Existed, err = accepted.Timer(ctx, key, name, routing.DecodeTimer(key, name, req.Msg.GetSet(), time.Now()))
+		}
 	}
 	if err != nil {
 		return nil, i.withOwner(ctx, err)
 	}
-	return connect.NewResponse(&greenroomv1.ExchangeTimerResponse{Existed: existed}), nil
+	return connect.NewResponse(msg), nil
 }
 
 // View implements InterconnectService.

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
-	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -40,7 +38,7 @@ func takeJSON(msg proto.Message, text []byte) error {
 		return nil
 	case len(*payload) > 0:
 		return errors.New("it has payload and json; give one of them")
-	case !isJSONType(contentType):
+	case !actor.IsJSON(contentType):
 		return fmt.Errorf("it has json, and its content_type is %q; leave it out, or give payload", contentType)
 	}
 	data, err := jsonOf(*value, text)
@@ -69,7 +67,7 @@ var asJSON = structpb.NewNullValue()
 // jsonReply is what to put in an answer's json: asJSON if that was asked for and the
 // reply is JSON.
 func jsonReply(asked bool, p actor.Payload) *structpb.Value {
-	if asked && isJSONType(p.ContentType) && utf8.Valid(p.Data) && json.Valid(p.Data) {
+	if asked && actor.IsJSON(p.ContentType) && utf8.Valid(p.Data) && json.Valid(p.Data) {
 		return asJSON
 	}
 	return nil
@@ -118,12 +116,4 @@ func withValue(rest proto.Message, payload []byte) (proto.Message, error) {
 		m.Json = value
 	}
 	return rest, nil
-}
-
-func isJSONType(contentType string) bool {
-	if contentType == "" || contentType == actor.ContentTypeJSON {
-		return true
-	}
-	mediaType, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (mediaType == actor.ContentTypeJSON || strings.HasSuffix(mediaType, "+json"))
 }

@@ -22,6 +22,10 @@ func TestReadySaysWhy(t *testing.T) {
 			fmt.Errorf("/var/private/data: %w", &actor.SpaceError{Free: 3 << 20, Minimum: 64 << 20}),
 			"the disk of the server's data has 3 MiB left, and 64 MiB must stay free: nothing can be written; make space",
 		},
+		{
+			fmt.Errorf("private statement: %w: of a private address", &actor.UnwritableError{Reason: "it is read-only"}),
+			"the database takes no writes: it is read-only",
+		},
 		{fmt.Errorf("dial private.example: %w", actor.ErrUnavailable), actor.ErrUnavailable.Error()},
 	} {
 		s := &Server{health: newHealth(slog.New(slog.DiscardHandler))}

@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"mime"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -98,16 +96,13 @@ type namedReminder struct {
 func (s *Server) listReminders(ctx context.Context, w http.ResponseWriter, r *http.Request, key actor.Key) error {
 	q := store.ReminderQuery{App: key.App, Type: key.Type, ID: key.ID, Limit: payloadPage}
 	q.After = actor.ReminderName{Key: key, Name: r.URL.Query().Get("after")}
-	found, err := s.conf.Reminders.List(ctx, q)
+	found, next, err := s.conf.Reminders.List(ctx, q)
 	if err != nil {
 		return err
 	}
-	out := listedReminders{Reminders: make([]namedReminder, len(found))}
+	out := listedReminders{Reminders: make([]namedReminder, len(found)), After: next.Name}
 	for i := range found {
 		out.Reminders[i] = namedReminder{found[i].Name, encodeReminder(&found[i])}
-	}
-	if len(found) == q.Limit {
-		out.After = found[q.Limit-1].Name
 	}
 	writeReminders(w, out)
 	return nil
@@ -184,21 +179,31 @@ type wireRetry struct {
 	MaxRetries *uint32 `json:"maxRetries,omitempty"`
 }
 
+// decodeMembers reads a JSON object, of a reminder or a timer, into one that has all the
+// members that it may have. An empty body has none.
+func decodeMembers(body []byte, what string, into any) error {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields() // a misspelt period would fire once
+	err := d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("something follows the object")
+		}
+	}
+	if err != nil {
+		return &actor.ArgumentError{Field: "body", Problem: "is not a " + what + " in JSON: " + err.Error()}
+	}
+	return nil
+}
+
 // decodeReminder reads a reminder, without what it is for.
 func decodeReminder(body []byte, name actor.ReminderName, now time.Time) (actor.ReminderSpec, error) {
 	var in wireReminder
-	if len(bytes.TrimSpace(body)) > 0 {
-		d := json.NewDecoder(bytes.NewReader(body))
-		d.DisallowUnknownFields() // a misspelt period would fire once
-		err := d.Decode(&in)
-		if err == nil {
-			if _, more := d.Token(); !errors.Is(more, io.EOF) {
-				err = errors.New("something follows the object")
-			}
-		}
-		if err != nil {
-			return actor.ReminderSpec{}, &actor.ArgumentError{Field: "body", Problem: "is not a reminder in JSON: " + err.Error()}
-		}
+	if err := decodeMembers(body, "reminder", &in); err != nil {
+		return actor.ReminderSpec{}, err
 	}
 	if in.wireProgress != (wireProgress{}) {
 		return actor.ReminderSpec{}, &actor.ArgumentError{Field: "body", Problem: "has a member that only answers have (id, paused, failures, lastError); leave it out"}
@@ -312,7 +317,7 @@ func (in *wireReminder) decodeData(p *actor.Payload) error {
 	if len(in.Data) == 0 || string(in.Data) == "null" {
 		return nil
 	}
-	if !isJSON(in.ContentType) {
+	if !actor.IsJSON(in.ContentType) {
 		var text string
 		if json.Unmarshal(in.Data, &text) != nil {
 			return &actor.ArgumentError{Field: "data", Problem: "is not a string; give data that is not JSON in base64"}
@@ -328,14 +333,6 @@ func (in *wireReminder) decodeData(p *actor.Payload) error {
 	err := json.Compact(&b, in.Data)
 	p.Data = b.Bytes()
 	return err
-}
-
-func isJSON(contentType string) bool {
-	if contentType == "" {
-		return true
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == actor.ContentTypeJSON || strings.HasSuffix(media, "+json"))
 }
 
 // encodeReminder returns a reminder in members that could set it again.
@@ -356,7 +353,7 @@ func encodeReminder(r *actor.Reminder) wireReminder {
 	}
 	switch data := r.Payload.Data; {
 	case len(data) == 0:
-	case isJSON(r.Payload.ContentType) && json.Valid(data):
+	case actor.IsJSON(r.Payload.ContentType) && json.Valid(data):
 		out.Data = data
 	default:
 		out.Data, _ = json.Marshal(data) // base64; bytes are never refused
@@ -377,7 +374,7 @@ func encodeReminder(r *actor.Reminder) wireReminder {
 	return out
 }
 
-// writeReminders answers with a reminder, or a page of them.
+// writeReminders answers with a reminder, a page of them, or a timer.
 func writeReminders(w http.ResponseWriter, out any) {
 	body, _ := json.Marshal(out) // strings and JSON that was checked
 	h := w.Header()

@@ -51,6 +51,7 @@ func (m *Metrics) registerReminders(r Reminders) error {
 		{"greenroom_reminders_in_memory", "Reminders that are due soon, in memory.", func(s reminder.Stats) int { return s.InMemory }},
 		{"greenroom_reminders_running", "Deliveries under way.", func(s reminder.Stats) int { return s.Running }},
 		{"greenroom_reminders_waiting", "Due reminders that wait for others of their actor, type or app.", func(s reminder.Stats) int { return s.Waiting }},
+		{"greenroom_reminders_waiting_for_subscribers", "Due reminders that wait for a subscriber, in memory.", func(s reminder.Stats) int { return s.WaitingForSubscribers }},
 		{"greenroom_reminder_buckets", "Buckets of reminders that this process delivers.", func(s reminder.Stats) int { return s.Buckets }},
 	} {
 		value := func() float64 { return float64(g.value(r.Stats())) }

@@ -38,7 +38,7 @@ func TestReminderMetrics(t *testing.T) {
 		`greenroom_reminders_missed_total{policy="collapse"} 7`,
 		`greenroom_reminders_missed_total{policy="skip"} 8`,
 		`greenroom_reminders_missed_total{policy="catchup"} 9`,
-		"greenroom_reminders_in_memory 5", "greenroom_reminders_running 0", "greenroom_reminders_waiting 0", "greenroom_reminder_buckets 2",
+		"greenroom_reminders_in_memory 5", "greenroom_reminders_running 0", "greenroom_reminders_waiting 0", "greenroom_reminders_waiting_for_subscribers 0", "greenroom_reminder_buckets 2",
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no line %s", line)

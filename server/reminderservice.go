@@ -25,7 +25,7 @@ type Reminders interface {
 	Now() time.Time
 	Set(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, reminder.Outcome, error)
 	Get(ctx context.Context, name actor.ReminderName) (actor.Reminder, error)
-	List(ctx context.Context, q store.ReminderQuery) ([]actor.Reminder, error)
+	List(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error)
 	Cancel(ctx context.Context, names []actor.ReminderName) error
 	SetPaused(ctx context.Context, names []actor.ReminderName, paused bool) (found, changed int, err error)
 	DeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error)
@@ -36,6 +36,7 @@ type Reminders interface {
 	Subscribe(app string, names []string, limit int) (*reminder.Subscriber, error)
 	// Release gives reminders that wait for subscribers to another host.
 	Release(ctx context.Context, r reminder.ReleaseRequest) ([]actor.ReminderID, error)
+	Notice(heads []store.ReminderHead)
 	// Table returns who delivers which buckets of an app, and what is closed when that changes.
 	Table(app string) (rows []actor.BucketRow, changed <-chan struct{})
 	// Stats is for metrics.
@@ -192,7 +193,8 @@ func (rs reminderService) ListReminders(ctx context.Context, req *connect.Reques
 }
 
 // pages calls do with the size reminders behind a page token, or as many as there are, in
-// parts that are small in memory, and returns the token of the next page.
+// parts that are small in memory, and returns the token of the next page. Of a list by due
+// times it may call do with fewer where there are others.
 func (rs reminderService) pages(ctx context.Context, list pageList, q store.ReminderQuery, token string, size int, do func(part []actor.Reminder) error) (next string, err error) {
 	after, err := parsePageToken(list, token)
 	if err != nil {
@@ -204,19 +206,20 @@ func (rs reminderService) pages(ctx context.Context, list pageList, q store.Remi
 	}
 	for size > 0 {
 		q.Limit = min(size, readReminders)
-		part, err := rs.s.conf.Reminders.List(ctx, q)
+		part, next, err := rs.s.conf.Reminders.List(ctx, q)
 		if err != nil {
 			return "", err
 		}
 		if err := do(part); err != nil {
 			return "", err
 		}
-		if len(part) < q.Limit {
+		if next.Name == "" {
 			return "", nil
 		}
-		last := &part[len(part)-1]
-		q.After = actor.ReminderName{Key: last.Key, Name: last.Name}
-		size -= len(part)
+		q.After = next
+		if size -= len(part); q.ByDue() && len(part) < q.Limit {
+			break // as many were looked at as one request may
+		}
 	}
 	return pageToken(list, strings.Join([]string{q.After.Key.Type, q.After.Key.ID, q.After.Name}, pageSeparator)), nil
 }
@@ -430,7 +433,7 @@ func (rs reminderService) ListBuckets(ctx context.Context, req *connect.Request[
 func bucketToProto(r *actor.BucketRow) *greenroomv1.Bucket {
 	return &greenroomv1.Bucket{
 		App: r.App, Prefix: r.Bucket.Prefix.String(), Vector: r.Bucket.Vector.String(), FirstToken: r.Bucket.First(),
-		Creator: string(r.Creator), Closed: r.Closed, Owner: string(r.Owner), Epoch: r.Epoch, Used: r.Used,
+		Creator: string(r.Creator), Closed: r.Closed, Owner: string(r.Owner), Epoch: r.Epoch, Used: r.Used, Rate: r.Rate,
 		DeliveredTill: timeToProto(r.DeliveredTill), CreatedAt: timeToProto(r.CreatedAt), ClosedAt: timeToProto(r.ClosedAt),
 	}
 }

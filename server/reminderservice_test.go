@@ -38,8 +38,8 @@ func (noReminders) Set(context.Context, actor.ReminderSpec) (actor.Reminder, rem
 func (noReminders) Get(context.Context, actor.ReminderName) (actor.Reminder, error) {
 	return actor.Reminder{}, actor.ErrUnavailable
 }
-func (noReminders) List(context.Context, store.ReminderQuery) ([]actor.Reminder, error) {
-	return nil, actor.ErrUnavailable
+func (noReminders) List(context.Context, store.ReminderQuery) ([]actor.Reminder, actor.ReminderName, error) {
+	return nil, actor.ReminderName{}, actor.ErrUnavailable
 }
 func (noReminders) Cancel(context.Context, []actor.ReminderName) error { return actor.ErrUnavailable }
 func (noReminders) SetPaused(context.Context, []actor.ReminderName, bool) (int, int, error) {
@@ -60,6 +60,7 @@ func (noReminders) Buckets(context.Context, string, actor.Bucket, int) ([]actor.
 func (noReminders) Subscribe(string, []string, int) (*reminder.Subscriber, error) {
 	return nil, actor.ErrUnavailable
 }
+func (noReminders) Notice([]store.ReminderHead) {}
 func (noReminders) Release(context.Context, reminder.ReleaseRequest) ([]actor.ReminderID, error) {
 	return nil, actor.ErrUnavailable
 }
@@ -73,7 +74,7 @@ type deliverer struct {
 	fired  chan actor.Firing // committed or refused
 }
 
-func (d *deliverer) Deliver(ctx context.Context, f actor.Firing) error {
+func (d *deliverer) deliver(ctx context.Context, f actor.Firing) error {
 	err := d.refuse(f)
 	if err == nil {
 		c := actor.CommitOf()
@@ -129,7 +130,7 @@ func startReminders(t *testing.T, refuse func(f actor.Firing) error, change func
 	}
 	d := &deliverer{store: st, refuse: refuse, fired: make(chan actor.Firing, 1000)}
 	metrics := NewMetrics()
-	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: d, Host: "here", Events: metrics.ReminderEvents()})
+	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: reminder.DeliverFunc(d.deliver), Host: "here", Events: metrics.ReminderEvents()})
 	if err != nil {
 		t.Fatal(err)
 	}

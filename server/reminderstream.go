@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 const (
@@ -245,6 +246,28 @@ func (st *subscriberStream) sendTable() (changed <-chan struct{}, err error) {
 	}
 	table.Complete = true
 	return changed, flush()
+}
+
+// NoticeReminders implements InterconnectService.
+func (i *interconnect) NoticeReminders(_ context.Context, req *connect.Request[greenroomv1.ExchangeNoticeRequest]) (*connect.Response[greenroomv1.ExchangeNoticeResponse], error) {
+	if _, _, err := i.s.conf.Peers.Interconnect.Accept(req.Msg.GetHello()); err != nil {
+		return nil, err
+	}
+	if n := len(req.Msg.GetReminders()); n > reminder.MaxRelease {
+		return nil, &actor.ArgumentError{Field: "reminders", Problem: fmt.Sprintf("are %d; at most %d are allowed", n, reminder.MaxRelease)}
+	}
+	var heads []store.ReminderHead
+	for _, r := range req.Msg.GetReminders() {
+		id, err := actor.ParseReminderID(r.GetId())
+		if err != nil {
+			return nil, err
+		}
+		heads = append(heads, store.ReminderHead{ID: id, FireAt: r.GetFireAt().AsTime()})
+	}
+	if r := i.s.conf.Reminders; r != nil {
+		r.Notice(heads)
+	}
+	return connect.NewResponse(&greenroomv1.ExchangeNoticeResponse{}), nil
 }
 
 // ReleaseReminders implements InterconnectService.

@@ -268,6 +268,11 @@ func (s *Server) PeersAddr() net.Addr {
 // goes on serving. It is for the time in which others take over what it does.
 func (s *Server) Drain() { s.health.stop() }
 
+// announceFor is how long streams go on once clients are told that their connections are
+// about to end. One that knows closes its connection with its last stream; HTTP/2 gives
+// others a second to notice.
+const announceFor = 10 * time.Millisecond
+
 // Stop refuses new connections, tells those who watch health, and waits for the
 // requests in flight. When ctx ends first it cancels them, cuts their
 // connections and returns ctx's error. It is safe twice, and before Start.
@@ -282,10 +287,24 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 	s.health.stop()
 	s.conf.Logs.close()
+	servers := []*http.Server{s.http}
+	if s.peersHTTP != nil {
+		servers = append(servers, s.peersHTTP)
+	}
+	ended := make(chan error, len(servers))
+	for _, hs := range servers {
+		go func() { ended <- hs.Shutdown(ctx) }()
+	}
+	announced := time.NewTimer(announceFor)
+	defer announced.Stop()
+	select {
+	case <-announced.C:
+	case <-ctx.Done():
+	}
 	s.drain()
-	err := s.http.Shutdown(ctx)
-	if s.peersHTTP != nil { // calls of clients here may still need what peers answer
-		err = errors.Join(err, s.peersHTTP.Shutdown(ctx))
+	var err error
+	for range servers {
+		err = errors.Join(err, <-ended)
 	}
 	s.cancel()
 	if err != nil { // nothing is left that the errors of closing could tell

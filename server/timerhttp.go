@@ -1,11 +1,9 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -14,7 +12,7 @@ import (
 
 // serveTimer is the plain HTTP form of timers, which is that of Dapr:
 //
-//	POST|PUT|DELETE /v2.0/actors/APP/TYPE/ID/timers/NAME
+//	POST|PUT|GET|DELETE /v2.0/actors/APP/TYPE/ID/timers/NAME
 func (s *Server) serveTimer(w http.ResponseWriter, r *http.Request) {
 	key, name, err := parsePath(r.URL.EscapedPath(), resourceTimers)
 	inv := actor.Invocation{Key: key} // whose the error is
@@ -38,13 +36,21 @@ func (s *Server) serveTimer(w http.ResponseWriter, r *http.Request) {
 	}
 	defer cancel()
 	switch r.Method {
+	case http.MethodGet:
+		t, err := s.conf.Timers.GetTimer(ctx, key, name)
+		if err != nil {
+			s.refuseActor(w, r, inv, err)
+			return
+		}
+		writeReminders(w, encodeTimer(&t))
+		return
 	case http.MethodPost, http.MethodPut:
 		err = s.putTimer(ctx, r, key, name)
 	case http.MethodDelete:
 		_, err = s.conf.Timers.CancelTimer(ctx, key, name)
 	default:
-		w.Header().Set("Allow", "DELETE, POST, PUT")
-		err = &requestError{kindMethodRefused, "timers are set with POST or PUT, and removed with DELETE"}
+		w.Header().Set("Allow", "DELETE, GET, POST, PUT")
+		err = &requestError{kindMethodRefused, "timers are set with POST or PUT, read with GET, and removed with DELETE"}
 	}
 	if err != nil {
 		s.refuseActor(w, r, inv, err)
@@ -90,18 +96,8 @@ type wireTimer struct {
 // decodeTimer reads a timer, without what it is for.
 func decodeTimer(body []byte, name string, now time.Time) (spec actor.TimerSpec, err error) {
 	var in wireTimer
-	if len(bytes.TrimSpace(body)) > 0 {
-		d := json.NewDecoder(bytes.NewReader(body))
-		d.DisallowUnknownFields() // a misspelt period would fire once
-		err := d.Decode(&in)
-		if err == nil {
-			if _, more := d.Token(); !errors.Is(more, io.EOF) {
-				err = errors.New("something follows the object")
-			}
-		}
-		if err != nil {
-			return spec, &actor.ArgumentError{Field: "body", Problem: "is not a timer in JSON: " + err.Error()}
-		}
+	if err := decodeMembers(body, "timer", &in); err != nil {
+		return spec, err
 	}
 	switch {
 	case in.Callback != "" && in.Method != "":
@@ -121,4 +117,13 @@ func decodeTimer(body []byte, name string, now time.Time) (spec actor.TimerSpec,
 		as.decodeData(&spec.Payload),
 	)
 	return spec, err
+}
+
+// encodeTimer writes a timer as a reminder of the same would be.
+func encodeTimer(t *actor.Timer) wireTimer {
+	as := encodeReminder(&actor.Reminder{
+		ReminderSpec:     actor.ReminderSpec{Payload: t.Payload, Schedule: t.Schedule},
+		ReminderProgress: actor.ReminderProgress{Due: t.Due, Left: t.Left},
+	})
+	return wireTimer{DueTime: as.DueTime, Period: as.Period, TTL: as.TTL, Data: as.Data, Callback: t.Method, ContentType: as.ContentType}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +36,17 @@ func (f *fakeTimers) CancelTimer(_ context.Context, key actor.Key, name string) 
 	return false, nil
 }
 
+func (f *fakeTimers) GetTimer(_ context.Context, key actor.Key, name string) (actor.Timer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range slices.Backward(f.set) {
+		if s.Key == key && s.Name == name {
+			return actor.Timer{TimerSpec: s, Due: time.Date(2125, 1, 1, 0, 0, 1, 0, time.UTC), Left: s.Schedule.Times}, nil
+		}
+	}
+	return actor.Timer{}, &actor.TurnError{Key: key, Err: actor.ErrTimerNotFound}
+}
+
 const timerAt = "/v2.0/actors/default/Counter/a/timers/"
 
 func TestDaprTimers(t *testing.T) {
@@ -64,6 +76,15 @@ func TestDaprTimers(t *testing.T) {
 			t.Errorf("%s\n%s", tt.body, diff)
 		}
 	}
+	for name, want := range map[string]string{
+		"t":           `{"dueTime":"2125-01-01T00:00:01Z","period":"PT10S","data":{"a":1},"callback":"Get"}`,
+		"some%20name": `{"dueTime":"2125-01-01T00:00:01Z","period":"R5/PT1M","data":"aGk=","callback":"Get","contentType":"text/plain"}`,
+		"Get":         `{"dueTime":"2125-01-01T00:00:01Z","ttl":"2125-01-02T00:00:00Z","callback":"Get"}`,
+	} {
+		if a := do(t, c, "GET", f.url+timerAt+name, ""); a.StatusCode != http.StatusOK || strings.TrimSpace(a.body) != want {
+			t.Errorf("%s: %s %s, want %s", name, a.Status, a.body, want)
+		}
+	}
 	before := time.Now()
 	if a := do(t, c, "POST", f.url+timerAt+"Get", ""); a.StatusCode != http.StatusNoContent {
 		t.Errorf("%s %s", a.Status, a.body)
@@ -89,14 +110,15 @@ func TestDaprTimers(t *testing.T) {
 		{"POST", timerAt + "no%20method", `{}`, http.StatusBadRequest, kindInvalidArgument},
 		{"POST", timerAt + strings.Repeat("n", 10<<10), `{"callback": "Get"}`, http.StatusBadRequest, kindInvalidArgument},
 		{"DELETE", timerAt + "a%0Ab", ``, http.StatusBadRequest, kindInvalidArgument},
-		{"GET", timerAt + "t", ``, http.StatusMethodNotAllowed, kindMethodRefused},
+		{"GET", timerAt + "none", ``, http.StatusNotFound, actor.ErrTimerNotFound.Kind()},
+		{"PATCH", timerAt + "t", ``, http.StatusMethodNotAllowed, kindMethodRefused},
 		{"POST", timerAt + "a/b", `{}`, http.StatusNotFound, kindPathNotFound},
 	} {
 		a := do(t, c, tt.method, f.url+tt.path, tt.body)
 		if a.StatusCode != tt.status || a.failure(t).Kind != string(tt.kind) {
 			t.Errorf("%s %.80s %.60s: %s %s", tt.method, tt.path, tt.body, a.Status, a.body)
 		}
-		if allow := a.Header.Get("Allow"); tt.status == http.StatusMethodNotAllowed && allow != "DELETE, POST, PUT" {
+		if allow := a.Header.Get("Allow"); tt.status == http.StatusMethodNotAllowed && allow != "DELETE, GET, POST, PUT" {
 			t.Errorf("Allow: %s", allow)
 		}
 	}

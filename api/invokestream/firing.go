@@ -14,7 +14,7 @@ import (
 func EncodeFiring(f *actor.Firing) ([]byte, error) {
 	m := &greenroomv1.ForwardedFiring{
 		ReminderId: f.Reminder.String(), Name: f.Name, Metadata: f.Metadata,
-		Due: timestamppb.New(f.Due), Missed: f.Missed, Attempt: f.Attempt, Version: f.Step.Version,
+		Due: timestamppb.New(f.Due), Missed: f.Missed, Attempt: f.Attempt, Version: f.Step.Version, Fresh: f.Fresh,
 	}
 	if t := f.Step.Then; t != nil {
 		m.Then = &greenroomv1.FiringProgress{
@@ -47,7 +47,7 @@ func DecodeFiring(i *Invocation) (*actor.Firing, error) {
 	}
 	f := &actor.Firing{
 		Reminder: id, Key: i.Key, Name: m.Name, Method: i.Method, Payload: i.Payload, Metadata: m.Metadata,
-		Due: m.Due.AsTime(), Missed: m.Missed, Attempt: m.Attempt,
+		Due: m.Due.AsTime(), Missed: m.Missed, Attempt: m.Attempt, Fresh: m.Fresh,
 		Step: actor.ReminderStep{ReminderName: actor.ReminderName{Key: i.Key, Name: m.Name}, ID: id, Version: m.Version},
 	}
 	if t := m.Then; t != nil {

@@ -16,7 +16,7 @@ func firing() *actor.Firing {
 	due := time.Date(2026, 3, 29, 9, 0, 0, 1000, time.UTC)
 	return &actor.Firing{
 		Reminder: id, Key: key, Name: "monday", Method: "Ring", Payload: actor.Payload{ContentType: "text/plain", Data: []byte("hi")},
-		Metadata: map[string]string{"room": "7"}, Due: due, Missed: 2, Attempt: 3,
+		Metadata: map[string]string{"room": "7"}, Due: due, Missed: 2, Attempt: 3, Fresh: true,
 		Step: actor.ReminderStep{ReminderName: actor.ReminderName{Key: key, Name: "monday"}, ID: id, Version: 9, Then: &actor.ReminderProgress{
 			Due: due.Add(time.Hour), FireAt: due.Add(2 * time.Hour), Left: 4, Failures: 5, Paused: true, LastError: "no",
 		}},

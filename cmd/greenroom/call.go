@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"os"
 	"strconv"
@@ -187,7 +186,7 @@ func (c *cli) readPayload(ctx context.Context, arg, contentType string) ([]byte,
 	if err != nil {
 		return nil, fmt.Errorf("read payload: %w", err)
 	}
-	if isJSONType(contentType) && len(payload) > 0 {
+	if actor.IsJSON(contentType) && len(payload) > 0 {
 		if err := checkJSON(payload); err != nil {
 			return nil, &actor.ArgumentError{Field: source, Problem: fmt.Sprintf("is not JSON: %v; quote it for your shell, or name another --content-type", err)}
 		}
@@ -227,21 +226,13 @@ func checkJSON(text []byte) error {
 	return err
 }
 
-func isJSONType(contentType string) bool {
-	if contentType == "" {
-		return true
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == actor.ContentTypeJSON || strings.HasSuffix(media, "+json"))
-}
-
 // writePayload writes a reply: as it came into a file or a pipe, so that nothing
 // in it steers it on a terminal.
 func (c *cli) writePayload(payload []byte, contentType string) error {
 	if len(payload) == 0 {
 		return nil
 	}
-	isJSON := isJSONType(contentType)
+	isJSON := actor.IsJSON(contentType)
 	if isTerminal(c.stdout) {
 		shown, ok := terminalPayload(payload, contentType)
 		if !ok {
@@ -262,7 +253,7 @@ func (c *cli) writePayload(payload []byte, contentType string) error {
 // terminalPayload returns a reply as a terminal may show it; ok is false if it
 // is no text.
 func terminalPayload(payload []byte, contentType string) (shown []byte, ok bool) {
-	isJSON := isJSONType(contentType)
+	isJSON := actor.IsJSON(contentType)
 	if isJSON {
 		if indented, ok := indentJSON(payload); ok {
 			return indented, true
@@ -292,7 +283,7 @@ func (c *cli) writeReply(reply callReply, fuel uint64) error {
 	}{ContentType: contentType, Version: reply.GetVersion(), Fuel: fuel}
 	switch {
 	case len(payload) == 0:
-	case isJSONType(contentType) && json.Valid(payload):
+	case actor.IsJSON(contentType) && json.Valid(payload):
 		out.Payload = payload
 	default:
 		out.PayloadBase64 = base64.StdEncoding.EncodeToString(payload)

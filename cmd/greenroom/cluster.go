@@ -158,7 +158,7 @@ func (c *cli) listHosts(ctx context.Context, req *greenroomv1.ListHostsRequest) 
 func (c *cli) whereCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "where TYPE ID", Short: "Say which server holds an actor", Args: takes("TYPE", "ID"),
-		Long:    "Say which server of the cluster holds an actor now. An actor of a type any or\nstateless is held by none, and a sticky one by none before its first call.",
+		Long:    "Say which server of the cluster holds an actor now. An actor of a type any or\nstateless is held by none, and a sticky one by none before its first call. Of a\nring:SERVERS type the servers follow that answer its read-only methods.",
 		Example: "  greenroom where Cart alice --app shop",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := c.api()
@@ -183,6 +183,9 @@ func (c *cli) whereCommand() *cobra.Command {
 				c.printf(c.stdout, "nowhere (%s)\n", m.Placement)
 			default:
 				c.printf(c.stdout, "%s %s %s (%s)\n", m.HostId, m.Name, m.Address, m.Placement)
+			}
+			for _, r := range resp.Msg.Readers {
+				c.printf(c.stdout, "%s %s %s (reads)\n", r.HostId, r.Name, r.Address)
 			}
 			return nil
 		},
@@ -261,6 +264,8 @@ func (c *cli) placementCommand() *cobra.Command {
 space, and which part of it they are. A range that several servers share counts for
 each with an equal part. --ranges shows the table itself: each range, with the server
 that holds it, or those that share it, and of a static type the name of its server.
+Of a ring:SERVERS type there are also those that answer its read-only methods, and the
+part of the type that each of them does so for.
 
 Where parts of a type are called much more than others, their calls per second are
 shown, and what was moved to another server because of them.`,
@@ -307,30 +312,42 @@ shown, and what was moved to another server because of them.`,
 
 // showRanges prints the table of a type as it is. names are those of servers, by ID.
 func (c *cli) showRanges(m *greenroomv1.GetPlacementResponse, names map[string]string) {
+	named := func(ids []string) string {
+		hosts := make([]string, len(ids))
+		for i, id := range ids {
+			hosts[i] = cmp.Or(names[id], id)
+		}
+		return strings.Join(hosts, " ")
+	}
 	header := []string{"FIRST", "LAST", "SERVERS"}
+	if isRead(m.Ranges) {
+		header = append(header, "READ BY")
+	}
+	before := len(header)
 	rows := make([][]string, len(m.Ranges))
 	for i, r := range m.Ranges {
-		var hosts []string
-		for _, id := range r.Hosts {
-			if name := names[id]; name != "" {
-				id = name
-			}
-			hosts = append(hosts, id)
-		}
-		rows[i] = []string{fmt.Sprintf("%016x", r.First), fmt.Sprintf("%016x", r.Last), strings.Join(hosts, " ")}
-		if len(hosts) == 0 {
+		rows[i] = []string{fmt.Sprintf("%016x", r.First), fmt.Sprintf("%016x", r.Last), named(r.Hosts)}
+		if len(r.Hosts) == 0 {
 			rows[i][2] = nobodyHolds(r)
+		}
+		if before > 3 {
+			rows[i] = append(rows[i], named(r.Readers))
 		}
 		switch {
 		case r.Name != "":
 			rows[i] = append(rows[i], r.Name)
-			header = append(header[:3], "NAME")
+			header = append(header[:before], "NAME")
 		case r.Moved || r.CallsPerSecond > 0:
 			rows[i] = append(rows[i], heatText(r.CallsPerSecond, r.Moved))
-			header = append(header[:3], "CALLS/S")
+			header = append(header[:before], "CALLS/S")
 		}
 	}
 	c.table(header, rows)
+}
+
+// isRead reports whether some range has readers.
+func isRead(ranges []*greenroomv1.TableRange) bool {
+	return slices.ContainsFunc(ranges, func(r *greenroomv1.TableRange) bool { return len(r.Readers) > 0 })
 }
 
 func heatText(calls float64, moved bool) string {
@@ -351,12 +368,19 @@ func nobodyHolds(r *greenroomv1.TableRange) string {
 func (c *cli) showShares(m *greenroomv1.GetPlacementResponse, names map[string]string) {
 	shares := sharesOf(m.Ranges, names)
 	header := []string{"SERVER", "HOST", "RANGES", "SHARE"}
+	if isRead(m.Ranges) {
+		header = append(header, "READS")
+	}
+	before := len(header)
 	rows := make([][]string, len(shares))
 	for i, s := range shares {
 		rows[i] = []string{s.server, s.id, strconv.Itoa(s.ranges), fmt.Sprintf("%.1f %%", 100*s.part)}
+		if before > 4 {
+			rows[i] = append(rows[i], fmt.Sprintf("%.1f %%", 100*s.read))
+		}
 		if s.moved || s.calls > 0 {
 			rows[i] = append(rows[i], heatText(s.calls, s.moved))
-			header = append(header[:4], "CALLS/S")
+			header = append(header[:before], "CALLS/S")
 		}
 	}
 	c.table(header, rows)
@@ -368,6 +392,7 @@ type share struct {
 	id     string
 	ranges int
 	part   float64 // of the hash space
+	read   float64 // of it, for which it answers read-only methods of what others hold
 	calls  float64 // a second, of what is hot in it
 	moved  bool    // some of it, because of them
 }
@@ -375,16 +400,20 @@ type share struct {
 // sharesOf adds up the ranges of a table by server, in the order of their names.
 func sharesOf(ranges []*greenroomv1.TableRange, names map[string]string) []share {
 	var shares []share
-	add := func(r *greenroomv1.TableRange, server, id string, part float64) {
+	of := func(server, id string) *share {
 		at := slices.IndexFunc(shares, func(s share) bool { return s.server == server && s.id == id })
 		if at < 0 {
 			at = len(shares)
 			shares = append(shares, share{server: server, id: id})
 		}
-		shares[at].ranges++
-		shares[at].part += part
-		shares[at].calls += r.CallsPerSecond / float64(max(1, len(r.Hosts)))
-		shares[at].moved = shares[at].moved || r.Moved
+		return &shares[at]
+	}
+	add := func(r *greenroomv1.TableRange, server, id string, part float64) {
+		s := of(server, id)
+		s.ranges++
+		s.part += part
+		s.calls += r.CallsPerSecond / float64(max(1, len(r.Hosts)))
+		s.moved = s.moved || r.Moved
 	}
 	for _, r := range ranges {
 		part := (float64(r.Last-r.First) + 1) / (1 << 64)
@@ -393,6 +422,9 @@ func sharesOf(ranges []*greenroomv1.TableRange, names map[string]string) []share
 		}
 		if len(r.Hosts) == 0 {
 			add(r, strings.TrimSpace(r.Name+" ("+nobodyHolds(r)+")"), "", part)
+		}
+		for _, id := range r.Readers {
+			of(names[id], id).read += part
 		}
 	}
 	slices.SortFunc(shares, func(a, b share) int { return cmp.Or(cmp.Compare(a.server, b.server), cmp.Compare(a.id, b.id)) })

@@ -41,9 +41,9 @@ built, uploaded and checked, and serves nothing.
 If the server refuses the module, all that is wrong with it is listed, and what
 serves the types now goes on.
 
---placement puts a type elsewhere than its module says: any, ring, sticky,
-static:HOST,HOST,… or checkout:PARTITIONS. It stays when other modules are
-deployed; TYPE=manifest ends it.
+--placement puts a type elsewhere than its module says: any, ring,
+ring:SERVERS, sticky, static:HOST,HOST,… or checkout:PARTITIONS. It stays when
+other modules are deployed; TYPE=manifest ends it.
 
 An Extism plug-in that has no manifest of its own gets one with --manifest. It
 becomes part of the module that is uploaded: the same plug-in with another
@@ -135,7 +135,7 @@ func placementsOf(values []string) ([]*greenroomv1.TypePlacement, error) {
 	for i, v := range values {
 		typ, policy, ok := strings.Cut(v, "=")
 		if !ok || typ == "" || policy == "" {
-			return nil, usagef("--placement %q is not of the form TYPE=POLICY; give a type and any, ring, sticky, stateless, static:HOST,HOST,…, checkout:PARTITIONS or manifest", v)
+			return nil, usagef("--placement %q is not of the form TYPE=POLICY; give a type and any, ring, ring:SERVERS, sticky, stateless, static:HOST,HOST,…, checkout:PARTITIONS or manifest", v)
 		}
 		if policy != manifestPlacement {
 			if _, err := manifest.ParsePlacement(policy); err != nil {

@@ -153,7 +153,7 @@ func (c *cli) serverFindings(ctx context.Context) ([]finding, error) {
 	ready, _, reason, err := get(ctx, a, "/readyz")
 	store := finding{Check: "store", Verdict: verdictOK, Found: "the server reaches its store"}
 	if err != nil || ready != http.StatusOK {
-		store.Verdict, store.Found, store.Remedy = verdictFail, "the server is not ready", "look into the server's log, and check its database or disk"
+		store.Verdict, store.Found, store.Remedy = verdictFail, "the server is not ready", "look into the server's log, and check that its database is there and takes writes (it may be read-only, or its disk full), and that it reaches the other servers of its cluster"
 		if reason != "" {
 			store.Found += ": " + reason
 		}

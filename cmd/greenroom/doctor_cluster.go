@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/scheduler"
 )
 
 // clusterFindings judge the cluster of the server, if it has one.
@@ -39,6 +40,9 @@ func (c *cli) clusterFindings(ctx context.Context) []finding {
 func judgeCluster(resp *greenroomv1.ListHostsResponse) []finding {
 	f := finding{Check: "cluster", Verdict: verdictOK, Found: fmt.Sprintf("%d server(s), leader epoch %d", len(resp.Hosts), resp.LeaderEpoch)}
 	switch {
+	case !resp.LeaderAnswered && nobodyLeads(resp.Hosts):
+		f.Verdict, f.Found = verdictFail, f.Found+"; none of them may lead: all were started with --roles host"
+		f.Remedy = "start one server at least with --roles scheduler, or without --roles"
 	case !resp.LeaderAnswered:
 		f.Verdict, f.Found = verdictFail, f.Found+"; the leader does not answer this server"
 		f.Remedy = "a new leader is there within the lease and a second; if this stays, see which addresses the servers cannot reach"
@@ -73,6 +77,13 @@ func judgeCluster(resp *greenroomv1.ListHostsResponse) []finding {
 		findings = append(findings, hostClockFindings(h, resp)...)
 	}
 	return findings
+}
+
+// nobodyLeads reports whether all servers, of which there are some, run actors only.
+func nobodyLeads(hosts []*greenroomv1.ClusterHost) bool {
+	return len(hosts) > 0 && !slices.ContainsFunc(hosts, func(h *greenroomv1.ClusterHost) bool {
+		return !slices.Contains(h.Roles, scheduler.RoleHost) || slices.Contains(h.Roles, scheduler.RoleScheduler)
+	})
 }
 
 // reachFindings say which servers cannot reach a server, and whether it says whom it

@@ -70,6 +70,22 @@ func TestJudgeCluster(t *testing.T) {
 			func(r *greenroomv1.ListHostsResponse) { r.Hosts[1].Connected, r.Missing = false, []string{"bbb"} },
 			[]string{"WARN cluster 3 server(s), leader epoch 4; the leader waits for bbb", "FAIL host web-b bbb at 10.0.0.b:8080 does not reach the leader at 10.0.0.a:8080"},
 		},
+		"no server that may lead": {
+			func(r *greenroomv1.ListHostsResponse) {
+				r.LeaderAnswered, r.LeaderEpoch = false, 0
+				for _, h := range r.Hosts {
+					h.Roles = []string{"host"}
+				}
+			},
+			[]string{"FAIL cluster 3 server(s), leader epoch 0; none of them may lead: all were started with --roles host"},
+		},
+		"no leader, and one that may lead": {
+			func(r *greenroomv1.ListHostsResponse) {
+				r.LeaderAnswered = false
+				r.Hosts[0].Roles, r.Hosts[1].Roles, r.Hosts[2].Roles = []string{"host"}, []string{"scheduler"}, []string{"host"}
+			},
+			[]string{"FAIL cluster 3 server(s), leader epoch 4; the leader does not answer this server"},
+		},
 		"no leader": {
 			func(r *greenroomv1.ListHostsResponse) { r.LeaderAnswered, r.LeaderEpoch = false, 0 },
 			[]string{"FAIL cluster 3 server(s), leader epoch 0; the leader does not answer this server"},

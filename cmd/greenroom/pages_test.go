@@ -49,6 +49,60 @@ func TestPagesShowWhatThereIs(t *testing.T) {
 	}
 }
 
+var (
+	deployFlag = regexp.MustCompile(`[ "]--([a-z][a-z-]*)`)
+	variable   = regexp.MustCompile(`GREENROOM_[A-Z_]+`)
+)
+
+// TestDeploySaysWhatThereIs: every flag of serve and every variable that the files of
+// deploy name exists.
+func TestDeploySaysWhatThereIs(t *testing.T) {
+	serve := (&cli{getenv: noEnv}).serveCommand()
+	sources, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := map[string]bool{}
+	for _, file := range sources {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range variable.FindAllString(string(text), -1) {
+			read[name] = true
+		}
+	}
+	for _, file := range []string{"compose/compose.yaml", "systemd/greenroom.service", "helm/greenroom/templates/statefulset.yaml", "helm/greenroom/values.yaml"} {
+		text, err := os.ReadFile(filepath.Join("../../deploy", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		flags := 0
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "cockroach") && !strings.Contains(line, "--store=") || strings.Contains(line, "docker") {
+				continue // another program's
+			}
+			for _, flag := range deployFlag.FindAllStringSubmatch(line, -1) {
+				flags++
+				if serve.Flags().Lookup(flag[1]) == nil {
+					t.Errorf("deploy/%s gives serve the flag --%s, which it does not have", file, flag[1])
+				}
+			}
+			for _, name := range variable.FindAllString(line, -1) {
+				if !read[name] {
+					t.Errorf("deploy/%s sets %s, which greenroom does not read", file, name)
+				}
+			}
+		}
+		if flags == 0 {
+			t.Errorf("deploy/%s: no flags were found", file)
+		}
+	}
+}
+
 // problemOf returns what a command line names that there is not; empty if there is all.
 func problemOf(root *cobra.Command, line string) string {
 	cmd := root

@@ -80,15 +80,17 @@ zone of this machine.`,
 			}
 			var list []*greenroomv1.Reminder
 			next, err := page.collect(func(size int32, token string) (string, error) {
-				ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
-				defer cancel()
-				req.PageSize, req.PageToken = size, token
-				resp, err := a.reminders.ListReminders(ctx, connect.NewRequest(req))
-				if err != nil {
-					return "", err
+				for req.PageToken = token; ; { // a page by due times may be short, or empty
+					resp, err := c.remindersPage(cmd.Context(), a, req, size)
+					if err != nil {
+						return "", err
+					}
+					list = append(list, resp.Reminders...)
+					req.PageToken = resp.NextPageToken
+					if size -= int32(len(resp.Reminders)); size <= 0 || req.PageToken == "" { //nolint:gosec // a page
+						return req.PageToken, nil
+					}
 				}
-				list = append(list, resp.Msg.Reminders...)
-				return resp.Msg.NextPageToken, nil
 			})
 			if err != nil {
 				return err
@@ -204,7 +206,7 @@ func (c *cli) describeReminder(r *greenroomv1.Reminder) {
 	spec := r.Spec
 	payload := ""
 	if n := len(spec.GetPayload()); n > 0 {
-		if payload = size(int64(n)); isJSONType(spec.GetContentType()) && n <= 200 {
+		if payload = size(int64(n)); actor.IsJSON(spec.GetContentType()) && n <= 200 {
 			payload = string(spec.GetPayload())
 		}
 	}
@@ -612,7 +614,8 @@ func (c *cli) bucketsCommand() *cobra.Command {
 		Short: "List buckets of reminders, and who creates from and delivers them",
 		Long: `List the buckets of the app, or of all apps. Reminders are named by tokens, which
 come in buckets of 100,000. One server creates from a bucket, and no other ever
-does; one delivers its reminders. USED is how many of its tokens were handed out.`,
+does; one delivers its reminders. USED is how many of its tokens were handed out,
+RATE/S how many deliveries of its reminders begin a second, lately and about.`,
 		Example: "  greenroom buckets list --every-app",
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -657,10 +660,10 @@ does; one delivers its reminders. USED is how many of its tokens were handed out
 				}
 				rows[i] = []string{
 					b.App, fmt.Sprintf("%s||%s||%d", b.Prefix, b.Vector, b.FirstToken/actor.BucketSize), strconv.FormatUint(uint64(b.Used), 10), state,
-					b.Creator, owner, strconv.FormatUint(b.Epoch, 10), when(b.DeliveredTill),
+					b.Creator, owner, strconv.FormatUint(b.Epoch, 10), strconv.FormatUint(uint64(b.Rate), 10), when(b.DeliveredTill),
 				}
 			}
-			c.table([]string{"APP", "BUCKET", "USED", "STATE", "CREATOR", "OWNER", "EPOCH", "DELIVERED TILL"}, rows)
+			c.table([]string{"APP", "BUCKET", "USED", "STATE", "CREATOR", "OWNER", "EPOCH", "RATE/S", "DELIVERED TILL"}, rows)
 			c.more(cmd, next)
 			return nil
 		},

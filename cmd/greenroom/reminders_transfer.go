@@ -76,7 +76,7 @@ func (c *cli) exportReminders(ctx context.Context, a *api, typ string) error {
 	_, _ = out.Write(append(header, '\n')) // Flush returns what fails
 	n := 0
 	for token := ""; ; {
-		page, err := c.exportPage(ctx, a, &greenroomv1.ListRemindersRequest{App: c.app, Type: typ, Payloads: true, PageSize: 1000, PageToken: token})
+		page, err := c.remindersPage(ctx, a, &greenroomv1.ListRemindersRequest{App: c.app, Type: typ, Payloads: true, PageToken: token}, 1000)
 		if err != nil {
 			_ = out.Flush()
 			return fmt.Errorf("after %d reminders: %w", n, err)
@@ -106,7 +106,9 @@ func (c *cli) exportReminders(ctx context.Context, a *api, typ string) error {
 	}
 }
 
-func (c *cli) exportPage(ctx context.Context, a *api, req *greenroomv1.ListRemindersRequest) (*greenroomv1.ListRemindersResponse, error) {
+// remindersPage lists one page of at most size reminders.
+func (c *cli) remindersPage(ctx context.Context, a *api, req *greenroomv1.ListRemindersRequest, size int32) (*greenroomv1.ListRemindersResponse, error) {
+	req.PageSize = size
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	resp, err := a.reminders.ListReminders(ctx, connect.NewRequest(req))

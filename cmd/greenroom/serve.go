@@ -137,11 +137,17 @@ func (c *cli) serve(ctx context.Context, flags *pflag.FlagSet, f serveFlags) err
 		}
 		defer pprof.StopCPUProfile()
 	}
-	return serveUntilDone(ctx, cfg, f.drain, func(*node.Node) error {
+	var told time.Time
+	err = serveUntilDone(ctx, cfg, f.drain, func(*node.Node) error {
 		<-ctx.Done()
+		told = time.Now()
 		cfg.Logger.Info("stopping", "drain_timeout", f.drain.String())
 		return nil
 	})
+	if err == nil {
+		cfg.Logger.Info("stopped", "took", time.Since(told).Round(time.Millisecond).String())
+	}
+	return err
 }
 
 // serveUntilDone starts a node, calls while, and stops the node. When ctx ends

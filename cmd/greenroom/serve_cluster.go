@@ -13,7 +13,7 @@ import (
 // clusterFlags are those that say something only of a server that shares its database.
 var clusterFlags = []string{
 	"cluster-name", "name", "advertise", "advertise-api", "cluster-listen", "roles", "lease",
-	"cluster-key-file", "cluster-cert", "cluster-cert-key", "cluster-ca", "sticky", "sticky-types", "max-owned",
+	"cluster-key-file", "cluster-cert", "cluster-cert-key", "cluster-ca", "sticky", "sticky-types", "max-owned", "owner-cache",
 }
 
 func registerCluster(flags *pflag.FlagSet, f *node.ClusterConfig) {
@@ -30,6 +30,7 @@ func registerCluster(flags *pflag.FlagSet, f *node.ClusterConfig) {
 	flags.StringVar(&f.Files.CA, "cluster-ca", "", "`file` with the authorities of all servers' certificates")
 	flags.BoolVar(&f.Sticky, "sticky", false, "make types placed ring sticky: those of --sticky-types, or all")
 	flags.StringSliceVar(&f.StickyTypes, "sticky-types", nil, "the `types` that --sticky is for (default all)")
+	flags.IntVar(&f.OwnerCache, "owner-cache", 0, "largest `number` of owners of sticky actors that this server remembers, some 300 B each (default 262144)")
 	flags.IntVar(&f.MaxOwned, "max-owned", 0, "largest `number` of sticky actors that this server owns (default 1000000)")
 }
 

@@ -12,6 +12,7 @@ import (
 type Holdings struct {
 	hold    atomic.Pointer[func(actor.Key) actor.Hold]
 	paused  atomic.Bool
+	reads   atomic.Bool
 	settled atomic.Int64
 }
 
@@ -35,6 +36,12 @@ func (h *Holdings) Resume() { h.paused.Store(false) }
 
 // Holds implements host.Ownership.
 func (h *Holdings) Holds(key actor.Key, _ string) actor.Hold { return (*h.hold.Load())(key) }
+
+// Read makes the host a reader of all that it does not hold, or of nothing.
+func (h *Holdings) Read(reads bool) { h.reads.Store(reads) }
+
+// Reads implements host.Ownership.
+func (h *Holdings) Reads(actor.Key) bool { return h.reads.Load() && !h.paused.Load() }
 
 // Settled implements host.Ownership.
 func (h *Holdings) Settled(actor.Key) { h.settled.Add(1) }

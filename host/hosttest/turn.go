@@ -61,10 +61,13 @@ func (t *Turn) SetJSON(key, value string) error {
 func (t *Turn) HTTP(r abi.HTTPRequest) abi.HTTPResponse {
 	answer, err := t.Calls.HTTP(&r)
 	if err != nil {
-		panic(&ended{err})
+		t.End(err)
 	}
 	return answer
 }
+
+// End ends the method with the error of a call of the host's, as an engine does.
+func (t *Turn) End(err error) { panic(&ended{err}) }
 
 // ended is thrown through a method whose turn the host has ended.
 type ended struct{ err error }

@@ -170,13 +170,15 @@ func (t *Turn) visibleReminder(n actor.ReminderName) (*actor.Reminder, abi.Code,
 		return set, 0, nil
 	case set == nil && slices.Contains(e.Cancel, n):
 		return nil, 0, nil
-	case f != nil && f.Step.ReminderName == n:
-		if r := t.spec.Fired; f.Step.Then != nil {
-			next := *r
-			next.ReminderProgress = *f.Step.Then
-			return &next, 0, nil
-		}
+	case f != nil && f.Step.ReminderName == n && f.Step.Then == nil:
 		return set, 0, nil
+	case f != nil && f.Step.ReminderName == n:
+		if code, err := t.findFired(); code != 0 || err != nil {
+			return nil, code, err
+		}
+		next := *t.spec.Fired
+		next.ReminderProgress = *f.Step.Then
+		return &next, 0, nil
 	}
 	found, known := t.reminders.found[n.Name]
 	if !known {
@@ -196,6 +198,28 @@ func (t *Turn) visibleReminder(n actor.ReminderName) (*actor.Reminder, abi.Code,
 		return set, 0, nil
 	}
 	return &found, 0, nil
+}
+
+// findFired reads the reminder whose firing asks for the turn, unless that was done. One
+// that has changed ends the guest: the turn cannot be committed.
+func (t *Turn) findFired() (abi.Code, error) {
+	if t.spec.Fired != nil {
+		return 0, nil
+	}
+	var found actor.Reminder
+	step := &t.spec.Firing.Step
+	code, err := t.ask(func() (err error) {
+		found, err = t.env.Reminders.Find(t.ctx, step.ReminderName)
+		return err
+	})
+	switch {
+	case code != 0 || err != nil:
+		return code, err
+	case found.ID != step.ID || found.Version != step.Version:
+		return 0, actor.ErrFiringTaken
+	}
+	t.spec.Fired = &found
+	return 0, nil
 }
 
 // ask asks the store, once all that the turn could have observed is durable.

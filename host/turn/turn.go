@@ -61,8 +61,8 @@ type Spec struct {
 	Methods Methods
 	// ReminderBytes bounds what the turn's reminders take, together.
 	ReminderBytes int64
-	// Firing is the delivery of a reminder that asks for the turn, and Fired that
-	// reminder as it was found; nil for a call.
+	// Firing is the delivery of a reminder that asks for the turn; nil for a call. Fired is
+	// that reminder as it was found; nil: it was not looked up.
 	Firing *actor.Firing
 	Fired  *actor.Reminder
 	// Timer is the firing of a timer that asks for the turn; without a name: none does.

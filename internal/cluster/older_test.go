@@ -22,9 +22,8 @@ import (
 // servers spoke the protocol before this one's.
 //
 // Where the history, or what it was built from, is not there, as in a shallow clone, it is
-// this version, which is told
-// to speak as that one did; the test's log says so.
-func older(t *testing.T) func(o *crash.Options) {
+// this version, which is told to speak as that one did, and present says why.
+func older(t *testing.T) (change func(o *crash.Options), present error) {
 	t.Helper()
 	commit, err := olderCommit(t)
 	var path string
@@ -32,13 +31,12 @@ func older(t *testing.T) func(o *crash.Options) {
 		path, err = buildCommit(t, commit)
 	}
 	if err != nil {
-		t.Logf("the older servers are of the present source, and speak protocol %d: %v", scheduler.MaxProtocol-1, err)
 		return func(o *crash.Options) {
 			o.Env = []string{"GREENROOM_CLUSTER_PROTOCOL=" + strconv.Itoa(scheduler.MaxProtocol-1)}
-		}
+		}, err
 	}
 	t.Logf("the older servers are of %s", git(t, "log", "-1", "--format=%h, %cs, %s", commit))
-	return func(o *crash.Options) { o.Binary = path }
+	return func(o *crash.Options) { o.Binary = path }, nil
 }
 
 // protocolFile has the numbers of protocols.
@@ -54,7 +52,7 @@ func olderCommit(t *testing.T) (string, error) {
 	if out, err := root.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("there is no history: %s", strings.TrimSpace(string(out)))
 	} else if strings.TrimSpace(string(out)) == "true" {
-		return "", errors.New("the history is shallow")
+		return "", errors.New("the history is shallow: git fetch --unshallow")
 	}
 	after := "" // the commit that the file was changed by after the one that is looked at
 	for commit := range strings.FieldsSeq(git(t, "rev-list", "HEAD", "--", ":/"+protocolFile)) {

@@ -104,9 +104,10 @@ func roundsOr(t *testing.T, usual int) int {
 	return n
 }
 
-func killRounds(t *testing.T, storeArgs []string) {
+// seeded returns what draws at random from the seed that GREENROOM_KILL_SEED is, or from
+// one of its own, and tells which.
+func seeded(t *testing.T) (*rand.Rand, uint64) {
 	t.Helper()
-	rounds := roundsOr(t, defaultRounds)
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("GREENROOM_KILL_SEED"); s != "" {
 		var err error
@@ -115,7 +116,13 @@ func killRounds(t *testing.T, storeArgs []string) {
 		}
 	}
 	t.Logf("GREENROOM_KILL_SEED=%d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(seed, 0)), seed
+}
+
+func killRounds(t *testing.T, storeArgs []string) {
+	t.Helper()
+	rounds := roundsOr(t, defaultRounds)
+	random, seed := seeded(t)
 
 	log, err := os.Create(filepath.Join(t.TempDir(), "server.log"))
 	if err != nil {

@@ -3,27 +3,29 @@ package crash_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
-	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
-	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/client"
 	"github.com/greenroom-run/greenroom/internal/crash"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
 )
 
-// TestKillReminders kills a server while reminders fire: each of their times is counted
-// once in the end, none is lost and none comes twice. On a store that servers share the
-// next one waits until nothing of the lost one can run any more, so that there is one kill.
+// TestKillReminders kills servers while reminders are set and fire: each of their times is
+// counted once in the end, none is lost, none comes twice and none early. On a store that servers share
+// there are two, of which one or both are killed. GREENROOM_KILL_ROUNDS says how often (make
+// soak); few times in CI, since what the killed one had is waited for.
 func TestKillReminders(t *testing.T) {
 	t.Parallel()
 	built, err := guestbuild.Build(t.Context(), guestbuild.Request{
@@ -32,149 +34,303 @@ func TestKillReminders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, store := range []struct {
-		name  string
-		args  []string
-		kills int
-	}{
-		{"embedded", []string{"--data-dir", t.TempDir()}, roundsOr(t, 4)},
-		{"postgresql", []string{"--store", pgtest.URL(t), "--lease", "1s"}, 1},
-	} {
-		t.Run(store.name, func(t *testing.T) {
+	rounds := func(usual int, args ...[]string) func(*testing.T) {
+		return func(t *testing.T) {
 			t.Parallel()
-			(&reminderRounds{t: t, args: store.args, kills: store.kills}).run(built.Path)
-		})
+			r := &reminderRounds{t: t, rounds: roundsOr(t, usual)}
+			r.random, _ = seeded(t)
+			r.run(built.Path, args)
+		}
+	}
+	shared := func(url string) func(*testing.T) {
+		var args [][]string
+		for _, name := range []string{"first", "second"} {
+			storeArgs := []string{"--store", url}
+			args = append(args, slices.Concat(storeArgs, shortLease(storeArgs), []string{"--name", name}))
+		}
+		return rounds(1, args...)
+	}
+	t.Run("embedded", rounds(4, []string{"--data-dir", t.TempDir()}))
+	t.Run("postgresql", shared(pgtest.URL(t)))
+	if url, ok := pgtest.CockroachURL(t); ok {
+		t.Run("cockroachdb", shared(url))
 	}
 }
 
-// What is set before the first kill: so many reminders of each of so many actors, with so
-// many times of each.
+// What is set in one wave, some of which a kill meets: so many reminders of each of so many
+// actors, with so many times of each, and so many beside them that fire once.
 const (
 	remindedActors = 8
 	remindersEach  = 6
 	times          = 40
 	periodMS       = 40
+	onceEach       = 10
+	waveDue        = remindedActors * (remindersEach*times + onceEach)
+	// killWithin is how many times are counted at most between a start and the next kill.
+	killWithin = waveDue / 8
 )
 
+// reminderRounds has waves of reminders fire, each of actors of its own, and kills servers
+// all along.
 type reminderRounds struct {
 	t      *testing.T
-	args   []string
-	kills  int
-	log    *os.File
-	server *crash.Process
-	client greenroomv1connect.ActorServiceClient
+	rounds int
+	random *rand.Rand
+
+	log     *os.File
+	options []crash.Options  // of the servers
+	servers []*crash.Process // that run
+	client  *client.Client
+	kills   int
+	waves   int
 }
+
+// tally is what became of reminders.
+type tally struct {
+	due, fired    int // times
+	turns         int // which fired them: one may stand for several
+	lost, doubled int
+	early         int // turns before the time that they were for
+}
+
+// broken reports whether anything is as it must not be.
+func (t *tally) broken() bool { return t.lost+t.doubled+t.early > 0 }
 
 func (r *reminderRounds) fatal(format string, args ...any) {
 	r.t.Helper()
 	text, _ := os.ReadFile(r.log.Name())
-	r.t.Fatalf(format+"\nend of the server's log:\n%s", append(args, text[max(0, len(text)-4000):])...)
+	r.t.Fatalf(format+"\nend of the servers' log:\n%s", append(args, text[max(0, len(text)-4000):])...)
 }
 
-func (r *reminderRounds) start() {
+func (r *reminderRounds) start(i int) {
 	r.t.Helper()
-	var err error
-	if r.server, err = crash.Start(r.t.Context(), crash.Options{Binary: binary, Args: r.args, Log: r.log}); err != nil {
-		r.fatal("start: %v", err)
+	p, err := crash.Start(r.t.Context(), r.options[i])
+	if err != nil {
+		r.fatal("round %d: start: %v", r.kills, err)
 	}
-	r.client = greenroomv1connect.NewActorServiceClient(http.DefaultClient, r.server.URL)
+	r.servers[i] = p
+	r.options[i].Listen = strings.TrimPrefix(p.URL, "http://") // the client knows these addresses
 }
 
-func (r *reminderRounds) run(guest string) {
+func (r *reminderRounds) run(guest string, servers [][]string) {
 	var err error
-	if r.log, err = os.Create(filepath.Join(r.t.TempDir(), "server.log")); err != nil {
+	if r.log, err = os.Create(filepath.Join(r.t.TempDir(), "servers.log")); err != nil {
 		r.t.Fatal(err)
 	}
 	defer r.log.Close()
 	defer func() {
-		if r.server != nil {
-			_ = r.server.Kill()
-		}
-	}()
-	r.start()
-	if out, err := exec.CommandContext(r.t.Context(), binary, "deploy", guest, "--server", r.server.URL).CombinedOutput(); err != nil {
-		r.fatal("deploy: %v\n%s", err, out)
-	}
-	for i := range remindedActors {
-		var set []string
-		for j := range remindersEach {
-			set = append(set, fmt.Sprintf(`{"name":"r%d","method":"Ring","every_ms":%d,"times":%d,"attempts":1000}`, j, periodMS+j, times))
-		}
-		if err := r.invoke(i, "Do", `{"set":[`+strings.Join(set, ",")+`]}`, nil); err != nil {
-			r.fatal("set reminders: %v", err)
-		}
-	}
-	total := 0
-	for kill := range r.kills {
-		// At a moment that has nothing to do with what the server does.
-		at := total + 1 + rand.IntN(remindedActors*remindersEach*times/(2*r.kills))
-		for total = r.counted(); total < at && total < remindedActors*remindersEach*times; total = r.counted() {
-		}
-		if err := r.server.Kill(); err != nil {
-			r.fatal("kill %d: %v", kill, err)
-		}
-		r.start()
-	}
-	for total = r.counted(); total < remindedActors*remindersEach*times || r.left() > 0; total = r.counted() {
-		if r.t.Context().Err() != nil {
-			r.fatal("%d times were counted", total)
-		}
-	}
-	for i := range remindedActors {
-		for name, n := range r.occurrences(i) {
-			if n != times {
-				r.t.Errorf("%s of actor %d: %d times, want %d", name, i, n, times)
+		for _, p := range r.servers {
+			if p != nil {
+				_ = p.Kill()
 			}
 		}
+	}()
+	r.servers = make([]*crash.Process, len(servers))
+	var urls []string
+	for i, args := range servers {
+		r.options = append(r.options, crash.Options{Binary: binary, Args: args, Log: r.log})
+		r.start(i)
+		urls = append(urls, r.servers[i].URL)
 	}
-	r.t.Logf("%d kills, %d times counted", r.kills, total)
+	if out, err := exec.CommandContext(r.t.Context(), binary, "deploy", guest, "--server", urls[0]).CombinedOutput(); err != nil {
+		r.fatal("deploy: %v\n%s", err, out)
+	}
+	// What may be repeated is, until it is answered.
+	r.client, err = client.New(client.Config{URL: urls[0], URLs: urls[1:], MaxAttempts: 1 << 20, MaxBackoff: 50 * time.Millisecond})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer r.client.Close()
+
+	for r.kills < r.rounds {
+		r.wave()
+	}
+	var all tally
+	for wave := range r.waves {
+		r.audit(wave, &all)
+	}
+	r.t.Logf("%d rounds of kill -9: %d times due, %d fired in %d turns, %d lost, %d doubled, %d early", r.kills, all.due, all.fired, all.turns, all.lost, all.doubled, all.early)
+	if all.broken() {
+		r.fatal("after all rounds")
+	}
 }
 
-// counted returns how many times were counted by all.
-func (r *reminderRounds) counted() (n int) {
-	for i := range remindedActors {
-		for _, times := range r.occurrences(i) {
-			n += times
+// wave sets reminders and kills servers until all have fired.
+func (r *reminderRounds) wave() {
+	wave := r.waves
+	r.waves++
+	set := make(chan error, 1)
+	go func() { set <- r.set(wave) }()
+	isSet := false
+	for counted := 0; ; {
+		at := waveDue
+		if r.kills < r.rounds {
+			// At a moment that has nothing to do with what the servers do; now and then
+			// before anything has fired, or just after a start.
+			if at = counted; r.random.IntN(4) > 0 {
+				at += 1 + r.random.IntN(killWithin)
+			}
 		}
+		var over bool
+		counted, over = r.await(wave, min(at, waveDue), func() bool {
+			if !isSet {
+				select {
+				case err := <-set:
+					if isSet = true; err != nil {
+						r.fatal("set reminders: %v", err)
+					}
+				default:
+				}
+			}
+			return isSet
+		})
+		if over {
+			break
+		}
+		r.kill()
+	}
+	var t tally
+	if r.audit(wave, &t); t.broken() {
+		r.fatal("round %d: of %d times %d are lost, %d doubled and %d early", r.kills, t.due, t.lost, t.doubled, t.early)
+	}
+}
+
+// order is what each actor is told to set.
+var order = func() string {
+	var set []string
+	for j := range remindersEach {
+		set = append(set, fmt.Sprintf(`{"name":"r%d","method":"Ring","every_ms":%d,"times":%d,"attempts":1000}`, j, periodMS+j, times))
+	}
+	for j := range onceEach {
+		set = append(set, fmt.Sprintf(`{"name":"once%d","method":"Ring","after_ms":%d,"attempts":1000}`, j, j*times*periodMS/onceEach))
+	}
+	return `{"set":[` + strings.Join(set, ",") + `]}`
+}()
+
+// wanted is how often the reminders of an actor fire, by their names.
+func wanted() map[string]int {
+	want := map[string]int{}
+	for j := range remindersEach {
+		want[fmt.Sprint("r", j)] = times
+	}
+	for j := range onceEach {
+		want[fmt.Sprint("once", j)] = 1
+	}
+	return want
+}
+
+func reminded(wave, i int) string { return fmt.Sprintf("w%d-%d", wave, i) }
+
+func (r *reminderRounds) set(wave int) error {
+	ctx, cancel := context.WithTimeout(r.t.Context(), roundDeadline)
+	defer cancel()
+	for i := range remindedActors {
+		// Under one key, so that it is done once, also where a turn's time was up.
+		req := client.Request{Type: "Alarm", ID: reminded(wave, i), Method: "Do", Payload: []byte(order), IdempotencyKey: "set"}
+		_, err := r.client.Do(ctx, req)
+		var failed *client.Error
+		for errors.As(err, &failed) && failed.Code == connect.CodeDeadlineExceeded && ctx.Err() == nil {
+			_, err = r.client.Do(ctx, req)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await waits until so many times of a wave are counted. over tells that no more will be:
+// all reminders are set, and none is left.
+func (r *reminderRounds) await(wave, at int, isSet func() bool) (counted int, over bool) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), roundDeadline)
+	defer cancel()
+	for before := -1; ; before = counted {
+		counted = 0
+		for i := range remindedActors {
+			counted += r.rung(ctx, wave, i, false).occurrences()
+		}
+		if (counted == before || counted >= waveDue) && isSet() && r.left(ctx, wave) == 0 {
+			return counted, true
+		}
+		if counted >= at && counted < waveDue {
+			return counted, false
+		}
+	}
+}
+
+func (r *reminderRounds) kill() {
+	dead := r.random.Perm(len(r.servers))[:1+r.random.IntN(len(r.servers))]
+	for _, i := range dead {
+		if err := r.servers[i].Kill(); err != nil {
+			r.fatal("round %d: %v", r.kills, err)
+		}
+	}
+	r.kills++
+	for _, i := range dead {
+		r.start(i)
+	}
+}
+
+// rings is what an actor has counted.
+type rings struct {
+	Rung        int            `json:"rung"`
+	Occurrences map[string]int `json:"occurrences"`
+	Early       int            `json:"early"`
+}
+
+func (a rings) occurrences() (n int) {
+	for _, times := range a.Occurrences {
+		n += times
 	}
 	return n
 }
 
-func (r *reminderRounds) occurrences(i int) map[string]int {
-	var a struct {
-		Occurrences map[string]int `json:"occurrences"`
+// audit adds what became of a wave, which is over, to a tally.
+func (r *reminderRounds) audit(wave int, t *tally) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), roundDeadline)
+	defer cancel()
+	for i := range remindedActors {
+		got := r.rung(ctx, wave, i, true)
+		t.turns += got.Rung
+		t.early += got.Early
+		t.fired += got.occurrences()
+		want := wanted()
+		for name := range got.Occurrences {
+			want[name] += 0 // also what was never set
+		}
+		for name, n := range want {
+			t.due += n
+			t.lost += max(0, n-got.Occurrences[name])
+			t.doubled += max(0, got.Occurrences[name]-n)
+			if got.Occurrences[name] != n {
+				r.t.Errorf("%s of %s: %d times, want %d", name, reminded(wave, i), got.Occurrences[name], n)
+			}
+		}
 	}
-	if err := r.invoke(i, "Count", ``, &a); err != nil {
-		r.fatal("count: %v", err)
-	}
-	return a.Occurrences
 }
 
-// left returns how many reminders there still are.
-func (r *reminderRounds) left() (n int) {
+func (r *reminderRounds) rung(ctx context.Context, wave, i int, strong bool) (a rings) {
+	r.read(ctx, client.Request{ID: reminded(wave, i), Method: "Count", Strong: strong}, &a)
+	return a
+}
+
+// left returns how many reminders of a wave there still are.
+func (r *reminderRounds) left(ctx context.Context, wave int) (n int) {
 	for i := range remindedActors {
 		var names []string
-		if err := r.invoke(i, "Names", `""`, &names); err != nil {
-			r.fatal("names: %v", err)
-		}
+		r.read(ctx, client.Request{ID: reminded(wave, i), Method: "Names", Payload: []byte(`""`), Strong: true}, &names)
 		n += len(names)
 	}
 	return n
 }
 
-// invoke calls an actor of a server that is up, and waits for it where the actor still
-// belongs to one that was killed.
-func (r *reminderRounds) invoke(i int, method, payload string, into any) error {
-	for {
-		res, err := r.client.Invoke(context.WithoutCancel(r.t.Context()), connect.NewRequest(&greenroomv1.InvokeRequest{
-			Actor: &greenroomv1.ActorKey{Type: "Alarm", Id: fmt.Sprint("a", i)}, Method: method, Payload: []byte(payload),
-		}))
-		switch {
-		case connect.CodeOf(err) == connect.CodeUnavailable && r.t.Context().Err() == nil && err != nil:
-			continue
-		case err != nil || into == nil:
-			return err
-		}
-		return json.Unmarshal(res.Msg.Payload, into)
+func (r *reminderRounds) read(ctx context.Context, req client.Request, into any) {
+	req.Type, req.ReadOnly = "Alarm", true
+	reply, err := r.client.Do(ctx, req)
+	if err == nil {
+		err = json.Unmarshal(reply.Payload, into)
+	}
+	if err != nil {
+		r.fatal("round %d: %s of %s: %v", r.kills, req.Method, req.ID, err)
 	}
 }

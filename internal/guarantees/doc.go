@@ -14,6 +14,7 @@
 //	   also repeated on two hosts                  TestGuarantee6RepeatedOnTwoHosts
 //	   its failure excludes earlier attempts       TestGuarantee6FailureBehindAFence
 //	   its repetition sends nothing outside        TestRecordedCallSendsNothing
+//	   a reminder's firing takes effect once       TestGuarantee6FiringOnce
 //	8  bad input gets a typed error, no effect     TestGuarantee8BadInput
 //
 // What a guest may not do (7) is tested where guests run. TestRequestsLeaveDurably and

@@ -128,6 +128,30 @@ func (h *History) Check(tb testing.TB) {
 	tb.Error("the history is not linearizable")
 }
 
+// CheckCallers fails the test if a caller was answered less than it had been answered
+// before, by a read or a call that adds. It is for counters that only grow; no call may be
+// under way.
+func (h *History) CheckCallers(tb testing.TB) {
+	tb.Helper()
+	type seen struct {
+		caller  int
+		counter string
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	most := map[seen]int64{}
+	for _, op := range h.ops { // those of one caller in order
+		if op.Output == nil {
+			continue
+		}
+		value, s := op.Output.(int64), seen{op.ClientId, op.Input.(Call).Counter}
+		if value < most[s] {
+			tb.Errorf("caller %d is answered %d by %+v, after %d", op.ClientId, value, op.Input, most[s])
+		}
+		most[s] = max(most[s], value)
+	}
+}
+
 // counters is a number for each counter.
 var counters = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {

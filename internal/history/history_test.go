@@ -19,9 +19,10 @@ type recorder struct {
 	failed bool
 }
 
-func (r *recorder) Error(...any)        { r.failed = true }
-func (r *recorder) Logf(string, ...any) {}
-func (r *recorder) Helper()             {}
+func (r *recorder) Error(...any)          { r.failed = true }
+func (r *recorder) Errorf(string, ...any) { r.failed = true }
+func (r *recorder) Logf(string, ...any)   {}
+func (r *recorder) Helper()               {}
 
 func TestCheck(t *testing.T) {
 	add, read := Call{"a", 1}, Call{"a", 0}
@@ -78,6 +79,38 @@ func TestCheck(t *testing.T) {
 			c.calls(h)
 			if failed(t, h) == c.want {
 				t.Errorf("linearizable: %v", !c.want)
+			}
+		})
+	}
+}
+
+func TestCheckCallers(t *testing.T) {
+	add, read := Call{"a", 1}, Call{"a", 0}
+	for name, c := range map[string]struct {
+		calls func(h *History)
+		want  bool
+	}{
+		"it grows": {func(h *History) {
+			h.Begin(1, add).Answered(1)
+			h.BeginStale(1, read, time.Hour).Answered(1)
+			h.Begin(1, add).Answered(2)
+		}, true},
+		"less than what it read":       {func(h *History) { h.Begin(1, read).Answered(2); h.BeginStale(1, read, time.Hour).Answered(1) }, false},
+		"less than what it added":      {func(h *History) { h.Begin(1, add).Answered(1); h.BeginStale(1, read, time.Hour).Answered(0) }, false},
+		"less than what another read":  {func(h *History) { h.Begin(2, read).Answered(2); h.BeginStale(1, read, time.Hour).Answered(1) }, true},
+		"less than of another counter": {func(h *History) { h.Begin(1, Call{"b", 1}).Answered(2); h.Begin(1, read).Answered(1) }, true},
+		"what is unknown says nothing": {func(h *History) { h.Begin(1, add).Unknown(); h.BeginStale(1, read, time.Hour).Answered(0) }, true},
+		"less than what it read before": {func(h *History) {
+			h.Begin(1, read).Answered(2)
+			h.Begin(1, read).Answered(2)
+			h.BeginStale(1, read, time.Hour).Answered(1)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, r := &History{}, &recorder{TB: t}
+			c.calls(h)
+			if h.CheckCallers(r); r.failed == c.want {
+				t.Errorf("it never goes backwards: %v", !c.want)
 			}
 		})
 	}

@@ -103,3 +103,39 @@ func TestNamedTestsExist(t *testing.T) {
 		t.Errorf("%d names of tests were found", named)
 	}
 }
+
+var metricName = regexp.MustCompile(`"(greenroom_[a-z_]+)", "|Name: "(greenroom_[a-z_]+)"`)
+
+// Every metric is on the page of metrics, and every name there is a metric.
+func TestMetricsAreDescribed(t *testing.T) {
+	files, err := filepath.Glob("../../server/*metrics.go")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("files %q, %v", files, err)
+	}
+	page, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range metricName.FindAllStringSubmatch(string(text), -1) {
+			name := m[1] + m[2]
+			names[name] = true
+			if !strings.Contains(string(page), "\n| `"+name+"` |") {
+				t.Errorf("docs/metrics.md does not say what %s counts", name)
+			}
+		}
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(greenroom_[a-z_]+)`").FindAllStringSubmatch(string(page), -1) {
+		if !names[row[1]] {
+			t.Errorf("docs/metrics.md has %s, which no server counts", row[1])
+		}
+	}
+	if len(names) < 40 {
+		t.Errorf("%d names of metrics were found", len(names))
+	}
+}

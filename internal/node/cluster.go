@@ -61,8 +61,8 @@ type ClusterConfig struct {
 	// to [scheduler.MaxProtocol]; an older one, from [scheduler.MinProtocol] on, is what a
 	// process of an earlier version speaks.
 	MaxProtocol int
-	// MaxOwned is as in [scheduler.Config].
-	MaxOwned int
+	// MaxOwned and OwnerCache are as in [scheduler.Config].
+	MaxOwned, OwnerCache int
 }
 
 // cluster is the node's part in a cluster.
@@ -95,6 +95,12 @@ func (o *held) Holds(key actor.Key, policy string) actor.Hold {
 func (o *held) Current(now time.Time) bool {
 	s := o.service.Load()
 	return s != nil && s.Current(now)
+}
+
+// Reads implements [host.Ownership].
+func (o *held) Reads(key actor.Key) bool {
+	s := o.service.Load()
+	return s != nil && s.Reads(key)
 }
 
 // Settled implements [host.Ownership].
@@ -171,8 +177,8 @@ func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.S
 	}
 	dialer.Client = routing.ExplainErrors(dialer.Client, c.cfg.Name)
 	c.service, err = scheduler.New(scheduler.Config{
-		Store: st, Actors: h, Types: c.types, ReadTypes: mods.Refresh, Dial: dialer.Dial, Lease: c.cfg.Lease, MaxOwned: c.cfg.MaxOwned, Logger: n.cfg.Logger,
-		Events: n.metrics.ClusterEvents(),
+		Store: st, Actors: h, Types: c.types, ReadTypes: mods.Refresh, Dial: dialer.Dial, Lease: c.cfg.Lease, MaxOwned: c.cfg.MaxOwned, OwnerCache: c.cfg.OwnerCache, Logger: n.cfg.Logger,
+		Events: n.metrics.ClusterEvents(), Clocks: scheduler.Clocks{Wall: n.cfg.wall, Boot: bootTime},
 		Self: actor.Host{Name: c.cfg.HostName, Cluster: c.cfg.Name, Address: advertise, Roles: c.cfg.Roles, Version: n.cfg.Version,
 			MinProtocol: scheduler.MinProtocol, MaxProtocol: c.cfg.MaxProtocol},
 	})
@@ -181,7 +187,7 @@ func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.S
 	}
 	own.service.Store(c.service)
 	conf := routing.Config{
-		Local: h, Timers: h, Placement: c.service, Policy: c.policy, Cluster: c.cfg.Name, APIAddress: c.apiAddress(n, advertise), Token: c.token,
+		Local: h, Timers: h, Placement: c.service, Policy: c.policy, Readers: c.readers, Cluster: c.cfg.Name, APIAddress: c.apiAddress(n, advertise), Token: c.token,
 		MinProtocol: scheduler.MinProtocol, MaxProtocol: c.cfg.MaxProtocol, PeerTimeout: c.cfg.Lease, Logger: n.cfg.Logger,
 		Events: n.metrics.RoutingEvents(),
 	}
@@ -312,6 +318,26 @@ func (c *cluster) policy(app, typ string) (string, bool) {
 	return c.cfg.policyOf(spec), true
 }
 
+// readers returns who may answer a call beside the host that holds its actor.
+func (c *cluster) readers(inv *actor.Invocation) (hosts []actor.HostID, here bool) {
+	if inv.Consistency == actor.ConsistencyStrong || inv.Firing != nil {
+		return nil, false
+	}
+	if hosts, here = c.service.Readers(inv.Key); len(hosts) == 0 {
+		return nil, false
+	}
+	if !inv.ReadOnly {
+		_, spec, err := c.mods.Current(inv.Key.App, inv.Key.Type)
+		if err != nil || !slices.ContainsFunc(spec.Methods, func(m abi.MethodSpec) bool { return m.Name == inv.Method && m.ReadOnly }) {
+			return nil, false
+		}
+	}
+	if here {
+		c.service.CountRead(inv.Key)
+	}
+	return hosts, here
+}
+
 func (c ClusterConfig) policyOf(spec *abi.TypeSpec) string {
 	if c.Sticky && spec.Placement == abi.PlacementRing && (len(c.StickyTypes) == 0 || slices.Contains(c.StickyTypes, spec.Name)) {
 		return abi.PlacementSticky
@@ -377,5 +403,19 @@ func (c *cluster) peersConfig() *server.Peers {
 	return &server.Peers{
 		Addr: c.cfg.Listen, Listener: c.peers, Credentials: c.tls, Cluster: c.cfg.Name, Interconnect: c.router,
 		Services: []server.PeerService{{Handler: c.service.Handler(), Procedures: []string{greenroomv1connect.SchedulerServiceReportActorTypesProcedure}}},
+	}
+}
+
+// check returns what health asks: whether the store works, and whether calls that reach this
+// process would be answered.
+func (c *cluster) check(store func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := store(ctx); err != nil {
+			return err
+		}
+		if err := c.service.Ready(); err != nil {
+			return server.NotReady(err.Error())
+		}
+		return nil
 	}
 }

@@ -72,6 +72,8 @@ type Config struct {
 	Version string
 
 	pollInterval time.Duration // as modules.Config has it; tests set it
+	// wall is the scheduler's wall clock; nil: the machine's.
+	wall func(time.Time) time.Duration
 
 	// Logger defaults to [slog.Default].
 	Logger *slog.Logger

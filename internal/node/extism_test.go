@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"encoding/hex"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,5 +126,89 @@ func TestExtismPluginsThatMisbehave(t *testing.T) {
 	}
 	if connect.CodeOf(err) != connect.CodeInvalidArgument || strings.Join(found, " ") != "reentrant missing_export" {
 		t.Errorf("a reentrant method, and one that is not there: %v, %v", err, found)
+	}
+}
+
+// TestExtismReminders has a plug-in set reminders and timers with payloads of several types:
+// what fires is given those bytes, and is told what it is.
+func TestExtismReminders(t *testing.T) {
+	dir := filepath.Join("testdata", "extism-alarm")
+	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wasm, err := manifest.Embed(build(t, dir, guestbuild.Go), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turns := watchTurns()
+	r := start(t, node.Config{TurnEnd: turns.add})
+	r.deploy(t, "", wasm)
+
+	type told struct {
+		ContentType string `json:"content_type"`
+		Reminder    *struct {
+			Name            string
+			Due             time.Time
+			Attempt, Missed int
+			Metadata        map[string]string
+		}
+		Timer *struct {
+			Name string
+			Due  time.Time
+		}
+	}
+	before, bells := time.Now().Add(-time.Minute), 0
+	for _, id := range []string{"x", "y"} {
+		for _, payload := range []struct{ members, contentType, hex string }{
+			{`"input":{"a":1}`, "application/json", hex.EncodeToString([]byte(`{"a":1}`))},
+			{`"content_type":"application/octet-stream","input":"AP8KIg=="`, "application/octet-stream", "00ff0a22"},
+			{`"content_type":"text/plain; charset=utf-8","input":"aGk="`, "text/plain; charset=utf-8", "6869"},
+		} {
+			for _, method := range []string{"remind", "time"} {
+				order := `{"name":"bell","method":"ring",` + payload.members
+				if method == "remind" {
+					order += `,"delay":"1ms","metadata":{"room":"7"}`
+				}
+				r.mustCall(t, "", "Alarm", id, method, order+`}`, "")
+				bells++
+				turns.awaitAll(t, bells, func(e *host.TurnEnd) bool { return e.Method == "ring" && e.Err == nil })
+				reply, err := r.call(t.Context(), "", "Alarm", id, "rung", payload.hex)
+				var got told
+				if err == nil {
+					err = json.Unmarshal([]byte(reply), &got)
+				}
+				if err != nil || got.ContentType != payload.contentType {
+					t.Fatalf("%s %s: %q, %v", method, payload.members, reply, err)
+				}
+				switch by := got.Reminder; {
+				case method == "time":
+					if got.Timer == nil || by != nil || got.Timer.Name != "bell" || got.Timer.Due.Before(before) {
+						t.Errorf("told of the timer: %s", reply)
+					}
+				case by == nil || got.Timer != nil || by.Name != "bell" || by.Due.Before(before) || by.Attempt != 1 || by.Missed != 0 || by.Metadata["room"] != "7":
+					t.Errorf("told of the reminder: %s", reply)
+				}
+			}
+		}
+	}
+
+	// What is there is shown as it was set, and is gone when it is cancelled.
+	r.mustCall(t, "", "Alarm", "x", "remind", `{"name":"far","method":"ring","content_type":"image/png","input":"iVBORw0K","delay":"1h","every":"24h"}`, "")
+	shown, err := r.call(t.Context(), "", "Alarm", "x", "show", "far")
+	if err != nil || !strings.Contains(shown, `"content_type":"image/png","input":"iVBORw0K"`) || !strings.Contains(shown, `"every":"24h0m0s"`) {
+		t.Errorf("%s, %v", shown, err)
+	}
+	if status, reply := r.http(t, "GET", "/v2.0/actors/default/Alarm/x/reminders/far", ""); status != 200 || !strings.Contains(reply, `"data":"iVBORw0K"`) {
+		t.Errorf("over HTTP: %d %s", status, reply)
+	}
+	r.mustCall(t, "", "Alarm", "x", "cancel", "far", "")
+	r.mustCall(t, "", "Alarm", "x", "show", "far", "")
+	for _, method := range []string{"remind", "time"} {
+		_, err := r.call(t.Context(), "", "Alarm", "x", method, `{"name":"far","method":"ring","content_type":"image/png","input":{"not":"base64"},"delay":"1h"}`)
+		want := map[string]string{"remind": "invalid_reminder", "time": "invalid_timer"}[method]
+		if code := detail(err).GetGuest().GetCode(); code != want || connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("%s of what is not base64: %v, code %q, want %q", method, err, code, want)
+		}
 	}
 }

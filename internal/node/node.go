@@ -168,6 +168,7 @@ func (n *Node) start(ctx context.Context) error {
 		cfg.Host, cfg.Peers, cfg.Listener = c.router, c.peersConfig(), c.listener
 		cfg.Timers = c.router
 		cfg.Cluster = c.service
+		cfg.Check = c.check(st.Check)
 		fires.host = c.router
 	}
 	reminders, err := n.newReminders(st, fires, c)
@@ -293,9 +294,11 @@ func (n *Node) stopAll(ctx context.Context) error {
 	for len(n.stops) > 0 {
 		last := n.stops[len(n.stops)-1]
 		n.stops = n.stops[:len(n.stops)-1]
+		began := time.Now()
 		if err := last.do(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("stop %s: %w", last.what, err))
 		}
+		n.cfg.Logger.Debug("a part has stopped", "part", last.what, "took", time.Since(began).Round(time.Microsecond).String())
 	}
 	n.server = nil
 	return errors.Join(errs...)

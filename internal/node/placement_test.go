@@ -2,7 +2,9 @@ package node_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -104,12 +106,140 @@ func TestPlacementChangesUnderLoad(t *testing.T) {
 	callers.Wait()
 }
 
+// get calls a read-only method over plain HTTP.
+func get(t *testing.T, url, consistency string) answer {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if consistency != "" {
+		req.Header.Set("Greenroom-Consistency", consistency)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{res, string(text)}
+}
+
+// TestReaders: of a ring:2 type a node answers reads of the actors that the other one
+// holds: without a hop, and with what was acknowledged before, by whichever node. Turns
+// and strong reads go to the holder; back under ring, reads do, too. Nothing that is read, at
+// either node, is older than what was read before.
+func TestReaders(t *testing.T) {
+	url := pgtest.URL(t)
+	first := start(t, inCluster(url, named("n1")))
+	m := first.deploy(t, "default", example(t, "counter", guestbuild.Go))
+	nodes := []*running{first, start(t, inCluster(url, named("n2")))}
+	settled := func(readers int) {
+		t.Helper()
+		until(t, fmt.Sprintf("there are %d readers", readers), func() bool {
+			for _, n := range nodes {
+				p := n.placement(t, "Counter")
+				if len(p.Ranges) < 2 || slices.ContainsFunc(p.Ranges, func(r *greenroomv1.TableRange) bool { return len(r.Hosts) != 1 || len(r.Readers) != readers }) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	settled(0)
+	first.place(t, m, "Counter", "ring:2")
+	settled(1)
+	method := func(n *running, id, name string) string {
+		return fmt.Sprintf("%s/v2.0/actors/default/Counter/%s/method/%s", n.URL, id, name)
+	}
+	// other returns the node that does not hold an actor, and where it is passed on to.
+	other := func(id string) (n *running, owner string) {
+		for _, n := range nodes {
+			if res := put(t, method(n, id, "Add"), `{"amount":1}`); res.Header.Get("Greenroom-Host") != "" {
+				return n, res.Header.Get("Greenroom-Host")
+			}
+		}
+		t.Fatalf("both nodes hold %s", id)
+		return nil, ""
+	}
+	for i := range 12 {
+		id := fmt.Sprint("c", i)
+		reader, owner := other(id)
+		where, err := greenroomv1connect.NewClusterServiceClient(http.DefaultClient, reader.URL).
+			Where(t.Context(), connect.NewRequest(&greenroomv1.WhereRequest{App: "default", Type: "Counter", Id: id}))
+		if err != nil || where.Msg.Address != owner || len(where.Msg.Readers) != 1 || "http://"+where.Msg.Readers[0].Address != reader.URL {
+			t.Errorf("where is %s, of %s: %v, %v", id, owner, where, err)
+		}
+		for range 3 {
+			added := put(t, "http://"+owner+fmt.Sprintf("/v2.0/actors/default/Counter/%s/method/Add", id), `{"amount":1}`)
+			read := get(t, method(reader, id, "Get"), "")
+			if read.StatusCode != http.StatusOK || read.body != added.body || read.Header.Get("Greenroom-Host") != "" {
+				t.Errorf("%s at its reader: %s %s from %q, after %s", id, read.Status, read.body, read.Header.Get("Greenroom-Host"), added.body)
+			}
+		}
+		if strong := get(t, method(reader, id, "Get"), "strong"); strong.StatusCode != http.StatusOK || strong.Header.Get("Greenroom-Host") != owner {
+			t.Errorf("a strong read of %s: %s %s from %q", id, strong.Status, strong.body, strong.Header.Get("Greenroom-Host"))
+		}
+	}
+	if _, metrics := nodes[0].http(t, http.MethodGet, "/metrics", ""); !strings.Contains(metrics, `greenroom_turns_total{app="default",lane="copy",method="Get",outcome="ok",type="Counter"}`) {
+		t.Error("no metric counts calls that were answered from copies")
+	}
+
+	var callers sync.WaitGroup
+	done := make(chan struct{})
+	var acked atomic.Int64
+	callers.Go(func() { // writes
+		defer close(done)
+		for n := range 100 {
+			res := put(t, method(nodes[n%2], "hot", "Add"), `{"amount":1}`)
+			if res.StatusCode != http.StatusOK {
+				t.Errorf("%s %s", res.Status, res.body)
+			}
+			acked.Add(1)
+		}
+	})
+	for range 4 {
+		callers.Go(func() { // reads, at the nodes in turn
+			var seen int64
+			for n := 0; ; n++ {
+				least := max(seen, acked.Load())
+				res := get(t, method(nodes[n%2], "hot", "Get"), "")
+				_, err := fmt.Sscanf(res.body, `{"count":%d}`, &seen)
+				if err != nil || seen < least {
+					t.Errorf("%s, after %d was read or acknowledged: %v", res.body, least, err)
+					return
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	callers.Wait()
+
+	first.place(t, m, "Counter", "ring")
+	settled(0)
+	for i := range 12 {
+		id := fmt.Sprint("c", i)
+		reader, owner := other(id)
+		until(t, "reads are passed on", func() bool {
+			res := get(t, method(reader, id, "Get"), "")
+			return res.StatusCode == http.StatusOK && res.Header.Get("Greenroom-Host") == owner
+		})
+	}
+}
+
 // TestPlacementRefused: what cannot be names the policies, and is no retryable error.
 func TestPlacementRefused(t *testing.T) {
 	n := start(t, inCluster(pgtest.URL(t), nil))
 	m := n.deploy(t, "default", example(t, "counter", guestbuild.Go))
 	for policy, want := range map[string]string{
-		"nowhere": "any, ring, sticky, stateless, static:HOST,HOST,… or checkout:PARTITIONS", "stateless": "for its module to declare", "static:": "static:a,b,c",
+		"nowhere": "any, ring, ring:SERVERS, sticky, stateless, static:HOST,HOST,… or checkout:PARTITIONS", "stateless": "for its module to declare", "static:": "static:a,b,c",
 	} {
 		_, err := n.modules.Deploy(t.Context(), connect.NewRequest(&greenroomv1.DeployRequest{
 			App: "default", Digest: m.Digest, Placements: []*greenroomv1.TypePlacement{{Type: "Counter", Placement: policy}},

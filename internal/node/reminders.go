@@ -35,14 +35,14 @@ func (n *Node) newReminders(st store.Store, to *firings, c *cluster) (*reminder.
 	return reminder.New(cfg)
 }
 
-// minExecution is how long a delivery may take at least, waiting for its actor included:
-// for so long the reminders of a server that was lost wait for another one.
+// minExecution is how long a delivery may take at least, waiting for its actor included: for
+// so long subscribers of other servers are not given what those of a lost one were executing.
 const minExecution = 20 * time.Second
 
 // guestReminders is what the host knows of reminders.
 type guestReminders struct {
 	*reminder.Service // there before the first call comes
-	store             store.Reminders
+	store             store.Store
 	log               *slog.Logger
 }
 
@@ -78,14 +78,25 @@ func (g *guestReminders) ReminderNames(ctx context.Context, key actor.Key, prefi
 	}
 }
 
+// ThinReminders implements [host.Reminders].
+func (g *guestReminders) ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error {
+	return store.ThinReminders(ctx, g.store, row, damaged)
+}
+
 // firings delivers what is due to whoever runs its actor, each in a trace of its own.
 type firings struct{ host server.Host }
 
 // Deliver implements [reminder.Deliverer].
-func (d *firings) Deliver(ctx context.Context, f actor.Firing) error {
-	_, err := d.host.Invoke(ctx, actor.Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: &f, Trace: actor.NewTrace()})
-	return err
+func (d *firings) Deliver(ctx context.Context, f actor.Firing, ended func(error)) (giveUp func()) {
+	inv := actor.Invocation{Key: f.Key, Method: f.Method, Payload: f.Payload, Firing: &f, Trace: actor.NewTrace()}
+	return d.host.Begin(ctx, inv, answered(ended)).GiveUp
 }
+
+// answered tells how a call has ended.
+type answered func(error)
+
+// Answer implements [host.Receiver].
+func (a answered) Answer(_ actor.Reply, err error) { a(err) }
 
 // remindersOfPeers asks the other hosts of the cluster.
 type remindersOfPeers struct{ router *routing.Router }
@@ -95,11 +106,18 @@ func (p remindersOfPeers) Release(ctx context.Context, host actor.HostID, r remi
 	return p.router.ReleaseReminders(ctx, host, r.Subscriptions, r.Limit, r.Wait)
 }
 
+// Notice implements [reminder.Peers].
+func (p remindersOfPeers) Notice(ctx context.Context, host actor.HostID, heads []store.ReminderHead) error {
+	return p.router.NoticeReminders(ctx, host, heads)
+}
+
 // clusterMembers are the hosts of the cluster: all of them create and deliver reminders,
 // and who leads the cluster gives out the buckets.
 type clusterMembers struct {
 	store   store.Cluster
 	service *scheduler.Service
+	// connected are those that the leader has sessions with; nil: it does not say.
+	connected []actor.HostID
 }
 
 // Self implements [reminder.Members].
@@ -118,7 +136,19 @@ func (m *clusterMembers) Live(ctx context.Context) ([]actor.HostID, bool, error)
 		}
 	}
 	slices.Sort(live)
+	// A host with another key has a row, and nobody can speak with it.
+	if m.connected, err = m.service.Connected(ctx); err != nil && ctx.Err() != nil {
+		return nil, false, err
+	}
 	return live, m.service.Leadership().Here, nil
+}
+
+// Connected implements [reminder.Members].
+func (m *clusterMembers) Connected(live []actor.HostID) []actor.HostID {
+	if m.connected == nil {
+		return live
+	}
+	return slices.DeleteFunc(slices.Clone(live), func(id actor.HostID) bool { return !slices.Contains(m.connected, id) })
 }
 
 // Leave implements [reminder.Members]: the cluster has its own way.

@@ -68,12 +68,19 @@ func (w *turnEnds) awaitAll(t *testing.T, n int, which func(*host.TurnEnd) bool)
 
 // onStores runs a test on each store, with the alarms deployed.
 func onStores(t *testing.T, test func(t *testing.T, r *running, turns *turnEnds)) {
-	for name, cfg := range map[string]func() node.Config{
-		"embedded":   func() node.Config { return node.Config{} },
-		"postgresql": func() node.Config { return node.Config{StoreURL: pgtest.URL(t)} },
+	for name, cfg := range map[string]func(t *testing.T) node.Config{
+		"embedded":   func(*testing.T) node.Config { return node.Config{} },
+		"postgresql": func(t *testing.T) node.Config { return node.Config{StoreURL: pgtest.URL(t)} },
+		"cockroachdb": func(t *testing.T) node.Config {
+			url, ok := pgtest.CockroachURL(t)
+			if !ok {
+				t.Skipf("%s is not set", pgtest.CockroachVariable)
+			}
+			return node.Config{StoreURL: url}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg, turns := cfg(), watchTurns()
+			cfg, turns := cfg(t), watchTurns()
 			cfg.TurnEnd = turns.add
 			r := start(t, cfg)
 			r.deploy(t, "", build(t, filepath.Join("testdata", "alarm"), guestbuild.Go))
@@ -172,12 +179,24 @@ func TestReminderEffects(t *testing.T) {
 			{`{"name":"n","method":"Count"}`, "read-only"},
 			{`{"name":"n","method":"Ring","cron":"0 0 31 2 *"}`, "never matches"},
 			{`{"name":"n","method":"Ring","cron":"hourly"}`, "cron"},
+			{`{"name":"n","method":"Ring","cron":"0 9 * * *","zone":"Europe/Atlantis"}`, `"Europe/Atlantis" is not known`},
+			{`{"name":"n","method":"Ring","every_ms":1000,"zone":"Europe/Berlin"}`, "no cron expression"},
+			{`{"name":"n","method":"Ring","after_ms":7200000,"until_ms":3600000}`, "before the first occurrence"},
+			{`{"name":"n","method":"Ring","at_ms":7200000,"until_ms":3600000}`, "before the first occurrence"},
+			{`{"name":"n","method":"Ring","every_ms":-1}`, "period"},
 			{fmt.Sprintf(`{"name":"n","method":"Ring","in":%q}`, strings.Repeat("n", 65_536)), "at most 65536"},
 		} {
 			_, err := r.call(t.Context(), "", "Alarm", id, "Do", `{"set":[`+bad.setting+`]}`)
 			if g := detail(err).GetGuest(); g.GetCode() != "invalid_reminder" || !strings.Contains(err.Error(), bad.says) {
 				t.Errorf("%.60s: %v, want %q", bad.setting, err, bad.says)
 			}
+		}
+		names(`[]`)
+		// What is past is no bad input: it fires at once, for the time that it names.
+		do(`{"set":[{"name":"past","method":"Ring","at_ms":-3600000}]}`, `""`)
+		turns.await(t, id, "Ring", 1)
+		if got, want := r.alarm(t, "Alarm", id), (alarm{1, `reminder past "" attempt 1 missed 0 map[] early false`}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
 		}
 		names(`[]`)
 		var many []string

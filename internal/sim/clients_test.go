@@ -217,7 +217,7 @@ func (w *world) deletes(key actor.Key, n int) {
 	k := w.known[key]
 	k.deletes = append(k.deletes, d)
 	w.judge.Unlock()
-	err := w.through(p, 3*lease, func(ctx context.Context) error { return p.router.Delete(ctx, key) })
+	err := w.through(p, w.noiseOf(fmt.Sprint("delete ", key, " ", p.life, " ", d.began.Sub(w.begun))), 3*lease, func(ctx context.Context) error { return p.router.Delete(ctx, key) })
 	w.note("delete %v at %s: %v", key, p.name, err)
 	w.judge.Lock()
 	defer w.judge.Unlock()

@@ -30,16 +30,21 @@
 //
 // Time is testing/synctest's: the ten seconds of a seed take about 40 ms of a processor.
 // What goes wrong,
-// and when, and what is called follow from the seed; delays do as well, but which message
-// gets which is up to the order in which goroutines get the processor. So a seed that
-// failed is run some dozens of times:
+// and when, and what is called follow from the seed, and so do the names of hosts, by
+// which the ring deals out what there is. Delays and faults of the store follow from it as
+// well, for each connection and each kind of statement of a process by itself, so that they
+// hold as long as each of those does the same. What is left to chance is what the runtime
+// decides: which goroutine of those that can run at one instant comes first, and which case
+// of a select. Most of a run is the same each time, and some runs are as a whole; a seed
+// that failed is still run some dozens of times:
 //
 //	go test -run TestSimulation ./internal/sim -v -seed 17 -repeat 100 -trace
 //
-// What seeds found became tests of the packages at fault: TestRegistrationUnknown and
-// TestTooManyLeave of scheduler, TestLostThenRefused and TestAnotherIncarnation of routing.
+// What seeds found became tests of the packages at fault: TestRegistrationUnknown,
+// TestHostsAreReadInOrder and TestTooManyLeave of scheduler, TestLostThenRefused and TestAnotherIncarnation of routing.
 //
-// Not simulated: a change of policy to or from any or stateless, which locks nothing;
+// Not simulated: a change of policy to or from stateless, which a module says and no
+// deployment; readers of ring:N types (TestReadsAtReaders, TestReadsOutliveTheirHost);
 // reminders, which package scheduler/reminder simulates; TLS.
 //
 // A process that is frozen goes on in its memory, and nothing of it gets in or out: no

@@ -13,7 +13,7 @@ var kinds = []string{
 	"processes cut off from each other", "process cut off one way", "connections reset", "message arrives after its connection broke", "left in order", "leader left in order",
 	"commit applied late", "late commit refused", "answer to a commit lost",
 	"database down", "all crash", "host began anew", "leader elected", "hand-over", "call sent twice", "call with a key sent again", "unknown outcome", "answered",
-	"deployment", "policy changed", "deleted", "sticky actors released", "crash while leaving", "freeze while leaving", "drain asked for by another",
+	"deployment", "policy changed", "policy changed from any", "policy changed to any", "deleted", "sticky actors released", "crash while leaving", "freeze while leaving", "drain asked for by another",
 	"type: sticky", "type: ring", "type: static", "type: checkout", "type: any", "type: stateless",
 	"call forwarded: reply", "call forwarded: redirect", "call forwarded: lost",
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -73,7 +74,7 @@ func (n *network) all() []*conn {
 func (n *network) resets() int {
 	all := n.all()
 	for _, c := range all {
-		c.reset(syscall.ECONNRESET, n.w.noise.chance(0.5))
+		c.reset(syscall.ECONNRESET, c.noise.chance(0.5))
 	}
 	return len(all) / 2
 }
@@ -82,7 +83,9 @@ func (n *network) resets() int {
 // machine is still there to tell them.
 func (n *network) died(p *process, silent bool) {
 	n.mu.Lock()
-	delete(n.at, p.address)
+	if l := n.at[p.address]; l != nil && l.p == p { // its next life may be there already
+		delete(n.at, p.address)
+	}
 	n.mu.Unlock()
 	for _, c := range n.all() {
 		switch {
@@ -122,14 +125,15 @@ func (n *network) find(ctx context.Context, p *process, address string) (*listen
 			return net.ErrClosed
 		}
 	}
-	if err := wait(2 * n.w.noise.delay()); err != nil {
+	noise := p.noiseOf("dial " + address)
+	if err := wait(2 * noise.delay()); err != nil {
 		return nil, err
 	}
 	n.mu.Lock()
 	l := n.at[address]
 	n.mu.Unlock()
 	name := nameAt(address)
-	if n.isCut(p.name, name) || n.isCut(name, p.name) || l != nil && l.p.frozen.waits() != nil && n.w.noise.chance(0.5) {
+	if n.isCut(p.name, name) || n.isCut(name, p.name) || l != nil && l.p.frozen.waits() != nil && noise.chance(0.5) {
 		if err := wait(lease); err != nil { // nobody answers
 			return nil, err
 		}
@@ -143,7 +147,8 @@ func (n *network) find(ctx context.Context, p *process, address string) (*listen
 
 // connect makes a connection of two processes.
 func (n *network) connect(from, to *process) (ours, theirs *conn) {
-	ours, theirs = newConn(n, from, to), newConn(n, to, from)
+	name := fmt.Sprintf("connection %d of %s to %s", from.dialed.Add(1), from.life, to.life)
+	ours, theirs = newConn(n, from, to, n.w.noiseOf(name)), newConn(n, to, from, n.w.noiseOf(name+", back"))
 	ours.peer, theirs.peer, theirs.server = theirs, ours, true
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -226,6 +231,7 @@ type conn struct {
 	n          *network
 	own, other *process
 	peer       *conn
+	noise      *noise        // of what arrives here
 	server     bool          // the end of who was connected to
 	changed    chan struct{} // of capacity 1: reading is to look again
 	over       func()        // called when the stream breaks, perhaps more than once; nil: see streams
@@ -247,8 +253,8 @@ type chunk struct {
 	held bool
 }
 
-func newConn(n *network, own, other *process) *conn {
-	return &conn{n: n, own: own, other: other, changed: make(chan struct{}, 1)}
+func newConn(n *network, own, other *process, noise *noise) *conn {
+	return &conn{n: n, own: own, other: other, noise: noise, changed: make(chan struct{}, 1)}
 }
 
 func (c *conn) wake() {
@@ -260,7 +266,7 @@ func (c *conn) wake() {
 
 // arrives has something arrive at this end, after what is under way.
 func (c *conn) arrives(ch chunk) {
-	ch.at, ch.held = time.Now().Add(c.n.w.noise.delay()), c.other.frozen.waits() != nil
+	ch.at, ch.held = time.Now().Add(c.noise.delay()), c.other.frozen.waits() != nil
 	c.mu.Lock()
 	if n := len(c.in); n > 0 && c.in[n-1].at.After(ch.at) {
 		ch.at = c.in[n-1].at
@@ -280,7 +286,7 @@ func (n *network) thawed(p *process) {
 			continue
 		}
 		c.mu.Lock()
-		at := time.Now().Add(n.w.noise.delay())
+		at := time.Now().Add(c.noise.delay())
 		for i := range c.in {
 			if ch := &c.in[i]; ch.held {
 				ch.at, ch.held = at, false
@@ -303,7 +309,7 @@ func (c *conn) reset(err error, lost bool) {
 	if lost {
 		c.in, c.closed = nil, err
 	} else {
-		late = c.n.w.noise.below(lease / 2)
+		late = c.noise.below(lease / 2)
 		for i := range c.in {
 			c.in[i].at = c.in[i].at.Add(late)
 		}

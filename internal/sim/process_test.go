@@ -19,6 +19,7 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/store"
+	"github.com/greenroom-run/greenroom/store/faultstore"
 )
 
 // lease is that of every process.
@@ -31,6 +32,12 @@ var errCut = fmt.Errorf("cut off: %w", actor.ErrUnavailable)
 type process struct {
 	w             *world
 	name, address string
+	life          string       // name, with how many lives this one is
+	dialed        atomic.Int64 // connections
+
+	listening sync.Mutex
+	noises    map[string]*noise            // by what happens, under listening
+	stores    map[string]*faultstore.Store // by operation, under listening: its faults do not depend on what else is asked
 
 	service *scheduler.Service
 	router  *routing.Router
@@ -40,6 +47,7 @@ type process struct {
 	guests   *hosttest.World
 	learning sync.Mutex
 	known    map[string]uint64 // the deployments that it serves, under learning
+	late     atomic.Bool       // it cannot read newer ones
 
 	joined  chan struct{} // closed when it has registered, or died before
 	died    atomic.Bool
@@ -122,6 +130,11 @@ func nameAt(address string) string {
 // start begins a life of a process.
 func (w *world) start(n int) *process {
 	p := &process{w: w, name: nameOf(n), address: addressOf(n), joined: make(chan struct{}), dead: make(chan struct{})}
+	w.mu.Lock()
+	p.noises, p.stores = map[string]*noise{}, map[string]*faultstore.Store{}
+	w.lives[n] = append(w.lives[n], p)
+	p.life = fmt.Sprintf("%s.%d", p.name, len(w.lives[n]))
+	w.mu.Unlock()
 	quiet := w.logger(p)
 	db := &access{p: p}
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return w.net.dial(ctx, p, address) }
@@ -135,6 +148,7 @@ func (w *world) start(n int) *process {
 	p.service = must(scheduler.New(scheduler.Config{
 		Store: db, Self: actor.Host{Name: p.name, Cluster: app, Address: p.address, Version: "sim"}, Lease: lease,
 		Types: p.serves, ReadTypes: p.refresh,
+		NewID:  func() actor.HostID { return actor.HostID(fmt.Sprintf("%016X", p.noiseOf("host").rng.Uint64())) }, // with its lock
 		Actors: (*actors)(p), Dial: scheduler.Dialer{Client: client}.Dial, Logger: quiet, MaxOwned: w.maxOwned, Ranges: w.ranges,
 		Events: scheduler.Events{
 			Ended:          func(actor.HostID) { w.happened("host began anew") },
@@ -179,6 +193,34 @@ func (w *world) start(n int) *process {
 		client.CloseIdleConnections()
 	})
 	return p
+}
+
+// noiseOf is the source of random numbers of something that happens at the process.
+func (p *process) noiseOf(what string) *noise {
+	p.listening.Lock()
+	defer p.listening.Unlock()
+	n := p.noises[what]
+	if n == nil {
+		n = p.w.noiseOf(p.life + " " + what)
+		p.noises[what] = n
+	}
+	return n
+}
+
+// storeOf is the database, as an operation finds it.
+func (p *process) storeOf(op string) *faultstore.Store {
+	seed := p.noiseOf("faults of " + op).rng // which nobody else asks
+	p.listening.Lock()
+	defer p.listening.Unlock()
+	s := p.stores[op]
+	if s == nil {
+		s = faultstore.New(whole{database: p.w.db}, faultstore.Config{Seed: seed.Uint64(), Rates: storeFaults})
+		p.stores[op] = s
+		if p.w.faults.Err() != nil {
+			s.Calm()
+		}
+	}
+	return s
 }
 
 func must[T any](v T, err error) T {
@@ -301,12 +343,13 @@ type access struct{ p *process }
 
 // run does a statement, both ways of which take a while. It fails when the process is
 // cut off, or dies; lost tells that the statement was done all the same, or may be.
-func (a *access) run(ctx context.Context, do func(ctx context.Context)) (lost bool, err error) {
+func (a *access) run(ctx context.Context, op string, do func(ctx context.Context)) (lost bool, err error) {
+	noise := a.p.noiseOf(op)
 	way := func() error {
 		if !a.p.pass() {
 			return errCut
 		}
-		d := a.p.w.noise.delay()
+		d := noise.delay()
 		if cut := a.p.cut.waits(); cut != nil {
 			a.p.w.happened("statement of a process that is cut off")
 			select {
@@ -339,12 +382,12 @@ func (a *access) run(ctx context.Context, do func(ctx context.Context)) (lost bo
 }
 
 // ask is run for statements that may be repeated.
-func ask[T any](ctx context.Context, a *access, do func(ctx context.Context) (T, error)) (T, error) {
+func ask[T any](ctx context.Context, a *access, op string, do func(ctx context.Context) (T, error)) (T, error) {
 	var (
 		result T
 		err    error
 	)
-	if _, broken := a.run(ctx, func(ctx context.Context) { result, err = do(ctx) }); broken != nil {
+	if _, broken := a.run(ctx, op, func(ctx context.Context) { result, err = do(ctx) }); broken != nil {
 		var nothing T
 		return nothing, broken
 	}
@@ -354,29 +397,33 @@ func ask[T any](ctx context.Context, a *access, do func(ctx context.Context) (T,
 func (a *access) Shared() bool { return true }
 
 func (a *access) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
-	return ask(ctx, a, func(ctx context.Context) ([]actor.Row, error) { return a.p.w.store.LoadActors(ctx, keys, opts) })
+	return ask(ctx, a, "LoadActors", func(ctx context.Context) ([]actor.Row, error) {
+		return a.p.storeOf("LoadActors").LoadActors(ctx, keys, opts)
+	})
 }
 
 func (a *access) Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error) {
-	return ask(ctx, a, func(ctx context.Context) ([]actor.RowVersion, error) { return a.p.w.store.Versions(ctx, keys) })
+	return ask(ctx, a, "Versions", func(ctx context.Context) ([]actor.RowVersion, error) {
+		return a.p.storeOf("Versions").Versions(ctx, keys)
+	})
 }
 
 func (a *access) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error) {
-	return ask(ctx, a, func(ctx context.Context) ([]actor.Recorded, error) {
-		return a.p.w.store.LoadIdempotency(ctx, calls)
+	return ask(ctx, a, "LoadIdempotency", func(ctx context.Context) ([]actor.Recorded, error) {
+		return a.p.storeOf("LoadIdempotency").LoadIdempotency(ctx, calls)
 	})
 }
 
 func (a *access) Settle(ctx context.Context, c actor.Commit) error {
-	_, err := ask(ctx, a, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.p.w.store.Settle(ctx, c) })
+	_, err := ask(ctx, a, "Settle", func(ctx context.Context) (struct{}, error) { return struct{}{}, a.p.storeOf("Settle").Settle(ctx, c) })
 	return err
 }
 
 // LockedTurn is a transaction, which ends with its process's connection.
 func (a *access) LockedTurn(ctx context.Context, key actor.Key, fn func(context.Context, actor.Row) (*actor.Commit, error)) (made *actor.Commit, err error) {
 	var began bool
-	done, broken := a.run(ctx, func(context.Context) {
-		made, err = a.p.w.store.LockedTurn(ctx, key, func(ctx context.Context, row actor.Row) (*actor.Commit, error) {
+	done, broken := a.run(ctx, "turn", func(context.Context) {
+		made, err = a.p.storeOf("LockedTurn").LockedTurn(ctx, key, func(ctx context.Context, row actor.Row) (*actor.Commit, error) {
 			commit, err := fn(ctx, row)
 			began = began || commit != nil
 			if err == nil && (!a.p.pass() || a.p.cut.waits() != nil) {
@@ -408,16 +455,17 @@ func (a *access) Commit(ctx context.Context, commits []actor.Commit) []error {
 	if !a.p.pass() || a.p.cut.waits() != nil {
 		return all(errCut)
 	}
-	if a.p.w.faulty(0.08) { // it lingers somewhere on its way
+	noise := a.p.noiseOf("late commit")
+	if a.p.w.faulty(noise, 0.08) { // it lingers somewhere on its way
 		own := make([]actor.Commit, len(commits)) // the host may use its buffers again
 		for i, c := range commits {
 			own[i] = copied(c)
 		}
 		late := 3 * lease
-		if a.p.w.noise.chance(0.5) {
+		if noise.chance(0.5) {
 			late = lease / 32 // so that it may be there before it is settled
 		}
-		wait := a.p.w.noise.below(late)
+		wait := noise.below(late)
 		a.p.w.late.Go(func() {
 			<-time.After(wait)
 			a.p.w.commit(a.p, own, true)
@@ -425,7 +473,7 @@ func (a *access) Commit(ctx context.Context, commits []actor.Commit) []error {
 		return all(fmt.Errorf("connection lost: %w", actor.ErrAmbiguous))
 	}
 	var errs []error
-	done, err := a.run(ctx, func(context.Context) { errs = a.p.w.commit(a.p, commits, false) })
+	done, err := a.run(ctx, "commit", func(context.Context) { errs = a.p.w.commit(a.p, commits, false) })
 	switch {
 	case err == nil:
 		return errs
@@ -452,27 +500,35 @@ func copied(c actor.Commit) actor.Commit {
 }
 
 func (a *access) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
-	return ask(ctx, a, func(ctx context.Context) (actor.Host, error) { return a.p.w.store.RegisterHost(ctx, h, length) })
+	return ask(ctx, a, "RegisterHost", func(ctx context.Context) (actor.Host, error) {
+		return a.p.storeOf("RegisterHost").RegisterHost(ctx, h, length)
+	})
 }
 
 func (a *access) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (time.Time, error) {
-	return ask(ctx, a, func(ctx context.Context) (time.Time, error) { return a.p.w.store.RenewHost(ctx, id, length) })
+	return ask(ctx, a, "RenewHost", func(ctx context.Context) (time.Time, error) {
+		return a.p.storeOf("RenewHost").RenewHost(ctx, id, length)
+	})
 }
 
 func (a *access) RemoveHost(ctx context.Context, id actor.HostID) error {
-	_, err := ask(ctx, a, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.p.w.store.RemoveHost(ctx, id) })
+	_, err := ask(ctx, a, "RemoveHost", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, a.p.storeOf("RemoveHost").RemoveHost(ctx, id)
+	})
 	return err
 }
 
 func (a *access) ClearHost(ctx context.Context, id actor.HostID, name string, epoch uint64) (bool, error) {
-	gone, err := ask(ctx, a, func(ctx context.Context) (bool, error) { return a.p.w.store.ClearHost(ctx, id, name, epoch) })
+	gone, err := ask(ctx, a, "ClearHost", func(ctx context.Context) (bool, error) {
+		return a.p.storeOf("ClearHost").ClearHost(ctx, id, name, epoch)
+	})
 	return gone, err
 }
 
 func (a *access) Hosts(ctx context.Context) ([]actor.Host, time.Time, error) {
 	var now time.Time
-	hosts, err := ask(ctx, a, func(ctx context.Context) (hosts []actor.Host, err error) {
-		hosts, now, err = a.p.w.store.Hosts(ctx)
+	hosts, err := ask(ctx, a, "Hosts", func(ctx context.Context) (hosts []actor.Host, err error) {
+		hosts, now, err = a.p.storeOf("Hosts").Hosts(ctx)
 		return hosts, err
 	})
 	return hosts, now, err
@@ -480,26 +536,28 @@ func (a *access) Hosts(ctx context.Context) ([]actor.Host, time.Time, error) {
 
 func (a *access) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (actor.Lease, bool, error) {
 	var taken bool
-	l, err := ask(ctx, a, func(ctx context.Context) (l actor.Lease, err error) {
-		l, taken, err = a.p.w.store.AcquireLease(ctx, name, holder, length)
+	l, err := ask(ctx, a, "AcquireLease", func(ctx context.Context) (l actor.Lease, err error) {
+		l, taken, err = a.p.storeOf("AcquireLease").AcquireLease(ctx, name, holder, length)
 		return l, err
 	})
 	return l, taken && err == nil, err
 }
 
 func (a *access) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (bool, error) {
-	return ask(ctx, a, func(ctx context.Context) (bool, error) { return a.p.w.store.RenewLease(ctx, l, length) })
+	return ask(ctx, a, "RenewLease", func(ctx context.Context) (bool, error) { return a.p.storeOf("RenewLease").RenewLease(ctx, l, length) })
 }
 
 func (a *access) ReleaseLease(ctx context.Context, l actor.Lease) error {
-	_, err := ask(ctx, a, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.p.w.store.ReleaseLease(ctx, l) })
+	_, err := ask(ctx, a, "ReleaseLease", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, a.p.storeOf("ReleaseLease").ReleaseLease(ctx, l)
+	})
 	return err
 }
 
 func (a *access) Lease(ctx context.Context, name string) (actor.Lease, bool, error) {
 	var found bool
-	l, err := ask(ctx, a, func(ctx context.Context) (l actor.Lease, err error) {
-		l, found, err = a.p.w.store.Lease(ctx, name)
+	l, err := ask(ctx, a, "Lease", func(ctx context.Context) (l actor.Lease, err error) {
+		l, found, err = a.p.storeOf("Lease").Lease(ctx, name)
 		return l, err
 	})
 	return l, found, err
@@ -507,8 +565,8 @@ func (a *access) Lease(ctx context.Context, name string) (actor.Lease, bool, err
 
 func (a *access) Leases(ctx context.Context, prefix string) ([]actor.Lease, time.Time, error) {
 	var now time.Time
-	leases, err := ask(ctx, a, func(ctx context.Context) (leases []actor.Lease, err error) {
-		leases, now, err = a.p.w.store.Leases(ctx, prefix)
+	leases, err := ask(ctx, a, "Leases", func(ctx context.Context) (leases []actor.Lease, err error) {
+		leases, now, err = a.p.storeOf("Leases").Leases(ctx, prefix)
 		return leases, err
 	})
 	return leases, now, err
@@ -531,9 +589,9 @@ func (w *world) counter(p *process, t *actorType, policy string) hosttest.Actor 
 			if writes {
 				w.begins(p, actor.Key{App: app, Type: typ.name, ID: t.Frame.ID})
 			}
-			if w.faulty(0.2) { // the guest takes its time
+			if n := p.noiseOf("turn of " + typ.name); w.faulty(n, 0.2) { // the guest takes its time
 				select {
-				case <-time.After(w.noise.delay()):
+				case <-time.After(n.delay()):
 				case <-t.Context.Done():
 				}
 			}

@@ -133,7 +133,8 @@ func violations(t *testing.T, seed uint64, s sabotage, total *counts) (found []s
 }
 
 // noise is a source of random numbers for several goroutines: what it gives to which of
-// them is not known before.
+// them is not known before. So each thing that happens has its own, as far as things can be
+// told apart: see [world.noiseOf].
 type noise struct {
 	mu  sync.Mutex
 	rng *rand.Rand

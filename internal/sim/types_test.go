@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 
@@ -42,9 +43,10 @@ func newTypes(plan *rand.Rand) []*actorType {
 		if i == 0 {
 			t.actors = 2
 		}
-		if t.deletes = !t.stateless() && plan.IntN(4) == 0; t.held() && plan.IntN(3) == 0 {
-			for range 2 + plan.IntN(2) {
-				t.policies = append(t.policies, heldPolicies[plan.IntN(len(heldPolicies))])
+		if t.deletes = !t.stateless() && plan.IntN(4) == 0; !t.stateless() && plan.IntN(3) == 0 {
+			others := append([]string{abi.PlacementAny}, heldPolicies...)
+			for range 2 + plan.IntN(3) {
+				t.policies = append(t.policies, others[plan.IntN(len(others))])
 			}
 		}
 		types = append(types, t)
@@ -54,8 +56,10 @@ func newTypes(plan *rand.Rand) []*actorType {
 
 func (t *actorType) stateless() bool { return t.policies[0] == abi.PlacementStateless }
 
-// held reports whether each of its actors has one place.
-func (t *actorType) held() bool { return !t.stateless() && t.policies[0] != abi.PlacementAny }
+// held reports whether each of its actors has one place, in all its deployments.
+func (t *actorType) held() bool {
+	return !t.stateless() && !slices.Contains(t.policies, abi.PlacementAny)
+}
 
 // sticky reports whether it is, in all its deployments.
 func (t *actorType) sticky() bool {
@@ -94,7 +98,14 @@ func (w *world) deploys(p *process, t *actorType) {
 	t.generation++
 	after := t.policy(t.generation)
 	t.mu.Unlock()
-	if w.happened("deployment"); before != after {
+	w.happened("deployment")
+	switch {
+	case before == after:
+	case before == abi.PlacementAny:
+		w.happened("policy changed from any")
+	case after == abi.PlacementAny:
+		w.happened("policy changed to any")
+	default:
 		w.happened("policy changed")
 	}
 	w.note("  %s at %s: %s", t.name, p.name, after)
@@ -116,7 +127,10 @@ func (p *process) learn() {
 
 // refresh reads the deployments.
 func (p *process) refresh(ctx context.Context, _ string) error {
-	_, err := ask(ctx, &access{p: p}, func(context.Context) (struct{}, error) { return struct{}{}, nil })
+	if p.late.Load() {
+		return errCut
+	}
+	_, err := ask(ctx, &access{p: p}, "types", func(context.Context) (struct{}, error) { return struct{}{}, nil })
 	if err == nil {
 		p.learn()
 		p.service.TypesChanged()

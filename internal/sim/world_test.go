@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -39,19 +40,19 @@ type world struct {
 	direct   bool // streams are carried without HTTP/2
 	total    *counts
 	db       *database
-	store    *faultstore.Store
 	metrics  *server.Metrics // of all processes: nobody reads them
 	net      *network
 	begun    time.Time
 	faults   context.Context // ends when no fault happens any more
 	calm     context.CancelFunc
 	plan     *rand.Rand // for the goroutine that plans faults
-	noise    *noise
+	noise    *noise     // for what has none of its own
 	running  sync.WaitGroup
 	late     sync.WaitGroup // commits
 
 	mu        sync.Mutex
 	processes [processes]*process // the latest life of each
+	lives     [processes][]*process
 
 	judge      sync.Mutex // of what follows
 	runner     map[actor.Key]*process
@@ -65,13 +66,13 @@ func newWorld(t *testing.T, seed uint64, s sabotage, total *counts) *world {
 	plan := rand.New(rand.NewPCG(seed, 1))
 	w := &world{
 		t: t, seed: seed, sabotage: s, total: total, maxOwned: []int{1, 2, 1000}[plan.IntN(3)], ranges: []int{4, 8, 16, 100}[plan.IntN(4)], direct: plan.IntN(8) != 0,
-		begun: time.Now(), plan: plan, noise: &noise{rng: rand.New(rand.NewPCG(seed, 2))},
+		begun: time.Now(), plan: plan,
 		runner: map[actor.Key]*process{}, known: map[actor.Key]*knowledge{},
 	}
+	w.noise = w.noiseOf("others")
 	w.faults, w.calm = context.WithCancel(context.Background())
 	w.net, w.metrics = newNetwork(w), server.NewMetrics()
 	w.db = newDatabase(0.99+plan.Float64()*0.02, time.Duration(plan.Int64N(int64(time.Hour))), s.fence)
-	w.store = faultstore.New(whole{database: w.db}, faultstore.Config{Seed: seed, Rates: storeFaults})
 	w.types = newTypes(plan)
 	for _, typ := range w.types {
 		total.add("type: "+kindOfPolicy(typ.policies[0]), 1)
@@ -98,7 +99,8 @@ func (w *world) run() {
 	watching, stop := context.WithCancel(context.Background())
 	var watcher sync.WaitGroup
 	watcher.Go(func() { // one holder, all the time
-		for until(watching, w.noise.below(lease/25)) {
+		pauses := w.noiseOf("watcher")
+		for until(watching, pauses.below(lease/25)) {
 			for key := range w.known {
 				if w.typeOf(key).held() {
 					w.oneHolder(key)
@@ -108,7 +110,9 @@ func (w *world) run() {
 	})
 	w.plague()
 	w.calm()
-	w.store.Calm()
+	for _, s := range w.stores() {
+		s.Calm()
+	}
 	clients.Wait()
 	w.settles()
 	w.late.Wait()
@@ -120,9 +124,18 @@ func (w *world) run() {
 	}
 	w.running.Wait()
 	for fault := range storeFaults {
-		w.total.add(string(fault), w.store.Fired(fault))
+		for _, s := range w.stores() {
+			w.total.add(string(fault), s.Fired(fault))
+		}
 	}
 	<-time.After(10 * lease) // the clock stops with this goroutine: whoever waits for it must be done
+}
+
+// noiseOf is the source of random numbers of something that happens, or is.
+func (w *world) noiseOf(what string) *noise {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(what))
+	return &noise{rng: rand.New(rand.NewPCG(w.seed, h.Sum64()))}
 }
 
 func (w *world) happened(kind string) {
@@ -176,7 +189,20 @@ func (w *world) fail(format string, args ...any) {
 }
 
 // faulty reports whether something goes wrong that does so with some probability.
-func (w *world) faulty(p float64) bool { return w.faults.Err() == nil && w.noise.chance(p) }
+func (w *world) faulty(n *noise, p float64) bool { return w.faults.Err() == nil && n.chance(p) }
+
+// stores are the database as all processes have found it, those that have ended too.
+func (w *world) stores() (all []*faultstore.Store) {
+	w.mu.Lock()
+	lives := slices.Concat(w.lives[:]...)
+	w.mu.Unlock()
+	for _, p := range lives {
+		p.listening.Lock()
+		all = slices.AppendSeq(all, maps.Values(p.stores))
+		p.listening.Unlock()
+	}
+	return all
+}
 
 // alive returns the processes that are not gone.
 func (w *world) alive() []*process {
@@ -234,7 +260,7 @@ func (w *world) begins(p *process, key actor.Key) {
 func (w *world) commit(p *process, commits []actor.Commit, late bool) []error {
 	w.judge.Lock()
 	defer w.judge.Unlock()
-	errs := w.store.Commit(context.Background(), commits)
+	errs := p.storeOf("Commit").Commit(context.Background(), commits)
 	for i := range commits {
 		for _, row := range commits[i].Rows {
 			applied := w.db.appliedBy(row.Key, commits[i].ID)
@@ -259,7 +285,7 @@ func (w *world) commit(p *process, commits []actor.Commit, late bool) []error {
 // ask calls an actor through a process, as a client of its API does.
 func (w *world) ask(p *process, inv actor.Invocation, limit time.Duration) (actor.Reply, error) {
 	var reply actor.Reply
-	err := w.through(p, limit, func(ctx context.Context) (err error) {
+	err := w.through(p, w.noiseOf(inv.ID+" "+inv.Key.String()+" "+p.life), limit, func(ctx context.Context) (err error) {
 		reply, err = p.router.Invoke(ctx, inv)
 		return err
 	})
@@ -270,17 +296,17 @@ func (w *world) ask(p *process, inv actor.Invocation, limit time.Duration) (acto
 }
 
 // through does something at a process, as a client of its API has it done.
-func (w *world) through(p *process, limit time.Duration, do func(context.Context) error) error {
+func (w *world) through(p *process, n *noise, limit time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if !until(ctx, w.noise.delay()) || !p.pass() {
+	if !until(ctx, n.delay()) || !p.pass() {
 		return errUnsent
 	}
 	err := do(ctx)
 	if !p.pass() {
 		return errLost
 	}
-	<-time.After(w.noise.delay())
+	<-time.After(n.delay())
 	return err
 }
 

@@ -275,7 +275,11 @@ func (t *Table) WithMoved(moved []Moved, hosts []HostID) *Table {
 				out.ranges = append(out.ranges, r)
 				r.First = m.First
 			}
-			out.ranges = append(out.ranges, Range{First: r.First, Hosts: []HostID{m.Host}, Moved: true})
+			moved := Range{First: r.First, Hosts: []HostID{m.Host}, Moved: true}
+			if len(r.Readers) > 0 { // who would own it by the ring can read it
+				moved.Readers = others(append(slices.Clone(r.Readers), r.Hosts...), m.Host)
+			}
+			out.ranges = append(out.ranges, moved)
 			if rest = m.Last < last; !rest {
 				break
 			}

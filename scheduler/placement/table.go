@@ -40,8 +40,10 @@ type Range struct {
 	// First is its first point; it ends before the next range's.
 	First Point
 	// Hosts has the host of the range, or several, without repetition. Each actor
-	// belongs to one of them; the others may serve its read-only methods.
+	// belongs to one of them, by rendezvous hashing.
 	Hosts []HostID
+	// Readers are other hosts that may serve its read-only methods, in order.
+	Readers []HostID
 	// Moved: it is there because of its heat, not by the policy.
 	Moved bool
 }
@@ -96,6 +98,45 @@ func OwnerAmong(p Point, hosts []HostID) HostID {
 		return hosts[0]
 	}
 	return rendezvous(p, hosts)
+}
+
+// ReadParts is into how many parts of one owner each [Table.WithReaders] divides a shared
+// range: enough that its hosts own about as much of a type, and few, since each is a range
+// of its own.
+const ReadParts = 4
+
+// WithReaders returns the table in which each actor of a range of several hosts has one
+// owner whom a table names, and the others as its readers: such a range is divided into
+// parts, each with the one host that rendezvous hashing gives its first point.
+func (t *Table) WithReaders() *Table {
+	if !slices.ContainsFunc(t.ranges, func(r Range) bool { return len(r.Hosts) > 1 }) {
+		return t
+	}
+	out := &Table{ranges: make([]Range, 0, ReadParts*len(t.ranges))}
+	for i, r := range t.ranges {
+		if len(r.Hosts) < 2 {
+			out.ranges = append(out.ranges, r)
+			continue
+		}
+		last := ^Point(0)
+		if i+1 < len(t.ranges) {
+			last = t.ranges[i+1].First - 1
+		}
+		size := (last-r.First)/ReadParts + 1
+		for p := r.First; ; p += size {
+			owner := rendezvous(p, r.Hosts)
+			out.ranges = append(out.ranges, Range{First: p, Hosts: []HostID{owner}, Readers: others(r.Hosts, owner), Moved: r.Moved})
+			if last-p < size {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// others returns hosts without one, in order.
+func others(hosts []HostID, id HostID) []HostID {
+	return slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(hosts), func(h HostID) bool { return h == id })))
 }
 
 // rendezvous picks the host with the highest weight for a point, so that a host

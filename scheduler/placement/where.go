@@ -11,4 +11,7 @@ type Where struct {
 	// Away is the name of the host that alone may hold the actor, and is not there: the
 	// call fails, since nobody knows when it comes.
 	Away string
+	// Lost: this host has tried in vain for long to renew its lease, so that others may
+	// hold what it held, and it cannot know who. The call fails here; elsewhere it may not.
+	Lost bool
 }

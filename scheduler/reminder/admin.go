@@ -18,7 +18,7 @@ type AdminStore interface {
 	Commit(ctx context.Context, commits []actor.Commit) []error
 	Buckets(ctx context.Context, after actor.Bucket, limit int) ([]actor.BucketRow, error)
 	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
-	ListReminders(ctx context.Context, q store.ReminderQuery) ([]actor.Reminder, error)
+	ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error)
 	ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error)
 	RemoveDeadLetter(ctx context.Context, id actor.ReminderID, due time.Time) (bool, error)
 	LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error)
@@ -116,7 +116,7 @@ func (a *Admin) Get(ctx context.Context, name actor.ReminderName) (actor.Reminde
 }
 
 // List lists reminders as the store does.
-func (a *Admin) List(ctx context.Context, q store.ReminderQuery) ([]actor.Reminder, error) {
+func (a *Admin) List(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error) {
 	return a.store.ListReminders(ctx, q)
 }
 
@@ -175,19 +175,28 @@ func (a *Admin) setPaused(ctx context.Context, names []actor.ReminderName, pause
 			return found, changed, nil
 		}
 		names, err = nil, nil
+		var resumed []store.ReminderHead
+		var failed error // of those that are not tried again
 		for i, commitErr := range a.store.Commit(ctx, commits) {
 			switch {
 			case commitErr == nil:
 				found++
 				changed++
 				a.service.Committed(&commits[i].Reminders)
+				if st := &commits[i].Reminders.Steps[0]; !paused {
+					resumed = append(resumed, store.ReminderHead{ID: st.ID, FireAt: st.Then.FireAt})
+				}
 			case errors.Is(commitErr, actor.ErrFiringTaken), errors.Is(commitErr, actor.ErrAmbiguous):
 				// The row says what it is now.
 				names = append(names, commits[i].Reminders.Steps[0].ReminderName)
 				err = commitErr
 			default:
-				return found, changed, commitErr
+				failed = errors.Join(failed, commitErr)
 			}
+		}
+		a.service.tell(resumed)
+		if failed != nil {
+			return found, changed, failed
 		}
 		if len(names) == 0 {
 			return found, changed, nil
@@ -386,6 +395,9 @@ func (a *Admin) Subscribe(app string, names []string, limit int) (*Subscriber, e
 func (a *Admin) Release(ctx context.Context, r ReleaseRequest) ([]actor.ReminderID, error) {
 	return a.service.Release(ctx, r)
 }
+
+// Notice is [Service.Notice].
+func (a *Admin) Notice(heads []store.ReminderHead) { a.service.Notice(heads) }
 
 // Table is [Service.Table].
 func (a *Admin) Table(app string) (rows []actor.BucketRow, changed <-chan struct{}) {

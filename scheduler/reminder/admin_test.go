@@ -39,8 +39,8 @@ func (m *adminStore) FindReminders(_ context.Context, names []actor.ReminderName
 	return found, nil
 }
 
-func (m *adminStore) ListReminders(context.Context, store.ReminderQuery) ([]actor.Reminder, error) {
-	return nil, errors.New("not here")
+func (m *adminStore) ListReminders(context.Context, store.ReminderQuery) ([]actor.Reminder, actor.ReminderName, error) {
+	return nil, actor.ReminderName{}, errors.New("not here")
 }
 
 // ListDeadLetters has them in the order of their failures, which is that of their IDs in
@@ -384,7 +384,7 @@ func TestEvents(t *testing.T) {
 			},
 		}
 		fails := map[string]int{"once": 1, "ever": 100}
-		cfg.Deliverer = deliverFunc(func(ctx context.Context, f actor.Firing) error {
+		cfg.Deliverer = DeliverFunc(func(ctx context.Context, f actor.Firing) error {
 			mu.Lock()
 			fails[f.Name]--
 			failed := fails[f.Name] >= 0
@@ -392,7 +392,7 @@ func TestEvents(t *testing.T) {
 			if failed {
 				return errors.New("no luck")
 			}
-			return w.host.Deliver(ctx, f)
+			return w.host.deliver(ctx, f)
 		})
 		s := w.start(cfg)
 		a := NewAdmin(s, &adminStore{memory: w.store})

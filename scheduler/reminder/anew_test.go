@@ -24,8 +24,9 @@ func (m *incarnations) Self() actor.HostID {
 func (m *incarnations) Live(context.Context) ([]actor.HostID, bool, error) {
 	return []actor.HostID{m.Self()}, true, nil
 }
-func (m *incarnations) Current() bool               { return true }
-func (m *incarnations) Leave(context.Context) error { return nil }
+func (m *incarnations) Connected(live []actor.HostID) []actor.HostID { return live }
+func (m *incarnations) Current() bool                                { return true }
+func (m *incarnations) Leave(context.Context) error                  { return nil }
 
 // A process that was taken for gone is another member of its cluster from then on: it
 // creates from a bucket of its own, and delivers what it had as that one.
@@ -85,9 +86,9 @@ func TestTimeIsNoFailure(t *testing.T) {
 	inBubble(t, func(w *world) {
 		times := 0
 		cfg := w.config()
-		cfg.Deliverer = deliverFunc(func(ctx context.Context, f actor.Firing) error {
+		cfg.Deliverer = DeliverFunc(func(ctx context.Context, f actor.Firing) error {
 			if times++; times > 5 {
-				return w.host.Deliver(ctx, f)
+				return w.host.deliver(ctx, f)
 			}
 			<-ctx.Done()
 			return actor.ErrDeadline
@@ -101,7 +102,3 @@ func TestTimeIsNoFailure(t *testing.T) {
 		}
 	})
 }
-
-type deliverFunc func(ctx context.Context, f actor.Firing) error
-
-func (d deliverFunc) Deliver(ctx context.Context, f actor.Firing) error { return d(ctx, f) }

@@ -28,6 +28,8 @@ type tokens struct {
 	bucket actor.Bucket
 	used   uint32 // BucketSize: no bucket yet, or all of it
 	next   *actor.Bucket
+	// replacing says that the bucket is about to be left for the next one.
+	replacing bool
 	// fetched is closed when whoever gets the next bucket has it, or has failed; nil: nobody
 	// gets one.
 	fetched chan struct{}
@@ -74,6 +76,34 @@ func (c *creator) take(ctx context.Context, app string, background func(func()))
 		})
 	}
 	return id, spent, nil
+}
+
+// replace has nothing more taken from a bucket of an app, and reports whether it did: it
+// was the present one, and there is another one now.
+func (c *creator) replace(ctx context.Context, app string, b actor.Bucket) (bool, error) {
+	c.mu.Lock()
+	t := c.apps[app]
+	c.mu.Unlock()
+	if t == nil {
+		return false, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bucket != b || t.replacing {
+		return false, nil
+	}
+	t.replacing = true
+	defer func() { t.replacing = false }()
+	for t.next == nil {
+		if err := c.await(ctx, app, t); err != nil {
+			return false, err
+		}
+		if t.bucket != b { // it was used up, or dropped
+			return false, nil
+		}
+	}
+	t.bucket, t.used, t.next = *t.next, 0, nil
+	return true, nil
 }
 
 // await gets the next bucket, or waits until another has tried to; t.mu is held, and let

@@ -16,6 +16,31 @@ type delivery struct {
 	reminder *actor.Reminder
 	plan     Plan
 	late     time.Duration // how long after its time it began
+
+	mu    sync.Mutex
+	over  bool        // there is an answer
+	watch func() bool // ends the watch over its time; nil: none has begun
+}
+
+// begun has a delivery given up when its time is out, unless it is over.
+func (d *delivery) begun(ctx context.Context, giveUp func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.over {
+		d.watch = context.AfterFunc(ctx, giveUp)
+	}
+}
+
+// answered notes that a delivery is over, and reports false if it was.
+func (d *delivery) answered() bool {
+	d.mu.Lock()
+	was, watch := d.over, d.watch
+	d.over = true
+	d.mu.Unlock()
+	if watch != nil {
+		watch()
+	}
+	return !was
 }
 
 // step is one to be committed alone.
@@ -51,7 +76,7 @@ func (s *Service) deliverDue(ctx context.Context) {
 		for at := 0; at < len(due); at += loadGroup {
 			s.load(ctx, due[at:min(at+loadGroup, len(due))])
 		}
-		if len(due) > 0 {
+		if unparked := s.unpark(ctx); unparked || len(due) > 0 {
 			continue
 		}
 		wait := pollEvery
@@ -68,27 +93,10 @@ func (s *Service) deliverDue(ctx context.Context) {
 	}
 }
 
-// mayDeliverEvery is how often a process asks whether it may deliver that may not.
-const mayDeliverEvery = 250 * time.Millisecond
-
-// mayDeliver reports whether what this process takes for its buckets is: it has not been
-// taken for gone since it read whose they are.
-func (s *Service) mayDeliver() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.elsewhere()
-}
-
-// elsewhere reports whether the buckets that this process has read may be others' by now;
-// s.mu is held.
-func (s *Service) elsewhere() bool {
-	s.lapsed = s.lapsed || s.members.Self() != s.self || !s.members.Current()
-	return s.lapsed
-}
-
 // load reads reminders whose time has come and plans what becomes of them.
 func (s *Service) load(ctx context.Context, due []Due) {
 	ids := make([]actor.ReminderID, 0, len(due))
+	of := make([]*ownedBucket, 0, len(due))
 	s.mu.Lock()
 	for _, d := range due {
 		delete(s.retried, d.ID)
@@ -102,7 +110,7 @@ func (s *Service) load(ctx context.Context, due []Due) {
 		}
 		s.running[d.ID] = struct{}{}
 		s.under[d.ID.Bucket()]++
-		ids = append(ids, d.ID)
+		ids, of = append(ids, d.ID), append(of, b)
 	}
 	s.mu.Unlock()
 	if len(ids) == 0 {
@@ -122,9 +130,33 @@ func (s *Service) load(ctx context.Context, due []Due) {
 		return
 	}
 	for i := range rows {
-		s.consider(ctx, ids[i], &rows[i])
+		if s.stillOwns(of[i], ids[i]) {
+			s.consider(ctx, ids[i], &rows[i])
+		}
 	}
-	s.queue.pump(s.run)
+	s.queue.pump()
+}
+
+// stillOwns reports whether the bucket of a reminder that was loaded is still what it was
+// before. If not, the reminder is done with: its owner reads it, or this one anew.
+func (s *Service) stillOwns(b *ownedBucket, id actor.ReminderID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.owned[id.Bucket()] == b {
+		return true
+	}
+	s.delay(id, 0, 0)
+	return false
+}
+
+// fresh reports whether nobody can have delivered the firing that a reminder asks for as it
+// was just read: neither this owner of the bucket at another time, nor one before it, which
+// delivered nothing before its time.
+func (s *Service) fresh(r *actor.Reminder) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.owned[r.ID.Bucket()]
+	return b != nil && s.tries[r.ID] == 0 && r.FireAt.After(b.deliveredBefore)
 }
 
 // consider says what becomes of one reminder that was read.
@@ -149,12 +181,17 @@ func (s *Service) consider(ctx context.Context, id actor.ReminderID, r *actor.Re
 		s.commitAlone(ctx, step{id: id, step: plan.Firing.Step, missed: plan.Firing.Missed, policy: r.Missed.Kind})
 		return
 	}
+	plan.Firing.Fresh = s.fresh(r)
 	if r.Key.IsSubscription() {
+		if wait := s.inheritedFor(r); wait > 0 {
+			s.again(id, wait)
+			return
+		}
 		s.offer(&delivery{reminder: r, plan: plan})
 		return
 	}
-	if !s.queue.add(&delivery{reminder: r, plan: plan}) {
-		s.again(id, firstWait/2) // as many wait as may, of its type or its actor
+	if full := s.queue.add(&delivery{reminder: r, plan: plan}); full != (lot{}) {
+		s.setAside(id, full)
 	}
 }
 
@@ -220,27 +257,52 @@ func backoff(id actor.ReminderID, waits uint32, longest time.Duration) time.Dura
 	return wait - spread(id, waits, wait/4)
 }
 
-// run delivers one firing; it is called on a goroutine of its own.
-func (s *Service) run(d *delivery) {
+// begin begins to deliver one firing, and returns when that is under way, or over.
+func (s *Service) begin(d *delivery) {
 	id := d.reminder.ID
+	runs := s.queue.runs() // before it is asked whether it may, which ends them
 	s.mu.Lock()
 	b := s.owned[id.Bucket()]
-	leaves := b != nil && b.leaving
+	leaves, may := b == nil || b.leaving, !s.elsewhere()
+	if !leaves && may {
+		b.begun++
+	}
 	s.mu.Unlock()
 	switch { // it may have waited for long
 	case leaves:
 		s.done(id)
+		s.queue.end(d)
 		return
-	case !s.mayDeliver():
+	case !may:
 		s.again(id, firstWait)
+		s.queue.end(d)
+		return
+	case d.reminder.FireAt.After(s.clock.now()): // the database's clock was set back since it was planned
+		s.doneUntil(id, d.reminder.FireAt)
+		s.queue.end(d)
 		return
 	}
 	d.late = max(0, s.clock.now().Sub(d.reminder.FireAt))
-	ctx, cancel := context.WithTimeout(s.queue.ctx, s.cfg.ExecutionTimeout)
-	err := s.cfg.Deliverer.Deliver(ctx, d.plan.Firing)
-	timeout := ctx.Err() != nil
-	cancel()
+	ctx, cancel := context.WithTimeout(runs, s.cfg.ExecutionTimeout)
+	giveUp := s.cfg.Deliverer.Deliver(ctx, d.plan.Firing, func(err error) {
+		timeout := ctx.Err() != nil
+		if !d.answered() {
+			return
+		}
+		cancel()
+		if err != nil { // which may take its time, and others wait for who calls
+			go s.finish(d, err, timeout)
+			return
+		}
+		s.finish(d, nil, false)
+	})
+	d.begun(ctx, giveUp)
+}
+
+// finish goes on after a delivery, and gives its place to another.
+func (s *Service) finish(d *delivery, err error, timeout bool) {
 	s.ended(d, err, timeout)
+	s.queue.end(d)
 }
 
 // ended goes on after a delivery, or after its time was out.
@@ -250,19 +312,20 @@ func (s *Service) ended(d *delivery, err error, timeout bool) {
 		s.mu.Lock()
 		*n++
 		s.mu.Unlock()
-		if s.cfg.Events.Delivered != nil {
-			s.cfg.Events.Delivered(DeliveryEnd{d.reminder.Key, outcome, d.late})
-		}
+		s.delivered(d, outcome)
 	}
 	switch cond := actor.AsCondition(err); {
 	case err == nil:
-		count(&s.stats.Fired, DeliveryFired)
-		s.missed(d.reminder.Missed.Kind, d.plan.Firing.Missed)
-		if then := d.plan.Firing.Step.Then; then != nil {
-			s.doneUntil(id, then.FireAt)
-		} else {
-			s.done(id)
+		then := d.plan.Firing.Step.Then
+		s.mu.Lock()
+		s.stats.Fired++
+		s.forget(id)
+		if then != nil {
+			s.note(id, then.FireAt)
 		}
+		s.mu.Unlock()
+		s.delivered(d, DeliveryFired)
+		s.missed(d.reminder.Missed.Kind, d.plan.Firing.Missed)
 	case s.queue.ctx.Err() != nil:
 		s.done(id) // the service ends, and the delivery with it; the next owner delivers
 	case errors.Is(err, actor.ErrFiringTaken):
@@ -291,6 +354,13 @@ func (s *Service) ended(d *delivery, err error, timeout bool) {
 		}
 		count(&s.stats.Failed, outcome)
 		s.commitAlone(s.queue.ctx, st)
+	}
+}
+
+// delivered tells of a delivery that has ended.
+func (s *Service) delivered(d *delivery, outcome DeliveryOutcome) {
+	if s.cfg.Events.Delivered != nil {
+		s.cfg.Events.Delivered(DeliveryEnd{d.reminder.Key, outcome, d.late})
 	}
 }
 
@@ -335,7 +405,7 @@ func (s *Service) commitAlone(ctx context.Context, st step) {
 	case <-ctx.Done():
 		s.done(st.id)
 		if st.executed != nil {
-			s.settle()
+			s.settle(st.executed)
 		}
 	}
 }
@@ -404,20 +474,34 @@ const (
 
 // dispatch bounds the deliveries under way: of each actor, type and app and in all, so
 // that one that is slow delays none but its own.
+//
+// Workers begin them, one after the other, and wait for none: as long as there are others
+// to begin, there is a worker that has just been woken for them beside those that are busy.
+// So one whose actor's turn runs where it was begun, however long, holds up no other.
 type dispatch struct {
 	cfg    *Config
 	ctx    context.Context // of deliveries; ends with the service
 	cancel context.CancelFunc
+	begin  func(*delivery) // see [Service.begin]
 
-	mu      sync.Mutex
-	idle    *sync.Cond
-	closed  bool
-	running int
-	waiting int
-	apps    map[string]int
-	actors  map[actor.Key]*load
-	types   map[typeName]*typeQueue
-	turn    []*typeQueue // those with something that waits, in turn
+	mu sync.Mutex
+	// current is the context of the deliveries that begin now.
+	current   context.Context
+	interrupt context.CancelFunc
+	idle      *sync.Cond
+	closed    bool
+	woken     bool // a worker was woken, and has not begun anything yet
+	running   int
+	waiting   int
+	apps      map[string]int
+	actors    map[actor.Key]*load
+	types     map[typeName]*typeQueue
+	turn      []*typeQueue // those with something that waits, in turn
+	// watched are lots that were full: once half of what may wait of one does, it is among
+	// those with room, and roused is called.
+	watched map[lot]struct{}
+	room    []lot
+	roused  func()
 }
 
 type typeName struct{ app, typ string }
@@ -432,15 +516,20 @@ type typeQueue struct {
 	inTurn  bool
 }
 
-func newDispatch(cfg *Config) *dispatch {
-	d := &dispatch{cfg: cfg, apps: map[string]int{}, actors: map[actor.Key]*load{}, types: map[typeName]*typeQueue{}}
+func newDispatch(cfg *Config, begin func(*delivery), roused func()) *dispatch {
+	d := &dispatch{
+		cfg: cfg, begin: begin, apps: map[string]int{}, actors: map[actor.Key]*load{}, types: map[typeName]*typeQueue{},
+		watched: map[lot]struct{}{}, roused: roused,
+	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.current, d.interrupt = context.WithCancel(d.ctx)
 	d.idle = sync.NewCond(&d.mu)
 	return d
 }
 
-// add has a delivery wait for its turn, and reports false if too many do already.
-func (d *dispatch) add(x *delivery) bool {
+// add has a delivery wait for its turn. If as many do as may it returns what they are of,
+// and watches that; otherwise the zero lot.
+func (d *dispatch) add(x *delivery) (full lot) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key := x.reminder.Key
@@ -455,27 +544,97 @@ func (d *dispatch) add(x *delivery) bool {
 		l = &load{}
 		d.actors[key] = l
 	}
-	if d.closed || len(q.waiting) >= waitingOfType || l.waiting >= waitingOfActor {
+	switch {
+	case l.waiting >= waitingOfActor:
+		full = actorLot(key)
+	case len(q.waiting) >= waitingOfType || d.closed: // nothing begins any more
+		full = typeLot(key)
+	}
+	if full != (lot{}) {
+		d.watched[full] = struct{}{}
 		d.tidy(key, l, q)
-		return false
+		return full
 	}
 	l.waiting++
 	d.waiting++
 	q.waiting = append(q.waiting, x)
 	d.enter(q)
-	return true
+	return lot{}
+}
+
+// roomOf returns how many more deliveries of a lot may wait; d.mu is held.
+func (d *dispatch) roomOf(of lot) int {
+	if of.id != "" {
+		l := d.actors[actor.Key{App: of.app, Type: of.typ, ID: of.id}]
+		if l == nil {
+			return waitingOfActor
+		}
+		return waitingOfActor - l.waiting
+	}
+	q := d.types[typeName{of.app, of.typ}]
+	if q == nil {
+		return waitingOfType
+	}
+	return waitingOfType - len(q.waiting)
+}
+
+// look says so if there is room again of an actor or its type that are watched; d.mu is held.
+func (d *dispatch) look(key actor.Key) {
+	if len(d.watched) == 0 {
+		return
+	}
+	d.lookAt(actorLot(key))
+	d.lookAt(typeLot(key))
+}
+
+func (d *dispatch) lookAt(of lot) {
+	if _, watched := d.watched[of]; !watched {
+		return
+	}
+	most := waitingOfType
+	if of.id != "" {
+		most = waitingOfActor
+	}
+	if d.roomOf(of) >= most/2 {
+		delete(d.watched, of)
+		d.room = append(d.room, of)
+		d.roused()
+	}
+}
+
+// watch has nextRoom return a lot once there is room.
+func (d *dispatch) watch(of lot) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.watched[of] = struct{}{}
+	d.lookAt(of)
+}
+
+// nextRoom returns a lot that was watched, and how many more deliveries of it may wait by
+// now; false if there is none.
+func (d *dispatch) nextRoom() (of lot, room int, some bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.room) == 0 {
+		return of, 0, false
+	}
+	of = d.room[0]
+	d.room = d.room[1:]
+	return of, d.roomOf(of), true
 }
 
 // drop forgets the deliveries of a bucket that wait, and returns their reminders.
 func (d *dispatch) drop(b actor.Bucket) (dropped []actor.ReminderID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	var gone []actor.Key
 	for _, q := range d.types {
 		q.waiting = slices.DeleteFunc(q.waiting, func(x *delivery) bool {
 			if x.reminder.ID.Bucket() != b {
 				return false
 			}
 			dropped = append(dropped, x.reminder.ID)
+			gone = append(gone, x.reminder.Key)
 			l := d.actors[x.reminder.Key]
 			l.waiting--
 			d.waiting--
@@ -487,6 +646,9 @@ func (d *dispatch) drop(b actor.Bucket) (dropped []actor.ReminderID) {
 		if q.running+len(q.waiting) == 0 {
 			delete(d.types, q.name)
 		}
+	}
+	for _, key := range gone {
+		d.look(key)
 	}
 	return dropped
 }
@@ -507,56 +669,100 @@ func (d *dispatch) tidy(key actor.Key, l *load, q *typeQueue) {
 	}
 }
 
-// pump begins what may begin.
-func (d *dispatch) pump(run func(*delivery)) {
+// pump has a worker begin what may begin.
+func (d *dispatch) pump() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for stuck := 0; stuck < len(d.turn) && d.running < d.cfg.MaxRunning && !d.closed; {
-		q := d.turn[0]
-		d.turn = d.turn[1:]
-		x := d.next(q)
-		if len(q.waiting) > 0 {
-			d.turn = append(d.turn, q)
-		} else {
-			q.inTurn = false
-		}
-		if x == nil {
-			if q.inTurn {
-				stuck++
-			}
-			continue
-		}
-		stuck = 0
-		go func() {
-			run(x)
-			d.end(x)
-			d.pump(run)
-		}()
-	}
+	d.wake()
 }
 
-// next takes the first delivery of a type whose turn it may be, and counts it as running.
-func (d *dispatch) next(q *typeQueue) *delivery {
-	if q.running >= d.cfg.MaxOfType || d.apps[q.name.app] >= d.cfg.MaxOfApp {
+// wake wakes a worker if there is anything to begin and none was woken for it; d.mu is held.
+func (d *dispatch) wake() {
+	if d.woken || d.next() == nil {
+		return
+	}
+	d.woken = true
+	go d.work()
+}
+
+// work begins what may begin.
+func (d *dispatch) work() {
+	d.mu.Lock()
+	d.woken = false
+	for x := d.take(); x != nil; x = d.take() {
+		d.wake()
+		d.mu.Unlock()
+		d.begin(x)
+		d.mu.Lock()
+	}
+	d.mu.Unlock()
+}
+
+// next returns the first type of those in turn of which a delivery may begin, and puts it
+// before all others; nil if there is none. d.mu is held.
+func (d *dispatch) next() *typeQueue {
+	if d.running >= d.cfg.MaxRunning || d.closed {
 		return nil
 	}
-	for i, x := range q.waiting {
-		l := d.actors[x.reminder.Key]
-		if l.running >= d.cfg.MaxOfActor {
+	for range d.turn {
+		q := d.turn[0]
+		if len(q.waiting) == 0 { // what waited was dropped
+			q.inTurn = false
+			d.turn = d.turn[1:]
 			continue
 		}
-		q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-		l.waiting--
-		l.running++
-		q.running++
-		d.apps[q.name.app]++
-		d.waiting--
-		d.running++
-		return x
+		if d.firstOf(q) >= 0 {
+			return q
+		}
+		d.turn = append(d.turn[1:], q)
 	}
 	return nil
 }
 
+// firstOf returns the place of the first delivery of a type that may begin; -1 if none may.
+func (d *dispatch) firstOf(q *typeQueue) int {
+	if q.running >= d.cfg.MaxOfType || d.apps[q.name.app] >= d.cfg.MaxOfApp {
+		return -1
+	}
+	return slices.IndexFunc(q.waiting, func(x *delivery) bool { return d.actors[x.reminder.Key].running < d.cfg.MaxOfActor })
+}
+
+// take takes the first delivery of the type whose turn it is, and counts it as running; nil
+// if none may begin. d.mu is held.
+func (d *dispatch) take() *delivery {
+	q := d.next()
+	if q == nil {
+		return nil
+	}
+	d.turn = d.turn[1:]
+	x := q.remove(d.firstOf(q))
+	if q.inTurn = len(q.waiting) > 0; q.inTurn {
+		d.turn = append(d.turn, q)
+	}
+	l := d.actors[x.reminder.Key]
+	l.waiting--
+	l.running++
+	q.running++
+	d.apps[q.name.app]++
+	d.waiting--
+	d.running++
+	d.look(x.reminder.Key)
+	return x
+}
+
+// remove takes the delivery at a place out of those that wait.
+func (q *typeQueue) remove(at int) *delivery {
+	x := q.waiting[at]
+	if at > 0 {
+		q.waiting = slices.Delete(q.waiting, at, at+1)
+		return x
+	}
+	q.waiting[0] = nil
+	q.waiting = q.waiting[1:]
+	return x
+}
+
+// end gives the place of a delivery to another.
 func (d *dispatch) end(x *delivery) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -569,6 +775,7 @@ func (d *dispatch) end(x *delivery) {
 	}
 	d.running--
 	d.tidy(key, l, q)
+	d.wake()
 	d.idle.Broadcast()
 }
 

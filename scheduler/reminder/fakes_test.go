@@ -38,6 +38,13 @@ type memory struct {
 	records   map[actor.KeyedCall]actor.IdempotencyRecord
 	ahead     time.Duration
 	fenceless bool // steps apply whatever the version
+	loaded    int  // reminders that were asked for whole
+}
+
+func (m *memory) loads() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.loaded
 }
 
 func newMemory() *memory {
@@ -55,6 +62,13 @@ func (m *memory) enter(op string) error {
 		return fail(op)
 	}
 	return nil
+}
+
+// bucket returns the row of one.
+func (m *memory) bucket(b actor.Bucket) actor.BucketRow {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.buckets[b]
 }
 
 // fails sets what fails while the store is in use.
@@ -183,6 +197,9 @@ func (m *memory) AssignBucket(_ context.Context, b actor.Bucket, epoch uint64, o
 }
 
 func (m *memory) CloseBucket(_ context.Context, b actor.Bucket) error {
+	if err := m.enter("close"); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r, ok := m.buckets[b]; ok && !r.Closed {
@@ -203,6 +220,9 @@ func (m *memory) SaveBuckets(_ context.Context, progress []store.BucketProgress)
 			r.Used = max(r.Used, p.Used)
 			if p.Epoch == r.Epoch && p.DeliveredTill.After(r.DeliveredTill) {
 				r.DeliveredTill = p.DeliveredTill
+			}
+			if p.Epoch == r.Epoch {
+				r.Rate = p.Rate
 			}
 			m.buckets[p.Bucket] = r
 		}
@@ -284,6 +304,7 @@ func (m *memory) LoadReminders(_ context.Context, ids []actor.ReminderID) ([]act
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.loaded += len(ids)
 	byID := map[actor.ReminderID]actor.Reminder{}
 	for _, r := range m.reminders {
 		byID[r.ID] = r
@@ -391,7 +412,13 @@ type committed struct {
 	attempt uint32
 }
 
-func (h *host) Deliver(ctx context.Context, f actor.Firing) error {
+// Deliver implements [Deliverer].
+func (h *host) Deliver(ctx context.Context, f actor.Firing, ended func(error)) (giveUp func()) {
+	go func() { ended(h.deliver(ctx, f)) }()
+	return func() {}
+}
+
+func (h *host) deliver(ctx context.Context, f actor.Firing) error {
 	h.mu.Lock()
 	if h.running == nil {
 		h.running = map[actor.ReminderID]int{}

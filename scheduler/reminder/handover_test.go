@@ -2,6 +2,8 @@ package reminder
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +18,8 @@ type members struct {
 	mu      sync.Mutex
 	live    []actor.HostID
 	expired bool
+	// stranger is not connected.
+	stranger actor.HostID
 }
 
 func (m *members) Self() actor.HostID { return m.self }
@@ -25,6 +29,11 @@ func (m *members) Live(context.Context) ([]actor.HostID, bool, error) {
 	return m.live, m.self == m.live[0], nil
 }
 func (m *members) Leave(context.Context) error { return nil }
+func (m *members) Connected(live []actor.HostID) []actor.HostID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(live), func(id actor.HostID) bool { return id == m.stranger })
+}
 func (m *members) Current() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,6 +102,87 @@ func TestGivenUpAfterAll(t *testing.T) {
 	})
 }
 
+// A process that stops, and takes its time for it since a delivery does, then gives up all
+// its buckets: the next owner need not wait as for one that is lost.
+func TestSlowStopGivesBucketsUp(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.store.shared = true
+		w.host.turn = func(f actor.Firing) error {
+			if f.Name == "slow" {
+				<-time.After(50 * time.Second)
+			}
+			return nil
+		}
+		cfg := w.config()
+		cfg.Host, cfg.Members, cfg.Deliverer = "", &members{self: "one", live: []actor.HostID{"one"}}, DeliverFunc(lasting{w.host}.deliver)
+		s := w.start(cfg)
+		w.set(s, "slow", true, once(time.Second))
+		w.set(s, "other", true, func(sp *actor.ReminderSpec) { sp.Key.App, sp.Schedule.After = "other", time.Hour })
+		after(5 * time.Second)
+		ctx, cancel := context.WithTimeout(w.Context(), 4*pollEvery)
+		defer cancel()
+		if err := s.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+		w.store.mu.Lock()
+		if len(w.store.buckets) != 2 {
+			t.Errorf("there are %d buckets", len(w.store.buckets))
+		}
+		for _, b := range w.store.buckets {
+			if b.Owner != "" {
+				t.Errorf("it has stopped, and owns %+v", b)
+			}
+		}
+		w.store.mu.Unlock()
+		after(time.Minute) // the turn ends as well
+	})
+}
+
+// A firing that waits for others of its actor is not delivered when the database's clock was
+// set back meanwhile, before its time by that clock.
+func TestClockSetBackWhileAFiringWaits(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.host.turn = func(f actor.Firing) error {
+			if f.Name == "slow" {
+				<-time.After(30 * time.Second)
+			}
+			return nil
+		}
+		cfg := w.config()
+		cfg.MaxOfActor = 1
+		s := w.start(cfg)
+		for i, name := range []string{"slow", "other"} {
+			w.set(s, name, true, func(sp *actor.ReminderSpec) { sp.Key.ID, sp.Schedule.After = "it", time.Duration(i+1)*time.Second })
+		}
+		after(5 * time.Second)
+		w.store.mu.Lock()
+		w.store.ahead = -10 * time.Minute
+		w.store.mu.Unlock()
+		after(5 * time.Minute)
+		if got := w.host.list(); len(got) != 1 || got[0].name != "slow" {
+			t.Errorf("before their time by the database, %+v have fired", got)
+		}
+		after(6 * time.Minute)
+		if got := w.host.list(); len(got) != 2 {
+			t.Errorf("%+v have fired", got)
+		}
+	})
+}
+
+// lasting delivers, and goes on with a turn of which nobody waits for the end any more.
+type lasting struct{ *host }
+
+func (l lasting) deliver(ctx context.Context, f actor.Firing) error {
+	ended := make(chan error, 1)
+	go func() { ended <- l.host.deliver(context.WithoutCancel(ctx), f) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // A process that may be taken for gone by now begins no delivery: another one may have its
 // buckets.
 func TestNoDeliveryOnceTheLeaseHasRunOut(t *testing.T) {
@@ -125,7 +215,7 @@ func TestNoDeliveryOnceTheLeaseHasRunOut(t *testing.T) {
 func TestGoneIsCountedAnew(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.store.shared = true
-		m := &members{self: "one", live: []actor.HostID{"one"}}
+		m := &members{self: "one", live: []actor.HostID{"one", "two"}}
 		cfg := w.config()
 		cfg.Host, cfg.Members = "", m
 		w.start(cfg)
@@ -141,19 +231,20 @@ func TestGoneIsCountedAnew(t *testing.T) {
 			defer w.store.mu.Unlock()
 			return w.store.buckets[b.Bucket].Owner
 		}
-		after(30 * time.Second) // it is gone
-		m.set("two", "one")     // it is there, and leads
-		after(time.Minute)
+		after(time.Second)
 		m.set("one")
-		after(30 * time.Second)
+		after(pollEvery)    // a look sees that it is gone
+		m.set("two", "one") // it is there, and leads
+		after(time.Minute - pollEvery)
+		m.set("one")
 		w.store.mu.Lock()
 		w.store.ahead = time.Hour
 		w.store.mu.Unlock()
-		after(20 * time.Second)
+		after(pollEvery)
 		if got := owner(); got != "two" {
-			t.Errorf("the bucket is %q's 50 s after its owner was lost; executions take a minute", got)
+			t.Errorf("the bucket is %q's at the first look since its owner was lost", got)
 		}
-		after(20 * time.Second)
+		after(pollEvery)
 		if got := owner(); got != "one" {
 			t.Errorf("the bucket is still %q's", got)
 		}
@@ -193,6 +284,72 @@ func TestAllocationHoldsNothingUp(t *testing.T) {
 		close(release)
 		if err := <-first; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A reminder that was being read when its bucket was given to another process is that one's:
+// it is not delivered here.
+func TestBucketGoesWhileItsRemindersAreRead(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.store.shared = true
+		cfg := w.config()
+		cfg.Host, cfg.Members = "", &members{self: "one", live: []actor.HostID{"one", "two"}}
+		s := w.start(cfg)
+		b := w.set(s, "a", true, once(5*time.Second)).ID.Bucket()
+		reading, goOn := make(chan struct{}), make(chan struct{})
+		var first sync.Once
+		w.store.fails(func(op string) error {
+			if op == "load" {
+				first.Do(func() {
+					close(reading)
+					<-goOn
+				})
+			}
+			return nil
+		})
+		<-reading
+		owned := w.store.bucket(b)
+		if _, done, err := w.store.AssignBucket(w.Context(), b, owned.Epoch, "two"); !done || err != nil {
+			t.Fatal(done, err)
+		}
+		after(2 * pollEvery) // it has seen that
+		close(goOn)
+		after(time.Minute)
+		if got := w.host.list(); len(got) != 0 {
+			t.Errorf("another process has the bucket, and this one fires %+v", got)
+		}
+	})
+}
+
+// Who has a row among the processes, and no session with the leader, is given no buckets, and
+// the others share them as if it were not there.
+func TestNoBucketsForStrangers(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.store.shared = true
+		m := &members{self: "one", live: []actor.HostID{"one", "stranger"}, stranger: "stranger"}
+		cfg := w.config()
+		cfg.Host, cfg.Members = "", m
+		s := w.start(cfg)
+		for i := range 4 {
+			w.set(s, fmt.Sprint(i), true, func(sp *actor.ReminderSpec) { sp.Key.App, sp.Schedule.After = fmt.Sprint("app", i), time.Hour })
+		}
+		row, err := w.store.AllocateBucket(w.Context(), "other", "stranger", randomVector())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := w.store.AssignBucket(w.Context(), row.Bucket, row.Epoch, "stranger"); err != nil {
+			t.Fatal(err)
+		}
+		after(time.Minute)
+		owned := map[actor.HostID]int{}
+		w.store.mu.Lock()
+		for _, b := range w.store.buckets {
+			owned[b.Owner]++
+		}
+		w.store.mu.Unlock()
+		if owned["one"] != 4 || owned["stranger"] != 1 {
+			t.Errorf("%v", owned)
 		}
 	})
 }

@@ -17,6 +17,9 @@ type Members interface {
 	// Live returns the processes that create and deliver, in one order everywhere, and
 	// whether this one is to allocate. It is asked every two seconds.
 	Live(ctx context.Context) (live []actor.HostID, leading bool, err error)
+	// Connected returns those of the processes that Live returned last which can be given
+	// buckets: all, unless a leader knows which of them can take part.
+	Connected(live []actor.HostID) []actor.HostID
 	// Current reports whether no other process can take this one for gone by now. It is
 	// asked before each delivery.
 	Current() bool
@@ -31,8 +34,9 @@ func (a alone) Self() actor.HostID { return a.self }
 func (a alone) Live(context.Context) ([]actor.HostID, bool, error) {
 	return []actor.HostID{a.self}, true, nil
 }
-func (a alone) Current() bool               { return true }
-func (a alone) Leave(context.Context) error { return nil }
+func (a alone) Connected(live []actor.HostID) []actor.HostID { return live }
+func (a alone) Current() bool                                { return true }
+func (a alone) Leave(context.Context) error                  { return nil }
 
 // Names of what processes that share a store know each other by, where nothing else
 // tells.
@@ -55,6 +59,8 @@ type leased struct {
 }
 
 func (l *leased) Self() actor.HostID { return l.self.ID }
+
+func (l *leased) Connected(live []actor.HostID) []actor.HostID { return live }
 
 func (l *leased) Current() bool {
 	l.mu.Lock()

@@ -2,6 +2,7 @@ package reminder
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -35,6 +36,7 @@ func (s *Service) look(ctx context.Context) error {
 		return err
 	}
 	s.clock.set(now)
+	asked := time.Now()
 	live, leading, err := s.members.Live(ctx)
 	if err != nil {
 		return err
@@ -45,23 +47,36 @@ func (s *Service) look(ctx context.Context) error {
 		return err
 	}
 	creates.abandon(rows)
+	s.mu.Lock()
+	may, lapses := !s.elsewhere(), s.lapses
+	s.mu.Unlock()
+	if !may {
+		if rows, err = s.reclaim(ctx, rows, self); err != nil {
+			return err
+		}
+	}
+	// What concerns shares is among those that can take part.
+	connected := s.members.Connected(live)
 	if leading {
-		if rows, err = s.lead(ctx, rows, live, now); err != nil {
+		if rows, err = s.lead(ctx, rows, View{Now: now, Live: live, Connected: connected}, asked); err != nil {
 			return err
 		}
 	} else { // what was seen then says nothing about later
 		clear(s.gone)
 		clear(s.closed)
 	}
-	s.reconcile(rows, now)
-	s.publish(rows, live)
-	if err := s.leave(ctx, Surplus(rows, live, self)); err != nil {
+	s.reconcile(rows, now, lapses)
+	s.publish(rows, connected)
+	for _, r := range Retire(rows, connected, self, now) {
+		s.retire(ctx, r)
+	}
+	if err := s.leave(ctx, append(Surplus(rows, connected, self), s.sheds(rows, connected, self)...)); err != nil {
+		return err
+	}
+	if err := s.readAllAhead(ctx, now); err != nil {
 		return err
 	}
 	for _, b := range s.buckets() {
-		if err := s.readAhead(ctx, b, now); err != nil {
-			return err
-		}
 		if err := s.readRecent(ctx, b, now); err != nil {
 			return err
 		}
@@ -70,6 +85,19 @@ func (s *Service) look(ctx context.Context) error {
 		}
 	}
 	return s.save(ctx)
+}
+
+// sheds returns what this instance gives up for its rate, and remembers it until it has.
+func (s *Service) sheds(rows []actor.BucketRow, live []actor.HostID, self actor.HostID) []actor.BucketRow {
+	was := s.shed
+	shed := Shed(rows, live, self, was)
+	s.shed = actor.Bucket{}
+	for _, r := range shed {
+		if s.shed = r.Bucket; s.shed != was {
+			s.cfg.Logger.Info("a busy bucket of reminders is given to another server", "bucket", r.Bucket.String(), "rate", r.Rate)
+		}
+	}
+	return shed
 }
 
 // become takes over which member this process is, and returns that and what it creates
@@ -102,12 +130,16 @@ func (s *Service) bucketRows(ctx context.Context) ([]actor.BucketRow, error) {
 	}
 }
 
-// lead performs what [Allocate] says, and returns the rows as they are then.
-func (s *Service) lead(ctx context.Context, rows []actor.BucketRow, live []actor.HostID, now time.Time) ([]actor.BucketRow, error) {
-	gone := s.watch(rows, live)
+// lead performs what [Allocate] says, and returns the rows as they are then. asked is when
+// it was asked who is there, by the local clock.
+func (s *Service) lead(ctx context.Context, rows []actor.BucketRow, v View, asked time.Time) ([]actor.BucketRow, error) {
+	v.Gone, v.OwnerTimeout, v.Alone = s.watch(rows, v.Live, asked), ownerTimeout, !s.cfg.Store.Shared()
 	removals := 0
-	for _, a := range Allocate(rows, View{Now: now, Live: live, Gone: gone, ExecutionTimeout: s.cfg.ExecutionTimeout, Alone: !s.cfg.Store.Shared()}) {
+	for _, a := range Allocate(rows, v) {
 		at := slices.IndexFunc(rows, func(r actor.BucketRow) bool { return r.Bucket == a.Row.Bucket })
+		if time.Since(asked) > pollEvery {
+			return rows, nil // who was gone then may be back: see again
+		}
 		var err error
 		switch a.Kind {
 		case AssignBucket:
@@ -126,7 +158,7 @@ func (s *Service) lead(ctx context.Context, rows []actor.BucketRow, live []actor
 				continue // the others later: it is a search each
 			}
 			var gone bool
-			if gone, err = s.cfg.Store.RemoveBucket(ctx, a.Row.Bucket, now.Add(-RemoveAfter)); gone {
+			if gone, err = s.cfg.Store.RemoveBucket(ctx, a.Row.Bucket, v.Now.Add(-RemoveAfter)); gone {
 				rows = slices.Delete(rows, at, at+1)
 			}
 		}
@@ -140,10 +172,9 @@ func (s *Service) lead(ctx context.Context, rows []actor.BucketRow, live []actor
 // closedFor is how long a leader has seen a bucket closed when it removes it.
 const closedFor = 5 * time.Minute
 
-// watch returns for how long owners that are not live have been gone, and remembers since
-// when buckets are closed, by the local clock: that of the database may be set.
-func (s *Service) watch(rows []actor.BucketRow, live []actor.HostID) map[actor.HostID]time.Duration {
-	now := time.Now()
+// watch returns for how long owners that are not live have been gone at a time, and remembers
+// since when buckets are closed, by the local clock: that of the database may be set.
+func (s *Service) watch(rows []actor.BucketRow, live []actor.HostID, now time.Time) map[actor.HostID]time.Duration {
 	gone, closed := map[actor.HostID]time.Time{}, map[actor.Bucket]time.Time{}
 	since := map[actor.HostID]time.Duration{}
 	for _, r := range rows {
@@ -165,13 +196,14 @@ func (s *Service) watch(rows []actor.BucketRow, live []actor.HostID) map[actor.H
 }
 
 // reconcile takes over what is this instance's by the rows, which were read in the latest
-// look, after now, and lets go of what is not.
-func (s *Service) reconcile(rows []actor.BucketRow, now time.Time) {
+// look, after now, and lets go of what is not. Whether this process may have been taken for
+// gone is settled by them for the first lapses times that it was found so.
+func (s *Service) reconcile(rows []actor.BucketRow, now time.Time, lapses uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	mine := map[actor.Bucket]actor.BucketRow{}
 	for _, r := range rows {
-		if r.Owner == s.self && !s.stopping {
+		if r.Owner == s.self {
 			mine[r.Bucket] = r
 		}
 	}
@@ -189,15 +221,32 @@ func (s *Service) reconcile(rows []actor.BucketRow, now time.Time) {
 		}
 	}
 	for _, r := range mine {
+		known := s.owned[r.Bucket] != nil
+		if !known && s.stopping {
+			continue // a process that stops takes nothing over
+		}
 		s.adopt(r)
+		if !known && s.cfg.Store.Shared() && !s.freed(&r) {
+			s.owned[r.Bucket].inherited(now, s.cfg.ExecutionTimeout)
+		}
 	}
-	s.lapsed = false
+	if s.lapses == lapses {
+		s.lapsed = false
+	}
 	s.dropWaiting()
 	s.readOverflowed(now)
 	for _, sub := range s.subs.byKey {
 		s.resume([]*subscription{sub}) // which may have stopped meanwhile
 	}
 }
+
+// epochOfFirstOwner is the epoch of a bucket's row under its first owner: that of one that
+// was just allocated, which has none, and one more.
+const epochOfFirstOwner = 2
+
+// clocksApart is by how much one process may take database time for earlier than another
+// does: as long as the database takes to say it.
+const clocksApart = 10 * time.Second
 
 // adopt begins to deliver a bucket, or takes its row's news; s.mu is held.
 func (s *Service) adopt(r actor.BucketRow) {
@@ -207,12 +256,21 @@ func (s *Service) adopt(r actor.BucketRow) {
 		}
 		return
 	}
-	b := &ownedBucket{bucket: r.Bucket, row: r, high: int64(r.Used) - 1, adopted: s.looks}
+	b := &ownedBucket{
+		bucket: r.Bucket, row: r, high: int64(r.Used) - 1, adopted: s.looks,
+		rate: float64(r.Rate), savedRate: r.Rate, measured: time.Now(),
+	}
 	// If the database's clock was set back, it begins at the beginning.
 	if till := r.DeliveredTill; !till.IsZero() && !till.After(s.clock.now()) {
 		b.at, b.deliveredTill = till.Add(-startMargin), till
 	}
 	b.highest = []sample{{time.Now(), b.high}}
+	if !r.Closed || s.clock.now().Sub(r.ClosedAt) <= recentFor {
+		b.seen = new(bitmap)
+	}
+	if r.Epoch > epochOfFirstOwner {
+		b.deliveredBefore = s.clock.now().Add(clocksApart)
+	}
 	s.owned[r.Bucket] = b
 	s.rouse()
 }
@@ -263,56 +321,77 @@ func (s *Service) leave(ctx context.Context, rows []actor.BucketRow) error {
 	defer s.mu.Unlock()
 	for bucket, b := range s.owned {
 		if b.leaving && !slices.ContainsFunc(rows, func(r actor.BucketRow) bool { return r.Bucket == bucket }) {
-			delete(s.owned, bucket) // it may stay: it is read anew, with what was passed over
+			// It may stay: it is read anew, with what was passed over.
+			delete(s.owned, bucket)
+			s.adopt(b.row)
+			s.owned[bucket].deliveredBefore = s.clock.now().Add(clocksApart)
 		}
 	}
 	return nil
 }
 
-// readAhead reads what is due within the window and was not read yet, as long as there
-// is space in memory.
-func (s *Service) readAhead(ctx context.Context, b *ownedBucket, now time.Time) error {
-	end := now.Add(s.cfg.Window)
+// readAllAhead reads what is due within the window and was not read yet, as long as there
+// is space in memory: a page of each bucket in turn, so that none waits for another one's
+// backlog.
+func (s *Service) readAllAhead(ctx context.Context, now time.Time) error {
+	var behind []*ownedBucket
 	s.mu.Lock()
-	if b.at.After(now.Add(s.cfg.Window / 2)) {
-		s.mu.Unlock()
-		return nil // far enough
+	for _, b := range s.owned {
+		if !b.leaving && !b.at.After(now.Add(s.cfg.Window/2)) {
+			behind = append(behind, b)
+		}
 	}
 	s.mu.Unlock()
-	for {
-		s.mu.Lock()
-		if s.wheel.Len() >= s.cfg.MaxInMemory-pageSize || s.owned[b.bucket] != b {
-			s.mu.Unlock()
-			return nil
-		}
-		b.reading, b.noted = true, map[uint32]struct{}{}
-		q := store.DueQuery{Bucket: b.bucket, AfterTime: b.at, AfterToken: b.afterToken, Before: end, Limit: pageSize}
-		s.mu.Unlock()
-		page, err := s.cfg.Store.DueReminders(ctx, q)
-		s.mu.Lock()
-		b.reading = false
-		if err != nil {
-			s.mu.Unlock()
-			return err
-		}
-		for _, h := range page {
-			if _, noted := b.noted[h.ID.Token]; !noted {
-				s.insert(b, h)
+	end := now.Add(s.cfg.Window)
+	for len(behind) > 0 {
+		unread := behind[:0]
+		for _, b := range behind {
+			more, err := s.readPage(ctx, b, now, end)
+			if err != nil {
+				return err
+			}
+			if more {
+				unread = append(unread, b)
 			}
 		}
-		full := len(page) == pageSize
-		if full {
-			last := page[pageSize-1]
-			b.at, b.afterToken = last.FireAt, &last.ID.Token
-		} else {
-			b.at, b.afterToken = end, nil
-		}
+		behind = unread
+	}
+	return nil
+}
+
+// readPage reads the next page of a bucket, and reports whether there are others to be read
+// now.
+func (s *Service) readPage(ctx context.Context, b *ownedBucket, now, end time.Time) (more bool, err error) {
+	s.mu.Lock()
+	if s.wheel.Len()+s.parked.count >= s.cfg.MaxInMemory-pageSize || s.owned[b.bucket] != b {
 		s.mu.Unlock()
-		s.rouse()
-		if !full {
-			return nil
+		return false, nil
+	}
+	b.reading, b.readTo = true, reach(b.at, end, now)
+	b.forgetNoted()
+	q := store.DueQuery{Bucket: b.bucket, AfterTime: b.at, AfterToken: b.afterToken, Before: b.readTo, Limit: pageSize}
+	s.mu.Unlock()
+	page, err := s.cfg.Store.DueReminders(ctx, q)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.reading = false
+	if err != nil {
+		return false, err
+	}
+	for _, h := range page {
+		if _, noted := b.noted[h.ID.Token]; !noted {
+			s.insert(b, h)
 		}
 	}
+	full := len(page) == pageSize
+	if full {
+		last := page[pageSize-1]
+		b.at, b.afterToken = last.FireAt, &last.ID.Token
+	} else {
+		b.at, b.afterToken = q.Before, nil
+	}
+	s.rouse()
+	return full || !q.Before.Equal(end), nil
 }
 
 // insert takes a head that was read into memory; s.mu is held.
@@ -333,8 +412,11 @@ const maxRanges = 256
 func (s *Service) readRecent(ctx context.Context, b *ownedBucket, now time.Time) error {
 	s.mu.Lock()
 	if b.row.Closed && now.Sub(b.row.ClosedAt) > recentFor {
+		b.seen = nil // nothing comes any more
+	}
+	if b.seen == nil {
 		s.mu.Unlock()
-		return nil // nothing comes any more
+		return nil
 	}
 	high := b.high
 	if time.Since(b.highest[len(b.highest)-1].at) >= pollEvery {
@@ -376,71 +458,39 @@ func (s *Service) readRecent(ctx context.Context, b *ownedBucket, now time.Time)
 	return nil
 }
 
-// sweep looks for what is due in the store and not in memory, from where nothing was left
-// to deliver, and finds that place anew.
-func (s *Service) sweep(ctx context.Context, b *ownedBucket, now time.Time) error {
-	local := time.Now()
-	if local.Sub(b.swept) < sweepEvery {
-		return nil
+// rateOver is over how long rates are averaged, about: what fires at each full minute is no
+// reason to move a bucket then.
+const rateOver = 30 * time.Second
+
+// measure brings the rate up to date. A bucket that is being given up keeps what it had:
+// its next owner goes on from there.
+func (b *ownedBucket) measure(now time.Time) {
+	took := now.Sub(b.measured).Seconds()
+	if b.leaving || took <= 0 {
+		return
 	}
-	first := b.swept.IsZero()
-	b.swept = local
-	if first {
-		return nil // it has just been read
-	}
-	q := store.DueQuery{Bucket: b.bucket, Before: now.Add(-pollEvery), Limit: pageSize}
-	from := b.sweepFrom
-	all := from == nil && local.Sub(b.sweptAll) >= sweepAllEvery
-	if b.deliveredTill.After(now) { // the database's clock was set back
-		b.deliveredTill = time.Time{}
-	}
-	switch {
-	case from != nil:
-		q.AfterTime, q.AfterToken = from.FireAt, &from.ID.Token
-	case !all:
-		q.AfterTime = b.deliveredTill
-	}
-	heads, err := s.cfg.Store.DueReminders(ctx, q)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if all {
-		b.sweptAll = local
-	}
-	b.sweepFrom = nil
-	if len(heads) == pageSize { // what waits may be more than that, and stay
-		b.sweepFrom = &heads[pageSize-1]
-	}
-	if from == nil {
-		// What a turn sets is due from the moment it asked for it, and committed when it ends.
-		till := now.Add(-startMargin - s.cfg.ExecutionTimeout)
-		if len(heads) > 0 && heads[0].FireAt.Before(till) {
-			till = heads[0].FireAt
-		}
-		if till.After(b.deliveredTill) {
-			b.deliveredTill = till
-		}
-	}
-	for _, h := range heads {
-		// What is in the wheel as well is dropped by the second of the two to be loaded.
-		if h.FireAt.Before(b.at) {
-			s.insert(b, h)
-		}
-	}
-	s.rouse()
-	return nil
+	b.rate += (float64(b.begun)/took - b.rate) * -math.Expm1(-took/rateOver.Seconds())
+	b.begun, b.measured = 0, now
 }
 
-// save writes down how far buckets are used and delivered.
+// rateChanged reports whether the rate differs enough from what was written down: by a
+// quarter, and by what matters.
+func (b *ownedBucket) rateChanged() bool {
+	saved := float64(b.savedRate)
+	return math.Abs(b.rate-saved) > max(busyRate/10, saved/4) || b.rate < 1 && saved > 0
+}
+
+// save writes down how far buckets are used and delivered, and how busy they are.
 func (s *Service) save(ctx context.Context) error {
 	var progress []store.BucketProgress
+	local := time.Now()
 	used := s.createsFrom().used()
 	s.mu.Lock()
 	for _, b := range s.owned {
-		if b.deliveredTill.After(b.saved) {
-			progress = append(progress, store.BucketProgress{Bucket: b.row.Bucket, Epoch: b.row.Epoch, DeliveredTill: b.deliveredTill})
+		if b.measure(local); b.deliveredTill.After(b.saved) || b.rateChanged() {
+			progress = append(progress, store.BucketProgress{
+				Bucket: b.row.Bucket, Epoch: b.row.Epoch, DeliveredTill: b.deliveredTill, Rate: uint32(b.rate),
+			})
 		}
 	}
 	s.mu.Unlock()
@@ -467,8 +517,8 @@ func (s *Service) save(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range folded {
-		if b := s.owned[p.Bucket]; b != nil && !p.DeliveredTill.IsZero() {
-			b.saved = p.DeliveredTill
+		if b := s.owned[p.Bucket]; b != nil && p.Epoch == b.row.Epoch {
+			b.saved, b.savedRate = p.DeliveredTill, p.Rate
 		}
 	}
 	return nil

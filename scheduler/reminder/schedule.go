@@ -32,6 +32,17 @@ func NewPlanner() *Planner {
 // with its first occurrence. It is the one place where specs are validated: errors are
 // [*actor.ArgumentError]. Times are to the microsecond, as stores keep them.
 func (p *Planner) Prepare(spec actor.ReminderSpec, id actor.ReminderID, now time.Time) (actor.Reminder, error) {
+	r, err := p.check(spec, now)
+	if err != nil {
+		return actor.Reminder{}, err
+	}
+	identify(&r, id, now)
+	return r, nil
+}
+
+// check is Prepare of a reminder without an ID, to be given one by identify: a spec that is
+// refused uses none up.
+func (p *Planner) check(spec actor.ReminderSpec, now time.Time) (actor.Reminder, error) {
 	if err := spec.Validate(); err != nil {
 		return actor.Reminder{}, err
 	}
@@ -56,7 +67,7 @@ func (p *Planner) Prepare(spec actor.ReminderSpec, id actor.ReminderID, now time
 	if !s.Until.IsZero() {
 		s.Until = s.Until.UTC().Truncate(time.Microsecond)
 	}
-	t, err := p.timetable(s, id)
+	t, err := p.timetable(s, actor.ReminderID{})
 	if err != nil {
 		return actor.Reminder{}, err
 	}
@@ -75,14 +86,19 @@ func (p *Planner) Prepare(spec actor.ReminderSpec, id actor.ReminderID, now time
 	if !s.Recurring() {
 		left = 1
 	}
-	fireAt := first.Add(t.jitter)
-	if fireAt.Before(now) {
-		fireAt = now
-	}
 	return actor.Reminder{
-		ID: id, Version: 1, ReminderSpec: spec,
-		ReminderProgress: actor.ReminderProgress{Due: first, FireAt: fireAt, Left: left, Paused: spec.Hold},
+		Version: 1, ReminderSpec: spec,
+		ReminderProgress: actor.ReminderProgress{Due: first, Left: left, Paused: spec.Hold},
 	}, nil
+}
+
+// identify gives a reminder that was checked at now its ID, and with it the jitter.
+func identify(r *actor.Reminder, id actor.ReminderID, now time.Time) {
+	r.ID = id
+	r.FireAt = r.Due.Add(jitter(&r.Schedule, id))
+	if now = ceil(now); r.FireAt.Before(now) {
+		r.FireAt = now
+	}
 }
 
 // Plan is what becomes of a reminder whose time has come.
@@ -171,10 +187,7 @@ type occurrence struct {
 }
 
 func (p *Planner) timetable(s *actor.Schedule, id actor.ReminderID) (timetable, error) {
-	t := timetable{every: s.Every, until: s.Until}
-	if s.Jitter > 0 {
-		t.jitter = spread(id, 0, s.Jitter)
-	}
+	t := timetable{every: s.Every, until: s.Until, jitter: jitter(s, id)}
 	if s.Cron == "" {
 		return t, nil
 	}
@@ -192,6 +205,14 @@ func (p *Planner) timetable(s *actor.Schedule, id actor.ReminderID) (timetable, 
 	}
 	p.parsed.Add(text, t.cron)
 	return t, nil
+}
+
+// jitter is by how much the firings of a reminder are delayed.
+func jitter(s *actor.Schedule, id actor.ReminderID) time.Duration {
+	if s.Jitter == 0 {
+		return 0
+	}
+	return spread(id, 0, s.Jitter)
 }
 
 // spread is a time from 0 to most that is the same each time for a reminder and a number,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -38,11 +39,25 @@ type Store interface {
 	Shared() bool
 }
 
-// Deliverer has a firing's turn run, wherever its actor is, and returns when it has ended:
-// nil once it is committed, with the firing's step among its effects;
-// [actor.ErrFiringTaken] if the step was taken before; otherwise why it was not committed.
+// Deliverer has the turns of firings run, wherever their actors are.
 type Deliverer interface {
-	Deliver(ctx context.Context, f actor.Firing) error
+	// Deliver begins the delivery of a firing, and calls ended once, on any goroutine and
+	// perhaps before it returns, when its turn has ended: with nil once it is committed, with
+	// the firing's step among its effects; with [actor.ErrFiringTaken] if the step was taken
+	// before; otherwise with why it was not committed.
+	//
+	// It may take the time of the turn, but need not wait for it. When ctx ends, which has a
+	// deadline, giveUp is called as well: then ended is to be called soon, if it was not.
+	Deliver(ctx context.Context, f actor.Firing, ended func(error)) (giveUp func())
+}
+
+// DeliverFunc is a [Deliverer] that waits: it returns what ended gets.
+type DeliverFunc func(ctx context.Context, f actor.Firing) error
+
+// Deliver implements [Deliverer].
+func (d DeliverFunc) Deliver(ctx context.Context, f actor.Firing, ended func(error)) (giveUp func()) {
+	ended(d(ctx, f))
+	return func() {}
 }
 
 // Config is what a [Service] is made from. Zero values mean the defaults.
@@ -66,9 +81,9 @@ type Config struct {
 	// then. Defaults to 4,000,000, which take some 160 MB.
 	MaxInMemory int
 	// MaxRunning is how many deliveries are under way at most; of one app, one type and
-	// one actor those that follow. They default to 1,024, 512, 256 and 4.
+	// one actor those that follow. They default to 4,096, 2,048, 1,024 and 4.
 	MaxRunning, MaxOfApp, MaxOfType, MaxOfActor int
-	// ExecutionTimeout ends a delivery. Defaults to 60 s.
+	// ExecutionTimeout ends a delivery, and is how long a subscriber has. Defaults to 60 s.
 	ExecutionTimeout time.Duration
 	// Events are told what happens. Defaults to none.
 	Events Events
@@ -129,9 +144,9 @@ func (c Config) WithDefaults() Config {
 		}
 	}
 	set(&c.MaxInMemory, 4_000_000)
-	set(&c.MaxRunning, 1024)
-	set(&c.MaxOfApp, 512)
-	set(&c.MaxOfType, 256)
+	set(&c.MaxRunning, 4096)
+	set(&c.MaxOfApp, 2048)
+	set(&c.MaxOfType, 1024)
 	set(&c.MaxOfActor, 4)
 	if c.Cluster == "" {
 		c.Cluster = "greenroom"
@@ -175,10 +190,9 @@ const (
 	pollEvery  = 2 * time.Second  // buckets, recent tokens, progress
 	recentFor  = time.Minute      // for how long a token that was handed out may still be committed
 	sweepEvery = 30 * time.Second // a look at what is due in the store
-	// Such a look begins where nothing was left to deliver, and so often, and first of all,
-	// at the beginning: a commit may have landed that was held up for longer than anybody
-	// waits, such as that of a process that was frozen.
-	sweepAllEvery = time.Hour
+	// So often, and first of all, such looks begin to go through all that is due, which then
+	// is done within the hour.
+	sweepAllEvery = 40 * time.Minute
 	startMargin   = 2 * time.Minute // reading begins so much before what was delivered
 	loadGroup     = 256             // reminders read, and steps committed, at once
 	pageSize      = 5000            // heads read at once
@@ -208,6 +222,9 @@ type Service struct {
 	// looks at the store.
 	gone   map[actor.HostID]time.Time // owners that are not live
 	closed map[actor.Bucket]time.Time
+	// shed is the bucket that is being given up for its rate, if there is one; for the same
+	// goroutine.
+	shed actor.Bucket
 
 	mu       sync.Mutex
 	self     actor.HostID // as it was when the store was read last
@@ -216,10 +233,12 @@ type Service struct {
 	owned    map[actor.Bucket]*ownedBucket
 	looks    uint64                        // how often the store was looked at
 	lapsed   bool                          // this process may have been taken for gone since its buckets were read
+	lapses   uint64                        // how often it was found that it may have been
 	running  map[actor.ReminderID]struct{} // loaded and not yet done with
 	under    map[actor.Bucket]int          // how many of those there are of a bucket
-	retried  map[actor.ReminderID]struct{} // in the wheel to be read again, after their time
+	retried  map[actor.ReminderID]struct{} // in the wheel, or parked, to be read again after their time
 	tries    map[actor.ReminderID]uint32   // how often one was postponed in a row
+	parked   parked
 	queue    *dispatch
 	subs     subscriptions
 	table    bucketTable
@@ -242,26 +261,39 @@ type Stats struct {
 type ownedBucket struct {
 	bucket actor.Bucket
 	row    actor.BucketRow
-	seen   bitmap // tokens that were read, or that there was notice of
-	high   int64  // the highest of them, from 0; -1: none
+	seen   *bitmap // tokens that were read, or that there was notice of; nil once none comes any more
+	high   int64   // the highest of them, from 0; -1: none
 	// Everything before this position of the window was read.
 	at         time.Time
 	afterToken *uint32
-	// reading says that a page is being read; noted are the tokens that there was notice
-	// of meanwhile, which the page may have or not.
+	// reading says that a page is being read, of what is due before readTo; noted are the
+	// tokens that there was notice of meanwhile, which the page may have or not, with the time
+	// of those that were taken into memory. passed are those while a sweep is reading.
 	reading bool
-	noted   map[uint32]struct{}
+	readTo  time.Time
+	noted   map[uint32]time.Time
+	passed  map[uint32]struct{}
 	highest []sample // high over the last minute, by the local clock
 	// deliveredTill is a time before which nothing is left to deliver, as the last sweep
-	// has found.
+	// has found; nor is anything that is due then, up to leftToken.
 	deliveredTill time.Time
-	swept         time.Time // when, by the local clock
-	sweptAll      time.Time // and when from the beginning
-	// sweepFrom is where the next look goes on; nil: where nothing was left to deliver.
-	sweepFrom *store.ReminderHead
-	saved     time.Time // deliveredTill as it was saved
-	adopted   uint64    // in which look at the store, or after it
-	leaving   bool
+	leftToken     *uint32
+	sweeps        sweeps
+	saved         time.Time // deliveredTill as it was saved
+	adopted       uint64    // in which look at the store, or after it
+	leaving       bool
+	// rate is how many deliveries began a second, as of measured, by the local clock; since
+	// then there were begun.
+	rate      float64
+	measured  time.Time
+	begun     int
+	savedRate uint32
+	// What is for subscribers and was due by then, subscribers of a lost owner may be at until
+	// held, by the local clock.
+	dueBy, held time.Time
+	// deliveredBefore is a time up to which others may have delivered what is in it, or this
+	// process did as its owner at another time; zero: nobody has.
+	deliveredBefore time.Time
 }
 
 // sample is what high was at a time.
@@ -273,7 +305,9 @@ type sample struct {
 // saw notes that a token is there.
 func (b *ownedBucket) saw(id actor.ReminderID) {
 	n := id.Token - b.bucket.First()
-	b.seen.add(n)
+	if b.seen != nil {
+		b.seen.add(n)
+	}
 	b.high = max(b.high, int64(n))
 }
 
@@ -317,9 +351,9 @@ func New(cfg Config) (*Service, error) {
 		steps: make(chan step, 4*loadGroup), wake: make(chan struct{}, 1),
 		owned: map[actor.Bucket]*ownedBucket{}, gone: map[actor.HostID]time.Time{}, closed: map[actor.Bucket]time.Time{},
 		running: map[actor.ReminderID]struct{}{}, under: map[actor.Bucket]int{},
-		retried: map[actor.ReminderID]struct{}{}, tries: map[actor.ReminderID]uint32{},
+		retried: map[actor.ReminderID]struct{}{}, tries: map[actor.ReminderID]uint32{}, parked: newParked(),
 	}
-	s.queue, s.subs, s.table = newDispatch(&s.cfg), newSubscriptions(), newBucketTable()
+	s.queue, s.subs, s.table = newDispatch(&s.cfg, s.begin, s.rouse), newSubscriptions(), newBucketTable()
 	if s.members == nil {
 		s.members = alone{cfg.Host}
 		if cfg.Store.Shared() {
@@ -345,6 +379,9 @@ func (s *Service) Start(ctx context.Context) error {
 	s.wg.Go(func() { s.poll(run) })
 	s.wg.Go(func() { s.deliverDue(run) })
 	s.wg.Go(func() { s.commitSteps(run) })
+	if s.cfg.Store.Shared() {
+		s.wg.Go(func() { s.watchLease(run) })
+	}
 	if s.cfg.Peers != nil {
 		s.wg.Go(func() { s.takeOvers(run) })
 	}
@@ -409,15 +446,16 @@ func (s *Service) Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.R
 	if now.IsZero() {
 		return actor.Reminder{}, errNotStarted()
 	}
-	// A spec that is refused uses no token up.
-	if _, err := s.planner.Prepare(spec, actor.ReminderID{Prefix: 1}, now); err != nil {
+	r, err := s.planner.check(spec, now)
+	if err != nil {
 		return actor.Reminder{}, err
 	}
 	id, err := s.token(ctx, spec.Key.App)
 	if err != nil {
 		return actor.Reminder{}, err
 	}
-	return s.planner.Prepare(spec, id, now)
+	identify(&r, id, now)
+	return r, nil
 }
 
 // token returns an ID of this process's own bucket that was never given out before.
@@ -434,6 +472,22 @@ func (s *Service) token(ctx context.Context, app string) (actor.ReminderID, erro
 		})
 	}
 	return id, nil
+}
+
+// retire has this process create from another bucket than from one that is hot: closed, it
+// can be another instance's, and what is set from now on need not be where it is.
+func (s *Service) retire(ctx context.Context, r actor.BucketRow) {
+	c := s.createsFrom()
+	s.background(func() {
+		ctx := context.WithoutCancel(ctx)
+		_, err := c.replace(ctx, r.App, r.Bucket)
+		if _, uses := c.used()[r.Bucket]; !uses { // it may have been left before, and not closed
+			err = s.cfg.Store.CloseBucket(ctx, r.Bucket)
+		}
+		if err != nil {
+			s.cfg.Logger.Warn("a hot bucket of reminders was not closed", "bucket", r.Bucket.String(), "error", err)
+		}
+	})
 }
 
 // createsFrom returns the creator of now. Its methods may wait for the store, which may
@@ -505,12 +559,29 @@ func (s *Service) note(id actor.ReminderID, at time.Time) {
 		return
 	}
 	b.saw(id)
+	in := at.Before(b.at) || b.reading && at.Before(b.readTo)
 	if b.reading {
-		b.noted[id.Token] = struct{}{}
+		if b.noted[id.Token] = (time.Time{}); in {
+			b.noted[id.Token] = at
+		}
+	} else {
+		delete(b.noted, id.Token) // the next page may have it elsewhere
 	}
-	if b.reading || at.Before(b.at) {
+	if b.passed != nil {
+		b.passed[id.Token] = struct{}{}
+	}
+	if in {
 		s.wheel.Insert(id, at)
 		s.rouse()
+	}
+}
+
+// forgetNoted keeps of what was noted while the last page was read what the next one may
+// have, and is in memory already; s.mu is held.
+func (b *ownedBucket) forgetNoted() {
+	maps.DeleteFunc(b.noted, func(_ uint32, at time.Time) bool { return at.IsZero() || at.Before(b.at) })
+	if b.noted == nil {
+		b.noted = map[uint32]time.Time{}
 	}
 }
 
@@ -527,7 +598,7 @@ func (s *Service) Stats() Stats {
 	defer s.mu.Unlock()
 	st := s.stats
 	if s.wheel != nil {
-		st.InMemory = s.wheel.Len()
+		st.InMemory = s.wheel.Len() + s.parked.count
 	}
 	st.Running, st.Waiting = s.queue.counts()
 	st.Buckets = len(s.owned)

@@ -36,10 +36,10 @@ const (
 // simKinds are what must happen in all seeds together.
 var simKinds = []string{
 	"crash", "leader crashed", "freeze", "leader frozen", "cut off from the database", "database down", "left in order", "taken for gone", "leader elected",
-	"clock forward", "clock forward by days", "clock back", "bucket nearly used up", "bucket assigned", "bucket removed",
+	"clock forward", "clock forward by days", "clock forward by years", "clock back", "bucket nearly used up", "bucket assigned", "bucket removed", "hot bucket",
 	"database out of reach", "commit fails", "commit lost", "commit applied late", "late commit refused", "answer to commit lost",
 	"load fails", "due fails", "recent fails", "buckets fails", "save fails", "assign fails", "answer to assign lost", "answer to allocate lost", "slow load", "slow due",
-	"answer to a delivery lost", "turn hangs", "turn fails", "turn refused", "host of a turn gone", "second delivery refused",
+	"answer to a delivery lost", "looked up before its turn", "turn hangs", "turn fails", "turn refused", "host of a turn gone", "second delivery refused",
 	"set", "set from a turn", "set again by its own turn", "canceled", "canceled by its own turn", "paused or resumed", "kept", "overwritten",
 	"fired", "failed, to be tried again", "dead letter", "dropped", "collapsed", "skipped", "skipped and fired", "caught up", "more than is caught up with",
 }
@@ -50,7 +50,7 @@ type simSabotage struct {
 	blind      bool          // the store finds nothing that there was no notice of
 	early      time.Duration // a clock ahead of the database's
 	sameBucket bool          // the store gives all the same bucket
-	impatient  bool          // executions of a process that is gone are not waited for
+	impatient  bool          // a process is taken for gone while its lease still holds
 	endless    bool          // a process never takes itself for gone
 	forgets    bool          // the host does not look whether a firing was taken
 }
@@ -191,6 +191,7 @@ type simulation struct {
 	calm     context.CancelFunc
 	running  sync.WaitGroup
 	births   atomic.Int64
+	assigned atomic.Int64 // when a bucket was last, since begun
 	late     atomic.Int64 // the longest delay of a turn's begin since the last fault
 	dbDown   atomic.Bool
 	// backward is by how much database time went back in all: what was due by then may
@@ -284,14 +285,14 @@ func (w *simulation) start(n int) {
 	}
 	cfg := Config{
 		Logger: logger,
-		Store:  &simStore{p}, Deliverer: p, Host: actor.HostID(p.name), Window: simWindow, ExecutionTimeout: simExecution, MaxInMemory: 3 * pageSize,
+		Store:  &simStore{p}, Deliverer: DeliverFunc(p.deliver), Host: actor.HostID(p.name), Window: simWindow, ExecutionTimeout: simExecution, MaxInMemory: 3 * pageSize,
 		MaxOfType: 8, MaxOfActor: 3,
 	}
 	if w.sabotage.endless {
 		cfg.Members = endless{&leased{store: cfg.Store, self: actor.Host{ID: cfg.Host, Roles: []string{memberRole}}}}
 	}
 	if w.sabotage.impatient {
-		cfg.Members = impatient{&leased{store: cfg.Store, self: actor.Host{ID: cfg.Host, Roles: []string{memberRole}}}, p}
+		cfg.Members = impatient{&leased{store: cfg.Store, self: actor.Host{ID: cfg.Host, Roles: []string{memberRole}}}}
 	}
 	s, err := New(cfg)
 	if err != nil {
@@ -326,18 +327,19 @@ type endless struct{ *leased }
 // Current implements [Members].
 func (endless) Current() bool { return true }
 
-// impatient sees a lost owner's buckets free at once.
-type impatient struct {
-	*leased
-	p *simProcess
-}
+// impatient takes a process for gone that may still deliver for some seconds.
+type impatient struct{ *leased }
 
 // Live implements [Members].
 func (m impatient) Live(ctx context.Context) ([]actor.HostID, bool, error) {
 	live, leading, err := m.leased.Live(ctx)
-	if leading && err == nil {
-		for id := range m.p.service.gone { // this is the goroutine that it belongs to
-			m.p.service.gone[id] = time.Now().Add(-simExecution)
+	if !leading || err != nil {
+		return live, leading, err
+	}
+	hosts, now, err := m.store.Hosts(ctx)
+	for _, h := range hosts {
+		if h.ID != m.self.ID && h.ExpiresAt.Before(now.Add(6*time.Second)) {
+			live = slices.DeleteFunc(live, func(id actor.HostID) bool { return id == h.ID })
 		}
 	}
 	return live, leading, err
@@ -406,11 +408,15 @@ func (w *simulation) anyone() *simProcess {
 	return nil
 }
 
-// hostOf returns where an actor is, or is from now on, and what its turns wait for.
-func (w *simulation) hostOf(key actor.Key) (*simProcess, *simTurnLock) {
+// hostOf returns where an actor is, or is from now on, and what its turns wait for: those of
+// the type Any run where they are asked for.
+func (w *simulation) hostOf(key actor.Key, asked *simProcess) (*simProcess, *simTurnLock) {
+	if key.Type != "Serial" {
+		return asked, nil
+	}
 	p := w.anyone()
-	if key.Type != "Serial" || p == nil {
-		return p, nil
+	if p == nil {
+		return nil, nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -421,28 +427,30 @@ func (w *simulation) hostOf(key actor.Key) (*simProcess, *simTurnLock) {
 	return w.hosts[key], w.locks[key]
 }
 
-// Deliver implements [Deliverer]: by the network, at the host that has the actor.
-func (p *simProcess) Deliver(ctx context.Context, f actor.Firing) error {
+// deliver delivers by the network, at the host that has the actor.
+func (p *simProcess) deliver(ctx context.Context, f actor.Firing) error {
 	w := p.w
+	w.judge.sent(&f)
 	lag := p.behind()
 	if err := p.pass(); err != nil {
 		return err
 	}
 	w.pause(ctx, w.noise.delay())
-	host, lock := w.hostOf(f.Key)
+	host, lock := w.hostOf(f.Key, p)
 	if host == nil {
 		return actor.ErrUnavailable
 	}
 	deadline, _ := ctx.Deadline()
-	t := &simTurn{firing: f, host: host, began: w.now(), until: deadline}
+	t := &simTurn{firing: f, host: host, began: w.now()}
 	answer := make(chan error, 1)
 	w.running.Go(func() {
 		// The host has the deadline of the call, and hears that it ended if the network does.
 		turn, cancel := context.WithDeadline(context.Background(), deadline)
 		defer cancel()
-		if w.noise.chance(0.5) {
+		if host == p || w.noise.chance(0.5) {
 			defer context.AfterFunc(ctx, cancel)()
 		}
+		t.ctx = turn
 		answer <- host.turn(turn, t, lock, func() time.Duration { return max(lag, p.behind()) })
 	})
 	select {
@@ -489,21 +497,33 @@ func (p *simProcess) turn(ctx context.Context, t *simTurn, lock *simTurnLock, la
 	}
 	st := &simStore{p}
 	found, err := st.FindReminders(ctx, []actor.ReminderName{f.Step.ReminderName})
+	changed := err == nil && (found[0].ID != f.Step.ID || found[0].Version != f.Step.Version)
 	switch {
 	case err != nil:
 		return err
 	case w.sabotage.forgets:
-	case found[0].ID != f.Step.ID || found[0].Version != f.Step.Version:
+	case changed && f.Fresh: // a host does not look: the commit is refused
+		w.happened("ran for nothing")
+	case changed:
 		w.happened("second delivery refused")
 		return actor.ErrFiringTaken
 	}
 	if ctx.Err() != nil {
 		return actor.ErrDeadline
 	}
+	if !f.Fresh {
+		w.happened("looked up before its turn")
+	}
+	if w.judge.arrived(f) {
+		w.happened("first delivery overtaken")
+	}
+	if changed && f.Fresh && !w.sabotage.forgets {
+		found[0].FireAt = time.Time{} // of another version
+	}
 	w.judge.begins(t, &found[0], w.now(), lag())
 	defer w.judge.ends(t)
 	w.judge.note("%s runs %v of %v (%s, version %d)", p.name, f.Due, f.Reminder, f.Key, f.Step.Version)
-	if w.faults.Err() != nil {
+	if w.faults.Err() != nil && !changed {
 		late := w.now().Sub(found[0].FireAt)
 		w.judge.note("%v late: %v", late, found[0].ReminderProgress)
 		w.judge.mu.Lock()

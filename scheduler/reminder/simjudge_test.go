@@ -1,6 +1,7 @@
 package reminder
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -142,6 +143,7 @@ type judge struct {
 	known      map[actor.ReminderID]*simReminder
 	turns      map[actor.CommitID]*simTurn // commits of turns
 	runs       map[actor.ReminderID][]*simTurn
+	deliveries map[simDelivery]bool // those that were sent, and whether one has arrived
 }
 
 // simReminder is what is known of a reminder.
@@ -160,8 +162,8 @@ type simReminder struct {
 type simTurn struct {
 	firing actor.Firing
 	host   *simProcess
-	began  time.Time // database time, of the delivery
-	until  time.Time // when it ends at the latest
+	began  time.Time       // database time, of the delivery
+	ctx    context.Context // its host stops it when that ends
 	// excused: who delivered it was told that nobody knows what became of it.
 	excused bool
 }
@@ -170,6 +172,7 @@ func newJudge(w *simulation) *judge {
 	return &judge{
 		w: w, handedOut: map[actor.ReminderID]bool{}, known: map[actor.ReminderID]*simReminder{},
 		turns: map[actor.CommitID]*simTurn{}, runs: map[actor.ReminderID][]*simTurn{},
+		deliveries: map[simDelivery]bool{},
 	}
 }
 
@@ -201,6 +204,12 @@ func (j *judge) prepared(id actor.ReminderID) {
 	j.handedOut[id] = true
 }
 
+// leasesEndedEarly reports whether a lease may have ended before its time a while ago, since
+// the database's clock was set forward. The caller has the lock.
+func (j *judge) leasesEndedEarly() bool {
+	return !j.w.forward.IsZero() && time.Since(j.w.forward) < 2*memberLease+2*simExecution
+}
+
 // begins notes that a turn begins, whose reminder was there as found says.
 func (j *judge) begins(t *simTurn, found *actor.Reminder, now time.Time, lag time.Duration) {
 	j.mu.Lock()
@@ -208,15 +217,49 @@ func (j *judge) begins(t *simTurn, found *actor.Reminder, now time.Time, lag tim
 	if found.FireAt.After(now.Add(lag)) {
 		j.fail("%v fires %v early", found.ID, found.FireAt.Sub(now))
 	}
-	// A database clock that is set forward ends leases before their time.
-	early := !j.w.forward.IsZero() && time.Since(j.w.forward) < 2*memberLease+2*simExecution
+	early := j.leasesEndedEarly()
 	for _, other := range j.runs[t.firing.Reminder] {
-		if !other.excused && !early && !other.host.gone() && time.Now().Before(other.until) {
+		if !other.excused && !early && !other.host.gone() && other.ctx.Err() == nil {
 			j.fail("%v is delivered while it is under way: attempt %d of %v, version %d, beside that of version %d", t.firing.Reminder, t.firing.Attempt,
 				t.firing.Due, t.firing.Step.Version, other.firing.Step.Version)
 		}
 	}
 	j.runs[t.firing.Reminder] = append(j.runs[t.firing.Reminder], t)
+}
+
+// sent notes that a firing is on its way to the host that runs its turn: only the first time
+// may it say that it is the first, unless database time went back, or a jump of it ended a
+// lease before its time, so that two deliver for a while.
+func (j *judge) sent(f *actor.Firing) {
+	j.w.db.mu.Lock()
+	back := j.w.backward > 0
+	j.w.db.mu.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	back = back || j.leasesEndedEarly()
+	which := simDelivery{f.Reminder, f.Step.Version}
+	arrived, before := j.deliveries[which]
+	if before && f.Fresh && !back {
+		j.fail("version %d of %v is delivered again as if for the first time", f.Step.Version, f.Reminder)
+	}
+	j.deliveries[which] = arrived
+}
+
+// arrived notes that a firing has come to the host that runs its turn, and reports whether
+// others of the same reminder have overtaken one that was sent as the first.
+func (j *judge) arrived(f *actor.Firing) (overtaken bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	which := simDelivery{f.Reminder, f.Step.Version}
+	overtaken = f.Fresh && j.deliveries[which]
+	j.deliveries[which] = true
+	return overtaken
+}
+
+// simDelivery is what is delivered of a reminder.
+type simDelivery struct {
+	id      actor.ReminderID
+	version uint64
 }
 
 // ends notes that a turn is over.
@@ -252,7 +295,11 @@ func (j *judge) deleted(ids []actor.ReminderID) {
 // excess is how much later a reminder that is late by so much fires than is right; j.mu is
 // held.
 func (j *judge) excess(id actor.ReminderID, version uint64, late time.Duration) time.Duration {
-	switch r := j.known[id]; version {
+	r := j.known[id]
+	if r == nil {
+		return late // never set: what a store without fences makes of a step
+	}
+	switch version {
 	case r.catchesUp: // it goes on at once, with times that are long past
 		return 0
 	case r.resumed:

@@ -3,6 +3,7 @@ package reminder
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -184,6 +185,7 @@ func (s *simStore) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint6
 	if done && err == nil && owner != "" {
 		s.p.w.total.add("bucket assigned", 1)
 	}
+	s.p.w.assigned.Store(int64(time.Since(s.p.w.begun)))
 	s.p.w.judge.note("%s assigns %v of epoch %d to %q: %t, %v", s.p.name, b, epoch, owner, done, err)
 	return row, done && err == nil, err
 }
@@ -193,6 +195,13 @@ func (s *simStore) CloseBucket(ctx context.Context, b actor.Bucket) error {
 }
 
 func (s *simStore) SaveBuckets(ctx context.Context, progress []store.BucketProgress) error {
+	if s.p.w.faulty(0.3) { // few fire here: that some do much is only said
+		progress = slices.Clone(progress)
+		for i := range progress {
+			progress[i].Rate = uint32(s.p.w.noise.int(4)) * hotRate
+		}
+		s.p.w.happened("hot bucket")
+	}
 	return s.call(ctx, "save", true, func() error { return s.db().SaveBuckets(ctx, progress) })
 }
 
@@ -253,7 +262,7 @@ func (s *simStore) FindReminders(ctx context.Context, names []actor.ReminderName
 	return rows, err
 }
 
-func (s *simStore) ListReminders(context.Context, store.ReminderQuery) ([]actor.Reminder, error) {
+func (s *simStore) ListReminders(context.Context, store.ReminderQuery) ([]actor.Reminder, actor.ReminderName, error) {
 	panic("not in this simulation")
 }
 

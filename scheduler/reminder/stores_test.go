@@ -25,7 +25,7 @@ type committer struct {
 	rows map[actor.Key]uint64 // versions
 }
 
-func (c *committer) Deliver(ctx context.Context, f actor.Firing) error {
+func (c *committer) deliver(ctx context.Context, f actor.Firing) error {
 	c.mu.Lock()
 	read := c.rows[f.Key]
 	c.mu.Unlock()
@@ -46,6 +46,15 @@ func (c *committer) Deliver(ctx context.Context, f actor.Firing) error {
 	return nil
 }
 
+func openSQL(t *testing.T, url string) store.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: url, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // On each real store, with no more than what a process has: reminders are set, fire in
 // their turns' commits, and those that are left fire from the next process.
 func TestOnStores(t *testing.T) {
@@ -57,12 +66,13 @@ func TestOnStores(t *testing.T) {
 			}
 			return s
 		},
-		"postgresql": func(t *testing.T) store.Store {
-			s, err := sqlstore.Open(t.Context(), sqlstore.Config{URL: pgtest.URL(t), Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
+		"postgresql": func(t *testing.T) store.Store { return openSQL(t, pgtest.URL(t)) },
+		"cockroachdb": func(t *testing.T) store.Store {
+			url, ok := pgtest.CockroachURL(t)
+			if !ok {
+				t.Skipf("%s is not set", pgtest.CockroachVariable)
 			}
-			return s
+			return openSQL(t, url)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +81,7 @@ func TestOnStores(t *testing.T) {
 			const n, times = 200, 3
 			c := &committer{store: s, fired: make(chan actor.Firing, n*times), rows: map[actor.Key]uint64{}}
 			start := func() *reminder.Service {
-				svc, err := reminder.New(reminder.Config{Store: s, Deliverer: c, Host: actor.HostID(actor.NewCommitID().String())})
+				svc, err := reminder.New(reminder.Config{Store: s, Deliverer: reminder.DeliverFunc(c.deliver), Host: actor.HostID(actor.NewCommitID().String())})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -125,7 +135,7 @@ func TestOnStores(t *testing.T) {
 				t.Errorf("%+v after %d occurrences", f, occurrences)
 			}
 			stop(svc)
-			if list, err := s.ListReminders(t.Context(), store.ReminderQuery{App: "default", Limit: 10}); err != nil || len(list) != 0 {
+			if list, _, err := s.ListReminders(t.Context(), store.ReminderQuery{App: "default", Limit: 10}); err != nil || len(list) != 0 {
 				t.Errorf("left: %v, %v", list, err)
 			}
 		})

@@ -21,6 +21,9 @@ const (
 	// maxWaiting is how many reminders of a subscription wait in memory, some 5 MB, and of
 	// all those together that nobody subscribes to.
 	maxWaiting = 100_000
+	// maxExecutingBytes is how many bytes the payloads have at most that are with subscribers,
+	// and half of it for each app: 64 MiB and 32.
+	maxExecutingBytes = 1024 * actor.MaxReminderPayload
 )
 
 // Execution is a firing that a subscriber is asked to do.
@@ -64,6 +67,9 @@ type subscription struct {
 	resumed map[actor.ReminderID]struct{}
 	// overflowed: others wait in the store only.
 	overflowed bool
+	// full: it has subscribers with capacity, and the payloads that are with subscribers take
+	// all of their memory.
+	full bool
 	// asked is when another instance last asked for what waits.
 	asked time.Time
 }
@@ -108,24 +114,47 @@ type subscriptions struct {
 	// that becomes 0, if it is there.
 	executing int
 	settled   chan struct{}
+	// bytes are the payloads of those, of each app and in all.
+	bytesOf map[string]int
+	bytes   int
+	// overflowed: of subscriptions that are not in byKey some wait in the store only.
+	overflowed bool
 }
 
 func newSubscriptions() subscriptions {
-	return subscriptions{byKey: map[actor.Key]*subscription{}, waiting: map[actor.ReminderID]struct{}{}, changed: make(chan struct{})}
+	return subscriptions{byKey: map[actor.Key]*subscription{}, waiting: map[actor.ReminderID]struct{}{}, changed: make(chan struct{}), bytesOf: map[string]int{}}
 }
 
 func (ss *subscriptions) of(key actor.Key) *subscription {
 	sub := ss.byKey[key]
 	if sub == nil {
-		sub = &subscription{key: key, resumed: map[actor.ReminderID]struct{}{}}
+		sub = &subscription{key: key, resumed: map[actor.ReminderID]struct{}{}, overflowed: ss.overflowed}
 		ss.byKey[key] = sub
 	}
 	return sub
 }
 
-func (ss *subscriptions) tidy(sub *subscription) {
-	if len(sub.subscribers)+len(sub.waiting)+len(sub.resumed) == 0 && !sub.overflowed {
-		delete(ss.byKey, sub.key)
+// tidy forgets a subscription that there is nothing of in memory and that nobody wants, as of
+// a database time. One that is wanted stays also when all of it was read: made anew, it would
+// be taken for one of which some wait in the store only.
+func (ss *subscriptions) tidy(sub *subscription, now time.Time) {
+	if len(sub.subscribers)+len(sub.waiting)+len(sub.resumed) > 0 || sub.wanted(now) {
+		return
+	}
+	ss.overflowed = ss.overflowed || sub.overflowed
+	delete(ss.byKey, sub.key)
+}
+
+// fits reports whether there is memory for another payload; one alone always fits.
+func (ss *subscriptions) fits(app string, bytes int) bool {
+	of := ss.bytesOf[app]
+	return (of == 0 || of+bytes <= maxExecutingBytes/2) && (ss.bytes == 0 || ss.bytes+bytes <= maxExecutingBytes)
+}
+
+func (ss *subscriptions) holds(app string, bytes int) {
+	ss.bytes += bytes
+	if ss.bytesOf[app] += bytes; ss.bytesOf[app] == 0 {
+		delete(ss.bytesOf, app)
 	}
 }
 
@@ -189,12 +218,17 @@ func validateSubscription(app string, names []string, limit int) error {
 func (s *Service) readOverflowed(now time.Time) {
 	read := false
 	for _, sub := range s.subs.byKey {
-		if sub.overflowed && len(sub.waiting) < maxWaiting/2 && sub.wanted(now) {
-			sub.overflowed, read = false, true
-		}
+		read = read || sub.overflowed && len(sub.waiting) < maxWaiting/2 && sub.wanted(now)
+		s.subs.tidy(sub, now) // nobody may want it any more
 	}
 	if !read {
 		return
+	}
+	// All are read again, and those there is no space for are noted again.
+	s.subs.overflowed = false
+	for _, sub := range s.subs.byKey {
+		sub.overflowed = false
+		s.subs.tidy(sub, now)
 	}
 	for _, b := range s.owned {
 		b.at, b.afterToken = b.deliveredTill, nil
@@ -240,7 +274,7 @@ func (c *Subscriber) Answer(id uint64, failure error) error {
 	}
 	if failure != nil {
 		s.ended(x.delivery, failure, false)
-		s.settle()
+		s.settle(x.delivery)
 		return nil
 	}
 	plan := &x.delivery.plan
@@ -278,7 +312,7 @@ func (c *Subscriber) Close() {
 	c.over = true
 	for _, sub := range c.subscriptions {
 		sub.subscribers = slices.DeleteFunc(sub.subscribers, func(x *Subscriber) bool { return x == c })
-		s.subs.tidy(sub)
+		s.subs.tidy(sub, s.clock.now())
 	}
 	var open []*execution
 	for id := range c.open {
@@ -298,7 +332,7 @@ func (s *Service) unanswered(x *execution) {
 	} else {
 		s.again(x.delivery.reminder.ID, 0) // nobody has seen it
 	}
-	s.settle()
+	s.settle(x.delivery)
 }
 
 // timedOut is called when nobody has answered an execution in time.
@@ -308,14 +342,22 @@ func (c *Subscriber) timedOut(id uint64) {
 	c.service.mu.Unlock()
 	if x != nil {
 		c.service.ended(x.delivery, actor.ErrDeadline, true)
-		c.service.settle()
+		c.service.settle(x.delivery)
 	}
 }
 
 // settle counts an execution off.
-func (s *Service) settle() {
+func (s *Service) settle(d *delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.subs.holds(d.reminder.Key.App, -len(d.reminder.Payload.Data))
+	for _, sub := range s.subs.byKey {
+		if sub.full {
+			sub.full = false
+			s.subs.announce()
+			s.resume([]*subscription{sub})
+		}
+	}
 	if s.subs.executing--; s.subs.executing == 0 && s.subs.settled != nil {
 		close(s.subs.settled)
 		s.subs.settled = nil
@@ -341,10 +383,11 @@ func (s *Service) offer(d *delivery) {
 func (s *Service) park(sub *subscription, id actor.ReminderID, at time.Time) {
 	switch _, there := s.subs.waiting[id]; {
 	case there || s.owned[id.Bucket()] == nil:
-		s.subs.tidy(sub)
+		s.subs.tidy(sub, s.clock.now())
 		return // or its owner will see to it
 	case len(sub.waiting) >= maxWaiting, !sub.wanted(s.clock.now()) && len(s.subs.waiting) >= maxWaiting:
 		sub.overflowed = true
+		s.subs.tidy(sub, s.clock.now())
 		return
 	}
 	s.subs.waiting[id] = struct{}{}
@@ -387,13 +430,16 @@ func (s *Service) resume(subs []*subscription) {
 			defer s.mu.Unlock()
 			clear(sub.resumed)
 			s.resume([]*subscription{sub})
-			s.subs.tidy(sub)
+			s.subs.tidy(sub, s.clock.now())
 		})
 	}
 }
 
 // capacity is how many more executions the subscribers take.
 func (sub *subscription) capacity() int {
+	if sub.full {
+		return 0
+	}
 	n := 0
 	for _, c := range sub.subscribers {
 		n += c.limit - len(c.open)
@@ -411,6 +457,12 @@ func (s *Service) execute(sub *subscription, d *delivery) bool {
 	if at < 0 {
 		return false
 	}
+	app, bytes := d.reminder.Key.App, len(d.reminder.Payload.Data)
+	if !s.subs.fits(app, bytes) {
+		sub.full = true
+		return false
+	}
+	s.subs.holds(app, bytes)
 	c := sub.subscribers[at]
 	sub.subscribers = append(slices.Delete(sub.subscribers, at, at+1), c)
 	d.late = max(0, s.clock.now().Sub(d.reminder.FireAt))
@@ -421,6 +473,9 @@ func (s *Service) execute(sub *subscription, d *delivery) bool {
 	c.open[id] = x
 	c.untaken = append(c.untaken, x)
 	s.subs.executing++
+	if b := s.owned[d.reminder.ID.Bucket()]; b != nil {
+		b.begun++
+	}
 	select {
 	case c.ready <- struct{}{}:
 	default:
@@ -450,7 +505,7 @@ func (s *Service) executed(st *step, taken bool, err error) (again bool) {
 	if s.cfg.Events.Delivered != nil {
 		s.cfg.Events.Delivered(DeliveryEnd{st.executed.reminder.Key, outcome, st.executed.late})
 	}
-	s.settle()
+	s.settle(st.executed)
 	return false
 }
 
@@ -495,7 +550,7 @@ func (s *Service) dropWaiting() {
 		})
 		if len(sub.waiting) != before {
 			heap.Init(&sub.waiting)
-			s.subs.tidy(sub)
+			s.subs.tidy(sub, s.clock.now())
 		}
 	}
 }

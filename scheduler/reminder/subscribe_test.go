@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 // forSubscribers makes a spec one for subscribers of jobs.
@@ -375,6 +376,17 @@ func (p *peers) Release(ctx context.Context, host actor.HostID, r ReleaseRequest
 	return ids, err
 }
 
+func (p *peers) Notice(_ context.Context, host actor.HostID, heads []store.ReminderHead) error {
+	p.mu.Lock()
+	s := p.all[host]
+	p.mu.Unlock()
+	if s == nil || p.lose != nil && p.lose() {
+		return actor.ErrUnavailable
+	}
+	s.Notice(heads)
+	return nil
+}
+
 // startPair starts two services that share the store.
 func (w *world) startPair(change func(*Config)) (a, b *Service, p *peers) {
 	w.store.shared = true
@@ -541,6 +553,9 @@ func TestBorrowed(t *testing.T) {
 				row.Owner = a.self
 				row.Epoch += 2
 				w.store.buckets[bucket] = row
+				a.mu.Lock()
+				a.under[bucket]++ // as if a had something of it under way, and so could not give it up
+				a.mu.Unlock()
 			}
 		}
 		w.store.mu.Unlock()
@@ -635,6 +650,112 @@ func TestTableChanges(t *testing.T) {
 		for rows[0].Owner != b.self {
 			<-changed
 			rows, changed = b.Table("default")
+		}
+	})
+}
+
+// What waits in the store only is remembered without an entry for each name, and read when
+// somebody subscribes, whatever name it has.
+func TestOverflowOfManyNames(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		s.mu.Lock() // as if so many others were waiting
+		for i := range maxWaiting {
+			s.subs.waiting[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
+		}
+		s.mu.Unlock()
+		const names = 50
+		for i := range names {
+			w.set(s, "n", true, forSubscribers(func(sp *actor.ReminderSpec) {
+				sp.Key, sp.Schedule.After = actor.SubscriptionKey("default", fmt.Sprint("name", i)), time.Second
+			}))
+		}
+		after(time.Minute)
+		if n := len(s.subs.byKey); n != 0 || !s.subs.overflowed {
+			t.Fatalf("%d subscriptions of which nothing waits in memory", n)
+		}
+		for i := range names {
+			c := w.subscribe(s, 1, fmt.Sprint("name", i))
+			after(2 * pollEvery)
+			list, _ := take(c)
+			if len(list) != 1 {
+				t.Fatalf("name%d is given %d", i, len(list))
+			}
+			answer(t, c, list[0].ID, nil)
+			c.Close()
+		}
+		after(10 * time.Second)
+		if n := len(s.subs.byKey); n != 0 || w.store.left() != 0 {
+			t.Errorf("%d subscriptions, %d reminders are left", n, w.store.left())
+		}
+	})
+}
+
+// The payloads that are with subscribers are bounded, of an app and in all; what is beyond
+// that goes on when others are done.
+func TestPayloadsWithSubscribersAreBounded(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		const size = actor.MaxReminderPayload
+		const fits = maxExecutingBytes / 2 / size
+		const n = fits + 10
+		for i := range n {
+			w.set(s, fmt.Sprint(i), true, forSubscribers(func(sp *actor.ReminderSpec) {
+				sp.Schedule.After, sp.Payload.Data = time.Second, make([]byte, size)
+			}))
+		}
+		c := w.subscribe(s, MaxExecutions, "jobs")
+		after(10 * time.Second)
+		done := 0
+		for rounds := 0; done < n; rounds++ {
+			list, _ := take(c)
+			if rounds == 0 && len(list) != fits || len(list) == 0 || s.subs.bytes > maxExecutingBytes/2 {
+				t.Fatalf("%d executions at once, of %d bytes", len(list), s.subs.bytes)
+			}
+			for _, x := range list {
+				answer(t, c, x.ID, nil)
+				done++
+			}
+			after(10 * time.Second)
+		}
+		if s.subs.bytes != 0 || len(s.subs.bytesOf) != 0 || w.store.left() != 0 {
+			t.Errorf("%d bytes, %v, %d left", s.subs.bytes, s.subs.bytesOf, w.store.left())
+		}
+	})
+}
+
+// Where something of a name that nobody wants was left in the store, a subscriber of another
+// name at another instance, which asks again and again, has it read once and not at each look.
+func TestSubscriberElsewhereHasAllReadOnce(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		s.mu.Lock() // as if so many others were waiting
+		for i := range maxWaiting {
+			s.subs.waiting[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
+		}
+		s.mu.Unlock()
+		w.set(s, "n", true, forSubscribers(once(time.Second)))
+		after(10 * time.Second)
+		if !s.subs.overflowed {
+			t.Fatal("nothing was left in the store")
+		}
+		const soon = 100
+		for i := range soon {
+			w.set(s, fmt.Sprint(i), true, once(100*time.Second))
+		}
+		ask := ReleaseRequest{Subscriptions: []actor.Key{actor.SubscriptionKey("default", "other")}, Limit: 1}
+		for range 30 {
+			if ids, err := s.Release(w.Context(), ask); len(ids) != 0 || err != nil {
+				t.Fatal(ids, err)
+			}
+			after(pollEvery)
+			if n := s.Stats().InMemory; n > 3*soon {
+				t.Fatalf("%d entries in memory of %d reminders", n, soon)
+			}
+		}
+		after(3 * pollEvery) // the other one has gone
+		if n := len(s.subs.byKey); n != 0 || !s.subs.overflowed {
+			t.Errorf("%d subscriptions of which nothing waits in memory", n)
 		}
 	})
 }

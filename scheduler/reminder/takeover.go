@@ -15,6 +15,8 @@ import (
 type Peers interface {
 	// Release is [Service.Release] of another instance.
 	Release(ctx context.Context, host actor.HostID, r ReleaseRequest) ([]actor.ReminderID, error)
+	// Notice is [Service.Notice] of another instance. There are at most [MaxRelease] heads.
+	Notice(ctx context.Context, host actor.HostID, heads []store.ReminderHead) error
 }
 
 // ReleaseRequest asks an instance for reminders that wait for subscribers.
@@ -87,11 +89,12 @@ func (s *Service) release(r ReleaseRequest) []actor.ReminderID {
 	var ids []actor.ReminderID
 	for _, key := range r.Subscriptions {
 		sub := s.subs.byKey[key]
-		if sub == nil {
+		if sub == nil && !s.subs.overflowed {
 			continue
 		}
+		sub = s.subs.of(key)
 		sub.asked = now
-		if sub.capacity() > 0 {
+		if sub.capacity() > 0 || sub.full {
 			continue // it is about to be executed here
 		}
 		for _, w := range s.pop(sub, r.Limit-len(ids)) {
@@ -99,9 +102,51 @@ func (s *Service) release(r ReleaseRequest) []actor.ReminderID {
 			s.retried[w.id] = struct{}{}
 			ids = append(ids, w.id)
 		}
-		s.subs.tidy(sub)
+		s.subs.tidy(sub, now)
 	}
 	return ids
+}
+
+// Notice takes reminders into memory that were changed at another instance and are due soon, if
+// this one owns their buckets: it would find them at its next look at what is due.
+func (s *Service) Notice(heads []store.ReminderHead) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range heads {
+		if _, under := s.running[h.ID]; !under && s.wheel != nil {
+			s.note(h.ID, h.FireAt)
+		}
+	}
+}
+
+// tell has the owners of reminders that were changed here take notice, in the background, of
+// those that are due soon. Who does not hear of it finds them at its next look at what is due.
+func (s *Service) tell(changed []store.ReminderHead) {
+	if s.cfg.Peers == nil {
+		return
+	}
+	soon := s.clock.now().Add(s.cfg.Window)
+	heads := map[actor.HostID][]store.ReminderHead{}
+	s.mu.Lock()
+	for _, h := range changed {
+		at := slices.IndexFunc(s.table.rows, func(r actor.BucketRow) bool { return r.Bucket == h.ID.Bucket() })
+		if at < 0 || !h.FireAt.Before(soon) {
+			continue
+		}
+		if owner := s.table.rows[at].Owner; owner != "" && owner != s.self {
+			heads[owner] = append(heads[owner], h)
+		}
+	}
+	s.mu.Unlock()
+	for owner, list := range heads {
+		s.background(func() {
+			for part := range slices.Chunk(list, MaxRelease) {
+				if err := s.cfg.Peers.Notice(s.queue.ctx, owner, part); err != nil {
+					s.cfg.Logger.Debug("the owner of reminders was not told of their change", "owner", owner, "error", err)
+				}
+			}
+		})
+	}
 }
 
 // takeOvers keeps asking every other instance for what waits there for subscribers that
@@ -253,6 +298,7 @@ func (s *Service) borrow(ctx context.Context, r *actor.Reminder) {
 // bucketTable is who has which bucket, as of the last look.
 type bucketTable struct {
 	rows    []actor.BucketRow
+	read    time.Time     // by the local clock
 	changed chan struct{} // closed, and made anew, with a change
 }
 
@@ -266,7 +312,7 @@ func (s *Service) publish(rows []actor.BucketRow, live []actor.HostID) {
 	same := slices.EqualFunc(s.table.rows, rows, func(a, b actor.BucketRow) bool {
 		return a.Bucket == b.Bucket && a.Epoch == b.Epoch && a.Closed == b.Closed
 	})
-	s.table.rows = slices.Clone(rows)
+	s.table.rows, s.table.read = slices.Clone(rows), time.Now()
 	if !same {
 		close(s.table.changed)
 		s.table.changed = make(chan struct{})

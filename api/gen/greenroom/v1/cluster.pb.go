@@ -576,7 +576,9 @@ type WhereResponse struct {
 	// Whether it is between two holders, or nobody has been given its range yet.
 	Moving bool `protobuf:"varint,5,opt,name=moving,proto3" json:"moving,omitempty"`
 	// The actor's place in the hash space.
-	Point         uint64 `protobuf:"fixed64,6,opt,name=point,proto3" json:"point,omitempty"`
+	Point uint64 `protobuf:"fixed64,6,opt,name=point,proto3" json:"point,omitempty"`
+	// The other hosts that may answer its read-only methods.
+	Readers       []*ReaderHost `protobuf:"bytes,7,rep,name=readers,proto3" json:"readers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -653,6 +655,75 @@ func (x *WhereResponse) GetPoint() uint64 {
 	return 0
 }
 
+func (x *WhereResponse) GetReaders() []*ReaderHost {
+	if x != nil {
+		return x.Readers
+	}
+	return nil
+}
+
+// ReaderHost is a host that may answer read-only methods of an actor that another one
+// holds.
+type ReaderHost struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	HostId        string                 `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReaderHost) Reset() {
+	*x = ReaderHost{}
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReaderHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReaderHost) ProtoMessage() {}
+
+func (x *ReaderHost) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReaderHost.ProtoReflect.Descriptor instead.
+func (*ReaderHost) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ReaderHost) GetHostId() string {
+	if x != nil {
+		return x.HostId
+	}
+	return ""
+}
+
+func (x *ReaderHost) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ReaderHost) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
 type ListStickyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -670,7 +741,7 @@ type ListStickyRequest struct {
 
 func (x *ListStickyRequest) Reset() {
 	*x = ListStickyRequest{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[8]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +753,7 @@ func (x *ListStickyRequest) String() string {
 func (*ListStickyRequest) ProtoMessage() {}
 
 func (x *ListStickyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[8]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +766,7 @@ func (x *ListStickyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStickyRequest.ProtoReflect.Descriptor instead.
 func (*ListStickyRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListStickyRequest) GetApp() string {
@@ -745,7 +816,7 @@ type StickyActor struct {
 
 func (x *StickyActor) Reset() {
 	*x = StickyActor{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[9]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -757,7 +828,7 @@ func (x *StickyActor) String() string {
 func (*StickyActor) ProtoMessage() {}
 
 func (x *StickyActor) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[9]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -770,7 +841,7 @@ func (x *StickyActor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyActor.ProtoReflect.Descriptor instead.
 func (*StickyActor) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StickyActor) GetType() string {
@@ -805,7 +876,7 @@ type ListStickyResponse struct {
 
 func (x *ListStickyResponse) Reset() {
 	*x = ListStickyResponse{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[10]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +888,7 @@ func (x *ListStickyResponse) String() string {
 func (*ListStickyResponse) ProtoMessage() {}
 
 func (x *ListStickyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[10]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +901,7 @@ func (x *ListStickyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStickyResponse.ProtoReflect.Descriptor instead.
 func (*ListStickyResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListStickyResponse) GetActors() []*StickyActor {
@@ -857,7 +928,7 @@ type GetPlacementRequest struct {
 
 func (x *GetPlacementRequest) Reset() {
 	*x = GetPlacementRequest{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[11]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +940,7 @@ func (x *GetPlacementRequest) String() string {
 func (*GetPlacementRequest) ProtoMessage() {}
 
 func (x *GetPlacementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[11]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +953,7 @@ func (x *GetPlacementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlacementRequest.ProtoReflect.Descriptor instead.
 func (*GetPlacementRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetPlacementRequest) GetApp() string {
@@ -913,7 +984,7 @@ type GetPlacementResponse struct {
 
 func (x *GetPlacementResponse) Reset() {
 	*x = GetPlacementResponse{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[12]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -925,7 +996,7 @@ func (x *GetPlacementResponse) String() string {
 func (*GetPlacementResponse) ProtoMessage() {}
 
 func (x *GetPlacementResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[12]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -938,7 +1009,7 @@ func (x *GetPlacementResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPlacementResponse.ProtoReflect.Descriptor instead.
 func (*GetPlacementResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetPlacementResponse) GetPlacement() string {
@@ -973,7 +1044,7 @@ type HostHeat struct {
 
 func (x *HostHeat) Reset() {
 	*x = HostHeat{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[13]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1056,7 @@ func (x *HostHeat) String() string {
 func (*HostHeat) ProtoMessage() {}
 
 func (x *HostHeat) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[13]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1069,7 @@ func (x *HostHeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostHeat.ProtoReflect.Descriptor instead.
 func (*HostHeat) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *HostHeat) GetHostId() string {
@@ -1032,13 +1103,15 @@ type TableRange struct {
 	Moved bool `protobuf:"varint,6,opt,name=moved,proto3" json:"moved,omitempty"`
 	// What its parts that stand out are asked for; 0 where none does.
 	CallsPerSecond float64 `protobuf:"fixed64,7,opt,name=calls_per_second,json=callsPerSecond,proto3" json:"calls_per_second,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The IDs of the other hosts that may answer read-only methods of its actors.
+	Readers       []string `protobuf:"bytes,8,rep,name=readers,proto3" json:"readers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TableRange) Reset() {
 	*x = TableRange{}
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[14]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1050,7 +1123,7 @@ func (x *TableRange) String() string {
 func (*TableRange) ProtoMessage() {}
 
 func (x *TableRange) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_cluster_proto_msgTypes[14]
+	mi := &file_greenroom_v1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1063,7 +1136,7 @@ func (x *TableRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TableRange.ProtoReflect.Descriptor instead.
 func (*TableRange) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TableRange) GetFirst() uint64 {
@@ -1113,6 +1186,13 @@ func (x *TableRange) GetCallsPerSecond() float64 {
 		return x.CallsPerSecond
 	}
 	return 0
+}
+
+func (x *TableRange) GetReaders() []string {
+	if x != nil {
+		return x.Readers
+	}
+	return nil
 }
 
 var File_greenroom_v1_cluster_proto protoreflect.FileDescriptor
@@ -1165,14 +1245,20 @@ const file_greenroom_v1_cluster_proto_rawDesc = "" +
 	"\fWhereRequest\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x0e\n" +
-	"\x02id\x18\x03 \x01(\tR\x02id\"\xa2\x01\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\"\xd6\x01\n" +
 	"\rWhereResponse\x12\x1c\n" +
 	"\tplacement\x18\x01 \x01(\tR\tplacement\x12\x17\n" +
 	"\ahost_id\x18\x02 \x01(\tR\x06hostId\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x04 \x01(\tR\aaddress\x12\x16\n" +
 	"\x06moving\x18\x05 \x01(\bR\x06moving\x12\x14\n" +
-	"\x05point\x18\x06 \x01(\x06R\x05point\"\x9f\x01\n" +
+	"\x05point\x18\x06 \x01(\x06R\x05point\x122\n" +
+	"\areaders\x18\a \x03(\v2\x18.greenroom.v1.ReaderHostR\areaders\"S\n" +
+	"\n" +
+	"ReaderHost\x12\x17\n" +
+	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\"\x9f\x01\n" +
 	"\x11ListStickyRequest\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -1196,7 +1282,7 @@ const file_greenroom_v1_cluster_proto_rawDesc = "" +
 	"\x04heat\x18\x03 \x03(\v2\x16.greenroom.v1.HostHeatR\x04heat\"M\n" +
 	"\bHostHeat\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12(\n" +
-	"\x10calls_per_second\x18\x02 \x01(\x01R\x0ecallsPerSecond\"\xb4\x01\n" +
+	"\x10calls_per_second\x18\x02 \x01(\x01R\x0ecallsPerSecond\"\xce\x01\n" +
 	"\n" +
 	"TableRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x06R\x05first\x12\x12\n" +
@@ -1205,7 +1291,8 @@ const file_greenroom_v1_cluster_proto_rawDesc = "" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\x12\n" +
 	"\x04away\x18\x05 \x01(\bR\x04away\x12\x14\n" +
 	"\x05moved\x18\x06 \x01(\bR\x05moved\x12(\n" +
-	"\x10calls_per_second\x18\a \x01(\x01R\x0ecallsPerSecond2\xaf\x03\n" +
+	"\x10calls_per_second\x18\a \x01(\x01R\x0ecallsPerSecond\x12\x18\n" +
+	"\areaders\x18\b \x03(\tR\areaders2\xaf\x03\n" +
 	"\x0eClusterService\x12Q\n" +
 	"\tListHosts\x12\x1e.greenroom.v1.ListHostsRequest\x1a\x1f.greenroom.v1.ListHostsResponse\"\x03\x90\x02\x01\x12Q\n" +
 	"\tDrainHost\x12\x1e.greenroom.v1.DrainHostRequest\x1a\x1f.greenroom.v1.DrainHostResponse\"\x03\x90\x02\x02\x12E\n" +
@@ -1226,7 +1313,7 @@ func file_greenroom_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_cluster_proto_rawDescData
 }
 
-var file_greenroom_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_greenroom_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_greenroom_v1_cluster_proto_goTypes = []any{
 	(*ClusterHost)(nil),           // 0: greenroom.v1.ClusterHost
 	(*ListHostsRequest)(nil),      // 1: greenroom.v1.ListHostsRequest
@@ -1236,41 +1323,43 @@ var file_greenroom_v1_cluster_proto_goTypes = []any{
 	(*DrainHostResponse)(nil),     // 5: greenroom.v1.DrainHostResponse
 	(*WhereRequest)(nil),          // 6: greenroom.v1.WhereRequest
 	(*WhereResponse)(nil),         // 7: greenroom.v1.WhereResponse
-	(*ListStickyRequest)(nil),     // 8: greenroom.v1.ListStickyRequest
-	(*StickyActor)(nil),           // 9: greenroom.v1.StickyActor
-	(*ListStickyResponse)(nil),    // 10: greenroom.v1.ListStickyResponse
-	(*GetPlacementRequest)(nil),   // 11: greenroom.v1.GetPlacementRequest
-	(*GetPlacementResponse)(nil),  // 12: greenroom.v1.GetPlacementResponse
-	(*HostHeat)(nil),              // 13: greenroom.v1.HostHeat
-	(*TableRange)(nil),            // 14: greenroom.v1.TableRange
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(*UnreachableHost)(nil),       // 16: greenroom.v1.UnreachableHost
+	(*ReaderHost)(nil),            // 8: greenroom.v1.ReaderHost
+	(*ListStickyRequest)(nil),     // 9: greenroom.v1.ListStickyRequest
+	(*StickyActor)(nil),           // 10: greenroom.v1.StickyActor
+	(*ListStickyResponse)(nil),    // 11: greenroom.v1.ListStickyResponse
+	(*GetPlacementRequest)(nil),   // 12: greenroom.v1.GetPlacementRequest
+	(*GetPlacementResponse)(nil),  // 13: greenroom.v1.GetPlacementResponse
+	(*HostHeat)(nil),              // 14: greenroom.v1.HostHeat
+	(*TableRange)(nil),            // 15: greenroom.v1.TableRange
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*UnreachableHost)(nil),       // 17: greenroom.v1.UnreachableHost
 }
 var file_greenroom_v1_cluster_proto_depIdxs = []int32{
-	15, // 0: greenroom.v1.ClusterHost.started_at:type_name -> google.protobuf.Timestamp
-	15, // 1: greenroom.v1.ClusterHost.expires_at:type_name -> google.protobuf.Timestamp
+	16, // 0: greenroom.v1.ClusterHost.started_at:type_name -> google.protobuf.Timestamp
+	16, // 1: greenroom.v1.ClusterHost.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 2: greenroom.v1.ListHostsResponse.hosts:type_name -> greenroom.v1.ClusterHost
-	15, // 3: greenroom.v1.ListHostsResponse.now:type_name -> google.protobuf.Timestamp
+	16, // 3: greenroom.v1.ListHostsResponse.now:type_name -> google.protobuf.Timestamp
 	3,  // 4: greenroom.v1.ListHostsResponse.reach:type_name -> greenroom.v1.HostReach
-	16, // 5: greenroom.v1.HostReach.unreachable:type_name -> greenroom.v1.UnreachableHost
-	9,  // 6: greenroom.v1.ListStickyResponse.actors:type_name -> greenroom.v1.StickyActor
-	14, // 7: greenroom.v1.GetPlacementResponse.ranges:type_name -> greenroom.v1.TableRange
-	13, // 8: greenroom.v1.GetPlacementResponse.heat:type_name -> greenroom.v1.HostHeat
-	1,  // 9: greenroom.v1.ClusterService.ListHosts:input_type -> greenroom.v1.ListHostsRequest
-	4,  // 10: greenroom.v1.ClusterService.DrainHost:input_type -> greenroom.v1.DrainHostRequest
-	6,  // 11: greenroom.v1.ClusterService.Where:input_type -> greenroom.v1.WhereRequest
-	8,  // 12: greenroom.v1.ClusterService.ListSticky:input_type -> greenroom.v1.ListStickyRequest
-	11, // 13: greenroom.v1.ClusterService.GetPlacement:input_type -> greenroom.v1.GetPlacementRequest
-	2,  // 14: greenroom.v1.ClusterService.ListHosts:output_type -> greenroom.v1.ListHostsResponse
-	5,  // 15: greenroom.v1.ClusterService.DrainHost:output_type -> greenroom.v1.DrainHostResponse
-	7,  // 16: greenroom.v1.ClusterService.Where:output_type -> greenroom.v1.WhereResponse
-	10, // 17: greenroom.v1.ClusterService.ListSticky:output_type -> greenroom.v1.ListStickyResponse
-	12, // 18: greenroom.v1.ClusterService.GetPlacement:output_type -> greenroom.v1.GetPlacementResponse
-	14, // [14:19] is the sub-list for method output_type
-	9,  // [9:14] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	17, // 5: greenroom.v1.HostReach.unreachable:type_name -> greenroom.v1.UnreachableHost
+	8,  // 6: greenroom.v1.WhereResponse.readers:type_name -> greenroom.v1.ReaderHost
+	10, // 7: greenroom.v1.ListStickyResponse.actors:type_name -> greenroom.v1.StickyActor
+	15, // 8: greenroom.v1.GetPlacementResponse.ranges:type_name -> greenroom.v1.TableRange
+	14, // 9: greenroom.v1.GetPlacementResponse.heat:type_name -> greenroom.v1.HostHeat
+	1,  // 10: greenroom.v1.ClusterService.ListHosts:input_type -> greenroom.v1.ListHostsRequest
+	4,  // 11: greenroom.v1.ClusterService.DrainHost:input_type -> greenroom.v1.DrainHostRequest
+	6,  // 12: greenroom.v1.ClusterService.Where:input_type -> greenroom.v1.WhereRequest
+	9,  // 13: greenroom.v1.ClusterService.ListSticky:input_type -> greenroom.v1.ListStickyRequest
+	12, // 14: greenroom.v1.ClusterService.GetPlacement:input_type -> greenroom.v1.GetPlacementRequest
+	2,  // 15: greenroom.v1.ClusterService.ListHosts:output_type -> greenroom.v1.ListHostsResponse
+	5,  // 16: greenroom.v1.ClusterService.DrainHost:output_type -> greenroom.v1.DrainHostResponse
+	7,  // 17: greenroom.v1.ClusterService.Where:output_type -> greenroom.v1.WhereResponse
+	11, // 18: greenroom.v1.ClusterService.ListSticky:output_type -> greenroom.v1.ListStickyResponse
+	13, // 19: greenroom.v1.ClusterService.GetPlacement:output_type -> greenroom.v1.GetPlacementResponse
+	15, // [15:20] is the sub-list for method output_type
+	10, // [10:15] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_cluster_proto_init() }
@@ -1285,7 +1374,7 @@ func file_greenroom_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_cluster_proto_rawDesc), len(file_greenroom_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

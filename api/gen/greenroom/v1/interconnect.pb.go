@@ -357,7 +357,9 @@ type ForwardedFiring struct {
 	// The commit of the turn steps the reminder on from this version.
 	Version uint64 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
 	// How it goes on; absent: it is over.
-	Then          *FiringProgress `protobuf:"bytes,8,opt,name=then,proto3" json:"then,omitempty"`
+	Then *FiringProgress `protobuf:"bytes,8,opt,name=then,proto3" json:"then,omitempty"`
+	// Nobody can have delivered it before: it need not be looked up before its turn runs.
+	Fresh         bool `protobuf:"varint,9,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -446,6 +448,13 @@ func (x *ForwardedFiring) GetThen() *FiringProgress {
 		return x.Then
 	}
 	return nil
+}
+
+func (x *ForwardedFiring) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
 }
 
 // FiringProgress is what changes of a reminder while it lives.
@@ -791,10 +800,12 @@ type ExchangeTimerRequest struct {
 	Hello *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
 	Actor *ActorKey              `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
 	Name  string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Absent: the timer is cancelled.
+	// Absent: the timer is cancelled, or read.
 	Set *ForwardedTimer `protobuf:"bytes,4,opt,name=set,proto3" json:"set,omitempty"`
 	// As in ForwardedInvocation.
-	RefusedBy     string `protobuf:"bytes,5,opt,name=refused_by,json=refusedBy,proto3" json:"refused_by,omitempty"`
+	RefusedBy string `protobuf:"bytes,5,opt,name=refused_by,json=refusedBy,proto3" json:"refused_by,omitempty"`
+	// The timer is left as it is, and the answer has it.
+	Read          bool `protobuf:"varint,6,opt,name=read,proto3" json:"read,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -864,18 +875,25 @@ func (x *ExchangeTimerRequest) GetRefusedBy() string {
 	return ""
 }
 
+func (x *ExchangeTimerRequest) GetRead() bool {
+	if x != nil {
+		return x.Read
+	}
+	return false
+}
+
 // ForwardedTimer is what is set, beside its actor and its name.
 type ForwardedTimer struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Method      string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
 	ContentType string                 `protobuf:"bytes,2,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	Payload     []byte                 `protobuf:"bytes,3,opt,name=payload,proto3" json:"payload,omitempty"`
-	// When it fires first: a time, or after a while.
-	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
-	After         *durationpb.Duration   `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
-	Every         *durationpb.Duration   `protobuf:"bytes,6,opt,name=every,proto3" json:"every,omitempty"`
-	Times         uint32                 `protobuf:"varint,7,opt,name=times,proto3" json:"times,omitempty"`
-	Until         *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=until,proto3" json:"until,omitempty"`
+	// When it fires first, and after when not any more; from when the message is sent, since the
+	// clocks of two hosts differ. Not there: after every, and never.
+	After         *durationpb.Duration `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
+	Until         *durationpb.Duration `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	Every         *durationpb.Duration `protobuf:"bytes,6,opt,name=every,proto3" json:"every,omitempty"`
+	Times         uint32               `protobuf:"varint,7,opt,name=times,proto3" json:"times,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -931,16 +949,16 @@ func (x *ForwardedTimer) GetPayload() []byte {
 	return nil
 }
 
-func (x *ForwardedTimer) GetAt() *timestamppb.Timestamp {
+func (x *ForwardedTimer) GetAfter() *durationpb.Duration {
 	if x != nil {
-		return x.At
+		return x.After
 	}
 	return nil
 }
 
-func (x *ForwardedTimer) GetAfter() *durationpb.Duration {
+func (x *ForwardedTimer) GetUntil() *durationpb.Duration {
 	if x != nil {
-		return x.After
+		return x.Until
 	}
 	return nil
 }
@@ -959,17 +977,15 @@ func (x *ForwardedTimer) GetTimes() uint32 {
 	return 0
 }
 
-func (x *ForwardedTimer) GetUntil() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Until
-	}
-	return nil
-}
-
 type ExchangeTimerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether there was a timer of that name.
-	Existed       bool `protobuf:"varint,1,opt,name=existed,proto3" json:"existed,omitempty"`
+	Existed bool `protobuf:"varint,1,opt,name=existed,proto3" json:"existed,omitempty"`
+	// The timer, if it was to be read: as it was set, after how long it fires next, and how
+	// often it does from then on; 0: no limit.
+	Timer         *ForwardedTimer      `protobuf:"bytes,2,opt,name=timer,proto3" json:"timer,omitempty"`
+	Due           *durationpb.Duration `protobuf:"bytes,3,opt,name=due,proto3" json:"due,omitempty"`
+	Left          uint32               `protobuf:"varint,4,opt,name=left,proto3" json:"left,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1009,6 +1025,27 @@ func (x *ExchangeTimerResponse) GetExisted() bool {
 		return x.Existed
 	}
 	return false
+}
+
+func (x *ExchangeTimerResponse) GetTimer() *ForwardedTimer {
+	if x != nil {
+		return x.Timer
+	}
+	return nil
+}
+
+func (x *ExchangeTimerResponse) GetDue() *durationpb.Duration {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
+func (x *ExchangeTimerResponse) GetLeft() uint32 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
 }
 
 type ExchangeViewRequest struct {
@@ -1356,6 +1393,149 @@ func (x *ExchangeReleaseRequest) GetWaitMs() uint32 {
 	return 0
 }
 
+type ExchangeNoticeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hello *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
+	// At most 256.
+	Reminders     []*NoticedReminder `protobuf:"bytes,2,rep,name=reminders,proto3" json:"reminders,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeNoticeRequest) Reset() {
+	*x = ExchangeNoticeRequest{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeNoticeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeNoticeRequest) ProtoMessage() {}
+
+func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeNoticeRequest.ProtoReflect.Descriptor instead.
+func (*ExchangeNoticeRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ExchangeNoticeRequest) GetHello() *ExchangeHello {
+	if x != nil {
+		return x.Hello
+	}
+	return nil
+}
+
+func (x *ExchangeNoticeRequest) GetReminders() []*NoticedReminder {
+	if x != nil {
+		return x.Reminders
+	}
+	return nil
+}
+
+type NoticedReminder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// reminder||prefix||token||vector
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// When it is to be delivered, in database time.
+	FireAt        *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=fire_at,json=fireAt,proto3" json:"fire_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoticedReminder) Reset() {
+	*x = NoticedReminder{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoticedReminder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoticedReminder) ProtoMessage() {}
+
+func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoticedReminder.ProtoReflect.Descriptor instead.
+func (*NoticedReminder) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *NoticedReminder) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *NoticedReminder) GetFireAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FireAt
+	}
+	return nil
+}
+
+type ExchangeNoticeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeNoticeResponse) Reset() {
+	*x = ExchangeNoticeResponse{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeNoticeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeNoticeResponse) ProtoMessage() {}
+
+func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeNoticeResponse.ProtoReflect.Descriptor instead.
+func (*ExchangeNoticeResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
+}
+
 type ExchangeReleaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// reminder||prefix||token||vector
@@ -1366,7 +1546,7 @@ type ExchangeReleaseResponse struct {
 
 func (x *ExchangeReleaseResponse) Reset() {
 	*x = ExchangeReleaseResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1558,7 @@ func (x *ExchangeReleaseResponse) String() string {
 func (*ExchangeReleaseResponse) ProtoMessage() {}
 
 func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1571,7 @@ func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExchangeReleaseResponse) GetReminderIds() []string {
@@ -1438,7 +1618,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\vtraceparent\x18\x0e \x01(\tR\vtraceparent\x12\x1e\n" +
 	"\n" +
 	"tracestate\x18\x0f \x01(\tR\n" +
-	"tracestate\"\xf8\x02\n" +
+	"tracestate\"\x8e\x03\n" +
 	"\x0fForwardedFiring\x12\x1f\n" +
 	"\vreminder_id\x18\x01 \x01(\tR\n" +
 	"reminderId\x12\x12\n" +
@@ -1448,7 +1628,8 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x06missed\x18\x05 \x01(\rR\x06missed\x12\x18\n" +
 	"\aattempt\x18\x06 \x01(\rR\aattempt\x12\x18\n" +
 	"\aversion\x18\a \x01(\x04R\aversion\x120\n" +
-	"\x04then\x18\b \x01(\v2\x1c.greenroom.v1.FiringProgressR\x04then\x1a;\n" +
+	"\x04then\x18\b \x01(\v2\x1c.greenroom.v1.FiringProgressR\x04then\x12\x14\n" +
+	"\x05fresh\x18\t \x01(\bR\x05fresh\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xda\x01\n" +
@@ -1477,25 +1658,28 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x1d\n" +
 	"\n" +
 	"refused_by\x18\x03 \x01(\tR\trefusedBy\"\x18\n" +
-	"\x16ExchangeDeleteResponse\"\xda\x01\n" +
+	"\x16ExchangeDeleteResponse\"\xee\x01\n" +
 	"\x14ExchangeTimerRequest\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12.\n" +
 	"\x03set\x18\x04 \x01(\v2\x1c.greenroom.v1.ForwardedTimerR\x03set\x12\x1d\n" +
 	"\n" +
-	"refused_by\x18\x05 \x01(\tR\trefusedBy\"\xbb\x02\n" +
+	"refused_by\x18\x05 \x01(\tR\trefusedBy\x12\x12\n" +
+	"\x04read\x18\x06 \x01(\bR\x04read\"\x8e\x02\n" +
 	"\x0eForwardedTimer\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12!\n" +
 	"\fcontent_type\x18\x02 \x01(\tR\vcontentType\x12\x18\n" +
-	"\apayload\x18\x03 \x01(\fR\apayload\x12*\n" +
-	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12/\n" +
-	"\x05after\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05after\x12/\n" +
+	"\apayload\x18\x03 \x01(\fR\apayload\x12/\n" +
+	"\x05after\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05after\x12/\n" +
+	"\x05until\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05until\x12/\n" +
 	"\x05every\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05every\x12\x14\n" +
-	"\x05times\x18\a \x01(\rR\x05times\x120\n" +
-	"\x05until\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"1\n" +
+	"\x05times\x18\a \x01(\rR\x05times\"\xa6\x01\n" +
 	"\x15ExchangeTimerResponse\x12\x18\n" +
-	"\aexisted\x18\x01 \x01(\bR\aexisted\"v\n" +
+	"\aexisted\x18\x01 \x01(\bR\aexisted\x122\n" +
+	"\x05timer\x18\x02 \x01(\v2\x1c.greenroom.v1.ForwardedTimerR\x05timer\x12+\n" +
+	"\x03due\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03due\x12\x12\n" +
+	"\x04left\x18\x04 \x01(\rR\x04left\"v\n" +
 	"\x13ExchangeViewRequest\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\"u\n" +
@@ -1516,16 +1700,24 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12<\n" +
 	"\rsubscriptions\x18\x02 \x03(\v2\x16.greenroom.v1.ActorKeyR\rsubscriptions\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x17\n" +
-	"\await_ms\x18\x04 \x01(\rR\x06waitMs\"<\n" +
+	"\await_ms\x18\x04 \x01(\rR\x06waitMs\"\x87\x01\n" +
+	"\x15ExchangeNoticeRequest\x121\n" +
+	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12;\n" +
+	"\treminders\x18\x02 \x03(\v2\x1d.greenroom.v1.NoticedReminderR\treminders\"V\n" +
+	"\x0fNoticedReminder\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x123\n" +
+	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\"\x18\n" +
+	"\x16ExchangeNoticeResponse\"<\n" +
 	"\x17ExchangeReleaseResponse\x12!\n" +
-	"\freminder_ids\x18\x01 \x03(\tR\vreminderIds2\x8d\x04\n" +
+	"\freminder_ids\x18\x01 \x03(\tR\vreminderIds2\xeb\x04\n" +
 	"\x13InterconnectService\x12M\n" +
 	"\bExchange\x12\x1d.greenroom.v1.ExchangeRequest\x1a\x1e.greenroom.v1.ExchangeResponse(\x010\x01\x12S\n" +
 	"\x06Delete\x12#.greenroom.v1.ExchangeDeleteRequest\x1a$.greenroom.v1.ExchangeDeleteResponse\x12M\n" +
 	"\x04View\x12!.greenroom.v1.ExchangeViewRequest\x1a\".greenroom.v1.ExchangeViewResponse\x12P\n" +
 	"\x05Timer\x12\".greenroom.v1.ExchangeTimerRequest\x1a#.greenroom.v1.ExchangeTimerResponse\x12P\n" +
 	"\x05Reach\x12\".greenroom.v1.ExchangeReachRequest\x1a#.greenroom.v1.ExchangeReachResponse\x12_\n" +
-	"\x10ReleaseReminders\x12$.greenroom.v1.ExchangeReleaseRequest\x1a%.greenroom.v1.ExchangeReleaseResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
+	"\x10ReleaseReminders\x12$.greenroom.v1.ExchangeReleaseRequest\x1a%.greenroom.v1.ExchangeReleaseResponse\x12\\\n" +
+	"\x0fNoticeReminders\x12#.greenroom.v1.ExchangeNoticeRequest\x1a$.greenroom.v1.ExchangeNoticeResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
 var (
 	file_greenroom_v1_interconnect_proto_rawDescOnce sync.Once
@@ -1539,7 +1731,7 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ExchangeHello)(nil),           // 0: greenroom.v1.ExchangeHello
 	(*ExchangeRequest)(nil),         // 1: greenroom.v1.ExchangeRequest
@@ -1559,65 +1751,74 @@ var file_greenroom_v1_interconnect_proto_goTypes = []any{
 	(*ExchangeReachResponse)(nil),   // 15: greenroom.v1.ExchangeReachResponse
 	(*UnreachableHost)(nil),         // 16: greenroom.v1.UnreachableHost
 	(*ExchangeReleaseRequest)(nil),  // 17: greenroom.v1.ExchangeReleaseRequest
-	(*ExchangeReleaseResponse)(nil), // 18: greenroom.v1.ExchangeReleaseResponse
-	nil,                             // 19: greenroom.v1.ForwardedFiring.MetadataEntry
-	(*ActorKey)(nil),                // 20: greenroom.v1.ActorKey
-	(Consistency)(0),                // 21: greenroom.v1.Consistency
-	(*timestamppb.Timestamp)(nil),   // 22: google.protobuf.Timestamp
-	(*StreamError)(nil),             // 23: greenroom.v1.StreamError
-	(*durationpb.Duration)(nil),     // 24: google.protobuf.Duration
-	(*Actor)(nil),                   // 25: greenroom.v1.Actor
-	(*StateEntry)(nil),              // 26: greenroom.v1.StateEntry
+	(*ExchangeNoticeRequest)(nil),   // 18: greenroom.v1.ExchangeNoticeRequest
+	(*NoticedReminder)(nil),         // 19: greenroom.v1.NoticedReminder
+	(*ExchangeNoticeResponse)(nil),  // 20: greenroom.v1.ExchangeNoticeResponse
+	(*ExchangeReleaseResponse)(nil), // 21: greenroom.v1.ExchangeReleaseResponse
+	nil,                             // 22: greenroom.v1.ForwardedFiring.MetadataEntry
+	(*ActorKey)(nil),                // 23: greenroom.v1.ActorKey
+	(Consistency)(0),                // 24: greenroom.v1.Consistency
+	(*timestamppb.Timestamp)(nil),   // 25: google.protobuf.Timestamp
+	(*StreamError)(nil),             // 26: greenroom.v1.StreamError
+	(*durationpb.Duration)(nil),     // 27: google.protobuf.Duration
+	(*Actor)(nil),                   // 28: greenroom.v1.Actor
+	(*StateEntry)(nil),              // 29: greenroom.v1.StateEntry
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
 	2,  // 0: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
 	0,  // 1: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	20, // 2: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	21, // 3: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	23, // 2: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	24, // 3: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
 	3,  // 4: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
-	19, // 5: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
-	22, // 6: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	22, // 5: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	25, // 6: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
 	4,  // 7: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
-	22, // 8: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
-	22, // 9: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	25, // 8: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	25, // 9: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
 	6,  // 10: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
 	0,  // 11: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	23, // 12: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	26, // 12: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
 	0,  // 13: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	20, // 14: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	23, // 14: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
 	0,  // 15: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	20, // 16: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
+	23, // 16: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
 	10, // 17: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
-	22, // 18: greenroom.v1.ForwardedTimer.at:type_name -> google.protobuf.Timestamp
-	24, // 19: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
-	24, // 20: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
-	22, // 21: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Timestamp
-	0,  // 22: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	20, // 23: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	25, // 24: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	26, // 25: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	0,  // 26: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	16, // 27: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	22, // 28: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	0,  // 29: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	20, // 30: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
-	1,  // 31: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	7,  // 32: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	12, // 33: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	9,  // 34: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
-	14, // 35: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	17, // 36: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
-	5,  // 37: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	8,  // 38: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	13, // 39: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	11, // 40: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
-	15, // 41: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	18, // 42: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
-	37, // [37:43] is the sub-list for method output_type
-	31, // [31:37] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	27, // 18: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
+	27, // 19: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
+	27, // 20: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
+	10, // 21: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
+	27, // 22: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
+	0,  // 23: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	23, // 24: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	28, // 25: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	29, // 26: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	0,  // 27: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	16, // 28: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	25, // 29: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	0,  // 30: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	23, // 31: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
+	0,  // 32: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	19, // 33: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
+	25, // 34: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
+	1,  // 35: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	7,  // 36: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	12, // 37: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	9,  // 38: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
+	14, // 39: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	17, // 40: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
+	18, // 41: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
+	5,  // 42: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	8,  // 43: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	13, // 44: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	11, // 45: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
+	15, // 46: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	21, // 47: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
+	20, // 48: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
+	42, // [42:49] is the sub-list for method output_type
+	35, // [35:42] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -1632,7 +1833,7 @@ func file_greenroom_v1_interconnect_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

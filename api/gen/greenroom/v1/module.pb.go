@@ -1328,8 +1328,8 @@ func (x *DeployRequest) GetPlacements() []*TypePlacement {
 type TypePlacement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Type  string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
-	// any, ring, sticky, static:HOST,HOST,… or checkout:PARTITIONS, and stateless for
-	// types that are. manifest: what the module declares.
+	// any, ring, ring:SERVERS, sticky, static:HOST,HOST,… or checkout:PARTITIONS, and
+	// stateless for types that are. manifest: what the module declares.
 	Placement     string `protobuf:"bytes,2,opt,name=placement,proto3" json:"placement,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

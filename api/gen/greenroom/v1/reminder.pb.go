@@ -1115,7 +1115,8 @@ type ListRemindersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Without payloads, unless they were asked for.
 	Reminders []*Reminder `protobuf:"bytes,1,rep,name=reminders,proto3" json:"reminders,omitempty"`
-	// Empty: these were the last.
+	// Empty: these were the last. A request by due times looks at some thousands of reminders
+	// at most: its page may be short, or empty, where there are others.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2061,6 +2062,10 @@ type Bucket struct {
 	DeliveredTill *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=delivered_till,json=deliveredTill,proto3" json:"delivered_till,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	ClosedAt      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=closed_at,json=closedAt,proto3" json:"closed_at,omitempty"`
+	// How many deliveries of its reminders begin a second, averaged over about half a minute,
+	// as its owner wrote it down last: it may be off by a quarter. A BucketTable has
+	// it as of when the bucket was sent: its change alone sends nothing.
+	Rate          uint32 `protobuf:"varint,13,opt,name=rate,proto3" json:"rate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2177,6 +2182,13 @@ func (x *Bucket) GetClosedAt() *timestamppb.Timestamp {
 		return x.ClosedAt
 	}
 	return nil
+}
+
+func (x *Bucket) GetRate() uint32 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
 }
 
 type ListBucketsResponse struct {
@@ -3080,7 +3092,7 @@ const file_greenroom_v1_reminder_proto_rawDesc = "" +
 	"\tpage_size\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80@R\tpageToken\"\x94\x03\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80@R\tpageToken\"\xa8\x03\n" +
 	"\x06Bucket\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12\x16\n" +
@@ -3096,7 +3108,8 @@ const file_greenroom_v1_reminder_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\rdeliveredTill\x129\n" +
 	"\n" +
 	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x127\n" +
-	"\tclosed_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\bclosedAt\"m\n" +
+	"\tclosed_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\bclosedAt\x12\x12\n" +
+	"\x04rate\x18\r \x01(\rR\x04rate\"m\n" +
 	"\x13ListBucketsResponse\x12.\n" +
 	"\abuckets\x18\x01 \x03(\v2\x14.greenroom.v1.BucketR\abuckets\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc7\x01\n" +

@@ -717,11 +717,13 @@ func (x *ActorTypesReport) GetTypes() []*HostedType {
 }
 
 type HostedType struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
-	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Placement     string                 `protobuf:"bytes,3,opt,name=placement,proto3" json:"placement,omitempty"`
-	Generation    uint64                 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	App        string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Type       string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Placement  string                 `protobuf:"bytes,3,opt,name=placement,proto3" json:"placement,omitempty"`
+	Generation uint64                 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
+	// The host knows of PlacementRange.readers. While one does not, there are none.
+	Readers       bool `protobuf:"varint,5,opt,name=readers,proto3" json:"readers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -784,6 +786,13 @@ func (x *HostedType) GetGeneration() uint64 {
 	return 0
 }
 
+func (x *HostedType) GetReaders() bool {
+	if x != nil {
+		return x.Readers
+	}
+	return false
+}
+
 // TypesOutdated says that another host has reported newer deployments: the host reads
 // those of these apps, and reports what it then has. From protocol 2 on.
 type TypesOutdated struct {
@@ -841,7 +850,9 @@ type PlacementRange struct {
 	// Whether all that earlier holders sent to the store is settled.
 	Clean bool `protobuf:"varint,4,opt,name=clean,proto3" json:"clean,omitempty"`
 	// Whether it is there because of its heat.
-	Moved         bool `protobuf:"varint,5,opt,name=moved,proto3" json:"moved,omitempty"`
+	Moved bool `protobuf:"varint,5,opt,name=moved,proto3" json:"moved,omitempty"`
+	// Of an UNLOCK: who else may answer read-only methods of its actors.
+	Readers       []string `protobuf:"bytes,6,rep,name=readers,proto3" json:"readers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -909,6 +920,13 @@ func (x *PlacementRange) GetMoved() bool {
 		return x.Moved
 	}
 	return false
+}
+
+func (x *PlacementRange) GetReaders() []string {
+	if x != nil {
+		return x.Readers
+	}
+	return nil
 }
 
 // RangeClaimsReport has ranges of a type that the host holds as the session begins.
@@ -2310,7 +2328,7 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\"N\n" +
 	"\x10ActorTypesReport\x12:\n" +
 	"\x05types\x18\x01 \x03(\v2\x18.greenroom.v1.HostedTypeB\n" +
-	"\xbaH\a\x92\x01\x04\x10\xa0\x8d\x06R\x05types\"p\n" +
+	"\xbaH\a\x92\x01\x04\x10\xa0\x8d\x06R\x05types\"\x8a\x01\n" +
 	"\n" +
 	"HostedType\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
@@ -2318,15 +2336,17 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\tplacement\x18\x03 \x01(\tR\tplacement\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x04 \x01(\x04R\n" +
-	"generation\"#\n" +
+	"generation\x12\x18\n" +
+	"\areaders\x18\x05 \x01(\bR\areaders\"#\n" +
 	"\rTypesOutdated\x12\x12\n" +
-	"\x04apps\x18\x01 \x03(\tR\x04apps\"|\n" +
+	"\x04apps\x18\x01 \x03(\tR\x04apps\"\x96\x01\n" +
 	"\x0ePlacementRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x06R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x06R\x04last\x12\x14\n" +
 	"\x05hosts\x18\x03 \x03(\tR\x05hosts\x12\x14\n" +
 	"\x05clean\x18\x04 \x01(\bR\x05clean\x12\x14\n" +
-	"\x05moved\x18\x05 \x01(\bR\x05moved\"\x8d\x01\n" +
+	"\x05moved\x18\x05 \x01(\bR\x05moved\x12\x18\n" +
+	"\areaders\x18\x06 \x03(\tR\areaders\"\x8d\x01\n" +
 	"\x11RangeClaimsReport\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1c\n" +

@@ -16,7 +16,13 @@ type Alarm struct {
 	Last string `json:"last"`
 	// Occurrences counts, for each reminder, the times that its firings stood for.
 	Occurrences map[string]int `json:"occurrences"`
+	// Early counts the firings that came before they were due, by more than apart.
+	Early int `json:"early"`
 }
+
+// apart is how far the host's clock, which turns see, and the store's, which says what is
+// due, may be apart on one machine: they are the same, and are read at two moments.
+const apart = time.Millisecond
 
 // Order is what is to be done to reminders, in this order.
 type Order struct {
@@ -41,6 +47,11 @@ type Setting struct {
 	Attempts int    `json:"attempts"`
 	Keep     bool   `json:"keep"`
 	Cron     string `json:"cron"`
+	Zone     string `json:"zone"`
+	// AtMS and UntilMS are times, from now.
+	AtMS    int  `json:"at_ms"`
+	UntilMS int  `json:"until_ms"`
+	CatchUp bool `json:"catch_up"` // on each missed time
 }
 
 // Do does what it is told.
@@ -52,9 +63,20 @@ func (a *Alarm) Do(ctx *actor.Context, in Order) (string, error) {
 	}
 	for _, s := range in.Set {
 		ms := time.Millisecond
+		var at, until time.Time
+		if s.AtMS != 0 {
+			at = ctx.Now().Add(time.Duration(s.AtMS) * ms)
+		}
+		if s.UntilMS != 0 {
+			until = ctx.Now().Add(time.Duration(s.UntilMS) * ms)
+		}
+		var missed actor.Missed
+		if s.CatchUp {
+			missed = actor.CatchUp(1000)
+		}
 		err := actor.SetReminder(ctx, actor.Reminder{
 			Name: s.Name, Method: s.Method, In: s.In, After: time.Duration(s.AfterMS) * ms, Every: time.Duration(s.EveryMS) * ms,
-			Times: s.Times, Cron: s.Cron, Retry: actor.Retry{Attempts: s.Attempts, Interval: ms}, Keep: s.Keep, Metadata: in.Metadata,
+			Times: s.Times, Cron: s.Cron, Zone: s.Zone, At: at, Until: until, Retry: actor.Retry{Attempts: s.Attempts, Interval: ms}, Keep: s.Keep, Metadata: in.Metadata, Missed: missed,
 		})
 		if err != nil {
 			return "", err
@@ -101,6 +123,9 @@ func (a *Alarm) Ring(ctx *actor.Context, in string) (int, error) {
 		a.Occurrences = map[string]int{}
 	}
 	a.Occurrences[c.Name] += 1 + c.Missed
+	if ctx.Now().Before(c.Due.Add(-apart)) {
+		a.Early++
+	}
 	a.Last = fmt.Sprintf("%s %s %q attempt %d missed %d %v early %t", c.Kind, c.Name, in, c.Attempt, c.Missed, c.Metadata, ctx.Now().Before(c.Due.Add(-time.Second)))
 	return a.Rung, nil
 }

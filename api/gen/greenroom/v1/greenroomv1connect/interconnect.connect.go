@@ -51,6 +51,9 @@ const (
 	// InterconnectServiceReleaseRemindersProcedure is the fully-qualified name of the
 	// InterconnectService's ReleaseReminders RPC.
 	InterconnectServiceReleaseRemindersProcedure = "/greenroom.v1.InterconnectService/ReleaseReminders"
+	// InterconnectServiceNoticeRemindersProcedure is the fully-qualified name of the
+	// InterconnectService's NoticeReminders RPC.
+	InterconnectServiceNoticeRemindersProcedure = "/greenroom.v1.InterconnectService/NoticeReminders"
 )
 
 // InterconnectServiceClient is a client for the greenroom.v1.InterconnectService service.
@@ -65,7 +68,7 @@ type InterconnectServiceClient interface {
 	// View is ActorService.GetActor and GetState together, at the host that holds the
 	// actor.
 	View(context.Context, *connect.Request[v1.ExchangeViewRequest]) (*connect.Response[v1.ExchangeViewResponse], error)
-	// Timer sets a timer of an actor, or cancels one, at the host that holds the actor. From
+	// Timer sets, cancels or reads a timer of an actor at the host that holds the actor. From
 	// protocol 3 on.
 	Timer(context.Context, *connect.Request[v1.ExchangeTimerRequest]) (*connect.Response[v1.ExchangeTimerResponse], error)
 	// Reach says which of some hosts the receiver cannot reach; asked about none, that it
@@ -75,6 +78,9 @@ type InterconnectServiceClient interface {
 	// sender has. The receiver stops delivering those that it answers with, for 10 s; the
 	// sender gives them IDs of its own. From protocol 3 on.
 	ReleaseReminders(context.Context, *connect.Request[v1.ExchangeReleaseRequest]) (*connect.Response[v1.ExchangeReleaseResponse], error)
+	// NoticeReminders tells who owns a bucket of its reminders that were resumed elsewhere, so
+	// that they are not found by its next look at the store only. From protocol 3 on.
+	NoticeReminders(context.Context, *connect.Request[v1.ExchangeNoticeRequest]) (*connect.Response[v1.ExchangeNoticeResponse], error)
 }
 
 // NewInterconnectServiceClient constructs a client for the greenroom.v1.InterconnectService
@@ -124,6 +130,12 @@ func NewInterconnectServiceClient(httpClient connect.HTTPClient, baseURL string,
 			connect.WithSchema(interconnectServiceMethods.ByName("ReleaseReminders")),
 			connect.WithClientOptions(opts...),
 		),
+		noticeReminders: connect.NewClient[v1.ExchangeNoticeRequest, v1.ExchangeNoticeResponse](
+			httpClient,
+			baseURL+InterconnectServiceNoticeRemindersProcedure,
+			connect.WithSchema(interconnectServiceMethods.ByName("NoticeReminders")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -135,6 +147,7 @@ type interconnectServiceClient struct {
 	timer            *connect.Client[v1.ExchangeTimerRequest, v1.ExchangeTimerResponse]
 	reach            *connect.Client[v1.ExchangeReachRequest, v1.ExchangeReachResponse]
 	releaseReminders *connect.Client[v1.ExchangeReleaseRequest, v1.ExchangeReleaseResponse]
+	noticeReminders  *connect.Client[v1.ExchangeNoticeRequest, v1.ExchangeNoticeResponse]
 }
 
 // Exchange calls greenroom.v1.InterconnectService.Exchange.
@@ -167,6 +180,11 @@ func (c *interconnectServiceClient) ReleaseReminders(ctx context.Context, req *c
 	return c.releaseReminders.CallUnary(ctx, req)
 }
 
+// NoticeReminders calls greenroom.v1.InterconnectService.NoticeReminders.
+func (c *interconnectServiceClient) NoticeReminders(ctx context.Context, req *connect.Request[v1.ExchangeNoticeRequest]) (*connect.Response[v1.ExchangeNoticeResponse], error) {
+	return c.noticeReminders.CallUnary(ctx, req)
+}
+
 // InterconnectServiceHandler is an implementation of the greenroom.v1.InterconnectService service.
 type InterconnectServiceHandler interface {
 	// Exchange is one channel of a session. The caller's first message has the hello,
@@ -179,7 +197,7 @@ type InterconnectServiceHandler interface {
 	// View is ActorService.GetActor and GetState together, at the host that holds the
 	// actor.
 	View(context.Context, *connect.Request[v1.ExchangeViewRequest]) (*connect.Response[v1.ExchangeViewResponse], error)
-	// Timer sets a timer of an actor, or cancels one, at the host that holds the actor. From
+	// Timer sets, cancels or reads a timer of an actor at the host that holds the actor. From
 	// protocol 3 on.
 	Timer(context.Context, *connect.Request[v1.ExchangeTimerRequest]) (*connect.Response[v1.ExchangeTimerResponse], error)
 	// Reach says which of some hosts the receiver cannot reach; asked about none, that it
@@ -189,6 +207,9 @@ type InterconnectServiceHandler interface {
 	// sender has. The receiver stops delivering those that it answers with, for 10 s; the
 	// sender gives them IDs of its own. From protocol 3 on.
 	ReleaseReminders(context.Context, *connect.Request[v1.ExchangeReleaseRequest]) (*connect.Response[v1.ExchangeReleaseResponse], error)
+	// NoticeReminders tells who owns a bucket of its reminders that were resumed elsewhere, so
+	// that they are not found by its next look at the store only. From protocol 3 on.
+	NoticeReminders(context.Context, *connect.Request[v1.ExchangeNoticeRequest]) (*connect.Response[v1.ExchangeNoticeResponse], error)
 }
 
 // NewInterconnectServiceHandler builds an HTTP handler from the service implementation. It returns
@@ -234,6 +255,12 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 		connect.WithSchema(interconnectServiceMethods.ByName("ReleaseReminders")),
 		connect.WithHandlerOptions(opts...),
 	)
+	interconnectServiceNoticeRemindersHandler := connect.NewUnaryHandler(
+		InterconnectServiceNoticeRemindersProcedure,
+		svc.NoticeReminders,
+		connect.WithSchema(interconnectServiceMethods.ByName("NoticeReminders")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/greenroom.v1.InterconnectService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case InterconnectServiceExchangeProcedure:
@@ -248,6 +275,8 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 			interconnectServiceReachHandler.ServeHTTP(w, r)
 		case InterconnectServiceReleaseRemindersProcedure:
 			interconnectServiceReleaseRemindersHandler.ServeHTTP(w, r)
+		case InterconnectServiceNoticeRemindersProcedure:
+			interconnectServiceNoticeRemindersHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -279,4 +308,8 @@ func (UnimplementedInterconnectServiceHandler) Reach(context.Context, *connect.R
 
 func (UnimplementedInterconnectServiceHandler) ReleaseReminders(context.Context, *connect.Request[v1.ExchangeReleaseRequest]) (*connect.Response[v1.ExchangeReleaseResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.ReleaseReminders is not implemented"))
+}
+
+func (UnimplementedInterconnectServiceHandler) NoticeReminders(context.Context, *connect.Request[v1.ExchangeNoticeRequest]) (*connect.Response[v1.ExchangeNoticeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.NoticeReminders is not implemented"))
 }

@@ -1,0 +1,3 @@
+module extism-alarm
+
+go 1.25

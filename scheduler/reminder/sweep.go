@@ -1,0 +1,216 @@
+package reminder
+
+import (
+	"context"
+	"time"
+
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// An index by time keeps what was deleted of it until the database collects that, and
+// reading meets it: so no statement reads more of it than what came due within readAtOnce.
+// What came due longer ago than uncollected is taken for collected, and read at once.
+const (
+	readAtOnce  = 15 * time.Minute
+	uncollected = 6 * time.Hour // CockroachDB keeps what was deleted for four hours
+)
+
+// reach is how far one statement reads from a time on, to end at most.
+func reach(from, end, now time.Time) time.Time {
+	to := from.Add(readAtOnce)
+	if old := now.Add(-uncollected); to.Before(old) {
+		to = old
+	}
+	if to.After(end) {
+		to = end
+	}
+	return to
+}
+
+// place is a place in what is due of a bucket: at a time, and of what is due then, above a
+// token.
+type place struct {
+	at    time.Time
+	token *uint32 // nil: all of it
+}
+
+// placeOf is the place at which reading finds a reminder first.
+func placeOf(h *store.ReminderHead) place {
+	p := place{at: h.FireAt}
+	if h.ID.Token > 0 {
+		before := h.ID.Token - 1
+		p.token = &before
+	}
+	return p
+}
+
+// scan reads what is due from a place on, before end, as far as one statement goes, and
+// returns where the next one begins: not before end once all was read.
+func (s *Service) scan(ctx context.Context, b *ownedBucket, from place, end, now time.Time, limit int) ([]store.ReminderHead, place, error) {
+	if !from.at.Before(end) {
+		return nil, from, nil
+	}
+	q := store.DueQuery{Bucket: b.bucket, AfterTime: from.at, AfterToken: from.token, Before: reach(from.at, end, now), Limit: limit}
+	s.mu.Lock()
+	b.passed = map[uint32]struct{}{} // until what is found is taken into memory
+	s.mu.Unlock()
+	heads, err := s.cfg.Store.DueReminders(ctx, q)
+	if err != nil {
+		return nil, from, err
+	}
+	if len(heads) == limit {
+		last := &heads[limit-1]
+		return heads, place{last.FireAt, &last.ID.Token}, nil
+	}
+	return heads, place{at: q.Before}, nil
+}
+
+// sweeps is how far the looks of an owner at what is due have come. It is for the goroutine
+// that looks at the store.
+type sweeps struct {
+	at time.Time // when the last one was, by the local clock
+	// Everything due before till was found by one, and what was not delivered is in memory.
+	till time.Time
+	// next is where the one under way goes on; nil: none is. When it has ended, till is then.
+	next *place
+	then time.Time
+	// all is where the one of everything goes on, and allAt when it began, by the local clock.
+	all   *place
+	allAt time.Time
+}
+
+// sweep looks for what is due in the store and not in memory, from where the last sweep had
+// settled what is due, and finds out before what time nothing is left to deliver.
+func (s *Service) sweep(ctx context.Context, b *ownedBucket, now time.Time) error {
+	local := time.Now()
+	w := &b.sweeps
+	if local.Sub(w.at) < sweepEvery {
+		return nil
+	}
+	first := w.at.IsZero()
+	w.at = local
+	// What a turn sets is due from the moment it asked for it, and committed when it ends.
+	settled := now.Add(-startMargin - s.cfg.ExecutionTimeout)
+	s.mu.Lock()
+	read := b.at
+	if b.deliveredTill.After(now) || w.till.After(now) { // the database's clock was set back
+		b.deliveredTill, b.leftToken = time.Time{}, nil
+		*w = sweeps{at: local}
+	}
+	s.mu.Unlock()
+	if first { // it has just been read
+		if w.till = settled; read.Before(settled) {
+			w.till = read
+		}
+		return nil
+	}
+	till := w.till // what is due from here on is looked at once
+	if err := s.sweepNew(ctx, b, now, settled); err != nil {
+		return err
+	}
+	if err := s.findLeft(ctx, b, now); err != nil {
+		return err
+	}
+	return s.sweepAll(ctx, b, now, local, till)
+}
+
+// sweepNew looks at what has come due since the last sweep, and again at what was not
+// settled then.
+func (s *Service) sweepNew(ctx context.Context, b *ownedBucket, now, settled time.Time) error {
+	w := &b.sweeps
+	begins := w.next == nil
+	if begins {
+		w.next, w.then = &place{at: w.till}, settled
+	}
+	end := now.Add(-pollEvery)
+	var oldest *store.ReminderHead
+	for w.next.at.Before(end) {
+		heads, next, err := s.scan(ctx, b, *w.next, end, now, pageSize)
+		if err != nil {
+			return err
+		}
+		s.found(b, heads)
+		if oldest == nil && len(heads) > 0 {
+			oldest = &heads[0]
+		}
+		if w.next = &next; len(heads) == pageSize {
+			return nil // the next sweep goes on: what waits may be more than a page, and stay
+		}
+	}
+	w.next = nil
+	if begins && b.deliveredTill.Equal(w.till) { // nothing was left before, so the first is here
+		left := place{at: w.then}
+		if oldest != nil && oldest.FireAt.Before(w.then) {
+			left = placeOf(oldest)
+		}
+		s.left(b, left)
+	}
+	w.till = w.then
+	return nil
+}
+
+// findLeft finds the first that is left to deliver of what was settled, from the one that
+// was the first until now on: for as long as that one waits, it is all that is read.
+func (s *Service) findLeft(ctx context.Context, b *ownedBucket, now time.Time) error {
+	for at := (place{b.deliveredTill, b.leftToken}); at.at.Before(b.sweeps.till); {
+		heads, next, err := s.scan(ctx, b, at, b.sweeps.till, now, 1)
+		if err != nil {
+			return err
+		}
+		if at = next; len(heads) > 0 {
+			at = placeOf(&heads[0])
+		}
+		s.left(b, at)
+		if len(heads) > 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// left notes the first place at which something is left to deliver.
+func (s *Service) left(b *ownedBucket, p place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !p.at.Before(b.deliveredTill) {
+		b.deliveredTill, b.leftToken = p.at, p.token
+	}
+	b.passed = nil
+}
+
+// sweepAll goes on to look at everything that is due before till, a statement at each sweep: a commit
+// may have landed that was held up for longer than anybody waits, such as that of a process
+// that was frozen.
+func (s *Service) sweepAll(ctx context.Context, b *ownedBucket, now, local, till time.Time) error {
+	w := &b.sweeps
+	if w.all == nil {
+		if local.Sub(w.allAt) < sweepAllEvery {
+			return nil
+		}
+		w.all, w.allAt = &place{}, local
+	}
+	heads, next, err := s.scan(ctx, b, *w.all, till, now, pageSize)
+	if err != nil {
+		return err
+	}
+	if w.all = &next; !next.at.Before(till) {
+		w.all = nil
+	}
+	s.found(b, heads)
+	return nil
+}
+
+// found takes what a sweep has found into memory, if it was to be there.
+func (s *Service) found(b *ownedBucket, heads []store.ReminderHead) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range heads {
+		// What is in the wheel as well is dropped by the second of the two to be loaded. What was
+		// stepped on since it was read is where it belongs.
+		if _, passed := b.passed[h.ID.Token]; !passed && h.FireAt.Before(b.at) {
+			s.insert(b, h)
+		}
+	}
+	b.passed = nil
+	s.rouse()
+}
