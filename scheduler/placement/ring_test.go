@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -34,6 +35,42 @@ func share(table *Table) map[HostID]int {
 		}
 	}
 	return n
+}
+
+// TestRingExamples: who has each of eight ranges, in order, the readers behind the holder. A
+// leader of another version that had other tables would move the actors of a whole cluster.
+func TestRingExamples(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		ring  Ring
+		hosts string
+		want  string
+	}{
+		{"one host has all", Ring{Ranges: 8}, "a", "a a a a a a a a"},
+		{"two, with five at most", Ring{Ranges: 8}, "a b", "b a b a b a a a"},
+		{"two, with four each", Ring{Ranges: 8, Load: 1}, "a b", "b a b a b a a b"},
+		{"a third takes some and moves few others", Ring{Ranges: 8}, "a b c", "b a b c b c c c"},
+		{"the order of hosts is nothing", Ring{Ranges: 8}, "c a b", "b a b c b c c c"},
+		{"another name is another host", Ring{Ranges: 8}, "a b d", "b a b d b d d d"},
+		{"more hosts than ranges", Ring{Ranges: 2}, "a b c d", "b c"},
+		{"a holder and a reader", Ring{Ranges: 8, Hosts: 2}, "a b c", "ba ac bc ca bc ca ca ca"},
+		{"a holder and as many readers as there are", Ring{Ranges: 8, Hosts: 3}, "a b", "ba ab ba ab ba ab ab ab"},
+	} {
+		hosts := []HostID{}
+		for _, h := range strings.Fields(tt.hosts) {
+			hosts = append(hosts, HostID(h))
+		}
+		got := ""
+		for _, r := range ringTable(t, tt.ring, hosts).Ranges() {
+			for _, h := range r.Hosts {
+				got += string(h)
+			}
+			got += " "
+		}
+		if got = strings.TrimSpace(got); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
 }
 
 // TestRingIsBalanced: no host has more than its bound, and none has nothing.
