@@ -26,6 +26,8 @@ PKG      ?= ./...
 TESTFLAGS ?=
 
 export PATH := $(TOOLS):$(PATH)
+# Zstandard in Go, as in what is released: with cgo it is C, which takes gcc a minute.
+export GOFLAGS ?= -tags=pebblegozstd
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo up cluster down test test-go test-rust setup check fmt vet lint generate generated tidy \

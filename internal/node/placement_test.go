@@ -68,9 +68,12 @@ func until(t *testing.T, what string, fits func() bool) {
 // twice or lost.
 func TestPlacementChangesUnderLoad(t *testing.T) {
 	url := pgtest.URL(t)
-	first := start(t, inCluster(url, named("n1")))
+	member := func(name string) node.Config { // none is lost, however busy the machine is
+		return inCluster(url, func(c *node.Config) { named(name)(c); c.Cluster.Lease = time.Minute })
+	}
+	first := start(t, member("n1"))
 	m := first.deploy(t, "default", example(t, "counter", guestbuild.Go))
-	nodes := []*running{first, start(t, inCluster(url, named("n2"))), start(t, inCluster(url, named("n3")))}
+	nodes := []*running{first, start(t, member("n2")), start(t, member("n3"))}
 	var callers sync.WaitGroup
 	var calls atomic.Int64
 	done := make(chan struct{})
