@@ -119,6 +119,31 @@ func TestNotOwnerHasNoEffect(t *testing.T) {
 	}
 }
 
+// TestLeaseEndsDuringTheFence: the first turn of a sticky actor, whose fence was under way
+// while the lease ran out, as where the process was frozen meanwhile, does not begin.
+func TestLeaseEndsDuringTheFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOwned(t, abi.PlacementSticky, actor.Held, host.Config{})
+		fence := make(chan struct{})
+		o.store.setHold(fence)
+		refused := make(chan error)
+		go func() {
+			_, err := o.call(t.Context(), "a", "Add")
+			refused <- err
+		}()
+		synctest.Wait()
+		o.holdings.Pause()
+		o.store.setHold(nil)
+		close(fence)
+		wantCondition(t, <-refused, actor.ErrNotOwner)
+		if ran, row := o.ran.Load(), o.store.row(key("a")); ran != 0 || row.Version == 0 {
+			t.Errorf("%d turns have begun, and the row is %+v; want the fence alone", ran, row)
+		}
+		o.holdings.Resume()
+		o.must(t, "a", "Add", "1")
+	})
+}
+
 // TestPlacesOfOtherTypes: turns of any types need the lease, and nobody that holds the
 // actor; what reads of them asks for nothing, nor do turns of stateless types, nor does the
 // delete of what no deployment serves.

@@ -40,6 +40,9 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	if err != nil {
 		return failed(err)
 	}
+	if !ts.ownership.stillHeld(a) { // the lease may have run out while the turn waited for any of that
+		return failed(actor.ErrNotOwner)
+	}
 	t := ts.runs.get(c)
 	defer ts.runs.put(t)
 	t.prepare(s, l, a.rev, readOnly, now)
