@@ -23,7 +23,7 @@
 //	           is up to an hour ahead and runs up to 1 % faster or slower than the
 //	           processes'
 //	guests     native counters (host/hosttest) of three types, whose placement policies are
-//	           sticky, ring, static, checkout, any or stateless. Types are deployed
+//	           sticky, ring, with readers or without, static, checkout, any or stateless. Types are deployed
 //	           anew, some with another policy, which processes hear of later
 //	clients    one call at a time each, through any process; calls with idempotency keys
 //	           go again, and now and then twice at once. Actors of some types are deleted
@@ -44,8 +44,7 @@
 // TestHostsAreReadInOrder and TestTooManyLeave of scheduler, TestLostThenRefused and TestAnotherIncarnation of routing.
 //
 // Not simulated: a change of policy to or from stateless, which a module says and no
-// deployment; readers of ring:N types (TestReadsAtReaders, TestReadsOutliveTheirHost);
-// reminders, which package scheduler/reminder simulates; TLS.
+// deployment; reminders, which package scheduler/reminder simulates; TLS.
 //
 // A process that is frozen goes on in its memory, and nothing of it gets in or out: no
 // call, no answer, no byte, no statement, and no turn begins or ends. To all others that

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/scheduler"
 )
@@ -17,16 +18,31 @@ type sabotage struct {
 	lease    bool // a host believes that its lease lasts for ever
 }
 
-// ownership is what a host is told.
-func (s sabotage) ownership(service *scheduler.Service) host.Ownership {
+// ownership is what the host of a process is told.
+func (s sabotage) ownership(p *process) host.Ownership {
 	if s.lease {
-		return endless{service}
+		return endless{owned{p.service, p.w}}
 	}
-	return service
+	return owned{p.service, p.w}
+}
+
+// owned counts what may be read at a host that does not hold it.
+type owned struct {
+	*scheduler.Service
+	w *world
+}
+
+// Reads implements [host.Ownership].
+func (o owned) Reads(key actor.Key) bool {
+	reads := o.Service.Reads(key)
+	if reads {
+		o.w.happened("may be read at a reader")
+	}
+	return reads
 }
 
 // endless is an ownership whose lease never ends.
-type endless struct{ *scheduler.Service }
+type endless struct{ owned }
 
 // Current implements [host.Ownership].
 func (endless) Current(time.Time) bool { return true }

@@ -27,13 +27,16 @@ type actorType struct {
 	generation uint64 // of the newest deployment, in the database
 }
 
-// heldPolicies are those whose actors have one place.
-var heldPolicies = []string{abi.PlacementSticky, abi.PlacementRing, "static:p0,p1,p2", "static:p2,p0", "checkout:3"}
+// sharedRing is a ring whose ranges have a reader beside the holder.
+const sharedRing = abi.PlacementRing + ":2"
 
-// newTypes chooses the types of a run: there is always one that is sticky or a ring.
+// heldPolicies are those whose actors have one place.
+var heldPolicies = []string{abi.PlacementSticky, abi.PlacementRing, sharedRing, "static:p0,p1,p2", "static:p2,p0", "checkout:3"}
+
+// newTypes chooses the types of a run: there is always one that is sticky, or of a ring.
 func newTypes(plan *rand.Rand) []*actorType {
 	policies := []string{
-		[]string{abi.PlacementSticky, abi.PlacementRing}[plan.IntN(2)],
+		[]string{abi.PlacementSticky, abi.PlacementRing, sharedRing}[plan.IntN(3)],
 		append([]string{abi.PlacementAny}, heldPolicies...)[plan.IntN(1+len(heldPolicies))],
 		append([]string{abi.PlacementAny, abi.PlacementStateless}, heldPolicies[1:]...)[plan.IntN(1+len(heldPolicies))],
 	}
@@ -155,7 +158,7 @@ func (p *process) serves() []scheduler.Type {
 		if err != nil {
 			panic(err)
 		}
-		all = append(all, scheduler.Type{App: app, Name: t.name, Placement: spec.Placement, Generation: d.Generation})
+		all = append(all, scheduler.Type{App: app, Name: t.name, Placement: spec.Placement, Generation: d.Generation, Readers: true})
 	}
 	return all
 }
