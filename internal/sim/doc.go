@@ -34,8 +34,8 @@
 // which the ring deals out what there is. Delays and faults of the store follow from it as
 // well, for each connection and each kind of statement of a process by itself, so that they
 // hold as long as each of those does the same. What is left to chance is what the runtime
-// decides: which goroutine of those that can run at one instant comes first, and which case
-// of a select. Most of a run is the same each time, and some runs are as a whole; a seed
+// decides: which goroutine of those that can run at one instant comes first, which case
+// of a select, and which reader of a range answers. Most of a run is the same each time, and some runs are as a whole; a seed
 // that failed is still run some dozens of times:
 //
 //	go test -run TestSimulation ./internal/sim -v -seed 17 -repeat 100 -trace

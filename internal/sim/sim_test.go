@@ -37,8 +37,10 @@ const (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	debug.SetGCPercent(800) // a seed has little to keep
-	if *runFor > 0 {        // not for a few: goleak takes its time
+	// A seed has little to keep, and its pools keep that until the second collection.
+	debug.SetGCPercent(800)
+	debug.SetMemoryLimit(1 << 30)
+	if *runFor > 0 { // not for a few: goleak takes its time
 		os.Exit(m.Run())
 	}
 	goleak.VerifyTestMain(leaktest.Patient(m))

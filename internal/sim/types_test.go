@@ -150,6 +150,14 @@ func (p *process) policy(typ string) string {
 	return spec.Placement
 }
 
+// readers are the hosts that may answer a call beside the one that holds its actor.
+func (p *process) readers(inv *actor.Invocation) (hosts []actor.HostID, here bool) {
+	if !inv.ReadOnly || inv.Consistency == actor.ConsistencyStrong {
+		return nil, false
+	}
+	return p.service.Readers(inv.Key)
+}
+
 // serves are the types that the process can run.
 func (p *process) serves() []scheduler.Type {
 	var all []scheduler.Type
