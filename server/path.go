@@ -80,5 +80,5 @@ func actorPath(key actor.Key, method string) string {
 }
 
 func errNoPath(path string) error {
-	return &requestError{kindPathNotFound, fmt.Sprintf("there is nothing at %q", path)}
+	return &requestError{kindPathNotFound, fmt.Sprintf("there is nothing at %q; actors are at %s", path, actorsShape)}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -188,6 +190,10 @@ func decodeMembers(body []byte, what string, into any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields() // a misspelt period would fire once
 	err := d.Decode(into)
+	var other *json.UnmarshalTypeError
+	if errors.As(err, &other) {
+		return &actor.ArgumentError{Field: cmp.Or(other.Field, "body"), Problem: fmt.Sprintf("is the JSON %s; give %s", other.Value, jsonKind(other.Type))}
+	}
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("something follows the object")
@@ -197,6 +203,20 @@ func decodeMembers(body []byte, what string, into any) error {
 		return &actor.ArgumentError{Field: "body", Problem: "is not a " + what + " in JSON: " + err.Error()}
 	}
 	return nil
+}
+
+// jsonKind says in JSON's words what a value of type t is decoded from.
+func jsonKind(t reflect.Type) string {
+	switch t.Kind() { //nolint:exhaustive // what members have
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Uint32:
+		return "a whole number, 0 or more"
+	default:
+		return "an object"
+	}
 }
 
 // decodeReminder reads a reminder, without what it is for.

@@ -108,3 +108,29 @@ func TestDeployPlacementChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestDeployChecksPlacements: what the server would refuse is refused, also where it is not
+// asked.
+func TestDeployChecksPlacements(t *testing.T) {
+	m := &greenroomv1.Module{Types: []*greenroomv1.ActorType{{Name: "Cart", Placement: "ring"}, {Name: "Mail", Placement: "stateless"}}}
+	for _, tc := range []struct{ typ, policy, only, want string }{
+		{"Cart", "any", "", ""},
+		{"Cart", "any", "Cart", ""},
+		{"Cart", "manifest", "", ""},
+		{"Mail", "manifest", "", ""},
+		{"Mail", "stateless", "", ""},
+		{"cart", "any", "", "not among those to deploy: Cart, Mail"},
+		{"Cart", "any", "Mail", "not among those to deploy: Mail"},
+		{"Cart", "stateless", "", "its code is for ring"},
+		{"Mail", "sticky", "", "its code is for stateless"},
+	} {
+		var types []string
+		if tc.only != "" {
+			types = []string{tc.only}
+		}
+		err := checkPlacements(m, types, []*greenroomv1.TypePlacement{{Type: tc.typ, Placement: tc.policy}})
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s=%s of %q: %v, want %q", tc.typ, tc.policy, tc.only, err, tc.want)
+		}
+	}
+}

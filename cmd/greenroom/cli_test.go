@@ -363,3 +363,13 @@ func TestDoctorSaysWhyNotReady(t *testing.T) {
 		t.Errorf("status %d, %s", status, stdout.String())
 	}
 }
+
+// TestTableColumns: rows that lack their last cells do not end the columns of the others.
+func TestTableColumns(t *testing.T) {
+	var out bytes.Buffer
+	c := &cli{stdout: &out, getenv: noEnv}
+	c.table([]string{"TYPE", "SCHEMA", "PLACEMENT"}, [][]string{{"Cart", "0"}, {"Till", "0", "any"}})
+	if want := "TYPE  SCHEMA  PLACEMENT\nCart  0\nTill  0       any\n"; out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}

@@ -14,12 +14,19 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/scheduler"
 )
 
 func (c *cli) hostsCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "List the servers of the cluster", Args: takes(),
-		Long:    "List the servers that share the store: which leads, how many ranges of types each\nholds, how many sticky actors it owns, and how many partitions it has checked out.",
+		Long: `List the servers that share the store: which leads, how many ranges of types each
+holds, how many sticky actors it owns, and how many partitions it has checked out.
+
+STATE is up, scheduler (of a server that runs no actors), draining, drained, no session
+(it keeps its lease, and does not reach the leader) or lease over. Of each type a server
+holds many ranges, some of them side by side: "greenroom placement show" counts those
+as one.`,
 		Example: "  greenroom hosts list",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			resp, err := c.listHosts(cmd.Context(), &greenroomv1.ListHostsRequest{})
@@ -64,6 +71,7 @@ sent on to the others. Stopping a server does the same by itself.`,
 				return c.writeMessage(resp.Msg)
 			}
 			c.printf(c.stderr, "%s drains; `greenroom hosts list` shows how far it is\n", resp.Msg.HostId)
+			c.noteNobodyTakes(ctx, a, resp.Msg.HostId)
 			return nil
 		},
 	}
@@ -72,6 +80,15 @@ sent on to the others. Stopping a server does the same by itself.`,
 		Long:    "List the servers that share a store, and drain one before it is stopped.",
 		Example: "  greenroom hosts list\n  greenroom hosts drain web-2",
 	}, list, drain)
+}
+
+// noteNobodyTakes says so if no other server is there to take what a draining one holds.
+func (c *cli) noteNobodyTakes(ctx context.Context, a *api, draining string) {
+	all, err := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+	if err != nil || slices.ContainsFunc(takers(all.Msg), func(h *greenroomv1.ClusterHost) bool { return h.HostId != draining }) {
+		return
+	}
+	c.warnings([]string{"no other server takes actors, so that calls of those that it gives up wait; a server that drains takes nothing until it is started again"})
 }
 
 // withHosts adds to an error about a server that is not there which there are.
@@ -118,6 +135,36 @@ func (c *cli) hostIDs(ctx context.Context, a *api, what string) ([]string, error
 	return ids, nil
 }
 
+// hostNames returns the names of the servers by their IDs.
+func hostNames(ctx context.Context, a *api) (map[string]string, error) {
+	all, err := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]string, len(all.Msg.Hosts))
+	for _, h := range all.Msg.Hosts {
+		names[h.HostId] = h.Name
+	}
+	return names, nil
+}
+
+// takers returns the servers that take actors now: they run them, do not drain, and have
+// their lease.
+func takers(all *greenroomv1.ListHostsResponse) (hosts []*greenroomv1.ClusterHost) {
+	for _, h := range all.Hosts {
+		if runsActors(h) && !h.Draining && all.Now.AsTime().Before(h.ExpiresAt.AsTime()) {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
+
+// runsActors reports whether a server is more than a scheduler. One that names no role
+// does both.
+func runsActors(h *greenroomv1.ClusterHost) bool {
+	return len(h.Roles) == 0 || slices.Contains(h.Roles, scheduler.RoleHost)
+}
+
 // hostState is what a host does, in words.
 func hostState(h *greenroomv1.ClusterHost, all *greenroomv1.ListHostsResponse) string {
 	var words []string
@@ -133,7 +180,7 @@ func hostState(h *greenroomv1.ClusterHost, all *greenroomv1.ListHostsResponse) s
 		words = append(words, "draining")
 	case all.LeaderAnswered && !h.Connected:
 		words = append(words, "no session")
-	case !slices.Contains(h.Roles, "host"):
+	case !runsActors(h):
 		words = append(words, "scheduler")
 	default:
 		words = append(words, "up")
@@ -233,13 +280,19 @@ func (c *cli) stickyCommand() *cobra.Command {
 			if c.wantsJSON() {
 				return c.writeMessage(found)
 			}
+			if len(found.Actors) == 0 {
+				c.printf(c.stderr, "app %s has no sticky actors; `greenroom deploy --placement TYPE=sticky` makes a type sticky, and its actors have an owner from their first call on\n", c.app)
+				return nil
+			}
+			names, err := hostNames(ctx, a)
+			if err != nil {
+				return clusterError(err)
+			}
 			rows := make([][]string, len(found.Actors))
 			for i, e := range found.Actors {
-				rows[i] = []string{e.Type, e.Id, e.Owner}
+				rows[i] = []string{e.Type, e.Id, cmp.Or(names[e.Owner], e.Owner), e.Owner}
 			}
-			if err := c.listed("sticky actors", "greenroom call TYPE ID METHOD", []string{"TYPE", "ID", "OWNER"}, rows); err != nil {
-				return err
-			}
+			c.table([]string{"TYPE", "ID", "OWNER", "HOST"}, rows)
 			if found.NextPageToken != "" {
 				c.printf(c.stderr, "%s there are more; list them with --all\n", c.paint(c.stderr, yellow, "note:"))
 			}
@@ -266,6 +319,7 @@ each with an equal part. --ranges shows the table itself: each range, with the s
 that holds it, or those that share it, and of a static type the name of its server.
 Of a ring:SERVERS type there are also those that answer its read-only methods, and the
 part of the type that each of them does so for.
+Of a sticky type it is where actors go that have no owner yet.
 
 Where parts of a type are called much more than others, their calls per second are
 shown, and what was moved to another server because of them.`,
@@ -285,13 +339,9 @@ shown, and what was moved to another server because of them.`,
 			if c.wantsJSON() {
 				return c.writeMessage(resp.Msg)
 			}
-			names := make(map[string]string)
-			all, err := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+			names, err := hostNames(ctx, a)
 			if err != nil {
 				return clusterError(err)
-			}
-			for _, h := range all.Msg.Hosts {
-				names[h.HostId] = h.Name
 			}
 			c.printf(c.stderr, "placement %s\n", resp.Msg.Placement)
 			if ranges {

@@ -92,6 +92,9 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 	if !c.wantsJSON() {
 		c.printf(c.stderr, "%s uploaded %s (%s)\n", c.paint(c.stderr, green, "✓"), short(module.Digest), size(module.Size))
 	}
+	if err := checkPlacements(module, f.types, placements); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	change, err := c.changesOf(ctx, a, module, f.types, placements)
@@ -126,8 +129,12 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 	return nil
 }
 
-// manifestPlacement is the policy that ends another one.
-const manifestPlacement = "manifest"
+const (
+	// manifestPlacement is the policy that ends another one.
+	manifestPlacement = "manifest"
+	// statelessPlacement is the one that only modules choose.
+	statelessPlacement = "stateless"
+)
 
 // placementsOf reads the values of --placement.
 func placementsOf(values []string) ([]*greenroomv1.TypePlacement, error) {
@@ -135,7 +142,7 @@ func placementsOf(values []string) ([]*greenroomv1.TypePlacement, error) {
 	for i, v := range values {
 		typ, policy, ok := strings.Cut(v, "=")
 		if !ok || typ == "" || policy == "" {
-			return nil, usagef("--placement %q is not of the form TYPE=POLICY; give a type and any, ring, ring:SERVERS, sticky, stateless, static:HOST,HOST,…, checkout:PARTITIONS or manifest", v)
+			return nil, usagef("--placement %q is not of the form TYPE=POLICY; give a type and any, ring, ring:SERVERS, sticky, static:HOST,HOST,…, checkout:PARTITIONS or manifest", v)
 		}
 		if policy != manifestPlacement {
 			if _, err := manifest.ParsePlacement(policy); err != nil {
@@ -145,6 +152,27 @@ func placementsOf(values []string) ([]*greenroomv1.TypePlacement, error) {
 		placements[i] = &greenroomv1.TypePlacement{Type: typ, Placement: policy}
 	}
 	return placements, nil
+}
+
+// checkPlacements says which placement the server would refuse: --dry-run does not ask it.
+func checkPlacements(m *greenroomv1.Module, types []string, placements []*greenroomv1.TypePlacement) error {
+	var deployed []string
+	for _, t := range m.Types {
+		if len(types) == 0 || slices.Contains(types, t.Name) {
+			deployed = append(deployed, t.Name)
+		}
+	}
+	for _, p := range placements {
+		at := slices.IndexFunc(m.Types, func(t *greenroomv1.ActorType) bool { return t.Name == p.Type })
+		if at < 0 || !slices.Contains(deployed, p.Type) {
+			return fmt.Errorf("--placement is for the type %q, which is not among those to deploy: %s", p.Type, strings.Join(deployed, ", "))
+		}
+		declared := m.Types[at].Placement
+		if p.Placement != manifestPlacement && (p.Placement == statelessPlacement) != (declared == statelessPlacement) {
+			return fmt.Errorf("--placement of %s is to be %s, and its code is for %s: whether a type has state is for its module to declare", p.Type, p.Placement, declared)
+		}
+	}
+	return nil
 }
 
 // showDryRun says what a deployment would change.

@@ -46,6 +46,9 @@ func judgeCluster(resp *greenroomv1.ListHostsResponse) []finding {
 	case !resp.LeaderAnswered:
 		f.Verdict, f.Found = verdictFail, f.Found+"; the leader does not answer this server"
 		f.Remedy = "a new leader is there within the lease and a second; if this stays, see which addresses the servers cannot reach"
+	case len(resp.Hosts) > 0 && len(takers(resp)) == 0:
+		f.Verdict, f.Found = verdictFail, f.Found+"; none of them takes actors: those that run any drain"
+		f.Remedy = "start one of them again, or another one: a server that drains takes nothing until then"
 	case len(resp.Missing) > 0:
 		f.Verdict, f.Found = verdictWarn, f.Found+"; the leader waits for "+strings.Join(resp.Missing, ", ")
 		f.Remedy = "these servers keep their leases and do not reach the leader: see that they can, or stop them"
@@ -108,9 +111,13 @@ func reachFindings(h *greenroomv1.ClusterHost, resp *greenroomv1.ListHostsRespon
 	}
 	if len(by) > 0 {
 		slices.Sort(by)
+		remedy := "start it with an --advertise at which the others reach it, and see that no firewall is between them"
+		if strings.Contains(why, "certificate") { // somebody answers there
+			remedy = "give all servers the same --cluster-name and --cluster-key-file, or certificates of one authority; if it is not this server that answers there, set its --advertise"
+		}
 		findings = append(findings, finding{
 			Check: "host " + h.Name, Verdict: verdictFail, Found: fmt.Sprintf("%s is not reached at %s by %s: %s", h.HostId, h.Address, strings.Join(by, ", "), why),
-			Remedy: "start it with an --advertise at which the others reach it, and see that no firewall is between them",
+			Remedy: remedy,
 		})
 	}
 	return findings

@@ -86,6 +86,16 @@ func TestJudgeCluster(t *testing.T) {
 			},
 			[]string{"FAIL cluster 3 server(s), leader epoch 4; the leader does not answer this server"},
 		},
+		"all drain that run actors": {
+			func(r *greenroomv1.ListHostsResponse) {
+				r.Hosts[0].Draining, r.Hosts[1].Draining, r.Hosts[2].Roles = true, true, []string{"scheduler"}
+			},
+			[]string{"FAIL cluster 3 server(s), leader epoch 4; none of them takes actors"},
+		},
+		"one drains": {
+			func(r *greenroomv1.ListHostsResponse) { r.Hosts[0].Draining = true },
+			[]string{"OK cluster 3 server(s), leader epoch 4; each reaches all others"},
+		},
 		"no leader": {
 			func(r *greenroomv1.ListHostsResponse) { r.LeaderAnswered, r.LeaderEpoch = false, 0 },
 			[]string{"FAIL cluster 3 server(s), leader epoch 0; the leader does not answer this server"},
@@ -110,5 +120,23 @@ func TestJudgeCluster(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUnreachableRemedy: where somebody answers with a certificate of another cluster, its
+// address is not what is to be changed first.
+func TestUnreachableRemedy(t *testing.T) {
+	for why, want := range map[string]string{
+		"dial tcp 10.0.0.1:8080: connect: connection refused":                                           "--advertise",
+		"tls: failed to verify certificate: x509: certificate signed by unknown authority":              "--cluster-key-file",
+		"this is for hosts of the cluster, which prove it with certificates; give all hosts the same …": "--cluster-key-file",
+	} {
+		h := &greenroomv1.ClusterHost{HostId: "aaa"}
+		found := reachFindings(h, &greenroomv1.ListHostsResponse{Reach: []*greenroomv1.HostReach{
+			{HostId: "bbb", Answered: true, Unreachable: []*greenroomv1.UnreachableHost{{HostId: "aaa", Why: why}}},
+		}})
+		if len(found) != 1 || !strings.Contains(strings.SplitAfter(found[0].Remedy, ",")[0], want) {
+			t.Errorf("%s: %+v", why, found)
+		}
 	}
 }

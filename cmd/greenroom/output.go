@@ -78,10 +78,11 @@ func (c *cli) table(header []string, rows [][]string) {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(header, "\t"))
 	for _, row := range rows {
+		cells := make([]string, max(len(row), len(header))) // a shorter row would end the columns
 		for i, cell := range row {
-			row[i] = printable(cell)
+			cells[i] = printable(cell)
 		}
-		fmt.Fprintln(w, strings.Join(row, "\t"))
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	w.Flush()
 	for line := range strings.Lines(b.String()) {

@@ -69,8 +69,11 @@ zone of this machine.`,
 				return err
 			}
 			if cmd.Flags().Changed("due-within") {
-				if within <= 0 || before != "" {
-					return usagef("--due-within is a time above 0, and not for --due-before")
+				if before != "" {
+					return usagef("--due-within and --due-before exclude each other; give one")
+				}
+				if within <= 0 {
+					return usagef("--due-within is %v; give a time above 0", within)
 				}
 				req.DueBefore = timestamppb.New(time.Now().Add(within))
 			}
@@ -98,8 +101,11 @@ zone of this machine.`,
 			if c.wantsJSON() {
 				return c.writeMessage(&greenroomv1.ListRemindersResponse{Reminders: list, NextPageToken: next})
 			}
+			if len(list) == 0 && len(args) == 0 && req.DueFrom == nil && req.DueBefore == nil {
+				return c.listed("reminders", "greenroom reminders create TYPE ID NAME METHOD", nil, nil)
+			}
 			if len(list) == 0 {
-				c.printf(c.stderr, "no reminder of app %s is set that was asked for\n", c.app)
+				c.printf(c.stderr, "app %s has no such reminders\n", c.app)
 				return nil
 			}
 			rows := make([][]string, len(list))
@@ -154,8 +160,11 @@ func reminderState(r *greenroomv1.Reminder, now time.Time) string {
 	}
 	if late := now.Sub(r.FireAt.AsTime()) > overdueAfter; late && !r.Paused {
 		word := "overdue"
-		if r.LastError != "" && r.Failures == 0 {
+		switch {
+		case r.LastError != "" && r.Failures == 0:
 			word += ": " + r.LastError
+		case r.Actor.GetType() == actor.SubscriptionType && r.Failures == 0:
+			word += ": no subscriber has answered"
 		}
 		words = append(words, word)
 	}

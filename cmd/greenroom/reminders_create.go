@@ -40,6 +40,9 @@ func (c *cli) remindersCreateCommand() *cobra.Command {
 takes effect once. One of the same name is replaced, or kept with --keep. PAYLOAD is
 given as to "greenroom call".
 
+A reminder for subscribers has the type greenroom.subscription, the name that they
+subscribe to as its ID, and no METHOD: PAYLOAD follows NAME.
+
 Without --at and --after, the first occurrence is one period from now, or at the next
 match of --cron, or at once. What is past is due at once.
 
@@ -48,8 +51,9 @@ zone of this machine. Durations are like 90s, 1h30m or 250ms.`,
 		Example: `  greenroom reminders create Cart alice expire Expire --after 30m
   greenroom reminders create Meter m1 read Read '{"unit": "kWh"}' --every 15m --jitter 30s
   greenroom reminders create Report eu weekly Send --cron '0 9 * * MON' --zone Europe/Berlin
-  greenroom reminders create Order 17 charge Charge --failure exponential --attempts 8 --retry-interval 1m`,
-		Args:              takes("TYPE", "ID", "NAME", "METHOD", "[PAYLOAD]"),
+  greenroom reminders create Order 17 charge Charge --failure exponential --attempts 8 --retry-interval 1m
+  greenroom reminders create greenroom.subscription invoices eu '{"region": "eu"}' --cron '0 6 1 * *'`,
+		Args:              takesReminder,
 		ValidArgsFunction: c.completeNewReminder,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.createReminder(cmd, args, &f)
@@ -82,6 +86,14 @@ zone of this machine. Durations are like 90s, 1h30m or 250ms.`,
 	return cmd
 }
 
+// takesReminder is what create takes: a reminder for subscribers runs no method.
+func takesReminder(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && args[0] == actor.SubscriptionType {
+		return takes("TYPE", "ID", "NAME", "[PAYLOAD]")(cmd, args)
+	}
+	return takes("TYPE", "ID", "NAME", "METHOD", "[PAYLOAD]")(cmd, args)
+}
+
 func (c *cli) createReminder(cmd *cobra.Command, args []string, f *reminderFlags) error {
 	key, err := c.actorKey(args[0], args[1])
 	if err != nil {
@@ -90,16 +102,20 @@ func (c *cli) createReminder(cmd *cobra.Command, args []string, f *reminderFlags
 	if err := actor.ValidateReminderName(args[2]); err != nil {
 		return err
 	}
-	if err := actor.ValidateName("method", args[3]); err != nil {
-		return err
+	method, payload := "", args[3:]
+	if args[0] != actor.SubscriptionType {
+		method, payload = args[3], args[4:]
+		if err := actor.ValidateName("method", method); err != nil {
+			return err
+		}
 	}
 	spec, err := f.spec(cmd)
 	if err != nil {
 		return err
 	}
-	spec.Method = args[3]
-	if len(args) == 5 {
-		if spec.Payload, err = c.readPayload(cmd.Context(), args[4], f.contentType); err != nil {
+	spec.Method = method
+	if len(payload) > 0 {
+		if spec.Payload, err = c.readPayload(cmd.Context(), payload[0], f.contentType); err != nil {
 			return err
 		}
 		spec.ContentType = f.contentType
@@ -112,7 +128,7 @@ func (c *cli) createReminder(cmd *cobra.Command, args []string, f *reminderFlags
 	defer cancel()
 	resp, err := a.reminders.CreateReminder(ctx, connect.NewRequest(&greenroomv1.CreateReminderRequest{Actor: key, Name: args[2], Spec: spec, Keep: f.keep, Paused: f.paused}))
 	if err != nil {
-		return c.withNearest(ctx, a, err, args[:1], args[3])
+		return c.withNearest(ctx, a, err, args[:1], method)
 	}
 	if c.wantsJSON() {
 		return c.writeMessage(resp.Msg)
@@ -226,10 +242,10 @@ func sorted(words []string) []string {
 
 // completeNewReminder completes TYPE ID NAME METHOD.
 func (c *cli) completeNewReminder(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	switch len(args) {
-	case 3:
+	switch {
+	case len(args) == 3 && args[0] != actor.SubscriptionType:
 		return c.completeCall(cmd, args[:2], toComplete)
-	case 0, 1, 2:
+	case len(args) < 3:
 		return c.completeReminder(cmd, args, toComplete)
 	}
 	return nil, cobra.ShellCompDirectiveDefault // @FILE

@@ -169,6 +169,11 @@ func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.S
 	if err != nil {
 		return nil, err
 	}
+	if c.cfg.AdvertiseAPI != "" {
+		if _, _, err := splitAdvertised(c.cfg.AdvertiseAPI); err != nil {
+			return nil, fmt.Errorf("node config: AdvertiseAPI %q %w; give the address at which clients reach this host, --advertise-api HOST:PORT", c.cfg.AdvertiseAPI, err)
+		}
+	}
 	dialer := scheduler.Dialer{Token: c.token}
 	if c.tls != nil {
 		dialer.TLS, dialer.Client = true, routing.NewHTTPClient(c.tls.Client(), nil, c.cfg.Lease)
@@ -243,9 +248,9 @@ func (c *cluster) advertise(storeURL string) (string, error) {
 		return "", fmt.Errorf("listen: %w", err)
 	}
 	if c.cfg.Advertise != "" {
-		host, given, err := net.SplitHostPort(c.cfg.Advertise)
-		if err != nil || host == "" {
-			return "", fmt.Errorf("node config: Advertise %q is not of the form HOST:PORT; give the address at which the other hosts reach this one", c.cfg.Advertise)
+		host, given, err := splitAdvertised(c.cfg.Advertise)
+		if err != nil {
+			return "", fmt.Errorf("node config: Advertise %q %w; give the address at which the other hosts reach this one, --advertise HOST:PORT", c.cfg.Advertise, err)
 		}
 		if given != "0" {
 			port = given
@@ -270,6 +275,21 @@ func (c *cluster) advertise(storeURL string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("node config: this host listens at all of its addresses, and which one leads to the others is not known; give it with --advertise HOST:PORT: %w", err)
+}
+
+// splitAdvertised splits an address that others are to call.
+func splitAdvertised(address string) (host, port string, err error) {
+	host, port, err = net.SplitHostPort(address)
+	if err == nil && port != "" {
+		_, err = net.LookupPort("tcp", port) //nolint:noctx // the names of ports are in a file
+	}
+	if err != nil || host == "" || port == "" || strings.ContainsAny(host, " /") {
+		return "", "", errors.New("is not of the form HOST:PORT")
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		return "", "", errors.New("is where a server listens at all of its addresses, and nobody can call it")
+	}
+	return host, port, nil
 }
 
 // databaseAddresses are those that a store's URL names, of which there may be several as

@@ -230,6 +230,12 @@ func TestClusterConfig(t *testing.T) {
 		"no key file":            {func(c *node.Config) { c.Cluster.KeyFile = filepath.Join(t.TempDir(), "none") }, "cluster key"},
 		"a newer protocol":       {func(c *node.Config) { c.Cluster.MaxProtocol = 1000 }, "from 1 to"},
 		"no address":             {func(c *node.Config) { c.Cluster.Advertise = "nowhere" }, "HOST:PORT"},
+		"every address":          {func(c *node.Config) { c.Cluster.Advertise = "0.0.0.0:8080" }, "all of its addresses"},
+		"every address, v6":      {func(c *node.Config) { c.Cluster.Advertise = "[::]:8080" }, "all of its addresses"},
+		"no port":                {func(c *node.Config) { c.Cluster.Advertise = "web-1:" }, "HOST:PORT"},
+		"a port too high":        {func(c *node.Config) { c.Cluster.Advertise = "web-1:99999" }, "HOST:PORT"},
+		"two words":              {func(c *node.Config) { c.Cluster.Advertise = "web 1:8080" }, "HOST:PORT"},
+		"every address, clients": {func(c *node.Config) { c.Cluster.AdvertiseAPI = "0.0.0.0:8080" }, "--advertise-api"},
 		"beyond loopback":        {func(c *node.Config) { c.Server = server.Config{Addr: "0.0.0.0:0", Token: "a-token-that-is-long"} }, "--cluster-key-file"},
 	} {
 		cfg := inCluster(url, tt.change)

@@ -36,7 +36,7 @@ func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Dura
 			if err := s.general.QueryRow(ctx, `SELECT name FROM greenroom_cluster WHERE id = 1`).Scan(&name); err != nil {
 				return err
 			}
-			return fmt.Errorf("the database belongs to cluster %q, and this host is to join %q: give it another database, or that name: %w", name, h.Cluster, actor.ErrClusterName)
+			return fmt.Errorf("the database belongs to cluster %q, and this host is to join %q: give it a database of its own, or start it with that --cluster-name: %w", name, h.Cluster, actor.ErrClusterName)
 		}
 		return err
 	})
