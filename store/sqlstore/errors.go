@@ -146,6 +146,24 @@ func unavailable(op string, cause error) error {
 	return fmt.Errorf("%s: %w: %v", op, actor.ErrUnavailable, cause)
 }
 
+// withRemedy adds to why the store could not be opened what there is to change, if the
+// database's answer says so.
+func withRemedy(err, cause error, to *pgx.ConnConfig) error {
+	var server *pgconn.PgError
+	if !errors.As(cause, &server) {
+		return err
+	}
+	switch server.Code {
+	case "3D000": // invalid_catalog_name
+		return fmt.Errorf("%w: create it, with CREATE DATABASE %q OWNER %q, or name another one in the URL", err, to.Database, to.User)
+	case "28P01", "28000": // invalid_password, invalid_authorization_specification
+		return fmt.Errorf("%w: put a user that the server knows, and its password, into the URL; it has %q", err, to.User)
+	case "42501": // insufficient_privilege
+		return fmt.Errorf("%w: the user makes tables, so let it own the database: ALTER DATABASE %q OWNER TO %q", err, to.Database, to.User)
+	}
+	return err
+}
+
 // ambiguous wraps [actor.ErrAmbiguous] in the same way.
 func ambiguous(op string, cause error) error {
 	return fmt.Errorf("%s: %w: %v", op, actor.ErrAmbiguous, cause)

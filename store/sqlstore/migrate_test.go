@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
@@ -55,6 +58,38 @@ func TestMigrationFaults(t *testing.T) {
 				t.Error("the lease is still held")
 			}
 		})
+	}
+}
+
+// TestOpenSaysWhatToChange: a database that is missing, or not the user's, and a user that
+// the server does not know, are said with what there is to do.
+func TestOpenSaysWhatToChange(t *testing.T) {
+	base := pgtest.URL(t)
+	conn, err := pgx.Connect(t.Context(), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), `CREATE ROLE guest LOGIN PASSWORD 'guest'`); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*url.URL)
+		want   string
+	}{
+		"no such database":   {func(u *url.URL) { u.Path = "/missing" }, `CREATE DATABASE "missing"`},
+		"no such user":       {func(u *url.URL) { u.User = url.User("stranger") }, `it has "stranger"`},
+		"another's database": {func(u *url.URL) { u.User = url.UserPassword("guest", "guest") }, `OWNER TO "guest"`},
+	} {
+		u, err := url.Parse(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.change(u)
+		_, err = sqlstore.Open(t.Context(), sqlstore.Config{URL: u.String()})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
 	}
 }
 

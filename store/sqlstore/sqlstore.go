@@ -119,7 +119,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	conn, err := pgx.ConnectConfig(ctx, base.ConnConfig)
 	if err != nil {
-		return nil, asStoreError(ctx, "connect", err)
+		return nil, withRemedy(asStoreError(ctx, "connect", err), err, base.ConnConfig)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 
@@ -129,7 +129,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s.parts.New = func() any { return newGroupParts(s.dialect) }
 	if err := s.migrate(ctx, base.ConnConfig); err != nil {
-		return nil, err
+		return nil, withRemedy(err, err, base.ConnConfig)
 	}
 	if err := s.openPools(ctx, conn, base); err != nil {
 		_ = s.Close()
