@@ -7,6 +7,7 @@ GOLANGCI_VERSION    := v2.15.0
 GRPCURL_VERSION     := v1.9.4
 HELM_VERSION        := v3.18.6
 COMPOSE_VERSION     := v2.9.0
+KUBERNETES_VERSION  := v0.33.3
 
 TOOLS   := $(CURDIR)/.cache/bin
 BIN     := bin/greenroom
@@ -112,8 +113,8 @@ cross: ## Compile for the other systems and processors.
 	@set -e; for p in $(CROSS); do echo "compile $$p"; \
 	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} go build -o /dev/null ./cmd/greenroom; done
 
-deploy-check: build $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/compose-$(COMPOSE_VERSION) ## Validate deploy/: the compose file, the Helm chart, the systemd unit, and the flags that they name.
-	scripts/deploy/check.sh $(BIN) $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/compose-$(COMPOSE_VERSION)
+deploy-check: build $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/compose-$(COMPOSE_VERSION) $(TOOLS)/manifests-$(KUBERNETES_VERSION) ## Validate deploy/: the compose file, the Helm chart, the systemd unit, and the flags that they name.
+	scripts/deploy/check.sh $(BIN) $(TOOLS)/helm-$(HELM_VERSION) $(TOOLS)/compose-$(COMPOSE_VERSION) $(TOOLS)/manifests-$(KUBERNETES_VERSION)
 
 release: ## Build dist/greenroom-OS-ARCH for every platform.
 	@set -e; for p in $(PLATFORMS); do \
@@ -155,6 +156,9 @@ $(TOOLS)/grpcurl-$(GRPCURL_VERSION):
 $(TOOLS)/compose-$(COMPOSE_VERSION):
 	@mkdir -p $(TOOLS)
 	scripts/deploy/compose.sh $(COMPOSE_VERSION) $@
+$(TOOLS)/manifests-$(KUBERNETES_VERSION):
+	@mkdir -p $(TOOLS)
+	scripts/deploy/manifests.sh $(KUBERNETES_VERSION) $@
 $(TOOLS)/helm-$(HELM_VERSION):
 	$(call install,helm,helm.sh/helm/v3/cmd/helm@$(HELM_VERSION))
 $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):

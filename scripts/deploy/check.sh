@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Validates what deploy/ has: the compose file by the loader of Docker Compose, the chart by
-# helm lint and by rendering it, the systemd unit by systemd-analyze, and the flags and
-# variables of all three by the server's own help. Nothing is started.
+# helm lint, and what it renders by Kubernetes' own types, the systemd unit by
+# systemd-analyze, and the flags and variables of all three by the server's own help.
+# Nothing is started.
 #
-#	scripts/deploy/check.sh GREENROOM HELM COMPOSE    programs, which make deploy-check builds
+#	scripts/deploy/check.sh GREENROOM HELM COMPOSE MANIFESTS    programs, which make deploy-check builds
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-greenroom=$(realpath "$1") helm=$(realpath "$2") compose=$(realpath "$3")
+greenroom=$(realpath "$1") helm=$(realpath "$2") compose=$(realpath "$3") manifests=$(realpath "$4")
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 chart=deploy/helm/greenroom
 
@@ -17,6 +18,7 @@ echo "== helm"
 "$helm" lint --strict --quiet "$chart"
 "$helm" template greenroom "$chart" >"$work/chart.yaml"
 "$helm" template greenroom "$chart" --set replicas=1,clusterKey.secretName=key,extraArgs='{--max-actors,5}' >"$work/changed.yaml"
+"$manifests" "$work/chart.yaml" "$work/changed.yaml"
 if "$helm" template greenroom "$chart" --set replica=1 >/dev/null 2>&1; then
   echo "the chart takes a value that it does not know: see values.schema.json" >&2; exit 1
 fi
