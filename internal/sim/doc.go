@@ -41,7 +41,8 @@
 //	go test -run TestSimulation ./internal/sim -v -seed 17 -repeat 100 -trace
 //
 // What seeds found became tests of the packages at fault: TestRegistrationUnknown,
-// TestHostsAreReadInOrder and TestTooManyLeave of scheduler, TestLostThenRefused and TestAnotherIncarnation of routing.
+// TestHostsAreReadInOrder and TestTooManyLeave of scheduler, TestLostThenRefused and
+// TestAnotherIncarnation of routing, TestLeaseEndsDuringTheFence of host.
 //
 // Not simulated: a change of policy to or from stateless, which a module says and no
 // deployment; reminders, which package scheduler/reminder simulates; TLS.
