@@ -102,6 +102,34 @@ func TestGivenUpAfterAll(t *testing.T) {
 	})
 }
 
+// A bucket that is being given up asks no subscriber for anything new, while what is under way
+// of it keeps it.
+func TestBucketThatLeavesAsksNoSubscriber(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.store.shared = true
+		w.host.turn = func(actor.Firing) error { <-time.After(50 * time.Second); return nil }
+		m := &members{self: "one", live: []actor.HostID{"one"}}
+		cfg := w.config()
+		cfg.Host, cfg.Members = "", m
+		s := w.start(cfg)
+		w.set(s, "stays", true, func(sp *actor.ReminderSpec) { sp.Key.App, sp.Schedule.After = "first", time.Hour })
+		w.set(s, "slow", true, once(time.Second))
+		w.set(s, "job", true, forSubscribers(once(10*time.Second)))
+		c := w.subscribe(s, 1, "jobs")
+		after(5 * time.Second)
+		m.set("one", "two")
+		after(20 * time.Second)
+		if list, _ := take(c); len(list) != 0 {
+			t.Errorf("of a bucket that leaves it is asked for %+v", list)
+		}
+		m.set("one")
+		after(2 * pollEvery)
+		if list, _ := take(c); len(list) != 1 {
+			t.Errorf("of one that stays it is asked for %+v", list)
+		}
+	})
+}
+
 // A process that stops, and takes its time for it since a delivery does, then gives up all
 // its buckets: the next owner need not wait as for one that is lost.
 func TestSlowStopGivesBucketsUp(t *testing.T) {
