@@ -86,3 +86,26 @@ func TestGivenUpInVain(t *testing.T) {
 		}
 	})
 }
+
+// TestStickyIsNotHeldWhileHandedOver: no turn of a sticky actor begins at its owner while all
+// of the type is handed over, since its placement changes.
+func TestStickyIsNotHeldWhileHandedOver(t *testing.T) {
+	run(t, func(c *testCluster) {
+		p, k := c.start("a")[0], key("S", 1)
+		if owner, _ := c.acquired(p, k); owner != "a" || p.Holds(k, abi.PlacementSticky) == actor.NotHeld {
+			c.t.Fatalf("%s owns it", owner)
+		}
+		p.mu.Lock()
+		p.busy, p.handOvers = make(chan struct{}), 0
+		p.mu.Unlock()
+		p.setTypes(ringType("R"), placedType("S", abi.PlacementRing, 2))
+		c.eventually("it is handed over", func() bool { return p.handOversOf() > 0 })
+		for _, policy := range []string{abi.PlacementSticky, abi.PlacementRing} {
+			if p.Holds(k, policy) != actor.NotHeld || p.Find(k, policy).Here {
+				c.t.Errorf("%s: it is held while it is handed over", policy)
+			}
+		}
+		close(p.busy)
+		c.eventually("it is held by its range", func() bool { return p.Holds(k, abi.PlacementRing) != actor.NotHeld && p.Owned() == 0 })
+	})
+}
