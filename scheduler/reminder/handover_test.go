@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -247,6 +248,7 @@ func TestGoneIsCountedAnew(t *testing.T) {
 		cfg := w.config()
 		cfg.Host, cfg.Members = "", m
 		w.start(cfg)
+		synctest.Wait() // no look is under way, which would give it to another
 		b, err := w.store.AllocateBucket(w.Context(), "default", "two", randomVector())
 		if err != nil {
 			t.Fatal(err)
@@ -362,6 +364,7 @@ func TestNoBucketsForStrangers(t *testing.T) {
 		for i := range 4 {
 			w.set(s, fmt.Sprint(i), true, func(sp *actor.ReminderSpec) { sp.Key.App, sp.Schedule.After = fmt.Sprint("app", i), time.Hour })
 		}
+		synctest.Wait() // no look is under way, which would give it to another
 		row, err := w.store.AllocateBucket(w.Context(), "other", "stranger", randomVector())
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -15,6 +16,7 @@ import (
 // has set.
 func (w *world) lostOwner(specs ...actor.ReminderSpec) actor.Bucket {
 	w.Helper()
+	synctest.Wait() // no look is under way, which would give it to another
 	row, err := w.store.AllocateBucket(w.Context(), "default", "lost", randomVector())
 	if err != nil {
 		w.Fatal(err)
