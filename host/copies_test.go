@@ -194,6 +194,22 @@ func TestHolderIsNotOlderThanReaders(t *testing.T) {
 	})
 }
 
+// TestStaleReadIsNotOlderThanACopy: when nobody holds the actor any more, a read that may be
+// stale is no older than what this host has answered from a copy.
+func TestStaleReadIsNotOlderThanACopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &pastReads{fakeStore: sharedFake()}
+		o := newReader(t, host.Config{Committer: store})
+		store.write(key("a"), setTo(5))
+		store.past = store.row(key("a"))
+		store.write(key("a"), setTo(6))
+		o.must(t, "a", "View", "6")
+		o.world.Deploy("app", "T", o.actor(abi.PlacementAny))
+		o.holdings.Set(func(actor.Key) actor.Hold { return actor.Held })
+		o.must(t, "a", "View", "6")
+	})
+}
+
 // TestUncleanHolderIsNotOlderThanReaders: nor does a holder for whose actor a commit of an
 // earlier one may still land, however shortly ago it has asked the store.
 func TestUncleanHolderIsNotOlderThanReaders(t *testing.T) {

@@ -598,6 +598,31 @@ func TestUnsettledCommit(t *testing.T) {
 	})
 }
 
+// TestUnsettledCommitWithCallsWaiting: nor does one whose actor has had more to do since.
+func TestUnsettledCommitWithCallsWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOwned(t, abi.PlacementRing, actor.HeldClean, host.Config{SettleGrace: time.Second})
+		o.must(t, "a", "Add", "1")
+		o.store.plan("commit", "lost")
+		for range 100 {
+			o.store.plan("settle", "unavailable")
+		}
+		adding := o.start(t.Context(), "a", "GateAdd")
+		<-o.gate.entered
+		touching := o.start(t.Context(), "a", "Touch")
+		synctest.Wait()
+		close(o.gate.leave)
+		wantCondition(t, (<-adding).err, actor.ErrAmbiguous)
+		<-touching // whatever it was told
+		o.must(t, "a", "Touch", "1")
+		o.store.write(key("a"), setTo(2)) // it lands now
+		time.Sleep(actor.MaxReadAge + time.Millisecond)
+		for _, method := range []string{"Touch", "View"} {
+			o.must(t, "a", method, "2")
+		}
+	})
+}
+
 // TestLostHost: a host that has lost everything answers what runs only behind a commit, and
 // keeps nothing; what it holds anew begins with the store.
 func TestLostHost(t *testing.T) {
@@ -644,6 +669,26 @@ func TestLostHost(t *testing.T) {
 	})
 }
 
+// TestHeldAfterADelete: what a host has in memory of an actor that it did not hold, since it
+// has deleted it when nothing served its type, is not taken for the newest when it is given
+// the actor: others may have had it in between.
+func TestHeldAfterADelete(t *testing.T) {
+	for _, method := range []string{"Touch", "View"} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newOwned(t, abi.PlacementRing, actor.HeldClean, host.Config{})
+			o.store.write(key("a"), setTo(1))
+			o.world.Remove("app", "T")
+			if err := o.Delete(t.Context(), key("a")); err != nil {
+				t.Fatal(err)
+			}
+			o.store.write(key("a"), setTo(7)) // another holder
+			time.Sleep(actor.MaxReadAge + time.Millisecond)
+			o.world.Deploy("app", "T", o.actor(abi.PlacementRing))
+			o.must(t, "a", method, "7")
+		})
+	}
+}
+
 // TestLoadAfterTheLease: a row that was read when the lease was over is not built on: it
 // may be another owner's, behind whose fence this host would write.
 func TestLoadAfterTheLease(t *testing.T) {
@@ -666,6 +711,29 @@ func TestLoadAfterTheLease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLoadOfALostHostIsNotKept: a row that a reader asked for before the host lost all that it
+// held is in nobody's way when it comes and the host holds the actor again.
+func TestLoadOfALostHostIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowAnswers{fakeStore: sharedFake()}
+		o := newOwned(t, abi.PlacementRing, actor.HeldClean, host.Config{Committer: store})
+		read, wait := store.next()
+		late := o.start(t.Context(), "a", "View")
+		<-read
+		o.holdings.Set(nothingHeld)
+		o.DropAll()
+		store.write(key("a"), setTo(7)) // another holder
+		o.holdings.Set(func(actor.Key) actor.Hold { return actor.HeldClean })
+		close(wait)
+		if got := <-late; got.reply != "7" && !errors.Is(got.err, actor.ErrNotOwner) {
+			t.Errorf("the read that began before: %+v", got)
+		}
+		for _, method := range []string{"View", "Touch"} {
+			o.must(t, "a", method, "7")
+		}
+	})
 }
 
 // TestStickyStaysInMemory: an idle actor of a sticky type stays, which is told once for

@@ -210,3 +210,29 @@ func TestReaderIsLost(t *testing.T) {
 	}
 	close(end)
 }
+
+// TestReadsGoToNoThirdHost: what a host was sent, and neither holds nor reads, it sends back,
+// also if it knows readers: a call goes over one other host at most.
+func TestReadsGoToNoThirdHost(t *testing.T) {
+	table := newTable()
+	var wanted atomic.Bool
+	wanted.Store(true)
+	asks := table.join(t, "host-x", setup{})
+	middle := table.join(t, "host-m", setup{router: readable(&wanted, "host-r")("host-m")})
+	reader := table.join(t, "host-r", setup{router: readable(&wanted, "host-r")("host-r")})
+	owner := table.join(t, "host-o", setup{})
+	table.update(func() { table.owners["a"] = owner.id })
+	reader.host.reads.Store(true)
+	read := call("a")
+	read.ReadOnly = true
+	for range 20 { // where it goes on, it goes to the reader or to the actor's host
+		asks.view.believes("a", middle.id)
+		reply, err := asks.router.Invoke(t.Context(), read)
+		if err != nil || string(reply.Payload.Data) != string(owner.id) {
+			t.Fatalf("%s, %v", text(reply), err)
+		}
+	}
+	if n := middle.count("reply") + middle.count("redirect"); n != 0 || asks.count("redirect") != 20 {
+		t.Errorf("%d calls went on to a third host, %d of 20 came back", n, asks.count("redirect"))
+	}
+}

@@ -393,6 +393,11 @@ func TestAnotherIncarnation(t *testing.T) {
 	if b.host.turns.Load() != before {
 		t.Error("a turn ran that was for the earlier incarnation")
 	}
+	tb.update(func() { tb.owners["b"] = "host-b2" })
+	a.view.believes("b", "host-b")
+	if _, err := a.router.Invoke(t.Context(), call("b")); !errors.Is(err, actor.ErrNoOwner) || b.host.turns.Load() != before {
+		t.Errorf("what was sent to the earlier incarnation the later one has run, which holds the actor: %v", err)
+	}
 	tb.update(func() { tb.members["host-b2"], tb.owners["b"] = b.addr, "host-b2" })
 	reply, err := a.router.Invoke(t.Context(), call("b"))
 	if err != nil || string(reply.Payload.Data) != "host-b2" {

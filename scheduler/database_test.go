@@ -30,13 +30,20 @@ type link struct {
 	registers bool
 	// answers: not nil, the next reading of the hosts takes until it is closed.
 	answers chan struct{}
+	// takes is how long an answer is on its way, of what was done when it was asked for.
+	takes time.Duration
 }
 
 var errDown = errors.New("the database is down")
 
 func (k *link) do(ctx context.Context, fn func(now time.Time) error) error {
 	k.db.mu.Lock()
-	defer k.db.mu.Unlock()
+	defer func(takes time.Duration) {
+		k.db.mu.Unlock()
+		if takes > 0 {
+			<-time.After(takes)
+		}
+	}(k.takes)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -51,6 +58,13 @@ func (k *link) setDown(down bool) {
 	k.db.mu.Lock()
 	defer k.db.mu.Unlock()
 	k.down = down
+}
+
+// setTakes says how long answers are on their way.
+func (k *link) setTakes(takes time.Duration) {
+	k.db.mu.Lock()
+	defer k.db.mu.Unlock()
+	k.takes = takes
 }
 
 func (k *link) isDown() bool {

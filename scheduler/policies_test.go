@@ -527,6 +527,36 @@ func TestReaders(t *testing.T) {
 	})
 }
 
+// TestNoReaderWithoutALease: a host whose count is over reads nothing.
+func TestNoReaderWithoutALease(t *testing.T) {
+	run(t, func(c *testCluster) {
+		ps := c.start("a", "b")
+		for _, p := range ps {
+			p.setTypes(placedType("T", "ring:2", 1))
+		}
+		var k actor.Key
+		c.eventually("it is a reader", func() bool {
+			for i := range lookedAt {
+				if k = key("T", i); ps[0].Reads(k) {
+					_, here := ps[0].Readers(k)
+					return here
+				}
+			}
+			return false
+		})
+		c.db.mu.Lock()
+		c.db.down = true
+		c.db.mu.Unlock()
+		c.eventually("its count is over", func() bool { return !ps[0].Current(time.Now()) })
+		if _, here := ps[0].Readers(k); here || ps[0].Reads(k) {
+			c.t.Error("it reads on")
+		}
+		c.db.mu.Lock()
+		c.db.down = false
+		c.db.mu.Unlock()
+	})
+}
+
 // share counts names.
 func share(names []string) map[string]int {
 	counts := map[string]int{}

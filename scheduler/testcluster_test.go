@@ -35,6 +35,7 @@ type process struct {
 	handOvers, drops int
 	moved            []func(actor.Key) bool // by hand-overs
 	busy             chan struct{}          // not nil: hand-overs wait for its end
+	stubborn         bool                   // also when nobody waits for them any more
 }
 
 // testCluster is processes that share a database and a network.
@@ -68,8 +69,11 @@ func (p *process) HandOver(ctx context.Context, moving func(actor.Key) bool) err
 	p.mu.Lock()
 	p.handOvers++
 	p.moved = append(p.moved, moving)
-	busy := p.busy
+	busy, stubborn := p.busy, p.stubborn
 	p.mu.Unlock()
+	if stubborn {
+		ctx = context.WithoutCancel(ctx)
+	}
 	if busy != nil {
 		select {
 		case <-busy:

@@ -67,3 +67,101 @@ func TestFresh(t *testing.T) {
 		want(false, true)
 	})
 }
+
+// A firing is not fresh that this process has tried to deliver before its bucket was about to
+// be given up, and then was not.
+func TestFreshAfterABucketStays(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.store.shared = true
+		m := &members{self: "one", live: []actor.HostID{"one"}}
+		var mu sync.Mutex
+		var fresh []bool
+		commits := false
+		cfg := w.config()
+		cfg.Host, cfg.Members = "", m
+		cfg.Deliverer = DeliverFunc(func(ctx context.Context, f actor.Firing) error {
+			if f.Name == "slow" { // so that the bucket cannot be given up
+				<-time.After(50 * time.Second)
+				return w.host.deliver(ctx, f)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if fresh = append(fresh, f.Fresh); commits {
+				return w.host.deliver(ctx, f)
+			}
+			return actor.ErrAmbiguous
+		})
+		s := w.start(cfg)
+		other := func(d time.Duration) func(*actor.ReminderSpec) {
+			return func(sp *actor.ReminderSpec) { sp.Key.App, sp.Schedule.After = "other", d }
+		}
+		w.set(s, "first", true, once(time.Hour)) // of a bucket that stays
+		b := w.set(s, "slow", true, other(time.Second)).ID.Bucket()
+		w.set(s, "again", true, other(3*time.Second))
+		after(5 * time.Second)
+		leaving := func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.owned[b].leaving
+		}
+		m.set("one", "two")
+		after(longestWait + pollEvery)
+		if !leaving() {
+			t.Fatal("the bucket stays")
+		}
+		mu.Lock()
+		tried := len(fresh)
+		commits = true
+		mu.Unlock()
+		m.set("one")
+		after(2 * pollEvery)
+		mu.Lock()
+		defer mu.Unlock()
+		if leaving() || tried < 2 || len(fresh) != tried+1 || !fresh[0] || fresh[tried] {
+			t.Errorf("leaving %t; %d deliveries before; fresh were %v", leaving(), tried, fresh)
+		}
+	})
+}
+
+// A firing is not fresh that an owner before may have delivered whose clock is ahead of this
+// one's: answers of the database take their time.
+func TestFreshWhereClocksAreApart(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		b := actor.Bucket{Prefix: 7, Vector: anID.Vector}
+		s.clock.set(time.Now().Add(-clocksApart / 2)) // that is how long the answer took
+		s.mu.Lock()
+		s.adopt(actor.BucketRow{Bucket: b, App: "default", Epoch: epochOfFirstOwner + 2})
+		s.mu.Unlock()
+		for after, want := range map[time.Duration]bool{-time.Minute: false, 0: false, clocksApart: true} {
+			r := actor.Reminder{ID: b.Token(1), ReminderProgress: actor.ReminderProgress{FireAt: time.Now().Add(after)}}
+			if got := s.fresh(&r); got != want {
+				t.Errorf("a firing that is due %v after the bucket was taken over: fresh %t", after, got)
+			}
+		}
+	})
+}
+
+// A firing is not fresh of a bucket that another owner had between two looks at the store.
+func TestFreshAfterAnotherOwnerBetweenLooks(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.store.shared = true
+		cfg := w.config()
+		cfg.Host, cfg.Members = "", &members{self: "one", live: []actor.HostID{"one"}}
+		s := w.start(cfg)
+		r := w.set(s, "n", true, once(time.Hour))
+		after(pollEvery / 2)
+		if r.FireAt = time.Now(); !s.fresh(&r) {
+			t.Error("nobody else had the bucket")
+		}
+		for i, owner := range []actor.HostID{"two", "one"} {
+			if _, done, err := w.store.AssignBucket(w.Context(), r.ID.Bucket(), uint64(i)+epochOfFirstOwner, owner); err != nil || !done {
+				w.Fatal(done, err)
+			}
+		}
+		after(pollEvery)
+		if r.FireAt = time.Now(); s.fresh(&r) {
+			t.Error("another owner may have delivered it")
+		}
+	})
+}

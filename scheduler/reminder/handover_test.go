@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -98,6 +99,34 @@ func TestGivenUpAfterAll(t *testing.T) {
 		after(time.Minute)
 		if owners() != 1 || w.host.overlaps != 0 {
 			t.Errorf("owns %d, %d overlaps", owners(), w.host.overlaps)
+		}
+	})
+}
+
+// A bucket that is being given up asks no subscriber for anything new, while what is under way
+// of it keeps it.
+func TestBucketThatLeavesAsksNoSubscriber(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.store.shared = true
+		w.host.turn = func(actor.Firing) error { <-time.After(50 * time.Second); return nil }
+		m := &members{self: "one", live: []actor.HostID{"one"}}
+		cfg := w.config()
+		cfg.Host, cfg.Members = "", m
+		s := w.start(cfg)
+		w.set(s, "stays", true, func(sp *actor.ReminderSpec) { sp.Key.App, sp.Schedule.After = "first", time.Hour })
+		w.set(s, "slow", true, once(time.Second))
+		w.set(s, "job", true, forSubscribers(once(10*time.Second)))
+		c := w.subscribe(s, 1, "jobs")
+		after(5 * time.Second)
+		m.set("one", "two")
+		after(20 * time.Second)
+		if list, _ := take(c); len(list) != 0 {
+			t.Errorf("of a bucket that leaves it is asked for %+v", list)
+		}
+		m.set("one")
+		after(2 * pollEvery)
+		if list, _ := take(c); len(list) != 1 {
+			t.Errorf("of one that stays it is asked for %+v", list)
 		}
 	})
 }
@@ -219,6 +248,7 @@ func TestGoneIsCountedAnew(t *testing.T) {
 		cfg := w.config()
 		cfg.Host, cfg.Members = "", m
 		w.start(cfg)
+		synctest.Wait() // no look is under way, which would give it to another
 		b, err := w.store.AllocateBucket(w.Context(), "default", "two", randomVector())
 		if err != nil {
 			t.Fatal(err)
@@ -334,6 +364,7 @@ func TestNoBucketsForStrangers(t *testing.T) {
 		for i := range 4 {
 			w.set(s, fmt.Sprint(i), true, func(sp *actor.ReminderSpec) { sp.Key.App, sp.Schedule.After = fmt.Sprint("app", i), time.Hour })
 		}
+		synctest.Wait() // no look is under way, which would give it to another
 		row, err := w.store.AllocateBucket(w.Context(), "other", "stranger", randomVector())
 		if err != nil {
 			t.Fatal(err)

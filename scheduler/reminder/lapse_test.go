@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -15,6 +16,7 @@ import (
 // has set.
 func (w *world) lostOwner(specs ...actor.ReminderSpec) actor.Bucket {
 	w.Helper()
+	synctest.Wait() // no look is under way, which would give it to another
 	row, err := w.store.AllocateBucket(w.Context(), "default", "lost", randomVector())
 	if err != nil {
 		w.Fatal(err)
@@ -297,6 +299,80 @@ func TestLapseWhileBucketsAreReclaimed(t *testing.T) {
 		after(pollEvery)
 		if got := w.host.list(); lapsed() || len(got) != 1 || w.store.bucket(r.ID.Bucket()).Epoch != epoch+2 {
 			t.Errorf("lapsed %t; delivered %+v; epoch %d, was %d", lapsed(), got, w.store.bucket(r.ID.Bucket()).Epoch, epoch)
+		}
+	})
+}
+
+// A process that may be taken for gone by now asks no subscriber for anything, though it had
+// begun to read what is due before.
+func TestNoSubscriberIsAskedOnceTheLeaseHasRunOut(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.store.shared = true
+		m := &members{self: "one", live: []actor.HostID{"one"}}
+		cfg := w.config()
+		cfg.Host, cfg.Members = "", m
+		s := w.start(cfg)
+		expire := func(expired bool) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.expired = expired
+		}
+		w.set(s, "job", true, forSubscribers(once(5*time.Second)))
+		c := w.subscribe(s, 1, "jobs")
+		var read atomic.Bool
+		w.store.fails(func(op string) error {
+			if op == "load" && !read.Swap(true) {
+				expire(true)
+			}
+			return nil
+		})
+		after(5*time.Second + pollEvery)
+		if list, _ := take(c); !read.Load() || len(list) != 0 {
+			t.Errorf("read %t; without a lease it asks for %+v", read.Load(), list)
+		}
+		expire(false)
+		after(2*pollEvery + longestWait)
+		if list, _ := take(c); len(list) != 1 {
+			t.Errorf("with a lease again it asks for %+v", list)
+		}
+	})
+}
+
+// standsStill are members of a process that once stands still as it asks for its lease, which
+// is there afterwards.
+type standsStill struct {
+	members
+	still atomic.Int64
+}
+
+func (m *standsStill) Current() bool {
+	if d := m.still.Swap(0); d > 0 {
+		<-time.After(time.Duration(d))
+	}
+	return m.members.Current()
+}
+
+// A process that stood still for longer than others wait for it gives its buckets new epochs
+// before it delivers again: its lease may have ended meanwhile, and been renewed.
+func TestReclaimsAfterItStoodStill(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.store.shared = true
+		m := &standsStill{members: members{self: "one", live: []actor.HostID{"one"}}}
+		cfg := w.config()
+		cfg.Host, cfg.Members = "", m
+		s := w.start(cfg)
+		after(mayDeliverEvery / 2)
+		b := w.set(s, "n", true, once(time.Hour)).ID.Bucket()
+		after(mayDeliverEvery / 4)
+		epoch := w.store.bucket(b).Epoch
+		m.still.Store(int64(ownerTimeout + mayDeliverEvery/2)) // until before the next look
+		after(3 * pollEvery)
+		if got := w.store.bucket(b); got.Epoch != epoch+1 || got.Owner != "one" {
+			t.Errorf("it stood still; its bucket was of epoch %d, and is %q's of %d", epoch, got.Owner, got.Epoch)
+		}
+		after(time.Hour)
+		if got := w.host.list(); len(got) != 1 {
+			t.Errorf("%d fired", len(got))
 		}
 	})
 }

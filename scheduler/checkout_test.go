@@ -1,0 +1,88 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+)
+
+// TestCheckOutOfALeaseThatIsRenewed: a partition whose lease was over when it was read stays
+// with its holder if that one has renewed it since; it is taken from one that has ended.
+func TestCheckOutOfALeaseThatIsRenewed(t *testing.T) {
+	for _, there := range []bool{true, false} {
+		run(t, func(c *testCluster) {
+			p, ctx := c.process("a"), c.t.Context()
+			if err := p.register(ctx); err != nil {
+				c.t.Fatal(err)
+			}
+			const policy = "checkout:1"
+			name := typeName{"a", "T"}
+			p.holdings.Order(Order{App: name.app, Type: name.typ, Kind: Unlock, Policy: policy, Ranges: []HeldRange{rangeOf(0, lastPoint)}}, p.now())
+			p.checkouts.types[name] = &checkoutType{policy: policy, owns: make([]ownedPartition, 1), routes: make([]actor.HostID, 1)}
+			was, taken, err := p.db.AcquireLease(ctx, checkoutName(name, 0, 1), "other", testLease/2)
+			if err != nil || !taken {
+				c.t.Fatal(taken, err)
+			}
+			<-time.After(testLease) // it is read now
+			if held, err := p.db.RenewLease(ctx, was, testLease); err != nil || !held {
+				c.t.Fatal(held, err)
+			}
+			p.checkOut(ctx, name, 0, p.Self(), was, map[actor.HostID]bool{p.Self(): true, "other": there})
+			now, _, err := p.db.Lease(ctx, was.Name)
+			if stays := now.Holder == "other" && now.ExpiresAt.After(time.Now()); err != nil || stays != there || (p.partitions() == 0) != there {
+				c.t.Errorf("its holder is there %t: it is %s's until %v from now; %d partitions are here", there, now.Holder, time.Until(now.ExpiresAt), p.partitions())
+			}
+		})
+	}
+}
+
+// TestPartitionsAreNotClean: of an earlier holder of a partition something may be under way,
+// which nobody has handed over here.
+func TestPartitionsAreNotClean(t *testing.T) {
+	run(t, func(c *testCluster) {
+		const policy = "checkout:2"
+		p := c.start("a")[0]
+		p.setTypes(placedType("T", policy, 1))
+		c.shared(policy, 2)
+		for i := range lookedAt {
+			if hold := p.Holds(key("T", i), policy); hold != actor.Held {
+				c.t.Fatalf("an actor of a partition that was just taken is held as %d", hold)
+			}
+		}
+	})
+}
+
+// TestPartitionThatLeaves: no turn of a partition begins while it is being checked in.
+func TestPartitionThatLeaves(t *testing.T) {
+	run(t, func(c *testCluster) {
+		const policy = "checkout:2"
+		p := c.start("a")[0]
+		p.setTypes(placedType("T", policy, 1))
+		c.shared(policy, 2)
+		p.mu.Lock()
+		p.busy = make(chan struct{})
+		p.mu.Unlock()
+		other := c.start("b")[0]
+		other.setTypes(placedType("T", policy, 1))
+		c.eventually("a partition leaves", func() bool { return p.handOversOf() > 0 })
+		p.mu.Lock()
+		moving := p.moved[len(p.moved)-1]
+		p.mu.Unlock()
+		parts := map[placement.Partition]bool{}
+		for i := range lookedAt {
+			if k := key("T", i); moving(k) {
+				parts[placement.PartitionOf(placement.PointOf(k), 2)] = true
+				if p.Holds(k, policy) != actor.NotHeld {
+					c.t.Fatalf("%v is held while it is checked in", k)
+				}
+			}
+		}
+		if len(parts) != 1 {
+			c.t.Errorf("%d partitions are checked in", len(parts))
+		}
+		close(p.busy)
+		c.shared(policy, 1)
+	})
+}

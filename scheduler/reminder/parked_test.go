@@ -1,0 +1,37 @@
+package reminder
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// However many reminders are due of an actor that takes its time, no more are in memory than
+// may be: those count as well that wait for the actor.
+func TestMemoryIsBoundedWhereAnActorIsSlow(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.store.shared = true
+		cfg := w.config()
+		cfg.Host, cfg.Members = "", &members{self: "one", live: []actor.HostID{"one"}}
+		cfg.MaxInMemory, cfg.ExecutionTimeout = 2*pageSize, time.Hour
+		cfg.Deliverer = DeliverFunc(func(ctx context.Context, _ actor.Firing) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		s := w.start(cfg)
+		specs := make([]actor.ReminderSpec, cfg.MaxInMemory+pageSize)
+		for i := range specs {
+			specs[i] = actor.ReminderSpec{
+				Key: actor.Key{App: "default", Type: "T", ID: "slow"}, Name: fmt.Sprint(i), Method: "M", Schedule: actor.Schedule{After: time.Second},
+			}
+		}
+		w.lostOwner(specs...)
+		after(10 * time.Second)
+		if st := s.Stats(); st.InMemory < pageSize || st.InMemory > cfg.MaxInMemory {
+			t.Errorf("of %d that are due %d are in memory, where %d may be", len(specs), st.InMemory, cfg.MaxInMemory)
+		}
+	})
+}
