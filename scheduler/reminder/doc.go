@@ -168,7 +168,8 @@
 //     lost owner's is under way when its buckets get another, but for the turns of actors that
 //     other hosts hold, which the next delivery waits for in their mailboxes, and subscribers.
 //   - What a lost owner's subscribers may be at is given to others when the time for an
-//     execution is out; what is due later is not held up.
+//     execution is out; what is due later is not held up. Until then its bucket is given up by
+//     nobody, and one whose owner stops has lost that one, too.
 //   - A process that may have been taken for gone gives its buckets new epochs before it
 //     delivers again.
 //   - An owner delivers no firing before its FireAt by database time, and none of one

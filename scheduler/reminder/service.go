@@ -419,11 +419,15 @@ func (s *Service) Stop(ctx context.Context) error {
 }
 
 // giveUp frees the buckets of this process, closes those that it created from, and leaves.
+// Those of which subscribers of a lost owner may be at something stay its own: it is lost, and
+// who gets them waits for those.
 func (s *Service) giveUp(ctx context.Context) error {
 	s.mu.Lock()
 	var rows []actor.BucketRow
 	for _, b := range s.owned {
-		rows = append(rows, b.row)
+		if !b.holds() {
+			rows = append(rows, b.row)
+		}
 	}
 	s.owned = map[actor.Bucket]*ownedBucket{}
 	s.mu.Unlock()
