@@ -194,9 +194,12 @@ func (s *Service) takeOverFrom(ctx context.Context, host actor.HostID) {
 			}
 			continue
 		}
+		asked := time.Now()
 		ids, err := s.cfg.Peers.Release(ctx, host, ReleaseRequest{keys, limit, releaseWait})
 		if err == nil && len(ids) > 0 {
 			err = s.takeOver(ctx, keys, ids)
+		} else if err == nil { // one that stops has nothing, and says so at once
+			sleep(ctx, releaseWait-time.Since(asked))
 		}
 		failed := err != nil
 		if failed {
