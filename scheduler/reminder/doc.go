@@ -170,6 +170,8 @@
 //   - What a lost owner's subscribers may be at is given to others when the time for an
 //     execution is out; what is due later is not held up. Until then its bucket is given up by
 //     nobody, and one whose owner stops has lost that one, too.
+//   - Neither a step nor a take-over sets a reminder for a time before which its bucket may be
+//     said to have nothing left to deliver: the next owner would not look there.
 //   - A process that may have been taken for gone gives its buckets new epochs before it
 //     delivers again.
 //   - An owner delivers no firing before its FireAt by database time, and none of one

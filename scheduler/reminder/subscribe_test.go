@@ -463,7 +463,7 @@ func TestTakeOverRacesFiring(t *testing.T) {
 					loaded := w.store.reminders[nameOf(&r)]
 					answer(t, here, list[0].ID, nil)
 					after(time.Millisecond)
-					commit := moved(&loaded, actor.ReminderID{Prefix: 1, Token: 99, Vector: r.ID.Vector}) // read before, committed after
+					commit := moved(&loaded, actor.ReminderID{Prefix: 1, Token: 99, Vector: r.ID.Vector}, time.Time{}) // read before, committed after
 					if err := w.store.commit(&commit); !errors.Is(err, actor.ErrFiringTaken) {
 						t.Fatalf("moved a reminder that had fired: %v", err)
 					}

@@ -248,7 +248,7 @@ func (s *Service) takeOver(ctx context.Context, keys []actor.Key, ids []actor.Re
 			s.borrow(ctx, r)
 			continue
 		}
-		commits = append(commits, moved(r, id))
+		commits = append(commits, moved(r, id, s.deliveredTill(id.Bucket())))
 	}
 	if len(commits) == 0 {
 		return nil
@@ -269,14 +269,28 @@ func (s *Service) takeOver(ctx context.Context, keys []actor.Key, ids []actor.Re
 	return nil
 }
 
-// moved is the commit that gives a reminder another ID.
-func moved(r *actor.Reminder, id actor.ReminderID) actor.Commit {
+// moved is the commit that gives a reminder another ID, of a bucket that is delivered till a
+// time.
+func moved(r *actor.Reminder, id actor.ReminderID, till time.Time) actor.Commit {
 	c := actor.CommitOf()
 	c.Reminders.Steps = []actor.ReminderStep{{ReminderName: nameOf(r), ID: r.ID, Version: r.Version}}
 	then := *r
 	then.ID, then.Version, then.Keep = id, 1, false
+	if then.FireAt.Before(till) { // it may have waited for days, and the next owner looks from there on
+		then.FireAt = ceil(till)
+	}
 	c.Reminders.Set = []actor.Reminder{then}
 	return c
+}
+
+// deliveredTill returns till when a bucket of this instance is delivered.
+func (s *Service) deliveredTill(b actor.Bucket) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if owned := s.owned[b]; owned != nil {
+		return owned.deliveredTill
+	}
+	return time.Time{}
 }
 
 func (s *Service) owns(b actor.Bucket) bool {
