@@ -234,7 +234,7 @@ type Service struct {
 	looks    uint64                        // how often the store was looked at
 	lapsed   bool                          // this process may have been taken for gone since its buckets were read
 	lapses   uint64                        // how often it was found that it may have been
-	running  map[actor.ReminderID]struct{} // loaded and not yet done with
+	running  map[actor.ReminderID]bool     // loaded and not yet done with; true: borrowed
 	under    map[actor.Bucket]int          // how many of those there are of a bucket
 	retried  map[actor.ReminderID]struct{} // in the wheel, or parked, to be read again after their time
 	tries    map[actor.ReminderID]uint32   // how often one was postponed in a row
@@ -350,7 +350,7 @@ func New(cfg Config) (*Service, error) {
 		cfg: cfg, planner: NewPlanner(), members: cfg.Members,
 		steps: make(chan step, 4*loadGroup), wake: make(chan struct{}, 1),
 		owned: map[actor.Bucket]*ownedBucket{}, gone: map[actor.HostID]time.Time{}, closed: map[actor.Bucket]time.Time{},
-		running: map[actor.ReminderID]struct{}{}, under: map[actor.Bucket]int{},
+		running: map[actor.ReminderID]bool{}, under: map[actor.Bucket]int{},
 		retried: map[actor.ReminderID]struct{}{}, tries: map[actor.ReminderID]uint32{}, parked: newParked(),
 	}
 	s.queue, s.subs, s.table = newDispatch(&s.cfg, s.begin, s.rouse), newSubscriptions(), newBucketTable()
