@@ -643,6 +643,37 @@ func TestLoadAfterTheLease(t *testing.T) {
 	}
 }
 
+// TestFenceAnsweredAfterTheLease: no turn begins behind a fence whose answer came when the
+// lease was over: another owner may have begun one since.
+func TestFenceAnsweredAfterTheLease(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		for _, method := range []string{"Add", "View"} {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOwned(t, abi.PlacementSticky, actor.Held, host.Config{})
+				hold := make(chan struct{})
+				o.store.setHold(hold)
+				call := o.start(t.Context(), "a", method)
+				synctest.Wait()
+				o.holdings.Pause()
+				if lost {
+					o.DropAll()
+					o.holdings.Resume()
+				}
+				o.store.setHold(nil)
+				close(hold)
+				wantCondition(t, (<-call).err, actor.ErrNotOwner)
+				if o.ran.Load() != 0 {
+					t.Error("a turn ran")
+				}
+				o.holdings.Resume()
+				if reply, err := o.call(t.Context(), "a", "Add"); err != nil || reply != "1" {
+					t.Errorf("with a lease again: %q, %v", reply, err)
+				}
+			})
+		}
+	}
+}
+
 // TestStickyStaysInMemory: an idle actor of a sticky type stays, which is told once for
 // each time that it was idle for long.
 func TestStickyStaysInMemory(t *testing.T) {

@@ -101,6 +101,10 @@ func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *served) (*l
 		if l, asked, err = ts.fence(a, l); err != nil {
 			return nil, err
 		}
+		if !ts.ownership.stillHeld(a) { // it took its time, and another owner may have begun since
+			a.dropState()
+			return nil, actor.ErrNotOwner
+		}
 	}
 	if l != tip {
 		ts.table.keep(a, l, rev, asked)
