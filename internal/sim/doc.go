@@ -44,8 +44,7 @@
 // TestHostsAreReadInOrder and TestTooManyLeave of scheduler, TestLostThenRefused and TestAnotherIncarnation of routing.
 //
 // Not simulated: a change of policy to or from stateless, which a module says and no
-// deployment; readers of ring:N types (TestReadsAtReaders, TestReadsOutliveTheirHost);
-// reminders, which package scheduler/reminder simulates; TLS.
+// deployment; reminders, which package scheduler/reminder simulates; TLS.
 //
 // A process that is frozen goes on in its memory, and nothing of it gets in or out: no
 // call, no answer, no byte, no statement, and no turn begins or ends. To all others that

@@ -166,7 +166,7 @@ func (w *world) start(n int) *process {
 		Limits:   host.Limits{IdleTimeout: 3 * lease},
 	}))
 	p.router = must(routing.New(routing.Config{
-		Local: p.host, Placement: p.service, Policy: func(_, typ string) (string, bool) { return p.policy(typ), true },
+		Local: p.host, Placement: p.service, Policy: func(_, typ string) (string, bool) { return p.policy(typ), true }, Readers: p.readers,
 		Cluster: app, MinProtocol: scheduler.MinProtocol, MaxProtocol: scheduler.MaxProtocol, PeerTimeout: lease, SettleGrace: 2 * lease,
 		HTTPClient: client, Logger: quiet,
 		Events: routing.Events{Forwarded: func(outcome string) { w.happened("call forwarded: " + outcome) }},

@@ -28,7 +28,7 @@ type actorType struct {
 }
 
 // heldPolicies are those whose actors have one place.
-var heldPolicies = []string{abi.PlacementSticky, abi.PlacementRing, "static:p0,p1,p2", "static:p2,p0", "checkout:3"}
+var heldPolicies = []string{abi.PlacementSticky, abi.PlacementRing, "static:p0,p1,p2", "static:p2,p0", "checkout:3", "ring:2", "ring:3"}
 
 // newTypes chooses the types of a run: there is always one that is sticky or a ring.
 func newTypes(plan *rand.Rand) []*actorType {
@@ -55,6 +55,11 @@ func newTypes(plan *rand.Rand) []*actorType {
 }
 
 func (t *actorType) stateless() bool { return t.policies[0] == abi.PlacementStateless }
+
+// hasReaders reports whether its actors may have readers, in one of its deployments.
+func (t *actorType) hasReaders() bool {
+	return slices.ContainsFunc(t.policies, func(p string) bool { return strings.HasPrefix(p, abi.PlacementRing+":") })
+}
 
 // held reports whether each of its actors has one place, in all its deployments.
 func (t *actorType) held() bool {
@@ -145,6 +150,17 @@ func (p *process) policy(typ string) string {
 		panic(err)
 	}
 	return spec.Placement
+}
+
+// readers returns who may answer a call beside the process that holds its actor.
+func (p *process) readers(inv *actor.Invocation) (hosts []actor.HostID, here bool) {
+	if !inv.ReadOnly || inv.Consistency == actor.ConsistencyStrong {
+		return nil, false
+	}
+	if hosts, here = p.service.Readers(inv.Key); here {
+		p.w.happened("read at a reader")
+	}
+	return hosts, here
 }
 
 // serves are the types that the process can run.
