@@ -674,6 +674,31 @@ func TestFenceAnsweredAfterTheLease(t *testing.T) {
 	}
 }
 
+// TestInstanceAfterTheLease: no turn of a sticky actor begins that has waited for an instance
+// until the lease was over: another owner may have begun one since.
+func TestInstanceAfterTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOwned(t, abi.PlacementSticky, actor.HeldClean, host.Config{Limits: host.Limits{Instances: 1}})
+		typ := o.actor(abi.PlacementSticky)
+		typ.Instance = abi.InstanceShared
+		o.world.Deploy("app", "T", typ)
+		busy := o.start(t.Context(), "a", "GateAdd")
+		<-o.gate.entered
+		waits := o.start(t.Context(), "b", "Add")
+		synctest.Wait()
+		ran := o.ran.Load()
+		o.holdings.Pause()
+		close(o.gate.leave)
+		<-busy
+		wantCondition(t, (<-waits).err, actor.ErrNotOwner)
+		if o.ran.Load() != ran {
+			t.Error("a turn ran")
+		}
+		o.holdings.Resume()
+		o.must(t, "b", "Add", "1")
+	})
+}
+
 // TestStickyStaysInMemory: an idle actor of a sticky type stays, which is told once for
 // each time that it was idle for long.
 func TestStickyStaysInMemory(t *testing.T) {

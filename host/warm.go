@@ -40,6 +40,10 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	if err != nil {
 		return failed(err)
 	}
+	if s.sticky && !ts.ownership.stillHeld(a) { // it may have been waited for
+		a.giveBack(in, nil, time.Now())
+		return failed(actor.ErrNotOwner)
+	}
 	t := ts.runs.get(c)
 	defer ts.runs.put(t)
 	t.prepare(s, l, a.rev, readOnly, now)
