@@ -163,7 +163,8 @@
 // this activation has been applied, which no earlier one can follow; an actor of a sticky
 // type begins with such a commit, a fence, before its first turn. And what the host reads
 // after its lease was over is not built on: a row is run on only if the lease is found to
-// last when it has been read. So a host that was frozen writes behind nobody's fence.
+// last when it has been read, or fenced, and when there is an instance. So a host that was
+// frozen writes behind nobody's fence.
 //
 // Actors of any types are held by nobody. Their turns need the lease, and that [Ownership]
 // does not say NotHeld of them: under the shard's lock, when they begin, and again when

@@ -119,31 +119,6 @@ func TestNotOwnerHasNoEffect(t *testing.T) {
 	}
 }
 
-// TestLeaseEndsDuringTheFence: the first turn of a sticky actor, whose fence was under way
-// while the lease ran out, as where the process was frozen meanwhile, does not begin.
-func TestLeaseEndsDuringTheFence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOwned(t, abi.PlacementSticky, actor.Held, host.Config{})
-		fence := make(chan struct{})
-		o.store.setHold(fence)
-		refused := make(chan error)
-		go func() {
-			_, err := o.call(t.Context(), "a", "Add")
-			refused <- err
-		}()
-		synctest.Wait()
-		o.holdings.Pause()
-		o.store.setHold(nil)
-		close(fence)
-		wantCondition(t, <-refused, actor.ErrNotOwner)
-		if ran, row := o.ran.Load(), o.store.row(key("a")); ran != 0 || row.Version == 0 {
-			t.Errorf("%d turns have begun, and the row is %+v; want the fence alone", ran, row)
-		}
-		o.holdings.Resume()
-		o.must(t, "a", "Add", "1")
-	})
-}
-
 // TestPlacesOfOtherTypes: turns of any types need the lease, and nobody that holds the
 // actor; what reads of them asks for nothing, nor do turns of stateless types, nor does the
 // delete of what no deployment serves.
@@ -734,6 +709,64 @@ func TestLoadOfALostHostIsNotKept(t *testing.T) {
 			o.must(t, "a", method, "7")
 		}
 	})
+}
+
+// TestFenceAnsweredAfterTheLease: no turn begins behind a fence whose answer came when the
+// lease was over: another owner may have begun one since.
+func TestFenceAnsweredAfterTheLease(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		for _, method := range []string{"Add", "View"} {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOwned(t, abi.PlacementSticky, actor.Held, host.Config{})
+				hold := make(chan struct{})
+				o.store.setHold(hold)
+				call := o.start(t.Context(), "a", method)
+				synctest.Wait()
+				o.holdings.Pause()
+				if lost {
+					o.DropAll()
+					o.holdings.Resume()
+				}
+				o.store.setHold(nil)
+				close(hold)
+				wantCondition(t, (<-call).err, actor.ErrNotOwner)
+				if o.ran.Load() != 0 {
+					t.Error("a turn ran")
+				}
+				o.holdings.Resume()
+				if reply, err := o.call(t.Context(), "a", "Add"); err != nil || reply != "1" {
+					t.Errorf("with a lease again: %q, %v", reply, err)
+				}
+			})
+		}
+	}
+}
+
+// TestInstanceAfterTheLease: no turn begins that has waited for an instance until the lease
+// was over: another holder may have begun one since. The instance goes back.
+func TestInstanceAfterTheLease(t *testing.T) {
+	for _, placement := range []string{abi.PlacementRing, abi.PlacementSticky} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newOwned(t, placement, actor.HeldClean, host.Config{Limits: host.Limits{Instances: 1}})
+			typ := o.actor(placement)
+			typ.Instance = abi.InstanceShared
+			o.world.Deploy("app", "T", typ)
+			busy := o.start(t.Context(), "a", "GateAdd")
+			<-o.gate.entered
+			waits := o.start(t.Context(), "b", "Add")
+			synctest.Wait()
+			ran := o.ran.Load()
+			o.holdings.Pause()
+			close(o.gate.leave)
+			<-busy
+			wantCondition(t, (<-waits).err, actor.ErrNotOwner)
+			if o.ran.Load() != ran {
+				t.Errorf("%s: a turn ran", placement)
+			}
+			o.holdings.Resume()
+			o.must(t, "b", "Add", "1")
+		})
+	}
 }
 
 // TestStickyStaysInMemory: an idle actor of a sticky type stays, which is told once for

@@ -41,6 +41,7 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 		return failed(err)
 	}
 	if !ts.ownership.stillHeld(a) { // the lease may have run out while the turn waited for any of that
+		a.giveBack(in, nil, time.Now())
 		return failed(actor.ErrNotOwner)
 	}
 	t := ts.runs.get(c)
@@ -103,6 +104,10 @@ func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *served) (*l
 	if unfenced {
 		if l, asked, err = ts.fence(a, l); err != nil {
 			return nil, err
+		}
+		if !ts.ownership.stillHeld(a) { // it took its time, and another owner may have begun since
+			a.dropState()
+			return nil, actor.ErrNotOwner
 		}
 	}
 	if l != tip {

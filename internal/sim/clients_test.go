@@ -115,6 +115,12 @@ func (w *world) client(number int) {
 			inv.IdempotencyKey = inv.ID
 		}
 		w.call(inv, seen, rng)
+		if inv.ReadOnly && typ.hasReaders() { // one after the other, wherever it is answered
+			for n := range 4 {
+				inv.ID = fmt.Sprintf("c%d-%d-%d", number, call, n)
+				w.call(inv, seen, rng)
+			}
+		}
 	}
 }
 

@@ -42,7 +42,7 @@
 //
 // What seeds found became tests of the packages at fault: TestRegistrationUnknown,
 // TestHostsAreReadInOrder and TestTooManyLeave of scheduler, TestLostThenRefused and
-// TestAnotherIncarnation of routing, TestLeaseEndsDuringTheFence of host.
+// TestAnotherIncarnation of routing, TestFenceAnsweredAfterTheLease of host.
 //
 // Not simulated: a change of policy to or from stateless, which a module says and no
 // deployment; reminders, which package scheduler/reminder simulates; TLS.

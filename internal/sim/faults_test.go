@@ -15,7 +15,7 @@ var kinds = []string{
 	"database down", "all crash", "host began anew", "leader elected", "hand-over", "call sent twice", "call with a key sent again", "unknown outcome", "answered",
 	"deployment", "policy changed", "policy changed from any", "policy changed to any", "deleted", "sticky actors released", "crash while leaving", "freeze while leaving", "drain asked for by another",
 	"type: sticky", "type: ring", "type: static", "type: checkout", "type: any", "type: stateless",
-	"call forwarded: reply", "call forwarded: redirect", "call forwarded: lost", "may be read at a reader",
+	"call forwarded: reply", "call forwarded: redirect", "call forwarded: lost", "read at a reader",
 }
 
 // storeFaults are those of package faultstore, with how often they happen; they must, too.

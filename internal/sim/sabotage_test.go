@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/scheduler"
 )
@@ -21,28 +20,13 @@ type sabotage struct {
 // ownership is what the host of a process is told.
 func (s sabotage) ownership(p *process) host.Ownership {
 	if s.lease {
-		return endless{owned{p.service, p.w}}
+		return endless{p.service}
 	}
-	return owned{p.service, p.w}
-}
-
-// owned counts what may be read at a host that does not hold it.
-type owned struct {
-	*scheduler.Service
-	w *world
-}
-
-// Reads implements [host.Ownership].
-func (o owned) Reads(key actor.Key) bool {
-	reads := o.Service.Reads(key)
-	if reads {
-		o.w.happened("may be read at a reader")
-	}
-	return reads
+	return p.service
 }
 
 // endless is an ownership whose lease never ends.
-type endless struct{ owned }
+type endless struct{ *scheduler.Service }
 
 // Current implements [host.Ownership].
 func (endless) Current(time.Time) bool { return true }

@@ -27,16 +27,13 @@ type actorType struct {
 	generation uint64 // of the newest deployment, in the database
 }
 
-// sharedRing is a ring whose ranges have a reader beside the holder.
-const sharedRing = abi.PlacementRing + ":2"
-
 // heldPolicies are those whose actors have one place.
-var heldPolicies = []string{abi.PlacementSticky, abi.PlacementRing, sharedRing, "static:p0,p1,p2", "static:p2,p0", "checkout:3"}
+var heldPolicies = []string{abi.PlacementSticky, abi.PlacementRing, "static:p0,p1,p2", "static:p2,p0", "checkout:3", "ring:2", "ring:3"}
 
 // newTypes chooses the types of a run: there is always one that is sticky, or of a ring.
 func newTypes(plan *rand.Rand) []*actorType {
 	policies := []string{
-		[]string{abi.PlacementSticky, abi.PlacementRing, sharedRing}[plan.IntN(3)],
+		[]string{abi.PlacementSticky, abi.PlacementRing, "ring:2"}[plan.IntN(3)],
 		append([]string{abi.PlacementAny}, heldPolicies...)[plan.IntN(1+len(heldPolicies))],
 		append([]string{abi.PlacementAny, abi.PlacementStateless}, heldPolicies[1:]...)[plan.IntN(1+len(heldPolicies))],
 	}
@@ -58,6 +55,11 @@ func newTypes(plan *rand.Rand) []*actorType {
 }
 
 func (t *actorType) stateless() bool { return t.policies[0] == abi.PlacementStateless }
+
+// hasReaders reports whether its actors may have readers, in one of its deployments.
+func (t *actorType) hasReaders() bool {
+	return slices.ContainsFunc(t.policies, func(p string) bool { return strings.HasPrefix(p, abi.PlacementRing+":") })
+}
 
 // held reports whether each of its actors has one place, in all its deployments.
 func (t *actorType) held() bool {
@@ -150,12 +152,15 @@ func (p *process) policy(typ string) string {
 	return spec.Placement
 }
 
-// readers are the hosts that may answer a call beside the one that holds its actor.
+// readers returns who may answer a call beside the process that holds its actor.
 func (p *process) readers(inv *actor.Invocation) (hosts []actor.HostID, here bool) {
 	if !inv.ReadOnly || inv.Consistency == actor.ConsistencyStrong {
 		return nil, false
 	}
-	return p.service.Readers(inv.Key)
+	if hosts, here = p.service.Readers(inv.Key); here {
+		p.w.happened("read at a reader")
+	}
+	return hosts, here
 }
 
 // serves are the types that the process can run.

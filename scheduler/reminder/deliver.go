@@ -108,7 +108,7 @@ func (s *Service) load(ctx context.Context, due []Due) {
 		if b == nil || b.leaving || under || s.stopping {
 			continue // the owner reads it, or whoever is at it sees how it goes on
 		}
-		s.running[d.ID] = struct{}{}
+		s.running[d.ID] = false
 		s.under[d.ID.Bucket()]++
 		ids, of = append(ids, d.ID), append(of, b)
 	}
@@ -336,7 +336,11 @@ func (s *Service) ended(d *delivery, err error, timeout bool) {
 		// Not the actor's failure, or nobody knows whether it was committed: the same
 		// firing goes again, and is found taken if it was.
 		count(&s.stats.Retried, DeliveryRetried)
-		s.postpone(id, longestWait)
+		if s.borrows(id) {
+			s.giveBack(d.reminder, 0)
+		} else {
+			s.postpone(id, longestWait)
+		}
 	case cond == actor.ErrTypeNotFound, cond == actor.ErrMethodNotFound:
 		count(&s.stats.Unserved, DeliveryUnserved)
 		s.waitForDeployment(d.reminder, err)
@@ -454,6 +458,9 @@ func (s *Service) commitSteps(ctx context.Context) {
 				s.done(id)
 			case err == nil && !then.Paused:
 				s.doneUntil(id, then.FireAt)
+				if !s.owns(id.Bucket()) {
+					s.tell([]store.ReminderHead{{ID: id, FireAt: then.FireAt}})
+				}
 			case err == nil:
 				s.done(id)
 			case taken:

@@ -150,8 +150,10 @@
 // what it releases, and its answer is the acknowledgement. The new one takes the reminder
 // over: one commit removes it under its ID and version and sets it with a token of the new
 // instance's own bucket. From then on it fires there, with a new ID. If the new instance
-// does not own the bucket that it creates from, it borrows: it executes the firing where it
-// is, and the reminder stays.
+// does not own the bucket that it creates from, it borrows: one commit puts the reminder off
+// until the time for an execution is out, and it executes the firing and steps the reminder on
+// where it is. So nobody else does meanwhile, whoever owns the bucket, and its owner is told how
+// it goes on.
 //
 // The fence is the version, not the acknowledgement: of a take-over and a firing under way
 // that was committed, one finds the other done, and does nothing. If the answer is lost, or
@@ -168,7 +170,10 @@
 //     lost owner's is under way when its buckets get another, but for the turns of actors that
 //     other hosts hold, which the next delivery waits for in their mailboxes, and subscribers.
 //   - What a lost owner's subscribers may be at is given to others when the time for an
-//     execution is out; what is due later is not held up.
+//     execution is out; what is due later is not held up. Until then its bucket is given up by
+//     nobody, and one whose owner stops has lost that one, too.
+//   - Neither a step nor a take-over sets a reminder for a time before which its bucket may be
+//     said to have nothing left to deliver: the next owner would not look there.
 //   - A process that may have been taken for gone gives its buckets new epochs before it
 //     delivers again.
 //   - An owner delivers no firing before its FireAt by database time, and none of one

@@ -115,6 +115,16 @@ func (b *ownedBucket) inherited(now time.Time, timeout time.Duration) {
 	b.dueBy, b.held = now, time.Now().Add(timeout)
 }
 
+// holds reports whether subscribers of a lost owner may still be at what they were given.
+func (b *ownedBucket) holds() bool { return time.Now().Before(b.held) }
+
+// holdsOn takes over what those may be at from the same bucket of this instance, before.
+func (b *ownedBucket) holdsOn(was *ownedBucket) {
+	if was.held.After(b.held) {
+		b.dueBy, b.held = was.dueBy, was.held
+	}
+}
+
 // inheritedFor returns for how long a reminder may still be with a subscriber of a lost owner.
 func (s *Service) inheritedFor(r *actor.Reminder) time.Duration {
 	s.mu.Lock()

@@ -207,6 +207,7 @@ func (s *Service) reconcile(rows []actor.BucketRow, now time.Time, lapses uint64
 			mine[r.Bucket] = r
 		}
 	}
+	before := map[actor.Bucket]*ownedBucket{} // those that are this instance's at another time
 	for bucket, b := range s.owned {
 		// A bucket that was allocated since the rows were read is not among them.
 		r, still := mine[bucket]
@@ -214,6 +215,9 @@ func (s *Service) reconcile(rows []actor.BucketRow, now time.Time, lapses uint64
 			continue
 		}
 		if !still || r.Epoch > b.row.Epoch {
+			if still {
+				before[bucket] = b
+			}
 			delete(s.owned, bucket)                   // what the wheel has of it is passed over
 			for _, id := range s.queue.drop(bucket) { // nor does what waits begin
 				s.forget(id)
@@ -228,6 +232,9 @@ func (s *Service) reconcile(rows []actor.BucketRow, now time.Time, lapses uint64
 		s.adopt(r)
 		if !known && s.cfg.Store.Shared() && !s.freed(&r) {
 			s.owned[r.Bucket].inherited(now, s.cfg.ExecutionTimeout)
+		}
+		if was := before[r.Bucket]; was != nil {
+			s.owned[r.Bucket].holdsOn(was)
 		}
 	}
 	if s.lapses == lapses {
@@ -288,11 +295,15 @@ func (s *Service) buckets() []*ownedBucket {
 }
 
 // leave gives up buckets that another instance is to have, once nothing of them is
-// under way.
+// under way, nor may be with subscribers of a lost owner: who gets them would not know.
 func (s *Service) leave(ctx context.Context, rows []actor.BucketRow) error {
 	for _, r := range rows {
 		s.mu.Lock()
 		b := s.owned[r.Bucket]
+		if b != nil && b.holds() {
+			s.mu.Unlock()
+			continue
+		}
 		if b != nil {
 			b.leaving = true
 		}
@@ -324,6 +335,7 @@ func (s *Service) leave(ctx context.Context, rows []actor.BucketRow) error {
 			// It may stay: it is read anew, with what was passed over.
 			delete(s.owned, bucket)
 			s.adopt(b.row)
+			s.owned[bucket].holdsOn(b)
 			s.owned[bucket].deliveredBefore = s.clock.now().Add(clocksApart)
 		}
 	}

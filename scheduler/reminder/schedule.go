@@ -118,10 +118,16 @@ func (p *Planner) Plan(r *actor.Reminder, now time.Time) (Plan, error) {
 		return Plan{}, err
 	}
 	c := t.choose(r, now.Add(-t.jitter))
+	then := t.progress(c.then)
+	if then != nil && then.FireAt.Before(r.FireAt) {
+		// One that is caught up with, after one that was put off: who owns the bucket next looks
+		// from there on where nothing was left to deliver.
+		then.FireAt = r.FireAt
+	}
 	plan := Plan{Deliver: c.deliver, here: c.here, Firing: actor.Firing{
 		Reminder: r.ID, Key: r.Key, Name: r.Name, Method: r.Method, Payload: r.Payload, Metadata: r.Metadata,
 		Due: c.here.at, Missed: c.missed, Attempt: 1,
-		Step: actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: t.progress(c.then)},
+		Step: actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: then},
 	}}
 	if c.here.at.Equal(r.Due) {
 		plan.Firing.Attempt = r.Failures + 1

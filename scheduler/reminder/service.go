@@ -234,7 +234,7 @@ type Service struct {
 	looks    uint64                        // how often the store was looked at
 	lapsed   bool                          // this process may have been taken for gone since its buckets were read
 	lapses   uint64                        // how often it was found that it may have been
-	running  map[actor.ReminderID]struct{} // loaded and not yet done with
+	running  map[actor.ReminderID]bool     // loaded and not yet done with; true: borrowed
 	under    map[actor.Bucket]int          // how many of those there are of a bucket
 	retried  map[actor.ReminderID]struct{} // in the wheel, or parked, to be read again after their time
 	tries    map[actor.ReminderID]uint32   // how often one was postponed in a row
@@ -350,7 +350,7 @@ func New(cfg Config) (*Service, error) {
 		cfg: cfg, planner: NewPlanner(), members: cfg.Members,
 		steps: make(chan step, 4*loadGroup), wake: make(chan struct{}, 1),
 		owned: map[actor.Bucket]*ownedBucket{}, gone: map[actor.HostID]time.Time{}, closed: map[actor.Bucket]time.Time{},
-		running: map[actor.ReminderID]struct{}{}, under: map[actor.Bucket]int{},
+		running: map[actor.ReminderID]bool{}, under: map[actor.Bucket]int{},
 		retried: map[actor.ReminderID]struct{}{}, tries: map[actor.ReminderID]uint32{}, parked: newParked(),
 	}
 	s.queue, s.subs, s.table = newDispatch(&s.cfg, s.begin, s.rouse), newSubscriptions(), newBucketTable()
@@ -419,11 +419,15 @@ func (s *Service) Stop(ctx context.Context) error {
 }
 
 // giveUp frees the buckets of this process, closes those that it created from, and leaves.
+// Those of which subscribers of a lost owner may be at something stay its own: it is lost, and
+// who gets them waits for those.
 func (s *Service) giveUp(ctx context.Context) error {
 	s.mu.Lock()
 	var rows []actor.BucketRow
 	for _, b := range s.owned {
-		rows = append(rows, b.row)
+		if !b.holds() {
+			rows = append(rows, b.row)
+		}
 	}
 	s.owned = map[actor.Bucket]*ownedBucket{}
 	s.mu.Unlock()

@@ -329,8 +329,10 @@ func (c *Subscriber) Close() {
 func (s *Service) unanswered(x *execution) {
 	if x.taken || s.queue.ctx.Err() != nil {
 		s.ended(x.delivery, actor.ErrCanceled, false)
+	} else if r := x.delivery.reminder; s.borrows(r.ID) {
+		s.giveBack(r, 0)
 	} else {
-		s.again(x.delivery.reminder.ID, 0) // nobody has seen it
+		s.again(r.ID, 0) // nobody has seen it
 	}
 	s.settle(x.delivery)
 }
@@ -366,6 +368,14 @@ func (s *Service) settle(d *delivery) {
 
 // offer has a subscriber execute a firing, or lets it wait for one.
 func (s *Service) offer(d *delivery) {
+	if !s.offered(d) {
+		s.giveBack(d.reminder, firstWait) // it may come here again
+	}
+}
+
+// offered is offer, and reports false for what was borrowed and cannot be executed: it waits
+// elsewhere.
+func (s *Service) offered(d *delivery) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub := s.subs.of(d.reminder.Key)
@@ -373,10 +383,15 @@ func (s *Service) offer(d *delivery) {
 	_, resumed := sub.resumed[id]
 	// Those that were due before come first.
 	if (resumed || len(sub.waiting)+len(sub.resumed) == 0) && s.execute(sub, d) {
-		return
+		return true
+	}
+	if s.running[id] {
+		s.subs.tidy(sub, s.clock.now())
+		return false
 	}
 	s.forget(id)
 	s.park(sub, id, d.reminder.FireAt)
+	return true
 }
 
 // park lets a reminder wait; s.mu is held.

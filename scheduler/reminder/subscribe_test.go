@@ -463,7 +463,7 @@ func TestTakeOverRacesFiring(t *testing.T) {
 					loaded := w.store.reminders[nameOf(&r)]
 					answer(t, here, list[0].ID, nil)
 					after(time.Millisecond)
-					commit := moved(&loaded, actor.ReminderID{Prefix: 1, Token: 99, Vector: r.ID.Vector}) // read before, committed after
+					commit := moved(&loaded, actor.ReminderID{Prefix: 1, Token: 99, Vector: r.ID.Vector}, time.Time{}) // read before, committed after
 					if err := w.store.commit(&commit); !errors.Is(err, actor.ErrFiringTaken) {
 						t.Fatalf("moved a reminder that had fired: %v", err)
 					}
@@ -520,62 +520,100 @@ func TestReleaseLost(t *testing.T) {
 	})
 }
 
+// startBorrower starts two services of which b creates from a bucket that is a's, and has so
+// to borrow what it has subscribers for.
+func (w *world) startBorrower() (a, b *Service) {
+	w.Helper()
+	a, b, _ = w.startPair(nil)
+	w.store.fails(func(op string) error {
+		if op == "assign" {
+			return actor.ErrUnavailable // whoever creates from a bucket does not own it
+		}
+		return nil
+	})
+	w.set(b, "makes a bucket", false, once(100*time.Hour))
+	w.store.fails(nil)
+	b.mu.Lock()
+	for bucket := range b.owned {
+		delete(b.owned, bucket)
+	}
+	b.mu.Unlock()
+	// What b owns by the rows it would adopt at its next look: it gets none meanwhile.
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	for bucket, row := range w.store.buckets {
+		if row.Creator == b.self {
+			row.Owner = a.self
+			row.Epoch += 2
+			w.store.buckets[bucket] = row
+			a.mu.Lock()
+			a.under[bucket]++ // as if a had something of it under way, and so could not give it up
+			a.mu.Unlock()
+		}
+	}
+	return a, b
+}
+
 // TestBorrowed executes a firing for an instance that owns no bucket that it could move it
-// to: the reminder stays where it is.
+// to: the reminder stays where it is, and its next firing is in time.
 func TestBorrowed(t *testing.T) {
 	inBubble(t, func(w *world) {
-		a, b, _ := w.startPair(nil)
-		w.store.fails(func(op string) error {
-			if op == "assign" {
-				return actor.ErrUnavailable // whoever creates from a bucket does not own it
-			}
-			return nil
-		})
+		a, b := w.startBorrower()
 		c := w.subscribe(b, 1, "jobs")
-		w.set(b, "makes a bucket", false, once(100*time.Hour))
-		w.store.fails(nil)
-		r := w.set(a, "a", true, forSubscribers(every(time.Minute, 2)))
-		w.store.mu.Lock()
-		bucket := w.store.buckets[r.ID.Bucket()]
-		w.store.mu.Unlock()
-		if bucket.Owner != a.self {
-			t.Fatal(bucket)
+		r := w.set(a, "a", true, forSubscribers(every(3*time.Second, 3)))
+		if owner := w.store.bucket(r.ID.Bucket()).Owner; owner != a.self {
+			t.Fatal(owner)
 		}
-		b.mu.Lock()
-		for bucket := range b.owned {
-			delete(b.owned, bucket)
-		}
-		b.mu.Unlock()
-		// What b owns by the rows it would adopt at its next look: it gets none meanwhile.
-		w.store.mu.Lock()
-		for bucket, row := range w.store.buckets {
-			if row.Creator == b.self {
-				row.Owner = a.self
-				row.Epoch += 2
-				w.store.buckets[bucket] = row
-				a.mu.Lock()
-				a.under[bucket]++ // as if a had something of it under way, and so could not give it up
-				a.mu.Unlock()
-			}
-		}
-		w.store.mu.Unlock()
-		for range 40 {
-			after(5 * time.Second)
+		for range 20 {
+			after(time.Second)
 			list, _ := take(c)
 			for _, x := range list {
-				if x.Firing.Reminder != r.ID {
-					t.Errorf("moved: %+v", x)
+				if x.Firing.Reminder != r.ID || x.Firing.Missed != 0 {
+					t.Errorf("moved, or late: %+v", x)
 				}
 				answer(t, c, x.ID, nil)
 			}
-			if w.store.left() == 1 {
-				break
-			}
 		}
-		if w.store.left() != 1 || b.Stats().Fired != 2 || b.Stats().TakenOver != 0 {
+		if w.store.left() != 1 || b.Stats().Fired != 3 || b.Stats().TakenOver != 0 {
 			t.Errorf("left %d, b %+v", w.store.left(), b.Stats())
 		}
 	})
+}
+
+// What is borrowed is with no subscriber of its owner's before the time for its execution is
+// out. Given back, it is executed again at once.
+func TestBorrowedIsExecutedOnce(t *testing.T) {
+	for _, what := range []string{"done", "given back"} {
+		inBubble(t, func(w *world) {
+			a, b := w.startBorrower()
+			c := w.subscribe(b, 1, "jobs")
+			r := w.set(a, "a", true, forSubscribers(once(time.Second)))
+			after(5 * time.Second)
+			list, _ := take(c)
+			if len(list) != 1 || list[0].Firing.Reminder != r.ID {
+				t.Fatalf("%+v", list)
+			}
+			also := w.subscribe(a, 1, "jobs")
+			after(30 * time.Second)
+			if list, _ := take(also); len(list) != 0 {
+				t.Errorf("%s: while it is executed, %+v", what, list)
+			}
+			want := 0
+			if what == "given back" {
+				want = 1
+				c.Close()
+			} else {
+				answer(t, c, list[0].ID, nil)
+			}
+			after(pollEvery)
+			if list, _ := take(also); len(list) != want {
+				t.Errorf("%s: %+v", what, list)
+			}
+			if left := w.store.left(); left != 1+want {
+				t.Errorf("%s: %d are left", what, left)
+			}
+		})
+	}
 }
 
 // TestNoTokenTwice has reminders fire, move and be created at two instances, whose

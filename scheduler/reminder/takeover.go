@@ -194,9 +194,12 @@ func (s *Service) takeOverFrom(ctx context.Context, host actor.HostID) {
 			}
 			continue
 		}
+		asked := time.Now()
 		ids, err := s.cfg.Peers.Release(ctx, host, ReleaseRequest{keys, limit, releaseWait})
 		if err == nil && len(ids) > 0 {
 			err = s.takeOver(ctx, keys, ids)
+		} else if err == nil { // one that stops has nothing, and says so at once
+			sleep(ctx, releaseWait-time.Since(asked))
 		}
 		failed := err != nil
 		if failed {
@@ -231,29 +234,39 @@ func (s *Service) takeOver(ctx context.Context, keys []actor.Key, ids []actor.Re
 	if err != nil && !errors.As(err, &damaged) { // which their owner tells of
 		return err
 	}
+	now := s.clock.now()
 	var commits []actor.Commit
+	var of []*actor.Reminder // those that are borrowed; nil: it is moved
 	for i := range rows {
 		r := &rows[i]
-		if r.Version == 0 || r.Paused || !slices.Contains(keys, r.Key) {
+		if r.Version == 0 || r.Paused || r.FireAt.After(now) || !slices.Contains(keys, r.Key) {
 			continue
 		}
 		id, err := s.token(ctx, r.Key.App)
 		if err != nil {
+			s.doneAll(of)
 			return err
 		}
-		if !s.owns(id.Bucket()) {
-			s.borrow(ctx, r)
-			continue
+		if s.owns(id.Bucket()) {
+			commits, of = append(commits, moved(r, id, s.deliveredTill(id.Bucket()))), append(of, nil)
+		} else if s.borrow(r.ID) {
+			commits, of = append(commits, putOff(r, now.Add(s.cfg.ExecutionTimeout+releasedFor))), append(of, r)
 		}
-		commits = append(commits, moved(r, id))
 	}
 	if len(commits) == 0 {
 		return nil
 	}
 	for i, err := range s.cfg.Store.Commit(ctx, commits) {
-		r := &commits[i].Reminders.Set[0]
+		borrowed := of[i]
+		if borrowed != nil && err != nil {
+			s.done(borrowed.ID)
+		}
 		switch {
+		case err == nil && borrowed != nil:
+			borrowed.Version, borrowed.FireAt = borrowed.Version+1, now
+			s.consider(ctx, borrowed.ID, borrowed)
 		case err == nil:
+			r := &commits[i].Reminders.Set[0]
 			s.mu.Lock()
 			s.stats.TakenOver++
 			s.note(r.ID, r.FireAt)
@@ -266,14 +279,28 @@ func (s *Service) takeOver(ctx context.Context, keys []actor.Key, ids []actor.Re
 	return nil
 }
 
-// moved is the commit that gives a reminder another ID.
-func moved(r *actor.Reminder, id actor.ReminderID) actor.Commit {
+// moved is the commit that gives a reminder another ID, of a bucket that is delivered till a
+// time.
+func moved(r *actor.Reminder, id actor.ReminderID, till time.Time) actor.Commit {
 	c := actor.CommitOf()
 	c.Reminders.Steps = []actor.ReminderStep{{ReminderName: nameOf(r), ID: r.ID, Version: r.Version}}
 	then := *r
 	then.ID, then.Version, then.Keep = id, 1, false
+	if then.FireAt.Before(till) { // it may have waited for days, and the next owner looks from there on
+		then.FireAt = ceil(till)
+	}
 	c.Reminders.Set = []actor.Reminder{then}
 	return c
+}
+
+// deliveredTill returns till when a bucket of this instance is delivered.
+func (s *Service) deliveredTill(b actor.Bucket) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if owned := s.owned[b]; owned != nil {
+		return owned.deliveredTill
+	}
+	return time.Time{}
 }
 
 func (s *Service) owns(b actor.Bucket) bool {
@@ -282,17 +309,53 @@ func (s *Service) owns(b actor.Bucket) bool {
 	return s.owned[b] != nil
 }
 
-// borrow has a reminder executed once that another instance owns, and goes on owning.
-func (s *Service) borrow(ctx context.Context, r *actor.Reminder) {
+// borrow begins to execute a reminder once that another instance owns, and goes on owning; false
+// if it is under way here.
+func (s *Service) borrow(id actor.ReminderID) bool {
 	s.mu.Lock()
-	if _, under := s.running[r.ID]; under {
-		s.mu.Unlock()
-		return
+	defer s.mu.Unlock()
+	if _, under := s.running[id]; under {
+		return false
 	}
-	s.running[r.ID] = struct{}{}
-	s.under[r.ID.Bucket()]++
-	s.mu.Unlock()
-	s.consider(ctx, r.ID, r)
+	s.running[id] = true
+	s.under[id.Bucket()]++
+	return true
+}
+
+// borrows reports whether a reminder that is under way here was borrowed.
+func (s *Service) borrows(id actor.ReminderID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running[id]
+}
+
+// doneAll is done, for reminders of which some may be nil.
+func (s *Service) doneAll(reminders []*actor.Reminder) {
+	for _, r := range reminders {
+		if r != nil {
+			s.done(r.ID)
+		}
+	}
+}
+
+// putOff is the commit that has a reminder delivered at a time. One that is borrowed is put off
+// until the time for its execution is out: whoever owns its bucket leaves it alone until then.
+func putOff(r *actor.Reminder, until time.Time) actor.Commit {
+	c := actor.CommitOf()
+	c.Reminders.Steps = []actor.ReminderStep{put(r, until)}
+	return c
+}
+
+func put(r *actor.Reminder, at time.Time) actor.ReminderStep {
+	then := r.ReminderProgress
+	then.FireAt = ceil(at)
+	return actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &then}
+}
+
+// giveBack has a reminder that was borrowed, and not executed, delivered by the owner of its
+// bucket after a while.
+func (s *Service) giveBack(r *actor.Reminder, after time.Duration) {
+	s.commitAlone(s.queue.ctx, step{id: r.ID, step: put(r, s.clock.now().Add(after))})
 }
 
 // bucketTable is who has which bucket, as of the last look.
