@@ -572,6 +572,9 @@ func (s *Service) dropWaiting() {
 
 // sleep waits, and reports false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
