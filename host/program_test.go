@@ -457,7 +457,7 @@ func (th *theater) aim(t *testing.T, s *step) {
 		f = th.firings[max(0, n-1-s.which%5)]
 	} else {
 		found := th.found(s.call.id)
-		if len(found) == 0 {
+		for len(found) == 0 { // a delete that is under way may take it again
 			th.place(t, s.call.id)
 			found = th.found(s.call.id)
 		}

@@ -337,7 +337,7 @@ func (s *Service) ended(d *delivery, err error, timeout bool) {
 		// firing goes again, and is found taken if it was.
 		count(&s.stats.Retried, DeliveryRetried)
 		if s.borrows(id) {
-			s.giveBack(d.reminder, 0)
+			s.giveBack(d.reminder, firstWait) // it may come here again, and go as before
 		} else {
 			s.postpone(id, longestWait)
 		}

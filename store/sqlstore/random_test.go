@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -33,8 +34,9 @@ func sometimes(rng *rand.Rand, u pgproxy.Unit) *pgproxy.Fault {
 }
 
 // knowing is a store whose every ambiguous commit was applied, as only those are
-// made ambiguous here. A store that was wrong about one loses an effect that the
-// contract's tests count.
+// made ambiguous here, with all that were in their groups: of one without a row, which may
+// have been refused there, its records tell. A store that was wrong about one loses an
+// effect that the contract's tests count.
 type knowing struct {
 	store.Store
 	ambiguous atomic.Int64 // answers
@@ -47,10 +49,27 @@ func (k *knowing) Commit(ctx context.Context, commits []actor.Commit) []error {
 	}
 	for i, err := range errs {
 		if isAmbiguous(err) {
-			errs[i] = nil
+			errs[i] = k.became(ctx, &commits[i])
 		}
 	}
 	return errs
+}
+
+// became is what became of an ambiguous commit.
+func (k *knowing) became(ctx context.Context, c *actor.Commit) error {
+	if len(c.Rows)+len(c.Fences) > 0 {
+		return nil
+	}
+	for _, want := range c.Records {
+		found, err := k.LoadIdempotency(ctx, []actor.KeyedCall{want.Call()})
+		if err != nil {
+			return err
+		}
+		if got := found[0].Record; !found[0].Found || got.Payload != want.Payload || !reflect.DeepEqual(got.Reply, want.Reply) {
+			return actor.ErrKeyExists
+		}
+	}
+	return nil
 }
 
 func (k *knowing) LockedTurn(ctx context.Context, key actor.Key, fn func(context.Context, actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {

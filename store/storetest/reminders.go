@@ -97,7 +97,7 @@ var reminders = suite{"Reminders", []testCase{
 			f.Fatal("as many as before are left to the commit that deletes")
 		}
 		f.place(f.reminder(b, n+1, "many", "since"))
-		f.ok(f.commit(remove(key, moved)))
+		f.ok(f.commit(remove(key, f.load(key)))) // a part that was lost may have moved it on, and have gone again
 		if n := left(); n != 0 {
 			f.Fatalf("%d reminders of an actor that was deleted are left", n)
 		}
