@@ -24,6 +24,14 @@ type members struct {
 }
 
 func (m *members) Self() actor.HostID { return m.self }
+
+// expire ends the lease of this process, or has it last again.
+func (m *members) expire(expired bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expired = expired
+}
+
 func (m *members) Live(context.Context) ([]actor.HostID, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,16 +230,12 @@ func TestNoDeliveryOnceTheLeaseHasRunOut(t *testing.T) {
 		s := w.start(cfg)
 		w.set(s, "a", true, once(10*time.Second))
 		after(5 * time.Second)
-		m.mu.Lock()
-		m.expired = true
-		m.mu.Unlock()
+		m.expire(true)
 		after(time.Minute)
 		if got := w.host.list(); len(got) != 0 {
 			t.Errorf("delivered: %+v", got)
 		}
-		m.mu.Lock()
-		m.expired = false
-		m.mu.Unlock()
+		m.expire(false)
 		after(pollEvery + time.Second)
 		if got := w.host.list(); len(got) != 1 {
 			t.Errorf("not delivered afterwards: %+v", got)

@@ -65,14 +65,9 @@ func TestInheritedIsHeldWhateverBecomesOfTheBucket(t *testing.T) {
 					}
 					s.mu.Unlock()
 				case "is reclaimed":
-					expire := func(expired bool) {
-						one.mu.Lock()
-						defer one.mu.Unlock()
-						one.expired = expired
-					}
-					expire(true)
+					one.expire(true)
 					after(2 * pollEvery)
-					expire(false)
+					one.expire(false)
 				case "its owner stops":
 					set("two", "one")
 					if err := s.Stop(w.Context()); err != nil {

@@ -86,12 +86,7 @@ func TestDeliveriesEndWithTheLease(t *testing.T) {
 			t.Fatalf("begun %v, ended %v", begun, ended)
 		}
 		slow = false
-		expire := func(expired bool) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.expired = expired
-		}
-		expire(true)
+		m.expire(true)
 		at := time.Now()
 		after(ownerTimeout)
 		if ended.IsZero() || ended.Sub(at) > mayDeliverEvery {
@@ -101,7 +96,7 @@ func TestDeliveriesEndWithTheLease(t *testing.T) {
 		if got := w.host.list(); len(got) != 0 {
 			t.Fatalf("without a lease %+v", got)
 		}
-		expire(false)
+		m.expire(false)
 		after(2*pollEvery + longestWait)
 		if got := w.host.list(); len(got) != 1 || s.Stats().Failed != 0 {
 			t.Errorf("with a lease again %+v, %+v", got, s.Stats())
@@ -264,11 +259,6 @@ func TestLapseWhileBucketsAreReclaimed(t *testing.T) {
 		cfg := w.config()
 		cfg.Host, cfg.Members = "", m
 		s := w.start(cfg)
-		expire := func(expired bool) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.expired = expired
-		}
 		lapsed := func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -276,9 +266,9 @@ func TestLapseWhileBucketsAreReclaimed(t *testing.T) {
 		}
 		r := w.set(s, "n", true, once(5*pollEvery))
 		after(4*pollEvery + pollEvery/2) // behind the bucket's assignment, and between two looks
-		expire(true)
+		m.expire(true)
 		after(mayDeliverEvery)
-		expire(false)
+		m.expire(false)
 		if !lapsed() {
 			t.Fatal("it delivers on")
 		}
@@ -286,9 +276,9 @@ func TestLapseWhileBucketsAreReclaimed(t *testing.T) {
 		var again atomic.Bool
 		w.store.fails(func(op string) error {
 			if op == "assign" && !again.Swap(true) {
-				expire(true)
+				m.expire(true)
 				<-time.After(pollEvery / 2)
-				expire(false)
+				m.expire(false)
 			}
 			return nil
 		})
@@ -312,17 +302,12 @@ func TestNoSubscriberIsAskedOnceTheLeaseHasRunOut(t *testing.T) {
 		cfg := w.config()
 		cfg.Host, cfg.Members = "", m
 		s := w.start(cfg)
-		expire := func(expired bool) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.expired = expired
-		}
 		w.set(s, "job", true, forSubscribers(once(5*time.Second)))
 		c := w.subscribe(s, 1, "jobs")
 		var read atomic.Bool
 		w.store.fails(func(op string) error {
 			if op == "load" && !read.Swap(true) {
-				expire(true)
+				m.expire(true)
 			}
 			return nil
 		})
@@ -330,7 +315,7 @@ func TestNoSubscriberIsAskedOnceTheLeaseHasRunOut(t *testing.T) {
 		if list, _ := take(c); !read.Load() || len(list) != 0 {
 			t.Errorf("read %t; without a lease it asks for %+v", read.Load(), list)
 		}
-		expire(false)
+		m.expire(false)
 		after(2*pollEvery + longestWait)
 		if list, _ := take(c); len(list) != 1 {
 			t.Errorf("with a lease again it asks for %+v", list)
