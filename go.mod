@@ -15,8 +15,8 @@ require (
 	github.com/extism/go-sdk v1.7.1
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/google/go-cmp v0.7.0
-	github.com/greenroom-run/greenroom/abi v0.0.0
-	github.com/greenroom-run/greenroom/guest-sdk/go v0.0.0
+	github.com/greenroom-run/greenroom/abi v0.1.0
+	github.com/greenroom-run/greenroom/guest-sdk/go v0.1.0
 	github.com/hashicorp/golang-lru/v2 v2.0.7
 	github.com/ianlancetaylor/demangle v0.0.0-20240805132620-81f5be970eca
 	github.com/jackc/pgx/v5 v5.12.0
@@ -86,12 +86,3 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260819154853-08b0e4226688 // indirect
 	google.golang.org/grpc v1.85.0 // indirect
 )
-
-replace (
-	github.com/greenroom-run/greenroom/abi => ./abi
-	github.com/greenroom-run/greenroom/guest-sdk/go => ./guest-sdk/go
-)
-
-// It holds packages that have since moved to genproto/googleapis/api, which makes
-// their imports ambiguous in a workspace, where module graphs are not pruned.
-exclude google.golang.org/genproto v0.0.0-20230410155749-daa745c078e1

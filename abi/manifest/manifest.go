@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -125,7 +126,11 @@ func (p *parser) manifest(data []byte) *abi.Manifest {
 		}
 	}
 	if raw, ok := p.required(obj, "types"); ok {
-		for i, raw := range p.array("types", raw, MaxTypes, "actor type") {
+		what := "actor type"
+		if strings.HasPrefix(m.SDK, "greenroom-go/") {
+			what += ", with actor.Register in an init function: a guest's main does not run"
+		}
+		for i, raw := range p.array("types", raw, MaxTypes, what) {
 			m.Types = append(m.Types, p.typeSpec("types["+strconv.Itoa(i)+"]", raw))
 		}
 		names(p, "types", m.Types, func(t abi.TypeSpec) string { return t.Name })

@@ -89,3 +89,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// The fault of a module without types says, to guests of the Go SDK, that main does not run.
+func TestNoTypes(t *testing.T) {
+	for sdk, want := range map[string]string{
+		"greenroom-go/0.1.0":   "types: is empty; register at least one actor type, with actor.Register in an init function: a guest's main does not run",
+		"greenroom-rust/0.1.0": "types: is empty; register at least one actor type",
+	} {
+		_, faults := manifest.Parse([]byte(`{"abi":1,"sdk":"` + sdk + `","types":[]}`))
+		if len(faults) != 1 || faults[0].Message != want {
+			t.Errorf("%s: %+v", sdk, faults)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func TestWrittenSourceBuilds(t *testing.T) {
 	}
 	project := filepath.Join(root, "project")
 	files := map[string]string{
-		"go.mod": "module project\n\ngo 1.25\n\nrequire " + sdk.Module + " v0.0.0\n\nrequire " + sdk.ABIModule + " v0.0.0 // indirect\n\n" +
+		"go.mod": "module project\n\ngo 1.25\n\nrequire " + sdk.Module + " v0.1.0\n\nrequire " + sdk.ABIModule + " v0.1.0 // indirect\n\n" +
 			"replace (\n\t" + sdk.ABIModule + " => ../" + sdk.ABIDir + "\n\t" + sdk.Module + " => ../" + sdk.Dir + "\n)\n",
 		"main.go": `package main
 

@@ -35,6 +35,11 @@ func TestMakeTestGoesOn(t *testing.T) {
 		write("scripts/"+setup+"/setup.sh", "#!/bin/sh\n")
 	}
 	write("scripts/rust/test.sh", "#!/bin/sh\necho the Rust tests ran\n")
+	script, err := os.ReadFile("../../scripts/go/test.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("scripts/go/test.sh", string(script))
 	write("tools/grpcurl-v0", "")
 
 	run := func(modules string) (string, error) {
@@ -48,9 +53,15 @@ func TestMakeTestGoesOn(t *testing.T) {
 	if err == nil {
 		t.Errorf("make test succeeded although a module failed:\n%s", out)
 	}
-	for _, want := range []string{"on purpose", "the good module ran", "the Rust tests ran", "tests failed in the modules: bad", "failed: test-go"} {
+	for _, want := range []string{"on purpose", "the good module ran", "the Rust tests ran", "failed: test-go"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("make test does not say %q:\n%s", want, out)
+		}
+	}
+	_, end, _ := strings.Cut(out, "== failed\n")
+	for _, want := range []string{"--- FAIL: TestX", "FAIL\tbad", "tests failed in: bad\n"} {
+		if !strings.Contains(end, want) {
+			t.Errorf("the end of make test does not name %q:\n%s", want, out)
 		}
 	}
 	if out, err := run("good"); err != nil {

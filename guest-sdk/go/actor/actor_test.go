@@ -114,8 +114,8 @@ func TestFailedTurnLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// A read-only method that returns with a changed struct has made a mistake, which a
-// host does not hide either.
+// A read-only method that returns with a changed struct has made a mistake, which the kit
+// shows, and which is never saved.
 func TestReadOnlyMethodMustNotChangeTheStruct(t *testing.T) {
 	for _, warm := range []bool{false, true} {
 		h := actortest.New(t)

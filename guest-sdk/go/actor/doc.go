@@ -43,8 +43,8 @@
 // empty struct and [Context.State], which reads and writes single keys; [Each] goes
 // through those with a prefix.
 //
-// A method registered with [ReadOnly] never saves: one that returns with a changed
-// struct fails with [ErrReadOnly].
+// A method registered with [ReadOnly] never saves. One that returns with a changed
+// struct fails with [ErrReadOnly] in the test kit; on a server the change is dropped.
 //
 // # Beyond the state
 //

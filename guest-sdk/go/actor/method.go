@@ -29,8 +29,8 @@ func Method[S, In, Out any](name string, fn func(state *S, ctx *Context, in In) 
 // ReadOnly is a method that never changes anything: it may run beside other
 // turns, and is reachable by HTTP GET. What it reads may miss what another server
 // of the same database wrote in the last 100 ms, unless its caller asks for a strong
-// read. A write through [Context.State], or a method
-// that returns with a changed state struct, fails the turn with [ErrReadOnly].
+// read. A write through [Context.State] fails the turn with [ErrReadOnly], and so does, in
+// the test kit, a return with a changed state struct, whose changes a server drops.
 func ReadOnly[S, In, Out any](name string, fn func(state *S, ctx *Context, in In) (Out, error), opts ...MethodOption) Part {
 	return newMethod(abi.MethodSpec{Name: name, ReadOnly: true}, fn, opts)
 }

@@ -4,8 +4,10 @@ import (
 	"encoding/base64"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 	"unsafe"
@@ -79,6 +81,8 @@ func (p *Plan) Append(dst []byte, v unsafe.Pointer) (data []byte, ok bool) {
 		return dst, ok
 	case kindMapBool:
 		return appendMap(dst, *(*map[string]bool)(v), strconv.AppendBool), true
+	case kindMap:
+		return p.appendAnyMap(dst, v)
 	}
 	return dst, false
 }
@@ -111,7 +115,7 @@ func (p *Plan) appendStruct(dst []byte, v unsafe.Pointer) ([]byte, bool) {
 	for i := range p.fields {
 		f := &p.fields[i]
 		at := unsafe.Add(v, f.offset)
-		if f.omitEmpty && f.plan.empty(at) {
+		if f.omitEmpty && f.plan.empty(at) || f.omitZero && f.plan.zero(at) {
 			continue
 		}
 		dst = append(append(dst, next), f.key...)
@@ -160,8 +164,84 @@ func (p *Plan) empty(v unsafe.Pointer) bool {
 		return len(*(*map[string]float64)(v)) == 0
 	case kindMapBool:
 		return len(*(*map[string]bool)(v)) == 0
+	case kindMap:
+		return p.mapAt(v).Len() == 0
 	}
 	return false
+}
+
+// zero reports whether a field with omitzero is left out: a value that is the zero value of
+// its type.
+func (p *Plan) zero(v unsafe.Pointer) bool {
+	switch p.kind {
+	case kindBytes, kindSlice, kindMapString, kindMapInt, kindMapInt64, kindMapFloat64, kindMapBool, kindMap:
+		return *(*unsafe.Pointer)(v) == nil // a slice begins with its pointer, and a map is one
+	case kindTime:
+		return (*time.Time)(v).IsZero()
+	case kindStruct:
+		for i := range p.fields {
+			if f := &p.fields[i]; !f.plan.zeroField(unsafe.Add(v, f.offset)) {
+				return false
+			}
+		}
+		return true
+	}
+	return p.empty(v)
+}
+
+// zeroField is zero without what a type says itself, which counts for the field with
+// omitzero alone and not for those inside of it.
+func (p *Plan) zeroField(v unsafe.Pointer) bool {
+	if p.kind == kindTime {
+		return *(*time.Time)(v) == time.Time{} //nolint:staticcheck // as reflect compares them: with the zone
+	}
+	return p.zero(v)
+}
+
+// mapAt returns the map at v. (TinyGo has no reflect.NewAt; a map is one pointer.)
+func (p *Plan) mapAt(v unsafe.Pointer) reflect.Value {
+	m := reflect.New(p.typ)
+	*(*unsafe.Pointer)(m.UnsafePointer()) = *(*unsafe.Pointer)(v)
+	return m.Elem()
+}
+
+func (p *Plan) appendAnyMap(dst []byte, v unsafe.Pointer) (data []byte, ok bool) {
+	m := p.mapAt(v)
+	if m.IsNil() {
+		return append(dst, "null"...), true
+	}
+	type entry struct {
+		key   string
+		value reflect.Value // of a pointer
+	}
+	entries := make([]entry, 0, m.Len())
+	key := reflect.New(p.typ.Key())
+	for it := m.MapRange(); it.Next(); {
+		key.Elem().Set(it.Key())
+		value := reflect.New(p.typ.Elem())
+		value.Elem().Set(it.Value())
+		entries = append(entries, entry{p.key.mapKey(key.UnsafePointer()), value})
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.key, b.key) })
+	dst = append(dst, '{')
+	for i, e := range entries {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, ok = p.elem.Append(append(appendString(dst, e.key), ':'), e.value.UnsafePointer()); !ok {
+			return dst, false
+		}
+	}
+	return append(dst, '}'), true
+}
+
+// mapKey returns a key of a map as the name of a member.
+func (p *Plan) mapKey(v unsafe.Pointer) string {
+	if p.kind == kindString {
+		return *(*string)(v)
+	}
+	digits, _ := p.Append(nil, v)
+	return string(digits)
 }
 
 func appendMap[V any](dst []byte, m map[string]V, value func([]byte, V) []byte) []byte {

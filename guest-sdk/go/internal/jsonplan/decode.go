@@ -143,6 +143,8 @@ func (d *decoder) value(p *Plan, v unsafe.Pointer) bool {
 			}
 			return false, d.literal("false")
 		})
+	case kindMap:
+		return d.anyMap(p, v)
 	}
 	return false
 }
@@ -491,11 +493,41 @@ func (p *Plan) field(name []byte, expected int) int {
 }
 
 func decodeMap[V any](d *decoder, m *map[string]V, value func() (V, bool)) bool {
+	*m = map[string]V{}
+	return d.members(func(name string) bool {
+		var v V
+		var ok bool
+		if d.peek() == 'n' {
+			ok = d.literal("null")
+		} else {
+			v, ok = value()
+		}
+		(*m)[name] = v
+		return ok
+	})
+}
+
+// anyMap reads a map that decodeMap has no type for.
+func (d *decoder) anyMap(p *Plan, v unsafe.Pointer) bool {
+	m := reflect.New(p.typ)
+	m.Elem().Set(reflect.MakeMap(p.typ))
+	*(*unsafe.Pointer)(v) = *(*unsafe.Pointer)(m.UnsafePointer())
+	return d.members(func(name string) bool {
+		key, value := reflect.New(p.typ.Key()), reflect.New(p.typ.Elem())
+		if !p.key.readKey(name, key.UnsafePointer()) || !d.value(p.elem, value.UnsafePointer()) {
+			return false
+		}
+		m.Elem().SetMapIndex(key.Elem(), value.Elem())
+		return true
+	})
+}
+
+// members reads an object whose names are keys of a map, and has member read each value.
+func (d *decoder) members(member func(name string) bool) bool {
 	if d.peek() != '{' {
 		return false
 	}
 	d.pos++
-	*m = map[string]V{}
 	d.space()
 	if d.peek() == '}' {
 		d.pos++
@@ -506,18 +538,25 @@ func decodeMap[V any](d *decoder, m *map[string]V, value func() (V, bool)) bool 
 		if !ok || !d.colon() {
 			return false
 		}
-		var v V
-		if d.peek() == 'n' {
-			ok = d.literal("null")
-		} else {
-			v, ok = value()
-		}
-		(*m)[name] = v
-		if more, ok = d.afterIf(ok, '}'); !ok {
+		if more, ok = d.afterIf(member(name), '}'); !ok {
 			return false
 		}
 	}
 	return true
+}
+
+// readKey reads the name of a member as a key of a map.
+func (p *Plan) readKey(name string, v unsafe.Pointer) bool {
+	if p.kind == kindString {
+		*(*string)(v) = name
+		return true
+	}
+	digits := decoder{data: []byte(name)}
+	read := digits.signed
+	if p.kind >= kindUint {
+		read = digits.unsigned
+	}
+	return read(p.kind, v) && digits.pos == len(name)
 }
 
 // skip moves past one value of any kind, which must be well formed.

@@ -11,6 +11,6 @@
 // everything that is faulty or rare, which also makes encoding/json the author of
 // every error. A fuzz test holds both sides against encoding/json.
 //
-// It uses what TinyGo has of reflection, when a plan is made, and addresses of
-// fields after that.
+// It uses what TinyGo has of reflection, when a plan is made and for all but the
+// commonest types of maps, and addresses of fields otherwise.
 package jsonplan

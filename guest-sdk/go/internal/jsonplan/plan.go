@@ -14,7 +14,10 @@ type Plan struct {
 	kind kind
 	size uintptr      // of a value, for the elements of a slice
 	typ  reflect.Type // of a slice, a pointer or a map
-	elem *Plan        // of a slice or a pointer
+	elem *Plan        // of a slice, a pointer or a map
+	key  *Plan        // of a map; a string or a whole number
+	// partial: the struct has fields that its plan leaves out, which count for omitzero.
+	partial bool
 	// fields are those of a struct, in the order in which they are written.
 	fields []field
 }
@@ -46,6 +49,7 @@ const (
 	kindMapInt64
 	kindMapFloat64
 	kindMapBool
+	kindMap // any other map
 )
 
 type field struct {
@@ -53,6 +57,7 @@ type field struct {
 	key       string // "name": with its quotes
 	offset    uintptr
 	omitEmpty bool
+	omitZero  bool
 	plan      *Plan
 }
 
@@ -142,6 +147,11 @@ func makePlan(t reflect.Type, outer []reflect.Type) *Plan {
 		if elem := planOf(t.Elem(), outer); elem != nil {
 			return &Plan{kind: kindPointer, size: t.Size(), typ: t.Elem(), elem: elem}
 		}
+	case reflect.Map:
+		key, elem := planOf(t.Key(), outer), planOf(t.Elem(), outer)
+		if key != nil && elem != nil && (key.kind == kindString || key.kind >= kindInt && key.kind <= kindUint64) {
+			return &Plan{kind: kindMap, size: t.Size(), typ: t, key: key, elem: elem}
+		}
 	case reflect.Struct:
 		return structPlan(t, outer)
 	}
@@ -159,6 +169,12 @@ func custom(t reflect.Type) bool {
 	return false
 }
 
+// decidesZero reports whether the type says itself what its zero value is.
+func decidesZero(t reflect.Type) bool {
+	_, ok := reflect.New(t).Interface().(interface{ IsZero() bool })
+	return ok
+}
+
 func structPlan(t reflect.Type, outer []reflect.Type) *Plan {
 	p := &Plan{kind: kindStruct, size: t.Size()}
 	for i := range t.NumField() {
@@ -171,6 +187,7 @@ func structPlan(t reflect.Type, outer []reflect.Type) *Plan {
 			if inner == nil || inner.kind != kindStruct {
 				return nil
 			}
+			p.partial = p.partial || inner.partial
 			for _, promoted := range inner.fields {
 				promoted.offset += f.Offset
 				if !p.add(promoted) {
@@ -181,6 +198,7 @@ func structPlan(t reflect.Type, outer []reflect.Type) *Plan {
 		case f.Anonymous:
 			return nil
 		case !f.IsExported() || tag == "-":
+			p.partial = true
 			continue
 		}
 		name, options, _ := strings.Cut(tag, ",")
@@ -188,9 +206,22 @@ func structPlan(t reflect.Type, outer []reflect.Type) *Plan {
 			name = f.Name
 		}
 		inner := planOf(f.Type, outer)
-		if inner == nil || !plainName(name) || options != "" && options != "omitempty" || !p.add(field{
-			name: name, key: `"` + name + `":`, offset: f.Offset, omitEmpty: options != "", plan: inner,
-		}) {
+		if inner == nil || !plainName(name) {
+			return nil
+		}
+		field := field{name: name, key: `"` + name + `":`, offset: f.Offset, plan: inner}
+		for option := range strings.SplitSeq(options, ",") {
+			switch {
+			case option == "":
+			case option == "omitempty":
+				field.omitEmpty = true
+			case option == "omitzero" && !inner.partial && (inner.kind == kindTime || !decidesZero(f.Type)):
+				field.omitZero = true
+			default:
+				return nil
+			}
+		}
+		if !p.add(field) {
 			return nil
 		}
 	}

@@ -231,7 +231,12 @@ type (
 	twice    struct{ A, a int } //nolint:unused // what is not exported is no field
 	folds    struct{ AB, Ab int }
 	bytesLit []byte
+	keyed    string
+	never    struct{ N int }
 )
+
+func (keyed) MarshalText() ([]byte, error) { return []byte("k"), nil }
+func (never) IsZero() bool                 { return false }
 
 func (custom1) MarshalJSON() ([]byte, error)  { return []byte("1"), nil }
 func (*custom2) UnmarshalText(_ []byte) error { return nil }
@@ -240,13 +245,17 @@ func TestTypesWithoutAPlan(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[any](), reflect.TypeFor[error](), reflect.TypeFor[func()](), reflect.TypeFor[chan int](), reflect.TypeFor[[2]int](), reflect.TypeFor[complex64](), reflect.TypeFor[uintptr](),
 		reflect.TypeFor[custom1](), reflect.TypeFor[custom2](), reflect.TypeFor[*custom1](), reflect.TypeFor[struct{ C []custom2 }](), reflect.TypeFor[node](), reflect.TypeFor[embeds](), reflect.TypeFor[embeds2](), reflect.TypeFor[embeds3](), reflect.TypeFor[embeds4](),
-		reflect.TypeFor[folds](), reflect.TypeFor[bytesLit](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[json.Number](), reflect.TypeFor[map[int]int](), reflect.TypeFor[map[string]Inner](),
+		reflect.TypeFor[folds](), reflect.TypeFor[bytesLit](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[json.Number](), reflect.TypeFor[map[float64]int](), reflect.TypeFor[map[string]any](), reflect.TypeFor[map[keyed]int](), reflect.TypeFor[map[string]custom2](),
 		reflect.TypeFor[struct {
 			N int `json:",string"`
 		}](), reflect.TypeFor[struct {
 			N int `json:"a b"`
 		}](), reflect.TypeFor[struct {
-			N int `json:"n,omitzero"`
+			N never `json:"n,omitzero"` // which says itself when it is zero
+		}](), reflect.TypeFor[struct {
+			N twice `json:"n,omitzero"` // of which a is looked at too
+		}](), reflect.TypeFor[struct {
+			N int `json:"n,omitnever"` //nolint:staticcheck // an option that is not known
 		}](),
 	} {
 		if For(typ) != nil {
@@ -256,8 +265,66 @@ func TestTypesWithoutAPlan(t *testing.T) {
 	planned[twice](t) // a is no field of it
 }
 
+// Omits has what is left out when it is zero, and maps of all types.
+type Omits struct {
+	Int    int                `json:"int,omitzero"`
+	F64    float64            `json:"f64,omitzero"`
+	Text   string             `json:"text,omitzero"`
+	At     time.Time          `json:"at,omitzero"`
+	In     Inner              `json:"in,omitzero"`
+	Ptr    *Inner             `json:"ptr,omitzero"`
+	Slice  []int              `json:"slice,omitzero"`
+	Both   []int              `json:"both,omitempty,omitzero"`
+	Raw    []byte             `json:"raw,omitzero"`
+	Ints   map[string]int     `json:"ints,omitzero"`
+	Items  map[string]Inner   `json:"items,omitzero"`
+	Empty  map[string]*Inner  `json:"empty,omitempty"`
+	Named  map[label][]string `json:"named"`
+	Codes  map[int16]string   `json:"codes"`
+	Sizes  map[uint64]bool    `json:"sizes"`
+	Nested map[string]map[int]float64
+}
+
+type label string
+
+func TestMapsAndZeroValues(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	inner := Inner{Name: "n", At: at}
+	for _, v := range []Omits{
+		{},
+		{Int: 1, F64: math.Copysign(0, -1), Text: "t", At: at, In: inner, Ptr: &Inner{}},
+		{At: time.Time{}.In(time.FixedZone("x", 3600))}, // zero, with a zone
+		{In: Inner{At: time.Time{}.In(time.FixedZone("x", 3600))}},
+		{In: Inner{Score: math.Copysign(0, -1)}},
+		{Slice: []int{}, Both: []int{}, Raw: []byte{}, Ints: map[string]int{}, Items: map[string]Inner{}, Empty: map[string]*Inner{}, Named: map[label][]string{}},
+		{Items: map[string]Inner{"b": inner, "a": {}, "": inner, "é\"": inner}, Empty: map[string]*Inner{"n": nil, "i": &inner}},
+		{Named: map[label][]string{"y": nil, "x": {}, "z": {"1", "2"}}, Codes: map[int16]string{-1: "a", 10: "b", 9: "c", math.MinInt16: ""}},
+		{Sizes: map[uint64]bool{math.MaxUint64: true, 0: false}, Nested: map[string]map[int]float64{"a": {1: 1.5}, "n": nil}},
+	} {
+		checkEncode(t, &v)
+		if text, err := encode(v); err != nil || !checkDecode[Omits](t, string(text)) {
+			t.Errorf("declined: %s, %v", text, err)
+		}
+	}
+	for _, text := range []string{
+		`{"items":{}}`, `{"items":null,"named":null,"codes":null}`, `{"items":{"a":null,"b":{"name":"x"},"b":{"score":1}}}`, `{"codes":{"-0":"a"}, "Nested" : { "a" : { "1" : 2 } } }`,
+	} {
+		if !checkDecode[Omits](t, text) {
+			t.Errorf("declined: %s", text)
+		}
+	}
+	for _, text := range []string{
+		`{"codes":{"x":"a"}}`, `{"codes":{"":"a"}}`, `{"codes":{"null":"a"}}`, `{"codes":{"40000":"a"}}`, `{"codes":{"1 ":"a"}}`, `{"codes":{"1.5":"a"}}`, `{"sizes":{"-1":true}}`, `{"codes":{"1":2}}`,
+		`{"items":[]}`, `{"items":{"a"}}`, `{"items":{"a":{},}}`, `{"items":{"a":1}}`,
+	} {
+		if checkDecode[Omits](t, text) {
+			t.Errorf("read: %s", text)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
-	for _, text := range []string{`{"int":1,"text":"a\u00e9","slice":[{"name":"x"}],"map":{"a":"b"}}`, `{"INT":1,"int":2}`, `[[1],[2,3]]`, `{"f64":1.5e-7}`, `{"raw":"aGk=","in":{"at":"2024-01-01T00:00:00Z"}}`} {
+	for _, text := range []string{`{"int":1,"text":"a\u00e9","slice":[{"name":"x"}],"map":{"a":"b"}}`, `{"INT":1,"int":2}`, `[[1],[2,3]]`, `{"f64":1.5e-7}`, `{"raw":"aGk=","in":{"at":"2024-01-01T00:00:00Z"}}`, `{"items":{"a":{"name":"x"}},"codes":{"-1":"a"},"Nested":{"a":{"1":2}}}`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -265,6 +332,11 @@ func FuzzDecode(f *testing.F) {
 		checkDecode[Inner](t, text)
 		checkDecode[[][]int8](t, text)
 		checkDecode[map[string]float64](t, text)
+		checkDecode[Omits](t, text)
+		var o Omits
+		if json.Unmarshal([]byte(text), &o) == nil {
+			checkEncode(t, &o)
+		}
 		checkDecode[string](t, text)
 		var a All
 		if json.Unmarshal([]byte(text), &a) == nil {

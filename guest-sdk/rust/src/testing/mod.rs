@@ -51,6 +51,7 @@ mod overlay;
 mod reminders;
 mod schedule;
 mod timers;
+mod zone;
 
 use crate::actor::Actor;
 use crate::capability::{Request, Response};
@@ -270,7 +271,7 @@ impl Host {
     /// Moves the clock on, and fires what is due until then, reminders and timers, in
     /// order, each at its own time: with what failed firings and new reminders add. What is due
     /// at once when it is set fires with the next `advance`, also one of zero. Jitter is
-    /// none here, and UTC the only time zone.
+    /// none here, and without the feature `zones` UTC is the only time zone.
     ///
     /// # Panics
     ///

@@ -1,7 +1,8 @@
 //! When reminders are due, by the rules of a host: what is refused, which times a
 //! schedule names, what stands for missed ones, when a failed firing is tried again.
-//! Jitter is none here, and UTC the only time zone. All times are nanoseconds since 1970.
+//! Jitter is none here. All times are nanoseconds since 1970.
 
+use super::zone::Zone;
 use crate::codec::ReminderFrame;
 
 const SECOND: i64 = 1_000_000_000;
@@ -94,10 +95,6 @@ fn check(r: &ReminderFrame<'_>) -> Result<(), String> {
             "it has a zone and no cron expression that it is for",
         ),
         (
-            !r.zone.is_empty() && r.zone != "UTC",
-            "the test kit has no time zone but UTC; test this schedule on a server",
-        ),
-        (
             r.count > 1 && !recurring,
             "it is due several times, and has neither a period nor a cron expression; give one",
         ),
@@ -156,7 +153,7 @@ impl Scheduled {
         };
         let mut cron = None;
         if !r.cron.is_empty() {
-            let parsed = Cron::parse(r.cron)?;
+            let parsed = Cron::parse(r.cron, Zone::find(r.zone)?)?;
             due = parsed.next(due - 1).ok_or_else(|| {
                 let text = r.cron;
                 format!("the cron expression {text:?} never matches; give a day that exists")
@@ -343,9 +340,10 @@ impl Scheduled {
     }
 }
 
-/// A cron expression in UTC. A set has bit n for the number n.
+/// A cron expression in a time zone. A set has bit n for the number n.
 #[derive(Clone)]
 struct Cron {
+    zone: Zone,
     second: u64,
     minute: u64,
     hour: u64,
@@ -441,12 +439,15 @@ impl Field {
     }
 }
 
+/// The hours of an expression that is for each of them.
+const EVERY_HOUR: u64 = (1 << 24) - 1;
+
 fn has(set: u64, n: i64) -> bool {
     set & (1 << n) != 0
 }
 
 impl Cron {
-    fn parse(text: &str) -> Result<Cron, String> {
+    fn parse(text: &str, zone: Zone) -> Result<Cron, String> {
         let fields = match text {
             "@yearly" | "@annually" => "0 0 1 1 *",
             "@monthly" => "0 0 1 * *",
@@ -472,6 +473,7 @@ impl Cron {
         let any = |part: &str| part == "*" || part == "?" || part == "*/1";
         let [second, minute, hour, day, month, weekday] = sets;
         Ok(Cron {
+            zone,
             second,
             minute,
             hour,
@@ -482,11 +484,54 @@ impl Cron {
         })
     }
 
-    /// The first match after a time; between two 29ths of February there can be eight
-    /// years.
+    /// The first match after a time. An expression for every hour names moments as they pass;
+    /// the others name times on the wall. A time that the clocks skip moves to the end of the
+    /// gap, and a time that they repeat comes once.
     fn next(&self, after: i64) -> Option<i64> {
+        let after = after.div_euclid(SECOND);
+        let next = if self.hour == EVERY_HOUR {
+            self.next_moment(after)
+        } else {
+            self.next_on_wall(after)
+        };
+        next?.checked_mul(SECOND)
+    }
+
+    /// Goes through the stretches of time in which the zone has one offset.
+    fn next_moment(&self, after: i64) -> Option<i64> {
+        let mut from = after;
+        let mut offset = self.zone.offset(from);
+        let mut wall = from + offset;
+        loop {
+            let moment = self.match_after(wall)? - offset;
+            match self.zone.change(from, moment) {
+                None => return Some(moment),
+                Some(change) => {
+                    from = change;
+                    offset = self.zone.offset(change);
+                    wall = change + offset - 1; // the change itself may match
+                }
+            }
+        }
+    }
+
+    /// Goes through the matches on the wall.
+    fn next_on_wall(&self, after: i64) -> Option<i64> {
+        let mut wall = after + self.zone.offset(after);
+        loop {
+            wall = self.match_after(wall)?;
+            let moment = self.zone.moment(wall);
+            if moment > after {
+                return Some(moment);
+            }
+        }
+    }
+
+    /// The first match after a wall time, in seconds; between two 29ths of February there
+    /// can be eight years.
+    fn match_after(&self, wall: i64) -> Option<i64> {
         const DAY: i64 = 86_400;
-        let mut t = after.div_euclid(SECOND) + 1;
+        let mut t = wall + 1;
         let end = t + 9 * 366 * DAY;
         while t < end {
             let day = t.div_euclid(DAY);
@@ -501,7 +546,7 @@ impl Cron {
             } else if !has(self.second, of_day % 60) {
                 t += 1;
             } else {
-                return t.checked_mul(SECOND);
+                return Some(t);
             }
         }
         None
@@ -537,7 +582,7 @@ fn civil(day: i64) -> (i64, i64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{civil, Cron, SECOND};
+    use super::{civil, Cron, Zone, SECOND};
 
     #[test]
     fn days_of_the_calendar() {
@@ -570,7 +615,7 @@ mod tests {
             ("*/15 8-9 * * mon-fri", NOON + 20 * HOUR),
             ("0 0 29 2 *", 1_835_395_200), // 2028
         ] {
-            let next = Cron::parse(text).unwrap().next(NOON * SECOND);
+            let next = Cron::parse(text, Zone::Utc).unwrap().next(NOON * SECOND);
             assert_eq!(next, Some(want * SECOND), "{text}");
         }
         for text in [
@@ -582,8 +627,72 @@ mod tests {
             "*/0 * * * *",
             "@every 1s",
         ] {
-            assert!(Cron::parse(text).is_err(), "{text}");
+            assert!(Cron::parse(text, Zone::Utc).is_err(), "{text}");
         }
-        assert_eq!(Cron::parse("0 0 30 2 *").unwrap().next(0), None);
+        assert_eq!(Cron::parse("0 0 30 2 *", Zone::Utc).unwrap().next(0), None);
+    }
+
+    #[cfg(feature = "zones")]
+    #[test]
+    fn expressions_across_changes_of_the_clocks() {
+        const HOUR: i64 = 3600;
+        const SPRING: i64 = 1_774_746_000; // 2026-03-29 01:00 UTC: in Berlin 2 becomes 3
+        const AUTUMN: i64 = 1_792_890_000; // 2026-10-25 01:00 UTC: in Berlin 3 becomes 2
+        for (zone, text, from, want) in [
+            // Nine in the morning stays at nine.
+            (
+                "Europe/Berlin",
+                "0 9 * * *",
+                SPRING - 24 * HOUR,
+                [SPRING - 17 * HOUR, SPRING + 6 * HOUR],
+            ),
+            // Half past two does not exist on that day: the end of the gap.
+            (
+                "Europe/Berlin",
+                "30 2 * * *",
+                SPRING - 12 * HOUR,
+                [SPRING, SPRING + 23 * HOUR + HOUR / 2],
+            ),
+            // It comes once where the wall shows it twice.
+            (
+                "Europe/Berlin",
+                "30 2 * * *",
+                AUTUMN - 12 * HOUR,
+                [AUTUMN - HOUR / 2, AUTUMN + 24 * HOUR + HOUR / 2],
+            ),
+            // What is for every hour comes at each that passes.
+            (
+                "Europe/Berlin",
+                "30 * * * *",
+                AUTUMN - HOUR,
+                [AUTUMN - HOUR / 2, AUTUMN + HOUR / 2],
+            ),
+            (
+                "Europe/Berlin",
+                "0 * * * *",
+                SPRING - HOUR,
+                [SPRING, SPRING + HOUR],
+            ),
+            // A midnight that does not exist, and a day.
+            (
+                "America/Sao_Paulo",
+                "0 0 * * *",
+                1_541_246_400,
+                [1_541_300_400, 1_541_383_200],
+            ),
+            (
+                "Pacific/Apia",
+                "0 12 * * *",
+                1_325_196_000,
+                [1_325_239_200, 1_325_282_400],
+            ),
+        ] {
+            let cron = Cron::parse(text, Zone::find(zone).unwrap()).unwrap();
+            let mut at = from * SECOND;
+            for want in want {
+                at = cron.next(at).unwrap();
+                assert_eq!(at, want * SECOND, "{text} in {zone} from {from}");
+            }
+        }
     }
 }

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Tests the Go modules in the folders given: the packages PKG of each (./...), with the
+# flags of go test in TESTFLAGS. A module that fails keeps no other from being tested.
+# The end of the output names every test and package that failed.
+set -uo pipefail
+pkg=${PKG:-./...}
+# Go stops a package after 10 minutes by itself, which a machine that also does other work
+# needs. A -timeout in TESTFLAGS comes later on the command line, and so counts.
+read -ra flags <<<"-timeout 40m ${TESTFLAGS:-}"
+
+# It waits more than it works, so it starts first.
+longest='/greenroom/internal/node$'
+# Not for the race detector: these test processes that they start, in which it sees
+# nothing, or what other packages test with it; meter has one goroutine, and takes ten
+# times as long with it. They run beside the others.
+no_race='/greenroom/(cmd/greenroom|internal/(cluster|crash|demo)|engine/meter)$'
+
+logs=$(mktemp -d)
+trap 'rm -r "$logs"' EXIT
+failed=()
+
+unraced_flags=()
+for f in "${flags[@]}"; do [ "$f" = -race ] || unraced_flags+=("$f"); done
+without=$(go list "$pkg" 2>/dev/null | grep -E "$no_race") # what cannot be listed fails below
+xargs -r go test "${unraced_flags[@]}" -p 1 <<<"$without" >"$logs/without-race" 2>&1 &
+unraced=$!
+for module in "$@"; do
+  echo "== $module"
+  (
+    set -e
+    cd "$module"
+    all=$(go list "$pkg")
+    { grep -E "$longest" <<<"$all" || true; grep -vE "$longest|$no_race" <<<"$all" || true; } | xargs -r go test "${flags[@]}"
+  ) 2>&1 | tee "$logs/module" || failed+=("$module")
+  cat "$logs/module" >>"$logs/modules"
+done
+echo "== without the race detector"
+wait "$unraced" || failed+=("without the race detector")
+cat "$logs/without-race"
+
+[ ${#failed[@]} -eq 0 ] && exit
+echo
+echo "== failed"
+# What a failed test, build, or run that took too long is called in the output of go test.
+grep -hE '^ *--- FAIL: |^FAIL[[:space:]]+[^[:space:]]|^panic: test timed out|^[[:space:]]+Test[A-Za-z0-9_/]+ \([0-9.ms]+\)$' "$logs/modules" "$logs/without-race"
+(IFS=,; echo "tests failed in: ${failed[*]}")
+exit 1
