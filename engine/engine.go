@@ -29,7 +29,8 @@ type Engine interface {
 // Program is a compiled module. It is safe for concurrent use and stays valid
 // until the engine is closed.
 type Program interface {
-	// NewInstance makes an instance whose memory never passes memoryLimit bytes.
+	// NewInstance makes an instance whose memory never passes memoryLimit bytes, nor
+	// what the context's [Memory] has for it.
 	NewInstance(ctx context.Context, memoryLimit int64) (Instance, error)
 }
 
@@ -42,12 +43,50 @@ type Instance interface {
 	// anything but nil and a GuestError the instance is broken and can only be
 	// closed.
 	Run(ctx context.Context, frame *abi.Turn, calls Calls) error
-	// MemoryBytes is the memory that the instance holds, as far as the engine
-	// knows: an engine may count now and then.
+	// MemoryBytes is the memory that the engine counts for the instance, which holds
+	// as much or less: while a turn runs, all that its guest could touch.
 	MemoryBytes() int64
 	// Close frees the instance. It is safe twice.
 	Close(ctx context.Context) error
 }
+
+// Settler is an instance that may hold less than is counted for it once its turn has
+// ended.
+type Settler interface {
+	// Settle counts what the instance holds, and gives the rest back to its [Memory].
+	// While a turn runs it does nothing and returns false. Any goroutine may call it.
+	Settle() bool
+}
+
+// Memory is what the guests of an instance's app may hold together. Its methods may be
+// called concurrently.
+type Memory interface {
+	// Take counts bytes more for the instance, before its guest can touch them. It
+	// reports false, having counted nothing, if there are no more.
+	Take(bytes int64) bool
+	// Give takes bytes back that Take has counted.
+	Give(bytes int64)
+}
+
+type memoryKey struct{}
+
+// WithMemory gives the instance that is made under the context its memory.
+func WithMemory(ctx context.Context, m Memory) context.Context {
+	return context.WithValue(ctx, memoryKey{}, m)
+}
+
+// MemoryOf is the memory that WithMemory gave. Without it there is no bound.
+func MemoryOf(ctx context.Context) Memory {
+	if m, ok := ctx.Value(memoryKey{}).(Memory); ok {
+		return m
+	}
+	return unbounded{}
+}
+
+type unbounded struct{}
+
+func (unbounded) Take(int64) bool { return true }
+func (unbounded) Give(int64)      {}
 
 // Fuel is what a turn may use and has used, in the units of package
 // engine/meter. An engine that does not meter leaves Used alone.
@@ -111,6 +150,20 @@ type Calls interface {
 	Problem() string
 	// Fuel is the turn's account; it is the same during all of the turn.
 	Fuel() *Fuel
+}
+
+type reclaimKey struct{}
+
+// WithReclaim gives a load that finds no memory what closes a guest instance that is
+// not in use, and reports whether there was any.
+func WithReclaim(ctx context.Context, reclaim func() bool) context.Context {
+	return context.WithValue(ctx, reclaimKey{}, reclaim)
+}
+
+// Reclaim closes an instance as WithReclaim has it. Without that there is none.
+func Reclaim(ctx context.Context) bool {
+	reclaim, ok := ctx.Value(reclaimKey{}).(func() bool)
+	return ok && reclaim()
 }
 
 type ownerKey struct{}

@@ -24,7 +24,7 @@ func TestBombsAreRefused(t *testing.T) {
 			t.Errorf("%s, a small one: %v", bomb.Name, err)
 			continue
 		}
-		if _, _, err := meter.Rewrite(binary.Prepare(m).Wasm, meter.Config{}); err != nil {
+		if _, _, err := meter.Rewrite(binary.Prepare(m).Wasm(), meter.Config{}); err != nil {
 			t.Errorf("%s, a small one: %v", bomb.Name, err)
 		}
 	}

@@ -144,6 +144,7 @@ type Module struct {
 	importTypes []uint32
 	imported    [4]int         // imports of each kind
 	exported    map[string]int // indices of Exports, by their names
+	namesBytes  int            // of imports and exports
 	names       []byte         // the function names subsection, nil if absent or damaged
 	mutable     []mutableGlobal
 	segments    []Segment // the active ones

@@ -1,6 +1,9 @@
 package binary
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Limits of a module. Most are what browsers keep (the JavaScript API's
 // "implementation-defined limits"), or lower where memory of this host is at
@@ -20,6 +23,7 @@ const (
 	maxBodyBytes     = 1 << 20
 	maxLocals        = 50_000
 	maxNameBytes     = 100_000
+	maxNamesBytes    = 4 << 20 // of all imports and exports
 	maxNameSection   = 16 << 20
 	maxMemoryPages   = 65_536
 )
@@ -67,6 +71,23 @@ func Parse(wasm []byte) (*Module, error) {
 	if g := Guess(wasm); g != "" {
 		return nil, &Error{Problem: g}
 	}
+	return parse(wasm, func(byte) bool { return true })
+}
+
+// Imports returns what the module imports, reading no more than it must.
+func Imports(wasm []byte) ([]Import, error) {
+	if g := Guess(wasm); g != "" {
+		return nil, &Error{Problem: g}
+	}
+	m, err := parse(wasm, func(id byte) bool { return id == secType || id == secImport })
+	if err != nil {
+		return nil, err
+	}
+	return m.Imports, nil
+}
+
+// parse reads the sections that are wanted.
+func parse(wasm []byte, wanted func(id byte) bool) (*Module, error) {
 	m := &Module{wasm: wasm}
 	c := &cursor{buf: wasm, pos: 8, end: len(wasm)}
 	last := 0
@@ -90,6 +111,9 @@ func Parse(wasm []byte) (*Module, error) {
 			return nil, &Error{Offset: at, Problem: "has its " + name + " section twice or in the wrong place"}
 		}
 		last = r
+		if !wanted(id) {
+			continue
+		}
 		p := &cursor{buf: wasm, pos: s.start, end: s.end}
 		m.section(p, id)
 		if p.err == nil && p.pos != p.end {
@@ -194,11 +218,21 @@ func (m *Module) importSection(c *cursor) {
 		default:
 			c.fail("imports a %s", imp.Kind)
 		}
+		m.named(c, imp.Module, imp.Name)
 		if c.err != nil {
 			return
 		}
 		m.imported[imp.Kind]++
 		m.Imports = append(m.Imports, imp)
+	}
+}
+
+// named counts the names of an import or export.
+func (m *Module) named(c *cursor, names ...string) {
+	for _, name := range names {
+		if m.namesBytes += len(name); m.namesBytes > maxNamesBytes {
+			c.limit("has imports and exports whose names have more than %d bytes together; export less, or under shorter names", maxNamesBytes)
+		}
 	}
 }
 
@@ -244,6 +278,7 @@ func (m *Module) exportSection(c *cursor) {
 		if e.Kind > KindGlobal {
 			c.fail("exports a %s", e.Kind)
 		}
+		m.named(c, e.Name)
 		if c.err != nil {
 			return
 		}
@@ -288,12 +323,19 @@ func (m *Module) elementSection(c *cursor) {
 }
 
 func (m *Module) codeSection(c *cursor) {
-	w := &weigher{types: m.Types, funcs: append(slices.Clone(m.importTypes), m.functions...)}
-	if n := uint64(len(m.functions)) * uint64(len(m.Types)); n > maxDeclared {
-		c.limit("cannot be compiled: its %d functions times %d types come to more than %d; use fewer different signatures", len(m.functions), len(m.Types), maxDeclared)
+	w := &weigher{
+		types: m.Types, funcs: append(slices.Clone(m.importTypes), m.functions...),
+		imports: uint64(len(m.Imports)), globals: uint64(m.imported[KindGlobal] + m.Globals + meteredGlobals),
+		mutable: uint64(m.imported[KindGlobal] + len(m.mutable) + meteredGlobals),
+	}
+	allowed := uint64(maxWork + workPerByte*c.remaining())
+	if work := w.functionWork() * uint64(len(m.functions)); work > allowed {
+		c.limit("is too complex to compile: its %d functions times its %d types, %d globals and %d imports are a work of %d; in a module of its size %d are allowed: use fewer different signatures and globals",
+			len(m.functions), len(m.Types), m.Globals, len(m.Imports), work, allowed)
 		return
 	}
 	var work, passed uint64
+	var heaviest function
 	for range c.count("function bodies", maxFunctions, 3) {
 		n := c.count("bytes in one function", maxBodyBytes, 1)
 		p := &cursor{buf: c.buf, pos: c.pos, end: c.pos + n}
@@ -302,7 +344,7 @@ func (m *Module) codeSection(c *cursor) {
 			locals += uint64(p.u32())
 			p.valueType()
 			if locals > maxLocals {
-				p.limit("has %s with %d locals; at most %d are allowed", m.bodyName(), locals, maxLocals)
+				p.limit("has %s with %d locals; at most %d are allowed", m.bodyName(m.bodies), locals, maxLocals)
 			}
 			if p.err != nil {
 				break
@@ -319,20 +361,25 @@ func (m *Module) codeSection(c *cursor) {
 			locals += uint64(len(m.Types[typ].Params))
 		}
 		l := w.weigh(p, typ)
-		work += l.work(locals)
+		own := w.functionWork() + l.work(locals, w)
+		if own > heaviest.work {
+			heaviest = function{m.bodies, own, locals, l}
+		}
+		work += own
 		passed += l.passed
 		switch {
 		case p.err != nil:
 		case l.depth > maxLoopDepth:
-			p.limit("is too complex to compile: %s has %d loops within each other; at most %d are allowed", m.bodyName(), l.depth, maxLoopDepth)
+			p.limit("is too complex to compile: %s has %d loops within each other; at most %d are allowed", m.bodyName(m.bodies), l.depth, maxLoopDepth)
 		case l.flow*locals > maxMerged:
-			p.limit("is too complex to compile: %s has %d locals and %d blocks and branches, which times each other are more than %d; split it", m.bodyName(), locals, l.flow, maxMerged)
+			p.limit("is too complex to compile: %s has %d locals and %d blocks and branches, which times each other are more than %d; split it", m.bodyName(m.bodies), locals, l.flow, maxMerged)
 		case l.passed > maxFunctionPassed:
-			p.limit("is too complex to compile: the calls, blocks and branches of %s take and give %d values; at most %d are allowed: split it, or pass large values in memory", m.bodyName(), l.passed, maxFunctionPassed)
+			p.limit("is too complex to compile: the calls, blocks and branches of %s take and give %d values; at most %d are allowed: split it, or pass large values in memory", m.bodyName(m.bodies), l.passed, maxFunctionPassed)
 		case passed > maxPassed:
-			p.limit("is too complex to compile: its calls, blocks and branches take and give more than %d values up to %s; pass large values in memory", maxPassed, m.bodyName())
-		case work > maxWork:
-			p.limit("is too complex to compile: %s has %d blocks and branches, %d loops and %d locals; split large functions", m.bodyName(), l.flow, l.loops, locals)
+			p.limit("is too complex to compile: its calls, blocks and branches take and give more than %d values up to %s; pass large values in memory", maxPassed, m.bodyName(m.bodies))
+		case work > allowed:
+			p.limit("is too complex to compile: %s, a work of %d, and all up to %s together %d; in a module of its size %d are allowed: split large functions, use fewer mutable globals, and pass large values in memory",
+				m.describe(heaviest), heaviest.work, m.bodyName(m.bodies), work, allowed)
 		}
 		if c.err == nil {
 			c.err = p.err
@@ -347,10 +394,21 @@ func (m *Module) codeSection(c *cursor) {
 	}
 }
 
-// bodyName names the function whose code is being read: by its number, and by the
-// name that the module has for it behind its code.
-func (m *Module) bodyName() string {
-	index := uint32(m.imported[KindFunc] + m.bodies)
+// function is one of those whose code is read.
+type function struct {
+	body         int
+	work, locals uint64
+	load
+}
+
+func (m *Module) describe(f function) string {
+	return fmt.Sprintf("%s has %d blocks and branches, %d loops, %d locals and %d calls beside %d mutable globals", m.bodyName(f.body), f.flow, f.loops, f.locals, f.calls, len(m.mutable))
+}
+
+// bodyName names the function with the body: by its number, and by the name that the
+// module has for it behind its code.
+func (m *Module) bodyName(body int) string {
+	index := uint32(m.imported[KindFunc] + body)
 	text := "the function number " + itoa(int(index))
 	if name := nameOf(m.wasm, index); name != "" {
 		text += " (" + name + ")"

@@ -98,13 +98,13 @@ func TestParseDamaged(t *testing.T) {
 	wasm := Guest{More: func(b *Builder) { b.Table(1) }}.Bytes()
 	for n := range wasm {
 		if m, err := binary.Parse(wasm[:n]); err == nil { // cut between two sections
-			binary.Prepare(m)
+			binary.Prepare(m).Wasm()
 		}
 		for _, bit := range []byte{1, 0x80, 0xff} {
 			damaged := bytes.Clone(wasm)
 			damaged[n] ^= bit
 			if m, err := binary.Parse(damaged); err == nil {
-				binary.Prepare(m)
+				binary.Prepare(m).Wasm()
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func TestPrepare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := binary.Prepare(m).Wasm
+	out := binary.Prepare(m).Wasm()
 	if !bytes.Contains(out, []byte("tree")) || bytes.Contains(out, []byte("producers")) {
 		t.Error("of the custom sections only names are to stay")
 	}
@@ -185,7 +185,7 @@ func TestInstructions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := rt.CompileModule(ctx, binary.Prepare(m).Wasm); err != nil {
+			if _, err := rt.CompileModule(ctx, binary.Prepare(m).Wasm()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -208,7 +208,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		out := binary.Prepare(m).Wasm
+		out := binary.Prepare(m).Wasm()
 		again, err := binary.Parse(out)
 		if err != nil {
 			t.Fatalf("what Prepare wrote cannot be read: %v", err)

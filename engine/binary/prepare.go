@@ -28,7 +28,6 @@ type Segment struct {
 
 // Prepared is a module as it is to be run, but for its metering.
 type Prepared struct {
-	Wasm []byte
 	// Detached says that memory and mutable globals are all that changes in an
 	// instance, and that the host can set both: it lays out Segments in order,
 	// then calls ExportStart if Start is set; the mutable globals are exported
@@ -41,17 +40,19 @@ type Prepared struct {
 	Globals  int
 	// Elements is how many elements the tables of an instance can have together.
 	Elements uint64
+
+	module *Module
 }
 
-// Prepare returns the module as it is to be run. A guest cannot tell it from the
-// one that was parsed:
+// Prepare says how the module is to be run. A guest cannot tell what [Prepared.Wasm]
+// writes from the one that was parsed:
 //
 //   - Tables have a maximum, since a growing table is host memory, outside the
 //     guest's limit.
 //   - Of the custom sections only function names are left.
 //   - What can be detached is; see [Prepared].
 func Prepare(m *Module) Prepared {
-	p := Prepared{Detached: m.detachable()}
+	p := Prepared{Detached: m.detachable(), module: m}
 	if p.Detached {
 		p.Segments, p.Start, p.Globals = m.segments, m.Start != nil, len(m.mutable)
 	}
@@ -61,6 +62,12 @@ func Prepare(m *Module) Prepared {
 			p.Elements += uint64(max(t.mostElements(), t.Min) - t.Min)
 		}
 	}
+	return p
+}
+
+// Wasm writes the module.
+func (p Prepared) Wasm() []byte {
+	m := p.module
 	out := make([]byte, 0, len(m.wasm)+64)
 	out = append(out, m.wasm[:8]...)
 	for _, s := range m.sections {
@@ -79,8 +86,7 @@ func Prepare(m *Module) Prepared {
 		payload = append(appendU32(payload, uint32(len(m.names))), m.names...)
 		out = appendSection(out, secCustom, payload)
 	}
-	p.Wasm = out
-	return p
+	return out
 }
 
 func (m *Module) detachable() bool {

@@ -11,10 +11,13 @@ package binary
 // Figures are of wazero 1.12 on two shared cores. The largest guest of standard Go
 // that was tried, half of the standard library, has 21 MB.
 const (
-	// maxWork is of the work of all functions; see [load.work]. The worst code takes
-	// 5 s per hundred million, ordinary code a tenth of that. The 21 MB are at 350
-	// million.
-	maxWork = 600_000_000
+	// A module may have a work of maxWork, and workPerByte for each byte of its code;
+	// see [load.work] for the unit, of about 5 ns: what is small is compiled in three
+	// seconds, whatever it does, and of what is large this is a part that is no larger
+	// than what all code costs. Standard Go has a work of 6 for each byte, C and Rust
+	// of up to 25.
+	maxWork     = 400_000_000
+	workPerByte = 60
 	// maxPassed and maxFunctionPassed are of the values that calls, blocks and
 	// branches take and give, which take a compiler's memory until the function is
 	// compiled. The 21 MB have 210,000, and 1,100 in one function.
@@ -28,43 +31,90 @@ const (
 	// maxLoopDepth is of loops within each other: wazero finds out what they merge in
 	// rounds, one for each that is within another; 3,000 take it half a minute.
 	maxLoopDepth = 100
-	// maxDeclared is of functions times types: wazero declares all types anew for
-	// each function. The 21 MB are at 230,000.
-	maxDeclared = 100_000_000
 	// maxTypeValues is of the parameters and results of all types: wazero writes an
 	// entry for each type, with code for each of them.
 	maxTypeValues = 50_000
+	// meteredGlobals are those that package meter adds.
+	meteredGlobals = 2
 )
 
 // load is what one function costs.
 type load struct {
 	flow   uint64 // blocks, and branches that enter them
-	passed uint64 // values that calls, blocks and branches take and give, and calls
+	chains uint64 // see weigher.follow
+	merges uint64 // places where control flow meets
+	merged uint64 // values that blocks and branches take and give
+	passed uint64 // these, those of calls, and calls
+	calls  uint64 // also those that metering adds
+	host   uint64 // calls of imported functions
 	loops  uint64
 	depth  int // of loops within each other
 }
 
-// work is what compiling the function takes time for: the square of what its control
-// flow and its local variables come to. Loops count more, since wazero finds out what
-// is merged at their beginnings in as many rounds over them as there are in a row.
-func (l load) work(locals uint64) uint64 {
-	const loopWeight = 200
-	return (l.flow+locals)*(l.flow+locals) + loopWeight*l.loops*l.loops
+// work is what compiling the function takes time for beyond what its instructions
+// cost, in steps of the compiler from one block to another.
+func (l load) work(locals uint64, w *weigher) uint64 {
+	const (
+		perValue  = 90 // of a call
+		perGlobal = 20 // each is loaded anew after each call
+		// For a variable at a place where control flow meets, and for each other one
+		// of that place when wazero finds that it needs not be there.
+		perMerge, variablesPerStep = 100, 5
+		perLoops                   = 100 // within or behind each other, while registers are chosen
+		importsPerStep             = 2   // each is looked at for each call of one
+		pairsPerStep               = 20  // of blocks and branches, while they are put in order
+	)
+	return l.chains +
+		l.flow*l.flow/pairsPerStep +
+		l.merges*locals*(perMerge+locals/variablesPerStep) +
+		l.flow*l.merged + // a value that many blocks pass on is followed back through all
+		l.passed*perValue +
+		l.calls*w.mutable*perGlobal +
+		l.host*w.imports/importsPerStep +
+		l.loops*l.loops*perLoops
+}
+
+// functionWork is what every function costs: wazero declares all types and globals
+// anew for each, and looks at all imports.
+func (w *weigher) functionWork() uint64 {
+	const perType, perGlobal = 3, 2
+	return uint64(len(w.types))*perType + w.globals*perGlobal + w.imports
 }
 
 // weigher reads the code of functions.
 type weigher struct {
-	types  []FuncType
-	funcs  []uint32 // the type of each function, imported ones first
-	labels []label  // the blocks that are open
-	loops  int      // of them
+	types                     []FuncType
+	funcs                     []uint32 // the type of each function, imported ones first
+	imports, globals, mutable uint64   // how many
+	labels                    []label  // the blocks that are open
+	loops                     int      // of them
+	at                        place
+	dead                      bool // what is read cannot be reached
 }
+
+// place is one in the control flow: how many blocks dominate it, that is, lie on
+// every way to it, and how many of these come before the last of them that begins a
+// loop.
+type place struct{ depth, loop uint64 }
 
 // label is what a branch can lead to.
 type label struct {
 	values uint32 // that a branch passes
-	loop   bool
+	op     byte   // opBlock, opLoop, opIf, or opElse for an if in its second arm
+	dead   bool   // the block cannot be reached
+	begin  place  // of the block; of a loop, behind its header
+	// end is of what dominates all branches to the end of the block, at most; met
+	// counts these, and first those of an if's first arm.
+	end        place
+	met, first int
 }
+
+const (
+	opBlock = 0x02
+	opLoop  = 0x03
+	opIf    = 0x04
+	opElse  = 0x05
+)
 
 func (w *weigher) width(typ uint32) uint64 {
 	if int64(typ) >= int64(len(w.types)) {
@@ -73,8 +123,52 @@ func (w *weigher) width(typ uint32) uint64 {
 	return uint64(len(w.types[typ].Params) + len(w.types[typ].Results))
 }
 
+// follow accounts for an edge of the control flow from where the weigher is: for each
+// wazero walks along all blocks that dominate it, and for each block back to the last
+// that begins a loop.
+func (w *weigher) follow(l *load, from place) {
+	l.chains += from.depth + from.depth - from.loop + 2
+}
+
+// enter begins a block that p dominates.
+func (w *weigher) enter(p place) {
+	w.at, w.dead = place{p.depth + 1, p.loop}, false
+}
+
+// metered accounts for ifs and calls that package meter writes around an instruction,
+// or wazero for it.
+func (w *weigher) metered(l *load, ifs int) {
+	for range ifs {
+		w.follow(l, w.at)
+		w.follow(l, w.at)
+		w.enter(w.at)
+	}
+	l.calls++
+}
+
+// branch accounts for an edge to a label, and returns how many values it passes.
+func (w *weigher) branch(l *load, to uint32) uint64 {
+	if int64(to) >= int64(len(w.labels)) {
+		return 0 // the runtime says so
+	}
+	target := &w.labels[len(w.labels)-1-int(to)]
+	if !w.dead {
+		w.follow(l, w.at)
+		target.meet(w.at)
+	}
+	return uint64(target.values)
+}
+
+// meet adds an edge to the end of the block.
+func (t *label) meet(from place) {
+	if t.met == 0 || from.depth < t.end.depth {
+		t.end = from
+	}
+	t.met++
+}
+
 // open opens a block, and returns the values that it takes and gives.
-func (w *weigher) open(loop bool, typ int64) uint64 {
+func (w *weigher) open(l *load, op byte, typ int64) uint64 {
 	var t FuncType
 	switch {
 	case typ >= 0 && typ < int64(len(w.types)):
@@ -82,23 +176,63 @@ func (w *weigher) open(loop bool, typ int64) uint64 {
 	case typ < 0 && typ != blockEmpty:
 		t.Results = oneValue
 	}
-	n := len(t.Results)
-	if loop {
-		n = len(t.Params)
-	}
-	if loop {
+	values, dead := len(t.Results), w.dead
+	switch op {
+	case opLoop:
+		values = len(t.Params)
 		w.loops++
+		l.loops++
+		l.merges++
+		const headerBlocks = 4
+		w.metered(l, headerBlocks)
+		w.at.loop = w.at.depth
+	case opIf:
+		w.follow(l, w.at)
+		w.follow(l, w.at)
 	}
-	w.labels = append(w.labels, label{uint32(n), loop})
+	w.labels = append(w.labels, label{values: uint32(values), op: op, dead: dead, begin: w.at})
+	if op == opIf {
+		w.enter(w.at)
+	}
+	w.dead = dead
 	return uint64(len(t.Params) + len(t.Results))
 }
 
-// branch is how many values a branch passes.
-func (w *weigher) branch(to uint32) uint64 {
-	if int64(to) >= int64(len(w.labels)) {
-		return 0 // the runtime says so
+// second begins the second arm of an if.
+func (w *weigher) second(l *load) {
+	t := &w.labels[len(w.labels)-1]
+	if !w.dead {
+		w.follow(l, w.at)
+		t.meet(w.at)
 	}
-	return uint64(w.labels[len(w.labels)-1-int(to)].values)
+	t.op, t.first = opElse, t.met
+	w.enter(t.begin)
+	w.dead = t.dead
+}
+
+// close ends the innermost block.
+func (w *weigher) close(l *load) {
+	if w.labels[len(w.labels)-1].op == opIf {
+		w.second(l)
+	}
+	t := w.labels[len(w.labels)-1]
+	w.labels = w.labels[:len(w.labels)-1]
+	if t.op == opLoop {
+		w.loops--
+		t.met = 0 // branches went to its beginning
+	}
+	if !w.dead {
+		w.follow(l, w.at)
+		t.meet(w.at)
+	}
+	if t.met > 1 {
+		l.merges++
+	}
+	if t.op == opElse && t.first > 0 && t.met > t.first {
+		t.end = t.begin // both arms come here
+	}
+	w.enter(t.end)
+	w.dead = t.met == 0
 }
 
 // blockEmpty is the type of a block without values.
@@ -108,53 +242,72 @@ var oneValue = []ValueType{I32}
 
 // weigh passes a function's instructions.
 func (w *weigher) weigh(c *cursor, typ uint32) (l load) {
-	w.labels = w.labels[:0]
 	var results uint64
 	if int64(typ) < int64(len(w.types)) {
 		results = uint64(len(w.types[typ].Results))
 	}
-	w.labels, w.loops = append(w.labels, label{values: uint32(results)}), 0
+	w.labels, w.loops, w.at, w.dead = append(w.labels[:0], label{values: uint32(results)}), 0, place{}, false
+	w.metered(&l, 2) // the entry
 	for c.remaining() > 0 && c.err == nil {
 		op := c.u8()
+		if len(w.labels) == 0 {
+			c.fail("has code behind the end of a function")
+			return l
+		}
 		switch op {
-		case 0x02, 0x03, 0x04: // block, loop, if
-			l.passed += w.open(op == 0x03, c.s33())
+		case opBlock, opLoop, opIf:
+			l.merged += w.open(&l, op, c.s33())
 			l.flow++
-			if op == 0x03 {
-				l.loops++
-			}
 			l.depth = max(l.depth, w.loops)
+		case opElse:
+			if w.labels[len(w.labels)-1].op == opIf { // the runtime says so otherwise
+				w.second(&l)
+			}
 		case opEnd:
-			if len(w.labels) == 0 {
-				c.fail("has code behind the end of a function")
-				return l
-			}
-			if w.labels[len(w.labels)-1].loop {
-				w.loops--
-			}
-			w.labels = w.labels[:len(w.labels)-1]
-		case 0x0c, 0x0d: // br, br_if
-			l.passed += w.branch(c.u32())
+			w.close(&l)
+		case 0x0c: // br
+			l.merged += w.branch(&l, c.u32())
 			l.flow++
+			w.dead = true
+		case 0x0d: // br_if
+			l.merged += w.branch(&l, c.u32())
+			l.flow++
+			if !w.dead {
+				w.follow(&l, w.at)
+				w.enter(w.at)
+			}
 		case 0x0e: // br_table
 			n := c.count("branches in a table", maxBodyBytes, 1)
 			for range n + 1 {
-				l.passed += w.branch(c.u32())
+				l.merged += w.branch(&l, c.u32())
 			}
 			l.flow += uint64(n) + 1
+			w.dead = true
+		case 0x00: // unreachable
+			w.dead = true
 		case 0x0f: // return
 			l.passed += results
+			w.dead = true
 		case 0x10: // call
 			if f := c.u32(); int64(f) < int64(len(w.funcs)) {
 				l.passed += 1 + w.width(w.funcs[f])
+				if uint64(f) < w.imports {
+					l.host++
+				}
 			}
+			l.calls++
 		case 0x11: // call_indirect
 			l.passed += 1 + w.width(c.u32())
 			c.u32()
+			l.calls++
+			w.metered(&l, 1)
 		default:
-			c.operands(op)
+			if ifs := c.operands(op); ifs > 0 && !w.dead {
+				w.metered(&l, ifs)
+			}
 		}
 	}
+	l.passed += l.merged
 	return l
 }
 
@@ -175,8 +328,9 @@ func (c *cursor) s33() int64 {
 	return 0
 }
 
-// operands passes what follows an opcode that does not branch.
-func (c *cursor) operands(op byte) {
+// operands passes what follows an opcode that does not branch, and returns how many
+// ifs are written for it.
+func (c *cursor) operands(op byte) (ifs int) {
 	switch {
 	case op == 0x26: // table.set
 		c.changesTables = true
@@ -187,8 +341,11 @@ func (c *cursor) operands(op byte) {
 		c.skip(c.count("types of a select", maxParams, 1))
 	case op >= 0x28 && op <= 0x3e:
 		c.memoryOperand()
-	case op == 0x3f, op == 0x40: // memory.size, memory.grow
+	case op == 0x3f: // memory.size
 		c.u8()
+	case op == 0x40: // memory.grow
+		c.u8()
+		ifs = 1
 	case op == opI32Const, op == opRefNull:
 		c.skipNumber(5)
 	case op == opI64Const:
@@ -198,13 +355,14 @@ func (c *cursor) operands(op byte) {
 	case op == opF64Const:
 		c.skip(8)
 	case op == 0xfc:
-		c.bulkOperands(c.u32())
+		ifs = c.bulkOperands(c.u32())
 	case op == opVector:
 		c.vectorOperands(c.u32())
-	case op <= 0x01, op == 0x05, op == 0x1a, op == 0x1b, op >= 0x45 && op <= 0xc4, op == 0xd1:
+	case op == 0x01, op == 0x1a, op == 0x1b, op >= 0x45 && op <= 0xc4, op == 0xd1:
 	default:
 		c.fail("has the instruction 0x%x, which WebAssembly 2.0 does not have; build without experimental features", op)
 	}
+	return ifs
 }
 
 func (c *cursor) memoryOperand() {
@@ -213,13 +371,21 @@ func (c *cursor) memoryOperand() {
 }
 
 // bulkOperands passes those of the bulk memory and table instructions and of
-// the conversions that do not trap.
-func (c *cursor) bulkOperands(op uint32) {
+// the conversions that do not trap. It returns how many ifs are written for one.
+func (c *cursor) bulkOperands(op uint32) (ifs int) {
 	switch op {
 	case 8, 9: // memory.init, data.drop
 		c.usesSegments = true
 	case 12, 13, 14, 15, 17: // table.init, elem.drop, table.copy, .grow, .fill
 		c.changesTables = true
+	}
+	switch op {
+	case 8, 12, 14, 15: // memory.init, table.init, table.copy, table.grow
+		ifs = 1
+	case 10: // memory.copy, in pieces
+		ifs = 3
+	case 11, 17: // memory.fill, table.fill: wazero makes loops of them
+		ifs = 6
 	}
 	switch op {
 	case 0, 1, 2, 3, 4, 5, 6, 7:
@@ -231,6 +397,7 @@ func (c *cursor) bulkOperands(op uint32) {
 	default:
 		c.fail("has the instruction 0xfc %d, which WebAssembly 2.0 does not have", op)
 	}
+	return ifs
 }
 
 func (c *cursor) vectorOperands(op uint32) {

@@ -25,7 +25,7 @@ func TestBombsKeepTheirLimits(t *testing.T) {
 		if err != nil {
 			t.Fatal(bomb.Name, err)
 		}
-		code, _, err := meter.Rewrite(binary.Prepare(m).Wasm, meter.Config{})
+		code, _, err := meter.Rewrite(binary.Prepare(m).Wasm(), meter.Config{})
 		if err != nil {
 			t.Fatal(bomb.Name, err)
 		}
@@ -55,6 +55,5 @@ func childMemory(t *testing.T) int64 {
 // compileOnly puts code into the cache that no runtime of this test can load: it
 // imports what only engines have.
 func compileOnly(c *Compiler, m Module) error {
-	_, err := c.compile(context.Background(), keyOf(m.Target, m.Code), m)
-	return err
+	return c.compile(context.Background(), keyOf(m), m)
 }

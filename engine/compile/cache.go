@@ -23,6 +23,8 @@ import (
 const (
 	// codePrefix begins the folders that wazero makes, one for each of its versions.
 	codePrefix = "wazero-"
+	// preparedDir has the modules as they are run, by their keys.
+	preparedDir = "prepared"
 	// entriesDir has a file for each module that is there, named by what is
 	// compiled; it lists the files of its code, and its time is that of the last use.
 	entriesDir = "entries"
@@ -48,11 +50,29 @@ type cache struct {
 // key names what a module is compiled as.
 type key string
 
-func keyOf(t Target, code []byte) key {
+func keyOf(m Module) key {
 	h := sha256.New()
-	h.Write([]byte(t + "\n"))
-	h.Write(code)
+	fmt.Fprintf(h, "%s\n%s\n", m.Target, m.Version)
+	h.Write(m.Code)
 	return key(hex.EncodeToString(h.Sum(nil)))
+}
+
+// holdsFiles reports whether a folder has what children write.
+func holdsFiles(folder string) bool {
+	return folder == preparedDir || strings.HasPrefix(folder, codePrefix)
+}
+
+// keepPrepared writes a module as it is run into a child's folder.
+func keepPrepared(dir string, k key, code []byte) error {
+	if err := os.MkdirAll(filepath.Join(dir, preparedDir), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, preparedDir, string(k)), code, 0o600)
+}
+
+// prepared reads the module as it is run.
+func (c *cache) prepared(k key) ([]byte, error) {
+	return os.ReadFile(filepath.Join(c.dir, preparedDir, string(k)))
 }
 
 // entry is one module's code.
@@ -73,16 +93,14 @@ func (e *entry) size() int64 {
 
 func (c *cache) path(k key) string { return filepath.Join(c.dir, entriesDir, string(k)) }
 
-// use says that the module's code is wanted now, and how many bytes it has. It
-// reports false if it is not there.
-func (c *cache) use(k key) (size int64, ok bool) {
-	e, err := c.read(k)
-	if err != nil {
-		return 0, false
+// use says that the module's code is wanted now, and reports whether it is there.
+func (c *cache) use(k key) bool {
+	if _, err := c.read(k); err != nil {
+		return false
 	}
 	now := time.Now()
 	_ = os.Chtimes(c.path(k), now, now) // it goes a little early otherwise
-	return e.size(), true
+	return true
 }
 
 // read reads an entry: the module's digest on the first line, then a file on each.
@@ -104,7 +122,7 @@ func (c *cache) read(k key) (*entry, error) {
 		}
 		size, name, ok := strings.Cut(lines.Text(), " ")
 		bytes, err := strconv.ParseInt(size, 10, 64)
-		if !ok || err != nil || !filepath.IsLocal(name) || !strings.HasPrefix(name, codePrefix) {
+		if !ok || err != nil || !filepath.IsLocal(name) || !holdsFiles(filepath.Dir(name)) {
 			return nil, fmt.Errorf("the entry %s is damaged", k)
 		}
 		e.files = append(e.files, file{path: name, size: bytes})
@@ -113,10 +131,10 @@ func (c *cache) read(k key) (*entry, error) {
 }
 
 // install takes what a child has written, and makes room for it.
-func (c *cache) install(k key, digest actor.Digest, scratch string) (size int64, err error) {
+func (c *cache) install(k key, digest actor.Digest, scratch string) error {
 	made, err := files(scratch)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,23 +143,22 @@ func (c *cache) install(k key, digest actor.Digest, scratch string) (size int64,
 	for _, f := range made {
 		to := filepath.Join(c.dir, f.path)
 		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-			return 0, err
+			return err
 		}
 		if err := os.Rename(filepath.Join(scratch, f.path), to); err != nil {
-			return 0, err
+			return err
 		}
-		size += f.size
 		fmt.Fprintln(&text, f.size, f.path)
 	}
 	// The entry comes last, and at once: what has one is complete.
 	list := filepath.Join(scratch, string(k))
 	if err := os.WriteFile(list, []byte(text.String()), 0o600); err != nil {
-		return 0, err
+		return err
 	}
 	if err := os.Rename(list, c.path(k)); err != nil {
-		return 0, err
+		return err
 	}
-	return size, c.evict(k)
+	return c.evict(k)
 }
 
 // remove takes a module's code away.

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// childName and childProtocol are the arguments of a child: the name under
-	// which process lists show it, and the form of what both say.
+	// childName, childProtocol and the target are the arguments of a child: the name
+	// under which process lists show it, and the form of what both say.
 	childName     = "greenroom-compiler"
-	childProtocol = "1"
+	childProtocol = "2"
 )
 
 // request is the first line on a child's standard input; the module follows, and
@@ -27,6 +27,7 @@ const (
 type request struct {
 	Target  Target        `json:"target"`
 	Dir     string        `json:"dir"`
+	Key     key           `json:"key"`
 	Bytes   int           `json:"bytes"` // of the module
 	Memory  int64         `json:"memory"`
 	Decode  int64         `json:"decode"`
@@ -45,19 +46,21 @@ type response struct {
 	Failed  string `json:"failed,omitempty"` // not the module's fault
 }
 
-// init makes a compiler of the process if it was started as one. See the package
-// comment for why this is not left to main.
-func init() {
-	if len(os.Args) == 2 && os.Args[0] == childName && os.Args[1] == childProtocol {
-		c := &child{out: os.Stdout}
+// Serve makes a compiler of the process if it was started as one for modules of the
+// target. An engine calls it in its init function: see the package comment for why
+// this is not left to main.
+func Serve(t Target, prepare Preparer) {
+	if len(os.Args) == 3 && os.Args[0] == childName && os.Args[1] == childProtocol && os.Args[2] == string(t) {
+		c := &child{out: os.Stdout, prepare: prepare}
 		c.run(os.Stdin)
 	}
 }
 
 // child is this process as a compiler.
 type child struct {
-	out  io.Writer
-	once sync.Once
+	out     io.Writer
+	prepare Preparer
+	once    sync.Once
 }
 
 // run serves one request. It does not return.
@@ -80,7 +83,7 @@ func (c *child) run(in io.Reader) {
 		_, _ = io.Copy(io.Discard, r) // whatever ends it: nobody waits for the result
 		os.Exit(exitAbandoned)
 	}()
-	c.end(toResponse(compileInto(context.Background(), req.Target, code, req.Dir, req.Decode, req.Code)))
+	c.end(toResponse(compileInto(context.Background(), req, Module{Target: req.Target, Code: code, Prepare: c.prepare})))
 }
 
 const exitAbandoned = 3
@@ -153,6 +156,8 @@ func (r response) err(req request) error {
 			e.Memory = req.Decode
 		case LimitCode:
 			e.Memory = req.Code
+		case LimitMeter:
+			e.Memory = MaxPrepared
 		}
 		return e
 	case r.Invalid != "":

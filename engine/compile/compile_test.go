@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,8 +39,16 @@ func newCompiler(tb testing.TB, cfg Config) *Compiler {
 	return c
 }
 
+// The children of this test, which are this program again, run modules as they are.
+func init() {
+	Serve(Native, asTheyAre)
+	Serve(Plugin, asTheyAre)
+}
+
+func asTheyAre(wasm []byte) ([]byte, error) { return wasm, nil }
+
 func module(target Target, code []byte) Module {
-	return Module{Digest: actor.DigestOf(code), Target: target, Code: code}
+	return Module{Digest: actor.DigestOf(code), Target: target, Code: code, Prepare: asTheyAre}
 }
 
 // answer is a module with a function that returns a constant.
@@ -56,7 +66,7 @@ type loader struct {
 }
 
 func (l *loader) load(ctx context.Context, m Module) (*Loaded, error) {
-	return l.compiler.Load(ctx, m, func(ctx context.Context) error {
+	return l.compiler.Load(ctx, m, func(ctx context.Context, code []byte, _ int64) error {
 		l.calls++
 		cache, err := wazero.NewCompilationCacheWithDir(l.compiler.Dir())
 		if err != nil {
@@ -64,7 +74,7 @@ func (l *loader) load(ctx context.Context, m Module) (*Loaded, error) {
 		}
 		defer cache.Close(ctx)
 		if m.Target == Plugin {
-			p, err := NewPlugin(ctx, m.Code, cache, nil)
+			p, err := NewPlugin(ctx, code, cache, nil)
 			if err == nil {
 				err = p.Close(ctx)
 			}
@@ -72,7 +82,7 @@ func (l *loader) load(ctx context.Context, m Module) (*Loaded, error) {
 		}
 		rt := wazero.NewRuntimeWithConfig(ctx, m.Target.RuntimeConfig(cache))
 		defer rt.Close(ctx)
-		compiled, err := rt.CompileModule(ctx, m.Code)
+		compiled, err := rt.CompileModule(ctx, code)
 		if err != nil {
 			return err
 		}
@@ -121,7 +131,7 @@ func TestLoadingNeverCompiles(t *testing.T) {
 			case !cached && !errors.Is(err, errNotCompiled):
 				t.Errorf("%s, not in the cache: %v", target, err)
 			}
-			if err := compileInto(ctx, target, answer(1), dir, 1<<30, 1<<30); err != nil {
+			if err := compileInto(ctx, request{Target: target, Dir: dir, Key: "key", Decode: 1 << 30, Code: 1 << 30}, module(target, answer(1))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -202,6 +212,21 @@ func TestCloseEndsTheCompilation(t *testing.T) {
 	}
 }
 
+// A module that is too large once it is prepared is refused with the bound, by a child
+// that has written nothing.
+func TestPreparedFormIsBounded(t *testing.T) {
+	c := newCompiler(t, Config{InProcess: true})
+	m := module(Native, answer(1))
+	m.Prepare = func([]byte) ([]byte, error) { return make([]byte, MaxPrepared+1), nil }
+	l := &loader{tb: t, compiler: c}
+	_, err := l.load(context.Background(), m)
+	var limit *LimitError
+	if !errors.As(err, &limit) || limit.Limit != LimitMeter || !strings.Contains(err.Error(), "more than 64 MiB") || l.calls != 0 {
+		t.Errorf("got %v", err)
+	}
+	nothingLeft(t, c)
+}
+
 // slow is a module that takes hours to compile: package binary would refuse it.
 func slow() []byte {
 	b := &Builder{}
@@ -230,21 +255,23 @@ func TestDamagedCacheIsMadeAnew(t *testing.T) {
 		"file cut":  func(t *testing.T, file string) { write(t, file, []byte("WAZEVO")) },
 		"noise":     func(t *testing.T, file string) { write(t, file, bytes.Repeat([]byte("noise"), 100)) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			l := &loader{tb: t, compiler: newCompiler(t, Config{InProcess: true})}
-			l.must(module(Native, answer(1)))
-			present, err := files(l.compiler.Dir())
-			if err != nil || len(present) != 1 {
-				t.Fatal(present, err)
-			}
-			damage(t, filepath.Join(l.compiler.Dir(), present[0].path))
-			if again := l.must(module(Native, answer(1))); !again.New {
-				t.Error("what was damaged was not compiled again")
-			}
-			if again := l.must(module(Native, answer(1))); again.New {
-				t.Error("it was compiled a third time")
-			}
-		})
+		for which := range 2 {
+			t.Run(fmt.Sprint(name, which), func(t *testing.T) {
+				l := &loader{tb: t, compiler: newCompiler(t, Config{InProcess: true})}
+				l.must(module(Native, answer(1)))
+				present, err := files(l.compiler.Dir())
+				if err != nil || len(present) != 2 { // prepared and compiled
+					t.Fatal(present, err)
+				}
+				damage(t, filepath.Join(l.compiler.Dir(), present[which].path))
+				if again := l.must(module(Native, answer(1))); !again.New {
+					t.Error("what was damaged was not compiled again")
+				}
+				if again := l.must(module(Native, answer(1))); again.New {
+					t.Error("it was compiled a third time")
+				}
+			})
+		}
 	}
 }
 
@@ -266,7 +293,7 @@ func write(t *testing.T, file string, data []byte) {
 func TestCacheIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	l := &loader{tb: t, compiler: newCompiler(t, Config{Dir: dir, InProcess: true})}
-	one := l.must(module(Native, answer(0))).Bytes
+	one := l.must(module(Native, answer(0))).Bytes + int64(len(answer(0)))
 	deployed := actor.DigestOf(answer(1))
 	var log bytes.Buffer
 	l.compiler = newCompiler(t, Config{
@@ -279,11 +306,11 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	l.must(module(Native, answer(3)))
 	for n, there := range []bool{false, true, true, true} {
-		if _, ok := l.compiler.cache.use(keyOf(Native, answer(int32(n)))); ok != there {
+		if ok := l.compiler.cache.use(keyOf(module(Native, answer(int32(n))))); ok != there {
 			t.Errorf("module %d is there: %t", n, ok)
 		}
 	}
-	if present, err := files(dir); err != nil || len(present) != 3 {
+	if present, err := files(dir); err != nil || len(present) != 3*2 {
 		t.Errorf("the folder has %v, %v", present, err)
 	}
 	if log.Len() > 0 {
@@ -291,7 +318,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	l.compiler.cache.most = one / 2
 	l.must(module(Native, answer(4)))
-	if present, err := files(dir); err != nil || len(present) != 2 { // the deployed one and the new one
+	if present, err := files(dir); err != nil || len(present) != 2*2 { // the deployed one and the new one
 		t.Errorf("the folder has %v, %v", present, err)
 	}
 	if n := bytes.Count(log.Bytes(), []byte("more than the cache of compiled modules may have")); n != 1 {
@@ -303,7 +330,7 @@ func TestCacheIsBounded(t *testing.T) {
 func age(t *testing.T, c *Compiler, m Module, minutes int) {
 	t.Helper()
 	at := time.Now().Add(-time.Duration(minutes) * time.Minute)
-	if err := os.Chtimes(c.cache.path(keyOf(m.Target, m.Code)), at, at); err != nil {
+	if err := os.Chtimes(c.cache.path(keyOf(m)), at, at); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -386,7 +413,7 @@ func TestChildEndsWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := slow()
-	line, err := json.Marshal(request{Target: Native, Dir: t.TempDir(), Bytes: len(code), Memory: 1 << 30, Decode: 1 << 30, Code: 1 << 30, Time: time.Hour, Threads: 1})
+	line, err := json.Marshal(request{Target: Native, Dir: t.TempDir(), Key: "key", Bytes: len(code), Memory: 1 << 30, Decode: 1 << 30, Code: 1 << 30, Time: time.Hour, Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +421,7 @@ func TestChildEndsWithItsParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Cmd{Path: self, Args: []string{childName, childProtocol}, Stdin: in}
+	cmd := exec.Cmd{Path: self, Args: []string{childName, childProtocol, string(Native)}, Stdin: in}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

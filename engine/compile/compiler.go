@@ -83,9 +83,12 @@ func (c Config) validate() error {
 }
 
 const (
+	// MaxPrepared bounds a module as it is run, which the server keeps. Standard Go
+	// grows by a third.
+	MaxPrepared = 64 << 20
 	// decodeBytes bounds what wazero allocates to decode a module, which the server
-	// does itself. 10 MB of standard Go take a tenth of it.
-	decodeBytes = 256 << 20
+	// does itself. 10 MB of standard Go take a fifth of it.
+	decodeBytes = 128 << 20
 	// codeBytes bounds the machine code of a module, which is in the server's
 	// memory. 10 MB of standard Go become a third of it.
 	codeBytes = 192 << 20
@@ -96,7 +99,9 @@ type Compiler struct {
 	cfg   Config
 	cache *cache
 	queue *queue
-	temp  string // removed by Close
+	// reading has one place, for what is read in this process: see [Compiler.Read].
+	reading *queue
+	temp    string // removed by Close
 
 	closing context.Context
 	close   context.CancelFunc
@@ -110,7 +115,7 @@ func New(cfg Config) (*Compiler, error) {
 		return nil, err
 	}
 	cfg = cfg.WithDefaults()
-	c := &Compiler{cfg: cfg, queue: newQueue(cfg.Processes)}
+	c := &Compiler{cfg: cfg, queue: newQueue(cfg.Processes), reading: newQueue(1)}
 	c.closing, c.close = context.WithCancel(context.Background())
 	var err error
 	if cfg.Dir != "" {
@@ -137,9 +142,18 @@ type Module struct {
 	// Digest names the module as it was uploaded.
 	Digest actor.Digest
 	Target Target
-	// Code is the module as it is to be run.
+	// Code is the module as it was uploaded.
 	Code []byte
+	// Prepare is what [Serve] was given for the target.
+	Prepare Preparer
+	// Version names what Prepare makes of modules: code is found under the version
+	// that it was compiled under.
+	Version string
 }
+
+// Preparer returns a module as it is to be run: bounded and metered. Its errors are
+// about the module.
+type Preparer func(wasm []byte) ([]byte, error)
 
 // Loaded is a module's code in the cache.
 type Loaded struct {
@@ -155,24 +169,37 @@ type Loaded struct {
 // Remove takes the code out of the cache: its module was refused.
 func (l *Loaded) Remove() error { return l.cache.remove(l.key) }
 
-// Load calls open when the module's code is in the cache, compiling it first if
-// it is not there. open must compile the module with the context that it is given,
-// under which wazero loads and never compiles, and may be called twice. The owners
-// of [engine.WithOwner] take turns. Errors are those of the package comment, or
-// open's.
-func (c *Compiler) Load(ctx context.Context, m Module, open func(context.Context) error) (*Loaded, error) {
+// Read runs read, which reads an uploaded module in this process: one at a time, the
+// owners of [engine.WithOwner] in turn.
+func (c *Compiler) Read(ctx context.Context, read func()) error {
+	if err := c.reading.acquire(ctx, engine.OwnerOf(ctx)); err != nil {
+		return err
+	}
+	defer c.reading.release()
+	read()
+	return nil
+}
+
+// Load calls open when the module's code is in the cache, preparing and compiling it
+// first if it is not there. open gets the prepared module and the size of its machine
+// code. It must compile the one with the context that it is given, under which wazero
+// loads and never compiles, and may be called twice. The owners of [engine.WithOwner] take turns. Errors are those of the
+// package comment, or open's.
+func (c *Compiler) Load(ctx context.Context, m Module, open func(ctx context.Context, prepared []byte, bytes int64) error) (*Loaded, error) {
 	if !c.begin() {
 		return nil, actor.ErrStopping
 	}
 	defer c.jobs.Done()
-	l := &Loaded{cache: c.cache, key: keyOf(m.Target, m.Code)}
-	var ok bool
-	if l.Bytes, ok = c.cache.use(l.key); ok {
-		err := open(Loading(ctx))
+	l := &Loaded{cache: c.cache, key: keyOf(m)}
+	if c.cache.use(l.key) {
+		err := c.open(ctx, l, open)
 		if err == nil {
 			return l, nil
 		}
-		if !errors.Is(err, errNotCompiled) {
+		if errors.Is(err, actor.ErrOverloaded) { // the code is not at fault
+			return nil, err
+		}
+		if !errors.Is(err, errNotCompiled) && !errors.Is(err, os.ErrNotExist) {
 			c.cfg.Logger.Warn("the cache of compiled modules is damaged; the module is compiled again",
 				"dir", c.cache.dir, "module", m.Digest.Short(), "error", err)
 		}
@@ -184,53 +211,70 @@ func (c *Compiler) Load(ctx context.Context, m Module, open func(context.Context
 	// Another process that shares the folder may take the code away at once.
 	var err error
 	for range maxTries {
-		if l.Bytes, err = c.compile(ctx, l.key, m); err != nil {
+		if err = c.compile(ctx, l.key, m); err != nil {
 			return nil, err
 		}
-		if err = open(Loading(ctx)); err == nil {
+		if err = c.open(ctx, l, open); err == nil {
 			return l, nil
 		}
-		if !errors.Is(err, errNotCompiled) {
+		if refusal := (*LimitError)(nil); errors.Is(err, actor.ErrOverloaded) && !errors.As(err, &refusal) {
+			return nil, err // it is there for the next who asks
+		}
+		if !errors.Is(err, errNotCompiled) && !errors.Is(err, os.ErrNotExist) {
 			break
 		}
 	}
 	return nil, errors.Join(err, l.Remove())
 }
 
+// open opens what the cache has.
+func (c *Compiler) open(ctx context.Context, l *Loaded, open func(context.Context, []byte, int64) error) error {
+	e, err := c.cache.read(l.key)
+	if err != nil {
+		return err
+	}
+	prepared, err := c.cache.prepared(l.key)
+	if err != nil {
+		return err
+	}
+	l.Bytes = e.size() - int64(len(prepared))
+	return open(Loading(ctx), prepared, l.Bytes)
+}
+
 // maxTries is how often a module is compiled whose code is not there afterwards.
 const maxTries = 3
 
 // compile puts a module's code into the cache.
-func (c *Compiler) compile(ctx context.Context, k key, m Module) (size int64, err error) {
+func (c *Compiler) compile(ctx context.Context, k key, m Module) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.closing, func() { cancel(actor.ErrStopping) })()
 	if err := c.queue.acquire(ctx, engine.OwnerOf(ctx)); err != nil {
-		return 0, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	defer c.queue.release()
 	scratch, err := c.cache.scratch()
 	if err != nil {
-		return 0, fmt.Errorf("folder for compiling: %w", err)
+		return fmt.Errorf("folder for compiling: %w", err)
 	}
 	defer os.RemoveAll(scratch)
 	req := request{
-		Target: m.Target, Dir: scratch, Bytes: len(m.Code), Time: c.cfg.Time,
+		Target: m.Target, Dir: scratch, Key: k, Bytes: len(m.Code), Time: c.cfg.Time,
 		Memory: c.cfg.Memory, Decode: decodeBytes, Code: codeBytes,
 		Threads: max(1, runtime.NumCPU()/2),
 	}
 	if c.cfg.InProcess {
-		err = compileInto(ctx, req.Target, m.Code, req.Dir, req.Decode, req.Code)
+		err = compileInto(ctx, req, m)
 	} else {
 		err = runChild(ctx, req, m.Code)
 	}
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if size, err = c.cache.install(k, m.Digest, scratch); err != nil {
-		return 0, fmt.Errorf("keep compiled code in %s: %w", filepath.Clean(c.cache.dir), err)
+	if err := c.cache.install(k, m.Digest, scratch); err != nil {
+		return fmt.Errorf("keep compiled code in %s: %w", filepath.Clean(c.cache.dir), err)
 	}
-	return size, nil
+	return nil
 }
 
 func (c *Compiler) begin() bool {

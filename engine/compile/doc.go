@@ -12,17 +12,17 @@
 //	Load ── in the cache? ──▶ open
 //	          │ no
 //	          ▼
-//	    wait for a place ── child: decode, compile, write ──▶ into the cache ──▶ open
+//	    wait for a place ── child: prepare, decode, compile, write ──▶ into the cache ──▶ open
 //	    (the owners in turn)    │ memory, time, crash, caller gone: killed
 //	                            ▼
 //	                   an error, and nothing is left
 //
 // # The child
 //
-// A program that links this package is its own compiler: when it is started under
-// the name "greenroom-compiler", this package's init function compiles the module
-// on standard input and ends the process, before anything else of the program
-// begins. So there is nothing to wire up or to forget in a main function or in
+// A program that links an engine is its own compiler: when it is started under the
+// name "greenroom-compiler", the init function of the engine that the module is for
+// calls [Serve], which compiles the module on standard input and ends the process,
+// before anything else of the program begins. So there is nothing to wire up or to forget in a main function or in
 // that of a test, no test binary that runs all its tests again as a child, and a
 // compilation opens no store and reads no configuration.
 //
@@ -34,14 +34,26 @@
 // kernel, everywhere because its standard input ends. The parent kills its process
 // group when its time is up or the caller is gone.
 //
-// What the server does with the result, it does for itself: it decodes the module
-// and reads the code. So the child first decodes it alone, and refuses a module
-// for which that takes much memory.
+// The child gets the module as it was uploaded, and prepares it first: the engine's
+// [Preparer] bounds and meters it, which may make many times its bytes. The prepared
+// form is kept beside the code, so that a server that finds both prepares nothing. It
+// is found by the module's bytes and by the version of the Preparer: one that writes
+// other modules has another.
+//
+// What the server does with the result, it does for itself: it decodes the prepared
+// module and reads the code. So the child first decodes it alone, and refuses a module
+// for which that takes much memory, or whose prepared form is above [MaxPrepared].
+//
+// Engines read the outline of an uploaded module in the server's process, since they
+// name all of its faults at once, and need parts of it as long as it runs. What that
+// takes is bounded by package binary; [Compiler.Read] has it done for one upload at a
+// time.
 //
 // # What holds
 //
 //   - At most [Config.Processes] children run, and none waits for a module to
 //     arrive: [Compiler.Load] has all bytes.
+//   - One upload at a time is read in this process.
 //   - Owners of modules take turns, so that one that uploads a hundred modules
 //     holds up another by one compilation. What the server needs to serve goes
 //     first.
@@ -53,7 +65,7 @@
 // # Failures
 //
 //	memory, time or size of the code above the limit   *LimitError
-//	wazero refuses the module                          *InvalidError
+//	the Preparer or wazero refuses the module          *InvalidError
 //	the child crashed                                  *CrashError
 //	caller's context ended                             its error
 //	the child cannot be started, the disk is full      other errors, not the module's

@@ -17,7 +17,10 @@ const (
 	LimitTime   Limit = "time"
 	LimitDecode Limit = "decode" // memory that the server would take to load it
 	LimitCode   Limit = "code"   // bytes of machine code
+	LimitMeter  Limit = "meter"  // bytes of the module as it is run
 	LimitStack  Limit = "stack"  // of the compiler
+	// LimitProgram is the memory of all programs, which one alone would pass.
+	LimitProgram Limit = "program"
 )
 
 // LimitError is a module that takes more to compile than it may.
@@ -37,6 +40,10 @@ func (e *LimitError) Error() string {
 		return fmt.Sprintf("takes more than %d MiB of memory to load; declare fewer types, functions, exports, names and segments", e.Memory>>20)
 	case LimitCode:
 		return fmt.Sprintf("becomes more than %d MiB of machine code; build an optimized module, and split large functions", e.Memory>>20)
+	case LimitProgram:
+		return fmt.Sprintf("takes more than %d MiB of memory once it is compiled; build an optimized module (-Oz, -opt=z, --release), or have the host raise --max-program-memory", e.Memory>>20)
+	case LimitMeter:
+		return fmt.Sprintf("becomes more than %d MiB once it is metered; build an optimized module, and use fewer loops, memory.grow, memory.copy and memory.fill", e.Memory>>20)
 	case LimitStack:
 		return "is nested too deep to be compiled; split large functions"
 	}
@@ -44,9 +51,10 @@ func (e *LimitError) Error() string {
 }
 
 // Is makes a compilation that took too long one that may be tried again: the host
-// was busy. A module that is deployed already compiled in time once.
+// was busy. A module that is deployed already compiled in time once, and fits on
+// another host.
 func (e *LimitError) Is(target error) bool {
-	return e.Limit == LimitTime && target == actor.ErrOverloaded
+	return (e.Limit == LimitTime || e.Limit == LimitProgram) && target == actor.ErrOverloaded
 }
 
 // InvalidError is a module that the runtime refuses.

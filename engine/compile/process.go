@@ -56,7 +56,7 @@ func startAndWait(ctx context.Context, self string, req request, line, code []by
 	defer lifeline.Close()
 	answer, complaints := &head{most: maxOutput}, &tail{most: maxOutput}
 	cmd := &exec.Cmd{
-		Path: self, Args: []string{childName, childProtocol},
+		Path: self, Args: []string{childName, childProtocol, string(req.Target)},
 		Env: []string{}, Dir: req.Dir,
 		Stdin: stdin, Stdout: answer, Stderr: complaints,
 		WaitDelay: time.Second,

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"runtime/debug"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
@@ -19,17 +21,24 @@ import (
 // within bounds of number and bytes; one that is out of that is still found as
 // long as somebody uses it, so that a module is never loaded twice at a time. All
 // methods may be called concurrently.
+//
+// Before its code is loaded, a program is admitted: [Programs.Admit]. Go's collector
+// frees code, and it does not see how much that is; so where the bound is met, it is
+// made to run.
 type Programs[P any] struct {
-	most int64
-	log  *slog.Logger
+	most  int64
+	inUse func(*P) bool
+	log   *slog.Logger
 
 	mu          sync.Mutex
 	recent      *simplelru.LRU[actor.Digest, *P]
 	alive       map[actor.Digest]resident[P]
 	recentBytes int64
-	all         int64 // bytes of what has not been freed
-	full        bool  // it was said that what is in use is more than the bound
+	all         int64 // bytes of what was admitted and has not been freed
+	full        bool  // it was said that what is in use is as much as the bound
 	flight      singleflight.Group
+
+	collecting sync.Mutex // one collection serves all who wait for it
 }
 
 // resident is a program that is in memory for as long as anybody reaches it.
@@ -39,9 +48,9 @@ type resident[P any] struct {
 }
 
 // NewPrograms keeps at most so many programs of so many bytes in all; number is at
-// least 1.
-func NewPrograms[P any](number int, bytes int64, log *slog.Logger) *Programs[P] {
-	ps := &Programs[P]{most: bytes, log: log, alive: make(map[actor.Digest]resident[P])}
+// least 1. inUse reports whether a program has instances.
+func NewPrograms[P any](number int, bytes int64, inUse func(*P) bool, log *slog.Logger) *Programs[P] {
+	ps := &Programs[P]{most: bytes, inUse: inUse, log: log, alive: make(map[actor.Digest]resident[P])}
 	recent, err := simplelru.NewLRU(number, func(d actor.Digest, _ *P) { ps.recentBytes -= ps.alive[d].bytes })
 	if err != nil {
 		panic(err) // only for a size below 1
@@ -65,13 +74,125 @@ func (ps *Programs[P]) Get(d actor.Digest) *P {
 	return p
 }
 
-// Put keeps a program, which takes about so many bytes.
+// Admit counts a program of about so many bytes, whose code is to be loaded. Programs
+// that have no instances make room for it, and then those whose instances the context
+// can close: [engine.WithReclaim]. A program that does not fit nevertheless, since the
+// others run, is [actor.ErrOverloaded]; one that is larger than the bound is a
+// [*LimitError]. What Admit counted is given back by Release, or by the collector once
+// Put had the program.
+func (ps *Programs[P]) Admit(ctx context.Context, bytes int64) error {
+	if bytes > ps.most {
+		return &LimitError{Limit: LimitProgram, Memory: ps.most}
+	}
+	for {
+		admitted, possible := ps.admit(bytes)
+		switch {
+		case admitted:
+			return nil
+		case possible && ps.collect(bytes):
+		case possible || !engine.Reclaim(ctx):
+			return fmt.Errorf("%w: compiled modules that run take all of their %d bytes of memory (--max-program-memory)", actor.ErrOverloaded, ps.most)
+		}
+	}
+}
+
+// admit counts a program if it fits, once others have made room. Otherwise it reports
+// whether it would fit if the collector freed what has no instances.
+func (ps *Programs[P]) admit(bytes int64) (admitted, possible bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.all+bytes <= ps.most {
+		ps.all += bytes
+		ps.full = false
+		return true, true
+	}
+	var used, kept int64 // by those with instances, and by the others that are kept
+	for d, r := range ps.alive {
+		switch p := r.program.Value(); {
+		case p != nil && ps.inUse(p):
+			used += r.bytes
+		case ps.recent.Contains(d):
+			kept += r.bytes
+		}
+	}
+	if used+bytes > ps.most {
+		if !ps.full {
+			ps.full = true
+			ps.log.Warn("modules that have instances take the memory of all compiled modules; give them more with --max-program-memory, or instances are closed and modules loaded again",
+				"bytes", used, "limit", ps.most)
+		}
+		return false, false
+	}
+	for _, d := range ps.recent.Keys() { // the one used least recently first
+		if used+kept+bytes <= ps.most {
+			break
+		}
+		if p, _ := ps.recent.Peek(d); !ps.inUse(p) {
+			ps.recent.Remove(d)
+			kept -= ps.alive[d].bytes
+		}
+	}
+	return false, true
+}
+
+// Extend counts bytes more, which were admitted, for a program that Put had. For
+// another it does nothing.
+func (ps *Programs[P]) Extend(d actor.Digest, p *P, bytes int64) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	r := ps.alive[d]
+	if r.program.Value() != p {
+		return
+	}
+	r.bytes += bytes
+	ps.alive[d] = r
+	if ps.recent.Contains(d) {
+		ps.recentBytes += bytes
+	}
+	runtime.AddCleanup(p, ps.freed, freed{d, bytes})
+}
+
+// collect has the collector free what nobody reaches, and reports whether so many
+// bytes fit now. The first collection finds programs, the next one their code.
+func (ps *Programs[P]) collect(bytes int64) bool {
+	ps.collecting.Lock()
+	defer ps.collecting.Unlock()
+	for range 3 {
+		if ps.fits(bytes) {
+			return true
+		}
+		runtime.GC()
+		freed := make(chan struct{})
+		runtime.AddCleanup(&marker{}, func(c chan struct{}) { close(c) }, freed)
+		runtime.GC()
+		<-freed
+	}
+	return ps.fits(bytes)
+}
+
+// marker is found by the next collection. It is not so small that Go keeps several in
+// one block.
+type marker [64]byte
+
+func (ps *Programs[P]) fits(bytes int64) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.all+bytes <= ps.most
+}
+
+// Release takes back what Admit counted for a program that Put never had.
+func (ps *Programs[P]) Release(bytes int64) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.all -= bytes
+}
+
+// Put keeps a program, for which so many bytes were admitted.
 func (ps *Programs[P]) Put(d actor.Digest, p *P, bytes int64) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.recent.Remove(d) // another one of the same module; who has it keeps it
 	ps.alive[d] = resident[P]{weak.Make(p), bytes}
-	ps.all += bytes
 	runtime.AddCleanup(p, ps.freed, freed{d, bytes})
 	ps.keep(d, p, bytes)
 }
@@ -80,14 +201,8 @@ func (ps *Programs[P]) Put(d actor.Digest, p *P, bytes int64) {
 func (ps *Programs[P]) keep(d actor.Digest, p *P, bytes int64) {
 	ps.recentBytes += bytes
 	ps.recent.Add(d, p)
-	for ps.recentBytes > ps.most && ps.recent.Len() > 1 {
+	for ps.recentBytes > ps.most {
 		ps.recent.RemoveOldest()
-	}
-	if full := ps.all > ps.most; full != ps.full {
-		if ps.full = full; full {
-			ps.log.Warn("programs in memory take more than they may: the others go when nobody uses them any more",
-				"bytes", ps.all, "limit", ps.most, "kept", ps.recentBytes)
-		}
 	}
 }
 

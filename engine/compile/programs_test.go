@@ -4,63 +4,117 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
 // fakeProgram is not so small that Go keeps several in one block.
 type fakeProgram [64]byte
 
+// idle is the inUse of programs without instances.
+func idle(*fakeProgram) bool { return false }
+
+// put admits a program and puts it.
+func put(t *testing.T, ps *Programs[fakeProgram], d actor.Digest, p *fakeProgram, bytes int64) {
+	t.Helper()
+	if err := ps.Admit(t.Context(), bytes); err != nil {
+		t.Fatalf("%s: %v", d, err)
+	}
+	ps.Put(d, p, bytes)
+}
+
+// What is loaded stays within the bound, whatever was loaded before: what has no
+// instances goes, and is freed, before another program is admitted.
 func TestProgramsAreBoundedInBytes(t *testing.T) {
-	var log bytes.Buffer
-	ps := NewPrograms[fakeProgram](10, 100, slog.New(slog.NewTextHandler(&log, nil)))
-	used := &fakeProgram{}
-	ps.Put("used", used, 60)
-	ps.Put("idle", &fakeProgram{}, 40)
-	if n, bytes := ps.Len(); n != 2 || bytes != 100 || log.Len() > 0 {
-		t.Errorf("%d programs of %d bytes, log %q", n, bytes, &log)
-	}
-	if ps.Get("used") != used {
-		t.Error("a program is gone")
-	}
-	ps.Put("new", &fakeProgram{}, 30) // idle goes: it was used least recently
-	if n, _ := ps.Len(); n != 2 || !ps.recent.Contains("used") {
-		t.Errorf("%d programs, %v", n, ps.recent.Keys())
-	}
-	ps.Put("large", &fakeProgram{}, 1000) // one stays whatever its size
-	if n, _ := ps.Len(); n != 1 || !ps.recent.Contains("large") {
-		t.Errorf("%d programs, %v", n, ps.recent.Keys())
-	}
-	if !bytes.Contains(log.Bytes(), []byte("programs in memory take more than they may")) {
-		t.Errorf("log %q", &log)
-	}
-	if ps.Get("used") != used {
-		t.Error("a program that is in use is not found")
-	}
-	ps.Clear()
-	for { // until the collector's cleanups have run
-		runtime.GC()
-		if _, bytes := ps.Len(); bytes == 60 {
-			break
+	ps := NewPrograms(10, 100, idle, slog.New(slog.DiscardHandler))
+	for n := range 20 {
+		put(t, ps, actor.Digest(fmt.Sprint(n)), &fakeProgram{}, 40)
+		if _, bytes := ps.Len(); bytes > 100 {
+			t.Fatalf("after %d programs, %d bytes are in memory", n+1, bytes)
 		}
-		runtime.Gosched()
 	}
-	if ps.Get("used") != used || ps.Get("idle") != nil {
-		t.Error("the one that is in use is to be there, and no other")
+	if ps.Get("19") == nil || ps.Get("0") != nil {
+		t.Error("the one used last is to be there, and not the first")
 	}
-	runtime.KeepAlive(used)
+	put(t, ps, "used again", &fakeProgram{}, 40)
+	if ps.Get("19") == nil || ps.Get("18") != nil {
+		t.Error("what was used least recently is to go first")
+	}
+	var large *LimitError
+	if err := ps.Admit(t.Context(), 101); !errors.As(err, &large) || !errors.Is(err, actor.ErrOverloaded) || ps.Get("19") == nil {
+		t.Errorf("a program beyond the bound: %v", err)
+	}
+}
+
+// What has instances stays, and is found, until the host closes them.
+func TestProgramsInUseStay(t *testing.T) {
+	var log bytes.Buffer
+	used := &fakeProgram{}
+	ps := NewPrograms(1, 100, func(p *fakeProgram) bool { return p == used }, slog.New(slog.NewTextHandler(&log, nil)))
+	put(t, ps, "used", used, 60)
+	put(t, ps, "other", &fakeProgram{}, 40) // it is the one that is kept
+	put(t, ps, "more", &fakeProgram{}, 30)
+	for range 2 {
+		if err := ps.Admit(t.Context(), 50); !errors.Is(err, actor.ErrOverloaded) || !strings.Contains(err.Error(), "100 bytes") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if ps.Get("used") != used || ps.Get("other") != nil {
+		t.Error("the one that has instances is to be found, and the one that made room not any more")
+	}
+	if n := strings.Count(log.String(), "max-program-memory"); n != 1 {
+		t.Errorf("%d warnings: %s", n, &log)
+	}
+	closed := 0
+	ctx := engine.WithReclaim(t.Context(), func() bool {
+		if closed++; closed == 3 {
+			used = nil
+		}
+		return true
+	})
+	if err := ps.Admit(ctx, 50); err != nil || closed != 3 {
+		t.Errorf("after %d instances were closed: %v", closed, err)
+	}
+	ps.Release(50)
+	if _, bytes := ps.Len(); bytes != 0 {
+		t.Errorf("%d bytes are left", bytes)
+	}
+}
+
+// What a program comes to take later counts like the rest of it.
+func TestProgramGrows(t *testing.T) {
+	p := &fakeProgram{}
+	ps := NewPrograms(1, 100, func(q *fakeProgram) bool { return p == q }, slog.New(slog.DiscardHandler))
+	ps.Extend("p", p, 10) // Put is to count it
+	put(t, ps, "p", p, 60)
+	if err := ps.Admit(t.Context(), 30); err != nil {
+		t.Fatal(err)
+	}
+	ps.Extend("p", p, 30)
+	if err := ps.Admit(t.Context(), 20); !errors.Is(err, actor.ErrOverloaded) {
+		t.Errorf("got %v", err)
+	}
+	p = nil
+	if err := ps.Admit(t.Context(), 100); err != nil {
+		t.Error(err)
+	}
+	if ps.recentBytes != 0 {
+		t.Errorf("%d bytes are kept of nothing", ps.recentBytes)
+	}
 }
 
 // A program that takes the place of another one of the same module counts once.
 func TestProgramReplaced(t *testing.T) {
-	ps := NewPrograms[fakeProgram](10, 100, slog.New(slog.DiscardHandler))
-	ps.Put("a", &fakeProgram{}, 60)
+	ps := NewPrograms(10, 200, idle, slog.New(slog.DiscardHandler))
+	put(t, ps, "a", &fakeProgram{}, 60)
 	second := &fakeProgram{}
-	ps.Put("a", second, 50)
+	put(t, ps, "a", second, 50)
 	if ps.recentBytes != 50 || ps.Get("a") != second {
 		t.Errorf("kept %d bytes", ps.recentBytes)
 	}
@@ -70,7 +124,7 @@ func TestProgramReplaced(t *testing.T) {
 }
 
 func TestProgramsLoad(t *testing.T) {
-	ps := NewPrograms[fakeProgram](10, 100, slog.New(slog.DiscardHandler))
+	ps := NewPrograms(10, 100, idle, slog.New(slog.DiscardHandler))
 	var gate confine.Gate
 	var bug *confine.PanicError
 	if _, err := ps.Load(t.Context(), &gate, "a", func(context.Context) (*fakeProgram, error) { panic("oh") }); !errors.As(err, &bug) || len(bug.Stack) == 0 {

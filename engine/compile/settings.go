@@ -18,8 +18,8 @@ type EngineConfig struct {
 	// MaxPrograms bounds the compiled modules that are kept in memory without
 	// anybody using them. Its default is the engine's.
 	MaxPrograms int
-	// ProgramBytes bounds what those take, in bytes, with their machine code. The
-	// one used last stays even beyond it. Defaults to 256 MiB.
+	// ProgramBytes bounds what all compiled modules take in memory, in bytes: machine
+	// code, and what instances are made from. See [Programs]. Defaults to 256 MiB.
 	ProgramBytes int64
 	// MaxInstances bounds the instances; one more is actor.ErrOverloaded. Its
 	// default is the engine's.

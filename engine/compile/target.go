@@ -8,13 +8,14 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"runtime/metrics"
-	"strings"
 	"time"
 
 	sdk "github.com/extism/go-sdk"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/greenroom-run/greenroom/engine/meter"
 )
 
 // Target is what code is for. Code is only found by a runtime that is configured
@@ -63,10 +64,10 @@ func NewPlugin(ctx context.Context, code []byte, cache wazero.CompilationCache, 
 		functions)
 }
 
-// compileInto compiles a module and writes its code into dir. decode bounds the
-// bytes that decoding it may allocate.
-func compileInto(ctx context.Context, t Target, code []byte, dir string, decode, size int64) (err error) {
-	cache, err := wazero.NewCompilationCacheWithDir(dir)
+// compileInto prepares and compiles a module, and writes both its prepared form and
+// its code into the folder of the request.
+func compileInto(ctx context.Context, req request, m Module) (err error) {
+	cache, err := wazero.NewCompilationCacheWithDir(req.Dir)
 	if err != nil {
 		return err
 	}
@@ -77,6 +78,17 @@ func compileInto(ctx context.Context, t Target, code []byte, dir string, decode,
 			err = &CrashError{Problem: fmt.Sprint(r), Output: string(debug.Stack())}
 		}
 	}()
+	t := req.Target
+	code, err := m.Prepare(m.Code)
+	switch size := (*meter.SizeError)(nil); {
+	case errors.As(err, &size), len(code) > MaxPrepared:
+		return &LimitError{Limit: LimitMeter, Memory: MaxPrepared}
+	case err != nil:
+		return &InvalidError{Problem: err.Error()}
+	}
+	if err := keepPrepared(req.Dir, req.Key, code); err != nil {
+		return fmt.Errorf("write the prepared module: %w", err)
+	}
 	rt := wazero.NewRuntimeWithConfig(ctx, t.RuntimeConfig(cache))
 	defer func() { _ = rt.Close(ctx) }() // as above
 
@@ -87,8 +99,8 @@ func compileInto(ctx context.Context, t Target, code []byte, dir string, decode,
 	} else if !errors.Is(err, errNotCompiled) {
 		return &InvalidError{Problem: err.Error()}
 	}
-	if allocated()-before > decode {
-		return &LimitError{Limit: LimitDecode, Memory: decode}
+	if allocated()-before > req.Decode {
+		return &LimitError{Limit: LimitDecode, Memory: req.Decode}
 	}
 
 	switch t {
@@ -107,16 +119,16 @@ func compileInto(ctx context.Context, t Target, code []byte, dir string, decode,
 	if err != nil {
 		return compilerError(err)
 	}
-	entries, err := files(dir)
+	entries, err := files(req.Dir)
 	if err != nil {
 		return err
 	}
-	var total int64
+	total := -int64(len(code)) // which is among them
 	for _, e := range entries {
 		total += e.size
 	}
-	if total > size {
-		return &LimitError{Limit: LimitCode, Memory: size}
+	if total > req.Code {
+		return &LimitError{Limit: LimitCode, Memory: req.Code}
 	}
 	return nil
 }
@@ -138,14 +150,14 @@ func allocated() int64 {
 	return int64(s[0].Value.Uint64())
 }
 
-// file is one that wazero wrote.
+// file is one that a child wrote.
 type file struct {
 	path string // relative to the cache's folder
 	size int64
 	made time.Time
 }
 
-// files lists what wazero wrote into a folder.
+// files lists what children wrote into a folder.
 func files(dir string) ([]file, error) {
 	folders, err := os.ReadDir(dir)
 	if err != nil {
@@ -153,7 +165,7 @@ func files(dir string) ([]file, error) {
 	}
 	var found []file
 	for _, f := range folders {
-		if !f.IsDir() || !strings.HasPrefix(f.Name(), codePrefix) {
+		if !f.IsDir() || !holdsFiles(f.Name()) {
 			continue
 		}
 		entries, err := os.ReadDir(filepath.Join(dir, f.Name()))

@@ -28,10 +28,10 @@ const (
 )
 
 // Accepts reports whether a module is for this engine: it imports from Extism.
-// Bytes that cannot be read are for nobody.
+// Bytes whose imports cannot be read are for nobody.
 func Accepts(wasm []byte) bool {
-	m, err := binary.Parse(wasm)
-	return err == nil && slices.ContainsFunc(m.Imports, func(i binary.Import) bool { return i.Module == envModule || i.Module == userModule })
+	imports, err := binary.Imports(wasm)
+	return err == nil && slices.ContainsFunc(imports, func(i binary.Import) bool { return i.Module == envModule || i.Module == userModule })
 }
 
 // faults collects what is wrong with a module.

@@ -34,7 +34,7 @@
 // # What holds
 //
 //   - Kernel and plug-in together never hold more memory than NewInstance was
-//     given.
+//     given, nor than their app has; all that they can touch is counted.
 //   - A plug-in stops soon after its context ends, wherever it is: it is metered
 //     like every guest (package engine/meter), and the deadline is looked at
 //     when it needs more fuel. The kernel is not metered, and a plug-in can damage

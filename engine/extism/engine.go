@@ -53,7 +53,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	cfg = cfg.WithDefaults()
 	e := &Engine{
 		cfg: cfg, log: cfg.Logger, compiler: cfg.Compiler,
-		programs: compile.NewPrograms[program](cfg.MaxPrograms, cfg.ProgramBytes, cfg.Logger),
+		programs: compile.NewPrograms(cfg.MaxPrograms, cfg.ProgramBytes, (*program).inUse, cfg.Logger),
 		open:     make(map[*compiled]struct{}),
 	}
 	e.pool.Max = int64(cfg.MaxInstances)
@@ -137,13 +137,19 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 
 // compile makes a program of a plug-in that has no faults.
 func (e *Engine) compile(ctx context.Context, digest actor.Digest, wasm []byte, m *binary.Module) (*program, *compile.Loaded, error) {
-	code, err := prepare(wasm)
-	if err != nil {
-		return nil, nil, &compile.InvalidError{Problem: err.Error()}
-	}
 	var c *compiled
-	loaded, err := e.compiler.Load(ctx, compile.Module{Digest: digest, Target: compile.Plugin, Code: code}, func(ctx context.Context) (err error) {
-		c, err = newCompiled(ctx, code, e.compiler.Dir())
+	var size int64 // of the program, about
+	loaded, err := e.compiler.Load(ctx, compile.Module{
+		Digest: digest, Target: compile.Plugin, Code: wasm, Prepare: prepare, Version: preparedVersion,
+	}, func(ctx context.Context, code []byte, bytes int64) (err error) {
+		bytes += decodedTimes * int64(len(code))
+		if err := e.programs.Admit(ctx, bytes); err != nil {
+			return err
+		}
+		size = bytes
+		if c, err = newCompiled(ctx, code, e.compiler.Dir()); err != nil {
+			e.programs.Release(bytes)
+		}
 		return err
 	})
 	if err != nil {
@@ -153,13 +159,18 @@ func (e *Engine) compile(ctx context.Context, digest actor.Digest, wasm []byte, 
 	e.open[c] = struct{}{}
 	e.mu.Unlock()
 	p := newProgram(e, digest, c, m)
-	p.bytes = loaded.Bytes + decodedTimes*int64(len(code))
+	p.bytes = size
 	return p, loaded, nil
 }
 
 // decodedTimes is how many times the size of a module a runtime takes for it
 // decoded, besides its machine code.
 const decodedTimes = 3
+
+func init() { compile.Serve(compile.Plugin, prepare) }
+
+// preparedVersion is of what prepare writes: TestPreparedVersion says when it changes.
+const preparedVersion = "1"
 
 // prepare returns a plug-in as it is run.
 func prepare(wasm []byte) ([]byte, error) {
@@ -168,7 +179,7 @@ func prepare(wasm []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	metered, _, err := meter.Rewrite(rewired, meter.Config{MaxDepth: confine.MaxDepth, ImportCost: importCost})
+	metered, _, err := meter.Rewrite(rewired, meter.Config{MaxDepth: confine.MaxDepth, ImportCost: importCost, MaxBytes: compile.MaxPrepared})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/binary"
+	"github.com/greenroom-run/greenroom/engine/confine"
 	"github.com/greenroom-run/greenroom/engine/judge"
 )
 
@@ -25,7 +26,11 @@ func (e *Engine) Inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 }
 
 func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
-	m, found := e.check(wasm, e.cfg.InspectMemory)
+	var m *binary.Module
+	var found []actor.Fault
+	if err := e.compiler.Read(ctx, func() { m, found = e.check(wasm, e.cfg.InspectMemory) }); err != nil {
+		return nil, nil, confine.Ended(ctx)
+	}
 	if len(found) > 0 {
 		return nil, found, nil
 	}
@@ -59,6 +64,7 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 		return spec, nil, nil
 	}
 	// Nothing is left of a plug-in that is refused, but for who had it before.
+	e.programs.Release(p.bytes)
 	e.discard(p.compiled)
 	judge.Discard(loaded, digest, e.log)
 	return nil, found, err

@@ -22,6 +22,7 @@ import (
 // instance is one plug-in with its kernel. One goroutine at a time uses it.
 type instance struct {
 	program *program
+	memory  engine.Memory
 	limit   uint64 // bytes of memory, kernel and plug-in together
 
 	// The plug-in that runs now; nil when the next turn needs a new one.
@@ -67,7 +68,7 @@ type instanceKey struct{}
 // start makes the plug-in and runs what its language needs before the first
 // call. Without an error the instance has a plug-in that nobody has used.
 func (i *instance) start(ctx context.Context) error {
-	mem, err := reserve(&i.program.engine.pool, i.limit)
+	mem, err := reserve(&i.program.engine.pool, i.memory, i.limit)
 	if err != nil {
 		return err
 	}
@@ -88,6 +89,8 @@ func (i *instance) start(ctx context.Context) error {
 		return err
 	})
 	switch {
+	case err != nil && i.mem.short:
+		err = errShort("start the plug-in")
 	case err != nil && i.mem.refused > 0:
 		err = &actor.TrapError{Kind: actor.TrapMemory, Message: fmt.Sprintf(
 			"the plug-in and Extism's kernel need %d bytes of memory to start; the limit is %d", i.mem.refused, i.limit)}
@@ -116,7 +119,7 @@ func (i *instance) startFailure(ctx context.Context, err error) error {
 // call calls an export. A result other than 0 without a reason given is one.
 func (i *instance) call(ctx context.Context, export string, input []byte, fuelLimit uint64) error {
 	i.tank.Fill(ctx, fuelLimit, nil)
-	i.mem.refused = 0
+	i.mem.refused, i.mem.short = 0, false
 	i.output, i.failed, i.slept = region{}, nil, 0
 	var result uint32
 	err := i.guarded(func() (err error) {
@@ -262,6 +265,7 @@ func (i *instance) Close(ctx context.Context) error {
 		return nil
 	}
 	i.closed = true
+	i.program.instances.Add(-1)
 	return i.drop(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
@@ -14,11 +15,13 @@ import (
 // neither moves nor copies, and costs what is touched. One goroutine uses it.
 type memories struct {
 	account *confine.Account
-	limit   uint64 // bytes, of both together
-	size    uint64 // of both together
+	memory  engine.Memory // of the app
+	limit   uint64        // bytes, of both together
+	size    uint64        // of both together
 	// refused is the size in bytes that both would have had after a growth that
 	// the limit refused, for telling why a plug-in trapped afterwards.
 	refused uint64
+	short   bool // the app's memory refused one
 	parts   [2]linearMemory
 	taken   int
 	closed  bool
@@ -34,11 +37,11 @@ type linearMemory struct {
 var _ experimental.LinearMemory = (*linearMemory)(nil)
 
 // reserve makes the memories of an instance. Errors wrap [actor.ErrOverloaded].
-func reserve(account *confine.Account, limit uint64) (*memories, error) {
+func reserve(account *confine.Account, memory engine.Memory, limit uint64) (*memories, error) {
 	if err := account.Open(); err != nil {
 		return nil, err
 	}
-	m := &memories{account: account, limit: limit}
+	m := &memories{account: account, memory: memory, limit: limit}
 	for n := range m.parts {
 		data, err := confine.Map(limit)
 		if err != nil {
@@ -68,9 +71,18 @@ func (l *linearMemory) Reallocate(size uint64) []byte {
 		m.refused = max(m.refused, total)
 		return nil
 	}
+	if size > l.size && !m.memory.Take(int64(size-l.size)) { // it never shrinks
+		m.short = true
+		return nil
+	}
 	m.account.Resize(l.size, size)
 	l.size, m.size = size, total
 	return l.data[:size]
+}
+
+// errShort is a plug-in whose app has no more memory.
+func errShort(what string) error {
+	return fmt.Errorf("%s: %w: guests use all of the memory that they may have", what, actor.ErrOverloaded)
 }
 
 // Free implements [experimental.LinearMemory]. It does nothing: wazero calls it
@@ -89,5 +101,6 @@ func (m *memories) release() {
 		m.parts[n].data = nil
 	}
 	m.account.Close(m.size)
+	m.memory.Give(int64(m.size))
 	m.size = 0
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
@@ -24,6 +25,8 @@ type program struct {
 	// init is the export, under the name that rewire gave it, that starts the
 	// plug-in's language runtime; empty if there is none.
 	init string
+
+	instances atomic.Int64 // that are open
 }
 
 var _ engine.Program = (*program)(nil)
@@ -39,6 +42,8 @@ func newProgram(e *Engine, digest actor.Digest, c *compiled, m *binary.Module) *
 	runtime.AddCleanup(p, e.discard, c)
 	return p
 }
+
+func (p *program) inUse() bool { return p.instances.Load() > 0 }
 
 // NewInstance implements [engine.Program]. Besides the errors of Run it returns
 // [actor.ErrOverloaded] where the host has no room for one more.
@@ -56,8 +61,10 @@ func (p *program) NewInstance(ctx context.Context, memoryLimit int64) (engine.In
 
 func (p *program) instantiate(ctx context.Context, memoryLimit int64) (*instance, error) {
 	limit := min(uint64(max(memoryLimit, 0)), maxMemory)
-	i := &instance{program: p, limit: limit / confine.PageSize * confine.PageSize}
+	i := &instance{program: p, memory: engine.MemoryOf(ctx), limit: limit / confine.PageSize * confine.PageSize}
+	p.instances.Add(1)
 	if err := i.start(ctx); err != nil {
+		p.instances.Add(-1)
 		return nil, err
 	}
 	return i, nil

@@ -88,6 +88,9 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 	if reason := i.out.Reason(); reason != "" {
 		ended.Message = reason + " (" + ended.Message + ")"
 	}
+	if i.mem.short {
+		return errShort(what)
+	}
 	if i.mem.refused > 0 && ended.Kind != actor.TrapProtocol {
 		ended.Kind = actor.TrapMemory
 		ended.Message = fmt.Sprintf("the plug-in wanted %d bytes of memory in all, above its limit of %d: %s", i.mem.refused, i.limit, ended.Message)

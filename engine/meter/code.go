@@ -17,6 +17,9 @@ func (w *rewriter) code() ([]byte, error) {
 		if f.err != nil {
 			return nil, fmt.Errorf("function %d: %w", w.m.importedFuncs+uint32(i), f.err)
 		}
+		if limit := w.cfg.MaxBytes; limit > 0 && len(out)+len(body) > limit {
+			return nil, &SizeError{Limit: limit, Function: w.m.importedFuncs + uint32(i)}
+		}
 		out = append(appendU32(out, uint32(len(body))), body...)
 	}
 	for _, body := range helpers {

@@ -35,6 +35,9 @@
 //     export while another runs leaves them alone, and puts the depth back to
 //     what it was if that call fails.
 //
+// It may have many times the bytes of the module, if that has little but loops and
+// bulk instructions: Config.MaxBytes bounds its code.
+//
 // Its data segments may be fewer: those that lie close to each other are merged
 // (see data.go). Everything else is kept, custom sections too; the names of
 // functions move with them.

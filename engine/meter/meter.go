@@ -39,6 +39,9 @@ type Config struct {
 	// which engines take eight bytes and more for each. A module that starts with
 	// more in one is refused. 0 leaves them as they are.
 	MaxTableElements uint32
+	// MaxBytes bounds the code of the metered module, which may have many times the
+	// bytes of its original's: a [SizeError] beyond it. 0 sets no bound.
+	MaxBytes int
 }
 
 // Report says what the rewriting did.
@@ -62,6 +65,17 @@ type TableError struct{ Elements, Limit uint32 }
 
 func (e *TableError) Error() string {
 	return fmt.Sprintf("the module starts with a table of %d elements; at most %d are allowed", e.Elements, e.Limit)
+}
+
+// SizeError is a module whose code would have too many bytes.
+type SizeError struct {
+	Limit int
+	// Function is the number of the function that is the first to have no place.
+	Function uint32
+}
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("the metered code up to the function number %d has more than %d bytes", e.Function, e.Limit)
 }
 
 // Rewrite returns the metered form of a module. The input is left as it is. It

@@ -89,7 +89,9 @@ func httpRequest(i *instance, g guestBytes, s []uint64) {
 		s[0] = code64(abi.CodeInvalid)
 		return
 	}
-	answer, err := i.calls.HTTP(&r)
+	var answer abi.HTTPResponse
+	var err error
+	i.wait(func() { answer, err = i.calls.HTTP(&r) })
 	if err != nil {
 		panic(&confine.Stop{Err: err})
 	}

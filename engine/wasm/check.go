@@ -90,6 +90,11 @@ func checkExports(m *binary.Module, f *faults) {
 	if command && !reactor {
 		f.Add(FaultNotReactor, "is a command (it exports _start and no _initialize), which runs once and ends; %s", reactorHint)
 	}
+	// Guests of Go have one of the two; those of Rust have none.
+	language := "list the actor types in greenroom::actors! { … } at the root of a crate of type cdylib"
+	if command || reactor {
+		language = "import the Greenroom SDK's package actor, and call actor.Register from an init function; " + reactorHint
+	}
 	i32, i64 := []binary.ValueType{binary.I32}, []binary.ValueType{binary.I64}
 	for _, want := range []struct {
 		name string
@@ -105,7 +110,7 @@ func checkExports(m *binary.Module, f *faults) {
 		exp, ok := m.Export(want.name)
 		switch {
 		case !ok && want.need:
-			f.Add(judge.MissingExport, "does not export %s %s: import the Greenroom SDK and register an actor type; for Go, %s", want.name, want.typ, reactorHint)
+			f.Add(judge.MissingExport, "does not export %s %s: %s", want.name, want.typ, language)
 		case !ok:
 		case exp.Kind != binary.KindFunc:
 			f.Add(judge.ExportSignature, "exports %s as a %s; it must be a function %s", want.name, exp.Kind, want.typ)

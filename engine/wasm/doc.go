@@ -3,8 +3,8 @@
 //
 // # From bytes to an instance
 //
-//	bytes ── binary.Parse ──▶ outline ── check ──▶ no faults ── binary.Prepare,
-//	meter.Rewrite, compile, once per digest ──▶ program ── first instance: memory,
+//	bytes ── binary.Parse ──▶ outline ── check ──▶ no faults ── in a child:
+//	binary.Prepare, meter.Rewrite, compile, once per digest ──▶ program ── first instance: memory,
 //	instantiate, data, start function, _initialize, manifest, greenroom_warm,
 //	first frame buffer ──▶ image
 //
@@ -15,9 +15,8 @@
 // What is stored and downloaded is the module as it was uploaded; what is
 // compiled is its metered form. A program is compiled once whoever asks, and
 // stays in memory while anybody has it, or as one of those used last. Package compile
-// has a process of its own compile it and keeps the code, by the hash of the metered
-// bytes, so that another version of the meter finds nothing there; this package only
-// loads it.
+// has a process of its own meter and compile it, and keeps both by the hash of the
+// module and the version of the meter; this package only loads them.
 //
 // # Fuel
 //
@@ -47,9 +46,13 @@
 //
 // Guest memories are slots of a few large reservations of address space, or
 // mappings of an image; they are no part of Go's heap, and do not move its
-// garbage collector's target. What is counted of them is the pages that a guest
-// has of its own, which the kernel tells (Linux 6.7), and otherwise all that it
-// could touch.
+// garbage collector's target. While a guest may run, all that it could touch is
+// counted, before it can: at the beginning of a turn, and when it grows. If its app
+// has no more ([engine.Memory]), memory.grow is -1, and a turn does not begin. After
+// the turn, and while it waits for an answer from outside, the rest can be taken from
+// it: [engine.Settler] counts the pages that it has of its own, which the kernel tells
+// (Linux 6.7). So a turn that follows another one on its instance counts nothing, and
+// a guest that declares much and touches little costs little while it does not run.
 //
 // # What holds
 //
@@ -73,7 +76,7 @@
 //	unreachable, division by zero, …    *actor.TrapError TrapUnreachable
 //	proc_exit (a panic of standard Go)  *actor.TrapError TrapUnreachable, with the panic's text
 //	calls too deep                      *actor.TrapError TrapStack
-//	trap after a refused memory.grow    *actor.TrapError TrapMemory
+//	trap after a refused memory.grow    *actor.TrapError TrapMemory, actor.ErrOverloaded if its app had no more
 //	ABI broken (result 2, alloc lies)   *actor.TrapError TrapProtocol
 //	fuel limit of the turn passed       *actor.FuelError
 //	context ended                       actor.ErrDeadline or actor.ErrCanceled

@@ -59,7 +59,7 @@ func New(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, log: cfg.Logger, compiler: cfg.Compiler, closeGrace: time.Second}
 	e.pool.Max, e.pool.pages = int64(cfg.MaxInstances), newPagemap()
-	e.programs = compile.NewPrograms[program](cfg.MaxPrograms, cfg.ProgramBytes, cfg.Logger)
+	e.programs = compile.NewPrograms(cfg.MaxPrograms, cfg.ProgramBytes, (*program).inUse, cfg.Logger)
 	if err := e.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("wasm engine: %w", err), e.closeCompiler())
 	}
@@ -130,25 +130,45 @@ func newRuntime(ctx context.Context, cache wazero.CompilationCache) (*wasmRuntim
 }
 
 // compile makes a program of a module that has no faults.
-func (e *Engine) compile(ctx context.Context, digest actor.Digest, m *binary.Module) (p *program, loaded *compile.Loaded, err error) {
+func (e *Engine) compile(ctx context.Context, digest actor.Digest, wasm []byte, m *binary.Module) (p *program, loaded *compile.Loaded, err error) {
 	prepared := binary.Prepare(m)
-	// The bytes decide the name in the cache: another meter, other code.
-	code, _, err := meter.Rewrite(prepared.Wasm, meter.Config{MaxDepth: confine.MaxDepth})
-	if err != nil {
-		return nil, nil, &compile.InvalidError{Problem: err.Error()}
-	}
 	var compiled wazero.CompiledModule
-	loaded, err = e.compiler.Load(ctx, compile.Module{Digest: digest, Target: compile.Native, Code: code}, func(ctx context.Context) (err error) {
-		compiled, err = guardedCompile(ctx, e.runtime, code)
+	var size int64 // of the program, about
+	loaded, err = e.compiler.Load(ctx, compile.Module{
+		Digest: digest, Target: compile.Native, Code: wasm, Prepare: prepare, Version: preparedVersion,
+	}, func(ctx context.Context, code []byte, bytes int64) (err error) {
+		bytes += decodedTimes * int64(len(code))
+		if err := e.programs.Admit(ctx, bytes); err != nil {
+			return err
+		}
+		size = bytes
+		if compiled, err = guardedCompile(ctx, e.runtime, code); err != nil {
+			e.programs.Release(bytes)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	p = newProgram(e, digest, compiled, m, &prepared)
-	p.bytes = loaded.Bytes + decodedTimes*int64(len(code))
+	p.bytes = size
 	return p, loaded, nil
 }
+
+func init() { compile.Serve(compile.Native, prepare) }
+
+// prepare returns a guest as it is run.
+func prepare(wasm []byte) ([]byte, error) {
+	m, err := binary.Parse(wasm)
+	if err != nil {
+		return nil, err
+	}
+	code, _, err := meter.Rewrite(binary.Prepare(m).Wasm(), meter.Config{MaxDepth: confine.MaxDepth, MaxBytes: compile.MaxPrepared})
+	return code, err
+}
+
+// preparedVersion is of what prepare writes: TestPreparedVersion says when it changes.
+const preparedVersion = "1"
 
 // decodedTimes is how many times the size of a module a runtime takes for it
 // decoded, besides its machine code.

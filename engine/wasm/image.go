@@ -76,6 +76,14 @@ var zeros [systemPage]byte
 
 func zero(page []byte) bool { return bytes.Equal(page, zeros[:]) }
 
+// bytes is what the image takes.
+func (img *image) bytes() (n int64) {
+	for _, r := range img.runs {
+		n += int64(len(r.data))
+	}
+	return n
+}
+
 // write copies the image into a memory of zeros.
 func (img *image) write(memory []byte) {
 	for _, r := range img.runs {

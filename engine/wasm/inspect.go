@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine/binary"
 	"github.com/greenroom-run/greenroom/engine/confine"
 	"github.com/greenroom-run/greenroom/engine/judge"
 )
@@ -24,12 +25,16 @@ func (e *Engine) Inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 }
 
 func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
-	outline, found := e.check(wasm, e.cfg.InspectMemory)
+	var outline *binary.Module
+	var found []actor.Fault
+	if err := e.compiler.Read(ctx, func() { outline, found = e.check(wasm, e.cfg.InspectMemory) }); err != nil {
+		return nil, nil, confine.Ended(ctx)
+	}
 	if len(found) > 0 {
 		return nil, found, nil
 	}
 	digest := actor.DigestOf(wasm)
-	p, loaded, err := e.compile(ctx, digest, outline)
+	p, loaded, err := e.compile(ctx, digest, wasm, outline)
 	if err != nil {
 		found, err := judge.NotCompiled(ctx, err, e.log)
 		return nil, found, err

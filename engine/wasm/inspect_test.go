@@ -52,11 +52,11 @@ func TestInspect(t *testing.T) {
 		{"truncated", Guest{}.Bytes()[:60], []string{"malformed: at byte"}},
 		{
 			"an empty module", Header(),
-			[]string{"missing_export: greenroom_alloc (i32) -> (i32)", "missing_export: greenroom_manifest", "missing_export: greenroom_turn", "missing_export: memory", "memory: no memory"},
+			[]string{"missing_export: greenroom_alloc (i32) -> (i32)", "missing_export: list the actor types in greenroom::actors!", "missing_export: greenroom_turn", "missing_export: memory", "memory: no memory"},
 		},
 		{
 			"a command", Guest{Omit: "greenroom_turn", More: func(b *Builder) { b.Func("_start", nil, nil, 0) }}.Bytes(),
-			[]string{"not_reactor: -buildmode=c-shared", "missing_export: greenroom_turn"},
+			[]string{"not_reactor: -buildmode=c-shared", "missing_export: call actor.Register from an init function"},
 		},
 		{
 			"unknown imports", Guest{Imports: []Import{Func("env", "foo", "", ""), Func("wasi_snapshot_preview1", "sock_dance", "", ""), Host("http_get", "", ""), Host("state_delete_all", "l", "i"), Func("gojs", "x", "", "")}}.Bytes(),

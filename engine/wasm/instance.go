@@ -47,9 +47,6 @@ type instance struct {
 	owner owner
 	used  bool
 
-	turns uint32 // so far
-	sized uint64 // the memory's size when it was counted
-
 	out    guest.Output
 	seeded *rand.ChaCha8 // outside turns
 	broken bool
@@ -70,7 +67,10 @@ type run struct {
 
 type owner struct{ app, typ, id string }
 
-var _ engine.Instance = (*instance)(nil)
+var (
+	_ engine.Instance = (*instance)(nil)
+	_ engine.Settler  = (*instance)(nil)
+)
 
 type instanceKey struct{}
 
@@ -123,18 +123,21 @@ func (p *program) instantiate(ctx context.Context, memoryLimit int64) (*instance
 }
 
 func (p *program) newInstance(ctx context.Context, limit uint64, img *image) (*instance, error) {
-	mem, err := p.engine.pool.reserve(limit, img)
+	size := p.minPages * confine.PageSize
+	if img != nil {
+		size = img.size
+	}
+	mem, err := p.engine.pool.reserve(engine.MemoryOf(ctx), p.heap, size, limit, img)
 	if err != nil {
 		return nil, err
 	}
-	mem.heap = p.heap
 	i := &instance{program: p, mem: mem, image: img, entry: &entry{}}
+	p.instances.Add(1)
 	if err := i.start(ctx); err != nil {
 		_ = i.close(ctx) // err says more
 		return nil, err
 	}
-	i.sized = i.mem.size
-	mem.count()
+	mem.settle()
 	return i, nil
 }
 
@@ -156,10 +159,17 @@ func (p *program) makeImage(ctx context.Context, limit uint64) (*image, error) {
 		return nil, nil
 	}
 	img := takeImage(i)
-	if p.image.CompareAndSwap(nil, img) {
-		return img, nil
+	bytes := img.bytes()
+	if p.engine.programs.Admit(ctx, bytes) != nil {
+		return nil, nil // the next instance tries again
 	}
-	return p.image.Load(), nil
+	if !p.image.CompareAndSwap(nil, img) {
+		p.engine.programs.Release(bytes)
+		return p.image.Load(), nil
+	}
+	p.bytes += bytes // of one that Put has yet to see
+	p.engine.programs.Extend(p.digest, p, bytes)
+	return img, nil
 }
 
 // warmUp runs the guest as far as can be done without a turn, so that its first
@@ -287,16 +297,6 @@ func (i *instance) refuel(ctx context.Context, limit uint64) {
 	i.fuel.Set(i.tank.Fill(ctx, limit, &i.program.engine.halted))
 }
 
-// countMemory counts now and then.
-func (i *instance) countMemory() {
-	i.turns++
-	if i.turns%countEvery > 1 && i.sized == i.mem.size {
-		return
-	}
-	i.sized = i.mem.size
-	i.mem.count()
-}
-
 // startFailure tells the faults of a start function from those of the module's
 // segments, which wazero reports as plain errors.
 func (i *instance) startFailure(ctx context.Context, what string, err error) error {
@@ -346,12 +346,17 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls)
 		return fmt.Errorf("run %s: %w", frame.Method, actor.ErrStopping)
 	}
 	defer i.program.engine.gate.Leave()
+	if err := i.mem.begin(); err != nil {
+		i.broken = true
+		return fmt.Errorf("run %s: %w", frame.Method, err)
+	}
+	defer i.mem.end()
+	i.mem.refused, i.mem.short = 0, false
 	if err := i.prepare(ctx, frame); err != nil {
 		return err
 	}
 	i.running = true
 	i.out.Begin(calls)
-	i.mem.refused = 0
 	i.depth.Set(confine.MaxDepth)
 	i.run = run{calls: calls}
 	account := calls.Fuel()
@@ -365,7 +370,6 @@ func (i *instance) Run(ctx context.Context, frame *abi.Turn, calls engine.Calls)
 	i.entry.ctx = guestContext{}
 	i.run = run{}
 	i.running = false
-	i.countMemory()
 	i.used = i.used || frame.Flags&abi.FlagReadOnly != 0
 	if err != nil {
 		i.afterError(err, account)
@@ -471,6 +475,8 @@ func (i *instance) growFrame(ctx context.Context, size int) error {
 	}
 	ptr := uint32(en.stack[0])
 	switch {
+	case ptr == 0 && i.mem.short:
+		return i.mem.errShort()
 	case ptr == 0:
 		return &actor.TrapError{Kind: actor.TrapMemory, Message: fmt.Sprintf(
 			"greenroom_alloc has no %d bytes for the turn's frame; the memory limit is %d", want, i.mem.limit)}
@@ -483,14 +489,25 @@ func (i *instance) growFrame(ctx context.Context, size int) error {
 	return nil
 }
 
-// countEvery is how many turns may pass between two counts of an instance's
-// memory: a count costs about as much as a small turn.
-const countEvery = 16
+// MemoryBytes implements [engine.Instance].
+func (i *instance) MemoryBytes() int64 { return int64(i.mem.counted.Load()) }
 
-// MemoryBytes implements [engine.Instance]: what is resident because of this
-// instance, as counted after its first turns, whenever it grew, and after every
-// sixteenth turn.
-func (i *instance) MemoryBytes() int64 { return int64(i.mem.counted) }
+// Settle implements [engine.Settler].
+func (i *instance) Settle() bool {
+	if !i.program.engine.gate.Enter() {
+		return false
+	}
+	defer i.program.engine.gate.Leave()
+	return i.mem.settle()
+}
+
+// wait runs what may take the host long, and ends the guest if others have taken its
+// memory meanwhile.
+func (i *instance) wait(do func()) {
+	if err := i.mem.idle(do); err != nil {
+		panic(&confine.Stop{Err: err})
+	}
+}
 
 // Close implements [engine.Instance].
 func (i *instance) Close(ctx context.Context) error { return i.close(ctx) }
@@ -500,6 +517,7 @@ func (i *instance) close(ctx context.Context) (err error) {
 		return nil
 	}
 	i.closed = true
+	i.program.instances.Add(-1)
 	i.entry.fn.Store(nil)
 	if i.mod != nil {
 		err = i.mod.Close(ctx)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -111,6 +112,66 @@ func TestEvictedProgramIsUsable(t *testing.T) {
 	}
 	if again := enginetest.Load(t, e, guest("1")); again != first {
 		t.Error("the module was compiled twice")
+	}
+}
+
+// Code stays within its bound, whatever is called and closed, and with it what
+// instances are made from. While every program has instances, no other one is loaded.
+func TestCodeStaysWithinItsBound(t *testing.T) {
+	guest := func(n int) []byte {
+		return Guest{Manifest: fmt.Sprint(n), More: func(b *Builder) { b.Data(4096, make1(20_000)) }}.Bytes()
+	}
+	open := func(e *Engine, wasm []byte) engine.Instance {
+		t.Helper()
+		i, err := enginetest.Load(t, e, wasm).NewInstance(context.Background(), testMemory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := i.Run(context.Background(), frame(""), newCalls()); err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	whole := newEngine(t, Config{})
+	open(whole, guest(0)).Close(context.Background())
+	one := whole.Stats().ProgramBytes
+	if one < 20_000 {
+		t.Errorf("%d bytes are counted: those of the image are missing", one)
+	}
+	e := newEngine(t, Config{EngineConfig: compile.EngineConfig{ProgramBytes: 3*one + one/20}})
+	var instances []engine.Instance
+	for n := range 10 {
+		i := open(e, guest(n))
+		if n < 7 {
+			i.Close(context.Background())
+		} else {
+			instances = append(instances, i)
+		}
+		if s := e.Stats(); s.ProgramBytes > 3*one+one/20 {
+			t.Fatalf("after %d modules, %d bytes of code are in memory", n+1, s.ProgramBytes)
+		}
+	}
+	more := guest(10)
+	load := func(ctx context.Context) error {
+		_, err := e.Load(ctx, actor.DigestOf(more), func(context.Context) ([]byte, error) { return more, nil })
+		return err
+	}
+	if err := load(context.Background()); !errors.Is(err, actor.ErrOverloaded) {
+		t.Fatalf("beside three programs with instances: %v", err)
+	}
+	reclaim := func() bool {
+		err := instances[0].Close(context.Background())
+		instances[0], instances = nil, instances[1:] // or the array keeps it
+		return err == nil
+	}
+	if err := load(engine.WithReclaim(context.Background(), reclaim)); err != nil || len(instances) != 2 {
+		t.Error(err)
+	}
+	for _, i := range instances {
+		if err := i.Run(context.Background(), frame(""), newCalls()); err != nil {
+			t.Error(err)
+		}
+		i.Close(context.Background())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/engine"
 	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
@@ -44,17 +45,25 @@ type memoryPool struct {
 // guest touches. One goroutine uses it, as wazero does.
 type guestMemory struct {
 	pool    *memoryPool
-	limit   uint64 // bytes
-	size    uint64
-	counted uint64 // bytes, by the last count
-	heap    uint64 // bytes that the instance takes of Go's heap
-	data    []byte // limit bytes; nil once freed
-	image   *image // what it is mapped from; nil for a slot
-	pinned  bool   // Free leaves it alone
+	account engine.Memory
+	limit   uint64        // bytes
+	size    uint64        // what the guest can touch
+	counted atomic.Uint64 // bytes, at least what the instance holds
+	heap    uint64        // bytes that the instance takes of Go's heap
+	data    []byte        // limit bytes; nil once freed
+	image   *image        // what it is mapped from; nil for a slot
+	pinned  bool          // Free leaves it alone
 
 	// refused is the size in bytes of a growth that the limit refused, for
-	// telling why a guest trapped afterwards. Cleared at each turn.
+	// telling why a guest trapped afterwards; short says that it was the account
+	// that refused one. Cleared at each turn.
 	refused uint64
+	short   bool
+
+	// While a turn runs, all that it can touch is counted. Between turns, and while
+	// it waits for the host, anybody may have the kernel say what is touched.
+	counting sync.Mutex // held while the guest may run
+	running  bool       // and its goroutine holds counting
 
 	freed atomic.Bool // the engine's Close may meet the instance's
 }
@@ -62,13 +71,18 @@ type guestMemory struct {
 var _ experimental.LinearMemory = (*guestMemory)(nil)
 
 // reserve makes a memory of at most limit bytes; limit is a multiple of the
-// page size. With an image it is mapped from that, if the image has a file.
+// page size. With an image it is mapped from that, if the image has a file. The
+// account has what the instance starts with: heap bytes of Go's, and size of memory.
 // Errors wrap [actor.ErrOverloaded].
-func (p *memoryPool) reserve(limit uint64, img *image) (*guestMemory, error) {
+func (p *memoryPool) reserve(account engine.Memory, heap, size, limit uint64, img *image) (*guestMemory, error) {
 	if err := p.Open(); err != nil {
 		return nil, err
 	}
-	m := &guestMemory{pool: p, limit: limit}
+	m := &guestMemory{pool: p, account: account, heap: heap, limit: limit}
+	if !m.take(size) {
+		p.Close(0)
+		return nil, m.errShort()
+	}
 	var err error
 	if img != nil && img.file != nil {
 		if p.mapped.Add(1) <= maxMapped {
@@ -82,6 +96,7 @@ func (p *memoryPool) reserve(limit uint64, img *image) (*guestMemory, error) {
 		m.data, err = p.allocate(limit)
 	}
 	if err != nil {
+		m.count(0)
 		p.Close(0)
 		if m.image != nil {
 			p.mapped.Add(-1)
@@ -158,6 +173,10 @@ func (m *guestMemory) Reallocate(size uint64) []byte {
 		m.refused = size
 		return nil
 	}
+	if !m.take(size) {
+		m.short = true
+		return nil
+	}
 	m.size = size
 	return m.data[:size]
 }
@@ -167,6 +186,10 @@ func (m *guestMemory) Free() {
 	if m.pinned || m.freed.Swap(true) {
 		return
 	}
+	if !m.running { // wazero frees the memory of a guest that it cannot start
+		m.counting.Lock()
+		defer m.counting.Unlock()
+	}
 	if m.image != nil {
 		_ = confine.Unmap(m.data) // fails only for a slice that was not mapped
 		m.pool.mapped.Add(-1)
@@ -174,7 +197,8 @@ func (m *guestMemory) Free() {
 		m.pool.release(m.data, m.size)
 	}
 	m.data = nil
-	m.pool.Close(m.counted)
+	m.count(0)
+	m.pool.Close(0)
 }
 
 // wipe makes the memory as it was reserved, and empty.
@@ -190,19 +214,84 @@ const (
 	elementBytes  = 8
 )
 
-// count brings what is counted up to date: the pages that the guest has of its
-// own, or, where the system does not tell, all that the guest could touch.
-func (m *guestMemory) count() {
+// begin readies the account for a turn, which can touch all of the memory. After an
+// error, which wraps [actor.ErrOverloaded], the turn cannot run.
+func (m *guestMemory) begin() error {
+	m.counting.Lock()
+	m.running = true
+	if m.take(m.size) {
+		return nil
+	}
+	m.end()
+	return m.errShort()
+}
+
+// end ends what begin began.
+func (m *guestMemory) end() {
+	m.running = false
+	m.counting.Unlock()
+}
+
+// idle runs a part of a turn in which the host waits and nothing touches the memory.
+func (m *guestMemory) idle(wait func()) error {
+	func() {
+		m.end()
+		defer func() {
+			m.counting.Lock()
+			m.running = true
+		}()
+		wait()
+	}()
+	if !m.take(m.size) {
+		return m.errShort()
+	}
+	return nil
+}
+
+func (m *guestMemory) errShort() error {
+	return fmt.Errorf("%w: guests use all of the memory that they may have", actor.ErrOverloaded)
+}
+
+// take counts a memory of size bytes, assuming that the guest touches all of it.
+func (m *guestMemory) take(size uint64) bool {
+	want, counted := size+m.heap, m.counted.Load()
+	if want <= counted {
+		return true
+	}
+	if !m.account.Take(int64(want - counted)) {
+		return false
+	}
+	m.pool.Resize(counted, want)
+	m.counted.Store(want)
+	return true
+}
+
+// count says what the instance holds, at most what is counted.
+func (m *guestMemory) count(bytes uint64) {
+	counted := m.counted.Load()
+	if bytes >= counted {
+		return
+	}
+	m.counted.Store(bytes)
+	m.pool.Resize(counted, bytes)
+	m.account.Give(int64(counted - bytes))
+}
+
+// settle counts the pages that the guest has of its own. It reports false, having done
+// nothing, while a turn runs. Where the system does not tell, all that was counted
+// stays.
+func (m *guestMemory) settle() bool {
+	if !m.counting.TryLock() {
+		return false
+	}
+	defer m.counting.Unlock()
 	if m.data == nil {
-		return // closed with its engine
+		return true // closed
 	}
-	bytes, ok := m.pool.pages.private(m.data[:m.size])
-	if !ok {
-		bytes = m.size
+	if bytes, ok := m.pool.pages.private(m.data[:m.size]); ok {
+		m.count(bytes + m.heap)
 	}
-	bytes += m.heap
-	m.pool.Resize(m.counted, bytes)
-	m.counted = bytes
+	return true
 }
 
 // drop makes what the guest has what it was reserved as: the content of the

@@ -41,6 +41,8 @@ type program struct {
 	// could be made.
 	image     atomic.Pointer[image]
 	imageless atomic.Uint64
+
+	instances atomic.Int64 // that are open
 }
 
 var _ engine.Program = (*program)(nil)
@@ -66,8 +68,11 @@ func newProgram(e *Engine, digest actor.Digest, compiled wazero.CompiledModule, 
 	return p
 }
 
+func (p *program) inUse() bool { return p.instances.Load() > 0 }
+
 // discard frees a program that nobody else has.
 func (p *program) discard() {
+	p.engine.programs.Release(p.bytes)
 	p.cleanup.Stop()
 	_ = p.compiled.Close(context.Background()) // memory alone
 }
@@ -85,7 +90,7 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 		if len(faults) > 0 {
 			return nil, &actor.InvalidModuleError{Faults: faults}
 		}
-		p, _, err := e.compile(ctx, digest, m)
+		p, _, err := e.compile(ctx, digest, code, m)
 		if err != nil {
 			return nil, err
 		}

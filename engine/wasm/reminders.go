@@ -48,7 +48,11 @@ func reminderGet(i *instance, g guestBytes, s []uint64) {
 		return
 	}
 	i.malformed = ""
-	r, code, err := i.calls.ReminderGet(name)
+	var r *abi.Reminder
+	var code abi.Code
+	var err error
+	name = bytes.Clone(name) // nothing reads the guest's memory meanwhile
+	i.wait(func() { r, code, err = i.calls.ReminderGet(name) })
 	switch {
 	case err != nil:
 		panic(&confine.Stop{Err: err})
@@ -66,7 +70,11 @@ func reminderNames(i *instance, g guestBytes, s []uint64) {
 		return
 	}
 	i.malformed = ""
-	list, code, err := i.calls.ReminderNames(prefix)
+	var list []byte
+	var code abi.Code
+	var err error
+	prefix = bytes.Clone(prefix) // as above
+	i.wait(func() { list, code, err = i.calls.ReminderNames(prefix) })
 	switch {
 	case err != nil:
 		panic(&confine.Stop{Err: err})

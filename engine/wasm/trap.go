@@ -43,6 +43,9 @@ func (i *instance) failure(ctx context.Context, what string, err error) error {
 	if reason := i.out.Reason(); reason != "" {
 		ended.Message = reason + " (" + ended.Message + ")"
 	}
+	if i.mem.short {
+		return fmt.Errorf("%s: %w (%s)", what, i.mem.errShort(), ended.Message)
+	}
 	if i.mem.refused > 0 {
 		ended.Kind = actor.TrapMemory
 		ended.Message = fmt.Sprintf("the guest wanted %d bytes of memory, above its limit of %d: %s", i.mem.refused, i.mem.limit, ended.Message)

@@ -117,7 +117,7 @@ func Bombs(imports ...Import) []Bomb {
 					b.Func("", nil, nil, 0, body...)
 				}
 			})
-		}, 34_000, 2_000},
+		}, 60_000, 2_000},
 		{"one huge table of branches", func(n int) []byte {
 			return guest(func(b *Builder) {
 				body := append([]byte{0x02, 0x40}, I32Const(0)...)
@@ -221,6 +221,64 @@ func Bombs(imports ...Import) []Bomb {
 		{"many tables' elements", func(n int) []byte {
 			return guest(func(b *Builder) { b.Table(uint32(n)) })
 		}, 2_000_000, 100_000},
+		{"calls beside many mutable globals", func(n int) []byte {
+			return guest(func(b *Builder) {
+				for range 9_000 {
+					b.Global(1)
+				}
+				callee := b.Func("", nil, nil, 0)
+				for range 100 {
+					b.Func("", nil, nil, 0, slices.Repeat(Call(callee), n)...)
+				}
+			})
+		}, 60, 10},
+		{"many functions beside many globals", func(n int) []byte {
+			return guest(func(b *Builder) {
+				for range 9_000 {
+					b.Global(1)
+				}
+				typ := b.Type(nil, nil)
+				for range n {
+					b.FuncOf(typ, 0)
+				}
+			})
+		}, 100_000, 1_000},
+		{"nested ifs", func(n int) []byte {
+			return guest(func(b *Builder) {
+				body := slices.Repeat([]byte{0x41, 0, 0x04, 0x40}, n)
+				b.Func("", nil, nil, 0, append(body, slices.Repeat([]byte{0x0b}, n)...)...)
+			})
+		}, 24_000, 5_000},
+		{"ifs with wide results", func(n int) []byte {
+			return guest(func(b *Builder) {
+				typ := b.Type(types(wide), types(wide))
+				one := slices.Concat(I32Const(0), block(0x04, typ), []byte{0x0b})
+				for range 10 {
+					b.Func("", nil, nil, 0, slices.Concat(values(wide), slices.Repeat(one, n), drops(wide))...)
+				}
+			})
+		}, 240, 20},
+		{"locals read behind many ifs", func(n int) []byte {
+			return guest(func(b *Builder) {
+				var write, read []byte
+				for at := range n {
+					write = append(append(write, I32Const(1)...), LocalSet(uint32(at))...)
+					read = append(append(read, LocalGet(uint32(at))...), Drop)
+				}
+				b.Func("", nil, nil, uint32(n), slices.Concat(write, slices.Repeat([]byte{0x41, 0, 0x04, 0x40, 0x0b}, n), read)...)
+			})
+		}, 1_700, 500},
+		{"fills", func(n int) []byte {
+			return guest(func(b *Builder) {
+				b.Func("", nil, nil, 0, slices.Repeat([]byte{0x41, 0, 0x41, 0, 0x41, 0, 0xfc, 0x0b, 0}, n)...)
+			})
+		}, 5_000, 500},
+		{"calls of one of many imports", func(n int) []byte {
+			yield := Func("wasi_snapshot_preview1", "sched_yield", "", "i")
+			return Guest{Imports: slices.Concat(imports, slices.Repeat([]Import{yield}, 9_000)), More: func(b *Builder) {
+				b.Func("", nil, nil, 0, slices.Repeat(append(Call(uint32(len(imports))), Drop), n)...)
+			}}.Bytes()
+		}, 200_000, 1_000},
 		{"a long function", func(n int) []byte {
 			return guest(func(b *Builder) {
 				b.Func("", nil, nil, 0, slices.Repeat(append(I32Const(0), Drop), n)...)
