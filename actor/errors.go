@@ -124,8 +124,11 @@ type GuestError struct {
 }
 
 func (e *GuestError) Error() string {
-	if e.Code == "" {
+	switch {
+	case e.Code == "":
 		return e.Message
+	case e.Message == "":
+		return e.Code
 	}
 	return e.Code + ": " + e.Message
 }

@@ -21,6 +21,8 @@ type Host struct {
 	// speaks between hosts.
 	Version                  string
 	MinProtocol, MaxProtocol int
+	// Sticky is how many sticky actors it owned when its row was renewed last.
+	Sticky int
 	// StartedAt and ExpiresAt are database times, set by the store.
 	StartedAt, ExpiresAt time.Time
 }

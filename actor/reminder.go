@@ -26,6 +26,9 @@ const (
 	MaxZoneLen = 64
 	// MinPeriod is the shortest period.
 	MinPeriod = time.Millisecond
+	// MaxReminderDuration is the longest delay, period or interval: 290 years, about what a
+	// [time.Duration] holds.
+	MaxReminderDuration = 290 * 365 * 24 * time.Hour
 	// MaxAttempts is the highest number of deliveries of one occurrence, and
 	// DefaultAttempts that of a failure policy that names none.
 	MaxAttempts     = 1000
@@ -35,7 +38,7 @@ const (
 	MaxCatchUp     = 1000
 	DefaultCatchUp = 100
 	// DefaultMissedAfter is how late an occurrence may be delivered before it counts
-	// as missed, where the missed policy is to skip.
+	// as missed, where the missed policy is to skip, and after the end of a schedule.
 	DefaultMissedAfter = time.Minute
 )
 
@@ -63,7 +66,8 @@ type Schedule struct {
 	Zone string
 	// Times is how many occurrences there are; 0: no limit.
 	Times uint32
-	// Until is after which time there is no occurrence; zero: never.
+	// Until is the end: there is no occurrence after it, and one that is more than
+	// [DefaultMissedAfter] late by then is passed over, whatever the missed policy. Zero: none.
 	Until time.Time
 	// Jitter delays each delivery by up to so much. By how much depends on the
 	// reminder's ID alone.
@@ -181,9 +185,18 @@ type ReminderStep struct {
 	Version uint64 // as it was read
 	// Then is how it goes on; nil: it is over and removed.
 	Then *ReminderProgress
-	// DeadLetter keeps the firing that it goes on from as a dead letter, with this
-	// reason. Empty: it does not.
-	DeadLetter string
+	// DeadLetter keeps a firing that failed for good; nil: none.
+	DeadLetter *DeadFiring
+}
+
+// DeadFiring is what a step adds to the reminder that it steps on to make a [DeadLetter].
+type DeadFiring struct {
+	// Due is the occurrence that was delivered: the reminder's own, or, under a missed policy
+	// that passes occurrences over, a later one.
+	Due time.Time
+	// Failures counts the failed deliveries of that occurrence before the last one.
+	Failures uint32
+	Reason   string
 }
 
 // Firing is one delivery of an occurrence of a reminder: it asks for a turn whose commit
@@ -211,7 +224,7 @@ type Firing struct {
 
 // DeadLetter is a firing that failed as often as its policy allows.
 type DeadLetter struct {
-	Reminder Reminder // as it was read for the last delivery
+	Reminder Reminder // as it was read for the last delivery, at the occurrence that was delivered
 	Reason   string
 	FailedAt time.Time // database time, set by the store
 }
@@ -237,6 +250,9 @@ func (s *ReminderSpec) Validate() error {
 	}
 	if !utf8.ValidString(s.Payload.ContentType) {
 		return argument("reminder content type", "is not valid UTF-8")
+	}
+	if err := refuseControls("reminder content type", s.Payload.ContentType); err != nil {
+		return err
 	}
 	if err := s.Schedule.validate(); err != nil {
 		return err
@@ -269,7 +285,13 @@ func ValidateReminderName(name string) error {
 	case !utf8.ValidString(name):
 		return argument(field, "is not valid UTF-8")
 	}
-	for i, r := range name {
+	return refuseControls(field, name)
+}
+
+// refuseControls refuses control characters, which PostgreSQL does not store (zero bytes) or
+// which break the lines and headers that a text is written into.
+func refuseControls(field, text string) error {
+	for i, r := range text {
 		if unicode.IsControl(r) {
 			return argument(field, "has the control character %U at byte %d; remove it", r, i)
 		}
@@ -283,6 +305,8 @@ func (s *Schedule) validate() error {
 		return argument("reminder schedule", "has both a due time and a delay; give one of them")
 	case s.After < 0:
 		return argument("reminder delay", "is %v; give 0 or more", s.After)
+	case s.After > MaxReminderDuration:
+		return argument("reminder delay", "is %v; give at most 290 years, or the time itself", s.After)
 	case !s.At.IsZero() && (s.At.After(MaxReminderTime) || s.At.Year() < 1):
 		return argument("reminder due time", "is %v; give a time before the year 9999", s.At)
 	case s.Every != 0 && s.Cron != "":
@@ -291,6 +315,8 @@ func (s *Schedule) validate() error {
 		return argument("reminder period", "is %v; give at least %v, or leave it out for a reminder that fires once", s.Every, MinPeriod)
 	case s.Every > 0 && s.Every < MinPeriod:
 		return argument("reminder period", "is %v; the shortest is %v", s.Every, MinPeriod)
+	case s.Every > MaxReminderDuration:
+		return argument("reminder period", "is %v; the longest is 290 years", s.Every)
 	case len(s.Cron) > MaxCronLen:
 		return argument("reminder cron", "has %d bytes; at most %d are allowed", len(s.Cron), MaxCronLen)
 	case len(s.Zone) > MaxZoneLen:
@@ -323,8 +349,8 @@ func (p MissedPolicy) validate() error {
 		return argument("reminder missed limit", "is %d; at most %d are allowed", p.Limit, MaxCatchUp)
 	case p.After != 0 && p.Kind != MissedSkip:
 		return argument("reminder missed after", "is for the policy skip; leave it out")
-	case p.After < 0:
-		return argument("reminder missed after", "is %v; give 0 or more", p.After)
+	case p.After < 0 || p.After > MaxReminderDuration:
+		return argument("reminder missed after", "is %v; give 0 or more, and at most 290 years", p.After)
 	}
 	return nil
 }
@@ -337,12 +363,14 @@ func (p FailurePolicy) validate() error {
 		return argument("reminder failure policy", "is to drop, and has attempts or intervals; leave them out, or take another policy")
 	case p.Attempts > MaxAttempts:
 		return argument("reminder attempts", "are %d; at most %d are allowed", p.Attempts, MaxAttempts)
-	case p.Interval < 0:
-		return argument("reminder retry interval", "is %v; give 0 or more", p.Interval)
+	case p.Interval < 0 || p.Interval > MaxReminderDuration:
+		return argument("reminder retry interval", "is %v; give 0 or more, and at most 290 years", p.Interval)
 	case p.Max != 0 && p.Kind != FailureExponential:
 		return argument("reminder longest retry interval", "is for the exponential policy; leave it out")
 	case p.Max != 0 && p.Max < p.Interval:
 		return argument("reminder longest retry interval", "is %v, and the first one %v; give more", p.Max, p.Interval)
+	case p.Max > MaxReminderDuration:
+		return argument("reminder longest retry interval", "is %v; at most 290 years are allowed", p.Max)
 	}
 	return nil
 }

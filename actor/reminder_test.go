@@ -37,6 +37,17 @@ func TestReminderSpecValidate(t *testing.T) {
 		{"no method", "reminder method", func(s *ReminderSpec) { s.Method = "" }},
 		{"payload", "reminder payload", func(s *ReminderSpec) { s.Payload.Data = make([]byte, MaxReminderPayload+1) }},
 		{"content type", "reminder content type", func(s *ReminderSpec) { s.Payload.ContentType = strings.Repeat("t", 257) }},
+		{"zero byte in the content type", "reminder content type", func(s *ReminderSpec) { s.Payload.ContentType = "text/plain\x00" }},
+		{"content type of two lines", "reminder content type", func(s *ReminderSpec) { s.Payload.ContentType = "text/plain\r\nX: y" }},
+		{"long delay", "reminder delay", func(s *ReminderSpec) { s.Schedule.After = MaxReminderDuration + 1 }},
+		{"long period", "reminder period", func(s *ReminderSpec) { s.Schedule.Every = MaxReminderDuration + 1 }},
+		{"long interval", "reminder retry interval", func(s *ReminderSpec) { s.Failure.Interval = MaxReminderDuration + 1 }},
+		{"long longest interval", "reminder longest retry interval", func(s *ReminderSpec) {
+			s.Failure = FailurePolicy{Kind: FailureExponential, Max: MaxReminderDuration + 1}
+		}},
+		{"long missed after", "reminder missed after", func(s *ReminderSpec) {
+			s.Missed = MissedPolicy{Kind: MissedSkip, After: MaxReminderDuration + 1}
+		}},
 		{"due and delay", "reminder schedule", func(s *ReminderSpec) { s.Schedule.At = at }},
 		{"negative delay", "reminder delay", func(s *ReminderSpec) { s.Schedule.After = -1 }},
 		{"far due time", "reminder due time", func(s *ReminderSpec) { s.Schedule = Schedule{At: MaxReminderTime.Add(1)} }},

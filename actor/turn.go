@@ -219,6 +219,9 @@ type LoadOptions struct {
 	// AllowStale permits a past state, at most MaxStaleness old, where that
 	// avoids waiting for a row lock.
 	AllowStale bool
+	// BesideLocks asks for the newest committed state without waiting for a row lock,
+	// which may take more than a read that waits.
+	BesideLocks bool
 	// MaxBytes bounds the states that are read: rows that come after so many bytes
 	// may be left out, at least one is not. 0: all rows are read.
 	MaxBytes int64

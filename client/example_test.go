@@ -46,8 +46,8 @@ func (counters) View(context.Context, actor.Key) (host.View, error) { return hos
 // nothing stands for modules and listings, which no example asks for.
 type nothing struct{ server.Modules }
 
-func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, error) {
-	return nil, nil
+func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, string, error) {
+	return nil, "", nil
 }
 
 // serve runs a server and returns its URL.

@@ -107,8 +107,8 @@ type nothing struct {
 	server.Modules
 }
 
-func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, error) {
-	return nil, nil
+func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, string, error) {
+	return nil, "", nil
 }
 
 func newServer(tb testing.TB, h server.Host, addr string, change func(*server.Config)) *server.Server {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +25,15 @@ type Subscription struct {
 	// MaxExecutions is how many calls of Do there are at a time, at most 1000. Defaults
 	// to 16.
 	MaxExecutions int
+	// Welcomed is called with the prefix that the IDs of all of the app's reminders have, each time
+	// that a server takes the subscription. Optional, as is what follows.
+	Welcomed func(prefix string)
+	// Follow are IDs of at most 256 reminders of the app, whatever they are for. Followed is
+	// called with what each is now, each time that a server takes the subscription, and
+	// when one of them has another ID from then on. The calls come one after the other, and
+	// the stream waits for them.
+	Follow   []string
+	Followed func(FollowedReminder)
 	// Do does what a reminder is for. Nil says that it is done; any other error that it
 	// failed, and the reminder's failure policy says what then: the code of a
 	// [*FiringError] is kept. Its context ends when the answer would come too late, or
@@ -50,6 +60,20 @@ type Firing struct {
 	Attempt uint32
 }
 
+// FollowedReminder is what a reminder is that a subscription follows.
+type FollowedReminder struct {
+	// ID is the one that was followed, and NewID the one that the reminder has now: another one
+	// once another server has taken it over, or its name was set anew. NewID is empty if no
+	// reminder has the ID any more: then it is followed no more.
+	ID, NewID string
+	// ActorType, ActorID and Name say which reminder it is; of one for subscribers ActorID is the
+	// name of the subscription.
+	ActorType, ActorID, Name string
+	// Due is the occurrence that is next.
+	Due    time.Time
+	Paused bool
+}
+
 // FiringError is a failure of [Subscription].Do with the application's own name for it.
 type FiringError struct{ Code, Message string }
 
@@ -72,6 +96,7 @@ func (c *Client) SubscribeReminders(ctx context.Context, s Subscription) error {
 	if s.App == "" {
 		s.App = c.conf.App
 	}
+	s.Follow = slices.Clone(s.Follow) // kept up to date for the next stream
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
@@ -160,11 +185,42 @@ func (c *Client) subscribe(ctx context.Context, s *target, what *Subscription) (
 			if !welcomed {
 				welcomed = true
 				running.Go(func() { st.beat(ctx, interval) })
+				if what.Welcomed != nil {
+					what.Welcomed(f.Welcome.GetPrefix())
+				}
+				if len(what.Follow) > 0 && f.Welcome.GetPrefix() != "" { // an older server has neither
+					st.tell(&greenroomv1.ConnectRequest{Frame: &greenroomv1.ConnectRequest_Follow{Follow: &greenroomv1.FollowReminders{ReminderIds: what.Follow}}})
+				}
 			}
 		case *greenroomv1.ConnectResponse_Execute:
 			running.Go(func() { st.execute(ctx, f.Execute) })
+		case *greenroomv1.ConnectResponse_Followed:
+			for _, r := range f.Followed.GetReminders() {
+				st.followed(r)
+			}
 		}
 	}
+}
+
+// followed notes what a reminder is that is followed, and hands it on.
+func (st *subscriber) followed(r *greenroomv1.FollowedReminder) {
+	now := r.GetReminder()
+	if i := slices.Index(st.Follow, r.GetReminderId()); i >= 0 && now.GetId() != "" {
+		st.Follow[i] = now.GetId()
+	} else if i >= 0 {
+		st.Follow = slices.Delete(st.Follow, i, i+1)
+	}
+	if st.Followed == nil {
+		return
+	}
+	f := FollowedReminder{
+		ID: r.GetReminderId(), NewID: now.GetId(), Name: now.GetName(), Paused: now.GetPaused(),
+		ActorType: now.GetActor().GetType(), ActorID: now.GetActor().GetId(),
+	}
+	if now.GetDue() != nil {
+		f.Due = now.GetDue().AsTime()
+	}
+	st.Followed(f)
 }
 
 func (st *subscriber) send(m *greenroomv1.ConnectRequest) error {

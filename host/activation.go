@@ -78,7 +78,7 @@ func (a *activation) instanceFor(ctx context.Context, s *served) (*instance.Inst
 	if !s.dedicated {
 		return s.pool.Acquire(ctx)
 	}
-	in, err := s.pool.Make(ctx, true)
+	in, err := s.pool.Make(ctx, a.releaseDedicated)
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +96,20 @@ func (a *activation) giveBack(in *instance.Instance, err error, now time.Time) {
 		in.GiveBack(err, now)
 	case instance.Broken(err):
 		a.takeDedicated().Discard()
-	default:
-		in.Count()
 	}
+}
+
+// releaseDedicated takes its dedicated instance from an activation that has no work,
+// and reports false if it has some, or another instance.
+func (a *activation) releaseDedicated(in *instance.Instance) bool {
+	s := a.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !a.idle() || a.dedicated != in {
+		return false
+	}
+	a.dedicated = nil
+	return true
 }
 
 // takeDedicated takes its dedicated instance from an activation. It is for the worker.

@@ -146,6 +146,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 		return result{err: err}
 	}
 	defer sh.leave(c)
+	c.placed()
 	if c.ctx.Err() != nil {
 		return result{err: contextError(c.ctx)}
 	}
@@ -191,6 +192,7 @@ func (ad *admission) queued(c *call, s *served, here bool) result {
 		return result{err: err, stats: turnStats{lane: lane}}
 	}
 	if run {
+		c.placed()
 		ad.workers.runHere(a, c)
 	}
 	if c.receiver != nil {

@@ -17,6 +17,16 @@ type Receiver interface {
 	Answer(reply actor.Reply, err error)
 }
 
+// PlacedReceiver is a [Receiver] that has others begun in order, one after the other, and
+// need not wait for turns to do so.
+type PlacedReceiver interface {
+	Receiver
+	// Placed is called once a call that is begun later cannot come before this one: on the
+	// goroutine that called Begin, before a turn runs there. It is not called where Begin
+	// returns without that, and must not block.
+	Placed()
+}
+
 // Begun is a call that was begun.
 type Begun interface {
 	// GiveUp tells the host that the call's context has ended, which nobody
@@ -53,6 +63,13 @@ type begun struct {
 	// lane is set before the call is in a mailbox; at is guarded by the shard's lock.
 	lane Lane
 	at   *activation
+}
+
+// placed tells the receiver that the call has its place.
+func (c *call) placed() {
+	if p, ok := c.receiver.(PlacedReceiver); ok {
+		p.Placed()
+	}
 }
 
 // respond gives the receiver the answer, unless it has one.

@@ -59,6 +59,34 @@ func TestBegin(t *testing.T) {
 	})
 }
 
+// placing closes placed when its call has its place.
+type placing struct {
+	receiver
+	placed chan struct{}
+}
+
+func (p placing) Placed() { close(p.placed) }
+
+// TestPlacedBeforeTheTurn: who begins calls in order need not wait for their turns, of
+// methods of both kinds.
+func TestPlacedBeforeTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, host.Config{})
+		g := newGate()
+		s.world.Deploy("app", "T", hosttest.Actor{
+			Methods: map[string]hosttest.Func{"Gate": g.addAfter}, ReadOnly: map[string]hosttest.Func{"View": g.wait},
+		})
+		for _, method := range []string{"Gate", "View"} {
+			to := placing{make(receiver, 1), make(chan struct{})}
+			go s.Begin(t.Context(), actor.Invocation{Key: key("a"), Method: method}, to)
+			<-g.entered
+			<-to.placed
+			g.leave <- struct{}{}
+			<-to.receiver
+		}
+	})
+}
+
 // TestBeginAnswersWhatIsDurable: no receiver hears of a commit under way.
 func TestBeginAnswersWhatIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

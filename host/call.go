@@ -153,16 +153,19 @@ func (c *call) overdue(ctx *turnContext) error {
 	case c.ctx.Err() != nil:
 		return contextError(c.ctx)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.ofCaller():
-		return actor.ErrDeadline
+		return errCallersDeadline
 	default:
-		return fmt.Errorf("%w: turns of this type may take %s", actor.ErrDeadline, c.limit)
+		return fmt.Errorf("%w: turns of this type may take %s, by --turn-deadline or --limit %s/%s:turn-deadline=… of the server", actor.ErrDeadline, c.limit, c.inv.Key.App, c.inv.Key.Type)
 	}
 }
+
+// errCallersDeadline is the end of the time that the caller gave.
+var errCallersDeadline = fmt.Errorf("%w, which the caller set; give the call a longer timeout", actor.ErrDeadline)
 
 // contextError translates the end of a caller's context.
 func contextError(ctx context.Context) error {
 	if ctx.Err() == context.DeadlineExceeded {
-		return actor.ErrDeadline
+		return errCallersDeadline
 	}
 	return actor.ErrCanceled
 }

@@ -81,7 +81,7 @@ func TestInstancesAreBounded(t *testing.T) {
 
 func TestGuestMemoryIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, host.Config{GuestMemory: 10 << 20})
+		s := newStage(t, host.Config{GuestMemory: 10 << 20, GuestMemoryPerApp: 10 << 20})
 		g := newGate()
 		s.world.Deploy("app", "T", hosttest.Actor{
 			Placement: abi.PlacementSticky, MemoryBytes: 3 << 20,

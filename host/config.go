@@ -60,11 +60,15 @@ type Config struct {
 	// actor.ErrHostFull. The calls of one actor may take an eighth, above which
 	// they get actor.ErrMailboxFull. Defaults to 256 MiB.
 	CallMemory int64
-	// GuestMemory bounds the memory of all instances together, in bytes. At the
-	// bound idle instances are closed, then a new instance is refused with
-	// actor.ErrOverloaded. Instances that run may pass it by what they grow.
-	// Defaults to 2 GiB.
+	// GuestMemory bounds the memory of all instances together, in bytes: of one that
+	// runs all that it can touch, of others what they have touched. At the bound idle
+	// instances are closed, first of the apps that hold most, and none of an app that
+	// holds less than the one that needs memory; then a new instance, or a turn, is
+	// refused with actor.ErrOverloaded, and a guest that runs cannot grow. Defaults to
+	// 2 GiB.
 	GuestMemory int64
+	// GuestMemoryPerApp bounds the same of one app. Defaults to half of GuestMemory.
+	GuestMemoryPerApp int64
 	// InstanceIdle is how long an instance of a pool stays unused before it is
 	// closed. Defaults to 1 minute.
 	InstanceIdle time.Duration
@@ -112,6 +116,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.StateMemory, DefaultStateMemory)
 	setDefault(&c.CallMemory, DefaultCallMemory)
 	setDefault(&c.GuestMemory, DefaultGuestMemory)
+	setDefault(&c.GuestMemoryPerApp, c.GuestMemory/2)
 	setDefault(&c.InstanceIdle, DefaultInstanceIdle)
 	setDefault(&c.TimerMemory, DefaultTimerMemory)
 	setDefault(&c.LockedTurns, DefaultLockedTurns)
@@ -138,6 +143,7 @@ func (c Config) validate() error {
 		{"StateMemory", c.StateMemory},
 		{"CallMemory", c.CallMemory},
 		{"GuestMemory", c.GuestMemory},
+		{"GuestMemoryPerApp", c.GuestMemoryPerApp},
 		{"InstanceIdle", int64(c.InstanceIdle)},
 		{"TimerMemory", c.TimerMemory},
 		{"LockedTurns", int64(c.LockedTurns)},

@@ -484,8 +484,9 @@ func TestStaleActorActsOnNothing(t *testing.T) {
 // as a database may whose rows are a moment old.
 type staleReads struct {
 	*fakeStore
-	fresh int
-	old   bool // they show what is long gone instead
+	fresh  int
+	waited int  // of fresh, those that would wait for a row lock
+	old    bool // they show what is long gone instead
 }
 
 func (s *staleReads) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
@@ -496,6 +497,9 @@ func (s *staleReads) LoadActors(ctx context.Context, keys []actor.Key, opts acto
 		return make([]actor.Row, len(keys)), nil
 	}
 	s.fresh++
+	if !opts.BesideLocks {
+		s.waited++
+	}
 	return s.fakeStore.LoadActors(ctx, keys, opts)
 }
 
@@ -541,8 +545,9 @@ func TestStaleReadsDoNotGoBack(t *testing.T) {
 				}
 				return
 			}
-			if reply, err := s.call(t.Context(), "a", "View"); reply != "1" || err != nil {
-				t.Errorf("%s: afterwards a read shows %q, %v", how, reply, err)
+			store.waited = 0
+			if reply, err := s.call(t.Context(), "a", "View"); reply != "1" || err != nil || store.waited > 0 {
+				t.Errorf("%s: afterwards a read shows %q, %v, and waits for locks %d times", how, reply, err, store.waited)
 			}
 		})
 	}

@@ -139,7 +139,8 @@
 // on: an activation keeps the newest version that it has heard of beside its state,
 // and a load that may be older than what was heard of is not kept. Of actors that are
 // not kept in memory the versions that were answered are remembered for as long as a
-// read that is allowed to be stale could show an older one.
+// read that is allowed to be stale could show an older one; where it does, the newest
+// is read, beside the locks of turns.
 //
 // # Who holds an actor
 //

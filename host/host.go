@@ -41,8 +41,8 @@ func New(cfg Config) (*Host, error) {
 	h.timers = timers{logger: cfg.Logger, events: &h.events, table: &h.table, admission: &h.admission, memory: budget{max: cfg.TimerMemory}}
 	h.table.timers = &h.timers
 	h.pools = instance.New(instance.Config{
-		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Memory: cfg.GuestMemory, Logger: cfg.Logger,
-		TakeIdle: h.table.takeInstance, Made: h.events.InstanceMade, Closed: h.events.InstanceClosed,
+		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Logger: cfg.Logger,
+		Memory: cfg.GuestMemory, MemoryPerApp: cfg.GuestMemoryPerApp, Made: h.events.InstanceMade, Closed: h.events.InstanceClosed,
 	})
 	served := newDeployments(&h.cfg, h.pools)
 	records := newRecordings(h.store, &h.table)
@@ -105,6 +105,10 @@ func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	_, err := h.admission.conclude(c, h.admission.counted(c, h.admission.admitDelete))
 	return err
 }
+
+// CloseIdleInstance closes a guest instance that is not in use, for the sake of what it
+// keeps in memory, and reports whether there was any.
+func (h *Host) CloseIdleInstance() bool { return h.pools.Reclaim() }
 
 // View reads an actor from the store and looks at its activation, if any.
 // actor.ErrActorNotFound when nothing is stored, actor.ErrStateDamaged when the

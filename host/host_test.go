@@ -254,16 +254,17 @@ func TestRunningTurnIsStopped(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ctx  func(context.Context) (context.Context, context.CancelFunc)
 		want *actor.Condition
+		text string // in the error
 	}{
 		"caller's deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, time.Second)
-		}, actor.ErrDeadline},
+		}, actor.ErrDeadline, "which the caller set"},
 		"caller gone": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			time.AfterFunc(time.Second, cancel)
 			return ctx, cancel
-		}, actor.ErrCanceled},
-		"turn limit": {context.WithCancel, actor.ErrDeadline},
+		}, actor.ErrCanceled, ""},
+		"turn limit": {context.WithCancel, actor.ErrDeadline, "--limit app/T:turn-deadline=…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			both(t, func(t *testing.T, placement string) {
@@ -280,6 +281,9 @@ func TestRunningTurnIsStopped(t *testing.T) {
 				defer cancel()
 				_, err := s.call(ctx, "a", "Hang")
 				wantCondition(t, err, tc.want)
+				if !strings.Contains(err.Error(), tc.text) {
+					t.Errorf("%v does not say %q", err, tc.text)
+				}
 				if after := s.store.row(key("a")); after.Version != before.Version {
 					t.Error("the turn left a trace")
 				}

@@ -30,7 +30,7 @@ func TestDropsUnderPressure(t *testing.T) {
 		}
 		const instances, activations = 3, 6
 		o := newOwned(t, abi.PlacementSticky, actor.HeldClean, host.Config{
-			GuestMemory: instances*(3<<20) + 1, MaxActivations: activations, Events: events,
+			GuestMemory: instances*(3<<20) + 1, GuestMemoryPerApp: instances*(3<<20) + 1, MaxActivations: activations, Events: events,
 		})
 		a := o.actor(abi.PlacementSticky)
 		a.MemoryBytes = 3 << 20

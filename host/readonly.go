@@ -104,7 +104,7 @@ func (rd *reads) committed(ctx context.Context, c *call, s *served, strong bool)
 		l, err := rd.load(ctx, c, actor.LoadOptions{AllowStale: !fresh})
 		if err == nil && !fresh && l.damage == nil && l.version < least {
 			fresh = true
-			l, err = rd.load(ctx, c, actor.LoadOptions{}) // than which it was answered newer
+			l, err = rd.load(ctx, c, actor.LoadOptions{BesideLocks: true}) // than which it was answered newer
 		}
 		if err == nil {
 			sh.mu.Lock()

@@ -8,7 +8,6 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/instance"
 )
 
 // shard holds some of the actors, the calls that run on them, and the order in
@@ -161,19 +160,6 @@ func (t *table) evictFrom(s *shard) *activation {
 			t.remove(s, a)
 			s.dropTimers(a.key)
 			return a
-		}
-	}
-	return nil
-}
-
-func (s *shard) takeInstance() *instance.Instance {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for a := s.oldest; a != nil; a = a.newer {
-		if a.idle() && a.dedicated != nil {
-			in := a.dedicated
-			a.dedicated = nil
-			return in
 		}
 	}
 	return nil

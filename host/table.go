@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/overlay"
 )
 
@@ -61,18 +60,6 @@ func (t *table) evict() *activation {
 	return nil
 }
 
-// takeInstance takes its dedicated instance away from an activation that has no
-// work, the least recently used one of the first shard that has any.
-func (t *table) takeInstance() *instance.Instance {
-	for range shardCount {
-		s := &t.shards[t.hand.Add(1)%shardCount]
-		if in := s.takeInstance(); in != nil {
-			return in
-		}
-	}
-	return nil
-}
-
 // expired takes out the activations of a shard that were unused for their idle
 // timeout. skipped are the actors of which that was found out now, and that stay.
 func (t *table) expired(s *shard, now time.Time) (out []*activation, skipped []actor.Key) {
@@ -95,11 +82,11 @@ func (t *table) expired(s *shard, now time.Time) (out []*activation, skipped []a
 	return out, skipped
 }
 
-// deactivated ends an activation that is out of the table.
+// deactivated ends an activation that is out of the table. The caller has no lock of a shard.
 func (t *table) deactivated(a *activation, reason DeactivateReason) {
-	if a.dedicated != nil {
-		a.dedicated.Discard()
-		a.dedicated = nil
+	// With the shard's lock: who is short of memory takes instances of idle activations.
+	if in := a.takeDedicated(); in != nil {
+		in.Discard()
 	}
 	if a.announced {
 		t.events.Deactivated(a.key, reason)

@@ -51,7 +51,9 @@
 //
 // Waiting calls are bounded in number and bytes together ([Config.MaxWaiting],
 // [Config.MaxWaitingBytes]); above that a call is refused at once. Calls that wait for
-// the same change wait together, and go on in the order in which they came.
+// the same change wait together. Those of one actor go on in the order in which they came,
+// each once the one before it has its place: in the actor's mailbox, in a channel, or in
+// another wait.
 //
 // # Messages
 //

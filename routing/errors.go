@@ -23,7 +23,11 @@ type RemoteError struct {
 	Detail *greenroomv1.ErrorDetail
 }
 
-func (e *RemoteError) Error() string { return e.Message }
+// Error returns what the error says on its own host: an error of a guest's names its code.
+func (e *RemoteError) Error() string {
+	guest := actor.GuestError{Code: e.Detail.GetGuest().GetCode(), Message: e.Message}
+	return guest.Error()
+}
 
 // Is makes it the condition of its kind.
 func (e *RemoteError) Is(target error) bool {

@@ -250,8 +250,8 @@ func (m *member) count(outcome string) int64 {
 // nothing stands for the parts of the server that no test here calls.
 type nothing struct{ server.Modules }
 
-func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, error) {
-	return nil, nil
+func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, string, error) {
+	return nil, "", nil
 }
 
 // setup changes what a member is made of.

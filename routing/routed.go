@@ -26,7 +26,10 @@ type routed struct {
 	// used by who moves the call.
 	byReaders bool
 
-	trip trip // used by who moves the call, one at a time
+	// trip and next are used by who moves the call, one at a time. next lets the call go on
+	// that waited behind this one; nil: none did.
+	trip trip
+	next func()
 
 	mu      sync.Mutex
 	stage   stage
@@ -126,6 +129,13 @@ func (c *routed) beginHere() {
 // localReceiver is a call that the local host has.
 type localReceiver routed
 
+// Placed implements [host.PlacedReceiver].
+func (l *localReceiver) Placed() {
+	if l.next != nil {
+		l.next()
+	}
+}
+
 // Answer implements [host.Receiver].
 func (l *localReceiver) Answer(reply actor.Reply, err error) {
 	c := (*routed)(l)
@@ -171,7 +181,7 @@ func (c *routed) wait(on <-chan struct{}) {
 		return
 	}
 	// Its wake-up may come before the waiter is noted, and then waits for mu.
-	e := c.router.waiting.enter(int64(len(c.inv.Payload.Data)), on, limit, c.woken)
+	e := c.router.waiting.enter(c.inv.Key, int64(len(c.inv.Payload.Data)), on, limit, c.woken)
 	if e != nil {
 		c.stage, c.waiter = stageWaiting, e
 	}
@@ -181,10 +191,12 @@ func (c *routed) wait(on <-chan struct{}) {
 	}
 }
 
-func (c *routed) woken() {
+func (c *routed) woken(next func()) {
 	c.mu.Lock()
 	c.stage, c.waiter = stageMoving, nil
 	c.mu.Unlock()
+	defer next()
+	c.next = next
 	c.again()
 }
 

@@ -268,20 +268,23 @@ func (r *Router) alone(ctx context.Context, key actor.Key, from actor.HostID, lo
 			}
 			continue
 		}
-		if err := r.waitAlone(ctx, &t, w.wait); err != nil {
+		if err := r.waitAlone(ctx, key, &t, w.wait); err != nil {
 			return &actor.TurnError{Key: key, Err: err}
 		}
 	}
 }
 
 // waitAlone waits before the next try.
-func (r *Router) waitAlone(ctx context.Context, t *trip, on <-chan struct{}) error {
+func (r *Router) waitAlone(ctx context.Context, key actor.Key, t *trip, on <-chan struct{}) error {
 	limit, err := t.wait(r.cfg.MaxWait, on != nil)
 	if err != nil {
 		return err
 	}
 	woken := make(chan struct{})
-	e := r.waiting.enter(0, on, limit, func() { close(woken) })
+	e := r.waiting.enter(key, 0, on, limit, func(next func()) {
+		close(woken)
+		next()
+	})
 	if e == nil {
 		return r.errFull()
 	}

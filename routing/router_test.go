@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/server"
 )
@@ -107,8 +109,13 @@ func TestErrorsKeepTheirMeaning(t *testing.T) {
 	})
 	_, err := a.router.Invoke(t.Context(), call("b"))
 	var remote *routing.RemoteError
-	if !errors.As(err, &remote) || remote.Code != 9 || remote.Detail.GetGuest().GetCode() != "out_of_stock" {
+	if !errors.As(err, &remote) || remote.Code != 9 || remote.Detail.GetGuest().GetCode() != "out_of_stock" || err.Error() != "out_of_stock: none left" {
 		t.Errorf("a guest's error: %v", err)
+	}
+	bare := &actor.GuestError{Status: 9, Code: "out_of_stock"}
+	b.host.set(func(context.Context, actor.Invocation) (actor.Reply, error) { return actor.Reply{}, bare })
+	if _, err := a.router.Invoke(t.Context(), call("b")); err == nil || err.Error() != bare.Error() || err.Error() != "out_of_stock" {
+		t.Errorf("a guest's error without words: %v", err)
 	}
 }
 
@@ -127,6 +134,78 @@ func TestWaitsForAnOwner(t *testing.T) {
 			t.Errorf("%s answered", got)
 		}
 	}
+}
+
+// inlineHost runs turns where they are begun, once it has said that they have their places.
+type inlineHost struct {
+	*fakeHost
+	mu    sync.Mutex
+	order map[string][]string // invocation IDs by actor, in the order of their places
+}
+
+func (h *inlineHost) Begin(ctx context.Context, inv actor.Invocation, to host.Receiver) host.Begun {
+	h.mu.Lock()
+	h.order[inv.Key.ID] = append(h.order[inv.Key.ID], inv.ID)
+	h.mu.Unlock()
+	to.(host.PlacedReceiver).Placed()
+	to.Answer(h.Invoke(ctx, inv))
+	return givenUp(func() {})
+}
+
+func (h *inlineHost) placed() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.order["a"]) + len(h.order["b"])
+}
+
+// answers counts a call's answers.
+type answers struct{ *sync.WaitGroup }
+
+func (a answers) Answer(actor.Reply, error) { a.Done() }
+
+// TestWaitingCallsKeepTheirOrder: calls of an actor that waited for its place get their
+// places in the order in which they came, and none waits for the turn of another.
+func TestWaitingCallsKeepTheirOrder(t *testing.T) {
+	table := newTable()
+	h := &inlineHost{fakeHost: &fakeHost{name: "host-a", table: table}, order: map[string][]string{}}
+	release := make(chan struct{})
+	h.set(func(context.Context, actor.Invocation) (actor.Reply, error) {
+		<-release // every turn is long
+		return actor.Reply{}, nil
+	})
+	r, err := routing.New(routing.Config{
+		Local: h, Placement: &view{table: table, self: func() actor.HostID { return h.name }, belief: map[string]actor.HostID{}},
+		Policy: func(string, string) (string, bool) { return "ring", true }, Cluster: "test", MinProtocol: 1, MaxProtocol: newest,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Stop(t.Context()) }()
+	const n = 50
+	var all sync.WaitGroup
+	var want []string
+	for i := range n {
+		want = append(want, fmt.Sprint(i))
+		for _, id := range []string{"a", "b"} {
+			inv := call(id)
+			inv.ID = want[i]
+			all.Add(1)
+			r.Begin(t.Context(), inv, answers{&all})
+		}
+	}
+	if calls, _ := r.Waiting(); calls != 2*n {
+		t.Fatalf("%d calls wait, of %d", calls, 2*n)
+	}
+	table.update(func() { table.owners["a"], table.owners["b"] = h.name, h.name })
+	eventually(t, "all calls have their places", func() bool { return h.placed() == 2*n })
+	for id, order := range h.order {
+		if !slices.Equal(order, want) {
+			t.Errorf("%s: %v", id, order)
+		}
+	}
+	close(release)
+	all.Wait()
 }
 
 // TestWaitsAreBounded in time, in number and by the caller.

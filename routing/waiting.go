@@ -1,8 +1,11 @@
 package routing
 
 import (
+	"container/list"
 	"sync"
 	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
 )
 
 // waiting bounds what waits for an owner, and wakes what waits for the same change
@@ -20,26 +23,31 @@ type waiting struct {
 	groupN sync.WaitGroup
 }
 
-// group has the calls that wait for one change.
-type group struct{ calls map[*waiter]struct{} }
+// group has the calls that wait for one change: those of an actor in a line, in the order
+// in which they came. Lines are apart, so that no actor's call waits for another's.
+type group struct{ lines map[actor.Key]*list.List }
 
 // waiter is one wait. It ends once: by its change, by its time, or by [waiter.leave].
 type waiter struct {
 	w     *waiting
+	of    actor.Key
 	bytes int64
 	on    <-chan struct{}
 	timer *time.Timer
-	wake  func() // called by a goroutine of its own
-	ended bool
+	wake  func(next func())
+	line  *list.List
+	place *list.Element // in line; nil once the wait has ended
 }
 
 func newWaiting(maxCalls int, maxBytes int64) *waiting {
 	return &waiting{maxCalls: maxCalls, maxBytes: maxBytes, groups: map[<-chan struct{}]*group{}, done: make(chan struct{})}
 }
 
-// enter begins a wait that ends when on is closed (nil: never) or after limit, and then
-// calls wake. It returns nil where nothing more may wait.
-func (w *waiting) enter(bytes int64, on <-chan struct{}, limit time.Duration, wake func()) *waiter {
+// enter begins a wait of an actor's call, which ends when on is closed (nil: never) or
+// after limit. Then wake is called, by a goroutine of its own. Once on is closed, the call
+// behind it in the actor's line is woken when wake calls next: it must, as soon as nothing
+// that comes later can pass it. It returns nil where nothing more may wait.
+func (w *waiting) enter(of actor.Key, bytes int64, on <-chan struct{}, limit time.Duration, wake func(next func())) *waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed || w.calls >= w.maxCalls || w.calls > 0 && w.bytes+bytes > w.maxBytes {
@@ -50,23 +58,27 @@ func (w *waiting) enter(bytes int64, on <-chan struct{}, limit time.Duration, wa
 	if on == nil {
 		on = w.done
 	}
-	e := &waiter{w: w, bytes: bytes, on: on, wake: wake}
+	e := &waiter{w: w, of: of, bytes: bytes, on: on, wake: wake}
 	e.timer = time.AfterFunc(limit, func() {
 		if e.leave() {
-			e.wake()
+			e.wake(func() {})
 		}
 	})
 	g := w.groups[on]
 	if g == nil {
-		g = &group{calls: map[*waiter]struct{}{}}
+		g = &group{lines: map[actor.Key]*list.List{}}
 		w.groups[on] = g
 		w.groupN.Go(func() { w.watch(on, g) })
 	}
-	g.calls[e] = struct{}{}
+	if e.line = g.lines[of]; e.line == nil {
+		e.line = list.New()
+		g.lines[of] = e.line
+	}
+	e.place = e.line.PushBack(e)
 	return e
 }
 
-// watch wakes a group when its change has come.
+// watch wakes the first of each line of a group when its change has come.
 func (w *waiting) watch(on <-chan struct{}, g *group) {
 	select {
 	case <-on:
@@ -74,16 +86,25 @@ func (w *waiting) watch(on <-chan struct{}, g *group) {
 	}
 	w.mu.Lock()
 	delete(w.groups, on)
-	var woken []*waiter
-	for e := range g.calls {
-		if w.end(e) {
-			woken = append(woken, e)
-		}
-	}
 	w.mu.Unlock()
-	for _, e := range woken {
-		go e.wake()
+	for _, line := range g.lines { // which nobody adds to any more
+		go w.wakeFirst(line)
 	}
+}
+
+// wakeFirst wakes the first call of a line, and by it the others. A call counts, and can
+// leave, until it is its turn.
+func (w *waiting) wakeFirst(line *list.List) {
+	w.mu.Lock()
+	first := line.Front()
+	if first == nil {
+		w.mu.Unlock()
+		return
+	}
+	e := first.Value.(*waiter)
+	w.end(e)
+	w.mu.Unlock()
+	e.wake(sync.OnceFunc(func() { go w.wakeFirst(line) }))
 }
 
 // leave ends a wait, and reports false if it had ended.
@@ -93,18 +114,19 @@ func (e *waiter) leave() bool {
 	if !e.w.end(e) {
 		return false
 	}
-	if g := e.w.groups[e.on]; g != nil {
-		delete(g.calls, e)
+	if g := e.w.groups[e.on]; g != nil && e.line.Len() == 0 && g.lines[e.of] == e.line {
+		delete(g.lines, e.of)
 	}
 	return true
 }
 
 // end takes a wait off. Its caller holds mu.
 func (w *waiting) end(e *waiter) bool {
-	if e.ended {
+	if e.place == nil {
 		return false
 	}
-	e.ended = true
+	e.line.Remove(e.place)
+	e.place = nil
 	e.timer.Stop()
 	w.calls--
 	w.bytes -= e.bytes

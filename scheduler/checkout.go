@@ -59,10 +59,13 @@ func isCheckout(policy string) bool { return parsed(policy).Policy == abi.Placem
 // checkoutLength is how long the lease of a partition is.
 func (s *Service) checkoutLength() time.Duration { return checkoutLeases * s.cfg.Lease }
 
+// noPartitions is when the leases of no partitions end.
+const noPartitions = Instant(1<<63 - 1)
+
 // checkoutUntil returns when the first count of a partition's lease ends. The caller has
 // the lock, as in all that is not said to be called without.
 func (s *Service) checkoutUntil() Instant {
-	until := Instant(1<<63 - 1)
+	until := noPartitions
 	for _, t := range s.checkouts.types {
 		for i := range t.owns {
 			if o := &t.owns[i]; o.lease.Name != "" {
@@ -87,21 +90,22 @@ func (s *Service) partitions() (n int) {
 
 // view is what the host knows of the type.
 func (t *checkoutType) view(self actor.HostID, now Instant) *typeView {
-	v := &typeView{policy: t.policy}
-	for i, r := range placement.StaticTable(make([]actor.HostID, len(t.owns))).Ranges() {
-		part := rangeView{first: r.First}
+	ranges := placement.StaticTable(make([]actor.HostID, len(t.owns))).Ranges()
+	parts := make([]heldRange, len(ranges))
+	for i, r := range ranges {
+		part := &parts[i]
+		part.first = r.First
 		if t.routes[i] != "" {
 			part.hosts = []actor.HostID{t.routes[i]}
 		}
 		if o := &t.owns[i]; o.lease.Name != "" && !o.leaving {
-			part.hosts, part.formula, part.held = []actor.HostID{self}, []actor.HostID{self}, actor.Held
+			part.hosts, part.among, part.held = []actor.HostID{self}, []actor.HostID{self}, actor.Held
 			if now >= o.ripe {
 				part.held = actor.HeldClean
 			}
 		}
-		v.ranges = append(v.ranges, part)
 	}
-	return v
+	return &typeView{policy: t.policy, heldRanges: newHeldRanges(parts)}
 }
 
 // checkoutLoop takes, renews and checks in partitions. A process that runs no actors only
@@ -275,7 +279,7 @@ func (s *Service) checkOut(ctx context.Context, name typeName, p placement.Parti
 		t.owns[p] = ownedPartition{
 			lease: lease, until: sent + Usable(s.checkoutLength()), renewAt: sent + RenewEvery(s.checkoutLength()), ripe: s.now() + ripeAfter,
 		}
-		s.setUntil()
+		s.countPartitions()
 		s.publish(false)
 	}
 	s.mu.Unlock()
@@ -321,7 +325,7 @@ func (s *Service) renewPartitions(ctx context.Context) {
 				}
 			}
 		}
-		s.setUntil()
+		s.countPartitions()
 		if paused || !held {
 			s.publish(false)
 		}
@@ -344,7 +348,7 @@ func (s *Service) checkIn(ctx context.Context, name typeName, p placement.Partit
 	given := t.owns[p].lease == lease
 	if given {
 		t.owns[p] = ownedPartition{}
-		s.setUntil()
+		s.countPartitions()
 		s.publish(false)
 	}
 	s.mu.Unlock()
@@ -366,7 +370,7 @@ func (s *Service) checkInAll(ctx context.Context, name typeName) {
 			}
 		}
 		delete(s.checkouts.types, name)
-		s.setUntil()
+		s.countPartitions()
 		s.publish(false)
 	}
 	s.mu.Unlock()

@@ -19,7 +19,7 @@ func TestCheckOutOfALeaseThatIsRenewed(t *testing.T) {
 			}
 			const policy = "checkout:1"
 			name := typeName{"a", "T"}
-			p.holdings.Order(Order{App: name.app, Type: name.typ, Kind: Unlock, Policy: policy, Ranges: []HeldRange{rangeOf(0, lastPoint)}}, p.now())
+			p.holdings.Order(Order{Types: []typeName{name}, Kind: Unlock, Policy: policy, Ranges: []HeldRange{rangeOf(0, lastPoint)}}, p.now())
 			p.checkouts.types[name] = &checkoutType{policy: policy, owns: make([]ownedPartition, 1), routes: make([]actor.HostID, 1)}
 			was, taken, err := p.db.AcquireLease(ctx, checkoutName(name, 0, 1), "other", testLease/2)
 			if err != nil || !taken {

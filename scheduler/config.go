@@ -44,11 +44,13 @@ const (
 //	   leader tells hosts that their types are outdated; hosts say whom they cannot reach
 //	3  invocations that are passed on have a trace context; reminders are released to
 //	   hosts that have subscribers
+//	4  the leader's orders, and what hosts claim, are about groups of types
 const (
 	MinProtocol = 1
-	MaxProtocol = 3
+	MaxProtocol = 4
 
 	protocolOutdated = 2 // the first with TypesOutdated
+	protocolGroups   = 4 // the first with orders about groups
 )
 
 // Config is what a [Service] is made of.
@@ -131,13 +133,15 @@ type Actors interface {
 // Events are callbacks at changes of state, for metrics and tests. A nil field is not
 // called. They must be quick and must not call the service.
 type Events struct {
-	// StickyAcquired is called when an acquisition of this host was answered: it was
+	// StickyAcquired is called when an acquisition of this host was answered, with how long
+	// that took, times without a leader among it: it was
 	// granted, or another host owns the actor.
-	StickyAcquired func(granted bool)
+	StickyAcquired func(granted bool, took time.Duration)
 	// StickyReleased is called with how many actors this host gave up.
 	StickyReleased func(n int)
 	// StickyCleared is called at the leader with how many actors a host owned whose row
-	// is gone.
+	// is gone: by its claims, or by the row, which is a quarter of a lease old, if it has
+	// made none to this leader.
 	StickyCleared func(n int)
 	// HandedOver is called when nothing is left here of ranges that a LOCK named, with how
 	// long that took.

@@ -102,14 +102,14 @@ func (k *link) RegisterHost(ctx context.Context, h actor.Host, length time.Durat
 	return h, err
 }
 
-func (k *link) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (now time.Time, err error) {
+func (k *link) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (now time.Time, err error) {
 	err = k.do(ctx, func(at time.Time) error {
 		h, there := k.db.hosts[id]
 		if !there {
 			return actor.ErrHostGone
 		}
 		now = at
-		h.ExpiresAt = at.Add(length)
+		h.ExpiresAt, h.Sticky = at.Add(length), sticky
 		k.db.hosts[id] = h
 		return nil
 	})

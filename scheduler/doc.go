@@ -29,6 +29,7 @@
 //	             which another one holds
 //	settled      of what an earlier holder sent to the store: it cannot land any more
 //	clean        of a range: all that its earlier holders sent is settled
+//	group        types that have one table between them, by a number of the leader's
 //	cleared      a host row that a leader removed after its lease had run out
 //
 // # Times
@@ -134,12 +135,40 @@
 // take long, since turns do, hold up others no more after a quarter of a lease, up to
 // [maxSlow] in all.
 //
-// LOCK, UPDATE and UNLOCK name the type, the ranges and a version, by which answers are
-// told apart. A range that nobody holds is given at once. A range may have several
+// LOCK, UPDATE and UNLOCK name the group of types, the ranges and a version that identifies
+// their answers. A range that nobody holds is given at once. A range may have several
 // hosts: each holds the points that rendezvous hashing gives it, and the range moves as
 // a whole. Before a type's policy changes everything of it is handed over, sticky actors
 // too ([Order.WithSticky]); from ring to static, back, and from one list of static hosts
 // to another, only what moves.
+//
+// # Groups of types
+//
+// Servers mostly run the same types, so that most tables are the same: what is the same is
+// known once, moved by one order, and sent once. The leader has one table for the types of
+// which all hosts report the same, by the same policy, and which the same hosts hold. It
+// numbers it as a group, and tells all hosts by a FORM which types that is. Then a change of
+// the hosts costs the leader and each host as much as with one type. A range of a group moves
+// with the actors of all its types; as few of each type's actors pause at a time as if the
+// types moved one by one.
+//
+// A table is divided when its types have to be told apart: by what hosts report, by what a
+// host claims, or since a part of one type is to move because of its heat. Each part is then
+// as far as the whole was, and an answer to an order that was about the whole is about both.
+// An order that is repeated in another session has another version: it is about one of the
+// parts alone. Two tables become one once nothing of either moves, and they differ by no more
+// than what is clean, by the leader's FORM; what is clean in one alone is then not, for an
+// hour at most ([ripeAfter]).
+//
+// A host does not rely on that: what it knows of types that a group unites, and that differs,
+// it keeps in tables of its own, which get the same orders, and unites them when they are
+// alike. Its table is a list of chunks that do not change (heldRanges): an order makes those
+// chunks anew in which something changes, and a view shares the others.
+//
+// Orders that follow from one event go to a host in one message, and come into force
+// together. A leader divides an order for a host of a version that knows no groups into one
+// for each type, and takes the answers together (ungrouped); a host claims type by type from
+// a leader of such a version, and takes its orders so.
 //
 // # Types that nobody holds
 //
@@ -268,12 +297,13 @@
 //
 // Each process has a [Service], with these loops:
 //
-//   - the row's: it renews it each quarter of a lease, sooner after a failure. When the
+//   - the row's: it renews it each quarter of a lease, sooner after a failure, under no
+//     lock that orders take; what follows from a renewal is another loop's. When the
 //     row is gone it ends the incarnation: nothing is held from that moment, all
 //     activations are dropped ([Actors.DropAll]), and the process registers as another
 //     host.
 //   - the election's, if the process may lead: it reads the leader's lease and tries to
-//     take it when it is over. A leader renews it, reads the hosts' rows each quarter of a
+//     take it when it is over. A leader renews it, under no lock either, reads the hosts' rows each quarter of a
 //     lease, when one runs out and when a session begins of a host that it does not know,
 //     one reading after the other, and serves the sessions. A new one clears no row for an
 //     eighth of a lease: after a time without the database the others are about to renew.
@@ -308,8 +338,8 @@
 //     before it has renewed, and finds its row gone.
 //   - Host cut off from the database alone: it pauses when its count runs out, and is
 //     cleared like a crashed one. Once it has tried in vain for a lease to renew its row, it
-//     has calls fail that would wait for it ([placement.Where.Lost]): what it held may be
-//     elsewhere, which nobody can tell it.
+//     has calls fail that would wait for it, or for a sticky actor to be acquired
+//     ([placement.Where.Lost]): what it held may be elsewhere, which nobody can tell it.
 //   - Registration whose outcome is unknown: the next try is another host's. The row may
 //     be there, and be cleared before that try, and a host that was cleared is never
 //     let in again by the leader that cleared it.

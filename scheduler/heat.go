@@ -92,7 +92,7 @@ func (s *Service) reportHeat(ctx context.Context, ss *session) {
 		now, view := s.now(), s.view.Load()
 		report := &greenroomv1.HeatReport{}
 		for name, c := range counts {
-			t := view.types[name]
+			t, _ := view.of(name.app, name.typ)
 			if total, cells := c.take(now-last, t != nil && isRing(t.policy)); total > 0 {
 				report.Types = append(report.Types, toHeat(name, "", total, cells))
 			}
@@ -215,19 +215,29 @@ func (t *Tables) Cool(c placement.Cooling, h *Heat, now Instant) (step placement
 	if !ok {
 		return step, "", "", false
 	}
+	asked := map[typeName]bool{} // for
+	for _, host := range h.hosts {
+		for name := range host.types {
+			asked[name] = true
+		}
+	}
 	var states []placement.RingState
 	names := map[string]typeName{}
-	for name, table := range t.types {
-		serving, policy := t.serving(name)
-		if len(serving) != len(loads) || !isRing(policy) || table.policy != policy || table.targets[0].ring == nil {
+	for _, table := range t.tables {
+		policy := table.role.policy
+		if len(t.set(table.role.reports).serving) != len(loads) || !isRing(policy) || table.policy != policy || table.targets[0].ring == nil {
 			continue
 		}
 		if table.switching || slices.ContainsFunc(table.ranges, func(r tableRange) bool { return r.phase != settled }) {
 			return step, "", "", false // when it has settled
 		}
 		target := table.targets[0]
-		names[name.String()] = name
-		states = append(states, placement.RingState{Type: name.String(), Base: target.ring, Table: target.moved, Moved: table.moved})
+		for _, name := range table.types {
+			if len(table.moved) > 0 || asked[name] {
+				names[name.String()] = name
+				states = append(states, placement.RingState{Type: name.String(), Base: target.ring, Table: target.moved, Moved: table.moved})
+			}
+		}
 	}
 	h.next = now + h.every
 	slices.SortFunc(states, func(a, b placement.RingState) int { return cmp.Compare(a.Type, b.Type) })
@@ -245,7 +255,7 @@ func (t *Tables) Cool(c placement.Cooling, h *Heat, now Instant) (step placement
 // known of all.
 func (t *Tables) loads(h *Heat, now Instant) (loads []placement.Load, known bool) {
 	for _, id := range slices.Sorted(maps.Keys(t.hosts)) {
-		if host := t.hosts[id]; host.draining || host.leadsOnly || len(host.types) == 0 {
+		if host := t.hosts[id]; host.draining || host.leadsOnly || len(host.report.types) == 0 {
 			continue
 		}
 		heat := h.hosts[id]

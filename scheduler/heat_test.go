@@ -223,7 +223,7 @@ func foundHere(tb testing.TB, hosts int, policy string) (s *Service, keys []acto
 	if err != nil {
 		tb.Fatal(err)
 	}
-	o := Order{App: "a", Type: "T", Policy: policy, Kind: Unlock}
+	o := Order{Types: []typeName{{"a", "T"}}, Policy: policy, Kind: Unlock}
 	for i, r := range table.Ranges() {
 		last := lastPoint
 		if i+1 < len(table.Ranges()) {

@@ -21,76 +21,104 @@ const ripeAfter = time.Hour
 type Holdings struct {
 	self  placement.HostID
 	types map[typeName]*heldTable
-	// viewed has the types whose newest view is up to date.
-	viewed map[typeName]bool
+	// tables has each table once; a table's slot is its place here.
+	tables []*heldTable
+	// groups are those of the session's leader: tables that the same orders are for. They
+	// mostly have one each.
+	groups map[uint64][]*heldTable
+	// remapped: since the last views, types have come, gone, or got another table.
+	remapped bool
 	// untold are the types of which no leader has told where they are, of those with which
 	// the host has begun a session: nil before the first.
 	untold map[typeName]struct{}
 }
 
-// heldTable is the table of one type as a host knows it.
+// heldTable is the table of some types as a host knows it.
 type heldTable struct {
+	types  *typeSet // whose table it is
+	slot   int
+	group  uint64 // of the session's leader; 0: none
 	policy string
-	// handing: the policy changes, and the sticky actors of the type are handed over.
+	// handing: the policy changes, and the sticky actors of the types are handed over.
 	handing bool
-	// competes: the type is a checkout type, and this host may lease its partitions.
+	// competes: they are checkout types, and this host may lease their partitions.
 	// resumes: it did before everything was to be handed over, which is not done yet.
 	competes, resumes bool
-	ranges            []heldRange // in order; they cover the hash space
+	heldRanges
+	view *typeView // nil: it has changed since
 }
 
-type heldRange struct {
-	first placement.Point
-	hosts []placement.HostID // where calls go; empty: nowhere now
-	// readers may answer read-only methods, also while calls go nowhere.
-	readers []placement.HostID
-	// among are the hosts that share what this one holds; empty: it holds nothing.
-	among []placement.HostID
-	// leaving: it was locked, and is handed over. Nothing of it may begin any more, but
-	// what has begun is still here.
-	leaving bool
-	// underWay: it was handed over, and the leader has not said yet who has it now.
-	underWay bool
-	locked   Instant // of what is leaving or under way: when the LOCK came
-	ripe     Instant // from when on what it holds is clean
-	moved    bool    // it is where it is because of its heat
+// typeSet is some types. It never changes.
+type typeSet struct {
+	names []typeName
+	is    map[typeName]struct{}
+}
+
+func newTypeSet(names []typeName) *typeSet {
+	s := &typeSet{names: names, is: make(map[typeName]struct{}, len(names))}
+	for _, name := range names {
+		s.is[name] = struct{}{}
+	}
+	return s
 }
 
 // NewHoldings returns the state of a host that has just registered.
 func NewHoldings(self placement.HostID) *Holdings {
-	return &Holdings{self: self, types: map[typeName]*heldTable{}, viewed: map[typeName]bool{}}
+	return &Holdings{self: self, types: map[typeName]*heldTable{}, groups: map[uint64][]*heldTable{}, remapped: true}
 }
 
 // Moving is what a host hands over because of a LOCK.
 type Moving struct {
-	App, Type string
-	Version   uint64 // of the order
-	Ranges    []HeldRange
-	// WithSticky: sticky actors of the type as well.
-	WithSticky bool
+	Order Order // that asked for it
+	// Ranges are what is handed over, for the answer.
+	Ranges []HeldRange
 	// Since is when the order came.
 	Since Instant
 	// Arrived is how many ranges that were handed over before have arrived, by an UNLOCK,
 	// and Paused how long after their LOCK, of the one that took longest.
 	Arrived int
 	Paused  time.Duration
+	parts   []movingPart
+}
+
+// movingPart is what moves of one table.
+type movingPart struct {
+	types  *typeSet
+	ranges []HeldRange
+}
+
+// Concerns reports whether an actor is of a type that the order is about.
+func (m Moving) Concerns(key actor.Key) bool {
+	return slices.ContainsFunc(m.parts, func(p movingPart) bool { return p.concerns(key) })
+}
+
+func (p movingPart) concerns(key actor.Key) bool {
+	_, is := p.types.is[typeName{key.App, key.Type}]
+	return is
 }
 
 // Contains reports whether an actor moves by its point.
 func (m Moving) Contains(self placement.HostID, key actor.Key) bool {
-	if key.App != m.App || key.Type != m.Type {
-		return false
+	for _, part := range m.parts {
+		if len(part.ranges) == 0 || !part.concerns(key) {
+			continue
+		}
+		p := placement.PointOf(key)
+		i, found := slices.BinarySearchFunc(part.ranges, p, func(r HeldRange, p placement.Point) int { return cmp.Compare(r.First, p) })
+		if !found {
+			i--
+		}
+		return i >= 0 && p <= part.ranges[i].Last && placement.OwnerAmong(p, part.ranges[i].Hosts) == self
 	}
-	p := placement.PointOf(key)
-	i, found := slices.BinarySearchFunc(m.Ranges, p, func(r HeldRange, p placement.Point) int { return cmp.Compare(r.First, p) })
-	if !found {
-		i--
-	}
-	return i >= 0 && p <= m.Ranges[i].Last && placement.OwnerAmong(p, m.Ranges[i].Hosts) == self
+	return false
 }
 
-// Connect begins a session in which the host reports types.
+// Connect begins a session in which the host reports types. Its leader names other groups.
 func (h *Holdings) Connect(types []Type) {
+	clear(h.groups)
+	for _, t := range h.tables {
+		t.group = 0
+	}
 	if h.Told() {
 		return
 	}
@@ -119,55 +147,77 @@ func (h *Holdings) Told() bool { return h.untold != nil && len(h.untold) == 0 }
 // Ranges without holdings are among it, for the answer. Of an UNLOCK it is returned what
 // has arrived.
 func (h *Holdings) Order(o Order, now Instant) (moving Moving) {
-	name := typeName{o.App, o.Type}
-	delete(h.untold, name)
-	if o.Kind == Remove {
-		if t := h.types[name]; t != nil && !slices.ContainsFunc(t.ranges, func(r heldRange) bool { return len(r.among) > 0 }) {
-			delete(h.types, name)
-			return Moving{}
-		}
-		o.Ranges = []HeldRange{{Last: ^placement.Point(0)}} // what is held stays claimed
-		o.Kind = Unlock
+	if o.Kind == Form {
+		h.form(o.Group, o.Types, now)
+		return Moving{Order: o}
 	}
-	t := h.change(name)
-	t.policy, t.handing = o.Policy, o.Kind == Lock && o.WithSticky
-	t.resumes = t.handing && (t.competes || t.resumes)
-	t.competes = o.Kind == Unlock && isCheckout(o.Policy)
-	moving = Moving{App: o.App, Type: o.Type, Version: o.Version, WithSticky: o.WithSticky, Since: now}
-	t.cut(bounds(o.Ranges))
-	for _, r := range o.Ranges {
-		i, _ := slices.BinarySearchFunc(t.ranges, r.First, func(r heldRange, p placement.Point) int { return cmp.Compare(r.first, p) })
-		for ; i < len(t.ranges) && t.ranges[i].first <= r.Last; i++ {
-			if o.Kind == Unlock && t.ranges[i].underWay && len(r.Hosts) > 0 {
-				moving.Arrived++
-				moving.Paused = max(moving.Paused, now-t.ranges[i].locked)
-			}
-			h.apply(o.Kind, &t.ranges[i], r, now)
-			if o.Kind == Lock && len(t.ranges[i].among) > 0 {
-				moving.Ranges = append(moving.Ranges, t.at(i, now))
+	tables := h.groups[o.Group]
+	if o.Group == 0 {
+		tables = []*heldTable{h.alone(o.Types)}
+	}
+	moving = Moving{Order: o, Since: now}
+	for _, t := range slices.Clone(tables) {
+		if len(h.untold) > 0 {
+			for _, name := range t.types.names {
+				delete(h.untold, name)
 			}
 		}
+		if o.Kind == Remove && !t.any(isHolding) {
+			h.remove(t)
+			continue
+		}
+		h.orderTable(t, o, &moving, now)
 	}
-	t.merge(now)
+	if len(moving.parts) == 1 {
+		moving.Ranges = moving.parts[0].ranges
+	} else if len(moving.parts) > 1 {
+		moving.Ranges = inAll(o.Ranges, moving.parts)
+	}
+	switch o.Kind {
+	case Remove:
+		h.disband(o.Group)
+	case Unlock:
+		h.unite(o.Group, now)
+	}
 	return moving
 }
 
-// merge makes one of neighbours that are alike.
-func (t *heldTable) merge(now Instant) {
-	kept := t.ranges[:1]
-	for _, r := range t.ranges[1:] {
-		last := &kept[len(kept)-1]
-		// What leaves is kept apart by the orders that it leaves for.
-		if !last.leaving && !r.leaving && !last.underWay && !r.underWay && last.moved == r.moved && slices.Equal(last.hosts, r.hosts) && slices.Equal(last.readers, r.readers) && slices.Equal(last.among, r.among) &&
-			(last.ripe == r.ripe || last.ripe <= now && r.ripe <= now) {
-			continue
-		}
-		kept = append(kept, r)
+// orderTable performs an order at one of the tables that it is for.
+func (h *Holdings) orderTable(t *heldTable, o Order, moving *Moving, now Instant) {
+	if o.Kind == Remove {
+		o.Ranges = []HeldRange{{Last: ^placement.Point(0)}} // what is held stays claimed
+		o.Kind = Unlock
 	}
-	t.ranges = kept
+	t.view = nil
+	t.policy, t.handing = o.Policy, o.Kind == Lock && o.WithSticky
+	t.resumes = t.handing && (t.competes || t.resumes)
+	t.competes = o.Kind == Unlock && isCheckout(o.Policy)
+	t.heldRanges = t.change(o.Ranges, now, func(r *heldRange, by HeldRange) {
+		if o.Kind == Unlock && r.underWay && len(by.Hosts) > 0 {
+			moving.Arrived++
+			moving.Paused = max(moving.Paused, now-r.locked)
+		}
+		r.order(o.Kind, by, now)
+	})
+	if o.Kind != Lock {
+		return
+	}
+	part := movingPart{types: t.types}
+	for _, by := range o.Ranges {
+		for r, last := range t.from(by.First) {
+			if r.first > by.Last {
+				break
+			}
+			if len(r.among) > 0 {
+				part.ranges = append(part.ranges, r.claimed(last, now))
+			}
+		}
+	}
+	moving.parts = append(moving.parts, part)
 }
 
-func (h *Holdings) apply(kind OrderKind, r *heldRange, o HeldRange, now Instant) {
+// order changes a range by what an order says of it.
+func (r *heldRange) order(kind OrderKind, o HeldRange, now Instant) {
 	switch kind {
 	case Lock:
 		r.hosts, r.leaving = nil, len(r.among) > 0
@@ -179,7 +229,7 @@ func (h *Holdings) apply(kind OrderKind, r *heldRange, o HeldRange, now Instant)
 		if !o.Clean {
 			r.ripe = now + ripeAfter
 		}
-	case Unlock, Remove:
+	case Unlock, Remove, Form:
 		r.hosts, r.readers, r.underWay = o.Hosts, o.Readers, false
 		if len(r.among) == 0 {
 			r.moved = o.Moved
@@ -187,21 +237,49 @@ func (h *Holdings) apply(kind OrderKind, r *heldRange, o HeldRange, now Instant)
 	}
 }
 
+// claimed returns a range as the host holds it.
+func (r *heldRange) claimed(last placement.Point, now Instant) HeldRange {
+	return HeldRange{First: r.first, Last: last, Hosts: r.among, Clean: now >= r.ripe, Moved: r.moved}
+}
+
+// inAll returns the ranges that at least one part holds. A range is clean if every part
+// that holds it holds it clean.
+func inAll(ranges []HeldRange, parts []movingPart) (out []HeldRange) {
+	for _, r := range ranges {
+		some, clean := false, true
+		for _, part := range parts {
+			at := r.First
+			for _, c := range part.ranges {
+				if c.Last < r.First || r.Last < c.First {
+					continue
+				}
+				some, clean = true, clean && c.Clean && c.First <= at
+				at = c.Last + 1
+			}
+			clean = clean && (at > r.Last || at == 0)
+		}
+		if some {
+			r.Clean = clean
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // HandedOver notes that nothing of what moved is left here, and returns what to answer.
-func (h *Holdings) HandedOver(m Moving) Moving {
-	name := typeName{m.App, m.Type}
-	if h.types[name] == nil {
-		return m
-	}
-	t := h.change(name)
-	t.resumes = t.resumes && !m.WithSticky
-	if m.WithSticky && t.handing && !held(t.policy) {
-		t.policy = "" // nothing of it is run here before the leader says so
-	}
-	for i := range t.ranges {
-		r := &t.ranges[i]
-		if r.leaving && slices.ContainsFunc(m.Ranges, func(c HeldRange) bool { return c.First <= r.first && r.first <= c.Last }) {
-			r.among, r.leaving, r.underWay = nil, false, true
+func (h *Holdings) HandedOver(m Moving, now Instant) Moving {
+	for _, part := range m.parts {
+		for _, t := range h.of(part.types) {
+			t.view = nil
+			t.resumes = t.resumes && !m.Order.WithSticky
+			if m.Order.WithSticky && t.handing && !held(t.policy) {
+				t.policy = "" // nothing of it is run here before the leader says so
+			}
+			t.heldRanges = t.change(part.ranges, now, func(r *heldRange, _ HeldRange) {
+				if r.leaving {
+					r.among, r.leaving, r.underWay = nil, false, true
+				}
+			})
 		}
 	}
 	return m
@@ -210,62 +288,66 @@ func (h *Holdings) HandedOver(m Moving) Moving {
 // UnderWay reports whether anything that was handed over is nobody's yet, as far as the
 // leader has said.
 func (h *Holdings) UnderWay() bool {
-	for _, t := range h.types {
-		if slices.ContainsFunc(t.ranges, func(r heldRange) bool { return r.underWay }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.tables, func(t *heldTable) bool { return t.any(isUnderWay) })
 }
 
 // Leave notes that the host has left: it holds nothing any more, and goes on knowing
 // where the rest is.
 func (h *Holdings) Leave() {
-	for name := range h.types {
-		t := h.change(name)
-		for i := range t.ranges {
-			t.ranges[i].among, t.ranges[i].leaving, t.ranges[i].underWay = nil, false, false
-		}
-	}
+	h.changeAll(0, func(r *heldRange) { r.among, r.leaving, r.underWay = nil, false, false })
 }
 
 // Resume notes that the session in which ranges were locked is over, and that they are
 // not handed over yet: they are held again, and claimed, since nobody else can have
 // been given them.
-func (h *Holdings) Resume() {
-	for name, t := range h.types {
-		if t.handing || slices.ContainsFunc(t.ranges, func(r heldRange) bool { return r.leaving }) {
-			t = h.change(name)
-			t.handing = false
+func (h *Holdings) Resume(now Instant) {
+	for _, t := range h.tables {
+		if t.handing || t.any(isLeaving) {
+			t.view, t.handing = nil, false
 			t.competes, t.resumes = t.competes || t.resumes, false
-			for i := range t.ranges {
-				t.ranges[i].leaving = false
-			}
+			t.heldRanges = t.change(everywhere, now, func(r *heldRange, _ HeldRange) { r.leaving = false })
 		}
+	}
+}
+
+// everywhere is all of the hash space.
+var everywhere = []HeldRange{{Last: ^placement.Point(0)}}
+
+// changeAll changes all ranges of all tables.
+func (h *Holdings) changeAll(now Instant, change func(*heldRange)) {
+	for _, t := range h.tables {
+		t.view = nil
+		t.heldRanges = t.change(everywhere, now, func(r *heldRange, _ HeldRange) { change(r) })
 	}
 }
 
 // competing returns the checkout types whose partitions this host may lease, with their
 // policies.
 func (h *Holdings) competing() map[typeName]string {
-	competing := map[typeName]string{}
-	for name, t := range h.types {
-		if t.competes {
+	var competing map[typeName]string
+	for _, t := range h.tables {
+		if !t.competes {
+			continue
+		}
+		if competing == nil {
+			competing = map[typeName]string{}
+		}
+		for _, name := range t.types.names {
 			competing[name] = t.policy
 		}
 	}
 	return competing
 }
 
-// Claims returns all that the host holds, by type. A type in which it competes is among
-// them, whether it holds partitions or not: it may be about to.
+// Claims returns all that the host holds, by table. Those of types in which it competes are
+// among them, whether it holds partitions or not: it may be about to.
 func (h *Holdings) Claims(now Instant) []Order {
 	var claims []Order
-	for name, t := range h.types {
-		c := Order{App: name.app, Type: name.typ, Policy: t.policy}
-		for i := range t.ranges {
-			if len(t.ranges[i].among) > 0 {
-				c.Ranges = append(c.Ranges, t.at(i, now))
+	for _, t := range h.tables {
+		c := Order{Types: t.types.names, Policy: t.policy}
+		for r, last := range t.all() {
+			if len(r.among) > 0 {
+				c.Ranges = append(c.Ranges, r.claimed(last, now))
 			}
 		}
 		if len(c.Ranges) > 0 || t.competes {
@@ -277,12 +359,7 @@ func (h *Holdings) Claims(now Instant) []Order {
 
 // Holding reports whether the host holds anything, what it hands over included.
 func (h *Holdings) Holding() bool {
-	for _, t := range h.types {
-		if slices.ContainsFunc(t.ranges, func(r heldRange) bool { return len(r.among) > 0 }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.tables, func(t *heldTable) bool { return t.any(isHolding) })
 }
 
 // Held says what the host holds at a point.
@@ -292,100 +369,37 @@ func (h *Holdings) Held(app, typ string, p placement.Point, now Instant) actor.H
 		return actor.NotHeld
 	}
 	r := t.find(p)
-	if r.leaving || len(r.among) == 0 || placement.OwnerAmong(p, r.among) != h.self {
+	if len(r.among) == 0 || placement.OwnerAmong(p, r.among) != h.self {
 		return actor.NotHeld
 	}
 	return r.hold(now)
 }
 
-func (r *heldRange) hold(now Instant) actor.Hold {
-	if now < r.ripe {
-		return actor.Held
-	}
-	return actor.HeldClean
-}
-
 // Ripens returns when the first of what is held becomes clean; 0 if all is.
 func (h *Holdings) Ripens(now Instant) Instant {
 	first := Instant(0)
-	for _, t := range h.types {
-		for i := range t.ranges {
-			if r := &t.ranges[i]; len(r.among) > 0 && now < r.ripe && (first == 0 || r.ripe < first) {
-				first = r.ripe
-			}
+	for _, t := range h.tables {
+		if ripe := t.ripens(now); ripe != 0 && (first == 0 || ripe < first) {
+			first = ripe
 		}
 	}
 	return first
 }
 
-// views returns the tables for those who ask with each call. Tables that have not
-// changed since are those of old.
-func (h *Holdings) views(old map[typeName]*typeView, now Instant, all bool) map[typeName]*typeView {
-	views := make(map[typeName]*typeView, len(h.types))
-	for name, t := range h.types {
-		if v := old[name]; v != nil && h.viewed[name] && !all {
-			views[name] = v
-			continue
+// ripen has views say of what has become clean that it is.
+func (h *Holdings) ripen(now Instant) { h.changeAll(now, func(*heldRange) {}) }
+
+// views returns the tables by their slots, for those who ask with each call; those that
+// have not changed are the same as before.
+func (h *Holdings) views() []*typeView {
+	views := make([]*typeView, len(h.tables))
+	for i, t := range h.tables {
+		if t.view == nil {
+			t.view = &typeView{policy: t.policy, handing: t.handing, competes: t.competes, static: staticHosts(t.policy), heldRanges: t.heldRanges, shared: t.any(isShared)}
 		}
-		h.viewed[name] = true
-		views[name] = t.view(h.self, now)
+		views[i] = t.view
 	}
 	return views
-}
-
-// view returns the table with neighbours that are alike as one range.
-func (t *heldTable) view(self placement.HostID, now Instant) *typeView {
-	v := &typeView{policy: t.policy, handing: t.handing, static: staticHosts(t.policy)}
-	for i := range t.ranges {
-		r := &t.ranges[i]
-		next := rangeView{first: r.first, hosts: r.hosts, readers: r.readers, reads: slices.Contains(r.readers, self), moved: r.moved}
-		v.shared = v.shared || len(r.readers) > 0
-		if len(r.among) > 0 && !r.leaving {
-			next.held, next.formula = r.hold(now), r.among
-		}
-		if n := len(v.ranges); n > 0 {
-			if last := &v.ranges[n-1]; last.held == next.held && last.moved == next.moved && slices.Equal(last.hosts, next.hosts) && slices.Equal(last.readers, next.readers) && slices.Equal(last.formula, next.formula) {
-				continue
-			}
-		}
-		v.ranges = append(v.ranges, next)
-	}
-	return v
-}
-
-// change returns the table of a type, to be changed.
-func (h *Holdings) change(name typeName) *heldTable {
-	t := h.types[name]
-	if t == nil {
-		t = &heldTable{ranges: []heldRange{{}}}
-		h.types[name] = t
-	}
-	delete(h.viewed, name)
-	return t
-}
-
-// cut makes ranges begin at points, which are in order. The parts of a range are what
-// the whole was.
-func (t *heldTable) cut(points []placement.Point) {
-	t.ranges = cutAt(t.ranges, points, func(r *heldRange) *placement.Point { return &r.first })
-}
-
-func (t *heldTable) find(p placement.Point) *heldRange {
-	i, found := slices.BinarySearchFunc(t.ranges, p, func(r heldRange, p placement.Point) int { return cmp.Compare(r.first, p) })
-	if !found {
-		i--
-	}
-	return &t.ranges[i]
-}
-
-// at returns the i-th range as the host holds it.
-func (t *heldTable) at(i int, now Instant) HeldRange {
-	last := ^placement.Point(0)
-	if i+1 < len(t.ranges) {
-		last = t.ranges[i+1].first - 1
-	}
-	r := &t.ranges[i]
-	return HeldRange{First: r.first, Last: last, Hosts: r.among, Clean: now >= r.ripe, Moved: r.moved}
 }
 
 // bounds returns where ranges begin, and what comes after them begins, in order.

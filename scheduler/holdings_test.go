@@ -20,12 +20,12 @@ func TestHoldings(t *testing.T) {
 	const half = placement.Point(1 << 63)
 	h := NewHoldings("me")
 	order := func(kind OrderKind, ranges ...HeldRange) Moving {
-		return h.Order(Order{App: "a", Type: "T", Version: 7, Kind: kind, Policy: abi.PlacementRing, Ranges: ranges}, 0)
+		return h.Order(Order{Types: []typeName{{"a", "T"}}, Version: 7, Kind: kind, Policy: abi.PlacementRing, Ranges: ranges}, 0)
 	}
 	points := []placement.Point{0, half - 1, half, lastPoint}
 	check := func(what string, want ...actor.Hold) {
 		t.Helper()
-		v := h.views(nil, 0, true)[typeName{"a", "T"}]
+		v := h.views()[h.types[typeName{"a", "T"}].slot]
 		for i, p := range points {
 			got := h.Held("a", "T", p, 0)
 			r := v.find(p)
@@ -44,25 +44,29 @@ func TestHoldings(t *testing.T) {
 	check("the rest as clean", actor.HeldClean, actor.HeldClean, actor.Held, actor.Held)
 	m := order(Lock, rangeOf(half-1, half, "other"))
 	check("two points locked", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
-	if len(m.Ranges) != 2 || !m.Ranges[0].Clean || m.Ranges[1].Clean || m.Version != 7 {
+	if len(m.Ranges) != 2 || !m.Ranges[0].Clean || m.Ranges[1].Clean || m.Order.Version != 7 {
 		t.Errorf("handed over: %+v", m)
 	}
 	if got := h.Claims(0)[0].Ranges; len(got) != 4 {
 		t.Errorf("claims before it is handed over: %+v", got)
 	}
-	h.HandedOver(m)
+	h.HandedOver(m, 0)
 	if got := h.Claims(0)[0].Ranges; len(got) != 2 {
 		t.Errorf("claims after: %+v", got)
 	}
 	m = order(Lock, rangeOf(0, lastPoint))
 	check("all locked", actor.NotHeld, actor.NotHeld, actor.NotHeld, actor.NotHeld)
-	h.Resume()
+	h.Resume(0)
 	check("the stream broke before", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
-	h.HandedOver(m) // too late
+	h.HandedOver(m, 0) // too late
 	check("and the hand-over ends", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
 	if h.Ripens(0) != ripeAfter || h.Ripens(ripeAfter) != 0 || h.Held("a", "T", lastPoint, ripeAfter) != actor.HeldClean {
 		t.Error("an hour later it is not clean")
 	}
+}
+
+func movingOf(typ string, ranges ...HeldRange) Moving {
+	return Moving{parts: []movingPart{{types: newTypeSet([]typeName{{"a", typ}}), ranges: ranges}}}
 }
 
 // TestMovingContains: an actor moves if its point is in a range that moves, and in this
@@ -83,11 +87,11 @@ func TestMovingContains(t *testing.T) {
 		"shared, mine":    {[]HeldRange{rangeOf(0, lastPoint, "me", "other")}, owner, true},
 		"shared, another": {[]HeldRange{rangeOf(0, lastPoint, "me", "other")}, "third", false},
 	} {
-		if got := (Moving{App: "a", Type: "T", Ranges: tt.ranges}).Contains(tt.self, key); got != tt.want {
+		if got := movingOf("T", tt.ranges...).Contains(tt.self, key); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if (Moving{App: "a", Type: "U", Ranges: []HeldRange{rangeOf(0, lastPoint, "me")}}).Contains("me", key) {
+	if movingOf("U", rangeOf(0, lastPoint, "me")).Contains("me", key) {
 		t.Error("an actor of another type moves")
 	}
 }
@@ -105,7 +109,7 @@ func TestTold(t *testing.T) {
 	}
 	about := func(names ...string) {
 		for _, name := range names {
-			h.Order(Order{App: "a", Type: name, Kind: Unlock, Ranges: []HeldRange{{Last: ^placement.Point(0)}}}, 0)
+			h.Order(Order{Types: []typeName{{"a", name}}, Kind: Unlock, Ranges: []HeldRange{{Last: ^placement.Point(0)}}}, 0)
 		}
 	}
 	told("before a session", false)
@@ -119,7 +123,7 @@ func TestTold(t *testing.T) {
 	told("not in this session", false)
 	h.Reports(map[typeName]Type{{"a", "T1"}: {}, {"a", "T5"}: {}})
 	told("not of all that it runs", false)
-	h.Order(Order{App: "a", Type: "T1", Kind: Remove}, 0)
+	h.Order(Order{Types: []typeName{{"a", "T1"}}, Kind: Remove}, 0)
 	told("of all that it runs", true)
 	h.Connect([]Type{{App: "a", Name: "T6"}})
 	told("in another session", true)

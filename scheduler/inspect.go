@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,6 +102,18 @@ func (s *Service) Connected(ctx context.Context) ([]actor.HostID, error) {
 	return hosts, nil
 }
 
+// Others returns the other members, as far as this process knows.
+func (s *Service) Others() []actor.Host {
+	v := s.view.Load()
+	others := make([]actor.Host, 0, len(v.members))
+	for id, h := range v.members {
+		if id != v.self {
+			others = append(others, h)
+		}
+	}
+	return others
+}
+
 // FindHost returns the one member with an ID, the beginning of one, or a name.
 // [actor.ErrHostGone] without one; an [*actor.ArgumentError] if there are several.
 func (s *Service) FindHost(name string) (actor.HostID, error) {
@@ -139,7 +152,7 @@ type Location struct {
 // that no host runs; for a sticky one the leader is asked.
 func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
 	v := s.view.Load()
-	t := v.types[typeName{key.App, key.Type}]
+	t, _ := v.of(key.App, key.Type)
 	if t == nil {
 		return Location{}, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", key.Type, key.App, actor.ErrTypeNotFound)
 	}
@@ -215,11 +228,14 @@ type Part struct {
 // that no host runs.
 func (s *Service) Placement(app, typ string) (policy string, parts []Part, err error) {
 	v := s.view.Load()
-	t := v.types[typeName{app, typ}]
+	t, _ := v.of(app, typ)
 	if t == nil {
 		return "", nil, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", typ, app, actor.ErrTypeNotFound)
 	}
-	for _, r := range t.ranges {
+	for r := range t.all() {
+		if n := len(parts); n > 0 && !isCheckout(t.policy) && parts[n-1].Moved == r.moved && slices.Equal(parts[n-1].Hosts, r.hosts) && slices.Equal(parts[n-1].Readers, r.readers) {
+			continue
+		}
 		parts = append(parts, Part{First: r.first, Hosts: r.hosts, Readers: r.readers, Moved: r.moved})
 	}
 	if n := len(t.static); n > 0 {

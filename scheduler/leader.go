@@ -14,7 +14,9 @@ import (
 type Leader struct {
 	epoch uint64
 	until Instant // the leader's own count of its lease
-	hosts map[placement.HostID]*member
+	// resigned: the term is over, whatever is renewed.
+	resigned bool
+	hosts    map[placement.HostID]*member
 	// missing counts the hosts that were registered when the term began and have
 	// neither claimed nor been cleared; -1 until they are known.
 	missing int
@@ -60,10 +62,10 @@ func (l *Leader) Renewed(sent, lease Instant) { l.until = max(l.until, sent+Usab
 
 // Leading reports whether the term lasts, by the leader's own count. Outside of it
 // nothing may be granted or cleared.
-func (l *Leader) Leading(now Instant) bool { return now < l.until }
+func (l *Leader) Leading(now Instant) bool { return now < l.until && !l.resigned }
 
 // Resign ends the term before its lease is given back.
-func (l *Leader) Resign() { l.until = 0 }
+func (l *Leader) Resign() { l.resigned = true }
 
 // Epoch returns the term's number.
 func (l *Leader) Epoch() uint64 { return l.epoch }
@@ -305,6 +307,16 @@ func (l *Leader) Owned() map[placement.HostID]int {
 		}
 	}
 	return counts
+}
+
+// OwnedBy returns how many sticky actors a host owns; false if the leader cannot know, since
+// the host has made no claims to it and was not cleared.
+func (l *Leader) OwnedBy(id placement.HostID) (n int, known bool) {
+	h := l.hosts[id]
+	if h == nil {
+		return 0, false
+	}
+	return h.count, h.claimed || h.count > 0 || h.gone
 }
 
 // Entries returns how many entries the table has, void ones among them.

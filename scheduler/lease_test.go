@@ -76,3 +76,34 @@ func (p *process) leases() map[string]time.Time {
 	}
 	return counted
 }
+
+// TestLeasesAreRenewedUnderNoLock: what a leader orders, and what hosts answer, is taken
+// under locks that a renewal of the host's row or of the leader's lease does not wait for.
+func TestLeasesAreRenewedUnderNoLock(t *testing.T) {
+	p := newTestCluster(t).process("a")
+	if err := p.register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	term := newTerm(p.Service, actor.Lease{Name: leaderLease, Holder: p.Self(), Epoch: 1}, p.now())
+	if _, taken, err := p.db.AcquireLease(t.Context(), leaderLease, p.Self(), testLease); err != nil || !taken {
+		t.Fatal(taken, err)
+	}
+	row, lease := p.until.Load(), term.sent.Load()
+	p.Service.mu.Lock()
+	defer p.Service.mu.Unlock()
+	term.mu.Lock()
+	defer term.mu.Unlock()
+	renewed := make(chan bool)
+	go func() {
+		_, err := p.renew(t.Context())
+		renewed <- err == nil && term.renew(t.Context())
+	}()
+	select {
+	case ok := <-renewed:
+		if !ok || p.until.Load() <= row || term.sent.Load() <= lease {
+			t.Errorf("renewed: %t; the row's count was %d and is %d, the leader's was sent at %d and is at %d", ok, row, p.until.Load(), lease, term.sent.Load())
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("a renewal waits for the locks of orders")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	mathrand "math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -17,6 +18,7 @@ import (
 func (s *Service) incarnate() {
 	s.self = s.cfg.Self
 	s.self.ID = s.cfg.NewID()
+	s.countFor(s.self.ID)
 	s.member, s.holdings = NewMember(s.self.ID), NewHoldings(s.self.ID)
 	s.checkouts.types = map[typeName]*checkoutType{}
 	s.informed = false
@@ -36,23 +38,63 @@ func (s *Service) register(ctx context.Context) error {
 		s.end()
 		return err
 	}
+	s.renewed(self.ID, sent)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.self = registered
 	s.members = maps.Clone(s.members)
 	s.members[self.ID] = registered
-	s.renewed(sent)
 	s.publish(true)
 	return nil
 }
 
-// renewed notes that the row was renewed by a statement that was sent at sent. The
-// caller has the lock.
-func (s *Service) renewed(sent Instant) {
+// leaseCount is a host's count of its leases. It has a lock of its own, held for no longer
+// than it takes to set a field: what keeps the host alive waits for nothing that a leader
+// orders.
+type leaseCount struct {
+	mu   sync.Mutex
+	host actor.HostID // the incarnation; empty: none
+	row  Instant      // the end of its row's lease
+	// partitions is the first end of a partition's lease.
+	partitions Instant
+}
+
+// countFor begins the count of an incarnation, which is not registered yet, and ends that
+// of the one before; empty: there is none any more.
+func (s *Service) countFor(id actor.HostID) {
+	s.count.mu.Lock()
+	defer s.count.mu.Unlock()
+	s.count.host, s.count.row, s.count.partitions = id, 0, noPartitions
+	s.until.Store(0)
+}
+
+// renewed notes that the row of an incarnation was renewed by a statement that was sent at
+// sent.
+func (s *Service) renewed(id actor.HostID, sent Instant) {
 	s.failing.Store(0)
-	s.member.Renewed(sent, s.cfg.Lease)
+	s.count.mu.Lock()
+	defer s.count.mu.Unlock()
+	if s.count.host != id {
+		return // that one has ended
+	}
+	if s.now() >= Instant(s.until.Load()) {
+		s.wakes.Store(true)
+	}
+	s.count.row = max(s.count.row, sent+Usable(s.cfg.Lease))
 	s.setUntil()
 }
+
+// countPartitions takes over when the leases of partitions end. The caller has the lock.
+func (s *Service) countPartitions() {
+	s.count.mu.Lock()
+	defer s.count.mu.Unlock()
+	s.count.partitions = s.checkoutUntil()
+	s.setUntil()
+}
+
+// setUntil counts the row's lease and those of partitions together. The caller has the
+// count's lock.
+func (s *Service) setUntil() { s.until.Store(int64(min(s.count.row, s.count.partitions))) }
 
 // notRenewed notes that the row could not be renewed or inserted, and why.
 func (s *Service) notRenewed(err error) {
@@ -62,9 +104,56 @@ func (s *Service) notRenewed(err error) {
 	}
 	s.failing.CompareAndSwap(0, int64(s.now()))
 	if s.lost() {
+		s.wakes.Store(true)
+		s.followRenewal()
+	}
+}
+
+// followRenewal has what follows from a renewal, or from its failure, done by
+// [Service.followRenewals]: that takes the lock that orders take, and a renewal does not.
+func (s *Service) followRenewal() {
+	select {
+	case s.renewals <- struct{}{}:
+	default:
+	}
+}
+
+// followRenewals publishes what has changed by a renewal: calls go on that waited for it,
+// or fail since it has been missing for long, and what is held may have become clean.
+func (s *Service) followRenewals(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.renewals:
+		}
 		s.mu.Lock()
-		s.publish(false) // calls wait
+		s.count.mu.Lock()
+		if s.count.host == s.self.ID && s.count.row > 0 {
+			s.member.Renewed(s.count.row-Usable(s.cfg.Lease), s.cfg.Lease)
+		}
+		s.count.mu.Unlock()
+		ripe := s.holdings.Ripens(s.now() - RenewEvery(s.cfg.Lease))
+		if ripens := ripe != 0 && ripe <= s.now(); s.wakes.Swap(false) || ripens {
+			s.publish(ripens)
+		}
+		if s.lost() {
+			s.wakeAcquisitions()
+		}
 		s.mu.Unlock()
+	}
+}
+
+// wakeAcquisitions has the calls look again that wait for a sticky actor, or for leave to
+// ask for one. What was asked for stays so. The caller has the lock.
+func (s *Service) wakeAcquisitions() {
+	for _, a := range s.asked {
+		close(a.done)
+		a.done = make(chan struct{})
+	}
+	if s.mayAsk != nil {
+		close(s.mayAsk)
+		s.mayAsk = make(chan struct{})
 	}
 }
 
@@ -74,9 +163,6 @@ func (s *Service) lost() bool {
 	since := Instant(s.failing.Load())
 	return since != 0 && s.now()-since >= s.cfg.Lease && !s.Current(time.Now())
 }
-
-// setUntil counts the row's lease and those of partitions together. The caller has the lock.
-func (s *Service) setUntil() { s.until.Store(int64(min(s.member.Until(), s.checkoutUntil()))) }
 
 // renewLoop keeps the host's row, and begins another incarnation when it is gone.
 func (s *Service) renewLoop(ctx context.Context) {
@@ -110,22 +196,13 @@ func (s *Service) renew(ctx context.Context) (now time.Time, err error) {
 	defer cancel()
 	sent := s.now()
 	id := s.Self()
-	now, err = s.cfg.Store.RenewHost(ctx, id, s.cfg.Lease)
+	now, err = s.cfg.Store.RenewHost(ctx, id, s.cfg.Lease, s.Owned())
 	if err != nil {
 		s.notRenewed(err)
 		return now, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.self.ID != id {
-		return now, nil // that one has ended
-	}
-	paused := !s.member.Current(s.now())
-	s.renewed(sent)
-	ripe := s.holdings.Ripens(s.now() - RenewEvery(s.cfg.Lease))
-	if ripens := ripe != 0 && ripe <= s.now(); paused || ripens {
-		s.publish(ripens) // calls wait, or what is held has become clean
-	}
+	s.renewed(id, sent)
+	s.followRenewal()
 	return now, nil
 }
 
@@ -142,7 +219,7 @@ func (s *Service) endIf(fits func() bool) bool {
 	}
 	old := s.self.ID
 	s.member.End()
-	s.until.Store(0)
+	s.countFor("")
 	s.owned.clear()
 	s.members = maps.Clone(s.members)
 	delete(s.members, old)

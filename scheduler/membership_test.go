@@ -49,11 +49,11 @@ func TestOrderToAnEarlierIncarnation(t *testing.T) {
 			}
 			ss := &session{Session: Session{Host: p.Self(), Number: 1, Epoch: 1}, end: func(error) {}, out: newOutbox[*greenroomv1.ReportActorTypesRequest]()}
 			p.session = ss
-			give := Order{To: p.Self(), App: "a", Type: "R", Version: 1, Kind: Update, Policy: abi.PlacementRing, Ranges: []HeldRange{rangeOf(0, lastPoint, p.Self())}}
+			give := Order{To: p.Self(), Types: []typeName{{"a", "R"}}, Version: 1, Kind: Update, Policy: abi.PlacementRing, Ranges: []HeldRange{rangeOf(0, lastPoint, p.Self())}}
 			if ends {
 				p.end()
 			}
-			p.receive(c.t.Context(), ss, toOrder(give))
+			p.receive(c.t.Context(), ss, &greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Order{Order: toOrder(give)}})
 			if held := p.Holds(key("R", 1), abi.PlacementRing) != actor.NotHeld; held == ends {
 				c.t.Errorf("the incarnation has ended %t, and it holds what that was given: %t", ends, held)
 			}

@@ -29,14 +29,14 @@ func settleOrders(tb testing.TB, tables *Tables) map[OrderKind]orderTraffic {
 			sent[o.Kind] = traffic
 			switch o.Kind {
 			case Lock:
-				tables.Released(o.To, o.App, o.Type, o.Version, o.Ranges)
+				tables.Released(o.To, o.Version, o.Ranges)
 			case Update:
 				for _, r := range o.Ranges {
 					if !slices.Contains(r.Hosts, o.To) {
 						tb.Errorf("%s is told to hold what is for %v", o.To, r.Hosts)
 					}
 				}
-				tables.Updated(o.To, o.App, o.Type, o.Version)
+				tables.Updated(o.To, o.Version)
 			case Unlock, Remove:
 			}
 		}
@@ -68,19 +68,19 @@ func aJoin(tb testing.TB, hosts, types int) map[OrderKind]orderTraffic {
 }
 
 // TestOrdersOfAJoin: when a host joins, an UPDATE has what its receiver gets and nothing
-// else, and LOCK and UNLOCK name what moves, once to each host; only who joins is told of
-// all types in full.
+// else, and LOCK and UNLOCK name what moves, once to each host for all types; only the
+// host that joins gets the table in full.
 func TestOrdersOfAJoin(t *testing.T) {
 	const hosts, types = 12, 4
 	sent := aJoin(t, hosts, types)
 	moved := sent[Update].ranges
-	if moved == 0 || moved > types*placement.DefaultRanges/2 {
+	if moved == 0 || moved > placement.DefaultRanges/2 {
 		t.Errorf("%d ranges moved", moved)
 	}
 	if got, want := sent[Lock].ranges, moved*(hosts+1); got != want {
 		t.Errorf("LOCKs have %d ranges, want %d", got, want)
 	}
-	if got, want := sent[Unlock].ranges, types*placement.DefaultRanges+moved*(hosts+1); got != want {
+	if got, want := sent[Unlock].ranges, placement.DefaultRanges+moved*(hosts+1); got != want {
 		t.Errorf("UNLOCKs have %d ranges, want %d", got, want)
 	}
 }

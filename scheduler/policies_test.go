@@ -362,7 +362,7 @@ func TestCheckoutFrozenLeases(t *testing.T) {
 				lease = ct.owns[i].lease
 			}
 		}
-		p.setUntil()
+		p.countPartitions()
 		p.mu.Unlock()
 		<-time.After(20 * time.Millisecond)
 		if p.Current(time.Now()) {
@@ -579,9 +579,9 @@ func TestNoReadersBesideOlderHosts(t *testing.T) {
 			for _, o := range tables.Plan(true) {
 				switch o.Kind {
 				case Lock:
-					tables.Released(o.To, o.App, o.Type, o.Version, o.Ranges)
+					tables.Released(o.To, o.Version, o.Ranges)
 				case Update:
-					tables.Updated(o.To, o.App, o.Type, o.Version)
+					tables.Updated(o.To, o.Version)
 				case Unlock, Remove:
 				}
 			}

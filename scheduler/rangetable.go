@@ -7,8 +7,11 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
-// rangeTable is the table of one type.
+// rangeTable is the table of types that are alike.
 type rangeTable struct {
+	group   uint64              // its number in orders
+	types   []typeName          // read-only
+	role    role                // of all of them
 	policy  string              // in force; empty: nobody has been given anything
 	version uint64              // of the newest order
 	moved   []placement.Moved   // by heat, of a ring type
@@ -21,6 +24,22 @@ type rangeTable struct {
 	// hosts that have not answered.
 	switching bool
 	waits     []placement.HostID
+	// open are the ranges that are on the move or should be, by their places in ranges; full:
+	// any may be.
+	open []int
+	full bool
+}
+
+// toLookAt returns the places of the ranges that something may have to be done about.
+func (t *rangeTable) toLookAt() []int {
+	if !t.full {
+		return t.open
+	}
+	all := make([]int, len(t.ranges))
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // target is the table of a ring type with what was moved, and the one without.
@@ -51,7 +70,7 @@ type tableRange struct {
 }
 
 func newRangeTable() *rangeTable {
-	return &rangeTable{ranges: []tableRange{{}}}
+	return &rangeTable{ranges: []tableRange{{}}, full: true}
 }
 
 // adoptMoved takes over what an earlier leader has moved to a host because of its heat.
@@ -66,9 +85,16 @@ func (t *rangeTable) adoptMoved(id placement.HostID, claims []HeldRange) {
 // adopt brings the table to what a host says that it holds.
 func (t *rangeTable) adopt(id placement.HostID, claims []HeldRange) {
 	t.cut(bounds(claims))
+	next := 0
 	for i := range t.ranges {
 		r := &t.ranges[i]
-		claimed := slices.IndexFunc(claims, func(c HeldRange) bool { return c.First <= r.first && r.first <= c.Last })
+		for next < len(claims) && claims[next].Last < r.first { // both are in order
+			next++
+		}
+		claimed := -1
+		if next < len(claims) && claims[next].First <= r.first {
+			claimed = next
+		}
 		holds := slices.Contains(r.holds, id)
 		switch {
 		case claimed < 0 && holds:
@@ -104,14 +130,14 @@ func (t *rangeTable) routes() []HeldRange {
 	return routes
 }
 
-// reread brings the readers of what is settled to what targets say, and returns the ranges
-// where that changes something.
-func (t *rangeTable) reread(targets ...*placement.Table) (changed []HeldRange) {
+// reread brings the readers of what is settled, of those at some places, to what targets
+// say, and returns the ranges where that changes something.
+func (t *rangeTable) reread(places []int, targets ...*placement.Table) (changed []HeldRange) {
 	if !t.readable && !t.shared {
 		return nil
 	}
-	t.shared = false
-	for i := range t.ranges {
+	t.shared = t.shared && !t.full
+	for _, i := range places {
 		r := &t.ranges[i]
 		if r.phase == settled && len(r.holds) == len(r.hosts) {
 			if by := t.readers(r.readers, r.first, r.hosts, targets...); !slices.Equal(r.readers, by) {
@@ -133,12 +159,15 @@ func (t *rangeTable) lock(i int) {
 }
 
 // find returns the range of a point.
-func (t *rangeTable) find(p placement.Point) *tableRange {
+func (t *rangeTable) find(p placement.Point) *tableRange { return &t.ranges[t.index(p)] }
+
+// index returns the place of the range of a point.
+func (t *rangeTable) index(p placement.Point) int {
 	i, found := slices.BinarySearchFunc(t.ranges, p, func(r tableRange, p placement.Point) int { return cmp.Compare(r.first, p) })
 	if !found {
 		i--
 	}
-	return &t.ranges[i]
+	return i
 }
 
 // at returns the i-th range, with the hosts that an order names.

@@ -30,7 +30,8 @@ func (s *Service) Ready() error {
 	if connected && !s.informed {
 		s.informed = !slices.ContainsFunc(types, func(t Type) bool {
 			ring := isRing(t.Placement) || t.Placement == stickyPolicy
-			return ring && view.types[typeName{t.App, t.Name}] == nil
+			table, _ := view.of(t.App, t.Name)
+			return ring && table == nil
 		})
 	}
 	switch {

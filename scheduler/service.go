@@ -23,8 +23,9 @@ type Service struct {
 	clock *clock // of each [Instant]
 
 	view atomic.Pointer[view]
-	// until is the end of the host's count of its lease, an [Instant].
+	// until is the end of the host's count of its leases, an [Instant]; count sets it.
 	until atomic.Int64
+	count leaseCount
 	// failing is since when the row is not renewed, or not inserted, for all trying, an
 	// [Instant]; 0: it is.
 	failing atomic.Int64
@@ -56,6 +57,11 @@ type Service struct {
 	counts       map[typeName]*callCounts
 	ids          uint64 // of acquisitions and queries
 
+	// renewals signals followRenewals that the row was renewed, or that the lease is lost.
+	// wakes is set when waiting calls must look again: the lease is lost, or is back.
+	renewals chan struct{}
+	wakes    atomic.Bool
+
 	kick     chan struct{} // the types may have changed
 	unwanted chan struct{} // no leader gets to know this host: see giveUpRow
 	// checkoutKick: there may be something to do about partitions.
@@ -69,8 +75,9 @@ type Service struct {
 
 // acquisition is a sticky actor that this host wants.
 type acquisition struct {
-	id   uint64
-	done chan struct{} // closed when it was answered
+	id    uint64
+	since Instant       // when it was asked for first
+	done  chan struct{} // closed when it was answered; another one once this host is lost
 }
 
 // maxAsked bounds the sticky actors that this host asks for at once, which grow while no
@@ -100,11 +107,11 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{
 		cfg: cfg, clock: newClock(cfg.Clocks, cfg.Lease), owned: newOwnedActors(), owners: owners,
 		members: map[actor.HostID]actor.Host{}, drains: map[actor.HostID]bool{}, asked: map[actor.Key]*acquisition{}, asking: map[uint64]actor.Key{},
-		queries: map[uint64]chan<- answerOrEnd{}, kick: make(chan struct{}, 1), unwanted: make(chan struct{}, 1), elected: make(chan struct{}, 1), leaderless: make(chan struct{}, 1),
+		queries: map[uint64]chan<- answerOrEnd{}, renewals: make(chan struct{}, 1), kick: make(chan struct{}, 1), unwanted: make(chan struct{}, 1), elected: make(chan struct{}, 1), leaderless: make(chan struct{}, 1),
 		checkoutKick: make(chan struct{}, 1), checkouts: checkouts{step: make(chan struct{}, 1)}, counts: map[typeName]*callCounts{},
 	}
 	s.incarnate()
-	s.view.Store(&view{self: s.self.ID, types: map[typeName]*typeView{}, members: s.members, changed: make(chan struct{})})
+	s.view.Store(&view{self: s.self.ID, members: s.members, changed: make(chan struct{})})
 	return s, nil
 }
 
@@ -126,7 +133,7 @@ func (s *Service) Start(ctx context.Context) error {
 	s.mu.Lock()
 	s.drainContext = ctx
 	s.mu.Unlock()
-	loops := []func(context.Context){s.renewLoop, s.sessionLoop, s.checkoutLoop}
+	loops := []func(context.Context){s.renewLoop, s.followRenewals, s.sessionLoop, s.checkoutLoop}
 	if s.cfg.leads() {
 		loops = append(loops, s.electLoop)
 	}
@@ -151,7 +158,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	s.cancel = nil
 	s.mu.Lock()
 	s.member.End()
-	s.until.Store(0)
+	s.countFor("")
 	s.owned.clear()
 	id := s.self.ID
 	s.holdings.Leave() // calls that are under way are passed on to who has it now
@@ -192,7 +199,7 @@ func (s *Service) Current(now time.Time) bool {
 // that nobody holds is [actor.Held] by every host that would run it so.
 func (s *Service) Holds(key actor.Key, policy string) actor.Hold {
 	v := s.view.Load()
-	t := v.types[typeName{key.App, key.Type}]
+	t, _ := v.of(key.App, key.Type)
 	switch {
 	case t == nil && (held(policy) || !v.told):
 		return actor.NotHeld
@@ -230,7 +237,7 @@ func (s *Service) Find(key actor.Key, policy string) placement.Where {
 
 func (s *Service) find(key actor.Key, policy string) placement.Where {
 	v := s.view.Load()
-	t := v.types[typeName{key.App, key.Type}]
+	t, counts := v.of(key.App, key.Type)
 	switch {
 	case t == nil && !held(policy) && s.cfg.hosts() && (v.told || policy != abi.PlacementAny):
 		return s.anywhere(v, policy, placement.Where{Here: true})
@@ -238,9 +245,9 @@ func (s *Service) find(key actor.Key, policy string) placement.Where {
 		s.TypesChanged()
 		return placement.Where{Wait: v.changed}
 	case !held(t.policy):
-		return s.findAnywhere(v, t, key, policy)
+		return s.findAnywhere(v, t, counts, key, policy)
 	case t.policy == stickyPolicy:
-		return s.findSticky(v, t, key)
+		return s.findSticky(v, t, counts, key)
 	}
 	p := placement.PointOf(key)
 	owner := t.owner(p)
@@ -249,7 +256,7 @@ func (s *Service) find(key actor.Key, policy string) placement.Where {
 	case (owner == "" || !there) && t.away(v, key) != "":
 		return placement.Where{Away: t.away(v, key)}
 	case owner == v.self && s.Current(time.Now()) && t.holdsAt(v.self, p) != actor.NotHeld:
-		return v.here(t, key)
+		return v.here(counts, key)
 	case owner == "" || owner == v.self || !there:
 		return placement.Where{Wait: v.changed}
 	default:
@@ -280,15 +287,15 @@ func (s *Service) Reads(key actor.Key) bool {
 // CountRead counts a call that this host answers as a reader among those that it is asked.
 func (s *Service) CountRead(key actor.Key) {
 	v := s.view.Load()
-	if t := v.types[typeName{key.App, key.Type}]; t != nil {
-		v.here(t, key)
+	if t, counts := v.of(key.App, key.Type); t != nil {
+		v.here(counts, key)
 	}
 }
 
 // findAnywhere is for actors that nobody holds: they are run where the call is, if that
 // can run them.
-func (s *Service) findAnywhere(v *view, t *typeView, key actor.Key, policy string) placement.Where {
-	switch host := placement.Anywhere(v.self, placement.PointOf(key), t.ranges[0].hosts); {
+func (s *Service) findAnywhere(v *view, t *typeView, counts *callCounts, key actor.Key, policy string) placement.Where {
+	switch host := placement.Anywhere(v.self, placement.PointOf(key), t.find(0).hosts); {
 	case host == "":
 		return placement.Where{Wait: v.changed}
 	case host != v.self:
@@ -297,7 +304,7 @@ func (s *Service) findAnywhere(v *view, t *typeView, key actor.Key, policy strin
 		s.TypesChanged()
 		return placement.Where{Wait: v.changed}
 	default:
-		return s.anywhere(v, policy, v.here(t, key))
+		return s.anywhere(v, policy, v.here(counts, key))
 	}
 }
 
@@ -312,7 +319,7 @@ func (s *Service) anywhere(v *view, policy string, here placement.Where) placeme
 
 // findSticky gathers what [placement.Sticky] decides by: no more than that needs, since what
 // is asked for counts as used.
-func (s *Service) findSticky(v *view, t *typeView, key actor.Key) placement.Where {
+func (s *Service) findSticky(v *view, t *typeView, counts *callCounts, key actor.Key) placement.Where {
 	knows := placement.Sticky{Self: v.self, Handing: t.handing}
 	if !t.handing {
 		knows.Owns = s.owned.hold(key) != actor.NotHeld
@@ -338,7 +345,7 @@ func (s *Service) findSticky(v *view, t *typeView, key actor.Key) placement.Wher
 	}
 	switch next := knows.Next(); {
 	case next.Here:
-		return v.here(t, key)
+		return v.here(counts, key)
 	case next.Acquire:
 		return s.acquire(key)
 	case next.Host != "":
@@ -367,7 +374,7 @@ func (s *Service) acquire(key actor.Key) placement.Where {
 			return placement.Where{Wait: s.mayAsk}
 		}
 		s.ids++
-		a = &acquisition{id: s.ids, done: make(chan struct{})}
+		a = &acquisition{id: s.ids, since: s.now(), done: make(chan struct{})}
 		s.asked[key], s.asking[a.id] = a, key
 		s.ask(key, a)
 	}
@@ -378,7 +385,7 @@ func (s *Service) acquire(key actor.Key) placement.Where {
 // knows nobody.
 func (s *Service) Learned(key actor.Key, owner actor.HostID) {
 	v := s.view.Load()
-	t := v.types[typeName{key.App, key.Type}]
+	t, _ := v.of(key.App, key.Type)
 	if t == nil || t.policy != stickyPolicy {
 		return
 	}
@@ -427,26 +434,36 @@ func (s *Service) Owned() int { return int(s.owned.count.Load()) }
 // KnownOwners returns of how many sticky actors this host remembers the owner.
 func (s *Service) KnownOwners() int { return s.owners.Len() }
 
-// publish puts a new view in force, all of it anew or what has changed of it. The caller
-// has the lock.
-func (s *Service) publish(all bool) {
+// publish puts a new view in force, of what has changed; ripened: something that is held
+// may have become clean. It costs what has changed, whatever else there is. The caller has
+// the lock.
+func (s *Service) publish(ripened bool) {
 	old := s.view.Load()
-	types := s.holdings.views(old.types, s.now(), all || old.self != s.self.ID)
-	for name, policy := range s.holdings.competing() {
-		if t := s.checkouts.types[name]; t != nil && t.policy == policy {
-			types[name] = t.view(s.self.ID, s.now())
-		} else {
-			types[name] = &typeView{policy: policy, ranges: []rangeView{{}}} // nothing has been read yet
+	if ripened {
+		s.holdings.ripen(s.now())
+	}
+	tables, types := s.holdings.views(), old.types
+	if s.holdings.remapped {
+		s.holdings.remapped = false
+		types = make(map[typeName]typeRef, len(s.holdings.types))
+		for name, t := range s.holdings.types {
+			types[name] = typeRef{t.slot, s.countsOf(name)}
+		}
+		maps.DeleteFunc(s.counts, func(name typeName, _ *callCounts) bool { return s.holdings.types[name] == nil })
+	}
+	var partitions map[typeName]*typeView
+	if competing := s.holdings.competing(); len(competing) > 0 {
+		partitions = make(map[typeName]*typeView, len(competing))
+		for name, policy := range competing {
+			if t := s.checkouts.types[name]; t != nil && t.policy == policy {
+				partitions[name] = t.view(s.self.ID, s.now())
+			} else {
+				partitions[name] = &typeView{policy: policy, heldRanges: newHeldRanges([]heldRange{{}})} // nothing has been read yet
+			}
 		}
 	}
-	for name, t := range types {
-		if t.counts == nil { // it is new
-			t.counts = s.countsOf(name)
-		}
-	}
-	maps.DeleteFunc(s.counts, func(name typeName, _ *callCounts) bool { return types[name] == nil })
 	s.view.Store(&view{
-		self: s.self.ID, types: types,
+		self: s.self.ID, types: types, tables: tables, partitions: partitions,
 		members: s.members, drains: s.drains, draining: s.draining != "", told: s.holdings.Told(), changed: make(chan struct{}),
 	})
 	close(old.changed)

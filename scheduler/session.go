@@ -87,7 +87,7 @@ func (s *Service) converse(ctx context.Context) error {
 	})
 	defer sending.Wait()
 	defer end(errors.New("the session is over"))
-	if !s.connect(ss, leader.ID, epoch) {
+	if !s.connect(ss, leader, epoch) {
 		return fmt.Errorf("the leader %s of epoch %d is of the past", leader.ID, epoch)
 	}
 	defer s.disconnected(ss)
@@ -136,7 +136,7 @@ func (s *Service) findLeader(ctx context.Context) (actor.Host, uint64, error) {
 }
 
 // connect begins the session: it sends the hello, the types, and all claims.
-func (s *Service) connect(ss *session, leader actor.HostID, epoch uint64) bool {
+func (s *Service) connect(ss *session, leader actor.Host, epoch uint64) bool {
 	var types []Type
 	if s.cfg.Types != nil {
 		types = s.cfg.Types()
@@ -148,7 +148,7 @@ func (s *Service) connect(ss *session, leader actor.HostID, epoch uint64) bool {
 		return false
 	}
 	ss.Session, s.session = next, ss
-	s.leader = Leadership{Leader: leader, Epoch: epoch, Here: leader == s.self.ID, Connected: true}
+	s.leader = Leadership{Leader: leader.ID, Epoch: epoch, Here: leader.ID == s.self.ID, Connected: true}
 	send := func(m *greenroomv1.ReportActorTypesRequest) { ss.out.put(m) }
 	send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Hello{Hello: &greenroomv1.SchedulerHello{
 		Cluster: s.self.Cluster, HostId: string(s.self.ID), Session: next.Number, Epoch: epoch,
@@ -158,9 +158,9 @@ func (s *Service) connect(ss *session, leader actor.HostID, epoch uint64) bool {
 	send(toTypes(types))
 	s.holdings.Connect(types)
 	for _, c := range s.holdings.Claims(s.now()) {
-		send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_RangeClaims{RangeClaims: &greenroomv1.RangeClaimsReport{
-			App: c.App, Type: c.Type, Placement: c.Policy, Ranges: toRanges(c.Ranges),
-		}}})
+		for _, claims := range toClaims(c, min(leader.MaxProtocol, s.self.MaxProtocol)) {
+			send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_RangeClaims{RangeClaims: claims}})
+		}
 	}
 	for _, actors := range stickyMessages(owned) {
 		send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_StickyClaims{StickyClaims: &greenroomv1.StickyClaimsReport{Actors: actors}}})
@@ -204,7 +204,7 @@ func (s *Service) disconnected(ss *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.member.host == ss.Host {
-		s.holdings.Resume()
+		s.holdings.Resume(s.now())
 		s.publish(false)
 	}
 }
@@ -287,6 +287,12 @@ func (s *Service) receive(ctx context.Context, ss *session, m *greenroomv1.Repor
 		s.newMembers(m.Members)
 	case *greenroomv1.ReportActorTypesResponse_Order:
 		s.order(ctx, ss, fromOrder(m.Order))
+	case *greenroomv1.ReportActorTypesResponse_Orders:
+		orders := make([]Order, len(m.Orders.GetOrders()))
+		for i, o := range m.Orders.GetOrders() {
+			orders[i] = fromOrder(o)
+		}
+		s.order(ctx, ss, orders...)
 	case *greenroomv1.ReportActorTypesResponse_Acquisition:
 		s.answered(ss, m.Acquisition)
 	case *greenroomv1.ReportActorTypesResponse_Refusal:
@@ -323,42 +329,50 @@ func (s *Service) newMembers(m *greenroomv1.ClusterMembers) {
 	s.publish(false)
 }
 
-// order performs an order of the leader.
-func (s *Service) order(ctx context.Context, ss *session, o Order) {
-	if o.Kind == 0 {
-		return // of a newer protocol
+// order performs orders of the leader that came together.
+func (s *Service) order(ctx context.Context, ss *session, orders ...Order) {
+	orders = slices.DeleteFunc(orders, func(o Order) bool { return o.Kind == 0 || o.Group == 0 && len(o.Types) == 0 }) // of a newer protocol
+	movings := make([]Moving, len(orders))
+	for i, o := range orders {
+		movings[i] = s.holdings.Order(o, s.now())
 	}
-	moving := s.holdings.Order(o, s.now())
 	s.publish(false)
+	for i, o := range orders {
+		s.perform(ctx, ss, o, movings[i])
+	}
+}
+
+// perform does what an order asks for beside what [Holdings] makes of it.
+func (s *Service) perform(ctx context.Context, ss *session, o Order, moving Moving) {
 	switch o.Kind {
 	case Unlock:
 		if isCheckout(o.Policy) {
 			s.kickCheckout()
 		}
 		if moving.Arrived > 0 {
-			s.cfg.Logger.Debug("ranges have arrived at other hosts", "app", o.App, "type", o.Type, "ranges", moving.Arrived, "paused", moving.Paused.Round(time.Microsecond).String())
+			s.cfg.Logger.Debug("ranges have arrived at other hosts", "types", o.about(), "ranges", moving.Arrived, "paused", moving.Paused.Round(time.Microsecond).String())
 			if s.cfg.Events.RangesMoved != nil {
 				s.cfg.Events.RangesMoved(moving.Arrived, moving.Paused)
 			}
 		}
 	case Update:
-		ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Updated{Updated: &greenroomv1.RangesUpdated{
-			App: o.App, Type: o.Type, Version: o.Version,
-		}}})
+		ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Updated{Updated: toUpdated(o)}})
 	case Lock:
 		// A sticky type's ranges say who acquires: its actors stay where they are.
-		ranges := len(moving.Ranges) > 0 && o.Policy != stickyPolicy
-		if !ranges && !o.WithSticky {
+		switch {
+		case len(moving.Ranges) == 0 && !o.WithSticky:
+			ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Released{Released: toReleased(o, nil)}})
+		case o.Policy == stickyPolicy && !o.WithSticky:
 			s.released(ss, moving)
-			return
+		default:
+			ss.work.Go(func() { s.handOver(ctx, ss, moving) })
 		}
-		ss.work.Go(func() { s.handOver(ctx, ss, moving) })
 	}
 }
 
 // handOver ends what moves and tells the leader, unless the session ends before.
 func (s *Service) handOver(ctx context.Context, ss *session, moving Moving) {
-	if !moving.WithSticky {
+	if !moving.Order.WithSticky {
 		if s.ended(ctx, func(key actor.Key) bool { return moving.Contains(ss.Host, key) }) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -373,10 +387,14 @@ func (s *Service) handOver(ctx context.Context, ss *session, moving Moving) {
 	case <-ctx.Done():
 		return // the session is over
 	}
-	if !s.ended(ctx, func(key actor.Key) bool { return key.App == moving.App && key.Type == moving.Type }) {
+	if !s.ended(ctx, moving.Concerns) {
 		return
 	}
-	s.checkInAll(ctx, typeName{moving.App, moving.Type})
+	for _, part := range moving.parts {
+		for _, name := range part.types.names {
+			s.checkInAll(ctx, name)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.session != ss {
@@ -384,7 +402,7 @@ func (s *Service) handOver(ctx context.Context, ss *session, moving Moving) {
 	}
 	var keys []actor.Key
 	for _, key := range s.member.Owned() {
-		if key.App == moving.App && key.Type == moving.Type {
+		if moving.Concerns(key) {
 			keys = append(keys, key)
 		}
 	}
@@ -417,18 +435,16 @@ func (s *Service) released(ss *session, moving Moving) {
 	if s.session != ss {
 		return
 	}
-	moving = s.holdings.HandedOver(moving)
+	moving = s.holdings.HandedOver(moving, s.now())
 	s.publish(false)
 	if len(moving.Ranges) > 0 {
 		took := s.now() - moving.Since
-		s.cfg.Logger.Debug("ranges were handed over", "app", moving.App, "type", moving.Type, "version", moving.Version, "ranges", len(moving.Ranges), "took", took.Round(time.Microsecond).String())
+		s.cfg.Logger.Debug("ranges were handed over", "types", moving.Order.about(), "version", moving.Order.Version, "ranges", len(moving.Ranges), "took", took.Round(time.Microsecond).String())
 		if s.cfg.Events.HandedOver != nil {
 			s.cfg.Events.HandedOver(took)
 		}
 	}
-	ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Released{Released: &greenroomv1.RangesReleased{
-		App: moving.App, Type: moving.Type, Version: moving.Version, Ranges: toRanges(moving.Ranges),
-	}}})
+	ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Released{Released: toReleased(moving.Order, moving.Ranges)}})
 }
 
 // release gives sticky actors up, of which nothing is left here.
@@ -478,7 +494,7 @@ func (s *Service) answered(ss *session, m *greenroomv1.StickyAcquisitionResponse
 		}
 	}
 	if s.cfg.Events.StickyAcquired != nil {
-		s.cfg.Events.StickyAcquired(m.GetGranted())
+		s.cfg.Events.StickyAcquired(m.GetGranted(), s.now()-a.since)
 	}
 }
 

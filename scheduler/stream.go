@@ -92,6 +92,11 @@ func (l *loopback) Receive() (*greenroomv1.ReportActorTypesResponse, error) {
 		return m, nil
 	case <-l.ctx.Done():
 		l.serving.Wait()
+		select {
+		case m := <-l.down: // what was sent before the end
+			return m, nil
+		default:
+		}
 		if l.err != nil {
 			return nil, l.err
 		}

@@ -1,8 +1,10 @@
 package scheduler
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
@@ -27,22 +29,32 @@ const (
 	Lock   OrderKind = iota + 1 // the ranges move: hand over, and answer released
 	Update                      // the ranges are the host's from now on; answer updated
 	Unlock                      // the ranges are where the order says; without hosts: nobody knows
-	Remove                      // no host serves the type any more
+	Remove                      // no host serves the types any more
+	Form                        // the types are of the group from now on
 )
 
-// Order changes a part of a type's table at one host.
+// Order changes a part of the table of a group of types at one host.
 type Order struct {
-	To        placement.HostID
-	App, Type string
-	Version   uint64
-	Kind      OrderKind
-	Policy    string
-	Ranges    []HeldRange
-	// WithSticky: the sticky actors of the type are handed over as well.
-	WithSticky bool
+	To    placement.HostID
+	Group uint64 // 0: none, and Types has the one type that the order is about
+	// Types are those of the group. An order that a host gets has them if it forms the group.
+	Types      []typeName
+	Version    uint64 // of the term's orders; answers have it
+	Kind       OrderKind
+	Policy     string
+	Ranges     []HeldRange
+	WithSticky bool // the sticky actors of the types are handed over as well
 }
 
-// What bounds the ranges of a type that move at once and are held, so that few actors
+// about names what an order is about for people.
+func (o Order) about() string {
+	if o.Group == 0 {
+		return o.Types[0].String()
+	}
+	return "group " + strconv.FormatUint(o.Group, 10)
+}
+
+// What bounds the ranges of a table that move at once and are held, so that few actors
 // pause at a time, and each for the hand-over of few others.
 const (
 	// maxTogether is how many ranges one LOCK names. They are handed over together: the
@@ -62,11 +74,22 @@ const (
 type Tables struct {
 	hosts    map[placement.HostID]*tableHost
 	types    map[typeName]*rangeTable
+	tables   map[uint64]*rangeTable // each once, by its group
 	granting bool
-	dirty    map[typeName]struct{} // may have something to do
+	dirty    map[*rangeTable]struct{} // may have something to do
 	orders   []Order
-	even     int                         // ranges of a new table
-	rings    map[string]*placement.Table // tables of even ranges, by their hosts
+	version  uint64 // of the newest order
+	groups   uint64 // of the newest group
+	// awaited has the orders that hosts have not all answered, by version.
+	awaited map[uint64]*awaited
+	// reports are the different ones of all hosts; they are few. divides: they have changed,
+	// so that types of one table may have to be told apart.
+	reports []*report
+	divides bool
+	sets    map[string]*hostSet // by the reports that they have; of the hosts as they are
+	all     []placement.HostID  // that are connected, in order; nil: they have changed
+	even    int                 // ranges of a new table
+	rings   map[string]*placement.Table
 }
 
 // tableHost is what is known of a host beside its ranges.
@@ -74,18 +97,36 @@ type tableHost struct {
 	name      string
 	connected bool // its claims are complete
 	draining  bool
-	leadsOnly bool              // it is to run nothing
-	types     map[typeName]Type // that it can run, or would
-	claims    map[typeName][]HeldRange
+	leadsOnly bool    // it is to run nothing
+	report    *report // of the types that it can run, or would
+	claims    map[typeName]*claim
+}
+
+// claim is what a host holds of some types as its session begins.
+type claim struct {
+	policy string
+	ranges []HeldRange
+}
+
+// awaited is an order that hosts answer.
+type awaited struct {
+	// version is that of the order. One that is repeated in another session has a version of
+	// its own, since its types may have been divided: an answer is about no more than the
+	// order that it answers.
+	version uint64
+	tables  []*rangeTable // of the types that it was about
+	ranges  []HeldRange
 }
 
 // NewTables returns the tables of a term that begins: nothing is known. The table of a
 // new type has so many ranges.
 func NewTables(ranges int) *Tables {
-	return &Tables{
-		hosts: map[placement.HostID]*tableHost{}, types: map[typeName]*rangeTable{},
-		dirty: map[typeName]struct{}{}, rings: map[string]*placement.Table{}, even: ranges,
+	t := &Tables{
+		hosts: map[placement.HostID]*tableHost{}, types: map[typeName]*rangeTable{}, tables: map[uint64]*rangeTable{},
+		dirty: map[*rangeTable]struct{}{}, awaited: map[uint64]*awaited{}, rings: map[string]*placement.Table{}, even: ranges,
 	}
+	t.hostsChanged()
+	return t
 }
 
 // Begin opens a session of a host, which people call name: [Tables.Claim] tells what it holds, and
@@ -95,9 +136,11 @@ func (t *Tables) Begin(id placement.HostID, name string, draining bool) {
 	if h == nil {
 		h = &tableHost{}
 		t.hosts[id] = h
+		t.reports, t.divides = h.reports(t.reports, nil), true
 	}
-	h.name, h.connected, h.claims = name, false, map[typeName][]HeldRange{}
+	h.name, h.connected, h.claims = name, false, map[typeName]*claim{}
 	h.draining = h.draining || draining
+	t.hostsChanged()
 }
 
 // LeadsOnly tells of a host whose session has begun that it is to run nothing. What it
@@ -105,6 +148,7 @@ func (t *Tables) Begin(id placement.HostID, name string, draining bool) {
 func (t *Tables) LeadsOnly(id placement.HostID) {
 	if h := t.hosts[id]; h != nil {
 		h.leadsOnly = true
+		t.hostsChanged()
 	}
 }
 
@@ -112,55 +156,53 @@ func (t *Tables) LeadsOnly(id placement.HostID) {
 func (t *Tables) Disconnected(id placement.HostID) {
 	if h := t.hosts[id]; h != nil {
 		h.connected = false
+		t.hostsChanged()
 	}
 }
 
 // Reported tells all types that a host can run.
 func (t *Tables) Reported(id placement.HostID, types []Type) {
 	h := t.hosts[id]
-	if h == nil {
+	if h == nil || h.report.says(types) {
 		return
 	}
-	for name := range h.types {
-		t.dirty[name] = struct{}{}
-	}
-	h.types = make(map[typeName]Type, len(types))
+	t.reports = h.reports(t.reports, types)
+	t.divides = true
+	t.hostsChanged()
+	t.touchAll()
+	var unknown []typeName
 	for _, typ := range types {
-		name := typeName{typ.App, typ.Name}
-		h.types[name] = typ
-		t.dirty[name] = struct{}{}
-		if t.types[name] == nil {
-			t.types[name] = newRangeTable()
+		if name := (typeName{typ.App, typ.Name}); t.types[name] == nil {
+			unknown = append(unknown, name)
 		}
 	}
+	t.add(newRangeTable(), unknown)
 }
 
 // typesOf returns what a host has reported last; read-only.
 func (t *Tables) typesOf(id placement.HostID) map[typeName]Type {
 	if h := t.hosts[id]; h != nil {
-		return h.types
+		return h.report.types
 	}
 	return nil
 }
 
-// Claim tells ranges of a type that a host holds as its session begins, under the policy
-// by which it does. Without ranges it tells that the host owns sticky actors of the type,
-// or competes for partitions of it.
-func (t *Tables) Claim(id placement.HostID, app, typ, policy string, ranges []HeldRange) {
-	h, name := t.hosts[id], typeName{app, typ}
+// Claim records the ranges of types that a host holds as its session begins, and under which
+// policy. A claim without ranges means that the host owns sticky actors of the types, or
+// competes for their partitions.
+func (t *Tables) Claim(id placement.HostID, types []typeName, policy string, ranges []HeldRange) {
+	h := t.hosts[id]
 	if h == nil || h.connected {
 		return
 	}
-	table := t.types[name]
-	if table == nil {
-		table = newRangeTable()
-		t.types[name] = table
+	c := &claim{policy, ranges}
+	for _, name := range types {
+		if was := h.claims[name]; was == nil {
+			h.claims[name] = c
+		} else if len(ranges) > 0 {
+			h.claims[name] = &claim{was.policy, slices.Concat(was.ranges, ranges)}
+		}
 	}
-	if table.policy == "" {
-		table.policy = policy
-	}
-	h.claims[name] = append(h.claims[name], ranges...)
-	t.dirty[name] = struct{}{}
 }
 
 // Claimed tells that a host has claimed all that it holds. What it was known to hold
@@ -171,63 +213,114 @@ func (t *Tables) Claimed(id placement.HostID) {
 		return
 	}
 	h.connected = true
-	for name, table := range t.types {
-		if !t.granting { // later this leader knows better
-			table.adoptMoved(id, h.claims[name])
+	t.hostsChanged()
+	var unknown []typeName
+	for name := range h.claims {
+		if t.types[name] == nil {
+			unknown = append(unknown, name)
 		}
-		table.adopt(id, h.claims[name])
-		t.dirty[name] = struct{}{}
-		if t.granting {
-			t.sync(name, table, id)
+	}
+	slices.SortFunc(unknown, compareTypes)
+	t.divides = t.divides || len(unknown) > 0
+	t.add(newRangeTable(), unknown)
+	alike := alikeClaims(h.claims)
+	for _, table := range t.sorted() {
+		for c, part := range divide(t, table, func(name typeName) *claim { return alike[h.claims[name]] }) {
+			if c == nil {
+				c = &claim{}
+			}
+			if part.policy == "" {
+				part.policy = c.policy
+			}
+			if !t.granting { // later this leader knows better
+				part.adoptMoved(id, c.ranges)
+			}
+			part.adopt(id, c.ranges)
+			t.touch(part)
+			if t.granting {
+				t.sync(part, id)
+			}
 		}
 	}
 	h.claims = nil
 }
 
-// Released tells that nothing of what a LOCK named is left at a host.
-func (t *Tables) Released(id placement.HostID, app, typ string, version uint64, ranges []HeldRange) {
-	table := t.types[typeName{app, typ}]
-	if table == nil {
-		return
-	}
-	if table.switching && version == table.version {
-		table.waits = without(table.waits, id)
-		t.dirty[typeName{app, typ}] = struct{}{}
-	}
-	for i := range table.ranges {
-		r := &table.ranges[i]
-		if r.phase != releasing || r.version != version || !slices.Contains(r.waits, id) {
-			continue
+// Released records that a host has handed over everything that a LOCK named. If several
+// answers belong to one LOCK, for types of one table, a range is clean if all say so.
+func (t *Tables) Released(id placement.HostID, version uint64, answers ...[]HeldRange) {
+	t.answered(version, func(table *rangeTable, version uint64) bool {
+		if !table.switching || version != table.version {
+			return false
 		}
-		j := slices.IndexFunc(ranges, func(c HeldRange) bool { return c.First <= r.first && r.first <= c.Last })
-		t.dirty[typeName{app, typ}] = struct{}{}
-		r.ripe = r.ripe && j >= 0 && ranges[j].Clean
-		r.holds, r.waits = without(r.holds, id), without(r.waits, id)
-	}
+		table.waits = without(table.waits, id)
+		t.dirty[table] = struct{}{}
+		return len(table.waits) > 0
+	}, func(table *rangeTable, r *tableRange, version uint64) bool {
+		if r.phase != releasing || r.version != version {
+			return false
+		}
+		if slices.Contains(r.waits, id) {
+			t.dirty[table] = struct{}{}
+			for _, ranges := range answers {
+				i, found := slices.BinarySearchFunc(ranges, r.first, func(c HeldRange, p placement.Point) int { return cmp.Compare(c.First, p) })
+				if !found {
+					i--
+				}
+				r.ripe = r.ripe && i >= 0 && r.first <= ranges[i].Last && ranges[i].Clean
+			}
+			r.holds, r.waits = without(r.holds, id), without(r.waits, id)
+		}
+		return len(r.waits) > 0
+	})
 }
 
 // Updated tells that a host has taken over what an UPDATE gave it.
-func (t *Tables) Updated(id placement.HostID, app, typ string, version uint64) {
-	table := t.types[typeName{app, typ}]
-	if table == nil {
-		return
-	}
-	for i := range table.ranges {
-		if r := &table.ranges[i]; r.phase == updating && r.version == version {
-			t.dirty[typeName{app, typ}] = struct{}{}
+func (t *Tables) Updated(id placement.HostID, version uint64) {
+	t.answered(version, func(*rangeTable, uint64) bool { return false }, func(table *rangeTable, r *tableRange, version uint64) bool {
+		if r.phase != updating || r.version != version {
+			return false
+		}
+		if slices.Contains(r.waits, id) {
+			t.dirty[table] = struct{}{}
 			r.waits = without(r.waits, id)
 		}
+		return len(r.waits) > 0
+	})
+}
+
+// answered has an answer taken by the tables and ranges that the order was about, each of
+// which says whether it waits for another one. They get the version that they know.
+func (t *Tables) answered(version uint64, tableWaits func(*rangeTable, uint64) bool, rangeWaits func(*rangeTable, *tableRange, uint64) bool) {
+	order := t.awaited[version]
+	if order == nil {
+		return
+	}
+	waits := false
+	for _, table := range order.tables {
+		waits = tableWaits(table, order.version) || waits
+		for _, ordered := range order.ranges {
+			for i := table.index(ordered.First); i < len(table.ranges) && table.ranges[i].first <= ordered.Last; i++ {
+				waits = rangeWaits(table, &table.ranges[i], order.version) || waits
+			}
+		}
+	}
+	if !waits {
+		delete(t.awaited, version)
 	}
 }
 
 // Cleared tells that a host's row is gone: it holds nothing.
 func (t *Tables) Cleared(id placement.HostID) {
-	if t.hosts[id] == nil {
+	h := t.hosts[id]
+	if h == nil {
 		return
 	}
 	delete(t.hosts, id)
-	for name, table := range t.types {
-		t.dirty[name] = struct{}{}
+	t.reports = h.report.without(t.reports)
+	t.divides = true
+	t.hostsChanged()
+	t.touchAll()
+	for _, table := range t.tables {
 		table.waits = without(table.waits, id)
 		if there := slices.DeleteFunc(slices.Clone(table.moved), func(m placement.Moved) bool { return m.Host == id }); len(there) < len(table.moved) {
 			table.setMoved(there)
@@ -246,9 +339,8 @@ func (t *Tables) Cleared(id placement.HostID) {
 func (t *Tables) Drain(id placement.HostID) {
 	if h := t.hosts[id]; h != nil && !h.draining {
 		h.draining = true
-		for name := range t.types {
-			t.dirty[name] = struct{}{}
-		}
+		t.hostsChanged()
+		t.touchAll()
 	}
 }
 
@@ -257,11 +349,11 @@ func (t *Tables) Draining(id placement.HostID) bool { h := t.hosts[id]; return h
 
 // Slow tells that what moves now has been moving for a while: others need not wait for it.
 func (t *Tables) Slow() {
-	for name, table := range t.types {
+	for _, table := range t.tables {
 		for i := range table.ranges {
 			if r := &table.ranges[i]; r.phase != settled && !r.slow {
 				r.slow = true
-				t.dirty[name] = struct{}{}
+				t.dirty[table] = struct{}{}
 			}
 		}
 	}
@@ -270,9 +362,13 @@ func (t *Tables) Slow() {
 // Move says which parts of a ring type are elsewhere than by the ring: in order, without
 // overlaps.
 func (t *Tables) Move(app, typ string, moved []placement.Moved) {
-	if table := t.types[typeName{app, typ}]; table != nil {
+	name := typeName{app, typ}
+	if table := t.types[name]; table != nil {
+		if len(table.types) > 1 {
+			table = t.split(table, []typeName{name})
+		}
 		table.setMoved(moved)
-		t.dirty[typeName{app, typ}] = struct{}{}
+		t.touch(table)
 	}
 }
 
@@ -292,21 +388,28 @@ func (t *Tables) Plan(granting bool) []Order {
 	if !granting {
 		return nil
 	}
+	if t.divides {
+		t.divideAll()
+	}
 	if !t.granting {
 		t.granting = true
-		for name, table := range t.types {
-			t.dirty[name] = struct{}{}
-			for id, h := range t.hosts {
-				if h.connected {
-					t.sync(name, table, id)
-				}
+		t.touchAll()
+		for _, table := range t.sorted() {
+			for _, id := range t.connected() {
+				t.sync(table, id)
 			}
 		}
 	}
-	for name := range t.dirty {
-		t.plan(name, t.types[name])
+	for _, table := range slices.SortedFunc(maps.Keys(t.dirty), compareTables) {
+		if t.tables[table.group] == table {
+			t.plan(table)
+			t.unite(table)
+		}
 	}
 	clear(t.dirty)
+	if !slices.ContainsFunc(slices.Collect(maps.Values(t.tables)), func(table *rangeTable) bool { return !table.rests() }) {
+		clear(t.awaited) // who has ended does not answer
+	}
 	orders := t.orders
 	t.orders = nil
 	return orders
@@ -314,7 +417,7 @@ func (t *Tables) Plan(granting bool) []Order {
 
 // sync tells a host whose session has begun where everything is. What it was asked for
 // in an earlier session it is asked again.
-func (t *Tables) sync(name typeName, table *rangeTable, id placement.HostID) {
+func (t *Tables) sync(table *rangeTable, id placement.HostID) {
 	locks := map[uint64][]HeldRange{}
 	for i := range table.ranges {
 		r := &table.ranges[i]
@@ -322,96 +425,83 @@ func (t *Tables) sync(name typeName, table *rangeTable, id placement.HostID) {
 			locks[r.version] = append(locks[r.version], table.at(i, nil))
 		}
 	}
-	t.order(Order{To: id, Kind: Unlock, Ranges: table.routes()}, name, table)
+	t.order(Order{To: id, Kind: Form}, table)
+	t.order(Order{To: id, Kind: Unlock, Ranges: table.routes()}, table)
 	if table.switching && !slices.Contains(table.waits, id) {
 		t.orders[len(t.orders)-1].Policy = "" // what it has given up it does not begin again
 	}
 	if table.switching && slices.Contains(table.waits, id) && locks[table.version] == nil {
 		locks[table.version] = []HeldRange{}
 	}
-	for version, ranges := range locks {
-		t.orders = append(t.orders, Order{
-			To: id, App: name.app, Type: name.typ, Version: version, Kind: Lock, Policy: table.policy,
-			Ranges: ranges, WithSticky: table.switching,
-		})
+	for _, version := range slices.Sorted(maps.Keys(locks)) {
+		t.order(Order{To: id, Kind: Lock, Ranges: locks[version], WithSticky: table.switching}, table)
+		t.version++
+		t.orders[len(t.orders)-1].Version = t.version
+		t.awaited[t.version] = &awaited{version, []*rangeTable{table}, locks[version]}
 	}
 }
 
-// order adds an order about a type, at its present version.
-func (t *Tables) order(o Order, name typeName, table *rangeTable) {
-	o.App, o.Type, o.Version, o.Policy = name.app, name.typ, table.version, table.policy
+// order adds an order about a table, at its present version.
+func (t *Tables) order(o Order, table *rangeTable) {
+	o.Group, o.Types, o.Version, o.Policy = table.group, table.types, table.version, table.policy
 	t.orders = append(t.orders, o)
 }
 
 // broadcast adds an order for every host.
-func (t *Tables) broadcast(o Order, name typeName, table *rangeTable) {
-	for _, id := range slices.Sorted(maps.Keys(t.hosts)) {
-		if t.hosts[id].connected {
-			o.To = id
-			t.order(o, name, table)
-		}
+func (t *Tables) broadcast(o Order, table *rangeTable) {
+	for _, id := range t.connected() {
+		o.To = id
+		t.order(o, table)
 	}
 }
 
-// plan brings one type nearer to where it should be.
-func (t *Tables) plan(name typeName, table *rangeTable) {
-	if table == nil {
-		return
-	}
-	serving, policy := t.serving(name)
-	if (table.switching || table.policy != policy) && !t.switchPolicy(name, table, policy) {
+// renumber gives a table's orders from now on a version of their own.
+func (t *Tables) renumber(table *rangeTable) {
+	t.version++
+	table.version = t.version
+}
+
+// await notes that hosts answer the table's newest order.
+func (t *Tables) await(table *rangeTable, ranges []HeldRange) {
+	t.awaited[table.version] = &awaited{table.version, []*rangeTable{table}, ranges}
+}
+
+// plan brings one table nearer to where it should be.
+func (t *Tables) plan(table *rangeTable) {
+	policy := table.role.policy
+	if (table.switching || table.policy != policy) && !t.switchPolicy(table, policy) {
 		return
 	}
 	switch {
 	case policy == "": // nobody knows it any more
-		delete(t.types, name)
-		t.broadcast(Order{Kind: Remove}, name, table)
+		t.remove(table)
+		t.broadcast(Order{Kind: Remove}, table)
 	case !tabled(policy):
-		t.spreadAll(name, table, serving)
+		t.spreadAll(table)
 	default:
-		t.move(name, table, serving)
+		t.move(table)
 	}
-}
-
-// serving returns the hosts that a type's table is computed from, in order, and the
-// policy by which they run it: where they differ, that of the newest deployment. The
-// policy is empty if no host knows the type.
-func (t *Tables) serving(name typeName) (hosts []placement.HostID, policy string) {
-	var newest Type
-	for id, h := range t.hosts {
-		typ, runs := h.types[name]
-		if !runs {
-			continue
-		}
-		if policy == "" || typ.Generation > newest.Generation || typ.Generation == newest.Generation && typ.Placement > policy {
-			newest, policy = typ, typ.Placement
-		}
-		if !h.draining && !h.leadsOnly {
-			hosts = append(hosts, id)
-		}
-	}
-	slices.Sort(hosts)
-	return hosts, policy
 }
 
 // switchPolicy has everything handed over, and reports whether the new policy is in
 // force.
-func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) bool {
+func (t *Tables) switchPolicy(table *rangeTable, policy string) bool {
+	table.full = true
 	switch {
-	case !table.switching && (table.policy == "" || !held(table.policy)) && !t.stops(name, table, policy):
+	case !table.switching && (table.policy == "" || !held(table.policy)) && !t.stops(table, policy):
 		// Nobody holds anything, and nobody has to stop.
 	case !table.switching && byRanges(table.policy) && byRanges(policy):
 		table.policy = policy
 		table.setMoved(nil)
-		table.version++
-		t.broadcast(Order{Kind: Unlock, Ranges: table.routes()}, name, table)
+		t.renumber(table)
+		t.broadcast(Order{Kind: Unlock, Ranges: table.routes()}, table)
 		return true
 	case !table.switching:
-		t.settle(name, table)
+		t.settle(table)
 		if slices.ContainsFunc(table.ranges, func(r tableRange) bool { return len(r.waits) > 0 }) {
 			return false // what moves arrives first
 		}
-		table.version++
+		t.renumber(table)
 		table.switching, table.waits = true, slices.Sorted(maps.Keys(t.hosts))
 		var moving []HeldRange
 		for i := range table.ranges {
@@ -420,7 +510,8 @@ func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) b
 			table.lock(i)
 			moving = append(moving, table.at(i, nil))
 		}
-		t.broadcast(Order{Kind: Lock, Ranges: moving, WithSticky: true}, name, table)
+		t.await(table, moving)
+		t.broadcast(Order{Kind: Lock, Ranges: moving, WithSticky: true}, table)
 		return false
 	case len(table.waits) > 0 || slices.ContainsFunc(table.ranges, func(r tableRange) bool { return len(r.waits) > 0 }):
 		return false
@@ -428,7 +519,7 @@ func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) b
 	if !tabled(table.policy) || !tabled(policy) {
 		table.ranges, table.cutFor = []tableRange{{}}, [2]*placement.Table{}
 	}
-	table.switching, table.policy = false, policy
+	table.switching, table.policy, table.role.behind = false, policy, false
 	table.setMoved(nil)
 	for i := range table.ranges {
 		r := &table.ranges[i]
@@ -436,47 +527,39 @@ func (t *Tables) switchPolicy(name typeName, table *rangeTable, policy string) b
 	}
 	if tabled(policy) && policy != "" {
 		// What nobody will be given is to be known as well.
-		table.version++
-		t.broadcast(Order{Kind: Unlock, Ranges: table.routes()}, name, table)
+		t.renumber(table)
+		t.broadcast(Order{Kind: Unlock, Ranges: table.routes()}, table)
 	}
 	return true
 }
 
 // stops reports whether hosts that hold nothing of a type have to stop running it before a
 // policy is in force: they may run it anywhere by the policy that is, or by a deployment
-// of which this leader does not know, but not of a type's first one.
-func (t *Tables) stops(name typeName, table *rangeTable, policy string) bool {
-	if policy == "" || !held(policy) || table.policy != "" {
-		return policy != "" && held(policy)
+// that this leader does not know, but not of a type's first one.
+func (t *Tables) stops(table *rangeTable, policy string) bool {
+	if policy == "" || !held(policy) {
+		return false
 	}
-	newest := uint64(0)
-	for _, h := range t.hosts {
-		newest = max(newest, h.types[name].Generation)
-	}
-	for _, h := range t.hosts {
-		if h.types[name].Generation < newest && newest > 1 {
-			return true
-		}
-	}
-	return false
+	return table.policy != "" || table.role.behind
 }
 
-// spreadAll tells where a type is run of which the leader gives nothing: wherever there is
-// a host, or where one checks it out.
-func (t *Tables) spreadAll(name typeName, table *rangeTable, serving []placement.HostID) {
-	r := tableRange{hosts: serving}
+// spreadAll sets where types run whose ranges the leader does not assign: on every host, or
+// on the hosts that check them out.
+func (t *Tables) spreadAll(table *rangeTable) {
+	serving := t.set(table.role.reports).serving
+	table.full, table.open = false, nil
 	if len(table.ranges) == 1 && sameSet(table.ranges[0].hosts, serving) {
 		return
 	}
-	table.ranges, table.cutFor = []tableRange{r}, [2]*placement.Table{}
-	table.version++
-	t.broadcast(Order{Kind: Unlock, Ranges: []HeldRange{table.at(0, serving)}}, name, table)
+	table.ranges, table.cutFor = []tableRange{{hosts: serving}}, [2]*placement.Table{}
+	t.renumber(table)
+	t.broadcast(Order{Kind: Unlock, Ranges: []HeldRange{table.at(0, serving)}}, table)
 }
 
 // settle ends the moves that have been confirmed.
-func (t *Tables) settle(name typeName, table *rangeTable) {
+func (t *Tables) settle(table *rangeTable) {
 	var unlocked []HeldRange
-	for i := range table.ranges {
+	for _, i := range table.toLookAt() {
 		r := &table.ranges[i]
 		if r.phase != updating || len(r.waits) > 0 {
 			continue
@@ -487,19 +570,23 @@ func (t *Tables) settle(name typeName, table *rangeTable) {
 		}
 	}
 	if len(unlocked) > 0 {
-		table.version++
-		t.broadcast(Order{Kind: Unlock, Ranges: unlocked}, name, table)
+		t.renumber(table)
+		t.broadcast(Order{Kind: Unlock, Ranges: unlocked}, table)
 	}
 }
 
-// move locks what should be elsewhere, and gives what is free.
-func (t *Tables) move(name typeName, table *rangeTable, serving []placement.HostID) {
-	table.readable = t.readable(name, table.policy)
-	t.settle(name, table)
-	all, connected := t.target(table, serving)
+// move locks what should be elsewhere, and gives what is free. It looks at what is on the
+// move, or to be moved, alone, unless something else has changed than that.
+func (t *Tables) move(table *rangeTable) {
+	table.readable = table.role.readable
+	t.settle(table)
+	all, connected := t.target(table)
 	for i, target := range [...]*placement.Table{all, connected} {
-		if target != nil && target != table.cutFor[i] {
-			table.cutFor[i] = target
+		if target == table.cutFor[i] {
+			continue
+		}
+		table.cutFor[i], table.full = target, true
+		if target != nil {
 			points := make([]placement.Point, len(target.Ranges()))
 			for i, r := range target.Ranges() {
 				points[i] = r.First
@@ -507,8 +594,12 @@ func (t *Tables) move(name typeName, table *rangeTable, serving []placement.Host
 			table.cut(points)
 		}
 	}
+	if table.full {
+		table.merge(all, connected)
+	}
+	look := table.toLookAt()
 	moving, slow := 0, 0
-	for i := range table.ranges {
+	for _, i := range look {
 		r := &table.ranges[i]
 		// What goes to nobody has arrived, and nothing will be heard of it.
 		nowhere := r.phase == releasing && len(r.waits) == 0 && len(t.takers(all, connected, r.first)) == 0
@@ -521,20 +612,23 @@ func (t *Tables) move(name typeName, table *rangeTable, serving []placement.Host
 		}
 	}
 	room := min(maxMoving-moving, maxSlow-moving-slow) / maxTogether * maxTogether
-	table.version++
 	var (
+		open    []int // not where they should be
 		urgent  []int // to be locked, from hosts that leave
 		others  []int
+		given   []HeldRange
 		nobodys []HeldRange
 	)
 	grants := map[placement.HostID][]HeldRange{}
-	for i := range table.ranges {
+	for _, i := range look {
 		r := &table.ranges[i]
 		want := wanted(all, r.first)
+		if r.phase == settled && sameSet(r.hosts, want) && len(r.holds) == len(r.hosts) {
+			continue
+		}
+		open = append(open, i)
 		switch {
 		case r.phase == updating, r.phase == releasing && len(r.waits) > 0:
-			continue
-		case r.phase == settled && sameSet(r.hosts, want) && len(r.holds) == len(r.hosts):
 			continue
 		case r.phase == settled && len(r.holds) == len(r.hosts) && len(r.hosts) > 0 && !t.reachable(want) && sameSet(r.hosts, wanted(connected, r.first)):
 			continue // whom it is meant for is not there to take it
@@ -561,9 +655,11 @@ func (t *Tables) move(name typeName, table *rangeTable, serving []placement.Host
 		r.moved = isMoved(all, r.first, want) || isMoved(connected, r.first, want)
 		r.hosts, r.holds, r.waits, r.phase = want, want, want, updating
 		r.readers = table.readers(nil, r.first, want, all, connected)
-		r.version = table.version
+		r.version = t.version + 1
 		if len(want) == 0 {
 			r.phase = settled
+		} else {
+			given = append(given, table.at(i, nil))
 		}
 		for _, id := range want {
 			g := table.at(i, want)
@@ -571,31 +667,38 @@ func (t *Tables) move(name typeName, table *rangeTable, serving []placement.Host
 			grants[id] = append(grants[id], g)
 		}
 	}
-	read := table.reread(all, connected)
+	read := table.reread(look, all, connected)
+	if len(nobodys)+len(grants)+len(read) > 0 {
+		t.renumber(table)
+	}
 	if len(read) > 0 {
-		t.broadcast(Order{Kind: Unlock, Ranges: read}, name, table)
+		t.broadcast(Order{Kind: Unlock, Ranges: read}, table)
+	}
+	if len(given) > 0 {
+		t.await(table, given)
 	}
 	for _, id := range slices.Sorted(maps.Keys(grants)) {
-		t.order(Order{To: id, Kind: Update, Ranges: grants[id]}, name, table)
+		t.order(Order{To: id, Kind: Update, Ranges: grants[id]}, table)
 	}
 	if len(nobodys) > 0 { // who had it may wait for news
-		t.broadcast(Order{Kind: Unlock, Ranges: nobodys}, name, table)
-	}
-	if len(nobodys)+len(grants)+len(read) == 0 {
-		table.version-- // nobody was told of it
+		t.broadcast(Order{Kind: Unlock, Ranges: nobodys}, table)
 	}
 	locks := slices.Concat(urgent, others)
 	for together := range slices.Chunk(locks[:max(0, min(room, len(locks)))], maxTogether) {
-		table.version++
+		t.renumber(table)
 		locked := make([]HeldRange, 0, maxTogether)
 		slices.Sort(together) // as orders have ranges
 		for _, i := range together {
 			table.lock(i)
 			locked = append(locked, table.at(i, nil))
 		}
-		t.broadcast(Order{Kind: Lock, Ranges: locked}, name, table)
+		t.await(table, locked)
+		t.broadcast(Order{Kind: Lock, Ranges: locked}, table)
 	}
-	table.merge(all, connected)
+	table.open, table.full = open, false
+	if len(open) == 0 {
+		table.merge(all, connected)
+	}
 }
 
 // TypeTable is what a leader knows of the table of a type.
@@ -635,13 +738,13 @@ func (t *Tables) Table(app, typ string) (TypeTable, bool) {
 // Shares returns how many ranges of held types each host holds.
 func (t *Tables) Shares() map[placement.HostID]int {
 	shares := map[placement.HostID]int{}
-	for _, table := range t.types {
+	for _, table := range t.tables {
 		if !tabled(table.policy) {
 			continue
 		}
 		for i := range table.ranges {
 			for _, id := range table.ranges[i].holds {
-				shares[id]++
+				shares[id] += len(table.types)
 			}
 		}
 	}

@@ -37,9 +37,9 @@ func TestTablesHostAway(t *testing.T) {
 				case away[o.To]:
 				case o.Kind == Lock:
 					locked += len(o.Ranges)
-					tables.Released(o.To, o.App, o.Type, o.Version, o.Ranges)
+					tables.Released(o.To, o.Version, o.Ranges)
 				case o.Kind == Update:
-					tables.Updated(o.To, o.App, o.Type, o.Version)
+					tables.Updated(o.To, o.Version)
 				}
 			}
 		}
@@ -109,10 +109,10 @@ func TestTablesMoveFewAtATime(t *testing.T) {
 				moving := holdings.Order(o, 0)
 				switch o.Kind {
 				case Lock:
-					holdings.HandedOver(moving)
-					tables.Released(o.To, o.App, o.Type, o.Version, moving.Ranges)
+					holdings.HandedOver(moving, 0)
+					tables.Released(o.To, o.Version, moving.Ranges)
 				case Update:
-					tables.Updated(o.To, o.App, o.Type, o.Version)
+					tables.Updated(o.To, o.Version)
 				case Unlock, Remove:
 				}
 			}
@@ -138,7 +138,7 @@ func TestTablesMoveFewAtATime(t *testing.T) {
 		for _, o := range tables.Plan(true) {
 			switch {
 			case o.Kind == Update:
-				tables.Updated(o.To, o.App, o.Type, o.Version)
+				tables.Updated(o.To, o.Version)
 			case o.Kind == Unlock && o.To == "leaves":
 				moving -= len(o.Ranges)
 			case o.Kind == Lock && o.To == "leaves":
@@ -155,7 +155,7 @@ func TestTablesMoveFewAtATime(t *testing.T) {
 	if moving != maxMoving || len(locks()) != 0 {
 		t.Fatalf("%d ranges move", moving)
 	}
-	tables.Released("leaves", "a", "T", first[0].Version, first[0].Ranges)
+	tables.Released("leaves", first[0].Version, first[0].Ranges)
 	for range 3 { // UPDATE; UNLOCK, and the next LOCK
 		locks()
 	}

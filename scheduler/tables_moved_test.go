@@ -27,9 +27,9 @@ func TestMovedRangesOutliveTheirLeader(t *testing.T) {
 				switch o.Kind {
 				case Lock:
 					locked += len(o.Ranges)
-					tables.Released(o.To, o.App, o.Type, o.Version, o.Ranges)
+					tables.Released(o.To, o.Version, o.Ranges)
 				case Update:
-					tables.Updated(o.To, o.App, o.Type, o.Version)
+					tables.Updated(o.To, o.Version)
 				}
 			}
 		}
@@ -55,7 +55,7 @@ func TestMovedRangesOutliveTheirLeader(t *testing.T) {
 		after.Reported(id, types)
 		for i := range table.ranges {
 			if r := &table.ranges[i]; slices.Contains(r.holds, id) {
-				after.Claim(id, "a", "T", abi.PlacementRing, []HeldRange{table.at(i, r.hosts)})
+				after.Claim(id, []typeName{{"a", "T"}}, abi.PlacementRing, []HeldRange{table.at(i, r.hosts)})
 			}
 		}
 		after.Claimed(id)

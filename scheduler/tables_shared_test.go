@@ -30,7 +30,7 @@ func TestSharedRangesAreCleanAsAWhole(t *testing.T) {
 				tables.Reported(id, []Type{{App: "a", Name: "T", Placement: abi.PlacementRing, Generation: 1}})
 			}
 			if clean, claims := tt.claims[id]; claims {
-				tables.Claim(id, "a", "T", abi.PlacementRing, share(clean))
+				tables.Claim(id, []typeName{{"a", "T"}}, abi.PlacementRing, share(clean))
 			}
 			tables.Claimed(id)
 		}
@@ -39,9 +39,9 @@ func TestSharedRangesAreCleanAsAWhole(t *testing.T) {
 			for _, o := range orders {
 				switch o.Kind {
 				case Lock:
-					tables.Released(o.To, "a", "T", o.Version, share(tt.claims[o.To]))
+					tables.Released(o.To, o.Version, share(tt.claims[o.To]))
 				case Update:
-					tables.Updated(o.To, "a", "T", o.Version)
+					tables.Updated(o.To, o.Version)
 					for _, r := range o.Ranges {
 						if given++; o.To != "c" || r.Clean != tt.clean {
 							t.Errorf("%s: %s is given %+v", name, o.To, r)
@@ -68,8 +68,8 @@ func TestStopsOnce(t *testing.T) {
 				moving := holdings[o.To].Order(o, 0)
 				for _, id := range answers {
 					if o.Kind == Lock && o.To == id {
-						moving = holdings[id].HandedOver(moving)
-						tables.Released(id, "a", "T", o.Version, moving.Ranges)
+						moving = holdings[id].HandedOver(moving, 0)
+						tables.Released(id, o.Version, moving.Ranges)
 					}
 				}
 			}
@@ -80,7 +80,7 @@ func TestStopsOnce(t *testing.T) {
 		tables.Begin(id, string(id), false)
 		tables.Reported(id, []Type{placedType("T", policy, n)})
 		for _, c := range holdings[id].Claims(0) {
-			tables.Claim(id, c.App, c.Type, c.Policy, c.Ranges)
+			tables.Claim(id, c.Types, c.Policy, c.Ranges)
 		}
 		tables.Claimed(id)
 	}

@@ -10,15 +10,15 @@ import (
 
 // Where the ranges of a type are to be, which [Tables] then brings about.
 
-// target returns the table of all hosts that serve a type, and of those that are
+// target returns the table of all hosts that serve a table's types, and of those that are
 // connected; nil if there are none.
-func (t *Tables) target(table *rangeTable, serving []placement.HostID) (all, connected *placement.Table) {
-	there := slices.DeleteFunc(slices.Clone(serving), func(id placement.HostID) bool { return !t.hosts[id].connected })
+func (t *Tables) target(table *rangeTable) (all, connected *placement.Table) {
+	set := t.set(table.role.reports)
 	if names := staticHosts(table.policy); len(names) > 0 {
-		return t.static(table, names, serving), t.static(table, names, there)
+		return t.static(table, names, set.serving), t.static(table, names, set.there)
 	}
 	each := ringHosts(table.policy)
-	for i, hosts := range [...][]placement.HostID{serving, there} {
+	for i, hosts := range [...][]placement.HostID{set.serving, set.there} {
 		if ring := t.ring(hosts, each); ring == nil {
 			table.targets[i] = target{}
 		} else if ring != table.targets[i].ring {
@@ -96,17 +96,6 @@ func wanted(target *placement.Table, p placement.Point) []placement.HostID {
 		hosts = slices.Sorted(slices.Values(hosts))
 	}
 	return hosts
-}
-
-// readable reports whether a type may have readers: all hosts that can run it know what
-// these are, and its policy.
-func (t *Tables) readable(name typeName, policy string) bool {
-	for _, h := range t.hosts {
-		if typ, runs := h.types[name]; runs && (!typ.Readers || typ.Placement != policy) {
-			return false
-		}
-	}
-	return ringHosts(policy) > 1
 }
 
 // readers returns the readers of a point that is at hosts: those of the target that has

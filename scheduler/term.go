@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -32,6 +33,11 @@ type term struct {
 	began Instant
 	// resign ends the term.
 	resign context.CancelFunc
+	// sent is when the newest renewal of the lease was sent, an [Instant]: it is renewed
+	// under no lock, and what it means for [Leader] is taken over by lock.
+	sent atomic.Int64
+	// renewals has a value when the lease was renewed.
+	renewals chan struct{}
 	// look: a host that drained has gone, and its row is about to.
 	look chan struct{}
 	// reading has one while hosts are read: one after the other, so that what is known of
@@ -58,6 +64,8 @@ type hostSession struct {
 	end      context.CancelCauseFunc
 	claims   []actor.Key // those that have come
 	out      *outbox[*greenroomv1.ReportActorTypesResponse]
+	// ungrouped is not nil for a host that knows no groups of types.
+	ungrouped *ungrouped
 }
 
 type pendingAcquisition struct {
@@ -67,11 +75,19 @@ type pendingAcquisition struct {
 }
 
 func newTerm(s *Service, l actor.Lease, sent Instant) *term {
-	return &term{
+	t := &term{
 		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: NewLeader(l.Epoch, sent, s.cfg.Lease), tables: NewTables(s.cfg.Ranges),
-		look: make(chan struct{}, 1), reading: make(chan struct{}, 1), streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, newest: deployments{},
+		renewals: make(chan struct{}, 1), look: make(chan struct{}, 1), reading: make(chan struct{}, 1), streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, newest: deployments{},
 		heat: NewHeat(s.cfg.HeatEvery), otherLease: map[actor.HostID]bool{},
 	}
+	t.sent.Store(int64(sent))
+	return t
+}
+
+// lock locks what the term decides by, which knows of the newest renewal then.
+func (t *term) lock() {
+	t.mu.Lock()
+	t.leader.Renewed(Instant(t.sent.Load()), t.s.cfg.Lease)
 }
 
 // run leads until the lease cannot be renewed in time, no other host reaches this one, which
@@ -85,42 +101,61 @@ func (t *term) run(ctx context.Context) (reached bool) {
 		log.Info("not leading the cluster any more")
 		t.s.led(t.lease.Epoch, false)
 	}()
-	renew := time.NewTimer(RenewEvery(t.s.cfg.Lease)) // it has just been taken
-	defer renew.Stop()
+	ctx, lost := context.WithCancel(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { defer lost(); t.keepLease(ctx, log) })
+	defer renewing.Wait()
+	defer lost()
 	read := time.NewTimer(0)
 	defer read.Stop()
 	for {
-		t.mu.Lock()
-		left := t.leader.until - t.s.now()
-		t.mu.Unlock()
-		if left <= 0 {
-			log.Warn("the leader's lease could not be renewed in time")
-			return true
-		}
-		over := time.NewTimer(left)
 		select {
 		case <-ctx.Done():
-			over.Stop()
 			return true
-		case <-over.C:
-		case <-renew.C:
-			if !t.renew(ctx) {
-				over.Stop()
-				return true
-			}
-			renew.Reset(RenewEvery(t.s.cfg.Lease))
+		case <-t.renewals:
+			t.lock()
+			t.tables.Slow()
+			t.plan()
+			t.mu.Unlock()
 		case <-read.C:
 			read.Reset(t.readHosts(ctx, ""))
 			if others := t.unreached(); others > 0 {
 				log.Warn("none of the other hosts has a session with this leader: it lets another lead; see that they reach the address that this one advertises, and that all have the same cluster key",
 					"advertised", t.s.cfg.Self.Address, "others", others)
-				over.Stop()
 				return false
 			}
 		case <-t.look:
 			read.Reset(t.readHosts(ctx, ""))
 		}
+	}
+}
+
+// keepLease renews the lease until that cannot be done in time, another leads, or ctx ends.
+// It takes no lock: whatever else the leader does, its term does not end of it.
+func (t *term) keepLease(ctx context.Context, log *slog.Logger) {
+	renew := time.NewTimer(RenewEvery(t.s.cfg.Lease)) // it has just been taken
+	defer renew.Stop()
+	for {
+		left := Instant(t.sent.Load()) + Usable(t.s.cfg.Lease) - t.s.now()
+		if left <= 0 {
+			log.Warn("the leader's lease could not be renewed in time")
+			return
+		}
+		over := time.NewTimer(left)
+		select {
+		case <-ctx.Done():
+		case <-over.C:
+		case <-renew.C:
+			if !t.renew(ctx) {
+				over.Stop()
+				return
+			}
+			renew.Reset(RenewEvery(t.s.cfg.Lease))
+		}
 		over.Stop()
+		if ctx.Err() != nil {
+			return
+		}
 	}
 }
 
@@ -129,7 +164,7 @@ func (t *term) run(ctx context.Context) (reached bool) {
 func (t *term) end(ctx context.Context, log *slog.Logger) {
 	patience := time.NewTimer(RenewEvery(t.s.cfg.Lease) / 4)
 	defer patience.Stop()
-	t.mu.Lock()
+	t.lock()
 	t.leader.Resign()
 	var flushed []<-chan struct{}
 	for id, h := range t.streams {
@@ -157,7 +192,7 @@ func (t *term) end(ctx context.Context, log *slog.Logger) {
 		break
 	}
 	close(t.ended)
-	t.mu.Lock()
+	t.lock()
 	for _, h := range t.streams {
 		h.end(errNotLeader)
 	}
@@ -176,11 +211,11 @@ func (t *term) renew(ctx context.Context) bool {
 		return true // as long as its count lasts
 	}
 	if held {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.leader.Renewed(sent, t.s.cfg.Lease)
-		t.tables.Slow()
-		t.plan()
+		t.sent.Store(int64(sent))
+		select {
+		case t.renewals <- struct{}{}:
+		default:
+		}
 	}
 	return held
 }
@@ -204,7 +239,7 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 	if sake != "" && t.knows(sake) {
 		return next
 	}
-	t.mu.Lock()
+	t.lock()
 	known := slices.Collect(maps.Keys(t.tables.hosts)) // whose rows were there before
 	t.mu.Unlock()
 	hosts, now, err := t.s.cfg.Store.Hosts(ctx)
@@ -218,7 +253,7 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 		rows[h.ID] = h
 		ids = append(ids, h.ID)
 	}
-	t.mu.Lock()
+	t.lock()
 	t.leader.Registered(ids)
 	known = append(known, t.leader.Missing()...)
 	leading := t.leader.Leading(t.s.now())
@@ -228,6 +263,7 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 	if grace := t.began + RenewEvery(t.s.cfg.Lease)/2 - t.s.now(); grace > 0 {
 		leading, next = false, min(next, grace)
 	}
+	sticky := map[actor.HostID]int{} // what those that are removed owned, by their rows
 	for _, h := range hosts {
 		left := h.ExpiresAt.Sub(now)
 		if left > 0 {
@@ -247,9 +283,10 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 			t.s.cfg.Logger.Warn("a host's lease has run out; what it held is free", "host", h.ID, "name", h.Name, "address", h.Address)
 			delete(rows, h.ID)
 			known = append(known, h.ID)
+			sticky[h.ID] = h.Sticky
 		}
 	}
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	others, sessions := 0, 0
 	for id, h := range rows {
@@ -263,7 +300,7 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 	t.reach.saw(t.s.now(), others, sessions)
 	for _, id := range known {
 		if _, there := rows[id]; !there {
-			t.cleared(id)
+			t.cleared(id, sticky[id])
 		}
 	}
 	changed := len(rows) != len(t.members)
@@ -274,9 +311,7 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 	}
 	t.members = rows
 	if changed {
-		for _, h := range t.streams {
-			h.out.put(t.membership())
-		}
+		t.tellMembers()
 	}
 	t.plan()
 	if len(t.leader.Missing()) > 0 || slices.ContainsFunc(ids, t.isLeaving) { // something waits for a row's end
@@ -295,7 +330,7 @@ func (t *term) isLeaving(id actor.HostID) bool {
 // unreached returns how many other hosts there are if none of them has reached this
 // leader for long.
 func (t *term) unreached() int {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	now := t.s.now()
 	if !t.reach.lost(now, t.s.cfg.Lease, t.leader.Granting(now)) {
@@ -307,9 +342,14 @@ func (t *term) unreached() int {
 // granting reports whether the term may give anything away. The caller has the lock.
 func (t *term) granting(now Instant) bool { return t.leader.Granting(now) && t.reach.mayGrant() }
 
-// cleared notes that a host's row is gone. The caller has the lock, as everywhere below.
-func (t *term) cleared(id actor.HostID) {
-	if owned := t.leader.Owned()[id]; owned > 0 && t.s.cfg.Events.StickyCleared != nil {
+// cleared notes that a host's row is gone, with how many sticky actors it owned by that row.
+// The caller has the lock, as everywhere below.
+func (t *term) cleared(id actor.HostID, recorded int) {
+	owned, known := t.leader.OwnedBy(id)
+	if !known { // it ended together with an earlier leader
+		owned = recorded
+	}
+	if owned > 0 && t.s.cfg.Events.StickyCleared != nil {
 		t.s.cfg.Events.StickyCleared(owned)
 	}
 	t.leader.Cleared(id)
@@ -330,6 +370,14 @@ func (t *term) membership() *greenroomv1.ReportActorTypesResponse {
 	return &greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Members{Members: m}}
 }
 
+// tellMembers tells all hosts who is a member.
+func (t *term) tellMembers() {
+	members := t.membership() // one for all, which nobody changes
+	for _, h := range t.streams {
+		h.out.put(members)
+	}
+}
+
 // plan sends what follows from what happened.
 func (t *term) plan() {
 	now := t.s.now()
@@ -337,9 +385,13 @@ func (t *term) plan() {
 		return
 	}
 	granting := t.granting(now)
+	orders := map[actor.HostID][]Order{}
 	for _, o := range t.tables.Plan(granting) {
-		if h := t.streams[o.To]; h != nil {
-			h.out.put(toOrder(o))
+		orders[o.To] = append(orders[o.To], o)
+	}
+	for id, orders := range orders {
+		if h := t.streams[id]; h != nil {
+			h.order(orders)
 		}
 	}
 	if granting && len(t.pending) > 0 {
@@ -352,6 +404,21 @@ func (t *term) plan() {
 	for id, h := range t.streams {
 		if h.out.len() > maxUnsent {
 			h.end(fmt.Errorf("host %s takes nothing that it is sent", id))
+		}
+	}
+}
+
+// order sends orders, together.
+func (h *hostSession) order(orders []Order) {
+	if h.ungrouped == nil {
+		for _, m := range toOrders(orders) {
+			h.out.put(m)
+		}
+		return
+	}
+	for _, o := range orders {
+		for _, one := range h.ungrouped.orders(o) {
+			h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Order{Order: toOrder(one)}})
 		}
 	}
 }
@@ -422,14 +489,14 @@ func (t *term) serve(ctx context.Context, stream ServerStream, hello *greenroomv
 
 // knows reports whether a host is a member, by the rows that were read last.
 func (t *term) knows(id actor.HostID) bool {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	_, there := t.members[id]
 	return there
 }
 
 func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	if _, there := t.members[h.session.Host]; !there || t.leader.Gone(h.session.Host) {
 		return fmt.Errorf("host %s: %w", h.session.Host, actor.ErrHostGone)
@@ -448,7 +515,9 @@ func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
 	if !slices.Contains(t.members[h.session.Host].Roles, RoleHost) {
 		t.tables.LeadsOnly(h.session.Host)
 	}
-	h.protocol = min(int(hello.GetMaxProtocol()), t.s.cfg.Self.MaxProtocol)
+	if h.protocol = min(int(hello.GetMaxProtocol()), t.s.cfg.Self.MaxProtocol); h.protocol < protocolGroups {
+		h.ungrouped = newUngrouped()
+	}
 	h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Welcome{Welcome: &greenroomv1.SchedulerWelcome{Protocol: uint32(h.protocol)}}}) //nolint:gosec // small
 	h.out.put(t.membership())
 	t.checkLease(h.session.Host, time.Duration(hello.GetLeaseMs())*time.Millisecond)
@@ -467,7 +536,7 @@ func (t *term) checkLease(id actor.HostID, lease time.Duration) {
 }
 
 func (t *term) disconnect(h *hostSession) {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	t.pending = slices.DeleteFunc(t.pending, func(p pendingAcquisition) bool { return p.from == h })
 	if t.streams[h.session.Host] == h {
@@ -485,7 +554,7 @@ func (t *term) disconnect(h *hostSession) {
 
 // receive takes one message of a host's session.
 func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) error {
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	id := h.session.Host
 	if t.streams[id] != h {
@@ -496,14 +565,26 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 		t.reported(h, fromTypes(m.Types))
 	case *greenroomv1.ReportActorTypesRequest_RangeClaims:
 		c := m.RangeClaims
-		t.tables.Claim(id, c.GetApp(), c.GetType(), c.GetPlacement(), fromRanges(c.GetRanges()))
+		t.tables.Claim(id, claimed(c), c.GetPlacement(), fromRanges(c.GetRanges()))
 	case *greenroomv1.ReportActorTypesRequest_StickyClaims:
 		t.stickyClaims(h, m.StickyClaims)
 	case *greenroomv1.ReportActorTypesRequest_Released:
 		r := m.Released
-		t.tables.Released(id, r.GetApp(), r.GetType(), r.GetVersion(), fromRanges(r.GetRanges()))
+		answers, all := [][]HeldRange{fromRanges(r.GetRanges())}, true
+		if h.ungrouped != nil {
+			answers, all = h.ungrouped.answered(typeName{r.GetApp(), r.GetType()}, r.GetVersion(), answers[0])
+		}
+		if all {
+			t.tables.Released(id, r.GetVersion(), answers...)
+		}
 	case *greenroomv1.ReportActorTypesRequest_Updated:
-		t.tables.Updated(id, m.Updated.GetApp(), m.Updated.GetType(), m.Updated.GetVersion())
+		all := true
+		if h.ungrouped != nil {
+			_, all = h.ungrouped.answered(typeName{m.Updated.GetApp(), m.Updated.GetType()}, m.Updated.GetVersion(), nil)
+		}
+		if all {
+			t.tables.Updated(id, m.Updated.GetVersion())
+		}
 	case *greenroomv1.ReportActorTypesRequest_Acquisition:
 		a := m.Acquisition
 		t.acquire(pendingAcquisition{h, a.GetCorrelationId(), actor.Key{App: a.GetApp(), Type: a.GetType(), ID: a.GetId()}})
@@ -551,7 +632,7 @@ func (t *term) stickyClaims(h *hostSession, c *greenroomv1.StickyClaimsReport) {
 	id := h.session.Host
 	keys := fromSticky(c.GetActors())
 	for _, a := range c.GetActors() {
-		t.tables.Claim(id, a.GetApp(), a.GetType(), stickyPolicy, nil)
+		t.tables.Claim(id, []typeName{{a.GetApp(), a.GetType()}}, stickyPolicy, nil)
 	}
 	h.claims = append(h.claims, keys...)
 	if !c.GetComplete() {
@@ -577,9 +658,7 @@ func (t *term) drain(from, id actor.HostID) {
 	if h := t.streams[id]; h != nil && id != from {
 		h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Drain{Drain: &greenroomv1.DrainOrder{Reason: "asked"}}})
 	}
-	for _, h := range t.streams {
-		h.out.put(t.membership())
-	}
+	t.tellMembers()
 }
 
 // answer says what only the leader knows.

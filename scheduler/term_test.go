@@ -86,7 +86,7 @@ func TestRowThatIsRenewedStays(t *testing.T) {
 			}()
 			synctest.Wait()
 			if renews {
-				if _, err := (&link{db: c.db}).RenewHost(ctx, "b", testLease); err != nil {
+				if _, err := (&link{db: c.db}).RenewHost(ctx, "b", testLease, 0); err != nil {
 					c.t.Fatal(err)
 				}
 			}

@@ -10,9 +10,13 @@ import (
 // view is what this process knows of the cluster, for those who ask with each call. It
 // is never changed, only replaced.
 type view struct {
-	self    actor.HostID
-	types   map[typeName]*typeView
-	members map[actor.HostID]actor.Host
+	self actor.HostID
+	// types says whose table is which of tables. Views share it as long as no type comes,
+	// goes, or gets another table. partitions has the tables of types that compete.
+	types      map[typeName]typeRef
+	tables     []*typeView
+	partitions map[typeName]*typeView
+	members    map[actor.HostID]actor.Host
 	// drains has those of the others that are draining; draining: this host is.
 	drains   map[actor.HostID]bool
 	draining bool
@@ -22,17 +26,37 @@ type view struct {
 	changed chan struct{}
 }
 
+// typeRef is where a type's table is, and what counts its calls.
+type typeRef struct {
+	table  int
+	counts *callCounts
+}
+
+// of returns the table of a type and what counts its calls; nil if there is none.
+func (v *view) of(app, typ string) (*typeView, *callCounts) {
+	name := typeName{app, typ}
+	ref, found := v.types[name]
+	if !found {
+		return nil, nil
+	}
+	t := v.tables[ref.table]
+	if t.competes {
+		return v.partitions[name], ref.counts
+	}
+	return t, ref.counts
+}
+
 // here is the answer for a call that is run here.
-func (v *view) here(t *typeView, key actor.Key) placement.Where {
+func (v *view) here(counts *callCounts, key actor.Key) placement.Where {
 	if len(v.members) > 1 {
-		t.counts.count(key)
+		counts.count(key)
 	}
 	return placement.Where{Here: true}
 }
 
 // readers returns the range of an actor if it may have readers; otherwise nil.
-func (v *view) readers(key actor.Key) *rangeView {
-	t := v.types[typeName{key.App, key.Type}]
+func (v *view) readers(key actor.Key) *heldRange {
+	t, _ := v.of(key.App, key.Type)
 	if t == nil || !t.shared {
 		return nil
 	}
@@ -40,63 +64,26 @@ func (v *view) readers(key actor.Key) *rangeView {
 }
 
 // reads reports whether this host is a reader of a range.
-func (v *view) reads(r *rangeView) bool { return r.reads && !v.draining }
+func (v *view) reads(r *heldRange) bool { return !v.draining && slices.Contains(r.readers, v.self) }
 
-// typeView is the table of one type.
+// typeView is the table of some types. It never changes.
 type typeView struct {
 	policy string
-	// handing: the policy changes, and the sticky actors of the type are handed over.
+	// handing: the policy changes, and the sticky actors of the types are handed over.
 	handing bool
+	// competes: each of the types has a table of its partitions beside this one.
+	competes bool
 	// static has the names of the hosts of a static type, in the order of its formula.
 	static []string
-	// ranges are in order and cover the hash space.
-	ranges []rangeView
+	heldRanges
 	// shared: some range has readers.
 	shared bool
-	// counts has the calls that are answered here; nil where nobody asks.
-	counts *callCounts
-}
-
-// rangeView is a range of the table as this host sees it.
-type rangeView struct {
-	first placement.Point
-	hosts []actor.HostID // who shares it; empty: it moves, or nobody has it
-	// held says what this host holds of its share.
-	held actor.Hold
-	// formula has the hosts among whom the share is held, which are not those that
-	// calls are sent to while the range moves.
-	formula []actor.HostID
-	moved   bool // by its heat
-	// readers may answer read-only methods of its actors; reads: this host is one.
-	readers []actor.HostID
-	reads   bool
-}
-
-// find returns the range of a point.
-func (t *typeView) find(p placement.Point) *rangeView {
-	if len(t.ranges) == 1 {
-		return &t.ranges[0]
-	}
-	i, found := slices.BinarySearchFunc(t.ranges, p, func(r rangeView, p placement.Point) int {
-		switch {
-		case r.first < p:
-			return -1
-		case r.first > p:
-			return 1
-		default:
-			return 0
-		}
-	})
-	if !found {
-		i--
-	}
-	return &t.ranges[i]
 }
 
 // holds says what this host holds of an actor by the table.
 func (t *typeView) holds(self actor.HostID, key actor.Key) actor.Hold {
-	if len(t.ranges) == 1 && len(t.ranges[0].formula) < 2 {
-		return t.ranges[0].held // alone: the point does not matter
+	if r := t.find(0); t.single() && len(r.among) < 2 {
+		return r.held // alone: the point does not matter
 	}
 	return t.holdsAt(self, placement.PointOf(key))
 }
@@ -104,7 +91,7 @@ func (t *typeView) holds(self actor.HostID, key actor.Key) actor.Hold {
 // holdsAt is holds for a point.
 func (t *typeView) holdsAt(self actor.HostID, p placement.Point) actor.Hold {
 	r := t.find(p)
-	if r.held == actor.NotHeld || len(r.formula) > 1 && placement.OwnerAmong(p, r.formula) != self {
+	if r.held == actor.NotHeld || len(r.among) > 1 && placement.OwnerAmong(p, r.among) != self {
 		return actor.NotHeld
 	}
 	return r.held

@@ -67,23 +67,113 @@ var orderKinds = map[OrderKind]greenroomv1.PlacementOrder_Kind{
 	Update: greenroomv1.PlacementOrder_KIND_UPDATE,
 	Unlock: greenroomv1.PlacementOrder_KIND_UNLOCK,
 	Remove: greenroomv1.PlacementOrder_KIND_REMOVE,
+	Form:   greenroomv1.PlacementOrder_KIND_FORM,
 }
 
-func toOrder(o Order) *greenroomv1.ReportActorTypesResponse {
-	return &greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Order{Order: &greenroomv1.PlacementOrder{
-		App: o.App, Type: o.Type, Version: o.Version, Kind: orderKinds[o.Kind], Placement: o.Policy, Ranges: toRanges(o.Ranges), WithSticky: o.WithSticky,
-	}}}
+// toOrder names the group of an order, and its types where these make the group; an order
+// without a group is about the one type that it names.
+func toOrder(o Order) *greenroomv1.PlacementOrder {
+	out := &greenroomv1.PlacementOrder{
+		Group: o.Group, Version: o.Version, Kind: orderKinds[o.Kind], Placement: o.Policy, Ranges: toRanges(o.Ranges), WithSticky: o.WithSticky,
+	}
+	if o.Group == 0 {
+		out.App, out.Type = o.Types[0].app, o.Types[0].typ
+	} else if o.Kind == Form {
+		out.Types = toNames(o.Types)
+	}
+	return out
 }
 
 // fromOrder returns an order without a kind if it has one that is not known.
 func fromOrder(o *greenroomv1.PlacementOrder) Order {
-	order := Order{App: o.GetApp(), Type: o.GetType(), Version: o.GetVersion(), Policy: o.GetPlacement(), Ranges: fromRanges(o.GetRanges()), WithSticky: o.GetWithSticky()}
+	order := Order{Group: o.GetGroup(), Types: fromNames(o.GetTypes()), Version: o.GetVersion(), Policy: o.GetPlacement(), Ranges: fromRanges(o.GetRanges()), WithSticky: o.GetWithSticky()}
+	if order.Group == 0 {
+		order.Types = []typeName{{o.GetApp(), o.GetType()}}
+	}
 	for kind, on := range orderKinds {
 		if on == o.GetKind() {
 			order.Kind = kind
 		}
 	}
 	return order
+}
+
+func toNames(names []typeName) []*greenroomv1.ActorTypeName {
+	out := make([]*greenroomv1.ActorTypeName, len(names))
+	for i, name := range names {
+		out[i] = &greenroomv1.ActorTypeName{App: name.app, Type: name.typ}
+	}
+	return out
+}
+
+func fromNames(names []*greenroomv1.ActorTypeName) []typeName {
+	out := make([]typeName, len(names))
+	for i, name := range names {
+		out[i] = typeName{name.GetApp(), name.GetType()}
+	}
+	return out
+}
+
+// orderWeight bounds the ranges and types of the orders of one message.
+const orderWeight = 1 << 14
+
+// toOrders returns the messages with orders for one host. A group is formed in the message
+// that has the next order about it.
+func toOrders(orders []Order) (messages []*greenroomv1.ReportActorTypesResponse) {
+	weight := orderWeight
+	var last *greenroomv1.PlacementOrders
+	for i, o := range orders {
+		if weight >= orderWeight && (i == 0 || orders[i-1].Kind != Form) {
+			weight, last = 0, &greenroomv1.PlacementOrders{}
+			messages = append(messages, &greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Orders{Orders: last}})
+		}
+		weight += 1 + len(o.Ranges)
+		if o.Kind == Form {
+			weight += len(o.Types)
+		}
+		last.Orders = append(last.Orders, toOrder(o))
+	}
+	return messages
+}
+
+// toReleased answers a LOCK. For a group, the version identifies the order.
+func toReleased(o Order, ranges []HeldRange) *greenroomv1.RangesReleased {
+	released := &greenroomv1.RangesReleased{Version: o.Version, Ranges: toRanges(ranges)}
+	if o.Group == 0 {
+		released.App, released.Type = o.Types[0].app, o.Types[0].typ
+	}
+	return released
+}
+
+// toUpdated answers an UPDATE.
+func toUpdated(o Order) *greenroomv1.RangesUpdated {
+	updated := &greenroomv1.RangesUpdated{Version: o.Version}
+	if o.Group == 0 {
+		updated.App, updated.Type = o.Types[0].app, o.Types[0].typ
+	}
+	return updated
+}
+
+// toClaims claims what a table has for a leader: type by type for one that knows no groups.
+func toClaims(c Order, protocol int) []*greenroomv1.RangeClaimsReport {
+	all := &greenroomv1.RangeClaimsReport{Placement: c.Policy, Ranges: toRanges(c.Ranges)}
+	if protocol >= protocolGroups {
+		all.Types = toNames(c.Types)
+		return []*greenroomv1.RangeClaimsReport{all}
+	}
+	claims := make([]*greenroomv1.RangeClaimsReport, len(c.Types))
+	for i, name := range c.Types {
+		claims[i] = &greenroomv1.RangeClaimsReport{App: name.app, Type: name.typ, Placement: all.GetPlacement(), Ranges: all.GetRanges()}
+	}
+	return claims
+}
+
+// claimed returns the types that claims are about.
+func claimed(c *greenroomv1.RangeClaimsReport) []typeName {
+	if len(c.GetTypes()) > 0 {
+		return fromNames(c.GetTypes())
+	}
+	return []typeName{{c.GetApp(), c.GetType()}}
 }
 
 // stickyMessages returns keys by type, with stickyBatch of them in a message at most.

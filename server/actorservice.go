@@ -129,12 +129,12 @@ func (a *actorService) GetActor(ctx context.Context, req *connect.Request[greenr
 // ListActors implements ActorService.
 func (a *actorService) ListActors(ctx context.Context, req *connect.Request[greenroomv1.ListActorsRequest]) (*connect.Response[greenroomv1.ListActorsResponse], error) {
 	list := pageList{greenroomv1connect.ActorServiceListActorsProcedure, appOf(req.Msg.GetApp()), req.Msg.GetType()}
-	after, err := parsePageToken(list, req.Msg.GetPageToken())
+	after, err := parsePageToken(list, req.Msg.GetPageToken(), afterActor)
 	if err != nil {
 		return nil, err
 	}
 	size := pageSize(req.Msg.GetPageSize())
-	infos, err := a.s.conf.Actors.ListActors(ctx, store.ActorQuery{App: list.app, Type: list.typ, Prefix: req.Msg.GetPrefix(), After: after, Limit: size})
+	infos, next, err := a.s.conf.Actors.ListActors(ctx, store.ActorQuery{App: list.app, Type: list.typ, Prefix: req.Msg.GetPrefix(), After: after, Limit: size})
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +145,8 @@ func (a *actorService) ListActors(ctx context.Context, req *connect.Request[gree
 			StateSchema: info.StateSchema, StateSize: info.StateSize, UpdatedAt: timestamppb.New(info.UpdatedAt),
 		}
 	}
-	if len(infos) == size {
-		msg.NextPageToken = pageToken(list, infos[size-1].Key.ID)
+	if next != "" {
+		msg.NextPageToken = pageToken(list, next)
 	}
 	res := connect.NewResponse(msg)
 	noStore(res)

@@ -49,5 +49,5 @@ type Modules interface {
 
 // Lister lists actors; every store does.
 type Lister interface {
-	ListActors(ctx context.Context, q store.ActorQuery) ([]store.ActorInfo, error)
+	ListActors(ctx context.Context, q store.ActorQuery) (list []store.ActorInfo, next string, err error)
 }

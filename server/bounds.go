@@ -30,8 +30,6 @@ type bounds struct {
 	bodyTimeout time.Duration
 	// idleTimeout is how long a connection without requests is kept.
 	idleTimeout time.Duration
-	// heartbeat is how often a side of ReminderService.Connect sends a frame at least.
-	heartbeat time.Duration
 	// healthInterval is how often Config.Check is called.
 	healthInterval time.Duration
 }
@@ -48,7 +46,6 @@ func (b bounds) withDefaults(maxModule int64) bounds {
 	setDefault(&b.readHeaderTimeout, 10*time.Second)
 	setDefault(&b.bodyTimeout, time.Minute)
 	setDefault(&b.idleTimeout, 3*time.Minute)
-	setDefault(&b.heartbeat, 2*time.Second)
 	setDefault(&b.healthInterval, 2*time.Second)
 	return b
 }

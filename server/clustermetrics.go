@@ -32,10 +32,12 @@ func (m *Metrics) ClusterEvents() scheduler.Events {
 	}
 	handed := histogram("greenroom_hand_over_seconds", "Time in which this host ended what it had begun of ranges that moved to other hosts.")
 	paused := histogram("greenroom_range_pause_seconds", "Time in which nobody had ranges that moved from this host to others: what calls of their actors waited for, each at most.")
+	waited := histogram("greenroom_sticky_acquire_seconds", "Time until the leader answered acquisitions of sticky actors: what calls of actors without an owner waited for.")
 	return scheduler.Events{
 		HandedOver:  func(took time.Duration) { handed.Observe(took.Seconds()) },
 		RangesMoved: func(_ int, pause time.Duration) { paused.Observe(pause.Seconds()) },
-		StickyAcquired: func(ok bool) {
+		StickyAcquired: func(ok bool, took time.Duration) {
+			waited.Observe(took.Seconds())
 			if ok {
 				granted.Inc()
 			} else {

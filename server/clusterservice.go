@@ -3,9 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"slices"
-	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -20,6 +18,8 @@ import (
 // Cluster knows the servers that share a store. [*scheduler.Service] does.
 type Cluster interface {
 	Hosts(ctx context.Context) (scheduler.HostList, error)
+	// Others are the other members, as far as this process knows.
+	Others() []actor.Host
 	FindHost(name string) (actor.HostID, error)
 	DrainHost(id actor.HostID) error
 	Where(ctx context.Context, key actor.Key) (scheduler.Location, error)
@@ -138,38 +138,27 @@ func (s clusterService) Where(ctx context.Context, req *connect.Request[greenroo
 	return uncached(msg), nil
 }
 
-// stickyPage is how many actors a page has unless the request says.
-const stickyPage = 100
-
 // ListSticky implements ClusterService.
 func (s clusterService) ListSticky(ctx context.Context, req *connect.Request[greenroomv1.ListStickyRequest]) (*connect.Response[greenroomv1.ListStickyResponse], error) {
-	app, limit := appOf(req.Msg.GetApp()), int(req.Msg.GetPageSize())
-	if limit == 0 {
-		limit = stickyPage
-	}
-	if err := actor.ValidateName("app", app); err != nil {
+	list, size := pageList{greenroomv1connect.ClusterServiceListStickyProcedure, appOf(req.Msg.GetApp()), req.Msg.GetType()}, pageSize(req.Msg.GetPageSize())
+	if err := actor.ValidateName("app", list.app); err != nil {
 		return nil, err
 	}
-	after := actor.Key{App: app}
-	if token := req.Msg.GetPageToken(); token != "" {
-		text, err := base64.RawURLEncoding.DecodeString(token)
-		typ, id, ok := strings.Cut(string(text), "/")
-		if err != nil || !ok {
-			return nil, &actor.ArgumentError{Field: "page_token", Problem: "is none that this server gave; leave it empty to begin anew"}
-		}
-		after.Type, after.ID = typ, id
+	after, err := parsePageToken(list, req.Msg.GetPageToken(), afterSticky)
+	if err != nil {
+		return nil, err
 	}
-	list, err := s.cluster.Sticky(ctx, app, req.Msg.GetType(), actor.HostID(req.Msg.GetOwner()), after, limit)
+	after.App = list.app
+	entries, err := s.cluster.Sticky(ctx, list.app, list.typ, actor.HostID(req.Msg.GetOwner()), after, size)
 	if err != nil {
 		return nil, err
 	}
 	msg := &greenroomv1.ListStickyResponse{}
-	for _, e := range list {
+	for _, e := range entries {
 		msg.Actors = append(msg.Actors, &greenroomv1.StickyActor{Type: e.Key.Type, Id: e.Key.ID, Owner: string(e.Owner)})
 	}
-	if len(list) == limit {
-		last := list[limit-1].Key
-		msg.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(last.Type + "/" + last.ID))
+	if len(entries) == size {
+		msg.NextPageToken = pageToken(list, stickyPosition(entries[size-1].Key))
 	}
 	return uncached(msg), nil
 }

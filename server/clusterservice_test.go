@@ -32,6 +32,8 @@ func (fakeCluster) Hosts(context.Context) (scheduler.HostList, error) {
 	}, nil
 }
 
+func (fakeCluster) Others() []actor.Host { return nil }
+
 func (fakeCluster) FindHost(name string) (actor.HostID, error) {
 	if name != "web-two" {
 		return "", fmt.Errorf("no host of the cluster is %q: %w", name, actor.ErrHostGone)
@@ -84,8 +86,8 @@ func TestClusterMetrics(t *testing.T) {
 	f := start(t, func(c *Config) {
 		c.Cluster, c.Metrics = fakeCluster{}, NewMetrics()
 		e := c.Metrics.ClusterEvents()
-		e.StickyAcquired(true)
-		e.StickyAcquired(false)
+		e.StickyAcquired(true, time.Second)
+		e.StickyAcquired(false, time.Second)
 		e.StickyReleased(3)
 		e.StickyCleared(4)
 		e.Drained("stop")
@@ -97,7 +99,7 @@ func TestClusterMetrics(t *testing.T) {
 	text := do(t, client(t, false), "GET", f.url+"/metrics", "").body
 	for _, line := range []string{
 		`greenroom_sticky_acquire_total{outcome="granted"} 1`, `greenroom_sticky_acquire_total{outcome="refused"} 1`,
-		"greenroom_sticky_release_total 3", "greenroom_sticky_clears_total 4", "greenroom_sticky_activations 12",
+		"greenroom_sticky_acquire_seconds_count 2", "greenroom_sticky_release_total 3", "greenroom_sticky_clears_total 4", "greenroom_sticky_activations 12",
 		`greenroom_drains_total{reason="stop"} 1`, "greenroom_leader_terms_total 1", "greenroom_host_restarts_total 1",
 		`greenroom_heat_moves_total{kind="split"} 1`,
 		"greenroom_unreachable_hosts 0", "greenroom_leader 1", "greenroom_leader_epoch 7", "greenroom_lease_age_seconds 0.5",

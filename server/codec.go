@@ -90,14 +90,13 @@ func (binaryCodec) Unmarshal(data []byte, msg any) error {
 	return nil
 }
 
-// jsonCodec is Protobuf's JSON form. Unknown members are passed over, so that a
-// newer client can speak to an older server, unless it is strict.
-type jsonCodec struct {
-	name   string
-	strict bool
-}
+// jsonCodec is Protobuf's JSON form, under one of its names. A member that the message
+// does not have is an error, since one that is misspelt would widen what a request is
+// about: people write JSON. The binary form passes unknown fields over, so that newer
+// clients can speak to older servers.
+type jsonCodec string
 
-func (c jsonCodec) Name() string { return c.name }
+func (c jsonCodec) Name() string { return string(c) }
 
 func (c jsonCodec) Marshal(msg any) ([]byte, error) { return c.MarshalAppend(nil, msg) }
 
@@ -128,9 +127,11 @@ func (c jsonCodec) Unmarshal(data []byte, msg any) error {
 		carryError(m, errors.New("the body is empty; the smallest message is {}"))
 		return nil
 	}
-	err = protojson.UnmarshalOptions{DiscardUnknown: !c.strict}.Unmarshal(data, m)
+	err = protojson.Unmarshal(data, m)
 	if err == nil {
 		err = takeJSON(m, data)
+	} else {
+		err = adviseBytes(m, err)
 	}
 	if err != nil {
 		carryError(m, err)
@@ -154,8 +155,8 @@ func appendFrameJSON(dst []byte, f invokestream.Frame) ([]byte, error) {
 
 func decodeFrameJSON(data []byte, f invokestream.Frame) error {
 	m := f.Generated()
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, m); err != nil {
-		return err
+	if err := protojson.Unmarshal(data, m); err != nil {
+		return adviseBytes(m, err)
 	}
 	data, err := proto.Marshal(m)
 	if err != nil {
@@ -240,7 +241,7 @@ func (s *Server) handlerOptions(shape route) []connect.HandlerOption {
 	return []connect.HandlerOption{
 		connect.WithInterceptors(&errorInterceptor{s}, s.validator),
 		connect.WithCompressMinBytes(compressAbove),
-		connect.WithHandlerOptions(s.codecs(shape.maxBody, shape.bodyErr, shape.strict)...),
+		connect.WithHandlerOptions(s.codecs(shape.maxBody, shape.bodyErr)...),
 	}
 }
 
@@ -251,16 +252,16 @@ func (s *Server) streamOptions(maxMessage int64, tooLarge error) []connect.Handl
 		connect.WithInterceptors(&errorInterceptor{s}),
 		connect.WithReadMaxBytes(int(maxMessage)),
 		connect.WithCompressMinBytes(math.MaxInt),
-		connect.WithHandlerOptions(s.codecs(maxMessage, tooLarge, false)...),
+		connect.WithHandlerOptions(s.codecs(maxMessage, tooLarge)...),
 	}
 }
 
 // codecs are the encodings that every handler reads and writes.
-func (s *Server) codecs(maxMessage int64, tooLarge error, strict bool) []connect.HandlerOption {
+func (s *Server) codecs(maxMessage int64, tooLarge error) []connect.HandlerOption {
 	return []connect.HandlerOption{
 		connect.WithCodec(binaryCodec{}),
-		connect.WithCodec(jsonCodec{"json", strict}),
-		connect.WithCodec(jsonCodec{"json; charset=utf-8", strict}),
+		connect.WithCodec(jsonCodec("json")),
+		connect.WithCodec(jsonCodec("json; charset=utf-8")),
 		connect.WithCompression("gzip", s.newBoundedGzip(maxMessage, tooLarge), newGzip),
 	}
 }

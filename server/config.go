@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"time"
 )
 
 // Defaults of [Config].
@@ -20,6 +21,8 @@ const (
 	DefaultMaxModuleBytes   int64 = 32 << 20
 	DefaultMaxStreamsBytes  int64 = 256 << 20
 	DefaultMaxRequestsBytes int64 = 256 << 20
+
+	DefaultSubscriberHeartbeat = 2 * time.Second
 )
 
 // Config is what a [Server] is made of. The zero value of an optional field
@@ -62,6 +65,10 @@ type Config struct {
 	// Cluster knows the servers that share the store. Without it there is no
 	// ClusterService.
 	Cluster Cluster
+	// DrainDelay is how long the server goes on as before once it says that it is not
+	// ready: what sends requests here by that has to notice. From its half on, answers end
+	// their connections. Defaults to 0: nobody asks.
+	DrainDelay time.Duration
 	// Check reports whether the server's store works now; health follows it.
 	// Defaults to always.
 	Check func(context.Context) error
@@ -93,6 +100,10 @@ type Config struct {
 	// their bodies until they are answered, and by itself what is written and not
 	// accepted yet. Above it requests get actor.ErrHostFull. Defaults to [DefaultMaxRequestsBytes].
 	MaxRequestsBytes int64
+	// SubscriberHeartbeat is how often each side of ReminderService.Connect must be heard of; after
+	// three times as long without a frame a stream is given up. Defaults to
+	// [DefaultSubscriberHeartbeat].
+	SubscriberHeartbeat time.Duration
 	// bounds are what nobody needed to change yet but tests.
 	bounds bounds
 	// ShowStacks sends the Wasm stack of a guest that trapped to its caller.
@@ -116,6 +127,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.MaxModuleBytes, DefaultMaxModuleBytes)
 	setDefault(&c.MaxStreamsBytes, DefaultMaxStreamsBytes)
 	setDefault(&c.MaxRequestsBytes, DefaultMaxRequestsBytes)
+	setDefault(&c.SubscriberHeartbeat, DefaultSubscriberHeartbeat)
 	c.bounds = c.bounds.withDefaults(c.MaxModuleBytes)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -156,6 +168,7 @@ func (c Config) validate() error {
 		{"MaxModuleBytes", c.MaxModuleBytes},
 		{"MaxStreamsBytes", c.MaxStreamsBytes},
 		{"MaxRequestsBytes", c.MaxRequestsBytes},
+		{"SubscriberHeartbeat", int64(c.SubscriberHeartbeat)},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("server: Config.%s is negative; give a positive one, or 0 for the default", f.name)

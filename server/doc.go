@@ -79,6 +79,9 @@
 //   - Slow or stuck callers: headers, bodies and answers have deadlines, a
 //     connection without requests is closed, and a dead HTTP/2 peer is found by
 //     pings.
+//   - Drain: health says that the server is not ready, and everything goes on for
+//     [Config.DrainDelay]; from its half on answers end their connections, by Connection:
+//     close or GOAWAY, while new ones are still taken.
 //   - Stop: new connections are refused, watchers of health are told, requests
 //     in flight are finished, and after the deadline cut off. An InvokeStream
 //     takes nothing more, answers what it took, and ends with an error that

@@ -28,6 +28,9 @@ func parseDuration(field, text string) (time.Duration, error) {
 		if err != nil {
 			return 0, bad("is no duration; give one such as 1h30m, or PT1H30M (ISO 8601)")
 		}
+		if d > actor.MaxReminderDuration {
+			return 0, bad("is longer than 290 years; give a shorter one")
+		}
 		return d, nil
 	}
 	if longer.MatchString(text) {
@@ -44,8 +47,8 @@ func parseDuration(field, text string) (time.Duration, error) {
 			continue
 		}
 		n, err := strconv.ParseInt(m[i+1], 10, 64)
-		if sum += float64(n) * float64(unit); err != nil || sum > math.MaxInt64/2 {
-			return 0, bad("is longer than 146 years; give a shorter one")
+		if sum += float64(n) * float64(unit); err != nil || sum > float64(actor.MaxReminderDuration) {
+			return 0, bad("is longer than 290 years; give a shorter one")
 		}
 		d += time.Duration(n) * unit
 	}
@@ -84,10 +87,13 @@ func isoDuration(d time.Duration) string {
 // parseMoment reads a time (RFC 3339), or how long it is until then.
 func parseMoment(field, text string) (at time.Time, after time.Duration, err error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		if at.IsZero() { // that is no time here
+			return at, 0, errNoTime(field)
+		}
 		return at, 0, nil
 	}
 	if after, err = parseDuration(field, text); err != nil {
-		return at, 0, &actor.ArgumentError{Field: field, Problem: fmt.Sprintf("is %q; give a time such as 2026-12-24T18:00:00Z, or a duration such as 1h30m or PT1H30M", text)}
+		return at, 0, &actor.ArgumentError{Field: field, Problem: fmt.Sprintf("is %q; give a time such as 2026-12-24T18:00:00Z, or a duration such as 1h30m or PT1H30M, up to 290 years", text)}
 	}
 	return at, after, nil
 }

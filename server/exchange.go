@@ -131,6 +131,9 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 	// it to no page of another origin, unless CORS lets it.
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if !route.peer && s.leaving.Load() {
+		h.Set("Connection", "close") // in HTTP/2 net/http makes a GOAWAY of it
+	}
 	began := time.Now()
 	r = r.WithContext(x.trace.Context(context.WithValue(r.Context(), exchangeKey{}, x)))
 	if route.upload {
@@ -139,9 +142,18 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = x.readCloser()
 	}
+	ended := false // not cut off
 	defer func() {
 		took := time.Since(began)
-		route.metrics.served(x.status, took)
+		status := x.status
+		switch {
+		case status != 0:
+		case ended && r.Context().Err() == nil:
+			status = http.StatusOK // which net/http answers for a handler that says nothing
+		default:
+			status = statusClientGone
+		}
+		route.metrics.served(status, took)
 		level := slog.LevelDebug
 		if x.caller.name != "" && route.role >= RoleDeploy {
 			level = slog.LevelInfo // who changes what runs is on record
@@ -150,7 +162,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 			s.log.LogAttrs(r.Context(), level, "request served", x.trace.AppendLog([]slog.Attr{
 				slog.String("request_id", x.id), slog.String("token", x.caller.name), slog.String("method", r.Method), slog.String("route", route.name),
 				slog.String("protocol", r.Proto), slog.String("remote", r.RemoteAddr),
-				slog.Int("status", x.status), slog.Duration("took", took),
+				slog.Int("status", status), slog.Duration("took", took),
 			})...)
 		}
 	}()
@@ -158,6 +170,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 	defer s.recoverPanic(route, x, r)
 	s.enter(route, x, r)
 	x.writeRest()
+	ended = true
 }
 
 // recoverPanic answers a panic of a handler, which is a bug of ours, with an
@@ -179,6 +192,10 @@ func (s *Server) recoverPanic(route *route, x *exchange, r *http.Request) {
 	}
 	s.refuse(route, x, r, errPanicked)
 }
+
+// statusClientGone counts requests whose client left before there was an answer, as nginx
+// does.
+const statusClientGone = 499
 
 // errPanicked is not in the map of errors on purpose: it is answered as internal.
 var errPanicked = errors.New("a handler panicked")

@@ -138,15 +138,17 @@ func (h *fakeHost) View(_ context.Context, key actor.Key) (host.View, error) {
 // fakeLister has n actors with IDs of three digits.
 type fakeLister int
 
-func (n fakeLister) ListActors(_ context.Context, q store.ActorQuery) ([]store.ActorInfo, error) {
-	var infos []store.ActorInfo
+func (n fakeLister) ListActors(_ context.Context, q store.ActorQuery) (infos []store.ActorInfo, next string, err error) {
 	for i := range int(n) {
 		id := fmt.Sprintf("%03d", i)
 		if id > q.After && len(infos) < q.Limit {
 			infos = append(infos, store.ActorInfo{Key: actor.Key{App: q.App, Type: q.Type, ID: id}, Version: 1, StateSize: 2, UpdatedAt: time.Unix(9, 0)})
+			if len(infos) == q.Limit {
+				next = id
+			}
 		}
 	}
-	return infos, nil
+	return infos, next, nil
 }
 
 // fakeModules keeps modules in memory; a module that does not begin like Wasm

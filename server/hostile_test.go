@@ -201,14 +201,17 @@ func TestEndlessStreamsAreBounded(t *testing.T) {
 		}
 		return err
 	}
-	for name, open := range map[string]func(context.Context) error{"watch": watch, "tail": tail} {
+	for name, of := range map[string]struct {
+		open func(context.Context) error
+		most int
+	}{"watch": {watch, maxWatchers}, "tail": {tail, maxReaders}} {
 		ctx, cancel := context.WithCancel(t.Context())
-		for range maxWatchers {
-			if err := open(ctx); err != nil {
+		for range of.most {
+			if err := of.open(ctx); err != nil {
 				t.Fatal(name, err)
 			}
 		}
-		wantError(t, open(t.Context()), connect.CodeResourceExhausted, kindStreamFull)
+		wantError(t, of.open(t.Context()), connect.CodeResourceExhausted, kindStreamFull)
 		cancel()
 	}
 }

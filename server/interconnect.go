@@ -53,6 +53,9 @@ func (s *Server) peerServices() []service {
 	_, h = greenroomv1connect.NewInterconnectServiceHandler(&interconnect{s, conf}, s.handlerOptions(s.payloadRoute())...)
 	sv.serve(RoleAdmin, unary, h, greenroomv1connect.InterconnectServiceDeleteProcedure, greenroomv1connect.InterconnectServiceViewProcedure, greenroomv1connect.InterconnectServiceReachProcedure,
 		greenroomv1connect.InterconnectServiceReleaseRemindersProcedure, greenroomv1connect.InterconnectServiceNoticeRemindersProcedure)
+	tail := streamRoute()
+	tail.peer = true
+	sv.serve(RoleAdmin, tail, h, greenroomv1connect.InterconnectServiceTailLogsProcedure)
 	timer := route{maxBody: maxTimerMessage, bodyErr: errPayloadTooLarge(actor.MaxReminderPayload), peer: true}
 	sv.serve(RoleAdmin, timer, h, greenroomv1connect.InterconnectServiceTimerProcedure)
 	for _, ps := range peers.Services {
@@ -161,6 +164,16 @@ func (i *interconnect) Reach(ctx context.Context, req *connect.Request[greenroom
 		msg.Unreachable = unreachable(accepted.Unreached(ctx, hostIDs(ids)))
 	}
 	return connect.NewResponse(msg), nil
+}
+
+// TailLogs implements InterconnectService.
+func (i *interconnect) TailLogs(ctx context.Context, req *connect.Request[greenroomv1.ExchangeTailRequest], stream *connect.ServerStream[greenroomv1.ExchangeTailResponse]) error {
+	if _, _, err := i.s.conf.Peers.Interconnect.Accept(req.Msg.GetHello()); err != nil {
+		return err
+	}
+	return i.s.conf.Logs.tail(ctx, req.Msg.GetTail(), func(m *greenroomv1.TailResponse) error {
+		return stream.Send(&greenroomv1.ExchangeTailResponse{Tail: m})
+	})
 }
 
 func hostIDs(ids []string) []actor.HostID {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -44,6 +45,18 @@ func takeJSON(msg proto.Message, text []byte) error {
 	data, err := jsonOf(*value, text)
 	*payload, *value = data, nil
 	return err
+}
+
+// adviseBytes says of an error of the JSON form how bytes are written there.
+func adviseBytes(msg proto.Message, err error) error {
+	if !strings.Contains(err.Error(), "for bytes field") {
+		return err
+	}
+	switch msg.(type) {
+	case *greenroomv1.InvokeRequest, *greenroomv1.QueryRequest:
+		return fmt.Errorf("%w; bytes are a string in base64: use json for a payload that is JSON", err)
+	}
+	return fmt.Errorf("%w; bytes are a string in base64", err)
 }
 
 func jsonOf(value *structpb.Value, text []byte) ([]byte, error) {

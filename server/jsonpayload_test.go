@@ -82,3 +82,56 @@ func TestJSONPayloadsAreExact(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownMembersAreRefused: a member that is misspelt is an error of every procedure,
+// not a request about something else.
+func TestUnknownMembersAreRefused(t *testing.T) {
+	f := start(t, withRoles)
+	for name, m := range procedures(t) {
+		if strings.HasSuffix(name, "/Watch") {
+			continue // ask does not wait for its answer
+		}
+		if answer := f.ask(t, name, m, RoleAdmin.String(), `{"apq":"mine"}`); !strings.Contains(answer, "invalid_argument") || !strings.Contains(answer, `apq`) {
+			t.Errorf("%s: %s", name, answer)
+		}
+	}
+	call := `{"actor":{"apq":"mine","type":"T","id":"a"},"method":"Add"}`
+	if a := do(t, client(t, false), "POST", f.url+greenroomv1connect.ActorServiceInvokeProcedure, call, "Authorization", "Bearer admin"); a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "apq") {
+		t.Errorf("%s: %s", a.Status, a.body)
+	}
+	if inv, called := f.host.last(); called {
+		t.Errorf("the host got %+v", inv)
+	}
+}
+
+// TestBytesInJSON: who writes something else than base64 reads what to write.
+func TestBytesInJSON(t *testing.T) {
+	f := start(t, func(c *Config) { c.Reminders = noReminders{} })
+	for body, procedure := range map[string]string{
+		`"method":"Add","payload":{"a":1}`:          greenroomv1connect.ActorServiceInvokeProcedure,
+		`"method":"Add","payload":"{}"`:             greenroomv1connect.ActorServiceInvokeProcedure,
+		`"method":"Get","payload":[1]`:              greenroomv1connect.ActorServiceQueryProcedure,
+		`"name":"n","spec":{"payload":{"a":1}}`:     greenroomv1connect.ReminderServiceCreateReminderProcedure,
+		`"name":"n","spec":{"payload":"no base64"}`: greenroomv1connect.ReminderServiceCreateReminderProcedure,
+	} {
+		a := do(t, client(t, false), "POST", f.url+procedure, `{"actor":{"type":"T","id":"a"},`+body+`}`)
+		takesJSON := procedure != greenroomv1connect.ReminderServiceCreateReminderProcedure
+		if a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "base64") || strings.Contains(a.body, "use json") != takesJSON {
+			t.Errorf("%s: %s %s", body, a.Status, a.body)
+		}
+	}
+}
+
+// TestBodyWithoutContentType is JSON, and so is what curl sends unless it is asked for more.
+func TestBodyWithoutContentType(t *testing.T) {
+	f := start(t, nil)
+	const body = `{"actor":{"type":"T","id":"a"},"method":"Add","json":1}`
+	for _, headers := range [][]string{nil, {"Content-Type", "application/x-www-form-urlencoded"}} {
+		if a := do(t, client(t, false), "POST", f.url+greenroomv1connect.ActorServiceInvokeProcedure, body, headers...); a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%v: %s %s", headers, a.Status, a.body)
+		}
+	}
+	if a := do(t, client(t, false), "POST", f.url+greenroomv1connect.ActorServiceInvokeProcedure, body, "Origin", "https://elsewhere.example"); a.StatusCode != http.StatusForbidden {
+		t.Errorf("from a page of another origin: %s %s", a.Status, a.body)
+	}
+}

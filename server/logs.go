@@ -2,39 +2,66 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
-	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/host"
 )
 
 const (
-	// keptLines are remembered for those who come later: some screenfuls.
+	// keptLines and keptBytes are remembered of each app for those who come later: some
+	// screenfuls.
 	keptLines = 2000
+	keptBytes = 4 << 20
+	// keptOfAll bounds the memory of all apps' lines, in bytes. Each app has the same share.
+	keptOfAll = 64 << 20
+	// lineOverhead is what a line takes beside its texts, in bytes.
+	lineOverhead = 256
 	// readerQueue is how many lines a reader may be behind before it loses some.
 	readerQueue = 1024
+	// maxReaders is how many may read an app's logs at once, each of whom has a queue.
+	maxReaders = 20
 )
 
-// Logs remembers the latest lines that guests logged, and hands each to those
-// who follow. Make it first, give its [Logs.Publish] to the host's events and
-// itself to the server. Nothing that reads slowly holds a guest up.
+// Logs remembers the latest lines that the guests of each app logged, and hands each to
+// those who follow. Make it first, give its [Logs.Publish] to the host's events and
+// itself to the server. Nothing that reads slowly holds a guest up, and no app takes
+// from what is remembered of another, but for its equal share.
 type Logs struct {
 	mu      sync.Mutex
-	lines   []logLine // a ring once it is full
-	next    int       // where the next line goes in it
-	readers map[*logReader]struct{}
-	closed  chan struct{} // closed when the server stops
+	apps    map[string]*appLines               // those that have logged
+	readers map[string]map[*logReader]struct{} // who follows, by app
+	open    map[string]int                     // readers, by app
+	closed  chan struct{}                      // closed when the server stops
 	once    sync.Once
+}
+
+// appLines are the lines of one app.
+type appLines struct {
+	lines []logLine // oldest first
+	bytes int
 }
 
 type logLine struct {
 	at   time.Time
 	line host.GuestLog
+}
+
+func (e *logLine) size() int {
+	return lineOverhead + len(e.line.Key.ID) + len(e.line.Method) + len(e.line.InvocationID) + len(e.line.Text)
+}
+
+// trim removes the oldest lines that are too many. The newest stays.
+func (a *appLines) trim(share int) {
+	for len(a.lines) > 1 && (len(a.lines) > keptLines || a.bytes > share) {
+		a.bytes -= a.lines[0].size()
+		a.lines[0] = logLine{}
+		a.lines = a.lines[1:]
+	}
 }
 
 // logReader is one follower.
@@ -46,21 +73,29 @@ type logReader struct {
 
 // NewLogs returns logs that remember nothing yet.
 func NewLogs() *Logs {
-	return &Logs{readers: make(map[*logReader]struct{}), closed: make(chan struct{})}
+	return &Logs{apps: map[string]*appLines{}, readers: map[string]map[*logReader]struct{}{}, open: map[string]int{}, closed: make(chan struct{})}
 }
+
+// share is how many bytes are remembered of each app.
+func (l *Logs) share() int { return min(keptBytes, keptOfAll/max(len(l.apps), 1)) }
 
 // Publish adds a line. Any goroutine may call it; it never waits for a reader.
 func (l *Logs) Publish(at time.Time, line host.GuestLog) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	entry := logLine{at, line}
-	if len(l.lines) < keptLines {
-		l.lines = append(l.lines, entry)
-	} else {
-		l.lines[l.next] = entry
-		l.next = (l.next + 1) % keptLines
+	app := l.apps[line.Key.App]
+	if app == nil {
+		app = &appLines{}
+		l.apps[line.Key.App] = app
+		for _, other := range l.apps {
+			other.trim(l.share())
+		}
 	}
-	for r := range l.readers {
+	app.lines = append(app.lines, entry)
+	app.bytes += entry.size()
+	app.trim(l.share())
+	for r := range l.readers[line.Key.App] {
 		if !r.wants(entry) {
 			continue
 		}
@@ -75,10 +110,10 @@ func (l *Logs) Publish(at time.Time, line host.GuestLog) {
 // close ends every follower.
 func (l *Logs) close() { l.once.Do(func() { close(l.closed) }) }
 
+// wants reports whether a line of the reader's app is among those that it asked for.
 func (r *logReader) wants(l logLine) bool {
 	key := l.line.Key
-	return key.App == appOf(r.req.GetApp()) &&
-		(r.req.GetActorType() == "" || key.Type == r.req.GetActorType()) &&
+	return (r.req.GetActorType() == "" || key.Type == r.req.GetActorType()) &&
 		(r.req.GetActorId() == "" || key.ID == r.req.GetActorId()) &&
 		l.line.Level >= r.req.GetMinLevel() &&
 		(r.req.GetSince() == nil || !l.at.Before(r.req.GetSince().AsTime()))
@@ -89,14 +124,20 @@ func (r *logReader) wants(l logLine) bool {
 func (l *Logs) subscribe(r *logReader) []logLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	name := appOf(r.req.GetApp())
 	var past []logLine
-	for i := range l.lines {
-		if e := l.lines[(l.next+i)%len(l.lines)]; r.wants(e) {
-			past = append(past, e)
+	if app := l.apps[name]; app != nil {
+		for _, e := range app.lines {
+			if r.wants(e) {
+				past = append(past, e)
+			}
 		}
 	}
 	if r.req.GetFollow() {
-		l.readers[r] = struct{}{}
+		if l.readers[name] == nil {
+			l.readers[name] = map[*logReader]struct{}{}
+		}
+		l.readers[name][r] = struct{}{}
 	}
 	return past[max(0, len(past)-int(r.req.GetLast())):]
 }
@@ -104,7 +145,29 @@ func (l *Logs) subscribe(r *logReader) []logLine {
 func (l *Logs) unsubscribe(r *logReader) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.readers, r)
+	name := appOf(r.req.GetApp())
+	if delete(l.readers[name], r); len(l.readers[name]) == 0 {
+		delete(l.readers, name)
+	}
+}
+
+// enter takes a place among the readers of an app, which leave gives back.
+func (l *Logs) enter(app string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[app] >= maxReaders {
+		return &requestError{kindStreamFull, fmt.Sprintf("the server has %d readers of the logs of app %s; %s", maxReaders, app, retryLater)}
+	}
+	l.open[app]++
+	return nil
+}
+
+func (l *Logs) leave(app string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[app]--; l.open[app] == 0 {
+		delete(l.open, app)
+	}
 }
 
 // lost returns how many lines r lost since it last asked.
@@ -116,49 +179,26 @@ func (l *Logs) lost(r *logReader) uint64 {
 	return n
 }
 
-// maxReaders is how many may read logs at once, each of whom has a queue.
-const maxReaders = 100
-
-// logService is LogService over [Logs].
-type logService struct {
-	logs    *Logs
-	readers places
-}
-
-func (s *Server) newLogService() service {
-	sv := service{name: greenroomv1connect.LogServiceName}
-	_, h := greenroomv1connect.NewLogServiceHandler(&logService{
-		logs: s.conf.Logs, readers: places{limit: maxReaders, what: "readers of logs", remedy: retryLater},
-	}, s.handlerOptions(s.payloadRoute())...)
-	sv.serve(RoleRead, streamRoute(), h, greenroomv1connect.LogServiceTailProcedure)
-	return sv
-}
-
-var _ greenroomv1connect.LogServiceHandler = (*logService)(nil)
-
-// Tail implements LogService.
-func (s *logService) Tail(ctx context.Context, req *connect.Request[greenroomv1.TailRequest], stream *connect.ServerStream[greenroomv1.TailResponse]) error {
-	if err := s.readers.enter(); err != nil {
-		return err
-	}
-	defer s.readers.leave()
-	r := &logReader{req: req.Msg, lines: make(chan logLine, readerQueue)}
-	past := s.logs.subscribe(r)
-	defer s.logs.unsubscribe(r)
-	// Also when there is nothing: the reader then knows that it is connected.
-	if err := stream.Send(logsToProto(past, 0)); err != nil || !req.Msg.GetFollow() {
+// tail gives each the lines that req asks for, first those that are remembered: that
+// message comes also when there are none. It returns when there are no more, or when ctx
+// or the server ends.
+func (l *Logs) tail(ctx context.Context, req *greenroomv1.TailRequest, each func(*greenroomv1.TailResponse) error) error {
+	r := &logReader{req: req, lines: make(chan logLine, readerQueue)}
+	past := l.subscribe(r)
+	defer l.unsubscribe(r)
+	if err := each(logsToProto(past, 0)); err != nil || !req.GetFollow() {
 		return err
 	}
 	for {
 		select {
 		case first := <-r.lines:
 			batch := r.drain(first)
-			if err := stream.Send(logsToProto(batch, s.logs.lost(r))); err != nil {
+			if err := each(logsToProto(batch, l.lost(r))); err != nil {
 				return err
 			}
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-s.logs.closed:
+		case <-l.closed:
 			return errStopping
 		}
 	}

@@ -2,9 +2,11 @@ package server
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/host"
 )
@@ -67,5 +69,60 @@ func TestLogReadersBehind(t *testing.T) {
 	l.unsubscribe(r)
 	if publish(l, 1); len(r.lines) != 1 {
 		t.Error("a reader that left gets lines")
+	}
+}
+
+// TestLogsOfAppsApart: what one app logs, however much and however long its lines, pushes
+// out none of another's, and all of them together stay within their bound.
+func TestLogsOfAppsApart(t *testing.T) {
+	l := NewLogs()
+	log := func(app, text string) {
+		l.Publish(time.Unix(0, 0), host.GuestLog{Key: actor.Key{App: app, Type: "T", ID: "a"}, Text: text})
+	}
+	count := func(app string) int {
+		return len(l.subscribe(&logReader{req: &greenroomv1.TailRequest{App: app, Last: allLines}}))
+	}
+	log("calm", "one")
+	for range 2 * keptLines {
+		log("loud", "x")
+	}
+	if got := count("calm"); got != 1 {
+		t.Errorf("%d lines of the calm app", got)
+	}
+	if got := count("loud"); got != keptLines {
+		t.Errorf("%d lines of the loud app", got)
+	}
+	long := strings.Repeat("x", keptBytes/8)
+	for i := range 2 * keptOfAll / keptBytes {
+		for range 10 {
+			log("long"+strconv.Itoa(i), long)
+		}
+	}
+	all := 0
+	for _, app := range l.apps {
+		all += app.bytes
+	}
+	if share := keptOfAll / len(l.apps); all > keptOfAll || count("calm") != 1 || count("long0") != share/(len(long)+lineOverhead) {
+		t.Errorf("%d bytes of all apps, %d lines of the calm one, %d of a loud one", all, count("calm"), count("long0"))
+	}
+}
+
+// TestLogReadersOfAppsApart: the readers of one app leave those of another their places.
+func TestLogReadersOfAppsApart(t *testing.T) {
+	l := NewLogs()
+	for range maxReaders {
+		if err := l.enter("a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.enter("a"); err == nil || !strings.Contains(err.Error(), "readers of the logs of app a") {
+		t.Errorf("one reader more: %v", err)
+	}
+	if err := l.enter("b"); err != nil {
+		t.Errorf("of another app: %v", err)
+	}
+	l.leave("a")
+	if err := l.enter("a"); err != nil {
+		t.Errorf("after one has left: %v", err)
 	}
 }

@@ -71,6 +71,9 @@ type Gauges struct {
 	StateMemory, CallMemory func() int64
 	// Timers is how many timers are set.
 	Timers func() int
+	// StoreRetries is how often the store has tried something again because of a
+	// serialization failure.
+	StoreRetries func() uint64
 }
 
 // turnSeries names what one set of turn metrics counts.
@@ -314,6 +317,13 @@ func (m *Metrics) register(g Gauges) error {
 	}
 	if g.Instances != nil {
 		if err := gauge("greenroom_instances", "Guest instances.", func() float64 { return float64(g.Instances()) }); err != nil {
+			return err
+		}
+	}
+	if g.StoreRetries != nil {
+		if err := m.registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "greenroom_store_retries_total", Help: "What the store tried again after a serialization failure.",
+		}, func() float64 { return float64(g.StoreRetries()) })); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -107,5 +108,35 @@ func TestHealthFlips(t *testing.T) {
 	h.set(nil, false)
 	if now := h.now(); now.err == nil || !now.stopped {
 		t.Error("ready after stop")
+	}
+}
+
+// TestRequestsWithoutAnswer: a request that was cut off is counted with a status that says
+// so, and one whose handler said nothing with what net/http answers.
+func TestRequestsWithoutAnswer(t *testing.T) {
+	f := newFixture(t, nil)
+	const path = "/readyz"
+	route := *f.routes.exact[path]
+	f.routes.exact[path] = &route
+	ask := func(ctx context.Context, h http.HandlerFunc) {
+		defer func() { _ = recover() }() // as net/http does
+		route.Handler = h
+		f.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+path, nil))
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	ask(t.Context(), func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	ask(gone, func(http.ResponseWriter, *http.Request) {})
+	ask(t.Context(), func(http.ResponseWriter, *http.Request) {})
+	page := httptest.NewRecorder()
+	f.ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/metrics", nil))
+	text := page.Body.String()
+	for _, line := range []string{`{route="` + route.name + `",status="499"} 2`, `{route="` + route.name + `",status="200"} 1`} {
+		if !strings.Contains(text, "greenroom_http_requests_total"+line) {
+			t.Errorf("no line %s", line)
+		}
+	}
+	if strings.Contains(text, `status="0"`) {
+		t.Error("there is a status 0")
 	}
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"strconv"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -84,12 +83,12 @@ func (m *moduleService) GetModule(ctx context.Context, req *connect.Request[gree
 // ListModules implements ModuleService.
 func (m *moduleService) ListModules(ctx context.Context, req *connect.Request[greenroomv1.ListModulesRequest]) (*connect.Response[greenroomv1.ListModulesResponse], error) {
 	list := pageList{procedure: greenroomv1connect.ModuleServiceListModulesProcedure, app: appOf(req.Msg.GetApp())}
-	after, err := parsePageToken(list, req.Msg.GetPageToken())
+	after, err := parsePageToken(list, req.Msg.GetPageToken(), afterModule)
 	if err != nil {
 		return nil, err
 	}
 	size := pageSize(req.Msg.GetPageSize())
-	mods, err := m.s.conf.Modules.List(ctx, list.app, actor.Digest(after), size)
+	mods, err := m.s.conf.Modules.List(ctx, list.app, after, size)
 	if err != nil {
 		return nil, err
 	}
@@ -170,16 +169,9 @@ func (m *moduleService) Undeploy(ctx context.Context, req *connect.Request[green
 // History implements ModuleService.
 func (m *moduleService) History(ctx context.Context, req *connect.Request[greenroomv1.HistoryRequest]) (*connect.Response[greenroomv1.HistoryResponse], error) {
 	list := pageList{greenroomv1connect.ModuleServiceHistoryProcedure, appOf(req.Msg.GetApp()), req.Msg.GetType()}
-	token, err := parsePageToken(list, req.Msg.GetPageToken())
+	before, err := parsePageToken(list, req.Msg.GetPageToken(), afterGeneration)
 	if err != nil {
 		return nil, err
-	}
-	var before uint64
-	if token != "" {
-		// A token that passed its check was made below.
-		if before, err = strconv.ParseUint(token, 10, 64); err != nil {
-			return nil, err
-		}
 	}
 	size := pageSize(req.Msg.GetPageSize())
 	ds, err := m.s.conf.Modules.History(ctx, list.app, list.typ, before, size)
@@ -203,7 +195,7 @@ func (m *moduleService) History(ctx context.Context, req *connect.Request[greenr
 	}
 	// Generations count from 1, without gaps.
 	if len(ds) == size && ds[size-1].Generation > 1 {
-		msg.NextPageToken = pageToken(list, strconv.FormatUint(ds[size-1].Generation, 10))
+		msg.NextPageToken = pageToken(list, generationPosition(ds[size-1].Generation))
 	}
 	res := connect.NewResponse(msg)
 	noStore(res)
@@ -230,7 +222,7 @@ func (m *moduleService) ListTypes(ctx context.Context, req *connect.Request[gree
 // ListApps implements ModuleService.
 func (m *moduleService) ListApps(ctx context.Context, req *connect.Request[greenroomv1.ListAppsRequest]) (*connect.Response[greenroomv1.ListAppsResponse], error) {
 	list := pageList{procedure: greenroomv1connect.ModuleServiceListAppsProcedure}
-	after, err := parsePageToken(list, req.Msg.GetPageToken())
+	after, err := parsePageToken(list, req.Msg.GetPageToken(), afterApp)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,14 @@ package server
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/reminder"
 )
 
 func TestPageToken(t *testing.T) {
@@ -12,11 +19,11 @@ func TestPageToken(t *testing.T) {
 		if len(token) > 1024 {
 			t.Errorf("token of %d bytes; the API takes 1024", len(token))
 		}
-		if got, err := parsePageToken(list, token); err != nil || got != after {
+		if got, err := parsePageToken(list, token, afterActor); err != nil || got != after {
 			t.Errorf("%q: got %q, %v", after, got, err)
 		}
 	}
-	if got, err := parsePageToken(list, ""); got != "" || err != nil {
+	if got, err := parsePageToken(list, "", afterActor); got != "" || err != nil {
 		t.Errorf("first page: %q, %v", got, err)
 	}
 }
@@ -26,13 +33,94 @@ func TestPageTokenOfAnotherListIsRefused(t *testing.T) {
 	for _, list := range []pageList{
 		{"/y/List", "default", "Counter"}, {"/x/List", "other", "Counter"}, {"/x/List", "default", "Cart"},
 	} {
-		if _, err := parsePageToken(list, token); err == nil {
+		if _, err := parsePageToken(list, token, afterActor); err == nil {
 			t.Errorf("%v took a token of another list", list)
 		}
 	}
 	for _, bad := range []string{"x", "!", "AAAA", token[:len(token)-1], token + "A", base64.RawURLEncoding.EncodeToString(make([]byte, 700))} {
-		if _, err := parsePageToken(pageList{"/x/List", "default", "Counter"}, bad); err == nil {
+		if _, err := parsePageToken(pageList{"/x/List", "default", "Counter"}, bad, afterActor); err == nil {
 			t.Errorf("token %q was taken", bad)
 		}
 	}
+}
+
+// TestForgedPageTokens: whatever text a token with a right sum has, each list refuses it
+// with an error of the caller's.
+func TestForgedPageTokens(t *testing.T) {
+	f := start(t, func(c *Config) { c.Cluster, c.Reminders = fakeCluster{}, noReminders{} })
+	lists := 0
+	for name, m := range procedures(t) {
+		if m.Input().Fields().ByName("page_token") == nil {
+			continue
+		}
+		lists++
+		request := map[string]any{"app": "default"}
+		list := pageList{procedure: name, app: "default"}
+		if m.Input().Fields().ByName("app") == nil {
+			delete(request, "app")
+			list.app = ""
+		}
+		if m.Input().Fields().ByName("type") != nil {
+			request["type"], list.typ = "T", "T"
+		}
+		if m.Input().Fields().ByName("all") != nil {
+			request["all"] = true
+		}
+		for _, after := range []string{
+			"\x01", "\x00", "x\x00y", "x\x00y\x00z", "T\x00\x00z", "T\x00y\x00z\x00", "\x00\x00\x00", "\xff", strings.Repeat("\x00", 600),
+		} {
+			request["pageToken"] = pageToken(list, after)
+			body, err := json.Marshal(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := do(t, client(t, false), "POST", f.url+name, string(body), "Content-Type", "application/json"); a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "page_token") {
+				t.Errorf("%s with a token of %q: %s %s", name, after, a.Status, a.body)
+			}
+		}
+	}
+	if lists < 10 {
+		t.Errorf("%d procedures have pages", lists)
+	}
+	if log := f.log.String(); strings.Contains(log, "panic") {
+		t.Error(log)
+	}
+}
+
+// FuzzPageToken: what a list takes as a position is what it would write.
+func FuzzPageToken(f *testing.F) {
+	id := actor.ReminderID{Prefix: 7, Token: 41, Vector: actor.Vector([]byte("abcdefgh"))}
+	for _, after := range []string{
+		"a", "2", "18446744073709551616", "-1", "A-1-abcdefgh-99999999999999999999", strings.Repeat("0a", 32), stickyPosition(actor.Key{Type: "T", ID: "a/b"}),
+		reminderPosition(actor.ReminderName{Key: actor.Key{Type: "T", ID: "a||b"}, Name: "n"}),
+		reminder.DeadLetterID{Reminder: id, Due: time.Unix(-1, 0)}.String(), bucketPosition(id.Bucket()), "x\x00y", "",
+	} {
+		f.Add(after)
+	}
+	f.Fuzz(func(t *testing.T, after string) {
+		for _, list := range []pageList{{"/x/List", "default", ""}, {"/x/List", "default", "T"}} {
+			written := func(p string, err error) {
+				if err == nil && p != after {
+					t.Errorf("%q was read as %q", after, p)
+				}
+			}
+			written(readAgain(list, after, afterApp, func(s string) string { return s }))
+			written(readAgain(list, after, afterActor, func(s string) string { return s }))
+			written(readAgain(list, after, afterModule, func(d actor.Digest) string { return string(d) }))
+			written(readAgain(list, after, afterGeneration, generationPosition))
+			written(readAgain(list, after, afterSticky, stickyPosition))
+			written(readAgain(list, after, afterReminder, reminderPosition))
+			written(readAgain(list, after, afterDeadLetter, reminder.DeadLetterID.String))
+			written(readAgain(list, after, afterBucket, bucketPosition))
+		}
+	})
+}
+
+// readAgain returns what write makes of the position that read reads.
+func readAgain[P any](list pageList, after string, read func(pageList, string) (P, error), write func(P) string) (string, error) {
+	p, err := parsePageToken(list, pageToken(list, after), read)
+	if err != nil {
+		return "", err
+	}
+	return write(p), nil
 }

@@ -41,6 +41,8 @@ type Interconnect interface {
 	Reach(ctx context.Context, hosts []actor.HostID) []routing.Reach
 	// Unreachable are hosts that calls from here could not reach.
 	Unreachable() []routing.Unreachable
+	// TailLogs is LogService.Tail for what another host remembers and runs.
+	TailLogs(ctx context.Context, host actor.HostID, req *greenroomv1.TailRequest, each func(*greenroomv1.TailResponse) error) error
 }
 
 // PeerService is a service between hosts. Its streams are not bounded here.

@@ -30,6 +30,10 @@ func (noCalls) Accept(*greenroomv1.ExchangeHello) (*routing.Accepted, *greenroom
 
 func (noCalls) Reach(context.Context, []actor.HostID) []routing.Reach { return nil }
 
+func (noCalls) TailLogs(context.Context, actor.HostID, *greenroomv1.TailRequest, func(*greenroomv1.TailResponse) error) error {
+	return errors.New("no logs")
+}
+
 func clusterCredentials(tb testing.TB, key string) *routing.Credentials {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "key")

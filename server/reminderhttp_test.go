@@ -139,7 +139,13 @@ func TestDaprRemindersThatCannotBe(t *testing.T) {
 		`{"period": "P1M"}`:                                     "no fixed length",
 		`{"period": "P"}`:                                       "ISO 8601",
 		`{"period": "soon"}`:                                    "no duration",
-		`{"period": "P99999999W"}`:                              "146 years",
+		`{"period": "P99999999W"}`:                              "290 years",
+		`{"period": "2562047h"}`:                                "290 years",
+		`{"ttl": "2562047h"}`:                                   "290 years",
+		`{"dueTime": "0001-01-01T00:00:00Z"}`:                   "beginning of the year 1",
+		`{"ttl": "0001-01-01T00:00:00Z"}`:                       "beginning of the year 1",
+		`{"contentType": "application/json\u0000"}`:             "control character",
+		`{"contentType": "application/json\r\nX: y"}`:           "control character",
 		`{"dueTime": "tomorrow"}`:                               "dueTime",
 		`{"dueTime": "-1s"}`:                                    "reminder delay",
 		`{"dueTime": "1h", "ttl": "1m"}`:                        "before the first occurrence",
@@ -220,13 +226,13 @@ func TestParseDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"1h30m": 90 * time.Minute, "250ms": 250 * time.Millisecond, "0h0m9s0ms": 9 * time.Second, "0": 0, "-5s": -5 * time.Second,
 		"PT1M": time.Minute, "P1W": 7 * day, "P1DT2H": day + 2*time.Hour, "PT0.25S": 250 * time.Millisecond, "PT1,5S": 1500 * time.Millisecond,
-		"PT0.000000001S": 1, "P2D": 2 * day, "PT90M": 90 * time.Minute, "P0D": 0, "P7000W": 7000 * 7 * day,
+		"PT0.000000001S": 1, "P2D": 2 * day, "PT90M": 90 * time.Minute, "P0D": 0, "P15000W": 15000 * 7 * day, "2540400h": actor.MaxReminderDuration, "PT2540400H": actor.MaxReminderDuration,
 	} {
 		if got, err := parseDuration("x", text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "P", "PT", "P1DT", "P1H", "PT1D", "PT", "P-1D", "PT1.S", "PT.5S", "PT1.5H", "P1Y", "P1M", "P1Y2M", "1", "p1d", "P99999999999999999999D", "PT9223372036S1", "P8000W"} {
+	for _, text := range []string{"", "P", "PT", "P1DT", "P1H", "PT1D", "PT", "P-1D", "PT1.S", "PT.5S", "PT1.5H", "P1Y", "P1M", "P1Y2M", "1", "p1d", "P99999999999999999999D", "PT9223372036S1", "P16000W", "2562047h"} {
 		if got, err := parseDuration("x", text); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}

@@ -34,6 +34,10 @@ type Reminders interface {
 	Buckets(ctx context.Context, app string, after actor.Bucket, limit int) ([]actor.BucketRow, error)
 	// Subscribe makes a subscriber of subscriptions of an app.
 	Subscribe(app string, names []string, limit int) (*reminder.Subscriber, error)
+	// Prefix returns the prefix of the IDs of an app's reminders.
+	Prefix(ctx context.Context, app string) (actor.Prefix, error)
+	// Follow makes a follower of reminders of an app that has the prefix.
+	Follow(app string, prefix actor.Prefix) *reminder.Follower
 	// Release gives reminders that wait for subscribers to another host.
 	Release(ctx context.Context, r reminder.ReleaseRequest) ([]actor.ReminderID, error)
 	Notice(heads []store.ReminderHead)
@@ -61,7 +65,7 @@ const (
 
 func (s *Server) newReminderService() service {
 	sv := service{name: greenroomv1connect.ReminderServiceName}
-	requests := route{maxBody: reminderBody, bodyErr: errPayloadTooLarge(reminderBody), strict: true}
+	requests := route{maxBody: reminderBody, bodyErr: errPayloadTooLarge(reminderBody)}
 	_, h := greenroomv1connect.NewReminderServiceHandler(reminderService{s}, s.handlerOptions(requests)...)
 	sv.serve(RoleRead, requests, h,
 		greenroomv1connect.ReminderServiceGetReminderProcedure,
@@ -196,13 +200,8 @@ func (rs reminderService) ListReminders(ctx context.Context, req *connect.Reques
 // parts that are small in memory, and returns the token of the next page. Of a list by due
 // times it may call do with fewer where there are others.
 func (rs reminderService) pages(ctx context.Context, list pageList, q store.ReminderQuery, token string, size int, do func(part []actor.Reminder) error) (next string, err error) {
-	after, err := parsePageToken(list, token)
-	if err != nil {
+	if q.After, err = parsePageToken(list, token, afterReminder); err != nil {
 		return "", err
-	}
-	if after != "" {
-		part := strings.SplitN(after, pageSeparator, 3) // names have no control characters
-		q.After = actor.ReminderName{Key: actor.Key{App: q.App, Type: part[0], ID: part[1]}, Name: part[2]}
 	}
 	for size > 0 {
 		q.Limit = min(size, readReminders)
@@ -221,10 +220,8 @@ func (rs reminderService) pages(ctx context.Context, list pageList, q store.Remi
 			break // as many were looked at as one request may
 		}
 	}
-	return pageToken(list, strings.Join([]string{q.After.Key.Type, q.After.Key.ID, q.After.Name}, pageSeparator)), nil
+	return pageToken(list, reminderPosition(q.After)), nil
 }
-
-const pageSeparator = "\x00"
 
 // selector is which reminders a request is about.
 type selector interface {
@@ -330,18 +327,11 @@ func (rs reminderService) setPaused(ctx context.Context, procedure string, m sel
 // ListDeadLetters implements ReminderService.
 func (rs reminderService) ListDeadLetters(ctx context.Context, req *connect.Request[greenroomv1.ListDeadLettersRequest]) (*connect.Response[greenroomv1.ListDeadLettersResponse], error) {
 	list := pageList{greenroomv1connect.ReminderServiceListDeadLettersProcedure, appOf(req.Msg.GetApp()), req.Msg.GetType()}
-	after, err := parsePageToken(list, req.Msg.GetPageToken())
+	after, err := parsePageToken(list, req.Msg.GetPageToken(), afterDeadLetter)
 	if err != nil {
 		return nil, err
 	}
-	q := store.DeadLetterQuery{App: list.app, Type: list.typ}
-	if after != "" {
-		id, err := reminder.ParseDeadLetterID(after)
-		if err != nil {
-			return nil, err
-		}
-		q.AfterID, q.AfterDue = id.Reminder, id.Due
-	}
+	q := store.DeadLetterQuery{App: list.app, Type: list.typ, AfterID: after.Reminder, AfterDue: after.Due}
 	msg := &greenroomv1.ListDeadLettersResponse{}
 	for size := pageSize(req.Msg.GetPageSize()); size > 0; {
 		q.Limit = min(size, readReminders)
@@ -403,17 +393,9 @@ func (rs reminderService) ListBuckets(ctx context.Context, req *connect.Request[
 		return nil, err
 	}
 	list := pageList{greenroomv1connect.ReminderServiceListBucketsProcedure, app, ""}
-	token, err := parsePageToken(list, req.Msg.GetPageToken())
+	after, err := parsePageToken(list, req.Msg.GetPageToken(), afterBucket)
 	if err != nil {
 		return nil, err
-	}
-	var after actor.Bucket
-	if token != "" {
-		id, err := actor.ParseReminderID(token) // of its first token
-		if err != nil {
-			return nil, err
-		}
-		after = id.Bucket()
 	}
 	size := pageSize(req.Msg.GetPageSize())
 	rows, err := rs.s.conf.Reminders.Buckets(ctx, app, after, size)
@@ -425,7 +407,7 @@ func (rs reminderService) ListBuckets(ctx context.Context, req *connect.Request[
 		msg.Buckets[i] = bucketToProto(&rows[i])
 	}
 	if len(rows) == size {
-		msg.NextPageToken = pageToken(list, rows[size-1].Bucket.Token(0).String())
+		msg.NextPageToken = pageToken(list, bucketPosition(rows[size-1].Bucket))
 	}
 	return uncached(msg), nil
 }
@@ -528,14 +510,18 @@ func timeOf(field string, t *timestamppb.Timestamp) (time.Time, error) {
 	}
 	at := t.AsTime()
 	if t.CheckValid() != nil || at.IsZero() {
-		return at, &actor.ArgumentError{Field: field, Problem: "is no time after the beginning of the year 1 and before the year 10000; give one"}
+		return at, errNoTime(field)
 	}
 	return at, nil
 }
 
+func errNoTime(field string) error {
+	return &actor.ArgumentError{Field: field, Problem: "is no time after the beginning of the year 1 and before the year 10000; give one"}
+}
+
 func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
-	const longest = 290 * 365 * 24 * time.Hour // about what a [time.Duration] holds
-	if d != nil && (d.CheckValid() != nil || d.GetSeconds() > int64(longest/time.Second) || d.GetSeconds() < -int64(longest/time.Second)) {
+	const longest = int64(actor.MaxReminderDuration / time.Second)
+	if d != nil && (d.CheckValid() != nil || d.GetSeconds() > longest || d.GetSeconds() < -longest) {
 		return 0, &actor.ArgumentError{Field: field, Problem: "is no duration of up to 290 years; give one, or for a due time further away the time itself"}
 	}
 	return d.AsDuration(), nil

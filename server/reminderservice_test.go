@@ -57,6 +57,12 @@ func (noReminders) RemoveDeadLetter(context.Context, string, reminder.DeadLetter
 func (noReminders) Buckets(context.Context, string, actor.Bucket, int) ([]actor.BucketRow, error) {
 	return nil, actor.ErrUnavailable
 }
+func (noReminders) Prefix(context.Context, string) (actor.Prefix, error) {
+	return 0, actor.ErrUnavailable
+}
+
+func (noReminders) Follow(string, actor.Prefix) *reminder.Follower { return nil }
+
 func (noReminders) Subscribe(string, []string, int) (*reminder.Subscriber, error) {
 	return nil, actor.ErrUnavailable
 }
@@ -285,20 +291,22 @@ func TestReminderThatCannotBe(t *testing.T) {
 		"ends before it begins": {change: schedule(&greenroomv1.ReminderSchedule{
 			First: &greenroomv1.ReminderSchedule_After{After: durationpb.New(time.Hour)}, End: &greenroomv1.ReminderSchedule_Ttl{Ttl: durationpb.New(time.Minute)},
 		}), says: "before the first occurrence"},
-		"no life":             {change: schedule(&greenroomv1.ReminderSchedule{End: &greenroomv1.ReminderSchedule_Ttl{Ttl: durationpb.New(0)}}), says: "time to live"},
-		"due in the year 0":   {change: schedule(&greenroomv1.ReminderSchedule{First: &greenroomv1.ReminderSchedule_At{At: &timestamppb.Timestamp{Seconds: -1 << 40}}}), says: "due time"},
-		"delay of 3000 years": {change: schedule(&greenroomv1.ReminderSchedule{First: &greenroomv1.ReminderSchedule_After{After: &durationpb.Duration{Seconds: 3000 * 365 * 86400}}}), says: "reminder delay"},
-		"large payload":       {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Payload = make([]byte, 64<<10+1) }, says: "reminder payload"},
-		"payload of 1 MB":     {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Payload = bytes.Repeat([]byte("x"), 1<<20) }, kind: actor.ErrPayloadTooLarge.Kind(), says: "payload"},
-		"name of 10 KB":       {change: func(req *greenroomv1.CreateReminderRequest) { req.Name = strings.Repeat("n", 10<<10) }, says: "name"},
-		"name with a newline": {change: func(req *greenroomv1.CreateReminderRequest) { req.Name = "a\nb" }, says: "reminder name"},
-		"no name":             {change: func(req *greenroomv1.CreateReminderRequest) { req.Name = "" }, says: "name"},
-		"no spec":             {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec = nil }, says: "spec"},
-		"unknown type":        {change: func(req *greenroomv1.CreateReminderRequest) { req.Actor.Type = "Nothing" }, kind: actor.ErrTypeNotFound.Kind(), code: connect.CodeNotFound, says: "Nothing"},
-		"unknown method":      {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Method = "Nothing" }, kind: actor.ErrMethodNotFound.Kind(), code: connect.CodeNotFound, says: "its methods are Get, View"},
-		"read-only method":    {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Method = "View" }, says: "View is read-only"},
-		"unknown missed":      {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Missed = &greenroomv1.MissedPolicy{Kind: 77} }, says: "missed policy"},
-		"unknown failure":     {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Failure = &greenroomv1.FailurePolicy{Kind: 77} }, says: "failure policy"},
+		"no life":                    {change: schedule(&greenroomv1.ReminderSchedule{End: &greenroomv1.ReminderSchedule_Ttl{Ttl: durationpb.New(0)}}), says: "time to live"},
+		"due in the year 0":          {change: schedule(&greenroomv1.ReminderSchedule{First: &greenroomv1.ReminderSchedule_At{At: &timestamppb.Timestamp{Seconds: -1 << 40}}}), says: "due time"},
+		"due when the year 1 begins": {change: schedule(&greenroomv1.ReminderSchedule{First: &greenroomv1.ReminderSchedule_At{At: timestamppb.New(time.Time{})}}), says: "beginning of the year 1"},
+		"content type of two lines":  {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.ContentType = "text/plain\nX: y" }, says: "control character"},
+		"delay of 3000 years":        {change: schedule(&greenroomv1.ReminderSchedule{First: &greenroomv1.ReminderSchedule_After{After: &durationpb.Duration{Seconds: 3000 * 365 * 86400}}}), says: "reminder delay"},
+		"large payload":              {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Payload = make([]byte, 64<<10+1) }, says: "reminder payload"},
+		"payload of 1 MB":            {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Payload = bytes.Repeat([]byte("x"), 1<<20) }, kind: actor.ErrPayloadTooLarge.Kind(), says: "payload"},
+		"name of 10 KB":              {change: func(req *greenroomv1.CreateReminderRequest) { req.Name = strings.Repeat("n", 10<<10) }, says: "name"},
+		"name with a newline":        {change: func(req *greenroomv1.CreateReminderRequest) { req.Name = "a\nb" }, says: "reminder name"},
+		"no name":                    {change: func(req *greenroomv1.CreateReminderRequest) { req.Name = "" }, says: "name"},
+		"no spec":                    {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec = nil }, says: "spec"},
+		"unknown type":               {change: func(req *greenroomv1.CreateReminderRequest) { req.Actor.Type = "Nothing" }, kind: actor.ErrTypeNotFound.Kind(), code: connect.CodeNotFound, says: "Nothing"},
+		"unknown method":             {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Method = "Nothing" }, kind: actor.ErrMethodNotFound.Kind(), code: connect.CodeNotFound, says: "its methods are Get, View"},
+		"read-only method":           {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Method = "View" }, says: "View is read-only"},
+		"unknown missed":             {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Missed = &greenroomv1.MissedPolicy{Kind: 77} }, says: "missed policy"},
+		"unknown failure":            {change: func(req *greenroomv1.CreateReminderRequest) { req.Spec.Failure = &greenroomv1.FailurePolicy{Kind: 77} }, says: "failure policy"},
 	} {
 		_, err := f.create(t, "n", tt.change)
 		if tt.code == 0 {

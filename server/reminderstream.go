@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -36,6 +37,9 @@ type subscriberStream struct {
 	bidi       *connect.BidiStream[greenroomv1.ConnectRequest, greenroomv1.ConnectResponse]
 	app        string
 	subscriber *reminder.Subscriber
+	follower   *reminder.Follower // nil before the client follows anything
+	prefix     actor.Prefix       // of the app
+	following  sync.WaitGroup
 	tables     bool                          // the client asked for them
 	complete   bool                          // it was sent a whole one
 	known      map[actor.Bucket]bucketStatus // what it was sent
@@ -60,7 +64,10 @@ func (rs reminderService) Connect(ctx context.Context, bidi *connect.BidiStream[
 		defer close(read)
 		failed <- st.read(frames, over)
 	}()
-	err := st.serve(ctx, frames, failed)
+	serving, cancel := context.WithCancel(ctx)
+	err := st.serve(serving, frames, failed)
+	cancel()
+	st.following.Wait()
 	if st.subscriber != nil {
 		st.subscriber.Close()
 	}
@@ -91,22 +98,26 @@ func (st *subscriberStream) read(frames chan<- *greenroomv1.ConnectRequest, over
 }
 
 func (st *subscriberStream) serve(ctx context.Context, frames <-chan *greenroomv1.ConnectRequest, failed <-chan error) error {
-	interval := st.s.conf.bounds.heartbeat
+	interval := st.s.conf.SubscriberHeartbeat
 	silence := time.NewTimer(missedHeartbeats * interval)
 	defer silence.Stop()
 	beat := time.NewTicker(interval)
 	defer beat.Stop()
 	var ready, over, changed <-chan struct{}
+	var news <-chan []reminder.Followed
 	for {
 		var err error
 		select {
 		case m := <-frames:
 			silence.Reset(missedHeartbeats * interval)
 			if st.subscriber != nil {
-				err = st.handle(m)
+				err = st.handle(ctx, m)
+				if st.follower != nil {
+					news = st.follower.News()
+				}
 				break
 			}
-			if err = st.begin(m); err == nil {
+			if err = st.begin(ctx, m); err == nil {
 				ready, over = st.subscriber.Ready(), st.subscriber.Ended()
 				changed, err = st.sendTable()
 			}
@@ -118,6 +129,8 @@ func (st *subscriberStream) serve(ctx context.Context, frames <-chan *greenroomv
 			err = st.sendExecutions()
 		case <-changed:
 			changed, err = st.sendTable()
+		case list := <-news:
+			err = st.sendFollowed(list)
 		case <-beat.C:
 			if st.subscriber != nil {
 				err = st.send(&greenroomv1.ConnectResponse{Frame: &greenroomv1.ConnectResponse_Heartbeat{Heartbeat: &greenroomv1.Heartbeat{}}})
@@ -138,7 +151,7 @@ func (st *subscriberStream) serve(ctx context.Context, frames <-chan *greenroomv
 }
 
 // begin takes the hello and answers it.
-func (st *subscriberStream) begin(m *greenroomv1.ConnectRequest) error {
+func (st *subscriberStream) begin(ctx context.Context, m *greenroomv1.ConnectRequest) error {
 	hello := m.GetHello()
 	if hello == nil {
 		return &actor.ArgumentError{Field: "frame", Problem: "is no hello, and the first one must be"}
@@ -152,25 +165,61 @@ func (st *subscriberStream) begin(m *greenroomv1.ConnectRequest) error {
 	if st.subscriber, err = st.s.conf.Reminders.Subscribe(st.app, hello.GetSubscriptions(), limit); err != nil {
 		return err
 	}
+	if st.prefix, err = st.s.conf.Reminders.Prefix(ctx, st.app); err != nil {
+		return err
+	}
 	if limit == 0 {
 		limit = reminder.DefaultExecutions
 	}
 	return st.send(&greenroomv1.ConnectResponse{Frame: &greenroomv1.ConnectResponse_Welcome{Welcome: &greenroomv1.SubscriberWelcome{
-		Protocol: subscriberProtocol, MaxExecutions: uint32(limit), HeartbeatInterval: durationpb.New(st.s.conf.bounds.heartbeat), //nolint:gosec // at most MaxExecutions
+		Protocol: subscriberProtocol, MaxExecutions: uint32(limit), HeartbeatInterval: durationpb.New(st.s.conf.SubscriberHeartbeat), //nolint:gosec // at most MaxExecutions
+		Prefix: st.prefix.String(),
 	}}})
 }
 
 // handle takes any other frame.
-func (st *subscriberStream) handle(m *greenroomv1.ConnectRequest) error {
+func (st *subscriberStream) handle(ctx context.Context, m *greenroomv1.ConnectRequest) error {
 	switch f := m.GetFrame().(type) {
 	case *greenroomv1.ConnectRequest_Heartbeat:
 		return nil
 	case *greenroomv1.ConnectRequest_Executed:
 		return st.subscriber.Answer(f.Executed.GetExecution(), failureOfExecution(f.Executed.GetFailure()))
+	case *greenroomv1.ConnectRequest_Follow:
+		return st.follow(ctx, f.Follow.GetReminderIds())
 	case *greenroomv1.ConnectRequest_Hello:
 		return &actor.ArgumentError{Field: "frame", Problem: "is a second hello; open another stream for other subscriptions"}
 	}
 	return &actor.ArgumentError{Field: "frame", Problem: "is empty, or of a kind that this server does not know"}
+}
+
+// follow has the client told of reminders until ctx ends.
+func (st *subscriberStream) follow(ctx context.Context, texts []string) error {
+	ids := make([]actor.ReminderID, len(texts))
+	for i, text := range texts {
+		var err error
+		if ids[i], err = actor.ParseReminderID(text); err != nil {
+			return err
+		}
+	}
+	if st.follower == nil {
+		f := st.s.conf.Reminders.Follow(st.app, st.prefix)
+		st.follower = f
+		st.following.Go(func() { f.Run(ctx) })
+	}
+	return st.follower.Add(ids)
+}
+
+// sendFollowed sends what reminders are now that the client follows.
+func (st *subscriberStream) sendFollowed(list []reminder.Followed) error {
+	m := &greenroomv1.FollowedReminders{}
+	for i := range list {
+		f := &greenroomv1.FollowedReminder{ReminderId: list[i].ID.String()}
+		if r := &list[i].Reminder; r.Version > 0 {
+			f.Reminder = reminderToProto(r, false)
+		}
+		m.Reminders = append(m.Reminders, f)
+	}
+	return st.send(&greenroomv1.ConnectResponse{Frame: &greenroomv1.ConnectResponse_Followed{Followed: m}})
 }
 
 func failureOfExecution(f *greenroomv1.ExecutionFailure) error {

@@ -2,11 +2,13 @@ package server
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
@@ -149,7 +151,7 @@ func TestSubscriberStreamLost(t *testing.T) {
 }
 
 func TestSubscriberHeartbeats(t *testing.T) {
-	f := startReminders(t, nil, func(c *Config) { c.bounds.heartbeat = 20 * time.Millisecond })
+	f := startReminders(t, nil, func(c *Config) { c.SubscriberHeartbeat = 20 * time.Millisecond })
 	silent := f.connectAs(t, "", hello(nil))
 	beats := 0
 	for {
@@ -252,5 +254,46 @@ func TestSubscriberSeesBuckets(t *testing.T) {
 	then := next(st, (*greenroomv1.ConnectResponse).GetBuckets)
 	if len(then.GetChanged()) != 1 || then.GetChanged()[0].GetOwner() != "here" || then.GetChanged()[0].GetEpoch() == 0 {
 		t.Errorf("%v", then)
+	}
+}
+
+// TestFollowedReminders: a client learns the prefix of its app, and what reminders are that it
+// follows by their IDs, also once one of them has another.
+func TestFollowedReminders(t *testing.T) {
+	f := startReminders(t, nil, nil)
+	later := func(req *greenroomv1.CreateReminderRequest) {
+		req.Spec.Schedule = &greenroomv1.ReminderSchedule{First: &greenroomv1.ReminderSchedule_After{After: durationpb.New(time.Hour)}}
+	}
+	follow := func(ids ...string) *greenroomv1.ConnectRequest {
+		return &greenroomv1.ConnectRequest{Frame: &greenroomv1.ConnectRequest_Follow{Follow: &greenroomv1.FollowReminders{ReminderIds: ids}}}
+	}
+	st := f.connectAs(t, "", hello(nil))
+	prefix := next(st, (*greenroomv1.ConnectResponse).GetWelcome).GetPrefix()
+	first := f.mustCreate(t, "n", later).Reminder
+	gone := strings.Replace(first.Id, "||"+strings.Split(first.Id, "||")[2]+"||", "||99999||", 1)
+	if parts := strings.Split(first.Id, "||"); prefix == "" || parts[1] != prefix {
+		t.Fatalf("the prefix %q, and the ID %s", prefix, first.Id)
+	}
+	if err := st.Send(follow(first.Id, gone)); err != nil {
+		t.Fatal(err)
+	}
+	list := next(st, (*greenroomv1.ConnectResponse).GetFollowed).GetReminders()
+	if len(list) != 2 || list[0].GetReminderId() != first.Id || list[0].GetReminder().GetId() != first.Id || list[0].GetReminder().GetName() != "n" ||
+		list[1].GetReminderId() != gone || list[1].GetReminder() != nil {
+		t.Fatalf("%v", list)
+	}
+	again := f.mustCreate(t, "n", later).Reminder
+	list = next(st, (*greenroomv1.ConnectResponse).GetFollowed).GetReminders()
+	if len(list) != 1 || list[0].GetReminderId() != first.Id || list[0].GetReminder().GetId() != again.Id {
+		t.Fatalf("set anew: %v", list)
+	}
+	for name, bad := range map[string]*greenroomv1.ConnectRequest{
+		"another app's": follow("reminder||ZZZ||1||abcdefgh"), "no ID": follow("n"),
+		"too many": follow(slices.Repeat([]string{again.Id}, 257)...),
+	} {
+		st := f.connectAs(t, "", hello(nil), bad)
+		if err := st.ends(); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

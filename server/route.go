@@ -7,6 +7,8 @@ import (
 	connectcors "connectrpc.com/cors"
 	"connectrpc.com/grpcreflect"
 	"github.com/rs/cors"
+
+	"github.com/greenroom-run/greenroom/actor"
 )
 
 // route is one thing that the server answers at.
@@ -28,9 +30,6 @@ type route struct {
 	// (maxMessage, in bytes) and time, since the body has no end.
 	longLived  bool
 	maxMessage int64
-	// strict says that a request in JSON has no members that its message does not: where
-	// one that is misspelt would widen what the request is about.
-	strict bool
 	// rpc says that errors are told in the RPC protocol of the request.
 	rpc bool
 	// open says that anybody may ask. Others need role; getRole instead, if it is
@@ -177,6 +176,12 @@ func (rt *route) needs(r *http.Request) Role {
 
 // enter lets a request through to its route, or refuses it.
 func (s *Server) enter(route *route, w *exchange, r *http.Request) {
+	if route.rpc && r.Method == http.MethodPost && !route.streaming && !route.longLived {
+		switch r.Header.Get("Content-Type") {
+		case "", "application/x-www-form-urlencoded": // which curl says of every body
+			r.Header.Set("Content-Type", actor.ContentTypeJSON)
+		}
+	}
 	switch {
 	case w.peers && !route.peer && !route.open, route.peer && !w.peers && s.conf.Peers.Addr != "",
 		s.isPeer(r) && !route.peer && !route.open:

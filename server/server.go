@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -40,6 +41,7 @@ type Server struct {
 	// draining ends when Stop begins: long-lived streams end by themselves then.
 	draining context.Context
 	drain    context.CancelFunc
+	leaving  atomic.Bool // answers end their connections
 
 	mu       sync.Mutex
 	state    serverState
@@ -264,9 +266,23 @@ func (s *Server) PeersAddr() net.Addr {
 	return s.listener.Addr()
 }
 
-// Drain tells those who ask for or watch health that the server is about to stop; it
-// goes on serving. It is for the time in which others take over what it does.
-func (s *Server) Drain() { s.health.stop() }
+// Drain tells those who ask for or watch health that the server is about to stop, and
+// returns after [Config.DrainDelay], or when ctx ends. The server goes on serving: new
+// connections as well, until Stop. From the half of that time on, each answer ends its
+// connection, once that has no other request, so that clients do not meet one that Stop
+// closes.
+func (s *Server) Drain(ctx context.Context) {
+	s.health.stop()
+	for range 2 {
+		half := time.NewTimer(s.conf.DrainDelay / 2)
+		select {
+		case <-half.C:
+		case <-ctx.Done():
+			half.Stop()
+		}
+		s.leaving.Store(true)
+	}
+}
 
 // announceFor is how long streams go on once clients are told that their connections are
 // about to end. One that knows closes its connection with its last stream; HTTP/2 gives

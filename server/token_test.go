@@ -127,14 +127,15 @@ func withRoles(c *Config) {
 func (f *fixture) ask(tb testing.TB, name string, m protoreflect.MethodDescriptor, token, body string) string {
 	tb.Helper()
 	contentType := "application/json"
-	if m == nil || m.IsStreamingClient() || m.IsStreamingServer() {
+	streams := m == nil || m.IsStreamingClient() || m.IsStreamingServer()
+	if streams {
 		contentType = "application/connect+json"
 		body = string(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body)))) + body //nolint:gosec // small
 	}
 	if strings.HasSuffix(name, "/Watch") {
 		return "it is endless, and open"
 	}
-	return do(tb, client(tb, false), "POST", f.url+name, body, "Content-Type", contentType, "Authorization", "Bearer "+token).body
+	return do(tb, client(tb, streams), "POST", f.url+name, body, "Content-Type", contentType, "Authorization", "Bearer "+token).body
 }
 
 const denied = "permission_denied"

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"connectrpc.com/connect"
 
@@ -17,6 +16,9 @@ const (
 	progressEvery = 1 << 20
 	// uploadBlock is the least that memory for an upload grows by.
 	uploadBlock = 256 << 10
+	// claimed bounds how far memory is allocated ahead of an upload whose header says its
+	// size: to so many times what has arrived. The upload is then in memory once, in one piece.
+	claimed = 8
 	// downloadChunk is small enough to keep memory and head-of-line waiting low.
 	downloadChunk = 256 << 10
 )
@@ -41,7 +43,7 @@ func (m *moduleService) Upload(ctx context.Context, stream *connect.BidiStream[g
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	wasm := slices.Concat(blocks...)
+	wasm := join(blocks, up.received)
 	clear(blocks)
 	mod, err := m.s.conf.Modules.Upload(ctx, appOf(up.header.GetApp()), wasm, up.stage)
 	if err != nil {
@@ -118,6 +120,9 @@ func (u *upload) blocks() ([][]byte, error) {
 		case size != 0 && u.received > size:
 			return nil, &actor.ArgumentError{Field: "upload", Problem: fmt.Sprintf("has more than the %d bytes that its header says", size)}
 		}
+		if size := u.header.GetSize(); size > 0 && len(blocks) > 1 && u.received*claimed >= size {
+			blocks = [][]byte{join(blocks, size)}
+		}
 		if last := len(blocks) - 1; last >= 0 && len(blocks[last])+len(chunk) <= cap(blocks[last]) {
 			blocks[last] = append(blocks[last], chunk...)
 		} else {
@@ -130,6 +135,18 @@ func (u *upload) blocks() ([][]byte, error) {
 			}
 		}
 	}
+}
+
+// join returns blocks in one, with room for size bytes.
+func join(blocks [][]byte, size int64) []byte {
+	if len(blocks) == 1 {
+		return blocks[0]
+	}
+	whole := make([]byte, 0, size)
+	for _, b := range blocks {
+		whole = append(whole, b...)
+	}
+	return whole
 }
 
 // stage reports what happens to a module that has arrived.

@@ -21,8 +21,8 @@ type Cluster interface {
 	// first host that ever registers gives it its own.
 	RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error)
 	// RenewHost leases a host's row for length from now, also when its lease was over,
-	// and returns the database's time; [actor.ErrHostGone] when the row is not there.
-	RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (now time.Time, err error)
+	// notes in it how many sticky actors the host owns, and returns the database's time; [actor.ErrHostGone] when the row is not there.
+	RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (now time.Time, err error)
 	// RemoveHost removes the row of a host that leaves, if it is there.
 	RemoveHost(ctx context.Context, id actor.HostID) error
 	// ClearHost removes the row of a host whose lease is over, and reports whether it

@@ -166,6 +166,12 @@
 // hour for which tombstones
 // are kept, no answer depends on what was swept.
 //
+// # Copies
+//
+// A driver exports and imports all that a store has, as it is ([Movable]), so that a store
+// can be moved to another driver while no host uses it ([Copy]). Whoever adds a kind of
+// thing to a store adds it to [Contents].
+//
 // # Failures
 //
 //   - Crash before a write is durable: all of it or nothing of it is there

@@ -38,7 +38,12 @@ func validateReminders(c *actor.Commit, bad func(problem string, args ...any) er
 			}
 			bytes += len(s.Then.LastError)
 		}
-		bytes += len(s.DeadLetter)
+		if d := s.DeadLetter; d != nil {
+			if err := validateTime(s.Name, d.Due, bad); err != nil {
+				return 0, err
+			}
+			bytes += len(d.Reason)
+		}
 	}
 	named := make(map[actor.ReminderName]struct{}, len(e.Cancel)+len(e.Set))
 	once := func(n actor.ReminderName) error {
@@ -88,10 +93,15 @@ func validateReminderName(n actor.ReminderName) error {
 }
 
 func validateProgress(name string, p *actor.ReminderProgress, bad func(problem string, args ...any) error) error {
-	for _, t := range [...]time.Time{p.Due, p.FireAt} {
-		if t.Year() < 1 || t.After(actor.MaxReminderTime.Add(48*time.Hour)) || t.IsZero() {
-			return bad("has the time %v of the reminder %q; times go from the year 1 to 9999", t, name)
-		}
+	if err := validateTime(name, p.Due, bad); err != nil {
+		return err
+	}
+	return validateTime(name, p.FireAt, bad)
+}
+
+func validateTime(name string, t time.Time, bad func(problem string, args ...any) error) error {
+	if t.Year() < 1 || t.After(actor.MaxReminderTime.Add(48*time.Hour)) || t.IsZero() {
+		return bad("has the time %v of the reminder %q; times go from the year 1 to 9999", t, name)
 	}
 	return nil
 }

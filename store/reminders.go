@@ -56,7 +56,7 @@ type Reminders interface {
 	ReminderNames(ctx context.Context, q ReminderNameQuery) ([]string, error)
 
 	// ListDeadLetters returns dead letters of an app in the order of reminder ID and
-	// occurrence.
+	// occurrence. AfterID may be of another app: callers choose it.
 	ListDeadLetters(ctx context.Context, q DeadLetterQuery) ([]actor.DeadLetter, error)
 	// RemoveDeadLetter removes one, and reports whether it was there.
 	RemoveDeadLetter(ctx context.Context, id actor.ReminderID, due time.Time) (bool, error)
@@ -65,8 +65,8 @@ type Reminders interface {
 // MaxHeads is the highest limit of [Reminders].DueReminders and RecentReminders.
 const MaxHeads = 10_000
 
-// MaxExamined is how many reminders a list by due times looks at: there is no index of
-// these.
+// MaxExamined is how many rows a list looks at in one step where it returns only some of
+// them: reminders by due times, for which there is no index, and actors among tombstones.
 const MaxExamined = 5000
 
 // BucketProgress is what a creator or an owner writes down of a bucket.

@@ -76,9 +76,12 @@ type Actors interface {
 
 	// ListActors returns the live actors of a type with an ID above after, in
 	// byte order of their IDs, at most limit (1 to [MaxList]) of them, without
-	// state bytes. It is for people and tools, not for a request path. A damaged
-	// row is listed as such where its key can still be read.
-	ListActors(ctx context.Context, q ActorQuery) ([]ActorInfo, error)
+	// state bytes, and the ID after which the list goes on: empty if that was all.
+	// It looks at no more than [MaxExamined] rows, tombstones among them, so that
+	// fewer than limit, or none, may be returned where there are others. It is for
+	// people and tools, not for a request path. A damaged row is listed as such
+	// where its key can still be read.
+	ListActors(ctx context.Context, q ActorQuery) (list []ActorInfo, next string, err error)
 
 	// LoadIdempotency returns what is recorded of each call, in their order, one
 	// statement for a group. A record that cannot be read harms its own call alone

@@ -91,14 +91,19 @@ func (c *cli) actorsListCommand() *cobra.Command {
 			next, err := page.collect(func(size int32, token string) (string, error) {
 				ctx, cancel := context.WithTimeout(cmd.Context(), apiTimeout)
 				defer cancel()
-				resp, err := a.actors.ListActors(ctx, connect.NewRequest(&greenroomv1.ListActorsRequest{
-					App: c.app, Type: args[0], Prefix: prefix, PageSize: size, PageToken: token,
-				}))
-				if err != nil {
-					return "", err
+				for {
+					resp, err := a.actors.ListActors(ctx, connect.NewRequest(&greenroomv1.ListActorsRequest{
+						App: c.app, Type: args[0], Prefix: prefix, PageSize: size, PageToken: token,
+					}))
+					if err != nil {
+						return "", err
+					}
+					actors = append(actors, resp.Msg.Actors...)
+					token = resp.Msg.NextPageToken
+					if token == "" || len(resp.Msg.Actors) > 0 { // deleted actors make empty pages
+						return token, nil
+					}
 				}
-				actors = append(actors, resp.Msg.Actors...)
-				return resp.Msg.NextPageToken, nil
 			})
 			if err != nil {
 				return err

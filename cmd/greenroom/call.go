@@ -122,7 +122,7 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 			Actor: key, Method: args[2], Payload: payload, ContentType: f.contentType, Consistency: consistency,
 		}))
 		if err != nil {
-			return c.withNearest(ctx, a, err, args[:1], args[2])
+			return c.withAdvice(ctx, a, err, args, f.timeout)
 		}
 		reply, header = resp.Msg, resp.Header()
 	} else {
@@ -134,7 +134,7 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 		}
 		resp, err := a.actors.Invoke(ctx, req)
 		if err != nil {
-			return c.withNearest(ctx, a, err, args[:1], args[2])
+			return c.withAdvice(ctx, a, err, args, f.timeout)
 		}
 		reply, header = resp.Msg, resp.Header()
 	}
@@ -151,6 +151,31 @@ func (c *cli) call(ctx context.Context, args []string, f callFlags) error {
 		c.printf(c.stderr, "\n")
 	}
 	return c.writePayload(reply.GetPayload(), reply.GetContentType())
+}
+
+// withAdvice adds to the error of a call what the caller can do about it, if that is known.
+func (c *cli) withAdvice(ctx context.Context, a *api, err error, args []string, timeout time.Duration) error {
+	switch {
+	case ctx.Err() == context.DeadlineExceeded:
+		return &hintedError{err, fmt.Sprintf("the call had %s; give it longer with --timeout", timeout)}
+	case c.describe(err).Kind != "permission_denied":
+		return c.withNearest(ctx, a, err, args[:1], args[2])
+	}
+	served, listErr := c.listTypes(ctx, a)
+	if listErr != nil {
+		return err // which says enough
+	}
+	for _, t := range served {
+		if t.Type.GetName() != args[0] {
+			continue
+		}
+		for _, m := range t.Type.GetMethods() {
+			if m.Name == args[2] && m.ReadOnly {
+				return &hintedError{err, "the method only reads: this token may call it with --query"}
+			}
+		}
+	}
+	return err
 }
 
 // callReply is what replies of calls and of queries have.

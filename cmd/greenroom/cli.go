@@ -108,7 +108,7 @@ WebAssembly. This binary is the server and the tool to work with it.`,
 		inGroup(groupInspect, c.actorsCommand(), c.remindersCommand(), c.appsCommand(), c.typesCommand(), c.modulesCommand(), c.historyCommand(), c.rollbackCommand(), c.undeployCommand(), c.logsCommand(),
 			c.configCommand(), c.secretsCommand(), c.grantsCommand())...)
 	root.AddCommand(
-		inGroup(groupOperate, c.serveCommand(), c.hostsCommand(), c.whereCommand(), c.stickyCommand(), c.placementCommand(), c.bucketsCommand(), c.doctorCommand(), c.versionCommand())...)
+		inGroup(groupOperate, c.serveCommand(), c.hostsCommand(), c.whereCommand(), c.stickyCommand(), c.placementCommand(), c.bucketsCommand(), c.storeCommand(), c.doctorCommand(), c.versionCommand())...)
 	root.AddCommand(c.referenceCommand())
 	root.SetCompletionCommandGroupID(groupOperate)
 	return root
@@ -134,11 +134,14 @@ func (c *cli) readGlobals(flags *pflag.FlagSet) error {
 	return actor.ValidateName("app", c.app)
 }
 
-// fromEnv sets a flag's value from the environment, unless the flag was given.
-func (c *cli) fromEnv(flags *pflag.FlagSet, flag, env string, value *string) {
+// fromEnv sets a flag's value from the environment, unless the flag was given. It
+// returns what names the value, for errors: the flag or the variable.
+func (c *cli) fromEnv(flags *pflag.FlagSet, flag, env string, value *string) (source string) {
 	if v := c.getenv(env); v != "" && !flags.Changed(flag) {
 		*value = v
+		return env
 	}
+	return "--" + flag
 }
 
 // usageError is a command line that cannot be understood.
@@ -192,7 +195,7 @@ func valuesOf(typ string) string {
 // nearest returns the one of names that a person who typed word probably meant;
 // empty if none is near.
 func nearest(word string, names []string) string {
-	best, at := "", max(2, len(word)/3)+1
+	best, at := "", max(min(len(word)/2, 2), len(word)/3)+1
 	for _, name := range names {
 		if d := distance(strings.ToLower(word), strings.ToLower(name)); d < at {
 			best, at = name, d
@@ -201,26 +204,31 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// distance is how many characters must be added, removed or changed to make b
-// of a.
+// distance is how many characters must be added, removed, changed or swapped with their
+// neighbour to make b of a (Damerau and Levenshtein's optimal string alignment).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range b {
+		rows[0][j+1] = j + 1
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
 		for j := range len(b) {
-			change := diagonal
+			change := rows[i][j]
 			if a[i] != b[j] {
 				change++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+			best := min(change, rows[i+1][j]+1, rows[i][j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				best = min(best, rows[i-1][j-1]+1)
+			}
+			rows[i+1][j+1] = best
 		}
 	}
-	return row[len(b)]
+	return rows[len(a)][len(b)]
 }
 
 // takes checks the number of arguments against their names; a name in brackets
@@ -248,14 +256,17 @@ func takes(names ...string) cobra.PositionalArgs {
 // group makes cmd a mere parent: alone it shows its help, and an unknown
 // subcommand is an error with suggestions.
 func group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
 		msg := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-		if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
-			msg += "; did you mean " + strings.Join(s, " or ") + "?"
+		var names []string
+		for _, child := range cmd.Commands() {
+			names = append(names, child.Name())
+		}
+		if near := nearest(args[0], names); near != "" {
+			msg += "; did you mean " + near + "?"
 		}
 		return usagef("%s", msg)
 	}

@@ -15,9 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/greenroom-run/greenroom/actor"
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/node"
 )
@@ -152,38 +156,70 @@ func TestParseOverrides(t *testing.T) {
 func TestFlagsWinOverEnvironment(t *testing.T) {
 	env := map[string]string{"GREENROOM_LISTEN": "127.0.0.1:9", "GREENROOM_STORE": "postgres://env", "GREENROOM_TOKEN": "env"}
 	for _, tc := range []struct {
-		name                          string
-		args                          []string
-		listen, dataDir, store, token string
+		name                 string
+		args                 []string
+		listen, store, token string
 	}{
-		{"none", nil, "127.0.0.1:9", "", "postgres://env", "env"},
-		{"listen", []string{"--listen", "127.0.0.1:8080"}, "127.0.0.1:8080", "", "postgres://env", "env"},
-		{"data-dir", []string{"--data-dir", "d", "--token", "flag"}, "127.0.0.1:9", "d", "", "flag"},
+		{"none", nil, "127.0.0.1:9", "postgres://env", "env"},
+		{"listen", []string{"--listen", "127.0.0.1:8080"}, "127.0.0.1:8080", "postgres://env", "env"},
+		{"store", []string{"--store", "postgres://flag", "--token", "flag"}, "127.0.0.1:9", "postgres://flag", "flag"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := &cli{stderr: new(bytes.Buffer), getenv: func(name string) string { return env[name] }}
-			cmd, _, err := c.rootCommand().Find([]string{"serve"})
+			cfg, err := serveConfig(t, tc.args, env)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := cmd.ParseFlags(tc.args); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.readGlobals(cmd.Flags()); err != nil {
-				t.Fatal(err)
-			}
-			value := func(flag string) string { return cmd.Flag(flag).Value.String() }
-			cfg, err := c.nodeConfig(cmd.Flags(), serveFlags{
-				listen: value("listen"), dataDir: value("data-dir"), store: value("store"),
-				logFormat: "text", logLevel: "info", cluster: node.ClusterConfig{Name: value("cluster-name")},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if cfg.Server.Addr != tc.listen || cfg.DataDir != tc.dataDir || cfg.StoreURL != tc.store || cfg.Server.Token != tc.token {
+			if cfg.Server.Addr != tc.listen || cfg.DataDir != "" || cfg.StoreURL != tc.store || cfg.Server.Token != tc.token {
 				t.Errorf("listens on %s, data in %q, store %q, token %q", cfg.Server.Addr, cfg.DataDir, cfg.StoreURL, cfg.Server.Token)
 			}
 		})
+	}
+}
+
+// serveConfig is what serve makes of its flags and the environment.
+func serveConfig(t *testing.T, args []string, env map[string]string) (node.Config, error) {
+	t.Helper()
+	c := &cli{stderr: new(bytes.Buffer), getenv: func(name string) string { return env[name] }}
+	cmd, _, err := c.rootCommand().Find([]string{"serve"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.readGlobals(cmd.Flags()); err != nil {
+		t.Fatal(err)
+	}
+	value := func(flag string) string { return cmd.Flag(flag).Value.String() }
+	return c.nodeConfig(cmd.Flags(), serveFlags{
+		listen: value("listen"), dataDir: value("data-dir"), store: value("store"), tokenFile: value("token-file"),
+		logFormat: "text", logLevel: "info", cluster: node.ClusterConfig{Name: value("cluster-name")},
+	})
+}
+
+// TestFlagAgainstVariable: a flag and a variable that exclude each other are refused, by
+// the names that the user gave.
+func TestFlagAgainstVariable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name string
+		args []string
+		env  map[string]string
+		want string // in the error; empty: none
+	}{
+		{"folder and database", []string{"--data-dir", "d"}, map[string]string{"GREENROOM_STORE": "postgres://env"}, "--data-dir and GREENROOM_STORE both"},
+		{"database and folder", []string{"--store", "postgres://flag"}, map[string]string{"GREENROOM_DATA_DIR": "d"}, "GREENROOM_DATA_DIR and --store both"},
+		{"two variables", nil, map[string]string{"GREENROOM_DATA_DIR": "d", "GREENROOM_STORE": "postgres://env"}, "GREENROOM_DATA_DIR and GREENROOM_STORE both"},
+		{"another token", []string{"--token-file", file}, map[string]string{"GREENROOM_TOKEN": "two"}, "GREENROOM_TOKEN and --token-file"},
+		{"the same token", []string{"--token-file", file}, map[string]string{"GREENROOM_TOKEN": "one"}, ""},
+	} {
+		_, err := serveConfig(t, tc.args, tc.env)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
 	}
 }
 
@@ -228,6 +264,7 @@ func TestUsage(t *testing.T) {
 		{"serve --client-ca ca.pem", "--client-ca needs --tls-cert", exitUsage},
 		{"serve --token a --token-file b", "--token and --token-file both name the token", exitUsage},
 		{"serve --max-state -1", "--max-state is -1; give a value above 0", exitUsage},
+		{"serve --drain-delay 30s", "--drain-timeout", exitUsage},
 		{"serve --drain-timeout -1s", "--drain-timeout is -1s; give a value above 0", exitUsage},
 		{"dev ../../examples/counter --listen 8080", `--listen is "8080"; give HOST:PORT`, exitUsage},
 	} {
@@ -371,5 +408,90 @@ func TestTableColumns(t *testing.T) {
 	c.table([]string{"TYPE", "SCHEMA", "PLACEMENT"}, [][]string{{"Cart", "0"}, {"Till", "0", "any"}})
 	if want := "TYPE  SCHEMA  PLACEMENT\nCart  0\nTill  0       any\n"; out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"Get", "Add", "Remove", "SetQuantity", "Cart"}
+	for word, want := range map[string]string{
+		"get": "Get", "Gte": "Get", "Bad": "", "Ad": "Add", "Foo": "", "Crat": "Cart", "Card": "Cart", "Item": "", "remov": "Remove", "Renew": "", "SetQuantitty": "SetQuantity", "X": "",
+	} {
+		if got := nearest(word, names); got != want {
+			t.Errorf("nearest(%q) is %q, want %q", word, got, want)
+		}
+	}
+}
+
+// TestTokensFileMisfit: the error of a file of another shape names no type of this program.
+func TestTokensFileMisfit(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"name":"ci"}`:                 "it is a JSON object where another kind belongs",
+		`[{"name":"ci","token":17}]`:    "token is a JSON number",
+		`[{"name":"ci","token":["x"]}]`: "token is a JSON array",
+	} {
+		file := filepath.Join(t.TempDir(), "tokens.json")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readTokens(file); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "main.") {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestTimesHaveZones: a time in a table says in which zone it is.
+func TestTimesHaveZones(t *testing.T) {
+	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	if got, err := time.Parse("2006-01-02 15:04:05Z07:00", when(timestamppb.New(at))); err != nil || !got.Equal(at) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// TestDurationsInJSONLogs: a duration has its unit.
+func TestDurationsInJSONLogs(t *testing.T) {
+	var out bytes.Buffer
+	log, err := newLogger(&out, "json", "info")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Info("served", "took", 1500*time.Millisecond)
+	if !strings.Contains(out.String(), `"took":"1.5s"`) {
+		t.Error(out.String())
+	}
+}
+
+// TestStickyAlone: --sticky is as good on the embedded store as a sticky placement.
+func TestStickyAlone(t *testing.T) {
+	if _, err := serveConfig(t, []string{"--sticky"}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRemediesNameFlags: errors that a flag or a command mends name it.
+func TestRemediesNameFlags(t *testing.T) {
+	for kind, want := range map[actor.Kind]string{
+		actor.ErrNoGeneration.Kind(): "--to", actor.ErrSchemaRollback.Kind(): "--force", actor.ErrNoOwner.Kind(): "greenroom doctor",
+		actor.ErrTypeNotFound.Kind(): "--server",
+	} {
+		err := connect.NewWireError(connect.CodeUnavailable, errors.New("refused"))
+		detail, detailErr := connect.NewErrorDetail(&greenroomv1.ErrorDetail{Kind: string(kind)})
+		if detailErr != nil {
+			t.Fatal(detailErr)
+		}
+		err.AddDetail(detail)
+		if got := (&cli{}).describe(err).Remedy; !strings.Contains(got, want) {
+			t.Errorf("%s: the remedy is %q", kind, got)
+		}
+	}
+}
+
+// TestOtherScheme: a server that speaks plain HTTP is no riddle to those who ask for TLS.
+func TestOtherScheme(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	var stdout, stderr bytes.Buffer
+	run(t.Context(), []string{"types", "--server", strings.Replace(server.URL, "http:", "https:", 1)}, strings.NewReader(""), &stdout, &stderr, noEnv)
+	if !strings.Contains(stderr.String(), "it speaks plain HTTP: --server "+server.URL) {
+		t.Error(stderr.String())
 	}
 }

@@ -126,7 +126,32 @@ func (c *cli) deploy(ctx context.Context, target string, f deployFlags) error {
 		warnings = slices.DeleteFunc(warnings, func(w string) bool { return !strings.Contains(w, "reminder") })
 	}
 	c.warnings(warnings)
+	c.noteAbsentServers(ctx, a, placements)
 	return nil
+}
+
+// noteAbsentServers says which servers that a static placement names are not there: it is
+// no error, since they may come.
+func (c *cli) noteAbsentServers(ctx context.Context, a *api, placements []*greenroomv1.TypePlacement) {
+	var hosts []*greenroomv1.ClusterHost
+	for _, p := range placements {
+		names, static := strings.CutPrefix(p.Placement, "static:")
+		if !static {
+			continue
+		}
+		if hosts == nil {
+			resp, err := a.cluster.ListHosts(ctx, connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+			if err != nil {
+				return // a server that is alone, or one that does not know now
+			}
+			hosts = resp.Msg.Hosts
+		}
+		for name := range strings.SplitSeq(names, ",") {
+			if !slices.ContainsFunc(hosts, func(h *greenroomv1.ClusterHost) bool { return h.Name == name }) {
+				c.warnings([]string{fmt.Sprintf("%s: no server has the name %s now; calls of its actors fail until one does (serve --name, `greenroom hosts list`)", p.Type, name)})
+			}
+		}
+	}
 }
 
 const (

@@ -37,6 +37,7 @@ type devFlags struct {
 	manifest string
 	build    buildFlags
 
+	force             bool
 	config, allowHTTP []string
 	allowPrivate      bool
 
@@ -65,6 +66,7 @@ State is kept in .greenroom/dev inside the folder; delete that to start afresh.`
 	flags.SortFlags = false
 	flags.StringVar(&f.listen, "listen", "", "`HOST:PORT` to listen on (default: 127.0.0.1:8080, or the next free port)")
 	flags.StringVar(&f.dataDir, "data-dir", "", "`folder` of the data (default: .greenroom/dev in DIR)")
+	flags.BoolVar(&f.force, "force", false, "also deploy a module with an older state schema than the one deployed")
 	flags.StringArrayVar(&f.config, "config", nil, "set a configuration value of the app, `NAME=VALUE`; may be repeated")
 	flags.StringArrayVar(&f.allowHTTP, "allow-http", nil, "let the app's guests send requests to this `host`; may be repeated")
 	flags.BoolVar(&f.allowPrivate, "allow-private", false, "with --allow-http: to addresses that are not public, too")
@@ -151,6 +153,9 @@ func (c *cli) devBanner(dir string, lang guestbuild.Language, dataDir string) {
 	c.printf(c.stderr, "%s %s (%s)\n\n", c.paint(c.stderr, bold, "greenroom dev"), name, lang)
 	c.facts(c.stderr, "  ", "API", c.server, "data", dataDir)
 	c.printf(c.stderr, "\n")
+	if c.server != "http://"+server.DefaultAddr {
+		c.printf(c.stderr, "commands in other shells ask %s; for this server: export GREENROOM_SERVER=%s\n\n", server.DefaultAddr, c.server)
+	}
 }
 
 // freeDevAddress returns the first loopback address that nobody listens on. It
@@ -264,7 +269,7 @@ func (d *devLoop) deployModule(ctx context.Context, m *greenroomv1.Module) error
 		d.printf(d.stderr, "%s %s is deployed already\n", d.paint(d.stderr, green, "✓"), typeNames(m))
 		return nil
 	}
-	resp, err := d.api.modules.Deploy(ctx, connect.NewRequest(&greenroomv1.DeployRequest{App: d.app, Digest: m.Digest}))
+	resp, err := d.api.modules.Deploy(ctx, connect.NewRequest(&greenroomv1.DeployRequest{App: d.app, Digest: m.Digest, Force: d.flags.force}))
 	if err != nil {
 		return err
 	}

@@ -114,6 +114,9 @@ func toolchainFindings(found []guestbuild.Status) []finding {
 			}
 		} else {
 			usable = true
+			if st.Why != "" {
+				f.Found += ": " + st.Why
+			}
 			if st.Note != "" {
 				f.Verdict, f.Remedy = verdictWarn, st.Note
 			}

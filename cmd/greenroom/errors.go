@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -160,6 +161,14 @@ func (c *cli) describeRPC(err error, rpc *connect.Error) shownError {
 		s.Remedy = hinted.remedy
 	case s.Kind == string(actor.ErrNotReadOnly.Kind()):
 		s.Remedy = "leave out --query to call it"
+	case s.Kind == string(actor.ErrNoGeneration.Kind()):
+		s.Remedy = "`greenroom history TYPE` lists the generations: name one with --to"
+	case s.Kind == string(actor.ErrSchemaRollback.Kind()):
+		s.Remedy = "--force deploys it all the same"
+	case s.Kind == string(actor.ErrTypeNotFound.Kind()):
+		s.Remedy = "the server asked is " + c.server + "; --server or GREENROOM_SERVER names another"
+	case s.Kind == string(actor.ErrNoOwner.Kind()):
+		s.Remedy = "`greenroom doctor` says which servers are there, and which do not reach each other"
 	case rpc.Code() == connect.CodeUnauthenticated && c.token == "":
 		s.Remedy = "give the server's token with --token or GREENROOM_TOKEN"
 	case rpc.Code() == connect.CodeUnauthenticated:
@@ -172,6 +181,7 @@ func (c *cli) describeRPC(err error, rpc *connect.Error) shownError {
 func (c *cli) describeUnanswered(err error, rpc *connect.Error) shownError {
 	s := shownError{Kind: kindUnreachable}
 	var network *net.OpError
+	var authority x509.UnknownAuthorityError
 	cause := rpc.Unwrap()
 	var wrapped *url.Error
 	if errors.As(cause, &wrapped) {
@@ -187,8 +197,20 @@ func (c *cli) describeUnanswered(err error, rpc *connect.Error) shownError {
 		s.Message = fmt.Sprintf("no answer from %s in time; what was asked for may have taken effect all the same", c.server)
 	case errors.As(err, &network):
 		s.Message = fmt.Sprintf("the server %s cannot be reached: %v", c.server, cause)
+	case errors.As(err, &authority):
+		s.Message = fmt.Sprintf("the certificate of %s is signed by an unknown authority", c.server)
+		s.Remedy = "name a file with the authority's certificate with --ca-cert"
 	default:
 		s.Message = fmt.Sprintf("%s does not answer as a Greenroom server does: %v", c.server, cause)
+		if scheme, rest, _ := strings.Cut(c.server, "://"); scheme == "https" && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+			s.Remedy = "it speaks plain HTTP: --server http://" + rest
+		} else if scheme == "http" {
+			s.Remedy = "if it speaks TLS: --server https://" + rest
+		}
+	}
+	var hinted *hintedError
+	if errors.As(err, &hinted) {
+		s.Remedy = hinted.remedy
 	}
 	return s
 }

@@ -31,8 +31,10 @@ func (c *cli) logsCommand() *cobra.Command {
 		Use:   "logs [TYPE [ID]]",
 		Short: "Show what guests log",
 		Long: `Show what guests log, what they write to standard output and error, and each
-turn that failed: why, what to change, and the stack of a trap. The server
-remembers the latest lines; --follow goes on with those that come.
+turn that failed: why, what to change, and the stack of a trap. Each server of the
+cluster remembers the latest lines of each app until it ends: 2000, or 4 MiB of
+them, less with more than 16 apps. --follow goes on with those that come, also of
+servers that join.
 
 A turn whose commit was refused runs again; what its earlier run logged has not
 happened, and the first line of the next run says so.`,
@@ -108,6 +110,9 @@ func (c *cli) printLogs(msg *greenroomv1.TailResponse) error {
 			}
 		}
 		return nil
+	}
+	for _, name := range msg.Missing {
+		c.printf(c.stderr, "(the server %s does not answer: its lines are missing here)\n", name)
 	}
 	if msg.Dropped > 0 {
 		c.printf(c.stderr, "(%d lines were dropped here: guests log faster than they can be shown)\n", msg.Dropped)

@@ -3,8 +3,8 @@
 //
 // One file holds one subcommand. Flags and environment variables are read here
 // and nowhere else in the repository; what the subcommands do is in the
-// packages that they call. Everything but serve, dev, new and build is an
-// ordinary client of the API.
+// packages that they call. Everything but serve, dev, new, build and store
+// is an ordinary client of the API.
 package main
 
 import (

@@ -70,6 +70,9 @@ func TestScripts(t *testing.T) {
 				}
 				env.Setenv(name, home)
 			}
+			if cache, err := os.UserCacheDir(); err == nil {
+				env.Setenv("XDG_CACHE_HOME", cache) // TinyGo keeps its C library there
+			}
 			env.Setenv("REPO", repo) // for what make setup built
 			env.Setenv("CARGO_NET_OFFLINE", "true")
 			env.Setenv("GREENROOM_CACHE_DIR", compiled)
@@ -89,6 +92,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"server":     cmdServer,
 			"cluster":    cmdCluster,
+			"database":   cmdDatabase,
 			"address":    cmdAddress,
 			"capture":    cmdCapture,
 			"eventually": cmdEventually,
@@ -143,17 +147,31 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("GREENROOM_SERVER", "http://"+n.Addr().String())
 }
 
+// cmdDatabase makes a database of PostgreSQL and names its URL in a variable.
+func cmdDatabase(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: database VARIABLE")
+	}
+	ts.Setenv(args[0], newDatabase(ts))
+}
+
+// newDatabase returns the URL of a database on a server of its own.
+func newDatabase(ts *testscript.TestScript) string {
+	db, err := pgtest.Open()
+	ts.Check(err)
+	ts.Defer(db.Close)
+	url, err := db.CreateDatabase(context.Background())
+	ts.Check(err)
+	return url
+}
+
 // cmdCluster starts servers with these names on a database of their own, and names the
 // first one in GREENROOM_SERVER. NAME=HOST:PORT advertises that address.
 func cmdCluster(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: cluster NAME[=ADVERTISE]...")
 	}
-	db, err := pgtest.Open()
-	ts.Check(err)
-	ts.Defer(db.Close)
-	url, err := db.CreateDatabase(context.Background())
-	ts.Check(err)
+	url := newDatabase(ts)
 	log := logOf(ts)
 	for i, arg := range args {
 		name, advertise, _ := strings.Cut(arg, "=")

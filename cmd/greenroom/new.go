@@ -109,10 +109,37 @@ func isFree(path string) error {
 	return fmt.Errorf("%s exists and is no folder; give another name", path)
 }
 
+// goWorkspace returns the go.work that go commands in dir heed; empty if none.
+func (c *cli) goWorkspace(dir string) string {
+	if v := c.getenv("GOWORK"); v == "off" {
+		return ""
+	} else if v != "" {
+		return v
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	for {
+		file := filepath.Join(dir, "go.work")
+		if info, err := os.Stat(file); err == nil && !info.IsDir() {
+			return file
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}
+
 func (c *cli) nextSteps(path string, lang guestbuild.Language) {
 	test := "go test ./..."
 	if lang == guestbuild.LanguageRust {
 		test = "cargo test"
+	} else if workspace := c.goWorkspace(path); workspace != "" {
+		test = "GOWORK=off " + test
+		defer c.printf(c.stderr, "\n%s is a workspace that this project is not part of: go commands need GOWORK=off here.\nMove the project out of that folder to do without.\n", workspace)
 	}
 	c.printf(c.stderr, "%s made %s\n\nNext:\n  cd %s\n", c.paint(c.stderr, green, "✓"), path, path)
 	c.facts(c.stderr, "  ",

@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
-	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -250,7 +249,7 @@ func when(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return ""
 	}
-	return t.AsTime().Local().Format(time.DateTime)
+	return t.AsTime().Local().Format("2006-01-02 15:04:05Z07:00")
 }
 
 func short(digest string) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -99,6 +100,35 @@ func TestDeploySaysWhatThereIs(t *testing.T) {
 		}
 		if flags == 0 {
 			t.Errorf("deploy/%s: no flags were found", file)
+		}
+	}
+}
+
+var (
+	imageEnv = regexp.MustCompile(`(?m)^ENV (\S+)=(\S+)$`)
+	imageCmd = regexp.MustCompile(`(?m)^CMD (\[.*\])$`)
+)
+
+// TestImageTakesAStore: the command of the Dockerfile runs on the embedded store, and on a
+// database that GREENROOM_STORE names.
+func TestImageTakesAStore(t *testing.T) {
+	text, err := os.ReadFile("../../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"GREENROOM_TOKEN": "secret"}
+	for _, v := range imageEnv.FindAllStringSubmatch(string(text), -1) {
+		env[v[1]] = v[2]
+	}
+	var args []string
+	if cmd := imageCmd.FindStringSubmatch(string(text)); cmd == nil || json.Unmarshal([]byte(cmd[1]), &args) != nil || args[0] != "serve" {
+		t.Fatalf("CMD of the Dockerfile is %q", cmd)
+	}
+	for _, store := range []string{"", "postgres://db/greenroom"} {
+		env["GREENROOM_STORE"] = store
+		cfg, err := serveConfig(t, args[1:], env)
+		if err != nil || cfg.StoreURL != store || (cfg.DataDir == "") != (store != "") || cfg.Server.Addr != "0.0.0.0:8080" {
+			t.Errorf("with GREENROOM_STORE=%q it listens on %s, store %q, folder %q, %v", store, cfg.Server.Addr, cfg.StoreURL, cfg.DataDir, err)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/server"
@@ -35,12 +36,14 @@ type serveFlags struct {
 	insecure                         bool
 	corsOrigins                      []string
 	showStacks                       bool
+	subscriberHeartbeat              time.Duration
 	logFormat, logLevel              string
-	drain                            time.Duration
+	drain, drainDelay                time.Duration
 	maxModule                        int64
 	maxActivations                   int
 	stateMemory, callMemory          int64
 	guestMemory                      int64
+	appMemory                        int64
 	cacheBytes, programMemory        int64
 	compilers                        int
 	compileMemory                    int64
@@ -97,20 +100,23 @@ A limit of 0 is its default, except for --turn-fuel.`,
 	flags.BoolVar(&f.insecure, "insecure", false, "let anyone in who reaches the address")
 	flags.StringSliceVar(&f.corsOrigins, "cors-origin", nil, "`origin` whose web pages may call, or *; may be repeated")
 	flags.BoolVar(&f.showStacks, "show-stacks", false, "send the Wasm stack of a guest that trapped to its caller")
+	flags.DurationVar(&f.subscriberHeartbeat, "subscriber-heartbeat", server.DefaultSubscriberHeartbeat, "how often a client that executes reminders must be heard of; after three times as long it is given up")
 	flags.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.DurationVar(&f.drain, "drain-timeout", 30*time.Second, "how long calls may take to finish after a signal")
+	flags.DurationVar(&f.drainDelay, "drain-delay", 0, "how long to serve on as before after a signal while /readyz says 503, for a load balancer to notice; part of --drain-timeout (default 0s)")
 
 	registerCluster(flags, &f.cluster)
 	registerLimits(flags, &f.limits, host.DefaultLimits())
-	flags.StringArrayVar(&f.overrides, "limit", nil, "other limits for one type or a whole app, `APP[/TYPE]:NAME=VALUE,…`; the names are those of the limits above; may be repeated")
+	flags.StringArrayVar(&f.overrides, "limit", nil, "other limits for one type or a whole app, `APP[/TYPE]:NAME=VALUE,…`; the names are those of the limits above; without /TYPE it is for the app APP; may be repeated")
 	flags.IntVar(&f.maxActivations, "max-actors", 0, "largest `number` of actors in memory (default 100000)")
 	flags.Int64Var(&f.stateMemory, "max-state-memory", 0, "largest memory of the states of actors, in `bytes` (default 1 GiB)")
 	flags.Int64Var(&f.callMemory, "max-call-memory", 0, "largest memory of the calls under way, in `bytes`; requests and streams that are being read or answered have as much each (default 256 MiB)")
 	flags.Int64Var(&f.guestMemory, "max-memory", 0, "largest memory of all guest instances, in `bytes` (default 2 GiB)")
+	flags.Int64Var(&f.appMemory, "max-memory-per-app", 0, "largest memory of the guest instances of one app, in `bytes` (default half of --max-memory)")
 	flags.Int64Var(&f.maxModule, "max-module", server.DefaultMaxModuleBytes, "largest module, in `bytes`")
 	flags.Int64Var(&f.cacheBytes, "max-cache", 0, "largest size of the folder of compiled modules, in `bytes`; what is deployed stays (default 1 GiB)")
-	flags.Int64Var(&f.programMemory, "max-program-memory", 0, "largest memory of compiled modules that are kept, in `bytes`; Extism plug-ins have as much again (default 256 MiB)")
+	flags.Int64Var(&f.programMemory, "max-program-memory", 0, "largest memory of compiled modules, in `bytes`; beyond it those that nobody uses go, and others are not loaded; Extism plug-ins have as much again (default 256 MiB)")
 	flags.IntVar(&f.compilers, "compilers", 0, "largest `number` of processes that compile uploaded modules (default 1)")
 	flags.Int64Var(&f.compileMemory, "compile-memory", 0, "largest memory of one of them, in `bytes` (default 512 MiB)")
 	flags.DurationVar(&f.compileTime, "compile-time", 0, "how long one module may take to compile (default 45s)")
@@ -141,7 +147,7 @@ func (c *cli) serve(ctx context.Context, flags *pflag.FlagSet, f serveFlags) err
 	err = serveUntilDone(ctx, cfg, f.drain, func(*node.Node) error {
 		<-ctx.Done()
 		told = time.Now()
-		cfg.Logger.Info("stopping", "drain_timeout", f.drain.String())
+		cfg.Logger.Info("stopping", "drain_delay", f.drainDelay.String(), "drain_timeout", f.drain.String())
 		return nil
 	})
 	if err == nil {
@@ -188,21 +194,21 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 		return node.Config{}, usagef("--tls-cert and --tls-key go together; give both")
 	case f.clientCA != "" && f.tlsCert == "":
 		return node.Config{}, usagef("--client-ca needs --tls-cert and --tls-key: client certificates are part of TLS")
+	case f.drainDelay > 0 && f.drainDelay >= f.drain:
+		return node.Config{}, usagef("--drain-delay %v is part of --drain-timeout %v; give it less, or that more", f.drainDelay, f.drain)
 	case flags.Changed("token") && f.tokenFile != "":
 		return node.Config{}, usagef("--token and --token-file both name the token; give one of them")
 	}
 	c.fromEnv(flags, "secrets-key-file", "GREENROOM_SECRETS_KEY_FILE", &f.secretsKeyFile)
 	c.fromEnv(flags, "tokens-file", "GREENROOM_TOKENS_FILE", &f.tokensFile)
 	c.fromEnv(flags, "cache-dir", "GREENROOM_CACHE_DIR", &f.cacheDir)
-	if !flags.Changed("data-dir") && !flags.Changed("store") {
-		c.fromEnv(flags, "data-dir", "GREENROOM_DATA_DIR", &f.dataDir)
-		c.fromEnv(flags, "store", "GREENROOM_STORE", &f.store)
-	}
+	dataDirBy := c.fromEnv(flags, "data-dir", "GREENROOM_DATA_DIR", &f.dataDir)
+	storeBy := c.fromEnv(flags, "store", "GREENROOM_STORE", &f.store)
 	if f.dataDir == "" && f.store == "" {
 		f.dataDir = defaultDataDir
 	}
 	if f.dataDir != "" && f.store != "" {
-		return node.Config{}, usagef("--data-dir and --store both name a store; give one of them")
+		return node.Config{}, usagef("%s and %s both name a store; give one of them", dataDirBy, storeBy)
 	}
 	if f.store != "" && f.cacheDir == "" {
 		// Without a folder for it, every start compiles all modules again.
@@ -236,6 +242,11 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 	if err := checkMemory(f, overrides); err != nil {
 		return node.Config{}, err
 	}
+	for scope := range overrides {
+		if scope.Type == "" && scope.App != actor.DefaultApp {
+			logger.Info("--limit is for a whole app; for a type give APP/TYPE", "app", scope.App)
+		}
+	}
 	maxPayload := f.limits.PayloadBytes
 	for _, l := range overrides {
 		maxPayload = max(maxPayload, l.PayloadBytes)
@@ -258,19 +269,23 @@ func (c *cli) nodeConfig(flags *pflag.FlagSet, f serveFlags) (node.Config, error
 			MaxPayloadBytes: maxPayload,
 			MaxModuleBytes:  f.maxModule,
 			ShowStacks:      f.showStacks,
+			DrainDelay:      f.drainDelay,
+
+			SubscriberHeartbeat: f.subscriberHeartbeat,
 		},
-		Limits:         f.limits,
-		Overrides:      overrides,
-		MaxActivations: f.maxActivations,
-		StateMemory:    f.stateMemory,
-		CallMemory:     f.callMemory,
-		GuestMemory:    f.guestMemory,
-		CacheBytes:     f.cacheBytes,
-		ProgramMemory:  f.programMemory,
-		Compilers:      f.compilers,
-		CompileMemory:  f.compileMemory,
-		CompileTime:    f.compileTime,
-		Logger:         logger,
+		Limits:            f.limits,
+		Overrides:         overrides,
+		MaxActivations:    f.maxActivations,
+		StateMemory:       f.stateMemory,
+		CallMemory:        f.callMemory,
+		GuestMemory:       f.guestMemory,
+		GuestMemoryPerApp: f.appMemory,
+		CacheBytes:        f.cacheBytes,
+		ProgramMemory:     f.programMemory,
+		Compilers:         f.compilers,
+		CompileMemory:     f.compileMemory,
+		CompileTime:       f.compileTime,
+		Logger:            logger,
 	}, nil
 }
 
@@ -310,8 +325,11 @@ func (c *cli) serverToken(file string) (string, error) {
 		return "", fmt.Errorf("read --token-file: %w", err)
 	}
 	token := strings.TrimSpace(string(text))
-	if token == "" {
+	switch {
+	case token == "":
 		return "", usagef("--token-file %s is empty", file)
+	case c.token != "" && c.token != token:
+		return "", usagef("GREENROOM_TOKEN and --token-file name different tokens; give one of them")
 	}
 	return token, nil
 }
@@ -326,6 +344,12 @@ func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, opts)), nil
 	case "json":
+		opts.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+			if a.Value.Kind() == slog.KindDuration { // "1.5s" as in text, not a number without a unit
+				a.Value = slog.StringValue(a.Value.Duration().String())
+			}
+			return a
+		}
 		return slog.New(slog.NewJSONHandler(escapedJSON{w}, opts)), nil
 	}
 	return nil, usagef("--log-format is %q; give text or json", format)

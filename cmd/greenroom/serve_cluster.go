@@ -13,7 +13,7 @@ import (
 // clusterFlags are those that say something only of a server that shares its database.
 var clusterFlags = []string{
 	"cluster-name", "name", "advertise", "advertise-api", "cluster-listen", "roles", "lease",
-	"cluster-key-file", "cluster-cert", "cluster-cert-key", "cluster-ca", "sticky", "sticky-types", "max-owned", "owner-cache",
+	"cluster-key-file", "cluster-cert", "cluster-cert-key", "cluster-ca", "max-owned", "owner-cache",
 }
 
 func registerCluster(flags *pflag.FlagSet, f *node.ClusterConfig) {
@@ -28,7 +28,7 @@ func registerCluster(flags *pflag.FlagSet, f *node.ClusterConfig) {
 	flags.StringVar(&f.Files.Cert, "cluster-cert", "", "`file` with the certificate that this server shows to the others, instead of --cluster-key-file")
 	flags.StringVar(&f.Files.Key, "cluster-cert-key", "", "`file` with its private key")
 	flags.StringVar(&f.Files.CA, "cluster-ca", "", "`file` with the authorities of all servers' certificates")
-	flags.BoolVar(&f.Sticky, "sticky", false, "make types placed ring sticky: those of --sticky-types, or all")
+	flags.BoolVar(&f.Sticky, "sticky", false, "make types placed ring sticky: those of --sticky-types, or all; a server that is alone holds all actors anyway")
 	flags.StringSliceVar(&f.StickyTypes, "sticky-types", nil, "the `types` that --sticky is for (default all)")
 	flags.IntVar(&f.OwnerCache, "owner-cache", 0, "largest `number` of owners of sticky actors that this server remembers, some 300 B each (default 262144)")
 	flags.IntVar(&f.MaxOwned, "max-owned", 0, "largest `number` of sticky actors that this server owns (default 1000000)")
@@ -36,6 +36,9 @@ func registerCluster(flags *pflag.FlagSet, f *node.ClusterConfig) {
 
 // clusterConfig returns how the server takes part in a cluster; nil without a database.
 func (c *cli) clusterConfig(flags *pflag.FlagSet, f serveFlags) (*node.ClusterConfig, error) {
+	if len(f.cluster.StickyTypes) > 0 && !f.cluster.Sticky {
+		return nil, usagef("--sticky-types needs --sticky")
+	}
 	if f.store == "" {
 		for _, name := range clusterFlags {
 			if flags.Changed(name) {
@@ -65,8 +68,6 @@ func (c *cli) clusterConfig(flags *pflag.FlagSet, f serveFlags) (*node.ClusterCo
 		return nil, usagef("--cluster-cert, --cluster-cert-key and --cluster-ca go together; give all three")
 	case given && cfg.KeyFile != "":
 		return nil, usagef("--cluster-key-file and --cluster-cert both say how servers prove that they belong together; give one of them")
-	case len(cfg.StickyTypes) > 0 && !cfg.Sticky:
-		return nil, usagef("--sticky-types needs --sticky")
 	}
 	if err := actor.ValidateName("--cluster-name", cfg.Name); err != nil {
 		return nil, usagef("%v", err)

@@ -118,10 +118,10 @@ func TestClientCertificates(t *testing.T) {
 		{"a call", append([]string{"types"}, known...), exitOK, "app default has no actor types"},
 		{"an upload", append([]string{"modules", "upload", junk}, known...), exitFailed, "the module was refused"},
 		{"no certificate", append([]string{"types"}, trust...), exitFailed, url},
-		{"an unknown authority", []string{"types", "--server", url}, exitFailed, "unknown authority"},
+		{"an unknown authority", []string{"types", "--server", url}, exitFailed, "--ca-cert"},
 		{"half a certificate", append([]string{"types", "--client-cert", a.path("client.pem")}, trust...), exitUsage, "--client-cert and --client-key go together"},
 		{"no certificate in the file", []string{"types", "--server", url, "--ca-cert", junk}, exitUsage, "holds no certificate in PEM"},
-		{"plain HTTP", []string{"types", "--server", strings.Replace(url, "https", "http", 1)}, exitFailed, "does not answer as a Greenroom server does"},
+		{"plain HTTP", []string{"types", "--server", strings.Replace(url, "https", "http", 1)}, exitFailed, "if it speaks TLS: --server https://"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

@@ -32,6 +32,14 @@ func readTokens(file string) ([]server.Token, error) {
 	dec.DisallowUnknownFields()
 	var entries []tokenEntry
 	if err := dec.Decode(&entries); err != nil {
+		var misfit *json.UnmarshalTypeError
+		if errors.As(err, &misfit) { // which names types of this program
+			where := "it"
+			if misfit.Field != "" {
+				where = misfit.Field
+			}
+			err = fmt.Errorf("%s is a JSON %s where another kind belongs", where, misfit.Value)
+		}
 		return nil, usagef(`--tokens-file %s: %v; write a list like [{"name": "ci", "role": "deploy", "app": "shop", "token": "…"}]`, file, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {

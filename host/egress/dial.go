@@ -15,7 +15,7 @@ import (
 type deniedError struct{ host string }
 
 func (e *deniedError) Error() string {
-	return e.host + " is at an address that is not public; if it is meant, grant it with: greenroom grants http add HOST --private"
+	return e.host + " is at an address that is not public"
 }
 
 // unreachableError is a host that there is no connection to.

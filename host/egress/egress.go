@@ -258,7 +258,7 @@ func failure(ctx context.Context, target manifest.HostRule, connected bool, err 
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &denied):
-		return refuse(abi.HTTPDenied, "%v", denied)
+		return refuse(abi.HTTPDenied, "%v; if it is meant, grant it with: greenroom grants http add %s --private", denied, target)
 	case ctx.Err() != nil:
 		return refuse(abi.HTTPTimeout, "no whole answer from %s in time", target)
 	case errors.As(err, &unreachable):

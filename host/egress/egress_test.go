@@ -231,7 +231,7 @@ func TestConnectionsAreNotShared(t *testing.T) {
 		t.Fatalf("%+v", answer)
 	}
 	grants.grants[0].Private = false
-	r.refused(r.get(url), abi.HTTPDenied, "not public")
+	r.refused(r.get(url), abi.HTTPDenied, "grant it with: greenroom grants http add http://127.0.0.1:")
 	grants.grants = nil
 	r.refused(r.get(url), abi.HTTPDenied, "not granted")
 }

@@ -200,12 +200,17 @@ func (p *program) NewInstance(ctx context.Context, _ int64) (engine.Instance, er
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	memory := engine.MemoryOf(ctx)
+	if !memory.Take(p.actor.MemoryBytes) {
+		return nil, fmt.Errorf("make native actor: %w", actor.ErrOverloaded)
+	}
 	p.world.open.Add(1)
-	return &instance{program: p, local: make(map[string]any)}, nil
+	return &instance{program: p, memory: memory, local: make(map[string]any)}, nil
 }
 
 type instance struct {
 	program *program
+	memory  engine.Memory
 	local   map[string]any
 	busy    atomic.Bool
 	broken  bool
@@ -293,6 +298,7 @@ func (in *instance) Close(context.Context) error {
 	}
 	if !in.closed {
 		in.closed = true
+		in.memory.Give(in.program.actor.MemoryBytes)
 		in.program.world.open.Add(-1)
 	}
 	return nil

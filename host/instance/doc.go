@@ -6,8 +6,9 @@
 // a while. Dedicated ones belong to an activation and are only counted here.
 //
 // Invariants: nobody has an instance that another one has; one that failed in any
-// way but a guest's own error is closed and not used again; the bytes of all, with
-// what is about to be made, are within [Config].Memory, but for what running ones
-// grow by. At the bound, and where the engine has no room, what is not in use is
-// closed first.
+// way but a guest's own error is closed and not used again; the bytes of all are within
+// [Config].Memory, and those of each app within MemoryPerApp, whatever running ones
+// touch or grow by: each takes bytes before it has them ([Instance.Take]). At a bound,
+// and where the engine has no room, what is not held is given back, and what is not in
+// use is closed first; no app takes anything from one that holds less. A pool without instances keeps no program in memory.
 package instance

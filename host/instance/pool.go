@@ -1,13 +1,12 @@
 package instance
 
 import (
+	"container/list"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -27,23 +26,26 @@ type Key struct {
 type Instance struct {
 	Guest     engine.Instance
 	pool      *Pool
-	dedicated bool
-	bytes     int64 // as counted in pools.memory
+	release   func(*Instance) bool // of a dedicated one; see Make
 	idleSince time.Time
+	refused   bool // Take found no memory
+
+	// Guarded by Pools.mu.
+	bytes             int64         // counted for it
+	unsettled, listed *list.Element // of the app's unsettled and dedicated ones
+	closed            bool
 }
 
-// Config is what pools are made of. All fields but TakeIdle are required.
+// Config is what pools are made of. All fields are required.
 type Config struct {
 	Engine engine.Engine
 	// ModuleBytes reads a module.
 	ModuleBytes func(ctx context.Context, app string, d actor.Digest) ([]byte, error)
-	// Memory bounds the memory of all instances together, in bytes. At the bound
-	// those that are not in use are closed, then a new one is refused with
-	// actor.ErrOverloaded. Instances that run may pass it by what they grow.
-	Memory int64
-	Logger *slog.Logger
-	// TakeIdle finds a dedicated instance that is not in use, nil if there is none.
-	TakeIdle func() *Instance
+	// Memory bounds the memory of all instances together, and MemoryPerApp that of an
+	// app's, in bytes. At a bound those that are not in use are closed; then
+	// actor.ErrOverloaded refuses a new one, or a turn, and an instance does not grow.
+	Memory, MemoryPerApp int64
+	Logger               *slog.Logger
 	// Made and Closed are called for each instance.
 	Made, Closed func(Event)
 }
@@ -60,15 +62,18 @@ type Event struct {
 
 // Pools are the instances of all modules. All methods may be called concurrently.
 type Pools struct {
-	cfg    Config
-	memory atomic.Int64 // bytes of all instances
+	cfg Config
 
 	mu    sync.Mutex
+	used  int64         // bytes counted for all instances
 	byKey map[Key]*Pool // never shrinks: a pool without instances is small
+	apps  map[string]*app
 }
 
 // New returns pools without instances.
-func New(cfg Config) *Pools { return &Pools{cfg: cfg, byKey: make(map[Key]*Pool)} }
+func New(cfg Config) *Pools {
+	return &Pools{cfg: cfg, byKey: make(map[Key]*Pool), apps: make(map[string]*app)}
+}
 
 // Get returns the pool of a key.
 func (ps *Pools) Get(key Key) *Pool {
@@ -76,8 +81,14 @@ func (ps *Pools) Get(key Key) *Pool {
 	defer ps.mu.Unlock()
 	p := ps.byKey[key]
 	if p == nil {
-		p = &Pool{pools: ps, key: key}
+		a := ps.apps[key.App]
+		if a == nil {
+			a = &app{}
+			ps.apps[key.App] = a
+		}
+		p = &Pool{pools: ps, app: a, key: key}
 		ps.byKey[key] = p
+		a.pools = append(a.pools, p)
 	}
 	return p
 }
@@ -93,24 +104,28 @@ func (ps *Pools) All() []*Pool {
 	return out
 }
 
-// reclaim closes one instance that is not in use, and reports whether there was
-// any.
-func (ps *Pools) reclaim() bool {
-	for _, p := range ps.All() {
-		if in := p.TakeOldest(); in != nil {
-			in.Discard()
-			return true
-		}
-	}
-	if in := ps.cfg.TakeIdle(); in != nil {
-		in.Discard()
-		return true
-	}
-	return false
+// Reclaim closes one instance that is not in use, of the app that holds most, and
+// reports whether there was any.
+func (ps *Pools) Reclaim() bool {
+	ps.mu.Lock()
+	apps := ps.largest(-1)
+	ps.mu.Unlock()
+	return slices.ContainsFunc(apps, ps.closeIdleOf)
 }
 
-// CloseIdle closes the instances that nobody used since a time.
+// CloseIdle closes the instances that nobody used since a time, and has the others give
+// back what they do not hold.
 func (ps *Pools) CloseIdle(since time.Time) {
+	ps.mu.Lock()
+	apps := ps.largest(0)
+	ps.mu.Unlock()
+	for _, a := range apps {
+		for range ps.length(&a.unsettled) {
+			if in := ps.pop(&a.unsettled); in != nil {
+				ps.settle(in)
+			}
+		}
+	}
 	for _, p := range ps.All() {
 		for _, in := range p.takeUnused(since) {
 			in.Discard()
@@ -122,15 +137,16 @@ func (ps *Pools) CloseIdle(since time.Time) {
 // used in last-in, first-out order, so that what is not needed grows old;
 // dedicated ones belong to their activation, and only pass through here.
 type Pool struct {
-	pools   *Pools
-	key     Key
-	typical atomic.Int64 // bytes of the instance made last
+	pools *Pools
+	app   *app
+	key   Key
 
 	mu      sync.Mutex
-	program engine.Program
-	loading chan struct{} // closed when the load under way has ended
-	made    int           // shared instances, and permissions to make one
-	idle    []*Instance   // the last one was used last
+	program engine.Program // nil without instances: nothing else keeps its code in memory
+	open    int            // instances, and attempts to make one
+	loading chan struct{}  // closed when the load under way has ended
+	made    int            // shared instances, and permissions to make one
+	idle    []*Instance    // the last one was used last
 	waiters []chan *Instance
 }
 
@@ -140,7 +156,6 @@ func (in *Instance) GiveBack(err error, now time.Time) {
 		in.Discard()
 		return
 	}
-	in.Count()
 	in.idleSince = now
 	in.pool.release(in)
 }
@@ -195,7 +210,7 @@ func (p *Pool) granted(ctx context.Context, in *Instance) (*Instance, error) {
 }
 
 func (p *Pool) makeShared(ctx context.Context) (*Instance, error) {
-	in, err := p.Make(ctx, false)
+	in, err := p.Make(ctx, nil)
 	if err != nil {
 		p.returnPermission()
 	}
@@ -232,70 +247,73 @@ func (p *Pool) release(in *Instance) {
 	}
 }
 
-// Count brings the total up to date with what the instance grew by.
-func (in *Instance) Count() {
-	now := in.Guest.MemoryBytes()
-	if now == in.bytes {
-		return
-	}
-	in.pool.pools.memory.Add(now - in.bytes)
-	in.bytes = now
-}
-
 // Discard closes an instance, whoever's it was.
 func (in *Instance) Discard() {
 	p := in.pool
-	in.Count()
 	event := p.event(in)
 	// Without a deadline of its own: closing frees memory and must not be cut short.
 	if err := in.Guest.Close(context.Background()); err != nil {
 		p.pools.cfg.Logger.Error("close instance", "app", p.key.App, "module", p.key.Digest, "error", err)
 	}
-	p.pools.memory.Add(-in.bytes)
+	p.pools.gone(in)
+	p.closed()
 	p.pools.cfg.Closed(event)
-	if !in.dedicated {
+	if !in.Dedicated() {
 		p.returnPermission()
 	}
 }
 
 func (p *Pool) event(in *Instance) Event {
-	return Event{App: p.key.App, Digest: p.key.Digest, MemoryBytes: in.bytes, Dedicated: in.dedicated}
+	return Event{App: p.key.App, Digest: p.key.Digest, MemoryBytes: in.memory(), Dedicated: in.Dedicated()}
 }
 
 // Make makes an instance, if the guests' memory allows: where it does not, others
-// that are not in use are closed.
-func (p *Pool) Make(ctx context.Context, dedicated bool) (*Instance, error) {
+// that are not in use are closed. A dedicated one has release, which takes it from its
+// activation and reports true, or false if it is in use there; nil makes a shared one.
+func (p *Pool) Make(ctx context.Context, release func(*Instance) bool) (*Instance, error) {
+	p.mu.Lock()
+	p.open++
+	p.mu.Unlock()
+	in, err := p.make(ctx, release)
+	if err != nil {
+		p.closed()
+	}
+	return in, err
+}
+
+// closed counts an instance less, and lets go of the program with the last.
+func (p *Pool) closed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open--; p.open == 0 {
+		p.program = nil
+	}
+}
+
+func (p *Pool) make(ctx context.Context, release func(*Instance) bool) (*Instance, error) {
 	program, err := p.load(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// The size of the last one is reserved ahead, so that many made at once
-	// cannot pass the bound together.
-	reserved, budget := p.typical.Load(), p.pools.cfg.Memory
-	for p.pools.memory.Add(reserved) > budget || reserved == 0 && p.pools.memory.Load() >= budget {
-		p.pools.memory.Add(-reserved)
-		if !p.pools.reclaim() {
-			return nil, fmt.Errorf("%w: guests use all of their %d bytes of memory", actor.ErrOverloaded, budget)
-		}
-	}
-	guest, err := p.newGuest(ctx, program)
-	if err != nil {
-		p.pools.memory.Add(-reserved)
+	in := &Instance{pool: p, release: release}
+	if in.Guest, err = p.newGuest(engine.WithMemory(ctx, in), in, program); err != nil {
 		return nil, err
 	}
-	in := &Instance{Guest: guest, pool: p, dedicated: dedicated, bytes: reserved}
-	in.Count()
-	p.typical.Store(in.bytes)
+	if release != nil {
+		p.pools.mu.Lock()
+		in.listed = p.app.dedicated.PushBack(in)
+		p.pools.mu.Unlock()
+	}
 	p.pools.cfg.Made(p.event(in))
 	return in, nil
 }
 
 // newGuest makes a guest; where the engine has no room, in the place of one that
 // is not in use.
-func (p *Pool) newGuest(ctx context.Context, program engine.Program) (engine.Instance, error) {
+func (p *Pool) newGuest(ctx context.Context, in *Instance, program engine.Program) (engine.Instance, error) {
 	for {
 		guest, err := program.NewInstance(ctx, p.key.MemoryBytes)
-		if err == nil || !errors.Is(err, actor.ErrOverloaded) || !p.pools.reclaim() {
+		if err == nil || !errors.Is(err, actor.ErrOverloaded) || in.refused || !p.pools.Reclaim() {
 			return guest, err
 		}
 	}
@@ -326,6 +344,7 @@ func (p *Pool) load(ctx context.Context) (engine.Program, error) {
 
 func (p *Pool) loadNow(ctx context.Context) (engine.Program, error) {
 	cfg := p.pools.cfg
+	ctx = engine.WithReclaim(ctx, p.pools.Reclaim)
 	program, err := cfg.Engine.Load(ctx, p.key.Digest, func(ctx context.Context) ([]byte, error) {
 		return cfg.ModuleBytes(ctx, p.key.App, p.key.Digest)
 	})
@@ -365,7 +384,7 @@ func (p *Pool) takeUnused(since time.Time) []*Instance {
 }
 
 // Dedicated tells that the instance belongs to one activation.
-func (in *Instance) Dedicated() bool { return in.dedicated }
+func (in *Instance) Dedicated() bool { return in.release != nil }
 
 // Pool is the one that the instance was made by.
 func (in *Instance) Pool() *Pool { return in.pool }

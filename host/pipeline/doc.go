@@ -24,7 +24,7 @@
 // the turn.
 //
 // Commits and loads have workers of their own, and so have loads that may be
-// stale and each kind of question: a group has one kind.
+// stale, loads beside locks and each kind of question: a group has one kind.
 //
 // # Invariants
 //

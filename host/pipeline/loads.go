@@ -15,9 +15,9 @@ type Loader interface {
 
 // Loads groups reads of rows. All methods may be called concurrently.
 type Loads struct {
-	ctx          context.Context
-	store        Loader
-	fresh, stale workers[*load]
+	ctx                  context.Context
+	store                Loader
+	fresh, stale, beside workers[*load]
 	// rowBytes is about what a row has, by what was read lately, so that groups
 	// stay within Config.GroupBytes.
 	rowBytes atomic.Int64
@@ -53,8 +53,8 @@ func (g *loadGroup) leave() {
 func NewLoads(ctx context.Context, cfg Config, store Loader) *Loads {
 	l := &Loads{ctx: ctx, store: store}
 	cfg = cfg.WithDefaults()
-	for _, workers := range []*workers[*load]{&l.fresh, &l.stale} {
-		opts := actor.LoadOptions{AllowStale: workers == &l.stale, MaxBytes: cfg.GroupBytes}
+	for _, workers := range []*workers[*load]{&l.fresh, &l.stale, &l.beside} {
+		opts := actor.LoadOptions{AllowStale: workers == &l.stale, BesideLocks: workers == &l.beside, MaxBytes: cfg.GroupBytes}
 		workers.init(cfg, noSize, l.server(workers, opts), refuseLoad)
 		workers.weigh = func(*load) int64 { return l.rowBytes.Load() }
 	}
@@ -100,8 +100,11 @@ func (l *Loads) Load(ctx context.Context, key actor.Key, opts actor.LoadOptions)
 		return actor.Row{}, err
 	}
 	workers := &l.fresh
-	if opts.AllowStale {
+	switch {
+	case opts.AllowStale:
 		workers = &l.stale
+	case opts.BesideLocks:
+		workers = &l.beside
 	}
 	one := &load{key: key, answer: make(chan loaded, 1)}
 	if err := workers.put(one, false); err != nil {
@@ -121,6 +124,7 @@ func (l *Loads) Load(ctx context.Context, key actor.Key, opts actor.LoadOptions)
 func (l *Loads) Wait() {
 	l.fresh.working.Wait()
 	l.stale.working.Wait()
+	l.beside.working.Wait()
 }
 
 // rejoin takes a load out of its group, to wait for another one. It reports false

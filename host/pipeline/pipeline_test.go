@@ -109,8 +109,11 @@ func (e *damagedError) VersionOf(key actor.Key) (uint64, bool) {
 
 func (s *fakeStore) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
 	kind := "load"
-	if opts.AllowStale {
+	switch {
+	case opts.AllowStale:
 		kind = "load stale"
+	case opts.BesideLocks:
+		kind = "load beside"
 	}
 	if err := s.hold(ctx, kind, keys); err != nil {
 		return nil, err

@@ -8,12 +8,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"syscall"
@@ -91,7 +91,7 @@ func TestBombsOnAServer(t *testing.T) {
 	if acked := acknowledgements(ctx, server.URL, 1); acked < 1 {
 		t.Errorf("%d calls were answered afterwards\n%s", acked, log)
 	}
-	own := peakMemory(t, server.PID())
+	own := memory(t, server.PID(), "VmHWM")
 	if err := server.Stop(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +100,75 @@ func TestBombsOnAServer(t *testing.T) {
 	t.Logf("the server had at most %d MiB, the largest process of it %d MiB", own>>20, most>>20)
 	if own+most > mostMemory {
 		t.Errorf("the server had %d MiB, a process of it %d MiB", own>>20, most>>20)
+	}
+}
+
+// The most that an upload may cost a server beside its own bytes.
+const mostOfAnUpload = 64 << 20
+
+// Modules that become many times their size once they are metered, and such whose
+// outline is large: the server reads them, and has another process meter them.
+func TestUploadsCostAServerLittle(t *testing.T) {
+	ctx := t.Context()
+	log := &bytes.Buffer{}
+	server, err := crash.Start(ctx, crash.Options{Binary: binary, Args: append([]string{"--data-dir", t.TempDir()}, patient...), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Kill()
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: &http.Transport{Protocols: &protocols}}
+	defer client.CloseIdleConnections()
+	modules := greenroomv1connect.NewModuleServiceClient(client, server.URL)
+	if err := uploadTo(ctx, modules, wasmtest.Guest{}.Bytes()); err != nil { // what the first one alone costs
+		t.Fatal(err)
+	}
+	// of returns a guest of as many functions as there may be, which are cheap to compile.
+	of := func(times int, instruction ...byte) []byte {
+		const functions = 249_000
+		body := bytes.Repeat(instruction, times)
+		return wasmtest.Guest{More: func(b *wasmtest.Builder) {
+			typ := b.Type(nil, nil)
+			for range functions {
+				b.FuncOf(typ, 0, body...)
+			}
+		}}.Bytes()
+	}
+	for _, tc := range []struct {
+		name string
+		wasm []byte
+	}{
+		{"memory.fill", of(7, 0x41, 0, 0x41, 0, 0x41, 0, 0xfc, 0x0b, 0)},
+		{"memory.grow", of(20, 0x41, 0, 0x40, 0, 0x1a)},
+		{"loops", of(8, 0x03, 0x40, 0x0b)},
+		{"exports", wasmtest.Guest{More: func(b *wasmtest.Builder) {
+			f := b.Func("", nil, nil, 0)
+			for n := range 99_000 {
+				b.Export(fmt.Sprintf("%0300d", n), 0, f)
+			}
+		}}.Bytes()},
+	} {
+		name, wasm := tc.name, tc.wasm
+		before := memory(t, server.PID(), "VmRSS")
+		resetPeak(t, server.PID())
+		err := uploadTo(ctx, modules, wasm)
+		if connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("%s: got %v", name, err)
+		}
+		cost := memory(t, server.PID(), "VmHWM") - before - int64(len(wasm))
+		t.Logf("%s, %d MiB: %d MiB beside these and the %d before: %v", name, len(wasm)>>20, cost>>20, before>>20, err)
+		if cost > mostOfAnUpload {
+			t.Errorf("an upload of %d MiB of %s cost the server %d MiB more", len(wasm)>>20, name, cost>>20)
+		}
+	}
+}
+
+// resetPeak makes what a process has resident now the most that it has had.
+func resetPeak(t *testing.T, pid int) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "clear_refs"), []byte("5"), 0); err != nil {
+		t.Skip("the system does not measure peaks of memory:", err)
 	}
 }
 
@@ -141,21 +210,4 @@ func acknowledgements(ctx context.Context, url string, n int64) int64 {
 		}
 	})
 	return ledger.Acked()
-}
-
-var highWater = regexp.MustCompile(`VmHWM:\s*([0-9]+) kB`)
-
-// peakMemory is the most that a process has had resident, in bytes.
-func peakMemory(t *testing.T, pid int) int64 {
-	t.Helper()
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	m := highWater.FindSubmatch(status)
-	if err != nil || m == nil {
-		t.Fatal(errors.Join(err, errors.New("the system does not tell a process's memory")))
-	}
-	kB, err := strconv.ParseInt(string(m[1]), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kB << 10
 }

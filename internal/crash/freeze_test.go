@@ -30,13 +30,20 @@ const (
 	// maxAttemptTime, in which the slowest database answers.
 	attemptTime    = 250 * time.Millisecond
 	maxAttemptTime = roundDeadline / 4
+	// buried is how many deleted actors lists pass, in several steps.
+	buried = 12_000
+	// deadEvery is how many rounds there are to one in which a connection dies: it takes
+	// the server 20 s to give it up.
+	deadEvery = 24
 )
 
 // TestFrozenHosts lets two servers on one database overtake each other: one of
 // them is stopped by SIGSTOP in the middle of whatever it does, or killed, while
 // callers turn to the other with the same idempotency keys; then it goes on with
 // what it remembers. Every call ends, and all that was answered is linearizable:
-// no increment is lost or counted twice, and no strong read is of the past.
+// no increment is lost or counted twice, and no strong read is of the past. A server may also
+// vanish in the middle of a message to the database, or lose one connection that way, while
+// callers list all actors of the type; most of these are deleted.
 func TestFrozenHosts(t *testing.T) {
 	t.Parallel()
 	frozenHosts(t, pgtest.URL(t))
@@ -64,7 +71,8 @@ func frozenHosts(t *testing.T, url string) {
 
 	var pair [2]*member
 	for i := range pair {
-		m := &member{options: crash.Options{Binary: binary, Args: append([]string{"--store", url, "--lease", "1s"}, patient...), Log: log}}
+		database, through := cutBefore(t, url)
+		m := &member{database: database, options: crash.Options{Binary: binary, Args: append([]string{"--store", through, "--lease", "1s"}, patient...), Log: log}}
 		m.start(t)
 		defer func() { m.process.Kill() }()
 		m.options.Listen = strings.TrimPrefix(m.process.URL, "http://") // its client knows one address
@@ -78,8 +86,18 @@ func frozenHosts(t *testing.T, url string) {
 		t.Fatalf("deploy: %v\n%s", err, out)
 	}
 
+	bury(t, url, buried)
+
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	var lists atomic.Int64
+	var listing sync.WaitGroup
+	defer listing.Wait()
+	defer cancel()
+	for _, m := range pair {
+		url := m.process.URL
+		listing.Go(func() { lists.Add(int64(list(ctx, url))) })
+	}
 	run := &frozenRun{pair: pair, acks: make(chan struct{}, 1<<16), stop: make(chan struct{})}
 	var group sync.WaitGroup
 	for caller := range callers {
@@ -95,11 +113,35 @@ func frozenHosts(t *testing.T, url string) {
 			}
 		}
 	}
-	for range rounds {
+	struck := func(c <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-c:
+		case <-time.After(roundDeadline):
+			t.Fatalf("nothing was sent to the database for %v", roundDeadline)
+		}
+	}
+	cuts := 0
+	for round := range rounds {
 		await(1 + random.IntN(mostAcks/4))
 		m := pair[random.IntN(len(pair))]
-		if random.IntN(3) == 0 {
+		if round%deadEvery == deadEvery/4 { // calls wait for this one, until the server gives it up
+			struck(m.database.cutNext(false, random))
+			cuts++
+			continue
+		}
+		switch random.IntN(4) {
+		case 0:
 			m.process.Kill()
+			m.start(t)
+			continue
+		case 1: // with its machine
+			struck(m.database.cutNext(true, random))
+			cuts++
+			m.signal(t, syscall.SIGSTOP)
+			await(1 + random.IntN(mostAcks/8)) // by the other one
+			m.process.Kill()
+			m.database.resume()
 			m.start(t)
 			continue
 		}
@@ -114,7 +156,12 @@ func frozenHosts(t *testing.T, url string) {
 		return
 	}
 	run.calls.Check(t)
-	t.Logf("%d rounds, %d calls, %d attempts", rounds, run.calls.Len(), run.attempts.Load())
+	cancel()
+	listing.Wait()
+	t.Logf("%d rounds, %d cuts, %d calls, %d attempts, %d lists", rounds, cuts, run.calls.Len(), run.attempts.Load(), lists.Load())
+	if lists.Load() == 0 {
+		t.Error("no list came to its end")
+	}
 	if run.attempts.Load() == int64(run.calls.Len()) {
 		t.Error("no call was repeated: nothing met a frozen server")
 	}
@@ -125,6 +172,8 @@ type member struct {
 	options crash.Options
 	process *crash.Process
 	client  *client.Client
+	// database stands between it and the database.
+	database *cutter
 }
 
 func (m *member) start(t *testing.T) {

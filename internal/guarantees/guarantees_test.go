@@ -148,6 +148,19 @@ func condition(c *actor.Condition) func(error) bool {
 
 func success(err error) bool { return err == nil }
 
+// hasPast reports whether a read that may be stale shows an earlier state of an actor.
+func (r *rig) hasPast(t *testing.T, id string) bool {
+	var rows [2]actor.Row
+	for i := range rows {
+		read, err := r.store.LoadActors(t.Context(), []actor.Key{r.key(id)}, actor.LoadOptions{AllowStale: i == 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows[i] = read[0]
+	}
+	return rows[0].Version < rows[1].Version
+}
+
 // TestGuarantee3DurableBeforeSeen: no reply and no reader shows what is not
 // durable yet.
 func TestGuarantee3DurableBeforeSeen(t *testing.T) {
@@ -156,7 +169,10 @@ func TestGuarantee3DurableBeforeSeen(t *testing.T) {
 			r := newRig(t, s, "durable-"+placement, faultstore.Config{})
 			r.world.Deploy(r.app, "Counter", counter(placement))
 			h := r.host(t, host.Limits{})
-			r.must(t, h, "a", "Add")
+			last := r.must(t, h, "a", "Add")
+			for placement == abi.PlacementAny && s.Name() == "cockroachdb" && !r.hasPast(t, "a") {
+				last = r.must(t, h, "a", "Add")
+			}
 
 			point := faultstore.BeforeCommit
 			if placement == abi.PlacementAny {
@@ -175,7 +191,7 @@ func TestGuarantee3DurableBeforeSeen(t *testing.T) {
 			<-held.Reached()
 			// The guest has run to its end; only the commit is missing. A reader
 			// that does not wait for the row's lock may see an even older state.
-			if n, err := r.call(t, h, "a", "Get"); n > 1 || err != nil && !lockedOut(t, placement, err) {
+			if n, err := r.call(t, h, "a", "Get"); n > last || err != nil && !lockedOut(t, placement, err) {
 				t.Errorf("a reader sees %d before the commit, %v", n, err)
 			}
 			select {
@@ -184,14 +200,14 @@ func TestGuarantee3DurableBeforeSeen(t *testing.T) {
 			default:
 			}
 			held.Release()
-			if n := <-answered; n != 2 {
+			if n := <-answered; n != last+1 {
 				t.Errorf("the turn replied %d", n)
 			}
-			if n := r.strong(t, h, "a"); n != 2 {
+			if n := r.strong(t, h, "a"); n != last+1 {
 				t.Errorf("a reader sees %d after the reply", n)
 			}
 			// What was acknowledged is in the store, not only in this host.
-			if n := r.must(t, r.host(t, host.Limits{}), "a", "Add"); n != 3 {
+			if n := r.must(t, r.host(t, host.Limits{}), "a", "Add"); n != last+2 {
 				t.Errorf("another host goes on to %d", n)
 			}
 		})

@@ -12,6 +12,8 @@ type Status struct {
 	Toolchain string // "go", "tinygo" or "cargo"
 	// Version is what the compiler says of itself, empty if it is not there.
 	Version string
+	// Why it is this version and not the first on PATH; often empty.
+	Why string
 	// Err says why it cannot build guests, and the remedy; nil if it can.
 	Err error
 	// Note says which guests it cannot build though it builds others; often empty.
@@ -20,7 +22,7 @@ type Status struct {
 
 // Probe looks for every toolchain: go, tinygo and cargo, in this order.
 func Probe(ctx context.Context) []Status {
-	return []Status{probeGo(ctx), tinyGoStatus(ctx), cargoStatus(ctx)}
+	return []Status{probeGo(ctx), tinyGoStatus(ctx), cargoStatus(ctx, distributionRust)}
 }
 
 // minGo is the first Go that the Go SDK compiles with.
@@ -56,15 +58,10 @@ func tinyGoStatus(ctx context.Context) Status {
 	return st
 }
 
-func cargoStatus(ctx context.Context) Status {
-	r, err := findRust(ctx)
-	st := Status{Toolchain: Cargo, Version: r.version, Err: err}
-	v, ok := findVersion(r.version)
-	switch {
-	case err != nil || !ok:
-	case v.less(minRust):
-		st.Err = &ToolchainError{Problem: fmt.Sprintf("Rust %s is too old", v), Remedy: fmt.Sprintf("install Rust %s or newer, as by rustup (https://rustup.rs)", minRust)}
-	case v.less(minRustFeatures):
+func cargoStatus(ctx context.Context, distribution string) Status {
+	r, err := findRust(ctx, distribution)
+	st := Status{Toolchain: Cargo, Version: r.version, Why: r.why, Err: err}
+	if err == nil && r.builds == buildsWithoutFeatures {
 		st.Note = fmt.Sprintf("builds guests without features of the SDK; for serde and macros their newest versions need Rust %s", minRustFeatures)
 	}
 	return st

@@ -17,14 +17,16 @@ import (
 )
 
 const (
-	rustTarget = "wasm32-unknown-unknown"
+	// distributionRust is where distributions put cargo and rustc.
+	distributionRust = "/usr/bin"
+	rustTarget       = "wasm32-unknown-unknown"
 	// rustStack is the shadow stack of a Rust guest, in bytes. The linker's
 	// default of 1 MiB would make every instance start at 1.1 MB.
 	rustStack = 65536
 )
 
 func (b *build) rustGuest(ctx context.Context) error {
-	tc, err := findRust(ctx)
+	tc, err := findRust(ctx, distributionRust)
 	if err != nil {
 		return err
 	}
@@ -146,6 +148,8 @@ type rust struct {
 	linker       string // empty: rustc's own
 	buildStd     bool   // compile the standard library from its source
 	version      string
+	builds       ability
+	why          string // it is taken and not the first on PATH; often empty
 }
 
 func (r rust) env() []string {
@@ -161,36 +165,76 @@ func (r rust) env() []string {
 	return env
 }
 
-// findRust picks the Rust to build with: the one on PATH if it has the Wasm
-// library, else the distribution's in /usr/bin, with its library prebuilt or in
-// source. Otherwise a [*ToolchainError].
-func findRust(ctx context.Context) (rust, error) {
-	var onPath *rust
-	for _, c := range []rust{{cargo: "cargo", rustc: "rustc"}, {cargo: "/usr/bin/cargo", rustc: "/usr/bin/rustc"}} {
-		sysroot, ok := c.probe(ctx)
-		if !ok {
-			continue
-		}
-		if onPath == nil {
-			found := c
-			onPath = &found
-		}
-		if c.complete(sysroot) {
-			return c, nil
+// findRust picks the Rust to build with, of the one on PATH and the one in the
+// distribution's folder, /usr/bin: the one that builds more, and of two alike that on PATH.
+// The error is a [*ToolchainError].
+func findRust(ctx context.Context, distribution string) (rust, error) {
+	var found []rust
+	for _, c := range []rust{
+		{cargo: "cargo", rustc: "rustc"},
+		{cargo: filepath.Join(distribution, "cargo"), rustc: filepath.Join(distribution, "rustc")},
+	} {
+		if sysroot, ok := c.probe(ctx); ok {
+			c.builds = c.ability(sysroot)
+			found = append(found, c)
 		}
 	}
-	if onPath == nil {
+	if len(found) == 0 {
 		return rust{}, &ToolchainError{
 			Missing: true,
 			Problem: "cargo and rustc are not installed",
 			Remedy:  "run `curl https://sh.rustup.rs -sSf | sh -s -- --target " + rustTarget + "`, or on Debian `apt-get install -y --no-install-recommends rustc cargo libstd-rust-dev-wasm32 lld`",
 		}
 	}
-	remedy := "run `apt-get install -y --no-install-recommends libstd-rust-dev-wasm32 lld`"
-	if _, err := exec.LookPath("rustup"); err == nil {
-		remedy = "run `rustup target add " + rustTarget + "`"
+	first, chosen := found[0], found[0]
+	for _, c := range found[1:] {
+		if c.builds > chosen.builds {
+			chosen = c
+			chosen.why = fmt.Sprintf("%s, the first on PATH, %s", first.version, first.builds)
+		}
 	}
-	return rust{}, &ToolchainError{Problem: fmt.Sprintf("%s has no standard library for %s", onPath.version, rustTarget), Remedy: remedy}
+	switch chosen.builds {
+	case lacksTarget:
+		remedy := "run `apt-get install -y --no-install-recommends libstd-rust-dev-wasm32 lld`"
+		if _, err := exec.LookPath("rustup"); err == nil {
+			remedy = "run `rustup target add " + rustTarget + "`"
+		}
+		return chosen, &ToolchainError{Problem: fmt.Sprintf("%s %s", first.version, lacksTarget), Remedy: remedy}
+	case tooOld:
+		v, _ := findVersion(chosen.version)
+		return chosen, &ToolchainError{Problem: fmt.Sprintf("Rust %s is too old", v), Remedy: fmt.Sprintf("install Rust %s or newer, as by rustup (https://rustup.rs)", minRust)}
+	}
+	return chosen, nil
+}
+
+// ability is what a Rust builds; more is higher.
+type ability int
+
+const (
+	lacksTarget ability = iota
+	tooOld
+	buildsWithoutFeatures
+	buildsAll
+)
+
+func (a ability) String() string {
+	if a == lacksTarget {
+		return "has no standard library for " + rustTarget
+	}
+	return "is older"
+}
+
+func (r *rust) ability(sysroot string) ability {
+	v, ok := findVersion(r.version)
+	switch {
+	case !r.complete(sysroot):
+		return lacksTarget
+	case ok && v.less(minRust):
+		return tooOld
+	case ok && v.less(minRustFeatures):
+		return buildsWithoutFeatures
+	}
+	return buildsAll // also one of a version that cannot be read
 }
 
 // probe asks rustc for its version and sysroot.

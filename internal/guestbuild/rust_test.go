@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -132,17 +133,64 @@ func TestOldRust(t *testing.T) {
 	} {
 		tools(t, "cargo", fakeCargo, "rustc", `case "$1" in --version) echo "rustc `+tc.version+` (x 2022-01-01)";; *) echo "$SYSROOT";; esac`)
 		rustSysroot(t, true)
-		var cargo guestbuild.Status
-		for _, st := range guestbuild.Probe(t.Context()) {
-			if st.Toolchain == guestbuild.Cargo {
-				cargo = st
-			}
-		}
+		cargo := guestbuild.CargoStatus(t.Context(), t.TempDir()) // without the distribution's
 		if err := fmt.Sprint(cargo.Err); cargo.Err == nil && tc.err != "" || cargo.Err != nil && (tc.err == "" || !strings.Contains(err, tc.err)) {
 			t.Errorf("%s: %v, want %q", tc.version, cargo.Err, tc.err)
 		}
 		if !strings.HasPrefix(cargo.Note, tc.note) || tc.note == "" && cargo.Note != "" {
 			t.Errorf("%s: note %q, want %q", tc.version, cargo.Note, tc.note)
 		}
+	}
+}
+
+// Of two Rusts the one is taken that builds for Wasm, and of two that do the one that builds
+// more; why is said.
+func TestTwoRusts(t *testing.T) {
+	rustc := func(version string) string {
+		return `case "$1" in --version) echo "rustc ` + version + ` (x 2022-01-01)";; *) echo "$(dirname "$0")/sysroot";; esac`
+	}
+	for _, tc := range []struct {
+		name                 string
+		onPath, distribution string
+		onPathWasm, distWasm bool
+		want, why, err, note string
+	}{
+		{"both build", "1.95.0", "1.90.0", true, true, "rustc 1.95.0", "", "", ""},
+		{"the first lacks the target", "1.95.0", "1.90.0", false, true, "rustc 1.90.0", "has no standard library for wasm32-unknown-unknown", "", ""},
+		{"the first lacks the target, the other builds less", "1.95.0", "1.63.0", false, true, "rustc 1.63.0", "has no standard library for wasm32-unknown-unknown", "", "builds guests without features"},
+		{"the first is too old", "1.62.0", "1.63.0", true, true, "rustc 1.63.0", "rustc 1.62.0 (x 2022-01-01), the first on PATH, is older", "", "builds guests without features"},
+		{"the first builds less", "1.63.0", "1.90.0", true, true, "rustc 1.90.0", "is older", "", ""},
+		{"the other is older", "1.63.0", "1.62.0", true, true, "rustc 1.63.0", "", "", "builds guests without features"},
+		{"both are too old", "1.61.0", "1.62.0", true, true, "rustc 1.61.0", "", "Rust 1.61 is too old", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			usr := t.TempDir()
+			tools(t, "cargo", fakeCargo, "rustc", rustc(tc.onPath))
+			path, err := exec.LookPath("rustc")
+			if err != nil {
+				t.Fatal(err)
+			}
+			write := func(name, text string) {
+				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(filepath.Join(usr, "cargo"), "#!/bin/sh\n"+fakeCargo)
+			write(filepath.Join(usr, "rustc"), "#!/bin/sh\n"+rustc(tc.distribution))
+			for dir, wasm := range map[string]bool{filepath.Dir(path): tc.onPathWasm, usr: tc.distWasm} {
+				write(filepath.Join(dir, "sysroot/lib/rustlib/x/bin/rust-lld"), "")
+				if wasm {
+					write(filepath.Join(dir, "sysroot/lib/rustlib/wasm32-unknown-unknown/lib/libstd-1.rlib"), "")
+				}
+			}
+			got := guestbuild.CargoStatus(t.Context(), usr)
+			if !strings.HasPrefix(got.Version, tc.want) || !strings.Contains(got.Why, tc.why) || (got.Why == "") != (tc.why == "") ||
+				!strings.HasPrefix(got.Note, tc.note) || (got.Err == nil) != (tc.err == "") || got.Err != nil && !strings.Contains(got.Err.Error(), tc.err) {
+				t.Errorf("got %+v", got)
+			}
+		})
 	}
 }

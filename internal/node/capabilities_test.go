@@ -18,7 +18,6 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	. "github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
-	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
 )
@@ -273,7 +272,9 @@ func TestHTTP(t *testing.T) {
 }
 
 // The example, built for Wasm: it is deployed, given what it uses, and delivers.
-func TestWebhookExample(t *testing.T) {
+func TestWebhookExample(t *testing.T) { withGoToolchains(t, webhookExample) }
+
+func webhookExample(t *testing.T, toolchain string) {
 	r := start(t, node.Config{})
 	ctx := t.Context()
 	type delivery struct{ body, agent, signature, id string }
@@ -283,7 +284,7 @@ func TestWebhookExample(t *testing.T) {
 		deliveries <- delivery{string(body), req.UserAgent(), req.Header.Get("X-Signature"), req.Header.Get("X-Delivery")}
 	}))
 	defer subscriber.Close()
-	module, err := r.upload(ctx, "", example(t, "webhook", guestbuild.Go))
+	module, err := r.upload(ctx, "", example(t, "webhook", toolchain))
 	if err != nil {
 		t.Fatal(err, detail(err).GetFaults())
 	}

@@ -425,17 +425,3 @@ func (c *cluster) peersConfig() *server.Peers {
 		Services: []server.PeerService{{Handler: c.service.Handler(), Procedures: []string{greenroomv1connect.SchedulerServiceReportActorTypesProcedure}}},
 	}
 }
-
-// check returns what health asks: whether the store works, and whether calls that reach this
-// process would be answered.
-func (c *cluster) check(store func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		if err := store(ctx); err != nil {
-			return err
-		}
-		if err := c.service.Ready(); err != nil {
-			return server.NotReady(err.Error())
-		}
-		return nil
-	}
-}

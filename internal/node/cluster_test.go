@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
@@ -135,6 +136,37 @@ func TestNodeLeaves(t *testing.T) {
 	stop(t, second.Node)
 	close(stopped)
 	callers.Wait()
+}
+
+// TestLogsOfTheCluster: one node shows what guests log at all of them.
+func TestLogsOfTheCluster(t *testing.T) {
+	url := pgtest.URL(t)
+	first := start(t, inCluster(url, nil))
+	first.deploy(t, "default", logging(wasmtest.I32Const(0)))
+	second := start(t, inCluster(url, nil))
+	nodes := []*running{first, second}
+	// Until each has passed a call on; the latest actors of that kind.
+	elsewhere := map[*running]string{}
+	for i := 0; len(elsewhere) < len(nodes); i++ {
+		id := fmt.Sprint("c", i)
+		for _, n := range nodes {
+			res := put(t, n.URL+"/v2.0/actors/default/T/"+id+"/method/Do", "")
+			if res.StatusCode >= http.StatusMultipleChoices {
+				t.Fatal(res.Status, res.body)
+			}
+			if res.Header.Get("Greenroom-Host") != "" {
+				elsewhere[n] = id
+			}
+		}
+	}
+	for _, n := range nodes {
+		for _, id := range elsewhere {
+			msg := tail(t.Context(), t, n, &greenroomv1.TailRequest{ActorType: "T", ActorId: id, Last: 100}).Msg()
+			if len(msg.GetLines()) != len(nodes) || len(msg.GetMissing()) != 0 {
+				t.Errorf("%d lines of %s at %s, without %v", len(msg.GetLines()), id, n.URL, msg.GetMissing())
+			}
+		}
+	}
 }
 
 // TestDeployedEverywhere: what is deployed, or taken out of service, through one node is so

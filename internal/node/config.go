@@ -50,13 +50,15 @@ type Config struct {
 	// or write them.
 	PrivateFiles []string
 
-	// MaxActivations, StateMemory, CallMemory and GuestMemory bound what is in
-	// memory, as in [host.Config]. CallMemory is also what the Server's
+	// MaxActivations, StateMemory, CallMemory, GuestMemory and GuestMemoryPerApp bound
+	// what is in memory, as in [host.Config]. CallMemory is also what the Server's
 	// MaxStreamsBytes and MaxRequestsBytes default to.
 	MaxActivations int
 	StateMemory    int64
 	CallMemory     int64
 	GuestMemory    int64
+
+	GuestMemoryPerApp int64
 
 	// GuestLog is called for each line that a guest logs, by many goroutines; it
 	// must not block. Defaults to writing them to Logger.

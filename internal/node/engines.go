@@ -24,6 +24,8 @@ type engines struct {
 	// plugins remembers which modules are plug-ins, by digest, so that a program
 	// that is in memory needs no bytes.
 	plugins *lru.Cache[actor.Digest, bool]
+	// reclaim closes an instance that the host does not use. Set before use.
+	reclaim func() bool
 }
 
 var (
@@ -78,6 +80,7 @@ func (e *engines) Load(ctx context.Context, digest actor.Digest, read func(conte
 
 // Inspect implements [modules.Inspector].
 func (e *engines) Inspect(ctx context.Context, code []byte) (*abi.Manifest, []actor.Fault, error) {
+	ctx = engine.WithReclaim(ctx, e.reclaim)
 	if extism.Accepts(code) {
 		return e.extism.Inspect(ctx, code)
 	}

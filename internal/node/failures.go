@@ -35,7 +35,7 @@ func remedy(e host.TurnEnd) string {
 	case errors.Is(e.Err, actor.ErrHostFull):
 		return "raise --max-call-memory or --max-state-memory"
 	case errors.Is(e.Err, actor.ErrOverloaded):
-		return raise("max-instances") + ", --max-actors or --max-memory"
+		return raise("max-instances") + ", --max-actors, --max-memory or --max-memory-per-app"
 	}
 	return ""
 }

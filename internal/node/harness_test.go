@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -122,6 +123,21 @@ func (w *testWriter) Write(p []byte) (int, error) {
 func example(t *testing.T, name, toolchain string) []byte {
 	t.Helper()
 	return build(t, filepath.Join("..", "..", "examples", name), toolchain)
+}
+
+func hasTinyGo() bool {
+	_, err := exec.LookPath("tinygo")
+	return err == nil
+}
+
+// withGoToolchains runs a test of a Go guest with Go, and with TinyGo where it is
+// installed.
+func withGoToolchains(t *testing.T, test func(t *testing.T, toolchain string)) {
+	t.Helper()
+	t.Run("go", func(t *testing.T) { test(t, guestbuild.Go) })
+	if hasTinyGo() {
+		t.Run("tinygo", func(t *testing.T) { test(t, guestbuild.TinyGo) })
+	}
 }
 
 var (

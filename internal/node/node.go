@@ -126,13 +126,14 @@ func (n *Node) start(ctx context.Context) error {
 		Committer: st, Modules: n.hostModules(mods), Engine: engine, Grants: settings, Egress: requests,
 		Logger: n.cfg.Logger, Events: events,
 		Limits: n.cfg.Limits, Overrides: n.cfg.Overrides,
-		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory,
+		MaxActivations: n.cfg.MaxActivations, GuestMemory: n.cfg.GuestMemory, GuestMemoryPerApp: n.cfg.GuestMemoryPerApp,
 		StateMemory: n.cfg.StateMemory, CallMemory: n.cfg.CallMemory, LockedTurns: lockedTurns,
 		Pipeline: n.pipelineConfig(),
 	})
 	if err != nil {
 		return err
 	}
+	engine.reclaim = h.CloseIdleInstance
 	if err := h.Start(ctx); err != nil {
 		return err
 	}
@@ -155,6 +156,9 @@ func (n *Node) start(ctx context.Context) error {
 		StateMemory: h.StateMemory,
 		CallMemory:  h.CallMemory,
 	}
+	if database, ok := st.(interface{ Retries() uint64 }); ok {
+		cfg.Gauges.StoreRetries = database.Retries
+	}
 	var c *cluster
 	fires := &firings{h}
 	if n.cfg.Cluster != nil {
@@ -168,7 +172,7 @@ func (n *Node) start(ctx context.Context) error {
 		cfg.Host, cfg.Peers, cfg.Listener = c.router, c.peersConfig(), c.listener
 		cfg.Timers = c.router
 		cfg.Cluster = c.service
-		cfg.Check = c.check(st.Check)
+		cfg.Check = alsoReady(st.Check, c.service.Ready) // whether calls that reach this process are answered
 		fires.host = c.router
 	}
 	reminders, err := n.newReminders(st, fires, c)
@@ -176,6 +180,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	cfg.Reminders, guests.Service = reminder.NewAdmin(reminders, st), reminders
+	cfg.Check = alsoReady(cfg.Check, reminders.Ready)
 	srv, err := server.New(cfg)
 	if err != nil {
 		return err
@@ -192,7 +197,6 @@ func (n *Node) start(ctx context.Context) error {
 		// First of all that stops: others take the actors over while calls are still
 		// taken, and passed on to them.
 		n.onStop("cluster", func(ctx context.Context) error {
-			srv.Drain()
 			err := c.service.Stop(ctx)
 			c.router.Drain()
 			return err
@@ -203,6 +207,8 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	n.onStop("reminders", reminders.Stop)
+	// And before that who sends requests here by its readiness goes elsewhere.
+	n.onStop("readiness", func(ctx context.Context) error { srv.Drain(ctx); return nil })
 	// A server that cannot write is up, to say so; it is ready once it can.
 	if err := st.Check(ctx); err != nil {
 		n.cfg.Logger.Warn("started, but not ready", "address", srv.Addr().String(), "store", st.Name(), "error", err)
@@ -238,7 +244,7 @@ func (n *Node) openStore(ctx context.Context) (store.Store, error) {
 	if n.cfg.StoreURL != "" {
 		return sqlstore.Open(ctx, n.cfg.databaseConfig())
 	}
-	return embedded.Open(ctx, embedded.Config{Dir: filepath.Join(n.cfg.DataDir, "store"), Logger: n.cfg.Logger})
+	return embedded.Open(ctx, embedded.Config{Dir: storeFolder(n.cfg.DataDir), Logger: n.cfg.Logger})
 }
 
 func (n *Node) openSettings(st store.Settings) (*grants.Service, error) {

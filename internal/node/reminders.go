@@ -35,6 +35,19 @@ func (n *Node) newReminders(st store.Store, to *firings, c *cluster) (*reminder.
 	return reminder.New(cfg)
 }
 
+// alsoReady returns a check for health that asks a second question if the first is answered.
+func alsoReady(check func(context.Context) error, ready func() error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := check(ctx); err != nil {
+			return err
+		}
+		if err := ready(); err != nil {
+			return server.NotReady(err.Error())
+		}
+		return nil
+	}
+}
+
 // minExecution is how long a delivery may take at least, waiting for its actor included: for
 // so long subscribers of other servers are not given what those of a lost one were executing.
 const minExecution = 20 * time.Second

@@ -3,6 +3,7 @@ package node_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -344,10 +345,12 @@ func TestForwardedFirings(t *testing.T) {
 
 // TestSubscriptionExample runs the example on a server: what it starts is billed at once,
 // which fails without a provider and is tried again a day later, until it is cancelled.
-func TestSubscriptionExample(t *testing.T) {
+func TestSubscriptionExample(t *testing.T) { withGoToolchains(t, subscriptionExample) }
+
+func subscriptionExample(t *testing.T, toolchain string) {
 	turns := watchTurns()
 	r := start(t, node.Config{TurnEnd: turns.add})
-	r.deploy(t, "", example(t, "subscription", guestbuild.Go))
+	r.deploy(t, "", example(t, "subscription", toolchain))
 	if _, err := r.call(t.Context(), "", "Subscription", "ann", "Start", `{"plan":"gold","cents":900}`); err != nil {
 		t.Fatal(err, detail(err))
 	}
@@ -383,5 +386,26 @@ func TestSubscriptionExample(t *testing.T) {
 	}
 	if bill, err := get(); detail(err).GetKind() != string(actor.ErrReminderNotFound.Kind()) {
 		t.Errorf("the reminder is left: %v %v", bill, err)
+	}
+}
+
+// TestReadyMeansRemindersCanBeSet: a server says that it is ready when a reminder can be set,
+// not before.
+func TestReadyMeansRemindersCanBeSet(t *testing.T) {
+	for name, cfg := range map[string]func() node.Config{
+		"alone":   func() node.Config { return node.Config{} },
+		"cluster": func() node.Config { return inCluster(pgtest.URL(t), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, cfg())
+			r.ready(t, http.StatusOK, "ok")
+			h := h2c()
+			defer h.CloseIdleConnections()
+			if _, err := greenroomv1connect.NewReminderServiceClient(h, r.URL).CreateReminder(t.Context(), connect.NewRequest(&greenroomv1.CreateReminderRequest{
+				Actor: &greenroomv1.ActorKey{Type: actor.SubscriptionType, Id: "jobs"}, Name: "n", Spec: &greenroomv1.ReminderSpec{},
+			})); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

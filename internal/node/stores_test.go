@@ -1,10 +1,10 @@
 package node_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
+	"net/http"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,18 +103,32 @@ func TestRustAccount(t *testing.T) {
 	}
 }
 
-// TestTinyGo runs the Go examples compiled by TinyGo, where it is installed.
+// TestTinyGo runs the Go examples compiled by TinyGo, where it is installed. Those with a
+// test of their own run in that one.
 func TestTinyGo(t *testing.T) {
-	if _, err := exec.LookPath("tinygo"); errors.Is(err, exec.ErrNotFound) {
+	if !hasTinyGo() {
 		t.Skip("tinygo is not on PATH")
 	}
+	modules, err := filepath.Glob("../../examples/*/go.mod")
+	if err != nil || len(modules) == 0 {
+		t.Fatalf("no Go example: %v", err)
+	}
 	r := start(t, node.Config{})
-	r.deploy(t, "", example(t, "counter", guestbuild.TinyGo))
-	r.deploy(t, "", example(t, "cart", guestbuild.TinyGo))
+	for _, m := range modules {
+		r.deploy(t, "", example(t, filepath.Base(filepath.Dir(m)), guestbuild.TinyGo))
+	}
 	for i := range 100 {
 		r.mustCall(t, "", "Counter", "x", "Add", `{"amount":2}`, fmt.Sprintf(`{"count":%d}`, 2*(i+1)))
 	}
 	if _, err := r.call(t.Context(), "", "Cart", "x", "View", ""); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStoreRetriesAreAMetric: a server on a database says how often it tried again.
+func TestStoreRetriesAreAMetric(t *testing.T) {
+	r := start(t, node.Config{StoreURL: pgtest.URL(t)})
+	if _, metrics := r.http(t, http.MethodGet, "/metrics", ""); !strings.Contains(metrics, "\ngreenroom_store_retries_total 0\n") {
+		t.Error("the metrics lack greenroom_store_retries_total")
 	}
 }

@@ -130,7 +130,11 @@ func environment() []string {
 func (s *Server) start() error {
 	fresh := s.port == 0
 	var err error
-	for range 5 {
+	tries := 5
+	if !fresh {
+		tries = 100 // on a busy machine, a killed server's processes take a while to be gone
+	}
+	for range tries {
 		if fresh {
 			if s.port, err = freePort(); err != nil {
 				return err

@@ -214,14 +214,14 @@ func (d *database) RegisterHost(ctx context.Context, h actor.Host, length time.D
 	return h, ctx.Err()
 }
 
-func (d *database) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (time.Time, error) {
+func (d *database) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (time.Time, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h, ok := d.hosts[id]
 	if !ok {
 		return time.Time{}, fmt.Errorf("host %s: %w", id, actor.ErrHostGone)
 	}
-	h.ExpiresAt = d.now().Add(length)
+	h.ExpiresAt, h.Sticky = d.now().Add(length), sticky
 	d.hosts[id] = h
 	return d.now(), ctx.Err()
 }

@@ -247,8 +247,8 @@ func (p *process) join() {
 // nothing stands for the parts of the server that nobody calls.
 type nothing struct{ server.Modules }
 
-func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, error) {
-	return nil, nil
+func (nothing) ListActors(context.Context, store.ActorQuery) ([]store.ActorInfo, string, error) {
+	return nil, "", nil
 }
 
 // actors is the process's host, which is made after its service.
@@ -311,7 +311,7 @@ func (p *process) leave() bool {
 		case <-ctx.Done():
 		}
 	}()
-	p.server.Drain()
+	p.server.Drain(ctx)
 	err := p.service.Stop(ctx)
 	p.router.Drain()
 	err = errors.Join(err, p.server.Stop(ctx))
@@ -505,9 +505,9 @@ func (a *access) RegisterHost(ctx context.Context, h actor.Host, length time.Dur
 	})
 }
 
-func (a *access) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (time.Time, error) {
+func (a *access) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (time.Time, error) {
 	return ask(ctx, a, "RenewHost", func(ctx context.Context) (time.Time, error) {
-		return a.p.storeOf("RenewHost").RenewHost(ctx, id, length)
+		return a.p.storeOf("RenewHost").RenewHost(ctx, id, length, sticky)
 	})
 }
 

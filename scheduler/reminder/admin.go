@@ -57,11 +57,6 @@ func (a *Admin) Stats() Stats { return a.service.Stats() }
 // [Service.Prepare], and [actor.ErrAmbiguous] if it may or may not be set: the call may
 // be repeated.
 func (a *Admin) Set(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, Outcome, error) {
-	return a.set(ctx, spec)
-}
-
-// set is Set, and records calls in the same commit.
-func (a *Admin) set(ctx context.Context, spec actor.ReminderSpec, records ...actor.IdempotencyRecord) (actor.Reminder, Outcome, error) {
 	if a.Now().IsZero() {
 		return actor.Reminder{}, 0, errNotStarted()
 	}
@@ -84,7 +79,7 @@ func (a *Admin) set(ctx context.Context, spec actor.ReminderSpec, records ...act
 		return actor.Reminder{}, 0, err
 	}
 	commit := actor.CommitOf()
-	commit.Reminders.Set, commit.Records = []actor.Reminder{r}, records
+	commit.Reminders.Set = []actor.Reminder{r}
 	err = a.store.Commit(ctx, []actor.Commit{commit})[0]
 	if err != nil && !errors.Is(err, actor.ErrAmbiguous) {
 		return actor.Reminder{}, 0, fmt.Errorf("set a reminder: %w", err)
@@ -254,101 +249,6 @@ func (a *Admin) deadLetter(ctx context.Context, app string, id DeadLetterID) (*a
 		return nil, fmt.Errorf("%w: %s", actor.ErrDeadLetterNotFound, id)
 	}
 	return &list[0], nil
-}
-
-// retriesKnown is for how long a retry of a dead letter is known by its ID.
-const retriesKnown = 30 * 24 * time.Hour
-
-// Retry sets a reminder that delivers a dead letter's firing at once, under its policy
-// for failures, and removes the dead letter. The reminder has the name of the one that
-// failed, or, if there still is one, that with "@" and the occurrence. After an error the
-// dead letter may be there as before, and the reminder too. Repeated then, it sets no
-// second one, for 30 days, and returns the reminder as it was set.
-func (a *Admin) Retry(ctx context.Context, app string, id DeadLetterID) (actor.Reminder, error) {
-	d, err := a.deadLetter(ctx, app, id)
-	if err != nil {
-		return actor.Reminder{}, err
-	}
-	r, err := a.retry(ctx, d, id)
-	if err != nil {
-		return actor.Reminder{}, fmt.Errorf("retry a dead letter: %w", err)
-	}
-	if _, err := a.store.RemoveDeadLetter(ctx, id.Reminder, id.Due); err != nil {
-		return actor.Reminder{}, fmt.Errorf("remove a dead letter: %w", err)
-	}
-	return r, nil
-}
-
-// retryMethod is the method of the records of retries. A reminder that is for subscribers has
-// none, and keys that callers give to methods are theirs.
-const retryMethod = "greenroom.retry"
-
-// retry sets the reminder of a retry, if no earlier attempt of it has: the commit that sets
-// it records the dead letter's ID, as one of a call records an idempotency key.
-func (a *Admin) retry(ctx context.Context, d *actor.DeadLetter, id DeadLetterID) (actor.Reminder, error) {
-	spec := d.Reminder.ReminderSpec
-	spec.Schedule = actor.Schedule{At: id.Due}
-	spec.Missed = actor.MissedPolicy{}
-	spec.Keep = true
-	call := actor.KeyedCall{Actor: spec.Key, Method: retryMethod, Key: "dead letter " + id.String()}
-	for {
-		switch set, found, err := a.retried(ctx, d, call); {
-		case err != nil:
-			return actor.Reminder{}, err
-		case found:
-			return set, nil
-		}
-		other := otherName(spec.Name, id.Due)
-		name := spec
-		switch _, err := a.Get(ctx, actor.ReminderName{Key: spec.Key, Name: spec.Name}); {
-		case err == nil, errors.Is(err, actor.ErrStateDamaged):
-			name.Name = other
-		case !errors.Is(err, actor.ErrReminderNotFound):
-			return actor.Reminder{}, err
-		}
-		record := actor.IdempotencyRecord{
-			Actor: call.Actor, Method: call.Method, Key: call.Key, TTL: retriesKnown,
-			Reply: actor.Payload{ContentType: "text/plain; charset=utf-8", Data: []byte(name.Name)},
-		}
-		r, outcome, err := a.set(ctx, name, record)
-		switch {
-		case errors.Is(err, actor.ErrKeyExists):
-			continue // a retry at the same time was quicker
-		case err == nil && outcome == Kept:
-			// Somebody has set one of that name since it was looked for.
-			name.Name = other
-			r, _, err = a.set(ctx, name)
-		}
-		return r, err
-	}
-}
-
-// retried returns the reminder that an earlier attempt of a retry has set, and false if
-// there was none.
-func (a *Admin) retried(ctx context.Context, d *actor.DeadLetter, call actor.KeyedCall) (actor.Reminder, bool, error) {
-	records, err := a.store.LoadIdempotency(ctx, []actor.KeyedCall{call})
-	if err == nil {
-		err = records[0].Err
-	}
-	if err != nil || !records[0].Found {
-		return actor.Reminder{}, false, err
-	}
-	name := string(records[0].Record.Reply.Data)
-	r, err := a.Get(ctx, actor.ReminderName{Key: d.Reminder.Key, Name: name})
-	if errors.Is(err, actor.ErrReminderNotFound) || err == nil && !r.Schedule.At.Equal(d.Reminder.Due) {
-		// It has fired by now, or was deleted: what there is of it is where it came from.
-		r = d.Reminder
-		r.Name = name
-		return r, true, nil
-	}
-	return r, err == nil, err
-}
-
-// otherName is the name of a reminder's retry while the reminder is there: the same each
-// time.
-func otherName(name string, due time.Time) string {
-	at := "@" + due.UTC().Format(time.RFC3339Nano)
-	return strings.ToValidUTF8(name[:min(len(name), actor.MaxReminderName-len(at))], "") + at
 }
 
 // RemoveDeadLetter removes a dead letter of an app, and reports whether it was there.

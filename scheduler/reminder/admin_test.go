@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -127,8 +126,17 @@ func TestAdminRefusesBeforeItsServiceStarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := NewAdmin(s, &adminStore{memory: w.store})
-		if _, _, err := a.Set(w.Context(), asked("n", once(time.Second))); !errors.Is(err, actor.ErrNoTokens) {
-			t.Error(err)
+		_, _, err = a.Set(w.Context(), asked("n", once(time.Second)))
+		if ready := s.Ready(); !errors.Is(err, actor.ErrNoTokens) || !errors.Is(ready, actor.ErrNoTokens) {
+			t.Error(err, ready)
+		}
+		if err := s.Start(w.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer s.Stop(w.Context())
+		_, _, err = a.Set(w.Context(), asked("n", once(time.Second)))
+		if ready := s.Ready(); err != nil || ready != nil {
+			t.Error(err, ready)
 		}
 	})
 }
@@ -234,121 +242,6 @@ func TestAdminCancels(t *testing.T) {
 		after(2 * time.Minute)
 		if got := w.host.list(); len(got) > 0 || len(w.store.reminders) > 0 {
 			t.Errorf("%d fired, %d left", len(got), len(w.store.reminders))
-		}
-	})
-}
-
-// A dead letter is retried under its name, or, while another has that, under one that is
-// the same each time: so a retry that is repeated after an error fires once.
-func TestAdminRetriesADeadLetter(t *testing.T) {
-	withAdmin(t, func(w *world, a *Admin, s *adminStore) {
-		w.host.turn = func(actor.Firing) error { return errors.New("no luck yet") } // so that it is still there
-		long := strings.Repeat("ä", actor.MaxReminderName/2)
-		var letters []actor.DeadLetter
-		for i, name := range []string{"free", "taken", long} {
-			r, _, err := a.Set(w.Context(), asked(name, func(s *actor.ReminderSpec) {
-				s.Schedule.After, s.Payload.Data = time.Hour, []byte{byte(i)}
-				s.Missed.Kind = actor.MissedSkip // a retry is late, and is not skipped
-			}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			letters = append(letters, actor.DeadLetter{Reminder: r, Reason: "test"})
-			if name == "free" {
-				delete(s.reminders, named(name))
-			}
-		}
-		after(30 * time.Minute)
-		s.dead = append(s.dead, letters...)
-		for i := range letters {
-			id := DeadLetterIDOf(&letters[i])
-			if parsed, err := ParseDeadLetterID(id.String()); err != nil || parsed != id {
-				t.Errorf("%v, %v", parsed, err)
-			}
-			if _, err := a.Retry(w.Context(), "other", id); !errors.Is(err, actor.ErrDeadLetterNotFound) {
-				t.Errorf("of another app: %v", err)
-			}
-			r, err := a.Retry(w.Context(), "default", id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if i > 0 { // the dead letter was not removed, say
-				s.dead = append(s.dead, letters[i])
-				again, err := a.Retry(w.Context(), "default", id)
-				if err != nil || again.ID != r.ID {
-					t.Errorf("again: %v, %v", again, err)
-				}
-			}
-			want := letters[i].Reminder.Name
-			if i > 0 {
-				want = "@" + id.Due.Format(time.RFC3339Nano)
-			}
-			if !strings.HasSuffix(r.Name, want) || r.Payload.Data[0] != byte(i) || !r.Due.Equal(id.Due) {
-				t.Errorf("%d: %v", i, r)
-			}
-		}
-		if len(s.dead) != 0 {
-			t.Errorf("%d dead letters are left", len(s.dead))
-		}
-	})
-}
-
-// A retry whose answer was lost is repeated, after its reminder has fired as well: it fires
-// once, and the dead letter goes.
-func TestRetryOfADeadLetterIsRepeated(t *testing.T) {
-	withAdmin(t, func(w *world, a *Admin, s *adminStore) {
-		r, _, err := a.Set(w.Context(), asked("n", once(time.Hour)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.mu.Lock()
-		delete(s.reminders, named("n"))
-		s.mu.Unlock()
-		after(3 * time.Hour)
-		letter := actor.DeadLetter{Reminder: r, Reason: "test"}
-		s.mu.Lock()
-		s.dead = append(s.dead, letter)
-		s.mu.Unlock()
-		id := DeadLetterIDOf(&letter)
-		s.keepsDead = actor.ErrUnavailable
-		if _, err := a.Retry(w.Context(), "default", id); !errors.Is(err, actor.ErrUnavailable) {
-			t.Fatal(err)
-		}
-		after(time.Minute)
-		if got := w.host.list(); len(got) != 1 {
-			t.Fatalf("the first retry: %+v", got)
-		}
-		s.keepsDead = nil
-		again, err := a.Retry(w.Context(), "default", id)
-		if err != nil || again.Name != "n" || !again.Due.Equal(r.Due) {
-			t.Errorf("again: %+v, %v", again, err)
-		}
-		after(time.Minute)
-		if got := w.host.list(); len(got) != 1 || len(s.dead) != 0 {
-			t.Errorf("repeated: %+v, dead letters %+v", got, s.dead)
-		}
-		if _, err := a.Retry(w.Context(), "default", id); !errors.Is(err, actor.ErrDeadLetterNotFound) {
-			t.Errorf("once more: %v", err)
-		}
-		// While another reminder has the name, and by many at the same time.
-		letter.Reminder.Due = r.Due.Add(time.Hour)
-		s.dead = append(s.dead, letter)
-		id = DeadLetterIDOf(&letter)
-		if _, _, err := a.Set(w.Context(), asked("n", once(100*time.Hour))); err != nil {
-			t.Fatal(err)
-		}
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				if _, err := a.Retry(w.Context(), "default", id); err != nil && !errors.Is(err, actor.ErrDeadLetterNotFound) {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		after(time.Minute)
-		if got := w.host.list(); len(got) != 2 {
-			t.Errorf("eight retries at once: %+v", got)
 		}
 	})
 }

@@ -344,12 +344,12 @@ func (s *Service) ended(d *delivery, err error, timeout bool) {
 		count(&s.stats.Unserved, DeliveryUnserved)
 		s.waitForDeployment(d.reminder, err)
 	default:
-		st := step{id: id, step: s.planner.Failed(d.reminder, &d.plan, s.clock.now(), err.Error())}
+		st := step{id: id, step: s.planner.Failed(d.reminder, &d.plan, s.clock.now(), reasonOf(err))}
 		if st.step.Then == nil || st.step.Then.Failures == 0 { // the firing is given up, with what it stood for
 			st.missed, st.policy = d.plan.Firing.Missed, d.reminder.Missed.Kind
 		}
 		outcome := DeliveryFailed
-		if st.step.DeadLetter != "" {
+		if st.step.DeadLetter != nil {
 			outcome = DeliveryDead
 			s.mu.Lock()
 			s.stats.Dead++

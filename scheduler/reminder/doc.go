@@ -60,6 +60,10 @@
 //   - catch up: each is delivered, at once and in order; of more than the limit the
 //     oldest are passed over.
 //
+// After the end of its schedule a reminder delivers what is at most a minute late, and what
+// failed before, and passes over the rest: nothing fires hours after the time that was named
+// as its end.
+//
 // In a time zone, an expression whose hours are restricted names times on the wall: one
 // that the zone skips is moved to the end of the gap, and one that the zone repeats
 // occurs at the first. An expression for every hour names moments, as they pass: it
@@ -155,6 +159,10 @@
 // where it is. So nobody else does meanwhile, whoever owns the bucket, and its owner is told how
 // it goes on.
 //
+// Who follows reminders by their IDs ([Follower]) finds the new one: the commit of a take-over
+// records it under the old one, for reminders that recur. A follower looks every 2 s whether
+// what it follows still waits under its ID, in the index by token, and reads what does not.
+//
 // The fence is the version, not the acknowledgement: of a take-over and a firing under way
 // that was committed, one finds the other done, and does nothing. If the answer is lost, or
 // the new instance, the old one reads the reminder again after 10 s: it is gone, or goes
@@ -231,6 +239,8 @@
 //   - Rates are lost, late or wrong: buckets are where they need not be, and nothing else.
 //   - An instance is taken for lost and is not: it is another one from the next look at
 //     the store on, which owns nothing and creates from new buckets.
+//   - A retry of a dead letter breaks off: its reminder is there and paused, or delivers the
+//     firing, or is not there, and the retry that is repeated finds out which ([Admin.Retry]).
 //   - A delivery's time is out: it is no failure of the actor's, and goes again.
 //   - The store is down: nothing is delivered. Afterwards what is due is due, and the
 //     missed policies say what becomes of it.

@@ -146,8 +146,10 @@ func (m *memory) apply(c *actor.Commit) error {
 	}
 	for _, op := range ops {
 		there, found := m.reminders[op.ReminderName]
-		if op.Step != nil && op.Step.DeadLetter != "" {
-			m.dead = append(m.dead, actor.DeadLetter{Reminder: there, Reason: op.Step.DeadLetter, FailedAt: m.now()})
+		if op.Step != nil && op.Step.DeadLetter != nil {
+			d, r := op.Step.DeadLetter, there
+			r.Due, r.Failures = d.Due, d.Failures
+			m.dead = append(m.dead, actor.DeadLetter{Reminder: r, Reason: d.Reason, FailedAt: m.now()})
 		}
 		switch {
 		case op.IfAbsent && found:
@@ -324,7 +326,7 @@ func (m *memory) RegisterHost(_ context.Context, h actor.Host, length time.Durat
 	return h, nil
 }
 
-func (m *memory) RenewHost(_ context.Context, id actor.HostID, length time.Duration) (time.Time, error) {
+func (m *memory) RenewHost(_ context.Context, id actor.HostID, length time.Duration, _ int) (time.Time, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h, ok := m.hosts[id]

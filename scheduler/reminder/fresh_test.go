@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -128,6 +129,7 @@ func TestFreshAfterABucketStays(t *testing.T) {
 func TestFreshWhereClocksAreApart(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.start(w.config())
+		synctest.Wait() // its first look at the store would let go of a bucket that is not there
 		b := actor.Bucket{Prefix: 7, Vector: anID.Vector}
 		s.clock.set(time.Now().Add(-clocksApart / 2)) // that is how long the answer took
 		s.mu.Lock()

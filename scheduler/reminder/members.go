@@ -81,7 +81,7 @@ func (l *leased) Live(ctx context.Context) ([]actor.HostID, bool, error) {
 			return nil, false, err
 		}
 		l.listed = true
-	} else if _, err := l.store.RenewHost(ctx, l.self.ID, memberLease); err != nil {
+	} else if _, err := l.store.RenewHost(ctx, l.self.ID, memberLease, 0); err != nil {
 		l.listed = false
 		return nil, false, err
 	}

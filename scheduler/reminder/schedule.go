@@ -157,7 +157,7 @@ func (p *Planner) Failed(r *actor.Reminder, plan *Plan, now time.Time, reason st
 		step.Then = &then
 	}
 	if r.Failure.Kind != actor.FailureDrop {
-		step.DeadLetter = reason
+		step.DeadLetter = &actor.DeadFiring{Due: plan.here.at, Failures: plan.Firing.Attempt - 1, Reason: reason}
 	}
 	return step
 }
@@ -293,13 +293,17 @@ type choice struct {
 const maxSteps = 10_000
 
 // choose applies the missed policy to what is due at now, the reminder's own occurrence
-// first. An occurrence that is delivered again since it failed is not missed.
+// first. An occurrence that is delivered again since it failed is not missed. After the end
+// of the schedule every policy passes over what is late.
 func (t *timetable) choose(r *actor.Reminder, now time.Time) choice {
 	first := occurrence{r.Due, r.Left}
 	again := r.Failures > 0
 	if t.every == 0 && t.cron == nil {
-		late := r.Missed.Kind == actor.MissedSkip && !again && now.Sub(first.at) > missedAfter(r)
-		return choice{deliver: !late, here: first}
+		late := r.Missed.Kind == actor.MissedSkip && now.Sub(first.at) > missedAfter(r) || t.ended(first.at, now)
+		if late && !again {
+			return choice{here: first, missed: 1}
+		}
+		return choice{deliver: true, here: first}
 	}
 	keep := uint32(1) // how many of the newest are of interest
 	if r.Missed.Kind == actor.MissedCatchUp {
@@ -320,12 +324,15 @@ func (t *timetable) choose(r *actor.Reminder, now time.Time) choice {
 		}
 		return c
 	}
+	newest := due.newest[len(due.newest)-1]
+	if t.ended(newest.at, now) && !again {
+		return choice{here: first, then: due.then, missed: due.count}
+	}
 	switch r.Missed.Kind {
 	case actor.MissedCatchUp:
 		oldest := due.newest[0]
 		return choice{deliver: true, here: oldest, then: t.after(oldest), missed: due.count - uint32(len(due.newest))}
 	case actor.MissedSkip:
-		newest := due.newest[len(due.newest)-1]
 		if now.Sub(newest.at) <= missedAfter(r) || again && due.count == 1 {
 			return choice{deliver: true, here: newest, then: due.then, missed: due.count - 1}
 		}
@@ -333,6 +340,12 @@ func (t *timetable) choose(r *actor.Reminder, now time.Time) choice {
 	default:
 		return choice{deliver: true, here: first, then: due.then, missed: due.count - 1}
 	}
+}
+
+// ended reports whether the schedule is over at now, and an occurrence at a time is late: what
+// is due right before the end is still delivered.
+func (t *timetable) ended(at, now time.Time) bool {
+	return !t.until.IsZero() && now.After(t.until) && now.Sub(at) > actor.DefaultMissedAfter
 }
 
 func missedAfter(r *actor.Reminder) time.Duration {
@@ -456,8 +469,14 @@ func ceil(t time.Time) time.Time {
 // maxReason is how much is kept of what a delivery failed with, in bytes.
 const maxReason = 1024
 
+// noReason stands for the reason of a delivery that failed without one.
+const noReason = "it failed, and gave no reason"
+
 func shorten(reason string) string {
 	reason = strings.ReplaceAll(strings.ToValidUTF8(reason, "?"), "\x00", "")
+	if strings.TrimSpace(reason) == "" {
+		return noReason
+	}
 	if len(reason) <= maxReason {
 		return reason
 	}

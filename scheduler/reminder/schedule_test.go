@@ -178,6 +178,12 @@ func TestPlanAgainstOccurrences(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := plan.Firing
+			if until := what.Schedule.Until; !until.IsZero() && now.After(until) && now.Sub(all[next+due-1]) > time.Minute {
+				if plan.Deliver || f.Step.Then != nil || next+due != len(all) {
+					t.Fatalf("%v after the end: %+v", now.Sub(until), plan)
+				}
+				return
+			}
 			var passed, delivered int // before the delivered one; the last that the plan is done with
 			switch what.Missed.Kind {
 			case actor.MissedCollapse:
@@ -241,7 +247,7 @@ func TestPlanAfterYears(t *testing.T) {
 		{"collapse", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{}, start, now.Add(time.Minute), maxSteps - 1},
 		{"skip", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{Kind: actor.MissedSkip}, now, now.Add(time.Minute), maxSteps - 1},
 		{"catch up", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{Kind: actor.MissedCatchUp, Limit: 3}, now.Add(-2 * time.Minute), now.Add(-time.Minute), maxSteps - 3},
-		{"an end in between", actor.Schedule{At: start, Cron: "* * * * *", Until: start.AddDate(1, 0, 0)}, actor.MissedPolicy{}, start, time.Time{}, maxSteps - 1},
+		{"its end now", actor.Schedule{At: start, Cron: "* * * * *", Until: now}, actor.MissedPolicy{}, start, time.Time{}, maxSteps - 1},
 	} {
 		what := spec(tt.schedule)
 		what.Missed = tt.missed
@@ -295,6 +301,53 @@ func TestManyMissedOfALimitedNumber(t *testing.T) {
 	}
 }
 
+// After its end a reminder delivers what is on time, and what failed before; the rest is
+// passed over, whatever the policy.
+func TestPlanAfterTheEnd(t *testing.T) {
+	p := NewPlanner()
+	end := start.Add(time.Hour)
+	once, hourly := actor.Schedule{At: start, Until: end}, actor.Schedule{At: start, Every: 30 * time.Minute, Until: end}
+	for _, tt := range []struct {
+		name     string
+		schedule actor.Schedule
+		failures uint32
+		late     time.Duration // after the end
+		deliver  bool
+	}{
+		{"late, and before the end", once, 0, 0, true},
+		{"late, and after the end", once, 0, 1, false},
+		{"another attempt", once, 1, time.Hour, true},
+		{"on time", actor.Schedule{At: end, Until: end}, 0, time.Minute, true},
+		{"not on time", actor.Schedule{At: end, Until: end}, 0, time.Minute + 1, false},
+		{"the newest is on time", hourly, 0, time.Minute, true},
+		{"the newest is late", hourly, 0, 2 * time.Minute, false},
+		{"another attempt, and others are late", hourly, 1, 2 * time.Minute, true},
+	} {
+		for _, missed := range []actor.MissedKind{actor.MissedCollapse, actor.MissedCatchUp} {
+			what := spec(tt.schedule)
+			what.Missed.Kind = missed
+			r, err := p.Prepare(what, anID, start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Failures = tt.failures
+			plan, err := p.Plan(&r, end.Add(tt.late))
+			if err != nil || plan.Deliver != tt.deliver || !tt.deliver && plan.Firing.Step.Then != nil {
+				t.Errorf("%s, policy %d: %+v, %v", tt.name, missed, plan, err)
+			}
+		}
+	}
+	// Its jitter makes no firing late.
+	jittered := actor.Schedule{At: end, Until: end, Jitter: time.Hour}
+	r, err := p.Prepare(spec(jittered), anID, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan, err := p.Plan(&r, r.FireAt.Add(time.Minute)); err != nil || !plan.Deliver || r.FireAt.Sub(end) < 2*time.Minute {
+		t.Errorf("with jitter, to fire at %v: %+v, %v", r.FireAt, plan, err)
+	}
+}
+
 func TestFailed(t *testing.T) {
 	p := NewPlanner()
 	what := spec(actor.Schedule{At: start, Every: time.Hour, Times: 5})
@@ -313,7 +366,7 @@ func TestFailed(t *testing.T) {
 		if step.Then == nil || len(step.Then.LastError) > maxReason+3 || !strings.HasPrefix(step.Then.LastError, "card refused?x") {
 			t.Fatalf("attempt %d: %+v", attempt+1, step)
 		}
-		if last := attempt == 2; last != (step.DeadLetter != "") {
+		if last := attempt == 2; last != (step.DeadLetter != nil) || last && !step.DeadLetter.Due.Equal(start) {
 			t.Fatalf("attempt %d: %+v", attempt+1, step)
 		} else if last && (!step.Then.Due.Equal(start.Add(time.Hour)) || step.Then.Failures != 0 || step.Then.Left != 4) {
 			t.Fatalf("after the last attempt: %+v", step.Then)
@@ -331,7 +384,7 @@ func TestFailed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if step := p.Failed(&once, &plan, start, "x"); step.Then != nil || step.DeadLetter != "" {
+	if step := p.Failed(&once, &plan, start, "x"); step.Then != nil || step.DeadLetter != nil {
 		t.Errorf("dropped: %+v", step)
 	}
 }

@@ -26,7 +26,7 @@ type Store interface {
 	LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error)
 
 	RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error)
-	RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (now time.Time, err error)
+	RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (now time.Time, err error)
 	RemoveHost(ctx context.Context, id actor.HostID) error
 	ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error)
 	Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, err error)
@@ -384,6 +384,14 @@ func (s *Service) Start(ctx context.Context) error {
 	}
 	if s.cfg.Peers != nil {
 		s.wg.Go(func() { s.takeOvers(run) })
+	}
+	return nil
+}
+
+// Ready returns nil once reminders can be set.
+func (s *Service) Ready() error {
+	if s.clock.now().IsZero() {
+		return errNotStarted()
 	}
 	return nil
 }

@@ -105,6 +105,26 @@ func TestFiresWhenDue(t *testing.T) {
 	})
 }
 
+// What nobody could deliver by the end of its schedule is not delivered afterwards.
+func TestNothingFiresLongAfterItsEnd(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		end := time.Now().Add(time.Hour)
+		w.set(s, "once", true, func(sp *actor.ReminderSpec) { sp.Schedule.After, sp.Schedule.Until = 30*time.Minute, end })
+		w.set(s, "every", true, func(sp *actor.ReminderSpec) { sp.Schedule.Every, sp.Schedule.Until = 10*time.Minute, end })
+		after(25 * time.Minute)
+		if err := s.Stop(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		after(10 * time.Hour)
+		s = w.start(w.config())
+		after(time.Minute)
+		if got := w.host.list(); len(got) != 2 || w.store.left() != 0 || s.Stats().Missed != 5 {
+			t.Errorf("fired %+v, %d left, %d missed", got, w.store.left(), s.Stats().Missed)
+		}
+	})
+}
+
 func TestRecurringFiresEachTime(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.start(w.config())
@@ -301,11 +321,11 @@ func (c *cutStore) LoadReminders(ctx context.Context, ids []actor.ReminderID) ([
 	return c.memory.LoadReminders(ctx, ids)
 }
 
-func (c *cutStore) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (time.Time, error) {
+func (c *cutStore) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (time.Time, error) {
 	if err := c.err(); err != nil {
 		return time.Time{}, err
 	}
-	return c.memory.RenewHost(ctx, id, length)
+	return c.memory.RenewHost(ctx, id, length, sticky)
 }
 
 // Whatever fails, is lost or starts again: every occurrence has one committed turn or is
@@ -620,5 +640,43 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 	if err := errors.Join(s.Stop(t.Context()), s.Stop(t.Context())); err != nil {
 		t.Errorf("stopped before it started: %v", err)
+	}
+}
+
+// A firing that fails for good is a dead letter whatever its error says: of an actor, which
+// forwarded errors of guests may leave without words, and of a subscriber.
+func TestDeadLetterWithoutAReason(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"words":       {errors.New("words"), "words"},
+		"a turn's":    {&actor.TurnError{Err: &actor.GuestError{Code: "declined"}}, "declined"},
+		"nothing":     {errors.New(""), noReason},
+		"a zero byte": {&actor.GuestError{Message: "\x00"}, noReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				w.host.turn = func(actor.Firing) error { return tt.err }
+				s := w.start(w.config())
+				c := w.subscribe(s, 1, "jobs")
+				once := func(sp *actor.ReminderSpec) { sp.Failure.Attempts = 1 }
+				w.set(s, "a", true, once)
+				w.set(s, "b", true, forSubscribers(once))
+				after(time.Second)
+				for _, x := range c.Take() {
+					answer(t, c, x.ID, tt.err)
+				}
+				after(time.Second)
+				if w.store.left() != 0 || len(w.store.dead) != 2 {
+					t.Fatalf("%d reminders and %d dead letters are left", w.store.left(), len(w.store.dead))
+				}
+				for _, d := range w.store.dead {
+					if d.Reason != tt.want {
+						t.Errorf("%s: %q", d.Reminder.Name, d.Reason)
+					}
+				}
+			})
+		})
 	}
 }

@@ -423,7 +423,7 @@ func (j *judge) stepped(turn *simTurn, s *actor.ReminderStep, there *actor.Remin
 	}
 	if turn == nil {
 		switch {
-		case s.DeadLetter != "":
+		case s.DeadLetter != nil:
 			j.w.total.add("dead letter", 1)
 		case r.spec.Failure.Kind == actor.FailureDrop && s.Then == nil, r.spec.Failure.Kind == actor.FailureDrop && s.Then.LastError != "":
 			j.w.total.add("dropped", 1)
@@ -431,6 +431,8 @@ func (j *judge) stepped(turn *simTurn, s *actor.ReminderStep, there *actor.Remin
 			j.w.total.add("failed, with others missed", 1)
 		case missed.Kind == actor.MissedSkip && now.Sub(last) > after:
 			j.w.total.add("skipped", 1)
+		case j.ended(&r.spec.Schedule, last, now):
+			j.w.total.add("past the end", 1)
 		default:
 			j.fail("%v goes past %d occurrences to %v without a turn: %+v", s.ID, n, last, missed)
 		}
@@ -473,6 +475,11 @@ func (j *judge) stepped(turn *simTurn, s *actor.ReminderStep, there *actor.Remin
 		}
 	}
 	j.w.total.add("fired", 1)
+}
+
+// ended reports whether a schedule is over, and its occurrence at a time late.
+func (j *judge) ended(s *actor.Schedule, at, now time.Time) bool {
+	return !s.Until.IsZero() && now.After(s.Until) && now.Sub(at) > actor.DefaultMissedAfter
 }
 
 // rest are the occurrences from that of there on to the end of the row, and the last of

@@ -282,9 +282,9 @@ func (s *simStore) RegisterHost(ctx context.Context, h actor.Host, length time.D
 	return row, err
 }
 
-func (s *simStore) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (now time.Time, err error) {
+func (s *simStore) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (now time.Time, err error) {
 	err = s.call(ctx, "renew", true, func() error {
-		now, err = s.db().RenewHost(ctx, id, length)
+		now, err = s.db().RenewHost(ctx, id, length, sticky)
 		return err
 	})
 	return now, err

@@ -271,7 +271,7 @@ func (s *Service) takeOver(ctx context.Context, keys []actor.Key, ids []actor.Re
 			s.stats.TakenOver++
 			s.note(r.ID, r.FireAt)
 			s.mu.Unlock()
-		case errors.Is(err, actor.ErrFiringTaken): // it fired, or was changed, meanwhile
+		case errors.Is(err, actor.ErrFiringTaken), errors.Is(err, actor.ErrKeyExists): // it fired, or was changed, meanwhile
 		default:
 			s.cfg.Logger.Warn("a reminder was not taken over", "reminder", commits[i].Reminders.Steps[0].ID.String(), "error", err)
 		}
@@ -290,6 +290,9 @@ func moved(r *actor.Reminder, id actor.ReminderID, till time.Time) actor.Commit 
 		then.FireAt = ceil(till)
 	}
 	c.Reminders.Set = []actor.Reminder{then}
+	if r.Schedule.Recurring() {
+		c.Records = []actor.IdempotencyRecord{movedRecord(r.Key.App, r.ID, id)}
+	}
 	return c
 }
 

@@ -376,12 +376,12 @@ func (t *tx) settle(c *actor.Commit) (verdict, err error) {
 }
 
 // ListActors implements [store.Actors].
-func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.ActorInfo, error) {
+func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) (infos []store.ActorInfo, next string, err error) {
 	if err := store.ValidateLimit(q.Limit); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := s.enter(ctx); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer s.leave()
 	prefix := actorPrefix(q.App, q.Type)
@@ -393,10 +393,10 @@ func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.Act
 	}
 	to := prefixEnd(asked)
 	if bytes.Compare(from, to) >= 0 {
-		return nil, nil
+		return nil, "", nil
 	}
-	var infos []store.ActorInfo
-	err := s.scan(ctx, from, to, func(key, value []byte) (more bool, err error) {
+	examined := 0
+	err = s.scan(ctx, from, to, func(key, value []byte) (more bool, err error) {
 		k := actor.Key{App: q.App, Type: q.Type, ID: string(key[len(prefix):])}
 		stored := decodeRow(key, value)
 		switch r := stored.row; {
@@ -408,9 +408,15 @@ func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.Act
 				StateSize: int64(len(r.State.Data)), UpdatedAt: r.UpdatedAt,
 			})
 		}
-		return len(infos) < q.Limit, nil
+		if examined++; examined == store.MaxExamined || len(infos) == q.Limit {
+			next = k.ID
+		}
+		return next == "", nil
 	})
-	return infos, err
+	if err != nil {
+		return nil, "", err
+	}
+	return infos, next, nil
 }
 
 // scan calls visit with what is stored in [from, to), in order, until visit has

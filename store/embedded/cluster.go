@@ -59,13 +59,13 @@ func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Dura
 }
 
 // RenewHost implements [store.Cluster].
-func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (at time.Time, err error) {
+func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (at time.Time, err error) {
 	err = s.withCluster(ctx, func(c *cluster, now time.Time) error {
 		h, found := c.hosts[id]
 		if !found {
 			return fmt.Errorf("host %s: %w", id, actor.ErrHostGone)
 		}
-		h.ExpiresAt = now.Add(length)
+		h.ExpiresAt, h.Sticky = now.Add(length), sticky
 		c.hosts[id], at = h, now
 		return nil
 	})

@@ -53,7 +53,7 @@ func TestReadsAwaitTheSync(t *testing.T) {
 			return err == nil && versions[0].Version != 0, err
 		},
 		"ListActors": func(ctx context.Context) (bool, error) {
-			infos, err := s.ListActors(ctx, store.ActorQuery{App: c.Anchor().Key.App, Type: c.Anchor().Key.Type, Limit: 10})
+			infos, _, err := s.ListActors(ctx, store.ActorQuery{App: c.Anchor().Key.App, Type: c.Anchor().Key.Type, Limit: 10})
 			return err == nil && len(infos) > 0, err
 		},
 		"LoadIdempotency": func(ctx context.Context) (bool, error) {

@@ -164,7 +164,7 @@ func (t *tx) remind(c *actor.Commit, ops []store.ReminderOp) error {
 		if err != nil {
 			return err
 		}
-		if op.Step != nil && op.Step.DeadLetter != "" && k.found != nil {
+		if op.Step != nil && op.Step.DeadLetter != nil && k.found != nil {
 			if err := t.bury(k.found, op.Step.DeadLetter); err != nil {
 				return err
 			}
@@ -212,9 +212,11 @@ func (t *tx) removeReminders(key actor.Key) error {
 }
 
 // bury writes a dead letter.
-func (t *tx) bury(r *reminderRecord, reason string) error {
+func (t *tx) bury(found *reminderRecord, d *actor.DeadFiring) error {
+	r := *found
+	r.Due, r.Failures = d.Due.UnixMicro(), d.Failures
 	key := deadKey(r.id(), r.Due)
-	value, err := encodeRecord(key, deadRecord{*r, reason, t.now})
+	value, err := encodeRecord(key, deadRecord{r, d.Reason, t.now})
 	if err != nil {
 		return err
 	}
@@ -555,7 +557,9 @@ func (s *Store) ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) ([
 	prefix := binary.BigEndian.AppendUint32([]byte(deadSpace), uint32(l.Prefix))
 	from := prefix
 	if q.AfterID != (actor.ReminderID{}) {
-		from = append(deadKey(q.AfterID, q.AfterDue.UnixMicro()), 0)
+		if above := append(deadKey(q.AfterID, q.AfterDue.UnixMicro()), 0); bytes.Compare(above, from) > 0 {
+			from = above // and never below, where other apps' are
+		}
 	}
 	to := prefixEnd(prefix)
 	if bytes.Compare(from, to) >= 0 {

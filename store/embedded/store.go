@@ -172,6 +172,8 @@ func (s *Store) prepare() error {
 		if err := batch.Set([]byte(formatKey), []byte(layoutVersion), nil); err != nil {
 			return err
 		}
+	case string(format) == unfinishedLayout:
+		return store.ErrUnfinishedCopy
 	case string(format) != layoutVersion:
 		return fmt.Errorf("the data has layout %q, and this version of Greenroom knows %q; use the version that wrote it", format, layoutVersion)
 	}

@@ -31,9 +31,9 @@ func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Dura
 }
 
 // RenewHost implements [store.Cluster].
-func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (now time.Time, err error) {
+func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (now time.Time, err error) {
 	err = s.leases(func() error {
-		now, err = s.inner.RenewHost(ctx, id, length)
+		now, err = s.inner.RenewHost(ctx, id, length, sticky)
 		return err
 	})
 	return now, err

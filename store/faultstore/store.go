@@ -216,7 +216,7 @@ func (s *Store) Settle(ctx context.Context, c actor.Commit) error {
 }
 
 // ListActors implements [store.Actors], without faults.
-func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.ActorInfo, error) {
+func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.ActorInfo, string, error) {
 	return s.inner.ListActors(ctx, q)
 }
 

@@ -81,7 +81,7 @@ const thisBucket = ` WHERE prefix = $1 AND vector = $2 AND idx = $3`
 // finds what it has done.
 func (s *Store) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, owner actor.HostID) (row actor.BucketRow, done bool, err error) {
 	err = s.read(ctx, "assign a bucket", func(ctx context.Context) error {
-		rows, err := s.general.Query(ctx, `UPDATE greenroom_bucket SET owner = $5, epoch = $4 + 1`+thisBucket+
+		rows, err := s.leases.Query(ctx, `UPDATE greenroom_bucket SET owner = $5, epoch = $4 + 1`+thisBucket+
 			` AND (epoch = $4 OR epoch = $4 + 1 AND owner = $5) RETURNING `+bucketFields, append(bucketArgs(b), int64(epoch), string(owner))...)
 		if err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// Every method here is one statement, or two of which the first is idempotent, and all
-// may be done twice: a lost answer is a reason to ask again. Times are now(), which is
+// Every method here uses the connections for leases, since a host lives by it. It is one
+// statement, or two with an idempotent first one, and all may be done twice: a lost answer is a reason to ask again. Times are now(), which is
 // when the statement began: never later than the moment at which its condition held, so
 // that a lease is never taken for over before it is, and lasts for at most its length
 // from then on. A renewal never moves an end back: one that the server held up may come
@@ -22,10 +22,10 @@ import (
 // RegisterHost implements [store.Cluster].
 func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
 	err := s.read(ctx, "register host", func(ctx context.Context) error {
-		if _, err := s.general.Exec(ctx, `INSERT INTO greenroom_cluster (id, name) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, h.Cluster); err != nil {
+		if _, err := s.leases.Exec(ctx, `INSERT INTO greenroom_cluster (id, name) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, h.Cluster); err != nil {
 			return err
 		}
-		err := s.general.QueryRow(ctx, `INSERT INTO greenroom_host (id, name, address, roles, version, min_protocol, max_protocol, started_at, expires_at)
+		err := s.leases.QueryRow(ctx, `INSERT INTO greenroom_host (id, name, address, roles, version, min_protocol, max_protocol, started_at, expires_at)
 			SELECT $1, $2, $3, $4, $5, $6, $7, now(), now() + $8::interval FROM greenroom_cluster WHERE id = 1 AND name = $9
 			ON CONFLICT (id) DO UPDATE SET expires_at = GREATEST(greenroom_host.expires_at, excluded.expires_at)
 			RETURNING started_at, expires_at`,
@@ -33,21 +33,24 @@ func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Dura
 			Scan(&h.StartedAt, &h.ExpiresAt)
 		if errors.Is(err, pgx.ErrNoRows) {
 			var name string
-			if err := s.general.QueryRow(ctx, `SELECT name FROM greenroom_cluster WHERE id = 1`).Scan(&name); err != nil {
+			if err := s.leases.QueryRow(ctx, `SELECT name FROM greenroom_cluster WHERE id = 1`).Scan(&name); err != nil {
 				return err
 			}
 			return fmt.Errorf("the database belongs to cluster %q, and this host is to join %q: give it a database of its own, or start it with that --cluster-name: %w", name, h.Cluster, actor.ErrClusterName)
 		}
 		return err
 	})
+	if err == nil {
+		s.nameSessions(h.ID)
+	}
 	h.StartedAt, h.ExpiresAt = h.StartedAt.UTC(), h.ExpiresAt.UTC()
 	return h, err
 }
 
 // RenewHost implements [store.Cluster].
-func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (now time.Time, err error) {
+func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (now time.Time, err error) {
 	err = s.read(ctx, "renew host", func(ctx context.Context) error {
-		err := s.general.QueryRow(ctx, `UPDATE greenroom_host SET expires_at = GREATEST(expires_at, now() + $2::interval) WHERE id = $1 RETURNING now()`, string(id), length).Scan(&now)
+		err := s.leases.QueryRow(ctx, `UPDATE greenroom_host SET expires_at = GREATEST(expires_at, now() + $2::interval), sticky = $3 WHERE id = $1 RETURNING now()`, string(id), length, sticky).Scan(&now)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("host %s: %w", id, actor.ErrHostGone)
 		}
@@ -59,20 +62,23 @@ func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Dura
 // RemoveHost implements [store.Cluster].
 func (s *Store) RemoveHost(ctx context.Context, id actor.HostID) error {
 	return s.read(ctx, "remove host", func(ctx context.Context) error {
-		_, err := s.general.Exec(ctx, `DELETE FROM greenroom_host WHERE id = $1`, string(id))
+		_, err := s.leases.Exec(ctx, `DELETE FROM greenroom_host WHERE id = $1`, string(id))
 		return err
 	})
 }
 
 // ClearHost implements [store.Cluster].
 func (s *Store) ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error) {
+	// First, since one of its sessions may have locked its row as well. Should that fail,
+	// its actors are free all the same, but for those whose rows are locked.
+	_ = s.endDeadSessions(ctx)
 	err = s.read(ctx, "clear host", func(ctx context.Context) error {
 		// A renewal that comes first is seen by the condition on the row itself.
-		if _, err := s.general.Exec(ctx, `DELETE FROM greenroom_host WHERE id = $1 AND expires_at <= now()
+		if _, err := s.leases.Exec(ctx, `DELETE FROM greenroom_host WHERE id = $1 AND expires_at <= now()
 			AND EXISTS (SELECT 1 FROM greenroom_lease WHERE name = $2 AND epoch = $3 AND expires_at > now())`, string(id), lease, int64(epoch)); err != nil {
 			return err
 		}
-		return s.general.QueryRow(ctx, `SELECT NOT EXISTS (SELECT 1 FROM greenroom_host WHERE id = $1)`, string(id)).Scan(&gone)
+		return s.leases.QueryRow(ctx, `SELECT NOT EXISTS (SELECT 1 FROM greenroom_host WHERE id = $1)`, string(id)).Scan(&gone)
 	})
 	return gone && err == nil, err
 }
@@ -81,15 +87,16 @@ func (s *Store) ClearHost(ctx context.Context, id actor.HostID, lease string, ep
 func (s *Store) Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, err error) {
 	err = s.read(ctx, "list hosts", func(ctx context.Context) error {
 		hosts = nil
-		rows, err := s.general.Query(ctx, `SELECT now(), h.id, h.name, h.address, h.roles, h.version, h.min_protocol, h.max_protocol, h.started_at, h.expires_at,
-			(SELECT c.name FROM greenroom_cluster c WHERE c.id = 1) FROM greenroom_host h ORDER BY h.id`)
+		rows, err := s.leases.Query(ctx, `SELECT now(), h.id, h.name, h.address, h.roles, h.version, h.min_protocol, h.max_protocol, h.sticky, h.started_at, h.expires_at,
+			(SELECT c.name FROM greenroom_cluster c WHERE c.id = 1) FROM greenroom_host h
+			WHERE h.id > '' ORDER BY h.id`) // all of them, as a range
 		if err != nil {
 			return err
 		}
 		hosts, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (actor.Host, error) {
 			var h actor.Host
 			var roles string
-			err := row.Scan(&now, &h.ID, &h.Name, &h.Address, &roles, &h.Version, &h.MinProtocol, &h.MaxProtocol, &h.StartedAt, &h.ExpiresAt, &h.Cluster)
+			err := row.Scan(&now, &h.ID, &h.Name, &h.Address, &roles, &h.Version, &h.MinProtocol, &h.MaxProtocol, &h.Sticky, &h.StartedAt, &h.ExpiresAt, &h.Cluster)
 			if roles != "" {
 				h.Roles = strings.Split(roles, ",")
 			}
@@ -99,7 +106,7 @@ func (s *Store) Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, e
 		if err != nil || len(hosts) > 0 {
 			return err
 		}
-		return s.general.QueryRow(ctx, `SELECT now()`).Scan(&now)
+		return s.leases.QueryRow(ctx, `SELECT now()`).Scan(&now)
 	})
 	return hosts, now.UTC(), err
 }
@@ -108,7 +115,7 @@ func (s *Store) Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, e
 func (s *Store) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (l actor.Lease, taken bool, err error) {
 	l = actor.Lease{Name: name, Holder: holder}
 	err = s.read(ctx, "acquire lease", func(ctx context.Context) error {
-		err := s.general.QueryRow(ctx, `INSERT INTO greenroom_lease AS l (name, holder, epoch, expires_at) VALUES ($1, $2, 1, now() + $3::interval)
+		err := s.leases.QueryRow(ctx, `INSERT INTO greenroom_lease AS l (name, holder, epoch, expires_at) VALUES ($1, $2, 1, now() + $3::interval)
 			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, epoch = l.epoch + 1, expires_at = excluded.expires_at
 			WHERE l.expires_at <= now() OR l.holder = excluded.holder
 			RETURNING epoch, expires_at`, name, string(holder), length).Scan(&l.Epoch, &l.ExpiresAt)
@@ -128,7 +135,7 @@ func (s *Store) AcquireLease(ctx context.Context, name string, holder actor.Host
 // RenewLease implements [store.Cluster].
 func (s *Store) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (held bool, err error) {
 	err = s.read(ctx, "renew lease", func(ctx context.Context) error {
-		tag, err := s.general.Exec(ctx, `UPDATE greenroom_lease SET expires_at = GREATEST(expires_at, now() + $4::interval) WHERE name = $1 AND holder = $2 AND epoch = $3`,
+		tag, err := s.leases.Exec(ctx, `UPDATE greenroom_lease SET expires_at = GREATEST(expires_at, now() + $4::interval) WHERE name = $1 AND holder = $2 AND epoch = $3`,
 			l.Name, string(l.Holder), int64(l.Epoch), length)
 		held = tag.RowsAffected() > 0
 		return err
@@ -139,7 +146,7 @@ func (s *Store) RenewLease(ctx context.Context, l actor.Lease, length time.Durat
 // ReleaseLease implements [store.Cluster].
 func (s *Store) ReleaseLease(ctx context.Context, l actor.Lease) error {
 	return s.read(ctx, "release lease", func(ctx context.Context) error {
-		_, err := s.general.Exec(ctx, `UPDATE greenroom_lease SET expires_at = now() WHERE name = $1 AND holder = $2 AND epoch = $3`,
+		_, err := s.leases.Exec(ctx, `UPDATE greenroom_lease SET expires_at = now() WHERE name = $1 AND holder = $2 AND epoch = $3`,
 			l.Name, string(l.Holder), int64(l.Epoch))
 		return err
 	})
@@ -149,7 +156,7 @@ func (s *Store) ReleaseLease(ctx context.Context, l actor.Lease) error {
 func (s *Store) Lease(ctx context.Context, name string) (l actor.Lease, found bool, err error) {
 	l.Name = name
 	err = s.read(ctx, "read lease", func(ctx context.Context) error {
-		err := s.general.QueryRow(ctx, `SELECT holder, epoch, expires_at FROM greenroom_lease WHERE name = $1`, name).Scan(&l.Holder, &l.Epoch, &l.ExpiresAt)
+		err := s.leases.QueryRow(ctx, `SELECT holder, epoch, expires_at FROM greenroom_lease WHERE name = $1`, name).Scan(&l.Holder, &l.Epoch, &l.ExpiresAt)
 		found = err == nil
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -167,7 +174,7 @@ func (s *Store) Lease(ctx context.Context, name string) (l actor.Lease, found bo
 func (s *Store) Leases(ctx context.Context, prefix string) (leases []actor.Lease, now time.Time, err error) {
 	err = s.read(ctx, "read leases", func(ctx context.Context) error {
 		// A bound above, not LIKE: the names are in byte order, and so is the index.
-		rows, err := s.general.Query(ctx, `SELECT now(), name, holder, epoch, expires_at FROM greenroom_lease WHERE name >= $1 AND name < $2 ORDER BY name`,
+		rows, err := s.leases.Query(ctx, `SELECT now(), name, holder, epoch, expires_at FROM greenroom_lease WHERE name >= $1 AND name < $2 ORDER BY name`,
 			prefix, prefix+"\U0010ffff")
 		if err != nil {
 			return err
@@ -181,7 +188,7 @@ func (s *Store) Leases(ctx context.Context, prefix string) (leases []actor.Lease
 		if err != nil || len(leases) > 0 {
 			return err
 		}
-		return s.general.QueryRow(ctx, `SELECT now()`).Scan(&now)
+		return s.leases.QueryRow(ctx, `SELECT now()`).Scan(&now)
 	})
 	return leases, now.UTC(), err
 }

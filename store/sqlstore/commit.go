@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -94,6 +95,7 @@ func (s *Store) decide(ctx context.Context, group []*attempt) (locked bool) {
 				answer(group, unavailable(fmt.Sprintf("commit: gave up after %d serialization failures", tries), err))
 				return false
 			}
+			s.countRetry(err)
 			// At SERIALIZABLE on PostgreSQL, large groups of new actors fail each
 			// other by sharing index pages; smaller ones get through.
 			if tries >= 4 && len(group) > 1 {
@@ -151,6 +153,9 @@ func (s *Store) commitAround(ctx context.Context, group []*attempt) {
 	wait, cancel := context.WithTimeout(ctx, s.cfg.LockWait)
 	defer cancel()
 	for tried := false; len(group) > 0; tried = true {
+		if tried {
+			s.orphans.blocked()
+		}
 		if tried && wait.Err() != nil {
 			if err := ctx.Err(); err != nil {
 				answer(group, err)
@@ -210,6 +215,15 @@ const probeRows = `SELECT c.n FROM unnest($1::text[], $2::text[], $3::text[], $4
 JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id
 FOR UPDATE OF a SKIP LOCKED`
 
+// probeStatement is probeRows for a database. CockroachDB does not count a scan that skips
+// locked rows among those of whole tables, so this one is forbidden by name.
+func (d dialect) probeStatement() string {
+	if d == cockroach {
+		return strings.Replace(probeRows, "JOIN", "INNER LOOKUP JOIN", 1)
+	}
+	return probeRows
+}
+
 // probe tells the commits whose rows are locked by others now from the rest.
 // Inserts count as free.
 func (s *Store) probe(ctx context.Context, group []*attempt) (free, stuck []*attempt, err error) {
@@ -220,7 +234,7 @@ func (s *Store) probe(ctx context.Context, group []*attempt) (free, stuck []*att
 	lockable := make(map[int64]bool)
 	err = s.read(ctx, "probe", func(ctx context.Context) error {
 		clear(lockable)
-		rows, err := s.commits.Query(ctx, probeRows, k.apps, k.types, k.ids, k.places)
+		rows, err := s.commits.Query(ctx, s.dialect.probeStatement(), k.apps, k.types, k.ids, k.places)
 		if err != nil {
 			return err
 		}

@@ -66,8 +66,8 @@ func (s *Store) Deploy(ctx context.Context, ds []actor.Deployment) error {
 	// Marks this call's rows, so that it knows them when it runs again.
 	id := uuid(newUUID())
 	return s.transaction(ctx, "deploy", func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT digest FROM greenroom_module WHERE app = $1 AND digest = ANY ($2::text[])
-			ORDER BY app, digest FOR UPDATE`, ds[0].App, digests)
+		rows, err := tx.Query(ctx, `SELECT m.digest FROM unnest($2::text[]) AS d (digest)
+			JOIN greenroom_module AS m ON m.app = $1 AND m.digest = d.digest ORDER BY m.digest FOR UPDATE OF m`, ds[0].App, digests)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func deployed(ctx context.Context, tx pgx.Tx, d actor.Deployment, id uuid) (bool
 // deployOne moves the type's pointer on, fenced by its generation, and keeps the
 // history.
 func deployOne(ctx context.Context, tx pgx.Tx, d actor.Deployment, id uuid) error {
-	statement := `UPDATE greenroom_type SET generation = $3, digest = $4 WHERE app = $1 AND type = $2 AND generation = $3 - 1`
+	statement := `UPDATE greenroom_type SET generation = $3, digest = $4 WHERE app = $1 AND type = $2 AND generation = $3::int8 - 1`
 	if d.Generation == 1 {
 		statement = `INSERT INTO greenroom_type (app, type, generation, digest) VALUES ($1, $2, $3, $4) ON CONFLICT (app, type) DO NOTHING`
 	}
@@ -139,9 +139,13 @@ func scanDeployment(row pgx.CollectableRow) (actor.Deployment, error) {
 
 // Deployments reads what serves now.
 func (s *Store) Deployments(ctx context.Context, app string) ([]actor.Deployment, error) {
+	apps := "t.app = $1"
+	if app == "" {
+		apps = "t.app > $1" // all of them, as a range
+	}
 	return s.deployments(ctx, "read deployments", `SELECT `+deploymentColumns+` FROM greenroom_type AS t
 		JOIN greenroom_deployment AS d ON d.app = t.app AND d.type = t.type AND d.generation = t.generation
-		WHERE ($1 = '' OR t.app = $1) ORDER BY d.app, d.type`, app)
+		WHERE `+apps+` ORDER BY d.app, d.type`, app)
 }
 
 // DeploymentHistory reads a page of a type's deployments, newest first.

@@ -49,11 +49,20 @@ func detect(ctx context.Context, conn *pgx.Conn) (dialect, error) {
 	return postgres, nil
 }
 
-// lockTimeout is how long a group waits for one locked row before it goes on
-// without it.
-const lockTimeout = 100 * time.Millisecond
+const (
+	// lockTimeout is how long a group waits for one locked row before it goes on
+	// without it, and settling before it lets others try.
+	lockTimeout = 100 * time.Millisecond
+	// leaseLockTimeout is for rows that hosts share, such as the leader's lease.
+	leaseLockTimeout = time.Second
 
-// openPools makes the three pools. What a session sets depends on the database
+	// One connection renews. The others are for one that died, which takes its place
+	// in the pool for a while yet.
+	leaseConns  = 4
+	settleConns = 2
+)
+
+// openPools makes the pools. What a session sets depends on the database
 // and its version, so each setting is tried on conn first.
 func (s *Store) openPools(ctx context.Context, conn *pgx.Conn, base *pgxpool.Config) error {
 	shared := s.sessionSettings(ctx, conn, base.ConnConfig.RuntimeParams)
@@ -67,6 +76,8 @@ func (s *Store) openPools(ctx context.Context, conn *pgx.Conn, base *pgxpool.Con
 		return ok
 	}
 	statement := milliseconds(s.cfg.StatementTimeout)
+	// A unit of several statements; this store gives up waiting for it as soon.
+	unit := milliseconds(2 * s.cfg.StatementTimeout)
 	turn := milliseconds(s.cfg.TurnTimeout)
 	for _, p := range []struct {
 		pool     **pgxpool.Pool
@@ -74,9 +85,13 @@ func (s *Store) openPools(ctx context.Context, conn *pgx.Conn, base *pgxpool.Con
 		settings map[string]string
 	}{
 		{&s.commits, s.cfg.CommitConns, map[string]string{
-			"statement_timeout": statement, "lock_timeout": milliseconds(lockTimeout)}},
+			"statement_timeout": statement, "lock_timeout": milliseconds(lockTimeout), "transaction_timeout": unit}},
 		{&s.general, s.cfg.GeneralConns, map[string]string{
-			"statement_timeout": statement, "idle_in_transaction_session_timeout": statement}},
+			"statement_timeout": statement, "idle_in_transaction_session_timeout": statement, "transaction_timeout": unit}},
+		{&s.leases, leaseConns, map[string]string{
+			"statement_timeout": statement, "lock_timeout": milliseconds(leaseLockTimeout), "transaction_timeout": unit}},
+		{&s.settling, settleConns, map[string]string{
+			"statement_timeout": statement, "lock_timeout": milliseconds(lockTimeout), "transaction_timeout": unit}},
 		{&s.turns, s.cfg.TurnConns, map[string]string{
 			"statement_timeout": turn, "idle_in_transaction_session_timeout": turn, "transaction_timeout": turn}},
 	} {
@@ -87,7 +102,7 @@ func (s *Store) openPools(ctx context.Context, conn *pgx.Conn, base *pgxpool.Con
 		cfg := base.Copy()
 		cfg.MaxConns = int32(p.conns)
 		cfg.MinConns = 0
-		cfg.AfterConnect = s.prepare
+		cfg.BeforeConnect, cfg.AfterConnect, cfg.BeforeClose = s.nameSession, s.prepare, s.noteLost
 		for _, settings := range []map[string]string{shared, supported(p.settings)} {
 			for name, value := range settings {
 				cfg.ConnConfig.RuntimeParams[name] = value
@@ -116,14 +131,25 @@ func (s *Store) prepare(ctx context.Context, conn *pgx.Conn) error {
 			return err
 		}
 	}
+	session, err := s.identify(ctx, conn)
+	if err != nil {
+		return err
+	}
+	conn.PgConn().CustomData()[identityKey] = session
 	return takeColumns(ctx, conn)
 }
 
 // sessionSettings returns what every session sets; the URL's own come first.
 func (s *Store) sessionSettings(ctx context.Context, conn *pgx.Conn, given map[string]string) map[string]string {
-	want := map[string]string{"application_name": "greenroom"}
+	want := map[string]string{"application_name": sessionName}
 	if s.dialect == cockroach {
 		want["default_transaction_isolation"] = "serializable"
+		// Every statement here finds its rows by a range of an index. CockroachDB takes
+		// statistics by itself, of an empty table as well, and would go on scanning that
+		// when it is large. With these a plan that scans a table whole costs more than any
+		// other, and a statement that has no other is refused.
+		want["disallow_full_table_scans"] = "on"
+		want["large_full_scan_rows"] = "0"
 	} else {
 		want["default_transaction_isolation"] = "read committed"
 		// Every statement here finds its rows by key. A plan made while a table
@@ -134,6 +160,11 @@ func (s *Store) sessionSettings(ctx context.Context, conn *pgx.Conn, given map[s
 		want["plan_cache_mode"] = "force_generic_plan"
 		// A statement that waits for a lock notices by this that its client died.
 		want["client_connection_check_interval"] = "2s"
+		// One that waits for its client notices by these that there is none.
+		want["tcp_keepalives_idle"] = "5"
+		want["tcp_keepalives_interval"] = "2"
+		want["tcp_keepalives_count"] = "3"
+		want["tcp_user_timeout"] = "10000"
 		var fsync string
 		if err := conn.QueryRow(ctx, `SHOW fsync`).Scan(&fsync); err == nil && fsync == "off" {
 			s.log.WarnContext(ctx, "database does not sync its files; a crash of its machine loses acknowledged commits", "setting", "fsync")

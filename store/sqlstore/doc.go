@@ -23,6 +23,9 @@
 // errors.go is the one place that decides which error is which. What it does not
 // know it takes for an unknown outcome.
 //
+// The Binds of all statements of a group come before the first Execute, so that a
+// group that arrives in part has locked nothing (unit.go).
+//
 // # More than one row
 //
 // A commit of one actor and nothing else is written as above. All others of a group,
@@ -92,8 +95,14 @@
 // group in doubt. Settling first fences it out: rows still at the version that
 // was read are moved on by one, and a tombstone is put where an insert would go.
 // After that no statement that is still under way can apply, and comparing
-// commit IDs decides. The driver tries for 5 s on other connections; if it
-// cannot, the commits are actor.ErrAmbiguous, and their owner calls Settle.
+// commit IDs decides. The driver tries for 5 s on connections kept for this; if it
+// cannot, the commits are actor.ErrAmbiguous, and their owner calls Settle. A row
+// that stays locked is asked for again and again, 100 ms at a time, so that those
+// that are free are settled meanwhile.
+//
+// A session whose client is gone, and which holds what is to be settled, is ended:
+// this store's own once their connections broke, another host's once its lease is
+// over (sessions.go).
 //
 // Settling's fence is a version that a commit built on the lost one would also
 // name, so a writer has one commit of an actor under way at a time.
@@ -124,7 +133,8 @@
 // migrate.go lists the steps, each one idempotent DDL statement, run under a
 // lease row in greenroom_schema. Processes that start together take turns, and
 // one that loses its lease half-way has done no harm. A schema newer than the
-// binary is refused.
+// binary is refused. A new database on CockroachDB gets all steps in one
+// transaction, in a twentieth of the time.
 //
 // # What CockroachDB made so
 //
@@ -132,10 +142,18 @@
 //     groups have no BEGIN.
 //   - It retries only while the result is small: RETURNING is 16 bytes a row.
 //   - FOR UPDATE is best effort: the version fences.
-//   - A plain read waits for a row lock: AllowStale reads 4 s in the past.
+//   - A plain read waits for a row lock: AllowStale reads 4 s in the past, and
+//     BesideLocks at READ COMMITTED and a high priority, which waits for none.
 //   - A dead client's locks stay for a while: transaction_timeout and the like
 //     are set where the server knows them.
-//   - DDL commits what came before it: one statement a step.
+//   - DDL commits what came before it, unless the session sets
+//     autocommit_before_ddl: one statement a step.
+//   - It takes statistics by itself, of an empty table too, and would then scan
+//     that table whole for each key: sessions set disallow_full_table_scans, and
+//     a statement that needs all rows names them by a range of the key. A scan
+//     that skips locked rows is not bound by that: the probe has a hint.
+//   - A lookup join has one bound of a range: recent reminders are read by a
+//     statement for each range.
 //   - A message has at most 16 MiB: groups are cut by bytes, modules stored in
 //     chunks of 1 MiB.
 //   - Times as keys make one hot range: tombstones are indexed by shard first,
@@ -143,9 +161,13 @@
 //   - Deleted rows stay at the front of an index for hours: the sweep starts
 //     where the last one ended.
 //   - A read of the past fails where the table is younger: it is read as it is
-//     now, at READ COMMITTED and a high priority, beside the locks of turns.
+//     now, beside the locks.
 //   - A WITH clause must return columns: each INSERT, UPDATE and DELETE in one
 //     has RETURNING.
+//   - An integer divided by one is a DECIMAL, and a cast of that rounds: div
+//     truncates on both databases.
+//   - A parameter of a function with several signatures, as length, has no type
+//     of its own: it is cast.
 //   - There are no advisory locks, xmin, ctid, LOCK TABLE, DO or MERGE to use.
 //
 // The statements keep to forms that CockroachDB's manual and sources show:
@@ -156,12 +178,15 @@
 // arrays among the builtins; lock_timeout, transaction_timeout and
 // idle_in_transaction_session_timeout in pkg/sql/vars.go. WITH ORDINALITY is shown
 // there of one table or list only, so keys carry their places. What only a server
-// can show is run where GREENROOM_TEST_COCKROACH_URL names one, and not otherwise.
+// can show is run where GREENROOM_TEST_COCKROACH_URL names one, and not otherwise:
+// there TestContract has both databases prepare every statement, and CockroachDB
+// plan it under statistics of no, few and many rows.
 //
 // # What is tested with faults
 //
 // internal/pgproxy breaks the protocol at a chosen statement: lost before, in the
-// middle of and after it, late, or answered with another error. Groups, settling,
+// middle of and after it, cut at a byte without a word to either end, late, or
+// answered with another error. Groups, settling,
 // locked turns, uploads, deployments and migrations are tested with it; PostgreSQL
 // is killed under load; the contract runs at SERIALIZABLE with 40001 and 40003 at
 // random.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cockroachdb/cockroach-go/v2/crdb"
 	"github.com/jackc/pgx/v5"
@@ -162,6 +164,22 @@ func withRemedy(err, cause error, to *pgx.ConnConfig) error {
 		return fmt.Errorf("%w: the user makes tables, so let it own the database: ALTER DATABASE %q OWNER TO %q", err, to.Database, to.User)
 	}
 	return err
+}
+
+// distinctLines says each line of an error once: pgx has one for each attempt, with TLS
+// and without, at each address.
+type distinctLines struct{ error }
+
+func (e distinctLines) Unwrap() error { return e.error }
+
+func (e distinctLines) Error() string {
+	var lines []string
+	for line := range strings.Lines(e.error.Error()) {
+		if line = strings.TrimSpace(line); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " ")
 }
 
 // ambiguous wraps [actor.ErrAmbiguous] in the same way.

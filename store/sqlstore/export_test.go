@@ -2,8 +2,10 @@ package sqlstore
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -47,13 +49,89 @@ func (s *Store) PlanOfRecentReminders(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer conn.Release()
-	if _, err := conn.Exec(ctx, `PREPARE recent (int8, text, int8[], int8[], int8) AS `+recentRemindersInRanges); err != nil {
+	if _, err := conn.Exec(ctx, `PREPARE recent (int8, text, int8, int8, int8) AS `+recentReminders); err != nil {
 		return "", err
 	}
-	rows, _ := conn.Query(ctx, `EXPLAIN EXECUTE recent (1, 'abcdefgh', '{7,20}', '{7,99}', 100)`)
+	rows, _ := conn.Query(ctx, `EXPLAIN EXECUTE recent (1, 'abcdefgh', 7, 99, 100)`)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err == nil {
 		_, err = conn.Exec(ctx, `DEALLOCATE recent`)
 	}
 	return strings.Join(lines, "\n"), err
 }
+
+// Spans are those that CockroachDB reads for statements that read a part of a bucket, if
+// their parameters are 1 or t1, 2 or t2, and so on.
+var Spans = map[string]string{
+	recentReminders: "[/1/'t2'/3 - /1/'t2'/4]",
+	dueReminders:    "[/1/'t2'/3/4/6 - /1/'t2'/3/5]",
+}
+
+// Session opens a connection with the settings that those of the store's pools have.
+func (s *Store) Session(ctx context.Context) (*pgx.Conn, error) {
+	return pgx.ConnectConfig(ctx, s.general.Config().ConnConfig)
+}
+
+// Statements are the texts that stores have sent.
+type Statements struct {
+	mu    sync.Mutex
+	texts map[string]struct{}
+}
+
+// OpenRecorded is Open for a store whose statements are recorded.
+func OpenRecorded(ctx context.Context, cfg Config, into *Statements) (*Store, error) {
+	base, err := parseURL(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	base.ConnConfig.Tracer = into
+	return open(ctx, cfg.WithDefaults(), base)
+}
+
+func (s *Statements) add(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.texts == nil {
+		s.texts = make(map[string]struct{})
+	}
+	s.texts[text] = struct{}{}
+}
+
+// Texts returns the statements, sorted.
+func (s *Statements) Texts() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.texts))
+}
+
+// TraceQueryStart implements [pgx.QueryTracer].
+func (s *Statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	s.add(q.SQL)
+	return ctx
+}
+
+// TraceQueryEnd implements [pgx.QueryTracer].
+func (*Statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TracePrepareStart implements [pgx.PrepareTracer].
+func (s *Statements) TracePrepareStart(ctx context.Context, _ *pgx.Conn, p pgx.TracePrepareStartData) context.Context {
+	s.add(p.SQL)
+	return ctx
+}
+
+// TracePrepareEnd implements [pgx.PrepareTracer].
+func (*Statements) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
+
+// TraceBatchStart implements [pgx.BatchTracer].
+func (s *Statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	for _, q := range b.Batch.QueuedQueries {
+		s.add(q.SQL)
+	}
+	return ctx
+}
+
+// TraceBatchQuery implements [pgx.BatchTracer].
+func (*Statements) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd implements [pgx.BatchTracer].
+func (*Statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}

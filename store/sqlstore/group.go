@@ -256,34 +256,28 @@ func (s *Store) sendGroup(ctx context.Context, commits []*actor.Commit) (idSet, 
 	}()
 	queries := queueGroup(&b, commits, parts)
 	held := make(idSet, len(commits))
-	results := conn.SendBatch(ctx, &b)
-	for range queries {
-		rows, err := results.Query()
-		if err == nil {
-			err = held.read(rows)
+	err = sendUnit(ctx, conn.Conn(), &b, func(statement int, values [][]byte) error {
+		if statement < queries {
+			return held.add(values[0])
 		}
-		if err != nil {
-			_ = results.Close()
-			return nil, err
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return held, results.Close()
+	return held, nil
 }
 
 // idSet is a set of commits.
 type idSet map[actor.CommitID]struct{}
 
-// read adds the IDs that a statement returns, which are all that it returns.
-func (s idSet) read(rows pgx.Rows) error {
-	defer rows.Close()
-	for rows.Next() {
-		id := rows.RawValues()[0]
-		if len(id) != len(actor.CommitID{}) {
-			return fmt.Errorf("a commit ID came back in %d bytes", len(id))
-		}
-		s[actor.CommitID(id)] = struct{}{}
+// add adds an ID as a statement returns it.
+func (s idSet) add(id []byte) error {
+	if len(id) != len(actor.CommitID{}) {
+		return fmt.Errorf("a commit ID came back in %d bytes", len(id))
 	}
-	return rows.Err()
+	s[actor.CommitID(id)] = struct{}{}
+	return nil
 }
 
 // notSentError is a failure before anything went to the server.

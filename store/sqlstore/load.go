@@ -65,7 +65,6 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Loa
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	stale := opts.AllowStale && s.dialect == cockroach
 	rows := make([]actor.Row, len(keys))
 	var damaged store.DamagedError
 	left := int64(math.MaxInt64)
@@ -78,7 +77,7 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Loa
 			leaveOut(rows[start:end])
 			continue
 		}
-		read, err := s.loadSome(ctx, stale, keys[start:end], rows[start:end], left, &damaged)
+		read, err := s.loadSome(ctx, opts, keys[start:end], rows[start:end], left, &damaged)
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +144,7 @@ var errEnough = errors.New("enough is read")
 
 // loadSome reads one group, until its states have most bytes, and returns how many
 // they have. Which rows come first is up to the database.
-func (s *Store) loadSome(ctx context.Context, stale bool, keys []actor.Key, into []actor.Row, most int64, damaged *store.DamagedError) (read int64, err error) {
+func (s *Store) loadSome(ctx context.Context, opts actor.LoadOptions, keys []actor.Key, into []actor.Row, most int64, damaged *store.DamagedError) (read int64, err error) {
 	var k keyColumns
 	for _, key := range keys {
 		k.add(key)
@@ -187,13 +186,15 @@ func (s *Store) loadSome(ctx context.Context, stale bool, keys []actor.Key, into
 		return err
 	}
 	err = s.read(ctx, "load actors", func(ctx context.Context) error {
-		if stale {
+		if s.dialect != cockroach || !opts.AllowStale && !opts.BesideLocks {
+			return load(ctx, s.general, loadHead)
+		}
+		if opts.AllowStale {
 			if err := load(ctx, s.general, loadHead+staleClause); !beforeItsTime(err) {
 				return err
 			}
-			return s.besideLocks(ctx, func(q querier) error { return load(ctx, q, loadHead) })
 		}
-		return load(ctx, s.general, loadHead)
+		return s.besideLocks(ctx, func(q querier) error { return load(ctx, q, loadHead) })
 	})
 	damaged.Rows = append(damaged.Rows, faults...)
 	return read, err
@@ -304,47 +305,57 @@ func (r *storedRow) row() (actor.Row, string) {
 func addressable(version int64) uint64 { return uint64(max(0, version)) }
 
 // ListActors reads a page of a type's live actors.
-func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.ActorInfo, error) {
+func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) (list []store.ActorInfo, next string, err error) {
 	if err := store.ValidateLimit(q.Limit); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for _, err := range []error{actor.ValidateName("app", q.App), actor.ValidateName("actor type", q.Type)} {
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	if q.After != "" {
 		if err := actor.ValidateID(q.After); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
-	args := []any{q.App, q.Type, q.After, q.Limit}
+	args := []any{q.App, q.Type, q.After, q.Limit, store.MaxExamined}
 	within := ""
 	if q.Prefix != "" {
 		if err := actor.ValidateID(q.Prefix); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		args = append(args, q.Prefix)
-		within = ` AND id >= $5`
+		within = ` AND id >= $6`
 		if end := textAfter(q.Prefix); end != "" {
 			args = append(args, end)
-			within += ` AND id < $6`
+			within += ` AND id < $7`
 		}
 	}
-	var list []store.ActorInfo
-	err := s.read(ctx, "list actors", func(ctx context.Context) error {
-		list = nil
-		rows, err := s.general.Query(ctx, `SELECT id, version, generation, state_schema, COALESCE(octet_length(state), 0)::int8, updated_at, `+soundRow+`
-			FROM greenroom_actor AS a WHERE app = $1 AND type = $2 AND id > $3`+within+` AND deleted_at IS NULL
-			ORDER BY app, type, id LIMIT $4`, args...)
+	err = s.read(ctx, "list actors", func(ctx context.Context) error {
+		list, next = nil, ""
+		// The last row that is examined comes along in any case: the list goes on after it.
+		rows, err := s.general.Query(ctx, `SELECT n, id, deleted_at IS NULL, version, generation, state_schema, size, updated_at, sound FROM (
+				SELECT row_number() OVER (ORDER BY e.id) AS n, e.* FROM (
+					SELECT id, deleted_at, version, generation, state_schema, COALESCE(octet_length(state), 0)::int8 AS size, updated_at, `+soundRow+` AS sound
+					FROM greenroom_actor AS a WHERE app = $1 AND type = $2 AND id > $3`+within+`
+					ORDER BY app, type, id LIMIT $5
+				) AS e
+			) AS x WHERE deleted_at IS NULL OR n = $5 ORDER BY id LIMIT $4`, args...)
 		if err != nil {
 			return err
 		}
 		var id string
-		var version, generation, schema, size int64
+		var n, version, generation, schema, size int64
 		var at time.Time
-		var sound bool
-		_, err = pgx.ForEachRow(rows, []any{&id, &version, &generation, &schema, &size, &at, &sound}, func() error {
+		var live, sound bool
+		_, err = pgx.ForEachRow(rows, []any{&n, &id, &live, &version, &generation, &schema, &size, &at, &sound}, func() error {
+			if n == store.MaxExamined || len(list) == q.Limit-1 {
+				next = id
+			}
+			if !live {
+				return nil
+			}
 			if !sound {
 				list = append(list, store.ActorInfo{
 					Key: actor.Key{App: q.App, Type: q.Type, ID: id}, Version: addressable(version), Damaged: true})
@@ -359,7 +370,10 @@ func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) ([]store.Act
 		})
 		return err
 	})
-	return list, err
+	if err != nil {
+		return nil, "", err
+	}
+	return list, next, nil
 }
 
 // textAfter returns the first text in byte order after all that begin with

@@ -61,6 +61,40 @@ func TestMigrationFaults(t *testing.T) {
 	}
 }
 
+// CockroachDB makes a new schema in one transaction. Whatever happens to that, and if the
+// server does not take it, the schema is there at the end, and nobody holds its lease.
+func TestMigrationAtOnceFaults(t *testing.T) {
+	if _, ok := pgtest.CockroachURL(t); !ok {
+		t.Skip("no CockroachDB: " + pgtest.CockroachVariable + " is not set")
+	}
+	for on, faults := range map[string][]pgproxy.Fault{
+		"SET autocommit_before_ddl":                    {{Do: pgproxy.Deny, Code: "42704"}},
+		"CREATE TABLE IF NOT EXISTS greenroom_module ": {{Do: pgproxy.Lose}, {Do: pgproxy.Deny, Code: "0A000"}},
+		"SET version = $3":                             {{Do: pgproxy.Deny, Code: "40001"}},
+		pgproxy.Commit:                                 {{Do: pgproxy.Lose}, {Do: pgproxy.LoseAnswer}, {Do: pgproxy.Deny, Code: "40003"}},
+	} {
+		for _, fault := range faults {
+			t.Run(fmt.Sprint(on, " ", fault.Do, " ", fault.Code), func(t *testing.T) {
+				database, _ := pgtest.CockroachURL(t)
+				b := &broken{T: t, database: database}
+				proxy, url := pgproxy.Before(t, database)
+				fault.On = on
+				planned := proxy.Plan(t, fault)
+				s := open(t, url)
+				select {
+				case <-planned.Struck():
+				default:
+					t.Error("nothing happened")
+				}
+				b.is("commit", s.Commit(t.Context(), []actor.Commit{write(key("a"), actor.Row{}, `{}`)})[0], nil)
+				if n := b.only(`SELECT count(*) FROM greenroom_schema WHERE holder = ''`); n != 1 {
+					t.Error("the lease is still held")
+				}
+			})
+		}
+	}
+}
+
 // TestOpenSaysWhatToChange: a database that is missing, or not the user's, and a user that
 // the server does not know, are said with what there is to do.
 func TestOpenSaysWhatToChange(t *testing.T) {

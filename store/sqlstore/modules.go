@@ -123,7 +123,8 @@ func (s *Store) finishUpload(ctx context.Context, m actor.Module, upload, damage
 func (s *Store) removeExpiredUploads(ctx context.Context) error {
 	var expired []uuid
 	err := s.read(ctx, "find expired uploads", func(ctx context.Context) error {
-		rows, err := s.general.Query(ctx, `SELECT upload FROM greenroom_module_upload WHERE expires_at < clock_timestamp() LIMIT 16`)
+		rows, err := s.general.Query(ctx, `SELECT upload FROM greenroom_module_upload
+			WHERE upload > '00000000-0000-0000-0000-000000000000' AND expires_at < clock_timestamp() LIMIT 16`) // any of them, as a range
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,8 @@ import (
 func sometimes(rng *rand.Rand, u pgproxy.Unit) *pgproxy.Fault {
 	n := rng.IntN(20)
 	switch group := strings.Contains(u.SQL, writeStatement) || strings.HasPrefix(u.SQL, "INSERT INTO greenroom_actor"); {
-	case strings.HasPrefix(strings.ToLower(u.SQL), "rollback"), strings.Contains(u.SQL, "SAVEPOINT"), strings.Contains(u.SQL, "set_config"):
+	case strings.HasPrefix(strings.ToLower(u.SQL), "rollback"), strings.Contains(u.SQL, "SAVEPOINT"),
+		strings.Contains(u.SQL, "set_config"), strings.Contains(u.SQL, "pg_stat_activity"):
 		return nil // nothing that a database could refuse
 	case n == 0:
 		return &pgproxy.Fault{Do: pgproxy.Refuse, Code: "40001"}

@@ -42,9 +42,10 @@ const checkSteps = `
 const writeReminders = `, buried AS (
 	INSERT INTO greenroom_dead_reminder (prefix, vector, token, due, app, type, id, name, version, spec, content_type, payload,
 		fire_at, remaining, failures, last_error, created_at, updated_at, reason, failed_at)
-	SELECT r.prefix, r.vector, r.token, r.due, r.app, r.type, r.id, r.name, r.version, r.spec, r.content_type, r.payload,
-		r.fire_at, r.remaining, r.failures, r.last_error, r.created_at, r.updated_at, c.reason, clock_timestamp()
-	FROM unnest($37::uuid[], $38::text[], $39::text[], $40::text[], $41::text[], $42::text[]) AS c (commit_id, app, type, id, name, reason)
+	SELECT r.prefix, r.vector, r.token, c.due, r.app, r.type, r.id, r.name, r.version, r.spec, r.content_type, r.payload,
+		r.fire_at, r.remaining, c.failures, r.last_error, r.created_at, r.updated_at, c.reason, clock_timestamp()
+	FROM unnest($37::uuid[], $38::text[], $39::text[], $40::text[], $41::text[], $42::text[], $65::int8[], $66::int8[])
+		AS c (commit_id, app, type, id, name, reason, due, failures)
 	JOIN greenroom_reminder AS r ON r.app = c.app AND r.type = c.type AND r.id = c.id AND r.name = c.name
 	WHERE (c.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
 	ON CONFLICT DO NOTHING
@@ -52,7 +53,7 @@ const writeReminders = `, buried AS (
 ), reminded AS (
 	INSERT INTO greenroom_reminder AS r (app, type, id, name, written, prefix, vector, token, bucket, version, spec, content_type, payload,
 		due, fire_at, remaining, failures, paused, last_error, created_at, updated_at)
-	SELECT c.app, c.type, c.id, c.name, c.written, c.prefix, c.vector, c.token, c.token / 100000, 1, c.spec, c.content_type, c.payload,
+	SELECT c.app, c.type, c.id, c.name, c.written, c.prefix, c.vector, c.token, div(c.token, 100000)::int8, 1, c.spec, c.content_type, c.payload,
 		c.due, c.fire_at, c.remaining, c.failures, c.paused = 1, c.last_error, clock_timestamp(), clock_timestamp()
 	FROM unnest($43::uuid[], $44::text[], $45::text[], $46::text[], $47::text[], $48::int2[], $49::int8[], $50::text[], $51::int8[],
 		$52::text[], $53::text[], $54::bytea[], $55::int8[], $56::int8[], $57::int8[], $58::int8[], $59::int2[], $60::text[])
@@ -99,7 +100,7 @@ const removeAtOnce = `, removed AS (
 const setAtOnce = `, reminded AS (
 	INSERT INTO greenroom_reminder AS r (app, type, id, name, written, prefix, vector, token, bucket, version, spec, content_type, payload,
 		due, fire_at, remaining, failures, paused, last_error, created_at, updated_at)
-	SELECT c.app, c.type, c.id, c.name, c.written, c.prefix, c.vector, c.token, c.token / 100000, 1, c.spec, c.content_type, c.payload,
+	SELECT c.app, c.type, c.id, c.name, c.written, c.prefix, c.vector, c.token, div(c.token, 100000)::int8, 1, c.spec, c.content_type, c.payload,
 		c.due, c.fire_at, c.remaining, c.failures, c.paused = 1, c.last_error, clock_timestamp(), clock_timestamp()
 	FROM unnest($27::uuid[], $28::text[], $29::text[], $30::text[], $31::text[], $32::int2[], $33::int8[], $34::text[], $35::int8[],
 		$36::text[], $37::text[], $38::bytea[], $39::int8[], $40::int8[], $41::int8[], $42::int8[], $43::int2[], $44::text[])
@@ -156,7 +157,8 @@ type reminderEffects struct {
 	}
 	dead struct {
 		reminderColumns
-		reasons texts
+		reasons       texts
+		due, failures int8s
 	}
 	rows struct {
 		reminderColumns
@@ -184,7 +186,7 @@ func removesReminders(c *actor.Commit) bool {
 		return false
 	}
 	for i := range e.Steps {
-		if s := &e.Steps[i]; s.Then != nil || s.DeadLetter != "" {
+		if s := &e.Steps[i]; s.Then != nil || s.DeadLetter != nil {
 			return false
 		}
 	}
@@ -211,9 +213,10 @@ func (e *reminderEffects) add(c *actor.Commit) {
 			e.steps.tokenColumns.add(s.ID)
 			e.steps.ns = append(e.steps.ns, int64(len(e.steps.ns)))
 			e.steps.versions = append(e.steps.versions, int64(s.Version))
-			if s.DeadLetter != "" {
+			if d := s.DeadLetter; d != nil {
 				e.dead.add(c, s.ReminderName)
-				e.dead.reasons = append(e.dead.reasons, s.DeadLetter)
+				e.dead.reasons = append(e.dead.reasons, d.Reason)
+				e.dead.due, e.dead.failures = append(e.dead.due, d.Due.UnixMicro()), append(e.dead.failures, int64(d.Failures))
 			}
 		}
 		switch {
@@ -223,6 +226,15 @@ func (e *reminderEffects) add(c *actor.Commit) {
 			e.write(c, &op)
 		}
 	}
+}
+
+// specText is the column spec.
+func specText(r *actor.Reminder) string {
+	text, err := json.Marshal(store.SpecRecordOf(&r.ReminderSpec))
+	if err != nil {
+		panic(err) // there is nothing in it that JSON has no place for
+	}
+	return string(text)
 }
 
 // write adds the row of one reminder. What a statement has no use for is of any value
@@ -236,11 +248,7 @@ func (e *reminderEffects) write(c *actor.Commit, op *store.ReminderOp) {
 		if op.IfAbsent {
 			written = reminderSetIfAbsent
 		}
-		text, err := json.Marshal(store.SpecRecordOf(&r.ReminderSpec))
-		if err != nil {
-			panic(err) // there is nothing in it that JSON has no place for
-		}
-		spec = string(text)
+		spec = specText(&r)
 	case op.Then != nil:
 		r.ReminderProgress, written = *op.Then, reminderStepped
 	}
@@ -288,7 +296,7 @@ func (e *reminderEffects) removalColumns() []column {
 func (e *reminderEffects) columns() []column {
 	d, x := &e.dead, &e.deleted
 	all := append(e.stepColumns(), d.commitIDs, d.apps, d.types, d.ids, d.name, d.reasons)
-	return append(append(all, e.rowColumns()...), x.commitIDs, x.apps, x.types, x.ids)
+	return append(append(all, e.rowColumns()...), x.commitIDs, x.apps, x.types, x.ids, d.due, d.failures)
 }
 
 // queueRemovals adds the statements that remove what was marked.
@@ -439,6 +447,10 @@ func (r *scannedReminder) reminder() (found actor.Reminder, damage string) {
 	}, ""
 }
 
+const dueReminders = `SELECT token, fire_at FROM greenroom_reminder
+	WHERE prefix = $1 AND vector = $2 AND bucket = $3 AND NOT paused AND (fire_at, token) > ($4, $5) AND fire_at < $6
+	ORDER BY fire_at, token LIMIT $7`
+
 // DueReminders implements [store.Reminders]. The row comparison begins in the index
 // where the last page ended, and meets none of the rows before it that are gone.
 func (s *Store) DueReminders(ctx context.Context, q store.DueQuery) ([]store.ReminderHead, error) {
@@ -452,60 +464,63 @@ func (s *Store) DueReminders(ctx context.Context, q store.DueQuery) ([]store.Rem
 	if q.AfterToken != nil {
 		token = int64(*q.AfterToken)
 	}
-	return s.heads(ctx, "read due reminders", q.Bucket, `SELECT token, fire_at FROM greenroom_reminder
-		WHERE prefix = $1 AND vector = $2 AND bucket = $3 AND NOT paused AND (fire_at, token) > ($4, $5) AND fire_at < $6
-		ORDER BY fire_at, token LIMIT $7`,
-		int64(q.Bucket.Prefix), q.Bucket.Vector.String(), int64(q.Bucket.Index), from, token, q.Before.UnixMicro(), q.Limit)
+	var heads []store.ReminderHead
+	err := s.read(ctx, "read due reminders", func(ctx context.Context) error {
+		rows, err := s.general.Query(ctx, dueReminders, int64(q.Bucket.Prefix), q.Bucket.Vector.String(), int64(q.Bucket.Index),
+			from, token, q.Before.UnixMicro(), q.Limit)
+		if err != nil {
+			return err
+		}
+		heads, err = appendHeads(nil, q.Bucket, rows)
+		return err
+	})
+	return heads, err
 }
 
-// recentReminders reads each range in the index of tokens.
-const recentReminders = `SELECT r.token, r.fire_at FROM unnest($3::int8[], $4::int8[]) AS t (low, high)
-	JOIN greenroom_reminder AS r ON r.prefix = $1 AND r.vector = $2 AND r.token BETWEEN t.low AND t.high
-	WHERE NOT r.paused LIMIT $5`
+// recentReminders reads one range in the index of tokens. CASE keeps both databases from
+// the index of due times, which has those that are not paused: all of the app's would be
+// read there.
+const recentReminders = `SELECT token, fire_at FROM greenroom_reminder
+	WHERE prefix = $1 AND vector = $2 AND token BETWEEN $3 AND $4 AND CASE WHEN paused THEN 0 ELSE 1 END = 1 LIMIT $5`
 
-// recentRemindersInRanges is recentReminders for PostgreSQL, which would otherwise, with a
-// plan that was made while the table was empty, read all reminders of the app, those that
-// are gone included, and with a later one the index of due times, all of it for each range.
-// OFFSET 0 keeps the ranges on the outside, and that index, which is of those that are not
-// paused, from being asked.
-const recentRemindersInRanges = `SELECT r.token, r.fire_at FROM unnest($3::int8[], $4::int8[]) AS t (low, high)
-	CROSS JOIN LATERAL (SELECT o.token, o.fire_at, o.paused FROM greenroom_reminder AS o
-		WHERE o.prefix = $1 AND o.vector = $2 AND o.token BETWEEN t.low AND t.high OFFSET 0) AS r
-	WHERE NOT r.paused LIMIT $5`
-
-// RecentReminders implements [store.Reminders].
+// RecentReminders implements [store.Reminders]. Each range is a statement, since
+// CockroachDB has no plan that reads several by their bounds; they go together.
 func (s *Store) RecentReminders(ctx context.Context, b actor.Bucket, ranges []store.TokenRange, limit int) ([]store.ReminderHead, error) {
 	if err := store.ValidateRanges(b, limit); err != nil {
 		return nil, err
 	}
-	var from, to int8s
-	for _, r := range ranges {
-		from, to = append(from, int64(r.From)), append(to, int64(r.To))
-	}
-	query := recentReminders
-	if s.dialect == postgres {
-		query = recentRemindersInRanges
-	}
-	return s.heads(ctx, "read recent reminders", b, query, int64(b.Prefix), b.Vector.String(), from, to, limit)
+	var heads []store.ReminderHead
+	err := s.read(ctx, "read recent reminders", func(ctx context.Context) error {
+		heads = nil
+		var batch pgx.Batch
+		for _, r := range ranges {
+			batch.Queue(recentReminders, int64(b.Prefix), b.Vector.String(), int64(r.From), int64(r.To), limit)
+		}
+		results := s.general.SendBatch(ctx, &batch)
+		for range ranges {
+			rows, err := results.Query()
+			if err == nil {
+				heads, err = appendHeads(heads, b, rows)
+			}
+			if err != nil {
+				_ = results.Close()
+				return err
+			}
+		}
+		return results.Close()
+	})
+	return heads[:min(limit, len(heads))], err
 }
 
-func (s *Store) heads(ctx context.Context, name string, b actor.Bucket, query string, args ...any) ([]store.ReminderHead, error) {
-	var heads []store.ReminderHead
-	err := s.read(ctx, name, func(ctx context.Context) error {
-		heads = nil
-		rows, err := s.general.Query(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		var token, at int64
-		_, err = pgx.ForEachRow(rows, []any{&token, &at}, func() error {
-			heads = append(heads, store.ReminderHead{
-				ID:     actor.ReminderID{Prefix: b.Prefix, Vector: b.Vector, Token: uint32(token)},
-				FireAt: time.UnixMicro(at).UTC(),
-			})
-			return nil
+// appendHeads reads tokens and times of a bucket.
+func appendHeads(heads []store.ReminderHead, b actor.Bucket, rows pgx.Rows) ([]store.ReminderHead, error) {
+	var token, at int64
+	_, err := pgx.ForEachRow(rows, []any{&token, &at}, func() error {
+		heads = append(heads, store.ReminderHead{
+			ID:     actor.ReminderID{Prefix: b.Prefix, Vector: b.Vector, Token: uint32(token)},
+			FireAt: time.UnixMicro(at).UTC(),
 		})
-		return err
+		return nil
 	})
 	return heads, err
 }
@@ -601,7 +616,7 @@ func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) (list 
 	}
 	if q.Prefix != "" {
 		and("r.name >= ?", q.Prefix)
-		and("left(r.name, length(?)) = ?", q.Prefix, q.Prefix)
+		and("left(r.name, length(?::text)) = ?", q.Prefix, q.Prefix)
 	}
 	if q.After.Name != "" {
 		and("(r.type, r.id, r.name) > (?, ?, ?)", q.After.Key.Type, q.After.Key.ID, q.After.Name)

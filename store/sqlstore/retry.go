@@ -36,6 +36,16 @@ func pause(ctx context.Context, attempt int) error {
 // know what it has done, or, once, on another connection if the one it got is
 // dead. op must be a read, or a write that is the same when done twice.
 func (s *Store) read(ctx context.Context, name string, op func(ctx context.Context) error) error {
+	return s.repeat(ctx, name, op, func(v verdict) bool { return v == conflict })
+}
+
+// untilFree is read for sessions with a short lock_timeout: if a row is locked for longer,
+// it gives its connection to others for a moment and tries again.
+func (s *Store) untilFree(ctx context.Context, name string, op func(ctx context.Context) error) error {
+	return s.repeat(ctx, name, op, func(v verdict) bool { return v == conflict || v == blocked })
+}
+
+func (s *Store) repeat(ctx context.Context, name string, op func(ctx context.Context) error, passes func(verdict) bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -47,15 +57,31 @@ func (s *Store) read(ctx context.Context, name string, op func(ctx context.Conte
 		if err = op(limited); err == nil {
 			return nil
 		}
-		again := s.dialect.judge(err) == conflict || isUnsure(err)
+		again := passes(s.dialect.judge(err)) || isUnsure(err)
 		if !again && !broke && s.lost(err) {
 			again, broke = true, true
 		}
 		if isContract(err) || !again || pause(limited, attempt) != nil {
 			break
 		}
+		s.countRetry(err)
+	}
+	if !isContract(err) && ctx.Err() == nil {
+		s.orphans.blocked() // it may have waited for a row; CockroachDB's reads do as well
 	}
 	return asStoreError(ctx, name, err)
+}
+
+// Retries returns how often a serialization failure (40001) had a statement or a
+// transaction tried again here. What CockroachDB retries by itself does not show.
+func (s *Store) Retries() uint64 { return s.retries.Load() }
+
+// countRetry counts that what failed is tried again.
+func (s *Store) countRetry(err error) {
+	var server *pgconn.PgError
+	if errors.As(err, &server) && server.Code == "40001" {
+		s.retries.Add(1)
+	}
 }
 
 // isUnsure recognizes a server's own word that it does not know whether it has done

@@ -61,6 +61,16 @@ func (s *Store) DeleteSetting(ctx context.Context, app string, kind actor.Settin
 	})
 }
 
+const settingColumns = `app, kind, name, value, updated_at`
+
+func scanSetting(row pgx.CollectableRow) (actor.Setting, error) {
+	var v actor.Setting
+	var kind string
+	err := row.Scan(&v.App, &kind, &v.Name, &v.Value, &v.UpdatedAt)
+	v.Kind, v.UpdatedAt = actor.SettingKind(kind), v.UpdatedAt.UTC()
+	return v, err
+}
+
 // Settings reads the rows of an app.
 func (s *Store) Settings(ctx context.Context, app string) ([]actor.Setting, error) {
 	if err := actor.ValidateName("app", app); err != nil {
@@ -68,18 +78,12 @@ func (s *Store) Settings(ctx context.Context, app string) ([]actor.Setting, erro
 	}
 	var list []actor.Setting
 	err := s.read(ctx, "read settings", func(ctx context.Context) error {
-		rows, err := s.general.Query(ctx, `SELECT app, kind, name, value, updated_at FROM greenroom_setting
+		rows, err := s.general.Query(ctx, `SELECT `+settingColumns+` FROM greenroom_setting
 			WHERE app = $1 ORDER BY app, kind, name`, app)
 		if err != nil {
 			return err
 		}
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (actor.Setting, error) {
-			var v actor.Setting
-			var kind string
-			err := row.Scan(&v.App, &kind, &v.Name, &v.Value, &v.UpdatedAt)
-			v.Kind, v.UpdatedAt = actor.SettingKind(kind), v.UpdatedAt.UTC()
-			return v, err
-		})
+		list, err = pgx.CollectRows(rows, scanSetting)
 		return err
 	})
 	return list, err

@@ -86,14 +86,18 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 	if err != nil {
 		return nil, err
 	}
-	err = s.read(ctx, "settle: fence out", func(ctx context.Context) error {
-		if len(lost) == 0 {
-			return nil
+	if len(lost) > 0 {
+		err := s.untilFree(ctx, "settle: fence out", func(ctx context.Context) error {
+			conn, err := s.settling.Acquire(ctx)
+			if err != nil {
+				return err
+			}
+			defer conn.Release()
+			return sendUnit(ctx, conn.Conn(), fenceBatch(lost), func(int, [][]byte) error { return nil })
+		})
+		if err != nil {
+			return nil, err
 		}
-		return s.general.SendBatch(ctx, fenceBatch(lost)).Close()
-	})
-	if err != nil {
-		return nil, err
 	}
 
 	var k keyColumns
@@ -101,9 +105,9 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 		k.addRows(c)
 	}
 	found := make([]store.FoundRow, len(k.ids))
-	err = s.read(ctx, "settle: read", func(ctx context.Context) error {
+	err = s.untilFree(ctx, "settle: read", func(ctx context.Context) error {
 		clear(found)
-		rows, err := s.general.Query(ctx, readFences, k.apps, k.types, k.ids, k.places)
+		rows, err := s.settling.Query(ctx, readFences, k.apps, k.types, k.ids, k.places)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,6 +32,7 @@ type Config struct {
 	// Defaults to 16.
 	TurnConns int
 	// GeneralConns is how many other operations may run at once. Defaults to 8.
+	// Leases and the settling of lost commits have a few connections of their own.
 	GeneralConns int
 
 	// StatementTimeout bounds a statement, on the server and here. Defaults to
@@ -91,13 +93,20 @@ type Store struct {
 	log     *slog.Logger
 	dialect dialect
 
-	// Three pools, so that no kind of work can use up the connections that
+	// Pools apart, so that no kind of work can use up the connections that
 	// another needs to make progress.
-	commits *pgxpool.Pool
-	turns   *pgxpool.Pool
-	general *pgxpool.Pool
+	commits  *pgxpool.Pool
+	turns    *pgxpool.Pool
+	general  *pgxpool.Pool
+	leases   *pgxpool.Pool // what keeps this host alive, and nothing that apps cause
+	settling *pgxpool.Pool // writes that may meet locked rows again and again
 
 	parts sync.Pool // of *groupParts
+
+	place   string                 // of the tables, in names of sessions
+	session atomic.Pointer[string] // application_name once this store has a host
+	orphans orphans
+	retries atomic.Uint64
 
 	sweep       sweeper
 	recordSweep sweeper
@@ -117,14 +126,22 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	return open(ctx, cfg, base)
+}
+
+// open is Open with a URL that was read.
+func open(ctx context.Context, cfg Config, base *pgxpool.Config) (*Store, error) {
 	conn, err := pgx.ConnectConfig(ctx, base.ConnConfig)
 	if err != nil {
-		return nil, withRemedy(asStoreError(ctx, "connect", err), err, base.ConnConfig)
+		return nil, withRemedy(asStoreError(ctx, "connect", distinctLines{err}), err, base.ConnConfig)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 
-	s := &Store{cfg: cfg, log: cfg.Logger}
+	s := &Store{cfg: cfg, log: cfg.Logger, orphans: orphans{lost: make(map[string]struct{}), wake: make(chan struct{}, 1)}}
 	if s.dialect, err = detect(ctx, conn); err != nil {
+		return nil, err
+	}
+	if s.place, err = findPlace(ctx, conn); err != nil {
 		return nil, err
 	}
 	s.parts.New = func() any { return newGroupParts(s.dialect) }
@@ -135,6 +152,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		_ = s.Close()
 		return nil, err
 	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.orphans.stop = stop
+	s.orphans.done.Go(func() { s.endOrphans(running) })
 	return s, nil
 }
 
@@ -147,13 +167,21 @@ func (s *Store) Shared() bool { return true }
 // Close waits for the calls in flight and closes all connections.
 func (s *Store) Close() error {
 	s.close.Do(func() {
-		for _, pool := range []*pgxpool.Pool{s.turns, s.commits, s.general} {
+		if s.orphans.stop != nil {
+			s.orphans.stop()
+		}
+		s.orphans.done.Wait()
+		for _, pool := range s.pools() {
 			if pool != nil {
 				pool.Close()
 			}
 		}
 	})
 	return nil
+}
+
+func (s *Store) pools() []*pgxpool.Pool {
+	return []*pgxpool.Pool{s.turns, s.commits, s.settling, s.general, s.leases}
 }
 
 // Now returns database time, to the microsecond.
@@ -169,7 +197,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 // full or it follows another one.
 func (s *Store) Check(ctx context.Context) error {
 	return s.read(ctx, "check", func(ctx context.Context) error {
-		tag, err := s.general.Exec(ctx, `UPDATE greenroom_schema SET checked_at = clock_timestamp() WHERE name = $1`, schemaName)
+		tag, err := s.leases.Exec(ctx, `UPDATE greenroom_schema SET checked_at = clock_timestamp() WHERE name = $1`, schemaName)
 		if err == nil && tag.RowsAffected() != 1 {
 			return errors.New("the table greenroom_schema has lost its row")
 		}

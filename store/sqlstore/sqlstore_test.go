@@ -55,10 +55,16 @@ const patience = 5 * time.Minute
 // statements is late, and no row locked for too long, because the database is slow.
 func openPatient(t testing.TB, url string) *sqlstore.Store {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), sqlstore.Config{
+	return openRecorded(t, url, new(sqlstore.Statements))
+}
+
+// openRecorded is openPatient for a store whose statements are recorded.
+func openRecorded(t testing.TB, url string, into *sqlstore.Statements) *sqlstore.Store {
+	t.Helper()
+	s, err := sqlstore.OpenRecorded(t.Context(), sqlstore.Config{
 		URL: url, Logger: slog.New(slog.DiscardHandler),
 		StatementTimeout: patience, TurnTimeout: patience, LockWait: patience,
-	})
+	}, into)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,11 +73,13 @@ func openPatient(t testing.TB, url string) *sqlstore.Store {
 }
 
 func TestContract(t *testing.T) {
+	var sent sqlstore.Statements
 	for name, url := range engines(t) {
 		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) store.Store { return openPatient(t, url(t)) })
+			storetest.Run(t, func(t *testing.T) store.Store { return openRecorded(t, url(t), &sent) })
 		})
 	}
+	t.Run("statements", func(t *testing.T) { checkStatements(t, sent.Texts()) })
 }
 
 func TestDamage(t *testing.T) {

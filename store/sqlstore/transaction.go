@@ -56,7 +56,14 @@ func (s *Store) transact(ctx context.Context, pool *pgxpool.Pool, limit time.Dur
 // transactCockroach uses cockroach-go's loop, which restarts a transaction in
 // place and keeps its priority. RELEASE SAVEPOINT is CockroachDB's COMMIT there.
 func (s *Store) transactCockroach(ctx context.Context, conn *pgxpool.Conn, fn func(pgx.Tx) error) error {
-	err := crdbpgx.ExecuteTx(crdb.WithMaxRetries(ctx, maxAttempts), conn, pgx.TxOptions{}, fn)
+	tries := uint64(0)
+	err := crdbpgx.ExecuteTx(crdb.WithMaxRetries(ctx, maxAttempts), conn, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		tries++
+		return fn(tx)
+	})
+	if tries > 1 {
+		s.retries.Add(tries - 1)
+	}
 	var lost *crdb.AmbiguousCommitError
 	if errors.As(err, &lost) && s.dialect.judge(lost.Unwrap()) == unknown {
 		return &lostCommitError{lost.Unwrap()}
@@ -81,6 +88,7 @@ func (s *Store) transactPostgres(ctx context.Context, conn *pgxpool.Conn, fn fun
 		case tries == maxAttempts:
 			return fmt.Errorf("gave up after %d serialization failures: %w", tries, err)
 		}
+		s.countRetry(err)
 		if err := pause(ctx, tries); err != nil {
 			return &notSentError{err}
 		}

@@ -46,21 +46,21 @@ var hosts = suite{"Hosts", []testCase{
 		f.is(err, actor.ErrClusterName)
 		f.unlisted("b")
 	}},
-	{"renewing moves the end of the lease, also after it", func(f *fixture) {
+	{"renewing moves the end of the lease, also after it, and notes the sticky actors", func(f *fixture) {
 		first := f.register("a", 0)
-		now, err := f.s.RenewHost(f.ctx(), f.id("a"), time.Minute)
+		now, err := f.s.RenewHost(f.ctx(), f.id("a"), time.Minute, 7)
 		f.ok(err)
-		if got := f.listed("a").ExpiresAt; now.Before(first.ExpiresAt) || !got.Equal(now.Add(time.Minute)) {
-			f.Fatalf("renewed at %v, expires at %v", now, got)
+		if got := f.listed("a"); now.Before(first.ExpiresAt) || !got.ExpiresAt.Equal(now.Add(time.Minute)) || got.Sticky != 7 {
+			f.Fatalf("renewed at %v with 7 sticky actors: %+v", now, got)
 		}
 	}},
 	{"a host without a row cannot renew", func(f *fixture) {
-		_, err := f.s.RenewHost(f.ctx(), f.id("a"), time.Minute)
+		_, err := f.s.RenewHost(f.ctx(), f.id("a"), time.Minute, 0)
 		f.is(err, actor.ErrHostGone)
 		f.register("a", time.Minute)
 		f.ok(f.s.RemoveHost(f.ctx(), f.id("a")))
 		f.ok(f.s.RemoveHost(f.ctx(), f.id("a")))
-		_, err = f.s.RenewHost(f.ctx(), f.id("a"), time.Minute)
+		_, err = f.s.RenewHost(f.ctx(), f.id("a"), time.Minute, 0)
 		f.is(err, actor.ErrHostGone)
 		f.unlisted("a")
 	}},
@@ -98,7 +98,7 @@ var hosts = suite{"Hosts", []testCase{
 			var gone bool
 			var renewed, cleared error
 			f.together(
-				func() { _, renewed = f.s.RenewHost(f.ctx(), f.id(id), time.Minute) },
+				func() { _, renewed = f.s.RenewHost(f.ctx(), f.id(id), time.Minute, 0) },
 				func() { gone, cleared = f.s.ClearHost(f.ctx(), f.id(id), l.Name, l.Epoch) },
 			)
 			f.ok(cleared)
@@ -256,7 +256,7 @@ func (f *fixture) sameHost(got, want actor.Host) {
 		roles = roles && got.Roles[i] == want.Roles[i]
 	}
 	if !times || !roles || got.ID != want.ID || got.Name != want.Name || got.Cluster != want.Cluster || got.Address != want.Address ||
-		got.Version != want.Version || got.MinProtocol != want.MinProtocol || got.MaxProtocol != want.MaxProtocol {
+		got.Version != want.Version || got.Sticky != want.Sticky || got.MinProtocol != want.MinProtocol || got.MaxProtocol != want.MaxProtocol {
 		f.Fatalf("host is\n  %+v, want\n  %+v", got, want)
 	}
 }

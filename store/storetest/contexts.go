@@ -27,7 +27,7 @@ var contexts = suite{"Context", []testCase{
 		})
 		f.is(err, context.Canceled)
 		f.is(f.s.Settle(ended, write(f.key("a"), row, `{"n":4}`)), context.Canceled)
-		_, err = f.s.ListActors(ended, store.ActorQuery{App: f.app, Type: "Cart", Limit: 1})
+		_, _, err = f.s.ListActors(ended, store.ActorQuery{App: f.app, Type: "Cart", Limit: 1})
 		f.is(err, context.Canceled)
 		_, err = f.s.SweepTombstones(ended, time.Now(), 1)
 		f.is(err, context.Canceled)
@@ -151,7 +151,7 @@ func closed(t *testing.T, s store.Store) {
 		},
 		"Settle": func() error { return s.Settle(ctx, touch(key, row)) },
 		"ListActors": func() error {
-			_, err := s.ListActors(ctx, store.ActorQuery{App: key.App, Type: key.Type, Limit: 1})
+			_, _, err := s.ListActors(ctx, store.ActorQuery{App: key.App, Type: key.Type, Limit: 1})
 			return err
 		},
 		"LoadIdempotency": func() error {

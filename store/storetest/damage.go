@@ -92,7 +92,7 @@ func damagedRow(t *testing.T, s store.Store, hurt func(t *testing.T, s store.Sto
 	}
 	f.same(rows[0], next)
 	f.same(rows[1], actor.Row{})
-	infos, err := s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", Limit: 10})
+	infos, _, err := s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", Limit: 10})
 	f.ok(err)
 	if len(infos) != 2 || infos[0] != (store.ActorInfo{Key: k, Version: damage.Version, Damaged: true}) || infos[1].Damaged {
 		f.Fatalf("the list is %+v", infos)

@@ -25,15 +25,13 @@ var lists = suite{"Lists", []testCase{
 		want := slices.Sorted(slices.Values(strangeIDs))
 		for _, page := range []int{1, 2, 7, len(want), store.MaxList} {
 			var got []string
-			for after := ""; ; after = got[len(got)-1] {
-				infos, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", After: after, Limit: page})
+			for after, more := "", true; more; {
+				infos, next, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", After: after, Limit: page})
 				f.ok(err)
 				for _, info := range infos {
 					got = append(got, info.Key.ID)
 				}
-				if len(infos) < page {
-					break
-				}
+				after, more = next, next != ""
 			}
 			if !slices.Equal(got, want) {
 				f.Fatalf("pages of %d give\n %q, want\n %q", page, got, want)
@@ -59,22 +57,20 @@ var lists = suite{"Lists", []testCase{
 			}
 			for _, page := range []int{1, 3, store.MaxList} {
 				var got []string
-				for after := ""; ; after = got[len(got)-1] {
-					infos, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", Prefix: prefix, After: after, Limit: page})
+				for after, more := "", true; more; {
+					infos, next, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", Prefix: prefix, After: after, Limit: page})
 					f.ok(err)
 					for _, info := range infos {
 						got = append(got, info.Key.ID)
 					}
-					if len(infos) < page {
-						break
-					}
+					after, more = next, next != ""
 				}
 				if !slices.Equal(got, want) {
 					f.Fatalf("prefix %q, pages of %d: %q, want %q", prefix, page, got, want)
 				}
 			}
 		}
-		infos, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", Prefix: "a", After: "b", Limit: 10})
+		infos, _, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", Prefix: "a", After: "b", Limit: 10})
 		f.ok(err)
 		if len(infos) != 0 {
 			f.Fatalf("after all of the prefix there is %v", infos)
@@ -93,9 +89,33 @@ var lists = suite{"Lists", []testCase{
 		f.apply(touch(f.key("b"), tomb))
 		f.lists([]string{"a", "b"}, "", 2)
 	}},
+	{"one step passes a bounded number of tombstones", func(f *fixture) {
+		ids := make([]string, store.MaxExamined+1)
+		for i := range ids {
+			ids[i] = manyID(i)
+		}
+		last := ids[len(ids)-1]
+		for part := range slices.Chunk(ids[:len(ids)-1], 500) {
+			commits := make([]actor.Commit, len(part))
+			for i, id := range part {
+				commits[i] = remove(f.key(id), actor.Row{})
+			}
+			for _, err := range f.s.Commit(f.ctx(), commits) {
+				f.ok(err)
+			}
+		}
+		f.insertIDs("Cart", []string{last})
+		q := store.ActorQuery{App: f.app, Type: "Cart", Limit: 1}
+		infos, next, err := f.s.ListActors(f.ctx(), q)
+		f.ok(err)
+		if len(infos) != 0 || next != ids[len(ids)-2] {
+			f.Fatalf("the first step has %d actors and goes on after %q", len(infos), next)
+		}
+		f.lists([]string{last}, next, 2)
+	}},
 	{"an entry says what the row has", func(f *fixture) {
 		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":12345}`))
-		infos, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", Limit: 10})
+		infos, _, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", Limit: 10})
 		f.ok(err)
 		if len(infos) != 1 {
 			f.Fatalf("%d entries", len(infos))
@@ -112,7 +132,7 @@ var lists = suite{"Lists", []testCase{
 	}},
 	{"limits outside 1 to MaxList are refused", func(f *fixture) {
 		for _, limit := range []int{-1, 0, store.MaxList + 1} {
-			_, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", Limit: limit})
+			_, _, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", Limit: limit})
 			f.argument(err)
 		}
 	}},
@@ -134,7 +154,7 @@ func (f *fixture) insertIDs(typ string, ids []string) {
 // lists checks the IDs of one page of Carts.
 func (f *fixture) lists(want []string, after string, limit int) {
 	f.Helper()
-	infos, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", After: after, Limit: limit})
+	infos, _, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", After: after, Limit: limit})
 	f.ok(err)
 	var got []string
 	for _, info := range infos {

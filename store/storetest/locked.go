@@ -68,10 +68,11 @@ var lockedTurns = suite{"LockedTurn", []testCase{
 		// Nothing holds the actor afterwards.
 		f.apply(write(f.key("nobody"), actor.Row{}, `{}`))
 	}},
-	{"a read that may be stale does not wait for a turn", func(f *fixture) {
+	{"a read that may be stale, and one beside locks, do not wait for a turn", func(f *fixture) {
 		row := f.apply(write(f.key("live"), actor.Row{}, `{"n":1}`))
 		for _, k := range []actor.Key{f.key("live"), f.key("none")} {
 			var c actor.Commit
+			newest := f.load(k)
 			_, err := f.s.LockedTurn(f.ctx(), k, func(ctx context.Context, held actor.Row) (*actor.Commit, error) {
 				// Whatever it shows was committed: the row as it is, or none yet.
 				rows, err := f.s.LoadActors(ctx, []actor.Key{k}, actor.LoadOptions{AllowStale: true})
@@ -81,6 +82,11 @@ var lockedTurns = suite{"LockedTurn", []testCase{
 				if rows[0].Version != 0 && (k.ID == "none" || !sameRow(rows[0], row)) {
 					f.Errorf("a read beside a turn shows %s", describe(rows[0]))
 				}
+				rows, err = f.s.LoadActors(ctx, []actor.Key{k}, actor.LoadOptions{BesideLocks: true})
+				if err != nil {
+					return nil, err
+				}
+				f.same(rows[0], newest)
 				c = write(k, held, `{"n":2}`)
 				return &c, nil
 			})
@@ -180,6 +186,23 @@ var lockedTurns = suite{"LockedTurn", []testCase{
 		})
 		f.counts(f.key("a"), goroutines*each)
 		f.Logf("%d refused and tried again", refused.Load())
+	}},
+	{"a commit waits for the turn that holds its row, and those of its group do not", func(f *fixture) {
+		row := f.apply(write(f.key("a"), actor.Row{}, `{}`))
+		answers := make(chan []error, 1)
+		_, err := f.s.LockedTurn(f.ctx(), f.key("a"), func(context.Context, actor.Row) (*actor.Commit, error) {
+			go func() {
+				answers <- f.s.Commit(f.ctx(), []actor.Commit{touch(f.key("a"), row), write(f.key("b"), actor.Row{}, `{}`)})
+			}()
+			for f.load(f.key("b")).Version == 0 {
+				f.ok(f.ctx().Err())
+			}
+			return nil, nil
+		})
+		f.ok(err)
+		for _, err := range <-answers {
+			f.ok(err)
+		}
 	}},
 	{"an invalid key is refused", func(f *fixture) {
 		_, err := f.s.LockedTurn(f.ctx(), f.key(""), func(context.Context, actor.Row) (*actor.Commit, error) {

@@ -270,7 +270,7 @@ func (m *model) list(r *rapid.T) {
 			want = append(want, id)
 		}
 	}
-	infos, err := m.s.ListActors(m.ctx, store.ActorQuery{App: m.app, Type: "Cart", After: after, Limit: limit})
+	infos, _, err := m.s.ListActors(m.ctx, store.ActorQuery{App: m.app, Type: "Cart", After: after, Limit: limit})
 	if err != nil {
 		r.Fatal(err)
 	}

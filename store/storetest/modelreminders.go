@@ -71,7 +71,9 @@ func (f *fixture) reminderModel() {
 					next[n] = moved
 				}
 				c = stepping(c, there, then)
-				c.Reminders.Steps[len(c.Reminders.Steps)-1].DeadLetter = reason
+				if reason != "" {
+					c.Reminders.Steps[len(c.Reminders.Steps)-1].DeadLetter = &actor.DeadFiring{Due: there.Due, Failures: there.Failures, Reason: reason}
+				}
 			}
 			switch rng.IntN(4) {
 			case 0:

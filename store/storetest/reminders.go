@@ -42,6 +42,24 @@ var reminders = suite{"Reminders", []testCase{
 		f.heads(f.recent(b, 0, 6))
 		f.names(f.listReminders(store.ReminderQuery{}), "a/pay")
 	}},
+	{"a reminder is due in the bucket of its token, and in no other", func(f *fixture) {
+		b := f.bucket()
+		next := b
+		next.Index++
+		const half, end = actor.BucketSize / 2, actor.BucketSize
+		var want []actor.Reminder
+		for i, token := range []uint32{0, 1, half - 2, half - 1, half, half + 1, end - 2, end - 1} {
+			r := f.reminder(b, token, fmt.Sprint(token), "n")
+			c := setting(actor.CommitOf(), r)
+			if i%2 == 1 { // a commit that does more than to set may be written another way
+				c = stepping(c, f.place(f.reminder(b, 7, "gone", "n")), nil)
+			}
+			f.ok(f.commit(c))
+			want = append(want, r)
+		}
+		f.heads(f.due(b, f.far()), want...)
+		f.heads(f.due(next, f.far()))
+	}},
 	{"a commit may set and do nothing else", func(f *fixture) {
 		b := f.bucket()
 		r := f.reminder(b, 0, "a", "n")
@@ -464,12 +482,12 @@ var reminders = suite{"Reminders", []testCase{
 		then := r.ReminderProgress
 		then.Due, then.FireAt = r.Due.Add(time.Hour), r.FireAt.Add(time.Hour)
 		first := stepping(actor.CommitOf(), r, &then)
-		first.Reminders.Steps[0].DeadLetter = "card refused"
+		first.Reminders.Steps[0].DeadLetter = &actor.DeadFiring{Due: r.Due, Failures: r.Failures, Reason: "card refused"}
 		before := f.now()
 		f.ok(f.commit(first))
 		again := f.found("a", "n")
 		last := stepping(actor.CommitOf(), again, nil)
-		last.Reminders.Steps[0].DeadLetter = "card refused again"
+		last.Reminders.Steps[0].DeadLetter = &actor.DeadFiring{Due: again.Due, Reason: "card refused again"}
 		f.ok(f.commit(last))
 		f.none("a", "n")
 		letters := f.deadLetters(store.DeadLetterQuery{})
@@ -483,6 +501,12 @@ var reminders = suite{"Reminders", []testCase{
 		if others := f.deadLetters(store.DeadLetterQuery{Type: "Other"}); len(others) != 0 {
 			f.Fatalf("of another type: %+v", others)
 		}
+		_, err := f.s.AllocateBucket(f.ctx(), f.app+".later", "creator", f.vector())
+		f.ok(err)
+		others, err := f.s.ListDeadLetters(f.ctx(), store.DeadLetterQuery{App: f.app + ".later", AfterID: r.ID, AfterDue: r.Due.Add(-time.Second), Limit: 100})
+		if f.ok(err); len(others) != 0 {
+			f.Fatalf("of another app: %+v", others)
+		}
 		was, err := f.s.RemoveDeadLetter(f.ctx(), r.ID, r.Due)
 		f.ok(err)
 		again2, err := f.s.RemoveDeadLetter(f.ctx(), r.ID, r.Due)
@@ -491,11 +515,23 @@ var reminders = suite{"Reminders", []testCase{
 			f.Fatalf("removed %t, then %t; left %+v", was, again2, left)
 		}
 		refused := stepping(actor.CommitOf(), r, nil)
-		refused.Reminders.Steps[0].DeadLetter = "refused"
+		refused.Reminders.Steps[0].DeadLetter = &actor.DeadFiring{Due: r.Due, Reason: "refused"}
 		f.is(f.commit(refused), actor.ErrFiringTaken)
 		if left := f.deadLetters(store.DeadLetterQuery{}); len(left) != 1 {
 			f.Fatalf("a refused commit left a dead letter: %+v", left)
 		}
+	}},
+	{"a dead letter is of the occurrence that was delivered, whatever its reason", func(f *fixture) {
+		r := f.place(f.reminder(f.bucket(), 0, "a", "n"))
+		c := stepping(actor.CommitOf(), r, nil)
+		c.Reminders.Steps[0].DeadLetter = &actor.DeadFiring{Due: r.Due.Add(3 * time.Hour), Failures: 2}
+		f.ok(f.commit(c))
+		r.Due, r.Failures = r.Due.Add(3*time.Hour), 2
+		letters := f.deadLetters(store.DeadLetterQuery{})
+		if len(letters) != 1 || letters[0].Reason != "" {
+			f.Fatalf("%+v", letters)
+		}
+		f.sameReminder(letters[0].Reminder, r)
 	}},
 	{"due reminders come in pages, from a time or a position on", func(f *fixture) {
 		b, other := f.bucket(), f.bucket()

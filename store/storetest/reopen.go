@@ -285,7 +285,7 @@ func readUntilDown(ctx context.Context, s store.Store, f *fixture, rec *loadReco
 			return
 		}
 		rec.saw(k, rows[0].Version)
-		infos, err := s.ListActors(ctx, store.ActorQuery{App: f.app, Type: "Cart", Limit: 3})
+		infos, _, err := s.ListActors(ctx, store.ActorQuery{App: f.app, Type: "Cart", Limit: 3})
 		if err != nil {
 			return
 		}

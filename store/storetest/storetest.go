@@ -7,6 +7,7 @@
 //   - [RunDamage]: what becomes of damaged rows and modules, for drivers whose
 //     data a test can damage.
 //   - [RunLap]: what becomes of tokens when their range is spent.
+//   - [RunCopy] and [UnfinishedCopy]: copies of a store into another one, whole and cut off.
 //   - [RunModel] and [RunReopenModel]: random operations, compared with a model
 //     in memory.
 //

@@ -330,9 +330,9 @@ func (s *countedStore) RegisterHost(ctx context.Context, h actor.Host, length ti
 	return s.Cluster.RegisterHost(ctx, h, length)
 }
 
-func (s *countedStore) RenewHost(ctx context.Context, id actor.HostID, length time.Duration) (time.Time, error) {
+func (s *countedStore) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (time.Time, error) {
 	s.n.Add(1)
-	return s.Cluster.RenewHost(ctx, id, length)
+	return s.Cluster.RenewHost(ctx, id, length, sticky)
 }
 
 func (s *countedStore) Hosts(ctx context.Context) ([]actor.Host, time.Time, error) {

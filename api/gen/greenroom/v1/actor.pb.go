@@ -1145,8 +1145,10 @@ func (x *ListActorsRequest) GetPrefix() string {
 }
 
 type ListActorsResponse struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Actors []*Actor               `protobuf:"bytes,1,rep,name=actors,proto3" json:"actors,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Fewer than page_size, or none, where many actors in a row were deleted of late, also
+	// on a page that is not the last.
+	Actors []*Actor `protobuf:"bytes,1,rep,name=actors,proto3" json:"actors,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields

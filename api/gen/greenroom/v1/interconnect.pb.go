@@ -23,6 +23,102 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ExchangeTailRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hello         *ExchangeHello         `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
+	Tail          *TailRequest           `protobuf:"bytes,2,opt,name=tail,proto3" json:"tail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeTailRequest) Reset() {
+	*x = ExchangeTailRequest{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeTailRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeTailRequest) ProtoMessage() {}
+
+func (x *ExchangeTailRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeTailRequest.ProtoReflect.Descriptor instead.
+func (*ExchangeTailRequest) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ExchangeTailRequest) GetHello() *ExchangeHello {
+	if x != nil {
+		return x.Hello
+	}
+	return nil
+}
+
+func (x *ExchangeTailRequest) GetTail() *TailRequest {
+	if x != nil {
+		return x.Tail
+	}
+	return nil
+}
+
+type ExchangeTailResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tail          *TailResponse          `protobuf:"bytes,1,opt,name=tail,proto3" json:"tail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeTailResponse) Reset() {
+	*x = ExchangeTailResponse{}
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeTailResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeTailResponse) ProtoMessage() {}
+
+func (x *ExchangeTailResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeTailResponse.ProtoReflect.Descriptor instead.
+func (*ExchangeTailResponse) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ExchangeTailResponse) GetTail() *TailResponse {
+	if x != nil {
+		return x.Tail
+	}
+	return nil
+}
+
 // ExchangeHello says who speaks to whom. Who meets a hello that does not fit ends the
 // stream with an error.
 type ExchangeHello struct {
@@ -44,7 +140,7 @@ type ExchangeHello struct {
 
 func (x *ExchangeHello) Reset() {
 	*x = ExchangeHello{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -56,7 +152,7 @@ func (x *ExchangeHello) String() string {
 func (*ExchangeHello) ProtoMessage() {}
 
 func (x *ExchangeHello) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[0]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -69,7 +165,7 @@ func (x *ExchangeHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeHello.ProtoReflect.Descriptor instead.
 func (*ExchangeHello) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{0}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ExchangeHello) GetCluster() string {
@@ -127,7 +223,7 @@ type ExchangeRequest struct {
 
 func (x *ExchangeRequest) Reset() {
 	*x = ExchangeRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -139,7 +235,7 @@ func (x *ExchangeRequest) String() string {
 func (*ExchangeRequest) ProtoMessage() {}
 
 func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[1]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -152,7 +248,7 @@ func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{1}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ExchangeRequest) GetInvocations() []*ForwardedInvocation {
@@ -210,7 +306,7 @@ type ForwardedInvocation struct {
 
 func (x *ForwardedInvocation) Reset() {
 	*x = ForwardedInvocation{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -222,7 +318,7 @@ func (x *ForwardedInvocation) String() string {
 func (*ForwardedInvocation) ProtoMessage() {}
 
 func (x *ForwardedInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[2]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -235,7 +331,7 @@ func (x *ForwardedInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedInvocation.ProtoReflect.Descriptor instead.
 func (*ForwardedInvocation) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{2}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ForwardedInvocation) GetId() uint64 {
@@ -366,7 +462,7 @@ type ForwardedFiring struct {
 
 func (x *ForwardedFiring) Reset() {
 	*x = ForwardedFiring{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -378,7 +474,7 @@ func (x *ForwardedFiring) String() string {
 func (*ForwardedFiring) ProtoMessage() {}
 
 func (x *ForwardedFiring) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[3]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -391,7 +487,7 @@ func (x *ForwardedFiring) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedFiring.ProtoReflect.Descriptor instead.
 func (*ForwardedFiring) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{3}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ForwardedFiring) GetReminderId() string {
@@ -472,7 +568,7 @@ type FiringProgress struct {
 
 func (x *FiringProgress) Reset() {
 	*x = FiringProgress{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +580,7 @@ func (x *FiringProgress) String() string {
 func (*FiringProgress) ProtoMessage() {}
 
 func (x *FiringProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[4]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +593,7 @@ func (x *FiringProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiringProgress.ProtoReflect.Descriptor instead.
 func (*FiringProgress) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{4}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FiringProgress) GetDue() *timestamppb.Timestamp {
@@ -553,7 +649,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -565,7 +661,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[5]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -578,7 +674,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{5}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExchangeResponse) GetReplies() []*ExchangeReply {
@@ -614,7 +710,7 @@ type ExchangeReply struct {
 
 func (x *ExchangeReply) Reset() {
 	*x = ExchangeReply{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +722,7 @@ func (x *ExchangeReply) String() string {
 func (*ExchangeReply) ProtoMessage() {}
 
 func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[6]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +735,7 @@ func (x *ExchangeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReply.ProtoReflect.Descriptor instead.
 func (*ExchangeReply) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{6}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExchangeReply) GetId() uint64 {
@@ -710,7 +806,7 @@ type ExchangeDeleteRequest struct {
 
 func (x *ExchangeDeleteRequest) Reset() {
 	*x = ExchangeDeleteRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +818,7 @@ func (x *ExchangeDeleteRequest) String() string {
 func (*ExchangeDeleteRequest) ProtoMessage() {}
 
 func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[7]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +831,7 @@ func (x *ExchangeDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{7}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExchangeDeleteRequest) GetHello() *ExchangeHello {
@@ -767,7 +863,7 @@ type ExchangeDeleteResponse struct {
 
 func (x *ExchangeDeleteResponse) Reset() {
 	*x = ExchangeDeleteResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -779,7 +875,7 @@ func (x *ExchangeDeleteResponse) String() string {
 func (*ExchangeDeleteResponse) ProtoMessage() {}
 
 func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[8]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -792,7 +888,7 @@ func (x *ExchangeDeleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeDeleteResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeDeleteResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{8}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
 }
 
 type ExchangeTimerRequest struct {
@@ -812,7 +908,7 @@ type ExchangeTimerRequest struct {
 
 func (x *ExchangeTimerRequest) Reset() {
 	*x = ExchangeTimerRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -824,7 +920,7 @@ func (x *ExchangeTimerRequest) String() string {
 func (*ExchangeTimerRequest) ProtoMessage() {}
 
 func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[9]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,7 +933,7 @@ func (x *ExchangeTimerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExchangeTimerRequest) GetHello() *ExchangeHello {
@@ -900,7 +996,7 @@ type ForwardedTimer struct {
 
 func (x *ForwardedTimer) Reset() {
 	*x = ForwardedTimer{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1008,7 @@ func (x *ForwardedTimer) String() string {
 func (*ForwardedTimer) ProtoMessage() {}
 
 func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[10]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1021,7 @@ func (x *ForwardedTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedTimer.ProtoReflect.Descriptor instead.
 func (*ForwardedTimer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ForwardedTimer) GetMethod() string {
@@ -992,7 +1088,7 @@ type ExchangeTimerResponse struct {
 
 func (x *ExchangeTimerResponse) Reset() {
 	*x = ExchangeTimerResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1100,7 @@ func (x *ExchangeTimerResponse) String() string {
 func (*ExchangeTimerResponse) ProtoMessage() {}
 
 func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[11]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1113,7 @@ func (x *ExchangeTimerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimerResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTimerResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExchangeTimerResponse) GetExisted() bool {
@@ -1058,7 +1154,7 @@ type ExchangeViewRequest struct {
 
 func (x *ExchangeViewRequest) Reset() {
 	*x = ExchangeViewRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1166,7 @@ func (x *ExchangeViewRequest) String() string {
 func (*ExchangeViewRequest) ProtoMessage() {}
 
 func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[12]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1179,7 @@ func (x *ExchangeViewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeViewRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExchangeViewRequest) GetHello() *ExchangeHello {
@@ -1111,7 +1207,7 @@ type ExchangeViewResponse struct {
 
 func (x *ExchangeViewResponse) Reset() {
 	*x = ExchangeViewResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1219,7 @@ func (x *ExchangeViewResponse) String() string {
 func (*ExchangeViewResponse) ProtoMessage() {}
 
 func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[13]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1232,7 @@ func (x *ExchangeViewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeViewResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeViewResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExchangeViewResponse) GetActor() *Actor {
@@ -1164,7 +1260,7 @@ type ExchangeReachRequest struct {
 
 func (x *ExchangeReachRequest) Reset() {
 	*x = ExchangeReachRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +1272,7 @@ func (x *ExchangeReachRequest) String() string {
 func (*ExchangeReachRequest) ProtoMessage() {}
 
 func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[14]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +1285,7 @@ func (x *ExchangeReachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReachRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExchangeReachRequest) GetHello() *ExchangeHello {
@@ -1217,7 +1313,7 @@ type ExchangeReachResponse struct {
 
 func (x *ExchangeReachResponse) Reset() {
 	*x = ExchangeReachResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1325,7 @@ func (x *ExchangeReachResponse) String() string {
 func (*ExchangeReachResponse) ProtoMessage() {}
 
 func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[15]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1338,7 @@ func (x *ExchangeReachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReachResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReachResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExchangeReachResponse) GetUnreachable() []*UnreachableHost {
@@ -1273,7 +1369,7 @@ type UnreachableHost struct {
 
 func (x *UnreachableHost) Reset() {
 	*x = UnreachableHost{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1381,7 @@ func (x *UnreachableHost) String() string {
 func (*UnreachableHost) ProtoMessage() {}
 
 func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[16]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1394,7 @@ func (x *UnreachableHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreachableHost.ProtoReflect.Descriptor instead.
 func (*UnreachableHost) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UnreachableHost) GetHostId() string {
@@ -1337,7 +1433,7 @@ type ExchangeReleaseRequest struct {
 
 func (x *ExchangeReleaseRequest) Reset() {
 	*x = ExchangeReleaseRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +1445,7 @@ func (x *ExchangeReleaseRequest) String() string {
 func (*ExchangeReleaseRequest) ProtoMessage() {}
 
 func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[17]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +1458,7 @@ func (x *ExchangeReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExchangeReleaseRequest) GetHello() *ExchangeHello {
@@ -1404,7 +1500,7 @@ type ExchangeNoticeRequest struct {
 
 func (x *ExchangeNoticeRequest) Reset() {
 	*x = ExchangeNoticeRequest{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1512,7 @@ func (x *ExchangeNoticeRequest) String() string {
 func (*ExchangeNoticeRequest) ProtoMessage() {}
 
 func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[18]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1525,7 @@ func (x *ExchangeNoticeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExchangeNoticeRequest) GetHello() *ExchangeHello {
@@ -1458,7 +1554,7 @@ type NoticedReminder struct {
 
 func (x *NoticedReminder) Reset() {
 	*x = NoticedReminder{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1566,7 @@ func (x *NoticedReminder) String() string {
 func (*NoticedReminder) ProtoMessage() {}
 
 func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[19]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1579,7 @@ func (x *NoticedReminder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticedReminder.ProtoReflect.Descriptor instead.
 func (*NoticedReminder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NoticedReminder) GetId() string {
@@ -1508,7 +1604,7 @@ type ExchangeNoticeResponse struct {
 
 func (x *ExchangeNoticeResponse) Reset() {
 	*x = ExchangeNoticeResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1616,7 @@ func (x *ExchangeNoticeResponse) String() string {
 func (*ExchangeNoticeResponse) ProtoMessage() {}
 
 func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[20]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +1629,7 @@ func (x *ExchangeNoticeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeNoticeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeNoticeResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{22}
 }
 
 type ExchangeReleaseResponse struct {
@@ -1546,7 +1642,7 @@ type ExchangeReleaseResponse struct {
 
 func (x *ExchangeReleaseResponse) Reset() {
 	*x = ExchangeReleaseResponse{}
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1654,7 @@ func (x *ExchangeReleaseResponse) String() string {
 func (*ExchangeReleaseResponse) ProtoMessage() {}
 
 func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_interconnect_proto_msgTypes[21]
+	mi := &file_greenroom_v1_interconnect_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1667,7 @@ func (x *ExchangeReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_interconnect_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExchangeReleaseResponse) GetReminderIds() []string {
@@ -1585,7 +1681,12 @@ var File_greenroom_v1_interconnect_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\n" +
-	"\x1fgreenroom/v1/interconnect.proto\x12\fgreenroom.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/actor.proto\"\xb4\x01\n" +
+	"\x1fgreenroom/v1/interconnect.proto\x12\fgreenroom.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18greenroom/v1/actor.proto\x1a\x16greenroom/v1/log.proto\"w\n" +
+	"\x13ExchangeTailRequest\x121\n" +
+	"\x05hello\x18\x01 \x01(\v2\x1b.greenroom.v1.ExchangeHelloR\x05hello\x12-\n" +
+	"\x04tail\x18\x02 \x01(\v2\x19.greenroom.v1.TailRequestR\x04tail\"F\n" +
+	"\x14ExchangeTailResponse\x12.\n" +
+	"\x04tail\x18\x01 \x01(\v2\x1a.greenroom.v1.TailResponseR\x04tail\"\xb4\x01\n" +
 	"\rExchangeHello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
@@ -1709,7 +1810,7 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\afire_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06fireAt\"\x18\n" +
 	"\x16ExchangeNoticeResponse\"<\n" +
 	"\x17ExchangeReleaseResponse\x12!\n" +
-	"\freminder_ids\x18\x01 \x03(\tR\vreminderIds2\xeb\x04\n" +
+	"\freminder_ids\x18\x01 \x03(\tR\vreminderIds2\xc0\x05\n" +
 	"\x13InterconnectService\x12M\n" +
 	"\bExchange\x12\x1d.greenroom.v1.ExchangeRequest\x1a\x1e.greenroom.v1.ExchangeResponse(\x010\x01\x12S\n" +
 	"\x06Delete\x12#.greenroom.v1.ExchangeDeleteRequest\x1a$.greenroom.v1.ExchangeDeleteResponse\x12M\n" +
@@ -1717,7 +1818,8 @@ const file_greenroom_v1_interconnect_proto_rawDesc = "" +
 	"\x05Timer\x12\".greenroom.v1.ExchangeTimerRequest\x1a#.greenroom.v1.ExchangeTimerResponse\x12P\n" +
 	"\x05Reach\x12\".greenroom.v1.ExchangeReachRequest\x1a#.greenroom.v1.ExchangeReachResponse\x12_\n" +
 	"\x10ReleaseReminders\x12$.greenroom.v1.ExchangeReleaseRequest\x1a%.greenroom.v1.ExchangeReleaseResponse\x12\\\n" +
-	"\x0fNoticeReminders\x12#.greenroom.v1.ExchangeNoticeRequest\x1a$.greenroom.v1.ExchangeNoticeResponseBEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
+	"\x0fNoticeReminders\x12#.greenroom.v1.ExchangeNoticeRequest\x1a$.greenroom.v1.ExchangeNoticeResponse\x12S\n" +
+	"\bTailLogs\x12!.greenroom.v1.ExchangeTailRequest\x1a\".greenroom.v1.ExchangeTailResponse0\x01BEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
 var (
 	file_greenroom_v1_interconnect_proto_rawDescOnce sync.Once
@@ -1731,94 +1833,103 @@ func file_greenroom_v1_interconnect_proto_rawDescGZIP() []byte {
 	return file_greenroom_v1_interconnect_proto_rawDescData
 }
 
-var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_greenroom_v1_interconnect_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_greenroom_v1_interconnect_proto_goTypes = []any{
-	(*ExchangeHello)(nil),           // 0: greenroom.v1.ExchangeHello
-	(*ExchangeRequest)(nil),         // 1: greenroom.v1.ExchangeRequest
-	(*ForwardedInvocation)(nil),     // 2: greenroom.v1.ForwardedInvocation
-	(*ForwardedFiring)(nil),         // 3: greenroom.v1.ForwardedFiring
-	(*FiringProgress)(nil),          // 4: greenroom.v1.FiringProgress
-	(*ExchangeResponse)(nil),        // 5: greenroom.v1.ExchangeResponse
-	(*ExchangeReply)(nil),           // 6: greenroom.v1.ExchangeReply
-	(*ExchangeDeleteRequest)(nil),   // 7: greenroom.v1.ExchangeDeleteRequest
-	(*ExchangeDeleteResponse)(nil),  // 8: greenroom.v1.ExchangeDeleteResponse
-	(*ExchangeTimerRequest)(nil),    // 9: greenroom.v1.ExchangeTimerRequest
-	(*ForwardedTimer)(nil),          // 10: greenroom.v1.ForwardedTimer
-	(*ExchangeTimerResponse)(nil),   // 11: greenroom.v1.ExchangeTimerResponse
-	(*ExchangeViewRequest)(nil),     // 12: greenroom.v1.ExchangeViewRequest
-	(*ExchangeViewResponse)(nil),    // 13: greenroom.v1.ExchangeViewResponse
-	(*ExchangeReachRequest)(nil),    // 14: greenroom.v1.ExchangeReachRequest
-	(*ExchangeReachResponse)(nil),   // 15: greenroom.v1.ExchangeReachResponse
-	(*UnreachableHost)(nil),         // 16: greenroom.v1.UnreachableHost
-	(*ExchangeReleaseRequest)(nil),  // 17: greenroom.v1.ExchangeReleaseRequest
-	(*ExchangeNoticeRequest)(nil),   // 18: greenroom.v1.ExchangeNoticeRequest
-	(*NoticedReminder)(nil),         // 19: greenroom.v1.NoticedReminder
-	(*ExchangeNoticeResponse)(nil),  // 20: greenroom.v1.ExchangeNoticeResponse
-	(*ExchangeReleaseResponse)(nil), // 21: greenroom.v1.ExchangeReleaseResponse
-	nil,                             // 22: greenroom.v1.ForwardedFiring.MetadataEntry
-	(*ActorKey)(nil),                // 23: greenroom.v1.ActorKey
-	(Consistency)(0),                // 24: greenroom.v1.Consistency
-	(*timestamppb.Timestamp)(nil),   // 25: google.protobuf.Timestamp
-	(*StreamError)(nil),             // 26: greenroom.v1.StreamError
-	(*durationpb.Duration)(nil),     // 27: google.protobuf.Duration
-	(*Actor)(nil),                   // 28: greenroom.v1.Actor
-	(*StateEntry)(nil),              // 29: greenroom.v1.StateEntry
+	(*ExchangeTailRequest)(nil),     // 0: greenroom.v1.ExchangeTailRequest
+	(*ExchangeTailResponse)(nil),    // 1: greenroom.v1.ExchangeTailResponse
+	(*ExchangeHello)(nil),           // 2: greenroom.v1.ExchangeHello
+	(*ExchangeRequest)(nil),         // 3: greenroom.v1.ExchangeRequest
+	(*ForwardedInvocation)(nil),     // 4: greenroom.v1.ForwardedInvocation
+	(*ForwardedFiring)(nil),         // 5: greenroom.v1.ForwardedFiring
+	(*FiringProgress)(nil),          // 6: greenroom.v1.FiringProgress
+	(*ExchangeResponse)(nil),        // 7: greenroom.v1.ExchangeResponse
+	(*ExchangeReply)(nil),           // 8: greenroom.v1.ExchangeReply
+	(*ExchangeDeleteRequest)(nil),   // 9: greenroom.v1.ExchangeDeleteRequest
+	(*ExchangeDeleteResponse)(nil),  // 10: greenroom.v1.ExchangeDeleteResponse
+	(*ExchangeTimerRequest)(nil),    // 11: greenroom.v1.ExchangeTimerRequest
+	(*ForwardedTimer)(nil),          // 12: greenroom.v1.ForwardedTimer
+	(*ExchangeTimerResponse)(nil),   // 13: greenroom.v1.ExchangeTimerResponse
+	(*ExchangeViewRequest)(nil),     // 14: greenroom.v1.ExchangeViewRequest
+	(*ExchangeViewResponse)(nil),    // 15: greenroom.v1.ExchangeViewResponse
+	(*ExchangeReachRequest)(nil),    // 16: greenroom.v1.ExchangeReachRequest
+	(*ExchangeReachResponse)(nil),   // 17: greenroom.v1.ExchangeReachResponse
+	(*UnreachableHost)(nil),         // 18: greenroom.v1.UnreachableHost
+	(*ExchangeReleaseRequest)(nil),  // 19: greenroom.v1.ExchangeReleaseRequest
+	(*ExchangeNoticeRequest)(nil),   // 20: greenroom.v1.ExchangeNoticeRequest
+	(*NoticedReminder)(nil),         // 21: greenroom.v1.NoticedReminder
+	(*ExchangeNoticeResponse)(nil),  // 22: greenroom.v1.ExchangeNoticeResponse
+	(*ExchangeReleaseResponse)(nil), // 23: greenroom.v1.ExchangeReleaseResponse
+	nil,                             // 24: greenroom.v1.ForwardedFiring.MetadataEntry
+	(*TailRequest)(nil),             // 25: greenroom.v1.TailRequest
+	(*TailResponse)(nil),            // 26: greenroom.v1.TailResponse
+	(*ActorKey)(nil),                // 27: greenroom.v1.ActorKey
+	(Consistency)(0),                // 28: greenroom.v1.Consistency
+	(*timestamppb.Timestamp)(nil),   // 29: google.protobuf.Timestamp
+	(*StreamError)(nil),             // 30: greenroom.v1.StreamError
+	(*durationpb.Duration)(nil),     // 31: google.protobuf.Duration
+	(*Actor)(nil),                   // 32: greenroom.v1.Actor
+	(*StateEntry)(nil),              // 33: greenroom.v1.StateEntry
 }
 var file_greenroom_v1_interconnect_proto_depIdxs = []int32{
-	2,  // 0: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
-	0,  // 1: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	23, // 2: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
-	24, // 3: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
-	3,  // 4: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
-	22, // 5: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
-	25, // 6: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
-	4,  // 7: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
-	25, // 8: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
-	25, // 9: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
-	6,  // 10: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
-	0,  // 11: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
-	26, // 12: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
-	0,  // 13: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	23, // 14: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
-	0,  // 15: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	23, // 16: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
-	10, // 17: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
-	27, // 18: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
-	27, // 19: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
-	27, // 20: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
-	10, // 21: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
-	27, // 22: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
-	0,  // 23: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	23, // 24: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
-	28, // 25: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
-	29, // 26: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
-	0,  // 27: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	16, // 28: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
-	25, // 29: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
-	0,  // 30: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	23, // 31: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
-	0,  // 32: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
-	19, // 33: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
-	25, // 34: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
-	1,  // 35: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
-	7,  // 36: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
-	12, // 37: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
-	9,  // 38: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
-	14, // 39: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
-	17, // 40: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
-	18, // 41: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
-	5,  // 42: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
-	8,  // 43: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
-	13, // 44: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
-	11, // 45: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
-	15, // 46: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
-	21, // 47: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
-	20, // 48: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
-	42, // [42:49] is the sub-list for method output_type
-	35, // [35:42] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	2,  // 0: greenroom.v1.ExchangeTailRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	25, // 1: greenroom.v1.ExchangeTailRequest.tail:type_name -> greenroom.v1.TailRequest
+	26, // 2: greenroom.v1.ExchangeTailResponse.tail:type_name -> greenroom.v1.TailResponse
+	4,  // 3: greenroom.v1.ExchangeRequest.invocations:type_name -> greenroom.v1.ForwardedInvocation
+	2,  // 4: greenroom.v1.ExchangeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	27, // 5: greenroom.v1.ForwardedInvocation.actor:type_name -> greenroom.v1.ActorKey
+	28, // 6: greenroom.v1.ForwardedInvocation.consistency:type_name -> greenroom.v1.Consistency
+	5,  // 7: greenroom.v1.ForwardedInvocation.firing:type_name -> greenroom.v1.ForwardedFiring
+	24, // 8: greenroom.v1.ForwardedFiring.metadata:type_name -> greenroom.v1.ForwardedFiring.MetadataEntry
+	29, // 9: greenroom.v1.ForwardedFiring.due:type_name -> google.protobuf.Timestamp
+	6,  // 10: greenroom.v1.ForwardedFiring.then:type_name -> greenroom.v1.FiringProgress
+	29, // 11: greenroom.v1.FiringProgress.due:type_name -> google.protobuf.Timestamp
+	29, // 12: greenroom.v1.FiringProgress.fire_at:type_name -> google.protobuf.Timestamp
+	8,  // 13: greenroom.v1.ExchangeResponse.replies:type_name -> greenroom.v1.ExchangeReply
+	2,  // 14: greenroom.v1.ExchangeResponse.hello:type_name -> greenroom.v1.ExchangeHello
+	30, // 15: greenroom.v1.ExchangeReply.error:type_name -> greenroom.v1.StreamError
+	2,  // 16: greenroom.v1.ExchangeDeleteRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	27, // 17: greenroom.v1.ExchangeDeleteRequest.actor:type_name -> greenroom.v1.ActorKey
+	2,  // 18: greenroom.v1.ExchangeTimerRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	27, // 19: greenroom.v1.ExchangeTimerRequest.actor:type_name -> greenroom.v1.ActorKey
+	12, // 20: greenroom.v1.ExchangeTimerRequest.set:type_name -> greenroom.v1.ForwardedTimer
+	31, // 21: greenroom.v1.ForwardedTimer.after:type_name -> google.protobuf.Duration
+	31, // 22: greenroom.v1.ForwardedTimer.until:type_name -> google.protobuf.Duration
+	31, // 23: greenroom.v1.ForwardedTimer.every:type_name -> google.protobuf.Duration
+	12, // 24: greenroom.v1.ExchangeTimerResponse.timer:type_name -> greenroom.v1.ForwardedTimer
+	31, // 25: greenroom.v1.ExchangeTimerResponse.due:type_name -> google.protobuf.Duration
+	2,  // 26: greenroom.v1.ExchangeViewRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	27, // 27: greenroom.v1.ExchangeViewRequest.actor:type_name -> greenroom.v1.ActorKey
+	32, // 28: greenroom.v1.ExchangeViewResponse.actor:type_name -> greenroom.v1.Actor
+	33, // 29: greenroom.v1.ExchangeViewResponse.entries:type_name -> greenroom.v1.StateEntry
+	2,  // 30: greenroom.v1.ExchangeReachRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	18, // 31: greenroom.v1.ExchangeReachResponse.unreachable:type_name -> greenroom.v1.UnreachableHost
+	29, // 32: greenroom.v1.ExchangeReachResponse.now:type_name -> google.protobuf.Timestamp
+	2,  // 33: greenroom.v1.ExchangeReleaseRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	27, // 34: greenroom.v1.ExchangeReleaseRequest.subscriptions:type_name -> greenroom.v1.ActorKey
+	2,  // 35: greenroom.v1.ExchangeNoticeRequest.hello:type_name -> greenroom.v1.ExchangeHello
+	21, // 36: greenroom.v1.ExchangeNoticeRequest.reminders:type_name -> greenroom.v1.NoticedReminder
+	29, // 37: greenroom.v1.NoticedReminder.fire_at:type_name -> google.protobuf.Timestamp
+	3,  // 38: greenroom.v1.InterconnectService.Exchange:input_type -> greenroom.v1.ExchangeRequest
+	9,  // 39: greenroom.v1.InterconnectService.Delete:input_type -> greenroom.v1.ExchangeDeleteRequest
+	14, // 40: greenroom.v1.InterconnectService.View:input_type -> greenroom.v1.ExchangeViewRequest
+	11, // 41: greenroom.v1.InterconnectService.Timer:input_type -> greenroom.v1.ExchangeTimerRequest
+	16, // 42: greenroom.v1.InterconnectService.Reach:input_type -> greenroom.v1.ExchangeReachRequest
+	19, // 43: greenroom.v1.InterconnectService.ReleaseReminders:input_type -> greenroom.v1.ExchangeReleaseRequest
+	20, // 44: greenroom.v1.InterconnectService.NoticeReminders:input_type -> greenroom.v1.ExchangeNoticeRequest
+	0,  // 45: greenroom.v1.InterconnectService.TailLogs:input_type -> greenroom.v1.ExchangeTailRequest
+	7,  // 46: greenroom.v1.InterconnectService.Exchange:output_type -> greenroom.v1.ExchangeResponse
+	10, // 47: greenroom.v1.InterconnectService.Delete:output_type -> greenroom.v1.ExchangeDeleteResponse
+	15, // 48: greenroom.v1.InterconnectService.View:output_type -> greenroom.v1.ExchangeViewResponse
+	13, // 49: greenroom.v1.InterconnectService.Timer:output_type -> greenroom.v1.ExchangeTimerResponse
+	17, // 50: greenroom.v1.InterconnectService.Reach:output_type -> greenroom.v1.ExchangeReachResponse
+	23, // 51: greenroom.v1.InterconnectService.ReleaseReminders:output_type -> greenroom.v1.ExchangeReleaseResponse
+	22, // 52: greenroom.v1.InterconnectService.NoticeReminders:output_type -> greenroom.v1.ExchangeNoticeResponse
+	1,  // 53: greenroom.v1.InterconnectService.TailLogs:output_type -> greenroom.v1.ExchangeTailResponse
+	46, // [46:54] is the sub-list for method output_type
+	38, // [38:46] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_interconnect_proto_init() }
@@ -1827,13 +1938,14 @@ func file_greenroom_v1_interconnect_proto_init() {
 		return
 	}
 	file_greenroom_v1_actor_proto_init()
+	file_greenroom_v1_log_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_interconnect_proto_rawDesc), len(file_greenroom_v1_interconnect_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

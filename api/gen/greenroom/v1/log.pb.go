@@ -126,7 +126,10 @@ type TailResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Lines []*LogLine             `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
 	// How many lines this reader lost before these.
-	Dropped       uint64 `protobuf:"varint,2,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	Dropped uint64 `protobuf:"varint,2,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// Names of the servers that did not answer in time. Their lines are missing; those
+	// that follow come when they answer.
+	Missing       []string `protobuf:"bytes,3,rep,name=missing,proto3" json:"missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -173,6 +176,13 @@ func (x *TailResponse) GetDropped() uint64 {
 		return x.Dropped
 	}
 	return 0
+}
+
+func (x *TailResponse) GetMissing() []string {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
 }
 
 type LogLine struct {
@@ -301,10 +311,11 @@ const file_greenroom_v1_log_proto_rawDesc = "" +
 	"\x04last\x18\x05 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\x04last\x12\x16\n" +
 	"\x06follow\x18\x06 \x01(\bR\x06follow\x120\n" +
-	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"U\n" +
+	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"o\n" +
 	"\fTailResponse\x12+\n" +
 	"\x05lines\x18\x01 \x03(\v2\x15.greenroom.v1.LogLineR\x05lines\x12\x18\n" +
-	"\adropped\x18\x02 \x01(\x04R\adropped\"\x94\x02\n" +
+	"\adropped\x18\x02 \x01(\x04R\adropped\x12\x18\n" +
+	"\amissing\x18\x03 \x03(\tR\amissing\"\x94\x02\n" +
 	"\aLogLine\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12,\n" +
 	"\x05actor\x18\x02 \x01(\v2\x16.greenroom.v1.ActorKeyR\x05actor\x12\x16\n" +

@@ -215,7 +215,8 @@ type ReminderSchedule struct {
 	Zone string `protobuf:"bytes,5,opt,name=zone,proto3" json:"zone,omitempty"`
 	// How many occurrences there are; 0: no limit.
 	Times uint32 `protobuf:"varint,6,opt,name=times,proto3" json:"times,omitempty"`
-	// After which there is no occurrence: a time, or how long from now.
+	// The end, a time or how long from now: there is no occurrence after it, and one that is
+	// more than a minute late by then is passed over.
 	//
 	// Types that are valid to be assigned to End:
 	//
@@ -1834,7 +1835,7 @@ func (x *RetryDeadLetterRequest) GetId() string {
 type RetryDeadLetterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// It has the name of the one that failed, or, where there still is one of that name,
-	// that name with "@" and the occurrence.
+	// that name with "@" and the dead letter's ID.
 	Reminder      *Reminder `protobuf:"bytes,1,opt,name=reminder,proto3" json:"reminder,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2251,6 +2252,7 @@ type ConnectRequest struct {
 	//	*ConnectRequest_Hello
 	//	*ConnectRequest_Heartbeat
 	//	*ConnectRequest_Executed
+	//	*ConnectRequest_Follow
 	Frame         isConnectRequest_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2320,6 +2322,15 @@ func (x *ConnectRequest) GetExecuted() *ReminderExecuted {
 	return nil
 }
 
+func (x *ConnectRequest) GetFollow() *FollowReminders {
+	if x != nil {
+		if x, ok := x.Frame.(*ConnectRequest_Follow); ok {
+			return x.Follow
+		}
+	}
+	return nil
+}
+
 type isConnectRequest_Frame interface {
 	isConnectRequest_Frame()
 }
@@ -2337,11 +2348,17 @@ type ConnectRequest_Executed struct {
 	Executed *ReminderExecuted `protobuf:"bytes,3,opt,name=executed,proto3,oneof"`
 }
 
+type ConnectRequest_Follow struct {
+	Follow *FollowReminders `protobuf:"bytes,4,opt,name=follow,proto3,oneof"`
+}
+
 func (*ConnectRequest_Hello) isConnectRequest_Frame() {}
 
 func (*ConnectRequest_Heartbeat) isConnectRequest_Frame() {}
 
 func (*ConnectRequest_Executed) isConnectRequest_Frame() {}
+
+func (*ConnectRequest_Follow) isConnectRequest_Frame() {}
 
 type ConnectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2351,6 +2368,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Heartbeat
 	//	*ConnectResponse_Execute
 	//	*ConnectResponse_Buckets
+	//	*ConnectResponse_Followed
 	Frame         isConnectResponse_Frame `protobuf_oneof:"frame"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2429,6 +2447,15 @@ func (x *ConnectResponse) GetBuckets() *BucketTable {
 	return nil
 }
 
+func (x *ConnectResponse) GetFollowed() *FollowedReminders {
+	if x != nil {
+		if x, ok := x.Frame.(*ConnectResponse_Followed); ok {
+			return x.Followed
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Frame interface {
 	isConnectResponse_Frame()
 }
@@ -2450,6 +2477,10 @@ type ConnectResponse_Buckets struct {
 	Buckets *BucketTable `protobuf:"bytes,4,opt,name=buckets,proto3,oneof"`
 }
 
+type ConnectResponse_Followed struct {
+	Followed *FollowedReminders `protobuf:"bytes,5,opt,name=followed,proto3,oneof"`
+}
+
 func (*ConnectResponse_Welcome) isConnectResponse_Frame() {}
 
 func (*ConnectResponse_Heartbeat) isConnectResponse_Frame() {}
@@ -2457,6 +2488,8 @@ func (*ConnectResponse_Heartbeat) isConnectResponse_Frame() {}
 func (*ConnectResponse_Execute) isConnectResponse_Frame() {}
 
 func (*ConnectResponse_Buckets) isConnectResponse_Frame() {}
+
+func (*ConnectResponse_Followed) isConnectResponse_Frame() {}
 
 type SubscriberHello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2540,12 +2573,15 @@ func (x *SubscriberHello) GetBucketTable() bool {
 }
 
 type SubscriberWelcome struct {
-	state             protoimpl.MessageState `protogen:"open.v1"`
-	Protocol          uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	MaxExecutions     uint32                 `protobuf:"varint,2,opt,name=max_executions,json=maxExecutions,proto3" json:"max_executions,omitempty"`
-	HeartbeatInterval *durationpb.Duration   `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	MaxExecutions uint32                 `protobuf:"varint,2,opt,name=max_executions,json=maxExecutions,proto3" json:"max_executions,omitempty"`
+	// How often each side sends a frame at least.
+	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
+	// The letters that the IDs of all reminders of the app have.
+	Prefix        string `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SubscriberWelcome) Reset() {
@@ -2597,6 +2633,13 @@ func (x *SubscriberWelcome) GetHeartbeatInterval() *durationpb.Duration {
 		return x.HeartbeatInterval
 	}
 	return nil
+}
+
+func (x *SubscriberWelcome) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
 }
 
 type Heartbeat struct {
@@ -2876,6 +2919,157 @@ func (x *ExecutionFailure) GetMessage() string {
 	return ""
 }
 
+// FollowReminders subscribes the stream to reminders of the app by their IDs, whatever they are
+// for: it is sent what they are now, and when one of them has another ID from then on. Who
+// executes a subscription's firings does not depend on it.
+type FollowReminders struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// IDs as Reminder has them: "reminder", prefix, token and vector with "||" between them. At
+	// most 256 on one stream.
+	ReminderIds   []string `protobuf:"bytes,1,rep,name=reminder_ids,json=reminderIds,proto3" json:"reminder_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowReminders) Reset() {
+	*x = FollowReminders{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowReminders) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowReminders) ProtoMessage() {}
+
+func (x *FollowReminders) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowReminders.ProtoReflect.Descriptor instead.
+func (*FollowReminders) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *FollowReminders) GetReminderIds() []string {
+	if x != nil {
+		return x.ReminderIds
+	}
+	return nil
+}
+
+// FollowedReminders says what reminders are that the stream follows: once for each, and each
+// time that one of them has another ID, within a few seconds.
+type FollowedReminders struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reminders     []*FollowedReminder    `protobuf:"bytes,1,rep,name=reminders,proto3" json:"reminders,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowedReminders) Reset() {
+	*x = FollowedReminders{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowedReminders) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowedReminders) ProtoMessage() {}
+
+func (x *FollowedReminders) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowedReminders.ProtoReflect.Descriptor instead.
+func (*FollowedReminders) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *FollowedReminders) GetReminders() []*FollowedReminder {
+	if x != nil {
+		return x.Reminders
+	}
+	return nil
+}
+
+type FollowedReminder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ID that was followed.
+	ReminderId string `protobuf:"bytes,1,opt,name=reminder_id,json=reminderId,proto3" json:"reminder_id,omitempty"`
+	// What it is now, without its payload, and followed from then on: its ID is another one
+	// once another server has taken it over, or its name was set anew. Absent: no reminder has the
+	// ID any more, as it is over or was deleted, and nothing is followed.
+	Reminder      *Reminder `protobuf:"bytes,2,opt,name=reminder,proto3" json:"reminder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowedReminder) Reset() {
+	*x = FollowedReminder{}
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowedReminder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowedReminder) ProtoMessage() {}
+
+func (x *FollowedReminder) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowedReminder.ProtoReflect.Descriptor instead.
+func (*FollowedReminder) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *FollowedReminder) GetReminderId() string {
+	if x != nil {
+		return x.ReminderId
+	}
+	return ""
+}
+
+func (x *FollowedReminder) GetReminder() *Reminder {
+	if x != nil {
+		return x.Reminder
+	}
+	return nil
+}
+
 // BucketTable says which server delivers which buckets of the app.
 type BucketTable struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2892,7 +3086,7 @@ type BucketTable struct {
 
 func (x *BucketTable) Reset() {
 	*x = BucketTable{}
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[35]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +3098,7 @@ func (x *BucketTable) String() string {
 func (*BucketTable) ProtoMessage() {}
 
 func (x *BucketTable) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_reminder_proto_msgTypes[35]
+	mi := &file_greenroom_v1_reminder_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +3111,7 @@ func (x *BucketTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BucketTable.ProtoReflect.Descriptor instead.
 func (*BucketTable) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{35}
+	return file_greenroom_v1_reminder_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *BucketTable) GetChanged() []*Bucket {
@@ -3112,28 +3306,31 @@ const file_greenroom_v1_reminder_proto_rawDesc = "" +
 	"\x04rate\x18\r \x01(\rR\x04rate\"m\n" +
 	"\x13ListBucketsResponse\x12.\n" +
 	"\abuckets\x18\x01 \x03(\v2\x14.greenroom.v1.BucketR\abuckets\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc7\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x80\x02\n" +
 	"\x0eConnectRequest\x125\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1d.greenroom.v1.SubscriberHelloH\x00R\x05hello\x127\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x17.greenroom.v1.HeartbeatH\x00R\theartbeat\x12<\n" +
-	"\bexecuted\x18\x03 \x01(\v2\x1e.greenroom.v1.ReminderExecutedH\x00R\bexecutedB\a\n" +
-	"\x05frame\"\x82\x02\n" +
+	"\bexecuted\x18\x03 \x01(\v2\x1e.greenroom.v1.ReminderExecutedH\x00R\bexecuted\x127\n" +
+	"\x06follow\x18\x04 \x01(\v2\x1d.greenroom.v1.FollowRemindersH\x00R\x06followB\a\n" +
+	"\x05frame\"\xc1\x02\n" +
 	"\x0fConnectResponse\x12;\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1f.greenroom.v1.SubscriberWelcomeH\x00R\awelcome\x127\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x17.greenroom.v1.HeartbeatH\x00R\theartbeat\x129\n" +
 	"\aexecute\x18\x03 \x01(\v2\x1d.greenroom.v1.ExecuteReminderH\x00R\aexecute\x125\n" +
-	"\abuckets\x18\x04 \x01(\v2\x19.greenroom.v1.BucketTableH\x00R\abucketsB\a\n" +
+	"\abuckets\x18\x04 \x01(\v2\x19.greenroom.v1.BucketTableH\x00R\abuckets\x12=\n" +
+	"\bfollowed\x18\x05 \x01(\v2\x1f.greenroom.v1.FollowedRemindersH\x00R\bfollowedB\a\n" +
 	"\x05frame\"\xaf\x01\n" +
 	"\x0fSubscriberHello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x10\n" +
 	"\x03app\x18\x02 \x01(\tR\x03app\x12$\n" +
 	"\rsubscriptions\x18\x03 \x03(\tR\rsubscriptions\x12%\n" +
 	"\x0emax_executions\x18\x04 \x01(\rR\rmaxExecutions\x12!\n" +
-	"\fbucket_table\x18\x05 \x01(\bR\vbucketTable\"\xa0\x01\n" +
+	"\fbucket_table\x18\x05 \x01(\bR\vbucketTable\"\xb8\x01\n" +
 	"\x11SubscriberWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12%\n" +
 	"\x0emax_executions\x18\x02 \x01(\rR\rmaxExecutions\x12H\n" +
-	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\"\v\n" +
+	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12\x16\n" +
+	"\x06prefix\x18\x04 \x01(\tR\x06prefix\"\v\n" +
 	"\tHeartbeat\"\xe0\x03\n" +
 	"\x0fExecuteReminder\x12\x1c\n" +
 	"\texecution\x18\x01 \x01(\x04R\texecution\x12\"\n" +
@@ -3157,7 +3354,15 @@ const file_greenroom_v1_reminder_proto_rawDesc = "" +
 	"\afailure\x18\x02 \x01(\v2\x1e.greenroom.v1.ExecutionFailureR\afailure\"@\n" +
 	"\x10ExecutionFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\x89\x01\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"?\n" +
+	"\x0fFollowReminders\x12,\n" +
+	"\freminder_ids\x18\x01 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\vreminderIds\"Q\n" +
+	"\x11FollowedReminders\x12<\n" +
+	"\treminders\x18\x01 \x03(\v2\x1e.greenroom.v1.FollowedReminderR\treminders\"g\n" +
+	"\x10FollowedReminder\x12\x1f\n" +
+	"\vreminder_id\x18\x01 \x01(\tR\n" +
+	"reminderId\x122\n" +
+	"\breminder\x18\x02 \x01(\v2\x16.greenroom.v1.ReminderR\breminder\"\x89\x01\n" +
 	"\vBucketTable\x12.\n" +
 	"\achanged\x18\x01 \x03(\v2\x14.greenroom.v1.BucketR\achanged\x12.\n" +
 	"\aremoved\x18\x02 \x03(\v2\x14.greenroom.v1.BucketR\aremoved\x12\x1a\n" +
@@ -3204,7 +3409,7 @@ func file_greenroom_v1_reminder_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_reminder_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_greenroom_v1_reminder_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_greenroom_v1_reminder_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_greenroom_v1_reminder_proto_goTypes = []any{
 	(MissedKind)(0),                  // 0: greenroom.v1.MissedKind
 	(FailureKind)(0),                 // 1: greenroom.v1.FailureKind
@@ -3244,93 +3449,100 @@ var file_greenroom_v1_reminder_proto_goTypes = []any{
 	(*ExecuteReminder)(nil),          // 35: greenroom.v1.ExecuteReminder
 	(*ReminderExecuted)(nil),         // 36: greenroom.v1.ReminderExecuted
 	(*ExecutionFailure)(nil),         // 37: greenroom.v1.ExecutionFailure
-	(*BucketTable)(nil),              // 38: greenroom.v1.BucketTable
-	nil,                              // 39: greenroom.v1.ReminderSpec.MetadataEntry
-	nil,                              // 40: greenroom.v1.ExecuteReminder.MetadataEntry
-	(*timestamppb.Timestamp)(nil),    // 41: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),      // 42: google.protobuf.Duration
-	(*ActorKey)(nil),                 // 43: greenroom.v1.ActorKey
+	(*FollowReminders)(nil),          // 38: greenroom.v1.FollowReminders
+	(*FollowedReminders)(nil),        // 39: greenroom.v1.FollowedReminders
+	(*FollowedReminder)(nil),         // 40: greenroom.v1.FollowedReminder
+	(*BucketTable)(nil),              // 41: greenroom.v1.BucketTable
+	nil,                              // 42: greenroom.v1.ReminderSpec.MetadataEntry
+	nil,                              // 43: greenroom.v1.ExecuteReminder.MetadataEntry
+	(*timestamppb.Timestamp)(nil),    // 44: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 45: google.protobuf.Duration
+	(*ActorKey)(nil),                 // 46: greenroom.v1.ActorKey
 }
 var file_greenroom_v1_reminder_proto_depIdxs = []int32{
-	41, // 0: greenroom.v1.ReminderSchedule.at:type_name -> google.protobuf.Timestamp
-	42, // 1: greenroom.v1.ReminderSchedule.after:type_name -> google.protobuf.Duration
-	42, // 2: greenroom.v1.ReminderSchedule.every:type_name -> google.protobuf.Duration
-	41, // 3: greenroom.v1.ReminderSchedule.until:type_name -> google.protobuf.Timestamp
-	42, // 4: greenroom.v1.ReminderSchedule.ttl:type_name -> google.protobuf.Duration
-	42, // 5: greenroom.v1.ReminderSchedule.jitter:type_name -> google.protobuf.Duration
+	44, // 0: greenroom.v1.ReminderSchedule.at:type_name -> google.protobuf.Timestamp
+	45, // 1: greenroom.v1.ReminderSchedule.after:type_name -> google.protobuf.Duration
+	45, // 2: greenroom.v1.ReminderSchedule.every:type_name -> google.protobuf.Duration
+	44, // 3: greenroom.v1.ReminderSchedule.until:type_name -> google.protobuf.Timestamp
+	45, // 4: greenroom.v1.ReminderSchedule.ttl:type_name -> google.protobuf.Duration
+	45, // 5: greenroom.v1.ReminderSchedule.jitter:type_name -> google.protobuf.Duration
 	0,  // 6: greenroom.v1.MissedPolicy.kind:type_name -> greenroom.v1.MissedKind
-	42, // 7: greenroom.v1.MissedPolicy.after:type_name -> google.protobuf.Duration
+	45, // 7: greenroom.v1.MissedPolicy.after:type_name -> google.protobuf.Duration
 	1,  // 8: greenroom.v1.FailurePolicy.kind:type_name -> greenroom.v1.FailureKind
-	42, // 9: greenroom.v1.FailurePolicy.interval:type_name -> google.protobuf.Duration
-	42, // 10: greenroom.v1.FailurePolicy.max_interval:type_name -> google.protobuf.Duration
+	45, // 9: greenroom.v1.FailurePolicy.interval:type_name -> google.protobuf.Duration
+	45, // 10: greenroom.v1.FailurePolicy.max_interval:type_name -> google.protobuf.Duration
 	3,  // 11: greenroom.v1.ReminderSpec.schedule:type_name -> greenroom.v1.ReminderSchedule
 	4,  // 12: greenroom.v1.ReminderSpec.missed:type_name -> greenroom.v1.MissedPolicy
 	5,  // 13: greenroom.v1.ReminderSpec.failure:type_name -> greenroom.v1.FailurePolicy
-	39, // 14: greenroom.v1.ReminderSpec.metadata:type_name -> greenroom.v1.ReminderSpec.MetadataEntry
-	43, // 15: greenroom.v1.Reminder.actor:type_name -> greenroom.v1.ActorKey
+	42, // 14: greenroom.v1.ReminderSpec.metadata:type_name -> greenroom.v1.ReminderSpec.MetadataEntry
+	46, // 15: greenroom.v1.Reminder.actor:type_name -> greenroom.v1.ActorKey
 	6,  // 16: greenroom.v1.Reminder.spec:type_name -> greenroom.v1.ReminderSpec
-	41, // 17: greenroom.v1.Reminder.due:type_name -> google.protobuf.Timestamp
-	41, // 18: greenroom.v1.Reminder.fire_at:type_name -> google.protobuf.Timestamp
-	41, // 19: greenroom.v1.Reminder.created_at:type_name -> google.protobuf.Timestamp
-	41, // 20: greenroom.v1.Reminder.updated_at:type_name -> google.protobuf.Timestamp
-	43, // 21: greenroom.v1.CreateReminderRequest.actor:type_name -> greenroom.v1.ActorKey
+	44, // 17: greenroom.v1.Reminder.due:type_name -> google.protobuf.Timestamp
+	44, // 18: greenroom.v1.Reminder.fire_at:type_name -> google.protobuf.Timestamp
+	44, // 19: greenroom.v1.Reminder.created_at:type_name -> google.protobuf.Timestamp
+	44, // 20: greenroom.v1.Reminder.updated_at:type_name -> google.protobuf.Timestamp
+	46, // 21: greenroom.v1.CreateReminderRequest.actor:type_name -> greenroom.v1.ActorKey
 	6,  // 22: greenroom.v1.CreateReminderRequest.spec:type_name -> greenroom.v1.ReminderSpec
 	7,  // 23: greenroom.v1.CreateReminderResponse.reminder:type_name -> greenroom.v1.Reminder
 	2,  // 24: greenroom.v1.CreateReminderResponse.outcome:type_name -> greenroom.v1.CreateOutcome
-	43, // 25: greenroom.v1.GetReminderRequest.actor:type_name -> greenroom.v1.ActorKey
+	46, // 25: greenroom.v1.GetReminderRequest.actor:type_name -> greenroom.v1.ActorKey
 	7,  // 26: greenroom.v1.GetReminderResponse.reminder:type_name -> greenroom.v1.Reminder
-	41, // 27: greenroom.v1.ListRemindersRequest.due_from:type_name -> google.protobuf.Timestamp
-	41, // 28: greenroom.v1.ListRemindersRequest.due_before:type_name -> google.protobuf.Timestamp
+	44, // 27: greenroom.v1.ListRemindersRequest.due_from:type_name -> google.protobuf.Timestamp
+	44, // 28: greenroom.v1.ListRemindersRequest.due_before:type_name -> google.protobuf.Timestamp
 	7,  // 29: greenroom.v1.ListRemindersResponse.reminders:type_name -> greenroom.v1.Reminder
 	7,  // 30: greenroom.v1.DeadLetter.reminder:type_name -> greenroom.v1.Reminder
-	41, // 31: greenroom.v1.DeadLetter.failed_at:type_name -> google.protobuf.Timestamp
+	44, // 31: greenroom.v1.DeadLetter.failed_at:type_name -> google.protobuf.Timestamp
 	20, // 32: greenroom.v1.ListDeadLettersResponse.dead_letters:type_name -> greenroom.v1.DeadLetter
 	7,  // 33: greenroom.v1.RetryDeadLetterResponse.reminder:type_name -> greenroom.v1.Reminder
-	41, // 34: greenroom.v1.Bucket.delivered_till:type_name -> google.protobuf.Timestamp
-	41, // 35: greenroom.v1.Bucket.created_at:type_name -> google.protobuf.Timestamp
-	41, // 36: greenroom.v1.Bucket.closed_at:type_name -> google.protobuf.Timestamp
+	44, // 34: greenroom.v1.Bucket.delivered_till:type_name -> google.protobuf.Timestamp
+	44, // 35: greenroom.v1.Bucket.created_at:type_name -> google.protobuf.Timestamp
+	44, // 36: greenroom.v1.Bucket.closed_at:type_name -> google.protobuf.Timestamp
 	28, // 37: greenroom.v1.ListBucketsResponse.buckets:type_name -> greenroom.v1.Bucket
 	32, // 38: greenroom.v1.ConnectRequest.hello:type_name -> greenroom.v1.SubscriberHello
 	34, // 39: greenroom.v1.ConnectRequest.heartbeat:type_name -> greenroom.v1.Heartbeat
 	36, // 40: greenroom.v1.ConnectRequest.executed:type_name -> greenroom.v1.ReminderExecuted
-	33, // 41: greenroom.v1.ConnectResponse.welcome:type_name -> greenroom.v1.SubscriberWelcome
-	34, // 42: greenroom.v1.ConnectResponse.heartbeat:type_name -> greenroom.v1.Heartbeat
-	35, // 43: greenroom.v1.ConnectResponse.execute:type_name -> greenroom.v1.ExecuteReminder
-	38, // 44: greenroom.v1.ConnectResponse.buckets:type_name -> greenroom.v1.BucketTable
-	42, // 45: greenroom.v1.SubscriberWelcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	40, // 46: greenroom.v1.ExecuteReminder.metadata:type_name -> greenroom.v1.ExecuteReminder.MetadataEntry
-	41, // 47: greenroom.v1.ExecuteReminder.due:type_name -> google.protobuf.Timestamp
-	42, // 48: greenroom.v1.ExecuteReminder.timeout:type_name -> google.protobuf.Duration
-	37, // 49: greenroom.v1.ReminderExecuted.failure:type_name -> greenroom.v1.ExecutionFailure
-	28, // 50: greenroom.v1.BucketTable.changed:type_name -> greenroom.v1.Bucket
-	28, // 51: greenroom.v1.BucketTable.removed:type_name -> greenroom.v1.Bucket
-	8,  // 52: greenroom.v1.ReminderService.CreateReminder:input_type -> greenroom.v1.CreateReminderRequest
-	10, // 53: greenroom.v1.ReminderService.GetReminder:input_type -> greenroom.v1.GetReminderRequest
-	12, // 54: greenroom.v1.ReminderService.ListReminders:input_type -> greenroom.v1.ListRemindersRequest
-	14, // 55: greenroom.v1.ReminderService.DeleteReminders:input_type -> greenroom.v1.DeleteRemindersRequest
-	16, // 56: greenroom.v1.ReminderService.PauseReminders:input_type -> greenroom.v1.PauseRemindersRequest
-	18, // 57: greenroom.v1.ReminderService.ResumeReminders:input_type -> greenroom.v1.ResumeRemindersRequest
-	21, // 58: greenroom.v1.ReminderService.ListDeadLetters:input_type -> greenroom.v1.ListDeadLettersRequest
-	23, // 59: greenroom.v1.ReminderService.RetryDeadLetter:input_type -> greenroom.v1.RetryDeadLetterRequest
-	25, // 60: greenroom.v1.ReminderService.DeleteDeadLetter:input_type -> greenroom.v1.DeleteDeadLetterRequest
-	27, // 61: greenroom.v1.ReminderService.ListBuckets:input_type -> greenroom.v1.ListBucketsRequest
-	30, // 62: greenroom.v1.ReminderService.Connect:input_type -> greenroom.v1.ConnectRequest
-	9,  // 63: greenroom.v1.ReminderService.CreateReminder:output_type -> greenroom.v1.CreateReminderResponse
-	11, // 64: greenroom.v1.ReminderService.GetReminder:output_type -> greenroom.v1.GetReminderResponse
-	13, // 65: greenroom.v1.ReminderService.ListReminders:output_type -> greenroom.v1.ListRemindersResponse
-	15, // 66: greenroom.v1.ReminderService.DeleteReminders:output_type -> greenroom.v1.DeleteRemindersResponse
-	17, // 67: greenroom.v1.ReminderService.PauseReminders:output_type -> greenroom.v1.PauseRemindersResponse
-	19, // 68: greenroom.v1.ReminderService.ResumeReminders:output_type -> greenroom.v1.ResumeRemindersResponse
-	22, // 69: greenroom.v1.ReminderService.ListDeadLetters:output_type -> greenroom.v1.ListDeadLettersResponse
-	24, // 70: greenroom.v1.ReminderService.RetryDeadLetter:output_type -> greenroom.v1.RetryDeadLetterResponse
-	26, // 71: greenroom.v1.ReminderService.DeleteDeadLetter:output_type -> greenroom.v1.DeleteDeadLetterResponse
-	29, // 72: greenroom.v1.ReminderService.ListBuckets:output_type -> greenroom.v1.ListBucketsResponse
-	31, // 73: greenroom.v1.ReminderService.Connect:output_type -> greenroom.v1.ConnectResponse
-	63, // [63:74] is the sub-list for method output_type
-	52, // [52:63] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	38, // 41: greenroom.v1.ConnectRequest.follow:type_name -> greenroom.v1.FollowReminders
+	33, // 42: greenroom.v1.ConnectResponse.welcome:type_name -> greenroom.v1.SubscriberWelcome
+	34, // 43: greenroom.v1.ConnectResponse.heartbeat:type_name -> greenroom.v1.Heartbeat
+	35, // 44: greenroom.v1.ConnectResponse.execute:type_name -> greenroom.v1.ExecuteReminder
+	41, // 45: greenroom.v1.ConnectResponse.buckets:type_name -> greenroom.v1.BucketTable
+	39, // 46: greenroom.v1.ConnectResponse.followed:type_name -> greenroom.v1.FollowedReminders
+	45, // 47: greenroom.v1.SubscriberWelcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	43, // 48: greenroom.v1.ExecuteReminder.metadata:type_name -> greenroom.v1.ExecuteReminder.MetadataEntry
+	44, // 49: greenroom.v1.ExecuteReminder.due:type_name -> google.protobuf.Timestamp
+	45, // 50: greenroom.v1.ExecuteReminder.timeout:type_name -> google.protobuf.Duration
+	37, // 51: greenroom.v1.ReminderExecuted.failure:type_name -> greenroom.v1.ExecutionFailure
+	40, // 52: greenroom.v1.FollowedReminders.reminders:type_name -> greenroom.v1.FollowedReminder
+	7,  // 53: greenroom.v1.FollowedReminder.reminder:type_name -> greenroom.v1.Reminder
+	28, // 54: greenroom.v1.BucketTable.changed:type_name -> greenroom.v1.Bucket
+	28, // 55: greenroom.v1.BucketTable.removed:type_name -> greenroom.v1.Bucket
+	8,  // 56: greenroom.v1.ReminderService.CreateReminder:input_type -> greenroom.v1.CreateReminderRequest
+	10, // 57: greenroom.v1.ReminderService.GetReminder:input_type -> greenroom.v1.GetReminderRequest
+	12, // 58: greenroom.v1.ReminderService.ListReminders:input_type -> greenroom.v1.ListRemindersRequest
+	14, // 59: greenroom.v1.ReminderService.DeleteReminders:input_type -> greenroom.v1.DeleteRemindersRequest
+	16, // 60: greenroom.v1.ReminderService.PauseReminders:input_type -> greenroom.v1.PauseRemindersRequest
+	18, // 61: greenroom.v1.ReminderService.ResumeReminders:input_type -> greenroom.v1.ResumeRemindersRequest
+	21, // 62: greenroom.v1.ReminderService.ListDeadLetters:input_type -> greenroom.v1.ListDeadLettersRequest
+	23, // 63: greenroom.v1.ReminderService.RetryDeadLetter:input_type -> greenroom.v1.RetryDeadLetterRequest
+	25, // 64: greenroom.v1.ReminderService.DeleteDeadLetter:input_type -> greenroom.v1.DeleteDeadLetterRequest
+	27, // 65: greenroom.v1.ReminderService.ListBuckets:input_type -> greenroom.v1.ListBucketsRequest
+	30, // 66: greenroom.v1.ReminderService.Connect:input_type -> greenroom.v1.ConnectRequest
+	9,  // 67: greenroom.v1.ReminderService.CreateReminder:output_type -> greenroom.v1.CreateReminderResponse
+	11, // 68: greenroom.v1.ReminderService.GetReminder:output_type -> greenroom.v1.GetReminderResponse
+	13, // 69: greenroom.v1.ReminderService.ListReminders:output_type -> greenroom.v1.ListRemindersResponse
+	15, // 70: greenroom.v1.ReminderService.DeleteReminders:output_type -> greenroom.v1.DeleteRemindersResponse
+	17, // 71: greenroom.v1.ReminderService.PauseReminders:output_type -> greenroom.v1.PauseRemindersResponse
+	19, // 72: greenroom.v1.ReminderService.ResumeReminders:output_type -> greenroom.v1.ResumeRemindersResponse
+	22, // 73: greenroom.v1.ReminderService.ListDeadLetters:output_type -> greenroom.v1.ListDeadLettersResponse
+	24, // 74: greenroom.v1.ReminderService.RetryDeadLetter:output_type -> greenroom.v1.RetryDeadLetterResponse
+	26, // 75: greenroom.v1.ReminderService.DeleteDeadLetter:output_type -> greenroom.v1.DeleteDeadLetterResponse
+	29, // 76: greenroom.v1.ReminderService.ListBuckets:output_type -> greenroom.v1.ListBucketsResponse
+	31, // 77: greenroom.v1.ReminderService.Connect:output_type -> greenroom.v1.ConnectResponse
+	67, // [67:78] is the sub-list for method output_type
+	56, // [56:67] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_reminder_proto_init() }
@@ -3349,12 +3561,14 @@ func file_greenroom_v1_reminder_proto_init() {
 		(*ConnectRequest_Hello)(nil),
 		(*ConnectRequest_Heartbeat)(nil),
 		(*ConnectRequest_Executed)(nil),
+		(*ConnectRequest_Follow)(nil),
 	}
 	file_greenroom_v1_reminder_proto_msgTypes[28].OneofWrappers = []any{
 		(*ConnectResponse_Welcome)(nil),
 		(*ConnectResponse_Heartbeat)(nil),
 		(*ConnectResponse_Execute)(nil),
 		(*ConnectResponse_Buckets)(nil),
+		(*ConnectResponse_Followed)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3362,7 +3576,7 @@ func file_greenroom_v1_reminder_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_reminder_proto_rawDesc), len(file_greenroom_v1_reminder_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   38,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

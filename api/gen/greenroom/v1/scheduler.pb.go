@@ -35,6 +35,9 @@ const (
 	PlacementOrder_KIND_UNLOCK PlacementOrder_Kind = 3
 	// No host serves the type any more.
 	PlacementOrder_KIND_REMOVE PlacementOrder_Kind = 4
+	// The types are of the group from now on, with what is known of each; they were of
+	// another one, or new.
+	PlacementOrder_KIND_FORM PlacementOrder_Kind = 5
 )
 
 // Enum value maps for PlacementOrder_Kind.
@@ -45,6 +48,7 @@ var (
 		2: "KIND_UPDATE",
 		3: "KIND_UNLOCK",
 		4: "KIND_REMOVE",
+		5: "KIND_FORM",
 	}
 	PlacementOrder_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -52,6 +56,7 @@ var (
 		"KIND_UPDATE":      2,
 		"KIND_UNLOCK":      3,
 		"KIND_REMOVE":      4,
+		"KIND_FORM":        5,
 	}
 )
 
@@ -79,7 +84,7 @@ func (x PlacementOrder_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PlacementOrder_Kind.Descriptor instead.
 func (PlacementOrder_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{21, 0}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{23, 0}
 }
 
 type ReportActorTypesRequest struct {
@@ -337,6 +342,7 @@ type ReportActorTypesResponse struct {
 	//	*ReportActorTypesResponse_Heartbeat
 	//	*ReportActorTypesResponse_Answer
 	//	*ReportActorTypesResponse_TypesOutdated
+	//	*ReportActorTypesResponse_Orders
 	Message       isReportActorTypesResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -460,6 +466,15 @@ func (x *ReportActorTypesResponse) GetTypesOutdated() *TypesOutdated {
 	return nil
 }
 
+func (x *ReportActorTypesResponse) GetOrders() *PlacementOrders {
+	if x != nil {
+		if x, ok := x.Message.(*ReportActorTypesResponse_Orders); ok {
+			return x.Orders
+		}
+	}
+	return nil
+}
+
 type isReportActorTypesResponse_Message interface {
 	isReportActorTypesResponse_Message()
 }
@@ -500,6 +515,10 @@ type ReportActorTypesResponse_TypesOutdated struct {
 	TypesOutdated *TypesOutdated `protobuf:"bytes,9,opt,name=types_outdated,json=typesOutdated,proto3,oneof"`
 }
 
+type ReportActorTypesResponse_Orders struct {
+	Orders *PlacementOrders `protobuf:"bytes,10,opt,name=orders,proto3,oneof"`
+}
+
 func (*ReportActorTypesResponse_Welcome) isReportActorTypesResponse_Message() {}
 
 func (*ReportActorTypesResponse_Members) isReportActorTypesResponse_Message() {}
@@ -517,6 +536,8 @@ func (*ReportActorTypesResponse_Heartbeat) isReportActorTypesResponse_Message() 
 func (*ReportActorTypesResponse_Answer) isReportActorTypesResponse_Message() {}
 
 func (*ReportActorTypesResponse_TypesOutdated) isReportActorTypesResponse_Message() {}
+
+func (*ReportActorTypesResponse_Orders) isReportActorTypesResponse_Message() {}
 
 // SchedulerHello opens a session.
 type SchedulerHello struct {
@@ -931,11 +952,14 @@ func (x *PlacementRange) GetReaders() []string {
 
 // RangeClaimsReport has ranges of a type that the host holds as the session begins.
 type RangeClaimsReport struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
-	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Placement     string                 `protobuf:"bytes,3,opt,name=placement,proto3" json:"placement,omitempty"`
-	Ranges        []*PlacementRange      `protobuf:"bytes,4,rep,name=ranges,proto3" json:"ranges,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	App       string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Type      string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Placement string                 `protobuf:"bytes,3,opt,name=placement,proto3" json:"placement,omitempty"`
+	Ranges    []*PlacementRange      `protobuf:"bytes,4,rep,name=ranges,proto3" json:"ranges,omitempty"`
+	// Of more types than one, whose ranges are the same; then app and type are empty. From
+	// protocol 4 on.
+	Types         []*ActorTypeName `protobuf:"bytes,5,rep,name=types,proto3" json:"types,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -998,6 +1022,65 @@ func (x *RangeClaimsReport) GetRanges() []*PlacementRange {
 	return nil
 }
 
+func (x *RangeClaimsReport) GetTypes() []*ActorTypeName {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+type ActorTypeName struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActorTypeName) Reset() {
+	*x = ActorTypeName{}
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActorTypeName) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActorTypeName) ProtoMessage() {}
+
+func (x *ActorTypeName) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActorTypeName.ProtoReflect.Descriptor instead.
+func (*ActorTypeName) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ActorTypeName) GetApp() string {
+	if x != nil {
+		return x.App
+	}
+	return ""
+}
+
+func (x *ActorTypeName) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
 // StickyClaimsReport has sticky actors that the host owns as the session begins.
 type StickyClaimsReport struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1010,7 +1093,7 @@ type StickyClaimsReport struct {
 
 func (x *StickyClaimsReport) Reset() {
 	*x = StickyClaimsReport{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[9]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1105,7 @@ func (x *StickyClaimsReport) String() string {
 func (*StickyClaimsReport) ProtoMessage() {}
 
 func (x *StickyClaimsReport) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[9]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1118,7 @@ func (x *StickyClaimsReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyClaimsReport.ProtoReflect.Descriptor instead.
 func (*StickyClaimsReport) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{9}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StickyClaimsReport) GetActors() []*StickyActors {
@@ -1063,7 +1146,7 @@ type StickyActors struct {
 
 func (x *StickyActors) Reset() {
 	*x = StickyActors{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[10]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1158,7 @@ func (x *StickyActors) String() string {
 func (*StickyActors) ProtoMessage() {}
 
 func (x *StickyActors) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[10]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1171,7 @@ func (x *StickyActors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyActors.ProtoReflect.Descriptor instead.
 func (*StickyActors) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{10}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StickyActors) GetApp() string {
@@ -1115,8 +1198,9 @@ func (x *StickyActors) GetIds() []string {
 // RangesReleased says that nothing of what a LOCK named is left at the host.
 type RangesReleased struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	App   string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
-	Type  string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// Empty if the order names a group.
+	App  string `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	// The order's.
 	Version       uint64            `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	Ranges        []*PlacementRange `protobuf:"bytes,4,rep,name=ranges,proto3" json:"ranges,omitempty"`
@@ -1126,7 +1210,7 @@ type RangesReleased struct {
 
 func (x *RangesReleased) Reset() {
 	*x = RangesReleased{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[11]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1138,7 +1222,7 @@ func (x *RangesReleased) String() string {
 func (*RangesReleased) ProtoMessage() {}
 
 func (x *RangesReleased) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[11]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1151,7 +1235,7 @@ func (x *RangesReleased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RangesReleased.ProtoReflect.Descriptor instead.
 func (*RangesReleased) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{11}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RangesReleased) GetApp() string {
@@ -1184,17 +1268,18 @@ func (x *RangesReleased) GetRanges() []*PlacementRange {
 
 // RangesUpdated says that the host has taken over what an UPDATE gave it.
 type RangesUpdated struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	App           string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
-	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty if the order names a group.
+	App           string `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Type          string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Version       uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RangesUpdated) Reset() {
 	*x = RangesUpdated{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[12]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1291,7 @@ func (x *RangesUpdated) String() string {
 func (*RangesUpdated) ProtoMessage() {}
 
 func (x *RangesUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[12]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1304,7 @@ func (x *RangesUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RangesUpdated.ProtoReflect.Descriptor instead.
 func (*RangesUpdated) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{12}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RangesUpdated) GetApp() string {
@@ -1256,7 +1341,7 @@ type StickyAcquisition struct {
 
 func (x *StickyAcquisition) Reset() {
 	*x = StickyAcquisition{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[13]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1353,7 @@ func (x *StickyAcquisition) String() string {
 func (*StickyAcquisition) ProtoMessage() {}
 
 func (x *StickyAcquisition) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[13]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1366,7 @@ func (x *StickyAcquisition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyAcquisition.ProtoReflect.Descriptor instead.
 func (*StickyAcquisition) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{13}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StickyAcquisition) GetCorrelationId() uint64 {
@@ -1321,7 +1406,7 @@ type StickyRelease struct {
 
 func (x *StickyRelease) Reset() {
 	*x = StickyRelease{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[14]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +1418,7 @@ func (x *StickyRelease) String() string {
 func (*StickyRelease) ProtoMessage() {}
 
 func (x *StickyRelease) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[14]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +1431,7 @@ func (x *StickyRelease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyRelease.ProtoReflect.Descriptor instead.
 func (*StickyRelease) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{14}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StickyRelease) GetActors() []*StickyActors {
@@ -1367,7 +1452,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[15]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1464,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[15]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1477,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{15}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DrainRequest) GetHostId() string {
@@ -1410,7 +1495,7 @@ type SchedulerHeartbeat struct {
 
 func (x *SchedulerHeartbeat) Reset() {
 	*x = SchedulerHeartbeat{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[16]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1507,7 @@ func (x *SchedulerHeartbeat) String() string {
 func (*SchedulerHeartbeat) ProtoMessage() {}
 
 func (x *SchedulerHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[16]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1520,7 @@ func (x *SchedulerHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerHeartbeat.ProtoReflect.Descriptor instead.
 func (*SchedulerHeartbeat) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{16}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{17}
 }
 
 // HeatReport says what the host was asked for since its last report: types without calls
@@ -1449,7 +1534,7 @@ type HeatReport struct {
 
 func (x *HeatReport) Reset() {
 	*x = HeatReport{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[17]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1461,7 +1546,7 @@ func (x *HeatReport) String() string {
 func (*HeatReport) ProtoMessage() {}
 
 func (x *HeatReport) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[17]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1474,7 +1559,7 @@ func (x *HeatReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeatReport.ProtoReflect.Descriptor instead.
 func (*HeatReport) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{17}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HeatReport) GetTypes() []*TypeHeat {
@@ -1501,7 +1586,7 @@ type TypeHeat struct {
 
 func (x *TypeHeat) Reset() {
 	*x = TypeHeat{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[18]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1598,7 @@ func (x *TypeHeat) String() string {
 func (*TypeHeat) ProtoMessage() {}
 
 func (x *TypeHeat) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[18]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1611,7 @@ func (x *TypeHeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TypeHeat.ProtoReflect.Descriptor instead.
 func (*TypeHeat) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{18}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TypeHeat) GetApp() string {
@@ -1581,7 +1666,7 @@ type ClusterMembers struct {
 
 func (x *ClusterMembers) Reset() {
 	*x = ClusterMembers{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[19]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1678,7 @@ func (x *ClusterMembers) String() string {
 func (*ClusterMembers) ProtoMessage() {}
 
 func (x *ClusterMembers) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[19]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1691,7 @@ func (x *ClusterMembers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterMembers.ProtoReflect.Descriptor instead.
 func (*ClusterMembers) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{19}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClusterMembers) GetMembers() []*ClusterMember {
@@ -1632,7 +1717,7 @@ type ClusterMember struct {
 
 func (x *ClusterMember) Reset() {
 	*x = ClusterMember{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[20]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1644,7 +1729,7 @@ func (x *ClusterMember) String() string {
 func (*ClusterMember) ProtoMessage() {}
 
 func (x *ClusterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[20]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +1742,7 @@ func (x *ClusterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterMember.ProtoReflect.Descriptor instead.
 func (*ClusterMember) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{20}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ClusterMember) GetHostId() string {
@@ -1716,26 +1801,77 @@ func (x *ClusterMember) GetDraining() bool {
 	return false
 }
 
-// PlacementOrder changes a part of a type's table.
+// PlacementOrders are performed in order, and come into force together. From protocol 4
+// on.
+type PlacementOrders struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Orders        []*PlacementOrder      `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlacementOrders) Reset() {
+	*x = PlacementOrders{}
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacementOrders) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacementOrders) ProtoMessage() {}
+
+func (x *PlacementOrders) ProtoReflect() protoreflect.Message {
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacementOrders.ProtoReflect.Descriptor instead.
+func (*PlacementOrders) Descriptor() ([]byte, []int) {
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PlacementOrders) GetOrders() []*PlacementOrder {
+	if x != nil {
+		return x.Orders
+	}
+	return nil
+}
+
+// PlacementOrder changes a part of the table of a type, or of a group of types.
 type PlacementOrder struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	App     string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
-	Type    string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	Version uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	Kind    PlacementOrder_Kind    `protobuf:"varint,4,opt,name=kind,proto3,enum=greenroom.v1.PlacementOrder_Kind" json:"kind,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of one type; empty if the order is about a group.
+	App     string              `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
+	Type    string              `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Version uint64              `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	Kind    PlacementOrder_Kind `protobuf:"varint,4,opt,name=kind,proto3,enum=greenroom.v1.PlacementOrder_Kind" json:"kind,omitempty"`
 	// The policy of the ranges that are updated or unlocked.
 	Placement string            `protobuf:"bytes,5,opt,name=placement,proto3" json:"placement,omitempty"`
 	Ranges    []*PlacementRange `protobuf:"bytes,6,rep,name=ranges,proto3" json:"ranges,omitempty"`
 	// Of a LOCK: the sticky actors of the type are handed over as well, since the policy
 	// changes.
-	WithSticky    bool `protobuf:"varint,7,opt,name=with_sticky,json=withSticky,proto3" json:"with_sticky,omitempty"`
+	WithSticky bool `protobuf:"varint,7,opt,name=with_sticky,json=withSticky,proto3" json:"with_sticky,omitempty"`
+	// The group, by the leader's number; 0: none. From protocol 4 on.
+	Group uint64 `protobuf:"varint,8,opt,name=group,proto3" json:"group,omitempty"`
+	// Of a FORM.
+	Types         []*ActorTypeName `protobuf:"bytes,9,rep,name=types,proto3" json:"types,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlacementOrder) Reset() {
 	*x = PlacementOrder{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[21]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1883,7 @@ func (x *PlacementOrder) String() string {
 func (*PlacementOrder) ProtoMessage() {}
 
 func (x *PlacementOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[21]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1896,7 @@ func (x *PlacementOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementOrder.ProtoReflect.Descriptor instead.
 func (*PlacementOrder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{21}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PlacementOrder) GetApp() string {
@@ -1812,6 +1948,20 @@ func (x *PlacementOrder) GetWithSticky() bool {
 	return false
 }
 
+func (x *PlacementOrder) GetGroup() uint64 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+func (x *PlacementOrder) GetTypes() []*ActorTypeName {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
 type StickyAcquisitionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CorrelationId uint64                 `protobuf:"varint,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
@@ -1824,7 +1974,7 @@ type StickyAcquisitionResponse struct {
 
 func (x *StickyAcquisitionResponse) Reset() {
 	*x = StickyAcquisitionResponse{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1986,7 @@ func (x *StickyAcquisitionResponse) String() string {
 func (*StickyAcquisitionResponse) ProtoMessage() {}
 
 func (x *StickyAcquisitionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[22]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1999,7 @@ func (x *StickyAcquisitionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyAcquisitionResponse.ProtoReflect.Descriptor instead.
 func (*StickyAcquisitionResponse) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{22}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StickyAcquisitionResponse) GetCorrelationId() uint64 {
@@ -1883,7 +2033,7 @@ type StickyRefusal struct {
 
 func (x *StickyRefusal) Reset() {
 	*x = StickyRefusal{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +2045,7 @@ func (x *StickyRefusal) String() string {
 func (*StickyRefusal) ProtoMessage() {}
 
 func (x *StickyRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[23]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2058,7 @@ func (x *StickyRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyRefusal.ProtoReflect.Descriptor instead.
 func (*StickyRefusal) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{23}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StickyRefusal) GetActors() []*StickyActors {
@@ -1928,7 +2078,7 @@ type DrainOrder struct {
 
 func (x *DrainOrder) Reset() {
 	*x = DrainOrder{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2090,7 @@ func (x *DrainOrder) String() string {
 func (*DrainOrder) ProtoMessage() {}
 
 func (x *DrainOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[24]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2103,7 @@ func (x *DrainOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainOrder.ProtoReflect.Descriptor instead.
 func (*DrainOrder) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{24}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DrainOrder) GetReason() string {
@@ -1984,7 +2134,7 @@ type LeaderQuery struct {
 
 func (x *LeaderQuery) Reset() {
 	*x = LeaderQuery{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2146,7 @@ func (x *LeaderQuery) String() string {
 func (*LeaderQuery) ProtoMessage() {}
 
 func (x *LeaderQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[25]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2159,7 @@ func (x *LeaderQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderQuery.ProtoReflect.Descriptor instead.
 func (*LeaderQuery) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{25}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LeaderQuery) GetCorrelationId() uint64 {
@@ -2083,7 +2233,7 @@ type LeaderAnswer struct {
 
 func (x *LeaderAnswer) Reset() {
 	*x = LeaderAnswer{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[26]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2245,7 @@ func (x *LeaderAnswer) String() string {
 func (*LeaderAnswer) ProtoMessage() {}
 
 func (x *LeaderAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[26]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2258,7 @@ func (x *LeaderAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderAnswer.ProtoReflect.Descriptor instead.
 func (*LeaderAnswer) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{26}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LeaderAnswer) GetCorrelationId() uint64 {
@@ -2157,7 +2307,7 @@ type StickyEntry struct {
 
 func (x *StickyEntry) Reset() {
 	*x = StickyEntry{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[27]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2319,7 @@ func (x *StickyEntry) String() string {
 func (*StickyEntry) ProtoMessage() {}
 
 func (x *StickyEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[27]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2332,7 @@ func (x *StickyEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StickyEntry.ProtoReflect.Descriptor instead.
 func (*StickyEntry) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{27}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StickyEntry) GetType() string {
@@ -2221,7 +2371,7 @@ type HostShare struct {
 
 func (x *HostShare) Reset() {
 	*x = HostShare{}
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[28]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2383,7 @@ func (x *HostShare) String() string {
 func (*HostShare) ProtoMessage() {}
 
 func (x *HostShare) ProtoReflect() protoreflect.Message {
-	mi := &file_greenroom_v1_scheduler_proto_msgTypes[28]
+	mi := &file_greenroom_v1_scheduler_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2396,7 @@ func (x *HostShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostShare.ProtoReflect.Descriptor instead.
 func (*HostShare) Descriptor() ([]byte, []int) {
-	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{28}
+	return file_greenroom_v1_scheduler_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HostShare) GetHostId() string {
@@ -2303,7 +2453,7 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	" \x01(\v2 .greenroom.v1.SchedulerHeartbeatH\x00R\theartbeat\x121\n" +
 	"\x05query\x18\v \x01(\v2\x19.greenroom.v1.LeaderQueryH\x00R\x05query\x12.\n" +
 	"\x04heat\x18\f \x01(\v2\x18.greenroom.v1.HeatReportH\x00R\x04heatB\t\n" +
-	"\amessage\"\xc7\x04\n" +
+	"\amessage\"\x80\x05\n" +
 	"\x18ReportActorTypesResponse\x12:\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1e.greenroom.v1.SchedulerWelcomeH\x00R\awelcome\x128\n" +
 	"\amembers\x18\x02 \x01(\v2\x1c.greenroom.v1.ClusterMembersH\x00R\amembers\x124\n" +
@@ -2313,7 +2463,9 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\x05drain\x18\x06 \x01(\v2\x18.greenroom.v1.DrainOrderH\x00R\x05drain\x12@\n" +
 	"\theartbeat\x18\a \x01(\v2 .greenroom.v1.SchedulerHeartbeatH\x00R\theartbeat\x124\n" +
 	"\x06answer\x18\b \x01(\v2\x1a.greenroom.v1.LeaderAnswerH\x00R\x06answer\x12D\n" +
-	"\x0etypes_outdated\x18\t \x01(\v2\x1b.greenroom.v1.TypesOutdatedH\x00R\rtypesOutdatedB\t\n" +
+	"\x0etypes_outdated\x18\t \x01(\v2\x1b.greenroom.v1.TypesOutdatedH\x00R\rtypesOutdated\x127\n" +
+	"\x06orders\x18\n" +
+	" \x01(\v2\x1d.greenroom.v1.PlacementOrdersH\x00R\x06ordersB\t\n" +
 	"\amessage\"\xf0\x01\n" +
 	"\x0eSchedulerHello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x17\n" +
@@ -2346,12 +2498,16 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\x05hosts\x18\x03 \x03(\tR\x05hosts\x12\x14\n" +
 	"\x05clean\x18\x04 \x01(\bR\x05clean\x12\x14\n" +
 	"\x05moved\x18\x05 \x01(\bR\x05moved\x12\x18\n" +
-	"\areaders\x18\x06 \x03(\tR\areaders\"\x8d\x01\n" +
+	"\areaders\x18\x06 \x03(\tR\areaders\"\xc0\x01\n" +
 	"\x11RangeClaimsReport\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1c\n" +
 	"\tplacement\x18\x03 \x01(\tR\tplacement\x124\n" +
-	"\x06ranges\x18\x04 \x03(\v2\x1c.greenroom.v1.PlacementRangeR\x06ranges\"d\n" +
+	"\x06ranges\x18\x04 \x03(\v2\x1c.greenroom.v1.PlacementRangeR\x06ranges\x121\n" +
+	"\x05types\x18\x05 \x03(\v2\x1b.greenroom.v1.ActorTypeNameR\x05types\"5\n" +
+	"\rActorTypeName\x12\x10\n" +
+	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\"d\n" +
 	"\x12StickyClaimsReport\x122\n" +
 	"\x06actors\x18\x01 \x03(\v2\x1a.greenroom.v1.StickyActorsR\x06actors\x12\x1a\n" +
 	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"F\n" +
@@ -2398,7 +2554,9 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\fmax_protocol\x18\x05 \x01(\rR\vmaxProtocol\x12\x14\n" +
 	"\x05roles\x18\x06 \x03(\tR\x05roles\x12\x18\n" +
 	"\aversion\x18\a \x01(\tR\aversion\x12\x1a\n" +
-	"\bdraining\x18\b \x01(\bR\bdraining\"\xdc\x02\n" +
+	"\bdraining\x18\b \x01(\bR\bdraining\"G\n" +
+	"\x0fPlacementOrders\x124\n" +
+	"\x06orders\x18\x01 \x03(\v2\x1c.greenroom.v1.PlacementOrderR\x06orders\"\xb4\x03\n" +
 	"\x0ePlacementOrder\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x18\n" +
@@ -2407,13 +2565,16 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\tplacement\x18\x05 \x01(\tR\tplacement\x124\n" +
 	"\x06ranges\x18\x06 \x03(\v2\x1c.greenroom.v1.PlacementRangeR\x06ranges\x12\x1f\n" +
 	"\vwith_sticky\x18\a \x01(\bR\n" +
-	"withSticky\"^\n" +
+	"withSticky\x12\x14\n" +
+	"\x05group\x18\b \x01(\x04R\x05group\x121\n" +
+	"\x05types\x18\t \x03(\v2\x1b.greenroom.v1.ActorTypeNameR\x05types\"m\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tKIND_LOCK\x10\x01\x12\x0f\n" +
 	"\vKIND_UPDATE\x10\x02\x12\x0f\n" +
 	"\vKIND_UNLOCK\x10\x03\x12\x0f\n" +
-	"\vKIND_REMOVE\x10\x04\"r\n" +
+	"\vKIND_REMOVE\x10\x04\x12\r\n" +
+	"\tKIND_FORM\x10\x05\"r\n" +
 	"\x19StickyAcquisitionResponse\x12%\n" +
 	"\x0ecorrelation_id\x18\x01 \x01(\x04R\rcorrelationId\x12\x18\n" +
 	"\agranted\x18\x02 \x01(\bR\agranted\x12\x14\n" +
@@ -2464,7 +2625,7 @@ func file_greenroom_v1_scheduler_proto_rawDescGZIP() []byte {
 }
 
 var file_greenroom_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_greenroom_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_greenroom_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_greenroom_v1_scheduler_proto_goTypes = []any{
 	(PlacementOrder_Kind)(0),          // 0: greenroom.v1.PlacementOrder.Kind
 	(*ReportActorTypesRequest)(nil),   // 1: greenroom.v1.ReportActorTypesRequest
@@ -2476,70 +2637,76 @@ var file_greenroom_v1_scheduler_proto_goTypes = []any{
 	(*TypesOutdated)(nil),             // 7: greenroom.v1.TypesOutdated
 	(*PlacementRange)(nil),            // 8: greenroom.v1.PlacementRange
 	(*RangeClaimsReport)(nil),         // 9: greenroom.v1.RangeClaimsReport
-	(*StickyClaimsReport)(nil),        // 10: greenroom.v1.StickyClaimsReport
-	(*StickyActors)(nil),              // 11: greenroom.v1.StickyActors
-	(*RangesReleased)(nil),            // 12: greenroom.v1.RangesReleased
-	(*RangesUpdated)(nil),             // 13: greenroom.v1.RangesUpdated
-	(*StickyAcquisition)(nil),         // 14: greenroom.v1.StickyAcquisition
-	(*StickyRelease)(nil),             // 15: greenroom.v1.StickyRelease
-	(*DrainRequest)(nil),              // 16: greenroom.v1.DrainRequest
-	(*SchedulerHeartbeat)(nil),        // 17: greenroom.v1.SchedulerHeartbeat
-	(*HeatReport)(nil),                // 18: greenroom.v1.HeatReport
-	(*TypeHeat)(nil),                  // 19: greenroom.v1.TypeHeat
-	(*ClusterMembers)(nil),            // 20: greenroom.v1.ClusterMembers
-	(*ClusterMember)(nil),             // 21: greenroom.v1.ClusterMember
-	(*PlacementOrder)(nil),            // 22: greenroom.v1.PlacementOrder
-	(*StickyAcquisitionResponse)(nil), // 23: greenroom.v1.StickyAcquisitionResponse
-	(*StickyRefusal)(nil),             // 24: greenroom.v1.StickyRefusal
-	(*DrainOrder)(nil),                // 25: greenroom.v1.DrainOrder
-	(*LeaderQuery)(nil),               // 26: greenroom.v1.LeaderQuery
-	(*LeaderAnswer)(nil),              // 27: greenroom.v1.LeaderAnswer
-	(*StickyEntry)(nil),               // 28: greenroom.v1.StickyEntry
-	(*HostShare)(nil),                 // 29: greenroom.v1.HostShare
+	(*ActorTypeName)(nil),             // 10: greenroom.v1.ActorTypeName
+	(*StickyClaimsReport)(nil),        // 11: greenroom.v1.StickyClaimsReport
+	(*StickyActors)(nil),              // 12: greenroom.v1.StickyActors
+	(*RangesReleased)(nil),            // 13: greenroom.v1.RangesReleased
+	(*RangesUpdated)(nil),             // 14: greenroom.v1.RangesUpdated
+	(*StickyAcquisition)(nil),         // 15: greenroom.v1.StickyAcquisition
+	(*StickyRelease)(nil),             // 16: greenroom.v1.StickyRelease
+	(*DrainRequest)(nil),              // 17: greenroom.v1.DrainRequest
+	(*SchedulerHeartbeat)(nil),        // 18: greenroom.v1.SchedulerHeartbeat
+	(*HeatReport)(nil),                // 19: greenroom.v1.HeatReport
+	(*TypeHeat)(nil),                  // 20: greenroom.v1.TypeHeat
+	(*ClusterMembers)(nil),            // 21: greenroom.v1.ClusterMembers
+	(*ClusterMember)(nil),             // 22: greenroom.v1.ClusterMember
+	(*PlacementOrders)(nil),           // 23: greenroom.v1.PlacementOrders
+	(*PlacementOrder)(nil),            // 24: greenroom.v1.PlacementOrder
+	(*StickyAcquisitionResponse)(nil), // 25: greenroom.v1.StickyAcquisitionResponse
+	(*StickyRefusal)(nil),             // 26: greenroom.v1.StickyRefusal
+	(*DrainOrder)(nil),                // 27: greenroom.v1.DrainOrder
+	(*LeaderQuery)(nil),               // 28: greenroom.v1.LeaderQuery
+	(*LeaderAnswer)(nil),              // 29: greenroom.v1.LeaderAnswer
+	(*StickyEntry)(nil),               // 30: greenroom.v1.StickyEntry
+	(*HostShare)(nil),                 // 31: greenroom.v1.HostShare
 }
 var file_greenroom_v1_scheduler_proto_depIdxs = []int32{
 	3,  // 0: greenroom.v1.ReportActorTypesRequest.hello:type_name -> greenroom.v1.SchedulerHello
 	5,  // 1: greenroom.v1.ReportActorTypesRequest.types:type_name -> greenroom.v1.ActorTypesReport
 	9,  // 2: greenroom.v1.ReportActorTypesRequest.range_claims:type_name -> greenroom.v1.RangeClaimsReport
-	10, // 3: greenroom.v1.ReportActorTypesRequest.sticky_claims:type_name -> greenroom.v1.StickyClaimsReport
-	12, // 4: greenroom.v1.ReportActorTypesRequest.released:type_name -> greenroom.v1.RangesReleased
-	13, // 5: greenroom.v1.ReportActorTypesRequest.updated:type_name -> greenroom.v1.RangesUpdated
-	14, // 6: greenroom.v1.ReportActorTypesRequest.acquisition:type_name -> greenroom.v1.StickyAcquisition
-	15, // 7: greenroom.v1.ReportActorTypesRequest.release:type_name -> greenroom.v1.StickyRelease
-	16, // 8: greenroom.v1.ReportActorTypesRequest.drain:type_name -> greenroom.v1.DrainRequest
-	17, // 9: greenroom.v1.ReportActorTypesRequest.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
-	26, // 10: greenroom.v1.ReportActorTypesRequest.query:type_name -> greenroom.v1.LeaderQuery
-	18, // 11: greenroom.v1.ReportActorTypesRequest.heat:type_name -> greenroom.v1.HeatReport
+	11, // 3: greenroom.v1.ReportActorTypesRequest.sticky_claims:type_name -> greenroom.v1.StickyClaimsReport
+	13, // 4: greenroom.v1.ReportActorTypesRequest.released:type_name -> greenroom.v1.RangesReleased
+	14, // 5: greenroom.v1.ReportActorTypesRequest.updated:type_name -> greenroom.v1.RangesUpdated
+	15, // 6: greenroom.v1.ReportActorTypesRequest.acquisition:type_name -> greenroom.v1.StickyAcquisition
+	16, // 7: greenroom.v1.ReportActorTypesRequest.release:type_name -> greenroom.v1.StickyRelease
+	17, // 8: greenroom.v1.ReportActorTypesRequest.drain:type_name -> greenroom.v1.DrainRequest
+	18, // 9: greenroom.v1.ReportActorTypesRequest.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
+	28, // 10: greenroom.v1.ReportActorTypesRequest.query:type_name -> greenroom.v1.LeaderQuery
+	19, // 11: greenroom.v1.ReportActorTypesRequest.heat:type_name -> greenroom.v1.HeatReport
 	4,  // 12: greenroom.v1.ReportActorTypesResponse.welcome:type_name -> greenroom.v1.SchedulerWelcome
-	20, // 13: greenroom.v1.ReportActorTypesResponse.members:type_name -> greenroom.v1.ClusterMembers
-	22, // 14: greenroom.v1.ReportActorTypesResponse.order:type_name -> greenroom.v1.PlacementOrder
-	23, // 15: greenroom.v1.ReportActorTypesResponse.acquisition:type_name -> greenroom.v1.StickyAcquisitionResponse
-	24, // 16: greenroom.v1.ReportActorTypesResponse.refusal:type_name -> greenroom.v1.StickyRefusal
-	25, // 17: greenroom.v1.ReportActorTypesResponse.drain:type_name -> greenroom.v1.DrainOrder
-	17, // 18: greenroom.v1.ReportActorTypesResponse.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
-	27, // 19: greenroom.v1.ReportActorTypesResponse.answer:type_name -> greenroom.v1.LeaderAnswer
+	21, // 13: greenroom.v1.ReportActorTypesResponse.members:type_name -> greenroom.v1.ClusterMembers
+	24, // 14: greenroom.v1.ReportActorTypesResponse.order:type_name -> greenroom.v1.PlacementOrder
+	25, // 15: greenroom.v1.ReportActorTypesResponse.acquisition:type_name -> greenroom.v1.StickyAcquisitionResponse
+	26, // 16: greenroom.v1.ReportActorTypesResponse.refusal:type_name -> greenroom.v1.StickyRefusal
+	27, // 17: greenroom.v1.ReportActorTypesResponse.drain:type_name -> greenroom.v1.DrainOrder
+	18, // 18: greenroom.v1.ReportActorTypesResponse.heartbeat:type_name -> greenroom.v1.SchedulerHeartbeat
+	29, // 19: greenroom.v1.ReportActorTypesResponse.answer:type_name -> greenroom.v1.LeaderAnswer
 	7,  // 20: greenroom.v1.ReportActorTypesResponse.types_outdated:type_name -> greenroom.v1.TypesOutdated
-	6,  // 21: greenroom.v1.ActorTypesReport.types:type_name -> greenroom.v1.HostedType
-	8,  // 22: greenroom.v1.RangeClaimsReport.ranges:type_name -> greenroom.v1.PlacementRange
-	11, // 23: greenroom.v1.StickyClaimsReport.actors:type_name -> greenroom.v1.StickyActors
-	8,  // 24: greenroom.v1.RangesReleased.ranges:type_name -> greenroom.v1.PlacementRange
-	11, // 25: greenroom.v1.StickyRelease.actors:type_name -> greenroom.v1.StickyActors
-	19, // 26: greenroom.v1.HeatReport.types:type_name -> greenroom.v1.TypeHeat
-	21, // 27: greenroom.v1.ClusterMembers.members:type_name -> greenroom.v1.ClusterMember
-	0,  // 28: greenroom.v1.PlacementOrder.kind:type_name -> greenroom.v1.PlacementOrder.Kind
-	8,  // 29: greenroom.v1.PlacementOrder.ranges:type_name -> greenroom.v1.PlacementRange
-	11, // 30: greenroom.v1.StickyRefusal.actors:type_name -> greenroom.v1.StickyActors
-	28, // 31: greenroom.v1.LeaderQuery.after:type_name -> greenroom.v1.StickyEntry
-	28, // 32: greenroom.v1.LeaderAnswer.sticky:type_name -> greenroom.v1.StickyEntry
-	29, // 33: greenroom.v1.LeaderAnswer.hosts:type_name -> greenroom.v1.HostShare
-	19, // 34: greenroom.v1.LeaderAnswer.heat:type_name -> greenroom.v1.TypeHeat
-	1,  // 35: greenroom.v1.SchedulerService.ReportActorTypes:input_type -> greenroom.v1.ReportActorTypesRequest
-	2,  // 36: greenroom.v1.SchedulerService.ReportActorTypes:output_type -> greenroom.v1.ReportActorTypesResponse
-	36, // [36:37] is the sub-list for method output_type
-	35, // [35:36] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	23, // 21: greenroom.v1.ReportActorTypesResponse.orders:type_name -> greenroom.v1.PlacementOrders
+	6,  // 22: greenroom.v1.ActorTypesReport.types:type_name -> greenroom.v1.HostedType
+	8,  // 23: greenroom.v1.RangeClaimsReport.ranges:type_name -> greenroom.v1.PlacementRange
+	10, // 24: greenroom.v1.RangeClaimsReport.types:type_name -> greenroom.v1.ActorTypeName
+	12, // 25: greenroom.v1.StickyClaimsReport.actors:type_name -> greenroom.v1.StickyActors
+	8,  // 26: greenroom.v1.RangesReleased.ranges:type_name -> greenroom.v1.PlacementRange
+	12, // 27: greenroom.v1.StickyRelease.actors:type_name -> greenroom.v1.StickyActors
+	20, // 28: greenroom.v1.HeatReport.types:type_name -> greenroom.v1.TypeHeat
+	22, // 29: greenroom.v1.ClusterMembers.members:type_name -> greenroom.v1.ClusterMember
+	24, // 30: greenroom.v1.PlacementOrders.orders:type_name -> greenroom.v1.PlacementOrder
+	0,  // 31: greenroom.v1.PlacementOrder.kind:type_name -> greenroom.v1.PlacementOrder.Kind
+	8,  // 32: greenroom.v1.PlacementOrder.ranges:type_name -> greenroom.v1.PlacementRange
+	10, // 33: greenroom.v1.PlacementOrder.types:type_name -> greenroom.v1.ActorTypeName
+	12, // 34: greenroom.v1.StickyRefusal.actors:type_name -> greenroom.v1.StickyActors
+	30, // 35: greenroom.v1.LeaderQuery.after:type_name -> greenroom.v1.StickyEntry
+	30, // 36: greenroom.v1.LeaderAnswer.sticky:type_name -> greenroom.v1.StickyEntry
+	31, // 37: greenroom.v1.LeaderAnswer.hosts:type_name -> greenroom.v1.HostShare
+	20, // 38: greenroom.v1.LeaderAnswer.heat:type_name -> greenroom.v1.TypeHeat
+	1,  // 39: greenroom.v1.SchedulerService.ReportActorTypes:input_type -> greenroom.v1.ReportActorTypesRequest
+	2,  // 40: greenroom.v1.SchedulerService.ReportActorTypes:output_type -> greenroom.v1.ReportActorTypesResponse
+	40, // [40:41] is the sub-list for method output_type
+	39, // [39:40] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_greenroom_v1_scheduler_proto_init() }
@@ -2571,6 +2738,7 @@ func file_greenroom_v1_scheduler_proto_init() {
 		(*ReportActorTypesResponse_Heartbeat)(nil),
 		(*ReportActorTypesResponse_Answer)(nil),
 		(*ReportActorTypesResponse_TypesOutdated)(nil),
+		(*ReportActorTypesResponse_Orders)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2578,7 +2746,7 @@ func file_greenroom_v1_scheduler_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_greenroom_v1_scheduler_proto_rawDesc), len(file_greenroom_v1_scheduler_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

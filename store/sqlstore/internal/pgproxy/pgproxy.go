@@ -47,6 +47,10 @@ const (
 	TerminateDone
 	// Hold keeps the unit from the server until [Planned.Release].
 	Hold
+	// Vanish lets the server have the part of the unit that Fault.Part names, and from then
+	// on nothing passes in either direction. Neither end hears of it, as where a machine
+	// lost its power, or a firewall has forgotten the connection, until [Planned.Release].
+	Vanish
 )
 
 // Unit is what a client asks of the server at once.
@@ -76,6 +80,8 @@ type Fault struct {
 	On   string // part of the unit's SQL, or [Commit]
 	Do   Action
 	Code string // SQLSTATE, for the actions that answer one
+	// Part is for Vanish: how many bytes of the unit get to the server.
+	Part func(unit []byte) int
 	// Times is how many units it strikes. Defaults to 1.
 	Times int
 }
@@ -93,7 +99,8 @@ type Planned struct {
 // Strand when the unit arrives, for the others when the server is done with it.
 func (p *Planned) Struck() <-chan struct{} { return p.struck }
 
-// Release lets a unit go that Hold or Strand keeps. It is safe twice.
+// Release lets a unit go that Hold or Strand keeps, and ends the connection of Vanish. It
+// is safe twice.
 func (p *Planned) Release() { p.release.Do(func() { close(p.released) }) }
 
 // Proxy passes connections on to one server.

@@ -101,7 +101,7 @@ type unit struct {
 // statements by name.
 func readUnit(r *bufio.Reader, prepared map[string]string) (unit, error) {
 	var u unit
-	var bound string
+	bound := make(map[string]string) // by portal
 	var sql []string
 	for {
 		m, err := readMessage(r)
@@ -115,13 +115,14 @@ func readUnit(r *bufio.Reader, prepared map[string]string) (unit, error) {
 			text, _ := cString(rest)
 			prepared[name] = text
 		case 'B':
-			_, rest := cString(m.body())
+			portal, rest := cString(m.body())
 			name, rest := cString(rest)
-			bound = prepared[name]
+			bound[portal] = prepared[name]
 			u.Rows += firstArray(rest)
 		case 'E':
 			u.executions++
-			sql = append(sql, bound)
+			portal, _ := cString(m.body())
+			sql = append(sql, bound[portal])
 		case 'Q':
 			text, _ := cString(m.body())
 			sql = append(sql, text)

@@ -151,6 +151,22 @@ func (s *session) handle(u unit, rest <-chan unit) error {
 		s.proxy.happened(planned)
 		<-planned.released
 		return s.pass(u)
+	case Vanish:
+		s.proxy.strand(s.cancelKey)
+		if _, err := s.server.Write(u.bytes[:f.Part(u.bytes)]); err != nil {
+			return err
+		}
+		s.proxy.happened(planned)
+		for {
+			select {
+			case <-planned.released:
+				return errCut
+			case _, more := <-rest:
+				if !more { // the client gave up, of which the server hears nothing
+					rest = nil
+				}
+			}
+		}
 	case Lose:
 		s.proxy.happened(planned)
 		return errCut

@@ -54,6 +54,9 @@ const (
 	// InterconnectServiceNoticeRemindersProcedure is the fully-qualified name of the
 	// InterconnectService's NoticeReminders RPC.
 	InterconnectServiceNoticeRemindersProcedure = "/greenroom.v1.InterconnectService/NoticeReminders"
+	// InterconnectServiceTailLogsProcedure is the fully-qualified name of the InterconnectService's
+	// TailLogs RPC.
+	InterconnectServiceTailLogsProcedure = "/greenroom.v1.InterconnectService/TailLogs"
 )
 
 // InterconnectServiceClient is a client for the greenroom.v1.InterconnectService service.
@@ -81,6 +84,9 @@ type InterconnectServiceClient interface {
 	// NoticeReminders tells who owns a bucket of its reminders that were resumed elsewhere, so
 	// that they are not found by its next look at the store only. From protocol 3 on.
 	NoticeReminders(context.Context, *connect.Request[v1.ExchangeNoticeRequest]) (*connect.Response[v1.ExchangeNoticeResponse], error)
+	// TailLogs is LogService.Tail for what the receiver itself remembers and runs. From
+	// protocol 3 on.
+	TailLogs(context.Context, *connect.Request[v1.ExchangeTailRequest]) (*connect.ServerStreamForClient[v1.ExchangeTailResponse], error)
 }
 
 // NewInterconnectServiceClient constructs a client for the greenroom.v1.InterconnectService
@@ -136,6 +142,12 @@ func NewInterconnectServiceClient(httpClient connect.HTTPClient, baseURL string,
 			connect.WithSchema(interconnectServiceMethods.ByName("NoticeReminders")),
 			connect.WithClientOptions(opts...),
 		),
+		tailLogs: connect.NewClient[v1.ExchangeTailRequest, v1.ExchangeTailResponse](
+			httpClient,
+			baseURL+InterconnectServiceTailLogsProcedure,
+			connect.WithSchema(interconnectServiceMethods.ByName("TailLogs")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -148,6 +160,7 @@ type interconnectServiceClient struct {
 	reach            *connect.Client[v1.ExchangeReachRequest, v1.ExchangeReachResponse]
 	releaseReminders *connect.Client[v1.ExchangeReleaseRequest, v1.ExchangeReleaseResponse]
 	noticeReminders  *connect.Client[v1.ExchangeNoticeRequest, v1.ExchangeNoticeResponse]
+	tailLogs         *connect.Client[v1.ExchangeTailRequest, v1.ExchangeTailResponse]
 }
 
 // Exchange calls greenroom.v1.InterconnectService.Exchange.
@@ -185,6 +198,11 @@ func (c *interconnectServiceClient) NoticeReminders(ctx context.Context, req *co
 	return c.noticeReminders.CallUnary(ctx, req)
 }
 
+// TailLogs calls greenroom.v1.InterconnectService.TailLogs.
+func (c *interconnectServiceClient) TailLogs(ctx context.Context, req *connect.Request[v1.ExchangeTailRequest]) (*connect.ServerStreamForClient[v1.ExchangeTailResponse], error) {
+	return c.tailLogs.CallServerStream(ctx, req)
+}
+
 // InterconnectServiceHandler is an implementation of the greenroom.v1.InterconnectService service.
 type InterconnectServiceHandler interface {
 	// Exchange is one channel of a session. The caller's first message has the hello,
@@ -210,6 +228,9 @@ type InterconnectServiceHandler interface {
 	// NoticeReminders tells who owns a bucket of its reminders that were resumed elsewhere, so
 	// that they are not found by its next look at the store only. From protocol 3 on.
 	NoticeReminders(context.Context, *connect.Request[v1.ExchangeNoticeRequest]) (*connect.Response[v1.ExchangeNoticeResponse], error)
+	// TailLogs is LogService.Tail for what the receiver itself remembers and runs. From
+	// protocol 3 on.
+	TailLogs(context.Context, *connect.Request[v1.ExchangeTailRequest], *connect.ServerStream[v1.ExchangeTailResponse]) error
 }
 
 // NewInterconnectServiceHandler builds an HTTP handler from the service implementation. It returns
@@ -261,6 +282,12 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 		connect.WithSchema(interconnectServiceMethods.ByName("NoticeReminders")),
 		connect.WithHandlerOptions(opts...),
 	)
+	interconnectServiceTailLogsHandler := connect.NewServerStreamHandler(
+		InterconnectServiceTailLogsProcedure,
+		svc.TailLogs,
+		connect.WithSchema(interconnectServiceMethods.ByName("TailLogs")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/greenroom.v1.InterconnectService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case InterconnectServiceExchangeProcedure:
@@ -277,6 +304,8 @@ func NewInterconnectServiceHandler(svc InterconnectServiceHandler, opts ...conne
 			interconnectServiceReleaseRemindersHandler.ServeHTTP(w, r)
 		case InterconnectServiceNoticeRemindersProcedure:
 			interconnectServiceNoticeRemindersHandler.ServeHTTP(w, r)
+		case InterconnectServiceTailLogsProcedure:
+			interconnectServiceTailLogsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -312,4 +341,8 @@ func (UnimplementedInterconnectServiceHandler) ReleaseReminders(context.Context,
 
 func (UnimplementedInterconnectServiceHandler) NoticeReminders(context.Context, *connect.Request[v1.ExchangeNoticeRequest]) (*connect.Response[v1.ExchangeNoticeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.NoticeReminders is not implemented"))
+}
+
+func (UnimplementedInterconnectServiceHandler) TailLogs(context.Context, *connect.Request[v1.ExchangeTailRequest], *connect.ServerStream[v1.ExchangeTailResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("greenroom.v1.InterconnectService.TailLogs is not implemented"))
 }

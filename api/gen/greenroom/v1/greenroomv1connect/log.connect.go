@@ -39,9 +39,10 @@ const (
 
 // LogServiceClient is a client for the greenroom.v1.LogService service.
 type LogServiceClient interface {
-	// Tail sends the latest lines that the answering host remembers, oldest first,
-	// and, if asked to follow, those that come. A reader that is too slow loses
-	// lines and is told how many.
+	// Tail sends the latest lines that the servers of the cluster remember, oldest
+	// first, and, if asked to follow, those that come. What a server remembers ends
+	// with it. The lines that come are in order for each server. A reader that is too
+	// slow loses lines; the next message says how many.
 	Tail(context.Context, *connect.Request[v1.TailRequest]) (*connect.ServerStreamForClient[v1.TailResponse], error)
 }
 
@@ -77,9 +78,10 @@ func (c *logServiceClient) Tail(ctx context.Context, req *connect.Request[v1.Tai
 
 // LogServiceHandler is an implementation of the greenroom.v1.LogService service.
 type LogServiceHandler interface {
-	// Tail sends the latest lines that the answering host remembers, oldest first,
-	// and, if asked to follow, those that come. A reader that is too slow loses
-	// lines and is told how many.
+	// Tail sends the latest lines that the servers of the cluster remember, oldest
+	// first, and, if asked to follow, those that come. What a server remembers ends
+	// with it. The lines that come are in order for each server. A reader that is too
+	// slow loses lines; the next message says how many.
 	Tail(context.Context, *connect.Request[v1.TailRequest], *connect.ServerStream[v1.TailResponse]) error
 }
 

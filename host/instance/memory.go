@@ -1,0 +1,189 @@
+package instance
+
+import (
+	"cmp"
+	"container/list"
+	"slices"
+
+	"github.com/greenroom-run/greenroom/engine"
+)
+
+// app is one app's part of the guests' memory. Pools.mu guards it.
+type app struct {
+	used  int64 // bytes counted for its instances
+	pools []*Pool
+	// unsettled are instances that may hold less than is counted for them, dedicated
+	// those of activations.
+	unsettled, dedicated list.List // of *Instance
+}
+
+var _ engine.Memory = (*Instance)(nil)
+
+// Take implements [engine.Memory]. At a bound, what instances do not hold is given
+// back, and those that are not in use are closed: at the app's own bound its own; at
+// the bound of all apps those of apps that hold more than it, and then its own. So no
+// app takes anything from one that has less.
+func (in *Instance) Take(bytes int64) bool {
+	ps := in.pool.pools
+	for {
+		ok, from := ps.take(in, bytes)
+		if ok {
+			return true
+		}
+		if !slices.ContainsFunc(from, ps.freeSome) {
+			in.refused = true
+			return false
+		}
+	}
+}
+
+// take counts bytes for an instance, or says which apps can give some back.
+func (ps *Pools) take(in *Instance, bytes int64) (ok bool, from []*app) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	a := in.pool.app
+	switch {
+	case a.used+bytes > ps.cfg.MemoryPerApp:
+		return false, []*app{a}
+	case ps.used+bytes > ps.cfg.Memory:
+		return false, append(ps.largest(a.used), a)
+	}
+	ps.count(in, bytes)
+	if _, ok := in.Guest.(engine.Settler); ok && in.unsettled == nil {
+		in.unsettled = a.unsettled.PushBack(in)
+	}
+	return true, nil
+}
+
+// largest returns the apps that hold more than so many bytes, the largest first. ps.mu
+// is held.
+func (ps *Pools) largest(than int64) []*app {
+	var out []*app
+	for _, a := range ps.apps {
+		if a.used > than {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b *app) int { return cmp.Compare(b.used, a.used) })
+	return out
+}
+
+// Give implements [engine.Memory].
+func (in *Instance) Give(bytes int64) {
+	ps := in.pool.pools
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.count(in, -bytes)
+}
+
+// count counts bytes more, or with a negative number less. ps.mu is held.
+func (ps *Pools) count(in *Instance, bytes int64) {
+	in.bytes += bytes
+	in.pool.app.used += bytes
+	ps.used += bytes
+}
+
+// memory is what is counted for the instance.
+func (in *Instance) memory() int64 {
+	ps := in.pool.pools
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return in.bytes
+}
+
+// freeSome has an app give back some memory that it does not use, and reports whether
+// there was any.
+func (ps *Pools) freeSome(a *app) bool { return ps.settleOne(a) || ps.closeIdleOf(a) }
+
+// settleOne has an instance of an app give back what is counted for it and it does not
+// hold.
+func (ps *Pools) settleOne(a *app) bool {
+	for range ps.length(&a.unsettled) {
+		if in := ps.pop(&a.unsettled); in != nil && ps.settle(in) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// settle has an instance that was taken from its app's unsettled ones give back what it
+// does not hold, and returns how many bytes that are. It stays unsettled if it runs.
+func (ps *Pools) settle(in *Instance) int64 {
+	before := in.memory()
+	settled := in.Guest.(engine.Settler).Settle() // take looked
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if !settled && in.unsettled == nil && !in.closed {
+		in.unsettled = in.pool.app.unsettled.PushBack(in)
+	}
+	return before - in.bytes
+}
+
+// closeIdleOf closes an instance of an app that is not in use.
+func (ps *Pools) closeIdleOf(a *app) bool {
+	ps.mu.Lock()
+	pools := a.pools[:len(a.pools):len(a.pools)]
+	ps.mu.Unlock()
+	for _, p := range pools {
+		if in := p.TakeOldest(); in != nil {
+			in.Discard()
+			return true
+		}
+	}
+	for range ps.length(&a.dedicated) {
+		in := ps.pop(&a.dedicated)
+		if in == nil {
+			return false
+		}
+		if in.release(in) {
+			in.Discard()
+			return true
+		}
+		ps.mu.Lock()
+		if !in.closed {
+			in.listed = a.dedicated.PushBack(in)
+		}
+		ps.mu.Unlock()
+	}
+	return false
+}
+
+func (ps *Pools) length(l *list.List) int {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return l.Len()
+}
+
+// pop takes the first instance out of a list of its app's; nil if there is none.
+func (ps *Pools) pop(l *list.List) *Instance {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	e := l.Front()
+	if e == nil {
+		return nil
+	}
+	in := l.Remove(e).(*Instance)
+	if in.unsettled == e {
+		in.unsettled = nil
+	} else {
+		in.listed = nil
+	}
+	return in
+}
+
+// gone takes a closed instance out of the lists and the account.
+func (ps *Pools) gone(in *Instance) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	in.closed = true
+	a := in.pool.app
+	if in.unsettled != nil {
+		a.unsettled.Remove(in.unsettled)
+		in.unsettled = nil
+	}
+	if in.listed != nil {
+		a.dedicated.Remove(in.listed)
+		in.listed = nil
+	}
+	ps.count(in, -in.bytes)
+}
