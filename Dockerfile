@@ -2,6 +2,8 @@
 #   docker build -t greenroom .
 # and run it with a volume for the embedded store:
 #   docker run -p 127.0.0.1:8080:8080 -v greenroom:/data -e GREENROOM_TOKEN=… greenroom
+# or with a database instead:
+#   docker run -p 127.0.0.1:8080:8080 -e GREENROOM_STORE=postgresql://… -e GREENROOM_TOKEN=… greenroom
 FROM golang:1.26 AS build
 WORKDIR /src
 COPY . .
@@ -15,7 +17,10 @@ COPY --from=build /greenroom /greenroom
 COPY --from=build --chown=65534:65534 /data /data
 USER 65534:65534
 VOLUME /data
+# The embedded store, if no database is named, is in /data/greenroom-data.
+WORKDIR /data
 EXPOSE 8080
 # Any address but loopback needs a token: set GREENROOM_TOKEN.
+ENV GREENROOM_LISTEN=0.0.0.0:8080
 ENTRYPOINT ["/greenroom"]
-CMD ["serve", "--listen", "0.0.0.0:8080", "--data-dir", "/data"]
+CMD ["serve"]

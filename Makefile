@@ -31,7 +31,7 @@ export PATH := $(TOOLS):$(PATH)
 export GOFLAGS ?= -tags=pebblegozstd
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo up cluster down test test-go test-rust setup check fmt vet lint generate generated tidy \
+.PHONY: help build demo up cluster down test test-go test-rust test-tinygo test-cockroach setup check fmt vet lint generate generated tidy \
         cross deploy-check fuzz soak bench survey release clean tools
 
 help: ## List the targets.
@@ -66,24 +66,19 @@ test: setup ## Run all tests; installs what they need.
 	  $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
-# It waits more than it works, so it is begun first.
-LONGEST := /greenroom/internal/node$$
-# Not for the race detector: what these test are processes that they start, in which it sees
-# nothing, or what others test with it; meter has one goroutine, and takes ten times as long.
-# They run beside the others.
-NO_RACE := /greenroom/(cmd/greenroom|internal/(cluster|crash|demo)|engine/meter)$$
-
 test-go:
-	@failed=; log=$$(mktemp); \
-	go list $(PKG) | grep -E '$(NO_RACE)' | xargs -r go test $(filter-out -race,$(TESTFLAGS)) -p 1 >$$log 2>&1 & unraced=$$!; \
-	for m in $(MODULES); do echo "== $$m"; \
-	  (cd $$m && all=$$(go list $(PKG)) && \
-	    { echo "$$all" | grep -E '$(LONGEST)'; echo "$$all" | grep -vE '$(LONGEST)|$(NO_RACE)'; } | xargs -r go test $(TESTFLAGS)) || failed="$$failed $$m"; done; \
-	echo "== without the race detector"; wait $$unraced || failed="$$failed without-race"; cat $$log; rm $$log; \
-	test -z "$$failed" || { echo "tests failed in the modules:$$failed"; exit 1; }
+	@PKG='$(PKG)' TESTFLAGS='$(TESTFLAGS)' scripts/go/test.sh $(MODULES)
 
 test-rust:
 	scripts/rust/test.sh
+
+test-tinygo: ## Build every Go example, the template and guests of tests with the TinyGo on PATH, and run them.
+	tinygo version
+	go test -count=1 -vet=off -timeout 40m -run 'TinyGo|TestWebhookExample|TestSubscriptionExample|TestReadOfAMap|TestGuestThatReachesMethodsByName' ./internal/node
+	go test -count=1 -vet=off -timeout 40m -run 'TestScripts/new_go' ./cmd/greenroom
+
+test-cockroach: ## Run what a store may change on the CockroachDB of GREENROOM_TEST_COCKROACH_URL: contract, guarantees, servers that are killed.
+	scripts/cockroach/test.sh
 
 check: fmt vet lint tidy generated cross ## Formatting, vet, lint, generated code, module files, import directions, other platforms.
 	go test ./internal/lint
@@ -98,7 +93,7 @@ lint: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 	@set -e; for m in . abi guest-sdk/go; do (cd $$m && $< run --config $(CURDIR)/.golangci.yml ./...); done
 
 tidy: ## Check that go.mod and go.sum are what the code needs.
-	@set -e; for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff); done
+	scripts/go/tidy.sh $(MODULES)
 
 generate: tools ## Regenerate the API's code.
 	rm -rf api/.deps api/gen
