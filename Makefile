@@ -8,6 +8,7 @@ GRPCURL_VERSION     := v1.9.4
 HELM_VERSION        := v3.18.6
 COMPOSE_VERSION     := v2.9.0
 KUBERNETES_VERSION  := v0.33.3
+DEADCODE_VERSION    := v0.49.0
 
 TOOLS   := $(CURDIR)/.cache/bin
 BIN     := bin/greenroom
@@ -31,7 +32,7 @@ export PATH := $(TOOLS):$(PATH)
 export GOFLAGS ?= -tags=pebblegozstd
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo up cluster down test test-go test-rust test-tinygo test-cockroach setup check fmt vet lint generate generated tidy \
+.PHONY: help build demo up cluster down test test-go test-rust test-tinygo test-cockroach setup check fmt vet lint dead generate generated tidy \
         cross deploy-check fuzz soak bench survey release clean tools
 
 help: ## List the targets.
@@ -80,7 +81,7 @@ test-tinygo: ## Build every Go example, the template and guests of tests with th
 test-cockroach: ## Run what a store may change on the CockroachDB of GREENROOM_TEST_COCKROACH_URL: contract, guarantees, servers that are killed.
 	scripts/cockroach/test.sh
 
-check: fmt vet lint tidy generated cross ## Formatting, vet, lint, generated code, module files, import directions, other platforms.
+check: fmt vet lint dead tidy generated cross ## Formatting, vet, lint, code that nothing calls, generated code, module files, import directions, other platforms.
 	go test ./internal/lint
 
 fmt:
@@ -91,6 +92,10 @@ vet:
 
 lint: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 	@set -e; for m in . abi guest-sdk/go; do (cd $$m && $< run --config $(CURDIR)/.golangci.yml ./...); done
+
+# abi is for guests as well, which call what hosts do not.
+dead: $(TOOLS)/deadcode-$(DEADCODE_VERSION) ## Find functions of the server that nothing but tests calls.
+	@out=$$($< -tags pebblegozstd ./cmd/greenroom | grep -v '^abi/'); test -z "$$out" || { echo "nothing but tests calls:"; echo "$$out"; exit 1; }
 
 tidy: ## Check that go.mod and go.sum are what the code needs.
 	scripts/go/tidy.sh $(MODULES)
@@ -147,6 +152,8 @@ $(TOOLS)/protoc-gen-go-$(PROTOC_GO_VERSION):
 	$(call install,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GO_VERSION))
 $(TOOLS)/protoc-gen-connect-go-$(CONNECT_GO_VERSION):
 	$(call install,protoc-gen-connect-go,connectrpc.com/connect/cmd/protoc-gen-connect-go@$(CONNECT_GO_VERSION))
+$(TOOLS)/deadcode-$(DEADCODE_VERSION):
+	$(call install,deadcode,golang.org/x/tools/cmd/deadcode@$(DEADCODE_VERSION))
 $(TOOLS)/grpcurl-$(GRPCURL_VERSION):
 	$(call install,grpcurl,github.com/fullstorydev/grpcurl/cmd/grpcurl@$(GRPCURL_VERSION))
 $(TOOLS)/compose-$(COMPOSE_VERSION):

@@ -18,6 +18,7 @@ import (
 	"github.com/greenroom-run/greenroom/client"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
@@ -120,7 +121,7 @@ func serveReminders() (url string, stop func()) {
 	if err != nil {
 		panic(err)
 	}
-	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: reminder.DeliverFunc(noTurns), Host: "here"})
+	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: remindertest.DeliverFunc(noTurns), Host: "here"})
 	if err != nil {
 		panic(err)
 	}

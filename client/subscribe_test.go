@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
@@ -28,7 +29,7 @@ func newReminders(t *testing.T) *reminder.Admin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: reminder.DeliverFunc(noActors), Host: "here"})
+	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: remindertest.DeliverFunc(noActors), Host: "here"})
 	if err == nil {
 		err = svc.Start(t.Context())
 	}

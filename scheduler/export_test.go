@@ -67,3 +67,10 @@ func (l *Leader) Fingerprint(b *fingerprint) {
 		b.add(b.bit(h.awaited), b.bit(h.gone), Instant(h.session), b.bit(h.claimed), Instant(h.count))
 	}
 }
+
+// serving returns the hosts that a type's table is computed from, in order, and the policy
+// by which they run it.
+func (t *Tables) serving(name typeName) (hosts []placement.HostID, policy string) {
+	r := t.roleOf(name)
+	return t.set(r.reports).serving, r.policy
+}

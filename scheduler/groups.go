@@ -134,13 +134,6 @@ func (t *Tables) set(reports string) *hostSet {
 	return set
 }
 
-// serving returns the hosts that a type's table is computed from, in order, and the policy
-// by which they run it.
-func (t *Tables) serving(name typeName) (hosts []placement.HostID, policy string) {
-	r := t.roleOf(name)
-	return t.set(r.reports).serving, r.policy
-}
-
 // hostsChanged notes that a host has come, gone, or is another one than before.
 func (t *Tables) hostsChanged() { t.sets, t.all = map[string]*hostSet{}, nil }
 

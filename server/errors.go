@@ -37,17 +37,6 @@ const (
 	kindInternal         actor.Kind = "internal"
 )
 
-// serverKinds are the kinds above that have one row each in docs/errors.md.
-func serverKinds() []actor.Kind {
-	return []actor.Kind{
-		kindInvalidArgument, kindInvalidModule, kindStateTooLarge, kindOutOfFuel, kindGuestError,
-		actor.Kind(actor.TrapUnreachable), actor.Kind(actor.TrapStack),
-		actor.Kind(actor.TrapMemory), actor.Kind(actor.TrapProtocol),
-		kindUnauthenticated, kindPermissionDenied, kindOriginRefused, kindHostRefused, kindPathNotFound,
-		kindServiceNotFound, kindMethodRefused, kindNotImplemented, kindBodyTimeout, kindStreamFull, kindInternal,
-	}
-}
-
 // answer is where a kind lands: the Connect code, and the status of the plain
 // HTTP form. Connect's own statuses follow from the code alone.
 type answer struct {

@@ -172,3 +172,14 @@ func TestTextsOfStrangersAreBounded(t *testing.T) {
 		t.Errorf("%q", f.message)
 	}
 }
+
+// serverKinds are the kinds of this package that have one row each in docs/errors.md.
+func serverKinds() []actor.Kind {
+	return []actor.Kind{
+		kindInvalidArgument, kindInvalidModule, kindStateTooLarge, kindOutOfFuel, kindGuestError,
+		actor.Kind(actor.TrapUnreachable), actor.Kind(actor.TrapStack),
+		actor.Kind(actor.TrapMemory), actor.Kind(actor.TrapProtocol),
+		kindUnauthenticated, kindPermissionDenied, kindOriginRefused, kindHostRefused, kindPathNotFound,
+		kindServiceNotFound, kindMethodRefused, kindNotImplemented, kindBodyTimeout, kindStreamFull, kindInternal,
+	}
+}

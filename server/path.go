@@ -73,12 +73,6 @@ func parsePath(escaped, resource string) (key actor.Key, name string, err error)
 	return key, segments[4], key.Validate()
 }
 
-// actorPath is the inverse of parseActorPath.
-func actorPath(key actor.Key, method string) string {
-	return actorsPrefix + url.PathEscape(key.App) + "/" + url.PathEscape(key.Type) + "/" +
-		url.PathEscape(key.ID) + "/method/" + url.PathEscape(method)
-}
-
 func errNoPath(path string) error {
 	return &requestError{kindPathNotFound, fmt.Sprintf("there is nothing at %q; actors are at %s", path, actorsShape)}
 }

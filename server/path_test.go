@@ -95,3 +95,9 @@ func FuzzActorPath(f *testing.F) {
 		}
 	})
 }
+
+// actorPath is the inverse of parseActorPath.
+func actorPath(key actor.Key, method string) string {
+	return actorsPrefix + url.PathEscape(key.App) + "/" + url.PathEscape(key.Type) + "/" +
+		url.PathEscape(key.ID) + "/method/" + url.PathEscape(method)
+}

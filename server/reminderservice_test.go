@@ -24,6 +24,7 @@ import (
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
 )
@@ -136,7 +137,7 @@ func startReminders(t *testing.T, refuse func(f actor.Firing) error, change func
 	}
 	d := &deliverer{store: st, refuse: refuse, fired: make(chan actor.Firing, 1000)}
 	metrics := NewMetrics()
-	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: reminder.DeliverFunc(d.deliver), Host: "here", Events: metrics.ReminderEvents()})
+	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: remindertest.DeliverFunc(d.deliver), Host: "here", Events: metrics.ReminderEvents()})
 	if err != nil {
 		t.Fatal(err)
 	}

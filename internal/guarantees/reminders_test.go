@@ -17,6 +17,7 @@ import (
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/host/hosttest"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/faultstore"
 )
@@ -183,7 +184,7 @@ func firings(t *testing.T, s store.Store) {
 	var services []*reminder.Service
 	for i := range 2 {
 		svc, err := reminder.New(reminder.Config{
-			Store: r.store, Deliverer: reminder.DeliverFunc(to.deliver), Host: actor.HostID(fmt.Sprint("h", i)),
+			Store: r.store, Deliverer: remindertest.DeliverFunc(to.deliver), Host: actor.HostID(fmt.Sprint("h", i)),
 			Events: reminder.Events{Delivered: func(reminder.DeliveryEnd) {
 				select {
 				case ended <- struct{}{}:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -277,7 +278,7 @@ func TestEvents(t *testing.T) {
 			},
 		}
 		fails := map[string]int{"once": 1, "ever": 100}
-		cfg.Deliverer = DeliverFunc(func(ctx context.Context, f actor.Firing) error {
+		cfg.Deliverer = remindertest.DeliverFunc(func(ctx context.Context, f actor.Firing) error {
 			mu.Lock()
 			fails[f.Name]--
 			failed := fails[f.Name] >= 0

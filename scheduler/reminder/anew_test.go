@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 )
 
 // incarnations is a cluster of one process, which may be taken for gone.
@@ -86,7 +87,7 @@ func TestTimeIsNoFailure(t *testing.T) {
 	inBubble(t, func(w *world) {
 		times := 0
 		cfg := w.config()
-		cfg.Deliverer = DeliverFunc(func(ctx context.Context, f actor.Firing) error {
+		cfg.Deliverer = remindertest.DeliverFunc(func(ctx context.Context, f actor.Firing) error {
 			if times++; times > 5 {
 				return w.host.deliver(ctx, f)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 )
 
 // A firing is fresh when nobody can have delivered it before: not one that was delivered, nor
@@ -18,7 +19,7 @@ func TestFresh(t *testing.T) {
 		var fresh []bool
 		fails := 0
 		cfg := w.config()
-		deliver := DeliverFunc(func(ctx context.Context, f actor.Firing) error {
+		deliver := remindertest.DeliverFunc(func(ctx context.Context, f actor.Firing) error {
 			mu.Lock()
 			defer mu.Unlock()
 			fresh = append(fresh, f.Fresh)
@@ -80,7 +81,7 @@ func TestFreshAfterABucketStays(t *testing.T) {
 		commits := false
 		cfg := w.config()
 		cfg.Host, cfg.Members = "", m
-		cfg.Deliverer = DeliverFunc(func(ctx context.Context, f actor.Firing) error {
+		cfg.Deliverer = remindertest.DeliverFunc(func(ctx context.Context, f actor.Firing) error {
 			if f.Name == "slow" { // so that the bucket cannot be given up
 				<-time.After(50 * time.Second)
 				return w.host.deliver(ctx, f)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 )
 
 // members are those that a test says.
@@ -151,7 +152,7 @@ func TestSlowStopGivesBucketsUp(t *testing.T) {
 			return nil
 		}
 		cfg := w.config()
-		cfg.Host, cfg.Members, cfg.Deliverer = "", &members{self: "one", live: []actor.HostID{"one"}}, DeliverFunc(lasting{w.host}.deliver)
+		cfg.Host, cfg.Members, cfg.Deliverer = "", &members{self: "one", live: []actor.HostID{"one"}}, remindertest.DeliverFunc(lasting{w.host}.deliver)
 		s := w.start(cfg)
 		w.set(s, "slow", true, once(time.Second))
 		w.set(s, "other", true, func(sp *actor.ReminderSpec) { sp.Key.App, sp.Schedule.After = "other", time.Hour })

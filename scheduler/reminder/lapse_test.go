@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 )
 
 // lostOwner has a bucket in the store whose owner is not there, with the reminders that it
@@ -70,7 +71,7 @@ func TestDeliveriesEndWithTheLease(t *testing.T) {
 		cfg.Host, cfg.Members, cfg.ExecutionTimeout = "", m, time.Hour
 		var begun, ended time.Time
 		slow := true
-		cfg.Deliverer = DeliverFunc(func(ctx context.Context, f actor.Firing) error {
+		cfg.Deliverer = remindertest.DeliverFunc(func(ctx context.Context, f actor.Firing) error {
 			begun = time.Now()
 			if slow {
 				<-ctx.Done()

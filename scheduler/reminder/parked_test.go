@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 )
 
 // However many reminders are due of an actor that takes its time, no more are in memory than
@@ -17,7 +18,7 @@ func TestMemoryIsBoundedWhereAnActorIsSlow(t *testing.T) {
 		cfg := w.config()
 		cfg.Host, cfg.Members = "", &members{self: "one", live: []actor.HostID{"one"}}
 		cfg.MaxInMemory, cfg.ExecutionTimeout = 2*pageSize, time.Hour
-		cfg.Deliverer = DeliverFunc(func(ctx context.Context, _ actor.Firing) error {
+		cfg.Deliverer = remindertest.DeliverFunc(func(ctx context.Context, _ actor.Firing) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})

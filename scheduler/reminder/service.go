@@ -51,15 +51,6 @@ type Deliverer interface {
 	Deliver(ctx context.Context, f actor.Firing, ended func(error)) (giveUp func())
 }
 
-// DeliverFunc is a [Deliverer] that waits: it returns what ended gets.
-type DeliverFunc func(ctx context.Context, f actor.Firing) error
-
-// Deliver implements [Deliverer].
-func (d DeliverFunc) Deliver(ctx context.Context, f actor.Firing, ended func(error)) (giveUp func()) {
-	ended(d(ctx, f))
-	return func() {}
-}
-
 // Config is what a [Service] is made from. Zero values mean the defaults.
 type Config struct {
 	Store     Store

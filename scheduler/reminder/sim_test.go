@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 )
 
 var (
@@ -285,7 +286,7 @@ func (w *simulation) start(n int) {
 	}
 	cfg := Config{
 		Logger: logger,
-		Store:  &simStore{p}, Deliverer: DeliverFunc(p.deliver), Host: actor.HostID(p.name), Window: simWindow, ExecutionTimeout: simExecution, MaxInMemory: 3 * pageSize,
+		Store:  &simStore{p}, Deliverer: remindertest.DeliverFunc(p.deliver), Host: actor.HostID(p.name), Window: simWindow, ExecutionTimeout: simExecution, MaxInMemory: 3 * pageSize,
 		MaxOfType: 8, MaxOfActor: 3,
 	}
 	if w.sabotage.endless {

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
+	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
 	"github.com/greenroom-run/greenroom/store/sqlstore"
@@ -81,7 +82,7 @@ func TestOnStores(t *testing.T) {
 			const n, times = 200, 3
 			c := &committer{store: s, fired: make(chan actor.Firing, n*times), rows: map[actor.Key]uint64{}}
 			start := func() *reminder.Service {
-				svc, err := reminder.New(reminder.Config{Store: s, Deliverer: reminder.DeliverFunc(c.deliver), Host: actor.HostID(actor.NewCommitID().String())})
+				svc, err := reminder.New(reminder.Config{Store: s, Deliverer: remindertest.DeliverFunc(c.deliver), Host: actor.HostID(actor.NewCommitID().String())})
 				if err != nil {
 					t.Fatal(err)
 				}
