@@ -24,6 +24,11 @@ func TestBombsAreRefused(t *testing.T) {
 			t.Errorf("%s, a small one: %v", bomb.Name, err)
 			continue
 		}
+		plain := &Builder{}
+		plain.Func("", nil, nil, 0)
+		if easy, err := binary.Parse(plain.Bytes()); err != nil || m.Cost() < 20*easy.Cost() {
+			t.Errorf("%s, a small one: it costs %d, and an empty function %d (%v)", bomb.Name, m.Cost(), easy.Cost(), err)
+		}
 		if _, _, err := meter.Rewrite(binary.Prepare(m).Wasm(), meter.Config{}); err != nil {
 			t.Errorf("%s, a small one: %v", bomb.Name, err)
 		}

@@ -148,6 +148,7 @@ type Module struct {
 	names       []byte         // the function names subsection, nil if absent or damaged
 	mutable     []mutableGlobal
 	segments    []Segment // the active ones
+	cost        uint64
 
 	changesTables bool // as it runs
 	usesSegments  bool // as it runs
@@ -168,6 +169,9 @@ type section struct {
 
 // Size is the number of bytes that the module was parsed from.
 func (m *Module) Size() int { return len(m.wasm) }
+
+// Cost is about what compiling the module takes, in the unit of [load.work].
+func (m *Module) Cost() uint64 { return m.cost }
 
 // Export returns the export of that name.
 func (m *Module) Export(name string) (Export, bool) {

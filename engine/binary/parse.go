@@ -323,6 +323,7 @@ func (m *Module) elementSection(c *cursor) {
 }
 
 func (m *Module) codeSection(c *cursor) {
+	m.cost = workOfByte * uint64(c.remaining())
 	w := &weigher{
 		types: m.Types, funcs: append(slices.Clone(m.importTypes), m.functions...),
 		imports: uint64(len(m.Imports)), globals: uint64(m.imported[KindGlobal] + m.Globals + meteredGlobals),
@@ -389,6 +390,7 @@ func (m *Module) codeSection(c *cursor) {
 			return
 		}
 		m.bodies++
+		m.cost += own
 		m.changesTables = m.changesTables || p.changesTables
 		m.usesSegments = m.usesSegments || p.usesSegments
 	}

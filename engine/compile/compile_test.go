@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -355,49 +354,6 @@ func TestCacheForgetsWhatIsUnknown(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(old, "abc")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-}
-
-// An owner that asks for much holds another one up by one compilation, and nobody
-// holds up the server.
-func TestOwnersTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(1)
-		ctx := t.Context()
-		if err := q.acquire(ctx, "first"); err != nil {
-			t.Fatal(err)
-		}
-		var order []string
-		done := make(chan struct{})
-		for _, owner := range []string{"busy", "busy", "busy", "other", "gone", ""} {
-			go func() {
-				ctx, cancel := context.WithCancel(ctx)
-				defer cancel()
-				if owner == "gone" {
-					go cancel()
-				}
-				if q.acquire(ctx, owner) == nil {
-					order = append(order, owner)
-					q.release()
-				}
-				done <- struct{}{}
-			}()
-			synctest.Wait()
-		}
-		<-done // the one that is gone
-		q.release()
-		for range 5 {
-			<-done
-		}
-		want := []string{"", "busy", "other", "busy", "busy"}
-		for n := range want {
-			if order[n] != want[n] {
-				t.Fatalf("got %q, want %q", order, want)
-			}
-		}
-		if q.free != 1 || len(q.turns) != 0 || len(q.waiting) != 0 {
-			t.Errorf("left %+v", q)
-		}
-	})
 }
 
 func TestOwner(t *testing.T) {

@@ -144,6 +144,8 @@ type Module struct {
 	Target Target
 	// Code is the module as it was uploaded.
 	Code []byte
+	// Cost is about what compiling it takes, in any unit: what is cheap goes first.
+	Cost uint64
 	// Prepare is what [Serve] was given for the target.
 	Prepare Preparer
 	// Version names what Prepare makes of modules: code is found under the version
@@ -172,10 +174,11 @@ func (l *Loaded) Remove() error { return l.cache.remove(l.key) }
 // Read runs read, which reads an uploaded module in this process: one at a time, the
 // owners of [engine.WithOwner] in turn.
 func (c *Compiler) Read(ctx context.Context, read func()) error {
-	if err := c.reading.acquire(ctx, engine.OwnerOf(ctx)); err != nil {
+	release, err := c.reading.acquire(ctx, engine.OwnerOf(ctx), 1)
+	if err != nil {
 		return err
 	}
-	defer c.reading.release()
+	defer release()
 	read()
 	return nil
 }
@@ -249,10 +252,11 @@ func (c *Compiler) compile(ctx context.Context, k key, m Module) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.closing, func() { cancel(actor.ErrStopping) })()
-	if err := c.queue.acquire(ctx, engine.OwnerOf(ctx)); err != nil {
+	release, err := c.queue.acquire(ctx, engine.OwnerOf(ctx), m.Cost)
+	if err != nil {
 		return context.Cause(ctx)
 	}
-	defer c.queue.release()
+	defer release()
 	scratch, err := c.cache.scratch()
 	if err != nil {
 		return fmt.Errorf("folder for compiling: %w", err)

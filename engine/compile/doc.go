@@ -13,7 +13,7 @@
 //	          │ no
 //	          ▼
 //	    wait for a place ── child: prepare, decode, compile, write ──▶ into the cache ──▶ open
-//	    (the owners in turn)    │ memory, time, crash, caller gone: killed
+//	    (fair, cheap ones first)│ memory, time, crash, caller gone: killed
 //	                            ▼
 //	                   an error, and nothing is left
 //
@@ -54,9 +54,10 @@
 //   - At most [Config.Processes] children run, and none waits for a module to
 //     arrive: [Compiler.Load] has all bytes.
 //   - One upload at a time is read in this process.
-//   - Owners of modules take turns, so that one that uploads a hundred modules
-//     holds up another by one compilation. What the server needs to serve goes
-//     first.
+//   - Owners of modules share the children by what their modules cost to compile, so
+//     that one that uploads a hundred modules holds up another by one compilation, and
+//     that cheap modules go before costly ones. A costly one waits for about as much of
+//     each other owner as it costs itself. What the server needs to serve goes first.
 //   - A compilation ends within [Config.Time], or when the caller's context does.
 //   - A module that was refused leaves no file. The cache is bounded in bytes; what
 //     was used least recently goes first, and what is deployed stays.

@@ -1,104 +1,137 @@
 package compile
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 )
 
-// queue hands out places. Owners that wait get them in turn, whatever the number
-// of requests each of them has; the owner "" goes before all others.
+// queue hands out places. Owners share them by cost, as in fair queueing: each has a
+// time of its own, that its requests move on by their costs, and whose next request
+// ends first in these times gets the next place. So what is cheap goes before what is
+// costly, of its owner or of another one; many requests of one owner do not push back
+// those of another; and who waits is not overtaken for ever, since the time at which a
+// new owner begins moves on with every place that is handed out. The owner "" goes
+// before all others, first come first served.
 type queue struct {
-	mu      sync.Mutex
-	free    int
-	waiting map[string][]chan struct{} // by owner, first come first served
-	turns   []string                   // the owners that wait, in the order of their turns
+	mu       sync.Mutex
+	free     int
+	now      uint64               // the time of the owner that got the last place
+	owners   map[string]*ownQueue // those that wait or have a place
+	requests uint64               // so far
+	turns    uint64               // so far
+}
+
+// ownQueue is the requests of one owner.
+type ownQueue struct {
+	first   bool   // the owner is ""
+	time    uint64 // up to which it was served
+	turn    uint64 // in which it got its last place, 0 for none
+	places  int    // that it has
+	waiting []*waiter
+}
+
+type waiter struct {
+	cost   uint64
+	rank   uint64 // the time at which it came and its cost: older ones of an owner go before
+	number uint64
+	given  chan struct{}
 }
 
 func newQueue(places int) *queue {
-	return &queue{free: places, waiting: make(map[string][]chan struct{})}
+	return &queue{free: places, owners: make(map[string]*ownQueue)}
 }
 
-// acquire waits for a place, which the caller gives back with release.
-func (q *queue) acquire(ctx context.Context, owner string) error {
+// acquire waits for a place for work of so much cost. The caller gives it back with
+// release, once.
+func (q *queue) acquire(ctx context.Context, owner string, cost uint64) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
+	release = func() { q.release(owner) }
 	q.mu.Lock()
-	if q.free > 0 {
-		q.free--
-		q.mu.Unlock()
-		return nil
+	own := q.owners[owner]
+	if own == nil {
+		own = &ownQueue{first: owner == "", time: q.now}
+		q.owners[owner] = own
 	}
-	given := make(chan struct{})
-	if len(q.waiting[owner]) == 0 {
-		q.turns = append(q.turns, owner)
+	q.requests++
+	r := &waiter{cost: cost, rank: q.now + cost, number: q.requests, given: make(chan struct{})}
+	if own.first {
+		r.cost, r.rank = 0, 0
 	}
-	q.waiting[owner] = append(q.waiting[owner], given)
+	at, _ := slices.BinarySearchFunc(own.waiting, r, compareWaiters)
+	own.waiting = slices.Insert(own.waiting, at, r)
+	q.next()
 	q.mu.Unlock()
 	select {
-	case <-given:
-		return nil
+	case <-r.given:
+		return release, nil
 	case <-ctx.Done():
 	}
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	select {
-	case <-given: // at the same moment
-		q.next()
-	default:
-		q.leave(owner, given)
+	at = slices.Index(own.waiting, r)
+	if at >= 0 {
+		own.waiting = slices.Delete(own.waiting, at, at+1)
+		q.tidy(owner)
 	}
-	return ctx.Err()
+	q.mu.Unlock()
+	if at < 0 { // given at the same moment
+		release()
+	}
+	return nil, ctx.Err()
 }
 
-func (q *queue) release() {
+func compareWaiters(a, b *waiter) int {
+	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.number, b.number))
+}
+
+func (q *queue) release(owner string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.owners[owner].places--
+	q.free++
 	q.next()
+	q.tidy(owner)
 }
 
-// next gives a place to who is next. q.mu is held.
+// next gives the free places to who is next. q.mu is held.
 func (q *queue) next() {
-	if len(q.turns) == 0 {
-		q.free++
-		return
-	}
-	at := 0
-	for n, owner := range q.turns {
-		if owner == "" {
-			at = n
+	for q.free > 0 {
+		var own *ownQueue
+		for _, o := range q.owners {
+			if len(o.waiting) > 0 && (own == nil || o.before(own)) {
+				own = o
+			}
 		}
-	}
-	owner := q.turns[at]
-	given := q.waiting[owner][0]
-	q.leave(owner, given)
-	for n, o := range q.turns {
-		if o == owner { // and to the back, if it has more
-			q.turns = append(append(q.turns[:n:n], q.turns[n+1:]...), owner)
-			break
+		if own == nil {
+			return
 		}
+		r := own.waiting[0]
+		own.waiting = slices.Delete(own.waiting, 0, 1)
+		q.turns++
+		own.time, own.turn = own.time+r.cost, q.turns
+		own.places++
+		q.now = max(q.now, own.time)
+		q.free--
+		close(r.given)
 	}
-	close(given)
 }
 
-// leave takes a request out. q.mu is held.
-func (q *queue) leave(owner string, given chan struct{}) {
-	list := q.waiting[owner]
-	for n, g := range list {
-		if g == given {
-			list = append(list[:n:n], list[n+1:]...)
-			break
-		}
+// before reports whether the next place is rather o's than other's: both wait.
+func (o *ownQueue) before(other *ownQueue) bool {
+	if o.first != other.first {
+		return o.first
 	}
-	if len(list) > 0 {
-		q.waiting[owner] = list
-		return
-	}
-	delete(q.waiting, owner)
-	for n, o := range q.turns {
-		if o == owner {
-			q.turns = append(q.turns[:n:n], q.turns[n+1:]...)
-			break
-		}
+	a, b := o.waiting[0], other.waiting[0]
+	return cmp.Or(cmp.Compare(o.time+a.cost, other.time+b.cost), cmp.Compare(o.turn, other.turn), cmp.Compare(a.number, b.number)) < 0
+}
+
+// tidy forgets an owner that neither waits nor has a place: its time is not ahead of
+// that of a new one. q.mu is held.
+func (q *queue) tidy(owner string) {
+	if own := q.owners[owner]; len(own.waiting) == 0 && own.places == 0 {
+		delete(q.owners, owner)
 	}
 }

@@ -135,7 +135,7 @@ func (e *Engine) compile(ctx context.Context, digest actor.Digest, wasm []byte, 
 	var compiled wazero.CompiledModule
 	var size int64 // of the program, about
 	loaded, err = e.compiler.Load(ctx, compile.Module{
-		Digest: digest, Target: compile.Native, Code: wasm, Prepare: prepare, Version: preparedVersion,
+		Digest: digest, Target: compile.Native, Code: wasm, Cost: m.Cost(), Prepare: prepare, Version: preparedVersion,
 	}, func(ctx context.Context, code []byte, bytes int64) (err error) {
 		bytes += decodedTimes * int64(len(code))
 		if err := e.programs.Admit(ctx, bytes); err != nil {
