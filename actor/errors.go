@@ -197,6 +197,8 @@ func (e *FuelError) Error() string {
 // StateTooLargeError is a turn whose state passed the limit; nothing was kept.
 type StateTooLargeError struct {
 	Size, Limit int // bytes after encoding
+	// Setting is what the limit is set by, for people; empty if that is not known.
+	Setting string
 	// Largest are the largest keys with their sizes, largest first, at most five.
 	Largest []KeySize
 }
@@ -210,6 +212,9 @@ type KeySize struct {
 func (e *StateTooLargeError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the actor's state has %d bytes; at most %d are allowed", e.Size, e.Limit)
+	if e.Setting != "" {
+		b.WriteString(", by " + e.Setting)
+	}
 	for i, k := range e.Largest {
 		if i == 0 {
 			b.WriteString("; largest keys: ")

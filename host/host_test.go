@@ -641,15 +641,16 @@ func TestArguments(t *testing.T) {
 			name, typ, id, method string
 			payload               int
 			want                  *actor.Condition
+			says                  string
 		}{
-			{"fine", "T", "a", "Echo", 100, nil},
-			{"odd but fine", "T", "a||b/ 😀", "Echo", 1, nil},
-			{"unknown type", "U", "a", "Echo", 1, actor.ErrTypeNotFound},
-			{"unknown method", "T", "a", "echo", 1, actor.ErrMethodNotFound},
-			{"large", "T", "a", "Echo", 101, actor.ErrPayloadTooLarge},
-			{"large for the type", "Small", "a", "Echo", 51, actor.ErrPayloadTooLarge},
-			{"large for the manifest", "Tiny", "a", "Echo", 11, actor.ErrPayloadTooLarge},
-			{"a manifest raises nothing", "Greedy", "a", "Echo", 101, actor.ErrPayloadTooLarge},
+			{"fine", "T", "a", "Echo", 100, nil, ""},
+			{"odd but fine", "T", "a||b/ 😀", "Echo", 1, nil, ""},
+			{"unknown type", "U", "a", "Echo", 1, actor.ErrTypeNotFound, "U"},
+			{"unknown method", "T", "a", "echo", 1, actor.ErrMethodNotFound, "echo"},
+			{"large", "T", "a", "Echo", 101, actor.ErrPayloadTooLarge, "at most 100 are allowed, by --max-payload or --limit app/T:max-payload=… of the server"},
+			{"large for the type", "Small", "a", "Echo", 51, actor.ErrPayloadTooLarge, "at most 50 are allowed, by --max-payload or --limit app/Small:max-payload=…"},
+			{"large for the manifest", "Tiny", "a", "Echo", 11, actor.ErrPayloadTooLarge, "at most 10 are allowed, by payload_bytes in the limits that the type declares"},
+			{"a manifest raises nothing", "Greedy", "a", "Echo", 101, actor.ErrPayloadTooLarge, "at most 100 are allowed, by --max-payload"},
 		} {
 			inv := actor.Invocation{Key: actor.Key{App: "app", Type: tc.typ, ID: tc.id}, Method: tc.method}
 			inv.Payload.Data = []byte(long[:tc.payload])
@@ -657,6 +658,9 @@ func TestArguments(t *testing.T) {
 			switch {
 			case tc.want != nil:
 				wantCondition(t, err, tc.want)
+				if !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("%s: %v, want %q", tc.name, err, tc.says)
+				}
 			case err != nil || len(reply.Payload.Data) != tc.payload:
 				t.Errorf("%s: %v", tc.name, err)
 			}

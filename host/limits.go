@@ -109,6 +109,15 @@ func lower(limit, asked int64) int64 {
 	return limit
 }
 
+// setBy says what sets a limit of a type, for people: the server's flag, or the member of
+// the manifest that lowers it.
+func setBy(typ Scope, flag, member string, lowered bool) string {
+	if lowered {
+		return member + " in the limits that the type declares"
+	}
+	return fmt.Sprintf("--%s or --limit %s:%s=… of the server", flag, typ, flag)
+}
+
 func (l Limits) validate() error {
 	fields := []struct {
 		name  string

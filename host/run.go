@@ -87,6 +87,7 @@ func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.
 		ReadOnly: readOnly, Stateless: s.lane == LaneStateless,
 		State: l.state, Revision: rev, Version: l.visibleVersion(),
 		StateBytes: s.limits.StateBytes, PayloadBytes: s.limits.PayloadBytes, Fuel: s.limits.Fuel,
+		StateSetting: s.stateSetting, PayloadSetting: s.payloadSetting,
 		Uses: s.uses, Leaver: t,
 		Methods: s, ReminderBytes: s.reminderBytes, Firing: inv.Firing, Fired: t.call.fired,
 		Timer: t.call.timer.firing(),

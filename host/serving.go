@@ -37,7 +37,9 @@ type served struct {
 	// reminderBytes is what a turn's reminders may take.
 	reminderBytes int64
 	limits        Limits
-	pool          *instance.Pool
+	// What sets a limit, for people.
+	stateSetting, payloadSetting, deadlineSetting string
+	pool                                          *instance.Pool
 }
 
 type method struct {
@@ -170,6 +172,8 @@ func (s *served) serves(d actor.Deployment) bool {
 }
 
 func (ds *deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *served {
+	scope, configured := Scope{App: d.App, Type: d.Type}, ds.limits(d.App, d.Type)
+	limits := configured.lowered(spec.Limits)
 	s := &served{
 		deployment:  d,
 		lane:        LaneWarm,
@@ -181,7 +185,11 @@ func (ds *deployments) newServed(d actor.Deployment, spec *abi.TypeSpec) *served
 		stateSchema: spec.StateSchema,
 		uses:        spec.Capabilities,
 		methods:     make(map[string]method, len(spec.Methods)),
-		limits:      ds.limits(d.App, d.Type).lowered(spec.Limits),
+		limits:      limits,
+
+		stateSetting:    setBy(scope, "max-state", "state_bytes", limits.StateBytes < configured.StateBytes),
+		payloadSetting:  setBy(scope, "max-payload", "payload_bytes", limits.PayloadBytes < configured.PayloadBytes),
+		deadlineSetting: setBy(scope, "turn-deadline", "turn_ms", limits.TurnDeadline < configured.TurnDeadline),
 	}
 	// What is left in a commit.
 	s.reminderBytes = min(turn.MaxReminderBytes, actor.MaxCommitBytes-s.limits.StateBytes-s.limits.PayloadBytes)
@@ -207,7 +215,7 @@ func (s *served) method(inv *actor.Invocation) (method, error) {
 	case inv.ReadOnly && !m.readOnly:
 		return m, fmt.Errorf("%w: %s.%s changes its actor; invoke it instead, or declare it read-only in the guest", actor.ErrNotReadOnly, inv.Key.Type, inv.Method)
 	case int64(len(inv.Payload.Data)) > s.limits.PayloadBytes:
-		return m, fmt.Errorf("%w: it has %d bytes; at most %d are allowed", actor.ErrPayloadTooLarge, len(inv.Payload.Data), s.limits.PayloadBytes)
+		return m, fmt.Errorf("%w: it has %d bytes; at most %d are allowed, by %s", actor.ErrPayloadTooLarge, len(inv.Payload.Data), s.limits.PayloadBytes, s.payloadSetting)
 	}
 	return m, nil
 }

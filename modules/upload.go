@@ -32,7 +32,7 @@ func (s *Service) Upload(ctx context.Context, app string, wasm []byte, progress 
 		return actor.Module{}, err
 	}
 	if int64(len(wasm)) > s.cfg.MaxBytes {
-		return actor.Module{}, fmt.Errorf("the module has %d bytes, the limit is %d: %w", len(wasm), s.cfg.MaxBytes, actor.ErrModuleTooLarge)
+		return actor.Module{}, fmt.Errorf("the module has %d bytes; at most %d are allowed, by --max-module of the server: %w", len(wasm), s.cfg.MaxBytes, actor.ErrModuleTooLarge)
 	}
 	digest := actor.DigestOf(wasm)
 	known, err := s.store.Module(ctx, app, digest)

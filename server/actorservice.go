@@ -36,7 +36,7 @@ func (s *Server) newActorService() service {
 	sv.serve(RoleDeploy, smallRoute(), h, greenroomv1connect.ActorServiceDeleteActorProcedure)
 
 	invocations := route{maxBody: unbounded, longLived: true, maxMessage: max(payload.maxBody, minStreamMessage)}
-	_, h = greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.streamOptions(invocations.maxMessage, errPayloadTooLarge(invocations.maxMessage))...)
+	_, h = greenroomv1connect.NewActorServiceHandler(&actorService{s}, s.streamOptions(invocations.maxMessage, errMessageTooLarge(invocations.maxMessage))...)
 	// Invocations that are not read-only need more, each for itself.
 	sv.serve(RoleRead, invocations, h, greenroomv1connect.ActorServiceInvokeStreamProcedure)
 	return sv

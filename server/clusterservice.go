@@ -44,7 +44,7 @@ var _ greenroomv1connect.ClusterServiceHandler = clusterService{}
 
 func (s *Server) newClusterService() service {
 	sv := service{name: greenroomv1connect.ClusterServiceName}
-	requests := route{maxBody: settingBody, bodyErr: errPayloadTooLarge(settingBody)}
+	requests := route{maxBody: settingBody, bodyErr: errMessageTooLarge(settingBody)}
 	cs := clusterService{cluster: s.conf.Cluster, reach: func(context.Context, []actor.HostID) []routing.Reach { return nil }}
 	if s.conf.Peers != nil {
 		cs.reach = s.conf.Peers.Interconnect.Reach

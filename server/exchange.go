@@ -347,11 +347,16 @@ func (b *exchangeBody) describe(err error) error {
 // Close implements [io.Closer].
 func (b *exchangeBody) Close() error { return b.body.Close() }
 
-// errPayloadTooLarge says what the limit is.
+// errPayloadTooLarge names the limit of the payloads of actors, and what sets it.
 func errPayloadTooLarge(limit int64) error {
-	return fmt.Errorf("%w of %d bytes", actor.ErrPayloadTooLarge, limit)
+	return fmt.Errorf("%w of %d bytes, by --max-payload or --limit APP/TYPE:max-payload=… of the server", actor.ErrPayloadTooLarge, limit)
+}
+
+// errMessageTooLarge names the limit of a message, which no setting changes by itself.
+func errMessageTooLarge(limit int64) error {
+	return fmt.Errorf("%w of %d bytes for one message; send less in one", actor.ErrPayloadTooLarge, limit)
 }
 
 func errModuleTooLarge(limit int64) error {
-	return fmt.Errorf("%w of %d bytes", actor.ErrModuleTooLarge, limit)
+	return fmt.Errorf("%w of %d bytes, by --max-module of the server", actor.ErrModuleTooLarge, limit)
 }

@@ -43,7 +43,7 @@ func (s *Server) peerServices() []service {
 	// Calls of peers never wait for the memory that clients' calls hold: those may wait
 	// for calls that went to the same peers.
 	conf.Memory = stream.NewMemory(s.conf.MaxStreamsBytes)
-	opts := append(s.streamOptions(peerMessage, errPayloadTooLarge(peerMessage)), connect.WithReadMaxBytes(peerMessage))
+	opts := append(s.streamOptions(peerMessage, errMessageTooLarge(peerMessage)), connect.WithReadMaxBytes(peerMessage))
 	_, h := greenroomv1connect.NewInterconnectServiceHandler(&interconnect{s, conf}, opts...)
 	channel := route{maxBody: unbounded, longLived: true, maxMessage: peerMessage, peer: true}
 	var sv service
@@ -56,7 +56,7 @@ func (s *Server) peerServices() []service {
 	tail := streamRoute()
 	tail.peer = true
 	sv.serve(RoleAdmin, tail, h, greenroomv1connect.InterconnectServiceTailLogsProcedure)
-	timer := route{maxBody: maxTimerMessage, bodyErr: errPayloadTooLarge(actor.MaxReminderPayload), peer: true}
+	timer := route{maxBody: maxTimerMessage, bodyErr: errMessageTooLarge(actor.MaxReminderPayload), peer: true}
 	sv.serve(RoleAdmin, timer, h, greenroomv1connect.InterconnectServiceTimerProcedure)
 	for _, ps := range peers.Services {
 		sv.serve(RoleAdmin, channel, ps.Handler, ps.Procedures...)

@@ -59,7 +59,7 @@ func (c *streamConn) Receive(in *invokestream.Request) error {
 	case ended(err):
 		return io.EOF
 	case tooLarge(err):
-		return errPayloadTooLarge(c.x.route.maxMessage)
+		return errMessageTooLarge(c.x.route.maxMessage)
 	}
 	return err
 }

@@ -120,7 +120,7 @@ func (s *Server) putReminder(ctx context.Context, r *http.Request, name actor.Re
 		return err
 	}
 	if len(body) > reminderBody {
-		return errPayloadTooLarge(reminderBody)
+		return errMessageTooLarge(reminderBody)
 	}
 	spec, err := decodeReminder(body, name, now)
 	if err != nil {

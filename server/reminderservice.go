@@ -65,7 +65,7 @@ const (
 
 func (s *Server) newReminderService() service {
 	sv := service{name: greenroomv1connect.ReminderServiceName}
-	requests := route{maxBody: reminderBody, bodyErr: errPayloadTooLarge(reminderBody)}
+	requests := route{maxBody: reminderBody, bodyErr: errMessageTooLarge(reminderBody)}
 	_, h := greenroomv1connect.NewReminderServiceHandler(reminderService{s}, s.handlerOptions(requests)...)
 	sv.serve(RoleRead, requests, h,
 		greenroomv1connect.ReminderServiceGetReminderProcedure,
@@ -82,7 +82,7 @@ func (s *Server) newReminderService() service {
 
 	// Subscribers do what reminders are for, and so move them on.
 	frames := route{maxBody: unbounded, longLived: true, maxMessage: subscriberFrame}
-	_, h = greenroomv1connect.NewReminderServiceHandler(reminderService{s}, s.streamOptions(frames.maxMessage, errPayloadTooLarge(frames.maxMessage))...)
+	_, h = greenroomv1connect.NewReminderServiceHandler(reminderService{s}, s.streamOptions(frames.maxMessage, errMessageTooLarge(frames.maxMessage))...)
 	sv.serve(RoleInvoke, frames, h, greenroomv1connect.ReminderServiceConnectProcedure)
 	return sv
 }

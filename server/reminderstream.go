@@ -85,7 +85,7 @@ func (st *subscriberStream) read(frames chan<- *greenroomv1.ConnectRequest, over
 		st.x.messageReceived()
 		switch {
 		case tooLarge(err):
-			return errPayloadTooLarge(st.x.route.maxMessage)
+			return errMessageTooLarge(st.x.route.maxMessage)
 		case err != nil:
 			return err
 		}

@@ -91,7 +91,7 @@ func (sv *service) serve(role Role, shape route, h http.Handler, procedures ...s
 }
 
 // smallRoute is the shape of procedures without a payload.
-func smallRoute() route { return route{maxBody: smallBody, bodyErr: errPayloadTooLarge(smallBody)} }
+func smallRoute() route { return route{maxBody: smallBody, bodyErr: errMessageTooLarge(smallBody)} }
 
 // streamRoute is the shape of those that are asked once and answer with a stream.
 func streamRoute() route {

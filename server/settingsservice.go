@@ -36,7 +36,7 @@ const settingBody = 512 << 10
 
 func (s *Server) newSettingsService() service {
 	sv := service{name: greenroomv1connect.SettingsServiceName}
-	settings := route{maxBody: settingBody, bodyErr: errPayloadTooLarge(settingBody)}
+	settings := route{maxBody: settingBody, bodyErr: errMessageTooLarge(settingBody)}
 	_, h := greenroomv1connect.NewSettingsServiceHandler(settingsService{s.conf.Settings}, s.handlerOptions(settings)...)
 	sv.serve(RoleDeploy, settings, h, greenroomv1connect.SettingsServiceGetSettingsProcedure)
 	sv.serve(RoleAdmin, settings, h,

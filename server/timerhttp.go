@@ -65,7 +65,7 @@ func (s *Server) putTimer(ctx context.Context, r *http.Request, key actor.Key, n
 		return err
 	}
 	if len(body) > reminderBody {
-		return errPayloadTooLarge(reminderBody)
+		return errMessageTooLarge(reminderBody)
 	}
 	spec, err := decodeTimer(body, name, time.Now())
 	if err != nil {

@@ -19,10 +19,10 @@ type Revisions struct{ last atomic.Uint64 }
 // Next returns a number above every one before.
 func (r *Revisions) Next() uint64 { return r.last.Add(1) }
 
-// transientFactor is how many times its limit a state may reach within a turn,
+// TransientFactor is how many times its limit a state may reach within a turn,
 // before it is sealed: room to write the new before deleting the old, and a
 // bound on what a turn can make the host hold.
-const transientFactor = 4
+const TransientFactor = 4
 
 // entryCost is what an entry takes in memory beside its bytes, roughly; without
 // it, a great many tiny keys would cost a multiple of the bound.
@@ -105,7 +105,7 @@ func (o *Overlay) set(key, value []byte, format abi.Format) (changed bool, code 
 		size += int64(len(key))
 		count++
 	}
-	if size+int64(count)*entryCost > transientFactor*o.limit {
+	if size+int64(count)*entryCost > TransientFactor*o.limit {
 		return false, abi.CodeTooLarge
 	}
 	o.size, o.count = size, count
@@ -201,7 +201,7 @@ func (o *Overlay) Patch(before, after []byte) (changed int, code abi.Code) {
 	if !ok {
 		return 0, abi.CodeInvalid
 	}
-	available := transientFactor*o.limit - o.size - int64(o.count)*entryCost
+	available := TransientFactor*o.limit - o.size - int64(o.count)*entryCost
 	for i := range is {
 		available -= int64(len(is[i].Key) + len(is[i].Value) + entryCost)
 	}

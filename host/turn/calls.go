@@ -2,12 +2,14 @@ package turn
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/overlay"
 )
 
 // maxLogLines bounds what one turn may log: enough to follow what it does, and
@@ -59,7 +61,16 @@ func (t *Turn) StateSet(key, value []byte, format abi.Format) abi.Code {
 	if code := t.mayWrite(); code != 0 {
 		return code
 	}
-	return t.state.Set(key, value, format)
+	return t.written(t.state.Set(key, value, format))
+}
+
+// written notes whether the state could not be written because it would be too large.
+func (t *Turn) written(code abi.Code) abi.Code {
+	t.excess = ""
+	if code == abi.CodeTooLarge {
+		t.excess = fmt.Sprintf("within a turn a state may have %d times its limit of %d bytes, which is set by %s", overlay.TransientFactor, t.spec.StateBytes, t.spec.StateSetting)
+	}
+	return code
 }
 
 // StateDelete implements [engine.Calls].
@@ -101,7 +112,8 @@ func (t *Turn) StatePatch(before, after []byte) (int, abi.Code) {
 	if code := t.mayWrite(); code != 0 {
 		return 0, code
 	}
-	return t.state.Patch(before, after)
+	changed, code := t.state.Patch(before, after)
+	return changed, t.written(code)
 }
 
 // StateVersion implements [engine.Calls].
@@ -112,7 +124,13 @@ func (t *Turn) StateRevision() uint64 { return t.state.Revision() }
 
 // Reply implements [engine.Calls].
 func (t *Turn) Reply(contentType string, payload []byte) abi.Code {
-	if int64(len(payload)) > t.spec.PayloadBytes || len(contentType) > maxContentType {
+	t.excess = ""
+	switch {
+	case int64(len(payload)) > t.spec.PayloadBytes:
+		t.excess = fmt.Sprintf("a reply has at most %d bytes, by %s", t.spec.PayloadBytes, t.spec.PayloadSetting)
+		return abi.CodeTooLarge
+	case len(contentType) > maxContentType:
+		t.excess = fmt.Sprintf("a reply's content type has at most %d bytes", maxContentType)
 		return abi.CodeTooLarge
 	}
 	if !utf8.ValidString(contentType) {

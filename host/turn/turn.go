@@ -53,8 +53,10 @@ type Spec struct {
 	Version  uint64
 	// StateBytes and PayloadBytes bound the state after the turn and the reply.
 	StateBytes, PayloadBytes int64
-	Fuel                     uint64 // 0: no bound
-	Uses                     abi.Capabilities
+	// StateSetting and PayloadSetting are what sets the two, for people.
+	StateSetting, PayloadSetting string
+	Fuel                         uint64 // 0: no bound
+	Uses                         abi.Capabilities
 	// Leaver is asked before anything leaves the host.
 	Leaver Leaver
 	// Methods says what reminders and timers may run.
@@ -99,6 +101,7 @@ type Turn struct {
 	migrating bool
 	state     overlay.Overlay
 	reply     actor.Payload
+	excess    string // why the last reply or write of state was too large; empty if it was not
 	logLines  int
 	fuel      engine.Fuel
 	rng       rand.ChaCha8
@@ -116,7 +119,7 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 	t.env, t.spec = env, *spec
 	t.migrating, t.reply, t.logLines, t.seeded = false, actor.Payload{}, 0, false
 	t.fuel = engine.Fuel{Limit: spec.Fuel}
-	t.reminders, t.timers = reminders{}, TimerChanges{}
+	t.excess, t.reminders, t.timers = "", reminders{}, TimerChanges{}
 	t.state.Reset(spec.State, env.Revisions, spec.Revision, spec.StateBytes)
 	t.frame = abi.Turn{
 		What:         abi.WhatMethod,
@@ -184,8 +187,15 @@ func (t *Turn) runFrame(ctx context.Context, guest engine.Instance) error {
 		trap.Message = cut(trap.Message, maxTrapText)
 		trap.Stack = cut(trap.Stack, maxTrapText)
 	}
+	// SDKs do not know the limit.
+	if guest := (*actor.GuestError)(nil); t.excess != "" && errors.As(err, &guest) && guest.Code == codeTooLarge {
+		guest.Message += ": " + t.excess
+	}
 	return err
 }
+
+// codeTooLarge is the code by which the SDKs report abi.CodeTooLarge.
+const codeTooLarge = "too_large"
 
 func (t *Turn) runGuest(ctx context.Context, guest engine.Instance) (err error) {
 	defer func() {
@@ -208,7 +218,13 @@ func Panicked(log *slog.Logger, key actor.Key, tr *actor.Trace, v any) error {
 
 // Seal returns the state after the run, and whether it is another one than before;
 // an [*actor.StateTooLargeError] if that is above the limit.
-func (t *Turn) Seal() (state *overlay.State, changed bool, err error) { return t.state.Seal() }
+func (t *Turn) Seal() (state *overlay.State, changed bool, err error) {
+	state, changed, err = t.state.Seal()
+	if large := (*actor.StateTooLargeError)(nil); errors.As(err, &large) {
+		large.Setting = t.spec.StateSetting
+	}
+	return state, changed, err
+}
 
 // Context is that of the run.
 func (t *Turn) Context() context.Context { return t.ctx }
@@ -219,7 +235,7 @@ func (t *Turn) Payload() actor.Payload { return t.reply }
 // Forget drops everything that must not outlive the run.
 func (t *Turn) Forget() {
 	t.spec, t.frame, t.reply, t.ctx, t.env = Spec{}, abi.Turn{}, actor.Payload{}, nil, nil
-	t.reminders, t.timers = reminders{}, TimerChanges{}
+	t.excess, t.reminders, t.timers = "", reminders{}, TimerChanges{}
 	t.state.Reset(noState, nil, 0, 0)
 	if cap(t.buf) > 64<<10 {
 		t.buf = nil

@@ -9,12 +9,12 @@ import (
 	"github.com/greenroom-run/greenroom/server"
 )
 
-// remedy says how to raise the limit that a turn met; empty if it met none.
+// remedy says how to raise the limit that a turn met; empty if it met none, or the error
+// says it.
 func remedy(e host.TurnEnd) string {
 	var (
-		fuel  *actor.FuelError
-		state *actor.StateTooLargeError
-		trap  *actor.TrapError
+		fuel *actor.FuelError
+		trap *actor.TrapError
 	)
 	raise := func(limit string) string {
 		return fmt.Sprintf("raise it with --limit %s/%s:%s=…, or --%s for all types", e.Key.App, e.Key.Type, limit, limit)
@@ -22,14 +22,10 @@ func remedy(e host.TurnEnd) string {
 	switch {
 	case errors.As(e.Err, &fuel):
 		return raise("turn-fuel") + "; a fuel limit of the type's own is in its manifest"
-	case errors.As(e.Err, &state):
-		return raise("max-state")
 	case errors.As(e.Err, &trap) && trap.Kind == actor.TrapMemory:
 		return raise("max-instance-memory")
 	case errors.Is(e.Err, actor.ErrDeadline):
 		return raise("turn-deadline") + "; the caller's own deadline may be shorter"
-	case errors.Is(e.Err, actor.ErrPayloadTooLarge):
-		return raise("max-payload")
 	case errors.Is(e.Err, actor.ErrMailboxFull):
 		return raise("max-mailbox")
 	case errors.Is(e.Err, actor.ErrHostFull):
