@@ -155,6 +155,18 @@ type TrapError struct {
 
 func (e *TrapError) Error() string { return e.Message }
 
+// ReasonError is a condition with its reason, which is safe to show to users. What other
+// errors have around a condition may name files, addresses and statements.
+type ReasonError struct {
+	Condition *Condition
+	Reason    string // what the matter is, and what to change
+}
+
+func (e *ReasonError) Error() string { return e.Condition.text + ": " + e.Reason }
+
+// Unwrap makes it the condition.
+func (e *ReasonError) Unwrap() error { return e.Condition }
+
 // SpaceError is a store that takes no writes since its disk is nearly full. It is
 // [ErrUnavailable] as well, and its text is safe to show to users.
 type SpaceError struct{ Free, Minimum uint64 } // bytes

@@ -150,7 +150,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	if c.ctx.Err() != nil {
 		return result{err: contextError(c.ctx)}
 	}
-	c.limit = s.limits.TurnDeadline
+	c.limit, c.limitSetting = s.limits.TurnDeadline, s.deadlineSetting
 	c.stats.began = c.arrived
 	ctx := c.begin(c.arrived, c.limit)
 	defer ctx.stop()
@@ -183,7 +183,7 @@ func (ad *admission) queued(c *call, s *served, here bool) result {
 		return result{err: err}
 	}
 	lane := s.lane
-	c.limit, c.lane = s.limits.TurnDeadline, lane
+	c.limit, c.limitSetting, c.lane = s.limits.TurnDeadline, s.deadlineSetting, lane
 	if c.receiver == nil {
 		c.answered = make(chan struct{}, 1)
 	}

@@ -58,8 +58,9 @@ type call struct {
 	// loaded is what the states that it loaded for itself alone count for in
 	// Config.CallMemory.
 	loaded int64
-	// limit is how long its turn may take.
-	limit time.Duration
+	// limit is how long its turn may take, and limitSetting what sets that, for people.
+	limit        time.Duration
+	limitSetting string
 	// started is when the time of the turn began; zero for one that is to begin
 	// anew. conflicts counts the commits of it that were refused.
 	started   time.Time
@@ -153,19 +154,16 @@ func (c *call) overdue(ctx *turnContext) error {
 	case c.ctx.Err() != nil:
 		return contextError(c.ctx)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.ofCaller():
-		return errCallersDeadline
+		return actor.CallersDeadline(c.ctx)
 	default:
-		return fmt.Errorf("%w: turns of this type may take %s, by --turn-deadline or --limit %s/%s:turn-deadline=… of the server", actor.ErrDeadline, c.limit, c.inv.Key.App, c.inv.Key.Type)
+		return &actor.ReasonError{Condition: actor.ErrDeadline, Reason: fmt.Sprintf("turns of this type may take %s, by %s", c.limit, c.limitSetting)}
 	}
 }
-
-// errCallersDeadline is the end of the time that the caller gave.
-var errCallersDeadline = fmt.Errorf("%w, which the caller set; give the call a longer timeout", actor.ErrDeadline)
 
 // contextError translates the end of a caller's context.
 func contextError(ctx context.Context) error {
 	if ctx.Err() == context.DeadlineExceeded {
-		return errCallersDeadline
+		return actor.CallersDeadline(ctx)
 	}
 	return actor.ErrCanceled
 }

@@ -258,7 +258,7 @@ func TestRunningTurnIsStopped(t *testing.T) {
 	}{
 		"caller's deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, time.Second)
-		}, actor.ErrDeadline, "which the caller set"},
+		}, actor.ErrDeadline, "its caller set it; give the call a longer timeout"},
 		"caller gone": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			time.AfterFunc(time.Second, cancel)

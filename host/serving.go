@@ -163,7 +163,10 @@ func (s *served) readElsewhere(now time.Time) bool {
 // unserved stands for what serves a type that nothing serves: its actors can still be
 // deleted.
 func (ds *deployments) unserved(app, typ string) *served {
-	return &served{lane: LaneWarm, limits: ds.limits(app, typ)}
+	return &served{
+		lane: LaneWarm, limits: ds.limits(app, typ),
+		deadlineSetting: setBy(Scope{App: app, Type: typ}, "turn-deadline", "", false),
+	}
 }
 
 // serves reports whether s was worked out from d.

@@ -87,7 +87,7 @@ func isOver(ctx context.Context) bool {
 // contextError translates the end of a call's context.
 func contextError(ctx context.Context) error {
 	if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) || err == nil && isOver(ctx) {
-		return actor.ErrDeadline
+		return actor.CallersDeadline(ctx)
 	}
 	return actor.ErrCanceled
 }

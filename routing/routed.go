@@ -315,8 +315,9 @@ func (s *sentCall) Finished(*caller.Call) {
 	case hasNotBegun(kind):
 		events.Forwarded("refused")
 		c.trip.unreachable(s.peer.id, "its host refused it: "+wire.GetMessage())
-	case kind == string(actor.ErrCanceled.Kind()) && isOver(c.ctx):
-		// The peer was told to end the call, but not why.
+	case (kind == string(actor.ErrCanceled.Kind()) || kind == string(actor.ErrDeadline.Kind())) && isOver(c.ctx):
+		// The peer was told to end the call, but not why, and what was left of its time,
+		// but not what its caller gave.
 		events.Forwarded("reply")
 		c.fail(contextError(c.ctx))
 		return

@@ -211,6 +211,7 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		argument *actor.ArgumentError
 		tooLarge *actor.StateTooLargeError
 		fuel     *actor.FuelError
+		reason   *actor.ReasonError
 		space    *actor.SpaceError
 		readOnly *actor.UnwritableError
 		away     *actor.HostAwayError
@@ -247,6 +248,9 @@ func describe(err error, detail *greenroomv1.ErrorDetail, showStack bool) failur
 		return of(kindStateTooLarge, tooLarge.Error())
 	case errors.As(err, &fuel):
 		return of(kindOutOfFuel, fuel.Error())
+	case errors.As(err, &reason):
+		detail.Retryable = reason.Condition.Retryable()
+		return of(reason.Condition.Kind(), reason.Error())
 	case errors.As(err, &space):
 		detail.Retryable = true
 		return of(actor.ErrUnavailable.Kind(), space.Error())

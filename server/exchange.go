@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -100,6 +102,32 @@ func traceOfRequest(h http.Header) *actor.Trace {
 	return actor.ParseTrace(parents[0], h[headerTracestate]...).Child()
 }
 
+// timeoutOf is what a request says that its caller gave it; false if it does not, or not
+// in a form that the protocols take.
+func timeoutOf(h http.Header) (actor.Timeout, bool) {
+	if v := h[headerTimeout]; len(v) > 0 {
+		ms, err := strconv.ParseUint(v[0], 10, 63)
+		return actor.Timeout{After: time.Duration(ms) * time.Millisecond, By: headerTimeout}, err == nil && len(v[0]) <= 10
+	}
+	v := h[headerGRPCTimeout]
+	if len(v) == 0 || len(v[0]) < 2 || len(v[0]) > 9 {
+		return actor.Timeout{}, false
+	}
+	unit, known := grpcUnits[v[0][len(v[0])-1]]
+	n, err := strconv.ParseUint(v[0][:len(v[0])-1], 10, 31)
+	if !known || err != nil || n > math.MaxInt64/uint64(unit) {
+		return actor.Timeout{}, false
+	}
+	return actor.Timeout{After: time.Duration(n) * unit, By: "grpc-timeout"}, true
+}
+
+// headerGRPCTimeout is gRPC's, whose values end in one of the units.
+const headerGRPCTimeout = "Grpc-Timeout"
+
+var grpcUnits = map[byte]time.Duration{
+	'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
+}
+
 func newRequestID() string {
 	var b [12]byte
 	rand.Read(b[:]) // never fails: see crypto/rand
@@ -135,7 +163,11 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		h.Set("Connection", "close") // in HTTP/2 net/http makes a GOAWAY of it
 	}
 	began := time.Now()
-	r = r.WithContext(x.trace.Context(context.WithValue(r.Context(), exchangeKey{}, x)))
+	ctx := x.trace.Context(context.WithValue(r.Context(), exchangeKey{}, x))
+	if t, ok := timeoutOf(r.Header); ok {
+		ctx = t.Context(ctx)
+	}
+	r = r.WithContext(ctx)
 	if route.upload {
 		x.bodyEnd = began.Add(s.conf.bounds.uploadTimeout)
 	}

@@ -149,6 +149,9 @@ func (s *Server) fail(ctx context.Context, r requester, err error) failure {
 	if f.hidden == nil {
 		return f
 	}
+	if kind == actor.ErrDeadline.Kind() && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		f.message = actor.CallersDeadline(ctx).Error()
+	}
 	level := slog.LevelError
 	if kind == actor.ErrDeadline.Kind() || kind == actor.ErrStopping.Kind() || kind == actor.ErrOverloaded.Kind() {
 		level = slog.LevelDebug // nothing is broken

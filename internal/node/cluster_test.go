@@ -37,12 +37,15 @@ type answer struct {
 	body string
 }
 
-// put calls an actor over plain HTTP.
-func put(t *testing.T, url, body string) answer {
+// put calls an actor over plain HTTP, with headers by name and value.
+func put(t *testing.T, url, body string, headers ...string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -24,8 +24,6 @@ func remedy(e host.TurnEnd) string {
 		return raise("turn-fuel") + "; a fuel limit of the type's own is in its manifest"
 	case errors.As(e.Err, &trap) && trap.Kind == actor.TrapMemory:
 		return raise("max-instance-memory")
-	case errors.Is(e.Err, actor.ErrDeadline):
-		return raise("turn-deadline") + "; the caller's own deadline may be shorter"
 	case errors.Is(e.Err, actor.ErrMailboxFull):
 		return raise("max-mailbox")
 	case errors.Is(e.Err, actor.ErrHostFull):

@@ -5,7 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"connectrpc.com/connect"
+
+	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/engine/wasm/wasmtest"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
@@ -49,6 +55,60 @@ func TestTooLargeNamesLimitAndSetting(t *testing.T) {
 		}
 		if len(messages) != 1 {
 			t.Errorf("%s: %v", name, messages)
+		}
+	}
+}
+
+// TestDeadlineSaysWhoSetIt: a call that a deadline ends is told how long that was, and
+// which header or flag set it, in every protocol, and also by a node that passed it on.
+func TestDeadlineSaysWhoSetIt(t *testing.T) {
+	url := pgtest.URL(t)
+	config := func() node.Config {
+		return inCluster(url, func(c *node.Config) {
+			c.Overrides = map[host.Scope]host.Limits{{App: "short"}: {TurnDeadline: 100 * time.Millisecond}}
+		})
+	}
+	first := start(t, config())
+	loops := wasmtest.Guest{Turn: wasmtest.Code(wasmtest.Forever(), wasmtest.I32Const(0))}.Bytes()
+	first.deploy(t, "default", loops)
+	first.deploy(t, "short", loops)
+	client := h2c()
+	t.Cleanup(client.CloseIdleConnections)
+	for i, n := range []*running{first, start(t, config())} {
+		invoke := func(app, header, value string, opts ...connect.ClientOption) string {
+			req := connect.NewRequest(&greenroomv1.InvokeRequest{Actor: &greenroomv1.ActorKey{App: app, Type: "T", Id: "x"}, Method: "Do"})
+			req.Header().Set(header, value)
+			_, err := greenroomv1connect.NewActorServiceClient(client, n.URL, opts...).Invoke(t.Context(), req)
+			if connect.CodeOf(err) != connect.CodeDeadlineExceeded || detail(err).GetKind() != "deadline" {
+				t.Errorf("%v", err)
+			}
+			return err.Error()
+		}
+		stream := n.actors.InvokeStream(t.Context())
+		if err := stream.Send(&greenroomv1.InvokeStreamRequest{Invocations: []*greenroomv1.StreamInvocation{
+			{Id: 1, Actor: &greenroomv1.ActorKey{Type: "T", Id: "x"}, Method: "Do", TimeoutMs: 50},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		var replies []*greenroomv1.StreamReply
+		for len(replies) == 0 { // the first message has none
+			res, err := stream.Receive()
+			if err != nil {
+				t.Fatal(err)
+			}
+			replies = res.GetReplies()
+		}
+		for name, tc := range map[string]struct{ got, want string }{
+			"Connect":   {invoke("default", "Connect-Timeout-Ms", "50"), "its caller set 50ms, by Connect-Timeout-Ms; give"},
+			"gRPC":      {invoke("default", "Grpc-Timeout", "50m", connect.WithGRPC()), "its caller set 50ms, by grpc-timeout; give"},
+			"HTTP":      {put(t, n.URL+"/v2.0/actors/default/T/x/method/Do", "", "Connect-Timeout-Ms", "50").body, "its caller set 50ms, by Connect-Timeout-Ms; give"},
+			"a stream":  {replies[0].GetError().GetMessage(), "its caller set 50ms, by timeout_ms; give"},
+			"turn":      {invoke("short", "Accept-Language", "en"), "turns of this type may take 100ms, by --turn-deadline or --limit short/T:turn-deadline=… of the server"},
+			"HTTP turn": {put(t, n.URL+"/v2.0/actors/short/T/x/method/Do", "").body, "turns of this type may take 100ms, by --turn-deadline or --limit short/T:turn-deadline=… of the server"},
+		} {
+			if !strings.Contains(tc.got, "the turn did not finish before its deadline: "+tc.want) {
+				t.Errorf("node %d, %s: %s", i, name, tc.got)
+			}
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
 )
 
 // endReason is why a task's context ended before the stream's.
@@ -23,6 +25,7 @@ const (
 type taskContext struct {
 	stream   context.Context
 	deadline time.Time // zero: none
+	timeout  time.Duration
 	reason   atomic.Uint32
 
 	mu     sync.Mutex
@@ -78,6 +81,9 @@ func (c *taskContext) Done() <-chan struct{} {
 
 // Value implements [context.Context].
 func (c *taskContext) Value(key any) any {
+	if _, ok := key.(actor.TimeoutKey); ok && c.timeout > 0 {
+		return actor.Timeout{After: c.timeout, By: "timeout_ms"}
+	}
 	c.mu.Lock()
 	real := c.real
 	c.mu.Unlock()

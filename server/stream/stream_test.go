@@ -186,7 +186,7 @@ func TestPendingIsDropped(t *testing.T) {
 	for _, r := range st.replies.Replies {
 		texts[r.ID] = r.Error.GetMessage()
 	}
-	if !contains(texts[1], actor.ErrDeadline) || !contains(texts[2], actor.ErrCanceled) || !contains(texts[3], actor.ErrCanceled) || st.tasks.first != nil || st.tasks.pending != nil {
+	if !contains(texts[1], actor.CallersDeadline(t.Context())) || !contains(texts[2], actor.ErrCanceled) || !contains(texts[3], actor.ErrCanceled) || st.tasks.first != nil || st.tasks.pending != nil {
 		t.Errorf("got %v", texts)
 	}
 	st.waking = false

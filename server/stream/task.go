@@ -55,7 +55,8 @@ func (st *stream) newTasks(all []*task, invs []invokestream.Invocation) []*task 
 		t := &task{stream: st, id: in.ID}
 		t.context.stream = st.ctx
 		if in.TimeoutMS > 0 {
-			t.context.deadline = arrived.Add(time.Duration(in.TimeoutMS) * time.Millisecond)
+			t.context.timeout = time.Duration(in.TimeoutMS) * time.Millisecond
+			t.context.deadline = arrived.Add(t.context.timeout)
 		}
 		t.inv, t.err = st.peer.Edge.Admit(in)
 		all = append(all, t)
@@ -162,9 +163,9 @@ func (t *task) endMarked(why endReason) {
 	st.mu.Unlock()
 	switch stage {
 	case taskPending:
-		err := actor.ErrCanceled
+		err := error(actor.ErrCanceled)
 		if why == endDeadline {
-			err = actor.ErrDeadline
+			err = actor.CallersDeadline(&t.context)
 		}
 		t.Answer(actor.Reply{}, &actor.TurnError{Key: t.inv.Key, Method: t.inv.Method, Err: err})
 	case taskBegun:
