@@ -116,7 +116,6 @@ func TestRemindersFire(t *testing.T) {
 			order := `{"set":[{"name":"once","method":"Ring","in":"now","after_ms":20},{"name":"later","method":"Ring","after_ms":3600000}],
 				"metadata":{"room":"7","bed":"left"},"get":"once"}`
 			r.mustCall(t, "", typ, id, "Do", order, `"once runs Ring every 0s, 0 left"`)
-			r.mustCall(t, "", typ, id, "Names", `""`, `["later","once"]`)
 			turns.await(t, id, "Ring", 1)
 			want := alarm{1, `reminder once "now" attempt 1 missed 0 map[bed:left room:7] early false`}
 			if got := r.alarm(t, typ, id); got != want {
