@@ -2,12 +2,14 @@ package actor
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/schedule"
 )
 
 // Bounds of a reminder.
@@ -32,18 +34,18 @@ const (
 	// MaxAttempts is the highest number of deliveries of one occurrence, and
 	// DefaultAttempts that of a failure policy that names none.
 	MaxAttempts     = 1000
-	DefaultAttempts = 3
+	DefaultAttempts = schedule.DefaultAttempts
 	// MaxCatchUp is the highest limit of the missed policy that catches up, and
 	// DefaultCatchUp what it is if none is given.
 	MaxCatchUp     = 1000
-	DefaultCatchUp = 100
+	DefaultCatchUp = schedule.DefaultCatchUp
 	// DefaultMissedAfter is how late an occurrence may be delivered before it counts
 	// as missed, where the missed policy is to skip, and after the end of a schedule.
-	DefaultMissedAfter = time.Minute
+	DefaultMissedAfter = schedule.DefaultMissedAfter
 )
 
 // MaxReminderTime is the latest time that a reminder may name: what stores can keep.
-var MaxReminderTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+var MaxReminderTime = schedule.Latest
 
 // Schedule says when a reminder is due. It is a fixed row of occurrences: the first at
 // At, or After from when it was set, or, if neither is given, one period from then, or at
@@ -82,11 +84,11 @@ type MissedKind uint8
 
 const (
 	// MissedCollapse delivers one firing in the place of all that are due by then.
-	MissedCollapse MissedKind = iota
+	MissedCollapse = MissedKind(abi.MissedCollapse)
 	// MissedSkip delivers only the newest one, if it is not late.
-	MissedSkip
+	MissedSkip = MissedKind(abi.MissedSkip)
 	// MissedCatchUp delivers one after the other, in order.
-	MissedCatchUp
+	MissedCatchUp = MissedKind(abi.MissedCatchUp)
 )
 
 // MissedPolicy says what becomes of missed occurrences.
@@ -104,12 +106,12 @@ type FailureKind uint8
 
 const (
 	// FailureConstant delivers it again after Interval.
-	FailureConstant FailureKind = iota
+	FailureConstant = FailureKind(abi.FailureConstant)
 	// FailureExponential delivers it again after Interval, and each time after twice as
 	// long, up to Max; each wait is up to a quarter shorter, not the same for all.
-	FailureExponential
+	FailureExponential = FailureKind(abi.FailureExponential)
 	// FailureDrop goes on with the next occurrence.
-	FailureDrop
+	FailureDrop = FailureKind(abi.FailureDrop)
 )
 
 // FailurePolicy says what becomes of a firing whose turn failed: it is delivered again
@@ -402,31 +404,7 @@ func validateMetadata(m map[string]string) error {
 // Wait returns how long to wait before a firing is delivered again that has failed
 // failures times, at least once, and false if it is not.
 func (p FailurePolicy) Wait(failures uint32) (time.Duration, bool) {
-	attempts := p.Attempts
-	if attempts == 0 {
-		attempts = DefaultAttempts
-	}
-	if p.Kind == FailureDrop || failures >= attempts {
-		return 0, false
-	}
-	wait := p.Interval
-	if wait == 0 {
-		wait = time.Second
-	}
-	if p.Kind == FailureConstant {
-		return wait, true
-	}
-	longest := p.Max
-	if longest == 0 {
-		longest = max(time.Hour, wait)
-	}
-	for range failures - 1 {
-		if wait >= longest || wait > math.MaxInt64/2 {
-			return longest, true
-		}
-		wait *= 2
-	}
-	return min(wait, longest), true
+	return schedule.Retry{Kind: uint8(p.Kind), Attempts: p.Attempts, Interval: p.Interval, Longest: p.Max}.Wait(failures)
 }
 
 // ReminderEffects is what a [Commit] does to reminders, in this order: the steps, then

@@ -35,7 +35,7 @@ const (
 //go:embed actortest/reminders.go actortest/timers.go actortest/variables.go
 //go:embed internal/bridge/bridge.go internal/bridge/fill.go
 //go:embed internal/jsonplan/append.go internal/jsonplan/decode.go internal/jsonplan/doc.go internal/jsonplan/plan.go
-//go:embed internal/schedule/cron.go internal/schedule/schedule.go
+//go:embed internal/reminder/reminder.go
 var Source embed.FS
 
 // WriteTo writes both modules below root, in [Dir] and [ABIDir], making folders as

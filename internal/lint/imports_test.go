@@ -47,7 +47,7 @@ var bans = []ban{
 	},
 	{
 		from: []string{"actor"},
-		to:   []string{root + "/..."},
+		to:   []string{root + "/...", "!" + root + "/abi/..."},
 		why:  "actor is the vocabulary that everything else imports",
 	},
 	{

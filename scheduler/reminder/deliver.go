@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroom-run/greenroom/abi/schedule"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
 )
@@ -376,7 +377,7 @@ func (s *Service) waitForDeployment(r *actor.Reminder, why error) {
 		s.postpone(r.ID, longestWaitUnserved)
 		return
 	}
-	then.FireAt = ceil(s.clock.now().Add(backoff(r.ID, 0, longestWaitUnserved)))
+	then.FireAt = schedule.Ceil(s.clock.now().Add(backoff(r.ID, 0, longestWaitUnserved)))
 	s.commitAlone(s.queue.ctx, step{id: r.ID, step: actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &then}})
 }
 

@@ -5,17 +5,19 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	_ "time/tzdata" // the same zones wherever the binary runs
 
 	"github.com/cespare/xxhash/v2"
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/greenroom-run/greenroom/abi/schedule"
 	"github.com/greenroom-run/greenroom/actor"
 )
 
 // Planner works out when reminders are due. Its answers depend on what it is given
 // alone; what it keeps are parsed expressions. It may be used concurrently.
 type Planner struct {
-	parsed *lru.Cache[cronText, *expression]
+	parsed *lru.Cache[cronText, *schedule.Cron]
 	zones  *lru.Cache[string, *time.Location]
 }
 
@@ -23,7 +25,7 @@ type cronText struct{ cron, zone string }
 
 // NewPlanner returns a Planner.
 func NewPlanner() *Planner {
-	parsed, _ := lru.New[cronText, *expression](4096) // fails for sizes below 1 alone
+	parsed, _ := lru.New[cronText, *schedule.Cron](4096) // fails for sizes below 1 alone
 	zones, _ := lru.New[string, *time.Location](1024)
 	return &Planner{parsed: parsed, zones: zones}
 }
@@ -47,14 +49,14 @@ func (p *Planner) check(spec actor.ReminderSpec, now time.Time) (actor.Reminder,
 		return actor.Reminder{}, err
 	}
 	s := &spec.Schedule
-	now = ceil(now)
+	now = schedule.Ceil(now)
 	switch {
 	case !s.At.IsZero():
-		s.At = ceil(s.At)
+		s.At = schedule.Ceil(s.At)
 	case s.After > 0:
-		s.At = ceil(now.Add(s.After))
+		s.At = schedule.Ceil(now.Add(s.After))
 	case s.Every > 0:
-		s.At = ceil(now.Add(s.Every))
+		s.At = schedule.Ceil(now.Add(s.Every))
 	default:
 		s.At = now
 	}
@@ -71,12 +73,9 @@ func (p *Planner) check(spec actor.ReminderSpec, now time.Time) (actor.Reminder,
 	if err != nil {
 		return actor.Reminder{}, err
 	}
-	first := s.At
-	if t.cron != nil {
-		if first = t.cron.next(s.At.Add(-1)); first.IsZero() || first.After(actor.MaxReminderTime) {
-			return actor.Reminder{}, &actor.ArgumentError{Field: "reminder cron", Problem: fmt.Sprintf("%q never matches; give a day that exists", s.Cron)}
-		}
-		first = first.UTC()
+	first := t.First(s.At)
+	if first.IsZero() {
+		return actor.Reminder{}, &actor.ArgumentError{Field: "reminder cron", Problem: fmt.Sprintf("%q never matches; give a day that exists", s.Cron)}
 	}
 	if !s.Until.IsZero() && first.After(s.Until) {
 		return actor.Reminder{}, &actor.ArgumentError{Field: "reminder end", Problem: fmt.Sprintf("is %s, before the first occurrence at %s; give a later one",
@@ -96,7 +95,7 @@ func (p *Planner) check(spec actor.ReminderSpec, now time.Time) (actor.Reminder,
 func identify(r *actor.Reminder, id actor.ReminderID, now time.Time) {
 	r.ID = id
 	r.FireAt = r.Due.Add(jitter(&r.Schedule, id))
-	if now = ceil(now); r.FireAt.Before(now) {
+	if now = schedule.Ceil(now); r.FireAt.Before(now) {
 		r.FireAt = now
 	}
 }
@@ -108,7 +107,7 @@ type Plan struct {
 	Deliver bool
 	Firing  actor.Firing
 	// here is the reminder at the occurrence that is delivered.
-	here occurrence
+	here schedule.Occurrence
 }
 
 // Plan says what becomes of a reminder at now, which is not before its FireAt.
@@ -117,19 +116,20 @@ func (p *Planner) Plan(r *actor.Reminder, now time.Time) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	c := t.choose(r, now.Add(-t.jitter))
-	then := t.progress(c.then)
+	missed := schedule.Missed{Kind: uint8(r.Missed.Kind), Limit: r.Missed.Limit, After: r.Missed.After}
+	c := t.Choose(schedule.Occurrence{At: r.Due, Left: r.Left}, r.Failures > 0, missed, now.Add(-t.jitter))
+	then := t.progress(c.Then)
 	if then != nil && then.FireAt.Before(r.FireAt) {
 		// One that is caught up with, after one that was put off: who owns the bucket next looks
 		// from there on where nothing was left to deliver.
 		then.FireAt = r.FireAt
 	}
-	plan := Plan{Deliver: c.deliver, here: c.here, Firing: actor.Firing{
+	plan := Plan{Deliver: c.Deliver, here: c.Here, Firing: actor.Firing{
 		Reminder: r.ID, Key: r.Key, Name: r.Name, Method: r.Method, Payload: r.Payload, Metadata: r.Metadata,
-		Due: c.here.at, Missed: c.missed, Attempt: 1,
+		Due: c.Here.At, Missed: c.Missed, Attempt: 1,
 		Step: actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: then},
 	}}
-	if c.here.at.Equal(r.Due) {
+	if c.Here.At.Equal(r.Due) {
 		plan.Firing.Attempt = r.Failures + 1
 	}
 	return plan, nil
@@ -146,7 +146,7 @@ func (p *Planner) Failed(r *actor.Reminder, plan *Plan, now time.Time, reason st
 			wait -= spread(r.ID, plan.Firing.Attempt, wait/4)
 		}
 		return actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &actor.ReminderProgress{
-			Due: plan.here.at, Left: plan.here.left, FireAt: ceil(now.Add(wait)),
+			Due: plan.here.At, Left: plan.here.Left, FireAt: schedule.Ceil(now.Add(wait)),
 			Failures: plan.Firing.Attempt, LastError: reason,
 		}}
 	}
@@ -157,7 +157,7 @@ func (p *Planner) Failed(r *actor.Reminder, plan *Plan, now time.Time, reason st
 		step.Then = &then
 	}
 	if r.Failure.Kind != actor.FailureDrop {
-		step.DeadLetter = &actor.DeadFiring{Due: plan.here.at, Failures: plan.Firing.Attempt - 1, Reason: reason}
+		step.DeadLetter = &actor.DeadFiring{Due: plan.here.At, Failures: plan.Firing.Attempt - 1, Reason: reason}
 	}
 	return step
 }
@@ -168,7 +168,7 @@ func (p *Planner) Paused(r *actor.Reminder, paused bool, now time.Time) actor.Re
 	then := r.ReminderProgress
 	then.Paused = paused
 	if !paused && then.FireAt.Before(now) {
-		then.FireAt = ceil(now)
+		then.FireAt = schedule.Ceil(now)
 	}
 	return actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &then}
 }
@@ -179,37 +179,28 @@ func nameOf(r *actor.Reminder) actor.ReminderName {
 
 // timetable is a schedule that can be calculated with.
 type timetable struct {
-	every  time.Duration
-	cron   *expression
-	until  time.Time // zero: none
+	schedule.Timetable
 	jitter time.Duration
 }
 
-// occurrence is a time of a timetable, and how many there are from it on: 0, no limit.
-// The zero occurrence is none.
-type occurrence struct {
-	at   time.Time
-	left uint32
-}
-
 func (p *Planner) timetable(s *actor.Schedule, id actor.ReminderID) (timetable, error) {
-	t := timetable{every: s.Every, until: s.Until, jitter: jitter(s, id)}
+	t := timetable{schedule.Timetable{Every: s.Every, Until: s.Until}, jitter(s, id)}
 	if s.Cron == "" {
 		return t, nil
 	}
 	text := cronText{s.Cron, s.Zone}
 	if e, ok := p.parsed.Get(text); ok {
-		t.cron = e
+		t.Cron = e
 		return t, nil
 	}
 	zone, err := p.zone(s.Zone)
 	if err != nil {
 		return t, err
 	}
-	if t.cron, err = parseCron(s.Cron, zone); err != nil {
-		return t, err
+	if t.Cron, err = schedule.ParseCron(s.Cron, zone); err != nil {
+		return t, &actor.ArgumentError{Field: "reminder cron", Problem: strings.ToValidUTF8(err.Error(), "?")}
 	}
-	p.parsed.Add(text, t.cron)
+	p.parsed.Add(text, t.Cron)
 	return t, nil
 }
 
@@ -250,220 +241,12 @@ func (p *Planner) zone(name string) (*time.Location, error) {
 	return z, nil
 }
 
-// after returns the occurrence after o.
-func (t *timetable) after(o occurrence) occurrence {
-	if o.left == 1 {
-		return occurrence{}
-	}
-	var at time.Time
-	switch {
-	case t.cron != nil:
-		if at = t.cron.next(o.at).UTC(); at.IsZero() {
-			return occurrence{}
-		}
-	case t.every > 0:
-		at = o.at.Add(t.every)
-	default:
-		return occurrence{}
-	}
-	return t.bounded(at, o.left, 1)
-}
-
-// bounded returns the occurrence at a time, n after one with left.
-func (t *timetable) bounded(at time.Time, left, n uint32) occurrence {
-	if !t.until.IsZero() && at.After(t.until) || at.After(actor.MaxReminderTime) {
-		return occurrence{}
-	}
-	if left > 0 {
-		left -= n
-	}
-	return occurrence{at, left}
-}
-
-// choice is what is delivered of the occurrences that are due, and what comes then.
-type choice struct {
-	deliver bool
-	here    occurrence // delivered; if nothing is, the first that was due
-	then    occurrence // none: it was the last
-	missed  uint32     // for how many more it stands, or were passed over before it
-}
-
-// maxSteps is how many matches of a cron expression are counted at once; well above
-// [actor.MaxCatchUp].
-const maxSteps = 10_000
-
-// choose applies the missed policy to what is due at now, the reminder's own occurrence
-// first. An occurrence that is delivered again since it failed is not missed. After the end
-// of the schedule every policy passes over what is late.
-func (t *timetable) choose(r *actor.Reminder, now time.Time) choice {
-	first := occurrence{r.Due, r.Left}
-	again := r.Failures > 0
-	if t.every == 0 && t.cron == nil {
-		late := r.Missed.Kind == actor.MissedSkip && now.Sub(first.at) > missedAfter(r) || t.ended(first.at, now)
-		if late && !again {
-			return choice{here: first, missed: 1}
-		}
-		return choice{deliver: true, here: first}
-	}
-	keep := uint32(1) // how many of the newest are of interest
-	if r.Missed.Kind == actor.MissedCatchUp {
-		if keep = r.Missed.Limit; keep == 0 {
-			keep = actor.DefaultCatchUp
-		}
-	}
-	due := t.due(first, now, keep)
-	if due.more {
-		// The limit on occurrences has to be met exactly: pass over what was counted, and
-		// plan again from there.
-		c := choice{here: first, then: due.then, missed: due.count}
-		if oldest := due.newest[0]; r.Missed.Kind == actor.MissedCatchUp {
-			if c.then = oldest; oldest == first {
-				c.then = t.after(first)
-			}
-			c.missed = first.left - c.then.left
-		}
-		return c
-	}
-	newest := due.newest[len(due.newest)-1]
-	if t.ended(newest.at, now) && !again {
-		return choice{here: first, then: due.then, missed: due.count}
-	}
-	switch r.Missed.Kind {
-	case actor.MissedCatchUp:
-		oldest := due.newest[0]
-		return choice{deliver: true, here: oldest, then: t.after(oldest), missed: due.count - uint32(len(due.newest))}
-	case actor.MissedSkip:
-		if now.Sub(newest.at) <= missedAfter(r) || again && due.count == 1 {
-			return choice{deliver: true, here: newest, then: due.then, missed: due.count - 1}
-		}
-		return choice{here: first, then: due.then, missed: due.count}
-	default:
-		return choice{deliver: true, here: first, then: due.then, missed: due.count - 1}
-	}
-}
-
-// ended reports whether the schedule is over at now, and an occurrence at a time is late: what
-// is due right before the end is still delivered.
-func (t *timetable) ended(at, now time.Time) bool {
-	return !t.until.IsZero() && now.After(t.until) && now.Sub(at) > actor.DefaultMissedAfter
-}
-
-func missedAfter(r *actor.Reminder) time.Duration {
-	if r.Missed.After == 0 {
-		return actor.DefaultMissedAfter
-	}
-	return r.Missed.After
-}
-
-// dueNow are the occurrences from one on that are due.
-type dueNow struct {
-	count  uint32       // at least 1; of a cron expression with more than maxSteps at least so many
-	newest []occurrence // in order, at least 1
-	then   occurrence   // the first that is not due
-	more   bool         // then is due as well, and was not looked at
-}
-
-// due looks at the occurrences from first on, which is due by now or taken for it. Of
-// them it returns the newest, at most keep.
-func (t *timetable) due(first occurrence, now time.Time, keep uint32) dueNow {
-	if t.cron == nil {
-		return t.duePeriods(first, now, keep)
-	}
-	d := dueNow{count: 1, newest: []occurrence{first}, then: t.after(first)}
-	for d.then.isDue(now) {
-		if d.count == maxSteps {
-			if d.more = first.left > 0; !d.more {
-				t.leap(&d, now)
-			}
-			break
-		}
-		d.count++
-		d.newest = append(d.newest, d.then)
-		if len(d.newest) > 2*int(keep) {
-			d.newest = append(d.newest[:0], d.newest[len(d.newest)-int(keep):]...)
-		}
-		d.then = t.after(d.then)
-	}
-	d.newest = d.newest[max(0, len(d.newest)-int(keep)):]
-	return d
-}
-
-func (o occurrence) isDue(now time.Time) bool { return !o.at.IsZero() && !o.at.After(now) }
-
-// leap goes to the last matches until now without counting those in between.
-func (t *timetable) leap(d *dueNow, now time.Time) {
-	if !t.until.IsZero() && now.After(t.until) {
-		now = t.until
-	}
-	want := len(d.newest)
-	for back := time.Minute; ; back *= 2 {
-		from := now.Add(-back)
-		if from.Before(d.then.at) {
-			from = d.then.at.Add(-1)
-		}
-		var found []occurrence
-		o := t.after(occurrence{at: from})
-		for ; o.isDue(now); o = t.after(o) {
-			if found = append(found, o); len(found) > 2*want {
-				found = append(found[:0], found[len(found)-want:]...)
-			}
-		}
-		if len(found) >= want || from.Before(d.then.at) {
-			d.newest = append(d.newest, found...)
-			d.then = o
-			return
-		}
-	}
-}
-
-// duePeriods is due for a period, by division.
-func (t *timetable) duePeriods(first occurrence, now time.Time, keep uint32) dueNow {
-	last := now
-	if !t.until.IsZero() && last.After(t.until) {
-		last = t.until
-	}
-	// In microseconds: a Duration holds only 292 years.
-	steps := max(0, last.UnixMicro()-first.at.UnixMicro()) / t.every.Microseconds()
-	count := uint32(min(steps+1, 1<<32-1))
-	if first.left > 0 {
-		count = min(count, first.left)
-	}
-	d := dueNow{count: count}
-	nth := func(n int64) occurrence {
-		at := time.UnixMicro(first.at.UnixMicro() + n*t.every.Microseconds()).UTC()
-		if first.left > 0 {
-			return t.bounded(at, first.left, uint32(n))
-		}
-		return t.bounded(at, 0, 0)
-	}
-	all := steps + 1
-	if first.left > 0 {
-		all = int64(count)
-	}
-	for n := max(0, all-int64(keep)); n < all; n++ {
-		d.newest = append(d.newest, nth(n))
-	}
-	if first.left == 0 || int64(first.left) > all {
-		d.then = nth(all)
-	}
-	return d
-}
-
 // progress returns the reminder at an occurrence; nil for none.
-func (t *timetable) progress(o occurrence) *actor.ReminderProgress {
-	if o.at.IsZero() {
+func (t *timetable) progress(o schedule.Occurrence) *actor.ReminderProgress {
+	if o.At.IsZero() {
 		return nil
 	}
-	return &actor.ReminderProgress{Due: o.at, FireAt: o.at.Add(t.jitter), Left: o.left}
-}
-
-// ceil is a time to the microsecond, not before t.
-func ceil(t time.Time) time.Time {
-	t = t.UTC()
-	if c := t.Truncate(time.Microsecond); c.Before(t) {
-		return c.Add(time.Microsecond)
-	}
-	return t
+	return &actor.ReminderProgress{Due: o.At, FireAt: o.At.Add(t.jitter), Left: o.Left}
 }
 
 // maxReason is how much is kept of what a delivery failed with, in bytes.

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/greenroom-run/greenroom/abi/schedule"
 	"github.com/greenroom-run/greenroom/actor"
 )
 
@@ -107,21 +108,21 @@ func TestJitter(t *testing.T) {
 // occurrences lists a schedule's, one by one.
 func occurrences(t *rapid.T, s actor.Schedule, until time.Time) []time.Time {
 	var all []time.Time
-	var e *expression
+	var e *schedule.Cron
 	if s.Cron != "" {
 		var err error
-		if e, err = parseCron(s.Cron, time.UTC); err != nil {
+		if e, err = schedule.ParseCron(s.Cron, time.UTC); err != nil {
 			t.Fatal(err)
 		}
 	}
 	at := s.At
 	if e != nil {
-		at = e.next(at.Add(-1))
+		at = e.Next(at.Add(-1))
 	}
 	for !at.After(until) && (s.Until.IsZero() || !at.After(s.Until)) && (s.Times == 0 || len(all) < int(s.Times)) {
 		all = append(all, at)
 		if e != nil {
-			at = e.next(at)
+			at = e.Next(at)
 		} else if at = at.Add(s.Every); s.Every == 0 {
 			break
 		}
@@ -244,10 +245,10 @@ func TestPlanAfterYears(t *testing.T) {
 		count    uint32
 	}{
 		{"period", actor.Schedule{At: start, Every: time.Millisecond}, actor.MissedPolicy{}, start, now.Add(time.Millisecond), math.MaxUint32 - 1},
-		{"collapse", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{}, start, now.Add(time.Minute), maxSteps - 1},
-		{"skip", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{Kind: actor.MissedSkip}, now, now.Add(time.Minute), maxSteps - 1},
-		{"catch up", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{Kind: actor.MissedCatchUp, Limit: 3}, now.Add(-2 * time.Minute), now.Add(-time.Minute), maxSteps - 3},
-		{"its end now", actor.Schedule{At: start, Cron: "* * * * *", Until: now}, actor.MissedPolicy{}, start, time.Time{}, maxSteps - 1},
+		{"collapse", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{}, start, now.Add(time.Minute), schedule.MaxSteps - 1},
+		{"skip", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{Kind: actor.MissedSkip}, now, now.Add(time.Minute), schedule.MaxSteps - 1},
+		{"catch up", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{Kind: actor.MissedCatchUp, Limit: 3}, now.Add(-2 * time.Minute), now.Add(-time.Minute), schedule.MaxSteps - 3},
+		{"its end now", actor.Schedule{At: start, Cron: "* * * * *", Until: now}, actor.MissedPolicy{}, start, time.Time{}, schedule.MaxSteps - 1},
 	} {
 		what := spec(tt.schedule)
 		what.Missed = tt.missed

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/greenroom-run/greenroom/abi/schedule"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
 )
@@ -287,7 +288,7 @@ func moved(r *actor.Reminder, id actor.ReminderID, till time.Time) actor.Commit 
 	then := *r
 	then.ID, then.Version, then.Keep = id, 1, false
 	if then.FireAt.Before(till) { // it may have waited for days, and the next owner looks from there on
-		then.FireAt = ceil(till)
+		then.FireAt = schedule.Ceil(till)
 	}
 	c.Reminders.Set = []actor.Reminder{then}
 	if r.Schedule.Recurring() {
@@ -351,7 +352,7 @@ func putOff(r *actor.Reminder, until time.Time) actor.Commit {
 
 func put(r *actor.Reminder, at time.Time) actor.ReminderStep {
 	then := r.ReminderProgress
-	then.FireAt = ceil(at)
+	then.FireAt = schedule.Ceil(at)
 	return actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &then}
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
-	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/schedule"
+	kit "github.com/greenroom-run/greenroom/guest-sdk/go/internal/reminder"
 )
 
 // Reminder is one that is set.
@@ -94,7 +94,7 @@ func (h *Harness) DeadLetters() []DeadLetter { return slices.Clone(h.dead) }
 
 // reminder is one of an actor.
 type reminder struct {
-	*schedule.Reminder
+	*kit.Reminder
 	actor actor.Ref
 	order uint64 // in which they were set
 }
@@ -143,7 +143,7 @@ func (h *Harness) nextReminder(until time.Time) *reminder {
 
 // firing is one try of a reminder.
 type firing struct {
-	schedule.Firing
+	kit.Firing
 	reminder *reminder
 	then     *reminder // what is left of it when the turn commits; nil for nothing
 }
@@ -158,7 +158,7 @@ func (h *Harness) fire(r *reminder) {
 		return
 	}
 	_, err := h.invoke(r.actor, r.Method, r.input(), &cause{
-		kind: abi.CauseReminder, name: r.Name, due: f.Due, attempt: f.Attempt, missed: f.Missed, metadata: r.Metadata, firing: f,
+		kind: abi.CauseReminder, name: r.Name, due: f.Here.At, attempt: f.Attempt, missed: f.Missed, metadata: r.Metadata, firing: f,
 	})
 	if err == nil {
 		return
@@ -245,7 +245,7 @@ func (h *turnHost) ReminderSet(frame []byte) abi.Code {
 	if problem := h.methodProblem("reminder", r.Method); problem != "" {
 		return h.refuse(problem)
 	}
-	made, err := schedule.New(r, h.harness.now)
+	made, err := kit.New(r, h.harness.now)
 	if err != nil {
 		return h.refuse(err.Error())
 	}
@@ -261,7 +261,7 @@ func (h *turnHost) ReminderCancel(name string) abi.Code {
 	if code := h.overlay.writable(); code < 0 {
 		return code
 	}
-	if err := schedule.CheckName(name); err != nil {
+	if err := kit.CheckName(name); err != nil {
 		return h.refuse(err.Error())
 	}
 	return h.change(name, nil)
@@ -272,7 +272,7 @@ func (h *turnHost) ReminderGet(name string) ([]byte, abi.Code) {
 	if h.overlay.none {
 		return nil, abi.CodeNoState
 	}
-	if err := schedule.CheckName(name); err != nil {
+	if err := kit.CheckName(name); err != nil {
 		return nil, h.refuse(err.Error())
 	}
 	r := h.visible(name)

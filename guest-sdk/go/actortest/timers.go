@@ -9,7 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/actor"
-	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/schedule"
+	kit "github.com/greenroom-run/greenroom/guest-sdk/go/internal/reminder"
 )
 
 // Timer is one that is set.
@@ -150,7 +150,7 @@ func (h *turnHost) TimerSet(frame []byte) int32 {
 	if problem := h.methodProblem("timer", r.Method); problem != "" {
 		return int32(h.refuse(problem))
 	}
-	made, err := schedule.New(r, h.harness.now)
+	made, err := kit.New(r, h.harness.now)
 	if err != nil {
 		return int32(h.refuse(err.Error()))
 	}
@@ -183,7 +183,7 @@ func (h *turnHost) TimerCancel(name string) int32 {
 	if code := h.mayTime(); code < 0 {
 		return int32(code)
 	}
-	if err := schedule.CheckName(name); err != nil {
+	if err := kit.CheckName(name); err != nil {
 		return int32(h.refuse(err.Error()))
 	}
 	if _, existed := h.seenTimers()[name]; !existed {

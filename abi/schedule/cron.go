@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// expression is a cron expression in a time zone. A set has bit n for the number n.
-type expression struct {
+// Cron is a cron expression in a time zone. A set has bit n for the number n.
+type Cron struct {
 	second, minute, hour, day, month, weekday uint64
-	// anyDay and anyWeekday: given as *; if neither is, one of the two has to match.
-	anyDay, anyWeekday bool
-	zone               *time.Location
+	zone                                      *time.Location
 }
+
+// anyValue is the bit of a set whose field has a * or ? in it, without a step above 1.
+const anyValue = 1 << 63
 
 // field is one field of an expression.
 type field struct {
@@ -27,52 +28,60 @@ var cronFields = []field{
 	{"month", 1, 12, "janfebmaraprmayjunjulaugsepoctnovdec"}, {"day of the week", 0, 6, "sunmontuewedthufrisat"},
 }
 
-func parse(text string, zone *time.Location) (*expression, error) {
+// ParseCron reads an expression of five fields (minute, hour, day of the month, month, day
+// of the week), of six with the second in front, or one of @yearly, @annually, @monthly,
+// @weekly, @daily, @midnight and @hourly. The error says what to change.
+func ParseCron(text string, zone *time.Location) (*Cron, error) {
+	switch {
+	case strings.Contains(text, "TZ="):
+		return nil, fmt.Errorf("the cron expression %q names a time zone; give it as the zone", text)
+	case strings.HasPrefix(text, "@every"):
+		return nil, fmt.Errorf("the cron expression %q is a period; give it as the period", text)
+	}
+	fields := text
 	switch text {
 	case "@yearly", "@annually":
-		text = "0 0 1 1 *"
+		fields = "0 0 1 1 *"
 	case "@monthly":
-		text = "0 0 1 * *"
+		fields = "0 0 1 * *"
 	case "@weekly":
-		text = "0 0 * * 0"
+		fields = "0 0 * * 0"
 	case "@daily", "@midnight":
-		text = "0 0 * * *"
+		fields = "0 0 * * *"
 	case "@hourly":
-		text = "0 * * * *"
+		fields = "0 * * * *"
 	}
-	parts := strings.Fields(text)
+	parts := strings.Fields(fields)
 	if len(parts) == 5 {
 		parts = append([]string{"0"}, parts...)
 	}
 	if len(parts) != 6 {
 		return nil, fmt.Errorf("the cron expression %q has %d fields; give minute, hour, day of the month, month and day of the week, such as 0 9 * * MON", text, len(parts))
 	}
-	e := &expression{zone: zone, anyDay: wild(parts[3]), anyWeekday: wild(parts[5])}
-	for n, set := range []*uint64{&e.second, &e.minute, &e.hour, &e.day, &e.month, &e.weekday} {
+	c := &Cron{zone: zone}
+	for n, set := range []*uint64{&c.second, &c.minute, &c.hour, &c.day, &c.month, &c.weekday} {
 		var err error
 		if *set, err = cronFields[n].parse(parts[n]); err != nil {
 			return nil, fmt.Errorf("the cron expression %q: the %s %w", text, cronFields[n].what, err)
 		}
 	}
-	return e, nil
+	return c, nil
 }
-
-func wild(part string) bool { return part == "*" || part == "?" || part == "*/1" }
 
 func (f field) parse(part string) (uint64, error) {
 	var set uint64
-	for _, item := range strings.Split(part, ",") {
+	for _, item := range strings.FieldsFunc(part, func(r rune) bool { return r == ',' }) {
 		span, step, stepped := strings.Cut(item, "/")
 		by := 1
 		if stepped {
 			var err error
 			if by, err = strconv.Atoi(step); err != nil || by < 1 {
-				return 0, fmt.Errorf("has the step %q", step)
+				return 0, fmt.Errorf("has the step %q; give a number from 1 on", step)
 			}
 		}
 		low, high := f.from, f.to
-		if span != "*" && span != "?" {
-			first, last, ranged := strings.Cut(span, "-")
+		first, last, ranged := strings.Cut(span, "-")
+		if first != "*" && first != "?" {
 			var err error
 			if low, err = f.number(first); err != nil {
 				return 0, err
@@ -85,9 +94,11 @@ func (f field) parse(part string) (uint64, error) {
 			case !stepped:
 				high = low
 			}
+		} else if by == 1 {
+			set |= anyValue
 		}
 		if low > high {
-			return 0, fmt.Errorf("has the range %q", span)
+			return 0, fmt.Errorf("has the range %q; give the lower number first", span)
 		}
 		for n := low; n <= high; n += by {
 			set |= 1 << n
@@ -115,30 +126,30 @@ const maxYears = 9
 
 const everyHour = 1<<24 - 1
 
-// next returns the first match after t; the zero time if there is none.
+// Next returns the first match after t; the zero time if there is none.
 //
 // Hours that are restricted name times on the wall: one that the zone skips is moved to
 // the end of the gap, one that it repeats is taken once. An expression for every hour
 // names moments, as they pass.
-func (e *expression) next(t time.Time) time.Time {
-	if e.hour == everyHour {
-		return e.nextMoment(t)
+func (c *Cron) Next(t time.Time) time.Time {
+	if c.hour&everyHour == everyHour {
+		return c.nextMoment(t)
 	}
-	for wall := wallTime(t.In(e.zone)); ; {
-		if wall = e.match(wall); wall.IsZero() {
+	for wall := wallTime(t.In(c.zone)); ; {
+		if wall = c.match(wall); wall.IsZero() {
 			return wall
 		}
-		if moment := momentOf(wall, e.zone); moment.After(t) {
+		if moment := momentOf(wall, c.zone); moment.After(t) {
 			return moment.UTC()
 		}
 	}
 }
 
-func (e *expression) nextMoment(t time.Time) time.Time {
-	local := t.In(e.zone)
+func (c *Cron) nextMoment(t time.Time) time.Time {
+	local := t.In(c.zone)
 	wall := wallTime(local)
 	for {
-		match := e.match(wall)
+		match := c.match(wall)
 		if match.IsZero() {
 			return match
 		}
@@ -148,25 +159,25 @@ func (e *expression) nextMoment(t time.Time) time.Time {
 		if end.IsZero() || moment.Before(end) {
 			return moment
 		}
-		local = end.In(e.zone)
+		local = end.In(c.zone)
 		wall = wallTime(local).Add(-1) // the change of the clocks itself may match
 	}
 }
 
 // match returns the first match after a wall time, which is written as UTC.
-func (e *expression) match(after time.Time) time.Time {
+func (c *Cron) match(after time.Time) time.Time {
 	t := after.Truncate(time.Second).Add(time.Second)
 	for limit := t.AddDate(maxYears, 0, 0); t.Before(limit); {
 		switch {
-		case !has(e.month, int(t.Month())):
+		case !has(c.month, int(t.Month())):
 			t = time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, time.UTC)
-		case !e.matchesDay(t):
+		case !c.matchesDay(t):
 			t = time.Date(t.Year(), t.Month(), t.Day()+1, 0, 0, 0, 0, time.UTC)
-		case !has(e.hour, t.Hour()):
+		case !has(c.hour, t.Hour()):
 			t = t.Truncate(time.Hour).Add(time.Hour)
-		case !has(e.minute, t.Minute()):
+		case !has(c.minute, t.Minute()):
 			t = t.Truncate(time.Minute).Add(time.Minute)
-		case !has(e.second, t.Second()):
+		case !has(c.second, t.Second()):
 			t = t.Add(time.Second)
 		default:
 			return t
@@ -175,9 +186,9 @@ func (e *expression) match(after time.Time) time.Time {
 	return time.Time{}
 }
 
-func (e *expression) matchesDay(t time.Time) bool {
-	day, weekday := has(e.day, t.Day()), has(e.weekday, int(t.Weekday()))
-	if e.anyDay || e.anyWeekday {
+func (c *Cron) matchesDay(t time.Time) bool {
+	day, weekday := has(c.day, t.Day()), has(c.weekday, int(t.Weekday()))
+	if (c.day|c.weekday)&anyValue != 0 {
 		return day && weekday
 	}
 	return day || weekday

@@ -1,4 +1,4 @@
-package schedule
+package reminder
 
 import (
 	"strings"
@@ -15,48 +15,6 @@ func at(t *testing.T, text string) time.Time {
 		t.Fatal(err)
 	}
 	return v
-}
-
-func TestCron(t *testing.T) {
-	for _, c := range []struct{ cron, zone, after, want string }{
-		{"0 9 * * MON", "Europe/Berlin", "2025-01-01T00:00:00Z", "2025-01-06T08:00:00Z"},
-		{"0 9 * * 1", "Europe/Berlin", "2025-07-07T07:00:00Z", "2025-07-14T07:00:00Z"},
-		{"@monthly", "", "2025-01-31T12:00:00Z", "2025-02-01T00:00:00Z"},
-		{"@yearly", "", "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"},
-		{"@weekly", "", "2025-01-01T00:00:00Z", "2025-01-05T00:00:00Z"},
-		{"0 0 29 2 *", "", "2025-01-01T00:00:00Z", "2028-02-29T00:00:00Z"},
-		{"0 0 29 2 *", "", "2096-03-01T00:00:00Z", "2104-02-29T00:00:00Z"},
-		{"*/15 8-9 * * mon-fri", "", "2025-01-03T09:45:00Z", "2025-01-06T08:00:00Z"},
-		{"5/20 * * * *", "", "2025-01-01T00:05:00Z", "2025-01-01T00:25:00Z"},
-		{"30 0 12 * * *", "", "2025-01-01T12:00:30Z", "2025-01-02T12:00:30Z"},
-		{"0 0 13 * FRI", "", "2025-01-01T00:00:00Z", "2025-01-03T00:00:00Z"},   // either day, as both are restricted
-		{"0 0 */2 * FRI", "", "2025-01-01T00:00:00Z", "2025-01-03T00:00:00Z"},  // a step restricts
-		{"0 0 1,15 JAN *", "", "2025-01-01T00:00:00Z", "2025-01-15T00:00:00Z"}, // 1st is not after itself
-
-		// 2025-03-30: 02:00 to 03:00 does not exist in Berlin; 2025-10-26: it is there twice.
-		{"30 2 * * *", "Europe/Berlin", "2025-03-29T12:00:00Z", "2025-03-30T01:00:00Z"},
-		{"30 2 * * *", "Europe/Berlin", "2025-10-25T12:00:00Z", "2025-10-26T00:30:00Z"},
-		{"30 2 * * *", "Europe/Berlin", "2025-10-26T00:30:00Z", "2025-10-27T01:30:00Z"},
-		{"30 * * * *", "Europe/Berlin", "2025-10-26T00:30:00Z", "2025-10-26T01:30:00Z"},
-		{"0 * * * *", "Europe/Berlin", "2025-03-30T00:30:00Z", "2025-03-30T01:00:00Z"},
-	} {
-		zone, err := time.LoadLocation(c.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := parse(c.cron, zone)
-		if err != nil {
-			t.Fatalf("%s: %v", c.cron, err)
-		}
-		if got := e.next(at(t, c.after)); !got.Equal(at(t, c.want)) {
-			t.Errorf("%s in %q after %s: got %s, want %s", c.cron, c.zone, c.after, got.UTC().Format(time.RFC3339), c.want)
-		}
-	}
-	for _, text := range []string{"", "* * * *", "60 * * * *", "* * 0 * *", "x * * * *", "5-2 * * * *", "*/0 * * * *", "@every 1s", "* * * * SUNN"} {
-		if _, err := parse(text, time.UTC); err == nil {
-			t.Errorf("%q was taken", text)
-		}
-	}
 }
 
 func TestRefusals(t *testing.T) {
@@ -116,6 +74,7 @@ func TestMissed(t *testing.T) {
 		"skip, by its own":  {abi.Reminder{PeriodNano: 10e9, Missed: abi.MissedSkip, MissedAfter: 1e9}, 12, []fired{{-1, 1}}, 20},
 		"catch up":          {abi.Reminder{PeriodNano: 1e9, Missed: abi.MissedCatchUp}, 3, []fired{{1, 0}, {2, 0}, {3, 0}}, 4},
 		"catch up, limited": {abi.Reminder{PeriodNano: 1e9, Missed: abi.MissedCatchUp, MissedLimit: 2}, 4, []fired{{3, 2}, {4, 0}}, 5},
+		"past the end":      {abi.Reminder{PeriodNano: 1e9, UntilNano: second(2).UnixNano()}, 63, []fired{{-1, 2}}, -1},
 		"once":              {abi.Reminder{DelayNano: 1e9}, 100, []fired{{1, 0}}, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +85,7 @@ func TestMissed(t *testing.T) {
 			}
 			for _, want := range c.want {
 				f := r.Fire(second(c.late))
-				if f.Missed != want.missed || f.Deliver != (want.due >= 0) || f.Deliver && !f.Due.Equal(second(want.due)) {
+				if f.Missed != want.missed || f.Deliver != (want.due >= 0) || f.Deliver && !f.Here.At.Equal(second(want.due)) {
 					t.Fatalf("got %+v, want %+v", f, want)
 				}
 				r.Done(f)

@@ -1,9 +1,8 @@
-// Package schedule works out when the reminders of a test kit are due, by the rules of
-// a host: what is refused, which times a schedule names, what stands for missed ones,
-// and when a failed firing is tried again.
+// Package reminder keeps the reminders of a test kit by the rules of a host: what is refused,
+// and, with [schedule.Timetable], when they are due.
 //
 // It is pure: it reads no clock. Jitter is none here, so that tests know when.
-package schedule
+package reminder
 
 import (
 	"errors"
@@ -14,23 +13,18 @@ import (
 	"unicode/utf8"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/abi/schedule"
 )
 
 // Bounds of abi/SPEC.md section 4.
 const (
-	maxName      = 256
-	maxPayload   = 64 << 10
-	maxEntries   = 32
-	maxMetadata  = 8 << 10
-	maxAttempts  = 1000
-	maxCatchUp   = 1000
-	maxJitter    = 24 * time.Hour
-	attempts     = 3
-	catchUp      = 100
-	missedAfter  = time.Minute
-	interval     = time.Second
-	longest      = time.Hour
-	maxOccurring = 1_000_000 // occurrences that are looked at for one firing
+	maxName     = 256
+	maxPayload  = 64 << 10
+	maxEntries  = 32
+	maxMetadata = 8 << 10
+	maxAttempts = 1000
+	maxCatchUp  = 1000
+	maxJitter   = 24 * time.Hour
 )
 
 // Reminder is one that was set.
@@ -43,8 +37,7 @@ type Reminder struct {
 	// Failures counts the failed tries of this firing.
 	Failures uint32
 
-	cron  *expression
-	until time.Time
+	timetable schedule.Timetable
 }
 
 // New checks a reminder that is set at now, and works out its first occurrence. The
@@ -53,32 +46,34 @@ func New(r abi.Reminder, now time.Time) (*Reminder, error) {
 	if err := check(&r); err != nil {
 		return nil, err
 	}
-	made := &Reminder{Reminder: r, Left: r.Count}
+	now = schedule.Ceil(now)
+	made := &Reminder{Reminder: r, Left: r.Count, timetable: schedule.Timetable{Every: time.Duration(r.PeriodNano).Round(time.Microsecond)}}
 	if r.UntilNano != 0 {
-		made.until = time.Unix(0, r.UntilNano).UTC()
+		made.timetable.Until = time.Unix(0, r.UntilNano).UTC().Truncate(time.Microsecond)
 	}
 	switch {
 	case r.DueUnixNano != 0:
-		made.Due = time.Unix(0, r.DueUnixNano).UTC()
+		made.Due = time.Unix(0, r.DueUnixNano)
 	case r.DelayNano > 0:
 		made.Due = now.Add(time.Duration(r.DelayNano))
 	default:
 		made.Due = now.Add(time.Duration(r.PeriodNano))
 	}
+	made.Due = schedule.Ceil(made.Due)
 	if r.Cron != "" {
 		zone, err := time.LoadLocation(r.Zone)
 		if err != nil || r.Zone == "Local" {
 			return nil, fmt.Errorf("the zone %q is not known; give an IANA name such as Europe/Berlin", r.Zone)
 		}
-		if made.cron, err = parse(r.Cron, zone); err != nil {
+		if made.timetable.Cron, err = schedule.ParseCron(r.Cron, zone); err != nil {
 			return nil, err
 		}
-		if made.Due = made.cron.next(made.Due.Add(-1)); made.Due.IsZero() {
+		if made.Due = made.timetable.First(made.Due); made.Due.IsZero() {
 			return nil, fmt.Errorf("the cron expression %q never matches; give a day that exists", r.Cron)
 		}
 	}
-	if !made.until.IsZero() && made.Due.After(made.until) {
-		return nil, fmt.Errorf("the end at %v is before the first occurrence at %v; give a later one", made.until, made.Due)
+	if until := made.timetable.Until; !until.IsZero() && made.Due.After(until) {
+		return nil, fmt.Errorf("the end at %v is before the first occurrence at %v; give a later one", until, made.Due)
 	}
 	if r.Count == 0 && r.PeriodNano == 0 && r.Cron == "" {
 		made.Left = 1
@@ -143,52 +138,15 @@ func CheckName(name string) error {
 
 // Firing is what becomes of a reminder whose time has come.
 type Firing struct {
-	// Deliver asks for a turn. Otherwise what was due was passed over.
-	Deliver bool
-	Due     time.Time
-	Missed  uint32
+	schedule.Choice
 	Attempt uint32
-	left    uint32     // from Due on
-	then    occurrence // after it
-}
-
-type occurrence struct {
-	at   time.Time // zero: none
-	left uint32
 }
 
 // Fire says what becomes of r at now, which is not before FireAt.
 func (r *Reminder) Fire(now time.Time) Firing {
-	first := occurrence{r.Due, r.Left}
-	due := []occurrence{first}
-	next := r.after(first)
-	for ; !next.at.IsZero() && !next.at.After(now) && len(due) < maxOccurring; next = r.after(next) {
-		due = append(due, next)
-	}
-	newest := due[len(due)-1]
-	f := Firing{Deliver: true, Due: first.at, left: first.left, Missed: uint32(len(due) - 1), Attempt: 1, then: next}
-	switch r.Reminder.Missed {
-	case abi.MissedSkip:
-		after := time.Duration(r.MissedAfter)
-		if after == 0 {
-			after = missedAfter
-		}
-		again := r.Failures > 0 && len(due) == 1
-		if f.Deliver = again || now.Sub(newest.at) <= after; f.Deliver {
-			f.Due, f.left = newest.at, newest.left
-		} else {
-			f.Missed++
-		}
-	case abi.MissedCatchUp:
-		limit := int(r.MissedLimit)
-		if limit == 0 {
-			limit = catchUp
-		}
-		from := max(0, len(due)-limit)
-		f.Due, f.left, f.Missed = due[from].at, due[from].left, uint32(from)
-		f.then = r.after(due[from])
-	}
-	if f.Due.Equal(r.Due) {
+	missed := schedule.Missed{Kind: r.Reminder.Missed, Limit: r.MissedLimit, After: time.Duration(r.MissedAfter)}
+	f := Firing{Choice: r.timetable.Choose(schedule.Occurrence{At: r.Due, Left: r.Left}, r.Failures > 0, missed, now), Attempt: 1}
+	if f.Here.At.Equal(r.Due) {
 		f.Attempt = r.Failures + 1
 	}
 	return f
@@ -196,34 +154,19 @@ func (r *Reminder) Fire(now time.Time) Firing {
 
 // Done moves r past a firing, and reports whether there is another occurrence.
 func (r *Reminder) Done(f Firing) bool {
-	r.Due, r.FireAt, r.Left, r.Failures = f.then.at, f.then.at, f.then.left, 0
-	return !f.then.at.IsZero()
+	r.Due, r.FireAt, r.Left, r.Failures = f.Then.At, f.Then.At, f.Then.Left, 0
+	return !f.Then.At.IsZero()
 }
 
 // Failed says whether a firing that failed at now is tried again; otherwise it is over,
 // and dead says whether it is a dead letter.
 func (r *Reminder) Failed(f Firing, now time.Time) (again, dead bool) {
-	limit := r.Attempts
-	if limit == 0 {
-		limit = attempts
-	}
-	if r.Failure == abi.FailureDrop || f.Attempt >= limit {
+	retry := schedule.Retry{Kind: r.Failure, Attempts: r.Attempts, Interval: time.Duration(r.IntervalNano), Longest: time.Duration(r.LongestNano)}
+	wait, again := retry.Wait(f.Attempt)
+	if !again {
 		return false, r.Failure != abi.FailureDrop
 	}
-	wait := time.Duration(r.IntervalNano)
-	if wait == 0 {
-		wait = interval
-	}
-	if r.Failure == abi.FailureExponential {
-		most := time.Duration(r.LongestNano)
-		if most == 0 {
-			most = max(longest, wait)
-		}
-		for range f.Attempt - 1 {
-			wait = min(wait*2, most)
-		}
-	}
-	r.Due, r.Left, r.Failures, r.FireAt = f.Due, f.left, f.Attempt, now.Add(wait)
+	r.Due, r.Left, r.Failures, r.FireAt = f.Here.At, f.Here.Left, f.Attempt, schedule.Ceil(now.Add(wait))
 	return true, false
 }
 
@@ -235,24 +178,4 @@ func (r *Reminder) Frame() abi.Reminder {
 		f.Count = r.Count
 	}
 	return f
-}
-
-func (r *Reminder) after(o occurrence) occurrence {
-	if o.left == 1 {
-		return occurrence{}
-	}
-	next := occurrence{left: o.left}
-	switch {
-	case r.cron != nil:
-		next.at = r.cron.next(o.at)
-	case r.PeriodNano > 0:
-		next.at = o.at.Add(time.Duration(r.PeriodNano))
-	}
-	if next.at.IsZero() || !r.until.IsZero() && next.at.After(r.until) {
-		return occurrence{}
-	}
-	if next.left > 0 {
-		next.left--
-	}
-	return next
 }
