@@ -3,6 +3,7 @@ package reminder
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,9 +73,13 @@ func (s *Service) deliverDue(ctx context.Context) {
 		now := s.clock.now()
 		due = s.wheel.Advance(now, due[:0], loadGroup)
 		next, some := s.wheel.Next()
+		s.loading = len(due)
 		s.mu.Unlock()
-		for at := 0; at < len(due); at += loadGroup {
-			s.load(ctx, due[at:min(at+loadGroup, len(due))])
+		for group := range slices.Chunk(due, loadGroup) {
+			s.load(ctx, group)
+			s.mu.Lock()
+			s.loading -= len(group)
+			s.mu.Unlock()
 		}
 		if unparked := s.unpark(ctx); unparked || len(due) > 0 {
 			continue

@@ -36,3 +36,30 @@ func TestMemoryIsBoundedWhereAnActorIsSlow(t *testing.T) {
 		}
 	})
 }
+
+// What was taken from the wheel counts until it was loaded, however many are due at once.
+func TestWhatIsBeingLoadedIsInMemory(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		const n = 3 * loadGroup
+		for i := range n {
+			w.set(s, fmt.Sprint(i), true, once(time.Second))
+		}
+		loaded := make(chan struct{})
+		w.store.fails(func(op string) error {
+			if op == "load" {
+				<-loaded
+			}
+			return nil
+		})
+		after(2 * time.Second)
+		if st := s.Stats(); st.InMemory != n {
+			t.Errorf("while the first of %d are loaded %d are in memory", n, st.InMemory)
+		}
+		close(loaded)
+		after(time.Second)
+		if st := s.Stats(); st.Fired != n || st.InMemory != 0 {
+			t.Errorf("%d were fired of %d, and %d are in memory", st.Fired, n, st.InMemory)
+		}
+	})
+}

@@ -375,7 +375,7 @@ func (s *Service) readAllAhead(ctx context.Context, now time.Time) error {
 // now.
 func (s *Service) readPage(ctx context.Context, b *ownedBucket, now, end time.Time) (more bool, err error) {
 	s.mu.Lock()
-	if s.wheel.Len()+s.parked.count >= s.cfg.MaxInMemory-pageSize || s.owned[b.bucket] != b {
+	if s.inMemory() >= s.cfg.MaxInMemory-pageSize || s.owned[b.bucket] != b {
 		s.mu.Unlock()
 		return false, nil
 	}

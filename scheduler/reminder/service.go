@@ -227,6 +227,7 @@ type Service struct {
 	lapses   uint64                        // how often it was found that it may have been
 	running  map[actor.ReminderID]bool     // loaded and not yet done with; true: borrowed
 	under    map[actor.Bucket]int          // how many of those there are of a bucket
+	loading  int                           // taken from the wheel and not loaded yet
 	retried  map[actor.ReminderID]struct{} // in the wheel, or parked, to be read again after their time
 	tries    map[actor.ReminderID]uint32   // how often one was postponed in a row
 	parked   parked
@@ -595,13 +596,17 @@ func (s *Service) rouse() {
 	}
 }
 
+// inMemory returns how many reminders there are that wait for their time, to be loaded, or for
+// room for their delivery; s.mu is held.
+func (s *Service) inMemory() int { return s.wheel.Len() + s.loading + s.parked.count }
+
 // Stats returns what was done so far.
 func (s *Service) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats
 	if s.wheel != nil {
-		st.InMemory = s.wheel.Len() + s.parked.count
+		st.InMemory = s.inMemory()
 	}
 	st.Running, st.Waiting = s.queue.counts()
 	st.Buckets = len(s.owned)
