@@ -261,6 +261,12 @@ impl Scheduled {
             left: first.left,
             then,
         };
+        let ended = self.until != 0 && now > self.until && now - newest.at > 60 * SECOND;
+        if ended && self.failures == 0 {
+            firing.deliver = false;
+            firing.missed += 1;
+            return firing;
+        }
         match self.missed {
             1 => {
                 let after = match self.missed_after {
@@ -582,7 +588,24 @@ fn civil(day: i64) -> (i64, i64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{civil, Cron, Zone, SECOND};
+    use super::{civil, Cron, Scheduled, Zone, SECOND};
+    use crate::codec::ReminderFrame;
+
+    #[test]
+    fn nothing_is_delivered_long_after_the_end() {
+        let frame = ReminderFrame {
+            name: "r",
+            period_nano: SECOND,
+            until_unix_nano: 2 * SECOND,
+            ..ReminderFrame::default()
+        };
+        let set = Scheduled::new(&frame, 0).unwrap();
+        for (now, deliver, missed) in [(62, true, 1), (63, false, 2)] {
+            let firing = set.fire(now * SECOND);
+            assert_eq!((firing.deliver, firing.missed), (deliver, missed), "{now}");
+            assert!(firing.then.is_none(), "{now}");
+        }
+    }
 
     #[test]
     fn days_of_the_calendar() {
