@@ -97,6 +97,10 @@ func (ad *admission) admit(c *call) result {
 		if f := ad.fence(c, s); f.err != nil {
 			return f
 		}
+	case errors.Is(r.err, errUnmigrated):
+		if err := ad.migrate(c, s); err != nil {
+			return result{err: err, stats: r.stats}
+		}
 	case !errors.Is(r.err, errMoved):
 		return r
 	}

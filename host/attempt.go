@@ -120,7 +120,9 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 	case c.op == opFence && s.lane == LaneWarm:
 		l, err := ts.ensureLoaded(ctx, a, s)
 		return outcome{result: result{err: err}, retry: l == nil && err == nil}
-	case c.op == opFence:
+	case c.op == opMigrate && s.lane == LaneWarm:
+		return ts.warm(ctx, a, c, s, false, now)
+	case c.op == opFence, c.op == opMigrate:
 		return failed(nil)
 	case c.op == opTimer:
 		return ts.timer(ctx, a, c, s)

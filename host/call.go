@@ -17,8 +17,9 @@ type operation uint8
 const (
 	opInvoke operation = iota
 	opDelete
-	opTimer // set a timer, or cancel one
-	opFence // see to it that no commit of an earlier owner can land; nothing else
+	opTimer   // set a timer, or cancel one
+	opFence   // see to it that no commit of an earlier owner can land; nothing else
+	opMigrate // migrate a state of an older schema; nothing else
 )
 
 // call is one admitted request, from its arrival to its answer.
@@ -82,6 +83,8 @@ type call struct {
 	// copied tells that the call is answered from a copy of its actor's state, which
 	// another host holds.
 	copied bool
+	// migrated tells that the state was migrated for the call, or was tried to be.
+	migrated bool
 	// losses is what the shard counted when the call entered, of a call without a mailbox.
 	// left, if not nil, is closed when it has left; the shard's lock guards it.
 	losses uint64

@@ -360,6 +360,11 @@
 //   - Row of a newer deployment: the deployments are read again first; if the
 //     generation is still unknown, actor.ErrNoGeneration. Newer state schema
 //     than the module's: actor.ErrSchemaNewer.
+//   - Older state schema, met by a read-only method: one turn migrates and commits, and all
+//     readers wait for it. If its hook fails, that is their error. Where there is no such
+//     turn, each read migrates for itself and keeps nothing: of any types, whose rows reads
+//     do not wait for; at a reader's copy, which commits nothing; while a turn of the actor
+//     runs; and where the migrated state could not be committed.
 //   - No memory for a call, or for the state of an actor while all others work:
 //     actor.ErrHostFull, at once.
 //   - No room for an activation or an instance: actor.ErrOverloaded. All

@@ -59,6 +59,9 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *loaded) (actor
 		if changed {
 			continue
 		}
+		if err == nil && s.lane == LaneWarm && !c.copied && !c.migrated && s.migration(l) != nil {
+			return actor.Reply{}, errUnmigrated
+		}
 		var reply actor.Reply
 		if err == nil {
 			reply, err = rd.runs.apart(ctx, c, s, l, true)

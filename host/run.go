@@ -97,7 +97,12 @@ func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.
 // on runs the turn on an instance.
 func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32) error {
 	t.call.stats.runs++
-	err := t.Run(ctx, in.Guest, migrateFrom)
+	var err error
+	if t.call.op == opMigrate {
+		err = t.Migrate(ctx, in.Guest, *migrateFrom)
+	} else {
+		err = t.Run(ctx, in.Guest, migrateFrom)
+	}
 	t.call.stats.fuel += t.Fuel().Used
 	t.call.logged = t.call.logged || t.HasLogged()
 	return err

@@ -26,7 +26,9 @@ type shard struct {
 	// meanwhile.
 	forgets  uint64
 	answered answered
-	copies   *simplelru.LRU[actor.Key, *stateCopy] // nil: there were none yet
+	// migrations are those that readers wait for; nil: there were none yet.
+	migrations map[actor.Key]*migration
+	copies     *simplelru.LRU[actor.Key, *stateCopy] // nil: there were none yet
 	// losses counts how often the host lost all that it held: what was in memory before
 	// proves nothing after. It grows with the lock held.
 	losses atomic.Uint64

@@ -36,6 +36,9 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	} else if changed {
 		return failed(errMoved)
 	}
+	if c.op == opMigrate && s.migration(l) == nil { // another turn has done it, whose commit is waited for
+		return outcome{under: s, resting: true, ended: now}
+	}
 	in, err := a.instanceFor(ctx, s)
 	if err != nil {
 		return failed(err)

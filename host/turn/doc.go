@@ -3,7 +3,7 @@
 // It knows neither mailboxes nor commits: package host says on which state a turn
 // runs, and what becomes of what it asks for.
 //
-//	Prepare ─▶ Run (migrate, then the method) ─▶ Seal, Effects ─▶ state, reminders, reply
+//	Prepare ─▶ Run (migrate, then the method) or Migrate ─▶ Seal, Effects ─▶ state, reminders, reply
 //	             │ calls: state, reply, log, time, randomness, what was granted, HTTP, reminders,
 //	             │ timers
 //	             └─ error, trap, deadline: nothing of it remains

@@ -147,26 +147,41 @@ func (t *Turn) Prepare(env *Env, spec *Spec) {
 // Run runs the method, and before it, if migrateFrom is not nil, the migration of a
 // state of that schema. The error is as that of [engine.Instance], or [ErrPanicked].
 func (t *Turn) Run(ctx context.Context, guest engine.Instance, migrateFrom *uint32) error {
-	t.ctx = ctx
 	method := t.frame
-	if t.spec.Discarded {
-		t.Log(int32(slog.LevelWarn), "the run before was discarded, with what it logged; this is another run of the turn")
-	}
 	if migrateFrom != nil {
-		t.frame = abi.Turn{
-			What: abi.WhatMigrate, App: method.App, Type: method.Type, ID: method.ID,
-			InvocationID: method.InvocationID, TimeUnixNano: method.TimeUnixNano,
-			StoredSchema: *migrateFrom, Revision: t.state.Revision(),
-		}
-		t.migrating = true
-		if err := t.runFrame(ctx, guest); err != nil {
+		if err := t.Migrate(ctx, guest, *migrateFrom); err != nil {
 			return err
 		}
-		t.migrating, t.reply = false, actor.Payload{}
+	} else {
+		t.begin(ctx)
 	}
 	t.frame = method
 	t.frame.Revision = t.state.Revision()
 	return t.runFrame(ctx, guest)
+}
+
+// Migrate runs the migration of a state of that schema, and nothing else. The error is as
+// that of Run.
+func (t *Turn) Migrate(ctx context.Context, guest engine.Instance, from uint32) error {
+	t.begin(ctx)
+	t.frame = abi.Turn{
+		What: abi.WhatMigrate, App: t.frame.App, Type: t.frame.Type, ID: t.frame.ID,
+		InvocationID: t.frame.InvocationID, TimeUnixNano: t.frame.TimeUnixNano,
+		StoredSchema: from, Revision: t.state.Revision(),
+	}
+	t.migrating = true
+	if err := t.runFrame(ctx, guest); err != nil {
+		return err
+	}
+	t.migrating, t.reply = false, actor.Payload{}
+	return nil
+}
+
+func (t *Turn) begin(ctx context.Context) {
+	t.ctx = ctx
+	if t.spec.Discarded {
+		t.Log(int32(slog.LevelWarn), "the run before was discarded, with what it logged; this is another run of the turn")
+	}
 }
 
 // ErrPanicked is the error of a run that has panicked, in the engine or in the
