@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -80,6 +81,9 @@ type Config struct {
 	// Dial opens a stream to the leader, which ends with ctx. Required unless there is only ever one
 	// process.
 	Dial func(ctx context.Context, leader actor.Host) (Stream, error)
+	// Resources is what this process has for actors: how many new sticky ones come to it
+	// follows from that. Defaults to nothing: as many as to a mean host.
+	Resources placement.Resources
 	// Ranges is how many ranges the table of a type begins with, where this process leads.
 	// Defaults to [placement.DefaultRanges].
 	Ranges int
@@ -205,6 +209,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("scheduler config: Ranges is %d; give at least 1", c.Ranges)
 	case c.OwnerCache < 1:
 		return fmt.Errorf("scheduler config: OwnerCache is %d; give at least 1", c.OwnerCache)
+	case c.Resources.Processors < 0 || c.Resources.Memory < 0:
+		return fmt.Errorf("scheduler config: Resources are %d processors and %d bytes; give what there is, or nothing", c.Resources.Processors, c.Resources.Memory)
+	case math.IsNaN(c.Resources.Weight), c.Resources.Weight < 0, c.Resources.Weight > placement.MaxGivenWeight:
+		return fmt.Errorf("scheduler config: Resources.Weight is %v; give a number up to %d, or 0", c.Resources.Weight, placement.MaxGivenWeight)
 	case c.MaxOwned < 1:
 		return fmt.Errorf("scheduler config: MaxOwned is %d; give at least 1", c.MaxOwned)
 	case c.HeatEvery < 0:

@@ -260,6 +260,25 @@
 // range. Orders and claims mark what they hold so, and a new leader learns it from them;
 // what it does not know is the heat, so that it decides nothing for some reports.
 //
+// # Weights
+//
+// A host announces with its hello what it has for actors ([placement.Resources]). The
+// weights that follow from that ([placement.Weights]) say how much of the ring of sticky
+// types each host gets. Such a range says who acquires new actors: it moves without a
+// hand-over, and an actor that has an owner stays. So it can follow the weights, which are
+// relative to the mean and may change for all hosts when one comes or goes. A range of a ring
+// type takes its actors along, and pauses them; so the rings of these types know no weights,
+// and what equal parts make too much for a small host is moved by heat, which counts calls by
+// weight.
+//
+// The leader alone computes rings, and by the same hellos each leader computes the same. All
+// hosts have said hello when it begins to grant, so that a change of leaders moves nothing.
+// A host has one weight for all types, so that weights never tell types of a table apart. The
+// mean is of the hosts that do not drain and that not only lead, connected or not: a
+// session that ends changes nothing. A host of an earlier version announces nothing, and is
+// a mean one. A leader of an earlier version knows no weights: when the lease goes between
+// versions, ranges of sticky types move, and none of their actors.
+//
 // # Clean or not
 //
 // A host that was cleared may have sent commits that land later, when it was frozen: the

@@ -135,7 +135,21 @@ func (t *Tables) set(reports string) *hostSet {
 }
 
 // hostsChanged notes that a host has come, gone, or is another one than before.
-func (t *Tables) hostsChanged() { t.sets, t.all = map[string]*hostSet{}, nil }
+func (t *Tables) hostsChanged() { t.sets, t.all, t.weighed = map[string]*hostSet{}, nil, nil }
+
+// weights returns the weights of the hosts that may be given actors.
+func (t *Tables) weights() map[placement.HostID]placement.Weight {
+	if t.weighed == nil {
+		offers := map[placement.HostID]placement.Resources{}
+		for id, h := range t.hosts {
+			if !h.draining && !h.leadsOnly {
+				offers[id] = h.resources
+			}
+		}
+		t.weighed = placement.Weights(offers)
+	}
+	return t.weighed
+}
 
 // connected returns the hosts that get orders, in order.
 func (t *Tables) connected() []placement.HostID {

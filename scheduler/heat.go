@@ -262,7 +262,7 @@ func (t *Tables) loads(h *Heat, now Instant) (loads []placement.Load, known bool
 		if heat == nil || heat.reports < heatReports || now-heat.at > heatReports*h.every {
 			return nil, false
 		}
-		l := placement.Load{Host: id, Cells: map[string]map[placement.Cell]float64{}}
+		l := placement.Load{Host: id, Weight: t.weights()[id], Cells: map[string]map[placement.Cell]float64{}}
 		for name, t := range heat.types {
 			l.Total += t.total
 			l.Cells[name.String()] = t.cells

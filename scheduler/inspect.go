@@ -22,6 +22,8 @@ type HostInfo struct {
 	// What follows is known by the leader.
 	Draining, Connected bool
 	Ranges, Sticky      int
+	// Weight is how many new sticky actors it gets, in units of a mean host's; 0: none.
+	Weight float64
 }
 
 // HostList is all hosts of a cluster.
@@ -78,7 +80,7 @@ func (s *Service) Hosts(ctx context.Context) (HostList, error) {
 			Host: h, Leader: leading.Connected && h.ID == leading.Leader, Self: h.ID == self,
 			Partitions: partitions[h.ID],
 			Draining:   share.GetDraining(), Connected: share.GetConnected(),
-			Ranges: int(share.GetRanges()), Sticky: int(share.GetSticky()), //nolint:gosec // counts
+			Ranges: int(share.GetRanges()), Sticky: int(share.GetSticky()), Weight: share.GetWeight(), //nolint:gosec // counts
 		})
 	}
 	return list, nil

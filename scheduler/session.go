@@ -153,7 +153,8 @@ func (s *Service) connect(ss *session, leader actor.Host, epoch uint64) bool {
 	send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Hello{Hello: &greenroomv1.SchedulerHello{
 		Cluster: s.self.Cluster, HostId: string(s.self.ID), Session: next.Number, Epoch: epoch,
 		MinProtocol: uint32(s.self.MinProtocol), MaxProtocol: uint32(s.self.MaxProtocol), Draining: s.draining != "", //nolint:gosec // small
-		LeaseMs: uint32(s.cfg.Lease.Milliseconds()), //nolint:gosec // seconds
+		LeaseMs: uint32(s.cfg.Lease.Milliseconds()), Processors: uint32(s.cfg.Resources.Processors), MemoryBytes: uint64(s.cfg.Resources.Memory), //nolint:gosec // small, or above 0
+		Weight: s.cfg.Resources.Weight,
 	}}})
 	send(toTypes(types))
 	s.holdings.Connect(types)

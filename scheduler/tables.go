@@ -90,6 +90,8 @@ type Tables struct {
 	all     []placement.HostID  // that are connected, in order; nil: they have changed
 	even    int                 // ranges of a new table
 	rings   map[string]*placement.Table
+	// weighed has the weights of the hosts; nil: they have changed.
+	weighed map[placement.HostID]placement.Weight
 }
 
 // tableHost is what is known of a host beside its ranges.
@@ -100,6 +102,8 @@ type tableHost struct {
 	leadsOnly bool    // it is to run nothing
 	report    *report // of the types that it can run, or would
 	claims    map[typeName]*claim
+	// resources are what it has for actors, as far as it announces that.
+	resources placement.Resources
 }
 
 // claim is what a host holds of some types as its session begins.
@@ -148,6 +152,15 @@ func (t *Tables) Begin(id placement.HostID, name string, draining bool) {
 func (t *Tables) LeadsOnly(id placement.HostID) {
 	if h := t.hosts[id]; h != nil {
 		h.leadsOnly = true
+		t.hostsChanged()
+	}
+}
+
+// Offers records what a host whose session has begun has for actors; without it, a host is
+// taken for a mean one.
+func (t *Tables) Offers(id placement.HostID, r placement.Resources) {
+	if h := t.hosts[id]; h != nil {
+		h.resources = r
 		t.hostsChanged()
 	}
 }

@@ -312,6 +312,9 @@ func (w *tablesWorld) connect(h *tablesHost, l *tablesLeader) {
 		}
 		l.streams[id] = s
 		l.tables.Begin(id, name, draining)
+		if !h.early && !l.early { // the first host announces nothing either
+			l.tables.Offers(id, placement.Resources{Weight: float64(name[1] - '0')})
+		}
 		l.tables.Reported(id, types)
 		for _, c := range claims {
 			if s.ungrouped == nil {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,8 +19,12 @@ func (t *Tables) target(table *rangeTable) (all, connected *placement.Table) {
 		return t.static(table, names, set.serving), t.static(table, names, set.there)
 	}
 	each := ringHosts(table.policy)
+	var weights map[placement.HostID]placement.Weight
+	if table.policy == stickyPolicy {
+		weights = t.weights()
+	}
 	for i, hosts := range [...][]placement.HostID{set.serving, set.there} {
-		if ring := t.ring(hosts, each); ring == nil {
+		if ring := t.ring(hosts, each, weights); ring == nil {
 			table.targets[i] = target{}
 		} else if ring != table.targets[i].ring {
 			table.targets[i] = target{ring, ring.WithMoved(table.moved, hosts)}
@@ -44,17 +49,18 @@ func (t *Tables) static(table *rangeTable, names []string, hosts []placement.Hos
 	return placement.StaticTable(parts)
 }
 
-// ring computes a table with so many hosts for each range, which is remembered.
-func (t *Tables) ring(hosts []placement.HostID, each int) *placement.Table {
+// ring computes a table with so many hosts for each range, which is remembered. Without
+// weights all hosts are equal.
+func (t *Tables) ring(hosts []placement.HostID, each int, weights map[placement.HostID]placement.Weight) *placement.Table {
 	var key strings.Builder
 	key.WriteString(strconv.Itoa(each) + "|")
 	for _, id := range hosts {
-		key.WriteString(string(id) + "|")
+		key.WriteString(string(id) + "|" + strconv.Itoa(int(cmp.Or(weights[id], placement.MeanWeight))) + "|")
 	}
 	if table, found := t.rings[key.String()]; found {
 		return table
 	}
-	ring := placement.Ring{Ranges: t.even, Hosts: each}
+	ring := placement.Ring{Ranges: t.even, Hosts: each, Weights: weights}
 	if each > 1 { // which are divided: the table is as long as that of another ring
 		ring.Ranges = max(1, t.even/placement.ReadParts)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
 // leaderLease is the name of the lease that the leader holds.
@@ -515,6 +516,7 @@ func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
 	if !slices.Contains(t.members[h.session.Host].Roles, RoleHost) {
 		t.tables.LeadsOnly(h.session.Host)
 	}
+	t.tables.Offers(h.session.Host, placement.Resources{Processors: int(hello.GetProcessors()), Memory: int64(hello.GetMemoryBytes()), Weight: hello.GetWeight()}) //nolint:gosec // what is below 0 is not looked at
 	if h.protocol = min(int(hello.GetMaxProtocol()), t.s.cfg.Self.MaxProtocol); h.protocol < protocolGroups {
 		h.ungrouped = newUngrouped()
 	}
@@ -677,11 +679,11 @@ func (t *term) answer(q *greenroomv1.LeaderQuery) *greenroomv1.ReportActorTypesR
 			a.Sticky = append(a.Sticky, &greenroomv1.StickyEntry{Type: e.Key.Type, Id: e.Key.ID, Owner: string(e.Owner)})
 		}
 	}
-	shares, owned := t.tables.Shares(), t.leader.Owned()
+	shares, owned, weights := t.tables.Shares(), t.leader.Owned(), t.tables.weights()
 	for _, id := range slices.Sorted(maps.Keys(t.members)) {
 		a.Hosts = append(a.Hosts, &greenroomv1.HostShare{
 			HostId: string(id), Ranges: uint64(shares[id]), Sticky: uint64(owned[id]), //nolint:gosec // counts
-			Draining: t.tables.Draining(id), Connected: t.streams[id] != nil,
+			Draining: t.tables.Draining(id), Connected: t.streams[id] != nil, Weight: weights[id].Mean(),
 		})
 	}
 	return &greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Answer{Answer: a}}

@@ -11,6 +11,7 @@
 //	reader  another host that may serve its read-only methods
 //	cell    one of the equal parts of the hash space whose calls are counted
 //	heat    the calls of a cell, or of a host, per second
+//	weight  how much a host is to get beside the others, by what it has: [Weights]
 //
 // # Policies
 //
@@ -28,7 +29,7 @@
 // [Static], checkout by [Checkout.Next].
 //
 // Parts of a ring type that are hot lie over its table at other hosts ([Moved]);
-// [Cooling] says when and which.
+// [Cooling] says when and which. Weights are for the tables of sticky types, and for heat.
 //
 // # Invariants
 //
@@ -37,7 +38,8 @@
 //     static type is away.
 //   - A point has one owner, also in a range of several hosts.
 //   - No host is reader of what it owns.
-//   - [Ring] gives no host more than its load factor times the mean number of ranges.
+//   - [Ring] gives no host more than its load factor times its share of the ranges, which
+//     is the same for all hosts, or in proportion to their weights.
 //   - A host that joins or leaves moves the ranges that it gets or had, and the few
 //     that the bound on the load pushes on.
 package placement

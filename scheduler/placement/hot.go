@@ -36,11 +36,18 @@ type Moved struct {
 
 // Load is what one host was asked for lately, in calls per second.
 type Load struct {
-	Host  HostID
-	Total float64 // of all types
+	Host   HostID
+	Weight Weight  // 0: that of a mean host
+	Total  float64 // of all types
 	// Cells has for some ring types the rates of the cells that stand out.
 	Cells map[string]map[Cell]float64
 }
+
+// weight returns the weight of the host in units of a mean one's.
+func (l Load) weight() float64 { return cmp.Or(l.Weight, MeanWeight).Mean() }
+
+// relative returns what the host is asked for as a mean host would be.
+func (l Load) relative() float64 { return l.Total / l.weight() }
 
 // RingState is where the actors of a ring type are, in ranges of one host each.
 type RingState struct {
@@ -55,8 +62,8 @@ type RingState struct {
 type Cooling struct {
 	// Rate is the least calls per second of a hot host. Defaults to 100.
 	Rate float64
-	// Factor is how many times the mean of all hosts a hot one has at least. Defaults
-	// to 1.4: above what the bound on a ring's ranges allows.
+	// Factor is how many times the mean of all hosts, by their weights, a hot one has at
+	// least. Defaults to 1.4: above what the bound on a ring's ranges allows.
 	Factor float64
 	// Settle is for how long a part that was moved stays. Defaults to a minute.
 	Settle time.Duration
@@ -96,23 +103,25 @@ type Step struct {
 }
 
 // Next returns the one change that helps most, and false if there is none: a range of the
-// hottest host goes to the one that has least to do, or the side of a cut through it, if
-// that does not make the other the hottest; without a hot host, the part that was moved
-// first of those that are cold goes back. loads are of all hosts that may be given ranges;
-// now is on the clock of [Moved.Since]. A range whose calls are all of one cell stays whole:
-// mostly they are of one actor, which has one place.
+// hottest host goes to the one that has least to do, both by their weights, or the side of a
+// cut through it, if that does not make the other the hottest; without a hot host, the part
+// that was moved first of those that are cold goes back. loads are of all hosts that may be
+// given ranges; now is on the clock of [Moved.Since]. A range whose calls are all of one cell
+// stays whole: mostly they are of one actor, which has one place.
 func (c Cooling) Next(loads []Load, types []RingState, now time.Duration) (Step, bool) {
 	c = c.withDefaults()
 	if len(loads) < 2 {
 		return Step{}, false
 	}
-	sum := 0.0
+	sum, weights := 0.0, 0.0
 	for _, l := range loads {
-		sum += l.Total
+		sum, weights = sum+l.Total, weights+l.weight()
 	}
-	order := func(a, b Load) int { return cmp.Or(cmp.Compare(a.Total, b.Total), cmp.Compare(a.Host, b.Host)) }
+	order := func(a, b Load) int {
+		return cmp.Or(cmp.Compare(a.relative(), b.relative()), cmp.Compare(a.Host, b.Host))
+	}
 	hot, idle := slices.MaxFunc(loads, order), slices.MinFunc(loads, order)
-	if hot.Total < c.Rate || hot.Total < c.Factor*sum/float64(len(loads)) {
+	if hot.Total < c.Rate || hot.relative() < c.Factor*sum/weights {
 		return c.forget(loads, types, now)
 	}
 	var (
@@ -131,7 +140,8 @@ func (c Cooling) Next(loads []Load, types []RingState, now time.Duration) (Step,
 // part returns the best part of a type to move from one host to another, and what that
 // is worth; 0: there is none.
 func (c Cooling) part(t RingState, from, to Load, now time.Duration) (best Step, worth float64) {
-	goal, least := (from.Total-to.Total)/2, leastPart*from.Total
+	// With the goal moved, both have as much by their weights.
+	goal, least := (from.relative()-to.relative())/(1/from.weight()+1/to.weight()), leastPart*from.Total
 	rates := from.Cells[t.Type]
 	cells := slices.Sorted(maps.Keys(rates))
 	ranges := t.Table.Ranges()

@@ -72,6 +72,37 @@ func TestCooling(t *testing.T) {
 	}
 }
 
+// TestCoolingByWeight: hosts are as hot as they are asked for by their weights, and what
+// moves evens that out.
+func TestCoolingByWeight(t *testing.T) {
+	base := mustTable(t, on(0, "a"), on(quarter, "b"))
+	for name, tt := range map[string]struct {
+		a, b  Load
+		moves float64 // of the calls of a
+	}{
+		"a bigger host with more":         {Load{Weight: 128, Total: 1000}, Load{Weight: 32, Total: 250}, 0},
+		"a smaller host with less":        {Load{Weight: 32, Total: 400}, Load{Weight: 128, Total: 600}, 200},
+		"equal calls, unequal hosts":      {Load{Weight: 32, Total: 500}, Load{Weight: 128, Total: 500}, 300},
+		"no weight is that of a mean one": {Load{Total: 1000}, Load{Weight: MeanWeight, Total: 0}, 500},
+	} {
+		tt.a.Host, tt.b.Host = "a", "b"
+		tt.a.Cells = map[string]map[Cell]float64{"T": {}}
+		for i := range 100 {
+			tt.a.Cells["T"][Cell(i)] = tt.a.Total / 100
+		}
+		step, _ := Cooling{}.Next([]Load{tt.a, tt.b}, []RingState{{Type: "T", Base: base, Table: base}}, time.Hour)
+		moved := 0.0
+		for cell, rate := range tt.a.Cells["T"] {
+			if step.To == "b" && step.First <= cell.First() && cell.First() <= step.Last {
+				moved += rate
+			}
+		}
+		if moved > tt.moves || moved < tt.moves-tt.a.Total/100 {
+			t.Errorf("%s: %v calls a second move, want %v", name, moved, tt.moves)
+		}
+	}
+}
+
 // TestCoolingSettles: whatever the load, hosts come to a state in which nothing moves any
 // more; no step makes the receiver the hottest, and in the end no host is hot that a step
 // could help. When all is cold everything is where the ring has it.

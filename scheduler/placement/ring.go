@@ -17,8 +17,9 @@ const (
 	// DefaultLoad lets a host have a quarter more ranges than the mean. A lower bound
 	// moves more ranges when hosts change.
 	DefaultLoad = 1.25
-	// virtualPoints is how often each host stands on the ring.
-	virtualPoints = 64
+	// finer is how many times its weight a host stands on the ring where weights differ: with
+	// fewer points the share of a small host is often half of what it should be.
+	finer = 4
 )
 
 // Ring computes tables by consistent hashing with bounded load (Mirrokni, Thorup and
@@ -29,9 +30,13 @@ type Ring struct {
 	Ranges int
 	// Hosts is how many hosts share each range; 0 is 1. Fewer if there are fewer.
 	Hosts int
-	// Load is the most ranges of a host, in units of the mean. Defaults to
+	// Load is the most ranges of a host, in units of its share. Defaults to
 	// [DefaultLoad]; at least 1.
 	Load float64
+	// Weights say how often each host stands on the ring, and how large its share is;
+	// [MeanWeight] without one. Only their proportions count: hosts of one weight have the
+	// same table whatever it is.
+	Weights map[HostID]Weight
 }
 
 // Table returns the table for some hosts, in any order; nil without hosts. It is the
@@ -48,7 +53,7 @@ func (r Ring) Table(hosts []HostID) (*Table, error) {
 		return nil, fmt.Errorf("placement ring: Load is %v and Ranges is %d; give at least 1 of each", load, r.Ranges)
 	}
 	each := min(max(r.Hosts, 1), len(hosts))
-	ring := newCircle(hosts, int(math.Ceil(load*float64(each*r.Ranges)/float64(len(hosts)))))
+	ring := r.newCircle(hosts, load*float64(each*r.Ranges))
 	ranges := make([]Range, r.Ranges)
 	size := math.MaxUint64/uint64(r.Ranges) + 1 //nolint:gosec // checked
 	for i := range ranges {
@@ -58,11 +63,10 @@ func (r Ring) Table(hosts []HostID) (*Table, error) {
 	return NewTable(ranges)
 }
 
-// circle is the ring with what each host was given already.
+// circle is the ring with what each host may still be given.
 type circle struct {
 	points []virtualPoint // in order
-	given  map[HostID]int
-	most   int // ranges of one host
+	left   map[HostID]int // ranges
 }
 
 type virtualPoint struct {
@@ -70,10 +74,24 @@ type virtualPoint struct {
 	host HostID
 }
 
-func newCircle(hosts []HostID, most int) *circle {
-	c := &circle{given: make(map[HostID]int, len(hosts)), most: most}
+// newCircle returns the ring on which hosts may be given so many ranges together.
+func (r Ring) newCircle(hosts []HostID, most float64) *circle {
+	points := make(map[HostID]Weight, len(hosts))
+	sum, differ := Weight(0), false
 	for _, h := range hosts {
-		for i := range uint64(virtualPoints) {
+		points[h] = cmp.Or(r.Weights[h], MeanWeight)
+		sum += points[h]
+		differ = differ || points[h] != points[hosts[0]]
+	}
+	c := &circle{left: make(map[HostID]int, len(hosts))}
+	for _, h := range hosts {
+		c.left[h] = int(math.Ceil(most * float64(points[h]) / float64(sum)))
+		if differ {
+			points[h] *= finer
+		} else {
+			points[h] = MeanWeight
+		}
+		for i := range uint64(points[h]) { //nolint:gosec // above 0
 			c.points = append(c.points, virtualPoint{mix(xxhash.Sum64String(string(h)) + i), h})
 		}
 	}
@@ -85,7 +103,7 @@ func newCircle(hosts []HostID, most int) *circle {
 
 // take gives a range to n hosts, which there are. The first with room that are met
 // clockwise get it; where too few have room, since a range needs different hosts,
-// those that have least.
+// those that may have most yet.
 func (c *circle) take(first Point, n int) []HostID {
 	var name [8]byte
 	binary.BigEndian.PutUint64(name[:], uint64(first))
@@ -96,7 +114,7 @@ func (c *circle) take(first Point, n int) []HostID {
 		h := c.points[(start+i)%len(c.points)].host
 		switch {
 		case slices.Contains(taken, h) || slices.Contains(full, h):
-		case c.given[h] >= c.most:
+		case c.left[h] <= 0:
 			full = append(full, h)
 		default:
 			taken = append(taken, h)
@@ -106,11 +124,11 @@ func (c *circle) take(first Point, n int) []HostID {
 		}
 	}
 	if missing := n - len(taken); missing > 0 {
-		slices.SortStableFunc(full, func(a, b HostID) int { return cmp.Compare(c.given[a], c.given[b]) })
+		slices.SortStableFunc(full, func(a, b HostID) int { return cmp.Compare(c.left[b], c.left[a]) })
 		taken = append(taken, full[:missing]...)
 	}
 	for _, h := range taken {
-		c.given[h]++
+		c.left[h]--
 	}
 	return taken
 }

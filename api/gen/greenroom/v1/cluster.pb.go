@@ -51,7 +51,11 @@ type ClusterHost struct {
 	StickyActors uint64 `protobuf:"varint,15,opt,name=sticky_actors,json=stickyActors,proto3" json:"sticky_actors,omitempty"`
 	// How many partitions of checkout types it has leased, also those that it is checking
 	// in. Known without the leader.
-	Partitions    uint64 `protobuf:"varint,16,opt,name=partitions,proto3" json:"partitions,omitempty"`
+	Partitions uint64 `protobuf:"varint,16,opt,name=partitions,proto3" json:"partitions,omitempty"`
+	// How many new sticky actors it gets, in units of what a mean server gets: by its
+	// processors and its memory. Known by the leader alone; 0: it gets none, as one that
+	// drains, or this is not known.
+	Weight        float64 `protobuf:"fixed64,17,opt,name=weight,proto3" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -194,6 +198,13 @@ func (x *ClusterHost) GetStickyActors() uint64 {
 func (x *ClusterHost) GetPartitions() uint64 {
 	if x != nil {
 		return x.Partitions
+	}
+	return 0
+}
+
+func (x *ClusterHost) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
 	}
 	return 0
 }
@@ -1199,7 +1210,7 @@ var File_greenroom_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x1agreenroom/v1/cluster.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fgreenroom/v1/interconnect.proto\"\x8d\x04\n" +
+	"\x1agreenroom/v1/cluster.proto\x12\fgreenroom.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fgreenroom/v1/interconnect.proto\"\xa5\x04\n" +
 	"\vClusterHost\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -1221,7 +1232,8 @@ const file_greenroom_v1_cluster_proto_rawDesc = "" +
 	"\rsticky_actors\x18\x0f \x01(\x04R\fstickyActors\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x10 \x01(\x04R\n" +
-	"partitions\"(\n" +
+	"partitions\x12\x16\n" +
+	"\x06weight\x18\x11 \x01(\x01R\x06weight\"(\n" +
 	"\x10ListHostsRequest\x12\x14\n" +
 	"\x05reach\x18\x01 \x01(\bR\x05reach\"\xad\x02\n" +
 	"\x11ListHostsResponse\x12/\n" +

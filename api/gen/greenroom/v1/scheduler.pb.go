@@ -554,7 +554,14 @@ type SchedulerHello struct {
 	Draining bool `protobuf:"varint,7,opt,name=draining,proto3" json:"draining,omitempty"`
 	// Length of the host's lease in milliseconds, which is to be the same everywhere; 0: it
 	// does not say. From protocol 3 on.
-	LeaseMs       uint32 `protobuf:"varint,8,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	LeaseMs uint32 `protobuf:"varint,8,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	// What the host has for actors: processors, and bytes that guests may take. 0: it does
+	// not say, as hosts of earlier versions.
+	Processors  uint32 `protobuf:"varint,9,opt,name=processors,proto3" json:"processors,omitempty"`
+	MemoryBytes uint64 `protobuf:"varint,10,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// If above 0, how much it is to get in the place of what follows from that; 1 is for a
+	// mean host.
+	Weight        float64 `protobuf:"fixed64,11,opt,name=weight,proto3" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -641,6 +648,27 @@ func (x *SchedulerHello) GetDraining() bool {
 func (x *SchedulerHello) GetLeaseMs() uint32 {
 	if x != nil {
 		return x.LeaseMs
+	}
+	return 0
+}
+
+func (x *SchedulerHello) GetProcessors() uint32 {
+	if x != nil {
+		return x.Processors
+	}
+	return 0
+}
+
+func (x *SchedulerHello) GetMemoryBytes() uint64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *SchedulerHello) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
 	}
 	return 0
 }
@@ -2364,7 +2392,9 @@ type HostShare struct {
 	Sticky   uint64                 `protobuf:"varint,3,opt,name=sticky,proto3" json:"sticky,omitempty"`
 	Draining bool                   `protobuf:"varint,4,opt,name=draining,proto3" json:"draining,omitempty"`
 	// Whether it has a session with the leader.
-	Connected     bool `protobuf:"varint,5,opt,name=connected,proto3" json:"connected,omitempty"`
+	Connected bool `protobuf:"varint,5,opt,name=connected,proto3" json:"connected,omitempty"`
+	// How much it gets of new sticky actors, in units of a mean host; 0: it gets none.
+	Weight        float64 `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2434,6 +2464,13 @@ func (x *HostShare) GetConnected() bool {
 	return false
 }
 
+func (x *HostShare) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
 var File_greenroom_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_greenroom_v1_scheduler_proto_rawDesc = "" +
@@ -2466,7 +2503,7 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\x0etypes_outdated\x18\t \x01(\v2\x1b.greenroom.v1.TypesOutdatedH\x00R\rtypesOutdated\x127\n" +
 	"\x06orders\x18\n" +
 	" \x01(\v2\x1d.greenroom.v1.PlacementOrdersH\x00R\x06ordersB\t\n" +
-	"\amessage\"\xf0\x01\n" +
+	"\amessage\"\xcb\x02\n" +
 	"\x0eSchedulerHello\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x17\n" +
 	"\ahost_id\x18\x02 \x01(\tR\x06hostId\x12\x18\n" +
@@ -2475,7 +2512,13 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\fmin_protocol\x18\x05 \x01(\rR\vminProtocol\x12!\n" +
 	"\fmax_protocol\x18\x06 \x01(\rR\vmaxProtocol\x12\x1a\n" +
 	"\bdraining\x18\a \x01(\bR\bdraining\x12\x19\n" +
-	"\blease_ms\x18\b \x01(\rR\aleaseMs\".\n" +
+	"\blease_ms\x18\b \x01(\rR\aleaseMs\x12\x1e\n" +
+	"\n" +
+	"processors\x18\t \x01(\rR\n" +
+	"processors\x12!\n" +
+	"\fmemory_bytes\x18\n" +
+	" \x01(\x04R\vmemoryBytes\x12\x16\n" +
+	"\x06weight\x18\v \x01(\x01R\x06weight\".\n" +
 	"\x10SchedulerWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\"N\n" +
 	"\x10ActorTypesReport\x12:\n" +
@@ -2602,13 +2645,14 @@ const file_greenroom_v1_scheduler_proto_rawDesc = "" +
 	"\vStickyEntry\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
-	"\x05owner\x18\x03 \x01(\tR\x05owner\"\x8e\x01\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\"\xa6\x01\n" +
 	"\tHostShare\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x16\n" +
 	"\x06ranges\x18\x02 \x01(\x04R\x06ranges\x12\x16\n" +
 	"\x06sticky\x18\x03 \x01(\x04R\x06sticky\x12\x1a\n" +
 	"\bdraining\x18\x04 \x01(\bR\bdraining\x12\x1c\n" +
-	"\tconnected\x18\x05 \x01(\bR\tconnected2y\n" +
+	"\tconnected\x18\x05 \x01(\bR\tconnected\x12\x16\n" +
+	"\x06weight\x18\x06 \x01(\x01R\x06weight2y\n" +
 	"\x10SchedulerService\x12e\n" +
 	"\x10ReportActorTypes\x12%.greenroom.v1.ReportActorTypesRequest\x1a&.greenroom.v1.ReportActorTypesResponse(\x010\x01BEZCgithub.com/greenroom-run/greenroom/api/gen/greenroom/v1;greenroomv1b\x06proto3"
 
