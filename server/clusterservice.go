@@ -82,7 +82,7 @@ func (s clusterService) ListHosts(ctx context.Context, req *connect.Request[gree
 			MinProtocol: uint32(h.MinProtocol), MaxProtocol: uint32(h.MaxProtocol), //nolint:gosec // small
 			StartedAt: timestamppb.New(h.StartedAt), ExpiresAt: timestamppb.New(h.ExpiresAt),
 			Leader: h.Leader, Answering: h.Self, Draining: h.Draining, Connected: h.Connected,
-			Ranges: uint64(h.Ranges), StickyActors: uint64(h.Sticky), Partitions: uint64(h.Partitions), //nolint:gosec // counts
+			Ranges: uint64(h.Ranges), StickyActors: uint64(h.Sticky), Partitions: uint64(h.Partitions), Weight: h.Weight, //nolint:gosec // counts
 		})
 	}
 	if req.Msg.GetReach() {

@@ -27,7 +27,7 @@ func (fakeCluster) Hosts(context.Context) (scheduler.HostList, error) {
 		return actor.Host{ID: id, Name: "web-" + string(id), Address: "10.0.0.1:8080", Roles: []string{"host"}, Version: "v1", MinProtocol: 1, MaxProtocol: 2, StartedAt: now, ExpiresAt: now.Add(time.Second)}
 	}
 	return scheduler.HostList{
-		Hosts: []scheduler.HostInfo{{Host: host("one"), Leader: true, Self: true, Connected: true, Ranges: 500, Sticky: 12, Partitions: 3}, {Host: host("two"), Draining: true}},
+		Hosts: []scheduler.HostInfo{{Host: host("one"), Leader: true, Self: true, Connected: true, Ranges: 500, Sticky: 12, Partitions: 3, Weight: 1.68}, {Host: host("two"), Draining: true}},
 		Now:   now, ClockAhead: time.Hour, Epoch: 7, Answered: true, Missing: []actor.HostID{"two"},
 	}, nil
 }
@@ -120,7 +120,7 @@ func TestClusterService(t *testing.T) {
 		t.Fatal(err)
 	}
 	one, two := hosts.Msg.Hosts[0], hosts.Msg.Hosts[1]
-	if !one.Leader || !one.Answering || !one.Connected || one.Ranges != 500 || one.StickyActors != 12 || one.Partitions != 3 || one.MaxProtocol != 2 || !two.Draining || two.Leader ||
+	if !one.Leader || !one.Answering || !one.Connected || one.Ranges != 500 || one.StickyActors != 12 || one.Partitions != 3 || one.Weight != 1.68 || one.MaxProtocol != 2 || !two.Draining || two.Leader ||
 		hosts.Msg.LeaderEpoch != 7 || hosts.Msg.ClockAheadMs != 3_600_000 || !slices.Equal(hosts.Msg.Missing, []string{"two"}) {
 		t.Errorf("hosts: %v", hosts.Msg)
 	}

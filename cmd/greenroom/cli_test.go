@@ -265,6 +265,9 @@ func TestUsage(t *testing.T) {
 		{"serve --token a --token-file b", "--token and --token-file both name the token", exitUsage},
 		{"serve --max-state -1", "--max-state is -1; give a value above 0", exitUsage},
 		{"serve --drain-delay 30s", "--drain-timeout", exitUsage},
+		{"serve --weight 2", "--weight is for servers that share a database", exitUsage},
+		{"serve --store postgres://localhost/x --weight -1", "--weight is -1; give a number up to 1000, or 0", exitUsage},
+		{"serve --store postgres://localhost/x --weight NaN", "--weight is NaN; give a number up to 1000, or 0", exitUsage},
 		{"serve --drain-timeout -1s", "--drain-timeout is -1s; give a value above 0", exitUsage},
 		{"dev ../../examples/counter --listen 8080", `--listen is "8080"; give HOST:PORT`, exitUsage},
 	} {

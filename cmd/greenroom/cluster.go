@@ -21,7 +21,8 @@ func (c *cli) hostsCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "List the servers of the cluster", Args: takes(),
 		Long: `List the servers that share the store: which leads, how many ranges of types each
-holds, how many sticky actors it owns, and how many partitions it has checked out.
+holds, how many sticky actors it owns, how many partitions it has checked out, and how
+many new sticky actors it gets, where the mean is 1.
 
 STATE is up, scheduler (of a server that runs no actors), draining, drained, no session
 (it keeps its lease, and does not reach the leader) or lease over. Of each type a server
@@ -38,9 +39,9 @@ as one.`,
 			}
 			rows := make([][]string, len(resp.Hosts))
 			for i, h := range resp.Hosts {
-				rows[i] = []string{h.HostId, h.Name, h.Address, hostState(h, resp), strconv.FormatUint(h.Ranges, 10), strconv.FormatUint(h.StickyActors, 10), strconv.FormatUint(h.Partitions, 10), h.Version, when(h.StartedAt)}
+				rows[i] = []string{h.HostId, h.Name, h.Address, hostState(h, resp), strconv.FormatUint(h.Ranges, 10), strconv.FormatUint(h.StickyActors, 10), strconv.FormatUint(h.Partitions, 10), weightText(h.Weight), h.Version, when(h.StartedAt)}
 			}
-			c.table([]string{"HOST", "NAME", "ADDRESS", "STATE", "RANGES", "STICKY", "PARTITIONS", "VERSION", "STARTED"}, rows)
+			c.table([]string{"HOST", "NAME", "ADDRESS", "STATE", "RANGES", "STICKY", "PARTITIONS", "WEIGHT", "VERSION", "STARTED"}, rows)
 			if !resp.LeaderAnswered {
 				c.printf(c.stderr, "%s the leader does not answer: ranges and sticky actors are not known now\n", c.paint(c.stderr, yellow, "note:"))
 			}
@@ -163,6 +164,14 @@ func takers(all *greenroomv1.ListHostsResponse) (hosts []*greenroomv1.ClusterHos
 // does both.
 func runsActors(h *greenroomv1.ClusterHost) bool {
 	return len(h.Roles) == 0 || slices.Contains(h.Roles, scheduler.RoleHost)
+}
+
+// weightText is how many new sticky actors a host gets; "-" if none, or it is not known.
+func weightText(weight float64) string {
+	if weight == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(weight, 'f', 2, 64)
 }
 
 // hostState is what a host does, in words.

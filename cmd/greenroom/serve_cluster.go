@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"slices"
 	"strconv"
 
@@ -8,12 +9,13 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/internal/node"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
 // clusterFlags are those that say something only of a server that shares its database.
 var clusterFlags = []string{
 	"cluster-name", "name", "advertise", "advertise-api", "cluster-listen", "roles", "lease",
-	"cluster-key-file", "cluster-cert", "cluster-cert-key", "cluster-ca", "max-owned", "owner-cache",
+	"cluster-key-file", "cluster-cert", "cluster-cert-key", "cluster-ca", "max-owned", "owner-cache", "weight",
 }
 
 func registerCluster(flags *pflag.FlagSet, f *node.ClusterConfig) {
@@ -30,6 +32,7 @@ func registerCluster(flags *pflag.FlagSet, f *node.ClusterConfig) {
 	flags.StringVar(&f.Files.CA, "cluster-ca", "", "`file` with the authorities of all servers' certificates")
 	flags.BoolVar(&f.Sticky, "sticky", false, "make types placed ring sticky: those of --sticky-types, or all; a server that is alone holds all actors anyway")
 	flags.StringSliceVar(&f.StickyTypes, "sticky-types", nil, "the `types` that --sticky is for (default all)")
+	flags.Float64Var(&f.Weight, "weight", 0, "`number` of new sticky actors that come to this server for each that comes to a mean one (default by its processors and --max-memory)")
 	flags.IntVar(&f.OwnerCache, "owner-cache", 0, "largest `number` of owners of sticky actors that this server remembers, some 300 B each (default 262144)")
 	flags.IntVar(&f.MaxOwned, "max-owned", 0, "largest `number` of sticky actors that this server owns (default 1000000)")
 }
@@ -71,6 +74,9 @@ func (c *cli) clusterConfig(flags *pflag.FlagSet, f serveFlags) (*node.ClusterCo
 	}
 	if err := actor.ValidateName("--cluster-name", cfg.Name); err != nil {
 		return nil, usagef("%v", err)
+	}
+	if math.IsNaN(cfg.Weight) || cfg.Weight < 0 || cfg.Weight > placement.MaxGivenWeight {
+		return nil, usagef("--weight is %v; give a number up to %d, or 0 to have it measured", cfg.Weight, placement.MaxGivenWeight)
 	}
 	for _, r := range cfg.Roles {
 		if r != "host" && r != "scheduler" {

@@ -1,12 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,6 +21,7 @@ import (
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/scheduler"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/server"
 	"github.com/greenroom-run/greenroom/store"
 )
@@ -61,6 +64,9 @@ type ClusterConfig struct {
 	// to [scheduler.MaxProtocol]; an older one, from [scheduler.MinProtocol] on, is what a
 	// process of an earlier version speaks.
 	MaxProtocol int
+	// Weight is how many new sticky actors come to this process, in units of what comes to a
+	// mean one. Defaults to what follows from its processors and [Config.GuestMemory].
+	Weight float64
 	// MaxOwned and OwnerCache are as in [scheduler.Config].
 	MaxOwned, OwnerCache int
 }
@@ -183,7 +189,8 @@ func (n *Node) newCluster(ctx context.Context, st store.Cluster, mods *modules.S
 	dialer.Client = routing.ExplainErrors(dialer.Client, c.cfg.Name)
 	c.service, err = scheduler.New(scheduler.Config{
 		Store: st, Actors: h, Types: c.types, ReadTypes: mods.Refresh, Dial: dialer.Dial, Lease: c.cfg.Lease, MaxOwned: c.cfg.MaxOwned, OwnerCache: c.cfg.OwnerCache, Logger: n.cfg.Logger,
-		Events: n.metrics.ClusterEvents(), Clocks: scheduler.Clocks{Wall: n.cfg.wall, Boot: bootTime},
+		Resources: placement.Resources{Processors: runtime.GOMAXPROCS(0), Memory: cmp.Or(n.cfg.GuestMemory, host.DefaultGuestMemory), Weight: c.cfg.Weight},
+		Events:    n.metrics.ClusterEvents(), Clocks: scheduler.Clocks{Wall: n.cfg.wall, Boot: bootTime},
 		Self: actor.Host{Name: c.cfg.HostName, Cluster: c.cfg.Name, Address: advertise, Roles: c.cfg.Roles, Version: n.cfg.Version,
 			MinProtocol: scheduler.MinProtocol, MaxProtocol: c.cfg.MaxProtocol},
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/internal/guestbuild"
 	"github.com/greenroom-run/greenroom/internal/node"
 	"github.com/greenroom-run/greenroom/internal/pgtest"
@@ -324,4 +325,37 @@ func TestStaticPlacement(t *testing.T) {
 			return res.StatusCode == http.StatusOK && (nameOf(i) == "till-1" || "http://"+host == back.URL)
 		})
 	}
+}
+
+// TestNodesWeigh: nodes announce their memory for guests, beside their processors, or the
+// weight that they were given.
+func TestNodesWeigh(t *testing.T) {
+	url := pgtest.URL(t)
+	first := start(t, inCluster(url, named("plain")))
+	start(t, inCluster(url, func(c *node.Config) {
+		named("large")(c)
+		c.GuestMemory = 3 * host.DefaultGuestMemory
+	}))
+	weights := func(want string) {
+		t.Helper()
+		until(t, "weights: "+want, func() bool {
+			resp, err := greenroomv1connect.NewClusterServiceClient(http.DefaultClient, first.URL).
+				ListHosts(t.Context(), connect.NewRequest(&greenroomv1.ListHostsRequest{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, h := range resp.Msg.Hosts {
+				got = append(got, fmt.Sprintf("%s %.2f", h.Name, h.Weight))
+			}
+			slices.Sort(got)
+			return strings.Join(got, ", ") == want
+		})
+	}
+	weights("large 1.19, plain 0.70")
+	start(t, inCluster(url, func(c *node.Config) {
+		named("given")(c)
+		c.Cluster.Weight = 4
+	}))
+	weights("given 2.00, large 0.59, plain 0.36")
 }
