@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -128,4 +129,17 @@ func TestReadOfAMap(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRegisterInATurn: a guest that registers a type in a turn traps, and is told what to
+// change.
+func TestRegisterInATurn(t *testing.T) {
+	withGoToolchains(t, func(t *testing.T, toolchain string) {
+		r := start(t, node.Config{})
+		r.deploy(t, "", build(t, filepath.Join("testdata", "late"), toolchain))
+		_, err := r.call(t.Context(), "", "Late", "x", "Add", `"Other"`)
+		if detail(err).GetKind() != "guest_trap" || !strings.Contains(err.Error(), `actor.Register("Other"): a turn runs already`) || !strings.Contains(err.Error(), "init function") {
+			t.Errorf("%v", err)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/bridge"
@@ -40,6 +41,7 @@ type actorType struct {
 type registry struct {
 	order []*actorType
 	types map[string]*actorType
+	turns atomic.Int32 // under way: none is while init functions run
 }
 
 var registered = registry{types: map[string]*actorType{}}
@@ -56,13 +58,17 @@ func init() {
 //
 // It panics, so that the upload is refused with the message, if a name is not
 // 1 to 64 of the characters A-Z a-z 0-9 . _ - or is taken, or if the parts
-// contradict each other.
+// contradict each other. In a turn it panics as well: the types of a module are those that
+// its init functions register.
 func Register(name string, parts ...Part) {
 	registered.add(name, parts)
 }
 
 func (r *registry) add(name string, parts []Part) {
 	where := "actor.Register(" + strconv.Quote(name) + "): "
+	if r.turns.Load() > 0 {
+		panic(where + "a turn runs already, and the module's types are known; call it from an init function")
+	}
 	checkName(where+"the type name ", name)
 	if r.types[name] != nil {
 		panic(where + "the type is registered already; give one of the two another name")

@@ -164,3 +164,24 @@ func TestStateIsACopy(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// Late registers a type in a turn.
+type Late struct{}
+
+func (*Late) Add(_ *actor.Context, name string) (actor.None, error) {
+	actor.Register(name, actor.Method("Add", (*Late).Add))
+	return actor.None{}, nil
+}
+
+func init() { actor.Register("Late", actor.Method("Add", (*Late).Add)) }
+
+// TestRegisterInATurn: it panics as in a module, and not in an init function.
+func TestRegisterInATurn(t *testing.T) {
+	h := actortest.New(t)
+	defer func() {
+		if text, _ := recover().(string); !strings.Contains(text, `actor.Register("Other"): a turn runs already`) || !strings.Contains(text, "init function") {
+			t.Errorf("panic %q", text)
+		}
+	}()
+	_ = h.Call("Late", "x", "Add", "Other", nil)
+}
