@@ -253,7 +253,7 @@ func (ad *admission) enqueue(c *call, by *served, onCaller bool) (a *activation,
 		s.mu.Unlock()
 		victim := ad.table.evict()
 		if victim == nil {
-			return nil, false, actor.ErrOverloaded
+			return nil, false, &actor.ReasonError{Condition: actor.ErrOverloaded, Reason: "all actors in memory have work, and there are as many as may be, by --max-actors of the server"}
 		}
 		ad.table.deactivated(victim, DeactivatePressure)
 	}

@@ -103,6 +103,7 @@ func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32
 	} else {
 		err = t.Run(ctx, in.Guest, migrateFrom)
 	}
+	err = in.Explain(err)
 	t.call.stats.fuel += t.Fuel().Used
 	t.call.logged = t.call.logged || t.HasLogged()
 	return err

@@ -91,7 +91,7 @@ func (ps *Programs[P]) Admit(ctx context.Context, bytes int64) error {
 			return nil
 		case possible && ps.collect(bytes):
 		case possible || !engine.Reclaim(ctx):
-			return fmt.Errorf("%w: compiled modules that run take all of their %d bytes of memory (--max-program-memory)", actor.ErrOverloaded, ps.most)
+			return &actor.ReasonError{Condition: actor.ErrOverloaded, Reason: fmt.Sprintf("compiled modules that run take all of their %d bytes of memory, by --max-program-memory of the server", ps.most)}
 		}
 	}
 }

@@ -3,8 +3,11 @@ package instance
 import (
 	"cmp"
 	"container/list"
+	"errors"
+	"fmt"
 	"slices"
 
+	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
 )
 
@@ -26,33 +29,52 @@ var _ engine.Memory = (*Instance)(nil)
 func (in *Instance) Take(bytes int64) bool {
 	ps := in.pool.pools
 	for {
-		ok, from := ps.take(in, bytes)
+		ok, all, from := ps.take(in, bytes)
 		if ok {
 			return true
 		}
 		if !slices.ContainsFunc(from, ps.freeSome) {
-			in.refused = true
+			in.refused = ps.errShort(all)
 			return false
 		}
 	}
 }
 
-// take counts bytes for an instance, or says which apps can give some back.
-func (ps *Pools) take(in *Instance, bytes int64) (ok bool, from []*app) {
+// errShort is [actor.ErrOverloaded] with the bound that was met: that of all apps, or of one.
+func (ps *Pools) errShort(all bool) error {
+	reason := fmt.Sprintf("the guests of this app have all of the %d bytes that those of one app may have, by --max-memory-per-app of the server", ps.cfg.MemoryPerApp)
+	if all {
+		reason = fmt.Sprintf("the guests of all apps have all of the %d bytes that they may have, by --max-memory of the server", ps.cfg.Memory)
+	}
+	return &actor.ReasonError{Condition: actor.ErrOverloaded, Reason: reason + "; call less at once, or raise it"}
+}
+
+// Explain returns the error of a turn of the instance, or of making it: where there was no
+// memory for it, with the bound that was met.
+func (in *Instance) Explain(err error) error {
+	if in.refused != nil && errors.Is(err, actor.ErrOverloaded) {
+		return in.refused
+	}
+	return err
+}
+
+// take counts bytes for an instance, or says which apps can give some back, and whether
+// the bound of all apps is what it met.
+func (ps *Pools) take(in *Instance, bytes int64) (ok, all bool, from []*app) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	a := in.pool.app
 	switch {
 	case a.used+bytes > ps.cfg.MemoryPerApp:
-		return false, []*app{a}
+		return false, false, []*app{a}
 	case ps.used+bytes > ps.cfg.Memory:
-		return false, append(ps.largest(a.used), a)
+		return false, true, append(ps.largest(a.used), a)
 	}
 	ps.count(in, bytes)
 	if _, ok := in.Guest.(engine.Settler); ok && in.unsettled == nil {
 		in.unsettled = a.unsettled.PushBack(in)
 	}
-	return true, nil
+	return true, false, nil
 }
 
 // largest returns the apps that hold more than so many bytes, the largest first. ps.mu

@@ -120,7 +120,7 @@ func TestNoAppTakesAnothersMemory(t *testing.T) {
 	large.Guest.(*sized).running, small.Guest.(*sized).running = true, true
 	make1(t, ps, "large", 20, &busy).Guest.(*sized).running = true
 	make1(t, ps, "new", 10, &busy).Guest.(*sized).running = true // all is taken
-	ok, from := ps.take(small, 1)
+	ok, _, from := ps.take(small, 1)
 	if ok || len(from) != 2 || from[0] != large.pool.app || from[1] != small.pool.app {
 		t.Errorf("who gives to the small one: %v, %t", from, ok)
 	}

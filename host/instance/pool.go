@@ -28,7 +28,7 @@ type Instance struct {
 	pool      *Pool
 	release   func(*Instance) bool // of a dedicated one; see Make
 	idleSince time.Time
-	refused   bool // Take found no memory
+	refused   error // why Take found no memory, the last time; nil if it never did
 
 	// Guarded by Pools.mu.
 	bytes             int64         // counted for it
@@ -297,7 +297,7 @@ func (p *Pool) make(ctx context.Context, release func(*Instance) bool) (*Instanc
 	}
 	in := &Instance{pool: p, release: release}
 	if in.Guest, err = p.newGuest(engine.WithMemory(ctx, in), in, program); err != nil {
-		return nil, err
+		return nil, in.Explain(err)
 	}
 	if release != nil {
 		p.pools.mu.Lock()
@@ -313,7 +313,7 @@ func (p *Pool) make(ctx context.Context, release func(*Instance) bool) (*Instanc
 func (p *Pool) newGuest(ctx context.Context, in *Instance, program engine.Program) (engine.Instance, error) {
 	for {
 		guest, err := program.NewInstance(ctx, p.key.MemoryBytes)
-		if err == nil || !errors.Is(err, actor.ErrOverloaded) || in.refused || !p.pools.Reclaim() {
+		if err == nil || !errors.Is(err, actor.ErrOverloaded) || in.refused != nil || !p.pools.Reclaim() {
 			return guest, err
 		}
 	}

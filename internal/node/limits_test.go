@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"context"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -110,5 +111,31 @@ func TestDeadlineSaysWhoSetIt(t *testing.T) {
 				t.Errorf("node %d, %s: %s", i, name, tc.got)
 			}
 		}
+	}
+}
+
+// TestAppAtItsMemory: an app whose guests have all the memory that those of one app may
+// have is refused with the flag, while another app's call finds its own.
+func TestAppAtItsMemory(t *testing.T) {
+	r := start(t, node.Config{GuestMemory: 40 << 20, GuestMemoryPerApp: 20 << 20})
+	const pages = 12 << 20 / 65536
+	r.deploy(t, "greedy", wasmtest.Guest{Pages: pages, Turn: wasmtest.Code(wasmtest.Forever(), wasmtest.I32Const(0))}.Bytes())
+	r.deploy(t, "modest", wasmtest.Guest{Pages: pages, Turn: wasmtest.I32Const(0)}.Bytes())
+	ctx, stop := context.WithCancel(t.Context())
+	ends := make(chan error, 2)
+	for _, id := range []string{"a", "b"} {
+		go func() {
+			_, err := r.call(ctx, "greedy", "T", id, "Do", "")
+			ends <- err
+		}()
+	}
+	err := <-ends
+	if connect.CodeOf(err) != connect.CodeUnavailable || detail(err).GetKind() != "overloaded" || !strings.Contains(err.Error(), "20971520 bytes") || !strings.Contains(err.Error(), "--max-memory-per-app") {
+		t.Errorf("the second turn of the app: %v", err)
+	}
+	r.mustCall(t, "modest", "T", "a", "Do", "", "")
+	stop()
+	if err := <-ends; connect.CodeOf(err) != connect.CodeCanceled {
+		t.Errorf("the first turn of the app: %v", err)
 	}
 }
