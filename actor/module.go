@@ -3,6 +3,8 @@ package actor
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"io"
 	"time"
 )
 
@@ -16,6 +18,26 @@ func DigestOf(wasm ...[]byte) Digest {
 		_, _ = sum.Write(part) // never fails
 	}
 	return Digest(hex.EncodeToString(sum.Sum(nil)))
+}
+
+// Code is a module's bytes, which may be too many to have them in memory: those of a
+// [bytes.Reader] or of an [io.SectionReader].
+type Code interface {
+	io.ReaderAt
+	Size() int64
+}
+
+// DigestOfCode reads the code, a piece after the other.
+func DigestOfCode(c Code) (Digest, error) {
+	sum := sha256.New()
+	n, err := io.Copy(sum, io.NewSectionReader(c, 0, c.Size()))
+	if err == nil && n != c.Size() {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the module: %w", err)
+	}
+	return Digest(hex.EncodeToString(sum.Sum(nil))), nil
 }
 
 // Short returns the first 12 digits, for people.

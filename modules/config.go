@@ -15,7 +15,7 @@ import (
 type Inspector interface {
 	// Inspect returns the module's manifest, or every fault found. The error is
 	// for what is not the module's fault.
-	Inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error)
+	Inspect(ctx context.Context, wasm actor.Code) (*abi.Manifest, []actor.Fault, error)
 }
 
 // Config configures a [Service].

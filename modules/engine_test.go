@@ -28,7 +28,7 @@ func TestWithEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	var invalid *actor.InvalidModuleError
-	_, err = s.Upload(ctx, app, wasmtest.Header(), nil)
+	_, err = s.Upload(ctx, app, bytes.NewReader(wasmtest.Header()), nil)
 	if !errors.As(err, &invalid) {
 		t.Fatalf("got %v", err)
 	}
@@ -36,7 +36,7 @@ func TestWithEngine(t *testing.T) {
 		t.Errorf("faults %q", invalid.Faults)
 	}
 	guest := wasmtest.Guest{}.Bytes()
-	m, err := s.Upload(ctx, app, guest, nil)
+	m, err := s.Upload(ctx, app, bytes.NewReader(guest), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,11 @@
 package modules_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -31,12 +34,16 @@ type inspector struct {
 	err   error
 }
 
-func (i *inspector) Inspect(_ context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
+func (i *inspector) Inspect(_ context.Context, code actor.Code) (*abi.Manifest, []actor.Fault, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.calls++
 	if i.err != nil {
 		return nil, nil, i.err
+	}
+	wasm := make([]byte, code.Size())
+	if _, err := code.ReadAt(wasm, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, err
 	}
 	m, faults := manifest.Parse(wasm)
 	var out []actor.Fault
@@ -52,7 +59,7 @@ type faulty struct {
 	mu          sync.Mutex
 	deploy      func(ctx context.Context, ds []actor.Deployment) error
 	deployments func(ctx context.Context, app string) ([]actor.Deployment, error)
-	put         func(ctx context.Context, m actor.Module, wasm []byte) error
+	put         func(ctx context.Context, m actor.Module, wasm actor.Code) error
 	module      func(m actor.Module) actor.Module
 	bytes       func([]byte) []byte
 }
@@ -83,7 +90,7 @@ func (f *faulty) Deployments(ctx context.Context, app string) ([]actor.Deploymen
 	return f.Modules.Deployments(ctx, app)
 }
 
-func (f *faulty) PutModule(ctx context.Context, m actor.Module, wasm []byte) error {
+func (f *faulty) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
 	if f.put != nil {
 		return f.put(ctx, m, wasm)
 	}
@@ -159,7 +166,7 @@ func module(types ...string) []byte {
 
 func (f *fixture) upload(types ...string) actor.Digest {
 	f.t.Helper()
-	m, err := f.Upload(context.Background(), app, module(types...), nil)
+	m, err := f.Upload(context.Background(), app, bytes.NewReader(module(types...)), nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -26,15 +26,19 @@ const maxTries = 8
 // Upload inspects a module and stores it. Nothing is stored of a module that is
 // refused: an [*actor.InvalidModuleError] with every fault found, or
 // [actor.ErrModuleTooLarge]. progress is called at the start of each stage, on
-// the caller's goroutine; it may be nil.
-func (s *Service) Upload(ctx context.Context, app string, wasm []byte, progress func(Stage)) (actor.Module, error) {
+// the caller's goroutine; it may be nil. wasm is read piece by piece, but for what the
+// Inspector does.
+func (s *Service) Upload(ctx context.Context, app string, wasm actor.Code, progress func(Stage)) (actor.Module, error) {
 	if err := actor.ValidateName("app", app); err != nil {
 		return actor.Module{}, err
 	}
-	if int64(len(wasm)) > s.cfg.MaxBytes {
-		return actor.Module{}, fmt.Errorf("the module has %d bytes; at most %d are allowed, by --max-module of the server: %w", len(wasm), s.cfg.MaxBytes, actor.ErrModuleTooLarge)
+	if wasm.Size() > s.cfg.MaxBytes {
+		return actor.Module{}, fmt.Errorf("the module has %d bytes; at most %d are allowed, by --max-module of the server: %w", wasm.Size(), s.cfg.MaxBytes, actor.ErrModuleTooLarge)
 	}
-	digest := actor.DigestOf(wasm)
+	digest, err := actor.DigestOfCode(wasm)
+	if err != nil {
+		return actor.Module{}, err
+	}
 	known, err := s.store.Module(ctx, app, digest)
 	if err == nil {
 		return known, nil
@@ -60,7 +64,7 @@ func (s *Service) Upload(ctx context.Context, app string, wasm []byte, progress 
 	}
 
 	progress(StageStoring)
-	m, err := s.put(ctx, actor.Module{App: app, Digest: digest, Size: int64(len(wasm)), Manifest: text}, wasm)
+	m, err := s.put(ctx, actor.Module{App: app, Digest: digest, Size: wasm.Size(), Manifest: text}, wasm)
 	if err != nil {
 		return actor.Module{}, fmt.Errorf("upload module %s: %w", digest.Short(), err)
 	}
@@ -69,7 +73,7 @@ func (s *Service) Upload(ctx context.Context, app string, wasm []byte, progress 
 }
 
 // put stores a module and reads it back, for the time that the store gave it.
-func (s *Service) put(ctx context.Context, m actor.Module, wasm []byte) (actor.Module, error) {
+func (s *Service) put(ctx context.Context, m actor.Module, wasm actor.Code) (actor.Module, error) {
 	var err error
 	for range maxTries {
 		if err = s.store.PutModule(ctx, m, wasm); !errors.Is(err, actor.ErrAmbiguous) {

@@ -17,7 +17,7 @@ func TestUpload(t *testing.T) {
 	wasm := module(typ("Cart", "", "Add"))
 	var stages []modules.Stage
 	progress := func(s modules.Stage) { stages = append(stages, s) }
-	m, err := f.Upload(ctx, app, wasm, progress)
+	m, err := f.Upload(ctx, app, bytes.NewReader(wasm), progress)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestUpload(t *testing.T) {
 		t.Errorf("stages %v", stages)
 	}
 	stages = nil
-	again, err := f.Upload(ctx, app, wasm, progress)
+	again, err := f.Upload(ctx, app, bytes.NewReader(wasm), progress)
 	if err != nil || !again.CreatedAt.Equal(m.CreatedAt) || len(stages) > 0 || f.inspector.calls != 1 {
 		t.Errorf("the same again: %+v, %v, stages %v, %d inspections", again, err, stages, f.inspector.calls)
 	}
@@ -65,9 +65,9 @@ func TestUploadRefused(t *testing.T) {
 			f := newFixture(t)
 			f.inspector.err = tc.inspect
 			if tc.put != nil {
-				f.store.put = func(context.Context, actor.Module, []byte) error { return tc.put }
+				f.store.put = func(context.Context, actor.Module, actor.Code) error { return tc.put }
 			}
-			if _, err := f.Upload(ctx, tc.app, tc.wasm, nil); !tc.ok(err) {
+			if _, err := f.Upload(ctx, tc.app, bytes.NewReader(tc.wasm), nil); !tc.ok(err) {
 				t.Errorf("got %v", err)
 			}
 			if ms, err := f.store.ListModules(ctx, app, "", 10); err != nil || len(ms) > 0 {
@@ -80,7 +80,7 @@ func TestUploadRefused(t *testing.T) {
 func TestUploadSettlesALostAnswer(t *testing.T) {
 	f := newFixture(t)
 	lost := 3
-	f.store.put = func(ctx context.Context, m actor.Module, wasm []byte) error {
+	f.store.put = func(ctx context.Context, m actor.Module, wasm actor.Code) error {
 		err := f.store.Modules.PutModule(ctx, m, wasm)
 		if lost--; lost >= 0 {
 			return actor.ErrAmbiguous

@@ -32,7 +32,7 @@ type Timers interface {
 // Modules keeps modules and says what serves each type. [*modules.Service] does.
 // Digests may be prefixes as long as they are unambiguous.
 type Modules interface {
-	Upload(ctx context.Context, app string, wasm []byte, progress func(modules.Stage)) (actor.Module, error)
+	Upload(ctx context.Context, app string, wasm actor.Code, progress func(modules.Stage)) (actor.Module, error)
 	Module(ctx context.Context, app string, digest actor.Digest) (actor.Module, error)
 	List(ctx context.Context, app string, after actor.Digest, limit int) ([]actor.Module, error)
 	Bytes(ctx context.Context, app string, digest actor.Digest) ([]byte, error)

@@ -5,12 +5,12 @@ import "time"
 // bounds are the limits of a server that are the same for all. The zero value of a
 // field means its default; tests set smaller ones.
 type bounds struct {
-	// compiles is how many modules are checked and compiled at once; others wait
-	// with what was uploaded.
-	compiles int
-	// uploadsBytes bounds what has been received of all uploads together, until
-	// each is answered. An upload may have 1 MiB all the same.
+	// uploadsBytes bounds what all uploads have on disk together, until each is
+	// answered. An upload may have 1 MiB all the same.
 	uploadsBytes int64
+	// uploadMessages bounds what all messages of uploads have in memory, in bytes, which
+	// have arrived or do so. A message may have 128 KiB all the same.
+	uploadMessages int64
 	// uploadTimeout is how long a client may take to send a module.
 	uploadTimeout time.Duration
 	// streamInvocations is how many invocations one InvokeStream may have in flight:
@@ -37,8 +37,8 @@ type bounds struct {
 // withDefaults returns a copy of b for a server that takes modules of up to
 // maxModule bytes.
 func (b bounds) withDefaults(maxModule int64) bounds {
-	setDefault(&b.compiles, 4)
-	setDefault(&b.uploadsBytes, 4*maxModule)
+	setDefault(&b.uploadsBytes, 16*maxModule)
+	setDefault(&b.uploadMessages, 16<<20)
 	setDefault(&b.uploadTimeout, 5*time.Minute)
 	setDefault(&b.streamInvocations, 4096)
 	setDefault(&b.streamBytes, 32<<20)

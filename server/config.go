@@ -91,6 +91,9 @@ type Config struct {
 	// MaxModuleBytes is the largest module that Upload takes. Defaults to
 	// [DefaultMaxModuleBytes].
 	MaxModuleBytes int64
+	// TempFile makes the file that an upload waits in. It goes when it is closed.
+	// Defaults to one in the system's folder for such files.
+	TempFile func() (*os.File, error)
 	// MaxStreamsBytes bounds what all of them have in flight together, with the
 	// messages that have arrived in part. A stream with nothing else in flight may
 	// have a message of 64 KiB, and an invocation, all the same. Defaults to
@@ -125,6 +128,9 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.Addr, DefaultAddr)
 	setDefault(&c.MaxPayloadBytes, DefaultMaxPayloadBytes)
 	setDefault(&c.MaxModuleBytes, DefaultMaxModuleBytes)
+	if c.TempFile == nil {
+		c.TempFile = unnamedFile
+	}
 	setDefault(&c.MaxStreamsBytes, DefaultMaxStreamsBytes)
 	setDefault(&c.MaxRequestsBytes, DefaultMaxRequestsBytes)
 	setDefault(&c.SubscriberHeartbeat, DefaultSubscriberHeartbeat)

@@ -39,9 +39,11 @@
 // ones for what they become, and what is written until its client has accepted it.
 // Above [Config.MaxRequestsBytes] a body of more than 4 KiB is not read on, and no request is taken while too much
 // waits for clients that do not read: both get actor.ErrHostFull. Uploads
-// have memory of their own (four times [Config.MaxModuleBytes]), a deadline for all of a
-// module, and wait for a place to be compiled in only when they are whole: those
-// that are idle keep nobody from it.
+// wait in files (in all of 16 times [Config.MaxModuleBytes], of which an app that takes
+// all that it can leaves half; see spools), which go whatever becomes of them or of the
+// process, and their messages have 16 MiB of memory together. They have a deadline for
+// all of a module, and ask for a compiler only when they are whole: those that are idle
+// keep nobody from it.
 //
 // # Who may speak
 //

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -172,13 +173,17 @@ func (f *fakeModules) describe(app string, d actor.Digest) actor.Module {
 	return actor.Module{App: app, Digest: d, Size: int64(len(f.modules[d])), Manifest: []byte(fakeManifest), CreatedAt: time.Unix(1, 0)}
 }
 
-func (f *fakeModules) Upload(ctx context.Context, app string, wasm []byte, progress func(modules.Stage)) (actor.Module, error) {
+func (f *fakeModules) Upload(ctx context.Context, app string, code actor.Code, progress func(modules.Stage)) (actor.Module, error) {
 	if f.uploading != nil {
 		select {
 		case <-f.uploading:
 		case <-ctx.Done():
 			return actor.Module{}, ctx.Err()
 		}
+	}
+	wasm := make([]byte, code.Size())
+	if _, err := io.ReadFull(io.NewSectionReader(code, 0, code.Size()), wasm); err != nil {
+		return actor.Module{}, err
 	}
 	progress(modules.StageValidating)
 	if !strings.HasPrefix(string(wasm), wasmMagic) {

@@ -18,15 +18,13 @@ import (
 // moduleService is ModuleService over the module service of package modules.
 type moduleService struct {
 	s *Server
-	// uploads bounds how many are received at once.
-	uploads places
-	// compiling has a place for each module that may be compiled at once.
-	compiling chan struct{}
+	// spools are the uploads on their way.
+	spools *spools
 }
 
-// maxUploads is how many may be on their way at once. What each has in memory is
-// bounded by itself.
-const maxUploads = 64
+// maxUploadMessage bounds what a compressed message of an upload becomes: the validator
+// takes chunks of 1 MiB.
+const maxUploadMessage = 2 << 20
 
 var _ greenroomv1connect.ModuleServiceHandler = (*moduleService)(nil)
 
@@ -38,10 +36,12 @@ func (s *Server) newModuleService() service {
 		streaming: true,
 		upload:    true,
 	}
-	_, h := greenroomv1connect.NewModuleServiceHandler(&moduleService{
-		s: s, uploads: places{limit: maxUploads, what: "uploads on their way", remedy: retryLater},
-		compiling: make(chan struct{}, s.conf.bounds.compiles),
-	}, s.handlerOptions(upload)...)
+	message := upload
+	message.maxBody = maxUploadMessage
+	message.bodyErr = &actor.ArgumentError{Field: "upload", Problem: "has a message of more than 2 MiB; send chunks of at most 1 MiB"}
+	_, h := greenroomv1connect.NewModuleServiceHandler(&moduleService{s: s, spools: &spools{
+		create: s.conf.TempFile, limit: spoolUse{maxUploads, s.conf.bounds.uploadsBytes}, apps: make(map[string]*spoolUse),
+	}}, s.handlerOptions(message)...)
 	sv.serve(RoleDeploy, upload, h, greenroomv1connect.ModuleServiceUploadProcedure)
 	sv.serve(RoleRead, streamRoute(), h, greenroomv1connect.ModuleServiceDownloadProcedure)
 	sv.serve(RoleRead, smallRoute(), h,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -170,47 +169,44 @@ func TestUploadRefuses(t *testing.T) {
 	}
 }
 
-// TestUploadsAreBounded: more than may be compiled at once wait, and give up with their caller.
-func TestUploadsAreBounded(t *testing.T) {
-	f := start(t, func(c *Config) { c.bounds.compiles = 1 })
+// TestUploadsWaitOnDisk: what has arrived whole waits without memory, behind what
+// others have under way, and goes when its caller does.
+func TestUploadsWaitOnDisk(t *testing.T) {
+	f := start(t, nil)
 	f.modules.uploading = make(chan struct{})
 	c := moduleClient(t, f)
-	first := c.Upload(t.Context())
-	for _, m := range []*greenroomv1.UploadRequest{header(0, ""), chunk(wasmOf(10))} {
-		if err := first.Send(m); err != nil {
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting []*connect.BidiStreamForClient[greenroomv1.UploadRequest, greenroomv1.UploadResponse]
+	for range 8 {
+		stream := c.Upload(ctx)
+		waiting = append(waiting, stream)
+		for _, m := range []*greenroomv1.UploadRequest{header(0, ""), chunk(wasmOf(progressEvery - 1))} {
+			if err := stream.Send(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := stream.CloseRequest(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Receive(); err != nil { // it is there
 			t.Fatal(err)
 		}
 	}
-	if err := first.CloseRequest(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := first.Receive(); err != nil { // received: it has the place
-		t.Fatal(err)
-	}
-
-	ctx, cancel := context.WithCancel(t.Context())
-	second := c.Upload(ctx)
-	if err := second.Send(header(0, "")); err != nil {
-		t.Fatal(err)
+	if n := f.requests.uploads.used.Load(); n != 0 {
+		t.Errorf("they have %d bytes in memory", n)
 	}
 	cancel()
-	if _, err := second.Receive(); connect.CodeOf(err) != connect.CodeCanceled {
-		t.Errorf("the second: %v", err)
+	for _, stream := range waiting {
+		for err := error(nil); err == nil; {
+			_, err = stream.Receive()
+			if err != nil && connect.CodeOf(err) != connect.CodeCanceled {
+				t.Error(err)
+			}
+		}
 	}
-
 	close(f.modules.uploading)
-	for {
-		ev, err := first.Receive()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if ev.GetModule() != nil {
-			break
-		}
-	}
-	_ = first.CloseResponse()
 	if _, err := send(t, c, header(0, ""), chunk(wasmOf(20))); err != nil {
-		t.Errorf("after both: %v", err)
+		t.Errorf("after them: %v", err)
 	}
 }
 
@@ -348,7 +344,7 @@ func TestModuleLife(t *testing.T) {
 // TestIdleUploadsBlockNobody: the place that a module is compiled in is for those
 // that are there.
 func TestIdleUploadsBlockNobody(t *testing.T) {
-	f := start(t, func(c *Config) { c.bounds.compiles = 1 })
+	f := start(t, nil)
 	c := moduleClient(t, f)
 	for range 8 {
 		idle := c.Upload(t.Context())
@@ -367,53 +363,17 @@ func TestIdleUploadsBlockNobody(t *testing.T) {
 	}
 }
 
-// TestUploadsShareMemory: what has come of uploads is bounded, and a small one
-// finds room beside large ones.
+// TestUploadsShareMemory: what has come of their messages is bounded.
 func TestUploadsShareMemory(t *testing.T) {
-	const limit = 4 << 20
-	f := start(t, func(c *Config) { c.bounds.uploadsBytes = limit })
+	f := start(t, func(c *Config) { c.bounds.uploadMessages = 1 << 20 })
 	c := moduleClient(t, f)
-	large := c.Upload(t.Context())
-	parts := func(n int) []*greenroomv1.UploadRequest {
-		msgs := []*greenroomv1.UploadRequest{header(0, "")}
-		for part := range slices.Chunk(wasmOf(n), alwaysUpload/2) {
-			msgs = append(msgs, chunk(part))
-		}
-		return msgs
+	if _, err := send(t, c, header(0, ""), chunk(wasmOf(1<<19)), chunk(wasmOf(1<<19)), chunk(wasmOf(1<<19))); err != nil {
+		t.Errorf("one message after the other: %v", err)
 	}
-	for _, m := range parts(limit - 64<<10) {
-		if err := large.Send(m); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for progress := int64(0); progress < 3<<20; { // it is there, but for its end
-		ev, err := large.Receive()
-		if err != nil {
-			t.Fatal(err)
-		}
-		progress = ev.GetProgress().GetReceived()
-	}
-	_, err := send(t, c, parts(2*alwaysUpload)...)
+	// In one message, which is none before it is whole.
+	_, err := send(t, c, header(0, ""), chunk(wasmOf(2<<20)))
 	wantError(t, err, connect.CodeResourceExhausted, actor.ErrHostFull.Kind())
-	if _, err := send(t, c, header(0, ""), chunk(wasmOf(alwaysUpload/2))); err != nil {
-		t.Errorf("a small one: %v", err)
-	}
-	// In one message, too, which is none before it is whole.
-	_, err = send(t, c, chunk(wasmOf(2*alwaysUpload)))
-	wantError(t, err, connect.CodeResourceExhausted, actor.ErrHostFull.Kind())
-
-	if err := large.CloseRequest(); err != nil {
-		t.Fatal(err)
-	}
-	for err == nil || !ended(err) {
-		if _, err = large.Receive(); err != nil && !ended(err) {
-			t.Fatal(err)
-		}
-	}
 	await(f.requests.uploads.used.Load, func(n int64) bool { return n == 0 })
-	if _, err := send(t, c, parts(2*alwaysUpload)...); err != nil {
-		t.Errorf("after the large one: %v", err)
-	}
 }
 
 // TestUploadsHaveADeadline: for all of a module, however busily it comes.

@@ -11,7 +11,7 @@ import (
 type requestsUse struct {
 	// bodies are bytes of what has been read, until the request is answered, and
 	// of messages that are being unpacked, also of streams; uploads are those of
-	// modules.
+	// uploads, until each message is on disk.
 	bodies, uploads share
 	// answers are bytes that wait for their clients to accept them.
 	answers atomic.Int64
@@ -21,8 +21,8 @@ type requestsUse struct {
 // what a connection takes anyway.
 const alwaysReadBody = 4 << 10
 
-// alwaysUpload is the same for uploads: a small guest.
-const alwaysUpload = 1 << 20
+// alwaysUpload is the same for a message of an upload.
+const alwaysUpload = 128 << 10
 
 // share is memory that requests of one kind have together.
 type share struct {
@@ -33,7 +33,7 @@ type share struct {
 
 func (u *requestsUse) init(c Config) {
 	u.bodies.which, u.bodies.limit, u.bodies.always = "requests that are not answered yet", c.MaxRequestsBytes, alwaysReadBody
-	u.uploads.which, u.uploads.limit, u.uploads.always = "uploads that are not answered yet", c.bounds.uploadsBytes, alwaysUpload
+	u.uploads.which, u.uploads.limit, u.uploads.always = "messages of uploads", c.bounds.uploadMessages, alwaysUpload
 }
 
 // take counts n bytes for a request that has before already, and says why it gets

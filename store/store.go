@@ -125,8 +125,9 @@ type Modules interface {
 	// PutModule stores a module with its bytes; an [*actor.ArgumentError] when
 	// Digest or Size is not theirs. CreatedAt is set by the store. Storing the
 	// same digest in the same app again changes nothing and succeeds, but puts
-	// damaged bytes right. A module is seen whole or not at all.
-	PutModule(ctx context.Context, m actor.Module, wasm []byte) error
+	// damaged bytes right. A module is seen whole or not at all. Of wasm no more than a
+	// few pieces of 1 MiB are in memory.
+	PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error
 	// Module returns a module's description; actor.ErrModuleNotFound.
 	Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error)
 	// ModuleBytes returns a module's bytes, checked against its digest;

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -30,6 +31,8 @@ const (
 	entriesDir = "entries"
 	// scratchPrefix begins the folders that children write into.
 	scratchPrefix = "compiling-"
+	// tempPrefix begins files that are removed as soon as they are made.
+	tempPrefix = "upload-"
 	// stale is how old something is that another process may have made when it
 	// cannot be in the middle of it any more.
 	stale = time.Hour
@@ -50,11 +53,13 @@ type cache struct {
 // key names what a module is compiled as.
 type key string
 
-func keyOf(m Module) key {
+func keyOf(m Module) (key, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n", m.Target, m.Version)
-	h.Write(m.Code)
-	return key(hex.EncodeToString(h.Sum(nil)))
+	if _, err := io.Copy(h, io.NewSectionReader(m.Code, 0, m.Code.Size())); err != nil {
+		return "", fmt.Errorf("read the module: %w", err)
+	}
+	return key(hex.EncodeToString(h.Sum(nil))), nil
 }
 
 // holdsFiles reports whether a folder has what children write.
@@ -283,6 +288,15 @@ func (c *cache) removeFile(name string) error {
 // scratch makes a folder for a child.
 func (c *cache) scratch() (string, error) { return os.MkdirTemp(c.dir, scratchPrefix) }
 
+// temp makes a file that goes when it is closed, or with the process.
+func (c *cache) temp() (*os.File, error) {
+	f, err := os.CreateTemp(c.dir, tempPrefix)
+	if err == nil {
+		err = os.Remove(f.Name())
+	}
+	return f, err
+}
+
 // openCache makes the folder ready.
 func openCache(dir string, most int64, deployed func(actor.Digest) bool, log *slog.Logger) (*cache, error) {
 	dir, err := filepath.Abs(dir)
@@ -298,13 +312,15 @@ func openCache(dir string, most int64, deployed func(actor.Digest) bool, log *sl
 	} else if err := os.Remove(probe); err != nil {
 		return nil, err
 	}
-	scratch, err := filepath.Glob(filepath.Join(dir, scratchPrefix+"*"))
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range scratch {
-		if info, err := os.Stat(l); err == nil && time.Since(info.ModTime()) > stale {
-			os.RemoveAll(l)
+	for _, prefix := range []string{scratchPrefix, tempPrefix} {
+		left, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range left {
+			if info, err := os.Stat(l); err == nil && time.Since(info.ModTime()) > stale {
+				os.RemoveAll(l)
+			}
 		}
 	}
 	return c, nil

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,7 +29,7 @@ type request struct {
 	Target  Target        `json:"target"`
 	Dir     string        `json:"dir"`
 	Key     key           `json:"key"`
-	Bytes   int           `json:"bytes"` // of the module
+	Bytes   int64         `json:"bytes"` // of the module
 	Memory  int64         `json:"memory"`
 	Decode  int64         `json:"decode"`
 	Code    int64         `json:"code"`
@@ -83,7 +84,7 @@ func (c *child) run(in io.Reader) {
 		_, _ = io.Copy(io.Discard, r) // whatever ends it: nobody waits for the result
 		os.Exit(exitAbandoned)
 	}()
-	c.end(toResponse(compileInto(context.Background(), req, Module{Target: req.Target, Code: code, Prepare: c.prepare})))
+	c.end(toResponse(compileInto(context.Background(), req, Module{Target: req.Target, Code: bytes.NewReader(code), Prepare: c.prepare})))
 }
 
 const exitAbandoned = 3

@@ -47,7 +47,7 @@ func init() {
 func asTheyAre(wasm []byte) ([]byte, error) { return wasm, nil }
 
 func module(target Target, code []byte) Module {
-	return Module{Digest: actor.DigestOf(code), Target: target, Code: code, Prepare: asTheyAre}
+	return Module{Digest: actor.DigestOf(code), Target: target, Code: bytes.NewReader(code), Prepare: asTheyAre}
 }
 
 // answer is a module with a function that returns a constant.
@@ -305,7 +305,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	l.must(module(Native, answer(3)))
 	for n, there := range []bool{false, true, true, true} {
-		if ok := l.compiler.cache.use(keyOf(module(Native, answer(int32(n))))); ok != there {
+		if ok := l.compiler.cache.use(mustKey(module(Native, answer(int32(n))))); ok != there {
 			t.Errorf("module %d is there: %t", n, ok)
 		}
 	}
@@ -325,11 +325,19 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
+func mustKey(m Module) key {
+	k, err := keyOf(m)
+	if err != nil {
+		panic(err) // its code is in memory
+	}
+	return k
+}
+
 // age makes the last use of a module so many minutes old.
 func age(t *testing.T, c *Compiler, m Module, minutes int) {
 	t.Helper()
 	at := time.Now().Add(-time.Duration(minutes) * time.Minute)
-	if err := os.Chtimes(c.cache.path(keyOf(m)), at, at); err != nil {
+	if err := os.Chtimes(c.cache.path(mustKey(m)), at, at); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -369,7 +377,7 @@ func TestChildEndsWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := slow()
-	line, err := json.Marshal(request{Target: Native, Dir: t.TempDir(), Key: "key", Bytes: len(code), Memory: 1 << 30, Decode: 1 << 30, Code: 1 << 30, Time: time.Hour, Threads: 1})
+	line, err := json.Marshal(request{Target: Native, Dir: t.TempDir(), Key: "key", Bytes: int64(len(code)), Memory: 1 << 30, Decode: 1 << 30, Code: 1 << 30, Time: time.Hour, Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

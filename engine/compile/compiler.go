@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine"
+	"github.com/greenroom-run/greenroom/engine/confine"
 )
 
 // Config configures a [Compiler]. The zero value is usable.
@@ -99,7 +101,7 @@ type Compiler struct {
 	cfg   Config
 	cache *cache
 	queue *queue
-	// reading has one place, for what is read in this process: see [Compiler.Read].
+	// reading has one place: see [Compiler.Read].
 	reading *queue
 	temp    string // removed by Close
 
@@ -137,13 +139,17 @@ func New(cfg Config) (*Compiler, error) {
 // Dir is the folder that wazero's cache is to be opened with.
 func (c *Compiler) Dir() string { return c.cache.dir }
 
+// TempFile makes a file beside the code, for a module that is on its way. It goes when
+// it is closed, or with the process.
+func (c *Compiler) TempFile() (*os.File, error) { return c.cache.temp() }
+
 // Module is what is to be compiled.
 type Module struct {
 	// Digest names the module as it was uploaded.
 	Digest actor.Digest
 	Target Target
 	// Code is the module as it was uploaded.
-	Code []byte
+	Code actor.Code
 	// Cost is about what compiling it takes, in any unit: what is cheap goes first.
 	Cost uint64
 	// Prepare is what [Serve] was given for the target.
@@ -171,16 +177,44 @@ type Loaded struct {
 // Remove takes the code out of the cache: its module was refused.
 func (l *Loaded) Remove() error { return l.cache.remove(l.key) }
 
-// Read runs read, which reads an uploaded module in this process: one at a time, the
-// owners of [engine.WithOwner] in turn.
-func (c *Compiler) Read(ctx context.Context, read func()) error {
+// Read runs read with an uploaded module in the memory of this process: one at a time,
+// the owners of [engine.WithOwner] in turn. The bytes are unmapped afterwards: nothing
+// may alias them then. They are outside of Go's heap, so that they go at once, and do
+// not have the collector wait for as much garbage.
+func (c *Compiler) Read(ctx context.Context, code actor.Code, read func(wasm []byte) error) error {
 	release, err := c.reading.acquire(ctx, engine.OwnerOf(ctx), 1)
 	if err != nil {
-		return err
+		return confine.Ended(ctx)
 	}
 	defer release()
-	read()
-	return nil
+	wasm, err := confine.Map(uint64(code.Size()))
+	if err != nil {
+		return fmt.Errorf("memory for a module of %d bytes: %w", code.Size(), err)
+	}
+	defer func() { _ = confine.Unmap(wasm) }() // what Map returned
+	if _, err := io.ReadFull(io.NewSectionReader(code, 0, code.Size()), wasm); err != nil {
+		return fmt.Errorf("read the module: %w", err)
+	}
+	return read(wasm)
+}
+
+// Compile puts the module's code into the cache unless it is there.
+func (c *Compiler) Compile(ctx context.Context, m Module) (*Loaded, error) {
+	if !c.begin() {
+		return nil, actor.ErrStopping
+	}
+	defer c.jobs.Done()
+	k, err := keyOf(m)
+	if err != nil {
+		return nil, err
+	}
+	l := &Loaded{cache: c.cache, key: k, New: !c.cache.use(k)}
+	if l.New {
+		if err := c.compile(ctx, k, m); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
 }
 
 // Load calls open when the module's code is in the cache, preparing and compiling it
@@ -193,7 +227,11 @@ func (c *Compiler) Load(ctx context.Context, m Module, open func(ctx context.Con
 		return nil, actor.ErrStopping
 	}
 	defer c.jobs.Done()
-	l := &Loaded{cache: c.cache, key: keyOf(m)}
+	k, err := keyOf(m)
+	if err != nil {
+		return nil, err
+	}
+	l := &Loaded{cache: c.cache, key: k}
 	if c.cache.use(l.key) {
 		err := c.open(ctx, l, open)
 		if err == nil {
@@ -212,7 +250,6 @@ func (c *Compiler) Load(ctx context.Context, m Module, open func(ctx context.Con
 	}
 	l.New = true
 	// Another process that shares the folder may take the code away at once.
-	var err error
 	for range maxTries {
 		if err = c.compile(ctx, l.key, m); err != nil {
 			return nil, err
@@ -263,7 +300,7 @@ func (c *Compiler) compile(ctx context.Context, k key, m Module) error {
 	}
 	defer os.RemoveAll(scratch)
 	req := request{
-		Target: m.Target, Dir: scratch, Key: k, Bytes: len(m.Code), Time: c.cfg.Time,
+		Target: m.Target, Dir: scratch, Key: k, Bytes: m.Code.Size(), Time: c.cfg.Time,
 		Memory: c.cfg.Memory, Decode: decodeBytes, Code: codeBytes,
 		Threads: max(1, runtime.NumCPU()/2),
 	}

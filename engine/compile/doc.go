@@ -45,15 +45,17 @@
 // for which that takes much memory, or whose prepared form is above [MaxPrepared].
 //
 // Engines read the outline of an uploaded module in the server's process, since they
-// name all of its faults at once, and need parts of it as long as it runs. What that
-// takes is bounded by package binary; [Compiler.Read] has it done for one upload at a
-// time.
+// name all of its faults at once, and need parts of it as long as it runs: once before
+// it is compiled, for its faults and its cost, and once when it is loaded and tried out.
+// What the outline takes is bounded by package binary, and [Compiler.Read] has the bytes
+// in memory for one upload at a time. In between, while it waits for a compiler, it is
+// on disk alone ([Compiler.TempFile]), from where the child gets it.
 //
 // # What holds
 //
 //   - At most [Config.Processes] children run, and none waits for a module to
-//     arrive: [Compiler.Load] has all bytes.
-//   - One upload at a time is read in this process.
+//     arrive: [Compiler.Load] and [Compiler.Compile] have all bytes.
+//   - One upload at a time is read, or tried out, in this process.
 //   - Owners of modules share the children by what their modules cost to compile, so
 //     that one that uploads a hundred modules holds up another by one compilation, and
 //     that cheap modules go before costly ones. A costly one waits for about as much of

@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
 )
 
 // maxOutput bounds what is kept of what a child writes.
@@ -19,7 +21,7 @@ const maxOutput = 16 << 10
 
 // runChild has a child compile a module into a folder. It returns when the child
 // has ended, whatever the reason.
-func runChild(ctx context.Context, req request, code []byte) error {
+func runChild(ctx context.Context, req request, code actor.Code) error {
 	self, err := executable()
 	if err != nil {
 		return fmt.Errorf("find the program to compile with: %w", err)
@@ -48,7 +50,7 @@ func runChild(ctx context.Context, req request, code []byte) error {
 	return err
 }
 
-func startAndWait(ctx context.Context, self string, req request, line, code []byte) error {
+func startAndWait(ctx context.Context, self string, req request, line []byte, code actor.Code) error {
 	stdin, lifeline, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("start the compiler: %w", err)
@@ -74,7 +76,7 @@ func startAndWait(ctx context.Context, self string, req request, line, code []by
 	defer stop()
 	_, werr := lifeline.Write(append(line, '\n'))
 	if werr == nil {
-		_, werr = lifeline.Write(code)
+		_, werr = io.Copy(lifeline, io.NewSectionReader(code, 0, code.Size()))
 	}
 	err = cmd.Wait()
 	var r response

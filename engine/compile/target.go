@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -79,7 +80,11 @@ func compileInto(ctx context.Context, req request, m Module) (err error) {
 		}
 	}()
 	t := req.Target
-	code, err := m.Prepare(m.Code)
+	code := make([]byte, m.Code.Size())
+	if _, err := io.ReadFull(io.NewSectionReader(m.Code, 0, m.Code.Size()), code); err != nil {
+		return fmt.Errorf("read the module: %w", err)
+	}
+	code, err = m.Prepare(code)
 	switch size := (*meter.SizeError)(nil); {
 	case errors.As(err, &size), len(code) > MaxPrepared:
 		return &LimitError{Limit: LimitMeter, Memory: MaxPrepared}

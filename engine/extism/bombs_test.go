@@ -1,6 +1,7 @@
 package extism
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"path/filepath"
@@ -27,7 +28,7 @@ func inChildren(t *testing.T, memory int64) (*Engine, *compile.Compiler) {
 // left nothing in the cache.
 func judged(t *testing.T, name string, e *Engine, c *compile.Compiler, wasm []byte) []actor.Fault {
 	t.Helper()
-	_, found, err := e.Inspect(context.Background(), wasm)
+	_, found, err := e.Inspect(context.Background(), bytes.NewReader(wasm))
 	if err != nil || len(found) == 0 {
 		t.Errorf("%s: faults %v, %v", name, found, err)
 	}

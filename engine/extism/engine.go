@@ -1,6 +1,7 @@
 package extism
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -122,7 +123,7 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 		if len(faults) > 0 {
 			return nil, &actor.InvalidModuleError{Faults: faults}
 		}
-		p, _, err := e.compile(ctx, digest, code, m)
+		p, _, err := e.compile(ctx, toCompile(digest, bytes.NewReader(code), m.Cost()), m)
 		if err != nil {
 			return nil, err
 		}
@@ -136,12 +137,10 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 }
 
 // compile makes a program of a plug-in that has no faults.
-func (e *Engine) compile(ctx context.Context, digest actor.Digest, wasm []byte, m *binary.Module) (*program, *compile.Loaded, error) {
+func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Module) (*program, *compile.Loaded, error) {
 	var c *compiled
 	var size int64 // of the program, about
-	loaded, err := e.compiler.Load(ctx, compile.Module{
-		Digest: digest, Target: compile.Plugin, Code: wasm, Cost: m.Cost(), Prepare: prepare, Version: preparedVersion,
-	}, func(ctx context.Context, code []byte, bytes int64) (err error) {
+	loaded, err := e.compiler.Load(ctx, code, func(ctx context.Context, code []byte, bytes int64) (err error) {
 		bytes += decodedTimes * int64(len(code))
 		if err := e.programs.Admit(ctx, bytes); err != nil {
 			return err
@@ -158,7 +157,7 @@ func (e *Engine) compile(ctx context.Context, digest actor.Digest, wasm []byte, 
 	e.mu.Lock()
 	e.open[c] = struct{}{}
 	e.mu.Unlock()
-	p := newProgram(e, digest, c, m)
+	p := newProgram(e, code.Digest, c, m)
 	p.bytes = size
 	return p, loaded, nil
 }
@@ -166,6 +165,11 @@ func (e *Engine) compile(ctx context.Context, digest actor.Digest, wasm []byte, 
 // decodedTimes is how many times the size of a module a runtime takes for it
 // decoded, besides its machine code.
 const decodedTimes = 3
+
+// toCompile is the plug-in for the compiler.
+func toCompile(digest actor.Digest, code actor.Code, cost uint64) compile.Module {
+	return compile.Module{Digest: digest, Target: compile.Plugin, Code: code, Cost: cost, Prepare: prepare, Version: preparedVersion}
+}
 
 func init() { compile.Serve(compile.Plugin, prepare) }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/engine/binary"
-	"github.com/greenroom-run/greenroom/engine/confine"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/judge"
 )
 
@@ -21,52 +21,62 @@ import (
 //
 // The error is not about the plug-in: ctx ended, no capacity, engine closed, or a
 // bug of ours.
-func (e *Engine) Inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
-	return judge.Inspect(&e.gate, "plug-in", func() (*abi.Manifest, []actor.Fault, error) { return e.inspect(ctx, wasm) })
+func (e *Engine) Inspect(ctx context.Context, code actor.Code) (*abi.Manifest, []actor.Fault, error) {
+	return judge.Inspection{
+		What: "plug-in", Gate: &e.gate, Compiler: e.compiler, Log: e.log,
+		Check: func(wasm []byte) (uint64, []actor.Fault) {
+			m, _, found := e.checkUpload(wasm)
+			if len(found) > 0 {
+				return 0, found
+			}
+			return m.Cost(), nil
+		},
+		Module: toCompile, Admit: e.admit,
+	}.Run(ctx, code)
 }
 
-func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
-	var m *binary.Module
-	var found []actor.Fault
-	if err := e.compiler.Read(ctx, func() { m, found = e.check(wasm, e.cfg.InspectMemory) }); err != nil {
-		return nil, nil, confine.Ended(ctx)
-	}
+// checkUpload is check, and also looks for the manifest: text is nil if the plug-in
+// outputs it.
+func (e *Engine) checkUpload(wasm []byte) (m *binary.Module, text []byte, found []actor.Fault) {
+	m, found = e.check(wasm, e.cfg.InspectMemory)
 	if len(found) > 0 {
-		return nil, found, nil
+		return nil, nil, found
 	}
 	text, inSection := manifest.Section(wasm)
 	exp, inExport := m.Export(abi.ExportManifest)
 	var f faults
 	switch {
-	case !inSection && !inExport:
+	case inSection:
+		return m, text, nil
+	case !inExport:
 		f.Add(FaultNoManifest, "has no manifest: export a function %s that outputs it, or give one with \"greenroom deploy --manifest FILE\" (docs/extism.md)", abi.ExportManifest)
-	case !inSection && exp.Kind != binary.KindFunc:
+	case exp.Kind != binary.KindFunc:
 		f.Add(judge.ExportSignature, "exports %s as a %s; it must be a function that outputs the manifest", abi.ExportManifest, exp.Kind)
-	case !inSection:
+	default:
 		checkSignature(m, abi.ExportManifest, exp, &f)
 	}
-	if len(f) > 0 {
-		return nil, f, nil
-	}
+	return m, nil, f
+}
 
-	digest := actor.DigestOf(wasm)
-	p, loaded, err := e.compile(ctx, digest, wasm, m)
+// admit loads a plug-in that is compiled, tries it out, and keeps its program unless it
+// has faults.
+func (e *Engine) admit(ctx context.Context, code compile.Module, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
+	m, text, found := e.checkUpload(wasm)
+	if len(found) > 0 {
+		return nil, found, nil
+	}
+	p, _, err := e.compile(ctx, code, m)
 	if err != nil {
 		found, err := judge.NotCompiled(ctx, err, e.log)
 		return nil, found, err
 	}
-	if !inSection {
-		text = nil
-	}
 	spec, found, err := e.tryOut(ctx, p, m, text)
 	if err == nil && len(found) == 0 {
-		e.programs.Put(digest, p, p.bytes)
+		e.programs.Put(code.Digest, p, p.bytes)
 		return spec, nil, nil
 	}
-	// Nothing is left of a plug-in that is refused, but for who had it before.
 	e.programs.Release(p.bytes)
 	e.discard(p.compiled)
-	judge.Discard(loaded, digest, e.log)
 	return nil, found, err
 }
 

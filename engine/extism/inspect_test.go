@@ -162,7 +162,7 @@ func TestRefusedPlugins(t *testing.T) {
 			if tt.spec != "" {
 				wasm = embedded(b, tt.spec)
 			}
-			spec, found, err := e.Inspect(context.Background(), wasm)
+			spec, found, err := e.Inspect(context.Background(), bytes.NewReader(wasm))
 			if err != nil || spec != nil {
 				t.Fatalf("%v, %v", spec, err)
 			}
@@ -216,7 +216,7 @@ func TestDamagedPlugins(t *testing.T) {
 		for _, bit := range []byte{1, 0x80, 0xff} {
 			damaged := bytes.Clone(wasm)
 			damaged[n] ^= bit
-			if _, _, err := e.Inspect(context.Background(), damaged); err != nil {
+			if _, _, err := e.Inspect(context.Background(), bytes.NewReader(damaged)); err != nil {
 				t.Fatalf("byte %d ^ %x: %v", n, bit, err)
 			}
 		}
@@ -228,7 +228,7 @@ func FuzzInspect(f *testing.F) {
 	f.Add(plug(Code(block(8), Drop, I32Const(0))))
 	f.Add(Header())
 	f.Fuzz(func(t *testing.T, wasm []byte) {
-		spec, found, err := e.Inspect(context.Background(), wasm)
+		spec, found, err := e.Inspect(context.Background(), bytes.NewReader(wasm))
 		if err != nil || (spec == nil) == (len(found) == 0) {
 			t.Fatalf("%v %v %v", spec, found, err)
 		}

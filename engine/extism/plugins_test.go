@@ -1,6 +1,7 @@
 package extism
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func TestInspectPlugins(t *testing.T) {
 		{counter(t), "Counter", []string{"Add", "Get", "WhoAmI"}},
 		{ledger(t), "Ledger", []string{"deposit", "withdraw", "balance", "note", "report"}},
 	} {
-		spec, found, err := e.Inspect(context.Background(), tt.wasm)
+		spec, found, err := e.Inspect(context.Background(), bytes.NewReader(tt.wasm))
 		if err != nil || len(found) > 0 {
 			t.Fatalf("%s: %v %v", tt.typ, found, err)
 		}

@@ -1,6 +1,6 @@
 // Package judge has what the engines have in common when they judge an uploaded
-// module: the codes of faults, and the words for a module that cannot be read, that
-// does not compile, or that fails as it is tried out.
+// module: the steps of an inspection, the codes of faults, and the words for a module
+// that cannot be read, that does not compile, or that fails as it is tried out.
 package judge
 
 import (
@@ -149,18 +149,65 @@ func valueTypes(ts []byte) []binary.ValueType {
 	return out
 }
 
-// Inspect runs an engine's inspection of a module: what, in its errors. The engine
-// is not closed meanwhile.
-func Inspect(gate *confine.Gate, what string, inspect func() (*abi.Manifest, []actor.Fault, error)) (*abi.Manifest, []actor.Fault, error) {
-	if !gate.Enter() {
-		return nil, nil, fmt.Errorf("inspect %s: %w", what, actor.ErrStopping)
+// Inspection is what an engine does to judge a module.
+type Inspection struct {
+	What     string // a module, for errors
+	Gate     *confine.Gate
+	Compiler *compile.Compiler
+	Log      *slog.Logger
+	// Check judges the module by its bytes, which it may not keep, and returns what it
+	// costs to compile.
+	Check func(wasm []byte) (cost uint64, found []actor.Fault)
+	// Module returns the module for the compiler.
+	Module func(digest actor.Digest, code actor.Code, cost uint64) compile.Module
+	// Admit loads the module when it is compiled, tries it out, and keeps its program if
+	// it has no faults. It may not keep wasm.
+	Admit func(ctx context.Context, m compile.Module, wasm []byte) (*abi.Manifest, []actor.Fault, error)
+}
+
+// Run inspects a module. The engine is not closed meanwhile. While the module waits for
+// a compiler nothing of it is in memory.
+func (i Inspection) Run(ctx context.Context, code actor.Code) (*abi.Manifest, []actor.Fault, error) {
+	if !i.Gate.Enter() {
+		return nil, nil, fmt.Errorf("inspect %s: %w", i.What, actor.ErrStopping)
 	}
-	defer gate.Leave()
-	m, found, err := inspect()
+	defer i.Gate.Leave()
+	m, found, err := i.run(ctx, code)
 	if err != nil {
-		return nil, nil, fmt.Errorf("inspect %s: %w", what, err)
+		return nil, nil, fmt.Errorf("inspect %s: %w", i.What, err)
 	}
 	return m, found, nil
+}
+
+func (i Inspection) run(ctx context.Context, code actor.Code) (m *abi.Manifest, found []actor.Fault, err error) {
+	var cost uint64
+	err = i.Compiler.Read(ctx, code, func(wasm []byte) error {
+		cost, found = i.Check(wasm)
+		return nil
+	})
+	if err != nil || len(found) > 0 {
+		return nil, found, err
+	}
+	digest, err := actor.DigestOfCode(code)
+	if err != nil {
+		return nil, nil, err
+	}
+	module := i.Module(digest, code, cost)
+	compiled, err := i.Compiler.Compile(ctx, module)
+	if err != nil {
+		found, err = NotCompiled(ctx, err, i.Log)
+		return nil, found, err
+	}
+	err = i.Compiler.Read(ctx, code, func(wasm []byte) (err error) {
+		m, found, err = i.Admit(ctx, module, wasm)
+		return err
+	})
+	if err == nil && len(found) == 0 {
+		return m, nil, nil
+	}
+	// Nothing is left of a module that is refused, but for who had it before.
+	discard(compiled, digest, i.Log)
+	return nil, found, err
 }
 
 // NotCompiled returns what a failed compilation says of a module, or an error that
@@ -177,9 +224,9 @@ func NotCompiled(ctx context.Context, err error, log *slog.Logger) ([]actor.Faul
 	}
 }
 
-// Discard removes the code of a module that was refused, unless others had it
+// discard removes the code of a module that was refused, unless others had it
 // before.
-func Discard(loaded *compile.Loaded, digest actor.Digest, log *slog.Logger) {
+func discard(loaded *compile.Loaded, digest actor.Digest, log *slog.Logger) {
 	if !loaded.New {
 		return
 	}

@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -121,25 +122,25 @@ func TestUndeclaredCapabilities(t *testing.T) {
 	for capability, imp := range imports {
 		for declared := range imports {
 			g := Guest{Imports: []Import{imp}, Manifest: manifest(`,"capabilities":{"` + declared + `":["a"]}`)}
-			_, found, err := e.Inspect(t.Context(), g.Bytes())
+			_, found, err := e.Inspect(t.Context(), bytes.NewReader(g.Bytes()))
 			if err != nil || (len(found) == 0) != (declared == capability) {
 				t.Errorf("%s imported, %s declared: %v %v", capability, declared, found, err)
 			}
 		}
-		_, found, err := e.Inspect(t.Context(), Guest{Imports: []Import{imp}, Manifest: manifest("")}.Bytes())
+		_, found, err := e.Inspect(t.Context(), bytes.NewReader(Guest{Imports: []Import{imp}, Manifest: manifest("")}.Bytes()))
 		if err != nil || len(found) != 1 || found[0].Code != FaultCapability ||
 			!strings.Contains(found[0].Message, imp.Name) || !strings.Contains(found[0].Message, `"`+capability+`"`) {
 			t.Errorf("%s: %v %v", capability, found, err)
 		}
 	}
 	// Several are all named.
-	_, found, err := e.Inspect(t.Context(), Guest{Imports: slices.Collect(func(yield func(Import) bool) {
+	_, found, err := e.Inspect(t.Context(), bytes.NewReader(Guest{Imports: slices.Collect(func(yield func(Import) bool) {
 		for _, imp := range imports {
 			if !yield(imp) {
 				return
 			}
 		}
-	}), Manifest: manifest("")}.Bytes())
+	}), Manifest: manifest("")}.Bytes()))
 	if err != nil || len(found) != 3 {
 		t.Errorf("%v %v", found, err)
 	}

@@ -130,13 +130,11 @@ func newRuntime(ctx context.Context, cache wazero.CompilationCache) (*wasmRuntim
 }
 
 // compile makes a program of a module that has no faults.
-func (e *Engine) compile(ctx context.Context, digest actor.Digest, wasm []byte, m *binary.Module) (p *program, loaded *compile.Loaded, err error) {
+func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Module) (p *program, loaded *compile.Loaded, err error) {
 	prepared := binary.Prepare(m)
 	var compiled wazero.CompiledModule
 	var size int64 // of the program, about
-	loaded, err = e.compiler.Load(ctx, compile.Module{
-		Digest: digest, Target: compile.Native, Code: wasm, Cost: m.Cost(), Prepare: prepare, Version: preparedVersion,
-	}, func(ctx context.Context, code []byte, bytes int64) (err error) {
+	loaded, err = e.compiler.Load(ctx, code, func(ctx context.Context, code []byte, bytes int64) (err error) {
 		bytes += decodedTimes * int64(len(code))
 		if err := e.programs.Admit(ctx, bytes); err != nil {
 			return err
@@ -150,9 +148,14 @@ func (e *Engine) compile(ctx context.Context, digest actor.Digest, wasm []byte, 
 	if err != nil {
 		return nil, nil, err
 	}
-	p = newProgram(e, digest, compiled, m, &prepared)
+	p = newProgram(e, code.Digest, compiled, m, &prepared)
 	p.bytes = size
 	return p, loaded, nil
+}
+
+// toCompile is the module for the compiler.
+func toCompile(digest actor.Digest, code actor.Code, cost uint64) compile.Module {
+	return compile.Module{Digest: digest, Target: compile.Native, Code: code, Cost: cost, Prepare: prepare, Version: preparedVersion}
 }
 
 func init() { compile.Serve(compile.Native, prepare) }

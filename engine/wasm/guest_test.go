@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,7 +66,7 @@ func call(id, method, payload string) *abi.Turn {
 func TestCounter(t *testing.T) {
 	e := guestEngine(t)
 	wasm := goGuest(t, counterDir)
-	m, found, err := e.Inspect(context.Background(), wasm)
+	m, found, err := e.Inspect(context.Background(), bytes.NewReader(wasm))
 	if err != nil || len(found) > 0 {
 		t.Fatalf("%v, %v", found, err)
 	}

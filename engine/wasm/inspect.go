@@ -7,7 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/engine/binary"
+	"github.com/greenroom-run/greenroom/engine/compile"
 	"github.com/greenroom-run/greenroom/engine/confine"
 	"github.com/greenroom-run/greenroom/engine/judge"
 )
@@ -20,21 +20,28 @@ import (
 //
 // The error is not about the module: ctx ended, no capacity, engine closed, or
 // a bug of ours.
-func (e *Engine) Inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
-	return judge.Inspect(&e.gate, "module", func() (*abi.Manifest, []actor.Fault, error) { return e.inspect(ctx, wasm) })
+func (e *Engine) Inspect(ctx context.Context, code actor.Code) (*abi.Manifest, []actor.Fault, error) {
+	return judge.Inspection{
+		What: "module", Gate: &e.gate, Compiler: e.compiler, Log: e.log,
+		Check: func(wasm []byte) (uint64, []actor.Fault) {
+			m, found := e.check(wasm, e.cfg.InspectMemory)
+			if len(found) > 0 {
+				return 0, found
+			}
+			return m.Cost(), nil
+		},
+		Module: toCompile, Admit: e.admit,
+	}.Run(ctx, code)
 }
 
-func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
-	var outline *binary.Module
-	var found []actor.Fault
-	if err := e.compiler.Read(ctx, func() { outline, found = e.check(wasm, e.cfg.InspectMemory) }); err != nil {
-		return nil, nil, confine.Ended(ctx)
-	}
+// admit loads a module that is compiled, tries it out, and keeps its program unless it
+// has faults.
+func (e *Engine) admit(ctx context.Context, module compile.Module, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
+	outline, found := e.check(wasm, e.cfg.InspectMemory)
 	if len(found) > 0 {
 		return nil, found, nil
 	}
-	digest := actor.DigestOf(wasm)
-	p, loaded, err := e.compile(ctx, digest, wasm, outline)
+	p, _, err := e.compile(ctx, module, outline)
 	if err != nil {
 		found, err := judge.NotCompiled(ctx, err, e.log)
 		return nil, found, err
@@ -46,12 +53,10 @@ func (e *Engine) inspect(ctx context.Context, wasm []byte) (*abi.Manifest, []act
 		found = f
 	}
 	if err == nil && len(found) == 0 {
-		e.programs.Put(digest, p, p.bytes)
+		e.programs.Put(module.Digest, p, p.bytes)
 		return m, nil, nil
 	}
-	// Nothing is left of a module that is refused, but for who had it before.
 	p.discard()
-	judge.Discard(loaded, digest, e.log)
 	return nil, found, err
 }
 

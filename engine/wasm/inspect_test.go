@@ -126,11 +126,11 @@ func TestInspect(t *testing.T) {
 				hurry(&cfg)
 			}
 			e := newEngine(t, cfg)
-			m, found, err := e.Inspect(context.Background(), tc.wasm)
+			m, found, err := e.Inspect(context.Background(), bytes.NewReader(tc.wasm))
 			for tc.name == "manifest loops" && len(found) == 1 && found[0].Code == FaultAlloc && cfg.InspectTimeout < time.Minute {
 				cfg.InspectTimeout *= 4 // the step before had as little, and the machine no time for it
 				e = newEngine(t, cfg)
-				m, found, err = e.Inspect(context.Background(), tc.wasm)
+				m, found, err = e.Inspect(context.Background(), bytes.NewReader(tc.wasm))
 			}
 			if err != nil || m != nil {
 				t.Fatalf("got %v, %v, %v", m, found, err)
@@ -154,7 +154,7 @@ func TestInspect(t *testing.T) {
 func TestInspectGood(t *testing.T) {
 	e := newEngine(t, Config{})
 	wasm := Guest{}.Bytes()
-	m, found, err := e.Inspect(context.Background(), wasm)
+	m, found, err := e.Inspect(context.Background(), bytes.NewReader(wasm))
 	if err != nil || len(found) > 0 {
 		t.Fatalf("%v, %v", found, err)
 	}
@@ -172,7 +172,7 @@ func TestInspectCanceled(t *testing.T) {
 	e := newEngine(t, Config{})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, found, err := e.Inspect(ctx, Guest{Init: Forever()}.Bytes()); !errors.Is(err, actor.ErrCanceled) {
+	if _, found, err := e.Inspect(ctx, bytes.NewReader(Guest{Init: Forever()}.Bytes())); !errors.Is(err, actor.ErrCanceled) {
 		t.Errorf("got %v, %v", found, err)
 	}
 }
@@ -188,7 +188,7 @@ func FuzzInspect(f *testing.F) {
 		b.Custom("name", slices.Concat([]byte{1}, U32(4), []byte{1, 0, 1, 'f'}))
 	}}.Bytes())
 	f.Fuzz(func(t *testing.T, wasm []byte) {
-		m, found, err := e.Inspect(context.Background(), bytes.Clone(wasm))
+		m, found, err := e.Inspect(context.Background(), bytes.NewReader(bytes.Clone(wasm)))
 		if err != nil {
 			t.Fatalf("neither good nor bad: %v", err)
 		}

@@ -1,6 +1,7 @@
 package rustsdk_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -194,7 +195,7 @@ func newRig(t *testing.T, module []byte) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close(context.Background()) })
-	m, faults, err := engine.Inspect(ctx, module)
+	m, faults, err := engine.Inspect(ctx, bytes.NewReader(module))
 	if err != nil || len(faults) > 0 {
 		t.Fatalf("the module is refused: %v %v", faults, err)
 	}

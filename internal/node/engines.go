@@ -79,9 +79,17 @@ func (e *engines) Load(ctx context.Context, digest actor.Digest, read func(conte
 }
 
 // Inspect implements [modules.Inspector].
-func (e *engines) Inspect(ctx context.Context, code []byte) (*abi.Manifest, []actor.Fault, error) {
+func (e *engines) Inspect(ctx context.Context, code actor.Code) (*abi.Manifest, []actor.Fault, error) {
 	ctx = engine.WithReclaim(ctx, e.reclaim)
-	if extism.Accepts(code) {
+	plugin := false
+	err := e.compiler.Read(ctx, code, func(wasm []byte) error {
+		plugin = extism.Accepts(wasm)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if plugin {
 		return e.extism.Inspect(ctx, code)
 	}
 	return e.native.Inspect(ctx, code)

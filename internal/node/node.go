@@ -147,6 +147,7 @@ func (n *Node) start(ctx context.Context) error {
 	cfg.Host, cfg.Modules, cfg.Actors, cfg.Check = h, mods, st, st.Check
 	cfg.Settings = settings
 	cfg.Timers = h
+	cfg.TempFile = engine.compiler.TempFile
 	cfg.Metrics, cfg.Logs, cfg.Logger = metrics, logs, n.cfg.Logger
 	cfg.Gauges = server.Gauges{
 		QueueDepth:  h.QueueDepth,

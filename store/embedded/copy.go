@@ -83,11 +83,13 @@ func (s *Store) exportModule(ctx context.Context, parts *store.Parts, key, value
 		return err
 	}
 	m := r.module(name[0], actor.Digest(name[1]))
-	wasm, err := s.readModule(ctx, m.App, m.Digest)
-	if err != nil {
+	var wasm bytes.Buffer
+	if err := s.readModule(ctx, m.App, m.Digest, &wasm); err != nil {
 		return err
 	}
-	return parts.Add(len(wasm), func(c *store.Contents) { c.Modules = append(c.Modules, store.ModuleBytes{Module: m, Wasm: wasm}) })
+	return parts.Add(wasm.Len(), func(c *store.Contents) {
+		c.Modules = append(c.Modules, store.ModuleBytes{Module: m, Wasm: wasm.Bytes()})
+	})
 }
 
 func exportDeployment(parts *store.Parts, key, value []byte) error {
@@ -221,7 +223,7 @@ func (s *Store) empty(ctx context.Context) error {
 
 func (s *Store) add(ctx context.Context, c *store.Contents) error {
 	for _, m := range c.Modules {
-		if err := s.PutModule(ctx, m.Module, m.Wasm); err != nil {
+		if err := s.PutModule(ctx, m.Module, bytes.NewReader(m.Wasm)); err != nil {
 			return err
 		}
 	}

@@ -3,9 +3,10 @@ package embedded
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -31,8 +32,8 @@ func (r moduleRecord) module(app string, d actor.Digest) actor.Module {
 // PutModule implements [store.Modules]. The chunks are written first, under a
 // mark by which Open finds what was never finished; the description, written
 // last, makes the module visible, and its sync covers the chunks before it.
-func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm []byte) error {
-	if err := validateModule(m, wasm); err != nil {
+func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
+	if err := store.ValidateModule(m, wasm); err != nil {
 		return err
 	}
 	if err := s.enter(ctx); err != nil {
@@ -43,7 +44,7 @@ func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm []byte) erro
 		return err
 	}
 	defer s.unlockUploads()
-	_, err := s.readModule(ctx, m.App, m.Digest)
+	err := s.readModule(ctx, m.App, m.Digest, nil)
 	switch {
 	case err == nil:
 		return nil
@@ -56,8 +57,12 @@ func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm []byte) erro
 		tx.deleteRange(chunks, prefixEnd(chunks))
 		return nil
 	})
-	n := 0
-	for chunk := range slices.Chunk(wasm, chunkSize) {
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, min(chunkSize, m.Size))
+	for n := 0; int64(n)*chunkSize < m.Size; n++ {
+		chunk, err := store.ModuleChunk(wasm, n, buf)
 		if err != nil {
 			return err
 		}
@@ -65,10 +70,9 @@ func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm []byte) erro
 			tx.set(chunkKey(m.App, m.Digest, n), chunk)
 			return nil
 		})
-		n++
-	}
-	if err != nil {
-		return err
+		if err != nil {
+			return err
+		}
 	}
 	key := moduleKey(m.App, m.Digest)
 	return s.write(ctx, writeOptions{}, func(tx *tx) error {
@@ -81,19 +85,6 @@ func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm []byte) erro
 		tx.stamp()
 		return nil
 	})
-}
-
-func validateModule(m actor.Module, wasm []byte) error {
-	if err := actor.ValidateName("app", m.App); err != nil {
-		return err
-	}
-	if d := actor.DigestOf(wasm); d != m.Digest {
-		return &actor.ArgumentError{Field: "module digest", Problem: fmt.Sprintf("is %s, and the bytes have %s", m.Digest, d)}
-	}
-	if m.Size != int64(len(wasm)) {
-		return &actor.ArgumentError{Field: "module size", Problem: fmt.Sprintf("is %d, and there are %d bytes", m.Size, len(wasm))}
-	}
-	return nil
 }
 
 func (s *Store) lockUploads(ctx context.Context) error {
@@ -142,36 +133,44 @@ func (s *Store) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]
 		return nil, err
 	}
 	defer s.leave()
-	return s.readModule(ctx, app, d)
+	var wasm bytes.Buffer
+	if err := s.readModule(ctx, app, d, &wasm); err != nil {
+		return nil, err
+	}
+	return wasm.Bytes(), nil
 }
 
-// readModule reads a module with its bytes at one moment, and checks them.
-func (s *Store) readModule(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
+// readModule reads a module at one moment, and checks its bytes. Without into they are
+// in memory chunk by chunk alone.
+func (s *Store) readModule(ctx context.Context, app string, d actor.Digest, into *bytes.Buffer) error {
 	snap := s.db.NewSnapshot()
 	defer func() { _ = snap.Close() }()
 	f := s.flights.latest.Load()
 	if _, err := readModuleRecord(snap, app, d); err != nil {
-		return nil, err
+		return err
 	}
 	prefix := chunkPrefix(app, d)
 	it, err := snap.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
 	if err != nil {
-		return nil, unavailable(err)
+		return unavailable(err)
 	}
-	var wasm bytes.Buffer
+	sum := sha256.New()
 	err = visitAll(ctx, it, func(_, chunk []byte) (more bool, err error) {
-		wasm.Write(chunk)
+		_, _ = sum.Write(chunk) // never fails
+		if into != nil {
+			into.Write(chunk)
+		}
 		return true, nil
 	})
 	switch {
 	case pebble.IsCorruptionError(err):
-		return nil, fmt.Errorf("module %s of app %s (%w): %w", d.Short(), app, err, actor.ErrModuleDamaged)
+		return fmt.Errorf("module %s of app %s (%w): %w", d.Short(), app, err, actor.ErrModuleDamaged)
 	case err != nil:
-		return nil, err
-	case actor.DigestOf(wasm.Bytes()) != d:
-		return nil, fmt.Errorf("module %s of app %s: %w", d.Short(), app, actor.ErrModuleDamaged)
+		return err
+	case hex.EncodeToString(sum.Sum(nil)) != string(d):
+		return fmt.Errorf("module %s of app %s: %w", d.Short(), app, actor.ErrModuleDamaged)
 	}
-	return wasm.Bytes(), s.await(ctx, f)
+	return s.await(ctx, f)
 }
 
 // ListModules implements [store.Modules].

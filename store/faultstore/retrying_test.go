@@ -80,7 +80,7 @@ func (r retrying) Settle(ctx context.Context, c actor.Commit) error {
 	return retry(func() error { return r.Store.Settle(ctx, c) })
 }
 
-func (r retrying) PutModule(ctx context.Context, m actor.Module, wasm []byte) error {
+func (r retrying) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
 	return retry(func() error { return r.Store.PutModule(ctx, m, wasm) })
 }
 

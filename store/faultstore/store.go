@@ -239,7 +239,7 @@ func (s *Store) SweepTombstones(ctx context.Context, before time.Time, limit int
 }
 
 // PutModule implements [store.Modules].
-func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm []byte) error {
+func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
 	if s.plan.fires(ModuleWriteFails) {
 		return ModuleWriteFails.unavailable()
 	}

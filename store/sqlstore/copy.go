@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -247,7 +248,7 @@ func turnVersion(ctx context.Context, conn *pgx.Conn, from, to int) error {
 // add writes a part. A table is written by its own COPY.
 func (s *Store) add(ctx context.Context, conn *pgx.Conn, c *store.Contents) error {
 	for _, m := range c.Modules {
-		if err := s.PutModule(ctx, m.Module, m.Wasm); err != nil {
+		if err := s.PutModule(ctx, m.Module, bytes.NewReader(m.Wasm)); err != nil {
 			return err
 		}
 		if _, err := conn.Exec(ctx, `UPDATE greenroom_module SET created_at = $3 WHERE app = $1 AND digest = $2`,

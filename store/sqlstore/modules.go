@@ -1,7 +1,10 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -24,17 +27,11 @@ const (
 // PutModule writes the chunks under an upload of their own, and then, in one
 // statement, turns the upload into the module: a crash in between leaves an
 // upload that a later one removes, never a module without its bytes.
-func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm []byte) error {
-	if err := actor.ValidateName("app", m.App); err != nil {
+func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
+	if err := store.ValidateModule(m, wasm); err != nil {
 		return err
 	}
-	if actor.DigestOf(wasm) != m.Digest {
-		return &actor.ArgumentError{Field: "module digest", Problem: "is not the SHA-256 of the module's bytes"}
-	}
-	if m.Size != int64(len(wasm)) {
-		return &actor.ArgumentError{Field: "module size", Problem: fmt.Sprintf("is %d; the module has %d bytes", m.Size, len(wasm))}
-	}
-	_, damaged, err := s.moduleBytes(ctx, m.App, m.Digest)
+	damaged, err := s.readModule(ctx, m.App, m.Digest, nil)
 	if err == nil || !errors.Is(err, actor.ErrModuleNotFound) && !errors.Is(err, actor.ErrModuleDamaged) {
 		return err
 	}
@@ -50,9 +47,13 @@ func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm []byte) erro
 	if err != nil {
 		return err
 	}
-	for n := 0; n*chunkSize < len(wasm); n++ {
-		chunk := wasm[n*chunkSize : min((n+1)*chunkSize, len(wasm))]
-		err := s.read(ctx, "store module: write a chunk", func(ctx context.Context) error {
+	buf := make([]byte, min(chunkSize, m.Size))
+	for n := 0; int64(n)*chunkSize < m.Size; n++ {
+		chunk, err := store.ModuleChunk(wasm, n, buf)
+		if err != nil {
+			return err
+		}
+		err = s.read(ctx, "store module: write a chunk", func(ctx context.Context) error {
 			_, err := s.general.Exec(ctx, `INSERT INTO greenroom_module_chunk (upload, n, data)
 				VALUES ($1, $2, $3) ON CONFLICT (upload, n) DO NOTHING`, upload, n, chunk)
 			return err
@@ -189,14 +190,22 @@ func (s *Store) Module(ctx context.Context, app string, d actor.Digest) (actor.M
 // ModuleBytes reads all chunks in one statement, so that a module deleted
 // meanwhile is read whole or not found.
 func (s *Store) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
-	wasm, _, err := s.moduleBytes(ctx, app, d)
-	return wasm, err
+	var wasm bytes.Buffer
+	if _, err := s.readModule(ctx, app, d, &wasm); err != nil {
+		return nil, err
+	}
+	return wasm.Bytes(), nil
 }
 
-// moduleBytes returns the upload that the bytes are of as well.
-func (s *Store) moduleBytes(ctx context.Context, app string, d actor.Digest) (wasm []byte, upload uuid, err error) {
+// readModule reads a module and checks its bytes, and returns the upload that they are
+// of. Without into they are in memory chunk by chunk alone.
+func (s *Store) readModule(ctx context.Context, app string, d actor.Digest, into *bytes.Buffer) (upload uuid, err error) {
+	sum := sha256.New()
 	err = s.read(ctx, "read module", func(ctx context.Context) error {
-		wasm = nil
+		sum.Reset()
+		if into != nil {
+			into.Reset()
+		}
 		rows, err := s.general.Query(ctx, `SELECT m.upload, c.data FROM greenroom_module AS m
 			LEFT JOIN greenroom_module_chunk AS c ON c.upload = m.upload
 			WHERE m.app = $1 AND m.digest = $2 ORDER BY c.n`, app, string(d))
@@ -207,7 +216,10 @@ func (s *Store) moduleBytes(ctx context.Context, app string, d actor.Digest) (wa
 		var chunk []byte
 		if _, err := pgx.ForEachRow(rows, []any{&upload, &chunk}, func() error {
 			found = true
-			wasm = append(wasm, chunk...)
+			_, _ = sum.Write(chunk) // never fails
+			if into != nil {
+				into.Write(chunk)
+			}
 			return nil
 		}); err != nil {
 			return err
@@ -217,13 +229,10 @@ func (s *Store) moduleBytes(ctx context.Context, app string, d actor.Digest) (wa
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, upload, err
+	if err == nil && hex.EncodeToString(sum.Sum(nil)) != string(d) {
+		err = fmt.Errorf("read module %s: %w; upload it again", d.Short(), actor.ErrModuleDamaged)
 	}
-	if actor.DigestOf(wasm) != d {
-		return nil, upload, fmt.Errorf("read module %s: %w; upload it again", d.Short(), actor.ErrModuleDamaged)
-	}
-	return wasm, upload, nil
+	return upload, err
 }
 
 // ListModules reads a page of an app's modules.

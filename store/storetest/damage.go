@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -64,7 +65,7 @@ func RunDamage(t *testing.T, d Damage) {
 		_, err := f.s.ModuleBytes(f.ctx(), f.app, m.Digest)
 		f.is(err, actor.ErrModuleDamaged)
 		f.hasBytes(other, otherWasm)
-		f.ok(f.s.PutModule(f.ctx(), m, wasm))
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
 		f.hasBytes(m, wasm)
 	})
 }

@@ -14,7 +14,7 @@ var modules = suite{"Modules", []testCase{
 	{"a stored module is read as it was", func(f *fixture) {
 		m, wasm := f.module("x")
 		before := f.now()
-		f.ok(f.s.PutModule(f.ctx(), m, wasm))
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
 		after := f.now()
 		got, err := f.s.Module(f.ctx(), f.app, m.Digest)
 		f.ok(err)
@@ -37,7 +37,7 @@ var modules = suite{"Modules", []testCase{
 		first, err := f.s.Module(f.ctx(), f.app, m.Digest)
 		f.ok(err)
 		m.Manifest = []byte(`{"other":true}`)
-		f.ok(f.s.PutModule(f.ctx(), m, wasm))
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
 		again, err := f.s.Module(f.ctx(), f.app, m.Digest)
 		f.ok(err)
 		f.sameModule(again, first)
@@ -47,9 +47,9 @@ var modules = suite{"Modules", []testCase{
 	}},
 	{"bytes that are not the digest's are refused", func(f *fixture) {
 		m, wasm := f.module("x")
-		f.argument(f.s.PutModule(f.ctx(), m, append(wasm, 0)))
+		f.argument(f.s.PutModule(f.ctx(), m, bytes.NewReader(append(wasm, 0))))
 		m.Size++
-		f.argument(f.s.PutModule(f.ctx(), m, wasm))
+		f.argument(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
 		_, err := f.s.Module(f.ctx(), f.app, m.Digest)
 		f.is(err, actor.ErrModuleNotFound)
 	}},
@@ -57,7 +57,7 @@ var modules = suite{"Modules", []testCase{
 		wasm := make([]byte, 32<<20)
 		_, _ = rand.NewChaCha8([32]byte{1}).Read(wasm)
 		m := f.moduleOf(wasm)
-		f.ok(f.s.PutModule(f.ctx(), m, wasm))
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
 		f.hasBytes(m, wasm)
 		f.ok(f.s.DeleteModule(f.ctx(), f.app, m.Digest))
 		_, err := f.s.ModuleBytes(f.ctx(), f.app, m.Digest)
@@ -67,7 +67,7 @@ var modules = suite{"Modules", []testCase{
 		for _, size := range []int{1, 1<<20 - 1, 1 << 20, 1<<20 + 1} {
 			wasm := bytes.Repeat([]byte{'w'}, size)
 			m := f.moduleOf(wasm)
-			f.ok(f.s.PutModule(f.ctx(), m, wasm))
+			f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
 			f.hasBytes(m, wasm)
 		}
 	}},
@@ -128,7 +128,7 @@ var modules = suite{"Modules", []testCase{
 		f.is(f.s.Deploy(f.ctx(), []actor.Deployment{d}), actor.ErrModuleNotFound)
 		theirs := m
 		theirs.App = other
-		f.ok(f.s.PutModule(f.ctx(), theirs, wasm))
+		f.ok(f.s.PutModule(f.ctx(), theirs, bytes.NewReader(wasm)))
 		f.ok(f.s.DeleteModule(f.ctx(), other, m.Digest))
 		f.hasBytes(m, wasm)
 		ms, err := f.s.ListModules(f.ctx(), other, "", 10)
@@ -147,7 +147,7 @@ var modules = suite{"Modules", []testCase{
 		if len(ms) != 0 {
 			f.Fatalf("still listed: %v", ms)
 		}
-		f.ok(f.s.PutModule(f.ctx(), m, wasm))
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
 		f.hasBytes(m, wasm)
 	}},
 	{"a deployed module cannot be deleted, one that was can", func(f *fixture) {
@@ -168,7 +168,7 @@ var modules = suite{"Modules", []testCase{
 			for range rounds {
 				switch i {
 				case 0, 1:
-					if err := f.s.PutModule(f.ctx(), m, wasm); err != nil {
+					if err := f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)); err != nil {
 						return err
 					}
 				case 2:
@@ -187,7 +187,7 @@ var modules = suite{"Modules", []testCase{
 			}
 			return nil
 		})
-		f.ok(f.s.PutModule(f.ctx(), m, wasm))
+		f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
 		f.hasBytes(m, wasm)
 	}},
 }}
@@ -209,7 +209,7 @@ func (f *fixture) moduleOf(wasm []byte) actor.Module {
 func (f *fixture) put(content string) (actor.Module, []byte) {
 	f.Helper()
 	m, wasm := f.module(content)
-	f.ok(f.s.PutModule(f.ctx(), m, wasm))
+	f.ok(f.s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))
 	return m, wasm
 }
 

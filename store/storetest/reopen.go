@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -313,7 +314,7 @@ func crashDuringUpload(t *testing.T, m Medium) {
 		started, done := make(chan struct{}), make(chan error, 1)
 		go func() {
 			close(started)
-			done <- s.PutModule(context.WithoutCancel(t.Context()), module, wasm)
+			done <- s.PutModule(context.WithoutCancel(t.Context()), module, bytes.NewReader(wasm))
 		}()
 		<-started
 		acked := false
@@ -332,7 +333,7 @@ func crashDuringUpload(t *testing.T, m Medium) {
 		if acked || !errors.Is(err, actor.ErrModuleNotFound) {
 			f.ok(err)
 		}
-		f.ok(f.s.PutModule(f.ctx(), module, wasm))
+		f.ok(f.s.PutModule(f.ctx(), module, bytes.NewReader(wasm)))
 		f.hasBytes(module, wasm)
 		f.ok(f.s.Close())
 	}

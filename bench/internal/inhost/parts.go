@@ -1,6 +1,7 @@
 package inhost
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -64,7 +65,7 @@ func deploy(ctx context.Context, mods *modules.Service, path string) error {
 	if err != nil {
 		return err
 	}
-	m, err := mods.Upload(ctx, actor.DefaultApp, module, func(modules.Stage) {})
+	m, err := mods.Upload(ctx, actor.DefaultApp, bytes.NewReader(module), func(modules.Stage) {})
 	if err != nil {
 		return err
 	}
