@@ -43,8 +43,9 @@ given as to "greenroom call".
 A reminder for subscribers has the type greenroom.subscription, the name that they
 subscribe to as its ID, and no METHOD: PAYLOAD follows NAME.
 
-Without --at and --after, the first occurrence is one period from now, or at the next
-match of --cron, or at once. What is past is due at once.
+Without --at and --after, the first occurrence is one period from now with --every, or
+at the next match of --cron. With none of --at, --after, --every and --cron the reminder
+fires at once, and once; so does one whose time is past.
 
 Times are given as 2026-12-24T18:00:00Z (RFC 3339), or as "2026-12-24 18:00" in the
 zone of this machine. Durations are like 90s, 1h30m or 250ms.`,

@@ -147,6 +147,7 @@ type rust struct {
 	cargo, rustc string // paths or names on PATH
 	linker       string // empty: rustc's own
 	buildStd     bool   // compile the standard library from its source
+	sysroot      string
 	version      string
 	builds       ability
 	why          string // it is taken and not the first on PATH; often empty
@@ -174,8 +175,8 @@ func findRust(ctx context.Context, distribution string) (rust, error) {
 		{cargo: "cargo", rustc: "rustc"},
 		{cargo: filepath.Join(distribution, "cargo"), rustc: filepath.Join(distribution, "rustc")},
 	} {
-		if sysroot, ok := c.probe(ctx); ok {
-			c.builds = c.ability(sysroot)
+		if c.probe(ctx) {
+			c.builds = c.ability(c.sysroot)
 			found = append(found, c)
 		}
 	}
@@ -191,13 +192,16 @@ func findRust(ctx context.Context, distribution string) (rust, error) {
 		if c.builds > chosen.builds {
 			chosen = c
 			chosen.why = fmt.Sprintf("%s, the first on PATH, %s", first.version, first.builds)
+			if first.builds == lacksTarget && first.ofRustup(distribution) {
+				chosen.why += " (" + addTarget + " gives it one)"
+			}
 		}
 	}
 	switch chosen.builds {
 	case lacksTarget:
 		remedy := "run `apt-get install -y --no-install-recommends libstd-rust-dev-wasm32 lld`"
-		if _, err := exec.LookPath("rustup"); err == nil {
-			remedy = "run `rustup target add " + rustTarget + "`"
+		if first.ofRustup(distribution) {
+			remedy = "run " + addTarget
 		}
 		return chosen, &ToolchainError{Problem: fmt.Sprintf("%s %s", first.version, lacksTarget), Remedy: remedy}
 	case tooOld:
@@ -205,6 +209,18 @@ func findRust(ctx context.Context, distribution string) (rust, error) {
 		return chosen, &ToolchainError{Problem: fmt.Sprintf("Rust %s is too old", v), Remedy: fmt.Sprintf("install Rust %s or newer, as by rustup (https://rustup.rs)", minRust)}
 	}
 	return chosen, nil
+}
+
+const addTarget = "`rustup target add " + rustTarget + "`"
+
+// ofRustup reports whether it is rustup that adds targets to it. A toolchain of rustup's may
+// be on PATH by itself, and rustup beside the distribution's Rust, which it does not change.
+func (r *rust) ofRustup(distribution string) bool {
+	if filepath.Base(filepath.Dir(r.sysroot)) == "toolchains" {
+		return true
+	}
+	_, err := exec.LookPath("rustup")
+	return err == nil && r.sysroot != filepath.Dir(distribution)
 }
 
 // ability is what a Rust builds; more is higher.
@@ -237,18 +253,19 @@ func (r *rust) ability(sysroot string) ability {
 	return buildsAll // also one of a version that cannot be read
 }
 
-// probe asks rustc for its version and sysroot.
-func (r *rust) probe(ctx context.Context) (sysroot string, ok bool) {
+// probe asks rustc for its version and sysroot, and reports whether there is one.
+func (r *rust) probe(ctx context.Context) bool {
 	if _, err := exec.LookPath(r.cargo); err != nil {
-		return "", false
+		return false
 	}
 	out, err := exec.CommandContext(ctx, r.rustc, "--version").Output()
 	if err != nil {
-		return "", false
+		return false
 	}
 	r.version = strings.TrimSpace(string(out))
 	out, err = exec.CommandContext(ctx, r.rustc, "--print", "sysroot").Output()
-	return strings.TrimSpace(string(out)), err == nil
+	r.sysroot = strings.TrimSpace(string(out))
+	return err == nil
 }
 
 // complete reports whether the Rust at sysroot can build for Wasm, and fills in

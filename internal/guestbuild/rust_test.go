@@ -194,3 +194,29 @@ func TestTwoRusts(t *testing.T) {
 		})
 	}
 }
+
+// A Rust without the target is told the command that adds it: that of rustup to one of its
+// toolchains, whichever tools are on PATH, and the distribution's to its own.
+func TestRemedyOfAMissingTarget(t *testing.T) {
+	const rustup, apt = "`rustup target add wasm32-unknown-unknown`", "libstd-rust-dev-wasm32"
+	for name, tc := range map[string]struct {
+		sysroot string // below the folder of the test
+		tools   []string
+		want    string
+	}{
+		"rustup's toolchain, without rustup on PATH": {"toolchains/stable", nil, rustup},
+		"rustup's toolchain":                         {"toolchains/stable", []string{"rustup", ""}, rustup},
+		"the distribution's":                         {"usr", nil, apt},
+		"the distribution's, before rustup on PATH":  {"usr", []string{"rustup", ""}, apt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Setenv("SYSROOT", filepath.Join(dir, tc.sysroot))
+			tools(t, append(tc.tools, "cargo", fakeCargo, "rustc", fakeRustc)...)
+			got := guestbuild.CargoStatus(t.Context(), filepath.Join(dir, "usr", "bin"))
+			if missing := (*guestbuild.ToolchainError)(nil); !errors.As(got.Err, &missing) || !strings.Contains(missing.Remedy, tc.want) {
+				t.Errorf("got %+v, want %s", got, tc.want)
+			}
+		})
+	}
+}
