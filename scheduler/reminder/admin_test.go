@@ -30,6 +30,9 @@ func (m *adminStore) Commit(ctx context.Context, commits []actor.Commit) []error
 }
 
 func (m *adminStore) FindReminders(_ context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
+	if err := m.enter("find " + names[0].Name); err != nil {
+		return make([]actor.Reminder, len(names)), err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	found := make([]actor.Reminder, len(names))
@@ -72,11 +75,14 @@ func (m *adminStore) RemoveDeadLetter(_ context.Context, id actor.ReminderID, du
 }
 
 func (m *adminStore) LoadIdempotency(_ context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error) {
+	err := m.enter("records")
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	found := make([]actor.Recorded, len(calls))
 	for i, c := range calls {
-		found[i].Record, found[i].Found = m.records[c]
+		if found[i].Err = err; err == nil {
+			found[i].Record, found[i].Found = m.records[c]
+		}
 	}
 	return found, nil
 }

@@ -3,6 +3,7 @@ package reminder
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -301,7 +302,8 @@ func (m *memory) RecentReminders(_ context.Context, b actor.Bucket, ranges []sto
 }
 
 func (m *memory) LoadReminders(_ context.Context, ids []actor.ReminderID) ([]actor.Reminder, error) {
-	if err := m.enter("load"); err != nil {
+	err := m.enter("load")
+	if err != nil && !errors.Is(err, actor.ErrStateDamaged) {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -315,7 +317,17 @@ func (m *memory) LoadReminders(_ context.Context, ids []actor.ReminderID) ([]act
 	for i, id := range ids {
 		found[i] = byID[id]
 	}
-	return found, nil
+	var damaged *store.DamagedReminders
+	if errors.As(err, &damaged) {
+		for _, d := range damaged.Reminders {
+			for i, id := range ids {
+				if id == d.ID {
+					found[i] = actor.Reminder{}
+				}
+			}
+		}
+	}
+	return found, err
 }
 
 func (m *memory) RegisterHost(_ context.Context, h actor.Host, length time.Duration) (actor.Host, error) {

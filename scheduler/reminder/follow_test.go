@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 // follow runs a follower of the app default on an instance, until the test ends.
@@ -132,6 +133,13 @@ func TestFollowWhatChanges(t *testing.T) {
 		if err := f.Add(many[1:]); err != nil {
 			t.Error(err)
 		}
+		idle := a.Follow("default", again.Prefix)
+		if err := idle.Add(many); err != nil {
+			t.Error(err)
+		}
+		if err := idle.Add(many[:1]); !errors.As(err, &bad) {
+			t.Errorf("one more before the first look: %v", err)
+		}
 	})
 }
 
@@ -168,4 +176,102 @@ func TestFollowWhileTheStoreIsAway(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestFollowAtOnce: what is added is looked at without delay, and what is added during a look
+// is not lost.
+func TestFollowAtOnce(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		one, two := w.set(s, "one", true, once(time.Hour)), w.set(s, "two", true, once(time.Hour))
+		begun := time.Now()
+		var f *Follower
+		made := make(chan struct{})
+		w.store.fails(func(op string) error {
+			if op == "load" {
+				w.store.fails(nil)
+				<-made
+				return f.Add([]actor.ReminderID{two.ID})
+			}
+			return nil
+		})
+		f = w.follow(s, one.ID)
+		close(made)
+		for _, want := range []actor.ReminderID{one.ID, two.ID} {
+			if list := w.news(f); len(list) != 1 || list[0].Reminder.ID != want || time.Since(begun) > 0 {
+				t.Errorf("after %v: %+v", time.Since(begun), list)
+			}
+		}
+	})
+}
+
+// TestFollowReadsLittle: of reminders that wait, or are paused, few are read whole; one that
+// was resumed is followed as the others are.
+func TestFollowReadsLittle(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		a := NewAdmin(s, &adminStore{memory: w.store})
+		after(5 * time.Second)
+		var ids []actor.ReminderID
+		for _, name := range []string{"one", "two", "paused"} {
+			r, _, err := a.Set(w.Context(), asked(name, func(sp *actor.ReminderSpec) {
+				sp.Schedule.After, sp.Hold = 100*time.Hour, name == "paused"
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, r.ID)
+		}
+		f := w.follow(s, ids...)
+		if list := w.news(f); len(list) != 3 {
+			t.Fatalf("%+v", list)
+		}
+		before := w.store.loads()
+		after(2 * pausedLooks * pollEvery)
+		if n := w.store.loads() - before; n > 3 {
+			t.Errorf("%d were read", n)
+		}
+		if _, _, err := a.SetPaused(w.Context(), []actor.ReminderName{named("paused")}, false); err != nil {
+			t.Fatal(err)
+		}
+		after(pausedLooks * pollEvery)
+		again, _, err := a.Set(w.Context(), asked("paused", once(time.Hour)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list := w.news(f); len(list) != 1 || list[0].ID != ids[2] || list[0].Reminder.ID != again.ID {
+			t.Errorf("%+v", list)
+		}
+	})
+}
+
+// TestFollowWhatIsDamaged: a reminder that cannot be read is over, and the others are followed.
+func TestFollowWhatIsDamaged(t *testing.T) {
+	inBubble(t, func(w *world) {
+		s := w.start(w.config())
+		good, bad := w.set(s, "good", true, once(time.Hour)), w.set(s, "bad", true, once(time.Hour))
+		f := w.follow(s, good.ID, bad.ID)
+		if list := w.news(f); len(list) != 2 {
+			t.Fatalf("%+v", list)
+		}
+		w.store.fails(func(op string) error {
+			switch op {
+			case "load":
+				return &store.DamagedReminders{Reminders: []store.DamagedReminder{{ID: bad.ID, Reason: "test"}}}
+			case "find bad":
+				return actor.ErrStateDamaged
+			}
+			return nil
+		})
+		w.store.mu.Lock()
+		delete(w.store.reminders, nameOf(&bad))
+		w.store.mu.Unlock()
+		late := w.follow(s, good.ID, bad.ID)
+		if list := w.news(late); len(list) != 2 || list[0].Reminder.ID != good.ID || list[1].ID != bad.ID || list[1].Reminder.Version != 0 {
+			t.Errorf("%+v", list)
+		}
+		if list := w.news(f); len(list) != 1 || list[0].ID != bad.ID || list[0].Reminder.Version != 0 {
+			t.Errorf("%+v", list)
+		}
+	})
 }

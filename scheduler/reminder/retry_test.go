@@ -92,9 +92,17 @@ func TestRetryOfADeadLetterIsRepeated(t *testing.T) {
 		if got := w.host.list(); len(got) != 1 {
 			t.Fatalf("the first retry: %+v", got)
 		}
+		for call, record := range s.records {
+			if record.TTL != 30*24*time.Hour {
+				t.Errorf("%s is kept for %v", call.Method, record.TTL)
+			}
+		}
 		s.keepsDead = nil
+		if _, _, err := a.Set(w.Context(), asked("n", once(100*time.Hour))); err != nil { // somebody else's
+			t.Fatal(err)
+		}
 		again, err := a.Retry(w.Context(), "default", id)
-		if err != nil || again.Name != "n" || !again.Due.Equal(r.Due) {
+		if err != nil || again.ID != r.ID || !again.Due.Equal(r.Due) {
 			t.Errorf("again: %+v, %v", again, err)
 		}
 		after(time.Minute)
@@ -276,6 +284,167 @@ func TestRetryIsCutAndRacedAtEachCommit(t *testing.T) {
 	}
 }
 
+// deadLetter makes the dead letter of a reminder n that skips what is late, and is gone.
+func (s *adminStore) deadLetter(w *world, a *Admin) DeadLetterID {
+	w.Helper()
+	r, _, err := a.Set(w.Context(), asked("n", func(sp *actor.ReminderSpec) {
+		sp.Schedule.After, sp.Missed.Kind = time.Hour, actor.MissedSkip
+	}))
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := a.Cancel(w.Context(), []actor.ReminderName{named("n")}); err != nil {
+		w.Fatal(err)
+	}
+	after(2 * time.Hour)
+	d := actor.DeadLetter{Reminder: r, Reason: "test"}
+	s.dead = append(s.dead, d)
+	return DeadLetterIDOf(&d)
+}
+
+// A retry is delivered at once, though it is late.
+func TestRetryIsDeliveredAtOnce(t *testing.T) {
+	withAdmin(t, func(w *world, a *Admin, s *adminStore) {
+		id, begun := s.deadLetter(w, a), time.Now()
+		if _, err := a.Retry(w.Context(), "default", id); err != nil {
+			t.Fatal(err)
+		}
+		after(100 * time.Millisecond)
+		if got := w.host.list(); len(got) != 1 || got[0].at.Sub(begun) > 10*time.Millisecond || s.left() != 0 {
+			t.Errorf("%+v since %v; %d reminders are left", got, begun, s.left())
+		}
+	})
+}
+
+// A retry that another server began, and that is resumed here, is delivered by its owner at
+// once.
+func TestRetryResumedElsewhereIsDeliveredAtOnce(t *testing.T) {
+	inBubble(t, func(w *world) {
+		one, other, _ := w.startPair(nil)
+		s := &adminStore{memory: w.store}
+		a, b := NewAdmin(one, s), NewAdmin(other, s)
+		id, commits := s.deadLetter(w, a), 0
+		s.before = func() {
+			if commits++; commits == 2 {
+				s.fails(func(op string) error {
+					if op == "commit" {
+						return actor.ErrUnavailable
+					}
+					return nil
+				})
+			}
+		}
+		if _, err := a.Retry(w.Context(), "default", id); !errors.Is(err, actor.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		s.before = nil
+		s.fails(nil)
+		after(time.Minute)
+		if _, err := b.Retry(w.Context(), "default", id); err != nil {
+			t.Fatal(err)
+		}
+		after(100 * time.Millisecond)
+		if got := w.host.list(); len(got) != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// What happens between two steps of a retry is in the records: another retry is quicker, an
+// answer is lost, or the paused reminder is deleted. The retry goes on from there.
+func TestRetryGoesOnFromTheRecords(t *testing.T) {
+	for name, meanwhile := range map[string]func(t *testing.T, w *world, a *Admin, s *adminStore, id DeadLetterID){
+		"another holds": func(t *testing.T, w *world, a *Admin, s *adminStore, id DeadLetterID) {
+			s.before = func() {
+				s.before = nil
+				if _, err := a.Retry(w.Context(), "default", id); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+		"an answer is lost": func(_ *testing.T, _ *world, _ *Admin, s *adminStore, _ DeadLetterID) {
+			s.lose = func() error {
+				s.lose = nil
+				return actor.ErrAmbiguous
+			}
+		},
+		"another sets the other name": func(t *testing.T, w *world, a *Admin, s *adminStore, id DeadLetterID) {
+			if _, _, err := a.Set(w.Context(), asked("n", once(time.Hour))); err != nil {
+				t.Fatal(err)
+			}
+			s.fails(func(op string) error {
+				if op == "find n@"+id.String() {
+					s.fails(nil)
+					if _, err := a.Retry(w.Context(), "default", id); err != nil {
+						t.Error(err)
+					}
+				}
+				return nil
+			})
+		},
+		"the paused one is deleted": func(t *testing.T, w *world, a *Admin, s *adminStore, _ DeadLetterID) {
+			commits := 0
+			s.before = func() {
+				if commits++; commits == 2 {
+					s.before = nil
+					if err := a.Cancel(w.Context(), []actor.ReminderName{named("n")}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		},
+		"the paused one is damaged": func(_ *testing.T, _ *world, _ *Admin, s *adminStore, _ DeadLetterID) {
+			s.fails(func(op string) error {
+				if op == "find n" {
+					return actor.ErrStateDamaged
+				}
+				return nil
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withAdmin(t, func(w *world, a *Admin, s *adminStore) {
+				w.host.turn = func(actor.Firing) error { <-time.After(time.Second); return nil } // its reminder is still there
+				id := s.deadLetter(w, a)
+				meanwhile(t, w, a, s, id)
+				if _, err := a.Retry(w.Context(), "default", id); err != nil {
+					t.Fatal(err)
+				}
+				after(time.Minute)
+				if got := w.host.list(); len(got) != 1 || len(s.dead) != 0 {
+					t.Errorf("delivered: %+v; %d dead letters are left", got, len(s.dead))
+				}
+			})
+		})
+	}
+}
+
+// A retry that cannot read how far it has come, or what it answers with, keeps the dead letter.
+func TestRetryThatCannotRead(t *testing.T) {
+	withAdmin(t, func(w *world, a *Admin, s *adminStore) {
+		id := s.deadLetter(w, a)
+		retried := func(unreadable string, fault error) {
+			s.fails(func(op string) error {
+				if op == unreadable {
+					return fault
+				}
+				return nil
+			})
+			if _, err := a.Retry(w.Context(), "default", id); !errors.Is(err, fault) || len(s.dead) != 1 {
+				t.Errorf("no %s: %v; %d dead letters", unreadable, err, len(s.dead))
+			}
+			s.fails(nil)
+		}
+		retried("records", actor.ErrStateDamaged)
+		s.keepsDead = actor.ErrUnavailable
+		if _, err := a.Retry(w.Context(), "default", id); !errors.Is(err, actor.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		s.keepsDead = nil
+		retried("find n", actor.ErrUnavailable)
+	})
+}
+
 // The name that a retry needs and nobody else gives: if it is there all the same, the retry
 // fails, and nothing is lost.
 func TestRetryWhoseOtherNameIsTaken(t *testing.T) {
@@ -296,6 +465,16 @@ func TestRetryWhoseOtherNameIsTaken(t *testing.T) {
 		if _, err := a.Retry(w.Context(), "default", id); !errors.As(err, &bad) || len(s.dead) != 1 {
 			t.Fatalf("%v; %d dead letters are left", err, len(s.dead))
 		}
+		s.fails(func(op string) error {
+			if op == "find n@"+id.String() {
+				return actor.ErrStateDamaged
+			}
+			return nil
+		})
+		if _, err := a.Retry(w.Context(), "default", id); !errors.As(err, &bad) || len(s.dead) != 1 {
+			t.Fatalf("it is damaged: %v; %d dead letters are left", err, len(s.dead))
+		}
+		s.fails(nil)
 		if err := a.Cancel(w.Context(), []actor.ReminderName{named("n@" + id.String())}); err != nil {
 			t.Fatal(err)
 		}

@@ -31,6 +31,7 @@ func TestPrepareRefuses(t *testing.T) {
 	}{
 		{"period and cron", "reminder schedule", actor.Schedule{Every: 1, Cron: "@daily"}},
 		{"cron that never matches", "reminder cron", actor.Schedule{Cron: "0 0 30 2 *"}},
+		{"cron after the end of time", "reminder cron", actor.Schedule{Cron: "@yearly", At: actor.MaxReminderTime}},
 		{"no cron", "reminder cron", actor.Schedule{Cron: "soon"}},
 		{"unknown zone", "reminder zone", actor.Schedule{Cron: "@daily", Zone: "Europe/Bielefeld"}},
 		{"the machine's zone", "reminder zone", actor.Schedule{Cron: "@daily", Zone: "Local"}},
@@ -257,12 +258,51 @@ func TestPlanAfterYears(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan, err := p.Plan(&r, now)
-		if err != nil || !plan.Deliver || !plan.Firing.Due.Equal(tt.due) || plan.Firing.Missed < tt.count {
+		if err != nil || !plan.Deliver || !plan.Firing.Due.Equal(tt.due) || plan.Firing.Missed != tt.count {
 			t.Errorf("%s: %+v, %v", tt.name, plan, err)
 			continue
 		}
 		if then := plan.Firing.Step.Then; then == nil != tt.then.IsZero() || then != nil && !then.Due.Equal(tt.then) {
 			t.Errorf("%s: then %+v, want %s", tt.name, then, tt.then)
+		}
+	}
+}
+
+// Where counting ends, with a few occurrences left to be looked at, the newest are still found.
+func TestPlanWhereCountingEnds(t *testing.T) {
+	p := NewPlanner()
+	what := spec(actor.Schedule{At: start, Cron: "* * * * *"})
+	what.Missed = actor.MissedPolicy{Kind: actor.MissedCatchUp, Limit: 3}
+	r, err := p.Prepare(what, anID, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for more := range 5 {
+		now := start.Add(time.Duration(schedule.MaxSteps-1+more) * time.Minute)
+		plan, err := p.Plan(&r, now)
+		if oldest := now.Add(-2 * time.Minute); err != nil || !plan.Deliver || !plan.Firing.Due.Equal(oldest) || !plan.Firing.Step.Then.Due.Equal(oldest.Add(time.Minute)) {
+			t.Errorf("%d more: %+v, %v, want %v", more, plan, err, oldest)
+		}
+	}
+}
+
+// Another attempt at what failed is made however late it is, but where late ones are skipped it
+// goes with those that came after it.
+func TestPlanOfAnotherAttemptWhereLateOnesAreSkipped(t *testing.T) {
+	p := NewPlanner()
+	for _, tt := range []struct {
+		late    time.Duration
+		deliver bool
+	}{{20 * time.Minute, true}, {50 * time.Minute, false}, {60 * time.Minute, true}} {
+		what := spec(actor.Schedule{At: start, Every: 30 * time.Minute})
+		what.Missed.Kind = actor.MissedSkip
+		r, err := p.Prepare(what, anID, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Failures = 1
+		if plan, err := p.Plan(&r, start.Add(tt.late)); err != nil || plan.Deliver != tt.deliver {
+			t.Errorf("%v late: %+v, %v", tt.late, plan, err)
 		}
 	}
 }
