@@ -87,6 +87,31 @@ func TestForgedPageTokens(t *testing.T) {
 	}
 }
 
+// TestPagePositions: only what a page can begin after is one.
+func TestPagePositions(t *testing.T) {
+	list := pageList{"/x/List", "default", "T"}
+	bucket := actor.ReminderID{Prefix: 7, Vector: actor.Vector([]byte("abcdefgh"))}
+	inside := bucket
+	inside.Token++
+	for after, reads := range map[string]func(string) error{
+		"generation": func(s string) error { _, err := afterGeneration(list, s); return err },
+		"reminder":   func(s string) error { _, err := afterReminder(list, s); return err },
+		"bucket":     func(s string) error { _, err := afterBucket(list, s); return err },
+	} {
+		good := map[string]string{"generation": "2", "reminder": "T\x00y\x00z", "bucket": bucket.String()}[after]
+		if err := reads(good); err != nil {
+			t.Errorf("%s %q: %v", after, good, err)
+		}
+		for _, bad := range map[string][]string{
+			"generation": {"", "0", "1", "02", "+2", "-2"}, "reminder": {"T\x00y\x00", "T\x00\x00z"}, "bucket": {inside.String()},
+		}[after] {
+			if reads(bad) == nil {
+				t.Errorf("%s %q was taken", after, bad)
+			}
+		}
+	}
+}
+
 // FuzzPageToken: what a list takes as a position is what it would write.
 func FuzzPageToken(f *testing.F) {
 	id := actor.ReminderID{Prefix: 7, Token: 41, Vector: actor.Vector([]byte("abcdefgh"))}

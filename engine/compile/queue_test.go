@@ -2,6 +2,7 @@ package compile
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -65,9 +66,9 @@ func nothing(asked) []asked { return nil }
 // holds up the server.
 func TestOwnersTakeTurns(t *testing.T) {
 	all := slices.Repeat([]asked{{"busy", 10}}, 20)
-	all = append(all, asked{"other", 10}, asked{"", 1000})
+	all = append(all, asked{"other", 10}, asked{"", 1000}, asked{"", 10})
 	order := served(t, all, nothing)
-	if want := []asked{{"", 1000}, {"busy", 10}, {"other", 10}}; !slices.Equal(order[:3], want) {
+	if want := []asked{{"", 1000}, {"", 10}, {"busy", 10}, {"other", 10}}; !slices.Equal(order[:4], want) {
 		t.Errorf("got %v, want first %v", order, want)
 	}
 }
@@ -100,6 +101,81 @@ func TestCostlyIsNotStarved(t *testing.T) {
 			t.Errorf("%s: the costly one was number %d of %d", name, at+1, len(order))
 		}
 	}
+}
+
+// New owners begin where the others are: they do not hold up what is costly for ever, and of
+// what ends at the same time that goes first whose owner has waited longer.
+func TestNewOwnersBeginNow(t *testing.T) {
+	news := 100
+	order := served(t, []asked{{"slow", 100}, {"new", 10}}, func(a asked) []asked {
+		if news--; news < 0 || a.owner == "slow" {
+			return nil
+		}
+		return []asked{{fmt.Sprint("new", news), 10}}
+	})
+	if at := slices.Index(order, asked{"slow", 100}); at > 12 {
+		t.Errorf("the costly one was number %d of %d", at+1, len(order))
+	}
+	order = served(t, []asked{{"a", 10}, {"a", 10}, {"b", 20}}, nothing)
+	if want := []asked{{"a", 10}, {"b", 20}, {"a", 10}}; !slices.Equal(order, want) {
+		t.Errorf("got %v, want %v", order, want)
+	}
+}
+
+// An owner that is behind catches up without moving the time back, and the server goes before
+// it all the same, at no cost to others.
+func TestOwnerThatIsBehind(t *testing.T) {
+	begun := false
+	order := served(t, []asked{{"a", 500}, {"b", 100}, {"b", 100}}, func(now asked) []asked {
+		switch {
+		case now.owner == "b" && !begun:
+			begun = true
+			return []asked{{"a", 3}, {"", 1000}}
+		case now.cost == 3:
+			return []asked{{"c", 150}}
+		case now.cost == 150:
+			return []asked{{"", 1000}, {"d", 200}}
+		}
+		return nil
+	})
+	want := []asked{{"b", 100}, {"", 1000}, {"a", 3}, {"b", 100}, {"c", 150}, {"", 1000}, {"d", 200}, {"a", 500}}
+	if !slices.Equal(order, want) {
+		t.Errorf("got %v, want %v", order, want)
+	}
+}
+
+// A place that is given to a request as its context ends is given back, and a request that has
+// ended before gets none.
+func TestPlaceIsGivenToOneThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(1)
+		if _, err := q.acquire(t.Context(), "first", 1); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			if _, err := q.acquire(ctx, "ends", 1); err == nil {
+				t.Error("it did not end")
+			}
+		}()
+		synctest.Wait()
+		q.mu.Lock()
+		cancel()
+		q.owners["first"].places-- // as release does
+		q.free++
+		q.next()
+		q.tidy("first")
+		q.mu.Unlock()
+		synctest.Wait()
+		if q.free != 1 || len(q.owners) != 0 {
+			t.Errorf("left %+v", q)
+		}
+		for range 32 {
+			if _, err := q.acquire(ctx, "ended", 1); err == nil {
+				t.Fatal("a request that had ended got a place")
+			}
+		}
+	})
 }
 
 // Who is gone has no place, and holds up nobody.

@@ -135,3 +135,35 @@ func TestNoAppTakesAnothersMemory(t *testing.T) {
 		t.Errorf("an app that holds more took from one that holds less: %v", err)
 	}
 }
+
+// What an idle instance does not hold makes room before the instance is closed.
+func TestIdleInstancesSettleFirst(t *testing.T) {
+	ps, idle := sizedPools(), false
+	first := make1(t, ps, "a", 50, &idle)
+	first.Guest.(*sized).turn(5)
+	first.Guest.(*sized).running = false
+	make1(t, ps, "a", 50, &idle)
+	if got := ps.usedBy("a"); first.closed || got != 55 {
+		t.Errorf("closed: %t; %d bytes are counted", first.closed, got)
+	}
+}
+
+// An instance is in each list once, and nothing is left of one that is closed.
+func TestClosedInstancesLeaveNothing(t *testing.T) {
+	ps, busy := sizedPools(), true
+	in := make1(t, ps, "a", 50, &busy)
+	a, guest := in.pool.app, in.Guest.(*sized)
+	guest.turn(3)
+	guest.turn(2)
+	if unsettled, dedicated := a.unsettled.Len(), a.dedicated.Len(); unsettled != 1 || dedicated != 1 {
+		t.Errorf("it is listed %d and %d times", unsettled, dedicated)
+	}
+	if ps.closeIdleOf(a) {
+		t.Error("it was closed while it was in use")
+	}
+	guest.counted -= 5 // which it does not give back
+	in.Discard()
+	if unsettled, dedicated := a.unsettled.Len(), a.dedicated.Len(); unsettled+dedicated+int(ps.used) != 0 {
+		t.Errorf("it is listed %d and %d times; %d bytes are counted", unsettled, dedicated, ps.used)
+	}
+}
