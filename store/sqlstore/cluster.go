@@ -69,9 +69,10 @@ func (s *Store) RemoveHost(ctx context.Context, id actor.HostID) error {
 
 // ClearHost implements [store.Cluster].
 func (s *Store) ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error) {
-	// First, since one of its sessions may have locked its row as well. Should that fail,
-	// its actors are free all the same, but for those whose rows are locked.
-	_ = s.endDeadSessions(ctx)
+	// One of its sessions may have locked its row as well: then the next try finds it free.
+	// To wait for the end of its sessions is for those who need rows that they have locked:
+	// the database may take seconds to list them, and the actors of several hosts wait here.
+	s.orphans.clear()
 	err = s.read(ctx, "clear host", func(ctx context.Context) error {
 		// A renewal that comes first is seen by the condition on the row itself.
 		if _, err := s.leases.Exec(ctx, `DELETE FROM greenroom_host WHERE id = $1 AND expires_at <= now()

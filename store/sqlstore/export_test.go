@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -135,3 +136,7 @@ func (*Statements) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQue
 
 // TraceBatchEnd implements [pgx.BatchTracer].
 func (*Statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+// SetOrphanTimeout sets how long a look for orphaned sessions may take. It is for a store
+// that has not lost any yet.
+func (s *Store) SetOrphanTimeout(d time.Duration) { s.orphans.timeout = d }

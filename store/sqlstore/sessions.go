@@ -23,11 +23,13 @@ import (
 //
 //   - sessions have the database probe silent clients (tcp_keepalives_idle and the like);
 //   - the application_name of a session names the host that opened it, and the database and
-//     schema of the host's row. The leader, before it clears a host, and whoever waits for a
+//     schema of the host's row. The leader, beside clearing a host, and whoever waits for a
 //     row end the sessions of hosts whose leases are over;
 //   - a store ends its own sessions whose connections broke.
 //
-// To end a session is safe at any time: what it was about to commit is settled.
+// To end a session is safe at any time: what it was about to commit is settled. To clear a
+// host before its sessions are ended is as safe: what they commit yet is refused by the
+// versions that its actors have under their next owners. These may only wait for a row.
 
 // sessionName is the application_name of sessions; those of a host have behind it the place
 // of the tables and the host's ID.
@@ -57,11 +59,18 @@ const (
 	orphanTimeout = 5 * time.Second
 )
 
+// canceled is the code of a statement that a timeout of the database has ended.
+const canceled = "57014"
+
 // orphans are sessions to be ended.
 type orphans struct {
 	mu   sync.Mutex
 	lost map[string]struct{} // this store's, by what identifies them
 	dead bool                // look for those of hosts that are over
+	// cleared tells that a host is being cleared: they are looked for at once, and until
+	// the database has answered.
+	cleared bool
+	timeout time.Duration // of one look
 
 	wake chan struct{} // of one
 	stop context.CancelFunc
@@ -84,6 +93,20 @@ func (o *orphans) blocked() {
 	o.look()
 }
 
+// clear notes that a host is cleared, whose actors others are about to get.
+func (o *orphans) clear() {
+	o.mu.Lock()
+	o.dead, o.cleared = true, true
+	o.mu.Unlock()
+	o.look()
+}
+
+func (o *orphans) urgent() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.cleared
+}
+
 func (o *orphans) look() {
 	select {
 	case o.wake <- struct{}{}:
@@ -92,17 +115,18 @@ func (o *orphans) look() {
 }
 
 // take returns what is to be done, and leaves nothing.
-func (o *orphans) take() (lost []string, dead bool) {
+func (o *orphans) take() (lost []string, dead, cleared bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	lost, dead = slices.Collect(maps.Keys(o.lost)), o.dead
+	lost, dead, cleared = slices.Collect(maps.Keys(o.lost)), o.dead, o.cleared
 	clear(o.lost)
-	o.dead = false
-	return lost, dead
+	o.dead, o.cleared = false, false
+	return lost, dead, cleared
 }
 
 // endOrphans ends sessions until the store is closed.
 func (s *Store) endOrphans(ctx context.Context) {
+	due := false // a host was cleared, and its sessions are perhaps still there
 	for {
 		select {
 		case <-ctx.Done():
@@ -110,13 +134,18 @@ func (s *Store) endOrphans(ctx context.Context) {
 		case <-s.orphans.wake:
 		}
 		delay := time.NewTimer(orphanDelay)
-		select {
-		case <-ctx.Done():
-			delay.Stop()
-			return
-		case <-delay.C:
+		for early := true; early && !s.orphans.urgent(); {
+			select {
+			case <-ctx.Done():
+				delay.Stop()
+				return
+			case <-s.orphans.wake:
+			case <-delay.C:
+				early = false
+			}
 		}
-		lost, dead := s.orphans.take()
+		delay.Stop()
+		lost, dead, cleared := s.orphans.take()
 		if len(lost) > 0 {
 			if err := s.endSessions(ctx, endLost(s.dialect, lost)); err != nil {
 				for _, session := range lost {
@@ -125,9 +154,18 @@ func (s *Store) endOrphans(ctx context.Context) {
 			}
 		}
 		if dead {
-			_ = s.endDeadSessions(ctx) // whoever waits asks again
+			// Whoever waits for a row asks again, and who clears a host does not.
+			if due = unanswered(s.endDeadSessions(ctx)) && (due || cleared); due {
+				s.orphans.blocked()
+			}
 		}
 	}
+}
+
+// unanswered reports whether the database did not answer in time.
+func unanswered(err error) bool {
+	var refused *pgconn.PgError
+	return err != nil && (!errors.As(err, &refused) || refused.Code == canceled)
 }
 
 // endDeadSessions ends the sessions of hosts whose leases are over. Its own host's are left:
@@ -141,7 +179,7 @@ func (s *Store) endDeadSessions(ctx context.Context) error {
 }
 
 func (s *Store) endSessions(ctx context.Context, statement string) error {
-	ctx, cancel := context.WithTimeout(ctx, orphanTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.orphans.timeout)
 	defer cancel()
 	tag, err := s.leases.Exec(ctx, statement, pgx.QueryExecModeSimpleProtocol)
 	var refused *pgconn.PgError

@@ -191,6 +191,61 @@ func sessionsEndWithTheLease(t *testing.T, database func(*testing.T) string) {
 	}
 }
 
+// TestHostsAreClearedBesideTheirSessions: a leader whose database takes its time to list
+// sessions clears one host after the other meanwhile, and the sessions are ended all the same.
+func TestHostsAreClearedBesideTheirSessions(t *testing.T) { onEach(t, clearedBeside) }
+
+func clearedBeside(t *testing.T, database func(*testing.T) string) {
+	b := behindProxyTo(t, database(t), sqlstore.Config{TurnTimeout: time.Minute})
+	b.s.SetOrphanTimeout(time.Hour)
+	for s, ids := range map[*sqlstore.Store][]actor.HostID{b.s: {"leader"}, b.around: {"other", "victim"}} {
+		for _, id := range ids { // the sessions of the store are named for the last
+			h := actor.Host{ID: id, Name: string(id), Cluster: "c", Address: "127.0.0.1:1", Roles: []string{"host"}, MinProtocol: 1, MaxProtocol: 1}
+			if _, err := s.RegisterHost(b.Context(), h, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	leader, _, err := b.s.AcquireLease(t.Context(), "leader", "leader", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.stored("a")
+	frozen, thawed, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := b.around.LockedTurn(context.WithoutCancel(t.Context()), key("a"), func(_ context.Context, row actor.Row) (*actor.Commit, error) {
+			close(frozen)
+			<-thawed
+			c := write(key("a"), row, `{"n":2}`)
+			return &c, nil
+		})
+		ended <- err
+	}()
+	<-frozen
+	list := "pg_terminate_backend"
+	if b.s.Name() == "cockroachdb" {
+		list = "CANCEL SESSIONS"
+	}
+	held := b.proxy.Plan(t, pgproxy.Fault{On: list, Do: pgproxy.Hold})
+	b.exec(`UPDATE greenroom_host SET expires_at = now() WHERE id IN ('victim', 'other')`)
+	within, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, id := range []actor.HostID{"other", "victim"} {
+		if gone, err := b.s.ClearHost(within, id, leader.Name, leader.Epoch); !gone || err != nil {
+			t.Errorf("%s was not cleared: %t, %v", id, gone, err)
+		}
+	}
+	<-held.Struck()
+	held.Release()
+	_, err = b.s.LockedTurn(t.Context(), key("a"), func(_ context.Context, row actor.Row) (*actor.Commit, error) {
+		c := write(key("a"), row, `{"n":3}`)
+		return &c, nil
+	})
+	b.is("the next turn", err, nil)
+	close(thawed)
+	b.is("the frozen turn", <-ended, actor.ErrUnavailable)
+}
+
 // TestRenewalThatArrivesInPart locks the host's own row, and still the host is cleared.
 func TestRenewalThatArrivesInPart(t *testing.T) { onEach(t, renewalInPart) }
 

@@ -137,7 +137,7 @@ func open(ctx context.Context, cfg Config, base *pgxpool.Config) (*Store, error)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 
-	s := &Store{cfg: cfg, log: cfg.Logger, orphans: orphans{lost: make(map[string]struct{}), wake: make(chan struct{}, 1)}}
+	s := &Store{cfg: cfg, log: cfg.Logger, orphans: orphans{lost: make(map[string]struct{}), wake: make(chan struct{}, 1), timeout: orphanTimeout}}
 	if s.dialect, err = detect(ctx, conn); err != nil {
 		return nil, err
 	}
