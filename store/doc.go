@@ -43,7 +43,7 @@
 //
 //	1  a row that c writes has c's ID                applied           nil
 //	2  a record of c has its ID                      applied           nil
-//	3  c has no row                                  unknown           actor.ErrAmbiguous
+//	3  c has no row, or writes no row and no record  unknown           actor.ErrAmbiguous
 //	4  no row, and the anchor's read version is 0    never             actor.ErrStale
 //	5  settling c has put the anchor's row there     never             actor.ErrStale
 //	6  the anchor is at its read version, above 0    never             actor.ErrStale

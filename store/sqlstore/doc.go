@@ -2,10 +2,8 @@
 // implements [store.Store]; package store states the guarantees. [Open] asks the database
 // which of the two it is.
 //
-// The package serializes nothing by itself: the conditions of each statement decide, at the
-// isolation level of the database. The default is READ COMMITTED on PostgreSQL and
-// SERIALIZABLE on CockroachDB, unless the URL sets default_transaction_isolation. Every
-// statement is correct at both levels.
+// The isolation level is READ COMMITTED on PostgreSQL and SERIALIZABLE on CockroachDB, unless
+// the URL sets default_transaction_isolation. Every statement is correct at both levels.
 //
 // # Parts
 //
