@@ -34,6 +34,7 @@
 //	internal/metering  the bars of the area metering
 //	internal/cluster   the bars of the area cluster
 //	internal/reminders the bars of the area reminders
+//	internal/uploads   the bars of the area uploads
 //	guest              the guest: a counter in Rust
 //	goguest            the same in Go
 //	reminderguest      the counter in Rust, with reminders

@@ -26,6 +26,7 @@ import (
 	"github.com/greenroom-run/greenroom/bench/internal/reminders"
 	"github.com/greenroom-run/greenroom/bench/internal/rig"
 	"github.com/greenroom-run/greenroom/bench/internal/role"
+	"github.com/greenroom-run/greenroom/bench/internal/uploads"
 	"github.com/greenroom-run/greenroom/bench/internal/wire"
 )
 
@@ -60,7 +61,7 @@ func roles() role.Roles {
 
 // bars are all there are, area by area.
 func bars() []bar.Bar {
-	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars())
+	return slices.Concat(pipeline.Bars(), metering.Bars(), cluster.Bars(), reminders.Bars(), uploads.Bars())
 }
 
 // The exit statuses.

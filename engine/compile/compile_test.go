@@ -305,7 +305,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	l.must(module(Native, answer(3)))
 	for n, there := range []bool{false, true, true, true} {
-		if ok := l.compiler.cache.use(mustKey(module(Native, answer(int32(n))))); ok != there {
+		if ok := l.compiler.cache.use(keyOf(module(Native, answer(int32(n))))); ok != there {
 			t.Errorf("module %d is there: %t", n, ok)
 		}
 	}
@@ -325,19 +325,11 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-func mustKey(m Module) key {
-	k, err := keyOf(m)
-	if err != nil {
-		panic(err) // its code is in memory
-	}
-	return k
-}
-
 // age makes the last use of a module so many minutes old.
 func age(t *testing.T, c *Compiler, m Module, minutes int) {
 	t.Helper()
 	at := time.Now().Add(-time.Duration(minutes) * time.Minute)
-	if err := os.Chtimes(c.cache.path(mustKey(m)), at, at); err != nil {
+	if err := os.Chtimes(c.cache.path(keyOf(m)), at, at); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -145,7 +145,7 @@ func (c *Compiler) TempFile() (*os.File, error) { return c.cache.temp() }
 
 // Module is what is to be compiled.
 type Module struct {
-	// Digest names the module as it was uploaded.
+	// Digest names the module as it was uploaded, and its code in the cache.
 	Digest actor.Digest
 	Target Target
 	// Code is the module as it was uploaded.
@@ -204,13 +204,9 @@ func (c *Compiler) Compile(ctx context.Context, m Module) (*Loaded, error) {
 		return nil, actor.ErrStopping
 	}
 	defer c.jobs.Done()
-	k, err := keyOf(m)
-	if err != nil {
-		return nil, err
-	}
-	l := &Loaded{cache: c.cache, key: k, New: !c.cache.use(k)}
-	if l.New {
-		if err := c.compile(ctx, k, m); err != nil {
+	l := &Loaded{cache: c.cache, key: keyOf(m)}
+	if l.New = !c.cache.use(l.key); l.New {
+		if err := c.compile(ctx, l.key, m); err != nil {
 			return nil, err
 		}
 	}
@@ -227,11 +223,7 @@ func (c *Compiler) Load(ctx context.Context, m Module, open func(ctx context.Con
 		return nil, actor.ErrStopping
 	}
 	defer c.jobs.Done()
-	k, err := keyOf(m)
-	if err != nil {
-		return nil, err
-	}
-	l := &Loaded{cache: c.cache, key: k}
+	l := &Loaded{cache: c.cache, key: keyOf(m)}
 	if c.cache.use(l.key) {
 		err := c.open(ctx, l, open)
 		if err == nil {
@@ -250,6 +242,7 @@ func (c *Compiler) Load(ctx context.Context, m Module, open func(ctx context.Con
 	}
 	l.New = true
 	// Another process that shares the folder may take the code away at once.
+	var err error
 	for range maxTries {
 		if err = c.compile(ctx, l.key, m); err != nil {
 			return nil, err

@@ -46,7 +46,7 @@ func confineProcess(req request) error {
 }
 
 const (
-	priority = 5
+	priority = 10
 	// dataSlack is how much more than its memory a child's data may be: the runtime
 	// takes address space in large pieces, and gives pages back without it.
 	dataSlack = 192 << 20

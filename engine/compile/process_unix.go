@@ -26,4 +26,4 @@ func confineProcess(request) error {
 	return nil
 }
 
-const priority = 5
+const priority = 10

@@ -180,19 +180,17 @@ func (i Inspection) Run(ctx context.Context, code actor.Code) (*abi.Manifest, []
 }
 
 func (i Inspection) run(ctx context.Context, code actor.Code) (m *abi.Manifest, found []actor.Fault, err error) {
-	var cost uint64
+	var module compile.Module
 	err = i.Compiler.Read(ctx, code, func(wasm []byte) error {
-		cost, found = i.Check(wasm)
+		var cost uint64
+		if cost, found = i.Check(wasm); len(found) == 0 {
+			module = i.Module(actor.DigestOf(wasm), code, cost)
+		}
 		return nil
 	})
 	if err != nil || len(found) > 0 {
 		return nil, found, err
 	}
-	digest, err := actor.DigestOfCode(code)
-	if err != nil {
-		return nil, nil, err
-	}
-	module := i.Module(digest, code, cost)
 	compiled, err := i.Compiler.Compile(ctx, module)
 	if err != nil {
 		found, err = NotCompiled(ctx, err, i.Log)
@@ -206,7 +204,7 @@ func (i Inspection) run(ctx context.Context, code actor.Code) (m *abi.Manifest, 
 		return m, nil, nil
 	}
 	// Nothing is left of a module that is refused, but for who had it before.
-	discard(compiled, digest, i.Log)
+	discard(compiled, module.Digest, i.Log)
 	return nil, found, err
 }
 
