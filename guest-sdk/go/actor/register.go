@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/guest-sdk/go/internal/bridge"
@@ -41,7 +40,7 @@ type actorType struct {
 type registry struct {
 	order []*actorType
 	types map[string]*actorType
-	turns atomic.Int32 // under way: none is while init functions run
+	turns turnCount // under way: none is while init functions run
 }
 
 var registered = registry{types: map[string]*actorType{}}
@@ -66,7 +65,7 @@ func Register(name string, parts ...Part) {
 
 func (r *registry) add(name string, parts []Part) {
 	where := "actor.Register(" + strconv.Quote(name) + "): "
-	if r.turns.Load() > 0 {
+	if r.turns.running() {
 		panic(where + "a turn runs already, and the module's types are known; call it from an init function")
 	}
 	checkName(where+"the type name ", name)

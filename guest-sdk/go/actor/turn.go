@@ -39,8 +39,8 @@ func newInstance(h bridge.Host, r *registry) *instance { return &instance{host: 
 // Turn implements [bridge.Instance].
 func (in *instance) Turn(frame []byte) int32 {
 	ctx := &Context{instance: in}
-	in.reg.turns.Add(1)
-	defer in.reg.turns.Add(-1)
+	in.reg.turns.begin()
+	defer in.reg.turns.end()
 	err := in.turn(ctx, frame)
 	if ctx.shared && (err != nil || ctx.touched) {
 		// The struct no longer is what the host holds: the host drops what
