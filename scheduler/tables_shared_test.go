@@ -106,3 +106,47 @@ func TestStopsOnce(t *testing.T) {
 		t.Errorf("when both have answered: %s, switching %t, run by a %t, by b %t", policy, switching, runs("a"), runs("b"))
 	}
 }
+
+// TestAlikeClaims: claims are alike only if they say the same, down to what is clean.
+func TestAlikeClaims(t *testing.T) {
+	of := func(change func(*claim)) *claim {
+		c := &claim{policy: "p", ranges: []HeldRange{{First: 1, Last: 2}}}
+		change(c)
+		return c
+	}
+	one := of(func(*claim) {})
+	for name, other := range map[string]*claim{
+		"policy": of(func(c *claim) { c.policy = "q" }),
+		"clean":  of(func(c *claim) { c.ranges[0].Clean = true }),
+		"range":  of(func(c *claim) { c.ranges[0].Last = 3 }),
+	} {
+		if alike := alikeClaims(map[typeName]*claim{{"a", "S"}: one, {"a", "T"}: other}); alike[one] == alike[other] {
+			t.Errorf("alike with another %s", name)
+		}
+	}
+	same := of(func(*claim) {})
+	if alike := alikeClaims(map[typeName]*claim{{"a", "S"}: one, {"a", "T"}: same}); alike[one] != alike[same] {
+		t.Error("the same claims are not alike")
+	}
+}
+
+// TestUngroupedAnswers: a host without groups gets no order to form one, and its answer is
+// there once, with that of the last type that was asked.
+func TestUngroupedAnswers(t *testing.T) {
+	u := newUngrouped()
+	types := []typeName{{"a", "S"}, {"a", "T"}}
+	if got := u.orders(Order{Kind: Form, Types: types}); len(got) != 0 {
+		t.Errorf("to form a group: %v", got)
+	}
+	if got := u.orders(Order{Kind: Lock, Version: 7, Types: types}); len(got) != 2 {
+		t.Fatalf("to lock: %v", got)
+	}
+	for i, name := range []typeName{types[0], types[0], {"a", "other"}, types[1], types[1]} {
+		if answers, all := u.answered(name, 7, nil); all != (i == 3) || all && len(answers) != 2 {
+			t.Errorf("answer %d: %v, %t", i, answers, all)
+		}
+	}
+	if len(u.waits) != 0 {
+		t.Errorf("%d orders wait", len(u.waits))
+	}
+}
