@@ -1,0 +1,217 @@
+package lint
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	maxMethods        = 30
+	maxFields         = 16
+	maxPackageComment = 80 // lines: about a screen
+)
+
+// large is the size of a type that is above the bounds, and why.
+type large struct {
+	methods, fields int
+	why             string
+}
+
+// largeTypes are the types above the bounds. The numbers only go down.
+var largeTypes = map[string]large{
+	"cmd/greenroom.cli":               {139, 12, "the command line: one method runs one command"},
+	"cmd/greenroom.reminderFlags":     {1, 20, "one field for each flag"},
+	"engine/binary.Module":            {20, 22, "the sections of a Wasm module"},
+	"engine/meter.function":           {34, 13, "the state of rewriting one function: one method for each kind of instruction"},
+	"engine/wasm.program":             {6, 17, "what instances of a module share"},
+	"guest-sdk/go/actortest.Harness":  {28, 19, "the test kit: actors, clock, reminders and fakes in one handle"},
+	"guest-sdk/go/actortest.turnHost": {33, 7, "the host functions of the ABI, one method each"},
+	"host.activation":                 {27, 26, "holds its mailbox, its timers and its state; to be divided into those"},
+	"host.call":                       {15, 34, "a call knows where it goes next; to become what was asked, and where it is"},
+	"host.served":                     {8, 17, "a deployment, with what its lane needs"},
+	"host/pipeline.workers":           {11, 17, "the stages of the pipeline share one lock"},
+	"host/turn.Turn":                  {49, 15, "the host functions of the ABI, one method each"},
+	"modules.Service":                 {37, 10, "uploads, deployments and settings; to be divided by these"},
+	"routing.peer":                    {17, 17, "the connection to one host, and the calls that are on it"},
+	"routing.routed":                  {12, 18, "a call on its way over hosts"},
+	"scheduler.Service":               {102, 40, "performs what Leader, Member and Holdings decide; to be divided into the part of each host and the part of the leader"},
+	"scheduler.Tables":                {51, 16, "all tables that a leader keeps, and what moves between them; a pure state machine"},
+	"scheduler.term":                  {25, 19, "performs what Leader and Tables decide, for one term"},
+	"scheduler/reminder.Service":      {96, 31, "to be divided into owner, creator, allocator, subscribers and delivery"},
+	"scheduler/reminder.dispatch":     {21, 19, "bounds of deliveries by actor, type and app, under one lock"},
+	"scheduler/reminder.ownedBucket":  {7, 24, "how far a bucket is read, swept and delivered; to be divided by these"},
+	"server.Metrics":                  {15, 29, "one field for each metric"},
+	"server.Server":                   {55, 26, "the listeners, and the plain HTTP form; to be divided into those"},
+	"store/embedded.Store":            {87, 27, "the contract of a store; to be divided by families of tables"},
+	"store/embedded.reminderRecord":   {6, 19, "the columns of a reminder"},
+	"store/embedded.tx":               {31, 12, "what a transaction may read and write"},
+	"store/faultstore.Store":          {61, 3, "the contract of a store, one method each"},
+	"store/sqlstore.Store":            {113, 16, "the contract of a store; to be divided by families of tables"},
+	"store/sqlstore.scannedReminder":  {3, 17, "the columns of a reminder"},
+	"store/storetest.fixture":         {83, 3, "what the tests of the contract say, one method each"},
+}
+
+// methodsAway counts the methods of a package that stand neither in the file of their type nor
+// in one that is named after it. The numbers only go down.
+var methodsAway = map[string]int{
+	"abi":                             1,
+	"abi/manifest":                    11,
+	"actor":                           3,
+	"bench/internal/bar":              4,
+	"bench/internal/rig":              5,
+	"bench/internal/survey":           5,
+	"bench/internal/wire":             2,
+	"client":                          13,
+	"cmd/greenroom":                   134,
+	"engine/binary":                   27,
+	"engine/extism":                   13,
+	"engine/meter":                    18,
+	"engine/wasm":                     19,
+	"examples/cart":                   3,
+	"grants":                          12,
+	"guest-sdk/go/actor":              11,
+	"guest-sdk/go/actortest":          33,
+	"guest-sdk/go/internal/jsonplan":  12,
+	"host":                            89,
+	"host/egress":                     1,
+	"host/instance":                   15,
+	"host/turn":                       35,
+	"internal/crash":                  3,
+	"internal/demo":                   1,
+	"internal/guestbuild":             5,
+	"internal/node":                   5,
+	"internal/pgtest":                 2,
+	"modules":                         29,
+	"routing":                         26,
+	"scheduler":                       116,
+	"scheduler/placement":             1,
+	"scheduler/reminder":              91,
+	"server":                          64,
+	"server/stream":                   8,
+	"store/embedded":                  99,
+	"store/faultstore":                26,
+	"store/sqlstore":                  112,
+	"store/sqlstore/internal/pgproxy": 1,
+	"store/storetest":                 70,
+}
+
+// structType is a type of a package that has methods or fields.
+type structType struct {
+	file    string
+	fields  int
+	methods int
+	away    int // methods in files that are not named after it
+}
+
+// TestStructure keeps types small, methods where their types are, and package comments short. A
+// record, which has no methods, may have any number of fields, and so may a Config.
+func TestStructure(t *testing.T) {
+	root := filepath.Join("..", "..")
+	out, err := exec.Command("git", "-C", root, "ls-files", "*.go").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := map[string][]string{}
+	for _, name := range strings.Fields(string(out)) {
+		if !strings.HasSuffix(name, "_test.go") && !strings.Contains(name, "/gen/") && !strings.Contains(name, "testdata/") {
+			packages[filepath.ToSlash(filepath.Dir(name))] = append(packages[filepath.ToSlash(filepath.Dir(name))], filepath.Join(root, name))
+		}
+	}
+	seen := map[string]bool{}
+	for _, folder := range slices.Sorted(maps.Keys(packages)) {
+		types, comment := structure(t, packages[folder])
+		away := 0
+		for name, s := range types {
+			away += s.away
+			if full := folder + "." + name; s.methods > maxMethods || s.fields > maxFields && s.methods > 0 && name != "Config" {
+				seen[full] = true
+				if known := largeTypes[full]; s.methods != known.methods || s.fields != known.fields {
+					t.Errorf("%s has %d methods and %d fields, where %d and %d are known (%s): divide it, or correct largeTypes", full, s.methods, s.fields, known.methods, known.fields, known.why)
+				}
+			}
+		}
+		if away != methodsAway[folder] {
+			t.Errorf("%s: %d methods stand neither in the file of their type nor in one named after it, where %d are known: move them, or correct methodsAway", folder, away, methodsAway[folder])
+		}
+		if comment > maxPackageComment {
+			t.Errorf("%s: the package comment has %d lines of %d: move its protocols into a protocol.md", folder, comment, maxPackageComment)
+		}
+	}
+	for name := range largeTypes {
+		if !seen[name] {
+			t.Errorf("%s is not large: remove it from largeTypes", name)
+		}
+	}
+}
+
+// structure reads the files of a package: its types, and the lines of its comment.
+func structure(t *testing.T, files []string) (types map[string]*structType, comment int) {
+	t.Helper()
+	types = map[string]*structType{}
+	fset := token.NewFileSet()
+	var parsed []*ast.File
+	for _, name := range files {
+		f, err := parser.ParseFile(fset, name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, f)
+		if f.Doc != nil {
+			comment = max(comment, fset.Position(f.Doc.End()).Line-fset.Position(f.Doc.Pos()).Line+1)
+		}
+		for _, d := range f.Decls {
+			decl, ok := d.(*ast.GenDecl)
+			if !ok || decl.Tok != token.TYPE {
+				continue
+			}
+			for _, spec := range decl.Specs {
+				ts := spec.(*ast.TypeSpec)
+				s := &structType{file: name}
+				if body, ok := ts.Type.(*ast.StructType); ok {
+					s.fields = body.Fields.NumFields()
+				}
+				types[ts.Name.Name] = s
+			}
+		}
+	}
+	for i, f := range parsed {
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Recv == nil {
+				continue
+			}
+			name := receiver(fn.Recv.List[0].Type)
+			s := types[name]
+			if s == nil {
+				continue // declared in a file for another system
+			}
+			s.methods++
+			if files[i] != s.file && !strings.HasPrefix(filepath.Base(files[i]), strings.ToLower(name)) {
+				s.away++
+			}
+		}
+	}
+	return types, comment
+}
+
+// receiver returns the name of a receiver's type.
+func receiver(e ast.Expr) string {
+	switch x := e.(type) {
+	case *ast.StarExpr:
+		return receiver(x.X)
+	case *ast.IndexExpr:
+		return receiver(x.X)
+	case *ast.IndexListExpr:
+		return receiver(x.X)
+	case *ast.Ident:
+		return x.Name
+	}
+	return ""
+}
