@@ -83,9 +83,8 @@ func New(cfg Config) (*Host, error) {
 // depends on the type (its existence, its methods, the size of the payload) is
 // checked here. The error is an [*actor.TurnError] around a sentinel or a typed
 // error of package actor; after any of them but actor.ErrAmbiguous the turn left no
-// trace. If ctx ends, the turn is not
-// started, or stopped, or, once it is sealed, its outcome is awaited; see the
-// package comment. The payload must not be changed until Invoke returns.
+// trace. If ctx ends, the turn is not started, or is stopped, or, once it is sealed, its
+// outcome is awaited; see protocol.md. The payload must not be changed until Invoke returns.
 func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, error) {
 	arrived := time.Now()
 	if inv.ID == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
-// timers are what the actors of a host have set: doc.go has the rules. Each waits in a
+// timers are what the actors of a host have set: protocol.md has the rules. Each waits in a
 // timer of Go's runtime, which keeps them in a heap for each processor; an actor without
 // any costs nothing.
 type timers struct {

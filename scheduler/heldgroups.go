@@ -5,7 +5,7 @@ import (
 )
 
 // Types that have come to be alike share one table at a host, as they do at the leader: see
-// Groups of types in the package comment. That two types share a table changes nothing of
+// Groups of types in protocol.md. That two types share a table changes nothing of
 // what is known of either, and where they differ each has its own, in the same group.
 
 // add takes a table in, for types that have none.

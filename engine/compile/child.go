@@ -48,7 +48,7 @@ type response struct {
 }
 
 // Serve makes a compiler of the process if it was started as one for modules of the
-// target. An engine calls it in its init function: see the package comment for why
+// target. An engine calls it in its init function: see protocol.md for why
 // this is not left to main.
 func Serve(t Target, prepare Preparer) {
 	if len(os.Args) == 3 && os.Args[0] == childName && os.Args[1] == childProtocol && os.Args[2] == string(t) {

@@ -265,7 +265,7 @@ func (s *Store) leave() {
 	}
 }
 
-// fail ends the store's life: see Failures in the package comment.
+// fail ends the store's life: see Failures in protocol.md.
 func (s *Store) fail(err error) {
 	s.failOnce.Do(func() {
 		s.failure = err
