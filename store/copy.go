@@ -154,11 +154,11 @@ func Copy(ctx context.Context, from, to Movable, progress func(CopyCounts)) (Cop
 	if err := Unused(ctx, from); err != nil {
 		return n, fmt.Errorf("the store to copy from: %w", err)
 	}
-	var reading error
+	var reading, writing error
 	err := to.Import(ctx, func(add func(*Contents) error) error {
 		reading = from.Export(ctx, func(c *Contents) error {
-			if err := add(c); err != nil {
-				return err
+			if writing = add(c); writing != nil {
+				return writing
 			}
 			n.add(c)
 			progress(n)
@@ -166,7 +166,7 @@ func Copy(ctx context.Context, from, to Movable, progress func(CopyCounts)) (Cop
 		})
 		return reading
 	})
-	if err != nil && reading == nil {
+	if err != nil && (reading == nil || writing != nil) {
 		err = fmt.Errorf("the store to copy to: %w", err)
 	}
 	return n, err
