@@ -123,7 +123,7 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 		if len(faults) > 0 {
 			return nil, &actor.InvalidModuleError{Faults: faults}
 		}
-		p, _, err := e.compile(ctx, toCompile(digest, bytes.NewReader(code), m.Cost()), m)
+		p, err := e.compile(ctx, toCompile(digest, bytes.NewReader(code), m.Cost()), m)
 		if err != nil {
 			return nil, err
 		}
@@ -137,10 +137,10 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 }
 
 // compile makes a program of a plug-in that has no faults.
-func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Module) (*program, *compile.Loaded, error) {
+func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Module) (*program, error) {
 	var c *compiled
 	var size int64 // of the program, about
-	loaded, err := e.compiler.Load(ctx, code, func(ctx context.Context, code []byte, bytes int64) (err error) {
+	_, err := e.compiler.Load(ctx, code, func(ctx context.Context, code []byte, bytes int64) (err error) {
 		bytes += decodedTimes * int64(len(code))
 		if err := e.programs.Admit(ctx, bytes); err != nil {
 			return err
@@ -152,14 +152,14 @@ func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Mod
 		return err
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	e.mu.Lock()
 	e.open[c] = struct{}{}
 	e.mu.Unlock()
 	p := newProgram(e, code.Digest, c, m)
 	p.bytes = size
-	return p, loaded, nil
+	return p, nil
 }
 
 // decodedTimes is how many times the size of a module a runtime takes for it

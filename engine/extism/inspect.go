@@ -65,7 +65,7 @@ func (e *Engine) admit(ctx context.Context, code compile.Module, wasm []byte) (*
 	if len(found) > 0 {
 		return nil, found, nil
 	}
-	p, _, err := e.compile(ctx, code, m)
+	p, err := e.compile(ctx, code, m)
 	if err != nil {
 		found, err := judge.NotCompiled(ctx, err, e.log)
 		return nil, found, err

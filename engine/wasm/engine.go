@@ -130,11 +130,11 @@ func newRuntime(ctx context.Context, cache wazero.CompilationCache) (*wasmRuntim
 }
 
 // compile makes a program of a module that has no faults.
-func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Module) (p *program, loaded *compile.Loaded, err error) {
+func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Module) (*program, error) {
 	prepared := binary.Prepare(m)
 	var compiled wazero.CompiledModule
 	var size int64 // of the program, about
-	loaded, err = e.compiler.Load(ctx, code, func(ctx context.Context, code []byte, bytes int64) (err error) {
+	_, err := e.compiler.Load(ctx, code, func(ctx context.Context, code []byte, bytes int64) (err error) {
 		bytes += decodedTimes * int64(len(code))
 		if err := e.programs.Admit(ctx, bytes); err != nil {
 			return err
@@ -146,11 +146,11 @@ func (e *Engine) compile(ctx context.Context, code compile.Module, m *binary.Mod
 		return err
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	p = newProgram(e, code.Digest, compiled, m, &prepared)
+	p := newProgram(e, code.Digest, compiled, m, &prepared)
 	p.bytes = size
-	return p, loaded, nil
+	return p, nil
 }
 
 // toCompile is the module for the compiler.

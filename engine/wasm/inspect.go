@@ -41,7 +41,7 @@ func (e *Engine) admit(ctx context.Context, module compile.Module, wasm []byte) 
 	if len(found) > 0 {
 		return nil, found, nil
 	}
-	p, _, err := e.compile(ctx, module, outline)
+	p, err := e.compile(ctx, module, outline)
 	if err != nil {
 		found, err := judge.NotCompiled(ctx, err, e.log)
 		return nil, found, err

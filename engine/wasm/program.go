@@ -90,7 +90,7 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 		if len(faults) > 0 {
 			return nil, &actor.InvalidModuleError{Faults: faults}
 		}
-		p, _, err := e.compile(ctx, toCompile(digest, bytes.NewReader(code), m.Cost()), m)
+		p, err := e.compile(ctx, toCompile(digest, bytes.NewReader(code), m.Cost()), m)
 		if err != nil {
 			return nil, err
 		}

@@ -285,7 +285,7 @@ func TestRetryIsCutAndRacedAtEachCommit(t *testing.T) {
 }
 
 // deadLetter makes the dead letter of a reminder n that skips what is late, and is gone.
-func (s *adminStore) deadLetter(w *world, a *Admin) DeadLetterID {
+func (m *adminStore) deadLetter(w *world, a *Admin) DeadLetterID {
 	w.Helper()
 	r, _, err := a.Set(w.Context(), asked("n", func(sp *actor.ReminderSpec) {
 		sp.Schedule.After, sp.Missed.Kind = time.Hour, actor.MissedSkip
@@ -298,7 +298,7 @@ func (s *adminStore) deadLetter(w *world, a *Admin) DeadLetterID {
 	}
 	after(2 * time.Hour)
 	d := actor.DeadLetter{Reminder: r, Reason: "test"}
-	s.dead = append(s.dead, d)
+	m.dead = append(m.dead, d)
 	return DeadLetterIDOf(&d)
 }
 
