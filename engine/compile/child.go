@@ -14,13 +14,15 @@ import (
 	"runtime/metrics"
 	"sync"
 	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
 )
 
 const (
 	// childName, childProtocol and the target are the arguments of a child: the name
 	// under which process lists show it, and the form of what both say.
 	childName     = "greenroom-compiler"
-	childProtocol = "2"
+	childProtocol = "3"
 )
 
 // request is the first line on a child's standard input; the module follows, and
@@ -35,24 +37,34 @@ type request struct {
 	Code    int64         `json:"code"`
 	Time    time.Duration `json:"time"`
 	Threads int           `json:"threads"`
+	// Check is the memory that an instance may begin with: the module is to be checked, and
+	// is not compiled. 0: it is to be compiled.
+	Check int64 `json:"check,omitempty"`
 }
 
 // response is what a child says before it ends.
 type response struct {
-	Done    bool   `json:"done,omitempty"`
-	Limit   Limit  `json:"limit,omitempty"`
-	Invalid string `json:"invalid,omitempty"`
-	Crash   string `json:"crash,omitempty"`
-	Output  string `json:"output,omitempty"`
-	Failed  string `json:"failed,omitempty"` // not the module's fault
+	Done    bool     `json:"done,omitempty"`
+	Verdict *verdict `json:"verdict,omitempty"`
+	Limit   Limit    `json:"limit,omitempty"`
+	Invalid string   `json:"invalid,omitempty"`
+	Crash   string   `json:"crash,omitempty"`
+	Output  string   `json:"output,omitempty"`
+	Failed  string   `json:"failed,omitempty"` // not the module's fault
+}
+
+// verdict is what a child that checks a module says of it.
+type verdict struct {
+	Cost   uint64        `json:"cost"`
+	Faults []actor.Fault `json:"faults,omitempty"`
 }
 
 // Serve makes a compiler of the process if it was started as one for modules of the
 // target. An engine calls it in its init function: see protocol.md for why
 // this is not left to main.
-func Serve(t Target, prepare Preparer) {
+func Serve(t Target, check Checker, prepare Preparer) {
 	if len(os.Args) == 3 && os.Args[0] == childName && os.Args[1] == childProtocol && os.Args[2] == string(t) {
-		c := &child{out: os.Stdout, prepare: prepare}
+		c := &child{out: os.Stdout, check: check, prepare: prepare}
 		c.run(os.Stdin)
 	}
 }
@@ -60,6 +72,7 @@ func Serve(t Target, prepare Preparer) {
 // child is this process as a compiler.
 type child struct {
 	out     io.Writer
+	check   Checker
 	prepare Preparer
 	once    sync.Once
 }
@@ -84,6 +97,10 @@ func (c *child) run(in io.Reader) {
 		_, _ = io.Copy(io.Discard, r) // whatever ends it: nobody waits for the result
 		os.Exit(exitAbandoned)
 	}()
+	if req.Check > 0 {
+		cost, found := c.check(code, req.Check)
+		c.end(response{Verdict: &verdict{cost, found}})
+	}
 	c.end(toResponse(compileInto(context.Background(), req, Module{Target: req.Target, Code: bytes.NewReader(code), Prepare: c.prepare})))
 }
 
@@ -148,7 +165,7 @@ func toResponse(err error) response {
 
 func (r response) err(req request) error {
 	switch {
-	case r.Done:
+	case r.Done, r.Verdict != nil:
 		return nil
 	case r.Limit != "":
 		e := &LimitError{Limit: r.Limit, Memory: req.Memory, Time: req.Time}

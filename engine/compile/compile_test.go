@@ -40,8 +40,28 @@ func newCompiler(tb testing.TB, cfg Config) *Compiler {
 
 // The children of this test, which are this program again, run modules as they are.
 func init() {
-	Serve(Native, asTheyAre)
-	Serve(Plugin, asTheyAre)
+	Serve(Native, whoChecks, asTheyAre)
+	Serve(Plugin, whoChecks, asTheyAre)
+}
+
+// whoChecks says that a module costs the number of the process that checks it. Of a module
+// that ends in a letter it does what that stands for.
+func whoChecks(wasm []byte, memory int64) (cost uint64, found []actor.Fault) {
+	switch wasm[len(wasm)-1] {
+	case 'f':
+		for range 100 {
+			found = append(found, actor.Fault{Code: "f", Message: fmt.Sprint(memory, strings.Repeat("<", 4<<10))})
+		}
+	case 'm':
+		var kept [][]byte
+		for {
+			kept = append(kept, bytes.Repeat([]byte{1}, 1<<20))
+			cost += uint64(len(kept))
+		}
+	case 'p':
+		panic("a fault of ours")
+	}
+	return uint64(os.Getpid()), found
 }
 
 func asTheyAre(wasm []byte) ([]byte, error) { return wasm, nil }
@@ -156,6 +176,47 @@ func nothingLeft(t *testing.T, c *Compiler) {
 	left, err := filepath.Glob(filepath.Join(c.Dir(), scratchPrefix+"*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestCheck: large modules are checked by a child, whose end is not this process's.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	c := newCompiler(t, Config{})
+	check := func(size int, last byte) (uint64, []actor.Fault, error) {
+		code := make([]byte, size)
+		code[size-1] = last
+		return c.Check(t.Context(), Native, bytes.NewReader(code), 7, whoChecks)
+	}
+	here := uint64(os.Getpid())
+	if by, _, err := check(checkedHere, 0); by != here || err != nil {
+		t.Errorf("a small module was checked by %d, not by %d: %v", by, here, err)
+	}
+	if by, _, err := check(checkedHere+1, 0); by == here || by == 0 || err != nil {
+		t.Errorf("a large module was checked by %d, here: %v", by, err)
+	}
+	_, found, err := check(checkedHere+1, 'f')
+	if len(found) != 100 || !strings.HasPrefix(found[99].Message, "7<<<") || err != nil {
+		t.Errorf("%d faults: %v", len(found), err)
+	}
+	var limit *LimitError
+	if _, _, err := check(checkedHere+1, 'm'); !errors.As(err, &limit) || limit.Limit != LimitMemory || limit.Memory != checkMemory {
+		t.Errorf("a check that takes all memory: %v", err)
+	}
+	var crash *CrashError
+	if _, _, err := check(checkedHere+1, 'p'); !errors.As(err, &crash) || !strings.Contains(crash.Output, "a fault of ours") {
+		t.Errorf("a check that panics: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := c.Check(ctx, Native, bytes.NewReader(make([]byte, checkedHere+1)), 7, whoChecks); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that is gone: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := check(checkedHere+1, 0); !errors.Is(err, actor.ErrStopping) {
+		t.Errorf("after the end: %v", err)
 	}
 }
 

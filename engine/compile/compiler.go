@@ -159,6 +159,10 @@ type Module struct {
 	Version string
 }
 
+// Checker judges a module by its bytes, which it may not keep: what it costs to compile, or
+// its faults. An instance may begin with so many bytes of memory.
+type Checker func(wasm []byte, memory int64) (cost uint64, found []actor.Fault)
+
 // Preparer returns a module as it is to be run: bounded and metered. Its errors are
 // about the module.
 type Preparer func(wasm []byte) ([]byte, error)
@@ -176,6 +180,55 @@ type Loaded struct {
 
 // Remove takes the code out of the cache: its module was refused.
 func (l *Loaded) Remove() error { return l.cache.remove(l.key) }
+
+const (
+	// checkedHere is the size up to which a module is checked in this process: that takes a
+	// few milliseconds, and less than to start another.
+	checkedHere = 1 << 20
+	// checkMemory bounds the process that checks a larger one.
+	checkMemory = 256 << 20
+)
+
+// Check runs check on an uploaded module of a target, in a child unless the module is small:
+// one at a time, the owners of [engine.WithOwner] in turn. Errors are those of the package
+// comment.
+func (c *Compiler) Check(ctx context.Context, t Target, code actor.Code, memory int64, check Checker) (cost uint64, found []actor.Fault, err error) {
+	if code.Size() <= checkedHere || c.cfg.InProcess {
+		err = c.Read(ctx, code, func(wasm []byte) error {
+			cost, found = check(wasm, memory)
+			return nil
+		})
+		return cost, found, err
+	}
+	if !c.begin() {
+		return 0, nil, actor.ErrStopping
+	}
+	defer c.jobs.Done()
+	ctx, cancel := c.untilClosed(ctx)
+	defer cancel()
+	release, err := c.reading.acquire(ctx, engine.OwnerOf(ctx), 1)
+	if err != nil {
+		return 0, nil, context.Cause(ctx)
+	}
+	defer release()
+	r, err := runChild(ctx, request{
+		Target: t, Dir: c.cache.dir, Bytes: code.Size(), Time: c.cfg.Time, Memory: min(c.cfg.Memory, checkMemory), Threads: 1, Check: memory,
+	}, code)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case r.Verdict == nil:
+		return 0, nil, errors.New("the compiler did not check the module")
+	}
+	return r.Verdict.Cost, r.Verdict.Faults, nil
+}
+
+// untilClosed returns a context that ends with the compiler as well, by [actor.ErrStopping].
+func (c *Compiler) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.closing, func() { cancel(actor.ErrStopping) })
+	return ctx, func() { stop(); cancel(nil) }
+}
 
 // Read runs read with an uploaded module in the memory of this process: one at a time,
 // the owners of [engine.WithOwner] in turn. The bytes are unmapped afterwards: nothing
@@ -279,9 +332,8 @@ const maxTries = 3
 
 // compile puts a module's code into the cache.
 func (c *Compiler) compile(ctx context.Context, k key, m Module) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(c.closing, func() { cancel(actor.ErrStopping) })()
+	ctx, cancel := c.untilClosed(ctx)
+	defer cancel()
 	release, err := c.queue.acquire(ctx, engine.OwnerOf(ctx), m.Cost)
 	if err != nil {
 		return context.Cause(ctx)
@@ -300,7 +352,7 @@ func (c *Compiler) compile(ctx context.Context, k key, m Module) error {
 	if c.cfg.InProcess {
 		err = compileInto(ctx, req, m)
 	} else {
-		err = runChild(ctx, req, m.Code)
+		_, err = runChild(ctx, req, m.Code)
 	}
 	if err != nil {
 		return err

@@ -19,8 +19,8 @@
 //
 // # What holds
 //
-//   - At most [Config.Processes] children run, and none of them waits for a module to
-//     arrive: [Compiler.Load] and [Compiler.Compile] have all bytes.
+//   - At most [Config.Processes] children compile and one checks ([Compiler.Check]), and none
+//     of them waits for a module to arrive: all bytes are there.
 //   - The server's process reads, or tries out, one upload at a time.
 //   - Owners of modules share the children by the cost of compiling their modules. So an
 //     owner that uploads a hundred modules delays another owner by one compilation, and

@@ -16,47 +16,54 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// maxOutput bounds what is kept of what a child writes.
-const maxOutput = 16 << 10
+const (
+	// maxOutput bounds what is kept of what a child writes before it crashes.
+	maxOutput = 16 << 10
+	// maxAnswer bounds a child's answer: a hundred faults of 4 KiB, each byte written as six.
+	maxAnswer = 3 << 20
+)
 
-// runChild has a child compile a module into a folder. It returns when the child
-// has ended, whatever the reason.
-func runChild(ctx context.Context, req request, code actor.Code) error {
+// runChild has a child check a module, or compile it into a folder. It returns when the
+// child has ended, whatever the reason.
+func runChild(ctx context.Context, req request, code actor.Code) (response, error) {
 	self, err := executable()
 	if err != nil {
-		return fmt.Errorf("find the program to compile with: %w", err)
+		return response{}, fmt.Errorf("find the program to compile with: %w", err)
 	}
 	if other := testCompiler(); other != "" {
 		self = other
 	}
 	line, err := json.Marshal(req)
 	if err != nil {
-		return err
+		return response{}, err
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, req.Time, &LimitError{Limit: LimitTime, Time: req.Time})
 	defer cancel()
+	var answer response
 	result := make(chan error, 1)
 	go func() {
 		// The kernel ends a child with the thread that started it, so that this one
 		// may not end before.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		result <- startAndWait(limited, self, req, line, code)
+		var err error
+		answer, err = startAndWait(limited, self, req, line, code)
+		result <- err
 	}()
 	err = <-result
 	if cause := context.Cause(limited); err != nil && cause != nil && limited.Err() != nil {
-		return cause
+		return response{}, cause
 	}
-	return err
+	return answer, err
 }
 
-func startAndWait(ctx context.Context, self string, req request, line []byte, code actor.Code) error {
+func startAndWait(ctx context.Context, self string, req request, line []byte, code actor.Code) (response, error) {
 	stdin, lifeline, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("start the compiler: %w", err)
+		return response{}, fmt.Errorf("start the compiler: %w", err)
 	}
 	defer lifeline.Close()
-	answer, complaints := &head{most: maxOutput}, &tail{most: maxOutput}
+	answer, complaints := &head{most: maxAnswer}, &tail{most: maxOutput}
 	cmd := &exec.Cmd{
 		Path: self, Args: []string{childName, childProtocol, string(req.Target)},
 		Env: []string{}, Dir: req.Dir,
@@ -67,7 +74,7 @@ func startAndWait(ctx context.Context, self string, req request, line []byte, co
 	err = cmd.Start()
 	stdin.Close()
 	if err != nil {
-		return fmt.Errorf("start the compiler: %w", err)
+		return response{}, fmt.Errorf("start the compiler: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() {
 		kill(cmd.Process)
@@ -81,12 +88,12 @@ func startAndWait(ctx context.Context, self string, req request, line []byte, co
 	err = cmd.Wait()
 	var r response
 	if json.Unmarshal(answer.text, &r) == nil && r != (response{}) {
-		return r.err(req)
+		return r, r.err(req)
 	}
 	if err == nil {
 		err = errors.Join(errors.New("it said nothing"), werr)
 	}
-	return crashed(req, err.Error(), string(complaints.text))
+	return response{}, crashed(req, err.Error(), string(complaints.text))
 }
 
 // crashed says why a child ended without a result: what Go cannot recover from.

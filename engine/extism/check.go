@@ -39,7 +39,7 @@ type faults = judge.Faults
 
 // check judges a plug-in by its outline alone: nothing of it is compiled or run.
 // The Module is nil if it cannot be read.
-func (e *Engine) check(wasm []byte, memoryLimit int64) (*binary.Module, []actor.Fault) {
+func check(wasm []byte, memoryLimit int64) (*binary.Module, []actor.Fault) {
 	m, f := judge.Parse(wasm)
 	if m == nil {
 		return nil, f

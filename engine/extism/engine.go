@@ -119,7 +119,7 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 		if err != nil {
 			return nil, err
 		}
-		m, faults := e.check(code, maxMemory)
+		m, faults := check(code, maxMemory)
 		if len(faults) > 0 {
 			return nil, &actor.InvalidModuleError{Faults: faults}
 		}
@@ -171,7 +171,7 @@ func toCompile(digest actor.Digest, code actor.Code, cost uint64) compile.Module
 	return compile.Module{Digest: digest, Target: compile.Plugin, Code: code, Cost: cost, Prepare: prepare, Version: preparedVersion}
 }
 
-func init() { compile.Serve(compile.Plugin, prepare) }
+func init() { compile.Serve(compile.Plugin, checkUpload, prepare) }
 
 // preparedVersion is of what prepare writes: TestPreparedVersion says when it changes.
 const preparedVersion = "1"

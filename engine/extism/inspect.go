@@ -24,21 +24,24 @@ import (
 func (e *Engine) Inspect(ctx context.Context, code actor.Code) (*abi.Manifest, []actor.Fault, error) {
 	return judge.Inspection{
 		What: "plug-in", Gate: &e.gate, Compiler: e.compiler, Log: e.log,
-		Check: func(wasm []byte) (uint64, []actor.Fault) {
-			m, _, found := e.checkUpload(wasm)
-			if len(found) > 0 {
-				return 0, found
-			}
-			return m.Cost(), nil
-		},
+		Target: compile.Plugin, Memory: e.cfg.InspectMemory, Check: checkUpload,
 		Module: toCompile, Admit: e.admit,
 	}.Run(ctx, code)
 }
 
-// checkUpload is check, and also looks for the manifest: text is nil if the plug-in
+// checkUpload is a [compile.Checker].
+func checkUpload(wasm []byte, memory int64) (cost uint64, found []actor.Fault) {
+	m, _, found := checkWithManifest(wasm, memory)
+	if len(found) > 0 {
+		return 0, found
+	}
+	return m.Cost(), nil
+}
+
+// checkWithManifest is check, and also looks for the manifest: text is nil if the plug-in
 // outputs it.
-func (e *Engine) checkUpload(wasm []byte) (m *binary.Module, text []byte, found []actor.Fault) {
-	m, found = e.check(wasm, e.cfg.InspectMemory)
+func checkWithManifest(wasm []byte, memory int64) (m *binary.Module, text []byte, found []actor.Fault) {
+	m, found = check(wasm, memory)
 	if len(found) > 0 {
 		return nil, nil, found
 	}
@@ -61,7 +64,7 @@ func (e *Engine) checkUpload(wasm []byte) (m *binary.Module, text []byte, found 
 // admit loads a plug-in that is compiled, tries it out, and keeps its program unless it
 // has faults.
 func (e *Engine) admit(ctx context.Context, code compile.Module, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
-	m, text, found := e.checkUpload(wasm)
+	m, text, found := checkWithManifest(wasm, e.cfg.InspectMemory)
 	if len(found) > 0 {
 		return nil, found, nil
 	}

@@ -42,11 +42,19 @@ const maxFaults = 100
 // Faults collects what is wrong with a module.
 type Faults []actor.Fault
 
+// maxMessage bounds the text of a fault, in bytes: a module's names may be long.
+const maxMessage = 4 << 10
+
 // Add adds one, unless there are very many.
 func (f *Faults) Add(code, format string, args ...any) {
-	if len(*f) < maxFaults {
-		*f = append(*f, actor.Fault{Code: code, Message: fmt.Sprintf(format, args...)})
+	if len(*f) == maxFaults {
+		return
 	}
+	message := fmt.Sprintf(format, args...)
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
+	*f = append(*f, actor.Fault{Code: code, Message: message})
 }
 
 // Parse reads a module's outline; without one the faults say why.
@@ -155,9 +163,9 @@ type Inspection struct {
 	Gate     *confine.Gate
 	Compiler *compile.Compiler
 	Log      *slog.Logger
-	// Check judges the module by its bytes, which it may not keep, and returns what it
-	// costs to compile.
-	Check func(wasm []byte) (cost uint64, found []actor.Fault)
+	Target   compile.Target
+	Memory   int64 // that an instance may begin with, in bytes
+	Check    compile.Checker
 	// Module returns the module for the compiler.
 	Module func(digest actor.Digest, code actor.Code, cost uint64) compile.Module
 	// Admit loads the module when it is compiled, tries it out, and keeps its program if
@@ -180,17 +188,18 @@ func (i Inspection) Run(ctx context.Context, code actor.Code) (*abi.Manifest, []
 }
 
 func (i Inspection) run(ctx context.Context, code actor.Code) (m *abi.Manifest, found []actor.Fault, err error) {
-	var module compile.Module
-	err = i.Compiler.Read(ctx, code, func(wasm []byte) error {
-		var cost uint64
-		if cost, found = i.Check(wasm); len(found) == 0 {
-			module = i.Module(actor.DigestOf(wasm), code, cost)
-		}
-		return nil
-	})
+	cost, found, err := i.Compiler.Check(ctx, i.Target, code, i.Memory, i.Check)
+	if err != nil {
+		found, err = NotCompiled(ctx, err, i.Log)
+	}
 	if err != nil || len(found) > 0 {
 		return nil, found, err
 	}
+	digest, err := actor.DigestOfCode(code)
+	if err != nil {
+		return nil, nil, err
+	}
+	module := i.Module(digest, code, cost)
 	compiled, err := i.Compiler.Compile(ctx, module)
 	if err != nil {
 		found, err = NotCompiled(ctx, err, i.Log)
@@ -204,7 +213,7 @@ func (i Inspection) run(ctx context.Context, code actor.Code) (m *abi.Manifest, 
 		return m, nil, nil
 	}
 	// Nothing is left of a module that is refused, but for who had it before.
-	discard(compiled, module.Digest, i.Log)
+	discard(compiled, digest, i.Log)
 	return nil, found, err
 }
 

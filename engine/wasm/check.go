@@ -26,7 +26,7 @@ const reactorHint = "build it as a reactor: GOOS=wasip1 GOARCH=wasm go build -bu
 
 // check judges a module by its outline alone: nothing of it is compiled or run.
 // The Module is nil if it cannot be read.
-func (e *Engine) check(wasm []byte, memoryLimit int64) (*binary.Module, []actor.Fault) {
+func check(wasm []byte, memoryLimit int64) (*binary.Module, []actor.Fault) {
 	m, f := judge.Parse(wasm)
 	if m == nil {
 		return nil, f

@@ -158,7 +158,7 @@ func toCompile(digest actor.Digest, code actor.Code, cost uint64) compile.Module
 	return compile.Module{Digest: digest, Target: compile.Native, Code: code, Cost: cost, Prepare: prepare, Version: preparedVersion}
 }
 
-func init() { compile.Serve(compile.Native, prepare) }
+func init() { compile.Serve(compile.Native, checkUpload, prepare) }
 
 // prepare returns a guest as it is run.
 func prepare(wasm []byte) ([]byte, error) {

@@ -23,21 +23,24 @@ import (
 func (e *Engine) Inspect(ctx context.Context, code actor.Code) (*abi.Manifest, []actor.Fault, error) {
 	return judge.Inspection{
 		What: "module", Gate: &e.gate, Compiler: e.compiler, Log: e.log,
-		Check: func(wasm []byte) (uint64, []actor.Fault) {
-			m, found := e.check(wasm, e.cfg.InspectMemory)
-			if len(found) > 0 {
-				return 0, found
-			}
-			return m.Cost(), nil
-		},
+		Target: compile.Native, Memory: e.cfg.InspectMemory, Check: checkUpload,
 		Module: toCompile, Admit: e.admit,
 	}.Run(ctx, code)
+}
+
+// checkUpload is a [compile.Checker].
+func checkUpload(wasm []byte, memory int64) (cost uint64, found []actor.Fault) {
+	m, found := check(wasm, memory)
+	if len(found) > 0 {
+		return 0, found
+	}
+	return m.Cost(), nil
 }
 
 // admit loads a module that is compiled, tries it out, and keeps its program unless it
 // has faults.
 func (e *Engine) admit(ctx context.Context, module compile.Module, wasm []byte) (*abi.Manifest, []actor.Fault, error) {
-	outline, found := e.check(wasm, e.cfg.InspectMemory)
+	outline, found := check(wasm, e.cfg.InspectMemory)
 	if len(found) > 0 {
 		return nil, found, nil
 	}

@@ -86,7 +86,7 @@ func (e *Engine) Load(ctx context.Context, digest actor.Digest, wasm func(contex
 		if err != nil {
 			return nil, err
 		}
-		m, faults := e.check(code, maxPages*confine.PageSize)
+		m, faults := check(code, maxPages*confine.PageSize)
 		if len(faults) > 0 {
 			return nil, &actor.InvalidModuleError{Faults: faults}
 		}
