@@ -347,11 +347,11 @@ func (p *program) run(t *testing.T, seen map[string]int) []string {
 	if pending := th.faults.Pending(); len(pending) > 0 {
 		th.fail("planned faults that never happened: %q", pending)
 	}
-	for _, f := range faultsOf(p.placement) {
-		th.seen[string(f)] += th.faults.Fired(f)
-	}
 	if err := th.stage.Stop(context.Background()); err != nil {
 		th.fail("stop: %v", err)
+	}
+	for _, f := range faultsOf(p.placement) { // no event comes any more
+		th.seen[string(f)] += th.faults.Fired(f)
 	}
 	th.ends()
 	if len(th.broken) > 0 {

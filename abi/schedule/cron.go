@@ -30,13 +30,14 @@ var cronFields = []field{
 
 // ParseCron reads an expression of five fields (minute, hour, day of the month, month, day
 // of the week), of six with the second in front, or one of @yearly, @annually, @monthly,
-// @weekly, @daily, @midnight and @hourly. The error says what to change.
+// @weekly, @daily, @midnight and @hourly. The error begins with the expression, and says what to
+// change.
 func ParseCron(text string, zone *time.Location) (*Cron, error) {
 	switch {
 	case strings.Contains(text, "TZ="):
-		return nil, fmt.Errorf("the cron expression %q names a time zone; give it as the zone", text)
+		return nil, fmt.Errorf("%q names a time zone; give it as the zone", text)
 	case strings.HasPrefix(text, "@every"):
-		return nil, fmt.Errorf("the cron expression %q is a period; give it as the period", text)
+		return nil, fmt.Errorf("%q is a period; give it as the period", text)
 	}
 	fields := text
 	switch text {
@@ -56,13 +57,13 @@ func ParseCron(text string, zone *time.Location) (*Cron, error) {
 		parts = append([]string{"0"}, parts...)
 	}
 	if len(parts) != 6 {
-		return nil, fmt.Errorf("the cron expression %q has %d fields; give minute, hour, day of the month, month and day of the week, such as 0 9 * * MON", text, len(parts))
+		return nil, fmt.Errorf("%q cannot be read: it has %d fields; give minute, hour, day of the month, month and day of the week, such as 0 9 * * MON", text, len(parts))
 	}
 	c := &Cron{zone: zone}
 	for n, set := range []*uint64{&c.second, &c.minute, &c.hour, &c.day, &c.month, &c.weekday} {
 		var err error
 		if *set, err = cronFields[n].parse(parts[n]); err != nil {
-			return nil, fmt.Errorf("the cron expression %q: the %s %w", text, cronFields[n].what, err)
+			return nil, fmt.Errorf("%q cannot be read: the %s %w", text, cronFields[n].what, err)
 		}
 	}
 	return c, nil

@@ -66,7 +66,7 @@ func New(r abi.Reminder, now time.Time) (*Reminder, error) {
 			return nil, fmt.Errorf("the zone %q is not known; give an IANA name such as Europe/Berlin", r.Zone)
 		}
 		if made.timetable.Cron, err = schedule.ParseCron(r.Cron, zone); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("the cron expression %w", err)
 		}
 		if made.Due = made.timetable.First(made.Due); made.Due.IsZero() {
 			return nil, fmt.Errorf("the cron expression %q never matches; give a day that exists", r.Cron)
