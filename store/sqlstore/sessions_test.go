@@ -70,15 +70,14 @@ func onEach(t *testing.T, test func(t *testing.T, database func(*testing.T) stri
 // hosts registers the store as a host and the one around the proxy as the leader.
 func (b *broken) hosts(length time.Duration) (leader actor.Lease) {
 	b.Helper()
-	for s, id := range map[*sqlstore.Store]actor.HostID{b.s: "victim", b.around: "leader"} {
+	register := func(s *sqlstore.Store, id actor.HostID, length time.Duration) {
 		h := actor.Host{ID: id, Name: string(id), Cluster: "c", Address: "127.0.0.1:1", Roles: []string{"host"}, MinProtocol: 1, MaxProtocol: 1}
-		if id == "leader" {
-			length = time.Hour
-		}
 		if _, err := s.RegisterHost(b.Context(), h, length); err != nil {
 			b.Fatal(err)
 		}
 	}
+	register(b.s, "victim", length)
+	register(b.around, "leader", time.Hour)
 	leader, _, err := b.around.AcquireLease(b.Context(), "leader", "leader", time.Hour)
 	if err != nil {
 		b.Fatal(err)
