@@ -57,8 +57,8 @@ func (a *Accepted) Begin(ctx context.Context, inv actor.Invocation, to host.Rece
 	return a.r.begin(ctx, inv, to, a.Peer, true)
 }
 
-// NotHeldBy tells that the sender has asked a host that does not hold an actor: if that
-// is where this host would send a call, what it knows is older, and is forgotten.
+// NotHeldBy notes that the sender has asked the host by, which does not hold an actor. If
+// this host would send a call to by as well, its knowledge is older, and is forgotten.
 func (a *Accepted) NotHeldBy(key actor.Key, by actor.HostID) {
 	if by != "" && a.r.find(key).host == by {
 		a.r.cfg.Placement.Learned(key, "")

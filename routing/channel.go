@@ -62,7 +62,7 @@ func (ch *channel) fail(err *unsentError) {
 	ch.Fail(func(*caller.Call) error { return err })
 }
 
-// settle says what became of the calls that were sent and not answered.
+// settle gives the calls that were sent and not answered their outcome.
 func (ch *channel) settle(err error) {
 	kind := detailOf(err).GetKind()
 	outcome := error(&lostError{err})
@@ -137,7 +137,7 @@ const (
 	protocolRelease = 3
 )
 
-// forwardedInvocation is a call as a peer of any protocol is told it.
+// forwardedInvocation returns a call as it is sent to a peer of any protocol.
 func forwardedInvocation(inv *actor.Invocation) invokestream.Invocation {
 	f := invokestream.Invocation{
 		Key: inv.Key, Method: inv.Method, Payload: inv.Payload,

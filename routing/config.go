@@ -26,17 +26,18 @@ const (
 	DefaultSettleGrace           = 5 * time.Second
 )
 
-// Placement says who holds what. Its methods are called concurrently and never block.
+// Placement reports which host holds what. Its methods are called concurrently and never
+// block.
 type Placement interface {
 	// Self is this incarnation of this process.
 	Self() actor.HostID
 	// Find says where a call of an actor goes whose type has this placement policy.
 	Find(key actor.Key, policy string) placement.Where
-	// Learned is told that a host does not hold an actor, and who does as far as it
-	// knows; empty: it does not know.
+	// Learned notes that a host does not hold an actor. owner is the holder that this host knows
+	// of; empty if it knows none.
 	Learned(key actor.Key, owner actor.HostID)
-	// Peer returns where a host is reached and the newest protocol that both speak;
-	// false if it is not a member, or there is none.
+	// Peer returns the address of a host and the newest protocol that both hosts speak. ok is
+	// false if the host is not a member, or if they have no protocol in common.
 	Peer(id actor.HostID) (address string, protocol int, ok bool)
 }
 
@@ -62,7 +63,7 @@ type Config struct {
 	Local Host
 	// Timers is the same host, for timers. Nil: it has none.
 	Timers Timers
-	// Placement says who holds what. Required.
+	// Placement reports which host holds what. Required.
 	Placement Placement
 	// Policy returns the placement policy of an actor type, from memory; false if
 	// nothing is known of the type. Required.
@@ -112,7 +113,7 @@ type Config struct {
 	// to [DefaultSettleGrace].
 	SettleGrace time.Duration
 
-	// Events are told what happens. Defaults to nobody.
+	// Events are called when something happens. Defaults to no callbacks.
 	Events Events
 	// Logger defaults to [slog.Default].
 	Logger *slog.Logger

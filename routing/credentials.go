@@ -58,8 +58,8 @@ func CredentialsFromKey(file, cluster string) (*Credentials, error) {
 	return issue(ed25519.NewKeyFromSeed(seed), cluster)
 }
 
-// Certificates last so long before and after the start of the process: clocks of hosts
-// may be wrong by hours, and who has the cluster key can make new ones at any time.
+// Certificates are valid for so long before and after the start of the process: clocks of
+// hosts may be wrong by hours, and a holder of the cluster key can make new ones at any time.
 const (
 	certificateBefore = 48 * time.Hour
 	certificateAfter  = 10 * 365 * 24 * time.Hour
@@ -106,7 +106,7 @@ func issue(authority ed25519.PrivateKey, cluster string) (*Credentials, error) {
 // CredentialFiles names files in PEM form. All are needed.
 type CredentialFiles struct {
 	Cert, Key string // of this host; the certificate has [ServerName] among its names
-	CA        string // the authorities one of which has signed every host's certificate
+	CA        string // the authorities; each host's certificate is signed by one of them
 }
 
 // CredentialsFromFiles reads certificates.

@@ -62,7 +62,7 @@ func newRemoteError(e *greenroomv1.StreamError) *RemoteError {
 // NotOwnerError refuses a call that another host sent here: it has not begun, and
 // actor.ErrNotOwner is what it is.
 type NotOwnerError struct {
-	// Owner holds the actor as far as this host knows; empty if it does not know.
+	// Owner is the host that holds the actor, to the knowledge of this host; empty if unknown.
 	Owner actor.HostID
 }
 

@@ -358,7 +358,7 @@ func (e *unsentError) Error() string { return e.text }
 
 var errGone = &unsentError{"its host is not a member of the cluster any more"}
 
-// lostError is why the outcome of calls is unknown that were sent.
+// lostError explains why the outcome of calls that were sent is unknown.
 type lostError struct{ cause error }
 
 func (e *lostError) Error() string {

@@ -81,7 +81,7 @@ func (c *routed) route() {
 	case w.away != "":
 		c.fail(&actor.HostAwayError{Name: w.away})
 	case w.lost && c.from != "":
-		c.answer(actor.Reply{}, &NotOwnerError{}) // who sent it may find who has it by now
+		c.answer(actor.Reply{}, &NotOwnerError{}) // the sender may by now find the host that has it
 	case w.lost:
 		c.fail(actor.ErrUnavailable)
 	default:
@@ -355,7 +355,7 @@ func (c *routed) GiveUp() {
 	}
 }
 
-// awaitOutcome bounds the wait for what became of a call that a peer was told to end.
+// awaitOutcome bounds the wait for the outcome of a call that a peer was asked to end.
 func (c *routed) awaitOutcome() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -126,7 +126,7 @@ type whereTo struct {
 	wait   <-chan struct{}
 	away   string
 	lost   bool
-	reader bool // host is one, and does not hold the actor as far as is known
+	reader bool // host is a reader, and is not known to hold the actor
 }
 
 // here stands for the local host among the IDs of hosts.
@@ -230,8 +230,9 @@ func isAnswer(err error) bool {
 	return errors.As(err, &remote) && !errors.Is(err, actor.ErrNotOwner) && !errors.Is(err, actor.ErrStopping)
 }
 
-// alone brings an operation that is none of a stream to the host of its actor; from is
-// the host that sent it, if one did. there is told which host refused it last.
+// alone brings an operation that belongs to no stream to the host of its actor. from is the
+// host that sent the operation; empty if none did. there receives, as refusedBy, the host
+// that refused the operation last; empty if none did.
 func (r *Router) alone(ctx context.Context, key actor.Key, from actor.HostID, local func(context.Context) error, there func(ctx context.Context, p *peer, refusedBy actor.HostID) error) error {
 	var t trip
 	forgot := false

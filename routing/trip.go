@@ -33,8 +33,8 @@ const (
 	pausesForNews = 8
 )
 
-// refused notes that a host does not hold the actor, and which one does as far as it
-// knows.
+// refused notes that the host by does not hold the actor. owner is the holder that by knows
+// of; empty if it knows none.
 func (t *trip) refused(by, owner actor.HostID) {
 	t.avoid, t.avoidFor, t.why = by, 1, "it is moving to another host"
 	if by == here {

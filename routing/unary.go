@@ -69,7 +69,7 @@ func protoKey(k actor.Key) *greenroomv1.ActorKey {
 	return &greenroomv1.ActorKey{App: k.App, Type: k.Type, Id: k.ID}
 }
 
-// unaryError says what became of a unary call.
+// unaryError converts the error of a unary call into the outcome of the call.
 func (p *peer) unaryError(ctx context.Context, key actor.Key, err error) error {
 	if err == nil {
 		return nil

@@ -109,7 +109,7 @@ func (t *checkoutType) view(self actor.HostID, now Instant) *typeView {
 }
 
 // checkoutLoop takes, renews and checks in partitions. A process that runs no actors only
-// reads who has them.
+// reads which hosts have them.
 func (s *Service) checkoutLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -158,7 +158,7 @@ func (s *Service) checkoutStep(ctx context.Context) time.Duration {
 	read, cancel := context.WithTimeout(ctx, s.cfg.Lease)
 	defer cancel()
 	leases, now, err := s.cfg.Store.Leases(read, checkoutPrefix)
-	var hosts []actor.Host // read later: who has a lease and no row has ended
+	var hosts []actor.Host // read after the leases: a holder of a lease without a row has ended
 	if err == nil {
 		hosts, _, err = s.cfg.Store.Hosts(read)
 	}
@@ -253,7 +253,7 @@ func (s *Service) serves(name typeName) bool {
 	return s.cfg.Types != nil && slices.ContainsFunc(s.cfg.Types(), func(t Type) bool { return t.App == name.app && t.Name == name.typ })
 }
 
-// checkOut tries to lease a partition, of which was is the lease that was read last. It is
+// checkOut tries to lease a partition. was is the lease that was read last. checkOut is
 // called without the lock.
 func (s *Service) checkOut(ctx context.Context, name typeName, p placement.Partition, self actor.HostID, was actor.Lease, there map[actor.HostID]bool) {
 	if was.Holder != "" && !there[was.Holder] {

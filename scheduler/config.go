@@ -32,7 +32,7 @@ const (
 	RoleScheduler = "scheduler" // may lead
 )
 
-// What becomes of a range that is moved because of heat.
+// What happens to a range that is moved because of heat.
 const (
 	HeatSplit = "split" // it is cut, and a side of it moves
 	HeatWhole = "whole" // it moves
@@ -41,8 +41,9 @@ const (
 
 // Protocol versions that this code speaks between processes.
 //
-//	2  invocations that are passed on name their caller, and who has refused them; the
-//	   leader tells hosts that their types are outdated; hosts say whom they cannot reach
+//	2  invocations that are passed on name their caller, and the host that refused them last;
+//	   the leader notifies hosts whose types are outdated; hosts report the hosts that they
+//	   cannot reach
 //	3  invocations that are passed on have a trace context; reminders are released to
 //	   hosts that have subscribers
 //	4  the leader's orders, and what hosts claim, are about groups of types
@@ -58,9 +59,9 @@ const (
 type Config struct {
 	// Store has the rows of hosts and the leases. Required.
 	Store store.Cluster
-	// Self is what other hosts are told of this process: Name, Cluster, Address, Roles
-	// and Version. Its ID is not looked at, since each incarnation gets its own; the
-	// protocol versions default to [MinProtocol] and [MaxProtocol], Roles to both.
+	// Self is what other hosts learn about this process: Name, Cluster, Address, Roles and
+	// Version. Its ID is ignored, since each incarnation gets its own; the protocol versions
+	// default to [MinProtocol] and [MaxProtocol], Roles to both.
 	Self actor.Host
 	// NewID names an incarnation of the process, never twice the same. Defaults to a random
 	// name.
@@ -102,7 +103,7 @@ type Config struct {
 	Cooling placement.Cooling
 	// Clocks are beside the monotonic one.
 	Clocks Clocks
-	// Events are told what happens. Defaults to nobody.
+	// Events are called when something happens. Defaults to no callbacks.
 	Events Events
 	// Logger defaults to [slog.Default].
 	Logger *slog.Logger
@@ -117,17 +118,17 @@ type Type struct {
 	// Generation is the deployment's. Where processes differ on the placement, the
 	// newest deployment decides.
 	Generation uint64
-	// Readers: the host knows that others may be readers of what it holds. A [Service]
-	// says so of all its types.
+	// Readers: the host knows that others may be readers of what it holds. A [Service] reports
+	// this for all its types.
 	Readers bool
 }
 
 // Actors is what runs actors. Methods are called by several goroutines.
 type Actors interface {
-	// HandOver ends the activations of actors that this host does not hold any more:
-	// [Service.Holds] says so already, and moving names them. It returns when what had
-	// begun is done, its commits settled, and nothing of them is left in memory; calls
-	// that had not begun got [actor.ErrNotOwner].
+	// HandOver ends the activations of actors that this host does not hold any more. moving names
+	// these actors, and [Service.Holds] already reports that they are not held. HandOver returns
+	// when what had begun is done, its commits are settled, and nothing of these activations is
+	// left in memory; calls that had not begun got [actor.ErrNotOwner].
 	HandOver(ctx context.Context, moving func(actor.Key) bool) error
 	// DropAll ends all activations of types that are held, without waiting: this host
 	// holds nothing any more, and others may run them.

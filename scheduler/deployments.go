@@ -11,9 +11,9 @@ type deployed struct {
 	gone       bool // a host that ran it does not any more: it was undeployed
 }
 
-// reported takes the types that a host reports in the place of others. It returns the
-// apps of which the other hosts may know less than this one, and those of which this one
-// knows less.
+// reported replaces the types that a host reported before. It returns news, the apps about
+// which the other hosts may know less than this one, and behind, the apps about which this
+// one knows less than another.
 func (d deployments) reported(before map[typeName]Type, types []Type) (news, behind []string) {
 	now := make(map[typeName]struct{}, len(types))
 	add := func(apps *[]string, app string) {

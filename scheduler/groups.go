@@ -248,7 +248,7 @@ func divide[K comparable](t *Tables, table *rangeTable, by func(typeName) K) ite
 	}
 }
 
-// split gives some types of a table one of their own, which is as far as that was.
+// split gives some types of a table a table of their own, whose state is that of the old one.
 func (t *Tables) split(table *rangeTable, types []typeName) *rangeTable {
 	part := *table
 	part.ranges, part.open = slices.Clone(table.ranges), slices.Clone(table.open)

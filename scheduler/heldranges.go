@@ -34,7 +34,7 @@ type heldRange struct {
 	// leaving: it was locked, and is handed over. Nothing of it may begin any more, but
 	// what has begun is still here.
 	leaving bool
-	// underWay: it was handed over, and the leader has not said yet who has it now.
+	// underWay: it was handed over, and the leader has not yet reported which host has it now.
 	underWay bool
 	moved    bool // it is where it is because of its heat
 	// held says what this host holds of its share, and may begin turns of, when the range was

@@ -28,8 +28,8 @@ type Holdings struct {
 	groups map[uint64][]*heldTable
 	// remapped: since the last views, types have come, gone, or got another table.
 	remapped bool
-	// untold are the types of which no leader has told where they are, of those with which
-	// the host has begun a session: nil before the first.
+	// untold are the types that the host has begun a session with and whose places no leader has
+	// sent yet; nil before the first session.
 	untold map[typeName]struct{}
 }
 
@@ -273,7 +273,7 @@ func (h *Holdings) HandedOver(m Moving, now Instant) Moving {
 			t.view = nil
 			t.resumes = t.resumes && !m.Order.WithSticky
 			if m.Order.WithSticky && t.handing && !held(t.policy) {
-				t.policy = "" // nothing of it is run here before the leader says so
+				t.policy = "" // nothing of it is run here before the leader allows it
 			}
 			t.heldRanges = t.change(part.ranges, now, func(r *heldRange, _ HeldRange) {
 				if r.leaving {
@@ -285,8 +285,8 @@ func (h *Holdings) HandedOver(m Moving, now Instant) Moving {
 	return m
 }
 
-// UnderWay reports whether anything that was handed over is nobody's yet, as far as the
-// leader has said.
+// UnderWay reports whether the leader has yet to name the new holder of anything that was
+// handed over.
 func (h *Holdings) UnderWay() bool {
 	return slices.ContainsFunc(h.tables, func(t *heldTable) bool { return t.any(isUnderWay) })
 }

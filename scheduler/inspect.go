@@ -86,8 +86,9 @@ func (s *Service) Hosts(ctx context.Context) (HostList, error) {
 	return list, nil
 }
 
-// Connected returns the hosts that have a session with the leader; [actor.ErrUnavailable]
-// if there is none, or it does not answer within the lease.
+// Connected returns the hosts that have a session with the leader. It returns
+// [actor.ErrUnavailable] if this process has no such session, or if the leader does not
+// answer within the lease.
 func (s *Service) Connected(ctx context.Context) ([]actor.HostID, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease)
 	defer cancel()
@@ -104,7 +105,7 @@ func (s *Service) Connected(ctx context.Context) ([]actor.HostID, error) {
 	return hosts, nil
 }
 
-// Others returns the other members, as far as this process knows.
+// Others returns the other members that this process knows.
 func (s *Service) Others() []actor.Host {
 	v := s.view.Load()
 	others := make([]actor.Host, 0, len(v.members))

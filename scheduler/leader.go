@@ -8,9 +8,9 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
-// Leader is what the leader of one term knows: the hosts, their sessions, and who owns
-// which sticky actor. It is pure state, for one goroutine at a time; another term has
-// another Leader. The zero Leader is not usable: [NewLeader].
+// Leader is what the leader of one term knows: the hosts, their sessions, and which host owns
+// which sticky actor. It is pure state, for one goroutine at a time; another term has another
+// Leader. The zero Leader is not usable: [NewLeader].
 type Leader struct {
 	epoch uint64
 	until Instant // the leader's own count of its lease
@@ -20,9 +20,9 @@ type Leader struct {
 	// missing counts the hosts that were registered when the term began and have
 	// neither claimed nor been cleared; -1 until they are known.
 	missing int
-	// sticky says who owns an actor: the tenure, which is void once its host has
-	// another. So a host's actors are free at once, however many they are; the
-	// entries go together, when most of the table is void.
+	// sticky has the tenure of the owner of each actor. A tenure is void once its host has
+	// another one. So a host's actors are free at once, however many they are; the entries are
+	// removed together, when most of the table is void.
 	sticky  map[typeName]map[string]tenure
 	tenures []placement.HostID // by tenure; empty: void
 	entries int
@@ -150,8 +150,8 @@ func (l *Leader) Claimed(s Session, keys []actor.Key) (refused []actor.Key, ok b
 	return refused, true
 }
 
-// Cleared tells that a host's row is gone: its lease was over when a leader removed it,
-// or it has left. All that it owned is free.
+// Cleared notes that a host's row is gone: its lease was over when a leader removed it, or
+// the host has left. All that the host owned is free.
 func (l *Leader) Cleared(id placement.HostID) {
 	h := l.host(id)
 	if h.awaited {
@@ -164,10 +164,10 @@ func (l *Leader) Cleared(id placement.HostID) {
 // Gone reports whether a host was cleared: no session of it begins in this term any more.
 func (l *Leader) Gone(id placement.HostID) bool { h := l.hosts[id]; return h != nil && h.gone }
 
-// Answer is what an acquisition comes to.
+// Answer is the result of an acquisition.
 type Answer struct {
 	Granted bool
-	Owner   placement.HostID // who owns the actor; empty: nobody knows yet, ask again
+	Owner   placement.HostID // the host that owns the actor; empty: not known yet, ask again
 }
 
 // Acquire gives an actor to the host of a session, unless another owns it. It reports
@@ -202,7 +202,7 @@ func (l *Leader) Release(s Session, key actor.Key) {
 	l.entries--
 }
 
-// Owner returns who owns an actor, as far as the leader knows; empty if nobody does.
+// Owner returns the host that owns an actor; empty if the leader knows of none.
 func (l *Leader) Owner(key actor.Key) placement.HostID {
 	t, found := l.sticky[typeName{key.App, key.Type}][key.ID]
 	if !found {
@@ -264,7 +264,7 @@ func (l *Leader) sweep() {
 	}
 }
 
-// StickyEntry is a sticky actor with who owns it.
+// StickyEntry is a sticky actor and the host that owns it.
 type StickyEntry struct {
 	Key   actor.Key
 	Owner placement.HostID

@@ -80,8 +80,9 @@ func (m *Member) Disconnect(s Session) {
 	}
 }
 
-// Ask notes that the host asks the leader for an actor, and returns the session to ask
-// in; false if there is none, or it owns or has asked for the actor already.
+// Ask notes that the host asks the leader for an actor, and returns the session to ask in. It
+// reports false if there is no session, or if the host owns or has asked for the actor
+// already.
 func (m *Member) Ask(key actor.Key) (Session, bool) {
 	_, owned := m.owned[key]
 	_, asked := m.asked[key]
@@ -118,8 +119,8 @@ func (m *Member) Refused(s Session, key actor.Key) {
 	}
 }
 
-// Release gives an actor up, after its last turn, and returns the session to say so in;
-// false if there is none to tell, or nothing to give up.
+// Release gives up an actor, after its last turn, and returns the session in which to tell
+// the leader. It reports false if there is no session, or if the host does not own the actor.
 func (m *Member) Release(key actor.Key) (Session, bool) {
 	if _, owned := m.owned[key]; !owned {
 		return Session{}, false

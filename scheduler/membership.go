@@ -59,8 +59,8 @@ type leaseCount struct {
 	partitions Instant
 }
 
-// countFor begins the count of an incarnation, which is not registered yet, and ends that
-// of the one before; empty: there is none any more.
+// countFor begins the count of an incarnation that is not registered yet, and ends the count
+// of the incarnation before it. An empty id only ends the count.
 func (s *Service) countFor(id actor.HostID) {
 	s.count.mu.Lock()
 	defer s.count.mu.Unlock()
@@ -326,7 +326,7 @@ func (s *Service) lead(ctx context.Context) (led, reached bool) {
 	return true, t.run(ctx)
 }
 
-// led tells that this process begins or ends a term.
+// led notifies Events.Led that this process begins or ends a term.
 func (s *Service) led(epoch uint64, leads bool) {
 	if s.cfg.Events.Led != nil {
 		s.cfg.Events.Led(epoch, leads)

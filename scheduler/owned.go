@@ -14,7 +14,7 @@ import (
 type ownedActors struct {
 	seed   maphash.Seed
 	count  atomic.Int64
-	added  atomic.Uint64 // ever: the time by which use is told
+	added  atomic.Uint64 // how many were ever added: the clock of ownedActor.used
 	shards [64]ownedShard
 }
 

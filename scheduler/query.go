@@ -8,7 +8,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
-// answerOrEnd is what comes of a query; the channel is closed when the session ends.
+// answerOrEnd is the result of a query; the channel is closed when the session ends.
 type answerOrEnd struct{ answer *greenroomv1.LeaderAnswer }
 
 // query asks the leader what only it knows.

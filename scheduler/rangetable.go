@@ -66,7 +66,7 @@ type tableRange struct {
 	phase        phase
 	slow         bool               // it has been on the move for long
 	version      uint64             // of the newest LOCK or UPDATE
-	waits        []placement.HostID // in releasing and updating: who has not answered
+	waits        []placement.HostID // in releasing and updating: the hosts that have not answered
 }
 
 func newRangeTable() *rangeTable {
@@ -116,7 +116,8 @@ func (t *rangeTable) setMoved(moved []placement.Moved) {
 	t.moved, t.targets = moved, [2]target{}
 }
 
-// routes returns where everything is, as hosts are told; what moves is nowhere.
+// routes returns where everything is, as the leader sends it to hosts; ranges that move are
+// nowhere.
 func (t *rangeTable) routes() []HeldRange {
 	routes := make([]HeldRange, len(t.ranges))
 	for i := range t.ranges {
@@ -205,8 +206,8 @@ func (t *rangeTable) merge(targets ...*placement.Table) {
 	t.ranges = kept
 }
 
-// cut makes ranges begin at points, which are in order. Both parts of one are as far as
-// the whole was.
+// cut makes ranges begin at points, which are in order. Both parts of a range have the state
+// of the whole.
 func (t *rangeTable) cut(points []placement.Point) {
 	t.ranges = cutAt(t.ranges, points, func(r *tableRange) *placement.Point { return &r.first })
 }

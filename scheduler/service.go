@@ -16,8 +16,8 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
-// Service is a process's part in a cluster: it keeps the host's row, leads or is ready
-// to, and knows who holds what. Its methods are safe for concurrent use.
+// Service is a process's part in a cluster: it keeps the host's row, leads or is ready to
+// lead, and knows which host holds what. Its methods are safe for concurrent use.
 type Service struct {
 	cfg   Config
 	clock *clock // of each [Instant]
@@ -51,7 +51,7 @@ type Service struct {
 	search       search          // for a session
 	informed     bool            // this incarnation has had the tables of its types: see Ready
 	draining     string          // why; empty: it is not
-	drainOnce    sync.Once       // tells that it has drained
+	drainOnce    sync.Once       // reports once that the service has drained
 	drainContext context.Context //nolint:containedctx // the service's life, for a drain that an operator asked for
 	queries      map[uint64]chan<- answerOrEnd
 	counts       map[typeName]*callCounts
@@ -84,7 +84,7 @@ type acquisition struct {
 // leader answers: far above the calls that may wait for one.
 const maxAsked = 1 << 16
 
-// Leadership says who leads, as far as a process knows.
+// Leadership is what a process knows about the leader.
 type Leadership struct {
 	Leader actor.HostID // empty: nobody that is known
 	Epoch  uint64
@@ -161,7 +161,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	s.countFor("")
 	s.owned.clear()
 	id := s.self.ID
-	s.holdings.Leave() // calls that are under way are passed on to who has it now
+	s.holdings.Leave() // calls that are under way are passed on to the host that has the actor now
 	for _, t := range s.checkouts.types {
 		clear(t.owns)
 	}
@@ -218,8 +218,8 @@ func (s *Service) Holds(key actor.Key, policy string) actor.Hold {
 	}
 }
 
-// Settled tells that a commit of this host has moved the version of a sticky actor on
-// since it was acquired: nothing of an earlier owner can land any more.
+// Settled notes that a commit of this host has moved the version of a sticky actor on since
+// the actor was acquired: nothing of an earlier owner can land any more.
 func (s *Service) Settled(key actor.Key) {
 	if a := s.owned.get(key); a != nil {
 		a.settled.Store(true)
@@ -381,8 +381,8 @@ func (s *Service) acquire(key actor.Key) placement.Where {
 	return placement.Where{Wait: a.done}
 }
 
-// Learned notes that another host said who owns a sticky actor; empty: it does not, and
-// knows nobody.
+// Learned notes which host owns a sticky actor, as another host reported. An empty owner
+// means that the other host does not own the actor and knows no owner.
 func (s *Service) Learned(key actor.Key, owner actor.HostID) {
 	v := s.view.Load()
 	t, _ := v.of(key.App, key.Type)
@@ -407,8 +407,9 @@ func (s *Service) Peer(id actor.HostID) (address string, protocol int, ok bool) 
 	return h.Address, protocol, protocol >= max(h.MinProtocol, s.cfg.Self.MinProtocol)
 }
 
-// TypesChanged tells that what Config.Types returns may have changed: the leader hears
-// of it at once, and has the other hosts read theirs; otherwise it hears of it within an eighth of a lease.
+// TypesChanged notes that the result of Config.Types may have changed: the leader hears of it
+// at once, and has the other hosts read their types. Without this call the leader hears of it
+// within an eighth of a lease.
 func (s *Service) TypesChanged() {
 	select {
 	case s.kick <- struct{}{}:
@@ -416,7 +417,7 @@ func (s *Service) TypesChanged() {
 	}
 }
 
-// Leadership returns who leads, as far as this process knows.
+// Leadership returns what this process knows about the leader.
 func (s *Service) Leadership() Leadership {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,7 @@ func (s *Service) sessionLoop(ctx context.Context) {
 		if s.now()-began > s.cfg.Lease {
 			wait, said = first, ""
 		}
-		// A fault that lasts is told once.
+		// A fault that lasts is logged once.
 		if err.Error() != said && !errors.Is(err, errNoLeader) && !errors.Is(err, errNotLeader) {
 			said = err.Error()
 			s.cfg.Logger.Warn("no session with the leader of the cluster; what this host holds stays", "host", s.Self(), "error", err)
@@ -448,7 +448,7 @@ func (s *Service) released(ss *session, moving Moving) {
 	ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Released{Released: toReleased(moving.Order, moving.Ranges)}})
 }
 
-// release gives sticky actors up, of which nothing is left here.
+// release gives up sticky actors that have no activation left on this host.
 func (s *Service) release(keys []actor.Key) {
 	told := keys[:0]
 	for _, key := range keys {

@@ -67,10 +67,9 @@ const (
 	maxSlow = 64
 )
 
-// Tables is what the leader of one term knows of the tables of all types: who holds
-// what, and what moves. It stands beside the term's [Leader], which knows the sessions:
-// every message is one of a host's newest session. It is pure state, for one goroutine
-// at a time.
+// Tables is what the leader of one term knows about the tables of all types: which host holds
+// what, and what moves. It stands beside the term's [Leader], which knows the sessions: every
+// message is one of a host's newest session. It is pure state, for one goroutine at a time.
 type Tables struct {
 	hosts    map[placement.HostID]*tableHost
 	types    map[typeName]*rangeTable
@@ -102,7 +101,7 @@ type tableHost struct {
 	leadsOnly bool    // it is to run nothing
 	report    *report // of the types that it can run, or would
 	claims    map[typeName]*claim
-	// resources are what it has for actors, as far as it announces that.
+	// resources are what the host has announced that it has for actors.
 	resources placement.Resources
 }
 
@@ -165,7 +164,7 @@ func (t *Tables) Offers(id placement.HostID, r placement.Resources) {
 	}
 }
 
-// Disconnected tells that a session is over and no other has begun.
+// Disconnected notes that a host's session is over and no other has begun.
 func (t *Tables) Disconnected(id placement.HostID) {
 	if h := t.hosts[id]; h != nil {
 		h.connected = false
@@ -218,8 +217,8 @@ func (t *Tables) Claim(id placement.HostID, types []typeName, policy string, ran
 	}
 }
 
-// Claimed tells that a host has claimed all that it holds. What it was known to hold
-// and has not claimed, it does not hold.
+// Claimed notes that a host has claimed all that it holds. The host does not hold what it was
+// known to hold and has not claimed.
 func (t *Tables) Claimed(id placement.HostID) {
 	h := t.hosts[id]
 	if h == nil || h.connected {
@@ -287,7 +286,7 @@ func (t *Tables) Released(id placement.HostID, version uint64, answers ...[]Held
 	})
 }
 
-// Updated tells that a host has taken over what an UPDATE gave it.
+// Updated notes that a host has taken over what an UPDATE gave it.
 func (t *Tables) Updated(id placement.HostID, version uint64) {
 	t.answered(version, func(*rangeTable, uint64) bool { return false }, func(table *rangeTable, r *tableRange, version uint64) bool {
 		if r.phase != updating || r.version != version {
@@ -322,7 +321,7 @@ func (t *Tables) answered(version uint64, tableWaits func(*rangeTable, uint64) b
 	}
 }
 
-// Cleared tells that a host's row is gone: it holds nothing.
+// Cleared notes that a host's row is gone: the host holds nothing.
 func (t *Tables) Cleared(id placement.HostID) {
 	h := t.hosts[id]
 	if h == nil {
@@ -348,7 +347,7 @@ func (t *Tables) Cleared(id placement.HostID) {
 	}
 }
 
-// Drain tells that a host is to hand over what it holds, and to get nothing new.
+// Drain notes that a host is to hand over what it holds, and to get nothing new.
 func (t *Tables) Drain(id placement.HostID) {
 	if h := t.hosts[id]; h != nil && !h.draining {
 		h.draining = true
@@ -360,7 +359,7 @@ func (t *Tables) Drain(id placement.HostID) {
 // Draining reports whether a host is draining.
 func (t *Tables) Draining(id placement.HostID) bool { h := t.hosts[id]; return h != nil && h.draining }
 
-// Slow tells that what moves now has been moving for a while: others need not wait for it.
+// Slow notes that what moves now has been moving for a while: others need not wait for it.
 func (t *Tables) Slow() {
 	for _, table := range t.tables {
 		for i := range table.ranges {
@@ -395,8 +394,8 @@ func (t *Tables) Policy(app, typ string) (policy string, switching bool) {
 	return table.policy, table.switching || table.policy == ""
 }
 
-// Plan returns the orders that follow from what happened since the last time. granting
-// is [Leader.Granting]; before that there are none.
+// Plan returns the orders that follow from what happened since the last time. granting is the
+// result of [Leader.Granting]; while it is false there are no orders.
 func (t *Tables) Plan(granting bool) []Order {
 	if !granting {
 		return nil
@@ -421,7 +420,7 @@ func (t *Tables) Plan(granting bool) []Order {
 	}
 	clear(t.dirty)
 	if !slices.ContainsFunc(slices.Collect(maps.Values(t.tables)), func(table *rangeTable) bool { return !table.rests() }) {
-		clear(t.awaited) // who has ended does not answer
+		clear(t.awaited) // hosts that have ended do not answer
 	}
 	orders := t.orders
 	t.orders = nil
@@ -728,7 +727,7 @@ type TableRange struct {
 	Moving bool
 }
 
-// Table returns the table of a type; false if there is none.
+// Table returns the table of a type; false if the type has no table.
 func (t *Tables) Table(app, typ string) (TypeTable, bool) {
 	table := t.types[typeName{app, typ}]
 	if table == nil {

@@ -11,8 +11,8 @@ import (
 
 // Where the ranges of a type are to be, which [Tables] then brings about.
 
-// target returns the table of all hosts that serve a table's types, and of those that are
-// connected; nil if there are none.
+// target returns the table of all hosts that serve a table's types, and the table of those
+// hosts that are connected; nil where there are no such hosts.
 func (t *Tables) target(table *rangeTable) (all, connected *placement.Table) {
 	set := t.set(table.role.reports)
 	if names := staticHosts(table.policy); len(names) > 0 {

@@ -160,8 +160,8 @@ func (t *term) keepLease(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// end ends the term. The hosts are told first what was decided, and that it is over once
-// the lease is there for another one, or it takes long to give it back.
+// end ends the term. First it sends the hosts what was decided. It ends their sessions once
+// they have it and the lease is free for another leader, or when this takes long.
 func (t *term) end(ctx context.Context, log *slog.Logger) {
 	patience := time.NewTimer(RenewEvery(t.s.cfg.Lease) / 4)
 	defer patience.Stop()
@@ -651,7 +651,7 @@ func (t *term) stickyClaims(h *hostSession, c *greenroomv1.StickyClaimsReport) {
 	}
 }
 
-// drain has a host hand over: the one that says so, or another.
+// drain has a host hand over: the one that asks for it, or another that it names.
 func (t *term) drain(from, id actor.HostID) {
 	if id == "" {
 		id = from

@@ -40,7 +40,7 @@ type Cluster interface {
 	RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (bool, error)
 	// ReleaseLease ends it at once, if holder holds it at that epoch.
 	ReleaseLease(ctx context.Context, l actor.Lease) error
-	// Lease returns who holds a lease, or held it last; false if nobody ever did.
+	// Lease returns a lease with its holder, or with its last one; false if nobody ever held it.
 	Lease(ctx context.Context, name string) (actor.Lease, bool, error)
 	// Leases returns those whose names begin with a prefix, in byte order, also those
 	// that nobody holds any more, and the database's time.

@@ -106,13 +106,13 @@ func validateTime(name string, t time.Time, bad func(problem string, args ...any
 	return nil
 }
 
-// ReminderOp is what becomes of one reminder by a commit, for drivers.
+// ReminderOp is the effect of a commit on one reminder, for drivers.
 type ReminderOp struct {
 	actor.ReminderName
 	// Step is what the commit rests on; nil: nothing.
 	Step *actor.ReminderStep
-	// Set is written in its place; IfAbsent: if there is none. Otherwise Then is how it
-	// goes on, and if that is nil, too, it is removed.
+	// Set is written in its place; with IfAbsent, only if no reminder is there. If Set is nil,
+	// Then is how the reminder goes on, and if Then is nil, too, the reminder is removed.
 	Set      *actor.Reminder
 	IfAbsent bool
 	Then     *actor.ReminderProgress

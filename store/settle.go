@@ -29,8 +29,8 @@ const (
 	VerdictApplied
 	// VerdictNever: it was not, and never will be.
 	VerdictNever
-	// VerdictFence: it was not, and will not be once the row of its anchor has been
-	// moved on, or, if there is none, has a tombstone with [FenceID] in its place.
+	// VerdictFence: it was not, and never will be once the row of its anchor has been moved on,
+	// or, if the anchor has no row, a tombstone with [FenceID] is in its place.
 	VerdictFence
 	// VerdictDamaged: the row of its anchor is damaged, so that it cannot be moved on.
 	VerdictDamaged

@@ -57,9 +57,9 @@ func ValidateGroup(commits []actor.Commit) []error {
 	return errs
 }
 
-// anyElsewhere reports whether a commit records a call of an actor of which it has no
-// row. If none does, no two commits of a group record the same call, since no two
-// have the same row.
+// anyElsewhere reports whether a commit records a call of an actor without having a row of
+// that actor. If none does, no two commits of a group record the same call, since no two have
+// the same row.
 func anyElsewhere(commits []actor.Commit) bool {
 	for i := range commits {
 		c := &commits[i]

@@ -13,7 +13,7 @@ type Partition int
 // PartitionOf returns the partition of a point among n, n at least 1.
 func PartitionOf(p Point, n int) Partition { return Partition(Static(p, n)) }
 
-// PartitionLease says who has checked a partition out, as the store has it.
+// PartitionLease names the host that has checked out a partition, as the store has it.
 type PartitionLease struct {
 	Partition Partition
 	Holder    HostID    // empty: nobody, it was checked in

@@ -102,12 +102,13 @@ type Step struct {
 	Split, Back bool
 }
 
-// Next returns the one change that helps most, and false if there is none: a range of the
-// hottest host goes to the one that has least to do, both by their weights, or the side of a
-// cut through it, if that does not make the other the hottest; without a hot host, the part
-// that was moved first of those that are cold goes back. loads are of all hosts that may be
-// given ranges; now is on the clock of [Moved.Since]. A range whose calls are all of one cell
-// stays whole: mostly they are of one actor, which has one place.
+// Next returns the one change that helps most, and false if no change helps. If there is a
+// hot host, a range of the hottest host, or the side of a cut through it, goes to the host
+// that has least to do, provided that this does not make the other host the hottest; hottest
+// and least go by load relative to weight. Without a hot host, of the parts that are cold the
+// one that was moved first goes back. loads are of all hosts that may be given ranges; now is
+// on the clock of [Moved.Since]. A range whose calls are all of one cell stays whole: mostly
+// they are of one actor, which has one place.
 func (c Cooling) Next(loads []Load, types []RingState, now time.Duration) (Step, bool) {
 	c = c.withDefaults()
 	if len(loads) < 2 {
@@ -138,7 +139,7 @@ func (c Cooling) Next(loads []Load, types []RingState, now time.Duration) (Step,
 }
 
 // part returns the best part of a type to move from one host to another, and what that
-// is worth; 0: there is none.
+// is worth; 0: no part is to move.
 func (c Cooling) part(t RingState, from, to Load, now time.Duration) (best Step, worth float64) {
 	// With the goal moved, both have as much by their weights.
 	goal, least := (from.relative()-to.relative())/(1/from.weight()+1/to.weight()), leastPart*from.Total

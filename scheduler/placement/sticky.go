@@ -1,9 +1,9 @@
 package placement
 
 // Sticky decides what a host does with a call of a sticky actor, by what it knows. An actor
-// is its owner's until that one gives it up or is cleared, wherever the ring would have it.
-// The ring says who asks for an actor of which nobody is known to be the owner: that host
-// alone acquires it, from the leader, who gives it to one host.
+// belongs to its owner until the owner gives it up or is cleared, wherever the ring would
+// have it. If no owner of an actor is known, the ring names the host that asks: that host
+// alone acquires the actor, from the leader, which gives it to one host.
 type Sticky struct {
 	Self HostID
 	// Handing: the type gets another policy, and its actors are handed over.

@@ -34,7 +34,7 @@ type Admin struct {
 // NewAdmin returns an Admin that creates from the buckets of s.
 func NewAdmin(s *Service, st AdminStore) *Admin { return &Admin{s, st} }
 
-// Outcome is what became of a reminder that was to be set.
+// Outcome is the result of setting a reminder.
 type Outcome uint8
 
 // The outcomes of [Admin.Set].
@@ -98,7 +98,8 @@ func (a *Admin) Set(ctx context.Context, spec actor.ReminderSpec) (actor.Reminde
 	return r, outcome, nil
 }
 
-// Get returns a reminder; [actor.ErrReminderNotFound] if there is none of that name.
+// Get returns a reminder. It returns [actor.ErrReminderNotFound] if no reminder has that
+// name.
 func (a *Admin) Get(ctx context.Context, name actor.ReminderName) (actor.Reminder, error) {
 	found, err := a.store.FindReminders(ctx, []actor.ReminderName{name})
 	if err != nil {

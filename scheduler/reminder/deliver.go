@@ -98,7 +98,7 @@ func (s *Service) deliverDue(ctx context.Context) {
 	}
 }
 
-// load reads reminders whose time has come and plans what becomes of them.
+// load reads due reminders and plans what happens to them.
 func (s *Service) load(ctx context.Context, due []Due) {
 	ids := make([]actor.ReminderID, 0, len(due))
 	of := make([]*ownedBucket, 0, len(due))
@@ -111,7 +111,7 @@ func (s *Service) load(ctx context.Context, due []Due) {
 			delete(s.tries, d.ID)
 		}
 		if b == nil || b.leaving || under || s.stopping {
-			continue // the owner reads it, or whoever is at it sees how it goes on
+			continue // the owner reads it, or the work under way on it decides what follows
 		}
 		s.running[d.ID] = false
 		s.under[d.ID.Bucket()]++
@@ -164,7 +164,7 @@ func (s *Service) fresh(r *actor.Reminder) bool {
 	return b != nil && s.tries[r.ID] == 0 && r.FireAt.After(b.deliveredBefore)
 }
 
-// consider says what becomes of one reminder that was read.
+// consider decides what happens to one reminder that was read.
 func (s *Service) consider(ctx context.Context, id actor.ReminderID, r *actor.Reminder) {
 	now := s.clock.now()
 	switch {

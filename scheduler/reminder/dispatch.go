@@ -120,7 +120,8 @@ func (d *dispatch) roomOf(of lot) int {
 	return waitingOfType - len(q.waiting)
 }
 
-// look says so if there is room again of an actor or its type that are watched; d.mu is held.
+// look gives nextRoom the lots of an actor and of its type that are watched and have room
+// again; d.mu is held.
 func (d *dispatch) look(key actor.Key) {
 	if len(d.watched) == 0 {
 		return
@@ -153,7 +154,7 @@ func (d *dispatch) watch(of lot) {
 }
 
 // nextRoom returns a lot that was watched, and how many more deliveries of it may wait by
-// now; false if there is none.
+// now; false if no watched lot has room.
 func (d *dispatch) nextRoom() (of lot, room int, some bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -240,8 +241,8 @@ func (d *dispatch) work() {
 	d.mu.Unlock()
 }
 
-// next returns the first type of those in turn of which a delivery may begin, and puts it
-// before all others; nil if there is none. d.mu is held.
+// next returns the first type in turn that may begin a delivery, and puts it before all
+// others; nil if no type may. d.mu is held.
 func (d *dispatch) next() *typeQueue {
 	if d.running >= d.cfg.MaxRunning || d.closed {
 		return nil

@@ -226,8 +226,9 @@ func (f *Follower) load(ctx context.Context, ids []actor.ReminderID) ([]actor.Re
 	return rows, nil
 }
 
-// find returns what a reminder is now whose ID is gone: one that was taken over, perhaps more
-// than once, or one that was set under its name. Version 0: there is none.
+// find returns the present state of a reminder whose ID is gone: it was taken over, perhaps
+// more than once, or another one was set under its name. Version 0 means that there is no
+// such reminder.
 func (f *Follower) find(ctx context.Context, id actor.ReminderID, name actor.ReminderName) (actor.Reminder, error) {
 	for range MaxFollowed {
 		records, err := f.admin.store.LoadIdempotency(ctx, []actor.KeyedCall{movedCall(f.app, id)})

@@ -100,7 +100,7 @@ func identify(r *actor.Reminder, id actor.ReminderID, now time.Time) {
 	}
 }
 
-// Plan is what becomes of a reminder whose time has come.
+// Plan is what happens to a due reminder.
 type Plan struct {
 	// Deliver asks for Firing's turn, whose commit does its Step. Otherwise Firing.Step
 	// is to be committed alone: the occurrences were passed over.
@@ -110,7 +110,7 @@ type Plan struct {
 	here schedule.Occurrence
 }
 
-// Plan says what becomes of a reminder at now, which is not before its FireAt.
+// Plan decides what happens to a reminder at now, which is not before its FireAt.
 func (p *Planner) Plan(r *actor.Reminder, now time.Time) (Plan, error) {
 	t, err := p.timetable(&r.Schedule, r.ID)
 	if err != nil {
@@ -120,8 +120,9 @@ func (p *Planner) Plan(r *actor.Reminder, now time.Time) (Plan, error) {
 	c := t.Choose(schedule.Occurrence{At: r.Due, Left: r.Left}, r.Failures > 0, missed, now.Add(-t.jitter))
 	then := t.progress(c.Then)
 	if then != nil && then.FireAt.Before(r.FireAt) {
-		// One that is caught up with, after one that was put off: who owns the bucket next looks
-		// from there on where nothing was left to deliver.
+		// The next occurrence is caught up with after one that was put off. FireAt does not go back:
+		// the next owner of the bucket looks only from the time on before which nothing was left
+		// to deliver.
 		then.FireAt = r.FireAt
 	}
 	plan := Plan{Deliver: c.Deliver, here: c.Here, Firing: actor.Firing{

@@ -60,8 +60,8 @@ type Config struct {
 	Host actor.HostID
 	// Cluster is the cluster's name, for a store that is shared. Defaults to "greenroom".
 	Cluster string
-	// Peers reaches the other instances, for reminders of which the subscribers are here.
-	// Defaults to none: they are executed where their buckets are.
+	// Peers reaches the other instances, for reminders whose subscribers are here. Defaults to
+	// none: reminders are executed where their buckets are.
 	Peers Peers
 	// Members says who is there. Defaults to this process alone, or, if the store is
 	// shared, to the processes that have rows for this in it.
@@ -76,7 +76,7 @@ type Config struct {
 	MaxRunning, MaxOfApp, MaxOfType, MaxOfActor int
 	// ExecutionTimeout ends a delivery, and is how long a subscriber has. Defaults to 60 s.
 	ExecutionTimeout time.Duration
-	// Events are told what happens. Defaults to none.
+	// Events are called when something happens. Defaults to no callbacks.
 	Events Events
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
@@ -419,8 +419,9 @@ func (s *Service) Stop(ctx context.Context) error {
 }
 
 // giveUp frees the buckets of this process, closes those that it created from, and leaves.
-// Those of which subscribers of a lost owner may be at something stay its own: it is lost, and
-// who gets them waits for those.
+// This process keeps a bucket while subscribers of a lost owner may still execute its
+// reminders: then this process counts as lost, and the next owner of the bucket waits for
+// those subscribers.
 func (s *Service) giveUp(ctx context.Context) error {
 	s.mu.Lock()
 	var rows []actor.BucketRow

@@ -134,9 +134,9 @@ func (ss *subscriptions) of(key actor.Key) *subscription {
 	return sub
 }
 
-// tidy forgets a subscription that there is nothing of in memory and that nobody wants, as of
-// a database time. One that is wanted stays also when all of it was read: made anew, it would
-// be taken for one of which some wait in the store only.
+// tidy forgets a subscription that has nothing in memory and that nobody wants, as of a
+// database time. A wanted subscription stays even when all of it was read: a new one in its
+// place would count as one whose reminders wait partly in the store only.
 func (ss *subscriptions) tidy(sub *subscription, now time.Time) {
 	if len(sub.subscribers)+len(sub.waiting)+len(sub.resumed) > 0 || sub.wanted(now) {
 		return
@@ -424,7 +424,7 @@ func (s *Service) pop(sub *subscription, n int) []waitingReminder {
 	return list
 }
 
-// resume reads reminders that wait as far as there is capacity for them; s.mu is held.
+// resume reads waiting reminders, up to the capacity of their subscribers; s.mu is held.
 func (s *Service) resume(subs []*subscription) {
 	for _, sub := range subs {
 		if s.stopping || s.elsewhere() || len(sub.waiting) == 0 || len(sub.resumed) > 0 {
@@ -462,8 +462,8 @@ func (sub *subscription) capacity() int {
 	return n
 }
 
-// execute gives a firing to the subscriber whose turn it is, of those with capacity, and
-// reports false if there is none; s.mu is held.
+// execute gives a firing to the next subscriber in turn among those with capacity. It reports
+// whether a subscriber got the firing; s.mu is held.
 func (s *Service) execute(sub *subscription, d *delivery) bool {
 	if s.stopping || s.elsewhere() {
 		return false
@@ -498,8 +498,8 @@ func (s *Service) execute(sub *subscription, d *delivery) bool {
 	return true
 }
 
-// executed says what became of the step of an execution that was done, and reports whether
-// it is to be committed once more.
+// executed records the outcome of the step of an execution that was done, and reports whether
+// the step is to be committed once more.
 func (s *Service) executed(st *step, taken bool, err error) (again bool) {
 	outcome := DeliveryFired
 	s.mu.Lock()

@@ -44,8 +44,8 @@ func placeOf(h *store.ReminderHead) place {
 	return p
 }
 
-// scan reads what is due from a place on, before end, as far as one statement goes, and
-// returns where the next one begins: not before end once all was read.
+// scan reads, with one statement, what is due from a place on and before end. It returns
+// where the next statement begins: not before end once all was read.
 func (s *Service) scan(ctx context.Context, b *ownedBucket, from place, end, now time.Time, limit int) ([]store.ReminderHead, place, error) {
 	if !from.at.Before(end) {
 		return nil, from, nil

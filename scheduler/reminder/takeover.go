@@ -199,7 +199,7 @@ func (s *Service) takeOverFrom(ctx context.Context, host actor.HostID) {
 		ids, err := s.cfg.Peers.Release(ctx, host, ReleaseRequest{keys, limit, releaseWait})
 		if err == nil && len(ids) > 0 {
 			err = s.takeOver(ctx, keys, ids)
-		} else if err == nil { // one that stops has nothing, and says so at once
+		} else if err == nil { // an instance that stops has nothing to release, and answers at once
 			sleep(ctx, releaseWait-time.Since(asked))
 		}
 		failed := err != nil
@@ -333,7 +333,7 @@ func (s *Service) borrows(id actor.ReminderID) bool {
 	return s.running[id]
 }
 
-// doneAll is done, for reminders of which some may be nil.
+// doneAll calls done for each reminder that is not nil.
 func (s *Service) doneAll(reminders []*actor.Reminder) {
 	for _, r := range reminders {
 		if r != nil {
@@ -362,7 +362,7 @@ func (s *Service) giveBack(r *actor.Reminder, after time.Duration) {
 	s.commitAlone(s.queue.ctx, step{id: r.ID, step: put(r, s.clock.now().Add(after))})
 }
 
-// bucketTable is who has which bucket, as of the last look.
+// bucketTable has the owner of each bucket, as of the last look.
 type bucketTable struct {
 	rows    []actor.BucketRow
 	read    time.Time     // by the local clock

@@ -252,8 +252,8 @@ func (w *Wheel) cascade() {
 	}
 }
 
-// nextSlot returns when the next slot with entries begins, in microseconds; false if
-// there is none.
+// nextSlot returns when the next slot with entries begins, in microseconds; false if no slot
+// has entries.
 func (w *Wheel) nextSlot() (int64, bool) {
 	now := w.now / tick
 	for lev := range wheelLevels {

@@ -145,7 +145,7 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 		case invalid[i] != nil:
 			errs[i] = invalid[i]
 		case refused != nil && refused[i] != nil:
-			errs[i] = refused[i] // certain, whatever became of the others
+			errs[i] = refused[i] // certain, whatever happened to the others
 		default:
 			errs[i] = err
 		}
@@ -245,7 +245,7 @@ func (t *tx) check(read actor.RowFence, mustBeSound, withState bool) (refusal, e
 	return nil, nil
 }
 
-// change writes what becomes of a row.
+// change writes a row as a commit leaves it.
 func (t *tx) change(id actor.CommitID, r *actor.RowWrite, found *checkedRow) {
 	old := &found.old
 	row := actor.Row{

@@ -121,7 +121,8 @@ func (t *tx) setRecord(key []byte, v any) error {
 	return nil
 }
 
-// changeBucket has change look at a bucket that is there, and writes it if that says so.
+// changeBucket calls change with a bucket that exists, and writes the bucket if change
+// returns true.
 func (s *Store) changeBucket(ctx context.Context, tx *tx, b actor.Bucket, change func(*bucketRecord) bool) (*bucketRecord, error) {
 	key := bucketKey(b)
 	value, err := tx.get(key)

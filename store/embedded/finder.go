@@ -2,11 +2,10 @@ package embedded
 
 import "github.com/cockroachdb/pebble/v2"
 
-// finder finds the values of keys, many of which may not be there. Pebble's Get
-// does not ask the filters of the lowest level, where most of the data is: it
-// reads a block there for each key that is nowhere. A finder does ask, and opens
-// no file twice. It shows what was applied when it was made, and is for one
-// goroutine, which closes it.
+// finder finds the values of keys; many of the keys may not be there. Pebble's Get does not
+// ask the filters of the lowest level, where most of the data is: it reads a block there for
+// each key that is nowhere. A finder does ask, and opens no file twice. It shows what was
+// applied when it was made, and is for one goroutine, which closes it.
 type finder struct {
 	db *pebble.DB
 	it *pebble.Iterator

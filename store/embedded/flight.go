@@ -44,8 +44,8 @@ type flights struct {
 
 func (fs *flights) hash(key []byte) uint64 { return maphash.Bytes(fs.seed, key) }
 
-// takeOff registers a batch. The writer alone calls it, before it applies the
-// batch: who reads the batch then finds the flight, or the flight has landed.
+// takeOff registers a batch. The writer alone calls it, before it applies the batch: a reader
+// of the batch then finds the flight, or the flight has landed.
 func (fs *flights) takeOff(rows *marks) *flight {
 	f := &flight{rows: *rows, done: make(chan struct{})}
 	fs.mu.Lock()

@@ -46,7 +46,7 @@ func (hs *heads) get(key []byte) *head {
 	return h
 }
 
-// set remembers a row, or with the zero head that there is none any more.
+// set remembers a row. The zero head means that the row does not exist any more.
 func (hs *heads) set(key string, h head) {
 	if h.version == 0 {
 		delete(hs.young, key)

@@ -131,8 +131,8 @@ type call struct {
 	record *actor.IdempotencyRecord
 	id     store.RecordID
 	key    []byte
-	// until is when the record that is there expires, in microseconds since 1970;
-	// 0: there is none.
+	// until is when the record that is there expires, in microseconds since 1970; 0: no record is
+	// there.
 	until int64
 	by    actor.CommitID // the commit that recorded it
 	held  bool           // its commit held: the record is to be written

@@ -13,7 +13,7 @@ import (
 // fails there, Pebble panics in a state that ends the process (it unlocks a
 // mutex twice on the way, which nothing can recover). logFS fails the store
 // first, and then stops that goroutine for ever, as Fatalf does: a failed store
-// writes nothing more, and every caller is told.
+// writes nothing more, and every caller gets an error.
 //
 // The first failed write or sync of a log returns its error, since Pebble tells
 // it to the commits that wait. After it Pebble does nothing with the log but

@@ -428,7 +428,7 @@ func (s *Store) reminders(ctx context.Context, n int, keyOf func(int) ([]byte, e
 	defer f.close()
 	found := make([]actor.Reminder, n)
 	var damaged []store.DamagedReminder
-	missing := false // of which it is not known what took it away
+	missing := false // a reminder is missing, and it is unknown which commit removed it
 	for i := range found {
 		key, err := keyOf(i)
 		if err != nil {
@@ -499,7 +499,8 @@ func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) (list 
 	err = s.scan(ctx, from, to, func(key, value []byte) (more bool, err error) {
 		examined++
 		var r reminderRecord
-		if err := decodeReminder(key, value, &r); err == nil && q.Due(time.UnixMicro(r.Due)) { // else who reads it by name is told
+		// The list leaves out a damaged reminder; reading it by name reports the damage.
+		if err := decodeReminder(key, value, &r); err == nil && q.Due(time.UnixMicro(r.Due)) {
 			list = append(list, r.reminder())
 		}
 		if more = len(list) < q.Limit && examined < most; !more {

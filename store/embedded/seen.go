@@ -41,8 +41,7 @@ const (
 	maxSeenBytes = 32 << 20
 )
 
-// filter is a Bloom filter each member of which is in one line of the processor's
-// cache.
+// filter is a Bloom filter. Each member is in one line of the processor's cache.
 type filter struct {
 	lines []line
 	room  int   // for so many more

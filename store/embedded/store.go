@@ -134,7 +134,7 @@ func (s *Store) options(cfg Config) *pebble.Options {
 		CacheSize: cfg.CacheBytes,
 		// A fixed format: a newer Pebble must not make a folder unreadable for
 		// the binary before it. This one marks how far the log was synced, so
-		// that damage in the log is told from its torn end.
+		// that damage in the log can be distinguished from its torn end.
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
 		MemTableSize:                uint64(cfg.MemTableBytes),
 		MemTableStopWritesThreshold: 3,
@@ -294,9 +294,9 @@ func unavailable(err error) error {
 	}
 }
 
-// Close waits for the calls in flight and releases the folder. A failed store
-// keeps the folder locked until the process ends, since its engine may hang in
-// the middle of a write, and nobody else may write meanwhile; the error says so.
+// Close waits for the calls in flight and releases the folder. A failed store keeps the
+// folder locked until the process ends, since its engine may hang in the middle of a write,
+// and nobody else may write meanwhile; the error states this.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	first := !s.closing

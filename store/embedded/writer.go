@@ -138,7 +138,7 @@ func (s *Store) write(ctx context.Context, opts writeOptions, decide func(*tx) e
 		return fmt.Errorf("the log could not be synced (%w): %w", err, actor.ErrAmbiguous)
 	}
 	s.flights.land(a.flight)
-	_ = a.batch.Close() // it is durable, whatever becomes of its memory
+	_ = a.batch.Close() // it is durable, whatever happens to its memory
 	return nil
 }
 

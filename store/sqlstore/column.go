@@ -16,8 +16,8 @@ import (
 type column interface {
 	// appendElements appends the elements, each after its length.
 	appendElements(dst []byte) []byte
-	// shape says how many elements there are, of which type, in how many bytes,
-	// and whether one is NULL.
+	// shape returns the number of elements, their type, their size in bytes, and whether one is
+	// NULL.
 	shape() (n int, element uint32, bytes int, nulls bool)
 }
 

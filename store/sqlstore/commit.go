@@ -146,8 +146,8 @@ func (s *Store) decideHalves(ctx context.Context, group []*attempt) bool {
 	return false
 }
 
-// commitAround decides a group of which some rows are locked by others: the free
-// ones go at once, however slow the database is, the locked ones as they come free,
+// commitAround decides a group that has some rows that others lock. The commits of free rows
+// go at once, however slow the database is. The commits of locked rows go as these come free,
 // each on its own, for as long as LockWait.
 func (s *Store) commitAround(ctx context.Context, group []*attempt) {
 	wait, cancel := context.WithTimeout(ctx, s.cfg.LockWait)

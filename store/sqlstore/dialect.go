@@ -160,7 +160,7 @@ func (s *Store) sessionSettings(ctx context.Context, conn *pgx.Conn, given map[s
 		want["plan_cache_mode"] = "force_generic_plan"
 		// A statement that waits for a lock notices by this that its client died.
 		want["client_connection_check_interval"] = "2s"
-		// One that waits for its client notices by these that there is none.
+		// A statement that waits for its client notices by these that its client is gone.
 		want["tcp_keepalives_idle"] = "5"
 		want["tcp_keepalives_interval"] = "2"
 		want["tcp_keepalives_count"] = "3"

@@ -148,8 +148,8 @@ func unavailable(op string, cause error) error {
 	return fmt.Errorf("%s: %w: %v", op, actor.ErrUnavailable, cause)
 }
 
-// withRemedy adds to why the store could not be opened what there is to change, if the
-// database's answer says so.
+// withRemedy adds the remedy to err, which states why the store could not be opened, if the
+// database's answer shows what to change.
 func withRemedy(err, cause error, to *pgx.ConnConfig) error {
 	var server *pgconn.PgError
 	if !errors.As(cause, &server) {

@@ -25,10 +25,9 @@ const (
 	moveVersion // and nothing else
 )
 
-// updateGroup is the plain conditional write of rows that exist. Rows of which
-// the version has moved on do not match and are not returned. commit_id, 16
-// bytes a row, is all that it returns: CockroachDB retries a statement itself
-// only while its result is small.
+// updateGroup is the plain conditional write of rows that exist. Rows whose version has moved
+// on do not match and are not returned. commit_id, 16 bytes a row, is all that it returns:
+// CockroachDB retries a statement itself only while its result is small.
 //
 // A tombstone has no state and format 0, so that keeping its state is reviving
 // it without any.
@@ -57,8 +56,8 @@ const updateFenced = `
 WHERE a.app = c.app AND a.type = c.type AND a.id = c.id AND a.version = c.read_version
 	AND (c.what IN (1, 2) OR ` + soundRow + `)`
 
-// soundRow is what holds of every row that this package wrote. A commit that
-// keeps the state of a row of which it does not hold is refused.
+// soundRow is the condition that every row that this package wrote meets. A commit that keeps
+// the state of a row that does not meet the condition is refused.
 const soundRow = `(a.version > 0 AND a.format BETWEEN 0 AND 2 AND (a.state IS NULL) = (a.format = 0)
 	AND a.life >= 0 AND a.generation >= 0 AND a.state_schema BETWEEN 0 AND 4294967295)`
 
@@ -130,7 +129,7 @@ func (k *columns) add(id actor.CommitID, r *actor.RowWrite) {
 	k.whats = append(k.whats, what)
 }
 
-// whatOf says what becomes of the state of a row.
+// whatOf returns what a write does to the state of a row.
 func whatOf(r *actor.RowWrite) int16 {
 	switch {
 	case r.Delete:

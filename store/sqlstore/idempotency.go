@@ -172,7 +172,7 @@ func (s *Store) refuseTaken(ctx context.Context, refused []*attempt) {
 	}
 }
 
-// takenBy returns the commits of which a key is recorded already.
+// takenBy returns the commits that have a key that is recorded already.
 func (s *Store) takenBy(ctx context.Context, k *records) (map[actor.CommitID]bool, error) {
 	exist := make(map[actor.CommitID]bool)
 	err := s.read(ctx, "find recorded keys", func(ctx context.Context) error {

@@ -26,8 +26,8 @@ JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id`
 	staleClause = ` AS OF SYSTEM TIME '-4s'`
 )
 
-// keyColumns are keys turned on their side, each with its place, from 0, by
-// which a row is told apart: neither database promises an order.
+// keyColumns are keys turned on their side. Each key has its place, from 0, which identifies
+// its row: neither database promises an order.
 type keyColumns struct {
 	apps, types, ids texts
 	places           int8s
@@ -205,11 +205,11 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// beginBeside begins a transaction of CockroachDB whose reads wait for nobody's
-// turn: at READ COMMITTED a read passes the FOR UPDATE of a transaction that is
-// SERIALIZABLE, and with its priority it moves the time of a row that another
-// transaction has placed, and not yet committed, behind its own instead of waiting
-// for it. What it reads is committed, and the newest.
+// beginBeside begins a transaction of CockroachDB whose reads do not wait for turns: at READ
+// COMMITTED a read passes the FOR UPDATE of a transaction that is SERIALIZABLE. A row that
+// another transaction has placed, and not yet committed, does not stop the read either: with
+// its priority the read moves the time of that row behind its own instead of waiting. What it
+// reads is committed, and the newest.
 const beginBeside = `BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY, PRIORITY HIGH`
 
 // boundBeside has such a read refused soon (55P03) where something is in its way

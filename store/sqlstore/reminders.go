@@ -24,8 +24,8 @@ const (
 	reminderSetIfAbsent
 )
 
-// checkSteps are the clauses of [writeCommitsAndReminders] that decide about steps:
-// unmet are the commits of which a key is recorded or a reminder has been stepped on.
+// checkSteps are the clauses of [writeCommitsAndReminders] that decide about steps: unmet are
+// the commits that have a recorded key or a reminder that has been stepped on.
 const checkSteps = `
 ), due AS MATERIALIZED (
 	SELECT s.n FROM unnest($27::uuid[], $28::int8[], $29::text[], $30::text[], $31::text[], $32::text[], $33::int8[], $34::text[], $35::int8[], $36::int8[])
@@ -37,8 +37,8 @@ const checkSteps = `
 	SELECT t.commit_id FROM taken AS t
 	UNION ALL SELECT s.commit_id FROM unnest($27::uuid[], $28::int8[]) AS s (commit_id, n) WHERE s.n <> ALL (ARRAY(SELECT d.n FROM due AS d))`
 
-// writeReminders is the clause of [writeCommitsAndReminders] that writes reminders: one
-// write of one table, whatever becomes of them.
+// writeReminders is the clause of [writeCommitsAndReminders] that writes reminders: one write
+// of one table, whatever happens to the reminders.
 const writeReminders = `, buried AS (
 	INSERT INTO greenroom_dead_reminder (prefix, vector, token, due, app, type, id, name, version, spec, content_type, payload,
 		fire_at, remaining, failures, last_error, created_at, updated_at, reason, failed_at)
@@ -142,7 +142,7 @@ type tokenColumns struct {
 
 func (k *tokenColumns) add(id actor.ReminderID) {
 	vector := ""
-	if id.Prefix != 0 { // otherwise there is none
+	if id.Prefix != 0 { // otherwise it has no vector
 		vector = id.Vector.String()
 	}
 	k.prefixes, k.vectors, k.tokens = append(k.prefixes, int64(id.Prefix)), append(k.vectors, vector), append(k.tokens, int64(id.Token))
@@ -348,8 +348,8 @@ func stepsTaken(ctx context.Context, q querier, commits []*actor.Commit) (map[ac
 	return taken, nil
 }
 
-// disjoint cuts a group into groups of which none names a reminder twice, or one beside the
-// deletion of its actor, since one statement cannot write a row twice.
+// disjoint cuts a group into groups. No such group names a reminder twice, or names one
+// beside the deletion of its actor, since one statement cannot write a row twice.
 func disjoint(group []*attempt) [][]*attempt {
 	var groups [][]*attempt
 	for len(group) > 0 {
@@ -654,7 +654,8 @@ func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) (list 
 		n := 0
 		var r scannedReminder
 		_, err = pgx.ForEachRow(rows, append([]any{&r.paused}, r.targets()...), func() error {
-			if found, damage := r.reminder(); damage == "" { // who reads it by name is told
+			// The list leaves out a damaged reminder; reading it by name reports the damage.
+			if found, damage := r.reminder(); damage == "" {
 				list = append(list, found)
 			}
 			if n++; n == q.Limit {

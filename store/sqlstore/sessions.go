@@ -67,8 +67,8 @@ type orphans struct {
 	mu   sync.Mutex
 	lost map[string]struct{} // this store's, by what identifies them
 	dead bool                // look for those of hosts that are over
-	// cleared tells that a host is being cleared: they are looked for at once, and until
-	// the database has answered.
+	// cleared: a host is being cleared. The sessions of hosts that are over are looked for at
+	// once, and until the database has answered.
 	cleared bool
 	timeout time.Duration // of one look
 

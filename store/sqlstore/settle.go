@@ -66,8 +66,8 @@ func (s *Store) settleLost(ctx context.Context, group []*attempt, cause error) {
 	s.log.InfoContext(ctx, "commit outcome lost and settled", "commits", len(group), "applied", applied, "cause", cause)
 }
 
-// settle fences the commits out and reads what became of them. An error means
-// that nothing was decided. It may be called again at any time.
+// settle fences the commits out and reads their outcomes. An error means that nothing was
+// decided. settle may be called again at any time.
 func (s *Store) settle(ctx context.Context, commits []*actor.Commit) ([]error, error) {
 	answers := make([]error, 0, len(commits))
 	for len(commits) > 0 {
@@ -167,9 +167,9 @@ func (s *Store) lostCommits(ctx context.Context, commits []*actor.Commit) ([]*ac
 	return lost, nil
 }
 
-// fenceBatch makes the writes after which none of the commits can apply any
-// more: it moves their anchors on. For an insert that is a tombstone in its place, by
-// whose ID settling tells that it found none there. A commit without a row cannot be
+// fenceBatch makes the writes after which none of the commits can apply any more: it moves
+// their anchors on. For an insert that is a tombstone in its place; from the ID of the
+// tombstone settling knows that it found no row there. A commit without a row cannot be
 // fenced out.
 func fenceBatch(commits []*actor.Commit) *pgx.Batch {
 	var updates fences

@@ -6,14 +6,13 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// writeCommits decides and writes all commits of a group that are more than one
-// row to write. It has three parts, of which a new kind of effect changes the last
-// alone:
+// writeCommits decides and writes all commits of a group that are more than one row to write.
+// It has three parts; a new kind of effect changes only the last one:
 //
 //   - What is fenced. fenced locks the rows that are only to be as they were read,
 //     and all rows of sets, so that on PostgreSQL at READ COMMITTED nothing comes
-//     between deciding and writing; kept are the commits of which all such rows
-//     are there, and no key is recorded.
+//     between deciding and writing; kept are the commits whose rows of these kinds
+//     are all there, and whose keys are not recorded.
 //   - The rows. A commit of one row is decided by the UPDATE itself, which takes
 //     less than half of locking it first; a set is written if it was kept.
 //   - The effects, each kind by one clause that writes one table and joins held,

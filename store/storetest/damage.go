@@ -24,8 +24,8 @@ type Damage struct {
 	Module func(t *testing.T, s store.Store, app string, d actor.Digest)
 }
 
-// RunDamage checks that damage is told, is contained, and is never overwritten
-// by somebody who does not know of it.
+// RunDamage checks that damage is reported, is contained, and is never overwritten by a
+// writer that does not know of it.
 func RunDamage(t *testing.T, d Damage) {
 	t.Helper()
 	rows := func(name string, hurt func(t *testing.T, s store.Store, k actor.Key), versionKept bool) {

@@ -8,7 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// Lap is a store of which a test can use up an app's range of tokens.
+// Lap is a store in which a test can use up an app's range of tokens.
 type Lap struct {
 	Open func(t *testing.T) store.Store
 	// Spend makes next the index of the bucket that an app is given next, as if all before

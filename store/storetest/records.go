@@ -562,8 +562,8 @@ func (f *fixture) sweepRecords() (swept int) {
 	}
 }
 
-// race sends two commits with one key at once, on a row and without one, again
-// and again: exactly one applies, and the other is told why it did not.
+// race sends two commits with one key at once, on a row and without one, again and again:
+// exactly one applies, and the other gets the reason why it did not.
 func (f *fixture) race(make func(actor.Key, actor.Row, ...actor.IdempotencyRecord) actor.Commit) {
 	f.Helper()
 	for i := range 40 {

@@ -472,7 +472,7 @@ var reminders = suite{"Reminders", []testCase{
 		f.is(f.s.Settle(f.ctx(), never), actor.ErrStale)
 		f.is(f.commit(never), actor.ErrStale)
 		f.none("a", "m")
-		// Nothing proves what became of one that writes no row.
+		// Nothing proves the outcome of a commit that writes no row.
 		f.is(f.s.Settle(f.ctx(), setting(actor.CommitOf(), f.reminder(b, 2, "a", "o"))), actor.ErrAmbiguous)
 		f.is(f.s.Settle(f.ctx(), setting(fencing(f.key("a"), f.load(f.key("a"))), f.reminder(b, 2, "a", "o"))), actor.ErrAmbiguous)
 	}},

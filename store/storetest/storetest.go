@@ -4,9 +4,9 @@
 //
 //   - [Run]: what a store does while it is open.
 //   - [RunReopen]: what is still there after Close and after a crash.
-//   - [RunDamage]: what becomes of damaged rows and modules, for drivers whose
+//   - [RunDamage]: what happens to damaged rows and modules, for drivers whose
 //     data a test can damage.
-//   - [RunLap]: what becomes of tokens when their range is spent.
+//   - [RunLap]: what happens to tokens when their range is spent.
 //   - [RunCopy] and [UnfinishedCopy]: copies of a store into another one, whole and cut off.
 //   - [RunModel] and [RunReopenModel]: random operations, compared with a model
 //     in memory.

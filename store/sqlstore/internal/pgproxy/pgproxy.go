@@ -1,10 +1,9 @@
 // Package pgproxy stands between a test's client and its PostgreSQL and breaks
 // what they say to each other at a chosen place.
 //
-// It reads the protocol, and works in units: everything that a client sends up
-// to one Sync, or one simple query. A [Fault] names the unit that it waits for
-// by a part of its SQL, and what becomes of it; [Proxy.Plan] fails the test if
-// it never came.
+// It reads the protocol, and works in units: everything that a client sends up to one Sync,
+// or one simple query. A [Fault] names the unit that it waits for by a part of its SQL, and
+// what happens to the unit; [Proxy.Plan] fails the test if the unit never came.
 package pgproxy
 
 import (

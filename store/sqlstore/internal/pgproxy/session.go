@@ -162,7 +162,7 @@ func (s *session) handle(u unit, rest <-chan unit) error {
 			case <-planned.released:
 				return errCut
 			case _, more := <-rest:
-				if !more { // the client gave up, of which the server hears nothing
+				if !more { // the client gave up, and the server does not learn this
 					rest = nil
 				}
 			}
@@ -253,8 +253,8 @@ func (s *session) loseSync(u unit, planned *Planned) error {
 	return errCut
 }
 
-// refuse has the server itself fail with the code, so that it and the client
-// agree about what became of the transaction. Its answer is still to be read.
+// refuse has the server itself fail with the code, so that the server and the client agree
+// about the outcome of the transaction. The server's answer is still to be read.
 func (s *session) refuse(u unit, code string) error {
 	if u.on(Commit) {
 		// A COMMIT that fails has ended the transaction.
