@@ -101,8 +101,8 @@ func (e *Error) afterAttempts(earlierUnknown bool) *Error {
 	return e
 }
 
-// settleQuery corrects the error of a query: what has no effect may be repeated
-// whatever became of it.
+// settleQuery corrects the error of a query: a query has no effect, so it
+// may be repeated whatever its outcome.
 func (e *Error) settleQuery() {
 	if e.OutcomeUnknown {
 		e.OutcomeUnknown = false
@@ -111,7 +111,7 @@ func (e *Error) settleQuery() {
 }
 
 // errorOfRPC makes an Error of what a request, or a stream as a whole, ended
-// with. answered tells whether the server's API said it, which its ErrorDetail
+// with. answered reports whether the server's API said it, which its ErrorDetail
 // shows: an error without one may be of anything on the way, also of a gateway
 // that passed the request on and did not wait for the answer.
 func errorOfRPC(err error) (e *Error, answered bool) {
@@ -182,8 +182,8 @@ func errClosed() *Error {
 	}
 }
 
-// errContext is a call whose context ended; sent tells whether the server may
-// know of it.
+// errContext is a call whose context ended; sent reports whether the server may
+// know of the call.
 func errContext(err error, sent bool) *Error {
 	e := &Error{Code: connect.CodeCanceled, Kind: KindCanceled, Message: "the call's context was cancelled", OutcomeUnknown: sent, cause: err}
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -49,9 +49,9 @@ type servers struct {
 	c          *Client
 	configured []*target
 	current    atomic.Uint32 // of the configured ones, who is called for what nobody is known to hold
-	// owners says where an actor is, as far as it was told; nil: nobody asks.
+	// owners holds the last known server of each actor; nil if owners are not tracked.
 	owners *lru.Cache[actor.Key, *target]
-	// several: there is more than one server, as far as it was told.
+	// several reports whether answers have shown that there is more than one server.
 	several atomic.Bool
 
 	mu     sync.Mutex

@@ -10,7 +10,7 @@ import (
 )
 
 // ClusterEvents returns the callbacks that count what a process does in its cluster.
-// They are registered by the first call, of which there is one for a process.
+// The call registers them, so that a process calls ClusterEvents once.
 func (m *Metrics) ClusterEvents() scheduler.Events {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)

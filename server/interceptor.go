@@ -122,7 +122,7 @@ func (s *Server) rpcError(ctx context.Context, err error) *connect.Error {
 	return wire
 }
 
-// mapped tells that an error passed the map of errors.go where it arose.
+// mapped reports whether an error passed the map of errors.go where it arose.
 func mapped(err *connect.Error) bool {
 	return slices.ContainsFunc(err.Details(), func(d *connect.ErrorDetail) bool { return d.Type() == errorDetailName })
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 )
 
-// ReminderEvents returns the callbacks that count what becomes of reminders in this
-// process. They are registered by the first call, of which there is one for a process.
+// ReminderEvents returns the callbacks that count the outcomes of reminders in this
+// process. The call registers them, so that a process calls ReminderEvents once.
 func (m *Metrics) ReminderEvents() reminder.Events {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)

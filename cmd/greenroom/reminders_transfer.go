@@ -163,7 +163,7 @@ deployed. Lines that are refused are named, and the others are imported.`,
 	return cmd
 }
 
-// imported counts what became of the lines of an import.
+// imported counts the outcomes of the lines of an import.
 type imported struct {
 	Created  int `json:"created"`
 	Replaced int `json:"replaced"`
@@ -370,7 +370,7 @@ func (im *importing) report(err error) error {
 	return nil
 }
 
-// again is what becomes of reminders that are there when an import is repeated.
+// again says what a repeated import does with reminders that exist already.
 func (im *importing) again() string {
 	if im.flags.overwrite {
 		return "replaced"

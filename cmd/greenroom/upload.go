@@ -121,7 +121,7 @@ func sendChunks(stream *connect.BidiStreamForClient[greenroomv1.UploadRequest, g
 	return stream.CloseRequest()
 }
 
-// progress is told how an upload goes, by two goroutines.
+// progress shows how an upload goes. Two goroutines call its methods.
 type progress interface {
 	sent(bytes int64)
 	stage(s greenroomv1.UploadProgress_Stage)

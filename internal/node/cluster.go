@@ -116,7 +116,7 @@ func (o *held) Settled(key actor.Key) {
 	}
 }
 
-// typesChanged tells that this process serves other types, or newer ones.
+// typesChanged notifies the service that this process serves other types, or newer ones.
 func (o *held) typesChanged() {
 	if o == nil {
 		return

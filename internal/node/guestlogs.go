@@ -23,7 +23,7 @@ type guestLogs struct {
 	logs   *server.Logs
 	logger *slog.Logger
 	also   func(host.GuestLog) // instead of logger, if it is not nil
-	// turnEnd, if it is not nil, is told of every call.
+	// turnEnd, if it is not nil, is called at the end of every call.
 	turnEnd func(host.TurnEnd)
 
 	mu     sync.Mutex

@@ -26,9 +26,9 @@ type Config struct {
 	WriteTimeout time.Duration
 	// Draining ends when the server begins to stop.
 	Draining context.Context
-	// Counters are told what passes.
+	// Counters count streams and messages.
 	Counters Counters
-	// Logger is told of panics, and, for debugging, why a stream ended.
+	// Logger logs panics, and, for debugging, why a stream ended.
 	Logger *slog.Logger
 }
 
@@ -73,7 +73,7 @@ type Edge interface {
 type Counters interface {
 	StreamOpened()
 	StreamClosed()
-	// MessageReceived is told how many invocations the message has.
+	// MessageReceived is called with the number of invocations of the message.
 	MessageReceived(invocations int)
 	MessageSent()
 }

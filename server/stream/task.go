@@ -41,7 +41,7 @@ const (
 	taskDone // there is a reply
 )
 
-// errPanicked is no error that clients know: they are told of an internal one.
+// errPanicked is not an error that clients know: they receive an internal error.
 var errPanicked = errors.New("a handler panicked")
 
 // newTasks appends the invocations of a message as tasks, each checked on its own.

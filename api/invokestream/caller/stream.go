@@ -56,7 +56,7 @@ type Call struct {
 	Inv invokestream.Invocation
 	// Deadline is when the call ends at the server; zero: never.
 	Deadline time.Time
-	// Waiter is told when Reply, or Err, is there.
+	// Waiter is notified when Reply or Err is set.
 	Waiter Waiter
 
 	Reply invokestream.Reply
@@ -69,8 +69,9 @@ type Call struct {
 	abandoned bool // nobody waits
 }
 
-// Waiter is told of the end of a call, once, by any goroutine, and not if the call was
-// abandoned. Others wait for their replies meanwhile: it must not block.
+// Waiter waits for the end of a call. Finished is called once, from any goroutine, when
+// the call ends, and never for an abandoned call. Finished must not block: other calls
+// wait for their replies meanwhile.
 type Waiter interface{ Finished(ca *Call) }
 
 // Conn carries messages. Send and Receive are called by one goroutine each.
@@ -99,8 +100,9 @@ func (s *Stream) Push(ca *Call) bool {
 }
 
 // Abandon ends the wait for a call, and reports whether it was sent and whether it is
-// abandoned now: not if it is finished. A call in a slot keeps it: the server is still
-// at it, and with tell is told to end it. When Abandon returns, nobody reads the payload.
+// abandoned now; a finished call is not. A sent call keeps its slot, because the server
+// still works on the call; if tell is set, the stream asks the server to end the call.
+// Once Abandon has returned, nothing reads the payload.
 func (s *Stream) Abandon(ca *Call, tell bool) (sent, abandoned bool) {
 	s.mu.Lock()
 	if ca.finished {
@@ -123,8 +125,8 @@ func (s *Stream) Abandon(ca *Call, tell bool) (sent, abandoned bool) {
 	return sent, true
 }
 
-// Cancel abandons a call that was not sent, and reports true; of one that was, the
-// server is told to end it, whose reply says what became of it.
+// Cancel abandons a call that was not sent, and reports true. For a call that was sent,
+// Cancel asks the server to end the call, and the server's reply gives the outcome.
 func (s *Stream) Cancel(ca *Call) (abandoned bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,8 +298,8 @@ func tell(calls []*Call) []*Call {
 }
 
 // Settle finishes the calls that were sent over the last connection and not answered,
-// each with what outcome says of it; those of which that is nil go back to the queue,
-// as not begun.
+// each with the error that outcome returns for it. A call whose outcome is nil returns to
+// the queue as not begun.
 func (s *Stream) Settle(outcome func(ca *Call) error) {
 	s.mu.Lock()
 	s.cancels = s.cancels[:0]

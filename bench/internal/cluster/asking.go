@@ -92,7 +92,7 @@ func (a *asking) Send(m *greenroomv1.ReportActorTypesResponse) error {
 	return proto.Unmarshal(text, &greenroomv1.ReportActorTypesResponse{})
 }
 
-// obey performs an order, of which there is none that takes time.
+// obey performs an order. No order takes time.
 func (a *asking) obey(o *greenroomv1.PlacementOrder) {
 	switch o.GetKind() {
 	case greenroomv1.PlacementOrder_KIND_LOCK:

@@ -156,8 +156,8 @@ func begin(ctx context.Context, s wire.Spec, p load.TracePlan) (*steady, error) 
 	return &steady{process}, nil
 }
 
-// end ends the load and returns what became of each call. It is safe twice, and returns
-// them once.
+// end ends the load and returns the outcome of each call. It may be called twice; only the
+// first call returns outcomes.
 func (s *steady) end() (trace, error) {
 	if s.process == nil {
 		return nil, nil
@@ -170,7 +170,7 @@ func (s *steady) end() (trace, error) {
 	return all, errors.Join(err, process.Close())
 }
 
-// trace is what became of calls.
+// trace is the outcomes of calls.
 type trace []load.Traced
 
 // those returns the calls that a condition holds for.

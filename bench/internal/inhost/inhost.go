@@ -124,7 +124,7 @@ func (s Spec) begin(h *host.Host) load.Begin {
 	}
 }
 
-// receiver is told how a call ended.
+// receiver is called with the error of a call that ended, nil if it succeeded.
 type receiver func(error)
 
 func (r receiver) Answer(_ actor.Reply, err error) { r(err) }

@@ -30,7 +30,8 @@ type reminderParts struct {
 	*reminder.Service
 	store store.Store
 	host  *host.Host // there before reminders start
-	// delivered is told of each delivery, on the goroutine that it ends on. Nil: nobody is.
+	// delivered, if not nil, is called for each delivery, on the goroutine that the delivery
+	// ends on.
 	delivered func(f actor.Firing, began time.Time, err error)
 }
 

@@ -11,14 +11,14 @@ type TracePlan struct {
 	// Actors is how many actors are called, in turns, First the number of the first of
 	// them.
 	Actors, First int
-	// Rate is how many calls begin in a second, evenly spaced and whatever becomes of
-	// them.
+	// Rate is how many calls begin in a second, evenly spaced and whatever
+	// their outcomes.
 	Rate float64
 	// Timeout bounds each call.
 	Timeout time.Duration
 }
 
-// Traced is what became of one call. Times are of the wall clock, which processes of
+// Traced is the outcome of one call. Times are of the wall clock, which processes of
 // one machine share.
 type Traced struct {
 	Actor int   `json:"a"`
@@ -31,8 +31,8 @@ type Traced struct {
 // Ended returns when the call was answered or failed.
 func (t Traced) Ended() time.Time { return time.Unix(0, t.Began+t.Took) }
 
-// Trace makes calls until ctx ends, waits for those that it has begun, and returns what
-// became of each, in the order in which they ended. A call that fails is noted, and
+// Trace makes calls until ctx ends, waits for those that it has begun, and returns the
+// outcome of each, in the order in which they ended. A call that fails is noted, and
 // nothing else follows from it.
 func Trace(ctx context.Context, p TracePlan, call Call) []Traced {
 	var (

@@ -220,8 +220,8 @@ func overrun(ctx context.Context, p engine.Program) (_ time.Duration, err error)
 	return time.Since(began) - runawayLimit, nil
 }
 
-// neighbourhood is guests that make calls at fixed times, whatever becomes of
-// them: latency counts from when a call was due.
+// neighbourhood is guests that make calls at fixed times, whatever their
+// outcomes: latency counts from when a call was due.
 type neighbourhood struct {
 	instances []engine.Instance
 	took      time.Duration // of a turn alone

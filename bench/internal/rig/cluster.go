@@ -13,7 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 )
 
-// settleTimeout bounds how long servers take to share what there is.
+// settleTimeout bounds how long servers take to share what is deployed.
 const settleTimeout = time.Minute
 
 // Cluster is several servers of one database, with the guest deployed.

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// TraceRole calls servers that may fail, until it is told to end, and then says
-	// what became of each call.
+	// TraceRole calls servers that may fail, until it is asked to end, and then returns
+	// the outcome of each call.
 	TraceRole = "trace"
 	// OwnersRole says which server holds which actor.
 	OwnersRole = "owners"

@@ -42,10 +42,10 @@ type Reminder struct {
 	// Jitter delays each firing by up to so much, so that many do not come at once.
 	Jitter time.Duration
 
-	// Missed is what becomes of times at which nobody could fire it. The zero value
+	// Missed says what happens to times at which nobody could fire it. The zero value
 	// fires once for all of them.
 	Missed Missed
-	// Retry is what becomes of a firing whose turn failed. The zero value tries it three
+	// Retry says what happens to a firing whose turn failed. The zero value tries it three
 	// times, a second apart.
 	Retry Retry
 	// Metadata comes with each firing: at most 32 entries, and 8192 bytes.
@@ -54,7 +54,7 @@ type Reminder struct {
 	Keep bool
 }
 
-// Missed is what becomes of times that a reminder missed, since no server ran or an
+// Missed says what happens to times that a reminder missed, since no server ran or an
 // earlier firing took long. The zero value fires once for all of them; see also
 // [SkipMissed] and [CatchUp].
 type Missed struct {
@@ -70,7 +70,7 @@ func SkipMissed(after time.Duration) Missed { return Missed{kind: abi.MissedSkip
 // CatchUp fires for each missed time, in order: the newest ones, at most limit; 0: 100.
 func CatchUp(limit int) Missed { return Missed{kind: abi.MissedCatchUp, limit: bounded(limit)} }
 
-// Retry is what becomes of a firing whose turn failed.
+// Retry says what happens to a firing whose turn failed.
 type Retry struct {
 	// Attempts is how often one firing is tried, the first time included. After the
 	// last it is kept as a dead letter, for people to look at. 0: 3.
@@ -156,7 +156,7 @@ func CancelReminder(ctx *Context, name string) error {
 
 // GetReminder returns a reminder of the actor, with what the turn itself has done to it;
 // found is false if there is none. At is when it is due next and Times how often it
-// still is: set again, it goes on as it would have.
+// is still due; setting it again continues the schedule unchanged.
 func GetReminder(ctx *Context, name string) (r Reminder, found bool, err error) {
 	frame, code := reminderGet(ctx, name)
 	if code == abi.CodeNotFound {

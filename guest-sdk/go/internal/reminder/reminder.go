@@ -136,13 +136,13 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Firing is what becomes of a reminder whose time has come.
+// Firing is one delivery of a due reminder.
 type Firing struct {
 	schedule.Choice
 	Attempt uint32
 }
 
-// Fire says what becomes of r at now, which is not before FireAt.
+// Fire returns the delivery of r at now. now must not be before FireAt.
 func (r *Reminder) Fire(now time.Time) Firing {
 	missed := schedule.Missed{Kind: r.Reminder.Missed, Limit: r.MissedLimit, After: time.Duration(r.MissedAfter)}
 	f := Firing{Choice: r.timetable.Choose(schedule.Occurrence{At: r.Due, Left: r.Left}, r.Failures > 0, missed, now), Attempt: 1}
@@ -170,7 +170,7 @@ func (r *Reminder) Failed(f Firing, now time.Time) (again, dead bool) {
 	return true, false
 }
 
-// Frame is r as a guest is told of it: set again, it goes on as it would have.
+// Frame encodes r for a guest; setting it again continues the schedule unchanged.
 func (r *Reminder) Frame() abi.Reminder {
 	f := r.Reminder
 	f.DueUnixNano, f.DelayNano, f.Count = r.Due.UnixNano(), 0, r.Left
