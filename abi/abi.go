@@ -178,7 +178,7 @@ type Capabilities struct {
 	Secrets []string `json:"secrets,omitempty"` // names of secrets
 }
 
-// IsZero reports whether there are none; encoding/json asks.
+// IsZero reports whether c has no capabilities; encoding/json calls IsZero.
 func (c Capabilities) IsZero() bool { return len(c.HTTP)+len(c.Config)+len(c.Secrets) == 0 }
 
 // MethodSpec is one method of a type.

@@ -1,8 +1,8 @@
 package abi
 
-// Reminder is the reminder frame: what a guest asks for, and what it is told of one
-// that is there. Times are nanoseconds since 1970 UTC, durations nanoseconds; 0 is
-// none. Strings and bytes of a decoded one alias its frame.
+// Reminder is the reminder frame: what a guest asks for, and what a guest receives about
+// an existing reminder. Times are nanoseconds since 1970 UTC, durations nanoseconds; 0
+// means none. Strings and bytes of a decoded Reminder alias its frame.
 type Reminder struct {
 	Name, Method string
 	ContentType  string
@@ -25,14 +25,14 @@ type Reminder struct {
 	Flags        uint32
 }
 
-// What becomes of occurrences that nobody could deliver in time.
+// What happens to occurrences that nobody could deliver in time.
 const (
 	MissedCollapse uint8 = 0
 	MissedSkip     uint8 = 1
 	MissedCatchUp  uint8 = 2
 )
 
-// What becomes of a firing whose turn failed.
+// What happens to a firing whose turn failed.
 const (
 	FailureConstant    uint8 = 0
 	FailureExponential uint8 = 1

@@ -74,9 +74,9 @@ var (
 	ErrFiringTaken = &Condition{"firing_taken", "the reminder has changed: its firing was committed before, or it was set anew, paused or removed", false}
 	ErrNoTokens    = &Condition{"no_reminder_tokens", "the host does not create reminders yet: it has just started", true}
 
-	// ErrKeyExists is a store's answer to a commit of which an idempotency key
-	// is recorded already: nothing was applied. Whoever sent the commit answers
-	// with the recorded reply; users see this only if the record is gone by then.
+	// ErrKeyExists is a store's answer to a commit whose idempotency key is already
+	// recorded: nothing was applied. The sender of the commit answers with the
+	// recorded reply; users see this error only if the record is gone by then.
 	ErrKeyExists = &Condition{"idempotency_key_exists", "another call with this idempotency key was committed first", true}
 )
 

@@ -35,7 +35,7 @@ type IdempotencyRecord struct {
 	Actor  Key // who was called
 	Method string
 	Key    string
-	// Payload tells whether the same key comes with the same request: see
+	// Payload shows whether the same key comes with the same request: see
 	// [PayloadSum].
 	Payload [sha256.Size]byte
 	Reply   Payload

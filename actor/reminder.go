@@ -47,12 +47,11 @@ const (
 // MaxReminderTime is the latest time that a reminder may name: what stores can keep.
 var MaxReminderTime = schedule.Latest
 
-// Schedule says when a reminder is due. It is a fixed row of occurrences: the first at
-// At, or After from when it was set, or, if neither is given, one period from then, or at
-// once; with Cron, at the first match from that time on. The others follow by Every or by
-// Cron. There are no more than Times of them, and none
-// after Until. What becomes of an occurrence, delivered, collapsed or skipped, does not
-// move the others.
+// Schedule determines when a reminder is due. A schedule is a fixed row of occurrences: the
+// first at At, or After from when the reminder was set, or, if neither is given, one period
+// from then, or at once; with Cron, at the first match from that time on. The others follow
+// by Every or by Cron. There are no more than Times occurrences, and none after Until.
+// Whether an occurrence is delivered, collapsed or skipped does not move the others.
 type Schedule struct {
 	// At is when the first occurrence is; one that is past is due at once. Not with
 	// After.
@@ -79,7 +78,7 @@ type Schedule struct {
 // Recurring reports whether s may have more than one occurrence.
 func (s *Schedule) Recurring() bool { return (s.Every > 0 || s.Cron != "") && s.Times != 1 }
 
-// MissedKind is what becomes of occurrences that nobody could deliver in time.
+// MissedKind is what happens to occurrences that nobody could deliver in time.
 type MissedKind uint8
 
 const (
@@ -91,7 +90,7 @@ const (
 	MissedCatchUp = MissedKind(abi.MissedCatchUp)
 )
 
-// MissedPolicy says what becomes of missed occurrences.
+// MissedPolicy determines what happens to missed occurrences.
 type MissedPolicy struct {
 	Kind MissedKind
 	// Limit is how many missed occurrences are caught up with, the newest ones; 0:
@@ -101,7 +100,7 @@ type MissedPolicy struct {
 	After time.Duration
 }
 
-// FailureKind is what becomes of a firing whose turn failed.
+// FailureKind is what happens to a firing whose turn failed.
 type FailureKind uint8
 
 const (
@@ -114,8 +113,8 @@ const (
 	FailureDrop = FailureKind(abi.FailureDrop)
 )
 
-// FailurePolicy says what becomes of a firing whose turn failed: it is delivered again
-// until it was delivered Attempts times, and is then a [DeadLetter].
+// FailurePolicy determines what happens to a firing whose turn failed: the firing is
+// delivered again until it was delivered Attempts times, and is then a [DeadLetter].
 type FailurePolicy struct {
 	Kind FailureKind
 	// Attempts is how many deliveries there are, the first among them; 0:
@@ -187,7 +186,7 @@ type ReminderStep struct {
 	Version uint64 // as it was read
 	// Then is how it goes on; nil: it is over and removed.
 	Then *ReminderProgress
-	// DeadLetter keeps a firing that failed for good; nil: none.
+	// DeadLetter keeps a firing that failed permanently; nil: none.
 	DeadLetter *DeadFiring
 }
 

@@ -15,7 +15,7 @@ import (
 // of no trace; all methods take one, and cost nothing then.
 type Trace struct {
 	trace.SpanContext
-	// parent is the span that this one comes of; zero for the first of a trace.
+	// parent is the parent of this span; zero for the first span of a trace.
 	parent trace.SpanID
 }
 
@@ -69,7 +69,7 @@ func NewTrace() *Trace {
 	return &Trace{SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: newSpanID(), TraceFlags: trace.FlagsRandom})}
 }
 
-// NewSpan is the trace of a span of a tracer's that comes of t, which may be nil.
+// NewSpan returns the trace of a tracer's span whose parent is t; t may be nil.
 func (t *Trace) NewSpan(sc trace.SpanContext) *Trace {
 	span := &Trace{SpanContext: sc}
 	if t != nil {
@@ -78,8 +78,8 @@ func (t *Trace) NewSpan(sc trace.SpanContext) *Trace {
 	return span
 }
 
-// Child returns the trace of something that comes of t, with a span ID of its own; nil
-// for nil.
+// Child returns the trace of a child of t, with a span ID of its own; nil if t is
+// nil.
 func (t *Trace) Child() *Trace {
 	if t == nil {
 		return nil

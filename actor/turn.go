@@ -179,8 +179,8 @@ func (c *Commit) Anchor() RowFence {
 	return RowFence{}
 }
 
-// RowWrite is what a [Commit] makes of an actor's row: the state given in the place of
-// what there is; with Delete, a tombstone. With neither a live row keeps its state,
+// RowWrite is what a [Commit] does to an actor's row: the given state replaces the
+// current one; with Delete, a tombstone does. With neither, a live row keeps its state,
 // and a new row and a tombstone become a live row of [FormatNone].
 type RowWrite struct {
 	Key Key

@@ -160,7 +160,8 @@ func WithReclaim(ctx context.Context, reclaim func() bool) context.Context {
 	return context.WithValue(ctx, reclaimKey{}, reclaim)
 }
 
-// Reclaim closes an instance as WithReclaim has it. Without that there is none.
+// Reclaim closes an instance with the function of WithReclaim, and reports whether there
+// was any. Without that function Reclaim closes none.
 func Reclaim(ctx context.Context) bool {
 	reclaim, ok := ctx.Value(reclaimKey{}).(func() bool)
 	return ok && reclaim()
@@ -168,9 +169,9 @@ func Reclaim(ctx context.Context) bool {
 
 type ownerKey struct{}
 
-// WithOwner says in whose name work on modules is done: the app that uploads one.
-// Owners share what there is of compilers; work in nobody's name is what the host
-// needs to serve, and goes first.
+// WithOwner sets the owner of work on modules: the app that uploads one. Owners
+// share the compilers; work without an owner is what the host needs to serve, and
+// goes first.
 func WithOwner(ctx context.Context, app string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, app)
 }

@@ -30,8 +30,8 @@ type Value struct {
 // Secret is a secret without its value.
 type Secret struct {
 	Name string
-	// Key is the ID of the key that it is sealed with. Readable tells whether
-	// this server has that key.
+	// Key is the ID of the key that it is sealed with. Readable is true if this
+	// server has that key.
 	Key       KeyID
 	Readable  bool
 	UpdatedAt time.Time

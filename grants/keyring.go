@@ -48,8 +48,8 @@ func ReadKeyFile(path string) (*Keyring, error) {
 	return ring, nil
 }
 
-// MakeKeyFile reads the file, and makes it with a new key if there is none. Nobody
-// but its owner can read it. One process at a time may make it: who holds the lock
+// MakeKeyFile reads the file, and makes it with a new key if there is none. Only the
+// file's owner can read it. One process at a time may make it: the holder of the lock
 // of the folder.
 func MakeKeyFile(path string) (*Keyring, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

@@ -11,8 +11,8 @@ import (
 type Resealed struct {
 	// Sealed are the secrets that are now sealed with the first key and were not.
 	Sealed int
-	// Unreadable are those of which this server does not have the key, or which
-	// are damaged. They are left as they are.
+	// Unreadable counts the secrets that are damaged or whose key this server does
+	// not have. They are left as they are.
 	Unreadable int
 }
 

@@ -211,7 +211,7 @@ func (ad *admission) queued(c *call, s *served, here bool) result {
 		return result{err: contextError(c.ctx), stats: turnStats{lane: lane}}
 	}
 	// Running: the guest is being stopped, or the turn is sealed and its commit
-	// under way. Either way the answer says what became of it.
+	// under way. Either way the answer reports the outcome.
 	grace := time.NewTimer(ad.grace)
 	defer grace.Stop()
 	select {
@@ -259,9 +259,9 @@ func (ad *admission) enqueue(c *call, by *served, onCaller bool) (a *activation,
 	}
 }
 
-// lookUpFirst looks a call up that its actor was lately sent again, before it is
-// admitted: off the actor's worker, so that others pay nothing. If it is not
-// recorded, admit is what becomes of it.
+// lookUpFirst looks up a call that its actor was sent again lately, before the call is
+// admitted: off the actor's worker, so that others pay nothing. If the call is not
+// recorded, admit admits it.
 func (ad *admission) lookUpFirst(c *call, lane Lane, admit func() result) result {
 	s := ad.table.shard(c.inv.Key)
 	if err := ad.memory.charge(c); err != nil {

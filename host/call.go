@@ -66,24 +66,24 @@ type call struct {
 	// anew. conflicts counts the commits of it that were refused.
 	started   time.Time
 	conflicts int
-	// logged tells that a run of the turn logged something.
+	// logged is true if a run of the turn logged something.
 	logged bool
 	// result is the answer that waits for the commit it rests on.
 	result result
-	// sum is that of the payload, of a call with an idempotency key. doubtful
-	// tells that the same call may have been committed before: it is looked up
+	// sum is that of the payload, of a call with an idempotency key. doubtful means
+	// that the same call may have been committed before: it is looked up
 	// before it runs. Others find out when they commit, which is cheaper.
 	sum      [sha256.Size]byte
 	doubtful bool
 	// looked is what the store said of a doubtful call before its run: of one run,
-	// nil if it was not asked. looking tells that it is looked up before it is
-	// admitted; the shard's lock guards it.
+	// nil if the store was not asked. looking means that the call is looked up before
+	// it is admitted; the shard's lock guards it.
 	looked  *actor.Recorded
 	looking bool
-	// copied tells that the call is answered from a copy of its actor's state, which
+	// copied means that the call is answered from a copy of its actor's state, which
 	// another host holds.
 	copied bool
-	// migrated tells that the state was migrated for the call, or was tried to be.
+	// migrated means that the state was migrated for the call, or a migration was tried.
 	migrated bool
 	// losses is what the shard counted when the call entered, of a call without a mailbox.
 	// left, if not nil, is closed when it has left; the shard's lock guards it.
@@ -103,7 +103,7 @@ type result struct {
 	reply actor.Reply
 	err   error
 	stats turnStats
-	// later tells that the call's receiver gets the answer, and this is none.
+	// later means that the call's receiver gets the answer, and this result is no answer.
 	later bool
 }
 

@@ -83,9 +83,9 @@ type Config struct {
 	// what waits for it. Its defaults are those of package pipeline.
 	Pipeline pipeline.Config
 
-	// SettleGrace is how long an ambiguous commit is tried to be settled, and
+	// SettleGrace is how long the host tries to settle an ambiguous commit, and
 	// how long a caller whose time is up waits for the outcome of a turn that
-	// is already sealed, before it is told actor.ErrAmbiguous. Defaults to 15 s.
+	// is already sealed, before it receives actor.ErrAmbiguous. Defaults to 15 s.
 	SettleGrace time.Duration
 	// SweepEvery is how often idle activations and instances are looked for.
 	// Defaults to 5 s.

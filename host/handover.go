@@ -15,9 +15,9 @@ import (
 // here. Other actors do not notice. moving is called with a lock held: it must be quick,
 // and always give the same answer. It may be called concurrently.
 //
-// With an error it is to be called again: the actors go on leaving. It is that of ctx, or
-// of the store, when what became of a commit could not be found out in time and what
-// keeps it from landing, a bump of the row's version, was not applied either.
+// With an error HandOver is to be called again: the actors go on leaving. The error is that
+// of ctx, or of the store: the outcome of a commit could not be found out in time, and a
+// bump of the row's version, which keeps the commit from landing, was not applied either.
 func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error {
 	var wait []<-chan struct{}
 	for i := range h.table.shards {
@@ -80,9 +80,9 @@ func (h *Host) DropAll() {
 	}
 }
 
-// letGo lets the activations of a shard go that are named: at once, or when they have
-// finished what they began. lost tells that others may run them already. It appends to
-// wait what is closed when those are gone that take longer.
+// letGo lets the named activations of a shard go: at once, or when they have finished
+// what they began. lost means that others may run them already. letGo appends to wait
+// the channels that are closed when the activations that take longer are gone.
 func (t *table) letGo(s *shard, named func(*activation) bool, lost bool, wait []<-chan struct{}) []<-chan struct{} {
 	var (
 		idle     []*activation

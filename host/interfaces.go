@@ -37,12 +37,12 @@ type Ownership interface {
 	// Holds says what this host holds of an actor, which it would run by a placement. Of one
 	// that nobody holds it says actor.Held, to all hosts that would run it so.
 	Holds(key actor.Key, placement string) actor.Hold
-	// Reads reports whether this host may answer read-only methods of an actor of which
-	// Holds says actor.NotHeld: another host holds it.
+	// Reads reports whether this host may answer read-only methods of an actor for which
+	// Holds returns actor.NotHeld: another host holds the actor.
 	Reads(key actor.Key) bool
-	// Settled tells that a commit of this host has moved the version of a sticky actor on,
-	// of which Holds said actor.Held: nothing of an earlier owner can land any more, and
-	// Holds may say actor.HeldClean from now on.
+	// Settled is called when a commit of this host has advanced the version of a sticky
+	// actor for which Holds returned actor.Held: no commit of an earlier owner can land any
+	// more, and Holds may return actor.HeldClean from now on.
 	Settled(key actor.Key)
 	// Current reports whether the host's lease is known to hold at now, a time with a
 	// monotonic reading.

@@ -45,7 +45,7 @@ type Limits struct {
 	// by database time; a manifest may ask for less.
 	IdempotencyTTL time.Duration
 	// IdleTimeout is how long an actor without work stays in memory. Sticky
-	// types stay for good.
+	// types stay permanently.
 	IdleTimeout time.Duration
 }
 

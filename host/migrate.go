@@ -7,7 +7,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// errUnmigrated tells that a read-only method found a state of an older schema, which is
+// errUnmigrated means that a read-only method found a state of an older schema, which is
 // to be migrated before it runs: what a read-only turn migrates is not kept.
 var errUnmigrated = errors.New("the state has an older schema")
 

@@ -8,16 +8,16 @@ import (
 type outcome struct {
 	result
 	// sealed is what a turn left that ran on the tip, under is what it ran under;
-	// commits tells that there is something to commit.
+	// commits reports whether there is something to commit.
 	sealed  sealed
 	under   *served
 	commits bool
-	// resting tells that the result may show what is not committed yet.
+	// resting means that the result may show what is not committed yet.
 	resting bool
 	// ended is when the guest was done; zero: not known.
 	ended time.Time
-	// since is the moment after which the state must have been the newest that a
-	// resting result shows; zero if that does not matter. fails tells that it is the
+	// since is the moment after which the state that a resting result shows must have
+	// been the newest; zero if that does not matter. fails means that the result is the
 	// failure of a call with a key.
 	since time.Time
 	fails bool

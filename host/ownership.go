@@ -10,29 +10,30 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// Which host runs an actor, and what it may answer of it, is decided in this file:
+// This file decides which host runs an actor, and what that host may answer about it:
 //
-//   - admits says of every call whether this host may run it, under the lock under
+//   - admits decides for every call whether this host may run it, under the lock under
 //     which the call gets its place. An activation that is in the table and does not
-//     leave is held: only where there is none is [Ownership] asked.
-//   - activate makes every activation, remove ends it: one that has no work, after the
-//     turns that it was given. Handing an actor over is to let it come to that; it is
-//     in handover.go.
-//   - newest tells whether what is in memory is the newest there is, as long as the
-//     host's lease lasts; currentSince, whether an answer needs the store.
+//     leave is held: [Ownership] is asked only where there is no such activation.
+//   - activate makes every activation. remove ends an activation that has no work, after
+//     the turns that it was given. Handing an actor over lets its activation reach that
+//     point; see handover.go.
+//   - newest reports whether the state in memory is the newest, as long as the host's
+//     lease lasts; currentSince decides whether an answer needs the store.
 //
 // What a host has in memory is surely current only at the moment of a commit or of a
-// read. Where no other process writes to the store, that is for good; where this host
-// holds the actor, for as long as its lease lasts. Otherwise an answer that no commit
-// proves is given only on a state that was current after some moment: for what reads
-// and for a turn that changed nothing, [actor.MaxReadAge] before it began; for a
-// failure, for the news that there is no actor and for what leaves the host, its
-// beginning. If that is not known yet, the store is asked for the row's version,
-// together with other actors'.
+// read. Where no other process writes to the store, it stays current permanently; where
+// this host holds the actor, for as long as the host's lease lasts. Otherwise an answer
+// that no commit proves is given only on a state that was current after some moment. For
+// reads and for a turn that changed nothing, this moment is [actor.MaxReadAge] before the
+// call began. For a failure, for the news that there is no actor and for what leaves the
+// host, the moment is the beginning of the call. If the host does not know yet whether
+// the state was current then, it asks the store for the row's version, together with
+// those of other actors.
 //
-// A lease is asked for after the fact: what was in memory, or was read, before it was
-// found to last was there before anybody else was given the actor. So what a host
-// learns after it has lost an actor, and would write over, is never built on.
+// The lease is checked after the fact: what was in memory, or was read, before the lease
+// was found to last was there before anybody else was given the actor. So nothing builds
+// on what a host learns after it has lost an actor, and would write over.
 
 // ownership says what this host may run, and what it may answer without asking the
 // store.
@@ -49,14 +50,14 @@ type tenure struct {
 	// version past those of earlier owners. NotHeld: it was not asked for, since the
 	// actor is run under a placement that gives it no place, or by a host that is alone.
 	hold actor.Hold
-	// leaving tells that the actor moves: no turn begins any more. lost tells that it
-	// has moved: another host may be running it.
+	// leaving means that the actor moves: no turn begins any more. lost means that the
+	// actor has moved: another host may be running it.
 	leaving, lost bool
 	gone          chan struct{} // if not nil, closed when nothing of the activation is left
 }
 
-// unsettled are actors of which this host has sent a commit without finding out what
-// became of it: it may still land, until a later one has. The shard's lock guards it.
+// unsettled are the actors for which this host has sent a commit whose outcome it did not
+// find out: the commit may still land, until a later one has. The shard's lock guards it.
 type unsettled struct {
 	keys map[actor.Key]struct{}
 	more time.Time // when there was last one that is not in keys
@@ -90,8 +91,9 @@ func (u *unsettled) full(now time.Time) bool {
 	return !u.more.IsZero() && now.Sub(u.more) < unsettledFor
 }
 
-// admits says whether a call of an actor may be run under by, and what the host holds
-// of it. a is its activation, nil if there is none. The caller has the shard's lock.
+// admits returns how the host holds an actor whose call is to run under by, and an error if
+// the call may not run. a is the actor's activation, nil if there is none. The caller has
+// the shard's lock.
 func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, now time.Time) (actor.Hold, error) {
 	if o.cluster == nil {
 		return actor.NotHeld, nil
@@ -160,7 +162,7 @@ func (o *ownership) stillHeld(a *activation) bool {
 }
 
 // holds reports whether what a call without a mailbox was shown may be answered: the
-// host's lease lasts, so that it was the newest when the call entered. lost tells that
+// host's lease lasts, so that it was the newest when the call entered. lost means that
 // the host has lost what it held since.
 func (o *ownership) holds(s *shard, c *call) (lost, sure bool) {
 	if o.cluster == nil {
@@ -174,9 +176,9 @@ func (o *ownership) holds(s *shard, c *call) (lost, sure bool) {
 	return lost, !lost && o.cluster.Current(now)
 }
 
-// newest reports whether what the activation has is the newest, as far as the host is
-// not told otherwise and its lease lasts, which is to be found out when it is answered.
-// The caller has the shard's lock.
+// newest reports whether the activation has the newest state, provided that the host has
+// no other news and that its lease lasts, which is to be found out when the call is
+// answered. The caller has the shard's lock.
 func (o *ownership) newest(a *activation) bool {
 	return !o.shared || o.cluster != nil && a.hold == actor.HeldClean
 }
@@ -205,7 +207,7 @@ func (a *activation) gaveUp(now time.Time) {
 	a.shard.unsettled.note(a.key, now)
 }
 
-// errUnfenced tells that the commits of earlier owners of an actor are to be fenced out
+// errUnfenced means that the commits of earlier owners of an actor are to be fenced out
 // before its first turn.
 var errUnfenced = errors.New("a commit of an earlier owner may still land")
 
@@ -249,8 +251,8 @@ func (o *ownership) currentSince(a *activation, since, now time.Time) bool {
 	}
 }
 
-// someNewer is the newest version of an actor of which is known only that it is
-// another than the one in memory.
+// someNewer stands for the newest version of an actor if only one fact is known of it: it
+// differs from the version in memory.
 const someNewer = math.MaxUint64
 
 // confirmation is a question for the version of one actor, which all readers that

@@ -124,7 +124,7 @@ func (rd *reads) committed(ctx context.Context, c *call, s *served, strong bool)
 	for {
 		sh.mu.Lock()
 		forgets, l, a := sh.forgets, sh.look(key, s, c.arrived), sh.actors[key]
-		old := a != nil && a.committed() != nil // what there is was not confirmed lately
+		old := a != nil && a.committed() != nil // the committed state was not confirmed lately
 		sh.mu.Unlock()
 		if l != nil {
 			return l, nil

@@ -95,10 +95,10 @@ func (rs *reminders) committed(e *actor.ReminderEffects) {
 	}
 }
 
-// look sees to it that the firing which asks for a call was not taken before, by what is
-// committed and by what the activation is about to commit. over tells that it was, or
-// that nothing can be said: then o is the outcome. One that is delivered for the first time
-// it leaves to the commit, which has to decide in any case.
+// look makes sure that the firing which asks for a call was not taken before, by what is
+// committed and by what the activation is about to commit. over means that the firing was
+// taken, or that this is not known: then o is the outcome. look leaves a firing that is
+// delivered for the first time to the commit, which has to decide in any case.
 func (rs *reminders) look(ctx context.Context, a *activation, c *call) (o outcome, over bool) {
 	if rs == nil {
 		return failed(fmt.Errorf("%w: this host has no reminders", actor.ErrUnavailable)), true

@@ -109,7 +109,7 @@ func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32
 	return err
 }
 
-// sealed is a turn that has run to its end: what it asks for and what becomes of
+// sealed is a turn that has run to its end: what it asks for and what happens to
 // its actor. It refers to nothing of the guest or of the overlay.
 type sealed struct {
 	changed bool           // the state is to be committed
@@ -232,7 +232,7 @@ func (rs *runs) apart(ctx *turnContext, c *call, s *served, l *loaded, readOnly 
 	}
 	t := rs.get(c)
 	defer rs.put(t)
-	// A revision of its own: the guest's caches of a read-only turn are nobody's.
+	// A revision of its own: the guest's caches of a read-only turn belong to no other turn.
 	t.prepare(s, l, rs.env.Revisions.Next(), readOnly, c.arrived)
 	err = t.on(ctx, in, s.migration(l))
 	ran := time.Now()

@@ -23,7 +23,7 @@ import (
 type served struct {
 	deployment actor.Deployment
 	lane       Lane   // of methods that are not read-only
-	placement  string // empty: nothing serves the type, of which an actor is deleted
+	placement  string // empty: nothing serves the type, and one of its actors is deleted
 	dedicated  bool
 	sticky     bool
 	// shared: other hosts may answer read-only methods, from copies. It was so until
@@ -245,7 +245,7 @@ func (s *served) methodNames() string {
 }
 
 // fits checks a row against what would run on it. A row that a newer deployment
-// wrote makes the deployments be read again; changed then tells that another
+// wrote makes the deployments be read again; changed then means that another
 // one serves the type now, and the caller starts over with it.
 func (ds *deployments) fits(ctx context.Context, l *loaded, s *served) (changed bool, err error) {
 	d := &s.deployment

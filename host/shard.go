@@ -32,7 +32,7 @@ type shard struct {
 	// losses counts how often the host lost all that it held: what was in memory before
 	// proves nothing after. It grows with the lock held.
 	losses atomic.Uint64
-	// unsettled are actors of which the outcome of a commit was given up.
+	// unsettled are actors for which the host gave up finding out the outcome of a commit.
 	unsettled unsettled
 	// work counts workers and calls in the lanes without one. It grows only
 	// while the shard is open.
@@ -41,8 +41,8 @@ type shard struct {
 
 // enter admits a call under by that runs on its caller's goroutine. warm is what its
 // actor's activation holds for readers, nil if there is nothing or it is not current, or
-// if the call is to be answered from a copy, which call.copied tells.
-// errUnfenced tells that earlier owners of the actor have to be fenced out first.
+// if the call is to be answered from a copy, which call.copied reports.
+// errUnfenced means that earlier owners of the actor have to be fenced out first.
 func (s *shard) enter(c *call, by *served) (warm *loaded, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

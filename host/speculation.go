@@ -233,8 +233,8 @@ func (a *activation) perform(w *workers, s *shard, did *speculation.Actions[*cal
 	}
 }
 
-// supersede drops the activation's state, of which the store has a newer one, and
-// lets the calls go again that ran on it. There is no batch. The caller has the
+// supersede drops the activation's state, since the store has a newer one, and
+// lets the calls that ran on it go again. There is no batch. The caller has the
 // shard's lock.
 func (a *activation) supersede(w *workers, s *shard, calls []dependent, now time.Time, then *followUp) {
 	did := speculation.Drop([]*member{&a.member}, calls, actor.ErrStale)
@@ -253,7 +253,7 @@ func (a *activation) runAgain(c *call, err error, rerun *callList, answered *ans
 	rerun.push(c)
 }
 
-// settleFlight finds out what became of a commit, beside the lanes. No turn of
+// settleFlight finds out the outcome of a commit, beside the lanes. No turn of
 // the actor begins meanwhile: it would most likely have to run again.
 func (w *workers) settleFlight(b *batch, cause error) {
 	s := b.a.shard

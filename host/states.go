@@ -14,11 +14,11 @@ type states struct {
 	// flight has not been answered for yet, or another writer's. Later readers see
 	// no less.
 	shown *loaded
-	// newest, if not 0, is the version of shown, or a later one of which nothing
+	// newest, if not 0, is the version of shown, or a later one about which nothing
 	// else is known; then readers load. Nothing older is answered any more.
 	newest uint64
-	// current is a moment after which what readers see was the newest, as far as
-	// is known; confirmation is the question whether it still is, nil if none is
+	// current is a moment after which what readers see is known to have been the
+	// newest; confirmation is the question whether it still is, nil if none is
 	// under way.
 	current      time.Time
 	confirmation *confirmation
@@ -62,8 +62,8 @@ func (p *states) known() uint64 {
 	return max(p.newest, p.loaded.version)
 }
 
-// noteNewer does so for an activation, nil if there is none. The caller has the
-// lock.
+// noteNewer records a newer version for the activation a, which may be nil. The caller
+// has the shard's lock.
 func (s *shard) noteNewer(a *activation, version uint64) {
 	if a == nil || a.loaded == nil {
 		s.forgets++ // what is being loaded may be older

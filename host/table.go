@@ -61,7 +61,7 @@ func (t *table) evict() *activation {
 }
 
 // expired takes out the activations of a shard that were unused for their idle
-// timeout. skipped are the actors of which that was found out now, and that stay.
+// timeout. skipped are the actors that were found unused now and that stay.
 func (t *table) expired(s *shard, now time.Time) (out []*activation, skipped []actor.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

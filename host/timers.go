@@ -36,7 +36,7 @@ type timerSet struct {
 	key    actor.Key
 	shard  *shard
 	byName map[string]*timer
-	// placed tells that the actor's type has activations that stay: what is set goes
+	// placed means that the actor's type has activations that stay: what is set goes
 	// with that of the actor.
 	placed bool
 	// changes are those of turns that are not answered yet, in the order of the turns.
@@ -67,7 +67,7 @@ type timerChanges struct {
 	request *timerRequest
 }
 
-// fate is what becomes of something that waits for a commit.
+// fate is what happens to something that waits for a commit.
 type fate uint8
 
 const (
@@ -97,7 +97,7 @@ type TimerFired struct {
 	Method string
 	// Late is how long after its time it was.
 	Late time.Duration
-	// Err is what became of its turn.
+	// Err is the outcome of its turn.
 	Err error
 }
 
@@ -446,8 +446,8 @@ func (ad *admission) admitFired(c *call) result {
 // began.
 var errTimerGone = actor.ErrCanceled
 
-// look sees to it that the timer whose firing asks for a call is still there, by what is
-// committed and by what the activation is about to commit. over tells that it is not, or
+// look makes sure that the timer whose firing asks for a call still exists, by what is
+// committed and by what the activation is about to commit. over means that it does not, or
 // that this is not known: then o is the outcome.
 func (ts *timers) look(ctx context.Context, a *activation, c *call) (o outcome, over bool) {
 	if ts.touched(c.timer) {
@@ -503,8 +503,8 @@ func (t *timer) begin() bool {
 	return true
 }
 
-// firing is what the guest of a call is told of the timer that asks for it; nil: none
-// does.
+// firing is what the guest of a call receives about the timer that asks for the call; the
+// zero value if t is nil: no timer does.
 func (t *timer) firing() turn.TimerFiring {
 	if t == nil {
 		return turn.TimerFiring{}

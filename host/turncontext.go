@@ -29,7 +29,7 @@ var _ context.Context = (*turnContext)(nil)
 // Deadline implements [context.Context].
 func (c *turnContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// ofCaller tells that the deadline is the caller's, and not the turn's.
+// ofCaller reports whether the deadline is the caller's, and not the turn's.
 func (c *turnContext) ofCaller() bool {
 	theirs, ok := c.caller.Deadline()
 	return ok && theirs.Equal(c.deadline)

@@ -19,7 +19,7 @@ type View struct {
 	// Entries is the committed state in ascending byte order of the keys. It is
 	// the caller's to read, not to change.
 	Entries []envelope.Entry
-	// Active tells that the actor is in this host's memory, QueueDepth how many
+	// Active reports whether the actor is in this host's memory; QueueDepth is how many
 	// invocations wait in its mailbox.
 	Active     bool
 	QueueDepth int

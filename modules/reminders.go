@@ -65,7 +65,7 @@ func (s *Service) warnOfUndeployed(ctx context.Context, app string, types []stri
 	return warnings
 }
 
-// firingsWait is what becomes of firings that nothing serves.
+// firingsWait is what happens to firings that nothing serves.
 const firingsWait = "their firings wait: delete them, or deploy it again"
 
 // Of each type at most so many reminders are looked at for a warning, so many at once

@@ -70,7 +70,7 @@ func (s *Service) Serves(d actor.Digest) bool {
 // Changes is another number after anything that Current returns has changed.
 func (s *Service) Changes() uint64 { return s.current.Load().number }
 
-// Known returns what serves each type of every app as far as this process knows, from
+// Known returns what serves each type of every app that this process knows, from
 // memory and in no order. Types that cannot be served are left out.
 func (s *Service) Known() []ServedType {
 	var ts []ServedType
@@ -120,8 +120,8 @@ func (s *Service) read(ctx context.Context, app string) error {
 	return s.apply(ctx, ds)
 }
 
-// apply replaces the table by one in which ds serve, as far as they are newer
-// than what serves now: reads may return in any order. A type that nothing serves
+// apply replaces the table by one in which those of ds serve that are newer than
+// what serves now: reads may return in any order. A type that nothing serves
 // here yet is served at once, and its module prepared by [Service.preparing]; one
 // that an earlier deployment serves goes on with that until its module is prepared.
 func (s *Service) apply(ctx context.Context, ds []actor.Deployment) error {

@@ -50,7 +50,7 @@ type Fault struct {
 }
 
 // Parse reads a manifest and fills in its defaults ([Normalize]). With any fault
-// the manifest is nil. After 100 faults it stops, and says so in a last one.
+// the manifest is nil. After 100 faults Parse stops and adds a last fault that reports this.
 func Parse(data []byte) (*abi.Manifest, []Fault) {
 	p := &parser{}
 	m := p.manifest(data)

@@ -10,7 +10,7 @@ import (
 // DefaultAttempts is how often a firing is delivered where nothing else is said.
 const DefaultAttempts = 3
 
-// Retry says what becomes of a firing whose turn failed.
+// Retry determines what happens to a firing whose turn failed.
 type Retry struct {
 	Kind     uint8         // abi.FailureConstant, FailureExponential or FailureDrop
 	Attempts uint32        // deliveries, the first among them; 0: [DefaultAttempts]

@@ -34,7 +34,7 @@ type Occurrence struct {
 	Left uint32
 }
 
-// Missed says what becomes of occurrences that nobody could deliver in time.
+// Missed determines what happens to occurrences that nobody could deliver in time.
 type Missed struct {
 	Kind  uint8         // abi.MissedCollapse, MissedSkip or MissedCatchUp
 	Limit uint32        // how many are caught up with; 0: [DefaultCatchUp]
@@ -48,7 +48,7 @@ func (m Missed) after() time.Duration {
 	return m.After
 }
 
-// First returns when the first occurrence is, from a time on; the zero time if there is none.
+// First returns the time of the first occurrence at or after a time; the zero time if none.
 func (t *Timetable) First(at time.Time) time.Time {
 	if t.Cron != nil {
 		at = t.Cron.Next(at.Add(-1))

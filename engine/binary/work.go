@@ -121,7 +121,7 @@ const (
 
 func (w *weigher) width(typ uint32) uint64 {
 	if int64(typ) >= int64(len(w.types)) {
-		return 0 // the runtime says so
+		return 0 // the runtime rejects the module
 	}
 	return uint64(len(w.types[typ].Params) + len(w.types[typ].Results))
 }
@@ -152,7 +152,7 @@ func (w *weigher) metered(l *load, ifs int) {
 // branch accounts for an edge to a label, and returns how many values it passes.
 func (w *weigher) branch(l *load, to uint32) uint64 {
 	if int64(to) >= int64(len(w.labels)) {
-		return 0 // the runtime says so
+		return 0 // the runtime rejects the module
 	}
 	target := &w.labels[len(w.labels)-1-int(to)]
 	if !w.dead {
@@ -263,7 +263,7 @@ func (w *weigher) weigh(c *cursor, typ uint32) (l load) {
 			l.flow++
 			l.depth = max(l.depth, w.loops)
 		case opElse:
-			if w.labels[len(w.labels)-1].op == opIf { // the runtime says so otherwise
+			if w.labels[len(w.labels)-1].op == opIf { // the runtime rejects any other
 				w.second(&l)
 			}
 		case opEnd:

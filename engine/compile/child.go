@@ -106,7 +106,7 @@ func (c *child) run(in io.Reader) {
 
 const exitAbandoned = 3
 
-// end says what came of the request and ends the process.
+// end sends the outcome of the request and ends the process.
 func (c *child) end(r response) {
 	c.once.Do(func() {
 		line, err := json.Marshal(r)
@@ -118,10 +118,10 @@ func (c *child) end(r response) {
 		}
 		os.Exit(0)
 	})
-	select {} // another goroutine is at it
+	select {} // another goroutine ends the process
 }
 
-// confine bounds the process for good.
+// confine bounds the process permanently.
 func (c *child) confine(req request) {
 	// Compiling is a short burst of garbage: half of the memory is for what is alive.
 	debug.SetMemoryLimit(req.Memory * 3 / 4)

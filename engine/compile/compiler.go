@@ -304,7 +304,7 @@ func (c *Compiler) Load(ctx context.Context, m Module, open func(ctx context.Con
 			return l, nil
 		}
 		if refusal := (*LimitError)(nil); errors.Is(err, actor.ErrOverloaded) && !errors.As(err, &refusal) {
-			return nil, err // it is there for the next who asks
+			return nil, err // the compiled code stays for the next request
 		}
 		if !errors.Is(err, errNotCompiled) && !errors.Is(err, os.ErrNotExist) {
 			break

@@ -191,7 +191,7 @@ func (ps *Programs[P]) Release(bytes int64) {
 func (ps *Programs[P]) Put(d actor.Digest, p *P, bytes int64) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	ps.recent.Remove(d) // another one of the same module; who has it keeps it
+	ps.recent.Remove(d) // another program of the same module; its users keep it
 	ps.alive[d] = resident[P]{weak.Make(p), bytes}
 	runtime.AddCleanup(p, ps.freed, freed{d, bytes})
 	ps.keep(d, p, bytes)

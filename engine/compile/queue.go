@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// queue hands out places. Owners share them by cost, as in fair queueing: each has a
-// time of its own, that its requests move on by their costs, and whose next request
-// ends first in these times gets the next place. So what is cheap goes before what is
-// costly, of its owner or of another one; many requests of one owner do not push back
-// those of another; and who waits is not overtaken for ever, since the time at which a
-// new owner begins moves on with every place that is handed out. The owner "" goes
-// before all others, first come first served.
+// queue hands out places. Owners share the places by cost, as in fair queueing. Each
+// owner has a time of its own, which its requests advance by their costs. The owner
+// whose next request ends first in these times gets the next place. So cheap requests go
+// before costly ones, of the same owner or of another; many requests of one owner do not
+// push back those of another; and no request is overtaken for ever, since the time at
+// which a new owner begins advances with every place that is handed out. The owner ""
+// goes before all others, first come first served.
 type queue struct {
 	mu       sync.Mutex
 	free     int

@@ -35,8 +35,8 @@ type EngineConfig struct {
 	InspectTimeout time.Duration
 }
 
-// WithDefaults returns a copy with defaults filled in, of which an engine has two
-// of its own.
+// WithDefaults returns a copy with defaults filled in. Two of the defaults are the
+// engine's own: maxPrograms and maxInstances.
 func (c EngineConfig) WithDefaults(maxPrograms, maxInstances int) EngineConfig {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -44,7 +44,7 @@ type Output struct {
 	tail           []byte
 	lines, bytes   int
 	// dumped are lines of a runtime that ends the guest: the trap says the same,
-	// and they are logged only if none comes. dumping tells that they began.
+	// and they are logged only if no trap comes. dumping is true once the lines began.
 	dumped  []string
 	dumping bool
 }

@@ -2,9 +2,9 @@ package meter
 
 import "slices"
 
-// Data segments that lie close to each other become one. Engines spend more on
-// evaluating where each of the thousands of small ones goes, of which the linker
-// of Go makes a module, than on copying them.
+// Data segments that lie close to each other become one. The linker of Go gives a
+// module thousands of small segments, and engines spend more on evaluating where each
+// of them goes than on copying them.
 //
 // Merged are active segments at constant offsets, in a memory that the module
 // defines and which is therefore zero where no segment writes, so that a gap may

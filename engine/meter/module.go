@@ -57,7 +57,7 @@ type module struct {
 	addressTaken  map[uint32]bool // functions that can be called through a table
 	data          uint32          // segments
 	dataCount     uint32          // what the module says that they are
-	counted       bool            // it says so
+	counted       bool            // the module has a data count
 	ownMemory     bool            // has one of its own
 	namesData     bool            // its code has numbers of data segments
 	usesCopy      bool            // its code has memory.copy

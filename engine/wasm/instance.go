@@ -172,9 +172,9 @@ func (p *program) makeImage(ctx context.Context, limit uint64) (*image, error) {
 	return img, nil
 }
 
-// warmUp runs the guest as far as can be done without a turn, so that its first
-// steps are the image's and not those of every turn after a change of actor. The
-// manifest is asked for since it takes those of the allocator and the JSON encoder
+// warmUp runs as much of the guest as can run without a turn, so that the guest's first
+// steps are part of the image and not of every turn after a change of actor. warmUp asks
+// for the manifest because this runs the first steps of the allocator and the JSON encoder
 // also in guests that do not export greenroom_warm.
 func (i *instance) warmUp(ctx context.Context) error {
 	i.out.Begin(nil)

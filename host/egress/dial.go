@@ -32,7 +32,7 @@ type dialer struct {
 	private  bool // under a private grant
 }
 
-// allows reports whether an address may be dialled; named tells that a name led
+// allows reports whether an address may be dialled; named means that a name led
 // there.
 func (d *dialer) allows(ip netip.Addr, named bool) bool {
 	switch kindOf(ip) {

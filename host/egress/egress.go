@@ -123,7 +123,7 @@ func (c *Client) do(ctx context.Context, r host.EgressRequest) (abi.HTTPResponse
 }
 
 // permit checks a target against what the type declares and the app was granted,
-// and tells whether the grant is a private one.
+// and reports whether the grant is a private one.
 func (c *Client) permit(ctx context.Context, r host.EgressRequest, target manifest.HostRule) (private bool, err error) {
 	if !anyMatch(r.Declared, target) {
 		return false, refuse(abi.HTTPDenied, "the type's manifest does not declare %s; add it to its capability http", target)
@@ -250,7 +250,7 @@ func (c *Client) send(ctx context.Context, app string, private bool, h *hop, fol
 	return answer, nil, nil
 }
 
-// failure says what became of a request. Its own errors name no more than hosts;
+// failure returns the outcome of a failed request. Its own errors name no more than hosts;
 // those of net/http may have addresses and URLs in them.
 func failure(ctx context.Context, target manifest.HostRule, connected bool, err error) error {
 	var denied *deniedError

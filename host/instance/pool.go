@@ -383,7 +383,7 @@ func (p *Pool) takeUnused(since time.Time) []*Instance {
 	return out
 }
 
-// Dedicated tells that the instance belongs to one activation.
+// Dedicated reports whether the instance belongs to one activation.
 func (in *Instance) Dedicated() bool { return in.release != nil }
 
 // Pool is the one that the instance was made by.

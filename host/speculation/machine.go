@@ -67,8 +67,8 @@ const (
 	Applied Outcome = iota
 	// Refused is a commit that another one came before: nothing of it was applied.
 	Refused
-	// Failed is one that was not applied for another reason, or of which nobody can
-	// tell.
+	// Failed is one that was not applied for another reason, or whose outcome is
+	// unknown.
 	Failed
 )
 
@@ -98,7 +98,7 @@ func (m *Member[C, P]) Flight() *Batch[C, P] { return m.flight }
 // Pending returns the batch behind the flight, nil if there is none.
 func (m *Member[C, P]) Pending() *Batch[C, P] { return m.pending }
 
-// Settling tells that the flight's outcome is being found out.
+// Settling reports whether the flight's outcome is being found out.
 func (m *Member[C, P]) Settling() bool { return m.settling }
 
 // Committed reports whether all of the member's state is committed.
@@ -123,7 +123,7 @@ func (m *Member[C, P]) Latest() *Batch[C, P] {
 // Began is when the batch was launched.
 func (b *Batch[C, P]) Began() time.Time { return b.began }
 
-// Check tells that the batch carries no effects.
+// Check reports whether the batch carries no effects.
 func (b *Batch[C, P]) Check() bool { return b.effects == 0 }
 
 // Effects returns how many turns the batch carries the effects of.
@@ -204,7 +204,7 @@ func (m *Member[C, P]) Launch(now time.Time) *Batch[C, P] {
 	return b
 }
 
-// Settle says that the outcome of a flight is being found out.
+// Settle records that the outcome of a flight is being found out.
 func (b *Batch[C, P]) Settle() {
 	for _, m := range b.members {
 		m.settling = true

@@ -20,7 +20,7 @@ type Grants interface {
 	Secret(ctx context.Context, app, name string) ([]byte, bool, error)
 }
 
-// Egress sends the requests of guests, as far as their app may.
+// Egress sends the requests of guests that their app is permitted to send.
 type Egress interface {
 	// Do sends a request and returns its answer, or why there is none. Before
 	// anything leaves, and after all that can be refused without it was, it calls

@@ -59,8 +59,8 @@ func (c *TimerChanges) look(by Timers, key actor.Key) {
 	}
 }
 
-// Set sets a timer, of which all but the bounds of its actor and host was checked, and
-// reports whether it replaces one. The error is a [*TimerRefusal].
+// Set sets a timer and reports whether it replaces one. Everything about the timer was
+// checked except the bounds of its actor and host. The error is a [*TimerRefusal].
 func (c *TimerChanges) Set(by Timers, s *actor.TimerSpec) (replaced bool, err error) {
 	c.look(by, s.Key)
 	size := s.Size()

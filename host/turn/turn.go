@@ -38,8 +38,8 @@ type Spec struct {
 	Method       string
 	InvocationID string
 	Trace        *actor.Trace // of the call; nil: none
-	// Run counts the runs of the turn, from 1 on. Discarded tells that an earlier
-	// one logged something, which has not happened: this one says so first.
+	// Run counts the runs of the turn, from 1 on. Discarded means that an earlier
+	// run logged something, which has not happened: this run logs that first.
 	Run       int
 	Discarded bool
 	Payload   actor.Payload
