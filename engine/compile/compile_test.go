@@ -220,6 +220,20 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestSmallModulesPassTheCheckOfALargeOne: they do not wait for the child.
+func TestSmallModulesPassTheCheckOfALargeOne(t *testing.T) {
+	t.Parallel()
+	c := newCompiler(t, Config{})
+	release, err := c.checking.acquire(t.Context(), "another", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if _, _, err := c.Check(t.Context(), Native, bytes.NewReader(make([]byte, 8)), 7, whoChecks); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestInvalidModule(t *testing.T) {
 	c := newCompiler(t, Config{})
 	l := &loader{tb: t, compiler: c}

@@ -101,9 +101,11 @@ type Compiler struct {
 	cfg   Config
 	cache *cache
 	queue *queue
-	// reading has one place: see [Compiler.Read].
-	reading *queue
-	temp    string // removed by Close
+	// reading has one place, see [Compiler.Read], and checking one for the child of
+	// [Compiler.Check]: at its low priority it may take long, which small modules do not
+	// wait for.
+	reading, checking *queue
+	temp              string // removed by Close
 
 	closing context.Context
 	close   context.CancelFunc
@@ -117,7 +119,7 @@ func New(cfg Config) (*Compiler, error) {
 		return nil, err
 	}
 	cfg = cfg.WithDefaults()
-	c := &Compiler{cfg: cfg, queue: newQueue(cfg.Processes), reading: newQueue(1)}
+	c := &Compiler{cfg: cfg, queue: newQueue(cfg.Processes), reading: newQueue(1), checking: newQueue(1)}
 	c.closing, c.close = context.WithCancel(context.Background())
 	var err error
 	if cfg.Dir != "" {
@@ -190,7 +192,7 @@ const (
 )
 
 // Check runs check on an uploaded module of a target, in a child unless the module is small:
-// one at a time, the owners of [engine.WithOwner] in turn. Errors are those of the package
+// one child at a time, the owners of [engine.WithOwner] in turn. Errors are those of the package
 // comment.
 func (c *Compiler) Check(ctx context.Context, t Target, code actor.Code, memory int64, check Checker) (cost uint64, found []actor.Fault, err error) {
 	if code.Size() <= checkedHere || c.cfg.InProcess {
@@ -206,7 +208,7 @@ func (c *Compiler) Check(ctx context.Context, t Target, code actor.Code, memory 
 	defer c.jobs.Done()
 	ctx, cancel := c.untilClosed(ctx)
 	defer cancel()
-	release, err := c.reading.acquire(ctx, engine.OwnerOf(ctx), 1)
+	release, err := c.checking.acquire(ctx, engine.OwnerOf(ctx), 1)
 	if err != nil {
 		return 0, nil, context.Cause(ctx)
 	}
@@ -269,8 +271,8 @@ func (c *Compiler) Compile(ctx context.Context, m Module) (*Loaded, error) {
 // Load calls open when the module's code is in the cache, preparing and compiling it
 // first if it is not there. open gets the prepared module and the size of its machine
 // code. It must compile the one with the context that it is given, under which wazero
-// loads and never compiles, and may be called twice. The owners of [engine.WithOwner] take turns. Errors are those of the
-// package comment, or open's.
+// loads and never compiles, and may be called twice. The owners of [engine.WithOwner] take
+// turns. Errors are those of the package comment, or open's.
 func (c *Compiler) Load(ctx context.Context, m Module, open func(ctx context.Context, prepared []byte, bytes int64) error) (*Loaded, error) {
 	if !c.begin() {
 		return nil, actor.ErrStopping

@@ -16,7 +16,7 @@ import (
 // examples: each command can be pasted.
 func TestHTTPPage(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("curl is not on PATH")
+		t.Fatal("curl is not on PATH; run make setup")
 	}
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "http.md"))
 	if err != nil {
