@@ -181,7 +181,9 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	a.admitted -= then.answered.len
 	a.callBytes -= then.answered.bytes
 	if goOn {
-		next = s.pick(a)
+		if next = s.pick(a); next != nil && now.Before(next.arrived) { // which it was while the last one was cleared away
+			now = next.arrived
+		}
 	} else {
 		a.working = false
 	}

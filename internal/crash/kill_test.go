@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,6 +120,14 @@ func seeded(t *testing.T) (*rand.Rand, uint64) {
 	return rand.New(rand.NewPCG(seed, 0)), seed
 }
 
+// fatalAfterLog ends a test with the end of its servers' log and, last, why it failed: of
+// long output the end is kept.
+func fatalAfterLog(t *testing.T, log, format string, args ...any) {
+	t.Helper()
+	text, _ := os.ReadFile(log)
+	t.Fatalf("end of the servers' log:\n%s\n"+format, append([]any{text[max(0, len(text)-4000):]}, args...)...)
+}
+
 func killRounds(t *testing.T, storeArgs []string) {
 	t.Helper()
 	rounds := roundsOr(t, defaultRounds)
@@ -131,8 +140,7 @@ func killRounds(t *testing.T, storeArgs []string) {
 	defer log.Close()
 	fatal := func(format string, args ...any) {
 		t.Helper()
-		text, _ := os.ReadFile(log.Name())
-		t.Fatalf(format+"\nseed %d, end of the server's log:\n%s", append(args, seed, text[max(0, len(text)-4000):])...)
+		fatalAfterLog(t, log.Name(), format+" (seed %d)", append(args, seed)...)
 	}
 
 	options := crash.Options{Binary: binary, Args: slices.Concat(storeArgs, shortLease(storeArgs), patient), Log: log}
@@ -172,11 +180,8 @@ func killRounds(t *testing.T, storeArgs []string) {
 		if err != nil {
 			fatal("round %d: %v", round, err)
 		}
-		for _, p := range problems {
-			t.Errorf("round %d: %s", round, p)
-		}
-		if t.Failed() {
-			fatal("round %d: acknowledged increments are not as they were", round)
+		if len(problems) > 0 {
+			fatal("round %d: acknowledged increments are not as they were: %s", round, strings.Join(problems, "; "))
 		}
 	}
 	t.Logf("%d rounds, %d acknowledged increments, all there", rounds, ledger.Acked())

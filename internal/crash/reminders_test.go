@@ -90,7 +90,8 @@ type tally struct {
 	due, fired    int // times
 	turns         int // which fired them: one may stand for several
 	lost, doubled int
-	early         int // turns before the time that they were for
+	early         int      // turns before the time that they were for
+	wrong         []string // which, for people
 }
 
 // broken reports whether anything is as it must not be.
@@ -98,8 +99,7 @@ func (t *tally) broken() bool { return t.lost+t.doubled+t.early > 0 }
 
 func (r *reminderRounds) fatal(format string, args ...any) {
 	r.t.Helper()
-	text, _ := os.ReadFile(r.log.Name())
-	r.t.Fatalf(format+"\nend of the servers' log:\n%s", append(args, text[max(0, len(text)-4000):])...)
+	fatalAfterLog(r.t, r.log.Name(), format, args...)
 }
 
 func (r *reminderRounds) start(i int) {
@@ -151,7 +151,7 @@ func (r *reminderRounds) run(guest string, servers [][]string) {
 	}
 	r.t.Logf("%d rounds of kill -9: %d times due, %d fired in %d turns, %d lost, %d doubled, %d early", r.kills, all.due, all.fired, all.turns, all.lost, all.doubled, all.early)
 	if all.broken() {
-		r.fatal("after all rounds")
+		r.fatal("after all rounds: %s", strings.Join(all.wrong, "; "))
 	}
 }
 
@@ -191,7 +191,7 @@ func (r *reminderRounds) wave() {
 	}
 	var t tally
 	if r.audit(wave, &t); t.broken() {
-		r.fatal("round %d: of %d times %d are lost, %d doubled and %d early", r.kills, t.due, t.lost, t.doubled, t.early)
+		r.fatal("round %d: of %d times %d are lost, %d doubled and %d early: %s", r.kills, t.due, t.lost, t.doubled, t.early, strings.Join(t.wrong, "; "))
 	}
 }
 
@@ -276,6 +276,7 @@ type rings struct {
 	Rung        int            `json:"rung"`
 	Occurrences map[string]int `json:"occurrences"`
 	Early       int            `json:"early"`
+	EarlyBy     time.Duration  `json:"early_by"`
 }
 
 func (a rings) occurrences() (n int) {
@@ -292,7 +293,9 @@ func (r *reminderRounds) audit(wave int, t *tally) {
 	for i := range remindedActors {
 		got := r.rung(ctx, wave, i, true)
 		t.turns += got.Rung
-		t.early += got.Early
+		if t.early += got.Early; got.Early > 0 {
+			t.wrong = append(t.wrong, fmt.Sprintf("%s fired up to %v early", reminded(wave, i), got.EarlyBy))
+		}
 		t.fired += got.occurrences()
 		want := wanted()
 		for name := range got.Occurrences {
@@ -303,7 +306,7 @@ func (r *reminderRounds) audit(wave int, t *tally) {
 			t.lost += max(0, n-got.Occurrences[name])
 			t.doubled += max(0, got.Occurrences[name]-n)
 			if got.Occurrences[name] != n {
-				r.t.Errorf("%s of %s: %d times, want %d", name, reminded(wave, i), got.Occurrences[name], n)
+				t.wrong = append(t.wrong, fmt.Sprintf("%s of %s: %d times, want %d", name, reminded(wave, i), got.Occurrences[name], n))
 			}
 		}
 	}

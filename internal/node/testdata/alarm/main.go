@@ -16,8 +16,10 @@ type Alarm struct {
 	Last string `json:"last"`
 	// Occurrences counts, for each reminder, the times that its firings stood for.
 	Occurrences map[string]int `json:"occurrences"`
-	// Early counts the firings that came before they were due, by more than apart.
-	Early int `json:"early"`
+	// Early counts the firings that came before they were due, by more than apart, and
+	// EarlyBy is how long before the earliest of them came.
+	Early   int           `json:"early"`
+	EarlyBy time.Duration `json:"early_by"`
 }
 
 // apart is how far the host's clock, which turns see, and the store's, which says what is
@@ -123,8 +125,9 @@ func (a *Alarm) Ring(ctx *actor.Context, in string) (int, error) {
 		a.Occurrences = map[string]int{}
 	}
 	a.Occurrences[c.Name] += 1 + c.Missed
-	if ctx.Now().Before(c.Due.Add(-apart)) {
+	if by := c.Due.Sub(ctx.Now()); by > apart {
 		a.Early++
+		a.EarlyBy = max(a.EarlyBy, by)
 	}
 	a.Last = fmt.Sprintf("%s %s %q attempt %d missed %d %v early %t", c.Kind, c.Name, in, c.Attempt, c.Missed, c.Metadata, ctx.Now().Before(c.Due.Add(-time.Second)))
 	return a.Rung, nil
