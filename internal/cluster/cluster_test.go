@@ -127,8 +127,9 @@ func startCluster(t *testing.T, storeURL string, change func(i int, o *crash.Opt
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
+			// Past t, whose own lines come after it without -v: of long output the end is kept.
 			text, _ := os.ReadFile(log.Name())
-			t.Logf("end of the servers' log:\n%s", text[max(0, len(text)-8000):])
+			fmt.Fprintf(os.Stdout, "end of the servers' log of %s:\n%s\n", t.Name(), text[max(0, len(text)-8000):])
 		}
 		_ = log.Close()
 	})
