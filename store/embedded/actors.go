@@ -48,7 +48,6 @@ func (s *actors) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Lo
 	return rows, nil
 }
 
-// Versions implements [store.Actors].
 func (s *actors) Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error) {
 	if err := store.ValidateKeys(keys); err != nil {
 		return nil, err
@@ -76,7 +75,6 @@ func (s *actors) Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVer
 	return versions, nil
 }
 
-// ListActors implements [store.Actors].
 func (s *actors) ListActors(ctx context.Context, q store.ActorQuery) (infos []store.ActorInfo, next string, err error) {
 	if err := store.ValidateLimit(q.Limit); err != nil {
 		return nil, "", err
@@ -113,7 +111,6 @@ func (s *actors) ListActors(ctx context.Context, q store.ActorQuery) (infos []st
 	return infos, next, nil
 }
 
-// SweepTombstones implements [store.Actors].
 func (s *actors) SweepTombstones(ctx context.Context, before time.Time, limit int) (int, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return 0, err

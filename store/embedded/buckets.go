@@ -80,7 +80,6 @@ func readLap(db *pebble.DB, app string) (*lapRecord, error) {
 	return &l, decodeRecord(key, value, &l)
 }
 
-// AllocateBucket implements [store.Reminders].
 func (s *buckets) AllocateBucket(ctx context.Context, app string, creator actor.HostID, fresh actor.Vector) (row actor.BucketRow, err error) {
 	if err := store.ValidateAllocation(app, fresh); err != nil {
 		return row, err
@@ -145,7 +144,6 @@ func changeBucket(ctx context.Context, tx *tx, b actor.Bucket, change func(*buck
 	return &r, tx.setRecord(key, &r)
 }
 
-// AssignBucket implements [store.Reminders].
 func (s *buckets) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, owner actor.HostID) (row actor.BucketRow, done bool, err error) {
 	err = s.update(ctx, writeOptions{}, func(tx *tx) error {
 		r, err := changeBucket(ctx, tx, b, func(r *bucketRecord) bool {
@@ -162,7 +160,6 @@ func (s *buckets) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64
 	return row, done && err == nil, err
 }
 
-// CloseBucket implements [store.Reminders].
 func (s *buckets) CloseBucket(ctx context.Context, b actor.Bucket) error {
 	return s.update(ctx, writeOptions{}, func(tx *tx) error {
 		_, err := changeBucket(ctx, tx, b, func(r *bucketRecord) bool {
@@ -177,7 +174,6 @@ func (s *buckets) CloseBucket(ctx context.Context, b actor.Bucket) error {
 	})
 }
 
-// SaveBuckets implements [store.Reminders].
 func (s *buckets) SaveBuckets(ctx context.Context, progress []store.BucketProgress) error {
 	// It is said again every two seconds: to lose it in a crash costs reading a little more.
 	return s.update(ctx, writeOptions{noSync: true}, func(tx *tx) error {
@@ -202,7 +198,6 @@ func (s *buckets) SaveBuckets(ctx context.Context, progress []store.BucketProgre
 	})
 }
 
-// RemoveBucket implements [store.Reminders].
 func (s *buckets) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore time.Time) (gone bool, err error) {
 	first, end := tokenKey(b.Token(0)), tokenKey(b.Token(actor.BucketSize))
 	err = s.update(ctx, writeOptions{frees: true}, func(tx *tx) error {
@@ -230,7 +225,6 @@ func (s *buckets) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore
 	return gone && err == nil, err
 }
 
-// Buckets implements [store.Reminders].
 func (s *buckets) Buckets(ctx context.Context, after actor.Bucket, limit int) ([]actor.BucketRow, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err

@@ -40,7 +40,6 @@ func (s *cluster) locked(ctx context.Context, fn func(c *cluster, now time.Time)
 	return fn(s, now)
 }
 
-// RegisterHost implements [store.Cluster].
 func (s *cluster) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
 	err := s.locked(ctx, func(c *cluster, now time.Time) error {
 		if c.name == "" {
@@ -61,7 +60,6 @@ func (s *cluster) RegisterHost(ctx context.Context, h actor.Host, length time.Du
 	return h, err
 }
 
-// RenewHost implements [store.Cluster].
 func (s *cluster) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (at time.Time, err error) {
 	err = s.locked(ctx, func(c *cluster, now time.Time) error {
 		h, found := c.hosts[id]
@@ -75,7 +73,6 @@ func (s *cluster) RenewHost(ctx context.Context, id actor.HostID, length time.Du
 	return at, err
 }
 
-// RemoveHost implements [store.Cluster].
 func (s *cluster) RemoveHost(ctx context.Context, id actor.HostID) error {
 	return s.locked(ctx, func(c *cluster, _ time.Time) error {
 		delete(c.hosts, id)
@@ -83,7 +80,6 @@ func (s *cluster) RemoveHost(ctx context.Context, id actor.HostID) error {
 	})
 }
 
-// ClearHost implements [store.Cluster].
 func (s *cluster) ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error) {
 	err = s.locked(ctx, func(c *cluster, now time.Time) error {
 		h, found := c.hosts[id]
@@ -98,7 +94,6 @@ func (s *cluster) ClearHost(ctx context.Context, id actor.HostID, lease string, 
 	return gone, err
 }
 
-// Hosts implements [store.Cluster].
 func (s *cluster) Hosts(ctx context.Context) (hosts []actor.Host, at time.Time, err error) {
 	err = s.locked(ctx, func(c *cluster, now time.Time) error {
 		hosts = slices.SortedFunc(maps.Values(c.hosts), func(a, b actor.Host) int { return cmp.Compare(a.ID, b.ID) })
@@ -111,7 +106,6 @@ func (s *cluster) Hosts(ctx context.Context) (hosts []actor.Host, at time.Time, 
 	return hosts, at, err
 }
 
-// AcquireLease implements [store.Cluster].
 func (s *cluster) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (l actor.Lease, taken bool, err error) {
 	err = s.locked(ctx, func(c *cluster, now time.Time) error {
 		there, found := c.leases[name]
@@ -125,13 +119,11 @@ func (s *cluster) AcquireLease(ctx context.Context, name string, holder actor.Ho
 	return l, taken, err
 }
 
-// RenewLease implements [store.Cluster].
 func (s *cluster) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (held bool, err error) {
 	err = s.changeLease(ctx, l, func(there *actor.Lease, now time.Time) { there.ExpiresAt, held = now.Add(length), true })
 	return held, err
 }
 
-// ReleaseLease implements [store.Cluster].
 func (s *cluster) ReleaseLease(ctx context.Context, l actor.Lease) error {
 	return s.changeLease(ctx, l, func(there *actor.Lease, now time.Time) { there.ExpiresAt = now })
 }
@@ -148,7 +140,6 @@ func (s *cluster) changeLease(ctx context.Context, l actor.Lease, change func(th
 	})
 }
 
-// Lease implements [store.Cluster].
 func (s *cluster) Lease(ctx context.Context, name string) (l actor.Lease, found bool, err error) {
 	err = s.locked(ctx, func(c *cluster, _ time.Time) error {
 		l, found = c.leases[name]
@@ -157,7 +148,6 @@ func (s *cluster) Lease(ctx context.Context, name string) (l actor.Lease, found 
 	return l, found, err
 }
 
-// Leases implements [store.Cluster].
 func (s *cluster) Leases(ctx context.Context, prefix string) (leases []actor.Lease, at time.Time, err error) {
 	err = s.locked(ctx, func(c *cluster, now time.Time) error {
 		at = now

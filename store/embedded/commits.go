@@ -85,7 +85,6 @@ func groupBytes(commits []actor.Commit) int {
 	return n
 }
 
-// Settle implements [store.Actors].
 func (s *commits) Settle(ctx context.Context, c actor.Commit) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -19,7 +19,6 @@ type copier struct {
 	modules *modules
 }
 
-// Export implements [store.Movable].
 func (s *copier) Export(ctx context.Context, visit func(*store.Contents) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -182,7 +181,6 @@ func exportDeadLetter(parts *store.Parts, key, value []byte) error {
 	})
 }
 
-// Import implements [store.Movable].
 func (s *copier) Import(ctx context.Context, fill func(add func(*store.Contents) error) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -13,7 +13,6 @@ import (
 // deadLetters keeps the firings that failed as often as their reminders allow.
 type deadLetters struct{ *writer }
 
-// ListDeadLetters implements [store.Reminders].
 func (s *deadLetters) ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error) {
 	if err := store.ValidateLimit(q.Limit); err != nil {
 		return nil, err
@@ -51,7 +50,6 @@ func (s *deadLetters) ListDeadLetters(ctx context.Context, q store.DeadLetterQue
 	return list, err
 }
 
-// RemoveDeadLetter implements [store.Reminders].
 func (s *deadLetters) RemoveDeadLetter(ctx context.Context, id actor.ReminderID, due time.Time) (was bool, err error) {
 	key := deadKey(id, due.UnixMicro())
 	err = s.update(ctx, writeOptions{frees: true}, func(tx *tx) error {

@@ -41,7 +41,6 @@ func decodeDeployment(key, value []byte, app, typ string, generation uint64) (ac
 	}, nil
 }
 
-// Deploy implements [store.Modules].
 func (s *deployments) Deploy(ctx context.Context, ds []actor.Deployment) error {
 	if err := store.ValidateDeployments(ds); err != nil {
 		return err
@@ -83,7 +82,6 @@ func deploy(t *tx, d actor.Deployment) error {
 	return err
 }
 
-// Deployments implements [store.Modules].
 func (s *deployments) Deployments(ctx context.Context, app string) ([]actor.Deployment, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -125,7 +123,6 @@ func currentDeployments(ctx context.Context, r pebble.Reader, app string) ([]act
 	return ds, err
 }
 
-// DeploymentHistory implements [store.Modules].
 func (s *deployments) DeploymentHistory(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err

@@ -101,7 +101,6 @@ func (s *modules) lockUploads(ctx context.Context) error {
 
 func (s *modules) unlockUploads() { <-s.uploads }
 
-// Module implements [store.Modules].
 func (s *modules) Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error) {
 	if err := s.enter(ctx); err != nil {
 		return actor.Module{}, err
@@ -130,7 +129,6 @@ func readModuleRecord(r pebble.Reader, app string, d actor.Digest) (moduleRecord
 	return record, nil
 }
 
-// ModuleBytes implements [store.Modules].
 func (s *modules) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -176,7 +174,6 @@ func (s *modules) read(ctx context.Context, app string, d actor.Digest, into *by
 	return s.await(ctx, f)
 }
 
-// ListModules implements [store.Modules].
 func (s *modules) ListModules(ctx context.Context, app string, after actor.Digest, limit int) ([]actor.Module, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err
@@ -201,7 +198,6 @@ func (s *modules) ListModules(ctx context.Context, app string, after actor.Diges
 	return modules, nil
 }
 
-// DeleteModule implements [store.Modules].
 func (s *modules) DeleteModule(ctx context.Context, app string, d actor.Digest) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 // records keeps recorded calls.
 type records struct{ *writer }
 
-// LoadIdempotency implements [store.Actors].
 func (s *records) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error) {
 	if err := store.ValidateCalls(calls); err != nil {
 		return nil, err
@@ -42,7 +41,6 @@ func (s *records) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) 
 	return found, nil
 }
 
-// SweepIdempotency implements [store.Actors].
 func (s *records) SweepIdempotency(ctx context.Context, limit int) (int, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return 0, err

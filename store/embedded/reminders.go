@@ -14,7 +14,6 @@ import (
 // reminders reads reminders. Commits write them.
 type reminders struct{ *writer }
 
-// DueReminders implements [store.Reminders].
 func (s *reminders) DueReminders(ctx context.Context, q store.DueQuery) ([]store.ReminderHead, error) {
 	if err := store.ValidateDueQuery(&q); err != nil {
 		return nil, err
@@ -43,7 +42,6 @@ func (s *reminders) DueReminders(ctx context.Context, q store.DueQuery) ([]store
 	return heads, err
 }
 
-// RecentReminders implements [store.Reminders].
 func (s *reminders) RecentReminders(ctx context.Context, b actor.Bucket, ranges []store.TokenRange, limit int) ([]store.ReminderHead, error) {
 	if err := store.ValidateRanges(b, limit); err != nil {
 		return nil, err
@@ -83,7 +81,6 @@ func (s *reminders) RecentReminders(ctx context.Context, b actor.Bucket, ranges 
 	return heads, nil
 }
 
-// LoadReminders implements [store.Reminders].
 func (s *reminders) LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
@@ -99,7 +96,6 @@ func (s *reminders) LoadReminders(ctx context.Context, ids []actor.ReminderID) (
 		func(i int) actor.ReminderID { return ids[i] })
 }
 
-// FindReminders implements [store.Reminders].
 func (s *reminders) FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
 	for _, n := range names {
 		if err := n.Key.Validate(); err != nil {
@@ -163,7 +159,6 @@ func (s *reminders) reminders(ctx context.Context, n int, keyOf func(int) ([]byt
 	return found, nil
 }
 
-// ListReminders implements [store.Reminders].
 func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error) {
 	if err := store.ValidateReminderQuery(&q); err != nil {
 		return nil, next, err
@@ -206,7 +201,6 @@ func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (l
 	return list, next, nil
 }
 
-// ReminderNames implements [store.Reminders].
 func (s *reminders) ReminderNames(ctx context.Context, q store.ReminderNameQuery) ([]string, error) {
 	if err := store.ValidateReminderNameQuery(&q); err != nil {
 		return nil, err

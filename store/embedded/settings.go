@@ -22,7 +22,6 @@ type settingRecord struct {
 	UpdatedAt int64  `json:"updated_at"` // microseconds since 1970
 }
 
-// PutSetting implements [store.Settings].
 func (s *settings) PutSetting(ctx context.Context, set actor.Setting) error {
 	if err := store.ValidateSetting(set); err != nil {
 		return err
@@ -33,7 +32,6 @@ func (s *settings) PutSetting(ctx context.Context, set actor.Setting) error {
 	})
 }
 
-// ReplaceSetting implements [store.Settings].
 func (s *settings) ReplaceSetting(ctx context.Context, set actor.Setting, was []byte) (replaced bool, err error) {
 	if err := store.ValidateSetting(set); err != nil {
 		return false, err
@@ -60,7 +58,6 @@ func (s *settings) ReplaceSetting(ctx context.Context, set actor.Setting, was []
 	return replaced && err == nil, err
 }
 
-// DeleteSetting implements [store.Settings].
 func (s *settings) DeleteSetting(ctx context.Context, app string, kind actor.SettingKind, name string) error {
 	if err := store.ValidateSetting(actor.Setting{App: app, Kind: kind, Name: name}); err != nil {
 		return err
@@ -76,7 +73,6 @@ func (s *settings) DeleteSetting(ctx context.Context, app string, kind actor.Set
 	})
 }
 
-// Settings implements [store.Settings].
 func (s *settings) Settings(ctx context.Context, app string) ([]actor.Setting, error) {
 	if err := actor.ValidateName("app", app); err != nil {
 		return nil, err
@@ -100,7 +96,6 @@ func (s *settings) Settings(ctx context.Context, app string) ([]actor.Setting, e
 	return list, err
 }
 
-// SettingApps implements [store.Settings].
 func (s *settings) SettingApps(ctx context.Context, after string, limit int) ([]string, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err
