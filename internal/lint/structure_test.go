@@ -50,7 +50,6 @@ var largeTypes = map[string]large{
 	"server.Metrics":                  {15, 29, "one field for each metric"},
 	"server.Server":                   {55, 26, "the listeners, and the plain HTTP form; to be divided into those"},
 	"store/embedded.reminderRecord":   {6, 19, "the columns of a reminder"},
-	"store/sqlstore.Store":            {113, 16, "the contract of a store; to be divided by families of tables"},
 	"store/sqlstore.scannedReminder":  {3, 17, "the columns of a reminder"},
 }
 
@@ -91,7 +90,6 @@ var methodsAway = map[string]int{
 	"scheduler/reminder":              91,
 	"server":                          64,
 	"server/stream":                   8,
-	"store/sqlstore":                  112,
 	"store/sqlstore/internal/pgproxy": 1,
 }
 
