@@ -49,13 +49,8 @@ var largeTypes = map[string]large{
 	"scheduler/reminder.ownedBucket":  {7, 24, "how far a bucket is read, swept and delivered; to be divided by these"},
 	"server.Metrics":                  {15, 29, "one field for each metric"},
 	"server.Server":                   {55, 26, "the listeners, and the plain HTTP form; to be divided into those"},
-	"store/embedded.Store":            {87, 27, "the contract of a store; to be divided by families of tables"},
 	"store/embedded.reminderRecord":   {6, 19, "the columns of a reminder"},
-	"store/embedded.tx":               {31, 12, "what a transaction may read and write"},
-	"store/faultstore.Store":          {61, 3, "the contract of a store, one method each"},
-	"store/sqlstore.Store":            {113, 16, "the contract of a store; to be divided by families of tables"},
 	"store/sqlstore.scannedReminder":  {3, 17, "the columns of a reminder"},
-	"store/storetest.fixture":         {83, 3, "what the tests of the contract say, one method each"},
 }
 
 // methodsAway counts the methods of a package that stand neither in the file of their type nor
@@ -95,11 +90,7 @@ var methodsAway = map[string]int{
 	"scheduler/reminder":              91,
 	"server":                          64,
 	"server/stream":                   8,
-	"store/embedded":                  99,
-	"store/faultstore":                26,
-	"store/sqlstore":                  112,
 	"store/sqlstore/internal/pgproxy": 1,
-	"store/storetest":                 70,
 }
 
 // structType is a type of a package that has methods or fields.

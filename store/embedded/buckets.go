@@ -11,6 +11,9 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
+// buckets keeps the ranges of tokens that hosts create reminders from.
+type buckets struct{ *writer }
+
 // lapRecord is how far the tokens of an app are allocated.
 type lapRecord struct {
 	Prefix actor.Prefix `json:"prefix"`
@@ -49,10 +52,24 @@ func (r *bucketRecord) row() actor.BucketRow {
 	return row
 }
 
-// lap reads how far an app's tokens are allocated; nil: not at all.
-func (s *Store) lap(app string) (*lapRecord, error) {
+func bucketRecordOf(b *actor.BucketRow) *bucketRecord {
+	at := func(t time.Time) *int64 {
+		if t.IsZero() {
+			return nil
+		}
+		micros := t.UnixMicro()
+		return &micros
+	}
+	return &bucketRecord{
+		Prefix: b.Bucket.Prefix, Vector: b.Bucket.Vector.String(), Index: b.Bucket.Index, App: b.App, Creator: b.Creator, Owner: b.Owner,
+		Epoch: b.Epoch, Used: b.Used, DeliveredTill: at(b.DeliveredTill), Rate: b.Rate, CreatedAt: b.CreatedAt.UnixMicro(), ClosedAt: at(b.ClosedAt),
+	}
+}
+
+// readLap reads how far an app's tokens are allocated; nil: not at all.
+func readLap(db *pebble.DB, app string) (*lapRecord, error) {
 	key := lapKey(app)
-	value, err := get(s.db, key)
+	value, err := get(db, key)
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -63,17 +80,12 @@ func (s *Store) lap(app string) (*lapRecord, error) {
 	return &l, decodeRecord(key, value, &l)
 }
 
-// AllocateBucket implements [store.Reminders].
-func (s *Store) AllocateBucket(ctx context.Context, app string, creator actor.HostID, fresh actor.Vector) (row actor.BucketRow, err error) {
+func (s *buckets) AllocateBucket(ctx context.Context, app string, creator actor.HostID, fresh actor.Vector) (row actor.BucketRow, err error) {
 	if err := store.ValidateAllocation(app, fresh); err != nil {
 		return row, err
 	}
-	if err := s.enter(ctx); err != nil {
-		return row, err
-	}
-	defer s.leave()
-	err = s.write(ctx, writeOptions{}, func(tx *tx) error {
-		l, err := s.lap(app)
+	err = s.update(ctx, writeOptions{}, func(tx *tx) error {
+		l, err := readLap(s.db, app)
 		if err != nil {
 			return err
 		}
@@ -99,7 +111,7 @@ func (s *Store) AllocateBucket(ctx context.Context, app string, creator actor.Ho
 }
 
 // apps counts the apps that have a prefix; none ever loses it.
-func (s *Store) apps(ctx context.Context) (n int, err error) {
+func (s *buckets) apps(ctx context.Context) (n int, err error) {
 	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte(lapSpace), UpperBound: prefixEnd([]byte(lapSpace))})
 	if err != nil {
 		return 0, unavailable(err)
@@ -111,19 +123,9 @@ func (s *Store) apps(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-func (t *tx) setRecord(key []byte, v any) error {
-	value, err := encodeRecord(key, v)
-	if err != nil {
-		return err
-	}
-	t.set(key, value)
-	t.stamp()
-	return nil
-}
-
 // changeBucket calls change with a bucket that exists, and writes the bucket if change
 // returns true.
-func (s *Store) changeBucket(ctx context.Context, tx *tx, b actor.Bucket, change func(*bucketRecord) bool) (*bucketRecord, error) {
+func changeBucket(ctx context.Context, tx *tx, b actor.Bucket, change func(*bucketRecord) bool) (*bucketRecord, error) {
 	key := bucketKey(b)
 	value, err := tx.get(key)
 	if err != nil {
@@ -142,14 +144,9 @@ func (s *Store) changeBucket(ctx context.Context, tx *tx, b actor.Bucket, change
 	return &r, tx.setRecord(key, &r)
 }
 
-// AssignBucket implements [store.Reminders].
-func (s *Store) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, owner actor.HostID) (row actor.BucketRow, done bool, err error) {
-	if err := s.enter(ctx); err != nil {
-		return row, false, err
-	}
-	defer s.leave()
-	err = s.write(ctx, writeOptions{}, func(tx *tx) error {
-		r, err := s.changeBucket(ctx, tx, b, func(r *bucketRecord) bool {
+func (s *buckets) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, owner actor.HostID) (row actor.BucketRow, done bool, err error) {
+	err = s.update(ctx, writeOptions{}, func(tx *tx) error {
+		r, err := changeBucket(ctx, tx, b, func(r *bucketRecord) bool {
 			if done = r.Epoch == epoch; done {
 				r.Owner, r.Epoch = owner, epoch+1
 			}
@@ -163,14 +160,9 @@ func (s *Store) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, 
 	return row, done && err == nil, err
 }
 
-// CloseBucket implements [store.Reminders].
-func (s *Store) CloseBucket(ctx context.Context, b actor.Bucket) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	return s.write(ctx, writeOptions{}, func(tx *tx) error {
-		_, err := s.changeBucket(ctx, tx, b, func(r *bucketRecord) bool {
+func (s *buckets) CloseBucket(ctx context.Context, b actor.Bucket) error {
+	return s.update(ctx, writeOptions{}, func(tx *tx) error {
+		_, err := changeBucket(ctx, tx, b, func(r *bucketRecord) bool {
 			if r.ClosedAt != nil {
 				return false
 			}
@@ -182,16 +174,11 @@ func (s *Store) CloseBucket(ctx context.Context, b actor.Bucket) error {
 	})
 }
 
-// SaveBuckets implements [store.Reminders].
-func (s *Store) SaveBuckets(ctx context.Context, progress []store.BucketProgress) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
+func (s *buckets) SaveBuckets(ctx context.Context, progress []store.BucketProgress) error {
 	// It is said again every two seconds: to lose it in a crash costs reading a little more.
-	return s.write(ctx, writeOptions{noSync: true}, func(tx *tx) error {
+	return s.update(ctx, writeOptions{noSync: true}, func(tx *tx) error {
 		for _, p := range progress {
-			_, err := s.changeBucket(ctx, tx, p.Bucket, func(r *bucketRecord) bool {
+			_, err := changeBucket(ctx, tx, p.Bucket, func(r *bucketRecord) bool {
 				changed := p.Used > r.Used
 				r.Used = max(r.Used, p.Used)
 				till := p.DeliveredTill.UnixMicro()
@@ -211,14 +198,9 @@ func (s *Store) SaveBuckets(ctx context.Context, progress []store.BucketProgress
 	})
 }
 
-// RemoveBucket implements [store.Reminders].
-func (s *Store) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore time.Time) (gone bool, err error) {
-	if err := s.enter(ctx); err != nil {
-		return false, err
-	}
-	defer s.leave()
+func (s *buckets) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore time.Time) (gone bool, err error) {
 	first, end := tokenKey(b.Token(0)), tokenKey(b.Token(actor.BucketSize))
-	err = s.write(ctx, writeOptions{frees: true}, func(tx *tx) error {
+	err = s.update(ctx, writeOptions{frees: true}, func(tx *tx) error {
 		empty := true
 		it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: first, UpperBound: end})
 		if err != nil {
@@ -231,7 +213,7 @@ func (s *Store) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore t
 			return err
 		}
 		closed := false
-		r, err := s.changeBucket(ctx, tx, b, func(r *bucketRecord) bool {
+		r, err := changeBucket(ctx, tx, b, func(r *bucketRecord) bool {
 			closed = r.ClosedAt != nil && *r.ClosedAt < closedBefore.UnixMicro()
 			return false
 		})
@@ -243,21 +225,16 @@ func (s *Store) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore t
 	return gone && err == nil, err
 }
 
-// Buckets implements [store.Reminders].
-func (s *Store) Buckets(ctx context.Context, after actor.Bucket, limit int) ([]actor.BucketRow, error) {
+func (s *buckets) Buckets(ctx context.Context, after actor.Bucket, limit int) ([]actor.BucketRow, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err
 	}
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.leave()
 	from := []byte(bucketSpace)
 	if after != (actor.Bucket{}) {
 		from = append(bytes.Clone(bucketKey(after)), 0)
 	}
 	var rows []actor.BucketRow
-	err := s.scan(ctx, from, prefixEnd([]byte(bucketSpace)), func(key, value []byte) (more bool, err error) {
+	err := s.list(ctx, from, prefixEnd([]byte(bucketSpace)), func(key, value []byte) (more bool, err error) {
 		var r bucketRecord
 		if err := decodeRecord(key, value, &r); err != nil {
 			return false, err

@@ -16,30 +16,32 @@ import (
 // cluster is the hosts and leases of the one process that has the folder open. They
 // are kept in memory: they mean nothing to the next process.
 type cluster struct {
+	core *core
+
 	mu     sync.Mutex
 	name   string
 	hosts  map[actor.HostID]actor.Host
 	leases map[string]actor.Lease
 }
 
-// withCluster runs fn under the lock, with database time.
-func (s *Store) withCluster(ctx context.Context, fn func(c *cluster, now time.Time) error) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	now := time.UnixMicro(s.clock.read()).UTC()
-	s.cluster.mu.Lock()
-	defer s.cluster.mu.Unlock()
-	if s.cluster.hosts == nil {
-		s.cluster.hosts, s.cluster.leases = map[actor.HostID]actor.Host{}, map[string]actor.Lease{}
-	}
-	return fn(&s.cluster, now)
+func newCluster(c *core) *cluster {
+	return &cluster{core: c, hosts: map[actor.HostID]actor.Host{}, leases: map[string]actor.Lease{}}
 }
 
-// RegisterHost implements [store.Cluster].
-func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
-	err := s.withCluster(ctx, func(c *cluster, now time.Time) error {
+// locked runs fn under the lock, with database time.
+func (s *cluster) locked(ctx context.Context, fn func(c *cluster, now time.Time) error) error {
+	if err := s.core.enter(ctx); err != nil {
+		return err
+	}
+	defer s.core.leave()
+	now := time.UnixMicro(s.core.clock.read()).UTC()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fn(s, now)
+}
+
+func (s *cluster) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
+	err := s.locked(ctx, func(c *cluster, now time.Time) error {
 		if c.name == "" {
 			c.name = h.Cluster
 		}
@@ -58,9 +60,8 @@ func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Dura
 	return h, err
 }
 
-// RenewHost implements [store.Cluster].
-func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (at time.Time, err error) {
-	err = s.withCluster(ctx, func(c *cluster, now time.Time) error {
+func (s *cluster) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (at time.Time, err error) {
+	err = s.locked(ctx, func(c *cluster, now time.Time) error {
 		h, found := c.hosts[id]
 		if !found {
 			return fmt.Errorf("host %s: %w", id, actor.ErrHostGone)
@@ -72,17 +73,15 @@ func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Dura
 	return at, err
 }
 
-// RemoveHost implements [store.Cluster].
-func (s *Store) RemoveHost(ctx context.Context, id actor.HostID) error {
-	return s.withCluster(ctx, func(c *cluster, _ time.Time) error {
+func (s *cluster) RemoveHost(ctx context.Context, id actor.HostID) error {
+	return s.locked(ctx, func(c *cluster, _ time.Time) error {
 		delete(c.hosts, id)
 		return nil
 	})
 }
 
-// ClearHost implements [store.Cluster].
-func (s *Store) ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error) {
-	err = s.withCluster(ctx, func(c *cluster, now time.Time) error {
+func (s *cluster) ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error) {
+	err = s.locked(ctx, func(c *cluster, now time.Time) error {
 		h, found := c.hosts[id]
 		l := c.leases[lease]
 		if found && !h.ExpiresAt.After(now) && l.Epoch == epoch && l.ExpiresAt.After(now) {
@@ -95,9 +94,8 @@ func (s *Store) ClearHost(ctx context.Context, id actor.HostID, lease string, ep
 	return gone, err
 }
 
-// Hosts implements [store.Cluster].
-func (s *Store) Hosts(ctx context.Context) (hosts []actor.Host, at time.Time, err error) {
-	err = s.withCluster(ctx, func(c *cluster, now time.Time) error {
+func (s *cluster) Hosts(ctx context.Context) (hosts []actor.Host, at time.Time, err error) {
+	err = s.locked(ctx, func(c *cluster, now time.Time) error {
 		hosts = slices.SortedFunc(maps.Values(c.hosts), func(a, b actor.Host) int { return cmp.Compare(a.ID, b.ID) })
 		for i := range hosts {
 			hosts[i].Roles = slices.Clone(hosts[i].Roles)
@@ -108,9 +106,8 @@ func (s *Store) Hosts(ctx context.Context) (hosts []actor.Host, at time.Time, er
 	return hosts, at, err
 }
 
-// AcquireLease implements [store.Cluster].
-func (s *Store) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (l actor.Lease, taken bool, err error) {
-	err = s.withCluster(ctx, func(c *cluster, now time.Time) error {
+func (s *cluster) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (l actor.Lease, taken bool, err error) {
+	err = s.locked(ctx, func(c *cluster, now time.Time) error {
 		there, found := c.leases[name]
 		if found && there.Holder != holder && there.ExpiresAt.After(now) {
 			return nil
@@ -122,20 +119,18 @@ func (s *Store) AcquireLease(ctx context.Context, name string, holder actor.Host
 	return l, taken, err
 }
 
-// RenewLease implements [store.Cluster].
-func (s *Store) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (held bool, err error) {
+func (s *cluster) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (held bool, err error) {
 	err = s.changeLease(ctx, l, func(there *actor.Lease, now time.Time) { there.ExpiresAt, held = now.Add(length), true })
 	return held, err
 }
 
-// ReleaseLease implements [store.Cluster].
-func (s *Store) ReleaseLease(ctx context.Context, l actor.Lease) error {
+func (s *cluster) ReleaseLease(ctx context.Context, l actor.Lease) error {
 	return s.changeLease(ctx, l, func(there *actor.Lease, now time.Time) { there.ExpiresAt = now })
 }
 
 // changeLease changes a lease that is still the one named.
-func (s *Store) changeLease(ctx context.Context, l actor.Lease, change func(there *actor.Lease, now time.Time)) error {
-	return s.withCluster(ctx, func(c *cluster, now time.Time) error {
+func (s *cluster) changeLease(ctx context.Context, l actor.Lease, change func(there *actor.Lease, now time.Time)) error {
+	return s.locked(ctx, func(c *cluster, now time.Time) error {
 		there := c.leases[l.Name]
 		if there.Holder == l.Holder && there.Epoch == l.Epoch {
 			change(&there, now)
@@ -145,18 +140,16 @@ func (s *Store) changeLease(ctx context.Context, l actor.Lease, change func(ther
 	})
 }
 
-// Lease implements [store.Cluster].
-func (s *Store) Lease(ctx context.Context, name string) (l actor.Lease, found bool, err error) {
-	err = s.withCluster(ctx, func(c *cluster, _ time.Time) error {
+func (s *cluster) Lease(ctx context.Context, name string) (l actor.Lease, found bool, err error) {
+	err = s.locked(ctx, func(c *cluster, _ time.Time) error {
 		l, found = c.leases[name]
 		return nil
 	})
 	return l, found, err
 }
 
-// Leases implements [store.Cluster].
-func (s *Store) Leases(ctx context.Context, prefix string) (leases []actor.Lease, at time.Time, err error) {
-	err = s.withCluster(ctx, func(c *cluster, now time.Time) error {
+func (s *cluster) Leases(ctx context.Context, prefix string) (leases []actor.Lease, at time.Time, err error) {
+	err = s.locked(ctx, func(c *cluster, now time.Time) error {
 		at = now
 		for _, name := range slices.Sorted(maps.Keys(c.leases)) {
 			if strings.HasPrefix(name, prefix) {

@@ -6,13 +6,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
 )
+
+// deployments keeps which module serves each type.
+type deployments struct{ *writer }
 
 // deploymentRecord is a deployment as it is stored.
 type deploymentRecord struct {
@@ -35,18 +41,13 @@ func decodeDeployment(key, value []byte, app, typ string, generation uint64) (ac
 	}, nil
 }
 
-// Deploy implements [store.Modules].
-func (s *Store) Deploy(ctx context.Context, ds []actor.Deployment) error {
+func (s *deployments) Deploy(ctx context.Context, ds []actor.Deployment) error {
 	if err := store.ValidateDeployments(ds); err != nil {
 		return err
 	}
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	return s.write(ctx, writeOptions{}, func(tx *tx) error {
+	return s.update(ctx, writeOptions{}, func(tx *tx) error {
 		for _, d := range ds {
-			if err := tx.deploy(d); err != nil {
+			if err := deploy(tx, d); err != nil {
 				return err
 			}
 		}
@@ -54,7 +55,7 @@ func (s *Store) Deploy(ctx context.Context, ds []actor.Deployment) error {
 	})
 }
 
-func (t *tx) deploy(d actor.Deployment) error {
+func deploy(t *tx, d actor.Deployment) error {
 	if !d.Undeployed() {
 		if module, err := t.get(moduleKey(d.App, d.Digest)); err != nil {
 			return unavailable(err)
@@ -74,20 +75,14 @@ func (t *tx) deploy(d actor.Deployment) error {
 		return fmt.Errorf("type %s of app %s is at generation %d, and %d was to be deployed: %w", d.Type, d.App, generation, d.Generation, actor.ErrDeployConflict)
 	}
 	key := deployKey(d.App, d.Type, d.Generation)
-	record, err := encodeRecord(key, deploymentRecord{
+	err = t.setRecord(key, deploymentRecord{
 		Digest: d.Digest, StateSchema: d.StateSchema, RolledBackFrom: d.RolledBackFrom, Message: d.Message, Placement: d.Placement, CreatedAt: t.now,
 	})
-	if err != nil {
-		return err
-	}
-	t.set(key, record)
 	t.set(currentKey(d.App, d.Type), binary.BigEndian.AppendUint64(nil, d.Generation))
-	t.stamp()
-	return nil
+	return err
 }
 
-// Deployments implements [store.Modules].
-func (s *Store) Deployments(ctx context.Context, app string) ([]actor.Deployment, error) {
+func (s *deployments) Deployments(ctx context.Context, app string) ([]actor.Deployment, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -128,8 +123,7 @@ func currentDeployments(ctx context.Context, r pebble.Reader, app string) ([]act
 	return ds, err
 }
 
-// DeploymentHistory implements [store.Modules].
-func (s *Store) DeploymentHistory(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error) {
+func (s *deployments) DeploymentHistory(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err
 	}
@@ -164,4 +158,91 @@ func (s *Store) DeploymentHistory(ctx context.Context, app, typ string, before u
 		return nil, unavailable(err)
 	}
 	return ds, s.await(ctx, f)
+}
+
+// ListApps implements [store.Modules]. The first apps of modules and the first of
+// types, as many of each as are asked for, are enough to find the first of both.
+func (s *deployments) ListApps(ctx context.Context, after string, limit int) ([]store.AppInfo, error) {
+	if err := store.ValidateLimit(limit); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	snap := s.db.NewSnapshot()
+	defer func() { _ = snap.Close() }()
+	f := s.flights.latest.Load()
+	infos := make(map[string]*store.AppInfo)
+	info := func(app string) *store.AppInfo {
+		if infos[app] == nil {
+			infos[app] = &store.AppInfo{App: app}
+		}
+		return infos[app]
+	}
+	err := visitApps(ctx, snap, moduleSpace, after, limit, func(app string, _, _ []byte) error {
+		info(app).Modules++
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = visitApps(ctx, snap, currentSpace, after, limit, func(app string, typ, value []byte) error {
+		if len(value) != 8 {
+			return fmt.Errorf("the entry of %s.%s in the current deployments is damaged", app, typ)
+		}
+		generation := binary.BigEndian.Uint64(value)
+		key := deployKey(app, string(typ), generation)
+		record, err := get(snap, key)
+		if err != nil {
+			return unavailable(err)
+		}
+		d, err := decodeDeployment(key, record, app, string(typ), generation)
+		if err != nil {
+			return err
+		}
+		a := info(app)
+		if !d.Undeployed() {
+			a.Types++
+		}
+		if d.CreatedAt.After(a.DeployedAt) {
+			a.DeployedAt = d.CreatedAt
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var list []store.AppInfo
+	for _, app := range slices.Sorted(maps.Keys(infos))[:min(limit, len(infos))] {
+		list = append(list, *infos[app])
+	}
+	return list, s.await(ctx, f)
+}
+
+// visitApps calls visit for each key of the first apps above after that a keyspace
+// has, at most limit of them; name is what follows the app in the key.
+func visitApps(ctx context.Context, r pebble.Reader, space, after string, limit int, visit func(app string, name, value []byte) error) error {
+	from := []byte(space)
+	if after != "" {
+		from = prefixEnd([]byte(space + after + "\x00"))
+	}
+	it, err := r.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: from, UpperBound: prefixEnd([]byte(space))})
+	if err != nil {
+		return unavailable(err)
+	}
+	apps, last := 0, ""
+	return visitAll(ctx, it, func(key, value []byte) (more bool, err error) {
+		app, name, ok := bytes.Cut(key[len(space):], []byte{0})
+		if !ok {
+			return false, fmt.Errorf("key %q is damaged", key)
+		}
+		if string(app) != last {
+			apps, last = apps+1, string(app)
+		}
+		if apps > limit {
+			return false, nil
+		}
+		return true, visit(last, name, value)
+	})
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-
-	"github.com/cockroachdb/pebble/v2"
 )
 
 // pebbleLogger hands Pebble's own log to slog.
@@ -30,34 +28,6 @@ func (l *pebbleLogger) Errorf(format string, args ...any) {
 func (l *pebbleLogger) Fatalf(format string, args ...any) {
 	l.fail(fmt.Errorf(format, args...))
 	select {}
-}
-
-// listener notices what concerns operators and the health of writes. Pebble's
-// default ends the process on corruption; here a damaged file harms those alone
-// whose rows are in it.
-func (s *Store) listener() *pebble.EventListener {
-	return &pebble.EventListener{
-		BackgroundError: func(err error) {
-			if s.flush.confirm(err) {
-				s.log.Error("flush or compaction failed", "error", err)
-			}
-		},
-		FlushEnd: func(info pebble.FlushInfo) { s.flush.ended(info.Err) },
-		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			s.log.Error("data file is damaged; rows in it cannot be read", "file", info.Path, "error", info.Details)
-		},
-		DiskSlow: func(info pebble.DiskSlowInfo) {
-			select {
-			case <-s.failed: // it has been stopped: see logFS
-				return
-			default:
-			}
-			s.log.Warn("disk is slow", "file", info.Path, "duration", info.Duration)
-		},
-		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
-			s.log.Warn("writes wait for the disk", "reason", info.Reason)
-		},
-	}
 }
 
 // flushHealth knows whether the last flush failed. Pebble reports a flush that

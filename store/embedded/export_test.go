@@ -120,7 +120,7 @@ func (s *Store) SetFilters(on bool) {
 // SetNextBucket makes next the index of the bucket that an app is given next.
 func (s *Store) SetNextBucket(ctx context.Context, app string, next uint32) error {
 	return s.write(ctx, writeOptions{}, func(tx *tx) error {
-		l, err := s.lap(app)
+		l, err := readLap(s.db, app)
 		if err != nil {
 			return err
 		}

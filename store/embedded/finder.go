@@ -1,6 +1,28 @@
 package embedded
 
-import "github.com/cockroachdb/pebble/v2"
+import (
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// reader reads a copy of a value, nil if there is none.
+type reader interface {
+	get(key []byte) ([]byte, error)
+}
+
+// get returns a copy of a value, nil if there is none.
+func get(r pebble.Reader, key []byte) ([]byte, error) {
+	v, closer, err := r.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v = append(make([]byte, 0, len(v)), v...)
+	return v, closer.Close()
+}
 
 // finder finds the values of keys; many of the keys may not be there. Pebble's Get does not
 // ask the filters of the lowest level, where most of the data is: it reads a block there for
@@ -22,15 +44,6 @@ var (
 
 func keysOf(space string) pebble.IterOptions {
 	return pebble.IterOptions{LowerBound: []byte(space), UpperBound: prefixEnd([]byte(space)), UseL6Filters: true}
-}
-
-// find returns a finder of keys.
-func (s *Store) find(keys *pebble.IterOptions) (*finder, error) {
-	it, err := s.db.NewIter(keys)
-	if err != nil {
-		return nil, err
-	}
-	return &finder{s.db, it}, nil
 }
 
 // get returns a copy of a value, nil if there is none.

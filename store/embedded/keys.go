@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"encoding/binary"
+	"errors"
 	"strings"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -32,6 +33,8 @@ const (
 	formatKey = "meta/format"
 	clockKey  = "meta/clock"
 )
+
+var errShortKey = errors.New("key is too short")
 
 func actorKey(k actor.Key) []byte { return appendActorKey(nil, k) }
 
@@ -204,3 +207,10 @@ func prefixEnd(prefix []byte) []byte {
 	}
 	return nil
 }
+
+// layoutVersion is the version of the layout in doc.go. A folder of another one
+// is refused.
+const layoutVersion = "1"
+
+// unfinishedLayout is what the layout's version is while a store is copied into the folder.
+const unfinishedLayout = "unfinished copy"

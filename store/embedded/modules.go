@@ -10,9 +10,18 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
 )
+
+// modules keeps modules, with their bytes in chunks.
+type modules struct {
+	*writer
+	// uploads holds its one token while chunks of a module are written or
+	// removed: those take several batches.
+	uploads chan struct{}
+}
 
 // chunkSize is how much of a module one batch writes, so that turns commit in
 // between.
@@ -32,7 +41,7 @@ func (r moduleRecord) module(app string, d actor.Digest) actor.Module {
 // PutModule implements [store.Modules]. The chunks are written first, under a
 // mark by which Open finds what was never finished; the description, written
 // last, makes the module visible, and its sync covers the chunks before it.
-func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
+func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
 	if err := store.ValidateModule(m, wasm); err != nil {
 		return err
 	}
@@ -44,7 +53,7 @@ func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) 
 		return err
 	}
 	defer s.unlockUploads()
-	err := s.readModule(ctx, m.App, m.Digest, nil)
+	err := s.read(ctx, m.App, m.Digest, nil)
 	switch {
 	case err == nil:
 		return nil
@@ -76,18 +85,12 @@ func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) 
 	}
 	key := moduleKey(m.App, m.Digest)
 	return s.write(ctx, writeOptions{}, func(tx *tx) error {
-		record, err := encodeRecord(key, moduleRecord{Size: m.Size, Manifest: m.Manifest, CreatedAt: tx.now})
-		if err != nil {
-			return err
-		}
-		tx.set(key, record)
 		tx.delete(uploadKey(m.App, m.Digest))
-		tx.stamp()
-		return nil
+		return tx.setRecord(key, moduleRecord{Size: m.Size, Manifest: m.Manifest, CreatedAt: tx.now})
 	})
 }
 
-func (s *Store) lockUploads(ctx context.Context) error {
+func (s *modules) lockUploads(ctx context.Context) error {
 	select {
 	case s.uploads <- struct{}{}:
 		return nil
@@ -96,10 +99,9 @@ func (s *Store) lockUploads(ctx context.Context) error {
 	}
 }
 
-func (s *Store) unlockUploads() { <-s.uploads }
+func (s *modules) unlockUploads() { <-s.uploads }
 
-// Module implements [store.Modules].
-func (s *Store) Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error) {
+func (s *modules) Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error) {
 	if err := s.enter(ctx); err != nil {
 		return actor.Module{}, err
 	}
@@ -127,22 +129,21 @@ func readModuleRecord(r pebble.Reader, app string, d actor.Digest) (moduleRecord
 	return record, nil
 }
 
-// ModuleBytes implements [store.Modules].
-func (s *Store) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
+func (s *modules) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
 	var wasm bytes.Buffer
-	if err := s.readModule(ctx, app, d, &wasm); err != nil {
+	if err := s.read(ctx, app, d, &wasm); err != nil {
 		return nil, err
 	}
 	return wasm.Bytes(), nil
 }
 
-// readModule reads a module at one moment, and checks its bytes. Without into they are
+// read reads a module at one moment, and checks its bytes. Without into they are
 // in memory chunk by chunk alone.
-func (s *Store) readModule(ctx context.Context, app string, d actor.Digest, into *bytes.Buffer) error {
+func (s *modules) read(ctx context.Context, app string, d actor.Digest, into *bytes.Buffer) error {
 	snap := s.db.NewSnapshot()
 	defer func() { _ = snap.Close() }()
 	f := s.flights.latest.Load()
@@ -173,22 +174,17 @@ func (s *Store) readModule(ctx context.Context, app string, d actor.Digest, into
 	return s.await(ctx, f)
 }
 
-// ListModules implements [store.Modules].
-func (s *Store) ListModules(ctx context.Context, app string, after actor.Digest, limit int) ([]actor.Module, error) {
+func (s *modules) ListModules(ctx context.Context, app string, after actor.Digest, limit int) ([]actor.Module, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err
 	}
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.leave()
 	prefix := modulePrefix(app)
 	from := append(bytes.Clone(prefix), after...)
 	if after != "" {
 		from = append(from, 0)
 	}
 	var modules []actor.Module
-	err := s.scan(ctx, from, prefixEnd(prefix), func(key, value []byte) (more bool, err error) {
+	err := s.list(ctx, from, prefixEnd(prefix), func(key, value []byte) (more bool, err error) {
 		var r moduleRecord
 		if err := decodeRecord(key, value, &r); err != nil {
 			return false, fmt.Errorf("%w: %w", err, actor.ErrModuleDamaged)
@@ -202,8 +198,7 @@ func (s *Store) ListModules(ctx context.Context, app string, after actor.Digest,
 	return modules, nil
 }
 
-// DeleteModule implements [store.Modules].
-func (s *Store) DeleteModule(ctx context.Context, app string, d actor.Digest) error {
+func (s *modules) DeleteModule(ctx context.Context, app string, d actor.Digest) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -218,7 +213,7 @@ func (s *Store) DeleteModule(ctx context.Context, app string, d actor.Digest) er
 		} else if value == nil {
 			return fmt.Errorf("module %s of app %s: %w", d.Short(), app, actor.ErrModuleNotFound)
 		}
-		current, err := currentDeployments(ctx, tx.s.db, app)
+		current, err := currentDeployments(ctx, tx.db, app)
 		if err != nil {
 			return err
 		}

@@ -2,11 +2,12 @@ package embedded
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"hash/fnv"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
@@ -34,10 +35,7 @@ const (
 	rowHeaderSize = 67
 )
 
-var (
-	castagnoli  = crc32.MakeTable(crc32.Castagnoli)
-	errShortKey = errors.New("key is too short")
-)
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // appendRow appends the encoding of row, stored under key, to dst.
 func appendRow(dst, key []byte, row *actor.Row) []byte {
@@ -110,6 +108,19 @@ func decodeRow(key, value []byte) storedRow {
 	}
 	r.State = actor.EncodedState{Format: actor.StateFormat(h[58]), Data: state}
 	return storedRow{row: r}
+}
+
+// readRow reads the row under key; the zero storedRow stands for none. Its state
+// is a copy.
+func readRow(r reader, key []byte) (storedRow, error) {
+	value, err := r.get(key)
+	switch {
+	case pebble.IsCorruptionError(err):
+		return storedRow{headerLost: true, damage: "its block of the data file is damaged: " + err.Error()}, nil
+	case err != nil || value == nil:
+		return storedRow{}, err
+	}
+	return decodeRow(key, value), nil
 }
 
 // damagedVersion stands in for the version of a row whose header is damaged: it

@@ -1,12 +1,12 @@
 package embedded
 
 import (
-	"context"
 	"encoding/binary"
 	"math"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -136,8 +136,8 @@ func (s *seen) join(read *seen) {
 
 // lastExpiry returns when the last record expires that was written before the
 // folder was opened; if nobody knows, never.
-func (s *Store) lastExpiry() (int64, error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte(expirySpace), UpperBound: prefixEnd([]byte(expirySpace))})
+func lastExpiry(db *pebble.DB) (int64, error) {
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte(expirySpace), UpperBound: prefixEnd([]byte(expirySpace))})
 	if err != nil {
 		return 0, err
 	}
@@ -151,28 +151,6 @@ func (s *Store) lastExpiry() (int64, error) {
 		last = math.MaxInt64
 	}
 	return last, nil
-}
-
-// learn reads from the index of expiries what was recorded before the folder was
-// opened, the last to expire first, until there is no room for more. Where that
-// fails, something being damaged, the writer goes on without.
-func (s *Store) learn() {
-	it, err := s.db.NewIter(&pebble.IterOptions{
-		LowerBound: expiryUpperBound(s.clock.read()), UpperBound: prefixEnd([]byte(expirySpace)),
-	})
-	if err != nil {
-		return
-	}
-	var read seen
-	ok := read.load(it, s.quit)
-	if it.Close() != nil || !ok || s.enter(context.Background()) != nil {
-		return
-	}
-	defer s.leave()
-	_ = s.write(context.Background(), writeOptions{frees: true}, func(*tx) error {
-		s.seen.join(&read)
-		return nil
-	})
 }
 
 // load adds what the index of expiries has, from the end, and reports whether it

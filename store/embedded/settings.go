@@ -13,44 +13,31 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
+// settings keeps what apps were given.
+type settings struct{ *writer }
+
 // settingRecord is a setting as it is stored.
 type settingRecord struct {
 	Value     []byte `json:"value"`
 	UpdatedAt int64  `json:"updated_at"` // microseconds since 1970
 }
 
-// PutSetting implements [store.Settings].
-func (s *Store) PutSetting(ctx context.Context, set actor.Setting) error {
+func (s *settings) PutSetting(ctx context.Context, set actor.Setting) error {
 	if err := store.ValidateSetting(set); err != nil {
 		return err
 	}
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
 	key := settingKey(set.App, set.Kind, set.Name)
-	return s.write(ctx, writeOptions{}, func(tx *tx) error {
-		record, err := encodeRecord(key, settingRecord{Value: set.Value, UpdatedAt: tx.now})
-		if err != nil {
-			return err
-		}
-		tx.set(key, record)
-		tx.stamp()
-		return nil
+	return s.update(ctx, writeOptions{}, func(tx *tx) error {
+		return tx.setRecord(key, settingRecord{Value: set.Value, UpdatedAt: tx.now})
 	})
 }
 
-// ReplaceSetting implements [store.Settings].
-func (s *Store) ReplaceSetting(ctx context.Context, set actor.Setting, was []byte) (replaced bool, err error) {
+func (s *settings) ReplaceSetting(ctx context.Context, set actor.Setting, was []byte) (replaced bool, err error) {
 	if err := store.ValidateSetting(set); err != nil {
 		return false, err
 	}
-	if err := s.enter(ctx); err != nil {
-		return false, err
-	}
-	defer s.leave()
 	key := settingKey(set.App, set.Kind, set.Name)
-	err = s.write(ctx, writeOptions{}, func(tx *tx) error {
+	err = s.update(ctx, writeOptions{}, func(tx *tx) error {
 		value, err := tx.get(key)
 		if err != nil {
 			return unavailable(err)
@@ -65,29 +52,18 @@ func (s *Store) ReplaceSetting(ctx context.Context, set actor.Setting, was []byt
 		if !bytes.Equal(there.Value, was) {
 			return nil
 		}
-		record, err := encodeRecord(key, settingRecord{Value: set.Value, UpdatedAt: tx.now})
-		if err != nil {
-			return err
-		}
-		tx.set(key, record)
-		tx.stamp()
 		replaced = true
-		return nil
+		return tx.setRecord(key, settingRecord{Value: set.Value, UpdatedAt: tx.now})
 	})
 	return replaced && err == nil, err
 }
 
-// DeleteSetting implements [store.Settings].
-func (s *Store) DeleteSetting(ctx context.Context, app string, kind actor.SettingKind, name string) error {
+func (s *settings) DeleteSetting(ctx context.Context, app string, kind actor.SettingKind, name string) error {
 	if err := store.ValidateSetting(actor.Setting{App: app, Kind: kind, Name: name}); err != nil {
 		return err
 	}
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
 	key := settingKey(app, kind, name)
-	return s.write(ctx, writeOptions{}, func(tx *tx) error {
+	return s.update(ctx, writeOptions{}, func(tx *tx) error {
 		if value, err := tx.get(key); err != nil {
 			return unavailable(err)
 		} else if value != nil {
@@ -97,23 +73,13 @@ func (s *Store) DeleteSetting(ctx context.Context, app string, kind actor.Settin
 	})
 }
 
-// Settings implements [store.Settings].
-func (s *Store) Settings(ctx context.Context, app string) ([]actor.Setting, error) {
+func (s *settings) Settings(ctx context.Context, app string) ([]actor.Setting, error) {
 	if err := actor.ValidateName("app", app); err != nil {
 		return nil, err
 	}
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	f := s.flights.latest.Load()
 	prefix := settingPrefix(app)
-	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
-	if err != nil {
-		return nil, unavailable(err)
-	}
 	var list []actor.Setting
-	err = visitAll(ctx, it, func(key, value []byte) (more bool, err error) {
+	err := s.list(ctx, prefix, prefixEnd(prefix), func(key, value []byte) (more bool, err error) {
 		kind, name, ok := strings.Cut(string(key[len(prefix):]), "\x00")
 		if !ok {
 			return false, fmt.Errorf("entry %q of the settings is damaged", key)
@@ -127,14 +93,10 @@ func (s *Store) Settings(ctx context.Context, app string) ([]actor.Setting, erro
 		})
 		return true, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return list, s.await(ctx, f)
+	return list, err
 }
 
-// SettingApps implements [store.Settings].
-func (s *Store) SettingApps(ctx context.Context, after string, limit int) ([]string, error) {
+func (s *settings) SettingApps(ctx context.Context, after string, limit int) ([]string, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"log/slog"
 	"path/filepath"
 	"sync"
 	"time"
@@ -15,53 +14,36 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
 )
 
-var _ store.Store = (*Store)(nil)
-
-// layoutVersion is the version of the layout in doc.go. A folder of another one
-// is refused.
-const layoutVersion = "1"
-
-// Store is an open folder.
+// Store is an open folder. Each of its parts keeps one family of keys.
 type Store struct {
-	log   *slog.Logger
-	dir   string
-	db    *pebble.DB
+	*writer
+	actors
+	commits
+	*lockedTurns
+	records
+	*modules
+	deployments
+	settings
+	*cluster
+	buckets
+	reminders
+	deadLetters
+	copier
+
 	logs  *logFS
 	lock  *pebble.Lock
-	clock clock
-	space spaceGuard
-
-	tasks  chan *task    // to the writer, unbuffered: a task taken is a task decided
-	quit   chan struct{} // closed when no call is left
-	writer sync.WaitGroup
-
-	heads   heads // the writer's own
-	seen    seen  // the writer's own
-	tx      tx    // the writer's own, of its latest decision
-	flights flights
-	turns   keyLocks
-	cluster cluster
-	// uploads holds its one token while chunks of a module are written or
-	// removed: those take several batches.
-	uploads chan struct{}
-
-	flush flushHealth
-
-	failed   chan struct{} // closed by fail
-	failOnce sync.Once
-	failure  error // set before failed is closed
-
-	mu       sync.Mutex
-	closing  bool
-	calls    int
-	drained  chan struct{} // closed when closing and no call is left
-	closed   chan struct{} // closed when Close is done
-	closeErr error
+	close func() error
 }
+
+var (
+	_ store.Store   = (*Store)(nil)
+	_ store.Movable = (*Store)(nil)
+)
 
 // Open opens the folder of cfg, making it if it is missing, and replays what a
 // crash left in the log. ctx bounds nothing but the start.
@@ -81,22 +63,24 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded store: folder %s is locked by another Greenroom, or not writable (%w); stop that one, or give this one a folder of its own", dir, err)
 	}
-	s := &Store{
-		log:     cfg.Logger,
-		dir:     dir,
-		lock:    lock,
-		clock:   clock{now: cfg.Now},
-		flights: flights{seed: maphash.MakeSeed()},
-		space:   spaceGuard{fs: cfg.FS, dir: dir, minimum: cfg.MinFreeBytes},
-		tasks:   make(chan *task),
-		quit:    make(chan struct{}),
-		uploads: make(chan struct{}, 1),
-		failed:  make(chan struct{}),
-		drained: make(chan struct{}),
-		closed:  make(chan struct{}),
+	life := newLifetime(cfg.Logger, dir)
+	core := &core{lifetime: life, clock: clock{now: cfg.Now}, flights: flights{seed: maphash.MakeSeed()}}
+	w := &writer{
+		core:  core,
+		space: spaceGuard{fs: cfg.FS, dir: dir, minimum: cfg.MinFreeBytes},
+		tasks: make(chan *task),
+		quit:  make(chan struct{}),
 	}
-	s.space.written.Store(spaceStep)
-	s.logs = &logFS{FS: cfg.FS, fail: s.fail}
+	w.tx = newTx(core, &w.heads, &w.seen)
+	w.space.written.Store(spaceStep)
+	m := &modules{writer: w, uploads: make(chan struct{}, 1)}
+	s := &Store{
+		writer: w, actors: actors{w}, commits: commits{w}, lockedTurns: &lockedTurns{writer: w}, records: records{w}, modules: m,
+		deployments: deployments{w}, settings: settings{w}, cluster: newCluster(core), buckets: buckets{w}, reminders: reminders{w},
+		deadLetters: deadLetters{w}, copier: copier{w, m},
+		logs: &logFS{FS: cfg.FS, fail: life.fail}, lock: lock,
+	}
+	s.close = sync.OnceValue(s.closeFolder)
 	if s.db, err = pebble.Open(dir, s.options(cfg)); err != nil {
 		return nil, errors.Join(fmt.Errorf("embedded store: open %s: %w", dir, err), lock.Close())
 	}
@@ -104,10 +88,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("embedded store: open %s: %w", dir, err), s.db.Close(), lock.Close())
 	}
 	s.logs.on.Store(true)
-	s.writer.Go(s.runWriter)
-	if s.seen.unread > 0 {
-		s.writer.Go(s.learn)
-	}
+	w.start()
 	return s, nil
 }
 
@@ -184,26 +165,13 @@ func (s *Store) prepare() error {
 	if len(last) == 8 {
 		s.clock.last = int64(binary.BigEndian.Uint64(last))
 	}
-	if s.seen.unread, err = s.lastExpiry(); err != nil {
+	if s.seen.unread, err = lastExpiry(s.db); err != nil {
 		return err
 	}
 	if err := clearUploads(s.db, batch); err != nil {
 		return err
 	}
 	return s.db.Apply(batch, pebble.Sync)
-}
-
-// get returns a copy of a value, nil if there is none.
-func get(r pebble.Reader, key []byte) ([]byte, error) {
-	v, closer, err := r.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	v = append(make([]byte, 0, len(v)), v...)
-	return v, closer.Close()
 }
 
 // Name returns "embedded".
@@ -223,11 +191,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 
 // Check makes a durable write.
 func (s *Store) Check(ctx context.Context) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	err := s.write(ctx, writeOptions{}, func(tx *tx) error {
+	err := s.update(ctx, writeOptions{}, func(tx *tx) error {
 		tx.stamp()
 		return nil
 	})
@@ -237,91 +201,20 @@ func (s *Store) Check(ctx context.Context) error {
 	return err
 }
 
-// enter begins a call; leave ends it. Between the two the database stays open.
-func (s *Store) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
-		return fmt.Errorf("the embedded store is closed: %w", actor.ErrUnavailable)
-	}
-	select {
-	case <-s.failed:
-		return s.unavailable()
-	default:
-	}
-	s.calls++
-	return nil
-}
-
-func (s *Store) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls--
-	if s.closing && s.calls == 0 {
-		close(s.drained)
-	}
-}
-
-// fail ends the store's life: see Failures in protocol.md.
-func (s *Store) fail(err error) {
-	s.failOnce.Do(func() {
-		s.failure = err
-		close(s.failed)
-		s.log.Error("embedded store failed; the process must be started anew", "dir", s.dir, "error", err)
-	})
-}
-
-// unavailable says why a failed store does not answer.
-func (s *Store) unavailable() error {
-	<-s.failed
-	return fmt.Errorf("the embedded store failed and must be started anew (%w): %w", s.failure, actor.ErrUnavailable)
-}
-
-// unavailable turns an error of the storage engine into the contract's. Context
-// errors stay what they are, and ambiguity no longer shows.
-func unavailable(err error) error {
-	switch {
-	case err == nil || errors.Is(err, actor.ErrUnavailable) ||
-		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		return err
-	case errors.Is(err, actor.ErrAmbiguous):
-		return fmt.Errorf("%s: %w", err.Error(), actor.ErrUnavailable)
-	default:
-		return fmt.Errorf("%w: %w", err, actor.ErrUnavailable)
-	}
-}
-
 // Close waits for the calls in flight and releases the folder. A failed store keeps the
 // folder locked until the process ends, since its engine may hang in the middle of a write,
 // and nobody else may write meanwhile; the error states this.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	first := !s.closing
-	s.closing = true
-	if first && s.calls == 0 {
-		close(s.drained)
-	}
-	s.mu.Unlock()
-	if first {
-		s.closeErr = s.close()
-		close(s.closed)
-	}
-	<-s.closed
-	return s.closeErr
-}
+func (s *Store) Close() error { return s.close() }
 
-func (s *Store) close() error {
-	<-s.drained
+func (s *Store) closeFolder() error {
+	s.drain()
 	close(s.quit)
 	select {
 	case <-s.failed:
 		return fmt.Errorf("embedded store: %s stays locked until the process ends: %w", s.dir, s.failure)
 	default:
 	}
-	s.writer.Wait()
+	s.writer.done.Wait()
 	s.logs.on.Store(false)
 	if err := errors.Join(s.db.Close(), s.lock.Close()); err != nil {
 		return fmt.Errorf("embedded store: close %s: %w", s.dir, err)

@@ -5,24 +5,19 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 )
 
-// leases runs an operation on hosts and leases with its faults.
-func (s *Store) leases(do func() error) error {
-	switch f := s.plan.first(LeaseFails, LeaseReplyLost); f {
-	case LeaseFails:
-		return f.unavailable()
-	case LeaseReplyLost:
-		if err := do(); err != nil {
-			return err
-		}
-		return f.unavailable()
-	}
-	return do()
+// cluster is the part of a store that keeps hosts and leases, with faults.
+type cluster struct {
+	inner store.Cluster
+	plan  *plan
 }
 
-// RegisterHost implements [store.Cluster].
-func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (there actor.Host, err error) {
+// leases runs an operation on hosts and leases with its faults.
+func (s *cluster) leases(do func() error) error { return s.plan.around(LeaseFails, LeaseReplyLost, do) }
+
+func (s *cluster) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (there actor.Host, err error) {
 	err = s.leases(func() error {
 		there, err = s.inner.RegisterHost(ctx, h, length)
 		return err
@@ -30,8 +25,7 @@ func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Dura
 	return there, err
 }
 
-// RenewHost implements [store.Cluster].
-func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (now time.Time, err error) {
+func (s *cluster) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (now time.Time, err error) {
 	err = s.leases(func() error {
 		now, err = s.inner.RenewHost(ctx, id, length, sticky)
 		return err
@@ -39,13 +33,11 @@ func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Dura
 	return now, err
 }
 
-// RemoveHost implements [store.Cluster].
-func (s *Store) RemoveHost(ctx context.Context, id actor.HostID) error {
+func (s *cluster) RemoveHost(ctx context.Context, id actor.HostID) error {
 	return s.leases(func() error { return s.inner.RemoveHost(ctx, id) })
 }
 
-// ClearHost implements [store.Cluster].
-func (s *Store) ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error) {
+func (s *cluster) ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error) {
 	err = s.leases(func() error {
 		gone, err = s.inner.ClearHost(ctx, id, lease, epoch)
 		return err
@@ -53,8 +45,7 @@ func (s *Store) ClearHost(ctx context.Context, id actor.HostID, lease string, ep
 	return gone, err
 }
 
-// Hosts implements [store.Cluster].
-func (s *Store) Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, err error) {
+func (s *cluster) Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, err error) {
 	err = s.leases(func() error {
 		hosts, now, err = s.inner.Hosts(ctx)
 		return err
@@ -62,8 +53,7 @@ func (s *Store) Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, e
 	return hosts, now, err
 }
 
-// AcquireLease implements [store.Cluster].
-func (s *Store) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (held actor.Lease, taken bool, err error) {
+func (s *cluster) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (held actor.Lease, taken bool, err error) {
 	err = s.leases(func() error {
 		held, taken, err = s.inner.AcquireLease(ctx, name, holder, length)
 		return err
@@ -71,8 +61,7 @@ func (s *Store) AcquireLease(ctx context.Context, name string, holder actor.Host
 	return held, taken, err
 }
 
-// RenewLease implements [store.Cluster].
-func (s *Store) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (done bool, err error) {
+func (s *cluster) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (done bool, err error) {
 	err = s.leases(func() error {
 		done, err = s.inner.RenewLease(ctx, l, length)
 		return err
@@ -80,13 +69,11 @@ func (s *Store) RenewLease(ctx context.Context, l actor.Lease, length time.Durat
 	return done, err
 }
 
-// ReleaseLease implements [store.Cluster].
-func (s *Store) ReleaseLease(ctx context.Context, l actor.Lease) error {
+func (s *cluster) ReleaseLease(ctx context.Context, l actor.Lease) error {
 	return s.leases(func() error { return s.inner.ReleaseLease(ctx, l) })
 }
 
-// Lease implements [store.Cluster].
-func (s *Store) Lease(ctx context.Context, name string) (held actor.Lease, found bool, err error) {
+func (s *cluster) Lease(ctx context.Context, name string) (held actor.Lease, found bool, err error) {
 	err = s.leases(func() error {
 		held, found, err = s.inner.Lease(ctx, name)
 		return err
@@ -94,8 +81,7 @@ func (s *Store) Lease(ctx context.Context, name string) (held actor.Lease, found
 	return held, found, err
 }
 
-// Leases implements [store.Cluster].
-func (s *Store) Leases(ctx context.Context, prefix string) (leases []actor.Lease, now time.Time, err error) {
+func (s *cluster) Leases(ctx context.Context, prefix string) (leases []actor.Lease, now time.Time, err error) {
 	err = s.leases(func() error {
 		leases, now, err = s.inner.Leases(ctx, prefix)
 		return err

@@ -61,6 +61,42 @@ type plan struct {
 	fired map[Fault]int
 }
 
+// Arm makes f happen to the next n operations that it fits, besides its rate.
+func (p *plan) Arm(f Fault, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.armed[f] += n
+}
+
+// Calm ends all planned faults; counts stay.
+func (p *plan) Calm() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.armed)
+	clear(p.rates)
+}
+
+// Fired returns how often f has happened.
+func (p *plan) Fired(f Fault) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fired[f]
+}
+
+// Pending returns the armed faults that have not happened yet, and the faults
+// at a rate that never have. A test that ends with any has not tested them.
+func (p *plan) Pending() []Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var pending []Fault
+	for _, f := range Faults() {
+		if p.armed[f] > 0 || p.rates[f] > 0 && p.fired[f] == 0 {
+			pending = append(pending, f)
+		}
+	}
+	return pending
+}
+
 // fires reports whether f happens now, and counts it.
 func (p *plan) fires(f Fault) bool {
 	p.mu.Lock()
@@ -84,6 +120,20 @@ func (p *plan) first(faults ...Fault) Fault {
 		}
 	}
 	return ""
+}
+
+// around runs an operation, which may fail before it is done, or lose its answer.
+func (p *plan) around(fails, replyLost Fault, do func() error) error {
+	switch f := p.first(fails, replyLost); f {
+	case fails:
+		return f.unavailable()
+	case replyLost:
+		if err := do(); err != nil {
+			return err
+		}
+		return f.unavailable()
+	}
+	return do()
 }
 
 // pick returns a number below n.

@@ -41,7 +41,8 @@ type holds struct {
 	set map[Point][]*Held
 }
 
-func (h *holds) add(p Point) *Held {
+// Hold stops the next operation that comes to p.
+func (h *holds) Hold(p Point) *Held {
 	held := &Held{reached: make(chan struct{}), release: make(chan struct{})}
 	h.mu.Lock()
 	defer h.mu.Unlock()

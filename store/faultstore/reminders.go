@@ -8,30 +8,26 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
+// reminders is the part of a store that keeps buckets and reads reminders, with faults.
+type reminders struct {
+	inner store.Reminders
+	plan  *plan
+}
+
 // buckets runs an operation on buckets or dead letters with its faults.
-func (s *Store) buckets(do func() error) error {
-	switch f := s.plan.first(BucketFails, BucketReplyLost); f {
-	case BucketFails:
-		return f.unavailable()
-	case BucketReplyLost:
-		if err := do(); err != nil {
-			return err
-		}
-		return f.unavailable()
-	}
-	return do()
+func (s *reminders) buckets(do func() error) error {
+	return s.plan.around(BucketFails, BucketReplyLost, do)
 }
 
 // readReminders runs a read with its fault.
-func readReminders[T any](s *Store, read func() ([]T, error)) ([]T, error) {
+func readReminders[T any](s *reminders, read func() ([]T, error)) ([]T, error) {
 	if f := s.plan.first(ReminderReadFails); f != "" {
 		return nil, f.unavailable()
 	}
 	return read()
 }
 
-// AllocateBucket implements [store.Reminders].
-func (s *Store) AllocateBucket(ctx context.Context, app string, creator actor.HostID, fresh actor.Vector) (row actor.BucketRow, err error) {
+func (s *reminders) AllocateBucket(ctx context.Context, app string, creator actor.HostID, fresh actor.Vector) (row actor.BucketRow, err error) {
 	err = s.buckets(func() error {
 		row, err = s.inner.AllocateBucket(ctx, app, creator, fresh)
 		return err
@@ -42,8 +38,7 @@ func (s *Store) AllocateBucket(ctx context.Context, app string, creator actor.Ho
 	return row, nil
 }
 
-// AssignBucket implements [store.Reminders].
-func (s *Store) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, owner actor.HostID) (row actor.BucketRow, done bool, err error) {
+func (s *reminders) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, owner actor.HostID) (row actor.BucketRow, done bool, err error) {
 	err = s.buckets(func() error {
 		row, done, err = s.inner.AssignBucket(ctx, b, epoch, owner)
 		return err
@@ -54,18 +49,15 @@ func (s *Store) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, 
 	return row, done, nil
 }
 
-// CloseBucket implements [store.Reminders].
-func (s *Store) CloseBucket(ctx context.Context, b actor.Bucket) error {
+func (s *reminders) CloseBucket(ctx context.Context, b actor.Bucket) error {
 	return s.buckets(func() error { return s.inner.CloseBucket(ctx, b) })
 }
 
-// SaveBuckets implements [store.Reminders].
-func (s *Store) SaveBuckets(ctx context.Context, progress []store.BucketProgress) error {
+func (s *reminders) SaveBuckets(ctx context.Context, progress []store.BucketProgress) error {
 	return s.buckets(func() error { return s.inner.SaveBuckets(ctx, progress) })
 }
 
-// RemoveBucket implements [store.Reminders].
-func (s *Store) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore time.Time) (gone bool, err error) {
+func (s *reminders) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore time.Time) (gone bool, err error) {
 	err = s.buckets(func() error {
 		gone, err = s.inner.RemoveBucket(ctx, b, closedBefore)
 		return err
@@ -73,33 +65,27 @@ func (s *Store) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore t
 	return gone && err == nil, err
 }
 
-// Buckets implements [store.Reminders].
-func (s *Store) Buckets(ctx context.Context, after actor.Bucket, limit int) ([]actor.BucketRow, error) {
+func (s *reminders) Buckets(ctx context.Context, after actor.Bucket, limit int) ([]actor.BucketRow, error) {
 	return readReminders(s, func() ([]actor.BucketRow, error) { return s.inner.Buckets(ctx, after, limit) })
 }
 
-// DueReminders implements [store.Reminders].
-func (s *Store) DueReminders(ctx context.Context, q store.DueQuery) ([]store.ReminderHead, error) {
+func (s *reminders) DueReminders(ctx context.Context, q store.DueQuery) ([]store.ReminderHead, error) {
 	return readReminders(s, func() ([]store.ReminderHead, error) { return s.inner.DueReminders(ctx, q) })
 }
 
-// RecentReminders implements [store.Reminders].
-func (s *Store) RecentReminders(ctx context.Context, b actor.Bucket, ranges []store.TokenRange, limit int) ([]store.ReminderHead, error) {
+func (s *reminders) RecentReminders(ctx context.Context, b actor.Bucket, ranges []store.TokenRange, limit int) ([]store.ReminderHead, error) {
 	return readReminders(s, func() ([]store.ReminderHead, error) { return s.inner.RecentReminders(ctx, b, ranges, limit) })
 }
 
-// LoadReminders implements [store.Reminders].
-func (s *Store) LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error) {
+func (s *reminders) LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error) {
 	return readReminders(s, func() ([]actor.Reminder, error) { return s.inner.LoadReminders(ctx, ids) })
 }
 
-// FindReminders implements [store.Reminders].
-func (s *Store) FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
+func (s *reminders) FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
 	return readReminders(s, func() ([]actor.Reminder, error) { return s.inner.FindReminders(ctx, names) })
 }
 
-// ListReminders implements [store.Reminders].
-func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error) {
+func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error) {
 	list, err = readReminders(s, func() (list []actor.Reminder, err error) {
 		list, next, err = s.inner.ListReminders(ctx, q)
 		return list, err
@@ -107,18 +93,15 @@ func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) (list 
 	return list, next, err
 }
 
-// ReminderNames implements [store.Reminders].
-func (s *Store) ReminderNames(ctx context.Context, q store.ReminderNameQuery) ([]string, error) {
+func (s *reminders) ReminderNames(ctx context.Context, q store.ReminderNameQuery) ([]string, error) {
 	return readReminders(s, func() ([]string, error) { return s.inner.ReminderNames(ctx, q) })
 }
 
-// ListDeadLetters implements [store.Reminders].
-func (s *Store) ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error) {
+func (s *reminders) ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error) {
 	return readReminders(s, func() ([]actor.DeadLetter, error) { return s.inner.ListDeadLetters(ctx, q) })
 }
 
-// RemoveDeadLetter implements [store.Reminders].
-func (s *Store) RemoveDeadLetter(ctx context.Context, id actor.ReminderID, due time.Time) (was bool, err error) {
+func (s *reminders) RemoveDeadLetter(ctx context.Context, id actor.ReminderID, due time.Time) (was bool, err error) {
 	err = s.buckets(func() error {
 		was, err = s.inner.RemoveDeadLetter(ctx, id, due)
 		return err

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,7 +11,8 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
+// buckets keeps the ranges of tokens that hosts create reminders from.
+type buckets struct{ *db }
 
 const bucketFields = `prefix, vector, idx, app, creator, closed_at, owner, epoch, used, delivered_till, created_at, rate`
 
@@ -43,8 +43,7 @@ const allocateBucket = `WITH l AS (
 ) INSERT INTO greenroom_bucket (prefix, vector, idx, app, creator, owner, epoch, used, created_at)
 SELECT l.prefix, l.vector, l.idx, $1, $4, '', 1, 0, now() FROM l RETURNING ` + bucketFields
 
-// AllocateBucket implements [store.Reminders].
-func (s *Store) AllocateBucket(ctx context.Context, app string, creator actor.HostID, fresh actor.Vector) (row actor.BucketRow, err error) {
+func (s *buckets) AllocateBucket(ctx context.Context, app string, creator actor.HostID, fresh actor.Vector) (row actor.BucketRow, err error) {
 	if err := store.ValidateAllocation(app, fresh); err != nil {
 		return row, err
 	}
@@ -79,7 +78,7 @@ const thisBucket = ` WHERE prefix = $1 AND vector = $2 AND idx = $3`
 
 // AssignBucket implements [store.Reminders]. Asked again since the answer was lost, it
 // finds what it has done.
-func (s *Store) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, owner actor.HostID) (row actor.BucketRow, done bool, err error) {
+func (s *buckets) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, owner actor.HostID) (row actor.BucketRow, done bool, err error) {
 	err = s.read(ctx, "assign a bucket", func(ctx context.Context) error {
 		rows, err := s.leases.Query(ctx, `UPDATE greenroom_bucket SET owner = $5, epoch = $4 + 1`+thisBucket+
 			` AND (epoch = $4 OR epoch = $4 + 1 AND owner = $5) RETURNING `+bucketFields, append(bucketArgs(b), int64(epoch), string(owner))...)
@@ -95,16 +94,12 @@ func (s *Store) AssignBucket(ctx context.Context, b actor.Bucket, epoch uint64, 
 	return row, done && err == nil, err
 }
 
-// CloseBucket implements [store.Reminders].
-func (s *Store) CloseBucket(ctx context.Context, b actor.Bucket) error {
-	return s.read(ctx, "close a bucket", func(ctx context.Context) error {
-		_, err := s.general.Exec(ctx, `UPDATE greenroom_bucket SET closed_at = now()`+thisBucket+` AND closed_at IS NULL`, bucketArgs(b)...)
-		return err
-	})
+func (s *buckets) CloseBucket(ctx context.Context, b actor.Bucket) error {
+	_, err := s.exec(ctx, "close a bucket", s.general, `UPDATE greenroom_bucket SET closed_at = now()`+thisBucket+` AND closed_at IS NULL`, bucketArgs(b)...)
+	return err
 }
 
-// SaveBuckets implements [store.Reminders].
-func (s *Store) SaveBuckets(ctx context.Context, progress []store.BucketProgress) error {
+func (s *buckets) SaveBuckets(ctx context.Context, progress []store.BucketProgress) error {
 	var prefixes, indexes, used, epochs, tills, rates int8s
 	var vectors texts
 	for _, p := range progress {
@@ -115,18 +110,15 @@ func (s *Store) SaveBuckets(ctx context.Context, progress []store.BucketProgress
 		}
 		used, epochs, tills, rates = append(used, int64(p.Used)), append(epochs, int64(p.Epoch)), append(tills, till), append(rates, int64(p.Rate))
 	}
-	return s.read(ctx, "save buckets", func(ctx context.Context) error {
-		_, err := s.general.Exec(ctx, `UPDATE greenroom_bucket AS b SET used = GREATEST(b.used, c.used),
-			delivered_till = CASE WHEN c.epoch = b.epoch AND c.till > -9223372036854775808 THEN GREATEST(b.delivered_till, c.till) ELSE b.delivered_till END,
-			rate = CASE WHEN c.epoch = b.epoch THEN c.rate ELSE b.rate END
-			FROM unnest($1::int8[], $2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[]) AS c (prefix, vector, idx, used, epoch, till, rate)
-			WHERE b.prefix = c.prefix AND b.vector = c.vector AND b.idx = c.idx`, prefixes, vectors, indexes, used, epochs, tills, rates)
-		return err
-	})
+	_, err := s.exec(ctx, "save buckets", s.general, `UPDATE greenroom_bucket AS b SET used = GREATEST(b.used, c.used),
+		delivered_till = CASE WHEN c.epoch = b.epoch AND c.till > -9223372036854775808 THEN GREATEST(b.delivered_till, c.till) ELSE b.delivered_till END,
+		rate = CASE WHEN c.epoch = b.epoch THEN c.rate ELSE b.rate END
+		FROM unnest($1::int8[], $2::text[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[]) AS c (prefix, vector, idx, used, epoch, till, rate)
+		WHERE b.prefix = c.prefix AND b.vector = c.vector AND b.idx = c.idx`, prefixes, vectors, indexes, used, epochs, tills, rates)
+	return err
 }
 
-// RemoveBucket implements [store.Reminders].
-func (s *Store) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore time.Time) (gone bool, err error) {
+func (s *buckets) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore time.Time) (gone bool, err error) {
 	err = s.read(ctx, "remove a bucket", func(ctx context.Context) error {
 		if _, err := s.general.Exec(ctx, `DELETE FROM greenroom_bucket`+thisBucket+` AND closed_at < $4
 			AND NOT EXISTS (SELECT 1 FROM greenroom_reminder AS r WHERE r.prefix = $1 AND r.vector = $2 AND r.token BETWEEN $5 AND $6)`,
@@ -138,8 +130,7 @@ func (s *Store) RemoveBucket(ctx context.Context, b actor.Bucket, closedBefore t
 	return gone && err == nil, err
 }
 
-// Buckets implements [store.Reminders].
-func (s *Store) Buckets(ctx context.Context, after actor.Bucket, limit int) (list []actor.BucketRow, err error) {
+func (s *buckets) Buckets(ctx context.Context, after actor.Bucket, limit int) ([]actor.BucketRow, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err
 	}
@@ -147,14 +138,6 @@ func (s *Store) Buckets(ctx context.Context, after actor.Bucket, limit int) (lis
 	if after != (actor.Bucket{}) {
 		vector = after.Vector.String()
 	}
-	err = s.read(ctx, "list buckets", func(ctx context.Context) error {
-		rows, err := s.general.Query(ctx, `SELECT `+bucketFields+` FROM greenroom_bucket WHERE (prefix, vector, idx) > ($1, $2, $3)
-			ORDER BY prefix, vector, idx LIMIT $4`, int64(after.Prefix), vector, int64(after.Index), limit)
-		if err != nil {
-			return err
-		}
-		list, err = pgx.CollectRows(rows, scanBucket)
-		return err
-	})
-	return list, err
+	return query(ctx, s.db, "list buckets", scanBucket, `SELECT `+bucketFields+` FROM greenroom_bucket WHERE (prefix, vector, idx) > ($1, $2, $3)
+		ORDER BY prefix, vector, idx LIMIT $4`, int64(after.Prefix), vector, int64(after.Index), limit)
 }

@@ -12,15 +12,17 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// Every method here uses the connections for leases, since a host lives by it. It is one
-// statement, or two with an idempotent first one, and all may be done twice: a lost answer is a reason to ask again. Times are now(), which is
-// when the statement began: never later than the moment at which its condition held, so
-// that a lease is never taken for over before it is, and lasts for at most its length
-// from then on. A renewal never moves an end back: one that the server held up may come
-// after a later one, on whose end its holder counts.
+// cluster keeps hosts and leases.
+//
+// Every method uses the connections for leases, since a host lives by it. It is one
+// statement, or two with an idempotent first one, and all may be done twice: a lost answer is
+// a reason to ask again. Times are now(), which is when the statement began: never later than
+// the moment at which its condition held, so that a lease is never taken for over before it
+// is, and lasts for at most its length from then on. A renewal never moves an end back: one
+// that the server held up may come after a later one, on whose end its holder counts.
+type cluster struct{ *db }
 
-// RegisterHost implements [store.Cluster].
-func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
+func (s *cluster) RegisterHost(ctx context.Context, h actor.Host, length time.Duration) (actor.Host, error) {
 	err := s.read(ctx, "register host", func(ctx context.Context) error {
 		if _, err := s.leases.Exec(ctx, `INSERT INTO greenroom_cluster (id, name) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, h.Cluster); err != nil {
 			return err
@@ -40,15 +42,16 @@ func (s *Store) RegisterHost(ctx context.Context, h actor.Host, length time.Dura
 		}
 		return err
 	})
-	if err == nil {
-		s.nameSessions(h.ID)
+	if err == nil && s.sessions.rename(h.ID) {
+		for _, pool := range s.pools.all() {
+			pool.Reset() // connections without the name end when nobody uses them any more
+		}
 	}
 	h.StartedAt, h.ExpiresAt = h.StartedAt.UTC(), h.ExpiresAt.UTC()
 	return h, err
 }
 
-// RenewHost implements [store.Cluster].
-func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (now time.Time, err error) {
+func (s *cluster) RenewHost(ctx context.Context, id actor.HostID, length time.Duration, sticky int) (now time.Time, err error) {
 	err = s.read(ctx, "renew host", func(ctx context.Context) error {
 		err := s.leases.QueryRow(ctx, `UPDATE greenroom_host SET expires_at = GREATEST(expires_at, now() + $2::interval), sticky = $3 WHERE id = $1 RETURNING now()`, string(id), length, sticky).Scan(&now)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -59,20 +62,16 @@ func (s *Store) RenewHost(ctx context.Context, id actor.HostID, length time.Dura
 	return now.UTC(), err
 }
 
-// RemoveHost implements [store.Cluster].
-func (s *Store) RemoveHost(ctx context.Context, id actor.HostID) error {
-	return s.read(ctx, "remove host", func(ctx context.Context) error {
-		_, err := s.leases.Exec(ctx, `DELETE FROM greenroom_host WHERE id = $1`, string(id))
-		return err
-	})
+func (s *cluster) RemoveHost(ctx context.Context, id actor.HostID) error {
+	_, err := s.exec(ctx, "remove host", s.leases, `DELETE FROM greenroom_host WHERE id = $1`, string(id))
+	return err
 }
 
-// ClearHost implements [store.Cluster].
-func (s *Store) ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error) {
+func (s *cluster) ClearHost(ctx context.Context, id actor.HostID, lease string, epoch uint64) (gone bool, err error) {
 	// One of its sessions may have locked its row as well: then the next try finds it free.
 	// To wait for the end of its sessions is for those who need rows that they have locked:
 	// the database may take seconds to list them, and the actors of several hosts wait here.
-	s.orphans.clear()
+	s.sessions.clear()
 	err = s.read(ctx, "clear host", func(ctx context.Context) error {
 		// A renewal that comes first is seen by the condition on the row itself.
 		if _, err := s.leases.Exec(ctx, `DELETE FROM greenroom_host WHERE id = $1 AND expires_at <= now()
@@ -84,8 +83,7 @@ func (s *Store) ClearHost(ctx context.Context, id actor.HostID, lease string, ep
 	return gone && err == nil, err
 }
 
-// Hosts implements [store.Cluster].
-func (s *Store) Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, err error) {
+func (s *cluster) Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, err error) {
 	err = s.read(ctx, "list hosts", func(ctx context.Context) error {
 		hosts = nil
 		rows, err := s.leases.Query(ctx, `SELECT now(), h.id, h.name, h.address, h.roles, h.version, h.min_protocol, h.max_protocol, h.sticky, h.started_at, h.expires_at,
@@ -112,8 +110,7 @@ func (s *Store) Hosts(ctx context.Context) (hosts []actor.Host, now time.Time, e
 	return hosts, now.UTC(), err
 }
 
-// AcquireLease implements [store.Cluster].
-func (s *Store) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (l actor.Lease, taken bool, err error) {
+func (s *cluster) AcquireLease(ctx context.Context, name string, holder actor.HostID, length time.Duration) (l actor.Lease, taken bool, err error) {
 	l = actor.Lease{Name: name, Holder: holder}
 	err = s.read(ctx, "acquire lease", func(ctx context.Context) error {
 		err := s.leases.QueryRow(ctx, `INSERT INTO greenroom_lease AS l (name, holder, epoch, expires_at) VALUES ($1, $2, 1, now() + $3::interval)
@@ -133,28 +130,19 @@ func (s *Store) AcquireLease(ctx context.Context, name string, holder actor.Host
 	return l, true, nil
 }
 
-// RenewLease implements [store.Cluster].
-func (s *Store) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (held bool, err error) {
-	err = s.read(ctx, "renew lease", func(ctx context.Context) error {
-		tag, err := s.leases.Exec(ctx, `UPDATE greenroom_lease SET expires_at = GREATEST(expires_at, now() + $4::interval) WHERE name = $1 AND holder = $2 AND epoch = $3`,
-			l.Name, string(l.Holder), int64(l.Epoch), length)
-		held = tag.RowsAffected() > 0
-		return err
-	})
-	return held && err == nil, err
+func (s *cluster) RenewLease(ctx context.Context, l actor.Lease, length time.Duration) (held bool, err error) {
+	changed, err := s.exec(ctx, "renew lease", s.leases, `UPDATE greenroom_lease SET expires_at = GREATEST(expires_at, now() + $4::interval) WHERE name = $1 AND holder = $2 AND epoch = $3`,
+		l.Name, string(l.Holder), int64(l.Epoch), length)
+	return changed > 0 && err == nil, err
 }
 
-// ReleaseLease implements [store.Cluster].
-func (s *Store) ReleaseLease(ctx context.Context, l actor.Lease) error {
-	return s.read(ctx, "release lease", func(ctx context.Context) error {
-		_, err := s.leases.Exec(ctx, `UPDATE greenroom_lease SET expires_at = now() WHERE name = $1 AND holder = $2 AND epoch = $3`,
-			l.Name, string(l.Holder), int64(l.Epoch))
-		return err
-	})
+func (s *cluster) ReleaseLease(ctx context.Context, l actor.Lease) error {
+	_, err := s.exec(ctx, "release lease", s.leases, `UPDATE greenroom_lease SET expires_at = now() WHERE name = $1 AND holder = $2 AND epoch = $3`,
+		l.Name, string(l.Holder), int64(l.Epoch))
+	return err
 }
 
-// Lease implements [store.Cluster].
-func (s *Store) Lease(ctx context.Context, name string) (l actor.Lease, found bool, err error) {
+func (s *cluster) Lease(ctx context.Context, name string) (l actor.Lease, found bool, err error) {
 	l.Name = name
 	err = s.read(ctx, "read lease", func(ctx context.Context) error {
 		err := s.leases.QueryRow(ctx, `SELECT holder, epoch, expires_at FROM greenroom_lease WHERE name = $1`, name).Scan(&l.Holder, &l.Epoch, &l.ExpiresAt)
@@ -171,8 +159,7 @@ func (s *Store) Lease(ctx context.Context, name string) (l actor.Lease, found bo
 	return l, true, nil
 }
 
-// Leases implements [store.Cluster].
-func (s *Store) Leases(ctx context.Context, prefix string) (leases []actor.Lease, now time.Time, err error) {
+func (s *cluster) Leases(ctx context.Context, prefix string) (leases []actor.Lease, now time.Time, err error) {
 	err = s.read(ctx, "read leases", func(ctx context.Context) error {
 		// A bound above, not LIKE: the names are in byte order, and so is the index.
 		rows, err := s.leases.Query(ctx, `SELECT now(), name, holder, epoch, expires_at FROM greenroom_lease WHERE name >= $1 AND name < $2 ORDER BY name`,

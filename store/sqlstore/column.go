@@ -156,3 +156,11 @@ type encodeColumn struct{}
 func (encodeColumn) Encode(value any, buf []byte) ([]byte, error) {
 	return appendColumn(buf, value.(column)), nil
 }
+
+// notNull returns b, empty if it is nil: nil would be NULL.
+func notNull(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

@@ -7,17 +7,23 @@
 //
 // # Parts
 //
-//	commit, group, unit      commits: sorted, cut into groups, sent as one batch
-//	write, reminders         the one statement for commits of several rows, records, reminders
-//	idempotency              records of calls
-//	settle, sessions         ambiguous commits, and the sessions that may still apply them
-//	locked, transaction      locked turns, and transactions in general
-//	load                     reads of actors
-//	deploy, modules          deployments, and modules in chunks
-//	cluster, buckets         hosts and leases; buckets of reminders
-//	settings, sweep, copy    settings; removal of what has expired; export and import
-//	migrate                  the schema, step by step
-//	dialect, errors, retry   differences of the databases; what an error means; repetition
+// [Store] composes one type for each family of tables, in the file of its name. They share db.
+//
+//	db, pools, sessions      connections, and how statements and transactions are repeated
+//	reaper                   the end of sessions whose clients are gone
+//	dialect, errors          differences of the databases; what an error means
+//	commits, group, unit     commits: sorted, cut into groups, sent as one batch
+//	columns, changes         the statements of a group, and their parameters: of rows, of
+//	recordColumns,           commits that are more than one row, of records and of reminders
+//	reminderEffects
+//	outcomes                 why commits were refused; what became of those without an answer
+//	lockedTurns              turns in a transaction that holds their row
+//	actors, records          reads of rows and of recorded calls, and their sweeps
+//	modules, deployments     modules in chunks, and which of them serves each type
+//	reminders, deadLetters,  reminders, and the ranges of their tokens
+//	buckets
+//	cluster, settings        hosts and leases; settings
+//	copier, migrate          export and import; the schema, step by step
 //
 // # Words
 //

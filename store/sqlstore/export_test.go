@@ -22,7 +22,7 @@ func (s *Store) Stuck(ctx context.Context, commits []actor.Commit) ([]int, error
 		places[a] = i
 		group = append(group, a)
 	}
-	free, stuck, err := s.probe(ctx, group)
+	free, stuck, err := s.commits.probe(ctx, group)
 	var at []int
 	for _, a := range stuck {
 		at = append(at, places[a])
@@ -139,4 +139,4 @@ func (*Statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndDa
 
 // SetOrphanTimeout sets how long a look for orphaned sessions may take. It is for a store
 // that has not lost any yet.
-func (s *Store) SetOrphanTimeout(d time.Duration) { s.orphans.timeout = d }
+func (s *Store) SetOrphanTimeout(d time.Duration) { s.reaper.timeout = d }

@@ -13,7 +13,7 @@ func TestWithClausesReturnColumns(t *testing.T) {
 	begin := regexp.MustCompile(`\bAS (MATERIALIZED )?\(`)
 	clauses := 0
 	for _, statement := range []string{updateGroup, updateOne, insertGroup, writeCommits, readVersions, readRecords, removePlaced,
-		removeExpired, fenceUpdates, readFences, sweepShard, sweepRecords, placeRow, removeHeld, lockRow, loadHead, probeRows} {
+		removeExpired, fenceUpdates, readFences, sweepTombstones, sweepRecords, placeRow, removeHeld, lockRow, loadHead, probeRows} {
 		if !strings.HasPrefix(statement, "WITH ") {
 			continue
 		}

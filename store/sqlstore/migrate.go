@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -251,13 +252,6 @@ var migrations = []string{
 	`COMMENT ON COLUMN greenroom_host.sticky IS 'How many sticky actors the process owned when it renewed its row last.'`,
 }
 
-func (d dialect) ddl(step string) string {
-	if d == cockroach { // its strings are in byte order
-		return strings.NewReplacer("{key}", "text", "{hot}", "").Replace(step)
-	}
-	return strings.NewReplacer("{key}", `text COLLATE "C"`, "{hot}", " WITH (fillfactor = 85)").Replace(step)
-}
-
 const (
 	// schemaLease is longer than a step usually takes; a step that outlasts it
 	// may be run by two processes, which is safe.
@@ -271,10 +265,27 @@ const (
 	maxLosses = 10
 )
 
+// unfinishedVersion is the schema's version while a store is copied into the database. An
+// earlier binary takes it for that of a newer one.
+const unfinishedVersion = 1 << 30
+
+func ddl(d dialect, step string) string {
+	if d == cockroach { // its strings are in byte order
+		return strings.NewReplacer("{key}", "text", "{hot}", "").Replace(step)
+	}
+	return strings.NewReplacer("{key}", `text COLLATE "C"`, "{hot}", " WITH (fillfactor = 85)").Replace(step)
+}
+
+// migrator makes the schema, step by step.
+type migrator struct {
+	dialect dialect
+	log     *slog.Logger
+}
+
 // migrate brings the schema to the version of this binary, or waits while
 // another process does. It has connections of its own: one that is lost on the
 // way is replaced, since its lease would keep everyone waiting.
-func (s *Store) migrate(ctx context.Context, cfg *pgx.ConnConfig) error {
+func (m *migrator) migrate(ctx context.Context, cfg *pgx.ConnConfig) error {
 	holder := newUUID().String()
 	var conn *pgx.Conn
 	defer func() {
@@ -289,7 +300,7 @@ func (s *Store) migrate(ctx context.Context, cfg *pgx.ConnConfig) error {
 			conn, err = pgx.ConnectConfig(ctx, cfg)
 		}
 		if err == nil {
-			done, err = s.migrateOnce(ctx, conn, holder)
+			done, err = m.once(ctx, conn, holder)
 		}
 		var final *finalError
 		switch {
@@ -298,9 +309,9 @@ func (s *Store) migrate(ctx context.Context, cfg *pgx.ConnConfig) error {
 		case errors.As(err, &final):
 			return final.cause
 		case err == nil:
-		case raced(s.dialect, err) && races < maxRaces:
+		case raced(m.dialect, err) && races < maxRaces:
 			races++
-		case s.lost(err) && losses < maxLosses:
+		case m.dialect.lost(err) && losses < maxLosses:
 			losses++ // whatever was lost, doing it again is harmless
 		default:
 			return asStoreError(ctx, "migrate the schema", err)
@@ -331,9 +342,9 @@ func raced(d dialect, err error) bool {
 	return v == conflict || v == blocked
 }
 
-// migrateOnce does the steps that are missing if it gets the lease, and reports
+// once does the steps that are missing if it gets the lease, and reports
 // whether the schema is up to date.
-func (s *Store) migrateOnce(ctx context.Context, conn *pgx.Conn, holder string) (bool, error) {
+func (m *migrator) once(ctx context.Context, conn *pgx.Conn, holder string) (bool, error) {
 	latest := len(migrations)
 	var version int
 	err := conn.QueryRow(ctx, `SELECT version FROM greenroom_schema WHERE name = $1`, schemaName).Scan(&version)
@@ -366,13 +377,13 @@ func (s *Store) migrateOnce(ctx context.Context, conn *pgx.Conn, holder string) 
 	if err != nil {
 		return false, err
 	}
-	if version == 0 && s.dialect == cockroach {
-		if done, err := s.migrateAtOnce(ctx, conn, holder); done || err != nil {
+	if version == 0 && m.dialect == cockroach {
+		if done, err := m.atOnce(ctx, conn, holder); done || err != nil {
 			return done, err
 		}
 	}
 	for ; version < latest; version++ {
-		if _, err := conn.Exec(ctx, s.dialect.ddl(migrations[version])); err != nil {
+		if _, err := conn.Exec(ctx, ddl(m.dialect, migrations[version])); err != nil {
 			return false, err
 		}
 		// Fenced by holder and version: a lease that ran out counts no step.
@@ -381,24 +392,24 @@ func (s *Store) migrateOnce(ctx context.Context, conn *pgx.Conn, holder string) 
 		if err != nil || tag.RowsAffected() == 0 {
 			return false, err
 		}
-		s.log.InfoContext(ctx, "schema step done", "version", version+1, "latest", latest)
+		m.log.InfoContext(ctx, "schema step done", "version", version+1, "latest", latest)
 	}
 	_, err = conn.Exec(ctx, `UPDATE greenroom_schema SET holder = '', expires_at = clock_timestamp()
 		WHERE name = $1 AND holder = $2`, schemaName, holder)
 	return version == latest, err
 }
 
-// migrateAtOnce does all steps of a new database in one transaction. CockroachDB does it
+// atOnce does all steps of a new database in one transaction. CockroachDB does it
 // in a twentieth of the time of the steps alone: what changes tables that the same
 // transaction has made needs no jobs, and no waiting for other nodes. It reports false if
 // this server does not take it.
-func (s *Store) migrateAtOnce(ctx context.Context, conn *pgx.Conn, holder string) (done bool, err error) {
-	if !s.accepts(ctx, conn, "autocommit_before_ddl", "off") {
+func (m *migrator) atOnce(ctx context.Context, conn *pgx.Conn, holder string) (done bool, err error) {
+	if !accepts(ctx, conn, m.log, "autocommit_before_ddl", "off") {
 		return false, nil
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		for _, step := range migrations {
-			if _, err := tx.Exec(ctx, s.dialect.ddl(step)); err != nil {
+			if _, err := tx.Exec(ctx, ddl(m.dialect, step)); err != nil {
 				return err
 			}
 		}
@@ -413,12 +424,12 @@ func (s *Store) migrateAtOnce(ctx context.Context, conn *pgx.Conn, holder string
 	var server *pgconn.PgError
 	switch {
 	case err == nil:
-		s.log.InfoContext(ctx, "schema made", "version", len(migrations))
+		m.log.InfoContext(ctx, "schema made", "version", len(migrations))
 		return true, nil
 	case errors.Is(err, pgx.ErrTxCommitRollback): // another process has the lease, and the steps are fenced as well
 		return false, nil
-	case errors.As(err, &server) && !raced(s.dialect, err):
-		s.log.DebugContext(ctx, "schema is made step by step", "error", err)
+	case errors.As(err, &server) && !raced(m.dialect, err):
+		m.log.DebugContext(ctx, "schema is made step by step", "error", err)
 		return false, nil
 	}
 	return false, err

@@ -15,6 +15,9 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
+// modules keeps modules, with their bytes in chunks.
+type modules struct{ *db }
+
 const (
 	// chunkSize is far below the 16 MiB that CockroachDB takes in one message,
 	// and a size that its ranges handle well.
@@ -27,7 +30,7 @@ const (
 // PutModule writes the chunks under an upload of their own, and then, in one
 // statement, turns the upload into the module: a crash in between leaves an
 // upload that a later one removes, never a module without its bytes.
-func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
+func (s *modules) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) error {
 	if err := store.ValidateModule(m, wasm); err != nil {
 		return err
 	}
@@ -39,12 +42,8 @@ func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) 
 		return err
 	}
 	upload := uuid(newUUID())
-	err = s.read(ctx, "store module: begin", func(ctx context.Context) error {
-		_, err := s.general.Exec(ctx, `INSERT INTO greenroom_module_upload (upload, expires_at)
-			VALUES ($1, clock_timestamp() + $2::interval) ON CONFLICT (upload) DO NOTHING`, upload, uploadLife)
-		return err
-	})
-	if err != nil {
+	if _, err := s.exec(ctx, "store module: begin", s.general, `INSERT INTO greenroom_module_upload (upload, expires_at)
+		VALUES ($1, clock_timestamp() + $2::interval) ON CONFLICT (upload) DO NOTHING`, upload, uploadLife); err != nil {
 		return err
 	}
 	buf := make([]byte, min(chunkSize, m.Size))
@@ -53,12 +52,8 @@ func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) 
 		if err != nil {
 			return err
 		}
-		err = s.read(ctx, "store module: write a chunk", func(ctx context.Context) error {
-			_, err := s.general.Exec(ctx, `INSERT INTO greenroom_module_chunk (upload, n, data)
-				VALUES ($1, $2, $3) ON CONFLICT (upload, n) DO NOTHING`, upload, n, chunk)
-			return err
-		})
-		if err != nil {
+		if _, err := s.exec(ctx, "store module: write a chunk", s.general, `INSERT INTO greenroom_module_chunk (upload, n, data)
+			VALUES ($1, $2, $3) ON CONFLICT (upload, n) DO NOTHING`, upload, n, chunk); err != nil {
 			return err
 		}
 	}
@@ -68,11 +63,7 @@ func (s *Store) PutModule(ctx context.Context, m actor.Module, wasm actor.Code) 
 // finishUpload makes the upload a module. Run again, after its first answer was
 // lost, it finds the module there. It replaces the bytes of a module that has
 // those of the damaged upload, if that is not zero.
-func (s *Store) finishUpload(ctx context.Context, m actor.Module, upload, damaged uuid) error {
-	manifest := m.Manifest
-	if manifest == nil {
-		manifest = []byte{}
-	}
+func (s *modules) finishUpload(ctx context.Context, m actor.Module, upload, damaged uuid) error {
 	var stored bool
 	err := s.transaction(ctx, "store module: finish", func(ctx context.Context, tx pgx.Tx) error {
 		stored = false
@@ -103,7 +94,7 @@ func (s *Store) finishUpload(ctx context.Context, m actor.Module, upload, damage
 		}
 		tag, err = tx.Exec(ctx, `INSERT INTO greenroom_module (app, digest, size, manifest, created_at, upload)
 			VALUES ($1, $2, $3, $4, clock_timestamp(), $5) ON CONFLICT (app, digest) DO NOTHING`,
-			m.App, string(m.Digest), m.Size, manifest, upload)
+			m.App, string(m.Digest), m.Size, notNull(m.Manifest), upload)
 		if err != nil {
 			return err
 		}
@@ -121,17 +112,9 @@ func (s *Store) finishUpload(ctx context.Context, m actor.Module, upload, damage
 
 // removeExpiredUploads removes chunks that no module has, of crashed uploads and
 // of deleted modules.
-func (s *Store) removeExpiredUploads(ctx context.Context) error {
-	var expired []uuid
-	err := s.read(ctx, "find expired uploads", func(ctx context.Context) error {
-		rows, err := s.general.Query(ctx, `SELECT upload FROM greenroom_module_upload
-			WHERE upload > '00000000-0000-0000-0000-000000000000' AND expires_at < clock_timestamp() LIMIT 16`) // any of them, as a range
-		if err != nil {
-			return err
-		}
-		expired, err = pgx.CollectRows(rows, pgx.RowTo[uuid])
-		return err
-	})
+func (s *modules) removeExpiredUploads(ctx context.Context) error {
+	expired, err := query(ctx, s.db, "find expired uploads", pgx.RowTo[uuid], `SELECT upload FROM greenroom_module_upload
+		WHERE upload > '00000000-0000-0000-0000-000000000000' AND expires_at < clock_timestamp() LIMIT 16`) // any of them, as a range
 	for _, upload := range expired {
 		if err == nil {
 			err = s.removeUpload(ctx, upload)
@@ -149,7 +132,7 @@ func abandonUpload(ctx context.Context, tx pgx.Tx, upload uuid) error {
 
 // removeUpload takes the upload's row out first, if it has expired: once that is
 // committed, finishUpload can no longer make a module of it.
-func (s *Store) removeUpload(ctx context.Context, upload uuid) error {
+func (s *modules) removeUpload(ctx context.Context, upload uuid) error {
 	return s.transaction(ctx, "remove an upload", func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `DELETE FROM greenroom_module_upload WHERE upload = $1 AND expires_at < clock_timestamp()`, upload)
 		if err != nil || tag.RowsAffected() == 0 {
@@ -171,25 +154,20 @@ func scanModule(row pgx.CollectableRow) (actor.Module, error) {
 }
 
 // Module reads a module's description.
-func (s *Store) Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error) {
-	var m actor.Module
-	err := s.read(ctx, "read module", func(ctx context.Context) error {
-		rows, err := s.general.Query(ctx, `SELECT `+moduleColumns+` FROM greenroom_module WHERE app = $1 AND digest = $2`, app, string(d))
-		if err != nil {
-			return err
-		}
-		m, err = pgx.CollectExactlyOneRow(rows, scanModule)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return actor.ErrModuleNotFound
-		}
-		return err
-	})
-	return m, err
+func (s *modules) Module(ctx context.Context, app string, d actor.Digest) (actor.Module, error) {
+	found, err := query(ctx, s.db, "read module", scanModule, `SELECT `+moduleColumns+` FROM greenroom_module WHERE app = $1 AND digest = $2`, app, string(d))
+	switch {
+	case err != nil:
+		return actor.Module{}, err
+	case len(found) == 0:
+		return actor.Module{}, fmt.Errorf("read module: %w", actor.ErrModuleNotFound)
+	}
+	return found[0], nil
 }
 
 // ModuleBytes reads all chunks in one statement, so that a module deleted
 // meanwhile is read whole or not found.
-func (s *Store) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
+func (s *modules) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]byte, error) {
 	var wasm bytes.Buffer
 	if _, err := s.readModule(ctx, app, d, &wasm); err != nil {
 		return nil, err
@@ -199,29 +177,25 @@ func (s *Store) ModuleBytes(ctx context.Context, app string, d actor.Digest) ([]
 
 // readModule reads a module and checks its bytes, and returns the upload that they are
 // of. Without into they are in memory chunk by chunk alone.
-func (s *Store) readModule(ctx context.Context, app string, d actor.Digest, into *bytes.Buffer) (upload uuid, err error) {
+func (s *modules) readModule(ctx context.Context, app string, d actor.Digest, into *bytes.Buffer) (upload uuid, err error) {
 	sum := sha256.New()
 	err = s.read(ctx, "read module", func(ctx context.Context) error {
 		sum.Reset()
 		if into != nil {
 			into.Reset()
 		}
-		rows, err := s.general.Query(ctx, `SELECT m.upload, c.data FROM greenroom_module AS m
-			LEFT JOIN greenroom_module_chunk AS c ON c.upload = m.upload
-			WHERE m.app = $1 AND m.digest = $2 ORDER BY c.n`, app, string(d))
-		if err != nil {
-			return err
-		}
 		found := false
 		var chunk []byte
-		if _, err := pgx.ForEachRow(rows, []any{&upload, &chunk}, func() error {
+		if err := each(ctx, s.general, []any{&upload, &chunk}, func() error {
 			found = true
 			_, _ = sum.Write(chunk) // never fails
 			if into != nil {
 				into.Write(chunk)
 			}
 			return nil
-		}); err != nil {
+		}, `SELECT m.upload, c.data FROM greenroom_module AS m
+			LEFT JOIN greenroom_module_chunk AS c ON c.upload = m.upload
+			WHERE m.app = $1 AND m.digest = $2 ORDER BY c.n`, app, string(d)); err != nil {
 			return err
 		}
 		if !found {
@@ -236,26 +210,17 @@ func (s *Store) readModule(ctx context.Context, app string, d actor.Digest, into
 }
 
 // ListModules reads a page of an app's modules.
-func (s *Store) ListModules(ctx context.Context, app string, after actor.Digest, limit int) ([]actor.Module, error) {
+func (s *modules) ListModules(ctx context.Context, app string, after actor.Digest, limit int) ([]actor.Module, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err
 	}
-	var list []actor.Module
-	err := s.read(ctx, "list modules", func(ctx context.Context) error {
-		rows, err := s.general.Query(ctx, `SELECT `+moduleColumns+` FROM greenroom_module
-			WHERE app = $1 AND digest > $2 ORDER BY app, digest LIMIT $3`, app, string(after), limit)
-		if err != nil {
-			return err
-		}
-		list, err = pgx.CollectRows(rows, scanModule)
-		return err
-	})
-	return list, err
+	return query(ctx, s.db, "list modules", scanModule, `SELECT `+moduleColumns+` FROM greenroom_module
+		WHERE app = $1 AND digest > $2 ORDER BY app, digest LIMIT $3`, app, string(after), limit)
 }
 
 // DeleteModule removes the module's row and leaves its chunks as an expired
 // upload, whose removal may fail and be done later.
-func (s *Store) DeleteModule(ctx context.Context, app string, d actor.Digest) error {
+func (s *modules) DeleteModule(ctx context.Context, app string, d actor.Digest) error {
 	var upload uuid
 	removed := false // by a COMMIT whose answer may have been lost
 	err := s.transaction(ctx, "delete module", func(ctx context.Context, tx pgx.Tx) error {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,391 +14,8 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// How the last commit wrote a reminder's row; the column written. A row that is to be
-// removed is marked by the statement that decides, which can write a table once only,
-// and removed by the next one of the same transaction.
-const (
-	reminderStepped int16 = iota
-	reminderRemoved
-	reminderSet
-	reminderSetIfAbsent
-)
-
-// checkSteps are the clauses of [writeCommitsAndReminders] that decide about steps: unmet are
-// the commits that have a recorded key or a reminder that has been stepped on.
-const checkSteps = `
-), due AS MATERIALIZED (
-	SELECT s.n FROM unnest($27::uuid[], $28::int8[], $29::text[], $30::text[], $31::text[], $32::text[], $33::int8[], $34::text[], $35::int8[], $36::int8[])
-		AS s (commit_id, n, app, type, id, name, prefix, vector, token, version)
-	JOIN greenroom_reminder AS r ON r.app = s.app AND r.type = s.type AND r.id = s.id AND r.name = s.name
-		AND r.prefix = s.prefix AND r.vector = s.vector AND r.token = s.token AND r.version = s.version
-	FOR UPDATE OF r
-), unmet AS MATERIALIZED (
-	SELECT t.commit_id FROM taken AS t
-	UNION ALL SELECT s.commit_id FROM unnest($27::uuid[], $28::int8[]) AS s (commit_id, n) WHERE s.n <> ALL (ARRAY(SELECT d.n FROM due AS d))`
-
-// writeReminders is the clause of [writeCommitsAndReminders] that writes reminders: one write
-// of one table, whatever happens to the reminders.
-const writeReminders = `, buried AS (
-	INSERT INTO greenroom_dead_reminder (prefix, vector, token, due, app, type, id, name, version, spec, content_type, payload,
-		fire_at, remaining, failures, last_error, created_at, updated_at, reason, failed_at)
-	SELECT r.prefix, r.vector, r.token, c.due, r.app, r.type, r.id, r.name, r.version, r.spec, r.content_type, r.payload,
-		r.fire_at, r.remaining, c.failures, r.last_error, r.created_at, r.updated_at, c.reason, clock_timestamp()
-	FROM unnest($37::uuid[], $38::text[], $39::text[], $40::text[], $41::text[], $42::text[], $65::int8[], $66::int8[])
-		AS c (commit_id, app, type, id, name, reason, due, failures)
-	JOIN greenroom_reminder AS r ON r.app = c.app AND r.type = c.type AND r.id = c.id AND r.name = c.name
-	WHERE (c.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
-	ON CONFLICT DO NOTHING
-	RETURNING token
-), reminded AS (
-	INSERT INTO greenroom_reminder AS r (app, type, id, name, written, prefix, vector, token, bucket, version, spec, content_type, payload,
-		due, fire_at, remaining, failures, paused, last_error, created_at, updated_at)
-	SELECT c.app, c.type, c.id, c.name, c.written, c.prefix, c.vector, c.token, div(c.token, 100000)::int8, 1, c.spec, c.content_type, c.payload,
-		c.due, c.fire_at, c.remaining, c.failures, c.paused = 1, c.last_error, clock_timestamp(), clock_timestamp()
-	FROM unnest($43::uuid[], $44::text[], $45::text[], $46::text[], $47::text[], $48::int2[], $49::int8[], $50::text[], $51::int8[],
-		$52::text[], $53::text[], $54::bytea[], $55::int8[], $56::int8[], $57::int8[], $58::int8[], $59::int2[], $60::text[])
-		AS c (commit_id, app, type, id, name, written, prefix, vector, token, spec, content_type, payload, due, fire_at, remaining, failures, paused, last_error)
-	WHERE (c.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
-		AND (c.written >= 2 OR EXISTS (SELECT 1 FROM greenroom_reminder AS o WHERE o.app = c.app AND o.type = c.type AND o.id = c.id AND o.name = c.name))
-	UNION ALL
-	SELECT o.app, o.type, o.id, o.name, 1, o.prefix, o.vector, o.token, o.bucket, o.version, o.spec, o.content_type, o.payload,
-		o.due, o.fire_at, o.remaining, o.failures, o.paused, o.last_error, o.created_at, o.updated_at
-	FROM unnest($61::uuid[], $62::text[], $63::text[], $64::text[]) AS d (commit_id, app, type, id)
-	JOIN greenroom_reminder AS o ON o.app = d.app AND o.type = d.type AND o.id = d.id
-	WHERE (d.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
-	ON CONFLICT (app, type, id, name) DO UPDATE SET
-		written = excluded.written,
-		prefix = CASE WHEN excluded.written >= 2 THEN excluded.prefix ELSE r.prefix END,
-		vector = CASE WHEN excluded.written >= 2 THEN excluded.vector ELSE r.vector END,
-		token = CASE WHEN excluded.written >= 2 THEN excluded.token ELSE r.token END,
-		bucket = CASE WHEN excluded.written >= 2 THEN excluded.bucket ELSE r.bucket END,
-		version = CASE WHEN excluded.written >= 2 THEN 1 ELSE r.version + 1 END,
-		spec = CASE WHEN excluded.written >= 2 THEN excluded.spec ELSE r.spec END,
-		content_type = CASE WHEN excluded.written >= 2 THEN excluded.content_type ELSE r.content_type END,
-		payload = CASE WHEN excluded.written >= 2 THEN excluded.payload ELSE r.payload END,
-		created_at = CASE WHEN excluded.written >= 2 THEN excluded.created_at ELSE r.created_at END,
-		due = excluded.due, remaining = excluded.remaining, failures = excluded.failures,
-		fire_at = CASE WHEN excluded.written = 1 THEN r.fire_at ELSE excluded.fire_at END,
-		paused = CASE WHEN excluded.written = 1 THEN r.paused ELSE excluded.paused END, last_error = excluded.last_error, updated_at = excluded.updated_at
-	WHERE excluded.written <> 3
-	RETURNING token
-)`
-
-// removeAtOnce is writeReminders for commits that do no more to reminders than to remove
-// them, as firings of those that fire once: it removes them itself, which is much less than
-// to mark them first.
-const removeAtOnce = `, removed AS (
-	DELETE FROM greenroom_reminder AS r USING unnest($37::uuid[], $38::text[], $39::text[], $40::text[], $41::text[])
-		AS c (commit_id, app, type, id, name)
-	WHERE r.app = c.app AND r.type = c.type AND r.id = c.id AND r.name = c.name
-		AND (c.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
-	RETURNING r.token
-)`
-
-// setAtOnce is writeReminders for commits that do no more to reminders than to set them: a
-// reminder of that name is replaced, or kept, and nothing of it goes on.
-const setAtOnce = `, reminded AS (
-	INSERT INTO greenroom_reminder AS r (app, type, id, name, written, prefix, vector, token, bucket, version, spec, content_type, payload,
-		due, fire_at, remaining, failures, paused, last_error, created_at, updated_at)
-	SELECT c.app, c.type, c.id, c.name, c.written, c.prefix, c.vector, c.token, div(c.token, 100000)::int8, 1, c.spec, c.content_type, c.payload,
-		c.due, c.fire_at, c.remaining, c.failures, c.paused = 1, c.last_error, clock_timestamp(), clock_timestamp()
-	FROM unnest($27::uuid[], $28::text[], $29::text[], $30::text[], $31::text[], $32::int2[], $33::int8[], $34::text[], $35::int8[],
-		$36::text[], $37::text[], $38::bytea[], $39::int8[], $40::int8[], $41::int8[], $42::int8[], $43::int2[], $44::text[])
-		AS c (commit_id, app, type, id, name, written, prefix, vector, token, spec, content_type, payload, due, fire_at, remaining, failures, paused, last_error)
-	WHERE (c.commit_id IN (SELECT h.commit_id FROM held AS h)) IS TRUE
-	ON CONFLICT (app, type, id, name) DO UPDATE SET
-		written = excluded.written, prefix = excluded.prefix, vector = excluded.vector, token = excluded.token, bucket = excluded.bucket,
-		version = 1, spec = excluded.spec, content_type = excluded.content_type, payload = excluded.payload,
-		due = excluded.due, fire_at = excluded.fire_at, remaining = excluded.remaining, failures = excluded.failures,
-		paused = excluded.paused, last_error = excluded.last_error, created_at = excluded.created_at, updated_at = excluded.updated_at
-	WHERE excluded.written <> 3
-	RETURNING r.token
-)`
-
-// removeReminders removes what writeReminders has marked, by name and by actor.
-const removeReminders = `DELETE FROM greenroom_reminder AS r USING unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS c (app, type, id, name)
-WHERE r.app = c.app AND r.type = c.type AND r.id = c.id AND r.name = c.name AND r.written = 1`
-
-const removeRemindersOf = `DELETE FROM greenroom_reminder AS r USING unnest($1::text[], $2::text[], $3::text[]) AS c (app, type, id)
-WHERE r.app = c.app AND r.type = c.type AND r.id = c.id AND r.written = 1`
-
-// reminderColumns name reminders, turned on their side.
-type reminderColumns struct {
-	commitIDs              uuids
-	apps, types, ids, name texts
-}
-
-func (k *reminderColumns) add(c *actor.Commit, n actor.ReminderName) {
-	k.commitIDs = append(k.commitIDs, uuid(c.ID))
-	k.apps, k.types, k.ids, k.name = append(k.apps, n.Key.App), append(k.types, n.Key.Type), append(k.ids, n.Key.ID), append(k.name, n.Name)
-}
-
-// tokenColumns are reminder IDs, turned on their side.
-type tokenColumns struct {
-	prefixes int8s
-	vectors  texts
-	tokens   int8s
-}
-
-func (k *tokenColumns) add(id actor.ReminderID) {
-	vector := ""
-	if id.Prefix != 0 { // otherwise it has no vector
-		vector = id.Vector.String()
-	}
-	k.prefixes, k.vectors, k.tokens = append(k.prefixes, int64(id.Prefix)), append(k.vectors, vector), append(k.tokens, int64(id.Token))
-}
-
-// reminderEffects is what the commits of a group do to reminders.
-type reminderEffects struct {
-	steps struct {
-		reminderColumns
-		tokenColumns
-		ns, versions int8s
-	}
-	dead struct {
-		reminderColumns
-		reasons       texts
-		due, failures int8s
-	}
-	rows struct {
-		reminderColumns
-		tokenColumns
-		written, paused                 int2s
-		specs, contentTypes, lastErrors texts
-		payloads                        byteas
-		due, fireAt, left, failures     int8s
-	}
-	removed reminderColumns
-	deleted reminderColumns // actors; without names
-}
-
-func (e *reminderEffects) reset() { *e = reminderEffects{} }
-
-func (e *reminderEffects) empty() bool {
-	return len(e.steps.ns)+len(e.rows.written)+len(e.removed.apps)+len(e.deleted.apps) == 0
-}
-
-// removesReminders reports whether all that a commit does to reminders is to remove some, by
-// name, and it does that.
-func removesReminders(c *actor.Commit) bool {
-	e := &c.Reminders
-	if len(e.Set) > 0 || len(e.Steps)+len(e.Cancel) == 0 {
-		return false
-	}
-	for i := range e.Steps {
-		if s := &e.Steps[i]; s.Then != nil || s.DeadLetter != nil {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(c.Rows, func(r actor.RowWrite) bool { return r.Delete })
-}
-
-// setsReminders reports whether all that a commit does to reminders is to set some, and it
-// does that.
-func setsReminders(c *actor.Commit) bool {
-	e := &c.Reminders
-	return len(e.Set) > 0 && len(e.Steps)+len(e.Cancel) == 0 && !slices.ContainsFunc(c.Rows, func(r actor.RowWrite) bool { return r.Delete })
-}
-
-func (e *reminderEffects) add(c *actor.Commit) {
-	for i := range c.Rows {
-		if c.Rows[i].Delete {
-			e.deleted.add(c, actor.ReminderName{Key: c.Rows[i].Key})
-		}
-	}
-	alone := removesReminders(c)
-	for _, op := range store.ReminderOps(c) {
-		if s := op.Step; s != nil {
-			e.steps.reminderColumns.add(c, s.ReminderName)
-			e.steps.tokenColumns.add(s.ID)
-			e.steps.ns = append(e.steps.ns, int64(len(e.steps.ns)))
-			e.steps.versions = append(e.steps.versions, int64(s.Version))
-			if d := s.DeadLetter; d != nil {
-				e.dead.add(c, s.ReminderName)
-				e.dead.reasons = append(e.dead.reasons, d.Reason)
-				e.dead.due, e.dead.failures = append(e.dead.due, d.Due.UnixMicro()), append(e.dead.failures, int64(d.Failures))
-			}
-		}
-		switch {
-		case alone:
-			e.removed.add(c, op.ReminderName)
-		case !op.Deleted:
-			e.write(c, &op)
-		}
-	}
-}
-
-// specText is the column spec.
-func specText(r *actor.Reminder) string {
-	text, err := json.Marshal(store.SpecRecordOf(&r.ReminderSpec))
-	if err != nil {
-		panic(err) // there is nothing in it that JSON has no place for
-	}
-	return string(text)
-}
-
-// write adds the row of one reminder. What a statement has no use for is of any value
-// that the table takes.
-func (e *reminderEffects) write(c *actor.Commit, op *store.ReminderOp) {
-	var r actor.Reminder
-	spec, written := "{}", reminderRemoved
-	switch {
-	case op.Set != nil:
-		r, written = *op.Set, reminderSet
-		if op.IfAbsent {
-			written = reminderSetIfAbsent
-		}
-		spec = specText(&r)
-	case op.Then != nil:
-		r.ReminderProgress, written = *op.Then, reminderStepped
-	}
-	if written == reminderRemoved {
-		e.removed.add(c, op.ReminderName)
-	}
-	k := &e.rows
-	k.reminderColumns.add(c, op.ReminderName)
-	k.tokenColumns.add(r.ID)
-	paused := int16(0)
-	if r.Paused {
-		paused = 1
-	}
-	payload := r.Payload.Data
-	if payload == nil {
-		payload = []byte{} // nil would be NULL
-	}
-	k.written, k.paused = append(k.written, written), append(k.paused, paused)
-	k.specs, k.contentTypes, k.lastErrors = append(k.specs, spec), append(k.contentTypes, r.Payload.ContentType), append(k.lastErrors, r.LastError)
-	k.payloads = append(k.payloads, payload)
-	k.due, k.fireAt = append(k.due, r.Due.UnixMicro()), append(k.fireAt, r.FireAt.UnixMicro())
-	k.left, k.failures = append(k.left, int64(r.Left)), append(k.failures, int64(r.Failures))
-}
-
-// stepColumns are the parameters of checkSteps, in their order.
-func (e *reminderEffects) stepColumns() []column {
-	s := &e.steps
-	return []column{s.commitIDs, s.ns, s.apps, s.types, s.ids, s.name, s.prefixes, s.vectors, s.tokens, s.versions}
-}
-
-// rowColumns are those of setAtOnce.
-func (e *reminderEffects) rowColumns() []column {
-	r := &e.rows
-	return []column{r.commitIDs, r.apps, r.types, r.ids, r.name, r.written, r.prefixes, r.vectors, r.tokens,
-		r.specs, r.contentTypes, r.payloads, r.due, r.fireAt, r.left, r.failures, r.paused, r.lastErrors}
-}
-
-// removalColumns are those of checkSteps and removeAtOnce.
-func (e *reminderEffects) removalColumns() []column {
-	k := &e.removed
-	return append(e.stepColumns(), k.commitIDs, k.apps, k.types, k.ids, k.name)
-}
-
-// columns are those of checkSteps and writeReminders.
-func (e *reminderEffects) columns() []column {
-	d, x := &e.dead, &e.deleted
-	all := append(e.stepColumns(), d.commitIDs, d.apps, d.types, d.ids, d.name, d.reasons)
-	return append(append(all, e.rowColumns()...), x.commitIDs, x.apps, x.types, x.ids, d.due, d.failures)
-}
-
-// queueRemovals adds the statements that remove what was marked.
-func (e *reminderEffects) queueRemovals(b *pgx.Batch) {
-	if k := &e.removed; len(k.apps) > 0 {
-		b.Queue(removeReminders, k.apps, k.types, k.ids, k.name)
-	}
-	if k := &e.deleted; len(k.apps) > 0 {
-		b.Queue(removeRemindersOf, k.apps, k.types, k.ids)
-	}
-}
-
-// metSteps returns the places of the steps whose reminders are at their versions.
-const metSteps = `SELECT s.n FROM unnest($1::int8[], $2::text[], $3::text[], $4::text[], $5::text[], $6::int8[], $7::text[], $8::int8[], $9::int8[])
-	AS s (n, app, type, id, name, prefix, vector, token, version)
-JOIN greenroom_reminder AS r ON r.app = s.app AND r.type = s.type AND r.id = s.id AND r.name = s.name
-	AND r.prefix = s.prefix AND r.vector = s.vector AND r.token = s.token AND r.version = s.version`
-
-// stepsTaken returns the commits with a step of a reminder that is not at its version.
-func stepsTaken(ctx context.Context, q querier, commits []*actor.Commit) (map[actor.CommitID]bool, error) {
-	var e reminderEffects
-	for _, c := range commits {
-		if len(c.Reminders.Steps) > 0 {
-			e.add(c)
-		}
-	}
-	s := &e.steps
-	if len(s.ns) == 0 {
-		return nil, nil
-	}
-	taken := make(map[actor.CommitID]bool)
-	met := make(map[int64]bool)
-	rows, err := q.Query(ctx, metSteps, s.ns, s.apps, s.types, s.ids, s.name, s.prefixes, s.vectors, s.tokens, s.versions)
-	if err != nil {
-		return nil, err
-	}
-	var n int64
-	if _, err := pgx.ForEachRow(rows, []any{&n}, func() error {
-		met[n] = true
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	for i, id := range s.commitIDs {
-		if !met[int64(i)] {
-			taken[actor.CommitID(id)] = true
-		}
-	}
-	return taken, nil
-}
-
-// disjoint cuts a group into groups. No such group names a reminder twice, or names one
-// beside the deletion of its actor, since one statement cannot write a row twice.
-func disjoint(group []*attempt) [][]*attempt {
-	var groups [][]*attempt
-	for len(group) > 0 {
-		w := writtenReminders{names: map[actor.ReminderName]struct{}{}, actors: map[actor.Key]struct{}{}, deleted: map[actor.Key]struct{}{}}
-		var now, later []*attempt
-		for _, a := range group {
-			if w.add(a.commit) {
-				now = append(now, a)
-			} else {
-				later = append(later, a)
-			}
-		}
-		groups, group = append(groups, now), later
-	}
-	return groups
-}
-
-// writtenReminders is what a group does to reminders: to those of these names, of these
-// actors, and to all of those that are deleted.
-type writtenReminders struct {
-	names           map[actor.ReminderName]struct{}
-	actors, deleted map[actor.Key]struct{}
-}
-
-// add adds a commit, and reports false if it cannot be in one group with the others.
-func (w *writtenReminders) add(c *actor.Commit) bool {
-	ops := store.ReminderOps(c)
-	for i := range ops {
-		_, twice := w.names[ops[i].ReminderName]
-		_, deleted := w.deleted[ops[i].Key]
-		if twice || deleted {
-			return false
-		}
-	}
-	for i := range c.Rows {
-		if _, named := w.actors[c.Rows[i].Key]; named && c.Rows[i].Delete {
-			return false
-		}
-	}
-	for i := range ops {
-		w.names[ops[i].ReminderName], w.actors[ops[i].Key] = struct{}{}, struct{}{}
-	}
-	for i := range c.Rows {
-		if c.Rows[i].Delete {
-			w.deleted[c.Rows[i].Key] = struct{}{}
-		}
-	}
-	return true
-}
+// reminders reads reminders. Commits write them.
+type reminders struct{ *db }
 
 // reminderFields are the columns of a row, in the order in which scannedReminder has them.
 const reminderFields = `r.app, r.type, r.id, r.name, r.prefix, r.vector, r.token, r.version, r.spec, r.content_type, r.payload,
@@ -406,18 +23,18 @@ const reminderFields = `r.app, r.type, r.id, r.name, r.prefix, r.vector, r.token
 
 // scannedReminder is a row as it was read.
 type scannedReminder struct {
-	key                                             actor.Key
-	name, vector, spec, contentType, lastError      string
-	prefix, token, version, due, fireAt, left, fail int64
-	payload                                         []byte
-	paused                                          bool
-	createdAt, updatedAt                            time.Time
+	key                                                  actor.Key
+	name, vector, spec, contentType, lastError           string
+	prefix, token, version, due, fireAt, remaining, fail int64
+	payload                                              []byte
+	paused                                               bool
+	createdAt, updatedAt                                 time.Time
 }
 
 func (r *scannedReminder) targets() []any {
 	return []any{
 		&r.key.App, &r.key.Type, &r.key.ID, &r.name, &r.prefix, &r.vector, &r.token, &r.version, &r.spec, &r.contentType, &r.payload,
-		&r.due, &r.fireAt, &r.left, &r.fail, &r.lastError, &r.createdAt, &r.updatedAt,
+		&r.due, &r.fireAt, &r.remaining, &r.fail, &r.lastError, &r.createdAt, &r.updatedAt,
 	}
 }
 
@@ -441,7 +58,7 @@ func (r *scannedReminder) reminder() (found actor.Reminder, damage string) {
 	return actor.Reminder{
 		ID: r.id(), Version: uint64(r.version), ReminderSpec: spec.Spec(r.key, r.name, payload),
 		ReminderProgress: actor.ReminderProgress{
-			Due: at(r.due), FireAt: at(r.fireAt), Left: uint32(r.left), Failures: uint32(r.fail), Paused: r.paused, LastError: r.lastError,
+			Due: at(r.due), FireAt: at(r.fireAt), Left: uint32(r.remaining), Failures: uint32(r.fail), Paused: r.paused, LastError: r.lastError,
 		},
 		CreatedAt: r.createdAt.UTC(), UpdatedAt: r.updatedAt.UTC(),
 	}, ""
@@ -453,7 +70,7 @@ const dueReminders = `SELECT token, fire_at FROM greenroom_reminder
 
 // DueReminders implements [store.Reminders]. The row comparison begins in the index
 // where the last page ended, and meets none of the rows before it that are gone.
-func (s *Store) DueReminders(ctx context.Context, q store.DueQuery) ([]store.ReminderHead, error) {
+func (s *reminders) DueReminders(ctx context.Context, q store.DueQuery) ([]store.ReminderHead, error) {
 	if err := store.ValidateDueQuery(&q); err != nil {
 		return nil, err
 	}
@@ -485,7 +102,7 @@ const recentReminders = `SELECT token, fire_at FROM greenroom_reminder
 
 // RecentReminders implements [store.Reminders]. Each range is a statement, since
 // CockroachDB has no plan that reads several by their bounds; they go together.
-func (s *Store) RecentReminders(ctx context.Context, b actor.Bucket, ranges []store.TokenRange, limit int) ([]store.ReminderHead, error) {
+func (s *reminders) RecentReminders(ctx context.Context, b actor.Bucket, ranges []store.TokenRange, limit int) ([]store.ReminderHead, error) {
 	if err := store.ValidateRanges(b, limit); err != nil {
 		return nil, err
 	}
@@ -525,8 +142,7 @@ func appendHeads(heads []store.ReminderHead, b actor.Bucket, rows pgx.Rows) ([]s
 	return heads, err
 }
 
-// LoadReminders implements [store.Reminders].
-func (s *Store) LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error) {
+func (s *reminders) LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]actor.Reminder, error) {
 	return s.readReminders(ctx, len(ids), func(from, to int) (string, []any) {
 		var k tokenColumns
 		var ns int8s
@@ -540,8 +156,7 @@ func (s *Store) LoadReminders(ctx context.Context, ids []actor.ReminderID) ([]ac
 	})
 }
 
-// FindReminders implements [store.Reminders].
-func (s *Store) FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
+func (s *reminders) FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error) {
 	for _, n := range names {
 		if err := errors.Join(n.Key.Validate(), actor.ValidateReminderName(n.Name)); err != nil {
 			return nil, err
@@ -561,7 +176,7 @@ func (s *Store) FindReminders(ctx context.Context, names []actor.ReminderName) (
 }
 
 // readReminders reads n reminders, in groups.
-func (s *Store) readReminders(ctx context.Context, n int, query func(from, to int) (string, []any)) ([]actor.Reminder, error) {
+func (s *reminders) readReminders(ctx context.Context, n int, query func(from, to int) (string, []any)) ([]actor.Reminder, error) {
 	found := make([]actor.Reminder, n)
 	var damaged []store.DamagedReminder
 	for from := 0; from < n; from += maxGroupRows {
@@ -569,20 +184,15 @@ func (s *Store) readReminders(ctx context.Context, n int, query func(from, to in
 		start := len(damaged)
 		err := s.read(ctx, "read reminders", func(ctx context.Context) error {
 			damaged = damaged[:start]
-			rows, err := s.general.Query(ctx, text, args...)
-			if err != nil {
-				return err
-			}
 			var place int64
 			var r scannedReminder
-			_, err = pgx.ForEachRow(rows, append([]any{&place, &r.paused}, r.targets()...), func() error {
+			return each(ctx, s.general, append([]any{&place, &r.paused}, r.targets()...), func() error {
 				var damage string
 				if found[place], damage = r.reminder(); damage != "" {
 					damaged = append(damaged, store.DamagedReminder{ID: r.id(), Reason: damage})
 				}
 				return nil
-			})
-			return err
+			}, text, args...)
 		})
 		if err != nil {
 			return nil, err
@@ -594,9 +204,11 @@ func (s *Store) readReminders(ctx context.Context, n int, query func(from, to in
 	return found, nil
 }
 
+func itoa(n int) string { return strconv.Itoa(n) }
+
 // ListReminders implements [store.Reminders]. A list by due times finds out first how far
 // it may look, and then looks no further.
-func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error) {
+func (s *reminders) ListReminders(ctx context.Context, q store.ReminderQuery) (list []actor.Reminder, next actor.ReminderName, err error) {
 	if err := store.ValidateReminderQuery(&q); err != nil {
 		return nil, next, err
 	}
@@ -671,67 +283,11 @@ func (s *Store) ListReminders(ctx context.Context, q store.ReminderQuery) (list 
 	return list, next, nil
 }
 
-// ReminderNames implements [store.Reminders].
-func (s *Store) ReminderNames(ctx context.Context, q store.ReminderNameQuery) ([]string, error) {
+func (s *reminders) ReminderNames(ctx context.Context, q store.ReminderNameQuery) ([]string, error) {
 	if err := store.ValidateReminderNameQuery(&q); err != nil {
 		return nil, err
 	}
-	var names []string
-	err := s.read(ctx, "list the names of reminders", func(ctx context.Context) error {
-		rows, err := s.general.Query(ctx, `SELECT r.name FROM greenroom_reminder AS r
-			WHERE r.app = $1 AND r.type = $2 AND r.id = $3 AND r.name >= $4 AND r.name > $5 AND left(r.name, length($4)) = $4
-			ORDER BY r.name LIMIT $6`, q.Key.App, q.Key.Type, q.Key.ID, q.Prefix, q.After, q.Limit)
-		if err != nil {
-			return err
-		}
-		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
-	})
-	return names, err
-}
-
-// ListDeadLetters implements [store.Reminders].
-func (s *Store) ListDeadLetters(ctx context.Context, q store.DeadLetterQuery) ([]actor.DeadLetter, error) {
-	if err := store.ValidateLimit(q.Limit); err != nil {
-		return nil, err
-	}
-	query := `SELECT r.reason, r.failed_at, ` + reminderFields + ` FROM greenroom_dead_reminder AS r
-		WHERE r.prefix = (SELECT l.prefix FROM greenroom_lap AS l WHERE l.app = $1) AND ($2 = '' OR r.type = $2)
-			AND (r.vector, r.token, r.due) > ($3, $4, $5)
-		ORDER BY r.vector, r.token, r.due LIMIT $6`
-	vector, token, due := "", int64(-1), int64(0)
-	if q.AfterID != (actor.ReminderID{}) {
-		vector, token, due = q.AfterID.Vector.String(), int64(q.AfterID.Token), q.AfterDue.UnixMicro()
-	}
-	var list []actor.DeadLetter
-	err := s.read(ctx, "list dead letters", func(ctx context.Context) error {
-		list = nil
-		rows, err := s.general.Query(ctx, query, q.App, q.Type, vector, token, due, q.Limit)
-		if err != nil {
-			return err
-		}
-		var r scannedReminder
-		var d actor.DeadLetter
-		_, err = pgx.ForEachRow(rows, append([]any{&d.Reason, &d.FailedAt}, r.targets()...), func() error {
-			var damage string
-			if d.Reminder, damage = r.reminder(); damage == "" {
-				d.FailedAt = d.FailedAt.UTC()
-				list = append(list, d)
-			}
-			return nil
-		})
-		return err
-	})
-	return list, err
-}
-
-// RemoveDeadLetter implements [store.Reminders].
-func (s *Store) RemoveDeadLetter(ctx context.Context, id actor.ReminderID, due time.Time) (was bool, err error) {
-	err = s.read(ctx, "remove a dead letter", func(ctx context.Context) error {
-		tag, err := s.general.Exec(ctx, `DELETE FROM greenroom_dead_reminder WHERE prefix = $1 AND vector = $2 AND token = $3 AND due = $4`,
-			int64(id.Prefix), id.Vector.String(), int64(id.Token), due.UnixMicro())
-		was = was || tag.RowsAffected() > 0
-		return err
-	})
-	return was && err == nil, err
+	return query(ctx, s.db, "list the names of reminders", pgx.RowTo[string], `SELECT r.name FROM greenroom_reminder AS r
+		WHERE r.app = $1 AND r.type = $2 AND r.id = $3 AND r.name >= $4 AND r.name > $5 AND left(r.name, length($4)) = $4
+		ORDER BY r.name LIMIT $6`, q.Key.App, q.Key.Type, q.Key.ID, q.Prefix, q.After, q.Limit)
 }

@@ -2,17 +2,15 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -46,223 +44,106 @@ func findPlace(ctx context.Context, conn *pgx.Conn) (string, error) {
 	return fmt.Sprintf("%016x", xxhash.Sum64String(database+"\x00"+schema)), nil
 }
 
-// hostSession returns the name of the sessions of a host.
-func (s *Store) hostSession(id actor.HostID) string {
-	return sessionName + "/" + s.place + "/" + string(id)
-}
-
-const (
-	// orphanDelay is between two looks for orphans. Meanwhile sessions whose clients have
-	// said goodbye end by themselves.
-	orphanDelay = time.Second
-	// orphanTimeout bounds a look.
-	orphanTimeout = 5 * time.Second
-)
-
-// canceled is the code of a statement that a timeout of the database has ended.
-const canceled = "57014"
-
-// orphans are sessions to be ended.
-type orphans struct {
-	mu   sync.Mutex
-	lost map[string]struct{} // this store's, by what identifies them
-	dead bool                // look for those of hosts that are over
-	// cleared: a host is being cleared. The sessions of hosts that are over are looked for at
-	// once, and until the database has answered.
-	cleared bool
-	timeout time.Duration // of one look
-
-	wake chan struct{} // of one
-	stop context.CancelFunc
-	done sync.WaitGroup
-}
-
-// lose notes that the connection of a session broke.
-func (o *orphans) lose(session string) {
-	o.mu.Lock()
-	o.lost[session] = struct{}{}
-	o.mu.Unlock()
-	o.look()
-}
-
-// blocked notes that somebody waits for a row that may be a dead host's.
-func (o *orphans) blocked() {
-	o.mu.Lock()
-	o.dead = true
-	o.mu.Unlock()
-	o.look()
-}
-
-// clear notes that a host is cleared, whose actors others are about to get.
-func (o *orphans) clear() {
-	o.mu.Lock()
-	o.dead, o.cleared = true, true
-	o.mu.Unlock()
-	o.look()
-}
-
-func (o *orphans) urgent() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.cleared
-}
-
-func (o *orphans) look() {
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
-}
-
-// take returns what is to be done, and leaves nothing.
-func (o *orphans) take() (lost []string, dead, cleared bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	lost, dead, cleared = slices.Collect(maps.Keys(o.lost)), o.dead, o.cleared
-	clear(o.lost)
-	o.dead, o.cleared = false, false
-	return lost, dead, cleared
-}
-
-// endOrphans ends sessions until the store is closed.
-func (s *Store) endOrphans(ctx context.Context) {
-	due := false // a host was cleared, and its sessions are perhaps still there
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.orphans.wake:
-		}
-		delay := time.NewTimer(orphanDelay)
-		for early := true; early && !s.orphans.urgent(); {
-			select {
-			case <-ctx.Done():
-				delay.Stop()
-				return
-			case <-s.orphans.wake:
-			case <-delay.C:
-				early = false
-			}
-		}
-		delay.Stop()
-		lost, dead, cleared := s.orphans.take()
-		if len(lost) > 0 {
-			if err := s.endSessions(ctx, endLost(s.dialect, lost)); err != nil {
-				for _, session := range lost {
-					s.orphans.lose(session) // tried again
-				}
-			}
-		}
-		if dead {
-			// Whoever waits for a row asks again, and who clears a host does not.
-			if due = unanswered(s.endDeadSessions(ctx)) && (due || cleared); due {
-				s.orphans.blocked()
-			}
-		}
-	}
-}
-
-// unanswered reports whether the database did not answer in time.
-func unanswered(err error) bool {
-	var refused *pgconn.PgError
-	return err != nil && (!errors.As(err, &refused) || refused.Code == canceled)
-}
-
-// endDeadSessions ends the sessions of hosts whose leases are over. Its own host's are left:
-// a process that runs knows itself which of them it has lost.
-func (s *Store) endDeadSessions(ctx context.Context) error {
-	own := ""
-	if name := s.session.Load(); name != nil {
-		own = *name
-	}
-	return s.endSessions(ctx, endDead(s.dialect, s.hostSession(""), own))
-}
-
-func (s *Store) endSessions(ctx context.Context, statement string) error {
-	ctx, cancel := context.WithTimeout(ctx, s.orphans.timeout)
-	defer cancel()
-	tag, err := s.leases.Exec(ctx, statement, pgx.QueryExecModeSimpleProtocol)
-	var refused *pgconn.PgError
-	switch n := tag.RowsAffected(); {
-	case errors.As(err, &refused):
-		s.log.WarnContext(ctx, "sessions of the database that may hold locks were not ended", "error", err)
-	case n > 0:
-		s.log.InfoContext(ctx, "sessions of the database ended whose clients were lost", "sessions", n)
-	}
-	return err
-}
-
-// endDead returns the statement that ends the sessions of hosts without a lease, whose names
-// have a host's ID behind the prefix.
-func endDead(d dialect, prefix, own string) string {
-	condition := fmt.Sprintf(`s.application_name LIKE '%[1]s%%' AND s.application_name <> %[2]s
-		AND NOT EXISTS (SELECT 1 FROM greenroom_host AS h WHERE h.id = substr(s.application_name, %[3]d) AND h.expires_at > now())`,
-		prefix, literal(own), len(prefix)+1)
-	if d == cockroach {
-		return `CANCEL SESSIONS IF EXISTS (SELECT s.session_id FROM [SHOW CLUSTER SESSIONS] AS s
-			WHERE s.user_name = current_user AND s.status <> 'CLOSED' AND ` + condition + `)`
-	}
-	return `SELECT pg_terminate_backend(s.pid) FROM pg_stat_activity AS s
-		WHERE s.usename = current_user AND s.datname = current_database() AND ` + condition
-}
-
-// endLost returns the statement that ends sessions by what identifies them.
-func endLost(d dialect, sessions []string) string {
-	list := make([]string, len(sessions))
-	for i, session := range sessions {
-		list[i] = literal(session)
-	}
-	if d == cockroach {
-		return `CANCEL SESSIONS IF EXISTS (VALUES (` + strings.Join(list, `), (`) + `))`
-	}
-	return `SELECT pg_terminate_backend(s.pid) FROM pg_stat_activity AS s WHERE ` + sessionIdentity + ` IN (` + strings.Join(list, `, `) + `)`
-}
+// identityKey is where a connection keeps its session's identity.
+const identityKey = "greenroom session"
 
 // sessionIdentity is what no two sessions of a PostgreSQL server have in common.
 const sessionIdentity = `s.pid || '/' || extract(epoch FROM s.backend_start)`
 
-// identify returns what a session is ended by.
-func (s *Store) identify(ctx context.Context, conn *pgx.Conn) (session string, err error) {
-	statement := `SHOW session_id`
-	if s.dialect == postgres {
-		statement = `SELECT ` + sessionIdentity + ` FROM pg_stat_activity AS s WHERE s.pid = pg_backend_pid()`
-	}
-	err = conn.QueryRow(ctx, statement, pgx.QueryExecModeSimpleProtocol).Scan(&session)
-	return session, err
+// sessions names the sessions of a store, and keeps which sessions are to be ended.
+type sessions struct {
+	dialect dialect
+	place   string                 // of the tables, in names of sessions
+	name    atomic.Pointer[string] // application_name once this store has a host
+
+	mu   sync.Mutex
+	lost map[string]struct{} // this store's, by what identifies them
+	dead bool                // those of hosts whose leases are over
+	// cleared: a host is being cleared. The sessions of hosts that are over are looked for at
+	// once, and until the database has answered.
+	cleared bool
+	wake    chan struct{} // of one
 }
 
-// literal writes text that has neither quotes nor backslashes in it.
-func literal(text string) string { return "'" + text + "'" }
-
-// identityKey is where a connection keeps its session's identity.
-const identityKey = "greenroom session"
-
-// noteLost is called before a connection is closed.
-func (s *Store) noteLost(conn *pgx.Conn) {
-	if session, ok := conn.PgConn().CustomData()[identityKey].(string); ok && conn.IsClosed() {
-		s.orphans.lose(session)
-	}
+func newSessions(ctx context.Context, conn *pgx.Conn, d dialect) (*sessions, error) {
+	place, err := findPlace(ctx, conn)
+	return &sessions{dialect: d, place: place, lost: make(map[string]struct{}), wake: make(chan struct{}, 1)}, err
 }
 
-// nameSession gives a connection that is to be opened the name of this store's host.
-func (s *Store) nameSession(_ context.Context, cfg *pgx.ConnConfig) error {
-	if name := s.session.Load(); name != nil && cfg.RuntimeParams["application_name"] == sessionName {
+// ofHost returns the name of the sessions of a host.
+func (s *sessions) ofHost(id actor.HostID) string {
+	return sessionName + "/" + s.place + "/" + string(id)
+}
+
+// rename has all sessions opened from now on carry a host's ID, and reports whether they
+// did not do so before.
+func (s *sessions) rename(id actor.HostID) bool {
+	name := s.ofHost(id)
+	if strings.Trim(string(id), "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_") != "" || len(name) > 63 {
+		return false // not an ID that the databases would keep as it is
+	}
+	before := s.name.Swap(&name)
+	return before == nil || *before != name
+}
+
+// beforeConnect gives a connection that is to be opened the name of this store's host.
+func (s *sessions) beforeConnect(_ context.Context, cfg *pgx.ConnConfig) error {
+	if name := s.name.Load(); name != nil && cfg.RuntimeParams["application_name"] == sessionName {
 		cfg.RuntimeParams["application_name"] = *name
 	}
 	return nil
 }
 
-// nameSessions has all sessions opened from now on carry a host's ID. Those that there are
-// end when nobody uses them any more.
-func (s *Store) nameSessions(id actor.HostID) {
-	name := s.hostSession(id)
-	if strings.Trim(string(id), "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_") != "" || len(name) > 63 {
-		return // not an ID that the databases would keep as it is
+// beforeClose is called before a connection is closed.
+func (s *sessions) beforeClose(conn *pgx.Conn) {
+	if session, ok := conn.PgConn().CustomData()[identityKey].(string); ok && conn.IsClosed() {
+		s.lose(session)
 	}
-	if before := s.session.Swap(&name); before != nil && *before == name {
-		return
+}
+
+// lose notes that the connection of a session broke.
+func (s *sessions) lose(session string) {
+	s.mu.Lock()
+	s.lost[session] = struct{}{}
+	s.mu.Unlock()
+	s.notify()
+}
+
+// blocked notes that somebody waits for a row that may be a dead host's.
+func (s *sessions) blocked() {
+	s.mu.Lock()
+	s.dead = true
+	s.mu.Unlock()
+	s.notify()
+}
+
+// clear notes that a host is cleared, whose actors others are about to get.
+func (s *sessions) clear() {
+	s.mu.Lock()
+	s.dead, s.cleared = true, true
+	s.mu.Unlock()
+	s.notify()
+}
+
+func (s *sessions) urgent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cleared
+}
+
+func (s *sessions) notify() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
 	}
-	for _, pool := range s.pools() {
-		pool.Reset()
-	}
+}
+
+// take returns what is to be done, and leaves nothing.
+func (s *sessions) take() (lost []string, dead, cleared bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lost, dead, cleared = slices.Collect(maps.Keys(s.lost)), s.dead, s.cleared
+	clear(s.lost)
+	s.dead, s.cleared = false, false
+	return lost, dead, cleared
 }

@@ -133,7 +133,7 @@ var health = suite{"Health", []testCase{
 // closed checks what a closed store answers.
 func closed(t *testing.T, s store.Store) {
 	t.Helper()
-	f := &fixture{T: t, s: s, app: "closed"}
+	f := newFixture(t, s, "closed")
 	row := f.apply(write(f.key("a"), actor.Row{}, `{}`))
 	m, wasm := f.module("x")
 	f.ok(s.PutModule(f.ctx(), m, bytes.NewReader(wasm)))

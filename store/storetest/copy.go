@@ -25,10 +25,10 @@ func RunCopy(t *testing.T, stores ...store.Store) {
 		return m
 	}
 	const many = 1200 // more than a part has
-	f := &fixture{T: t, s: stores[0], app: "copied"}
-	check := f.fill()
+	f := newFixture(t, stores[0], "copied")
+	check := fill(f)
 	f.insertMany(many)
-	want := f.contents(movable(stores[0]))
+	want := contents(f, movable(stores[0]))
 	for i, s := range stores[1:] {
 		last := store.CopyCounts{}
 		n, err := store.Copy(f.ctx(), movable(stores[i]), movable(s), func(n store.CopyCounts) { last = n })
@@ -38,7 +38,7 @@ func RunCopy(t *testing.T, stores ...store.Store) {
 		}); n != expect || last != n {
 			t.Fatalf("copied %+v, and said %+v at last; want %+v", n, last, expect)
 		}
-		if diff := cmp.Diff(want, f.contents(movable(s)), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(want, contents(f, movable(s)), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("%s has other contents than the first:\n%s", s.Name(), diff)
 		}
 		_, err = store.Copy(f.ctx(), movable(stores[i]), movable(s), func(store.CopyCounts) {})
@@ -49,7 +49,7 @@ func RunCopy(t *testing.T, stores ...store.Store) {
 }
 
 // contents returns all that a store exports, as one part.
-func (f *fixture) contents(s store.Movable) store.Contents {
+func contents(f *fixture, s store.Movable) store.Contents {
 	f.Helper()
 	var all store.Contents
 	f.ok(s.Export(f.ctx(), func(c *store.Contents) error {
@@ -69,7 +69,7 @@ func (f *fixture) contents(s store.Movable) store.Contents {
 
 // fill writes something of each kind, and returns a check that a store has it and goes on
 // from there.
-func (f *fixture) fill() (check func()) {
+func fill(f *fixture) (check func()) {
 	f.Helper()
 	stale := f.apply(write(f.key("live"), actor.Row{}, `{"n":1}`))
 	last := write(f.key("live"), stale, `{"n":2}`)
@@ -101,7 +101,7 @@ func (f *fixture) fill() (check func()) {
 	_, _, err := f.s.AssignBucket(f.ctx(), b, 1, "owner")
 	f.ok(err)
 	f.ok(f.s.SaveBuckets(f.ctx(), []store.BucketProgress{{Bucket: b, Used: 7, Epoch: 2, Rate: 3, DeliveredTill: f.far()}}))
-	other := &fixture{T: f.T, s: f.s, app: "another"}
+	other := newFixture(f.T, f.s, "another")
 	prefix := other.bucket().Prefix
 	full := f.reminder(b, 1, "live", "full")
 	full.Payload = actor.Payload{ContentType: "text/plain", Data: []byte("\x00payload")}
@@ -160,7 +160,7 @@ func (f *fixture) fill() (check func()) {
 		if row := f.bucketRow(); row.Bucket.Prefix != b.Prefix || row.Bucket.Vector != b.Vector || row.Bucket.Index != closed.Index+1 {
 			f.Fatalf("the next bucket is %v behind %v", row.Bucket, closed)
 		}
-		third := &fixture{T: f.T, s: f.s, app: "third"}
+		third := newFixture(f.T, f.s, "third")
 		if p := third.bucket().Prefix; p != prefix+1 {
 			f.Fatalf("the next app has prefix %v behind %v", p, prefix)
 		}

@@ -42,7 +42,7 @@ func RunDamage(t *testing.T, d Damage) {
 		if d.Record == nil {
 			t.Skip("not possible with this engine")
 		}
-		f := &fixture{T: t, s: d.Open(t), app: "damage"}
+		f := newFixture(t, d.Open(t), "damage")
 		row := f.apply(recording(write(f.key("a"), actor.Row{}, `{}`), record("k", "x"), record("l", "y")))
 		call := func(key string) actor.KeyedCall { return actor.KeyedCall{Actor: f.key("a"), Method: "Add", Key: key} }
 		d.Record(t, f.s, call("k"))
@@ -58,7 +58,7 @@ func RunDamage(t *testing.T, d Damage) {
 		if d.Module == nil {
 			t.Skip("not possible with this engine")
 		}
-		f := &fixture{T: t, s: d.Open(t), app: "damage"}
+		f := newFixture(t, d.Open(t), "damage")
 		m, wasm := f.put("x")
 		other, otherWasm := f.put("y")
 		d.Module(t, f.s, f.app, m.Digest)
@@ -72,7 +72,7 @@ func RunDamage(t *testing.T, d Damage) {
 
 func damagedRow(t *testing.T, s store.Store, hurt func(t *testing.T, s store.Store, k actor.Key), versionKept bool) {
 	t.Helper()
-	f := &fixture{T: t, s: s, app: "damage"}
+	f := newFixture(t, s, "damage")
 	k, neighbour := f.key("b"), f.key("c")
 	first := f.apply(write(k, actor.Row{}, `{"n":1}`))
 	sound := f.apply(write(k, first, `{"n":2}`))
@@ -142,16 +142,4 @@ func damagedRow(t *testing.T, s store.Store, hurt func(t *testing.T, s store.Sto
 	hurt(t, s, k)
 	again = write(k, actor.Row{Version: f.damaged(k).Version}, `{"n":6}`)
 	f.wrote(f.apply(again), again, `{"n":6}`)
-}
-
-// damaged loads a row that must be damaged.
-func (f *fixture) damaged(k actor.Key) store.DamagedRow {
-	f.Helper()
-	_, err := f.s.LoadActors(f.ctx(), []actor.Key{k}, actor.LoadOptions{})
-	f.is(err, actor.ErrStateDamaged)
-	damage := (*store.DamagedError)(nil)
-	if !errors.As(err, &damage) || len(damage.Rows) != 1 || damage.Rows[0].Key != k || damage.Rows[0].Detail == "" {
-		f.Fatalf("error is %#v, want one damaged row of %s", err, k)
-	}
-	return damage.Rows[0]
 }

@@ -104,11 +104,7 @@ var deployments = suite{"Deployments", []testCase{
 		f.serves(f.deployment("A", 3, next), f.deployment("B", 2, next))
 	}},
 	{"apps come in byte order with what they have, page by page", func(f *fixture) {
-		app := func(suffix string) *fixture {
-			other := *f
-			other.app = f.app + suffix
-			return &other
-		}
+		app := func(suffix string) *fixture { return newFixture(f.T, f.s, f.app+suffix) }
 		modules, both, out := app("-a.modules"), app("-b"), app("-b.out")
 		modules.put("x")
 		modules.put("y")
@@ -291,46 +287,3 @@ var deployments = suite{"Deployments", []testCase{
 		}
 	}},
 }}
-
-func (f *fixture) deployment(typ string, generation uint64, m actor.Module) actor.Deployment {
-	return actor.Deployment{App: f.app, Type: typ, Generation: generation, Digest: m.Digest, StateSchema: 4}
-}
-
-func (f *fixture) deploy(ds ...actor.Deployment) {
-	f.Helper()
-	f.ok(f.s.Deploy(f.ctx(), ds))
-}
-
-// serves checks what is deployed in the fixture's app.
-func (f *fixture) serves(want ...actor.Deployment) {
-	f.Helper()
-	got, err := f.s.Deployments(f.ctx(), f.app)
-	f.ok(err)
-	f.sameDeployments(got, want)
-}
-
-// sameDeployments compares all but the time, which must be set.
-func (f *fixture) sameDeployments(got, want []actor.Deployment) {
-	f.Helper()
-	if len(got) != len(want) {
-		f.Fatalf("%d deployments, want %d:\n %+v\n %+v", len(got), len(want), got, want)
-	}
-	for i, d := range got {
-		if d.CreatedAt.IsZero() {
-			f.Fatalf("%+v has no time", d)
-		}
-		d.CreatedAt = time.Time{}
-		if d != want[i] {
-			f.Fatalf("deployment %d is %+v, want %+v", i, d, want[i])
-		}
-	}
-}
-
-func isAny(err error, targets ...error) bool {
-	for _, t := range targets {
-		if errors.Is(err, t) {
-			return true
-		}
-	}
-	return false
-}

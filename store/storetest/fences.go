@@ -251,16 +251,3 @@ var tombstones = suite{"Tombstones", []testCase{
 		f.refuse(write(f.key("a"), row, `{"n":2}`), actor.ErrStale)
 	}},
 }}
-
-// bumped applies a bump on top of row.
-func (f *fixture) bumped(c actor.Commit, row actor.Row) {
-	f.Helper()
-	f.moved(f.apply(c), c, row)
-}
-
-// moved checks that got is row with the version and the ID of a bump.
-func (f *fixture) moved(got actor.Row, c actor.Commit, row actor.Row) {
-	f.Helper()
-	row.Version, row.CommitID, row.UpdatedAt = c.Rows[0].NewVersion, c.ID, got.UpdatedAt
-	f.same(got, row)
-}

@@ -123,36 +123,3 @@ var groups = suite{"Groups", []testCase{
 		}
 	}},
 }}
-
-func manyID(i int) string { return fmt.Sprintf("many-%04d", i) }
-
-// insertMany makes n actors in one group and returns their rows.
-func (f *fixture) insertMany(n int) []actor.Row {
-	f.Helper()
-	commits := make([]actor.Commit, n)
-	for i := range commits {
-		commits[i] = write(f.key(manyID(i)), actor.Row{}, fmt.Sprintf(`{"first":%d}`, i))
-	}
-	for _, err := range f.s.Commit(f.ctx(), commits) {
-		f.ok(err)
-	}
-	rows := f.loadMany(n)
-	for i, row := range rows {
-		f.wrote(row, commits[i], fmt.Sprintf(`{"first":%d}`, i))
-	}
-	return rows
-}
-
-func (f *fixture) loadMany(n int) []actor.Row {
-	f.Helper()
-	keys := make([]actor.Key, n)
-	for i := range keys {
-		keys[i] = f.key(manyID(i))
-	}
-	rows, err := f.s.LoadActors(f.ctx(), keys, actor.LoadOptions{})
-	f.ok(err)
-	if len(rows) != n {
-		f.Fatalf("load of %d keys gave %d rows", n, len(rows))
-	}
-	return rows
-}

@@ -21,7 +21,7 @@ type Lap struct {
 func RunLap(t *testing.T, l Lap) {
 	t.Helper()
 	s := l.Open(t)
-	f := &fixture{T: t, s: s, app: "lap"}
+	f := newFixture(t, s, "lap")
 	allocate := func(fresh actor.Vector, index uint32, vector actor.Vector) actor.Bucket {
 		t.Helper()
 		row, err := s.AllocateBucket(t.Context(), f.app, "creator", fresh)

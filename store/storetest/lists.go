@@ -138,33 +138,6 @@ var lists = suite{"Lists", []testCase{
 	}},
 }}
 
-func (f *fixture) insertIDs(typ string, ids []string) {
-	f.Helper()
-	commits := make([]actor.Commit, len(ids))
-	for i, id := range ids {
-		commits[i] = write(actor.Key{App: f.app, Type: typ, ID: id}, actor.Row{}, `{}`)
-	}
-	for i, err := range f.s.Commit(f.ctx(), commits) {
-		if err != nil {
-			f.Fatalf("insert %q: %v", ids[i], err)
-		}
-	}
-}
-
-// lists checks the IDs of one page of Carts.
-func (f *fixture) lists(want []string, after string, limit int) {
-	f.Helper()
-	infos, _, err := f.s.ListActors(f.ctx(), store.ActorQuery{App: f.app, Type: "Cart", After: after, Limit: limit})
-	f.ok(err)
-	var got []string
-	for _, info := range infos {
-		got = append(got, info.Key.ID)
-	}
-	if !slices.Equal(got, want) {
-		f.Fatalf("the page after %q is %q, want %q", after, got, want)
-	}
-}
-
 var sweeps = suite{"Sweeps", []testCase{
 	{"only tombstones older than the bound go", func(f *fixture) {
 		f.sweepAll()
@@ -220,27 +193,3 @@ var sweeps = suite{"Sweeps", []testCase{
 		}
 	}},
 }}
-
-// sweepAll removes every tombstone of the store.
-func (f *fixture) sweepAll() {
-	f.Helper()
-	for {
-		n, err := f.s.SweepTombstones(f.ctx(), f.now().Add(time.Minute), store.MaxList)
-		f.ok(err)
-		if n < store.MaxList {
-			return
-		}
-	}
-}
-
-// untilAfter returns when database time has passed past. It polls: no store
-// tells when its time moves, and a microsecond is enough.
-func (f *fixture) untilAfter(past time.Time) {
-	f.Helper()
-	for range 1_000_000 {
-		if f.now().After(past) {
-			return
-		}
-	}
-	f.Fatalf("database time does not pass %v", past)
-}

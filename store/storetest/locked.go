@@ -3,8 +3,6 @@ package storetest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -212,61 +210,3 @@ var lockedTurns = suite{"LockedTurn", []testCase{
 		f.argument(err)
 	}},
 }}
-
-// counted is a commit that stores a count on top of row.
-func counted(k actor.Key, row actor.Row, n int) actor.Commit {
-	return write(k, row, fmt.Sprintf(`{"count":%d}`, n))
-}
-
-// count reads what counted wrote; a row without state counts 0.
-func count(row actor.Row) int {
-	var n int
-	if _, err := fmt.Sscanf(string(row.State.Data), `{"count":%d}`, &n); err != nil {
-		return 0
-	}
-	return n
-}
-
-// increment adds one to the count of k, by a plain commit.
-func (f *fixture) increment(k actor.Key) error {
-	rows, err := f.s.LoadActors(f.ctx(), []actor.Key{k}, actor.LoadOptions{})
-	if err != nil {
-		return err
-	}
-	return f.s.Commit(f.ctx(), []actor.Commit{counted(k, rows[0], count(rows[0])+1)})[0]
-}
-
-// counts checks the count of k.
-func (f *fixture) counts(k actor.Key, want int) {
-	f.Helper()
-	if got := count(f.load(k)); got != want {
-		f.Fatalf("the count is %d after %d increments", got, want)
-	}
-}
-
-// inParallel runs fn in n goroutines that start together, and fails the test
-// with the first error.
-func (f *fixture) inParallel(n int, fn func(i int) error) {
-	f.Helper()
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	errs := make([]error, n)
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			errs[i] = fn(i)
-		})
-	}
-	close(start)
-	wg.Wait()
-	f.ok(errors.Join(errs...))
-}
-
-// together runs functions at the same time.
-func (f *fixture) together(fns ...func()) {
-	f.Helper()
-	f.inParallel(len(fns), func(i int) error {
-		fns[i]()
-		return nil
-	})
-}

@@ -5,18 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/greenroom-run/greenroom/actor"
 	"pgregory.net/rapid"
-)
 
-// modelCall is what a record stands under, modelRecord what it says and which
-// commit wrote it.
-type (
-	modelCall   struct{ id, method, key string }
-	modelRecord struct {
-		record actor.IdempotencyRecord
-		commit actor.CommitID
-	}
+	"github.com/greenroom-run/greenroom/actor"
 )
 
 // Few methods and keys, so that calls meet.

@@ -18,7 +18,7 @@ type letter struct {
 }
 
 // reminderModel compares a store with maps after random commits.
-func (f *fixture) reminderModel() {
+func reminderModel(f *fixture) {
 	rng := rand.New(rand.NewPCG(13, uint64(len(f.app))))
 	b := f.bucket()
 	model := map[actor.ReminderName]actor.Reminder{}
@@ -29,10 +29,10 @@ func (f *fixture) reminderModel() {
 	for i := range 150 {
 		if rng.IntN(8) == 0 {
 			id := fmt.Sprint(rng.IntN(3))
-			if f.toggle(rows, id, model, rng.IntN(2) == 0) {
+			if toggle(f, rows, id, model, rng.IntN(2) == 0) {
 				deleted++
 			}
-			f.compare(b, model, dead, token)
+			compare(f, b, model, dead, token)
 			continue
 		}
 		c := actor.CommitOf()
@@ -99,7 +99,7 @@ func (f *fixture) reminderModel() {
 			f.ok(err)
 			model, dead = next, letters
 		}
-		f.compare(b, model, dead, token)
+		compare(f, b, model, dead, token)
 	}
 	if deleted == 0 || len(dead) == 0 {
 		f.Errorf("%d actors were deleted, %d firings were given up: the seed is a bad one", deleted, len(dead))
@@ -109,7 +109,7 @@ func (f *fixture) reminderModel() {
 // toggle deletes an actor that is there, with its reminders, perhaps in the commit that
 // takes a firing of one of them; or gives it a state. It reports whether it deleted
 // reminders.
-func (f *fixture) toggle(rows map[string]actor.Row, id string, model map[actor.ReminderName]actor.Reminder, fires bool) (some bool) {
+func toggle(f *fixture, rows map[string]actor.Row, id string, model map[actor.ReminderName]actor.Reminder, fires bool) (some bool) {
 	f.Helper()
 	key, row := f.key(id), rows[id]
 	if row.Version == 0 || row.Deleted {
@@ -132,7 +132,7 @@ func (f *fixture) toggle(rows map[string]actor.Row, id string, model map[actor.R
 
 // compare compares what the store has with a model, whose reminders get the versions that
 // the store gave them.
-func (f *fixture) compare(b actor.Bucket, model map[actor.ReminderName]actor.Reminder, dead map[letter]actor.DeadLetter, token uint32) {
+func compare(f *fixture, b actor.Bucket, model map[actor.ReminderName]actor.Reminder, dead map[letter]actor.DeadLetter, token uint32) {
 	f.Helper()
 	var waiting []actor.Reminder
 	for n := range model {

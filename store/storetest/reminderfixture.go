@@ -11,6 +11,15 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
+// reminderFixture tests reminders and buckets.
+type reminderFixture struct{ *base }
+
+func sameSchedule(a, b actor.Schedule) bool {
+	same := a.At.Equal(b.At) && a.Until.Equal(b.Until)
+	a.At, a.Until, b.At, b.Until = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	return same && a == b
+}
+
 // setting adds reminders that a commit sets.
 func setting(c actor.Commit, rs ...actor.Reminder) actor.Commit {
 	c.Reminders.Set = append(slices.Clone(c.Reminders.Set), rs...)
@@ -47,26 +56,26 @@ func errorOf(errs []error) error {
 	return nil
 }
 
-func (f *fixture) vector() (v actor.Vector) {
+func (f *reminderFixture) vector() (v actor.Vector) {
 	for i := range v {
 		v[i] = 'a' + byte(rand.IntN(26))
 	}
 	return v
 }
 
-func (f *fixture) bucketRow() actor.BucketRow {
+func (f *reminderFixture) bucketRow() actor.BucketRow {
 	f.Helper()
 	row, err := f.s.AllocateBucket(f.ctx(), f.app, "creator", f.vector())
 	f.ok(err)
 	return row
 }
 
-func (f *fixture) bucket() actor.Bucket {
+func (f *reminderFixture) bucket() actor.Bucket {
 	f.Helper()
 	return f.bucketRow().Bucket
 }
 
-func (f *fixture) bucketOf(b actor.Bucket) actor.BucketRow {
+func (f *reminderFixture) bucketOf(b actor.Bucket) actor.BucketRow {
 	f.Helper()
 	after := actor.Bucket{}
 	for {
@@ -85,9 +94,9 @@ func (f *fixture) bucketOf(b actor.Bucket) actor.BucketRow {
 }
 
 // far is later than all reminders of a test, if it does not say otherwise.
-func (f *fixture) far() time.Time { return time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC) }
+func (f *reminderFixture) far() time.Time { return time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-func (f *fixture) reminder(b actor.Bucket, token uint32, id, name string) actor.Reminder {
+func (f *reminderFixture) reminder(b actor.Bucket, token uint32, id, name string) actor.Reminder {
 	at := time.Date(2030, 5, 1, 12, 0, 0, 123_456_000, time.UTC).Add(time.Duration(token) * time.Second)
 	return actor.Reminder{
 		ID: b.Token(token),
@@ -99,7 +108,7 @@ func (f *fixture) reminder(b actor.Bucket, token uint32, id, name string) actor.
 }
 
 // place writes a reminder and returns it as it is stored.
-func (f *fixture) place(r actor.Reminder) actor.Reminder {
+func (f *reminderFixture) place(r actor.Reminder) actor.Reminder {
 	f.Helper()
 	f.ok(f.commit(setting(actor.CommitOf(), r)))
 	got := f.loaded(r.ID)
@@ -107,7 +116,7 @@ func (f *fixture) place(r actor.Reminder) actor.Reminder {
 	return got
 }
 
-func (f *fixture) lookFor(id, name string) actor.Reminder {
+func (f *reminderFixture) lookFor(id, name string) actor.Reminder {
 	f.Helper()
 	rs, err := f.s.FindReminders(f.ctx(), []actor.ReminderName{{Key: f.key("nobody"), Name: name}, {Key: f.key(id), Name: name}})
 	f.ok(err)
@@ -117,7 +126,7 @@ func (f *fixture) lookFor(id, name string) actor.Reminder {
 	return rs[1]
 }
 
-func (f *fixture) found(id, name string) actor.Reminder {
+func (f *reminderFixture) found(id, name string) actor.Reminder {
 	f.Helper()
 	r := f.lookFor(id, name)
 	if r.Version == 0 {
@@ -126,14 +135,14 @@ func (f *fixture) found(id, name string) actor.Reminder {
 	return r
 }
 
-func (f *fixture) none(id, name string) {
+func (f *reminderFixture) none(id, name string) {
 	f.Helper()
 	if r := f.lookFor(id, name); r.Version != 0 || r.Name != "" {
 		f.Fatalf("reminder %q of %s is there: %+v", name, id, r)
 	}
 }
 
-func (f *fixture) loaded(id actor.ReminderID) actor.Reminder {
+func (f *reminderFixture) loaded(id actor.ReminderID) actor.Reminder {
 	f.Helper()
 	absent := id
 	absent.Vector = f.vector()
@@ -145,21 +154,21 @@ func (f *fixture) loaded(id actor.ReminderID) actor.Reminder {
 	return rs[1]
 }
 
-func (f *fixture) gone(id actor.ReminderID) {
+func (f *reminderFixture) gone(id actor.ReminderID) {
 	f.Helper()
 	if r := f.loaded(id); r.Version != 0 {
 		f.Fatalf("%s is there: %+v", id, r)
 	}
 }
 
-func (f *fixture) due(b actor.Bucket, before time.Time) []store.ReminderHead {
+func (f *reminderFixture) due(b actor.Bucket, before time.Time) []store.ReminderHead {
 	f.Helper()
 	heads, err := f.s.DueReminders(f.ctx(), store.DueQuery{Bucket: b, Before: before, Limit: store.MaxHeads})
 	f.ok(err)
 	return heads
 }
 
-func (f *fixture) recent(b actor.Bucket, from, to uint32) []store.ReminderHead {
+func (f *reminderFixture) recent(b actor.Bucket, from, to uint32) []store.ReminderHead {
 	f.Helper()
 	heads, err := f.s.RecentReminders(f.ctx(), b, []store.TokenRange{{From: b.First() + from, To: b.First() + to}}, store.MaxHeads)
 	f.ok(err)
@@ -168,7 +177,7 @@ func (f *fixture) recent(b actor.Bucket, from, to uint32) []store.ReminderHead {
 }
 
 // heads checks that heads are those of reminders.
-func (f *fixture) heads(got []store.ReminderHead, want ...actor.Reminder) {
+func (f *reminderFixture) heads(got []store.ReminderHead, want ...actor.Reminder) {
 	f.Helper()
 	same := len(got) == len(want)
 	for i := range want {
@@ -179,7 +188,7 @@ func (f *fixture) heads(got []store.ReminderHead, want ...actor.Reminder) {
 	}
 }
 
-func (f *fixture) listReminders(q store.ReminderQuery) []actor.Reminder {
+func (f *reminderFixture) listReminders(q store.ReminderQuery) []actor.Reminder {
 	f.Helper()
 	q.App = f.app
 	if q.Limit == 0 {
@@ -190,7 +199,7 @@ func (f *fixture) listReminders(q store.ReminderQuery) []actor.Reminder {
 	return rs
 }
 
-func (f *fixture) names(rs []actor.Reminder, want ...string) {
+func (f *reminderFixture) names(rs []actor.Reminder, want ...string) {
 	f.Helper()
 	var got []string
 	for _, r := range rs {
@@ -201,7 +210,7 @@ func (f *fixture) names(rs []actor.Reminder, want ...string) {
 	}
 }
 
-func (f *fixture) deadLetters(q store.DeadLetterQuery) []actor.DeadLetter {
+func (f *reminderFixture) deadLetters(q store.DeadLetterQuery) []actor.DeadLetter {
 	f.Helper()
 	q.App = f.app
 	q.Limit = 100
@@ -211,7 +220,7 @@ func (f *fixture) deadLetters(q store.DeadLetterQuery) []actor.DeadLetter {
 }
 
 // sameReminder compares all but versions and the store's own times.
-func (f *fixture) sameReminder(got, want actor.Reminder) {
+func (f *reminderFixture) sameReminder(got, want actor.Reminder) {
 	f.Helper()
 	a, b := got, want
 	same := a.ID == b.ID && a.Key == b.Key && a.Name == b.Name && a.Method == b.Method && a.Payload.ContentType == b.Payload.ContentType &&
@@ -221,10 +230,4 @@ func (f *fixture) sameReminder(got, want actor.Reminder) {
 	if !same {
 		f.Fatalf("reminder is\n  %+v, want\n  %+v", got, want)
 	}
-}
-
-func sameSchedule(a, b actor.Schedule) bool {
-	same := a.At.Equal(b.At) && a.Until.Equal(b.Until)
-	a.At, a.Until, b.At, b.Until = time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	return same && a == b
 }

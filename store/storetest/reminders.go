@@ -655,5 +655,5 @@ var reminders = suite{"Reminders", []testCase{
 		}
 		f.none("a", "n")
 	}},
-	{"random steps, sets and cancellations leave what a model has", func(f *fixture) { f.reminderModel() }},
+	{"random steps, sets and cancellations leave what a model has", func(f *fixture) { reminderModel(f) }},
 }}

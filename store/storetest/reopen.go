@@ -58,7 +58,7 @@ func RunReopen(t *testing.T, newMedium func(t *testing.T) Medium) {
 // reopened fills a store, ends it, and compares what the next one shows.
 func reopened(t *testing.T, m Medium, end func(s store.Store)) {
 	t.Helper()
-	f := &fixture{T: t, s: m.Open(t), app: "reopened"}
+	f := newFixture(t, m.Open(t), "reopened")
 	live := f.apply(write(f.key("live"), actor.Row{}, `{"n":1}`))
 	stale := live
 	last := write(f.key("live"), live, `{"n":2}`)
@@ -123,7 +123,7 @@ func reopened(t *testing.T, m Medium, end func(s store.Store)) {
 
 func crashAfterEach(t *testing.T, m Medium) {
 	t.Helper()
-	f := &fixture{T: t, app: "each"}
+	f := newFixture(t, nil, "each")
 	want := make(map[actor.Key]actor.Row)
 	steps := []func(k actor.Key, row actor.Row) actor.Commit{
 		func(k actor.Key, row actor.Row) actor.Commit { return write(k, row, `{"n":1}`) },
@@ -162,11 +162,11 @@ func crashUnderLoad(t *testing.T, m Medium) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	const rounds, writers, readers, actors = 6, 4, 2, 12
 	rec := &loadRecord{sent: map[actor.CommitID]actor.Commit{}, acked: map[actor.Key]uint64{}, seen: map[actor.Key]uint64{}}
-	f := &fixture{T: t, app: "load"}
+	f := newFixture(t, nil, "load")
 	total := 0
 	for range rounds {
 		f.s = m.Open(t)
-		total += f.afterCrash(rec, actors)
+		total += afterCrash(f, rec, actors)
 		s := f.s
 		var clients, writing sync.WaitGroup
 		progress, refused := make(chan struct{}, 1<<20), make(chan struct{})
@@ -195,7 +195,7 @@ func crashUnderLoad(t *testing.T, m Medium) {
 		rec.acked, rec.seen = known.acked, known.seen
 	}
 	f.s = m.Open(t)
-	total += f.afterCrash(rec, actors)
+	total += afterCrash(f, rec, actors)
 	if total == 0 {
 		t.Fatal("nothing was ever acknowledged")
 	}
@@ -212,7 +212,7 @@ func clone[K comparable, V any](m map[K]V) map[K]V {
 
 // afterCrash compares what is stored with what clients were told, and returns
 // how many actors were acknowledged.
-func (f *fixture) afterCrash(rec *loadRecord, actors int) int {
+func afterCrash(f *fixture, rec *loadRecord, actors int) int {
 	f.Helper()
 	for i := range actors {
 		k := f.key(manyID(i))
@@ -304,7 +304,7 @@ func (r *loadRecord) saw(k actor.Key, version uint64) {
 
 func crashDuringUpload(t *testing.T, m Medium) {
 	t.Helper()
-	f := &fixture{T: t, app: "upload"}
+	f := newFixture(t, nil, "upload")
 	for i := range 4 {
 		f.s = m.Open(t)
 		s := f.s

@@ -282,38 +282,3 @@ var sets = suite{"Sets", []testCase{
 		f.same(f.load(f.key("b")), actor.Row{})
 	}},
 }}
-
-// read is a member of a set that was only read.
-func read(k actor.Key, row actor.Row) actor.Commit { return actor.Commit{Fences: fenceOf(k, row)} }
-
-func fenceOf(k actor.Key, row actor.Row) []actor.RowFence {
-	return []actor.RowFence{{Key: k, Version: row.Version}}
-}
-
-// setOf makes one commit of the rows and the fences of several, with the records of
-// the first.
-func setOf(members ...actor.Commit) actor.Commit {
-	c := actor.Commit{ID: actor.NewCommitID(), Records: members[0].Records}
-	for _, m := range members {
-		c.Rows = append(c.Rows, m.Rows...)
-		c.Fences = append(c.Fences, m.Fences...)
-	}
-	return c
-}
-
-// of is a record of another actor than the commit's first.
-func of(k actor.Key, r actor.IdempotencyRecord) actor.IdempotencyRecord {
-	r.Actor = k
-	return r
-}
-
-// changed checks the rows that a set has written, against the state of each; those
-// that only moved on are left to the caller.
-func (f *fixture) changed(c actor.Commit, texts ...string) {
-	f.Helper()
-	for i := range c.Rows {
-		if w := &c.Rows[i]; !w.Bump {
-			f.wroteRow(f.load(w.Key), c.ID, w, texts[i])
-		}
-	}
-}

@@ -1,8 +1,6 @@
 package storetest
 
-import (
-	"github.com/greenroom-run/greenroom/actor"
-)
+import "github.com/greenroom-run/greenroom/actor"
 
 var settles = suite{"Settle", []testCase{
 	{"an insert, an update, a touch and a delete that applied", func(f *fixture) {
@@ -137,23 +135,3 @@ var settles = suite{"Settle", []testCase{
 		f.argument(f.s.Settle(f.ctx(), c))
 	}},
 }}
-
-// never settles a commit that was not sent, and checks that it cannot apply
-// any more, and that settling again says the same.
-func (f *fixture) never(c actor.Commit) {
-	f.Helper()
-	f.is(f.s.Settle(f.ctx(), c), actor.ErrStale)
-	f.refuse(c, actor.ErrStale)
-	row := f.load(c.Anchor().Key)
-	f.is(f.s.Settle(f.ctx(), c), actor.ErrStale)
-	f.same(f.load(c.Anchor().Key), row)
-}
-
-// movedByOne checks that the row of "a" is as it was, one version on.
-func (f *fixture) movedByOne(row actor.Row) {
-	f.Helper()
-	got := f.load(f.key("a"))
-	row.Version++
-	row.UpdatedAt = got.UpdatedAt
-	f.same(got, row)
-}

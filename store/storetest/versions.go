@@ -37,18 +37,3 @@ var versions = suite{"Versions", []testCase{
 		f.argument(err)
 	}},
 }}
-
-// versions checks that the versions of keys are those of rows.
-func (f *fixture) versions(keys []actor.Key, rows ...actor.Row) {
-	f.Helper()
-	got, err := f.s.Versions(f.ctx(), keys)
-	f.ok(err)
-	if len(got) != len(keys) {
-		f.Fatalf("%d versions for %d keys", len(got), len(keys))
-	}
-	for i, row := range rows {
-		if want := (actor.RowVersion{Version: row.Version, Life: row.Life, Deleted: row.Deleted}); got[i] != want {
-			f.Fatalf("the version of %s is %+v, want %+v", keys[i], got[i], want)
-		}
-	}
-}

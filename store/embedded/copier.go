@@ -13,13 +13,13 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-var _ store.Movable = (*Store)(nil)
+// copier reads and writes a store as a whole.
+type copier struct {
+	*writer
+	modules *modules
+}
 
-// unfinishedLayout is what the layout's version is while a store is copied into the folder.
-const unfinishedLayout = "unfinished copy"
-
-// Export implements [store.Movable].
-func (s *Store) Export(ctx context.Context, visit func(*store.Contents) error) error {
+func (s *copier) Export(ctx context.Context, visit func(*store.Contents) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func splitKey(key []byte, space string, parts int) ([]string, error) {
 	return list, nil
 }
 
-func (s *Store) exportModule(ctx context.Context, parts *store.Parts, key, value []byte) error {
+func (s *copier) exportModule(ctx context.Context, parts *store.Parts, key, value []byte) error {
 	name, err := splitKey(key, moduleSpace, 2)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (s *Store) exportModule(ctx context.Context, parts *store.Parts, key, value
 	}
 	m := r.module(name[0], actor.Digest(name[1]))
 	var wasm bytes.Buffer
-	if err := s.readModule(ctx, m.App, m.Digest, &wasm); err != nil {
+	if err := s.modules.read(ctx, m.App, m.Digest, &wasm); err != nil {
 		return err
 	}
 	return parts.Add(wasm.Len(), func(c *store.Contents) {
@@ -181,8 +181,7 @@ func exportDeadLetter(parts *store.Parts, key, value []byte) error {
 	})
 }
 
-// Import implements [store.Movable].
-func (s *Store) Import(ctx context.Context, fill func(add func(*store.Contents) error) error) error {
+func (s *copier) Import(ctx context.Context, fill func(add func(*store.Contents) error) error) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -208,7 +207,7 @@ func (s *Store) Import(ctx context.Context, fill func(add func(*store.Contents) 
 }
 
 // empty returns an error if there is anything but what Open writes.
-func (s *Store) empty(ctx context.Context) error {
+func (s *copier) empty(ctx context.Context) error {
 	it, err := s.db.NewIterWithContext(ctx, nil)
 	if err != nil {
 		return unavailable(err)
@@ -221,17 +220,17 @@ func (s *Store) empty(ctx context.Context) error {
 	})
 }
 
-func (s *Store) add(ctx context.Context, c *store.Contents) error {
+func (s *copier) add(ctx context.Context, c *store.Contents) error {
 	for _, m := range c.Modules {
-		if err := s.PutModule(ctx, m.Module, bytes.NewReader(m.Wasm)); err != nil {
+		if err := s.modules.PutModule(ctx, m.Module, bytes.NewReader(m.Wasm)); err != nil {
 			return err
 		}
 	}
-	return s.write(ctx, writeOptions{noSync: true}, func(tx *tx) error { return tx.add(c) })
+	return s.write(ctx, writeOptions{noSync: true}, func(tx *tx) error { return addContents(tx, c) })
 }
 
-// add writes each thing as its own writer does, at the times that it has.
-func (t *tx) add(c *store.Contents) error {
+// addContents writes each thing as its own writer does, at the times that it has.
+func addContents(t *tx, c *store.Contents) error {
 	for _, m := range c.Modules {
 		m := m.Module
 		r := moduleRecord{Size: m.Size, Manifest: m.Manifest, CreatedAt: m.CreatedAt.UnixMicro()}
@@ -264,7 +263,7 @@ func (t *tx) add(c *store.Contents) error {
 		t.wrote(key)
 	}
 	for _, r := range c.Records {
-		t.addRecord(r)
+		t.records.add(r)
 	}
 	for _, l := range c.Laps {
 		if err := t.setRecord(lapKey(l.App), lapRecord{Prefix: l.Prefix, Vector: l.Vector.String(), Next: l.Next}); err != nil {
@@ -278,7 +277,7 @@ func (t *tx) add(c *store.Contents) error {
 	}
 	for i := range c.Reminders {
 		r := &c.Reminders[i]
-		k, err := t.reminder(actor.ReminderName{Key: r.Key, Name: r.Name})
+		k, err := t.reminders.reminder(actor.ReminderName{Key: r.Key, Name: r.Name})
 		if err != nil {
 			return err
 		}
@@ -294,34 +293,9 @@ func (t *tx) add(c *store.Contents) error {
 	return nil
 }
 
-func (t *tx) addRecord(r store.StoredRecord) {
-	key, expires := recordKey(r.ID), r.ExpiresAt.UnixMicro()
-	value := binary.BigEndian.AppendUint64(make([]byte, 4, recordHeaderSize+len(r.Value)), uint64(expires))
-	value = append(append(value, r.Commit[:]...), r.Value...)
-	binary.BigEndian.PutUint32(value, recordSum(key, value))
-	t.set(key, value)
-	t.set(expiryKey(expires, r.ID), r.ID[:])
-	t.wrote(key)
-	t.s.seen.add(r.ID, expires)
-}
-
 // reminderRecordOf returns how a reminder that was stored before is stored again.
 func reminderRecordOf(r *actor.Reminder) *reminderRecord {
 	record := newReminderRecord(r, r.CreatedAt.UnixMicro())
 	record.Version, record.UpdatedAt = r.Version, r.UpdatedAt.UnixMicro()
 	return record
-}
-
-func bucketRecordOf(b *actor.BucketRow) *bucketRecord {
-	at := func(t time.Time) *int64 {
-		if t.IsZero() {
-			return nil
-		}
-		micros := t.UnixMicro()
-		return &micros
-	}
-	return &bucketRecord{
-		Prefix: b.Bucket.Prefix, Vector: b.Bucket.Vector.String(), Index: b.Bucket.Index, App: b.App, Creator: b.Creator, Owner: b.Owner,
-		Epoch: b.Epoch, Used: b.Used, DeliveredTill: at(b.DeliveredTill), Rate: b.Rate, CreatedAt: b.CreatedAt.UnixMicro(), ClosedAt: at(b.ClosedAt),
-	}
 }

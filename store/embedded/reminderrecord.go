@@ -3,13 +3,102 @@ package embedded
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
-	"math"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 )
+
+// reminderRecord is a reminder as it is stored. Times are microseconds since 1970.
+type reminderRecord struct {
+	store.SpecRecord
+	App         string       `json:"app"`
+	Type        string       `json:"type"`
+	ID          string       `json:"id"`
+	Name        string       `json:"name"`
+	Prefix      actor.Prefix `json:"prefix"`
+	Vector      string       `json:"vector"`
+	Token       uint32       `json:"token"`
+	Version     uint64       `json:"version"`
+	ContentType string       `json:"content_type,omitempty"`
+	Payload     []byte       `json:"payload,omitempty"`
+	Due         int64        `json:"due"`
+	FireAt      int64        `json:"fire_at"`
+	Left        uint32       `json:"left,omitempty"`
+	Failures    uint32       `json:"failures,omitempty"`
+	Paused      bool         `json:"paused,omitempty"`
+	LastError   string       `json:"last_error,omitempty"`
+	CreatedAt   int64        `json:"created_at"`
+	UpdatedAt   int64        `json:"updated_at"`
+}
+
+func (r *reminderRecord) id() actor.ReminderID {
+	id := actor.ReminderID{Prefix: r.Prefix, Token: r.Token}
+	copy(id.Vector[:], r.Vector)
+	return id
+}
+
+func (r *reminderRecord) name() actor.ReminderName {
+	return actor.ReminderName{Key: actor.Key{App: r.App, Type: r.Type, ID: r.ID}, Name: r.Name}
+}
+
+func (r *reminderRecord) dueKey() []byte { return dueKey(r.id().Bucket(), r.FireAt, r.Token) }
+
+func (r *reminderRecord) proceed(p *actor.ReminderProgress) {
+	r.Due, r.FireAt = p.Due.UnixMicro(), p.FireAt.UnixMicro()
+	r.Left, r.Failures, r.Paused, r.LastError = p.Left, p.Failures, p.Paused, p.LastError
+}
+
+func (r *reminderRecord) reminder() actor.Reminder {
+	n := r.name()
+	at := func(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
+	return actor.Reminder{
+		ID: r.id(), Version: r.Version,
+		ReminderSpec: r.Spec(n.Key, n.Name, actor.Payload{ContentType: r.ContentType, Data: r.Payload}),
+		ReminderProgress: actor.ReminderProgress{
+			Due: at(r.Due), FireAt: at(r.FireAt), Left: r.Left, Failures: r.Failures, Paused: r.Paused, LastError: r.LastError,
+		},
+		CreatedAt: at(r.CreatedAt), UpdatedAt: at(r.UpdatedAt),
+	}
+}
+
+func newReminderRecord(r *actor.Reminder, now int64) *reminderRecord {
+	rec := &reminderRecord{
+		SpecRecord: store.SpecRecordOf(&r.ReminderSpec),
+		App:        r.Key.App, Type: r.Key.Type, ID: r.Key.ID, Name: r.Name,
+		Prefix: r.ID.Prefix, Vector: r.ID.Vector.String(), Token: r.ID.Token, Version: 1,
+		ContentType: r.Payload.ContentType, Payload: r.Payload.Data, CreatedAt: now,
+	}
+	rec.proceed(&r.ReminderProgress)
+	return rec
+}
+
+// foundReminder is what is stored under a key: a record, damage or nothing.
+type foundReminder struct {
+	record *reminderRecord
+	damage string
+}
+
+func readReminder(from reader, key []byte) (foundReminder, error) {
+	value, err := from.get(key)
+	switch {
+	case pebble.IsCorruptionError(err):
+		return foundReminder{damage: "its block of the data file is damaged: " + err.Error()}, nil
+	case err != nil:
+		return foundReminder{}, unavailable(err)
+	case value == nil:
+		return foundReminder{}, nil
+	}
+	var r reminderRecord
+	if err := decodeReminder(key, value, &r); err != nil {
+		return foundReminder{damage: err.Error()}, nil //nolint:nilerr // damage is an answer
+	}
+	return foundReminder{record: &r}, nil
+}
 
 // A reminder is read and written by each firing, so it is not JSON: behind the checksum,
 // which is that of a record, there is a byte that no JSON begins with, then its fields in
@@ -110,95 +199,4 @@ func (r *reminderRecord) decode(data []byte) error {
 		d.err = fmt.Errorf("it has %d bytes more than its fields", len(d.data)-d.at)
 	}
 	return d.err
-}
-
-// compact is what is being written.
-type compact []byte
-
-func (e *compact) uint(list ...uint64) {
-	for _, v := range list {
-		*e = binary.AppendUvarint(*e, v)
-	}
-}
-
-func (e *compact) int(list ...int64) {
-	for _, v := range list {
-		*e = binary.AppendVarint(*e, v)
-	}
-}
-
-func (e *compact) bool(v bool) {
-	n := uint64(0)
-	if v {
-		n = 1
-	}
-	e.uint(n)
-}
-
-func (e *compact) text(list ...string) {
-	for _, s := range list {
-		e.uint(uint64(len(s)))
-		*e = append(*e, s...)
-	}
-}
-
-// compactReader reads what compact wrote. After an error it reads zeros.
-type compactReader struct {
-	data []byte
-	at   int
-	err  error
-}
-
-var errCompact = errors.New("its fields cannot be read")
-
-func (d *compactReader) uint() uint64 {
-	v, n := binary.Uvarint(d.data[d.at:])
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.at += n
-	return v
-}
-
-func (d *compactReader) int() int64 {
-	v, n := binary.Varint(d.data[d.at:])
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.at += n
-	return v
-}
-
-func (d *compactReader) below(most uint64) uint64 {
-	v := d.uint()
-	if v > most {
-		d.fail()
-		return 0
-	}
-	return v
-}
-
-func (d *compactReader) uint32() uint32 { return uint32(d.below(math.MaxUint32)) }
-func (d *compactReader) uint8() uint8   { return uint8(d.below(math.MaxUint8)) }
-
-// string returns a copy: who keeps it, as an actor keeps its ID, keeps nothing else.
-func (d *compactReader) string() string { return string(d.bytes()) }
-
-// bytes returns a part of the data.
-func (d *compactReader) bytes() []byte {
-	n := d.below(uint64(len(d.data)))
-	if n > uint64(len(d.data)-d.at) {
-		d.fail()
-		return nil
-	}
-	from := d.at
-	d.at += int(n) //nolint:gosec // a length
-	return d.data[from:d.at]
-}
-
-func (d *compactReader) fail() {
-	d.err = errCompact
-	d.at = len(d.data)
 }

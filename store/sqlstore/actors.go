@@ -3,18 +3,22 @@ package sqlstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
 )
+
+// actors reads the rows of actors, and sweeps tombstones.
+type actors struct {
+	*db
+	sweeper *sweeper
+}
 
 const (
 	loadHead = `SELECT c.n, a.version, a.commit_id, a.life, a.deleted_at IS NOT NULL, a.generation, a.state_schema, a.format, a.state, a.updated_at
@@ -26,39 +30,8 @@ JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id`
 	staleClause = ` AS OF SYSTEM TIME '-4s'`
 )
 
-// keyColumns are keys turned on their side. Each key has its place, from 0, which identifies
-// its row: neither database promises an order.
-type keyColumns struct {
-	apps, types, ids texts
-	places           int8s
-}
-
-func (k *keyColumns) add(key actor.Key) {
-	k.apps, k.types, k.ids = append(k.apps, key.App), append(k.types, key.Type), append(k.ids, key.ID)
-	k.places = append(k.places, int64(len(k.places)))
-}
-
-// reset empties the columns, and keeps their memory.
-func (k *keyColumns) reset() {
-	clear(k.apps)
-	clear(k.types)
-	clear(k.ids)
-	k.apps, k.types, k.ids, k.places = k.apps[:0], k.types[:0], k.ids[:0], k.places[:0]
-}
-
-// addRows adds the keys of the rows that a commit writes, and behind them of those
-// that it fences.
-func (k *keyColumns) addRows(c *actor.Commit) {
-	for i := range c.Rows {
-		k.add(c.Rows[i].Key)
-	}
-	for i := range c.Fences {
-		k.add(c.Fences[i].Key)
-	}
-}
-
 // LoadActors reads the rows in groups, each one statement.
-func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
+func (s *actors) LoadActors(ctx context.Context, keys []actor.Key, opts actor.LoadOptions) ([]actor.Row, error) {
 	if err := store.ValidateKeys(keys); err != nil {
 		return nil, err
 	}
@@ -67,69 +40,26 @@ func (s *Store) LoadActors(ctx context.Context, keys []actor.Key, opts actor.Loa
 	}
 	rows := make([]actor.Row, len(keys))
 	var damaged store.DamagedError
-	left := int64(math.MaxInt64)
+	remaining := int64(math.MaxInt64)
 	if opts.MaxBytes > 0 {
-		left = opts.MaxBytes
+		remaining = opts.MaxBytes
 	}
 	for start := 0; start < len(keys); start += maxGroupRows {
 		end := min(start+maxGroupRows, len(keys))
-		if left <= 0 {
+		if remaining <= 0 {
 			leaveOut(rows[start:end])
 			continue
 		}
-		read, err := s.loadSome(ctx, opts, keys[start:end], rows[start:end], left, &damaged)
+		read, err := s.loadSome(ctx, opts, keys[start:end], rows[start:end], remaining, &damaged)
 		if err != nil {
 			return nil, err
 		}
-		left -= read
+		remaining -= read
 	}
 	if len(damaged.Rows) > 0 {
 		return rows, &damaged
 	}
 	return rows, nil
-}
-
-const readVersions = `SELECT c.n, a.version, a.life, a.deleted_at IS NOT NULL
-FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[]) AS c (app, type, id, n)
-JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id`
-
-// Versions reads what fences the rows, one statement for each 256 keys.
-func (s *Store) Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error) {
-	if err := store.ValidateKeys(keys); err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	versions := make([]actor.RowVersion, len(keys))
-	for start := 0; start < len(keys); start += maxGroupRows {
-		end := min(start+maxGroupRows, len(keys))
-		if err := s.versionsOf(ctx, keys[start:end], versions[start:end]); err != nil {
-			return nil, err
-		}
-	}
-	return versions, nil
-}
-
-func (s *Store) versionsOf(ctx context.Context, keys []actor.Key, into []actor.RowVersion) error {
-	var k keyColumns
-	for _, key := range keys {
-		k.add(key)
-	}
-	return s.read(ctx, "read versions", func(ctx context.Context) error {
-		clear(into)
-		rows, err := s.general.Query(ctx, readVersions, k.apps, k.types, k.ids, k.places)
-		if err != nil {
-			return err
-		}
-		var n, version, life int64
-		var deleted bool
-		_, err = pgx.ForEachRow(rows, []any{&n, &version, &life, &deleted}, func() error {
-			into[n] = actor.RowVersion{Version: addressable(version), Life: addressable(life), Deleted: deleted}
-			return nil
-		})
-		return err
-	})
 }
 
 // leaveOut marks rows as not read.
@@ -144,7 +74,7 @@ var errEnough = errors.New("enough is read")
 
 // loadSome reads one group, until its states have most bytes, and returns how many
 // they have. Which rows come first is up to the database.
-func (s *Store) loadSome(ctx context.Context, opts actor.LoadOptions, keys []actor.Key, into []actor.Row, most int64, damaged *store.DamagedError) (read int64, err error) {
+func (s *actors) loadSome(ctx context.Context, opts actor.LoadOptions, keys []actor.Key, into []actor.Row, most int64, damaged *store.DamagedError) (read int64, err error) {
 	var k keyColumns
 	for _, key := range keys {
 		k.add(key)
@@ -157,13 +87,9 @@ func (s *Store) loadSome(ctx context.Context, opts actor.LoadOptions, keys []act
 		if most < math.MaxInt64 {
 			seen = make([]bool, len(into))
 		}
-		rows, err := q.Query(ctx, statement, k.apps, k.types, k.ids, k.places)
-		if err != nil {
-			return err
-		}
 		var n int64
 		var r storedRow
-		_, err = pgx.ForEachRow(rows, append([]any{&n}, r.targets()...), func() error {
+		err := each(ctx, q, append([]any{&n}, r.targets()...), func() error {
 			row, fault := r.row()
 			if fault != "" {
 				faults = append(faults, store.DamagedRow{Key: keys[n], Version: addressable(r.version), Detail: fault})
@@ -176,7 +102,7 @@ func (s *Store) loadSome(ctx context.Context, opts actor.LoadOptions, keys []act
 				}
 			}
 			return nil
-		})
+		}, statement, k.apps, k.types, k.ids, k.places)
 		if errors.Is(err, errEnough) {
 			for i := range into {
 				into[i].Unread = !seen[i]
@@ -200,11 +126,6 @@ func (s *Store) loadSome(ctx context.Context, opts actor.LoadOptions, keys []act
 	return read, err
 }
 
-// querier is a pool, a connection or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // beginBeside begins a transaction of CockroachDB whose reads do not wait for turns: at READ
 // COMMITTED a read passes the FOR UPDATE of a transaction that is SERIALIZABLE. A row that
 // another transaction has placed, and not yet committed, does not stop the read either: with
@@ -222,7 +143,7 @@ const boundBeside = `SET LOCAL lock_timeout = '1s'`
 const besideTimeout = 3 * time.Second
 
 // besideLocks reads on CockroachDB beside the locks of turns.
-func (s *Store) besideLocks(ctx context.Context, read func(querier) error) error {
+func (s *actors) besideLocks(ctx context.Context, read func(querier) error) error {
 	conn, err := s.general.Acquire(ctx)
 	if err != nil {
 		return err
@@ -265,47 +186,46 @@ func beforeItsTime(err error) bool {
 	return strings.Contains(server.Message, "must be after replica GC threshold")
 }
 
-// storedRow is a row as the database has it.
-type storedRow struct {
-	version, life, generation, schema int64
-	commitID                          uuid
-	deleted                           bool
-	format                            int16
-	state                             []byte
-	updatedAt                         time.Time
-}
+const readVersions = `SELECT c.n, a.version, a.life, a.deleted_at IS NOT NULL
+FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[]) AS c (app, type, id, n)
+JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id`
 
-// targets are what the columns of a load, from version on, are scanned into.
-func (r *storedRow) targets() []any {
-	return []any{&r.version, &r.commitID, &r.life, &r.deleted, &r.generation, &r.schema, &r.format, &r.state, &r.updatedAt}
-}
-
-// row returns the row, and what is wrong with it if somebody else wrote it.
-func (r *storedRow) row() (actor.Row, string) {
-	switch {
-	case r.version <= 0:
-		return actor.Row{}, fmt.Sprintf("its version is %d", r.version)
-	case r.format < 0 || r.format > int16(actor.FormatEnvelope):
-		return actor.Row{}, fmt.Sprintf("its format is %d", r.format)
-	case r.schema < 0 || r.schema > 1<<32-1 || r.generation < 0 || r.life < 0:
-		return actor.Row{}, "a number in it is out of range"
-	case (r.state == nil) != (r.format == int16(actor.FormatNone)):
-		return actor.Row{}, "its state does not go with its format"
+// Versions reads what fences the rows, one statement for each 256 keys.
+func (s *actors) Versions(ctx context.Context, keys []actor.Key) ([]actor.RowVersion, error) {
+	if err := store.ValidateKeys(keys); err != nil {
+		return nil, err
 	}
-	return actor.Row{
-		Version: uint64(r.version), CommitID: actor.CommitID(r.commitID), Life: uint64(r.life), Deleted: r.deleted,
-		Generation: uint64(r.generation), StateSchema: uint32(r.schema),
-		State:     actor.EncodedState{Format: actor.StateFormat(r.format), Data: r.state},
-		UpdatedAt: r.updatedAt.UTC(),
-	}, ""
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	versions := make([]actor.RowVersion, len(keys))
+	for start := 0; start < len(keys); start += maxGroupRows {
+		end := min(start+maxGroupRows, len(keys))
+		if err := s.versionsOf(ctx, keys[start:end], versions[start:end]); err != nil {
+			return nil, err
+		}
+	}
+	return versions, nil
 }
 
-// addressable is the version under which a damaged row may be replaced, 0 if its
-// version is one that no commit can name.
-func addressable(version int64) uint64 { return uint64(max(0, version)) }
+func (s *actors) versionsOf(ctx context.Context, keys []actor.Key, into []actor.RowVersion) error {
+	var k keyColumns
+	for _, key := range keys {
+		k.add(key)
+	}
+	return s.read(ctx, "read versions", func(ctx context.Context) error {
+		clear(into)
+		var n, version, life int64
+		var deleted bool
+		return each(ctx, s.general, []any{&n, &version, &life, &deleted}, func() error {
+			into[n] = actor.RowVersion{Version: addressable(version), Life: addressable(life), Deleted: deleted}
+			return nil
+		}, readVersions, k.apps, k.types, k.ids, k.places)
+	})
+}
 
 // ListActors reads a page of a type's live actors.
-func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) (list []store.ActorInfo, next string, err error) {
+func (s *actors) ListActors(ctx context.Context, q store.ActorQuery) (list []store.ActorInfo, next string, err error) {
 	if err := store.ValidateLimit(q.Limit); err != nil {
 		return nil, "", err
 	}
@@ -335,21 +255,11 @@ func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) (list []stor
 	err = s.read(ctx, "list actors", func(ctx context.Context) error {
 		list, next = nil, ""
 		// The last row that is examined comes along in any case: the list goes on after it.
-		rows, err := s.general.Query(ctx, `SELECT n, id, deleted_at IS NULL, version, generation, state_schema, size, updated_at, sound FROM (
-				SELECT row_number() OVER (ORDER BY e.id) AS n, e.* FROM (
-					SELECT id, deleted_at, version, generation, state_schema, COALESCE(octet_length(state), 0)::int8 AS size, updated_at, `+soundRow+` AS sound
-					FROM greenroom_actor AS a WHERE app = $1 AND type = $2 AND id > $3`+within+`
-					ORDER BY app, type, id LIMIT $5
-				) AS e
-			) AS x WHERE deleted_at IS NULL OR n = $5 ORDER BY id LIMIT $4`, args...)
-		if err != nil {
-			return err
-		}
 		var id string
 		var n, version, generation, schema, size int64
 		var at time.Time
 		var live, sound bool
-		_, err = pgx.ForEachRow(rows, []any{&n, &id, &live, &version, &generation, &schema, &size, &at, &sound}, func() error {
+		return each(ctx, s.general, []any{&n, &id, &live, &version, &generation, &schema, &size, &at, &sound}, func() error {
 			if n == store.MaxExamined || len(list) == q.Limit-1 {
 				next = id
 			}
@@ -367,8 +277,13 @@ func (s *Store) ListActors(ctx context.Context, q store.ActorQuery) (list []stor
 				StateSize: size, UpdatedAt: at.UTC(),
 			})
 			return nil
-		})
-		return err
+		}, `SELECT n, id, deleted_at IS NULL, version, generation, state_schema, size, updated_at, sound FROM (
+				SELECT row_number() OVER (ORDER BY e.id) AS n, e.* FROM (
+					SELECT id, deleted_at, version, generation, state_schema, COALESCE(octet_length(state), 0)::int8 AS size, updated_at, `+soundRow+` AS sound
+					FROM greenroom_actor AS a WHERE app = $1 AND type = $2 AND id > $3`+within+`
+					ORDER BY app, type, id LIMIT $5
+				) AS e
+			) AS x WHERE deleted_at IS NULL OR n = $5 ORDER BY id LIMIT $4`, args...)
 	})
 	if err != nil {
 		return nil, "", err
@@ -391,4 +306,18 @@ func textAfter(prefix string) string {
 		}
 	}
 	return ""
+}
+
+// sweepTombstones asks for deleted_at again outside: if the actor was revived in
+// between, PostgreSQL checks that condition, not the one inside, on the new row.
+const sweepTombstones = `DELETE FROM greenroom_actor AS a USING (
+	SELECT app, type, id FROM greenroom_actor
+	WHERE shard = $1 AND deleted_at >= $2 AND deleted_at < $3
+	ORDER BY deleted_at LIMIT $4
+) AS old
+WHERE a.app = old.app AND a.type = old.type AND a.id = old.id AND a.deleted_at < $3`
+
+// SweepTombstones removes old tombstones, shard by shard.
+func (s *actors) SweepTombstones(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.sweeper.sweep(ctx, limit, func(context.Context) (time.Time, error) { return before, nil })
 }

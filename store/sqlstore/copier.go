@@ -12,15 +12,16 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-var _ store.Movable = (*Store)(nil)
-
-// unfinishedVersion is the schema's version while a store is copied into the database. An
-// earlier binary takes it for that of a newer one.
-const unfinishedVersion = 1 << 30
+// copier reads and writes a store as a whole.
+type copier struct {
+	*db
+	modules *modules
+	cluster *cluster
+}
 
 // wholeConn opens a connection for reading and writing whole tables, which takes as long as
 // it takes. One whose rows are copied elsewhere reads on only when those are written.
-func (s *Store) wholeConn(ctx context.Context) (*pgx.Conn, error) {
+func (s *copier) wholeConn(ctx context.Context) (*pgx.Conn, error) {
 	cfg := s.general.Config().ConnConfig
 	for _, name := range []string{
 		"statement_timeout", "idle_in_transaction_session_timeout", "transaction_timeout", "tcp_user_timeout",
@@ -41,7 +42,7 @@ func (s *Store) wholeConn(ctx context.Context) (*pgx.Conn, error) {
 }
 
 // Export implements [store.Movable], in one transaction.
-func (s *Store) Export(ctx context.Context, visit func(*store.Contents) error) error {
+func (s *copier) Export(ctx context.Context, visit func(*store.Contents) error) error {
 	conn, err := s.wholeConn(ctx)
 	if err != nil {
 		return err
@@ -60,16 +61,6 @@ func (s *Store) Export(ctx context.Context, visit func(*store.Contents) error) e
 		}
 	}
 	return parts.End()
-}
-
-// each calls visit with each row that a statement returns, scanned into targets.
-func each(ctx context.Context, tx pgx.Tx, statement string, targets []any, visit func() error) error {
-	rows, err := tx.Query(ctx, statement)
-	if err != nil {
-		return err
-	}
-	_, err = pgx.ForEachRow(rows, targets, visit)
-	return err
 }
 
 // collected calls put for each row that a statement returns.
@@ -95,7 +86,7 @@ func collected[T any](ctx context.Context, tx pgx.Tx, parts *store.Parts, statem
 	return rows.Err()
 }
 
-func (s *Store) exportModules(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
+func (s *copier) exportModules(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
 	rows, err := tx.Query(ctx, `SELECT `+moduleColumns+` FROM greenroom_module ORDER BY app, digest`)
 	if err != nil {
 		return err
@@ -105,7 +96,7 @@ func (s *Store) exportModules(ctx context.Context, tx pgx.Tx, parts *store.Parts
 		return err
 	}
 	for _, m := range modules {
-		wasm, err := s.ModuleBytes(ctx, m.App, m.Digest)
+		wasm, err := s.modules.ModuleBytes(ctx, m.App, m.Digest)
 		if err != nil {
 			return err
 		}
@@ -129,14 +120,14 @@ func exportSettings(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
 func exportActors(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
 	var k actor.Key
 	var r storedRow
-	return each(ctx, tx, `SELECT app, type, id, version, commit_id, life, deleted_at IS NOT NULL, generation, state_schema, format, state, updated_at
-		FROM greenroom_actor ORDER BY app, type, id`, append([]any{&k.App, &k.Type, &k.ID}, r.targets()...), func() error {
+	return each(ctx, tx, append([]any{&k.App, &k.Type, &k.ID}, r.targets()...), func() error {
 		row, fault := r.row()
 		if fault != "" {
 			return &store.DamagedError{Rows: []store.DamagedRow{{Key: k, Version: addressable(r.version), Detail: fault}}}
 		}
 		return parts.Add(len(row.State.Data), func(c *store.Contents) { c.Actors = append(c.Actors, store.ActorRow{Key: k, Row: row}) })
-	})
+	}, `SELECT app, type, id, version, commit_id, life, deleted_at IS NOT NULL, generation, state_schema, format, state, updated_at
+		FROM greenroom_actor ORDER BY app, type, id`)
 }
 
 func exportRecords(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
@@ -166,28 +157,26 @@ func exportBuckets(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
 
 func exportReminders(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
 	var r scannedReminder
-	return each(ctx, tx, `SELECT r.paused, `+reminderFields+` FROM greenroom_reminder AS r ORDER BY r.app, r.type, r.id, r.name`,
-		append([]any{&r.paused}, r.targets()...), func() error {
-			found, damage := r.reminder()
-			if damage != "" {
-				return &store.DamagedReminders{Reminders: []store.DamagedReminder{{ID: r.id(), Reason: damage}}}
-			}
-			return parts.Add(len(r.payload)+len(r.spec), func(c *store.Contents) { c.Reminders = append(c.Reminders, found) })
-		})
+	return each(ctx, tx, append([]any{&r.paused}, r.targets()...), func() error {
+		found, damage := r.reminder()
+		if damage != "" {
+			return &store.DamagedReminders{Reminders: []store.DamagedReminder{{ID: r.id(), Reason: damage}}}
+		}
+		return parts.Add(len(r.payload)+len(r.spec), func(c *store.Contents) { c.Reminders = append(c.Reminders, found) })
+	}, `SELECT r.paused, `+reminderFields+` FROM greenroom_reminder AS r ORDER BY r.app, r.type, r.id, r.name`)
 }
 
 func exportDeadLetters(ctx context.Context, tx pgx.Tx, parts *store.Parts) error {
 	var r scannedReminder
 	var d actor.DeadLetter
-	return each(ctx, tx, `SELECT r.reason, r.failed_at, `+reminderFields+` FROM greenroom_dead_reminder AS r ORDER BY r.prefix, r.vector, r.token, r.due`,
-		append([]any{&d.Reason, &d.FailedAt}, r.targets()...), func() error {
-			var damage string
-			if d.Reminder, damage = r.reminder(); damage != "" {
-				return &store.DamagedReminders{Reminders: []store.DamagedReminder{{ID: r.id(), Reason: damage}}}
-			}
-			d.FailedAt = d.FailedAt.UTC()
-			return parts.Add(len(r.payload)+len(r.spec), func(c *store.Contents) { c.DeadLetters = append(c.DeadLetters, d) })
-		})
+	return each(ctx, tx, append([]any{&d.Reason, &d.FailedAt}, r.targets()...), func() error {
+		var damage string
+		if d.Reminder, damage = r.reminder(); damage != "" {
+			return &store.DamagedReminders{Reminders: []store.DamagedReminder{{ID: r.id(), Reason: damage}}}
+		}
+		d.FailedAt = d.FailedAt.UTC()
+		return parts.Add(len(r.payload)+len(r.spec), func(c *store.Contents) { c.DeadLetters = append(c.DeadLetters, d) })
+	}, `SELECT r.reason, r.failed_at, `+reminderFields+` FROM greenroom_dead_reminder AS r ORDER BY r.prefix, r.vector, r.token, r.due`)
 }
 
 // hasContents tells a database in which something is.
@@ -198,7 +187,7 @@ const hasContents = `SELECT EXISTS (SELECT 1 FROM greenroom_actor) OR EXISTS (SE
 
 // Import implements [store.Movable]. It takes the database from others first and looks at
 // it then, so that nobody comes in between.
-func (s *Store) Import(ctx context.Context, fill func(add func(*store.Contents) error) error) error {
+func (s *copier) Import(ctx context.Context, fill func(add func(*store.Contents) error) error) error {
 	conn, err := s.wholeConn(ctx)
 	if err != nil {
 		return err
@@ -226,7 +215,7 @@ func (s *Store) Import(ctx context.Context, fill func(add func(*store.Contents) 
 }
 
 // free returns an error if the database has something, or a host uses it.
-func (s *Store) free(ctx context.Context, conn *pgx.Conn) error {
+func (s *copier) free(ctx context.Context, conn *pgx.Conn) error {
 	var has bool
 	if err := conn.QueryRow(ctx, hasContents).Scan(&has); err != nil {
 		return asStoreError(ctx, "copy: look at the database", err)
@@ -234,7 +223,7 @@ func (s *Store) free(ctx context.Context, conn *pgx.Conn) error {
 	if has {
 		return store.ErrNotEmpty
 	}
-	return store.Unused(ctx, s)
+	return store.Unused(ctx, s.cluster)
 }
 
 func turnVersion(ctx context.Context, conn *pgx.Conn, from, to int) error {
@@ -246,9 +235,9 @@ func turnVersion(ctx context.Context, conn *pgx.Conn, from, to int) error {
 }
 
 // add writes a part. A table is written by its own COPY.
-func (s *Store) add(ctx context.Context, conn *pgx.Conn, c *store.Contents) error {
+func (s *copier) add(ctx context.Context, conn *pgx.Conn, c *store.Contents) error {
 	for _, m := range c.Modules {
-		if err := s.PutModule(ctx, m.Module, bytes.NewReader(m.Wasm)); err != nil {
+		if err := s.modules.PutModule(ctx, m.Module, bytes.NewReader(m.Wasm)); err != nil {
 			return err
 		}
 		if _, err := conn.Exec(ctx, `UPDATE greenroom_module SET created_at = $3 WHERE app = $1 AND digest = $2`,
@@ -273,7 +262,7 @@ func (s *Store) add(ctx context.Context, conn *pgx.Conn, c *store.Contents) erro
 			rowsFrom(c.Actors, actorColumns)},
 		{"greenroom_idempotency", []string{"id", "commit_id", "shard", "expires_at", "record"},
 			rowsFrom(c.Records, func(r *store.StoredRecord) []any {
-				return []any{uuid(r.ID), uuid(r.Commit), s.dialect.recordShard(r.ID), r.ExpiresAt, notNull(r.Value)}
+				return []any{uuid(r.ID), uuid(r.Commit), recordShard(s.dialect, r.ID), r.ExpiresAt, notNull(r.Value)}
 			})},
 		{"greenroom_lap", []string{"app", "prefix", "vector", "next"},
 			rowsFrom(c.Laps, func(l *store.Lap) []any { return []any{l.App, int64(l.Prefix), l.Vector.String(), int64(l.Next)} })},
@@ -304,13 +293,6 @@ func rowsFrom[T any](list []T, row func(*T) []any) [][]any {
 		rows[i] = row(&list[i])
 	}
 	return rows
-}
-
-func notNull(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }
 
 func actorColumns(a *store.ActorRow) []any {

@@ -12,6 +12,10 @@ import (
 // before leave garbage at the front of the index, which CockroachDB keeps for
 // hours; scans start above it.
 type sweeper struct {
+	*db
+	// statement removes at most $4 rows of shard $1, from time $2 up to bound $3.
+	statement string
+
 	mu    sync.Mutex
 	swept [shards]time.Time
 }
@@ -21,27 +25,12 @@ type sweeper struct {
 // was swept can still appear for as long.
 const sweepMargin = MaxTimeout + time.Minute
 
-// sweepShard asks for deleted_at again outside: if the actor was revived in
-// between, PostgreSQL checks that condition, not the one inside, on the new row.
-const sweepShard = `DELETE FROM greenroom_actor AS a USING (
-	SELECT app, type, id FROM greenroom_actor
-	WHERE shard = $1 AND deleted_at >= $2 AND deleted_at < $3
-	ORDER BY deleted_at LIMIT $4
-) AS old
-WHERE a.app = old.app AND a.type = old.type AND a.id = old.id AND a.deleted_at < $3`
-
-// SweepTombstones removes old tombstones, shard by shard.
-func (s *Store) SweepTombstones(ctx context.Context, before time.Time, limit int) (int, error) {
-	return s.sweepShards(ctx, limit, &s.sweep, sweepShard, func(context.Context) (time.Time, error) { return before, nil })
-}
-
-// sweepShards runs a statement that removes at most $4 rows of shard $1 from a
-// time $2 up to a bound $3, until the limit or the bound is reached everywhere.
-func (s *Store) sweepShards(ctx context.Context, limit int, w *sweeper, statement string, bound func(context.Context) (time.Time, error)) (int, error) {
+// sweep removes rows until the limit or the bound is reached everywhere.
+func (w *sweeper) sweep(ctx context.Context, limit int, bound func(context.Context) (time.Time, error)) (int, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return 0, err
 	}
-	now, err := s.Now(ctx)
+	now, err := w.Now(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -53,12 +42,8 @@ func (s *Store) sweepShards(ctx context.Context, limit int, w *sweeper, statemen
 	for shard := range shards {
 		for removed < limit {
 			batch := min(limit-removed, maxGroupRows)
-			n := 0
-			err := s.read(ctx, "sweep", func(ctx context.Context) error {
-				tag, err := s.general.Exec(ctx, statement, shard, w.from(shard, before), before, batch)
-				n = int(tag.RowsAffected())
-				return err
-			})
+			changed, err := w.exec(ctx, "sweep", w.general, w.statement, shard, w.from(shard, before), before, batch)
+			n := int(changed)
 			removed += n
 			if err != nil {
 				return removed, err

@@ -1,37 +1,31 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// attempt is one commit on its way to an answer.
-type attempt struct {
-	commit *actor.Commit
-	err    error // the answer, once decided
-}
-
-func compareKeys(a, b actor.Key) int {
-	if a.App != b.App {
-		return cmp.Compare(a.App, b.App)
-	}
-	if a.Type != b.Type {
-		return cmp.Compare(a.Type, b.Type)
-	}
-	return cmp.Compare(a.ID, b.ID)
+// commits writes commits in groups.
+type commits struct {
+	*db
+	outcomes *outcomes
+	parts    sync.Pool // of *groupParts
 }
 
 // Commit writes the commits in groups; see the package comment. It returns when
 // every one has its answer. The context ends waiting for a connection or for a
 // locked row, never a write under way.
-func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
+func (s *commits) Commit(ctx context.Context, commits []actor.Commit) []error {
 	errs := store.ValidateGroup(commits)
 	attempts := make([]attempt, len(commits))
 	sorted := make([]*attempt, 0, len(commits))
@@ -70,7 +64,7 @@ func (s *Store) Commit(ctx context.Context, commits []actor.Commit) []error {
 
 // decide writes a group and gives each commit its answer. It returns true and
 // gives none if a row of the group is locked.
-func (s *Store) decide(ctx context.Context, group []*attempt) (locked bool) {
+func (s *commits) decide(ctx context.Context, group []*attempt) (locked bool) {
 	reconnected := false
 	for tries := 0; ; {
 		if err := ctx.Err(); err != nil {
@@ -85,7 +79,7 @@ func (s *Store) decide(ctx context.Context, group []*attempt) (locked bool) {
 					refused = append(refused, a)
 				}
 			}
-			s.refusals(ctx, refused)
+			s.outcomes.refusals(ctx, refused)
 			return false
 		}
 		switch s.dialect.judge(err) {
@@ -130,14 +124,14 @@ func (s *Store) decide(ctx context.Context, group []*attempt) (locked bool) {
 			answer(group, fmt.Errorf("commit: %w", err))
 			return false
 		case unknown:
-			s.settleLost(ctx, group, err)
+			s.outcomes.settleLost(ctx, group, err)
 			return false
 		}
 	}
 }
 
 // decideHalves decides each half of a group on its own, around locked rows.
-func (s *Store) decideHalves(ctx context.Context, group []*attempt) bool {
+func (s *commits) decideHalves(ctx context.Context, group []*attempt) bool {
 	for _, half := range [][]*attempt{group[:len(group)/2], group[len(group)/2:]} {
 		if s.decide(ctx, half) {
 			s.commitAround(ctx, half)
@@ -149,12 +143,12 @@ func (s *Store) decideHalves(ctx context.Context, group []*attempt) bool {
 // commitAround decides a group that has some rows that others lock. The commits of free rows
 // go at once, however slow the database is. The commits of locked rows go as these come free,
 // each on its own, for as long as LockWait.
-func (s *Store) commitAround(ctx context.Context, group []*attempt) {
+func (s *commits) commitAround(ctx context.Context, group []*attempt) {
 	wait, cancel := context.WithTimeout(ctx, s.cfg.LockWait)
 	defer cancel()
 	for tried := false; len(group) > 0; tried = true {
 		if tried {
-			s.orphans.blocked()
+			s.sessions.blocked()
 		}
 		if tried && wait.Err() != nil {
 			if err := ctx.Err(); err != nil {
@@ -169,21 +163,21 @@ func (s *Store) commitAround(ctx context.Context, group []*attempt) {
 			answer(group, asStoreError(ctx, "commit: find the locked rows", err))
 			return
 		}
-		left := s.bisect(ctx, free)
+		undecided := s.bisect(ctx, free)
 		if len(stuck) > 0 {
 			// One waits in the row's queue; asking only when it happens to be
 			// free could go on for ever.
-			left = append(left, s.bisect(wait, stuck[:1])...)
-			left = append(left, stuck[1:]...)
+			undecided = append(undecided, s.bisect(wait, stuck[:1])...)
+			undecided = append(undecided, stuck[1:]...)
 		}
-		group = left
+		group = undecided
 	}
 }
 
 // bisect decides a group by halves until only single locked rows are left, and
 // returns those. The probe cannot see the locked rows of inserts, which are
 // rows that another transaction has inserted and not yet committed.
-func (s *Store) bisect(ctx context.Context, group []*attempt) []*attempt {
+func (s *commits) bisect(ctx context.Context, group []*attempt) []*attempt {
 	switch {
 	case len(group) == 0 || ctx.Err() != nil:
 		return group
@@ -200,14 +194,14 @@ func (s *Store) bisect(ctx context.Context, group []*attempt) []*attempt {
 
 // undone returns the attempts that ended with ctx's own error, reset.
 func undone(ctx context.Context, group []*attempt) []*attempt {
-	var left []*attempt
+	var undecided []*attempt
 	for _, a := range group {
 		if a.err != nil && ctx.Err() != nil && errors.Is(a.err, ctx.Err()) {
 			a.err = nil
-			left = append(left, a)
+			undecided = append(undecided, a)
 		}
 	}
-	return left
+	return undecided
 }
 
 // probeRows returns the places of the keys whose rows could be locked.
@@ -217,7 +211,7 @@ FOR UPDATE OF a SKIP LOCKED`
 
 // probeStatement is probeRows for a database. CockroachDB does not count a scan that skips
 // locked rows among those of whole tables, so this one is forbidden by name.
-func (d dialect) probeStatement() string {
+func probeStatement(d dialect) string {
 	if d == cockroach {
 		return strings.Replace(probeRows, "JOIN", "INNER LOOKUP JOIN", 1)
 	}
@@ -226,7 +220,7 @@ func (d dialect) probeStatement() string {
 
 // probe tells the commits whose rows are locked by others now from the rest.
 // Inserts count as free.
-func (s *Store) probe(ctx context.Context, group []*attempt) (free, stuck []*attempt, err error) {
+func (s *commits) probe(ctx context.Context, group []*attempt) (free, stuck []*attempt, err error) {
 	var k keyColumns
 	for _, a := range group {
 		k.addRows(a.commit)
@@ -234,19 +228,11 @@ func (s *Store) probe(ctx context.Context, group []*attempt) (free, stuck []*att
 	lockable := make(map[int64]bool)
 	err = s.read(ctx, "probe", func(ctx context.Context) error {
 		clear(lockable)
-		rows, err := s.commits.Query(ctx, s.dialect.probeStatement(), k.apps, k.types, k.ids, k.places)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var n int64
-			if err := rows.Scan(&n); err != nil {
-				return err
-			}
+		var n int64
+		return each(ctx, s.pools.commits, []any{&n}, func() error {
 			lockable[n] = true
-		}
-		return rows.Err()
+			return nil
+		}, probeStatement(s.dialect), k.apps, k.types, k.ids, k.places)
 	})
 	place := int64(0)
 	for _, a := range group {
@@ -268,16 +254,84 @@ func (s *Store) probe(ctx context.Context, group []*attempt) (free, stuck []*att
 	return free, stuck, err
 }
 
-func commitsOf(group []*attempt) []*actor.Commit {
-	commits := make([]*actor.Commit, len(group))
-	for i, a := range group {
-		commits[i] = a.commit
+// sendGroup writes a group in one batch up to one Sync, which both databases run
+// as one implicit transaction, and returns the IDs of the commits that held. Only
+// a nil error means that they are durable: the server may fail the transaction
+// after the last result, at Sync.
+//
+// The caller's context is for getting a connection. After that, the group runs
+// to its end: giving up half-way would save nothing, and would leave every
+// outcome to be settled.
+func (s *commits) sendGroup(ctx context.Context, commits []*actor.Commit) (idSet, error) {
+	conn, err := s.pools.commits.Acquire(ctx)
+	if err != nil {
+		return nil, &notSentError{err}
 	}
-	return commits
+	defer conn.Release()
+	// Twice the server's own limit, so that the server is the one to give up,
+	// and says that it did; this one is for a server that says nothing.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*s.cfg.StatementTimeout)
+	defer cancel()
+
+	var b pgx.Batch
+	parts, ok := s.parts.Get().(*groupParts)
+	if !ok {
+		parts = newGroupParts(s.dialect)
+	}
+	defer func() {
+		parts.reset()
+		s.parts.Put(parts)
+	}()
+	queries := queueGroup(&b, commits, parts)
+	held := make(idSet, len(commits))
+	err = sendUnit(ctx, conn.Conn(), &b, func(statement int, values [][]byte) error {
+		if statement < queries {
+			return held.add(values[0])
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return held, nil
 }
 
-func answer(group []*attempt, err error) {
-	for _, a := range group {
-		a.err = err
+// idSet is a set of commits.
+type idSet map[actor.CommitID]struct{}
+
+// add adds an ID as a statement returns it.
+func (s idSet) add(id []byte) error {
+	if len(id) != len(actor.CommitID{}) {
+		return fmt.Errorf("a commit ID came back in %d bytes", len(id))
 	}
+	s[actor.CommitID(id)] = struct{}{}
+	return nil
+}
+
+// makeRoom removes expired records of the calls that a group records, if the
+// group failed for one, and returns what is left to be decided: a commit whose
+// own records are in its way was applied before, and that is its answer.
+func (s *commits) makeRoom(ctx context.Context, group []*attempt, cause error) ([]*attempt, error) {
+	var server *pgconn.PgError
+	if !errors.As(cause, &server) || !isRecordInPlace(server) {
+		return group, nil
+	}
+	var k recordColumns
+	for _, a := range group {
+		k.add(a.commit)
+	}
+	if _, err := s.exec(ctx, "remove expired records", s.general, removeExpired, k.ids); err != nil {
+		return group, err
+	}
+	own, err := s.outcomes.records.recordedBy(ctx, commitsOf(group))
+	if err != nil || len(own) == 0 {
+		return group, err
+	}
+	var undecided []*attempt
+	for _, a := range group {
+		if !own[a.commit.ID] {
+			undecided = append(undecided, a)
+		}
+	}
+	return undecided, nil
 }

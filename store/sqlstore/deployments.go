@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"time"
@@ -14,43 +13,12 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
-// errDone ends a transaction whose work was done before, by one whose answer was
-// lost: there is nothing to commit, and so nothing to be in doubt about.
-var errDone = &finalError{}
-
-// transaction runs fn on the general pool in a transaction, for rare writes that
-// are the same when done twice: fn recognizes its own earlier success, so a lost
-// COMMIT is simply tried again, and answers errDone then. Sentinels that fn returns come back as they are.
-func (s *Store) transaction(ctx context.Context, op string, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	for tries := 0; ; tries++ {
-		err := s.transact(ctx, s.general, 2*s.cfg.StatementTimeout, func(tx pgx.Tx) error {
-			err := fn(ctx, tx)
-			if err != nil && isContract(err) {
-				return &finalError{err}
-			}
-			return err
-		})
-		var final *finalError
-		if errors.As(err, &final) {
-			return final.cause
-		}
-		var lost *lostCommitError
-		wasLost := errors.As(err, &lost)
-		if err == nil || tries == 2 || !wasLost && !s.lost(err) || pause(ctx, tries) != nil {
-			if wasLost {
-				return ambiguous(op, lost.cause)
-			}
-			return asStoreError(ctx, op, err)
-		}
-	}
-}
+// deployments keeps which module serves each type.
+type deployments struct{ *db }
 
 // Deploy appends the deployments in one transaction, which holds the rows of
 // their modules against DeleteModule.
-func (s *Store) Deploy(ctx context.Context, ds []actor.Deployment) error {
+func (s *deployments) Deploy(ctx context.Context, ds []actor.Deployment) error {
 	if err := store.ValidateDeployments(ds); err != nil || len(ds) == 0 {
 		return err
 	}
@@ -138,50 +106,35 @@ func scanDeployment(row pgx.CollectableRow) (actor.Deployment, error) {
 }
 
 // Deployments reads what serves now.
-func (s *Store) Deployments(ctx context.Context, app string) ([]actor.Deployment, error) {
+func (s *deployments) Deployments(ctx context.Context, app string) ([]actor.Deployment, error) {
 	apps := "t.app = $1"
 	if app == "" {
 		apps = "t.app > $1" // all of them, as a range
 	}
-	return s.deployments(ctx, "read deployments", `SELECT `+deploymentColumns+` FROM greenroom_type AS t
+	return query(ctx, s.db, "read deployments", scanDeployment, `SELECT `+deploymentColumns+` FROM greenroom_type AS t
 		JOIN greenroom_deployment AS d ON d.app = t.app AND d.type = t.type AND d.generation = t.generation
 		WHERE `+apps+` ORDER BY d.app, d.type`, app)
 }
 
 // DeploymentHistory reads a page of a type's deployments, newest first.
-func (s *Store) DeploymentHistory(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error) {
+func (s *deployments) DeploymentHistory(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err
 	}
 	if before == 0 || before > math.MaxInt64 {
 		before = math.MaxInt64
 	}
-	return s.deployments(ctx, "read deployment history", `SELECT `+deploymentColumns+` FROM greenroom_deployment AS d
+	return query(ctx, s.db, "read deployment history", scanDeployment, `SELECT `+deploymentColumns+` FROM greenroom_deployment AS d
 		WHERE d.app = $1 AND d.type = $2 AND d.generation < $3 ORDER BY d.app, d.type, d.generation DESC LIMIT $4`,
 		app, typ, int64(before), limit)
 }
 
-func (s *Store) deployments(ctx context.Context, op, query string, args ...any) ([]actor.Deployment, error) {
-	var list []actor.Deployment
-	err := s.read(ctx, op, func(ctx context.Context) error {
-		rows, err := s.general.Query(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		list, err = pgx.CollectRows(rows, scanDeployment)
-		return err
-	})
-	return list, err
-}
-
 // ListApps reads a page of the apps. What each one has is counted by its own keys.
-func (s *Store) ListApps(ctx context.Context, after string, limit int) ([]store.AppInfo, error) {
+func (s *deployments) ListApps(ctx context.Context, after string, limit int) ([]store.AppInfo, error) {
 	if err := store.ValidateLimit(limit); err != nil {
 		return nil, err
 	}
-	var list []store.AppInfo
-	err := s.read(ctx, "list apps", func(ctx context.Context) error {
-		rows, err := s.general.Query(ctx, `WITH apps AS (
+	return query(ctx, s.db, "list apps", scanApp, `WITH apps AS (
 				SELECT app FROM greenroom_module WHERE app > $1 UNION SELECT app FROM greenroom_type WHERE app > $1
 				ORDER BY app LIMIT $2
 			), module_counts AS (
@@ -193,19 +146,14 @@ func (s *Store) ListApps(ctx context.Context, after string, limit int) ([]store.
 			)
 			SELECT a.app, coalesce(t.types, 0), coalesce(m.modules, 0), t.deployed_at FROM apps AS a
 			LEFT JOIN module_counts AS m ON m.app = a.app LEFT JOIN type_counts AS t ON t.app = a.app ORDER BY a.app`, after, limit)
-		if err != nil {
-			return err
-		}
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.AppInfo, error) {
-			var a store.AppInfo
-			var at *time.Time
-			err := row.Scan(&a.App, &a.Types, &a.Modules, &at)
-			if at != nil {
-				a.DeployedAt = at.UTC()
-			}
-			return a, err
-		})
-		return err
-	})
-	return list, err
+}
+
+func scanApp(row pgx.CollectableRow) (store.AppInfo, error) {
+	var a store.AppInfo
+	var at *time.Time
+	err := row.Scan(&a.App, &a.Types, &a.Modules, &at)
+	if at != nil {
+		a.DeployedAt = at.UTC()
+	}
+	return a, err
 }

@@ -11,6 +11,12 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
+// lockedTurns runs turns that lock their rows.
+type lockedTurns struct {
+	*db
+	outcomes *outcomes
+}
+
 const (
 	lockRow = `SELECT version, commit_id, life, deleted_at IS NOT NULL, generation, state_schema, format, state, updated_at
 FROM greenroom_actor WHERE app = $1 AND type = $2 AND id = $3 FOR UPDATE`
@@ -30,7 +36,7 @@ ON CONFLICT (app, type, id) DO NOTHING`
 
 // LockedTurn runs a turn inside the transaction that holds its row. The lock
 // keeps other turns waiting; what keeps them apart is the version.
-func (s *Store) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
+func (s *lockedTurns) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
 	if err := key.Validate(); err != nil {
 		return nil, err
 	}
@@ -40,7 +46,7 @@ func (s *Store) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx conte
 	var commit *actor.Commit
 	turn := func(tx pgx.Tx) error {
 		commit = nil
-		row, held, err := s.hold(ctx, tx, key)
+		row, held, err := s.lock(ctx, tx, key)
 		if err != nil {
 			return err
 		}
@@ -51,11 +57,11 @@ func (s *Store) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx conte
 		if next == nil {
 			return &finalError{nil}
 		}
-		if err := s.checkTurn(ctx, key, row, next); err != nil {
+		if err := s.check(ctx, key, row, next); err != nil {
 			return &finalError{err}
 		}
 		commit = next
-		return writeTurn(tx, held, next, s)
+		return s.write(tx, held, next)
 	}
 	err := s.transact(ctx, s.turns, s.cfg.TurnTimeout, turn)
 	if err == nil {
@@ -68,23 +74,23 @@ func (s *Store) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx conte
 	var lost *lostCommitError
 	if errors.As(err, &lost) {
 		a := attempt{commit: commit}
-		s.settleLost(ctx, []*attempt{&a}, lost.cause)
+		s.outcomes.settleLost(ctx, []*attempt{&a}, lost.cause)
 		return commit, a.err
 	}
 	return nil, asStoreError(ctx, "locked turn", err)
 }
 
-// checkTurn refuses what cannot be committed, before anything is written.
-func (s *Store) checkTurn(ctx context.Context, key actor.Key, row actor.Row, c *actor.Commit) error {
+// check refuses what cannot be committed, before anything is written.
+func (s *lockedTurns) check(ctx context.Context, key actor.Key, row actor.Row, c *actor.Commit) error {
 	if err := ctx.Err(); err != nil {
 		return err // the turn's time was over before it was sealed
 	}
 	return store.ValidateTurn(c, key, row.Version)
 }
 
-// hold locks the actor's row and returns it, with the version under which it is
+// lock locks the actor's row and returns it, with the version under which it is
 // held: its own, or that of the row placed for an actor without one.
-func (s *Store) hold(ctx context.Context, tx pgx.Tx, key actor.Key) (actor.Row, uint64, error) {
+func (s *lockedTurns) lock(ctx context.Context, tx pgx.Tx, key actor.Key) (actor.Row, uint64, error) {
 	// Twice: the row that was in the way of placing one is there to be locked,
 	// except if it has gone again.
 	for range 2 {
@@ -112,8 +118,8 @@ func (s *Store) hold(ctx context.Context, tx pgx.Tx, key actor.Key) (actor.Row, 
 	return actor.Row{}, 0, restartError{}
 }
 
-// writeTurn writes the turn's commit over the row that it holds.
-func writeTurn(tx pgx.Tx, held uint64, c *actor.Commit, s *Store) error {
+// write writes the turn's commit over the row that it holds.
+func (s *lockedTurns) write(tx pgx.Tx, held uint64, c *actor.Commit) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*s.cfg.StatementTimeout)
 	defer cancel()
 	over := *c
@@ -127,7 +133,7 @@ func writeTurn(tx pgx.Tx, held uint64, c *actor.Commit, s *Store) error {
 		removes = c.Fences[0].Version == 0
 	}
 	if len(c.Records) > 0 {
-		k := records{dialect: s.dialect}
+		k := recordColumns{dialect: s.dialect}
 		k.add(c)
 		exists := false
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (`+taken+`)`, k.commitIDs, k.ids).Scan(&exists); err != nil {

@@ -56,6 +56,7 @@ const decide1 = `
 	FOR UPDATE OF a
 ), kept AS MATERIALIZED (
 	SELECT f.commit_id, f.writes FROM fenced AS f WHERE f.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM `
+
 const decide2 = ` AS t))
 	GROUP BY f.commit_id, f.members, f.writes HAVING count(*) = f.members
 ), written AS (` + updateRows + `
@@ -63,6 +64,7 @@ const decide2 = ` AS t))
 		AS c (app, type, id, read_version, new_version, commit_id, generation, state_schema, format, state, what, members)` + updateFenced + `
 	AND CASE WHEN c.members > 1 THEN c.commit_id = ANY (ARRAY(SELECT k.commit_id FROM kept AS k))
 		ELSE c.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM `
+
 const decide3 = ` AS t)) END
 	RETURNING a.commit_id
 ), held AS MATERIALIZED (
@@ -70,6 +72,7 @@ const decide3 = ` AS t)) END
 	UNION ALL SELECT k.commit_id FROM kept AS k WHERE k.writes = 0
 	UNION ALL SELECT n.commit_id FROM unnest($26::uuid[]) AS n (commit_id)
 		WHERE n.commit_id <> ALL (ARRAY(SELECT t.commit_id FROM `
+
 const decide4 = ` AS t))
 ), `
 
@@ -82,7 +85,7 @@ type changes struct {
 	fences    fences
 	rowless   uuids // commits that have no row
 	places    columns
-	records   records
+	records   recordColumns
 	reminders reminderEffects
 }
 

@@ -10,6 +10,12 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
+// lockedTurns runs turns that lock their actors.
+type lockedTurns struct {
+	*writer
+	locks keyLocks
+}
+
 // lockedTurnTries is how often a locked turn runs before it gives up against
 // commits from outside the lock: of one process, and few, since warm and locked
 // turns of an actor exclude each other.
@@ -17,7 +23,7 @@ const lockedTurnTries = 10
 
 // LockedTurn implements [store.Actors]. The lock is in memory, since there is
 // one process; mutual exclusion of commits comes from the version alone.
-func (s *Store) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
+func (s *lockedTurns) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
 	if err := key.Validate(); err != nil {
 		return nil, err
 	}
@@ -25,12 +31,12 @@ func (s *Store) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx conte
 		return nil, err
 	}
 	defer s.leave()
-	if err := s.turns.lock(ctx, key); err != nil {
+	if err := s.locks.lock(ctx, key); err != nil {
 		return nil, err
 	}
-	defer s.turns.unlock(key)
+	defer s.locks.unlock(key)
 	for try := 1; ; try++ {
-		c, err := s.turnUnderLock(ctx, key, fn)
+		c, err := s.try(ctx, key, fn)
 		if !errors.Is(err, errOvertaken) {
 			return c, err
 		}
@@ -43,7 +49,7 @@ func (s *Store) LockedTurn(ctx context.Context, key actor.Key, fn func(ctx conte
 // errOvertaken is a commit from outside the lock that came between.
 var errOvertaken = errors.New("another writer committed during a locked turn")
 
-func (s *Store) turnUnderLock(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
+func (s *lockedTurns) try(ctx context.Context, key actor.Key, fn func(ctx context.Context, row actor.Row) (*actor.Commit, error)) (*actor.Commit, error) {
 	f, err := s.find(&actorKeys)
 	if err != nil {
 		return nil, unavailable(err)
@@ -69,7 +75,7 @@ func (s *Store) turnUnderLock(ctx context.Context, key actor.Key, fn func(ctx co
 	var refusal error
 	err = s.write(ctx, writeOptions{}, func(tx *tx) (err error) {
 		calls := callsOf([]actor.Commit{*c})
-		if err := tx.lookUp(calls); err != nil {
+		if err := tx.records.lookUp(calls); err != nil {
 			return unavailable(err)
 		}
 		refusal, err = tx.commit(c, calls)

@@ -11,6 +11,13 @@ import (
 	"github.com/greenroom-run/greenroom/store"
 )
 
+// outcomes finds out what became of commits: it settles those whose answers were lost, and
+// finds the reasons for which others were refused.
+type outcomes struct {
+	*db
+	records *records
+}
+
 // settleTimeout bounds the driver's own try to settle what it lost. After it,
 // settling is the caller's.
 const settleTimeout = 5 * time.Second
@@ -27,7 +34,7 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::int8[]) AS c (app, type, id,
 JOIN greenroom_actor AS a ON a.app = c.app AND a.type = c.type AND a.id = c.id`
 
 // Settle decides an ambiguous commit; see the contract in package store.
-func (s *Store) Settle(ctx context.Context, c actor.Commit) error {
+func (s *outcomes) Settle(ctx context.Context, c actor.Commit) error {
 	if err := store.ValidateGroup([]actor.Commit{c})[0]; err != nil {
 		return err
 	}
@@ -41,7 +48,7 @@ func (s *Store) Settle(ctx context.Context, c actor.Commit) error {
 // settleLost gives the commits of a group whose outcome was lost their answers.
 // Its context is not the caller's: nobody is helped by an answer that is
 // ambiguous only because the caller was in a hurry.
-func (s *Store) settleLost(ctx context.Context, group []*attempt, cause error) {
+func (s *outcomes) settleLost(ctx context.Context, group []*attempt, cause error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	answers, err := s.settle(ctx, commitsOf(group))
@@ -68,7 +75,7 @@ func (s *Store) settleLost(ctx context.Context, group []*attempt, cause error) {
 
 // settle fences the commits out and reads their outcomes. An error means that nothing was
 // decided. settle may be called again at any time.
-func (s *Store) settle(ctx context.Context, commits []*actor.Commit) ([]error, error) {
+func (s *outcomes) settle(ctx context.Context, commits []*actor.Commit) ([]error, error) {
 	answers := make([]error, 0, len(commits))
 	for len(commits) > 0 {
 		n := min(len(commits), maxGroupRows)
@@ -81,7 +88,7 @@ func (s *Store) settle(ctx context.Context, commits []*actor.Commit) ([]error, e
 	return answers, nil
 }
 
-func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]error, error) {
+func (s *outcomes) settleSome(ctx context.Context, commits []*actor.Commit) ([]error, error) {
 	lost, err := s.lostCommits(ctx, commits)
 	if err != nil {
 		return nil, err
@@ -107,24 +114,19 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 	found := make([]store.FoundRow, len(k.ids))
 	err = s.untilFree(ctx, "settle: read", func(ctx context.Context) error {
 		clear(found)
-		rows, err := s.settling.Query(ctx, readFences, k.apps, k.types, k.ids, k.places)
-		if err != nil {
-			return err
-		}
 		var n, version int64
 		var id uuid
 		var sound bool
-		_, err = pgx.ForEachRow(rows, []any{&n, &version, &id, &sound}, func() error {
+		return each(ctx, s.settling, []any{&n, &version, &id, &sound}, func() error {
 			found[n] = store.FoundRow{Version: uint64(version), CommitID: actor.CommitID(id), Damaged: !sound}
 			return nil
-		})
-		return err
+		}, readFences, k.apps, k.types, k.ids, k.places)
 	})
 	if err != nil {
 		return nil, err
 	}
 
-	recorded, err := s.recordedBy(ctx, commits)
+	recorded, err := s.records.recordedBy(ctx, commits)
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +155,8 @@ func (s *Store) settleSome(ctx context.Context, commits []*actor.Commit) ([]erro
 // lostCommits are the commits without those whose records are there. Fencing out
 // another one that wrote its row finds nothing to move on, as long as the row is
 // there.
-func (s *Store) lostCommits(ctx context.Context, commits []*actor.Commit) ([]*actor.Commit, error) {
-	applied, err := s.recordedBy(ctx, commits)
+func (s *outcomes) lostCommits(ctx context.Context, commits []*actor.Commit) ([]*actor.Commit, error) {
+	applied, err := s.records.recordedBy(ctx, commits)
 	if err != nil || len(applied) == 0 {
 		return commits, err
 	}
@@ -190,4 +192,52 @@ func fenceBatch(commits []*actor.Commit) *pgx.Batch {
 	}
 	queueGroup(&b, tombstones, new(groupParts))
 	return &b
+}
+
+// refusals says why commits that did not hold were refused: a key that is
+// recorded goes before a firing that was taken, and that before a version that moved on.
+func (s *outcomes) refusals(ctx context.Context, refused []*attempt) {
+	var keyed recordColumns
+	for _, a := range refused {
+		a.err = actor.ErrStale
+		keyed.add(a.commit)
+	}
+	s.refuseTaken(ctx, refused)
+	if len(keyed.ids) == 0 {
+		return
+	}
+	exist, err := s.records.takenBy(ctx, &keyed)
+	var own map[actor.CommitID]bool
+	if err == nil && len(exist) > 0 {
+		own, err = s.records.recordedBy(ctx, commitsOf(refused))
+	}
+	for _, a := range refused {
+		switch {
+		case len(a.commit.Records) == 0:
+		case err != nil:
+			a.err = unavailable("commit: refused, and why cannot be read", err)
+		case own[a.commit.ID]:
+			a.err = nil // it was applied before
+		case exist[a.commit.ID]:
+			a.err = actor.ErrKeyExists
+		}
+	}
+}
+
+// refuseTaken answers the commits with a step that was taken.
+func (s *outcomes) refuseTaken(ctx context.Context, refused []*attempt) {
+	var taken map[actor.CommitID]bool
+	err := s.read(ctx, "find taken firings", func(ctx context.Context) (err error) {
+		taken, err = stepsTaken(ctx, s.general, commitsOf(refused))
+		return err
+	})
+	for _, a := range refused {
+		switch {
+		case len(a.commit.Reminders.Steps) == 0:
+		case err != nil:
+			a.err = unavailable("commit: refused, and why cannot be read", err)
+		case taken[a.commit.ID]:
+			a.err = actor.ErrFiringTaken
+		}
+	}
 }

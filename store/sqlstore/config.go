@@ -1,0 +1,79 @@
+package sqlstore
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Config says which database to use and how long anything may take. The zero
+// value of a field means its default.
+type Config struct {
+	// URL is postgres://USER:PASSWORD@HOST:PORT/DATABASE with libpq's parameters.
+	// Required. It is secret: it appears in no error and no log.
+	URL string
+	// Logger gets migrations and settled commits. Defaults to slog.Default().
+	Logger *slog.Logger
+
+	// CommitConns is how many groups may be written at once. Defaults to 4,
+	// enough for PostgreSQL and for one CockroachDB node; a CockroachDB cluster
+	// gains from more.
+	CommitConns int
+	// TurnConns is how many locked turns may run or wait for their row at once.
+	// Defaults to 16.
+	TurnConns int
+	// GeneralConns is how many other operations may run at once. Defaults to 8.
+	// Leases and the settling of lost commits have a few connections of their own.
+	GeneralConns int
+
+	// StatementTimeout bounds a statement, on the server and here. Defaults to
+	// 10 s.
+	StatementTimeout time.Duration
+	// TurnTimeout bounds a locked turn with all its waiting, on the server.
+	// Defaults to 30 s; a little more than the longest turn deadline is right.
+	TurnTimeout time.Duration
+	// LockWait is how long a commit waits for a row that others hold locked
+	// before it is refused as unavailable. Defaults to 2 s. The other commits of
+	// its call are durable by then, but their answers wait with it.
+	LockWait time.Duration
+}
+
+// MaxTimeout is the longest of [Config]'s timeouts. It keeps every statement far
+// below the hour for which tombstones are kept, since a tombstone must outlive any
+// write that it refuses.
+const MaxTimeout = 10 * time.Minute
+
+// WithDefaults returns c with its zero fields filled in.
+func (c Config) WithDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	setDefault(&c.CommitConns, 4)
+	setDefault(&c.TurnConns, 16)
+	setDefault(&c.GeneralConns, 8)
+	setDefault(&c.StatementTimeout, 10*time.Second)
+	setDefault(&c.TurnTimeout, 30*time.Second)
+	setDefault(&c.LockWait, 2*time.Second)
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (c Config) validate() error {
+	for name, n := range map[string]int{"CommitConns": c.CommitConns, "TurnConns": c.TurnConns, "GeneralConns": c.GeneralConns} {
+		if n < 1 || n > 10_000 {
+			return fmt.Errorf("sqlstore: %s is %d; give 1 to 10000, or 0 for the default", name, n)
+		}
+	}
+	for name, d := range map[string]time.Duration{"StatementTimeout": c.StatementTimeout, "TurnTimeout": c.TurnTimeout, "LockWait": c.LockWait} {
+		if d < time.Millisecond || d > MaxTimeout {
+			return fmt.Errorf("sqlstore: %s is %v; give 1ms to %v, or 0 for the default", name, d, MaxTimeout)
+		}
+	}
+	return nil
+}
