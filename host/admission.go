@@ -165,7 +165,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	reply, err := run(ctx, c, s, warm)
 	if c.timers != nil {
 		sh.mu.Lock()
-		sh.timed(c, fateOf(err))
+		sh.timers.Settle(c.inv.Key, c.timers, err == nil, time.Now())
 		sh.mu.Unlock()
 	}
 	if err != nil {

@@ -168,6 +168,24 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 	return outcome{result: r}
 }
 
+// timer runs a call that sets or cancels a timer, on the activation's worker.
+func (ts *turns) timer(ctx context.Context, a *activation, c *call, s *served) outcome {
+	c.stats.lane = s.lane
+	if s.lane == LaneWarm { // it is the activation that has it
+		l, err := ts.ensureLoaded(ctx, a, s)
+		if err == nil && l != nil && l.damage != nil {
+			err = l.damage
+		}
+		if err != nil || l == nil {
+			return outcome{result: result{err: err}, retry: err == nil}
+		}
+	} else {
+		a.dropAll()
+	}
+	err := ts.timers.ask(c, s)
+	return outcome{result: result{err: err}, resting: s.lane == LaneWarm, ended: time.Now()}
+}
+
 // pause waits before the attempt that follows so many conflicts, not after the
 // first, then for longer each time and never twice the same, so that writers
 // that met once do not keep meeting. It reports false when ctx ended first.

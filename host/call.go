@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/timer"
 )
 
 // operation is what a call asks of an actor.
@@ -35,8 +36,10 @@ type call struct {
 	fired *actor.Reminder
 	// timer is the one whose firing asks for the call, nil for none. timers is what the
 	// call does to its actor's, nil for nothing.
-	timer  *timer
-	timers *timerChanges
+	timer  *timer.Timer
+	timers *timer.Changes
+	// request is what a call asks for that sets or cancels a timer.
+	request *timerRequest
 
 	// prev, next and home are guarded by the shard's lock: the list that the
 	// call is in: a mailbox, the shard's running calls, the calls of a batch.
@@ -249,7 +252,7 @@ type answers struct {
 // add takes a call that is in no list. The caller has the shard's lock.
 func (l *answers) add(c *call) {
 	if c.timers != nil {
-		c.at.shard.timed(c, fateOf(c.result.err))
+		c.at.shard.timers.Settle(c.inv.Key, c.timers, c.result.err == nil, time.Now())
 	}
 	if l.last != nil {
 		l.last.next = c
@@ -281,13 +284,24 @@ func (c *call) answer() {
 // goAgain readies a call whose run was for nothing, because of err, for the next. The
 // caller has the shard's lock.
 func (c *call) goAgain(err error) {
-	c.timeAgain()
+	if c.timers != nil {
+		c.at.shard.timers.Settle(c.inv.Key, c.timers, false, time.Now())
+		c.timers = nil
+	}
 	c.doubtful, c.looked = c.keyed(), nil
 	if refusal(err) {
 		c.conflicts++
 		return
 	}
 	c.started = time.Time{} // its time was not lost by its own doing
+}
+
+// notTimed drops what a run did to timers that err has ended: the call may have the answer
+// of an earlier one all the same.
+func (c *call) notTimed(err error) {
+	if err != nil && c.op == opInvoke {
+		c.timers = nil
+	}
 }
 
 // keyed reports whether the call's outcome is to be recorded.

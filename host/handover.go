@@ -23,7 +23,7 @@ func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error 
 	for i := range h.table.shards {
 		wait = h.table.letGo(&h.table.shards[i], func(a *activation) bool { return moving(a.key) }, false, wait)
 		wait = h.table.shards[i].alone(moving, wait)
-		h.table.shards[i].dropTimersOf(func(set *timerSet) bool { return moving(set.key) })
+		h.table.shards[i].endTimers(func(key actor.Key, _ bool) bool { return moving(key) })
 	}
 	for _, gone := range wait {
 		select {
@@ -76,7 +76,7 @@ func (h *Host) settle(ctx context.Context, s *shard, moving func(actor.Key) bool
 func (h *Host) DropAll() {
 	for i := range h.table.shards {
 		h.table.letGo(&h.table.shards[i], func(a *activation) bool { return a.hold != actor.NotHeld }, true, nil)
-		h.table.shards[i].dropTimersOf(func(set *timerSet) bool { return set.placed })
+		h.table.shards[i].endTimers(func(_ actor.Key, placed bool) bool { return placed })
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -37,9 +38,8 @@ func New(cfg Config) (*Host, error) {
 	h.memory.max = cfg.CallMemory
 	h.store = newStorage(&h.cfg, &h.events)
 	h.ownership = ownership{shared: cfg.Committer.Shared(), cluster: cfg.Ownership, store: h.store}
-	h.table.init(&h.cfg, &h.ownership, &h.events)
-	h.timers = timers{logger: cfg.Logger, events: &h.events, table: &h.table, admission: &h.admission, memory: budget{max: cfg.TimerMemory}}
-	h.table.timers = &h.timers
+	h.timers = timers{timer.NewClock(cfg.TimerMemory, h.admission.fire), &h.table}
+	h.table.init(&h.cfg, &h.ownership, &h.events, h.timers.Clock)
 	h.pools = instance.New(instance.Config{
 		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Logger: cfg.Logger,
 		Memory: cfg.GuestMemory, MemoryPerApp: cfg.GuestMemoryPerApp, Made: h.events.InstanceMade, Closed: h.events.InstanceClosed,

@@ -106,6 +106,7 @@ func (h *Host) beginStop() {
 		s := &h.table.shards[i]
 		s.mu.Lock()
 		s.closed = true
+		s.timers.Close()
 		s.mu.Unlock()
 	}
 	go h.drain()

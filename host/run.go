@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -23,6 +24,8 @@ type (
 	EgressEnd = turn.EgressEnd
 	// GuestLog is a line that a guest logged.
 	GuestLog = turn.Log
+	// TimerFired is one firing of a timer that has begun.
+	TimerFired = timer.Fired
 	// InstanceEvent says what happened to an instance.
 	InstanceEvent = instance.Event
 )
@@ -90,7 +93,7 @@ func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.
 		StateSetting: s.stateSetting, PayloadSetting: s.payloadSetting,
 		Uses: s.uses, Leaver: t,
 		Methods: s, ReminderBytes: s.reminderBytes, Firing: inv.Firing, Fired: t.call.fired,
-		Timer: t.call.timer.firing(),
+		Timer: t.call.timer.Firing(),
 	})
 }
 
@@ -131,9 +134,8 @@ func (t *run) seal(s *served, l *loaded) (sealed, error) {
 
 		reminders: t.Effects(),
 	}
-	if effects := t.TimerEffects(); len(effects) > 0 && !t.readOnly {
-		t.call.timers = &timerChanges{}
-		t.call.timers.changed(effects, s)
+	if effects := t.TimerEffects(); !t.readOnly {
+		t.call.timers = timer.NewChanges(effects, s.placed())
 	}
 	if t.readOnly || s.lane == LaneStateless {
 		return done, nil

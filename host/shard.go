@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/timer"
 )
 
 // shard holds some of the actors, the calls that run on them, and the order in
@@ -21,7 +22,7 @@ type shard struct {
 	// newest and oldest are the ends of the order of use.
 	newest, oldest *activation
 	running        callList
-	timers         map[actor.Key]*timerSet // nil: there were none yet
+	timers         timer.Schedule
 	// forgets counts the states that left memory, for readers that loaded one
 	// meanwhile.
 	forgets  uint64
@@ -160,7 +161,7 @@ func (t *table) evictFrom(s *shard) *activation {
 	for a := s.oldest; a != nil; a = a.newer {
 		if a.idle() {
 			t.remove(s, a)
-			s.dropTimers(a.key)
+			s.timers.Leave(a.key)
 			return a
 		}
 	}
@@ -187,4 +188,11 @@ func (s *shard) endLookUp(c *call) bool {
 	was := c.looking
 	c.looking = false
 	return was
+}
+
+// endTimers ends the timers of the actors for which end returns true.
+func (s *shard) endTimers(end func(key actor.Key, placed bool) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timers.DeleteFunc(end)
 }

@@ -30,7 +30,7 @@ func (b *batch) countReply(r *actor.Reply) {
 
 // countTimers counts the timers that a call sets which is held.
 func (b *batch) countTimers(c *call) {
-	if size := c.timers.size(); size > 0 {
+	if size := c.timers.Size(); size > 0 {
 		b.replyMemory += size
 		b.by.memory.add(size)
 	}

@@ -128,7 +128,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	}()
 	s.running.remove(c)
 	if c.timers != nil && o.err == nil {
-		s.wait(c)
+		s.timers.Wait(c.inv.Key, c.timers)
 	}
 	behind, dropped := a.member.End()
 	switch {
@@ -212,7 +212,7 @@ func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp
 		then.gone = true
 		w.table.remove(s, a)
 		if a.leaving {
-			s.dropTimers(a.key)
+			s.timers.Leave(a.key)
 		}
 	}
 }
