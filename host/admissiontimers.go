@@ -13,10 +13,10 @@ import (
 func (ad *admission) admitTimer(c *call) result {
 	var s *served
 	var err error
-	if c.request.set == nil {
+	if c.set.set == nil {
 		s, err = ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type)
-	} else if s, _, err = ad.deployments.find(c); err != nil {
-		s, _, err = ad.deployments.findNew(c, err)
+	} else if s, _, err = ad.find(c); err != nil {
+		s, _, err = ad.findNew(c, err)
 	}
 	if err != nil {
 		return result{err: err}
@@ -41,19 +41,19 @@ func (ad *admission) fire(t *timer.Timer) {
 	if !fires {
 		return
 	}
-	c := &call{
+	c := &call{request: request{
 		ctx: context.Background(), op: opInvoke, arrived: time.Now(), timer: t,
 		inv: actor.Invocation{ID: cryptorand.Text(), Key: spec.Key, Method: spec.Method, Payload: spec.Payload},
-	}
-	c.to, c.receiver = ad, &firing{ad, t}
+	}}
+	c.receiver = &firing{ad, t}
 	if r := ad.admitFired(c); !r.later {
-		c.respond(r)
+		ad.answering.respond(c, r)
 	}
 }
 
 // admitFired is admit for a timer that fires.
 func (ad *admission) admitFired(c *call) result {
-	s, m, err := ad.deployments.find(c)
+	s, m, err := ad.find(c)
 	if err != nil {
 		return result{err: err}
 	}
@@ -87,7 +87,7 @@ func (f *firing) Answer(_ actor.Reply, err error) {
 	if !ok {
 		return
 	}
-	f.by.events.TimerFired(fired)
+	f.by.answering.events.TimerFired(fired)
 	if err != nil {
 		f.by.workers.logger.Warn("timer failed", "app", spec.Key.App, "actor_type", spec.Key.Type, "actor_id", spec.Key.ID,
 			"timer", spec.Name, "method", spec.Method, "removed", timer.Unserved(err), "error", err)

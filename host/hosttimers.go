@@ -47,11 +47,11 @@ func (h *Host) GetTimer(_ context.Context, key actor.Key, name string) (actor.Ti
 }
 
 func (h *Host) askTimer(ctx context.Context, key actor.Key, r *timerRequest) (bool, error) {
-	c := &call{ctx: ctx, op: opTimer, inv: actor.Invocation{Key: key}, arrived: time.Now(), request: r}
+	c := &call{request: request{ctx: ctx, op: opTimer, inv: actor.Invocation{Key: key}, arrived: time.Now(), set: r}}
 	if r.set != nil {
 		c.inv.Method, c.inv.Payload = r.set.Method, r.set.Payload
 	}
-	if _, err := h.admission.conclude(c, h.admission.counted(c, h.admission.admitTimer)); err != nil {
+	if _, err := h.answering.conclude(c, h.admission.counted(c, h.admission.admitTimer)); err != nil {
 		return false, err // what has begun may still write to r
 	}
 	return r.existed, nil

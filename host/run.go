@@ -155,12 +155,6 @@ func (t *run) seal(s *served, l *loaded) (sealed, error) {
 	return done, nil
 }
 
-// errRecorded ends a guest whose call is answered with what is recorded of it.
-var errRecorded = errors.New("the call is recorded already")
-
-// errDropped ends a guest whose turn is to run again, on the state loaded anew.
-var errDropped = errors.New("the state that the turn ran on was dropped")
-
 // Leave implements [turn.Leaver]. It readies the turn for something that leaves the host: it waits until all
 // that the turn could have observed is durable, and marks the call, which is not
 // run again from then on. Only the warm lane runs on what is not committed; of a
@@ -213,17 +207,6 @@ func (t *run) settled(show bool) error {
 		return errDropped
 	}
 	return nil
-}
-
-// ofTurn is an error that ends a guest, which may be the end of the turn's context.
-func ofTurn(err error) error {
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return actor.ErrDeadline
-	case errors.Is(err, context.Canceled):
-		return actor.ErrCanceled
-	}
-	return err
 }
 
 // apart runs a method on a spare instance, over l; it never commits.

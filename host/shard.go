@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/mailbox"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
@@ -21,7 +22,7 @@ type shard struct {
 	actors map[actor.Key]*activation
 	// newest and oldest are the ends of the order of use.
 	newest, oldest *activation
-	running        callList
+	running        mailbox.List[*call]
 	timers         timer.Schedule
 	// forgets counts the states that left memory, for readers that loaded one
 	// meanwhile.
@@ -67,7 +68,7 @@ func (s *shard) enter(c *call, by *served) (warm *loaded, err error) {
 	}
 	c.losses = s.losses.Load()
 	s.work.Add(1)
-	s.running.push(c)
+	s.running.Push(&c.place, c)
 	if c.copied {
 		return nil, nil //nolint:nilnil // the call is in
 	}
@@ -100,7 +101,7 @@ func (s *shard) look(key actor.Key, by *served, now time.Time) *loaded {
 // leave ends what enter began.
 func (s *shard) leave(c *call) {
 	s.mu.Lock()
-	s.running.remove(c)
+	s.running.Remove(&c.place)
 	if c.left != nil {
 		close(c.left)
 	}
@@ -113,14 +114,14 @@ func (s *shard) leave(c *call) {
 func (s *shard) withdraw(c *call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := c.at
-	if a == nil || c.home != &a.mailbox && c.home != &a.retries {
-		return false
-	}
-	c.home.remove(c)
-	a.admitted--
-	a.callBytes -= c.cost()
-	return true
+	return c.at != nil && c.at.calls.GiveUp(&c.place, c.cost())
+}
+
+// answer adds a call that is in no list to those that are to be answered. The caller has the
+// lock, and counts the call.
+func (s *shard) answer(to *mailbox.Answers[*call], c *call) {
+	c.settleTimers(s, c.result.err == nil)
+	to.Add(&c.place, c, c.cost())
 }
 
 // used makes an activation the newest. The caller has the shard's lock.

@@ -17,13 +17,6 @@ type timers struct {
 	table *table
 }
 
-// timerRequest sets a timer, or cancels one.
-type timerRequest struct {
-	name    string
-	set     *actor.TimerSpec // nil: it is cancelled
-	existed bool             // the answer
-}
-
 // Held implements [turn.Timers].
 func (ts *timers) Held(key actor.Key) map[string]int64 {
 	s := ts.table.shard(key)
@@ -45,7 +38,7 @@ func (ts *timers) get(key actor.Key, name string) (actor.Timer, error) {
 
 // ask works out what a call does that sets or cancels a timer.
 func (ts *timers) ask(c *call, s *served) error {
-	r := c.request
+	r := c.set
 	var changes turn.TimerChanges
 	if r.set == nil {
 		r.existed = changes.Cancel(ts, c.inv.Key, r.name)
