@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/mailbox"
 )
 
 // activation is the presence of one actor in memory.
@@ -14,14 +15,11 @@ type activation struct {
 	shard *shard
 
 	// Guarded by the shard's lock.
-	mailbox      callList
-	retries      callList // calls that ran on dropped state; they come first
-	admitted     int      // calls in the lists, in the batches, and the one that runs
-	callBytes    int64    // their cost
-	weighed      int64    // what the activation counts for in table.states
-	busy         bool     // a worker or a commit exists; one of shard.work counts it
-	working      bool     // a worker exists; always, while a call can be run
-	called       bool     // since it was idle, by other than its timers
+	calls        mailbox.Mailbox[*call]
+	weighed      int64 // what the activation counts for in table.states
+	busy         bool  // a worker or a commit exists; one of shard.work counts it
+	working      bool  // a worker exists; always, while a call can be run
+	called       bool  // since it was idle, by other than its timers
 	lastUsed     time.Time
 	skipped      time.Time // when it was last found to be idle and to stay
 	newer, older *activation
@@ -153,4 +151,14 @@ func (a *activation) forget() {
 	a.loaded, a.tip, a.shown, a.newest = nil, nil, nil, 0
 	a.shard.forgets++
 	a.weigh()
+}
+
+// giveBackCalls answers all calls that wait at an activation that leaves; none of them
+// has an effect. The caller has the shard's lock, and counts them.
+func (a *activation) giveBackCalls(answered *mailbox.Answers[*call]) {
+	for c := a.calls.Take(); c != nil; c = a.calls.Take() {
+		c.stats.lane = c.lane
+		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
+		a.shard.answer(answered, c)
+	}
 }

@@ -11,7 +11,7 @@ import (
 // admission decides where a call runs, and what it gets.
 type admission struct {
 	grace       time.Duration // Config.SettleGrace
-	events      *Events
+	answering   *answering
 	life        *lifecycle
 	memory      *callMemory
 	table       *table
@@ -31,45 +31,12 @@ func (ad *admission) counted(c *call, admit func(*call) result) result {
 	return admit(c)
 }
 
-// conclude makes of a result what the caller gets, and tells of it.
-func (ad *admission) conclude(c *call, r result) (actor.Reply, error) {
-	if r.err != nil {
-		r.reply = actor.Reply{}
-		if c.inv.Firing != nil && r.stats.runs == 0 && errors.Is(r.err, actor.ErrDeadline) {
-			// Who delivers firings counts what their guests take too long for, and may not
-			// count a wait for a place.
-			r.err = fmt.Errorf("%w: the turn of the firing could not begin before its time was up", actor.ErrOverloaded)
-		}
-		if r.stats.sent {
-			r.err = finalError(r.err)
-		}
-		r.err = &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: r.err}
-	}
-	if c.op == opTimer {
-		return r.reply, r.err
-	}
-	end := TurnEnd{
-		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID, Trace: c.inv.Trace,
-		Lane: r.stats.lane, Runs: r.stats.runs, Fuel: r.stats.fuel, Err: r.err,
-	}
-	now := r.stats.ended
-	if now.IsZero() {
-		now = time.Now()
-	}
-	end.Duration, end.QueueWait = now.Sub(c.arrived), now.Sub(c.arrived)
-	if !r.stats.began.IsZero() {
-		end.QueueWait = r.stats.began.Sub(c.arrived)
-	}
-	ad.events.TurnEnd(end)
-	return r.reply, r.err
-}
-
 // admit hands an invocation to its lane, if what serves its type takes it.
 func (ad *admission) admit(c *call) result {
-	s, m, err := ad.deployments.find(c)
+	s, m, err := ad.find(c)
 	here := true
 	if err != nil {
-		if s, m, err = ad.deployments.findNew(c, err); err != nil {
+		if s, m, err = ad.findNew(c, err); err != nil {
 			return result{err: err}
 		}
 		here = false // it took its time, and c.arrived is when a turn here would begin
@@ -86,7 +53,7 @@ func (ad *admission) admit(c *call) result {
 	case s.lane == LaneStateless && (m.readOnly || !c.keyed()):
 		run = ad.stateless.turn
 	case m.readOnly:
-	case c.keyed() && ad.records.repeats.recent(&c.inv.Key, c.arrived):
+	case c.keyed() && ad.records.repeats.Recent(&c.inv.Key, c.arrived):
 		return ad.lookUpFirst(c, s.lane, func() result { return ad.queued(c, s, false) })
 	default:
 		return ad.queued(c, s, here)
@@ -107,6 +74,34 @@ func (ad *admission) admit(c *call) result {
 	// Another lane's turn by now, which is to begin.
 	c.stats = turnStats{runs: c.stats.runs, fuel: c.stats.fuel}
 	return ad.admit(c)
+}
+
+// find returns what serves a call.
+func (ad *admission) find(c *call) (s *served, m method, err error) {
+	if s, err = ad.deployments.serving(c.inv.Key.App, c.inv.Key.Type); err == nil {
+		m, err = c.methodOf(s)
+	}
+	return s, m, err
+}
+
+// findNew returns what serves a valid call that find has refused with err: the
+// type, or the method, may have been deployed through another host a moment ago.
+func (ad *admission) findNew(c *call, err error) (*served, method, error) {
+	unknown := errors.Is(err, actor.ErrTypeNotFound) || errors.Is(err, actor.ErrMethodNotFound)
+	if !unknown || c.arrived.UnixNano() < ad.deployments.lookFrom.Load() {
+		return nil, method{}, err
+	}
+	if err := ad.deployments.modules.Refresh(c.ctx, c.inv.Key.App); err != nil {
+		if c.ctx.Err() != nil {
+			err = contextError(c.ctx)
+		}
+		return nil, method{}, fmt.Errorf("refresh deployments: %w", err)
+	}
+	s, m, err := ad.find(c)
+	if err != nil {
+		ad.deployments.lookFrom.Store(c.arrived.Add(lookEvery).UnixNano())
+	}
+	return s, m, err
 }
 
 // admitDelete is admit for a delete.
@@ -132,7 +127,7 @@ func (ad *admission) admitDelete(c *call) result {
 
 // fence has the activation of a read's actor moved past the commits of earlier owners.
 func (ad *admission) fence(c *call, s *served) result {
-	f := &call{ctx: c.ctx, op: opFence, inv: actor.Invocation{Key: c.inv.Key}, arrived: time.Now()}
+	f := &call{request: request{ctx: c.ctx, op: opFence, inv: actor.Invocation{Key: c.inv.Key}, arrived: time.Now()}}
 	return ad.counted(f, func(f *call) result { return ad.queued(f, s, true) })
 }
 
@@ -165,7 +160,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	reply, err := run(ctx, c, s, warm)
 	if c.timers != nil {
 		sh.mu.Lock()
-		sh.timed(c, fateOf(err))
+		c.settleTimers(sh, err == nil)
 		sh.mu.Unlock()
 	}
 	if err != nil {
@@ -283,7 +278,7 @@ func (ad *admission) lookUpFirst(c *call, lane Lane, admit func() result) result
 					return
 				}
 			}
-			c.respond(r)
+			ad.answering.respond(c, r)
 		})
 		return result{later: true}
 	}
@@ -303,14 +298,4 @@ func (ad *admission) lookUpFirst(c *call, lane Lane, admit func() result) result
 		return result{err: contextError(c.ctx), stats: c.stats}
 	}
 	return admit()
-}
-
-// finalError is the error of a turn that left the host and was not committed. It
-// must not tell callers to try again: what left cannot be called back.
-func finalError(err error) error {
-	var c *actor.Condition
-	if errors.As(err, &c) && c.Retryable() {
-		return fmt.Errorf("%w (%v)", actor.ErrLeft, err)
-	}
-	return err
 }

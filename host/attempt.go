@@ -92,7 +92,7 @@ func (a *activation) pauseFor(ctx context.Context, c *call) bool {
 // attempt tries the call once, in the lane that its type has now. The turn began
 // now.
 func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time) outcome {
-	s, err := ts.deployments.next(a)
+	s, err := ts.next(a)
 	if c.op == opDelete && errors.Is(err, actor.ErrTypeNotFound) {
 		// What nothing serves any more can still be removed.
 		s, err = ts.deployments.unserved(c.inv.Key.App, c.inv.Key.Type), nil
@@ -127,7 +127,7 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 	case c.op == opTimer:
 		return ts.timer(ctx, a, c, s)
 	}
-	m, err := s.methodOf(c)
+	m, err := c.methodOf(s)
 	if err != nil {
 		return failed(err)
 	}
@@ -166,6 +166,38 @@ func (ts *turns) attempt(ctx *turnContext, a *activation, c *call, now time.Time
 		return ts.warm(ctx, a, c, s, m.readOnly, now)
 	}
 	return outcome{result: r}
+}
+
+// timer runs a call that sets or cancels a timer, on the activation's worker.
+func (ts *turns) timer(ctx context.Context, a *activation, c *call, s *served) outcome {
+	c.stats.lane = s.lane
+	if s.lane == LaneWarm { // it is the activation that has it
+		l, err := ts.ensureLoaded(ctx, a, s)
+		if err == nil && l != nil && l.damage != nil {
+			err = l.damage
+		}
+		if err != nil || l == nil {
+			return outcome{result: result{err: err}, retry: err == nil}
+		}
+	} else {
+		a.dropAll()
+	}
+	err := ts.timers.ask(c, s)
+	return outcome{result: result{err: err}, resting: s.lane == LaneWarm, ended: time.Now()}
+}
+
+// next returns what serves the activation's next turn, as serving does. It
+// is for the worker.
+func (ts *turns) next(a *activation) (*served, error) {
+	changes := ts.deployments.modules.Changes()
+	if a.serving != nil && a.checked == changes {
+		return a.serving, nil
+	}
+	s, err := ts.deployments.serving(a.key.App, a.key.Type)
+	if s == a.serving {
+		a.checked = changes
+	}
+	return s, err
 }
 
 // pause waits before the attempt that follows so many conflicts, not after the

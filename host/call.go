@@ -9,7 +9,30 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/mailbox"
+	"github.com/greenroom-run/greenroom/host/timer"
 )
+
+// call is one admitted request, from its arrival to its answer.
+type call struct {
+	request
+	position
+	stopping
+	progress
+	charges
+	delivery
+}
+
+// request is what a call asks for. It does not change once the call has its place.
+type request struct {
+	ctx     context.Context // the caller's
+	op      operation
+	inv     actor.Invocation
+	arrived time.Time
+	sum     [sha256.Size]byte // of the payload, of a call with an idempotency key
+	timer   *timer.Timer      // whose firing asks for the call; nil: none
+	set     *timerRequest     // of opTimer
+}
 
 // operation is what a call asks of an actor.
 type operation uint8
@@ -22,43 +45,45 @@ const (
 	opMigrate // migrate a state of an older schema; nothing else
 )
 
-// call is one admitted request, from its arrival to its answer.
-type call struct {
-	ctx context.Context // the caller's
-	op  operation
-	inv actor.Invocation
+// timerRequest sets a timer, or cancels one.
+type timerRequest struct {
+	name    string
+	set     *actor.TimerSpec // nil: it is cancelled
+	existed bool             // the answer
+}
+
+// position is where a call is. The lock of the actor's shard guards it.
+type position struct {
+	// place is in a mailbox, in the shard's running calls, or in calls that are to run
+	// again or to be answered.
+	place mailbox.Place[*call]
+	at    *activation // that the call was put into the mailbox of; nil: none
+	// looking means that the call is looked up before it is admitted.
+	looking bool
+	// left, if not nil, is closed when the call has left, if it has no mailbox.
+	left chan struct{}
+}
+
+// stopping is how a forced Stop reaches a running call: whoever comes
+// second of begin's store and kill's load finds the other's. first is the
+// context of the first run, made with the call.
+type stopping struct {
+	killed atomic.Bool
+	turn   atomic.Pointer[turnContext]
+	first  turnContext
+}
+
+// progress is what is known of a call. It belongs to the goroutine that runs the call, and
+// to the lock of the shard while the call is in a list.
+type progress struct {
 	// found is the method of the invocation in what serves its type, by.
 	found method
 	by    *served
 	// fired is the reminder whose firing asks for the call, as it was when the run
 	// began; nil if it was not looked up.
 	fired *actor.Reminder
-	// timer is the one whose firing asks for the call, nil for none. timers is what the
-	// call does to its actor's, nil for nothing.
-	timer  *timer
-	timers *timerChanges
-
-	// prev, next and home are guarded by the shard's lock: the list that the
-	// call is in: a mailbox, the shard's running calls, the calls of a batch.
-	prev, next *call
-	home       *callList
-
-	// killed and turn are how a forced Stop reaches a running call: whoever comes
-	// second of begin's store and kill's load finds the other's. first is the
-	// context of the first run, made with the call.
-	killed atomic.Bool
-	turn   atomic.Pointer[turnContext]
-	first  turnContext
-
-	// The rest belongs to the goroutine that runs the call, and to the lock of
-	// the shard while the call is in a list.
-	arrived time.Time
-	// charged is what the call counts for in Config.CallMemory, from its admission to
-	// its answer.
-	charged int64
-	// loaded is what the states that it loaded for itself alone count for in
-	// Config.CallMemory.
-	loaded int64
+	// timers is what the call does to its actor's timers.
+	timers *timer.Changes
 	// limit is how long its turn may take, and limitSetting what sets that, for people.
 	limit        time.Duration
 	limitSetting string
@@ -68,34 +93,40 @@ type call struct {
 	conflicts int
 	// logged is true if a run of the turn logged something.
 	logged bool
-	// result is the answer that waits for the commit it rests on.
-	result result
-	// sum is that of the payload, of a call with an idempotency key. doubtful means
-	// that the same call may have been committed before: it is looked up
+	// doubtful means that the same call may have been committed before: it is looked up
 	// before it runs. Others find out when they commit, which is cheaper.
-	sum      [sha256.Size]byte
 	doubtful bool
 	// looked is what the store said of a doubtful call before its run: of one run,
-	// nil if the store was not asked. looking means that the call is looked up before
-	// it is admitted; the shard's lock guards it.
-	looked  *actor.Recorded
-	looking bool
+	// nil if the store was not asked.
+	looked *actor.Recorded
 	// copied means that the call is answered from a copy of its actor's state, which
 	// another host holds.
 	copied bool
 	// migrated means that the state was migrated for the call, or a migration was tried.
 	migrated bool
 	// losses is what the shard counted when the call entered, of a call without a mailbox.
-	// left, if not nil, is closed when it has left; the shard's lock guards it.
 	losses uint64
-	left   chan struct{}
+	stats  turnStats
+}
+
+// charges are what a call counts for in Config.CallMemory.
+type charges struct {
+	charged int64 // itself, from its admission to its answer
+	loaded  int64 // the states that it loaded for itself alone
+}
+
+// delivery is how the caller gets the answer.
+type delivery struct {
+	lane Lane // set before the call is in a mailbox
+	// result is the answer that waits for the commit it rests on.
+	result result
 	// answered gets one value when result is the call's answer; its capacity is 1,
 	// so that a worker never waits for a caller. A call that runs alone has none,
 	// nor has one with a receiver.
-	answered chan struct{}
-	stats    turnStats
-
-	begun
+	answered  chan struct{}
+	receiver  Receiver // nil: the caller waits
+	responded atomic.Bool
+	grace     atomic.Pointer[time.Timer] // set when the call runs on after GiveUp
 }
 
 // result is the answer to a call.
@@ -115,6 +146,52 @@ type turnStats struct {
 	runs  int
 	sent  bool // something was sent to the outside that may not be sent again: ErrLeft
 	fuel  uint64
+}
+
+// keyed reports whether the call's outcome is to be recorded.
+func (c *call) keyed() bool { return c.inv.IdempotencyKey != "" }
+
+// keyedCall names c for the store.
+func (c *call) keyedCall() actor.KeyedCall {
+	return actor.KeyedCall{Actor: c.inv.Key, Method: c.inv.Method, Key: c.inv.IdempotencyKey}
+}
+
+// record returns what is recorded of a call that was answered with a reply.
+func (c *call) record(reply actor.Reply, ttl time.Duration) actor.IdempotencyRecord {
+	return actor.IdempotencyRecord{
+		Actor: c.inv.Key, Method: c.inv.Method, Key: c.inv.IdempotencyKey, Payload: c.sum,
+		Reply: reply.Payload, Version: reply.Version, TTL: ttl,
+	}
+}
+
+// recorded answers a call from the record of an earlier one with the same key.
+func (c *call) recorded(r *actor.IdempotencyRecord) result {
+	if r.Payload != c.sum {
+		return result{err: fmt.Errorf("%w: call %s with a new key", actor.ErrKeyReused, c.inv.Method)}
+	}
+	return result{reply: actor.Reply{Payload: r.Reply, Version: r.Version}}
+}
+
+// cost is what the call counts for in Config.CallMemory and in its actor's share.
+func (c *call) cost() int64 { return callCost + int64(len(c.inv.Payload.Data)) }
+
+// methodOf returns the method of a call of the type that s serves.
+func (c *call) methodOf(s *served) (method, error) {
+	if c.by == s {
+		return c.found, nil
+	}
+	m, err := s.method(&c.inv)
+	if err == nil {
+		c.found, c.by = m, s
+	}
+	return m, err
+}
+
+// placed tells the receiver that the call has its place.
+func (c *call) placed() {
+	if p, ok := c.receiver.(PlacedReceiver); ok {
+		p.Placed()
+	}
 }
 
 // begin returns the context of a run of the call, which is to be stopped after
@@ -163,125 +240,19 @@ func (c *call) overdue(ctx *turnContext) error {
 	}
 }
 
-// contextError translates the end of a caller's context.
-func contextError(ctx context.Context) error {
-	if ctx.Err() == context.DeadlineExceeded {
-		return actor.CallersDeadline(ctx)
-	}
-	return actor.ErrCanceled
-}
-
-// callList is a doubly linked list of calls: a caller that gives up leaves the
-// middle of a mailbox at no cost. The shard's lock guards it.
-type callList struct {
-	head, tail *call
-	len        int
-}
-
-func (l *callList) push(c *call) {
-	c.home, c.prev, c.next = l, l.tail, nil
-	if l.tail != nil {
-		l.tail.next = c
-	} else {
-		l.head = c
-	}
-	l.tail = c
-	l.len++
-}
-
-func (l *callList) remove(c *call) {
-	if c.prev != nil {
-		c.prev.next = c.next
-	} else {
-		l.head = c.next
-	}
-	if c.next != nil {
-		c.next.prev = c.prev
-	} else {
-		l.tail = c.prev
-	}
-	c.home, c.prev, c.next = nil, nil, nil
-	l.len--
-}
-
-// pushFront puts c before all others.
-func (l *callList) pushFront(c *call) {
-	c.home, c.prev, c.next = l, nil, l.head
-	if l.head != nil {
-		l.head.prev = c
-	} else {
-		l.tail = c
-	}
-	l.head = c
-	l.len++
-}
-
-// pop takes the first call, nil if there is none.
-func (l *callList) pop() *call {
-	c := l.head
-	if c != nil {
-		l.remove(c)
-	}
-	return c
-}
-
-// prepend moves the calls of front before those of l, in their order.
-func (l *callList) prepend(front *callList) {
-	for c := front.tail; c != nil; c = front.tail {
-		front.remove(c)
-		l.pushFront(c)
-	}
-}
-
-func isContextError(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, actor.ErrDeadline) || errors.Is(err, actor.ErrCanceled)
-}
-
-// answers are calls whose held results are to be sent. They are in no list any
-// more, and nobody else has them but their callers, who wait.
-type answers struct {
-	first, last *call
-	len         int
-	bytes       int64 // their cost
-}
-
-// add takes a call that is in no list. The caller has the shard's lock.
-func (l *answers) add(c *call) {
+// settleTimers lets what the call did to timers take effect, or drops it. The caller has the
+// lock of s, the actor's shard.
+func (c *call) settleTimers(s *shard, apply bool) {
 	if c.timers != nil {
-		c.at.shard.timed(c, fateOf(c.result.err))
+		s.timers.Settle(c.inv.Key, c.timers, apply, time.Now())
 	}
-	if l.last != nil {
-		l.last.next = c
-	} else {
-		l.first = c
-	}
-	l.last = c
-	l.len++
-	l.bytes += c.cost()
-}
-
-func (l *answers) send() {
-	for c := l.first; c != nil; {
-		next := c.next // the call is its caller's from the next line on
-		c.answer()
-		c = next
-	}
-}
-
-// answer gives the call its held answer.
-func (c *call) answer() {
-	if c.receiver != nil {
-		c.respond(c.result)
-		return
-	}
-	c.answered <- struct{}{}
 }
 
 // goAgain readies a call whose run was for nothing, because of err, for the next. The
-// caller has the shard's lock.
-func (c *call) goAgain(err error) {
-	c.timeAgain()
+// caller has the lock of s, the actor's shard.
+func (c *call) goAgain(s *shard, err error) {
+	c.settleTimers(s, false)
+	c.timers = nil
 	c.doubtful, c.looked = c.keyed(), nil
 	if refusal(err) {
 		c.conflicts++
@@ -290,5 +261,10 @@ func (c *call) goAgain(err error) {
 	c.started = time.Time{} // its time was not lost by its own doing
 }
 
-// keyed reports whether the call's outcome is to be recorded.
-func (c *call) keyed() bool { return c.inv.IdempotencyKey != "" }
+// notTimed drops what a run did to timers that err has ended: the call may have the answer
+// of an earlier one all the same.
+func (c *call) notTimed(err error) {
+	if err != nil && c.op == opInvoke {
+		c.timers = nil
+	}
+}

@@ -5,17 +5,18 @@
 // It declares the interfaces that it needs and knows neither Wasm nor a database:
 // [engine.Engine] runs guests, [ModuleSource] says which guest serves a type, [Committer]
 // stores actors, [Ownership] says which actors this host holds. Package turn runs one turn,
-// on a state of package overlay; package speculation decides which commit carries a turn and
-// what runs again when a commit is not applied; package instance keeps instances; package
-// pipeline groups what goes to the store. [Host.Invoke] waits for the end of a call;
-// [Host.Begin] never waits, and hands the answer to a receiver.
+// on a state of package overlay; package mailbox has the order and the bounds of an actor's
+// calls; package speculation decides which commit carries a turn and what runs again when a
+// commit is not applied; package timer has the timers of actors; package instance keeps
+// instances; package pipeline groups what goes to the store. [Host.Invoke] waits for the end
+// of a call; [Host.Begin] never waits, and hands the answer to a receiver.
 //
 // Its parts, from the top down; a part calls upwards only to report how a batch or a call
 // ended:
 //
 //	Host           the methods that others call
 //	admission      chooses where a call runs, and what serves it
-//	workers        mailboxes, batches and answers; performs what package speculation decides
+//	workers        calls with a mailbox and their batches; performs what package speculation decides
 //	turns          one run of a call of an activation, in any lane with a mailbox
 //	reads          read-only methods, and queries about actors
 //	runs           a guest on an instance
@@ -25,6 +26,8 @@
 //	deployments    what serves a type
 //	table          activations, in shards; ownership decides which exist, and what is current
 //	storage        requests to the store
+//	answering      gives callers their answers
+//	call           what was asked, where it is, what is known of it, how its answer gets out
 //
 // # Lanes
 //

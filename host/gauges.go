@@ -10,6 +10,6 @@ func (h *Host) StateMemory() int64 { return h.table.states.used.Load() }
 // every activation, a shard at a time: for metrics, not for decisions.
 func (h *Host) QueueDepth() int {
 	depth := 0
-	h.table.each(func(a *activation) { depth += a.mailbox.len + a.retries.len })
+	h.table.each(func(a *activation) { depth += a.calls.Len() })
 	return depth
 }

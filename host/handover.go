@@ -21,9 +21,9 @@ import (
 func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error {
 	var wait []<-chan struct{}
 	for i := range h.table.shards {
-		wait = h.table.letGo(&h.table.shards[i], func(a *activation) bool { return moving(a.key) }, false, wait)
+		wait = h.letGo(&h.table.shards[i], func(a *activation) bool { return moving(a.key) }, false, wait)
 		wait = h.table.shards[i].alone(moving, wait)
-		h.table.shards[i].dropTimersOf(func(set *timerSet) bool { return moving(set.key) })
+		h.table.shards[i].endTimers(func(key actor.Key, _ bool) bool { return moving(key) })
 	}
 	for _, gone := range wait {
 		select {
@@ -75,15 +75,15 @@ func (h *Host) settle(ctx context.Context, s *shard, moving func(actor.Key) bool
 // gets actor.ErrNotOwner as well. Nothing that was in memory before is answered after.
 func (h *Host) DropAll() {
 	for i := range h.table.shards {
-		h.table.letGo(&h.table.shards[i], func(a *activation) bool { return a.hold != actor.NotHeld }, true, nil)
-		h.table.shards[i].dropTimersOf(func(set *timerSet) bool { return set.placed })
+		h.letGo(&h.table.shards[i], func(a *activation) bool { return a.hold != actor.NotHeld }, true, nil)
+		h.table.shards[i].endTimers(func(_ actor.Key, placed bool) bool { return placed })
 	}
 }
 
 // letGo lets the named activations of a shard go: at once, or when they have finished
 // what they began. lost means that others may run them already. letGo appends to wait
 // the channels that are closed when the activations that take longer are gone.
-func (t *table) letGo(s *shard, named func(*activation) bool, lost bool, wait []<-chan struct{}) []<-chan struct{} {
+func (h *Host) letGo(s *shard, named func(*activation) bool, lost bool, wait []<-chan struct{}) []<-chan struct{} {
 	var (
 		idle     []*activation
 		answered answers
@@ -98,12 +98,12 @@ func (t *table) letGo(s *shard, named func(*activation) bool, lost bool, wait []
 			continue
 		}
 		a.leaving, a.lost = true, a.lost || lost
-		calls, bytes := answered.len, answered.bytes
+		calls, cost := answered.Sum()
 		a.giveBackCalls(&answered)
-		a.admitted -= answered.len - calls
-		a.callBytes -= answered.bytes - bytes
+		more, costMore := answered.Sum()
+		a.calls.Answered(more-calls, costMore-cost)
 		if a.idle() {
-			t.remove(s, a)
+			h.table.remove(s, a)
 			idle = append(idle, a)
 			continue
 		}
@@ -114,22 +114,10 @@ func (t *table) letGo(s *shard, named func(*activation) bool, lost bool, wait []
 	}
 	s.mu.Unlock()
 	for _, a := range idle {
-		t.deactivated(a, DeactivateMoved)
+		h.table.deactivated(a, DeactivateMoved)
 	}
-	answered.send()
+	h.answering.send(&answered)
 	return wait
-}
-
-// giveBackCalls answers all calls that wait at an activation that leaves; none of them
-// has an effect. The caller has the shard's lock, and counts them.
-func (a *activation) giveBackCalls(answered *answers) {
-	for _, l := range []*callList{&a.retries, &a.mailbox} {
-		for c := l.pop(); c != nil; c = l.pop() {
-			c.stats.lane = c.lane
-			c.result = result{err: actor.ErrNotOwner, stats: c.stats}
-			answered.add(c)
-		}
-	}
 }
 
 // alone appends to wait what is closed when the calls have left that run beside the
@@ -137,7 +125,7 @@ func (a *activation) giveBackCalls(answered *answers) {
 func (s *shard) alone(moving func(actor.Key) bool, wait []<-chan struct{}) []<-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := s.running.head; c != nil; c = c.next {
+	for c := range s.running.All() {
 		if c.at != nil || c.copied || !moving(c.inv.Key) {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -22,6 +23,7 @@ type Host struct {
 	pools     *instance.Pools
 	reads     reads
 	timers    timers
+	answering answering
 	admission admission
 }
 
@@ -35,11 +37,11 @@ func New(cfg Config) (*Host, error) {
 	h := &Host{cfg: cfg, events: cfg.Events.withDefaults(cfg.Logger)}
 	h.life.init()
 	h.memory.max = cfg.CallMemory
+	h.answering = answering{&h.events, &h.memory}
 	h.store = newStorage(&h.cfg, &h.events)
 	h.ownership = ownership{shared: cfg.Committer.Shared(), cluster: cfg.Ownership, store: h.store}
-	h.table.init(&h.cfg, &h.ownership, &h.events)
-	h.timers = timers{logger: cfg.Logger, events: &h.events, table: &h.table, admission: &h.admission, memory: budget{max: cfg.TimerMemory}}
-	h.table.timers = &h.timers
+	h.timers = timers{timer.NewClock(cfg.TimerMemory, h.admission.fire), &h.table}
+	h.table.init(&h.cfg, &h.ownership, &h.events, h.timers.Clock)
 	h.pools = instance.New(instance.Config{
 		Engine: cfg.Engine, ModuleBytes: cfg.Modules.ModuleBytes, Logger: cfg.Logger,
 		Memory: cfg.GuestMemory, MemoryPerApp: cfg.GuestMemoryPerApp, Made: h.events.InstanceMade, Closed: h.events.InstanceClosed,
@@ -61,7 +63,7 @@ func New(cfg Config) (*Host, error) {
 		copies: &copies{memory: &h.memory, store: h.store, table: &h.table},
 	}
 	stateless := &statelessLane{store: h.store, runs: runs}
-	workers := newWorkers(&h.cfg, &turns{
+	workers := newWorkers(&h.cfg, &h.answering, &turns{
 		reminders: rems, timers: &h.timers,
 		memory: &h.memory, table: &h.table, store: h.store, deployments: served, ownership: &h.ownership,
 		records: records, runs: runs, stateless: stateless,
@@ -70,7 +72,7 @@ func New(cfg Config) (*Host, error) {
 		},
 	})
 	h.admission = admission{
-		grace: cfg.SettleGrace, events: &h.events, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
+		grace: cfg.SettleGrace, answering: &h.answering, life: &h.life, memory: &h.memory, table: &h.table, store: h.store,
 		deployments: served, ownership: &h.ownership, records: records, reads: &h.reads, stateless: stateless, workers: workers,
 		timers: &h.timers,
 	}
@@ -90,8 +92,8 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 	if inv.ID == "" {
 		inv.ID = cryptorand.Text()
 	}
-	c := &call{ctx: ctx, op: opInvoke, inv: inv, arrived: arrived}
-	return h.admission.conclude(c, h.admission.counted(c, h.admission.admit))
+	c := &call{request: request{ctx: ctx, op: opInvoke, inv: inv, arrived: arrived}}
+	return h.answering.conclude(c, h.admission.counted(c, h.admission.admit))
 }
 
 // Delete removes an actor's state, as one turn of that actor; actor.ErrActorNotFound
@@ -100,8 +102,8 @@ func (h *Host) Invoke(ctx context.Context, inv actor.Invocation) (actor.Reply, e
 // nothing serves any more. Errors are as those of Invoke.
 func (h *Host) Delete(ctx context.Context, key actor.Key) error {
 	arrived := time.Now()
-	c := &call{ctx: ctx, op: opDelete, inv: actor.Invocation{Key: key, Trace: actor.TraceOf(ctx)}, arrived: arrived}
-	_, err := h.admission.conclude(c, h.admission.counted(c, h.admission.admitDelete))
+	c := &call{request: request{ctx: ctx, op: opDelete, inv: actor.Invocation{Key: key, Trace: actor.TraceOf(ctx)}, arrived: arrived}}
+	_, err := h.answering.conclude(c, h.admission.counted(c, h.admission.admitDelete))
 	return err
 }
 

@@ -7,23 +7,8 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/mailbox"
 )
-
-// record returns what is recorded of a call that was answered with a reply.
-func (c *call) record(reply actor.Reply, ttl time.Duration) actor.IdempotencyRecord {
-	return actor.IdempotencyRecord{
-		Actor: c.inv.Key, Method: c.inv.Method, Key: c.inv.IdempotencyKey, Payload: c.sum,
-		Reply: reply.Payload, Version: reply.Version, TTL: ttl,
-	}
-}
-
-// recorded answers a call from the record of an earlier one with the same key.
-func (c *call) recorded(r *actor.IdempotencyRecord) result {
-	if r.Payload != c.sum {
-		return result{err: fmt.Errorf("%w: call %s with a new key", actor.ErrKeyReused, c.inv.Method)}
-	}
-	return result{reply: actor.Reply{Payload: r.Reply, Version: r.Version}}
-}
 
 // find returns the record of a call in the batch that has the method and key of c.
 func (b *batch) find(c *call) *actor.IdempotencyRecord {
@@ -54,13 +39,11 @@ func (a *activation) joins(c *call) (r result, ok bool) {
 type recordings struct {
 	store   *storage
 	table   *table
-	repeats repeats
+	repeats *mailbox.Repeats
 }
 
 func newRecordings(store *storage, t *table) *recordings {
-	rec := &recordings{store: store, table: t}
-	rec.repeats.init()
-	return rec
+	return &recordings{store: store, table: t, repeats: mailbox.NewRepeats()}
 }
 
 // known looks for an earlier call with the key of c, among those that are not
@@ -92,7 +75,10 @@ func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation, c *cal
 	const most = 64
 	calls, s := []*call{c}, a.shard
 	s.mu.Lock()
-	for other := a.retries.head; other != nil && len(calls) < most; other = other.next {
+	for other := range a.calls.Retries() {
+		if len(calls) == most {
+			break
+		}
 		if other.doubtful && other.looked == nil {
 			calls = append(calls, other)
 		}
@@ -109,7 +95,7 @@ func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation, c *cal
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, one := range calls {
-		if one == c || one.home == &a.retries { // or its caller has it back
+		if one == c || a.calls.IsRetry(&one.place) { // or its caller has it back
 			one.looked = &found[i]
 		}
 	}
@@ -117,11 +103,6 @@ func (rec *recordings) lookUpDoubtful(ctx context.Context, a *activation, c *cal
 }
 
 func errLookUp(err error) error { return fmt.Errorf("look up idempotency key: %w", err) }
-
-// keyedCall names c for the store.
-func (c *call) keyedCall() actor.KeyedCall {
-	return actor.KeyedCall{Actor: c.inv.Key, Method: c.inv.Method, Key: c.inv.IdempotencyKey}
-}
 
 // lookUp asks the store for a record of an earlier call with the key of c.
 func (rec *recordings) lookUp(ctx context.Context, c *call) (r result, ok bool) {
@@ -142,7 +123,7 @@ func (rec *recordings) asRecorded(c *call, found actor.Recorded, err error) (r r
 	case err != nil:
 		return result{err: errLookUp(err), stats: c.stats}, true
 	case found.Found:
-		rec.repeats.met(&c.inv.Key, time.Now())
+		rec.repeats.Note(&c.inv.Key, time.Now())
 		rec.table.noteNewer(c.inv.Key, found.Record.Version)
 		r = c.recorded(&found.Record)
 		r.stats = c.stats
@@ -150,14 +131,6 @@ func (rec *recordings) asRecorded(c *call, found actor.Recorded, err error) (r r
 	default:
 		return result{}, false
 	}
-}
-
-// unrecorded tells of a failure that might not be the answer of a call with a
-// key, since the same call may have been committed before: what a guest makes of
-// the state that this call itself left, and the store's refusal of the key.
-func unrecorded(err error) bool {
-	var condition *actor.Condition
-	return errors.Is(err, actor.ErrKeyExists) || !errors.As(err, &condition) && !isContextError(err)
 }
 
 // orRecorded returns what a call is to be answered that got r in a lane that

@@ -106,6 +106,7 @@ func (h *Host) beginStop() {
 		s := &h.table.shards[i]
 		s.mu.Lock()
 		s.closed = true
+		s.timers.Close()
 		s.mu.Unlock()
 	}
 	go h.drain()
@@ -140,7 +141,7 @@ func (h *Host) kill() {
 		s := &h.table.shards[i]
 		s.mu.Lock()
 		s.killed = true
-		for c := s.running.head; c != nil; c = c.next {
+		for c := range s.running.All() {
 			c.kill()
 		}
 		s.mu.Unlock()

@@ -36,9 +36,6 @@ func (b *budget) over() bool { return b.used.Load() > b.max }
 // up to freeReply: the call, its caller's goroutine and what the server holds.
 const callCost, freeReply = 2 << 10, 512
 
-// cost is what the call counts for in Config.CallMemory and in its actor's share.
-func (c *call) cost() int64 { return callCost + int64(len(c.inv.Payload.Data)) }
-
 // callMemory is the account of Config.CallMemory.
 type callMemory struct{ budget }
 

@@ -1,15 +1,10 @@
 package host
 
 import (
-	"errors"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
-
-// errUnmigrated means that a read-only method found a state of an older schema, which is
-// to be migrated before it runs: what a read-only turn migrates is not kept.
-var errUnmigrated = errors.New("the state has an older schema")
 
 // migration is a turn under way that does nothing but migrate an actor's state. All
 // readers that came upon the state wait for it.
@@ -43,7 +38,7 @@ func (ad *admission) migrate(c *call, s *served) error {
 		sh.mu.Unlock()
 		if first {
 			inv := actor.Invocation{Key: c.inv.Key, ID: c.inv.ID, Trace: c.inv.Trace}
-			turn := &call{ctx: c.ctx, op: opMigrate, inv: inv, arrived: time.Now()}
+			turn := &call{request: request{ctx: c.ctx, op: opMigrate, inv: inv, arrived: time.Now()}}
 			m.err = ad.counted(turn, func(turn *call) result { return ad.queued(turn, s, true) }).err
 			sh.mu.Lock()
 			delete(sh.migrations, c.inv.Key)
@@ -63,11 +58,4 @@ func (ad *admission) migrate(c *call, s *served) error {
 		}
 		// The caller of the one that was first gave up.
 	}
-}
-
-// ofGuest reports whether a guest has failed.
-func ofGuest(err error) bool {
-	var refused *actor.GuestError
-	var trap *actor.TrapError
-	return errors.As(err, &refused) || errors.As(err, &trap)
 }

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -206,10 +205,6 @@ func (a *activation) gaveUp(now time.Time) {
 	a.hold = actor.Held
 	a.shard.unsettled.note(a.key, now)
 }
-
-// errUnfenced means that the commits of earlier owners of an actor are to be fenced out
-// before its first turn.
-var errUnfenced = errors.New("a commit of an earlier owner may still land")
 
 // activate makes an activation for an actor that has none, and returns nil if there
 // are as many as may be. The caller has the shard's lock.

@@ -39,7 +39,7 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *loaded) (actor
 				return actor.Reply{}, err
 			}
 		}
-		if m, err := s.methodOf(c); err != nil {
+		if m, err := c.methodOf(s); err != nil {
 			return actor.Reply{}, err
 		} else if !m.readOnly { // no more, since the call came
 			return actor.Reply{}, errMoved

@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -23,6 +24,8 @@ type (
 	EgressEnd = turn.EgressEnd
 	// GuestLog is a line that a guest logged.
 	GuestLog = turn.Log
+	// TimerFired is one firing of a timer that has begun.
+	TimerFired = timer.Fired
 	// InstanceEvent says what happened to an instance.
 	InstanceEvent = instance.Event
 )
@@ -90,7 +93,7 @@ func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.
 		StateSetting: s.stateSetting, PayloadSetting: s.payloadSetting,
 		Uses: s.uses, Leaver: t,
 		Methods: s, ReminderBytes: s.reminderBytes, Firing: inv.Firing, Fired: t.call.fired,
-		Timer: t.call.timer.firing(),
+		Timer: t.call.timer.Firing(),
 	})
 }
 
@@ -131,9 +134,8 @@ func (t *run) seal(s *served, l *loaded) (sealed, error) {
 
 		reminders: t.Effects(),
 	}
-	if effects := t.TimerEffects(); len(effects) > 0 && !t.readOnly {
-		t.call.timers = &timerChanges{}
-		t.call.timers.changed(effects, s)
+	if effects := t.TimerEffects(); !t.readOnly {
+		t.call.timers = timer.NewChanges(effects, s.placed())
 	}
 	if t.readOnly || s.lane == LaneStateless {
 		return done, nil
@@ -152,12 +154,6 @@ func (t *run) seal(s *served, l *loaded) (sealed, error) {
 	done.changed, done.state = true, state
 	return done, nil
 }
-
-// errRecorded ends a guest whose call is answered with what is recorded of it.
-var errRecorded = errors.New("the call is recorded already")
-
-// errDropped ends a guest whose turn is to run again, on the state loaded anew.
-var errDropped = errors.New("the state that the turn ran on was dropped")
 
 // Leave implements [turn.Leaver]. It readies the turn for something that leaves the host: it waits until all
 // that the turn could have observed is durable, and marks the call, which is not
@@ -211,17 +207,6 @@ func (t *run) settled(show bool) error {
 		return errDropped
 	}
 	return nil
-}
-
-// ofTurn is an error that ends a guest, which may be the end of the turn's context.
-func ofTurn(err error) error {
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return actor.ErrDeadline
-	case errors.Is(err, context.Canceled):
-		return actor.ErrCanceled
-	}
-	return err
 }
 
 // apart runs a method on a spare instance, over l; it never commits.

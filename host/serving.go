@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -92,37 +91,9 @@ func (ds *deployments) serving(app, typ string) (*served, error) {
 	return s, nil
 }
 
-// find returns what serves a call.
-func (ds *deployments) find(c *call) (s *served, m method, err error) {
-	if s, err = ds.serving(c.inv.Key.App, c.inv.Key.Type); err == nil {
-		m, err = s.methodOf(c)
-	}
-	return s, m, err
-}
-
 // lookEvery is the shortest time between two looks for what this host does not
 // know: calls of types that nobody serves must cost the store next to nothing.
 const lookEvery = time.Second
-
-// findNew returns what serves a valid call that find has refused with err: the
-// type, or the method, may have been deployed through another host a moment ago.
-func (ds *deployments) findNew(c *call, err error) (*served, method, error) {
-	unknown := errors.Is(err, actor.ErrTypeNotFound) || errors.Is(err, actor.ErrMethodNotFound)
-	if !unknown || c.arrived.UnixNano() < ds.lookFrom.Load() {
-		return nil, method{}, err
-	}
-	if err := ds.modules.Refresh(c.ctx, c.inv.Key.App); err != nil {
-		if c.ctx.Err() != nil {
-			err = contextError(c.ctx)
-		}
-		return nil, method{}, fmt.Errorf("refresh deployments: %w", err)
-	}
-	s, m, err := ds.find(c)
-	if err != nil {
-		ds.lookFrom.Store(c.arrived.Add(lookEvery).UnixNano())
-	}
-	return s, m, err
-}
 
 // knownServed is what serves a type as long as ModuleSource.Changes is checked.
 type knownServed struct {
@@ -132,20 +103,6 @@ type knownServed struct {
 
 // unchecked is no number that ModuleSource.Changes gets to.
 const unchecked = math.MaxUint64
-
-// next returns what serves the activation's next turn, as serving does. It
-// is for the worker.
-func (ds *deployments) next(a *activation) (*served, error) {
-	changes := ds.modules.Changes()
-	if a.serving != nil && a.checked == changes {
-		return a.serving, nil
-	}
-	s, err := ds.serving(a.key.App, a.key.Type)
-	if s == a.serving {
-		a.checked = changes
-	}
-	return s, err
-}
 
 // placed reports whether the type's actors have one place each in a cluster.
 func (s *served) placed() bool { return s.lane == LaneWarm && s.placement != "" }
@@ -277,20 +234,4 @@ func (s *served) migration(l *loaded) *uint32 {
 		return nil
 	}
 	return &l.stateSchema
-}
-
-// errMoved is an attempt that found another deployment in place than the one it
-// began with: the turn starts over with that one.
-var errMoved = errors.New("the deployment changed")
-
-// methodOf returns the method of a call of the type.
-func (s *served) methodOf(c *call) (method, error) {
-	if c.by == s {
-		return c.found, nil
-	}
-	m, err := s.method(&c.inv)
-	if err == nil {
-		c.found, c.by = m, s
-	}
-	return m, err
 }

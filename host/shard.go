@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/mailbox"
+	"github.com/greenroom-run/greenroom/host/timer"
 )
 
 // shard holds some of the actors, the calls that run on them, and the order in
@@ -20,8 +22,8 @@ type shard struct {
 	actors map[actor.Key]*activation
 	// newest and oldest are the ends of the order of use.
 	newest, oldest *activation
-	running        callList
-	timers         map[actor.Key]*timerSet // nil: there were none yet
+	running        mailbox.List[*call]
+	timers         timer.Schedule
 	// forgets counts the states that left memory, for readers that loaded one
 	// meanwhile.
 	forgets  uint64
@@ -66,7 +68,7 @@ func (s *shard) enter(c *call, by *served) (warm *loaded, err error) {
 	}
 	c.losses = s.losses.Load()
 	s.work.Add(1)
-	s.running.push(c)
+	s.running.Push(&c.place, c)
 	if c.copied {
 		return nil, nil //nolint:nilnil // the call is in
 	}
@@ -99,7 +101,7 @@ func (s *shard) look(key actor.Key, by *served, now time.Time) *loaded {
 // leave ends what enter began.
 func (s *shard) leave(c *call) {
 	s.mu.Lock()
-	s.running.remove(c)
+	s.running.Remove(&c.place)
 	if c.left != nil {
 		close(c.left)
 	}
@@ -112,14 +114,14 @@ func (s *shard) leave(c *call) {
 func (s *shard) withdraw(c *call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := c.at
-	if a == nil || c.home != &a.mailbox && c.home != &a.retries {
-		return false
-	}
-	c.home.remove(c)
-	a.admitted--
-	a.callBytes -= c.cost()
-	return true
+	return c.at != nil && c.at.calls.GiveUp(&c.place, c.cost())
+}
+
+// answer adds a call that is in no list to those that are to be answered. The caller has the
+// lock, and counts the call.
+func (s *shard) answer(to *mailbox.Answers[*call], c *call) {
+	c.settleTimers(s, c.result.err == nil)
+	to.Add(&c.place, c, c.cost())
 }
 
 // used makes an activation the newest. The caller has the shard's lock.
@@ -160,7 +162,7 @@ func (t *table) evictFrom(s *shard) *activation {
 	for a := s.oldest; a != nil; a = a.newer {
 		if a.idle() {
 			t.remove(s, a)
-			s.dropTimers(a.key)
+			s.timers.Leave(a.key)
 			return a
 		}
 	}
@@ -187,4 +189,11 @@ func (s *shard) endLookUp(c *call) bool {
 	was := c.looking
 	c.looking = false
 	return was
+}
+
+// endTimers ends the timers of the actors for which end returns true.
+func (s *shard) endTimers(end func(key actor.Key, placed bool) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timers.DeleteFunc(end)
 }

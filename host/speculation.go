@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/mailbox"
 	"github.com/greenroom-run/greenroom/host/speculation"
 )
 
@@ -30,7 +31,7 @@ func (b *batch) countReply(r *actor.Reply) {
 
 // countTimers counts the timers that a call sets which is held.
 func (b *batch) countTimers(c *call) {
-	if size := c.timers.size(); size > 0 {
+	if size := c.timers.Size(); size > 0 {
 		b.replyMemory += size
 		b.by.memory.add(size)
 	}
@@ -127,7 +128,7 @@ func (w *workers) landed(b *batch, err error, now time.Time) {
 	}
 	then := w.land(b, err, now)
 	if errors.Is(err, actor.ErrKeyExists) {
-		w.records.repeats.met(&b.a.key, now)
+		w.records.repeats.Note(&b.a.key, now)
 	}
 	w.followThrough(b.a.shard, b.a, &then)
 }
@@ -162,9 +163,10 @@ func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
 		a.giveBackCalls(&then.answered)
 	}
 	w.release(b, err)
-	a.admitted -= then.answered.len + then.doubtful.len
-	a.callBytes -= then.answered.bytes + then.doubtful.bytes
-	s.work.Add(then.doubtful.len) // before the activation's own is done
+	doubtful, cost := then.doubtful.Sum()
+	a.calls.Answered(then.answered.Sum())
+	a.calls.Answered(doubtful, cost)
+	s.work.Add(doubtful) // before the activation's own is done
 	if a.member.Flight() == nil && a.drained != nil {
 		close(a.drained)
 		a.drained = nil
@@ -184,21 +186,21 @@ func (a *activation) perform(w *workers, s *shard, did *speculation.Actions[*cal
 	}
 	for _, c := range did.Fail {
 		c.result = result{err: cutShort(err), stats: c.stats}
-		then.answered.add(c)
+		a.shard.answer(&then.answered, c)
 	}
 	if len(did.Rerun) > 0 {
-		var rerun callList
+		var rerun mailbox.List[*call]
 		for _, d := range did.Rerun {
 			a.runAgain(d.Call, err, &rerun, &then.answered)
 		}
-		a.retries.prepend(&rerun)
+		a.calls.AgainAll(&rerun)
 	}
 	for _, c := range did.Answer {
 		c.result.stats.ended = now
-		then.answered.add(c)
+		a.shard.answer(&then.answered, c)
 	}
 	for _, c := range did.Confirm {
-		then.doubtful.add(c)
+		a.shard.answer(&then.doubtful, c)
 	}
 	for _, f := range did.Launch {
 		then.launched = f.Payload
@@ -210,12 +212,12 @@ func (a *activation) perform(w *workers, s *shard, did *speculation.Actions[*cal
 	case a.lost:
 		for _, seen := range did.Later {
 			seen.Call.result = result{err: actor.ErrNotOwner, stats: seen.Call.stats}
-			then.answered.add(seen.Call)
+			a.shard.answer(&then.answered, seen.Call)
 		}
 	case !a.outdated() && w.ownership.currentSince(a, now, now): // under the lease
 		for _, seen := range did.Later {
 			seen.Call.result.stats.ended = now
-			then.answered.add(seen.Call)
+			a.shard.answer(&then.answered, seen.Call)
 		}
 	case next == nil:
 		for _, seen := range did.Later {
@@ -243,14 +245,14 @@ func (a *activation) supersede(w *workers, s *shard, calls []dependent, now time
 
 // runAgain puts a call that was run for nothing where it goes again, or answers it
 // if something left the host with it. The caller has the shard's lock.
-func (a *activation) runAgain(c *call, err error, rerun *callList, answered *answers) {
+func (a *activation) runAgain(c *call, err error, rerun *mailbox.List[*call], answered *answers) {
 	if c.stats.sent {
 		c.result = result{err: cutShort(err), stats: c.stats}
-		answered.add(c)
+		a.shard.answer(answered, c)
 		return
 	}
-	c.goAgain(err)
-	rerun.push(c)
+	c.goAgain(a.shard, err)
+	rerun.Push(&c.place, c)
 }
 
 // settleFlight finds out the outcome of a commit, beside the lanes. No turn of
@@ -265,15 +267,6 @@ func (w *workers) settleFlight(b *batch, cause error) {
 		err := w.store.settle(b.commit, cause)
 		w.landed(b, err, time.Now())
 	}()
-}
-
-// cutShort says what the end of the host's context means to the caller of a turn
-// that it kept from being applied.
-func cutShort(err error) error {
-	if isContextError(err) && !errors.Is(err, actor.ErrAmbiguous) {
-		return fmt.Errorf("%w: %v", actor.ErrStopping, err)
-	}
-	return err
 }
 
 // sendCheck asks whether the version that a check rests on is still the row's.
@@ -292,15 +285,13 @@ func (w *workers) sendCheck(b *batch) {
 // sendDoubtful answers calls whose held failures are behind fences: with the record
 // of an earlier attempt, if there is one.
 func (w *workers) sendDoubtful(s *shard, l *answers) {
-	for next := l.first; next != nil; {
-		c := next
-		next, c.next = c.next, nil
+	for c, ok := l.Take(); ok; c, ok = l.Take() {
 		w.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
 			if known, ok := w.records.asRecorded(c, found, err); ok {
 				c.result = known
 			}
 			c.result.stats.ended = time.Now()
-			c.answer()
+			w.answering.answer(c)
 			s.work.Done()
 		})
 	}

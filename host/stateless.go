@@ -15,7 +15,7 @@ type statelessLane struct {
 // turn runs a method of a type that has no state.
 func (sl *statelessLane) turn(ctx *turnContext, c *call, s *served, _ *loaded) (actor.Reply, error) {
 	c.stats.lane = LaneStateless
-	m, err := s.methodOf(c)
+	m, err := c.methodOf(s)
 	if err != nil {
 		return actor.Reply{}, err
 	}

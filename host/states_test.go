@@ -23,7 +23,7 @@ func at(version uint64) *loaded { return &loaded{version: version, exists: true,
 
 func newKnown() known {
 	k := known{table: new(table), since: time.Now()}
-	k.table.init(&Config{MaxActivations: 10, StateMemory: 1 << 20}, &ownership{shared: true}, &Events{Activated: func(actor.Key) {}})
+	k.table.init(&Config{MaxActivations: 10, StateMemory: 1 << 20}, &ownership{shared: true}, &Events{Activated: func(actor.Key) {}}, nil)
 	key := actor.Key{App: "app", Type: "T", ID: "a"}
 	k.shard = k.table.shard(key)
 	k.activation = k.table.activate(k.shard, key)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/timer"
 )
 
 // shardCount is a power of two well above the processors of any machine that
@@ -26,13 +27,12 @@ type table struct {
 	// revisions names states for what guests cache of them.
 	revisions overlay.Revisions
 	ownership *ownership
-	timers    *timers
 	events    *Events
 	hand      atomic.Uint32
 	shards    [shardCount]shard
 }
 
-func (t *table) init(cfg *Config, o *ownership, events *Events) {
+func (t *table) init(cfg *Config, o *ownership, events *Events, clock *timer.Clock) {
 	t.seed = maphash.MakeSeed()
 	t.max, t.states.max = int64(cfg.MaxActivations), cfg.StateMemory
 	t.ownership, t.events = o, events
@@ -40,6 +40,7 @@ func (t *table) init(cfg *Config, o *ownership, events *Events) {
 	for i := range t.shards {
 		t.shards[i].actors = make(map[actor.Key]*activation)
 		t.shards[i].table = t
+		t.shards[i].timers.Init(clock)
 	}
 }
 
@@ -71,7 +72,7 @@ func (t *table) expired(s *shard, now time.Time) (out []*activation, skipped []a
 		case !a.idle() || now.Sub(a.lastUsed) < a.idleTimeout:
 		case !a.sticky:
 			t.remove(s, a)
-			s.dropTimers(a.key)
+			s.timers.Leave(a.key)
 			out = append(out, a)
 		case a.skipped.Before(a.lastUsed):
 			a.skipped = now

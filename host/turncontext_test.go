@@ -38,7 +38,7 @@ func TestTurnContext(t *testing.T) {
 				if tc.turn > 0 {
 					turn = tc.turn
 				}
-				c := &call{ctx: caller}
+				c := &call{request: request{ctx: caller}}
 				ctx := c.begin(time.Now(), turn)
 				child, cancelChild := context.WithCancel(context.Background())
 				defer cancelChild()

@@ -69,7 +69,7 @@ func (rd *reads) view(ctx context.Context, key actor.Key) (View, error) {
 	}
 	s.answered.note(key, l.version, time.Now())
 	if a := s.actors[key]; a != nil {
-		v.Active, v.QueueDepth = true, a.mailbox.len+a.retries.len
+		v.Active, v.QueueDepth = true, a.calls.Len()
 	}
 	return v, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/mailbox"
 	"github.com/greenroom-run/greenroom/host/speculation"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -35,6 +36,7 @@ type workers struct {
 	events *Events
 	// callersCommit is Config.Pipeline.CallersCommit.
 	callersCommit bool
+	answering     *answering
 	memory        *callMemory
 	table         *table
 	store         *storage
@@ -44,10 +46,10 @@ type workers struct {
 	buffers       sync.Pool // of *[]byte, for encoded states on their way to the store
 }
 
-func newWorkers(cfg *Config, ts *turns) *workers {
+func newWorkers(cfg *Config, an *answering, ts *turns) *workers {
 	w := &workers{
 		logger: cfg.Logger, callersCommit: cfg.Pipeline.CallersCommit,
-		events: ts.store.events, memory: ts.memory, table: ts.table, store: ts.store,
+		answering: an, events: ts.store.events, memory: ts.memory, table: ts.table, store: ts.store,
 		ownership: ts.ownership, records: ts.records, turns: ts,
 	}
 	w.buffers.New = func() any { return new([]byte) }
@@ -96,16 +98,14 @@ func (w *workers) run(a *activation, c *call, now time.Time) (o outcome) {
 func (s *shard) pick(a *activation) *call {
 	var c *call
 	if a.member.MayBegin() && !a.full() {
-		if c = a.retries.pop(); c == nil {
-			c = a.mailbox.pop()
-		}
+		c = a.calls.Take()
 	}
 	if c == nil {
 		a.working = false
 		return nil
 	}
 	a.member.Begin()
-	s.running.push(c)
+	s.running.Push(&c.place, c)
 	if s.killed {
 		c.killed.Store(true)
 	}
@@ -126,27 +126,27 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		s.mu.Unlock()
 		w.followThrough(s, a, &then)
 	}()
-	s.running.remove(c)
+	s.running.Remove(&c.place)
 	if c.timers != nil && o.err == nil {
-		s.wait(c)
+		s.timers.Wait(c.inv.Key, c.timers)
 	}
 	behind, dropped := a.member.End()
 	switch {
 	case dropped != nil && (o.resting || o.retry):
 		// What it ran on, or would have, is gone.
-		var rerun callList
+		var rerun mailbox.List[*call]
 		for _, earlier := range behind {
 			a.runAgain(earlier, dropped, &rerun, &then.answered)
 		}
 		if o.resting {
 			a.runAgain(c, dropped, &rerun, &then.answered)
 		} else {
-			rerun.push(c)
+			rerun.Push(&c.place, c)
 		}
-		a.retries.prepend(&rerun)
+		a.calls.AgainAll(&rerun)
 		behind = nil
 	case o.retry:
-		a.retries.pushFront(c)
+		a.calls.Again(&c.place, c)
 	case o.commits:
 		a.fold(w, c, o.under, &o.sealed)
 		then.launched = a.launch(now)
@@ -155,7 +155,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		then.launched = a.launch(now)
 	case o.resting && a.lost && a.member.Committed():
 		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
-		then.answered.add(c)
+		a.shard.answer(&then.answered, c)
 	case o.resting && !a.member.Committed():
 		w.hold(a.member.Latest(), c, o.result, speculation.Observer, o.since)
 	case o.resting && a.outdated():
@@ -166,20 +166,19 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	default:
 		c.result = o.result
 		c.result.stats.ended = now
-		then.answered.add(c)
+		a.shard.answer(&then.answered, c)
 	}
 	if len(behind) > 0 {
-		var rerun callList
+		var rerun mailbox.List[*call]
 		for _, earlier := range behind {
 			a.runAgain(earlier, dropped, &rerun, &then.answered)
 		}
-		a.retries.prepend(&rerun)
+		a.calls.AgainAll(&rerun)
 	}
 	if a.leaving {
 		a.giveBackCalls(&then.answered)
 	}
-	a.admitted -= then.answered.len
-	a.callBytes -= then.answered.bytes
+	a.calls.Answered(then.answered.Sum())
 	if goOn {
 		if next = s.pick(a); next != nil && now.Before(next.arrived) { // which it was while the last one was cleared away
 			now = next.arrived
@@ -197,7 +196,7 @@ func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp
 	if a.working {
 		return
 	}
-	if a.member.MayBegin() && !a.full() && a.retries.len+a.mailbox.len > 0 {
+	if a.member.MayBegin() && !a.full() && a.calls.Len() > 0 {
 		a.working = true
 		go w.work(s, a)
 		return
@@ -214,7 +213,7 @@ func (w *workers) proceed(s *shard, a *activation, now time.Time, then *followUp
 		then.gone = true
 		w.table.remove(s, a)
 		if a.leaving {
-			s.dropTimers(a.key)
+			s.timers.Leave(a.key)
 		}
 	}
 }
@@ -235,7 +234,7 @@ func (w *workers) followThrough(s *shard, a *activation, then *followUp) {
 		}
 		w.table.deactivated(a, reason)
 	}
-	then.answered.send()
+	w.answering.send(&then.answered)
 	w.sendDoubtful(s, &then.doubtful)
 	if then.idle {
 		s.work.Done()
@@ -246,24 +245,22 @@ func (w *workers) followThrough(s *shard, a *activation, then *followUp) {
 }
 
 // deliver puts a call into a mailbox. The caller has the shard's lock.
-func (w *workers) deliver(s *shard, a *activation, c *call, mailbox int, onCaller bool) (run bool, err error) {
-	if a.admitted > mailbox { // one of them runs
-		return false, fmt.Errorf("%w: %d invocations wait; call less at once, or try again later", actor.ErrMailboxFull, mailbox)
+func (w *workers) deliver(s *shard, a *activation, c *call, limit int, onCaller bool) (run bool, err error) {
+	if err := a.calls.CheckCalls(limit); err != nil {
+		return false, err
 	}
 	if a.member.Flight() != nil && w.store.commits.Stalled() { // it would wait for that, too
 		return false, fmt.Errorf("%w: it has not answered for a while; try again later", actor.ErrUnavailable)
 	}
 	cost := c.cost()
-	if bytes := a.callBytes + cost; a.admitted > 0 && bytes > w.memory.max/actorShare {
-		return false, fmt.Errorf("%w: its invocations have %d bytes; call less at once, or try again later", actor.ErrMailboxFull, a.callBytes)
+	if err := a.calls.CheckBytes(cost, w.memory.max/actorShare); err != nil {
+		return false, err
 	}
 	if err := w.memory.charge(c); err != nil {
 		return false, err
 	}
-	a.mailbox.push(c)
+	a.calls.Put(&c.place, c, cost)
 	c.at = a
-	a.admitted++
-	a.callBytes += cost
 	if c.timer == nil {
 		a.called = true
 		s.used(a)

@@ -1,0 +1,98 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/mailbox"
+)
+
+// Receiver gets the outcome of a call that was begun.
+type Receiver interface {
+	// Answer gets what [Host.Invoke] returns: once, on any goroutine, and perhaps
+	// before Begin has returned. Others wait for their answers meanwhile: it must
+	// not block.
+	Answer(reply actor.Reply, err error)
+}
+
+// PlacedReceiver is a [Receiver] that has others begun in order, one after the other, and
+// need not wait for turns to do so.
+type PlacedReceiver interface {
+	Receiver
+	// Placed is called once a call that is begun later cannot come before this one: on the
+	// goroutine that called Begin, before a turn runs there. It is not called where Begin
+	// returns without that, and must not block.
+	Placed()
+}
+
+// answering gives callers their answers.
+type answering struct {
+	events *Events
+	memory *callMemory
+}
+
+// answers are calls whose held results are to be sent.
+type answers = mailbox.Answers[*call]
+
+// send answers calls.
+func (an *answering) send(l *answers) {
+	for c, ok := l.Take(); ok; c, ok = l.Take() {
+		an.answer(c)
+	}
+}
+
+// answer gives the call its held answer. It is its caller's from then on.
+func (an *answering) answer(c *call) {
+	if c.receiver != nil {
+		an.respond(c, c.result)
+		return
+	}
+	c.answered <- struct{}{}
+}
+
+// respond gives the receiver the answer, unless it has one.
+func (an *answering) respond(c *call, r result) {
+	if !c.responded.CompareAndSwap(false, true) {
+		return
+	}
+	if t := c.grace.Load(); t != nil {
+		t.Stop()
+	}
+	an.memory.add(-c.charged)
+	c.receiver.Answer(an.conclude(c, r))
+}
+
+// conclude makes of a result what the caller gets, and reports it to Events.
+func (an *answering) conclude(c *call, r result) (actor.Reply, error) {
+	if r.err != nil {
+		r.reply = actor.Reply{}
+		if c.inv.Firing != nil && r.stats.runs == 0 && errors.Is(r.err, actor.ErrDeadline) {
+			// Who delivers firings counts what their guests take too long for, and may not
+			// count a wait for a place.
+			r.err = fmt.Errorf("%w: the turn of the firing could not begin before its time was up", actor.ErrOverloaded)
+		}
+		if r.stats.sent {
+			r.err = finalError(r.err)
+		}
+		r.err = &actor.TurnError{Key: c.inv.Key, Method: c.inv.Method, Err: r.err}
+	}
+	if c.op == opTimer {
+		return r.reply, r.err
+	}
+	end := TurnEnd{
+		Key: c.inv.Key, Method: c.inv.Method, InvocationID: c.inv.ID, Trace: c.inv.Trace,
+		Lane: r.stats.lane, Runs: r.stats.runs, Fuel: r.stats.fuel, Err: r.err,
+	}
+	now := r.stats.ended
+	if now.IsZero() {
+		now = time.Now()
+	}
+	end.Duration, end.QueueWait = now.Sub(c.arrived), now.Sub(c.arrived)
+	if !r.stats.began.IsZero() {
+		end.QueueWait = r.stats.began.Sub(c.arrived)
+	}
+	an.events.TurnEnd(end)
+	return r.reply, r.err
+}

@@ -1,0 +1,89 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Errors that end an attempt, and that callers never get.
+var (
+	// errMoved is an attempt that found another deployment in place than the one it
+	// began with: the turn starts over with that one.
+	errMoved = errors.New("the deployment changed")
+	// errUnfenced means that the commits of earlier owners of an actor are to be fenced out
+	// before its first turn.
+	errUnfenced = errors.New("a commit of an earlier owner may still land")
+	// errUnmigrated means that a read-only method found a state of an older schema, which is
+	// to be migrated before it runs: what a read-only turn migrates is not kept.
+	errUnmigrated = errors.New("the state has an older schema")
+	// errRecorded ends a guest whose call is answered with what is recorded of it.
+	errRecorded = errors.New("the call is recorded already")
+	// errDropped ends a guest whose turn is to run again, on the state loaded anew.
+	errDropped = errors.New("the state that the turn ran on was dropped")
+)
+
+// contextError translates the end of a caller's context.
+func contextError(ctx context.Context) error {
+	if ctx.Err() == context.DeadlineExceeded {
+		return actor.CallersDeadline(ctx)
+	}
+	return actor.ErrCanceled
+}
+
+// ofTurn is an error that ends a guest, which may be the end of the turn's context.
+func ofTurn(err error) error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return actor.ErrDeadline
+	case errors.Is(err, context.Canceled):
+		return actor.ErrCanceled
+	}
+	return err
+}
+
+func isContextError(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, actor.ErrDeadline) || errors.Is(err, actor.ErrCanceled)
+}
+
+// cutShort says what the end of the host's context means to the caller of a turn
+// that it kept from being applied.
+func cutShort(err error) error {
+	if isContextError(err) && !errors.Is(err, actor.ErrAmbiguous) {
+		return fmt.Errorf("%w: %v", actor.ErrStopping, err)
+	}
+	return err
+}
+
+// refusal reports whether a commit was refused because another one came first.
+func refusal(err error) bool {
+	return errors.Is(err, actor.ErrStale) || errors.Is(err, actor.ErrKeyExists) || errors.Is(err, actor.ErrFiringTaken)
+}
+
+// ofGuest reports whether a guest has failed.
+func ofGuest(err error) bool {
+	var refused *actor.GuestError
+	var trap *actor.TrapError
+	return errors.As(err, &refused) || errors.As(err, &trap)
+}
+
+// unrecorded reports a failure that might not be the answer of a call with a
+// key, since the same call may have been committed before: what a guest makes of
+// the state that this call itself left, and the store's refusal of the key.
+func unrecorded(err error) bool {
+	var condition *actor.Condition
+	return errors.Is(err, actor.ErrKeyExists) || !errors.As(err, &condition) && !isContextError(err)
+}
+
+// finalError is the error of a turn that left the host and was not committed. It
+// must not tell callers to try again: what left cannot be called back.
+func finalError(err error) error {
+	var c *actor.Condition
+	if errors.As(err, &c) && c.Retryable() {
+		return fmt.Errorf("%w (%v)", actor.ErrLeft, err)
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+package mailbox
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// Mailbox has the calls of one actor. The zero value is empty.
+type Mailbox[C any] struct {
+	waiting List[C]
+	retries List[C] // calls that run again; they come first
+	// unanswered counts the calls in the lists, those in batches and the one that runs;
+	// bytes is their cost.
+	unanswered int
+	bytes      int64
+}
+
+// CheckCalls reports why no further call may wait, where limit calls may.
+func (m *Mailbox[C]) CheckCalls(limit int) error {
+	if m.unanswered > limit { // one of them runs
+		return fmt.Errorf("%w: %d invocations wait; call less at once, or try again later", actor.ErrMailboxFull, limit)
+	}
+	return nil
+}
+
+// CheckBytes reports why no call of a cost may be added, where calls may take limit bytes
+// together. One call always may.
+func (m *Mailbox[C]) CheckBytes(cost, limit int64) error {
+	if m.unanswered > 0 && m.bytes+cost > limit {
+		return fmt.Errorf("%w: its invocations have %d bytes; call less at once, or try again later", actor.ErrMailboxFull, m.bytes)
+	}
+	return nil
+}
+
+// Put adds a call behind all others.
+func (m *Mailbox[C]) Put(p *Place[C], c C, cost int64) {
+	m.waiting.Push(p, c)
+	m.unanswered++
+	m.bytes += cost
+}
+
+// Take takes out the next call, which is unanswered still; the zero value if none waits.
+func (m *Mailbox[C]) Take() C {
+	if m.retries.len > 0 {
+		return m.retries.pop()
+	}
+	return m.waiting.pop()
+}
+
+// Again puts a call that was taken out before all others.
+func (m *Mailbox[C]) Again(p *Place[C], c C) { m.retries.PushFront(p, c) }
+
+// AgainAll puts calls that were taken out before all others, in their order.
+func (m *Mailbox[C]) AgainAll(calls *List[C]) { m.retries.prepend(calls) }
+
+// GiveUp takes out a call that waits, of a cost, and reports whether it did: then the call
+// needs no answer.
+func (m *Mailbox[C]) GiveUp(p *Place[C], cost int64) bool {
+	if p.list != &m.waiting && p.list != &m.retries {
+		return false
+	}
+	p.list.Remove(p)
+	m.unanswered--
+	m.bytes -= cost
+	return true
+}
+
+// Answered forgets calls that were taken out, of a cost together.
+func (m *Mailbox[C]) Answered(calls int, cost int64) {
+	m.unanswered -= calls
+	m.bytes -= cost
+}
+
+// Len returns how many calls wait.
+func (m *Mailbox[C]) Len() int { return m.waiting.len + m.retries.len }
+
+// Retries returns the calls that wait to run again, in their order.
+func (m *Mailbox[C]) Retries() iter.Seq[C] { return m.retries.All() }
+
+// IsRetry reports whether a call waits to run again.
+func (m *Mailbox[C]) IsRetry(p *Place[C]) bool { return p.list == &m.retries }

@@ -1,0 +1,44 @@
+package timer
+
+import "github.com/greenroom-run/greenroom/host/turn"
+
+// Changes is what a call does to the timers of its actor, from the end of its run until
+// its answer. The lock of the schedule guards it once it waits there. Nil changes nothing.
+type Changes struct {
+	effects []turn.TimerEffect
+	placed  bool
+	fate    fate
+	waits   bool // in timers.changes
+}
+
+// fate is whether changes take effect.
+type fate uint8
+
+const (
+	undecided fate = iota
+	applied
+	dropped
+)
+
+// NewChanges returns the changes that a run has made, nil if there are none. placed reports
+// whether the type has activations that stay: then the actor's timers end with its
+// activation.
+func NewChanges(effects []turn.TimerEffect, placed bool) *Changes {
+	if len(effects) == 0 {
+		return nil
+	}
+	return &Changes{effects: effects, placed: placed}
+}
+
+// Size is what the timers that are set take while they wait.
+func (c *Changes) Size() (n int64) {
+	if c == nil {
+		return 0
+	}
+	for _, e := range c.effects {
+		if n += cost; e.Set != nil {
+			n += e.Set.Size()
+		}
+	}
+	return n
+}

@@ -1,0 +1,63 @@
+package timer
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// cost is what a timer counts for in the memory of a [Clock] beside its size.
+const cost = 512
+
+// Clock waits for timers in Go's runtime, which keeps them in a heap for each processor,
+// and counts them. Its methods may be called concurrently.
+type Clock struct {
+	memory int64 // bytes, at most
+	fire   func(*Timer)
+	count  atomic.Int64
+	bytes  atomic.Int64
+	// running counts the timers that wait in the runtime, and those that fire.
+	running sync.WaitGroup
+}
+
+// NewClock returns a clock for timers of so many bytes. It calls fire for each timer that is
+// due, on a goroutine of its own.
+func NewClock(memory int64, fire func(*Timer)) *Clock { return &Clock{memory: memory, fire: fire} }
+
+// Count returns how many timers are set.
+func (c *Clock) Count() int { return int(c.count.Load()) }
+
+// Room reports whether there is memory for so many more timers, which have so many bytes
+// together.
+func (c *Clock) Room(timers int, bytes int64) bool {
+	return c.bytes.Load()+bytes+int64(timers)*cost <= c.memory
+}
+
+// Wait waits until no timer is set and none fires.
+func (c *Clock) Wait() { c.running.Wait() }
+
+// start counts a timer, which fires after d.
+func (c *Clock) start(t *Timer, d time.Duration) {
+	c.count.Add(1)
+	c.bytes.Add(t.size())
+	c.running.Add(1)
+	t.runtime = time.AfterFunc(d, func() {
+		defer c.running.Done()
+		c.fire(t)
+	})
+}
+
+// restart lets a timer that has fired fire again, after d.
+func (c *Clock) restart(t *Timer, d time.Duration) {
+	c.running.Add(1)
+	t.runtime.Reset(d)
+}
+
+// stop ends what start began.
+func (c *Clock) stop(t *Timer) {
+	if t.runtime.Stop() {
+		c.running.Done()
+	}
+	c.count.Add(-1)
+	c.bytes.Add(-t.size())
+}

@@ -1,0 +1,244 @@
+package timer
+
+import (
+	"errors"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// refusedPause is the time after which a firing that the host had no room for is tried again.
+const refusedPause = time.Second
+
+// Schedule has the timers of the actors that share a lock, which the caller of each method
+// has.
+type Schedule struct {
+	clock  *Clock
+	closed bool
+	actors map[actor.Key]*timers // nil: there were none yet
+}
+
+// timers are those of one actor.
+type timers struct {
+	byName map[string]*Timer
+	// placed means that the timers end with the actor's activation.
+	placed bool
+	// changes are those of turns that are not answered yet, in the order of the turns.
+	changes []*Changes
+}
+
+// Init readies a schedule whose timers wait in a clock.
+func (s *Schedule) Init(c *Clock) { s.clock = c }
+
+// Close lets no timer be set and none fire any more.
+func (s *Schedule) Close() { s.closed = true }
+
+// Get returns a timer of an actor, as the changes that took effect have left it.
+func (s *Schedule) Get(key actor.Key, name string) (t actor.Timer, ok bool) {
+	if of := s.actors[key]; of != nil && of.byName[name] != nil {
+		t := of.byName[name]
+		return actor.Timer{TimerSpec: *t.spec, Due: t.due, Left: t.left}, true
+	}
+	return actor.Timer{}, false
+}
+
+// Held returns the sizes of an actor's timers by their names, with all changes that wait.
+// The caller owns the map.
+func (s *Schedule) Held(key actor.Key) map[string]int64 {
+	held := map[string]int64{}
+	of := s.actors[key]
+	if of == nil {
+		return held
+	}
+	for name, t := range of.byName {
+		held[name] = t.spec.Size()
+	}
+	for _, c := range of.changes {
+		if c.fate == dropped {
+			continue
+		}
+		for _, e := range c.effects {
+			if e.Set == nil {
+				delete(held, e.Name)
+			} else {
+				held[e.Name] = e.Set.Size()
+			}
+		}
+	}
+	return held
+}
+
+// Wait puts the changes of a call behind those of earlier calls, until Settle.
+func (s *Schedule) Wait(key actor.Key, c *Changes) {
+	if c == nil || len(c.effects) == 0 || c.waits {
+		return
+	}
+	of := s.actors[key]
+	if of == nil {
+		of = &timers{byName: map[string]*Timer{}}
+		if s.actors == nil {
+			s.actors = map[actor.Key]*timers{}
+		}
+		s.actors[key] = of
+	}
+	c.waits = true
+	of.changes = append(of.changes, c)
+}
+
+// Settle decides about the changes of a call: they take effect, once all earlier ones are
+// decided, or are dropped.
+func (s *Schedule) Settle(key actor.Key, c *Changes, apply bool, now time.Time) {
+	if c == nil || len(c.effects) == 0 {
+		return
+	}
+	s.Wait(key, c)
+	if c.fate = dropped; apply {
+		c.fate = applied
+	}
+	of := s.actors[key]
+	for len(of.changes) > 0 && of.changes[0].fate != undecided {
+		next := of.changes[0]
+		of.changes = of.changes[1:]
+		if next.fate == applied {
+			s.apply(of, next, now)
+		}
+		next.effects, next.waits = nil, false
+	}
+	s.tidy(key, of)
+}
+
+func (s *Schedule) apply(of *timers, c *Changes, now time.Time) {
+	of.placed = c.placed
+	for _, e := range c.effects {
+		if old := of.byName[e.Name]; old != nil {
+			s.remove(of, old)
+		}
+		if e.Set == nil || s.closed {
+			continue
+		}
+		if t := newTimer(e.Set, now); t != nil {
+			of.byName[e.Name] = t
+			s.clock.start(t, t.due.Sub(now))
+		}
+	}
+}
+
+// tidy forgets the timers of an actor that has none.
+func (s *Schedule) tidy(key actor.Key, of *timers) {
+	if len(of.byName) == 0 && len(of.changes) == 0 {
+		delete(s.actors, key)
+	}
+}
+
+// remove ends a timer of an actor.
+func (s *Schedule) remove(of *timers, t *Timer) {
+	if t.gone {
+		return
+	}
+	t.gone = true
+	s.clock.stop(t)
+	delete(of.byName, t.spec.Name)
+}
+
+// end ends a timer, and forgets its actor if that was the last one.
+func (s *Schedule) end(t *Timer) {
+	if of := s.actors[t.spec.Key]; of != nil {
+		s.remove(of, t)
+		s.tidy(t.spec.Key, of)
+	}
+}
+
+// Leave ends the timers of an actor that end with its activation.
+func (s *Schedule) Leave(key actor.Key) {
+	if of := s.actors[key]; of != nil && of.placed {
+		s.endAll(key, of)
+	}
+}
+
+// Delete ends the timers of an actor.
+func (s *Schedule) Delete(key actor.Key) {
+	if of := s.actors[key]; of != nil {
+		s.endAll(key, of)
+	}
+}
+
+// DeleteFunc ends the timers of all actors for which del returns true; placed reports
+// whether they end with the actor's activation.
+func (s *Schedule) DeleteFunc(del func(key actor.Key, placed bool) bool) {
+	for key, of := range s.actors {
+		if del(key, of.placed) {
+			s.endAll(key, of)
+		}
+	}
+}
+
+func (s *Schedule) endAll(key actor.Key, of *timers) {
+	for _, t := range of.byName {
+		s.remove(of, t)
+	}
+	s.tidy(key, of)
+}
+
+// Fires reports whether a timer that is due asks for its turn.
+func (s *Schedule) Fires(t *Timer) bool { return !t.gone && !s.closed }
+
+// Touched reports whether changes that wait set anew or cancel a timer whose own turn has
+// not begun.
+func (s *Schedule) Touched(t *Timer) bool {
+	of := s.actors[t.spec.Key]
+	if of == nil || t.begun {
+		return false
+	}
+	for _, c := range of.changes {
+		if c.fate == dropped {
+			continue
+		}
+		for _, e := range c.effects {
+			if e.Name == t.spec.Name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Begin begins the turn of a firing, and reports whether it may: a timer that was cancelled
+// before does not fire.
+func (s *Schedule) Begin(t *Timer, now time.Time) bool {
+	switch {
+	case t.begun: // it runs again
+		return true
+	case t.gone:
+		return false
+	}
+	t.begun, t.late = true, now.Sub(t.due)
+	if t.once() {
+		s.end(t)
+	}
+	return true
+}
+
+// Ended takes over that the turn of a firing has ended with err. active reports whether the
+// actor has an activation. ok reports whether there is anything to say about the firing.
+func (s *Schedule) Ended(t *Timer, err error, active bool, now time.Time) (f Fired, ok bool) {
+	begun, unserved := t.begun, Unserved(err)
+	f = Fired{Key: t.spec.Key, Name: t.spec.Name, Method: t.spec.Method, Late: t.late, Err: err}
+	again := now.Add(t.spec.Schedule.Every) // from the end of the turn
+	switch {
+	case t.gone || s.closed:
+	case errors.Is(err, actor.ErrNotOwner) && !active && s.actors[t.spec.Key].placed:
+		s.Leave(t.spec.Key) // otherwise the lease is only late
+	case unserved:
+		s.end(t)
+	case !begun: // of the timer itself nothing is known
+		s.clock.restart(t, refusedPause)
+	case again.After(t.end()):
+		s.end(t)
+	default:
+		t.begun = false
+		t.left -= min(t.left, 1)
+		t.due = again
+		s.clock.restart(t, t.spec.Schedule.Every)
+	}
+	return f, begun || unserved
+}
