@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
@@ -54,7 +57,7 @@ func (c *callCounts) count(key actor.Key) {
 
 // take returns the calls since it was called last, which is so long ago: the rate of all,
 // and, of a ring type, those of the cells that stand out. It is for one goroutine at a time.
-func (c *callCounts) take(since Instant, ring bool) (total float64, cells map[placement.Cell]float64) {
+func (c *callCounts) take(since clock.Instant, ring bool) (total float64, cells map[placement.Cell]float64) {
 	others := c.others.Swap(0)
 	counts := c.cells.Load()
 	if counts == nil {
@@ -85,27 +88,27 @@ func (c *callCounts) take(since Instant, ring bool) (total float64, cells map[pl
 // reportHeat tells the leader what this host is asked for.
 func (s *Service) reportHeat(ctx context.Context, ss *session) {
 	last := s.now()
-	for first := true; pause(ctx, s.cfg.HeatEvery); first = false {
+	for first := true; clock.Pause(ctx, s.cfg.HeatEvery); first = false {
 		s.mu.Lock()
 		counts := maps.Clone(s.counts)
 		s.mu.Unlock()
 		now, view := s.now(), s.view.Load()
 		report := &greenroomv1.HeatReport{}
 		for name, c := range counts {
-			t, _ := view.of(name.app, name.typ)
-			if total, cells := c.take(now-last, t != nil && isRing(t.policy)); total > 0 {
-				report.Types = append(report.Types, toHeat(name, "", total, cells))
+			t, _ := view.of(name.App, name.Type)
+			if total, cells := c.take(now-last, t != nil && placement.IsRing(t.policy)); total > 0 {
+				report.Types = append(report.Types, protocol.ToHeat(name, "", total, cells))
 			}
 		}
 		last = now
 		if !first { // that may have calls of the time between sessions
-			ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Heat{Heat: report}})
+			ss.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Heat{Heat: report}})
 		}
 	}
 }
 
 // countsOf returns what counts the calls of a type. The caller has the lock.
-func (s *Service) countsOf(name typeName) *callCounts {
+func (s *Service) countsOf(name protocol.TypeName) *callCounts {
 	c := s.counts[name]
 	if c == nil {
 		c = &callCounts{}
@@ -117,15 +120,15 @@ func (s *Service) countsOf(name typeName) *callCounts {
 // Heat is what a leader knows of what hosts are asked for. It is pure state, for one
 // goroutine at a time.
 type Heat struct {
-	every Instant // between two reports of a host
+	every clock.Instant // between two reports of a host
 	hosts map[placement.HostID]*hostHeat
-	next  Instant // no step before
+	next  clock.Instant // no step before
 }
 
 type hostHeat struct {
-	at      Instant // of the newest report
+	at      clock.Instant // of the newest report
 	reports int
-	types   map[typeName]*typeHeat
+	types   map[protocol.TypeName]*typeHeat
 }
 
 // typeHeat has calls per second, each report counting as much as all before it.
@@ -135,15 +138,15 @@ type typeHeat struct {
 }
 
 // NewHeat returns the state of a term that begins. Hosts report that often.
-func NewHeat(every Instant) *Heat {
+func NewHeat(every clock.Instant) *Heat {
 	return &Heat{every: every, hosts: map[placement.HostID]*hostHeat{}}
 }
 
 // Reported takes a report of a host.
-func (h *Heat) Reported(id placement.HostID, report *greenroomv1.HeatReport, now Instant) {
+func (h *Heat) Reported(id placement.HostID, report *greenroomv1.HeatReport, now clock.Instant) {
 	host := h.hosts[id]
 	if host == nil {
-		host = &hostHeat{types: map[typeName]*typeHeat{}}
+		host = &hostHeat{types: map[protocol.TypeName]*typeHeat{}}
 		h.hosts[id] = host
 	}
 	host.at = now
@@ -152,7 +155,7 @@ func (h *Heat) Reported(id placement.HostID, report *greenroomv1.HeatReport, now
 		t.scale(0.5)
 	}
 	for _, reported := range report.GetTypes() {
-		name := typeName{reported.GetApp(), reported.GetType()}
+		name := protocol.TypeName{App: reported.GetApp(), Type: reported.GetType()}
 		t := host.types[name]
 		if t == nil {
 			t = &typeHeat{cells: map[placement.Cell]float64{}}
@@ -166,7 +169,7 @@ func (h *Heat) Reported(id placement.HostID, report *greenroomv1.HeatReport, now
 			}
 		}
 	}
-	maps.DeleteFunc(host.types, func(_ typeName, t *typeHeat) bool { return t.total < 1 })
+	maps.DeleteFunc(host.types, func(_ protocol.TypeName, t *typeHeat) bool { return t.total < 1 })
 }
 
 // scale multiplies the rates, and forgets the cells that are cold then.
@@ -186,7 +189,7 @@ func (h *Heat) Gone(id placement.HostID) { delete(h.hosts, id) }
 
 // moved takes over that a part of a type is elsewhere from now on, so that the next
 // decision need not wait for what the hosts measure.
-func (h *Heat) moved(name typeName, step placement.Step) {
+func (h *Heat) moved(name protocol.TypeName, step placement.Step) {
 	from, to := h.hosts[step.From], h.hosts[step.To]
 	if from == nil || to == nil || from.types[name] == nil || step.From == step.To {
 		return
@@ -207,7 +210,7 @@ func (h *Heat) moved(name typeName, step placement.Step) {
 
 // Cool changes what was moved of one type by its heat, if that helps: at most every other
 // report, and only while nothing moves and all hosts have reported lately.
-func (t *Tables) Cool(c placement.Cooling, h *Heat, now Instant) (step placement.Step, app, typ string, changed bool) {
+func (t *Tables) Cool(c placement.Cooling, h *Heat, now clock.Instant) (step placement.Step, app, typ string, changed bool) {
 	if !t.granting || now < h.next {
 		return step, "", "", false
 	}
@@ -215,17 +218,17 @@ func (t *Tables) Cool(c placement.Cooling, h *Heat, now Instant) (step placement
 	if !ok {
 		return step, "", "", false
 	}
-	asked := map[typeName]bool{} // for
+	asked := map[protocol.TypeName]bool{} // for
 	for _, host := range h.hosts {
 		for name := range host.types {
 			asked[name] = true
 		}
 	}
 	var states []placement.RingState
-	names := map[string]typeName{}
+	names := map[string]protocol.TypeName{}
 	for _, table := range t.tables {
 		policy := table.role.policy
-		if len(t.set(table.role.reports).serving) != len(loads) || !isRing(policy) || table.policy != policy || table.targets[0].ring == nil {
+		if len(t.set(table.role.reports).serving) != len(loads) || !placement.IsRing(policy) || table.policy != policy || table.targets[0].ring == nil {
 			continue
 		}
 		if table.switching || slices.ContainsFunc(table.ranges, func(r tableRange) bool { return r.phase != settled }) {
@@ -247,13 +250,13 @@ func (t *Tables) Cool(c placement.Cooling, h *Heat, now Instant) (step placement
 	h.next = now + heatPause*h.every
 	name := names[step.Type]
 	h.moved(name, step)
-	t.Move(name.app, name.typ, step.Moved)
-	return step, name.app, name.typ, true
+	t.Move(name.App, name.Type, step.Moved)
+	return step, name.App, name.Type, true
 }
 
 // loads returns what each host that may be given ranges is asked for; false if that is not
 // known of all.
-func (t *Tables) loads(h *Heat, now Instant) (loads []placement.Load, known bool) {
+func (t *Tables) loads(h *Heat, now clock.Instant) (loads []placement.Load, known bool) {
 	for _, id := range slices.Sorted(maps.Keys(t.hosts)) {
 		if host := t.hosts[id]; host.draining || host.leadsOnly || len(host.report.types) == 0 {
 			continue
@@ -330,20 +333,11 @@ func (s *Service) Heat(ctx context.Context, app, typ string) ([]HostHeat, error)
 }
 
 // answer is what is known of a type.
-func (h *Heat) answer(name typeName) (list []*greenroomv1.TypeHeat) {
+func (h *Heat) answer(name protocol.TypeName) (list []*greenroomv1.TypeHeat) {
 	for _, id := range slices.Sorted(maps.Keys(h.hosts)) {
 		if t := h.hosts[id].types[name]; t != nil {
-			list = append(list, toHeat(name, id, t.total, t.cells))
+			list = append(list, protocol.ToHeat(name, id, t.total, t.cells))
 		}
 	}
 	return list
-}
-
-func toHeat(name typeName, id placement.HostID, total float64, cells map[placement.Cell]float64) *greenroomv1.TypeHeat {
-	t := &greenroomv1.TypeHeat{App: name.app, Type: name.typ, HostId: string(id), CallsPerSecond: total}
-	for _, cell := range slices.Sorted(maps.Keys(cells)) {
-		t.Cells = append(t.Cells, uint32(cell))
-		t.CellCallsPerSecond = append(t.CellCallsPerSecond, float32(cells[cell]))
-	}
-	return t
 }

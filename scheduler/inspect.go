@@ -7,7 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
@@ -58,7 +61,7 @@ func (s *Service) Hosts(ctx context.Context) (HostList, error) {
 	ask, cancel := context.WithTimeout(ctx, s.cfg.Lease)
 	defer cancel()
 	if a, err := s.query(ask, &greenroomv1.LeaderQuery{}); err == nil {
-		list.Answered, list.Missing = true, fromIDs(a.GetMissing())
+		list.Answered, list.Missing = true, protocol.FromIDs(a.GetMissing())
 		for _, h := range a.GetHosts() {
 			shares[actor.HostID(h.GetHostId())] = h
 		}
@@ -162,9 +165,9 @@ func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
 	l := Location{Policy: t.policy, Point: placement.PointOf(key)}
 	var owner actor.HostID
 	switch {
-	case !held(t.policy):
+	case !placement.Exclusive(t.policy):
 		return l, nil
-	case t.policy == stickyPolicy:
+	case t.policy == abi.PlacementSticky:
 		a, err := s.query(ctx, &greenroomv1.LeaderQuery{App: key.App, Type: key.Type, Id: key.ID})
 		if err != nil {
 			return Location{}, err
@@ -236,7 +239,7 @@ func (s *Service) Placement(app, typ string) (policy string, parts []Part, err e
 		return "", nil, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", typ, app, actor.ErrTypeNotFound)
 	}
 	for r := range t.all() {
-		if n := len(parts); n > 0 && !isCheckout(t.policy) && parts[n-1].Moved == r.moved && slices.Equal(parts[n-1].Hosts, r.hosts) && slices.Equal(parts[n-1].Readers, r.readers) {
+		if n := len(parts); n > 0 && !placement.IsCheckout(t.policy) && parts[n-1].Moved == r.moved && slices.Equal(parts[n-1].Hosts, r.hosts) && slices.Equal(parts[n-1].Readers, r.readers) {
 			continue
 		}
 		parts = append(parts, Part{First: r.first, Hosts: r.hosts, Readers: r.readers, Moved: r.moved})

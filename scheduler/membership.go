@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"maps"
-	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // incarnate begins a new incarnation, which holds nothing and is not registered. The
@@ -20,7 +19,7 @@ func (s *Service) incarnate() {
 	s.self.ID = s.cfg.NewID()
 	s.countFor(s.self.ID)
 	s.member, s.holdings = NewMember(s.self.ID), NewHoldings(s.self.ID)
-	s.checkouts.types = map[typeName]*checkoutType{}
+	s.checkouts.types = map[protocol.TypeName]*checkoutType{}
 	s.informed = false
 }
 
@@ -53,10 +52,10 @@ func (s *Service) register(ctx context.Context) error {
 // orders.
 type leaseCount struct {
 	mu   sync.Mutex
-	host actor.HostID // the incarnation; empty: none
-	row  Instant      // the end of its row's lease
+	host actor.HostID  // the incarnation; empty: none
+	row  clock.Instant // the end of its row's lease
 	// partitions is the first end of a partition's lease.
-	partitions Instant
+	partitions clock.Instant
 }
 
 // countFor begins the count of an incarnation that is not registered yet, and ends the count
@@ -70,17 +69,17 @@ func (s *Service) countFor(id actor.HostID) {
 
 // renewed notes that the row of an incarnation was renewed by a statement that was sent at
 // sent.
-func (s *Service) renewed(id actor.HostID, sent Instant) {
+func (s *Service) renewed(id actor.HostID, sent clock.Instant) {
 	s.failing.Store(0)
 	s.count.mu.Lock()
 	defer s.count.mu.Unlock()
 	if s.count.host != id {
 		return // that one has ended
 	}
-	if s.now() >= Instant(s.until.Load()) {
+	if s.now() >= clock.Instant(s.until.Load()) {
 		s.wakes.Store(true)
 	}
-	s.count.row = max(s.count.row, sent+Usable(s.cfg.Lease))
+	s.count.row = max(s.count.row, sent+clock.Usable(s.cfg.Lease))
 	s.setUntil()
 }
 
@@ -130,10 +129,10 @@ func (s *Service) followRenewals(ctx context.Context) {
 		s.mu.Lock()
 		s.count.mu.Lock()
 		if s.count.host == s.self.ID && s.count.row > 0 {
-			s.member.Renewed(s.count.row-Usable(s.cfg.Lease), s.cfg.Lease)
+			s.member.Renewed(s.count.row-clock.Usable(s.cfg.Lease), s.cfg.Lease)
 		}
 		s.count.mu.Unlock()
-		ripe := s.holdings.Ripens(s.now() - RenewEvery(s.cfg.Lease))
+		ripe := s.holdings.Ripens(s.now() - clock.RenewEvery(s.cfg.Lease))
 		if ripens := ripe != 0 && ripe <= s.now(); s.wakes.Swap(false) || ripens {
 			s.publish(ripens)
 		}
@@ -160,13 +159,13 @@ func (s *Service) wakeAcquisitions() {
 // lost reports whether this host has no lease, and has not been able to renew it for the
 // length of one: by then another host may have what it held, and it is not told.
 func (s *Service) lost() bool {
-	since := Instant(s.failing.Load())
+	since := clock.Instant(s.failing.Load())
 	return since != 0 && s.now()-since >= s.cfg.Lease && !s.Current(time.Now())
 }
 
 // renewLoop keeps the host's row, and begins another incarnation when it is gone.
 func (s *Service) renewLoop(ctx context.Context) {
-	every := RenewEvery(s.cfg.Lease)
+	every := clock.RenewEvery(s.cfg.Lease)
 	timer := time.NewTimer(every)
 	defer timer.Stop()
 	for {
@@ -256,8 +255,8 @@ func (s *Service) resignOthers() {
 // electLoop leads whenever the lease can be had; after a term in which no other host
 // reached this one, only if nobody else wants it.
 func (s *Service) electLoop(ctx context.Context) {
-	every, jitter := RenewEvery(s.cfg.Lease), newJitter("elect", s.Self())
-	var backUntil Instant // until when it stands back
+	every, jitter := clock.RenewEvery(s.cfg.Lease), clock.NewJitter("elect", s.Self())
+	var backUntil clock.Instant // until when it stands back
 	for ctx.Err() == nil {
 		var wait time.Duration
 		lease, found, now, err := s.leaderLease(ctx)
@@ -279,12 +278,12 @@ func (s *Service) electLoop(ctx context.Context) {
 			}
 			wait = every / 8
 		}
-		timer := time.NewTimer(wait + jitter.below(every/16))
+		timer := time.NewTimer(wait + jitter.Below(every/16))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-s.leaderless: // all that may lead notice it at once
-			pause(ctx, jitter.below(every/16))
+			clock.Pause(ctx, jitter.Below(every/16))
 		}
 		timer.Stop()
 	}
@@ -331,29 +330,4 @@ func (s *Service) led(epoch uint64, leads bool) {
 	if s.cfg.Events.Led != nil {
 		s.cfg.Events.Led(epoch, leads)
 	}
-}
-
-// pause waits, and reports false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
-// jitter gives random times, so that processes do not ask together. They follow from the
-// host's ID, which is random. It is for one goroutine at a time.
-type jitter struct{ rng *mathrand.Rand }
-
-func newJitter(loop string, id actor.HostID) jitter {
-	return jitter{mathrand.New(mathrand.NewPCG(xxhash.Sum64String(loop), xxhash.Sum64String(string(id))))} //nolint:gosec // no secret
-}
-
-// below returns a time of most at most.
-func (j jitter) below(most time.Duration) time.Duration {
-	return time.Duration(j.rng.Int64N(int64(most) + 1))
 }

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"context"
 	"time"
+
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 )
 
 // patience is for how many leases a leader goes on that no other host reaches, and a host
@@ -15,10 +17,10 @@ const standsBack = 10
 
 // reach is what a leader knows of whether the other hosts reach it. It is pure state.
 type reach struct {
-	others int     // hosts with a lease, beside the leader
-	met    bool    // one of them has had a session in this term
-	cut    bool    // others are there, and none has a session
-	since  Instant // from when on; while cut
+	others int           // hosts with a lease, beside the leader
+	met    bool          // one of them has had a session in this term
+	cut    bool          // others are there, and none has a session
+	since  clock.Instant // from when on; while cut
 }
 
 // connected notes that another host has a session.
@@ -26,7 +28,7 @@ func (r *reach) connected() { r.met, r.cut = true, false }
 
 // saw notes how many other hosts were there at a reading of the rows, and how many of them
 // had a session.
-func (r *reach) saw(now Instant, others, sessions int) {
+func (r *reach) saw(now clock.Instant, others, sessions int) {
 	r.others = others
 	switch {
 	case sessions > 0:
@@ -45,22 +47,22 @@ func (r *reach) mayGrant() bool { return r.met || r.others < 2 }
 
 // lost reports whether the leader should let another one try. Of two hosts that do not
 // reach each other either leads as well as the other, if it can grant.
-func (r *reach) lost(now, lease Instant, granting bool) bool {
+func (r *reach) lost(now, lease clock.Instant, granting bool) bool {
 	return r.cut && now-r.since >= patience*lease && (r.others > 1 || !granting)
 }
 
 // search is what a host knows of its search for a session with a leader. It is pure state.
 type search struct {
-	epoch  uint64  // of the leader that it looks for
-	since  Instant // from when on it has had no session with it
-	last   Instant // until when it looked last
-	anewIn uint64  // the epoch in which it gave up its row
+	epoch  uint64        // of the leader that it looks for
+	since  clock.Instant // from when on it has had no session with it
+	last   clock.Instant // until when it looked last
+	anewIn uint64        // the epoch in which it gave up its row
 }
 
 // failed notes that there was no session with the leader of an epoch at now, and reports
 // whether that has been so for long, for the first time in that epoch. A time in which the
 // store did not say who leads does not count.
-func (w *search) failed(now, lease Instant, epoch uint64) (long bool) {
+func (w *search) failed(now, lease clock.Instant, epoch uint64) (long bool) {
 	if w.epoch != epoch || now-w.last > lease {
 		w.epoch, w.since = epoch, now
 	}
@@ -70,10 +72,10 @@ func (w *search) failed(now, lease Instant, epoch uint64) (long bool) {
 
 // looked notes that an attempt at a session lasted until now: one that gets no answer takes
 // as long as a lease.
-func (w *search) looked(now Instant) { w.last = now }
+func (w *search) looked(now clock.Instant) { w.last = now }
 
 // ended notes that a session of the present epoch has ended.
-func (w *search) ended(now Instant) { w.since, w.last = now, now }
+func (w *search) ended(now clock.Instant) { w.since, w.last = now, now }
 
 // seek notes that this host looks for a session with the leader of an epoch, and has its
 // row given up if that has failed for long: see [Service.giveUpRow].
@@ -127,7 +129,7 @@ func (s *Service) giveUpRow(ctx context.Context) {
 
 // registerAgain registers an incarnation that has begun, however often that takes.
 func (s *Service) registerAgain(ctx context.Context) {
-	for wait := RenewEvery(s.cfg.Lease) / 8; ; wait = min(2*wait, s.cfg.Lease) {
+	for wait := clock.RenewEvery(s.cfg.Lease) / 8; ; wait = min(2*wait, s.cfg.Lease) {
 		try, cancel := context.WithTimeout(ctx, s.cfg.Lease)
 		err := s.register(try)
 		cancel()
@@ -135,7 +137,7 @@ func (s *Service) registerAgain(ctx context.Context) {
 			return
 		}
 		s.cfg.Logger.Warn("this host could not register again", "host", s.Self(), "error", err)
-		if !pause(ctx, wait) {
+		if !clock.Pause(ctx, wait) {
 			return
 		}
 	}

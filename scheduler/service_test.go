@@ -13,6 +13,8 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // TestOneProcessHoldsAll: at once, over no network.
@@ -261,7 +263,7 @@ func TestLostDatabase(t *testing.T) {
 			if paused.Wait == nil {
 				t.Errorf("as its lease is over: %+v", paused)
 			}
-			<-time.After(testLease + RenewEvery(testLease))
+			<-time.After(testLease + clock.RenewEvery(testLease))
 			select {
 			case <-paused.Wait:
 			default:
@@ -296,7 +298,7 @@ func TestLostHostAcquires(t *testing.T) {
 		if asked.Wait == nil || bounded.Wait == nil {
 			t.Fatalf("without a leader: %+v and %+v", asked, bounded)
 		}
-		<-time.After(testLease + RenewEvery(testLease))
+		<-time.After(testLease + clock.RenewEvery(testLease))
 		for what, wait := range map[string]<-chan struct{}{"for the actor": asked.Wait, "to ask for it": bounded.Wait} {
 			select {
 			case <-wait:
@@ -442,7 +444,7 @@ func TestStop(t *testing.T) {
 					t.Errorf("of %d of %d actors it does not know where they are", moving, lookedAt)
 				}
 				c.eventually("the others have everything", func() bool { _, problem := c.look(); return problem == "" })
-				<-time.After(RenewEvery(testLease) / 2)
+				<-time.After(clock.RenewEvery(testLease) / 2)
 				if c.leads() == nil {
 					t.Error("nobody leads")
 				}
@@ -586,7 +588,7 @@ func TestPolicyChanges(t *testing.T) {
 		c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
 		for generation, policy := range []string{abi.PlacementSticky, abi.PlacementRing, abi.PlacementSticky} {
 			for _, p := range c.processes {
-				p.setTypes(Type{App: "a", Name: "R", Placement: policy, Generation: uint64(generation) + 2}, stickyType("S"))
+				p.setTypes(protocol.Type{App: "a", Name: "R", Placement: policy, Generation: uint64(generation) + 2}, stickyType("S"))
 			}
 			if policy == abi.PlacementRing {
 				c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })

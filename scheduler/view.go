@@ -5,6 +5,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // view is what this process knows of the cluster, for those who ask with each call. It
@@ -13,9 +14,9 @@ type view struct {
 	self actor.HostID
 	// types says whose table is which of tables. Views share it as long as no type comes,
 	// goes, or gets another table. partitions has the tables of types that compete.
-	types      map[typeName]typeRef
+	types      map[protocol.TypeName]typeRef
 	tables     []*typeView
-	partitions map[typeName]*typeView
+	partitions map[protocol.TypeName]*typeView
 	members    map[actor.HostID]actor.Host
 	// drains has those of the others that are draining; draining: this host is.
 	drains   map[actor.HostID]bool
@@ -34,7 +35,7 @@ type typeRef struct {
 
 // of returns the table of a type and what counts its calls; nil if there is none.
 func (v *view) of(app, typ string) (*typeView, *callCounts) {
-	name := typeName{app, typ}
+	name := protocol.TypeName{App: app, Type: typ}
 	ref, found := v.types[name]
 	if !found {
 		return nil, nil
@@ -102,7 +103,7 @@ func (t *typeView) holdsAt(self actor.HostID, p placement.Point) actor.Hold {
 func (v *view) there(name string) bool {
 	for id, h := range v.members {
 		draining := v.drains[id] || id == v.self && v.draining
-		if h.Name == name && !draining && slices.Contains(h.Roles, RoleHost) {
+		if h.Name == name && !draining && slices.Contains(h.Roles, protocol.RoleHost) {
 			return true
 		}
 	}
