@@ -2,14 +2,9 @@ package scheduler
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 
-	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 
@@ -17,105 +12,13 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
-// Hosts count what they are asked for, by type and cell of the hash space, and report the
-// cells that stand out. The leader has ranges of ring types split and moved by it
-// ([placement.Cooling]).
-
 const (
-	// heatSample: one call in so many is counted.
-	heatSample = 16
-	// heatFloor: a cell with less than this part of the calls of its type is not reported.
-	heatFloor = 1.0 / 1024
 	// heatReports is how many reports of a host there have to be before anything is
 	// decided, and how many it may be behind with.
 	heatReports = 3
-	// heatRests: after so many reports without a call the counts of a type are freed.
-	heatRests = 12
 	// heatPause is how many reports a step waits for what the one before it did.
 	heatPause = 2
 )
-
-// callCounts counts the calls of one type. It takes memory once there are any.
-type callCounts struct {
-	cells  atomic.Pointer[[placement.Cells]atomic.Uint32] // of ring types that are called
-	others atomic.Uint32                                  // while there are no cells
-	rests  int                                            // reports without a call; of the one that reports
-}
-
-// count notes a call, if it is among those that are counted. It never blocks and does not
-// allocate.
-func (c *callCounts) count(key actor.Key) {
-	if rand.Uint32()%heatSample != 0 { //nolint:gosec // statistics
-		return
-	}
-	if cells := c.cells.Load(); cells != nil {
-		cells[placement.CellOf(placement.PointOf(key))].Add(1)
-	} else {
-		c.others.Add(1)
-	}
-}
-
-// take returns the calls since it was called last, which is so long ago: the rate of all,
-// and, of a ring type, those of the cells that stand out. It is for one goroutine at a time.
-func (c *callCounts) take(since clock.Instant, ring bool) (total float64, cells map[placement.Cell]float64) {
-	others := c.others.Swap(0)
-	counts := c.cells.Load()
-	if counts == nil {
-		if others > 0 && ring {
-			c.rests = 0
-			c.cells.Store(new([placement.Cells]atomic.Uint32))
-		}
-		return float64(others) * heatSample / since.Seconds(), nil
-	}
-	cells = map[placement.Cell]float64{}
-	for i := range counts {
-		if counts[i].Load() == 0 {
-			continue
-		}
-		rate := float64(counts[i].Swap(0)) * heatSample / since.Seconds()
-		total += rate
-		cells[placement.Cell(i)] = rate //nolint:gosec // an index of it
-	}
-	maps.DeleteFunc(cells, func(_ placement.Cell, rate float64) bool { return rate < total*heatFloor })
-	if c.rests++; total > 0 {
-		c.rests = 0
-	} else if c.rests >= heatRests {
-		c.cells.Store(nil)
-	}
-	return total, cells
-}
-
-// reportHeat tells the leader what this host is asked for.
-func (s *Service) reportHeat(ctx context.Context, ss *session) {
-	last := s.now()
-	for first := true; clock.Pause(ctx, s.cfg.HeatEvery); first = false {
-		s.mu.Lock()
-		counts := maps.Clone(s.counts)
-		s.mu.Unlock()
-		now, view := s.now(), s.view.Load()
-		report := &greenroomv1.HeatReport{}
-		for name, c := range counts {
-			t, _ := view.of(name.App, name.Type)
-			if total, cells := c.take(now-last, t != nil && placement.IsRing(t.policy)); total > 0 {
-				report.Types = append(report.Types, protocol.ToHeat(name, "", total, cells))
-			}
-		}
-		last = now
-		if !first { // that may have calls of the time between sessions
-			ss.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Heat{Heat: report}})
-		}
-	}
-}
-
-// countsOf returns what counts the calls of a type. The caller has the lock.
-func (s *Service) countsOf(name protocol.TypeName) *callCounts {
-	c := s.counts[name]
-	if c == nil {
-		c = &callCounts{}
-		s.counts[name] = c
-	}
-	return c
-}
 
 // Heat is what a leader knows of what hosts are asked for. It is pure state, for one
 // goroutine at a time.
@@ -285,51 +188,6 @@ func kindOf(step placement.Step) string {
 	default:
 		return HeatWhole
 	}
-}
-
-// cool moves what is hot, and tells of it. The caller has the lock.
-func (t *term) cool() {
-	step, app, typ, changed := t.tables.Cool(t.s.cfg.Cooling, t.heat, t.s.now())
-	if !changed {
-		return
-	}
-	kind := kindOf(step)
-	t.s.cfg.Logger.Info("a range moves because of its heat", "app", app, "type", typ, "kind", kind,
-		"first", fmt.Sprintf("%#x", uint64(step.First)), "last", fmt.Sprintf("%#x", uint64(step.Last)), "from", step.From, "to", step.To, "moved", len(step.Moved))
-	if t.s.cfg.Events.HeatMoved != nil {
-		t.s.cfg.Events.HeatMoved(kind)
-	}
-}
-
-// HostHeat is what a host is asked for of one type, in calls per second: sampled, and
-// smoothed over some reports.
-type HostHeat struct {
-	Host  actor.HostID
-	Total float64
-	// Cells are those that stand out.
-	Cells map[placement.Cell]float64
-}
-
-// Heat returns how hot a type is at the hosts that are asked for it. The leader is asked,
-// for as long as a lease.
-func (s *Service) Heat(ctx context.Context, app, typ string) ([]HostHeat, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease)
-	defer cancel()
-	a, err := s.query(ctx, &greenroomv1.LeaderQuery{App: app, Type: typ, Heat: true})
-	if err != nil {
-		return nil, err
-	}
-	list := make([]HostHeat, len(a.GetHeat()))
-	for i, t := range a.GetHeat() {
-		h := HostHeat{Host: actor.HostID(t.GetHostId()), Total: t.GetCallsPerSecond(), Cells: map[placement.Cell]float64{}}
-		for j, rate := range t.GetCellCallsPerSecond() {
-			if j < len(t.GetCells()) {
-				h.Cells[placement.Cell(t.GetCells()[j])] = float64(rate) //nolint:gosec // of a leader of this cluster
-			}
-		}
-		list[i] = h
-	}
-	return list, nil
 }
 
 // answer is what is known of a type.

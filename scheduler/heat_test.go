@@ -226,7 +226,7 @@ func foundHere(tb testing.TB, hosts int, policy string) (s *Service, keys []acto
 	}
 	o := protocol.Order{Types: []protocol.TypeName{{App: "a", Type: "T"}}, Policy: policy, Kind: protocol.Unlock}
 	for i, r := range table.Ranges() {
-		last := lastPoint
+		last := placement.LastPoint
 		if i+1 < len(table.Ranges()) {
 			last = table.Ranges()[i+1].First - 1
 		}

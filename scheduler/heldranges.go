@@ -119,7 +119,7 @@ func (h heldRanges) last(i int) placement.Point {
 	if i+1 < len(h.chunks) {
 		return h.chunks[i+1].ranges[0].first - 1
 	}
-	return ^placement.Point(0)
+	return placement.LastPoint
 }
 
 // any reports whether some chunk fits.

@@ -17,7 +17,7 @@ import (
 const ripeAfter = time.Hour
 
 // Holdings is what one host holds of the tables, and where it believes the rest to be.
-// It stands beside the host's [Member], which knows its lease and session: every order
+// It stands beside the host's [ownership.Member], which knows its lease and session: every order
 // is one of the newest session. It is pure state, for one goroutine at a time.
 type Holdings struct {
 	self  placement.HostID
@@ -186,7 +186,7 @@ func (h *Holdings) Order(o protocol.Order, now clock.Instant) (moving Moving) {
 // orderTable performs an order at one of the tables that it is for.
 func (h *Holdings) orderTable(t *heldTable, o protocol.Order, moving *Moving, now clock.Instant) {
 	if o.Kind == protocol.Remove {
-		o.Ranges = []protocol.Range{{Last: ^placement.Point(0)}} // what is held stays claimed
+		o.Ranges = []protocol.Range{{Last: placement.LastPoint}} // what is held stays claimed
 		o.Kind = protocol.Unlock
 	}
 	t.view = nil
@@ -312,7 +312,7 @@ func (h *Holdings) Resume(now clock.Instant) {
 }
 
 // everywhere is all of the hash space.
-var everywhere = []protocol.Range{{Last: ^placement.Point(0)}}
+var everywhere = []protocol.Range{{Last: placement.LastPoint}}
 
 // changeAll changes all ranges of all tables.
 func (h *Holdings) changeAll(now clock.Instant, change func(*heldRange)) {

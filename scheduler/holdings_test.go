@@ -13,8 +13,6 @@ func rangeOf(first, last placement.Point, hosts ...placement.HostID) protocol.Ra
 	return protocol.Range{First: first, Last: last, Hosts: hosts}
 }
 
-const lastPoint = ^placement.Point(0)
-
 // TestHoldings: what a host holds after a series of orders, as the view of it says that
 // answers calls.
 func TestHoldings(t *testing.T) {
@@ -23,7 +21,7 @@ func TestHoldings(t *testing.T) {
 	order := func(kind protocol.OrderKind, ranges ...protocol.Range) Moving {
 		return h.Order(protocol.Order{Types: []protocol.TypeName{{App: "a", Type: "T"}}, Version: 7, Kind: kind, Policy: abi.PlacementRing, Ranges: ranges}, 0)
 	}
-	points := []placement.Point{0, half - 1, half, lastPoint}
+	points := []placement.Point{0, half - 1, half, placement.LastPoint}
 	check := func(what string, want ...actor.Hold) {
 		t.Helper()
 		v := h.views()[h.types[protocol.TypeName{App: "a", Type: "T"}].slot]
@@ -35,9 +33,9 @@ func TestHoldings(t *testing.T) {
 			}
 		}
 	}
-	order(protocol.Unlock, rangeOf(0, lastPoint, "other"))
+	order(protocol.Unlock, rangeOf(0, placement.LastPoint, "other"))
 	check("routes alone", actor.NotHeld, actor.NotHeld, actor.NotHeld, actor.NotHeld)
-	order(protocol.Update, rangeOf(half, lastPoint, "me"))
+	order(protocol.Update, rangeOf(half, placement.LastPoint, "me"))
 	check("half taken over, not clean", actor.NotHeld, actor.NotHeld, actor.Held, actor.Held)
 	clean := rangeOf(0, half-1, "me")
 	clean.Clean = true
@@ -55,13 +53,13 @@ func TestHoldings(t *testing.T) {
 	if got := h.Claims(0)[0].Ranges; len(got) != 2 {
 		t.Errorf("claims after: %+v", got)
 	}
-	m = order(protocol.Lock, rangeOf(0, lastPoint))
+	m = order(protocol.Lock, rangeOf(0, placement.LastPoint))
 	check("all locked", actor.NotHeld, actor.NotHeld, actor.NotHeld, actor.NotHeld)
 	h.Resume(0)
 	check("the stream broke before", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
 	h.HandedOver(m, 0) // too late
 	check("and the hand-over ends", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
-	if h.Ripens(0) != ripeAfter || h.Ripens(ripeAfter) != 0 || h.Held("a", "T", lastPoint, ripeAfter) != actor.HeldClean {
+	if h.Ripens(0) != ripeAfter || h.Ripens(ripeAfter) != 0 || h.Held("a", "T", placement.LastPoint, ripeAfter) != actor.HeldClean {
 		t.Error("an hour later it is not clean")
 	}
 }
@@ -82,17 +80,17 @@ func TestMovingContains(t *testing.T) {
 		want   bool
 	}{
 		"the point":       {[]protocol.Range{rangeOf(p, p, "me")}, "me", true},
-		"between":         {[]protocol.Range{rangeOf(0, p-1, "me"), rangeOf(p+1, lastPoint, "me")}, "me", false},
+		"between":         {[]protocol.Range{rangeOf(0, p-1, "me"), rangeOf(p+1, placement.LastPoint, "me")}, "me", false},
 		"after the last":  {[]protocol.Range{rangeOf(0, p-1, "me")}, "me", false},
 		"nothing":         {nil, "me", false},
-		"shared, mine":    {[]protocol.Range{rangeOf(0, lastPoint, "me", "other")}, owner, true},
-		"shared, another": {[]protocol.Range{rangeOf(0, lastPoint, "me", "other")}, "third", false},
+		"shared, mine":    {[]protocol.Range{rangeOf(0, placement.LastPoint, "me", "other")}, owner, true},
+		"shared, another": {[]protocol.Range{rangeOf(0, placement.LastPoint, "me", "other")}, "third", false},
 	} {
 		if got := movingOf("T", tt.ranges...).Contains(tt.self, key); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if movingOf("U", rangeOf(0, lastPoint, "me")).Contains("me", key) {
+	if movingOf("U", rangeOf(0, placement.LastPoint, "me")).Contains("me", key) {
 		t.Error("an actor of another type moves")
 	}
 }
@@ -110,7 +108,7 @@ func TestTold(t *testing.T) {
 	}
 	about := func(names ...string) {
 		for _, name := range names {
-			h.Order(protocol.Order{Types: []protocol.TypeName{{App: "a", Type: name}}, Kind: protocol.Unlock, Ranges: []protocol.Range{{Last: ^placement.Point(0)}}}, 0)
+			h.Order(protocol.Order{Types: []protocol.TypeName{{App: "a", Type: name}}, Kind: protocol.Unlock, Ranges: []protocol.Range{{Last: placement.LastPoint}}}, 0)
 		}
 	}
 	told("before a session", false)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
@@ -200,7 +201,7 @@ func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
 
 // Sticky lists sticky actors of an app in order of type and ID, those after a key, limit
 // at most; of a type and an owner, or of all where they are empty. The leader is asked.
-func (s *Service) Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]StickyEntry, error) {
+func (s *Service) Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]ownership.StickyEntry, error) {
 	a, err := s.query(ctx, &greenroomv1.LeaderQuery{
 		App: app, Type: typ, Owner: string(owner), Limit: uint32(limit), //nolint:gosec // of a page
 		After: &greenroomv1.StickyEntry{Type: after.Type, Id: after.ID},
@@ -208,9 +209,9 @@ func (s *Service) Sticky(ctx context.Context, app, typ string, owner actor.HostI
 	if err != nil {
 		return nil, err
 	}
-	list := make([]StickyEntry, len(a.GetSticky()))
+	list := make([]ownership.StickyEntry, len(a.GetSticky()))
 	for i, e := range a.GetSticky() {
-		list[i] = StickyEntry{Key: actor.Key{App: app, Type: e.GetType(), ID: e.GetId()}, Owner: actor.HostID(e.GetOwner())}
+		list[i] = ownership.StickyEntry{Key: actor.Key{App: app, Type: e.GetType(), ID: e.GetId()}, Owner: actor.HostID(e.GetOwner())}
 	}
 	return list, nil
 }
@@ -256,10 +257,41 @@ func (s *Service) Placement(app, typ string) (policy string, parts []Part, err e
 		}
 	}
 	for i := range parts {
-		parts[i].Last = ^placement.Point(0)
+		parts[i].Last = placement.LastPoint
 		if i+1 < len(parts) {
 			parts[i].Last = parts[i+1].First - 1
 		}
 	}
 	return t.policy, parts, nil
+}
+
+// HostHeat is what a host is asked for of one type, in calls per second: sampled, and
+// smoothed over some reports.
+type HostHeat struct {
+	Host  actor.HostID
+	Total float64
+	// Cells are those that stand out.
+	Cells map[placement.Cell]float64
+}
+
+// Heat returns how hot a type is at the hosts that are asked for it. The leader is asked,
+// for as long as a lease.
+func (s *Service) Heat(ctx context.Context, app, typ string) ([]HostHeat, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease)
+	defer cancel()
+	a, err := s.query(ctx, &greenroomv1.LeaderQuery{App: app, Type: typ, Heat: true})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]HostHeat, len(a.GetHeat()))
+	for i, t := range a.GetHeat() {
+		h := HostHeat{Host: actor.HostID(t.GetHostId()), Total: t.GetCallsPerSecond(), Cells: map[placement.Cell]float64{}}
+		for j, rate := range t.GetCellCallsPerSecond() {
+			if j < len(t.GetCells()) {
+				h.Cells[placement.Cell(t.GetCells()[j])] = float64(rate) //nolint:gosec // of a leader of this cluster
+			}
+		}
+		list[i] = h
+	}
+	return list, nil
 }

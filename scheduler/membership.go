@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
@@ -18,7 +19,7 @@ func (s *Service) incarnate() {
 	s.self = s.cfg.Self
 	s.self.ID = s.cfg.NewID()
 	s.countFor(s.self.ID)
-	s.member, s.holdings = NewMember(s.self.ID), NewHoldings(s.self.ID)
+	s.member, s.holdings = ownership.NewMember(s.self.ID), NewHoldings(s.self.ID)
 	s.checkouts.types = map[protocol.TypeName]*checkoutType{}
 	s.informed = false
 }
@@ -244,90 +245,45 @@ func (s *Service) begunAnew(ctx context.Context) {
 	s.registerAgain(ctx)
 }
 
-// resignOthers ends a term that was begun as another incarnation: its leader could not be
-// found any more, once that one's row is gone.
-func (s *Service) resignOthers() {
-	if t := s.term.Load(); t != nil && t.lease.Holder != s.Self() {
-		t.resign()
-	}
-}
-
-// electLoop leads whenever the lease can be had; after a term in which no other host
-// reached this one, only if nobody else wants it.
-func (s *Service) electLoop(ctx context.Context) {
-	every, jitter := clock.RenewEvery(s.cfg.Lease), clock.NewJitter("elect", s.Self())
-	var backUntil clock.Instant // until when it stands back
-	for ctx.Err() == nil {
-		var wait time.Duration
-		lease, found, now, err := s.leaderLease(ctx)
-		switch {
-		case err != nil:
-			wait = every / 4
-		case found && s.now() < backUntil && goesFirst(lease.ExpiresAt, now, s.cfg.Lease) > 0:
-			wait = min(every, goesFirst(lease.ExpiresAt, now, s.cfg.Lease)+time.Millisecond)
-		case found && lease.Holder != s.Self() && lease.ExpiresAt.After(now):
-			// One that is renewed is still there when this is over.
-			wait = min(every, lease.ExpiresAt.Sub(now)+time.Millisecond)
-		default:
-			led, reached := s.lead(ctx)
-			if led && !reached {
-				backUntil = s.now() + standsBack*s.cfg.Lease
-			}
-			if led {
-				continue
-			}
-			wait = every / 8
+// giveUpRow removes the row of a host that holds nothing and that the leader does not get
+// to know, and registers it anew: a leader waits for those that were registered when its
+// term began, and would for this one for as long as its row is renewed.
+func (s *Service) giveUpRow(ctx context.Context) {
+	var epoch uint64
+	old := s.Self()
+	if !s.endIf(func() bool {
+		if !s.idle() || s.search.anewIn == s.search.epoch {
+			return false
 		}
-		timer := time.NewTimer(wait + jitter.Below(every/16))
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-s.leaderless: // all that may lead notice it at once
-			clock.Pause(ctx, jitter.Below(every/16))
-		}
-		timer.Stop()
+		epoch = s.search.epoch
+		s.search.anewIn = epoch
+		return true
+	}) {
+		return
 	}
-}
-
-// leaderLease reads the leader's lease, and about what time it is for the database.
-func (s *Service) leaderLease(ctx context.Context) (l actor.Lease, found bool, now time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease/2)
-	defer cancel()
-	l, found, err = s.cfg.Store.Lease(ctx, leaderLease)
-	if err != nil || !found {
-		return l, found, now, err
-	}
-	now, err = s.renew(ctx)
-	return l, found, now, err
-}
-
-// lead tries to take the lease, leads while it lasts, and reports whether it did, and
-// whether other hosts reached it.
-func (s *Service) lead(ctx context.Context) (led, reached bool) {
-	try, cancel := context.WithTimeout(ctx, s.cfg.Lease/2)
-	sent := s.now()
-	lease, taken, err := s.cfg.Store.AcquireLease(try, leaderLease, s.Self(), s.cfg.Lease)
+	s.cfg.Logger.Warn("the leader of the cluster does not get to know this host, which holds nothing: it registers anew, so that the others do not wait for it",
+		"host", old, "as", s.Self(), "epoch", epoch)
+	try, cancel := context.WithTimeout(ctx, s.cfg.Lease)
+	err := s.cfg.Store.RemoveHost(try, old)
 	cancel()
-	if err != nil || !taken {
-		return false, false
+	if err != nil && ctx.Err() == nil {
+		s.cfg.Logger.Warn("the row of this host was not removed, and is over in a lease", "host", old, "error", err)
 	}
-	ctx, resign := context.WithCancel(ctx)
-	defer resign()
-	t := newTerm(s, lease, sent)
-	t.resign = resign
-	s.term.Store(t)
-	defer s.term.Store(nil)
-	s.resignOthers() // which may have begun meanwhile
-	select {
-	case s.elected <- struct{}{}:
-	default:
-	}
-	return true, t.run(ctx)
+	s.registerAgain(ctx)
 }
 
-// led notifies Events.Led that this process begins or ends a term.
-func (s *Service) led(epoch uint64, leads bool) {
-	if s.cfg.Events.Led != nil {
-		s.cfg.Events.Led(epoch, leads)
+// registerAgain registers an incarnation that has begun, however often that takes.
+func (s *Service) registerAgain(ctx context.Context) {
+	for wait := clock.RenewEvery(s.cfg.Lease) / 8; ; wait = min(2*wait, s.cfg.Lease) {
+		try, cancel := context.WithTimeout(ctx, s.cfg.Lease)
+		err := s.register(try)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		s.cfg.Logger.Warn("this host could not register again", "host", s.Self(), "error", err)
+		if !clock.Pause(ctx, wait) {
+			return
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
@@ -51,7 +52,7 @@ func TestOrderToAnEarlierIncarnation(t *testing.T) {
 			}
 			ss := &session{Session: protocol.Session{Host: p.Self(), Number: 1, Epoch: 1}, end: func(error) {}, out: protocol.NewOutbox[*greenroomv1.ReportActorTypesRequest]()}
 			p.session = ss
-			give := protocol.Order{To: p.Self(), Types: []protocol.TypeName{{App: "a", Type: "R"}}, Version: 1, Kind: protocol.Update, Policy: abi.PlacementRing, Ranges: []protocol.Range{rangeOf(0, lastPoint, p.Self())}}
+			give := protocol.Order{To: p.Self(), Types: []protocol.TypeName{{App: "a", Type: "R"}}, Version: 1, Kind: protocol.Update, Policy: abi.PlacementRing, Ranges: []protocol.Range{rangeOf(0, placement.LastPoint, p.Self())}}
 			if ends {
 				p.end()
 			}

@@ -174,7 +174,7 @@ func (t *rangeTable) index(p placement.Point) int {
 
 // at returns the i-th range, with the hosts that an order names.
 func (t *rangeTable) at(i int, hosts []placement.HostID) protocol.Range {
-	last := ^placement.Point(0)
+	last := placement.LastPoint
 	if i+1 < len(t.ranges) {
 		last = t.ranges[i+1].first - 1
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -38,7 +39,7 @@ type Service struct {
 
 	mu       sync.Mutex
 	self     actor.Host // this incarnation
-	member   *Member
+	member   *ownership.Member
 	holdings *Holdings
 	// checkouts are the partitions of this host.
 	checkouts checkouts

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
@@ -726,7 +727,7 @@ func TestInspect(t *testing.T) {
 			if _, err := p.Where(c.t.Context(), key("X", 1)); !errors.Is(err, actor.ErrTypeNotFound) {
 				t.Errorf("a type that nobody runs: %v", err)
 			}
-			if policy, ranges, err := p.Placement("a", "R"); err != nil || policy != abi.PlacementRing || len(ranges) < 2 || ranges[0].First != 0 || ranges[len(ranges)-1].Last != lastPoint {
+			if policy, ranges, err := p.Placement("a", "R"); err != nil || policy != abi.PlacementRing || len(ranges) < 2 || ranges[0].First != 0 || ranges[len(ranges)-1].Last != placement.LastPoint {
 				t.Errorf("placement %s %v %v", policy, ranges, err)
 			}
 			if id, err := p.FindHost("b"); err != nil || id != ps[1].Self() {

@@ -209,7 +209,7 @@ func (s *Service) disconnected(ss *session) {
 	ss.work.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.member.host == ss.Host {
+	if s.self.ID == ss.Host {
 		s.holdings.Resume(s.now())
 		s.publish(false)
 	}
@@ -284,7 +284,7 @@ func (s *Service) heartbeats(ctx context.Context, ss *session) {
 func (s *Service) receive(ctx context.Context, ss *session, m *greenroomv1.ReportActorTypesResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.session != ss || s.member.host != ss.Host {
+	if s.session != ss || s.self.ID != ss.Host {
 		return
 	}
 	ss.met = true

@@ -23,7 +23,7 @@ const (
 )
 
 // Tables is what the leader of one term knows about the tables of all types: which host holds
-// what, and what moves. It stands beside the term's [Leader], which knows the sessions: every
+// what, and what moves. It stands beside the term's [ownership.Leader], which knows the sessions: every
 // message is one of a host's newest session. It is pure state, for one goroutine at a time.
 type Tables struct {
 	hosts    map[placement.HostID]*tableHost
@@ -350,7 +350,7 @@ func (t *Tables) Policy(app, typ string) (policy string, switching bool) {
 }
 
 // Plan returns the orders that follow from what happened since the last time. granting is the
-// result of [Leader.Granting]; while it is false there are no orders.
+// result of [ownership.Leader.Granting]; while it is false there are no orders.
 func (t *Tables) Plan(granting bool) []protocol.Order {
 	if !granting {
 		return nil

@@ -13,7 +13,7 @@ import (
 // still be under way when the range moves.
 func TestSharedRangesAreCleanAsAWhole(t *testing.T) {
 	share := func(clean bool) []protocol.Range {
-		return []protocol.Range{{Last: lastPoint, Hosts: []placement.HostID{"a", "b"}, Clean: clean}}
+		return []protocol.Range{{Last: placement.LastPoint, Hosts: []placement.HostID{"a", "b"}, Clean: clean}}
 	}
 	for name, tt := range map[string]struct {
 		claims map[placement.HostID]bool // whether the share is clean

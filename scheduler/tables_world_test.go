@@ -7,11 +7,12 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
-// A cluster of the pure parts: [Leader] and [Tables] at schedulers, [Member] and
+// A cluster of the pure parts: [ownership.Leader] and [Tables] at schedulers, [ownership.Member] and
 // [Holdings] at hosts, over a database, a clock and streams of the test's.
 type tablesWorld struct {
 	now    clock.Instant
@@ -69,7 +70,7 @@ type tablesPoint struct {
 var (
 	tablesActor  = actor.Key{App: "a", Type: "T", ID: "x"}
 	tablesPoints = func() []placement.Point {
-		points := []placement.Point{placement.PointOf(tablesActor), 0, ^placement.Point(0)}
+		points := []placement.Point{placement.PointOf(tablesActor), 0, placement.LastPoint}
 		for i := range 13 {
 			points = append(points, placement.Point(uint64(i)*0x13b1_3b13_b13b_13b1))
 		}
@@ -84,7 +85,7 @@ var tablesPolicies = []string{abi.PlacementRing, "ring:2", abi.PlacementSticky, 
 type tablesHost struct {
 	name     string // stays when it registers anew
 	id       placement.HostID
-	member   *Member
+	member   *ownership.Member
 	holdings *Holdings
 	stream   *tablesStream // of its session; nil: none
 	old      []*tablesStream
@@ -107,7 +108,7 @@ type tablesStream struct {
 }
 
 type tablesLeader struct {
-	leader  *Leader
+	leader  *ownership.Leader
 	tables  *Tables
 	streams map[placement.HostID]*tablesStream
 	frozen  bool
@@ -131,7 +132,7 @@ func newTablesWorld() *tablesWorld {
 func (w *tablesWorld) register(h *tablesHost) {
 	w.next++
 	h.id = placement.HostID(fmt.Sprintf("h%d", w.next))
-	h.member, h.holdings = NewMember(h.id), NewHoldings(h.id)
+	h.member, h.holdings = ownership.NewMember(h.id), NewHoldings(h.id)
 	h.stream, h.handing = nil, nil
 	h.parts, h.asked = [2]bool{}, 0
 	w.rows[h.id] = w.now + tablesLease
@@ -158,7 +159,7 @@ func (h *tablesHost) runs(k int, p placement.Point, now clock.Instant) bool {
 		return false
 	}
 	t := h.holdings.types[tablesTypes[k]]
-	owns := k == 0 && (p == tablesPoints[0] && len(h.member.owned) > 0 || h.parts[placement.PartitionOf(p, 2)])
+	owns := k == 0 && (p == tablesPoints[0] && len(h.member.Owned()) > 0 || h.parts[placement.PartitionOf(p, 2)])
 	if t == nil || t.policy == abi.PlacementSticky {
 		return owns
 	}
@@ -204,7 +205,7 @@ func (h *tablesHost) breakStream(now clock.Instant) {
 func (w *tablesWorld) elect() {
 	w.leader.epoch++
 	w.leader.until = w.now + tablesLease
-	l := &tablesLeader{leader: NewLeader(w.leader.epoch, w.now, tablesLease), tables: NewTables(8), streams: map[placement.HostID]*tablesStream{}}
+	l := &tablesLeader{leader: ownership.NewLeader(w.leader.epoch, w.now, tablesLease), tables: NewTables(8), streams: map[placement.HostID]*tablesStream{}}
 	var there []placement.HostID
 	for id := range w.rows {
 		there = append(there, id)
@@ -421,7 +422,7 @@ func (w *tablesWorld) acquire(h *tablesHost) {
 	}
 	s := h.stream
 	s.up = append(s.up, func(l *tablesLeader) {
-		answer, ok := Answer{}, true
+		answer, ok := ownership.Answer{}, true
 		if policy, switching := l.tables.Policy("a", "T"); policy == abi.PlacementSticky && !switching {
 			answer, ok = l.leader.Acquire(w.now, session, tablesActor)
 		}

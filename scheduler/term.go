@@ -14,20 +14,18 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
-// leaderLease is the name of the lease that the leader holds.
-const leaderLease = "leader"
-
 // maxUnsent bounds what a leader has not sent to a host that does not take it: above it
 // the session ends, and begins anew.
 const maxUnsent = 1 << 16
 
-// term performs what [Leader] and [Tables] decide for one term.
+// term performs what [ownership.Leader] and [Tables] decide for one term.
 type term struct {
 	s     *Service
 	lease actor.Lease
@@ -36,7 +34,7 @@ type term struct {
 	// resign ends the term.
 	resign context.CancelFunc
 	// sent is when the newest renewal of the lease was sent, an [clock.Instant]: it is renewed
-	// under no lock, and what it means for [Leader] is taken over by lock.
+	// under no lock, and what it means for [ownership.Leader] is taken over by lock.
 	sent atomic.Int64
 	// renewals has a value when the lease was renewed.
 	renewals chan struct{}
@@ -47,7 +45,7 @@ type term struct {
 	reading chan struct{}
 
 	mu      sync.Mutex
-	leader  *Leader
+	leader  *ownership.Leader
 	tables  *Tables
 	streams map[actor.HostID]*hostSession
 	members map[actor.HostID]actor.Host // the rows that were read last
@@ -78,7 +76,7 @@ type pendingAcquisition struct {
 
 func newTerm(s *Service, l actor.Lease, sent clock.Instant) *term {
 	t := &term{
-		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: NewLeader(l.Epoch, sent, s.cfg.Lease), tables: NewTables(s.cfg.Ranges),
+		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: ownership.NewLeader(l.Epoch, sent, s.cfg.Lease), tables: NewTables(s.cfg.Ranges),
 		renewals: make(chan struct{}, 1), look: make(chan struct{}, 1), reading: make(chan struct{}, 1), streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, newest: deployments{},
 		heat: NewHeat(s.cfg.HeatEvery), otherLease: map[actor.HostID]bool{},
 	}
@@ -428,7 +426,7 @@ func (h *hostSession) order(orders []protocol.Order) {
 // acquire answers an acquisition, or keeps it until it can.
 func (t *term) acquire(p pendingAcquisition) {
 	policy, switching := t.tables.Policy(p.key.App, p.key.Type)
-	answer, ok := Answer{}, true
+	answer, ok := ownership.Answer{}, true
 	switch {
 	case switching, !t.granting(t.s.now()):
 		t.pending = append(t.pending, p)
@@ -688,4 +686,18 @@ func (t *term) answer(q *greenroomv1.LeaderQuery) *greenroomv1.ReportActorTypesR
 		})
 	}
 	return &greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Answer{Answer: a}}
+}
+
+// cool moves what is hot, and tells of it. The caller has the lock.
+func (t *term) cool() {
+	step, app, typ, changed := t.tables.Cool(t.s.cfg.Cooling, t.heat, t.s.now())
+	if !changed {
+		return
+	}
+	kind := kindOf(step)
+	t.s.cfg.Logger.Info("a range moves because of its heat", "app", app, "type", typ, "kind", kind,
+		"first", fmt.Sprintf("%#x", uint64(step.First)), "last", fmt.Sprintf("%#x", uint64(step.Last)), "from", step.From, "to", step.To, "moved", len(step.Moved))
+	if t.s.cfg.Events.HeatMoved != nil {
+		t.s.cfg.Events.HeatMoved(kind)
+	}
 }

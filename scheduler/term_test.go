@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/scheduler/protocol"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
@@ -122,7 +123,7 @@ func TestMessagesOfAnOlderSession(t *testing.T) {
 			sessions = append(sessions, h)
 		}
 		claims := &greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_RangeClaims{RangeClaims: &greenroomv1.RangeClaimsReport{
-			App: "a", Type: "R", Placement: abi.PlacementRing, Ranges: protocol.ToRanges([]protocol.Range{rangeOf(0, lastPoint, "b")}),
+			App: "a", Type: "R", Placement: abi.PlacementRing, Ranges: protocol.ToRanges([]protocol.Range{rangeOf(0, placement.LastPoint, "b")}),
 		}}}
 		if err := term.receive(sessions[0], claims); err == nil {
 			c.t.Error("the session before goes on")

@@ -58,7 +58,7 @@ func Bounds(ranges []Range) []placement.Point {
 	points := make([]placement.Point, 0, 2*len(ranges))
 	for _, r := range ranges {
 		points = append(points, r.First)
-		if r.Last != ^placement.Point(0) {
+		if r.Last != placement.LastPoint {
 			points = append(points, r.Last+1)
 		}
 	}

@@ -1,4 +1,4 @@
-package scheduler
+package ownership
 
 import (
 	"github.com/greenroom-run/greenroom/actor"

@@ -2,7 +2,7 @@
 
 // One goroutine explores: the race detector would only make it slower.
 
-package scheduler
+package ownership
 
 import (
 	"flag"

@@ -1,4 +1,4 @@
-package scheduler
+package ownership
 
 import (
 	"encoding/binary"
@@ -20,7 +20,7 @@ func (m *Member) Clone() *Member {
 // Clone returns a copy that shares nothing.
 func (l *Leader) Clone() *Leader {
 	c := *l
-	c.hosts = make(map[placement.HostID]*member, len(l.hosts))
+	c.hosts = make(map[placement.HostID]*knownHost, len(l.hosts))
 	for id, h := range l.hosts {
 		copied := *h
 		c.hosts[id] = &copied
@@ -68,11 +68,4 @@ func (l *Leader) Fingerprint(b *fingerprint) {
 		b.bytes = append(b.bytes, id...)
 		b.add(b.bit(h.awaited), b.bit(h.gone), clock.Instant(h.session), b.bit(h.claimed), clock.Instant(h.count))
 	}
-}
-
-// serving returns the hosts that a type's table is computed from, in order, and the policy
-// by which they run it.
-func (t *Tables) serving(name protocol.TypeName) (hosts []placement.HostID, policy string) {
-	r := t.roleOf(name)
-	return t.set(r.reports).serving, r.policy
 }

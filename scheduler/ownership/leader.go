@@ -1,4 +1,4 @@
-package scheduler
+package ownership
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ type Leader struct {
 	until clock.Instant // the leader's own count of its lease
 	// resigned: the term is over, whatever is renewed.
 	resigned bool
-	hosts    map[placement.HostID]*member
+	hosts    map[placement.HostID]*knownHost
 	// missing counts the hosts that were registered when the term began and have
 	// neither claimed nor been cleared; -1 until they are known.
 	missing int
@@ -35,8 +35,8 @@ type Leader struct {
 // used again within a term, which would have to see 4 billion sessions.
 type tenure uint32
 
-// member is what a leader knows of one host.
-type member struct {
+// knownHost is what a leader knows of one host.
+type knownHost struct {
 	awaited bool   // counted in missing
 	session uint64 // the newest; 0: none yet
 	claimed bool   // its claims are complete
@@ -48,7 +48,7 @@ type member struct {
 // NewLeader returns the state of a term that begins: its lease was taken by a statement
 // sent at sent, for lease.
 func NewLeader(epoch uint64, sent, lease clock.Instant) *Leader {
-	l := &Leader{epoch: epoch, hosts: map[placement.HostID]*member{}, missing: -1, sticky: map[protocol.TypeName]map[string]tenure{}}
+	l := &Leader{epoch: epoch, hosts: map[placement.HostID]*knownHost{}, missing: -1, sticky: map[protocol.TypeName]map[string]tenure{}}
 	l.Renewed(sent, lease)
 	return l
 }
@@ -83,10 +83,10 @@ func (l *Leader) Registered(hosts []placement.HostID) {
 	}
 }
 
-func (l *Leader) host(id placement.HostID) *member {
+func (l *Leader) host(id placement.HostID) *knownHost {
 	h := l.hosts[id]
 	if h == nil {
-		h = &member{}
+		h = &knownHost{}
 		l.hosts[id] = h
 	}
 	return h
@@ -154,7 +154,7 @@ func (l *Leader) Cleared(id placement.HostID) {
 		l.missing--
 	}
 	l.vacate(h)
-	*h = member{gone: true}
+	*h = knownHost{gone: true}
 }
 
 // Gone reports whether a host was cleared: no session of it begins in this term any more.
@@ -208,7 +208,7 @@ func (l *Leader) Owner(key actor.Key) placement.HostID {
 }
 
 // own enters an actor that nobody else owns.
-func (l *Leader) own(h *member, key actor.Key) {
+func (l *Leader) own(h *knownHost, key actor.Key) {
 	name := protocol.TypeOf(key)
 	actors := l.sticky[name]
 	if actors == nil {
@@ -229,7 +229,7 @@ func (l *Leader) own(h *member, key actor.Key) {
 }
 
 // vacate makes all that a host owns free.
-func (l *Leader) vacate(h *member) {
+func (l *Leader) vacate(h *knownHost) {
 	if h.count > 0 {
 		l.tenures[h.tenure] = ""
 		l.void += h.count
