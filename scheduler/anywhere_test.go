@@ -8,6 +8,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // mayRun reports whether a process runs calls of an actor that arrive by a placement.
@@ -85,19 +86,19 @@ func TestAnyIsHandedOver(t *testing.T) {
 // TestStops: who has to answer before a type is given to hosts for the first time, and after
 // it was run anywhere.
 func TestStops(t *testing.T) {
-	runs := func(policy string, n uint64) []Type { return []Type{placedType("T", policy, n)} }
+	runs := func(policy string, n uint64) []protocol.Type { return []protocol.Type{placedType("T", policy, n)} }
 	for name, tt := range map[string]struct {
-		reports [][]Type // of two hosts, in this order
+		reports [][]protocol.Type // of two hosts, in this order
 		locked  bool
 	}{
-		"the first deployment":               {[][]Type{runs("ring", 1), nil}, false},
-		"any, newly":                         {[][]Type{runs("any", 1), nil}, false},
-		"any, anew":                          {[][]Type{runs("any", 3), runs("ring", 2)}, false},
-		"all know the newest":                {[][]Type{runs("ring", 2), runs("ring", 2)}, false},
-		"a host may know an older one":       {[][]Type{runs("ring", 2), nil}, true},
-		"a host knows an older one":          {[][]Type{runs("any", 1), runs("ring", 2)}, true},
-		"a later one, which is stateless":    {[][]Type{runs("stateless", 2), nil}, false},
-		"checkout, and one may know another": {[][]Type{runs("checkout:2", 2), nil}, true},
+		"the first deployment":               {[][]protocol.Type{runs("ring", 1), nil}, false},
+		"any, newly":                         {[][]protocol.Type{runs("any", 1), nil}, false},
+		"any, anew":                          {[][]protocol.Type{runs("any", 3), runs("ring", 2)}, false},
+		"all know the newest":                {[][]protocol.Type{runs("ring", 2), runs("ring", 2)}, false},
+		"a host may know an older one":       {[][]protocol.Type{runs("ring", 2), nil}, true},
+		"a host knows an older one":          {[][]protocol.Type{runs("any", 1), runs("ring", 2)}, true},
+		"a later one, which is stateless":    {[][]protocol.Type{runs("stateless", 2), nil}, false},
+		"checkout, and one may know another": {[][]protocol.Type{runs("checkout:2", 2), nil}, true},
 	} {
 		tables := NewTables(4)
 		for i, id := range []placement.HostID{"a", "b"} {
@@ -107,7 +108,7 @@ func TestStops(t *testing.T) {
 		}
 		locked := func() (n int) {
 			for _, o := range tables.Plan(true) {
-				if o.Kind == Lock {
+				if o.Kind == protocol.Lock {
 					n++
 				}
 			}
@@ -122,7 +123,7 @@ func TestStops(t *testing.T) {
 		}
 		policy, _ := tables.Policy("a", "T")
 		tables.Reported("a", runs("ring", 9))
-		if anywhere := policy != "" && !held(policy); (locked() > 0) != anywhere {
+		if anywhere := policy != "" && !placement.Exclusive(policy); (locked() > 0) != anywhere {
 			t.Errorf("%s: then a ring: LOCKed: %t", name, !anywhere)
 		}
 	}

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // Partitions of checkout types are leases of the store, for which hosts compete; the
@@ -29,7 +30,7 @@ const (
 // checkouts are the partitions of this host. What is in types is guarded by Service.mu.
 type checkouts struct {
 	step  chan struct{} // has one while partitions are taken and renewed, which asks the store
-	types map[typeName]*checkoutType
+	types map[protocol.TypeName]*checkoutType
 }
 
 // checkoutType is a checkout type in which this host competes.
@@ -42,29 +43,26 @@ type checkoutType struct {
 // ownedPartition is a partition; that of a lease without a name is not this host's.
 type ownedPartition struct {
 	lease   actor.Lease
-	until   Instant // the end of the host's count
-	renewAt Instant
-	ripe    Instant // from when on nothing of an earlier holder is under way
-	leaving bool    // it is being checked in
+	until   clock.Instant // the end of the host's count
+	renewAt clock.Instant
+	ripe    clock.Instant // from when on nothing of an earlier holder is under way
+	leaving bool          // it is being checked in
 }
 
 // checkoutName is the name of the lease of a partition.
-func checkoutName(name typeName, p placement.Partition, n int) string {
-	return fmt.Sprintf("%s%s/%s/%d/%d", checkoutPrefix, name.app, name.typ, n, p)
+func checkoutName(name protocol.TypeName, p placement.Partition, n int) string {
+	return fmt.Sprintf("%s%s/%s/%d/%d", checkoutPrefix, name.App, name.Type, n, p)
 }
-
-// isCheckout reports whether a policy is checkout, of any number of partitions.
-func isCheckout(policy string) bool { return parsed(policy).Policy == abi.PlacementCheckout }
 
 // checkoutLength is how long the lease of a partition is.
 func (s *Service) checkoutLength() time.Duration { return checkoutLeases * s.cfg.Lease }
 
 // noPartitions is when the leases of no partitions end.
-const noPartitions = Instant(1<<63 - 1)
+const noPartitions = clock.Instant(1<<63 - 1)
 
 // checkoutUntil returns when the first count of a partition's lease ends. The caller has
 // the lock, as in all that is not said to be called without.
-func (s *Service) checkoutUntil() Instant {
+func (s *Service) checkoutUntil() clock.Instant {
 	until := noPartitions
 	for _, t := range s.checkouts.types {
 		for i := range t.owns {
@@ -89,7 +87,7 @@ func (s *Service) partitions() (n int) {
 }
 
 // view is what the host knows of the type.
-func (t *checkoutType) view(self actor.HostID, now Instant) *typeView {
+func (t *checkoutType) view(self actor.HostID, now clock.Instant) *typeView {
 	ranges := placement.StaticTable(make([]actor.HostID, len(t.owns))).Ranges()
 	parts := make([]heldRange, len(ranges))
 	for i, r := range ranges {
@@ -137,13 +135,13 @@ func (s *Service) kickCheckout() {
 func (s *Service) checkoutStep(ctx context.Context) time.Duration {
 	s.checkouts.step <- struct{}{}
 	defer func() { <-s.checkouts.step }()
-	every := RenewEvery(s.cfg.Lease)
+	every := clock.RenewEvery(s.cfg.Lease)
 	s.mu.Lock()
 	self := s.self.ID
 	competing := s.holdings.competing()
 	for name, policy := range competing {
 		if t := s.checkouts.types[name]; t == nil || t.policy != policy {
-			n := parsed(policy).Partitions
+			n := placement.ParsePolicy(policy).Partitions
 			s.checkouts.types[name] = &checkoutType{policy: policy, owns: make([]ownedPartition, n), routes: make([]actor.HostID, n)}
 		}
 	}
@@ -167,7 +165,7 @@ func (s *Service) checkoutStep(ctx context.Context) time.Duration {
 		return every / 4
 	}
 	soon := false
-	for _, name := range slices.SortedFunc(maps.Keys(competing), compareTypes) {
+	for _, name := range slices.SortedFunc(maps.Keys(competing), protocol.CompareTypes) {
 		soon = s.checkoutOf(read, name, self, leases, hosts, now) || soon
 	}
 	if soon {
@@ -176,19 +174,9 @@ func (s *Service) checkoutStep(ctx context.Context) time.Duration {
 	return every
 }
 
-func compareTypes(a, b typeName) int {
-	switch {
-	case a == b:
-		return 0
-	case a.app < b.app || a.app == b.app && a.typ < b.typ:
-		return -1
-	}
-	return 1
-}
-
 // checkoutOf takes and checks in partitions of a type, and reports whether there will be
 // more to do soon.
-func (s *Service) checkoutOf(ctx context.Context, name typeName, self actor.HostID, leases []actor.Lease, hosts []actor.Host, now time.Time) (soon bool) {
+func (s *Service) checkoutOf(ctx context.Context, name protocol.TypeName, self actor.HostID, leases []actor.Lease, hosts []actor.Host, now time.Time) (soon bool) {
 	byName := make(map[string]actor.Lease, len(leases))
 	for _, l := range leases {
 		byName[l.Name] = l
@@ -204,7 +192,7 @@ func (s *Service) checkoutOf(ctx context.Context, name typeName, self actor.Host
 	for _, h := range hosts {
 		there[h.ID] = true
 		draining := s.drains[h.ID] || h.ID == self && s.draining != ""
-		if slices.Contains(h.Roles, RoleHost) && (!draining || h.ID == self && s.alone()) {
+		if slices.Contains(h.Roles, protocol.RoleHost) && (!draining || h.ID == self && s.alone()) {
 			next.Hosts = append(next.Hosts, h.ID)
 		}
 	}
@@ -249,13 +237,13 @@ func (s *Service) checkoutOf(ctx context.Context, name typeName, self actor.Host
 }
 
 // serves reports whether this process can run a type now.
-func (s *Service) serves(name typeName) bool {
-	return s.cfg.Types != nil && slices.ContainsFunc(s.cfg.Types(), func(t Type) bool { return t.App == name.app && t.Name == name.typ })
+func (s *Service) serves(name protocol.TypeName) bool {
+	return s.cfg.Types != nil && slices.ContainsFunc(s.cfg.Types(), func(t protocol.Type) bool { return t.App == name.App && t.Name == name.Type })
 }
 
 // checkOut tries to lease a partition. was is the lease that was read last. checkOut is
 // called without the lock.
-func (s *Service) checkOut(ctx context.Context, name typeName, p placement.Partition, self actor.HostID, was actor.Lease, there map[actor.HostID]bool) {
+func (s *Service) checkOut(ctx context.Context, name protocol.TypeName, p placement.Partition, self actor.HostID, was actor.Lease, there map[actor.HostID]bool) {
 	if was.Holder != "" && !there[was.Holder] {
 		// Whoever had it has ended, and does not come back under this ID.
 		if err := s.cfg.Store.ReleaseLease(ctx, was); err != nil {
@@ -277,7 +265,7 @@ func (s *Service) checkOut(ctx context.Context, name typeName, p placement.Parti
 	mine := s.self.ID == self && s.checkouts.types[name] == t && s.holdings.competing()[name] == t.policy
 	if mine {
 		t.owns[p] = ownedPartition{
-			lease: lease, until: sent + Usable(s.checkoutLength()), renewAt: sent + RenewEvery(s.checkoutLength()), ripe: s.now() + ripeAfter,
+			lease: lease, until: sent + clock.Usable(s.checkoutLength()), renewAt: sent + clock.RenewEvery(s.checkoutLength()), ripe: s.now() + ripeAfter,
 		}
 		s.countPartitions()
 		s.publish(false)
@@ -318,7 +306,7 @@ func (s *Service) renewPartitions(ctx context.Context) {
 				switch {
 				case o.lease != l:
 				case held:
-					o.until, o.renewAt = max(o.until, sent+Usable(s.checkoutLength())), sent+RenewEvery(s.checkoutLength())
+					o.until, o.renewAt = max(o.until, sent+clock.Usable(s.checkoutLength())), sent+clock.RenewEvery(s.checkoutLength())
 				case !o.leaving:
 					o.leaving = true
 					s.loops.Go(func() { s.checkIn(s.drainContext, name, placement.Partition(i), l) })
@@ -335,12 +323,12 @@ func (s *Service) renewPartitions(ctx context.Context) {
 
 // checkIn finishes the turns of a partition that leaves, and gives it back. It is called
 // without the lock.
-func (s *Service) checkIn(ctx context.Context, name typeName, p placement.Partition, lease actor.Lease) {
+func (s *Service) checkIn(ctx context.Context, name protocol.TypeName, p placement.Partition, lease actor.Lease) {
 	s.mu.Lock()
 	t := s.checkouts.types[name]
 	s.mu.Unlock()
 	if t == nil || !s.ended(ctx, func(key actor.Key) bool {
-		return key.App == name.app && key.Type == name.typ && placement.PartitionOf(placement.PointOf(key), len(t.owns)) == p
+		return key.App == name.App && key.Type == name.Type && placement.PartitionOf(placement.PointOf(key), len(t.owns)) == p
 	}) {
 		return
 	}
@@ -360,7 +348,7 @@ func (s *Service) checkIn(ctx context.Context, name typeName, p placement.Partit
 
 // checkInAll gives back all partitions of a type that is not competed for any more, of
 // whose actors nothing is left. It is called without the lock.
-func (s *Service) checkInAll(ctx context.Context, name typeName) {
+func (s *Service) checkInAll(ctx context.Context, name protocol.TypeName) {
 	s.mu.Lock()
 	var leases []actor.Lease
 	if t := s.checkouts.types[name]; t != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // TestCheckOutOfALeaseThatIsRenewed: a partition whose lease was over when it was read stays
@@ -18,8 +19,8 @@ func TestCheckOutOfALeaseThatIsRenewed(t *testing.T) {
 				c.t.Fatal(err)
 			}
 			const policy = "checkout:1"
-			name := typeName{"a", "T"}
-			p.holdings.Order(Order{Types: []typeName{name}, Kind: Unlock, Policy: policy, Ranges: []HeldRange{rangeOf(0, lastPoint)}}, p.now())
+			name := protocol.TypeName{App: "a", Type: "T"}
+			p.holdings.Order(protocol.Order{Types: []protocol.TypeName{name}, Kind: protocol.Unlock, Policy: policy, Ranges: []protocol.Range{rangeOf(0, placement.LastPoint)}}, p.now())
 			p.checkouts.types[name] = &checkoutType{policy: policy, owns: make([]ownedPartition, 1), routes: make([]actor.HostID, 1)}
 			was, taken, err := p.db.AcquireLease(ctx, checkoutName(name, 0, 1), "other", testLease/2)
 			if err != nil || !taken {

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -26,12 +28,6 @@ const (
 	MinLease = 200 * time.Millisecond
 )
 
-// The roles of a process.
-const (
-	RoleHost      = "host"      // runs actors
-	RoleScheduler = "scheduler" // may lead
-)
-
 // What happens to a range that is moved because of heat.
 const (
 	HeatSplit = "split" // it is cut, and a side of it moves
@@ -39,20 +35,20 @@ const (
 	HeatBack  = "back"  // it is cold, and goes back to where the ring has it
 )
 
-// Protocol versions that this code speaks between processes.
-//
-//	2  invocations that are passed on name their caller, and the host that refused them last;
-//	   the leader notifies hosts whose types are outdated; hosts report the hosts that they
-//	   cannot reach
-//	3  invocations that are passed on have a trace context; reminders are released to
-//	   hosts that have subscribers
-//	4  the leader's orders, and what hosts claim, are about groups of types
-const (
-	MinProtocol = 1
-	MaxProtocol = 4
+// What users of a [Service] need of the packages below it.
+type (
+	Type         = protocol.Type
+	Stream       = protocol.Stream
+	ServerStream = protocol.ServerStream
+	Clocks       = clock.Clocks
+)
 
-	protocolOutdated = 2 // the first with TypesOutdated
-	protocolGroups   = 4 // the first with orders about groups
+// The roles of a process, and the versions of the protocol between processes.
+const (
+	RoleHost      = protocol.RoleHost
+	RoleScheduler = protocol.RoleScheduler
+	MinProtocol   = protocol.MinVersion
+	MaxProtocol   = protocol.MaxVersion
 )
 
 // Config is what a [Service] is made of.
@@ -72,7 +68,7 @@ type Config struct {
 	Lease time.Duration
 	// Types returns the actor types that this process can run now, or could if it had
 	// [RoleHost], from memory. It is called often. Required for [RoleHost].
-	Types func() []Type
+	Types func() []protocol.Type
 	// ReadTypes reads the types of an app from the store, so that Types has the newest: it
 	// is called when another process has reported newer ones. Defaults to nothing: Types
 	// finds out by itself.
@@ -81,7 +77,7 @@ type Config struct {
 	Actors Actors
 	// Dial opens a stream to the leader, which ends with ctx. Required unless there is only ever one
 	// process.
-	Dial func(ctx context.Context, leader actor.Host) (Stream, error)
+	Dial func(ctx context.Context, leader actor.Host) (protocol.Stream, error)
 	// Resources is what this process has for actors: how many new sticky ones come to it
 	// follows from that. Defaults to nothing: as many as to a mean host.
 	Resources placement.Resources
@@ -102,25 +98,11 @@ type Config struct {
 	// Cooling says when a host is hot. Defaults to what package placement says.
 	Cooling placement.Cooling
 	// Clocks are beside the monotonic one.
-	Clocks Clocks
+	Clocks clock.Clocks
 	// Events are called when something happens. Defaults to no callbacks.
 	Events Events
 	// Logger defaults to [slog.Default].
 	Logger *slog.Logger
-}
-
-// Type is an actor type as a process would run it.
-type Type struct {
-	App, Name string
-	// Placement is the policy: that of the manifest, of the deployment, or what a
-	// switch of the process made of it.
-	Placement string
-	// Generation is the deployment's. Where processes differ on the placement, the
-	// newest deployment decides.
-	Generation uint64
-	// Readers: the host knows that others may be readers of what it holds. A [Service] reports
-	// this for all its types.
-	Readers bool
 }
 
 // Actors is what runs actors. Methods are called by several goroutines.
@@ -172,10 +154,10 @@ func (c Config) WithDefaults() Config {
 		c.Lease = DefaultLease
 	}
 	if c.Self.Roles == nil {
-		c.Self.Roles = []string{RoleHost, RoleScheduler}
+		c.Self.Roles = []string{protocol.RoleHost, protocol.RoleScheduler}
 	}
 	if c.Self.MaxProtocol == 0 {
-		c.Self.MinProtocol, c.Self.MaxProtocol = MinProtocol, MaxProtocol
+		c.Self.MinProtocol, c.Self.MaxProtocol = protocol.MinVersion, protocol.MaxVersion
 	}
 	if c.NewID == nil {
 		c.NewID = func() actor.HostID { return actor.HostID(rand.Text()) }
@@ -219,20 +201,20 @@ func (c Config) validate() error {
 	case c.HeatEvery < 0:
 		return fmt.Errorf("scheduler config: HeatEvery is %v; give a time above 0", c.HeatEvery)
 	case len(c.Self.Roles) == 0:
-		return fmt.Errorf("scheduler config: Self.Roles is empty; give %s, %s or both", RoleHost, RoleScheduler)
+		return fmt.Errorf("scheduler config: Self.Roles is empty; give %s, %s or both", protocol.RoleHost, protocol.RoleScheduler)
 	case c.hosts() && (c.Types == nil || c.Actors == nil):
-		return fmt.Errorf("scheduler config: a process with the role %s needs Types and Actors", RoleHost)
+		return fmt.Errorf("scheduler config: a process with the role %s needs Types and Actors", protocol.RoleHost)
 	}
 	for _, r := range c.Self.Roles {
-		if r != RoleHost && r != RoleScheduler {
-			return fmt.Errorf("scheduler config: there is no role %q; give %s, %s or both", r, RoleHost, RoleScheduler)
+		if r != protocol.RoleHost && r != protocol.RoleScheduler {
+			return fmt.Errorf("scheduler config: there is no role %q; give %s, %s or both", r, protocol.RoleHost, protocol.RoleScheduler)
 		}
 	}
 	return nil
 }
 
 // hosts reports whether the process runs actors.
-func (c Config) hosts() bool { return slices.Contains(c.Self.Roles, RoleHost) }
+func (c Config) hosts() bool { return slices.Contains(c.Self.Roles, protocol.RoleHost) }
 
 // leads reports whether the process may lead.
-func (c Config) leads() bool { return slices.Contains(c.Self.Roles, RoleScheduler) }
+func (c Config) leads() bool { return slices.Contains(c.Self.Roles, protocol.RoleScheduler) }

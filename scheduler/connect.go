@@ -8,6 +8,8 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 )
@@ -23,7 +25,7 @@ type handler struct{ s *Service }
 // ReportActorTypes implements SchedulerService.
 func (h handler) ReportActorTypes(ctx context.Context, bidi *connect.BidiStream[greenroomv1.ReportActorTypesRequest, greenroomv1.ReportActorTypesResponse]) error {
 	err := h.s.Serve(ctx, bidi)
-	if errors.Is(err, errNotLeader) {
+	if errors.Is(err, protocol.ErrNotLeader) {
 		return connect.NewError(codeNotLeader, err)
 	}
 	return err
@@ -43,7 +45,7 @@ type Dialer struct {
 }
 
 // Dial opens a session with a leader; it is what [Config.Dial] asks for.
-func (d Dialer) Dial(ctx context.Context, leader actor.Host) (Stream, error) {
+func (d Dialer) Dial(ctx context.Context, leader actor.Host) (protocol.Stream, error) {
 	scheme := "http://"
 	if d.TLS {
 		scheme = "https://"
@@ -64,16 +66,16 @@ type dialed struct {
 	client *http.Client
 }
 
-// Receive implements [Stream].
+// Receive implements [protocol.Stream].
 func (s *dialed) Receive() (*greenroomv1.ReportActorTypesResponse, error) {
 	m, err := s.BidiStreamForClient.Receive()
 	if connect.CodeOf(err) == codeNotLeader {
-		err = errNotLeader
+		err = protocol.ErrNotLeader
 	}
 	return m, err
 }
 
-// Close implements [Stream].
+// Close implements [protocol.Stream].
 func (s *dialed) Close() error {
 	s.cancel()
 	_ = s.CloseRequest() // the stream is over whatever they say

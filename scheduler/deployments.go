@@ -1,10 +1,14 @@
 package scheduler
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+)
 
 // deployments is what a leader knows of the newest deployment of each type, by what hosts
 // have reported: so that a host which knows an older one hears of it at once.
-type deployments map[typeName]deployed
+type deployments map[protocol.TypeName]deployed
 
 type deployed struct {
 	generation uint64
@@ -14,15 +18,15 @@ type deployed struct {
 // reported replaces the types that a host reported before. It returns news, the apps about
 // which the other hosts may know less than this one, and behind, the apps about which this
 // one knows less than another.
-func (d deployments) reported(before map[typeName]Type, types []Type) (news, behind []string) {
-	now := make(map[typeName]struct{}, len(types))
+func (d deployments) reported(before map[protocol.TypeName]protocol.Type, types []protocol.Type) (news, behind []string) {
+	now := make(map[protocol.TypeName]struct{}, len(types))
 	add := func(apps *[]string, app string) {
 		if !slices.Contains(*apps, app) {
 			*apps = append(*apps, app)
 		}
 	}
 	for _, t := range types {
-		name := typeName{t.App, t.Name}
+		name := t.TypeName()
 		now[name] = struct{}{}
 		switch newest := d[name]; {
 		case t.Generation > newest.generation:

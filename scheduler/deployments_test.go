@@ -8,38 +8,40 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // TestDeployments: who knows an older deployment is told, and nobody else.
 func TestDeployments(t *testing.T) {
-	at := func(name string, generation uint64) Type {
-		return Type{App: "app of " + name, Name: name, Generation: generation}
+	at := func(name string, generation uint64) protocol.Type {
+		return protocol.Type{App: "app of " + name, Name: name, Generation: generation}
 	}
-	d, hosts := deployments{}, map[string]map[typeName]Type{}
+	d, hosts := deployments{}, map[string]map[protocol.TypeName]protocol.Type{}
 	for i, tt := range []struct {
 		host         string
-		types        []Type
+		types        []protocol.Type
 		news, behind []string
 	}{
-		{"a", []Type{at("T", 1)}, []string{"app of T"}, nil},
-		{"b", []Type{at("T", 1)}, nil, nil},
-		{"b", []Type{at("T", 1), at("U", 1)}, []string{"app of U"}, nil},
-		{"a", []Type{at("T", 3), at("U", 1)}, []string{"app of T"}, nil},
-		{"c", []Type{at("T", 2), at("U", 1)}, nil, []string{"app of T"}},
-		{"c", []Type{at("T", 3), at("U", 1)}, nil, nil},
-		{"b", []Type{at("T", 3)}, []string{"app of U"}, nil}, // undeployed
-		{"a", []Type{at("T", 3)}, nil, nil},
-		{"c", []Type{at("U", 1)}, []string{"app of T"}, []string{"app of U"}},
-		{"b", []Type{at("T", 4), at("U", 2)}, []string{"app of T", "app of U"}, nil},
+		{"a", []protocol.Type{at("T", 1)}, []string{"app of T"}, nil},
+		{"b", []protocol.Type{at("T", 1)}, nil, nil},
+		{"b", []protocol.Type{at("T", 1), at("U", 1)}, []string{"app of U"}, nil},
+		{"a", []protocol.Type{at("T", 3), at("U", 1)}, []string{"app of T"}, nil},
+		{"c", []protocol.Type{at("T", 2), at("U", 1)}, nil, []string{"app of T"}},
+		{"c", []protocol.Type{at("T", 3), at("U", 1)}, nil, nil},
+		{"b", []protocol.Type{at("T", 3)}, []string{"app of U"}, nil}, // undeployed
+		{"a", []protocol.Type{at("T", 3)}, nil, nil},
+		{"c", []protocol.Type{at("U", 1)}, []string{"app of T"}, []string{"app of U"}},
+		{"b", []protocol.Type{at("T", 4), at("U", 2)}, []string{"app of T", "app of U"}, nil},
 		{"a", nil, nil, nil}, // it knew nothing newer
 	} {
 		news, behind := d.reported(hosts[tt.host], tt.types)
 		if !slices.Equal(news, tt.news) || !slices.Equal(behind, tt.behind) {
 			t.Errorf("report %d: news %q, behind %q; want %q, %q", i, news, behind, tt.news, tt.behind)
 		}
-		hosts[tt.host] = map[typeName]Type{}
+		hosts[tt.host] = map[protocol.TypeName]protocol.Type{}
 		for _, typ := range tt.types {
-			hosts[tt.host][typeName{typ.App, typ.Name}] = typ
+			hosts[tt.host][typ.TypeName()] = typ
 		}
 	}
 }
@@ -67,7 +69,7 @@ func TestTypesReadElsewhere(t *testing.T) {
 			p.alive.Store(true)
 		}
 		c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
-		for _, types := range [][]Type{{ringType("R"), stickyType("S"), ringType("New")}, {ringType("R")}} {
+		for _, types := range [][]protocol.Type{{ringType("R"), stickyType("S"), ringType("New")}, {ringType("R")}} {
 			for _, n := range reads {
 				n.Store(0)
 			}

@@ -5,7 +5,7 @@
 // things depend on that: hosts do not refuse each other's commits, and an answer without a commit
 // is current. Correct writes do not depend on it: the version that a commit read fences the commit.
 //
-// [Leader] and [Tables] decide at the leader, [Member] and [Holdings] at each host, with the pure
+// [ownership.Leader] and [Tables] decide at the leader, [ownership.Member] and [Holdings] at each host, with the pure
 // functions of package placement. They take events and the time, and return what follows; they
 // read no clock and send nothing. Each process has a [Service], which acts on their decisions.
 //

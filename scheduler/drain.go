@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
@@ -25,7 +27,7 @@ func (s *Service) Drain(ctx context.Context, reason string) error {
 		s.kickCheckout()
 		s.cfg.Logger.Info("draining", "host", s.self.ID, "reason", reason)
 		if s.session != nil {
-			s.session.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Drain{Drain: &greenroomv1.DrainRequest{}}})
+			s.session.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Drain{Drain: &greenroomv1.DrainRequest{}}})
 		}
 	}
 	s.mu.Unlock()
@@ -81,7 +83,7 @@ func (s *Service) Draining() bool {
 // alone reports whether there is no other host to take over. The caller has the lock.
 func (s *Service) alone() bool {
 	for id, h := range s.members {
-		if id != s.self.ID && slices.Contains(h.Roles, RoleHost) && !s.drains[id] {
+		if id != s.self.ID && slices.Contains(h.Roles, protocol.RoleHost) && !s.drains[id] {
 			return false
 		}
 	}
@@ -104,6 +106,6 @@ func (s *Service) DrainHost(id actor.HostID) error {
 		s.loops.Go(func() { _ = s.Drain(s.drainContext, "asked") })
 		return nil
 	}
-	s.session.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Drain{Drain: &greenroomv1.DrainRequest{HostId: string(id)}}})
+	s.session.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Drain{Drain: &greenroomv1.DrainRequest{HostId: string(id)}}})
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // Types that are alike share one table in [Tables]: the same hosts report them alike and hold
@@ -20,15 +21,15 @@ import (
 type report struct {
 	id    uint64 // reports that are there together have different ones
 	hosts int    // that have it
-	types map[typeName]Type
+	types map[protocol.TypeName]protocol.Type
 }
 
 // says reports whether a host that has the report can run these types.
-func (r *report) says(types []Type) bool {
+func (r *report) says(types []protocol.Type) bool {
 	if len(types) != len(r.types) {
 		return false
 	}
-	return !slices.ContainsFunc(types, func(t Type) bool { return r.types[typeName{t.App, t.Name}] != t })
+	return !slices.ContainsFunc(types, func(t protocol.Type) bool { return r.types[t.TypeName()] != t })
 }
 
 // without removes one host from the report, and the report from reports with its last host.
@@ -41,15 +42,15 @@ func (r *report) without(reports []*report) []*report {
 
 // reports notes that the host can run these types, in the place of what it reported before,
 // and returns the reports that there are then, in the order of their IDs.
-func (h *tableHost) reports(reports []*report, types []Type) []*report {
+func (h *tableHost) reports(reports []*report, types []protocol.Type) []*report {
 	if h.report != nil {
 		reports = h.report.without(reports)
 	}
 	i := slices.IndexFunc(reports, func(r *report) bool { return r.says(types) })
 	if i < 0 {
-		r := &report{id: 1, types: make(map[typeName]Type, len(types))}
+		r := &report{id: 1, types: make(map[protocol.TypeName]protocol.Type, len(types))}
 		for _, typ := range types {
-			r.types[typeName{typ.App, typ.Name}] = typ
+			r.types[typ.TypeName()] = typ
 		}
 		if n := len(reports); n > 0 {
 			r.id = reports[n-1].id + 1
@@ -77,9 +78,9 @@ type role struct {
 }
 
 // roleOf returns the role of a type.
-func (t *Tables) roleOf(name typeName) role {
+func (t *Tables) roleOf(name protocol.TypeName) role {
 	var (
-		newest  Type
+		newest  protocol.Type
 		out     role
 		reports []byte
 	)
@@ -97,7 +98,7 @@ func (t *Tables) roleOf(name typeName) role {
 	if table := t.types[name]; table != nil && table.policy == "" && newest.Generation > 1 {
 		out.behind = slices.ContainsFunc(t.reports, func(r *report) bool { return r.types[name].Generation < newest.Generation })
 	}
-	if ringHosts(out.policy) > 1 {
+	if placement.RingHosts(out.policy) > 1 {
 		out.readable = !slices.ContainsFunc(t.reports, func(r *report) bool {
 			typ, runs := r.types[name]
 			return runs && (!typ.Readers || typ.Placement != out.policy)
@@ -185,7 +186,7 @@ func (t *Tables) sorted() []*rangeTable {
 }
 
 // add takes a table in, for types that have none.
-func (t *Tables) add(table *rangeTable, types []typeName) {
+func (t *Tables) add(table *rangeTable, types []protocol.TypeName) {
 	if len(types) == 0 {
 		return
 	}
@@ -197,7 +198,7 @@ func (t *Tables) add(table *rangeTable, types []typeName) {
 	}
 	t.touch(table)
 	if t.granting {
-		t.broadcast(Order{Kind: Form}, table)
+		t.broadcast(protocol.Order{Kind: protocol.Form}, table)
 	}
 }
 
@@ -224,8 +225,8 @@ func (t *Tables) divideAll() {
 
 // divide splits a table by a property of its types, and returns all parts. The part with
 // the most types stays the table that it was.
-func divide[K comparable](t *Tables, table *rangeTable, by func(typeName) K) iter.Seq2[K, *rangeTable] {
-	parts, order, most := map[K][]typeName{}, []K{}, 0
+func divide[K comparable](t *Tables, table *rangeTable, by func(protocol.TypeName) K) iter.Seq2[K, *rangeTable] {
+	parts, order, most := map[K][]protocol.TypeName{}, []K{}, 0
 	for _, name := range table.types {
 		k := by(name)
 		if parts[k] == nil {
@@ -249,11 +250,11 @@ func divide[K comparable](t *Tables, table *rangeTable, by func(typeName) K) ite
 }
 
 // split gives some types of a table a table of their own, whose state is that of the old one.
-func (t *Tables) split(table *rangeTable, types []typeName) *rangeTable {
+func (t *Tables) split(table *rangeTable, types []protocol.TypeName) *rangeTable {
 	part := *table
 	part.ranges, part.open = slices.Clone(table.ranges), slices.Clone(table.open)
 	t.add(&part, types)
-	table.types = slices.DeleteFunc(slices.Clone(table.types), func(name typeName) bool { return t.types[name] == &part })
+	table.types = slices.DeleteFunc(slices.Clone(table.types), func(name protocol.TypeName) bool { return t.types[name] == &part })
 	for _, order := range t.awaited {
 		if slices.Contains(order.tables, table) {
 			order.tables = append(order.tables, &part)
@@ -286,7 +287,7 @@ func (t *Tables) unite(table *rangeTable) {
 			t.types[name] = into
 		}
 		for _, id := range t.connected() {
-			t.order(Order{To: id, Kind: Form}, into)
+			t.order(protocol.Order{To: id, Kind: protocol.Form}, into)
 			t.orders[len(t.orders)-1].Types = from.types
 		}
 		return
@@ -307,7 +308,7 @@ func (t *rangeTable) same(o *rangeTable) bool {
 }
 
 // alikeClaims returns one for all claims that are the same, by each of them.
-func alikeClaims(claims map[typeName]*claim) map[*claim]*claim {
+func alikeClaims(claims map[protocol.TypeName]*claim) map[*claim]*claim {
 	alike, byHash := map[*claim]*claim{nil: nil}, map[uint64][]*claim{}
 	for _, c := range claims {
 		if _, known := alike[c]; known {
@@ -335,7 +336,7 @@ func (c *claim) hash() uint64 {
 }
 
 func (c *claim) same(o *claim) bool {
-	return c.policy == o.policy && slices.EqualFunc(c.ranges, o.ranges, func(a, b HeldRange) bool {
+	return c.policy == o.policy && slices.EqualFunc(c.ranges, o.ranges, func(a, b protocol.Range) bool {
 		return a.First == b.First && a.Last == b.Last && a.Clean == b.Clean && a.Moved == b.Moved && slices.Equal(a.Hosts, b.Hosts)
 	})
 }

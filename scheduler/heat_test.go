@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // hotCluster is two hosts whose leader tells how it moves ranges, and actors of the first.
@@ -27,7 +28,7 @@ func newHotCluster(c *testCluster, ranges, n int) *hotCluster {
 	for _, name := range []string{"leader", "a", "b"} {
 		p := c.process(name, func(cfg *Config) {
 			if name == "leader" {
-				cfg.Self.Roles, cfg.Actors = []string{RoleScheduler}, nil // it knows the types
+				cfg.Self.Roles, cfg.Actors = []string{protocol.RoleScheduler}, nil // it knows the types
 			}
 			cfg.Events.HeatMoved = func(kind string) {
 				h.mu.Lock()
@@ -206,7 +207,7 @@ func BenchmarkFind(b *testing.B) {
 func foundHere(tb testing.TB, hosts int, policy string) (s *Service, keys []actor.Key) {
 	tb.Helper()
 	c := &testCluster{db: &database{}}
-	s, err := New(Config{Store: &link{db: c.db}, Self: actor.Host{Cluster: "c"}, Types: func() []Type { return nil }, Actors: &process{}})
+	s, err := New(Config{Store: &link{db: c.db}, Self: actor.Host{Cluster: "c"}, Types: func() []protocol.Type { return nil }, Actors: &process{}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -217,23 +218,23 @@ func foundHere(tb testing.TB, hosts int, policy string) (s *Service, keys []acto
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
-		s.members[id] = actor.Host{ID: id, Roles: []string{RoleHost}}
+		s.members[id] = actor.Host{ID: id, Roles: []string{protocol.RoleHost}}
 	}
 	table, err := placement.Ring{Ranges: placement.DefaultRanges}.Table(ids)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	o := Order{Types: []typeName{{"a", "T"}}, Policy: policy, Kind: Unlock}
+	o := protocol.Order{Types: []protocol.TypeName{{App: "a", Type: "T"}}, Policy: policy, Kind: protocol.Unlock}
 	for i, r := range table.Ranges() {
-		last := lastPoint
+		last := placement.LastPoint
 		if i+1 < len(table.Ranges()) {
 			last = table.Ranges()[i+1].First - 1
 		}
-		o.Ranges = append(o.Ranges, HeldRange{First: r.First, Last: last, Hosts: r.Hosts})
+		o.Ranges = append(o.Ranges, protocol.Range{First: r.First, Last: last, Hosts: r.Hosts})
 	}
 	s.holdings.Order(o, s.now())
-	o.Kind = Update
-	o.Ranges = slices.DeleteFunc(o.Ranges, func(r HeldRange) bool { return r.Hosts[0] != ids[0] })
+	o.Kind = protocol.Update
+	o.Ranges = slices.DeleteFunc(o.Ranges, func(r protocol.Range) bool { return r.Hosts[0] != ids[0] })
 	s.holdings.Order(o, s.now())
 	s.until.Store(int64(time.Hour))
 	s.publish(true)

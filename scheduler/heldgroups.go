@@ -2,6 +2,9 @@ package scheduler
 
 import (
 	"slices"
+
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // Types that have come to be alike share one table at a host, as they do at the leader: see
@@ -9,7 +12,7 @@ import (
 // what is known of either, and where they differ each has its own, in the same group.
 
 // add takes a table in, for types that have none.
-func (h *Holdings) add(t *heldTable, names []typeName) *heldTable {
+func (h *Holdings) add(t *heldTable, names []protocol.TypeName) *heldTable {
 	t.types, t.slot, t.view = newTypeSet(names), len(h.tables), nil
 	h.tables = append(h.tables, t)
 	for _, name := range names {
@@ -35,8 +38,8 @@ func newHeldTable() *heldTable { return &heldTable{heldRanges: newHeldRanges([]h
 
 // separate returns the tables of some types, which are of no others: where they are, those
 // types get a copy of their own, in the same group.
-func (h *Holdings) separate(names []typeName) (tables []*heldTable) {
-	by := map[*heldTable][]typeName{}
+func (h *Holdings) separate(names []protocol.TypeName) (tables []*heldTable) {
+	by := map[*heldTable][]protocol.TypeName{}
 	var order []*heldTable
 	for _, name := range names {
 		t := h.types[name]
@@ -53,7 +56,7 @@ func (h *Holdings) separate(names []typeName) (tables []*heldTable) {
 			tables = append(tables, t)
 		default:
 			own := newTypeSet(part)
-			t.types = newTypeSet(slices.DeleteFunc(slices.Clone(t.types.names), func(name typeName) bool { _, is := own.is[name]; return is }))
+			t.types = newTypeSet(slices.DeleteFunc(slices.Clone(t.types.names), func(name protocol.TypeName) bool { _, is := own.is[name]; return is }))
 			separate := *t
 			tables = append(tables, h.add(&separate, part))
 			if t.group != 0 {
@@ -69,14 +72,14 @@ func (h *Holdings) of(types *typeSet) []*heldTable {
 	if t := h.types[types.names[0]]; t != nil && t.types == types {
 		return []*heldTable{t}
 	}
-	return h.separate(slices.DeleteFunc(slices.Clone(types.names), func(name typeName) bool { return h.types[name] == nil }))
+	return h.separate(slices.DeleteFunc(slices.Clone(types.names), func(name protocol.TypeName) bool { return h.types[name] == nil }))
 }
 
 // alone returns the table of a type that an order of a leader without groups is for.
-func (h *Holdings) alone(names []typeName) *heldTable { return h.separate(names[:1])[0] }
+func (h *Holdings) alone(names []protocol.TypeName) *heldTable { return h.separate(names[:1])[0] }
 
 // form puts types into a group.
-func (h *Holdings) form(group uint64, names []typeName, now Instant) {
+func (h *Holdings) form(group uint64, names []protocol.TypeName, now clock.Instant) {
 	for _, t := range h.separate(names) {
 		h.leaveGroup(t)
 		t.group = group
@@ -106,7 +109,7 @@ func (h *Holdings) disband(group uint64) {
 
 // unite makes one of the tables of a group that are alike. What one of them holds as clean
 // and the other does not is then not.
-func (h *Holdings) unite(group uint64, now Instant) {
+func (h *Holdings) unite(group uint64, now clock.Instant) {
 	tables := h.groups[group]
 	if group == 0 || len(tables) < 2 {
 		return

@@ -6,7 +6,9 @@ import (
 	"sort"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // heldRanges are the ranges of a table as a host knows them, in order; they cover the hash
@@ -21,7 +23,7 @@ const chunkRanges = 64
 type rangeChunk struct {
 	ranges                             []heldRange
 	holding, leaving, underWay, shared bool
-	ripe                               Instant // of what is held, the last to become clean
+	ripe                               clock.Instant // of what is held, the last to become clean
 }
 
 type heldRange struct {
@@ -40,8 +42,8 @@ type heldRange struct {
 	// held says what this host holds of its share, and may begin turns of, when the range was
 	// changed last or became clean.
 	held   actor.Hold
-	locked Instant // of what is leaving or under way: when the LOCK came
-	ripe   Instant // from when on what it holds is clean
+	locked clock.Instant // of what is leaving or under way: when the LOCK came
+	ripe   clock.Instant // from when on what it holds is clean
 }
 
 // newHeldRanges makes a list of ranges, which it takes over.
@@ -117,7 +119,7 @@ func (h heldRanges) last(i int) placement.Point {
 	if i+1 < len(h.chunks) {
 		return h.chunks[i+1].ranges[0].first - 1
 	}
-	return ^placement.Point(0)
+	return placement.LastPoint
 }
 
 // any reports whether some chunk fits.
@@ -130,7 +132,7 @@ func isShared(c *rangeChunk) bool   { return c.shared }
 
 // change returns the list in which what lies in some ranges, which are in order and do not
 // overlap, was changed by apply, which gets each part of them.
-func (h heldRanges) change(ranges []HeldRange, now Instant, apply func(r *heldRange, by HeldRange)) heldRanges {
+func (h heldRanges) change(ranges []protocol.Range, now clock.Instant, apply func(r *heldRange, by protocol.Range)) heldRanges {
 	chunks := make([]*rangeChunk, 0, len(h.chunks)+len(ranges)/chunkRanges+2)
 	var rebuilt []heldRange // neighbours that were changed, or are among such
 	for i, c := range h.chunks {
@@ -155,7 +157,7 @@ func (h heldRanges) change(ranges []HeldRange, now Instant, apply func(r *heldRa
 
 // changed adds the ranges of a chunk, which ends with last, after others: cut where the
 // ranges that change begin and end, and changed by them.
-func (c *rangeChunk) changed(out []heldRange, ranges []HeldRange, last placement.Point, now Instant, apply func(*heldRange, HeldRange)) []heldRange {
+func (c *rangeChunk) changed(out []heldRange, ranges []protocol.Range, last placement.Point, now clock.Instant, apply func(*heldRange, protocol.Range)) []heldRange {
 	for i, r := range c.ranges {
 		end := last
 		if i+1 < len(c.ranges) {
@@ -189,7 +191,7 @@ func (c *rangeChunk) changed(out []heldRange, ranges []HeldRange, last placement
 
 // appendRange adds a range, which becomes one with the last if they are alike. What leaves
 // is kept apart by the orders that it leaves for.
-func appendRange(out []heldRange, r heldRange, now Instant) []heldRange {
+func appendRange(out []heldRange, r heldRange, now clock.Instant) []heldRange {
 	if n := len(out); n > 0 {
 		if last := &out[n-1]; last.alike(&r) && !r.leaving && !r.underWay && (last.ripe == r.ripe || last.ripe <= now && r.ripe <= now) {
 			return out
@@ -205,7 +207,7 @@ func (r *heldRange) alike(o *heldRange) bool {
 }
 
 // hold says what the host holds of a range.
-func (r *heldRange) hold(now Instant) actor.Hold {
+func (r *heldRange) hold(now clock.Instant) actor.Hold {
 	switch {
 	case len(r.among) == 0 || r.leaving:
 		return actor.NotHeld
@@ -217,7 +219,7 @@ func (r *heldRange) hold(now Instant) actor.Hold {
 }
 
 // ripens returns when the first of what is held becomes clean; 0 if all is.
-func (h heldRanges) ripens(now Instant) (first Instant) {
+func (h heldRanges) ripens(now clock.Instant) (first clock.Instant) {
 	for _, c := range h.chunks {
 		if c.ripe <= now {
 			continue
@@ -233,17 +235,17 @@ func (h heldRanges) ripens(now Instant) (first Instant) {
 
 // united returns the list that is as clean as the less clean of two at each point; false if
 // they differ otherwise, or something of them is handed over.
-func (h heldRanges) united(with heldRanges, now Instant) (heldRanges, bool) {
+func (h heldRanges) united(with heldRanges, now clock.Instant) (heldRanges, bool) {
 	if h.any(isLeaving) || with.any(isLeaving) {
 		return h, false
 	}
-	var other []HeldRange // the ranges of with
+	var other []protocol.Range // the ranges of with
 	var from []*heldRange
 	for r, last := range with.all() {
-		other, from = append(other, HeldRange{First: r.first, Last: last}), append(from, r)
+		other, from = append(other, protocol.Range{First: r.first, Last: last}), append(from, r)
 	}
 	same := true
-	out := h.change(other, now, func(r *heldRange, by HeldRange) {
+	out := h.change(other, now, func(r *heldRange, by protocol.Range) {
 		i := sort.Search(len(from), func(i int) bool { return from[i].first >= by.First })
 		same = same && r.alike(from[i])
 		r.ripe = max(r.ripe, from[i].ripe)

@@ -3,11 +3,12 @@ package scheduler
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // ripeAfter is how long after an unclean take-over nothing of an earlier holder is
@@ -16,11 +17,11 @@ import (
 const ripeAfter = time.Hour
 
 // Holdings is what one host holds of the tables, and where it believes the rest to be.
-// It stands beside the host's [Member], which knows its lease and session: every order
+// It stands beside the host's [ownership.Member], which knows its lease and session: every order
 // is one of the newest session. It is pure state, for one goroutine at a time.
 type Holdings struct {
 	self  placement.HostID
-	types map[typeName]*heldTable
+	types map[protocol.TypeName]*heldTable
 	// tables has each table once; a table's slot is its place here.
 	tables []*heldTable
 	// groups are those of the session's leader: tables that the same orders are for. They
@@ -30,7 +31,7 @@ type Holdings struct {
 	remapped bool
 	// untold are the types that the host has begun a session with and whose places no leader has
 	// sent yet; nil before the first session.
-	untold map[typeName]struct{}
+	untold map[protocol.TypeName]struct{}
 }
 
 // heldTable is the table of some types as a host knows it.
@@ -50,12 +51,12 @@ type heldTable struct {
 
 // typeSet is some types. It never changes.
 type typeSet struct {
-	names []typeName
-	is    map[typeName]struct{}
+	names []protocol.TypeName
+	is    map[protocol.TypeName]struct{}
 }
 
-func newTypeSet(names []typeName) *typeSet {
-	s := &typeSet{names: names, is: make(map[typeName]struct{}, len(names))}
+func newTypeSet(names []protocol.TypeName) *typeSet {
+	s := &typeSet{names: names, is: make(map[protocol.TypeName]struct{}, len(names))}
 	for _, name := range names {
 		s.is[name] = struct{}{}
 	}
@@ -64,16 +65,16 @@ func newTypeSet(names []typeName) *typeSet {
 
 // NewHoldings returns the state of a host that has just registered.
 func NewHoldings(self placement.HostID) *Holdings {
-	return &Holdings{self: self, types: map[typeName]*heldTable{}, groups: map[uint64][]*heldTable{}, remapped: true}
+	return &Holdings{self: self, types: map[protocol.TypeName]*heldTable{}, groups: map[uint64][]*heldTable{}, remapped: true}
 }
 
 // Moving is what a host hands over because of a LOCK.
 type Moving struct {
-	Order Order // that asked for it
+	Order protocol.Order // that asked for it
 	// Ranges are what is handed over, for the answer.
-	Ranges []HeldRange
+	Ranges []protocol.Range
 	// Since is when the order came.
-	Since Instant
+	Since clock.Instant
 	// Arrived is how many ranges that were handed over before have arrived, by an UNLOCK,
 	// and Paused how long after their LOCK, of the one that took longest.
 	Arrived int
@@ -84,7 +85,7 @@ type Moving struct {
 // movingPart is what moves of one table.
 type movingPart struct {
 	types  *typeSet
-	ranges []HeldRange
+	ranges []protocol.Range
 }
 
 // Concerns reports whether an actor is of a type that the order is about.
@@ -93,7 +94,7 @@ func (m Moving) Concerns(key actor.Key) bool {
 }
 
 func (p movingPart) concerns(key actor.Key) bool {
-	_, is := p.types.is[typeName{key.App, key.Type}]
+	_, is := p.types.is[protocol.TypeOf(key)]
 	return is
 }
 
@@ -104,7 +105,7 @@ func (m Moving) Contains(self placement.HostID, key actor.Key) bool {
 			continue
 		}
 		p := placement.PointOf(key)
-		i, found := slices.BinarySearchFunc(part.ranges, p, func(r HeldRange, p placement.Point) int { return cmp.Compare(r.First, p) })
+		i, found := slices.BinarySearchFunc(part.ranges, p, func(r protocol.Range, p placement.Point) int { return cmp.Compare(r.First, p) })
 		if !found {
 			i--
 		}
@@ -114,7 +115,7 @@ func (m Moving) Contains(self placement.HostID, key actor.Key) bool {
 }
 
 // Connect begins a session in which the host reports types. Its leader names other groups.
-func (h *Holdings) Connect(types []Type) {
+func (h *Holdings) Connect(types []protocol.Type) {
 	clear(h.groups)
 	for _, t := range h.tables {
 		t.group = 0
@@ -122,15 +123,15 @@ func (h *Holdings) Connect(types []Type) {
 	if h.Told() {
 		return
 	}
-	h.untold = make(map[typeName]struct{}, len(types))
+	h.untold = make(map[protocol.TypeName]struct{}, len(types))
 	for _, t := range types {
-		h.untold[typeName{t.App, t.Name}] = struct{}{}
+		h.untold[t.TypeName()] = struct{}{}
 	}
 }
 
 // Reports notes that the host reports types in the place of others: of those that it does not
 // run any more a leader may tell nothing.
-func (h *Holdings) Reports(types map[typeName]Type) {
+func (h *Holdings) Reports(types map[protocol.TypeName]protocol.Type) {
 	for name := range h.untold {
 		if _, still := types[name]; !still {
 			delete(h.untold, name)
@@ -146,8 +147,8 @@ func (h *Holdings) Told() bool { return h.untold != nil && len(h.untold) == 0 }
 // returned: it is not held from now on, and still claimed until [Holdings.HandedOver].
 // Ranges without holdings are among it, for the answer. Of an UNLOCK it is returned what
 // has arrived.
-func (h *Holdings) Order(o Order, now Instant) (moving Moving) {
-	if o.Kind == Form {
+func (h *Holdings) Order(o protocol.Order, now clock.Instant) (moving Moving) {
+	if o.Kind == protocol.Form {
 		h.form(o.Group, o.Types, now)
 		return Moving{Order: o}
 	}
@@ -162,7 +163,7 @@ func (h *Holdings) Order(o Order, now Instant) (moving Moving) {
 				delete(h.untold, name)
 			}
 		}
-		if o.Kind == Remove && !t.any(isHolding) {
+		if o.Kind == protocol.Remove && !t.any(isHolding) {
 			h.remove(t)
 			continue
 		}
@@ -174,32 +175,32 @@ func (h *Holdings) Order(o Order, now Instant) (moving Moving) {
 		moving.Ranges = inAll(o.Ranges, moving.parts)
 	}
 	switch o.Kind {
-	case Remove:
+	case protocol.Remove:
 		h.disband(o.Group)
-	case Unlock:
+	case protocol.Unlock:
 		h.unite(o.Group, now)
 	}
 	return moving
 }
 
 // orderTable performs an order at one of the tables that it is for.
-func (h *Holdings) orderTable(t *heldTable, o Order, moving *Moving, now Instant) {
-	if o.Kind == Remove {
-		o.Ranges = []HeldRange{{Last: ^placement.Point(0)}} // what is held stays claimed
-		o.Kind = Unlock
+func (h *Holdings) orderTable(t *heldTable, o protocol.Order, moving *Moving, now clock.Instant) {
+	if o.Kind == protocol.Remove {
+		o.Ranges = []protocol.Range{{Last: placement.LastPoint}} // what is held stays claimed
+		o.Kind = protocol.Unlock
 	}
 	t.view = nil
-	t.policy, t.handing = o.Policy, o.Kind == Lock && o.WithSticky
+	t.policy, t.handing = o.Policy, o.Kind == protocol.Lock && o.WithSticky
 	t.resumes = t.handing && (t.competes || t.resumes)
-	t.competes = o.Kind == Unlock && isCheckout(o.Policy)
-	t.heldRanges = t.change(o.Ranges, now, func(r *heldRange, by HeldRange) {
-		if o.Kind == Unlock && r.underWay && len(by.Hosts) > 0 {
+	t.competes = o.Kind == protocol.Unlock && placement.IsCheckout(o.Policy)
+	t.heldRanges = t.change(o.Ranges, now, func(r *heldRange, by protocol.Range) {
+		if o.Kind == protocol.Unlock && r.underWay && len(by.Hosts) > 0 {
 			moving.Arrived++
 			moving.Paused = max(moving.Paused, now-r.locked)
 		}
 		r.order(o.Kind, by, now)
 	})
-	if o.Kind != Lock {
+	if o.Kind != protocol.Lock {
 		return
 	}
 	part := movingPart{types: t.types}
@@ -217,19 +218,19 @@ func (h *Holdings) orderTable(t *heldTable, o Order, moving *Moving, now Instant
 }
 
 // order changes a range by what an order says of it.
-func (r *heldRange) order(kind OrderKind, o HeldRange, now Instant) {
+func (r *heldRange) order(kind protocol.OrderKind, o protocol.Range, now clock.Instant) {
 	switch kind {
-	case Lock:
+	case protocol.Lock:
 		r.hosts, r.leaving = nil, len(r.among) > 0
 		if r.leaving {
 			r.locked = now
 		}
-	case Update:
+	case protocol.Update:
 		r.hosts, r.among, r.leaving, r.underWay, r.ripe, r.moved = o.Hosts, o.Hosts, false, false, now, o.Moved
 		if !o.Clean {
 			r.ripe = now + ripeAfter
 		}
-	case Unlock, Remove, Form:
+	case protocol.Unlock, protocol.Remove, protocol.Form:
 		r.hosts, r.readers, r.underWay = o.Hosts, o.Readers, false
 		if len(r.among) == 0 {
 			r.moved = o.Moved
@@ -238,13 +239,13 @@ func (r *heldRange) order(kind OrderKind, o HeldRange, now Instant) {
 }
 
 // claimed returns a range as the host holds it.
-func (r *heldRange) claimed(last placement.Point, now Instant) HeldRange {
-	return HeldRange{First: r.first, Last: last, Hosts: r.among, Clean: now >= r.ripe, Moved: r.moved}
+func (r *heldRange) claimed(last placement.Point, now clock.Instant) protocol.Range {
+	return protocol.Range{First: r.first, Last: last, Hosts: r.among, Clean: now >= r.ripe, Moved: r.moved}
 }
 
 // inAll returns the ranges that at least one part holds. A range is clean if every part
 // that holds it holds it clean.
-func inAll(ranges []HeldRange, parts []movingPart) (out []HeldRange) {
+func inAll(ranges []protocol.Range, parts []movingPart) (out []protocol.Range) {
 	for _, r := range ranges {
 		some, clean := false, true
 		for _, part := range parts {
@@ -267,15 +268,15 @@ func inAll(ranges []HeldRange, parts []movingPart) (out []HeldRange) {
 }
 
 // HandedOver notes that nothing of what moved is left here, and returns what to answer.
-func (h *Holdings) HandedOver(m Moving, now Instant) Moving {
+func (h *Holdings) HandedOver(m Moving, now clock.Instant) Moving {
 	for _, part := range m.parts {
 		for _, t := range h.of(part.types) {
 			t.view = nil
 			t.resumes = t.resumes && !m.Order.WithSticky
-			if m.Order.WithSticky && t.handing && !held(t.policy) {
+			if m.Order.WithSticky && t.handing && !placement.Exclusive(t.policy) {
 				t.policy = "" // nothing of it is run here before the leader allows it
 			}
-			t.heldRanges = t.change(part.ranges, now, func(r *heldRange, _ HeldRange) {
+			t.heldRanges = t.change(part.ranges, now, func(r *heldRange, _ protocol.Range) {
 				if r.leaving {
 					r.among, r.leaving, r.underWay = nil, false, true
 				}
@@ -300,37 +301,37 @@ func (h *Holdings) Leave() {
 // Resume notes that the session in which ranges were locked is over, and that they are
 // not handed over yet: they are held again, and claimed, since nobody else can have
 // been given them.
-func (h *Holdings) Resume(now Instant) {
+func (h *Holdings) Resume(now clock.Instant) {
 	for _, t := range h.tables {
 		if t.handing || t.any(isLeaving) {
 			t.view, t.handing = nil, false
 			t.competes, t.resumes = t.competes || t.resumes, false
-			t.heldRanges = t.change(everywhere, now, func(r *heldRange, _ HeldRange) { r.leaving = false })
+			t.heldRanges = t.change(everywhere, now, func(r *heldRange, _ protocol.Range) { r.leaving = false })
 		}
 	}
 }
 
 // everywhere is all of the hash space.
-var everywhere = []HeldRange{{Last: ^placement.Point(0)}}
+var everywhere = []protocol.Range{{Last: placement.LastPoint}}
 
 // changeAll changes all ranges of all tables.
-func (h *Holdings) changeAll(now Instant, change func(*heldRange)) {
+func (h *Holdings) changeAll(now clock.Instant, change func(*heldRange)) {
 	for _, t := range h.tables {
 		t.view = nil
-		t.heldRanges = t.change(everywhere, now, func(r *heldRange, _ HeldRange) { change(r) })
+		t.heldRanges = t.change(everywhere, now, func(r *heldRange, _ protocol.Range) { change(r) })
 	}
 }
 
 // competing returns the checkout types whose partitions this host may lease, with their
 // policies.
-func (h *Holdings) competing() map[typeName]string {
-	var competing map[typeName]string
+func (h *Holdings) competing() map[protocol.TypeName]string {
+	var competing map[protocol.TypeName]string
 	for _, t := range h.tables {
 		if !t.competes {
 			continue
 		}
 		if competing == nil {
-			competing = map[typeName]string{}
+			competing = map[protocol.TypeName]string{}
 		}
 		for _, name := range t.types.names {
 			competing[name] = t.policy
@@ -341,10 +342,10 @@ func (h *Holdings) competing() map[typeName]string {
 
 // Claims returns all that the host holds, by table. Those of types in which it competes are
 // among them, whether it holds partitions or not: it may be about to.
-func (h *Holdings) Claims(now Instant) []Order {
-	var claims []Order
+func (h *Holdings) Claims(now clock.Instant) []protocol.Order {
+	var claims []protocol.Order
 	for _, t := range h.tables {
-		c := Order{Types: t.types.names, Policy: t.policy}
+		c := protocol.Order{Types: t.types.names, Policy: t.policy}
 		for r, last := range t.all() {
 			if len(r.among) > 0 {
 				c.Ranges = append(c.Ranges, r.claimed(last, now))
@@ -363,8 +364,8 @@ func (h *Holdings) Holding() bool {
 }
 
 // Held says what the host holds at a point.
-func (h *Holdings) Held(app, typ string, p placement.Point, now Instant) actor.Hold {
-	t := h.types[typeName{app, typ}]
+func (h *Holdings) Held(app, typ string, p placement.Point, now clock.Instant) actor.Hold {
+	t := h.types[protocol.TypeName{App: app, Type: typ}]
 	if t == nil {
 		return actor.NotHeld
 	}
@@ -376,8 +377,8 @@ func (h *Holdings) Held(app, typ string, p placement.Point, now Instant) actor.H
 }
 
 // Ripens returns when the first of what is held becomes clean; 0 if all is.
-func (h *Holdings) Ripens(now Instant) Instant {
-	first := Instant(0)
+func (h *Holdings) Ripens(now clock.Instant) clock.Instant {
+	first := clock.Instant(0)
 	for _, t := range h.tables {
 		if ripe := t.ripens(now); ripe != 0 && (first == 0 || ripe < first) {
 			first = ripe
@@ -387,7 +388,7 @@ func (h *Holdings) Ripens(now Instant) Instant {
 }
 
 // ripen has views say of what has become clean that it is.
-func (h *Holdings) ripen(now Instant) { h.changeAll(now, func(*heldRange) {}) }
+func (h *Holdings) ripen(now clock.Instant) { h.changeAll(now, func(*heldRange) {}) }
 
 // views returns the tables by their slots, for those who ask with each call; those that
 // have not changed are the same as before.
@@ -395,47 +396,9 @@ func (h *Holdings) views() []*typeView {
 	views := make([]*typeView, len(h.tables))
 	for i, t := range h.tables {
 		if t.view == nil {
-			t.view = &typeView{policy: t.policy, handing: t.handing, competes: t.competes, static: staticHosts(t.policy), heldRanges: t.heldRanges, shared: t.any(isShared)}
+			t.view = &typeView{policy: t.policy, handing: t.handing, competes: t.competes, static: placement.StaticHosts(t.policy), heldRanges: t.heldRanges, shared: t.any(isShared)}
 		}
 		views[i] = t.view
 	}
 	return views
-}
-
-// bounds returns where ranges begin, and what comes after them begins, in order.
-func bounds(ranges []HeldRange) []placement.Point {
-	points := make([]placement.Point, 0, 2*len(ranges))
-	for _, r := range ranges {
-		points = append(points, r.First)
-		if r.Last != ^placement.Point(0) {
-			points = append(points, r.Last+1)
-		}
-	}
-	slices.Sort(points)
-	return points
-}
-
-// cutAt returns ranges in order in which some begin at points, which are in order as
-// well. The first range begins at 0. The parts of a range are copies of it.
-func cutAt[R any](ranges []R, points []placement.Point, first func(*R) *placement.Point) []R {
-	var missing []placement.Point
-	for _, p := range points {
-		i := sort.Search(len(ranges), func(i int) bool { return *first(&ranges[i]) >= p })
-		if found := i < len(ranges) && *first(&ranges[i]) == p; !found && (len(missing) == 0 || missing[len(missing)-1] != p) {
-			missing = append(missing, p)
-		}
-	}
-	if len(missing) == 0 {
-		return ranges
-	}
-	cut := make([]R, 0, len(ranges)+len(missing))
-	for i := range ranges {
-		cut = append(cut, ranges[i])
-		for len(missing) > 0 && (i+1 == len(ranges) || missing[0] < *first(&ranges[i+1])) {
-			part := ranges[i]
-			*first(&part) = missing[0]
-			cut, missing = append(cut, part), missing[1:]
-		}
-	}
-	return cut
 }

@@ -6,26 +6,25 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
-func rangeOf(first, last placement.Point, hosts ...placement.HostID) HeldRange {
-	return HeldRange{First: first, Last: last, Hosts: hosts}
+func rangeOf(first, last placement.Point, hosts ...placement.HostID) protocol.Range {
+	return protocol.Range{First: first, Last: last, Hosts: hosts}
 }
-
-const lastPoint = ^placement.Point(0)
 
 // TestHoldings: what a host holds after a series of orders, as the view of it says that
 // answers calls.
 func TestHoldings(t *testing.T) {
 	const half = placement.Point(1 << 63)
 	h := NewHoldings("me")
-	order := func(kind OrderKind, ranges ...HeldRange) Moving {
-		return h.Order(Order{Types: []typeName{{"a", "T"}}, Version: 7, Kind: kind, Policy: abi.PlacementRing, Ranges: ranges}, 0)
+	order := func(kind protocol.OrderKind, ranges ...protocol.Range) Moving {
+		return h.Order(protocol.Order{Types: []protocol.TypeName{{App: "a", Type: "T"}}, Version: 7, Kind: kind, Policy: abi.PlacementRing, Ranges: ranges}, 0)
 	}
-	points := []placement.Point{0, half - 1, half, lastPoint}
+	points := []placement.Point{0, half - 1, half, placement.LastPoint}
 	check := func(what string, want ...actor.Hold) {
 		t.Helper()
-		v := h.views()[h.types[typeName{"a", "T"}].slot]
+		v := h.views()[h.types[protocol.TypeName{App: "a", Type: "T"}].slot]
 		for i, p := range points {
 			got := h.Held("a", "T", p, 0)
 			r := v.find(p)
@@ -34,15 +33,15 @@ func TestHoldings(t *testing.T) {
 			}
 		}
 	}
-	order(Unlock, rangeOf(0, lastPoint, "other"))
+	order(protocol.Unlock, rangeOf(0, placement.LastPoint, "other"))
 	check("routes alone", actor.NotHeld, actor.NotHeld, actor.NotHeld, actor.NotHeld)
-	order(Update, rangeOf(half, lastPoint, "me"))
+	order(protocol.Update, rangeOf(half, placement.LastPoint, "me"))
 	check("half taken over, not clean", actor.NotHeld, actor.NotHeld, actor.Held, actor.Held)
 	clean := rangeOf(0, half-1, "me")
 	clean.Clean = true
-	order(Update, clean)
+	order(protocol.Update, clean)
 	check("the rest as clean", actor.HeldClean, actor.HeldClean, actor.Held, actor.Held)
-	m := order(Lock, rangeOf(half-1, half, "other"))
+	m := order(protocol.Lock, rangeOf(half-1, half, "other"))
 	check("two points locked", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
 	if len(m.Ranges) != 2 || !m.Ranges[0].Clean || m.Ranges[1].Clean || m.Order.Version != 7 {
 		t.Errorf("handed over: %+v", m)
@@ -54,19 +53,19 @@ func TestHoldings(t *testing.T) {
 	if got := h.Claims(0)[0].Ranges; len(got) != 2 {
 		t.Errorf("claims after: %+v", got)
 	}
-	m = order(Lock, rangeOf(0, lastPoint))
+	m = order(protocol.Lock, rangeOf(0, placement.LastPoint))
 	check("all locked", actor.NotHeld, actor.NotHeld, actor.NotHeld, actor.NotHeld)
 	h.Resume(0)
 	check("the stream broke before", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
 	h.HandedOver(m, 0) // too late
 	check("and the hand-over ends", actor.HeldClean, actor.NotHeld, actor.NotHeld, actor.Held)
-	if h.Ripens(0) != ripeAfter || h.Ripens(ripeAfter) != 0 || h.Held("a", "T", lastPoint, ripeAfter) != actor.HeldClean {
+	if h.Ripens(0) != ripeAfter || h.Ripens(ripeAfter) != 0 || h.Held("a", "T", placement.LastPoint, ripeAfter) != actor.HeldClean {
 		t.Error("an hour later it is not clean")
 	}
 }
 
-func movingOf(typ string, ranges ...HeldRange) Moving {
-	return Moving{parts: []movingPart{{types: newTypeSet([]typeName{{"a", typ}}), ranges: ranges}}}
+func movingOf(typ string, ranges ...protocol.Range) Moving {
+	return Moving{parts: []movingPart{{types: newTypeSet([]protocol.TypeName{{App: "a", Type: typ}}), ranges: ranges}}}
 }
 
 // TestMovingContains: an actor moves if its point is in a range that moves, and in this
@@ -76,22 +75,22 @@ func TestMovingContains(t *testing.T) {
 	p := placement.PointOf(key)
 	owner := placement.OwnerAmong(p, []placement.HostID{"me", "other"})
 	for name, tt := range map[string]struct {
-		ranges []HeldRange
+		ranges []protocol.Range
 		self   placement.HostID
 		want   bool
 	}{
-		"the point":       {[]HeldRange{rangeOf(p, p, "me")}, "me", true},
-		"between":         {[]HeldRange{rangeOf(0, p-1, "me"), rangeOf(p+1, lastPoint, "me")}, "me", false},
-		"after the last":  {[]HeldRange{rangeOf(0, p-1, "me")}, "me", false},
+		"the point":       {[]protocol.Range{rangeOf(p, p, "me")}, "me", true},
+		"between":         {[]protocol.Range{rangeOf(0, p-1, "me"), rangeOf(p+1, placement.LastPoint, "me")}, "me", false},
+		"after the last":  {[]protocol.Range{rangeOf(0, p-1, "me")}, "me", false},
 		"nothing":         {nil, "me", false},
-		"shared, mine":    {[]HeldRange{rangeOf(0, lastPoint, "me", "other")}, owner, true},
-		"shared, another": {[]HeldRange{rangeOf(0, lastPoint, "me", "other")}, "third", false},
+		"shared, mine":    {[]protocol.Range{rangeOf(0, placement.LastPoint, "me", "other")}, owner, true},
+		"shared, another": {[]protocol.Range{rangeOf(0, placement.LastPoint, "me", "other")}, "third", false},
 	} {
 		if got := movingOf("T", tt.ranges...).Contains(tt.self, key); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if movingOf("U", rangeOf(0, lastPoint, "me")).Contains("me", key) {
+	if movingOf("U", rangeOf(0, placement.LastPoint, "me")).Contains("me", key) {
 		t.Error("an actor of another type moves")
 	}
 }
@@ -109,22 +108,22 @@ func TestTold(t *testing.T) {
 	}
 	about := func(names ...string) {
 		for _, name := range names {
-			h.Order(Order{Types: []typeName{{"a", name}}, Kind: Unlock, Ranges: []HeldRange{{Last: ^placement.Point(0)}}}, 0)
+			h.Order(protocol.Order{Types: []protocol.TypeName{{App: "a", Type: name}}, Kind: protocol.Unlock, Ranges: []protocol.Range{{Last: placement.LastPoint}}}, 0)
 		}
 	}
 	told("before a session", false)
 	about("T1")
 	told("before a session, and told of a type", false)
-	h.Connect([]Type{{App: "a", Name: "T1"}, {App: "a", Name: "T2"}})
+	h.Connect([]protocol.Type{{App: "a", Name: "T1"}, {App: "a", Name: "T2"}})
 	about("T1", "T3")
 	told("not of all types", false)
-	h.Connect([]Type{{App: "a", Name: "T1"}, {App: "a", Name: "T2"}, {App: "a", Name: "T4"}})
+	h.Connect([]protocol.Type{{App: "a", Name: "T1"}, {App: "a", Name: "T2"}, {App: "a", Name: "T4"}})
 	about("T2")
 	told("not in this session", false)
-	h.Reports(map[typeName]Type{{"a", "T1"}: {}, {"a", "T5"}: {}})
+	h.Reports(map[protocol.TypeName]protocol.Type{{App: "a", Type: "T1"}: {}, {App: "a", Type: "T5"}: {}})
 	told("not of all that it runs", false)
-	h.Order(Order{Types: []typeName{{"a", "T1"}}, Kind: Remove}, 0)
+	h.Order(protocol.Order{Types: []protocol.TypeName{{App: "a", Type: "T1"}}, Kind: protocol.Remove}, 0)
 	told("of all that it runs", true)
-	h.Connect([]Type{{App: "a", Name: "T6"}})
+	h.Connect([]protocol.Type{{App: "a", Name: "T6"}})
 	told("in another session", true)
 }

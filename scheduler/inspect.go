@@ -7,7 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
@@ -58,7 +62,7 @@ func (s *Service) Hosts(ctx context.Context) (HostList, error) {
 	ask, cancel := context.WithTimeout(ctx, s.cfg.Lease)
 	defer cancel()
 	if a, err := s.query(ask, &greenroomv1.LeaderQuery{}); err == nil {
-		list.Answered, list.Missing = true, fromIDs(a.GetMissing())
+		list.Answered, list.Missing = true, protocol.FromIDs(a.GetMissing())
 		for _, h := range a.GetHosts() {
 			shares[actor.HostID(h.GetHostId())] = h
 		}
@@ -162,9 +166,9 @@ func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
 	l := Location{Policy: t.policy, Point: placement.PointOf(key)}
 	var owner actor.HostID
 	switch {
-	case !held(t.policy):
+	case !placement.Exclusive(t.policy):
 		return l, nil
-	case t.policy == stickyPolicy:
+	case t.policy == abi.PlacementSticky:
 		a, err := s.query(ctx, &greenroomv1.LeaderQuery{App: key.App, Type: key.Type, Id: key.ID})
 		if err != nil {
 			return Location{}, err
@@ -197,7 +201,7 @@ func (s *Service) Where(ctx context.Context, key actor.Key) (Location, error) {
 
 // Sticky lists sticky actors of an app in order of type and ID, those after a key, limit
 // at most; of a type and an owner, or of all where they are empty. The leader is asked.
-func (s *Service) Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]StickyEntry, error) {
+func (s *Service) Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]ownership.StickyEntry, error) {
 	a, err := s.query(ctx, &greenroomv1.LeaderQuery{
 		App: app, Type: typ, Owner: string(owner), Limit: uint32(limit), //nolint:gosec // of a page
 		After: &greenroomv1.StickyEntry{Type: after.Type, Id: after.ID},
@@ -205,9 +209,9 @@ func (s *Service) Sticky(ctx context.Context, app, typ string, owner actor.HostI
 	if err != nil {
 		return nil, err
 	}
-	list := make([]StickyEntry, len(a.GetSticky()))
+	list := make([]ownership.StickyEntry, len(a.GetSticky()))
 	for i, e := range a.GetSticky() {
-		list[i] = StickyEntry{Key: actor.Key{App: app, Type: e.GetType(), ID: e.GetId()}, Owner: actor.HostID(e.GetOwner())}
+		list[i] = ownership.StickyEntry{Key: actor.Key{App: app, Type: e.GetType(), ID: e.GetId()}, Owner: actor.HostID(e.GetOwner())}
 	}
 	return list, nil
 }
@@ -236,7 +240,7 @@ func (s *Service) Placement(app, typ string) (policy string, parts []Part, err e
 		return "", nil, fmt.Errorf("no host of the cluster runs type %s of app %s: %w", typ, app, actor.ErrTypeNotFound)
 	}
 	for r := range t.all() {
-		if n := len(parts); n > 0 && !isCheckout(t.policy) && parts[n-1].Moved == r.moved && slices.Equal(parts[n-1].Hosts, r.hosts) && slices.Equal(parts[n-1].Readers, r.readers) {
+		if n := len(parts); n > 0 && !placement.IsCheckout(t.policy) && parts[n-1].Moved == r.moved && slices.Equal(parts[n-1].Hosts, r.hosts) && slices.Equal(parts[n-1].Readers, r.readers) {
 			continue
 		}
 		parts = append(parts, Part{First: r.first, Hosts: r.hosts, Readers: r.readers, Moved: r.moved})
@@ -253,10 +257,41 @@ func (s *Service) Placement(app, typ string) (policy string, parts []Part, err e
 		}
 	}
 	for i := range parts {
-		parts[i].Last = ^placement.Point(0)
+		parts[i].Last = placement.LastPoint
 		if i+1 < len(parts) {
 			parts[i].Last = parts[i+1].First - 1
 		}
 	}
 	return t.policy, parts, nil
+}
+
+// HostHeat is what a host is asked for of one type, in calls per second: sampled, and
+// smoothed over some reports.
+type HostHeat struct {
+	Host  actor.HostID
+	Total float64
+	// Cells are those that stand out.
+	Cells map[placement.Cell]float64
+}
+
+// Heat returns how hot a type is at the hosts that are asked for it. The leader is asked,
+// for as long as a lease.
+func (s *Service) Heat(ctx context.Context, app, typ string) ([]HostHeat, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease)
+	defer cancel()
+	a, err := s.query(ctx, &greenroomv1.LeaderQuery{App: app, Type: typ, Heat: true})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]HostHeat, len(a.GetHeat()))
+	for i, t := range a.GetHeat() {
+		h := HostHeat{Host: actor.HostID(t.GetHostId()), Total: t.GetCallsPerSecond(), Cells: map[placement.Cell]float64{}}
+		for j, rate := range t.GetCellCallsPerSecond() {
+			if j < len(t.GetCells()) {
+				h.Cells[placement.Cell(t.GetCells()[j])] = float64(rate) //nolint:gosec // of a leader of this cluster
+			}
+		}
+		list[i] = h
+	}
+	return list, nil
 }

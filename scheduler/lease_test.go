@@ -5,13 +5,15 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
-// TestUsable: a count of [Usable] on the slowest clock is over before the lease is on the
+// TestUsable: a count of [clock.Usable] on the slowest clock is over before the lease is on the
 // fastest one.
 func TestUsable(t *testing.T) {
 	for _, lease := range []time.Duration{MinLease, DefaultLease, checkoutLeases * DefaultLease, time.Hour} {
-		if counted, lasts := float64(Usable(lease))/0.99, float64(lease)/1.01; counted > lasts {
+		if counted, lasts := float64(clock.Usable(lease))/0.99, float64(lease)/1.01; counted > lasts {
 			t.Errorf("a lease of %v is counted for %v where it lasts for %v", lease, time.Duration(counted), time.Duration(lasts))
 		}
 	}
@@ -26,7 +28,7 @@ func TestCountsEndBeforeTheLeases(t *testing.T) {
 	for lost := takes + time.Millisecond; lost < 12*testLease; lost += testLease / 5 {
 		run(t, func(c *testCluster) {
 			p := c.process("a", func(cfg *Config) { cfg.Dial = nil })
-			p.types = []Type{placedType("T", "checkout:2", 1)}
+			p.types = []protocol.Type{placedType("T", "checkout:2", 1)}
 			p.db.setTakes(takes)
 			down := time.AfterFunc(lost, func() { p.db.setDown(true) })
 			defer down.Stop()

@@ -12,6 +12,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
@@ -20,7 +22,7 @@ import (
 // and answers are encoded and decoded as on the wire.
 type manyTypes struct {
 	tb     testing.TB
-	types  []Type
+	types  []protocol.Type
 	tables *Tables
 	hosts  map[placement.HostID]*Holdings
 	spent  manyTypesCost
@@ -46,7 +48,7 @@ func newManyTypes(tb testing.TB, hosts, types int) *manyTypes {
 	tb.Helper()
 	m := &manyTypes{tb: tb, tables: NewTables(placement.DefaultRanges), hosts: map[placement.HostID]*Holdings{}}
 	for i := range types {
-		m.types = append(m.types, Type{App: fmt.Sprint("app", i/10), Name: fmt.Sprint("Type", i%10), Placement: "ring", Generation: 1, Readers: true})
+		m.types = append(m.types, protocol.Type{App: fmt.Sprint("app", i/10), Name: fmt.Sprint("Type", i%10), Placement: "ring", Generation: 1, Readers: true})
 	}
 	for i := range hosts {
 		m.begin(i)
@@ -81,13 +83,13 @@ func (m *manyTypes) settle() {
 	for {
 		sent := map[placement.HostID][][]byte{}
 		m.leads(func() {
-			byHost := map[placement.HostID][]Order{}
+			byHost := map[placement.HostID][]protocol.Order{}
 			for _, o := range m.tables.Plan(true) {
 				byHost[o.To] = append(byHost[o.To], o)
 				m.spent.orders++
 			}
 			for id, orders := range byHost {
-				for _, message := range toOrders(orders) {
+				for _, message := range protocol.ToOrders(orders) {
 					sent[id] = append(sent[id], m.encode(message))
 				}
 			}
@@ -135,15 +137,15 @@ func (m *manyTypes) obey(h *Holdings, messages [][]byte) (answers [][]byte) {
 			}
 		}
 		for _, on := range message.GetOrders().GetOrders() {
-			o := fromOrder(on)
+			o := protocol.FromOrder(on)
 			moving := h.Order(o, 1)
 			switch o.Kind {
-			case Lock:
+			case protocol.Lock:
 				moving = h.HandedOver(moving, 1)
-				answers = append(answers, m.encode(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Released{Released: toReleased(o, moving.Ranges)}}))
-			case Update:
-				answers = append(answers, m.encode(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Updated{Updated: toUpdated(o)}}))
-			case Unlock, Remove, Form:
+				answers = append(answers, m.encode(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Released{Released: protocol.ToReleased(o, moving.Ranges)}}))
+			case protocol.Update:
+				answers = append(answers, m.encode(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Updated{Updated: protocol.ToUpdated(o)}}))
+			case protocol.Unlock, protocol.Remove, protocol.Form:
 			}
 		}
 		h.views()
@@ -165,7 +167,7 @@ func (m *manyTypes) answered(id placement.HostID, answers [][]byte) {
 			m.tb.Fatal(err)
 		}
 		if r := message.GetReleased(); r != nil {
-			m.tables.Released(id, r.GetVersion(), fromRanges(r.GetRanges()))
+			m.tables.Released(id, r.GetVersion(), protocol.FromRanges(r.GetRanges()))
 		} else if u := message.GetUpdated(); u != nil {
 			m.tables.Updated(id, u.GetVersion())
 		}

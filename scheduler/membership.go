@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"maps"
-	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // incarnate begins a new incarnation, which holds nothing and is not registered. The
@@ -19,8 +19,8 @@ func (s *Service) incarnate() {
 	s.self = s.cfg.Self
 	s.self.ID = s.cfg.NewID()
 	s.countFor(s.self.ID)
-	s.member, s.holdings = NewMember(s.self.ID), NewHoldings(s.self.ID)
-	s.checkouts.types = map[typeName]*checkoutType{}
+	s.member, s.holdings = ownership.NewMember(s.self.ID), NewHoldings(s.self.ID)
+	s.checkouts.types = map[protocol.TypeName]*checkoutType{}
 	s.informed = false
 }
 
@@ -53,10 +53,10 @@ func (s *Service) register(ctx context.Context) error {
 // orders.
 type leaseCount struct {
 	mu   sync.Mutex
-	host actor.HostID // the incarnation; empty: none
-	row  Instant      // the end of its row's lease
+	host actor.HostID  // the incarnation; empty: none
+	row  clock.Instant // the end of its row's lease
 	// partitions is the first end of a partition's lease.
-	partitions Instant
+	partitions clock.Instant
 }
 
 // countFor begins the count of an incarnation that is not registered yet, and ends the count
@@ -70,17 +70,17 @@ func (s *Service) countFor(id actor.HostID) {
 
 // renewed notes that the row of an incarnation was renewed by a statement that was sent at
 // sent.
-func (s *Service) renewed(id actor.HostID, sent Instant) {
+func (s *Service) renewed(id actor.HostID, sent clock.Instant) {
 	s.failing.Store(0)
 	s.count.mu.Lock()
 	defer s.count.mu.Unlock()
 	if s.count.host != id {
 		return // that one has ended
 	}
-	if s.now() >= Instant(s.until.Load()) {
+	if s.now() >= clock.Instant(s.until.Load()) {
 		s.wakes.Store(true)
 	}
-	s.count.row = max(s.count.row, sent+Usable(s.cfg.Lease))
+	s.count.row = max(s.count.row, sent+clock.Usable(s.cfg.Lease))
 	s.setUntil()
 }
 
@@ -130,10 +130,10 @@ func (s *Service) followRenewals(ctx context.Context) {
 		s.mu.Lock()
 		s.count.mu.Lock()
 		if s.count.host == s.self.ID && s.count.row > 0 {
-			s.member.Renewed(s.count.row-Usable(s.cfg.Lease), s.cfg.Lease)
+			s.member.Renewed(s.count.row-clock.Usable(s.cfg.Lease), s.cfg.Lease)
 		}
 		s.count.mu.Unlock()
-		ripe := s.holdings.Ripens(s.now() - RenewEvery(s.cfg.Lease))
+		ripe := s.holdings.Ripens(s.now() - clock.RenewEvery(s.cfg.Lease))
 		if ripens := ripe != 0 && ripe <= s.now(); s.wakes.Swap(false) || ripens {
 			s.publish(ripens)
 		}
@@ -160,13 +160,13 @@ func (s *Service) wakeAcquisitions() {
 // lost reports whether this host has no lease, and has not been able to renew it for the
 // length of one: by then another host may have what it held, and it is not told.
 func (s *Service) lost() bool {
-	since := Instant(s.failing.Load())
+	since := clock.Instant(s.failing.Load())
 	return since != 0 && s.now()-since >= s.cfg.Lease && !s.Current(time.Now())
 }
 
 // renewLoop keeps the host's row, and begins another incarnation when it is gone.
 func (s *Service) renewLoop(ctx context.Context) {
-	every := RenewEvery(s.cfg.Lease)
+	every := clock.RenewEvery(s.cfg.Lease)
 	timer := time.NewTimer(every)
 	defer timer.Stop()
 	for {
@@ -245,115 +245,45 @@ func (s *Service) begunAnew(ctx context.Context) {
 	s.registerAgain(ctx)
 }
 
-// resignOthers ends a term that was begun as another incarnation: its leader could not be
-// found any more, once that one's row is gone.
-func (s *Service) resignOthers() {
-	if t := s.term.Load(); t != nil && t.lease.Holder != s.Self() {
-		t.resign()
-	}
-}
-
-// electLoop leads whenever the lease can be had; after a term in which no other host
-// reached this one, only if nobody else wants it.
-func (s *Service) electLoop(ctx context.Context) {
-	every, jitter := RenewEvery(s.cfg.Lease), newJitter("elect", s.Self())
-	var backUntil Instant // until when it stands back
-	for ctx.Err() == nil {
-		var wait time.Duration
-		lease, found, now, err := s.leaderLease(ctx)
-		switch {
-		case err != nil:
-			wait = every / 4
-		case found && s.now() < backUntil && goesFirst(lease.ExpiresAt, now, s.cfg.Lease) > 0:
-			wait = min(every, goesFirst(lease.ExpiresAt, now, s.cfg.Lease)+time.Millisecond)
-		case found && lease.Holder != s.Self() && lease.ExpiresAt.After(now):
-			// One that is renewed is still there when this is over.
-			wait = min(every, lease.ExpiresAt.Sub(now)+time.Millisecond)
-		default:
-			led, reached := s.lead(ctx)
-			if led && !reached {
-				backUntil = s.now() + standsBack*s.cfg.Lease
-			}
-			if led {
-				continue
-			}
-			wait = every / 8
+// giveUpRow removes the row of a host that holds nothing and that the leader does not get
+// to know, and registers it anew: a leader waits for those that were registered when its
+// term began, and would for this one for as long as its row is renewed.
+func (s *Service) giveUpRow(ctx context.Context) {
+	var epoch uint64
+	old := s.Self()
+	if !s.endIf(func() bool {
+		if !s.idle() || s.search.anewIn == s.search.epoch {
+			return false
 		}
-		timer := time.NewTimer(wait + jitter.below(every/16))
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-s.leaderless: // all that may lead notice it at once
-			pause(ctx, jitter.below(every/16))
-		}
-		timer.Stop()
-	}
-}
-
-// leaderLease reads the leader's lease, and about what time it is for the database.
-func (s *Service) leaderLease(ctx context.Context) (l actor.Lease, found bool, now time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Lease/2)
-	defer cancel()
-	l, found, err = s.cfg.Store.Lease(ctx, leaderLease)
-	if err != nil || !found {
-		return l, found, now, err
-	}
-	now, err = s.renew(ctx)
-	return l, found, now, err
-}
-
-// lead tries to take the lease, leads while it lasts, and reports whether it did, and
-// whether other hosts reached it.
-func (s *Service) lead(ctx context.Context) (led, reached bool) {
-	try, cancel := context.WithTimeout(ctx, s.cfg.Lease/2)
-	sent := s.now()
-	lease, taken, err := s.cfg.Store.AcquireLease(try, leaderLease, s.Self(), s.cfg.Lease)
-	cancel()
-	if err != nil || !taken {
-		return false, false
-	}
-	ctx, resign := context.WithCancel(ctx)
-	defer resign()
-	t := newTerm(s, lease, sent)
-	t.resign = resign
-	s.term.Store(t)
-	defer s.term.Store(nil)
-	s.resignOthers() // which may have begun meanwhile
-	select {
-	case s.elected <- struct{}{}:
-	default:
-	}
-	return true, t.run(ctx)
-}
-
-// led notifies Events.Led that this process begins or ends a term.
-func (s *Service) led(epoch uint64, leads bool) {
-	if s.cfg.Events.Led != nil {
-		s.cfg.Events.Led(epoch, leads)
-	}
-}
-
-// pause waits, and reports false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
+		epoch = s.search.epoch
+		s.search.anewIn = epoch
 		return true
+	}) {
+		return
 	}
+	s.cfg.Logger.Warn("the leader of the cluster does not get to know this host, which holds nothing: it registers anew, so that the others do not wait for it",
+		"host", old, "as", s.Self(), "epoch", epoch)
+	try, cancel := context.WithTimeout(ctx, s.cfg.Lease)
+	err := s.cfg.Store.RemoveHost(try, old)
+	cancel()
+	if err != nil && ctx.Err() == nil {
+		s.cfg.Logger.Warn("the row of this host was not removed, and is over in a lease", "host", old, "error", err)
+	}
+	s.registerAgain(ctx)
 }
 
-// jitter gives random times, so that processes do not ask together. They follow from the
-// host's ID, which is random. It is for one goroutine at a time.
-type jitter struct{ rng *mathrand.Rand }
-
-func newJitter(loop string, id actor.HostID) jitter {
-	return jitter{mathrand.New(mathrand.NewPCG(xxhash.Sum64String(loop), xxhash.Sum64String(string(id))))} //nolint:gosec // no secret
-}
-
-// below returns a time of most at most.
-func (j jitter) below(most time.Duration) time.Duration {
-	return time.Duration(j.rng.Int64N(int64(most) + 1))
+// registerAgain registers an incarnation that has begun, however often that takes.
+func (s *Service) registerAgain(ctx context.Context) {
+	for wait := clock.RenewEvery(s.cfg.Lease) / 8; ; wait = min(2*wait, s.cfg.Lease) {
+		try, cancel := context.WithTimeout(ctx, s.cfg.Lease)
+		err := s.register(try)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		s.cfg.Logger.Warn("this host could not register again", "host", s.Self(), "error", err)
+		if !clock.Pause(ctx, wait) {
+			return
+		}
+	}
 }

@@ -6,6 +6,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
@@ -47,13 +50,13 @@ func TestOrderToAnEarlierIncarnation(t *testing.T) {
 			if err := p.register(c.t.Context()); err != nil {
 				c.t.Fatal(err)
 			}
-			ss := &session{Session: Session{Host: p.Self(), Number: 1, Epoch: 1}, end: func(error) {}, out: newOutbox[*greenroomv1.ReportActorTypesRequest]()}
+			ss := &session{Session: protocol.Session{Host: p.Self(), Number: 1, Epoch: 1}, end: func(error) {}, out: protocol.NewOutbox[*greenroomv1.ReportActorTypesRequest]()}
 			p.session = ss
-			give := Order{To: p.Self(), Types: []typeName{{"a", "R"}}, Version: 1, Kind: Update, Policy: abi.PlacementRing, Ranges: []HeldRange{rangeOf(0, lastPoint, p.Self())}}
+			give := protocol.Order{To: p.Self(), Types: []protocol.TypeName{{App: "a", Type: "R"}}, Version: 1, Kind: protocol.Update, Policy: abi.PlacementRing, Ranges: []protocol.Range{rangeOf(0, placement.LastPoint, p.Self())}}
 			if ends {
 				p.end()
 			}
-			p.receive(c.t.Context(), ss, &greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Order{Order: toOrder(give)}})
+			p.receive(c.t.Context(), ss, &greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Order{Order: protocol.ToOrder(give)}})
 			if held := p.Holds(key("R", 1), abi.PlacementRing) != actor.NotHeld; held == ends {
 				c.t.Errorf("the incarnation has ended %t, and it holds what that was given: %t", ends, held)
 			}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // orderTraffic is what a change makes the leader send.
@@ -17,27 +18,27 @@ type orderTraffic struct {
 
 // settleOrders performs orders as hosts do until there are no more, and returns what was
 // sent by kind of order.
-func settleOrders(tb testing.TB, tables *Tables) map[OrderKind]orderTraffic {
+func settleOrders(tb testing.TB, tables *Tables) map[protocol.OrderKind]orderTraffic {
 	tb.Helper()
-	sent := map[OrderKind]orderTraffic{}
+	sent := map[protocol.OrderKind]orderTraffic{}
 	for orders := tables.Plan(true); len(orders) > 0; orders = tables.Plan(true) {
 		for _, o := range orders {
 			traffic := sent[o.Kind]
 			traffic.messages++
 			traffic.ranges += len(o.Ranges)
-			traffic.bytes += proto.Size(toOrder(o))
+			traffic.bytes += proto.Size(protocol.ToOrder(o))
 			sent[o.Kind] = traffic
 			switch o.Kind {
-			case Lock:
+			case protocol.Lock:
 				tables.Released(o.To, o.Version, o.Ranges)
-			case Update:
+			case protocol.Update:
 				for _, r := range o.Ranges {
 					if !slices.Contains(r.Hosts, o.To) {
 						tb.Errorf("%s is told to hold what is for %v", o.To, r.Hosts)
 					}
 				}
 				tables.Updated(o.To, o.Version)
-			case Unlock, Remove:
+			case protocol.Unlock, protocol.Remove:
 			}
 		}
 	}
@@ -46,12 +47,12 @@ func settleOrders(tb testing.TB, tables *Tables) map[OrderKind]orderTraffic {
 
 // aJoin is what a leader sends when one more host joins so many, all of which can run so
 // many types.
-func aJoin(tb testing.TB, hosts, types int) map[OrderKind]orderTraffic {
+func aJoin(tb testing.TB, hosts, types int) map[protocol.OrderKind]orderTraffic {
 	tb.Helper()
 	tables := NewTables(placement.DefaultRanges)
 	join := func(i int) {
 		id := placement.HostID(fmt.Sprintf("%026d", i)) // as long as IDs are
-		var all []Type
+		var all []protocol.Type
 		for n := range types {
 			all = append(all, ringType(fmt.Sprintf("Type%02d", n)))
 		}
@@ -73,14 +74,14 @@ func aJoin(tb testing.TB, hosts, types int) map[OrderKind]orderTraffic {
 func TestOrdersOfAJoin(t *testing.T) {
 	const hosts, types = 12, 4
 	sent := aJoin(t, hosts, types)
-	moved := sent[Update].ranges
+	moved := sent[protocol.Update].ranges
 	if moved == 0 || moved > placement.DefaultRanges/2 {
 		t.Errorf("%d ranges moved", moved)
 	}
-	if got, want := sent[Lock].ranges, moved*(hosts+1); got != want {
+	if got, want := sent[protocol.Lock].ranges, moved*(hosts+1); got != want {
 		t.Errorf("LOCKs have %d ranges, want %d", got, want)
 	}
-	if got, want := sent[Unlock].ranges, placement.DefaultRanges+moved*(hosts+1); got != want {
+	if got, want := sent[protocol.Unlock].ranges, placement.DefaultRanges+moved*(hosts+1); got != want {
 		t.Errorf("UNLOCKs have %d ranges, want %d", got, want)
 	}
 }
@@ -88,11 +89,11 @@ func TestOrdersOfAJoin(t *testing.T) {
 // BenchmarkOrdersOfAJoin is the size of what the leader of a hundred hosts sends them when
 // another one joins.
 func BenchmarkOrdersOfAJoin(b *testing.B) {
-	var sent map[OrderKind]orderTraffic
+	var sent map[protocol.OrderKind]orderTraffic
 	for b.Loop() {
 		sent = aJoin(b, 100, 50)
 	}
-	for kind, name := range map[OrderKind]string{Lock: "lock", Update: "update", Unlock: "unlock"} {
+	for kind, name := range map[protocol.OrderKind]string{protocol.Lock: "lock", protocol.Update: "update", protocol.Unlock: "unlock"} {
 		b.ReportMetric(float64(sent[kind].bytes), name+"-B")
 		b.ReportMetric(float64(sent[kind].messages), name+"s")
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // ownedActors are the sticky actors that this host owns, for those who ask with each
-// call. What [Member] says decides; this follows it.
+// call. What [ownership.Member] says decides; this follows it.
 type ownedActors struct {
 	seed   maphash.Seed
 	count  atomic.Int64

@@ -8,11 +8,12 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // placedType is a type of an app with a policy, by its n-th deployment.
-func placedType(name, policy string, n uint64) Type {
-	return Type{App: "a", Name: name, Placement: policy, Generation: n}
+func placedType(name, policy string, n uint64) protocol.Type {
+	return protocol.Type{App: "a", Name: name, Placement: policy, Generation: n}
 }
 
 // eventually waits for something, in the bubble's time.
@@ -31,7 +32,7 @@ func (c *testCluster) eventually(what string, fits func() bool) {
 // of hosts that are away are found away by everybody.
 func (c *testCluster) static(policy string, away ...string) (problem string) {
 	c.t.Helper()
-	names := staticHosts(policy)
+	names := placement.StaticHosts(policy)
 	for i := range lookedAt {
 		k := key("T", i)
 		name := names[placement.Static(placement.PointOf(k), len(names))]
@@ -99,7 +100,7 @@ func TestStaticHosts(t *testing.T) {
 		is("a")
 		// A second process of a name waits for the first to be gone: nothing moves to it.
 		second := c.process("b2", func(cfg *Config) { cfg.Self.Name = "b" })
-		second.types = []Type{placedType("T", policy, 1)}
+		second.types = []protocol.Type{placedType("T", policy, 1)}
 		if err := second.Start(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +159,7 @@ func TestRangesStayWhenThePolicyChanges(t *testing.T) {
 		ps[1].busy = busy
 		ps[1].mu.Unlock()
 		place(policy, 2)
-		names := staticHosts(policy)
+		names := placement.StaticHosts(policy)
 		stays := func(i int) bool {
 			return names[placement.Static(placement.PointOf(key("T", i)), 2)] == before[i]
 		}
@@ -296,7 +297,7 @@ func TestCheckoutPolicyChanges(t *testing.T) {
 				p.setTypes(placedType("T", policy, uint64(n+1)))
 			}
 			switch {
-			case isCheckout(policy):
+			case placement.IsCheckout(policy):
 				c.shared(policy, 4)
 			case policy == "ring":
 				c.eventually(policy, func() bool {
@@ -340,7 +341,7 @@ func TestCheckoutOfAHostThatEnds(t *testing.T) {
 		c.shared(policy, 2)
 		self := p.Self()
 		p.end()
-		p.checkOut(t.Context(), typeName{"a", "T"}, 0, self, actor.Lease{}, nil)
+		p.checkOut(t.Context(), protocol.TypeName{App: "a", Type: "T"}, 0, self, actor.Lease{}, nil)
 	})
 }
 
@@ -373,7 +374,7 @@ func TestCheckoutFrozenLeases(t *testing.T) {
 		stolen := c.db.leases[lease.Name]
 		stolen.Holder, stolen.Epoch, stolen.ExpiresAt = "x", stolen.Epoch+1, time.Now().Add(time.Hour)
 		c.db.leases[lease.Name] = stolen
-		c.db.hosts["x"] = actor.Host{ID: "x", Name: "x", Roles: []string{RoleHost}, ExpiresAt: time.Now().Add(time.Hour)}
+		c.db.hosts["x"] = actor.Host{ID: "x", Name: "x", Roles: []string{protocol.RoleHost}, ExpiresAt: time.Now().Add(time.Hour)}
 		c.db.mu.Unlock()
 		p.mu.Lock()
 		for _, ct := range p.checkouts.types {
@@ -570,19 +571,19 @@ func share(names []string) map[string]int {
 // of them and of its policy, and not any more when another one comes.
 func TestNoReadersBesideOlderHosts(t *testing.T) {
 	tables := NewTables(8)
-	name := typeName{"a", "T"}
-	report := func(id placement.HostID, typ Type) {
+	name := protocol.TypeName{App: "a", Type: "T"}
+	report := func(id placement.HostID, typ protocol.Type) {
 		tables.Begin(id, string(id), false)
-		tables.Reported(id, []Type{typ})
+		tables.Reported(id, []protocol.Type{typ})
 		tables.Claimed(id)
 		for range 3 { // what is given is taken at once
 			for _, o := range tables.Plan(true) {
 				switch o.Kind {
-				case Lock:
+				case protocol.Lock:
 					tables.Released(o.To, o.Version, o.Ranges)
-				case Update:
+				case protocol.Update:
 					tables.Updated(o.To, o.Version)
-				case Unlock, Remove:
+				case protocol.Unlock, protocol.Remove:
 				}
 			}
 		}
@@ -597,11 +598,11 @@ func TestNoReadersBesideOlderHosts(t *testing.T) {
 	knows.Readers = true
 	for _, step := range []struct {
 		id   placement.HostID
-		typ  Type
+		typ  protocol.Type
 		read bool
 	}{
 		{"h1", knows, false}, {"h2", knows, true}, {"h3", old, false}, {"h3", knows, true},
-		{"h1", Type{App: "a", Name: "T", Placement: "ring:3", Generation: 2, Readers: true}, false}, // the others have not heard of it
+		{"h1", protocol.Type{App: "a", Name: "T", Placement: "ring:3", Generation: 2, Readers: true}, false}, // the others have not heard of it
 	} {
 		report(step.id, step.typ)
 		if n := read(); (n > 0) != step.read {

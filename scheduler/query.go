@@ -22,7 +22,7 @@ func (s *Service) query(ctx context.Context, q *greenroomv1.LeaderQuery) (*green
 	q.CorrelationId = s.ids
 	answer := make(chan answerOrEnd, 1)
 	s.queries[q.CorrelationId] = answer
-	s.session.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Query{Query: q}})
+	s.session.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Query{Query: q}})
 	s.mu.Unlock()
 	select {
 	case a, ok := <-answer:

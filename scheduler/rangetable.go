@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // rangeTable is the table of types that are alike.
 type rangeTable struct {
 	group   uint64              // its number in orders
-	types   []typeName          // read-only
+	types   []protocol.TypeName // read-only
 	role    role                // of all of them
 	policy  string              // in force; empty: nobody has been given anything
 	version uint64              // of the newest order
@@ -74,17 +75,17 @@ func newRangeTable() *rangeTable {
 }
 
 // adoptMoved takes over what an earlier leader has moved to a host because of its heat.
-func (t *rangeTable) adoptMoved(id placement.HostID, claims []HeldRange) {
+func (t *rangeTable) adoptMoved(id placement.HostID, claims []protocol.Range) {
 	for _, c := range claims {
-		if c.Moved && isRing(t.policy) {
+		if c.Moved && placement.IsRing(t.policy) {
 			t.setMoved(placement.AddMoved(t.moved, placement.Moved{First: c.First, Last: c.Last, Host: id}))
 		}
 	}
 }
 
 // adopt brings the table to what a host says that it holds.
-func (t *rangeTable) adopt(id placement.HostID, claims []HeldRange) {
-	t.cut(bounds(claims))
+func (t *rangeTable) adopt(id placement.HostID, claims []protocol.Range) {
+	t.cut(protocol.Bounds(claims))
 	next := 0
 	for i := range t.ranges {
 		r := &t.ranges[i]
@@ -118,11 +119,11 @@ func (t *rangeTable) setMoved(moved []placement.Moved) {
 
 // routes returns where everything is, as the leader sends it to hosts; ranges that move are
 // nowhere.
-func (t *rangeTable) routes() []HeldRange {
-	routes := make([]HeldRange, len(t.ranges))
+func (t *rangeTable) routes() []protocol.Range {
+	routes := make([]protocol.Range, len(t.ranges))
 	for i := range t.ranges {
 		r := &t.ranges[i]
-		if t.switching || tabled(t.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)) {
+		if t.switching || placement.Assigned(t.policy) && (r.phase != settled || len(r.holds) < len(r.hosts)) {
 			routes[i] = t.at(i, nil)
 		} else {
 			routes[i] = t.at(i, r.hosts)
@@ -133,7 +134,7 @@ func (t *rangeTable) routes() []HeldRange {
 
 // reread brings the readers of what is settled, of those at some places, to what targets
 // say, and returns the ranges where that changes something.
-func (t *rangeTable) reread(places []int, targets ...*placement.Table) (changed []HeldRange) {
+func (t *rangeTable) reread(places []int, targets ...*placement.Table) (changed []protocol.Range) {
 	if !t.readable && !t.shared {
 		return nil
 	}
@@ -172,12 +173,12 @@ func (t *rangeTable) index(p placement.Point) int {
 }
 
 // at returns the i-th range, with the hosts that an order names.
-func (t *rangeTable) at(i int, hosts []placement.HostID) HeldRange {
-	last := ^placement.Point(0)
+func (t *rangeTable) at(i int, hosts []placement.HostID) protocol.Range {
+	last := placement.LastPoint
 	if i+1 < len(t.ranges) {
 		last = t.ranges[i+1].first - 1
 	}
-	return HeldRange{First: t.ranges[i].first, Last: last, Hosts: hosts, Readers: t.ranges[i].readers, Moved: t.ranges[i].moved}
+	return protocol.Range{First: t.ranges[i].first, Last: last, Hosts: hosts, Readers: t.ranges[i].readers, Moved: t.ranges[i].moved}
 }
 
 // merge makes one of neighbours that are alike and settled, where no target cuts them.
@@ -209,7 +210,7 @@ func (t *rangeTable) merge(targets ...*placement.Table) {
 // cut makes ranges begin at points, which are in order. Both parts of a range have the state
 // of the whole.
 func (t *rangeTable) cut(points []placement.Point) {
-	t.ranges = cutAt(t.ranges, points, func(r *tableRange) *placement.Point { return &r.first })
+	t.ranges = protocol.CutAt(t.ranges, points, func(r *tableRange) *placement.Point { return &r.first })
 }
 
 func without(ids []placement.HostID, id placement.HostID) []placement.HostID {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // TestReach: when a leader that no other host reaches grants, and when it resigns.
@@ -34,7 +36,7 @@ func TestReach(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r reach
-			var now Instant
+			var now clock.Instant
 			for _, s := range tt.saw {
 				r.saw(now, s.others, s.sessions)
 				now += lease / 2
@@ -82,7 +84,7 @@ func TestUnreachableLeader(t *testing.T) {
 		run(t, func(c *testCluster) {
 			ps := c.start("a", "b", "c")
 			c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
-			x := c.stranger(RoleHost, RoleScheduler)
+			x := c.stranger(protocol.RoleHost, protocol.RoleScheduler)
 			defer x.kill()
 			c.elect(x)
 			began := time.Now()
@@ -107,7 +109,7 @@ func TestUnreachableLeader(t *testing.T) {
 				p.setTypes()
 			}
 			c.eventually("nothing is held", func() bool { return len(c.holders(key("R", 1), abi.PlacementRing)) == 0 })
-			x := c.stranger(RoleHost, RoleScheduler)
+			x := c.stranger(protocol.RoleHost, protocol.RoleScheduler)
 			defer x.kill()
 			c.elect(x)
 			for _, p := range ps {
@@ -129,7 +131,7 @@ func TestUnreachableLeaderAlone(t *testing.T) {
 	run(t, func(c *testCluster) {
 		ps := c.start("a", "b")
 		c.settled(testLease)
-		x := c.stranger(RoleHost, RoleScheduler)
+		x := c.stranger(protocol.RoleHost, protocol.RoleScheduler)
 		defer x.kill()
 		c.elect(x)
 		c.eventually("it resigns", func() bool { return x.term.Load() == nil })
@@ -154,7 +156,7 @@ func TestAwaitedStranger(t *testing.T) {
 		run(t, func(c *testCluster) {
 			ps := c.start("a", "b", "c")
 			c.waitFor(func(counts map[string]int) bool { return len(counts) == 3 })
-			x := c.stranger(RoleHost)
+			x := c.stranger(protocol.RoleHost)
 			defer x.kill()
 			if deaf {
 				x.deafen(true)
@@ -218,7 +220,7 @@ func TestDeafStranger(t *testing.T) {
 	run(t, func(c *testCluster) {
 		c.start("a")
 		c.settled(testLease)
-		x := c.process("x", func(cfg *Config) { cfg.Self.Roles = []string{RoleHost} })
+		x := c.process("x", func(cfg *Config) { cfg.Self.Roles = []string{protocol.RoleHost} })
 		x.deafen(true)
 		if err := x.Start(c.t.Context()); err != nil {
 			c.t.Fatal(err)

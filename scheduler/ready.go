@@ -4,6 +4,10 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // Reasons why a process is not ready.
@@ -18,7 +22,7 @@ var (
 // has not reached the leader for some leases, though the store says who that is. That
 // nobody leads for a while changes nothing. Otherwise it returns nil.
 func (s *Service) Ready() error {
-	var types []Type
+	var types []protocol.Type
 	if s.cfg.Types != nil {
 		types = s.cfg.Types()
 	}
@@ -28,8 +32,8 @@ func (s *Service) Ready() error {
 	connected := s.session != nil && s.session.met
 	view := s.view.Load()
 	if connected && !s.informed {
-		s.informed = !slices.ContainsFunc(types, func(t Type) bool {
-			ring := isRing(t.Placement) || t.Placement == stickyPolicy
+		s.informed = !slices.ContainsFunc(types, func(t protocol.Type) bool {
+			ring := placement.IsRing(t.Placement) || t.Placement == abi.PlacementSticky
 			table, _ := view.of(t.App, t.Name)
 			return ring && table == nil
 		})

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // TestReady: a process is ready from its first table on, while it has its lease, and as
@@ -81,7 +83,7 @@ func TestReadyTables(t *testing.T) {
 		missing.cut(true)
 		c.leads().kill()
 		c.eventually("another leads", func() bool { return c.leads() != nil })
-		late := c.process("late", func(cfg *Config) { cfg.Self.Roles = []string{RoleHost} })
+		late := c.process("late", func(cfg *Config) { cfg.Self.Roles = []string{protocol.RoleHost} })
 		late.setTypes(placedType("T", "ring:2", 1))
 		if err := late.Start(c.t.Context()); err != nil {
 			c.t.Fatal(err)

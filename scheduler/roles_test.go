@@ -5,6 +5,8 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // TestLeadsOnly: a process that leads and runs no actors is given none, by any policy,
@@ -12,9 +14,9 @@ import (
 // them at the others.
 func TestLeadsOnly(t *testing.T) {
 	run(t, func(c *testCluster) {
-		leader := c.process("leader", func(cfg *Config) { cfg.Self.Roles = []string{RoleScheduler} })
+		leader := c.process("leader", func(cfg *Config) { cfg.Self.Roles = []string{protocol.RoleScheduler} })
 		policies := []string{abi.PlacementRing, abi.PlacementSticky, abi.PlacementAny, abi.PlacementStateless, "checkout:4", "static:a,b"}
-		var types []Type
+		var types []protocol.Type
 		for _, policy := range policies {
 			types = append(types, placedType("T "+policy, policy, 1))
 		}
@@ -25,7 +27,7 @@ func TestLeadsOnly(t *testing.T) {
 		leader.alive.Store(true)
 		c.eventually("it leads", func() bool { return c.leads() == leader })
 		for _, name := range []string{"a", "b"} {
-			p := c.process(name, func(cfg *Config) { cfg.Self.Roles = []string{RoleHost} })
+			p := c.process(name, func(cfg *Config) { cfg.Self.Roles = []string{protocol.RoleHost} })
 			p.types = types
 			if err := p.Start(t.Context()); err != nil {
 				t.Fatal(err)
@@ -38,7 +40,7 @@ func TestLeadsOnly(t *testing.T) {
 				k := key("T "+policy, i)
 				c.eventually(policy+" is found", func() bool {
 					w := leader.Find(k, policy)
-					if w.Here || held(policy) && leader.Holds(k, policy) != actor.NotHeld {
+					if w.Here || placement.Exclusive(policy) && leader.Holds(k, policy) != actor.NotHeld {
 						t.Errorf("%s: %v is at a process that runs no actors", policy, k)
 						return true
 					}

@@ -9,6 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -20,14 +24,14 @@ import (
 // lead, and knows which host holds what. Its methods are safe for concurrent use.
 type Service struct {
 	cfg   Config
-	clock *clock // of each [Instant]
+	clock *clock.Clock // of each [clock.Instant]
 
 	view atomic.Pointer[view]
-	// until is the end of the host's count of its leases, an [Instant]; count sets it.
+	// until is the end of the host's count of its leases, an [clock.Instant]; count sets it.
 	until atomic.Int64
 	count leaseCount
 	// failing is since when the row is not renewed, or not inserted, for all trying, an
-	// [Instant]; 0: it is.
+	// [clock.Instant]; 0: it is.
 	failing atomic.Int64
 	owned   *ownedActors
 	owners  *lru.Cache[actor.Key, actor.HostID] // of sticky actors of others
@@ -35,7 +39,7 @@ type Service struct {
 
 	mu       sync.Mutex
 	self     actor.Host // this incarnation
-	member   *Member
+	member   *ownership.Member
 	holdings *Holdings
 	// checkouts are the partitions of this host.
 	checkouts checkouts
@@ -54,7 +58,7 @@ type Service struct {
 	drainOnce    sync.Once       // reports once that the service has drained
 	drainContext context.Context //nolint:containedctx // the service's life, for a drain that an operator asked for
 	queries      map[uint64]chan<- answerOrEnd
-	counts       map[typeName]*callCounts
+	counts       map[protocol.TypeName]*callCounts
 	ids          uint64 // of acquisitions and queries
 
 	// renewals signals followRenewals that the row was renewed, or that the lease is lost.
@@ -76,7 +80,7 @@ type Service struct {
 // acquisition is a sticky actor that this host wants.
 type acquisition struct {
 	id    uint64
-	since Instant       // when it was asked for first
+	since clock.Instant // when it was asked for first
 	done  chan struct{} // closed when it was answered; another one once this host is lost
 }
 
@@ -105,10 +109,10 @@ func New(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
 	s := &Service{
-		cfg: cfg, clock: newClock(cfg.Clocks, cfg.Lease), owned: newOwnedActors(), owners: owners,
+		cfg: cfg, clock: clock.New(cfg.Clocks, cfg.Lease), owned: newOwnedActors(), owners: owners,
 		members: map[actor.HostID]actor.Host{}, drains: map[actor.HostID]bool{}, asked: map[actor.Key]*acquisition{}, asking: map[uint64]actor.Key{},
 		queries: map[uint64]chan<- answerOrEnd{}, renewals: make(chan struct{}, 1), kick: make(chan struct{}, 1), unwanted: make(chan struct{}, 1), elected: make(chan struct{}, 1), leaderless: make(chan struct{}, 1),
-		checkoutKick: make(chan struct{}, 1), checkouts: checkouts{step: make(chan struct{}, 1)}, counts: map[typeName]*callCounts{},
+		checkoutKick: make(chan struct{}, 1), checkouts: checkouts{step: make(chan struct{}, 1)}, counts: map[protocol.TypeName]*callCounts{},
 	}
 	s.incarnate()
 	s.view.Store(&view{self: s.self.ID, members: s.members, changed: make(chan struct{})})
@@ -116,7 +120,7 @@ func New(cfg Config) (*Service, error) {
 }
 
 // now is the time on this process's clock.
-func (s *Service) now() Instant { return s.clock.now() }
+func (s *Service) now() clock.Instant { return s.clock.Now() }
 
 // Start registers the host and begins to take part, in the background.
 // [actor.ErrClusterName] when the store belongs to another cluster.
@@ -187,9 +191,9 @@ func (s *Service) Self() actor.HostID { return s.view.Load().self }
 
 // Current reports whether the host's lease is known to hold at now, a time with a
 // monotonic reading: whether the host may run what it holds, and answer without a
-// commit. It is not when the wall clock has jumped ahead beyond the lease; see [Clocks].
+// commit. It is not when the wall clock has jumped ahead beyond the lease; see [clock.Clocks].
 func (s *Service) Current(now time.Time) bool {
-	return int64(s.clock.at(now)) < s.until.Load()
+	return int64(s.clock.At(now)) < s.until.Load()
 }
 
 // Holds says whether this host holds an actor, by its type's table or, if it is sticky,
@@ -201,15 +205,15 @@ func (s *Service) Holds(key actor.Key, policy string) actor.Hold {
 	v := s.view.Load()
 	t, _ := v.of(key.App, key.Type)
 	switch {
-	case t == nil && (held(policy) || !v.told):
+	case t == nil && (placement.Exclusive(policy) || !v.told):
 		return actor.NotHeld
 	case t == nil:
 		return actor.Held
-	case !held(t.policy) && (t.handing || held(policy)): // its placement changes
+	case !placement.Exclusive(t.policy) && (t.handing || placement.Exclusive(policy)): // its placement changes
 		return actor.NotHeld
-	case !held(t.policy):
+	case !placement.Exclusive(t.policy):
 		return actor.Held
-	case t.policy != stickyPolicy:
+	case t.policy != abi.PlacementSticky:
 		return t.holds(v.self, key)
 	case t.handing:
 		return actor.NotHeld
@@ -239,14 +243,14 @@ func (s *Service) find(key actor.Key, policy string) placement.Where {
 	v := s.view.Load()
 	t, counts := v.of(key.App, key.Type)
 	switch {
-	case t == nil && !held(policy) && s.cfg.hosts() && (v.told || policy != abi.PlacementAny):
+	case t == nil && !placement.Exclusive(policy) && s.cfg.hosts() && (v.told || policy != abi.PlacementAny):
 		return s.anywhere(v, policy, placement.Where{Here: true})
 	case t == nil:
 		s.TypesChanged()
 		return placement.Where{Wait: v.changed}
-	case !held(t.policy):
+	case !placement.Exclusive(t.policy):
 		return s.findAnywhere(v, t, counts, key, policy)
-	case t.policy == stickyPolicy:
+	case t.policy == abi.PlacementSticky:
 		return s.findSticky(v, t, counts, key)
 	}
 	p := placement.PointOf(key)
@@ -300,7 +304,7 @@ func (s *Service) findAnywhere(v *view, t *typeView, counts *callCounts, key act
 		return placement.Where{Wait: v.changed}
 	case host != v.self:
 		return placement.Where{Host: host}
-	case held(policy): // of another deployment than the leader knows, for now
+	case placement.Exclusive(policy): // of another deployment than the leader knows, for now
 		s.TypesChanged()
 		return placement.Where{Wait: v.changed}
 	default:
@@ -386,7 +390,7 @@ func (s *Service) acquire(key actor.Key) placement.Where {
 func (s *Service) Learned(key actor.Key, owner actor.HostID) {
 	v := s.view.Load()
 	t, _ := v.of(key.App, key.Type)
-	if t == nil || t.policy != stickyPolicy {
+	if t == nil || t.policy != abi.PlacementSticky {
 		return
 	}
 	if _, there := v.members[owner]; there && owner != v.self {
@@ -426,7 +430,7 @@ func (s *Service) Leadership() Leadership {
 
 // LeaseSeconds returns how long ago the host's lease was renewed, or began.
 func (s *Service) LeaseSeconds() float64 {
-	return (s.now() - (Instant(s.until.Load()) - Usable(s.cfg.Lease))).Seconds()
+	return (s.now() - (clock.Instant(s.until.Load()) - clock.Usable(s.cfg.Lease))).Seconds()
 }
 
 // Owned returns how many sticky actors this host owns.
@@ -446,15 +450,15 @@ func (s *Service) publish(ripened bool) {
 	tables, types := s.holdings.views(), old.types
 	if s.holdings.remapped {
 		s.holdings.remapped = false
-		types = make(map[typeName]typeRef, len(s.holdings.types))
+		types = make(map[protocol.TypeName]typeRef, len(s.holdings.types))
 		for name, t := range s.holdings.types {
 			types[name] = typeRef{t.slot, s.countsOf(name)}
 		}
-		maps.DeleteFunc(s.counts, func(name typeName, _ *callCounts) bool { return s.holdings.types[name] == nil })
+		maps.DeleteFunc(s.counts, func(name protocol.TypeName, _ *callCounts) bool { return s.holdings.types[name] == nil })
 	}
-	var partitions map[typeName]*typeView
+	var partitions map[protocol.TypeName]*typeView
 	if competing := s.holdings.competing(); len(competing) > 0 {
-		partitions = make(map[typeName]*typeView, len(competing))
+		partitions = make(map[protocol.TypeName]*typeView, len(competing))
 		for name, policy := range competing {
 			if t := s.checkouts.types[name]; t != nil && t.policy == policy {
 				partitions[name] = t.view(s.self.ID, s.now())

@@ -13,6 +13,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // TestOneProcessHoldsAll: at once, over no network.
@@ -261,7 +264,7 @@ func TestLostDatabase(t *testing.T) {
 			if paused.Wait == nil {
 				t.Errorf("as its lease is over: %+v", paused)
 			}
-			<-time.After(testLease + RenewEvery(testLease))
+			<-time.After(testLease + clock.RenewEvery(testLease))
 			select {
 			case <-paused.Wait:
 			default:
@@ -296,7 +299,7 @@ func TestLostHostAcquires(t *testing.T) {
 		if asked.Wait == nil || bounded.Wait == nil {
 			t.Fatalf("without a leader: %+v and %+v", asked, bounded)
 		}
-		<-time.After(testLease + RenewEvery(testLease))
+		<-time.After(testLease + clock.RenewEvery(testLease))
 		for what, wait := range map[string]<-chan struct{}{"for the actor": asked.Wait, "to ask for it": bounded.Wait} {
 			select {
 			case <-wait:
@@ -442,7 +445,7 @@ func TestStop(t *testing.T) {
 					t.Errorf("of %d of %d actors it does not know where they are", moving, lookedAt)
 				}
 				c.eventually("the others have everything", func() bool { _, problem := c.look(); return problem == "" })
-				<-time.After(RenewEvery(testLease) / 2)
+				<-time.After(clock.RenewEvery(testLease) / 2)
 				if c.leads() == nil {
 					t.Error("nobody leads")
 				}
@@ -586,7 +589,7 @@ func TestPolicyChanges(t *testing.T) {
 		c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
 		for generation, policy := range []string{abi.PlacementSticky, abi.PlacementRing, abi.PlacementSticky} {
 			for _, p := range c.processes {
-				p.setTypes(Type{App: "a", Name: "R", Placement: policy, Generation: uint64(generation) + 2}, stickyType("S"))
+				p.setTypes(protocol.Type{App: "a", Name: "R", Placement: policy, Generation: uint64(generation) + 2}, stickyType("S"))
 			}
 			if policy == abi.PlacementRing {
 				c.waitFor(func(counts map[string]int) bool { return len(counts) == 2 })
@@ -724,7 +727,7 @@ func TestInspect(t *testing.T) {
 			if _, err := p.Where(c.t.Context(), key("X", 1)); !errors.Is(err, actor.ErrTypeNotFound) {
 				t.Errorf("a type that nobody runs: %v", err)
 			}
-			if policy, ranges, err := p.Placement("a", "R"); err != nil || policy != abi.PlacementRing || len(ranges) < 2 || ranges[0].First != 0 || ranges[len(ranges)-1].Last != lastPoint {
+			if policy, ranges, err := p.Placement("a", "R"); err != nil || policy != abi.PlacementRing || len(ranges) < 2 || ranges[0].First != 0 || ranges[len(ranges)-1].Last != placement.LastPoint {
 				t.Errorf("placement %s %v %v", policy, ranges, err)
 			}
 			if id, err := p.FindHost("b"); err != nil || id != ps[1].Self() {

@@ -9,16 +9,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
 // session is this host's end of a stream to the leader.
 type session struct {
-	Session
+	protocol.Session
 	ctx  context.Context //nolint:containedctx // the session's life, for its hand-overs
 	end  context.CancelCauseFunc
-	out  *outbox[*greenroomv1.ReportActorTypesRequest]
+	out  *protocol.Outbox[*greenroomv1.ReportActorTypesRequest]
 	work sync.WaitGroup // hand-overs, and reads of types
 	met  bool           // the leader has answered
 }
@@ -28,8 +33,8 @@ var errNoLeader = errors.New("nobody leads the cluster now")
 
 // sessionLoop keeps a session with the leader.
 func (s *Service) sessionLoop(ctx context.Context) {
-	first := RenewEvery(s.cfg.Lease) / 16
-	wait, said, jitter := first, "", newJitter("session", s.Self())
+	first := clock.RenewEvery(s.cfg.Lease) / 16
+	wait, said, jitter := first, "", clock.NewJitter("session", s.Self())
 	for ctx.Err() == nil {
 		began := s.now()
 		err := s.converse(ctx)
@@ -40,18 +45,18 @@ func (s *Service) sessionLoop(ctx context.Context) {
 			wait, said = first, ""
 		}
 		// A fault that lasts is logged once.
-		if err.Error() != said && !errors.Is(err, errNoLeader) && !errors.Is(err, errNotLeader) {
+		if err.Error() != said && !errors.Is(err, errNoLeader) && !errors.Is(err, protocol.ErrNotLeader) {
 			said = err.Error()
 			s.cfg.Logger.Warn("no session with the leader of the cluster; what this host holds stays", "host", s.Self(), "error", err)
 		}
-		timer := time.NewTimer(wait + jitter.below(wait))
+		timer := time.NewTimer(wait + jitter.Below(wait))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-s.elected: // this process
 		}
 		timer.Stop()
-		wait = min(2*wait, RenewEvery(s.cfg.Lease)/2)
+		wait = min(2*wait, clock.RenewEvery(s.cfg.Lease)/2)
 	}
 }
 
@@ -64,9 +69,9 @@ func (s *Service) converse(ctx context.Context) error {
 	s.seek(epoch)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	var stream Stream
+	var stream protocol.Stream
 	if t := s.term.Load(); t != nil && t.lease.Epoch == epoch {
-		stream = pipe(ctx, s.Serve)
+		stream = protocol.Pipe(ctx, s.Serve)
 	} else if leader.ID == s.Self() {
 		return errNoLeader // not any more, or not yet
 	} else if s.cfg.Dial == nil {
@@ -78,10 +83,10 @@ func (s *Service) converse(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = stream.Close() })
 	defer stop()
 
-	ss := &session{ctx: ctx, end: end, out: newOutbox[*greenroomv1.ReportActorTypesRequest]()}
+	ss := &session{ctx: ctx, end: end, out: protocol.NewOutbox[*greenroomv1.ReportActorTypesRequest]()}
 	var sending sync.WaitGroup
 	sending.Go(func() {
-		if err := ss.out.send(ctx, stream.Send); err != nil {
+		if err := ss.out.Send(ctx, stream.Send); err != nil {
 			end(fmt.Errorf("send to the leader: %w", err))
 		}
 	})
@@ -137,7 +142,7 @@ func (s *Service) findLeader(ctx context.Context) (actor.Host, uint64, error) {
 
 // connect begins the session: it sends the hello, the types, and all claims.
 func (s *Service) connect(ss *session, leader actor.Host, epoch uint64) bool {
-	var types []Type
+	var types []protocol.Type
 	if s.cfg.Types != nil {
 		types = s.cfg.Types()
 	}
@@ -149,21 +154,21 @@ func (s *Service) connect(ss *session, leader actor.Host, epoch uint64) bool {
 	}
 	ss.Session, s.session = next, ss
 	s.leader = Leadership{Leader: leader.ID, Epoch: epoch, Here: leader.ID == s.self.ID, Connected: true}
-	send := func(m *greenroomv1.ReportActorTypesRequest) { ss.out.put(m) }
+	send := func(m *greenroomv1.ReportActorTypesRequest) { ss.out.Put(m) }
 	send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Hello{Hello: &greenroomv1.SchedulerHello{
 		Cluster: s.self.Cluster, HostId: string(s.self.ID), Session: next.Number, Epoch: epoch,
 		MinProtocol: uint32(s.self.MinProtocol), MaxProtocol: uint32(s.self.MaxProtocol), Draining: s.draining != "", //nolint:gosec // small
 		LeaseMs: uint32(s.cfg.Lease.Milliseconds()), Processors: uint32(s.cfg.Resources.Processors), MemoryBytes: uint64(s.cfg.Resources.Memory), //nolint:gosec // small, or above 0
 		Weight: s.cfg.Resources.Weight,
 	}}})
-	send(toTypes(types))
+	send(protocol.ToTypes(types))
 	s.holdings.Connect(types)
 	for _, c := range s.holdings.Claims(s.now()) {
-		for _, claims := range toClaims(c, min(leader.MaxProtocol, s.self.MaxProtocol)) {
+		for _, claims := range protocol.ToClaims(c, min(leader.MaxProtocol, s.self.MaxProtocol)) {
 			send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_RangeClaims{RangeClaims: claims}})
 		}
 	}
-	for _, actors := range stickyMessages(owned) {
+	for _, actors := range protocol.ToSticky(owned) {
 		send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_StickyClaims{StickyClaims: &greenroomv1.StickyClaimsReport{Actors: actors}}})
 	}
 	send(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_StickyClaims{StickyClaims: &greenroomv1.StickyClaimsReport{Complete: true}}})
@@ -204,7 +209,7 @@ func (s *Service) disconnected(ss *session) {
 	ss.work.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.member.host == ss.Host {
+	if s.self.ID == ss.Host {
 		s.holdings.Resume(s.now())
 		s.publish(false)
 	}
@@ -218,7 +223,7 @@ func (s *Service) ask(key actor.Key, a *acquisition) {
 	if _, ok := s.member.Ask(key); !ok {
 		return
 	}
-	s.session.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Acquisition{Acquisition: &greenroomv1.StickyAcquisition{
+	s.session.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Acquisition{Acquisition: &greenroomv1.StickyAcquisition{
 		CorrelationId: a.id, App: key.App, Type: key.Type, Id: key.ID,
 	}}})
 }
@@ -228,17 +233,17 @@ func (s *Service) reportTypes(ctx context.Context, ss *session) {
 	if s.cfg.Types == nil {
 		return
 	}
-	known := map[typeName]Type{} // what was sent with the claims may be older by now
-	timer := time.NewTicker(RenewEvery(s.cfg.Lease) / 2)
+	known := map[protocol.TypeName]protocol.Type{} // what was sent with the claims may be older by now
+	timer := time.NewTicker(clock.RenewEvery(s.cfg.Lease) / 2)
 	defer timer.Stop()
 	for {
 		types := s.cfg.Types()
-		now := make(map[typeName]Type, len(types))
+		now := make(map[protocol.TypeName]protocol.Type, len(types))
 		for _, t := range types {
-			now[typeName{t.App, t.Name}] = t
+			now[t.TypeName()] = t
 		}
 		if !maps.Equal(now, known) {
-			ss.out.put(toTypes(types))
+			ss.out.Put(protocol.ToTypes(types))
 			known = now
 			s.mu.Lock()
 			if s.session == ss {
@@ -252,7 +257,7 @@ func (s *Service) reportTypes(ctx context.Context, ss *session) {
 			return
 		case <-timer.C:
 		case <-s.kick:
-			if !pause(ctx, time.Millisecond) { // many calls may ask for it
+			if !clock.Pause(ctx, time.Millisecond) { // many calls may ask for it
 				return
 			}
 		}
@@ -270,8 +275,8 @@ func (s *Service) readTypes(ctx context.Context, app string) {
 
 // heartbeats find out that the leader is there.
 func (s *Service) heartbeats(ctx context.Context, ss *session) {
-	for pause(ctx, RenewEvery(s.cfg.Lease)) {
-		ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Heartbeat{Heartbeat: &greenroomv1.SchedulerHeartbeat{}}})
+	for clock.Pause(ctx, clock.RenewEvery(s.cfg.Lease)) {
+		ss.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Heartbeat{Heartbeat: &greenroomv1.SchedulerHeartbeat{}}})
 	}
 }
 
@@ -279,7 +284,7 @@ func (s *Service) heartbeats(ctx context.Context, ss *session) {
 func (s *Service) receive(ctx context.Context, ss *session, m *greenroomv1.ReportActorTypesResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.session != ss || s.member.host != ss.Host {
+	if s.session != ss || s.self.ID != ss.Host {
 		return
 	}
 	ss.met = true
@@ -287,17 +292,17 @@ func (s *Service) receive(ctx context.Context, ss *session, m *greenroomv1.Repor
 	case *greenroomv1.ReportActorTypesResponse_Members:
 		s.newMembers(m.Members)
 	case *greenroomv1.ReportActorTypesResponse_Order:
-		s.order(ctx, ss, fromOrder(m.Order))
+		s.order(ctx, ss, protocol.FromOrder(m.Order))
 	case *greenroomv1.ReportActorTypesResponse_Orders:
-		orders := make([]Order, len(m.Orders.GetOrders()))
+		orders := make([]protocol.Order, len(m.Orders.GetOrders()))
 		for i, o := range m.Orders.GetOrders() {
-			orders[i] = fromOrder(o)
+			orders[i] = protocol.FromOrder(o)
 		}
 		s.order(ctx, ss, orders...)
 	case *greenroomv1.ReportActorTypesResponse_Acquisition:
 		s.answered(ss, m.Acquisition)
 	case *greenroomv1.ReportActorTypesResponse_Refusal:
-		s.refused(ctx, ss, fromSticky(m.Refusal.GetActors()))
+		s.refused(ctx, ss, protocol.FromSticky(m.Refusal.GetActors()))
 	case *greenroomv1.ReportActorTypesResponse_Drain:
 		life := s.drainContext // also when the session ends
 		s.loops.Go(func() { _ = s.Drain(life, m.Drain.GetReason()) })
@@ -319,7 +324,7 @@ func (s *Service) receive(ctx context.Context, ss *session, m *greenroomv1.Repor
 func (s *Service) newMembers(m *greenroomv1.ClusterMembers) {
 	members, drains := map[actor.HostID]actor.Host{s.self.ID: s.self}, map[actor.HostID]bool{}
 	for _, member := range m.GetMembers() {
-		h := fromMember(member)
+		h := protocol.FromMember(member)
 		if h.ID == s.self.ID {
 			continue // which knows itself
 		}
@@ -331,8 +336,8 @@ func (s *Service) newMembers(m *greenroomv1.ClusterMembers) {
 }
 
 // order performs orders of the leader that came together.
-func (s *Service) order(ctx context.Context, ss *session, orders ...Order) {
-	orders = slices.DeleteFunc(orders, func(o Order) bool { return o.Kind == 0 || o.Group == 0 && len(o.Types) == 0 }) // of a newer protocol
+func (s *Service) order(ctx context.Context, ss *session, orders ...protocol.Order) {
+	orders = slices.DeleteFunc(orders, func(o protocol.Order) bool { return o.Kind == 0 || o.Group == 0 && len(o.Types) == 0 }) // of a newer protocol
 	movings := make([]Moving, len(orders))
 	for i, o := range orders {
 		movings[i] = s.holdings.Order(o, s.now())
@@ -344,26 +349,26 @@ func (s *Service) order(ctx context.Context, ss *session, orders ...Order) {
 }
 
 // perform does what an order asks for beside what [Holdings] makes of it.
-func (s *Service) perform(ctx context.Context, ss *session, o Order, moving Moving) {
+func (s *Service) perform(ctx context.Context, ss *session, o protocol.Order, moving Moving) {
 	switch o.Kind {
-	case Unlock:
-		if isCheckout(o.Policy) {
+	case protocol.Unlock:
+		if placement.IsCheckout(o.Policy) {
 			s.kickCheckout()
 		}
 		if moving.Arrived > 0 {
-			s.cfg.Logger.Debug("ranges have arrived at other hosts", "types", o.about(), "ranges", moving.Arrived, "paused", moving.Paused.Round(time.Microsecond).String())
+			s.cfg.Logger.Debug("ranges have arrived at other hosts", "types", o.About(), "ranges", moving.Arrived, "paused", moving.Paused.Round(time.Microsecond).String())
 			if s.cfg.Events.RangesMoved != nil {
 				s.cfg.Events.RangesMoved(moving.Arrived, moving.Paused)
 			}
 		}
-	case Update:
-		ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Updated{Updated: toUpdated(o)}})
-	case Lock:
+	case protocol.Update:
+		ss.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Updated{Updated: protocol.ToUpdated(o)}})
+	case protocol.Lock:
 		// A sticky type's ranges say who acquires: its actors stay where they are.
 		switch {
 		case len(moving.Ranges) == 0 && !o.WithSticky:
-			ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Released{Released: toReleased(o, nil)}})
-		case o.Policy == stickyPolicy && !o.WithSticky:
+			ss.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Released{Released: protocol.ToReleased(o, nil)}})
+		case o.Policy == abi.PlacementSticky && !o.WithSticky:
 			s.released(ss, moving)
 		default:
 			ss.work.Go(func() { s.handOver(ctx, ss, moving) })
@@ -425,7 +430,7 @@ func (s *Service) ended(ctx context.Context, moving func(actor.Key) bool) bool {
 		if ctx.Err() == nil {
 			s.cfg.Logger.Warn("actors that move were not handed over", "error", err)
 		}
-		if !pause(ctx, wait) {
+		if !clock.Pause(ctx, wait) {
 			return false
 		}
 	}
@@ -440,12 +445,12 @@ func (s *Service) released(ss *session, moving Moving) {
 	s.publish(false)
 	if len(moving.Ranges) > 0 {
 		took := s.now() - moving.Since
-		s.cfg.Logger.Debug("ranges were handed over", "types", moving.Order.about(), "version", moving.Order.Version, "ranges", len(moving.Ranges), "took", took.Round(time.Microsecond).String())
+		s.cfg.Logger.Debug("ranges were handed over", "types", moving.Order.About(), "version", moving.Order.Version, "ranges", len(moving.Ranges), "took", took.Round(time.Microsecond).String())
 		if s.cfg.Events.HandedOver != nil {
 			s.cfg.Events.HandedOver(took)
 		}
 	}
-	ss.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Released{Released: toReleased(moving.Order, moving.Ranges)}})
+	ss.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Released{Released: protocol.ToReleased(moving.Order, moving.Ranges)}})
 }
 
 // release gives up sticky actors that have no activation left on this host.
@@ -458,8 +463,8 @@ func (s *Service) release(keys []actor.Key) {
 		s.owned.remove(key)
 	}
 	if s.session != nil {
-		for _, actors := range stickyMessages(told) {
-			s.session.out.put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Release{Release: &greenroomv1.StickyRelease{Actors: actors}}})
+		for _, actors := range protocol.ToSticky(told) {
+			s.session.out.Put(&greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Release{Release: &greenroomv1.StickyRelease{Actors: actors}}})
 		}
 	}
 	if s.cfg.Events.StickyReleased != nil && len(keys) > 0 {

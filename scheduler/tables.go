@@ -4,55 +4,10 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
-
-// HeldRange is a part of the hash space with the hosts that share it.
-type HeldRange struct {
-	First, Last placement.Point // inclusive
-	Hosts       []placement.HostID
-	// Readers may answer read-only methods of it; an UNLOCK names them.
-	Readers []placement.HostID
-	// Clean: all that earlier holders sent to the store is settled.
-	Clean bool
-	// Moved: it is there because of its heat.
-	Moved bool
-}
-
-// OrderKind says what an [Order] asks for.
-type OrderKind uint8
-
-// The kinds of orders; doc.go says what each means.
-const (
-	Lock   OrderKind = iota + 1 // the ranges move: hand over, and answer released
-	Update                      // the ranges are the host's from now on; answer updated
-	Unlock                      // the ranges are where the order says; without hosts: nobody knows
-	Remove                      // no host serves the types any more
-	Form                        // the types are of the group from now on
-)
-
-// Order changes a part of the table of a group of types at one host.
-type Order struct {
-	To    placement.HostID
-	Group uint64 // 0: none, and Types has the one type that the order is about
-	// Types are those of the group. An order that a host gets has them if it forms the group.
-	Types      []typeName
-	Version    uint64 // of the term's orders; answers have it
-	Kind       OrderKind
-	Policy     string
-	Ranges     []HeldRange
-	WithSticky bool // the sticky actors of the types are handed over as well
-}
-
-// about names what an order is about for people.
-func (o Order) about() string {
-	if o.Group == 0 {
-		return o.Types[0].String()
-	}
-	return "group " + strconv.FormatUint(o.Group, 10)
-}
 
 // What bounds the ranges of a table that move at once and are held, so that few actors
 // pause at a time, and each for the hand-over of few others.
@@ -68,15 +23,15 @@ const (
 )
 
 // Tables is what the leader of one term knows about the tables of all types: which host holds
-// what, and what moves. It stands beside the term's [Leader], which knows the sessions: every
+// what, and what moves. It stands beside the term's [ownership.Leader], which knows the sessions: every
 // message is one of a host's newest session. It is pure state, for one goroutine at a time.
 type Tables struct {
 	hosts    map[placement.HostID]*tableHost
-	types    map[typeName]*rangeTable
+	types    map[protocol.TypeName]*rangeTable
 	tables   map[uint64]*rangeTable // each once, by its group
 	granting bool
 	dirty    map[*rangeTable]struct{} // may have something to do
-	orders   []Order
+	orders   []protocol.Order
 	version  uint64 // of the newest order
 	groups   uint64 // of the newest group
 	// awaited has the orders that hosts have not all answered, by version.
@@ -100,7 +55,7 @@ type tableHost struct {
 	draining  bool
 	leadsOnly bool    // it is to run nothing
 	report    *report // of the types that it can run, or would
-	claims    map[typeName]*claim
+	claims    map[protocol.TypeName]*claim
 	// resources are what the host has announced that it has for actors.
 	resources placement.Resources
 }
@@ -108,7 +63,7 @@ type tableHost struct {
 // claim is what a host holds of some types as its session begins.
 type claim struct {
 	policy string
-	ranges []HeldRange
+	ranges []protocol.Range
 }
 
 // awaited is an order that hosts answer.
@@ -118,14 +73,14 @@ type awaited struct {
 	// order that it answers.
 	version uint64
 	tables  []*rangeTable // of the types that it was about
-	ranges  []HeldRange
+	ranges  []protocol.Range
 }
 
 // NewTables returns the tables of a term that begins: nothing is known. The table of a
 // new type has so many ranges.
 func NewTables(ranges int) *Tables {
 	t := &Tables{
-		hosts: map[placement.HostID]*tableHost{}, types: map[typeName]*rangeTable{}, tables: map[uint64]*rangeTable{},
+		hosts: map[placement.HostID]*tableHost{}, types: map[protocol.TypeName]*rangeTable{}, tables: map[uint64]*rangeTable{},
 		dirty: map[*rangeTable]struct{}{}, awaited: map[uint64]*awaited{}, rings: map[string]*placement.Table{}, even: ranges,
 	}
 	t.hostsChanged()
@@ -141,7 +96,7 @@ func (t *Tables) Begin(id placement.HostID, name string, draining bool) {
 		t.hosts[id] = h
 		t.reports, t.divides = h.reports(t.reports, nil), true
 	}
-	h.name, h.connected, h.claims = name, false, map[typeName]*claim{}
+	h.name, h.connected, h.claims = name, false, map[protocol.TypeName]*claim{}
 	h.draining = h.draining || draining
 	t.hostsChanged()
 }
@@ -173,7 +128,7 @@ func (t *Tables) Disconnected(id placement.HostID) {
 }
 
 // Reported tells all types that a host can run.
-func (t *Tables) Reported(id placement.HostID, types []Type) {
+func (t *Tables) Reported(id placement.HostID, types []protocol.Type) {
 	h := t.hosts[id]
 	if h == nil || h.report.says(types) {
 		return
@@ -182,9 +137,9 @@ func (t *Tables) Reported(id placement.HostID, types []Type) {
 	t.divides = true
 	t.hostsChanged()
 	t.touchAll()
-	var unknown []typeName
+	var unknown []protocol.TypeName
 	for _, typ := range types {
-		if name := (typeName{typ.App, typ.Name}); t.types[name] == nil {
+		if name := typ.TypeName(); t.types[name] == nil {
 			unknown = append(unknown, name)
 		}
 	}
@@ -192,7 +147,7 @@ func (t *Tables) Reported(id placement.HostID, types []Type) {
 }
 
 // typesOf returns what a host has reported last; read-only.
-func (t *Tables) typesOf(id placement.HostID) map[typeName]Type {
+func (t *Tables) typesOf(id placement.HostID) map[protocol.TypeName]protocol.Type {
 	if h := t.hosts[id]; h != nil {
 		return h.report.types
 	}
@@ -202,7 +157,7 @@ func (t *Tables) typesOf(id placement.HostID) map[typeName]Type {
 // Claim records the ranges of types that a host holds as its session begins, and under which
 // policy. A claim without ranges means that the host owns sticky actors of the types, or
 // competes for their partitions.
-func (t *Tables) Claim(id placement.HostID, types []typeName, policy string, ranges []HeldRange) {
+func (t *Tables) Claim(id placement.HostID, types []protocol.TypeName, policy string, ranges []protocol.Range) {
 	h := t.hosts[id]
 	if h == nil || h.connected {
 		return
@@ -226,18 +181,18 @@ func (t *Tables) Claimed(id placement.HostID) {
 	}
 	h.connected = true
 	t.hostsChanged()
-	var unknown []typeName
+	var unknown []protocol.TypeName
 	for name := range h.claims {
 		if t.types[name] == nil {
 			unknown = append(unknown, name)
 		}
 	}
-	slices.SortFunc(unknown, compareTypes)
+	slices.SortFunc(unknown, protocol.CompareTypes)
 	t.divides = t.divides || len(unknown) > 0
 	t.add(newRangeTable(), unknown)
 	alike := alikeClaims(h.claims)
 	for _, table := range t.sorted() {
-		for c, part := range divide(t, table, func(name typeName) *claim { return alike[h.claims[name]] }) {
+		for c, part := range divide(t, table, func(name protocol.TypeName) *claim { return alike[h.claims[name]] }) {
 			if c == nil {
 				c = &claim{}
 			}
@@ -259,7 +214,7 @@ func (t *Tables) Claimed(id placement.HostID) {
 
 // Released records that a host has handed over everything that a LOCK named. If several
 // answers belong to one LOCK, for types of one table, a range is clean if all say so.
-func (t *Tables) Released(id placement.HostID, version uint64, answers ...[]HeldRange) {
+func (t *Tables) Released(id placement.HostID, version uint64, answers ...[]protocol.Range) {
 	t.answered(version, func(table *rangeTable, version uint64) bool {
 		if !table.switching || version != table.version {
 			return false
@@ -274,7 +229,7 @@ func (t *Tables) Released(id placement.HostID, version uint64, answers ...[]Held
 		if slices.Contains(r.waits, id) {
 			t.dirty[table] = struct{}{}
 			for _, ranges := range answers {
-				i, found := slices.BinarySearchFunc(ranges, r.first, func(c HeldRange, p placement.Point) int { return cmp.Compare(c.First, p) })
+				i, found := slices.BinarySearchFunc(ranges, r.first, func(c protocol.Range, p placement.Point) int { return cmp.Compare(c.First, p) })
 				if !found {
 					i--
 				}
@@ -374,10 +329,10 @@ func (t *Tables) Slow() {
 // Move says which parts of a ring type are elsewhere than by the ring: in order, without
 // overlaps.
 func (t *Tables) Move(app, typ string, moved []placement.Moved) {
-	name := typeName{app, typ}
+	name := protocol.TypeName{App: app, Type: typ}
 	if table := t.types[name]; table != nil {
 		if len(table.types) > 1 {
-			table = t.split(table, []typeName{name})
+			table = t.split(table, []protocol.TypeName{name})
 		}
 		table.setMoved(moved)
 		t.touch(table)
@@ -387,7 +342,7 @@ func (t *Tables) Move(app, typ string, moved []placement.Moved) {
 // Policy returns the policy of a type that is in force, and whether it is about to
 // change, or to come into force; empty if there is no such type.
 func (t *Tables) Policy(app, typ string) (policy string, switching bool) {
-	table := t.types[typeName{app, typ}]
+	table := t.types[protocol.TypeName{App: app, Type: typ}]
 	if table == nil {
 		return "", false
 	}
@@ -395,8 +350,8 @@ func (t *Tables) Policy(app, typ string) (policy string, switching bool) {
 }
 
 // Plan returns the orders that follow from what happened since the last time. granting is the
-// result of [Leader.Granting]; while it is false there are no orders.
-func (t *Tables) Plan(granting bool) []Order {
+// result of [ownership.Leader.Granting]; while it is false there are no orders.
+func (t *Tables) Plan(granting bool) []protocol.Order {
 	if !granting {
 		return nil
 	}
@@ -430,23 +385,23 @@ func (t *Tables) Plan(granting bool) []Order {
 // sync tells a host whose session has begun where everything is. What it was asked for
 // in an earlier session it is asked again.
 func (t *Tables) sync(table *rangeTable, id placement.HostID) {
-	locks := map[uint64][]HeldRange{}
+	locks := map[uint64][]protocol.Range{}
 	for i := range table.ranges {
 		r := &table.ranges[i]
 		if r.phase == releasing && slices.Contains(r.waits, id) {
 			locks[r.version] = append(locks[r.version], table.at(i, nil))
 		}
 	}
-	t.order(Order{To: id, Kind: Form}, table)
-	t.order(Order{To: id, Kind: Unlock, Ranges: table.routes()}, table)
+	t.order(protocol.Order{To: id, Kind: protocol.Form}, table)
+	t.order(protocol.Order{To: id, Kind: protocol.Unlock, Ranges: table.routes()}, table)
 	if table.switching && !slices.Contains(table.waits, id) {
 		t.orders[len(t.orders)-1].Policy = "" // what it has given up it does not begin again
 	}
 	if table.switching && slices.Contains(table.waits, id) && locks[table.version] == nil {
-		locks[table.version] = []HeldRange{}
+		locks[table.version] = []protocol.Range{}
 	}
 	for _, version := range slices.Sorted(maps.Keys(locks)) {
-		t.order(Order{To: id, Kind: Lock, Ranges: locks[version], WithSticky: table.switching}, table)
+		t.order(protocol.Order{To: id, Kind: protocol.Lock, Ranges: locks[version], WithSticky: table.switching}, table)
 		t.version++
 		t.orders[len(t.orders)-1].Version = t.version
 		t.awaited[t.version] = &awaited{version, []*rangeTable{table}, locks[version]}
@@ -454,13 +409,13 @@ func (t *Tables) sync(table *rangeTable, id placement.HostID) {
 }
 
 // order adds an order about a table, at its present version.
-func (t *Tables) order(o Order, table *rangeTable) {
+func (t *Tables) order(o protocol.Order, table *rangeTable) {
 	o.Group, o.Types, o.Version, o.Policy = table.group, table.types, table.version, table.policy
 	t.orders = append(t.orders, o)
 }
 
 // broadcast adds an order for every host.
-func (t *Tables) broadcast(o Order, table *rangeTable) {
+func (t *Tables) broadcast(o protocol.Order, table *rangeTable) {
 	for _, id := range t.connected() {
 		o.To = id
 		t.order(o, table)
@@ -474,7 +429,7 @@ func (t *Tables) renumber(table *rangeTable) {
 }
 
 // await notes that hosts answer the table's newest order.
-func (t *Tables) await(table *rangeTable, ranges []HeldRange) {
+func (t *Tables) await(table *rangeTable, ranges []protocol.Range) {
 	t.awaited[table.version] = &awaited{table.version, []*rangeTable{table}, ranges}
 }
 
@@ -487,8 +442,8 @@ func (t *Tables) plan(table *rangeTable) {
 	switch {
 	case policy == "": // nobody knows it any more
 		t.remove(table)
-		t.broadcast(Order{Kind: Remove}, table)
-	case !tabled(policy):
+		t.broadcast(protocol.Order{Kind: protocol.Remove}, table)
+	case !placement.Assigned(policy):
 		t.spreadAll(table)
 	default:
 		t.move(table)
@@ -500,13 +455,13 @@ func (t *Tables) plan(table *rangeTable) {
 func (t *Tables) switchPolicy(table *rangeTable, policy string) bool {
 	table.full = true
 	switch {
-	case !table.switching && (table.policy == "" || !held(table.policy)) && !t.stops(table, policy):
+	case !table.switching && (table.policy == "" || !placement.Exclusive(table.policy)) && !t.stops(table, policy):
 		// Nobody holds anything, and nobody has to stop.
-	case !table.switching && byRanges(table.policy) && byRanges(policy):
+	case !table.switching && placement.RangesOnly(table.policy) && placement.RangesOnly(policy):
 		table.policy = policy
 		table.setMoved(nil)
 		t.renumber(table)
-		t.broadcast(Order{Kind: Unlock, Ranges: table.routes()}, table)
+		t.broadcast(protocol.Order{Kind: protocol.Unlock, Ranges: table.routes()}, table)
 		return true
 	case !table.switching:
 		t.settle(table)
@@ -515,7 +470,7 @@ func (t *Tables) switchPolicy(table *rangeTable, policy string) bool {
 		}
 		t.renumber(table)
 		table.switching, table.waits = true, slices.Sorted(maps.Keys(t.hosts))
-		var moving []HeldRange
+		var moving []protocol.Range
 		for i := range table.ranges {
 			r := &table.ranges[i]
 			r.clean = r.clean || r.phase == releasing && r.ripe
@@ -523,12 +478,12 @@ func (t *Tables) switchPolicy(table *rangeTable, policy string) bool {
 			moving = append(moving, table.at(i, nil))
 		}
 		t.await(table, moving)
-		t.broadcast(Order{Kind: Lock, Ranges: moving, WithSticky: true}, table)
+		t.broadcast(protocol.Order{Kind: protocol.Lock, Ranges: moving, WithSticky: true}, table)
 		return false
 	case len(table.waits) > 0 || slices.ContainsFunc(table.ranges, func(r tableRange) bool { return len(r.waits) > 0 }):
 		return false
 	}
-	if !tabled(table.policy) || !tabled(policy) {
+	if !placement.Assigned(table.policy) || !placement.Assigned(policy) {
 		table.ranges, table.cutFor = []tableRange{{}}, [2]*placement.Table{}
 	}
 	table.switching, table.policy, table.role.behind = false, policy, false
@@ -537,10 +492,10 @@ func (t *Tables) switchPolicy(table *rangeTable, policy string) bool {
 		r := &table.ranges[i]
 		r.phase, r.clean = settled, r.clean || r.ripe
 	}
-	if tabled(policy) && policy != "" {
+	if placement.Assigned(policy) && policy != "" {
 		// What nobody will be given is to be known as well.
 		t.renumber(table)
-		t.broadcast(Order{Kind: Unlock, Ranges: table.routes()}, table)
+		t.broadcast(protocol.Order{Kind: protocol.Unlock, Ranges: table.routes()}, table)
 	}
 	return true
 }
@@ -549,7 +504,7 @@ func (t *Tables) switchPolicy(table *rangeTable, policy string) bool {
 // policy is in force: they may run it anywhere by the policy that is, or by a deployment
 // that this leader does not know, but not of a type's first one.
 func (t *Tables) stops(table *rangeTable, policy string) bool {
-	if policy == "" || !held(policy) {
+	if policy == "" || !placement.Exclusive(policy) {
 		return false
 	}
 	return table.policy != "" || table.role.behind
@@ -565,12 +520,12 @@ func (t *Tables) spreadAll(table *rangeTable) {
 	}
 	table.ranges, table.cutFor = []tableRange{{hosts: serving}}, [2]*placement.Table{}
 	t.renumber(table)
-	t.broadcast(Order{Kind: Unlock, Ranges: []HeldRange{table.at(0, serving)}}, table)
+	t.broadcast(protocol.Order{Kind: protocol.Unlock, Ranges: []protocol.Range{table.at(0, serving)}}, table)
 }
 
 // settle ends the moves that have been confirmed.
 func (t *Tables) settle(table *rangeTable) {
-	var unlocked []HeldRange
+	var unlocked []protocol.Range
 	for _, i := range table.toLookAt() {
 		r := &table.ranges[i]
 		if r.phase != updating || len(r.waits) > 0 {
@@ -583,7 +538,7 @@ func (t *Tables) settle(table *rangeTable) {
 	}
 	if len(unlocked) > 0 {
 		t.renumber(table)
-		t.broadcast(Order{Kind: Unlock, Ranges: unlocked}, table)
+		t.broadcast(protocol.Order{Kind: protocol.Unlock, Ranges: unlocked}, table)
 	}
 }
 
@@ -628,10 +583,10 @@ func (t *Tables) move(table *rangeTable) {
 		open    []int // not where they should be
 		urgent  []int // to be locked, from hosts that leave
 		others  []int
-		given   []HeldRange
-		nobodys []HeldRange
+		given   []protocol.Range
+		nobodys []protocol.Range
 	)
-	grants := map[placement.HostID][]HeldRange{}
+	grants := map[placement.HostID][]protocol.Range{}
 	for _, i := range look {
 		r := &table.ranges[i]
 		want := wanted(all, r.first)
@@ -684,28 +639,28 @@ func (t *Tables) move(table *rangeTable) {
 		t.renumber(table)
 	}
 	if len(read) > 0 {
-		t.broadcast(Order{Kind: Unlock, Ranges: read}, table)
+		t.broadcast(protocol.Order{Kind: protocol.Unlock, Ranges: read}, table)
 	}
 	if len(given) > 0 {
 		t.await(table, given)
 	}
 	for _, id := range slices.Sorted(maps.Keys(grants)) {
-		t.order(Order{To: id, Kind: Update, Ranges: grants[id]}, table)
+		t.order(protocol.Order{To: id, Kind: protocol.Update, Ranges: grants[id]}, table)
 	}
 	if len(nobodys) > 0 { // who had it may wait for news
-		t.broadcast(Order{Kind: Unlock, Ranges: nobodys}, table)
+		t.broadcast(protocol.Order{Kind: protocol.Unlock, Ranges: nobodys}, table)
 	}
 	locks := slices.Concat(urgent, others)
 	for together := range slices.Chunk(locks[:max(0, min(room, len(locks)))], maxTogether) {
 		t.renumber(table)
-		locked := make([]HeldRange, 0, maxTogether)
+		locked := make([]protocol.Range, 0, maxTogether)
 		slices.Sort(together) // as orders have ranges
 		for _, i := range together {
 			table.lock(i)
 			locked = append(locked, table.at(i, nil))
 		}
 		t.await(table, locked)
-		t.broadcast(Order{Kind: Lock, Ranges: locked}, table)
+		t.broadcast(protocol.Order{Kind: protocol.Lock, Ranges: locked}, table)
 	}
 	table.open, table.full = open, false
 	if len(open) == 0 {
@@ -722,14 +677,14 @@ type TypeTable struct {
 
 // TableRange is a range of a [TypeTable].
 type TableRange struct {
-	HeldRange
+	protocol.Range
 	// Moving: it is between its holders, or not taken over yet.
 	Moving bool
 }
 
 // Table returns the table of a type; false if the type has no table.
 func (t *Tables) Table(app, typ string) (TypeTable, bool) {
-	table := t.types[typeName{app, typ}]
+	table := t.types[protocol.TypeName{App: app, Type: typ}]
 	if table == nil {
 		return TypeTable{}, false
 	}
@@ -737,12 +692,12 @@ func (t *Tables) Table(app, typ string) (TypeTable, bool) {
 	for i := range table.ranges {
 		r := &table.ranges[i]
 		at := table.at(i, r.holds)
-		if !tabled(table.policy) {
-			out.Ranges = append(out.Ranges, TableRange{HeldRange: table.at(i, r.hosts)})
+		if !placement.Assigned(table.policy) {
+			out.Ranges = append(out.Ranges, TableRange{Range: table.at(i, r.hosts)})
 			continue
 		}
 		at.Clean = r.clean
-		out.Ranges = append(out.Ranges, TableRange{HeldRange: at, Moving: r.phase != settled || len(r.holds) < len(r.hosts) || len(r.hosts) == 0})
+		out.Ranges = append(out.Ranges, TableRange{Range: at, Moving: r.phase != settled || len(r.holds) < len(r.hosts) || len(r.hosts) == 0})
 	}
 	return out, true
 }
@@ -751,7 +706,7 @@ func (t *Tables) Table(app, typ string) (TypeTable, bool) {
 func (t *Tables) Shares() map[placement.HostID]int {
 	shares := map[placement.HostID]int{}
 	for _, table := range t.tables {
-		if !tabled(table.policy) {
+		if !placement.Assigned(table.policy) {
 			continue
 		}
 		for i := range table.ranges {

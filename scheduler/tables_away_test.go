@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // TestTablesHostAway: what is meant for a host that is registered, and has no session now,
@@ -13,7 +14,7 @@ import (
 // again it gets its share.
 func TestTablesHostAway(t *testing.T) {
 	tables := NewTables(placement.DefaultRanges)
-	types := []Type{{App: "a", Name: "T", Placement: abi.PlacementRing, Generation: 1}}
+	types := []protocol.Type{{App: "a", Name: "T", Placement: abi.PlacementRing, Generation: 1}}
 	join := func(id placement.HostID) {
 		tables.Begin(id, string(id), false)
 		tables.Reported(id, types)
@@ -35,10 +36,10 @@ func TestTablesHostAway(t *testing.T) {
 			for _, o := range orders {
 				switch {
 				case away[o.To]:
-				case o.Kind == Lock:
+				case o.Kind == protocol.Lock:
 					locked += len(o.Ranges)
 					tables.Released(o.To, o.Version, o.Ranges)
-				case o.Kind == Update:
+				case o.Kind == protocol.Update:
 					tables.Updated(o.To, o.Version)
 				}
 			}
@@ -73,7 +74,7 @@ func TestTablesHostAway(t *testing.T) {
 	if share := tables.Shares(); share["third"] == 0 || share["there"] != before["there"] {
 		t.Errorf("of what a host is not there to hand over: %v, before %v", share, before)
 	}
-	for _, r := range tables.types[typeName{"a", "T"}].ranges {
+	for _, r := range tables.types[protocol.TypeName{App: "a", Type: "T"}].ranges {
 		if slices.Contains(r.holds, "there") && r.phase != settled {
 			t.Errorf("the range at %#x of a host that is not there is locked", uint64(r.first))
 		}
@@ -95,8 +96,8 @@ func TestTablesHostAway(t *testing.T) {
 // What nobody else can run is told to be nobody's.
 func TestTablesMoveFewAtATime(t *testing.T) {
 	tables := NewTables(placement.DefaultRanges)
-	types := []Type{{App: "a", Name: "T", Placement: abi.PlacementRing, Generation: 1}}
-	join := func(id placement.HostID, types []Type) {
+	types := []protocol.Type{{App: "a", Name: "T", Placement: abi.PlacementRing, Generation: 1}}
+	join := func(id placement.HostID, types []protocol.Type) {
 		tables.Begin(id, string(id), false)
 		tables.Reported(id, types)
 		tables.Claimed(id)
@@ -108,12 +109,12 @@ func TestTablesMoveFewAtATime(t *testing.T) {
 			for _, o := range orders {
 				moving := holdings.Order(o, 0)
 				switch o.Kind {
-				case Lock:
+				case protocol.Lock:
 					holdings.HandedOver(moving, 0)
 					tables.Released(o.To, o.Version, moving.Ranges)
-				case Update:
+				case protocol.Update:
 					tables.Updated(o.To, o.Version)
-				case Unlock, Remove:
+				case protocol.Unlock, protocol.Remove:
 				}
 			}
 		}
@@ -134,14 +135,14 @@ func TestTablesMoveFewAtATime(t *testing.T) {
 	settleOrders(t, tables)
 	tables.Drain("leaves")
 	moving := 0
-	locks := func() (locks []Order) {
+	locks := func() (locks []protocol.Order) {
 		for _, o := range tables.Plan(true) {
 			switch {
-			case o.Kind == Update:
+			case o.Kind == protocol.Update:
 				tables.Updated(o.To, o.Version)
-			case o.Kind == Unlock && o.To == "leaves":
+			case o.Kind == protocol.Unlock && o.To == "leaves":
 				moving -= len(o.Ranges)
-			case o.Kind == Lock && o.To == "leaves":
+			case o.Kind == protocol.Lock && o.To == "leaves":
 				locks = append(locks, o)
 				moving += len(o.Ranges)
 				if len(o.Ranges) > maxTogether {

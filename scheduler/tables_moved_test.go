@@ -6,12 +6,13 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // TestMovedRangesOutliveTheirLeader: what a leader has moved because of heat stays where it is
 // under the next one, which learns of it from claims, and moves nothing back.
 func TestMovedRangesOutliveTheirLeader(t *testing.T) {
-	types := []Type{{App: "a", Name: "T", Placement: abi.PlacementRing, Generation: 1}}
+	types := []protocol.Type{{App: "a", Name: "T", Placement: abi.PlacementRing, Generation: 1}}
 	hosts := []placement.HostID{"one", "two"}
 	settle := func(tables *Tables) (locked int) {
 		t.Helper()
@@ -25,10 +26,10 @@ func TestMovedRangesOutliveTheirLeader(t *testing.T) {
 			}
 			for _, o := range orders {
 				switch o.Kind {
-				case Lock:
+				case protocol.Lock:
 					locked += len(o.Ranges)
 					tables.Released(o.To, o.Version, o.Ranges)
-				case Update:
+				case protocol.Update:
 					tables.Updated(o.To, o.Version)
 				}
 			}
@@ -41,7 +42,7 @@ func TestMovedRangesOutliveTheirLeader(t *testing.T) {
 		before.Claimed(id)
 	}
 	settle(before)
-	table := before.types[typeName{"a", "T"}]
+	table := before.types[protocol.TypeName{App: "a", Type: "T"}]
 	at := slices.IndexFunc(table.ranges, func(r tableRange) bool { return slices.Equal(r.hosts, hosts[:1]) })
 	hot := table.at(at, nil)
 	before.Move("a", "T", []placement.Moved{{First: hot.First, Last: hot.Last, Host: "two"}})
@@ -55,7 +56,7 @@ func TestMovedRangesOutliveTheirLeader(t *testing.T) {
 		after.Reported(id, types)
 		for i := range table.ranges {
 			if r := &table.ranges[i]; slices.Contains(r.holds, id) {
-				after.Claim(id, []typeName{{"a", "T"}}, abi.PlacementRing, []HeldRange{table.at(i, r.hosts)})
+				after.Claim(id, []protocol.TypeName{{App: "a", Type: "T"}}, abi.PlacementRing, []protocol.Range{table.at(i, r.hosts)})
 			}
 		}
 		after.Claimed(id)
@@ -63,7 +64,7 @@ func TestMovedRangesOutliveTheirLeader(t *testing.T) {
 	if n := settle(after); n != 0 {
 		t.Errorf("the next leader locked %d ranges", n)
 	}
-	for _, r := range after.types[typeName{"a", "T"}].ranges {
+	for _, r := range after.types[protocol.TypeName{App: "a", Type: "T"}].ranges {
 		if r.first == hot.First && (!r.moved || !slices.Equal(r.holds, hosts[1:])) {
 			t.Errorf("what was moved is at %v now, moved %t", r.holds, r.moved)
 		}

@@ -5,14 +5,15 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // TestSharedRangesAreCleanAsAWhole: a range that several hosts claim to share is clean only if
 // each of them holds its share as clean; of a share that nobody answers for, commits may
 // still be under way when the range moves.
 func TestSharedRangesAreCleanAsAWhole(t *testing.T) {
-	share := func(clean bool) []HeldRange {
-		return []HeldRange{{Last: lastPoint, Hosts: []placement.HostID{"a", "b"}, Clean: clean}}
+	share := func(clean bool) []protocol.Range {
+		return []protocol.Range{{Last: placement.LastPoint, Hosts: []placement.HostID{"a", "b"}, Clean: clean}}
 	}
 	for name, tt := range map[string]struct {
 		claims map[placement.HostID]bool // whether the share is clean
@@ -27,10 +28,10 @@ func TestSharedRangesAreCleanAsAWhole(t *testing.T) {
 		for _, id := range []placement.HostID{"a", "b", "c"} {
 			tables.Begin(id, string(id), false)
 			if id == "c" {
-				tables.Reported(id, []Type{{App: "a", Name: "T", Placement: abi.PlacementRing, Generation: 1}})
+				tables.Reported(id, []protocol.Type{{App: "a", Name: "T", Placement: abi.PlacementRing, Generation: 1}})
 			}
 			if clean, claims := tt.claims[id]; claims {
-				tables.Claim(id, []typeName{{"a", "T"}}, abi.PlacementRing, share(clean))
+				tables.Claim(id, []protocol.TypeName{{App: "a", Type: "T"}}, abi.PlacementRing, share(clean))
 			}
 			tables.Claimed(id)
 		}
@@ -38,16 +39,16 @@ func TestSharedRangesAreCleanAsAWhole(t *testing.T) {
 		for orders := tables.Plan(true); len(orders) > 0; orders = tables.Plan(true) {
 			for _, o := range orders {
 				switch o.Kind {
-				case Lock:
+				case protocol.Lock:
 					tables.Released(o.To, o.Version, share(tt.claims[o.To]))
-				case Update:
+				case protocol.Update:
 					tables.Updated(o.To, o.Version)
 					for _, r := range o.Ranges {
 						if given++; o.To != "c" || r.Clean != tt.clean {
 							t.Errorf("%s: %s is given %+v", name, o.To, r)
 						}
 					}
-				case Unlock, Remove:
+				case protocol.Unlock, protocol.Remove:
 				}
 			}
 		}
@@ -60,14 +61,14 @@ func TestSharedRangesAreCleanAsAWhole(t *testing.T) {
 // TestStopsOnce: a host that has stopped what it ran anywhere, since the type is to be held,
 // does not begin again when it reconnects before that is so.
 func TestStopsOnce(t *testing.T) {
-	name := typeName{"a", "T"}
+	name := protocol.TypeName{App: "a", Type: "T"}
 	tables, holdings := NewTables(4), map[placement.HostID]*Holdings{"a": NewHoldings("a"), "b": NewHoldings("b")}
 	obey := func(answers ...placement.HostID) {
 		for orders := tables.Plan(true); len(orders) > 0; orders = tables.Plan(true) {
 			for _, o := range orders {
 				moving := holdings[o.To].Order(o, 0)
 				for _, id := range answers {
-					if o.Kind == Lock && o.To == id {
+					if o.Kind == protocol.Lock && o.To == id {
 						moving = holdings[id].HandedOver(moving, 0)
 						tables.Released(id, o.Version, moving.Ranges)
 					}
@@ -75,10 +76,10 @@ func TestStopsOnce(t *testing.T) {
 			}
 		}
 	}
-	runs := func(id placement.HostID) bool { return !held(holdings[id].types[name].policy) }
+	runs := func(id placement.HostID) bool { return !placement.Exclusive(holdings[id].types[name].policy) }
 	connect := func(id placement.HostID, policy string, n uint64) {
 		tables.Begin(id, string(id), false)
-		tables.Reported(id, []Type{placedType("T", policy, n)})
+		tables.Reported(id, []protocol.Type{placedType("T", policy, n)})
 		for _, c := range holdings[id].Claims(0) {
 			tables.Claim(id, c.Types, c.Policy, c.Ranges)
 		}
@@ -90,7 +91,7 @@ func TestStopsOnce(t *testing.T) {
 	if !runs("a") || !runs("b") {
 		t.Fatal("they do not run it anywhere")
 	}
-	tables.Reported("a", []Type{placedType("T", abi.PlacementRing, 2)})
+	tables.Reported("a", []protocol.Type{placedType("T", abi.PlacementRing, 2)})
 	obey("a") // b takes its time
 	if runs("a") {
 		t.Fatal("it goes on when it has answered")
@@ -110,7 +111,7 @@ func TestStopsOnce(t *testing.T) {
 // TestAlikeClaims: claims are alike only if they say the same, down to what is clean.
 func TestAlikeClaims(t *testing.T) {
 	of := func(change func(*claim)) *claim {
-		c := &claim{policy: "p", ranges: []HeldRange{{First: 1, Last: 2}}}
+		c := &claim{policy: "p", ranges: []protocol.Range{{First: 1, Last: 2}}}
 		change(c)
 		return c
 	}
@@ -120,12 +121,12 @@ func TestAlikeClaims(t *testing.T) {
 		"clean":  of(func(c *claim) { c.ranges[0].Clean = true }),
 		"range":  of(func(c *claim) { c.ranges[0].Last = 3 }),
 	} {
-		if alike := alikeClaims(map[typeName]*claim{{"a", "S"}: one, {"a", "T"}: other}); alike[one] == alike[other] {
+		if alike := alikeClaims(map[protocol.TypeName]*claim{{App: "a", Type: "S"}: one, {App: "a", Type: "T"}: other}); alike[one] == alike[other] {
 			t.Errorf("alike with another %s", name)
 		}
 	}
 	same := of(func(*claim) {})
-	if alike := alikeClaims(map[typeName]*claim{{"a", "S"}: one, {"a", "T"}: same}); alike[one] != alike[same] {
+	if alike := alikeClaims(map[protocol.TypeName]*claim{{App: "a", Type: "S"}: one, {App: "a", Type: "T"}: same}); alike[one] != alike[same] {
 		t.Error("the same claims are not alike")
 	}
 }
@@ -134,14 +135,14 @@ func TestAlikeClaims(t *testing.T) {
 // there once, with that of the last type that was asked.
 func TestUngroupedAnswers(t *testing.T) {
 	u := newUngrouped()
-	types := []typeName{{"a", "S"}, {"a", "T"}}
-	if got := u.orders(Order{Kind: Form, Types: types}); len(got) != 0 {
+	types := []protocol.TypeName{{App: "a", Type: "S"}, {App: "a", Type: "T"}}
+	if got := u.orders(protocol.Order{Kind: protocol.Form, Types: types}); len(got) != 0 {
 		t.Errorf("to form a group: %v", got)
 	}
-	if got := u.orders(Order{Kind: Lock, Version: 7, Types: types}); len(got) != 2 {
+	if got := u.orders(protocol.Order{Kind: protocol.Lock, Version: 7, Types: types}); len(got) != 2 {
 		t.Fatalf("to lock: %v", got)
 	}
-	for i, name := range []typeName{types[0], types[0], {"a", "other"}, types[1], types[1]} {
+	for i, name := range []protocol.TypeName{types[0], types[0], {App: "a", Type: "other"}, types[1], types[1]} {
 		if answers, all := u.answered(name, 7, nil); all != (i == 3) || all && len(answers) != 2 {
 			t.Errorf("answer %d: %v, %t", i, answers, all)
 		}

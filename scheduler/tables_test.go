@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-run/greenroom/abi"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
@@ -120,7 +121,7 @@ var tablesSteps = []tablesStep{
 			h.breakStream(c.w.now)
 		}
 	}},
-	{12, "time passes", func(c chance) { c.w.now += Instant(10 + 25*c.IntN(3)) }},
+	{12, "time passes", func(c chance) { c.w.now += clock.Instant(10 + 25*c.IntN(3)) }},
 	{1, "an hour passes", func(c chance) { c.w.now += ripeAfter }},
 	{3, "a host freezes or wakes", func(c chance) {
 		if h := c.host(func(*tablesHost) bool { return true }); h != nil {
@@ -146,7 +147,7 @@ var tablesSteps = []tablesStep{
 	{2, "a deployment", func(c chance) {
 		d := &c.w.deploys[max(0, c.IntN(2*len(tablesTypes))-len(tablesTypes))] // mostly the first
 		d.policy = tablesPolicies[c.IntN(len(tablesPolicies))]
-		if d != &c.w.deploys[0] && (d.policy == abi.PlacementSticky || isCheckout(d.policy)) {
+		if d != &c.w.deploys[0] && (d.policy == abi.PlacementSticky || placement.IsCheckout(d.policy)) {
 			d.policy = abi.PlacementRing
 		}
 		d.n++
@@ -180,7 +181,7 @@ var tablesSteps = []tablesStep{
 		}
 		typ := tablesTypes[c.IntN(len(tablesTypes))]
 		table := l.tables.types[typ]
-		if table == nil || !isRing(table.policy) {
+		if table == nil || !placement.IsRing(table.policy) {
 			return
 		}
 		var moved []placement.Moved // and otherwise all goes back
@@ -191,7 +192,7 @@ var tablesSteps = []tablesStep{
 			}
 			moved = placement.AddMoved(table.moved, placement.Moved{First: min(first, last).First(), Last: max(first, last).Last(), Host: h.id})
 		}
-		l.tables.Move(typ.app, typ.typ, moved)
+		l.tables.Move(typ.App, typ.Type, moved)
 		c.w.stats["moved by heat"]++
 		c.w.plan(l)
 	}},

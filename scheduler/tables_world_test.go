@@ -6,25 +6,28 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
-// A cluster of the pure parts: [Leader] and [Tables] at schedulers, [Member] and
+// A cluster of the pure parts: [ownership.Leader] and [Tables] at schedulers, [ownership.Member] and
 // [Holdings] at hosts, over a database, a clock and streams of the test's.
 type tablesWorld struct {
-	now    Instant
+	now    clock.Instant
 	leader struct { // the lease row
 		epoch uint64
-		until Instant
+		until clock.Instant
 	}
-	rows    map[placement.HostID]Instant // until when each is leased
-	parts   [2]placement.HostID          // who has leased each partition
+	rows    map[placement.HostID]clock.Instant // until when each is leased
+	parts   [2]placement.HostID                // who has leased each partition
 	hosts   []*tablesHost
 	leaders []*tablesLeader // of all terms
 	next    int             // numbers hosts
 	deploys tablesDeploys
 	// unsettled says of each point of a type until when a commit of an earlier holder may land.
-	unsettled map[tablesPoint]Instant
+	unsettled map[tablesPoint]clock.Instant
 	stats     map[string]int
 	broken    tablesRule
 }
@@ -44,11 +47,11 @@ const (
 	stopsFirst                  // what is run anywhere is handed over before it is held
 )
 
-const tablesLease Instant = 100
+const tablesLease clock.Instant = 100
 
 // tablesTypes are the types of a history. Sticky policies and partitions are tried with the
 // first alone.
-var tablesTypes = [...]typeName{{"a", "T"}, {"a", "U"}, {"a", "V"}}
+var tablesTypes = [...]protocol.TypeName{{App: "a", Type: "T"}, {App: "a", Type: "U"}, {App: "a", Type: "V"}}
 
 // tablesDeploys are the deployments of the types.
 type tablesDeploys [len(tablesTypes)]struct {
@@ -67,7 +70,7 @@ type tablesPoint struct {
 var (
 	tablesActor  = actor.Key{App: "a", Type: "T", ID: "x"}
 	tablesPoints = func() []placement.Point {
-		points := []placement.Point{placement.PointOf(tablesActor), 0, ^placement.Point(0)}
+		points := []placement.Point{placement.PointOf(tablesActor), 0, placement.LastPoint}
 		for i := range 13 {
 			points = append(points, placement.Point(uint64(i)*0x13b1_3b13_b13b_13b1))
 		}
@@ -82,7 +85,7 @@ var tablesPolicies = []string{abi.PlacementRing, "ring:2", abi.PlacementSticky, 
 type tablesHost struct {
 	name     string // stays when it registers anew
 	id       placement.HostID
-	member   *Member
+	member   *ownership.Member
 	holdings *Holdings
 	stream   *tablesStream // of its session; nil: none
 	old      []*tablesStream
@@ -96,7 +99,7 @@ type tablesHost struct {
 }
 
 type tablesStream struct {
-	session   Session
+	session   protocol.Session
 	ungrouped *ungrouped // of two that do not both know groups
 	host      *tablesHost
 	leader    *tablesLeader
@@ -105,7 +108,7 @@ type tablesStream struct {
 }
 
 type tablesLeader struct {
-	leader  *Leader
+	leader  *ownership.Leader
 	tables  *Tables
 	streams map[placement.HostID]*tablesStream
 	frozen  bool
@@ -114,8 +117,8 @@ type tablesLeader struct {
 
 func newTablesWorld() *tablesWorld {
 	w := &tablesWorld{
-		rows:      map[placement.HostID]Instant{},
-		unsettled: map[tablesPoint]Instant{}, stats: map[string]int{},
+		rows:      map[placement.HostID]clock.Instant{},
+		unsettled: map[tablesPoint]clock.Instant{}, stats: map[string]int{},
 	}
 	for k := range tablesTypes {
 		w.deploys[k].policy, w.deploys[k].n = abi.PlacementRing, 1
@@ -129,7 +132,7 @@ func newTablesWorld() *tablesWorld {
 func (w *tablesWorld) register(h *tablesHost) {
 	w.next++
 	h.id = placement.HostID(fmt.Sprintf("h%d", w.next))
-	h.member, h.holdings = NewMember(h.id), NewHoldings(h.id)
+	h.member, h.holdings = ownership.NewMember(h.id), NewHoldings(h.id)
 	h.stream, h.handing = nil, nil
 	h.parts, h.asked = [2]bool{}, 0
 	w.rows[h.id] = w.now + tablesLease
@@ -140,23 +143,23 @@ func (w *tablesWorld) register(h *tablesHost) {
 func (h *tablesHost) anywhere(w *tablesWorld, k int) bool {
 	t, policy := h.holdings.types[tablesTypes[k]], h.deploys[k].policy
 	switch {
-	case !h.member.Current(w.now), policy == "", held(policy):
+	case !h.member.Current(w.now), policy == "", placement.Exclusive(policy):
 		return false
 	case t == nil:
 		return h.holdings.Told() || w.broken == toldFirst
 	default:
-		return !held(t.policy)
+		return !placement.Exclusive(t.policy)
 	}
 }
 
 // runs says whether the host may have turns under way at a point of a type: it holds it, or
 // hands it over. A host whose count is over runs none; one that is frozen does when it wakes.
-func (h *tablesHost) runs(k int, p placement.Point, now Instant) bool {
+func (h *tablesHost) runs(k int, p placement.Point, now clock.Instant) bool {
 	if !h.member.Current(now) {
 		return false
 	}
 	t := h.holdings.types[tablesTypes[k]]
-	owns := k == 0 && (p == tablesPoints[0] && len(h.member.owned) > 0 || h.parts[placement.PartitionOf(p, 2)])
+	owns := k == 0 && (p == tablesPoints[0] && len(h.member.Owned()) > 0 || h.parts[placement.PartitionOf(p, 2)])
 	if t == nil || t.policy == abi.PlacementSticky {
 		return owns
 	}
@@ -189,7 +192,7 @@ func (w *tablesWorld) renew(h *tablesHost) {
 	h.member.Renewed(w.now, tablesLease)
 }
 
-func (h *tablesHost) breakStream(now Instant) {
+func (h *tablesHost) breakStream(now clock.Instant) {
 	if h.stream == nil {
 		return
 	}
@@ -202,7 +205,7 @@ func (h *tablesHost) breakStream(now Instant) {
 func (w *tablesWorld) elect() {
 	w.leader.epoch++
 	w.leader.until = w.now + tablesLease
-	l := &tablesLeader{leader: NewLeader(w.leader.epoch, w.now, tablesLease), tables: NewTables(8), streams: map[placement.HostID]*tablesStream{}}
+	l := &tablesLeader{leader: ownership.NewLeader(w.leader.epoch, w.now, tablesLease), tables: NewTables(8), streams: map[placement.HostID]*tablesStream{}}
 	var there []placement.HostID
 	for id := range w.rows {
 		there = append(there, id)
@@ -219,7 +222,7 @@ func (w *tablesWorld) plan(l *tablesLeader) {
 	if w.broken == stopsFirst {
 		for _, name := range tablesTypes {
 			_, policy := l.tables.serving(name)
-			if table := l.tables.types[name]; table != nil && !held(table.policy) && policy != "" && held(policy) {
+			if table := l.tables.types[name]; table != nil && !placement.Exclusive(table.policy) && policy != "" && placement.Exclusive(policy) {
 				table.policy, table.ranges = policy, []tableRange{{}}
 			}
 		}
@@ -252,7 +255,7 @@ func (w *tablesWorld) plan(l *tablesLeader) {
 func (s *tablesStream) released(h *tablesHost, m Moving) {
 	id := h.id
 	s.up = append(s.up, func(l *tablesLeader) {
-		answers, all := [][]HeldRange{m.Ranges}, true
+		answers, all := [][]protocol.Range{m.Ranges}, true
 		if s.ungrouped != nil {
 			answers, all = s.ungrouped.answered(m.Order.Types[0], m.Order.Version, m.Ranges)
 		}
@@ -263,7 +266,7 @@ func (s *tablesStream) released(h *tablesHost, m Moving) {
 }
 
 // updated answers an UPDATE.
-func (s *tablesStream) updated(h *tablesHost, o Order) {
+func (s *tablesStream) updated(h *tablesHost, o protocol.Order) {
 	id := h.id
 	s.up = append(s.up, func(l *tablesLeader) {
 		all := true
@@ -277,15 +280,15 @@ func (s *tablesStream) updated(h *tablesHost, o Order) {
 }
 
 // take has a host take an order that came in a session.
-func (w *tablesWorld) take(h *tablesHost, s *tablesStream, o Order) {
+func (w *tablesWorld) take(h *tablesHost, s *tablesStream, o protocol.Order) {
 	m := h.holdings.Order(o, w.now)
 	switch o.Kind {
-	case Lock:
+	case protocol.Lock:
 		h.handing = append(h.handing, m)
 		if w.broken == answersAfterward {
 			s.released(h, m)
 		}
-	case Update:
+	case protocol.Update:
 		s.updated(h, o)
 	}
 	if n := len(h.holdings.types); n == len(tablesTypes) && len(h.holdings.tables) == 1 {
@@ -322,11 +325,11 @@ func (w *tablesWorld) connect(h *tablesHost, l *tablesLeader) {
 				continue
 			}
 			for _, name := range c.Types {
-				l.tables.Claim(id, []typeName{name}, c.Policy, slices.Clone(c.Ranges))
+				l.tables.Claim(id, []protocol.TypeName{name}, c.Policy, slices.Clone(c.Ranges))
 			}
 		}
 		if len(keys) > 0 {
-			l.tables.Claim(id, []typeName{{"a", "T"}}, abi.PlacementSticky, nil)
+			l.tables.Claim(id, []protocol.TypeName{{App: "a", Type: "T"}}, abi.PlacementSticky, nil)
 		}
 		if refused, _ := l.leader.Claimed(session, keys); len(refused) > 0 {
 			w.stats["two hosts claim the actor"]++
@@ -336,10 +339,10 @@ func (w *tablesWorld) connect(h *tablesHost, l *tablesLeader) {
 	h.stream = s
 }
 
-func (h *tablesHost) types() (types []Type) {
+func (h *tablesHost) types() (types []protocol.Type) {
 	for k, d := range h.deploys {
 		if d.policy != "" {
-			types = append(types, Type{App: tablesTypes[k].app, Name: tablesTypes[k].typ, Placement: d.policy, Generation: d.n, Readers: true})
+			types = append(types, protocol.Type{App: tablesTypes[k].App, Name: tablesTypes[k].Type, Placement: d.policy, Generation: d.n, Readers: true})
 		}
 	}
 	return types
@@ -419,8 +422,8 @@ func (w *tablesWorld) acquire(h *tablesHost) {
 	}
 	s := h.stream
 	s.up = append(s.up, func(l *tablesLeader) {
-		answer, ok := Answer{}, true
-		if policy, switching := l.tables.Policy("a", "T"); policy == stickyPolicy && !switching {
+		answer, ok := ownership.Answer{}, true
+		if policy, switching := l.tables.Policy("a", "T"); policy == abi.PlacementSticky && !switching {
 			answer, ok = l.leader.Acquire(w.now, session, tablesActor)
 		}
 		if ok {
@@ -447,16 +450,16 @@ func (w *tablesWorld) check() (fault string) {
 				if h.runs(k, p, w.now) {
 					at = append(at, h.id)
 				}
-				if h.member.Current(w.now) && h.holdings.Held(name.app, name.typ, p, w.now) == actor.HeldClean && w.now < w.unsettled[tablesPoint{k, p}] {
-					return fmt.Sprintf("%s holds point %d of %s as clean, and an earlier holder's commit may land", h.id, i, name.typ)
+				if h.member.Current(w.now) && h.holdings.Held(name.App, name.Type, p, w.now) == actor.HeldClean && w.now < w.unsettled[tablesPoint{k, p}] {
+					return fmt.Sprintf("%s holds point %d of %s as clean, and an earlier holder's commit may land", h.id, i, name.Type)
 				}
 			}
 			if len(at) > 1 {
-				return fmt.Sprintf("point %d of %s is at %v", i, name.typ, at)
+				return fmt.Sprintf("point %d of %s is at %v", i, name.Type, at)
 			}
 			for _, h := range w.hosts {
 				if len(at) > 0 && at[0] != h.id && h.anywhere(w, k) {
-					return fmt.Sprintf("point %d of %s is at %s, and %s runs it anywhere", i, name.typ, at[0], h.id)
+					return fmt.Sprintf("point %d of %s is at %s, and %s runs it anywhere", i, name.Type, at[0], h.id)
 				}
 			}
 		}
@@ -529,7 +532,7 @@ func (w *tablesWorld) settled(k int) (fault string) {
 				return fmt.Sprintf("%s has no table", h.id)
 			}
 			r := table.find(p)
-			if names := staticHosts(policy); len(names) > 0 {
+			if names := placement.StaticHosts(policy); len(names) > 0 {
 				name := names[placement.Static(p, len(names))]
 				i := slices.IndexFunc(serving, func(h *tablesHost) bool { return h.name == name })
 				if i < 0 && len(r.hosts) == 0 {
@@ -549,11 +552,11 @@ func (w *tablesWorld) settled(k int) (fault string) {
 			switch {
 			case i < 0 || w.hosts[i].draining:
 				return fmt.Sprintf("%s sends point %#x to %s", h.id, uint64(p), owner)
-			case isCheckout(policy) && len(w.hosts[i].holdings.competing()) == 0:
+			case placement.IsCheckout(policy) && len(w.hosts[i].holdings.competing()) == 0:
 				return fmt.Sprintf("%s does not compete for partitions", owner)
-			case tabled(policy) && w.hosts[i].holdings.Held(typ.app, typ.typ, p, w.now) == actor.NotHeld:
+			case placement.Assigned(policy) && w.hosts[i].holdings.Held(typ.App, typ.Type, p, w.now) == actor.NotHeld:
 				return fmt.Sprintf("%s does not hold point %#x, which calls are sent for to it", owner, uint64(p))
-			case isRing(policy):
+			case placement.IsRing(policy):
 				others := slices.DeleteFunc(slices.Clone(serving), func(h *tablesHost) bool { return h.id == owner || !slices.Contains(r.readers, h.id) })
 				if n := len(r.readers); n != len(others) || n == 0 && policy == "ring:2" && len(serving) > 1 || n > 0 && policy == abi.PlacementRing {
 					return fmt.Sprintf("%s knows the readers %v for point %#x of %s", h.id, r.readers, uint64(p), owner)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
 
@@ -15,12 +16,12 @@ import (
 // hosts that are connected; nil where there are no such hosts.
 func (t *Tables) target(table *rangeTable) (all, connected *placement.Table) {
 	set := t.set(table.role.reports)
-	if names := staticHosts(table.policy); len(names) > 0 {
+	if names := placement.StaticHosts(table.policy); len(names) > 0 {
 		return t.static(table, names, set.serving), t.static(table, names, set.there)
 	}
-	each := ringHosts(table.policy)
+	each := placement.RingHosts(table.policy)
 	var weights map[placement.HostID]placement.Weight
-	if table.policy == stickyPolicy {
+	if table.policy == abi.PlacementSticky {
 		weights = t.weights()
 	}
 	for i, hosts := range [...][]placement.HostID{set.serving, set.there} {

@@ -11,31 +11,30 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
-
-// leaderLease is the name of the lease that the leader holds.
-const leaderLease = "leader"
 
 // maxUnsent bounds what a leader has not sent to a host that does not take it: above it
 // the session ends, and begins anew.
 const maxUnsent = 1 << 16
 
-// errNotLeader ends a session with a process that does not lead, or not that term.
-var errNotLeader = errors.New("this process does not lead the cluster now")
-
-// term performs what [Leader] and [Tables] decide for one term.
+// term performs what [ownership.Leader] and [Tables] decide for one term.
 type term struct {
 	s     *Service
 	lease actor.Lease
 	ended chan struct{} // closed when the term is over
-	began Instant
+	began clock.Instant
 	// resign ends the term.
 	resign context.CancelFunc
-	// sent is when the newest renewal of the lease was sent, an [Instant]: it is renewed
-	// under no lock, and what it means for [Leader] is taken over by lock.
+	// sent is when the newest renewal of the lease was sent, an [clock.Instant]: it is renewed
+	// under no lock, and what it means for [ownership.Leader] is taken over by lock.
 	sent atomic.Int64
 	// renewals has a value when the lease was renewed.
 	renewals chan struct{}
@@ -46,7 +45,7 @@ type term struct {
 	reading chan struct{}
 
 	mu      sync.Mutex
-	leader  *Leader
+	leader  *ownership.Leader
 	tables  *Tables
 	streams map[actor.HostID]*hostSession
 	members map[actor.HostID]actor.Host // the rows that were read last
@@ -60,11 +59,11 @@ type term struct {
 
 // hostSession is the leader's end of a host's session.
 type hostSession struct {
-	session  Session
+	session  protocol.Session
 	protocol int // the newest that both speak
 	end      context.CancelCauseFunc
 	claims   []actor.Key // those that have come
-	out      *outbox[*greenroomv1.ReportActorTypesResponse]
+	out      *protocol.Outbox[*greenroomv1.ReportActorTypesResponse]
 	// ungrouped is not nil for a host that knows no groups of types.
 	ungrouped *ungrouped
 }
@@ -75,9 +74,9 @@ type pendingAcquisition struct {
 	key  actor.Key
 }
 
-func newTerm(s *Service, l actor.Lease, sent Instant) *term {
+func newTerm(s *Service, l actor.Lease, sent clock.Instant) *term {
 	t := &term{
-		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: NewLeader(l.Epoch, sent, s.cfg.Lease), tables: NewTables(s.cfg.Ranges),
+		s: s, lease: l, began: sent, ended: make(chan struct{}), leader: ownership.NewLeader(l.Epoch, sent, s.cfg.Lease), tables: NewTables(s.cfg.Ranges),
 		renewals: make(chan struct{}, 1), look: make(chan struct{}, 1), reading: make(chan struct{}, 1), streams: map[actor.HostID]*hostSession{}, members: map[actor.HostID]actor.Host{}, newest: deployments{},
 		heat: NewHeat(s.cfg.HeatEvery), otherLease: map[actor.HostID]bool{},
 	}
@@ -88,7 +87,7 @@ func newTerm(s *Service, l actor.Lease, sent Instant) *term {
 // lock locks what the term decides by, which knows of the newest renewal then.
 func (t *term) lock() {
 	t.mu.Lock()
-	t.leader.Renewed(Instant(t.sent.Load()), t.s.cfg.Lease)
+	t.leader.Renewed(clock.Instant(t.sent.Load()), t.s.cfg.Lease)
 }
 
 // run leads until the lease cannot be renewed in time, no other host reaches this one, which
@@ -134,10 +133,10 @@ func (t *term) run(ctx context.Context) (reached bool) {
 // keepLease renews the lease until that cannot be done in time, another leads, or ctx ends.
 // It takes no lock: whatever else the leader does, its term does not end of it.
 func (t *term) keepLease(ctx context.Context, log *slog.Logger) {
-	renew := time.NewTimer(RenewEvery(t.s.cfg.Lease)) // it has just been taken
+	renew := time.NewTimer(clock.RenewEvery(t.s.cfg.Lease)) // it has just been taken
 	defer renew.Stop()
 	for {
-		left := Instant(t.sent.Load()) + Usable(t.s.cfg.Lease) - t.s.now()
+		left := clock.Instant(t.sent.Load()) + clock.Usable(t.s.cfg.Lease) - t.s.now()
 		if left <= 0 {
 			log.Warn("the leader's lease could not be renewed in time")
 			return
@@ -151,7 +150,7 @@ func (t *term) keepLease(ctx context.Context, log *slog.Logger) {
 				over.Stop()
 				return
 			}
-			renew.Reset(RenewEvery(t.s.cfg.Lease))
+			renew.Reset(clock.RenewEvery(t.s.cfg.Lease))
 		}
 		over.Stop()
 		if ctx.Err() != nil {
@@ -163,14 +162,14 @@ func (t *term) keepLease(ctx context.Context, log *slog.Logger) {
 // end ends the term. First it sends the hosts what was decided. It ends their sessions once
 // they have it and the lease is free for another leader, or when this takes long.
 func (t *term) end(ctx context.Context, log *slog.Logger) {
-	patience := time.NewTimer(RenewEvery(t.s.cfg.Lease) / 4)
+	patience := time.NewTimer(clock.RenewEvery(t.s.cfg.Lease) / 4)
 	defer patience.Stop()
 	t.lock()
 	t.leader.Resign()
 	var flushed []<-chan struct{}
 	for id, h := range t.streams {
 		if id != t.lease.Holder { // which knows
-			flushed = append(flushed, h.out.flushed())
+			flushed = append(flushed, h.out.Flushed())
 		}
 	}
 	t.mu.Unlock()
@@ -195,7 +194,7 @@ func (t *term) end(ctx context.Context, log *slog.Logger) {
 	close(t.ended)
 	t.lock()
 	for _, h := range t.streams {
-		h.end(errNotLeader)
+		h.end(protocol.ErrNotLeader)
 	}
 	t.mu.Unlock()
 	<-released
@@ -228,7 +227,7 @@ const soon = 20 * time.Millisecond
 // so again. Where it is for the sake of one host, it does nothing if a reading that it
 // waited for has found that one: so many hosts may come at once.
 func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
-	next := RenewEvery(t.s.cfg.Lease)
+	next := clock.RenewEvery(t.s.cfg.Lease)
 	ctx, cancel := context.WithTimeout(ctx, t.s.cfg.Lease/2) // with the wait: the term's loop renews its lease as well
 	defer cancel()
 	select {
@@ -261,7 +260,7 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 	t.mu.Unlock()
 	// After a time without the database hosts are as quick to renew as this one was to
 	// lead.
-	if grace := t.began + RenewEvery(t.s.cfg.Lease)/2 - t.s.now(); grace > 0 {
+	if grace := t.began + clock.RenewEvery(t.s.cfg.Lease)/2 - t.s.now(); grace > 0 {
 		leading, next = false, min(next, grace)
 	}
 	sticky := map[actor.HostID]int{} // what those that are removed owned, by their rows
@@ -316,7 +315,7 @@ func (t *term) readHosts(ctx context.Context, sake actor.HostID) time.Duration {
 	}
 	t.plan()
 	if len(t.leader.Missing()) > 0 || slices.ContainsFunc(ids, t.isLeaving) { // something waits for a row's end
-		next = min(next, RenewEvery(t.s.cfg.Lease)/8)
+		next = min(next, clock.RenewEvery(t.s.cfg.Lease)/8)
 	}
 	return max(next, soon)
 }
@@ -341,7 +340,7 @@ func (t *term) unreached() int {
 }
 
 // granting reports whether the term may give anything away. The caller has the lock.
-func (t *term) granting(now Instant) bool { return t.leader.Granting(now) && t.reach.mayGrant() }
+func (t *term) granting(now clock.Instant) bool { return t.leader.Granting(now) && t.reach.mayGrant() }
 
 // cleared notes that a host's row is gone, with how many sticky actors it owned by that row.
 // The caller has the lock, as everywhere below.
@@ -366,7 +365,7 @@ func (t *term) cleared(id actor.HostID, recorded int) {
 func (t *term) membership() *greenroomv1.ReportActorTypesResponse {
 	m := &greenroomv1.ClusterMembers{}
 	for _, id := range slices.Sorted(maps.Keys(t.members)) {
-		m.Members = append(m.Members, toMember(t.members[id], t.tables.Draining(id)))
+		m.Members = append(m.Members, protocol.ToMember(t.members[id], t.tables.Draining(id)))
 	}
 	return &greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Members{Members: m}}
 }
@@ -375,7 +374,7 @@ func (t *term) membership() *greenroomv1.ReportActorTypesResponse {
 func (t *term) tellMembers() {
 	members := t.membership() // one for all, which nobody changes
 	for _, h := range t.streams {
-		h.out.put(members)
+		h.out.Put(members)
 	}
 }
 
@@ -386,7 +385,7 @@ func (t *term) plan() {
 		return
 	}
 	granting := t.granting(now)
-	orders := map[actor.HostID][]Order{}
+	orders := map[actor.HostID][]protocol.Order{}
 	for _, o := range t.tables.Plan(granting) {
 		orders[o.To] = append(orders[o.To], o)
 	}
@@ -403,23 +402,23 @@ func (t *term) plan() {
 		}
 	}
 	for id, h := range t.streams {
-		if h.out.len() > maxUnsent {
+		if h.out.Len() > maxUnsent {
 			h.end(fmt.Errorf("host %s takes nothing that it is sent", id))
 		}
 	}
 }
 
 // order sends orders, together.
-func (h *hostSession) order(orders []Order) {
+func (h *hostSession) order(orders []protocol.Order) {
 	if h.ungrouped == nil {
-		for _, m := range toOrders(orders) {
-			h.out.put(m)
+		for _, m := range protocol.ToOrders(orders) {
+			h.out.Put(m)
 		}
 		return
 	}
 	for _, o := range orders {
 		for _, one := range h.ungrouped.orders(o) {
-			h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Order{Order: toOrder(one)}})
+			h.out.Put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Order{Order: protocol.ToOrder(one)}})
 		}
 	}
 }
@@ -427,27 +426,27 @@ func (h *hostSession) order(orders []Order) {
 // acquire answers an acquisition, or keeps it until it can.
 func (t *term) acquire(p pendingAcquisition) {
 	policy, switching := t.tables.Policy(p.key.App, p.key.Type)
-	answer, ok := Answer{}, true
+	answer, ok := ownership.Answer{}, true
 	switch {
 	case switching, !t.granting(t.s.now()):
 		t.pending = append(t.pending, p)
 		return
-	case policy == stickyPolicy:
+	case policy == abi.PlacementSticky:
 		answer, ok = t.leader.Acquire(t.s.now(), p.from.session, p.key)
 	}
 	if ok {
-		p.from.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Acquisition{
+		p.from.out.Put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Acquisition{
 			Acquisition: &greenroomv1.StickyAcquisitionResponse{CorrelationId: p.id, Granted: answer.Granted, Owner: string(answer.Owner)},
 		}})
 	}
 }
 
 // serve is a session of a host, until it or the term ends.
-func (t *term) serve(ctx context.Context, stream ServerStream, hello *greenroomv1.SchedulerHello) error {
+func (t *term) serve(ctx context.Context, stream protocol.ServerStream, hello *greenroomv1.SchedulerHello) error {
 	ctx, end := context.WithCancelCause(ctx)
 	h := &hostSession{
-		session: Session{Host: actor.HostID(hello.GetHostId()), Number: hello.GetSession(), Epoch: hello.GetEpoch()},
-		end:     end, out: newOutbox[*greenroomv1.ReportActorTypesResponse](),
+		session: protocol.Session{Host: actor.HostID(hello.GetHostId()), Number: hello.GetSession(), Epoch: hello.GetEpoch()},
+		end:     end, out: protocol.NewOutbox[*greenroomv1.ReportActorTypesResponse](),
 	}
 	if !t.knows(h.session.Host) {
 		t.readHosts(ctx, h.session.Host) // it has registered since: what it gets, all have to find
@@ -458,7 +457,7 @@ func (t *term) serve(ctx context.Context, stream ServerStream, hello *greenroomv
 	received := make(chan error, 1)
 	sent := make(chan error, 1)
 	var sending sync.WaitGroup
-	sending.Go(func() { sent <- h.out.send(ctx, stream.Send) })
+	sending.Go(func() { sent <- h.out.Send(ctx, stream.Send) })
 	defer sending.Wait() // nothing is sent on a stream that has been served
 	defer t.disconnect(h)
 	go func() {
@@ -481,8 +480,8 @@ func (t *term) serve(ctx context.Context, stream ServerStream, hello *greenroomv
 		end(err)
 		return err
 	case <-t.ended:
-		end(errNotLeader)
-		return errNotLeader
+		end(protocol.ErrNotLeader)
+		return protocol.ErrNotLeader
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -503,7 +502,7 @@ func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
 		return fmt.Errorf("host %s: %w", h.session.Host, actor.ErrHostGone)
 	}
 	if !t.leader.Leading(t.s.now()) || !t.leader.Begin(h.session) {
-		return errNotLeader
+		return protocol.ErrNotLeader
 	}
 	if old := t.streams[h.session.Host]; old != nil {
 		old.end(errors.New("the host has begun another session"))
@@ -513,15 +512,15 @@ func (t *term) begin(h *hostSession, hello *greenroomv1.SchedulerHello) error {
 		t.reach.connected()
 	}
 	t.tables.Begin(h.session.Host, t.members[h.session.Host].Name, hello.GetDraining())
-	if !slices.Contains(t.members[h.session.Host].Roles, RoleHost) {
+	if !slices.Contains(t.members[h.session.Host].Roles, protocol.RoleHost) {
 		t.tables.LeadsOnly(h.session.Host)
 	}
 	t.tables.Offers(h.session.Host, placement.Resources{Processors: int(hello.GetProcessors()), Memory: int64(hello.GetMemoryBytes()), Weight: hello.GetWeight()}) //nolint:gosec // what is below 0 is not looked at
-	if h.protocol = min(int(hello.GetMaxProtocol()), t.s.cfg.Self.MaxProtocol); h.protocol < protocolGroups {
+	if h.protocol = min(int(hello.GetMaxProtocol()), t.s.cfg.Self.MaxProtocol); h.protocol < protocol.WithGroups {
 		h.ungrouped = newUngrouped()
 	}
-	h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Welcome{Welcome: &greenroomv1.SchedulerWelcome{Protocol: uint32(h.protocol)}}}) //nolint:gosec // small
-	h.out.put(t.membership())
+	h.out.Put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Welcome{Welcome: &greenroomv1.SchedulerWelcome{Protocol: uint32(h.protocol)}}}) //nolint:gosec // small
+	h.out.Put(t.membership())
 	t.checkLease(h.session.Host, time.Duration(hello.GetLeaseMs())*time.Millisecond)
 	return nil
 }
@@ -564,17 +563,17 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 	}
 	switch m := m.GetMessage().(type) {
 	case *greenroomv1.ReportActorTypesRequest_Types:
-		t.reported(h, fromTypes(m.Types))
+		t.reported(h, protocol.FromTypes(m.Types))
 	case *greenroomv1.ReportActorTypesRequest_RangeClaims:
 		c := m.RangeClaims
-		t.tables.Claim(id, claimed(c), c.GetPlacement(), fromRanges(c.GetRanges()))
+		t.tables.Claim(id, protocol.ClaimedTypes(c), c.GetPlacement(), protocol.FromRanges(c.GetRanges()))
 	case *greenroomv1.ReportActorTypesRequest_StickyClaims:
 		t.stickyClaims(h, m.StickyClaims)
 	case *greenroomv1.ReportActorTypesRequest_Released:
 		r := m.Released
-		answers, all := [][]HeldRange{fromRanges(r.GetRanges())}, true
+		answers, all := [][]protocol.Range{protocol.FromRanges(r.GetRanges())}, true
 		if h.ungrouped != nil {
-			answers, all = h.ungrouped.answered(typeName{r.GetApp(), r.GetType()}, r.GetVersion(), answers[0])
+			answers, all = h.ungrouped.answered(protocol.TypeName{App: r.GetApp(), Type: r.GetType()}, r.GetVersion(), answers[0])
 		}
 		if all {
 			t.tables.Released(id, r.GetVersion(), answers...)
@@ -582,7 +581,7 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 	case *greenroomv1.ReportActorTypesRequest_Updated:
 		all := true
 		if h.ungrouped != nil {
-			_, all = h.ungrouped.answered(typeName{m.Updated.GetApp(), m.Updated.GetType()}, m.Updated.GetVersion(), nil)
+			_, all = h.ungrouped.answered(protocol.TypeName{App: m.Updated.GetApp(), Type: m.Updated.GetType()}, m.Updated.GetVersion(), nil)
 		}
 		if all {
 			t.tables.Updated(id, m.Updated.GetVersion())
@@ -592,7 +591,7 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 		t.acquire(pendingAcquisition{h, a.GetCorrelationId(), actor.Key{App: a.GetApp(), Type: a.GetType(), ID: a.GetId()}})
 		return nil // nothing else follows from it
 	case *greenroomv1.ReportActorTypesRequest_Release:
-		for _, key := range fromSticky(m.Release.GetActors()) {
+		for _, key := range protocol.FromSticky(m.Release.GetActors()) {
 			t.leader.Release(h.session, key)
 		}
 	case *greenroomv1.ReportActorTypesRequest_Heat:
@@ -601,10 +600,10 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 	case *greenroomv1.ReportActorTypesRequest_Drain:
 		t.drain(id, actor.HostID(m.Drain.GetHostId()))
 	case *greenroomv1.ReportActorTypesRequest_Query:
-		h.out.put(t.answer(m.Query))
+		h.out.Put(t.answer(m.Query))
 		return nil
 	case *greenroomv1.ReportActorTypesRequest_Heartbeat:
-		h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Heartbeat{Heartbeat: &greenroomv1.SchedulerHeartbeat{}}})
+		h.out.Put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Heartbeat{Heartbeat: &greenroomv1.SchedulerHeartbeat{}}})
 		return nil
 	}
 	t.plan()
@@ -612,13 +611,13 @@ func (t *term) receive(h *hostSession, m *greenroomv1.ReportActorTypesRequest) e
 }
 
 // reported takes the types of a host, and tells who knows an older deployment.
-func (t *term) reported(h *hostSession, types []Type) {
+func (t *term) reported(h *hostSession, types []protocol.Type) {
 	id := h.session.Host
 	news, behind := t.newest.reported(t.tables.typesOf(id), types)
 	t.tables.Reported(id, types)
 	tell := func(h *hostSession, apps []string) {
-		if len(apps) > 0 && h.protocol >= protocolOutdated {
-			h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_TypesOutdated{TypesOutdated: &greenroomv1.TypesOutdated{Apps: apps}}})
+		if len(apps) > 0 && h.protocol >= protocol.WithTypesOutdated {
+			h.out.Put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_TypesOutdated{TypesOutdated: &greenroomv1.TypesOutdated{Apps: apps}}})
 		}
 	}
 	tell(h, behind)
@@ -632,9 +631,9 @@ func (t *term) reported(h *hostSession, types []Type) {
 // stickyClaims takes a part of a host's claims; with the last one they are complete.
 func (t *term) stickyClaims(h *hostSession, c *greenroomv1.StickyClaimsReport) {
 	id := h.session.Host
-	keys := fromSticky(c.GetActors())
+	keys := protocol.FromSticky(c.GetActors())
 	for _, a := range c.GetActors() {
-		t.tables.Claim(id, []typeName{{a.GetApp(), a.GetType()}}, stickyPolicy, nil)
+		t.tables.Claim(id, []protocol.TypeName{{App: a.GetApp(), Type: a.GetType()}}, abi.PlacementSticky, nil)
 	}
 	h.claims = append(h.claims, keys...)
 	if !c.GetComplete() {
@@ -646,8 +645,8 @@ func (t *term) stickyClaims(h *hostSession, c *greenroomv1.StickyClaimsReport) {
 		return
 	}
 	t.tables.Claimed(id)
-	for _, actors := range stickyMessages(refused) {
-		h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Refusal{Refusal: &greenroomv1.StickyRefusal{Actors: actors}}})
+	for _, actors := range protocol.ToSticky(refused) {
+		h.out.Put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Refusal{Refusal: &greenroomv1.StickyRefusal{Actors: actors}}})
 	}
 }
 
@@ -658,17 +657,17 @@ func (t *term) drain(from, id actor.HostID) {
 	}
 	t.tables.Drain(id)
 	if h := t.streams[id]; h != nil && id != from {
-		h.out.put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Drain{Drain: &greenroomv1.DrainOrder{Reason: "asked"}}})
+		h.out.Put(&greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Drain{Drain: &greenroomv1.DrainOrder{Reason: "asked"}}})
 	}
 	t.tellMembers()
 }
 
 // answer says what only the leader knows.
 func (t *term) answer(q *greenroomv1.LeaderQuery) *greenroomv1.ReportActorTypesResponse {
-	a := &greenroomv1.LeaderAnswer{CorrelationId: q.GetCorrelationId(), Missing: toIDs(t.leader.Missing())}
+	a := &greenroomv1.LeaderAnswer{CorrelationId: q.GetCorrelationId(), Missing: protocol.ToIDs(t.leader.Missing())}
 	switch {
 	case q.GetHeat():
-		a.Heat = t.heat.answer(typeName{q.GetApp(), q.GetType()})
+		a.Heat = t.heat.answer(protocol.TypeName{App: q.GetApp(), Type: q.GetType()})
 	case q.GetId() != "":
 		if owner := t.leader.Owner(actor.Key{App: q.GetApp(), Type: q.GetType(), ID: q.GetId()}); owner != "" {
 			a.Sticky = append(a.Sticky, &greenroomv1.StickyEntry{Type: q.GetType(), Id: q.GetId(), Owner: string(owner)})
@@ -687,4 +686,18 @@ func (t *term) answer(q *greenroomv1.LeaderQuery) *greenroomv1.ReportActorTypesR
 		})
 	}
 	return &greenroomv1.ReportActorTypesResponse{Message: &greenroomv1.ReportActorTypesResponse_Answer{Answer: a}}
+}
+
+// cool moves what is hot, and tells of it. The caller has the lock.
+func (t *term) cool() {
+	step, app, typ, changed := t.tables.Cool(t.s.cfg.Cooling, t.heat, t.s.now())
+	if !changed {
+		return
+	}
+	kind := kindOf(step)
+	t.s.cfg.Logger.Info("a range moves because of its heat", "app", app, "type", typ, "kind", kind,
+		"first", fmt.Sprintf("%#x", uint64(step.First)), "last", fmt.Sprintf("%#x", uint64(step.Last)), "from", step.From, "to", step.To, "moved", len(step.Moved))
+	if t.s.cfg.Events.HeatMoved != nil {
+		t.s.cfg.Events.HeatMoved(kind)
+	}
 }

@@ -7,6 +7,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
@@ -35,7 +38,7 @@ func TestHostsAreReadInOrder(t *testing.T) {
 		close(slow)
 		<-reads[0]
 		<-reads[1]
-		if !term.leader.Begin(Session{Host: "b", Number: 1, Epoch: 1}) {
+		if !term.leader.Begin(protocol.Session{Host: "b", Number: 1, Epoch: 1}) {
 			t.Error("a host that is registered is not let in")
 		}
 	})
@@ -48,15 +51,15 @@ func TestHostThatTakesNothing(t *testing.T) {
 		p := c.process("a")
 		term := newTerm(p.Service, actor.Lease{Name: leaderLease, Holder: p.Self(), Epoch: 1}, p.now())
 		var ended error
-		h := &hostSession{end: func(why error) { ended = why }, out: newOutbox[*greenroomv1.ReportActorTypesResponse]()}
+		h := &hostSession{end: func(why error) { ended = why }, out: protocol.NewOutbox[*greenroomv1.ReportActorTypesResponse]()}
 		term.streams["b"] = h
 		for range maxUnsent {
-			h.out.put(nil)
+			h.out.Put(nil)
 		}
 		if term.plan(); ended != nil {
 			c.t.Errorf("it has as much as it may: %v", ended)
 		}
-		h.out.put(nil)
+		h.out.Put(nil)
 		if term.plan(); ended == nil {
 			c.t.Error("nothing bounds what it is sent")
 		}
@@ -104,7 +107,7 @@ func TestRowThatIsRenewedStays(t *testing.T) {
 func TestMessagesOfAnOlderSession(t *testing.T) {
 	run(t, func(c *testCluster) {
 		p, ctx := c.process("a"), c.t.Context()
-		if _, err := (&link{db: c.db}).RegisterHost(ctx, actor.Host{ID: "b", Cluster: "test", Roles: []string{RoleHost}}, time.Minute); err != nil {
+		if _, err := (&link{db: c.db}).RegisterHost(ctx, actor.Host{ID: "b", Cluster: "test", Roles: []string{protocol.RoleHost}}, time.Minute); err != nil {
 			c.t.Fatal(err)
 		}
 		term := newTerm(p.Service, actor.Lease{Name: leaderLease, Holder: p.Self(), Epoch: 1}, p.now())
@@ -112,15 +115,15 @@ func TestMessagesOfAnOlderSession(t *testing.T) {
 		var sessions []*hostSession
 		for n := range uint64(2) {
 			h := &hostSession{
-				session: Session{Host: "b", Number: n + 1, Epoch: 1}, end: func(error) {}, out: newOutbox[*greenroomv1.ReportActorTypesResponse](),
+				session: protocol.Session{Host: "b", Number: n + 1, Epoch: 1}, end: func(error) {}, out: protocol.NewOutbox[*greenroomv1.ReportActorTypesResponse](),
 			}
-			if err := term.begin(h, &greenroomv1.SchedulerHello{MaxProtocol: MaxProtocol}); err != nil {
+			if err := term.begin(h, &greenroomv1.SchedulerHello{MaxProtocol: protocol.MaxVersion}); err != nil {
 				c.t.Fatal(err)
 			}
 			sessions = append(sessions, h)
 		}
 		claims := &greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_RangeClaims{RangeClaims: &greenroomv1.RangeClaimsReport{
-			App: "a", Type: "R", Placement: abi.PlacementRing, Ranges: toRanges([]HeldRange{rangeOf(0, lastPoint, "b")}),
+			App: "a", Type: "R", Placement: abi.PlacementRing, Ranges: protocol.ToRanges([]protocol.Range{rangeOf(0, placement.LastPoint, "b")}),
 		}}}
 		if err := term.receive(sessions[0], claims); err == nil {
 			c.t.Error("the session before goes on")

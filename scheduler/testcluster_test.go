@@ -14,6 +14,8 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 )
 
@@ -26,8 +28,8 @@ type process struct {
 	alive atomic.Bool
 
 	mu     sync.Mutex
-	types  []Type
-	dials  []Stream // that it opened
+	types  []protocol.Type
+	dials  []protocol.Stream // that it opened
 	served []context.CancelFunc
 	cutOff bool // from other processes
 	deaf   bool // what it sends to other processes is lost, and so are their answers
@@ -50,7 +52,7 @@ type testCluster struct {
 
 // slowStream is one whose messages to the leader take a while.
 type slowStream struct {
-	Stream
+	protocol.Stream
 	takes time.Duration
 }
 
@@ -90,28 +92,28 @@ func (p *process) DropAll() {
 	p.drops++
 }
 
-func (p *process) setTypes(types ...Type) {
+func (p *process) setTypes(types ...protocol.Type) {
 	p.mu.Lock()
 	p.types = types
 	p.mu.Unlock()
 	p.TypesChanged()
 }
 
-func ringType(name string) Type {
-	return Type{App: "a", Name: name, Placement: abi.PlacementRing, Generation: 1}
+func ringType(name string) protocol.Type {
+	return protocol.Type{App: "a", Name: name, Placement: abi.PlacementRing, Generation: 1}
 }
 
-func stickyType(name string) Type {
-	return Type{App: "a", Name: name, Placement: abi.PlacementSticky, Generation: 1}
+func stickyType(name string) protocol.Type {
+	return protocol.Type{App: "a", Name: name, Placement: abi.PlacementSticky, Generation: 1}
 }
 
 // process makes one, which is not started.
 func (c *testCluster) process(name string, change ...func(*Config)) *process {
 	c.t.Helper()
-	p := &process{name: name, c: c, types: []Type{ringType("R"), stickyType("S")}, db: &link{db: c.db}}
+	p := &process{name: name, c: c, types: []protocol.Type{ringType("R"), stickyType("S")}, db: &link{db: c.db}}
 	cfg := Config{
 		Store: p.db, Self: actor.Host{Name: name, Cluster: "test", Address: name + ":1", Version: "v1"}, Lease: testLease, Actors: p,
-		Types: func() []Type { p.mu.Lock(); defer p.mu.Unlock(); return slices.Clone(p.types) },
+		Types: func() []protocol.Type { p.mu.Lock(); defer p.mu.Unlock(); return slices.Clone(p.types) },
 		Dial:  p.dial, Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, ch := range change {
@@ -143,7 +145,7 @@ func (c *testCluster) start(names ...string) []*process {
 	return ps
 }
 
-func (p *process) dial(ctx context.Context, leader actor.Host) (Stream, error) {
+func (p *process) dial(ctx context.Context, leader actor.Host) (protocol.Stream, error) {
 	if stream := p.dialDeaf(ctx); stream != nil {
 		return stream, nil
 	}
@@ -157,7 +159,7 @@ func (p *process) dial(ctx context.Context, leader actor.Host) (Stream, error) {
 	if q == nil || p.isCutOff() || q.isCutOff() {
 		return nil, errors.New("connection refused")
 	}
-	stream := pipe(ctx, func(ctx context.Context, s ServerStream) error {
+	stream := protocol.Pipe(ctx, func(ctx context.Context, s protocol.ServerStream) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		q.mu.Lock()
@@ -176,13 +178,13 @@ func (p *process) dial(ctx context.Context, leader actor.Host) (Stream, error) {
 
 // dialDeaf returns a stream on which nothing comes, as where a network drops what is sent;
 // nil if the process is not deaf.
-func (p *process) dialDeaf(ctx context.Context) Stream {
+func (p *process) dialDeaf(ctx context.Context) protocol.Stream {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.deaf {
 		return nil
 	}
-	stream := pipe(ctx, func(ctx context.Context, _ ServerStream) error {
+	stream := protocol.Pipe(ctx, func(ctx context.Context, _ protocol.ServerStream) error {
 		<-ctx.Done()
 		return ctx.Err()
 	})

@@ -11,6 +11,8 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
+
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 )
@@ -147,14 +149,14 @@ func newWeighed() *weighed {
 func (w *weighed) join(id placement.HostID, r placement.Resources) {
 	w.Begin(id, string(id), false)
 	w.Offers(id, r)
-	w.Reported(id, []Type{stickyType("S")})
-	var held []HeldRange
+	w.Reported(id, []protocol.Type{stickyType("S")})
+	var held []protocol.Range
 	for _, first := range slices.Sorted(maps.Keys(w.at)) {
 		if w.at[first] == id {
-			held = append(held, HeldRange{First: first, Last: first + 1<<58 - 1, Hosts: []placement.HostID{id}, Clean: true})
+			held = append(held, protocol.Range{First: first, Last: first + 1<<58 - 1, Hosts: []placement.HostID{id}, Clean: true})
 		}
 	}
-	w.Claim(id, []typeName{{"a", "S"}}, abi.PlacementSticky, held)
+	w.Claim(id, []protocol.TypeName{{App: "a", Type: "S"}}, abi.PlacementSticky, held)
 	w.Claimed(id)
 }
 
@@ -163,19 +165,19 @@ func (w *weighed) settle() (locked int) {
 	for orders := w.Plan(true); len(orders) > 0; orders = w.Plan(true) {
 		for _, o := range orders {
 			switch o.Kind {
-			case Lock:
+			case protocol.Lock:
 				for _, r := range o.Ranges {
 					if w.at[r.First] == o.To {
 						locked++
 					}
 				}
 				w.Released(o.To, o.Version, o.Ranges)
-			case Update:
+			case protocol.Update:
 				for _, r := range o.Ranges {
 					w.at[r.First] = o.To
 				}
 				w.Updated(o.To, o.Version)
-			case Unlock, Remove, Form:
+			case protocol.Unlock, protocol.Remove, protocol.Form:
 			}
 		}
 	}

@@ -147,7 +147,7 @@ func (c Cooling) part(t RingState, from, to Load, now time.Duration) (best Step,
 	cells := slices.Sorted(maps.Keys(rates))
 	ranges := t.Table.Ranges()
 	for i, r := range ranges {
-		last := ^Point(0)
+		last := LastPoint
 		if i+1 < len(ranges) {
 			last = ranges[i+1].First - 1
 		}
@@ -270,7 +270,7 @@ func (t *Table) WithMoved(moved []Moved, hosts []HostID) *Table {
 	}
 	out := &Table{ranges: make([]Range, 0, len(t.ranges)+2*len(moved))}
 	for i, r := range t.ranges {
-		last := ^Point(0)
+		last := LastPoint
 		if i+1 < len(t.ranges) {
 			last = t.ranges[i+1].First - 1
 		}

@@ -173,7 +173,7 @@ func TestCoolingSettles(t *testing.T) {
 func TestWithMoved(t *testing.T) {
 	base := mustTable(t, on(0, "a"), on(100, "b"), on(200, "a"))
 	at := func(r Range) Range { r.Moved = true; return r }
-	last := ^Point(0)
+	last := LastPoint
 	for name, tt := range map[string]struct {
 		moved []Moved
 		want  []Range
@@ -203,7 +203,7 @@ func TestCells(t *testing.T) {
 			t.Errorf("cell %d is from %#x to %#x", c, uint64(c.First()), uint64(c.Last()))
 		}
 	}
-	if CellOf(^Point(0)) != Cells-1 {
+	if CellOf(LastPoint) != Cells-1 {
 		t.Error("the last point lies in no cell")
 	}
 }

@@ -13,9 +13,9 @@ func TestStatic(t *testing.T) {
 		n    int
 		want int
 	}{
-		{0, 1, 0}, {^Point(0), 1, 0},
+		{0, 1, 0}, {LastPoint, 1, 0},
 		{0, 3, 0}, {0x5555_5555_5555_5555, 3, 0}, {0x5555_5555_5555_5556, 3, 1},
-		{0xaaaa_aaaa_aaaa_aaab, 3, 2}, {^Point(0), 3, 2},
+		{0xaaaa_aaaa_aaaa_aaab, 3, 2}, {LastPoint, 3, 2},
 		{1<<63 - 1, 2, 0}, {1 << 63, 2, 1},
 	} {
 		if got := Static(tt.p, tt.n); got != tt.want {

@@ -25,8 +25,8 @@ func TestWithReaders(t *testing.T) {
 	}{
 		"one host each":  {[]Range{on(0, "a"), on(half, "b")}, []Range{on(0, "a"), on(half, "b")}},
 		"two hosts":      {[]Range{on(0, "b", "a")}, []Range{part(0), part(quarter), part(2 * quarter), part(3 * quarter)}},
-		"one of several": {[]Range{on(0, "a", "b"), on(^Point(0)-1, "c")}, []Range{part(0), part((^Point(0)-2)/4 + 1), part(2 * ((^Point(0)-2)/4 + 1)), part(3 * ((^Point(0)-2)/4 + 1)), on(^Point(0)-1, "c")}},
-		"two points":     {[]Range{on(0, "c"), on(^Point(0)-1, "a", "b")}, []Range{on(0, "c"), part(^Point(0) - 1), part(^Point(0))}},
+		"one of several": {[]Range{on(0, "a", "b"), on(LastPoint-1, "c")}, []Range{part(0), part((LastPoint-2)/4 + 1), part(2 * ((LastPoint-2)/4 + 1)), part(3 * ((LastPoint-2)/4 + 1)), on(LastPoint-1, "c")}},
+		"two points":     {[]Range{on(0, "c"), on(LastPoint-1, "a", "b")}, []Range{on(0, "c"), part(LastPoint - 1), part(LastPoint)}},
 	} {
 		got := mustTable(t, tt.table...).WithReaders().Ranges()
 		if !slices.EqualFunc(got, tt.want, func(a, b Range) bool {
@@ -82,7 +82,7 @@ func TestMovedPartsKeepTheirReaders(t *testing.T) {
 			t.Errorf("moved to c: %+v", r)
 		}
 	}
-	for _, r := range base.WithMoved([]Moved{{Last: ^Point(0), Host: "a"}}, []HostID{"a", "b"}).Ranges() {
+	for _, r := range base.WithMoved([]Moved{{Last: LastPoint, Host: "a"}}, []HostID{"a", "b"}).Ranges() {
 		if r.Hosts[0] != "a" || !slices.Equal(r.Readers, []HostID{"b"}) {
 			t.Errorf("moved to a: %+v", r)
 		}

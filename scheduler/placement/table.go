@@ -16,6 +16,9 @@ type HostID = actor.HostID
 // Point is a place in the hash space.
 type Point uint64
 
+// LastPoint is the end of the hash space, which begins at 0.
+const LastPoint = ^Point(0)
+
 // PointOf returns the place of an actor, which is the hash of its [actor.Key.String].
 // It never changes: hosts of all versions have to agree on it.
 func PointOf(key actor.Key) Point {
@@ -118,7 +121,7 @@ func (t *Table) WithReaders() *Table {
 			out.ranges = append(out.ranges, r)
 			continue
 		}
-		last := ^Point(0)
+		last := LastPoint
 		if i+1 < len(t.ranges) {
 			last = t.ranges[i+1].First - 1
 		}

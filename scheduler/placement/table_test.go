@@ -52,7 +52,7 @@ func on(first Point, hosts ...HostID) Range { return Range{First: first, Hosts: 
 
 func TestTableFinds(t *testing.T) {
 	table := mustTable(t, on(100, "b"), on(0, "a"), on(200, "c"))
-	for p, want := range map[Point]HostID{0: "a", 1: "a", 99: "a", 100: "b", 199: "b", 200: "c", ^Point(0): "c"} {
+	for p, want := range map[Point]HostID{0: "a", 1: "a", 99: "a", 100: "b", 199: "b", 200: "c", LastPoint: "c"} {
 		if got := table.Owner(p); got != want {
 			t.Errorf("Owner(%d) = %q, want %q", p, got, want)
 		}

@@ -1,13 +1,13 @@
-package scheduler
+package protocol
 
 import (
 	"context"
 	"sync"
 )
 
-// outbox is what is to be sent on a stream, in order. Putting does not wait: whoever
+// Outbox is what is to be sent on a stream, in order. Putting does not wait: whoever
 // uses it bounds what it puts.
-type outbox[M any] struct {
+type Outbox[M any] struct {
 	mu     sync.Mutex
 	queue  []M
 	unsent int           // what is in the queue, or being sent
@@ -15,9 +15,9 @@ type outbox[M any] struct {
 	signal chan struct{} // has a value when the queue is not empty
 }
 
-func newOutbox[M any]() *outbox[M] { return &outbox[M]{signal: make(chan struct{}, 1)} }
+func NewOutbox[M any]() *Outbox[M] { return &Outbox[M]{signal: make(chan struct{}, 1)} }
 
-func (o *outbox[M]) put(m M) {
+func (o *Outbox[M]) Put(m M) {
 	o.mu.Lock()
 	o.queue = append(o.queue, m)
 	o.unsent++
@@ -28,14 +28,14 @@ func (o *outbox[M]) put(m M) {
 	}
 }
 
-func (o *outbox[M]) len() int {
+func (o *Outbox[M]) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.queue)
 }
 
-// flushed returns what is closed when all that was put has been sent.
-func (o *outbox[M]) flushed() <-chan struct{} {
+// Flushed returns what is closed when all that was put has been sent.
+func (o *Outbox[M]) Flushed() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.empty == nil {
@@ -47,15 +47,15 @@ func (o *outbox[M]) flushed() <-chan struct{} {
 }
 
 // sent notes that so many were sent. The caller has the lock.
-func (o *outbox[M]) sent(n int) {
+func (o *Outbox[M]) sent(n int) {
 	if o.unsent -= n; o.unsent == 0 && o.empty != nil {
 		close(o.empty)
 		o.empty = nil
 	}
 }
 
-// send sends what is put, until ctx ends or sending fails.
-func (o *outbox[M]) send(ctx context.Context, send func(M) error) error {
+// Send sends what is put, until ctx ends or sending fails.
+func (o *Outbox[M]) Send(ctx context.Context, send func(M) error) error {
 	for {
 		select {
 		case <-ctx.Done():

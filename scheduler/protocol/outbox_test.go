@@ -1,4 +1,4 @@
-package scheduler
+package protocol
 
 import (
 	"context"
@@ -7,16 +7,16 @@ import (
 
 // TestOutboxFlushed: what was put is waited for, not what is put later.
 func TestOutboxFlushed(t *testing.T) {
-	o := newOutbox[int]()
-	<-o.flushed() // nothing to send
+	o := NewOutbox[int]()
+	<-o.Flushed() // nothing to send
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	o.put(1)
-	o.put(2)
-	flushed := o.flushed()
+	o.Put(1)
+	o.Put(2)
+	flushed := o.Flushed()
 	sent := make(chan int)
 	go func() {
-		_ = o.send(ctx, func(m int) error { sent <- m; return nil })
+		_ = o.Send(ctx, func(m int) error { sent <- m; return nil })
 	}()
 	for want := range 2 {
 		select {

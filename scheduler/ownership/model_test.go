@@ -2,7 +2,7 @@
 
 // One goroutine explores: the race detector would only make it slower.
 
-package scheduler
+package ownership
 
 import (
 	"flag"
@@ -14,7 +14,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // The model explores every history of two hosts, two schedulers, a database and the
@@ -24,9 +26,9 @@ import (
 // is frozen is one that takes no step; one that crashed never takes one again; so both
 // are among the histories.
 const (
-	modelTick  Instant = 50
-	modelLease Instant = 2 * modelTick
-	modelTerms         = 2
+	modelTick  clock.Instant = 50
+	modelLease clock.Instant = 2 * modelTick
+	modelTerms               = 2
 )
 
 var (
@@ -55,16 +57,16 @@ const (
 
 // world is one state of everything.
 type world struct {
-	now    Instant
+	now    clock.Instant
 	leader struct {
 		holder int // -1: nobody yet
 		epoch  uint64
-		until  Instant
+		until  clock.Instant
 	}
 	rows [2]struct {
 		later bool // its host has not registered yet
 		gone  bool
-		until Instant
+		until clock.Instant
 	}
 	hosts    [2]*Member
 	leaders  [2]*Leader // nil: never led
@@ -75,7 +77,7 @@ type world struct {
 // connection is a stream with what is under way on it. A stream that broke still
 // delivers what had been sent, in order, or loses the rest.
 type connection struct {
-	session Session
+	session protocol.Session
 	leader  int
 	up      []message // to the leader
 	down    []message
@@ -112,7 +114,7 @@ func (w *world) fingerprint() uint64 {
 	// Times count from now on: what is over is over, whenever it was.
 	b.now = w.now
 	b.add(b.left(w.leader.until), b.left(w.rows[0].until), b.left(w.rows[1].until))
-	b.add(Instant(w.leader.holder), Instant(w.leader.epoch), b.bit(w.rows[0].gone), b.bit(w.rows[1].gone), b.bit(w.rows[1].later))
+	b.add(clock.Instant(w.leader.holder), clock.Instant(w.leader.epoch), b.bit(w.rows[0].gone), b.bit(w.rows[1].gone), b.bit(w.rows[1].later))
 	for i := range w.hosts {
 		w.hosts[i].Fingerprint(&b)
 		if w.leaders[i] != nil {
@@ -122,12 +124,12 @@ func (w *world) fingerprint() uint64 {
 			if len(s.up)+len(s.down) == 0 {
 				continue // nothing comes of it any more but what is in the others
 			}
-			b.add(Instant(s.session.Number), Instant(s.session.Epoch), Instant(s.leader), Instant(len(s.up)))
+			b.add(clock.Instant(s.session.Number), clock.Instant(s.session.Epoch), clock.Instant(s.leader), clock.Instant(len(s.up)))
 			for _, m := range s.up {
-				b.add(Instant(m))
+				b.add(clock.Instant(m))
 			}
 			for _, m := range s.down {
-				b.add(Instant(m))
+				b.add(clock.Instant(m))
 			}
 			b.add(-1)
 		}
@@ -181,7 +183,7 @@ func (w *world) hostSteps(may mayFunc, i int, broken sabotage, sessions int) {
 	}
 	// A renewal whose answer is lost, or late, leaves the host with less than it has.
 	row := w.rows[i]
-	useful := row.gone || w.hosts[i].Until() < w.now+Usable(modelLease)
+	useful := row.gone || w.hosts[i].Until() < w.now+clock.Usable(modelLease)
 	may(useful && !w.hosts[i].ended, "host %d renews", i, 0, func(w *world) {
 		row := &w.rows[i]
 		sent := w.now
@@ -229,7 +231,7 @@ func (w *world) hostSteps(may mayFunc, i int, broken sabotage, sessions int) {
 	})
 }
 
-func (w *world) send(i int, s Session, m message) {
+func (w *world) send(i int, s protocol.Session, m message) {
 	for j := range w.sessions[i] {
 		if w.sessions[i][j].session == s {
 			w.sessions[i][j].up = append(w.sessions[i][j].up, m)
@@ -334,7 +336,7 @@ type node struct {
 	w    *world
 	from *node
 	step step
-	at   Instant
+	at   clock.Instant
 }
 
 func (n *node) history() string {

@@ -1,4 +1,4 @@
-package scheduler
+package ownership
 
 import (
 	"fmt"
@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 const lease = 3 * time.Second
@@ -21,7 +23,7 @@ func granting(t *testing.T, hosts ...placement.HostID) *Leader {
 	l := NewLeader(5, 0, lease)
 	l.Registered(hosts)
 	for _, h := range hosts {
-		claims(t, l, Session{h, 1, 5})
+		claims(t, l, protocol.Session{Host: h, Number: 1, Epoch: 5})
 	}
 	if !l.Granting(0) {
 		t.Fatalf("does not grant; missing %v", l.Missing())
@@ -29,7 +31,7 @@ func granting(t *testing.T, hosts ...placement.HostID) *Leader {
 	return l
 }
 
-func claims(t *testing.T, l *Leader, s Session, keys ...actor.Key) {
+func claims(t *testing.T, l *Leader, s protocol.Session, keys ...actor.Key) {
 	t.Helper()
 	if !l.Begin(s) {
 		t.Fatalf("session %v is refused", s)
@@ -39,7 +41,7 @@ func claims(t *testing.T, l *Leader, s Session, keys ...actor.Key) {
 	}
 }
 
-func acquires(t *testing.T, l *Leader, s Session, id string, want Answer) {
+func acquires(t *testing.T, l *Leader, s protocol.Session, id string, want Answer) {
 	t.Helper()
 	if got, ok := l.Acquire(0, s, cart(id)); !ok || got != want {
 		t.Errorf("%s acquires %s: %+v (%t), want %+v", s.Host, id, got, ok, want)
@@ -48,7 +50,7 @@ func acquires(t *testing.T, l *Leader, s Session, id string, want Answer) {
 
 func TestLeaderGrantsOnce(t *testing.T) {
 	l := granting(t, "a", "b")
-	a, b := Session{"a", 1, 5}, Session{"b", 1, 5}
+	a, b := protocol.Session{Host: "a", Number: 1, Epoch: 5}, protocol.Session{Host: "b", Number: 1, Epoch: 5}
 	acquires(t, l, a, "x", Answer{true, "a"})
 	acquires(t, l, a, "x", Answer{true, "a"}) // its answer was lost
 	acquires(t, l, b, "x", Answer{false, "a"})
@@ -65,7 +67,7 @@ func TestLeaderGrantsOnce(t *testing.T) {
 // cleared, and what was claimed stays with its owner.
 func TestLeaderGathers(t *testing.T) {
 	l := NewLeader(5, 0, lease)
-	a := Session{"a", 7, 5}
+	a := protocol.Session{Host: "a", Number: 7, Epoch: 5}
 	claims(t, l, a, cart("mine"))
 	acquires(t, l, a, "x", Answer{})
 	l.Registered([]placement.HostID{"a", "b", "c"})
@@ -76,7 +78,7 @@ func TestLeaderGathers(t *testing.T) {
 	l.Cleared("b")
 	l.Cleared("b")
 	acquires(t, l, a, "x", Answer{})
-	c := Session{"c", 1, 5}
+	c := protocol.Session{Host: "c", Number: 1, Epoch: 5}
 	claims(t, l, c)
 	acquires(t, l, c, "mine", Answer{false, "a"})
 	acquires(t, l, a, "x", Answer{true, "a"})
@@ -86,8 +88,8 @@ func TestLeaderGathers(t *testing.T) {
 
 func TestLeaderStops(t *testing.T) {
 	l := granting(t, "a")
-	a := Session{"a", 1, 5}
-	end := Usable(lease)
+	a := protocol.Session{Host: "a", Number: 1, Epoch: 5}
+	end := clock.Usable(lease)
 	if got, _ := l.Acquire(end, a, cart("x")); got != (Answer{}) {
 		t.Errorf("after its own count it answers %+v", got)
 	}
@@ -100,10 +102,10 @@ func TestLeaderStops(t *testing.T) {
 // TestLeaderIgnoresOldSessions: what a broken stream still delivers changes nothing.
 func TestLeaderIgnoresOldSessions(t *testing.T) {
 	l := granting(t, "a", "b")
-	first, second := Session{"a", 1, 5}, Session{"a", 2, 5}
+	first, second := protocol.Session{Host: "a", Number: 1, Epoch: 5}, protocol.Session{Host: "a", Number: 2, Epoch: 5}
 	acquires(t, l, first, "kept", Answer{true, "a"})
 	acquires(t, l, first, "lost", Answer{true, "a"})
-	if !l.Begin(second) || l.Begin(first) || l.Begin(second) || l.Begin(Session{"a", 3, 4}) {
+	if !l.Begin(second) || l.Begin(first) || l.Begin(second) || l.Begin(protocol.Session{Host: "a", Number: 3, Epoch: 4}) {
 		t.Error("sessions are not taken in order, of this epoch alone")
 	}
 	if _, ok := l.Acquire(0, second, cart("early")); ok {
@@ -122,7 +124,7 @@ func TestLeaderIgnoresOldSessions(t *testing.T) {
 		t.Error("a session claims twice")
 	}
 	l.Release(first, cart("kept"))
-	b := Session{"b", 1, 5}
+	b := protocol.Session{Host: "b", Number: 1, Epoch: 5}
 	acquires(t, l, b, "kept", Answer{false, "a"})
 	acquires(t, l, b, "lost", Answer{true, "b"})
 }
@@ -131,13 +133,13 @@ func TestLeaderIgnoresOldSessions(t *testing.T) {
 // from it.
 func TestLeaderForgetsTheCleared(t *testing.T) {
 	l := granting(t, "a", "b")
-	a, b := Session{"a", 1, 5}, Session{"b", 1, 5}
+	a, b := protocol.Session{Host: "a", Number: 1, Epoch: 5}, protocol.Session{Host: "b", Number: 1, Epoch: 5}
 	acquires(t, l, a, "x", Answer{true, "a"})
 	l.Cleared("a")
 	if _, ok := l.Acquire(0, a, cart("y")); ok {
 		t.Error("a cleared host acquires")
 	}
-	if l.Begin(Session{"a", 2, 5}) {
+	if l.Begin(protocol.Session{Host: "a", Number: 2, Epoch: 5}) {
 		t.Error("a cleared host begins a session")
 	}
 	acquires(t, l, b, "x", Answer{true, "b"})
@@ -147,8 +149,8 @@ func TestLeaderForgetsTheCleared(t *testing.T) {
 // excludes, the first keeps it and the second is told.
 func TestLeaderRefusesSecondClaims(t *testing.T) {
 	l := NewLeader(5, 0, lease)
-	claims(t, l, Session{"a", 1, 5}, cart("x"))
-	b := Session{"b", 1, 5}
+	claims(t, l, protocol.Session{Host: "a", Number: 1, Epoch: 5}, cart("x"))
+	b := protocol.Session{Host: "b", Number: 1, Epoch: 5}
 	l.Begin(b)
 	refused, ok := l.Claimed(b, []actor.Key{cart("x"), cart("y")})
 	if !ok || len(refused) != 1 || refused[0] != cart("x") || l.Owner(cart("x")) != "a" || l.Owner(cart("y")) != "b" {
@@ -161,14 +163,14 @@ func TestLeaderSweeps(t *testing.T) {
 	const n = 3 * minVoid
 	l := granting(t, "a", "b")
 	for i := range n {
-		l.Acquire(0, Session{"a", 1, 5}, cart(fmt.Sprint("a", i)))
+		l.Acquire(0, protocol.Session{Host: "a", Number: 1, Epoch: 5}, cart(fmt.Sprint("a", i)))
 	}
-	acquires(t, l, Session{"b", 1, 5}, "b", Answer{true, "b"})
+	acquires(t, l, protocol.Session{Host: "b", Number: 1, Epoch: 5}, "b", Answer{true, "b"})
 	l.Cleared("a")
 	if all, void := l.Entries(); all != 1 || void != 0 {
 		t.Errorf("%d entries, %d void", all, void)
 	}
-	acquires(t, l, Session{"b", 1, 5}, "b", Answer{true, "b"})
+	acquires(t, l, protocol.Session{Host: "b", Number: 1, Epoch: 5}, "b", Answer{true, "b"})
 }
 
 func TestMemberTakesGrantsItAskedFor(t *testing.T) {
@@ -178,7 +180,7 @@ func TestMemberTakesGrantsItAskedFor(t *testing.T) {
 		t.Error("asks without a session")
 	}
 	first, keys, ok := m.Connect(5)
-	if !ok || len(keys) != 0 || first != (Session{"a", 1, 5}) {
+	if !ok || len(keys) != 0 || first != (protocol.Session{Host: "a", Number: 1, Epoch: 5}) {
 		t.Fatalf("session %v, claims %v, %t", first, keys, ok)
 	}
 	if m.Granted(first, cart("x"), 0) {
@@ -212,13 +214,13 @@ func TestMemberPauses(t *testing.T) {
 	s, _, _ := m.Connect(5)
 	m.Ask(cart("x"))
 	m.Granted(s, cart("x"), 0)
-	end := Usable(lease)
+	end := clock.Usable(lease)
 	if !m.MayRun(cart("x"), end-1) || m.MayRun(cart("x"), end) {
 		t.Error("its count does not end where it should")
 	}
 	m.Renewed(end+5, lease)
 	m.Renewed(end, lease) // an answer that was overtaken
-	if !m.MayRun(cart("x"), end+5+Usable(lease)-1) {
+	if !m.MayRun(cart("x"), end+5+clock.Usable(lease)-1) {
 		t.Error("does not go on when renewed")
 	}
 	if lost := m.End(); len(lost) != 1 || m.MayRun(cart("x"), end+6) {
@@ -241,7 +243,7 @@ func BenchmarkLeader(b *testing.B) {
 	for b.Loop() {
 		l := NewLeader(1, 0, lease)
 		l.Registered(nil)
-		s := Session{"a", 1, 1}
+		s := protocol.Session{Host: "a", Number: 1, Epoch: 1}
 		l.Begin(s)
 		l.Claimed(s, nil)
 		var before, after runtime.MemStats

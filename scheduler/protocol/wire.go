@@ -1,6 +1,7 @@
-package scheduler
+package protocol
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -13,21 +14,21 @@ import (
 // stickyBatch is how many IDs one message has at most.
 const stickyBatch = 4096
 
-func toRanges(ranges []HeldRange) []*greenroomv1.PlacementRange {
+func ToRanges(ranges []Range) []*greenroomv1.PlacementRange {
 	out := make([]*greenroomv1.PlacementRange, len(ranges))
 	for i, r := range ranges {
-		out[i] = &greenroomv1.PlacementRange{First: uint64(r.First), Last: uint64(r.Last), Hosts: toIDs(r.Hosts), Readers: toIDs(r.Readers), Clean: r.Clean, Moved: r.Moved}
+		out[i] = &greenroomv1.PlacementRange{First: uint64(r.First), Last: uint64(r.Last), Hosts: ToIDs(r.Hosts), Readers: ToIDs(r.Readers), Clean: r.Clean, Moved: r.Moved}
 	}
 	return out
 }
 
-// fromRanges leaves out what cannot be: ranges that end before they begin, or overlap.
-func fromRanges(ranges []*greenroomv1.PlacementRange) []HeldRange {
-	out := make([]HeldRange, 0, len(ranges))
+// FromRanges leaves out what cannot be: ranges that end before they begin, or overlap.
+func FromRanges(ranges []*greenroomv1.PlacementRange) []Range {
+	out := make([]Range, 0, len(ranges))
 	for _, r := range ranges {
-		out = append(out, HeldRange{First: placement.Point(r.GetFirst()), Last: placement.Point(r.GetLast()), Hosts: fromIDs(r.GetHosts()), Readers: fromIDs(r.GetReaders()), Clean: r.GetClean(), Moved: r.GetMoved()})
+		out = append(out, Range{First: placement.Point(r.GetFirst()), Last: placement.Point(r.GetLast()), Hosts: FromIDs(r.GetHosts()), Readers: FromIDs(r.GetReaders()), Clean: r.GetClean(), Moved: r.GetMoved()})
 	}
-	slices.SortFunc(out, func(a, b HeldRange) int {
+	slices.SortFunc(out, func(a, b Range) int {
 		if a.First < b.First {
 			return -1
 		}
@@ -42,7 +43,7 @@ func fromRanges(ranges []*greenroomv1.PlacementRange) []HeldRange {
 	return kept
 }
 
-func toIDs(ids []actor.HostID) []string {
+func ToIDs(ids []actor.HostID) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
 		out[i] = string(id)
@@ -50,7 +51,7 @@ func toIDs(ids []actor.HostID) []string {
 	return out
 }
 
-func fromIDs(ids []string) []actor.HostID {
+func FromIDs(ids []string) []actor.HostID {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -70,25 +71,25 @@ var orderKinds = map[OrderKind]greenroomv1.PlacementOrder_Kind{
 	Form:   greenroomv1.PlacementOrder_KIND_FORM,
 }
 
-// toOrder names the group of an order, and its types where these make the group; an order
+// ToOrder names the group of an order, and its types where these make the group; an order
 // without a group is about the one type that it names.
-func toOrder(o Order) *greenroomv1.PlacementOrder {
+func ToOrder(o Order) *greenroomv1.PlacementOrder {
 	out := &greenroomv1.PlacementOrder{
-		Group: o.Group, Version: o.Version, Kind: orderKinds[o.Kind], Placement: o.Policy, Ranges: toRanges(o.Ranges), WithSticky: o.WithSticky,
+		Group: o.Group, Version: o.Version, Kind: orderKinds[o.Kind], Placement: o.Policy, Ranges: ToRanges(o.Ranges), WithSticky: o.WithSticky,
 	}
 	if o.Group == 0 {
-		out.App, out.Type = o.Types[0].app, o.Types[0].typ
+		out.App, out.Type = o.Types[0].App, o.Types[0].Type
 	} else if o.Kind == Form {
 		out.Types = toNames(o.Types)
 	}
 	return out
 }
 
-// fromOrder returns an order without a kind if it has one that is not known.
-func fromOrder(o *greenroomv1.PlacementOrder) Order {
-	order := Order{Group: o.GetGroup(), Types: fromNames(o.GetTypes()), Version: o.GetVersion(), Policy: o.GetPlacement(), Ranges: fromRanges(o.GetRanges()), WithSticky: o.GetWithSticky()}
+// FromOrder returns an order without a kind if it has one that is not known.
+func FromOrder(o *greenroomv1.PlacementOrder) Order {
+	order := Order{Group: o.GetGroup(), Types: fromNames(o.GetTypes()), Version: o.GetVersion(), Policy: o.GetPlacement(), Ranges: FromRanges(o.GetRanges()), WithSticky: o.GetWithSticky()}
 	if order.Group == 0 {
-		order.Types = []typeName{{o.GetApp(), o.GetType()}}
+		order.Types = []TypeName{{o.GetApp(), o.GetType()}}
 	}
 	for kind, on := range orderKinds {
 		if on == o.GetKind() {
@@ -98,18 +99,18 @@ func fromOrder(o *greenroomv1.PlacementOrder) Order {
 	return order
 }
 
-func toNames(names []typeName) []*greenroomv1.ActorTypeName {
+func toNames(names []TypeName) []*greenroomv1.ActorTypeName {
 	out := make([]*greenroomv1.ActorTypeName, len(names))
 	for i, name := range names {
-		out[i] = &greenroomv1.ActorTypeName{App: name.app, Type: name.typ}
+		out[i] = &greenroomv1.ActorTypeName{App: name.App, Type: name.Type}
 	}
 	return out
 }
 
-func fromNames(names []*greenroomv1.ActorTypeName) []typeName {
-	out := make([]typeName, len(names))
+func fromNames(names []*greenroomv1.ActorTypeName) []TypeName {
+	out := make([]TypeName, len(names))
 	for i, name := range names {
-		out[i] = typeName{name.GetApp(), name.GetType()}
+		out[i] = TypeName{name.GetApp(), name.GetType()}
 	}
 	return out
 }
@@ -117,9 +118,9 @@ func fromNames(names []*greenroomv1.ActorTypeName) []typeName {
 // orderWeight bounds the ranges and types of the orders of one message.
 const orderWeight = 1 << 14
 
-// toOrders returns the messages with orders for one host. A group is formed in the message
+// ToOrders returns the messages with orders for one host. A group is formed in the message
 // that has the next order about it.
-func toOrders(orders []Order) (messages []*greenroomv1.ReportActorTypesResponse) {
+func ToOrders(orders []Order) (messages []*greenroomv1.ReportActorTypesResponse) {
 	weight := orderWeight
 	var last *greenroomv1.PlacementOrders
 	for i, o := range orders {
@@ -131,59 +132,59 @@ func toOrders(orders []Order) (messages []*greenroomv1.ReportActorTypesResponse)
 		if o.Kind == Form {
 			weight += len(o.Types)
 		}
-		last.Orders = append(last.Orders, toOrder(o))
+		last.Orders = append(last.Orders, ToOrder(o))
 	}
 	return messages
 }
 
-// toReleased answers a LOCK. For a group, the version identifies the order.
-func toReleased(o Order, ranges []HeldRange) *greenroomv1.RangesReleased {
-	released := &greenroomv1.RangesReleased{Version: o.Version, Ranges: toRanges(ranges)}
+// ToReleased answers a LOCK. For a group, the version identifies the order.
+func ToReleased(o Order, ranges []Range) *greenroomv1.RangesReleased {
+	released := &greenroomv1.RangesReleased{Version: o.Version, Ranges: ToRanges(ranges)}
 	if o.Group == 0 {
-		released.App, released.Type = o.Types[0].app, o.Types[0].typ
+		released.App, released.Type = o.Types[0].App, o.Types[0].Type
 	}
 	return released
 }
 
-// toUpdated answers an UPDATE.
-func toUpdated(o Order) *greenroomv1.RangesUpdated {
+// ToUpdated answers an UPDATE.
+func ToUpdated(o Order) *greenroomv1.RangesUpdated {
 	updated := &greenroomv1.RangesUpdated{Version: o.Version}
 	if o.Group == 0 {
-		updated.App, updated.Type = o.Types[0].app, o.Types[0].typ
+		updated.App, updated.Type = o.Types[0].App, o.Types[0].Type
 	}
 	return updated
 }
 
-// toClaims claims what a table has for a leader: type by type for one that knows no groups.
-func toClaims(c Order, protocol int) []*greenroomv1.RangeClaimsReport {
-	all := &greenroomv1.RangeClaimsReport{Placement: c.Policy, Ranges: toRanges(c.Ranges)}
-	if protocol >= protocolGroups {
+// ToClaims claims what a table has for a leader: type by type for one that knows no groups.
+func ToClaims(c Order, protocol int) []*greenroomv1.RangeClaimsReport {
+	all := &greenroomv1.RangeClaimsReport{Placement: c.Policy, Ranges: ToRanges(c.Ranges)}
+	if protocol >= WithGroups {
 		all.Types = toNames(c.Types)
 		return []*greenroomv1.RangeClaimsReport{all}
 	}
 	claims := make([]*greenroomv1.RangeClaimsReport, len(c.Types))
 	for i, name := range c.Types {
-		claims[i] = &greenroomv1.RangeClaimsReport{App: name.app, Type: name.typ, Placement: all.GetPlacement(), Ranges: all.GetRanges()}
+		claims[i] = &greenroomv1.RangeClaimsReport{App: name.App, Type: name.Type, Placement: all.GetPlacement(), Ranges: all.GetRanges()}
 	}
 	return claims
 }
 
-// claimed returns the types that claims are about.
-func claimed(c *greenroomv1.RangeClaimsReport) []typeName {
+// ClaimedTypes returns the types that claims are about.
+func ClaimedTypes(c *greenroomv1.RangeClaimsReport) []TypeName {
 	if len(c.GetTypes()) > 0 {
 		return fromNames(c.GetTypes())
 	}
-	return []typeName{{c.GetApp(), c.GetType()}}
+	return []TypeName{{c.GetApp(), c.GetType()}}
 }
 
-// stickyMessages returns keys by type, with stickyBatch of them in a message at most.
-func stickyMessages(keys []actor.Key) [][]*greenroomv1.StickyActors {
+// ToSticky returns keys by type, with stickyBatch of them in a message at most.
+func ToSticky(keys []actor.Key) [][]*greenroomv1.StickyActors {
 	var messages [][]*greenroomv1.StickyActors
 	for batch := range slices.Chunk(keys, stickyBatch) {
-		byType := map[typeName]*greenroomv1.StickyActors{}
+		byType := map[TypeName]*greenroomv1.StickyActors{}
 		var message []*greenroomv1.StickyActors
 		for _, key := range batch {
-			name := typeName{key.App, key.Type}
+			name := TypeOf(key)
 			actors := byType[name]
 			if actors == nil {
 				actors = &greenroomv1.StickyActors{App: key.App, Type: key.Type}
@@ -197,7 +198,7 @@ func stickyMessages(keys []actor.Key) [][]*greenroomv1.StickyActors {
 	return messages
 }
 
-func fromSticky(actors []*greenroomv1.StickyActors) []actor.Key {
+func FromSticky(actors []*greenroomv1.StickyActors) []actor.Key {
 	var keys []actor.Key
 	for _, a := range actors {
 		for _, id := range a.GetIds() {
@@ -207,21 +208,21 @@ func fromSticky(actors []*greenroomv1.StickyActors) []actor.Key {
 	return keys
 }
 
-func toMember(h actor.Host, draining bool) *greenroomv1.ClusterMember {
+func ToMember(h actor.Host, draining bool) *greenroomv1.ClusterMember {
 	return &greenroomv1.ClusterMember{
 		HostId: string(h.ID), Name: h.Name, Address: h.Address, MinProtocol: uint32(h.MinProtocol), MaxProtocol: uint32(h.MaxProtocol), //nolint:gosec // small
 		Roles: h.Roles, Version: h.Version, Draining: draining,
 	}
 }
 
-func fromMember(m *greenroomv1.ClusterMember) actor.Host {
+func FromMember(m *greenroomv1.ClusterMember) actor.Host {
 	return actor.Host{
 		ID: actor.HostID(m.GetHostId()), Name: m.GetName(), Address: m.GetAddress(), MinProtocol: int(m.GetMinProtocol()), MaxProtocol: int(m.GetMaxProtocol()),
 		Roles: m.GetRoles(), Version: m.GetVersion(),
 	}
 }
 
-func toTypes(types []Type) *greenroomv1.ReportActorTypesRequest {
+func ToTypes(types []Type) *greenroomv1.ReportActorTypesRequest {
 	report := &greenroomv1.ActorTypesReport{Types: make([]*greenroomv1.HostedType, len(types))}
 	for i, t := range types {
 		report.Types[i] = &greenroomv1.HostedType{App: t.App, Type: t.Name, Placement: t.Placement, Generation: t.Generation, Readers: true}
@@ -229,10 +230,19 @@ func toTypes(types []Type) *greenroomv1.ReportActorTypesRequest {
 	return &greenroomv1.ReportActorTypesRequest{Message: &greenroomv1.ReportActorTypesRequest_Types{Types: report}}
 }
 
-func fromTypes(report *greenroomv1.ActorTypesReport) []Type {
+func FromTypes(report *greenroomv1.ActorTypesReport) []Type {
 	types := make([]Type, len(report.GetTypes()))
 	for i, t := range report.GetTypes() {
 		types[i] = Type{App: t.GetApp(), Name: t.GetType(), Placement: t.GetPlacement(), Generation: t.GetGeneration(), Readers: t.GetReaders()}
 	}
 	return types
+}
+
+func ToHeat(name TypeName, id placement.HostID, total float64, cells map[placement.Cell]float64) *greenroomv1.TypeHeat {
+	t := &greenroomv1.TypeHeat{App: name.App, Type: name.Type, HostId: string(id), CallsPerSecond: total}
+	for _, cell := range slices.Sorted(maps.Keys(cells)) {
+		t.Cells = append(t.Cells, uint32(cell))
+		t.CellCallsPerSecond = append(t.CellCallsPerSecond, float32(cells[cell]))
+	}
+	return t
 }

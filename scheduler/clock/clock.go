@@ -1,4 +1,6 @@
-package scheduler
+// Package clock is the time by which a process counts the leases that it holds. It never compares
+// its clock with the clock of another process.
+package clock
 
 import (
 	"sync"
@@ -16,10 +18,10 @@ type Clocks struct {
 	Boot func() time.Duration
 }
 
-// clock is a process's own, by which all leases are counted: the monotonic one, and what the
+// Clock is a process's own, by which all leases are counted: the monotonic one, and what the
 // others ran ahead of it, by a jump or while the process did not run. It is never behind
 // the monotonic one: a wall clock that is set back changes nothing.
-type clock struct {
+type Clock struct {
 	Clocks
 	began time.Time
 	// margin is what the others may run ahead by until that is added: far less than
@@ -33,8 +35,9 @@ type clock struct {
 	boot, bootBegan time.Duration // as wall, under mu
 }
 
-func newClock(clocks Clocks, lease time.Duration) *clock {
-	c := &clock{Clocks: clocks, margin: lease / 200, began: time.Now()}
+// New returns a clock for leases of a length, beside the other clocks.
+func New(clocks Clocks, lease time.Duration) *Clock {
+	c := &Clock{Clocks: clocks, margin: lease / 200, began: time.Now()}
 	c.wallBegan = c.wallOf(c.began)
 	if c.Boot != nil {
 		c.bootBegan = c.Boot()
@@ -42,16 +45,16 @@ func newClock(clocks Clocks, lease time.Duration) *clock {
 	return c
 }
 
-func (c *clock) wallOf(now time.Time) time.Duration {
+func (c *Clock) wallOf(now time.Time) time.Duration {
 	if c.Wall != nil {
 		return c.Wall(now)
 	}
 	return time.Duration(now.UnixNano())
 }
 
-// at is the time of a moment with a monotonic reading. It does not ask the boot clock:
-// [clock.now] does, which is called several times a lease.
-func (c *clock) at(now time.Time) Instant {
+// At is the time of a moment with a monotonic reading. It does not ask the boot clock:
+// [Clock.now] does, which is called several times a lease.
+func (c *Clock) At(now time.Time) Instant {
 	mono := now.Sub(c.began)
 	// Before what is added: between the stores of now this counts a jump twice rather than never.
 	jump := c.wallOf(now) - c.wallBegan - mono - Instant(c.wall.Load())
@@ -62,8 +65,8 @@ func (c *clock) at(now time.Time) Instant {
 	return at
 }
 
-// now is the time now, and adds what the other clocks ran ahead by.
-func (c *clock) now() Instant {
+// Now is the time now, and adds what the other clocks ran ahead by.
+func (c *Clock) Now() Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()

@@ -1,14 +1,42 @@
-package scheduler
+package protocol
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 
-	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/scheduler/placement"
+)
+
+// Session is one stream of a host to a leader.
+type Session struct {
+	Host   placement.HostID
+	Number uint64 // a host's sessions count upwards from 1
+	Epoch  uint64 // of the leader
+}
+
+// ErrNotLeader ends a session with a process that does not lead, or not that term.
+var ErrNotLeader = errors.New("this process does not lead the cluster now")
+
+// ErrProtocol says that two processes speak no protocol version in common.
+var ErrProtocol = errors.New("no protocol version is common")
+
+// Protocol versions that this code speaks between processes.
+//
+//	2  invocations that are passed on name their caller, and the host that refused them last;
+//	   the leader notifies hosts whose types are outdated; hosts report the hosts that they
+//	   cannot reach
+//	3  invocations that are passed on have a trace context; reminders are released to
+//	   hosts that have subscribers
+//	4  the leader's orders, and what hosts claim, are about groups of types
+const (
+	MinVersion = 1
+	MaxVersion = 4
+
+	WithTypesOutdated = 2 // the first with TypesOutdated
+	WithGroups        = 4 // the first with orders about groups
 )
 
 // Stream is a host's end of a session with the leader. Send is called by one goroutine
@@ -28,36 +56,8 @@ type ServerStream interface {
 	Receive() (*greenroomv1.ReportActorTypesRequest, error)
 }
 
-// Serve serves a session of a host, until it or this process's term ends. ctx is the
-// stream's. [actor.ErrClusterName] for a host of another cluster; [ErrProtocol] for one
-// of a version that is too far away.
-func (s *Service) Serve(ctx context.Context, stream ServerStream) error {
-	first, err := stream.Receive()
-	if err != nil {
-		return err
-	}
-	hello := first.GetHello()
-	low, high := max(int(hello.GetMinProtocol()), s.cfg.Self.MinProtocol), min(int(hello.GetMaxProtocol()), s.cfg.Self.MaxProtocol)
-	switch t := s.term.Load(); {
-	case hello == nil:
-		return errors.New("the first message of a session is its hello")
-	case hello.GetCluster() != s.cfg.Self.Cluster:
-		return fmt.Errorf("this is cluster %q, and host %s is of cluster %q: give it another database, or that name: %w", s.cfg.Self.Cluster, hello.GetHostId(), hello.GetCluster(), actor.ErrClusterName)
-	case low > high:
-		return fmt.Errorf("%w: this process speaks %d to %d, host %s speaks %d to %d; run versions that are one minor version apart at most", ErrProtocol,
-			s.cfg.Self.MinProtocol, s.cfg.Self.MaxProtocol, hello.GetHostId(), hello.GetMinProtocol(), hello.GetMaxProtocol())
-	case t == nil || t.lease.Epoch != hello.GetEpoch():
-		return errNotLeader
-	default:
-		return t.serve(ctx, stream, hello)
-	}
-}
-
-// ErrProtocol says that two processes speak no protocol version in common.
-var ErrProtocol = errors.New("no protocol version is common")
-
-// pipe is a session with a leader in the same process, which is served by serve.
-func pipe(ctx context.Context, serve func(context.Context, ServerStream) error) Stream {
+// Pipe is a session with a leader in the same process, which is served by serve.
+func Pipe(ctx context.Context, serve func(context.Context, ServerStream) error) Stream {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &loopback{ctx: ctx, cancel: cancel, up: make(chan *greenroomv1.ReportActorTypesRequest, 16), down: make(chan *greenroomv1.ReportActorTypesResponse, 16)}
 	l.serving.Go(func() {

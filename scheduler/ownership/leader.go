@@ -1,11 +1,13 @@
-package scheduler
+package ownership
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/scheduler/clock"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/scheduler/protocol"
 )
 
 // Leader is what the leader of one term knows: the hosts, their sessions, and which host owns
@@ -13,34 +15,28 @@ import (
 // Leader. The zero Leader is not usable: [NewLeader].
 type Leader struct {
 	epoch uint64
-	until Instant // the leader's own count of its lease
+	until clock.Instant // the leader's own count of its lease
 	// resigned: the term is over, whatever is renewed.
 	resigned bool
-	hosts    map[placement.HostID]*member
+	hosts    map[placement.HostID]*knownHost
 	// missing counts the hosts that were registered when the term began and have
 	// neither claimed nor been cleared; -1 until they are known.
 	missing int
 	// sticky has the tenure of the owner of each actor. A tenure is void once its host has
 	// another one. So a host's actors are free at once, however many they are; the entries are
 	// removed together, when most of the table is void.
-	sticky  map[typeName]map[string]tenure
+	sticky  map[protocol.TypeName]map[string]tenure
 	tenures []placement.HostID // by tenure; empty: void
 	entries int
 	void    int // entries of void tenures, at most: some are taken over
 }
 
-// typeName is an actor type of an app.
-type typeName struct{ app, typ string }
-
-// String returns the name as one text.
-func (n typeName) String() string { return n.app + "||" + n.typ }
-
 // tenure numbers what one host owns by one session's claims and grants. They are not
 // used again within a term, which would have to see 4 billion sessions.
 type tenure uint32
 
-// member is what a leader knows of one host.
-type member struct {
+// knownHost is what a leader knows of one host.
+type knownHost struct {
 	awaited bool   // counted in missing
 	session uint64 // the newest; 0: none yet
 	claimed bool   // its claims are complete
@@ -51,18 +47,18 @@ type member struct {
 
 // NewLeader returns the state of a term that begins: its lease was taken by a statement
 // sent at sent, for lease.
-func NewLeader(epoch uint64, sent, lease Instant) *Leader {
-	l := &Leader{epoch: epoch, hosts: map[placement.HostID]*member{}, missing: -1, sticky: map[typeName]map[string]tenure{}}
+func NewLeader(epoch uint64, sent, lease clock.Instant) *Leader {
+	l := &Leader{epoch: epoch, hosts: map[placement.HostID]*knownHost{}, missing: -1, sticky: map[protocol.TypeName]map[string]tenure{}}
 	l.Renewed(sent, lease)
 	return l
 }
 
 // Renewed notes that the leader's lease was renewed.
-func (l *Leader) Renewed(sent, lease Instant) { l.until = max(l.until, sent+Usable(lease)) }
+func (l *Leader) Renewed(sent, lease clock.Instant) { l.until = max(l.until, sent+clock.Usable(lease)) }
 
 // Leading reports whether the term lasts, by the leader's own count. Outside of it
 // nothing may be granted or cleared.
-func (l *Leader) Leading(now Instant) bool { return now < l.until && !l.resigned }
+func (l *Leader) Leading(now clock.Instant) bool { return now < l.until && !l.resigned }
 
 // Resign ends the term before its lease is given back.
 func (l *Leader) Resign() { l.resigned = true }
@@ -87,10 +83,10 @@ func (l *Leader) Registered(hosts []placement.HostID) {
 	}
 }
 
-func (l *Leader) host(id placement.HostID) *member {
+func (l *Leader) host(id placement.HostID) *knownHost {
 	h := l.hosts[id]
 	if h == nil {
-		h = &member{}
+		h = &knownHost{}
 		l.hosts[id] = h
 	}
 	return h
@@ -98,7 +94,7 @@ func (l *Leader) host(id placement.HostID) *member {
 
 // Granting reports whether all that earlier leaders granted is known, so that this one
 // may grant.
-func (l *Leader) Granting(now Instant) bool { return l.missing == 0 && l.Leading(now) }
+func (l *Leader) Granting(now clock.Instant) bool { return l.missing == 0 && l.Leading(now) }
 
 // Missing returns the hosts that keep the leader from granting, in order.
 func (l *Leader) Missing() []placement.HostID {
@@ -115,7 +111,7 @@ func (l *Leader) Missing() []placement.HostID {
 // Begin opens a session of a host, and reports false if it is of another epoch, older
 // than one that was met, or of a host that was cleared. Whatever the host owned stays its own until
 // [Leader.Claimed].
-func (l *Leader) Begin(s Session) bool {
+func (l *Leader) Begin(s protocol.Session) bool {
 	h := l.host(s.Host)
 	if h.gone || s.Epoch != l.epoch || s.Number <= h.session {
 		return false
@@ -127,7 +123,7 @@ func (l *Leader) Begin(s Session) bool {
 // Claimed tells all that the host of a session owns as it began, and reports false if
 // the session is over. Other actors that it was known to own are free. A claim to what
 // another host owns is not given: it is returned, and the host must give the actor up.
-func (l *Leader) Claimed(s Session, keys []actor.Key) (refused []actor.Key, ok bool) {
+func (l *Leader) Claimed(s protocol.Session, keys []actor.Key) (refused []actor.Key, ok bool) {
 	h := l.hosts[s.Host]
 	if h == nil || s.Epoch != l.epoch || s.Number != h.session || h.gone || h.claimed {
 		return nil, false
@@ -158,7 +154,7 @@ func (l *Leader) Cleared(id placement.HostID) {
 		l.missing--
 	}
 	l.vacate(h)
-	*h = member{gone: true}
+	*h = knownHost{gone: true}
 }
 
 // Gone reports whether a host was cleared: no session of it begins in this term any more.
@@ -172,7 +168,7 @@ type Answer struct {
 
 // Acquire gives an actor to the host of a session, unless another owns it. It reports
 // false if the session is over or its claims have not come: then nothing is answered.
-func (l *Leader) Acquire(now Instant, s Session, key actor.Key) (Answer, bool) {
+func (l *Leader) Acquire(now clock.Instant, s protocol.Session, key actor.Key) (Answer, bool) {
 	h := l.hosts[s.Host]
 	if h == nil || s.Epoch != l.epoch || s.Number != h.session || !h.claimed {
 		return Answer{}, false
@@ -188,12 +184,12 @@ func (l *Leader) Acquire(now Instant, s Session, key actor.Key) (Answer, bool) {
 }
 
 // Release frees an actor that the host of a session gave up.
-func (l *Leader) Release(s Session, key actor.Key) {
+func (l *Leader) Release(s protocol.Session, key actor.Key) {
 	h := l.hosts[s.Host]
 	if h == nil || s.Epoch != l.epoch || s.Number != h.session || l.Owner(key) != s.Host {
 		return
 	}
-	name := typeName{key.App, key.Type}
+	name := protocol.TypeOf(key)
 	delete(l.sticky[name], key.ID)
 	if len(l.sticky[name]) == 0 {
 		delete(l.sticky, name)
@@ -204,7 +200,7 @@ func (l *Leader) Release(s Session, key actor.Key) {
 
 // Owner returns the host that owns an actor; empty if the leader knows of none.
 func (l *Leader) Owner(key actor.Key) placement.HostID {
-	t, found := l.sticky[typeName{key.App, key.Type}][key.ID]
+	t, found := l.sticky[protocol.TypeOf(key)][key.ID]
 	if !found {
 		return ""
 	}
@@ -212,8 +208,8 @@ func (l *Leader) Owner(key actor.Key) placement.HostID {
 }
 
 // own enters an actor that nobody else owns.
-func (l *Leader) own(h *member, key actor.Key) {
-	name := typeName{key.App, key.Type}
+func (l *Leader) own(h *knownHost, key actor.Key) {
+	name := protocol.TypeOf(key)
 	actors := l.sticky[name]
 	if actors == nil {
 		actors = map[string]tenure{}
@@ -233,7 +229,7 @@ func (l *Leader) own(h *member, key actor.Key) {
 }
 
 // vacate makes all that a host owns free.
-func (l *Leader) vacate(h *member) {
+func (l *Leader) vacate(h *knownHost) {
 	if h.count > 0 {
 		l.tenures[h.tenure] = ""
 		l.void += h.count
@@ -279,11 +275,11 @@ func (l *Leader) List(app, typ string, owner placement.HostID, after actor.Key, 
 		return cmp.Or(cmp.Compare(a.Key.Type, b.Key.Type), cmp.Compare(a.Key.ID, b.Key.ID))
 	}
 	for name, actors := range l.sticky {
-		if name.app != app || typ != "" && name.typ != typ {
+		if name.App != app || typ != "" && name.Type != typ {
 			continue
 		}
 		for id, t := range actors {
-			e := StickyEntry{actor.Key{App: app, Type: name.typ, ID: id}, l.tenures[t]}
+			e := StickyEntry{actor.Key{App: app, Type: name.Type, ID: id}, l.tenures[t]}
 			if e.Owner == "" || owner != "" && e.Owner != owner || order(e, StickyEntry{Key: after}) <= 0 {
 				continue
 			}

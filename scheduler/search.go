@@ -1,0 +1,52 @@
+package scheduler
+
+import "github.com/greenroom-run/greenroom/scheduler/clock"
+
+// search is what a host knows of its search for a session with a leader. It is pure state.
+type search struct {
+	epoch  uint64        // of the leader that it looks for
+	since  clock.Instant // from when on it has had no session with it
+	last   clock.Instant // until when it looked last
+	anewIn uint64        // the epoch in which it gave up its row
+}
+
+// failed notes that there was no session with the leader of an epoch at now, and reports
+// whether that has been so for long, for the first time in that epoch. A time in which the
+// store did not say who leads does not count.
+func (w *search) failed(now, lease clock.Instant, epoch uint64) (long bool) {
+	if w.epoch != epoch || now-w.last > lease {
+		w.epoch, w.since = epoch, now
+	}
+	w.last = now
+	return w.anewIn != epoch && now-w.since >= patience*lease
+}
+
+// looked notes that an attempt at a session lasted until now: one that gets no answer takes
+// as long as a lease.
+func (w *search) looked(now clock.Instant) { w.last = now }
+
+// ended notes that a session of the present epoch has ended.
+func (w *search) ended(now clock.Instant) { w.since, w.last = now, now }
+
+// seek notes that this host looks for a session with the leader of an epoch, and has its
+// row given up if that has failed for long: see [Service.giveUpRow].
+func (s *Service) seek(epoch uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.search.failed(s.now(), s.cfg.Lease, epoch) && s.idle() {
+		select {
+		case s.unwanted <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// idle reports whether no leader has to know of this host: it holds and owns nothing, runs
+// nothing of types that nobody holds, which takes a leader's word ([Holdings.Told]), has no
+// session that a leader has answered, and does not leave. The caller has the lock.
+func (s *Service) idle() bool {
+	if s.cfg.hosts() && s.holdings.Told() && len(s.view.Load().types) > 0 {
+		return false
+	}
+	return (s.session == nil || !s.session.met) && s.draining == "" && !s.holdings.Holding() && s.owned.count.Load() == 0 && s.partitions() == 0
+}
