@@ -244,3 +244,48 @@ func FuzzCron(f *testing.F) {
 		}
 	})
 }
+
+// Matches are counted as a walk over them counts them, in zones whose clocks change, and the
+// n-th is where the walk comes to it.
+func TestCountAgainstAWalk(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Sao_Paulo", "Pacific/Apia", "Africa/Casablanca", "Asia/Kathmandu"}
+	texts := []string{
+		"* * * * *", "*/7 * * * *", "*/15 2 * * *", "30 1-3 * * *", "* 0-3 * * *", "0 0 * * *", "59 23 * * *", "0 9 * * MON", "0 3 13 * FRI", "17 4 29 2 *",
+		"30 2 1,15 JAN-JUN *", "20,40 10 2 * * *", "0 0 31 * *", "0 12 */2 * TUE", "@hourly", "0 0 30 2 *",
+	}
+	for i := range 400 {
+		z, text := zone(t, zones[rng.IntN(len(zones))]), texts[rng.IntN(len(texts))]
+		e, err := ParseCron(text, z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		year := []int{1850, 1893, 1945, 2011, 2018, 2026}[rng.IntN(6)]
+		from := time.Date(year, time.Month(1+rng.IntN(12)), 1+rng.IntN(28), rng.IntN(24), rng.IntN(60), rng.IntN(60), rng.IntN(2)*500, time.UTC)
+		length := 40 * 24 * time.Hour
+		if i%4 == 0 {
+			length = 400 * 24 * time.Hour
+		}
+		to := from.Add(time.Duration(rng.Int64N(int64(length))))
+		var walk []time.Time
+		for at := e.Next(from); !at.IsZero() && !at.After(to) && len(walk) < 50_000; at = e.Next(at) {
+			walk = append(walk, at)
+		}
+		if len(walk) == 50_000 {
+			to = walk[len(walk)-1]
+		}
+		if got := e.Count(from, to); got != int64(len(walk)) {
+			t.Errorf("%s in %s from %v to %v: %d, want %d", text, z, from, to, got, len(walk))
+			continue
+		}
+		if len(walk) > 0 {
+			n := 1 + rng.IntN(len(walk))
+			if got := e.nth(from, to, int64(n)); !got.Equal(walk[n-1]) {
+				t.Errorf("%s in %s from %v: the match number %d is %v, want %v", text, z, from, n, got, walk[n-1])
+			}
+		}
+		if got := e.nth(from, to, int64(len(walk)+1)); !got.IsZero() {
+			t.Errorf("%s in %s from %v to %v: there is a match more at %v", text, z, from, to, got)
+		}
+	}
+}

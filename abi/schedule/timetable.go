@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
@@ -106,10 +107,6 @@ type Choice struct {
 	Missed  uint32     // for how many more it stands, or were passed over before it
 }
 
-// MaxSteps is how many matches of a cron expression are counted at once; well above what
-// may be caught up with.
-const MaxSteps = 10_000
-
 // Choose applies the missed policy to what is due at now, from the occurrence first on. One
 // that is delivered again since it failed is not missed. After the end of the schedule every
 // policy passes over what is late.
@@ -128,18 +125,6 @@ func (t *Timetable) Choose(first Occurrence, again bool, missed Missed, now time
 		}
 	}
 	due := t.due(first, now, keep)
-	if due.more {
-		// The limit on occurrences has to be met exactly: pass over what was counted, and
-		// plan again from there.
-		c := Choice{Here: first, Then: due.then, Missed: due.count}
-		if oldest := due.newest[0]; missed.Kind == abi.MissedCatchUp {
-			if c.Then = oldest; oldest == first {
-				c.Then = t.After(first)
-			}
-			c.Missed = first.Left - c.Then.Left
-		}
-		return c
-	}
 	newest := due.newest[len(due.newest)-1]
 	if t.ended(newest.At, now) && !again {
 		return Choice{Here: first, Then: due.then, Missed: due.count}
@@ -166,11 +151,13 @@ func (t *Timetable) ended(at, now time.Time) bool {
 
 // dueNow are the occurrences from one on that are due.
 type dueNow struct {
-	count  uint32       // at least 1; of a cron expression with more than MaxSteps at least so many
+	count  uint32       // at least 1
 	newest []Occurrence // in order, at least 1
 	then   Occurrence   // the first that is not due
-	more   bool         // then is due as well, and was not looked at
 }
+
+// walked is how many matches of a cron expression are walked over before the others are counted.
+const walked = 16
 
 // due looks at the occurrences from first on, which is due by now or taken for it. Of
 // them it returns the newest, at most keep.
@@ -180,17 +167,12 @@ func (t *Timetable) due(first Occurrence, now time.Time, keep uint32) dueNow {
 	}
 	d := dueNow{count: 1, newest: []Occurrence{first}, then: t.After(first)}
 	for d.then.isDue(now) {
-		if d.count == MaxSteps {
-			if d.more = first.Left > 0; !d.more {
-				t.leap(&d, now)
-			}
+		if d.count == walked {
+			t.leap(&d, now, keep)
 			break
 		}
 		d.count++
 		d.newest = append(d.newest, d.then)
-		if len(d.newest) > 2*int(keep) {
-			d.newest = append(d.newest[:0], d.newest[len(d.newest)-int(keep):]...)
-		}
 		d.then = t.After(d.then)
 	}
 	d.newest = d.newest[max(0, len(d.newest)-int(keep)):]
@@ -199,28 +181,53 @@ func (t *Timetable) due(first Occurrence, now time.Time, keep uint32) dueNow {
 
 func (o Occurrence) isDue(now time.Time) bool { return !o.At.IsZero() && !o.At.After(now) }
 
-// leap goes to the last matches until now without counting those in between.
-func (t *Timetable) leap(d *dueNow, now time.Time) {
-	if !t.Until.IsZero() && now.After(t.Until) {
-		now = t.Until
+// leap counts the matches from then on until now, and goes to the newest of them, at most keep.
+func (t *Timetable) leap(d *dueNow, now time.Time, keep uint32) {
+	from, last := d.then.At, now
+	if !t.Until.IsZero() && last.After(t.Until) {
+		last = t.Until
 	}
-	want := len(d.newest)
-	for back := time.Minute; ; back *= 2 {
-		from := now.Add(-back)
-		if from.Before(d.then.At) {
-			from = d.then.At.Add(-1)
+	if last.After(Latest) {
+		last = Latest
+	}
+	count, left := 1+t.Cron.Count(from, last), int64(d.then.Left)
+	if left > 0 && count >= left {
+		if count = left; count == 1 {
+			last = from
+		} else {
+			last = t.Cron.nth(from, last, count-1)
 		}
-		var found []Occurrence
-		o := t.After(Occurrence{At: from})
-		for ; o.isDue(now); o = t.After(o) {
-			if found = append(found, o); len(found) > 2*want {
-				found = append(found[:0], found[len(found)-want:]...)
+	}
+	found := t.newest(from, last, int(min(int64(keep), count)))
+	for i := range found {
+		o := Occurrence{At: found[i]}
+		if left > 0 {
+			o.Left = uint32(left - count + int64(len(found)-i))
+		}
+		d.newest = append(d.newest, o)
+	}
+	d.then = Occurrence{}
+	if next := t.Cron.Next(last).UTC(); !next.IsZero() && (left == 0 || left > count) {
+		d.then = t.bounded(next, uint32(left), uint32(count))
+	}
+	d.count = uint32(min(int64(d.count)+count, math.MaxUint32))
+}
+
+// newest returns the n newest matches from one on until a time; there are as many.
+func (t *Timetable) newest(from, last time.Time, n int) []time.Time {
+	for back := time.Minute; ; back *= 2 {
+		begin := last.Add(-back)
+		if begin.Before(from) {
+			begin = from.Add(-1)
+		}
+		var found []time.Time
+		for at := t.Cron.Next(begin); !at.IsZero() && !at.After(last); at = t.Cron.Next(at) {
+			if found = append(found, at.UTC()); len(found) > 2*n {
+				found = append(found[:0], found[len(found)-n:]...)
 			}
 		}
-		if len(found) >= want || from.Before(d.then.At) {
-			d.newest = append(d.newest, found...)
-			d.then = o
-			return
+		if len(found) >= n || begin.Before(from) {
+			return found[max(0, len(found)-n):]
 		}
 	}
 }

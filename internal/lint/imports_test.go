@@ -51,6 +51,11 @@ var bans = []ban{
 		why:  "actor is the vocabulary that everything else imports",
 	},
 	{
+		from: []string{"internal/fair"},
+		to:   []string{root + "/..."},
+		why:  "how things are shared does not depend on what they are",
+	},
+	{
 		from: []string{"engine/...", "store/...", "modules/...", "scheduler/...", "host/...", "routing/..."},
 		to:   []string{root + "/server/...", root + "/internal/node/...", root + "/cmd/..."},
 		why:  "imports point one way: abi, actor <- engine, store, modules, scheduler, host, routing <- server <- internal/node <- cmd",

@@ -190,7 +190,7 @@ func (a *Admin) setPaused(ctx context.Context, names []actor.ReminderName, pause
 				failed = errors.Join(failed, commitErr)
 			}
 		}
-		a.service.tell(resumed)
+		a.service.takeovers.tell(resumed)
 		if failed != nil {
 			return found, changed, failed
 		}

@@ -510,10 +510,10 @@ func TestHotBucketsAreShared(t *testing.T) {
 			t.Fatalf("reminders are still set in the hot %v: %+v", first, w.store.buckets[first])
 		}
 		after(20 * time.Second)
-		if !b.owns(first) || a.owns(first) || !a.owns(second) {
+		if !b.pending.owns(first) || a.pending.owns(first) || !a.pending.owns(second) {
 			t.Errorf("%+v, %+v", w.store.buckets[first], w.store.buckets[second])
 		}
-		if r := w.store.buckets[first]; !r.Closed || r.Owner != b.self {
+		if r := w.store.buckets[first]; !r.Closed || r.Owner != b.tenure.self {
 			t.Errorf("%+v", r)
 		}
 		fired := map[string]time.Time{}

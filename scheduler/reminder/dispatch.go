@@ -24,7 +24,7 @@ type dispatch struct {
 	cfg    *Config
 	ctx    context.Context // of deliveries; ends with the service
 	cancel context.CancelFunc
-	begin  func(*delivery) // see [Service.begin]
+	begin  func(*delivery) // see [deliveries.begin]
 
 	mu sync.Mutex
 	// current is the context of the deliveries that begin now.
@@ -58,9 +58,9 @@ type typeQueue struct {
 	inTurn  bool
 }
 
-func newDispatch(cfg *Config, begin func(*delivery), roused func()) *dispatch {
+func newDispatch(cfg *Config, roused func()) *dispatch {
 	d := &dispatch{
-		cfg: cfg, begin: begin, apps: map[string]int{}, actors: map[actor.Key]*load{}, types: map[typeName]*typeQueue{},
+		cfg: cfg, apps: map[string]int{}, actors: map[actor.Key]*load{}, types: map[typeName]*typeQueue{},
 		watched: map[lot]struct{}{}, roused: roused,
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -342,4 +342,19 @@ func (d *dispatch) counts() (running, waiting int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.running, d.waiting
+}
+
+// runs returns the context of deliveries that begin now.
+func (d *dispatch) runs() context.Context {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.current
+}
+
+// lapse ends the deliveries that are under way. Later ones are not concerned.
+func (d *dispatch) lapse() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.interrupt()
+	d.current, d.interrupt = context.WithCancel(d.ctx)
 }

@@ -41,7 +41,7 @@ func (a *Admin) Prefix(ctx context.Context, app string) (actor.Prefix, error) {
 	if rows, _ := a.Table(app); len(rows) > 0 {
 		return rows[0].Bucket.Prefix, nil
 	}
-	id, err := a.service.token(ctx, app) // the app's first, perhaps
+	id, err := a.service.creators.token(ctx, app) // the app's first, perhaps
 	return id.Prefix, err
 }
 

@@ -102,9 +102,9 @@ func TestFreshAfterABucketStays(t *testing.T) {
 		w.set(s, "again", true, other(3*time.Second))
 		after(5 * time.Second)
 		leaving := func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.owned[b].leaving
+			s.pending.mu.Lock()
+			defer s.pending.mu.Unlock()
+			return s.pending.owned[b].leaving
 		}
 		m.set("one", "two")
 		after(longestWait + pollEvery)
@@ -133,12 +133,12 @@ func TestFreshWhereClocksAreApart(t *testing.T) {
 		synctest.Wait() // its first look at the store would let go of a bucket that is not there
 		b := actor.Bucket{Prefix: 7, Vector: anID.Vector}
 		s.clock.set(time.Now().Add(-clocksApart / 2)) // that is how long the answer took
-		s.mu.Lock()
-		s.adopt(actor.BucketRow{Bucket: b, App: "default", Epoch: epochOfFirstOwner + 2})
-		s.mu.Unlock()
+		s.pending.mu.Lock()
+		s.pending.adopt(actor.BucketRow{Bucket: b, App: "default", Epoch: epochOfFirstOwner + 2})
+		s.pending.mu.Unlock()
 		for after, want := range map[time.Duration]bool{-time.Minute: false, 0: false, clocksApart: true} {
 			r := actor.Reminder{ID: b.Token(1), ReminderProgress: actor.ReminderProgress{FireAt: time.Now().Add(after)}}
-			if got := s.fresh(&r); got != want {
+			if got := s.pending.fresh(&r); got != want {
 				t.Errorf("a firing that is due %v after the bucket was taken over: fresh %t", after, got)
 			}
 		}
@@ -154,7 +154,7 @@ func TestFreshAfterAnotherOwnerBetweenLooks(t *testing.T) {
 		s := w.start(cfg)
 		r := w.set(s, "n", true, once(time.Hour))
 		after(pollEvery / 2)
-		if r.FireAt = time.Now(); !s.fresh(&r) {
+		if r.FireAt = time.Now(); !s.pending.fresh(&r) {
 			t.Error("nobody else had the bucket")
 		}
 		for i, owner := range []actor.HostID{"two", "one"} {
@@ -163,7 +163,7 @@ func TestFreshAfterAnotherOwnerBetweenLooks(t *testing.T) {
 			}
 		}
 		after(pollEvery)
-		if r.FireAt = time.Now(); s.fresh(&r) {
+		if r.FireAt = time.Now(); s.pending.fresh(&r) {
 			t.Error("another owner may have delivered it")
 		}
 	})

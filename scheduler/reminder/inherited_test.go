@@ -51,19 +51,19 @@ func TestInheritedIsHeldWhateverBecomesOfTheBucket(t *testing.T) {
 					set("one", "two")
 				case "stays after all":
 					set("one", "two", "three")
-					s.mu.Lock()
-					for b := range s.owned {
-						s.under[b]++ // something is under way, so that it is given up later
+					s.pending.mu.Lock()
+					for b := range s.pending.owned {
+						s.pending.under[b]++ // something is under way, so that it is given up later
 					}
-					s.mu.Unlock()
+					s.pending.mu.Unlock()
 					after(2 * pollEvery)
 					set("one")
 					after(pollEvery)
-					s.mu.Lock()
-					for b := range s.owned {
-						delete(s.under, b)
+					s.pending.mu.Lock()
+					for b := range s.pending.owned {
+						delete(s.pending.under, b)
 					}
-					s.mu.Unlock()
+					s.pending.mu.Unlock()
 				case "is reclaimed":
 					one.expire(true)
 					after(2 * pollEvery)

@@ -187,7 +187,7 @@ func TestResumedElsewhere(t *testing.T) {
 		inBubble(t, func(w *world) {
 			a, b, p := w.startPair(nil)
 			r := w.set(a, "n", true, once(time.Minute))
-			if !a.owns(r.ID.Bucket()) || b.owns(r.ID.Bucket()) {
+			if !a.pending.owns(r.ID.Bucket()) || b.pending.owns(r.ID.Bucket()) {
 				t.Fatal("another instance owns the bucket")
 			}
 			p.lose = func() bool { return lost }
@@ -223,7 +223,7 @@ func TestResumedElsewhereInPart(t *testing.T) {
 		var names []actor.ReminderName
 		for _, n := range []string{"first", "second"} {
 			r := w.set(a, n, true, once(time.Minute))
-			if !a.owns(r.ID.Bucket()) || b.owns(r.ID.Bucket()) {
+			if !a.pending.owns(r.ID.Bucket()) || b.pending.owns(r.ID.Bucket()) {
 				t.Fatal("another instance owns the bucket")
 			}
 			names = append(names, nameOf(&r))
@@ -261,9 +261,9 @@ func TestLapseWhileBucketsAreReclaimed(t *testing.T) {
 		cfg.Host, cfg.Members = "", m
 		s := w.start(cfg)
 		lapsed := func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.lapsed
+			s.tenure.mu.Lock()
+			defer s.tenure.mu.Unlock()
+			return s.tenure.lapsed
 		}
 		r := w.set(s, "n", true, once(5*pollEvery))
 		after(4*pollEvery + pollEvery/2) // behind the bucket's assignment, and between two looks

@@ -92,7 +92,7 @@ func TestBucketOfAnEarlierIncarnation(t *testing.T) {
 		})
 		r := w.set(s, "n", false, once(time.Hour))
 		<-assigned
-		if b := r.ID.Bucket(); s.owns(b) {
+		if b := r.ID.Bucket(); s.pending.owns(b) {
 			t.Errorf("it delivers a bucket that is %q's", w.store.bucket(b).Owner)
 		}
 	})

@@ -1,8 +1,6 @@
 package reminder
 
 import (
-	"context"
-
 	"github.com/greenroom-run/greenroom/actor"
 )
 
@@ -43,37 +41,4 @@ func (p *parked) take(of lot, n int) (due []Due, more bool) {
 	}
 	p.lots[of] = ids[n:]
 	return due, true
-}
-
-// setAside has a reminder wait until there is room for its delivery.
-func (s *Service) setAside(id actor.ReminderID, of lot) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	tries := s.tries[id]
-	s.forget(id)
-	if s.owned[id.Bucket()] == nil {
-		return
-	}
-	s.parked.add(of, id)
-	s.retried[id] = struct{}{}
-	if tries > 0 {
-		s.tries[id] = tries
-	}
-}
-
-// unpark has the parked reminders of one lot delivered that there is room for, a group at
-// most, and reports whether there was such a lot. It is for the goroutine that parks them.
-func (s *Service) unpark(ctx context.Context) bool {
-	of, room, some := s.queue.nextRoom()
-	if !some {
-		return false
-	}
-	s.mu.Lock()
-	due, more := s.parked.take(of, min(room, loadGroup))
-	s.mu.Unlock()
-	s.load(ctx, due)
-	if more { // once these wait, too
-		s.queue.watch(of)
-	}
-	return true
 }

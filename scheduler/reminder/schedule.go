@@ -81,6 +81,10 @@ func (p *Planner) check(spec actor.ReminderSpec, now time.Time) (actor.Reminder,
 		return actor.Reminder{}, &actor.ArgumentError{Field: "reminder end", Problem: fmt.Sprintf("is %s, before the first occurrence at %s; give a later one",
 			s.Until.Format(time.RFC3339Nano), first.Format(time.RFC3339Nano))}
 	}
+	if t.Cron != nil && first.Before(now) && t.Cron.Count(first, now) > maxBehind {
+		return actor.Reminder{}, &actor.ArgumentError{Field: "reminder start", Problem: fmt.Sprintf("is %s, more than %d occurrences of %q ago; give a later one",
+			s.At.Format(time.RFC3339Nano), maxBehind, s.Cron)}
+	}
 	left := s.Times
 	if !s.Recurring() {
 		left = 1
@@ -90,6 +94,10 @@ func (p *Planner) check(spec actor.ReminderSpec, now time.Time) (actor.Reminder,
 		ReminderProgress: actor.ReminderProgress{Due: first, Left: left, Paused: spec.Hold},
 	}, nil
 }
+
+// maxBehind is how many occurrences of an expression may lie between its start and now when it
+// is set: 190 years of minutes, three of seconds.
+const maxBehind = 100_000_000
 
 // identify gives a reminder that was checked at now its ID, and with it the jitter.
 func identify(r *actor.Reminder, id actor.ReminderID, now time.Time) {

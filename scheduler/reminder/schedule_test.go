@@ -39,6 +39,8 @@ func TestPrepareRefuses(t *testing.T) {
 		{"end before the due time", "reminder end", actor.Schedule{At: start.Add(time.Hour), Until: start.Add(time.Minute)}},
 		{"end before the first match", "reminder end", actor.Schedule{Cron: "@yearly", Until: start.AddDate(0, 6, 0), At: start.Add(1)}},
 		{"end in the past", "reminder end", actor.Schedule{Every: time.Hour, Until: start.Add(-time.Hour)}},
+		{"minutes since the year 1", "reminder start", actor.Schedule{Cron: "* * * * *", At: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)}},
+		{"seconds since 1900", "reminder start", actor.Schedule{Cron: "* * * * * *", Zone: "Europe/Berlin", Times: 3, At: time.Date(1900, 1, 2, 0, 0, 0, 0, time.UTC)}},
 		{"delay after the end of time", "reminder delay", actor.Schedule{After: math.MaxInt64, At: time.Time{}}},
 	} {
 		now := start
@@ -237,6 +239,7 @@ func TestPlanAgainstOccurrences(t *testing.T) {
 func TestPlanAfterYears(t *testing.T) {
 	p := NewPlanner()
 	now := start.AddDate(3, 0, 0)
+	minutes := uint32(now.Sub(start) / time.Minute)
 	for _, tt := range []struct {
 		name     string
 		schedule actor.Schedule
@@ -246,10 +249,10 @@ func TestPlanAfterYears(t *testing.T) {
 		count    uint32
 	}{
 		{"period", actor.Schedule{At: start, Every: time.Millisecond}, actor.MissedPolicy{}, start, now.Add(time.Millisecond), math.MaxUint32 - 1},
-		{"collapse", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{}, start, now.Add(time.Minute), schedule.MaxSteps - 1},
-		{"skip", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{Kind: actor.MissedSkip}, now, now.Add(time.Minute), schedule.MaxSteps - 1},
-		{"catch up", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{Kind: actor.MissedCatchUp, Limit: 3}, now.Add(-2 * time.Minute), now.Add(-time.Minute), schedule.MaxSteps - 3},
-		{"its end now", actor.Schedule{At: start, Cron: "* * * * *", Until: now}, actor.MissedPolicy{}, start, time.Time{}, schedule.MaxSteps - 1},
+		{"collapse", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{}, start, now.Add(time.Minute), minutes},
+		{"skip", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{Kind: actor.MissedSkip}, now, now.Add(time.Minute), minutes},
+		{"catch up", actor.Schedule{At: start, Cron: "* * * * *"}, actor.MissedPolicy{Kind: actor.MissedCatchUp, Limit: 3}, now.Add(-2 * time.Minute), now.Add(-time.Minute), minutes - 2},
+		{"its end now", actor.Schedule{At: start, Cron: "* * * * *", Until: now}, actor.MissedPolicy{}, start, time.Time{}, minutes},
 	} {
 		what := spec(tt.schedule)
 		what.Missed = tt.missed
@@ -268,8 +271,8 @@ func TestPlanAfterYears(t *testing.T) {
 	}
 }
 
-// Where counting ends, with a few occurrences left to be looked at, the newest are still found.
-func TestPlanWhereCountingEnds(t *testing.T) {
+// Where walking ends and counting begins, the newest occurrences are found as before.
+func TestPlanWhereCountingBegins(t *testing.T) {
 	p := NewPlanner()
 	what := spec(actor.Schedule{At: start, Cron: "* * * * *"})
 	what.Missed = actor.MissedPolicy{Kind: actor.MissedCatchUp, Limit: 3}
@@ -277,11 +280,11 @@ func TestPlanWhereCountingEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for more := range 5 {
-		now := start.Add(time.Duration(schedule.MaxSteps-1+more) * time.Minute)
+	for more := range 40 {
+		now := start.Add(time.Duration(3+more) * time.Minute)
 		plan, err := p.Plan(&r, now)
 		if oldest := now.Add(-2 * time.Minute); err != nil || !plan.Deliver || !plan.Firing.Due.Equal(oldest) || !plan.Firing.Step.Then.Due.Equal(oldest.Add(time.Minute)) {
-			t.Errorf("%d more: %+v, %v, want %v", more, plan, err, oldest)
+			t.Errorf("%d minutes later: %+v, %v, want %v", 3+more, plan, err, oldest)
 		}
 	}
 }
@@ -307,8 +310,38 @@ func TestPlanOfAnotherAttemptWhereLateOnesAreSkipped(t *testing.T) {
 	}
 }
 
-// A limit on occurrences is met exactly, also when more are missed than are counted at
-// once.
+// However long ago an expression began, one plan decides about all that is due, and meets the
+// limit on occurrences exactly.
+func TestPlanOfAnOldExpressionIsOneStep(t *testing.T) {
+	p := NewPlanner()
+	now := time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		cron, zone string
+		times      uint32
+		from       time.Time
+		missed     uint32
+		then       time.Time
+	}{
+		{"* * * * * *", "", 0, time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC), 848_671_200, now.Add(time.Second)},
+		{"* * * * * *", "", 4_000_000_000, time.Date(1900, 1, 2, 0, 0, 0, 0, time.UTC), 4_000_000_000 - 1, time.Time{}},
+		{"* * * * * *", "Europe/Berlin", 4_000_000_000, time.Date(1900, 1, 2, 0, 0, 0, 0, time.UTC), 4_000_000_000 - 1, time.Time{}},
+		{"* * * * *", "", 4_000_000_000, time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC), uint32((now.Unix() - time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC).Unix()) / 60), now.Add(time.Minute)},
+		{"* * * * *", "", 1000, time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC), 999, time.Time{}},
+	} {
+		what := spec(actor.Schedule{At: tt.from, Cron: tt.cron, Zone: tt.zone, Times: tt.times})
+		r, err := p.Prepare(what, anID, tt.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := p.Plan(&r, now)
+		then := plan.Firing.Step.Then
+		if err != nil || !plan.Deliver || plan.Firing.Missed != tt.missed || (then == nil) != tt.then.IsZero() || then != nil && !then.Due.Equal(tt.then) {
+			t.Errorf("%q in %q from %v, %d times: delivered %t, %d missed, want %d; then %+v, want %v; %v", tt.cron, tt.zone, tt.from, tt.times, plan.Deliver, plan.Firing.Missed, tt.missed, then, tt.then, err)
+		}
+	}
+}
+
+// A limit on occurrences is met exactly, also when many are missed.
 func TestManyMissedOfALimitedNumber(t *testing.T) {
 	p := NewPlanner()
 	for _, missed := range []actor.MissedPolicy{{}, {Kind: actor.MissedCatchUp, Limit: 2}, {Kind: actor.MissedCatchUp, Limit: 100}} {

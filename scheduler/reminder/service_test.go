@@ -548,8 +548,8 @@ func TestBackoff(t *testing.T) {
 		s := w.start(w.config())
 		w.set(s, "a", true, once(time.Second))
 		after(time.Minute)
-		if len(s.tries) != 0 || len(s.retried) != 0 || len(w.host.list()) != 1 {
-			t.Errorf("%d postponed, %d to be read again, %d fired", len(s.tries), len(s.retried), len(w.host.list()))
+		if len(s.pending.tries) != 0 || len(s.pending.retried) != 0 || len(w.host.list()) != 1 {
+			t.Errorf("%d postponed, %d to be read again, %d fired", len(s.pending.tries), len(s.pending.retried), len(w.host.list()))
 		}
 	})
 }

@@ -69,7 +69,7 @@ func (w *simulation) plague() {
 		case 9:
 			w.happened("bucket nearly used up")
 			s := p.service
-			c := s.createsFrom()
+			c := s.creators.current()
 			c.mu.Lock()
 			apps := slices.Collect(maps.Values(c.apps))
 			c.mu.Unlock()

@@ -119,11 +119,11 @@ func TestMoreWaitThanMemoryHolds(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.start(w.config())
 		const n = 60
-		s.mu.Lock() // as if so many others were waiting
+		s.pending.mu.Lock() // as if so many others were waiting
 		for i := range maxWaiting - n/2 {
-			s.subs.waiting[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
+			s.pending.waiting[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
 		}
-		s.mu.Unlock()
+		s.pending.mu.Unlock()
 		for i := range n {
 			w.set(s, fmt.Sprint(i), true, forSubscribers(once(time.Second)))
 		}
@@ -420,7 +420,7 @@ func TestTakeOver(t *testing.T) {
 			t.Fatalf("%+v", list)
 		}
 		now := w.store.reminders[actor.ReminderName{Key: old.Key, Name: "a"}]
-		if now.ID != list[0].Firing.Reminder || !now.Due.Equal(old.Due) || !b.owns(now.ID.Bucket()) || a.owns(now.ID.Bucket()) {
+		if now.ID != list[0].Firing.Reminder || !now.Due.Equal(old.Due) || !b.pending.owns(now.ID.Bucket()) || a.pending.owns(now.ID.Bucket()) {
 			t.Fatalf("%+v, was %+v", now, old)
 		}
 		for i := range 3 {
@@ -455,7 +455,7 @@ func TestTakeOverRacesFiring(t *testing.T) {
 					t.Fatal(list)
 				}
 				move := func() {
-					if err := b.takeOver(w.Context(), []actor.Key{r.Key}, []actor.ReminderID{r.ID}); err != nil {
+					if err := b.takeovers.takeOver(w.Context(), []actor.Key{r.Key}, []actor.ReminderID{r.ID}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -533,22 +533,22 @@ func (w *world) startBorrower() (a, b *Service) {
 	})
 	w.set(b, "makes a bucket", false, once(100*time.Hour))
 	w.store.fails(nil)
-	b.mu.Lock()
-	for bucket := range b.owned {
-		delete(b.owned, bucket)
+	b.pending.mu.Lock()
+	for bucket := range b.pending.owned {
+		delete(b.pending.owned, bucket)
 	}
-	b.mu.Unlock()
+	b.pending.mu.Unlock()
 	// What b owns by the rows it would adopt at its next look: it gets none meanwhile.
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
 	for bucket, row := range w.store.buckets {
-		if row.Creator == b.self {
-			row.Owner = a.self
+		if row.Creator == b.tenure.self {
+			row.Owner = a.tenure.self
 			row.Epoch += 2
 			w.store.buckets[bucket] = row
-			a.mu.Lock()
-			a.under[bucket]++ // as if a had something of it under way, and so could not give it up
-			a.mu.Unlock()
+			a.pending.mu.Lock()
+			a.pending.under[bucket]++ // as if a had something of it under way, and so could not give it up
+			a.pending.mu.Unlock()
 		}
 	}
 	return a, b
@@ -561,7 +561,7 @@ func TestBorrowed(t *testing.T) {
 		a, b := w.startBorrower()
 		c := w.subscribe(b, 1, "jobs")
 		r := w.set(a, "a", true, forSubscribers(every(3*time.Second, 3)))
-		if owner := w.store.bucket(r.ID.Bucket()).Owner; owner != a.self {
+		if owner := w.store.bucket(r.ID.Bucket()).Owner; owner != a.tenure.self {
 			t.Fatal(owner)
 		}
 		for range 20 {
@@ -676,7 +676,7 @@ func TestTableChanges(t *testing.T) {
 		w.set(a, "a", true, once(time.Hour))
 		<-changed
 		rows, changed := b.Table("default")
-		if len(rows) != 1 || rows[0].Owner != a.self {
+		if len(rows) != 1 || rows[0].Owner != a.tenure.self {
 			t.Fatalf("%+v", rows)
 		}
 		if other, _ := b.Table("other"); len(other) != 0 {
@@ -685,7 +685,7 @@ func TestTableChanges(t *testing.T) {
 		if err := a.Stop(w.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for rows[0].Owner != b.self {
+		for rows[0].Owner != b.tenure.self {
 			<-changed
 			rows, changed = b.Table("default")
 		}
@@ -697,11 +697,11 @@ func TestTableChanges(t *testing.T) {
 func TestOverflowOfManyNames(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.start(w.config())
-		s.mu.Lock() // as if so many others were waiting
+		s.pending.mu.Lock() // as if so many others were waiting
 		for i := range maxWaiting {
-			s.subs.waiting[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
+			s.pending.waiting[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
 		}
-		s.mu.Unlock()
+		s.pending.mu.Unlock()
 		const names = 50
 		for i := range names {
 			w.set(s, "n", true, forSubscribers(func(sp *actor.ReminderSpec) {
@@ -767,11 +767,11 @@ func TestPayloadsWithSubscribersAreBounded(t *testing.T) {
 func TestSubscriberElsewhereHasAllReadOnce(t *testing.T) {
 	inBubble(t, func(w *world) {
 		s := w.start(w.config())
-		s.mu.Lock() // as if so many others were waiting
+		s.pending.mu.Lock() // as if so many others were waiting
 		for i := range maxWaiting {
-			s.subs.waiting[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
+			s.pending.waiting[actor.ReminderID{Prefix: 77, Token: uint32(i)}] = struct{}{}
 		}
-		s.mu.Unlock()
+		s.pending.mu.Unlock()
 		w.set(s, "n", true, forSubscribers(once(time.Second)))
 		after(10 * time.Second)
 		if !s.subs.overflowed {

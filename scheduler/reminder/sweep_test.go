@@ -204,9 +204,9 @@ func TestBucketsAtRestAreSmall(t *testing.T) {
 		r := w.set(s, "a", true, once(time.Hour))
 		after(time.Minute)
 		seen := func() *bitmap {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.owned[r.ID.Bucket()].seen
+			s.pending.mu.Lock()
+			defer s.pending.mu.Unlock()
+			return s.pending.owned[r.ID.Bucket()].seen
 		}
 		if seen() == nil {
 			t.Error("an open bucket does not know what was seen of it")
@@ -222,12 +222,12 @@ func TestBucketsAtRestAreSmall(t *testing.T) {
 		if seen() != nil {
 			t.Error("what was seen of a bucket that is closed is kept")
 		}
-		s.mu.Lock()
-		row := s.owned[r.ID.Bucket()].row
-		delete(s.owned, row.Bucket)
-		s.adopt(row)
-		again := s.owned[row.Bucket].seen
-		s.mu.Unlock()
+		s.pending.mu.Lock()
+		row := s.pending.owned[r.ID.Bucket()].row
+		delete(s.pending.owned, row.Bucket)
+		s.pending.adopt(row)
+		again := s.pending.owned[row.Bucket].seen
+		s.pending.mu.Unlock()
 		if again != nil {
 			t.Error("a bucket at rest that is taken over has room for what is seen of it")
 		}

@@ -46,15 +46,15 @@ func placeOf(h *store.ReminderHead) place {
 
 // scan reads, with one statement, what is due from a place on and before end. It returns
 // where the next statement begins: not before end once all was read.
-func (s *Service) scan(ctx context.Context, b *ownedBucket, from place, end, now time.Time, limit int) ([]store.ReminderHead, place, error) {
+func (o *owner) scan(ctx context.Context, b *ownedBucket, from place, end, now time.Time, limit int) ([]store.ReminderHead, place, error) {
 	if !from.at.Before(end) {
 		return nil, from, nil
 	}
 	q := store.DueQuery{Bucket: b.bucket, AfterTime: from.at, AfterToken: from.token, Before: reach(from.at, end, now), Limit: limit}
-	s.mu.Lock()
+	o.pending.mu.Lock()
 	b.passed = map[uint32]struct{}{} // until what is found is taken into memory
-	s.mu.Unlock()
-	heads, err := s.cfg.Store.DueReminders(ctx, q)
+	o.pending.mu.Unlock()
+	heads, err := o.cfg.Store.DueReminders(ctx, q)
 	if err != nil {
 		return nil, from, err
 	}
@@ -81,7 +81,7 @@ type sweeps struct {
 
 // sweep looks for what is due in the store and not in memory, from where the last sweep had
 // settled what is due, and finds out before what time nothing is left to deliver.
-func (s *Service) sweep(ctx context.Context, b *ownedBucket, now time.Time) error {
+func (o *owner) sweep(ctx context.Context, b *ownedBucket, now time.Time) error {
 	local := time.Now()
 	w := &b.sweeps
 	if local.Sub(w.at) < sweepEvery {
@@ -90,14 +90,14 @@ func (s *Service) sweep(ctx context.Context, b *ownedBucket, now time.Time) erro
 	first := w.at.IsZero()
 	w.at = local
 	// What a turn sets is due from the moment it asked for it, and committed when it ends.
-	settled := now.Add(-startMargin - s.cfg.ExecutionTimeout)
-	s.mu.Lock()
+	settled := now.Add(-startMargin - o.cfg.ExecutionTimeout)
+	o.pending.mu.Lock()
 	read := b.at
 	if b.deliveredTill.After(now) || w.till.After(now) { // the database's clock was set back
 		b.deliveredTill, b.leftToken = time.Time{}, nil
 		*w = sweeps{at: local}
 	}
-	s.mu.Unlock()
+	o.pending.mu.Unlock()
 	if first { // it has just been read
 		if w.till = settled; read.Before(settled) {
 			w.till = read
@@ -105,18 +105,18 @@ func (s *Service) sweep(ctx context.Context, b *ownedBucket, now time.Time) erro
 		return nil
 	}
 	till := w.till // what is due from here on is looked at once
-	if err := s.sweepNew(ctx, b, now, settled); err != nil {
+	if err := o.sweepNew(ctx, b, now, settled); err != nil {
 		return err
 	}
-	if err := s.findLeft(ctx, b, now); err != nil {
+	if err := o.findLeft(ctx, b, now); err != nil {
 		return err
 	}
-	return s.sweepAll(ctx, b, now, local, till)
+	return o.sweepAll(ctx, b, now, local, till)
 }
 
 // sweepNew looks at what has come due since the last sweep, and again at what was not
 // settled then.
-func (s *Service) sweepNew(ctx context.Context, b *ownedBucket, now, settled time.Time) error {
+func (o *owner) sweepNew(ctx context.Context, b *ownedBucket, now, settled time.Time) error {
 	w := &b.sweeps
 	begins := w.next == nil
 	if begins {
@@ -125,11 +125,11 @@ func (s *Service) sweepNew(ctx context.Context, b *ownedBucket, now, settled tim
 	end := now.Add(-pollEvery)
 	var oldest *store.ReminderHead
 	for w.next.at.Before(end) {
-		heads, next, err := s.scan(ctx, b, *w.next, end, now, pageSize)
+		heads, next, err := o.scan(ctx, b, *w.next, end, now, pageSize)
 		if err != nil {
 			return err
 		}
-		s.found(b, heads)
+		o.found(b, heads)
 		if oldest == nil && len(heads) > 0 {
 			oldest = &heads[0]
 		}
@@ -143,7 +143,7 @@ func (s *Service) sweepNew(ctx context.Context, b *ownedBucket, now, settled tim
 		if oldest != nil && oldest.FireAt.Before(w.then) {
 			left = placeOf(oldest)
 		}
-		s.left(b, left)
+		o.left(b, left)
 	}
 	w.till = w.then
 	return nil
@@ -151,16 +151,16 @@ func (s *Service) sweepNew(ctx context.Context, b *ownedBucket, now, settled tim
 
 // findLeft finds the first that is left to deliver of what was settled, from the one that
 // was the first until now on: for as long as that one waits, it is all that is read.
-func (s *Service) findLeft(ctx context.Context, b *ownedBucket, now time.Time) error {
+func (o *owner) findLeft(ctx context.Context, b *ownedBucket, now time.Time) error {
 	for at := (place{b.deliveredTill, b.leftToken}); at.at.Before(b.sweeps.till); {
-		heads, next, err := s.scan(ctx, b, at, b.sweeps.till, now, 1)
+		heads, next, err := o.scan(ctx, b, at, b.sweeps.till, now, 1)
 		if err != nil {
 			return err
 		}
 		if at = next; len(heads) > 0 {
 			at = placeOf(&heads[0])
 		}
-		s.left(b, at)
+		o.left(b, at)
 		if len(heads) > 0 {
 			return nil
 		}
@@ -169,9 +169,9 @@ func (s *Service) findLeft(ctx context.Context, b *ownedBucket, now time.Time) e
 }
 
 // left notes the first place at which something is left to deliver.
-func (s *Service) left(b *ownedBucket, p place) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (o *owner) left(b *ownedBucket, p place) {
+	o.pending.mu.Lock()
+	defer o.pending.mu.Unlock()
 	if !p.at.Before(b.deliveredTill) {
 		b.deliveredTill, b.leftToken = p.at, p.token
 	}
@@ -181,7 +181,7 @@ func (s *Service) left(b *ownedBucket, p place) {
 // sweepAll goes on to look at everything that is due before till, a statement at each sweep: a commit
 // may have landed that was held up for longer than anybody waits, such as that of a process
 // that was frozen.
-func (s *Service) sweepAll(ctx context.Context, b *ownedBucket, now, local, till time.Time) error {
+func (o *owner) sweepAll(ctx context.Context, b *ownedBucket, now, local, till time.Time) error {
 	w := &b.sweeps
 	if w.all == nil {
 		if local.Sub(w.allAt) < sweepAllEvery {
@@ -189,28 +189,28 @@ func (s *Service) sweepAll(ctx context.Context, b *ownedBucket, now, local, till
 		}
 		w.all, w.allAt = &place{}, local
 	}
-	heads, next, err := s.scan(ctx, b, *w.all, till, now, pageSize)
+	heads, next, err := o.scan(ctx, b, *w.all, till, now, pageSize)
 	if err != nil {
 		return err
 	}
 	if w.all = &next; !next.at.Before(till) {
 		w.all = nil
 	}
-	s.found(b, heads)
+	o.found(b, heads)
 	return nil
 }
 
 // found takes what a sweep has found into memory, if it was to be there.
-func (s *Service) found(b *ownedBucket, heads []store.ReminderHead) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (o *owner) found(b *ownedBucket, heads []store.ReminderHead) {
+	o.pending.mu.Lock()
+	defer o.pending.mu.Unlock()
 	for _, h := range heads {
 		// What is in the wheel as well is dropped by the second of the two to be loaded. What was
 		// stepped on since it was read is where it belongs.
 		if _, passed := b.passed[h.ID.Token]; !passed && h.FireAt.Before(b.at) {
-			s.insert(b, h)
+			o.pending.insert(b, h)
 		}
 	}
 	b.passed = nil
-	s.rouse()
+	o.pending.rouse()
 }

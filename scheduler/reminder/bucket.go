@@ -1,0 +1,137 @@
+package reminder
+
+import (
+	"maps"
+	"math"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+)
+
+// ownedBucket is a bucket that this instance delivers; guarded by the lock of its [pending],
+// except for sweeps.
+type ownedBucket struct {
+	bucket actor.Bucket
+	row    actor.BucketRow
+	knownTokens
+	readAhead
+	progress
+	bucketRate
+	inheritance
+	adopted uint64 // in which look at the store, or after it
+	leaving bool
+	// deliveredBefore is a time up to which others may have delivered what is in it, or this
+	// process did as its owner at another time; zero: nobody has.
+	deliveredBefore time.Time
+}
+
+// knownTokens are those of a bucket that its owner knows.
+type knownTokens struct {
+	seen    *bitmap  // tokens that were read, or that there was notice of; nil once none comes any more
+	high    int64    // the highest of them, from 0; -1: none
+	highest []sample // high over the last minute, by the local clock
+}
+
+// readAhead is how far a bucket was read.
+type readAhead struct {
+	// Everything before this position of the window was read.
+	at         time.Time
+	afterToken *uint32
+	// reading says that a page is being read, of what is due before readTo; noted are the
+	// tokens that there was notice of meanwhile, which the page may have or not, with the time
+	// of those that were taken into memory. passed are those while a sweep is reading.
+	reading bool
+	readTo  time.Time
+	noted   map[uint32]time.Time
+	passed  map[uint32]struct{}
+}
+
+// progress is how far a bucket is delivered.
+type progress struct {
+	// deliveredTill is a time before which nothing is left to deliver, as the last sweep
+	// has found; nor is anything that is due then, up to leftToken.
+	deliveredTill time.Time
+	leftToken     *uint32
+	saved         time.Time // deliveredTill as it was saved
+	sweeps        sweeps    // for the goroutine that looks at the store
+}
+
+// bucketRate is how many deliveries began a second, as of measured, by the local clock; since
+// then there were begun.
+type bucketRate struct {
+	rate      float64
+	measured  time.Time
+	begun     int
+	savedRate uint32
+}
+
+// inheritance is what subscribers of a lost owner may still execute: what is for subscribers
+// and was due by dueBy, until held, by the local clock.
+type inheritance struct{ dueBy, held time.Time }
+
+// sample is what high was at a time.
+type sample struct {
+	at   time.Time
+	high int64
+}
+
+// saw notes that a token is there.
+func (b *ownedBucket) saw(id actor.ReminderID) {
+	n := id.Token - b.bucket.First()
+	if b.seen != nil {
+		b.seen.add(n)
+	}
+	b.high = max(b.high, int64(n))
+}
+
+type bitmap [(actor.BucketSize + 63) / 64]uint64
+
+func (b *bitmap) has(n uint32) bool { return b[n/64]&(1<<(n%64)) != 0 }
+func (b *bitmap) add(n uint32)      { b[n/64] |= 1 << (n % 64) }
+
+// forgetNoted keeps of what was noted while the last page was read what the next one may
+// have, and is in memory already.
+func (b *readAhead) forgetNoted() {
+	maps.DeleteFunc(b.noted, func(_ uint32, at time.Time) bool { return at.IsZero() || at.Before(b.at) })
+	if b.noted == nil {
+		b.noted = map[uint32]time.Time{}
+	}
+}
+
+// rateOver is over how long rates are averaged, about: what fires at each full minute is no
+// reason to move a bucket then.
+const rateOver = 30 * time.Second
+
+// measure brings the rate up to date.
+func (b *bucketRate) measure(now time.Time) {
+	took := now.Sub(b.measured).Seconds()
+	if took <= 0 {
+		return
+	}
+	b.rate += (float64(b.begun)/took - b.rate) * -math.Expm1(-took/rateOver.Seconds())
+	b.begun, b.measured = 0, now
+}
+
+// rateChanged reports whether the rate differs enough from what was written down: by a
+// quarter, and by what matters.
+func (b *bucketRate) rateChanged() bool {
+	saved := float64(b.savedRate)
+	return math.Abs(b.rate-saved) > max(busyRate/10, saved/4) || b.rate < 1 && saved > 0
+}
+
+// inherited notes that the owner before was lost at a database time, or earlier. What it had
+// its subscribers do they may go on with until the time for that is out; its deliveries to
+// actors have ended with its lease.
+func (b *inheritance) inherited(now time.Time, timeout time.Duration) {
+	b.dueBy, b.held = now, time.Now().Add(timeout)
+}
+
+// holds reports whether subscribers of a lost owner may still be at what they were given.
+func (b *inheritance) holds() bool { return time.Now().Before(b.held) }
+
+// holdsOn takes over what those may be at from the same bucket of this instance, before.
+func (b *inheritance) holdsOn(was *inheritance) {
+	if was.held.After(b.held) {
+		b.dueBy, b.held = was.dueBy, was.held
+	}
+}

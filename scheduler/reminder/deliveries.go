@@ -1,0 +1,382 @@
+package reminder
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi/schedule"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// delivery is a firing on its way.
+type delivery struct {
+	reminder *actor.Reminder
+	plan     Plan
+	late     time.Duration // how long after its time it began
+
+	mu    sync.Mutex
+	over  bool        // there is an answer
+	watch func() bool // ends the watch over its time; nil: none has begun
+}
+
+// begun has a delivery given up when its time is out, unless it is over.
+func (d *delivery) begun(ctx context.Context, giveUp func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.over {
+		d.watch = context.AfterFunc(ctx, giveUp)
+	}
+}
+
+// answered notes that a delivery is over, and reports false if it was.
+func (d *delivery) answered() bool {
+	d.mu.Lock()
+	was, watch := d.over, d.watch
+	d.over = true
+	d.mu.Unlock()
+	if watch != nil {
+		watch()
+	}
+	return !was
+}
+
+// step is one to be committed alone.
+type step struct {
+	id   actor.ReminderID
+	step actor.ReminderStep
+	// missed are the occurrences that it passes over, under a policy.
+	missed uint32
+	policy actor.MissedKind
+	// executed is what a subscriber has done; nil: it is no subscriber's.
+	executed *delivery
+}
+
+// deliveries has what is due read, planned and delivered, and commits the steps that are no
+// turn's. Its methods may be called concurrently.
+type deliveries struct {
+	cfg      *Config
+	planner  *Planner
+	clock    *dbClock
+	tenure   *tenure
+	pending  *pending
+	queue    *dispatch
+	counters *counters
+	subs     *subscribers
+	// tell has the owners of reminders that were changed here take notice.
+	tell  func(changed []store.ReminderHead)
+	steps chan step // to be committed alone
+}
+
+// run takes what is due from the wheel, reads it, and has it delivered.
+func (ds *deliveries) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var due []Due
+	for ctx.Err() == nil {
+		if !ds.tenure.valid() { // others may deliver what is this process's
+			timer.Reset(mayDeliverEvery)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		var now, next time.Time
+		var some bool
+		due, now, next, some = ds.pending.due(due[:0])
+		for group := range slices.Chunk(due, loadGroup) {
+			ds.load(ctx, group)
+			ds.pending.loaded(len(group))
+		}
+		if unparked := ds.unpark(ctx); unparked || len(due) > 0 {
+			continue
+		}
+		wait := pollEvery
+		if some {
+			// The clock is to be past it, and timers fire early by what they round away.
+			wait = min(wait, max(0, next.Sub(now))+10*time.Microsecond)
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-ds.pending.wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// unpark has the reminders of one lot delivered that were set aside and that there is room for,
+// a group at most, and reports whether there was such a lot. It is for the goroutine that sets
+// them aside.
+func (ds *deliveries) unpark(ctx context.Context) bool {
+	of, room, some := ds.queue.nextRoom()
+	if !some {
+		return false
+	}
+	due, more := ds.pending.unpark(of, min(room, loadGroup))
+	ds.load(ctx, due)
+	if more { // once these wait, too
+		ds.queue.watch(of)
+	}
+	return true
+}
+
+// load reads due reminders and plans what happens to them.
+func (ds *deliveries) load(ctx context.Context, due []Due) {
+	ids, of := ds.pending.claim(due)
+	if len(ids) == 0 {
+		return
+	}
+	rows, err := ds.cfg.Store.LoadReminders(ctx, ids)
+	var damaged *store.DamagedReminders
+	if errors.As(err, &damaged) {
+		for _, d := range damaged.Reminders {
+			ds.cfg.Logger.Error("a reminder cannot be read and is not delivered", "reminder", d.ID.String(), "reason", d.Reason)
+		}
+	} else if err != nil {
+		ds.cfg.Logger.Warn("due reminders were not read", "error", err)
+		for _, id := range ids {
+			ds.pending.postpone(id, longestWait)
+		}
+		return
+	}
+	for i := range rows {
+		if ds.pending.stillOwns(of[i], ids[i]) {
+			ds.consider(ctx, ids[i], &rows[i])
+		}
+	}
+	ds.queue.pump()
+}
+
+// consider decides what happens to one reminder that was read.
+func (ds *deliveries) consider(ctx context.Context, id actor.ReminderID, r *actor.Reminder) {
+	now := ds.clock.now()
+	switch {
+	case r.Version == 0 || r.Paused:
+		ds.pending.done(id)
+		return
+	case r.FireAt.After(now):
+		ds.pending.doneUntil(id, r.FireAt)
+		return
+	}
+	plan, err := ds.planner.Plan(r, now)
+	if err != nil {
+		// It was valid when it was set: a time zone that this binary does not know.
+		ds.cfg.Logger.Error("a reminder cannot be planned", "reminder", id.String(), "error", err)
+		ds.pending.postpone(id, longestWaitUnserved)
+		return
+	}
+	if !plan.Deliver {
+		ds.commitAlone(ctx, step{id: id, step: plan.Firing.Step, missed: plan.Firing.Missed, policy: r.Missed.Kind})
+		return
+	}
+	plan.Firing.Fresh = ds.pending.fresh(r)
+	if r.Key.IsSubscription() {
+		if wait := ds.pending.inheritedFor(r); wait > 0 {
+			ds.pending.again(id, wait)
+			return
+		}
+		ds.subs.offer(&delivery{reminder: r, plan: plan})
+		return
+	}
+	if full := ds.queue.add(&delivery{reminder: r, plan: plan}); full != (lot{}) {
+		ds.pending.setAside(id, full)
+	}
+}
+
+// backoff is how long to wait after so many waits: twice as long each time, up to
+// longest, and up to a quarter less.
+func backoff(id actor.ReminderID, waits uint32, longest time.Duration) time.Duration {
+	wait := min(firstWait<<min(waits, 16), longest)
+	return wait - spread(id, waits, wait/4)
+}
+
+// begin begins to deliver one firing, and returns when that is under way, or over.
+func (ds *deliveries) begin(d *delivery) {
+	id := d.reminder.ID
+	runs := ds.queue.runs() // before it is asked whether it may, which ends them
+	may := ds.tenure.valid()
+	leaves := !ds.pending.begins(id)
+	switch { // it may have waited for long
+	case leaves:
+		ds.pending.done(id)
+		ds.queue.end(d)
+		return
+	case !may:
+		ds.pending.again(id, firstWait)
+		ds.queue.end(d)
+		return
+	case d.reminder.FireAt.After(ds.clock.now()): // the database's clock was set back since it was planned
+		ds.pending.doneUntil(id, d.reminder.FireAt)
+		ds.queue.end(d)
+		return
+	}
+	d.late = max(0, ds.clock.now().Sub(d.reminder.FireAt))
+	ctx, cancel := context.WithTimeout(runs, ds.cfg.ExecutionTimeout)
+	giveUp := ds.cfg.Deliverer.Deliver(ctx, d.plan.Firing, func(err error) {
+		timeout := ctx.Err() != nil
+		if !d.answered() {
+			return
+		}
+		cancel()
+		if err != nil { // which may take its time, and others wait for who calls
+			go ds.finish(d, err, timeout)
+			return
+		}
+		ds.finish(d, nil, false)
+	})
+	d.begun(ctx, giveUp)
+}
+
+// finish goes on after a delivery, and gives its place to another.
+func (ds *deliveries) finish(d *delivery, err error, timeout bool) {
+	ds.ended(d, err, timeout)
+	ds.queue.end(d)
+}
+
+// ended goes on after a delivery, or after its time was out.
+func (ds *deliveries) ended(d *delivery, err error, timeout bool) {
+	id := d.reminder.ID
+	switch cond := actor.AsCondition(err); {
+	case err == nil:
+		then := d.plan.Firing.Step.Then
+		if then != nil {
+			ds.pending.doneUntil(id, then.FireAt)
+		} else {
+			ds.pending.done(id)
+		}
+		ds.counters.delivered(d, DeliveryFired)
+		ds.counters.missed(d.reminder.Missed.Kind, d.plan.Firing.Missed)
+	case ds.queue.ctx.Err() != nil:
+		ds.pending.done(id) // the service ends, and the delivery with it; the next owner delivers
+	case errors.Is(err, actor.ErrFiringTaken):
+		ds.counters.delivered(d, DeliveryTaken)
+		ds.pending.again(id, 0) // the row says how it goes on
+	case timeout, cond != nil && cond.Retryable(), errors.Is(err, actor.ErrAmbiguous), errors.Is(err, actor.ErrCanceled),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		// Not the actor's failure, or nobody knows whether it was committed: the same
+		// firing goes again, and is found taken if it was.
+		ds.counters.delivered(d, DeliveryRetried)
+		if ds.pending.borrows(id) {
+			ds.giveBack(d.reminder, firstWait) // it may come here again, and go as before
+		} else {
+			ds.pending.postpone(id, longestWait)
+		}
+	case cond == actor.ErrTypeNotFound, cond == actor.ErrMethodNotFound:
+		ds.counters.delivered(d, DeliveryUnserved)
+		ds.waitForDeployment(d.reminder, err)
+	default:
+		st := step{id: id, step: ds.planner.Failed(d.reminder, &d.plan, ds.clock.now(), reasonOf(err))}
+		if st.step.Then == nil || st.step.Then.Failures == 0 { // the firing is given up, with what it stood for
+			st.missed, st.policy = d.plan.Firing.Missed, d.reminder.Missed.Kind
+		}
+		outcome := DeliveryFailed
+		if st.step.DeadLetter != nil {
+			outcome = DeliveryDead
+		}
+		ds.counters.delivered(d, outcome)
+		ds.commitAlone(ds.queue.ctx, st)
+	}
+}
+
+// waitForDeployment keeps a reminder whose type or method nothing serves: what was
+// undeployed by mistake, or is not deployed yet, loses no firing. Why it waits is written
+// down the first time, for those who look at it.
+func (ds *deliveries) waitForDeployment(r *actor.Reminder, why error) {
+	then := r.ReminderProgress
+	if then.LastError = shorten(reasonOf(why)); then.LastError == r.LastError {
+		ds.pending.postpone(r.ID, longestWaitUnserved)
+		return
+	}
+	then.FireAt = schedule.Ceil(ds.clock.now().Add(backoff(r.ID, 0, longestWaitUnserved)))
+	ds.commitAlone(ds.queue.ctx, step{id: r.ID, step: actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &then}})
+}
+
+// reasonOf is what an error of a turn says, without whose turn it was.
+func reasonOf(err error) string {
+	var turn *actor.TurnError
+	if errors.As(err, &turn) {
+		return turn.Err.Error()
+	}
+	return err.Error()
+}
+
+func (ds *deliveries) commitAlone(ctx context.Context, st step) {
+	select {
+	case ds.steps <- st:
+	case <-ctx.Done():
+		ds.pending.done(st.id)
+		if st.executed != nil {
+			ds.subs.settle(st.executed)
+		}
+	}
+}
+
+// commitSteps commits the steps that are no turn's, in groups.
+func (ds *deliveries) commitSteps(ctx context.Context) {
+	for {
+		var group []step
+		select {
+		case st := <-ds.steps:
+			group = append(group, st)
+		case <-ctx.Done():
+			return
+		}
+		for len(group) < loadGroup {
+			select {
+			case st := <-ds.steps:
+				group = append(group, st)
+				continue
+			default:
+			}
+			break
+		}
+		commits := make([]actor.Commit, len(group))
+		for i := range group {
+			commits[i] = actor.CommitOf()
+			commits[i].Reminders.Steps = []actor.ReminderStep{group[i].step}
+		}
+		for i, err := range ds.cfg.Store.Commit(ctx, commits) {
+			id, then := group[i].id, group[i].step.Then
+			if err == nil {
+				ds.counters.missed(group[i].policy, group[i].missed)
+			}
+			taken := errors.Is(err, actor.ErrFiringTaken)
+			if st := group[i]; st.executed != nil && ds.subs.executed(&st, taken, err) {
+				// Done is done: the subscriber is not asked again.
+				ds.cfg.Logger.Warn("a reminder that was executed was not stepped on yet", "reminder", id.String(), "error", err)
+				go func() {
+					sleep(ds.queue.ctx, firstWait)
+					ds.commitAlone(ds.queue.ctx, st)
+				}()
+				continue
+			}
+			switch {
+			case err == nil && then == nil:
+				ds.pending.done(id)
+			case err == nil && !then.Paused:
+				ds.pending.doneUntil(id, then.FireAt)
+				if !ds.pending.owns(id.Bucket()) {
+					ds.tell([]store.ReminderHead{{ID: id, FireAt: then.FireAt}})
+				}
+			case err == nil:
+				ds.pending.done(id)
+			case taken:
+				ds.pending.again(id, 0)
+			default:
+				ds.cfg.Logger.Warn("a reminder was not stepped on", "reminder", id.String(), "error", err)
+				ds.pending.postpone(id, longestWait)
+			}
+		}
+	}
+}
+
+// giveBack has a reminder that was borrowed, and not executed, delivered by the owner of its
+// bucket after a while.
+func (ds *deliveries) giveBack(r *actor.Reminder, after time.Duration) {
+	ds.commitAlone(ds.queue.ctx, step{id: r.ID, step: put(r, ds.clock.now().Add(after))})
+}

@@ -1,0 +1,127 @@
+package reminder
+
+import (
+	"context"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// readAllAhead reads what is due within the window and was not read yet, as long as there
+// is space in memory: a page of each bucket in turn, so that none waits for another one's
+// backlog.
+func (o *owner) readAllAhead(ctx context.Context, now time.Time) error {
+	var behind []*ownedBucket
+	o.pending.mu.Lock()
+	for _, b := range o.pending.owned {
+		if !b.leaving && !b.at.After(now.Add(o.cfg.Window/2)) {
+			behind = append(behind, b)
+		}
+	}
+	o.pending.mu.Unlock()
+	end := now.Add(o.cfg.Window)
+	for len(behind) > 0 {
+		unread := behind[:0]
+		for _, b := range behind {
+			more, err := o.readPage(ctx, b, now, end)
+			if err != nil {
+				return err
+			}
+			if more {
+				unread = append(unread, b)
+			}
+		}
+		behind = unread
+	}
+	return nil
+}
+
+// readPage reads the next page of a bucket, and reports whether there are others to be read
+// now.
+func (o *owner) readPage(ctx context.Context, b *ownedBucket, now, end time.Time) (more bool, err error) {
+	o.pending.mu.Lock()
+	if o.pending.inMemory() >= o.cfg.MaxInMemory-pageSize || o.pending.owned[b.bucket] != b {
+		o.pending.mu.Unlock()
+		return false, nil
+	}
+	b.reading, b.readTo = true, reach(b.at, end, now)
+	b.forgetNoted()
+	q := store.DueQuery{Bucket: b.bucket, AfterTime: b.at, AfterToken: b.afterToken, Before: b.readTo, Limit: pageSize}
+	o.pending.mu.Unlock()
+	page, err := o.cfg.Store.DueReminders(ctx, q)
+	o.pending.mu.Lock()
+	defer o.pending.mu.Unlock()
+	b.reading = false
+	if err != nil {
+		return false, err
+	}
+	for _, h := range page {
+		if _, noted := b.noted[h.ID.Token]; !noted {
+			o.pending.insert(b, h)
+		}
+	}
+	full := len(page) == pageSize
+	if full {
+		last := page[pageSize-1]
+		b.at, b.afterToken = last.FireAt, &last.ID.Token
+	} else {
+		b.at, b.afterToken = q.Before, nil
+	}
+	o.pending.rouse()
+	return full || !q.Before.Equal(end), nil
+}
+
+// maxRanges bounds what is asked for at once of tokens that were not seen.
+const maxRanges = 256
+
+// readRecent looks for reminders of tokens that were handed out within the last minute
+// and that there was no notice of, and of those above.
+func (o *owner) readRecent(ctx context.Context, b *ownedBucket, now time.Time) error {
+	o.pending.mu.Lock()
+	if b.row.Closed && now.Sub(b.row.ClosedAt) > recentFor {
+		b.seen = nil // nothing comes any more
+	}
+	if b.seen == nil {
+		o.pending.mu.Unlock()
+		return nil
+	}
+	high := b.high
+	if time.Since(b.highest[len(b.highest)-1].at) >= pollEvery {
+		b.highest = append(b.highest, sample{time.Now(), high})
+	}
+	for len(b.highest) > 1 && time.Since(b.highest[1].at) >= recentFor {
+		b.highest = b.highest[1:]
+	}
+	first := b.bucket.First()
+	var ranges []store.TokenRange
+	for n := b.highest[0].high + 1; n <= high && len(ranges) < maxRanges; n++ {
+		if b.seen.has(uint32(n)) {
+			continue
+		}
+		if last := len(ranges) - 1; last >= 0 && ranges[last].To == first+uint32(n)-1 {
+			ranges[last].To++
+		} else {
+			ranges = append(ranges, store.TokenRange{From: first + uint32(n), To: first + uint32(n)})
+		}
+	}
+	if high+1 < actor.BucketSize {
+		ranges = append(ranges, store.TokenRange{From: first + uint32(high+1), To: first + actor.BucketSize - 1})
+	}
+	o.pending.mu.Unlock()
+	if len(ranges) == 0 {
+		return nil
+	}
+	heads, err := o.cfg.Store.RecentReminders(ctx, b.bucket, ranges, pageSize)
+	if err != nil {
+		return err
+	}
+	o.pending.mu.Lock()
+	defer o.pending.mu.Unlock()
+	for _, h := range heads {
+		if !b.seen.has(h.ID.Token - first) { // there may have been notice meanwhile
+			o.pending.note(h.ID, h.FireAt)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,472 @@
+package reminder
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// pending is what this instance has in memory of the reminders of its buckets. Each reminder is
+// in the wheel until its time, or until it is to be read again; under way from when it is read
+// until it is known how it goes on; set aside until there is room for its delivery; or waiting
+// for a subscriber. Its methods may be called concurrently.
+type pending struct {
+	clock *dbClock
+	wake  chan struct{} // something is due earlier than the loop expects
+
+	mu       sync.Mutex
+	owned    map[actor.Bucket]*ownedBucket
+	wheel    *Wheel                        // nil before the service starts
+	loading  int                           // taken from the wheel and not loaded yet
+	running  map[actor.ReminderID]bool     // loaded and not yet done with; true: borrowed
+	under    map[actor.Bucket]int          // how many of those there are of a bucket
+	retried  map[actor.ReminderID]struct{} // in the wheel, or parked, to be read again after their time
+	tries    map[actor.ReminderID]uint32   // how often one was postponed in a row
+	parked   parked
+	waiting  map[actor.ReminderID]struct{} // for subscribers
+	stopping bool
+	looks    uint64 // how often the store was looked at
+}
+
+func newPending(clock *dbClock) *pending {
+	return &pending{
+		clock: clock, wake: make(chan struct{}, 1), owned: map[actor.Bucket]*ownedBucket{},
+		running: map[actor.ReminderID]bool{}, under: map[actor.Bucket]int{}, retried: map[actor.ReminderID]struct{}{},
+		tries: map[actor.ReminderID]uint32{}, parked: newParked(), waiting: map[actor.ReminderID]struct{}{},
+	}
+}
+
+// start has the wheel begin at a database time. Callers are served already.
+func (p *pending) start(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wheel = NewWheel(now)
+}
+
+func (p *pending) started() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wheel != nil
+}
+
+// stop takes over no bucket and has nothing loaded any more.
+func (p *pending) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopping = true
+}
+
+// look counts a look at the store.
+func (p *pending) look() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.looks++
+}
+
+// leaveAll owns no bucket any more, and returns those that it had.
+func (p *pending) leaveAll() map[actor.Bucket]*ownedBucket {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	owned := p.owned
+	p.owned = map[actor.Bucket]*ownedBucket{}
+	return owned
+}
+
+// allocated begins to deliver a bucket that is new, if this process is still its owner: there is
+// nothing in it, and all that comes is noticed here.
+func (p *pending) allocated(r actor.BucketRow, window time.Duration, t *tenure) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.stopping && t.host() == r.Owner {
+		p.adopt(r)
+		p.owned[r.Bucket].at = p.clock.now().Add(window)
+	}
+}
+
+// epochOfFirstOwner is the epoch of a bucket's row under its first owner: that of one that
+// was just allocated, which has none, and one more.
+const epochOfFirstOwner = 2
+
+// clocksApart is by how much one process may take database time for earlier than another
+// does: as long as the database takes to say it.
+const clocksApart = 10 * time.Second
+
+// adopt begins to deliver a bucket, or takes its row's news; p.mu is held.
+func (p *pending) adopt(r actor.BucketRow) {
+	if b := p.owned[r.Bucket]; b != nil {
+		if r.Epoch >= b.row.Epoch {
+			b.row = r
+		}
+		return
+	}
+	b := &ownedBucket{
+		bucket: r.Bucket, row: r, adopted: p.looks, knownTokens: knownTokens{high: int64(r.Used) - 1},
+		bucketRate: bucketRate{rate: float64(r.Rate), savedRate: r.Rate, measured: time.Now()},
+	}
+	// If the database's clock was set back, it begins at the beginning.
+	if till := r.DeliveredTill; !till.IsZero() && !till.After(p.clock.now()) {
+		b.at, b.deliveredTill = till.Add(-startMargin), till
+	}
+	b.highest = []sample{{time.Now(), b.high}}
+	if !r.Closed || p.clock.now().Sub(r.ClosedAt) <= recentFor {
+		b.seen = new(bitmap)
+	}
+	if r.Epoch > epochOfFirstOwner {
+		b.deliveredBefore = p.clock.now().Add(clocksApart)
+	}
+	p.owned[r.Bucket] = b
+	p.rouse()
+}
+
+func (p *pending) rouse() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// inMemory returns how many reminders there are that wait for their time, to be loaded, or for
+// room for their delivery; p.mu is held.
+func (p *pending) inMemory() int { return p.wheel.Len() + p.loading + p.parked.count }
+
+// counts returns how many reminders are in memory, how many of them wait for subscribers, and
+// how many buckets are owned.
+func (p *pending) counts() (inMemory, waiting, buckets int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.wheel != nil {
+		inMemory = p.inMemory()
+	}
+	return inMemory, len(p.waiting), len(p.owned)
+}
+
+// note takes a reminder into memory if it is one of this instance's and due within what
+// was read already; p.mu is held.
+func (p *pending) note(id actor.ReminderID, at time.Time) {
+	b := p.owned[id.Bucket()]
+	if b == nil {
+		return
+	}
+	b.saw(id)
+	in := at.Before(b.at) || b.reading && at.Before(b.readTo)
+	if b.reading {
+		if b.noted[id.Token] = (time.Time{}); in {
+			b.noted[id.Token] = at
+		}
+	} else {
+		delete(b.noted, id.Token) // the next page may have it elsewhere
+	}
+	if b.passed != nil {
+		b.passed[id.Token] = struct{}{}
+	}
+	if in {
+		p.wheel.Insert(id, at)
+		p.rouse()
+	}
+}
+
+// insert takes a head that was read into memory; p.mu is held.
+func (p *pending) insert(b *ownedBucket, h store.ReminderHead) {
+	b.saw(h.ID)
+	_, under := p.running[h.ID]
+	_, waiting := p.waiting[h.ID]
+	if _, retried := p.retried[h.ID]; !under && !retried && !waiting {
+		p.wheel.Insert(h.ID, h.FireAt)
+	}
+}
+
+// committed notes the reminders of a commit that was applied.
+func (p *pending) committed(e *actor.ReminderEffects) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range e.Set {
+		if r := &e.Set[i]; !r.Paused {
+			p.note(r.ID, r.FireAt)
+		}
+	}
+	for i := range e.Steps {
+		st := &e.Steps[i]
+		if _, mine := p.running[st.ID]; !mine && st.Then != nil && !st.Then.Paused {
+			p.note(st.ID, st.Then.FireAt) // resumed, or delivered by another
+		}
+	}
+}
+
+// noticed notes reminders that were changed at another instance.
+func (p *pending) noticed(heads []store.ReminderHead) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range heads {
+		if _, under := p.running[h.ID]; !under && p.wheel != nil {
+			p.note(h.ID, h.FireAt)
+		}
+	}
+}
+
+// due takes what is due from the wheel, and returns when something is due next; false if
+// nothing is.
+func (p *pending) due(dst []Due) (due []Due, now, next time.Time, some bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now = p.clock.now()
+	due = p.wheel.Advance(now, dst, loadGroup)
+	next, some = p.wheel.Next()
+	p.loading = len(due)
+	return due, now, next, some
+}
+
+// loaded counts reminders off that were taken from the wheel.
+func (p *pending) loaded(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.loading -= n
+}
+
+// claim begins to load due reminders, and returns the IDs of those that are to be read, with
+// their buckets.
+func (p *pending) claim(due []Due) (ids []actor.ReminderID, of []*ownedBucket) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, d := range due {
+		delete(p.retried, d.ID)
+		b := p.owned[d.ID.Bucket()]
+		_, under := p.running[d.ID]
+		if b == nil || b.leaving {
+			delete(p.tries, d.ID)
+		}
+		if b == nil || b.leaving || under || p.stopping {
+			continue // the owner reads it, or the work under way on it decides what follows
+		}
+		p.running[d.ID] = false
+		p.under[d.ID.Bucket()]++
+		ids, of = append(ids, d.ID), append(of, b)
+	}
+	return ids, of
+}
+
+// stillOwns reports whether the bucket of a reminder that was loaded is still what it was
+// before. If not, the reminder is done with: its owner reads it, or this one anew.
+func (p *pending) stillOwns(b *ownedBucket, id actor.ReminderID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.owned[id.Bucket()] == b {
+		return true
+	}
+	p.delay(id, 0, 0)
+	return false
+}
+
+// fresh reports whether nobody can have delivered the firing that a reminder asks for as it
+// was just read: neither this owner of the bucket at another time, nor one before it, which
+// delivered nothing before its time.
+func (p *pending) fresh(r *actor.Reminder) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.owned[r.ID.Bucket()]
+	return b != nil && p.tries[r.ID] == 0 && r.FireAt.After(b.deliveredBefore)
+}
+
+// begins counts a delivery for the rate of its bucket, and reports whether this instance still
+// delivers the bucket.
+func (p *pending) begins(id actor.ReminderID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.owned[id.Bucket()]
+	if b == nil || b.leaving {
+		return false
+	}
+	b.begun++
+	return true
+}
+
+// done forgets a reminder that was loaded.
+func (p *pending) done(id actor.ReminderID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget(id)
+}
+
+func (p *pending) forget(id actor.ReminderID) {
+	delete(p.running, id)
+	delete(p.tries, id)
+	b := id.Bucket()
+	if p.under[b]--; p.under[b] == 0 {
+		delete(p.under, b)
+	}
+}
+
+// doneUntil is done, for one that is due again.
+func (p *pending) doneUntil(id actor.ReminderID, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget(id)
+	p.note(id, at)
+}
+
+// again has a reminder read again after a while.
+func (p *pending) again(id actor.ReminderID, after time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay(id, after, p.tries[id])
+}
+
+// postpone has a reminder read again that could not be delivered, for reasons that are
+// none of its actor's: each time after twice as long, up to longest, and for as long as
+// it takes. It counts against no policy for failures.
+func (p *pending) postpone(id actor.ReminderID, longest time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.tries[id]
+	p.delay(id, backoff(id, n, longest), n+1)
+}
+
+// delay has a reminder read again after a while; p.mu is held.
+func (p *pending) delay(id actor.ReminderID, after time.Duration, tries uint32) {
+	if !p.keep(id, tries) {
+		return
+	}
+	p.wheel.Insert(id, p.clock.now().Add(after))
+	p.rouse()
+}
+
+// keep forgets a reminder that was loaded, but for how often it was postponed, and reports
+// whether it is to be read again: false if another instance has its bucket. p.mu is held.
+func (p *pending) keep(id actor.ReminderID, tries uint32) bool {
+	p.forget(id)
+	if p.owned[id.Bucket()] == nil {
+		return false
+	}
+	p.retried[id] = struct{}{}
+	if tries > 0 {
+		p.tries[id] = tries
+	}
+	return true
+}
+
+// setAside has a reminder wait until there is room for its delivery.
+func (p *pending) setAside(id actor.ReminderID, of lot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.keep(id, p.tries[id]) {
+		p.parked.add(of, id)
+	}
+}
+
+// unpark takes the first of what was set aside of a lot, at most n, and reports whether there
+// are others.
+func (p *pending) unpark(of lot, n int) (due []Due, more bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.parked.take(of, n)
+}
+
+// wait has a reminder that was loaded wait for a subscriber, in memory if it is to, or in the
+// store only. It reports false if another instance delivers it, or it waits already.
+func (p *pending) wait(id actor.ReminderID, inMemory bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget(id)
+	if _, waits := p.waiting[id]; waits || p.owned[id.Bucket()] == nil {
+		return false
+	}
+	if inMemory {
+		p.waiting[id] = struct{}{}
+	}
+	return true
+}
+
+// keepWaiting returns those of the reminders that wait whose buckets are still owned, in the same
+// memory.
+func (p *pending) keepWaiting(list []waitingReminder) []waitingReminder {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.DeleteFunc(list, func(w waitingReminder) bool {
+		lost := p.owned[w.id.Bucket()] == nil
+		if lost {
+			delete(p.waiting, w.id)
+		}
+		return lost
+	})
+}
+
+// readAgain has all buckets read again from what is left to deliver on.
+func (p *pending) readAgain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range p.owned {
+		b.at, b.afterToken = b.deliveredTill, nil
+	}
+}
+
+// awaited returns how many reminders wait for subscribers.
+func (p *pending) awaited() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiting)
+}
+
+// unwait has a reminder wait no more, and reports whether this instance still owns its bucket.
+func (p *pending) unwait(id actor.ReminderID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.waiting, id)
+	return p.owned[id.Bucket()] != nil
+}
+
+// released has a reminder that another instance takes over read again after a while.
+func (p *pending) released(id actor.ReminderID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wheel.Insert(id, p.clock.now().Add(releasedFor))
+	p.retried[id] = struct{}{}
+}
+
+// borrow begins to execute a reminder once that another instance owns, and goes on owning; false
+// if it is under way here.
+func (p *pending) borrow(id actor.ReminderID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, under := p.running[id]; under {
+		return false
+	}
+	p.running[id] = true
+	p.under[id.Bucket()]++
+	return true
+}
+
+// borrows reports whether a reminder that is under way here was borrowed.
+func (p *pending) borrows(id actor.ReminderID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running[id]
+}
+
+func (p *pending) owns(b actor.Bucket) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.owned[b] != nil
+}
+
+// deliveredTill returns till when a bucket of this instance is delivered.
+func (p *pending) deliveredTill(b actor.Bucket) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if owned := p.owned[b]; owned != nil {
+		return owned.deliveredTill
+	}
+	return time.Time{}
+}
+
+// inheritedFor returns for how long a reminder may still be with a subscriber of a lost owner.
+func (p *pending) inheritedFor(r *actor.Reminder) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.owned[r.ID.Bucket()]
+	if b == nil || r.FireAt.After(b.dueBy) {
+		return 0
+	}
+	return time.Until(b.held)
+}

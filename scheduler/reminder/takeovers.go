@@ -1,0 +1,235 @@
+package reminder
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/greenroom-run/greenroom/abi/schedule"
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
+)
+
+// Peers reaches the other instances.
+type Peers interface {
+	// Release is [Service.Release] of another instance.
+	Release(ctx context.Context, host actor.HostID, r ReleaseRequest) ([]actor.ReminderID, error)
+	// Notice is [Service.Notice] of another instance. There are at most [MaxRelease] heads.
+	Notice(ctx context.Context, host actor.HostID, heads []store.ReminderHead) error
+}
+
+// ReleaseRequest asks an instance for reminders that wait for subscribers.
+type ReleaseRequest struct {
+	// Subscriptions are those that the asking instance has subscribers of, at most
+	// [MaxReleaseSubscriptions].
+	Subscriptions []actor.Key
+	// Limit is how many it takes, 1 to [MaxRelease].
+	Limit int
+	// Wait is how long it waits for the first, at most [MaxReleaseWait].
+	Wait time.Duration
+}
+
+// Bounds of a [ReleaseRequest].
+const (
+	MaxReleaseSubscriptions = 256
+	MaxRelease              = loadGroup
+	MaxReleaseWait          = 10 * time.Second
+)
+
+const (
+	releaseWait = 2 * time.Second
+	// releasedFor is how long who released a reminder leaves it alone: enough for the
+	// other one's commit.
+	releasedFor = 10 * time.Second
+)
+
+// takeovers takes over what waits at other instances for subscribers that are here. Its methods
+// may be called concurrently.
+type takeovers struct {
+	cfg        *Config
+	clock      *dbClock
+	tenure     *tenure
+	pending    *pending
+	counters   *counters
+	table      *bucketTable
+	creators   *creators
+	deliveries *deliveries
+	subs       *subscribers
+	tasks      *tasks
+}
+
+// tell has the owners of reminders that were changed here take notice, in the background, of
+// those that are due soon. Who does not hear of it finds them at its next look at what is due.
+func (t *takeovers) tell(changed []store.ReminderHead) {
+	if t.cfg.Peers == nil {
+		return
+	}
+	soon := t.clock.now().Add(t.cfg.Window)
+	heads := map[actor.HostID][]store.ReminderHead{}
+	self := t.tenure.host()
+	for _, h := range changed {
+		row, _, known := t.table.row(h.ID.Bucket())
+		if known && h.FireAt.Before(soon) && row.Owner != "" && row.Owner != self {
+			heads[row.Owner] = append(heads[row.Owner], h)
+		}
+	}
+	for owner, list := range heads {
+		t.tasks.run(func() {
+			for part := range slices.Chunk(list, MaxRelease) {
+				if err := t.cfg.Peers.Notice(t.deliveries.queue.ctx, owner, part); err != nil {
+					t.cfg.Logger.Debug("the owner of reminders was not told of their change", "owner", owner, "error", err)
+				}
+			}
+		})
+	}
+}
+
+// run keeps asking every other instance for what waits there for subscribers that
+// are here.
+func (t *takeovers) run(ctx context.Context) {
+	asked := map[actor.HostID]context.CancelFunc{}
+	for {
+		live, self := t.table.instances(), t.tenure.host()
+		for host, cancel := range asked {
+			if !slices.Contains(live, host) {
+				cancel()
+				delete(asked, host)
+			}
+		}
+		for _, host := range live {
+			if _, already := asked[host]; already || host == self {
+				continue
+			}
+			its, cancel := context.WithCancel(ctx)
+			asked[host] = cancel
+			t.tasks.run(func() { t.takeOverFrom(its, host) })
+		}
+		if !sleep(ctx, pollEvery) {
+			for _, cancel := range asked {
+				cancel()
+			}
+			return
+		}
+	}
+}
+
+func (t *takeovers) takeOverFrom(ctx context.Context, host actor.HostID) {
+	failing := false // which is said once
+	for ctx.Err() == nil {
+		keys, limit, changed := t.subs.free()
+		if limit == 0 {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		asked := time.Now()
+		ids, err := t.cfg.Peers.Release(ctx, host, ReleaseRequest{keys, limit, releaseWait})
+		if err == nil && len(ids) > 0 {
+			err = t.takeOver(ctx, keys, ids)
+		} else if err == nil { // an instance that stops has nothing to release, and answers at once
+			sleep(ctx, releaseWait-time.Since(asked))
+		}
+		failed := err != nil
+		if failed {
+			if ctx.Err() == nil && !failing {
+				t.cfg.Logger.Warn("reminders that subscribers here wait for were not taken over", "from", host, "error", err)
+			}
+			sleep(ctx, pollEvery)
+		}
+		failing = failed
+	}
+}
+
+// takeOver gives reminders that another instance has released tokens of this one's bucket,
+// each in a commit that rests on its ID and version.
+func (t *takeovers) takeOver(ctx context.Context, keys []actor.Key, ids []actor.ReminderID) error {
+	rows, err := t.cfg.Store.LoadReminders(ctx, ids)
+	var damaged *store.DamagedReminders
+	if err != nil && !errors.As(err, &damaged) { // which their owner tells of
+		return err
+	}
+	now := t.clock.now()
+	var commits []actor.Commit
+	var of []*actor.Reminder // those that are borrowed; nil: it is moved
+	for i := range rows {
+		r := &rows[i]
+		if r.Version == 0 || r.Paused || r.FireAt.After(now) || !slices.Contains(keys, r.Key) {
+			continue
+		}
+		id, err := t.creators.token(ctx, r.Key.App)
+		if err != nil {
+			t.doneAll(of)
+			return err
+		}
+		if t.pending.owns(id.Bucket()) {
+			commits, of = append(commits, moved(r, id, t.pending.deliveredTill(id.Bucket()))), append(of, nil)
+		} else if t.pending.borrow(r.ID) {
+			commits, of = append(commits, putOff(r, now.Add(t.cfg.ExecutionTimeout+releasedFor))), append(of, r)
+		}
+	}
+	if len(commits) == 0 {
+		return nil
+	}
+	for i, err := range t.cfg.Store.Commit(ctx, commits) {
+		borrowed := of[i]
+		if borrowed != nil && err != nil {
+			t.pending.done(borrowed.ID)
+		}
+		switch {
+		case err == nil && borrowed != nil:
+			borrowed.Version, borrowed.FireAt = borrowed.Version+1, now
+			t.deliveries.consider(ctx, borrowed.ID, borrowed)
+		case err == nil:
+			r := &commits[i].Reminders.Set[0]
+			t.counters.takenOver()
+			t.pending.noticed([]store.ReminderHead{{ID: r.ID, FireAt: r.FireAt}})
+		case errors.Is(err, actor.ErrFiringTaken), errors.Is(err, actor.ErrKeyExists): // it fired, or was changed, meanwhile
+		default:
+			t.cfg.Logger.Warn("a reminder was not taken over", "reminder", commits[i].Reminders.Steps[0].ID.String(), "error", err)
+		}
+	}
+	return nil
+}
+
+// moved is the commit that gives a reminder another ID, of a bucket that is delivered till a
+// time.
+func moved(r *actor.Reminder, id actor.ReminderID, till time.Time) actor.Commit {
+	c := actor.CommitOf()
+	c.Reminders.Steps = []actor.ReminderStep{{ReminderName: nameOf(r), ID: r.ID, Version: r.Version}}
+	then := *r
+	then.ID, then.Version, then.Keep = id, 1, false
+	if then.FireAt.Before(till) { // it may have waited for days, and the next owner looks from there on
+		then.FireAt = schedule.Ceil(till)
+	}
+	c.Reminders.Set = []actor.Reminder{then}
+	if r.Schedule.Recurring() {
+		c.Records = []actor.IdempotencyRecord{movedRecord(r.Key.App, r.ID, id)}
+	}
+	return c
+}
+
+// doneAll calls done for each reminder that is not nil.
+func (t *takeovers) doneAll(reminders []*actor.Reminder) {
+	for _, r := range reminders {
+		if r != nil {
+			t.pending.done(r.ID)
+		}
+	}
+}
+
+// putOff is the commit that has a reminder delivered at a time. One that is borrowed is put off
+// until the time for its execution is out: whoever owns its bucket leaves it alone until then.
+func putOff(r *actor.Reminder, until time.Time) actor.Commit {
+	c := actor.CommitOf()
+	c.Reminders.Steps = []actor.ReminderStep{put(r, until)}
+	return c
+}
+
+func put(r *actor.Reminder, at time.Time) actor.ReminderStep {
+	then := r.ReminderProgress
+	then.FireAt = schedule.Ceil(at)
+	return actor.ReminderStep{ReminderName: nameOf(r), ID: r.ID, Version: r.Version, Then: &then}
+}
