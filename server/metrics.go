@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // Metrics counts what happens in a registry of its own. Make it first, give its
@@ -275,7 +276,7 @@ func (c streamCounters) MessageReceived(invocations int) {
 }
 
 // outcomeOf is an error's kind.
-func outcomeOf(err error) string { return failureOf(err, false).detail.GetKind() }
+func outcomeOf(err error) string { return failure.Of(err, false).Detail.GetKind() }
 
 func (m *Metrics) failed(kind actor.Kind) { m.errors.WithLabelValues(string(kind)).Inc() }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -30,7 +31,7 @@ func (s *Server) serveReminder(w http.ResponseWriter, r *http.Request) {
 		err = exchangeOf(r.Context()).caller.requireApp(key.App)
 	}
 	if err == nil && s.conf.Reminders == nil {
-		err = &requestError{kindNotImplemented, "this server has no reminders"}
+		err = &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no reminders"}
 	}
 	list := err == nil && name == "" && r.Method == http.MethodGet
 	if err == nil && !list {
@@ -63,7 +64,7 @@ func (s *Server) serveReminder(w http.ResponseWriter, r *http.Request) {
 		_, err = s.deleteReminder(ctx, named)
 	default:
 		w.Header().Set("Allow", "DELETE, GET, POST, PUT")
-		err = &requestError{kindMethodRefused, "reminders are set with POST or PUT, read with GET and removed with DELETE"}
+		err = &failure.Error{Kind: failure.KindMethodRefused, Text: "reminders are set with POST or PUT, read with GET and removed with DELETE"}
 	}
 	if err != nil {
 		s.refuseActor(w, r, inv, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/cors"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // route is one thing that the server answers at.
@@ -27,7 +28,7 @@ type route struct {
 	// and a deadline for all of them.
 	upload bool
 	// longLived says that the route's handler bounds its messages in size
-	// (maxMessage, in bytes) and time, since the body has no end.
+	// (MaxMessage, in bytes) and time, since the body has no end.
 	longLived  bool
 	maxMessage int64
 	// rpc says that errors are told in the RPC protocol of the request.
@@ -206,7 +207,7 @@ func (s *Server) enter(route *route, w *exchange, r *http.Request) {
 		}
 		caller, refused := s.admission.admit(r)
 		if refused != nil {
-			if refused.kind == kindUnauthenticated {
+			if refused.Kind == failure.KindUnauthenticated {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 			}
 			s.refuse(route, w, r, refused)
@@ -229,10 +230,10 @@ func (s *Server) enter(route *route, w *exchange, r *http.Request) {
 func (s *Server) refuse(route *route, w http.ResponseWriter, r *http.Request, err error) {
 	f := s.fail(r.Context(), requesterOf(r.Context()), err)
 	if route.rpc && s.errorWriter.IsSupported(r) {
-		_ = s.errorWriter.Write(w, r, f.rpc()) // fails only with the connection
+		_ = s.errorWriter.Write(w, r, f.RPC()) // fails only with the connection
 		return
 	}
-	writeFailure(w, f, requestID(r.Context()))
+	failure.WriteHTTP(w, f, requestID(r.Context()))
 }
 
 // serveNothing answers for paths without a route.
