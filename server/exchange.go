@@ -186,7 +186,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		default:
 			status = failure.StatusClientClosedRequest
 		}
-		route.metrics.served(status, took)
+		route.metrics.Served(status, took)
 		level := slog.LevelDebug
 		if x.caller.name != "" && route.role >= RoleDeploy {
 			level = slog.LevelInfo // who changes what runs is on record
@@ -369,7 +369,7 @@ func (b *exchangeBody) describe(err error) error {
 		return err // its handler describes it
 	}
 	f := failure.Of(err, false)
-	b.server.metrics.failed(actor.Kind(f.Detail.GetKind()))
+	b.server.metrics.Failed(actor.Kind(f.Detail.GetKind()))
 	return f.RPC()
 }
 

@@ -118,7 +118,7 @@ func (s *Server) rpcError(ctx context.Context, err error) *connect.Error {
 	if d, detailErr := connect.NewErrorDetail(&greenroomv1.ErrorDetail{Kind: string(kind)}); detailErr == nil {
 		wire.AddDetail(d)
 	}
-	s.metrics.failed(kind)
+	s.metrics.Failed(kind)
 	return wire
 }
 
@@ -138,7 +138,7 @@ func requesterOf(ctx context.Context) requester {
 func (s *Server) fail(ctx context.Context, r requester, err error) failure.Failure {
 	f := failure.Of(err, s.conf.ShowStacks)
 	kind := actor.Kind(f.Detail.GetKind())
-	s.metrics.failed(kind)
+	s.metrics.Failed(kind)
 	if f.Hidden == nil {
 		return f
 	}

@@ -14,6 +14,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/invokestream"
 	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/server/stream"
 )
 
@@ -41,7 +42,7 @@ func (s *Server) newStreamConfig() *stream.Config {
 		MaxBytes:       s.conf.bounds.streamBytes,
 		WriteTimeout:   s.conf.bounds.bodyTimeout,
 		Draining:       s.draining,
-		Counters:       streamCounters{s.metrics},
+		Counters:       metrics.Streams{Metrics: s.metrics},
 		Logger:         s.log,
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -286,7 +287,7 @@ func (in *wireReminder) decodePolicies(spec *actor.ReminderSpec) error {
 	var err error
 	if in.Missed != "" {
 		known := false
-		for kind, word := range missedNames {
+		for kind, word := range metrics.MissedNames {
 			if word == in.Missed {
 				spec.Missed.Kind, known = kind, true
 			}
@@ -361,7 +362,7 @@ func encodeReminder(r *actor.Reminder) wireReminder {
 	out := wireReminder{
 		DueTime: r.Due.UTC().Format(time.RFC3339Nano), Method: r.Method, ContentType: r.Payload.ContentType,
 		Cron: r.Schedule.Cron, Zone: r.Schedule.Zone, Jitter: durationText(r.Schedule.Jitter),
-		Missed: missedNames[r.Missed.Kind], MissedLimit: r.Missed.Limit, MissedAfter: durationText(r.Missed.After), Metadata: r.Metadata,
+		Missed: metrics.MissedNames[r.Missed.Kind], MissedLimit: r.Missed.Limit, MissedAfter: durationText(r.Missed.After), Metadata: r.Metadata,
 		wireProgress: wireProgress{ID: r.ID.String(), Paused: r.Paused, Failures: r.Failures, LastError: r.LastError},
 	}
 	if r.Schedule.Every > 0 {

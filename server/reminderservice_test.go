@@ -26,6 +26,7 @@ import (
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
 	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
 )
@@ -137,7 +138,7 @@ func startReminders(t *testing.T, refuse func(f actor.Firing) error, change func
 		refuse = func(actor.Firing) error { return nil }
 	}
 	d := &deliverer{store: st, refuse: refuse, fired: make(chan actor.Firing, 1000)}
-	metrics := NewMetrics()
+	metrics := metrics.New()
 	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: remindertest.DeliverFunc(d.deliver), Host: "here", Events: metrics.ReminderEvents()})
 	if err != nil {
 		t.Fatal(err)

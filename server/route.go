@@ -10,13 +10,14 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/metrics"
 )
 
 // route is one thing that the server answers at.
 type route struct {
 	name string // for metrics and logs: a fixed set
 	http.Handler
-	metrics *routeMetrics
+	metrics *metrics.Route
 	// maxBody bounds the body of a request, in bytes; bodyErr is what a larger
 	// one is told.
 	maxBody int64
@@ -134,13 +135,13 @@ func (s *Server) newRoutes() *routes {
 	rs := &routes{exact: make(map[string]*route)}
 	for _, sv := range services {
 		for _, r := range sv.routes {
-			r.metrics = s.metrics.route(r.name)
+			r.metrics = s.metrics.Route(r.name)
 			rs.exact[r.name] = r
 		}
 	}
 	plain := func(name string, open bool, h http.HandlerFunc) *route {
 		r := smallRoute()
-		r.name, r.open, r.role, r.Handler, r.metrics = name, open, RoleRead, h, s.metrics.route(name)
+		r.name, r.open, r.role, r.Handler, r.metrics = name, open, RoleRead, h, s.metrics.Route(name)
 		return &r
 	}
 	rs.exact["/healthz"] = plain("/healthz", true, s.serveAlive)
@@ -234,6 +235,16 @@ func (s *Server) refuse(route *route, w http.ResponseWriter, r *http.Request, er
 		return
 	}
 	failure.WriteHTTP(w, f, requestID(r.Context()))
+}
+
+// serveMetrics serves what is counted, of all apps.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	x := exchangeOf(r.Context())
+	if err := x.caller.requireEverywhere(); err != nil {
+		s.refuse(x.route, w, r, err)
+		return
+	}
+	s.metrics.Handler().ServeHTTP(w, r)
 }
 
 // serveNothing answers for paths without a route.
