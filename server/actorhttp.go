@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"mime"
@@ -12,7 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // Headers of the plain HTTP form.
@@ -22,12 +21,7 @@ const (
 	headerHost        = "Greenroom-Host" // of the answers to calls that were passed on, in every protocol
 	headerConsistency = "Greenroom-Consistency"
 	headerTimeout     = "Connect-Timeout-Ms" // as Connect has it
-	headerRetryAfter  = "Retry-After"        // of retryable failures, in every protocol
 )
-
-// minRetryAfter is the least that Retry-After says, in seconds. Retryable failures
-// of ours pass quickly or not at all; a guest may know better.
-const minRetryAfter = 1
 
 // serveActor serves everything below an actor's path.
 func (s *Server) serveActor(w http.ResponseWriter, r *http.Request) {
@@ -106,7 +100,7 @@ func (s *Server) invocationOf(r *http.Request) (actor.Invocation, error) {
 		}
 		inv.Payload.Data, err = s.readPayload(r)
 	default:
-		err = &requestError{kindMethodRefused, "actors are called with PUT, POST or, for read-only methods, GET"}
+		err = &failure.Error{Kind: failure.KindMethodRefused, Text: "actors are called with PUT, POST or, for read-only methods, GET"}
 	}
 	return inv, err
 }
@@ -197,80 +191,15 @@ func safeMediaType(s string) string {
 // refuseActor answers an error of the plain HTTP form.
 func (s *Server) refuseActor(w http.ResponseWriter, r *http.Request, inv actor.Invocation, err error) {
 	f := s.failTurn(r.Context(), requestID(r.Context()), err, &inv)
-	if f.status == http.StatusMethodNotAllowed && w.Header().Get("Allow") == "" {
+	if f.Status == http.StatusMethodNotAllowed && w.Header().Get("Allow") == "" {
 		allow := "GET, POST, PUT"
 		if r.Method == http.MethodGet {
 			allow = "POST, PUT" // the method exists, but is not read-only
 		}
 		w.Header().Set("Allow", allow)
 	}
-	if r.ProtoMajor == 1 && (f.status == http.StatusRequestEntityTooLarge || f.status == http.StatusRequestTimeout) {
+	if r.ProtoMajor == 1 && (f.Status == http.StatusRequestEntityTooLarge || f.Status == http.StatusRequestTimeout) {
 		w.Header().Set("Connection", "close") // rather than reading the rest
 	}
-	writeFailure(w, f, requestID(r.Context()))
-}
-
-// wireFailure is an error in JSON.
-type wireFailure struct {
-	Code      string `json:"code"` // of Connect
-	Message   string `json:"message"`
-	Kind      string `json:"kind"`
-	Retryable bool   `json:"retryable"`
-	// RetryAfterMillis is how long the guest asks to wait.
-	RetryAfterMillis uint32 `json:"retryAfterMs,omitempty"`
-
-	App       string     `json:"app,omitempty"`
-	ActorType string     `json:"actorType,omitempty"`
-	ActorID   string     `json:"actorId,omitempty"`
-	Method    string     `json:"method,omitempty"`
-	Guest     *wireGuest `json:"guest,omitempty"`
-	Stack     string     `json:"stack,omitempty"`
-	RequestID string     `json:"requestId,omitempty"`
-}
-
-// wireGuest is what a guest said of its error. Detail is JSON where the guest
-// says that it is, and base64 in a string otherwise.
-type wireGuest struct {
-	Code        string `json:"code,omitempty"`
-	ContentType string `json:"contentType,omitempty"`
-	Detail      any    `json:"detail,omitempty"`
-}
-
-func writeFailure(w http.ResponseWriter, f failure, requestID string) {
-	d := f.detail
-	wire := wireFailure{
-		Code: f.code.String(), Message: f.message, Kind: d.GetKind(), Retryable: d.GetRetryable(), RetryAfterMillis: d.GetRetryAfterMs(),
-		App: d.GetApp(), ActorType: d.GetActorType(), ActorID: d.GetActorId(), Method: d.GetMethod(),
-		Guest: newWireGuest(d.GetGuest()), Stack: d.GetStack(), RequestID: requestID,
-	}
-	body, err := json.Marshal(wire)
-	if err != nil {
-		wire.Guest = nil // the only part that could fail; checked JSON does not
-		body, _ = json.Marshal(wire)
-	}
-	h := w.Header()
-	h.Set("Content-Type", actor.ContentTypeJSON)
-	h.Set("Content-Length", strconv.Itoa(len(body)+1))
-	h.Set("Cache-Control", "no-store")
-	if seconds := retryAfterOf(d); seconds != "" {
-		h.Set(headerRetryAfter, seconds)
-	}
-	w.WriteHeader(f.status)
-	_, _ = w.Write(append(body, '\n')) // fails only with the connection
-}
-
-func newWireGuest(g *greenroomv1.GuestErrorDetail) *wireGuest {
-	if g == nil {
-		return nil
-	}
-	wire := &wireGuest{Code: g.GetCode(), ContentType: g.GetContentType()}
-	if detail := g.GetDetail(); len(detail) > 0 {
-		isJSON := wire.ContentType == "" || wire.ContentType == actor.ContentTypeJSON
-		if isJSON && json.Valid(detail) {
-			wire.Detail = json.RawMessage(detail)
-		} else {
-			wire.Detail = detail
-		}
-	}
-	return wire
+	failure.WriteHTTP(w, f, requestID(r.Context()))
 }

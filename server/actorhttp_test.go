@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 func TestPlainHTTP(t *testing.T) {
@@ -127,7 +128,7 @@ func TestPlainHTTPErrors(t *testing.T) {
 		if got := a.failure(t); a.Header.Get("Retry-After") != c2.seconds || got.RetryAfterMillis != c2.ms {
 			t.Errorf("after %s: Retry-After %q, %s", c2.after, a.Header.Get("Retry-After"), a.body)
 		}
-		rpc := failureOf(&actor.GuestError{Status: 14, Retryable: true, RetryAfter: c2.after}, false).rpc()
+		rpc := failure.Of(&actor.GuestError{Status: 14, Retryable: true, RetryAfter: c2.after}, false).RPC()
 		if got := rpc.Meta().Get("Retry-After"); got != c2.seconds {
 			t.Errorf("after %s: Connect's Retry-After %q", c2.after, got)
 		}
@@ -137,7 +138,7 @@ func TestPlainHTTPErrors(t *testing.T) {
 		f.host.fails(cond)
 		a := do(t, c, "PUT", url, "1")
 		w := a.failure(t)
-		if a.StatusCode != answerOf(cond.Kind()).status || w.Kind != string(cond.Kind()) || w.Retryable != cond.Retryable() || w.ActorID != "ann" {
+		if a.StatusCode != failure.AnswerOf(cond.Kind()).Status || w.Kind != string(cond.Kind()) || w.Retryable != cond.Retryable() || w.ActorID != "ann" {
 			t.Errorf("%s: %s %s", cond.Kind(), a.Status, a.body)
 		}
 		if (a.Header.Get("Retry-After") != "") != cond.Retryable() {

@@ -8,6 +8,7 @@ import (
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 func TestActorsAreListedInPages(t *testing.T) {
@@ -42,7 +43,7 @@ func TestActorsAreListedInPages(t *testing.T) {
 		{Type: "Cart", PageToken: pageToken(pageList{greenroomv1connect.ActorServiceListActorsProcedure, "default", "Counter"}, "1")},
 	} {
 		_, err := c.ListActors(t.Context(), connect.NewRequest(req))
-		wantError(t, err, connect.CodeInvalidArgument, kindInvalidArgument)
+		wantError(t, err, connect.CodeInvalidArgument, failure.KindInvalidArgument)
 	}
 }
 

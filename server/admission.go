@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // admission decides who may speak; doc.go says by which rules. It is immutable.
@@ -43,24 +45,24 @@ func newAdmission(c Config) admission {
 }
 
 // admit returns who the request is from, or why it is refused.
-func (a *admission) admit(r *http.Request) (caller, *requestError) {
+func (a *admission) admit(r *http.Request) (caller, *failure.Error) {
 	if len(a.tokens) > 0 {
 		return a.checkToken(r)
 	}
 	if a.loopbackNamesOnly && !isLoopbackName(hostName(r.Host)) {
-		return caller{}, &requestError{kindHostRefused, "this server takes requests for loopback names only, like localhost; " +
+		return caller{}, &failure.Error{Kind: failure.KindHostRefused, Text: "this server takes requests for loopback names only, like localhost; " +
 			"give it a token, or start it with --insecure, to reach it by another name"}
 	}
 	if !a.pageAllowed(r) {
-		return caller{}, &requestError{kindOriginRefused, "pages of this origin may not call this server; allow its origin with --cors-origin"}
+		return caller{}, &failure.Error{Kind: failure.KindOriginRefused, Text: "pages of this origin may not call this server; allow its origin with --cors-origin"}
 	}
 	return anyone, nil
 }
 
-func (a *admission) checkToken(r *http.Request) (caller, *requestError) {
+func (a *admission) checkToken(r *http.Request) (caller, *failure.Error) {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return caller{}, &requestError{kindUnauthenticated, "a token is needed; send it as Authorization: Bearer TOKEN"}
+		return caller{}, &failure.Error{Kind: failure.KindUnauthenticated, Text: "a token is needed; send it as Authorization: Bearer TOKEN"}
 	}
 	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	found := -1
@@ -68,7 +70,7 @@ func (a *admission) checkToken(r *http.Request) (caller, *requestError) {
 		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(sum[:], a.tokens[i].sum[:]), i, found)
 	}
 	if found < 0 {
-		return caller{}, &requestError{kindUnauthenticated, "the token is none of those that this server asks for"}
+		return caller{}, &failure.Error{Kind: failure.KindUnauthenticated, Text: "the token is none of those that this server asks for"}
 	}
 	return a.tokens[found].caller, nil
 }

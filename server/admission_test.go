@@ -12,6 +12,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 func TestToken(t *testing.T) {
@@ -49,7 +50,7 @@ func TestTokenOverRPC(t *testing.T) {
 			actors := greenroomv1connect.NewActorServiceClient(client(t, p.http2), f.url, p.opts...)
 			query := connect.NewRequest(&greenroomv1.QueryRequest{Actor: &greenroomv1.ActorKey{Type: "T", Id: "a"}, Method: "Get"})
 			_, err := actors.Query(t.Context(), query)
-			wantError(t, err, connect.CodeUnauthenticated, kindUnauthenticated)
+			wantError(t, err, connect.CodeUnauthenticated, failure.KindUnauthenticated)
 
 			query.Header().Set("Authorization", "Bearer s3cret")
 			if _, err := actors.Query(t.Context(), query); err != nil {
@@ -62,7 +63,7 @@ func TestTokenOverRPC(t *testing.T) {
 			stream := mods.Upload(t.Context())
 			_ = stream.Send(nil) // opens the stream; the answer says why it failed
 			_, err = stream.Receive()
-			wantError(t, err, connect.CodeUnauthenticated, kindUnauthenticated)
+			wantError(t, err, connect.CodeUnauthenticated, failure.KindUnauthenticated)
 		})
 	}
 }
@@ -82,29 +83,29 @@ func TestBrowsersOnLoopback(t *testing.T) {
 			{"", "", ""},
 			{"localhost", "", ""}, {"localhost:1", "", ""}, {"127.0.0.1:1", "", ""}, {"[::1]:1", "", ""}, {"[::1]", "", ""},
 			{"localhost:1", "http://localhost:1", ""},
-			{"evil.example:1", "", kindHostRefused},
-			{"evil.example:1", "http://evil.example:1", kindHostRefused},
-			{"localhost.evil.example", "", kindHostRefused},
-			{"127.0.0.1.evil.example", "", kindHostRefused},
-			{"192.0.2.1", "", kindHostRefused},
-			{"", "http://evil.example", kindOriginRefused},
-			{"", "null", kindOriginRefused},
-			{"localhost:1", "http://localhost:2", kindOriginRefused},
-			{"localhost:1", "https://localhost:1", kindOriginRefused},
-			{"localhost", "http://", kindOriginRefused},
+			{"evil.example:1", "", failure.KindHostRefused},
+			{"evil.example:1", "http://evil.example:1", failure.KindHostRefused},
+			{"localhost.evil.example", "", failure.KindHostRefused},
+			{"127.0.0.1.evil.example", "", failure.KindHostRefused},
+			{"192.0.2.1", "", failure.KindHostRefused},
+			{"", "http://evil.example", failure.KindOriginRefused},
+			{"", "null", failure.KindOriginRefused},
+			{"localhost:1", "http://localhost:2", failure.KindOriginRefused},
+			{"localhost:1", "https://localhost:1", failure.KindOriginRefused},
+			{"localhost", "http://", failure.KindOriginRefused},
 		}},
 		{"with an allowed origin", func(c *Config) { c.AllowedOrigins = []string{"https://App.example"} }, []request{
 			{"", "https://app.example", ""},
-			{"", "https://app.example.evil", kindOriginRefused},
-			{"", "http://app.example", kindOriginRefused},
-			{"evil.example", "https://app.example", kindHostRefused},
+			{"", "https://app.example.evil", failure.KindOriginRefused},
+			{"", "http://app.example", failure.KindOriginRefused},
+			{"evil.example", "https://app.example", failure.KindHostRefused},
 		}},
 		{"with any origin", func(c *Config) { c.AllowedOrigins = []string{"*"} }, []request{
-			{"", "https://app.example", ""}, {"evil.example", "", kindHostRefused},
+			{"", "https://app.example", ""}, {"evil.example", "", failure.KindHostRefused},
 		}},
 		{"insecure", func(c *Config) { c.Insecure = true }, []request{
 			{"any.example", "", ""}, {"any.example", "http://any.example", ""},
-			{"any.example", "http://evil.example", kindOriginRefused},
+			{"any.example", "http://evil.example", failure.KindOriginRefused},
 		}},
 	}
 	for _, tt := range tests {

@@ -17,6 +17,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // syncBuffer is a log that tests may read while it is written.
@@ -46,9 +47,9 @@ type answered struct {
 }
 
 // failure reads the body as an error of the plain HTTP form.
-func (a answered) failure(tb testing.TB) wireFailure {
+func (a answered) failure(tb testing.TB) failure.WireFailure {
 	tb.Helper()
-	var w wireFailure
+	var w failure.WireFailure
 	if err := json.Unmarshal([]byte(a.body), &w); err != nil {
 		tb.Fatalf("%s: body is not an error: %q", a.Status, a.body)
 	}

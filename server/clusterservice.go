@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/scheduler"
+	"github.com/greenroom-run/greenroom/server/metrics"
 )
 
 // Cluster knows the servers that share a store. [*scheduler.Service] does.
@@ -26,11 +27,7 @@ type Cluster interface {
 	Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]scheduler.StickyEntry, error)
 	Placement(app, typ string) (policy string, parts []scheduler.Part, err error)
 	Heat(ctx context.Context, app, typ string) ([]scheduler.HostHeat, error)
-	// Leadership, LeaseSeconds, Owned and KnownOwners are for metrics.
-	Leadership() scheduler.Leadership
-	LeaseSeconds() float64
-	Owned() int
-	KnownOwners() int
+	metrics.Cluster
 }
 
 // clusterService is ClusterService over package scheduler.

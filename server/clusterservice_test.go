@@ -16,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/scheduler"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
+	"github.com/greenroom-run/greenroom/server/metrics"
 )
 
 // fakeCluster is two hosts and twelve sticky actors.
@@ -84,7 +85,7 @@ func (fakeCluster) KnownOwners() int      { return 34 }
 // TestClusterMetrics: what happens in the cluster is counted, and asked when it is read.
 func TestClusterMetrics(t *testing.T) {
 	f := start(t, func(c *Config) {
-		c.Cluster, c.Metrics = fakeCluster{}, NewMetrics()
+		c.Cluster, c.Metrics = fakeCluster{}, metrics.New()
 		e := c.Metrics.ClusterEvents()
 		e.StickyAcquired(true, time.Second)
 		e.StickyAcquired(false, time.Second)

@@ -14,11 +14,12 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/api/invokestream"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // Connect reports a message that cannot be decoded before any interceptor runs,
 // and without details. The codecs here let such a message pass as an empty one
-// that carries the error, and the interceptor of errors.go tells it like every
+// that carries the error, and the interceptor of interceptor.go tells it like every
 // other: as a typed error. The carrier is an unknown field with the highest
 // number there is; who sends that field fools nobody but themselves.
 const undecodableField protowire.Number = protowire.MaxValidNumber
@@ -206,10 +207,10 @@ func (g *boundedGzip) Read(p []byte) (int, error) {
 	n, err := g.Reader.Read(p)
 	full := g.server.requests.bodies.take(int64(n), g.limit-g.remaining)
 	if g.remaining -= int64(n); g.remaining < 0 {
-		return n, failureOf(g.tooLarge, false).rpc()
+		return n, failure.Of(g.tooLarge, false).RPC()
 	}
 	if full != nil {
-		return n, failureOf(full, false).rpc()
+		return n, failure.Of(full, false).RPC()
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = errNotGzip(err)
@@ -229,7 +230,7 @@ func (g *boundedGzip) uncount() {
 }
 
 func errNotGzip(err error) error {
-	return failureOf(&actor.ArgumentError{Field: "request", Problem: "is not what its encoding gzip says: " + err.Error()}, false).rpc()
+	return failure.Of(&actor.ArgumentError{Field: "request", Problem: "is not what its encoding gzip says: " + err.Error()}, false).RPC()
 }
 
 // compressAbove is the smallest answer worth the time that gzip takes, in bytes.

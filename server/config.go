@@ -12,6 +12,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/greenroom-run/greenroom/server/metrics"
 )
 
 // Defaults of [Config].
@@ -74,11 +76,11 @@ type Config struct {
 	Check func(context.Context) error
 	// Metrics is filled with what happens here, and served at /metrics.
 	// Defaults to a fresh one.
-	Metrics *Metrics
+	Metrics *metrics.Metrics
 	// Logs are what guests logged, served by LogService. Defaults to none.
 	Logs *Logs
 	// Gauges are served with Metrics. Defaults to none.
-	Gauges Gauges
+	Gauges metrics.Gauges
 	// Peers makes this a host of a cluster. Defaults to none: it is alone.
 	Peers *Peers
 	// Logger defaults to [slog.Default].
@@ -142,7 +144,7 @@ func (c Config) WithDefaults() Config {
 		c.Check = func(context.Context) error { return nil }
 	}
 	if c.Metrics == nil {
-		c.Metrics = NewMetrics()
+		c.Metrics = metrics.New()
 	}
 	if c.Logs == nil {
 		c.Logs = NewLogs()

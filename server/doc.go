@@ -13,7 +13,7 @@
 //   - Admission decides which callers are served; see below.
 //   - The route is found by the path as it was sent. The path is never cleaned, so that no
 //     actor ID means anything but itself.
-//   - Every error passes the one map of errors.go on its way out, and carries an
+//   - Every error passes the one map of package failure on its way out, and carries an
 //     ErrorDetail. An error that the map does not know is answered with neutral text and
 //     logged with the request's ID.
 //

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
 	"github.com/greenroom-run/greenroom/server/stream"
 )
 
@@ -183,9 +184,9 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request, peers bool) {
 		case ended && r.Context().Err() == nil:
 			status = http.StatusOK // which net/http answers for a handler that says nothing
 		default:
-			status = statusClientGone
+			status = failure.StatusClientClosedRequest
 		}
-		route.metrics.served(status, took)
+		route.metrics.Served(status, took)
 		level := slog.LevelDebug
 		if x.caller.name != "" && route.role >= RoleDeploy {
 			level = slog.LevelInfo // who changes what runs is on record
@@ -224,10 +225,6 @@ func (s *Server) recoverPanic(route *route, x *exchange, r *http.Request) {
 	}
 	s.refuse(route, x, r, errPanicked)
 }
-
-// statusClientGone counts requests whose client left before there was an answer, as nginx
-// does.
-const statusClientGone = 499
 
 // errPanicked is not in the map of errors on purpose: it is answered as internal.
 var errPanicked = errors.New("a handler panicked")
@@ -354,7 +351,7 @@ func (b *exchangeBody) Read(p []byte) (int, error) {
 		if !b.bodyEnd.IsZero() && !time.Now().Before(b.bodyEnd) {
 			limit = b.server.conf.bounds.uploadTimeout
 		}
-		err = b.describe(&requestError{kindBodyTimeout, fmt.Sprintf("the request's body did not arrive within %v", limit)})
+		err = b.describe(&failure.Error{Kind: failure.KindBodyTimeout, Text: fmt.Sprintf("the request's body did not arrive within %v", limit)})
 	default:
 		// The connection goes on to be read, for the client's going away: that
 		// read must not run into this one's deadline.
@@ -371,9 +368,9 @@ func (b *exchangeBody) describe(err error) error {
 	if !b.route.rpc {
 		return err // its handler describes it
 	}
-	f := failureOf(err, false)
-	b.server.metrics.failed(actor.Kind(f.detail.GetKind()))
-	return f.rpc()
+	f := failure.Of(err, false)
+	b.server.metrics.Failed(actor.Kind(f.Detail.GetKind()))
+	return f.RPC()
 }
 
 // Close implements [io.Closer].

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	healthv1 "github.com/greenroom-run/greenroom/api/gen/grpc/health/v1"
 	"github.com/greenroom-run/greenroom/api/gen/grpc/health/v1/healthv1connect"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // health knows whether the server is ready, and tells those who watch it. It
@@ -56,13 +57,12 @@ func (s *Server) newHealthService() service {
 	return sv
 }
 
-var (
-	errNotChecked = &requestError{actor.ErrUnavailable.Kind(), "the store was not checked yet"}
-	errStopping   = &requestError{actor.ErrStopping.Kind(), "the server is stopping"}
-)
+var errNotChecked = &failure.Error{Kind: actor.ErrUnavailable.Kind(), Text: "the store was not checked yet"}
 
 // NotReady is an error for [Config.Check] whose reason anybody may be shown.
-func NotReady(reason string) error { return &requestError{actor.ErrUnavailable.Kind(), reason} }
+func NotReady(reason string) error {
+	return &failure.Error{Kind: actor.ErrUnavailable.Kind(), Text: reason}
+}
 
 // run checks at once and then every interval, more often while the server is not ready,
 // until ctx ends.
@@ -89,7 +89,7 @@ func (h *health) run(ctx context.Context, interval time.Duration, check func(con
 }
 
 // stop makes the server not ready for good.
-func (h *health) stop() { h.set(errStopping, true) }
+func (h *health) stop() { h.set(failure.ErrStopping, true) }
 
 func (h *health) set(err error, stop bool) {
 	h.mu.Lock()
@@ -126,7 +126,7 @@ func (h *health) now() readiness {
 // Check implements the gRPC health protocol.
 func (h *health) Check(_ context.Context, req *connect.Request[healthv1.HealthCheckRequest]) (*connect.Response[healthv1.HealthCheckResponse], error) {
 	if !h.knows(req.Msg.GetService()) {
-		return nil, &requestError{kindServiceNotFound, "this server has no such service"}
+		return nil, &failure.Error{Kind: failure.KindServiceNotFound, Text: "this server has no such service"}
 	}
 	return connect.NewResponse(healthStatus(h.now().err)), nil
 }
@@ -148,7 +148,7 @@ func (h *health) Watch(ctx context.Context, req *connect.Request[healthv1.Health
 			return err
 		}
 		if now.stopped {
-			return errStopping
+			return failure.ErrStopping
 		}
 		select {
 		case <-now.changed:
@@ -182,7 +182,7 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	// Anybody may ask, so only what is safe to show.
-	writePlain(w, http.StatusServiceUnavailable, failureOf(err, false).message+"\n")
+	writePlain(w, http.StatusServiceUnavailable, failure.Of(err, false).Message+"\n")
 }
 
 func writePlain(w http.ResponseWriter, status int, text string) {

@@ -20,6 +20,7 @@ import (
 	healthv1 "github.com/greenroom-run/greenroom/api/gen/grpc/health/v1"
 	"github.com/greenroom-run/greenroom/api/gen/grpc/health/v1/healthv1connect"
 	"github.com/greenroom-run/greenroom/api/invokestream"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // nothingHeld waits until streams hold nothing any more: what is counted for them
@@ -43,7 +44,7 @@ func TestTooManyStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := refused.Receive()
-	wantError(t, err, connect.CodeResourceExhausted, kindStreamFull)
+	wantError(t, err, connect.CodeResourceExhausted, failure.KindStreamFull)
 	for _, st := range all {
 		st.send(invocation(1, "a"))
 		if r := st.receive(1)[1]; r.GetError() != nil {
@@ -112,7 +113,7 @@ func TestStreamsAreBoundedTogether(t *testing.T) {
 	second.send(invocation(1, "d"))
 	<-entered
 	second.send(invocation(2, "e"))
-	wantReplyError(t, second.receive(1)[2], connect.CodeResourceExhausted, kindStreamFull)
+	wantReplyError(t, second.receive(1)[2], connect.CodeResourceExhausted, failure.KindStreamFull)
 	close(release)
 	first.receive(3)
 	second.receive(1)
@@ -211,7 +212,7 @@ func TestEndlessStreamsAreBounded(t *testing.T) {
 				t.Fatal(name, err)
 			}
 		}
-		wantError(t, of.open(t.Context()), connect.CodeResourceExhausted, kindStreamFull)
+		wantError(t, of.open(t.Context()), connect.CodeResourceExhausted, failure.KindStreamFull)
 		cancel()
 	}
 }

@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 
 	"connectrpc.com/connect"
 
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/invokestream"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // errorInterceptor sends every error of a handler, and of what is between it and
-// the wire, through the map of errors.go.
+// the wire, through the map of package failure.
 type errorInterceptor struct{ s *Server }
 
 // WrapUnary implements [connect.Interceptor].
@@ -100,16 +100,16 @@ func requireApp(ctx context.Context, msg any) error {
 func (s *Server) rpcError(ctx context.Context, err error) *connect.Error {
 	var wire *connect.Error
 	if !errors.As(err, &wire) {
-		return s.fail(ctx, requesterOf(ctx), err).rpc()
+		return s.fail(ctx, requesterOf(ctx), err).RPC()
 	}
-	if mapped(wire) {
+	if failure.Mapped(wire) {
 		return wire
 	}
 	// From Connect itself, or from protovalidate, whose details stay.
-	kind := kindInternal
+	kind := failure.KindInternal
 	switch wire.Code() {
 	case connect.CodeInvalidArgument:
-		kind = kindInvalidArgument
+		kind = failure.KindInvalidArgument
 	case connect.CodeCanceled:
 		kind = actor.ErrCanceled.Kind()
 	case connect.CodeDeadlineExceeded:
@@ -118,16 +118,9 @@ func (s *Server) rpcError(ctx context.Context, err error) *connect.Error {
 	if d, detailErr := connect.NewErrorDetail(&greenroomv1.ErrorDetail{Kind: string(kind)}); detailErr == nil {
 		wire.AddDetail(d)
 	}
-	s.metrics.failed(kind)
+	s.metrics.Failed(kind)
 	return wire
 }
-
-// mapped reports whether an error passed the map of errors.go where it arose.
-func mapped(err *connect.Error) bool {
-	return slices.ContainsFunc(err.Details(), func(d *connect.ErrorDetail) bool { return d.Type() == errorDetailName })
-}
-
-var errorDetailName = string((&greenroomv1.ErrorDetail{}).ProtoReflect().Descriptor().FullName())
 
 // requester is how logs name a request.
 type requester struct {
@@ -142,36 +135,36 @@ func requesterOf(ctx context.Context) requester {
 
 // fail is the failure that the caller of the request is answered with. It counts it, and
 // logs what the caller is not told.
-func (s *Server) fail(ctx context.Context, r requester, err error) failure {
-	f := failureOf(err, s.conf.ShowStacks)
-	kind := actor.Kind(f.detail.GetKind())
-	s.metrics.failed(kind)
-	if f.hidden == nil {
+func (s *Server) fail(ctx context.Context, r requester, err error) failure.Failure {
+	f := failure.Of(err, s.conf.ShowStacks)
+	kind := actor.Kind(f.Detail.GetKind())
+	s.metrics.Failed(kind)
+	if f.Hidden == nil {
 		return f
 	}
 	if kind == actor.ErrDeadline.Kind() && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		f.message = actor.CallersDeadline(ctx).Error()
+		f.Message = actor.CallersDeadline(ctx).Error()
 	}
 	level := slog.LevelError
 	if kind == actor.ErrDeadline.Kind() || kind == actor.ErrStopping.Kind() || kind == actor.ErrOverloaded.Kind() {
 		level = slog.LevelDebug // nothing is broken
 	}
 	s.log.LogAttrs(ctx, level, "request failed", r.trace.AppendLog([]slog.Attr{
-		slog.String("request_id", r.id), slog.String("token", r.token), slog.String("kind", string(kind)), slog.Any("error", f.hidden),
-		slog.String("app", f.detail.GetApp()), slog.String("actor_type", f.detail.GetActorType()),
-		slog.String("actor_id", f.detail.GetActorId()), slog.String("method", f.detail.GetMethod()),
+		slog.String("request_id", r.id), slog.String("token", r.token), slog.String("kind", string(kind)), slog.Any("error", f.Hidden),
+		slog.String("app", f.Detail.GetApp()), slog.String("actor_type", f.Detail.GetActorType()),
+		slog.String("actor_id", f.Detail.GetActorId()), slog.String("method", f.Detail.GetMethod()),
 	})...)
-	if kind == kindInternal {
-		f.message = fmt.Sprintf("an internal error; the server's log has the details under %s", r.id)
+	if kind == failure.KindInternal {
+		f.Message = fmt.Sprintf("an internal error; the server's log has the details under %s", r.id)
 	}
 	return f
 }
 
 // failTurn is fail for an error that may not say whose it is.
-func (s *Server) failTurn(ctx context.Context, id string, err error, inv *actor.Invocation) failure {
+func (s *Server) failTurn(ctx context.Context, id string, err error, inv *actor.Invocation) failure.Failure {
 	f := s.fail(ctx, requester{id, inv.Caller, inv.Trace}, err)
-	if f.detail.ActorType == "" {
-		f.detail.App, f.detail.ActorType, f.detail.ActorId, f.detail.Method = inv.Key.App, inv.Key.Type, inv.Key.ID, inv.Method
+	if f.Detail.ActorType == "" {
+		f.Detail.App, f.Detail.ActorType, f.Detail.ActorId, f.Detail.Method = inv.Key.App, inv.Key.Type, inv.Key.ID, inv.Method
 	}
 	return f
 }

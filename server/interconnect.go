@@ -262,5 +262,5 @@ func (e *peerEdge) Describe(ctx context.Context, id string, inv *actor.Invocatio
 		return
 	}
 	f := e.x.server.failTurn(ctx, id, err, inv)
-	out.Error = &greenroomv1.StreamError{Code: uint32(f.code), Message: f.message, Detail: f.detail}
+	out.Error = &greenroomv1.StreamError{Code: uint32(f.Code), Message: f.Message, Detail: f.Detail}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/invokestream"
+	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/server/stream"
 )
 
@@ -40,7 +42,7 @@ func (s *Server) newStreamConfig() *stream.Config {
 		MaxBytes:       s.conf.bounds.streamBytes,
 		WriteTimeout:   s.conf.bounds.bodyTimeout,
 		Draining:       s.draining,
-		Counters:       streamCounters{s.metrics},
+		Counters:       metrics.Streams{Metrics: s.metrics},
 		Logger:         s.log,
 	}
 }
@@ -67,7 +69,7 @@ func (c *streamConn) Receive(in *invokestream.Request) error {
 // tooLarge recognizes what Connect says of a message beyond the limit.
 func tooLarge(err error) bool {
 	var wire *connect.Error
-	return errors.As(err, &wire) && wire.Code() == connect.CodeResourceExhausted && !mapped(wire)
+	return errors.As(err, &wire) && wire.Code() == connect.CodeResourceExhausted && !failure.Mapped(wire)
 }
 
 // Send implements [stream.Conn].
@@ -132,7 +134,7 @@ func (e *streamEdge) Admit(in *invokestream.Invocation) (actor.Invocation, error
 // Describe implements [stream.Edge].
 func (e *streamEdge) Describe(ctx context.Context, id string, inv *actor.Invocation, err error, out *invokestream.Reply) {
 	f := e.x.server.failTurn(ctx, id, err, inv)
-	out.Error = &greenroomv1.StreamError{Code: uint32(f.code), Message: f.message, Detail: f.detail}
+	out.Error = &greenroomv1.StreamError{Code: uint32(f.Code), Message: f.Message, Detail: f.Detail}
 }
 
 // messageBytes counts bytes of a stream's message that is not whole yet, and says why

@@ -10,6 +10,7 @@ import (
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 const (
@@ -156,7 +157,7 @@ func (l *Logs) enter(app string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[app] >= maxReaders {
-		return &requestError{kindStreamFull, fmt.Sprintf("the server has %d readers of the logs of app %s; %s", maxReaders, app, retryLater)}
+		return &failure.Error{Kind: failure.KindStreamFull, Text: fmt.Sprintf("the server has %d readers of the logs of app %s; %s", maxReaders, app, retryLater)}
 	}
 	l.open[app]++
 	return nil
@@ -199,7 +200,7 @@ func (l *Logs) tail(ctx context.Context, req *greenroomv1.TailRequest, each func
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-l.closed:
-			return errStopping
+			return failure.ErrStopping
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // logPeers are other servers. One without logs does not answer.
@@ -168,7 +169,7 @@ func TestLogsEndWithTheServer(t *testing.T) {
 		got, ended := gathered(t.Context(), s, &greenroomv1.TailRequest{Follow: true})
 		<-got
 		s.logs.close()
-		if err := <-ended; !errors.Is(err, errStopping) {
+		if err := <-ended; !errors.Is(err, failure.ErrStopping) {
 			t.Error(err)
 		}
 	})

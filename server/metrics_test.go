@@ -11,13 +11,14 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
+	"github.com/greenroom-run/greenroom/server/metrics"
 )
 
 func TestMetrics(t *testing.T) {
-	m := NewMetrics()
+	m := metrics.New()
 	f := start(t, func(c *Config) {
 		c.Metrics = m
-		c.Gauges = Gauges{QueueDepth: func() int { return 12 }, Instances: func() int { return 3 }, GuestMemory: func() int64 { return 65536 }}
+		c.Gauges = metrics.Gauges{QueueDepth: func() int { return 12 }, Instances: func() int { return 3 }, GuestMemory: func() int64 { return 65536 }}
 	})
 	ev := m.HostEvents()
 	ev.TurnEnd(host.TurnEnd{Key: key("a"), Method: "Add", Lane: host.LaneWarm, Duration: time.Millisecond, Runs: 3})
@@ -80,7 +81,7 @@ func TestMetrics(t *testing.T) {
 }
 
 func TestMetricsOfOneServerOnly(t *testing.T) {
-	conf := Config{Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0), Metrics: NewMetrics(), Gauges: Gauges{QueueDepth: func() int { return 0 }}}
+	conf := Config{Host: &fakeHost{}, Modules: newFakeModules(), Actors: fakeLister(0), Metrics: metrics.New(), Gauges: metrics.Gauges{QueueDepth: func() int { return 0 }}}
 	if _, err := New(conf); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 func moduleClient(tb testing.TB, f *fixture) greenroomv1connect.ModuleServiceClient {
@@ -159,7 +160,7 @@ func TestUploadRefuses(t *testing.T) {
 			if !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("the error does not say %q: %v", tt.text, err)
 			}
-			if _, d := detailOf(t, err); tt.kind == kindInvalidModule && (len(d.GetFaults()) != 2 || d.GetFaults()[0].GetCode() != "not_wasm") {
+			if _, d := detailOf(t, err); tt.kind == failure.KindInvalidModule && (len(d.GetFaults()) != 2 || d.GetFaults()[0].GetCode() != "not_wasm") {
 				t.Errorf("faults %v", d.GetFaults())
 			}
 		})
@@ -395,7 +396,7 @@ func TestUploadsHaveADeadline(t *testing.T) {
 		_, err := stream.Receive()
 		took := time.Since(began)
 		sending.Wait()
-		wantError(t, err, connect.CodeDeadlineExceeded, kindBodyTimeout)
+		wantError(t, err, connect.CodeDeadlineExceeded, failure.KindBodyTimeout)
 		if took != 5*quick || !strings.Contains(err.Error(), (5*quick).String()) {
 			t.Errorf("it ended after %v: %v", took, err)
 		}

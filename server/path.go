@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 const (
@@ -36,7 +37,7 @@ func resourceOf(escaped string) string {
 // a slash in an ID (%2F) and an empty segment are what they are. An app cannot be
 // left out here, since intermediaries merge the slashes around an empty segment.
 //
-// A path of another shape is a [*requestError] of kind path_not_found, a segment
+// A path of another shape is a [*Error] of kind path_not_found, a segment
 // that breaks its grammar an [*actor.ArgumentError].
 func parseActorPath(escaped string) (key actor.Key, method string, err error) {
 	if key, method, err = parsePath(escaped, resourceMethod); err != nil {
@@ -55,14 +56,14 @@ func parsePath(escaped, resource string) (key actor.Key, name string, err error)
 	n := 0
 	for more := true; more; n++ {
 		if n == len(segments) {
-			return key, "", &requestError{kindPathNotFound,
-				"the path has more segments than " + actorsShape + "; write a slash inside an ID as %2F"}
+			return key, "", &failure.Error{Kind: failure.KindPathNotFound,
+				Text: "the path has more segments than " + actorsShape + "; write a slash inside an ID as %2F"}
 		}
 		segments[n], rest, more = strings.Cut(rest, "/")
 	}
 	all := resource == resourceReminders && n == len(segments)-1 // without a name
 	if n < len(segments) && !all || segments[3] != resource {
-		return key, "", &requestError{kindPathNotFound, "the path is not of the form " + actorsShape}
+		return key, "", &failure.Error{Kind: failure.KindPathNotFound, Text: "the path is not of the form " + actorsShape}
 	}
 	for i, s := range segments {
 		if segments[i], err = url.PathUnescape(s); err != nil {
@@ -74,5 +75,5 @@ func parsePath(escaped, resource string) (key actor.Key, name string, err error)
 }
 
 func errNoPath(path string) error {
-	return &requestError{kindPathNotFound, fmt.Sprintf("there is nothing at %q; actors are at %s", path, actorsShape)}
+	return &failure.Error{Kind: failure.KindPathNotFound, Text: fmt.Sprintf("there is nothing at %q; actors are at %s", path, actorsShape)}
 }

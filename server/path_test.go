@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // oddIDs must mean themselves everywhere.
@@ -60,8 +61,8 @@ func TestParseActorPath(t *testing.T) {
 			t.Errorf("%q was accepted", tt.path)
 			continue
 		}
-		if f := failureOf(err, false); f.detail.GetKind() != tt.kind || !strings.Contains(f.message, tt.err) {
-			t.Errorf("%q: %s: %s", tt.path, f.detail.GetKind(), f.message)
+		if f := failure.Of(err, false); f.Detail.GetKind() != tt.kind || !strings.Contains(f.Message, tt.err) {
+			t.Errorf("%q: %s: %s", tt.path, f.Detail.GetKind(), f.Message)
 		}
 	}
 }
@@ -77,7 +78,7 @@ func FuzzActorPath(f *testing.F) {
 		key, method, err := parseActorPath(path)
 		if err != nil {
 			var argument *actor.ArgumentError
-			var request *requestError
+			var request *failure.Error
 			if !errors.As(err, &argument) && !errors.As(err, &request) {
 				t.Fatalf("%q: untyped error %v", path, err)
 			}

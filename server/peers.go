@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // Peers makes the server that of a host of a cluster: it takes what other hosts send.
@@ -100,19 +101,19 @@ func (s *Server) isPeer(r *http.Request) bool {
 }
 
 // admitPeer returns why a request is not of a host of the cluster; nil if it is.
-func (s *Server) admitPeer(r *http.Request) *requestError {
+func (s *Server) admitPeer(r *http.Request) *failure.Error {
 	if s.isPeer(r) {
 		return nil
 	}
 	if s.conf.Peers.Credentials != nil {
-		return &requestError{kindPermissionDenied, "this is for hosts of the cluster, which prove it with certificates; give all hosts the same --cluster-key-file, or certificates of the same authority"}
+		return &failure.Error{Kind: failure.KindPermissionDenied, Text: "this is for hosts of the cluster, which prove it with certificates; give all hosts the same --cluster-key-file, or certificates of the same authority"}
 	}
 	caller, refused := s.admission.admit(r)
 	switch {
 	case refused != nil:
 		return refused
 	case caller.require(RoleAdmin) != nil, caller.requireEverywhere() != nil:
-		return &requestError{kindPermissionDenied, "this is for hosts of the cluster, which without certificates need an admin's token; give all hosts the same --token"}
+		return &failure.Error{Kind: failure.KindPermissionDenied, Text: "this is for hosts of the cluster, which without certificates need an admin's token; give all hosts the same --token"}
 	}
 	return nil
 }

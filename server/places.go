@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"sync/atomic"
+
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // places bounds how many streams of one kind are open.
@@ -20,7 +22,7 @@ const retryLater = "try again when one has left"
 func (p *places) enter() error {
 	if p.taken.Add(1) > p.limit {
 		p.taken.Add(-1)
-		return &requestError{kindStreamFull, fmt.Sprintf("the server has %d %s; %s", p.limit, p.what, p.remedy)}
+		return &failure.Error{Kind: failure.KindStreamFull, Text: fmt.Sprintf("the server has %d %s; %s", p.limit, p.what, p.remedy)}
 	}
 	return nil
 }

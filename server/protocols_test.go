@@ -19,6 +19,7 @@ import (
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	healthv1 "github.com/greenroom-run/greenroom/api/gen/grpc/health/v1"
 	"github.com/greenroom-run/greenroom/api/gen/grpc/health/v1/healthv1connect"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // protocol is one way to speak to the server.
@@ -308,7 +309,7 @@ func TestPanicIsAnInternalError(t *testing.T) {
 	for _, p := range protocols() {
 		actors := greenroomv1connect.NewActorServiceClient(client(t, p.http2), f.url, p.opts...)
 		_, err := actors.Invoke(t.Context(), connect.NewRequest(&greenroomv1.InvokeRequest{Actor: &greenroomv1.ActorKey{Type: "T", Id: "a"}, Method: "M"}))
-		t.Run(p.name, func(t *testing.T) { wantError(t, err, connect.CodeInternal, kindInternal) })
+		t.Run(p.name, func(t *testing.T) { wantError(t, err, connect.CodeInternal, failure.KindInternal) })
 		if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: the caller was told: %v", p.name, err)
 		}
@@ -401,7 +402,7 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s: before the first check: %v, %v", p.name, res, err)
 		}
 		_, err = c.Check(t.Context(), connect.NewRequest(&healthv1.HealthCheckRequest{Service: "x"}))
-		wantError(t, err, connect.CodeNotFound, kindServiceNotFound)
+		wantError(t, err, connect.CodeNotFound, failure.KindServiceNotFound)
 	}
 	if a := do(t, client(t, false), "GET", f.url+"/readyz", ""); a.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("/readyz before the first check: %s", a.Status)

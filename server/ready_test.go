@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // TestReadySaysWhy: what can be done about it is said to anybody, but no paths
@@ -40,8 +41,8 @@ func TestReadySaysWhy(t *testing.T) {
 		if w.Code != http.StatusServiceUnavailable || !strings.HasPrefix(w.Body.String(), tc.want) || strings.Contains(w.Body.String(), "private") {
 			t.Errorf("%v: %d %q, want 503 and %q", tc.err, w.Code, w.Body, tc.want)
 		}
-		if f := failureOf(tc.err, false); f.detail.GetKind() != "store_unavailable" || !f.detail.GetRetryable() {
-			t.Errorf("%v: %+v", tc.err, f.detail)
+		if f := failure.Of(tc.err, false); f.Detail.GetKind() != "store_unavailable" || !f.Detail.GetRetryable() {
+			t.Errorf("%v: %+v", tc.err, f.Detail)
 		}
 	}
 }

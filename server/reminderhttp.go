@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -30,7 +32,7 @@ func (s *Server) serveReminder(w http.ResponseWriter, r *http.Request) {
 		err = exchangeOf(r.Context()).caller.requireApp(key.App)
 	}
 	if err == nil && s.conf.Reminders == nil {
-		err = &requestError{kindNotImplemented, "this server has no reminders"}
+		err = &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no reminders"}
 	}
 	list := err == nil && name == "" && r.Method == http.MethodGet
 	if err == nil && !list {
@@ -63,7 +65,7 @@ func (s *Server) serveReminder(w http.ResponseWriter, r *http.Request) {
 		_, err = s.deleteReminder(ctx, named)
 	default:
 		w.Header().Set("Allow", "DELETE, GET, POST, PUT")
-		err = &requestError{kindMethodRefused, "reminders are set with POST or PUT, read with GET and removed with DELETE"}
+		err = &failure.Error{Kind: failure.KindMethodRefused, Text: "reminders are set with POST or PUT, read with GET and removed with DELETE"}
 	}
 	if err != nil {
 		s.refuseActor(w, r, inv, err)
@@ -285,7 +287,7 @@ func (in *wireReminder) decodePolicies(spec *actor.ReminderSpec) error {
 	var err error
 	if in.Missed != "" {
 		known := false
-		for kind, word := range missedNames {
+		for kind, word := range metrics.MissedNames {
 			if word == in.Missed {
 				spec.Missed.Kind, known = kind, true
 			}
@@ -360,7 +362,7 @@ func encodeReminder(r *actor.Reminder) wireReminder {
 	out := wireReminder{
 		DueTime: r.Due.UTC().Format(time.RFC3339Nano), Method: r.Method, ContentType: r.Payload.ContentType,
 		Cron: r.Schedule.Cron, Zone: r.Schedule.Zone, Jitter: durationText(r.Schedule.Jitter),
-		Missed: missedNames[r.Missed.Kind], MissedLimit: r.Missed.Limit, MissedAfter: durationText(r.Missed.After), Metadata: r.Metadata,
+		Missed: metrics.MissedNames[r.Missed.Kind], MissedLimit: r.Missed.Limit, MissedAfter: durationText(r.Missed.After), Metadata: r.Metadata,
 		wireProgress: wireProgress{ID: r.ID.String(), Paused: r.Paused, Failures: r.Failures, LastError: r.LastError},
 	}
 	if r.Schedule.Every > 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
+	"github.com/greenroom-run/greenroom/server/failure"
 
 	"github.com/greenroom-run/greenroom/actor"
 )
@@ -164,7 +165,7 @@ func TestDaprRemindersThatCannotBe(t *testing.T) {
 		`{"method": "a b"}`:                                     "reminder method",
 	} {
 		a := do(t, c, "POST", f.url+reminderAt+"Get", body)
-		if a.StatusCode != http.StatusBadRequest || a.failure(t).Kind != string(kindInvalidArgument) || !strings.Contains(a.failure(t).Message, says) {
+		if a.StatusCode != http.StatusBadRequest || a.failure(t).Kind != string(failure.KindInvalidArgument) || !strings.Contains(a.failure(t).Message, says) {
 			t.Errorf("%.60s: %s %s", body, a.Status, a.body)
 		}
 	}
@@ -173,17 +174,17 @@ func TestDaprRemindersThatCannotBe(t *testing.T) {
 		status             int
 		kind               actor.Kind
 	}{
-		{"POST", reminderAt + strings.Repeat("n", 10<<10), `{"method": "Get"}`, http.StatusBadRequest, kindInvalidArgument},
-		{"POST", reminderAt + "a%0Ab", `{"method": "Get"}`, http.StatusBadRequest, kindInvalidArgument},
-		{"POST", reminderAt + "some%20name", `{}`, http.StatusBadRequest, kindInvalidArgument}, // no name of a method
+		{"POST", reminderAt + strings.Repeat("n", 10<<10), `{"method": "Get"}`, http.StatusBadRequest, failure.KindInvalidArgument},
+		{"POST", reminderAt + "a%0Ab", `{"method": "Get"}`, http.StatusBadRequest, failure.KindInvalidArgument},
+		{"POST", reminderAt + "some%20name", `{}`, http.StatusBadRequest, failure.KindInvalidArgument}, // no name of a method
 		{"POST", reminderAt + "n", `{"method": "Put"}`, http.StatusNotFound, actor.ErrMethodNotFound.Kind()},
 		{"POST", "/v2.0/actors/default/Nothing/a/reminders/Get", "", http.StatusNotFound, actor.ErrTypeNotFound.Kind()},
-		{"PATCH", reminderAt + "Get", "", http.StatusMethodNotAllowed, kindMethodRefused},
-		{"POST", reminderAt, "", http.StatusBadRequest, kindInvalidArgument},
-		{"POST", reminderAt + "a/b", "", http.StatusNotFound, kindPathNotFound},
-		{"POST", "/v2.0/actors/default/Counter/a/rows/n", "", http.StatusNotFound, kindPathNotFound},
-		{"POST", "/v2.0/actors/default/Counter/a/timers/n", `{"dueTime": "1s"}`, http.StatusNotImplemented, kindNotImplemented},
-		{"GET", "/v2.0/actors/default/Counter/a/timers/n", "", http.StatusNotImplemented, kindNotImplemented},
+		{"PATCH", reminderAt + "Get", "", http.StatusMethodNotAllowed, failure.KindMethodRefused},
+		{"POST", reminderAt, "", http.StatusBadRequest, failure.KindInvalidArgument},
+		{"POST", reminderAt + "a/b", "", http.StatusNotFound, failure.KindPathNotFound},
+		{"POST", "/v2.0/actors/default/Counter/a/rows/n", "", http.StatusNotFound, failure.KindPathNotFound},
+		{"POST", "/v2.0/actors/default/Counter/a/timers/n", `{"dueTime": "1s"}`, http.StatusNotImplemented, failure.KindNotImplemented},
+		{"GET", "/v2.0/actors/default/Counter/a/timers/n", "", http.StatusNotImplemented, failure.KindNotImplemented},
 	} {
 		a := do(t, c, tt.method, f.url+tt.path, tt.body)
 		if a.StatusCode != tt.status || a.failure(t).Kind != string(tt.kind) {
@@ -216,7 +217,7 @@ func TestDaprRemindersNeedARole(t *testing.T) {
 		}
 	}
 	f = start(t, nil)
-	if a := do(t, c, "POST", f.url+reminderAt+"n", "{}"); a.StatusCode != http.StatusNotImplemented || a.failure(t).Kind != string(kindNotImplemented) {
+	if a := do(t, c, "POST", f.url+reminderAt+"n", "{}"); a.StatusCode != http.StatusNotImplemented || a.failure(t).Kind != string(failure.KindNotImplemented) {
 		t.Errorf("%s %s", a.Status, a.body)
 	}
 }

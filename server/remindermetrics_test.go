@@ -7,11 +7,12 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
+	"github.com/greenroom-run/greenroom/server/metrics"
 )
 
 // TestReminderMetrics: what becomes of reminders is counted.
 func TestReminderMetrics(t *testing.T) {
-	metrics := NewMetrics()
+	metrics := metrics.New()
 	f := start(t, func(c *Config) { c.Reminders, c.Metrics = noReminders{}, metrics })
 	e := metrics.ReminderEvents()
 	e.Set("shop", 3)

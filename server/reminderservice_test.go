@@ -25,6 +25,8 @@ import (
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/scheduler/reminder/remindertest"
+	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
 )
@@ -136,7 +138,7 @@ func startReminders(t *testing.T, refuse func(f actor.Firing) error, change func
 		refuse = func(actor.Firing) error { return nil }
 	}
 	d := &deliverer{store: st, refuse: refuse, fired: make(chan actor.Firing, 1000)}
-	metrics := NewMetrics()
+	metrics := metrics.New()
 	svc, err := reminder.New(reminder.Config{Store: st, Deliverer: remindertest.DeliverFunc(d.deliver), Host: "here", Events: metrics.ReminderEvents()})
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +316,7 @@ func TestReminderThatCannotBe(t *testing.T) {
 			tt.code = connect.CodeInvalidArgument
 		}
 		if tt.kind == "" {
-			tt.kind = kindInvalidArgument
+			tt.kind = failure.KindInvalidArgument
 		}
 		t.Run(name, func(t *testing.T) { wantError(t, err, tt.code, tt.kind) })
 		if err == nil || !strings.Contains(err.Error(), tt.says) {
@@ -411,7 +413,7 @@ func TestRemindersAreListed(t *testing.T) {
 	}
 	for _, req := range []*greenroomv1.ListRemindersRequest{{Id: "a"}, {Type: "Counter", Prefix: "n"}, {PageToken: "???"}, {PageSize: 1001}} {
 		_, err := f.api.ListReminders(t.Context(), connect.NewRequest(req))
-		wantError(t, err, connect.CodeInvalidArgument, kindInvalidArgument)
+		wantError(t, err, connect.CodeInvalidArgument, failure.KindInvalidArgument)
 	}
 }
 
@@ -438,7 +440,7 @@ func TestRemindersAreDeleted(t *testing.T) {
 	}
 	for _, req := range []*greenroomv1.DeleteRemindersRequest{{}, {Type: "Counter"}, {Type: "Counter", Id: "a"}, {Name: "a", All: true}, {Name: "a"}, {Id: "a", All: true}} {
 		_, err := del(req)
-		wantError(t, err, connect.CodeInvalidArgument, kindInvalidArgument)
+		wantError(t, err, connect.CodeInvalidArgument, failure.KindInvalidArgument)
 	}
 	if n, err := del(&greenroomv1.DeleteRemindersRequest{Type: "Counter", Id: "a", All: true}); n != 2 || err != nil {
 		t.Errorf("all of an actor: %d, %v", n, err)
@@ -540,7 +542,7 @@ func TestDeadLetters(t *testing.T) {
 		wantError(t, err, connect.CodeNotFound, actor.ErrDeadLetterNotFound.Kind())
 	}
 	_, err := retry("", "?")
-	wantError(t, err, connect.CodeInvalidArgument, kindInvalidArgument)
+	wantError(t, err, connect.CodeInvalidArgument, failure.KindInvalidArgument)
 	_, err = retry("other", letters[0].Id)
 	wantError(t, err, connect.CodeNotFound, actor.ErrDeadLetterNotFound.Kind())
 
@@ -616,5 +618,5 @@ func TestBucketsAreListed(t *testing.T) {
 	}
 	// Empty is every app here, not that of the token, which is called default.
 	_, err = c.ListBuckets(t.Context(), connect.NewRequest(&greenroomv1.ListBucketsRequest{}))
-	wantError(t, err, connect.CodePermissionDenied, kindPermissionDenied)
+	wantError(t, err, connect.CodePermissionDenied, failure.KindPermissionDenied)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
+	"github.com/greenroom-run/greenroom/server/failure"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -136,11 +137,11 @@ func (st *subscriberStream) serve(ctx context.Context, frames <-chan *greenroomv
 				err = st.send(&greenroomv1.ConnectResponse{Frame: &greenroomv1.ConnectResponse_Heartbeat{Heartbeat: &greenroomv1.Heartbeat{}}})
 			}
 		case <-silence.C:
-			return &requestError{kindBodyTimeout, fmt.Sprintf("no frame came for %v; send a heartbeat every %v", missedHeartbeats*interval, interval)}
+			return &failure.Error{Kind: failure.KindBodyTimeout, Text: fmt.Sprintf("no frame came for %v; send a heartbeat every %v", missedHeartbeats*interval, interval)}
 		case <-over:
-			return errStopping
+			return failure.ErrStopping
 		case <-st.s.draining.Done():
-			return errStopping
+			return failure.ErrStopping
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -226,7 +227,7 @@ func failureOfExecution(f *greenroomv1.ExecutionFailure) error {
 	if f == nil {
 		return nil
 	}
-	said := &actor.GuestError{Code: bounded(f.GetCode(), maxFailureCode), Message: bounded(f.GetMessage(), maxMessage)}
+	said := &actor.GuestError{Code: failure.Bounded(f.GetCode(), maxFailureCode), Message: failure.Bounded(f.GetMessage(), failure.MaxMessage)}
 	if said.Code == "" && said.Message == "" {
 		said.Message = "the subscriber says that it failed, and not why"
 	}
@@ -337,7 +338,7 @@ func (i *interconnect) ReleaseReminders(ctx context.Context, req *connect.Reques
 	defer context.AfterFunc(i.s.draining, cancel)()
 	ids, err := i.s.conf.Reminders.Release(ctx, r)
 	if errors.Is(err, context.Canceled) && i.s.draining.Err() != nil {
-		err = errStopping
+		err = failure.ErrStopping
 	}
 	for _, id := range ids {
 		msg.ReminderIds = append(msg.ReminderIds, id.String())

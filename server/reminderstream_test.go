@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // subscriberClient is a client of one ReminderService.Connect, of the generated code.
@@ -157,7 +158,7 @@ func TestSubscriberHeartbeats(t *testing.T) {
 	for {
 		m, err := silent.Receive()
 		if err != nil {
-			wantError(t, err, connect.CodeDeadlineExceeded, kindBodyTimeout)
+			wantError(t, err, connect.CodeDeadlineExceeded, failure.KindBodyTimeout)
 			break
 		}
 		if m.GetHeartbeat() != nil {
@@ -172,7 +173,7 @@ func TestSubscriberHeartbeats(t *testing.T) {
 	if err := mute.Send(nil); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, mute.ends(), connect.CodeDeadlineExceeded, kindBodyTimeout)
+	wantError(t, mute.ends(), connect.CodeDeadlineExceeded, failure.KindBodyTimeout)
 }
 
 func TestSubscriberHostileFrames(t *testing.T) {

@@ -9,13 +9,15 @@ import (
 	"github.com/rs/cors"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
+	"github.com/greenroom-run/greenroom/server/metrics"
 )
 
 // route is one thing that the server answers at.
 type route struct {
 	name string // for metrics and logs: a fixed set
 	http.Handler
-	metrics *routeMetrics
+	metrics *metrics.Route
 	// maxBody bounds the body of a request, in bytes; bodyErr is what a larger
 	// one is told.
 	maxBody int64
@@ -27,7 +29,7 @@ type route struct {
 	// and a deadline for all of them.
 	upload bool
 	// longLived says that the route's handler bounds its messages in size
-	// (maxMessage, in bytes) and time, since the body has no end.
+	// (MaxMessage, in bytes) and time, since the body has no end.
 	longLived  bool
 	maxMessage int64
 	// rpc says that errors are told in the RPC protocol of the request.
@@ -133,13 +135,13 @@ func (s *Server) newRoutes() *routes {
 	rs := &routes{exact: make(map[string]*route)}
 	for _, sv := range services {
 		for _, r := range sv.routes {
-			r.metrics = s.metrics.route(r.name)
+			r.metrics = s.metrics.Route(r.name)
 			rs.exact[r.name] = r
 		}
 	}
 	plain := func(name string, open bool, h http.HandlerFunc) *route {
 		r := smallRoute()
-		r.name, r.open, r.role, r.Handler, r.metrics = name, open, RoleRead, h, s.metrics.route(name)
+		r.name, r.open, r.role, r.Handler, r.metrics = name, open, RoleRead, h, s.metrics.Route(name)
 		return &r
 	}
 	rs.exact["/healthz"] = plain("/healthz", true, s.serveAlive)
@@ -206,7 +208,7 @@ func (s *Server) enter(route *route, w *exchange, r *http.Request) {
 		}
 		caller, refused := s.admission.admit(r)
 		if refused != nil {
-			if refused.kind == kindUnauthenticated {
+			if refused.Kind == failure.KindUnauthenticated {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 			}
 			s.refuse(route, w, r, refused)
@@ -229,10 +231,20 @@ func (s *Server) enter(route *route, w *exchange, r *http.Request) {
 func (s *Server) refuse(route *route, w http.ResponseWriter, r *http.Request, err error) {
 	f := s.fail(r.Context(), requesterOf(r.Context()), err)
 	if route.rpc && s.errorWriter.IsSupported(r) {
-		_ = s.errorWriter.Write(w, r, f.rpc()) // fails only with the connection
+		_ = s.errorWriter.Write(w, r, f.RPC()) // fails only with the connection
 		return
 	}
-	writeFailure(w, f, requestID(r.Context()))
+	failure.WriteHTTP(w, f, requestID(r.Context()))
+}
+
+// serveMetrics serves what is counted, of all apps.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	x := exchangeOf(r.Context())
+	if err := x.caller.requireEverywhere(); err != nil {
+		s.refuse(x.route, w, r, err)
+		return
+	}
+	s.metrics.Handler().ServeHTTP(w, r)
 }
 
 // serveNothing answers for paths without a route.

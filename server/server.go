@@ -17,6 +17,7 @@ import (
 	"connectrpc.com/validate"
 	"github.com/rs/cors"
 
+	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/server/stream"
 )
 
@@ -25,7 +26,7 @@ import (
 type Server struct {
 	conf        Config
 	log         *slog.Logger
-	metrics     *Metrics
+	metrics     *metrics.Metrics
 	tls         *tls.Config
 	admission   admission
 	cors        *cors.Cors // nil: no other origin may call
@@ -85,16 +86,16 @@ func New(conf Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := conf.Metrics.register(conf.Gauges); err != nil {
+	if err := conf.Metrics.RegisterGauges(conf.Gauges); err != nil {
 		return nil, fmt.Errorf("server: register gauges: %w", err)
 	}
 	if conf.Cluster != nil {
-		if err := conf.Metrics.registerCluster(conf.Cluster, conf.Peers); err != nil {
+		if err := conf.Metrics.RegisterCluster(conf.Cluster, conf.unreachable); err != nil {
 			return nil, fmt.Errorf("server: register gauges: %w", err)
 		}
 	}
 	if conf.Reminders != nil {
-		if err := conf.Metrics.registerReminders(conf.Reminders); err != nil {
+		if err := conf.Metrics.RegisterReminders(conf.Reminders.Stats); err != nil {
 			return nil, fmt.Errorf("server: register gauges: %w", err)
 		}
 	}
@@ -117,6 +118,14 @@ func New(conf Config) (*Server, error) {
 	s.streamConf = s.newStreamConfig()
 	s.routes = s.newRoutes()
 	return s, nil
+}
+
+// unreachable is how many hosts of the cluster calls from here could not reach.
+func (c Config) unreachable() int {
+	if c.Peers == nil {
+		return 0
+	}
+	return len(c.Peers.Interconnect.Unreachable())
 }
 
 // Start listens and serves until Stop. It returns once the address is taken; ctx

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // spools are the modules on their way, which wait on disk until they are answered.
@@ -54,7 +55,7 @@ func (s *spools) open(app string) (*spool, error) {
 	}
 	if own.modules+1 > s.limit.modules-s.used.modules {
 		s.mu.Unlock()
-		return nil, &requestError{kindStreamFull, fmt.Sprintf("app %s has %d uploads on their way, and the server %d of at most %d; %s", app, own.modules, s.used.modules, s.limit.modules, retryLater)}
+		return nil, &failure.Error{Kind: failure.KindStreamFull, Text: fmt.Sprintf("app %s has %d uploads on their way, and the server %d of at most %d; %s", app, own.modules, s.used.modules, s.limit.modules, retryLater)}
 	}
 	s.apps[app] = own
 	own.modules++

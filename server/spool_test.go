@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 func newSpools(t *testing.T, limit spoolUse) *spools {
@@ -33,8 +34,8 @@ func TestUploadsOfAppsShareTheDisk(t *testing.T) {
 	for range 4 {
 		busy = append(busy, s.mustOpen(t, "busy"))
 	}
-	var many *requestError
-	if _, err := s.open("busy"); !errors.As(err, &many) || many.kind != kindStreamFull {
+	var many *failure.Error
+	if _, err := s.open("busy"); !errors.As(err, &many) || many.Kind != failure.KindStreamFull {
 		t.Errorf("a fifth upload of the app: %v", err)
 	}
 	n := 0

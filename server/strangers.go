@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // strangers is the log of what connections do that are not admitted. That is for
@@ -61,7 +63,7 @@ func (s *strangers) Write(line []byte) (int, error) {
 }
 
 // refused notes that a request was not of a host of the cluster, though only those ask.
-func (s *strangers) refused(addr string, why *requestError) { s.warn(addr, why.Error()) }
+func (s *strangers) refused(addr string, why *failure.Error) { s.warn(addr, why.Error()) }
 
 func (s *strangers) warn(addr, why string) {
 	host, _, err := net.SplitHostPort(addr)

@@ -17,6 +17,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // streamOverhead is what an invocation in flight counts beside its payload, in bytes.
@@ -134,7 +135,7 @@ func TestInvokeStream(t *testing.T) {
 			if r := got[1]; string(r.GetPayload()) != "1" || r.GetVersion() != 7 || r.GetError() != nil {
 				t.Errorf("got %v", r)
 			}
-			wantReplyError(t, got[2], connect.CodeFailedPrecondition, kindGuestError)
+			wantReplyError(t, got[2], connect.CodeFailedPrecondition, failure.KindGuestError)
 			if d := got[2].GetError().GetDetail(); d.GetActorId() != "bad" || d.GetMethod() != "Add" || d.GetGuest().GetCode() != "no" {
 				t.Errorf("detail %v", d)
 			}
@@ -186,7 +187,7 @@ func TestInvokeStreamValidates(t *testing.T) {
 	st.send(invs...)
 	got := st.receive(len(invs))
 	for n := range breaks {
-		kind := kindInvalidArgument
+		kind := failure.KindInvalidArgument
 		if n == len(breaks)-1 {
 			kind = actor.ErrPayloadTooLarge.Kind()
 		}
@@ -213,7 +214,7 @@ func TestInvokeStreamIsBounded(t *testing.T) {
 		if id < 4 {
 			t.Errorf("%d was refused, and it was not the last", id)
 		}
-		wantReplyError(t, r, connect.CodeResourceExhausted, kindStreamFull)
+		wantReplyError(t, r, connect.CodeResourceExhausted, failure.KindStreamFull)
 		if !r.GetError().GetDetail().GetRetryable() {
 			t.Error("a refusal is not retryable")
 		}
@@ -242,11 +243,11 @@ func TestInvokeStreamIsBounded(t *testing.T) {
 		case <-entered:
 			began = true
 		case r := <-replies:
-			wantReplyError(t, r, connect.CodeResourceExhausted, kindStreamFull)
+			wantReplyError(t, r, connect.CodeResourceExhausted, failure.KindStreamFull)
 		}
 	}
 	st.send(invocation(8, "a"))
-	wantReplyError(t, <-replies, connect.CodeResourceExhausted, kindStreamFull)
+	wantReplyError(t, <-replies, connect.CodeResourceExhausted, failure.KindStreamFull)
 	close(release)
 	<-replies
 }
@@ -403,7 +404,7 @@ func TestInvokeStreamBadMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = st.Receive()
-	wantError(t, err, connect.CodeInvalidArgument, kindInvalidArgument)
+	wantError(t, err, connect.CodeInvalidArgument, failure.KindInvalidArgument)
 }
 
 // TestInvokeStreamPanic: a bug met by one invocation is answered to that one.
@@ -418,7 +419,7 @@ func TestInvokeStreamPanic(t *testing.T) {
 	st := open(t.Context(), t, f.url)
 	st.send(invocation(1, "bug"), invocation(2, "a"))
 	got := st.receive(2)
-	wantReplyError(t, got[1], connect.CodeInternal, kindInternal)
+	wantReplyError(t, got[1], connect.CodeInternal, failure.KindInternal)
 	if msg := got[1].GetError().GetMessage(); strings.Contains(msg, "secret") {
 		t.Errorf("the caller is told %q", msg)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // serveTimer is the plain HTTP form of timers, which is that of Dapr:
@@ -20,7 +21,7 @@ func (s *Server) serveTimer(w http.ResponseWriter, r *http.Request) {
 		err = exchangeOf(r.Context()).caller.requireApp(key.App)
 	}
 	if err == nil && s.conf.Timers == nil {
-		err = &requestError{kindNotImplemented, "this server has no timers"}
+		err = &failure.Error{Kind: failure.KindNotImplemented, Text: "this server has no timers"}
 	}
 	if err == nil {
 		err = actor.ValidateTimerName(name)
@@ -50,7 +51,7 @@ func (s *Server) serveTimer(w http.ResponseWriter, r *http.Request) {
 		_, err = s.conf.Timers.CancelTimer(ctx, key, name)
 	default:
 		w.Header().Set("Allow", "DELETE, GET, POST, PUT")
-		err = &requestError{kindMethodRefused, "timers are set with POST or PUT, read with GET, and removed with DELETE"}
+		err = &failure.Error{Kind: failure.KindMethodRefused, Text: "timers are set with POST or PUT, read with GET, and removed with DELETE"}
 	}
 	if err != nil {
 		s.refuseActor(w, r, inv, err)

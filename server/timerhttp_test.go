@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // fakeTimers keeps what it is asked.
@@ -101,18 +102,18 @@ func TestDaprTimers(t *testing.T) {
 		status             int
 		kind               actor.Kind
 	}{
-		{"POST", timerAt + "t", `{"callback": "Get", "peroid": "1s"}`, http.StatusBadRequest, kindInvalidArgument},
-		{"POST", timerAt + "t", `{"callback": "Get", "cron": "@daily"}`, http.StatusBadRequest, kindInvalidArgument},
-		{"POST", timerAt + "t", `{"callback": "Get", "method": "Get"}`, http.StatusBadRequest, kindInvalidArgument},
-		{"POST", timerAt + "t", `{"callback": "Get", "period": "0s"}`, http.StatusBadRequest, kindInvalidArgument},
-		{"POST", timerAt + "t", `{"callback": "Get"} {}`, http.StatusBadRequest, kindInvalidArgument},
-		{"POST", timerAt + "t", `{"callback": "Get", "data": "` + strings.Repeat("x", 70_000) + `"}`, http.StatusBadRequest, kindInvalidArgument},
-		{"POST", timerAt + "no%20method", `{}`, http.StatusBadRequest, kindInvalidArgument},
-		{"POST", timerAt + strings.Repeat("n", 10<<10), `{"callback": "Get"}`, http.StatusBadRequest, kindInvalidArgument},
-		{"DELETE", timerAt + "a%0Ab", ``, http.StatusBadRequest, kindInvalidArgument},
+		{"POST", timerAt + "t", `{"callback": "Get", "peroid": "1s"}`, http.StatusBadRequest, failure.KindInvalidArgument},
+		{"POST", timerAt + "t", `{"callback": "Get", "cron": "@daily"}`, http.StatusBadRequest, failure.KindInvalidArgument},
+		{"POST", timerAt + "t", `{"callback": "Get", "method": "Get"}`, http.StatusBadRequest, failure.KindInvalidArgument},
+		{"POST", timerAt + "t", `{"callback": "Get", "period": "0s"}`, http.StatusBadRequest, failure.KindInvalidArgument},
+		{"POST", timerAt + "t", `{"callback": "Get"} {}`, http.StatusBadRequest, failure.KindInvalidArgument},
+		{"POST", timerAt + "t", `{"callback": "Get", "data": "` + strings.Repeat("x", 70_000) + `"}`, http.StatusBadRequest, failure.KindInvalidArgument},
+		{"POST", timerAt + "no%20method", `{}`, http.StatusBadRequest, failure.KindInvalidArgument},
+		{"POST", timerAt + strings.Repeat("n", 10<<10), `{"callback": "Get"}`, http.StatusBadRequest, failure.KindInvalidArgument},
+		{"DELETE", timerAt + "a%0Ab", ``, http.StatusBadRequest, failure.KindInvalidArgument},
 		{"GET", timerAt + "none", ``, http.StatusNotFound, actor.ErrTimerNotFound.Kind()},
-		{"PATCH", timerAt + "t", ``, http.StatusMethodNotAllowed, kindMethodRefused},
-		{"POST", timerAt + "a/b", `{}`, http.StatusNotFound, kindPathNotFound},
+		{"PATCH", timerAt + "t", ``, http.StatusMethodNotAllowed, failure.KindMethodRefused},
+		{"POST", timerAt + "a/b", `{}`, http.StatusNotFound, failure.KindPathNotFound},
 	} {
 		a := do(t, c, tt.method, f.url+tt.path, tt.body)
 		if a.StatusCode != tt.status || a.failure(t).Kind != string(tt.kind) {

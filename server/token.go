@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // Role is what a caller may do. Each one includes those before it.
@@ -130,7 +131,7 @@ func (c caller) require(role Role) error {
 		role = RoleAdmin
 	}
 	if c.role < role {
-		return &requestError{kindPermissionDenied, fmt.Sprintf("the token %s has the role %s, and this needs %s; use another token", c.name, c.role, role)}
+		return &failure.Error{Kind: failure.KindPermissionDenied, Text: fmt.Sprintf("the token %s has the role %s, and this needs %s; use another token", c.name, c.role, role)}
 	}
 	return nil
 }
@@ -138,7 +139,7 @@ func (c caller) require(role Role) error {
 // requireApp refuses what belongs to another app.
 func (c caller) requireApp(app string) error {
 	if c.app != "" && c.app != app {
-		return &requestError{kindPermissionDenied, fmt.Sprintf("the token %s is for the app %s, and this is of the app %s; name the app, or use another token", c.name, c.app, app)}
+		return &failure.Error{Kind: failure.KindPermissionDenied, Text: fmt.Sprintf("the token %s is for the app %s, and this is of the app %s; name the app, or use another token", c.name, c.app, app)}
 	}
 	return nil
 }
@@ -146,7 +147,7 @@ func (c caller) requireApp(app string) error {
 // requireEverywhere refuses what is of no app to callers of one.
 func (c caller) requireEverywhere() error {
 	if c.app != "" {
-		return &requestError{kindPermissionDenied, fmt.Sprintf("the token %s is for the app %s, and this is of the whole server; use another token", c.name, c.app)}
+		return &failure.Error{Kind: failure.KindPermissionDenied, Text: fmt.Sprintf("the token %s is for the app %s, and this is of the whole server; use another token", c.name, c.app)}
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/host"
-	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // guestLogs prints what guests log, apart from the turns that log it: a slow
@@ -103,7 +103,7 @@ func (c *cli) callLine(w io.Writer, at time.Time, e *host.TurnEnd) {
 	}
 	outcome, colour := "ok", green
 	if e.Err != nil {
-		kind, message := server.KindOf(e.Err)
+		kind, message := failure.KindOf(e.Err)
 		outcome, colour = kind, red
 		if e.Lane == host.LaneNone {
 			outcome += ": " + message

@@ -108,7 +108,7 @@ var metricName = regexp.MustCompile(`"(greenroom_[a-z_]+)", "|Name: "(greenroom_
 
 // Every metric is on the page of metrics, and every name there is a metric.
 func TestMetricsAreDescribed(t *testing.T) {
-	files, err := filepath.Glob("../../server/*metrics.go")
+	files, err := filepath.Glob("../../server/metrics/metrics*.go")
 	if err != nil || len(files) < 3 {
 		t.Fatalf("files %q, %v", files, err)
 	}

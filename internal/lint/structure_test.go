@@ -45,7 +45,7 @@ var largeTypes = map[string]large{
 	"scheduler.term":                  {25, 19, "performs what Leader and Tables decide, for one term"},
 	"scheduler/reminder.dispatch":     {21, 19, "bounds of deliveries by actor, type and app, under one lock"},
 	"scheduler/reminder.pending":      {40, 14, "the states of a reminder in memory, under one lock"},
-	"server.Metrics":                  {15, 29, "one field for each metric"},
+	"server/metrics.Metrics":          {16, 29, "one field for each metric"},
 	"server.Server":                   {55, 26, "the listeners, and the plain HTTP form; to be divided into those"},
 	"store/embedded.reminderRecord":   {6, 19, "the columns of a reminder"},
 	"store/sqlstore.scannedReminder":  {3, 17, "the columns of a reminder"},
@@ -86,7 +86,7 @@ var methodsAway = map[string]int{
 	"scheduler":                       116,
 	"scheduler/placement":             1,
 	"scheduler/reminder":              3,
-	"server":                          64,
+	"server":                          61,
 	"server/stream":                   8,
 	"store/sqlstore/internal/pgproxy": 1,
 }

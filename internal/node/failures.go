@@ -6,7 +6,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
-	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // remedy says how to raise the limit that a turn met; empty if it met none, or the error
@@ -36,7 +36,7 @@ func remedy(e host.TurnEnd) string {
 
 // failureText says in one line how a turn failed, and on further lines where.
 func failureText(e host.TurnEnd) string {
-	kind, message := server.KindOf(e.Err)
+	kind, message := failure.KindOf(e.Err)
 	text := fmt.Sprintf("failed: %s: %s", kind, message)
 	if fix := remedy(e); fix != "" {
 		text += "; " + fix

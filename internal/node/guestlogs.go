@@ -10,6 +10,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // linesPerSecond is what the guests of one actor type may add to the server's
@@ -68,7 +69,7 @@ func (g *guestLogs) failed(e host.TurnEnd) {
 	g.add(host.GuestLog{
 		Key: e.Key, Method: e.Method, InvocationID: e.InvocationID, Trace: e.Trace, Run: e.Runs, Level: int32(slog.LevelWarn), Text: failureText(e),
 	}, func() {
-		kind, message := server.KindOf(e.Err)
+		kind, message := failure.KindOf(e.Err)
 		attrs := e.Trace.AppendLog([]slog.Attr{
 			slog.String("app", e.Key.App), slog.String("actor_type", e.Key.Type), slog.String("actor_id", e.Key.ID),
 			slog.String("method", e.Method), slog.String("request", e.InvocationID), slog.String("kind", kind), slog.String("error", message),

@@ -21,6 +21,7 @@ import (
 	"github.com/greenroom-run/greenroom/modules"
 	"github.com/greenroom-run/greenroom/scheduler/reminder"
 	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/store"
 	"github.com/greenroom-run/greenroom/store/embedded"
 	"github.com/greenroom-run/greenroom/store/sqlstore"
@@ -32,7 +33,7 @@ type Node struct {
 
 	mu      sync.Mutex // held by Start and Stop
 	server  *server.Server
-	metrics *server.Metrics
+	metrics *metrics.Metrics
 	stops   []stop // what has been started, in order
 }
 
@@ -112,9 +113,9 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.onStop("egress", func(context.Context) error { requests.Close(); return nil })
 
-	metrics, logs := server.NewMetrics(), server.NewLogs()
-	n.metrics = metrics
-	events := newGuestLogs(logs, n.cfg).watch(metrics.HostEvents())
+	counted, logs := metrics.New(), server.NewLogs()
+	n.metrics = counted
+	events := newGuestLogs(logs, n.cfg).watch(counted.HostEvents())
 	var ownership host.Ownership
 	if owned != nil {
 		ownership = owned
@@ -148,8 +149,8 @@ func (n *Node) start(ctx context.Context) error {
 	cfg.Settings = settings
 	cfg.Timers = h
 	cfg.TempFile = engine.compiler.TempFile
-	cfg.Metrics, cfg.Logs, cfg.Logger = metrics, logs, n.cfg.Logger
-	cfg.Gauges = server.Gauges{
+	cfg.Metrics, cfg.Logs, cfg.Logger = counted, logs, n.cfg.Logger
+	cfg.Gauges = metrics.Gauges{
 		QueueDepth:  h.QueueDepth,
 		Timers:      h.Timers,
 		Instances:   engine.Instances,

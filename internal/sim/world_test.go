@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/server"
+	"github.com/greenroom-run/greenroom/server/metrics"
 	"github.com/greenroom-run/greenroom/store/faultstore"
 )
 
@@ -40,7 +40,7 @@ type world struct {
 	direct   bool // streams are carried without HTTP/2
 	total    *counts
 	db       *database
-	metrics  *server.Metrics // of all processes: nobody reads them
+	metrics  *metrics.Metrics // of all processes: nobody reads them
 	net      *network
 	begun    time.Time
 	faults   context.Context // ends when no fault happens any more
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, seed uint64, s sabotage, total *counts) *world {
 	}
 	w.noise = w.noiseOf("others")
 	w.faults, w.calm = context.WithCancel(context.Background())
-	w.net, w.metrics = newNetwork(w), server.NewMetrics()
+	w.net, w.metrics = newNetwork(w), metrics.New()
 	w.db = newDatabase(0.99+plan.Float64()*0.02, time.Duration(plan.Int64N(int64(time.Hour))), s.fence)
 	w.types = newTypes(plan)
 	for _, typ := range w.types {

@@ -1,4 +1,4 @@
-package server
+package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,7 +26,7 @@ func (m *Metrics) ReminderEvents() reminder.Events {
 	missed := counter("greenroom_reminders_missed_total", "Occurrences that were not delivered in time, and were passed over or stood for by another, by policy.", "policy")
 	m.registry.MustRegister(late)
 	policies := map[actor.MissedKind]prometheus.Counter{}
-	for kind, name := range missedNames {
+	for kind, name := range MissedNames {
 		policies[kind] = missed.WithLabelValues(name)
 	}
 	return reminder.Events{
@@ -39,11 +39,11 @@ func (m *Metrics) ReminderEvents() reminder.Events {
 	}
 }
 
-// missedNames are the missed policies as people write them.
-var missedNames = map[actor.MissedKind]string{actor.MissedCollapse: "collapse", actor.MissedSkip: "skip", actor.MissedCatchUp: "catchup"}
+// MissedNames are the missed policies as people write them.
+var MissedNames = map[actor.MissedKind]string{actor.MissedCollapse: "collapse", actor.MissedSkip: "skip", actor.MissedCatchUp: "catchup"}
 
-// registerReminders adds the gauges of reminders.
-func (m *Metrics) registerReminders(r Reminders) error {
+// RegisterReminders adds the gauges of reminders.
+func (m *Metrics) RegisterReminders(stats func() reminder.Stats) error {
 	for _, g := range []struct {
 		name, help string
 		value      func(reminder.Stats) int
@@ -54,7 +54,7 @@ func (m *Metrics) registerReminders(r Reminders) error {
 		{"greenroom_reminders_waiting_for_subscribers", "Due reminders that wait for a subscriber, in memory.", func(s reminder.Stats) int { return s.WaitingForSubscribers }},
 		{"greenroom_reminder_buckets", "Buckets of reminders that this process delivers.", func(s reminder.Stats) int { return s.Buckets }},
 	} {
-		value := func() float64 { return float64(g.value(r.Stats())) }
+		value := func() float64 { return float64(g.value(stats())) }
 		if err := m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help}, value)); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package server
+package metrics
 
 import (
 	"net/http"
@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host"
 	"github.com/greenroom-run/greenroom/routing"
+	"github.com/greenroom-run/greenroom/server/failure"
 )
 
 // Metrics counts what happens in a registry of its own. Make it first, give its
@@ -101,8 +102,8 @@ type commitMetrics struct {
 // their kinds.
 const outcomeOK = "ok"
 
-// NewMetrics returns metrics that have counted nothing.
-func NewMetrics() *Metrics {
+// New returns metrics that have counted nothing.
+func New() *Metrics {
 	seconds := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 	m := &Metrics{registry: prometheus.NewRegistry(), series: make(map[turnSeries]*turnMetrics)}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -263,35 +264,35 @@ func (m *Metrics) commitMetrics(l host.Lane) *commitMetrics {
 	return c
 }
 
-// streamCounters count what InvokeStreams carry: [stream.Counters].
-type streamCounters struct{ *Metrics }
+// Streams count what InvokeStreams carry: [stream.Counters].
+type Streams struct{ *Metrics }
 
-func (c streamCounters) StreamOpened() { c.streams.Inc() }
-func (c streamCounters) StreamClosed() { c.streams.Dec() }
-func (c streamCounters) MessageSent()  { c.streamSent.Inc() }
-func (c streamCounters) MessageReceived(invocations int) {
+func (c Streams) StreamOpened() { c.streams.Inc() }
+func (c Streams) StreamClosed() { c.streams.Dec() }
+func (c Streams) MessageSent()  { c.streamSent.Inc() }
+func (c Streams) MessageReceived(invocations int) {
 	c.streamReceived.Inc()
 	c.streamInvocations.Add(float64(invocations))
 }
 
 // outcomeOf is an error's kind.
-func outcomeOf(err error) string { return failureOf(err, false).detail.GetKind() }
+func outcomeOf(err error) string { return failure.Of(err, false).Detail.GetKind() }
 
-func (m *Metrics) failed(kind actor.Kind) { m.errors.WithLabelValues(string(kind)).Inc() }
+func (m *Metrics) Failed(kind actor.Kind) { m.errors.WithLabelValues(string(kind)).Inc() }
 
-// routeMetrics count the requests of one route.
-type routeMetrics struct {
+// Route count the requests of one route.
+type Route struct {
 	all  *prometheus.CounterVec
 	name string
 	ok   prometheus.Counter // status 200, looked up once
 	took prometheus.Observer
 }
 
-func (m *Metrics) route(name string) *routeMetrics {
-	return &routeMetrics{m.requests, name, m.requests.WithLabelValues(name, "200"), m.requestTime.WithLabelValues(name)}
+func (m *Metrics) Route(name string) *Route {
+	return &Route{m.requests, name, m.requests.WithLabelValues(name, "200"), m.requestTime.WithLabelValues(name)}
 }
 
-func (r *routeMetrics) served(status int, took time.Duration) {
+func (r *Route) Served(status int, took time.Duration) {
 	r.took.Observe(took.Seconds())
 	if status == http.StatusOK {
 		r.ok.Inc()
@@ -300,8 +301,8 @@ func (r *routeMetrics) served(status int, took time.Duration) {
 	r.all.WithLabelValues(r.name, strconv.Itoa(status)).Inc()
 }
 
-// register adds gauges; one server does it once.
-func (m *Metrics) register(g Gauges) error {
+// RegisterGauges adds gauges; one server does it once.
+func (m *Metrics) RegisterGauges(g Gauges) error {
 	gauge := func(name, help string, value func() float64) error {
 		return m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
@@ -345,12 +346,7 @@ func (m *Metrics) register(g Gauges) error {
 	return nil
 }
 
-// serveMetrics serves what is counted, of all apps.
-func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
-	x := exchangeOf(r.Context())
-	if err := x.caller.requireEverywhere(); err != nil {
-		s.refuse(x.route, w, r, err)
-		return
-	}
-	promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+// Handler serves what is counted, of all apps.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }

@@ -1,4 +1,4 @@
-package server
+package metrics
 
 import (
 	"time"
@@ -57,9 +57,17 @@ func (m *Metrics) ClusterEvents() scheduler.Events {
 	}
 }
 
-// registerCluster adds the gauges of a cluster; peers is nil where other hosts are not
-// listened to.
-func (m *Metrics) registerCluster(c Cluster, peers *Peers) error {
+// Cluster is what is counted of the servers that share a store; [*scheduler.Service] has it.
+type Cluster interface {
+	Leadership() scheduler.Leadership
+	LeaseSeconds() float64
+	Owned() int
+	KnownOwners() int
+}
+
+// RegisterCluster adds the gauges of a cluster; unreachable counts the hosts that calls from
+// here could not reach.
+func (m *Metrics) RegisterCluster(c Cluster, unreachable func() int) error {
 	for _, g := range []struct {
 		name, help string
 		value      func() float64
@@ -70,12 +78,7 @@ func (m *Metrics) registerCluster(c Cluster, peers *Peers) error {
 		{"greenroom_leader_connected", "1 if this process has a session with the leader.", func() float64 { return number(c.Leadership().Connected) }},
 		{"greenroom_leader_epoch", "Number of the newest leader's term that this process has met.", func() float64 { return float64(c.Leadership().Epoch) }},
 		{"greenroom_lease_age_seconds", "Time since the host's lease was renewed.", c.LeaseSeconds},
-		{"greenroom_unreachable_hosts", "Hosts of the cluster for which this one has calls, or had, and could not connect to.", func() float64 {
-			if peers == nil {
-				return 0
-			}
-			return float64(len(peers.Interconnect.Unreachable()))
-		}},
+		{"greenroom_unreachable_hosts", "Hosts of the cluster for which this one has calls, or had, and could not connect to.", func() float64 { return float64(unreachable()) }},
 	} {
 		if err := m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: g.name, Help: g.help}, g.value)); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package server
+package failure
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 // TestErrorsDoc keeps the table of docs/errors.md and the code the same.
 func TestErrorsDoc(t *testing.T) {
-	text, err := os.ReadFile("../docs/errors.md")
+	text, err := os.ReadFile("../../docs/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestErrorsDoc(t *testing.T) {
 		documented[actor.Kind(m[1])] = row{strings.Trim(m[2], "`"), m[3], m[4]}
 	}
 
-	retryable := map[actor.Kind]bool{kindStreamFull: true}
+	retryable := map[actor.Kind]bool{KindStreamFull: true}
 	for _, c := range actor.Conditions() {
 		retryable[c.Kind()] = c.Retryable()
 	}
@@ -50,11 +50,11 @@ func TestErrorsDoc(t *testing.T) {
 			continue
 		}
 		delete(documented, kind)
-		if kind == kindGuestError {
+		if kind == KindGuestError {
 			continue // the guest chooses
 		}
-		a := answerOf(kind)
-		want := row{a.code.String(), strconv.Itoa(a.status), map[bool]string{true: "yes", false: "no"}[retryable[kind]]}
+		a := AnswerOf(kind)
+		want := row{a.Code.String(), strconv.Itoa(a.Status), map[bool]string{true: "yes", false: "no"}[retryable[kind]]}
 		if got != want {
 			t.Errorf("docs/errors.md says of %s %v; the code says %v", kind, got, want)
 		}
@@ -64,11 +64,11 @@ func TestErrorsDoc(t *testing.T) {
 	}
 }
 
-// TestEveryConditionIsPlaced finds conditions that answerOf forgot: only bugs and
+// TestEveryConditionIsPlaced finds conditions that AnswerOf forgot: only bugs and
 // traps are internal.
 func TestEveryConditionIsPlaced(t *testing.T) {
 	for _, c := range actor.Conditions() {
-		if answerOf(c.Kind()).code == connect.CodeInternal {
+		if AnswerOf(c.Kind()).Code == connect.CodeInternal {
 			t.Errorf("%s has no place in answerOf", c.Kind())
 		}
 	}
@@ -100,28 +100,28 @@ func TestFailureOf(t *testing.T) {
 		{"module", &actor.InvalidModuleError{Faults: []actor.Fault{{Code: "a", Message: "b"}}}, "invalid_module", connect.CodeInvalidArgument, 422, "1 fault", false, false},
 		{"caller's deadline", fmt.Errorf("wait: %w", context.DeadlineExceeded), "deadline", connect.CodeDeadlineExceeded, 504, "deadline", true, false},
 		{"caller gone", context.Canceled, "canceled", connect.CodeCanceled, 499, "", false, false},
-		{"a stream that the server ends", errStopping, "stopping", connect.CodeUnavailable, 503, "the server is stopping", false, true},
-		{"not ready yet", errNotChecked, "store_unavailable", connect.CodeUnavailable, 503, "not checked", false, true},
+		{"a stream that the server ends", ErrStopping, "stopping", connect.CodeUnavailable, 503, "the server is stopping", false, true},
+		{"not ready yet", &Error{actor.ErrUnavailable.Kind(), "the store was not checked yet"}, "store_unavailable", connect.CodeUnavailable, 503, "not checked", false, true},
 		{"nobody knows it", io.ErrClosedPipe, "internal", connect.CodeInternal, 500, "internal error", true, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := failureOf(tt.err, false)
-			if f.detail.GetKind() != tt.kind || f.code != tt.code || f.status != tt.status || f.detail.GetRetryable() != tt.retry {
-				t.Errorf("got %s %s %d retryable=%v", f.detail.GetKind(), f.code, f.status, f.detail.GetRetryable())
+			f := Of(tt.err, false)
+			if f.Detail.GetKind() != tt.kind || f.Code != tt.code || f.Status != tt.status || f.Detail.GetRetryable() != tt.retry {
+				t.Errorf("got %s %s %d retryable=%v", f.Detail.GetKind(), f.Code, f.Status, f.Detail.GetRetryable())
 			}
-			if !strings.Contains(f.message, tt.message) {
-				t.Errorf("message %q lacks %q", f.message, tt.message)
+			if !strings.Contains(f.Message, tt.message) {
+				t.Errorf("message %q lacks %q", f.Message, tt.message)
 			}
-			if (f.hidden != nil) != tt.hidden {
-				t.Errorf("hidden: %v", f.hidden)
+			if (f.Hidden != nil) != tt.hidden {
+				t.Errorf("hidden: %v", f.Hidden)
 			}
-			if f.hidden != nil && strings.Contains(f.message, f.hidden.Error()) {
-				t.Errorf("message %q says what only the log may say", f.message)
+			if f.Hidden != nil && strings.Contains(f.Message, f.Hidden.Error()) {
+				t.Errorf("message %q says what only the log may say", f.Message)
 			}
 			var turn *actor.TurnError
-			if errors.As(tt.err, &turn) && (f.detail.GetActorId() != key.ID || f.detail.GetMethod() != "Add" || f.detail.GetApp() != "shop" || f.detail.GetActorType() != "Cart") {
-				t.Errorf("detail does not name the actor: %v", f.detail)
+			if errors.As(tt.err, &turn) && (f.Detail.GetActorId() != key.ID || f.Detail.GetMethod() != "Add" || f.Detail.GetApp() != "shop" || f.Detail.GetActorType() != "Cart") {
+				t.Errorf("detail does not name the actor: %v", f.Detail)
 			}
 		})
 	}
@@ -129,10 +129,10 @@ func TestFailureOf(t *testing.T) {
 
 func TestStacksAreShownOnlyWhenAsked(t *testing.T) {
 	err := &actor.TrapError{Kind: actor.TrapUnreachable, Message: "m", Stack: "main.f"}
-	if s := failureOf(err, false).detail.GetStack(); s != "" {
+	if s := Of(err, false).Detail.GetStack(); s != "" {
 		t.Errorf("stack %q was shown", s)
 	}
-	if s := failureOf(err, true).detail.GetStack(); s != "main.f" {
+	if s := Of(err, true).Detail.GetStack(); s != "main.f" {
 		t.Errorf("stack is %q", s)
 	}
 }
@@ -141,11 +141,11 @@ func TestStacksAreShownOnlyWhenAsked(t *testing.T) {
 func TestGuestStatusesAreConnects(t *testing.T) {
 	for s := actor.Status(1); s <= 16; s++ {
 		a := guestAnswer(s)
-		if a.code != connect.Code(s) {
-			t.Errorf("status %d became code %v", s, a.code)
+		if a.Code != connect.Code(s) {
+			t.Errorf("status %d became code %v", s, a.Code)
 		}
-		if a.status < 400 || a.status > 599 {
-			t.Errorf("status %d became HTTP %d", s, a.status)
+		if a.Status < 400 || a.Status > 599 {
+			t.Errorf("status %d became HTTP %d", s, a.Status)
 		}
 	}
 }
@@ -159,27 +159,27 @@ func TestTextsOfStrangersAreBounded(t *testing.T) {
 		invalid, &actor.GuestError{Message: long}, &actor.TrapError{Kind: actor.TrapUnreachable, Message: long, Stack: long},
 		&actor.ArgumentError{Field: "x", Problem: long}, fmt.Errorf("%w: %s", actor.ErrMethodNotFound, long),
 	} {
-		f := failureOf(err, true)
-		size := proto.Size(f.detail) + len(f.message)
-		if size > maxMessage+maxStack+maxFaults*(2*maxFault+16) || !utf8.ValidString(f.message) || !strings.HasSuffix(f.message, "[…]") {
+		f := Of(err, true)
+		size := proto.Size(f.Detail) + len(f.Message)
+		if size > MaxMessage+maxStack+maxFaults*(2*maxFault+16) || !utf8.ValidString(f.Message) || !strings.HasSuffix(f.Message, "[…]") {
 			t.Errorf("%T: %d bytes", err, size)
 		}
 	}
-	if f := failureOf(invalid, false); len(f.detail.GetFaults()) != maxFaults || len(f.detail.GetFaults()[0].GetMessage()) > maxFault {
-		t.Errorf("%d faults", len(f.detail.GetFaults()))
+	if f := Of(invalid, false); len(f.Detail.GetFaults()) != maxFaults || len(f.Detail.GetFaults()[0].GetMessage()) > maxFault {
+		t.Errorf("%d faults", len(f.Detail.GetFaults()))
 	}
-	if f := failureOf(&actor.GuestError{Message: "short"}, false); f.message != "short" {
-		t.Errorf("%q", f.message)
+	if f := Of(&actor.GuestError{Message: "short"}, false); f.Message != "short" {
+		t.Errorf("%q", f.Message)
 	}
 }
 
 // serverKinds are the kinds of this package that have one row each in docs/errors.md.
 func serverKinds() []actor.Kind {
 	return []actor.Kind{
-		kindInvalidArgument, kindInvalidModule, kindStateTooLarge, kindOutOfFuel, kindGuestError,
+		KindInvalidArgument, KindInvalidModule, kindStateTooLarge, kindOutOfFuel, KindGuestError,
 		actor.Kind(actor.TrapUnreachable), actor.Kind(actor.TrapStack),
 		actor.Kind(actor.TrapMemory), actor.Kind(actor.TrapProtocol),
-		kindUnauthenticated, kindPermissionDenied, kindOriginRefused, kindHostRefused, kindPathNotFound,
-		kindServiceNotFound, kindMethodRefused, kindNotImplemented, kindBodyTimeout, kindStreamFull, kindInternal,
+		KindUnauthenticated, KindPermissionDenied, KindOriginRefused, KindHostRefused, KindPathNotFound,
+		KindServiceNotFound, KindMethodRefused, KindNotImplemented, KindBodyTimeout, KindStreamFull, KindInternal,
 	}
 }
