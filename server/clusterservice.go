@@ -13,6 +13,7 @@ import (
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/routing"
 	"github.com/greenroom-run/greenroom/scheduler"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/server/metrics"
 )
 
@@ -24,7 +25,7 @@ type Cluster interface {
 	FindHost(name string) (actor.HostID, error)
 	DrainHost(id actor.HostID) error
 	Where(ctx context.Context, key actor.Key) (scheduler.Location, error)
-	Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]scheduler.StickyEntry, error)
+	Sticky(ctx context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]ownership.StickyEntry, error)
 	Placement(app, typ string) (policy string, parts []scheduler.Part, err error)
 	Heat(ctx context.Context, app, typ string) ([]scheduler.HostHeat, error)
 	metrics.Cluster

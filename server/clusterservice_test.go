@@ -15,6 +15,7 @@ import (
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
 	"github.com/greenroom-run/greenroom/scheduler"
+	"github.com/greenroom-run/greenroom/scheduler/ownership"
 	"github.com/greenroom-run/greenroom/scheduler/placement"
 	"github.com/greenroom-run/greenroom/server/metrics"
 )
@@ -51,12 +52,12 @@ func (fakeCluster) Where(_ context.Context, key actor.Key) (scheduler.Location, 
 	return scheduler.Location{Policy: abi.PlacementRing, Host: actor.Host{ID: "one", Name: "web-one", Address: "10.0.0.1:8080"}, Point: 77}, nil
 }
 
-func (fakeCluster) Sticky(_ context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]scheduler.StickyEntry, error) {
-	var list []scheduler.StickyEntry
+func (fakeCluster) Sticky(_ context.Context, app, typ string, owner actor.HostID, after actor.Key, limit int) ([]ownership.StickyEntry, error) {
+	var list []ownership.StickyEntry
 	for i := range 12 {
 		k := actor.Key{App: app, Type: "T", ID: fmt.Sprintf("a/%02d", i)}
 		if k.ID > after.ID && (typ == "" || typ == "T") && (owner == "" || owner == "one") && len(list) < limit {
-			list = append(list, scheduler.StickyEntry{Key: k, Owner: "one"})
+			list = append(list, ownership.StickyEntry{Key: k, Owner: "one"})
 		}
 	}
 	return list, nil
