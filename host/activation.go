@@ -6,7 +6,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/mailbox"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // activation is the presence of one actor in memory.
@@ -15,18 +17,21 @@ type activation struct {
 	shard *shard
 
 	// Guarded by the shard's lock.
-	calls        mailbox.Mailbox[*call]
-	weighed      int64 // what the activation counts for in table.states
-	busy         bool  // a worker or a commit exists; one of shard.work counts it
-	working      bool  // a worker exists; always, while a call can be run
-	called       bool  // since it was idle, by other than its timers
-	lastUsed     time.Time
-	skipped      time.Time // when it was last found to be idle and to stay
-	newer, older *activation
-	member       member
-	drained      chan struct{} // if not nil, closed when there is no batch any more
+	calls    mailbox.Mailbox[*call]
+	weighed  int64 // what the activation counts for in table.states
+	busy     bool  // a worker or a commit exists; one of shard.work counts it
+	working  bool  // a worker exists; always, while a call can be run
+	called   bool  // since it was idle, by other than its timers
+	lastUsed time.Time
+	skipped  time.Time               // when it was last found to be idle and to stay
+	used     list.Place[*activation] // in shard.order
+	member   member
+	drained  chan struct{} // if not nil, closed when there is no batch any more
 	tenure
-	states
+	residency.Known
+	// confirmation is the question whether what readers see is still the newest; nil if
+	// none is under way.
+	confirmation *confirmation
 
 	// Changed by the worker, with the shard's lock; while the activation is idle,
 	// by anyone who has the lock. The worker alone may read them without it.
@@ -45,7 +50,7 @@ type activation struct {
 func (a *activation) idle() bool { return !a.busy }
 
 // empty reports whether the activation holds nothing worth keeping.
-func (a *activation) empty() bool { return a.loaded == nil && a.dedicated == nil }
+func (a *activation) empty() bool { return a.Loaded == nil && a.dedicated == nil }
 
 // dropState forgets the activation's state; its next turn reads the row.
 func (a *activation) dropState() {
@@ -57,7 +62,7 @@ func (a *activation) dropState() {
 
 // dropAll brings an activation to what the lanes without one want.
 func (a *activation) dropAll() {
-	if a.loaded != nil { // it is drained: nobody else changes it
+	if a.Loaded != nil { // it is drained: nobody else changes it
 		a.dropState()
 	}
 	if a.dedicated != nil {
@@ -147,9 +152,7 @@ func (a *activation) awaitCommits(ctx context.Context) (dropped bool, err error)
 
 // forget drops the activation's state. The caller has the shard's lock.
 func (a *activation) forget() {
-	a.shard.leaves(a)
-	a.loaded, a.tip, a.shown, a.newest = nil, nil, nil, 0
-	a.shard.forgets++
+	a.shard.history.Drop(a.key, &a.Known, time.Now())
 	a.weigh()
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // admission decides where a call runs, and what it gets.
@@ -173,7 +174,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 
 // aloneFunc runs a call under s, which serves its type. warm is what the actor's
 // activation holds, nil if there is none.
-type aloneFunc func(ctx *turnContext, c *call, s *served, warm *loaded) (actor.Reply, error)
+type aloneFunc func(ctx *turnContext, c *call, s *served, warm *residency.Row) (actor.Reply, error)
 
 // queued puts a call into its actor's mailbox and waits for the answer. With here
 // this goroutine may run the turn, if it is one of an idle actor.

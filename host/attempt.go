@@ -173,8 +173,8 @@ func (ts *turns) timer(ctx context.Context, a *activation, c *call, s *served) o
 	c.stats.lane = s.lane
 	if s.lane == LaneWarm { // it is the activation that has it
 		l, err := ts.ensureLoaded(ctx, a, s)
-		if err == nil && l != nil && l.damage != nil {
-			err = l.damage
+		if err == nil && l != nil && l.Damage != nil {
+			err = l.Damage
 		}
 		if err != nil || l == nil {
 			return outcome{result: result{err: err}, retry: err == nil}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/speculation"
 )
 
@@ -33,7 +34,7 @@ type batch struct {
 	replies     int   // bytes of the records and reminders
 	most        int   // how many of them there may be before the commit has to go
 	replyMemory int64 // what the replies of calls count for in Config.CallMemory
-	after       *loaded
+	after       *residency.Row
 	bump        bool // the version moves on: a call with a key has failed
 
 	commit actor.Commit // made when the batch is sent

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/mailbox"
+	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
@@ -56,7 +56,7 @@ type timerRequest struct {
 type position struct {
 	// place is in a mailbox, in the shard's running calls, or in calls that are to run
 	// again or to be answered.
-	place mailbox.Place[*call]
+	place list.Place[*call]
 	at    *activation // that the call was put into the mailbox of; nil: none
 	// looking means that the call is looked up before it is admitted.
 	looking bool

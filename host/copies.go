@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // copies are states of actors that other hosts hold, for read-only methods that this host
@@ -26,8 +27,8 @@ type copies struct {
 
 // stateCopy is the copy of one actor's state. The shard's lock guards it.
 type stateCopy struct {
-	state   *loaded   // nil: none was read yet, or it is damaged
-	current time.Time // after this it was the newest
+	state   *residency.Row // nil: none was read yet, or it is damaged
+	current time.Time      // after this it was the newest
 	used    time.Time
 	weighed int64  // what it counts for in table.states
 	fetch   *fetch // under way; nil: none
@@ -38,7 +39,7 @@ type fetch struct {
 	done chan struct{}
 	// What follows is set before done is closed.
 	asked time.Time // state was the newest after this
-	state *loaded
+	state *residency.Row
 	err   error
 }
 
@@ -56,7 +57,7 @@ func (o *ownership) mayRead(c *call, by *served) bool {
 }
 
 // read returns a state that was the newest at some moment after the call came.
-func (cs *copies) read(ctx context.Context, c *call) (*loaded, error) {
+func (cs *copies) read(ctx context.Context, c *call) (*residency.Row, error) {
 	key := c.inv.Key
 	sh := cs.table.shard(key)
 	for {
@@ -86,10 +87,10 @@ func (cs *copies) read(ctx context.Context, c *call) (*loaded, error) {
 		case f.asked.Before(c.arrived): // it was under way when the call came
 			continue
 		case first: // like what a call loads for itself alone: it may wait for an instance with it
-			if !cs.memory.take(f.state.cost()) {
+			if !cs.memory.take(f.state.Cost()) {
 				return nil, cs.memory.errFull()
 			}
-			c.loaded += f.state.cost()
+			c.loaded += f.state.Cost()
 		}
 		return f.state, nil
 	}
@@ -97,11 +98,11 @@ func (cs *copies) read(ctx context.Context, c *call) (*loaded, error) {
 
 // bring asks the store whether known is the newest state, nil for none, and reads the row
 // if it is not.
-func (cs *copies) bring(sh *shard, key actor.Key, e *stateCopy, f *fetch, known *loaded) {
+func (cs *copies) bring(sh *shard, key actor.Key, e *stateCopy, f *fetch, known *residency.Row) {
 	defer sh.work.Done()
 	if known != nil {
 		var version uint64
-		if version, f.asked, f.err = cs.store.version(cs.store.ctx, key); f.err == nil && version == known.version {
+		if version, f.asked, f.err = cs.store.version(cs.store.ctx, key); f.err == nil && version == known.Version {
 			f.state = known
 		}
 	}
@@ -114,11 +115,11 @@ func (cs *copies) bring(sh *shard, key actor.Key, e *stateCopy, f *fetch, known 
 	}
 	sh.mu.Lock()
 	e.fetch = nil
-	if f.err == nil && f.state.damage == nil {
+	if f.err == nil && f.state.Damage == nil {
 		if f.state != known {
 			// Nothing older is answered here, however the actor is read next.
-			sh.noteNewer(sh.actors[key], f.state.version)
-			sh.answered.note(key, f.state.version, time.Now())
+			sh.noteNewer(sh.actors[key], f.state.Version)
+			sh.history.Answered.Note(key, f.state.Version, time.Now())
 		}
 		sh.keepCopy(key, e, f.state, f.asked)
 	}
@@ -150,12 +151,12 @@ func (s *shard) copyOf(key actor.Key) *stateCopy {
 
 // keepCopy makes l, which was the newest after a moment, the state of a copy that was not
 // dropped meanwhile. The caller has the lock.
-func (s *shard) keepCopy(key actor.Key, e *stateCopy, l *loaded, current time.Time) {
+func (s *shard) keepCopy(key actor.Key, e *stateCopy, l *residency.Row, current time.Time) {
 	if kept, ok := s.copies.Peek(key); !ok || kept != e {
 		return
 	}
 	e.state, e.current = l, current
-	w := activationCost + int64(len(key.ID)) + l.cost()
+	w := activationCost + int64(len(key.ID)) + l.Cost()
 	s.table.states.add(w - e.weighed)
 	e.weighed = w
 }

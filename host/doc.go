@@ -6,10 +6,11 @@
 // [engine.Engine] runs guests, [ModuleSource] says which guest serves a type, [Committer]
 // stores actors, [Ownership] says which actors this host holds. Package turn runs one turn,
 // on a state of package overlay; package mailbox has the order and the bounds of an actor's
-// calls; package speculation decides which commit carries a turn and what runs again when a
-// commit is not applied; package timer has the timers of actors; package instance keeps
-// instances; package pipeline groups what goes to the store. [Host.Invoke] waits for the end
-// of a call; [Host.Begin] never waits, and hands the answer to a receiver.
+// calls; package residency knows what of an actor's state is in memory and current; package
+// speculation decides which commit carries a turn and what runs again when a commit is not
+// applied; package timer has the timers of actors; package instance keeps instances; package
+// pipeline groups what goes to the store. [Host.Invoke] waits for the end of a call;
+// [Host.Begin] never waits, and hands the answer to a receiver.
 //
 // Its parts, from the top down; a part calls upwards only to report how a batch or a call
 // ended:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // TestDroppedCopyIsNotCounted: what is read for a copy that was dropped meanwhile, and made
@@ -20,11 +21,11 @@ func TestDroppedCopyIsNotCounted(t *testing.T) {
 	}
 	anew := s.copyOf(key)
 	before := tab.states.used.Load()
-	s.keepCopy(key, dropped, newLoaded(actor.Row{Version: 1}), time.Now())
+	s.keepCopy(key, dropped, residency.NewRow(actor.Row{Version: 1}), time.Now())
 	if after := tab.states.used.Load(); after != before || dropped.state != nil {
 		t.Errorf("%d bytes are in use after a copy was read that was dropped, %d before", after, before)
 	}
-	s.keepCopy(key, anew, newLoaded(actor.Row{Version: 1}), time.Now())
+	s.keepCopy(key, anew, residency.NewRow(actor.Row{Version: 1}), time.Now())
 	if anew.state == nil {
 		t.Error("the copy that is there is not kept")
 	}

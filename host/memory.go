@@ -68,15 +68,9 @@ func (m *callMemory) errFull() error {
 // weight is what the activation counts for in Config.StateMemory: every state
 // that it holds, which may be four while it works.
 func (a *activation) weight() int64 {
-	w := activationCost + int64(len(a.key.ID)) + a.tip.cost()
-	if a.loaded != a.tip {
-		w += a.loaded.cost()
-	}
-	if a.shown != nil {
-		w += a.shown.cost()
-	}
-	if f := a.member.Flight(); f != nil && f.Payload.after != a.tip && f.Payload.after != a.loaded {
-		w += f.Payload.after.cost()
+	w := activationCost + int64(len(a.key.ID)) + a.Cost()
+	if f := a.member.Flight(); f != nil && f.Payload.after != a.Tip && f.Payload.after != a.Loaded {
+		w += f.Payload.after.Cost()
 	}
 	return w
 }
@@ -89,14 +83,5 @@ func (a *activation) weigh() {
 	a.weighed = w
 }
 
-// activationCost is what an activation takes beside its state, and freeState how
-// much of a state that includes, so that turns of small ones need not touch the
-// account.
-const activationCost, freeState = 2 << 10, 1 << 10
-
-func (l *loaded) cost() int64 {
-	if l == nil || l.damage != nil {
-		return 0
-	}
-	return max(0, int64(l.state.Memory())-freeState)
-}
+// activationCost is what an activation takes beside its state.
+const activationCost = 2 << 10

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -18,7 +17,8 @@ import (
 //     the turns that it was given. Handing an actor over lets its activation reach that
 //     point; see handover.go.
 //   - newest reports whether the state in memory is the newest, as long as the host's
-//     lease lasts; currentSince decides whether an answer needs the store.
+//     lease lasts; currentSince decides whether an answer needs the store. Package residency
+//     has what was in memory, and what is known to be newer.
 //
 // What a host has in memory is surely current only at the moment of a commit or of a
 // read. Where no other process writes to the store, it stays current permanently; where
@@ -55,41 +55,6 @@ type tenure struct {
 	gone          chan struct{} // if not nil, closed when nothing of the activation is left
 }
 
-// unsettled are the actors for which this host has sent a commit whose outcome it did not
-// find out: the commit may still land, until a later one has. The shard's lock guards it.
-type unsettled struct {
-	keys map[actor.Key]struct{}
-	more time.Time // when there was last one that is not in keys
-}
-
-// maxUnsettled bounds what a shard remembers; above it all its actors count, for
-// unsettledFor, which is far above every timeout of a statement.
-const (
-	maxUnsettled = 1024
-	unsettledFor = time.Hour
-)
-
-func (u *unsettled) note(key actor.Key, now time.Time) {
-	switch {
-	case u.keys == nil:
-		u.keys = map[actor.Key]struct{}{key: {}}
-	case len(u.keys) < maxUnsettled:
-		u.keys[key] = struct{}{}
-	default:
-		u.more = now
-	}
-}
-
-func (u *unsettled) has(key actor.Key, now time.Time) bool {
-	_, ok := u.keys[key]
-	return ok || u.full(now)
-}
-
-// full reports whether there may be some that are not in keys.
-func (u *unsettled) full(now time.Time) bool {
-	return !u.more.IsZero() && now.Sub(u.more) < unsettledFor
-}
-
 // admits returns how the host holds an actor whose call is to run under by, and an error if
 // the call may not run. a is the actor's activation, nil if there is none. The caller has
 // the shard's lock.
@@ -116,7 +81,7 @@ func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, n
 	switch {
 	case hold == actor.NotHeld:
 		return hold, actor.ErrNotOwner
-	case a != nil && a.loaded != nil, s.unsettled.has(key, now): // what was loaded then may be old now
+	case a != nil && a.Loaded != nil, s.history.Unsettled.Has(key, now): // what was loaded then may be old now
 		return actor.Held, nil
 	default:
 		return hold, nil
@@ -191,9 +156,7 @@ func (a *activation) advanced() {
 			a.shard.table.ownership.cluster.Settled(a.key)
 		}
 	}
-	if u := &a.shard.unsettled; u.keys != nil {
-		delete(u.keys, a.key)
-	}
+	a.shard.history.Unsettled.Delete(a.key)
 }
 
 // gaveUp takes over that a commit of the activation may still land. The caller has the
@@ -203,7 +166,7 @@ func (a *activation) gaveUp(now time.Time) {
 		return
 	}
 	a.hold = actor.Held
-	a.shard.unsettled.note(a.key, now)
+	a.shard.history.Unsettled.Note(a.key, now)
 }
 
 // activate makes an activation for an actor that has none, and returns nil if there
@@ -215,7 +178,7 @@ func (t *table) activate(s *shard, key actor.Key) *activation {
 	}
 	a := &activation{key: key, shard: s}
 	s.actors[key] = a
-	s.link(a)
+	s.order.Push(&a.used, a)
 	a.weigh()
 	return a
 }
@@ -223,10 +186,9 @@ func (t *table) activate(s *shard, key actor.Key) *activation {
 // remove takes an activation without work out of the table. The caller has the
 // shard's lock.
 func (t *table) remove(s *shard, a *activation) {
-	s.leaves(a)
+	s.history.Leave(a.key, &a.Known, time.Now())
 	delete(s.actors, a.key)
-	s.unlink(a)
-	s.forgets++
+	s.order.Remove(&a.used)
 	t.count.Add(-1)
 	t.states.add(-a.weighed)
 	a.weighed = 0
@@ -240,15 +202,11 @@ func (o *ownership) currentSince(a *activation, since, now time.Time) bool {
 	case !o.shared:
 		return true
 	case o.cluster == nil, a.hold == actor.NotHeld:
-		return a.current.After(since)
+		return a.Current.After(since)
 	default:
-		return !a.lost && o.cluster.Current(now) && (o.newest(a) || a.current.After(since))
+		return !a.lost && o.cluster.Current(now) && (o.newest(a) || a.Current.After(since))
 	}
 }
-
-// someNewer stands for the newest version of an actor if only one fact is known of it: it
-// differs from the version in memory.
-const someNewer = math.MaxUint64
 
 // confirmation is a question for the version of one actor, which all readers that
 // need it wait for.
@@ -261,7 +219,7 @@ type confirmation struct {
 // table when its reader came, is current. When it returns nil that is noted.
 func (o *ownership) confirm(ctx context.Context, s *shard, a *activation) error {
 	s.mu.Lock()
-	known, c := a.committed(), a.confirmation
+	known, c := a.Committed(), a.confirmation
 	first := c == nil
 	if first {
 		c = &confirmation{done: make(chan struct{})}
@@ -275,9 +233,9 @@ func (o *ownership) confirm(ctx context.Context, s *shard, a *activation) error 
 			switch {
 			case err != nil:
 				c.err = fmt.Errorf("confirm version: %w", err)
-			case known == nil || a.committed() != known: // no longer what was asked for
-			case known.version == v.Version:
-				a.confirmed(asked)
+			case known == nil || a.Committed() != known: // no longer what was asked for
+			case known.Version == v.Version:
+				a.Confirmed(asked)
 			default:
 				s.noteOther(a, v.Version)
 			}
@@ -300,8 +258,8 @@ func (o *ownership) confirm(ctx context.Context, s *shard, a *activation) error 
 func (o *ownership) confirmTip(ctx context.Context, a *activation, since time.Time) (outdated bool, err error) {
 	s := a.shard
 	s.mu.Lock()
-	tip, lost := a.tip, a.lost
-	ok := o.currentSince(a, since, time.Now()) && !a.outdated()
+	tip, lost := a.Tip, a.lost
+	ok := o.currentSince(a, since, time.Now()) && !a.Outdated()
 	s.mu.Unlock()
 	if lost {
 		return false, actor.ErrNotOwner
@@ -315,12 +273,12 @@ func (o *ownership) confirmTip(ctx context.Context, a *activation, since time.Ti
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if version != tip.version {
+	if version != tip.Version {
 		s.noteOther(a, version)
 	} else {
-		a.confirmed(asked)
+		a.Confirmed(asked)
 	}
-	return a.outdated(), nil
+	return a.Outdated(), nil
 }
 
 // since is the moment after which the state must have been the newest that an

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // Reminders is what the host needs of who keeps and delivers reminders.
@@ -74,11 +75,11 @@ func (rs *reminders) some(ctx context.Context, key actor.Key) error {
 
 // thin leaves few reminders to the commit that deletes an actor. After an error some of
 // them are gone: the deletion, repeated, goes on from there.
-func (rs *reminders) thin(ctx context.Context, key actor.Key, l *loaded) error {
+func (rs *reminders) thin(ctx context.Context, key actor.Key, l *residency.Row) error {
 	if rs == nil {
 		return nil
 	}
-	err := rs.ThinReminders(ctx, actor.RowFence{Key: key, Version: l.version}, l.damage != nil)
+	err := rs.ThinReminders(ctx, actor.RowFence{Key: key, Version: l.Version}, l.Damage != nil)
 	if errors.Is(err, actor.ErrAmbiguous) { // of a part: nothing is deleted yet
 		err = fmt.Errorf("%w: %v", actor.ErrUnavailable, err)
 	}
@@ -146,10 +147,4 @@ func (a *activation) touches(n actor.ReminderName) bool {
 		}
 	}
 	return false
-}
-
-// stepAlone returns the commit that steps the reminder of a firing on, and leaves l as it
-// is.
-func stepAlone(key actor.Key, l *loaded, e actor.ReminderEffects) actor.Commit {
-	return actor.Commit{ID: actor.NewCommitID(), Fences: []actor.RowFence{{Key: key, Version: l.version}}, Reminders: e}
 }

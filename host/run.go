@@ -9,6 +9,7 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
 	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -80,7 +81,7 @@ func (rs *runs) put(t *run) {
 }
 
 // prepare readies t for one attempt on l.
-func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.Time) {
+func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
 	t.readOnly, t.now, t.recorded, t.sent = readOnly, now, nil, false
 	t.call.timers = nil
 	inv := &t.call.inv
@@ -88,7 +89,7 @@ func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.
 		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.call.stats.runs + 1, Discarded: t.call.logged,
 		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.lane == LaneStateless,
-		State: l.state, Revision: rev, Version: l.visibleVersion(),
+		State: l.State, Revision: rev, Version: l.VisibleVersion(),
 		StateBytes: s.limits.StateBytes, PayloadBytes: s.limits.PayloadBytes, Fuel: s.limits.Fuel,
 		StateSetting: s.stateSetting, PayloadSetting: s.payloadSetting,
 		Uses: s.uses, Leaver: t,
@@ -126,11 +127,11 @@ type sealed struct {
 
 // seal closes the turn, whose time is not up. It fails for a state above the limit;
 // then nothing of the turn remains.
-func (t *run) seal(s *served, l *loaded) (sealed, error) {
+func (t *run) seal(s *served, l *residency.Row) (sealed, error) {
 	done := sealed{
-		state: l.state,
+		state: l.State,
 		rev:   t.StateRevision(),
-		reply: actor.Reply{Payload: t.Payload(), Version: l.visibleVersion(), Fuel: t.Fuel().Used},
+		reply: actor.Reply{Payload: t.Payload(), Version: l.VisibleVersion(), Fuel: t.Fuel().Used},
 
 		reminders: t.Effects(),
 	}
@@ -210,7 +211,7 @@ func (t *run) settled(show bool) error {
 }
 
 // apart runs a method on a spare instance, over l; it never commits.
-func (rs *runs) apart(ctx *turnContext, c *call, s *served, l *loaded, readOnly bool) (actor.Reply, error) {
+func (rs *runs) apart(ctx *turnContext, c *call, s *served, l *residency.Row, readOnly bool) (actor.Reply, error) {
 	in, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return actor.Reply{}, err

@@ -8,34 +8,30 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/mailbox"
+	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
 // shard holds some of the actors, the calls that run on them, and the order in
 // which they were used.
 type shard struct {
-	table  *table
-	mu     sync.Mutex
-	closed bool // no call is admitted any more
-	killed bool // running calls are stopped as they come
-	actors map[actor.Key]*activation
-	// newest and oldest are the ends of the order of use.
-	newest, oldest *activation
-	running        mailbox.List[*call]
-	timers         timer.Schedule
-	// forgets counts the states that left memory, for readers that loaded one
-	// meanwhile.
-	forgets  uint64
-	answered answered
+	table   *table
+	mu      sync.Mutex
+	closed  bool // no call is admitted any more
+	killed  bool // running calls are stopped as they come
+	actors  map[actor.Key]*activation
+	order   list.List[*activation] // of their use, the newest last
+	running list.List[*call]
+	timers  timer.Schedule
+	history residency.History
 	// migrations are those that readers wait for; nil: there were none yet.
 	migrations map[actor.Key]*migration
 	copies     *simplelru.LRU[actor.Key, *stateCopy] // nil: there were none yet
 	// losses counts how often the host lost all that it held: what was in memory before
 	// proves nothing after. It grows with the lock held.
 	losses atomic.Uint64
-	// unsettled are actors for which the host gave up finding out the outcome of a commit.
-	unsettled unsettled
 	// work counts workers and calls in the lanes without one. It grows only
 	// while the shard is open.
 	work sync.WaitGroup
@@ -45,7 +41,7 @@ type shard struct {
 // actor's activation holds for readers, nil if there is nothing or it is not current, or
 // if the call is to be answered from a copy, which call.copied reports.
 // errUnfenced means that earlier owners of the actor have to be fenced out first.
-func (s *shard) enter(c *call, by *served) (warm *loaded, err error) {
+func (s *shard) enter(c *call, by *served) (warm *residency.Row, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -81,21 +77,21 @@ func (s *shard) enter(c *call, by *served) (warm *loaded, err error) {
 // Where other hosts answer from copies, what is in memory may be older than what they
 // have answered as long as a commit is under way, which they see in the store before its
 // outcome is known here: then a state is current that was the newest after the call came.
-func (s *shard) look(key actor.Key, by *served, now time.Time) *loaded {
+func (s *shard) look(key actor.Key, by *served, now time.Time) *residency.Row {
 	a := s.actors[key]
-	if a == nil || a.loaded == nil {
+	if a == nil || a.Loaded == nil {
 		return nil
 	}
 	s.used(a)
 	a.lastUsed = now
-	newest, current := s.table.ownership.newest(a), a.current.After(now.Add(-actor.MaxReadAge))
+	newest, current := s.table.ownership.newest(a), a.Current.After(now.Add(-actor.MaxReadAge))
 	if by.readElsewhere(now) {
-		newest, current = newest && !a.busy, !a.current.Before(now)
+		newest, current = newest && !a.busy, !a.Current.Before(now)
 	}
 	if !newest && !current {
 		return nil
 	}
-	return a.committed()
+	return a.Committed()
 }
 
 // leave ends what enter began.
@@ -126,40 +122,35 @@ func (s *shard) answer(to *mailbox.Answers[*call], c *call) {
 
 // used makes an activation the newest. The caller has the shard's lock.
 func (s *shard) used(a *activation) {
-	if s.newest != a {
-		s.unlink(a)
-		s.link(a)
-	}
+	s.order.Remove(&a.used)
+	s.order.Push(&a.used, a)
 }
 
-func (s *shard) link(a *activation) {
-	a.newer, a.older = nil, s.newest
-	if s.newest != nil {
-		s.newest.newer = a
-	} else {
-		s.oldest = a
+// noteNewer records a newer version for the activation a, which may be nil. The caller
+// has the lock.
+func (s *shard) noteNewer(a *activation, version uint64) {
+	if a == nil {
+		s.history.NoteNewer(nil, version)
+		return
 	}
-	s.newest = a
+	s.history.NoteNewer(&a.Known, version)
 }
 
-func (s *shard) unlink(a *activation) {
-	if a.newer != nil {
-		a.newer.older = a.older
-	} else {
-		s.newest = a.older
-	}
-	if a.older != nil {
-		a.older.newer = a.newer
-	} else {
-		s.oldest = a.newer
-	}
-	a.newer, a.older = nil, nil
+// noteOther takes over that the store has another version than the readers of an activation
+// see. The caller has the lock.
+func (s *shard) noteOther(a *activation, version uint64) { s.history.NoteOther(&a.Known, version) }
+
+// show lets the readers of an activation with a state see l, unless it is older than what
+// they see. The caller has the lock.
+func (s *shard) show(a *activation, l *residency.Row, asked time.Time, forgets uint64) {
+	s.history.Show(&a.Known, l, asked, forgets)
+	a.weigh()
 }
 
 func (t *table) evictFrom(s *shard) *activation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for a := s.oldest; a != nil; a = a.newer {
+	for a := range s.order.All() {
 		if a.idle() {
 			t.remove(s, a)
 			s.timers.Leave(a.key)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/mailbox"
+	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/speculation"
 )
 
@@ -55,8 +55,8 @@ func (a *activation) fold(w *workers, c *call, s *served, done *sealed) {
 	if done.changed {
 		b.state = done.state
 		b.row().Generation, b.row().StateSchema = s.deployment.Generation, s.stateSchema
-		b.after = a.tip.after(b.row(), done.state)
-		a.tip = b.after
+		b.after = a.Tip.After(b.row(), done.state)
+		a.Tip = b.after
 		a.weigh()
 		done.reply.Version = b.row().NewVersion
 	}
@@ -87,8 +87,8 @@ func (a *activation) foldFailure(w *workers, c *call, r result) {
 	}
 	b.bump = true
 	if b.state == nil {
-		b.after = a.tip.bumped(b.row())
-		a.tip = b.after
+		b.after = a.Tip.Bumped(b.row())
+		a.Tip = b.after
 		a.weigh()
 	}
 }
@@ -145,7 +145,7 @@ func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
 	case err != nil:
 		outcome = speculation.Failed
 	case !b.in.Check():
-		a.install(b.after)
+		a.Install(b.after)
 		a.weigh()
 		if b.writes() {
 			a.advanced()
@@ -154,8 +154,8 @@ func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
 	if errors.Is(err, actor.ErrAmbiguous) {
 		a.gaveUp(now)
 	}
-	if err == nil && !a.outdated() {
-		a.confirmed(b.in.Began())
+	if err == nil && !a.Outdated() {
+		a.Confirmed(b.in.Began())
 	}
 	did := b.in.Landed(outcome, err, now)
 	a.perform(w, s, &did, err, now, &then)
@@ -189,7 +189,7 @@ func (a *activation) perform(w *workers, s *shard, did *speculation.Actions[*cal
 		a.shard.answer(&then.answered, c)
 	}
 	if len(did.Rerun) > 0 {
-		var rerun mailbox.List[*call]
+		var rerun list.List[*call]
 		for _, d := range did.Rerun {
 			a.runAgain(d.Call, err, &rerun, &then.answered)
 		}
@@ -207,14 +207,14 @@ func (a *activation) perform(w *workers, s *shard, did *speculation.Actions[*cal
 	}
 	switch next := a.member.Flight(); {
 	case len(did.Later) == 0:
-	case next == nil && a.outdated():
+	case next == nil && a.Outdated():
 		a.supersede(w, s, did.Later, now, then)
 	case a.lost:
 		for _, seen := range did.Later {
 			seen.Call.result = result{err: actor.ErrNotOwner, stats: seen.Call.stats}
 			a.shard.answer(&then.answered, seen.Call)
 		}
-	case !a.outdated() && w.ownership.currentSince(a, now, now): // under the lease
+	case !a.Outdated() && w.ownership.currentSince(a, now, now): // under the lease
 		for _, seen := range did.Later {
 			seen.Call.result.stats.ended = now
 			a.shard.answer(&then.answered, seen.Call)
@@ -245,7 +245,7 @@ func (a *activation) supersede(w *workers, s *shard, calls []dependent, now time
 
 // runAgain puts a call that was run for nothing where it goes again, or answers it
 // if something left the host with it. The caller has the shard's lock.
-func (a *activation) runAgain(c *call, err error, rerun *mailbox.List[*call], answered *answers) {
+func (a *activation) runAgain(c *call, err error, rerun *list.List[*call], answered *answers) {
 	if c.stats.sent {
 		c.result = result{err: cutShort(err), stats: c.stats}
 		a.shard.answer(answered, c)
@@ -307,7 +307,7 @@ func (w *workers) submitted(b *batch, err error) {
 // newBatch returns what commits the turns of a from its tip on; without any it confirms
 // the tip.
 func (w *workers) newBatch(a *activation) *batch {
-	return &batch{by: w, a: a, rows: [1]actor.RowWrite{nextRow(a.key, a.tip)}, after: a.tip}
+	return &batch{by: w, a: a, rows: [1]actor.RowWrite{a.Tip.Next(a.key)}, after: a.Tip}
 }
 
 // release gives back the memory of a batch that has landed with err. Whether

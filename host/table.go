@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
@@ -40,6 +41,7 @@ func (t *table) init(cfg *Config, o *ownership, events *Events, clock *timer.Clo
 	for i := range t.shards {
 		t.shards[i].actors = make(map[actor.Key]*activation)
 		t.shards[i].table = t
+		t.shards[i].history.Shared = o.shared
 		t.shards[i].timers.Init(clock)
 	}
 }
@@ -66,8 +68,7 @@ func (t *table) evict() *activation {
 func (t *table) expired(s *shard, now time.Time) (out []*activation, skipped []actor.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for a := s.oldest; a != nil; {
-		newer := a.newer
+	for a := range s.order.All() {
 		switch {
 		case !a.idle() || now.Sub(a.lastUsed) < a.idleTimeout:
 		case !a.sticky:
@@ -78,7 +79,6 @@ func (t *table) expired(s *shard, now time.Time) (out []*activation, skipped []a
 			a.skipped = now
 			skipped = append(skipped, a.key)
 		}
-		a = newer
 	}
 	return out, skipped
 }
@@ -121,31 +121,24 @@ func (t *table) errFull() error {
 // knows of: nothing, if it knows only that there is one. What is loaded from now on
 // is as new. It reports whether there was anything newer. The caller has the shard's lock.
 func (t *table) catchUp(a *activation) bool {
-	switch {
-	case a.tip == nil:
-		a.newest = 0
+	if a.Tip != nil && (!a.member.Committed() || !a.Outdated()) || !a.shard.history.CatchUp(a.key, &a.Known, time.Now()) {
 		return false
-	case !a.member.Committed() || !a.outdated():
-		return false
-	case a.shown != nil:
-		l := a.shown
-		a.install(l)
-		a.tip, a.rev = l, t.revisions.Next()
-		a.weigh()
-	default:
-		a.forget()
 	}
+	if a.Tip != nil {
+		a.rev = t.revisions.Next()
+	}
+	a.weigh()
 	return true
 }
 
 // keep makes l, which is committed and was asked for at a moment, what the
 // activation holds. If something newer was heard of since, what rests on it is not
 // answered.
-func (t *table) keep(a *activation, l *loaded, rev uint64, asked time.Time) {
+func (t *table) keep(a *activation, l *residency.Row, rev uint64, asked time.Time) {
 	s := a.shard
 	s.mu.Lock()
-	a.install(l)
-	a.tip, a.rev, a.current = l, rev, asked
+	a.Keep(l, asked)
+	a.rev = rev
 	a.weigh()
 	fresh := !a.announced
 	a.announced = true
@@ -160,25 +153,25 @@ func (t *table) keep(a *activation, l *loaded, rev uint64, asked time.Time) {
 // anything of the shard was forgotten since it was asked for, since the state might
 // be older then than what was already answered. What it does not take is answered
 // all the same, and nothing older may be afterwards.
-func (t *table) offer(sh *shard, key actor.Key, s *served, l *loaded, asked time.Time, forgets uint64) {
+func (t *table) offer(sh *shard, key actor.Key, s *served, l *residency.Row, asked time.Time, forgets uint64) {
 	sh.mu.Lock()
 	a := sh.actors[key]
-	if a != nil && a.loaded != nil {
+	if a != nil && a.Loaded != nil {
 		sh.show(a, l, asked, forgets)
 		sh.mu.Unlock()
 		return
 	}
-	if hold, err := t.ownership.admits(sh, key, a, s, asked); err == nil && a == nil && sh.forgets == forgets {
+	if hold, err := t.ownership.admits(sh, key, a, s, asked); err == nil && a == nil && sh.history.Forgets() == forgets {
 		if a = t.activate(sh, key); a != nil { // readers push nobody out
 			a.hold = hold
 		}
 	}
-	if a == nil || a.busy || sh.forgets != forgets {
-		sh.noteNewer(a, l.version)
+	if a == nil || a.busy || sh.history.Forgets() != forgets {
+		sh.noteNewer(a, l.Version)
 		sh.mu.Unlock()
 		return
 	}
-	a.loaded, a.tip, a.rev, a.current = l, l, t.revisions.Next(), asked
+	a.Loaded, a.Tip, a.rev, a.Current = l, l, t.revisions.Next(), asked
 	a.weigh()
 	a.sticky, a.idleTimeout, a.lastUsed = s.sticky, s.limits.IdleTimeout, time.Now()
 	fresh := !a.announced
@@ -197,26 +190,26 @@ func (t *table) noteNewer(key actor.Key, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noteNewer(s.actors[key], version)
-	s.answered.note(key, version, time.Now())
+	s.history.Answered.Note(key, version, time.Now())
 }
 
 // confirmRead takes over that the store had a version at a moment after asked, and
 // reports whether it is that of l.
-func (t *table) confirmRead(key actor.Key, l *loaded, version uint64, asked time.Time) bool {
+func (t *table) confirmRead(key actor.Key, l *residency.Row, version uint64, asked time.Time) bool {
 	s := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.actors[key]
-	if version != l.version {
-		if a == nil || a.loaded == nil {
+	if version != l.Version {
+		if a == nil || a.Loaded == nil {
 			s.noteNewer(a, version)
 		} else {
 			s.noteOther(a, version)
 		}
 		return false
 	}
-	if a != nil && a.committed() == l {
-		a.confirmed(asked)
+	if a != nil && a.Committed() == l {
+		a.Confirmed(asked)
 	}
 	return true
 }
@@ -227,7 +220,7 @@ func (t *table) noteAnswered(key actor.Key, version uint64) {
 	s := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answered.note(key, version, time.Now())
+	s.history.Answered.Note(key, version, time.Now())
 }
 
 // each calls f for every activation, a shard at a time and under its lock.

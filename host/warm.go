@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // warmTurn runs one attempt of a turn on the activation's tip.
@@ -26,8 +27,8 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	if l == nil {
 		return outcome{retry: true}
 	}
-	if l.damage != nil {
-		return failed(l.damage)
+	if l.Damage != nil {
+		return failed(l.Damage)
 	}
 	if changed, err := ts.deployments.fits(ctx, l, s); err != nil {
 		o := failed(err) // of the tip, which need not be the newest
@@ -80,11 +81,11 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 // one is not kept. The result is nil if the state was dropped since the worker
 // took the call: the calls before it go first. actor.ErrNotOwner: this host does not
 // hold the actor any more.
-func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *served) (*loaded, error) {
+func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *served) (*residency.Row, error) {
 	sh := a.shard
 	sh.mu.Lock()
 	newer := ts.table.catchUp(a)
-	tip, dropped := a.tip, a.member.Dropped() != nil
+	tip, dropped := a.Tip, a.member.Dropped() != nil
 	a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
 	unfenced := s.sticky && a.hold == actor.Held && a.member.Committed()
 	sh.mu.Unlock()
@@ -101,7 +102,7 @@ func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *served) (*l
 		a.dropState()
 		err = actor.ErrNotOwner
 	}
-	if err != nil || l.damage != nil {
+	if err != nil || l.Damage != nil {
 		return l, err
 	}
 	if unfenced {
@@ -125,8 +126,8 @@ func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *served) (*l
 
 // fence moves the version of an activation's row on from l, so that no commit of an
 // earlier owner can land, and returns what l is then, and when that was asked for.
-func (ts *turns) fence(a *activation, l *loaded) (next *loaded, asked time.Time, err error) {
-	c := bumpOf(a.key, l)
+func (ts *turns) fence(a *activation, l *residency.Row) (next *residency.Row, asked time.Time, err error) {
+	c := l.Bump(a.key)
 	asked = time.Now()
 	if err := ts.commit(a, c); err != nil {
 		a.dropState()
@@ -135,7 +136,7 @@ func (ts *turns) fence(a *activation, l *loaded) (next *loaded, asked time.Time,
 		}
 		return nil, asked, err
 	}
-	return l.bumped(&c.Rows[0]), asked, nil
+	return l.Bumped(&c.Rows[0]), asked, nil
 }
 
 // commit commits for the activation's worker, which waits for it. Errors are as those of

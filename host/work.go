@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/mailbox"
+	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/speculation"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -134,7 +134,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	switch {
 	case dropped != nil && (o.resting || o.retry):
 		// What it ran on, or would have, is gone.
-		var rerun mailbox.List[*call]
+		var rerun list.List[*call]
 		for _, earlier := range behind {
 			a.runAgain(earlier, dropped, &rerun, &then.answered)
 		}
@@ -158,7 +158,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		a.shard.answer(&then.answered, c)
 	case o.resting && !a.member.Committed():
 		w.hold(a.member.Latest(), c, o.result, speculation.Observer, o.since)
-	case o.resting && a.outdated():
+	case o.resting && a.Outdated():
 		a.supersede(w, s, []dependent{{Call: c, Home: &a.member}}, now, &then)
 	case o.resting && !o.since.IsZero() && !w.ownership.currentSince(a, o.since, now):
 		a.ask(w, c, o.result)
@@ -169,7 +169,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		a.shard.answer(&then.answered, c)
 	}
 	if len(behind) > 0 {
-		var rerun mailbox.List[*call]
+		var rerun list.List[*call]
 		for _, earlier := range behind {
 			a.runAgain(earlier, dropped, &rerun, &then.answered)
 		}

@@ -78,7 +78,7 @@ var methodsAway = map[string]int{
 	"guest-sdk/go/actor":              11,
 	"guest-sdk/go/actortest":          33,
 	"guest-sdk/go/internal/jsonplan":  12,
-	"host":                            66,
+	"host":                            61,
 	"host/egress":                     1,
 	"host/instance":                   15,
 	"host/turn":                       35,
