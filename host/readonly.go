@@ -124,7 +124,7 @@ func (rd *reads) committed(ctx context.Context, c *call, s *served, strong bool)
 	}
 	for {
 		sh.mu.Lock()
-		forgets, l, a := sh.history.Forgets(), sh.look(key, s, c.arrived), sh.actors[key]
+		forgets, l, a := sh.history.Forgets(), rd.ownership.look(sh, key, s, c.arrived), sh.actors[key]
 		old := a != nil && a.Committed() != nil // the committed state was not confirmed lately
 		sh.mu.Unlock()
 		if l != nil {

@@ -9,26 +9,6 @@ import (
 	"github.com/greenroom-run/greenroom/host/residency"
 )
 
-// Reminders is what the host needs of who keeps and delivers reminders.
-type Reminders interface {
-	// Prepare returns the reminder that a spec asks for, with a token of its own: what a
-	// commit sets. Errors are [*actor.ArgumentError], and others for what cannot be said
-	// now.
-	Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error)
-	// Committed tells of what a commit that was applied did to reminders. It must not
-	// block.
-	Committed(e *actor.ReminderEffects)
-	// FindReminders reads reminders by name; one that is not there is the zero Reminder.
-	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
-	// ReminderNames returns the names of an actor's reminders with a prefix in byte order,
-	// the first limit of them.
-	ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error)
-	// ThinReminders removes reminders of an actor that is about to be deleted, in commits
-	// that rest on its row, or, if that is damaged, on nothing: until there are few enough to
-	// be removed by the commit that deletes it. actor.ErrStale if the row has moved on.
-	ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error
-}
-
 // reminders is what turns do with reminders, and the firings that ask for them. It is a
 // [turn.Reminders]. Nil: the host has none.
 type reminders struct {

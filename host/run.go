@@ -8,27 +8,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
-	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
-)
-
-type (
-	// Grants says what apps were given.
-	Grants = turn.Grants
-	// Egress sends the HTTP requests of guests.
-	Egress = turn.Egress
-	// EgressRequest is one of them.
-	EgressRequest = turn.EgressRequest
-	// EgressEnd says what came of one.
-	EgressEnd = turn.EgressEnd
-	// GuestLog is a line that a guest logged.
-	GuestLog = turn.Log
-	// TimerFired is one firing of a timer that has begun.
-	TimerFired = timer.Fired
-	// InstanceEvent says what happened to an instance.
-	InstanceEvent = instance.Event
 )
 
 // run is one attempt of a call. It is used again; nothing in it survives prepare.
@@ -111,18 +93,6 @@ func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32
 	t.call.stats.fuel += t.Fuel().Used
 	t.call.logged = t.call.logged || t.HasLogged()
 	return err
-}
-
-// sealed is a turn that has run to its end: what it asks for and what happens to
-// its actor. It refers to nothing of the guest or of the overlay.
-type sealed struct {
-	changed bool           // the state is to be committed
-	state   *overlay.State // after the turn
-	rev     uint64
-	reply   actor.Reply
-	// reminders is what the turn does to its actor's reminders, the step of its own
-	// among it.
-	reminders actor.ReminderEffects
 }
 
 // seal closes the turn, whose time is not up. It fails for a state above the limit;

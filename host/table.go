@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
 	"github.com/greenroom-run/greenroom/host/residency"
@@ -40,7 +42,7 @@ func (t *table) init(cfg *Config, o *ownership, events *Events, clock *timer.Clo
 	t.hand.Store(rand.Uint32())
 	for i := range t.shards {
 		t.shards[i].actors = make(map[actor.Key]*activation)
-		t.shards[i].table = t
+		t.shards[i].states = &t.states
 		t.shards[i].history.Shared = o.shared
 		t.shards[i].timers.Init(clock)
 	}
@@ -50,6 +52,31 @@ func (t *table) shard(key actor.Key) *shard {
 	return &t.shards[maphash.String(t.seed, key.ID)%shardCount]
 }
 
+// activate makes an activation for an actor that has none, and returns nil if there
+// are as many as may be. The caller has the shard's lock.
+func (t *table) activate(s *shard, key actor.Key) *activation {
+	if t.count.Add(1) > t.max {
+		t.count.Add(-1)
+		return nil
+	}
+	a := &activation{key: key, shard: s}
+	s.actors[key] = a
+	s.order.Push(&a.used, a)
+	a.weigh()
+	return a
+}
+
+// remove takes an activation without work out of the table. The caller has the
+// shard's lock.
+func (t *table) remove(s *shard, a *activation) {
+	s.history.Leave(a.key, &a.Known, time.Now())
+	delete(s.actors, a.key)
+	s.order.Remove(&a.used)
+	t.count.Add(-1)
+	t.states.add(-a.weighed)
+	a.weighed = 0
+}
+
 // evict takes an idle activation out, the least recently used one of the first
 // shard that has any, going around the shards. It returns nil when every
 // activation has work.
@@ -57,6 +84,19 @@ func (t *table) evict() *activation {
 	for range shardCount {
 		s := &t.shards[t.hand.Add(1)%shardCount]
 		if a := t.evictFrom(s); a != nil {
+			return a
+		}
+	}
+	return nil
+}
+
+func (t *table) evictFrom(s *shard) *activation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a := range s.order.All() {
+		if a.idle() {
+			t.remove(s, a)
+			s.timers.Leave(a.key)
 			return a
 		}
 	}
@@ -232,5 +272,81 @@ func (t *table) each(f func(a *activation)) {
 			f(a)
 		}
 		s.mu.Unlock()
+	}
+}
+
+const (
+	// minCopies is of how many actors of a shard there may be copies at least.
+	minCopies = 16
+	// copyIdle is how long a copy stays that nobody reads.
+	copyIdle = time.Minute
+)
+
+// copyOf returns the copy of an actor's state, which may have none yet. The caller has the
+// shard's lock.
+func (t *table) copyOf(s *shard, key actor.Key) *stateCopy {
+	if s.copies == nil {
+		size := max(minCopies, int(t.max)/shardCount)
+		s.copies, _ = simplelru.NewLRU(size, func(_ actor.Key, e *stateCopy) { // fails only for sizes below 1
+			t.states.add(-e.weighed)
+			t.copied.Add(-1)
+			e.weighed = 0
+		})
+	}
+	e, ok := s.copies.Get(key)
+	if !ok {
+		e = &stateCopy{weighed: activationCost + int64(len(key.ID))}
+		t.states.add(e.weighed)
+		t.copied.Add(1)
+		s.copies.Add(key, e)
+	}
+	return e
+}
+
+// keepCopy makes l, which was the newest after a moment, the state of a copy that was not
+// dropped meanwhile. The caller has the lock.
+func (t *table) keepCopy(s *shard, key actor.Key, e *stateCopy, l *residency.Row, current time.Time) {
+	if kept, ok := s.copies.Peek(key); !ok || kept != e {
+		return
+	}
+	e.state, e.current = l, current
+	w := activationCost + int64(len(key.ID)) + l.Cost()
+	t.states.add(w - e.weighed)
+	e.weighed = w
+}
+
+// dropCopy drops the copy that was not read for longest of the first shard that has any,
+// going around the shards, and reports whether there was one.
+func (t *table) dropCopy() bool {
+	if t.copied.Load() == 0 {
+		return false
+	}
+	for range shardCount {
+		s := &t.shards[t.hand.Add(1)%shardCount]
+		s.mu.Lock()
+		dropped := false
+		if s.copies != nil {
+			_, _, dropped = s.copies.RemoveOldest()
+		}
+		s.mu.Unlock()
+		if dropped {
+			return true
+		}
+	}
+	return false
+}
+
+// dropCopies drops the copies of a shard that were not read since a moment, or whose
+// actors this host is no reader of any more.
+func (t *table) dropCopies(s *shard, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.copies == nil {
+		return
+	}
+	for _, key := range s.copies.Keys() {
+		if e, ok := s.copies.Peek(key); ok && (e.used.Before(since) || !t.ownership.cluster.Reads(key)) {
+			s.copies.Remove(key)
+		}
 	}
 }
