@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // admission decides where a call runs, and what it gets.
@@ -131,16 +132,63 @@ func (ad *admission) fence(c *call, s *served) result {
 	return ad.counted(f, func(f *call) result { return ad.queued(f, s, true) })
 }
 
+// migrate has the state of a read's actor migrated and committed, by one turn for all
+// reads. An error is that of the migrate hook, or of the caller's context, and the read's.
+// If there is no turn, or it could not be committed, the read migrates for itself, as it
+// does where it must not wait: while a turn runs, which moves the state on as well.
+func (ad *admission) migrate(c *call, s *served) error {
+	c.migrated = true
+	sh := ad.table.shard(c.inv.Key)
+	for {
+		sh.mu.Lock()
+		m := sh.migrations[c.inv.Key]
+		first := m == nil
+		if a := sh.actors[c.inv.Key]; first && a != nil && !a.idle() {
+			sh.mu.Unlock()
+			return nil
+		}
+		if first {
+			m = &migration{done: make(chan struct{})}
+			if sh.migrations == nil {
+				sh.migrations = make(map[actor.Key]*migration)
+			}
+			sh.migrations[c.inv.Key] = m
+		}
+		sh.mu.Unlock()
+		if first {
+			inv := actor.Invocation{Key: c.inv.Key, ID: c.inv.ID, Trace: c.inv.Trace}
+			turn := &call{request: request{ctx: c.ctx, op: opMigrate, inv: inv, arrived: time.Now()}}
+			m.err = ad.counted(turn, func(turn *call) result { return ad.queued(turn, s, true) }).err
+			sh.mu.Lock()
+			delete(sh.migrations, c.inv.Key)
+			sh.mu.Unlock()
+			close(m.done)
+		}
+		select {
+		case <-m.done:
+		case <-c.ctx.Done():
+			return contextError(c.ctx)
+		}
+		switch {
+		case ofGuest(m.err):
+			return m.err
+		case first || !isContextError(m.err):
+			return nil
+		}
+		// The caller of the one that was first gave up.
+	}
+}
+
 // alone runs a call on its caller's goroutine, under s.
 func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	sh := ad.table.shard(c.inv.Key)
 	if err := ad.life.running(); err != nil {
 		return result{err: err}
 	}
-	if err := ad.memory.charge(c); err != nil {
+	if err := ad.memory.charge(&c.charges, c.cost()); err != nil {
 		return result{err: err}
 	}
-	warm, err := sh.enter(c, s)
+	warm, err := ad.ownership.enter(sh, c, s)
 	if err != nil {
 		return result{err: err}
 	}
@@ -160,7 +208,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 	reply, err := run(ctx, c, s, warm)
 	if c.timers != nil {
 		sh.mu.Lock()
-		c.settleTimers(sh, err == nil)
+		c.settleTimers(&sh.timers, err == nil)
 		sh.mu.Unlock()
 	}
 	if err != nil {
@@ -173,7 +221,7 @@ func (ad *admission) alone(c *call, s *served, run aloneFunc) result {
 
 // aloneFunc runs a call under s, which serves its type. warm is what the actor's
 // activation holds, nil if there is none.
-type aloneFunc func(ctx *turnContext, c *call, s *served, warm *loaded) (actor.Reply, error)
+type aloneFunc func(ctx *turnContext, c *call, s *served, warm *residency.Row) (actor.Reply, error)
 
 // queued puts a call into its actor's mailbox and waits for the answer. With here
 // this goroutine may run the turn, if it is one of an idle actor.
@@ -230,7 +278,7 @@ func (ad *admission) enqueue(c *call, by *served, onCaller bool) (a *activation,
 		a = s.actors[c.inv.Key]
 		hold, err := ad.ownership.admits(s, c.inv.Key, a, by, c.arrived)
 		if err == nil && a == nil {
-			err = ad.memory.charge(c)
+			err = ad.memory.charge(&c.charges, c.cost())
 		}
 		if err != nil {
 			s.mu.Unlock()
@@ -259,7 +307,7 @@ func (ad *admission) enqueue(c *call, by *served, onCaller bool) (a *activation,
 // recorded, admit admits it.
 func (ad *admission) lookUpFirst(c *call, lane Lane, admit func() result) result {
 	s := ad.table.shard(c.inv.Key)
-	if err := ad.memory.charge(c); err != nil {
+	if err := ad.memory.charge(&c.charges, c.cost()); err != nil {
 		return result{err: err}
 	}
 	if err := s.beginLookUp(c); err != nil {

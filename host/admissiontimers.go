@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
@@ -24,7 +25,7 @@ func (ad *admission) admitTimer(c *call) result {
 	if s.lane != LaneStateless {
 		return ad.queued(c, s, false)
 	}
-	ask := func(*turnContext, *call, *served, *loaded) (actor.Reply, error) {
+	ask := func(*turnContext, *call, *served, *residency.Row) (actor.Reply, error) {
 		c.stats.lane = LaneStateless
 		return actor.Reply{}, ad.timers.ask(c, s)
 	}
@@ -62,7 +63,7 @@ func (ad *admission) admitFired(c *call) result {
 	if s.lane != LaneStateless {
 		return ad.queued(c, s, false)
 	}
-	return ad.alone(c, s, func(ctx *turnContext, c *call, s *served, warm *loaded) (actor.Reply, error) {
+	return ad.alone(c, s, func(ctx *turnContext, c *call, s *served, warm *residency.Row) (actor.Reply, error) {
 		if err := ad.timers.begin(c); err != nil {
 			return actor.Reply{}, err
 		}

@@ -9,24 +9,6 @@ import (
 	"github.com/greenroom-run/greenroom/host/mailbox"
 )
 
-// Receiver gets the outcome of a call that was begun.
-type Receiver interface {
-	// Answer gets what [Host.Invoke] returns: once, on any goroutine, and perhaps
-	// before Begin has returned. Others wait for their answers meanwhile: it must
-	// not block.
-	Answer(reply actor.Reply, err error)
-}
-
-// PlacedReceiver is a [Receiver] that has others begun in order, one after the other, and
-// need not wait for turns to do so.
-type PlacedReceiver interface {
-	Receiver
-	// Placed is called once a call that is begun later cannot come before this one: on the
-	// goroutine that called Begin, before a turn runs there. It is not called where Begin
-	// returns without that, and must not block.
-	Placed()
-}
-
 // answering gives callers their answers.
 type answering struct {
 	events *Events

@@ -10,21 +10,6 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// turns runs the calls of activations, in the lanes that have a mailbox.
-type turns struct {
-	memory      *callMemory
-	table       *table
-	store       *storage
-	deployments *deployments
-	ownership   *ownership
-	records     *recordings
-	runs        *runs
-	reminders   *reminders
-	timers      *timers
-	locked      *lockedLane
-	stateless   *statelessLane
-}
-
 // run runs one call of an activation, on the activation's worker. It begins anew
 // as long as other writers come first, in the lanes that commit at once; what
 // was sealed in the warm lane is for the caller to commit.
@@ -173,8 +158,8 @@ func (ts *turns) timer(ctx context.Context, a *activation, c *call, s *served) o
 	c.stats.lane = s.lane
 	if s.lane == LaneWarm { // it is the activation that has it
 		l, err := ts.ensureLoaded(ctx, a, s)
-		if err == nil && l != nil && l.damage != nil {
-			err = l.damage
+		if err == nil && l != nil && l.Damage != nil {
+			err = l.Damage
 		}
 		if err != nil || l == nil {
 			return outcome{result: result{err: err}, retry: err == nil}
@@ -184,20 +169,6 @@ func (ts *turns) timer(ctx context.Context, a *activation, c *call, s *served) o
 	}
 	err := ts.timers.ask(c, s)
 	return outcome{result: result{err: err}, resting: s.lane == LaneWarm, ended: time.Now()}
-}
-
-// next returns what serves the activation's next turn, as serving does. It
-// is for the worker.
-func (ts *turns) next(a *activation) (*served, error) {
-	changes := ts.deployments.modules.Changes()
-	if a.serving != nil && a.checked == changes {
-		return a.serving, nil
-	}
-	s, err := ts.deployments.serving(a.key.App, a.key.Type)
-	if s == a.serving {
-		a.checked = changes
-	}
-	return s, err
 }
 
 // pause waits before the attempt that follows so many conflicts, not after the

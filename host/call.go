@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/mailbox"
+	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
@@ -56,8 +56,8 @@ type timerRequest struct {
 type position struct {
 	// place is in a mailbox, in the shard's running calls, or in calls that are to run
 	// again or to be answered.
-	place mailbox.Place[*call]
-	at    *activation // that the call was put into the mailbox of; nil: none
+	place  list.Place[*call]
+	queued bool // the call was put into a mailbox
 	// looking means that the call is looked up before it is admitted.
 	looking bool
 	// left, if not nil, is closed when the call has left, if it has no mailbox.
@@ -107,12 +107,6 @@ type progress struct {
 	// losses is what the shard counted when the call entered, of a call without a mailbox.
 	losses uint64
 	stats  turnStats
-}
-
-// charges are what a call counts for in Config.CallMemory.
-type charges struct {
-	charged int64 // itself, from its admission to its answer
-	loaded  int64 // the states that it loaded for itself alone
 }
 
 // delivery is how the caller gets the answer.
@@ -241,17 +235,17 @@ func (c *call) overdue(ctx *turnContext) error {
 }
 
 // settleTimers lets what the call did to timers take effect, or drops it. The caller has the
-// lock of s, the actor's shard.
-func (c *call) settleTimers(s *shard, apply bool) {
+// lock of the actor's shard, which has the timers.
+func (c *call) settleTimers(of *timer.Schedule, apply bool) {
 	if c.timers != nil {
-		s.timers.Settle(c.inv.Key, c.timers, apply, time.Now())
+		of.Settle(c.inv.Key, c.timers, apply, time.Now())
 	}
 }
 
 // goAgain readies a call whose run was for nothing, because of err, for the next. The
-// caller has the lock of s, the actor's shard.
-func (c *call) goAgain(s *shard, err error) {
-	c.settleTimers(s, false)
+// caller has the lock of the actor's shard, which has its timers.
+func (c *call) goAgain(of *timer.Schedule, err error) {
+	c.settleTimers(of, false)
 	c.timers = nil
 	c.doubtful, c.looked = c.keyed(), nil
 	if refusal(err) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // delete leaves a tombstone in place of the actor's state, and removes its reminders.
@@ -39,15 +40,15 @@ func (ts *turns) delete(ctx context.Context, a *activation, c *call, s *served, 
 				return nil, err
 			}
 		}
-		commit := actor.CommitOf(tombstone(a.key, newLoaded(row), s))
+		commit := actor.CommitOf(residency.NewRow(row).Tombstone(a.key, s.deployment.Generation))
 		return &commit, nil
 	})
-	if version, ok := damagedVersion(err, a.key); ok {
+	if version, ok := residency.DamagedVersion(err, a.key); ok {
 		// The store cannot even hand the row over. Its version fences all the same.
 		if err := ts.locked.lockedHere(a.key, s); err != nil {
 			return err
 		}
-		return ts.store.commit(actor.CommitOf(tombstone(a.key, &loaded{version: version}, s)), LaneLocked)
+		return ts.store.commit(actor.CommitOf((&residency.Row{Version: version}).Tombstone(a.key, s.deployment.Generation)), LaneLocked)
 	}
 	return err
 }
@@ -61,7 +62,7 @@ func (ts *turns) warmDelete(ctx context.Context, a *activation, s *served, began
 	if err != nil {
 		return err
 	}
-	if l.damage == nil && !l.exists {
+	if l.Damage == nil && !l.Exists {
 		outdated, err := ts.ownership.confirmTip(ctx, a, began)
 		if err != nil {
 			return err
@@ -72,7 +73,7 @@ func (ts *turns) warmDelete(ctx context.Context, a *activation, s *served, began
 			}
 		}
 	}
-	if !l.exists { // drained, so it is not nil
+	if !l.Exists { // drained, so it is not nil
 		if err := ts.reminders.some(ctx, a.key); err != nil {
 			return err
 		}
@@ -84,12 +85,12 @@ func (ts *turns) warmDelete(ctx context.Context, a *activation, s *served, began
 		a.dropState()
 		return err
 	}
-	w := tombstone(a.key, l, s)
+	w := l.Tombstone(a.key, s.deployment.Generation)
 	sent := time.Now()
 	if err := ts.commit(a, actor.CommitOf(w)); err != nil {
 		a.dropState()
 		return err
 	}
-	ts.table.keep(a, l.after(&w, noState), ts.table.revisions.Next(), sent)
+	ts.table.keep(a, l.After(&w, residency.NoState), ts.table.revisions.Next(), sent)
 	return nil
 }

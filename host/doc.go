@@ -6,28 +6,32 @@
 // [engine.Engine] runs guests, [ModuleSource] says which guest serves a type, [Committer]
 // stores actors, [Ownership] says which actors this host holds. Package turn runs one turn,
 // on a state of package overlay; package mailbox has the order and the bounds of an actor's
-// calls; package speculation decides which commit carries a turn and what runs again when a
-// commit is not applied; package timer has the timers of actors; package instance keeps
-// instances; package pipeline groups what goes to the store. [Host.Invoke] waits for the end
-// of a call; [Host.Begin] never waits, and hands the answer to a receiver.
+// calls; package residency knows what of an actor's state is in memory and current; package
+// speculation decides which commit carries a turn and what runs again when a commit is not
+// applied; package timer has the timers of actors; package instance keeps instances; package
+// pipeline groups what goes to the store. [Host.Invoke] waits for the end of a call;
+// [Host.Begin] never waits, and hands the answer to a receiver.
 //
-// Its parts, from the top down; a part calls upwards only to report how a batch or a call
-// ended:
+// Its parts, from the top down; no file uses one of a part above it. What happens below is
+// reported upwards by a callback alone: when the pipeline knows the outcome of a commit, and
+// when a timer is due.
 //
 //	Host           the methods that others call
 //	admission      chooses where a call runs, and what serves it
-//	workers        calls with a mailbox and their batches; performs what package speculation decides
+//	workers        run calls with a mailbox, and perform what package speculation decides
+//	answering      gives callers their answers
 //	turns          one run of a call of an activation, in any lane with a mailbox
-//	reads          read-only methods, and queries about actors
+//	reads          read-only methods, and queries about actors; copies of other hosts' actors
 //	runs           a guest on an instance
 //	recordings     the records of calls with idempotency keys
 //	reminders      changes of reminders by turns, and firings that were delivered before
 //	timers         changes of timers by turns, and the turns of due timers
-//	deployments    what serves a type
-//	table          activations, in shards; ownership decides which exist, and what is current
+//	table          finds activations, makes them and evicts them
+//	ownership      which activations may exist, and what they may answer
+//	shard          the activations that share a lock, their batches, and what runs on them
 //	storage        requests to the store
-//	answering      gives callers their answers
 //	call           what was asked, where it is, what is known of it, how its answer gets out
+//	deployments    what serves a type
 //
 // # Lanes
 //

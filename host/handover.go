@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // HandOver ends the activations of actors that this host does not hold any more, which
@@ -42,25 +43,23 @@ func (h *Host) HandOver(ctx context.Context, moving func(actor.Key) bool) error 
 
 // settle keeps the commits from landing whose outcome was given up, of actors that move.
 func (h *Host) settle(ctx context.Context, s *shard, moving func(actor.Key) bool) error {
-	var keys []actor.Key
 	s.mu.Lock()
-	for key := range s.unsettled.keys {
-		if moving(key) {
-			keys = append(keys, key)
-		}
-	}
-	full := s.unsettled.full(time.Now())
+	keys := s.history.Unsettled.Keys()
+	full := s.history.Unsettled.Full(time.Now())
 	s.mu.Unlock()
 	for _, key := range keys {
+		if !moving(key) {
+			continue
+		}
 		version, _, err := h.store.version(ctx, key)
 		if err == nil {
-			err = h.store.commit(bumpOf(key, &loaded{version: version}), LaneWarm)
+			err = h.store.commit((&residency.Row{Version: version}).Bump(key), LaneWarm)
 		}
 		if err != nil && !errors.Is(err, actor.ErrStale) { // then it has moved on by itself
 			return err
 		}
 		s.mu.Lock()
-		delete(s.unsettled.keys, key)
+		s.history.Unsettled.Delete(key)
 		s.mu.Unlock()
 	}
 	if full {
@@ -89,7 +88,7 @@ func (h *Host) letGo(s *shard, named func(*activation) bool, lost bool, wait []<
 		answered answers
 	)
 	s.mu.Lock()
-	s.forgets++ // what readers are loading is not kept
+	s.history.Forget() // what readers are loading is not kept
 	if lost {
 		s.losses.Add(1)
 	}
@@ -126,7 +125,7 @@ func (s *shard) alone(moving func(actor.Key) bool, wait []<-chan struct{}) []<-c
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.running.All() {
-		if c.at != nil || c.copied || !moving(c.inv.Key) {
+		if c.queued || c.copied || !moving(c.inv.Key) {
 			continue
 		}
 		if c.left == nil {

@@ -10,31 +10,6 @@ import (
 	"github.com/greenroom-run/greenroom/host/mailbox"
 )
 
-// find returns the record of a call in the batch that has the method and key of c.
-func (b *batch) find(c *call) *actor.IdempotencyRecord {
-	for i := range b.records {
-		if r := &b.records[i]; r.Key == c.inv.IdempotencyKey && r.Method == c.inv.Method {
-			return r
-		}
-	}
-	return nil
-}
-
-// joins looks for an earlier call with the key of c whose commit is not durable
-// yet; c is then answered like that one, and when that one is. The caller has
-// the shard's lock.
-func (a *activation) joins(c *call) (r result, ok bool) {
-	for _, f := range []*flight{a.member.Pending(), a.member.Flight()} {
-		if f == nil {
-			continue
-		}
-		if record := f.Payload.find(c); record != nil {
-			return c.recorded(record), true
-		}
-	}
-	return result{}, false
-}
-
 // recordings are the records of calls with idempotency keys.
 type recordings struct {
 	store   *storage

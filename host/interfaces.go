@@ -6,6 +6,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/timer"
+	"github.com/greenroom-run/greenroom/host/turn"
 )
 
 // ModuleSource says what serves an actor type.
@@ -60,4 +63,59 @@ type Committer interface {
 	LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) ([]actor.Recorded, error)
 	// Shared reports whether other processes may write to the store.
 	Shared() bool
+}
+
+// Reminders is what the host needs of who keeps and delivers reminders.
+type Reminders interface {
+	// Prepare returns the reminder that a spec asks for, with a token of its own: what a
+	// commit sets. Errors are [*actor.ArgumentError], and others for what cannot be said
+	// now.
+	Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error)
+	// Committed tells of what a commit that was applied did to reminders. It must not
+	// block.
+	Committed(e *actor.ReminderEffects)
+	// FindReminders reads reminders by name; one that is not there is the zero Reminder.
+	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
+	// ReminderNames returns the names of an actor's reminders with a prefix in byte order,
+	// the first limit of them.
+	ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error)
+	// ThinReminders removes reminders of an actor that is about to be deleted, in commits
+	// that rest on its row, or, if that is damaged, on nothing: until there are few enough to
+	// be removed by the commit that deletes it. actor.ErrStale if the row has moved on.
+	ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error
+}
+
+type (
+	// Grants says what apps were given.
+	Grants = turn.Grants
+	// Egress sends the HTTP requests of guests.
+	Egress = turn.Egress
+	// EgressRequest is one of them.
+	EgressRequest = turn.EgressRequest
+	// EgressEnd says what came of one.
+	EgressEnd = turn.EgressEnd
+	// GuestLog is a line that a guest logged.
+	GuestLog = turn.Log
+	// TimerFired is one firing of a timer that has begun.
+	TimerFired = timer.Fired
+	// InstanceEvent says what happened to an instance.
+	InstanceEvent = instance.Event
+)
+
+// Receiver gets the outcome of a call that was begun.
+type Receiver interface {
+	// Answer gets what [Host.Invoke] returns: once, on any goroutine, and perhaps
+	// before Begin has returned. Others wait for their answers meanwhile: it must
+	// not block.
+	Answer(reply actor.Reply, err error)
+}
+
+// PlacedReceiver is a [Receiver] that has others begun in order, one after the other, and
+// need not wait for turns to do so.
+type PlacedReceiver interface {
+	Receiver
+	// Placed is called once a call that is begun later cannot come before this one: on the
+	// goroutine that called Begin, before a turn runs there. It is not called where Begin
+	// returns without that, and must not block.
+	Placed()
 }

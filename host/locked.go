@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // lockedLane runs the turns of any types.
@@ -30,7 +31,7 @@ func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly boo
 		made actor.Commit
 		// newer is a row that a newer deployment wrote. The deployments are read
 		// after the transaction: it must not wait for another connection.
-		newer *loaded
+		newer *residency.Row
 		// failure is that of a call with a key, behind a fence.
 		failure error
 	)
@@ -45,11 +46,11 @@ func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly boo
 			return nil, err
 		}
 		failure, made = nil, actor.Commit{}
-		l := newLoaded(row)
-		if l.damage != nil {
-			return nil, l.damage
+		l := residency.NewRow(row)
+		if l.Damage != nil {
+			return nil, l.Damage
 		}
-		if l.generation > s.deployment.Generation {
+		if l.Generation > s.deployment.Generation {
 			newer = l
 			return nil, errMoved
 		}
@@ -71,21 +72,21 @@ func (ll *lockedLane) turn(ctx context.Context, c *call, s *served, readOnly boo
 			done, err = t.seal(s, l)
 		}
 		if err != nil && c.keyed() && unrecorded(err) && t.recorded == nil {
-			failure, made = err, bumpOf(c.inv.Key, l)
+			failure, made = err, l.Bump(c.inv.Key)
 			return &made, nil
 		}
 		if err != nil || !done.changed && !c.keyed() && c.inv.Firing == nil {
 			return nil, err
 		}
 		if !done.changed && c.inv.Firing != nil {
-			made = stepAlone(c.inv.Key, l, done.reminders)
+			made = l.Step(c.inv.Key, done.reminders)
 			return &made, nil
 		}
 		if !done.changed {
-			made = recordAlone(l, c.record(done.reply, s.limits.IdempotencyTTL))
+			made = l.Record(c.record(done.reply, s.limits.IdempotencyTTL))
 			return &made, nil
 		}
-		w, encoded := nextRow(c.inv.Key, l), done.state.Encoded()
+		w, encoded := l.Next(c.inv.Key), done.state.Encoded()
 		w.Generation, w.StateSchema, w.State = s.deployment.Generation, s.stateSchema, &encoded
 		made = actor.CommitOf(w)
 		made.Reminders = done.reminders

@@ -39,13 +39,18 @@ const callCost, freeReply = 2 << 10, 512
 // callMemory is the account of Config.CallMemory.
 type callMemory struct{ budget }
 
-// charge counts a call that is being admitted, once, if there is memory for it.
+// charges are what a call counts for in Config.CallMemory.
+type charges struct {
+	charged int64 // itself, from its admission to its answer
+	loaded  int64 // the states that it loaded for itself alone
+}
+
+// charge counts a call of a cost that is being admitted, once, if there is memory for it.
 // What its own actor refuses is not counted: it would take from others.
-func (m *callMemory) charge(c *call) error {
+func (m *callMemory) charge(c *charges, cost int64) error {
 	if c.charged > 0 {
 		return nil
 	}
-	cost := c.cost()
 	if !m.take(cost) {
 		return m.errFull()
 	}
@@ -65,38 +70,5 @@ func (m *callMemory) errFull() error {
 	return fmt.Errorf("%w: calls take all of their %d bytes of memory; call less at once, or try again later", actor.ErrHostFull, m.max)
 }
 
-// weight is what the activation counts for in Config.StateMemory: every state
-// that it holds, which may be four while it works.
-func (a *activation) weight() int64 {
-	w := activationCost + int64(len(a.key.ID)) + a.tip.cost()
-	if a.loaded != a.tip {
-		w += a.loaded.cost()
-	}
-	if a.shown != nil {
-		w += a.shown.cost()
-	}
-	if f := a.member.Flight(); f != nil && f.Payload.after != a.tip && f.Payload.after != a.loaded {
-		w += f.Payload.after.cost()
-	}
-	return w
-}
-
-// weigh brings the account up to date with what the activation holds. The caller
-// has the shard's lock; the activation is in the table.
-func (a *activation) weigh() {
-	w := a.weight()
-	a.shard.table.states.add(w - a.weighed)
-	a.weighed = w
-}
-
-// activationCost is what an activation takes beside its state, and freeState how
-// much of a state that includes, so that turns of small ones need not touch the
-// account.
-const activationCost, freeState = 2 << 10, 1 << 10
-
-func (l *loaded) cost() int64 {
-	if l == nil || l.damage != nil {
-		return 0
-	}
-	return max(0, int64(l.state.Memory())-freeState)
-}
+// activationCost is what an activation takes beside its state.
+const activationCost = 2 << 10

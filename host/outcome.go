@@ -2,6 +2,9 @@ package host
 
 import (
 	"time"
+
+	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/overlay"
 )
 
 // outcome is what came of one run of a call on its activation's worker.
@@ -26,3 +29,15 @@ type outcome struct {
 }
 
 func failed(err error) outcome { return outcome{result: result{err: err}} }
+
+// sealed is a turn that has run to its end: what it asks for and what happens to
+// its actor. It refers to nothing of the guest or of the overlay.
+type sealed struct {
+	changed bool           // the state is to be committed
+	state   *overlay.State // after the turn
+	rev     uint64
+	reply   actor.Reply
+	// reminders is what the turn does to its actor's reminders, the step of its own
+	// among it.
+	reminders actor.ReminderEffects
+}

@@ -3,10 +3,10 @@ package host
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // This file decides which host runs an actor, and what that host may answer about it:
@@ -18,7 +18,8 @@ import (
 //     the turns that it was given. Handing an actor over lets its activation reach that
 //     point; see handover.go.
 //   - newest reports whether the state in memory is the newest, as long as the host's
-//     lease lasts; currentSince decides whether an answer needs the store.
+//     lease lasts; currentSince decides whether an answer needs the store. Package residency
+//     has what was in memory, and what is known to be newer.
 //
 // What a host has in memory is surely current only at the moment of a commit or of a
 // read. Where no other process writes to the store, it stays current permanently; where
@@ -40,54 +41,6 @@ type ownership struct {
 	shared  bool      // others write to the store
 	cluster Ownership // nil: everything is held
 	store   *storage
-}
-
-// tenure is what an activation knows of the host's right to run its actor. The shard's
-// lock guards it.
-type tenure struct {
-	// hold is what the host holds: Held until a commit of this activation has moved the
-	// version past those of earlier owners. NotHeld: it was not asked for, since the
-	// actor is run under a placement that gives it no place, or by a host that is alone.
-	hold actor.Hold
-	// leaving means that the actor moves: no turn begins any more. lost means that the
-	// actor has moved: another host may be running it.
-	leaving, lost bool
-	gone          chan struct{} // if not nil, closed when nothing of the activation is left
-}
-
-// unsettled are the actors for which this host has sent a commit whose outcome it did not
-// find out: the commit may still land, until a later one has. The shard's lock guards it.
-type unsettled struct {
-	keys map[actor.Key]struct{}
-	more time.Time // when there was last one that is not in keys
-}
-
-// maxUnsettled bounds what a shard remembers; above it all its actors count, for
-// unsettledFor, which is far above every timeout of a statement.
-const (
-	maxUnsettled = 1024
-	unsettledFor = time.Hour
-)
-
-func (u *unsettled) note(key actor.Key, now time.Time) {
-	switch {
-	case u.keys == nil:
-		u.keys = map[actor.Key]struct{}{key: {}}
-	case len(u.keys) < maxUnsettled:
-		u.keys[key] = struct{}{}
-	default:
-		u.more = now
-	}
-}
-
-func (u *unsettled) has(key actor.Key, now time.Time) bool {
-	_, ok := u.keys[key]
-	return ok || u.full(now)
-}
-
-// full reports whether there may be some that are not in keys.
-func (u *unsettled) full(now time.Time) bool {
-	return !u.more.IsZero() && now.Sub(u.more) < unsettledFor
 }
 
 // admits returns how the host holds an actor whose call is to run under by, and an error if
@@ -116,7 +69,7 @@ func (o *ownership) admits(s *shard, key actor.Key, a *activation, by *served, n
 	switch {
 	case hold == actor.NotHeld:
 		return hold, actor.ErrNotOwner
-	case a != nil && a.loaded != nil, s.unsettled.has(key, now): // what was loaded then may be old now
+	case a != nil && a.Loaded != nil, s.history.Unsettled.Has(key, now): // what was loaded then may be old now
 		return actor.Held, nil
 	default:
 		return hold, nil
@@ -131,6 +84,69 @@ func (o *ownership) mayRun(key actor.Key, by *served, now time.Time) error {
 		return nil
 	}
 	return actor.ErrNotOwner
+}
+
+// mayRead reports whether a call that is not held here is answered from a copy.
+func (o *ownership) mayRead(c *call, by *served) bool {
+	return o.cluster != nil && by.shared && by.placed() && c.op == opInvoke && c.inv.Firing == nil &&
+		c.inv.Consistency != actor.ConsistencyStrong && o.cluster.Reads(c.inv.Key)
+}
+
+// enter admits a call under by that runs on its caller's goroutine. warm is what its
+// actor's activation holds for readers, nil if there is nothing or it is not current, or
+// if the call is to be answered from a copy, which call.copied reports.
+// errUnfenced means that earlier owners of the actor have to be fenced out first.
+func (o *ownership) enter(s *shard, c *call, by *served) (warm *residency.Row, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, actor.ErrStopping
+	}
+	a := s.actors[c.inv.Key]
+	hold := actor.NotHeld
+	if by.lane != LaneLocked || a != nil && a.leaving { // otherwise it reads what the store has
+		hold, err = o.admits(s, c.inv.Key, a, by, c.arrived)
+	}
+	c.copied = err != nil && o.mayRead(c, by)
+	switch {
+	case c.copied:
+	case err != nil:
+		return nil, err
+	case hold == actor.Held && by.sticky:
+		return nil, errUnfenced
+	case a != nil:
+		a.hold = hold
+	}
+	c.losses = s.losses.Load()
+	s.work.Add(1)
+	s.running.Push(&c.place, c)
+	if c.copied {
+		return nil, nil //nolint:nilnil // the call is in
+	}
+	return o.look(s, c.inv.Key, by, c.arrived), nil
+}
+
+// look returns the committed state that an actor's activation has for readers, nil
+// if it has none that is current, and counts as a use of it. The caller has the lock.
+//
+// Where other hosts answer from copies, what is in memory may be older than what they
+// have answered as long as a commit is under way, which they see in the store before its
+// outcome is known here: then a state is current that was the newest after the call came.
+func (o *ownership) look(s *shard, key actor.Key, by *served, now time.Time) *residency.Row {
+	a := s.actors[key]
+	if a == nil || a.Loaded == nil {
+		return nil
+	}
+	s.used(a)
+	a.lastUsed = now
+	newest, current := o.newest(a), a.Current.After(now.Add(-actor.MaxReadAge))
+	if by.readElsewhere(now) {
+		newest, current = newest && !a.busy, !a.Current.Before(now)
+	}
+	if !newest && !current {
+		return nil
+	}
+	return a.Committed()
 }
 
 // mayBegin says why no turn of a may begin under by now. It is for the worker.
@@ -182,54 +198,16 @@ func (o *ownership) newest(a *activation) bool {
 	return !o.shared || o.cluster != nil && a.hold == actor.HeldClean
 }
 
-// advanced takes over that a commit of the activation has been applied: no earlier one
+// advanced takes over that a commit of an activation has been applied: no earlier one
 // can land any more. The caller has the shard's lock.
-func (a *activation) advanced() {
+func (o *ownership) advanced(a *activation) {
 	if a.hold == actor.Held {
 		a.hold = actor.HeldClean
 		if a.sticky {
-			a.shard.table.ownership.cluster.Settled(a.key)
+			o.cluster.Settled(a.key)
 		}
 	}
-	if u := &a.shard.unsettled; u.keys != nil {
-		delete(u.keys, a.key)
-	}
-}
-
-// gaveUp takes over that a commit of the activation may still land. The caller has the
-// shard's lock.
-func (a *activation) gaveUp(now time.Time) {
-	if a.hold == actor.NotHeld {
-		return
-	}
-	a.hold = actor.Held
-	a.shard.unsettled.note(a.key, now)
-}
-
-// activate makes an activation for an actor that has none, and returns nil if there
-// are as many as may be. The caller has the shard's lock.
-func (t *table) activate(s *shard, key actor.Key) *activation {
-	if t.count.Add(1) > t.max {
-		t.count.Add(-1)
-		return nil
-	}
-	a := &activation{key: key, shard: s}
-	s.actors[key] = a
-	s.link(a)
-	a.weigh()
-	return a
-}
-
-// remove takes an activation without work out of the table. The caller has the
-// shard's lock.
-func (t *table) remove(s *shard, a *activation) {
-	s.leaves(a)
-	delete(s.actors, a.key)
-	s.unlink(a)
-	s.forgets++
-	t.count.Add(-1)
-	t.states.add(-a.weighed)
-	a.weighed = 0
+	a.shard.history.Unsettled.Delete(a.key)
 }
 
 // currentSince reports whether what the activation has for readers is known now to
@@ -240,28 +218,17 @@ func (o *ownership) currentSince(a *activation, since, now time.Time) bool {
 	case !o.shared:
 		return true
 	case o.cluster == nil, a.hold == actor.NotHeld:
-		return a.current.After(since)
+		return a.Current.After(since)
 	default:
-		return !a.lost && o.cluster.Current(now) && (o.newest(a) || a.current.After(since))
+		return !a.lost && o.cluster.Current(now) && (o.newest(a) || a.Current.After(since))
 	}
-}
-
-// someNewer stands for the newest version of an actor if only one fact is known of it: it
-// differs from the version in memory.
-const someNewer = math.MaxUint64
-
-// confirmation is a question for the version of one actor, which all readers that
-// need it wait for.
-type confirmation struct {
-	done chan struct{}
-	err  error // set before done is closed
 }
 
 // confirm finds out whether what readers see of a, an activation that was in the
 // table when its reader came, is current. When it returns nil that is noted.
 func (o *ownership) confirm(ctx context.Context, s *shard, a *activation) error {
 	s.mu.Lock()
-	known, c := a.committed(), a.confirmation
+	known, c := a.Committed(), a.confirmation
 	first := c == nil
 	if first {
 		c = &confirmation{done: make(chan struct{})}
@@ -275,9 +242,9 @@ func (o *ownership) confirm(ctx context.Context, s *shard, a *activation) error 
 			switch {
 			case err != nil:
 				c.err = fmt.Errorf("confirm version: %w", err)
-			case known == nil || a.committed() != known: // no longer what was asked for
-			case known.version == v.Version:
-				a.confirmed(asked)
+			case known == nil || a.Committed() != known: // no longer what was asked for
+			case known.Version == v.Version:
+				a.Confirmed(asked)
 			default:
 				s.noteOther(a, v.Version)
 			}
@@ -300,8 +267,8 @@ func (o *ownership) confirm(ctx context.Context, s *shard, a *activation) error 
 func (o *ownership) confirmTip(ctx context.Context, a *activation, since time.Time) (outdated bool, err error) {
 	s := a.shard
 	s.mu.Lock()
-	tip, lost := a.tip, a.lost
-	ok := o.currentSince(a, since, time.Now()) && !a.outdated()
+	tip, lost := a.Tip, a.lost
+	ok := o.currentSince(a, since, time.Now()) && !a.Outdated()
 	s.mu.Unlock()
 	if lost {
 		return false, actor.ErrNotOwner
@@ -315,12 +282,12 @@ func (o *ownership) confirmTip(ctx context.Context, a *activation, since time.Ti
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if version != tip.version {
+	if version != tip.Version {
 		s.noteOther(a, version)
 	} else {
-		a.confirmed(asked)
+		a.Confirmed(asked)
 	}
-	return a.outdated(), nil
+	return a.Outdated(), nil
 }
 
 // since is the moment after which the state must have been the newest that an

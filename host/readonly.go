@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // reads runs read-only methods, and looks at actors for people.
@@ -19,7 +20,7 @@ type reads struct {
 }
 
 // turn runs a read-only method over committed state, beside everything else.
-func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *loaded) (actor.Reply, error) {
+func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *residency.Row) (actor.Reply, error) {
 	c.stats.lane = LaneReadOnly
 	if c.copied {
 		c.stats.lane = LaneCopy
@@ -52,8 +53,8 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *loaded) (actor
 		if err != nil {
 			return actor.Reply{}, err
 		}
-		if l.damage != nil {
-			return actor.Reply{}, l.damage
+		if l.Damage != nil {
+			return actor.Reply{}, l.Damage
 		}
 		changed, err := rd.deployments.fits(ctx, l, s)
 		if changed {
@@ -92,30 +93,30 @@ func (rd *reads) turn(ctx *turnContext, c *call, s *served, warm *loaded) (actor
 
 // committed returns the state that a read-only method reads: for warm types the
 // activation's, made if there is none.
-func (rd *reads) committed(ctx context.Context, c *call, s *served, strong bool) (*loaded, error) {
+func (rd *reads) committed(ctx context.Context, c *call, s *served, strong bool) (*residency.Row, error) {
 	key := c.inv.Key
 	sh := rd.table.shard(key)
 	if s.lane == LaneLocked {
 		asked := time.Now()
 		sh.mu.Lock()
-		forgets, least := sh.forgets, sh.answered.least(key, asked)
+		forgets, least := sh.history.Forgets(), sh.history.Answered.Least(key, asked)
 		if a := sh.actors[key]; a != nil { // of another placement, before
-			least = max(least, a.known())
+			least = max(least, a.Newest())
 		}
 		sh.mu.Unlock()
 		fresh := strong
 		l, err := rd.load(ctx, c, actor.LoadOptions{AllowStale: !fresh})
-		if err == nil && !fresh && l.damage == nil && l.version < least {
+		if err == nil && !fresh && l.Damage == nil && l.Version < least {
 			fresh = true
 			l, err = rd.load(ctx, c, actor.LoadOptions{BesideLocks: true}) // than which it was answered newer
 		}
 		if err == nil {
 			sh.mu.Lock()
-			sh.answered.note(key, l.version, time.Now())
-			if a := sh.actors[key]; fresh && a != nil && a.loaded != nil { // of another placement, before or after
+			sh.history.Answered.Note(key, l.Version, time.Now())
+			if a := sh.actors[key]; fresh && a != nil && a.Loaded != nil { // of another placement, before or after
 				sh.show(a, l, asked, forgets)
 			} else { // what turns and readers of another placement have or load may be older
-				sh.noteNewer(a, l.version)
+				sh.noteNewer(a, l.Version)
 			}
 			sh.mu.Unlock()
 		}
@@ -123,8 +124,8 @@ func (rd *reads) committed(ctx context.Context, c *call, s *served, strong bool)
 	}
 	for {
 		sh.mu.Lock()
-		forgets, l, a := sh.forgets, sh.look(key, s, c.arrived), sh.actors[key]
-		old := a != nil && a.committed() != nil // the committed state was not confirmed lately
+		forgets, l, a := sh.history.Forgets(), rd.ownership.look(sh, key, s, c.arrived), sh.actors[key]
+		old := a != nil && a.Committed() != nil // the committed state was not confirmed lately
 		sh.mu.Unlock()
 		if l != nil {
 			return l, nil
@@ -137,7 +138,7 @@ func (rd *reads) committed(ctx context.Context, c *call, s *served, strong bool)
 		}
 		asked := time.Now()
 		l, err := rd.load(ctx, c, actor.LoadOptions{})
-		if err == nil && l.damage == nil {
+		if err == nil && l.Damage == nil {
 			rd.table.offer(sh, key, s, l, asked, forgets)
 		}
 		return l, err
@@ -147,14 +148,14 @@ func (rd *reads) committed(ctx context.Context, c *call, s *served, strong bool)
 // load reads a row for a call that runs alone, which may have to wait for
 // an instance with the state in its hands: it counts for Config.CallMemory until
 // the call is answered.
-func (rd *reads) load(ctx context.Context, c *call, opts actor.LoadOptions) (*loaded, error) {
+func (rd *reads) load(ctx context.Context, c *call, opts actor.LoadOptions) (*residency.Row, error) {
 	l, err := rd.store.load(ctx, c.inv.Key, opts)
 	if err != nil {
 		return nil, err
 	}
-	if !rd.memory.take(l.cost()) {
+	if !rd.memory.take(l.Cost()) {
 		return nil, rd.memory.errFull()
 	}
-	c.loaded += l.cost()
+	c.loaded += l.Cost()
 	return l, nil
 }

@@ -6,27 +6,8 @@ import (
 	"fmt"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
-
-// Reminders is what the host needs of who keeps and delivers reminders.
-type Reminders interface {
-	// Prepare returns the reminder that a spec asks for, with a token of its own: what a
-	// commit sets. Errors are [*actor.ArgumentError], and others for what cannot be said
-	// now.
-	Prepare(ctx context.Context, spec actor.ReminderSpec) (actor.Reminder, error)
-	// Committed tells of what a commit that was applied did to reminders. It must not
-	// block.
-	Committed(e *actor.ReminderEffects)
-	// FindReminders reads reminders by name; one that is not there is the zero Reminder.
-	FindReminders(ctx context.Context, names []actor.ReminderName) ([]actor.Reminder, error)
-	// ReminderNames returns the names of an actor's reminders with a prefix in byte order,
-	// the first limit of them.
-	ReminderNames(ctx context.Context, key actor.Key, prefix string, limit int) ([]string, error)
-	// ThinReminders removes reminders of an actor that is about to be deleted, in commits
-	// that rest on its row, or, if that is damaged, on nothing: until there are few enough to
-	// be removed by the commit that deletes it. actor.ErrStale if the row has moved on.
-	ThinReminders(ctx context.Context, row actor.RowFence, damaged bool) error
-}
 
 // reminders is what turns do with reminders, and the firings that ask for them. It is a
 // [turn.Reminders]. Nil: the host has none.
@@ -74,11 +55,11 @@ func (rs *reminders) some(ctx context.Context, key actor.Key) error {
 
 // thin leaves few reminders to the commit that deletes an actor. After an error some of
 // them are gone: the deletion, repeated, goes on from there.
-func (rs *reminders) thin(ctx context.Context, key actor.Key, l *loaded) error {
+func (rs *reminders) thin(ctx context.Context, key actor.Key, l *residency.Row) error {
 	if rs == nil {
 		return nil
 	}
-	err := rs.ThinReminders(ctx, actor.RowFence{Key: key, Version: l.version}, l.damage != nil)
+	err := rs.ThinReminders(ctx, actor.RowFence{Key: key, Version: l.Version}, l.Damage != nil)
 	if errors.Is(err, actor.ErrAmbiguous) { // of a part: nothing is deleted yet
 		err = fmt.Errorf("%w: %v", actor.ErrUnavailable, err)
 	}
@@ -146,10 +127,4 @@ func (a *activation) touches(n actor.ReminderName) bool {
 		}
 	}
 	return false
-}
-
-// stepAlone returns the commit that steps the reminder of a firing on, and leaves l as it
-// is.
-func stepAlone(key actor.Key, l *loaded, e actor.ReminderEffects) actor.Commit {
-	return actor.Commit{ID: actor.NewCommitID(), Fences: []actor.RowFence{{Key: key, Version: l.version}}, Reminders: e}
 }

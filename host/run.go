@@ -8,26 +8,9 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
-	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/timer"
 	"github.com/greenroom-run/greenroom/host/turn"
-)
-
-type (
-	// Grants says what apps were given.
-	Grants = turn.Grants
-	// Egress sends the HTTP requests of guests.
-	Egress = turn.Egress
-	// EgressRequest is one of them.
-	EgressRequest = turn.EgressRequest
-	// EgressEnd says what came of one.
-	EgressEnd = turn.EgressEnd
-	// GuestLog is a line that a guest logged.
-	GuestLog = turn.Log
-	// TimerFired is one firing of a timer that has begun.
-	TimerFired = timer.Fired
-	// InstanceEvent says what happened to an instance.
-	InstanceEvent = instance.Event
 )
 
 // run is one attempt of a call. It is used again; nothing in it survives prepare.
@@ -80,7 +63,7 @@ func (rs *runs) put(t *run) {
 }
 
 // prepare readies t for one attempt on l.
-func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.Time) {
+func (t *run) prepare(s *served, l *residency.Row, rev uint64, readOnly bool, now time.Time) {
 	t.readOnly, t.now, t.recorded, t.sent = readOnly, now, nil, false
 	t.call.timers = nil
 	inv := &t.call.inv
@@ -88,7 +71,7 @@ func (t *run) prepare(s *served, l *loaded, rev uint64, readOnly bool, now time.
 		Key: inv.Key, Method: inv.Method, InvocationID: inv.ID, Trace: inv.Trace, Run: t.call.stats.runs + 1, Discarded: t.call.logged,
 		Payload: inv.Payload, Now: now,
 		ReadOnly: readOnly, Stateless: s.lane == LaneStateless,
-		State: l.state, Revision: rev, Version: l.visibleVersion(),
+		State: l.State, Revision: rev, Version: l.VisibleVersion(),
 		StateBytes: s.limits.StateBytes, PayloadBytes: s.limits.PayloadBytes, Fuel: s.limits.Fuel,
 		StateSetting: s.stateSetting, PayloadSetting: s.payloadSetting,
 		Uses: s.uses, Leaver: t,
@@ -112,25 +95,13 @@ func (t *run) on(ctx context.Context, in *instance.Instance, migrateFrom *uint32
 	return err
 }
 
-// sealed is a turn that has run to its end: what it asks for and what happens to
-// its actor. It refers to nothing of the guest or of the overlay.
-type sealed struct {
-	changed bool           // the state is to be committed
-	state   *overlay.State // after the turn
-	rev     uint64
-	reply   actor.Reply
-	// reminders is what the turn does to its actor's reminders, the step of its own
-	// among it.
-	reminders actor.ReminderEffects
-}
-
 // seal closes the turn, whose time is not up. It fails for a state above the limit;
 // then nothing of the turn remains.
-func (t *run) seal(s *served, l *loaded) (sealed, error) {
+func (t *run) seal(s *served, l *residency.Row) (sealed, error) {
 	done := sealed{
-		state: l.state,
+		state: l.State,
 		rev:   t.StateRevision(),
-		reply: actor.Reply{Payload: t.Payload(), Version: l.visibleVersion(), Fuel: t.Fuel().Used},
+		reply: actor.Reply{Payload: t.Payload(), Version: l.VisibleVersion(), Fuel: t.Fuel().Used},
 
 		reminders: t.Effects(),
 	}
@@ -210,7 +181,7 @@ func (t *run) settled(show bool) error {
 }
 
 // apart runs a method on a spare instance, over l; it never commits.
-func (rs *runs) apart(ctx *turnContext, c *call, s *served, l *loaded, readOnly bool) (actor.Reply, error) {
+func (rs *runs) apart(ctx *turnContext, c *call, s *served, l *residency.Row, readOnly bool) (actor.Reply, error) {
 	in, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return actor.Reply{}, err

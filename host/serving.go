@@ -14,6 +14,7 @@ import (
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
 
@@ -204,9 +205,9 @@ func (s *served) methodNames() string {
 // fits checks a row against what would run on it. A row that a newer deployment
 // wrote makes the deployments be read again; changed then means that another
 // one serves the type now, and the caller starts over with it.
-func (ds *deployments) fits(ctx context.Context, l *loaded, s *served) (changed bool, err error) {
+func (ds *deployments) fits(ctx context.Context, l *residency.Row, s *served) (changed bool, err error) {
 	d := &s.deployment
-	if l.generation > d.Generation {
+	if l.Generation > d.Generation {
 		if err := ds.modules.Refresh(ctx, d.App); err != nil {
 			return false, fmt.Errorf("refresh deployments: %w", err)
 		}
@@ -214,24 +215,24 @@ func (ds *deployments) fits(ctx context.Context, l *loaded, s *served) (changed 
 		if err != nil {
 			return false, err
 		}
-		if l.generation > current.deployment.Generation {
+		if l.Generation > current.deployment.Generation {
 			return false, fmt.Errorf("%w: generation %d wrote the actor, the newest one known is %d",
-				actor.ErrNoGeneration, l.generation, current.deployment.Generation)
+				actor.ErrNoGeneration, l.Generation, current.deployment.Generation)
 		}
 		return true, nil
 	}
-	if l.exists && l.stateSchema > s.stateSchema {
+	if l.Exists && l.StateSchema > s.stateSchema {
 		return false, fmt.Errorf("%w: schema %d, the module knows %d; deploy a module that knows it",
-			actor.ErrSchemaNewer, l.stateSchema, s.stateSchema)
+			actor.ErrSchemaNewer, l.StateSchema, s.stateSchema)
 	}
 	return false, nil
 }
 
 // migration returns the schema to migrate from, nil when the state is up to date
 // or the type takes no migrate turns.
-func (s *served) migration(l *loaded) *uint32 {
-	if !s.migrate || !l.exists || l.stateSchema >= s.stateSchema {
+func (s *served) migration(l *residency.Row) *uint32 {
+	if !s.migrate || !l.Exists || l.StateSchema >= s.stateSchema {
 		return nil
 	}
-	return &l.stateSchema
+	return &l.StateSchema
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,94 +9,36 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/instance"
+	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/mailbox"
+	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/residency"
+	"github.com/greenroom-run/greenroom/host/speculation"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
 // shard holds some of the actors, the calls that run on them, and the order in
 // which they were used.
 type shard struct {
-	table  *table
-	mu     sync.Mutex
-	closed bool // no call is admitted any more
-	killed bool // running calls are stopped as they come
-	actors map[actor.Key]*activation
-	// newest and oldest are the ends of the order of use.
-	newest, oldest *activation
-	running        mailbox.List[*call]
-	timers         timer.Schedule
-	// forgets counts the states that left memory, for readers that loaded one
-	// meanwhile.
-	forgets  uint64
-	answered answered
+	states  *budget // table.states
+	mu      sync.Mutex
+	closed  bool // no call is admitted any more
+	killed  bool // running calls are stopped as they come
+	actors  map[actor.Key]*activation
+	order   list.List[*activation] // of their use, the newest last
+	running list.List[*call]
+	timers  timer.Schedule
+	history residency.History
 	// migrations are those that readers wait for; nil: there were none yet.
 	migrations map[actor.Key]*migration
 	copies     *simplelru.LRU[actor.Key, *stateCopy] // nil: there were none yet
 	// losses counts how often the host lost all that it held: what was in memory before
 	// proves nothing after. It grows with the lock held.
 	losses atomic.Uint64
-	// unsettled are actors for which the host gave up finding out the outcome of a commit.
-	unsettled unsettled
 	// work counts workers and calls in the lanes without one. It grows only
 	// while the shard is open.
 	work sync.WaitGroup
-}
-
-// enter admits a call under by that runs on its caller's goroutine. warm is what its
-// actor's activation holds for readers, nil if there is nothing or it is not current, or
-// if the call is to be answered from a copy, which call.copied reports.
-// errUnfenced means that earlier owners of the actor have to be fenced out first.
-func (s *shard) enter(c *call, by *served) (warm *loaded, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, actor.ErrStopping
-	}
-	a := s.actors[c.inv.Key]
-	hold := actor.NotHeld
-	if by.lane != LaneLocked || a != nil && a.leaving { // otherwise it reads what the store has
-		hold, err = s.table.ownership.admits(s, c.inv.Key, a, by, c.arrived)
-	}
-	c.copied = err != nil && s.table.ownership.mayRead(c, by)
-	switch {
-	case c.copied:
-	case err != nil:
-		return nil, err
-	case hold == actor.Held && by.sticky:
-		return nil, errUnfenced
-	case a != nil:
-		a.hold = hold
-	}
-	c.losses = s.losses.Load()
-	s.work.Add(1)
-	s.running.Push(&c.place, c)
-	if c.copied {
-		return nil, nil //nolint:nilnil // the call is in
-	}
-	return s.look(c.inv.Key, by, c.arrived), nil
-}
-
-// look returns the committed state that an actor's activation has for readers, nil
-// if it has none that is current, and counts as a use of it. The caller has the lock.
-//
-// Where other hosts answer from copies, what is in memory may be older than what they
-// have answered as long as a commit is under way, which they see in the store before its
-// outcome is known here: then a state is current that was the newest after the call came.
-func (s *shard) look(key actor.Key, by *served, now time.Time) *loaded {
-	a := s.actors[key]
-	if a == nil || a.loaded == nil {
-		return nil
-	}
-	s.used(a)
-	a.lastUsed = now
-	newest, current := s.table.ownership.newest(a), a.current.After(now.Add(-actor.MaxReadAge))
-	if by.readElsewhere(now) {
-		newest, current = newest && !a.busy, !a.current.Before(now)
-	}
-	if !newest && !current {
-		return nil
-	}
-	return a.committed()
 }
 
 // leave ends what enter began.
@@ -114,59 +57,42 @@ func (s *shard) leave(c *call) {
 func (s *shard) withdraw(c *call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return c.at != nil && c.at.calls.GiveUp(&c.place, c.cost())
+	a := s.actors[c.inv.Key]
+	return a != nil && a.calls.GiveUp(&c.place, c.cost())
 }
 
 // answer adds a call that is in no list to those that are to be answered. The caller has the
 // lock, and counts the call.
 func (s *shard) answer(to *mailbox.Answers[*call], c *call) {
-	c.settleTimers(s, c.result.err == nil)
+	c.settleTimers(&s.timers, c.result.err == nil)
 	to.Add(&c.place, c, c.cost())
 }
 
 // used makes an activation the newest. The caller has the shard's lock.
 func (s *shard) used(a *activation) {
-	if s.newest != a {
-		s.unlink(a)
-		s.link(a)
-	}
+	s.order.Remove(&a.used)
+	s.order.Push(&a.used, a)
 }
 
-func (s *shard) link(a *activation) {
-	a.newer, a.older = nil, s.newest
-	if s.newest != nil {
-		s.newest.newer = a
-	} else {
-		s.oldest = a
+// noteNewer records a newer version for the activation a, which may be nil. The caller
+// has the lock.
+func (s *shard) noteNewer(a *activation, version uint64) {
+	if a == nil {
+		s.history.NoteNewer(nil, version)
+		return
 	}
-	s.newest = a
+	s.history.NoteNewer(&a.Known, version)
 }
 
-func (s *shard) unlink(a *activation) {
-	if a.newer != nil {
-		a.newer.older = a.older
-	} else {
-		s.newest = a.older
-	}
-	if a.older != nil {
-		a.older.newer = a.newer
-	} else {
-		s.oldest = a.newer
-	}
-	a.newer, a.older = nil, nil
-}
+// noteOther takes over that the store has another version than the readers of an activation
+// see. The caller has the lock.
+func (s *shard) noteOther(a *activation, version uint64) { s.history.NoteOther(&a.Known, version) }
 
-func (t *table) evictFrom(s *shard) *activation {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for a := s.oldest; a != nil; a = a.newer {
-		if a.idle() {
-			t.remove(s, a)
-			s.timers.Leave(a.key)
-			return a
-		}
-	}
-	return nil
+// show lets the readers of an activation with a state see l, unless it is older than what
+// they see. The caller has the lock.
+func (s *shard) show(a *activation, l *residency.Row, asked time.Time, forgets uint64) {
+	s.history.Show(&a.Known, l, asked, forgets)
+	a.weigh()
 }
 
 // beginLookUp counts a call that is looked up before it is admitted; one of
@@ -196,4 +122,305 @@ func (s *shard) endTimers(end func(key actor.Key, placed bool) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timers.DeleteFunc(end)
+}
+
+// activation is the presence of one actor in memory.
+type activation struct {
+	key   actor.Key
+	shard *shard
+
+	// Guarded by the shard's lock.
+	calls    mailbox.Mailbox[*call]
+	weighed  int64 // what the activation counts for in table.states
+	busy     bool  // a worker or a commit exists; one of shard.work counts it
+	working  bool  // a worker exists; always, while a call can be run
+	called   bool  // since it was idle, by other than its timers
+	lastUsed time.Time
+	skipped  time.Time               // when it was last found to be idle and to stay
+	used     list.Place[*activation] // in shard.order
+	member   member
+	drained  chan struct{} // if not nil, closed when there is no batch any more
+	tenure
+	residency.Known
+	// confirmation is the question whether what readers see is still the newest; nil if
+	// none is under way.
+	confirmation *confirmation
+
+	// Changed by the worker, with the shard's lock; while the activation is idle,
+	// by anyone who has the lock. The worker alone may read them without it.
+	dedicated   *instance.Instance // of a type with dedicated instances
+	sticky      bool
+	idleTimeout time.Duration
+	announced   bool   // Activated was called
+	rev         uint64 // of tip's state, for the next turn
+
+	// The worker's own.
+	serving *served // what the latest turn ran under
+	checked uint64  // ModuleSource.Changes when that was what serves the type
+	paused  int     // for as many conflicts it has paused
+}
+
+func (a *activation) idle() bool { return !a.busy }
+
+// empty reports whether the activation holds nothing worth keeping.
+func (a *activation) empty() bool { return a.Loaded == nil && a.dedicated == nil }
+
+// dropState forgets the activation's state; its next turn reads the row.
+func (a *activation) dropState() {
+	s := a.shard
+	s.mu.Lock()
+	a.forget()
+	s.mu.Unlock()
+}
+
+// dropAll brings an activation to what the lanes without one want.
+func (a *activation) dropAll() {
+	if a.Loaded != nil { // it is drained: nobody else changes it
+		a.dropState()
+	}
+	if a.dedicated != nil {
+		a.takeDedicated().Discard()
+	}
+}
+
+// instanceFor returns the instance for the activation's next turn.
+func (a *activation) instanceFor(ctx context.Context, s *served) (*instance.Instance, error) {
+	if a.dedicated != nil {
+		if s.dedicated && a.dedicated.Pool() == s.pool {
+			return a.dedicated, nil
+		}
+		a.takeDedicated().Discard()
+	}
+	if !s.dedicated {
+		return s.pool.Acquire(ctx)
+	}
+	in, err := s.pool.Make(ctx, a.releaseDedicated)
+	if err != nil {
+		return nil, err
+	}
+	sh := a.shard
+	sh.mu.Lock()
+	a.dedicated = in
+	sh.mu.Unlock()
+	return in, nil
+}
+
+// giveBack ends the use of an instance whose run ended with err.
+func (a *activation) giveBack(in *instance.Instance, err error, now time.Time) {
+	switch {
+	case !in.Dedicated():
+		in.GiveBack(err, now)
+	case instance.Broken(err):
+		a.takeDedicated().Discard()
+	}
+}
+
+// releaseDedicated takes its dedicated instance from an activation that has no work,
+// and reports false if it has some, or another instance.
+func (a *activation) releaseDedicated(in *instance.Instance) bool {
+	s := a.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !a.idle() || a.dedicated != in {
+		return false
+	}
+	a.dedicated = nil
+	return true
+}
+
+// takeDedicated takes its dedicated instance from an activation. It is for the worker.
+func (a *activation) takeDedicated() *instance.Instance {
+	s := a.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := a.dedicated
+	a.dedicated = nil
+	return in
+}
+
+// awaitCommits waits until all of the activation's state is committed. It reports
+// whether the state was dropped instead: then what was to be done on it comes
+// after the calls that go again. It is for the worker.
+func (a *activation) awaitCommits(ctx context.Context) (dropped bool, err error) {
+	s := a.shard
+	s.mu.Lock()
+	if a.member.Flight() != nil && a.drained == nil {
+		a.drained = make(chan struct{})
+	}
+	drained := a.drained
+	dropped = a.member.Dropped() != nil
+	s.mu.Unlock()
+	if drained == nil {
+		return dropped, nil
+	}
+	select {
+	case <-drained:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return a.member.Dropped() != nil, nil
+}
+
+// forget drops the activation's state. The caller has the shard's lock.
+func (a *activation) forget() {
+	a.shard.history.Drop(a.key, &a.Known, time.Now())
+	a.weigh()
+}
+
+// full reports whether no further turn may be folded for now. There is a flight
+// then, whose landing sends the pending batch off. The caller has the shard's
+// lock.
+func (a *activation) full() bool {
+	p := a.member.Pending()
+	if p == nil {
+		return false
+	}
+	b := p.Payload
+	return b.replies > 0 && b.replies >= b.most || b.replyMemory >= maxReplyMemory
+}
+
+// joins looks for an earlier call with the key of c whose commit is not durable
+// yet; c is then answered like that one, and when that one is. The caller has
+// the shard's lock.
+func (a *activation) joins(c *call) (r result, ok bool) {
+	for _, f := range []*flight{a.member.Pending(), a.member.Flight()} {
+		if f == nil {
+			continue
+		}
+		if record := f.Payload.find(c); record != nil {
+			return c.recorded(record), true
+		}
+	}
+	return result{}, false
+}
+
+// giveBackCalls answers all calls that wait at an activation that leaves; none of them
+// has an effect. The caller has the shard's lock, and counts them.
+func (a *activation) giveBackCalls(answered *mailbox.Answers[*call]) {
+	for c := a.calls.Take(); c != nil; c = a.calls.Take() {
+		c.stats.lane = c.lane
+		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
+		a.shard.answer(answered, c)
+	}
+}
+
+// gaveUp takes over that a commit of the activation may still land. The caller has the
+// shard's lock.
+func (a *activation) gaveUp(now time.Time) {
+	if a.hold == actor.NotHeld {
+		return
+	}
+	a.hold = actor.Held
+	a.shard.history.Unsettled.Note(a.key, now)
+}
+
+// weight is what the activation counts for in Config.StateMemory: every state
+// that it holds, which may be four while it works.
+func (a *activation) weight() int64 {
+	w := activationCost + int64(len(a.key.ID)) + a.Cost()
+	if f := a.member.Flight(); f != nil && f.Payload.after != a.Tip && f.Payload.after != a.Loaded {
+		w += f.Payload.after.Cost()
+	}
+	return w
+}
+
+// weigh brings the account up to date with what the activation holds. The caller
+// has the shard's lock; the activation is in the table.
+func (a *activation) weigh() {
+	w := a.weight()
+	a.shard.states.add(w - a.weighed)
+	a.weighed = w
+}
+
+// tenure is what an activation knows of the host's right to run its actor. The shard's
+// lock guards it.
+type tenure struct {
+	// hold is what the host holds: Held until a commit of this activation has moved the
+	// version past those of earlier owners. NotHeld: it was not asked for, since the
+	// actor is run under a placement that gives it no place, or by a host that is alone.
+	hold actor.Hold
+	// leaving means that the actor moves: no turn begins any more. lost means that the
+	// actor has moved: another host may be running it.
+	leaving, lost bool
+	gone          chan struct{} // if not nil, closed when nothing of the activation is left
+}
+
+// confirmation is a question for the version of one actor, which all readers that
+// need it wait for.
+type confirmation struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// migration is a turn under way that does nothing but migrate an actor's state. All
+// readers that came upon the state wait for it.
+type migration struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// stateCopy is the copy of one actor's state. The shard's lock guards it.
+type stateCopy struct {
+	state   *residency.Row // nil: none was read yet, or it is damaged
+	current time.Time      // after this it was the newest
+	used    time.Time
+	weighed int64  // what it counts for in table.states
+	fetch   *fetch // under way; nil: none
+}
+
+// fetch brings a copy up to date.
+type fetch struct {
+	done chan struct{}
+	// What follows is set before done is closed.
+	asked time.Time // state was the newest after this
+	state *residency.Row
+	err   error
+}
+
+// member and flight are an activation and a batch as package speculation sees them.
+type (
+	member    = speculation.Member[*call, *batch]
+	flight    = speculation.Batch[*call, *batch]
+	dependent = speculation.Dependent[*call, *batch]
+)
+
+// batch is what a [flight] commits: of one actor, all turns that are folded into it.
+// It is a [pipeline.Work].
+type batch struct {
+	a  *activation
+	in *flight
+	// done gets the outcome of the commit, buffers is where buffer goes back.
+	done    func(b *batch, err error, now time.Time)
+	buffers *sync.Pool
+
+	// These do not change once the batch is a flight.
+	rows        [1]actor.RowWrite // the actor's next version, if it is written
+	state       *overlay.State    // what the row gets, encoded when the batch is sent; nil: it keeps its own
+	encoded     actor.EncodedState
+	buffer      *[]byte // of buffers, that encoded is in; nil: none
+	records     []actor.IdempotencyRecord
+	reminders   actor.ReminderEffects
+	replies     int   // bytes of the records and reminders
+	most        int   // how many of them there may be before the commit has to go
+	replyMemory int64 // what the replies of calls count for in Config.CallMemory
+	after       *residency.Row
+	bump        bool // the version moves on: a call with a key has failed
+
+	commit actor.Commit // made when the batch is sent
+}
+
+// maxReplyMemory bounds the replies that wait for one commit, recorded or not, in the
+// same way.
+const maxReplyMemory = 8 << 20
+
+// find returns the record of a call in the batch that has the method and key of c.
+func (b *batch) find(c *call) *actor.IdempotencyRecord {
+	for i := range b.records {
+		if r := &b.records[i]; r.Key == c.inv.IdempotencyKey && r.Method == c.inv.Method {
+			return r
+		}
+	}
+	return nil
 }

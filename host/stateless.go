@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // statelessLane runs the turns of types that have no state.
@@ -13,13 +14,13 @@ type statelessLane struct {
 }
 
 // turn runs a method of a type that has no state.
-func (sl *statelessLane) turn(ctx *turnContext, c *call, s *served, _ *loaded) (actor.Reply, error) {
+func (sl *statelessLane) turn(ctx *turnContext, c *call, s *served, _ *residency.Row) (actor.Reply, error) {
 	c.stats.lane = LaneStateless
 	m, err := c.methodOf(s)
 	if err != nil {
 		return actor.Reply{}, err
 	}
-	return sl.runs.apart(ctx, c, s, &loaded{state: noState}, m.readOnly)
+	return sl.runs.apart(ctx, c, s, &residency.Row{State: residency.NoState}, m.readOnly)
 }
 
 // firingTurn runs a turn that a reminder asks for, and commits the step alone: no row is
@@ -48,7 +49,7 @@ func (sl *statelessLane) keyedTurn(ctx *turnContext, c *call, s *served) (actor.
 	reply, err := sl.turn(ctx, c, s, nil)
 	switch {
 	case err == nil:
-		err = sl.store.commit(recordAlone(l, c.record(reply, s.limits.IdempotencyTTL)), LaneStateless)
+		err = sl.store.commit(l.Record(c.record(reply, s.limits.IdempotencyTTL)), LaneStateless)
 	case unrecorded(err):
 		if other := sl.fence(ctx, c); other != nil {
 			err = other
@@ -63,5 +64,5 @@ func (sl *statelessLane) fence(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	return sl.store.commit(bumpOf(c.inv.Key, l), LaneStateless)
+	return sl.store.commit(l.Bump(c.inv.Key), LaneStateless)
 }

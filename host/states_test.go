@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/speculation"
 )
 
@@ -19,7 +20,9 @@ type known struct {
 	since time.Time
 }
 
-func at(version uint64) *loaded { return &loaded{version: version, exists: true, state: noState} }
+func at(version uint64) *residency.Row {
+	return &residency.Row{Version: version, Exists: true, State: residency.NoState}
+}
 
 func newKnown() known {
 	k := known{table: new(table), since: time.Now()}
@@ -27,18 +30,18 @@ func newKnown() known {
 	key := actor.Key{App: "app", Type: "T", ID: "a"}
 	k.shard = k.table.shard(key)
 	k.activation = k.table.activate(k.shard, key)
-	k.activation.install(at(5))
-	k.activation.tip, k.activation.current = k.activation.loaded, k.since
+	k.activation.Install(at(5))
+	k.activation.Tip, k.activation.Current = k.activation.Loaded, k.since
 	return k
 }
 
 func (k known) sees(t *testing.T, version uint64) {
 	t.Helper()
-	switch seen := k.activation.committed(); {
+	switch seen := k.activation.Committed(); {
 	case seen == nil && version != 0:
 		t.Errorf("readers have to load, want them to see version %d", version)
-	case seen != nil && seen.version != version:
-		t.Errorf("readers see version %d, want %d", seen.version, version)
+	case seen != nil && seen.Version != version:
+		t.Errorf("readers see version %d, want %d", seen.Version, version)
 	}
 }
 
@@ -47,7 +50,7 @@ func (k known) sees(t *testing.T, version uint64) {
 func TestNewsKeepOlderStatesOut(t *testing.T) {
 	t.Run("in memory", func(t *testing.T) {
 		k := newKnown()
-		forgets := k.shard.forgets
+		forgets := k.shard.history.Forgets()
 		k.shard.noteNewer(k.activation, 7)
 		k.sees(t, 0)
 		k.shard.show(k.activation, at(5), k.since, forgets)
@@ -61,22 +64,22 @@ func TestNewsKeepOlderStatesOut(t *testing.T) {
 		k := newKnown()
 		key := k.activation.key
 		k.table.remove(k.shard, k.activation)
-		forgets := k.shard.forgets
+		forgets := k.shard.history.Forgets()
 		k.shard.noteNewer(nil, 7)
 		by := &served{lane: LaneWarm, placement: abi.PlacementRing}
 		k.table.offer(k.shard, key, by, at(5), k.since, forgets)
 		if a := k.shard.actors[key]; a != nil {
-			t.Errorf("version %d is kept", a.loaded.version)
+			t.Errorf("version %d is kept", a.Loaded.Version)
 		}
 	})
 	t.Run("made anew", func(t *testing.T) { // with a lower version: of the two, only later questions tell
 		k := newKnown()
-		forgets := k.shard.forgets
+		forgets := k.shard.history.Forgets()
 		k.shard.noteOther(k.activation, 3)
 		k.sees(t, 0)
 		k.shard.show(k.activation, at(9), k.since, forgets)
 		k.sees(t, 0)
-		k.shard.show(k.activation, at(3), k.since, k.shard.forgets)
+		k.shard.show(k.activation, at(3), k.since, k.shard.history.Forgets())
 		k.sees(t, 3)
 	})
 }
@@ -85,18 +88,18 @@ func TestNewsKeepOlderStatesOut(t *testing.T) {
 // own commit is nothing newer when that commit has been answered.
 func TestCommitOfWhatAReaderFound(t *testing.T) {
 	k := newKnown()
-	k.shard.show(k.activation, at(6), k.since, k.shard.forgets)
-	if !k.activation.outdated() {
+	k.shard.show(k.activation, at(6), k.since, k.shard.history.Forgets())
+	if !k.activation.Outdated() {
 		t.Error("what a reader found is not ahead of what turns run on")
 	}
 	own := at(6)
-	k.activation.install(own)
-	if k.activation.outdated() || k.activation.committed() != own {
+	k.activation.Install(own)
+	if k.activation.Outdated() || k.activation.Committed() != own {
 		t.Error("the actor's state would be dropped for its own commit")
 	}
 	k.shard.noteNewer(k.activation, 8)
-	k.activation.install(at(7))
-	if k.sees(t, 0); !k.activation.outdated() {
+	k.activation.Install(at(7))
+	if k.sees(t, 0); !k.activation.Outdated() {
 		t.Error("a commit hides that the store has something newer than it")
 	}
 }
@@ -108,17 +111,17 @@ func TestWhatReadersSeeIsDated(t *testing.T) {
 	later := func(n int) time.Time { return k.since.Add(time.Duration(n) * time.Second) }
 	dated := func(want time.Time) {
 		t.Helper()
-		if !k.activation.current.Equal(want) {
-			t.Errorf("current as of %s, want %s", k.activation.current.Sub(k.since), want.Sub(k.since))
+		if !k.activation.Current.Equal(want) {
+			t.Errorf("current as of %s, want %s", k.activation.Current.Sub(k.since), want.Sub(k.since))
 		}
 	}
-	k.activation.confirmed(later(2))
-	k.activation.confirmed(later(1))
+	k.activation.Confirmed(later(2))
+	k.activation.Confirmed(later(1))
 	dated(later(2))
-	k.shard.show(k.activation, at(6), later(3), k.shard.forgets)
+	k.shard.show(k.activation, at(6), later(3), k.shard.history.Forgets())
 	dated(later(3))
 	k.shard.noteNewer(k.activation, 9)
-	k.shard.show(k.activation, at(5), later(4), k.shard.forgets) // it was made anew, and is as it was
+	k.shard.show(k.activation, at(5), later(4), k.shard.history.Forgets()) // it was made anew, and is as it was
 	dated(later(4))
 	k.sees(t, 5)
 }
@@ -128,16 +131,16 @@ func TestWhatReadersSeeIsDated(t *testing.T) {
 func TestTipUnderWayCountsOnce(t *testing.T) {
 	k := newKnown()
 	a := k.activation
-	large := newLoaded(actor.Row{Version: 6, State: actor.EncodedState{
+	large := residency.NewRow(actor.Row{Version: 6, State: actor.EncodedState{
 		Format: actor.FormatJSON, Data: []byte(`{"large":"` + strings.Repeat("x", 8<<10) + `"}`),
 	}})
-	a.tip = large
+	a.Tip = large
 	before := a.weight()
 	speculation.Fold([]*member{&a.member}, dependent{Call: new(call), Home: &a.member}, func() *batch { return &batch{after: large} }, nil)
 	if f := a.member.Launch(k.since); f == nil {
 		t.Fatal("nothing is under way")
 	}
-	if large.cost() == 0 || a.weight() != before {
-		t.Errorf("%d bytes count, want %d, with %d of the state", a.weight(), before, large.cost())
+	if large.Cost() == 0 || a.weight() != before {
+		t.Errorf("%d bytes count, want %d, with %d of the state", a.weight(), before, large.Cost())
 	}
 }

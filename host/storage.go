@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/pipeline"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // storage is what the host asks of its store: in groups with others, and under a
@@ -118,9 +119,9 @@ func (st *storage) settle(c actor.Commit, cause error) error {
 
 // load reads one row, together with others. A damaged one is a result, since it
 // can still be deleted.
-func (st *storage) load(ctx context.Context, key actor.Key, opts actor.LoadOptions) (*loaded, error) {
+func (st *storage) load(ctx context.Context, key actor.Key, opts actor.LoadOptions) (*residency.Row, error) {
 	row, err := st.loads.Load(ctx, key, opts)
-	return asLoaded(key, row, err)
+	return residency.ReadRow(key, row, err)
 }
 
 // version asks the store for an actor's version.

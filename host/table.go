@@ -7,8 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/host/overlay"
+	"github.com/greenroom-run/greenroom/host/residency"
 	"github.com/greenroom-run/greenroom/host/timer"
 )
 
@@ -39,13 +42,39 @@ func (t *table) init(cfg *Config, o *ownership, events *Events, clock *timer.Clo
 	t.hand.Store(rand.Uint32())
 	for i := range t.shards {
 		t.shards[i].actors = make(map[actor.Key]*activation)
-		t.shards[i].table = t
+		t.shards[i].states = &t.states
+		t.shards[i].history.Shared = o.shared
 		t.shards[i].timers.Init(clock)
 	}
 }
 
 func (t *table) shard(key actor.Key) *shard {
 	return &t.shards[maphash.String(t.seed, key.ID)%shardCount]
+}
+
+// activate makes an activation for an actor that has none, and returns nil if there
+// are as many as may be. The caller has the shard's lock.
+func (t *table) activate(s *shard, key actor.Key) *activation {
+	if t.count.Add(1) > t.max {
+		t.count.Add(-1)
+		return nil
+	}
+	a := &activation{key: key, shard: s}
+	s.actors[key] = a
+	s.order.Push(&a.used, a)
+	a.weigh()
+	return a
+}
+
+// remove takes an activation without work out of the table. The caller has the
+// shard's lock.
+func (t *table) remove(s *shard, a *activation) {
+	s.history.Leave(a.key, &a.Known, time.Now())
+	delete(s.actors, a.key)
+	s.order.Remove(&a.used)
+	t.count.Add(-1)
+	t.states.add(-a.weighed)
+	a.weighed = 0
 }
 
 // evict takes an idle activation out, the least recently used one of the first
@@ -61,13 +90,25 @@ func (t *table) evict() *activation {
 	return nil
 }
 
+func (t *table) evictFrom(s *shard) *activation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a := range s.order.All() {
+		if a.idle() {
+			t.remove(s, a)
+			s.timers.Leave(a.key)
+			return a
+		}
+	}
+	return nil
+}
+
 // expired takes out the activations of a shard that were unused for their idle
 // timeout. skipped are the actors that were found unused now and that stay.
 func (t *table) expired(s *shard, now time.Time) (out []*activation, skipped []actor.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for a := s.oldest; a != nil; {
-		newer := a.newer
+	for a := range s.order.All() {
 		switch {
 		case !a.idle() || now.Sub(a.lastUsed) < a.idleTimeout:
 		case !a.sticky:
@@ -78,7 +119,6 @@ func (t *table) expired(s *shard, now time.Time) (out []*activation, skipped []a
 			a.skipped = now
 			skipped = append(skipped, a.key)
 		}
-		a = newer
 	}
 	return out, skipped
 }
@@ -121,31 +161,24 @@ func (t *table) errFull() error {
 // knows of: nothing, if it knows only that there is one. What is loaded from now on
 // is as new. It reports whether there was anything newer. The caller has the shard's lock.
 func (t *table) catchUp(a *activation) bool {
-	switch {
-	case a.tip == nil:
-		a.newest = 0
+	if a.Tip != nil && (!a.member.Committed() || !a.Outdated()) || !a.shard.history.CatchUp(a.key, &a.Known, time.Now()) {
 		return false
-	case !a.member.Committed() || !a.outdated():
-		return false
-	case a.shown != nil:
-		l := a.shown
-		a.install(l)
-		a.tip, a.rev = l, t.revisions.Next()
-		a.weigh()
-	default:
-		a.forget()
 	}
+	if a.Tip != nil {
+		a.rev = t.revisions.Next()
+	}
+	a.weigh()
 	return true
 }
 
 // keep makes l, which is committed and was asked for at a moment, what the
 // activation holds. If something newer was heard of since, what rests on it is not
 // answered.
-func (t *table) keep(a *activation, l *loaded, rev uint64, asked time.Time) {
+func (t *table) keep(a *activation, l *residency.Row, rev uint64, asked time.Time) {
 	s := a.shard
 	s.mu.Lock()
-	a.install(l)
-	a.tip, a.rev, a.current = l, rev, asked
+	a.Keep(l, asked)
+	a.rev = rev
 	a.weigh()
 	fresh := !a.announced
 	a.announced = true
@@ -160,25 +193,25 @@ func (t *table) keep(a *activation, l *loaded, rev uint64, asked time.Time) {
 // anything of the shard was forgotten since it was asked for, since the state might
 // be older then than what was already answered. What it does not take is answered
 // all the same, and nothing older may be afterwards.
-func (t *table) offer(sh *shard, key actor.Key, s *served, l *loaded, asked time.Time, forgets uint64) {
+func (t *table) offer(sh *shard, key actor.Key, s *served, l *residency.Row, asked time.Time, forgets uint64) {
 	sh.mu.Lock()
 	a := sh.actors[key]
-	if a != nil && a.loaded != nil {
+	if a != nil && a.Loaded != nil {
 		sh.show(a, l, asked, forgets)
 		sh.mu.Unlock()
 		return
 	}
-	if hold, err := t.ownership.admits(sh, key, a, s, asked); err == nil && a == nil && sh.forgets == forgets {
+	if hold, err := t.ownership.admits(sh, key, a, s, asked); err == nil && a == nil && sh.history.Forgets() == forgets {
 		if a = t.activate(sh, key); a != nil { // readers push nobody out
 			a.hold = hold
 		}
 	}
-	if a == nil || a.busy || sh.forgets != forgets {
-		sh.noteNewer(a, l.version)
+	if a == nil || a.busy || sh.history.Forgets() != forgets {
+		sh.noteNewer(a, l.Version)
 		sh.mu.Unlock()
 		return
 	}
-	a.loaded, a.tip, a.rev, a.current = l, l, t.revisions.Next(), asked
+	a.Loaded, a.Tip, a.rev, a.Current = l, l, t.revisions.Next(), asked
 	a.weigh()
 	a.sticky, a.idleTimeout, a.lastUsed = s.sticky, s.limits.IdleTimeout, time.Now()
 	fresh := !a.announced
@@ -197,26 +230,26 @@ func (t *table) noteNewer(key actor.Key, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noteNewer(s.actors[key], version)
-	s.answered.note(key, version, time.Now())
+	s.history.Answered.Note(key, version, time.Now())
 }
 
 // confirmRead takes over that the store had a version at a moment after asked, and
 // reports whether it is that of l.
-func (t *table) confirmRead(key actor.Key, l *loaded, version uint64, asked time.Time) bool {
+func (t *table) confirmRead(key actor.Key, l *residency.Row, version uint64, asked time.Time) bool {
 	s := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.actors[key]
-	if version != l.version {
-		if a == nil || a.loaded == nil {
+	if version != l.Version {
+		if a == nil || a.Loaded == nil {
 			s.noteNewer(a, version)
 		} else {
 			s.noteOther(a, version)
 		}
 		return false
 	}
-	if a != nil && a.committed() == l {
-		a.confirmed(asked)
+	if a != nil && a.Committed() == l {
+		a.Confirmed(asked)
 	}
 	return true
 }
@@ -227,7 +260,7 @@ func (t *table) noteAnswered(key actor.Key, version uint64) {
 	s := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answered.note(key, version, time.Now())
+	s.history.Answered.Note(key, version, time.Now())
 }
 
 // each calls f for every activation, a shard at a time and under its lock.
@@ -239,5 +272,81 @@ func (t *table) each(f func(a *activation)) {
 			f(a)
 		}
 		s.mu.Unlock()
+	}
+}
+
+const (
+	// minCopies is of how many actors of a shard there may be copies at least.
+	minCopies = 16
+	// copyIdle is how long a copy stays that nobody reads.
+	copyIdle = time.Minute
+)
+
+// copyOf returns the copy of an actor's state, which may have none yet. The caller has the
+// shard's lock.
+func (t *table) copyOf(s *shard, key actor.Key) *stateCopy {
+	if s.copies == nil {
+		size := max(minCopies, int(t.max)/shardCount)
+		s.copies, _ = simplelru.NewLRU(size, func(_ actor.Key, e *stateCopy) { // fails only for sizes below 1
+			t.states.add(-e.weighed)
+			t.copied.Add(-1)
+			e.weighed = 0
+		})
+	}
+	e, ok := s.copies.Get(key)
+	if !ok {
+		e = &stateCopy{weighed: activationCost + int64(len(key.ID))}
+		t.states.add(e.weighed)
+		t.copied.Add(1)
+		s.copies.Add(key, e)
+	}
+	return e
+}
+
+// keepCopy makes l, which was the newest after a moment, the state of a copy that was not
+// dropped meanwhile. The caller has the lock.
+func (t *table) keepCopy(s *shard, key actor.Key, e *stateCopy, l *residency.Row, current time.Time) {
+	if kept, ok := s.copies.Peek(key); !ok || kept != e {
+		return
+	}
+	e.state, e.current = l, current
+	w := activationCost + int64(len(key.ID)) + l.Cost()
+	t.states.add(w - e.weighed)
+	e.weighed = w
+}
+
+// dropCopy drops the copy that was not read for longest of the first shard that has any,
+// going around the shards, and reports whether there was one.
+func (t *table) dropCopy() bool {
+	if t.copied.Load() == 0 {
+		return false
+	}
+	for range shardCount {
+		s := &t.shards[t.hand.Add(1)%shardCount]
+		s.mu.Lock()
+		dropped := false
+		if s.copies != nil {
+			_, _, dropped = s.copies.RemoveOldest()
+		}
+		s.mu.Unlock()
+		if dropped {
+			return true
+		}
+	}
+	return false
+}
+
+// dropCopies drops the copies of a shard that were not read since a moment, or whose
+// actors this host is no reader of any more.
+func (t *table) dropCopies(s *shard, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.copies == nil {
+		return
+	}
+	for _, key := range s.copies.Keys() {
+		if e, ok := s.copies.Peek(key); ok && (e.used.Before(since) || !t.ownership.cluster.Reads(key)) {
+			s.copies.Remove(key)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // TestUnsettledAreBounded: of more actors than are remembered whose commits may still land,
@@ -15,22 +16,22 @@ func TestUnsettledAreBounded(t *testing.T) {
 	key := func(n int) actor.Key { return actor.Key{App: "app", Type: "T", ID: fmt.Sprint(n)} }
 	var s shard
 	now := time.Now()
-	for n := range maxUnsettled {
-		s.unsettled.note(key(n), now)
+	for n := range residency.MaxUnsettled {
+		s.history.Unsettled.Note(key(n), now)
 	}
-	other := key(maxUnsettled + 1)
-	if s.unsettled.has(other, now) || !s.unsettled.has(key(0), now) {
+	other := key(residency.MaxUnsettled + 1)
+	if s.history.Unsettled.Has(other, now) || !s.history.Unsettled.Has(key(0), now) {
 		t.Error("what is remembered is not what was noted")
 	}
-	s.unsettled.note(key(maxUnsettled), now)
-	if len(s.unsettled.keys) != maxUnsettled {
-		t.Errorf("%d are remembered", len(s.unsettled.keys))
+	s.history.Unsettled.Note(key(residency.MaxUnsettled), now)
+	if len(s.history.Unsettled.Keys()) != residency.MaxUnsettled {
+		t.Errorf("%d are remembered", len(s.history.Unsettled.Keys()))
 	}
-	last := now.Add(unsettledFor - 1)
-	if !s.unsettled.has(key(maxUnsettled), last) || !s.unsettled.has(other, last) {
+	last := now.Add(residency.UnsettledFor - 1)
+	if !s.history.Unsettled.Has(key(residency.MaxUnsettled), last) || !s.history.Unsettled.Has(other, last) {
 		t.Error("a commit that may still land is forgotten")
 	}
-	if after := now.Add(unsettledFor); s.unsettled.has(other, after) || !s.unsettled.has(key(0), after) {
+	if after := now.Add(residency.UnsettledFor); s.history.Unsettled.Has(other, after) || !s.history.Unsettled.Has(key(0), after) {
 		t.Error("afterwards those count that are remembered, and no others")
 	}
 	none := func(actor.Key) bool { return false }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroom-run/greenroom/abi/envelope"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/residency"
 )
 
 // View is an actor as people and tools see it.
@@ -30,44 +31,44 @@ func (rd *reads) view(ctx context.Context, key actor.Key) (View, error) {
 	// Not with the loads of turns, which end with the host.
 	s := rd.table.shard(key)
 	s.mu.Lock()
-	forgets, asked := s.forgets, time.Now()
+	forgets, asked := s.history.Forgets(), time.Now()
 	s.mu.Unlock()
 	var row actor.Row
 	rows, err := rd.store.committer.LoadActors(ctx, []actor.Key{key}, actor.LoadOptions{})
 	if err == nil {
 		row = rows[0]
 	}
-	l, err := asLoaded(key, row, err)
+	l, err := residency.ReadRow(key, row, err)
 	switch {
 	case err != nil:
 		if ctx.Err() != nil {
 			err = contextError(ctx)
 		}
-	case !l.exists:
+	case !l.Exists:
 		err = actor.ErrActorNotFound
-	case l.damage != nil:
-		err = l.damage
+	case l.Damage != nil:
+		err = l.Damage
 	}
 	if err != nil {
 		return View{}, &actor.TurnError{Key: key, Err: err}
 	}
 	v := View{
 		Key:         key,
-		Version:     l.version,
-		Generation:  l.generation,
-		StateSchema: l.stateSchema,
-		StateSize:   int64(l.state.Size()),
-		UpdatedAt:   l.updatedAt,
-		Entries:     l.state.Entries(),
+		Version:     l.Version,
+		Generation:  l.Generation,
+		StateSchema: l.StateSchema,
+		StateSize:   int64(l.State.Size()),
+		UpdatedAt:   l.UpdatedAt,
+		Entries:     l.State.Entries(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a := s.actors[key]; a != nil && a.loaded != nil {
+	if a := s.actors[key]; a != nil && a.Loaded != nil {
 		s.show(a, l, asked, forgets)
 	} else {
-		s.noteNewer(a, l.version)
+		s.noteNewer(a, l.Version)
 	}
-	s.answered.note(key, l.version, time.Now())
+	s.history.Answered.Note(key, l.Version, time.Now())
 	if a := s.actors[key]; a != nil {
 		v.Active, v.QueueDepth = true, a.calls.Len()
 	}

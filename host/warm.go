@@ -1,9 +1,7 @@
 package host
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -26,8 +24,8 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	if l == nil {
 		return outcome{retry: true}
 	}
-	if l.damage != nil {
-		return failed(l.damage)
+	if l.Damage != nil {
+		return failed(l.Damage)
 	}
 	if changed, err := ts.deployments.fits(ctx, l, s); err != nil {
 		o := failed(err) // of the tip, which need not be the newest
@@ -74,93 +72,4 @@ func (ts *turns) warm(ctx *turnContext, a *activation, c *call, s *served, readO
 	o.reply = o.sealed.reply
 	o.commits, o.since = o.sealed.changed || c.keyed() || c.inv.Firing != nil, ts.ownership.since(s, now, nil)
 	return o
-}
-
-// ensureLoaded returns the activation's tip, reading it if it is cold. A damaged
-// one is not kept. The result is nil if the state was dropped since the worker
-// took the call: the calls before it go first. actor.ErrNotOwner: this host does not
-// hold the actor any more.
-func (ts *turns) ensureLoaded(ctx context.Context, a *activation, s *served) (*loaded, error) {
-	sh := a.shard
-	sh.mu.Lock()
-	newer := ts.table.catchUp(a)
-	tip, dropped := a.tip, a.member.Dropped() != nil
-	a.sticky, a.idleTimeout = s.sticky, s.limits.IdleTimeout
-	unfenced := s.sticky && a.hold == actor.Held && a.member.Committed()
-	sh.mu.Unlock()
-	if dropped || tip != nil && !newer && !unfenced {
-		return tip, nil //nolint:nilerr // why it was dropped is for the calls that go again
-	}
-	l, asked, rev := tip, time.Now(), a.rev
-	var err error
-	if tip == nil {
-		l, err = ts.store.load(ctx, a.key, actor.LoadOptions{})
-		rev = ts.table.revisions.Next()
-	}
-	if err == nil && !ts.ownership.stillHeld(a) {
-		a.dropState()
-		err = actor.ErrNotOwner
-	}
-	if err != nil || l.damage != nil {
-		return l, err
-	}
-	if unfenced {
-		if l, asked, err = ts.fence(a, l); err != nil {
-			return nil, err
-		}
-		if !ts.ownership.stillHeld(a) { // it took its time, and another owner may have begun since
-			a.dropState()
-			return nil, actor.ErrNotOwner
-		}
-	}
-	if l != tip {
-		ts.table.keep(a, l, rev, asked)
-	}
-	if tip == nil && !ts.table.evictToBudget() {
-		a.dropState()
-		return nil, ts.table.errFull()
-	}
-	return l, nil
-}
-
-// fence moves the version of an activation's row on from l, so that no commit of an
-// earlier owner can land, and returns what l is then, and when that was asked for.
-func (ts *turns) fence(a *activation, l *loaded) (next *loaded, asked time.Time, err error) {
-	c := bumpOf(a.key, l)
-	asked = time.Now()
-	if err := ts.commit(a, c); err != nil {
-		a.dropState()
-		if errors.Is(err, actor.ErrAmbiguous) { // of the fence: no turn has begun
-			err = fmt.Errorf("%w: fence out earlier owners: %v", actor.ErrUnavailable, err)
-		}
-		return nil, asked, err
-	}
-	return l.bumped(&c.Rows[0]), asked, nil
-}
-
-// commit commits for the activation's worker, which waits for it. Errors are as those of
-// storage.commit.
-func (ts *turns) commit(a *activation, c actor.Commit) error {
-	err := ts.store.commit(c, LaneWarm)
-	a.shard.mu.Lock()
-	defer a.shard.mu.Unlock()
-	switch {
-	case err == nil:
-		a.advanced()
-	case errors.Is(err, actor.ErrAmbiguous):
-		a.gaveUp(time.Now())
-	}
-	return err
-}
-
-// checkMemory says why no turn may begin now, nil if one may: what it would add is
-// not known before it has run. States that nobody works on leave memory first.
-func (ts *turns) checkMemory() error {
-	if ts.memory.over() {
-		return ts.memory.errFull()
-	}
-	if ts.table.states.over() && !ts.table.evictToBudget() {
-		return ts.table.errFull()
-	}
-	return nil
 }

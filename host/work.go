@@ -1,14 +1,13 @@
 package host
 
 import (
+	"errors"
 	"fmt"
-	"log/slog"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
-	"github.com/greenroom-run/greenroom/host/mailbox"
+	"github.com/greenroom-run/greenroom/host/list"
 	"github.com/greenroom-run/greenroom/host/speculation"
 	"github.com/greenroom-run/greenroom/host/turn"
 )
@@ -18,40 +17,13 @@ import (
 // scheduler lets it otherwise, turn after turn.
 const sliceTurns = 32
 
-// followUp is what a change of an activation leaves to be done when the lock of
-// the shard is given back.
-type followUp struct {
-	launched *batch
-	bring    bool // who does it only waits for the commit of launched
-	answered answers
-	doubtful answers // failures that are to be looked up; each has one of shard.work
-	idle     bool    // the activation has no work any more
-	gone     bool    // and has left the table
-}
-
-// workers see to it that calls with a mailbox are run and answered: they take calls
-// to package speculation, and perform what it decides.
-type workers struct {
-	logger *slog.Logger
-	events *Events
-	// callersCommit is Config.Pipeline.CallersCommit.
-	callersCommit bool
-	answering     *answering
-	memory        *callMemory
-	table         *table
-	store         *storage
-	ownership     *ownership
-	records       *recordings
-	turns         *turns
-	buffers       sync.Pool // of *[]byte, for encoded states on their way to the store
-}
-
 func newWorkers(cfg *Config, an *answering, ts *turns) *workers {
 	w := &workers{
 		logger: cfg.Logger, callersCommit: cfg.Pipeline.CallersCommit,
 		answering: an, events: ts.store.events, memory: ts.memory, table: ts.table, store: ts.store,
 		ownership: ts.ownership, records: ts.records, turns: ts,
 	}
+	w.done = w.committed
 	w.buffers.New = func() any { return new([]byte) }
 	return w
 }
@@ -134,7 +106,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	switch {
 	case dropped != nil && (o.resting || o.retry):
 		// What it ran on, or would have, is gone.
-		var rerun mailbox.List[*call]
+		var rerun list.List[*call]
 		for _, earlier := range behind {
 			a.runAgain(earlier, dropped, &rerun, &then.answered)
 		}
@@ -148,20 +120,20 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 	case o.retry:
 		a.calls.Again(&c.place, c)
 	case o.commits:
-		a.fold(w, c, o.under, &o.sealed)
+		w.fold(a, c, o.under, &o.sealed)
 		then.launched = a.launch(now)
 	case o.fails:
-		a.foldFailure(w, c, o.result)
+		w.foldFailure(a, c, o.result)
 		then.launched = a.launch(now)
 	case o.resting && a.lost && a.member.Committed():
 		c.result = result{err: actor.ErrNotOwner, stats: c.stats}
 		a.shard.answer(&then.answered, c)
 	case o.resting && !a.member.Committed():
-		w.hold(a.member.Latest(), c, o.result, speculation.Observer, o.since)
-	case o.resting && a.outdated():
-		a.supersede(w, s, []dependent{{Call: c, Home: &a.member}}, now, &then)
+		w.hold(a.member.Latest(), dependent{Call: c, Home: &a.member, Role: speculation.Observer, Since: o.since}, o.result)
+	case o.resting && a.Outdated():
+		w.supersede(a, []dependent{{Call: c, Home: &a.member}}, now, &then)
 	case o.resting && !o.since.IsZero() && !w.ownership.currentSince(a, o.since, now):
-		a.ask(w, c, o.result)
+		w.ask(a, c, o.result)
 		then.launched = a.launch(now)
 	default:
 		c.result = o.result
@@ -169,7 +141,7 @@ func (w *workers) dispose(s *shard, a *activation, c *call, o *outcome, goOn boo
 		a.shard.answer(&then.answered, c)
 	}
 	if len(behind) > 0 {
-		var rerun mailbox.List[*call]
+		var rerun list.List[*call]
 		for _, earlier := range behind {
 			a.runAgain(earlier, dropped, &rerun, &then.answered)
 		}
@@ -256,11 +228,11 @@ func (w *workers) deliver(s *shard, a *activation, c *call, limit int, onCaller 
 	if err := a.calls.CheckBytes(cost, w.memory.max/actorShare); err != nil {
 		return false, err
 	}
-	if err := w.memory.charge(c); err != nil {
+	if err := w.memory.charge(&c.charges, cost); err != nil {
 		return false, err
 	}
 	a.calls.Put(&c.place, c, cost)
-	c.at = a
+	c.queued = true
 	if c.timer == nil {
 		a.called = true
 		s.used(a)
@@ -281,4 +253,129 @@ func (w *workers) deliver(s *shard, a *activation, c *call, limit int, onCaller 
 	}
 	go w.work(s, a)
 	return false, nil
+}
+
+// committed takes the outcome of a commit from the pipeline.
+func (w *workers) committed(b *batch, err error, now time.Time) {
+	if errors.Is(err, actor.ErrAmbiguous) {
+		w.settleFlight(b, err)
+		return
+	}
+	w.landed(b, err, now)
+}
+
+// landed ends a flight: err is the outcome of its commit, as that of
+// [storage.commit]. What rests on it is answered, or goes again.
+//
+// now is when that was known.
+func (w *workers) landed(b *batch, err error, now time.Time) {
+	check := b.in.Check()
+	if err != nil && !check {
+		err = fmt.Errorf("commit turn: %w", err)
+	}
+	if !check {
+		// Before anything that follows from it is done, and told.
+		w.events.Commit(CommitEnd{
+			Key: b.row().Key, Lane: LaneWarm, Duration: now.Sub(b.in.Began()), GroupSize: b.in.Effects(), Err: err,
+		})
+		if err == nil {
+			w.turns.reminders.committed(&b.reminders)
+		}
+	}
+	then := w.land(b, err, now)
+	if errors.Is(err, actor.ErrKeyExists) {
+		w.records.repeats.Note(&b.a.key, now)
+	}
+	w.followThrough(b.a.shard, b.a, &then)
+}
+
+// land is the part of landed under the shard's lock.
+func (w *workers) land(b *batch, err error, now time.Time) (then followUp) {
+	a, s := b.a, b.a.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	outcome := speculation.Applied
+	switch {
+	case refusal(err):
+		outcome = speculation.Refused
+	case err != nil:
+		outcome = speculation.Failed
+	case !b.in.Check():
+		a.Install(b.after)
+		a.weigh()
+		if b.writes() {
+			w.ownership.advanced(a)
+		}
+	}
+	if errors.Is(err, actor.ErrAmbiguous) {
+		a.gaveUp(now)
+	}
+	if err == nil && !a.Outdated() {
+		a.Confirmed(b.in.Began())
+	}
+	did := b.in.Landed(outcome, err, now)
+	w.perform(a, &did, err, now, &then)
+	if a.leaving {
+		a.giveBackCalls(&then.answered)
+	}
+	w.release(b, err)
+	doubtful, cost := then.doubtful.Sum()
+	a.calls.Answered(then.answered.Sum())
+	a.calls.Answered(doubtful, cost)
+	s.work.Add(doubtful) // before the activation's own is done
+	if a.member.Flight() == nil && a.drained != nil {
+		close(a.drained)
+		a.drained = nil
+	}
+	w.proceed(s, a, now, &then)
+	return then
+}
+
+// settleFlight finds out the outcome of a commit, beside the lanes. No turn of
+// the actor begins meanwhile: it would most likely have to run again.
+func (w *workers) settleFlight(b *batch, cause error) {
+	s := b.a.shard
+	s.mu.Lock()
+	b.in.Settle()
+	s.mu.Unlock()
+	// The flight keeps the activation busy, which Stop waits for.
+	go func() {
+		err := w.store.settle(b.commit, cause)
+		w.landed(b, err, time.Now())
+	}()
+}
+
+// sendCheck asks whether the version that a check rests on is still the row's.
+func (w *workers) sendCheck(b *batch) {
+	w.store.versions.Ask(b.row().Key, func(v actor.RowVersion, err error) {
+		switch {
+		case err != nil:
+			err = fmt.Errorf("confirm version: %w", err)
+		case v.Version != b.row().ReadVersion:
+			err = actor.ErrStale
+		}
+		w.landed(b, err, time.Now())
+	})
+}
+
+// sendDoubtful answers calls whose held failures are behind fences: with the record
+// of an earlier attempt, if there is one.
+func (w *workers) sendDoubtful(s *shard, l *answers) {
+	for c, ok := l.Take(); ok; c, ok = l.Take() {
+		w.store.records.Ask(c.keyedCall(), func(found actor.Recorded, err error) {
+			if known, ok := w.records.asRecorded(c, found, err); ok {
+				c.result = known
+			}
+			c.result.stats.ended = time.Now()
+			w.answering.answer(c)
+			s.work.Done()
+		})
+	}
+}
+
+// submitted sees to a flight that the pipeline may have refused.
+func (w *workers) submitted(b *batch, err error) {
+	if err != nil {
+		w.landed(b, err, time.Now())
+	}
 }

@@ -3,12 +3,10 @@
 // knows neither the store nor who runs the calls. Calls are of a type C.
 //
 //	Mailbox  the calls of one actor: those that wait, and before them those that run again
-//	List     calls in an order
-//	Place    where a call is: in at most one List
 //	Answers  calls that are in no list any more, on the way to their callers
 //	Repeats  which actors were lately sent calls again that were recorded already
 //
-// One lock guards a Mailbox, and all lists and places that exchange calls with it.
+// One lock guards a Mailbox, and all lists (package list) that exchange calls with it.
 //
 //	         Put             Take                      Answered
 //	(absent) ───▶ waiting ───────▶ runs ─▶ in a batch ─────────▶ (gone)

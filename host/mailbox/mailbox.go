@@ -5,12 +5,13 @@ import (
 	"iter"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/host/list"
 )
 
 // Mailbox has the calls of one actor. The zero value is empty.
 type Mailbox[C any] struct {
-	waiting List[C]
-	retries List[C] // calls that run again; they come first
+	waiting list.List[C]
+	retries list.List[C] // calls that run again; they come first
 	// unanswered counts the calls in the lists, those in batches and the one that runs;
 	// bytes is their cost.
 	unanswered int
@@ -35,7 +36,7 @@ func (m *Mailbox[C]) CheckBytes(cost, limit int64) error {
 }
 
 // Put adds a call behind all others.
-func (m *Mailbox[C]) Put(p *Place[C], c C, cost int64) {
+func (m *Mailbox[C]) Put(p *list.Place[C], c C, cost int64) {
 	m.waiting.Push(p, c)
 	m.unanswered++
 	m.bytes += cost
@@ -43,25 +44,29 @@ func (m *Mailbox[C]) Put(p *Place[C], c C, cost int64) {
 
 // Take takes out the next call, which is unanswered still; the zero value if none waits.
 func (m *Mailbox[C]) Take() C {
-	if m.retries.len > 0 {
-		return m.retries.pop()
+	if m.retries.Len() > 0 {
+		return m.retries.Pop()
 	}
-	return m.waiting.pop()
+	return m.waiting.Pop()
 }
 
 // Again puts a call that was taken out before all others.
-func (m *Mailbox[C]) Again(p *Place[C], c C) { m.retries.PushFront(p, c) }
+func (m *Mailbox[C]) Again(p *list.Place[C], c C) { m.retries.PushFront(p, c) }
 
 // AgainAll puts calls that were taken out before all others, in their order.
-func (m *Mailbox[C]) AgainAll(calls *List[C]) { m.retries.prepend(calls) }
+func (m *Mailbox[C]) AgainAll(calls *list.List[C]) { m.retries.Prepend(calls) }
 
 // GiveUp takes out a call that waits, of a cost, and reports whether it did: then the call
 // needs no answer.
-func (m *Mailbox[C]) GiveUp(p *Place[C], cost int64) bool {
-	if p.list != &m.waiting && p.list != &m.retries {
+func (m *Mailbox[C]) GiveUp(p *list.Place[C], cost int64) bool {
+	switch {
+	case m.waiting.In(p):
+		m.waiting.Remove(p)
+	case m.retries.In(p):
+		m.retries.Remove(p)
+	default:
 		return false
 	}
-	p.list.Remove(p)
 	m.unanswered--
 	m.bytes -= cost
 	return true
@@ -74,10 +79,10 @@ func (m *Mailbox[C]) Answered(calls int, cost int64) {
 }
 
 // Len returns how many calls wait.
-func (m *Mailbox[C]) Len() int { return m.waiting.len + m.retries.len }
+func (m *Mailbox[C]) Len() int { return m.waiting.Len() + m.retries.Len() }
 
 // Retries returns the calls that wait to run again, in their order.
 func (m *Mailbox[C]) Retries() iter.Seq[C] { return m.retries.All() }
 
 // IsRetry reports whether a call waits to run again.
-func (m *Mailbox[C]) IsRetry(p *Place[C]) bool { return p.list == &m.retries }
+func (m *Mailbox[C]) IsRetry(p *list.Place[C]) bool { return m.retries.In(p) }

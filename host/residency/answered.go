@@ -1,4 +1,4 @@
-package host
+package residency
 
 import (
 	"math"
@@ -7,10 +7,10 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// answered remembers the versions that this host has answered lately of actors that
+// Answered remembers the versions that this host has answered lately of actors that
 // it does not keep in memory, or no more: a store may answer a read that is allowed to be stale
 // with something older, by actor.MaxStaleness at most. The shard's lock guards it.
-type answered struct {
+type Answered struct {
 	// recent are those since began, before the ones of the time until then, which
 	// is actor.MaxStaleness long or longer.
 	recent, before map[actor.Key]uint64
@@ -22,8 +22,8 @@ type answered struct {
 // allowed to be stale for a while.
 const maxAnswered = 4096
 
-// note remembers a version that is being answered.
-func (m *answered) note(key actor.Key, version uint64, now time.Time) {
+// Note remembers a version that is being answered.
+func (m *Answered) Note(key actor.Key, version uint64, now time.Time) {
 	if now.Sub(m.began) > actor.MaxStaleness {
 		m.before, m.recent, m.began = m.recent, nil, now
 		m.wasFull, m.full = m.full, false
@@ -39,10 +39,10 @@ func (m *answered) note(key actor.Key, version uint64, now time.Time) {
 	}
 }
 
-// least returns the version below which nothing of an actor may be answered.
-func (m *answered) least(key actor.Key, now time.Time) uint64 {
+// Least returns the version below which nothing of an actor may be answered.
+func (m *Answered) Least(key actor.Key, now time.Time) uint64 {
 	if now.Sub(m.began) > 2*actor.MaxStaleness {
-		*m = answered{}
+		*m = Answered{}
 	}
 	if m.full || m.wasFull {
 		return math.MaxUint64

@@ -1,0 +1,139 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// killGrace is how long a forced Stop waits for turns that were told to end. A
+// guest ends within milliseconds and a store honours its context; only a broken
+// engine or store takes longer, and must not hold up the process for ever.
+const killGrace = 5 * time.Second
+
+// Start begins to take calls, and to look for idle actors in the background,
+// until Stop; ctx is not kept. It can be called once.
+func (h *Host) Start(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l := &h.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state.Load() != lifeNew {
+		return fmt.Errorf("start host: it was started or stopped before; make a new one")
+	}
+	sweeping, stop := context.WithCancel(context.Background())
+	l.stopSweep = stop
+	go h.sweep(sweeping)
+	l.state.Store(lifeRunning)
+	return nil
+}
+
+// Stop refuses new calls, finishes those that were admitted, and closes every
+// instance. If ctx ends first, queued calls are refused with actor.ErrStopping
+// and running turns are stopped; the error is then ctx's. Stop is safe twice,
+// concurrently, and before Start.
+func (h *Host) Stop(ctx context.Context) error {
+	h.beginStop()
+	select {
+	case <-h.life.drained:
+		return nil
+	case <-ctx.Done():
+	}
+	h.kill()
+	grace := time.NewTimer(killGrace)
+	defer grace.Stop()
+	select {
+	case <-h.life.drained:
+		return fmt.Errorf("stop host: turns were cut short: %w", ctx.Err())
+	case <-grace.C:
+		return fmt.Errorf("stop host: turns did not end within %s of being stopped: %w", killGrace, ctx.Err())
+	}
+}
+
+// beginStop closes the doors, once, and begins to wait for what is inside.
+func (h *Host) beginStop() {
+	l := &h.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.state.Swap(lifeStopped)
+	if was == lifeStopped {
+		return
+	}
+	if was == lifeNew {
+		close(l.swept)
+	}
+	l.stopSweep()
+	for i := range h.table.shards {
+		s := &h.table.shards[i]
+		s.mu.Lock()
+		s.closed = true
+		s.timers.Close()
+		s.mu.Unlock()
+	}
+	go h.drain()
+}
+
+// drain waits for the calls that were admitted and then closes everything.
+func (h *Host) drain() {
+	defer close(h.life.drained)
+	<-h.life.swept
+	for i := range h.table.shards {
+		h.table.shards[i].work.Wait()
+	}
+	h.store.wait()
+	h.timers.stop()
+	for a := h.table.evict(); a != nil; a = h.table.evict() {
+		h.table.deactivated(a, DeactivateStop)
+	}
+	for h.table.dropCopy() {
+	}
+	for _, p := range h.pools.All() {
+		for in := p.TakeOldest(); in != nil; in = p.TakeOldest() {
+			in.Discard()
+		}
+	}
+	h.store.end()
+}
+
+// kill refuses what is queued and stops what runs.
+func (h *Host) kill() {
+	h.store.end()
+	for i := range h.table.shards {
+		s := &h.table.shards[i]
+		s.mu.Lock()
+		s.killed = true
+		for c := range s.running.All() {
+			c.kill()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// sweep closes what nobody used for long enough, now and then.
+func (h *Host) sweep(ctx context.Context) {
+	defer close(h.life.swept)
+	tick := time.NewTicker(h.cfg.SweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		for i := range h.table.shards {
+			expired, skipped := h.table.expired(&h.table.shards[i], now)
+			for _, a := range expired {
+				h.table.deactivated(a, DeactivateIdle)
+			}
+			for _, key := range skipped {
+				h.events.IdleSkipped(key)
+			}
+			h.table.dropCopies(&h.table.shards[i], now.Add(-copyIdle))
+		}
+		h.table.evictToBudget()
+		h.pools.CloseIdle(now.Add(-h.cfg.InstanceIdle))
+	}
+}

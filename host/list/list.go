@@ -1,0 +1,96 @@
+// Package list is a doubly linked list whose elements have their places in themselves: an
+// element of any place is found and taken out at no cost, and adding one needs no memory.
+// One lock guards the lists that exchange elements.
+package list
+
+import "iter"
+
+// Place is where an element is: in at most one [List]. The zero value is in none.
+type Place[E any] struct {
+	element    E
+	prev, next *Place[E]
+	list       *List[E]
+}
+
+// List is elements in an order. The zero value is empty.
+type List[E any] struct {
+	head, tail *Place[E]
+	len        int
+}
+
+// Len returns how many elements the list has.
+func (l *List[E]) Len() int { return l.len }
+
+// All returns the elements in their order. What is yielded may be removed meanwhile, and
+// nothing else.
+func (l *List[E]) All() iter.Seq[E] {
+	return func(yield func(E) bool) {
+		for p := l.head; p != nil; {
+			next := p.next
+			if !yield(p.element) {
+				return
+			}
+			p = next
+		}
+	}
+}
+
+// Push puts an element, whose place is in no list, behind all others.
+func (l *List[E]) Push(p *Place[E], e E) {
+	p.element, p.list, p.prev, p.next = e, l, l.tail, nil
+	if l.tail != nil {
+		l.tail.next = p
+	} else {
+		l.head = p
+	}
+	l.tail = p
+	l.len++
+}
+
+// PushFront puts an element, whose place is in no list, before all others.
+func (l *List[E]) PushFront(p *Place[E], e E) {
+	p.element, p.list, p.prev, p.next = e, l, nil, l.head
+	if l.head != nil {
+		l.head.prev = p
+	} else {
+		l.tail = p
+	}
+	l.head = p
+	l.len++
+}
+
+// In reports whether a place is in the list.
+func (l *List[E]) In(p *Place[E]) bool { return p.list == l }
+
+// Remove takes out an element of the list.
+func (l *List[E]) Remove(p *Place[E]) {
+	if p.prev != nil {
+		p.prev.next = p.next
+	} else {
+		l.head = p.next
+	}
+	if p.next != nil {
+		p.next.prev = p.prev
+	} else {
+		l.tail = p.prev
+	}
+	p.list, p.prev, p.next = nil, nil, nil
+	l.len--
+}
+
+// Pop takes out the first element; the zero value if there is none.
+func (l *List[E]) Pop() (e E) {
+	if p := l.head; p != nil {
+		l.Remove(p)
+		return p.element
+	}
+	return e
+}
+
+// Prepend moves the elements of front before those of l, in their order.
+func (l *List[E]) Prepend(front *List[E]) {
+	for p := front.tail; p != nil; p = front.tail {
+		front.Remove(p)
+		l.PushFront(p, p.element)
+	}
+}
