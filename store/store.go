@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
@@ -191,4 +192,15 @@ type Settings interface {
 	// SettingApps returns up to limit apps that have settings, in byte order, after
 	// an app or, if that is empty, from the first.
 	SettingApps(ctx context.Context, after string, limit int) ([]string, error)
+}
+
+// MaxList is the highest limit of the listing methods.
+const MaxList = 1000
+
+// ValidateLimit checks the limit of a listing method, for drivers.
+func ValidateLimit(limit int) error {
+	if limit < 1 || limit > MaxList {
+		return &actor.ArgumentError{Field: "limit", Problem: fmt.Sprintf("is %d; give 1 to %d", limit, MaxList)}
+	}
+	return nil
 }

@@ -15,9 +15,6 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 )
 
-// MaxList is the highest limit of the listing methods.
-const MaxList = 1000
-
 // ValidateGroup checks a group of commits against the contract, for drivers:
 // the result has one error per commit, nil for one that may be tried. Versions
 // and generations stay below 2^63, since SQL has no unsigned integers.
@@ -323,14 +320,6 @@ func validateRecord(r *actor.IdempotencyRecord) error {
 		return nil
 	}
 	return &actor.ArgumentError{Field: "idempotency record of " + r.Call().String(), Problem: problem}
-}
-
-// ValidateLimit checks the limit of a listing method, for drivers.
-func ValidateLimit(limit int) error {
-	if limit < 1 || limit > MaxList {
-		return &actor.ArgumentError{Field: "limit", Problem: fmt.Sprintf("is %d; give 1 to %d", limit, MaxList)}
-	}
-	return nil
 }
 
 // MaxDeployMessage bounds the message of a deployment, in bytes.

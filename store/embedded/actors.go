@@ -112,16 +112,5 @@ func (s *actors) ListActors(ctx context.Context, q store.ActorQuery) (infos []st
 }
 
 func (s *actors) SweepTombstones(ctx context.Context, before time.Time, limit int) (int, error) {
-	if err := store.ValidateLimit(limit); err != nil {
-		return 0, err
-	}
-	var swept int
-	err := s.update(ctx, writeOptions{frees: true}, func(tx *tx) (err error) {
-		swept, err = tx.rows.sweep(ctx, before.UnixMicro(), limit)
-		return unavailable(err)
-	})
-	if err != nil {
-		return 0, unavailable(err) // sweeping may always go again
-	}
-	return swept, nil
+	return s.sweep(ctx, limit, func(tx *tx) (int, error) { return tx.rows.sweep(ctx, before.UnixMicro(), limit) })
 }

@@ -23,11 +23,11 @@ func (s *commits) Commit(ctx context.Context, commits []actor.Commit) []error {
 			if err := tx.records.lookUp(calls); err != nil {
 				return unavailable(err)
 			}
-			left := calls
+			rest := calls
 			for i := range commits {
 				n := len(commits[i].Records)
-				own := left[:n]
-				left = left[n:]
+				own := rest[:n]
+				rest = rest[n:]
 				if invalid[i] != nil {
 					continue
 				}

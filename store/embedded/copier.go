@@ -26,7 +26,7 @@ func (s *copier) Export(ctx context.Context, visit func(*store.Contents) error) 
 	defer s.leave()
 	snap := s.db.NewSnapshot()
 	defer func() { _ = snap.Close() }()
-	if err := s.await(ctx, s.flights.latest.Load()); err != nil {
+	if err := s.await(ctx, s.syncs.latest.Load()); err != nil {
 		return err
 	}
 	parts := &store.Parts{Visit: visit}

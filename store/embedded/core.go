@@ -13,9 +13,9 @@ import (
 // core is what every part of a store reads with.
 type core struct {
 	*lifetime
-	db      *pebble.DB
-	clock   clock
-	flights flights
+	db    *pebble.DB
+	clock clock
+	syncs pendingSyncs
 }
 
 // find returns a finder of keys.
@@ -47,8 +47,8 @@ func (s *core) scan(ctx context.Context, from, to []byte, visit func(key, value 
 	if err != nil {
 		return unavailable(err)
 	}
-	// What the iterator shows was applied before this, by this flight or before.
-	f := s.flights.latest.Load()
+	// What the iterator shows was applied before this, by this batch or before.
+	f := s.syncs.latest.Load()
 	if err := visitAll(ctx, it, visit); err != nil {
 		return err
 	}
@@ -73,9 +73,9 @@ func visitAll(ctx context.Context, it *pebble.Iterator, visit func(key, value []
 	return unavailable(it.Close())
 }
 
-// await waits until what a flight shows is durable; nil stands for what is
+// await waits until what a batch shows is durable; nil stands for what is
 // durable already.
-func (s *core) await(ctx context.Context, f *flight) error {
+func (s *core) await(ctx context.Context, f *pendingSync) error {
 	if f == nil {
 		return nil
 	}
@@ -96,5 +96,5 @@ func (s *core) load(ctx context.Context, f *finder, k actor.Key) (storedRow, err
 	if err != nil {
 		return storedRow{}, unavailable(err)
 	}
-	return stored, s.await(ctx, s.flights.over(key))
+	return stored, s.await(ctx, s.syncs.covering(key))
 }

@@ -89,7 +89,7 @@ func (s *deployments) Deployments(ctx context.Context, app string) ([]actor.Depl
 	defer s.leave()
 	snap := s.db.NewSnapshot()
 	defer func() { _ = snap.Close() }()
-	f := s.flights.latest.Load()
+	f := s.syncs.latest.Load()
 	ds, err := currentDeployments(ctx, snap, app)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (s *deployments) DeploymentHistory(ctx context.Context, app, typ string, be
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	f := s.flights.latest.Load()
+	f := s.syncs.latest.Load()
 	var ds []actor.Deployment
 	for ok := it.Last(); ok && len(ds) < limit; ok = it.Prev() {
 		key := bytes.Clone(it.Key())
@@ -172,7 +172,7 @@ func (s *deployments) ListApps(ctx context.Context, after string, limit int) ([]
 	defer s.leave()
 	snap := s.db.NewSnapshot()
 	defer func() { _ = snap.Close() }()
-	f := s.flights.latest.Load()
+	f := s.syncs.latest.Load()
 	infos := make(map[string]*store.AppInfo)
 	info := func(app string) *store.AppInfo {
 		if infos[app] == nil {

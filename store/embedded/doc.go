@@ -4,21 +4,24 @@
 //
 // One goroutine, the writer, performs every write in turn. It reads what the write depends
 // on, decides, and applies one batch to the log's buffer and to memory. From then on the
-// batch is readable but not yet durable: it is in flight. The caller waits for the sync of
+// batch is readable but not yet durable: its sync is pending. The caller waits for the sync of
 // its batch, while the writer continues with the next one. So one sync of the log covers all
 // batches that came meanwhile.
 //
-//	caller ──task──▶ writer: read, decide, apply ──flight──▶ caller: sync ──▶ answer
+//	caller ──task──▶ writer: read, decide, apply ──batch───▶ caller: sync ──▶ answer
 //	                    ▲                            │
 //	                    └── next task, without wait ─┘
+//
+// [Store] composes one type for each family of keys, in the file of its name. They share the
+// writer, which embeds what all of them read with (core).
 //
 // # Invariants
 //
 //   - Decisions are serial, so a fence holds from its check to its write.
-//   - The log is written in the order of the decisions. When a flight has landed, every
-//     earlier flight has landed.
-//   - A read registers nothing beforehand. It reads, and then waits for the flights whose
-//     batches it may have seen: for a load, those that may have its keys; for a range, the
+//   - The log is written in the order of the decisions. When a batch is durable, every
+//     earlier one is.
+//   - A read registers nothing beforehand. It reads, and then waits for the syncs of the
+//     batches that it may have seen: for a load, those that may have its keys; for a range, the
 //     latest one. So a read never shows what a crash could take back.
 //
 // # Layout

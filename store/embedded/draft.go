@@ -27,7 +27,7 @@ func (d *draft) deleteRange(from, to []byte) { d.must(d.batch.DeleteRange(from, 
 func (d *draft) stamp() { d.stamped = true }
 
 // wrote notes that a row or a record was written or removed.
-func (d *draft) wrote(key []byte) { d.marks.add(d.flights.hash(key)) }
+func (d *draft) wrote(key []byte) { d.marks.add(d.syncs.hash(key)) }
 
 // must is for errors that only a misused batch gives.
 func (d *draft) must(err error) {

@@ -110,7 +110,7 @@ func (s *modules) Module(ctx context.Context, app string, d actor.Digest) (actor
 	if err != nil {
 		return actor.Module{}, err
 	}
-	return r.module(app, d), s.await(ctx, s.flights.latest.Load())
+	return r.module(app, d), s.await(ctx, s.syncs.latest.Load())
 }
 
 func readModuleRecord(r pebble.Reader, app string, d actor.Digest) (moduleRecord, error) {
@@ -146,7 +146,7 @@ func (s *modules) ModuleBytes(ctx context.Context, app string, d actor.Digest) (
 func (s *modules) read(ctx context.Context, app string, d actor.Digest, into *bytes.Buffer) error {
 	snap := s.db.NewSnapshot()
 	defer func() { _ = snap.Close() }()
-	f := s.flights.latest.Load()
+	f := s.syncs.latest.Load()
 	if _, err := readModuleRecord(snap, app, d); err != nil {
 		return err
 	}

@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// flight is a batch that can be read and is not yet known to be durable.
-type flight struct {
+// pendingSync is that of a batch that can be read and is not yet known to be durable.
+type pendingSync struct {
 	rows marks
 	done chan struct{} // closed when it is durable; never, if the store fails first
 }
 
 // marks is a set of keys that may take a key for a member that is none: a read
-// then waits for a flight that it need not wait for, once in sixteen times or so
+// then waits for a sync that it need not wait for, once in sixteen times or so
 // with a group of the usual size. A map of the keys would cost more than deciding
 // about their rows.
 type marks [64]uint64
@@ -33,45 +33,45 @@ func (m *marks) has(hash uint64) bool {
 	return *word&bit != 0
 }
 
-// flights are the batches on their way to the disk.
-type flights struct {
+// pendingSyncs are those of the batches on their way to the disk.
+type pendingSyncs struct {
 	seed   maphash.Seed
-	latest atomic.Pointer[flight] // the one applied last, landed or not; nil: none yet
+	latest atomic.Pointer[pendingSync] // of the batch applied last, ended or not; nil: none yet
 
-	mu     sync.Mutex
-	flying []*flight // in the order in which they are applied; few
+	mu      sync.Mutex
+	pending []*pendingSync // in the order in which they are applied; few
 }
 
-func (fs *flights) hash(key []byte) uint64 { return maphash.Bytes(fs.seed, key) }
+func (ps *pendingSyncs) hash(key []byte) uint64 { return maphash.Bytes(ps.seed, key) }
 
-// takeOff registers a batch. The writer alone calls it, before it applies the batch: a reader
-// of the batch then finds the flight, or the flight has landed.
-func (fs *flights) takeOff(rows *marks) *flight {
-	f := &flight{rows: *rows, done: make(chan struct{})}
-	fs.mu.Lock()
-	fs.flying = append(fs.flying, f)
-	fs.mu.Unlock()
-	fs.latest.Store(f)
+// add registers a batch. The writer alone calls it, before it applies the batch: a reader of
+// the batch then finds its sync, or the sync has ended.
+func (ps *pendingSyncs) add(rows *marks) *pendingSync {
+	f := &pendingSync{rows: *rows, done: make(chan struct{})}
+	ps.mu.Lock()
+	ps.pending = append(ps.pending, f)
+	ps.mu.Unlock()
+	ps.latest.Store(f)
 	return f
 }
 
-// land says that a flight is durable.
-func (fs *flights) land(f *flight) {
-	fs.mu.Lock()
-	if at := slices.Index(fs.flying, f); at >= 0 {
-		fs.flying = slices.Delete(fs.flying, at, at+1)
+// end notes that a batch is durable.
+func (ps *pendingSyncs) end(f *pendingSync) {
+	ps.mu.Lock()
+	if at := slices.Index(ps.pending, f); at >= 0 {
+		ps.pending = slices.Delete(ps.pending, at, at+1)
 	}
-	fs.mu.Unlock()
+	ps.mu.Unlock()
 	close(f.done)
 }
 
-// over returns the latest flight that may be over a row, nil if what is stored is
-// durable.
-func (fs *flights) over(key []byte) *flight {
-	hash := fs.hash(key)
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	for _, f := range slices.Backward(fs.flying) {
+// covering returns the latest sync of a batch that may have written a row, nil if what is
+// stored is durable.
+func (ps *pendingSyncs) covering(key []byte) *pendingSync {
+	hash := ps.hash(key)
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, f := range slices.Backward(ps.pending) {
 		if f.rows.has(hash) {
 			return f
 		}

@@ -31,7 +31,7 @@ func (s *records) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) 
 		if err != nil {
 			return nil, unavailable(err)
 		}
-		if err := s.await(ctx, s.flights.over(key)); err != nil {
+		if err := s.await(ctx, s.syncs.covering(key)); err != nil {
 			return nil, err
 		}
 		if stored != nil && stored.expires > now {
@@ -42,16 +42,5 @@ func (s *records) LoadIdempotency(ctx context.Context, calls []actor.KeyedCall) 
 }
 
 func (s *records) SweepIdempotency(ctx context.Context, limit int) (int, error) {
-	if err := store.ValidateLimit(limit); err != nil {
-		return 0, err
-	}
-	var swept int
-	err := s.update(ctx, writeOptions{frees: true}, func(tx *tx) (err error) {
-		swept, err = tx.records.sweep(ctx, limit)
-		return unavailable(err)
-	})
-	if err != nil {
-		return 0, unavailable(err) // sweeping may always go again
-	}
-	return swept, nil
+	return s.sweep(ctx, limit, func(tx *tx) (int, error) { return tx.records.sweep(ctx, limit) })
 }

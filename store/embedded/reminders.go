@@ -141,7 +141,7 @@ func (s *reminders) reminders(ctx context.Context, n int, keyOf func(int) ([]byt
 			damaged = append(damaged, store.DamagedReminder{ID: idOf(i), Reason: r.damage})
 		case r.record != nil && right(i, r.record):
 			found[i] = r.record.reminder()
-			if err := s.await(ctx, s.flights.over(key)); err != nil {
+			if err := s.await(ctx, s.syncs.covering(key)); err != nil {
 				return nil, err
 			}
 			continue
@@ -149,7 +149,7 @@ func (s *reminders) reminders(ctx context.Context, n int, keyOf func(int) ([]byt
 		missing = true
 	}
 	if missing {
-		if err := s.await(ctx, s.flights.latest.Load()); err != nil {
+		if err := s.await(ctx, s.syncs.latest.Load()); err != nil {
 			return nil, err
 		}
 	}

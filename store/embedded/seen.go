@@ -16,9 +16,8 @@ import (
 // once in a hundred times, and never the other way round. Only the writer's
 // goroutine uses it.
 //
-// With a million calls recorded, a commit that records one takes 7 to 9 µs of
-// processor time, and 13 to 15 without the filters (BenchmarkRecorded), where a whole
-// call over HTTP takes the server some 65.
+// With a million calls recorded, a commit that records one takes 4.5 µs of processor
+// time, and 6.9 with Pebble's filters alone (BenchmarkRecorded).
 //
 // It has a filter for as many records as fit, and then another one; one goes
 // when all its records have expired, or when there is no room for more.

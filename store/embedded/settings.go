@@ -104,7 +104,7 @@ func (s *settings) SettingApps(ctx context.Context, after string, limit int) ([]
 		return nil, err
 	}
 	defer s.leave()
-	f := s.flights.latest.Load()
+	f := s.syncs.latest.Load()
 	from := []byte(settingSpace)
 	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: from, UpperBound: prefixEnd(from)})
 	if err != nil {

@@ -64,7 +64,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("embedded store: folder %s is locked by another Greenroom, or not writable (%w); stop that one, or give this one a folder of its own", dir, err)
 	}
 	life := newLifetime(cfg.Logger, dir)
-	core := &core{lifetime: life, clock: clock{now: cfg.Now}, flights: flights{seed: maphash.MakeSeed()}}
+	core := &core{lifetime: life, clock: clock{now: cfg.Now}, syncs: pendingSyncs{seed: maphash.MakeSeed()}}
 	w := &writer{
 		core:  core,
 		space: spaceGuard{fs: cfg.FS, dir: dir, minimum: cfg.MinFreeBytes},

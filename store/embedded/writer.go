@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/store"
 )
 
 // writer performs every write of a store, in turn, on one goroutine.
@@ -40,10 +41,10 @@ type task struct {
 // answer is what the writer did with a task.
 type answer struct {
 	err error // of decide: nothing was applied
-	// flight is the task's own flight if it wrote, otherwise the latest one:
-	// when it has landed, all that decide read is durable.
-	flight *flight
-	batch  *pebble.Batch // the task's own; nil if it wrote nothing
+	// sync is that of the task's own batch if it wrote, otherwise the latest one:
+	// when it has ended, all that decide read is durable.
+	sync  *pendingSync
+	batch *pebble.Batch // the task's own; nil if it wrote nothing
 }
 
 type writeOptions struct {
@@ -62,6 +63,21 @@ func (w *writer) update(ctx context.Context, opts writeOptions, decide func(*tx)
 	}
 	defer w.leave()
 	return w.write(ctx, opts, decide)
+}
+
+// sweep has a decision remove at most limit things, and returns how many it removed.
+func (w *writer) sweep(ctx context.Context, limit int, decide func(*tx) (int, error)) (swept int, err error) {
+	if err := store.ValidateLimit(limit); err != nil {
+		return 0, err
+	}
+	err = w.update(ctx, writeOptions{frees: true}, func(tx *tx) (err error) {
+		swept, err = decide(tx)
+		return err
+	})
+	if err != nil {
+		return 0, unavailable(err) // sweeping may always go again
+	}
+	return swept, nil
 }
 
 // write hands a decision to the writer and waits until all that it wrote and
@@ -90,7 +106,7 @@ func (w *writer) write(ctx context.Context, opts writeOptions, decide func(*tx) 
 	case a.err != nil:
 		return a.err
 	case a.batch == nil:
-		return w.await(ctx, a.flight)
+		return w.await(ctx, a.sync)
 	case opts.noSync:
 		return a.batch.Close()
 	}
@@ -98,7 +114,7 @@ func (w *writer) write(ctx context.Context, opts writeOptions, decide func(*tx) 
 		w.fail(fmt.Errorf("sync the log: %w", err))
 		return fmt.Errorf("the log could not be synced (%w): %w", err, actor.ErrAmbiguous)
 	}
-	w.flights.land(a.flight)
+	w.syncs.end(a.sync)
 	_ = a.batch.Close() // it is durable, whatever happens to its memory
 	return nil
 }
@@ -142,7 +158,7 @@ func (w *writer) perform(t *task) (ok bool) {
 	}
 	if tx.batch.Empty() {
 		tx.must(tx.batch.Close())
-		t.answer <- answer{flight: w.flights.latest.Load()}
+		t.answer <- answer{sync: w.syncs.latest.Load()}
 		return true
 	}
 	w.space.written.Add(int64(tx.batch.Len()))
@@ -151,11 +167,11 @@ func (w *writer) perform(t *task) (ok bool) {
 		t.answer <- answer{batch: tx.batch}
 		return true
 	}
-	// Before the batch can be read, everybody must be able to find its flight.
-	f := w.flights.takeOff(&tx.marks)
+	// Before the batch can be read, everybody must be able to find its sync.
+	f := w.syncs.add(&tx.marks)
 	tx.must(w.db.ApplyNoSyncWait(tx.batch, pebble.Sync))
 	tx.rows.applied()
-	t.answer <- answer{flight: f, batch: tx.batch}
+	t.answer <- answer{sync: f, batch: tx.batch}
 	return true
 }
 

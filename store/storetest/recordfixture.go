@@ -49,8 +49,8 @@ func rowless(rs ...actor.IdempotencyRecord) actor.Commit {
 	return actor.Commit{ID: actor.NewCommitID(), Records: rs}
 }
 
-// alone is a commit of records alone on top of row.
-func alone(k actor.Key, row actor.Row, rs ...actor.IdempotencyRecord) actor.Commit {
+// recordOnly is a commit of records alone on top of row.
+func recordOnly(k actor.Key, row actor.Row, rs ...actor.IdempotencyRecord) actor.Commit {
 	return recording(actor.Commit{ID: actor.NewCommitID(), Fences: fenceOf(k, row)}, rs...)
 }
 

@@ -121,7 +121,7 @@ var records = suite{"Records", []testCase{
 	}},
 	{"records alone leave the row as it is", func(f *fixture) {
 		row := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
-		c := alone(f.key("a"), row, record("k", "x"), record("k2", "y"))
+		c := recordOnly(f.key("a"), row, record("k", "x"), record("k2", "y"))
 		f.same(f.apply(c), row)
 		f.has(c.Anchor().Key, record("k", "x"))
 		f.has(c.Anchor().Key, record("k2", "y"))
@@ -129,17 +129,17 @@ var records = suite{"Records", []testCase{
 		f.wrote(f.apply(next), next, `{"n":2}`)
 	}},
 	{"records alone of an actor without a row make none", func(f *fixture) {
-		c := alone(f.key("a"), actor.Row{}, record("k", "x"))
+		c := recordOnly(f.key("a"), actor.Row{}, record("k", "x"))
 		f.same(f.apply(c), actor.Row{})
 		f.has(c.Anchor().Key, record("k", "x"))
-		f.refuse(alone(f.key("a"), actor.Row{}, record("k", "y")), actor.ErrKeyExists)
-		f.same(f.apply(alone(f.key("a"), actor.Row{}, record("k2", "y"))), actor.Row{})
+		f.refuse(recordOnly(f.key("a"), actor.Row{}, record("k", "y")), actor.ErrKeyExists)
+		f.same(f.apply(recordOnly(f.key("a"), actor.Row{}, record("k2", "y"))), actor.Row{})
 		f.lists(nil, "", 10)
 		f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`))
 	}},
 	{"records alone of a tombstone", func(f *fixture) {
 		tomb := f.apply(remove(f.key("a"), actor.Row{}))
-		f.same(f.apply(alone(f.key("a"), tomb, record("k", "x"))), tomb)
+		f.same(f.apply(recordOnly(f.key("a"), tomb, record("k", "x"))), tomb)
 		f.has(f.key("a"), record("k", "x"))
 	}},
 	{"deleting and sweeping the actor leaves its records", func(f *fixture) {
@@ -157,9 +157,9 @@ var records = suite{"Records", []testCase{
 		f.has(f.key("a"), record("k", "second"))
 		f.has(f.key("a"), record("kept", "y"))
 		f.refuse(recording(write(f.key("a"), row, `{"n":3}`), record("k", "third")), actor.ErrKeyExists)
-		f.apply(alone(f.key("b"), actor.Row{}, brief("k", "first")))
+		f.apply(recordOnly(f.key("b"), actor.Row{}, brief("k", "first")))
 		f.expired(f.key("b"), "k")
-		f.apply(alone(f.key("b"), actor.Row{}, record("k", "second")))
+		f.apply(recordOnly(f.key("b"), actor.Row{}, record("k", "second")))
 		f.sweepRecords()
 		f.has(f.key("a"), record("k", "second"))
 		f.has(f.key("b"), record("k", "second"))
@@ -197,13 +197,13 @@ var records = suite{"Records", []testCase{
 			case 1:
 				commits = append(commits, recording(write(k, row, `{"second":1}`), record("k", "x"), record("l", "y")))
 			case 2:
-				commits = append(commits, alone(k, row, record("k", "x"), record("l", "y")))
+				commits = append(commits, recordOnly(k, row, record("k", "x"), record("l", "y")))
 			case 3:
 				commits = append(commits, recording(remove(k, row), record("k", "x"), record("l", "y")))
 			case 4:
 				commits = append(commits, recording(write(f.key("new"+manyID(i)), actor.Row{}, `{"second":1}`), record("k", "x"), record("l", "y")))
 			case 5:
-				commits = append(commits, alone(f.key("none"+manyID(i)), actor.Row{}, record("k", "x"), record("l", "y")))
+				commits = append(commits, recordOnly(f.key("none"+manyID(i)), actor.Row{}, record("k", "x"), record("l", "y")))
 			}
 		}
 		stale := recording(write(f.key("stale"), actor.Row{Version: 9}, `{}`), record("k", "x"))
@@ -284,12 +284,12 @@ var records = suite{"Records", []testCase{
 		}
 	}},
 	{"of writers with the same key one wins", func(f *fixture) { f.race(recordingWrite) }},
-	{"of records alone with the same key one wins", func(f *fixture) { f.race(alone) }},
+	{"of records alone with the same key one wins", func(f *fixture) { f.race(recordOnly) }},
 	{"of records alone and a write with the same key one wins", func(f *fixture) {
 		n := 0
 		f.race(func(k actor.Key, row actor.Row, r ...actor.IdempotencyRecord) actor.Commit {
 			if n++; n%2 == 0 {
-				return alone(k, row, r...)
+				return recordOnly(k, row, r...)
 			}
 			return recordingWrite(k, row, r...)
 		})
@@ -311,14 +311,14 @@ var records = suite{"Records", []testCase{
 			})
 			f.same(f.load(f.key(id)), row)
 			f.hasNone(f.key(id), record("m", ""))
-			f.lockedCommit(f.key(id), nil, func(row actor.Row) actor.Commit { return alone(f.key(id), row, record("alone", "x")) })
+			f.lockedCommit(f.key(id), nil, func(row actor.Row) actor.Commit { return recordOnly(f.key(id), row, record("alone", "x")) })
 			f.same(f.load(f.key(id)), row)
 			f.has(f.key(id), record("alone", "x"))
 		}
-		f.lockedCommit(f.key("none"), nil, func(row actor.Row) actor.Commit { return alone(f.key("none"), row, record("k", "x")) })
+		f.lockedCommit(f.key("none"), nil, func(row actor.Row) actor.Commit { return recordOnly(f.key("none"), row, record("k", "x")) })
 		f.same(f.load(f.key("none")), actor.Row{})
 		f.has(f.key("none"), record("k", "x"))
-		f.lockedCommit(f.key("none"), actor.ErrKeyExists, func(row actor.Row) actor.Commit { return alone(f.key("none"), row, record("k", "x")) })
+		f.lockedCommit(f.key("none"), actor.ErrKeyExists, func(row actor.Row) actor.Commit { return recordOnly(f.key("none"), row, record("k", "x")) })
 		f.same(f.load(f.key("none")), actor.Row{})
 	}},
 	{"settling a commit with records", func(f *fixture) {
@@ -370,16 +370,16 @@ var records = suite{"Records", []testCase{
 	}},
 	{"fences of several rows with records hold together, and write none", func(f *fixture) {
 		a, b := f.apply(write(f.key("a"), actor.Row{}, `{"n":1}`)), f.apply(write(f.key("b"), actor.Row{}, `{"n":1}`))
-		c := setOf(alone(f.key("a"), a, record("k", "x")), read(f.key("b"), b), read(f.key("none"), actor.Row{}))
+		c := setOf(recordOnly(f.key("a"), a, record("k", "x")), read(f.key("b"), b), read(f.key("none"), actor.Row{}))
 		f.ok(f.commit(c))
 		f.same(f.load(f.key("a")), a)
 		f.same(f.load(f.key("b")), b)
 		f.same(f.load(f.key("none")), actor.Row{})
 		f.has(f.key("a"), record("k", "x"))
 		f.apply(touch(f.key("b"), b))
-		f.is(f.commit(setOf(alone(f.key("a"), a, record("l", "x")), read(f.key("b"), b))), actor.ErrStale)
+		f.is(f.commit(setOf(recordOnly(f.key("a"), a, record("l", "x")), read(f.key("b"), b))), actor.ErrStale)
 		f.hasNone(f.key("a"), record("l", ""))
-		f.never(setOf(alone(f.key("a"), a, record("l", "x")), read(f.key("none"), actor.Row{})))
+		f.never(setOf(recordOnly(f.key("a"), a, record("l", "x")), read(f.key("none"), actor.Row{})))
 	}},
 	{"a record tells that its commit applied when the row has moved on", func(f *fixture) {
 		c := recording(write(f.key("a"), actor.Row{}, `{"n":1}`), record("k", "x"))
@@ -395,11 +395,11 @@ var records = suite{"Records", []testCase{
 			if id == "live" {
 				row = f.apply(write(f.key(id), row, `{"n":1}`))
 			}
-			c := alone(f.key(id), row, record("k", "x"))
+			c := recordOnly(f.key(id), row, record("k", "x"))
 			f.same(f.apply(c), row)
 			f.ok(f.s.Settle(f.ctx(), c))
 			f.same(f.load(f.key(id)), row)
-			lost := alone(f.key(id), row, record("l", "x"))
+			lost := recordOnly(f.key(id), row, record("l", "x"))
 			f.is(f.s.Settle(f.ctx(), lost), actor.ErrStale)
 			f.is(f.commit(lost), actor.ErrStale)
 			f.is(f.s.Settle(f.ctx(), lost), actor.ErrStale)
@@ -420,7 +420,7 @@ var records = suite{"Records", []testCase{
 			if i%2 == 1 {
 				row = f.apply(write(k, row, `{"n":0}`))
 			}
-			c := alone(k, row, record("k", "x"))
+			c := recordOnly(k, row, record("k", "x"))
 			var committed, settled error
 			f.together(func() { committed = f.commit(c) }, func() { settled = f.s.Settle(f.ctx(), c) })
 			if committed == nil {

@@ -116,7 +116,7 @@ func (f *reminderFixture) place(r actor.Reminder) actor.Reminder {
 	return got
 }
 
-func (f *reminderFixture) lookFor(id, name string) actor.Reminder {
+func (f *reminderFixture) findReminder(id, name string) actor.Reminder {
 	f.Helper()
 	rs, err := f.s.FindReminders(f.ctx(), []actor.ReminderName{{Key: f.key("nobody"), Name: name}, {Key: f.key(id), Name: name}})
 	f.ok(err)
@@ -128,7 +128,7 @@ func (f *reminderFixture) lookFor(id, name string) actor.Reminder {
 
 func (f *reminderFixture) found(id, name string) actor.Reminder {
 	f.Helper()
-	r := f.lookFor(id, name)
+	r := f.findReminder(id, name)
 	if r.Version == 0 {
 		f.Fatalf("no reminder %q of %s", name, id)
 	}
@@ -137,7 +137,7 @@ func (f *reminderFixture) found(id, name string) actor.Reminder {
 
 func (f *reminderFixture) none(id, name string) {
 	f.Helper()
-	if r := f.lookFor(id, name); r.Version != 0 || r.Name != "" {
+	if r := f.findReminder(id, name); r.Version != 0 || r.Name != "" {
 		f.Fatalf("reminder %q of %s is there: %+v", name, id, r)
 	}
 }

@@ -379,7 +379,7 @@ var reminders = suite{"Reminders", []testCase{
 				f.none(id, "y")
 				if i > 0 {
 					f.none(id, "x")
-				} else if r := f.lookFor(id, "x"); r.Version != 0 && r.ID.Token != token+2 {
+				} else if r := f.findReminder(id, "x"); r.Version != 0 && r.ID.Token != token+2 {
 					f.Fatalf("a reminder of the deleted actor is left: %+v", r)
 				}
 			}

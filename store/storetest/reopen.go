@@ -66,7 +66,7 @@ func reopened(t *testing.T, m Medium, end func(s store.Store)) {
 	tomb := f.apply(remove(f.key("tomb"), f.apply(write(f.key("tomb"), actor.Row{}, `{}`))))
 	empty := f.apply(touch(f.key("empty"), actor.Row{}))
 	recorded := f.apply(recording(write(f.key("recorded"), actor.Row{}, `{}`), record("k", "x"), brief("expired", "x")))
-	f.apply(alone(f.key("alone"), actor.Row{}, record("k", "y")))
+	f.apply(recordOnly(f.key("alone"), actor.Row{}, record("k", "y")))
 	f.expired(f.key("recorded"), "expired")
 	never := write(f.key("live"), live, `{"n":3}`)
 	f.is(f.s.Settle(f.ctx(), never), actor.ErrStale)
