@@ -38,10 +38,11 @@ func (o *owner) readAllAhead(ctx context.Context, now time.Time) error {
 }
 
 // readPage reads the next page of a bucket, and reports whether there are others to be read
-// now.
+// now. Where memory is full of what others have, a bucket may still have a page.
 func (o *owner) readPage(ctx context.Context, b *ownedBucket, now, end time.Time) (more bool, err error) {
 	o.pending.mu.Lock()
-	if o.pending.inMemory() >= o.cfg.MaxInMemory-pageSize || o.pending.owned[b.bucket] != b {
+	noSpace := o.pending.inMemory() >= o.cfg.MaxInMemory-pageSize
+	if noSpace && o.pending.held[b.bucket] >= pageSize || o.pending.owned[b.bucket] != b {
 		o.pending.mu.Unlock()
 		return false, nil
 	}
