@@ -32,9 +32,12 @@ func (l *allocator) follow() {
 // it was asked who is there, by the local clock.
 func (l *allocator) lead(ctx context.Context, rows []actor.BucketRow, v View, asked time.Time) ([]actor.BucketRow, error) {
 	v.Gone, v.OwnerTimeout, v.Alone = l.watch(rows, v.Live, asked), ownerTimeout, !l.store.Shared()
-	removals := 0
+	places := make(map[actor.Bucket]int, len(rows))
+	for i := range rows {
+		places[rows[i].Bucket] = i
+	}
+	removals, removed := 0, map[actor.Bucket]bool{}
 	for _, a := range Allocate(rows, v) {
-		at := slices.IndexFunc(rows, func(r actor.BucketRow) bool { return r.Bucket == a.Row.Bucket })
 		if time.Since(asked) > pollEvery {
 			return rows, nil // who was gone then may be back: see again
 		}
@@ -44,7 +47,7 @@ func (l *allocator) lead(ctx context.Context, rows []actor.BucketRow, v View, as
 			var row actor.BucketRow
 			var done bool
 			if row, done, err = l.store.AssignBucket(ctx, a.Row.Bucket, a.Row.Epoch, a.Owner); done {
-				rows[at] = row
+				rows[places[a.Row.Bucket]] = row
 			}
 		case CloseBucket:
 			err = l.store.CloseBucket(ctx, a.Row.Bucket)
@@ -57,14 +60,14 @@ func (l *allocator) lead(ctx context.Context, rows []actor.BucketRow, v View, as
 			}
 			var gone bool
 			if gone, err = l.store.RemoveBucket(ctx, a.Row.Bucket, v.Now.Add(-RemoveAfter)); gone {
-				rows = slices.Delete(rows, at, at+1)
+				removed[a.Row.Bucket] = true
 			}
 		}
 		if err != nil {
 			return rows, err
 		}
 	}
-	return rows, nil
+	return slices.DeleteFunc(rows, func(r actor.BucketRow) bool { return removed[r.Bucket] }), nil
 }
 
 // closedFor is how long a leader has seen a bucket closed when it removes it.

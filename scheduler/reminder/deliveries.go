@@ -3,12 +3,12 @@ package reminder
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/greenroom-run/greenroom/abi/schedule"
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
 	"github.com/greenroom-run/greenroom/store"
 )
 
@@ -17,6 +17,7 @@ type delivery struct {
 	reminder *actor.Reminder
 	plan     Plan
 	late     time.Duration // how long after its time it began
+	entry    fair.Entry[*delivery]
 
 	mu    sync.Mutex
 	over  bool        // there is an answer
@@ -71,11 +72,20 @@ type deliveries struct {
 	steps chan step // to be committed alone
 }
 
-// run takes what is due from the wheel, reads it, and has it delivered.
+// loaders is how many groups are read at once: an app whose reminders take long to read or to
+// plan holds up one of them.
+const loaders = 4
+
+// run has what is due read and delivered.
 func (ds *deliveries) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var due []Due
+	running, ended := 0, make(chan struct{}, loaders)
+	defer func() {
+		for range running {
+			<-ended
+		}
+	}()
 	for ctx.Err() == nil {
 		if !ds.tenure.valid() { // others may deliver what is this process's
 			timer.Reset(mayDeliverEvery)
@@ -85,15 +95,22 @@ func (ds *deliveries) run(ctx context.Context) {
 			}
 			continue
 		}
-		var now, next time.Time
-		var some bool
-		due, now, next, some = ds.pending.due(due[:0])
-		for group := range slices.Chunk(due, loadGroup) {
-			ds.load(ctx, group)
-			ds.pending.loaded(len(group))
+		now, next, some, more := ds.pending.due()
+		for more {
+			now, next, some, more = ds.pending.due()
 		}
-		if unparked := ds.unpark(ctx); unparked || len(due) > 0 {
-			continue
+		for of, ok := ds.queue.nextRoom(); ok; of, ok = ds.queue.nextRoom() {
+			ds.pending.room(of)
+		}
+		if running < loaders {
+			if g := ds.pending.take(ds.queue); len(g.due) > 0 {
+				running++
+				go func() {
+					ds.loadGroup(ctx, g)
+					ended <- struct{}{}
+				}()
+				continue
+			}
 		}
 		wait := pollEvery
 		if some {
@@ -104,25 +121,20 @@ func (ds *deliveries) run(ctx context.Context) {
 		select {
 		case <-timer.C:
 		case <-ds.pending.wake:
+		case <-ended:
+			running--
 		case <-ctx.Done():
 		}
 	}
 }
 
-// unpark has the reminders of one lot delivered that were set aside and that there is room for,
-// a group at most, and reports whether there was such a lot. It is for the goroutine that sets
-// them aside.
-func (ds *deliveries) unpark(ctx context.Context) bool {
-	of, room, some := ds.queue.nextRoom()
-	if !some {
-		return false
-	}
-	due, more := ds.pending.unpark(of, min(room, loadGroup))
-	ds.load(ctx, due)
-	if more { // once these wait, too
+// loadGroup reads what was dealt, and has it delivered.
+func (ds *deliveries) loadGroup(ctx context.Context, g group) {
+	ds.load(ctx, g.due)
+	for _, of := range g.unparked { // once these wait, too
 		ds.queue.watch(of)
 	}
-	return true
+	ds.pending.loaded(g)
 }
 
 // load reads due reminders and plans what happens to them.
@@ -145,7 +157,7 @@ func (ds *deliveries) load(ctx context.Context, due []Due) {
 		return
 	}
 	for i := range rows {
-		if ds.pending.stillOwns(of[i], ids[i]) {
+		if ds.pending.stillOwns(of[i], &rows[i], ids[i]) {
 			ds.consider(ctx, ids[i], &rows[i])
 		}
 	}

@@ -6,62 +6,84 @@ import (
 	"sync"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
-// Of each type so many deliveries wait at most, and of each actor.
+// Of each app, type and actor so many deliveries wait at most, and of an app and a type with so
+// many bytes of payloads. An app whose payloads are large leaves a part for others.
 const (
+	waitingOfApp   = 16 * waitingOfType
 	waitingOfType  = 1024
 	waitingOfActor = 16
+
+	waitingBytes       = 4 * waitingBytesOfApp
+	waitingBytesOfApp  = 4 * waitingBytesOfType
+	waitingBytesOfType = 256 * actor.MaxReminderPayload
 )
 
-// dispatch bounds the deliveries under way: of each actor, type and app and in all, so
-// that one that is slow delays none but its own.
+// dispatch deals the places of deliveries to apps and, inside an app, to types, and bounds those
+// of each actor, type and app, so that one that is slow delays none but its own.
 //
 // Workers begin them, one after the other, and wait for none: as long as there are others
 // to begin, there is a worker that has just been woken for them beside those that are busy.
 // So one whose actor's turn runs where it was begun, however long, holds up no other.
 type dispatch struct {
-	cfg    *Config
+	places
+	cfg   *Config
+	begin func(*delivery) // see [deliveries.begin]
+
+	mu     sync.Mutex
+	woken  bool                     // a worker was woken, and has not begun anything yet
+	queue  *fair.Queue[*delivery]   // those whose actor has a place for them
+	bytes  *fair.Account            // payloads that wait
+	apps   map[string]int           // how many wait
+	types  map[typeName]*load       // what waits
+	actors map[actor.Key]*actorLoad // that have something under way
+	all    map[*delivery]struct{}   // those that wait
+	rooms
+}
+
+// places is what the deliveries under way share.
+type places struct {
 	ctx    context.Context // of deliveries; ends with the service
 	cancel context.CancelFunc
-	begin  func(*delivery) // see [deliveries.begin]
-
-	mu sync.Mutex
 	// current is the context of the deliveries that begin now.
 	current   context.Context
 	interrupt context.CancelFunc
 	idle      *sync.Cond
 	closed    bool
-	woken     bool // a worker was woken, and has not begun anything yet
-	running   int
-	waiting   int
-	apps      map[string]int
-	actors    map[actor.Key]*load
-	types     map[typeName]*typeQueue
-	turn      []*typeQueue // those with something that waits, in turn
-	// watched are lots that were full: once half of what may wait of one does, it is among
-	// those with room, and roused is called.
+}
+
+// rooms are the lots that were full, and those that have room again.
+type rooms struct {
 	watched map[lot]struct{}
 	room    []lot
-	roused  func()
+	roused  func() // called when a lot has room again
 }
 
 type typeName struct{ app, typ string }
 
-// load is how many deliveries of an actor run and wait.
-type load struct{ running, waiting int }
+// load is how many deliveries of a type wait, with how many bytes.
+type load struct{ waiting, bytes int }
 
-type typeQueue struct {
-	name    typeName
-	running int
-	waiting []*delivery
-	inTurn  bool
+// actorLoad is the deliveries of an actor: those that have a place of it, which run or are in
+// the queue, and those that wait for one.
+type actorLoad struct {
+	placed, waiting int
+	behind          []*delivery
 }
 
 func newDispatch(cfg *Config, roused func()) *dispatch {
 	d := &dispatch{
-		cfg: cfg, apps: map[string]int{}, actors: map[actor.Key]*load{}, types: map[typeName]*typeQueue{},
-		watched: map[lot]struct{}{}, roused: roused,
+		cfg: cfg, apps: map[string]int{}, types: map[typeName]*load{}, actors: map[actor.Key]*actorLoad{}, all: map[*delivery]struct{}{},
+		queue: fair.New[*delivery](fair.Config{
+			Running:        fair.Bounds{Name: "deliveries", Total: int64(cfg.MaxRunning), PerApp: int64(cfg.MaxOfApp)},
+			RunningPerType: int64(cfg.MaxOfType),
+		}),
+		bytes: fair.NewAccount(fair.Bounds{
+			Name: "bytes of payloads that wait", Total: waitingBytes, PerApp: waitingBytesOfApp, Always: actor.MaxReminderPayload,
+		}),
+		rooms: rooms{watched: map[lot]struct{}{}, roused: roused},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.current, d.interrupt = context.WithCancel(d.ctx)
@@ -74,71 +96,128 @@ func newDispatch(cfg *Config, roused func()) *dispatch {
 func (d *dispatch) add(x *delivery) (full lot) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	key := x.reminder.Key
+	key, bytes := x.reminder.Key, len(x.reminder.Payload.Data)
 	name := typeName{key.App, key.Type}
-	q := d.types[name]
-	if q == nil {
-		q = &typeQueue{name: name}
-		d.types[name] = q
+	t, l := d.types[name], d.actors[key]
+	if t == nil {
+		t = &load{}
 	}
-	l := d.actors[key]
 	if l == nil {
-		l = &load{}
-		d.actors[key] = l
+		l = &actorLoad{}
 	}
 	switch {
 	case l.waiting >= waitingOfActor:
 		full = actorLot(key)
-	case len(q.waiting) >= waitingOfType || d.closed: // nothing begins any more
+	case t.waiting >= waitingOfType, t.waiting > 0 && t.bytes+bytes > waitingBytesOfType, d.closed: // nothing begins any more
 		full = typeLot(key)
+	case d.apps[key.App] >= waitingOfApp, d.bytes.Take(key.App, int64(bytes)) != nil:
+		full = appLot(key.App)
 	}
 	if full != (lot{}) {
 		d.watched[full] = struct{}{}
-		d.tidy(key, l, q)
 		return full
 	}
-	l.waiting++
-	d.waiting++
-	q.waiting = append(q.waiting, x)
-	d.enter(q)
+	d.types[name], d.actors[key] = t, l
+	x.entry = fair.Entry[*delivery]{App: key.App, Type: key.Type, Value: x}
+	d.count(x, 1)
+	d.place(l, x)
 	return lot{}
 }
 
-// roomOf returns how many more deliveries of a lot may wait; d.mu is held.
-func (d *dispatch) roomOf(of lot) int {
-	if of.id != "" {
-		l := d.actors[actor.Key{App: of.app, Type: of.typ, ID: of.id}]
-		if l == nil {
-			return waitingOfActor
-		}
-		return waitingOfActor - l.waiting
+// count counts a delivery among those that wait, or off with by -1.
+func (d *dispatch) count(x *delivery, by int) {
+	key, bytes := x.reminder.Key, len(x.reminder.Payload.Data)
+	name := typeName{key.App, key.Type}
+	t := d.types[name]
+	t.waiting += by
+	t.bytes += by * bytes
+	d.actors[key].waiting += by
+	if d.apps[key.App] += by; d.apps[key.App] == 0 {
+		delete(d.apps, key.App)
 	}
-	q := d.types[typeName{of.app, of.typ}]
-	if q == nil {
-		return waitingOfType
+	if by > 0 {
+		d.all[x] = struct{}{}
+		return
 	}
-	return waitingOfType - len(q.waiting)
+	delete(d.all, x)
+	d.bytes.Give(key.App, int64(bytes))
+	if t.waiting == 0 {
+		delete(d.types, name)
+	}
 }
 
-// look gives nextRoom the lots of an actor and of its type that are watched and have room
-// again; d.mu is held.
+// place puts a delivery into the queue if its actor has a place for it, or behind the others of
+// the actor.
+func (d *dispatch) place(l *actorLoad, x *delivery) {
+	if l.placed >= d.cfg.MaxOfActor {
+		l.behind = append(l.behind, x)
+		return
+	}
+	l.placed++
+	_ = d.queue.Push(&x.entry) // it has no bounds of what waits
+}
+
+// unplace gives the place of an actor's delivery to its next one.
+func (d *dispatch) unplace(key actor.Key) {
+	l := d.actors[key]
+	l.placed--
+	if len(l.behind) > 0 {
+		x := l.behind[0]
+		l.behind = l.behind[1:]
+		d.place(l, x)
+	}
+	if l.placed+l.waiting == 0 {
+		delete(d.actors, key)
+	}
+}
+
+// roomOf returns how many more deliveries of a lot may wait.
+func (d *dispatch) roomOf(of lot) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, room := d.roomIn(of)
+	return room
+}
+
+// roomIn returns how many deliveries of a lot may wait at most, and how many more; of large ones
+// at least one more. d.mu is held.
+func (d *dispatch) roomIn(of lot) (most, room int) {
+	switch {
+	case of.id != "":
+		if l := d.actors[actor.Key{App: of.app, Type: of.typ, ID: of.id}]; l != nil {
+			return waitingOfActor, waitingOfActor - l.waiting
+		}
+		return waitingOfActor, waitingOfActor
+	case of.typ != "":
+		t := d.types[typeName{of.app, of.typ}]
+		if t == nil {
+			return waitingOfType, waitingOfType
+		}
+		return waitingOfType, min(waitingOfType-t.waiting, byBytes(t.bytes, waitingBytesOfType, waitingOfType))
+	default:
+		return waitingOfApp, min(waitingOfApp-d.apps[of.app], byBytes(int(d.bytes.Has(of.app)), waitingBytesOfApp, waitingOfApp))
+	}
+}
+
+// byBytes returns the part of most that is left where so many bytes are used of all.
+func byBytes(used, all, most int) int { return max(0, all-used) * most / all }
+
+// look gives nextRoom the lots of an actor, of its type and of its app that are watched and have
+// room again; d.mu is held.
 func (d *dispatch) look(key actor.Key) {
 	if len(d.watched) == 0 {
 		return
 	}
 	d.lookAt(actorLot(key))
 	d.lookAt(typeLot(key))
+	d.lookAt(appLot(key.App))
 }
 
 func (d *dispatch) lookAt(of lot) {
 	if _, watched := d.watched[of]; !watched {
 		return
 	}
-	most := waitingOfType
-	if of.id != "" {
-		most = waitingOfActor
-	}
-	if d.roomOf(of) >= most/2 {
+	if most, room := d.roomIn(of); room >= most/2 {
 		delete(d.watched, of)
 		d.room = append(d.room, of)
 		d.roused()
@@ -153,63 +232,39 @@ func (d *dispatch) watch(of lot) {
 	d.lookAt(of)
 }
 
-// nextRoom returns a lot that was watched, and how many more deliveries of it may wait by
-// now; false if no watched lot has room.
-func (d *dispatch) nextRoom() (of lot, room int, some bool) {
+// nextRoom returns a lot that was watched and has room; false if there is none.
+func (d *dispatch) nextRoom() (of lot, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.room) == 0 {
-		return of, 0, false
+		return of, false
 	}
 	of = d.room[0]
 	d.room = d.room[1:]
-	return of, d.roomOf(of), true
+	return of, true
 }
 
 // drop forgets the deliveries of a bucket that wait, and returns their reminders.
 func (d *dispatch) drop(b actor.Bucket) (dropped []actor.ReminderID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var gone []actor.Key
-	for _, q := range d.types {
-		q.waiting = slices.DeleteFunc(q.waiting, func(x *delivery) bool {
-			if x.reminder.ID.Bucket() != b {
-				return false
-			}
-			dropped = append(dropped, x.reminder.ID)
-			gone = append(gone, x.reminder.Key)
-			l := d.actors[x.reminder.Key]
-			l.waiting--
-			d.waiting--
-			if l.running+l.waiting == 0 {
-				delete(d.actors, x.reminder.Key)
-			}
-			return true
-		})
-		if q.running+len(q.waiting) == 0 {
-			delete(d.types, q.name)
+	for x := range d.all {
+		if x.reminder.ID.Bucket() != b {
+			continue
 		}
-	}
-	for _, key := range gone {
+		key := x.reminder.Key
+		l := d.actors[key]
+		dropped = append(dropped, x.reminder.ID)
+		d.count(x, -1)
+		if at := slices.Index(l.behind, x); at >= 0 {
+			l.behind = slices.Delete(l.behind, at, at+1)
+		} else {
+			d.queue.Remove(&x.entry)
+			d.unplace(key)
+		}
 		d.look(key)
 	}
 	return dropped
-}
-
-func (d *dispatch) enter(q *typeQueue) {
-	if !q.inTurn && len(q.waiting) > 0 {
-		q.inTurn = true
-		d.turn = append(d.turn, q)
-	}
-}
-
-func (d *dispatch) tidy(key actor.Key, l *load, q *typeQueue) {
-	if l.running+l.waiting == 0 {
-		delete(d.actors, key)
-	}
-	if q.running+len(q.waiting) == 0 {
-		delete(d.types, q.name)
-	}
 }
 
 // pump has a worker begin what may begin.
@@ -219,9 +274,9 @@ func (d *dispatch) pump() {
 	d.wake()
 }
 
-// wake wakes a worker if there is anything to begin and none was woken for it; d.mu is held.
+// wake wakes a worker if there may be anything to begin and none was woken for it; d.mu is held.
 func (d *dispatch) wake() {
-	if d.woken || d.next() == nil {
+	if d.woken || d.closed || d.queue.Len() == 0 || d.queue.Running() >= d.cfg.MaxRunning {
 		return
 	}
 	d.woken = true
@@ -241,83 +296,26 @@ func (d *dispatch) work() {
 	d.mu.Unlock()
 }
 
-// next returns the first type in turn that may begin a delivery, and puts it before all
-// others; nil if no type may. d.mu is held.
-func (d *dispatch) next() *typeQueue {
-	if d.running >= d.cfg.MaxRunning || d.closed {
-		return nil
-	}
-	for range d.turn {
-		q := d.turn[0]
-		if len(q.waiting) == 0 { // what waited was dropped
-			q.inTurn = false
-			d.turn = d.turn[1:]
-			continue
-		}
-		if d.firstOf(q) >= 0 {
-			return q
-		}
-		d.turn = append(d.turn[1:], q)
-	}
-	return nil
-}
-
-// firstOf returns the place of the first delivery of a type that may begin; -1 if none may.
-func (d *dispatch) firstOf(q *typeQueue) int {
-	if q.running >= d.cfg.MaxOfType || d.apps[q.name.app] >= d.cfg.MaxOfApp {
-		return -1
-	}
-	return slices.IndexFunc(q.waiting, func(x *delivery) bool { return d.actors[x.reminder.Key].running < d.cfg.MaxOfActor })
-}
-
-// take takes the first delivery of the type whose turn it is, and counts it as running; nil
-// if none may begin. d.mu is held.
+// take takes the delivery whose turn it is, which runs from now on; nil if none may. d.mu is held.
 func (d *dispatch) take() *delivery {
-	q := d.next()
-	if q == nil {
+	if d.closed {
 		return nil
 	}
-	d.turn = d.turn[1:]
-	x := q.remove(d.firstOf(q))
-	if q.inTurn = len(q.waiting) > 0; q.inTurn {
-		d.turn = append(d.turn, q)
+	e := d.queue.Next()
+	if e == nil {
+		return nil
 	}
-	l := d.actors[x.reminder.Key]
-	l.waiting--
-	l.running++
-	q.running++
-	d.apps[q.name.app]++
-	d.waiting--
-	d.running++
-	d.look(x.reminder.Key)
-	return x
-}
-
-// remove takes the delivery at a place out of those that wait.
-func (q *typeQueue) remove(at int) *delivery {
-	x := q.waiting[at]
-	if at > 0 {
-		q.waiting = slices.Delete(q.waiting, at, at+1)
-		return x
-	}
-	q.waiting[0] = nil
-	q.waiting = q.waiting[1:]
-	return x
+	d.count(e.Value, -1)
+	d.look(e.Value.reminder.Key)
+	return e.Value
 }
 
 // end gives the place of a delivery to another.
 func (d *dispatch) end(x *delivery) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	key := x.reminder.Key
-	q, l := d.types[typeName{key.App, key.Type}], d.actors[key]
-	l.running--
-	q.running--
-	if d.apps[key.App]--; d.apps[key.App] == 0 {
-		delete(d.apps, key.App)
-	}
-	d.running--
-	d.tidy(key, l, q)
+	d.queue.Remove(&x.entry)
+	d.unplace(x.reminder.Key)
 	d.wake()
 	d.idle.Broadcast()
 }
@@ -333,7 +331,7 @@ func (d *dispatch) close() {
 func (d *dispatch) wait() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.running > 0 {
+	for d.queue.Running() > 0 {
 		d.idle.Wait()
 	}
 }
@@ -341,7 +339,7 @@ func (d *dispatch) wait() {
 func (d *dispatch) counts() (running, waiting int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.running, d.waiting
+	return d.queue.Running(), len(d.all)
 }
 
 // runs returns the context of deliveries that begin now.

@@ -21,8 +21,18 @@ func (o *owner) readAllAhead(ctx context.Context, now time.Time) error {
 	}
 	o.pending.mu.Unlock()
 	end := now.Add(o.cfg.Window)
-	for len(behind) > 0 {
-		unread := behind[:0]
+	unread := behind[:0]
+	for _, b := range behind {
+		empty, err := o.skipEmpty(ctx, b, now, end)
+		if err != nil {
+			return err
+		}
+		if !empty {
+			unread = append(unread, b)
+		}
+	}
+	for behind = unread; len(behind) > 0; behind = unread {
+		unread = behind[:0]
 		for _, b := range behind {
 			more, err := o.readPage(ctx, b, now, end)
 			if err != nil {
@@ -32,16 +42,52 @@ func (o *owner) readAllAhead(ctx context.Context, now time.Time) error {
 				unread = append(unread, b)
 			}
 		}
-		behind = unread
 	}
 	return nil
 }
 
+// skipEmpty takes a bucket for read until end, with one statement in place of one for each part of
+// what was not read, and reports whether there is no reminder in it.
+func (o *owner) skipEmpty(ctx context.Context, b *ownedBucket, now, end time.Time) (empty bool, err error) {
+	known := b.sweeps.idle > 0
+	empty = known
+	o.pending.mu.Lock()
+	if !known && !reach(b.at, end, now).Before(end) || o.pending.owned[b.bucket] != b {
+		o.pending.mu.Unlock()
+		return false, nil // it is one statement
+	}
+	b.reading, b.readTo = true, end
+	b.forgetNoted()
+	o.pending.mu.Unlock()
+	if !known {
+		empty, err = o.empty(ctx, b)
+	}
+	o.pending.mu.Lock()
+	defer o.pending.mu.Unlock()
+	b.reading = false
+	if !empty || err != nil {
+		return false, err
+	}
+	b.at, b.afterToken = end, nil
+	if settled := o.settled(now); !known && settled.After(b.deliveredTill) {
+		b.deliveredTill, b.leftToken = settled, nil
+	}
+	return true, nil
+}
+
+// empty reports whether there is no reminder in a bucket.
+func (o *owner) empty(ctx context.Context, b *ownedBucket) (bool, error) {
+	first := b.bucket.First()
+	heads, err := o.cfg.Store.RecentReminders(ctx, b.bucket, []store.TokenRange{{From: first, To: first + actor.BucketSize - 1}}, 1)
+	return len(heads) == 0, err
+}
+
 // readPage reads the next page of a bucket, and reports whether there are others to be read
-// now.
+// now. Where memory is full of what others have, a bucket may still have a page.
 func (o *owner) readPage(ctx context.Context, b *ownedBucket, now, end time.Time) (more bool, err error) {
 	o.pending.mu.Lock()
-	if o.pending.inMemory() >= o.cfg.MaxInMemory-pageSize || o.pending.owned[b.bucket] != b {
+	noSpace := o.pending.inMemory() >= o.cfg.MaxInMemory-pageSize
+	if noSpace && o.pending.held[b.bucket] >= pageSize || o.pending.owned[b.bucket] != b {
 		o.pending.mu.Unlock()
 		return false, nil
 	}

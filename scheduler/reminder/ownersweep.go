@@ -69,6 +69,10 @@ func (o *owner) scan(ctx context.Context, b *ownedBucket, from place, end, now t
 // that looks at the store.
 type sweeps struct {
 	at time.Time // when the last one was, by the local clock
+	// idle is how long there is until the next one of a bucket that is closed and was found
+	// empty: twice as long each time. 0: it was not.
+	idle time.Duration
+	full time.Time // when it was last found not to be empty
 	// Everything due before till was found by one, and what was not delivered is in memory.
 	till time.Time
 	// next is where the one under way goes on; nil: none is. When it has ended, till is then.
@@ -84,13 +88,12 @@ type sweeps struct {
 func (o *owner) sweep(ctx context.Context, b *ownedBucket, now time.Time) error {
 	local := time.Now()
 	w := &b.sweeps
-	if local.Sub(w.at) < sweepEvery {
+	if local.Sub(w.at) < max(sweepEvery, w.idle) {
 		return nil
 	}
 	first := w.at.IsZero()
 	w.at = local
-	// What a turn sets is due from the moment it asked for it, and committed when it ends.
-	settled := now.Add(-startMargin - o.cfg.ExecutionTimeout)
+	settled := o.settled(now)
 	o.pending.mu.Lock()
 	read := b.at
 	if b.deliveredTill.After(now) || w.till.After(now) { // the database's clock was set back
@@ -104,6 +107,9 @@ func (o *owner) sweep(ctx context.Context, b *ownedBucket, now time.Time) error 
 		}
 		return nil
 	}
+	if idle, err := o.isIdle(ctx, b); idle || err != nil {
+		return err
+	}
 	till := w.till // what is due from here on is looked at once
 	if err := o.sweepNew(ctx, b, now, settled); err != nil {
 		return err
@@ -112,6 +118,42 @@ func (o *owner) sweep(ctx context.Context, b *ownedBucket, now time.Time) error 
 		return err
 	}
 	return o.sweepAll(ctx, b, now, local, till)
+}
+
+// settled is a time before which nothing comes due any more that was not, at a database time: what
+// a turn sets is due from the moment it asked for it, and committed when it ends.
+func (o *owner) settled(now time.Time) time.Time {
+	return now.Add(-startMargin - o.cfg.ExecutionTimeout)
+}
+
+// longestIdle is how long a bucket that is closed and empty is not looked at: a commit may land in
+// it that was held up for longer than anybody waits, or a paused reminder of it be resumed
+// elsewhere. One that was not empty is not asked for so long whether it is.
+const (
+	longestIdle = 4 * sweepEvery
+	longestFull = 20 * sweepEvery
+)
+
+// isIdle reports whether a bucket is closed and there is no reminder in it, and so nothing to
+// sweep.
+func (o *owner) isIdle(ctx context.Context, b *ownedBucket) (bool, error) {
+	w := &b.sweeps
+	o.pending.mu.Lock()
+	open := b.seen != nil
+	o.pending.mu.Unlock()
+	if open || !w.full.IsZero() && time.Since(w.full) < longestFull {
+		return false, nil
+	}
+	empty, err := o.empty(ctx, b)
+	if err != nil {
+		return false, err
+	}
+	if !empty {
+		w.idle, w.full = 0, time.Now()
+		return false, nil
+	}
+	w.idle = min(max(2*w.idle, 2*sweepEvery), longestIdle)
+	return true, nil
 }
 
 // sweepNew looks at what has come due since the last sweep, and again at what was not

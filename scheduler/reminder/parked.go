@@ -1,11 +1,12 @@
 package reminder
 
-import (
-	"github.com/greenroom-run/greenroom/actor"
-)
+import "github.com/greenroom-run/greenroom/actor"
 
-// lot is what too many deliveries wait of: an actor, or with an empty ID a type.
+// lot is what too many deliveries wait of: an actor, with an empty ID a type, or with an empty
+// type as well an app.
 type lot struct{ app, typ, id string }
+
+func appLot(app string) lot { return lot{app, "", ""} }
 
 func typeLot(key actor.Key) lot  { return lot{key.App, key.Type, ""} }
 func actorLot(key actor.Key) lot { return lot{key.App, key.Type, key.ID} }

@@ -19,8 +19,10 @@ type pending struct {
 
 	mu       sync.Mutex
 	owned    map[actor.Bucket]*ownedBucket
-	wheel    *Wheel                        // nil before the service starts
-	loading  int                           // taken from the wheel and not loaded yet
+	wheel    *Wheel // nil before the service starts
+	unread   unread
+	loading  int                           // taken from the unread and not loaded yet
+	held     map[actor.Bucket]int          // in the wheel, unread or parked, of each bucket
 	running  map[actor.ReminderID]bool     // loaded and not yet done with; true: borrowed
 	under    map[actor.Bucket]int          // how many of those there are of a bucket
 	retried  map[actor.ReminderID]struct{} // in the wheel, or parked, to be read again after their time
@@ -35,7 +37,7 @@ func newPending(clock *dbClock) *pending {
 	return &pending{
 		clock: clock, wake: make(chan struct{}, 1), owned: map[actor.Bucket]*ownedBucket{},
 		running: map[actor.ReminderID]bool{}, under: map[actor.Bucket]int{}, retried: map[actor.ReminderID]struct{}{},
-		tries: map[actor.ReminderID]uint32{}, parked: newParked(), waiting: map[actor.ReminderID]struct{}{},
+		tries: map[actor.ReminderID]uint32{}, parked: newParked(), unread: newUnread(), held: map[actor.Bucket]int{}, waiting: map[actor.ReminderID]struct{}{},
 	}
 }
 
@@ -130,7 +132,7 @@ func (p *pending) rouse() {
 
 // inMemory returns how many reminders there are that wait for their time, to be loaded, or for
 // room for their delivery; p.mu is held.
-func (p *pending) inMemory() int { return p.wheel.Len() + p.loading + p.parked.count }
+func (p *pending) inMemory() int { return p.wheel.Len() + p.unread.count + p.loading + p.parked.count }
 
 // counts returns how many reminders are in memory, how many of them wait for subscribers, and
 // how many buckets are owned.
@@ -163,7 +165,7 @@ func (p *pending) note(id actor.ReminderID, at time.Time) {
 		b.passed[id.Token] = struct{}{}
 	}
 	if in {
-		p.wheel.Insert(id, at)
+		p.put(id, at)
 		p.rouse()
 	}
 }
@@ -174,7 +176,7 @@ func (p *pending) insert(b *ownedBucket, h store.ReminderHead) {
 	_, under := p.running[h.ID]
 	_, waiting := p.waiting[h.ID]
 	if _, retried := p.retried[h.ID]; !under && !retried && !waiting {
-		p.wheel.Insert(h.ID, h.FireAt)
+		p.put(h.ID, h.FireAt)
 	}
 }
 
@@ -206,23 +208,65 @@ func (p *pending) noticed(heads []store.ReminderHead) {
 	}
 }
 
-// due takes what is due from the wheel, and returns when something is due next; false if
-// nothing is.
-func (p *pending) due(dst []Due) (due []Due, now, next time.Time, some bool) {
+// put puts a reminder into the wheel; p.mu is held.
+func (p *pending) put(id actor.ReminderID, at time.Time) {
+	p.wheel.Insert(id, at)
+	p.held[id.Bucket()]++
+}
+
+// unhold counts a reminder off that is in memory no more; p.mu is held.
+func (p *pending) unhold(id actor.ReminderID) {
+	b := id.Bucket()
+	if p.held[b]--; p.held[b] <= 0 {
+		delete(p.held, b)
+	}
+}
+
+// due takes what is due from the wheel, to be dealt by app, and returns when something is due
+// next; false if nothing is. It is called again while there is more.
+func (p *pending) due() (now, next time.Time, some, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now = p.clock.now()
-	due = p.wheel.Advance(now, dst, loadGroup)
+	due := p.wheel.Advance(now, nil, loadGroup)
+	for _, d := range due {
+		if b := p.owned[d.ID.Bucket()]; b != nil {
+			p.unread.add(b.row.App, d)
+			continue
+		}
+		delete(p.retried, d.ID) // its owner reads it
+		delete(p.tries, d.ID)
+		p.unhold(d.ID)
+	}
 	next, some = p.wheel.Next()
-	p.loading = len(due)
-	return due, now, next, some
+	return now, next, some, len(due) >= loadGroup
 }
 
-// loaded counts reminders off that were taken from the wheel.
-func (p *pending) loaded(n int) {
+// take returns what is read next.
+func (p *pending) take(queue *dispatch) group {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.loading -= n
+	g := p.unread.take(&p.parked, queue)
+	p.loading += len(g.due)
+	for _, d := range g.due {
+		p.unhold(d.ID)
+	}
+	return g
+}
+
+// room has what was set aside of a lot read, or what is unread of an app.
+func (p *pending) room(of lot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unread.room(of)
+}
+
+// loaded goes on after a group was read.
+func (p *pending) loaded(g group) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.loading -= len(g.due)
+	p.unread.read(g)
 }
 
 // claim begins to load due reminders, and returns the IDs of those that are to be read, with
@@ -249,10 +293,11 @@ func (p *pending) claim(due []Due) (ids []actor.ReminderID, of []*ownedBucket) {
 
 // stillOwns reports whether the bucket of a reminder that was loaded is still what it was
 // before. If not, the reminder is done with: its owner reads it, or this one anew.
-func (p *pending) stillOwns(b *ownedBucket, id actor.ReminderID) bool {
+func (p *pending) stillOwns(b *ownedBucket, r *actor.Reminder, id actor.ReminderID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.owned[id.Bucket()] == b {
+		p.unread.sized(b.row.App, r.Size())
 		return true
 	}
 	p.delay(id, 0, 0)
@@ -328,7 +373,7 @@ func (p *pending) delay(id actor.ReminderID, after time.Duration, tries uint32) 
 	if !p.keep(id, tries) {
 		return
 	}
-	p.wheel.Insert(id, p.clock.now().Add(after))
+	p.put(id, p.clock.now().Add(after))
 	p.rouse()
 }
 
@@ -350,17 +395,15 @@ func (p *pending) keep(id actor.ReminderID, tries uint32) bool {
 func (p *pending) setAside(id actor.ReminderID, of lot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.keep(id, p.tries[id]) {
-		p.parked.add(of, id)
+	if !p.keep(id, p.tries[id]) {
+		return
 	}
-}
-
-// unpark takes the first of what was set aside of a lot, at most n, and reports whether there
-// are others.
-func (p *pending) unpark(of lot, n int) (due []Due, more bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.parked.take(of, n)
+	p.held[id.Bucket()]++
+	if of == appLot(of.app) {
+		p.unread.fill(of.app, id)
+		return
+	}
+	p.parked.add(of, id)
 }
 
 // wait has a reminder that was loaded wait for a subscriber, in memory if it is to, or in the
@@ -420,7 +463,7 @@ func (p *pending) unwait(id actor.ReminderID) bool {
 func (p *pending) released(id actor.ReminderID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wheel.Insert(id, p.clock.now().Add(releasedFor))
+	p.put(id, p.clock.now().Add(releasedFor))
 	p.retried[id] = struct{}{}
 }
 

@@ -747,8 +747,8 @@ func TestPayloadsWithSubscribersAreBounded(t *testing.T) {
 		done := 0
 		for rounds := 0; done < n; rounds++ {
 			list, _ := take(c)
-			if rounds == 0 && len(list) != fits || len(list) == 0 || s.subs.bytes > maxExecutingBytes/2 {
-				t.Fatalf("%d executions at once, of %d bytes", len(list), s.subs.bytes)
+			if rounds == 0 && len(list) != fits || len(list) == 0 || s.subs.bytes.Used() > maxExecutingBytes/2 {
+				t.Fatalf("%d executions at once, of %d bytes", len(list), s.subs.bytes.Used())
 			}
 			for _, x := range list {
 				answer(t, c, x.ID, nil)
@@ -756,8 +756,8 @@ func TestPayloadsWithSubscribersAreBounded(t *testing.T) {
 			}
 			after(10 * time.Second)
 		}
-		if s.subs.bytes != 0 || len(s.subs.bytesOf) != 0 || w.store.left() != 0 {
-			t.Errorf("%d bytes, %v, %d left", s.subs.bytes, s.subs.bytesOf, w.store.left())
+		if s.subs.bytes.Used() != 0 || w.store.left() != 0 {
+			t.Errorf("%d bytes, %d left", s.subs.bytes.Used(), w.store.left())
 		}
 	})
 }

@@ -21,7 +21,7 @@ const (
 	// all those together that nobody subscribes to.
 	maxWaiting = 100_000
 	// maxExecutingBytes is how many bytes the payloads have at most that are with subscribers,
-	// and half of it for each app: 64 MiB and 32.
+	// 64 MiB: of one app half of it, and of several less, so that each has its part.
 	maxExecutingBytes = 1024 * actor.MaxReminderPayload
 )
 
@@ -134,6 +134,9 @@ func (c *Subscriber) Close() {
 	c.over = true
 	for _, sub := range c.subscriptions {
 		sub.subscribers = slices.DeleteFunc(sub.subscribers, func(x *Subscriber) bool { return x == c })
+		if len(sub.subscribers) == 0 {
+			delete(ss.served, sub)
+		}
 		ss.tidy(sub)
 	}
 	var open []*execution

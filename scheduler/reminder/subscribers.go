@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroom-run/greenroom/actor"
+	"github.com/greenroom-run/greenroom/internal/fair"
 )
 
 // subscription is what one instance has of one.
@@ -71,16 +72,19 @@ type subscribers struct {
 	// that becomes 0, if it is there.
 	executing int
 	settled   chan struct{}
-	// bytes are the payloads of those, of each app and in all.
-	bytesOf map[string]int
-	bytes   int
+	bytes     *fair.Account // payloads of those
+	// served are the subscriptions that have subscribers, and full those of them that had no
+	// memory for a payload, in the order in which they found none.
+	served map[*subscription]struct{}
+	full   []*subscription
 	// overflowed: of subscriptions that are not in byKey some wait in the store only.
 	overflowed bool
 	stopping   bool
 }
 
 func newSubscribers(ds *deliveries, t *tasks) *subscribers {
-	return &subscribers{deliveries: ds, pending: ds.pending, tasks: t, byKey: map[actor.Key]*subscription{}, changed: make(chan struct{}), bytesOf: map[string]int{}}
+	return &subscribers{deliveries: ds, pending: ds.pending, tasks: t, byKey: map[actor.Key]*subscription{}, changed: make(chan struct{}), served: map[*subscription]struct{}{},
+		bytes: fair.NewAccount(fair.Bounds{Name: "bytes of payloads with subscribers", Total: maxExecutingBytes, PerApp: maxExecutingBytes / 2, Always: actor.MaxReminderPayload})}
 }
 
 // stop takes no subscriber, and has nothing executed any more.
@@ -112,19 +116,6 @@ func (ss *subscribers) tidy(sub *subscription) {
 	delete(ss.byKey, sub.key)
 }
 
-// fits reports whether there is memory for another payload; one alone always fits.
-func (ss *subscribers) fits(app string, bytes int) bool {
-	of := ss.bytesOf[app]
-	return (of == 0 || of+bytes <= maxExecutingBytes/2) && (ss.bytes == 0 || ss.bytes+bytes <= maxExecutingBytes)
-}
-
-func (ss *subscribers) holds(app string, bytes int) {
-	ss.bytes += bytes
-	if ss.bytesOf[app] += bytes; ss.bytesOf[app] == 0 {
-		delete(ss.bytesOf, app)
-	}
-}
-
 func (ss *subscribers) announce() {
 	close(ss.changed)
 	ss.changed = make(chan struct{})
@@ -147,6 +138,7 @@ func (ss *subscribers) subscribe(app string, names []string, limit int) (*Subscr
 	for _, name := range names {
 		sub := ss.of(actor.SubscriptionKey(app, name))
 		sub.subscribers = append(sub.subscribers, c)
+		ss.served[sub] = struct{}{}
 		c.subscriptions = append(c.subscriptions, sub)
 	}
 	ss.announce()
@@ -214,13 +206,14 @@ func (ss *subscribers) unanswered(x *execution) {
 func (ss *subscribers) settle(d *delivery) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	ss.holds(d.reminder.Key.App, -len(d.reminder.Payload.Data))
-	for _, sub := range ss.byKey {
-		if sub.full {
+	ss.bytes.Give(d.reminder.Key.App, int64(len(d.reminder.Payload.Data)))
+	if full := ss.full; len(full) > 0 {
+		ss.full = nil
+		for _, sub := range full {
 			sub.full = false
-			ss.announce()
-			ss.resume([]*subscription{sub})
 		}
+		ss.announce()
+		ss.resume(full)
 	}
 	if ss.executing--; ss.executing == 0 && ss.settled != nil {
 		close(ss.settled)
@@ -331,12 +324,13 @@ func (ss *subscribers) execute(sub *subscription, d *delivery) bool {
 	if at < 0 {
 		return false
 	}
-	app, bytes := d.reminder.Key.App, len(d.reminder.Payload.Data)
-	if !ss.fits(app, bytes) {
-		sub.full = true
+	if ss.bytes.Take(d.reminder.Key.App, int64(len(d.reminder.Payload.Data))) != nil {
+		if !sub.full {
+			sub.full = true
+			ss.full = append(ss.full, sub)
+		}
 		return false
 	}
-	ss.holds(app, bytes)
 	c := sub.subscribers[at]
 	sub.subscribers = append(slices.Delete(sub.subscribers, at, at+1), c)
 	d.late = max(0, ss.now().Sub(d.reminder.FireAt))
@@ -395,7 +389,7 @@ func (ss *subscribers) awaitExecutions() {
 func (ss *subscribers) end() {
 	ss.mu.Lock()
 	var all []*Subscriber
-	for _, sub := range ss.byKey {
+	for sub := range ss.served {
 		all = append(all, sub.subscribers...)
 	}
 	ss.mu.Unlock()
@@ -411,7 +405,7 @@ func (ss *subscribers) reconcile(now time.Time) {
 	defer ss.mu.Unlock()
 	ss.dropWaiting()
 	ss.readOverflowed(now)
-	for _, sub := range ss.byKey {
+	for sub := range ss.served {
 		ss.resume([]*subscription{sub}) // which may have stopped meanwhile
 	}
 }
@@ -495,9 +489,9 @@ func (ss *subscribers) free() (keys []actor.Key, n int, changed <-chan struct{})
 	if ss.stopping {
 		return nil, 0, ss.changed
 	}
-	for key, sub := range ss.byKey {
+	for sub := range ss.served {
 		if free := sub.capacity() - len(sub.waiting); free > 0 && len(keys) < MaxReleaseSubscriptions {
-			keys, n = append(keys, key), n+free
+			keys, n = append(keys, sub.key), n+free
 		}
 	}
 	return keys, min(n, MaxRelease), ss.changed

@@ -280,3 +280,56 @@ func TestNoticeWhileReadingInParts(t *testing.T) {
 		}
 	})
 }
+
+// Buckets that are closed and empty cost their owner a statement each when it takes them over, and
+// one every other minute. What lands in one all the same fires.
+func TestEmptyBucketsCostLittle(t *testing.T) {
+	inBubble(t, func(w *world) {
+		const buckets = 100
+		for range buckets {
+			row, err := w.store.AllocateBucket(t.Context(), "flood", "gone", anID.Vector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.store.CloseBucket(t.Context(), row.Bucket); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after(2 * recentFor)
+		var asked atomic.Int64
+		w.store.fails(func(op string) error {
+			if op == "due" || op == "recent" {
+				asked.Add(1)
+			}
+			return nil
+		})
+		w.start(w.config())
+		after(sweepEvery / 2)
+		if n := asked.Swap(0); n > buckets {
+			t.Errorf("%d statements for %d buckets that were taken over", n, buckets)
+		}
+		after(20 * time.Minute)
+		if n := asked.Load(); n > 12*buckets {
+			t.Errorf("%d statements for %d buckets in 20 minutes", n, buckets)
+		}
+		var late actor.Bucket
+		w.store.mu.Lock()
+		for late = range w.store.buckets {
+			break
+		}
+		w.store.mu.Unlock()
+		c := actor.CommitOf()
+		r, err := NewPlanner().Prepare(spec(actor.Schedule{}), late.Token(1), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Reminders.Set = []actor.Reminder{r}
+		if err := w.store.commit(&c); err != nil {
+			t.Fatal(err)
+		}
+		after(longestIdle + sweepEvery)
+		if got := w.host.list(); len(got) != 1 {
+			t.Errorf("what landed late in an empty bucket: %+v", got)
+		}
+	})
+}
