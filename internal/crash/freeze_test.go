@@ -68,11 +68,15 @@ func frozenHosts(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	defer log.Close()
+	fatal := func(format string, args ...any) {
+		t.Helper()
+		fatalAfterLog(t, log.Name(), format, args...)
+	}
 
 	var pair [2]*member
 	for i := range pair {
 		database, through := cutBefore(t, url)
-		m := &member{database: database, options: crash.Options{Binary: binary, Args: append([]string{"--store", through, "--lease", "1s"}, patient...), Log: log}}
+		m := &member{database: database, log: log.Name(), options: crash.Options{Binary: binary, Args: append([]string{"--store", through, "--lease", "1s"}, patient...), Log: log}}
 		m.start(t)
 		defer func() { m.process.Kill() }()
 		m.options.Listen = strings.TrimPrefix(m.process.URL, "http://") // its client knows one address
@@ -83,7 +87,7 @@ func frozenHosts(t *testing.T, url string) {
 		pair[i] = m
 	}
 	if out, err := exec.CommandContext(t.Context(), binary, "deploy", guest, "--server", pair[0].process.URL).CombinedOutput(); err != nil {
-		t.Fatalf("deploy: %v\n%s", err, out)
+		fatal("deploy: %v\n%s", err, out)
 	}
 
 	bury(t, url, buried)
@@ -98,10 +102,10 @@ func frozenHosts(t *testing.T, url string) {
 		url := m.process.URL
 		listing.Go(func() { lists.Add(int64(list(ctx, url))) })
 	}
-	run := &frozenRun{pair: pair, acks: make(chan struct{}, 1<<16), stop: make(chan struct{})}
+	run := &frozenRun{pair: pair, acks: make(chan struct{}, 1<<16), stop: make(chan struct{}), failures: make(chan error, callers)}
 	var group sync.WaitGroup
 	for caller := range callers {
-		group.Go(func() { run.call(ctx, t, caller, rand.New(rand.NewPCG(seed, uint64(caller)+1))) })
+		group.Go(func() { run.call(ctx, caller, rand.New(rand.NewPCG(seed, uint64(caller)+1))) })
 	}
 	await := func(n int) {
 		t.Helper()
@@ -109,7 +113,7 @@ func frozenHosts(t *testing.T, url string) {
 			select {
 			case <-run.acks:
 			case <-time.After(roundDeadline):
-				t.Fatalf("no call was answered for %v", roundDeadline)
+				fatal("no call was answered for %v", roundDeadline)
 			}
 		}
 	}
@@ -118,7 +122,7 @@ func frozenHosts(t *testing.T, url string) {
 		select {
 		case <-c:
 		case <-time.After(roundDeadline):
-			t.Fatalf("nothing was sent to the database for %v", roundDeadline)
+			fatal("nothing was sent to the database for %v", roundDeadline)
 		}
 	}
 	cuts := 0
@@ -152,8 +156,10 @@ func frozenHosts(t *testing.T, url string) {
 	await(mostAcks / 8)
 	close(run.stop)
 	group.Wait()
-	if t.Failed() {
-		return
+	select {
+	case err := <-run.failures:
+		fatal("%v", err)
+	default:
 	}
 	run.calls.Check(t)
 	cancel()
@@ -170,6 +176,7 @@ func frozenHosts(t *testing.T, url string) {
 // member is one of the two servers.
 type member struct {
 	options crash.Options
+	log     string // the name of its log's file
 	process *crash.Process
 	client  *client.Client
 	// database stands between it and the database.
@@ -180,7 +187,7 @@ func (m *member) start(t *testing.T) {
 	t.Helper()
 	process, err := crash.Start(t.Context(), m.options)
 	if err != nil {
-		t.Fatalf("start: %v", err)
+		fatalAfterLog(t, m.log, "start: %v", err)
 	}
 	m.process = process
 }
@@ -199,10 +206,11 @@ type frozenRun struct {
 	stop     chan struct{}
 	calls    history.History
 	attempts atomic.Int64
+	failures chan error // of capacity callers: each ends with its first
 }
 
 // call makes calls, one after the other, until the run stops.
-func (r *frozenRun) call(ctx context.Context, t *testing.T, caller int, random *rand.Rand) {
+func (r *frozenRun) call(ctx context.Context, caller int, random *rand.Rand) {
 	for n := 0; ; n++ {
 		select {
 		case <-r.stop:
@@ -217,7 +225,7 @@ func (r *frozenRun) call(ctx context.Context, t *testing.T, caller int, random *
 		call := r.calls.Begin(caller, in)
 		value, err := r.ask(ctx, req, random)
 		if err != nil {
-			t.Errorf("%+v: %v", in, err)
+			r.failures <- fmt.Errorf("%+v: %w", in, err)
 			return
 		}
 		call.Answered(value)

@@ -12,6 +12,7 @@ import (
 
 	greenroomv1 "github.com/greenroom-run/greenroom/api/gen/greenroom/v1"
 	"github.com/greenroom-run/greenroom/api/gen/greenroom/v1/greenroomv1connect"
+	"github.com/greenroom-run/greenroom/client"
 )
 
 // Ledger is what the callers know of a set of counters: what they asked for and
@@ -64,6 +65,9 @@ type Target struct {
 func CounterTarget(url string) Target {
 	return Target{URL: url, App: "default", Type: "Counter", AddMethod: "Add", AddBody: `{"amount":1}`, GetMethod: "Get"}
 }
+
+// checkAttempts come to some minutes.
+const checkAttempts = 200
 
 // Load increments the ledger's counters with workers callers at once until ctx
 // ends or the server is gone, calling onAck with the running total after each
@@ -125,19 +129,19 @@ func (c *counter) add(ctx context.Context, client greenroomv1connect.ActorServic
 
 // Check reads every counter and reports all that contradicts the ledger: a
 // value below what was acknowledged, above what was asked for, or an
-// acknowledgement given twice.
+// acknowledgement given twice. A server that cannot answer now is asked again.
 func (l *Ledger) Check(ctx context.Context, t Target) (problems []string, err error) {
-	client := greenroomv1connect.NewActorServiceClient(http.DefaultClient, t.URL)
+	cl, err := client.New(client.Config{URL: t.URL, MaxAttempts: checkAttempts})
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
 	for _, c := range l.counters {
-		resp, err := client.Query(ctx, connect.NewRequest(&greenroomv1.QueryRequest{
-			Actor:       &greenroomv1.ActorKey{App: t.App, Type: t.Type, Id: c.id},
-			Method:      t.GetMethod,
-			Consistency: greenroomv1.Consistency_CONSISTENCY_STRONG,
-		}))
+		reply, err := cl.Do(ctx, client.Request{App: t.App, Type: t.Type, ID: c.id, Method: t.GetMethod, ReadOnly: true, Strong: true})
 		if err != nil {
 			return nil, fmt.Errorf("read counter %s: %w", c.id, err)
 		}
-		value, err := number(resp.Msg.Payload)
+		value, err := number(reply.Payload)
 		if err != nil {
 			return nil, fmt.Errorf("read counter %s: %w", c.id, err)
 		}
