@@ -53,13 +53,20 @@ type UndeployRequest struct {
 	Message string
 }
 
+// deployer is the part of a [Service] that changes what serves types.
+type deployer struct {
+	*library
+	serving   *serving
+	reminders reminderWarnings
+}
+
 // Deploy switches types to a module, all of them or none, and returns what then
 // serves each, in the order of the request or of the manifest, with what the
 // deployer should know. Types that the module serves already, with the placement
 // that is asked for, are left as they are. Errors: [actor.ErrModuleNotFound], [actor.ErrSchemaRollback], an
 // [*actor.ArgumentError] for a type that the module lacks and for a placement that cannot be, [actor.ErrDeployConflict]
 // if others kept deploying the same types.
-func (s *Service) Deploy(ctx context.Context, req DeployRequest) ([]actor.Deployment, []string, error) {
+func (s *deployer) Deploy(ctx context.Context, req DeployRequest) ([]actor.Deployment, []string, error) {
 	digest, err := s.resolve(ctx, req.App, req.Digest)
 	if err != nil {
 		return nil, nil, err
@@ -98,7 +105,7 @@ func (s *Service) Deploy(ctx context.Context, req DeployRequest) ([]actor.Deploy
 // others kept deploying the same types.
 //
 // The warnings say which of the types have reminders.
-func (s *Service) Undeploy(ctx context.Context, req UndeployRequest) (ds []actor.Deployment, warnings []string, err error) {
+func (s *deployer) Undeploy(ctx context.Context, req UndeployRequest) (ds []actor.Deployment, warnings []string, err error) {
 	if len(req.Types) == 0 {
 		return nil, nil, &actor.ArgumentError{Field: "types", Problem: "is empty; name what to take out of service"}
 	}
@@ -134,14 +141,14 @@ func (s *Service) Undeploy(ctx context.Context, req UndeployRequest) (ds []actor
 	if err != nil {
 		return nil, nil, fmt.Errorf("undeploy: %w", err)
 	}
-	return ds, s.warnOfUndeployed(ctx, req.App, gone), nil
+	return ds, s.reminders.warnOfUndeployed(ctx, req.App, gone), nil
 }
 
 // Rollback makes an earlier generation's module serve a type again, with the placement
 // that was deployed then, as a new generation; also a type that is out of service. Errors: [actor.ErrTypeNotFound],
 // [actor.ErrNoGeneration], [actor.ErrModuleNotFound] if that module was deleted,
 // [actor.ErrSchemaRollback].
-func (s *Service) Rollback(ctx context.Context, req RollbackRequest) (actor.Deployment, []string, error) {
+func (s *deployer) Rollback(ctx context.Context, req RollbackRequest) (actor.Deployment, []string, error) {
 	if err := validateType(req.App, req.Type); err != nil {
 		return actor.Deployment{}, nil, err
 	}
@@ -171,7 +178,7 @@ func (s *Service) Rollback(ctx context.Context, req RollbackRequest) (actor.Depl
 }
 
 // rollbackTarget finds the type's current deployment and the one to go back to.
-func (s *Service) rollbackTarget(ctx context.Context, req RollbackRequest) (current, target actor.Deployment, err error) {
+func (s *deployer) rollbackTarget(ctx context.Context, req RollbackRequest) (current, target actor.Deployment, err error) {
 	newest, err := s.store.DeploymentHistory(ctx, req.App, req.Type, 0, 1)
 	if err != nil {
 		return current, target, err
@@ -249,9 +256,9 @@ func (c change) placement(spec *abi.TypeSpec, current actor.Deployment) string {
 }
 
 // change carries a change out.
-func (s *Service) change(ctx context.Context, c change) ([]actor.Deployment, []string, error) {
+func (s *deployer) change(ctx context.Context, c change) ([]actor.Deployment, []string, error) {
 	// Before the deployment is stored, so that it serves as soon as others see it.
-	s.prepare(ctx, module{c.app, c.digest})
+	s.serving.prepare(ctx, module{c.app, c.digest})
 	var warnings []string
 	var removed []removedMethod
 	ds, err := s.deploy(ctx, c.app, func(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error) {
@@ -266,7 +273,7 @@ func (s *Service) change(ctx context.Context, c change) ([]actor.Deployment, []s
 		return wanted, result, err
 	})
 	if err == nil {
-		warnings = append(warnings, s.warnOfReminders(ctx, c.app, removed)...)
+		warnings = append(warnings, s.reminders.warnOfReminders(ctx, c.app, removed)...)
 	}
 	return ds, warnings, err
 }
@@ -274,7 +281,7 @@ func (s *Service) change(ctx context.Context, c change) ([]actor.Deployment, []s
 // deploy asks the store for what plan wants, and returns plan's result with the
 // times of the store. A conflict or a lost answer starts it anew from what is
 // current then.
-func (s *Service) deploy(ctx context.Context, app string,
+func (s *deployer) deploy(ctx context.Context, app string,
 	plan func(current map[string]actor.Deployment) (wanted, result []actor.Deployment, err error),
 ) ([]actor.Deployment, error) {
 	for try := 0; ; try++ {
@@ -328,7 +335,7 @@ func (c change) plan(current map[string]actor.Deployment) (wanted, result []acto
 // replaced returns the manifests of the modules that the change takes types
 // from, by digest. One that cannot be read is left out: it must not keep a
 // better module from replacing it.
-func (s *Service) replaced(ctx context.Context, c change, current map[string]actor.Deployment) (map[actor.Digest]*abi.Manifest, error) {
+func (s *deployer) replaced(ctx context.Context, c change, current map[string]actor.Deployment) (map[actor.Digest]*abi.Manifest, error) {
 	old := make(map[actor.Digest]*abi.Manifest)
 	for _, spec := range c.specs {
 		cur := current[spec.Name]
@@ -354,13 +361,13 @@ func permanent(err error) bool {
 
 // settled makes hosts of this process see a change that is durable already, and
 // completes result with the times that the store gave.
-func (s *Service) settled(ctx context.Context, app string, result []actor.Deployment) []actor.Deployment {
+func (s *deployer) settled(ctx context.Context, app string, result []actor.Deployment) []actor.Deployment {
 	ctx = context.WithoutCancel(ctx)
-	if err := s.Refresh(ctx, app); err != nil {
+	if err := s.serving.Refresh(ctx, app); err != nil {
 		s.log.Warn("cannot read deployments after a change; the next poll will", "app", app, "error", err)
 		return result
 	}
-	types := s.current.Load().types
+	types := s.serving.current.Load().types
 	for i, d := range result {
 		if t := types[typeName{app, d.Type}]; t.Deployment.Generation == d.Generation {
 			result[i] = t.Deployment
@@ -372,7 +379,7 @@ func (s *Service) settled(ctx context.Context, app string, result []actor.Deploy
 // History returns a type's deployments, newest first, with a generation below
 // before (0: from the newest), at most limit (1 to 1000, 0 meaning 100);
 // [actor.ErrTypeNotFound] for a type that was never deployed.
-func (s *Service) History(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error) {
+func (s *deployer) History(ctx context.Context, app, typ string, before uint64, limit int) ([]actor.Deployment, error) {
 	if err := validateType(app, typ); err != nil {
 		return nil, err
 	}

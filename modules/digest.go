@@ -1,7 +1,6 @@
 package modules
 
 import (
-	"context"
 	"fmt"
 	"math/big"
 	"strings"
@@ -14,39 +13,6 @@ const (
 	minPrefixDigits = 6
 	maxCandidates   = 10 // named in an error about an ambiguous prefix
 )
-
-// resolve returns the digest that d abbreviates. A whole digest is returned
-// without a look at the store.
-func (s *Service) resolve(ctx context.Context, app string, d actor.Digest) (actor.Digest, error) {
-	if err := actor.ValidateName("app", app); err != nil {
-		return "", err
-	}
-	prefix, err := parseDigest(d)
-	if err != nil || len(prefix) == digestDigits {
-		return actor.Digest(prefix), err
-	}
-	ms, err := s.store.ListModules(ctx, app, justBelow(prefix), maxCandidates+1)
-	if err != nil {
-		return "", fmt.Errorf("find module %s: %w", prefix, err)
-	}
-	var found []string
-	for _, m := range ms {
-		if strings.HasPrefix(string(m.Digest), prefix) {
-			found = append(found, string(m.Digest))
-		}
-	}
-	switch len(found) {
-	case 0:
-		return "", fmt.Errorf("find module %s in app %s: %w", prefix, app, actor.ErrModuleNotFound)
-	case 1:
-		return actor.Digest(found[0]), nil
-	}
-	more := ""
-	if len(found) > maxCandidates {
-		found, more = found[:maxCandidates], " and more"
-	}
-	return "", &actor.ArgumentError{Field: "digest", Problem: fmt.Sprintf("%s is ambiguous; give more digits: it may be %s%s", prefix, strings.Join(found, ", "), more)}
-}
 
 func parseDigest(d actor.Digest) (string, error) {
 	s := strings.ToLower(string(d))

@@ -1,37 +1,6 @@
 package modules
 
-import (
-	"context"
-	"sync"
-)
-
-// prepare calls Config.Prepare. A module that cannot be prepared serves all the
-// same.
-func (s *Service) prepare(ctx context.Context, m module) {
-	err := s.cfg.Prepare(ctx, m.app, m.digest)
-	if err != nil && ctx.Err() == nil {
-		s.log.Warn("cannot prepare a module; its first call will try again", "app", m.app, "module", m.digest.Short(), "error", err)
-	}
-}
-
-// prepareAll prepares the modules that serve already, until ctx ends. It takes one
-// at a time: a call that needs another one finds a compiler after this one.
-func (s *Service) prepareAll(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.preparing.more:
-		}
-		for ctx.Err() == nil {
-			m, ok := s.preparing.next()
-			if !ok {
-				break
-			}
-			s.prepare(ctx, m)
-		}
-	}
-}
+import "sync"
 
 // modulesQueue holds each module once, first come first served.
 type modulesQueue struct {
@@ -40,11 +9,6 @@ type modulesQueue struct {
 	mu      sync.Mutex
 	waiting []module
 	known   map[module]struct{}
-}
-
-func (q *modulesQueue) init() {
-	q.more = make(chan struct{}, 1)
-	q.known = make(map[module]struct{})
 }
 
 func (q *modulesQueue) add(m module) {

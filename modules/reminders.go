@@ -3,6 +3,7 @@ package modules
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -10,6 +11,12 @@ import (
 	"github.com/greenroom-run/greenroom/actor"
 	"github.com/greenroom-run/greenroom/store"
 )
+
+// reminderWarnings say which reminders a change leaves without a method.
+type reminderWarnings struct {
+	reminders Reminders
+	log       *slog.Logger
+}
 
 // removedMethod is a method that a change takes away from a type.
 type removedMethod struct{ typ, method string }
@@ -37,17 +44,17 @@ func (c change) removed(current map[string]actor.Deployment, old map[actor.Diges
 }
 
 // warnOfUndeployed says which reminders are of types that were taken out of service.
-func (s *Service) warnOfUndeployed(ctx context.Context, app string, types []string) []string {
-	if s.cfg.Reminders == nil || len(types) == 0 {
+func (w reminderWarnings) warnOfUndeployed(ctx context.Context, app string, types []string) []string {
+	if w.reminders == nil || len(types) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, remindersTime)
 	defer cancel()
 	var warnings []string
 	for _, typ := range types {
-		named, all, err := s.methodsOfReminders(ctx, app, typ)
+		named, all, err := w.methodsOfReminders(ctx, app, typ)
 		if err != nil {
-			s.log.Warn("reminders of a type that is out of service were not looked at", "app", app, "actor_type", typ, "error", err)
+			w.log.Warn("reminders of a type that is out of service were not looked at", "app", app, "actor_type", typ, "error", err)
 		}
 		count := 0
 		for _, n := range named {
@@ -78,8 +85,8 @@ const (
 
 // warnOfReminders says which reminders name methods that were taken away. What cannot be
 // found out is said as well: the deployment has taken place.
-func (s *Service) warnOfReminders(ctx context.Context, app string, removed []removedMethod) []string {
-	if s.cfg.Reminders == nil || len(removed) == 0 {
+func (w reminderWarnings) warnOfReminders(ctx context.Context, app string, removed []removedMethod) []string {
+	if w.reminders == nil || len(removed) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, remindersTime)
@@ -89,9 +96,9 @@ func (s *Service) warnOfReminders(ctx context.Context, app string, removed []rem
 		if i > 0 && removed[i-1].typ == r.typ {
 			continue // those of a type are together
 		}
-		named, all, err := s.methodsOfReminders(ctx, app, r.typ)
+		named, all, err := w.methodsOfReminders(ctx, app, r.typ)
 		if err != nil {
-			s.log.Warn("reminders were not looked at for methods that are gone", "app", app, "actor_type", r.typ, "error", err)
+			w.log.Warn("reminders were not looked at for methods that are gone", "app", app, "actor_type", r.typ, "error", err)
 		}
 		for _, m := range removed[i:] {
 			if m.typ != r.typ || named[m.method] == 0 {
@@ -113,11 +120,11 @@ func (s *Service) warnOfReminders(ctx context.Context, app string, removed []rem
 
 // methodsOfReminders counts the reminders of a type by the methods that they name, and
 // reports whether it saw all of them.
-func (s *Service) methodsOfReminders(ctx context.Context, app, typ string) (named map[string]int, all bool, err error) {
+func (w reminderWarnings) methodsOfReminders(ctx context.Context, app, typ string) (named map[string]int, all bool, err error) {
 	named = map[string]int{}
 	q := store.ReminderQuery{App: app, Type: typ, Limit: remindersPage}
 	for range remindersLooked / remindersPage {
-		page, next, err := s.cfg.Reminders.ListReminders(ctx, q)
+		page, next, err := w.reminders.ListReminders(ctx, q)
 		if err != nil {
 			return named, false, err
 		}

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/greenroom-run/greenroom/abi"
-	"github.com/greenroom-run/greenroom/abi/manifest"
 	"github.com/greenroom-run/greenroom/actor"
 )
 
@@ -46,10 +48,28 @@ func outOfService(d actor.Deployment) served {
 		actor.ErrTypeNotFound, d.Type, d.App)}
 }
 
+// serving is the part of a [Service] that knows what serves each type.
+type serving struct {
+	*library
+	prepareModule func(ctx context.Context, app string, d actor.Digest) error
+	notify        func() // after a change of the table
+	current       atomic.Pointer[table]
+	refresh       refresher
+	preparing     modulesQueue
+}
+
+func newServing(l *library, cfg Config) *serving {
+	s := &serving{library: l, prepareModule: cfg.Prepare, notify: cfg.Changed}
+	s.current.Store(&table{})
+	s.refresh = refresher{read: s.read, apps: make(map[string]*flights)}
+	s.preparing = modulesQueue{more: make(chan struct{}, 1), known: make(map[module]struct{})}
+	return s
+}
+
 // Current returns what serves a type now, from memory and without a lock;
 // [actor.ErrTypeNotFound], and [actor.ErrModuleDamaged] for a type whose stored
 // manifest cannot be read.
-func (s *Service) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error) {
+func (s *serving) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, error) {
 	t, ok := s.current.Load().types[typeName{app, typ}]
 	if !ok {
 		return actor.Deployment{}, nil, fmt.Errorf("%w: app %s has no type %s; deploy a module that declares it, or check the name", actor.ErrTypeNotFound, app, typ)
@@ -58,7 +78,7 @@ func (s *Service) Current(app, typ string) (actor.Deployment, *abi.TypeSpec, err
 }
 
 // Serves reports whether a module serves a type of any app now.
-func (s *Service) Serves(d actor.Digest) bool {
+func (s *serving) Serves(d actor.Digest) bool {
 	for _, t := range s.current.Load().types {
 		if t.Deployment.Digest == d {
 			return true
@@ -68,11 +88,11 @@ func (s *Service) Serves(d actor.Digest) bool {
 }
 
 // Changes is another number after anything that Current returns has changed.
-func (s *Service) Changes() uint64 { return s.current.Load().number }
+func (s *serving) Changes() uint64 { return s.current.Load().number }
 
 // Known returns what serves each type of every app that this process knows, from
 // memory and in no order. Types that cannot be served are left out.
-func (s *Service) Known() []ServedType {
+func (s *serving) Known() []ServedType {
 	var ts []ServedType
 	for _, t := range s.current.Load().types {
 		if t.err == nil {
@@ -84,7 +104,7 @@ func (s *Service) Known() []ServedType {
 
 // Types reads what serves each type of an app now, in order of their names.
 // Types that cannot be served are left out.
-func (s *Service) Types(ctx context.Context, app string) ([]ServedType, error) {
+func (s *serving) Types(ctx context.Context, app string) ([]ServedType, error) {
 	if err := actor.ValidateName("app", app); err != nil {
 		return nil, err
 	}
@@ -104,15 +124,38 @@ func (s *Service) Types(ctx context.Context, app string) ([]ServedType, error) {
 // Refresh reads the deployments of an app, or of every app if it is empty, from
 // the store. Callers at the same time share one read that began after all of
 // them called.
-func (s *Service) Refresh(ctx context.Context, app string) error {
+func (s *serving) Refresh(ctx context.Context, app string) error {
 	if err := s.refresh.do(ctx, app); err != nil {
 		return fmt.Errorf("read deployments: %w", err)
 	}
 	return nil
 }
 
+func (s *serving) poll(ctx context.Context, interval time.Duration) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := s.read(ctx, "")
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !failing:
+			s.log.Warn("cannot read deployments; serving the last known ones", "error", err)
+		case err == nil && failing:
+			s.log.Info("deployments can be read again")
+		}
+		failing = err != nil
+	}
+}
+
 // read brings the table up to what the store has.
-func (s *Service) read(ctx context.Context, app string) error {
+func (s *serving) read(ctx context.Context, app string) error {
 	ds, err := s.store.Deployments(ctx, app)
 	if err != nil {
 		return err
@@ -122,9 +165,9 @@ func (s *Service) read(ctx context.Context, app string) error {
 
 // apply replaces the table by one in which those of ds serve that are newer than
 // what serves now: reads may return in any order. A type that nothing serves
-// here yet is served at once, and its module prepared by [Service.preparing]; one
+// here yet is served at once, and its module prepared by the queue; one
 // that an earlier deployment serves goes on with that until its module is prepared.
-func (s *Service) apply(ctx context.Context, ds []actor.Deployment) error {
+func (s *serving) apply(ctx context.Context, ds []actor.Deployment) error {
 	found, err := s.changed(ctx, ds)
 	if err != nil {
 		return err
@@ -156,7 +199,7 @@ func (s *Service) apply(ctx context.Context, ds []actor.Deployment) error {
 }
 
 // changed returns those of ds that the table does not have, with what serves them.
-func (s *Service) changed(ctx context.Context, ds []actor.Deployment) (map[typeName]served, error) {
+func (s *serving) changed(ctx context.Context, ds []actor.Deployment) (map[typeName]served, error) {
 	manifests := make(map[module]*abi.Manifest)
 	entries := make(map[typeName]served)
 	old := s.current.Load()
@@ -192,14 +235,40 @@ func (s *Service) changed(ctx context.Context, ds []actor.Deployment) (map[typeN
 	return entries, nil
 }
 
+// prepare calls Config.Prepare. A module that cannot be prepared serves all the
+// same.
+func (s *serving) prepare(ctx context.Context, m module) {
+	err := s.prepareModule(ctx, m.app, m.digest)
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("cannot prepare a module; its first call will try again", "app", m.app, "module", m.digest.Short(), "error", err)
+	}
+}
+
+// prepareAll prepares the modules that serve already, until ctx ends. It takes one
+// at a time: a call that needs another one finds a compiler after this one.
+func (s *serving) prepareAll(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.preparing.more:
+		}
+		for ctx.Err() == nil {
+			m, ok := s.preparing.next()
+			if !ok {
+				break
+			}
+			s.prepare(ctx, m)
+		}
+	}
+}
+
 // merge puts entries into a new table.
-func (s *Service) merge(entries map[typeName]served) {
+func (s *serving) merge(entries map[typeName]served) {
 	for len(entries) > 0 {
 		old := s.current.Load()
 		next := &table{types: make(map[typeName]served, len(old.types)+len(entries)), number: old.number + 1}
-		for name, t := range old.types {
-			next.types[name] = t
-		}
+		maps.Copy(next.types, old.types)
 		var changed []served
 		for name, t := range entries {
 			if have, ok := old.types[name]; ok && have.Deployment.Generation > t.Deployment.Generation {
@@ -209,7 +278,7 @@ func (s *Service) merge(entries map[typeName]served) {
 			changed = append(changed, t)
 		}
 		if s.current.CompareAndSwap(old, next) {
-			s.cfg.Changed()
+			s.notify()
 			for _, t := range changed {
 				if t.Deployment.Undeployed() {
 					s.log.Info("type is out of service", "app", t.Deployment.App, "actor_type", t.Deployment.Type, "generation", t.Deployment.Generation)
@@ -221,20 +290,6 @@ func (s *Service) merge(entries map[typeName]served) {
 			return
 		}
 	}
-}
-
-// manifest reads a stored module's manifest; [actor.ErrModuleDamaged] if it
-// cannot be understood.
-func (s *Service) manifest(ctx context.Context, app string, d actor.Digest) (*abi.Manifest, error) {
-	m, err := s.store.Module(ctx, app, d)
-	if err != nil {
-		return nil, fmt.Errorf("module %s: %w", d.Short(), err)
-	}
-	parsed, faults := manifest.Parse(m.Manifest)
-	if len(faults) > 0 {
-		return nil, fmt.Errorf("module %s: %s: %w", d.Short(), faults[0].Message, actor.ErrModuleDamaged)
-	}
-	return parsed, nil
 }
 
 // placed returns a type with the placement of a deployment, if it has one.
@@ -276,11 +331,6 @@ type flights struct {
 type flight struct {
 	done chan struct{}
 	err  error
-}
-
-func (r *refresher) init(read func(ctx context.Context, app string) error) {
-	r.read = read
-	r.apps = make(map[string]*flights)
 }
 
 // do joins the next read of app, or makes it. The one who makes it sees it

@@ -2,42 +2,10 @@
 //! app was given it: `abi/SPEC.md` section 6.
 
 use crate::codec::{self, HttpRequestFrame, HttpResponseFrame};
-use crate::context::ReadContext;
+use crate::context::{direct, ReadContext};
 use crate::error::{Error, Status};
 use crate::host::Code;
 use std::time::Duration;
-
-// In Wasm the functions are called directly. Behind the trait a module would
-// import all of them, whether it uses them or not, and would have to declare so.
-#[cfg(target_arch = "wasm32")]
-mod door {
-    use super::{Code, ReadContext};
-
-    pub(super) fn config_get(_: &ReadContext, name: &str) -> Result<Vec<u8>, Code> {
-        crate::wasm::config_get(name)
-    }
-    pub(super) fn secret_get(_: &ReadContext, name: &str) -> Result<Vec<u8>, Code> {
-        crate::wasm::secret_get(name)
-    }
-    pub(super) fn http(_: &ReadContext, frame: &[u8]) -> Result<Vec<u8>, Code> {
-        crate::wasm::http(frame)
-    }
-}
-
-#[cfg(not(target_arch = "wasm32"))]
-mod door {
-    use super::{Code, ReadContext};
-
-    pub(super) fn config_get(ctx: &ReadContext, name: &str) -> Result<Vec<u8>, Code> {
-        ctx.host().config_get(name)
-    }
-    pub(super) fn secret_get(ctx: &ReadContext, name: &str) -> Result<Vec<u8>, Code> {
-        ctx.host().secret_get(name)
-    }
-    pub(super) fn http(ctx: &ReadContext, frame: &[u8]) -> Result<Vec<u8>, Code> {
-        ctx.host().http(frame)
-    }
-}
 
 impl ReadContext {
     /// A configuration value of the app.
@@ -47,7 +15,7 @@ impl ReadContext {
     /// `denied`: the type does not declare it; `not_set`: the app has none of that
     /// name; `not_ready`: the host cannot give it now.
     pub fn config(&self, name: &str) -> Result<String, Error> {
-        let value = door::config_get(self, name).map_err(|code| {
+        let value = direct!(self, config_get(name)).map_err(|code| {
             refused(
                 code,
                 "configuration value",
@@ -75,7 +43,7 @@ impl ReadContext {
     ///
     /// As those of [`ReadContext::config`].
     pub fn secret_bytes(&self, name: &str) -> Result<Vec<u8>, Error> {
-        door::secret_get(self, name)
+        direct!(self, secret_get(name))
             .map_err(|code| refused(code, "secret", name, &format!("secrets set {name}")))
     }
 
@@ -298,7 +266,7 @@ impl Http<'_> {
                 0
             },
         });
-        let bytes = door::http(self.ctx, &frame).map_err(|code| match code {
+        let bytes = direct!(self.ctx, http(&frame)).map_err(|code| match code {
             Code::INVALID => http_error(
                 "invalid_request",
                 "the request has a header without a name, or too many headers",

@@ -6,6 +6,7 @@
 
 use crate::text;
 use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The ABI version that this SDK speaks.
 pub const VERSION: u8 = 1;
@@ -442,6 +443,16 @@ fn headers(list: &[(&str, &str)]) -> Vec<u8> {
         out.extend_from_slice(text.as_bytes());
     }
     out
+}
+
+/// The time that a frame gives in nanoseconds since 1970.
+pub(crate) fn time(nanos: i64) -> SystemTime {
+    let since = Duration::from_nanos(nanos.unsigned_abs());
+    if nanos < 0 {
+        UNIX_EPOCH - since
+    } else {
+        UNIX_EPOCH + since
+    }
 }
 
 /// The longest prefix of `text` that has at most `limit` bytes and ends between

@@ -1,15 +1,14 @@
 //! What a method knows and may ask for.
 
-use crate::codec::TurnFrame;
+use crate::cause::Cause;
+use crate::codec::{self, TurnFrame};
 use crate::host::Host;
-use crate::reminder::Cause;
-use crate::state::{StateReader, StateWriter};
 use crate::text;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::ops::Deref;
 use std::rc::Rc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// Names an actor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -93,13 +92,6 @@ impl Context {
         }
     }
 
-    /// The actor's state, key by key, to read and change. A failed turn changes
-    /// nothing.
-    #[must_use]
-    pub fn state(&self) -> StateWriter<'_> {
-        StateWriter::new(self)
-    }
-
     pub(crate) fn into_names(self) -> Names {
         self.read.names
     }
@@ -177,12 +169,7 @@ impl ReadContext {
     /// When the turn began. It does not move on while the turn runs.
     #[must_use]
     pub fn now(&self) -> SystemTime {
-        let since = Duration::from_nanos(self.time_unix_nano.unsigned_abs());
-        if self.time_unix_nano < 0 {
-            UNIX_EPOCH - since
-        } else {
-            UNIX_EPOCH + since
-        }
+        codec::time(self.time_unix_nano)
     }
 
     /// When the turn began, in milliseconds since 1970 UTC: a form of the time
@@ -210,15 +197,6 @@ impl ReadContext {
         let mut buf = [0; 8];
         self.random(&mut buf);
         u64::from_le_bytes(buf)
-    }
-
-    /// The actor's state, key by key, to read.
-    ///
-    /// The fields of a typed state are keys too, with the values that they had
-    /// when the method began: the struct is saved after the method.
-    #[must_use]
-    pub fn state(&self) -> StateReader<'_> {
-        StateReader::new(self)
     }
 
     /// Writes a line to the actor's log.
@@ -349,3 +327,19 @@ impl fmt::Debug for ReadContext {
             .finish_non_exhaustive()
     }
 }
+
+/// Calls a host function that a module imports only if it uses it, since it must declare
+/// what it imports: in Wasm directly, because behind the trait all would be imported.
+macro_rules! direct {
+    ($ctx:expr, $function:ident($($argument:expr)?)) => {{
+        #[cfg(target_arch = "wasm32")]
+        let result = {
+            let _ = $ctx;
+            crate::wasm::$function($($argument)?)
+        };
+        #[cfg(not(target_arch = "wasm32"))]
+        let result = $ctx.host().$function($($argument)?);
+        result
+    }};
+}
+pub(crate) use direct;

@@ -1,7 +1,7 @@
 //! What a method returns when it does not succeed.
 
 use crate::codec::{self, ErrorFrame};
-use crate::convert::{Payload, ToJson, JSON};
+use crate::payload::Payload;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -202,16 +202,6 @@ impl Error {
         self
     }
 
-    /// Attaches data for programs, as JSON, at most 64 KiB. A detail that does
-    /// not fit or cannot be written as JSON is left out, and the message says
-    /// so.
-    pub fn with_detail<T: ToJson + ?Sized>(self, detail: &T) -> Error {
-        match detail.to_json() {
-            Ok(body) => self.with_detail_payload(Payload::new(JSON, body)),
-            Err(e) => self.without_detail(e.message()),
-        }
-    }
-
     /// Attaches data of any content type, at most 64 KiB, as
     /// [`Error::with_detail`] does.
     pub fn with_detail_payload(mut self, detail: Payload) -> Error {
@@ -227,7 +217,7 @@ impl Error {
         self
     }
 
-    fn without_detail(mut self, why: &str) -> Error {
+    pub(crate) fn without_detail(mut self, why: &str) -> Error {
         self.0.message.push_str(" (detail left out: ");
         self.0.message.push_str(why);
         self.0.message.push(')');
@@ -263,22 +253,6 @@ impl Error {
     pub fn retry_delay(&self) -> Option<Duration> {
         let millis = self.0.retry_after_millis;
         Some(Duration::from_millis(millis.into())).filter(|delay| !delay.is_zero())
-    }
-
-    /// The JSON detail as a `T`.
-    ///
-    /// # Errors
-    ///
-    /// There is none (`not_found`), or it is no `T` (`bad_json`).
-    pub fn detail<T: crate::convert::FromJson>(&self) -> Result<T, Error> {
-        match &self.0.detail {
-            Some(detail) => T::from_json(&detail.body),
-            None => Err(Error::new(
-                Status::NotFound,
-                "no_detail",
-                "the error has no detail",
-            )),
-        }
     }
 
     /// The detail as it is.

@@ -82,7 +82,7 @@ pub(crate) trait Host {
     fn state_revision(&self) -> u64;
     fn reply(&self, content_type: &str, body: &[u8]) -> Result<(), Code>;
     fn fail(&self, frame: &[u8]) -> Result<(), Code>;
-    // In Wasm these are not part of it: see capability.rs, reminder.rs and timer.rs.
+    // In Wasm these are not part of it: see `direct`.
     #[cfg(not(target_arch = "wasm32"))]
     fn config_get(&self, name: &str) -> Result<Vec<u8>, Code>;
     #[cfg(not(target_arch = "wasm32"))]

@@ -81,16 +81,31 @@
     clippy::return_self_not_must_use
 )]
 
+// The modules in layers, from the lowest: a file uses only what stands before it here.
+//
+//   text, codec, payload, cause          the frames of the ABI, and what they carry
+//   error, json, convert, record         values as JSON, and failures
+//   host, wasm, spec, context            the host's functions, a type's manifest, a turn
+//   actor, turn                          what a method is, and how one runs
+//   state, capability, reminder, timer   what a context gives
+//   exports, testing, macros             who runs turns: Wasm, the test kit; and their front
+//
+// In testing: zone, schedule, timers, reminders, overlay, outside, functions, mod, actor_ref.
+
 mod actor;
 mod capability;
+mod cause;
 #[doc(hidden)]
 pub mod codec;
 mod context;
 pub mod convert;
 mod error;
+#[cfg(target_arch = "wasm32")]
+mod exports;
 mod host;
 mod json;
 mod macros;
+mod payload;
 #[allow(missing_docs, unreachable_pub)]
 mod record;
 mod reminder;
@@ -107,12 +122,13 @@ mod wasm;
 
 pub use actor::{Actor, Method, State};
 pub use capability::{Http, Request, Response};
+pub use cause::{Cause, CauseKind};
 pub use context::{Context, Key, Level, ReadContext};
 pub use convert::{FromJson, Input, Output, Payload, ToJson};
 pub use error::{Error, ResultExt, Status};
 #[cfg(feature = "macros")]
 pub use greenroom_macros::actor;
-pub use reminder::{Cause, CauseKind, Missed, Reminder, ReminderReader, ReminderWriter, Retry};
+pub use reminder::{Missed, Reminder, ReminderReader, ReminderWriter, Retry};
 pub use state::{Each, StateReader, StateWriter};
 pub use timer::{Timer, TimerWriter};
 pub use turn::Module;
@@ -129,11 +145,11 @@ pub mod prelude {
 #[allow(missing_docs)]
 pub mod __private {
     pub use crate::actor::{checked, checked_read_only, described, of_type, run, Reply};
+    #[cfg(target_arch = "wasm32")]
+    pub use crate::exports::{alloc, manifest, print, turn};
     pub use crate::record::*;
     pub use crate::spec::{Instance, MethodSpec, Placement, Pool, TypeSpec};
     pub use crate::turn::{Entry, Hides, MayHideChanges};
-    #[cfg(target_arch = "wasm32")]
-    pub use crate::wasm::{alloc, manifest, print, turn};
 
     #[cfg(not(target_arch = "wasm32"))]
     pub fn print(level: crate::Level, text: std::fmt::Arguments<'_>) {

@@ -1,57 +1,13 @@
 //! Calls of an actor's own methods at a later time: `abi/SPEC.md` section 5.
 
-use crate::codec::{self, ReminderFrame, TurnFrame};
-use crate::context::{Context, ReadContext};
+use crate::codec::{self, time, ReminderFrame};
+use crate::context::{direct, Context, ReadContext};
 use crate::convert::{Payload, ToJson};
 use crate::error::{Error, Status};
 use crate::host::Code;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-// As with capabilities: in Wasm the functions are called directly, so that a module
-// without reminders does not import them.
-#[cfg(target_arch = "wasm32")]
-mod door {
-    use super::{Code, ReadContext};
-
-    pub(super) fn set(_: &ReadContext, frame: &[u8]) -> Result<(), Code> {
-        crate::wasm::reminder_set(frame)
-    }
-    pub(super) fn cancel(_: &ReadContext, name: &str) -> Result<(), Code> {
-        crate::wasm::reminder_cancel(name)
-    }
-    pub(super) fn get(_: &ReadContext, name: &str) -> Result<Vec<u8>, Code> {
-        crate::wasm::reminder_get(name)
-    }
-    pub(super) fn names(_: &ReadContext, prefix: &str) -> Result<Vec<u8>, Code> {
-        crate::wasm::reminder_names(prefix)
-    }
-    pub(super) fn problem(_: &ReadContext) -> String {
-        crate::wasm::problem()
-    }
-}
-
-#[cfg(not(target_arch = "wasm32"))]
-mod door {
-    use super::{Code, ReadContext};
-
-    pub(super) fn set(ctx: &ReadContext, frame: &[u8]) -> Result<(), Code> {
-        ctx.host().reminder_set(frame)
-    }
-    pub(super) fn cancel(ctx: &ReadContext, name: &str) -> Result<(), Code> {
-        ctx.host().reminder_cancel(name)
-    }
-    pub(super) fn get(ctx: &ReadContext, name: &str) -> Result<Vec<u8>, Code> {
-        ctx.host().reminder_get(name)
-    }
-    pub(super) fn names(ctx: &ReadContext, prefix: &str) -> Result<Vec<u8>, Code> {
-        ctx.host().reminder_names(prefix)
-    }
-    pub(super) fn problem(ctx: &ReadContext) -> String {
-        ctx.host().problem()
-    }
-}
 
 /// A durable call of a method of the actor itself, at a later time or many of them. Its
 /// firing is a turn like another, which runs exactly once in effect; see
@@ -383,15 +339,6 @@ fn duration(nanos: i64) -> Duration {
     Duration::from_nanos(nanos.max(0).unsigned_abs())
 }
 
-fn time(nanos: i64) -> SystemTime {
-    let since = Duration::from_nanos(nanos.unsigned_abs());
-    if nanos < 0 {
-        UNIX_EPOCH - since
-    } else {
-        UNIX_EPOCH + since
-    }
-}
-
 /// Names what is done to a reminder or timer, or how a name begins that is too long.
 pub(crate) fn doing(op: &str, what: &str, name: &str) -> String {
     match codec::cut(name, 64) {
@@ -402,7 +349,7 @@ pub(crate) fn doing(op: &str, what: &str, name: &str) -> String {
 
 /// Why the last function of reminders or timers was refused.
 pub(crate) fn problem(ctx: &ReadContext) -> String {
-    door::problem(ctx)
+    direct!(ctx, problem())
 }
 
 /// Reads the actor's reminders; from [`ReadContext::reminders`].
@@ -467,7 +414,7 @@ impl ReminderReader<'_> {
     ///
     /// `invalid_reminder`: the name is none; `not_ready`: the host cannot say now.
     pub fn get(&self, name: &str) -> Result<Option<Reminder>, Error> {
-        let bytes = match door::get(self.ctx, name) {
+        let bytes = match direct!(self.ctx, reminder_get(name)) {
             Ok(bytes) => bytes,
             Err(Code::NOT_FOUND) => return Ok(None),
             Err(code) => return Err(self.refused(code, "get", name)),
@@ -485,8 +432,8 @@ impl ReminderReader<'_> {
     ///
     /// `not_ready`: the host cannot say now.
     pub fn names(&self, prefix: &str) -> Result<Vec<String>, Error> {
-        let list =
-            door::names(self.ctx, prefix).map_err(|code| self.refused(code, "list", prefix))?;
+        let list = direct!(self.ctx, reminder_names(prefix))
+            .map_err(|code| self.refused(code, "list", prefix))?;
         match codec::decode_key_list(&list) {
             Ok(names) => Ok(names.into_iter().map(str::to_string).collect()),
             Err(e) => Err(Error::new(Status::Internal, "bad_frame", e.to_string())),
@@ -528,7 +475,7 @@ impl ReminderWriter<'_> {
             let message = format!("set reminder {name:?}: {problem}");
             Error::new(Status::InvalidArgument, "invalid_reminder", message)
         })?;
-        door::set(self.ctx, &codec::encode_reminder(&frame))
+        direct!(self.ctx, reminder_set(&codec::encode_reminder(&frame)))
             .map_err(|code| self.refused(code, "set", name))
     }
 
@@ -538,74 +485,6 @@ impl ReminderWriter<'_> {
     ///
     /// As those of [`set`](ReminderWriter::set).
     pub fn cancel(&self, name: &str) -> Result<(), Error> {
-        door::cancel(self.ctx, name).map_err(|code| self.refused(code, "cancel", name))
-    }
-}
-
-/// What brought a turn about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CauseKind {
-    /// A call from outside.
-    Call,
-    /// A firing of a [`Reminder`].
-    Reminder,
-    /// A firing of a [`Timer`](crate::Timer).
-    Timer,
-    /// What this SDK does not know.
-    Other,
-}
-
-/// What brought a turn about; from [`ReadContext::cause`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Cause {
-    /// What it was. The rest is of a firing.
-    pub kind: CauseKind,
-    /// The name of the reminder or timer.
-    pub name: String,
-    /// When it was due; where the firing stands for several times, the first.
-    pub due: SystemTime,
-    /// 1 the first time that this firing is tried, and always of a timer.
-    pub attempt: u32,
-    /// For how many further times the firing stands, and how many were passed over
-    /// before it.
-    pub missed: u32,
-    /// The reminder's metadata.
-    pub metadata: BTreeMap<String, String>,
-}
-
-impl Cause {
-    /// The cause of a turn; `None` for a call.
-    pub(crate) fn of(turn: &TurnFrame<'_>) -> Option<Box<Cause>> {
-        if turn.cause == codec::CAUSE_OUTSIDE {
-            return None;
-        }
-        let metadata = turn.metadata.iter();
-        Some(Box::new(Cause {
-            kind: match turn.cause {
-                codec::CAUSE_REMINDER => CauseKind::Reminder,
-                codec::CAUSE_TIMER => CauseKind::Timer,
-                _ => CauseKind::Other,
-            },
-            name: turn.cause_name.to_string(),
-            due: time(turn.due_unix_nano),
-            attempt: turn.attempt,
-            missed: turn.missed,
-            metadata: metadata
-                .map(|(n, v)| (n.to_string(), v.to_string()))
-                .collect(),
-        }))
-    }
-
-    pub(crate) fn call() -> Cause {
-        Cause {
-            kind: CauseKind::Call,
-            name: String::new(),
-            due: UNIX_EPOCH,
-            attempt: 0,
-            missed: 0,
-            metadata: BTreeMap::new(),
-        }
+        direct!(self.ctx, reminder_cancel(name)).map_err(|code| self.refused(code, "cancel", name))
     }
 }

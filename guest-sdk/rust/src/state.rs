@@ -10,6 +10,28 @@ use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
+impl ReadContext {
+    /// The actor's state, key by key, to read.
+    ///
+    /// The fields of a typed state are keys too, with the values that they had
+    /// when the method began: the struct is saved after the method.
+    #[must_use]
+    pub fn state(&self) -> StateReader<'_> {
+        StateReader { ctx: self }
+    }
+}
+
+impl Context {
+    /// The actor's state, key by key, to read and change. A failed turn changes
+    /// nothing.
+    #[must_use]
+    pub fn state(&self) -> StateWriter<'_> {
+        StateWriter {
+            reader: StateReader { ctx: self },
+        }
+    }
+}
+
 /// Reads keys; from [`ReadContext::state`].
 ///
 /// Every function that takes a key refuses one that is empty or longer than 512
@@ -20,10 +42,6 @@ pub struct StateReader<'c> {
 }
 
 impl<'c> StateReader<'c> {
-    pub(crate) fn new(ctx: &'c ReadContext) -> StateReader<'c> {
-        StateReader { ctx }
-    }
-
     /// The value of a key; `None` if it is not there.
     ///
     /// # Errors
@@ -180,13 +198,7 @@ impl<'c> Deref for StateWriter<'c> {
     }
 }
 
-impl<'c> StateWriter<'c> {
-    pub(crate) fn new(ctx: &'c Context) -> StateWriter<'c> {
-        StateWriter {
-            reader: StateReader { ctx },
-        }
-    }
-
+impl StateWriter<'_> {
     /// Sets a key to a value, as JSON.
     ///
     /// # Errors

@@ -1,37 +1,12 @@
 //! Volatile calls of an actor's own methods: `abi/SPEC.md` section 5.
 
 use crate::codec::{self, ReminderFrame};
-use crate::context::Context;
+use crate::context::{direct, Context};
 use crate::convert::{Payload, ToJson};
 use crate::error::{Error, Status};
 use crate::host::Code;
 use crate::reminder::{doing, nanos, problem};
 use std::time::Duration;
-
-// As with reminders.
-#[cfg(target_arch = "wasm32")]
-mod door {
-    use super::{Code, Context};
-
-    pub(super) fn set(_: &Context, frame: &[u8]) -> Result<bool, Code> {
-        crate::wasm::timer_set(frame)
-    }
-    pub(super) fn cancel(_: &Context, name: &str) -> Result<bool, Code> {
-        crate::wasm::timer_cancel(name)
-    }
-}
-
-#[cfg(not(target_arch = "wasm32"))]
-mod door {
-    use super::{Code, Context};
-
-    pub(super) fn set(ctx: &Context, frame: &[u8]) -> Result<bool, Code> {
-        ctx.host().timer_set(frame)
-    }
-    pub(super) fn cancel(ctx: &Context, name: &str) -> Result<bool, Code> {
-        ctx.host().timer_cancel(name)
-    }
-}
 
 /// A volatile call of a method of the actor itself, after a while or again and again:
 /// cheap, and kept in the memory of the actor's host alone. It is lost when the actor
@@ -168,7 +143,7 @@ impl TimerWriter<'_> {
             let message = format!("set timer {name:?}: {problem}");
             Error::new(Status::InvalidArgument, "invalid_timer", message)
         })?;
-        match door::set(self.ctx, &codec::encode_reminder(&frame)) {
+        match direct!(self.ctx, timer_set(&codec::encode_reminder(&frame))) {
             Ok(_) => Ok(()),
             Err(code) => Err(self.refused(code, "set", name)),
         }
@@ -181,7 +156,7 @@ impl TimerWriter<'_> {
     ///
     /// `invalid_timer`: the name is none.
     pub fn cancel(&self, name: &str) -> Result<bool, Error> {
-        door::cancel(self.ctx, name).map_err(|code| self.refused(code, "cancel", name))
+        direct!(self.ctx, timer_cancel(name)).map_err(|code| self.refused(code, "cancel", name))
     }
 
     #[cold]

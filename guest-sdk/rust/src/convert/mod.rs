@@ -8,13 +8,12 @@
 
 use crate::error::Error;
 
+pub use crate::payload::{Payload, JSON};
+
 #[cfg(not(feature = "serde"))]
 mod builtin;
 #[cfg(feature = "serde")]
 mod with_serde;
-
-/// The content type of JSON.
-pub const JSON: &str = "application/json";
 
 /// Can be written as JSON.
 ///
@@ -65,45 +64,6 @@ pub trait FromJson: Sized {
     ///
     /// `bad_json`: the text is not JSON, or not of this type.
     fn from_json(text: &[u8]) -> Result<Self, Error>;
-}
-
-/// Bytes with a content type, for methods that do not speak JSON.
-///
-/// ```
-/// use greenroom::prelude::*;
-///
-/// #[derive(Default)]
-/// # #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
-/// struct Image {}
-///
-/// impl Image {
-///     fn put(&mut self, ctx: &Context, image: Payload) -> Result<(), Error> {
-///         ctx.state().set_bytes("image", &image.body)
-///     }
-///     fn get(&self, ctx: &ReadContext) -> Result<Payload, Error> {
-///         let image = ctx.state().get_bytes("image")?.unwrap_or_default();
-///         Ok(Payload::new("image/png", image))
-///     }
-/// }
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Payload {
-    /// A MIME type; empty means JSON.
-    pub content_type: String,
-    /// The bytes.
-    pub body: Vec<u8>,
-}
-
-impl Payload {
-    /// Bytes with a content type.
-    #[must_use]
-    pub fn new(content_type: impl Into<String>, body: impl Into<Vec<u8>>) -> Payload {
-        Payload {
-            content_type: content_type.into(),
-            body: body.into(),
-        }
-    }
 }
 
 /// What a method can take: anything [`FromJson`], or a [`Payload`].
@@ -178,5 +138,29 @@ impl<T: ToJson> Output for T {
 impl Output for Payload {
     fn into_payload(self) -> Result<Payload, Error> {
         Ok(self)
+    }
+}
+
+impl Error {
+    /// Attaches data for programs, as JSON, at most 64 KiB. A detail that does
+    /// not fit or cannot be written as JSON is left out, and the message says
+    /// so.
+    pub fn with_detail<T: ToJson + ?Sized>(self, detail: &T) -> Error {
+        match detail.to_json() {
+            Ok(body) => self.with_detail_payload(Payload::new(JSON, body)),
+            Err(e) => self.without_detail(e.message()),
+        }
+    }
+
+    /// The JSON detail as a `T`.
+    ///
+    /// # Errors
+    ///
+    /// There is none (`not_found`), or it is no `T` (`bad_json`).
+    pub fn detail<T: FromJson>(&self) -> Result<T, Error> {
+        match self.detail_payload() {
+            Some(detail) => T::from_json(&detail.body),
+            None => Err(Error::not_found("no_detail", "the error has no detail")),
+        }
     }
 }

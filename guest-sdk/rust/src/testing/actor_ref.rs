@@ -1,5 +1,6 @@
 use super::overlay::{self, Entries, Value};
 use super::{Host, APP};
+use crate::actor::Actor;
 use crate::context::Key;
 use crate::convert::{FromJson, Output, Payload};
 use crate::error::{Error, Status};
@@ -21,8 +22,36 @@ pub struct ActorRef<A = ByName> {
     actor: PhantomData<fn() -> A>,
 }
 
+impl Host {
+    /// The actor with this type and ID. Like every actor it exists already. The host
+    /// has the type from then on.
+    ///
+    /// # Panics
+    ///
+    /// The host has another type of the same name.
+    #[must_use]
+    pub fn actor<A: Actor>(&self, id: &str) -> ActorRef<A> {
+        self.add_type::<A>();
+        ActorRef::new(self.clone(), Entry::of::<A>(), id)
+    }
+
+    /// As [`actor`](Host::actor), with the name of a type that the host has.
+    ///
+    /// # Panics
+    ///
+    /// The host has no type of this name.
+    #[must_use]
+    pub fn actor_named(&self, actor_type: &str, id: &str) -> ActorRef {
+        let types = self.0.types.borrow();
+        let entry = types.get(actor_type).unwrap_or_else(|| {
+            panic!("no actor type {actor_type:?} here; begin with Host::of(&GREENROOM_MODULE), or add_type")
+        });
+        ActorRef::new(self.clone(), *entry, id)
+    }
+}
+
 impl<A> ActorRef<A> {
-    pub(super) fn new(host: Host, entry: Entry, id: &str) -> ActorRef<A> {
+    fn new(host: Host, entry: Entry, id: &str) -> ActorRef<A> {
         ActorRef {
             host,
             key: Key {

@@ -1,15 +1,34 @@
 use super::outside::{given, Outside};
 use super::overlay::Overlay;
 use super::reminders::TurnReminders;
-use super::{mix, LogLine};
 use crate::codec;
-use crate::context::Key;
+use crate::context::{Key, Level};
 use crate::convert::Payload;
 use crate::error::Error;
 use crate::host::{Code, Format, Host};
 use crate::spec::Capabilities;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+
+/// A line that an actor wrote to its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogLine {
+    /// Who wrote it.
+    pub actor: Key,
+    /// A [`Level`] as a number.
+    pub level: i32,
+    /// What it says.
+    pub text: String,
+}
+
+impl LogLine {
+    /// Whether it was written at this level.
+    #[must_use]
+    pub fn is(&self, level: Level) -> bool {
+        self.level == level as i32
+    }
+}
 
 /// The host's functions during one turn.
 pub(super) struct TurnHost {
@@ -136,4 +155,12 @@ impl Host for TurnHost {
             text: text.to_string(),
         });
     }
+}
+
+/// SplitMix64's output function.
+pub(super) fn mix(n: u64) -> u64 {
+    let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
 }

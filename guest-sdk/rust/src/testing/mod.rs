@@ -55,26 +55,27 @@ mod zone;
 
 use crate::actor::Actor;
 use crate::capability::{Request, Response};
-use crate::codec::{self, TurnFrame};
-use crate::context::{Key, Level};
+use crate::codec::{self, time, TurnFrame};
+use crate::context::Key;
 use crate::convert::Payload;
 use crate::error::{Error, Status};
 use crate::host::{Code, Host as Functions};
 use crate::spec::{MethodSpec, Placement};
 use crate::turn::{self, Entry, Memory, Module};
-use functions::TurnHost;
+use functions::{mix, TurnHost};
 use outside::Outside;
-use overlay::{Entries, Overlay};
+use overlay::{next, Entries, Overlay};
 use reminders::{Fired, Reminders, TurnReminders};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::rc::Rc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 use timers::Timed;
 
 pub use actor_ref::{ActorRef, ByName};
+pub use functions::LogLine;
 pub use reminders::{DeadLetter, ReminderState};
 pub use timers::TimerState;
 
@@ -88,26 +89,6 @@ const STATE_BYTES: u64 = 1 << 20;
 const PAYLOAD_BYTES: u64 = 4 << 20;
 /// How many reminders and timers one `advance` fires.
 const MAX_FIRINGS: u32 = 1_000_000;
-
-/// A line that an actor wrote to its log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LogLine {
-    /// Who wrote it.
-    pub actor: Key,
-    /// A [`Level`] as a number.
-    pub level: i32,
-    /// What it says.
-    pub text: String,
-}
-
-impl LogLine {
-    /// Whether it was written at this level.
-    #[must_use]
-    pub fn is(&self, level: Level) -> bool {
-        self.level == level as i32
-    }
-}
 
 /// A host in memory, for one test.
 ///
@@ -216,36 +197,10 @@ impl Host {
         );
     }
 
-    /// The actor with this type and ID. Like every actor it exists already. The host
-    /// has the type from then on.
-    ///
-    /// # Panics
-    ///
-    /// The host has another type of the same name.
-    #[must_use]
-    pub fn actor<A: Actor>(&self, id: &str) -> ActorRef<A> {
-        self.add_type::<A>();
-        ActorRef::new(self.clone(), Entry::of::<A>(), id)
-    }
-
-    /// As [`actor`](Host::actor), with the name of a type that the host has.
-    ///
-    /// # Panics
-    ///
-    /// The host has no type of this name.
-    #[must_use]
-    pub fn actor_named(&self, actor_type: &str, id: &str) -> ActorRef {
-        let types = self.0.types.borrow();
-        let entry = types.get(actor_type).unwrap_or_else(|| {
-            panic!("no actor type {actor_type:?} here; begin with Host::of(&GREENROOM_MODULE), or add_type")
-        });
-        ActorRef::new(self.clone(), *entry, id)
-    }
-
     /// The time that the next turn begins at.
     #[must_use]
     pub fn now(&self) -> SystemTime {
-        time_of(self.0.now.get())
+        time(self.0.now.get())
     }
 
     /// Gives the app a configuration value. A type must declare it, too.
@@ -285,7 +240,7 @@ impl Host {
         let mut fired = 0;
         loop {
             let reminder = world.reminders.next(until);
-            let timer = world.reminders.next_timer(until);
+            let timer = world.reminders.timers.next(until);
             let (at, timer_first) = match (&reminder, &timer) {
                 (None, None) => break,
                 (Some((_, set)), None) => (set.1.fire_at, false),
@@ -341,7 +296,7 @@ impl Host {
     /// Runs the turn of a timer. One that fails leaves nothing, not even a dead letter.
     fn fire_timer(&self, key: &Key, timer: &Timed) {
         let reminders = &self.0.reminders;
-        reminders.begin_timer(key, timer, self.0.now.get());
+        reminders.timers.begin(key, timer, self.0.now.get());
         let _ = self.ask(key, &timer.method, &timer.input, Asks::Timer(timer));
     }
 
@@ -368,7 +323,7 @@ impl Host {
     /// All timers that are set, in the order in which they fire.
     #[must_use]
     pub fn timers(&self) -> Vec<TimerState> {
-        let all = self.0.reminders.timers.borrow();
+        let all = self.0.reminders.timers.of.borrow();
         let mut sorted: Vec<_> = all.iter().collect();
         sorted.sort_by_key(|(_, timer)| (timer.due, timer.order));
         sorted
@@ -378,7 +333,7 @@ impl Host {
     }
 
     fn lose_timers(&self, key: &Key) {
-        self.0.reminders.lose_timers(key);
+        self.0.reminders.timers.lose(key);
     }
 
     /// All reminders that are set, in the order in which they fire.
@@ -533,7 +488,7 @@ impl Host {
         }
         world.reminders.commit(key, &reminders.changes.borrow());
         let timers = reminders.timers.borrow();
-        world.reminders.commit_timers(key, &timers);
+        world.reminders.timers.commit(key, &timers);
         Ok(reply)
     }
 
@@ -626,24 +581,10 @@ fn state_of(key: &Key, reminder: &schedule::Scheduled) -> ReminderState {
         name: reminder.name.clone(),
         method: reminder.method.clone(),
         input: Payload::new(reminder.content_type.as_str(), reminder.payload.as_slice()),
-        due: time_of(reminder.due),
-        fire_at: time_of(reminder.fire_at),
+        due: time(reminder.due),
+        fire_at: time(reminder.fire_at),
         failures: reminder.failures,
     }
-}
-
-fn time_of(nanos: i64) -> SystemTime {
-    let since = Duration::from_nanos(nanos.unsigned_abs());
-    if nanos < 0 {
-        UNIX_EPOCH - since
-    } else {
-        UNIX_EPOCH + since
-    }
-}
-
-fn next(counter: &Cell<u64>) -> u64 {
-    counter.set(counter.get() + 1);
-    counter.get()
 }
 
 fn or_default(limit: u64, default: u64) -> u64 {
@@ -663,12 +604,4 @@ fn check_size(status: Status, what: &str, size: u64, limit: u64) -> Result<(), E
         format!("{what}_too_large"),
         format!("the {what} has {size} bytes; at most {limit} are allowed"),
     ))
-}
-
-/// SplitMix64's output function.
-fn mix(n: u64) -> u64 {
-    let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    n ^ (n >> 31)
 }

@@ -65,7 +65,7 @@ impl Overlay {
     }
 
     fn changed(&mut self) {
-        self.revision = super::next(&self.revisions);
+        self.revision = next(&self.revisions);
     }
 
     pub(super) fn get(&self, key: &str) -> Result<&Value, Code> {
@@ -184,4 +184,9 @@ fn check_key(key: &str) -> Result<(), Code> {
 pub(super) fn object(entries: &Entries) -> Vec<u8> {
     let json = entries.iter().filter(|(_, v)| v.format == Format::Json);
     json::write_object(json.map(|(key, v)| (key.as_str(), v.bytes.as_slice())))
+}
+
+pub(super) fn next(counter: &Cell<u64>) -> u64 {
+    counter.set(counter.get() + 1);
+    counter.get()
 }

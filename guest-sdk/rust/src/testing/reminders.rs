@@ -1,7 +1,7 @@
-//! The reminders of a host in memory.
+//! The reminders of a host in memory, and reminders and timers as a turn sees them.
 
 use super::schedule::{check_name, Firing, Scheduled};
-use super::timers::{self, Timed};
+use super::timers::{self, Timed, Timers};
 use crate::codec::{self, ReminderFrame};
 use crate::context::Key;
 use crate::convert::Payload;
@@ -17,6 +17,9 @@ use std::time::SystemTime;
 const MAX_CHANGES: u32 = 256;
 /// How many names a turn gets at once.
 const MAX_NAMES: usize = 1000;
+/// How many timers an actor has, and how many bytes they have together.
+const MAX_TIMERS: usize = 100;
+const MAX_TIMER_BYTES: usize = 256 << 10;
 
 /// A reminder that is set; from [`Host::reminders`](super::Host::reminders).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +60,7 @@ pub(super) type Set = Rc<(u64, Scheduled)>;
 pub(super) struct Reminders {
     pub(super) of: RefCell<HashMap<(Key, String), Set>>,
     pub(super) dead: RefCell<Vec<DeadLetter>>,
-    pub(super) timers: RefCell<HashMap<(Key, String), Rc<Timed>>>,
+    pub(super) timers: Timers,
     order: Cell<u64>,
 }
 
@@ -101,7 +104,7 @@ impl Reminders {
 
     pub(super) fn remove(&self, key: &Key) {
         self.of.borrow_mut().retain(|(of, _), _| of != key);
-        self.lose_timers(key);
+        self.timers.lose(key);
     }
 
     pub(super) fn next_order(&self) -> u64 {
@@ -227,5 +230,69 @@ impl TurnReminders {
         Ok(codec::encode_key_list(
             there.map(|(n, _)| n.as_str()).take(MAX_NAMES),
         ))
+    }
+
+    fn timer_sizes(&self) -> BTreeMap<String, usize> {
+        self.all.timers.sizes(&self.key, &self.timers.borrow())
+    }
+
+    pub(super) fn set_timer(&self, frame: &[u8]) -> Result<bool, Code> {
+        self.problem.borrow_mut().clear();
+        if self.read_only {
+            return Err(Code::READ_ONLY);
+        }
+        match codec::decode_reminder(frame) {
+            Ok(frame) => self.set_decoded_timer(&frame),
+            Err(e) => self.refuse(e.to_string()),
+        }
+    }
+
+    fn set_decoded_timer(&self, frame: &ReminderFrame<'_>) -> Result<bool, Code> {
+        self.check_method("timer", frame.method)?;
+        let due = match Scheduled::new(frame, self.now) {
+            Ok(scheduled) => scheduled.fire_at,
+            Err(problem) => return self.refuse(problem),
+        };
+        let seen = self.timer_sizes();
+        let replaced = seen.contains_key(frame.name);
+        let timer = Timed {
+            order: self.all.next_order(),
+            name: frame.name.to_string(),
+            method: frame.method.to_string(),
+            input: Payload::new(frame.content_type, frame.payload),
+            due,
+            every: frame.period_nano,
+        };
+        let others = seen.iter().filter(|(name, _)| *name != frame.name);
+        let bytes = timer.size() + others.map(|(_, size)| size).sum::<usize>();
+        if !replaced && seen.len() >= MAX_TIMERS {
+            *self.problem.borrow_mut() =
+                format!("an actor has at most {MAX_TIMERS} timers; cancel one, or use reminders");
+            return Err(Code::TOO_MANY);
+        }
+        if bytes > MAX_TIMER_BYTES {
+            *self.problem.borrow_mut() = format!(
+                "the timers of this actor have more than {MAX_TIMER_BYTES} bytes together; keep the data in the state, and name it in the timer"
+            );
+            return Err(Code::TOO_LARGE);
+        }
+        let name = frame.name.to_string();
+        self.timers.borrow_mut().insert(name, Some(Rc::new(timer)));
+        Ok(replaced)
+    }
+
+    pub(super) fn cancel_timer(&self, name: &str) -> Result<bool, Code> {
+        self.problem.borrow_mut().clear();
+        if self.read_only {
+            return Err(Code::READ_ONLY);
+        }
+        if let Err(problem) = check_name(name) {
+            return self.refuse(problem);
+        }
+        let existed = self.timer_sizes().contains_key(name);
+        if existed {
+            self.timers.borrow_mut().insert(name.to_string(), None);
+        }
+        Ok(existed)
     }
 }

@@ -1,18 +1,12 @@
 //! The timers of a host in memory.
 
-use super::reminders::{Reminders, TurnReminders};
-use super::schedule::{check_name, Scheduled};
-use crate::codec::{self, ReminderFrame};
+use crate::codec::time;
 use crate::context::Key;
 use crate::convert::Payload;
-use crate::host::Code;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
-
-/// How many timers an actor has, and how many bytes they have together.
-const MAX_TIMERS: usize = 100;
-const MAX_BYTES: usize = 256 << 10;
 
 /// A timer that is set; from [`Host::timers`](super::Host::timers).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +37,7 @@ pub(super) struct Timed {
 }
 
 impl Timed {
-    fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.name.len() + self.method.len() + self.input.content_type.len() + self.input.body.len()
     }
 
@@ -53,7 +47,7 @@ impl Timed {
             name: self.name.clone(),
             method: self.method.clone(),
             input: self.input.clone(),
-            due: super::time_of(self.due),
+            due: time(self.due),
             every: Duration::from_nanos(self.every.max(0).unsigned_abs()),
         }
     }
@@ -78,23 +72,29 @@ impl Timed {
 /// What a turn did to timers, by name; `None` is one that is cancelled.
 pub(super) type Changes = BTreeMap<String, Option<Rc<Timed>>>;
 
-impl Reminders {
-    /// The first timer that fires until a time.
-    pub(super) fn next_timer(&self, until: i64) -> Option<(Key, Rc<Timed>)> {
-        let all = self.timers.borrow();
+/// All timers of a host.
+#[derive(Default)]
+pub(super) struct Timers {
+    pub(super) of: RefCell<HashMap<(Key, String), Rc<Timed>>>,
+}
+
+impl Timers {
+    /// The first that fires until a time.
+    pub(super) fn next(&self, until: i64) -> Option<(Key, Rc<Timed>)> {
+        let all = self.of.borrow();
         let due = all.iter().filter(|(_, timer)| timer.due <= until);
         let first = due.min_by_key(|(_, timer)| (timer.due, timer.order))?;
         Some((first.0 .0.clone(), first.1.clone()))
     }
 
     /// Moves a timer on that fires.
-    pub(super) fn begin_timer(&self, key: &Key, timer: &Timed, now: i64) {
+    pub(super) fn begin(&self, key: &Key, timer: &Timed, now: i64) {
         let changes = [(timer.name.clone(), timer.next(now))];
-        self.commit_timers(key, &changes.into_iter().collect());
+        self.commit(key, &changes.into_iter().collect());
     }
 
-    pub(super) fn commit_timers(&self, key: &Key, changes: &Changes) {
-        let mut all = self.timers.borrow_mut();
+    pub(super) fn commit(&self, key: &Key, changes: &Changes) {
+        let mut all = self.of.borrow_mut();
         for (name, timer) in changes {
             let at = (key.clone(), name.clone());
             match timer {
@@ -104,86 +104,24 @@ impl Reminders {
         }
     }
 
-    pub(super) fn lose_timers(&self, key: &Key) {
-        self.timers.borrow_mut().retain(|(of, _), _| of != key);
+    pub(super) fn lose(&self, key: &Key) {
+        self.of.borrow_mut().retain(|(of, _), _| of != key);
     }
-}
 
-impl TurnReminders {
-    /// The sizes of the actor's timers, as the turn sees them.
-    fn seen_timers(&self) -> BTreeMap<String, usize> {
+    /// The sizes of an actor's timers after `changes`.
+    pub(super) fn sizes(&self, key: &Key, changes: &Changes) -> BTreeMap<String, usize> {
         let mut seen = BTreeMap::new();
-        for ((of, name), timer) in self.all.timers.borrow().iter() {
-            if *of == self.key {
+        for ((of, name), timer) in self.of.borrow().iter() {
+            if of == key {
                 seen.insert(name.clone(), timer.size());
             }
         }
-        for (name, timer) in self.timers.borrow().iter() {
+        for (name, timer) in changes {
             match timer {
                 Some(timer) => seen.insert(name.clone(), timer.size()),
                 None => seen.remove(name),
             };
         }
         seen
-    }
-
-    pub(super) fn set_timer(&self, frame: &[u8]) -> Result<bool, Code> {
-        self.problem.borrow_mut().clear();
-        if self.read_only {
-            return Err(Code::READ_ONLY);
-        }
-        match codec::decode_reminder(frame) {
-            Ok(frame) => self.set_decoded_timer(&frame),
-            Err(e) => self.refuse(e.to_string()),
-        }
-    }
-
-    fn set_decoded_timer(&self, frame: &ReminderFrame<'_>) -> Result<bool, Code> {
-        self.check_method("timer", frame.method)?;
-        let due = match Scheduled::new(frame, self.now) {
-            Ok(scheduled) => scheduled.fire_at,
-            Err(problem) => return self.refuse(problem),
-        };
-        let seen = self.seen_timers();
-        let replaced = seen.contains_key(frame.name);
-        let timer = Timed {
-            order: self.all.next_order(),
-            name: frame.name.to_string(),
-            method: frame.method.to_string(),
-            input: Payload::new(frame.content_type, frame.payload),
-            due,
-            every: frame.period_nano,
-        };
-        let others = seen.iter().filter(|(name, _)| *name != frame.name);
-        let bytes = timer.size() + others.map(|(_, size)| size).sum::<usize>();
-        if !replaced && seen.len() >= MAX_TIMERS {
-            *self.problem.borrow_mut() =
-                format!("an actor has at most {MAX_TIMERS} timers; cancel one, or use reminders");
-            return Err(Code::TOO_MANY);
-        }
-        if bytes > MAX_BYTES {
-            *self.problem.borrow_mut() = format!(
-                "the timers of this actor have more than {MAX_BYTES} bytes together; keep the data in the state, and name it in the timer"
-            );
-            return Err(Code::TOO_LARGE);
-        }
-        let name = frame.name.to_string();
-        self.timers.borrow_mut().insert(name, Some(Rc::new(timer)));
-        Ok(replaced)
-    }
-
-    pub(super) fn cancel_timer(&self, name: &str) -> Result<bool, Code> {
-        self.problem.borrow_mut().clear();
-        if self.read_only {
-            return Err(Code::READ_ONLY);
-        }
-        if let Err(problem) = check_name(name) {
-            return self.refuse(problem);
-        }
-        let existed = self.seen_timers().contains_key(name);
-        if existed {
-            self.timers.borrow_mut().insert(name.to_string(), None);
-        }
-        Ok(existed)
     }
 }

@@ -1,0 +1,73 @@
+//! What brings a turn about.
+
+use crate::codec::{self, time, TurnFrame};
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What brought a turn about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CauseKind {
+    /// A call from outside.
+    Call,
+    /// A firing of a [`Reminder`](crate::Reminder).
+    Reminder,
+    /// A firing of a [`Timer`](crate::Timer).
+    Timer,
+    /// What this SDK does not know.
+    Other,
+}
+
+/// What brought a turn about; from [`ReadContext::cause`](crate::ReadContext::cause).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cause {
+    /// What it was. The rest is of a firing.
+    pub kind: CauseKind,
+    /// The name of the reminder or timer.
+    pub name: String,
+    /// When it was due; where the firing stands for several times, the first.
+    pub due: SystemTime,
+    /// 1 the first time that this firing is tried, and always of a timer.
+    pub attempt: u32,
+    /// For how many further times the firing stands, and how many were passed over
+    /// before it.
+    pub missed: u32,
+    /// The reminder's metadata.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Cause {
+    /// The cause of a turn; `None` for a call.
+    pub(crate) fn of(turn: &TurnFrame<'_>) -> Option<Box<Cause>> {
+        if turn.cause == codec::CAUSE_OUTSIDE {
+            return None;
+        }
+        let metadata = turn.metadata.iter();
+        Some(Box::new(Cause {
+            kind: match turn.cause {
+                codec::CAUSE_REMINDER => CauseKind::Reminder,
+                codec::CAUSE_TIMER => CauseKind::Timer,
+                _ => CauseKind::Other,
+            },
+            name: turn.cause_name.to_string(),
+            due: time(turn.due_unix_nano),
+            attempt: turn.attempt,
+            missed: turn.missed,
+            metadata: metadata
+                .map(|(n, v)| (n.to_string(), v.to_string()))
+                .collect(),
+        }))
+    }
+
+    pub(crate) fn call() -> Cause {
+        Cause {
+            kind: CauseKind::Call,
+            name: String::new(),
+            due: UNIX_EPOCH,
+            attempt: 0,
+            missed: 0,
+            metadata: BTreeMap::new(),
+        }
+    }
+}
